@@ -1,0 +1,142 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Gateway names one gateway on one cluster: what its children are made for.
+type Gateway struct {
+	Tenant Tenant
+	Name   string
+	Type   networkingv1beta1.ConnectionType
+	Owner  Object // the GatewayServer or GatewayClient
+}
+
+func (g Gateway) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: name, Namespace: g.Tenant.Namespace,
+		Labels: map[string]string{
+			LabelRemoteCluster: string(g.Tenant.Remote), LabelGatewayName: g.Name,
+			LabelGatewayNamespace: g.Tenant.Namespace, LabelComponent: "gateway", LabelManagedBy: OperatorName,
+		},
+		OwnerReferences: []metav1.OwnerReference{OwnerReference(g.Owner)},
+	}
+}
+
+// KeySecret holds the gateway's WireGuard keys, raw, 32 bytes each. It stays on
+// the cluster on which it was made.
+func (g Gateway) KeySecret(private, public [32]byte) *corev1.Secret {
+	meta := g.meta(GatewayObjectName(g.Name))
+	meta.Labels[LabelGatewayResource] = "true"
+	return &corev1.Secret{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: meta,
+		Data: map[string][]byte{SecretPrivateKey: private[:], SecretPublicKey: public[:]},
+	}
+}
+
+// ServiceAccount is the identity of the gateway's pod.
+func (g Gateway) ServiceAccount() *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: g.meta(g.Name),
+	}
+}
+
+// Role is what a gateway's pod may do: read its own inputs and report on its
+// Connection, in its own namespace only.
+func (g Gateway) Role() *rbacv1.Role {
+	read := []string{"get", "list", "watch"}
+	group := []string{networkingv1beta1.GroupVersion.Group}
+	name := GatewayObjectName(g.Name)
+	return &rbacv1.Role{
+		TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"}, ObjectMeta: g.meta(name),
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: group, Resources: []string{"gatewayservers", "gatewayclients", "configurations", "publickeies", "connections"}, Verbs: read},
+			{APIGroups: group, Resources: []string{"connections", "connections/status"}, ResourceNames: []string{name}, Verbs: []string{"patch"}},
+			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: read},
+		},
+	}
+}
+
+// RoleBinding gives the gateway's pod its Role.
+func (g Gateway) RoleBinding() *rbacv1.RoleBinding {
+	name := GatewayObjectName(g.Name)
+	return &rbacv1.RoleBinding{
+		TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"}, ObjectMeta: g.meta(name),
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: g.Name, Namespace: g.Tenant.Namespace}},
+	}
+}
+
+// Connection is where the gateway's pod reports the state of the tunnel.
+func (g Gateway) Connection() *networkingv1beta1.Connection {
+	kind := networkingv1beta1.WgGatewayServerKind
+	if g.Type == networkingv1beta1.ConnectionTypeClient {
+		kind = networkingv1beta1.WgGatewayClientKind
+	}
+	return &networkingv1beta1.Connection{
+		TypeMeta: networkingType(networkingv1beta1.ConnectionKind), ObjectMeta: g.meta(GatewayObjectName(g.Name)),
+		Spec: networkingv1beta1.ConnectionSpec{
+			Type: g.Type,
+			GatewayRef: corev1.ObjectReference{
+				APIVersion: networkingv1beta1.GroupVersion.String(), Kind: kind,
+				Name: g.Name, Namespace: g.Tenant.Namespace, UID: g.Owner.GetUID(),
+			},
+		},
+	}
+}
+
+// InternalFabric tells the cluster's nodes which addresses to send to the
+// gateway's pod, and where that pod is.
+func (g Gateway) InternalFabric(podIP string, remote []networkingv1beta1.CIDR, mtu int) *networkingv1beta1.InternalFabric {
+	ip := networkingv1beta1.IP(podIP)
+	return &networkingv1beta1.InternalFabric{
+		TypeMeta: networkingType(networkingv1beta1.InternalFabricKind), ObjectMeta: g.meta(g.Name),
+		Spec: networkingv1beta1.InternalFabricSpec{
+			MTU: mtu, RemoteCIDRs: remote, GatewayIP: ip,
+			// Our fabric's next hops are the underlay's own addresses, so the
+			// gateway's address in the fabric is its pod's.
+			Interface: networkingv1beta1.InternalFabricSpecInterface{
+				Node:    networkingv1beta1.InternalFabricSpecInterfaceNode{Name: FabricDevice},
+				Gateway: networkingv1beta1.InternalFabricSpecInterfaceGateway{IP: ip},
+			},
+		},
+	}
+}
+
+// FabricNode is a node as a gateway needs to know it.
+type FabricNode struct {
+	Name     string         `json:"name"`
+	IP       netip.Addr     `json:"ip"`
+	PodCIDRs []netip.Prefix `json:"podCIDRs"`
+}
+
+const nodesKey = "nodes.json"
+
+// NodesConfigMap tells the gateway's pod about the cluster's nodes. With it the
+// pod needs no right to read cluster-scoped objects.
+func (g Gateway) NodesConfigMap(nodes []FabricNode) (*corev1.ConfigMap, error) {
+	text, err := json.Marshal(nodes)
+	if err != nil {
+		return nil, fmt.Errorf("render nodes of gateway %s: %w", g.Name, err)
+	}
+	return &corev1.ConfigMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: g.meta(NodesConfigMapName(g.Name)),
+		Data: map[string]string{nodesKey: string(text)},
+	}, nil
+}
+
+// ParseNodes reads what [Gateway.NodesConfigMap] wrote.
+func ParseNodes(cm *corev1.ConfigMap) ([]FabricNode, error) {
+	var nodes []FabricNode
+	if err := json.Unmarshal([]byte(cm.Data[nodesKey]), &nodes); err != nil {
+		return nil, fmt.Errorf("parse %s of ConfigMap %s/%s: %w", nodesKey, cm.Namespace, cm.Name, err)
+	}
+	return nodes, nil
+}

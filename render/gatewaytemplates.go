@@ -1,0 +1,134 @@
+package render
+
+import (
+	"fmt"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// gatewayTemplate is the pod of a gateway and, for a server, its Service. The
+// init step is privileged because /proc/sys is read-only otherwise; what runs
+// for longer is not. MKNOD is for nodes without kernel WireGuard, where the
+// container's /dev has no net/tun.
+const gatewayTemplate = `
+metadata:
+  name: "{{ .Name }}"
+  namespace: "{{ .Namespace }}"
+  labels: &labels
+    app.kubernetes.io/name: "{{ .Name }}"
+    app.kubernetes.io/part-of: liqo
+    app.kubernetes.io/managed-by: liqo-tui-operator
+    networking.liqo.io/component: gateway
+    networking.liqo.io/active: "true"
+    networking.liqo.io/gateway-name: "{{ .Name }}"
+    networking.liqo.io/gateway-namespace: "{{ .Namespace }}"
+    liqo.io/remote-cluster-id: "{{ .ClusterID }}"
+spec:
+  deployment:
+    metadata:
+      labels: *labels
+    spec:
+      replicas: 1
+      strategy: {type: Recreate}
+      selector:
+        matchLabels: &selector
+          networking.liqo.io/component: gateway
+          networking.liqo.io/gateway-name: "{{ .Name }}"
+      template:
+        metadata:
+          labels: *labels
+        spec:
+          serviceAccountName: "{{ .Name }}"
+          terminationGracePeriodSeconds: 5
+          initContainers:
+          - name: prepare
+            image: $IMAGE
+            imagePullPolicy: IfNotPresent
+            args: [tunnel, --prepare]
+            securityContext: {privileged: true}
+          containers:
+          - name: tunnel
+            image: $IMAGE
+            imagePullPolicy: IfNotPresent
+            args:
+            - tunnel
+            - --name={{ .Name }}
+            - --namespace={{ .Namespace }}
+            - --remote-cluster-id={{ .ClusterID }}
+            - --role=$ROLE
+            - --keys-dir=/etc/wireguard/keys
+            env:
+            - name: POD_IP
+              valueFrom: {fieldRef: {fieldPath: status.podIP}}
+            securityContext:
+              allowPrivilegeEscalation: false
+              capabilities: {drop: [ALL], add: [NET_ADMIN, MKNOD]}
+            resources:
+              requests: {cpu: 10m, memory: 32Mi}
+            volumeMounts:
+            - {name: wireguard-config, mountPath: /etc/wireguard/keys, readOnly: true}
+          volumes:
+          - name: wireguard-config
+            secret: {secretName: "{{ .SecretName }}"}
+`
+
+const serviceTemplate = `
+  service:
+    metadata:
+      labels: *labels
+    spec:
+      type: "{{ .Spec.Endpoint.ServiceType }}"
+      ?loadBalancerIP: "{{ .Spec.Endpoint.LoadBalancerIP }}"
+      selector:
+        networking.liqo.io/component: gateway
+        networking.liqo.io/gateway-name: "{{ .Name }}"
+        networking.liqo.io/active: "true"
+      ports:
+      - name: wireguard
+        protocol: UDP
+        port: "{{ .Spec.Endpoint.Port }}"
+        targetPort: "{{ .Spec.Endpoint.Port }}"
+        ?nodePort: "{{ .Spec.Endpoint.NodePort }}"
+`
+
+// GatewayTemplates are the templates that a new installation offers, under
+// Liqo's names. image is the gateway's image.
+func GatewayTemplates(namespace, image string) ([]Object, error) {
+	server, err := parseTemplate(gatewayTemplate+serviceTemplate, image, "server")
+	if err != nil {
+		return nil, err
+	}
+	client, err := parseTemplate(gatewayTemplate, image, "client")
+	if err != nil {
+		return nil, err
+	}
+	meta := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{LabelManagedBy: ManagedBy}}
+	}
+	return []Object{
+		&networkingv1beta1.WgGatewayServerTemplate{
+			TypeMeta: networkingType(networkingv1beta1.WgGatewayServerTemplateKind), ObjectMeta: meta(ServerTemplate),
+			Spec: networkingv1beta1.WgGatewayServerTemplateSpec{
+				ObjectKind: networkingType(networkingv1beta1.WgGatewayServerKind), Template: unstructured.Unstructured{Object: server},
+			},
+		},
+		&networkingv1beta1.WgGatewayClientTemplate{
+			TypeMeta: networkingType(networkingv1beta1.WgGatewayClientTemplateKind), ObjectMeta: meta(ClientTemplate),
+			Spec: networkingv1beta1.WgGatewayClientTemplateSpec{
+				ObjectKind: networkingType(networkingv1beta1.WgGatewayClientKind), Template: unstructured.Unstructured{Object: client},
+			},
+		},
+	}, nil
+}
+
+func parseTemplate(text, image, role string) (map[string]any, error) {
+	text = replaceAll(text, map[string]string{"$IMAGE": image, "$ROLE": role})
+	var tmpl map[string]any
+	if err := yaml.Unmarshal([]byte(text), &tmpl); err != nil {
+		return nil, fmt.Errorf("gateway template for the %s: %w", role, err)
+	}
+	return tmpl, nil
+}

@@ -1,0 +1,174 @@
+package render
+
+import (
+	"cmp"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+//go:embed crds/*.yaml
+var crdFiles embed.FS
+
+//go:embed operator.yaml
+var operatorManifest string
+
+// DefaultExternalCIDR is Liqo's default range for addresses that stand for
+// hosts outside a cluster's pod network.
+const DefaultExternalCIDR = "10.70.0.0/16"
+
+// InstallParams describe an installation of our operator and fabric.
+type InstallParams struct {
+	Namespace    string // default: DefaultNamespace
+	ClusterID    ClusterID
+	Image        string
+	PodCIDR      string
+	ServiceCIDR  string
+	ExternalCIDR string // default: DefaultExternalCIDR
+}
+
+// Validate reports all problems of p, joined.
+func (p InstallParams) Validate() error {
+	errs := []error{p.ClusterID.Validate()}
+	if p.Image == "" {
+		errs = append(errs, errors.New("image is empty"))
+	}
+	for _, c := range []struct{ name, value string }{
+		{"pod CIDR", p.PodCIDR}, {"service CIDR", p.ServiceCIDR}, {"external CIDR", cmp.Or(p.ExternalCIDR, DefaultExternalCIDR)},
+	} {
+		prefix, err := netip.ParsePrefix(c.value)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s %q: want an address range like 10.244.0.0/16", c.name, c.value))
+		case !prefix.Addr().Is4():
+			errs = append(errs, fmt.Errorf("%s %s: only IPv4 is supported", c.name, c.value))
+		case prefix.Masked() != prefix:
+			errs = append(errs, fmt.Errorf("%s %s: host bits are set, did you mean %s?", c.name, c.value, prefix.Masked()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Install is everything that a cluster needs to be connected by our operator:
+// definitions, identity, address ranges, gateway templates, operator, fabric.
+func Install(p InstallParams) ([]Object, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	p.Namespace = cmp.Or(p.Namespace, DefaultNamespace)
+	objs, err := CRDs()
+	if err != nil {
+		return nil, err
+	}
+	programs, err := operatorObjects(p)
+	if err != nil {
+		return nil, err
+	}
+	templates, err := GatewayTemplates(p.Namespace, p.Image)
+	if err != nil {
+		return nil, err
+	}
+	external := Network(p.Namespace, NetworkExternalCIDR, NetworkExternalCIDR, cmp.Or(p.ExternalCIDR, DefaultExternalCIDR), 1)
+	pod := Network(p.Namespace, NetworkPodCIDR, NetworkPodCIDR, p.PodCIDR, 0)
+	service := Network(p.Namespace, NetworkServiceCIDR, NetworkServiceCIDR, p.ServiceCIDR, 0)
+	for _, fixed := range []Object{pod, service} {
+		fixed.GetLabels()[LabelNotRemapped] = "true"
+	}
+	objs = append(objs, clusterID(p), pod, service, external)
+	objs = append(objs, programs...)
+	objs = append(objs, templates...)
+	Sort(objs)
+	return objs, nil
+}
+
+func clusterID(p InstallParams) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: ClusterIDConfigMap, Namespace: p.Namespace,
+			Labels: map[string]string{LabelAppName: ClusterIDAppName, LabelManagedBy: ManagedBy},
+		},
+		Data: map[string]string{ClusterIDKey: string(p.ClusterID)},
+	}
+}
+
+// CRDs are the definitions of the kinds that our programs use, generated from
+// Liqo's types.
+func CRDs() ([]Object, error) {
+	files, err := fs.Glob(crdFiles, "crds/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	objs := make([]Object, 0, len(files))
+	for _, file := range files {
+		text, err := crdFiles.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.UnmarshalStrict(text, crd); err != nil {
+			return nil, fmt.Errorf("parse %s: %w", file, err)
+		}
+		if strings.HasSuffix(crd.Spec.Names.Plural, "templates") {
+			// Liqo lists CRDs by this label to learn which kinds are templates.
+			crd.Labels = map[string]string{"networking.liqo.io/gatewaytemplate": "true"}
+		}
+		objs = append(objs, crd)
+	}
+	return objs, nil
+}
+
+func operatorObjects(p InstallParams) ([]Object, error) {
+	text := replaceAll(operatorManifest, map[string]string{"$NAMESPACE": p.Namespace, "$IMAGE": p.Image})
+	var objs []Object
+	for doc := range strings.SplitSeq(text, "\n---\n") {
+		var kind metav1.TypeMeta
+		if err := yaml.Unmarshal([]byte(doc), &kind); err != nil {
+			return nil, fmt.Errorf("parse operator.yaml: %w", err)
+		}
+		o := manifestObject(kind.Kind)
+		if o == nil {
+			return nil, fmt.Errorf("parse operator.yaml: kind %q is not expected there", kind.Kind)
+		}
+		if err := yaml.UnmarshalStrict([]byte(doc), o); err != nil {
+			return nil, fmt.Errorf("parse operator.yaml: %s: %w", kind.Kind, err)
+		}
+		objs = append(objs, o)
+	}
+	return objs, nil
+}
+
+func manifestObject(kind string) Object {
+	switch kind {
+	case "Namespace":
+		return &corev1.Namespace{}
+	case "ServiceAccount":
+		return &corev1.ServiceAccount{}
+	case "ClusterRole":
+		return &rbacv1.ClusterRole{}
+	case "ClusterRoleBinding":
+		return &rbacv1.ClusterRoleBinding{}
+	case "Deployment":
+		return &appsv1.Deployment{}
+	case "DaemonSet":
+		return &appsv1.DaemonSet{}
+	}
+	return nil
+}
+
+func replaceAll(text string, values map[string]string) string {
+	for from, to := range values {
+		text = strings.ReplaceAll(text, from, to)
+	}
+	return text
+}

@@ -1,0 +1,120 @@
+// Package render turns parameters into the Kubernetes objects that connect two
+// clusters, and objects into text. It is pure: it talks to no cluster.
+//
+// The kinds, names and labels are those of Liqo v1.2.0, so that clusters which
+// run Liqo and clusters which run our operator understand each other's objects.
+package render
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Object is a Kubernetes object with metadata.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// FieldManager is the name under which the admin's program applies objects.
+const FieldManager = "liqo-tui"
+
+// DefaultNamespace is where Liqo, and our operator, are installed.
+const DefaultNamespace = "liqo"
+
+// Labels and annotations that Liqo's programs look objects up by.
+const (
+	LabelRemoteCluster    = "liqo.io/remote-cluster-id"
+	LabelTenantNamespace  = "liqo.io/tenant-namespace"
+	LabelGatewayResource  = "networking.liqo.io/gateway-resource"
+	LabelGatewayName      = "networking.liqo.io/gateway-name"
+	LabelGatewayNamespace = "networking.liqo.io/gateway-namespace"
+	LabelComponent        = "networking.liqo.io/component"
+	LabelActive           = "networking.liqo.io/active"
+	LabelCIDRType         = "configuration.liqo.io/cidr-type"
+	LabelConfigured       = "configuration.liqo.io/configured"
+	LabelNetworkType      = "ipam.liqo.io/network-type"
+	LabelNotRemapped      = "ipam.liqo.io/network-not-remapped"
+	LabelAppName          = "app.kubernetes.io/name"
+	LabelManagedBy        = "app.kubernetes.io/managed-by"
+	LabelPartOf           = "app.kubernetes.io/part-of"
+)
+
+// Annotations of our own, for what Liqo's types have no field for.
+const (
+	// AnnotationStatus on a Connection holds a [Report].
+	AnnotationStatus = "liqo-tui.dev/status"
+	// AnnotationPublicKey on a GatewayServer or GatewayClient is the base64 form
+	// of the gateway's WireGuard public key. With it the admin's program need
+	// not read the Secret, which also holds the private key.
+	AnnotationPublicKey = "liqo-tui.dev/public-key"
+)
+
+// Names of programs and objects.
+const (
+	ManagedBy           = "liqo-tui"
+	OperatorName        = "liqo-tui-operator"
+	FabricName          = "liqo-tui-fabric"
+	ClusterIDConfigMap  = "liqo-clusterid-configmap"
+	ClusterIDAppName    = "clusterid-configmap"
+	ClusterIDKey        = "CLUSTER_ID"
+	ServerTemplate      = "wireguard-server"
+	ClientTemplate      = "wireguard-client"
+	NetworkPodCIDR      = "pod-cidr"
+	NetworkServiceCIDR  = "service-cidr"
+	NetworkExternalCIDR = "external-cidr"
+	FabricDevice        = "liqo-fabric"
+	SecretPrivateKey    = "privateKey"
+	SecretPublicKey     = "publicKey"
+)
+
+// Defaults of a connection; the same as liqoctl's.
+const (
+	DefaultPort = 51840 // UDP port of the gateway server
+	DefaultMTU  = 1340  // bytes, of the tunnel's interface
+)
+
+// ClusterID is the name by which a cluster is known to its peers.
+type ClusterID string
+
+var clusterIDPattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+
+// maxClusterID keeps "liqo-tenant-<id>" within the 63 bytes of a namespace's name.
+const maxClusterID = 63 - len(tenantPrefix)
+
+// Validate reports why id can't be a cluster ID.
+func (id ClusterID) Validate() error {
+	switch {
+	case id == "":
+		return errors.New("cluster ID is empty")
+	case len(id) > maxClusterID:
+		return fmt.Errorf("cluster ID %q has %d bytes, at most %d fit into the tenant namespace's name", id, len(id), maxClusterID)
+	case !clusterIDPattern.MatchString(string(id)):
+		return fmt.Errorf("cluster ID %q: only a-z, 0-9 and - are allowed, starting and ending with a letter or digit", id)
+	}
+	if _, err := strconv.Atoi(string(id)); err == nil {
+		// Liqo's template engine turns such strings into integers.
+		return fmt.Errorf("cluster ID %q is only digits, which Liqo's gateway templates can't carry", id)
+	}
+	return nil
+}
+
+const tenantPrefix = "liqo-tenant-"
+
+// TenantNamespaceName is the default name of the namespace that holds the
+// objects of the peering with remote.
+func TenantNamespaceName(remote ClusterID) string { return tenantPrefix + string(remote) }
+
+// GatewayObjectName is the name of a gateway's Deployment, Service, key Secret
+// and Connection.
+func GatewayObjectName(gateway string) string { return "gw-" + gateway }
+
+// NodesConfigMapName is the name of the ConfigMap that tells a gateway's pod
+// about the nodes of its cluster.
+func NodesConfigMapName(gateway string) string { return GatewayObjectName(gateway) + "-nodes" }

@@ -1,0 +1,159 @@
+package render
+
+import (
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Tenant says where the objects of one peering live on one cluster.
+type Tenant struct {
+	Namespace string
+	Remote    ClusterID
+}
+
+func (t Tenant) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Namespace: t.Namespace, Labels: t.labels()}
+}
+
+func (t Tenant) labels() map[string]string {
+	return map[string]string{LabelRemoteCluster: string(t.Remote), LabelManagedBy: ManagedBy}
+}
+
+// TenantNamespace is the namespace of a peering. Pods in it may be privileged,
+// because a gateway's init step sets kernel parameters of its own network namespace.
+func TenantNamespace(t Tenant) *corev1.Namespace {
+	labels := t.labels()
+	labels[LabelTenantNamespace] = "true"
+	for _, mode := range []string{"enforce", "audit", "warn"} {
+		labels["pod-security.kubernetes.io/"+mode] = "privileged"
+	}
+	return &corev1.Namespace{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: t.Namespace, Labels: labels},
+	}
+}
+
+// Networks are the address ranges of a cluster, as it knows them itself.
+type Networks struct {
+	Pod      []networkingv1beta1.CIDR
+	External []networkingv1beta1.CIDR
+}
+
+// Configuration tells a cluster the address ranges of its peer.
+func Configuration(t Tenant, remote Networks) *networkingv1beta1.Configuration {
+	return &networkingv1beta1.Configuration{
+		TypeMeta:   networkingType(networkingv1beta1.ConfigurationKind),
+		ObjectMeta: t.meta(string(t.Remote)),
+		Spec: networkingv1beta1.ConfigurationSpec{Remote: networkingv1beta1.ClusterConfig{
+			CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: remote.Pod, External: remote.External},
+		}},
+	}
+}
+
+// TemplateRef names a gateway template.
+type TemplateRef struct{ Name, Namespace string }
+
+// ServerParams describe a GatewayServer.
+type ServerParams struct {
+	Tenant         Tenant
+	Template       TemplateRef
+	ServiceType    corev1.ServiceType
+	Port           uint16
+	NodePort       uint16 // 0 lets Kubernetes choose
+	LoadBalancerIP string // "" lets the provider choose
+	MTU            int    // bytes
+}
+
+// GatewayServer is the end of a tunnel that waits to be dialled.
+func GatewayServer(p ServerParams) *networkingv1beta1.GatewayServer {
+	endpoint := networkingv1beta1.Endpoint{Port: int32(p.Port), ServiceType: p.ServiceType}
+	if p.NodePort != 0 {
+		endpoint.NodePort = new(int32(p.NodePort))
+	}
+	if p.LoadBalancerIP != "" {
+		endpoint.LoadBalancerIP = new(p.LoadBalancerIP)
+	}
+	return &networkingv1beta1.GatewayServer{
+		TypeMeta:   networkingType(networkingv1beta1.GatewayServerKind),
+		ObjectMeta: p.Tenant.meta(string(p.Tenant.Remote)),
+		Spec: networkingv1beta1.GatewayServerSpec{
+			ServerTemplateRef: templateRef(networkingv1beta1.WgGatewayServerTemplateKind, p.Template),
+			MTU:               p.MTU,
+			Endpoint:          endpoint,
+		},
+	}
+}
+
+// ClientParams describe a GatewayClient.
+type ClientParams struct {
+	Tenant    Tenant
+	Template  TemplateRef
+	Addresses []string // of the server: IP addresses or DNS names
+	Port      uint16
+	MTU       int // bytes
+}
+
+// GatewayClient is the end of a tunnel that dials.
+func GatewayClient(p ClientParams) *networkingv1beta1.GatewayClient {
+	return &networkingv1beta1.GatewayClient{
+		TypeMeta:   networkingType(networkingv1beta1.GatewayClientKind),
+		ObjectMeta: p.Tenant.meta(string(p.Tenant.Remote)),
+		Spec: networkingv1beta1.GatewayClientSpec{
+			ClientTemplateRef: templateRef(networkingv1beta1.WgGatewayClientTemplateKind, p.Template),
+			MTU:               p.MTU,
+			// Only the scalar port: Liqo v1.2.0 and older prune the list form.
+			Endpoint: networkingv1beta1.EndpointStatus{
+				Addresses: p.Addresses, Port: int32(p.Port), Protocol: new(corev1.ProtocolUDP),
+			},
+		},
+	}
+}
+
+// PublicKey tells a cluster the WireGuard public key of its peer. The owner,
+// when given, is the gateway on the same cluster: the key goes when it goes.
+func PublicKey(t Tenant, key [32]byte, owner Object) *networkingv1beta1.PublicKey {
+	meta := t.meta(string(t.Remote))
+	meta.Labels[LabelGatewayResource] = "true"
+	if owner != nil {
+		meta.OwnerReferences = []metav1.OwnerReference{OwnerReference(owner)}
+	}
+	return &networkingv1beta1.PublicKey{
+		TypeMeta:   networkingType(networkingv1beta1.PublicKeyKind),
+		ObjectMeta: meta,
+		Spec:       networkingv1beta1.PublicKeySpec{PublicKey: key[:]},
+	}
+}
+
+// OwnerReference makes owner the controller of an object. The owner must have
+// been read from a cluster (UID) and carry its kind.
+func OwnerReference(owner Object) metav1.OwnerReference {
+	gvk := owner.GetObjectKind().GroupVersionKind()
+	return metav1.OwnerReference{
+		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind,
+		Name: owner.GetName(), UID: owner.GetUID(), Controller: new(true),
+	}
+}
+
+// Network reserves an address range. kind is the value of [LabelNetworkType].
+func Network(namespace, name, kind, cidr string, preAllocated uint32) *ipamv1alpha1.Network {
+	return &ipamv1alpha1.Network{
+		TypeMeta: metav1.TypeMeta{APIVersion: ipamv1alpha1.SchemeGroupVersion.String(), Kind: ipamv1alpha1.NetworkKind},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: namespace,
+			Labels: map[string]string{LabelNetworkType: kind, LabelManagedBy: ManagedBy},
+		},
+		Spec: ipamv1alpha1.NetworkSpec{CIDR: networkingv1beta1.CIDR(cidr), PreAllocated: preAllocated},
+	}
+}
+
+func networkingType(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: networkingv1beta1.GroupVersion.String(), Kind: kind}
+}
+
+func templateRef(kind string, t TemplateRef) corev1.ObjectReference {
+	return corev1.ObjectReference{
+		APIVersion: networkingv1beta1.GroupVersion.String(), Kind: kind, Name: t.Name, Namespace: t.Namespace,
+	}
+}

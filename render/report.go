@@ -1,0 +1,84 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Report is what a gateway says of its tunnel beyond the two fields of a
+// Connection's status. It is stored as JSON in [AnnotationStatus]. Fields are
+// only ever added.
+type Report struct {
+	// At is when the report was written, by the clock of the gateway's node.
+	At time.Time `json:"at"`
+	// Interval is the longest time between two reports while the gateway lives.
+	Interval Seconds `json:"intervalSeconds"`
+	// Reason is one word for machines, Message one sentence for people.
+	Reason  Reason `json:"reason"`
+	Message string `json:"message"`
+	// Handshake is the time of the last WireGuard handshake.
+	Handshake *time.Time `json:"handshake,omitempty"`
+	// LatencyMicros is the round trip from gateway to gateway.
+	LatencyMicros int64 `json:"latencyMicros,omitempty"`
+	// Loss is the share of lost pings, 0 to 1, over the last minute.
+	Loss float64 `json:"loss"`
+	// ReceivedBytes and SentBytes count the tunnel's traffic since it was made.
+	ReceivedBytes uint64 `json:"receivedBytes"`
+	SentBytes     uint64 `json:"sentBytes"`
+	// Endpoint is where the peer was last heard or is being dialled.
+	Endpoint string `json:"endpoint,omitempty"`
+	// Implementation is "kernel" or "userspace".
+	Implementation string `json:"implementation,omitempty"`
+	// MTU of the tunnel's interface, in bytes.
+	MTU int `json:"mtu,omitempty"`
+}
+
+// Seconds is a duration that JSON carries as a whole number of seconds.
+type Seconds int
+
+// Reason names the state of a tunnel.
+type Reason string
+
+// The reasons a gateway gives.
+const (
+	ReasonPinged        Reason = "Pinged"              // the peer's gateway answers pings through the tunnel
+	ReasonNoKey         Reason = "WaitingForPublicKey" // the peer's public key is not known yet
+	ReasonNoEndpoint    Reason = "WaitingForEndpoint"  // there is no address to dial
+	ReasonUnresolvable  Reason = "EndpointUnresolvable"
+	ReasonNoHandshake   Reason = "NoHandshake"   // nothing has come back from the peer
+	ReasonNoPing        Reason = "NoPing"        // a handshake, but no ping is answered
+	ReasonPeerSilent    Reason = "PeerSilent"    // it worked before, and nothing comes back now
+	ReasonMisconfigured Reason = "Misconfigured" // the gateway can't set up its tunnel; the message says why
+)
+
+// Stale reports whether r is too old to be believed: three intervals have
+// passed without a new one.
+func (r Report) Stale(now time.Time) bool {
+	return r.Interval > 0 && now.Sub(r.At) > 3*time.Duration(r.Interval)*time.Second
+}
+
+// ParseReport reads a report from a Connection's annotations. Without one, ok
+// is false: Liqo's own gateways write none.
+func ParseReport(annotations map[string]string) (r Report, ok bool, err error) {
+	text, ok := annotations[AnnotationStatus]
+	if !ok {
+		return Report{}, false, nil
+	}
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return Report{}, false, fmt.Errorf("parse annotation %s: %w", AnnotationStatus, err)
+	}
+	return r, true, nil
+}
+
+// FormatLatency writes a round trip the way Liqo does in a Connection's
+// status: whole milliseconds, or microseconds below one; N/A for none.
+func FormatLatency(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "N/A"
+	case d >= time.Millisecond:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	}
+	return fmt.Sprintf("%dμs", d.Microseconds()) // Greek mu, U+03BC
+}

@@ -1,0 +1,116 @@
+package render
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+// Wanted is o as a caller of server-side apply should send it: without status,
+// server-made metadata and empty values. Liqo's types have struct fields that
+// are no pointers; sent as they are, they would claim ownership of `status: {}`
+// and the like.
+func Wanted(o Object) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil, fmt.Errorf("convert %s: %w", Name(o), err)
+	}
+	delete(content, "status")
+	if meta, ok := content["metadata"].(map[string]any); ok {
+		for _, field := range []string{"creationTimestamp", "uid", "resourceVersion", "generation", "managedFields", "selfLink"} {
+			delete(meta, field)
+		}
+	}
+	prune(content)
+	return &unstructured.Unstructured{Object: content}, nil
+}
+
+// prune removes nulls, empty strings and empty maps below m, and reports
+// whether anything is left. A pod's `emptyDir: {}` carries meaning by being
+// there, as does a rule's empty API group, so lists are kept as they are and
+// volumes' sources too.
+func prune(m map[string]any) bool {
+	for key, value := range m {
+		switch v := value.(type) {
+		case nil:
+			delete(m, key)
+		case string:
+			if v == "" {
+				delete(m, key)
+			}
+		case map[string]any:
+			if !prune(v) {
+				delete(m, key)
+			}
+		}
+	}
+	return len(m) > 0
+}
+
+// YAML renders objects as one stream, in the order in which they can be
+// applied. The same objects give the same bytes.
+func YAML(objs ...Object) ([]byte, error) {
+	sorted := slices.Clone(objs)
+	Sort(sorted)
+	var out bytes.Buffer
+	for i, o := range sorted {
+		want, err := Wanted(o)
+		if err != nil {
+			return nil, err
+		}
+		text, err := yaml.Marshal(want.Object)
+		if err != nil {
+			return nil, fmt.Errorf("render %s: %w", Name(o), err)
+		}
+		if i > 0 {
+			out.WriteString("---\n")
+		}
+		out.Write(text)
+	}
+	return out.Bytes(), nil
+}
+
+// Sort puts what others need first: definitions, namespaces, accounts and
+// rights, settings, and programs last.
+func Sort(objs []Object) {
+	slices.SortStableFunc(objs, func(a, b Object) int {
+		return cmp.Or(
+			cmp.Compare(rank(a), rank(b)),
+			cmp.Compare(a.GetObjectKind().GroupVersionKind().Kind, b.GetObjectKind().GroupVersionKind().Kind),
+			cmp.Compare(a.GetNamespace(), b.GetNamespace()),
+			cmp.Compare(a.GetName(), b.GetName()),
+		)
+	})
+}
+
+func rank(o Object) int {
+	switch o.GetObjectKind().GroupVersionKind().Kind {
+	case "CustomResourceDefinition", "Namespace":
+		return 0
+	case "ServiceAccount", "ClusterRole", "Role":
+		return 1
+	case "ClusterRoleBinding", "RoleBinding":
+		return 2
+	case "Deployment", "DaemonSet":
+		return 4
+	}
+	return 3
+}
+
+// Name is how messages call an object: kind, then namespace/name.
+func Name(o Object) string {
+	kind := o.GetObjectKind().GroupVersionKind().Kind
+	if kind == "" {
+		kind = reflect.TypeOf(o).Elem().Name() // typed clients drop the kind when they decode
+	}
+	if o.GetNamespace() == "" {
+		return kind + " " + o.GetName()
+	}
+	return kind + " " + o.GetNamespace() + "/" + o.GetName()
+}
