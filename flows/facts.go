@@ -1,0 +1,182 @@
+// Package flows decides how two clusters become connected. A plan is a value,
+// computed from what the admin wants ([Params]) and what is there ([Facts]);
+// [Run] observes, plans and applies until the plan is done. Nothing here talks
+// to a cluster: that is behind the [Cluster] interface.
+package flows
+
+import (
+	"cmp"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// ContextRef names a kubeconfig context by its file too: two files may use the
+// same name for different clusters.
+type ContextRef struct {
+	File string // "" for kubectl's own rules
+	Name string // "" for the file's current context
+}
+
+func (r ContextRef) String() string {
+	if r.File == "" {
+		return cmp.Or(r.Name, "current context")
+	}
+	return cmp.Or(r.Name, "current context") + " of " + r.File
+}
+
+// Facts are what is known of a pair of clusters at one moment.
+type Facts struct {
+	Local, Remote ClusterFacts // sides A and B
+	At            time.Time
+}
+
+// Side is the facts of one side.
+func (f Facts) Side(s Side) ClusterFacts {
+	if s == B {
+		return f.Remote
+	}
+	return f.Local
+}
+
+// ClusterFacts are what is known of one cluster: plain values, not specific to
+// a peer, so that one observation serves every pair the cluster is part of.
+type ClusterFacts struct {
+	Context ContextRef
+	Server  string // URL of the API server
+	// Problem is why the cluster can't be used now; nil when it answers.
+	Problem *Problem
+
+	UID       string // of the kube-system namespace: the same for every way to reach the cluster
+	Version   string // of Kubernetes
+	ID        render.ClusterID
+	Software  Software
+	Namespace string // where Liqo or our operator lives
+	HasCRDs   bool
+	Networks  render.Networks
+
+	// Objects of the peerings of this cluster.
+	Tenants        []corev1.Namespace
+	Configurations []networkingv1beta1.Configuration
+	Servers        []networkingv1beta1.GatewayServer
+	Clients        []networkingv1beta1.GatewayClient
+	PublicKeys     []networkingv1beta1.PublicKey
+	Connections    []networkingv1beta1.Connection
+	// Pods of gateways, by what they are waiting for.
+	Pods []PodFacts
+	// Keys are the gateways' own public keys, by namespace/name of the gateway.
+	Keys map[string]wgtypes.Key
+}
+
+// PodFacts is a gateway's pod as a waiting step speaks of it.
+type PodFacts struct {
+	Namespace, Name, Gateway string
+	Ready                    bool
+	// Waiting says what keeps the pod from running, "" when nothing does.
+	Waiting string
+}
+
+// Software is what manages connections on a cluster.
+type Software uint8
+
+// What can be installed on a cluster.
+const (
+	NoSoftware Software = iota
+	Liqo
+	Operator // ours
+)
+
+func (s Software) String() string {
+	switch s {
+	case Liqo:
+		return "Liqo"
+	case Operator:
+		return "liqo-tui operator"
+	case NoSoftware:
+	}
+	return "none"
+}
+
+// Problem is why a cluster can't be used, for a person and for an exit code.
+type Problem struct {
+	Kind    ProblemKind
+	Message string
+	Hint    string
+}
+
+func (p *Problem) Error() string { return p.Message }
+
+// ProblemKind is the class of a [Problem].
+type ProblemKind uint8
+
+// Classes of problems.
+const (
+	Unreachable  ProblemKind = iota + 1 // no answer from the API server
+	Unauthorized                        // it does not accept the credentials
+	Forbidden                           // it does not allow to read what is needed
+)
+
+// Peer is the view of one cluster on its peering with another.
+type Peer struct {
+	Tenant        render.Tenant
+	Namespace     *corev1.Namespace // nil when it doesn't exist
+	Configuration *networkingv1beta1.Configuration
+	Server        *networkingv1beta1.GatewayServer
+	Client        *networkingv1beta1.GatewayClient
+	PublicKey     *networkingv1beta1.PublicKey
+	Connection    *networkingv1beta1.Connection
+	Pod           *PodFacts
+	// Key is the public key of this cluster's own gateway; nil until it is known.
+	Key *wgtypes.Key
+}
+
+// Peer finds the objects of the peering with remote, by label: names are not
+// fixed, and what another tool made is found too.
+func (c ClusterFacts) Peer(remote render.ClusterID) Peer {
+	p := Peer{Tenant: render.Tenant{Namespace: render.TenantNamespaceName(remote), Remote: remote}}
+	for i := range c.Tenants {
+		if c.Tenants[i].Labels[render.LabelRemoteCluster] == string(remote) {
+			p.Namespace = &c.Tenants[i]
+			p.Tenant.Namespace = c.Tenants[i].Name
+			break
+		}
+	}
+	p.Configuration = find[networkingv1beta1.Configuration](c.Configurations, p.Tenant)
+	p.Server = find[networkingv1beta1.GatewayServer](c.Servers, p.Tenant)
+	p.Client = find[networkingv1beta1.GatewayClient](c.Clients, p.Tenant)
+	p.PublicKey = find[networkingv1beta1.PublicKey](c.PublicKeys, p.Tenant)
+	p.Connection = find[networkingv1beta1.Connection](c.Connections, p.Tenant)
+	name := ""
+	switch {
+	case p.Server != nil:
+		name = p.Server.Name
+	case p.Client != nil:
+		name = p.Client.Name
+	}
+	for i := range c.Pods {
+		if pod := &c.Pods[i]; pod.Namespace == p.Tenant.Namespace && pod.Gateway == name {
+			p.Pod = pod
+		}
+	}
+	if key, ok := c.Keys[p.Tenant.Namespace+"/"+name]; ok && name != "" {
+		p.Key = &key
+	}
+	return p
+}
+
+func find[T any, O interface {
+	*T
+	render.Object
+}](all []T, t render.Tenant) *T {
+	for i := range all {
+		o := O(&all[i])
+		if o.GetNamespace() == t.Namespace && o.GetLabels()[render.LabelRemoteCluster] == string(t.Remote) {
+			return &all[i]
+		}
+	}
+	return nil
+}

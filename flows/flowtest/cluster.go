@@ -1,0 +1,301 @@
+package flowtest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Cluster is one cluster in memory. It implements [flows.Cluster].
+type Cluster struct {
+	pair    *Pair
+	side    flows.Side
+	changed chan struct{}
+
+	// What follows is guarded by pair.mu.
+	identity  flows.ClusterFacts // without objects
+	host      byte               // the last byte of its addresses
+	behaviour Behaviour
+	store     store
+	gateways  map[types.UID]*gateway
+	log       []flows.Change
+	observed  int  // calls of Observe
+	writes    int  // objects that were applied or deleted
+	ticked    bool // a tick has passed since the last Observe
+	ordinal   int  // of UIDs, node ports
+}
+
+// gateway is what the operator runs for a GatewayServer or GatewayClient.
+type gateway struct {
+	key       wgtypes.Key // as published
+	published bool
+	age       int // ticks since it was seen
+	pod       *flows.PodFacts
+}
+
+var _ flows.Cluster = (*Cluster)(nil)
+
+func newCluster(p *Pair, side flows.Side, id render.ClusterID, host byte) *Cluster {
+	c := &Cluster{pair: p, side: side, host: host, changed: make(chan struct{}, 1), ticked: true, gateways: map[types.UID]*gateway{}}
+	c.store = newStore(c)
+	c.identity = flows.ClusterFacts{
+		Context: flows.ContextRef{Name: "kind-" + string(id)},
+		Server:  fmt.Sprintf("https://172.18.0.%d:6443", host),
+		UID:     "uid-of-" + string(id), Version: "v1.35.1",
+		ID: id, Software: flows.Operator, Namespace: render.DefaultNamespace, HasCRDs: true,
+		Networks: render.Networks{Pod: []networkingv1beta1.CIDR{"10.244.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}},
+	}
+	return c
+}
+
+// Behave changes how the cluster deviates from a good one.
+func (c *Cluster) Behave(edit func(*Behaviour)) {
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	edit(&c.behaviour)
+	c.notify()
+}
+
+// Be changes who the cluster is: its context, IDs, software and address
+// ranges. Objects are changed with Put and Remove.
+func (c *Cluster) Be(edit func(*flows.ClusterFacts)) {
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	edit(&c.identity)
+	c.notify()
+}
+
+// Tenant is where our program keeps this cluster's objects of the peering.
+func (c *Cluster) Tenant() render.Tenant {
+	remote := c.pair.other(c).Facts().ID
+	return render.Tenant{Namespace: render.TenantNamespaceName(remote), Remote: remote}
+}
+
+// Put makes the objects exist, as an earlier run of our program would have.
+func (c *Cluster) Put(objects ...render.Object) { c.PutAs(render.FieldManager, objects...) }
+
+// PutAs makes the objects exist as another program would have: fields that it
+// set conflict with what our program wants to change.
+func (c *Cluster) PutAs(manager string, objects ...render.Object) {
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	for _, o := range objects {
+		if _, err := c.store.apply(o, manager); err != nil {
+			panic("flowtest: put: " + err.Error())
+		}
+	}
+	c.notify()
+}
+
+// Remove takes objects away at once, whatever their finalizers. Their children
+// follow with the next ticks.
+func (c *Cluster) Remove(objects ...render.Object) {
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	for _, o := range objects {
+		delete(c.store.records, c.store.keyOf(o))
+	}
+	c.notify()
+}
+
+// Terminate makes objects be deleted without end, as by a finalizer that nobody
+// removes.
+func (c *Cluster) Terminate(objects ...render.Object) {
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	for _, o := range objects {
+		if r := c.store.records[c.store.keyOf(o)]; r != nil {
+			r.hold(c.pair.now, Forever)
+		}
+	}
+	c.notify()
+}
+
+// Objects are copies of all objects, by kind and name, with their kinds set.
+func (c *Cluster) Objects() []render.Object {
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	var out []render.Object
+	for _, r := range c.store.sorted() {
+		out = append(out, r.object.DeepCopyObject().(render.Object))
+	}
+	return out
+}
+
+// Names are the objects that exist, as [render.Name] writes them.
+func (c *Cluster) Names() []string {
+	var out []string
+	for _, o := range c.Objects() {
+		out = append(out, render.Name(o))
+	}
+	return out
+}
+
+// Log is what was asked to be applied or deleted, the Unchanged too, in order.
+func (c *Cluster) Log() []flows.Change {
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	return slices.Clone(c.log)
+}
+
+// Forget empties the log.
+func (c *Cluster) Forget() {
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	c.log = nil
+}
+
+// Facts are what Observe would say of a cluster that answers; time stays.
+func (c *Cluster) Facts() flows.ClusterFacts {
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	return c.facts()
+}
+
+// Observe implements [flows.Cluster].
+func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
+	if err := ctx.Err(); err != nil {
+		return flows.ClusterFacts{}, err
+	}
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	if c.pair.Pacing == PerObserve {
+		c.pace()
+	}
+	c.observed++
+	if c.behaviour.unreachable(c.observed) {
+		return flows.ClusterFacts{
+			Context: c.identity.Context, Server: c.identity.Server, Namespace: c.identity.Namespace, Problem: c.problem(),
+		}, nil
+	}
+	return c.facts(), nil
+}
+
+// pace lets a tick pass if the cluster was observed since the last one. So two
+// clusters that are observed side by side see the same moment, whichever of
+// them is asked first.
+func (c *Cluster) pace() {
+	if !c.ticked {
+		c.pair.tick()
+		c.pair.A.ticked, c.pair.B.ticked = true, true
+	}
+	c.ticked = false
+	c.notify()
+}
+
+func (c *Cluster) problem() *flows.Problem {
+	if c.behaviour.Problem != nil {
+		return c.behaviour.Problem
+	}
+	return &flows.Problem{
+		Kind:    flows.Unreachable,
+		Message: fmt.Sprintf("%s (context %s) does not answer", c.identity.Server, c.identity.Context),
+		Hint:    "check the server in the kubeconfig, and firewall or VPN on the way",
+	}
+}
+
+// facts are copies, without the kinds: typed clients drop them.
+func (c *Cluster) facts() flows.ClusterFacts {
+	f := c.identity
+	f.Networks.Pod, f.Networks.External = slices.Clone(f.Networks.Pod), slices.Clone(f.Networks.External)
+	f.Keys = map[string]wgtypes.Key{}
+	for _, r := range c.store.sorted() {
+		o := r.object.DeepCopyObject().(render.Object)
+		o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+		switch o := o.(type) {
+		case *corev1.Namespace:
+			if o.Labels[render.LabelTenantNamespace] == "true" {
+				f.Tenants = append(f.Tenants, *o)
+			}
+		case *networkingv1beta1.Configuration:
+			f.Configurations = append(f.Configurations, *o)
+		case *networkingv1beta1.GatewayServer:
+			f.Servers = append(f.Servers, *o)
+			c.addKey(&f, o)
+		case *networkingv1beta1.GatewayClient:
+			f.Clients = append(f.Clients, *o)
+			c.addKey(&f, o)
+		case *networkingv1beta1.PublicKey:
+			f.PublicKeys = append(f.PublicKeys, *o)
+		case *networkingv1beta1.Connection:
+			f.Connections = append(f.Connections, *o)
+		}
+	}
+	for _, uid := range slices.Sorted(maps.Keys(c.gateways)) {
+		if pod := c.gateways[uid].pod; pod != nil {
+			f.Pods = append(f.Pods, *pod)
+		}
+	}
+	return f
+}
+
+func (c *Cluster) addKey(f *flows.ClusterFacts, o metav1.Object) {
+	if g := c.gateways[o.GetUID()]; g != nil && g.published {
+		f.Keys[o.GetNamespace()+"/"+o.GetName()] = g.key
+	}
+}
+
+// Apply implements [flows.Cluster]: a server-side apply without force.
+func (c *Cluster) Apply(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
+	return c.write(ctx, "apply", objects, func(o render.Object) (flows.Verb, error) {
+		return c.store.apply(o, render.FieldManager)
+	})
+}
+
+// Delete implements [flows.Cluster]: in the background, children follow.
+func (c *Cluster) Delete(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
+	return c.write(ctx, "delete", objects, func(o render.Object) (flows.Verb, error) {
+		return c.store.remove(o), nil
+	})
+}
+
+func (c *Cluster) write(ctx context.Context, what string, objects []render.Object, do func(render.Object) (flows.Verb, error)) ([]flows.Change, error) {
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	var changes []flows.Change
+	for _, o := range objects {
+		if err := ctx.Err(); err != nil {
+			return changes, fmt.Errorf("%s %s: %w", what, render.Name(o), err)
+		}
+		c.writes++
+		if err := c.behaviour.WriteErrors[c.writes]; err != nil {
+			return changes, fmt.Errorf("%s %s: %w", what, render.Name(o), err)
+		}
+		if c.behaviour.unreachable(c.observed) {
+			return changes, fmt.Errorf("%s %s: dial tcp: connect: connection refused", what, render.Name(o))
+		}
+		verb, err := do(o)
+		if err != nil {
+			return changes, fmt.Errorf("%s %s: %w", what, render.Name(o), err)
+		}
+		if verb == "" {
+			continue // deleted, but it did not exist
+		}
+		change := flows.Change{Side: c.side, Verb: verb, Object: render.Name(o)}
+		c.log = append(c.log, change)
+		changes = append(changes, change)
+	}
+	c.notify()
+	return changes, nil
+}
+
+// Changed implements [flows.Cluster].
+func (c *Cluster) Changed() <-chan struct{} { return c.changed }
+
+func (c *Cluster) notify() {
+	select {
+	case c.changed <- struct{}{}:
+	default: // one value stands for any number of changes
+	}
+}

@@ -1,0 +1,326 @@
+package flowtest
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/gateway/ipam"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// work is one stage of everything that works on a cluster. Each controller
+// looks at what is there and makes at most one change to each object, so that
+// observers see the states in between.
+func (c *Cluster) work() bool {
+	changed := c.store.collect()
+	changed = c.endPods() || changed
+	if c.behaviour.MTUFixer {
+		changed = c.fixMTUs() || changed
+	}
+	if c.behaviour.Silent || c.identity.Software == flows.NoSoftware {
+		return changed
+	}
+	for _, r := range c.store.sorted() {
+		if r.object.GetDeletionTimestamp() != nil {
+			continue
+		}
+		switch o := r.object.(type) {
+		case *networkingv1beta1.Configuration:
+			changed = c.configure(o) || changed
+		case *networkingv1beta1.GatewayServer:
+			changed = c.runGateway(o, o.Status.SecretRef == nil, func(ref *corev1.ObjectReference) { o.Status.SecretRef = ref }) || changed
+		case *networkingv1beta1.GatewayClient:
+			changed = c.runGateway(o, o.Status.SecretRef == nil, func(ref *corev1.ObjectReference) { o.Status.SecretRef = ref }) || changed
+		}
+	}
+	return changed
+}
+
+// endPods ends the pods whose gateways are gone.
+func (c *Cluster) endPods() bool {
+	alive := map[any]bool{}
+	for _, r := range c.store.records {
+		alive[r.object.GetUID()] = true
+	}
+	before := len(c.gateways)
+	for uid := range c.gateways {
+		if !alive[uid] {
+			delete(c.gateways, uid)
+		}
+	}
+	return len(c.gateways) != before
+}
+
+const fixedMTU = 1200 // bytes
+
+func (c *Cluster) fixMTUs() bool {
+	changed := false
+	for _, r := range c.store.records {
+		mtu := new(int)
+		switch o := r.object.(type) {
+		case *networkingv1beta1.GatewayServer:
+			mtu = &o.Spec.MTU
+		case *networkingv1beta1.GatewayClient:
+			mtu = &o.Spec.MTU
+		default:
+			continue
+		}
+		if *mtu != fixedMTU {
+			*mtu, changed = fixedMTU, true
+		}
+	}
+	return changed
+}
+
+// configure gives the peer's ranges their remapped ones, in three stages:
+// waiting, half of them, all of them.
+func (c *Cluster) configure(o *networkingv1beta1.Configuration) bool {
+	if c.behaviour.NoCIDRs {
+		return false
+	}
+	cond := meta.FindStatusCondition(o.Status.Conditions, networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured)
+	want := o.Spec.Remote.CIDR
+	switch {
+	case o.Spec.Local == nil:
+		o.Spec.Local = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{
+			Pod: slices.Clone(c.identity.Networks.Pod), External: slices.Clone(c.identity.Networks.External),
+		}}
+		metav1.SetMetaDataLabel(&o.ObjectMeta, render.LabelConfigured, "true")
+		o.Generation++
+		c.condition(o, metav1.ConditionFalse, "WaitingForNetworks")
+	case o.Status.Remote == nil || len(o.Status.Remote.CIDR.Pod) != len(want.Pod) || len(o.Status.Remote.CIDR.External) != len(want.External):
+		o.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{
+			Pod: c.remap(want.Pod), External: make([]networkingv1beta1.CIDR, len(want.External)),
+		}}
+		c.condition(o, metav1.ConditionFalse, "WaitingForNetworks")
+	case cond == nil || cond.Status != metav1.ConditionTrue || cond.ObservedGeneration != o.Generation:
+		pods := c.remap(want.Pod)
+		o.Status.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: pods, External: c.remap(want.External, pods...)}
+		c.condition(o, metav1.ConditionTrue, networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured)
+	default:
+		return false
+	}
+	return true
+}
+
+func (c *Cluster) condition(o *networkingv1beta1.Configuration, status metav1.ConditionStatus, reason string) {
+	meta.SetStatusCondition(&o.Status.Conditions, metav1.Condition{
+		Type: networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured, Status: status, Reason: reason,
+		ObservedGeneration: o.Generation, LastTransitionTime: metav1.NewTime(c.pair.now),
+	})
+}
+
+// remap allocates as the operator does; a range that can't be is left open.
+func (c *Cluster) remap(cidrs []networkingv1beta1.CIDR, taken ...networkingv1beta1.CIDR) []networkingv1beta1.CIDR {
+	var busy []netip.Prefix
+	for _, r := range slices.Concat(c.identity.Networks.Pod, c.identity.Networks.External, taken, []networkingv1beta1.CIDR{"10.96.0.0/12"}) {
+		if p, err := netip.ParsePrefix(string(r)); err == nil {
+			busy = append(busy, p)
+		}
+	}
+	out := make([]networkingv1beta1.CIDR, len(cidrs))
+	for i, cidr := range cidrs {
+		p, err := netip.ParsePrefix(string(cidr))
+		if err != nil {
+			continue
+		}
+		if got, err := ipam.Allocate(busy, p, ipam.DefaultPools()); err == nil {
+			out[i], busy = networkingv1beta1.CIDR(got.String()), append(busy, got)
+		}
+	}
+	return out
+}
+
+// runGateway brings one gateway forward: key and Connection, endpoint, pod,
+// and then what the pod itself says of its tunnel.
+func (c *Cluster) runGateway(o render.Object, fresh bool, setSecret func(*corev1.ObjectReference)) bool {
+	g := c.gateways[o.GetUID()]
+	if g == nil {
+		g = &gateway{key: sha256.Sum256([]byte(o.GetUID()))}
+		c.gateways[o.GetUID()] = g
+	}
+	g.age++
+	name := render.GatewayObjectName(o.GetName())
+	if c.ensureConnection(o) {
+		g.pod = &flows.PodFacts{Namespace: o.GetNamespace(), Name: name + "-7c9d", Gateway: o.GetName(), Waiting: "ContainerCreating"}
+		return true
+	}
+	if (fresh || !g.published) && !c.behaviour.NoKeys {
+		setSecret(&corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: o.GetNamespace(), Name: name})
+		g.published = true
+		if c.identity.Software == flows.Operator {
+			setAnnotation(o, render.AnnotationPublicKey, base64.StdEncoding.EncodeToString(g.key[:]))
+		}
+		return true
+	}
+	if s, ok := o.(*networkingv1beta1.GatewayServer); ok && c.expose(s, g) {
+		return true
+	}
+	return c.runPod(g) || c.report(o, g)
+}
+
+func setAnnotation(o metav1.Object, name, value string) {
+	annotations := o.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[name] = value
+	o.SetAnnotations(annotations)
+}
+
+// ensureConnection makes the Connection that the gateway's pod reports on.
+func (c *Cluster) ensureConnection(o render.Object) bool {
+	role := networkingv1beta1.ConnectionTypeServer
+	if _, ok := o.(*networkingv1beta1.GatewayClient); ok {
+		role = networkingv1beta1.ConnectionTypeClient
+	}
+	want := render.Gateway{
+		Tenant: render.Tenant{Namespace: o.GetNamespace(), Remote: remoteOf(o)}, Name: o.GetName(), Type: role, Owner: o,
+	}.Connection()
+	k := c.store.keyOf(want)
+	if r := c.store.records[k]; r != nil && metav1.IsControlledBy(r.object, o) {
+		return c.gateways[o.GetUID()].pod == nil
+	}
+	c.store.create(k, want)
+	return true
+}
+
+func remoteOf(o metav1.Object) render.ClusterID {
+	return render.ClusterID(o.GetLabels()[render.LabelRemoteCluster])
+}
+
+// loadBalancerTicks is how long a provider takes to give an address.
+const loadBalancerTicks = 5
+
+// expose says where clients find the server.
+func (c *Cluster) expose(s *networkingv1beta1.GatewayServer, g *gateway) bool {
+	want := c.endpoint(s, g)
+	if reflect.DeepEqual(s.Status.Endpoint, want) {
+		return false
+	}
+	s.Status.Endpoint = want
+	return true
+}
+
+func (c *Cluster) endpoint(s *networkingv1beta1.GatewayServer, g *gateway) *networkingv1beta1.EndpointStatus {
+	e := &networkingv1beta1.EndpointStatus{Port: s.Spec.Endpoint.Port, Protocol: new(corev1.ProtocolUDP)}
+	address := ""
+	switch s.Spec.Endpoint.ServiceType {
+	case corev1.ServiceTypeNodePort:
+		address = fmt.Sprintf("172.18.0.%d", c.host)
+		e.Port = 30000 + int32(c.host)
+		if s.Spec.Endpoint.NodePort != nil {
+			e.Port = *s.Spec.Endpoint.NodePort
+		}
+	case corev1.ServiceTypeLoadBalancer:
+		if c.behaviour.LoadBalancerPending || g.age < loadBalancerTicks {
+			return nil
+		}
+		address = fmt.Sprintf("203.0.113.%d", c.host)
+		if s.Spec.Endpoint.LoadBalancerIP != nil {
+			address = *s.Spec.Endpoint.LoadBalancerIP
+		}
+	case corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName:
+		address = fmt.Sprintf("10.96.0.%d", c.host)
+	}
+	e.Addresses = []string{address}
+	return e
+}
+
+func (c *Cluster) runPod(g *gateway) bool {
+	ready, waiting := c.behaviour.PodWaiting == "", c.behaviour.PodWaiting
+	if g.pod.Ready == ready && g.pod.Waiting == waiting {
+		return false
+	}
+	g.pod.Ready, g.pod.Waiting = ready, waiting
+	return true
+}
+
+// reportInterval is how often a gateway renews a report that says nothing new.
+const reportInterval = 10 * time.Second
+
+// report is what the gateway's pod says of its tunnel. Renewing is no change.
+func (c *Cluster) report(o render.Object, g *gateway) bool {
+	conn := c.store.records[key{networkingv1beta1.ConnectionKind, o.GetNamespace(), render.GatewayObjectName(o.GetName())}].
+		object.(*networkingv1beta1.Connection)
+	if c.behaviour.NoReports || !g.pod.Ready || conn.DeletionTimestamp != nil {
+		return false
+	}
+	value := networkingv1beta1.Connected
+	reason, message := c.hears(o)
+	if reason != render.ReasonPinged {
+		value = networkingv1beta1.Connecting
+	}
+	last, known, _ := render.ParseReport(conn.Annotations) // of our own making
+	same := conn.Status.Value == value && (c.identity.Software != flows.Operator || known && last.Reason == reason)
+	if same && (!known || c.pair.now.Sub(last.At) < reportInterval) {
+		return false
+	}
+	conn.Status.Value = value
+	if value == networkingv1beta1.Connected {
+		conn.Status.Latency = networkingv1beta1.ConnectionLatency{
+			Value: render.FormatLatency(1200 * time.Microsecond), Timestamp: metav1.NewTime(c.pair.now),
+		}
+	}
+	if c.identity.Software == flows.Operator {
+		text, err := json.Marshal(render.Report{At: c.pair.now, Interval: render.Seconds(reportInterval / time.Second), Reason: reason, Message: message})
+		if err != nil {
+			panic("flowtest: " + err.Error())
+		}
+		setAnnotation(conn, render.AnnotationStatus, string(text))
+	}
+	return !same
+}
+
+// hears says whether a gateway hears the other one, or why it does not.
+func (c *Cluster) hears(o render.Object) (render.Reason, string) {
+	other := c.pair.other(c)
+	peer, theirs := c.facts().Peer(remoteOf(o)), other.facts().Peer(c.identity.ID)
+	gone := theirs.Server == nil && theirs.Client == nil
+	switch {
+	case peer.PublicKey == nil:
+		return render.ReasonNoKey, "waiting for the public key of the peer"
+	case gone || theirs.Pod == nil || !theirs.Pod.Ready || theirs.PublicKey == nil || theirs.Key == nil || peer.Key == nil,
+		!sameKey(peer.PublicKey.Spec.PublicKey, theirs.Key) || !sameKey(theirs.PublicKey.Spec.PublicKey, peer.Key),
+		c.behaviour.WrongKey || other.behaviour.WrongKey,
+		!c.dialled(peer, theirs):
+		return render.ReasonNoHandshake, "no handshake with the peer's gateway"
+	}
+	return render.ReasonPinged, "the peer's gateway answers pings"
+}
+
+func sameKey(raw []byte, k *wgtypes.Key) bool { return slices.Equal(raw, k[:]) }
+
+// dialled reports whether the client of the two dials where the server listens.
+func (c *Cluster) dialled(peer, theirs flows.Peer) bool {
+	server, client, at := peer.Server, theirs.Client, c.behaviour.AlsoAt
+	if server == nil {
+		server, client, at = theirs.Server, peer.Client, c.pair.other(c).behaviour.AlsoAt
+	}
+	if server == nil || client == nil {
+		return false
+	}
+	for _, address := range client.Spec.Endpoint.Addresses {
+		dialled := fmt.Sprintf("%s:%d", address, client.Spec.Endpoint.Port)
+		if slices.Contains(at, dialled) {
+			return true
+		}
+		if e := server.Status.Endpoint; e != nil && slices.Contains(e.Addresses, address) && e.Port == client.Spec.Endpoint.Port {
+			return true
+		}
+	}
+	return false
+}

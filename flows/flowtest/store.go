@@ -1,0 +1,336 @@
+package flowtest
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// store is what an API server keeps of one cluster.
+type store struct {
+	cluster *Cluster
+	scheme  *runtime.Scheme
+	records map[key]*record
+}
+
+type key struct{ kind, namespace, name string }
+
+// record is one object.
+type record struct {
+	object render.Object // with its kind set
+	// owned is what each manager applied last: the fields that it owns.
+	owned map[string]map[string]any
+	// held is how many ticks a deleted object still exists; Forever for always.
+	held int
+}
+
+func newStore(c *Cluster) store {
+	scheme, err := render.Scheme()
+	if err != nil {
+		panic("flowtest: " + err.Error()) // it is a constant
+	}
+	return store{cluster: c, scheme: scheme, records: map[key]*record{}}
+}
+
+func (s *store) keyOf(o render.Object) key {
+	kind := o.GetObjectKind().GroupVersionKind().Kind
+	if kind == "" {
+		kind = reflect.TypeOf(o).Elem().Name()
+	}
+	return key{kind, o.GetNamespace(), o.GetName()}
+}
+
+func (s *store) sorted() []*record {
+	all := make([]*record, 0, len(s.records))
+	for _, r := range s.records {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b *record) int {
+		ka, kb := s.keyOf(a.object), s.keyOf(b.object)
+		return cmp.Or(cmp.Compare(ka.kind, kb.kind), cmp.Compare(ka.namespace, kb.namespace), cmp.Compare(ka.name, kb.name))
+	})
+	return all
+}
+
+// apply is a server-side apply by one manager, without force.
+func (s *store) apply(o render.Object, manager string) (flows.Verb, error) {
+	want, err := render.Wanted(o)
+	if err != nil {
+		return "", err
+	}
+	if want.GetKind() == "" || want.GetAPIVersion() == "" {
+		return "", apierrors.NewBadRequest("the object says neither kind nor version")
+	}
+	if err := s.admit(want); err != nil {
+		return "", err
+	}
+	k := s.keyOf(o)
+	r := s.records[k]
+	if r == nil {
+		live, err := s.typed(want.GroupVersionKind(), want.Object)
+		if err != nil {
+			return "", err
+		}
+		s.create(k, live).owned[manager] = want.Object
+		return flows.Created, nil
+	}
+	return s.merge(r, want.Object, manager)
+}
+
+// admit refuses objects whose namespace does not exist or is going away.
+func (s *store) admit(o metav1.Object) error {
+	if o.GetNamespace() == "" {
+		return nil
+	}
+	ns := s.records[key{"Namespace", "", o.GetNamespace()}]
+	switch {
+	case ns == nil:
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, o.GetNamespace())
+	case ns.object.GetDeletionTimestamp() != nil:
+		return apierrors.NewForbidden(schema.GroupResource{}, o.GetName(),
+			fmt.Errorf("unable to create new content in namespace %s because it is being terminated", o.GetNamespace()))
+	}
+	return nil
+}
+
+// create adds o with what an API server gives every object.
+func (s *store) create(k key, o render.Object) *record {
+	s.cluster.ordinal++
+	o.SetUID(types.UID(fmt.Sprintf("%s-%04d", s.cluster.identity.ID, s.cluster.ordinal)))
+	o.SetCreationTimestamp(metav1.NewTime(s.cluster.pair.now))
+	o.SetGeneration(1)
+	if k.kind == "Namespace" {
+		labels := o.GetLabels()
+		labels["kubernetes.io/metadata.name"] = k.name
+		o.SetLabels(labels)
+	}
+	r := &record{object: o, owned: map[string]map[string]any{}}
+	s.records[k] = r
+	return r
+}
+
+// merge changes a live object into one that says all that want says.
+func (s *store) merge(r *record, want map[string]any, manager string) (flows.Verb, error) {
+	live, err := runtime.DefaultUnstructuredConverter.ToUnstructured(r.object)
+	if err != nil {
+		return "", err
+	}
+	for other, owned := range r.owned {
+		if other != manager && disagree(owned, want, live) {
+			return "", &ConflictError{Object: render.Name(r.object), Manager: other}
+		}
+	}
+	before := runtime.DeepCopyJSON(live)
+	withdraw(live, r.owned[manager], want)
+	overlay(live, want)
+	r.owned[manager] = want
+	if reflect.DeepEqual(before, live) {
+		return flows.Unchanged, nil
+	}
+	after, err := s.typed(r.object.GetObjectKind().GroupVersionKind(), live)
+	if err != nil {
+		return "", err
+	}
+	if !reflect.DeepEqual(before["spec"], live["spec"]) {
+		after.SetGeneration(r.object.GetGeneration() + 1)
+	}
+	r.object = after
+	return flows.Updated, nil
+}
+
+func (s *store) typed(gvk schema.GroupVersionKind, content map[string]any) (render.Object, error) {
+	fresh, err := s.scheme.New(gvk)
+	if err != nil {
+		return nil, err
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(runtime.DeepCopyJSON(content), fresh); err != nil {
+		return nil, err
+	}
+	fresh.GetObjectKind().SetGroupVersionKind(gvk)
+	return fresh.(render.Object), nil
+}
+
+// ownerReferences is the one list that is merged, by UID.
+const ownerReferences = "ownerReferences"
+
+// disagree reports whether want changes a field that owned mentions too.
+func disagree(owned, want, live map[string]any) bool {
+	for name, w := range want {
+		o, ok := owned[name]
+		if !ok || name == ownerReferences {
+			continue
+		}
+		om, isMap := o.(map[string]any)
+		wm, wantsMap := w.(map[string]any)
+		lm, _ := live[name].(map[string]any)
+		if isMap && wantsMap {
+			if disagree(om, wm, lm) {
+				return true
+			}
+			continue
+		}
+		if !reflect.DeepEqual(live[name], w) {
+			return true
+		}
+	}
+	return false
+}
+
+// withdraw removes what a manager applied last time and no longer mentions.
+func withdraw(live, last, want map[string]any) {
+	for name, l := range last {
+		w, ok := want[name]
+		if name == ownerReferences {
+			if live[name] = withoutOwners(live[name], l, w); len(live[name].([]any)) == 0 {
+				delete(live, name)
+			}
+			continue
+		}
+		if !ok {
+			delete(live, name)
+			continue
+		}
+		lm, isMap := l.(map[string]any)
+		wm, wantsMap := w.(map[string]any)
+		vm, liveMap := live[name].(map[string]any)
+		if isMap && wantsMap && liveMap {
+			withdraw(vm, lm, wm)
+		}
+	}
+}
+
+// overlay puts want over live: maps are merged, all else is replaced.
+func overlay(live, want map[string]any) {
+	for name, w := range want {
+		if name == ownerReferences {
+			live[name] = append(withoutOwners(live[name], w, nil), w.([]any)...)
+			continue
+		}
+		wm, wantsMap := w.(map[string]any)
+		lm, liveMap := live[name].(map[string]any)
+		if wantsMap && liveMap {
+			overlay(lm, wm)
+			continue
+		}
+		live[name] = runtime.DeepCopyJSONValue(w)
+	}
+}
+
+// withoutOwners is all without those in gone, except those in kept.
+func withoutOwners(all, gone, kept any) []any {
+	uids := func(list any) map[any]bool {
+		out := map[any]bool{}
+		l, _ := list.([]any)
+		for _, o := range l {
+			out[o.(map[string]any)["uid"]] = true
+		}
+		return out
+	}
+	drop, keep := uids(gone), uids(kept)
+	list, _ := all.([]any)
+	return slices.DeleteFunc(slices.Clone(list), func(o any) bool {
+		uid := o.(map[string]any)["uid"]
+		return drop[uid] && !keep[uid]
+	})
+}
+
+// remove deletes an object; "" if it does not exist. Namespaces, and gateways
+// where the behaviour says so, are only marked.
+func (s *store) remove(o render.Object) flows.Verb {
+	k := s.keyOf(o)
+	r := s.records[k]
+	b := s.cluster.behaviour
+	switch {
+	case r == nil:
+		return ""
+	case r.object.GetDeletionTimestamp() != nil:
+	case k.kind == "Namespace":
+		r.hold(s.cluster.pair.now, b.NamespaceTicks)
+	case b.DeletionTicks != 0 && isGateway(r.object):
+		r.hold(s.cluster.pair.now, b.DeletionTicks)
+	default:
+		delete(s.records, k)
+	}
+	return flows.Deleted
+}
+
+// hold marks an object as being deleted, for a number of ticks.
+func (r *record) hold(now time.Time, ticks int) {
+	stamp := metav1.NewTime(now)
+	r.object.SetDeletionTimestamp(&stamp)
+	if isGateway(r.object) {
+		r.object.SetFinalizers([]string{"flowtest.liqo-tui.dev/hold"})
+	}
+	r.held = ticks
+}
+
+func isGateway(o render.Object) bool {
+	switch o.(type) {
+	case *networkingv1beta1.GatewayServer, *networkingv1beta1.GatewayClient:
+		return true
+	}
+	return false
+}
+
+// collect is one round of Kubernetes' own controllers: objects whose owners are
+// gone go, one generation per round; what is being deleted ends.
+func (s *store) collect() bool {
+	alive := map[types.UID]bool{}
+	for _, r := range s.records {
+		alive[r.object.GetUID()] = true
+	}
+	counting := false
+	var gone []key
+	for k, r := range s.records {
+		switch {
+		case s.orphaned(r.object, alive) || s.ended(k, r):
+			gone = append(gone, k)
+		case r.held > 0 && r.object.GetDeletionTimestamp() != nil:
+			r.held--
+			counting = true
+		}
+	}
+	for _, k := range gone {
+		delete(s.records, k)
+	}
+	return counting || len(gone) > 0
+}
+
+func (s *store) orphaned(o render.Object, alive map[types.UID]bool) bool {
+	owners := o.GetOwnerReferences()
+	return len(owners) > 0 && !slices.ContainsFunc(owners, func(r metav1.OwnerReference) bool { return alive[r.UID] })
+}
+
+// ended reports whether a deletion is complete: a namespace's, once nothing is
+// in it; anything in a namespace that is being deleted, at once.
+func (s *store) ended(k key, r *record) bool {
+	ns := s.records[key{"Namespace", "", k.namespace}]
+	if k.namespace != "" && ns != nil && ns.object.GetDeletionTimestamp() != nil && r.object.GetDeletionTimestamp() == nil {
+		return true
+	}
+	if r.object.GetDeletionTimestamp() == nil || r.held != 0 {
+		return false
+	}
+	if _, ok := r.object.(*corev1.Namespace); !ok {
+		return true
+	}
+	for other := range s.records {
+		if other.namespace == k.name {
+			return false
+		}
+	}
+	return true
+}

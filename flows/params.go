@@ -1,0 +1,88 @@
+package flows
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Side is one of the two clusters: A is local, B is remote, everywhere.
+type Side uint8
+
+// The two sides.
+const (
+	A Side = iota
+	B
+)
+
+func (s Side) String() string {
+	if s == B {
+		return "B"
+	}
+	return "A"
+}
+
+// Other is the opposite side.
+func (s Side) Other() Side { return 1 - s }
+
+// Params are what the admin wants of a connection. [Defaults] is a start.
+type Params struct {
+	Server         Side // the side that hosts the gateway server
+	ServiceType    corev1.ServiceType
+	Port           uint16 // UDP port of the server's Service
+	NodePort       uint16 // 0: Kubernetes chooses
+	LoadBalancerIP string // "": the provider chooses
+	ClientAddress  string // what the client dials; "": the server's own endpoint
+	ClientPort     uint16 // 0: the server's own endpoint
+	MTU            int    // bytes
+	ServerTemplate render.TemplateRef
+	ClientTemplate render.TemplateRef
+}
+
+// Defaults are liqoctl's: the remote cluster is the server, behind a LoadBalancer.
+func Defaults() Params {
+	return Params{
+		Server: B, ServiceType: corev1.ServiceTypeLoadBalancer,
+		Port: render.DefaultPort, MTU: render.DefaultMTU,
+		ServerTemplate: render.TemplateRef{Name: render.ServerTemplate},
+		ClientTemplate: render.TemplateRef{Name: render.ClientTemplate},
+	}
+}
+
+// Bounds of an MTU: what every IPv4 host must take, and jumbo frames.
+const (
+	minMTU = 576
+	maxMTU = 9000
+)
+
+// Validate reports all problems of p, joined. Each names the flag to change.
+func (p Params) Validate() error {
+	var errs []error
+	switch p.ServiceType {
+	case corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort, corev1.ServiceTypeClusterIP:
+	default:
+		errs = append(errs, fmt.Errorf("--server-service-type %q: want LoadBalancer, NodePort or ClusterIP", p.ServiceType))
+	}
+	if p.MTU < minMTU || p.MTU > maxMTU {
+		errs = append(errs, fmt.Errorf("--mtu %d: want %d to %d bytes", p.MTU, minMTU, maxMTU))
+	}
+	if p.Port == 0 {
+		errs = append(errs, errors.New("--server-port 0: want 1 to 65535"))
+	}
+	if p.NodePort != 0 && p.ServiceType != corev1.ServiceTypeNodePort {
+		errs = append(errs, fmt.Errorf("--node-port %d: applies to --server-service-type NodePort only, not to %s", p.NodePort, p.ServiceType))
+	}
+	if p.LoadBalancerIP != "" {
+		if p.ServiceType != corev1.ServiceTypeLoadBalancer {
+			errs = append(errs, fmt.Errorf("--load-balancer-ip %s: applies to --server-service-type LoadBalancer only, not to %s", p.LoadBalancerIP, p.ServiceType))
+		}
+		if _, err := netip.ParseAddr(p.LoadBalancerIP); err != nil {
+			errs = append(errs, fmt.Errorf("--load-balancer-ip %q: want an IP address", p.LoadBalancerIP))
+		}
+	}
+	return errors.Join(errs...)
+}
