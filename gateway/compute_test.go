@@ -1,0 +1,307 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+)
+
+func prefixes(s ...string) []netip.Prefix {
+	out := make([]netip.Prefix, len(s))
+	for i, p := range s {
+		out[i] = netip.MustParsePrefix(p)
+	}
+	return out
+}
+
+// key is a fixed private key, so that goldens are stable.
+func key(n byte) PrivateKey {
+	k := PrivateKey{0: 8, 31: 64}
+	k[1] = n
+	return k
+}
+
+func serverInputs() Inputs {
+	return Inputs{
+		PodIP: netip.MustParseAddr("10.244.1.5"), UnderlayMTU: 1500,
+		Local: CIDRs{Pod: prefixes("10.244.0.0/16"), External: prefixes("10.70.0.0/16")},
+		Nodes: []Node{
+			{Name: "worker", IP: netip.MustParseAddr("192.168.1.11"), PodCIDRs: prefixes("10.244.1.0/24")},
+			{Name: "control", IP: netip.MustParseAddr("192.168.1.10"), PodCIDRs: prefixes("10.244.0.0/24")},
+		},
+		Peers: []Peer{{
+			ClusterID: "rome", Role: Server, ListenPort: 51840, MTU: 1340, PrivateKey: key(1), PublicKey: key(2).Public(),
+			Real:     CIDRs{Pod: prefixes("10.244.0.0/16"), External: prefixes("10.70.0.0/16")},
+			Remapped: CIDRs{Pod: prefixes("10.60.0.0/16"), External: prefixes("10.71.0.0/16")},
+		}},
+	}
+}
+
+func clientInputs() Inputs {
+	in := serverInputs()
+	p := &in.Peers[0]
+	p.Role, p.ListenPort, p.Endpoint = Client, 0, netip.MustParseAddrPort("203.0.113.2:51840")
+	// The peer's pods need no other addresses.
+	p.Real.Pod, p.Remapped.Pod = prefixes("10.200.0.0/16"), prefixes("10.200.0.0/16")
+	p.MTU = 1500
+	return in
+}
+
+func hubInputs() Inputs {
+	in := clientInputs()
+	second := serverInputs().Peers[0]
+	second.ClusterID, second.Index, second.ListenPort, second.Implementation = "oslo", 1, 51841, Userspace
+	second.Remapped.External = prefixes("10.72.0.0/16")
+	second.PublicKey = wgtypes.Key{}
+	in.Peers = append([]Peer{second}, in.Peers...)
+	return in
+}
+
+func nodeInputs() NodeInputs {
+	return NodeInputs{
+		NodeIP: netip.MustParseAddr("192.168.1.11"), UnderlayMTU: 1500, PodCIDRs: prefixes("10.244.0.0/16"),
+		Gateways: []Gateway{
+			{Name: "gw-rome", PodIP: netip.MustParseAddr("10.244.1.5"), MTU: 1340, RemoteCIDRs: prefixes("10.71.0.0/16", "10.60.0.0/16")},
+			{Name: "gw-oslo", PodIP: netip.MustParseAddr("10.244.0.9"), MTU: 9000, RemoteCIDRs: prefixes("10.62.0.0/16")},
+		},
+	}
+}
+
+func TestStatesRead(t *testing.T) {
+	for _, c := range []struct {
+		golden  string
+		compute func() (State, error)
+	}{
+		{"server", func() (State, error) { return Compute(serverInputs()) }},
+		{"client", func() (State, error) { return Compute(clientInputs()) }},
+		{"hub", func() (State, error) { return Compute(hubInputs()) }},
+		{"lonely", func() (State, error) { in := serverInputs(); in.Peers, in.Nodes = nil, nil; return Compute(in) }},
+		{"node", func() (State, error) { return ComputeNode(nodeInputs()) }},
+	} {
+		t.Run(c.golden, func(t *testing.T) {
+			s, err := c.compute()
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join("testdata", c.golden+".txt")
+			if os.Getenv("UPDATE") != "" {
+				if err := os.WriteFile(path, []byte(s.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.String(); got != string(want) {
+				t.Errorf("differs from %s (UPDATE=1 rewrites it):\n%s", path, got)
+			}
+		})
+	}
+}
+
+func TestOrderOfInputsDoesNotMatter(t *testing.T) {
+	want, err := Compute(hubInputs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		in := hubInputs()
+		rand.Shuffle(len(in.Nodes), func(i, j int) { in.Nodes[i], in.Nodes[j] = in.Nodes[j], in.Nodes[i] })
+		rand.Shuffle(len(in.Peers), func(i, j int) { in.Peers[i], in.Peers[j] = in.Peers[j], in.Peers[i] })
+		got, err := Compute(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.String() != want.String() {
+			t.Fatalf("got\n%s\nwant\n%s", got, want)
+		}
+		if d := Explain(got, want); len(d) != 0 {
+			t.Errorf("equal states differ: %q", d)
+		}
+	}
+}
+
+func TestNonsenseIsRefusedByName(t *testing.T) {
+	addr, cidr := netip.MustParseAddr, prefixes
+	for _, c := range []struct {
+		name   string
+		change func(*Inputs)
+		want   error
+		says   string
+	}{
+		{"no pod address", func(in *Inputs) { in.PodIP = netip.Addr{} }, ErrAddress, "gateway pod"},
+		{"IPv6 pod address", func(in *Inputs) { in.PodIP = addr("fd00::1") }, ErrAddress, "fd00::1"},
+		{"underlay MTU unknown", func(in *Inputs) { in.UnderlayMTU = 0 }, ErrMTU, "underlay"},
+		{"no external CIDR", func(in *Inputs) { in.Local.External = nil }, ErrNoCIDR, "local"},
+		{"own CIDRs overlap", func(in *Inputs) { in.Local.External = cidr("10.244.3.0/24") }, ErrOverlap, "10.244.3.0/24"},
+		{"default route as CIDR", func(in *Inputs) { in.Local.Pod = cidr("0.0.0.0/0") }, ErrPrefix, "0.0.0.0/0"},
+		{"link-local CIDR", func(in *Inputs) { in.Peers[0].Real.Pod = cidr("169.254.0.0/16") }, ErrPrefix, "169.254.0.0/16"},
+		{"host bits", func(in *Inputs) { in.Local.Pod = cidr("10.244.1.1/16") }, ErrPrefix, "10.244.1.1/16"},
+		{"IPv6 CIDR", func(in *Inputs) { in.Local.Pod = cidr("fd00::/64") }, ErrPrefix, "fd00::/64"},
+		{"node without address", func(in *Inputs) { in.Nodes[0].IP = netip.Addr{} }, ErrAddress, "node worker"},
+		{"nodes share an address", func(in *Inputs) { in.Nodes[1].IP = in.Nodes[0].IP }, ErrDup, "control"},
+		{"nodes share pods", func(in *Inputs) { in.Nodes[1].PodCIDRs = cidr("10.244.1.128/25") }, ErrOverlap, "10.244.1.128/25"},
+		{"index too big", func(in *Inputs) { in.Peers[0].Index = 64 }, ErrIndex, "64"},
+		{"index twice", func(in *Inputs) { in.Peers = append(in.Peers, in.Peers[0]) }, ErrIndex, "rome"},
+		{"no role", func(in *Inputs) { in.Peers[0].Role = 0 }, ErrRole, "rome"},
+		{"no key", func(in *Inputs) { in.Peers[0].PrivateKey = PrivateKey{} }, ErrKey, "rome"},
+		{"server without port", func(in *Inputs) { in.Peers[0].ListenPort = 0 }, ErrPort, "rome"},
+		{"tiny MTU", func(in *Inputs) { in.Peers[0].MTU = 100 }, ErrMTU, "100"},
+		{"endpoint without port", func(in *Inputs) { in.Peers[0].Endpoint = netip.MustParseAddrPort("192.0.2.1:0") }, ErrEndpoint, "192.0.2.1:0"},
+		{"not remapped", func(in *Inputs) { in.Peers[0].Remapped.Pod = nil }, ErrRemap, "rome"},
+		{"remapped to another length", func(in *Inputs) { in.Peers[0].Remapped.Pod = cidr("10.60.0.0/17") }, ErrRemap, "10.60.0.0/17"},
+		{"remapped onto own pods", func(in *Inputs) { in.Peers[0].Remapped.Pod = cidr("10.244.0.0/16") }, ErrOverlap, "local pod CIDR"},
+		{"real networks overlap", func(in *Inputs) { in.Peers[0].Real.External = cidr("10.244.0.0/16") }, ErrOverlap, "rome"},
+		{"two peers under one network", func(in *Inputs) {
+			p := in.Peers[0]
+			p.Index, p.ClusterID = 1, "oslo"
+			in.Peers = append(in.Peers, p)
+		}, ErrOverlap, "oslo"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := serverInputs()
+			c.change(&in)
+			_, err := Compute(in)
+			if !errors.Is(err, c.want) || !strings.Contains(fmt.Sprint(err), c.says) {
+				t.Errorf("got %v, want %v about %q", err, c.want, c.says)
+			}
+		})
+	}
+}
+
+func TestNodeNonsenseIsRefusedByName(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*NodeInputs)
+		want   error
+	}{
+		{"no address", func(in *NodeInputs) { in.NodeIP = netip.Addr{} }, ErrAddress},
+		{"underlay MTU unknown", func(in *NodeInputs) { in.UnderlayMTU = 0 }, ErrMTU},
+		{"gateway without address", func(in *NodeInputs) { in.Gateways[0].PodIP = netip.Addr{} }, ErrAddress},
+		{"gateways share an address", func(in *NodeInputs) { in.Gateways[0].PodIP = in.Gateways[1].PodIP }, ErrDup},
+		{"gateway without MTU", func(in *NodeInputs) { in.Gateways[0].MTU = 0 }, ErrMTU},
+		{"remote on own pods", func(in *NodeInputs) { in.Gateways[0].RemoteCIDRs = prefixes("10.244.0.0/24") }, ErrOverlap},
+		{"two gateways to one network", func(in *NodeInputs) { in.Gateways[0].RemoteCIDRs = in.Gateways[1].RemoteCIDRs }, ErrOverlap},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := nodeInputs()
+			c.change(&in)
+			if _, err := ComputeNode(in); !errors.Is(err, c.want) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+func TestExplainNamesWhatDiffers(t *testing.T) {
+	want, err := Compute(clientInputs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*State)
+		lines  []string
+	}{
+		{"nothing", func(*State) {}, nil},
+		{"endpoint", func(s *State) { s.Tunnels[0].Endpoint = netip.MustParseAddrPort("192.0.2.1:51840") }, []string{
+			"tunnel liqo-tunnel: peer endpoint 192.0.2.1:51840 → 203.0.113.2:51840",
+		}},
+		{"key", func(s *State) { s.Tunnels[0].PrivateKey = key(7) }, []string{
+			"tunnel liqo-tunnel: own key " + key(7).Public().String() + " → " + key(1).Public().String(),
+		}},
+		{"route to elsewhere", func(s *State) { s.Routes[len(s.Routes)-1].Device = "eth0" }, []string{
+			"ip route add 10.200.0.0/16 dev eth0 table 18100 proto 118 → ip route add 10.200.0.0/16 dev liqo-tunnel table 18100 proto 118",
+		}},
+		{"rule gone, another there", func(s *State) { s.Rules[0].Mark++ }, []string{
+			"missing: ip rule add pref 10 fwmark 0x11c00001 lookup 18100",
+			"unexpected: ip rule add pref 10 fwmark 0x11c00002 lookup 18100",
+		}},
+		{"link twice as wide", func(s *State) { s.Links[0].MTU = 2900 }, []string{
+			"ip link add liqo-fabric up address 02:4c:0a:f4:01:05 mtu 2900 type vxlan id 4544 dstport 6092 nolearning → " + want.Links[0].String(),
+		}},
+		{"tunnel gone", func(s *State) { s.Tunnels = nil }, []string{"missing: tunnel liqo-tunnel"}},
+		{"table gone", func(s *State) { s.Firewall = Table{} }, []string{"missing: nft table ip liqo-tui"}},
+		{"element gone", func(s *State) { s.Firewall.Sets[0].Elements = nil }, []string{`missing: nft element tunnels { "liqo-tunnel" }`}},
+		{"rules swapped", func(s *State) {
+			r := s.Firewall.Chains[0].Rules
+			r[0], r[1] = r[1], r[0]
+		}, []string{
+			`missing: nft rule classify 1: iifname @tunnels iifname . ip saddr != @peer-sources counter name "dropped-source" drop`,
+			`missing: nft rule classify 2: iifname @tunnels ip daddr != @own-addresses counter name "dropped-destination" drop`,
+			`unexpected: nft rule classify 1: iifname @tunnels ip daddr != @own-addresses counter name "dropped-destination" drop`,
+			`unexpected: nft rule classify 2: iifname @tunnels iifname . ip saddr != @peer-sources counter name "dropped-source" drop`,
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			have, err := Compute(clientInputs())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.change(&have)
+			if got := Explain(have, want); !slices.Equal(got, c.lines) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.lines, "\n"))
+			}
+		})
+	}
+}
+
+func TestPrivateKeysDoNotPrint(t *testing.T) {
+	s, err := Compute(serverInputs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%o", "%b"} {
+		fmt.Fprintf(&out, verb+"\n", s.Tunnels[0].PrivateKey)
+		fmt.Fprintf(&out, verb+"\n", s)
+		fmt.Fprintf(&out, verb+"\n", []any{&s.Tunnels[0], serverInputs()})
+	}
+	slog.New(slog.NewTextHandler(&out, nil)).Info("x", "key", s.Tunnels[0].PrivateKey, "state", s)
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "key", s.Tunnels[0].PrivateKey, "state", s)
+	if err := json.NewEncoder(&out).Encode(s); err != nil {
+		t.Fatal(err)
+	}
+	out.WriteString(strings.Join(Explain(State{}, s), "\n"))
+	k := s.Tunnels[0].PrivateKey
+	for _, form := range []string{wgtypes.Key(k).String(), fmt.Sprintf("%x", k[:]), fmt.Sprintf("%X", k[:]), fmt.Sprint(k[:]), strings.Trim(fmt.Sprint(k[:]), "[]")} {
+		if strings.Contains(out.String(), form) {
+			t.Errorf("the key is in the output as %s", form)
+		}
+	}
+	if !strings.Contains(out.String(), redacted) {
+		t.Error("no placeholder in the output: the test saw nothing")
+	}
+}
+
+func TestTunnelAddressesAreLiqos(t *testing.T) {
+	for _, c := range []struct {
+		role        Role
+		index       int
+		own, theirs string
+	}{
+		{Server, 0, "169.254.18.1/30", "169.254.18.2/30"},
+		{Client, 0, "169.254.18.2/30", "169.254.18.1/30"},
+		{Client, 3, "169.254.18.14/30", "169.254.18.13/30"},
+		{Server, MaxIndex, "169.254.18.253/30", "169.254.18.254/30"},
+	} {
+		if got := TunnelAddr(c.role, c.index).String(); got != c.own {
+			t.Errorf("%s of tunnel %d: got %s, want %s", c.role, c.index, got, c.own)
+		}
+		if got := PeerTunnelAddr(c.role, c.index).String(); got != c.theirs {
+			t.Errorf("peer of %s of tunnel %d: got %s, want %s", c.role, c.index, got, c.theirs)
+		}
+	}
+}

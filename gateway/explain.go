@@ -1,0 +1,197 @@
+package gateway
+
+import (
+	"fmt"
+	"slices"
+
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+)
+
+// Explain lists what separates have from want, one readable line each, in the
+// order of State's fields; nothing if they are equal. It names public keys
+// only. Fields that a kernel chooses where want leaves them open (listen port,
+// endpoint, implementation) do not count.
+func Explain(have, want State) []string {
+	var lines []string
+	lines = append(lines, DiffLinks(have.Links, want.Links).Lines...)
+	lines = append(lines, explainTunnels(have.Tunnels, want.Tunnels)...)
+	lines = append(lines, DiffNeighbors(have.Neighbors, want.Neighbors).Lines...)
+	lines = append(lines, DiffForwards(have.Forwards, want.Forwards).Lines...)
+	lines = append(lines, DiffRoutes(have.Routes, want.Routes).Lines...)
+	lines = append(lines, DiffRules(have.Rules, want.Rules).Lines...)
+	return append(lines, ExplainFirewall(have.Firewall, want.Firewall)...)
+}
+
+// Change is the difference between two lists of T. Add also has the items to
+// replace: those that exist with other attributes.
+type Change[T any] struct {
+	Add, Remove []T
+	Lines       []string
+}
+
+// diff pairs items by what identifies them and compares the rest.
+func diff[T interface {
+	comparable
+	fmt.Stringer
+}, K comparable](have, want []T, key func(T) K) Change[T] {
+	var c Change[T]
+	found := make(map[K]T, len(have))
+	for _, h := range have {
+		if other, twice := found[key(h)]; twice {
+			// The kernel holds two of what we want at most one of.
+			c.Remove = append(c.Remove, other)
+			c.Lines = append(c.Lines, "unexpected: "+other.String())
+		}
+		found[key(h)] = h
+	}
+	for _, w := range want {
+		h, ok := found[key(w)]
+		delete(found, key(w))
+		switch {
+		case !ok:
+			c.Add = append(c.Add, w)
+			c.Lines = append(c.Lines, "missing: "+w.String())
+		case h != w:
+			c.Add = append(c.Add, w)
+			c.Lines = append(c.Lines, h.String()+" → "+w.String())
+		}
+	}
+	for _, h := range have {
+		if f, ok := found[key(h)]; ok && f == h {
+			c.Remove = append(c.Remove, h)
+			c.Lines = append(c.Lines, "unexpected: "+h.String())
+			delete(found, key(h))
+		}
+	}
+	return c
+}
+
+// DiffLinks compares by name.
+func DiffLinks(have, want []Link) Change[Link] {
+	return diff(have, want, func(l Link) string { return l.Name })
+}
+
+// DiffNeighbors compares by device and address.
+func DiffNeighbors(have, want []Neighbor) Change[Neighbor] {
+	return diff(have, want, func(n Neighbor) Neighbor { n.MAC = MAC{}; return n })
+}
+
+// DiffForwards compares whole entries: a device may send frames for one MAC to
+// several places, so a second entry is not a changed one.
+func DiffForwards(have, want []Forward) Change[Forward] {
+	return diff(have, want, func(f Forward) Forward { return f })
+}
+
+// DiffRules compares whole rules: the kernel keeps no other identity of them.
+func DiffRules(have, want []Rule) Change[Rule] {
+	return diff(have, want, func(r Rule) Rule { return r })
+}
+
+// DiffRoutes compares by table, destination and metric, as the kernel does.
+func DiffRoutes(have, want []Route) Change[Route] {
+	return diff(have, want, func(r Route) Route {
+		return Route{Table: r.Table, Destination: r.Destination, Metric: r.Metric}
+	})
+}
+
+func explainTunnels(have, want []Tunnel) []string {
+	var lines []string
+	for _, w := range want {
+		i := slices.IndexFunc(have, func(h Tunnel) bool { return h.Device == w.Device })
+		if i < 0 {
+			lines = append(lines, "missing: tunnel "+w.Device)
+			continue
+		}
+		lines = append(lines, ExplainTunnel(have[i], w)...)
+	}
+	for _, h := range have {
+		if !slices.ContainsFunc(want, func(w Tunnel) bool { return w.Device == h.Device }) {
+			lines = append(lines, "unexpected: tunnel "+h.Device)
+		}
+	}
+	return lines
+}
+
+// ExplainTunnel compares two ends of the same device.
+func ExplainTunnel(have, want Tunnel) []string {
+	var lines []string
+	changed := func(what string, from, to any) {
+		lines = append(lines, fmt.Sprintf("tunnel %s: %s %v → %v", want.Device, what, from, to))
+	}
+	if want.Implementation != Auto && have.Implementation != want.Implementation {
+		changed("implementation", have.Implementation, want.Implementation)
+	}
+	if have.Address != want.Address {
+		changed("address", have.Address, want.Address)
+	}
+	if have.MTU != want.MTU {
+		changed("mtu", have.MTU, want.MTU)
+	}
+	if have.Up != want.Up {
+		changed("link", upText(have.Up), upText(want.Up))
+	}
+	if have.PrivateKey != want.PrivateKey {
+		changed("own key", publicOf(have.PrivateKey), publicOf(want.PrivateKey))
+	}
+	if want.ListenPort != 0 && have.ListenPort != want.ListenPort {
+		changed("listen port", have.ListenPort, want.ListenPort)
+	}
+	if have.PublicKey != want.PublicKey {
+		changed("peer", keyText(have.PublicKey), keyText(want.PublicKey))
+	}
+	if want.PublicKey == (wgtypes.Key{}) {
+		return lines
+	}
+	if want.Endpoint.IsValid() && have.Endpoint != want.Endpoint {
+		changed("peer endpoint", endpointText(have), endpointText(want))
+	}
+	if have.Keepalive != want.Keepalive {
+		changed("keepalive", have.Keepalive, want.Keepalive)
+	}
+	return lines
+}
+
+func publicOf(k PrivateKey) string {
+	if k.IsZero() {
+		return "none"
+	}
+	return k.Public().String()
+}
+
+func keyText(k wgtypes.Key) string {
+	if k == (wgtypes.Key{}) {
+		return "none"
+	}
+	return k.String()
+}
+
+func endpointText(t Tunnel) string {
+	if !t.Endpoint.IsValid() {
+		return "none"
+	}
+	return t.Endpoint.String()
+}
+
+// ExplainFirewall lists what separates two tables. One that is missing as a
+// whole is one line.
+func ExplainFirewall(have, want Table) []string {
+	if have.Name == "" && want.Name != "" {
+		return []string{"missing: nft table ip " + want.Name}
+	}
+	if want.Name == "" && have.Name != "" {
+		return []string{"unexpected: nft table ip " + have.Name}
+	}
+	h, w := have.lines(), want.lines()
+	var lines []string
+	for _, l := range w {
+		if !slices.Contains(h, l) {
+			lines = append(lines, "missing: nft "+l)
+		}
+	}
+	for _, l := range h {
+		if !slices.Contains(w, l) {
+			lines = append(lines, "unexpected: nft "+l)
+		}
+	}
+	return lines
+}

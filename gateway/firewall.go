@@ -1,0 +1,286 @@
+package gateway
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Table is the one nftables table of ours. A driver replaces it as a whole.
+// The zero Table means: no table.
+type Table struct {
+	Name     string
+	Counters []string
+	Sets     []Set
+	Chains   []Chain
+}
+
+// Key is what the elements of a Set are looked up by.
+type Key uint8
+
+// The keys in use.
+const (
+	KeyInterface        Key = iota + 1 // exact interface names
+	KeyAddress                         // prefixes
+	KeyInterfaceAddress                // interface name and prefix
+)
+
+func (k Key) String() string {
+	switch k {
+	case KeyInterface:
+		return "ifname"
+	case KeyAddress:
+		return "ipv4_addr"
+	case KeyInterfaceAddress:
+		return "ifname . ipv4_addr"
+	}
+	return "unknown"
+}
+
+// MarshalText makes keys readable in JSON.
+func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// Set is a named set, or a map from prefixes to prefixes of the same length.
+type Set struct {
+	Name     string
+	Key      Key
+	Map      bool
+	Elements []Element // sorted
+}
+
+// Element is one member of a Set; the Key says which fields are used.
+type Element struct {
+	Interface string
+	Prefix    netip.Prefix
+	To        netip.Prefix // value of a map
+}
+
+// Chain is a base chain; its policy is always accept.
+type Chain struct {
+	Name     string
+	Type     string // filter or nat
+	Hook     string // as nft names it
+	Priority int
+	Rules    []FirewallRule
+}
+
+// FirewallRule is a list of conditions followed by effects. Raw is set in
+// place of both for a rule that was found in the kernel and is not ours.
+type FirewallRule struct {
+	Statements []Statement
+	Raw        string `json:",omitempty"`
+}
+
+// Op is the kind of a Statement.
+type Op uint8
+
+// Conditions first, then effects.
+const (
+	InputIs            Op = iota + 1 // Name: interface
+	OutputIs                         // Name: interface
+	InputIn                          // Name: set of interfaces
+	OutputIn                         // Name: set of interfaces
+	SourceIn                         // Name: set of prefixes
+	DestinationIn                    // Name: set of prefixes
+	InputSourceIn                    // Name: set of interface and prefix
+	InputDestinationIn               // Name: set of interface and prefix
+	UDPDestinationPort               // Number
+	ICMP
+	TCPSYN
+	SetZone // Number
+	SetMark // Number
+	Count   // Name: counter
+	Drop
+	Accept
+	DestinationByMap // Name: map of prefixes
+	SourceByMap      // Name: map of interface and prefix
+	SourceTo         // Addr
+	SourceKeep       // binds the connection to the source it has
+	MaximumSegment   // Number: bytes; only ever lowers
+)
+
+// Statement is one step of a rule.
+type Statement struct {
+	Op     Op
+	Not    bool // conditions on sets only
+	Name   string
+	Number uint32
+	Addr   netip.Addr
+}
+
+// String is the statement in nft's language.
+func (s Statement) String() string {
+	in := "@" + s.Name
+	if s.Not {
+		in = "!= @" + s.Name
+	}
+	switch s.Op {
+	case InputIs:
+		return fmt.Sprintf("iifname %q", s.Name)
+	case OutputIs:
+		return fmt.Sprintf("oifname %q", s.Name)
+	case InputIn:
+		return "iifname " + in
+	case OutputIn:
+		return "oifname " + in
+	case SourceIn:
+		return "ip saddr " + in
+	case DestinationIn:
+		return "ip daddr " + in
+	case InputSourceIn:
+		return "iifname . ip saddr " + in
+	case InputDestinationIn:
+		return "iifname . ip daddr " + in
+	case UDPDestinationPort:
+		return fmt.Sprintf("udp dport %d", s.Number)
+	case ICMP:
+		return "meta l4proto icmp"
+	case TCPSYN:
+		return "tcp flags syn"
+	case SetZone:
+		return fmt.Sprintf("ct zone set %d", s.Number)
+	case SetMark:
+		return fmt.Sprintf("meta mark set 0x%08x", s.Number)
+	case Count:
+		return fmt.Sprintf("counter name %q", s.Name)
+	case Drop:
+		return "drop"
+	case Accept:
+		return "accept"
+	case DestinationByMap:
+		return "dnat ip prefix to ip daddr map @" + s.Name
+	case SourceByMap:
+		return "snat ip prefix to iifname . ip saddr map @" + s.Name
+	case SourceTo:
+		return "snat to " + s.Addr.String()
+	case SourceKeep:
+		return "snat to ip saddr"
+	case MaximumSegment:
+		return fmt.Sprintf("tcp option maxseg size set %d", s.Number)
+	}
+	return fmt.Sprintf("unknown statement %d", s.Op)
+}
+
+func (r FirewallRule) String() string {
+	if r.Raw != "" {
+		return "# not ours: " + r.Raw
+	}
+	words := make([]string, len(r.Statements))
+	for i, s := range r.Statements {
+		words[i] = s.String()
+	}
+	return strings.Join(words, " ")
+}
+
+func (e Element) text(k Key, isMap bool) string {
+	var s string
+	switch k {
+	case KeyInterface:
+		return fmt.Sprintf("%q", e.Interface)
+	case KeyAddress:
+		s = e.Prefix.String()
+	case KeyInterfaceAddress:
+		s = fmt.Sprintf("%q . %s", e.Interface, e.Prefix)
+	}
+	if isMap {
+		s += " : " + e.To.String()
+	}
+	return s
+}
+
+func (s Set) typeText() string {
+	switch {
+	case s.Map:
+		return "map " + s.Name + " { type " + s.Key.String() + " : interval ipv4_addr; flags interval;"
+	case s.Key == KeyInterface:
+		return "set " + s.Name + " { type ifname;"
+	}
+	return "set " + s.Name + " { type " + s.Key.String() + "; flags interval;"
+}
+
+func (s Set) String() string {
+	if len(s.Elements) == 0 {
+		return s.typeText() + " }"
+	}
+	words := make([]string, len(s.Elements))
+	for i, e := range s.Elements {
+		words[i] = e.text(s.Key, s.Map)
+	}
+	return s.typeText() + " elements = { " + strings.Join(words, ", ") + " } }"
+}
+
+func (c Chain) header() string {
+	return fmt.Sprintf("type %s hook %s priority %d; policy accept;", c.Type, c.Hook, c.Priority)
+}
+
+// String is the table as a script that nft -f accepts.
+func (t Table) String() string {
+	if t.Name == "" {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "table ip %s {\n", t.Name)
+	for _, c := range t.Counters {
+		fmt.Fprintf(&b, "\tcounter %s { }\n", c)
+	}
+	for _, s := range t.Sets {
+		fmt.Fprintf(&b, "\t%s\n", s)
+	}
+	for _, c := range t.Chains {
+		fmt.Fprintf(&b, "\tchain %s {\n\t\t%s\n", c.Name, c.header())
+		for _, r := range c.Rules {
+			fmt.Fprintf(&b, "\t\t%s\n", r)
+		}
+		b.WriteString("\t}\n")
+	}
+	b.WriteString("}\n")
+	return b.String()
+}
+
+// lines names every part of the table by itself, for comparison: one line per
+// counter, set element, chain and rule. Rules carry their position, because
+// their order matters.
+func (t Table) lines() []string {
+	if t.Name == "" {
+		return nil
+	}
+	lines := []string{"table ip " + t.Name}
+	for _, c := range t.Counters {
+		lines = append(lines, "counter "+c)
+	}
+	for _, s := range t.Sets {
+		lines = append(lines, s.typeText()+" }")
+		for _, e := range s.Elements {
+			lines = append(lines, "element "+s.Name+" { "+e.text(s.Key, s.Map)+" }")
+		}
+	}
+	for _, c := range t.Chains {
+		lines = append(lines, "chain "+c.Name+" { "+c.header()+" }")
+		for i, r := range c.Rules {
+			lines = append(lines, fmt.Sprintf("rule %s %d: %s", c.Name, i+1, r))
+		}
+	}
+	return lines
+}
+
+// Equal reports whether two tables have the same content.
+func (t Table) Equal(o Table) bool {
+	a, b := t.lines(), o.lines()
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(a, b)
+}
+
+// rule builds a FirewallRule.
+func rule(s ...Statement) FirewallRule { return FirewallRule{Statements: s} }
+
+// addressSet is a set of prefixes without those that another one contains:
+// interval sets refuse overlapping elements.
+func addressSet(name string, prefixes []netip.Prefix) Set {
+	s := Set{Name: name, Key: KeyAddress}
+	for _, p := range outermost(prefixes) {
+		s.Elements = append(s.Elements, Element{Prefix: p})
+	}
+	return s
+}

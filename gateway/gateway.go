@@ -1,0 +1,203 @@
+// Package gateway computes what the kernel of a gateway pod or of a node has
+// to look like so that the pods of two clusters reach each other.
+//
+// It is pure: plain values in (Inputs, NodeInputs), a State out. State prints
+// as ip, bridge, wg and nft lines, and Explain names the differences between
+// two of them. Package gateway/linux makes a kernel match a State.
+//
+// On the wire, packets carry real addresses, as Liqo defines it: a source in
+// the sender's pod or external CIDR, a destination in the receiver's. Each
+// gateway translates for its own cluster only. Everything inside the tunnel is
+// IPv4; the tunnel's outer addresses may be IPv6.
+package gateway
+
+import (
+	"net/netip"
+
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+)
+
+// Role says which end of a tunnel a gateway is.
+type Role uint8
+
+// A server listens, a client dials. The zero value is neither, so that a
+// forgotten field is an error and not a server.
+const (
+	Server Role = iota + 1
+	Client
+)
+
+func (r Role) String() string {
+	switch r {
+	case Server:
+		return "server"
+	case Client:
+		return "client"
+	}
+	return "unknown role"
+}
+
+// MarshalText makes roles readable in JSON.
+func (r Role) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// Opposite is the role of the peer.
+func (r Role) Opposite() Role {
+	if r == Server {
+		return Client
+	}
+	return Server
+}
+
+// Implementation names who encrypts.
+type Implementation string
+
+// Auto takes the kernel's WireGuard if there is one, otherwise userspace.
+const (
+	Auto      Implementation = ""
+	InKernel  Implementation = "kernel"
+	Userspace Implementation = "userspace"
+)
+
+// CIDRs are the networks of a cluster: its pods, and the range it has set
+// aside to represent everything else (the "external CIDR" of Liqo).
+type CIDRs struct{ Pod, External []netip.Prefix }
+
+// all returns the pod CIDRs followed by the external ones.
+func (c CIDRs) all() []netip.Prefix {
+	return append(append([]netip.Prefix(nil), c.Pod...), c.External...)
+}
+
+// Node is a node of the local cluster.
+type Node struct {
+	Name     string
+	IP       netip.Addr // where its fabric listens
+	PodCIDRs []netip.Prefix
+}
+
+// Peer is one remote cluster, and the tunnel to it.
+type Peer struct {
+	// Index numbers the tunnels of a gateway from 0 to MaxIndex. Device name,
+	// tunnel addresses, mark, route table and conntrack zone follow from it.
+	Index     int
+	ClusterID string
+	Role      Role // ours
+	// Real are the peer's networks as it knows them, Remapped those under
+	// which the local cluster reaches them: same order, same lengths.
+	Real, Remapped CIDRs
+	PrivateKey     PrivateKey
+	PublicKey      wgtypes.Key    // the peer's; zero until it is known
+	ListenPort     uint16         // required of a server; 0 on a client means any
+	Endpoint       netip.AddrPort // where to dial; zero if not (yet) known
+	MTU            int            // bytes of an inner packet; lowered to what the underlay carries
+	Implementation Implementation
+}
+
+// Inputs is all that the state of a gateway pod depends on.
+type Inputs struct {
+	PodIP       netip.Addr // the gateway pod's own
+	UnderlayMTU int        // of the pod's default route, in bytes
+	Local       CIDRs      // of the local cluster
+	Nodes       []Node
+	Peers       []Peer
+}
+
+// Gateway is a gateway pod as a node sees it.
+type Gateway struct {
+	Name        string
+	PodIP       netip.Addr
+	RemoteCIDRs []netip.Prefix // remapped: what local pods use
+	MTU         int            // of its tunnel, in bytes
+}
+
+// NodeInputs is all that the state of a node depends on.
+type NodeInputs struct {
+	NodeIP      netip.Addr
+	UnderlayMTU int            // of the node's default route, in bytes
+	PodCIDRs    []netip.Prefix // of the whole local cluster
+	Gateways    []Gateway
+}
+
+// What both ends of a tunnel or of the fabric have to agree on.
+const (
+	// PingPort is where a gateway answers pings inside the tunnel (Liqo's).
+	PingPort = 12345
+	// FabricPort carries node-to-gateway VXLAN. It is next to Liqo's Geneve
+	// port 6091 and away from 4789 and 8472, which CNIs use.
+	FabricPort = 6092
+	// MaxIndex: tunnel addresses are /30s of 169.254.18.0/24.
+	MaxIndex = 63
+)
+
+// Names and numbers of ours in the kernel. Whatever carries one of them is
+// ours to change and to delete; nothing else is.
+const (
+	FabricDevice = "liqo-fabric"
+	TunnelDevice = "liqo-tunnel" // of index 0; others append the index
+	TableName    = "liqo-tui"    // nftables, family ip
+
+	// RouteProtocol marks our routes and rules; unassigned in rtnetlink.h and
+	// in iproute2's rt_protos.
+	RouteProtocol = 118
+	// NodeTable, LocalTable and RemoteTable+index are our routing tables.
+	NodeTable   = 18000
+	LocalTable  = 18001
+	RemoteTable = 18100
+
+	fabricVNI  = 0x11c0
+	markBase   = 0x11c00001 // + index; 0 would mean unmarked
+	zoneBase   = 0x11c1     // + index; 0 is everybody else's zone
+	kernelMain = 254
+	// KernelLocal is the kernel's table of its own addresses.
+	KernelLocal = 255
+)
+
+// Preferences of our ip rules.
+const (
+	// RemotePref and TunnelPref come before the kernel's local table, because
+	// a remote pod may have the gateway pod's own address.
+	RemotePref = 10
+	TunnelPref = 20
+	// LocalPref is where the kernel's local table moves from 0.
+	LocalPref = 100
+	// NodePref is before main (32766), behind the rules that CNIs put first.
+	NodePref = 1000
+)
+
+// Overheads in bytes.
+const (
+	vxlanOverhead  = 50 // IPv4 20, UDP 8, VXLAN 8, inner Ethernet 14
+	tunnelOverhead = 60 // IPv4 20, UDP 8, WireGuard 32
+	tunnelOverIPv6 = 80
+	// minMTU is the smallest datagram every IPv4 host must accept.
+	minMTU = 576
+)
+
+// TunnelName is the device of the tunnel with this index.
+func TunnelName(index int) string {
+	if index == 0 {
+		return TunnelDevice
+	}
+	return TunnelDevice + itoa(index)
+}
+
+// Mark is the packet mark that sends a packet into the tunnel.
+func Mark(index int) uint32 { return markBase + uint32(index) }
+
+// Zone is the conntrack zone of the tunnel's flows. Without zones two peers
+// that use the same addresses get each other's packets.
+func Zone(index int) uint16 { return uint16(zoneBase + index) }
+
+// TunnelAddr is the address of the gateway with this role in the tunnel with
+// this index, with the length of the link's subnet.
+func TunnelAddr(role Role, index int) netip.Prefix {
+	host := byte(4*index + 1)
+	if role == Client {
+		host++
+	}
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{169, 254, 18, host}), 30)
+}
+
+// PeerTunnelAddr is the address of the other end.
+func PeerTunnelAddr(role Role, index int) netip.Prefix {
+	return TunnelAddr(role.Opposite(), index)
+}

@@ -1,0 +1,37 @@
+package gateway
+
+import (
+	"fmt"
+	"log/slog"
+
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+)
+
+const redacted = "(private key)"
+
+// PrivateKey is a WireGuard key that does not print: formatting with any verb,
+// logging and marshalling give a placeholder.
+type PrivateKey wgtypes.Key
+
+// IsZero reports whether no key is set.
+func (k PrivateKey) IsZero() bool { return k == PrivateKey{} }
+
+// Public returns the public half.
+func (k PrivateKey) Public() wgtypes.Key { return wgtypes.Key(k).PublicKey() }
+
+// Format covers every verb: %d or %x on an array would otherwise print it.
+func (k PrivateKey) Format(f fmt.State, _ rune) { fmt.Fprint(f, redacted) }
+
+func (k PrivateKey) String() string { return redacted }
+
+// GoString hides the key from %#v.
+func (k PrivateKey) GoString() string { return redacted }
+
+// LogValue hides the key from log/slog.
+func (k PrivateKey) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText hides the key from text encoders.
+func (k PrivateKey) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// MarshalJSON hides the key from encoding/json.
+func (k PrivateKey) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }

@@ -1,0 +1,151 @@
+//go:build linux
+
+package linux
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+)
+
+// Registers of 4 bytes, in nf_tables' numbering: interface names fill the four
+// from 0, addresses that follow one are in the next.
+const (
+	register    = unix.NFT_REG_1
+	registerMax = unix.NFT_REG32_00 + 1 // upper end of a range found in register
+	registerKey = unix.NFT_REG32_00 + 4 // behind an interface name
+)
+
+// Offsets of fields, in bytes.
+const (
+	ipSource        = 12
+	ipDestination   = 16
+	portDestination = 2
+	tcpFlags        = 13
+	tcpSYN          = 0x02
+	maxsegValue     = 2 // of the option
+)
+
+// compileRule translates a rule to what the kernel evaluates. ids are the
+// numbers of sets within the batch; nil will do for comparison.
+func compileRule(statements []gateway.Statement, ids map[string]uint32) ([]expr.Any, error) {
+	var exprs []expr.Any
+	for _, st := range statements {
+		e, err := compileStatement(st, ids)
+		if err != nil {
+			return nil, err
+		}
+		exprs = append(exprs, e...)
+	}
+	return exprs, nil
+}
+
+func compileStatement(st gateway.Statement, ids map[string]uint32) ([]expr.Any, error) {
+	member := &expr.Lookup{SourceRegister: register, SetName: st.Name, SetID: ids[st.Name], Invert: st.Not}
+	found := &expr.Lookup{SourceRegister: register, DestRegister: register, IsDestRegSet: true, SetName: st.Name, SetID: ids[st.Name]}
+	switch st.Op {
+	case gateway.InputIs:
+		return []expr.Any{load(expr.MetaKeyIIFNAME), equal(interfaceName(st.Name))}, nil
+	case gateway.OutputIs:
+		return []expr.Any{load(expr.MetaKeyOIFNAME), equal(interfaceName(st.Name))}, nil
+	case gateway.InputIn:
+		return []expr.Any{load(expr.MetaKeyIIFNAME), member}, nil
+	case gateway.OutputIn:
+		return []expr.Any{load(expr.MetaKeyOIFNAME), member}, nil
+	case gateway.SourceIn:
+		return []expr.Any{address(ipSource, register), member}, nil
+	case gateway.DestinationIn:
+		return []expr.Any{address(ipDestination, register), member}, nil
+	case gateway.InputSourceIn:
+		return []expr.Any{load(expr.MetaKeyIIFNAME), address(ipSource, registerKey), member}, nil
+	case gateway.InputDestinationIn:
+		return []expr.Any{load(expr.MetaKeyIIFNAME), address(ipDestination, registerKey), member}, nil
+	case gateway.UDPDestinationPort:
+		port := binary.BigEndian.AppendUint16(nil, uint16(st.Number))
+		return []expr.Any{
+			load(expr.MetaKeyL4PROTO), equal([]byte{unix.IPPROTO_UDP}),
+			&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: portDestination, Len: 2}, equal(port),
+		}, nil
+	case gateway.ICMP:
+		return []expr.Any{load(expr.MetaKeyL4PROTO), equal([]byte{unix.IPPROTO_ICMP})}, nil
+	case gateway.TCPSYN:
+		return []expr.Any{
+			load(expr.MetaKeyL4PROTO), equal([]byte{unix.IPPROTO_TCP}),
+			&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: tcpFlags, Len: 1},
+			&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 1, Mask: []byte{tcpSYN}, Xor: []byte{0}},
+			&expr.Cmp{Op: expr.CmpOpNeq, Register: register, Data: []byte{0}},
+		}, nil
+	case gateway.DestinationByMap:
+		return []expr.Any{address(ipDestination, register), found, prefixNAT(expr.NATTypeDestNAT)}, nil
+	case gateway.SourceByMap:
+		return []expr.Any{load(expr.MetaKeyIIFNAME), address(ipSource, registerKey), found, prefixNAT(expr.NATTypeSourceNAT)}, nil
+	}
+	return compileEffect(st)
+}
+
+func compileEffect(st gateway.Statement) ([]expr.Any, error) {
+	switch st.Op {
+	case gateway.SetZone:
+		return []expr.Any{
+			immediate(binary.NativeEndian.AppendUint16(nil, uint16(st.Number))),
+			&expr.Ct{Key: expr.CtKeyZONE, Register: register, SourceRegister: true},
+		}, nil
+	case gateway.SetMark:
+		return []expr.Any{
+			immediate(binary.NativeEndian.AppendUint32(nil, st.Number)),
+			&expr.Meta{Key: expr.MetaKeyMARK, Register: register, SourceRegister: true},
+		}, nil
+	case gateway.Count:
+		return []expr.Any{&expr.Objref{Type: unix.NFT_OBJECT_COUNTER, Name: st.Name}}, nil
+	case gateway.Drop:
+		return []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}}, nil
+	case gateway.Accept:
+		return []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}}, nil
+	case gateway.SourceTo:
+		a := st.Addr.As4()
+		return []expr.Any{immediate(a[:]), sourceNAT()}, nil
+	case gateway.SourceKeep:
+		return []expr.Any{address(ipSource, register), sourceNAT()}, nil
+	case gateway.MaximumSegment:
+		return []expr.Any{
+			immediate(binary.BigEndian.AppendUint16(nil, uint16(st.Number))),
+			&expr.Exthdr{
+				SourceRegister: register, Op: expr.ExthdrOpTcpopt, Type: unix.TCP_MAXSEG,
+				Offset: maxsegValue, Len: 2,
+			},
+		}, nil
+	}
+	return nil, fmt.Errorf("statement %q: unknown", st)
+}
+
+func load(key expr.MetaKey) *expr.Meta { return &expr.Meta{Key: key, Register: register} }
+
+func equal(data []byte) *expr.Cmp {
+	return &expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: data}
+}
+
+func immediate(data []byte) *expr.Immediate { return &expr.Immediate{Register: register, Data: data} }
+
+func address(offset, reg uint32) *expr.Payload {
+	return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4}
+}
+
+// prefixNAT keeps the host bits and takes the network from the range in the
+// registers.
+func prefixNAT(t expr.NATType) *expr.NAT {
+	return &expr.NAT{Type: t, Family: unix.NFPROTO_IPV4, RegAddrMin: register, RegAddrMax: registerMax, Prefix: true}
+}
+
+func sourceNAT() *expr.NAT {
+	return &expr.NAT{Type: expr.NATTypeSourceNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: register}
+}
+
+func interfaceName(name string) []byte {
+	b := make([]byte, unix.IFNAMSIZ)
+	copy(b, name)
+	return b
+}

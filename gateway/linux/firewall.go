@@ -1,0 +1,321 @@
+//go:build linux
+
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+)
+
+// syncFirewall replaces the whole table in one netlink transaction if anything
+// in it differs: packets see the old rules or the new ones, never a mixture.
+func (s *session) syncFirewall(want gateway.State) ([]string, error) {
+	have, err := s.readFirewall(want.Firewall)
+	if err != nil {
+		return nil, err
+	}
+	lines := gateway.ExplainFirewall(have, want.Firewall)
+	if len(lines) == 0 {
+		return nil, nil
+	}
+	counts, err := s.readCounters()
+	if err != nil {
+		return lines, err
+	}
+	table := &nftables.Table{Family: nftables.TableFamilyIPv4, Name: gateway.TableName}
+	s.nft.AddTable(table) // so that the delete below cannot fail with ENOENT
+	s.nft.DelTable(table)
+	if want.Firewall.Name != "" {
+		s.nft.AddTable(table)
+		if err := s.addTable(table, want.Firewall, counts); err != nil {
+			return lines, err
+		}
+	}
+	if err := s.nft.Flush(); err != nil {
+		return lines, fmt.Errorf("replace nft table %s: %w", gateway.TableName, err)
+	}
+	return lines, s.forgetFlows(changedZones(have, want.Firewall))
+}
+
+func (s *session) addTable(table *nftables.Table, want gateway.Table, counts map[string]expr.Counter) error {
+	for _, name := range want.Counters {
+		// Counters go on from where they were: replacing the table is not an
+		// event that an operator should see in a graph.
+		c := counts[name]
+		s.nft.AddObj(&nftables.NamedObj{Table: table, Name: name, Type: nftables.ObjTypeCounter, Obj: &c})
+	}
+	ids := make(map[string]uint32, len(want.Sets))
+	for i, set := range want.Sets {
+		// Numbers of our own choice: the library's counter is not safe for
+		// concurrent use, and a number matters within its batch only.
+		ids[set.Name] = uint32(i + 1)
+		compiled := compileSet(table, set, ids[set.Name])
+		if err := s.nft.AddSet(compiled, compileElements(set)); err != nil {
+			return fmt.Errorf("nft set %s: %w", set.Name, err)
+		}
+	}
+	accept := nftables.ChainPolicyAccept
+	for _, c := range want.Chains {
+		hook, err := hookNumber(c.Hook)
+		if err != nil {
+			return err
+		}
+		chain := s.nft.AddChain(&nftables.Chain{
+			Name: c.Name, Table: table, Type: nftables.ChainType(c.Type), Hooknum: hook,
+			Priority: nftables.ChainPriorityRef(nftables.ChainPriority(c.Priority)), Policy: &accept,
+		})
+		for _, r := range c.Rules {
+			exprs, err := compileRule(r.Statements, ids)
+			if err != nil {
+				return fmt.Errorf("nft chain %s: %w", c.Name, err)
+			}
+			s.nft.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: exprs})
+		}
+	}
+	return nil
+}
+
+// Counters returns packets and bytes of the table's named counters, such as
+// gateway.DroppedSource. Without a table it is empty.
+func (k *Kernel) Counters() (map[string]Counter, error) {
+	s, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	raw, err := s.readCounters()
+	if err != nil {
+		return nil, err
+	}
+	counters := make(map[string]Counter, len(raw))
+	for name, c := range raw {
+		counters[name] = Counter{Packets: c.Packets, Bytes: c.Bytes}
+	}
+	return counters, nil
+}
+
+// Counter is what a named counter of the firewall has seen.
+type Counter struct{ Packets, Bytes uint64 }
+
+func (s *session) readCounters() (map[string]expr.Counter, error) {
+	table, err := s.findTable()
+	if err != nil || table == nil {
+		return nil, err
+	}
+	objects, err := s.nft.GetObjects(table)
+	if err != nil {
+		return nil, fmt.Errorf("list nft counters: %w", err)
+	}
+	counters := make(map[string]expr.Counter, len(objects))
+	for _, o := range objects {
+		switch o := o.(type) {
+		case *nftables.CounterObj:
+			counters[o.Name] = expr.Counter{Packets: o.Packets, Bytes: o.Bytes}
+		case *nftables.NamedObj:
+			if c, ok := o.Obj.(*expr.Counter); ok {
+				counters[o.Name] = *c
+			}
+		}
+	}
+	return counters, nil
+}
+
+func (s *session) findTable() (*nftables.Table, error) {
+	tables, err := s.nft.ListTablesOfFamily(nftables.TableFamilyIPv4)
+	if err != nil {
+		return nil, fmt.Errorf("list nft tables: %w", err)
+	}
+	i := slices.IndexFunc(tables, func(t *nftables.Table) bool { return t.Name == gateway.TableName })
+	if i < 0 {
+		return nil, nil
+	}
+	return tables[i], nil
+}
+
+// changedZones lists the conntrack zones of the tunnels whose translation
+// differs. A connection keeps the translation of its first packet, so such
+// flows would go to the old place for as long as they last.
+func changedZones(have, want gateway.Table) []uint16 {
+	if have.Name == "" {
+		return nil // nothing was translated yet
+	}
+	before, after := translations(have), translations(want)
+	var zones []uint16
+	for index := range gateway.MaxIndex + 1 {
+		name := gateway.TunnelName(index)
+		if !slices.Equal(before[name], after[name]) {
+			zones = append(zones, gateway.Zone(index))
+		}
+	}
+	return zones
+}
+
+// translations are the source translations per tunnel; the destination
+// translations are their reverse.
+func translations(t gateway.Table) map[string][]gateway.Element {
+	found := make(map[string][]gateway.Element)
+	for _, set := range t.Sets {
+		if set.Map && set.Key == gateway.KeyInterfaceAddress {
+			for _, e := range set.Elements {
+				found[e.Interface] = append(found[e.Interface], e)
+			}
+		}
+	}
+	return found
+}
+
+func (s *session) forgetFlows(zones []uint16) error {
+	var filters []netlink.CustomConntrackFilter
+	for _, z := range zones {
+		f := &netlink.ConntrackFilter{}
+		if err := f.AddZone(z); err != nil {
+			return fmt.Errorf("forget flows of zone %d: %w", z, err)
+		}
+		filters = append(filters, f)
+	}
+	if len(filters) == 0 {
+		return nil
+	}
+	_, err := s.nl.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, filters...)
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("forget flows of zones %v: %w", zones, err)
+	}
+	return nil
+}
+
+// readFirewall reads the table back. Rules that are those of want, in want's
+// order, come back as such; others as text.
+func (s *session) readFirewall(want gateway.Table) (gateway.Table, error) {
+	table, err := s.findTable()
+	if err != nil || table == nil {
+		return gateway.Table{}, err
+	}
+	found := gateway.Table{Name: table.Name}
+	counters, err := s.readCounters()
+	if err != nil {
+		return gateway.Table{}, err
+	}
+	for name := range counters {
+		found.Counters = append(found.Counters, name)
+	}
+	slices.Sort(found.Counters)
+	sets, err := s.nft.GetSets(table)
+	if err != nil {
+		return gateway.Table{}, fmt.Errorf("list nft sets: %w", err)
+	}
+	for _, set := range sets {
+		set.Table = table
+		elements, err := s.nft.GetSetElements(set)
+		if err != nil {
+			return gateway.Table{}, fmt.Errorf("list nft set %s: %w", set.Name, err)
+		}
+		found.Sets = append(found.Sets, decodeSet(set, elements))
+	}
+	found.Chains, err = s.readChains(table, want)
+	return found, err
+}
+
+func (s *session) readChains(table *nftables.Table, want gateway.Table) ([]gateway.Chain, error) {
+	chains, err := s.nft.ListChainsOfTableFamily(nftables.TableFamilyIPv4)
+	if err != nil {
+		return nil, fmt.Errorf("list nft chains: %w", err)
+	}
+	var found []gateway.Chain
+	for _, c := range chains {
+		if c.Table.Name != table.Name {
+			continue
+		}
+		rules, err := s.nft.GetRules(table, c)
+		if err != nil {
+			return nil, fmt.Errorf("list nft chain %s: %w", c.Name, err)
+		}
+		f := gateway.Chain{Name: c.Name, Type: string(c.Type), Hook: hookName(c.Hooknum)}
+		if c.Priority != nil {
+			f.Priority = int(*c.Priority)
+		}
+		if c.Policy != nil && *c.Policy != nftables.ChainPolicyAccept {
+			f.Hook += " with policy drop"
+		}
+		var wanted []gateway.FirewallRule
+		for _, w := range want.Chains {
+			if w.Name == c.Name {
+				wanted = w.Rules
+			}
+		}
+		f.Rules = recognize(rules, wanted)
+		found = append(found, f)
+	}
+	return found, nil
+}
+
+// recognize turns rules from the kernel back into those they were compiled
+// from.
+func recognize(rules []*nftables.Rule, wanted []gateway.FirewallRule) []gateway.FirewallRule {
+	known := make(map[string]gateway.FirewallRule, len(wanted))
+	for _, w := range wanted {
+		if exprs, err := compileRule(w.Statements, nil); err == nil {
+			known[describe(exprs)] = w
+		}
+	}
+	found := make([]gateway.FirewallRule, len(rules))
+	for i, r := range rules {
+		text := describe(r.Exprs)
+		w, ok := known[text]
+		if !ok {
+			w = gateway.FirewallRule{Raw: text}
+		}
+		found[i] = w
+	}
+	return found
+}
+
+func hookNumber(name string) (*nftables.ChainHook, error) {
+	for _, h := range hooks() {
+		if h.name == name {
+			return h.number, nil
+		}
+	}
+	return nil, fmt.Errorf("nft hook %q: unknown", name)
+}
+
+func hookName(n *nftables.ChainHook) string {
+	for _, h := range hooks() {
+		if n != nil && *h.number == *n {
+			return h.name
+		}
+	}
+	return "none"
+}
+
+type hook struct {
+	name   string
+	number *nftables.ChainHook
+}
+
+func hooks() []hook {
+	return []hook{
+		{"prerouting", nftables.ChainHookPrerouting},
+		{"input", nftables.ChainHookInput},
+		{"forward", nftables.ChainHookForward},
+		{"output", nftables.ChainHookOutput},
+		{"postrouting", nftables.ChainHookPostrouting},
+	}
+}
+
+// last is the highest address of a prefix.
+func last(p netip.Prefix) [4]byte {
+	b := p.Masked().Addr().As4()
+	for i := range 32 - p.Bits() {
+		b[3-i/8] |= 1 << (i % 8)
+	}
+	return b
+}

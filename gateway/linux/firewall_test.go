@@ -1,0 +1,189 @@
+//go:build linux
+
+package linux
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/nftables"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+)
+
+// hubState has two peers and adjacent networks, one of them not remapped.
+func hubState(t *testing.T) gateway.State {
+	t.Helper()
+	key, err := wgtypes.GeneratePrivateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer := gateway.Peer{
+		ClusterID: "b", Role: gateway.Server, ListenPort: wireguardPort, PrivateKey: gateway.PrivateKey(key), MTU: tunnelMTU,
+		Real: local(), Remapped: gateway.CIDRs{Pod: prefixes("10.60.0.0/16"), External: prefixes("10.61.0.0/16")},
+	}
+	other := peer
+	other.ClusterID, other.Index, other.ListenPort = "c", 1, wireguardPort+1
+	other.Real = gateway.CIDRs{Pod: prefixes("10.62.0.0/17", "10.62.128.0/17"), External: prefixes("10.70.0.0/18")}
+	other.Remapped = gateway.CIDRs{Pod: prefixes("10.62.0.0/17", "10.62.128.0/17"), External: prefixes("10.63.64.0/18")}
+	s, err := gateway.Compute(gateway.Inputs{
+		PodIP: netip.MustParseAddr("10.244.1.5"), UnderlayMTU: 1500, Local: local(),
+		Nodes: []gateway.Node{{Name: "n", IP: netip.MustParseAddr("192.168.1.10"), PodCIDRs: prefixes("10.244.1.0/24")}},
+		Peers: []gateway.Peer{peer, other},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The text that people and goldens see, loaded by nft itself, must be the table
+// that Sync makes.
+func TestTextAndKernelAreTheSameTable(t *testing.T) {
+	node, err := gateway.ComputeNode(gateway.NodeInputs{
+		NodeIP: netip.MustParseAddr("192.168.1.10"), UnderlayMTU: 1500, PodCIDRs: local().Pod,
+		Gateways: []gateway.Gateway{{Name: "gw", PodIP: netip.MustParseAddr("10.244.1.5"), RemoteCIDRs: prefixes("10.60.0.0/16"), MTU: tunnelMTU}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]gateway.State{"gateway": hubState(t), "node": node} {
+		t.Run(name, func(t *testing.T) {
+			n := newNamespace(t, "text")
+			n.nft(s.Firewall.String())
+			var found gateway.Table
+			n.do(func() {
+				var o *session
+				if o, err = open(); err != nil {
+					return
+				}
+				defer o.close()
+				found, err = o.readFirewall(s.Firewall)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lines := gateway.ExplainFirewall(found, s.Firewall); len(lines) != 0 {
+				t.Errorf("nft understands the text differently:\n%s", strings.Join(lines, "\n"))
+			}
+		})
+	}
+}
+
+func TestPrefixOf(t *testing.T) {
+	for _, c := range []struct{ first, last, want string }{
+		{"10.0.0.0", "10.0.255.255", "10.0.0.0/16"},
+		{"10.0.0.1", "10.0.0.1", "10.0.0.1/32"},
+		{"0.0.0.0", "255.255.255.255", "0.0.0.0/0"},
+		{"10.0.0.0", "10.0.0.6", "invalid Prefix"},
+		{"10.0.0.1", "10.0.0.2", "invalid Prefix"},
+		{"10.0.0.2", "10.0.0.1", "invalid Prefix"},
+	} {
+		first, end := netip.MustParseAddr(c.first).As4(), netip.MustParseAddr(c.last).As4()
+		if got := prefixOf(first[:], end[:]).String(); got != c.want {
+			t.Errorf("%s to %s: got %s, want %s", c.first, c.last, got, c.want)
+		}
+	}
+}
+
+// FuzzPrefixOf: any prefix survives the way to the kernel and back.
+func FuzzPrefixOf(f *testing.F) {
+	f.Add(uint32(0x0a000000), uint8(8))
+	f.Add(uint32(0xffffffff), uint8(32))
+	f.Fuzz(func(t *testing.T, n uint32, length uint8) {
+		p := netip.PrefixFrom(netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, n))), int(length%33)).Masked()
+		set := gateway.Set{Key: gateway.KeyAddress, Map: true, Elements: []gateway.Element{{Prefix: p, To: p}}}
+		found := decodeSet(&nftables.Set{Interval: true, IsMap: true}, compileElements(set))
+		if len(found.Elements) != 1 || found.Elements[0] != set.Elements[0] {
+			t.Errorf("%s came back as %v", p, found.Elements)
+		}
+	})
+}
+
+func TestPreparedNamespacePassesTheCheck(t *testing.T) {
+	n := newNamespace(t, "pod")
+	n.sysctl("ip_forward", "0")
+	n.sysctl("conf/all/rp_filter", "2")
+	n.sysctl("conf/all/accept_local", "0")
+	var before, prepare, after error
+	n.do(func() { before, prepare, after = CheckNamespace(), PrepareNamespace(), CheckNamespace() })
+	if !errors.Is(before, ErrNamespace) {
+		t.Errorf("before: got %v, want %v", before, ErrNamespace)
+	}
+	for _, missing := range []string{"net.ipv4.ip_forward is 0", "net.ipv4.conf.all.rp_filter is 2", "net.ipv4.conf.all.accept_local is 0"} {
+		if before == nil || !strings.Contains(before.Error(), missing) {
+			t.Errorf("before: got %v, want it to say %q", before, missing)
+		}
+	}
+	if prepare != nil || after != nil {
+		t.Errorf("prepare: %v; check after it: %v", prepare, after)
+	}
+}
+
+func TestUnderlayMTUIsThatOfTheBestDefaultRoute(t *testing.T) {
+	n := newNamespace(t, "pod")
+	mtu := func() (m int, err error) {
+		n.do(func() { m, err = UnderlayMTU() })
+		return m, err
+	}
+	if _, err := mtu(); err == nil {
+		t.Error("without a default route: got no error")
+	}
+	veth(n, "eth0", n, "peer0")
+	veth(n, "eth1", n, "peer1")
+	n.script(`ip link set eth0 mtu 1450
+		ip link set eth1 mtu 9000
+		ip route add default dev eth0 metric 100
+		ip route add default dev eth1 metric 200`)
+	if got, err := mtu(); err != nil || got != 1450 {
+		t.Errorf("two devices: got %d, %v, want 1450", got, err)
+	}
+	n.run("ip", "route", "add", "default", "dev", "eth1", "metric", "50", "mtu", "1400")
+	if got, err := mtu(); err != nil || got != 1400 {
+		t.Errorf("route with its own: got %d, %v, want 1400", got, err)
+	}
+}
+
+func TestReleases(t *testing.T) {
+	for _, c := range []struct {
+		release      string
+		major, minor int
+		ok           bool
+	}{
+		{"5.10.0-33-amd64", 5, 10, true},
+		{"6.18-rc1", 6, 18, true},
+		{"4.19.128-microsoft-standard", 4, 19, true},
+		{"6", 0, 0, false},
+		{"x.y.z", 0, 0, false},
+	} {
+		major, minor, err := parseRelease(c.release)
+		if major != c.major || minor != c.minor || (err == nil) != c.ok {
+			t.Errorf("%s: got %d.%d, %v", c.release, major, minor, err)
+		}
+	}
+}
+
+func TestConfigsOfUserspaceTunnels(t *testing.T) {
+	key := strings.Repeat("01", 32)
+	c, err := parseConfig("private_key=" + key + "\nlisten_port=51840\npublic_key=" + key + "\nendpoint=[::ffff:192.0.2.1]:7\n" +
+		"last_handshake_time_sec=10\nlast_handshake_time_nsec=5\ntx_bytes=3\nrx_bytes=4\npersistent_keepalive_interval=15\nallowed_ip=0.0.0.0/0\nprotocol_version=1\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.port != 51840 || len(c.peers) != 1 {
+		t.Fatalf("got %+v", c)
+	}
+	p := c.peers[0]
+	if p.endpoint.String() != "192.0.2.1:7" || p.handshake.UnixNano() != 10e9+5 || p.sent != 3 || p.received != 4 || p.keepalive.Seconds() != 15 {
+		t.Errorf("got %+v", p)
+	}
+	for _, bad := range []string{"private_key=zz", "listen_port=70000", "public_key=" + key + "\nrx_bytes=many"} {
+		if _, err := parseConfig(bad); err == nil || strings.Contains(err.Error(), "zz") {
+			t.Errorf("%s: got %v, want an error without the value", bad, err)
+		}
+	}
+}

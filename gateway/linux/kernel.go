@@ -1,0 +1,210 @@
+//go:build linux
+
+// Package linux makes the kernel match a gateway.State: WireGuard and VXLAN
+// devices, routes, rules, neighbours and one nftables table.
+//
+// Everything acts in the network namespace of the calling thread. Programs
+// have one namespace; one with several must lock its goroutines to threads.
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+)
+
+// Options configure a Kernel. The zero value works.
+type Options struct {
+	Logger *slog.Logger // of userspace WireGuard; nil discards
+}
+
+// Kernel makes a network namespace match a State, and remembers what only this
+// process can know: the userspace tunnels it runs and the endpoints it set.
+// Its methods may be called concurrently.
+type Kernel struct {
+	log *slog.Logger
+
+	mu        sync.Mutex
+	userspace map[string]*userspaceTunnel // by device
+	dialed    map[string]dialed           // by device
+}
+
+// New returns a Kernel that has touched nothing. It fails if the machine lacks
+// what no State can do without: a kernel of 5.10 or newer, nftables.
+func New(o Options) (*Kernel, error) {
+	if err := checkKernel(); err != nil {
+		return nil, err
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Kernel{log: o.Logger, userspace: map[string]*userspaceTunnel{}, dialed: map[string]dialed{}}, nil
+}
+
+// session holds the sockets of one call. Each call opens its own: a socket
+// keeps the namespace of the thread that opened it, and one with unread
+// replies of a failed batch would answer the next.
+type session struct {
+	nl    *netlink.Handle
+	nft   *nftables.Conn
+	links map[string]netlink.Link
+	names map[int]string
+}
+
+func open() (*session, error) {
+	nl, err := netlink.NewHandle(unix.NETLINK_ROUTE, unix.NETLINK_NETFILTER)
+	if err != nil {
+		return nil, fmt.Errorf("open netlink: %w", err)
+	}
+	// A table with a few hundred rules does not fit the default buffers: the
+	// kernel then answers "no buffer space available".
+	nft, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(largeBuffers))
+	if err != nil {
+		nl.Close()
+		return nil, fmt.Errorf("open nftables: %w", err)
+	}
+	s := &session{nl: nl, nft: nft}
+	if err := s.listLinks(); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// largeBuffers is generic so that it fits the socket type of nftables' netlink
+// library without importing that.
+func largeBuffers[C interface {
+	SetReadBuffer(int) error
+	SetWriteBuffer(int) error
+}](c C) error {
+	const size = 32 << 20
+	return errors.Join(c.SetReadBuffer(size), c.SetWriteBuffer(size))
+}
+
+func (s *session) close() {
+	s.nl.Close()
+	// Nothing can be done about it, and nothing depends on it.
+	_ = s.nft.CloseLasting()
+}
+
+// listLinks refreshes the view of the devices.
+func (s *session) listLinks() error {
+	links, err := dump(s.nl.LinkList)
+	if err != nil {
+		return fmt.Errorf("list devices: %w", err)
+	}
+	s.links, s.names = make(map[string]netlink.Link, len(links)), make(map[int]string, len(links))
+	for _, l := range links {
+		s.links[l.Attrs().Name] = l
+		s.names[l.Attrs().Index] = l.Attrs().Name
+	}
+	return nil
+}
+
+// dump repeats a listing that a concurrent change interrupted: it may lack
+// entries.
+func dump[T any](list func() ([]T, error)) ([]T, error) {
+	var items []T
+	var err error
+	for range 5 {
+		items, err = list()
+		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return items, err
+}
+
+// Sync makes the namespace match want and returns the differences that it
+// found, as gateway.Explain words them; none means that it wrote nothing.
+// On an error it has done what does not depend on the failed part, except that
+// no peer is let in while the firewall is not in place. Sync again to retry.
+func (k *Kernel) Sync(want gateway.State) ([]string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.sync(want)
+}
+
+func (k *Kernel) sync(want gateway.State) ([]string, error) {
+	s, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+
+	var lines []string
+	var errs []error
+	do := func(phase func(gateway.State) ([]string, error)) error {
+		l, err := phase(want)
+		lines = append(lines, l...)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		return err
+	}
+	// Marks appear only with the firewall, so rules and routes come before it:
+	// a translated packet never meets a table that does not know it. Peers
+	// come last, behind the rules that judge their packets.
+	_ = do(s.syncLinks)
+	_ = do(func(w gateway.State) ([]string, error) { return k.syncDevices(s, w.Tunnels) })
+	if err := s.listLinks(); err != nil {
+		return lines, errors.Join(append(errs, err)...)
+	}
+	_ = do(s.syncNeighbors)
+	_ = do(s.syncForwards)
+	_ = do(s.syncRoutes)
+	_ = do(s.syncRules)
+	if err := do(s.syncFirewall); err == nil {
+		_ = do(func(w gateway.State) ([]string, error) { return k.syncPeers(s, w.Tunnels) })
+	}
+	return lines, errors.Join(errs...)
+}
+
+// Found returns what is there of ours, in the terms of want: where want leaves
+// a choice open (endpoint after roaming), the found value equals it.
+// gateway.Explain(found, want) is what Sync would return.
+func (k *Kernel) Found(want gateway.State) (gateway.State, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s, err := open()
+	if err != nil {
+		return gateway.State{}, err
+	}
+	defer s.close()
+	var found gateway.State
+	var errs [6]error
+	found.Links = s.readLinks()
+	found.Tunnels, errs[0] = k.readTunnels(s, want.Tunnels)
+	found.Neighbors, errs[1] = s.readNeighbors()
+	found.Forwards, errs[2] = s.readForwards()
+	found.Routes, errs[3] = s.readRoutes()
+	found.Rules, errs[4] = s.readRules(movesLocal(want.Rules))
+	found.Firewall, errs[5] = s.readFirewall(want.Firewall)
+	return found, errors.Join(errs[:]...)
+}
+
+// Remove deletes all that is ours, made by this process or by an earlier one,
+// and leaves everything else. It succeeds if there is nothing.
+func (k *Kernel) Remove() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, err := k.sync(gateway.State{})
+	return err
+}
+
+// Close ends the userspace tunnels of this process, and with them their
+// devices. Everything else stays as it is.
+func (k *Kernel) Close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for name := range k.userspace {
+		k.closeUserspace(name)
+	}
+}

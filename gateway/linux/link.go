@@ -1,0 +1,179 @@
+//go:build linux
+
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+)
+
+func (s *session) readLinks() []gateway.Link {
+	link, ok := s.links[gateway.FabricDevice]
+	if !ok {
+		return nil
+	}
+	attrs := link.Attrs()
+	found := gateway.Link{Name: attrs.Name, MTU: attrs.MTU, Up: attrs.Flags&net.FlagUp != 0}
+	copy(found.MAC[:], attrs.HardwareAddr)
+	// A device that differs in what State does not describe reads as VNI 0,
+	// which is never wanted, and is therefore replaced.
+	if v, ok := link.(*netlink.Vxlan); ok && !v.Learning && v.VtepDevIndex == 0 && v.SrcAddr == nil && v.Group == nil {
+		found.VNI, found.Port = v.VxlanId, uint16(v.Port)
+	}
+	return []gateway.Link{found}
+}
+
+func (s *session) syncLinks(want gateway.State) ([]string, error) {
+	have := s.readLinks()
+	c := gateway.DiffLinks(have, want.Links)
+	var errs []error
+	for _, l := range c.Add {
+		var old gateway.Link
+		if len(have) > 0 {
+			old = have[0]
+		}
+		if err := s.ensureLink(old, l); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for _, l := range c.Remove {
+		if err := s.nl.LinkDel(s.links[l.Name]); err != nil {
+			errs = append(errs, fmt.Errorf("delete device %s: %w", l.Name, err))
+		}
+	}
+	return c.Lines, errors.Join(errs...)
+}
+
+func (s *session) ensureLink(have, want gateway.Link) error {
+	link, exists := s.links[want.Name]
+	if exists && (have.VNI != want.VNI || have.Port != want.Port || have.MAC != want.MAC) {
+		if err := s.nl.LinkDel(link); err != nil {
+			return fmt.Errorf("replace device %s: %w", want.Name, err)
+		}
+		exists = false
+	}
+	if !exists {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.MTU, attrs.HardwareAddr = want.Name, want.MTU, want.MAC[:]
+		// Without UDP checksums, as RFC 7348 recommends on IPv4: kernels up to
+		// 5.8 computed wrong ones for masqueraded VXLAN packets.
+		link = &netlink.Vxlan{LinkAttrs: attrs, VxlanId: want.VNI, Port: int(want.Port)}
+		if err := s.nl.LinkAdd(link); err != nil {
+			return fmt.Errorf("create vxlan device %s: %w", want.Name, err)
+		}
+		have = gateway.Link{MTU: want.MTU}
+	}
+	if have.MTU != want.MTU {
+		if err := s.nl.LinkSetMTU(link, want.MTU); err != nil {
+			return fmt.Errorf("set mtu %d on %s: %w", want.MTU, want.Name, err)
+		}
+	}
+	if want.Up && !have.Up {
+		if err := s.nl.LinkSetUp(link); err != nil {
+			return fmt.Errorf("bring up %s: %w", want.Name, err)
+		}
+	}
+	return nil
+}
+
+func (s *session) readNeighbors() ([]gateway.Neighbor, error) {
+	var found []gateway.Neighbor
+	entries, err := s.fabricEntries(unix.AF_INET)
+	for _, e := range entries {
+		// The kernel's own entries are of other states.
+		if e.State&unix.NUD_PERMANENT != 0 {
+			found = append(found, gateway.Neighbor{Device: gateway.FabricDevice, IP: addr(e.IP), MAC: mac(e.HardwareAddr)})
+		}
+	}
+	return found, err
+}
+
+func (s *session) readForwards() ([]gateway.Forward, error) {
+	var found []gateway.Forward
+	entries, err := s.fabricEntries(unix.AF_BRIDGE)
+	for _, e := range entries {
+		found = append(found, gateway.Forward{Device: gateway.FabricDevice, MAC: mac(e.HardwareAddr), To: addr(e.IP)})
+	}
+	return found, err
+}
+
+func (s *session) fabricEntries(family int) ([]netlink.Neigh, error) {
+	link, ok := s.links[gateway.FabricDevice]
+	if !ok {
+		return nil, nil
+	}
+	entries, err := dump(func() ([]netlink.Neigh, error) { return s.nl.NeighList(link.Attrs().Index, family) })
+	if err != nil {
+		return nil, fmt.Errorf("list neighbours of %s: %w", gateway.FabricDevice, err)
+	}
+	return entries, nil
+}
+
+func (s *session) syncNeighbors(want gateway.State) ([]string, error) {
+	have, err := s.readNeighbors()
+	if err != nil {
+		return nil, err
+	}
+	c := gateway.DiffNeighbors(have, want.Neighbors)
+	return c.Lines, s.applyEntries(entries(c.Add, neighborEntry), entries(c.Remove, neighborEntry))
+}
+
+func (s *session) syncForwards(want gateway.State) ([]string, error) {
+	have, err := s.readForwards()
+	if err != nil {
+		return nil, err
+	}
+	c := gateway.DiffForwards(have, want.Forwards)
+	return c.Lines, s.applyEntries(entries(c.Add, forwardEntry), entries(c.Remove, forwardEntry))
+}
+
+func entries[T any](items []T, convert func(T) netlink.Neigh) []netlink.Neigh {
+	list := make([]netlink.Neigh, len(items))
+	for i, item := range items {
+		list[i] = convert(item)
+	}
+	return list
+}
+
+func neighborEntry(n gateway.Neighbor) netlink.Neigh {
+	return netlink.Neigh{Family: unix.AF_INET, State: unix.NUD_PERMANENT, IP: n.IP.AsSlice(), HardwareAddr: n.MAC[:]}
+}
+
+func forwardEntry(f gateway.Forward) netlink.Neigh {
+	return netlink.Neigh{
+		Family: unix.AF_BRIDGE, Flags: unix.NTF_SELF, State: unix.NUD_PERMANENT | unix.NUD_NOARP,
+		IP: f.To.AsSlice(), HardwareAddr: f.MAC[:],
+	}
+}
+
+func (s *session) applyEntries(add, remove []netlink.Neigh) error {
+	if len(add)+len(remove) == 0 {
+		return nil
+	}
+	link, ok := s.links[gateway.FabricDevice]
+	if !ok {
+		return fmt.Errorf("set neighbours: no device %s", gateway.FabricDevice)
+	}
+	var errs []error
+	// Removal first: a wrong target of the same MAC would take the new one
+	// with it.
+	for _, e := range remove {
+		e.LinkIndex = link.Attrs().Index
+		if err := s.nl.NeighDel(&e); err != nil && !errors.Is(err, unix.ENOENT) {
+			errs = append(errs, fmt.Errorf("delete neighbour %s %s: %w", e.IP, e.HardwareAddr, err))
+		}
+	}
+	for _, e := range add {
+		e.LinkIndex = link.Attrs().Index
+		if err := s.nl.NeighSet(&e); err != nil {
+			errs = append(errs, fmt.Errorf("set neighbour %s %s: %w", e.IP, e.HardwareAddr, err))
+		}
+	}
+	return errors.Join(errs...)
+}

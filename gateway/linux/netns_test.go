@@ -1,0 +1,247 @@
+//go:build linux
+
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// requireNetns skips tests that need namespaces where there are none, and
+// fails instead where REQUIRE_NETNS is set.
+func requireNetns(t *testing.T) {
+	t.Helper()
+	missing := ""
+	if os.Geteuid() != 0 {
+		missing = "not root"
+	}
+	for _, tool := range []string{"ip", "nft", "bridge"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			missing = "no " + tool + " command"
+		}
+	}
+	if missing == "" {
+		return
+	}
+	if os.Getenv("REQUIRE_NETNS") != "" {
+		t.Fatal(missing)
+	}
+	t.Skip("needs network namespaces: " + missing)
+}
+
+// namespace is a network namespace with a thread that lives in it.
+type namespace struct {
+	t    *testing.T
+	name string
+	fd   int
+	work chan func()
+}
+
+// newNamespace lasts until the test ends.
+func newNamespace(t *testing.T, name string) *namespace {
+	t.Helper()
+	requireNetns(t)
+	n := &namespace{t: t, name: name, work: make(chan func())}
+	ready, done := make(chan error), make(chan struct{})
+	go func() {
+		defer close(done)
+		// Never unlocked: the thread, and with it the namespace, ends with
+		// the goroutine.
+		runtime.LockOSThread()
+		err := unix.Unshare(unix.CLONE_NEWNET)
+		if err == nil {
+			n.fd, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		}
+		ready <- err
+		for f := range n.work {
+			f()
+		}
+	}()
+	if err := <-ready; err != nil {
+		t.Fatalf("make namespace %s: %v", name, err)
+	}
+	t.Cleanup(func() {
+		close(n.work)
+		<-done
+		_ = unix.Close(n.fd)
+	})
+	n.run("ip", "link", "set", "lo", "up")
+	return n
+}
+
+// do runs f in the namespace.
+func (n *namespace) do(f func()) {
+	done := make(chan struct{})
+	n.work <- func() { defer close(done); f() }
+	<-done
+}
+
+// run runs a command in the namespace and returns its output.
+func (n *namespace) run(command ...string) string {
+	n.t.Helper()
+	out, err := n.try(command...)
+	if err != nil {
+		n.t.Fatalf("%s: %s: %v\n%s", n.name, strings.Join(command, " "), err, out)
+	}
+	return out
+}
+
+func (n *namespace) try(command ...string) (out string, err error) {
+	n.do(func() {
+		var b []byte
+		b, err = exec.Command(command[0], command[1:]...).CombinedOutput()
+		out = string(b)
+	})
+	return out, err
+}
+
+// script runs lines of space-separated commands.
+func (n *namespace) script(text string) {
+	n.t.Helper()
+	for line := range strings.Lines(text) {
+		if words := strings.Fields(line); len(words) > 0 {
+			n.run(words...)
+		}
+	}
+}
+
+func (n *namespace) nft(text string) {
+	n.t.Helper()
+	var out []byte
+	var err error
+	n.do(func() {
+		c := exec.Command("nft", "-f", "-")
+		c.Stdin = strings.NewReader(text)
+		out, err = c.CombinedOutput()
+	})
+	if err != nil {
+		n.t.Fatalf("%s: nft: %v\n%s\n%s", n.name, err, out, text)
+	}
+}
+
+func (n *namespace) sysctl(path, value string) {
+	n.t.Helper()
+	var err error
+	n.do(func() { err = os.WriteFile("/proc/sys/net/ipv4/"+path, []byte(value), 0) })
+	if err != nil {
+		n.t.Fatalf("%s: sysctl %s: %v", n.name, path, err)
+	}
+}
+
+// veth connects two namespaces.
+func veth(a *namespace, aName string, b *namespace, bName string) {
+	a.t.Helper()
+	var err error
+	a.do(func() {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name = aName
+		err = netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: bName, PeerNamespace: netlink.NsFd(b.fd)})
+	})
+	if err != nil {
+		a.t.Fatalf("connect %s to %s: %v", a.name, b.name, err)
+	}
+	a.run("ip", "link", "set", aName, "up")
+	b.run("ip", "link", "set", bName, "up")
+}
+
+// dumpAll prints what a namespace has that a State could touch.
+func (n *namespace) dumpAll() string {
+	n.t.Helper()
+	var b strings.Builder
+	for _, c := range []string{
+		"ip -o link", "ip -4 -o addr", "ip rule", "ip -4 route show table all", "ip -4 neigh show nud permanent",
+		"bridge fdb show", "nft list ruleset",
+	} {
+		fmt.Fprintf(&b, "# %s\n%s", c, n.run(strings.Fields(c)...))
+	}
+	return b.String()
+}
+
+// listen opens a TCP listener in the namespace.
+func (n *namespace) listen(address string) net.Listener {
+	n.t.Helper()
+	var l net.Listener
+	var err error
+	n.do(func() { l, err = net.Listen("tcp4", address) })
+	if err != nil {
+		n.t.Fatalf("%s: listen on %s: %v", n.name, address, err)
+	}
+	n.t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// listenUDP opens a UDP socket in the namespace.
+func (n *namespace) listenUDP(address string) *net.UDPConn {
+	n.t.Helper()
+	var c *net.UDPConn
+	var err error
+	n.do(func() { c, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.MustParseAddrPort(address))) })
+	if err != nil {
+		n.t.Fatalf("%s: listen on %s: %v", n.name, address, err)
+	}
+	n.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// whoami serves, over HTTP, its name and the address that it sees its client
+// under, followed by as many bytes as asked for.
+func (n *namespace) whoami(address string) {
+	n.t.Helper()
+	l := n.listen(address)
+	server := &http.Server{
+		ReadHeaderTimeout: 5 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			host, _, _ := net.SplitHostPort(r.RemoteAddr)
+			size := 0
+			_, _ = fmt.Sscan(r.URL.Query().Get("size"), &size)
+			fmt.Fprintf(w, "%s sees %s\n", n.name, host)
+			_, _ = w.Write(make([]byte, size))
+		}),
+	}
+	go func() { _ = server.Serve(l) }()
+	n.t.Cleanup(func() { _ = server.Close() })
+}
+
+// get asks a whoami server, and returns its answer and the size of what
+// followed.
+func (n *namespace) get(from, to string, size int) (answer string, rest int, err error) {
+	client := &http.Client{
+		Timeout: 5 * time.Second,
+		Transport: &http.Transport{
+			DisableKeepAlives: true,
+			DialContext: func(ctx context.Context, _, address string) (c net.Conn, err error) {
+				d := net.Dialer{Timeout: 4 * time.Second}
+				if from != "" {
+					d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(from), 0))
+				}
+				n.do(func() { c, err = d.DialContext(ctx, "tcp4", address) })
+				return c, err
+			},
+		},
+	}
+	resp, err := client.Get(fmt.Sprintf("http://%s/?size=%d", to, size))
+	if err != nil {
+		return "", 0, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	answer, body, ok := strings.Cut(string(b), "\n")
+	if !ok && err == nil {
+		err = errors.New("answer without line end")
+	}
+	return answer, len(body), err
+}

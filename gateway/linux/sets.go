@@ -1,0 +1,225 @@
+//go:build linux
+
+package linux
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+)
+
+func interfaceAddress() nftables.SetDatatype {
+	return nftables.MustConcatSetType(nftables.TypeIFName, nftables.TypeIPAddr)
+}
+
+// compileSet declares a set or map. The value of a map is a range: two
+// addresses.
+func compileSet(table *nftables.Table, s gateway.Set, id uint32) *nftables.Set {
+	set := &nftables.Set{Table: table, ID: id, Name: s.Name}
+	switch s.Key {
+	case gateway.KeyInterface:
+		set.KeyType, set.KeyByteOrder = nftables.TypeIFName, binaryutil.NativeEndian
+	case gateway.KeyAddress:
+		set.KeyType, set.Interval = nftables.TypeIPAddr, true
+	case gateway.KeyInterfaceAddress:
+		set.KeyType, set.Interval, set.Concatenation = interfaceAddress(), true, true
+	}
+	if s.Map {
+		set.IsMap, set.DataType = true, nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeIPAddr)
+	}
+	return set
+}
+
+func compileElements(s gateway.Set) []nftables.SetElement {
+	var elements []nftables.SetElement
+	for _, e := range s.Elements {
+		var value []byte
+		if s.Map {
+			first, end := e.To.Addr().As4(), last(e.To)
+			value = append(first[:], end[:]...)
+		}
+		switch s.Key {
+		case gateway.KeyInterface:
+			elements = append(elements, nftables.SetElement{Key: interfaceName(e.Interface)})
+		case gateway.KeyAddress:
+			// An interval set wants the first address of the range and, as an
+			// element of its own, the first behind it.
+			first, end := e.Prefix.Addr().As4(), last(e.Prefix)
+			after := binary.BigEndian.AppendUint32(nil, binary.BigEndian.Uint32(end[:])+1)
+			elements = append(elements,
+				nftables.SetElement{Key: first[:], Val: value},
+				nftables.SetElement{Key: after, IntervalEnd: true})
+		case gateway.KeyInterfaceAddress:
+			first, end := e.Prefix.Addr().As4(), last(e.Prefix)
+			elements = append(elements, nftables.SetElement{
+				Key:    append(interfaceName(e.Interface), first[:]...),
+				KeyEnd: append(interfaceName(e.Interface), end[:]...),
+				Val:    value,
+			})
+		}
+	}
+	return elements
+}
+
+// decodeSet is the reverse of compileSet and compileElements. What it cannot
+// express, such as a range that is no prefix, becomes an element that is never
+// wanted.
+func decodeSet(set *nftables.Set, elements []nftables.SetElement) gateway.Set {
+	found := gateway.Set{Name: set.Name, Map: set.IsMap}
+	switch {
+	case set.Interval && set.Concatenation:
+		found.Key = gateway.KeyInterfaceAddress
+		for _, e := range elements {
+			found.Elements = append(found.Elements, decodeConcatenation(e))
+		}
+	case set.Interval:
+		found.Key = gateway.KeyAddress
+		found.Elements = decodeIntervals(elements)
+	case set.KeyType.Name == nftables.TypeIFName.Name:
+		found.Key = gateway.KeyInterface
+		for _, e := range elements {
+			found.Elements = append(found.Elements, gateway.Element{Interface: cString(e.Key)})
+		}
+	}
+	slices.SortFunc(found.Elements, func(a, b gateway.Element) int {
+		return cmp.Or(strings.Compare(a.Interface, b.Interface), a.Prefix.Addr().Compare(b.Prefix.Addr()))
+	})
+	return found
+}
+
+func decodeConcatenation(e nftables.SetElement) gateway.Element {
+	const size = unix.IFNAMSIZ + 4
+	end := e.KeyEnd
+	if end == nil {
+		end = e.Key
+	}
+	if len(e.Key) != size || len(end) != size {
+		return gateway.Element{Interface: fmt.Sprintf("element %x", e.Key)}
+	}
+	return gateway.Element{
+		Interface: cString(e.Key[:unix.IFNAMSIZ]),
+		Prefix:    prefixOf(e.Key[unix.IFNAMSIZ:], end[unix.IFNAMSIZ:]),
+		To:        decodeValue(e.Val),
+	}
+}
+
+func decodeIntervals(elements []nftables.SetElement) []gateway.Element {
+	// The kernel lists starts and ends in no order we may rely on. Where one
+	// interval ends and the next begins at the same address, the end is first.
+	sorted := slices.Clone(elements)
+	slices.SortFunc(sorted, func(a, b nftables.SetElement) int {
+		if c := bytes.Compare(a.Key, b.Key); c != 0 {
+			return c
+		}
+		if a.IntervalEnd == b.IntervalEnd {
+			return 0
+		}
+		if a.IntervalEnd {
+			return -1
+		}
+		return 1
+	})
+	var found []gateway.Element
+	for i, e := range sorted {
+		if e.IntervalEnd || len(e.Key) != 4 {
+			continue
+		}
+		end := []byte{255, 255, 255, 255}
+		if i+1 < len(sorted) && len(sorted[i+1].Key) == 4 {
+			end = binary.BigEndian.AppendUint32(nil, binary.BigEndian.Uint32(sorted[i+1].Key)-1)
+		}
+		found = append(found, gateway.Element{Prefix: prefixOf(e.Key, end), To: decodeValue(e.Val)})
+	}
+	return found
+}
+
+func decodeValue(v []byte) netip.Prefix {
+	if len(v) != 8 {
+		return netip.Prefix{}
+	}
+	return prefixOf(v[:4], v[4:])
+}
+
+// prefixOf is the prefix from first to last, or the zero Prefix if that is
+// none.
+func prefixOf(first, end []byte) netip.Prefix {
+	a, b := binary.BigEndian.Uint32(first), binary.BigEndian.Uint32(end)
+	host := bits.Len32(a ^ b)
+	p := netip.PrefixFrom(netip.AddrFrom4([4]byte(first)), 32-host)
+	if p.Masked() != p || last(p) != [4]byte(end) {
+		return netip.Prefix{}
+	}
+	return p
+}
+
+func cString(b []byte) string {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		b = b[:i]
+	}
+	return string(b)
+}
+
+// describe prints what a rule does, the same for one that we compiled and for
+// one that the kernel returned.
+func describe(exprs []expr.Any) string {
+	words := make([]string, len(exprs))
+	for i, e := range exprs {
+		words[i] = describeExpr(e)
+	}
+	return strings.Join(words, "; ")
+}
+
+func describeExpr(e expr.Any) string {
+	switch e := e.(type) {
+	case *expr.Meta:
+		return fmt.Sprintf("meta %d reg %d set %v", e.Key, dumped(e.Register), e.SourceRegister)
+	case *expr.Ct:
+		// The library does not decode the register of a "ct … set".
+		return fmt.Sprintf("ct %d", e.Key)
+	case *expr.Cmp:
+		return fmt.Sprintf("cmp %d reg %d %x", e.Op, dumped(e.Register), e.Data)
+	case *expr.Payload:
+		return fmt.Sprintf("payload %d %d+%d reg %d", e.Base, e.Offset, e.Len, dumped(e.DestRegister))
+	case *expr.Lookup:
+		return fmt.Sprintf("lookup %s not %v reg %d to %v %d", e.SetName, e.Invert, dumped(e.SourceRegister), e.IsDestRegSet, dumped(e.DestRegister))
+	case *expr.Bitwise:
+		return fmt.Sprintf("bitwise reg %d to %d mask %x xor %x", dumped(e.SourceRegister), dumped(e.DestRegister), e.Mask, e.Xor)
+	case *expr.Immediate:
+		return fmt.Sprintf("immediate reg %d %x", dumped(e.Register), e.Data)
+	case *expr.NAT:
+		lowest, highest := dumped(e.RegAddrMin), dumped(e.RegAddrMax)
+		if highest == 0 {
+			highest = lowest // the kernel fills it in
+		}
+		return fmt.Sprintf("nat %d reg %d-%d ports %d-%d prefix %v random %v", e.Type, lowest, highest,
+			e.RegProtoMin, e.RegProtoMax, e.Prefix, e.Random || e.FullyRandom)
+	case *expr.Exthdr:
+		return fmt.Sprintf("exthdr %d type %d %d+%d from %d", e.Op, e.Type, e.Offset, e.Len, dumped(e.SourceRegister))
+	case *expr.Objref:
+		return fmt.Sprintf("object %d %s", e.Type, e.Name)
+	case *expr.Verdict:
+		return fmt.Sprintf("verdict %d %s", e.Kind, e.Chain)
+	}
+	return fmt.Sprintf("%T %+v", e, e)
+}
+
+// dumped is the number under which the kernel returns a register: the 4-byte
+// ones that begin a 16-byte one get its number.
+func dumped(reg uint32) uint32 {
+	if reg < unix.NFT_REG32_00 || reg%4 != 0 {
+		return reg
+	}
+	return (reg-unix.NFT_REG32_00)/4 + unix.NFT_REG_1
+}

@@ -1,0 +1,154 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// Config of Run.
+type Config struct {
+	// ListenAddr is the own tunnel address, or 0.0.0.0, and the port.
+	ListenAddr netip.AddrPort
+	// PeerAddr is the other gateway's tunnel address. Nobody else is answered
+	// or believed.
+	PeerAddr netip.AddrPort
+	// ClusterID is the peer's.
+	ClusterID string
+	Timing    Timing
+	// OnChange is called with each new Status: at the start, after each
+	// answer, and when answers stop. Not concurrently; it must not block.
+	OnChange func(Status)
+}
+
+// Run pings the peer and answers its pings until ctx ends, which is not an
+// error.
+func Run(ctx context.Context, c Config) error {
+	socket, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(c.ListenAddr))
+	if err != nil {
+		return fmt.Errorf("listen for pings on %s: %w", c.ListenAddr, err)
+	}
+	return serve(ctx, socket, c)
+}
+
+type datagram struct {
+	at   time.Time
+	from netip.AddrPort
+	data []byte
+}
+
+func serve(ctx context.Context, socket *net.UDPConn, c Config) error {
+	received := make(chan datagram)
+	failed := make(chan error, 1)
+	stopped := make(chan struct{})
+	defer func() {
+		// Unblocks the reader in either of its two places, and waits for it.
+		_ = socket.Close()
+		for range received {
+		}
+		<-stopped
+	}()
+	go func() {
+		defer close(stopped)
+		defer close(received)
+		failed <- read(socket, received)
+	}()
+
+	l := loop{socket: socket, config: c, tracker: NewTracker(c.Timing)}
+	next := time.NewTimer(0)
+	defer next.Stop()
+	l.report(time.Now())
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			return err
+		case now := <-next.C:
+			l.ping(now)
+			l.report(now)
+			next.Reset(l.wait(now))
+		case d, ok := <-received:
+			if ok && l.handle(d) {
+				l.report(d.at)
+				// The first answer ends the eager phase.
+				next.Reset(l.wait(d.at))
+			}
+		}
+	}
+}
+
+// read passes datagrams on until the socket is closed.
+func read(socket *net.UDPConn, received chan<- datagram) error {
+	buffer := make([]byte, maxMessage)
+	for {
+		n, from, err := socket.ReadFromUDPAddrPort(buffer)
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read pings: %w", err)
+		}
+		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
+		received <- datagram{time.Now(), from, append([]byte(nil), buffer[:n]...)}
+	}
+}
+
+type loop struct {
+	socket   *net.UDPConn
+	config   Config
+	tracker  *Tracker
+	reported *Status
+}
+
+// wait is until the next ping or the end of the wait for an answer, whichever
+// is sooner: "Error" is then not seen late by up to an interval.
+func (l *loop) wait(now time.Time) time.Duration {
+	w := l.tracker.Interval()
+	if e := l.tracker.Expires(); e.After(now) {
+		// The status changes behind the limit, not at it.
+		w = min(w, e.Sub(now)+time.Millisecond)
+	}
+	return w
+}
+
+func (l *loop) ping(now time.Time) {
+	b, err := newPing(l.config.ClusterID, now)
+	if err != nil {
+		return
+	}
+	l.tracker.Sent(now)
+	// A failure to send, such as a route that is not there yet, is a ping
+	// without answer like any other.
+	_, _ = l.socket.WriteToUDPAddrPort(b, l.config.PeerAddr)
+}
+
+// handle reports whether the datagram was an answer to one of our pings.
+func (l *loop) handle(d datagram) bool {
+	if d.from.Addr() != l.config.PeerAddr.Addr().Unmap() {
+		return false
+	}
+	if reply, ok := answer(d.data); ok {
+		_, _ = l.socket.WriteToUDPAddrPort(reply, d.from)
+		return false
+	}
+	m, err := parse(d.data)
+	if err != nil || m.Type != pong || m.ClusterID != l.config.ClusterID {
+		return false
+	}
+	return l.tracker.Received(d.at, m.TimeStamp)
+}
+
+func (l *loop) report(now time.Time) {
+	s := l.tracker.Status(now)
+	if l.reported != nil && *l.reported == s {
+		return
+	}
+	l.reported = &s
+	if l.config.OnChange != nil {
+		l.config.OnChange(s)
+	}
+}

@@ -1,0 +1,161 @@
+package probe
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// ends gives a socket on each of two loopback addresses.
+func ends(t *testing.T) (ours, theirs *net.UDPConn) {
+	t.Helper()
+	listen := func(ip string) *net.UDPConn {
+		c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.ParseIP(ip)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	return listen("127.0.0.1"), listen("127.0.0.2")
+}
+
+func address(c *net.UDPConn) netip.AddrPort { return c.LocalAddr().(*net.UDPAddr).AddrPort() }
+
+// start runs a probe and returns its Statuses.
+func start(t *testing.T, socket *net.UDPConn, c Config) <-chan Status {
+	t.Helper()
+	statuses := make(chan Status, 1000)
+	c.OnChange = func(s Status) { statuses <- s }
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- serve(ctx, socket, c) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return statuses
+}
+
+func await(t *testing.T, statuses <-chan Status, want Value) Status {
+	t.Helper()
+	timeout := time.After(10 * time.Second)
+	for {
+		select {
+		case s := <-statuses:
+			if s.Value == want {
+				return s
+			}
+		case <-timeout:
+			t.Fatalf("no %s after 10 s", want)
+		}
+	}
+}
+
+func TestTwoProbesConnectAndNoticeTheEnd(t *testing.T) {
+	a, b := ends(t)
+	timing := Timing{Interval: 50 * time.Millisecond, Eager: 10 * time.Millisecond, Threshold: 4}
+	seen := start(t, a, Config{PeerAddr: address(b), ClusterID: "b", Timing: timing})
+	if s := <-seen; s.Value != Connecting {
+		t.Errorf("first status: got %s, want %s", s.Value, Connecting)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- serve(ctx, b, Config{PeerAddr: address(a), ClusterID: "a", Timing: timing}) }()
+	s := await(t, seen, Connected)
+	if s.Latency <= 0 || s.Latency > time.Second || s.LastReply.IsZero() {
+		t.Errorf("got %+v, want a latency and a time", s)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatalf("serve: %v", err)
+	}
+	last := await(t, seen, Error).LastReply
+	if gone := time.Since(last); gone < 200*time.Millisecond {
+		t.Errorf("Error %v after the last reply, want at least 200 ms", gone)
+	}
+}
+
+func TestProbeAnswersAndBelievesThePeerOnly(t *testing.T) {
+	ours, peer := ends(t)
+	stranger, _ := ends(t)
+	statuses := start(t, ours, Config{PeerAddr: address(peer), ClusterID: "rome", Timing: Timing{Interval: time.Hour, Eager: 20 * time.Millisecond}})
+
+	read := func(c *net.UDPConn) message {
+		t.Helper()
+		b := make([]byte, maxMessage)
+		if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		n, err := c.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := parse(b[:n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	send := func(c *net.UDPConn, m message) {
+		t.Helper()
+		b, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.WriteToUDPAddrPort(b, address(ours)); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	sent := read(peer)
+	if sent.Type != ping || sent.ClusterID != "rome" {
+		t.Fatalf("got %+v, want a ping for rome", sent)
+	}
+	reply := sent
+	reply.Type = pong
+	// None of these is an answer. The socket keeps their order, and the
+	// stranger's question is behind its forgery, so that what the peer gets
+	// afterwards shows that all were read.
+	send(stranger, reply)
+	forged := reply
+	forged.TimeStamp = forged.TimeStamp.Add(-time.Nanosecond)
+	send(peer, forged)
+	other := reply
+	other.ClusterID = "milan"
+	send(peer, other)
+	if _, err := peer.WriteToUDPAddrPort([]byte(`{"msgType":`), address(ours)); err != nil {
+		t.Fatal(err)
+	}
+	send(stranger, message{Type: ping, ClusterID: "x"})
+	question := message{Type: ping, ClusterID: "milan", TimeStamp: at(1)}
+	send(peer, question)
+	for {
+		m := read(peer)
+		if m.Type == ping {
+			continue // our own, still eager: nothing was believed
+		}
+		if m.ClusterID != "milan" || !m.TimeStamp.Equal(at(1)) {
+			t.Errorf("got %+v, want our question back", m)
+		}
+		break
+	}
+	if err := stranger.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := stranger.Read(make([]byte, 100)); err == nil {
+		t.Errorf("stranger got %d bytes, want none", n)
+	}
+	for len(statuses) > 0 {
+		if s := <-statuses; s.Value != Connecting {
+			t.Errorf("got %s from forged answers", s.Value)
+		}
+	}
+	send(peer, reply)
+	await(t, statuses, Connected)
+}

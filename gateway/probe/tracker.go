@@ -1,0 +1,151 @@
+package probe
+
+import (
+	"time"
+)
+
+// Value is Liqo's ConnectionStatusConditionType: what a Connection says.
+type Value string
+
+// Connecting lasts until the first answer; unlike Liqo, a peer that is not
+// there yet is not an Error.
+const (
+	Connecting Value = "Connecting"
+	Connected  Value = "Connected"
+	Error      Value = "Error"
+)
+
+// Timing of pings. The zero value of a field means its default.
+type Timing struct {
+	// Interval between pings; default 2 s, as Liqo.
+	Interval time.Duration
+	// Eager is the interval until the first answer; default 200 ms, so that a
+	// connection is seen when it is there and not up to 2 s later.
+	Eager time.Duration
+	// Threshold is how many intervals without an answer are an Error; default 5.
+	Threshold int
+	// Window is over how many pings loss is counted; default 30.
+	Window int
+}
+
+func (t Timing) withDefaults() Timing {
+	if t.Interval <= 0 {
+		t.Interval = 2 * time.Second
+	}
+	if t.Eager <= 0 {
+		t.Eager = 200 * time.Millisecond
+	}
+	if t.Threshold <= 0 {
+		t.Threshold = 5
+	}
+	if t.Window <= 0 {
+		t.Window = 30
+	}
+	return t
+}
+
+// Status is what is known about the peer at one moment.
+type Status struct {
+	Value     Value
+	Latency   time.Duration // round trip of the newest answered ping
+	Loss      float64       // 0 to 1, of the last Window pings since the first answer
+	LastReply time.Time     // zero: never
+}
+
+// Tracker turns pings and answers into a Status. It has no clock and no
+// socket, and is not safe for concurrent use.
+type Tracker struct {
+	timing    Timing
+	pings     []sentPing // newest last; no more than Window
+	latency   time.Duration
+	newest    time.Time // when the newest answered ping was sent
+	lastReply time.Time
+}
+
+type sentPing struct {
+	at       time.Time
+	answered bool
+}
+
+// NewTracker starts in Connecting.
+func NewTracker(t Timing) *Tracker { return &Tracker{timing: t.withDefaults()} }
+
+// Interval is how long to wait between pings now.
+func (t *Tracker) Interval() time.Duration {
+	if t.lastReply.IsZero() {
+		return t.timing.Eager
+	}
+	return t.timing.Interval
+}
+
+// Sent notes that a ping left.
+func (t *Tracker) Sent(now time.Time) {
+	t.pings = append(t.pings, sentPing{at: now})
+	if extra := len(t.pings) - t.timing.Window; extra > 0 {
+		t.pings = append(t.pings[:0], t.pings[extra:]...)
+	}
+}
+
+// Received notes an answer to the ping that was sent at sentAt, and reports
+// whether there is one that was not answered yet; anything else is ignored.
+//
+// Pings are recognized by the wall clock, which is what the wire carries, but
+// timed by the monotonic one if Sent's times have it: a clock that is set
+// meanwhile does not change the latency.
+func (t *Tracker) Received(now, sentAt time.Time) bool {
+	for i := range t.pings {
+		p := &t.pings[i]
+		if p.answered || p.at.UnixNano() != sentAt.UnixNano() {
+			continue
+		}
+		p.answered = true
+		if p.at.After(t.newest) {
+			t.newest = p.at
+			t.latency = max(0, now.Sub(p.at))
+		}
+		if t.lastReply.IsZero() {
+			// The pings before the first answer say that nobody was there,
+			// not that the path is bad.
+			t.pings = append(t.pings[:0], t.pings[i:]...)
+		}
+		t.lastReply = now
+		return true
+	}
+	return false
+}
+
+// Status is the state of things at now.
+func (t *Tracker) Status(now time.Time) Status {
+	s := Status{Value: Connecting, Latency: t.latency, LastReply: t.lastReply}
+	if t.lastReply.IsZero() {
+		return s
+	}
+	s.Value = Connected
+	if now.Sub(t.lastReply) > time.Duration(t.timing.Threshold)*t.timing.Interval {
+		s.Value = Error
+	}
+	judged, lost := 0, 0
+	for _, p := range t.pings {
+		// One that is still on its way is neither lost nor answered.
+		if !p.answered && now.Sub(p.at) < t.timing.Interval {
+			continue
+		}
+		judged++
+		if !p.answered {
+			lost++
+		}
+	}
+	if judged > 0 {
+		s.Loss = float64(lost) / float64(judged)
+	}
+	return s
+}
+
+// Expires is when the Status changes if nothing is received: the end of the
+// wait for an answer. It is zero if nothing runs out.
+func (t *Tracker) Expires() time.Time {
+	if t.lastReply.IsZero() {
+		return time.Time{}
+	}
+	return t.lastReply.Add(time.Duration(t.timing.Threshold) * t.timing.Interval)
+}

@@ -1,0 +1,91 @@
+package probe
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+func at(seconds float64) time.Time {
+	return time.Unix(1_700_000_000, 0).Add(time.Duration(math.Round(seconds*1000)) * time.Millisecond)
+}
+
+func TestTrackerFollowsThePeer(t *testing.T) {
+	tr := NewTracker(Timing{})
+	expect := func(now float64, want Value) {
+		t.Helper()
+		if got := tr.Status(at(now)).Value; got != want {
+			t.Errorf("at %v s: got %s, want %s", now, got, want)
+		}
+	}
+	expect(0, Connecting)
+	tr.Sent(at(0))
+	tr.Sent(at(30))
+	expect(60, Connecting) // never an Error before the first answer
+	if got, want := tr.Interval(), 200*time.Millisecond; got != want {
+		t.Errorf("interval before the first answer: got %v, want %v", got, want)
+	}
+	if !tr.Received(at(30.05), at(30)) {
+		t.Fatal("answer not recognized")
+	}
+	expect(30.05, Connected)
+	if got, want := tr.Interval(), 2*time.Second; got != want {
+		t.Errorf("interval after it: got %v, want %v", got, want)
+	}
+	expect(40.05, Connected)
+	expect(40.06, Error)
+	tr.Sent(at(50))
+	tr.Received(at(50.02), at(50))
+	expect(50.03, Connected)
+}
+
+func TestTrackerIgnoresAnswersThatItDidNotAskFor(t *testing.T) {
+	tr := NewTracker(Timing{})
+	tr.Sent(at(1))
+	if tr.Received(at(2), at(1.5)) {
+		t.Error("forged answer accepted")
+	}
+	if !tr.Received(at(2), at(1)) || tr.Received(at(2.1), at(1)) {
+		t.Error("want the first answer accepted and its repetition ignored")
+	}
+	for i := range 100 {
+		tr.Sent(at(10 + float64(i)))
+	}
+	if tr.Received(at(111), at(10)) {
+		t.Error("answer to a ping outside the window accepted")
+	}
+}
+
+func TestLatencyIsThatOfTheNewestPing(t *testing.T) {
+	tr := NewTracker(Timing{})
+	tr.Sent(at(0))
+	tr.Sent(at(2))
+	tr.Received(at(2.030), at(2))
+	tr.Received(at(2.031), at(0)) // overtaken
+	if got, want := tr.Status(at(3)).Latency, 30*time.Millisecond; got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestLossCountsFromTheFirstAnswerAndLeavesOutPingsOnTheWay(t *testing.T) {
+	tr := NewTracker(Timing{Window: 10})
+	for i := range 5 {
+		tr.Sent(at(float64(i) / 5))
+	}
+	tr.Sent(at(1))
+	tr.Received(at(1.01), at(1))
+	for i := range 4 {
+		now := 3 + 2*float64(i)
+		tr.Sent(at(now))
+		if i%2 == 0 {
+			tr.Received(at(now+0.01), at(now))
+		}
+	}
+	// 1, 3 and 7 answered, 5 lost, 9 on its way.
+	if got, want := tr.Status(at(9.5)).Loss, 0.25; got != want {
+		t.Errorf("loss with a ping on its way: got %v, want %v", got, want)
+	}
+	if got, want := tr.Status(at(11)).Loss, 0.4; got != want {
+		t.Errorf("loss when it is overdue: got %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,264 @@
+package gateway
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+)
+
+// State is what a kernel holds, or has to hold, of ours. Compute and
+// ComputeNode return it sorted, so that equal inputs give equal States.
+type State struct {
+	Links     []Link
+	Tunnels   []Tunnel
+	Neighbors []Neighbor
+	Forwards  []Forward
+	Rules     []Rule
+	Routes    []Route
+	Firewall  Table
+}
+
+// Link is a VXLAN device without learning and without a fixed source address:
+// the kernel takes the one that its route to the other end has.
+type Link struct {
+	Name string
+	VNI  int
+	Port uint16
+	MAC  MAC
+	MTU  int
+	Up   bool
+}
+
+// Tunnel is a WireGuard device with its one peer.
+type Tunnel struct {
+	Device         string
+	Role           Role // not in the kernel: says who owns the endpoint
+	Implementation Implementation
+	Address        netip.Prefix
+	MTU            int
+	Up             bool
+	PrivateKey     PrivateKey
+	ListenPort     uint16         // 0: any
+	PublicKey      wgtypes.Key    // zero: no peer yet
+	Endpoint       netip.AddrPort // zero: whatever the peer last came from
+	Keepalive      time.Duration
+}
+
+// Neighbor is a permanent neighbour entry: packets to IP on Device are framed
+// to MAC.
+type Neighbor struct {
+	Device string
+	IP     netip.Addr
+	MAC    MAC
+}
+
+// Forward is a static forwarding entry of a VXLAN device: frames to MAC are
+// sent to the underlay address To.
+type Forward struct {
+	Device string
+	MAC    MAC
+	To     netip.Addr
+}
+
+// Rule is an ip rule. A zero Mark or empty Input does not restrict it.
+type Rule struct {
+	Preference int
+	Mark       uint32
+	Input      string
+	Table      int
+}
+
+// RouteType is what happens to a packet that matches a route.
+type RouteType string
+
+// The types in use.
+const (
+	Unicast     RouteType = "unicast"
+	Blackhole   RouteType = "blackhole"   // silently dropped
+	Unreachable RouteType = "unreachable" // dropped, and the sender is told
+)
+
+// Route is an entry of a routing table. Via is onlink.
+type Route struct {
+	Table       int
+	Type        RouteType
+	Destination netip.Prefix
+	Via         netip.Addr
+	Device      string
+	Source      netip.Addr // preferred source of packets made here
+	MTU         int        // 0: the device's
+	Metric      int        // 0: the best
+}
+
+// MAC is an Ethernet address.
+type MAC [6]byte
+
+// FabricMAC derives the address of a fabric device from the address of the
+// node or gateway pod it is on. Those are unique in a cluster, so MACs are.
+func FabricMAC(underlay netip.Addr) MAC {
+	b := underlay.As4()
+	// 0x02: locally administered, unicast.
+	return MAC{0x02, 0x4c, b[0], b[1], b[2], b[3]}
+}
+
+func (m MAC) String() string {
+	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5])
+}
+
+// MarshalText makes addresses readable in JSON.
+func (m MAC) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// String prints the state as the commands that would make it. No private key
+// is in it; "private-key (of X)" names the public half.
+func (s State) String() string {
+	var b strings.Builder
+	write(&b, s.Links)
+	write(&b, s.Tunnels)
+	write(&b, s.Neighbors)
+	write(&b, s.Forwards)
+	write(&b, s.Routes)
+	write(&b, s.Rules)
+	b.WriteString(s.Firewall.String())
+	return b.String()
+}
+
+func write[T fmt.Stringer](b *strings.Builder, items []T) {
+	for _, i := range items {
+		b.WriteString(i.String())
+		b.WriteByte('\n')
+	}
+}
+
+func (l Link) String() string {
+	return fmt.Sprintf("ip link add %s %s address %s mtu %d type vxlan id %d dstport %d nolearning",
+		l.Name, upText(l.Up), l.MAC, l.MTU, l.VNI, l.Port)
+}
+
+func (t Tunnel) String() string {
+	kind := "auto"
+	if t.Implementation != Auto {
+		kind = string(t.Implementation)
+	}
+	return fmt.Sprintf("ip link add %s %s mtu %d type wireguard (%s)\nip address add %s dev %s\n%s",
+		t.Device, upText(t.Up), t.MTU, kind, t.Address, t.Device, t.wgText())
+}
+
+func (t Tunnel) wgText() string {
+	w := []string{"wg set", t.Device}
+	if !t.PrivateKey.IsZero() {
+		w = append(w, "private-key", "(of "+t.PrivateKey.Public().String()+")")
+	}
+	if t.ListenPort != 0 {
+		w = append(w, "listen-port", strconv.Itoa(int(t.ListenPort)))
+	}
+	if t.PublicKey != (wgtypes.Key{}) {
+		w = append(w, "peer", t.PublicKey.String(), "allowed-ips 0.0.0.0/0")
+		if t.Endpoint.IsValid() {
+			w = append(w, "endpoint", t.Endpoint.String())
+		}
+		if t.Keepalive != 0 {
+			w = append(w, "persistent-keepalive", strconv.Itoa(int(t.Keepalive/time.Second)))
+		}
+	}
+	return strings.Join(w, " ")
+}
+
+func (n Neighbor) String() string {
+	return fmt.Sprintf("ip neigh add %s lladdr %s dev %s nud permanent", n.IP, n.MAC, n.Device)
+}
+
+func (f Forward) String() string {
+	return fmt.Sprintf("bridge fdb add %s dev %s dst %s self permanent", f.MAC, f.Device, f.To)
+}
+
+func (r Rule) String() string {
+	w := []string{"ip rule add pref", strconv.Itoa(r.Preference)}
+	if r.Mark != 0 {
+		w = append(w, fmt.Sprintf("fwmark 0x%x", r.Mark))
+	}
+	if r.Input != "" {
+		w = append(w, "iif", r.Input)
+	}
+	return strings.Join(append(w, "lookup", tableText(r.Table)), " ")
+}
+
+func (r Route) String() string {
+	w := []string{"ip route add"}
+	if r.Type != Unicast {
+		w = append(w, string(r.Type))
+	}
+	if r.Destination.Bits() == 0 {
+		w = append(w, "default")
+	} else {
+		w = append(w, r.Destination.String())
+	}
+	if r.Via.IsValid() {
+		w = append(w, "via", r.Via.String())
+	}
+	if r.Device != "" {
+		w = append(w, "dev", r.Device)
+	}
+	w = append(w, "table", tableText(r.Table), "proto", strconv.Itoa(RouteProtocol))
+	if r.Source.IsValid() {
+		w = append(w, "src", r.Source.String())
+	}
+	if r.Metric != 0 {
+		w = append(w, "metric", strconv.Itoa(r.Metric))
+	}
+	if r.MTU != 0 {
+		w = append(w, "mtu", strconv.Itoa(r.MTU))
+	}
+	if r.Via.IsValid() {
+		w = append(w, "onlink")
+	}
+	return strings.Join(w, " ")
+}
+
+func upText(up bool) string {
+	if up {
+		return "up"
+	}
+	return "down"
+}
+
+func tableText(id int) string {
+	switch id {
+	case kernelMain:
+		return "main"
+	case KernelLocal:
+		return "local"
+	}
+	return strconv.Itoa(id)
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// sort puts every list in the order in which it prints.
+func (s *State) sort() {
+	slices.SortFunc(s.Tunnels, func(a, b Tunnel) int { return cmp.Compare(a.Device, b.Device) })
+	slices.SortFunc(s.Neighbors, func(a, b Neighbor) int { return a.IP.Compare(b.IP) })
+	slices.SortFunc(s.Forwards, func(a, b Forward) int { return a.To.Compare(b.To) })
+	slices.SortFunc(s.Rules, func(a, b Rule) int {
+		return cmp.Or(cmp.Compare(a.Preference, b.Preference), cmp.Compare(a.Table, b.Table), cmp.Compare(a.Input, b.Input))
+	})
+	slices.SortFunc(s.Routes, func(a, b Route) int {
+		return cmp.Or(cmp.Compare(a.Table, b.Table), comparePrefix(a.Destination, b.Destination), cmp.Compare(a.Metric, b.Metric))
+	})
+	for i := range s.Firewall.Sets {
+		slices.SortFunc(s.Firewall.Sets[i].Elements, compareElement)
+	}
+}
+
+func comparePrefix(a, b netip.Prefix) int {
+	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+}
+
+func compareElement(a, b Element) int {
+	return cmp.Or(cmp.Compare(a.Interface, b.Interface), comparePrefix(a.Prefix, b.Prefix))
+}

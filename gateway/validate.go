@@ -1,0 +1,252 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/liqo-tui/liqo-tui/gateway/ipam"
+)
+
+// What Compute and ComputeNode refuse. The errors they return satisfy
+// errors.Is for one of these, and name the value.
+var (
+	ErrAddress  = errors.New("not a usable IPv4 address")
+	ErrPrefix   = errors.New("not a usable IPv4 network")
+	ErrOverlap  = errors.New("networks overlap")
+	ErrRemap    = errors.New("real and remapped networks do not correspond")
+	ErrMTU      = errors.New("MTU out of range")
+	ErrIndex    = errors.New("tunnel index out of range or used twice")
+	ErrRole     = errors.New("role is neither server nor client")
+	ErrKey      = errors.New("no private key")
+	ErrPort     = errors.New("no listen port")
+	ErrDup      = errors.New("named twice")
+	ErrNoCIDR   = errors.New("network missing")
+	ErrEndpoint = errors.New("not a usable endpoint")
+)
+
+// named is a network and what to call it in an error.
+type named struct {
+	what   string
+	prefix netip.Prefix
+}
+
+func (n named) String() string { return n.what + " " + n.prefix.String() }
+
+func name(what string, prefixes []netip.Prefix) []named {
+	list := make([]named, len(prefixes))
+	for i, p := range prefixes {
+		list[i] = named{what, p}
+	}
+	return list
+}
+
+func checkAddr(what string, a netip.Addr) error {
+	if !a.Is4() || a.IsUnspecified() || a.IsMulticast() || a.IsLoopback() {
+		return fmt.Errorf("%s %q: %w", what, a.String(), ErrAddress)
+	}
+	return nil
+}
+
+// checkPrefix refuses what would break the machine itself: the default route,
+// loopback, link-local (the tunnel's own addresses are there), multicast and
+// class E.
+func checkPrefix(n named) error {
+	p := n.prefix
+	if !p.IsValid() || !p.Addr().Is4() || p.Masked() != p || p.Bits() == 0 {
+		return fmt.Errorf("%s: %w", n, ErrPrefix)
+	}
+	for _, reserved := range []string{"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3"} {
+		if p.Overlaps(netip.MustParsePrefix(reserved)) {
+			return fmt.Errorf("%s: %w: in %s", n, ErrPrefix, reserved)
+		}
+	}
+	return nil
+}
+
+func checkPrefixes(list []named) error {
+	for _, n := range list {
+		if err := checkPrefix(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkApart refuses a pair that overlaps within one list.
+func checkApart(list []named) error {
+	for i, a := range list {
+		for _, b := range list[:i] {
+			if ipam.Overlaps(a.prefix, b.prefix) {
+				return fmt.Errorf("%s and %s: %w", b, a, ErrOverlap)
+			}
+		}
+	}
+	return nil
+}
+
+// checkBetween refuses a pair that overlaps across two lists.
+func checkBetween(x, y []named) error {
+	for _, a := range x {
+		for _, b := range y {
+			if ipam.Overlaps(a.prefix, b.prefix) {
+				return fmt.Errorf("%s and %s: %w", a, b, ErrOverlap)
+			}
+		}
+	}
+	return nil
+}
+
+func (in Inputs) check() error {
+	if err := checkAddr("gateway pod", in.PodIP); err != nil {
+		return err
+	}
+	if in.UnderlayMTU < minMTU+vxlanOverhead || in.UnderlayMTU > 65535 {
+		return fmt.Errorf("underlay MTU %d: %w", in.UnderlayMTU, ErrMTU)
+	}
+	if len(in.Local.Pod) == 0 || len(in.Local.External) == 0 {
+		return fmt.Errorf("local cluster: %w: need a pod and an external CIDR", ErrNoCIDR)
+	}
+	local := append(name("local pod CIDR", in.Local.Pod), name("local external CIDR", in.Local.External)...)
+	if err := checkPrefixes(local); err != nil {
+		return err
+	}
+	if err := checkBetween(name("local pod CIDR", in.Local.Pod), name("local external CIDR", in.Local.External)); err != nil {
+		return err
+	}
+	if err := checkNodes(in.Nodes); err != nil {
+		return err
+	}
+	return in.checkPeers(local)
+}
+
+func checkNodes(nodes []Node) error {
+	var pods []named
+	for i, n := range nodes {
+		if err := checkAddr("node "+n.Name, n.IP); err != nil {
+			return err
+		}
+		for _, o := range nodes[:i] {
+			if o.IP == n.IP {
+				return fmt.Errorf("nodes %s and %s: address %s: %w", o.Name, n.Name, n.IP, ErrDup)
+			}
+		}
+		own := name("pods of node "+n.Name, n.PodCIDRs)
+		if err := checkPrefixes(own); err != nil {
+			return err
+		}
+		pods = append(pods, own...)
+	}
+	return checkApart(pods)
+}
+
+func (in Inputs) checkPeers(local []named) error {
+	var remapped []named
+	for i, p := range in.Peers {
+		if err := p.check(); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(in.Peers[:i], func(o Peer) bool { return o.Index == p.Index }) {
+			return fmt.Errorf("peer %s: tunnel %d: %w", p.ClusterID, p.Index, ErrIndex)
+		}
+		seen := name("cluster "+p.ClusterID+" as", p.Remapped.all())
+		if err := checkBetween(seen, local); err != nil {
+			return err
+		}
+		remapped = append(remapped, seen...)
+	}
+	return checkApart(remapped)
+}
+
+func (p Peer) check() error {
+	subject := "peer " + p.ClusterID
+	switch {
+	case p.Index < 0 || p.Index > MaxIndex:
+		return fmt.Errorf("%s: tunnel %d: %w", subject, p.Index, ErrIndex)
+	case p.Role != Server && p.Role != Client:
+		return fmt.Errorf("%s: %w", subject, ErrRole)
+	case p.PrivateKey.IsZero():
+		return fmt.Errorf("%s: %w", subject, ErrKey)
+	case p.Role == Server && p.ListenPort == 0:
+		return fmt.Errorf("%s: %w", subject, ErrPort)
+	case p.MTU < minMTU || p.MTU > 65535:
+		return fmt.Errorf("%s: MTU %d: %w", subject, p.MTU, ErrMTU)
+	case p.Endpoint.IsValid() && (p.Endpoint.Port() == 0 || p.Endpoint.Addr().IsUnspecified() || p.Endpoint.Addr().IsMulticast()):
+		return fmt.Errorf("%s: endpoint %s: %w", subject, p.Endpoint, ErrEndpoint)
+	case len(p.Real.Pod) == 0:
+		return fmt.Errorf("%s: %w: need a pod CIDR", subject, ErrNoCIDR)
+	}
+	if err := corresponding(p.Real.Pod, p.Remapped.Pod); err != nil {
+		return fmt.Errorf("%s: pod CIDRs: %w", subject, err)
+	}
+	if err := corresponding(p.Real.External, p.Remapped.External); err != nil {
+		return fmt.Errorf("%s: external CIDRs: %w", subject, err)
+	}
+	actual := name(subject+": real", p.Real.all())
+	if err := checkPrefixes(append(actual, name(subject+": remapped", p.Remapped.all())...)); err != nil {
+		return err
+	}
+	return checkApart(actual)
+}
+
+func corresponding(actual, remapped []netip.Prefix) error {
+	if len(actual) != len(remapped) {
+		return fmt.Errorf("%d real, %d remapped: %w", len(actual), len(remapped), ErrRemap)
+	}
+	for i := range actual {
+		if actual[i].Bits() != remapped[i].Bits() {
+			return fmt.Errorf("%s seen as %s: %w", actual[i], remapped[i], ErrRemap)
+		}
+	}
+	return nil
+}
+
+func (in NodeInputs) check() error {
+	if err := checkAddr("node", in.NodeIP); err != nil {
+		return err
+	}
+	if in.UnderlayMTU < minMTU+vxlanOverhead || in.UnderlayMTU > 65535 {
+		return fmt.Errorf("underlay MTU %d: %w", in.UnderlayMTU, ErrMTU)
+	}
+	pods := name("local pod CIDR", in.PodCIDRs)
+	if err := checkPrefixes(pods); err != nil {
+		return err
+	}
+	var remote []named
+	for i, g := range in.Gateways {
+		if err := checkAddr("gateway "+g.Name, g.PodIP); err != nil {
+			return err
+		}
+		for _, o := range in.Gateways[:i] {
+			if o.PodIP == g.PodIP {
+				return fmt.Errorf("gateways %s and %s: address %s: %w", o.Name, g.Name, g.PodIP, ErrDup)
+			}
+		}
+		if g.MTU < minMTU || g.MTU > 65535 {
+			return fmt.Errorf("gateway %s: MTU %d: %w", g.Name, g.MTU, ErrMTU)
+		}
+		remote = append(remote, name("remote CIDR of gateway "+g.Name, g.RemoteCIDRs)...)
+	}
+	if err := checkPrefixes(remote); err != nil {
+		return err
+	}
+	if err := checkBetween(pods, remote); err != nil {
+		return err
+	}
+	return checkApart(remote)
+}
+
+// outermost sorts prefixes and drops those that another one contains.
+func outermost(prefixes []netip.Prefix) []netip.Prefix {
+	sorted := slices.Clone(prefixes)
+	slices.SortFunc(sorted, comparePrefix)
+	var kept []netip.Prefix
+	for _, p := range sorted {
+		// Sorted by address, then by length: a container precedes its content.
+		if len(kept) == 0 || !ipam.Contains(kept[len(kept)-1], p) {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
