@@ -1,0 +1,65 @@
+// Package agent runs the data plane from the API: it watches Liqo's objects,
+// computes the wanted state, brings the kernel there, and reports what it sees.
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// resync is how often the kernel is compared with what is wanted when nothing
+// has changed: somebody may have deleted a rule by hand.
+const resync = 10 * time.Second
+
+// newManager caches only what the options let through.
+func newManager(config *rest.Config, o cache.Options) (ctrl.Manager, error) {
+	scheme, err := render.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	return ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Cache: o,
+	})
+}
+
+// oneRequest makes every event of the watched kinds the same request: there is
+// one state, and it is computed from all of them.
+func oneRequest(mgr ctrl.Manager, name string, r reconcile.Reconciler, kinds ...client.Object) error {
+	same := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
+	})
+	b := ctrl.NewControllerManagedBy(mgr).Named(name)
+	for _, kind := range kinds {
+		b = b.Watches(kind, same)
+	}
+	return b.Complete(r)
+}
+
+// prefixes parses CIDRs of an object; what names them in the error.
+func prefixes(what string, cidrs []networkingv1beta1.CIDR) ([]netip.Prefix, error) {
+	out := make([]netip.Prefix, 0, len(cidrs))
+	for _, c := range cidrs {
+		p, err := netip.ParsePrefix(string(c))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", what, err)
+		}
+		if !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,172 @@
+// Package kube is one cluster behind its API: it observes, applies and watches
+// for package flows.
+package kube
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Options choose a cluster the way kubectl's flags do.
+type Options struct {
+	Context   flows.ContextRef
+	Cluster   string // overrides the context's cluster
+	User      string // overrides the context's user
+	Namespace string // where Liqo or our operator lives; default render.DefaultNamespace
+}
+
+// Cluster is one cluster. Its watches run from the first Observe until Close.
+type Cluster struct {
+	options   Options
+	server    string
+	client    client.WithWatch
+	discovery *discovery.DiscoveryClient
+	changed   chan struct{}
+	kinds     []*store
+	namespace string
+
+	ctx    context.Context // the watches' life
+	cancel context.CancelFunc
+	start  sync.Once
+
+	identityOnce sync.Mutex
+	uid, version string
+}
+
+var _ flows.Cluster = (*Cluster)(nil)
+
+// dialTimeout bounds how long an API server that drops packets can hold up the
+// first answer about it.
+const dialTimeout = 5 * time.Second
+
+// Open reads the kubeconfig and prepares a client. It sends nothing yet: that
+// a cluster does not answer is for Observe to say.
+func Open(o Options) (*Cluster, error) {
+	config, context, err := restConfig(o)
+	if err != nil {
+		return nil, err
+	}
+	o.Context.Name = context
+	c, err := newCluster(config, o)
+	if err != nil {
+		return nil, fmt.Errorf("context %s: %w", o.Context, err)
+	}
+	return c, nil
+}
+
+func restConfig(o Options) (*rest.Config, string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.Context.File
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context.Name}
+	overrides.Context.Cluster, overrides.Context.AuthInfo = o.Cluster, o.User
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return nil, "", fmt.Errorf("read kubeconfig: %w", err)
+	}
+	name := o.Context.Name
+	if name == "" {
+		name = raw.CurrentContext
+	}
+	if _, ok := raw.Contexts[name]; !ok && name != "" {
+		return nil, "", &ContextError{Ref: flows.ContextRef{File: o.Context.File, Name: name}, Known: contextNames(raw)}
+	}
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, "", fmt.Errorf("read kubeconfig: %w", err)
+	}
+	return config, name, nil
+}
+
+func newCluster(config *rest.Config, o Options) (*Cluster, error) {
+	// The default of 5 requests a second is for controllers; a person waits here.
+	config.QPS, config.Burst = 200, 400
+	config.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 10 * time.Second}).DialContext
+	config.UserAgent = "liqo-tui"
+	config.WarningHandler = rest.NoWarnings{}
+	scheme, err := render.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	cl, err := client.NewWithWatch(config, client.Options{HTTPClient: httpClient, Scheme: scheme, Mapper: mapper()})
+	if err != nil {
+		return nil, err
+	}
+	disco, err := discovery.NewDiscoveryClientForConfigAndClient(config, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{
+		options: o, server: config.Host, client: cl, discovery: disco,
+		changed: make(chan struct{}, 1), namespace: o.Namespace,
+	}
+	if c.namespace == "" {
+		c.namespace = render.DefaultNamespace
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.kinds = c.watchedKinds()
+	return c, nil
+}
+
+// Close ends the watches.
+func (c *Cluster) Close() { c.cancel() }
+
+// Changed receives after something worth observing has happened.
+func (c *Cluster) Changed() <-chan struct{} { return c.changed }
+
+func (c *Cluster) notify() {
+	select {
+	case c.changed <- struct{}{}:
+	default: // one value stands for any number of changes
+	}
+}
+
+// mapper knows the resources of the kinds that we use. Asking the API server
+// for them would cost several requests before the first useful one.
+func mapper() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	add := func(gv schema.GroupVersion, scope meta.RESTScope, kinds ...string) {
+		for _, kind := range kinds {
+			m.Add(gv.WithKind(kind), scope)
+		}
+	}
+	root, namespaced := meta.RESTScopeRoot, meta.RESTScopeNamespace
+	add(corev1.SchemeGroupVersion, root, "Namespace", "Node")
+	add(corev1.SchemeGroupVersion, namespaced, "ConfigMap", "Pod", "Secret", "Service", "ServiceAccount", "Event")
+	add(appsv1.SchemeGroupVersion, namespaced, "Deployment", "DaemonSet")
+	add(schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}, root, "ClusterRole", "ClusterRoleBinding")
+	add(schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}, namespaced, "Role", "RoleBinding")
+	add(schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"}, root, "ServiceCIDR")
+	add(apiextensionsv1.SchemeGroupVersion, root, "CustomResourceDefinition")
+	add(ipamv1alpha1.SchemeGroupVersion, namespaced, ipamv1alpha1.NetworkKind)
+	add(networkingv1beta1.GroupVersion, namespaced,
+		networkingv1beta1.ConfigurationKind, networkingv1beta1.GatewayServerKind, networkingv1beta1.GatewayClientKind,
+		networkingv1beta1.ConnectionKind, networkingv1beta1.InternalFabricKind,
+		networkingv1beta1.WgGatewayServerTemplateKind, networkingv1beta1.WgGatewayClientTemplateKind)
+	m.AddSpecific(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.PublicKeyKind),
+		networkingv1beta1.PublicKeyGroupVersionResource, // Liqo's plural: publickeies
+		networkingv1beta1.GroupVersion.WithResource("publickey"), namespaced)
+	return m
+}

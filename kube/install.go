@@ -1,0 +1,161 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// lookAtInstall is how often an installation's progress is looked at. It is
+// waited for once in a cluster's life, so it has no watches of its own.
+const lookAtInstall = 200 * time.Millisecond
+
+// WaitError is a wait that ended before what it waited for came.
+type WaitError struct {
+	What, Last string
+	Cause      error
+}
+
+func (e *WaitError) Error() string {
+	return fmt.Sprintf("wait for %s: %v; last seen: %s", e.What, e.Cause, e.Last)
+}
+
+func (e *WaitError) Unwrap() error { return e.Cause }
+
+// Hint says how to go on.
+func (e *WaitError) Hint() string {
+	return "what was applied stays; run the same command again to go on"
+}
+
+// Install applies the objects of [render.Install] and waits until the operator
+// and the fabric run. progress is told every change, and what is waited for.
+func (c *Cluster) Install(ctx context.Context, objects []render.Object, progress func(string)) ([]flows.Change, error) {
+	var first, rest []render.Object
+	for _, o := range objects {
+		switch o.(type) {
+		case *apiextensionsv1.CustomResourceDefinition, *corev1.Namespace:
+			first = append(first, o)
+		default:
+			rest = append(rest, o)
+		}
+	}
+	changes, err := c.Apply(ctx, first)
+	if err != nil {
+		return changes, err
+	}
+	progress(fmt.Sprintf("%d definitions and namespaces applied", len(first)))
+	if err := c.await(ctx, "the definitions to be served", progress, c.definitionsServed); err != nil {
+		return changes, err
+	}
+	more, err := c.Apply(ctx, rest)
+	changes = append(changes, more...)
+	if err != nil {
+		return changes, err
+	}
+	progress(fmt.Sprintf("%d objects applied in namespace %s", len(rest), c.namespace))
+	return changes, c.await(ctx, "operator and fabric", progress, c.programsRun)
+}
+
+// await calls look until it reports done; its text is what was seen last.
+func (c *Cluster) await(ctx context.Context, what string, progress func(string), look func(context.Context) (done bool, seen string, err error)) error {
+	told, last := "", "nothing"
+	for {
+		done, seen, err := look(ctx)
+		switch {
+		case done:
+			return nil
+		case err != nil && ctx.Err() == nil:
+			seen = err.Error()
+		case seen == "":
+			seen = last
+		}
+		if last = seen; seen != told {
+			progress(fmt.Sprintf("waiting for %s: %s", what, seen))
+			told = seen
+		}
+		if !sleep(ctx, lookAtInstall) {
+			return &WaitError{What: what, Last: last, Cause: context.Cause(ctx)}
+		}
+	}
+}
+
+func (c *Cluster) definitionsServed(ctx context.Context) (bool, string, error) {
+	wanted, err := render.CRDs()
+	if err != nil {
+		return false, "", err
+	}
+	for _, w := range wanted {
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := c.client.Get(ctx, client.ObjectKeyFromObject(w), &crd); err != nil {
+			return false, "", err
+		}
+		if !established(&crd) {
+			return false, crd.Name + " is not served yet", nil
+		}
+	}
+	return true, "", nil
+}
+
+func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, c := range crd.Status.Conditions {
+		if c.Type == apiextensionsv1.Established {
+			return c.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func (c *Cluster) programsRun(ctx context.Context) (bool, string, error) {
+	var operator appsv1.Deployment
+	if err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: render.OperatorName}, &operator); err != nil {
+		return false, "", err
+	}
+	var fabric appsv1.DaemonSet
+	if err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: render.FabricName}, &fabric); err != nil {
+		return false, "", err
+	}
+	s, f := operator.Status, fabric.Status
+	if s.ObservedGeneration < operator.Generation || s.UpdatedReplicas < 1 || s.AvailableReplicas < 1 || s.Replicas > s.UpdatedReplicas {
+		return false, "operator: " + c.podsWait(ctx, render.OperatorName), nil
+	}
+	if f.ObservedGeneration < fabric.Generation || f.DesiredNumberScheduled == 0 || f.UpdatedNumberScheduled < f.DesiredNumberScheduled || f.NumberReady < f.DesiredNumberScheduled {
+		return false, fmt.Sprintf("fabric on %d of %d nodes: %s", f.NumberReady, f.DesiredNumberScheduled, c.podsWait(ctx, render.FabricName)), nil
+	}
+	var networks ipamv1alpha1.NetworkList
+	if err := c.client.List(ctx, &networks, client.InNamespace(c.namespace), client.HasLabels{render.LabelNetworkType}); err != nil {
+		return false, "", err
+	}
+	for _, n := range networks.Items {
+		if n.Status.CIDR == "" {
+			return false, "the operator has not decided Network " + n.Name, nil
+		}
+	}
+	return true, "", nil
+}
+
+// podsWait says what keeps the pods of a program from running.
+func (c *Cluster) podsWait(ctx context.Context, program string) string {
+	var pods corev1.PodList
+	if err := c.client.List(ctx, &pods, client.InNamespace(c.namespace), client.MatchingLabels{render.LabelAppName: program}); err != nil {
+		return err.Error()
+	}
+	for i := range pods.Items {
+		if f := podFacts(&pods.Items[i]); !f.Ready {
+			if f.Waiting == "" {
+				return "pod " + f.Name + " is " + strings.ToLower(string(pods.Items[i].Status.Phase))
+			}
+			return "pod " + f.Name + ": " + f.Waiting
+		}
+	}
+	return "no pod that is not ready"
+}

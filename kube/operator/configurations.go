@@ -1,0 +1,216 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// shortly is how soon to look again for what no watch tells.
+const shortly = 200 * time.Millisecond
+
+// configurations decides how this cluster sees the addresses of each peer. The
+// decision is kept in Networks that the Configuration owns, so it is stable
+// across restarts and released when the Configuration goes.
+type configurations struct {
+	client    client.Client
+	reader    client.Reader // not cached: an allocation must see the last one
+	namespace string
+}
+
+func (r *configurations) setup(mgr ctrl.Manager) error {
+	// One worker: two allocations at once could give the same range.
+	return ctrl.NewControllerManagedBy(mgr).Named("configuration").
+		For(&networkingv1beta1.Configuration{}).
+		Owns(&ipamv1alpha1.Network{}).
+		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(r.all)).
+		Complete(r)
+}
+
+// all is for changes of the cluster's own ranges, which every Configuration waits for.
+func (r *configurations) all(ctx context.Context, o client.Object) []reconcile.Request {
+	if o.GetNamespace() != r.namespace {
+		return nil
+	}
+	var list networkingv1beta1.ConfigurationList
+	if err := r.client.List(ctx, &list); err != nil {
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
+
+// Reconcile gives every CIDR of the peer its remapped one.
+func (r *configurations) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var conf networkingv1beta1.Configuration
+	if err := r.reader.Get(ctx, req.NamespacedName, &conf); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if conf.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil
+	}
+	own, err := clusterNetworks(ctx, r.reader, r.namespace)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if len(own.Pod) == 0 || len(own.External) == 0 {
+		return ctrl.Result{RequeueAfter: shortly}, r.report(ctx, &conf, nil, "WaitingForNetworks", "this cluster's own address ranges are not decided yet")
+	}
+	if err := r.defaultLocal(ctx, &conf, own); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.release(ctx, &conf); err != nil {
+		return ctrl.Result{}, err
+	}
+	var remapped networkingv1beta1.ClusterConfigCIDR
+	if remapped.Pod, err = r.remap(ctx, &conf, "pod", conf.Spec.Remote.CIDR.Pod); err != nil {
+		return ctrl.Result{}, err
+	}
+	if remapped.External, err = r.remap(ctx, &conf, "external", conf.Spec.Remote.CIDR.External); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, r.report(ctx, &conf, &networkingv1beta1.ClusterConfig{CIDR: remapped},
+		networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured, "every CIDR of the peer has an address range here")
+}
+
+// defaultLocal records in the Configuration what this cluster is, and the
+// label by which Liqo before v1.1 knew that a Configuration is done.
+func (r *configurations) defaultLocal(ctx context.Context, conf *networkingv1beta1.Configuration, own render.Networks) error {
+	before := conf.DeepCopy()
+	if conf.Spec.Local == nil {
+		conf.Spec.Local = &networkingv1beta1.ClusterConfig{
+			CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: own.Pod, External: own.External},
+		}
+	}
+	if conf.Labels == nil {
+		conf.Labels = map[string]string{}
+	}
+	conf.Labels[render.LabelConfigured] = "true"
+	if equality.Semantic.DeepEqual(before, conf) {
+		return nil
+	}
+	if err := r.client.Patch(ctx, conf, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+		return fmt.Errorf("complete Configuration %s/%s: %w", conf.Namespace, conf.Name, err)
+	}
+	return nil
+}
+
+// release deletes the Networks of CIDRs that the Configuration no longer has.
+func (r *configurations) release(ctx context.Context, conf *networkingv1beta1.Configuration) error {
+	wanted := map[string]bool{}
+	for _, cidr := range conf.Spec.Remote.CIDR.Pod {
+		wanted[networkName(conf, "pod", cidr)] = true
+	}
+	for _, cidr := range conf.Spec.Remote.CIDR.External {
+		wanted[networkName(conf, "external", cidr)] = true
+	}
+	var list ipamv1alpha1.NetworkList
+	if err := r.reader.List(ctx, &list, client.InNamespace(conf.Namespace), client.HasLabels{render.LabelCIDRType}); err != nil {
+		return fmt.Errorf("list Networks of %s: %w", conf.Namespace, err)
+	}
+	for i := range list.Items {
+		n := &list.Items[i]
+		if !metav1.IsControlledBy(n, conf) || wanted[n.Name] {
+			continue
+		}
+		if err := r.client.Delete(ctx, n); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete Network %s/%s: %w", n.Namespace, n.Name, err)
+		}
+	}
+	return nil
+}
+
+func (r *configurations) remap(ctx context.Context, conf *networkingv1beta1.Configuration, kind string, cidrs []networkingv1beta1.CIDR) ([]networkingv1beta1.CIDR, error) {
+	out := make([]networkingv1beta1.CIDR, 0, len(cidrs))
+	for _, cidr := range cidrs {
+		n, err := r.network(ctx, conf, kind, cidr)
+		if err != nil {
+			return nil, err
+		}
+		if n.Status.CIDR == "" {
+			taken, _, err := takenRanges(ctx, r.reader, r.namespace)
+			if err != nil {
+				return nil, err
+			}
+			got, err := allocate(cidr, taken)
+			if err != nil {
+				return nil, fmt.Errorf("remap %s CIDR %s of %s: %w", kind, cidr, conf.Name, err)
+			}
+			if err := setNetworkCIDR(ctx, r.client, n, got); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, n.Status.CIDR)
+	}
+	return out, nil
+}
+
+// network is the Network of one CIDR, made if it is missing.
+func (r *configurations) network(ctx context.Context, conf *networkingv1beta1.Configuration, kind string, cidr networkingv1beta1.CIDR) (*ipamv1alpha1.Network, error) {
+	if _, err := netip.ParsePrefix(string(cidr)); err != nil {
+		return nil, reconcile.TerminalError(fmt.Errorf("configuration %s/%s, remote %s CIDR: %w", conf.Namespace, conf.Name, kind, err))
+	}
+	n := &ipamv1alpha1.Network{}
+	key := client.ObjectKey{Namespace: conf.Namespace, Name: networkName(conf, kind, cidr)}
+	err := r.reader.Get(ctx, key, n)
+	if !apierrors.IsNotFound(err) {
+		return n, err
+	}
+	n = render.Network(key.Namespace, key.Name, "", string(cidr), 0)
+	conf.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.ConfigurationKind))
+	n.OwnerReferences = []metav1.OwnerReference{render.OwnerReference(conf)}
+	n.Labels = map[string]string{
+		render.LabelCIDRType: kind, render.LabelManagedBy: FieldManager,
+		render.LabelRemoteCluster: conf.Labels[render.LabelRemoteCluster],
+	}
+	if err := r.client.Create(ctx, n); err != nil {
+		return nil, fmt.Errorf("create Network %s/%s: %w", n.Namespace, n.Name, err)
+	}
+	return n, nil
+}
+
+func networkName(conf *networkingv1beta1.Configuration, kind string, cidr networkingv1beta1.CIDR) string {
+	return conf.Name + "-" + kind + "-" + strings.NewReplacer(".", "-", "/", "-").Replace(string(cidr))
+}
+
+// report writes the Configuration's status if it says something new.
+func (r *configurations) report(ctx context.Context, conf *networkingv1beta1.Configuration, remote *networkingv1beta1.ClusterConfig, reason, message string) error {
+	before := conf.DeepCopy()
+	status := metav1.ConditionTrue
+	if remote == nil {
+		status = metav1.ConditionFalse
+	} else if conf.Status.Remote == nil || !slices.Equal(conf.Status.Remote.CIDR.Pod, remote.CIDR.Pod) ||
+		!slices.Equal(conf.Status.Remote.CIDR.External, remote.CIDR.External) {
+		conf.Status.Remote = remote
+	}
+	meta.SetStatusCondition(&conf.Status.Conditions, metav1.Condition{
+		Type: networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured, Status: status,
+		Reason: reason, Message: message, ObservedGeneration: conf.Generation,
+	})
+	if equality.Semantic.DeepEqual(before.Status, conf.Status) {
+		return nil
+	}
+	if err := r.client.Status().Patch(ctx, conf, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+		return fmt.Errorf("report on Configuration %s/%s: %w", conf.Namespace, conf.Name, err)
+	}
+	return nil
+}

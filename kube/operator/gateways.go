@@ -1,0 +1,209 @@
+package operator
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// gateways makes what a GatewayServer or GatewayClient needs to run, and says
+// in its status where it can be reached.
+type gateways struct {
+	kind   kind
+	client client.Client
+	reader client.Reader // for Secrets that an admin made, which the cache doesn't hold
+}
+
+func newGateways(mgr ctrl.Manager, k kind) *gateways {
+	return &gateways{kind: k, client: mgr.GetClient(), reader: mgr.GetAPIReader()}
+}
+
+func (r *gateways) setup(mgr ctrl.Manager) error {
+	b := ctrl.NewControllerManagedBy(mgr).Named(r.kind.name).For(r.kind.object())
+	for _, child := range []client.Object{
+		&appsv1.Deployment{}, &corev1.Service{}, &corev1.Secret{}, &corev1.ConfigMap{}, &corev1.ServiceAccount{},
+		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1beta1.InternalFabric{},
+	} {
+		b = b.Owns(child)
+	}
+	return r.watches(b).Complete(r)
+}
+
+// Reconcile reads the inputs, makes the children, and reports.
+func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	in, err := r.read(ctx, req.NamespacedName)
+	if err != nil || in == nil {
+		return ctrl.Result{}, err
+	}
+	secret, err := r.keys(ctx, in)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	supports, err := in.supports()
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	// These come first: a pod needs its ServiceAccount, and the API server
+	// checks the Role when it is bound.
+	if err := r.applyAll(ctx, supports); err != nil {
+		return ctrl.Result{}, err
+	}
+	programs, err := in.programs(secret.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.applyAll(ctx, programs); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.publish(ctx, in, secret); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, r.report(ctx, in, secret)
+}
+
+// keys finds the gateway's key pair, or makes one. A pair is never replaced.
+func (r *gateways) keys(ctx context.Context, in *inputs) (*corev1.Secret, error) {
+	name := render.GatewayObjectName(in.gateway.Name)
+	reader := client.Reader(r.client)
+	if in.view.secretName != "" {
+		name, reader = in.view.secretName, r.reader
+	}
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: in.gateway.Tenant.Namespace, Name: name}
+	err := reader.Get(ctx, key, secret)
+	if apierrors.IsNotFound(err) && in.view.secretName == "" {
+		return r.makeKeys(ctx, in)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read keys of %s %s: %w", r.kind.name, in.gateway.Name, err)
+	}
+	if len(secret.Data[render.SecretPrivateKey]) != keyLen || len(secret.Data[render.SecretPublicKey]) != keyLen {
+		return nil, fmt.Errorf("secret %s/%s: want fields %s and %s of %d raw bytes each", key.Namespace, key.Name,
+			render.SecretPrivateKey, render.SecretPublicKey, keyLen)
+	}
+	return secret, nil
+}
+
+func (r *gateways) makeKeys(ctx context.Context, in *inputs) (*corev1.Secret, error) {
+	private, public, err := newKeys()
+	if err != nil {
+		return nil, fmt.Errorf("make keys of %s %s: %w", r.kind.name, in.gateway.Name, err)
+	}
+	secret := in.gateway.KeySecret(private, public)
+	if err := r.client.Create(ctx, secret); err != nil {
+		// "Already exists" is a cache that lags: the retry will find it.
+		return nil, fmt.Errorf("create Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	return secret, nil
+}
+
+// applyAll applies objects side by side, those that differ from what is there.
+func (r *gateways) applyAll(ctx context.Context, objects []render.Object) error {
+	var g errgroup.Group // without its context: one failure must not cancel the others
+	for _, o := range objects {
+		g.Go(func() error { return r.apply(ctx, o) })
+	}
+	return g.Wait()
+}
+
+func (r *gateways) apply(ctx context.Context, want render.Object) error {
+	gvk, err := apiutil.GVKForObject(want, r.client.Scheme())
+	if err != nil {
+		return err
+	}
+	live, err := r.client.Scheme().New(gvk)
+	if err != nil {
+		return err
+	}
+	obj := live.(client.Object)
+	switch err := r.client.Get(ctx, client.ObjectKeyFromObject(want), obj); {
+	case err == nil && render.Contains(obj, want):
+		return nil
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("read %s: %w", render.Name(want), err)
+	}
+	u, err := render.Wanted(want)
+	if err != nil {
+		return err
+	}
+	// Children are ours alone: what somebody else changed in them is undone.
+	err = r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(FieldManager), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("apply %s: %w", render.Name(want), err)
+	}
+	return nil
+}
+
+// publish writes the public key beside the gateway, where whoever connects the
+// clusters may read it without being able to read the private one.
+func (r *gateways) publish(ctx context.Context, in *inputs, secret *corev1.Secret) error {
+	text := base64.StdEncoding.EncodeToString(secret.Data[render.SecretPublicKey])
+	o := in.view.object
+	if o.GetAnnotations()[render.AnnotationPublicKey] == text {
+		return nil
+	}
+	before := o.DeepCopyObject().(client.Object)
+	annotations := o.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[render.AnnotationPublicKey] = text
+	o.SetAnnotations(annotations)
+	if err := r.client.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+		return fmt.Errorf("publish the key of %s %s: %w", r.kind.name, in.gateway.Name, err)
+	}
+	return nil
+}
+
+// report writes the gateway's status if it says something new.
+func (r *gateways) report(ctx context.Context, in *inputs, secret *corev1.Secret) error {
+	o := in.view.object
+	before := o.DeepCopyObject().(client.Object)
+	*in.view.secretRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: secret.Namespace, Name: secret.Name}
+	*in.view.childRef = &corev1.ObjectReference{
+		APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment",
+		Namespace: in.gateway.Tenant.Namespace, Name: render.GatewayObjectName(in.gateway.Name),
+	}
+	if in.pod != nil {
+		*in.view.internal = &networkingv1beta1.InternalGatewayEndpoint{
+			IP: new(networkingv1beta1.IP(in.pod.Status.PodIP)), Node: new(in.pod.Spec.NodeName),
+		}
+	}
+	if in.view.endpoint != nil {
+		endpoint, err := r.endpoint(ctx, in)
+		if err != nil {
+			return err
+		}
+		*in.view.endpoint = endpoint
+	}
+	if equality.Semantic.DeepEqual(before, o) {
+		return nil
+	}
+	if err := r.client.Status().Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+		return fmt.Errorf("report on %s %s: %w", r.kind.name, in.gateway.Name, err)
+	}
+	return nil
+}
+
+// endpoint is where clients find the server, nil as long as that is open.
+func (r *gateways) endpoint(ctx context.Context, in *inputs) (*networkingv1beta1.EndpointStatus, error) {
+	var service corev1.Service
+	key := client.ObjectKey{Namespace: in.gateway.Tenant.Namespace, Name: render.GatewayObjectName(in.gateway.Name)}
+	if err := r.client.Get(ctx, key, &service); err != nil {
+		return nil, client.IgnoreNotFound(err) // the watch brings it
+	}
+	return endpointOf(&service, in.nodes, in.pod, *in.view.endpoint), nil
+}

@@ -1,0 +1,294 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// inputs are what one gateway's children are made from.
+type inputs struct {
+	view          view
+	gateway       render.Gateway
+	template      map[string]any
+	nodes         []corev1.Node
+	pod           *corev1.Pod                      // nil until it has an address
+	configuration *networkingv1beta1.Configuration // nil until it exists
+}
+
+// read collects a gateway's inputs; nil when there is no such gateway.
+func (r *gateways) read(ctx context.Context, key types.NamespacedName) (*inputs, error) {
+	object := r.kind.object()
+	if err := r.client.Get(ctx, key, object); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if object.GetDeletionTimestamp() != nil {
+		return nil, nil // its children go with it
+	}
+	remote := render.ClusterID(object.GetLabels()[render.LabelRemoteCluster])
+	if remote == "" {
+		return nil, reconcile.TerminalError(fmt.Errorf("%s %s has no label %s, which names its peer", r.kind.name, key, render.LabelRemoteCluster))
+	}
+	gvk, err := r.client.GroupVersionKindFor(object)
+	if err != nil {
+		return nil, err
+	}
+	object.GetObjectKind().SetGroupVersionKind(gvk)
+	in := &inputs{view: r.kind.view(object)}
+	in.gateway = render.Gateway{
+		Tenant: render.Tenant{Namespace: key.Namespace, Remote: remote},
+		Name:   key.Name, Type: in.view.role, Owner: object,
+	}
+	if in.template, err = r.readTemplate(ctx, in.view.template); err != nil {
+		return nil, err
+	}
+	return in, r.readSurroundings(ctx, in)
+}
+
+func (r *gateways) readTemplate(ctx context.Context, ref corev1.ObjectReference) (map[string]any, error) {
+	o := r.kind.newTemplate()
+	if err := r.client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, o); err != nil {
+		return nil, fmt.Errorf("read gateway template %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	template, found, err := unstructured.NestedMap(o.Object, "spec", "template") // a copy
+	if err != nil || !found {
+		return nil, fmt.Errorf("gateway template %s/%s has no spec.template", ref.Namespace, ref.Name)
+	}
+	return template, nil
+}
+
+func (r *gateways) readSurroundings(ctx context.Context, in *inputs) error {
+	var nodes corev1.NodeList
+	if err := r.client.List(ctx, &nodes); err != nil {
+		return fmt.Errorf("list Nodes: %w", err)
+	}
+	in.nodes = nodes.Items
+	slices.SortFunc(in.nodes, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	here := client.InNamespace(in.gateway.Tenant.Namespace)
+	var pods corev1.PodList
+	if err := r.client.List(ctx, &pods, here, client.MatchingLabels{render.LabelGatewayName: in.gateway.Name, render.LabelComponent: "gateway"}); err != nil {
+		return fmt.Errorf("list gateway pods: %w", err)
+	}
+	in.pod = activePod(pods.Items)
+	var confs networkingv1beta1.ConfigurationList
+	if err := r.client.List(ctx, &confs, here, client.MatchingLabels{render.LabelRemoteCluster: string(in.gateway.Tenant.Remote)}); err != nil {
+		return fmt.Errorf("list Configurations: %w", err)
+	}
+	if len(confs.Items) > 0 {
+		in.configuration = &confs.Items[0]
+	}
+	return nil
+}
+
+// activePod is the newest pod that has an address and is not ending.
+func activePod(pods []corev1.Pod) *corev1.Pod {
+	var found *corev1.Pod
+	for i := range pods {
+		p := &pods[i]
+		if p.DeletionTimestamp != nil || p.Status.PodIP == "" || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
+			continue
+		}
+		if found == nil || found.CreationTimestamp.Before(&p.CreationTimestamp) {
+			found = p
+		}
+	}
+	return found
+}
+
+// supports are the objects that a gateway's pod needs before it starts, and
+// that tell the nodes about it.
+func (in *inputs) supports() ([]render.Object, error) {
+	nodes, err := in.gateway.NodesConfigMap(fabricNodes(in.nodes))
+	if err != nil {
+		return nil, err
+	}
+	g := in.gateway
+	objects := []render.Object{g.ServiceAccount(), g.Role(), g.Connection(), nodes}
+	if in.pod != nil && in.configuration != nil && in.configuration.Status.Remote != nil {
+		cidr := in.configuration.Status.Remote.CIDR
+		objects = append(objects, g.InternalFabric(in.pod.Status.PodIP, slices.Concat(cidr.Pod, cidr.External), in.view.mtu))
+	}
+	return objects, nil
+}
+
+// fabricNodes are the nodes that can run pods with addresses of their own.
+func fabricNodes(nodes []corev1.Node) []render.FabricNode {
+	out := []render.FabricNode{}
+	for i := range nodes {
+		n := &nodes[i]
+		ip, err := netip.ParseAddr(addressOf(n, corev1.NodeInternalIP))
+		if err != nil || n.Labels["liqo.io/type"] == "virtual-node" {
+			continue
+		}
+		f := render.FabricNode{Name: n.Name, IP: ip}
+		for _, cidr := range n.Spec.PodCIDRs {
+			if p, err := netip.ParsePrefix(cidr); err == nil && p.Addr().Is4() {
+				f.PodCIDRs = append(f.PodCIDRs, p)
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func addressOf(n *corev1.Node, kind corev1.NodeAddressType) string {
+	for _, a := range n.Status.Addresses {
+		if a.Type == kind {
+			return a.Address
+		}
+	}
+	return ""
+}
+
+func sameNode(a, b *corev1.Node) bool {
+	return slices.Equal(a.Spec.PodCIDRs, b.Spec.PodCIDRs) && slices.Equal(a.Status.Addresses, b.Status.Addresses) && ready(a) == ready(b)
+}
+
+func ready(n *corev1.Node) bool {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// programs are the Deployment and, for a server, the Service, from the template,
+// and the pod's rights.
+func (in *inputs) programs(secret string) ([]render.Object, error) {
+	filled, err := render.Template(in.template, render.Values{
+		Spec: in.view.spec, Name: in.gateway.Name, Namespace: in.gateway.Tenant.Namespace,
+		GatewayUID: string(in.view.object.GetUID()), ClusterID: string(in.gateway.Tenant.Remote), SecretName: secret,
+	})
+	if err != nil {
+		return nil, err
+	}
+	spec, _ := filled["spec"].(map[string]any)
+	deployment := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"}}
+	if err := in.fromTemplate(spec, "deployment", deployment); err != nil {
+		return nil, err
+	}
+	programs := []render.Object{in.gateway.RoleBinding(), deployment}
+	if server, ok := in.view.object.(*networkingv1beta1.GatewayServer); ok {
+		service := &corev1.Service{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}}
+		if err := in.fromTemplate(spec, "service", service); err != nil {
+			return nil, err
+		}
+		addAll(&service.Labels, server.Spec.ServiceLabels)
+		addAll(&service.Annotations, server.Spec.ServiceAnnotations)
+		programs = append(programs, service)
+	}
+	return programs, nil
+}
+
+// fromTemplate reads one part of a filled template into o, and makes it a child
+// of the gateway.
+func (in *inputs) fromTemplate(spec map[string]any, part string, o render.Object) error {
+	content, ok := spec[part].(map[string]any)
+	if !ok {
+		return fmt.Errorf("gateway template %s: spec.%s is missing", in.view.template.Name, part)
+	}
+	gvk := o.GetObjectKind().GroupVersionKind()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, o); err != nil {
+		return fmt.Errorf("gateway template %s: spec.%s: %w", in.view.template.Name, part, err)
+	}
+	o.GetObjectKind().SetGroupVersionKind(gvk)
+	child := in.gateway.Connection() // the metadata that every child has
+	o.SetName(render.GatewayObjectName(in.gateway.Name))
+	o.SetNamespace(in.gateway.Tenant.Namespace)
+	o.SetOwnerReferences(child.OwnerReferences)
+	labels := o.GetLabels()
+	addAll(&labels, child.Labels)
+	o.SetLabels(labels)
+	return nil
+}
+
+func addAll(to *map[string]string, from map[string]string) {
+	if *to == nil {
+		*to = map[string]string{}
+	}
+	for k, v := range from {
+		(*to)[k] = v
+	}
+}
+
+// endpointOf is where clients find the server behind a Service; nil as long as
+// that is open. current is what was said before: of a NodePort's addresses,
+// one that still works is kept, because a change makes the client dial again.
+func endpointOf(s *corev1.Service, nodes []corev1.Node, pod *corev1.Pod, current *networkingv1beta1.EndpointStatus) *networkingv1beta1.EndpointStatus {
+	if len(s.Spec.Ports) == 0 {
+		return nil
+	}
+	port := s.Spec.Ports[0].Port
+	var addresses []string
+	switch s.Spec.Type {
+	case corev1.ServiceTypeNodePort:
+		port = s.Spec.Ports[0].NodePort
+		if a := nodeAddress(nodes, pod, current); a != "" {
+			addresses = []string{a}
+		}
+	case corev1.ServiceTypeLoadBalancer:
+		for _, ingress := range s.Status.LoadBalancer.Ingress {
+			if a := cmp.Or(ingress.IP, ingress.Hostname); a != "" {
+				addresses = append(addresses, a)
+			}
+		}
+	case corev1.ServiceTypeClusterIP:
+		if ip := s.Spec.ClusterIP; ip != "" && ip != corev1.ClusterIPNone {
+			addresses = []string{ip}
+		}
+	case corev1.ServiceTypeExternalName:
+		addresses = []string{s.Spec.ExternalName}
+	}
+	if len(addresses) == 0 || port == 0 {
+		return nil
+	}
+	return &networkingv1beta1.EndpointStatus{Addresses: addresses, Port: port, Protocol: new(corev1.ProtocolUDP)}
+}
+
+// nodeAddress picks the address of a NodePort: the one said before while its
+// node is ready, then that of the gateway's own node, then any ready node's.
+// Every node forwards a NodePort, so the pod need not have a node yet.
+func nodeAddress(nodes []corev1.Node, pod *corev1.Pod, current *networkingv1beta1.EndpointStatus) string {
+	best := ""
+	for i := range nodes {
+		n := &nodes[i]
+		if !ready(n) {
+			continue
+		}
+		address := publicAddress(n)
+		if current != nil && slices.Contains(current.Addresses, address) {
+			return address
+		}
+		if address != "" && (best == "" || pod != nil && pod.Spec.NodeName == n.Name) {
+			best = address
+		}
+	}
+	return best
+}
+
+// publicAddress prefers what is reachable from farthest away. InternalDNS and
+// Hostname are left out: another cluster can't resolve them.
+func publicAddress(n *corev1.Node) string {
+	for _, kind := range []corev1.NodeAddressType{corev1.NodeExternalIP, corev1.NodeExternalDNS, corev1.NodeInternalIP} {
+		if a := addressOf(n, kind); a != "" && !strings.Contains(a, ":") { // IPv4 is what tunnels run over today
+			return a
+		}
+	}
+	return ""
+}

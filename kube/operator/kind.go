@@ -1,0 +1,145 @@
+package operator
+
+import (
+	"context"
+	"crypto/ecdh"
+	"crypto/rand"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// kind is what differs between GatewayServer and GatewayClient.
+type kind struct {
+	name     string
+	object   func() client.Object
+	list     func() client.ObjectList
+	template string // kind of its templates
+	view     func(client.Object) view
+}
+
+// view is a gateway of either kind, with pointers into its status.
+type view struct {
+	object     client.Object
+	role       networkingv1beta1.ConnectionType
+	spec       any // for templates
+	template   corev1.ObjectReference
+	mtu        int
+	secretName string // made by an admin; "" for ours
+
+	secretRef, childRef **corev1.ObjectReference
+	internal            **networkingv1beta1.InternalGatewayEndpoint
+	endpoint            **networkingv1beta1.EndpointStatus // nil for a client
+}
+
+var serverKind = kind{
+	name:     "gatewayserver",
+	object:   func() client.Object { return &networkingv1beta1.GatewayServer{} },
+	list:     func() client.ObjectList { return &networkingv1beta1.GatewayServerList{} },
+	template: networkingv1beta1.WgGatewayServerTemplateKind,
+	view: func(o client.Object) view {
+		s := o.(*networkingv1beta1.GatewayServer)
+		return view{
+			object: s, role: networkingv1beta1.ConnectionTypeServer, spec: s.Spec, template: s.Spec.ServerTemplateRef,
+			mtu: s.Spec.MTU, secretName: s.Spec.SecretRef.Name,
+			secretRef: &s.Status.SecretRef, childRef: &s.Status.ServerRef, internal: &s.Status.InternalEndpoint, endpoint: &s.Status.Endpoint,
+		}
+	},
+}
+
+var clientKind = kind{
+	name:     "gatewayclient",
+	object:   func() client.Object { return &networkingv1beta1.GatewayClient{} },
+	list:     func() client.ObjectList { return &networkingv1beta1.GatewayClientList{} },
+	template: networkingv1beta1.WgGatewayClientTemplateKind,
+	view: func(o client.Object) view {
+		c := o.(*networkingv1beta1.GatewayClient)
+		return view{
+			object: c, role: networkingv1beta1.ConnectionTypeClient, spec: c.Spec, template: c.Spec.ClientTemplateRef,
+			mtu: c.Spec.MTU, secretName: c.Spec.SecretRef.Name,
+			secretRef: &c.Status.SecretRef, childRef: &c.Status.ClientRef, internal: &c.Status.InternalEndpoint,
+		}
+	},
+}
+
+// newTemplate is an empty template of this kind. It is not typed: Liqo's Go
+// type embeds the template as an object with a kind, which templates don't have.
+func (k kind) newTemplate() *unstructured.Unstructured {
+	t := &unstructured.Unstructured{}
+	t.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(k.template))
+	return t
+}
+
+const keyLen = 32 // of Curve25519
+
+func newKeys() (private, public [keyLen]byte, err error) {
+	key, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		return private, public, err
+	}
+	copy(private[:], key.Bytes())
+	copy(public[:], key.PublicKey().Bytes())
+	return private, public, nil
+}
+
+// watches adds what a gateway depends on without owning it.
+func (r *gateways) watches(b *builder.Builder) *builder.Builder {
+	addressesChanged := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*corev1.Node)
+		after, ok2 := e.ObjectNew.(*corev1.Node)
+		// A node's heartbeat changes its status every few seconds.
+		return ok && ok2 && !sameNode(before, after)
+	}}
+	return b.
+		Watches(&networkingv1beta1.Connection{}, handler.EnqueueRequestForOwner(r.client.Scheme(), r.client.RESTMapper(), r.kind.object(), handler.OnlyControllerOwner()),
+			builder.WithPredicates(predicate.Funcs{ // its status is the gateway's own
+				CreateFunc: func(event.CreateEvent) bool { return false },
+				UpdateFunc: func(event.UpdateEvent) bool { return false },
+			})).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(gatewayOfPod)).
+		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOfPeer)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allGateways), builder.WithPredicates(addressesChanged)).
+		Watches(r.kind.newTemplate(), handler.EnqueueRequestsFromMapFunc(r.allGateways))
+}
+
+func gatewayOfPod(_ context.Context, o client.Object) []reconcile.Request {
+	name := o.GetLabels()[render.LabelGatewayName]
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: name}}}
+}
+
+func (r *gateways) gatewaysOfPeer(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.requests(ctx, client.InNamespace(o.GetNamespace()),
+		client.MatchingLabels{render.LabelRemoteCluster: o.GetLabels()[render.LabelRemoteCluster]})
+}
+
+func (r *gateways) allGateways(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.requests(ctx)
+}
+
+func (r *gateways) requests(ctx context.Context, options ...client.ListOption) []reconcile.Request {
+	list := r.kind.list()
+	if err := r.client.List(ctx, list, options...); err != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	switch l := list.(type) {
+	case *networkingv1beta1.GatewayServerList:
+		for i := range l.Items {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&l.Items[i])})
+		}
+	case *networkingv1beta1.GatewayClientList:
+		for i := range l.Items {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&l.Items[i])})
+		}
+	}
+	return out
+}
