@@ -1,0 +1,134 @@
+//go:build linux
+
+// Command liqo-gateway is what runs inside a cluster: the operator (one per
+// cluster), the tunnel (one pod per peering) and the fabric (one per node).
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/agent"
+	"github.com/liqo-tui/liqo-tui/gateway/linux"
+	"github.com/liqo-tui/liqo-tui/kube/operator"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stderr)) }
+
+func run(args []string, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	log := slog.New(slog.NewJSONHandler(stderr, nil))
+	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
+	root := &cobra.Command{
+		Use: "liqo-gateway", Short: "In-cluster programs of liqo-tui",
+		SilenceErrors: true, SilenceUsage: true,
+	}
+	root.AddCommand(operatorCommand(), tunnelCommand(log), fabricCommand(log))
+	root.SetArgs(args)
+	root.SetErr(stderr)
+	if err := root.ExecuteContext(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		log.Error("ends", "error", err)
+		return 1
+	}
+	return 0
+}
+
+func operatorCommand() *cobra.Command {
+	var o operator.Options
+	cmd := &cobra.Command{
+		Use: "operator", Short: "Assign address ranges, and make and watch gateways", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := rest.InClusterConfig()
+			if err != nil {
+				return fmt.Errorf("reach the cluster's API: %w", err)
+			}
+			return operator.Run(cmd.Context(), config, o)
+		},
+	}
+	cmd.Flags().StringVar(&o.Namespace, "liqo-namespace", render.DefaultNamespace, "namespace with the cluster's ID and Networks")
+	cmd.Flags().StringVar(&o.HealthAddress, "health-address", ":8081", "address of /healthz and /readyz")
+	cmd.Flags().BoolVar(&o.LeaderElection, "leader-election", false, "work only while holding the lease: for several replicas")
+	return cmd
+}
+
+func tunnelCommand(log *slog.Logger) *cobra.Command {
+	var prepare bool
+	var role, remote string
+	o := agent.TunnelOptions{Log: log}
+	cmd := &cobra.Command{
+		Use: "tunnel", Short: "Keep one end of a tunnel", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if prepare {
+				return linux.PrepareNamespace()
+			}
+			switch role {
+			case "server":
+				o.Role, o.Gateway.Type = gateway.Server, networkingv1beta1.ConnectionTypeServer
+			case "client":
+				o.Role, o.Gateway.Type = gateway.Client, networkingv1beta1.ConnectionTypeClient
+			default:
+				return fmt.Errorf("--role %q: want server or client", role)
+			}
+			o.Gateway.Tenant.Remote = render.ClusterID(remote)
+			if o.PodIP, err = addressFrom("POD_IP"); err != nil {
+				return err
+			}
+			config, err := rest.InClusterConfig()
+			if err != nil {
+				return fmt.Errorf("reach the cluster's API: %w", err)
+			}
+			return agent.RunTunnel(cmd.Context(), config, o)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&prepare, "prepare", false, "set the kernel parameters of this network namespace, and end; needs privileges")
+	f.StringVar(&role, "role", "", "server or client")
+	f.StringVar(&o.Gateway.Name, "name", "", "name of the GatewayServer or GatewayClient")
+	f.StringVar(&o.Gateway.Tenant.Namespace, "namespace", "", "its namespace")
+	f.StringVar(&remote, "remote-cluster-id", "", "the peer's cluster ID")
+	f.StringVar(&o.KeysDir, "keys-dir", "/etc/wireguard/keys", "directory with the file privateKey")
+	return cmd
+}
+
+func fabricCommand(log *slog.Logger) *cobra.Command {
+	o := agent.FabricOptions{Log: log}
+	cmd := &cobra.Command{
+		Use: "fabric", Short: "Keep a node's way to the gateways", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if o.NodeIP, err = addressFrom("NODE_IP"); err != nil {
+				return err
+			}
+			config, err := rest.InClusterConfig()
+			if err != nil {
+				return fmt.Errorf("reach the cluster's API: %w", err)
+			}
+			return agent.RunFabric(cmd.Context(), config, o)
+		},
+	}
+	cmd.Flags().StringVar(&o.Namespace, "liqo-namespace", render.DefaultNamespace, "namespace with the cluster's Networks")
+	return cmd
+}
+
+func addressFrom(variable string) (netip.Addr, error) {
+	ip, err := netip.ParseAddr(os.Getenv(variable))
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("environment variable %s: %w", variable, err)
+	}
+	return ip, nil
+}

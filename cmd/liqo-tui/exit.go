@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/kube"
+)
+
+// Exit codes. Scripts rely on them: they are documented in the README and
+// never change their meaning.
+const (
+	exitOK          = 0
+	exitUnexpected  = 1
+	exitUsage       = 2 // nothing changed
+	exitPreflight   = 3 // nothing changed
+	exitUnreachable = 5 // nothing changed
+	exitApply       = 6 // stopped part-way, run again to continue
+	exitTimeout     = 7 // objects applied, what was waited for did not come
+	exitConflict    = 9
+	exitSignal      = 128 // plus the signal's number
+)
+
+func exitCode(err error) int {
+	var usage usageError
+	var unknown *kube.ContextError
+	var step *flows.StepError
+	var conflict *kube.ConflictError
+	var problem *flows.Problem
+	var wait *kube.WaitError
+	var signalled interrupted
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &signalled):
+		return exitSignal + int(signalled.signal)
+	case errors.Is(err, flows.ErrDeclined):
+		return exitSignal + 2 // as if interrupted at the question
+	case errors.As(err, &usage), errors.As(err, &unknown):
+		return exitUsage
+	case errors.As(err, &conflict):
+		return exitConflict
+	case errors.As(err, &step):
+		return stepCode(step.Step.Kind)
+	case errors.As(err, &problem):
+		return exitUnreachable
+	case errors.As(err, &wait), errors.Is(err, context.DeadlineExceeded):
+		return exitTimeout
+	}
+	return exitUnexpected
+}
+
+func stepCode(kind flows.FailureKind) int {
+	switch kind {
+	case flows.FailedPreflight:
+		return exitPreflight
+	case flows.FailedUnreachable:
+		return exitUnreachable
+	case flows.FailedConflict:
+		return exitConflict
+	case flows.FailedApply:
+		return exitApply
+	case flows.FailedTimeout:
+		return exitTimeout
+	}
+	return exitUnexpected
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/kube"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// clusterFlags choose one cluster, as kubectl's flags do.
+type clusterFlags struct{ kubeconfig, context, cluster, user, namespace string }
+
+func (c *clusterFlags) add(f *pflag.FlagSet, prefix, whose string) {
+	f.StringVar(&c.kubeconfig, prefix+"kubeconfig", "", "kubeconfig file of "+whose+" (default: as kubectl finds it)")
+	f.StringVar(&c.context, prefix+"context", "", "kubeconfig context of "+whose+" (default: the current one)")
+	f.StringVar(&c.cluster, prefix+"cluster", "", "kubeconfig cluster to use instead of the context's")
+	f.StringVar(&c.user, prefix+"user", "", "kubeconfig user to use instead of the context's")
+	f.StringVar(&c.namespace, prefix+"liqo-namespace", render.DefaultNamespace, "namespace of Liqo or our operator on "+whose)
+}
+
+func (c *clusterFlags) options() kube.Options {
+	return kube.Options{
+		Context: flows.ContextRef{File: c.kubeconfig, Name: c.context},
+		Cluster: c.cluster, User: c.user, Namespace: c.namespace,
+	}
+}
+
+func (c *clusterFlags) open() (*kube.Cluster, error) { return kube.Open(c.options()) }
+
+// pairFlags choose the two clusters: A is local, B is remote.
+type pairFlags struct{ local, remote clusterFlags }
+
+func newPairFlags(cmd *cobra.Command, persistent bool) *pairFlags {
+	f := cmd.Flags()
+	if persistent {
+		f = cmd.PersistentFlags()
+	}
+	p := &pairFlags{}
+	p.local.add(f, "", "the local cluster (A)")
+	p.remote.add(f, "remote-", "the remote cluster (B)")
+	return p
+}
+
+// open opens both clusters, or neither.
+func (p *pairFlags) open() (a, b *kube.Cluster, err error) {
+	if a, err = p.local.open(); err != nil {
+		return nil, nil, err
+	}
+	remote := p.remote
+	if remote.kubeconfig == "" && remote.context == "" {
+		a.Close()
+		return nil, nil, usageError{errNoRemote}
+	}
+	if b, err = remote.open(); err != nil {
+		a.Close()
+		return nil, nil, err
+	}
+	return a, b, nil
+}
+
+// liqoctl's spellings of our flags.
+var liqoctlFlags = map[string]string{
+	"gw-server-service-type":           "server-service-type",
+	"gw-server-service-port":           "server-port",
+	"gw-server-service-nodeport":       "node-port",
+	"gw-server-service-loadbalancerip": "load-balancer-ip",
+	"gw-client-address":                "client-address",
+	"gw-client-port":                   "client-port",
+	"gw-server-template-name":          "server-template-name",
+	"gw-server-template-namespace":     "server-template-namespace",
+	"gw-client-template-name":          "client-template-name",
+	"gw-client-template-namespace":     "client-template-namespace",
+	"skip-confirm":                     "yes",
+}
+
+// acceptLiqoctl makes a command take liqoctl's names of flags too.
+func acceptLiqoctl(cmd *cobra.Command) {
+	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if ours, ok := liqoctlFlags[strings.ToLower(name)]; ok {
+			name = ours
+		}
+		return pflag.NormalizedName(name)
+	})
+}

@@ -1,0 +1,5 @@
+package main
+
+import "context"
+
+func openProgram(ctx context.Context, io streams, o *pairFlags) error { return usageError{errNoRemote} }
