@@ -1,0 +1,211 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+)
+
+// podImage is the sandbox of every pod, and what the lab's tests run.
+const podImage = "lab.local/pod:v1"
+
+const (
+	containerdSocket = "/run/containerd/containerd.sock"
+	cniPlugins       = "/usr/lib/cni" // Debian's place
+)
+
+func (n nodeSpec) pki(file string) string { return filepath.Join(n.PKI, file) }
+
+func (n nodeSpec) etcd() []string {
+	const client, peer = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
+	return []string{
+		n.tool("etcd"), "--name=lab", "--data-dir=" + filepath.Join(n.data(), "etcd"), "--log-level=warn",
+		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=lab=" + peer,
+		// On tmpfs there is nothing to sync; alone it need not wait for peers.
+		"--unsafe-no-fsync", "--heartbeat-interval=10", "--election-timeout=100",
+	}
+}
+
+func (n nodeSpec) apiServer() []string {
+	return []string{
+		n.tool("kube-apiserver"),
+		"--etcd-servers=http://127.0.0.1:2379",
+		"--bind-address=0.0.0.0", fmt.Sprintf("--secure-port=%d", apiPort), "--advertise-address=" + n.Address.String(),
+		"--service-cluster-ip-range=" + serviceNetwork, "--allow-privileged",
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+		"--tls-cert-file=" + n.pki("apiserver.crt"), "--tls-private-key-file=" + n.pki("apiserver.key"),
+		"--client-ca-file=" + n.pki("ca.crt"),
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file=" + n.pki("sa.pub"), "--service-account-signing-key-file=" + n.pki("sa.key"),
+		"--kubelet-client-certificate=" + n.pki("kubelet-client.crt"),
+		"--kubelet-client-key=" + n.pki("kubelet-client.key"),
+		"--kubelet-certificate-authority=" + n.pki("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
+		"--requestheader-client-ca-file=" + n.pki("front-proxy-ca.crt"),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--requestheader-group-headers=X-Remote-Group", "--requestheader-username-headers=X-Remote-User",
+		"--proxy-client-cert-file=" + n.pki("front-proxy-client.crt"),
+		"--proxy-client-key-file=" + n.pki("front-proxy-client.key"),
+		"--profiling=false",
+	}
+}
+
+// controllerManager leaves node.spec.podCIDR to the lab, which knows it before
+// the node exists: the range of the CNI plugin is the same value.
+func (n nodeSpec) controllerManager() []string {
+	return []string{
+		n.tool("kube-controller-manager"), "--kubeconfig=" + n.pki("controller-manager.kubeconfig"),
+		"--leader-elect=false", "--allocate-node-cidrs=false", "--cluster-cidr=" + podNetwork,
+		"--cluster-signing-cert-file=" + n.pki("ca.crt"), "--cluster-signing-key-file=" + n.pki("ca.key"),
+		"--root-ca-file=" + n.pki("ca.crt"), "--service-account-private-key-file=" + n.pki("sa.key"),
+		"--profiling=false",
+	}
+}
+
+func (n nodeSpec) scheduler() []string {
+	return []string{
+		n.tool("kube-scheduler"), "--kubeconfig=" + n.pki("scheduler.kubeconfig"),
+		"--leader-elect=false", "--profiling=false",
+	}
+}
+
+func (n nodeSpec) containerd() []string {
+	return []string{"/usr/bin/containerd", "--config=" + n.config("containerd.toml")}
+}
+
+func (n nodeSpec) kubelet() []string {
+	return []string{
+		n.tool("kubelet"), "--config=" + n.config("kubelet.yaml"), "--kubeconfig=" + n.pki(n.KubeletClient+".kubeconfig"),
+		"--node-ip=" + n.Address.String(), "--hostname-override=" + n.Name, "--v=2",
+	}
+}
+
+func (n nodeSpec) kubeProxy() []string {
+	return []string{n.tool("kube-proxy"), "--config=" + n.config("kube-proxy.yaml")}
+}
+
+// configFiles returns the configuration of the node's components by path.
+// Kubernetes' are JSON, which is YAML.
+func (n nodeSpec) configFiles() (map[string][]byte, error) {
+	files := map[string][]byte{
+		n.config("containerd.toml"): []byte(n.containerdConfig()),
+	}
+	for path, v := range map[string]any{
+		n.config("kubelet.yaml"):         n.kubeletConfig(),
+		n.config("kube-proxy.yaml"):      n.kubeProxyConfig(),
+		"/etc/cni/net.d/10-lab.conflist": n.cniConfig(),
+	} {
+		data, err := json.MarshalIndent(v, "", "  ")
+		if err != nil {
+			return nil, fmt.Errorf("encode %s: %w", path, err)
+		}
+		files[path] = data
+	}
+	return files, nil
+}
+
+// containerdConfig is for containerd 1.6 and 1.7. restrict_oom_score_adj lets
+// it run where the lab has no CAP_SYS_RESOURCE.
+func (n nodeSpec) containerdConfig() string {
+	return fmt.Sprintf(`version = 2
+root = "/var/lib/containerd"
+state = "/run/containerd"
+oom_score = 0
+disabled_plugins = [
+  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs",
+  "io.containerd.internal.v1.opt", "io.containerd.internal.v1.tracing", "io.containerd.tracing.processor.v1.otlp",
+]
+[grpc]
+  address = %q
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = %q
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "overlayfs"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+        SystemdCgroup = false
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = %q
+    conf_dir = "/etc/cni/net.d"
+`, containerdSocket, podImage, cniPlugins)
+}
+
+// cniConfig is a plain bridge with masquerading of all that leaves the node's
+// own pod CIDR: what many small clusters have, and a trap for whoever routes
+// pod traffic elsewhere.
+func (n nodeSpec) cniConfig() any {
+	return map[string]any{
+		"cniVersion": "1.0.0",
+		"name":       "lab",
+		"plugins": []any{
+			map[string]any{
+				"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": true, "hairpinMode": true,
+				"ipam": map[string]any{
+					"type":   "host-local",
+					"ranges": []any{[]any{map[string]any{"subnet": n.PodCIDR}}},
+					"routes": []any{map[string]any{"dst": "0.0.0.0/0"}},
+				},
+			},
+			map[string]any{"type": "portmap", "capabilities": map[string]any{"portMappings": true}},
+		},
+	}
+}
+
+func (n nodeSpec) kubeletConfig() any {
+	return map[string]any{
+		"apiVersion":               "kubelet.config.k8s.io/v1beta1",
+		"kind":                     "KubeletConfiguration",
+		"failCgroupV1":             false,
+		"cgroupDriver":             "cgroupfs",
+		"cgroupRoot":               "/" + n.Cgroup,
+		"containerRuntimeEndpoint": "unix://" + containerdSocket,
+		"authentication": map[string]any{
+			"anonymous": map[string]any{"enabled": false},
+			"webhook":   map[string]any{"enabled": true},
+			"x509":      map[string]any{"clientCAFile": n.pki("ca.crt")},
+		},
+		"authorization":          map[string]any{"mode": "Webhook"},
+		"tlsCertFile":            n.pki(n.KubeletServer + ".crt"),
+		"tlsPrivateKeyFile":      n.pki(n.KubeletServer + ".key"),
+		"clusterDNS":             []string{dnsServiceIP},
+		"clusterDomain":          "cluster.local",
+		"resolvConf":             "", // this machine's servers cannot be reached from a node
+		"failSwapOn":             false,
+		"enforceNodeAllocatable": []string{"pods"},
+		"kubeReserved":           map[string]any{"cpu": "100m"},
+		"volumePluginDir":        "/var/lib/kubelet/volumeplugins",
+		// These need CAP_SYS_RESOURCE otherwise.
+		"oomScoreAdj":  0,
+		"maxOpenFiles": 20000,
+		// The disk is a tmpfs of the lab; how full the machine's is, is not
+		// the node's business.
+		"evictionHard": map[string]any{
+			"memory.available": "50Mi", "nodefs.available": "0%", "imagefs.available": "0%", "nodefs.inodesFree": "0%",
+		},
+		"imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
+		"nodeStatusUpdateFrequency": "2s", // a node that died shows within seconds
+		"syncFrequency":             "10s",
+		"shutdownGracePeriod":       "0s",
+	}
+}
+
+func (n nodeSpec) kubeProxyConfig() any {
+	return map[string]any{
+		"apiVersion":       "kubeproxy.config.k8s.io/v1alpha1",
+		"kind":             "KubeProxyConfiguration",
+		"mode":             "nftables",
+		"clientConnection": map[string]any{"kubeconfig": n.pki("kube-proxy.kubeconfig")},
+		"clusterCIDR":      podNetwork,
+		"hostnameOverride": n.Name,
+		"oomScoreAdj":      0,
+		// These settings of conntrack cannot be written in a network namespace.
+		"conntrack": map[string]any{
+			"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s",
+		},
+		"nftables": map[string]any{"minSyncPeriod": "100ms", "syncPeriod": "30s"},
+	}
+}

@@ -1,0 +1,385 @@
+// Command lab runs real Kubernetes clusters on one Linux machine, side by side
+// and without virtual machines, containers or an image registry: two of them
+// are up in about five seconds.
+//
+// # What it takes
+//
+// Root, and Debian's containerd, runc, containernetworking-plugins, iptables,
+// nftables, iproute2, procps and util-linux. The program kubelab, built from
+// ./kubelab of this module, lies beside this program; image archives (docker or
+// OCI, *.tar) lie in the folder images beside it and must include
+// lab.local/pod:v1, built from ./pod.
+//
+// # What is real
+//
+// etcd, kube-apiserver, kube-controller-manager, kube-scheduler, containerd,
+// runc, kubelet, kube-proxy (nftables) and the CNI bridge plugin, which
+// masquerades whatever leaves the node's own pods. A node is a process with
+// network, mount, pid, uts and ipc namespaces of its own; all that runs on the
+// node ends with that process. There is no DNS server, and nothing can reach
+// the internet.
+//
+// # Addresses
+//
+// The clusters meet in a routed network 172.30.0.0/24 that stands for the
+// internet. Cluster C (1, 2, … in the order of --clusters), node N:
+//
+//	172.30.0.1                      this machine, device labwan
+//	172.30.0.254                    the router between the clusters (network namespace lab-wan)
+//	172.30.0.(10*N+C)               node: rome-1 .11, milan-1 .12, rome-2 .21; API server on port 6443 of node 1
+//	172.30.0.(96+16*C)/28           services of type LoadBalancer: rome .112 to .127, milan .128 to .143
+//	192.168.(100+C).0/24            the nodes (.(10*N+C)) and load balancers of a cluster behind NAT (--nat);
+//	                                its router is .1 and has 172.30.0.(10+C) outside. Only this machine gets in.
+//	10.244.(N-1).0/24, 10.96.0.0/16 pods of a node and services: the same in every cluster
+//
+// # What it leaves
+//
+// Nothing, after `lab down`, whatever was killed before. The settings of the
+// kernel are not touched at any time. Several labs run side by side with
+// different --dir, --name and --wan.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+const (
+	dirVariable = "LIQO_TUI_LAB_DIR"
+	defaultDir  = "/run/liqo-tui-lab"
+	defaultWAN  = "172.30.0.0/24"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if len(os.Args) == 3 && os.Args[1] == nodeInitCommand {
+		// A node's PID 1 gets no signals but SIGKILL.
+		fmt.Fprintln(os.Stderr, "lab:", nodeInit(os.Args[2]))
+		os.Exit(1)
+	}
+	if err := command().ExecuteContext(ctx); err != nil {
+		printError(err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func printError(err error) {
+	fmt.Fprintln(os.Stderr, "lab:", err)
+	var component *componentError
+	if errors.As(err, &component) {
+		fmt.Fprintf(os.Stderr, "--- end of %s\n%s\n---\n", component.log, component.tail)
+		fmt.Fprintln(os.Stderr, "the lab is left as it is, for a look; `lab up` tries again, `lab down` removes it")
+	}
+}
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "lab",
+		Short:         "real Kubernetes clusters on this machine",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	dir := os.Getenv(dirVariable)
+	if dir == "" {
+		dir = defaultDir
+	}
+	root.PersistentFlags().StringVar(&dir, "dir", dir, "state of the lab (or set "+dirVariable+")")
+	root.AddCommand(upCommand(&dir), downCommand(&dir), statusCommand(&dir), loadCommand(&dir),
+		kubeconfigCommand(&dir), kubectlCommand(&dir), execCommand(&dir), cutCommand(&dir), restoreCommand(&dir))
+	return root
+}
+
+func newReporter() *reporter { return &reporter{out: os.Stderr, since: time.Now()} }
+
+func upCommand(dir *string) *cobra.Command {
+	var (
+		asked   Lab
+		wan     string
+		timeout time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "start the clusters, or what is missing of them",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if asked.WAN, err = netip.ParsePrefix(wan); err != nil {
+				return fmt.Errorf("--wan: %w", err)
+			}
+			if asked.Dir, err = filepath.Abs(*dir); err != nil {
+				return err
+			}
+			if asked.Images, err = imagesFolder(asked.Images); err != nil {
+				return err
+			}
+			if err := errors.Join(asked.Validate(), checkDir(asked.Dir)); err != nil {
+				return err
+			}
+			return runUp(cmd, asked, timeout)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&asked.Clusters, "clusters", []string{"rome", "milan"}, "their names")
+	flags.IntVar(&asked.Nodes, "nodes", 1, "nodes per cluster")
+	flags.StringSliceVar(&asked.NAT, "nat", nil, "clusters behind a masquerading router")
+	flags.IntVar(&asked.MTU, "mtu", 0, "path MTU between clusters (links keep 1500)")
+	flags.StringVar(&asked.LB, "lb", lbServed, "load balancers: "+lbServed+" or "+lbPending)
+	flags.StringVar(&asked.Images, "images", "", "folder of *.tar to import (default: images, beside this program)")
+	flags.StringVar(&asked.Name, "name", "lab", "prefix of namespaces, cgroups and devices")
+	flags.StringVar(&wan, "wan", defaultWAN, "network between the clusters, a /24")
+	flags.DurationVar(&timeout, "timeout", 2*time.Minute, "for all clusters to be ready")
+	return cmd
+}
+
+func imagesFolder(flag string) (string, error) {
+	if flag != "" {
+		return filepath.Abs(flag)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(filepath.Dir(self), "images"), nil
+}
+
+func runUp(cmd *cobra.Command, asked Lab, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+	defer cancel()
+	if err := checkMachine(); err != nil {
+		return err
+	}
+	r := newReporter()
+	if err := lock(ctx, asked.Dir, r); err != nil {
+		return err
+	}
+	l, err := readLab(asked.Dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		if lost, found := recoverLab(asked.Dir); found {
+			return fmt.Errorf("the state of the running lab %s in %s is lost: `lab down` first", lost.Name, asked.Dir)
+		}
+		l = asked
+	case err != nil:
+		return err
+	default:
+		if differing := differing(cmd, l, asked); len(differing) > 0 {
+			return fmt.Errorf("this lab was made with other values of %v: `lab down` first", differing)
+		}
+	}
+	if err := up(ctx, l, r); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, `
+  export KUBECONFIG=%s        # contexts:%s
+  lab kubectl %s get pods -A      lab exec %[3]s -- ip addr      lab status      lab down
+`, l.kubeconfig(), contextNames(l), l.Clusters[0])
+	return nil
+}
+
+func contextNames(l Lab) string {
+	names := ""
+	for _, c := range l.Plan() {
+		names += " " + l.contextName(c)
+	}
+	return names
+}
+
+// differing returns the flags that were given with another value than the lab
+// was made with.
+func differing(cmd *cobra.Command, l, asked Lab) []string {
+	var names []string
+	for name, values := range map[string][2]any{
+		"clusters": {l.Clusters, asked.Clusters},
+		"nodes":    {l.Nodes, asked.Nodes},
+		"nat":      {l.NAT, asked.NAT},
+		"mtu":      {l.MTU, asked.MTU},
+		"lb":       {l.LB, asked.LB},
+		"images":   {l.Images, asked.Images},
+		"name":     {l.Name, asked.Name},
+		"wan":      {l.WAN, asked.WAN},
+	} {
+		if cmd.Flags().Changed(name) && !reflect.DeepEqual(values[0], values[1]) {
+			names = append(names, "--"+name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func downCommand(dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "remove all traces of the lab",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, err := filepath.Abs(*dir)
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(checkMachine(), checkDir(path)); err != nil {
+				return err
+			}
+			r := newReporter()
+			if err := lock(cmd.Context(), path, r); err != nil {
+				return err
+			}
+			l, err := readLab(path)
+			if errors.Is(err, os.ErrNotExist) {
+				lost, found := recoverLab(path)
+				if !found {
+					lost = Lab{Dir: path} // nothing is made before lab.json is written
+					return lost.removeState()
+				}
+				l, err = lost, nil
+			}
+			if err != nil {
+				return err
+			}
+			return down(l, r)
+		},
+	}
+}
+
+// withLab runs work with the lab that exists in dir.
+func withLab(dir *string, work func(cmd *cobra.Command, l Lab, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		path, err := filepath.Abs(*dir)
+		if err != nil {
+			return err
+		}
+		l, err := readLab(path)
+		if errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("no lab in %s: `lab up` makes one", path)
+		}
+		if err != nil {
+			return err
+		}
+		return work(cmd, l, args)
+	}
+}
+
+func statusCommand(dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "show nodes and cut paths; exit status 1 unless all nodes are ready",
+		Args:  cobra.NoArgs,
+		RunE: withLab(dir, func(cmd *cobra.Command, l Lab, _ []string) error {
+			ready, err := status(cmd.Context(), l, cmd.OutOrStdout())
+			if err == nil && !ready {
+				err = errors.New("not all nodes are ready; `lab up` starts dead ones again")
+			}
+			return err
+		}),
+	}
+}
+
+func loadCommand(dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "load IMAGE.tar...",
+		Short: "import images into every node",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: withLab(dir, func(_ *cobra.Command, l Lab, args []string) error {
+			return loadImages(l, args, newReporter())
+		}),
+	}
+}
+
+func kubeconfigCommand(dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "kubeconfig",
+		Short: "print the path of the kubeconfig with the admins of all clusters",
+		Args:  cobra.NoArgs,
+		RunE: withLab(dir, func(cmd *cobra.Command, l Lab, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), l.kubeconfig())
+			return err
+		}),
+	}
+}
+
+func kubectlCommand(dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use:                "kubectl CLUSTER ARGS...",
+		Short:              "run kubectl as admin of a cluster",
+		Args:               cobra.MinimumNArgs(1),
+		DisableFlagParsing: true, // they are kubectl's
+		RunE: withLab(dir, func(_ *cobra.Command, l Lab, args []string) error {
+			c, err := l.Cluster(args[0])
+			if err != nil {
+				return err
+			}
+			argv := []string{l.tool("kubectl"), "--kubeconfig=" + l.adminKubeconfig(c)}
+			return become(append(argv, args[1:]...), os.Environ())
+		}),
+	}
+}
+
+func execCommand(dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "exec CLUSTER [NODE] -- COMMAND...",
+		Short: "run a command on a node, by default the first",
+		RunE: withLab(dir, func(cmd *cobra.Command, l Lab, args []string) error {
+			dash := cmd.ArgsLenAtDash()
+			if dash < 1 || dash > 2 || len(args) == dash {
+				return errors.New("usage: lab " + cmd.Use)
+			}
+			c, err := l.Cluster(args[0])
+			if err != nil {
+				return err
+			}
+			name := ""
+			if dash == 2 {
+				name = args[1]
+			}
+			n, err := c.Node(name)
+			if err != nil {
+				return err
+			}
+			argv, err := l.enterArgs(n, args[dash:])
+			if err != nil {
+				return err
+			}
+			return become(argv, l.environment(c))
+		}),
+	}
+}
+
+func cutCommand(dir *string) *cobra.Command {
+	var direction, port string
+	cmd := &cobra.Command{
+		Use:   "cut A B",
+		Short: "drop packets between two clusters until `lab restore`",
+		Args:  cobra.ExactArgs(2),
+		RunE: withLab(dir, func(_ *cobra.Command, l Lab, args []string) error {
+			c, err := parseCut(l, args[0], args[1], direction, port)
+			if err != nil {
+				return err
+			}
+			return c.apply(l)
+		}),
+	}
+	cmd.Flags().StringVar(&direction, "direction", "", "only one way: a-to-b or b-to-a")
+	cmd.Flags().StringVar(&port, "port", "", "only from or to a port, as in udp/51840")
+	return cmd
+}
+
+func restoreCommand(dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "restore",
+		Short: "undo all cuts",
+		Args:  cobra.NoArgs,
+		RunE:  withLab(dir, func(_ *cobra.Command, l Lab, _ []string) error { return restorePaths(l) }),
+	}
+}

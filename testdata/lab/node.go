@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// nodeSpec is what the PID 1 of a node is told, in the file node.json of its folder.
+type nodeSpec struct {
+	Name          string       `json:"name"`
+	Dir           string       `json:"dir"`
+	PKI           string       `json:"pki"`
+	Bin           string       `json:"bin"`
+	Cgroup        string       `json:"cgroup"`
+	Address       netip.Addr   `json:"address"`
+	PodCIDR       netip.Prefix `json:"podCIDR"`
+	ControlPlane  bool         `json:"controlPlane"`
+	KubeletServer string       `json:"kubeletServer"` // base name of files in PKI
+	KubeletClient string       `json:"kubeletClient"`
+	Images        []string     `json:"images,omitempty"`
+	// Shared are the folders of the machine that the node sees as they are.
+	Shared []string     `json:"shared"`
+	LBs    netip.Prefix `json:"lbs,omitzero"` // zero: load balancers stay pending
+}
+
+func (n nodeSpec) data() string              { return filepath.Join(n.Dir, "data") }
+func (n nodeSpec) logs() string              { return filepath.Join(n.Dir, "log") }
+func (n nodeSpec) config(file string) string { return filepath.Join(n.data(), file) }
+func (n nodeSpec) tool(name string) string   { return filepath.Join(n.Bin, name) }
+func eventFile(nodeDir string) string        { return filepath.Join(nodeDir, "events") }
+
+// event is a line of a node's event file, from its PID 1 to `lab up`.
+type event struct {
+	// Reached is a milestone, as the user is to read it.
+	Reached string `json:"reached,omitempty"`
+	// Component ended for the reason Failure, and will be started again
+	// unless it is "init", the PID 1 itself.
+	Component string `json:"component,omitempty"`
+	Failure   string `json:"failure,omitempty"`
+}
+
+// initComponent is the name of a node's PID 1 and of its log.
+const initComponent = "init"
+
+// nodeInit is the PID 1 of a node, in network, mount, pid, uts and ipc
+// namespaces of its own. All other processes of the node, pods included, die
+// with it: the kernel sees to that. It returns only on failure.
+func nodeInit(dir string) error {
+	data, err := os.ReadFile(filepath.Join(dir, "node.json"))
+	if err != nil {
+		return err
+	}
+	var n nodeSpec
+	if err := json.Unmarshal(data, &n); err != nil {
+		return fmt.Errorf("read specification of node: %w", err)
+	}
+	events, err := os.OpenFile(eventFile(dir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	tell := func(e event) {
+		// An event that cannot be written has no other reader than this log.
+		if err := json.NewEncoder(events).Encode(e); err != nil {
+			fmt.Fprintf(os.Stderr, "write event %+v: %v\n", e, err)
+		}
+	}
+	err = n.boot(tell)
+	tell(event{Component: initComponent, Failure: err.Error()})
+	return err
+}
+
+func (n nodeSpec) boot(tell func(event)) error {
+	if err := n.isolate(); err != nil {
+		return err
+	}
+	files, err := n.configFiles()
+	if err != nil {
+		return err
+	}
+	for path, data := range files {
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			return err
+		}
+	}
+	ctx := context.Background() // a node has no orderly end
+	path := "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	s := newSupervisor(ctx, n.logs(), []string{"PATH=" + path, "HOME=/root"}, tell)
+	failed := make(chan error)
+	spawn := func(work func(context.Context, *supervisor, func(event)) error) {
+		go func() {
+			if err := work(ctx, s, tell); err != nil {
+				failed <- err
+			}
+		}()
+	}
+	if n.ControlPlane {
+		go s.keep(ctx, "etcd", n.etcd()...)
+		go s.keep(ctx, "kube-apiserver", n.apiServer()...)
+		go s.keep(ctx, "kube-controller-manager", n.controllerManager()...)
+		go s.keep(ctx, "kube-scheduler", n.scheduler()...)
+	}
+	go s.keep(ctx, "containerd", n.containerd()...)
+	spawn(n.startKubelet)
+	spawn(n.startServices)
+	return <-failed
+}
+
+// startKubelet starts kubelet once its container runtime runs and has the
+// images: nothing could be pulled later.
+func (n nodeSpec) startKubelet(ctx context.Context, s *supervisor, tell func(event)) error {
+	if err := s.run("iptables", nil, n.keepPodAddresses()...); err != nil {
+		return err
+	}
+	waitSocket(containerdSocket)
+	tell(event{Reached: "containerd runs"})
+	for _, image := range n.Images {
+		if err := n.importImage(s, image); err != nil {
+			return err
+		}
+	}
+	tell(event{Reached: "images are imported"})
+	s.keep(ctx, "kubelet", n.kubelet()...)
+	return nil
+}
+
+// keepPodAddresses is the command that exempts traffic between pods of
+// different nodes from the CNI plugin's masquerading, which spares only the
+// node's own pods. Kubernetes promises pods that they see each other's address.
+// The plugin appends its rules, so this one comes first.
+func (n nodeSpec) keepPodAddresses() []string {
+	return []string{
+		"/usr/sbin/iptables", "-w", "-t", "nat", "-A", "POSTROUTING",
+		"-s", podNetwork, "-d", podNetwork, "-j", "ACCEPT",
+	}
+}
+
+func (n nodeSpec) importImage(s *supervisor, image string) error {
+	file, err := os.Open(image)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := s.run("images", file, importCommand()...); err != nil {
+		return fmt.Errorf("import %s: %w", image, err)
+	}
+	return nil
+}
+
+// importCommand reads a docker or OCI archive from its standard input.
+func importCommand() []string {
+	return []string{"/usr/bin/ctr", "--namespace=k8s.io", "images", "import", "-"}
+}
+
+// startServices starts kube-proxy and, on the first node, the load balancer
+// once the API server is ready.
+func (n nodeSpec) startServices(ctx context.Context, s *supervisor, tell func(event)) error {
+	api, err := apiClient(n.pki("kube-proxy.kubeconfig"))
+	if err != nil {
+		return err
+	}
+	for !apiReady(ctx, api) {
+		time.Sleep(pollInterval)
+	}
+	tell(event{Reached: "kube-proxy starts"})
+	go s.keep(ctx, "kube-proxy", n.kubeProxy()...)
+	if !n.ControlPlane || !n.LBs.IsValid() {
+		return nil
+	}
+	admin, err := apiClient(n.pki("admin.kubeconfig"))
+	if err != nil {
+		return err
+	}
+	return serveLoadBalancers(ctx, admin, n.LBs, nodeLink{s})
+}
+
+// pollInterval is how often something without a notification is looked at: a
+// twentieth of what a cluster takes to come up.
+const pollInterval = 50 * time.Millisecond
+
+// waitSocket returns when something listens on a Unix socket. It waits for
+// ever: who waits for the node has the deadline.
+func waitSocket(path string) {
+	for {
+		conn, err := net.Dial("unix", path)
+		if err == nil {
+			conn.Close()
+			return
+		}
+		time.Sleep(pollInterval)
+	}
+}
+
+func apiClient(kubeconfig string) (*kubernetes.Clientset, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", kubeconfig, err)
+	}
+	config.QPS = -1 // the server's own limits are enough
+	return kubernetes.NewForConfig(config)
+}
+
+func apiReady(ctx context.Context, api *kubernetes.Clientset) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return api.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil
+}
+
+// spec returns what the PID 1 of n needs to know.
+func (l Lab) spec(c Cluster, n Node, from supplies) nodeSpec {
+	s := nodeSpec{
+		Name: n.Name, Dir: l.nodeDir(n), PKI: l.pkiDir(c), Bin: l.path("bin"), Cgroup: l.cgroup(n),
+		Address: n.Address, PodCIDR: n.PodCIDR, ControlPlane: n.Index == 1,
+		KubeletServer: kubeletServer(n), KubeletClient: kubeletClient(n), Images: from.images,
+		Shared: []string{l.Dir, filepath.Dir(from.kubelab), l.Images},
+	}
+	if l.LB == lbServed {
+		s.LBs = c.LBs
+	}
+	return s
+}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// mastersGroup is bound to cluster-admin by the API server itself.
+const mastersGroup = "system:masters"
+
+// certificate is a certificate with its key, both also in PEM.
+type certificate struct {
+	cert    *x509.Certificate
+	key     crypto.Signer
+	certPEM []byte
+	keyPEM  []byte
+}
+
+// subject is who a certificate is for.
+type subject struct {
+	name  string
+	group string
+	ips   []netip.Addr
+	dns   []string
+}
+
+// writePKI makes a new certificate authority for the cluster and writes what
+// its components need into its PKI directory: certificates, keys and
+// kubeconfigs. All keys are ECDSA: making them takes no time.
+func (l Lab) writePKI(c Cluster) error {
+	dir := l.pkiDir(c)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	ca, err := issue(subject{name: "lab-ca-" + c.Name}, nil)
+	if err != nil {
+		return err
+	}
+	frontCA, err := issue(subject{name: "front-proxy-ca"}, nil)
+	if err != nil {
+		return err
+	}
+	serviceAccounts, err := issue(subject{name: "service-accounts"}, nil)
+	if err != nil {
+		return err
+	}
+	public, err := publicKeyPEM(serviceAccounts.key)
+	if err != nil {
+		return err
+	}
+	if err := writeFiles(dir, map[string][]byte{
+		"ca.crt": ca.certPEM, "ca.key": ca.keyPEM,
+		"front-proxy-ca.crt": frontCA.certPEM,
+		"sa.key":             serviceAccounts.keyPEM, "sa.pub": public,
+	}); err != nil {
+		return err
+	}
+	for file, s := range certificates(c) {
+		parent := ca
+		if file == "front-proxy-client" {
+			parent = frontCA
+		}
+		cert, err := issue(s, parent)
+		if err != nil {
+			return err
+		}
+		if err := writeFiles(dir, map[string][]byte{file + ".crt": cert.certPEM, file + ".key": cert.keyPEM}); err != nil {
+			return err
+		}
+	}
+	for file, s := range kubeconfigs(c) {
+		cert, err := issue(s, ca)
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(dir, file+".kubeconfig")
+		if err := clientcmd.WriteToFile(l.clientConfig(c, file, ca, cert), path); err != nil {
+			return fmt.Errorf("write %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// certificates lists the certificates of servers, and of clients that take no
+// kubeconfig, by file name.
+func certificates(c Cluster) map[string]subject {
+	list := map[string]subject{
+		"apiserver": {
+			name: "kube-apiserver",
+			ips:  []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr(apiServiceIP), c.Nodes[0].Address},
+			dns: []string{
+				"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+				"kubernetes.default.svc.cluster.local",
+			},
+		},
+		"kubelet-client":     {name: "kube-apiserver-kubelet-client", group: mastersGroup},
+		"front-proxy-client": {name: "front-proxy-client"},
+	}
+	for _, n := range c.Nodes {
+		list[kubeletServer(n)] = subject{
+			name: "system:node:" + n.Name, group: "system:nodes",
+			ips: []netip.Addr{n.Address}, dns: []string{n.Name},
+		}
+	}
+	return list
+}
+
+func kubeletServer(n Node) string { return "kubelet-" + n.Name + "-server" }
+func kubeletClient(n Node) string { return "kubelet-" + n.Name }
+
+// kubeconfigs lists the users that get a kubeconfig, by file name.
+func kubeconfigs(c Cluster) map[string]subject {
+	list := map[string]subject{
+		"admin": {name: "lab-admin", group: mastersGroup},
+		// Without --use-service-account-credentials, which makes start-up
+		// 5 s slower, its own role is too small for most of its controllers.
+		"controller-manager": {name: "system:kube-controller-manager", group: mastersGroup},
+		"scheduler":          {name: "system:kube-scheduler"},
+		"kube-proxy":         {name: "system:kube-proxy"},
+	}
+	for _, n := range c.Nodes {
+		list[kubeletClient(n)] = subject{name: "system:node:" + n.Name, group: "system:nodes"}
+	}
+	return list
+}
+
+// clientConfig names context, cluster and user after the lab and the cluster,
+// so that the files of all clusters can be merged.
+func (l Lab) clientConfig(c Cluster, user string, ca, cert *certificate) clientcmdapi.Config {
+	name := l.contextName(c)
+	config := clientcmdapi.NewConfig()
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: c.APIServer(), CertificateAuthorityData: ca.certPEM}
+	config.AuthInfos[name+"-"+user] = &clientcmdapi.AuthInfo{
+		ClientCertificateData: cert.certPEM, ClientKeyData: cert.keyPEM,
+	}
+	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name + "-" + user}
+	config.CurrentContext = name
+	return *config
+}
+
+// mergeKubeconfigs writes the one file with the admins of all clusters. The
+// first cluster is its current context.
+func (l Lab) mergeKubeconfigs() error {
+	merged := clientcmdapi.NewConfig()
+	for _, c := range l.Plan() {
+		config, err := clientcmd.LoadFromFile(l.adminKubeconfig(c))
+		if err != nil {
+			return fmt.Errorf("read kubeconfig of %s: %w", c.Name, err)
+		}
+		for name, cluster := range config.Clusters {
+			merged.Clusters[name] = cluster
+		}
+		for name, user := range config.AuthInfos {
+			merged.AuthInfos[name] = user
+		}
+		for name, context := range config.Contexts {
+			merged.Contexts[name] = context
+		}
+		if merged.CurrentContext == "" {
+			merged.CurrentContext = config.CurrentContext
+		}
+	}
+	if err := clientcmd.WriteToFile(*merged, l.kubeconfig()); err != nil {
+		return fmt.Errorf("write %s: %w", l.kubeconfig(), err)
+	}
+	return nil
+}
+
+// issue makes a key and a certificate for it, signed by parent, or by itself
+// and able to sign others if parent is nil.
+func issue(s subject, parent *certificate) (*certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make key of %s: %w", s.name, err)
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 62))
+	if err != nil {
+		return nil, fmt.Errorf("make serial number of %s: %w", s.name, err)
+	}
+	template := template(s, serial, time.Now(), parent == nil)
+	signer, signerCert := crypto.Signer(key), template
+	if parent != nil {
+		signer, signerCert = parent.key, parent.cert
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, signerCert, key.Public(), signer)
+	if err != nil {
+		return nil, fmt.Errorf("sign certificate of %s: %w", s.name, err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("parse certificate of %s: %w", s.name, err)
+	}
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode key of %s: %w", s.name, err)
+	}
+	return &certificate{
+		cert: cert, key: key,
+		certPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		keyPEM:  pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}),
+	}, nil
+}
+
+func template(s subject, serial *big.Int, now time.Time, authority bool) *x509.Certificate {
+	t := &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: s.name},
+		NotBefore:    now.Add(-time.Hour), // clocks of one machine agree; its virtual ones may not
+		NotAfter:     now.AddDate(1, 0, 0),
+		DNSNames:     s.dns,
+	}
+	if s.group != "" {
+		t.Subject.Organization = []string{s.group}
+	}
+	for _, ip := range s.ips {
+		t.IPAddresses = append(t.IPAddresses, net.IP(ip.AsSlice()))
+	}
+	if authority {
+		t.IsCA, t.BasicConstraintsValid = true, true
+		t.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature
+		return t
+	}
+	t.KeyUsage = x509.KeyUsageDigitalSignature
+	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	return t
+}
+
+func publicKeyPEM(key crypto.Signer) ([]byte, error) {
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return nil, fmt.Errorf("encode public key: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), nil
+}
+
+func writeFiles(dir string, files map[string][]byte) error {
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}

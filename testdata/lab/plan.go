@@ -1,0 +1,261 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+)
+
+// The same in every cluster on purpose: equal addresses on both sides are the
+// hardest case for whoever connects them, and cost nothing here.
+const (
+	podNetwork     = "10.244.0.0/16" // node N of a cluster has 10.244.(N-1).0/24
+	serviceNetwork = "10.96.0.0/16"
+	apiServiceIP   = "10.96.0.1"
+	dnsServiceIP   = "10.96.0.10" // promised to pods; the lab runs no DNS server
+	apiPort        = 6443
+)
+
+// The limits follow from the address plan: nodes end at 10*9+8, the 16 load
+// balancers of the eighth cluster at 239.
+const (
+	maxClusters = 8
+	maxNodes    = 9
+)
+
+// What becomes of services of type LoadBalancer.
+const (
+	lbServed  = "served"
+	lbPending = "pending"
+)
+
+// Lab is what `lab up` was asked for. It is stored in the state directory, so
+// that the other commands need no flags.
+type Lab struct {
+	Dir      string       `json:"-"`
+	Name     string       `json:"name"` // prefix of everything visible on the machine
+	WAN      netip.Prefix `json:"wan"`  // a /24 that all clusters see each other in
+	Clusters []string     `json:"clusters"`
+	Nodes    int          `json:"nodes"` // per cluster
+	NAT      []string     `json:"nat,omitempty"`
+	MTU      int          `json:"mtu,omitempty"` // of the path between clusters; 0: that of the links, 1500
+	LB       string       `json:"lb"`
+	Images   string       `json:"images"` // folder of *.tar that every node imports
+}
+
+// Cluster is one cluster of the address plan.
+type Cluster struct {
+	Name   string
+	Behind bool       // a router that masquerades
+	Public netip.Addr // on the WAN: the first node's or the router's
+	// Subnet holds the nodes: the WAN, or a private network behind a router.
+	Subnet  netip.Prefix
+	Gateway netip.Addr   // the nodes' default route
+	LBs     netip.Prefix // for services of type LoadBalancer: a /28 of Subnet
+	Nodes   []Node
+}
+
+// Node is one machine of a cluster. The first node runs the control plane.
+type Node struct {
+	Name    string
+	Index   int // from 1
+	Address netip.Addr
+	PodCIDR netip.Prefix
+}
+
+// clusterName leaves room for "-9" in a network device's name of 15 bytes.
+var clusterName = regexp.MustCompile(`^[a-z][a-z0-9]{0,11}$`)
+
+// labName leaves room for "wan".
+var labName = regexp.MustCompile(`^[a-z][a-z0-9]{0,11}$`)
+
+// reservedNames would collide with a namespace, a device or a file of the lab.
+func reservedNames() []string {
+	return []string{"all", "bin", "default", "host", "kubeconfig", "lo", "lock", "wan"}
+}
+
+// Validate reports all that is wrong with the flags, joined.
+func (l Lab) Validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(labName.MatchString(l.Name), "--name %q: want lower-case letters and digits, at most 12", l.Name)
+	check(l.WAN.IsValid() && l.WAN.Addr().Is4() && l.WAN.Bits() == 24 && l.WAN == l.WAN.Masked(),
+		"--wan %s: want an IPv4 network of /24", l.WAN)
+	check(len(l.Clusters) > 0 && len(l.Clusters) <= maxClusters,
+		"--clusters: %d clusters, want 1 to %d", len(l.Clusters), maxClusters)
+	seen := map[string]bool{}
+	for _, c := range l.Clusters {
+		check(clusterName.MatchString(c), "--clusters %q: want lower-case letters and digits, at most 12", c)
+		check(!slices.Contains(reservedNames(), c), "--clusters %q: this name is taken by the lab", c)
+		check(!seen[c], "--clusters %q: given twice", c)
+		seen[c] = true
+	}
+	check(l.Nodes >= 1 && l.Nodes <= maxNodes, "--nodes %d: want 1 to %d per cluster", l.Nodes, maxNodes)
+	for _, c := range l.NAT {
+		check(slices.Contains(l.Clusters, c), "--nat %q: no such cluster", c)
+	}
+	// Below 1280 pods' IPv6 sockets would fail for a reason nobody looks for.
+	check(l.MTU == 0 || l.MTU >= 1280 && l.MTU <= 1500, "--mtu %d: want 1280 to 1500", l.MTU)
+	check(l.LB == lbServed || l.LB == lbPending, "--lb %q: want %s or %s", l.LB, lbServed, lbPending)
+	return errors.Join(errs...)
+}
+
+// Plan gives every cluster and node its addresses. The lab must be valid.
+func (l Lab) Plan() []Cluster {
+	clusters := make([]Cluster, 0, len(l.Clusters))
+	for i, name := range l.Clusters {
+		index := i + 1
+		c := Cluster{
+			Name:    name,
+			Public:  host(l.WAN, 10+index),
+			Subnet:  l.WAN,
+			Gateway: l.wanRouter(),
+		}
+		if slices.Contains(l.NAT, name) {
+			c.Behind = true
+			c.Subnet = l.private(index)
+			c.Gateway = host(c.Subnet, 1)
+		}
+		c.LBs = netip.PrefixFrom(host(c.Subnet, 96+16*index), 28)
+		for n := 1; n <= l.Nodes; n++ {
+			c.Nodes = append(c.Nodes, Node{
+				Name:    fmt.Sprintf("%s-%d", name, n),
+				Index:   n,
+				Address: host(c.Subnet, 10*n+index),
+				PodCIDR: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, byte(n - 1), 0}), 24),
+			})
+		}
+		clusters = append(clusters, c)
+	}
+	return clusters
+}
+
+// private returns the network of the index-th cluster if it is behind a router.
+// It depends on the WAN, so that labs side by side have different ones.
+func (l Lab) private(index int) netip.Prefix {
+	wan := l.WAN.Addr().As4()
+	block := (int(wan[1]) + int(wan[2])) % 15 // 172.30.0.0/24: 0
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168, byte(100 + 10*block + index), 0}), 24)
+}
+
+// Cluster returns the named cluster.
+func (l Lab) Cluster(name string) (Cluster, error) {
+	for _, c := range l.Plan() {
+		if c.Name == name {
+			return c, nil
+		}
+	}
+	return Cluster{}, fmt.Errorf("cluster %q: not in this lab, which has %v", name, l.Clusters)
+}
+
+// Node returns the node called name, its number, or the first one for "".
+func (c Cluster) Node(name string) (Node, error) {
+	for _, n := range c.Nodes {
+		if name == "" || name == n.Name || name == fmt.Sprint(n.Index) {
+			return n, nil
+		}
+	}
+	return Node{}, fmt.Errorf("node %q: not in cluster %s, which has %d", name, c.Name, len(c.Nodes))
+}
+
+// APIServer returns the URL of the cluster's API server, as clients on this
+// machine, nodes and pods of all clusters know it.
+func (c Cluster) APIServer() string {
+	return fmt.Sprintf("https://%s", netip.AddrPortFrom(c.Nodes[0].Address, apiPort))
+}
+
+// hostAddress is this machine's on the WAN; wanRouter routes between clusters.
+func (l Lab) hostAddress() netip.Addr { return host(l.WAN, 1) }
+func (l Lab) wanRouter() netip.Addr   { return host(l.WAN, 254) }
+
+func (l Lab) wanNetns() string                 { return l.Name + "-wan" }
+func (l Lab) hostLink() string                 { return l.Name + "wan" }
+func (l Lab) nodeNetns(n Node) string          { return l.Name + "-" + n.Name }
+func (l Lab) routerNetns(c Cluster) string     { return l.Name + "-" + c.Name + "-nat" }
+func (l Lab) cgroup(n Node) string             { return l.Name + "-" + n.Name }
+func (l Lab) contextName(c Cluster) string     { return l.Name + "-" + c.Name }
+func (l Lab) path(elem ...string) string       { return filepath.Join(append([]string{l.Dir}, elem...)...) }
+func (l Lab) nodeDir(n Node) string            { return l.path(n.Name) }
+func (l Lab) pkiDir(c Cluster) string          { return l.path(c.Name, "pki") }
+func (l Lab) kubeconfig() string               { return l.path("kubeconfig") }
+func (l Lab) tool(name string) string          { return l.path("bin", name) }
+func (l Lab) adminKubeconfig(c Cluster) string { return filepath.Join(l.pkiDir(c), "admin.kubeconfig") }
+
+// routers lists the network namespaces of routers, the WAN's first.
+func (l Lab) routers() []string {
+	names := []string{l.wanNetns()}
+	for _, c := range l.Plan() {
+		if c.Behind {
+			names = append(names, l.routerNetns(c))
+		}
+	}
+	return names
+}
+
+// netns lists all network namespaces of the lab.
+func (l Lab) netns() []string {
+	names := l.routers()
+	for _, c := range l.Plan() {
+		for _, n := range c.Nodes {
+			names = append(names, l.nodeNetns(n))
+		}
+	}
+	return names
+}
+
+// cgroups lists the control groups of the lab.
+func (l Lab) cgroups() []string {
+	var names []string
+	for _, c := range l.Plan() {
+		for _, n := range c.Nodes {
+			names = append(names, l.cgroup(n))
+		}
+	}
+	return names
+}
+
+// host returns the n-th address of an IPv4 network of /24.
+func host(network netip.Prefix, n int) netip.Addr {
+	b := network.Masked().Addr().As4()
+	b[3] = byte(n)
+	return netip.AddrFrom4(b)
+}
+
+// readLab reads the lab in dir. If there is none, the error satisfies
+// errors.Is(err, os.ErrNotExist).
+func readLab(dir string) (Lab, error) {
+	l := Lab{Dir: dir}
+	data, err := os.ReadFile(l.path(labFile))
+	if err != nil {
+		return l, fmt.Errorf("read lab: %w", err)
+	}
+	if err := json.Unmarshal(data, &l); err != nil {
+		return l, fmt.Errorf("read lab in %s: %w", dir, err)
+	}
+	return l, l.Validate()
+}
+
+// write stores the lab; a reader sees the old content or the new one.
+func (l Lab) write() error {
+	return writeJSON(l.path(labFile), l)
+}
+
+func writeJSON(path string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", path, err)
+	}
+	if err := os.WriteFile(path+".new", append(data, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}

@@ -1,0 +1,145 @@
+// Command pod is the program of the lab's only image, lab.local/pod:v1. It is
+// the sandbox ("pause") process, the server and the client of the lab's tests:
+//
+//	pod                              wait for a signal, reap orphans (the sandbox of every pod)
+//	pod serve [--port 8080]          answer every HTTP request with a JSON object, see reply
+//	pod get URL [--timeout 3s]       print the body of URL; exit status 1 if that did not work
+//
+// It uses the standard library alone, so that it links statically and the image
+// holds one file.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+const usage = "usage: pod | pod serve [--port 8080] | pod get URL [--timeout 3s]"
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "pod:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	if len(args) == 0 {
+		pause()
+		return nil
+	}
+	switch args[0] {
+	case "serve":
+		return serve(args[1:])
+	case "get":
+		return get(args[1:], out)
+	}
+	return fmt.Errorf("unknown command %q\n%s", args[0], usage)
+}
+
+// pause returns on SIGINT or SIGTERM. Until then it reaps children: with
+// shareProcessNamespace it is the parent of every orphan of the pod.
+func pause() {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGCHLD)
+	for s := range signals {
+		if s != syscall.SIGCHLD {
+			return
+		}
+		for {
+			pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+			if pid <= 0 && !errors.Is(err, syscall.EINTR) {
+				break
+			}
+		}
+	}
+}
+
+// reply is what serve says about a request. Client is the remote address as
+// this pod sees it, which shows address translation on the way.
+type reply struct {
+	Hostname string `json:"hostname"`
+	Client   string `json:"client"`
+	Path     string `json:"path"`
+}
+
+func serve(args []string) error {
+	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
+	port := flags.Uint("port", 8080, "TCP port")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	hostname, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	server := &http.Server{
+		Addr:              net.JoinHostPort("", strconv.FormatUint(uint64(*port), 10)),
+		ReadHeaderTimeout: 10 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			// A client that went away is its own problem.
+			_ = json.NewEncoder(w).Encode(reply{Hostname: hostname, Client: r.RemoteAddr, Path: r.URL.Path})
+		}),
+	}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// get accepts its flag before or after the URL, since the flag is the
+// afterthought of whoever types it.
+func get(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("get", flag.ContinueOnError)
+	timeout := flags.Duration("timeout", 3*time.Second, "of the whole request")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	url := flags.Arg(0)
+	if flags.NArg() > 1 {
+		if err := flags.Parse(flags.Args()[1:]); err != nil {
+			return err
+		}
+		if flags.NArg() > 0 {
+			return errors.New(usage)
+		}
+	}
+	if url == "" {
+		return errors.New(usage)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), *timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	// Every call is a new connection, so a test sees the path as it is now.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(out, response.Body); err != nil {
+		return fmt.Errorf("read %s: %w", url, err)
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		return fmt.Errorf("get %s: %s", url, response.Status)
+	}
+	return nil
+}

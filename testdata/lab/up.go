@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// kubernetesTools are the names under which the multi-call program kubelab runs.
+func kubernetesTools() []string {
+	return []string{
+		"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl",
+	}
+}
+
+// debianPackages lists what the lab runs of Debian's, by package.
+func debianPackages() map[string][]string {
+	return map[string][]string{
+		"containerd":                  {"/usr/bin/containerd", "/usr/bin/containerd-shim-runc-v2", "/usr/bin/ctr"},
+		"runc":                        {"/usr/sbin/runc"},
+		"containernetworking-plugins": {cniPlugins + "/bridge", cniPlugins + "/host-local", cniPlugins + "/portmap", cniPlugins + "/loopback"},
+		"iptables":                    {"/usr/sbin/iptables"},
+		"nftables":                    {"nft"},
+		"iproute2":                    {"ip"},
+		"procps":                      {"sysctl"},
+		"util-linux":                  {"nsenter"},
+	}
+}
+
+// missingPackages returns the packages to install, sorted.
+func missingPackages() []string {
+	var missing []string
+	for name, files := range debianPackages() {
+		if slices.ContainsFunc(files, func(f string) bool { _, err := exec.LookPath(f); return err != nil }) {
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing)
+	return missing
+}
+
+// reporter prints one line per milestone with the time since it was made.
+type reporter struct {
+	mu    sync.Mutex
+	out   io.Writer
+	since time.Time
+}
+
+func (r *reporter) say(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprintf(r.out, "%5.1fs  %s\n", time.Since(r.since).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// up brings up what is missing of the lab. It may be killed at any moment and
+// run again.
+func up(ctx context.Context, l Lab, r *reporter) error {
+	supplies, err := l.supplies()
+	if err != nil {
+		return err
+	}
+	if err := l.checkOthers(); err != nil {
+		return err
+	}
+	if err := l.linkTools(supplies.kubelab); err != nil {
+		return err
+	}
+	if err := l.write(); err != nil {
+		return err
+	}
+	running, err := findNodes(l.Dir)
+	if err != nil {
+		return err
+	}
+	if !l.networkComplete() {
+		// Nodes in a half-built network are of no use.
+		if err := l.killNodes(running); err != nil {
+			return err
+		}
+		clear(running)
+		if err := l.buildNetwork(); err != nil {
+			return err
+		}
+		r.say("network between %d clusters", len(l.Clusters))
+	}
+	var group errgroup.Group
+	for _, c := range l.Plan() {
+		group.Go(func() error { return l.upCluster(ctx, c, running, supplies, r) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := l.mergeKubeconfigs(); err != nil {
+		return err
+	}
+	r.say("lab is up")
+	return nil
+}
+
+// checkMachine says what this machine lacks before anything is changed.
+func checkMachine() error {
+	if os.Geteuid() != 0 {
+		return errors.New("the lab makes namespaces and mounts: run it as root")
+	}
+	if missing := missingPackages(); len(missing) > 0 {
+		return fmt.Errorf("programs are missing: apt-get install -y --no-install-recommends %s", strings.Join(missing, " "))
+	}
+	_, err := cgroupRoots()
+	return err
+}
+
+// checkOthers makes sure that name and network are not in use.
+func (l Lab) checkOthers() error {
+	if owner := l.owner(); owner != "" && owner != l.Dir {
+		return fmt.Errorf("--name %s: the lab in %s has that name", l.Name, owner)
+	}
+	links, err := net.Interfaces()
+	if err != nil {
+		return err
+	}
+	for _, link := range links {
+		addresses, err := link.Addrs()
+		if err != nil || link.Name == l.hostLink() {
+			continue
+		}
+		for _, address := range addresses {
+			if p, err := netip.ParsePrefix(address.String()); err == nil && l.WAN.Overlaps(p) {
+				return fmt.Errorf("--wan %s: %s has the address %s", l.WAN, link.Name, address)
+			}
+		}
+	}
+	return nil
+}
+
+// supplies are the files that nodes are made of, by absolute path.
+type supplies struct {
+	lab, kubelab string // programs
+	images       []string
+}
+
+func (l Lab) supplies() (supplies, error) {
+	lab, err := os.Executable()
+	if err != nil {
+		return supplies{}, err
+	}
+	s := supplies{lab: lab, kubelab: filepath.Join(filepath.Dir(lab), "kubelab")}
+	if _, err := os.Stat(s.kubelab); err != nil {
+		return s, fmt.Errorf("kubelab: %w: build ./kubelab of the module testdata/lab into that folder", err)
+	}
+	if s.images, err = filepath.Glob(filepath.Join(l.Images, "*.tar")); err != nil {
+		return s, err
+	}
+	if len(s.images) == 0 {
+		return s, fmt.Errorf("images in %s: no *.tar; the lab needs at least %s, made from testdata/lab/pod", l.Images, podImage)
+	}
+	return s, nil
+}
+
+// linkTools gives kubelab the names that its components are started by.
+func (l Lab) linkTools(kubelab string) error {
+	if err := os.MkdirAll(l.path("bin"), 0o755); err != nil {
+		return err
+	}
+	for _, name := range kubernetesTools() {
+		if err := os.Remove(l.tool(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if err := os.Symlink(kubelab, l.tool(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// upCluster starts the nodes of c that do not run, and waits until all are
+// ready. The state of a cluster lives in its first node: without that one the
+// others belong to a cluster that is gone.
+func (l Lab) upCluster(ctx context.Context, c Cluster, running map[string]int, s supplies, r *reporter) error {
+	alive := map[string]int{} // node folder → pid
+	for _, n := range c.Nodes {
+		if pid := running[l.nodeDir(n)]; pid != 0 {
+			alive[l.nodeDir(n)] = pid
+		}
+	}
+	if alive[l.nodeDir(c.Nodes[0])] == 0 {
+		if err := l.killNodes(alive); err != nil {
+			return err
+		}
+		clear(alive)
+		if err := l.writePKI(c); err != nil {
+			return err
+		}
+		r.say("%s: certificates", c.Name)
+	}
+	started := map[string]int{}
+	for _, n := range c.Nodes {
+		if alive[l.nodeDir(n)] != 0 {
+			continue
+		}
+		if len(alive) > 0 {
+			if err := l.markDown(ctx, c, n); err != nil {
+				return err
+			}
+		}
+		pid, err := l.startNode(c, n, s)
+		if err != nil {
+			return err
+		}
+		started[l.nodeDir(n)] = pid
+	}
+	return l.awaitCluster(ctx, c, started, r)
+}
+
+// startNode prepares the folder and the cgroups of a node and starts it.
+func (l Lab) startNode(c Cluster, n Node, s supplies) (pid int, err error) {
+	spec := l.spec(c, n, s)
+	if err := os.RemoveAll(spec.Dir); err != nil {
+		return 0, err
+	}
+	if err := os.MkdirAll(spec.logs(), 0o755); err != nil {
+		return 0, err
+	}
+	if err := writeJSON(filepath.Join(spec.Dir, "node.json"), spec); err != nil {
+		return 0, err
+	}
+	// What the node's former self left.
+	if err := retryBusy(func() error { return removeCgroups(spec.Cgroup) }); err != nil {
+		return 0, err
+	}
+	if err := l.buildNode(c, n); err != nil {
+		return 0, err
+	}
+	if err := makeCgroups(spec.Cgroup); err != nil {
+		return 0, err
+	}
+	return startNode(l.nodeNetns(n), s.lab, spec)
+}

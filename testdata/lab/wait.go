@@ -1,0 +1,244 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// maxFailures is how often a component may end during start-up. Under load
+// one of them may give up waiting for another once or twice.
+const maxFailures = 4
+
+// tailLines is how much of a log an error shows.
+const tailLines = 15
+
+// componentError is a component that keeps ending, or was not ready in time.
+type componentError struct {
+	node, component, reason string
+	log                     string // path
+	tail                    string
+}
+
+func (e *componentError) Error() string {
+	return fmt.Sprintf("%s: %s: %s", e.node, e.component, e.reason)
+}
+
+func (l Lab) componentError(n Node, component, reason string) *componentError {
+	log := filepath.Join(l.nodeDir(n), "log", component+".log")
+	return &componentError{node: n.Name, component: component, reason: reason, log: log, tail: tail(log, tailLines)}
+}
+
+// awaitCluster returns when all nodes of c are ready and pods can be created.
+// It also reports what happens on the nodes that have just been started, given
+// by folder and pid.
+func (l Lab) awaitCluster(ctx context.Context, c Cluster, started map[string]int, r *reporter) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, n := range c.Nodes {
+		if pid := started[l.nodeDir(n)]; pid != 0 {
+			group.Go(func() error { return l.followNode(ctx, n, pid, r) })
+		}
+	}
+	waited := errors.New("cluster is ready")
+	group.Go(func() error {
+		if err := l.awaitAPI(ctx, c, r); err != nil {
+			return err
+		}
+		return waited // ends followNode
+	})
+	if err := group.Wait(); !errors.Is(err, waited) {
+		return err
+	}
+	return nil
+}
+
+// followNode prints the milestones of a node until ctx is done, and returns an
+// error as soon as one of its components will not come up.
+func (l Lab) followNode(ctx context.Context, n Node, pid int, r *reporter) error {
+	failures := map[string]int{}
+	read := 0
+	for {
+		data, err := os.ReadFile(eventFile(l.nodeDir(n)))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		for line := range bytes.Lines(data[min(read, len(data)):]) {
+			var e event
+			if !bytes.HasSuffix(line, []byte("\n")) || json.Unmarshal(line, &e) != nil {
+				break // half written
+			}
+			read += len(line)
+			if e.Reached != "" {
+				r.say("%s: %s", n.Name, e.Reached)
+				continue
+			}
+			failures[e.Component]++
+			if e.Component == initComponent || failures[e.Component] >= maxFailures {
+				return l.componentError(n, e.Component, e.Failure)
+			}
+		}
+		if nodeOf(pid) != l.nodeDir(n) && ctx.Err() == nil {
+			return l.componentError(n, initComponent, "the node has died")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+// awaitAPI gives every node its pod CIDR and waits until it is ready, and
+// until the default ServiceAccount exists, without which no pod is admitted.
+func (l Lab) awaitAPI(ctx context.Context, c Cluster, r *reporter) error {
+	first := c.Nodes[0]
+	api, err := apiClient(l.adminKubeconfig(c))
+	if err != nil {
+		return err
+	}
+	err = poll(ctx, func() (bool, error) { return apiReady(ctx, api), nil })
+	if err != nil {
+		return l.tooLate(first, "kube-apiserver", "not ready", err)
+	}
+	r.say("%s: API server is ready", c.Name)
+	group, ctx := errgroup.WithContext(ctx)
+	for _, n := range c.Nodes {
+		group.Go(func() error {
+			if err := poll(ctx, func() (bool, error) { return awaitNode(ctx, api, n) }); err != nil {
+				return l.tooLate(n, "kubelet", "node is not Ready", err)
+			}
+			r.say("%s: node is Ready", n.Name)
+			return nil
+		})
+	}
+	group.Go(func() error {
+		err := poll(ctx, func() (bool, error) {
+			_, err := api.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+			return err == nil, ignoreNotFound(err)
+		})
+		if err != nil {
+			return l.tooLate(first, "kube-controller-manager", "the default ServiceAccount does not exist", err)
+		}
+		r.say("%s: pods can be created", c.Name)
+		return nil
+	})
+	return group.Wait()
+}
+
+// awaitNode tells whether n is ready. The CNI plugin of a node has its range
+// from the lab, so the lab says the same in the node's specification, where it
+// can be set once.
+func awaitNode(ctx context.Context, api kubernetes.Interface, n Node) (bool, error) {
+	nodes := api.CoreV1().Nodes()
+	node, err := nodes.Get(ctx, n.Name, metav1.GetOptions{})
+	if err != nil {
+		return false, ignoreNotFound(err)
+	}
+	cidr := n.PodCIDR.String()
+	if node.Spec.PodCIDR == "" {
+		patch := fmt.Sprintf(`{"spec":{"podCIDR":%q,"podCIDRs":[%q]}}`, cidr, cidr)
+		node, err = nodes.Patch(ctx, n.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+		if err != nil {
+			return false, fmt.Errorf("set pod CIDR of node %s: %w", n.Name, err)
+		}
+	}
+	if node.Spec.PodCIDR != cidr {
+		return false, fmt.Errorf("node %s: pod CIDR is %s, its CNI plugin uses %s", n.Name, node.Spec.PodCIDR, cidr)
+	}
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status == corev1.ConditionTrue, nil
+		}
+	}
+	return false, nil
+}
+
+// markDown records that a node which is about to be started does not run: the
+// API server would go on calling it ready for 40 s after its death.
+func (l Lab) markDown(ctx context.Context, c Cluster, n Node) error {
+	api, err := apiClient(l.adminKubeconfig(c))
+	if err != nil {
+		return err
+	}
+	patch := []byte(`{"status":{"conditions":[{"type":"Ready","status":"Unknown","reason":"NodeDied"}]}}`)
+	err = poll(ctx, func() (bool, error) {
+		_, err := api.CoreV1().Nodes().PatchStatus(ctx, n.Name, patch)
+		return err == nil || apierrors.IsNotFound(err), err
+	})
+	if err != nil {
+		return l.tooLate(c.Nodes[0], "kube-apiserver", "no answer", err)
+	}
+	return nil
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// tooLate blames a component if err is the deadline, which is all that is
+// known when something was awaited in vain.
+func (l Lab) tooLate(n Node, component, what string, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return l.componentError(n, component, what+" in time")
+	}
+	return err
+}
+
+// poll returns when done says so. An error of done counts only when ctx ends:
+// a cluster that is coming up answers all kinds of things.
+func poll(ctx context.Context, done func() (bool, error)) error {
+	var last error
+	for {
+		ok, err := done()
+		if ok {
+			return nil
+		}
+		if ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			if last != nil {
+				return fmt.Errorf("%w: %w", ctx.Err(), last)
+			}
+			return ctx.Err()
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+// tail returns the last lines of a file, or why it cannot be read.
+func tail(path string, count int) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return err.Error()
+	}
+	defer file.Close()
+	var lines []string
+	scanner := bufio.NewScanner(file)
+	scanner.Buffer(nil, 1<<20) // etcd's JSON lines are long
+	for scanner.Scan() {
+		lines = append(lines, scanner.Text())
+		if len(lines) > count {
+			lines = lines[1:]
+		}
+	}
+	return strings.Join(lines, "\n")
+}
