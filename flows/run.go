@@ -193,22 +193,36 @@ func (r *runner) observe(ctx context.Context) (Facts, error) {
 // judge adds what only the run knows: that a cluster which answered before and
 // doesn't now may come back, and that time is up.
 func (r *runner) judge(p Plan, now time.Time) Plan {
-	if f := p.Failure(); f != nil && f.Kind == FailedUnreachable && len(r.last.Steps) > 0 {
-		lost := *f
-		lost.Status = Waiting
-		p = Plan{Steps: append([]Step{lost}, r.last.Steps...), A: r.last.A, B: r.last.B}
-		for i := 1; i < len(p.Steps); i++ {
-			if p.Steps[i].Status == Ready {
-				p.Steps[i].Status, p.Steps[i].Reason = Blocked, "needs the cluster to answer"
-			}
-		}
-	} else if f == nil {
+	if p.Failure() == nil {
 		r.last = p
+	} else if len(r.last.Steps) > 0 {
+		p = r.outage(p)
 	}
 	if !now.Before(r.deadline) && p.Failure() == nil {
 		r.expire(p.Steps)
 	}
 	return p
+}
+
+// outage is the last plan made with both clusters in sight, headed by a wait
+// for each that does not answer. What else p says has failed stays failed.
+func (r *runner) outage(p Plan) Plan {
+	steps, lost := slices.Clone(p.Steps), false
+	for i := range steps {
+		if steps[i].Status == Failed && steps[i].Kind == FailedUnreachable {
+			steps[i].Status, lost = Waiting, true
+		}
+	}
+	if !lost {
+		return p
+	}
+	for _, s := range r.last.Steps {
+		if s.Status == Ready {
+			s.Status, s.Reason = Blocked, "needs the cluster to answer"
+		}
+		steps = append(steps, s)
+	}
+	return Plan{Steps: steps, A: r.last.A, B: r.last.B}
 }
 
 // expire fails what is still waited for. If that is nothing, it fails what is
@@ -266,8 +280,7 @@ func (r *runner) apply(ctx context.Context, p Plan) ([]Change, error) {
 	err := g.Wait()
 	all := append(changes[A], changes[B]...)
 	r.changed = r.changed || changedAnything(all)
-	var failed *StepError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*StepError](err); ok {
 		failed.Changed = r.changed
 	}
 	return all, err

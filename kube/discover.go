@@ -52,7 +52,7 @@ func (c *Cluster) kubeadmRange(ctx context.Context) (string, error) {
 			PodSubnet string `json:"podSubnet"`
 		} `json:"networking"`
 	}
-	if err := yaml.Unmarshal([]byte(cm.Data["ClusterConfiguration"]), &settings); err != nil {
+	if yaml.Unmarshal([]byte(cm.Data["ClusterConfiguration"]), &settings) != nil {
 		return "", nil // not ours to complain about: the flag is the way out
 	}
 	return firstIPv4(strings.Split(settings.Networking.PodSubnet, ",")), nil

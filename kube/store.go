@@ -3,6 +3,7 @@ package kube
 import (
 	"cmp"
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -108,10 +109,20 @@ func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList
 		return nil, err
 	}
 	s.mu.Lock()
+	news := s.err != nil || !sameVersions(s.objects, found)
 	s.objects, s.err = found, nil
 	s.mu.Unlock()
 	s.attempted()
+	if news {
+		s.notify()
+	}
 	return list, nil
+}
+
+func sameVersions(a, b map[types.NamespacedName]client.Object) bool {
+	return maps.EqualFunc(a, b, func(x, y client.Object) bool {
+		return x.GetUID() == y.GetUID() && x.GetResourceVersion() == y.GetResourceVersion()
+	})
 }
 
 func (s *store) take(event watch.Event) {

@@ -174,11 +174,9 @@ func approve(io streams, r runFlags, p flows.Plan) (bool, error) {
 	}
 	fmt.Fprint(io.err, "\nApply these changes? [y/N] ")
 	line, err := bufio.NewReader(io.in).ReadString('\n')
-	if err != nil {
-		return false, nil // the end of input is no yes
-	}
 	answer := strings.ToLower(strings.TrimSpace(line))
-	return answer == "y" || answer == "yes", nil
+	// Input that ends without a newline is no answer, whatever it says.
+	return err == nil && (answer == "y" || answer == "yes"), nil
 }
 
 // connectedText is what the admin needs to know of a connection that works.

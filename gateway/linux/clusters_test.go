@@ -18,7 +18,7 @@ import (
 // the same pod CIDR, nodes route to each other's pods and masquerade what
 // leaves the pod network, as common CNIs do.
 type cluster struct {
-	t        *testing.T
+	t        testing.TB
 	name     string
 	role     gateway.Role
 	lan      string // first three octets of the nodes' network
@@ -50,7 +50,7 @@ func local() gateway.CIDRs {
 	return gateway.CIDRs{Pod: prefixes("10.244.0.0/16"), External: prefixes("10.70.0.0/16")}
 }
 
-func newCluster(t *testing.T, wan *namespace, name string, role gateway.Role, lan, gwIP string, remapped gateway.CIDRs) *cluster {
+func newCluster(t testing.TB, wan *namespace, name string, role gateway.Role, lan, gwIP string, remapped gateway.CIDRs) *cluster {
 	t.Helper()
 	key, err := wgtypes.GeneratePrivateKey()
 	if err != nil {
@@ -210,7 +210,7 @@ func (c *cluster) counters() map[string]Counter {
 
 // newPair returns two connected clusters. A, the server, sees B's pods as
 // 10.60.0.0/16; B, the client, sees A's as 10.61.0.0/16.
-func newPair(t *testing.T) (a, b *cluster) {
+func newPair(t testing.TB) (a, b *cluster) {
 	t.Helper()
 	wan := newNamespace(t, "wan")
 	wan.sysctl("ip_forward", "1")
@@ -225,7 +225,7 @@ func newPair(t *testing.T) (a, b *cluster) {
 }
 
 // waitFor polls, because the kernel does not tell.
-func waitFor(t *testing.T, what string, ok func() bool) {
+func waitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -71,7 +71,7 @@ func (s *session) addTable(table *nftables.Table, want gateway.Table, counts map
 		}
 		chain := s.nft.AddChain(&nftables.Chain{
 			Name: c.Name, Table: table, Type: nftables.ChainType(c.Type), Hooknum: hook,
-			Priority: nftables.ChainPriorityRef(nftables.ChainPriority(c.Priority)), Policy: &accept,
+			Priority: new(nftables.ChainPriority(c.Priority)), Policy: &accept,
 		})
 		for _, r := range c.Rules {
 			exprs, err := compileRule(r.Statements, ids)

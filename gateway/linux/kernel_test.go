@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
@@ -359,4 +360,51 @@ func TestNewTranslationAppliesToEstablishedFlows(t *testing.T) {
 	}
 	expectFrom(t, podA, "10.64.2.2", "podB sees 10.61.2.2")
 	expectFrom(t, podB, "10.61.2.2", "podA sees 10.64.2.2")
+}
+
+func TestPodsLearnThePathMTU(t *testing.T) {
+	a, b := newPair(t)
+	podA, podB := a.pod(1, "podA", "10.244.2.2"), b.pod(1, "podB", "10.244.2.2")
+	inbox := podB.listenUDP("0.0.0.0:7777")
+	socket := podA.listenUDP("10.244.2.2:0")
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var option error
+	err = raw.Control(func(fd uintptr) {
+		option = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
+	})
+	if err = errors.Join(err, option); err != nil {
+		t.Fatal(err)
+	}
+	to := netip.MustParseAddrPort("10.60.2.2:7777")
+	const headers = 28 // IPv4 and UDP
+	// The pod's device takes 1500 bytes; the answer of the node, that the path
+	// takes 1340, comes later.
+	waitFor(t, "message that it is too long", func() bool {
+		_, err := socket.WriteToUDPAddrPort(make([]byte, tunnelMTU-headers+1), to)
+		return errors.Is(err, unix.EMSGSIZE)
+	})
+	if _, err := socket.WriteToUDPAddrPort(make([]byte, tunnelMTU-headers), to); err != nil {
+		t.Fatalf("the longest that fits: %v", err)
+	}
+	if err := inbox.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	n, _, err := inbox.ReadFromUDPAddrPort(make([]byte, 2000))
+	if err != nil || n != tunnelMTU-headers {
+		t.Errorf("got %d bytes, %v, want %d: the longest that fits, and none longer", n, err, tunnelMTU-headers)
+	}
+}
+
+// The agents call Sync on every event and every few seconds.
+func BenchmarkSyncWithoutDifference(b *testing.B) {
+	x, y := newPair(b)
+	want := x.state(x.inputs(y))
+	for b.Loop() {
+		if lines := x.syncTo(x.gateway, x.gwKernel, want); len(lines) != 0 {
+			b.Fatal(lines)
+		}
+	}
 }

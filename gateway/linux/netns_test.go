@@ -23,7 +23,7 @@ import (
 
 // requireNetns skips tests that need namespaces where there are none, and
 // fails instead where REQUIRE_NETNS is set.
-func requireNetns(t *testing.T) {
+func requireNetns(t testing.TB) {
 	t.Helper()
 	missing := ""
 	if os.Geteuid() != 0 {
@@ -45,14 +45,14 @@ func requireNetns(t *testing.T) {
 
 // namespace is a network namespace with a thread that lives in it.
 type namespace struct {
-	t    *testing.T
+	t    testing.TB
 	name string
 	fd   int
 	work chan func()
 }
 
 // newNamespace lasts until the test ends.
-func newNamespace(t *testing.T, name string) *namespace {
+func newNamespace(t testing.TB, name string) *namespace {
 	t.Helper()
 	requireNetns(t)
 	n := &namespace{t: t, name: name, work: make(chan func())}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -222,9 +223,7 @@ func addAll(to *map[string]string, from map[string]string) {
 	if *to == nil {
 		*to = map[string]string{}
 	}
-	for k, v := range from {
-		(*to)[k] = v
-	}
+	maps.Copy(*to, from)
 }
 
 // endpointOf is where clients find the server behind a Service; nil as long as

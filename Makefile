@@ -1,0 +1,103 @@
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# The same settings everywhere, so that all builds and tests share one cache.
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath -buildvcs=false
+
+VERSION    := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+KUBERNETES := $(shell awk '$$2 == "k8s.io/kubernetes" {print $$3; exit}' testdata/lab/go.mod)
+# Without these, nodes report v0.0.0 and kubectl warns about the skew.
+KUBE_LDFLAGS := $(foreach p,k8s.io/component-base/version k8s.io/client-go/pkg/version,\
+	-X $(p).gitVersion=$(KUBERNETES) -X $(p).gitMajor=1 -X $(p).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES))))
+
+GOLANGCI_LINT  := v2.15.0
+CONTROLLER_GEN := v0.21.0
+IMAGE          ?= lab.local/liqo-gateway:dev
+
+SOURCES     := $(shell find cmd flows gateway kube render tui -name '*.go' -not -name '*_test.go' 2>/dev/null) $(wildcard render/*.yaml render/crds/*.yaml) go.mod go.sum
+LAB_SOURCES := $(wildcard testdata/lab/*.go) testdata/lab/go.mod testdata/lab/go.sum
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: bin/liqo-tui bin/liqo-gateway ## Build both programs into bin/
+
+bin/liqo-tui: $(SOURCES)
+	@build/gobuild.sh . bin/liqo-tui ./cmd/liqo-tui "-s -w -X main.version=$(VERSION)"
+
+bin/liqo-gateway: $(SOURCES)
+	@build/gobuild.sh . bin/liqo-gateway ./cmd/liqo-gateway "-s -w"
+
+image: bin/images/liqo-gateway.tar ## Pack the gateway's image as bin/images/liqo-gateway.tar
+
+bin/images/liqo-gateway.tar: bin/liqo-gateway bin/image
+	@mkdir -p bin/images
+	bin/image -o $@ -tag $(IMAGE) bin/liqo-gateway=/liqo-gateway -- /liqo-gateway
+
+bin/image: build/image/main.go build/image/go.mod build/image/go.sum
+	@build/gobuild.sh build/image bin/image . "-s -w"
+
+# ---- the lab: two real clusters on this machine (needs root)
+
+lab: deps bin/lab bin/kubelab bin/images/pod.tar image ## Build what the lab needs, without starting it
+
+deps: ## Install the Debian packages that the lab and the kernel tests need
+	@build/deps.sh
+
+bin/lab: $(LAB_SOURCES)
+	@build/gobuild.sh testdata/lab bin/lab . "-s -w"
+
+bin/kubelab: testdata/lab/kubelab/main.go testdata/lab/go.mod testdata/lab/go.sum
+	@build/gobuild.sh testdata/lab bin/kubelab ./kubelab "-s -w $(KUBE_LDFLAGS)"
+
+bin/images/pod.tar: testdata/lab/pod/main.go bin/image
+	@mkdir -p bin/images
+	@build/gobuild.sh testdata/lab bin/pod ./pod "-s -w"
+	bin/image -o $@ -tag lab.local/pod:v1 bin/pod=/pod -- /pod
+
+# The real API server for tests, under the names that envtest looks for.
+bin/kubernetes: bin/kubelab
+	@mkdir -p $@
+	@for name in etcd kube-apiserver kubectl; do ln -sf ../kubelab $@/$$name; done
+	@touch $@
+
+lab-up: lab ## Bring two clusters up: rome and milan
+	bin/lab up
+
+lab-down: ## Take the clusters down; nothing is left behind
+	@if [ -x bin/lab ]; then bin/lab down; fi
+
+demo: lab build ## Two clusters, connected: from nothing to pods that reach each other
+	@build/demo.sh
+
+# ---- tests
+
+test: lab build bin/kubernetes ## All tests; without root, those that can run, and what was left out
+	@build/test.sh
+
+e2e: lab build ## Only the end-to-end tests, in the lab
+	@build/test.sh e2e
+
+bench: lab build ## Measure how long connecting and removing takes, in the lab
+	@build/bench.sh
+
+golden: ## Rewrite the golden files
+	UPDATE=1 go test ./render ./flows/... ./gateway/... ./tui/...
+
+lint: bin/golangci-lint-$(GOLANGCI_LINT) ## Check style and imports
+	$< run ./...
+
+fmt: bin/golangci-lint-$(GOLANGCI_LINT) ## Format the code
+	$< fmt ./...
+
+bin/golangci-lint-$(GOLANGCI_LINT):
+	@echo "installing golangci-lint $(GOLANGCI_LINT): about 3 minutes the first time"
+	GOBIN=$(CURDIR)/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
+	mv bin/golangci-lint $@
+
+generate: ## Generate the CRDs from Liqo's types
+	@build/generate.sh $(CONTROLLER_GEN)
+
+.PHONY: help build image lab deps lab-up lab-down demo test e2e bench golden lint fmt generate

@@ -1,0 +1,23 @@
+#!/bin/bash
+# deps.sh: install the Debian packages that the lab and the kernel tests use.
+set -euo pipefail
+missing=()
+for package in containerd runc containernetworking-plugins iptables nftables iproute2 conntrack curl procps; do
+	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed$' || missing+=("$package")
+done
+if ((${#missing[@]} == 0)); then
+	exit 0
+fi
+if ((EUID != 0)); then
+	echo "not root: the lab needs these Debian packages, which are not installed: ${missing[*]}"
+	exit 0
+fi
+echo "installing Debian packages: ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+export DEBIAN_FRONTEND=noninteractive
+if ! { apt-get update && apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+	tail -n 20 "$log" >&2
+	echo "installing Debian packages failed" >&2
+	exit 1
+fi

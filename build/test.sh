@@ -1,0 +1,53 @@
+#!/bin/bash
+# test.sh [e2e]: run the tests, say what was skipped and why, and count it.
+# With CI=true everything has to run: a skipped test fails the run.
+set -euo pipefail
+only=${1:-all}
+log=bin/test.log
+mkdir -p bin
+: >"$log"
+failed=0
+
+if [ "${CI:-}" = true ]; then
+	export REQUIRE_NETNS=1 REQUIRE_API=1 REQUIRE_LAB=1
+fi
+export KUBEBUILDER_ASSETS=$PWD/bin/kubernetes
+
+# Shows results of packages, failures and skipped tests; the rest is in the log.
+run() { # DIRECTORY ARGUMENTS...
+	local dir=$1
+	shift
+	if ! (cd "$dir" && go test -v "$@") 2>&1 | tee -a "$log" | build/testfilter.awk; then
+		failed=1
+	fi
+}
+
+if [ "$only" = all ]; then
+	echo "== unit tests, golden files, kernel tests in network namespaces, API tests"
+	run . -timeout 20m -skip '^TestLab' ./...
+	echo "== the lab's own tests"
+	run testdata/lab -timeout 10m . ./pod
+fi
+
+echo "== end-to-end tests in the lab"
+if ((EUID == 0)); then
+	export REQUIRE_LAB=1
+	trap 'bin/lab down >>"$log" 2>&1 || true' EXIT
+	if bin/lab up 2>&1 | tee -a "$log" && bin/lab load bin/images/liqo-gateway.tar >>"$log" 2>&1; then
+		run . -timeout 30m -count=1 -run '^TestLab' ./cmd/liqo-tui
+	else
+		echo "the lab did not come up; see $log" >&2
+		failed=1
+	fi
+else
+	echo "left out: not root, so there is no lab"
+	run . -count=1 -run '^TestLab' ./cmd/liqo-tui
+fi
+
+skipped=$(grep -c -- '--- SKIP' "$log" || true)
+echo "skipped tests: $skipped"
+if ((skipped > 0)) && [ "${CI:-}" = true ]; then
+	echo "in CI nothing may be skipped" >&2
+	failed=1
+fi
+exit "$failed"

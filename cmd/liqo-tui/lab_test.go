@@ -1,0 +1,337 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/liqo-tui/liqo-tui/gateway/ipam"
+)
+
+// lab is the two real clusters that `make lab-up` brings up, both with pods in
+// 10.244.0.0/16.
+type lab struct {
+	kubeconfig string
+	clusters   []string
+}
+
+const (
+	labProgram = "../../bin/lab"
+	labImage   = "lab.local/liqo-gateway:dev"
+	labPodCIDR = "10.244.0.0/16"
+)
+
+// useLab gives the lab to a test. Where it must run it can't be skipped.
+func useLab(t *testing.T) lab {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), labProgram, "kubeconfig").CombinedOutput()
+	if err == nil {
+		return lab{kubeconfig: strings.TrimSpace(string(out)), clusters: []string{"rome", "milan"}}
+	}
+	why := fmt.Sprintf("the lab is not up (make lab-up, as root): %v %s", err, out)
+	if os.Getenv("REQUIRE_LAB") != "" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+	return lab{}
+}
+
+// result is one run of the program.
+type result struct {
+	code     int
+	out, err string
+}
+
+// tui runs the program in this process, as a script would: without a terminal.
+func (l lab) tui(args ...string) result {
+	var out, errs bytes.Buffer
+	code := run(args, strings.NewReader(""), &out, &errs)
+	return result{code, out.String(), errs.String()}
+}
+
+func (l lab) pair(command ...string) []string {
+	return append(command, "--kubeconfig", l.kubeconfig, "--context", "lab-rome",
+		"--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-milan")
+}
+
+func (l lab) connect(args ...string) result {
+	return l.tui(append(l.pair("network", "connect"), append([]string{"--timeout", "120s"}, args...)...)...)
+}
+
+func (l lab) reset() result {
+	return l.tui(append(l.pair("network", "reset"), "--yes", "--timeout", "120s")...)
+}
+
+func (r result) want(t *testing.T, code int) result {
+	t.Helper()
+	if r.code != code {
+		t.Fatalf("got exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", r.code, code, r.out, r.err)
+	}
+	return r
+}
+
+// must runs the lab's program: kubectl in a cluster, or a command on a node.
+func (l lab) must(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := l.try(t, args...)
+	if err != nil {
+		t.Fatalf("lab %s: %v", strings.Join(args, " "), err)
+	}
+	return out
+}
+
+func (l lab) try(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), labProgram, args...).Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return "", fmt.Errorf("%w: %s", err, exit.Stderr)
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// eventually repeats check until it succeeds: for what others do in their own
+// time, such as a node's kube-proxy.
+func eventually(t *testing.T, within time.Duration, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %v", within, err)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+func TestLab(t *testing.T) {
+	l := useLab(t)
+	for _, cluster := range l.clusters {
+		l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--cluster-id", cluster,
+			"--pod-cidr", labPodCIDR, "--image", labImage).want(t, exitOK)
+		l.must(t, "kubectl", cluster, "apply", "-f", "../../testdata/demo/web.yaml")
+	}
+	for _, cluster := range l.clusters {
+		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
+	}
+	l.reset().want(t, exitOK) // what an earlier, failed run may have left
+	l.waitForNamespacesGone(t)
+	before := l.kernels(t)
+
+	t.Run("refuses what can't work, and changes nothing", l.testRefusals)
+	t.Run("NodePort", func(t *testing.T) { l.testConnection(t, "NodePort") })
+	t.Run("columns of kubectl get", l.testColumns)
+	t.Run("a second run changes nothing", l.testSecondRun)
+	t.Run("reset leaves nothing behind", func(t *testing.T) { l.testReset(t, before) })
+	t.Run("LoadBalancer", func(t *testing.T) { l.testConnection(t, "LoadBalancer") })
+	t.Run("reset leaves nothing behind again", func(t *testing.T) { l.testReset(t, before) })
+}
+
+func (l lab) testRefusals(t *testing.T) {
+	same := l.tui("network", "connect", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-rome",
+		"--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-rome").want(t, exitPreflight)
+	if !strings.Contains(same.err, "are the same cluster") {
+		t.Errorf("the same cluster twice: got %q", same.err)
+	}
+	unknown := l.tui("network", "connect", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-napoli",
+		"--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-milan").want(t, exitUsage)
+	if !strings.Contains(unknown.err, "lab-milan, lab-rome") {
+		t.Errorf("an unknown context: got %q, want the known ones named", unknown.err)
+	}
+	asks := l.connect().want(t, exitUsage)
+	if !strings.Contains(asks.err, "--yes") {
+		t.Errorf("without a terminal: got %q, want --yes named", asks.err)
+	}
+	for _, cluster := range l.clusters {
+		if got := l.must(t, "kubectl", cluster, "get", "configurations,gatewayservers,gatewayclients", "-A", "-o", "name"); got != "" {
+			t.Errorf("refused commands left on %s: %s", cluster, got)
+		}
+	}
+}
+
+// testConnection connects, and has pods and nodes talk both ways.
+func (l lab) testConnection(t *testing.T, serviceType string) {
+	got := l.connect("--server-service-type", serviceType, "--yes").want(t, exitOK)
+	t.Logf("connect:\n%s%s", got.err, got.out)
+	for _, cluster := range l.clusters {
+		state := l.must(t, "kubectl", cluster, "get", "connections", "-A", "-o", "jsonpath={.items[*].status.value}")
+		if state != "Connected" {
+			t.Errorf("Connection of %s: got %q, want Connected", cluster, state)
+		}
+	}
+	for _, d := range []struct{ from, to string }{{"rome", "milan"}, {"milan", "rome"}} {
+		url := fmt.Sprintf("http://%s:8080/", l.seenFrom(t, d.from, d.to))
+		seen := l.client(t, l.must(t, "kubectl", d.from, "exec", "web", "--", "/pod", "get", "--timeout", "10s", url))
+		if want := l.seenFrom(t, d.to, d.from); seen != want {
+			t.Errorf("pod of %s to pod of %s: seen as %s, want its remapped address %s", d.from, d.to, seen, want)
+		}
+		seen = l.client(t, l.must(t, "exec", d.from, "--", "curl", "--silent", "--show-error", "--max-time", "10", url))
+		if want := l.remapped(t, d.to, d.from, "external").Addr(); seen != want {
+			t.Errorf("node of %s to pod of %s: seen as %s, want the first external address %s", d.from, d.to, seen, want)
+		}
+	}
+}
+
+// client is the address from which the answer says that it was asked.
+func (l lab) client(t *testing.T, answer string) netip.Addr {
+	t.Helper()
+	var body struct{ Client string }
+	if err := json.Unmarshal([]byte(answer), &body); err != nil {
+		t.Fatalf("answer %q: %v", answer, err)
+	}
+	ap, err := netip.ParseAddrPort(body.Client)
+	if err != nil {
+		t.Fatalf("answer %q: %v", answer, err)
+	}
+	return ap.Addr()
+}
+
+// remapped is the prefix under which cluster sees the pods, or the external
+// range, of peer.
+func (l lab) remapped(t *testing.T, cluster, peer, kind string) netip.Prefix {
+	t.Helper()
+	text := l.must(t, "kubectl", cluster, "get", "configuration", "-n", "liqo-tenant-"+peer, peer,
+		"-o", "jsonpath={.status.remote.cidr."+kind+"[0]}")
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		t.Fatalf("%s CIDR of %s on %s: %v", kind, peer, cluster, err)
+	}
+	return p
+}
+
+// seenFrom is where cluster's pods find the pod "web" of peer.
+func (l lab) seenFrom(t *testing.T, cluster, peer string) netip.Addr {
+	t.Helper()
+	ip := netip.MustParseAddr(l.must(t, "kubectl", peer, "get", "pod", "web", "-o", "jsonpath={.status.podIP}"))
+	seen, err := ipam.Remap(ip, netip.MustParsePrefix(labPodCIDR), l.remapped(t, cluster, peer, "pod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seen
+}
+
+// testColumns compares with what Liqo's documentation shows.
+func (l lab) testColumns(t *testing.T) {
+	for _, c := range []struct {
+		cluster, kind, header string
+		row                   []string
+	}{
+		{"rome", "connections", "NAMESPACE NAME TYPE STATUS AGE", []string{"liqo-tenant-milan", "gw-milan", "Client", "Connected"}},
+		{"milan", "connections", "NAMESPACE NAME TYPE STATUS AGE", []string{"liqo-tenant-rome", "gw-rome", "Server", "Connected"}},
+		{"rome", "gatewayclients", "NAMESPACE NAME TEMPLATE NAME IP PORT AGE", []string{"liqo-tenant-milan", "milan", "wireguard-client"}},
+		{"milan", "gatewayservers", "NAMESPACE NAME TEMPLATE NAME IP PORT AGE", []string{"liqo-tenant-rome", "rome", "wireguard-server"}},
+		{"rome", "configurations", "NAMESPACE NAME DESIRED POD CIDR REMAPPED POD CIDR AGE", []string{"liqo-tenant-milan", "milan"}},
+		{"milan", "publickeies", "NAMESPACE NAME AGE", []string{"liqo-tenant-rome", "rome"}},
+	} {
+		lines := strings.Split(l.must(t, "kubectl", c.cluster, "get", c.kind, "-A"), "\n")
+		if len(lines) != 2 {
+			t.Errorf("%s on %s: got %d lines, want a header and one row:\n%s", c.kind, c.cluster, len(lines), strings.Join(lines, "\n"))
+			continue
+		}
+		if got := strings.Join(strings.Fields(lines[0]), " "); got != c.header {
+			t.Errorf("%s on %s: got columns %q, want %q", c.kind, c.cluster, got, c.header)
+		}
+		if got := strings.Fields(lines[1]); !slices.Equal(got[:min(len(got), len(c.row))], c.row) {
+			t.Errorf("%s on %s: got row %q, want it to start with %q", c.kind, c.cluster, got, c.row)
+		}
+	}
+}
+
+func (l lab) testSecondRun(t *testing.T) {
+	before := l.versions(t)
+	got := l.connect("--server-service-type", "NodePort", "--yes").want(t, exitOK)
+	if !strings.HasPrefix(got.out, "No changes.\n") {
+		t.Errorf("got %q, want it to start with No changes.", got.out)
+	}
+	if diff := cmp.Diff(before, l.versions(t)); diff != "" {
+		t.Errorf("a second run changed objects (-before +after):\n%s", diff)
+	}
+}
+
+// versions are the resource versions of what connect applies. A write that
+// changes nothing leaves them as they are, so this finds real changes.
+func (l lab) versions(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, cluster := range l.clusters {
+		out[cluster] = l.must(t, "kubectl", cluster, "get", "configurations,gatewayservers,gatewayclients,publickeies", "-A",
+			"-o", `jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.resourceVersion}{"\n"}{end}`)
+	}
+	return out
+}
+
+func (l lab) testReset(t *testing.T, before map[string]string) {
+	got := l.reset().want(t, exitOK)
+	t.Logf("reset:\n%s%s", got.err, got.out)
+	l.waitForNamespacesGone(t)
+	kinds := "configurations,gatewayservers,gatewayclients,publickeies,connections,internalfabrics"
+	for _, cluster := range l.clusters {
+		if got := l.must(t, "kubectl", cluster, "get", kinds, "-A", "-o", "name"); got != "" {
+			t.Errorf("reset left on %s:\n%s", cluster, got)
+		}
+	}
+	eventually(t, 30*time.Second, func() error {
+		if diff := cmp.Diff(before, l.kernels(t)); diff != "" {
+			return fmt.Errorf("the nodes' kernels differ (-before +after):\n%s", diff)
+		}
+		return nil
+	})
+	l.reset().want(t, exitOK) // nothing there is no error
+}
+
+func (l lab) waitForNamespacesGone(t *testing.T) {
+	t.Helper()
+	for _, cluster := range l.clusters {
+		eventually(t, 30*time.Second, func() error {
+			if left := l.must(t, "kubectl", cluster, "get", "namespaces", "-l", "liqo.io/tenant-namespace", "-o", "name"); left != "" {
+				return fmt.Errorf("%s still has %s", cluster, left)
+			}
+			return nil
+		})
+	}
+}
+
+// kernels is the state of every node's kernel that networking consists of,
+// without what belongs to single pods.
+func (l lab) kernels(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, cluster := range l.clusters {
+		for name, command := range map[string]string{
+			"links":    "ip -brief link",
+			"rules":    "ip rule",
+			"routes":   "ip route show table all",
+			"firewall": "nft --stateless list ruleset",
+			"overlay":  "bridge fdb show; ip neighbour show nud permanent",
+		} {
+			text := l.must(t, "exec", cluster, "--", "sh", "-c", command)
+			out[cluster+" "+name] = normalize(text)
+		}
+	}
+	return out
+}
+
+// normalize drops lines of pods' interfaces, and the order, which the kernel
+// does not promise.
+func normalize(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if !strings.Contains(line, "veth") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,311 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+var tenant = render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"}
+
+// startAPI starts a real API server for the test.
+func startAPI(t *testing.T) *envtest.Environment {
+	t.Helper()
+	if _, err := os.Stat(os.Getenv("KUBEBUILDER_ASSETS") + "/kube-apiserver"); err != nil {
+		if os.Getenv("REQUIRE_API") != "" {
+			t.Fatalf("no API server to test with: %v", err)
+		}
+		t.Skip("no API server to test with: run make test, or set KUBEBUILDER_ASSETS")
+	}
+	env := &envtest.Environment{}
+	if _, err := env.Start(); err != nil {
+		t.Fatalf("start the API server: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Errorf("stop the API server: %v", err)
+		}
+	})
+	return env
+}
+
+func open(t *testing.T, config *rest.Config) *Cluster {
+	t.Helper()
+	c, err := newCluster(rest.CopyConfig(config), Options{Context: flows.ContextRef{Name: "test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func observe(t *testing.T, c *Cluster) flows.ClusterFacts {
+	t.Helper()
+	f, err := c.Observe(t.Context())
+	if err != nil {
+		t.Fatalf("Observe: %v", err)
+	}
+	return f
+}
+
+// await waits for a fact, woken by Changed as flows.Run is.
+func await(t *testing.T, c *Cluster, what string, holds func(flows.ClusterFacts) bool) flows.ClusterFacts {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		f := observe(t, c)
+		if holds(f) {
+			return f
+		}
+		select {
+		case <-c.Changed():
+		case <-ctx.Done():
+			t.Fatalf("never saw %s; last problem: %v", what, f.Problem)
+		}
+	}
+}
+
+// One server for the whole story: an API server without Liqo's definitions gets
+// them, and is then worked on.
+func TestCluster(t *testing.T) {
+	env := startAPI(t)
+	admin := open(t, env.Config)
+
+	t.Run("without the definitions it says so", func(t *testing.T) {
+		f := observe(t, admin)
+		if f.Problem != nil || f.HasCRDs || f.UID == "" || !strings.HasPrefix(f.Version, "v1.") {
+			t.Errorf("got problem %v, CRDs %t, UID %q, version %q", f.Problem, f.HasCRDs, f.UID, f.Version)
+		}
+	})
+	crds, err := render.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.Apply(t.Context(), crds); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("the definitions are seen once they are served", func(t *testing.T) {
+		await(t, admin, "the definitions", func(f flows.ClusterFacts) bool { return f.HasCRDs })
+	})
+	t.Run("what is applied is observed at once", func(t *testing.T) { testApply(t, admin) })
+	t.Run("another manager's field is a conflict that names it", func(t *testing.T) { testConflict(t, admin) })
+	t.Run("the wrong field is refused by the definition", func(t *testing.T) { testValidation(t, admin) })
+	t.Run("a change by others wakes the observer", func(t *testing.T) { testChanged(t, admin) })
+	t.Run("who may list but not watch still sees changes", func(t *testing.T) { testPolling(t, env, admin) })
+	t.Run("who may not list is told what is missing", func(t *testing.T) { testForbidden(t, env) })
+	t.Run("what is deleted is gone at once", func(t *testing.T) { testDelete(t, admin) })
+}
+
+func configuration(pod ...networkingv1beta1.CIDR) *networkingv1beta1.Configuration {
+	return render.Configuration(tenant, render.Networks{Pod: pod, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}})
+}
+
+func verbs(changes []flows.Change) []flows.Verb {
+	var out []flows.Verb
+	for _, c := range changes {
+		out = append(out, c.Verb)
+	}
+	return out
+}
+
+func testApply(t *testing.T, c *Cluster) {
+	objects := []render.Object{render.TenantNamespace(tenant), configuration("10.244.0.0/16")}
+	for i, want := range [][]flows.Verb{{flows.Created, flows.Created}, {flows.Unchanged, flows.Unchanged}} {
+		changes, err := c.Apply(t.Context(), objects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := verbs(changes); !slices.Equal(got, want) {
+			t.Errorf("run %d: got %v, want %v", i+1, got, want)
+		}
+		peer := observe(t, c).Peer("milan")
+		if peer.Namespace == nil || peer.Configuration == nil {
+			t.Errorf("run %d: got namespace %v and Configuration %v right after applying", i+1, peer.Namespace, peer.Configuration)
+		}
+	}
+	changes, err := c.Apply(t.Context(), []render.Object{configuration("10.245.0.0/16")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := verbs(changes); !slices.Equal(got, []flows.Verb{flows.Updated}) {
+		t.Errorf("a changed CIDR: got %v, want updated", got)
+	}
+	if got := observe(t, c).Peer("milan").Configuration.Spec.Remote.CIDR.Pod; !slices.Equal(got, []networkingv1beta1.CIDR{"10.245.0.0/16"}) {
+		t.Errorf("got pod CIDRs %v right after changing them", got)
+	}
+	for _, m := range observe(t, c).Peer("milan").Configuration.ManagedFields {
+		if m.Manager == render.FieldManager && strings.Contains(m.FieldsV1.GetRawString(), "f:status") {
+			t.Error("applying claimed the status, which is the operator's")
+		}
+	}
+}
+
+func testConflict(t *testing.T, c *Cluster) {
+	other := configuration("10.99.0.0/16")
+	u, err := render.Wanted(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("argocd"), client.ForceOwnership)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Apply(t.Context(), []render.Object{configuration("10.245.0.0/16")})
+	var conflict *ConflictError
+	if !errors.As(err, &conflict) || conflict.Managers != "argocd" {
+		t.Errorf("got %v, want a conflict with argocd", err)
+	}
+}
+
+func testValidation(t *testing.T, c *Cluster) {
+	server := render.GatewayServer(render.ServerParams{Tenant: tenant, ServiceType: "Carrier pigeon", Port: 51840, MTU: 1340})
+	if _, err := c.Apply(t.Context(), []render.Object{server}); err == nil || !strings.Contains(err.Error(), "serviceType") {
+		t.Errorf("got %v, want serviceType refused", err)
+	}
+}
+
+func testChanged(t *testing.T, c *Cluster) {
+	conn := &networkingv1beta1.Connection{
+		ObjectMeta: metav1.ObjectMeta{Name: "gw-milan", Namespace: tenant.Namespace, Labels: map[string]string{render.LabelRemoteCluster: "milan"}},
+		Spec:       networkingv1beta1.ConnectionSpec{Type: networkingv1beta1.ConnectionTypeClient},
+	}
+	if err := c.client.Create(t.Context(), conn); err != nil {
+		t.Fatal(err)
+	}
+	conn.Status.Value = networkingv1beta1.Connected
+	if err := c.client.Status().Update(t.Context(), conn); err != nil {
+		t.Fatal(err)
+	}
+	await(t, c, "Connected", func(f flows.ClusterFacts) bool {
+		p := f.Peer("milan")
+		return p.Connection != nil && p.Connection.Status.Value == networkingv1beta1.Connected
+	})
+}
+
+// restricted is a cluster as a user sees it who has only these verbs.
+func restricted(t *testing.T, env *envtest.Environment, name string, verbs ...string) *Cluster {
+	t.Helper()
+	user, err := env.AddUser(envtest.User{Name: name}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := open(t, env.Config)
+	meta := metav1.ObjectMeta{Name: name}
+	role := &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: verbs}}}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects: []rbacv1.Subject{{Kind: "User", Name: name}},
+	}
+	for _, o := range []client.Object{role, binding} {
+		if err := admin.client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return open(t, user.Config())
+}
+
+func testPolling(t *testing.T, env *envtest.Environment, admin *Cluster) {
+	c := restricted(t, env, "lister", "get", "list")
+	f := await(t, c, "anything", func(f flows.ClusterFacts) bool { return f.Problem == nil })
+	if f.Peer("turin").Namespace != nil {
+		t.Fatal("the namespace is there before it was made")
+	}
+	ns := render.TenantNamespace(render.Tenant{Namespace: "liqo-tenant-turin", Remote: "turin"})
+	if _, err := admin.Apply(t.Context(), []render.Object{ns}); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for observe(t, c).Peer("turin").Namespace == nil {
+		if time.Now().After(deadline) {
+			t.Fatal("without the right to watch, a new namespace was never seen")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func testForbidden(t *testing.T, env *envtest.Environment) {
+	f := observe(t, restricted(t, env, "stranger", "get"))
+	if f.Problem == nil || f.Problem.Kind != flows.Forbidden || !strings.Contains(f.Problem.Message, "cannot list") {
+		t.Errorf("got problem %+v, want the missing right named", f.Problem)
+	}
+}
+
+func testDelete(t *testing.T, c *Cluster) {
+	conf := observe(t, c).Peer("milan").Configuration
+	changes, err := c.Delete(t.Context(), []render.Object{conf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []flows.Change{{Verb: flows.Deleted, Object: "Configuration liqo-tenant-milan/milan"}}; !slices.Equal(changes, want) {
+		t.Errorf("got %v, want %v", changes, want)
+	}
+	if got := observe(t, c).Peer("milan").Configuration; got != nil {
+		t.Errorf("got %v right after deleting it", got)
+	}
+	changes, err = c.Delete(t.Context(), []render.Object{conf})
+	if err != nil || len(changes) != 0 {
+		t.Errorf("deleting again: got %v, %v; want no change and no error", changes, err)
+	}
+}
+
+func TestUnreachableIsAFact(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil { // nobody listens there now
+		t.Fatal(err)
+	}
+	f := observe(t, open(t, &rest.Config{Host: "https://" + address}))
+	if f.Problem == nil || f.Problem.Kind != flows.Unreachable || !strings.Contains(f.Problem.Message, address) || f.Problem.Hint == "" {
+		t.Errorf("got problem %+v, want the address named, and what to do", f.Problem)
+	}
+}
+
+func TestPodsSayWhatTheyWaitFor(t *testing.T) {
+	waiting := func(reason, message string) corev1.ContainerStatus {
+		return corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
+	}
+	for name, c := range map[string]struct {
+		status corev1.PodStatus
+		want   string
+	}{
+		"not scheduled": {
+			corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available"}}},
+			"0/1 nodes are available",
+		},
+		"the image can't be pulled, by the init step": {
+			corev1.PodStatus{
+				InitContainerStatuses: []corev1.ContainerStatus{waiting("ImagePullBackOff", "no such image")},
+				ContainerStatuses:     []corev1.ContainerStatus{waiting("PodInitializing", "")},
+			},
+			"ImagePullBackOff: no such image",
+		},
+		"initializing is not worth a word": {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waiting("PodInitializing", "")}}, ""},
+		"running":                          {corev1.PodStatus{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := podFacts(&corev1.Pod{Status: c.status}).Waiting; got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}

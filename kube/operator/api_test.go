@@ -1,0 +1,307 @@
+package operator
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// world is a real API server with our operator on it, but without kubelets:
+// what pods would do is written by the test.
+type world struct {
+	client.Client
+	t      *testing.T
+	config *rest.Config
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	if _, err := os.Stat(os.Getenv("KUBEBUILDER_ASSETS") + "/kube-apiserver"); err != nil {
+		if os.Getenv("REQUIRE_API") != "" {
+			t.Fatalf("no API server to test with: %v", err)
+		}
+		t.Skip("no API server to test with: run make test, or set KUBEBUILDER_ASSETS")
+	}
+	scheme, err := render.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := &envtest.Environment{CRDDirectoryPaths: []string{"../../render/crds"}, Scheme: scheme}
+	config, err := env.Start()
+	if err != nil {
+		t.Fatalf("start the API server: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Errorf("stop the API server: %v", err)
+		}
+	})
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{Client: c, t: t, config: config}
+	w.install()
+	return w
+}
+
+// runOperator runs it until the test ends.
+func (w *world) runOperator() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, w.config, operatorOptions) }()
+	w.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Errorf("the operator ended with: %v", err)
+		}
+	})
+}
+
+var operatorOptions = Options{Namespace: "liqo", HealthAddress: "0"}
+
+// install applies what `liqo-tui install` does.
+func (w *world) install() {
+	w.t.Helper()
+	objects, err := render.Install(render.InstallParams{
+		ClusterID: "rome", Image: "lab.local/liqo-gateway:dev", PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/16",
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, o := range objects {
+		u, err := render.Wanted(o)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := w.Apply(w.t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("test")); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func (w *world) create(o client.Object) {
+	w.t.Helper()
+	if err := w.Create(w.t.Context(), o); err != nil {
+		w.t.Fatalf("create %T %s: %v", o, o.GetName(), err)
+	}
+}
+
+// until reads o again and again until it holds.
+func until[O client.Object](w *world, o O, what string, holds func(O) bool) O {
+	w.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	key := client.ObjectKeyFromObject(o)
+	for {
+		err := w.Get(w.t.Context(), key, o)
+		if err == nil && holds(o) {
+			return o
+		}
+		if client.IgnoreNotFound(err) != nil {
+			w.t.Fatalf("read %T %s: %v", o, key, err)
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("%T %s: never %s; last: %+v (%v)", o, key, what, o, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func (w *world) peer(id render.ClusterID, pod networkingv1beta1.CIDR) *networkingv1beta1.Configuration {
+	w.t.Helper()
+	tenant := render.Tenant{Namespace: render.TenantNamespaceName(id), Remote: id}
+	w.create(render.TenantNamespace(tenant))
+	conf := render.Configuration(tenant, render.Networks{Pod: []networkingv1beta1.CIDR{pod}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}})
+	w.create(conf)
+	return until(w, conf, "remapped", func(c *networkingv1beta1.Configuration) bool {
+		return c.Status.Remote != nil && len(c.Status.Conditions) == 1 && c.Status.Conditions[0].ObservedGeneration == c.Generation
+	})
+}
+
+func TestOperator(t *testing.T) {
+	w := newWorld(t)
+	w.runOperator()
+	for _, name := range []string{"pod-cidr", "service-cidr", "external-cidr"} {
+		until(w, &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: name}}, "decided",
+			func(n *ipamv1alpha1.Network) bool { return n.Status.CIDR == n.Spec.CIDR })
+	}
+	w.node("node-a", "192.0.2.11")
+	t.Run("peers with our own addresses get ranges that overlap nothing", func(t *testing.T) { w.under(t).testRemapping() })
+	t.Run("a server gets keys, pod and Service, and says where it is", func(t *testing.T) { w.under(t).testServer() })
+	t.Run("children that are deleted or edited come back", func(t *testing.T) { w.under(t).testRepair() })
+	t.Run("a gateway without its peer's name is left alone", func(t *testing.T) { w.under(t).testUnlabelled() })
+}
+
+func (w *world) under(t *testing.T) *world { return &world{w.Client, t, w.config} }
+
+func (w *world) node(name, ip string) {
+	w.t.Helper()
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{PodCIDR: "10.244.0.0/24", PodCIDRs: []string{"10.244.0.0/24"}}}
+	w.create(n)
+	n.Status = corev1.NodeStatus{
+		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip}},
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+	}
+	if err := w.Status().Update(w.t.Context(), n); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) testRemapping() {
+	taken := map[netip.Prefix]string{}
+	for _, own := range []string{"10.244.0.0/16", "10.96.0.0/16", "10.70.0.0/16", "192.0.2.11/32"} {
+		taken[netip.MustParsePrefix(own)] = "our own " + own
+	}
+	for i := range 3 {
+		id := render.ClusterID(fmt.Sprintf("peer-%d", i))
+		conf := w.peer(id, "10.244.0.0/16")
+		for _, cidr := range append(conf.Status.Remote.CIDR.Pod, conf.Status.Remote.CIDR.External...) {
+			p := netip.MustParsePrefix(string(cidr))
+			for other, whose := range taken {
+				if p.Overlaps(other) {
+					w.t.Errorf("%s got %s, which overlaps %s", id, p, whose)
+				}
+			}
+			taken[p] = string(id)
+		}
+		if got := conf.Spec.Local; got == nil || len(got.CIDR.Pod) != 1 || got.CIDR.Pod[0] != "10.244.0.0/16" {
+			w.t.Errorf("%s: got local CIDRs %+v, want this cluster's own", id, got)
+		}
+	}
+	free := w.peer("free", "10.123.0.0/16")
+	if got := free.Status.Remote.CIDR.Pod[0]; got != "10.123.0.0/16" {
+		w.t.Errorf("a range that overlaps nothing: got %s, want it kept", got)
+	}
+}
+
+func (w *world) testServer() {
+	w.peer("milan", "10.244.0.0/16")
+	tenant := render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"}
+	server := render.GatewayServer(render.ServerParams{
+		Tenant: tenant, Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: "liqo"},
+		ServiceType: corev1.ServiceTypeNodePort, Port: 51840, NodePort: 30123, MTU: 1340,
+	})
+	w.create(server)
+	until(w, server, "with an endpoint", func(s *networkingv1beta1.GatewayServer) bool { return s.Status.Endpoint != nil })
+	if e := server.Status.Endpoint; len(e.Addresses) != 1 || e.Addresses[0] != "192.0.2.11" || e.Port != 30123 || *e.Protocol != corev1.ProtocolUDP {
+		w.t.Errorf("got endpoint %+v, want UDP 192.0.2.11 port 30123, before any pod runs", e)
+	}
+	secret := until(w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: "gw-milan"}}, "there", func(*corev1.Secret) bool { return true })
+	want := base64.StdEncoding.EncodeToString(secret.Data["publicKey"])
+	if got := server.Annotations[render.AnnotationPublicKey]; got != want || len(secret.Data["privateKey"]) != 32 {
+		w.t.Errorf("got published key %q, want that of the Secret %q", got, want)
+	}
+	if server.Status.SecretRef == nil || server.Status.SecretRef.Name != "gw-milan" || server.Status.ServerRef == nil {
+		w.t.Errorf("got secretRef %v and serverRef %v", server.Status.SecretRef, server.Status.ServerRef)
+	}
+	conn := until(w, &networkingv1beta1.Connection{ObjectMeta: secret.ObjectMeta}, "there", func(*networkingv1beta1.Connection) bool { return true })
+	if conn.Spec.Type != networkingv1beta1.ConnectionTypeServer || conn.Spec.GatewayRef.UID != server.UID {
+		w.t.Errorf("got Connection %+v, want a server's, of this gateway", conn.Spec)
+	}
+	for _, o := range []client.Object{secret, conn} {
+		if !metav1.IsControlledBy(o, server) {
+			w.t.Errorf("%T %s is not owned by the gateway, so it would outlive it", o, o.GetName())
+		}
+	}
+	w.testPodAddress(server)
+}
+
+// testPodAddress plays the kubelet: the pod gets an address, and the nodes are
+// told where to send the peer's traffic.
+func (w *world) testPodAddress(server *networkingv1beta1.GatewayServer) {
+	deployment := until(w, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: server.Namespace, Name: "gw-milan"}}, "there", func(*appsv1.Deployment) bool { return true })
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: server.Namespace, Name: "gw-milan-0", Labels: deployment.Spec.Template.Labels},
+		Spec:       deployment.Spec.Template.Spec,
+	}
+	pod.Spec.NodeName = "node-a"
+	w.create(pod)
+	pod.Status.PodIP, pod.Status.Phase = "10.244.0.9", corev1.PodRunning
+	pod.Status.PodIPs = []corev1.PodIP{{IP: "10.244.0.9"}}
+	if err := w.Status().Update(w.t.Context(), pod); err != nil {
+		w.t.Fatal(err)
+	}
+	fabric := until(w, &networkingv1beta1.InternalFabric{ObjectMeta: metav1.ObjectMeta{Namespace: server.Namespace, Name: "milan"}}, "told of the pod",
+		func(f *networkingv1beta1.InternalFabric) bool { return f.Spec.GatewayIP == "10.244.0.9" })
+	if len(fabric.Spec.RemoteCIDRs) != 2 || fabric.Spec.MTU != 1340 {
+		w.t.Errorf("got fabric %+v, want the peer's two remapped CIDRs and the tunnel's MTU", fabric.Spec)
+	}
+}
+
+func (w *world) testRepair() {
+	key := metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "gw-milan"}
+	deployment := until(w, &appsv1.Deployment{ObjectMeta: key}, "there", func(*appsv1.Deployment) bool { return true })
+	image := deployment.Spec.Template.Spec.Containers[0].Image
+	deployment.Spec.Template.Spec.Containers[0].Image = "evil:latest"
+	if err := w.Update(w.t.Context(), deployment); err != nil {
+		w.t.Fatal(err)
+	}
+	until(w, &appsv1.Deployment{ObjectMeta: key}, "repaired", func(d *appsv1.Deployment) bool {
+		return d.Spec.Template.Spec.Containers[0].Image == image
+	})
+	service := until(w, &corev1.Service{ObjectMeta: key}, "there", func(*corev1.Service) bool { return true })
+	uid := service.UID
+	if err := w.Delete(w.t.Context(), service); err != nil {
+		w.t.Fatal(err)
+	}
+	until(w, &corev1.Service{ObjectMeta: key}, "made again", func(s *corev1.Service) bool { return s.UID != uid })
+	secret := until(w, &corev1.Secret{ObjectMeta: key}, "there", func(*corev1.Secret) bool { return true })
+	before := bytes.Clone(secret.Data["privateKey"])
+	if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil || !bytes.Equal(before, secret.Data["privateKey"]) {
+		w.t.Errorf("repairing the others changed the keys (%v)", err)
+	}
+}
+
+func (w *world) testUnlabelled() {
+	server := render.GatewayServer(render.ServerParams{
+		Tenant: render.Tenant{Namespace: "default", Remote: "x"}, ServiceType: corev1.ServiceTypeClusterIP, Port: 51840, MTU: 1340,
+	})
+	server.Labels = nil
+	w.create(server)
+	// A labelled server made later is done: the queue has passed the first one.
+	later := render.GatewayServer(render.ServerParams{
+		Tenant: render.Tenant{Namespace: "default", Remote: "later"}, Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: "liqo"},
+		ServiceType: corev1.ServiceTypeClusterIP, Port: 51840, MTU: 1340,
+	})
+	w.create(later)
+	until(w, later, "reported on", func(s *networkingv1beta1.GatewayServer) bool { return s.Status.SecretRef != nil })
+	var secret corev1.Secret
+	err := w.Get(w.t.Context(), client.ObjectKey{Namespace: "default", Name: "gw-x"}, &secret)
+	if !apierrors.IsNotFound(err) {
+		w.t.Errorf("got %v, want no children", err)
+	}
+}
+
+func TestRefusesToRunBesideLiqo(t *testing.T) {
+	w := newWorld(t)
+	labels := map[string]string{render.LabelAppName: "controller-manager", render.LabelPartOf: "liqo"}
+	w.create(&appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-controller-manager", Labels: labels},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "manager"}}},
+		}},
+	})
+	err := Run(t.Context(), w.config, operatorOptions)
+	if err == nil || !strings.Contains(err.Error(), "liqo/liqo-controller-manager") {
+		t.Errorf("got %v, want a refusal that names the Deployment", err)
+	}
+}
