@@ -313,7 +313,8 @@ func (l lab) kernels(t *testing.T) map[string]string {
 			"links":    "ip -brief link",
 			"rules":    "ip rule",
 			"routes":   "ip route show table all",
-			"firewall": "nft --stateless list ruleset",
+			// kube-proxy keeps chains of Services that are gone until it syncs next.
+			"firewall": "nft list tables | grep -v kube-proxy | while read _ table; do nft --stateless list table $table; done",
 			"overlay":  "bridge fdb show; ip neighbour show nud permanent",
 		} {
 			text := l.must(t, "exec", cluster, "--", "sh", "-c", command)

@@ -11,8 +11,11 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // version is set when a release is built.
@@ -39,6 +42,10 @@ func isTerminal(stream any) bool {
 
 // run is the whole program but for the exit.
 func run(args []string, in io.Reader, out, err io.Writer) int {
+	// What the client libraries log would land in the middle of the screen;
+	// what matters of it comes back as an error.
+	klog.SetLogger(logr.Discard())
+	ctrllog.SetLogger(logr.Discard())
 	ctx, stop := withSignals(context.Background())
 	defer stop()
 	io := streams{in: in, out: out, err: err}

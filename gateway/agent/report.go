@@ -40,7 +40,8 @@ func (t *tunnel) report(ctx context.Context) error {
 		case <-t.woken:
 		}
 		value, r := t.observe(time.Now())
-		if r.Reason == last.Reason && r.Message == last.Message && r.At.Sub(last.At) < reportInterval {
+		news := r.Reason != last.Reason || r.Message != last.Message || last.LatencyMicros == 0 && r.LatencyMicros > 0
+		if !news && r.At.Sub(last.At) < reportInterval {
 			continue
 		}
 		if err := t.write(ctx, value, r); err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
@@ -62,7 +63,7 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 	if err := oneRequest(mgr, "tunnel", t, watched...); err != nil {
 		return err
 	}
-	return errors.Join(mgr.Add(runnable(t.ping)), mgr.Add(runnable(t.report)), mgr.Start(ctx))
+	return errors.Join(mgr.Add(runnable(t.ping)), mgr.Add(runnable(t.dial)), mgr.Add(runnable(t.report)), mgr.Start(ctx))
 }
 
 type runnable func(context.Context) error
@@ -153,6 +154,42 @@ func (t *tunnel) wake() {
 	}
 }
 
+// A client repeats its first handshake sooner than WireGuard, which waits 5 s
+// after one that nobody answered (REKEY_TIMEOUT): it is often up before the
+// server's pod. Repeating forgets the one before, so the waits grow, lest an
+// answer from far away is always too late.
+const (
+	firstRedial = 500 * time.Millisecond
+	lastRedial  = 4 * time.Second
+)
+
+// dial repeats the client's handshake until the first one is answered.
+func (t *tunnel) dial(ctx context.Context) error {
+	if t.options.Role != gateway.Client {
+		return nil
+	}
+	timer := time.NewTimer(firstRedial)
+	defer timer.Stop()
+	for wait := firstRedial; ; timer.Reset(wait) {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		stats, err := t.kernel.Peer(gateway.TunnelName(0))
+		switch {
+		case err != nil || !stats.Endpoint.IsValid():
+			continue // not set up yet
+		case !stats.Handshake.IsZero():
+			return nil
+		}
+		if err := t.kernel.Redial(gateway.TunnelName(0)); err != nil {
+			t.options.Log.Error("repeat the handshake", "error", err)
+		}
+		wait = min(wait*2, lastRedial)
+	}
+}
+
 // ping measures the tunnel from the moment it exists.
 func (t *tunnel) ping(ctx context.Context) error {
 	select {
@@ -166,7 +203,7 @@ func (t *tunnel) ping(ctx context.Context) error {
 		ClusterID:  string(t.options.Gateway.Tenant.Remote),
 		OnChange: func(s probe.Status) {
 			t.mu.Lock()
-			changed := t.pings.Value != s.Value
+			changed := t.pings.Value != s.Value || t.pings.Latency == 0 && s.Latency > 0
 			t.pings = s
 			t.mu.Unlock()
 			if changed {

@@ -83,8 +83,9 @@ func compileStatement(st gateway.Statement, ids map[string]uint32) ([]expr.Any, 
 		return []expr.Any{address(ipDestination, register), found, prefixNAT(expr.NATTypeDestNAT)}, nil
 	case gateway.SourceByMap:
 		return []expr.Any{load(expr.MetaKeyIIFNAME), address(ipSource, registerKey), found, prefixNAT(expr.NATTypeSourceNAT)}, nil
+	default:
+		return compileEffect(st)
 	}
-	return compileEffect(st)
 }
 
 func compileEffect(st gateway.Statement) ([]expr.Any, error) {
@@ -118,8 +119,9 @@ func compileEffect(st gateway.Statement) ([]expr.Any, error) {
 				Offset: maxsegValue, Len: 2,
 			},
 		}, nil
+	default:
+		return nil, fmt.Errorf("statement %q: unknown", st)
 	}
-	return nil, fmt.Errorf("statement %q: unknown", st)
 }
 
 func load(key expr.MetaKey) *expr.Meta { return &expr.Meta{Key: key, Register: register} }

@@ -68,8 +68,11 @@ func TestTwoProbesConnectAndNoticeTheEnd(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- serve(ctx, b, Config{PeerAddr: address(a), ClusterID: "a", Timing: timing}) }()
 	s := await(t, seen, Connected)
-	if s.Latency <= 0 || s.Latency > time.Second || s.LastReply.IsZero() {
-		t.Errorf("got %+v, want a latency and a time", s)
+	if s.Latency != 0 || s.LastReply.IsZero() {
+		t.Errorf("got %+v, want a time and no latency of the first ping", s)
+	}
+	if s = await(t, seen, Connected); s.Latency <= 0 || s.Latency > time.Second {
+		t.Errorf("got %+v, want a latency of the next ping", s)
 	}
 	cancel()
 	if err := <-done; err != nil {

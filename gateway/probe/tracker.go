@@ -47,7 +47,7 @@ func (t Timing) withDefaults() Timing {
 // Status is what is known about the peer at one moment.
 type Status struct {
 	Value     Value
-	Latency   time.Duration // round trip of the newest answered ping
+	Latency   time.Duration // round trip of the newest ping that was sent after the first answer; 0: none yet
 	Loss      float64       // 0 to 1, of the last Window pings since the first answer
 	LastReply time.Time     // zero: never
 }
@@ -60,6 +60,8 @@ type Tracker struct {
 	latency   time.Duration
 	newest    time.Time // when the newest answered ping was sent
 	lastReply time.Time
+	// firstReply is when the first answer came; latencies count from then.
+	firstReply time.Time
 }
 
 type sentPing struct {
@@ -72,7 +74,7 @@ func NewTracker(t Timing) *Tracker { return &Tracker{timing: t.withDefaults()} }
 
 // Interval is how long to wait between pings now.
 func (t *Tracker) Interval() time.Duration {
-	if t.lastReply.IsZero() {
+	if t.newest.IsZero() { // no latency measured yet
 		return t.timing.Eager
 	}
 	return t.timing.Interval
@@ -99,11 +101,15 @@ func (t *Tracker) Received(now, sentAt time.Time) bool {
 			continue
 		}
 		p.answered = true
-		if p.at.After(t.newest) {
+		if !t.lastReply.IsZero() && p.at.After(t.firstReply) && p.at.After(t.newest) {
 			t.newest = p.at
 			t.latency = max(0, now.Sub(p.at))
 		}
 		if t.lastReply.IsZero() {
+			// This ping may have waited in WireGuard's queue for the handshake:
+			// it proves the path, but its time says nothing about it. (Seen:
+			// 1240 ms where the next ping took 1 ms.)
+			t.firstReply = now
 			// The pings before the first answer say that nobody was there,
 			// not that the path is bad.
 			t.pings = append(t.pings[:0], t.pings[i:]...)

@@ -29,11 +29,16 @@ func TestTrackerFollowsThePeer(t *testing.T) {
 		t.Fatal("answer not recognized")
 	}
 	expect(30.05, Connected)
+	if got, want := tr.Interval(), 200*time.Millisecond; got != want {
+		t.Errorf("interval before a latency is measured: got %v, want %v", got, want)
+	}
+	tr.Sent(at(30.1))
+	tr.Received(at(30.15), at(30.1))
 	if got, want := tr.Interval(), 2*time.Second; got != want {
 		t.Errorf("interval after it: got %v, want %v", got, want)
 	}
-	expect(40.05, Connected)
-	expect(40.06, Error)
+	expect(40.15, Connected)
+	expect(40.16, Error)
 	tr.Sent(at(50))
 	tr.Received(at(50.02), at(50))
 	expect(50.03, Connected)
@@ -57,13 +62,32 @@ func TestTrackerIgnoresAnswersThatItDidNotAskFor(t *testing.T) {
 }
 
 func TestLatencyIsThatOfTheNewestPing(t *testing.T) {
-	tr := NewTracker(Timing{})
+	tr := answered()
 	tr.Sent(at(0))
 	tr.Sent(at(2))
 	tr.Received(at(2.030), at(2))
 	tr.Received(at(2.031), at(0)) // overtaken
 	if got, want := tr.Status(at(3)).Latency, 30*time.Millisecond; got != want {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// answered is a tracker whose first ping has been answered just before 0.
+func answered() *Tracker {
+	tr := NewTracker(Timing{})
+	tr.Sent(at(-2))
+	tr.Received(at(-1), at(-2))
+	return tr
+}
+
+func TestPingsThatWaitedForTheHandshakeGiveNoLatency(t *testing.T) {
+	tr := NewTracker(Timing{})
+	tr.Sent(at(0))
+	tr.Sent(at(0.2))
+	tr.Received(at(1.2), at(0))
+	tr.Received(at(1.2), at(0.2))
+	if got := tr.Status(at(1.3)); got.Value != Connected || got.Latency != 0 {
+		t.Errorf("got %+v, want Connected without a latency", got)
 	}
 }
 

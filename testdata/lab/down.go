@@ -30,7 +30,7 @@ const killTimeout = 60 * time.Second
 // down removes all traces of the lab from this machine. It goes by what it
 // finds, so it also cleans up after crashes.
 func down(l Lab, r *reporter) error {
-	running, err := findNodes(l.Dir)
+	running, err := l.running()
 	if err != nil {
 		return err
 	}

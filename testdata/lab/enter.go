@@ -18,7 +18,7 @@ import (
 
 // enterArgs returns the command that runs argv as a process of the node.
 func (l Lab) enterArgs(n Node, argv []string) ([]string, error) {
-	nodes, err := findNodes(l.Dir)
+	nodes, err := l.running()
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (l Lab) loadImage(n Node, archive string) error {
 // status prints a line per node and the paths that are cut. It returns false
 // if a node is not ready.
 func status(ctx context.Context, l Lab, out io.Writer) (bool, error) {
-	nodes, err := findNodes(l.Dir)
+	nodes, err := l.running()
 	if err != nil {
 		return false, err
 	}

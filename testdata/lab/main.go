@@ -30,13 +30,15 @@
 //	172.30.0.(96+16*C)/28           services of type LoadBalancer: rome .112 to .127, milan .128 to .143
 //	192.168.(100+C).0/24            the nodes (.(10*N+C)) and load balancers of a cluster behind NAT (--nat);
 //	                                its router is .1 and has 172.30.0.(10+C) outside. Only this machine gets in.
+//	                                With another --wan it is another block of 192.168.
 //	10.244.(N-1).0/24, 10.96.0.0/16 pods of a node and services: the same in every cluster
 //
 // # What it leaves
 //
-// Nothing, after `lab down`, whatever was killed before. The settings of the
-// kernel are not touched at any time. Several labs run side by side with
-// different --dir, --name and --wan.
+// Nothing, after `lab down`, whatever was killed before, but for the folder
+// /run/netns that ip(8) makes. The settings of the kernel are not touched at any
+// time, and a node has its own /etc, /opt, /run and /var on top of the
+// machine's. Several labs run side by side with different --dir, --name and --wan.
 package main
 
 import (
@@ -78,6 +80,9 @@ func main() {
 
 func printError(err error) {
 	fmt.Fprintln(os.Stderr, "lab:", err)
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintln(os.Stderr, "interrupted; `lab up` goes on, `lab down` removes what there is")
+	}
 	var component *componentError
 	if errors.As(err, &component) {
 		fmt.Fprintf(os.Stderr, "--- end of %s\n%s\n---\n", component.log, component.tail)

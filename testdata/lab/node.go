@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -55,6 +56,7 @@ const initComponent = "init"
 // namespaces of its own. All other processes of the node, pods included, die
 // with it: the kernel sees to that. It returns only on failure.
 func nodeInit(dir string) error {
+	syscall.CloseOnExec(lifeDescriptor) // this process's life, not its children's
 	data, err := os.ReadFile(filepath.Join(dir, "node.json"))
 	if err != nil {
 		return err

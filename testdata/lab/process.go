@@ -18,30 +18,88 @@ import (
 // nodeInitCommand is the hidden command that is a node's PID 1.
 const nodeInitCommand = "node-init"
 
-// startNode starts the program lab as the PID 1 of a node in new namespaces, detached from this
-// process. Its output goes to a log file. It returns this machine's pid of it.
-func startNode(netns, lab string, spec nodeSpec) (pid int, err error) {
+// startNode starts the program lab as the PID 1 of a node in new namespaces,
+// detached from this process. Its output goes to a log file. The channel is
+// closed when the node has ended.
+//
+// The node holds a lock on its folder's life file from before it exists until
+// it ends, whoever else has been killed meanwhile.
+func startNode(netns, lab string, spec nodeSpec) (ended <-chan struct{}, err error) {
 	log, err := os.OpenFile(filepath.Join(spec.logs(), initComponent+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer log.Close()
+	life, err := os.Create(filepath.Join(spec.Dir, lifeFile))
+	if err != nil {
+		return nil, err
+	}
+	defer life.Close()
+	if err := unix.Flock(int(life.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, fmt.Errorf("lock %s: %w", life.Name(), err)
+	}
 	// nsenter enters the network and then becomes the lab. Not `ip netns exec`:
 	// that mounts a new /sys, which hides the cgroups.
 	cmd := exec.Command("nsenter", "--net="+filepath.Join(netnsFolder, netns), lab, nodeInitCommand, spec.Dir)
 	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{life}
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Setsid:     true,
 		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
 	}
 	if err := cmd.Start(); err != nil {
-		return 0, fmt.Errorf("start node %s: %w", spec.Name, err)
+		return nil, fmt.Errorf("start node %s: %w", spec.Name, err)
 	}
-	// `up` leaves it to this machine's PID 1; while `up` runs, a node that
-	// dies must not stay as a zombie that looks alive.
-	go func() { _ = cmd.Wait() }()
-	return cmd.Process.Pid, nil
+	gone := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // its log says why
+		close(gone)
+	}()
+	return gone, nil
+}
+
+// lifeFile is locked as long as the PID 1 of its folder's node lives, and
+// lifeDescriptor what that process has it open as.
+const (
+	lifeFile       = "life"
+	lifeDescriptor = 3
+)
+
+// lives tells whether the node of the folder has a PID 1.
+func lives(nodeDir string) bool {
+	file, err := os.Open(filepath.Join(nodeDir, lifeFile))
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	return errors.Is(unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+// running returns the nodes of the lab that run, as findNodes does. A process
+// cannot be told while it is becoming another program, so it looks again as
+// long as a node lives that it has not found.
+func (l Lab) running() (map[string]int, error) {
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(pollInterval) {
+		found, err := findNodes(l.Dir)
+		if err != nil {
+			return nil, err
+		}
+		hidden := ""
+		for _, c := range l.Plan() {
+			for _, n := range c.Nodes {
+				if dir := l.nodeDir(n); found[dir] == 0 && lives(dir) {
+					hidden = dir
+				}
+			}
+		}
+		if hidden == "" {
+			return found, nil
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("node %s: runs, but its process cannot be found", filepath.Base(hidden))
+		}
+	}
 }
 
 // findNodes returns the processes, by this machine's pid, that are the PID 1
@@ -72,9 +130,10 @@ func nodeOf(pid int) string {
 	if err != nil {
 		return ""
 	}
+	// nsenter's arguments, before it becomes the lab, end like the lab's.
 	argv := strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00")
 	if len(argv) < 3 || argv[len(argv)-2] != nodeInitCommand {
-		return "" // the first two are nsenter's before it becomes the lab
+		return ""
 	}
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil || !firstOfNamespace(status) {
@@ -110,13 +169,17 @@ func killNode(pid int, dir string, timeout time.Duration) error {
 		return fmt.Errorf("open process %d: %w", pid, err)
 	}
 	defer unix.Close(handle)
-	if nodeOf(pid) != dir {
-		return nil // ended meanwhile
+	deadline := time.Now().Add(timeout)
+	for nodeOf(pid) != dir {
+		if !lives(dir) || time.Now().After(deadline) {
+			return nil // ended meanwhile, and the pid may be another process's
+		}
+		time.Sleep(pollInterval)
 	}
 	if err := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("kill node %s, process %d: %w", filepath.Base(dir), pid, err)
 	}
-	for deadline := time.Now().Add(timeout); ; {
+	for {
 		poll := []unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}
 		n, err := unix.Poll(poll, int(max(0, time.Until(deadline).Milliseconds())))
 		switch {

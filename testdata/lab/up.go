@@ -80,7 +80,7 @@ func up(ctx context.Context, l Lab, r *reporter) error {
 	if err := l.write(); err != nil {
 		return err
 	}
-	running, err := findNodes(l.Dir)
+	running, err := l.running()
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (l Lab) upCluster(ctx context.Context, c Cluster, running map[string]int, s
 		}
 		r.say("%s: certificates", c.Name)
 	}
-	started := map[string]int{}
+	started := map[string]<-chan struct{}{}
 	for _, n := range c.Nodes {
 		if alive[l.nodeDir(n)] != 0 {
 			continue
@@ -214,36 +214,36 @@ func (l Lab) upCluster(ctx context.Context, c Cluster, running map[string]int, s
 				return err
 			}
 		}
-		pid, err := l.startNode(c, n, s)
+		ended, err := l.startNode(c, n, s)
 		if err != nil {
 			return err
 		}
-		started[l.nodeDir(n)] = pid
+		started[l.nodeDir(n)] = ended
 	}
 	return l.awaitCluster(ctx, c, started, r)
 }
 
 // startNode prepares the folder and the cgroups of a node and starts it.
-func (l Lab) startNode(c Cluster, n Node, s supplies) (pid int, err error) {
+func (l Lab) startNode(c Cluster, n Node, s supplies) (ended <-chan struct{}, err error) {
 	spec := l.spec(c, n, s)
 	if err := os.RemoveAll(spec.Dir); err != nil {
-		return 0, err
+		return nil, err
 	}
 	if err := os.MkdirAll(spec.logs(), 0o755); err != nil {
-		return 0, err
+		return nil, err
 	}
 	if err := writeJSON(filepath.Join(spec.Dir, "node.json"), spec); err != nil {
-		return 0, err
+		return nil, err
 	}
 	// What the node's former self left.
 	if err := retryBusy(func() error { return removeCgroups(spec.Cgroup) }); err != nil {
-		return 0, err
+		return nil, err
 	}
 	if err := l.buildNode(c, n); err != nil {
-		return 0, err
+		return nil, err
 	}
 	if err := makeCgroups(spec.Cgroup); err != nil {
-		return 0, err
+		return nil, err
 	}
 	return startNode(l.nodeNetns(n), s.lab, spec)
 }

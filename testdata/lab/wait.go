@@ -45,12 +45,12 @@ func (l Lab) componentError(n Node, component, reason string) *componentError {
 
 // awaitCluster returns when all nodes of c are ready and pods can be created.
 // It also reports what happens on the nodes that have just been started, given
-// by folder and pid.
-func (l Lab) awaitCluster(ctx context.Context, c Cluster, started map[string]int, r *reporter) error {
+// by folder and what startNode returned.
+func (l Lab) awaitCluster(ctx context.Context, c Cluster, started map[string]<-chan struct{}, r *reporter) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, n := range c.Nodes {
-		if pid := started[l.nodeDir(n)]; pid != 0 {
-			group.Go(func() error { return l.followNode(ctx, n, pid, r) })
+		if ended := started[l.nodeDir(n)]; ended != nil {
+			group.Go(func() error { return l.followNode(ctx, n, ended, r) })
 		}
 	}
 	waited := errors.New("cluster is ready")
@@ -68,7 +68,7 @@ func (l Lab) awaitCluster(ctx context.Context, c Cluster, started map[string]int
 
 // followNode prints the milestones of a node until ctx is done, and returns an
 // error as soon as one of its components will not come up.
-func (l Lab) followNode(ctx context.Context, n Node, pid int, r *reporter) error {
+func (l Lab) followNode(ctx context.Context, n Node, ended <-chan struct{}, r *reporter) error {
 	failures := map[string]int{}
 	read := 0
 	for {
@@ -91,12 +91,11 @@ func (l Lab) followNode(ctx context.Context, n Node, pid int, r *reporter) error
 				return l.componentError(n, e.Component, e.Failure)
 			}
 		}
-		if nodeOf(pid) != l.nodeDir(n) && ctx.Err() == nil {
-			return l.componentError(n, initComponent, "the node has died")
-		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-ended:
+			return l.componentError(n, initComponent, "the node has died")
 		case <-time.After(pollInterval):
 		}
 	}
