@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -15,7 +16,7 @@ import (
 // Nothing waits for the other cluster unless it uses a value from it.
 func PlanConnect(p Params, f Facts) Plan {
 	if steps := preflight(f); len(steps) > 0 {
-		return Plan{Steps: steps, A: f.Local.ID, B: f.Remote.ID}
+		return Plan{Steps: steps, A: f.Local.name(), B: f.Remote.name()}
 	}
 	c := newConnection(p, f)
 	if s := c.reversed(); s != nil {
@@ -166,7 +167,7 @@ func (c connection) template(side Side, t render.TemplateRef) render.TemplateRef
 
 // dial is where the client finds the server; reason says why that is unknown.
 func (c connection) dial(server Side) (addresses []string, port uint16, reason string) {
-	if s := c.peers[server].Server; s != nil && s.Status.Endpoint != nil {
+	if s := c.peers[server].Server; s != nil && s.Status.Endpoint != nil && !c.outdated(s.Status.Endpoint) {
 		addresses = slices.DeleteFunc(slices.Clone(s.Status.Endpoint.Addresses), func(a string) bool { return a == "" })
 		port = uint16(s.Status.Endpoint.Port)
 	}
@@ -180,7 +181,7 @@ func (c connection) dial(server Side) (addresses []string, port uint16, reason s
 		port = c.params.NodePort
 	}
 	switch {
-	case len(addresses) == 0 && c.params.ServiceType == "LoadBalancer":
+	case len(addresses) == 0 && c.params.ServiceType == corev1.ServiceTypeLoadBalancer:
 		reason = "the load balancer has given no address to Service gw-" + string(c.peers[server].Tenant.Remote) + " yet"
 	case len(addresses) == 0:
 		reason = "the gateway server has no address yet"
@@ -188,6 +189,16 @@ func (c connection) dial(server Side) (addresses []string, port uint16, reason s
 		reason = "the gateway server has no port yet"
 	}
 	return addresses, port, reason
+}
+
+// outdated reports whether an endpoint is from before the server's port was
+// changed: a GatewayServer's status doesn't say which spec it is about.
+func (c connection) outdated(e *networkingv1beta1.EndpointStatus) bool {
+	want := c.params.Port
+	if c.params.ServiceType == corev1.ServiceTypeNodePort {
+		want = c.params.NodePort
+	}
+	return want != 0 && e.Port != int32(want)
 }
 
 func (c connection) endpoint(server Side) Step {
@@ -230,8 +241,13 @@ func (c connection) publicKey(side Side) Step {
 	switch {
 	case !exists(owner):
 		return blocked(side, Create, "public-key", title, "needs the gateway")
+	case !exists(c.gateway(side.Other())):
+		return blocked(side, Create, "public-key", title, fmt.Sprintf("needs %s's gateway", c.facts.Side(side.Other()).ID))
 	case other.Key == nil:
-		return blocked(side, Create, "public-key", title, fmt.Sprintf("needs the public key of %s's gateway", c.facts.Side(side.Other()).ID))
+		return Step{
+			ID: stepID(side, "public-key"), Side: side, Action: Create, Title: title, Status: Waiting,
+			Reason: fmt.Sprintf("%s's gateway has not made its key known yet", c.facts.Side(side.Other()).ID),
+		}
 	}
 	want := render.PublicKey(peer.Tenant, *other.Key, owner)
 	keepName(want, peer.PublicKey)
@@ -285,7 +301,10 @@ func connectedState(conn *networkingv1beta1.Connection, f Facts) (Status, string
 	case ok && report.Stale(f.At):
 		return Waiting, fmt.Sprintf("it says Connected, but that was %s ago", f.At.Sub(report.At).Round(1e9))
 	}
-	return Done, "Connected, latency " + cmp.Or(conn.Status.Latency.Value, "not measured yet")
+	if latency := conn.Status.Latency.Value; latency != "" && latency != render.FormatLatency(0) {
+		return Done, "Connected, latency " + latency
+	}
+	return Done, "Connected"
 }
 
 func connectingReason(conn *networkingv1beta1.Connection, pod *PodFacts) string {

@@ -72,6 +72,12 @@ type ClusterFacts struct {
 	Keys map[string]wgtypes.Key
 }
 
+// name is how a plan calls the cluster: by its ID, or as long as that isn't
+// known, as the admin did.
+func (c ClusterFacts) name() render.ClusterID {
+	return cmp.Or(c.ID, render.ClusterID(c.Context.String()))
+}
+
 // PodFacts is a gateway's pod as a waiting step speaks of it.
 type PodFacts struct {
 	Namespace, Name, Gateway string

@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -62,11 +63,13 @@ func Narrate(prev, next Event) []Record {
 
 func doneText(s Step, known bool, before Step) string {
 	text := s.Title
+	// A step that never had anything to apply did nothing.
+	idle := !known || before.Status != Ready && before.Objects == nil
 	switch {
 	case s.Action == Wait:
-	case !known && s.Action == Delete:
-		text += ": nothing to delete"
-	case !known:
+	case idle && s.Action == Delete:
+		text += ": " + cmp.Or(s.Reason, "nothing to delete")
+	case idle:
 		text += ": unchanged"
 	default:
 		text += " " + map[Action]string{Create: "created", Update: "updated", Delete: "deleted"}[before.Action]

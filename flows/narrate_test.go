@@ -2,34 +2,78 @@ package flows_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 )
 
-func TestX(t *testing.T) {
-	p := flowtest.NewPair()
+// transcript is what Narrate makes of a run, a line for each record.
+func transcript(events []flows.Event) string {
+	var b strings.Builder
 	var last flows.Event
-	emit := func(e flows.Event) {
+	for _, e := range events {
 		for _, r := range flows.Narrate(last, e) {
-			fmt.Printf("%6.1fs %s %s %s %s\n", r.Elapsed.Seconds(), r.Type, r.Step.Side, e.Plan.ID(r.Step.Side), r.Text)
+			side := ""
+			if r.Step.ID != "" {
+				side = fmt.Sprintf("%s %s", r.Step.Side, e.Plan.ID(r.Step.Side))
+			}
+			fmt.Fprintf(&b, "%5.1fs %-10s %-8s %s\n", r.Elapsed.Seconds(), r.Type, side, r.Text)
 		}
 		last = e
 	}
-	err := flows.Run(t.Context(), func(f flows.Facts) flows.Plan { return flows.PlanConnect(flows.Defaults(), f) }, p.A, p.B, emit, flows.Options{Now: p.Now})
-	fmt.Println(err)
-	for _, c := range p.Log() {
-		fmt.Println(c)
+	return b.String()
+}
+
+func TestNarrate(t *testing.T) {
+	for _, tc := range []struct {
+		golden string
+		past   func(*testing.T, *flowtest.Pair)
+		plan   func(flows.Facts) flows.Plan
+		fails  bool
+	}{
+		{golden: "connect.txt", past: nothing, plan: connect(nodePort())},
+		{golden: "connect-again.txt", past: connected, plan: connect(nodePort())},
+		{golden: "reset.txt", past: connected, plan: flows.PlanReset},
+		{golden: "reset-nothing.txt", past: nothing, plan: flows.PlanReset},
+		{golden: "reset-liqoctl.txt", past: but(nothing, func(p *flowtest.Pair) { p.ConnectByLiqoctl(flows.B) }), plan: flows.PlanReset},
+		{golden: "connect-outage.txt", past: but(nothing, func(p *flowtest.Pair) {
+			p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 3, For: 4}} })
+		}), plan: connect(nodePort())},
+		{golden: "connect-refused.txt", past: but(nothing, func(p *flowtest.Pair) {
+			p.B.Behave(func(b *flowtest.Behaviour) {
+				b.WriteErrors = map[int]error{3: flowtest.Forbidden("ada", "gatewayservers", "liqo-tenant-rome")}
+			})
+		}), plan: connect(nodePort()), fails: true},
+		{golden: "connect-timeout.txt", past: but(nothing, func(p *flowtest.Pair) {
+			p.B.Behave(func(b *flowtest.Behaviour) { b.LoadBalancerPending, b.NoCIDRs = true, true })
+		}), plan: connect(flows.Defaults()), fails: true},
+	} {
+		t.Run(tc.golden, func(t *testing.T) {
+			p := flowtest.NewPair()
+			tc.past(t, p)
+			r, err := run(t, p, tc.plan)
+			if (err != nil) != tc.fails {
+				t.Errorf("run: %v", err)
+			}
+			golden(t, tc.golden, transcript(r.events))
+		})
 	}
-	fmt.Println(p.A.Names())
-	last = flows.Event{}
-	p.Forget()
-	err = flows.Run(t.Context(), flows.PlanReset, p.A, p.B, emit, flows.Options{Now: p.Now})
-	fmt.Println(err)
-	for _, c := range p.Log() {
-		fmt.Println(c)
+}
+
+// A step that was found done, after it had been blocked, was not done by the run.
+func TestNarrateClaimsNothingThatWasNotDone(t *testing.T) {
+	started := flowtest.Epoch()
+	event := func(s flows.Step) flows.Event {
+		s.ID, s.Title = "x", "GatewayClient milan"
+		return flows.Event{At: started, Started: started, Plan: flows.Plan{Steps: []flows.Step{s}}}
 	}
-	p.Settle()
-	fmt.Println(p.A.Names())
+	records := flows.Narrate(event(flows.Step{Status: flows.Blocked}), event(flows.Step{Status: flows.Done, Action: flows.Update}))
+	if len(records) != 1 || records[0].Text != "GatewayClient milan: unchanged" {
+		t.Errorf("got %+v, want one record: unchanged", records)
+	}
+	if records := flows.Narrate(event(flows.Step{Status: flows.Done}), event(flows.Step{Status: flows.Done, Reason: "latency 2ms"})); len(records) != 0 {
+		t.Errorf("got %+v for a step that stays done", records)
+	}
 }

@@ -9,7 +9,7 @@ import (
 // PlanReset removes the connection of the two clusters and what they know of
 // each other. What others own stays: a tenant namespace goes only if we made it.
 func PlanReset(f Facts) Plan {
-	plan := Plan{A: f.Local.ID, B: f.Remote.ID}
+	plan := Plan{A: f.Local.name(), B: f.Remote.name()}
 	if steps := preflight(f); len(steps) > 0 {
 		plan.Steps = steps
 		return plan

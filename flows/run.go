@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -83,6 +82,9 @@ func (e *StepError) Error() string {
 
 func (e *StepError) Unwrap() error { return e.Cause }
 
+// Hint is what the admin can do.
+func (e *StepError) Hint() string { return e.Step.Hint }
+
 const (
 	defaultTimeout = 5 * time.Minute
 	// pollInterval bounds how long a run can miss something that no watch told.
@@ -143,8 +145,9 @@ func (r *runner) step(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	changes, err := r.apply(ctx, p)
-	if err != nil || len(changes) > 0 {
-		r.send(withFailure(p, err), r.options.Now(), changes)
+	p, refused := withFailure(p, err)
+	if refused || len(changes) > 0 {
+		r.send(p, r.options.Now(), changes)
 	}
 	if err != nil || changedAnything(changes) {
 		return false, err
@@ -152,11 +155,11 @@ func (r *runner) step(ctx context.Context) (done bool, err error) {
 	return false, r.wait(ctx)
 }
 
-// withFailure is p with the step that err speaks of.
-func withFailure(p Plan, err error) Plan {
+// withFailure is p with the step that err speaks of, if it speaks of one.
+func withFailure(p Plan, err error) (Plan, bool) {
 	var failed *StepError
 	if !errors.As(err, &failed) {
-		return p
+		return p, false
 	}
 	p.Steps = slices.Clone(p.Steps)
 	for i := range p.Steps {
@@ -164,7 +167,7 @@ func withFailure(p Plan, err error) Plan {
 			p.Steps[i] = failed.Step
 		}
 	}
-	return p
+	return p, true
 }
 
 func changedAnything(changes []Change) bool {
@@ -337,7 +340,7 @@ func Pending(p Plan) []string {
 	var out []string
 	for _, s := range p.Steps {
 		if s.Status == Waiting || s.Status == Failed {
-			out = append(out, strings.TrimSuffix(fmt.Sprintf("%s %s: %s: %s", s.Side, p.ID(s.Side), s.Title, s.Reason), ": "))
+			out = append(out, fmt.Sprintf("%s %s: %s: %s", s.Side, p.ID(s.Side), s.Title, s.Reason))
 		}
 	}
 	return out

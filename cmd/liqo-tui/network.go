@@ -141,7 +141,6 @@ func runPlan(ctx context.Context, io streams, pair *pairFlags, r runFlags, plan 
 		err = stopped(ctx, t)
 	}
 	if err != nil {
-		t.pending()
 		return err
 	}
 	if !t.changed {

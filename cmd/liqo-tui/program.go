@@ -1,5 +1,166 @@
 package main
 
-import "context"
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"unicode"
 
-func openProgram(ctx context.Context, io streams, o *pairFlags) error { return usageError{errNoRemote} }
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui"
+)
+
+var errNoTerminal = errors.New("this program needs a terminal, and there is none: use a command, " +
+	"such as liqo-tui network connect, or give --remote-context for the state of both clusters as text")
+
+// openProgram opens both clusters on the terminal. Without one it prints what
+// it would show at first, as text.
+func openProgram(ctx context.Context, io streams, o *pairFlags) error {
+	if !io.interactive() || os.Getenv("TERM") == "dumb" {
+		return printPair(ctx, io, o)
+	}
+	a, b, err := o.open()
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	defer b.Close()
+
+	// The model's own life does not end with a signal: a run that is under way
+	// ends its requests first, and says what it did.
+	alive, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	model := tui.New(alive, tui.Options{
+		A: a, B: b, Params: flows.Defaults(), ASCII: asciiOnly(os.Getenv, runtime.GOOS),
+		Command: func(p flows.Params) string { return connectCommandLine(o, p) },
+	})
+	program := tea.NewProgram(model, programOptions(io)...)
+	defer context.AfterFunc(ctx, func() { program.Send(tui.StopMsg{}) })()
+	final, err := program.Run()
+	if err != nil {
+		return fmt.Errorf("run on the terminal: %w", err)
+	}
+	return programResult(ctx, io, final.(tui.Model))
+}
+
+// programResult leaves one line on the normal screen.
+func programResult(ctx context.Context, io streams, m tui.Model) error {
+	if _, err := fmt.Fprintln(io.out, m.Summary()); err != nil {
+		return err
+	}
+	if !errors.Is(m.Err(), tui.ErrInterrupted) {
+		return m.Err()
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return interrupted{syscall.SIGINT} // ctrl+c is a key while the terminal is ours
+}
+
+// sshFrames is how often the screen is drawn over SSH. Bubble Tea does not ask
+// there whether the terminal can take a frame as a whole, so that each one may
+// be seen half drawn.
+const sshFrames = 5 // per second
+
+func programOptions(io streams) []tea.ProgramOption {
+	options := []tea.ProgramOption{
+		tea.WithInput(io.in), tea.WithOutput(io.out),
+		tea.WithoutSignalHandler(), // main has one
+	}
+	if os.Getenv("SSH_TTY") != "" {
+		options = append(options, tea.WithFPS(sshFrames))
+	}
+	return options
+}
+
+// asciiOnly reports whether the terminal can't be trusted with other
+// characters: by the locale, as every program decides it, and on the Linux
+// console, whose fonts have few of them.
+func asciiOnly(env func(string) string, os string) bool {
+	if os == "windows" {
+		return false // it has no locale in the environment
+	}
+	if env("TERM") == "linux" {
+		return true
+	}
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if locale := strings.ToLower(env(name)); locale != "" {
+			return !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")
+		}
+	}
+	return true
+}
+
+// printPair says what both clusters are, one after the other: one that does not
+// answer hides nothing of the other.
+func printPair(ctx context.Context, io streams, o *pairFlags) error {
+	if o.remote.kubeconfig == "" && o.remote.context == "" {
+		return usageError{errNoTerminal}
+	}
+	var errs []error
+	for i, c := range []clusterFlags{o.local, o.remote} {
+		fmt.Fprintln(io.out, [...]string{"A, the local cluster:", "\nB, the remote cluster:"}[i])
+		if err := info(ctx, io, c); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", flows.Side(i), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// connectCommandLine is the command that connects the same clusters with p. It
+// leaves defaults out.
+func connectCommandLine(o *pairFlags, p flows.Params) string {
+	words := []string{"liqo-tui network connect"}
+	add := func(flag, value, standard string) {
+		if value != standard {
+			words = append(words, "--"+flag, shellWord(value))
+		}
+	}
+	number := func(flag string, value, standard int) { add(flag, strconv.Itoa(value), strconv.Itoa(standard)) }
+	for i, c := range []clusterFlags{o.local, o.remote} {
+		prefix := [...]string{"", "remote-"}[i]
+		add(prefix+"kubeconfig", c.kubeconfig, "")
+		add(prefix+"context", c.context, "")
+		add(prefix+"cluster", c.cluster, "")
+		add(prefix+"user", c.user, "")
+		add(prefix+"liqo-namespace", c.namespace, render.DefaultNamespace)
+	}
+	namespace := map[flows.Side]string{flows.A: o.local.namespace, flows.B: o.remote.namespace}
+	server, client := p.ServerTemplate, p.ClientTemplate
+	d := flows.Defaults()
+	if p.Server == flows.A {
+		add("server-location", "Local", "")
+	}
+	add("server-service-type", string(p.ServiceType), string(d.ServiceType))
+	number("server-port", int(p.Port), int(d.Port))
+	number("node-port", int(p.NodePort), int(d.NodePort))
+	add("load-balancer-ip", p.LoadBalancerIP, d.LoadBalancerIP)
+	add("client-address", p.ClientAddress, d.ClientAddress)
+	number("client-port", int(p.ClientPort), int(d.ClientPort))
+	number("mtu", p.MTU, d.MTU)
+	add("server-template-name", server.Name, d.ServerTemplate.Name)
+	add("client-template-name", client.Name, d.ClientTemplate.Name)
+	// A template's namespace is its side's, unless it is said.
+	add("server-template-namespace", cmp.Or(server.Namespace, namespace[p.Server]), namespace[p.Server])
+	add("client-template-namespace", cmp.Or(client.Namespace, namespace[p.Server.Other()]), namespace[p.Server.Other()])
+	return strings.Join(words, " ")
+}
+
+// shellWord quotes a word for a POSIX shell, if it needs that.
+func shellWord(word string) string {
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./:@%+=,", r)
+	}) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -31,10 +31,3 @@ func sideText(p flows.Plan, r flows.Record) string {
 	}
 	return fmt.Sprintf("%s %-12s ", r.Step.Side, p.ID(r.Step.Side))
 }
-
-// pending lists what was still open at the end.
-func (t *transcript) pending() {
-	for _, line := range flows.Pending(t.last.Plan) {
-		fmt.Fprintln(t.out, "open:", line)
-	}
-}

@@ -42,6 +42,7 @@ type gateway struct {
 	published bool
 	age       int // ticks since it was seen
 	pod       *flows.PodFacts
+	ending    bool // its GatewayServer or GatewayClient is gone
 }
 
 var _ flows.Cluster = (*Cluster)(nil)
@@ -59,7 +60,8 @@ func newCluster(p *Pair, side flows.Side, id render.ClusterID, host byte) *Clust
 	return c
 }
 
-// Behave changes how the cluster deviates from a good one.
+// Behave changes how the cluster deviates from a good one. edit must not call
+// methods of the pair or its clusters.
 func (c *Cluster) Behave(edit func(*Behaviour)) {
 	c.pair.mu.Lock()
 	defer c.pair.mu.Unlock()
@@ -68,7 +70,8 @@ func (c *Cluster) Behave(edit func(*Behaviour)) {
 }
 
 // Be changes who the cluster is: its context, IDs, software and address
-// ranges. Objects are changed with Put and Remove.
+// ranges. Objects are changed with Put and Remove. edit must not call methods of
+// the pair or its clusters.
 func (c *Cluster) Be(edit func(*flows.ClusterFacts)) {
 	c.pair.mu.Lock()
 	defer c.pair.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/gateway/ipam"
@@ -49,19 +50,24 @@ func (c *Cluster) work() bool {
 	return changed
 }
 
-// endPods ends the pods whose gateways are gone.
+// endPods ends the pods whose gateways are gone: they take a tick longer.
 func (c *Cluster) endPods() bool {
-	alive := map[any]bool{}
+	alive := map[types.UID]bool{}
 	for _, r := range c.store.records {
 		alive[r.object.GetUID()] = true
 	}
-	before := len(c.gateways)
-	for uid := range c.gateways {
-		if !alive[uid] {
-			delete(c.gateways, uid)
+	changed := false
+	for uid, g := range c.gateways {
+		if alive[uid] {
+			continue
 		}
+		if changed = true; !g.ending {
+			g.ending = true
+			continue
+		}
+		delete(c.gateways, uid)
 	}
-	return len(c.gateways) != before
+	return changed
 }
 
 const fixedMTU = 1200 // bytes

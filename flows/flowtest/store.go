@@ -74,12 +74,12 @@ func (s *store) apply(o render.Object, manager string) (flows.Verb, error) {
 	if want.GetKind() == "" || want.GetAPIVersion() == "" {
 		return "", apierrors.NewBadRequest("the object says neither kind nor version")
 	}
-	if err := s.admit(want); err != nil {
-		return "", err
-	}
 	k := s.keyOf(o)
 	r := s.records[k]
 	if r == nil {
+		if err := s.admit(want); err != nil {
+			return "", err
+		}
 		live, err := s.typed(want.GroupVersionKind(), want.Object)
 		if err != nil {
 			return "", err
@@ -90,7 +90,7 @@ func (s *store) apply(o render.Object, manager string) (flows.Verb, error) {
 	return s.merge(r, want.Object, manager)
 }
 
-// admit refuses objects whose namespace does not exist or is going away.
+// admit refuses new objects whose namespace does not exist or is going away.
 func (s *store) admit(o metav1.Object) error {
 	if o.GetNamespace() == "" {
 		return nil

@@ -1,0 +1,443 @@
+package flows_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// want is what a test expects of one step. An empty reason or hint is compared
+// too: a step says nothing that a test does not know of.
+type want struct {
+	status flows.Status
+	reason string
+	hint   string
+	kind   flows.FailureKind
+}
+
+type planCase struct {
+	name   string
+	past   func(t *testing.T, p *flowtest.Pair) // what is there; nil: nothing
+	params func(*flows.Params)
+	want   map[flows.StepID]want
+	steps  int // how many there are; 0: don't count
+}
+
+func checkPlan(t *testing.T, tc planCase, plan func(flows.Params, flows.Facts) flows.Plan) {
+	t.Helper()
+	p := flowtest.NewPair()
+	p.Pacing = flowtest.Manual
+	if tc.past != nil {
+		tc.past(t, p)
+	}
+	params := nodePort()
+	if tc.params != nil {
+		tc.params(&params)
+	}
+	got := plan(params, factsOf(p))
+	for id, w := range tc.want {
+		s, ok := got.Step(id)
+		if !ok {
+			t.Errorf("step %s: missing", id)
+			continue
+		}
+		if g := (want{s.Status, s.Reason, s.Hint, s.Kind}); g != w {
+			t.Errorf("step %s:\n got %+v\nwant %+v", id, g, w)
+		}
+		if ready := s.Status == flows.Ready; ready != (len(s.Objects) > 0) && s.Status != flows.Waiting {
+			t.Errorf("step %s: status %s with %d objects", id, s.Status, len(s.Objects))
+		}
+	}
+	if tc.steps != 0 && len(got.Steps) != tc.steps {
+		t.Errorf("got %d steps, want %d: %+v", len(got.Steps), tc.steps, got.Steps)
+	}
+}
+
+// partWay brings a connection as far as it gets in a number of rounds.
+func partWay(rounds int, params flows.Params) func(*testing.T, *flowtest.Pair) {
+	return func(t *testing.T, p *flowtest.Pair) {
+		t.Helper()
+		for range rounds {
+			for _, s := range flows.PlanConnect(params, factsOf(p)).Steps {
+				if s.Status != flows.Ready {
+					continue
+				}
+				if _, err := p.Side(s.Side).Apply(t.Context(), s.Objects); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p.Tick()
+		}
+	}
+}
+
+const manyRounds = 30
+
+func connected(t *testing.T, p *flowtest.Pair) {
+	t.Helper()
+	partWay(manyRounds, nodePort())(t, p)
+	if plan := flows.PlanConnect(nodePort(), factsOf(p)); !plan.Done() {
+		t.Fatalf("not connected: %q", flows.Pending(plan))
+	}
+}
+
+// but is the past, and then something else.
+func but(past func(*testing.T, *flowtest.Pair), more func(*flowtest.Pair)) func(*testing.T, *flowtest.Pair) {
+	return func(t *testing.T, p *flowtest.Pair) {
+		t.Helper()
+		past(t, p)
+		more(p)
+	}
+}
+
+func nothing(*testing.T, *flowtest.Pair) {}
+
+func TestPlanConnect(t *testing.T) {
+	preflight := func(kind flows.FailureKind, reason, hint string) want {
+		return want{flows.Failed, reason, hint, kind}
+	}
+	for _, tc := range []planCase{
+		{name: "nothing exists: the namespaces come first, on both sides at once", steps: 13, want: map[flows.StepID]want{
+			"namespace-a":      {status: flows.Ready},
+			"namespace-b":      {status: flows.Ready},
+			"configuration-a":  {status: flows.Blocked, reason: "needs the namespace"},
+			"gateway-server-b": {status: flows.Blocked, reason: "needs the namespace"},
+			"gateway-client-a": {status: flows.Blocked, reason: "needs the namespace"},
+			"endpoint-b":       {status: flows.Blocked, reason: "needs the GatewayServer"},
+			"public-key-a":     {status: flows.Blocked, reason: "needs the gateway"},
+			"cidrs-a":          {status: flows.Blocked, reason: "needs the Configuration"},
+			"connected-b":      {status: flows.Blocked, reason: "needs the gateway"},
+		}},
+		{name: "namespaces exist: configurations and server wait for nothing from the other side", past: partWay(1, nodePort()), want: map[flows.StepID]want{
+			"namespace-a":      {status: flows.Done},
+			"configuration-a":  {status: flows.Ready},
+			"configuration-b":  {status: flows.Ready},
+			"gateway-server-b": {status: flows.Ready},
+			"gateway-client-a": {status: flows.Blocked, reason: "needs the server's endpoint"},
+		}},
+		{
+			name: "an explicit address and port: the client does not wait for the server", past: partWay(1, nodePort()),
+			params: func(p *flows.Params) { p.ClientAddress, p.ClientPort = "198.51.100.7", 4500 },
+			want: map[flows.StepID]want{
+				"gateway-server-b": {status: flows.Ready},
+				"endpoint-b":       {status: flows.Done, reason: "UDP 198.51.100.7 port 4500"},
+				"gateway-client-a": {status: flows.Ready},
+			},
+		},
+		{
+			name: "an explicit address and node port: the client does not wait for the server", past: partWay(1, nodePort()),
+			params: func(p *flows.Params) { p.ClientAddress, p.NodePort = "198.51.100.7", 31000 },
+			want:   map[flows.StepID]want{"gateway-client-a": {status: flows.Ready}},
+		},
+		{
+			name: "an explicit address without a port: the server's port is waited for",
+			past: but(partWay(1, nodePort()), func(p *flowtest.Pair) {
+				p.B.Behave(func(b *flowtest.Behaviour) { b.Silent = true })
+				p.B.Put(render.GatewayServer(render.ServerParams{Tenant: p.B.Tenant(), ServiceType: "NodePort", Port: 51840, MTU: 1340}))
+			}),
+			params: func(p *flows.Params) { p.ClientAddress = "198.51.100.7" },
+			want: map[flows.StepID]want{
+				"endpoint-b":       {status: flows.Waiting, reason: "the gateway server has no port yet"},
+				"gateway-client-a": {status: flows.Blocked, reason: "needs the server's endpoint"},
+			},
+		},
+		{
+			name: "the server can be the local cluster", past: partWay(1, nodePort()),
+			params: func(p *flows.Params) { p.Server = flows.A },
+			want: map[flows.StepID]want{
+				"gateway-server-a": {status: flows.Ready},
+				"gateway-client-b": {status: flows.Blocked, reason: "needs the server's endpoint"},
+			},
+		},
+		{
+			name: "the load balancer is pending",
+			past: but(nothing, func(p *flowtest.Pair) {
+				p.B.Behave(func(b *flowtest.Behaviour) { b.LoadBalancerPending = true })
+				for range manyRounds {
+					partWay(1, flows.Defaults())(t, p)
+				}
+			}),
+			params: func(p *flows.Params) { p.ServiceType = corev1.ServiceTypeLoadBalancer },
+			want: map[flows.StepID]want{
+				"gateway-server-b": {status: flows.Done},
+				"endpoint-b":       {status: flows.Waiting, reason: "the load balancer has given no address to Service gw-rome yet"},
+				"gateway-client-a": {status: flows.Blocked, reason: "needs the server's endpoint"},
+				"connected-b":      {status: flows.Waiting, reason: "waiting for the public key of the peer"},
+			},
+		},
+		{
+			name: "the server's endpoint is still the one from before its port was changed", past: but(connected, func(p *flowtest.Pair) {
+				p.B.Behave(func(b *flowtest.Behaviour) { b.Silent = true })
+				want := nodePort()
+				want.NodePort = 31000
+				partWay(1, want)(t, p)
+			}),
+			params: func(p *flows.Params) { p.NodePort = 31000 },
+			want: map[flows.StepID]want{
+				"gateway-server-b": {status: flows.Done},
+				"endpoint-b":       {status: flows.Waiting, reason: "the gateway server has no address yet"},
+				"gateway-client-a": {status: flows.Blocked, reason: "needs the server's endpoint"},
+			},
+		},
+		{
+			name: "a gateway has not made its key known", past: but(nothing, func(p *flowtest.Pair) {
+				p.B.Behave(func(b *flowtest.Behaviour) { b.NoKeys = true })
+				partWay(manyRounds, nodePort())(t, p)
+			}),
+			want: map[flows.StepID]want{
+				"public-key-a": {status: flows.Waiting, reason: "milan's gateway has not made its key known yet"},
+				"public-key-b": {status: flows.Done},
+				"connected-a":  {status: flows.Waiting, reason: "waiting for the public key of the peer"},
+			},
+		},
+		{name: "the client's key needs no key from the server", past: partWay(6, nodePort()), want: map[flows.StepID]want{
+			"gateway-client-a": {status: flows.Done},
+			"public-key-b":     {status: flows.Ready},
+		}},
+		{
+			name: "the operator assigns no CIDRs", past: but(nothing, func(p *flowtest.Pair) {
+				p.A.Behave(func(b *flowtest.Behaviour) { b.NoCIDRs = true })
+				partWay(manyRounds, nodePort())(t, p)
+			}),
+			want: map[flows.StepID]want{
+				"cidrs-a": {status: flows.Waiting, reason: "the operator has not assigned CIDRs yet"},
+				"cidrs-b": {status: flows.Done, reason: "sees pods 10.244.0.0/16 as 10.0.0.0/16"},
+			},
+		},
+		{
+			name: "half of the CIDRs are assigned", past: partWay(3, nodePort()),
+			want: map[flows.StepID]want{"cidrs-a": {status: flows.Waiting, reason: "the operator has not assigned CIDRs yet"}},
+		},
+		{
+			name: "a pod can't be started", past: but(nothing, func(p *flowtest.Pair) {
+				p.A.Behave(func(b *flowtest.Behaviour) { b.PodWaiting = "ImagePullBackOff: not found" })
+				partWay(manyRounds, nodePort())(t, p)
+			}),
+			want: map[flows.StepID]want{
+				"connected-a": {status: flows.Waiting, reason: "pod gw-milan-7c9d: ImagePullBackOff: not found"},
+				"connected-b": {status: flows.Waiting, reason: "no handshake with the peer's gateway"},
+			},
+		},
+		{
+			name: "a gateway uses another key than it says", past: but(nothing, func(p *flowtest.Pair) {
+				p.A.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
+				partWay(manyRounds, nodePort())(t, p)
+			}),
+			want: map[flows.StepID]want{
+				"public-key-a": {status: flows.Done},
+				"connected-a":  {status: flows.Waiting, reason: "no handshake with the peer's gateway"},
+			},
+		},
+		{name: "connected", past: connected, want: map[flows.StepID]want{
+			"gateway-client-a": {status: flows.Done},
+			"endpoint-b":       {status: flows.Done, reason: "UDP 172.18.0.20 port 30020"},
+			"connected-a":      {status: flows.Done, reason: "Connected, latency 1ms"},
+			"connected-b":      {status: flows.Done, reason: "Connected, latency 1ms"},
+		}},
+		{
+			name: "a gateway says Connected, but has not said so lately", past: but(connected, func(p *flowtest.Pair) {
+				p.A.Behave(func(b *flowtest.Behaviour) { b.NoReports = true })
+				for range 40 {
+					p.Tick()
+				}
+			}),
+			want: map[flows.StepID]want{
+				"connected-a": {status: flows.Waiting, reason: "it says Connected, but that was 42s ago"},
+				"connected-b": {status: flows.Done, reason: "Connected, latency 1ms"},
+			},
+		},
+		{
+			name: "the Connection is an earlier gateway's", past: but(connected, func(p *flowtest.Pair) {
+				p.A.Behave(func(b *flowtest.Behaviour) { b.Silent = true })
+				live := p.A.Facts().Clients[0]
+				p.A.Remove(&live)
+				partWay(1, nodePort())(t, p)
+				p.A.Put(earlierConnection(p.A))
+			}),
+			want: map[flows.StepID]want{"connected-a": {status: flows.Waiting, reason: "the Connection is an earlier gateway's; waiting for this one's"}},
+		},
+		{
+			name: "Liqo's gateways write no reports", past: but(nothing, func(p *flowtest.Pair) {
+				p.A.Be(func(f *flows.ClusterFacts) { f.Software = flows.Liqo })
+				connected(t, p)
+				p.Advance(time.Hour)
+			}),
+			want: map[flows.StepID]want{"connected-a": {status: flows.Done, reason: "Connected, latency 1ms"}},
+		},
+		{
+			name: "a namespace is still being deleted", past: but(connected, func(p *flowtest.Pair) {
+				p.A.Terminate(render.TenantNamespace(p.A.Tenant()))
+			}),
+			want: map[flows.StepID]want{
+				"namespace-a":     {status: flows.Waiting, reason: "Namespace liqo-tenant-milan is still being deleted"},
+				"configuration-a": {status: flows.Blocked, reason: "needs the namespace"},
+				"namespace-b":     {status: flows.Done},
+			},
+		},
+		{
+			name: "a gateway is still being deleted", past: but(connected, func(p *flowtest.Pair) {
+				live := p.B.Facts().Servers[0]
+				p.B.Terminate(&live)
+			}),
+			want: map[flows.StepID]want{
+				"gateway-server-b": {status: flows.Waiting, reason: "GatewayServer liqo-tenant-rome/rome is still being deleted"},
+			},
+		},
+		{
+			name: "another MTU is wanted", past: connected, params: func(p *flows.Params) { p.MTU = 1400 },
+			want: map[flows.StepID]want{"gateway-server-b": {status: flows.Ready}, "gateway-client-a": {status: flows.Ready}},
+		},
+		{
+			name: "another tool connected them: its objects are adopted under their names",
+			past: but(nothing, func(p *flowtest.Pair) { p.ConnectByLiqoctl(flows.B) }),
+			want: map[flows.StepID]want{
+				"namespace-a": {status: flows.Done}, "configuration-b": {status: flows.Ready},
+				"gateway-server-b": {status: flows.Ready}, "gateway-client-a": {status: flows.Ready},
+				"connected-a": {status: flows.Done, reason: "Connected, latency 1ms"},
+			},
+		},
+		{
+			name: "they are connected the other way round", steps: 1,
+			past: but(nothing, func(p *flowtest.Pair) { p.ConnectByLiqoctl(flows.A) }),
+			want: map[flows.StepID]want{"preflight-b": preflight(flows.FailedConflict,
+				"milan already has GatewayClient liqo-tenant-rome-by-liqoctl/client-rome: the clusters are connected with rome as server",
+				"use the other --server-location, or run liqo-tui network disconnect first")},
+		},
+		{
+			name: "half of a connection the other way round", steps: 1,
+			past: but(partWay(1, nodePort()), func(p *flowtest.Pair) {
+				p.A.Put(render.GatewayServer(render.ServerParams{Tenant: p.A.Tenant(), ServiceType: "NodePort", Port: 51840, MTU: 1340}))
+			}),
+			want: map[flows.StepID]want{"preflight-a": preflight(flows.FailedConflict,
+				"rome already has GatewayServer liqo-tenant-milan/milan: the clusters are connected with rome as server",
+				"use the other --server-location, or run liqo-tui network disconnect first")},
+		},
+		{
+			name: "one cluster does not answer", steps: 1,
+			past: but(nothing, func(p *flowtest.Pair) {
+				p.B.Be(func(f *flows.ClusterFacts) {
+					f.Problem = &flows.Problem{Kind: flows.Unauthorized, Message: "milan does not accept the credentials", Hint: "log in again"}
+				})
+			}),
+			want: map[flows.StepID]want{"preflight-b": preflight(flows.FailedUnreachable, "milan does not accept the credentials", "log in again")},
+		},
+		{
+			name: "both clusters are unfit: both are named", steps: 2,
+			past: but(nothing, func(p *flowtest.Pair) {
+				p.A.Be(func(f *flows.ClusterFacts) { f.Software, f.ID, f.HasCRDs = flows.NoSoftware, "", false })
+				p.B.Be(func(f *flows.ClusterFacts) { f.Networks.External = nil })
+			}),
+			want: map[flows.StepID]want{
+				"preflight-a": preflight(flows.FailedPreflight, "kind-rome has neither Liqo nor the liqo-tui operator",
+					"run: liqo-tui install --context kind-rome --cluster-id NAME"),
+				"preflight-b": preflight(flows.FailedPreflight, "no Network of type pod-cidr or external-cidr with a status in namespace liqo",
+					"is the operator running? see: kubectl -n liqo get pods,networks"),
+			},
+		},
+		{
+			name: "an ID of digits only", steps: 1,
+			past: but(nothing, func(p *flowtest.Pair) { p.A.Be(func(f *flows.ClusterFacts) { f.ID = "42" }) }),
+			want: map[flows.StepID]want{"preflight-a": preflight(flows.FailedPreflight,
+				`cluster ID "42" is only digits, which Liqo's gateway templates can't carry`,
+				"set it in ConfigMap liqo-clusterid-configmap in namespace liqo")},
+		},
+		{
+			name: "twice the same cluster", steps: 1,
+			past: but(nothing, func(p *flowtest.Pair) { p.B.Be(func(f *flows.ClusterFacts) { f.UID = "uid-of-rome" }) }),
+			want: map[flows.StepID]want{"preflight-b": preflight(flows.FailedPreflight,
+				"kind-rome and kind-milan are the same cluster (kube-system has UID uid-of-rome in both)",
+				"choose another context with --context or --remote-context")},
+		},
+		{
+			name: "twice the same ID", steps: 1,
+			past: but(nothing, func(p *flowtest.Pair) { p.B.Be(func(f *flows.ClusterFacts) { f.ID = "rome" }) }),
+			want: map[flows.StepID]want{"preflight-b": preflight(flows.FailedPreflight,
+				`both clusters call themselves "rome"`, "install one of them with another --cluster-id")},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) { checkPlan(t, tc, flows.PlanConnect) })
+	}
+}
+
+// earlierConnection is what the last gateway of that name left behind.
+func earlierConnection(c *flowtest.Cluster) *networkingv1beta1.Connection {
+	client := c.Facts().Clients[0]
+	client.UID = "earlier"
+	client.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.GatewayClientKind))
+	conn := render.Gateway{Tenant: c.Tenant(), Name: client.Name, Type: networkingv1beta1.ConnectionTypeClient, Owner: &client}.Connection()
+	return conn
+}
+
+func TestPlanConnectAdoptsNames(t *testing.T) {
+	p := flowtest.NewPair()
+	p.ConnectByLiqoctl(flows.B)
+	plan := flows.PlanConnect(nodePort(), factsOf(p))
+	for id, name := range map[flows.StepID]string{
+		"configuration-a": "conf-milan", "gateway-server-b": "server-rome", "gateway-client-a": "client-milan", "public-key-b": "key-rome",
+	} {
+		s, _ := plan.Step(id)
+		if len(s.Objects) != 1 || s.Objects[0].GetName() != name || !strings.HasSuffix(s.Objects[0].GetNamespace(), "-by-liqoctl") {
+			t.Errorf("step %s applies %v, want %s in liqoctl's namespace", id, s.Objects, name)
+		}
+	}
+}
+
+func TestPlanConnectShowsWhatAnUpdateChanges(t *testing.T) {
+	p := flowtest.NewPair()
+	p.Pacing = flowtest.Manual
+	connected(t, p)
+	params := nodePort()
+	params.MTU = 1400
+	s, _ := flows.PlanConnect(params, factsOf(p)).Step("gateway-client-a")
+	if s.Action != flows.Update || !strings.Contains(s.Diff, "-  mtu: 1340\n+  mtu: 1400\n") {
+		t.Errorf("got %s with diff:\n%s", s.Action, s.Diff)
+	}
+}
+
+// Plans are pure: the facts stay as they are, and the same facts give the same plan.
+func TestPlansDoNotChangeFacts(t *testing.T) {
+	p := flowtest.NewPair()
+	p.Pacing = flowtest.Manual
+	connected(t, p)
+	f, before := factsOf(p), factsOf(p)
+	for _, plan := range []func(flows.Facts) flows.Plan{connect(nodePort()), connect(flows.Defaults()), flows.PlanReset} {
+		first := plan(f)
+		if d := diff(before, f); d != "" {
+			t.Fatalf("the plan changed the facts:\n%s", d)
+		}
+		if d := diff(first, plan(f)); d != "" {
+			t.Errorf("the second plan of the same facts differs:\n%s", d)
+		}
+	}
+}
+
+func TestCIDRsConfigured(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pod, external []networkingv1beta1.CIDR // of the status
+		condition     string
+		observed      int64
+		want          bool
+	}{
+		"nothing in the status":                   {},
+		"all, by a release without the condition": {pod: cidrs("10.0.0.0/16"), external: cidrs("10.1.0.0/16"), want: true},
+		"all, and the condition says so":          {pod: cidrs("10.0.0.0/16"), external: cidrs("10.1.0.0/16"), condition: "True", observed: 3, want: true},
+		"the condition is of an older spec":       {pod: cidrs("10.0.0.0/16"), external: cidrs("10.1.0.0/16"), condition: "True", observed: 2},
+		"the condition says no":                   {pod: cidrs("10.0.0.0/16"), external: cidrs("10.1.0.0/16"), condition: "False", observed: 3},
+		"one is still open":                       {pod: cidrs("10.0.0.0/16"), external: cidrs("")},
+		"one is missing":                          {pod: cidrs("10.0.0.0/16")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := configuration(tc.pod, tc.external, tc.condition, tc.observed)
+			if got := flows.CIDRsConfigured(c); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,92 @@
+package flows_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// nodePort is a connection that needs no load balancer.
+func nodePort() flows.Params {
+	p := flows.Defaults()
+	p.ServiceType = corev1.ServiceTypeNodePort
+	return p
+}
+
+func connect(params flows.Params) func(flows.Facts) flows.Plan {
+	return func(f flows.Facts) flows.Plan { return flows.PlanConnect(params, f) }
+}
+
+func factsOf(p *flowtest.Pair) flows.Facts {
+	return flows.Facts{Local: p.A.Facts(), Remote: p.B.Facts(), At: p.Now()}
+}
+
+// recorder keeps the events of a run.
+type recorder struct{ events []flows.Event }
+
+func (r *recorder) emit(e flows.Event) { r.events = append(r.events, e) }
+
+func run(t *testing.T, p *flowtest.Pair, plan func(flows.Facts) flows.Plan) (*recorder, error) {
+	t.Helper()
+	var r recorder
+	err := flows.Run(t.Context(), plan, p.A, p.B, r.emit, flows.Options{Now: p.Now})
+	return &r, err
+}
+
+func mustRun(t *testing.T, p *flowtest.Pair, plan func(flows.Facts) flows.Plan) *recorder {
+	t.Helper()
+	r, err := run(t, p, plan)
+	if err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	return r
+}
+
+// golden compares got with a file in testdata; UPDATE=1 rewrites the file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE") != "" {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s (-want +got; UPDATE=1 rewrites it):\n%s", file, d)
+	}
+}
+
+func diff(a, b any) string { return cmp.Diff(a, b, cmpopts.EquateEmpty()) }
+
+func cidrs(text ...networkingv1beta1.CIDR) []networkingv1beta1.CIDR { return text }
+
+// configuration is of generation 3, with a status; condition "" is none.
+func configuration(pod, external []networkingv1beta1.CIDR, condition string, observed int64) *networkingv1beta1.Configuration {
+	c := render.Configuration(render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"},
+		render.Networks{Pod: cidrs("10.244.0.0/16"), External: cidrs("10.70.0.0/16")})
+	c.Generation = 3
+	if pod != nil || external != nil {
+		c.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: pod, External: external}}
+	}
+	if condition != "" {
+		c.Status.Conditions = []metav1.Condition{{
+			Type:   networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured,
+			Status: metav1.ConditionStatus(condition), ObservedGeneration: observed,
+		}}
+	}
+	return c
+}

@@ -1,0 +1,99 @@
+package flows_test
+
+import (
+	"testing"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+func TestPlanReset(t *testing.T) {
+	notThere := want{status: flows.Done, reason: "does not exist"}
+	for _, tc := range []planCase{
+		{name: "nothing exists: nothing to do", steps: 12, want: map[flows.StepID]want{
+			"gateway-client-a": notThere, "gateway-server-b": notThere, "public-key-a": notThere,
+			"drained-a": {status: flows.Done}, "configuration-b": notThere, "namespace-a": notThere,
+		}},
+		{name: "connected: the gateways go first", past: connected, want: map[flows.StepID]want{
+			"gateway-client-a": {status: flows.Ready},
+			"gateway-server-a": notThere,
+			"gateway-server-b": {status: flows.Ready},
+			"public-key-b":     {status: flows.Ready},
+			"drained-a":        {status: flows.Blocked, reason: "needs the gateway to be deleted"},
+			"configuration-a":  {status: flows.Blocked, reason: "needs the gateway to be deleted"},
+			"namespace-a":      {status: flows.Blocked, reason: "needs the rest to be gone"},
+		}},
+		{
+			name: "a gateway is held by a finalizer: it is named", past: but(connected, func(p *flowtest.Pair) {
+				live := p.B.Facts().Servers[0]
+				p.B.Terminate(&live)
+			}),
+			want: map[flows.StepID]want{
+				"gateway-server-b": {status: flows.Waiting, reason: "being deleted, finalizers left: [flowtest.liqo-tui.dev/hold]"},
+				"configuration-b":  {status: flows.Blocked, reason: "needs the gateway to be deleted"},
+			},
+		},
+		{
+			name: "the gateway is gone, its pod is not: the namespace waits", past: but(connected, func(p *flowtest.Pair) {
+				live := p.A.Facts().Clients[0]
+				p.A.Remove(&live)
+			}),
+			want: map[flows.StepID]want{
+				"gateway-client-a": notThere,
+				"drained-a":        {status: flows.Waiting, reason: "1 gateway pod still ends"},
+				"configuration-a":  {status: flows.Ready},
+				"namespace-a":      {status: flows.Blocked, reason: "needs the rest to be gone"},
+			},
+		},
+		{
+			name: "all that is left is a Connection without an owner", past: but(partWay(1, nodePort()), func(p *flowtest.Pair) {
+				conn := render.Gateway{Tenant: p.A.Tenant(), Name: "milan", Owner: render.TenantNamespace(p.A.Tenant())}.Connection()
+				conn.OwnerReferences = nil
+				p.A.Put(conn)
+			}),
+			want: map[flows.StepID]want{"drained-a": {status: flows.Waiting, reason: "the Connection still exists"}},
+		},
+		{
+			name: "only the namespaces are left", past: partWay(1, nodePort()),
+			want: map[flows.StepID]want{"configuration-a": notThere, "namespace-a": {status: flows.Ready}, "namespace-b": {status: flows.Ready}},
+		},
+		{
+			name: "a namespace that Kubernetes is still deleting is not waited for", past: but(partWay(1, nodePort()), func(p *flowtest.Pair) {
+				p.A.Terminate(render.TenantNamespace(p.A.Tenant()))
+			}),
+			want: map[flows.StepID]want{"namespace-a": {status: flows.Done, reason: "being deleted by Kubernetes"}},
+		},
+		{
+			name: "another tool's connection goes, its namespaces stay",
+			past: but(nothing, func(p *flowtest.Pair) { p.ConnectByLiqoctl(flows.A) }),
+			want: map[flows.StepID]want{
+				"gateway-server-a": {status: flows.Ready},
+				"gateway-client-b": {status: flows.Ready},
+				"namespace-a":      {status: flows.Done, reason: "kept: liqo-tui did not make it"},
+			},
+		},
+		{
+			name: "a cluster that can't be used is not worked on", steps: 1, past: but(connected, func(p *flowtest.Pair) {
+				p.A.Be(func(f *flows.ClusterFacts) {
+					f.Problem = &flows.Problem{Kind: flows.Forbidden, Message: "list Configurations: forbidden", Hint: "ask for the right"}
+				})
+			}),
+			want: map[flows.StepID]want{"preflight-a": {flows.Failed, "list Configurations: forbidden", "ask for the right", flows.FailedUnreachable}},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			checkPlan(t, tc, func(_ flows.Params, f flows.Facts) flows.Plan { return flows.PlanReset(f) })
+		})
+	}
+}
+
+// What a reset counts is deletions, also of what it can't delete yet.
+func TestPlanResetCountsDeletionsOnly(t *testing.T) {
+	p := flowtest.NewPair()
+	p.Pacing = flowtest.Manual
+	connected(t, p)
+	if c, u, d := flows.PlanReset(factsOf(p)).Changes(); c != 0 || u != 0 || d != 8 {
+		t.Errorf("got %d to create, %d to update, %d to delete; want 0, 0, 8", c, u, d)
+	}
+}

@@ -1,0 +1,301 @@
+package flows_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+)
+
+// rounds are the objects that were changed between two observations.
+func rounds(events []flows.Event) [][]string {
+	var out [][]string
+	for _, e := range events {
+		var names []string
+		for _, c := range e.Changes {
+			names = append(names, c.Side.String()+" "+c.Object)
+		}
+		if len(names) > 0 {
+			out = append(out, names)
+		}
+	}
+	return out
+}
+
+func TestRunAppliesInAsFewRoundsAsThereAreDependencies(t *testing.T) {
+	p := flowtest.NewPair()
+	p.A.Behave(func(b *flowtest.Behaviour) { b.NoCIDRs = true }) // nothing but its own step waits for it
+	var r recorder
+	emit := func(e flows.Event) {
+		r.emit(e)
+		if s, _ := e.Plan.Step("connected-a"); s.Status == flows.Done {
+			p.A.Behave(func(b *flowtest.Behaviour) { b.NoCIDRs = false })
+		}
+	}
+	if err := flows.Run(t.Context(), connect(nodePort()), p.A, p.B, emit, flows.Options{Now: p.Now}); err != nil {
+		t.Fatal(err)
+	}
+	want := [][]string{
+		{"A Namespace liqo-tenant-milan", "B Namespace liqo-tenant-rome"},
+		{
+			"A Configuration liqo-tenant-milan/milan",
+			"B Configuration liqo-tenant-rome/rome", "B GatewayServer liqo-tenant-rome/rome",
+		},
+		{"A GatewayClient liqo-tenant-milan/milan"},
+		{"A PublicKey liqo-tenant-milan/milan"},
+		{"B PublicKey liqo-tenant-rome/rome"},
+	}
+	if d := diff(want, rounds(r.events)); d != "" {
+		t.Errorf("rounds (-want +got):\n%s", d)
+	}
+}
+
+func TestRunAgainWritesNothing(t *testing.T) {
+	for name, plan := range map[string]func(flows.Facts) flows.Plan{
+		"connect": connect(flows.Defaults()), "reset": flows.PlanReset,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := flowtest.NewPair()
+			mustRun(t, p, connect(flows.Defaults()))
+			mustRun(t, p, plan)
+			p.Forget()
+			asked := false
+			err := flows.Run(t.Context(), plan, p.A, p.B, func(flows.Event) {}, flows.Options{
+				Now: p.Now, Approve: func(flows.Plan) (bool, error) { asked = true; return true, nil },
+			})
+			if err != nil || asked || len(p.Log()) > 0 {
+				t.Errorf("second run: %v, asked %v, wrote %v", err, asked, p.Log())
+			}
+		})
+	}
+}
+
+func TestRunResetLeavesNothing(t *testing.T) {
+	p := flowtest.NewPair()
+	p.B.Behave(func(b *flowtest.Behaviour) { b.DeletionTicks, b.NamespaceTicks = 3, 4 })
+	mustRun(t, p, connect(nodePort()))
+	mustRun(t, p, flows.PlanReset)
+	p.Settle()
+	if left := append(p.A.Names(), p.B.Names()...); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+func TestRunConnectsAgainWhileTheNamespacesAreStillBeingDeleted(t *testing.T) {
+	p := flowtest.NewPair()
+	p.A.Behave(func(b *flowtest.Behaviour) { b.NamespaceTicks = 6 })
+	mustRun(t, p, connect(nodePort()))
+	mustRun(t, p, flows.PlanReset)
+	if ns := p.A.Facts().Tenants; len(ns) != 1 || ns[0].DeletionTimestamp == nil {
+		t.Fatal("the namespace is not being deleted: the test is void")
+	}
+	mustRun(t, p, connect(nodePort()))
+}
+
+func TestRunTimeoutNamesWhatIsPending(t *testing.T) {
+	p := flowtest.NewPair()
+	p.B.Behave(func(b *flowtest.Behaviour) { b.LoadBalancerPending, b.NoCIDRs = true, true })
+	r, err := run(t, p, connect(flows.Defaults()))
+	var failed *flows.StepError
+	if !errors.As(err, &failed) {
+		t.Fatalf("got %v, want a failed step", err)
+	}
+	const text = "B milan: endpoint of the gateway server: not after 5m0s: the load balancer has given no address to Service gw-rome yet"
+	if err.Error() != text {
+		t.Errorf("error:\n got %s\nwant %s", err, text)
+	}
+	if failed.Step.Kind != flows.FailedTimeout || failed.Cluster != "milan" || !failed.Changed || failed.Step.Hint == "" {
+		t.Errorf("got %+v", failed)
+	}
+	last := r.events[len(r.events)-1]
+	if waited := last.At.Sub(last.Started); waited < 5*time.Minute || waited > 5*time.Minute+2*flowtest.TickLength {
+		t.Errorf("waited %s, want 5m", waited)
+	}
+	want := []string{
+		text,
+		"B milan: addresses of rome: not after 5m0s: the operator has not assigned CIDRs yet",
+		"B milan: Connection: not after 5m0s: waiting for the public key of the peer",
+	}
+	if d := diff(want, flows.Pending(last.Plan)); d != "" {
+		t.Errorf("pending (-want +got):\n%s", d)
+	}
+}
+
+// A run must end even if it waits for nothing: another program undoes what it applies.
+func TestRunEndsWhenAChangeDoesNotLast(t *testing.T) {
+	p := flowtest.NewPair()
+	p.A.Behave(func(b *flowtest.Behaviour) { b.MTUFixer = true })
+	_, err := run(t, p, connect(nodePort()))
+	var failed *flows.StepError
+	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedConflict || failed.Step.ID != "gateway-client-a" {
+		t.Fatalf("got %v, want a conflict about gateway-client-a", err)
+	}
+	if !strings.Contains(err.Error(), "it was applied, and does not stay as applied") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRunStoppedInTheMiddleKeepsWhatWasDone(t *testing.T) {
+	whole := flowtest.NewPair()
+	events := len(mustRun(t, whole, connect(nodePort())).events)
+	for stop := 1; stop < events; stop++ {
+		p := flowtest.NewPair()
+		ctx, cancel := context.WithCancel(t.Context())
+		n, reported := 0, 0
+		emit := func(e flows.Event) {
+			reported += len(e.Changes)
+			if n++; n == stop {
+				cancel()
+			}
+		}
+		err := flows.Run(ctx, connect(nodePort()), p.A, p.B, emit, flows.Options{Now: p.Now})
+		cancel()
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("stopped after event %d: got %v, want %v", stop, err, context.Canceled)
+		}
+		if reported != len(p.Log()) {
+			t.Errorf("stopped after event %d: %d changes were reported, and %d made", stop, reported, len(p.Log()))
+		}
+		if n > stop {
+			t.Errorf("stopped after event %d: %d events", stop, n)
+		}
+		mustRun(t, p, connect(nodePort()))
+		for _, c := range p.Log() {
+			if c.Verb != flows.Created {
+				t.Errorf("stopped after event %d: %s was %s, want each object created once", stop, c.Object, c.Verb)
+			}
+		}
+		if d := diff(whole.A.Names(), p.A.Names()); d != "" {
+			t.Errorf("stopped after event %d: objects (-uninterrupted +got):\n%s", stop, d)
+		}
+	}
+}
+
+func TestRunWaitsForAClusterThatIsLostInTheMiddle(t *testing.T) {
+	p := flowtest.NewPair()
+	p.A.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 2, For: 30}} })
+	p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 20, For: 20}} })
+	r := mustRun(t, p, connect(nodePort()))
+	both := slices.ContainsFunc(r.events, func(e flows.Event) bool {
+		a, _ := e.Plan.Step("preflight-a")
+		b, _ := e.Plan.Step("preflight-b")
+		return a.Status == flows.Waiting && b.Status == flows.Waiting && e.Plan.A == "rome"
+	})
+	if !both {
+		t.Error("no event names both clusters as not answering")
+	}
+}
+
+func TestRunFailsAtOnceIfAClusterNeverAnswered(t *testing.T) {
+	p := flowtest.NewPair()
+	p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
+	r, err := run(t, p, connect(nodePort()))
+	var failed *flows.StepError
+	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedUnreachable || failed.Changed || len(r.events) != 1 {
+		t.Errorf("got %v after %d events, want unreachable after one", err, len(r.events))
+	}
+}
+
+func TestRunGivesUpOnAClusterThatStaysLost(t *testing.T) {
+	p := flowtest.NewPair()
+	p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 3}} })
+	_, err := run(t, p, connect(nodePort()))
+	const text = "B milan: cluster answers: not after 5m0s: https://172.18.0.20:6443 (context kind-milan) does not answer"
+	var failed *flows.StepError
+	if !errors.As(err, &failed) || err.Error() != text || failed.Step.Kind != flows.FailedTimeout || !failed.Changed {
+		t.Errorf("\n got %v\nwant %s", err, text)
+	}
+}
+
+func TestRunDeclinedChangesNothing(t *testing.T) {
+	p := flowtest.NewPair()
+	asked := 0
+	err := flows.Run(t.Context(), connect(nodePort()), p.A, p.B, func(flows.Event) {}, flows.Options{
+		Now: p.Now,
+		Approve: func(plan flows.Plan) (bool, error) {
+			asked++
+			if plan.Empty() {
+				t.Error("asked about an empty plan")
+			}
+			return false, nil
+		},
+	})
+	if !errors.Is(err, flows.ErrDeclined) || asked != 1 || len(p.Log()) > 0 {
+		t.Errorf("got %v, asked %d times, wrote %v", err, asked, p.Log())
+	}
+}
+
+func TestRunAsksOnceAndDoesNotCountTheAnswerAsWaiting(t *testing.T) {
+	p := flowtest.NewPair()
+	asked := 0
+	err := flows.Run(t.Context(), connect(nodePort()), p.A, p.B, func(flows.Event) {}, flows.Options{
+		Now: p.Now, Timeout: time.Minute,
+		Approve: func(flows.Plan) (bool, error) {
+			asked++
+			p.Advance(time.Hour) // lunch
+			return true, nil
+		},
+	})
+	if err != nil || asked != 1 {
+		t.Errorf("got %v, asked %d times", err, asked)
+	}
+}
+
+func TestRunShowsARefusedChange(t *testing.T) {
+	refusal := &flowtest.ConflictError{Object: "GatewayServer liqo-tenant-rome/rome", Manager: "argocd"}
+	p := flowtest.NewPair()
+	p.B.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = map[int]error{3: refusal} })
+	r, err := run(t, p, connect(nodePort()))
+	var failed *flows.StepError
+	if !errors.As(err, &failed) || !errors.Is(err, error(refusal)) {
+		t.Fatalf("got %v, want a failed step because of %v", err, refusal)
+	}
+	if failed.Step.ID != "gateway-server-b" || failed.Step.Kind != flows.FailedApply || failed.Step.Hint != "change it with argocd" || !failed.Changed {
+		t.Errorf("got %+v", failed)
+	}
+	last := r.events[len(r.events)-1]
+	if s, _ := last.Plan.Step("gateway-server-b"); s.Status != flows.Failed || s.Reason == "" {
+		t.Errorf("the last event shows the step as %+v", s)
+	}
+	// The other side's changes of the same round were made, and reported.
+	if got := rounds(r.events[len(r.events)-1:]); len(got) != 1 || !slices.Contains(got[0], "A Configuration liqo-tenant-milan/milan") {
+		t.Errorf("the last event reports %v", got)
+	}
+	p.B.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = nil })
+	mustRun(t, p, connect(nodePort()))
+}
+
+func TestRunRefusesToTakeAnotherToolsFields(t *testing.T) {
+	p := flowtest.NewPair()
+	p.ConnectByLiqoctl(flows.B)
+	params := nodePort()
+	params.MTU = 1400
+	_, err := run(t, p, connect(params))
+	var conflict *flowtest.ConflictError
+	if !errors.As(err, &conflict) || conflict.Manager != "liqoctl" {
+		t.Fatalf("got %v, want a conflict with liqoctl", err)
+	}
+	if mtu := p.B.Facts().Servers[0].Spec.MTU; mtu != 1340 {
+		t.Errorf("the MTU is %d now", mtu)
+	}
+}
+
+func TestRunContinuesAConnectionOfAnotherTool(t *testing.T) {
+	p := flowtest.NewPair()
+	p.ConnectByLiqoctl(flows.B)
+	before := p.A.Names()
+	mustRun(t, p, connect(nodePort()))
+	if d := diff(before, p.A.Names()); d != "" {
+		t.Errorf("objects (-before +after):\n%s", d)
+	}
+	for _, c := range p.Log() {
+		if c.Verb != flows.Updated {
+			t.Errorf("%s was %s", c.Object, c.Verb)
+		}
+	}
+}

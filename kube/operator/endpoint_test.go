@@ -1,0 +1,109 @@
+package operator
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func node(name string, isReady bool, addresses ...corev1.NodeAddress) corev1.Node {
+	status := corev1.ConditionFalse
+	if isReady {
+		status = corev1.ConditionTrue
+	}
+	return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{
+		Addresses: addresses, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}},
+	}}
+}
+
+func internal(ip string) corev1.NodeAddress {
+	return corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip}
+}
+
+func external(ip string) corev1.NodeAddress {
+	return corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: ip}
+}
+
+func TestEndpoint(t *testing.T) {
+	nodes := []corev1.Node{
+		node("a", true, internal("10.0.0.1"), corev1.NodeAddress{Type: corev1.NodeHostName, Address: "a"}),
+		node("b", true, internal("10.0.0.2"), external("192.0.2.2")),
+		node("c", false, internal("10.0.0.3")),
+	}
+	onB := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "b"}}
+	port := []corev1.ServicePort{{Port: 51840, NodePort: 31840}}
+	said := func(address string) *networkingv1beta1.EndpointStatus {
+		return &networkingv1beta1.EndpointStatus{Addresses: []string{address}, Port: 31840, Protocol: new(corev1.ProtocolUDP)}
+	}
+	balanced := corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "203.0.113.7"}, {Hostname: "lb.example.com"}}}}
+	for name, c := range map[string]struct {
+		service corev1.Service
+		nodes   []corev1.Node
+		pod     *corev1.Pod
+		current *networkingv1beta1.EndpointStatus
+		want    *networkingv1beta1.EndpointStatus
+	}{
+		"NodePort before the pod has a node: any ready node's": {
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: port}}, nodes, nil, nil, said("10.0.0.1"),
+		},
+		"NodePort prefers the pod's node, and its external address": {
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: port}}, nodes, onB, nil, said("192.0.2.2"),
+		},
+		"NodePort keeps an address that still works": {
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: port}}, nodes, onB, said("10.0.0.1"), said("10.0.0.1"),
+		},
+		"NodePort leaves the address of a node that is not ready": {
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: port}}, nodes, onB, said("10.0.0.3"), said("192.0.2.2"),
+		},
+		"NodePort without a ready node has no endpoint": {
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: port}}, nodes[2:], nil, nil, nil,
+		},
+		"NodePort that Kubernetes has not chosen yet": {
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 51840}}}}, nodes, nil, nil, nil,
+		},
+		"LoadBalancer: addresses and names, with the Service's port": {
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: port}, Status: balanced}, nodes, nil, nil,
+			&networkingv1beta1.EndpointStatus{Addresses: []string{"203.0.113.7", "lb.example.com"}, Port: 51840, Protocol: new(corev1.ProtocolUDP)},
+		},
+		"LoadBalancer that is pending": {
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: port}}, nodes, nil, nil, nil,
+		},
+		"ClusterIP": {
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.96.1.1", Ports: port}}, nodes, nil, nil,
+			&networkingv1beta1.EndpointStatus{Addresses: []string{"10.96.1.1"}, Port: 51840, Protocol: new(corev1.ProtocolUDP)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, endpointOf(&c.service, c.nodes, c.pod, c.current)); diff != "" {
+				t.Errorf("endpoint (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestActivePodIsTheNewestThatHasAnAddressAndLives(t *testing.T) {
+	at := func(minute int) metav1.Time { return metav1.Unix(int64(minute*60), 0) }
+	pod := func(name string, created int, ip string, change func(*corev1.Pod)) corev1.Pod {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: at(created)}, Status: corev1.PodStatus{PodIP: ip}}
+		if change != nil {
+			change(&p)
+		}
+		return p
+	}
+	got := activePod([]corev1.Pod{
+		pod("old", 1, "10.0.0.1", nil),
+		pod("current", 2, "10.0.0.2", nil),
+		pod("ending", 3, "10.0.0.3", func(p *corev1.Pod) { p.DeletionTimestamp = new(at(4)) }),
+		pod("failed", 4, "10.0.0.4", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
+		pod("starting", 5, "", nil),
+	})
+	if got == nil || got.Name != "current" {
+		t.Errorf("got %v, want current", got)
+	}
+	if got := activePod(nil); got != nil {
+		t.Errorf("without pods: got %v", got)
+	}
+}
