@@ -52,9 +52,8 @@ func (c *Cluster) kubeadmRange(ctx context.Context) (string, error) {
 			PodSubnet string `json:"podSubnet"`
 		} `json:"networking"`
 	}
-	if yaml.Unmarshal([]byte(cm.Data["ClusterConfiguration"]), &settings) != nil {
-		return "", nil // not ours to complain about: the flag is the way out
-	}
+	// Settings that can't be parsed say as little as none: a flag is the way out.
+	_ = yaml.Unmarshal([]byte(cm.Data["ClusterConfiguration"]), &settings)
 	return firstIPv4(strings.Split(settings.Networking.PodSubnet, ",")), nil
 }
 

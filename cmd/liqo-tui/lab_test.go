@@ -310,9 +310,9 @@ func (l lab) kernels(t *testing.T) map[string]string {
 	out := map[string]string{}
 	for _, cluster := range l.clusters {
 		for name, command := range map[string]string{
-			"links":    "ip -brief link",
-			"rules":    "ip rule",
-			"routes":   "ip route show table all",
+			"links":  "ip -brief link",
+			"rules":  "ip rule",
+			"routes": "ip route show table all",
 			// kube-proxy keeps chains of Services that are gone until it syncs next.
 			"firewall": "nft list tables | grep -v kube-proxy | while read _ table; do nft --stateless list table $table; done",
 			"overlay":  "bridge fdb show; ip neighbour show nud permanent",

@@ -65,14 +65,16 @@ func TestEndpoint(t *testing.T) {
 			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 51840}}}}, nodes, nil, nil, nil,
 		},
 		"LoadBalancer: addresses and names, with the Service's port": {
-			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: port}, Status: balanced}, nodes, nil, nil,
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: port}, Status: balanced},
+			nodes, nil, nil,
 			&networkingv1beta1.EndpointStatus{Addresses: []string{"203.0.113.7", "lb.example.com"}, Port: 51840, Protocol: new(corev1.ProtocolUDP)},
 		},
 		"LoadBalancer that is pending": {
 			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: port}}, nodes, nil, nil, nil,
 		},
 		"ClusterIP": {
-			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.96.1.1", Ports: port}}, nodes, nil, nil,
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.96.1.1", Ports: port}},
+			nodes, nil, nil,
 			&networkingv1beta1.EndpointStatus{Addresses: []string{"10.96.1.1"}, Port: 51840, Protocol: new(corev1.ProtocolUDP)},
 		},
 	} {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,7 +76,7 @@ func (e e2e) must(stdin string, args ...string) string {
 	out, err := e.try(stdin, args...)
 	if err != nil {
 		detail := ""
-		if exit, ok := err.(*exec.ExitError); ok {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			detail = string(exit.Stderr)
 		}
 		e.t.Fatalf("lab %s: %v\n%s%s", strings.Join(args, " "), err, out, detail)

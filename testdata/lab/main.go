@@ -51,6 +51,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -83,8 +84,7 @@ func printError(err error) {
 	if errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "interrupted; `lab up` goes on, `lab down` removes what there is")
 	}
-	var component *componentError
-	if errors.As(err, &component) {
+	if component, ok := errors.AsType[*componentError](err); ok {
 		fmt.Fprintf(os.Stderr, "--- end of %s\n%s\n---\n", component.log, component.tail)
 		fmt.Fprintln(os.Stderr, "the lab is left as it is, for a look; `lab up` tries again, `lab down` removes it")
 	}
@@ -195,11 +195,11 @@ func runUp(cmd *cobra.Command, asked Lab, timeout time.Duration) error {
 }
 
 func contextNames(l Lab) string {
-	names := ""
+	var names strings.Builder
 	for _, c := range l.Plan() {
-		names += " " + l.contextName(c)
+		names.WriteString(" " + l.contextName(c))
 	}
-	return names
+	return names.String()
 }
 
 // differing returns the flags that were given with another value than the lab

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -234,7 +235,7 @@ func (s script) run() error {
 		prefix = []string{"nsenter", "--net=" + filepath.Join(netnsFolder, s.netns)}
 	}
 	run := func(input string, argv ...string) error {
-		argv = append(prefix[:len(prefix):len(prefix)], argv...)
+		argv = append(slices.Clip(prefix), argv...)
 		return runTool(input, argv[0], argv[1:]...)
 	}
 	if len(s.sysctls) > 0 {

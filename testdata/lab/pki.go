@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"math/big"
 	"net"
 	"net/netip"
@@ -162,15 +163,9 @@ func (l Lab) mergeKubeconfigs() error {
 		if err != nil {
 			return fmt.Errorf("read kubeconfig of %s: %w", c.Name, err)
 		}
-		for name, cluster := range config.Clusters {
-			merged.Clusters[name] = cluster
-		}
-		for name, user := range config.AuthInfos {
-			merged.AuthInfos[name] = user
-		}
-		for name, context := range config.Contexts {
-			merged.Contexts[name] = context
-		}
+		maps.Copy(merged.Clusters, config.Clusters)
+		maps.Copy(merged.AuthInfos, config.AuthInfos)
+		maps.Copy(merged.Contexts, config.Contexts)
 		if merged.CurrentContext == "" {
 			merged.CurrentContext = config.CurrentContext
 		}

@@ -1,0 +1,61 @@
+#!/bin/bash
+# bench.sh: how long connecting and removing takes in the lab, against a bare
+# Deployment on the same clusters. Interleaved rounds; median, minimum, maximum.
+set -euo pipefail
+rounds=${ROUNDS:-10}
+bin/lab up
+bin/lab load bin/images/liqo-gateway.tar
+kubeconfig=$(bin/lab kubeconfig)
+both=(--kubeconfig "$kubeconfig" --context lab-rome --remote-kubeconfig "$kubeconfig" --remote-context lab-milan)
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+for cluster in rome milan; do
+	bin/liqo-tui install --kubeconfig "$kubeconfig" --context "lab-$cluster" --cluster-id "$cluster" \
+		--pod-cidr 10.244.0.0/16 --image "${IMAGE:-lab.local/liqo-gateway:dev}" >/dev/null 2>&1
+done
+
+timed() { # NAME COMMAND...: append the milliseconds that it took to $out/NAME
+	local name=$1 start=$(date +%s%3N)
+	shift
+	"$@" >"$out/last" 2>&1 || {
+		cat "$out/last" >&2
+		exit 1
+	}
+	echo $(($(date +%s%3N) - start)) >>"$out/$name"
+}
+
+bare() {
+	bin/lab kubectl rome create deployment bare --image lab.local/pod:v1 -- /pod serve
+	bin/lab kubectl rome wait --for=condition=Available deployment/bare --timeout=60s
+}
+
+gone() { # the namespaces of the peering: Kubernetes takes its time with them
+	for cluster in rome milan; do
+		bin/lab kubectl "$cluster" wait --for=delete namespace -l liqo.io/tenant-namespace --timeout=60s >/dev/null 2>&1 || true
+	done
+}
+
+bin/liqo-tui network reset "${both[@]}" --yes >/dev/null 2>&1
+gone
+for ((i = 1; i <= rounds; i++)); do
+	timed "bare Deployment to Available" bare
+	bin/lab kubectl rome delete deployment bare >/dev/null
+	bin/lab kubectl rome wait --for=delete pod -l app=bare --timeout=60s >/dev/null 2>&1 || true
+	timed "connect to both Connected" bin/liqo-tui network connect "${both[@]}" --server-service-type NodePort --yes
+	cp "$out/last" bin/bench-connect.log
+	timed "connect again, no changes" bin/liqo-tui network connect "${both[@]}" --server-service-type NodePort --yes
+	timed "reset to gateways gone" bin/liqo-tui network reset "${both[@]}" --yes
+	gone
+	echo "round $i of $rounds"
+done
+
+echo
+echo "machine: $(nproc) cores, $(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo), Linux $(uname -r); milliseconds over $rounds rounds"
+printf '%-32s %8s %8s %8s\n' "" median min max
+for file in "$out"/*\ *; do
+	sort -n "$file" | awk -v name="$(basename "$file")" '{v[NR] = $1}
+		END {m = NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2; printf "%-32s %8d %8d %8d\n", name, m, v[1], v[NR]}'
+done
+echo
+echo "the last connect, step by step (bin/bench-connect.log):"
+cat bin/bench-connect.log
