@@ -61,7 +61,7 @@ func (c connection) reversed() *Step {
 	s := failure(side, "no connection the other way round", FailedConflict,
 		fmt.Sprintf("%s already has %s: the clusters are connected with %s as server", c.facts.Side(side).ID,
 			render.Name(there), c.facts.Side(client).ID),
-		"use the other --server-location, or run liqo-tui network disconnect first")
+		"use the other --server-location, or run liqo-tui network reset first")
 	return &s
 }
 

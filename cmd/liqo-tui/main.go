@@ -60,7 +60,7 @@ func run(args []string, in io.Reader, out, err io.Writer) int {
 // interrupted is a signal as the cause of a cancellation.
 type interrupted struct{ signal syscall.Signal }
 
-func (i interrupted) Error() string { return "interrupted by " + i.signal.String() }
+func (i interrupted) Error() string { return "stopped by signal " + i.signal.String() }
 
 // withSignals cancels the context at the first signal. The second one ends the
 // program at once, as the default action of the signal.

@@ -112,7 +112,7 @@ func (t *Tracker) Received(now, sentAt time.Time) bool {
 			t.firstReply = now
 			// The pings before the first answer say that nobody was there,
 			// not that the path is bad.
-			t.pings = append(t.pings[:0], t.pings[i:]...)
+			t.pings = append(t.pings[:0], t.pings[i])
 		}
 		t.lastReply = now
 		return true

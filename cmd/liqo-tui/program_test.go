@@ -1,0 +1,66 @@
+package main
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+func TestTheCommandLineOfAConnection(t *testing.T) {
+	pair := func(local, remote clusterFlags) *pairFlags { return &pairFlags{local: local, remote: remote} }
+	rome := clusterFlags{context: "rome", namespace: render.DefaultNamespace}
+	milan := clusterFlags{context: "milan", namespace: render.DefaultNamespace}
+	elsewhere := clusterFlags{kubeconfig: "/home/ada/my config", context: "it's", namespace: "liqo-two"}
+	params := func(edit func(*flows.Params)) flows.Params {
+		p := flows.Defaults()
+		edit(&p)
+		return p
+	}
+	const plain = "liqo-tui network connect --context rome --remote-context milan"
+	for name, test := range map[string]struct {
+		pair *pairFlags
+		p    flows.Params
+		want string
+	}{
+		"defaults": {pair(rome, milan), flows.Defaults(), plain},
+		"exposure": {pair(rome, milan), params(func(p *flows.Params) {
+			p.Server, p.ServiceType, p.NodePort, p.MTU = flows.A, corev1.ServiceTypeNodePort, 31000, 1280
+		}), plain + " --server-location Local --server-service-type NodePort --node-port 31000 --mtu 1280"},
+		"client": {pair(rome, milan), params(func(p *flows.Params) {
+			p.ClientAddress, p.ClientPort = "gw.example.org", 4242
+		}), plain + " --client-address gw.example.org --client-port 4242"},
+		"a template in its side's namespace": {pair(rome, milan), params(func(p *flows.Params) {
+			p.ServerTemplate.Namespace = render.DefaultNamespace
+		}), plain},
+		"words that a shell would break": {
+			pair(rome, elsewhere), flows.Defaults(),
+			`liqo-tui network connect --context rome --remote-kubeconfig '/home/ada/my config' --remote-context 'it'\''s' --remote-liqo-namespace liqo-two`,
+		},
+	} {
+		if got := connectCommandLine(test.pair, test.p); got != test.want {
+			t.Errorf("%s:\n got %s\nwant %s", name, got, test.want)
+		}
+	}
+}
+
+func TestWhichTerminalsGetASCII(t *testing.T) {
+	for name, test := range map[string]struct {
+		os   string
+		env  map[string]string
+		want bool
+	}{
+		"UTF-8":                  {"linux", map[string]string{"LANG": "it_IT.UTF-8"}, false},
+		"utf8, as glibc says it": {"linux", map[string]string{"LC_CTYPE": "C.utf8"}, false},
+		"LC_ALL wins":            {"linux", map[string]string{"LC_ALL": "C", "LANG": "it_IT.UTF-8"}, true},
+		"no locale":              {"linux", nil, true},
+		"the console":            {"linux", map[string]string{"TERM": "linux", "LANG": "C.UTF-8"}, true},
+		"Windows":                {"windows", nil, false},
+	} {
+		if got := asciiOnly(func(k string) string { return test.env[k] }, test.os); got != test.want {
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package tui
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+)
+
+// driver is a terminal and the Bubble Tea runtime, in the fake time of a
+// synctest bubble: it runs commands in goroutines and gives their messages to
+// Update, one at a time.
+type driver struct {
+	t        testing.TB
+	pair     *flowtest.Pair
+	model    Model
+	messages chan tea.Msg
+	quit     bool
+	clip     string // what was copied
+	got      int    // messages
+}
+
+// inBubble runs a test with a program on a pair of clusters, on which time
+// passes only when the driver waits.
+func inBubble(t *testing.T, o Options, prepare func(*flowtest.Pair), test func(*testing.T, *driver)) {
+	t.Helper()
+	inBubbleWith(t, func(p *flowtest.Pair) Options {
+		if prepare != nil {
+			prepare(p)
+		}
+		o := o
+		o.A, o.B = p.A, p.B
+		return o
+	}, test)
+}
+
+// inBubbleWith is inBubble with clusters of the test's own.
+func inBubbleWith(t *testing.T, options func(*flowtest.Pair) Options, test func(*testing.T, *driver)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		pair := flowtest.NewPair()
+		pair.Pacing = flowtest.Manual
+		o := options(pair)
+		o.Params, o.Now = flows.Defaults(), pair.Now
+		o.Params.ServiceType = corev1.ServiceTypeNodePort
+		o.Command = func(p flows.Params) string {
+			return "liqo-tui network connect --context kind-rome --remote-context kind-milan --server-service-type " + string(p.ServiceType)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		d := &driver{t: t, pair: pair, model: New(ctx, o), messages: make(chan tea.Msg, 1000)}
+		d.exec(d.model.Init())
+		d.send(tea.WindowSizeMsg{Width: 80, Height: 24})
+		test(t, d)
+	})
+}
+
+// exec runs a command as Bubble Tea does.
+func (d *driver) exec(cmd tea.Cmd) {
+	if cmd == nil {
+		return
+	}
+	go func() {
+		switch msg := cmd().(type) {
+		case nil:
+		case tea.BatchMsg:
+			for _, c := range msg {
+				d.exec(c)
+			}
+		default:
+			d.messages <- msg
+		}
+	}()
+}
+
+// send gives one message to Update, then all that follow from it at once.
+func (d *driver) send(msg tea.Msg) {
+	d.t.Helper()
+	d.update(msg)
+	d.drain()
+}
+
+func (d *driver) update(msg tea.Msg) {
+	d.got++
+	if _, ok := msg.(tea.QuitMsg); ok {
+		d.quit = true
+		return
+	}
+	if reflect.TypeOf(msg).String() == "tea.setClipboardMsg" {
+		d.clip = reflect.ValueOf(msg).String()
+		return
+	}
+	if d.quit {
+		return
+	}
+	next, cmd := d.model.Update(msg)
+	d.model = next.(Model)
+	d.exec(cmd)
+}
+
+// drain takes messages until no goroutine can send another without time passing.
+func (d *driver) drain() {
+	for {
+		synctest.Wait()
+		select {
+		case msg := <-d.messages:
+			d.update(msg)
+		default:
+			return
+		}
+	}
+}
+
+// wait lets time pass, for the program and on the clusters.
+func (d *driver) wait(total time.Duration) {
+	const step = 100 * time.Millisecond
+	for passed := time.Duration(0); passed < total; passed += step {
+		if passed%flowtest.TickLength == 0 {
+			d.pair.Tick()
+		}
+		d.drain()
+		time.Sleep(step)
+		d.drain()
+	}
+}
+
+// keys presses keys: single characters, or names as Bubble Tea writes them.
+func (d *driver) keys(names ...string) {
+	d.t.Helper()
+	for _, name := range names {
+		d.send(press(name))
+	}
+}
+
+func press(name string) tea.KeyPressMsg {
+	switch name {
+	case "enter":
+		return tea.KeyPressMsg{Code: tea.KeyEnter}
+	case "esc":
+		return tea.KeyPressMsg{Code: tea.KeyEscape}
+	case "tab":
+		return tea.KeyPressMsg{Code: tea.KeyTab}
+	case "up":
+		return tea.KeyPressMsg{Code: tea.KeyUp}
+	case "down":
+		return tea.KeyPressMsg{Code: tea.KeyDown}
+	case "pgdown":
+		return tea.KeyPressMsg{Code: tea.KeyPgDown}
+	case "ctrl+c":
+		return tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl}
+	}
+	return tea.KeyPressMsg{Code: []rune(name)[0], Text: name}
+}
+
+// view is the screen at a size, without styles. It must fit.
+func (d *driver) view(w, h int) string {
+	d.t.Helper()
+	d.send(tea.WindowSizeMsg{Width: w, Height: h})
+	return d.screen()
+}
+
+func (d *driver) screen() string {
+	d.t.Helper()
+	text := d.model.View().Content
+	checkFits(d.t, text, d.model.width, d.model.height)
+	return ansi.Strip(text) + "\n"
+}
+
+// checkFits is the invariant of every screen.
+func checkFits(t testing.TB, text string, w, h int) {
+	t.Helper()
+	lines := strings.Split(text, "\n")
+	if len(lines) > max(h, 1) {
+		t.Errorf("%d lines, want at most %d:\n%s", len(lines), h, text)
+	}
+	for _, line := range lines {
+		if got := ansi.StringWidth(line); got > w {
+			t.Errorf("a line of %d cells, want at most %d: %q", got, w, line)
+		}
+		if plain := ansi.Strip(line); strings.ContainsFunc(plain, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			t.Errorf("control characters reach the terminal: %q", line)
+		}
+	}
+}
+
+// has checks what the screen says.
+func (d *driver) has(parts ...string) {
+	d.t.Helper()
+	screen := d.screen()
+	for _, part := range parts {
+		if !strings.Contains(screen, part) {
+			d.t.Errorf("the screen does not say %q:\n%s", part, screen)
+		}
+	}
+}
+
+func (d *driver) hasNot(parts ...string) {
+	d.t.Helper()
+	screen := d.screen()
+	for _, part := range parts {
+		if strings.Contains(screen, part) {
+			d.t.Errorf("the screen says %q:\n%s", part, screen)
+		}
+	}
+}
+
+// golden compares with a file in testdata; UPDATE=1 rewrites it.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".txt")
+	if os.Getenv("UPDATE") != "" {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got, UPDATE=1 accepts):\n%s", file, diff)
+	}
+}

@@ -1,0 +1,104 @@
+package tui
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// goldenSizes are the terminals that every screen is kept for.
+var goldenSizes = [][2]int{{120, 40}, {80, 24}, {60, 20}}
+
+func TestScreens(t *testing.T) {
+	fail := func(p *flowtest.Pair) {
+		p.B.Behave(func(b *flowtest.Behaviour) {
+			b.WriteErrors = map[int]error{3: flowtest.Forbidden("ada", "gatewayservers", "liqo-tenant-rome")}
+		})
+	}
+	for name, test := range map[string]struct {
+		prepare func(*flowtest.Pair)
+		ascii   bool
+		reach   func(*driver)
+	}{
+		"plan":           {nil, false, func(d *driver) { d.keys("down", "down", "down", "down") }},
+		"plan-diff":      {nil, false, func(d *driver) { d.keys("enter") }},
+		"plan-confirm":   {nil, false, func(d *driver) { d.keys("a") }},
+		"plan-ascii":     {nil, true, func(*driver) {}},
+		"plan-preflight": {unfit, false, func(*driver) {}},
+		"help":           {nil, false, func(d *driver) { d.keys("?") }},
+		"apply":          {nil, false, func(d *driver) { d.keys("a", "y"); d.wait(4 * time.Second) }},
+		"apply-stopped":  {connecting, false, func(d *driver) { d.keys("a", "y"); d.wait(4 * time.Second); d.keys("ctrl+c"); d.wait(time.Second) }},
+		"apply-failed":   {fail, false, func(d *driver) { d.keys("a", "y"); d.wait(4 * time.Second) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, Options{ASCII: test.ascii}, test.prepare, func(t *testing.T, d *driver) {
+				test.reach(d)
+				goldens(t, d, name)
+			})
+		})
+	}
+}
+
+// unfit is a pair of which neither can be connected.
+func unfit(p *flowtest.Pair) {
+	p.A.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
+	p.B.Be(func(f *flows.ClusterFacts) { f.Software, f.ID = flows.NoSoftware, "" })
+}
+
+func goldens(t *testing.T, d *driver, name string) {
+	t.Helper()
+	for _, size := range goldenSizes {
+		golden(t, fmt.Sprintf("%s-%dx%d", name, size[0], size[1]), d.view(size[0], size[1]))
+	}
+}
+
+func TestLiveScreens(t *testing.T) {
+	for name, test := range map[string]struct {
+		ascii bool
+		reach func(*driver)
+	}{
+		"live":       {false, func(*driver) {}},
+		"live-ascii": {true, func(*driver) {}},
+		"live-silent": {false, func(d *driver) {
+			d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
+		}},
+		"live-stale": {false, func(d *driver) {
+			d.pair.B.Behave(func(b *flowtest.Behaviour) { b.NoReports = true })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubbleWith(t, func(p *flowtest.Pair) Options {
+				connectedPair(t)(p)
+				return Options{
+					A: reporting{p.A, measured(p, 172, "172.18.0.20:30020")}, B: reporting{p.B, measured(p, 173, "172.18.0.10:40574")},
+					ASCII: test.ascii,
+				}
+			}, func(t *testing.T, d *driver) {
+				d.wait(120 * time.Second)
+				test.reach(d)
+				d.wait(60 * time.Second)
+				goldens(t, d, name)
+			})
+		})
+	}
+}
+
+// measured adds to a report what a real gateway measures; the figures follow
+// from the time of the report, so that a screen is the same each time.
+func measured(_ *flowtest.Pair, base int64, endpoint string) func(*render.Report) {
+	return func(r *render.Report) {
+		if r.Reason != render.ReasonPinged {
+			return
+		}
+		age := r.At.Sub(flowtest.Epoch())
+		handshake := r.At.Truncate(2 * time.Minute)
+		r.Handshake, r.Endpoint, r.Implementation, r.MTU = &handshake, endpoint, "kernel", 1340
+		r.LatencyMicros = base*7 + int64(age/time.Second)*37%900
+		r.Loss = 1.0 / 30
+		r.ReceivedBytes, r.SentBytes = uint64(age/time.Millisecond)*1000, uint64(age/time.Millisecond)*250
+	}
+}

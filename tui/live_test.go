@@ -1,0 +1,154 @@
+package tui
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// connectedPair prepares two clusters that are connected.
+func connectedPair(t *testing.T) func(*flowtest.Pair) {
+	return func(p *flowtest.Pair) { connect(t, p, flows.B, corev1.ServiceTypeNodePort) }
+}
+
+// connect makes a connection as an earlier run would have.
+func connect(t *testing.T, p *flowtest.Pair, server flows.Side, service corev1.ServiceType) {
+	t.Helper()
+	params := flows.Defaults()
+	params.Server, params.ServiceType = server, service
+	pacing := p.Pacing
+	p.Pacing = flowtest.PerObserve
+	plan := func(f flows.Facts) flows.Plan { return flows.PlanConnect(params, f) }
+	// Not the context of t, which may be of another bubble than the pair.
+	ctx := context.Background()
+	if err := flows.Run(ctx, plan, p.A, p.B, func(flows.Event) {}, flows.Options{Now: p.Now}); err != nil {
+		t.Fatal(err)
+	}
+	p.Pacing = pacing
+	p.Forget()
+}
+
+func TestAClusterThatStopsAnsweringIsAStateOfItsSide(t *testing.T) {
+	inBubble(t, Options{}, connectedPair(t), func(t *testing.T, d *driver) {
+		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
+		d.wait(5 * time.Second)
+		d.has("Live", "A says connected, B says not answering", "does not answer", "sees rome's pods")
+		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = nil })
+		d.wait(3 * time.Second)
+		d.has("connected: each gateway answers")
+	})
+}
+
+func TestAReportThatIsTooOldLooksStale(t *testing.T) {
+	inBubble(t, Options{}, connectedPair(t), func(t *testing.T, d *driver) {
+		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.NoReports = true })
+		d.wait(20 * time.Second)
+		d.has("connected: each gateway answers")
+		d.wait(25 * time.Second)
+		d.has("B says stale", "it said Connected", "and nothing since")
+	})
+}
+
+func TestALostConnectionIsSeen(t *testing.T) {
+	inBubble(t, Options{}, connectedPair(t), func(t *testing.T, d *driver) {
+		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
+		d.wait(12 * time.Second)
+		d.has("both sides say: connecting", "no handshake")
+		for _, o := range d.pair.A.Objects() {
+			if o.GetObjectKind().GroupVersionKind().Kind == "GatewayClient" {
+				d.pair.A.Remove(o)
+			}
+		}
+		d.wait(10 * time.Second)
+		d.has("there is no gateway", "would change something")
+	})
+}
+
+func TestTheAdminsChoiceOfAScreenStays(t *testing.T) {
+	inBubble(t, Options{}, connectedPair(t), func(t *testing.T, d *driver) {
+		d.keys("p")
+		d.wait(5 * time.Second)
+		d.has("Plan", "Nothing is left to do")
+		d.hasNot("swap server", "service type")
+		d.keys("esc")
+		d.has("Live")
+	})
+}
+
+func TestALossyConnectionIsDegraded(t *testing.T) {
+	inBubbleWith(t, func(p *flowtest.Pair) Options {
+		connectedPair(t)(p)
+		return Options{A: p.A, B: reporting{p.B, func(r *render.Report) { r.Loss = 0.2 }}}
+	}, func(t *testing.T, d *driver) {
+		d.has("A says connected, B says degraded", "! degraded", "20% of the pings are lost")
+	})
+}
+
+func TestTheClockDoesNotGoBack(t *testing.T) {
+	inBubble(t, Options{}, nil, func(t *testing.T, d *driver) {
+		d.send(tickMsg(flowtest.Epoch().Add(time.Minute)))
+		d.send(tickMsg(flowtest.Epoch().Add(time.Second)))
+		d.has("12:01:00")
+	})
+}
+
+// hanging is a cluster whose API server takes requests and answers nothing.
+type hanging struct{ flows.Cluster }
+
+func (hanging) Observe(ctx context.Context) (flows.ClusterFacts, error) {
+	<-ctx.Done()
+	return flows.ClusterFacts{Context: flows.ContextRef{Name: "kind-hanging"}}, ctx.Err()
+}
+
+func TestAClusterThatHangsHidesNothingOfTheOther(t *testing.T) {
+	inBubbleWith(t, func(p *flowtest.Pair) Options {
+		return Options{A: p.A, B: hanging{p.B}}
+	}, func(t *testing.T, d *driver) {
+		d.wait(3 * time.Second)
+		d.has("A rome", "answers", "B  ▸ asked")
+		d.wait(15 * time.Second)
+		d.has("no answer within 15s", "kind-hanging")
+	})
+}
+
+func TestUpdatesAreCoalesced(t *testing.T) {
+	// Changed has a value whenever it is looked at.
+	prepare := func(p *flowtest.Pair) { p.Pacing = flowtest.PerObserve }
+	inBubble(t, Options{}, prepare, func(t *testing.T, d *driver) {
+		before := d.got
+		d.wait(5 * time.Second)
+		if got := d.got - before; got < 50 || got > 110 {
+			t.Errorf("got %d messages in 5 s, want about 10 a second of each cluster", got)
+		}
+	})
+}
+
+// reporting is a cluster whose gateway says more than flowtest's do.
+type reporting struct {
+	*flowtest.Cluster
+	report func(*render.Report)
+}
+
+func (r reporting) Observe(ctx context.Context) (flows.ClusterFacts, error) {
+	f, err := r.Cluster.Observe(ctx)
+	for i := range f.Connections {
+		report, ok, _ := render.ParseReport(f.Connections[i].Annotations)
+		if !ok {
+			continue
+		}
+		r.report(&report)
+		text, err := json.Marshal(report)
+		if err != nil {
+			return f, err
+		}
+		f.Connections[i].Annotations[render.AnnotationStatus] = string(text)
+	}
+	return f, err
+}

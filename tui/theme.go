@@ -1,0 +1,238 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// mark is the kind of a state. It is shown as a glyph and a colour, and always
+// beside a word: neither is the only signal.
+type mark uint8
+
+const (
+	markPending mark = iota
+	markRunning
+	markOK
+	markWarn
+	markFail
+	markUnknown
+)
+
+// theme is how things look: glyphs that the terminal can show, and styles in
+// the 16 colours that every palette defines.
+type theme struct {
+	ascii bool
+
+	glyphs   [6]string // by mark
+	between  string    // the two clusters
+	rule     string
+	ellipsis string
+	dot      string   // between facts on a line
+	bars     []string // of a sparkline, from low to high
+	gap      string   // in a sparkline: no measurement
+
+	marks                         [6]lipgloss.Style
+	sides                         [2]lipgloss.Style
+	title, faint, selected, label lipgloss.Style
+	added, removed, hunk          lipgloss.Style
+}
+
+func newTheme(ascii bool) theme {
+	colour := func(c string) lipgloss.Style { return lipgloss.NewStyle().Foreground(lipgloss.Color(c)) }
+	const red, green, yellow, blue, magenta, cyan = "1", "2", "3", "4", "5", "6"
+	t := theme{
+		glyphs:  [...]string{markPending: "·", markRunning: "▸", markOK: "✓", markWarn: "!", markFail: "✗", markUnknown: "?"},
+		between: "⇄", rule: "─", ellipsis: "…", dot: " · ", gap: "·",
+		bars:  strings.Split("▁▂▃▄▅▆▇█", ""),
+		sides: [2]lipgloss.Style{flows.A: colour(cyan), flows.B: colour(magenta)},
+		title: lipgloss.NewStyle().Bold(true), faint: lipgloss.NewStyle().Faint(true),
+		selected: lipgloss.NewStyle().Bold(true), label: colour(blue),
+		added: colour(green), removed: colour(red), hunk: colour(cyan),
+	}
+	t.marks = [...]lipgloss.Style{
+		markPending: t.faint, markRunning: colour(yellow), markOK: colour(green),
+		markWarn: colour(yellow).Bold(true), markFail: colour(red).Bold(true), markUnknown: colour(magenta),
+	}
+	if ascii {
+		t.ascii = true
+		t.glyphs = [...]string{markPending: "[..]", markRunning: "[>>]", markOK: "[ok]", markWarn: "[!!]", markFail: "[XX]", markUnknown: "[??]"}
+		t.between, t.rule, t.ellipsis, t.dot, t.gap = "<->", "-", "...", " - ", " "
+		t.bars = strings.Split("_.-~=*^#", "")
+	}
+	return t
+}
+
+// state is a glyph and a word, padded to width cells.
+func (t theme) state(m mark, word string, width int) string {
+	return t.marks[m].Render(pad(t.glyphs[m]+" "+t.plain(word), width))
+}
+
+// side names a cluster: its letter, and its ID when that is known.
+func (t theme) side(s flows.Side, id string, width int) string {
+	return t.sides[s].Render(pad(t.plain(strings.TrimSpace(s.String()+" "+id)), width))
+}
+
+// plain makes text of a cluster fit for one line of a terminal: no control or
+// formatting characters, which could draw anything anywhere, and no characters
+// that the terminal can't show.
+func (t theme) plain(text string) string {
+	text = strings.ToValidUTF8(text, "?")
+	if !t.ascii && isPlain(text) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case unicode.IsSpace(r):
+			b.WriteByte(' ')
+		case !unicode.IsPrint(r):
+		case !t.ascii || r < unicode.MaxASCII:
+			b.WriteRune(r)
+		default:
+			b.WriteString(inASCII(r))
+		}
+	}
+	return b.String()
+}
+
+func isPlain(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+func inASCII(r rune) string {
+	switch r {
+	case 'μ', 'µ':
+		return "u" // as in 340us: Liqo writes the Greek letter
+	case '→':
+		return "->"
+	case '…':
+		return "..."
+	case '·', '─', '–':
+		return "-"
+	}
+	return "?"
+}
+
+func pad(text string, width int) string {
+	return text + strings.Repeat(" ", max(0, width-ansi.StringWidth(text)))
+}
+
+// fit cuts a styled line to width cells.
+func (t theme) fit(line string, width int) string {
+	return ansi.Truncate(line, max(0, width), t.ellipsis)
+}
+
+// wrap breaks text into lines of at most width cells with an indent, which the
+// first one leaves to a label.
+func (t theme) wrap(text string, width, indent int) []string {
+	inner := max(1, width-indent)
+	lines := strings.Split(ansi.Wrap(t.plain(text), inner, "/"), "\n")
+	for i := 1; i < len(lines); i++ {
+		lines[i] = strings.Repeat(" ", indent) + lines[i]
+	}
+	return lines
+}
+
+// field is a labelled text, wrapped beside its label.
+func (t theme) field(label, text string, width int) []string {
+	if text == "" {
+		return nil
+	}
+	indent := ansi.StringWidth(label)
+	lines := t.wrap(text, width, indent)
+	lines[0] = t.label.Render(label) + lines[0]
+	return lines
+}
+
+// pack puts facts on lines, as many on each as fit.
+func (t theme) pack(facts []string, width int) []string {
+	var lines []string
+	for _, fact := range facts {
+		last := len(lines) - 1
+		if last >= 0 && ansi.StringWidth(lines[last]+t.dot+fact) <= width {
+			lines[last] += t.dot + fact
+			continue
+		}
+		lines = append(lines, fact)
+	}
+	return lines
+}
+
+// command breaks a command line between words, so that it can be copied and run.
+func (t theme) command(label, text string, width int) []string {
+	const more = " \\"
+	var lines []string
+	line := label
+	for i, word := range strings.Fields(t.plain(text)) {
+		if i > 0 && ansi.StringWidth(line)+1+ansi.StringWidth(word)+len(more) > width {
+			lines = append(lines, line+more)
+			line = strings.Repeat(" ", len(label)) + word
+			continue
+		}
+		if i > 0 {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
+// diff styles a unified diff; the signs say the same as the colours. It leaves
+// out the lines that say nothing about the object.
+func (t theme) diff(text string) []string {
+	text = strings.TrimPrefix(text, "--- live\n+++ wanted\n")
+	if strings.HasPrefix(text, "@@ -0,0 ") {
+		_, text, _ = strings.Cut(text, "\n") // all of it is new
+	}
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i, line := range lines {
+		plain := t.plain(strings.ReplaceAll(line, "\t", "    "))
+		style := lipgloss.NewStyle()
+		switch {
+		case strings.HasPrefix(line, "+"):
+			style = t.added
+		case strings.HasPrefix(line, "-"):
+			style = t.removed
+		case strings.HasPrefix(line, "@@"):
+			style = t.hunk
+		}
+		lines[i] = style.Render(plain)
+	}
+	return lines
+}
+
+// stepMark is how a step's status looks.
+func stepMark(s flows.Status) mark {
+	switch s {
+	case flows.Done:
+		return markOK
+	case flows.Failed:
+		return markFail
+	case flows.Waiting:
+		return markRunning
+	case flows.Ready, flows.Blocked:
+	}
+	return markPending
+}
+
+// stateWidth is the room for a step's glyph and word.
+func (t theme) stateWidth() int { return len("blocked") + 2 + ansi.StringWidth(t.glyphs[markOK]) }
+
+// byteCount writes a count of bytes in at most eight cells.
+func byteCount(n uint64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, prefix := float64(n)/unit, 0
+	for ; value >= 999.5 && prefix < 5; prefix++ {
+		value /= unit
+	}
+	return fmt.Sprintf("%.3g %ciB", value, "KMGTPE"[prefix])
+}
