@@ -123,6 +123,17 @@ func TestPlanConnect(t *testing.T) {
 			"gateway-client-a": {status: flows.Blocked, reason: "needs the server's endpoint"},
 		}},
 		{
+			name: "one side is slower: the other goes on", past: but(partWay(1, nodePort()), func(p *flowtest.Pair) {
+				p.A.Remove(render.TenantNamespace(p.A.Tenant()))
+			}),
+			want: map[flows.StepID]want{
+				"namespace-a":      {status: flows.Ready},
+				"configuration-a":  {status: flows.Blocked, reason: "needs the namespace"},
+				"configuration-b":  {status: flows.Ready},
+				"gateway-server-b": {status: flows.Ready},
+			},
+		},
+		{
 			name: "an explicit address and port: the client does not wait for the server", past: partWay(1, nodePort()),
 			params: func(p *flows.Params) { p.ClientAddress, p.ClientPort = "198.51.100.7", 4500 },
 			want: map[flows.StepID]want{
@@ -308,7 +319,7 @@ func TestPlanConnect(t *testing.T) {
 			past: but(nothing, func(p *flowtest.Pair) { p.ConnectByLiqoctl(flows.A) }),
 			want: map[flows.StepID]want{"preflight-b": preflight(flows.FailedConflict,
 				"milan already has GatewayClient liqo-tenant-rome-by-liqoctl/client-rome: the clusters are connected with rome as server",
-				"use the other --server-location, or run liqo-tui network disconnect first")},
+				"use the other --server-location, or run liqo-tui network reset first")},
 		},
 		{
 			name: "half of a connection the other way round", steps: 1,
@@ -317,7 +328,7 @@ func TestPlanConnect(t *testing.T) {
 			}),
 			want: map[flows.StepID]want{"preflight-a": preflight(flows.FailedConflict,
 				"rome already has GatewayServer liqo-tenant-milan/milan: the clusters are connected with rome as server",
-				"use the other --server-location, or run liqo-tui network disconnect first")},
+				"use the other --server-location, or run liqo-tui network reset first")},
 		},
 		{
 			name: "one cluster does not answer", steps: 1,

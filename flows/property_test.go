@@ -205,6 +205,7 @@ func (s *scenario) trouble(r *rand.Rand) {
 		func() { behave("wrong key", func(b *flowtest.Behaviour) { b.WrongKey = true }) },
 		func() { behave("gateways are dead", func(b *flowtest.Behaviour) { b.NoReports = true }) },
 		func() { behave("MTU fixer", func(b *flowtest.Behaviour) { b.MTUFixer = true }) },
+		func() { behave("prunes the MTU", func(b *flowtest.Behaviour) { b.PrunesMTU = true }) },
 		func() { behave("deletions hang", func(b *flowtest.Behaviour) { b.DeletionTicks = flowtest.Forever }) },
 		func() {
 			s.note("%s has no software", side)

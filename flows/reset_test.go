@@ -36,13 +36,13 @@ func TestPlanReset(t *testing.T) {
 		},
 		{
 			name: "the gateway is gone, its pod is not: the namespace waits", past: but(connected, func(p *flowtest.Pair) {
-				live := p.A.Facts().Clients[0]
-				p.A.Remove(&live)
+				client, conf := p.A.Facts().Clients[0], p.A.Facts().Configurations[0]
+				p.A.Remove(&client, &conf)
 			}),
 			want: map[flows.StepID]want{
 				"gateway-client-a": notThere,
 				"drained-a":        {status: flows.Waiting, reason: "1 gateway pod still ends"},
-				"configuration-a":  {status: flows.Ready},
+				"configuration-a":  notThere,
 				"namespace-a":      {status: flows.Blocked, reason: "needs the rest to be gone"},
 			},
 		},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -138,6 +139,40 @@ func TestRunEndsWhenAChangeDoesNotLast(t *testing.T) {
 	if !strings.Contains(err.Error(), "it was applied, and does not stay as applied") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// An API server that drops a field answers "unchanged" each time. The run asks
+// again at its own pace, not as fast as it can, and does not claim a change.
+func TestRunDoesNotSpinWhenAnApplyChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := flowtest.NewPair()
+		p.Pacing = flowtest.Manual
+		p.A.Behave(func(b *flowtest.Behaviour) { b.PrunesMTU = true })
+		partWay(manyRounds, nodePort())(t, p) // until nothing is left but the field that does not stay
+		p.Forget()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		events := 0
+		emit := func(flows.Event) {
+			if events++; events > 1000 {
+				cancel()
+			}
+		}
+		// The clusters' reports are of the pair's clock; so is the run's, moved on by the real one.
+		start, epoch := time.Now(), p.Now()
+		now := func() time.Time { return epoch.Add(time.Since(start)) }
+		err := flows.Run(ctx, connect(nodePort()), p.A, p.B, emit, flows.Options{Now: now, Timeout: 20 * time.Second})
+		var failed *flows.StepError
+		if !errors.As(err, &failed) || failed.Step.ID != "gateway-client-a" || failed.Step.Kind != flows.FailedConflict {
+			t.Fatalf("got %v after %d events, want a conflict about gateway-client-a", err, events)
+		}
+		if failed.Changed {
+			t.Error("the error says that something was changed")
+		}
+		if n := len(p.Log()); n < 2 || n > 25 {
+			t.Errorf("applied %d times in 20 s, want about one a second", n)
+		}
+	})
 }
 
 func TestRunStoppedInTheMiddleKeepsWhatWasDone(t *testing.T) {

@@ -74,7 +74,7 @@ func TestLiveScreens(t *testing.T) {
 			inBubbleWith(t, func(p *flowtest.Pair) Options {
 				connectedPair(t)(p)
 				return Options{
-					A: reporting{p.A, measured(p, 172, "172.18.0.20:30020")}, B: reporting{p.B, measured(p, 173, "172.18.0.10:40574")},
+					A: reporting{p.A, measured(172, "172.18.0.20:30020")}, B: reporting{p.B, measured(173, "172.18.0.10:40574")},
 					ASCII: test.ascii,
 				}
 			}, func(t *testing.T, d *driver) {
@@ -89,7 +89,7 @@ func TestLiveScreens(t *testing.T) {
 
 // measured adds to a report what a real gateway measures; the figures follow
 // from the time of the report, so that a screen is the same each time.
-func measured(_ *flowtest.Pair, base int64, endpoint string) func(*render.Report) {
+func measured(base int64, endpoint string) func(*render.Report) {
 	return func(r *render.Report) {
 		if r.Reason != render.ReasonPinged {
 			return

@@ -41,6 +41,9 @@ type Behaviour struct {
 	// MTUFixer is another program, which sets the MTU of every gateway to 1200
 	// as soon as somebody else sets it to something else.
 	MTUFixer bool
+	// PrunesMTU is an API server with an older definition, which drops spec.mtu
+	// from what is applied.
+	PrunesMTU bool
 	// AlsoAt are addresses, "host:port", at which the gateway server can be
 	// dialled besides the endpoint that it publishes.
 	AlsoAt []string

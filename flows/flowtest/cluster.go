@@ -288,8 +288,10 @@ func (c *Cluster) write(ctx context.Context, what string, objects []render.Objec
 		change := flows.Change{Side: c.side, Verb: verb, Object: render.Name(o)}
 		c.log = append(c.log, change)
 		changes = append(changes, change)
+		if verb != flows.Unchanged {
+			c.notify() // no watch tells of what stays as it is
+		}
 	}
-	c.notify()
 	return changes, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -73,6 +74,9 @@ func (s *store) apply(o render.Object, manager string) (flows.Verb, error) {
 	}
 	if want.GetKind() == "" || want.GetAPIVersion() == "" {
 		return "", apierrors.NewBadRequest("the object says neither kind nor version")
+	}
+	if s.cluster.behaviour.PrunesMTU {
+		unstructured.RemoveNestedField(want.Object, "spec", "mtu")
 	}
 	k := s.keyOf(o)
 	r := s.records[k]
