@@ -68,11 +68,18 @@ func (c connection) reversed() *Step {
 func (c connection) namespace(side Side) Step {
 	peer := c.peers[side]
 	title := "Namespace " + peer.Tenant.Namespace
-	if peer.Namespace != nil && peer.Namespace.DeletionTimestamp == nil {
+	want := render.TenantNamespace(peer.Tenant)
+	switch ns := peer.Namespace; {
+	case ns == nil || ns.DeletionTimestamp != nil:
+	case ns.Labels[render.LabelRemoteCluster] == string(peer.Tenant.Remote):
 		// Whoever made it: the label is what counts.
 		return Step{ID: stepID(side, "namespace"), Side: side, Action: Update, Title: title, Status: Done}
+	default:
+		// Somebody made it without the labels. It does not become ours: a reset
+		// would delete it, with whatever else is in it.
+		delete(want.Labels, render.LabelManagedBy)
 	}
-	return ensure(side, "namespace", title, peer.Namespace, render.TenantNamespace(peer.Tenant))
+	return ensure(side, "namespace", title, peer.Namespace, want)
 }
 
 // homeless is the step that can't be applied before its namespace exists.
@@ -312,6 +319,9 @@ func connectingReason(conn *networkingv1beta1.Connection, pod *PodFacts) string 
 		return wait
 	}
 	if report, ok, err := render.ParseReport(conn.Annotations); ok && err == nil && report.Message != "" {
+		if report.Reason == render.ReasonPinged {
+			return "pings are answered, the state follows" // the gateway writes its reason first
+		}
 		return report.Message
 	}
 	return "its state is " + cmp.Or(string(conn.Status.Value), "not set yet")

@@ -59,7 +59,8 @@ type ClusterFacts struct {
 	HasCRDs   bool
 	Networks  render.Networks
 
-	// Objects of the peerings of this cluster.
+	// Objects of the peerings of this cluster. Tenants are the namespaces with
+	// the tenants' label, and those that only have a tenant's name.
 	Tenants        []corev1.Namespace
 	Configurations []networkingv1beta1.Configuration
 	Servers        []networkingv1beta1.GatewayServer
@@ -145,10 +146,13 @@ type Peer struct {
 func (c ClusterFacts) Peer(remote render.ClusterID) Peer {
 	p := Peer{Tenant: render.Tenant{Namespace: render.TenantNamespaceName(remote), Remote: remote}}
 	for i := range c.Tenants {
-		if c.Tenants[i].Labels[render.LabelRemoteCluster] == string(remote) {
-			p.Namespace = &c.Tenants[i]
-			p.Tenant.Namespace = c.Tenants[i].Name
+		ns := &c.Tenants[i]
+		if ns.Labels[render.LabelRemoteCluster] == string(remote) {
+			p.Namespace, p.Tenant.Namespace = ns, ns.Name
 			break
+		}
+		if ns.Name == p.Tenant.Namespace {
+			p.Namespace = ns // unless another one has the label
 		}
 	}
 	p.Configuration = find[networkingv1beta1.Configuration](c.Configurations, p.Tenant)

@@ -52,7 +52,7 @@ func Narrate(prev, next Event) []Record {
 		case Failed:
 			record(RecordEnd, s, s.Title+" failed: "+s.Reason)
 		case Waiting:
-			record(RecordWait, s, fmt.Sprintf("waiting for %s: %s", s.Title, s.Reason))
+			record(RecordWait, s, fmt.Sprintf("%s: waiting, %s", s.Title, s.Reason))
 		case Ready:
 			record(RecordStart, s, fmt.Sprintf("%s: %s", s.Action, s.Title))
 		case Blocked: // nothing to say before it can start

@@ -299,7 +299,7 @@ func checkIdle(t *testing.T, seed int, s *scenario) {
 		c.Behave(func(b *flowtest.Behaviour) { b.Unreachable, b.WriteErrors, b.MTUFixer = nil, nil, false })
 	}
 	var failed *flows.StepError
-	if err := s.run(t); err != nil && !(errors.As(err, &failed) && failed.Step.Kind == flows.FailedTimeout) {
+	if err := s.run(t); err != nil && (!errors.As(err, &failed) || failed.Step.Kind != flows.FailedTimeout) {
 		t.Errorf("seed %d: %q: second run: %v", seed, s.what, err)
 	}
 	if log := s.pair.Log(); len(log) > 0 {

@@ -60,8 +60,8 @@ func (c connection) drained(side Side) Step {
 	return s
 }
 
-// removeConfiguration comes after the gateway: Liqo's controllers need it to
-// clean up after a gateway.
+// removeConfiguration comes after the gateway's own object: Liqo's controllers
+// need it to clean up after a gateway. Pods may still end.
 func (c connection) removeConfiguration(side Side) Step {
 	title := "Configuration " + string(c.peers[side].Tenant.Remote)
 	if c.peers[side].Client != nil || c.peers[side].Server != nil {

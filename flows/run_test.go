@@ -11,6 +11,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // rounds are the objects that were changed between two observations.
@@ -332,5 +333,23 @@ func TestRunContinuesAConnectionOfAnotherTool(t *testing.T) {
 		if c.Verb != flows.Updated {
 			t.Errorf("%s was %s", c.Object, c.Verb)
 		}
+	}
+}
+
+func TestANamespaceThatSomebodyMadeIsUsedAndKept(t *testing.T) {
+	p := flowtest.NewPair()
+	ns := render.TenantNamespace(p.A.Tenant())
+	ns.Labels = map[string]string{"team": "network"}
+	p.A.PutAs("kubectl", ns)
+	mustRun(t, p, connect(nodePort()))
+	if got := p.A.Facts().Peer("milan").Namespace; got == nil || got.Labels[render.LabelRemoteCluster] != "milan" || got.Labels["team"] != "network" {
+		t.Fatalf("after connecting: got namespace %v, want it labelled as the peer's, and its own label kept", got)
+	}
+	mustRun(t, p, flows.PlanReset)
+	if p.A.Facts().Peer("milan").Namespace == nil {
+		t.Error("reset deleted a namespace that liqo-tui did not make")
+	}
+	if p.B.Facts().Peer("rome").Namespace != nil {
+		t.Error("reset kept the namespace that liqo-tui made on the other side")
 	}
 }

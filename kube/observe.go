@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"strings"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -32,7 +33,7 @@ func (c *Cluster) watchedKinds() []*store {
 	}
 	here := client.InNamespace(c.namespace)
 	return []*store{
-		s("Namespace", func() client.ObjectList { return &corev1.NamespaceList{} }, client.MatchingLabels{render.LabelTenantNamespace: "true"}),
+		s("Namespace", func() client.ObjectList { return &corev1.NamespaceList{} }),
 		s("ConfigMap", func() client.ObjectList { return &corev1.ConfigMapList{} }, here, client.MatchingLabels{render.LabelAppName: render.ClusterIDAppName}),
 		s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, here),
 		s("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.MatchingLabels{render.LabelComponent: "gateway"}),
@@ -105,7 +106,9 @@ func (c *Cluster) identify(ctx context.Context, facts *flows.ClusterFacts) *flow
 func collect(f *flows.ClusterFacts, o client.Object) {
 	switch o := o.(type) {
 	case *corev1.Namespace:
-		f.Tenants = append(f.Tenants, *o)
+		if o.Labels[render.LabelTenantNamespace] == "true" || strings.HasPrefix(o.Name, render.TenantNamespaceName("")) {
+			f.Tenants = append(f.Tenants, *o)
+		}
 	case *corev1.ConfigMap:
 		f.ID = render.ClusterID(o.Data[render.ClusterIDKey])
 	case *appsv1.Deployment:

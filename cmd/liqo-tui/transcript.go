@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 )
@@ -21,7 +22,7 @@ func (t *transcript) event(e flows.Event) {
 		}
 		fmt.Fprintf(t.out, "%6.1fs  %s%s\n", r.Elapsed.Seconds(), sideText(e.Plan, r), r.Text)
 	}
-	t.changed = t.changed || len(e.Changes) > 0
+	t.changed = t.changed || slices.ContainsFunc(e.Changes, func(c flows.Change) bool { return c.Verb != flows.Unchanged })
 	t.last = e
 }
 

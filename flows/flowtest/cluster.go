@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
@@ -218,7 +219,7 @@ func (c *Cluster) facts() flows.ClusterFacts {
 		o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 		switch o := o.(type) {
 		case *corev1.Namespace:
-			if o.Labels[render.LabelTenantNamespace] == "true" {
+			if o.Labels[render.LabelTenantNamespace] == "true" || strings.HasPrefix(o.Name, render.TenantNamespaceName("")) {
 				f.Tenants = append(f.Tenants, *o)
 			}
 		case *networkingv1beta1.Configuration:

@@ -75,7 +75,7 @@ const fixedMTU = 1200 // bytes
 func (c *Cluster) fixMTUs() bool {
 	changed := false
 	for _, r := range c.store.records {
-		mtu := new(int)
+		var mtu *int
 		switch o := r.object.(type) {
 		case *networkingv1beta1.GatewayServer:
 			mtu = &o.Spec.MTU

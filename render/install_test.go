@@ -1,0 +1,215 @@
+package render_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+func installParams() render.InstallParams {
+	return render.InstallParams{
+		ClusterID: "rome", Image: "registry.example/gateway:1", PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12",
+	}
+}
+
+func TestCRDs(t *testing.T) {
+	crds := map[string]*apiextensionsv1.CustomResourceDefinition{}
+	objs, err := render.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objs {
+		crd := o.(*apiextensionsv1.CustomResourceDefinition)
+		crds[crd.Name] = crd
+		if want := crd.Spec.Names.Plural + "." + crd.Spec.Group; crd.Name != want {
+			t.Errorf("%s is called so, its names say %s", crd.Name, want)
+		}
+		isTemplate := strings.HasSuffix(crd.Spec.Names.Kind, "Template")
+		if got := crd.Labels["networking.liqo.io/gatewaytemplate"]; got != map[bool]string{true: "true"}[isTemplate] {
+			t.Errorf("%s: label networking.liqo.io/gatewaytemplate is %q", crd.Name, got)
+		}
+	}
+	for _, tc := range []struct {
+		name, kind string
+		columns    []string
+		status     bool
+	}{
+		{"configurations.networking.liqo.io", "Configuration", []string{"Desired Pod CIDR ", "Remapped Pod CIDR", "Age"}, true},
+		{"gatewayservers.networking.liqo.io", "GatewayServer", []string{"Template Kind", "IP", "Port", "Age"}, true},
+		{"gatewayclients.networking.liqo.io", "GatewayClient", []string{"Template Kind", "IP", "Port", "Age"}, true},
+		{"connections.networking.liqo.io", "Connection", []string{"Type", "Status", "Age"}, true},
+		{"publickeies.networking.liqo.io", "PublicKey", nil, false},
+		{"internalfabrics.networking.liqo.io", "InternalFabric", nil, false},
+		{"wggatewayservertemplates.networking.liqo.io", "WgGatewayServerTemplate", nil, false},
+		{"wggatewayclienttemplates.networking.liqo.io", "WgGatewayClientTemplate", nil, false},
+		{"networks.ipam.liqo.io", "Network", nil, true},
+	} {
+		crd := crds[tc.name]
+		if crd == nil {
+			t.Errorf("%s is missing", tc.name)
+			continue
+		}
+		version := crd.Spec.Versions[0]
+		if crd.Spec.Names.Kind != tc.kind || len(crd.Spec.Versions) != 1 || !version.Served || !version.Storage {
+			t.Errorf("%s: kind %s, versions %v", tc.name, crd.Spec.Names.Kind, crd.Spec.Versions)
+		}
+		if tc.status && (version.Subresources == nil || version.Subresources.Status == nil) {
+			t.Errorf("%s has no status subresource", tc.name)
+		}
+		var columns []string
+		for _, c := range version.AdditionalPrinterColumns {
+			columns = append(columns, c.Name)
+		}
+		for _, want := range tc.columns {
+			if !slices.Contains(columns, want) {
+				t.Errorf("%s prints columns %q, want %q too", tc.name, columns, want)
+			}
+		}
+	}
+	if len(objs) != 9 {
+		t.Errorf("%d definitions, want 9: is one new and not tested?", len(objs))
+	}
+}
+
+func TestInstall(t *testing.T) {
+	objs, err := render.Install(installParams())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list strings.Builder
+	seen := map[string]bool{}
+	namespaces := map[string]bool{}
+	for _, o := range objs {
+		name := render.Name(o)
+		fmt.Fprintln(&list, name)
+		if o.GetObjectKind().GroupVersionKind().Kind == "" {
+			t.Errorf("%s has no kind, and can't be applied", name)
+		}
+		if seen[name] {
+			t.Errorf("%s is there twice", name)
+		}
+		seen[name] = true
+		if _, ok := o.(*corev1.Namespace); ok {
+			namespaces[o.GetName()] = true
+		}
+		if ns := o.GetNamespace(); ns != "" && !namespaces[ns] {
+			t.Errorf("%s comes before its namespace", name)
+		}
+	}
+	golden(t, "install.txt", list.String())
+}
+
+func TestInstallInAnotherNamespace(t *testing.T) {
+	p := installParams()
+	p.Namespace, p.ExternalCIDR = "elsewhere", "10.71.0.0/16"
+	objs, err := render.Install(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := render.YAML(objs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, left := range []string{"$NAMESPACE", "$IMAGE", "$ROLE", "namespace: liqo\n", "liqo-namespace=liqo\n"} {
+		if strings.Contains(string(text), left) {
+			t.Errorf("%q is left in the manifests", left)
+		}
+	}
+	for _, want := range []string{"--liqo-namespace=elsewhere", "cidr: 10.71.0.0/16", "cidr: 10.244.0.0/16", "CLUSTER_ID: rome"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is not in the manifests", want)
+		}
+	}
+	for _, o := range objs {
+		var pod corev1.PodTemplateSpec
+		switch o := o.(type) {
+		case *appsv1.Deployment:
+			pod = o.Spec.Template
+		case *appsv1.DaemonSet:
+			pod = o.Spec.Template
+		default:
+			continue
+		}
+		if got := pod.Spec.Containers[0].Image; got != p.Image {
+			t.Errorf("%s runs %s, want %s", render.Name(o), got, p.Image)
+		}
+	}
+}
+
+func TestYAMLIsStable(t *testing.T) {
+	objs, err := render.Install(installParams())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := render.YAML(objs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(objs)
+	again, err := render.YAML(objs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(first) != string(again) {
+		t.Errorf("the order of the arguments changes the output:\n%s", compare(string(first), string(again)))
+	}
+}
+
+func TestInstallParamsValidate(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		edit func(*render.InstallParams)
+		want string // "" for none
+	}{
+		{"what is needed", func(*render.InstallParams) {}, ""},
+		{"a host's address", func(p *render.InstallParams) { p.PodCIDR = "10.244.0.1/16" }, "pod CIDR 10.244.0.1/16: host bits are set, did you mean 10.244.0.0/16?"},
+		{"IPv6", func(p *render.InstallParams) { p.ServiceCIDR = "fd00::/108" }, "service CIDR fd00::/108: only IPv4 is supported"},
+		{"a bad external range", func(p *render.InstallParams) { p.ExternalCIDR = "x" }, `external CIDR "x": want an address range like 10.244.0.0/16`},
+		{
+			"all problems at once", func(p *render.InstallParams) { *p = render.InstallParams{} },
+			"cluster ID is empty\nimage is empty\n" +
+				"pod CIDR \"\": want an address range like 10.244.0.0/16\nservice CIDR \"\": want an address range like 10.244.0.0/16",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := installParams()
+			tc.edit(&p)
+			got := ""
+			if err := p.Validate(); err != nil {
+				got = err.Error()
+			}
+			if got != tc.want {
+				t.Errorf("\n got %s\nwant %s", got, tc.want)
+			}
+			if _, err := render.Install(p); (err != nil) != (tc.want != "") {
+				t.Errorf("Install: %v", err)
+			}
+		})
+	}
+}
+
+// golden compares got with a file in testdata; UPDATE=1 rewrites the file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := "testdata/" + name
+	if os.Getenv("UPDATE") != "" {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := compare(string(want), got); d != "" {
+		t.Errorf("%s (-want +got; UPDATE=1 rewrites it):\n%s", file, d)
+	}
+}

@@ -1,0 +1,193 @@
+package render_test
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// separator stands between input and expected output in a golden file.
+const separator = "\n----------\n"
+
+// Each file in testdata/objects is a builder's input and the YAML that it gives.
+func TestObjects(t *testing.T) {
+	files, err := filepath.Glob("testdata/objects/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			input, want, ok := strings.Cut(string(text), separator)
+			if !ok {
+				t.Fatalf("%s has no line ----------", file)
+			}
+			got, err := render.YAML(build(t, input)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if os.Getenv("UPDATE") != "" {
+				want = string(got)
+				if err := os.WriteFile(file, []byte(input+separator+want), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if d := cmp.Diff(want, string(got)); d != "" {
+				t.Errorf("%s (-want +got; UPDATE=1 rewrites it):\n%s", file, d)
+			}
+		})
+	}
+}
+
+func build(t *testing.T, input string) []render.Object {
+	t.Helper()
+	builder, input, _ := strings.Cut(input, "\n")
+	switch strings.TrimPrefix(builder, "builder: ") {
+	case "GatewayServer":
+		return []render.Object{render.GatewayServer(decode[render.ServerParams](t, input))}
+	case "GatewayClient":
+		return []render.Object{render.GatewayClient(decode[render.ClientParams](t, input))}
+	case "Configuration":
+		in := decode[struct {
+			Tenant   render.Tenant
+			Networks render.Networks
+		}](t, input)
+		return []render.Object{render.Configuration(in.Tenant, in.Networks)}
+	case "TenantNamespace":
+		return []render.Object{render.TenantNamespace(decode[struct{ Tenant render.Tenant }](t, input).Tenant)}
+	case "PublicKey":
+		in := decode[gatewayInput](t, input)
+		return []render.Object{render.PublicKey(in.Tenant, [32]byte(in.Key), in.Owner.object())}
+	case "Network":
+		in := decode[struct {
+			Namespace, Name, Kind, CIDR string
+			PreAllocated                uint32
+		}](t, input)
+		return []render.Object{render.Network(in.Namespace, in.Name, in.Kind, in.CIDR, in.PreAllocated)}
+	case "Gateway":
+		return children(t, decode[gatewayInput](t, input))
+	}
+	t.Fatalf("%s: there is no such builder", builder)
+	return nil
+}
+
+func decode[T any](t *testing.T, input string) (out T) {
+	t.Helper()
+	if err := yaml.UnmarshalStrict([]byte(input), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+type gatewayInput struct {
+	Tenant render.Tenant
+	Name   string
+	Type   networkingv1beta1.ConnectionType
+	Owner  owner
+	Key    []byte
+	PodIP  string
+	CIDRs  []networkingv1beta1.CIDR
+	MTU    int
+}
+
+type owner struct{ Kind, Name, UID string }
+
+// object is nil for no owner.
+func (o owner) object() render.Object {
+	meta := metav1.ObjectMeta{Name: o.Name, UID: types.UID(o.UID)}
+	kind := metav1.TypeMeta{APIVersion: networkingv1beta1.GroupVersion.String(), Kind: o.Kind}
+	switch o.Kind {
+	case networkingv1beta1.GatewayServerKind:
+		return &networkingv1beta1.GatewayServer{TypeMeta: kind, ObjectMeta: meta}
+	case networkingv1beta1.GatewayClientKind:
+		return &networkingv1beta1.GatewayClient{TypeMeta: kind, ObjectMeta: meta}
+	}
+	return nil
+}
+
+// children are all that a gateway's operator makes beside its programs.
+func children(t *testing.T, in gatewayInput) []render.Object {
+	t.Helper()
+	g := render.Gateway{Tenant: in.Tenant, Name: in.Name, Type: in.Type, Owner: in.Owner.object()}
+	nodes, err := g.NodesConfigMap([]render.FabricNode{testNode()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []render.Object{
+		g.KeySecret([32]byte(in.Key), [32]byte(in.Key)), g.ServiceAccount(), g.Role(), g.RoleBinding(), g.Connection(),
+		g.InternalFabric(in.PodIP, in.CIDRs, in.MTU), nodes,
+	}
+}
+
+func testNode() render.FabricNode {
+	return render.FabricNode{
+		Name: "node-1", IP: netip.MustParseAddr("172.18.0.2"), PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")},
+	}
+}
+
+func TestParseNodesReadsWhatWasWritten(t *testing.T) {
+	g := render.Gateway{Tenant: render.Tenant{Namespace: "ns", Remote: "milan"}, Name: "milan", Owner: owner{Kind: "GatewayClient"}.object()}
+	want := []render.FabricNode{testNode(), {Name: "no-pods", IP: netip.MustParseAddr("172.18.0.3")}}
+	cm, err := g.NodesConfigMap(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := render.ParseNodes(cm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 || got[0].PodCIDRs[0] != want[0].PodCIDRs[0] || got[1].IP != want[1].IP || got[1].Name != "no-pods" {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	cm.Data = nil
+	if _, err := render.ParseNodes(cm); err == nil || !strings.Contains(err.Error(), "nodes.json of ConfigMap ns/gw-milan-nodes") {
+		t.Errorf("without the key: got %v, want an error that names it", err)
+	}
+}
+
+func TestClusterIDValidate(t *testing.T) {
+	for _, tc := range []struct {
+		id   render.ClusterID
+		want string // part of the error; "" for none
+	}{
+		{"rome", ""},
+		{"rome-1", ""},
+		{"1rome", ""},
+		{"a", ""},
+		{render.ClusterID(strings.Repeat("a", 51)), ""}, // with the prefix, 63 bytes: the most that a namespace may have
+		{render.ClusterID(strings.Repeat("a", 52)), "has 52 bytes, at most 51 fit"},
+		{"", "is empty"},
+		{"42", "is only digits"},
+		{"0042", "is only digits"},
+		{"4e2", ""},
+		{"Rome", "only a-z, 0-9 and -"},
+		{"-rome", "starting and ending with a letter or digit"},
+		{"rome-", "starting and ending with a letter or digit"},
+		{"rome.italy", "only a-z, 0-9 and -"},
+		{"rome_1", "only a-z, 0-9 and -"},
+		{"röm", "only a-z, 0-9 and -"},
+		{"rome\n", "only a-z, 0-9 and -"},
+		{render.ClusterID(strings.Repeat("9", 40)), ""}, // too large for an integer: Liqo's templates leave it a string
+	} {
+		err := tc.id.Validate()
+		switch {
+		case tc.want == "" && err != nil:
+			t.Errorf("%q: got %v, want no error", tc.id, err)
+		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+			t.Errorf("%q: got %v, want an error with %q", tc.id, err, tc.want)
+		}
+	}
+}
