@@ -15,14 +15,31 @@ func PlanReset(f Facts) Plan {
 		return plan
 	}
 	c := newConnection(Params{}, f)
-	plan.Steps = []Step{
+	plan.Steps = append(c.removeGateways(),
+		c.removeConfiguration(A), c.removeConfiguration(B),
+		c.removeNamespace(A), c.removeNamespace(B),
+	)
+	return plan
+}
+
+// PlanDisconnect removes the gateways. What the clusters know of each other
+// stays, so connecting again gives the same addresses.
+func PlanDisconnect(f Facts) Plan {
+	plan := Plan{A: f.Local.name(), B: f.Remote.name()}
+	if steps := preflight(f); len(steps) > 0 {
+		plan.Steps = steps
+		return plan
+	}
+	plan.Steps = newConnection(Params{}, f).removeGateways()
+	return plan
+}
+
+func (c connection) removeGateways() []Step {
+	return []Step{
 		c.removeClient(A), c.removeClient(B), c.removeServer(A), c.removeServer(B),
 		c.removeKey(A), c.removeKey(B),
 		c.drained(A), c.drained(B),
-		c.removeConfiguration(A), c.removeConfiguration(B),
-		c.removeNamespace(A), c.removeNamespace(B),
 	}
-	return plan
 }
 
 func (c connection) removeClient(side Side) Step {

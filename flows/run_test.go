@@ -353,3 +353,23 @@ func TestANamespaceThatSomebodyMadeIsUsedAndKept(t *testing.T) {
 		t.Error("reset kept the namespace that liqo-tui made on the other side")
 	}
 }
+
+func TestDisconnectKeepsTheAddresses(t *testing.T) {
+	p := flowtest.NewPair()
+	mustRun(t, p, connect(nodePort()))
+	before := p.A.Facts().Peer("milan").Configuration.Status.Remote
+	mustRun(t, p, flows.PlanDisconnect)
+	peer := p.A.Facts().Peer("milan")
+	if peer.Client != nil || peer.Connection != nil || peer.PublicKey != nil || p.B.Facts().Peer("rome").Server != nil {
+		t.Errorf("disconnect left %v on A and %v on B", p.A.Names(), p.B.Names())
+	}
+	p.Forget()
+	mustRun(t, p, flows.PlanDisconnect)
+	if log := p.Log(); len(log) > 0 {
+		t.Errorf("a second run wrote %v", log)
+	}
+	mustRun(t, p, connect(nodePort()))
+	if d := diff(before, p.A.Facts().Peer("milan").Configuration.Status.Remote); d != "" {
+		t.Errorf("connecting again gave other addresses (-before +after):\n%s", d)
+	}
+}

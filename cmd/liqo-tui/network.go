@@ -22,7 +22,13 @@ func networkCommand(io streams) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	pair := newPairFlags(cmd, true)
-	cmd.AddCommand(connectCommand(io, pair), resetCommand(io, pair))
+	cmd.AddCommand(
+		connectCommand(io, pair),
+		removeCommand(io, pair, "disconnect", "Remove the gateways; the clusters keep what they know of each other",
+			flows.PlanDisconnect, "The gateways are gone. liqo-tui network connect brings them back, with the same addresses."),
+		removeCommand(io, pair, "reset", "Remove the connection, and what the clusters know of each other",
+			flows.PlanReset, "The clusters are no longer connected."),
+	)
 	return cmd
 }
 
@@ -82,16 +88,13 @@ continues where an earlier run stopped; when nothing is left to do, it says so.`
 	return cmd
 }
 
-func resetCommand(io streams, pair *pairFlags) *cobra.Command {
+// removeCommand runs a plan that takes something away, and ends with done.
+func removeCommand(io streams, pair *pairFlags, name, short string, plan func(flows.Facts) flows.Plan, done string) *cobra.Command {
 	var r runFlags
 	cmd := &cobra.Command{
-		Use:   "reset",
-		Short: "Remove the connection, and what the clusters know of each other",
-		Args:  noArguments,
+		Use: name, Short: short, Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runPlan(cmd.Context(), io, pair, r, flows.PlanReset, func(flows.Facts) string {
-				return "The clusters are no longer connected."
-			})
+			return runPlan(cmd.Context(), io, pair, r, plan, func(flows.Facts) string { return done })
 		},
 	}
 	r.add(cmd)
