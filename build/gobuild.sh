@@ -7,11 +7,20 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 cd "$dir"
 started=$SECONDS
-total=$(go list -deps "$package" | wc -l)
+name=$(basename "$output")
+fail() {
+	cat "$log" >&2
+	echo "building $name failed" >&2
+	exit 1
+}
+# Downloads what is missing, which is many lines when nothing is there yet.
+total=$(go list -deps "$package" 2>"$log" | wc -l) || fail
+if ((SECONDS - started > 5)); then
+	echo "building $name: $(grep -c 'go: downloading' "$log" || true) modules downloaded, $((SECONDS - started))s"
+fi
 go build -v -ldflags "$ldflags" -o "$output" "$package" 2>"$log" &
 build=$!
-name=$(basename "$output")
-said=0
+said=$((SECONDS - started))
 while kill -0 "$build" 2>/dev/null; do
 	sleep 1
 	if ((SECONDS - started >= said + 20)); then
@@ -19,9 +28,5 @@ while kill -0 "$build" 2>/dev/null; do
 		echo "building $name: $(wc -l <"$log") packages compiled of at most $total, ${said}s"
 	fi
 done
-if ! wait "$build"; then
-	cat "$log" >&2
-	echo "building $name failed" >&2
-	exit 1
-fi
+wait "$build" || fail
 echo "built $name in $((SECONDS - started))s"
