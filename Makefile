@@ -96,8 +96,10 @@ fmt: bin/golangci-lint-$(GOLANGCI_LINT) ## Format the code
 
 bin/golangci-lint-$(GOLANGCI_LINT):
 	@echo "installing golangci-lint $(GOLANGCI_LINT): about 3 minutes the first time"
-	GOBIN=$(CURDIR)/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
-	mv bin/golangci-lint $@
+	@mkdir -p bin
+	@GOBIN=$(CURDIR)/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT) \
+		>bin/golangci-lint.log 2>&1 || { cat bin/golangci-lint.log; exit 1; }
+	@mv bin/golangci-lint $@
 
 generate: ## Generate the CRDs from Liqo's types
 	@build/generate.sh $(CONTROLLER_GEN)

@@ -134,13 +134,20 @@ func report(io streams, err error) int {
 		return exitOK
 	}
 	fmt.Fprintln(io.err, "error:", err)
-	var h interface{ Hint() string }
-	var usage usageError
-	switch {
-	case errors.As(err, &h) && h.Hint() != "":
-		fmt.Fprintln(io.err, "hint:", h.Hint())
-	case errors.As(err, &usage):
-		fmt.Fprintln(io.err, "hint: see liqo-tui --help, or --help after a command")
+	if h := hint(err); h != "" {
+		fmt.Fprintln(io.err, "hint:", h)
 	}
 	return exitCode(err)
+}
+
+// hint is what to do about err, "" where nobody knows.
+func hint(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) && h.Hint() != "" {
+		return h.Hint()
+	}
+	if _, ok := errors.AsType[usageError](err); ok {
+		return "see liqo-tui --help, or --help after a command"
+	}
+	return ""
 }

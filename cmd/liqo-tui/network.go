@@ -36,11 +36,13 @@ func networkCommand(io streams) *cobra.Command {
 type runFlags struct {
 	yes     bool
 	timeout time.Duration
+	output  string
 }
 
 func (r *runFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "don't ask before changing the clusters")
 	cmd.Flags().DurationVar(&r.timeout, "timeout", 5*time.Minute, "how long to wait for the clusters to get there")
+	cmd.Flags().StringVarP(&r.output, "output", "o", "text", "text for people, ndjson for programs: one JSON object a line")
 }
 
 func connectCommand(io streams, pair *pairFlags) *cobra.Command {
@@ -67,7 +69,7 @@ continues where an earlier run stopped; when nothing is left to do, it says so.`
 				return usageError{err}
 			}
 			plan := func(f flows.Facts) flows.Plan { return flows.PlanConnect(p, f) }
-			return runPlan(cmd.Context(), io, pair, r, plan, connectedText)
+			return runPlan(cmd.Context(), io, pair, r, "connect", plan, connectedText)
 		},
 	}
 	r.add(cmd)
@@ -94,7 +96,7 @@ func removeCommand(io streams, pair *pairFlags, name, short string, plan func(fl
 	cmd := &cobra.Command{
 		Use: name, Short: short, Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runPlan(cmd.Context(), io, pair, r, plan, func(flows.Facts) string { return done })
+			return runPlan(cmd.Context(), io, pair, r, name, plan, func(flows.Facts) string { return done })
 		},
 	}
 	r.add(cmd)
@@ -122,40 +124,42 @@ func parseLocation(text string) (flows.Side, error) {
 	return 0, usageError{fmt.Errorf("--server-location %q: want Remote or Local", text)}
 }
 
-// runPlan opens both clusters and runs a plan as text.
-func runPlan(ctx context.Context, io streams, pair *pairFlags, r runFlags, plan func(flows.Facts) flows.Plan, result func(flows.Facts) string) error {
+// runPlan opens both clusters, runs a plan, and reports it as the admin asked.
+func runPlan(ctx context.Context, io streams, pair *pairFlags, r runFlags, command string, plan func(flows.Facts) flows.Plan, result func(flows.Facts) string) error {
+	report, err := newReporter(io, r.output)
+	if err != nil {
+		return err
+	}
+	report.begin(command, pair.local.options().Context, pair.remote.options().Context)
+	var facts flows.Facts
+	err = runReported(ctx, io, pair, r, report, func(f flows.Facts) flows.Plan {
+		facts = f
+		return plan(f)
+	})
+	report.end(err, result(facts))
+	return err
+}
+
+func runReported(ctx context.Context, io streams, pair *pairFlags, r runFlags, report reporter, plan func(flows.Facts) flows.Plan) error {
 	a, b, err := pair.open()
 	if err != nil {
 		return err
 	}
 	defer a.Close()
 	defer b.Close()
-	t := &transcript{out: io.err}
-	var facts flows.Facts
-	seen := func(f flows.Facts) flows.Plan {
-		facts = f
-		return plan(f)
-	}
-	err = flows.Run(ctx, seen, a, b, t.event, flows.Options{
+	err = flows.Run(ctx, plan, a, b, report.event, flows.Options{
 		Timeout: r.timeout,
 		Approve: func(p flows.Plan) (bool, error) { return approve(io, r, p) },
 	})
 	if errors.Is(err, context.Canceled) {
-		err = stopped(ctx, t)
+		return stopped(ctx, report.hasChanged())
 	}
-	if err != nil {
-		return err
-	}
-	if !t.changed {
-		fmt.Fprintln(io.out, "No changes.")
-	}
-	_, err = fmt.Fprintln(io.out, result(facts))
 	return err
 }
 
 // stopped says what an interruption left behind.
-func stopped(ctx context.Context, t *transcript) error {
-	if t.changed {
+func stopped(ctx context.Context, changed bool) error {
+	if changed {
 		return fmt.Errorf("%w; what was applied stays: the same command continues, liqo-tui network reset removes it", context.Cause(ctx))
 	}
 	return fmt.Errorf("%w; nothing was changed", context.Cause(ctx))

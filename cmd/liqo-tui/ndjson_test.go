@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+)
+
+// told is what a run over the in-memory pair writes.
+func told(t *testing.T, p *flowtest.Pair, o flows.Options, plan func(flows.Facts) flows.Plan) []map[string]any {
+	t.Helper()
+	var out bytes.Buffer
+	n := &ndjson{out: &out, now: p.Now}
+	n.begin("connect", flows.ContextRef{Name: "rome"}, flows.ContextRef{Name: "milan"})
+	o.Now = p.Now
+	n.end(flows.Run(t.Context(), plan, p.A, p.B, n.event, o), "")
+	var lines []map[string]any
+	for s := bufio.NewScanner(&out); s.Scan(); {
+		var l map[string]any
+		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
+			t.Fatalf("line %q: %v", s.Text(), err)
+		}
+		if l["v"] != 1.0 || l["seq"] != float64(len(lines)) || l["ts"] == nil {
+			t.Errorf("line %d: got v %v, seq %v, ts %v", len(lines), l["v"], l["seq"], l["ts"])
+		}
+		lines = append(lines, l)
+	}
+	if first, last := lines[0]["type"], lines[len(lines)-1]["type"]; first != "run.start" || last != "result" {
+		t.Errorf("got %v first and %v last, want run.start and result", first, last)
+	}
+	return lines
+}
+
+func connectPlan(f flows.Facts) flows.Plan {
+	p := flows.Defaults()
+	return flows.PlanConnect(p, f)
+}
+
+func TestNDJSONTellsARun(t *testing.T) {
+	p := flowtest.NewPair()
+	lines := told(t, p, flows.Options{}, connectPlan)
+	if last := lines[len(lines)-1]; last["ok"] != true || last["exit"] != 0.0 || last["changed"] != true {
+		t.Errorf("got result %v, want ok, exit code 0, changed", last)
+	}
+	created, ended := map[any]bool{}, map[any]bool{}
+	for _, l := range lines {
+		switch l["type"] {
+		case "change":
+			created[l["object"]] = true
+		case "step.end":
+			ended[l["step"]] = l["result"] == "done"
+		}
+	}
+	for _, object := range []string{"GatewayServer liqo-tenant-rome/rome", "GatewayClient liqo-tenant-milan/milan"} {
+		if !created[object] {
+			t.Errorf("no change line for %s; got %v", object, created)
+		}
+	}
+	for _, step := range []string{"namespace-a", "gateway-server-b", "connected-a", "connected-b"} {
+		if !ended[step] {
+			t.Errorf("step %s did not end well; got %v", step, ended)
+		}
+	}
+	again := told(t, p, flows.Options{}, connectPlan)
+	if last := again[len(again)-1]; last["changed"] != false {
+		t.Errorf("a second run: got result %v, want nothing changed", last)
+	}
+}
+
+func TestNDJSONIsNeverSilentForLong(t *testing.T) {
+	p := flowtest.NewPair()
+	p.B.Behave(func(b *flowtest.Behaviour) { b.LoadBalancerPending = true })
+	lines := told(t, p, flows.Options{Timeout: 3 * time.Minute}, connectPlan)
+	last := time.Time{}
+	for _, l := range lines {
+		ts, err := time.Parse(time.RFC3339Nano, l["ts"].(string))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if gap := ts.Sub(last); !last.IsZero() && gap > heartbeat+2*time.Second {
+			t.Errorf("%v of silence before %v", gap, l)
+		}
+		last = ts
+	}
+	if end := lines[len(lines)-1]; end["ok"] != false || end["exit"] != float64(exitTimeout) {
+		t.Errorf("got result %v, want exit code %d", end, exitTimeout)
+	}
+	if e := lines[len(lines)-2]; e["type"] != "error" || e["message"] == "" || e["hint"] == nil {
+		t.Errorf("got %v before the result, want the error with a hint", e)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want int
+	}{
+		"no error":            {nil, 0},
+		"anything":            {errors.New("x"), 1},
+		"usage":               {usageError{errors.New("x")}, 2},
+		"preflight":           {&flows.StepError{Step: flows.Step{Kind: flows.FailedPreflight}}, 3},
+		"unreachable":         {&flows.StepError{Step: flows.Step{Kind: flows.FailedUnreachable}}, 5},
+		"refused part-way":    {&flows.StepError{Step: flows.Step{Kind: flows.FailedApply}}, 6},
+		"timeout":             {&flows.StepError{Step: flows.Step{Kind: flows.FailedTimeout}}, 7},
+		"somebody in the way": {&flows.StepError{Step: flows.Step{Kind: flows.FailedConflict}}, 9},
+		"declined":            {flows.ErrDeclined, 130},
+		"interrupted":         {interrupted{2}, 130},
+		"terminated":          {interrupted{15}, 143},
+	} {
+		if got := exitCode(c.err); got != c.want {
+			t.Errorf("%s: got %d, want %d", name, got, c.want)
+		}
+	}
+}
