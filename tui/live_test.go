@@ -36,7 +36,7 @@ func connect(t *testing.T, p *flowtest.Pair, server flows.Side, service corev1.S
 }
 
 func TestAClusterThatStopsAnsweringIsAStateOfItsSide(t *testing.T) {
-	inBubble(t, Options{}, connectedPair(t), func(t *testing.T, d *driver) {
+	inBubble(t, Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
 		d.wait(5 * time.Second)
 		d.has("Live", "A says connected, B says not answering", "does not answer", "sees rome's pods")
@@ -47,7 +47,7 @@ func TestAClusterThatStopsAnsweringIsAStateOfItsSide(t *testing.T) {
 }
 
 func TestAReportThatIsTooOldLooksStale(t *testing.T) {
-	inBubble(t, Options{}, connectedPair(t), func(t *testing.T, d *driver) {
+	inBubble(t, Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.NoReports = true })
 		d.wait(20 * time.Second)
 		d.has("connected: each gateway answers")
@@ -57,7 +57,7 @@ func TestAReportThatIsTooOldLooksStale(t *testing.T) {
 }
 
 func TestALostConnectionIsSeen(t *testing.T) {
-	inBubble(t, Options{}, connectedPair(t), func(t *testing.T, d *driver) {
+	inBubble(t, Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
 		d.wait(12 * time.Second)
 		d.has("both sides say: connecting", "no handshake")

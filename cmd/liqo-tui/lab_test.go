@@ -121,10 +121,12 @@ func TestLab(t *testing.T) {
 	for _, cluster := range l.clusters {
 		l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--cluster-id", cluster,
 			"--pod-cidr", labPodCIDR, "--image", labImage).want(t, exitOK)
-		l.must(t, "kubectl", cluster, "apply", "-f", "../../testdata/demo/web.yaml")
+		for _, node := range l.nodes(t, cluster) {
+			l.apply(t, cluster, webPod(t, node))
+		}
 	}
 	for _, cluster := range l.clusters {
-		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
+		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app=web", "--timeout=60s")
 	}
 	l.reset().want(t, exitOK) // what an earlier, failed run may have left
 	l.waitForNamespacesGone(t)
@@ -161,7 +163,39 @@ func (l lab) testRefusals(t *testing.T) {
 	}
 }
 
-// testConnection connects, and has pods and nodes talk both ways.
+// nodes are the names of a cluster's nodes. One of them runs the gateway; pods
+// on the others are the normal case.
+func (l lab) nodes(t *testing.T, cluster string) []string {
+	t.Helper()
+	return strings.Fields(l.must(t, "kubectl", cluster, "get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"))
+}
+
+// webPod is the demo's pod, on one node and named after it.
+func webPod(t *testing.T, node string) string {
+	t.Helper()
+	manifest, err := os.ReadFile("../../testdata/demo/web.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.NewReplacer(
+		"  name: web\n", "  name: "+web(node)+"\n  labels: {app: web}\n",
+		"spec:\n", "spec:\n  nodeName: "+node+"\n",
+	).Replace(string(manifest))
+}
+
+func web(node string) string { return "web-" + node }
+
+func (l lab) apply(t *testing.T, cluster, manifest string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), labProgram, "kubectl", cluster, "apply", "-f", "-")
+	cmd.Stdin = strings.NewReader(manifest)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("apply on %s: %v\n%s\n%s", cluster, err, out, manifest)
+	}
+}
+
+// testConnection connects, and has the pods of every node, and the nodes, talk
+// to the pods of every node of the other cluster, both ways.
 func (l lab) testConnection(t *testing.T, serviceType string) {
 	got := l.connect("--server-service-type", serviceType, "--yes").want(t, exitOK)
 	t.Logf("connect:\n%s%s", got.err, got.out)
@@ -172,15 +206,25 @@ func (l lab) testConnection(t *testing.T, serviceType string) {
 		}
 	}
 	for _, d := range []struct{ from, to string }{{"rome", "milan"}, {"milan", "rome"}} {
-		url := fmt.Sprintf("http://%s:8080/", l.seenFrom(t, d.from, d.to))
-		seen := l.client(t, l.must(t, "kubectl", d.from, "exec", "web", "--", "/pod", "get", "--timeout", "10s", url))
-		if want := l.seenFrom(t, d.to, d.from); seen != want {
-			t.Errorf("pod of %s to pod of %s: seen as %s, want its remapped address %s", d.from, d.to, seen, want)
+		for _, from := range l.nodes(t, d.from) {
+			for _, to := range l.nodes(t, d.to) {
+				l.testPath(t, d.from, from, d.to, to)
+			}
 		}
-		seen = l.client(t, l.must(t, "exec", d.from, "--", "curl", "--silent", "--show-error", "--max-time", "10", url))
-		if want := l.remapped(t, d.to, d.from, "external").Addr(); seen != want {
-			t.Errorf("node of %s to pod of %s: seen as %s, want the first external address %s", d.from, d.to, seen, want)
-		}
+	}
+}
+
+// testPath asks the pod on one node from the pod on another cluster's node, and
+// from that node itself, and compares the addresses they are seen under.
+func (l lab) testPath(t *testing.T, cluster, node, peer, peerNode string) {
+	url := fmt.Sprintf("http://%s:8080/", l.seenFrom(t, cluster, peer, peerNode))
+	seen := l.client(t, l.must(t, "kubectl", cluster, "exec", web(node), "--", "/pod", "get", "--timeout", "10s", url))
+	if want := l.seenFrom(t, peer, cluster, node); seen != want {
+		t.Errorf("pod on %s to pod on %s: seen as %s, want its remapped address %s", node, peerNode, seen, want)
+	}
+	seen = l.client(t, l.must(t, "exec", cluster, node, "--", "curl", "--silent", "--show-error", "--max-time", "10", url))
+	if want := l.remapped(t, peer, cluster, "external").Addr(); seen != want {
+		t.Errorf("node %s to pod on %s: seen as %s, want the first external address %s", node, peerNode, seen, want)
 	}
 }
 
@@ -211,10 +255,10 @@ func (l lab) remapped(t *testing.T, cluster, peer, kind string) netip.Prefix {
 	return p
 }
 
-// seenFrom is where cluster's pods find the pod "web" of peer.
-func (l lab) seenFrom(t *testing.T, cluster, peer string) netip.Addr {
+// seenFrom is where cluster's pods find the pod on a node of peer.
+func (l lab) seenFrom(t *testing.T, cluster, peer, node string) netip.Addr {
 	t.Helper()
-	ip := netip.MustParseAddr(l.must(t, "kubectl", peer, "get", "pod", "web", "-o", "jsonpath={.status.podIP}"))
+	ip := netip.MustParseAddr(l.must(t, "kubectl", peer, "get", "pod", web(node), "-o", "jsonpath={.status.podIP}"))
 	seen, err := ipam.Remap(ip, netip.MustParsePrefix(labPodCIDR), l.remapped(t, cluster, peer, "pod"))
 	if err != nil {
 		t.Fatal(err)
@@ -317,8 +361,9 @@ func (l lab) kernels(t *testing.T) map[string]string {
 			"firewall": "nft list tables | grep -v kube-proxy | while read _ table; do nft --stateless list table $table; done",
 			"overlay":  "bridge fdb show; ip neighbour show nud permanent",
 		} {
-			text := l.must(t, "exec", cluster, "--", "sh", "-c", command)
-			out[cluster+" "+name] = normalize(text)
+			for _, node := range l.nodes(t, cluster) {
+				out[node+" "+name] = normalize(l.must(t, "exec", cluster, node, "--", "sh", "-c", command))
+			}
 		}
 	}
 	return out
