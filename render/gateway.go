@@ -59,7 +59,7 @@ func (g Gateway) Role() *rbacv1.Role {
 		Rules: []rbacv1.PolicyRule{
 			{APIGroups: group, Resources: []string{"gatewayservers", "gatewayclients", "configurations", "publickeies", "connections"}, Verbs: read},
 			{APIGroups: group, Resources: []string{"connections", "connections/status"}, ResourceNames: []string{name}, Verbs: []string{"patch"}},
-			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: read},
+			{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{NodesConfigMapName(g.Name)}, Verbs: read},
 		},
 	}
 }
