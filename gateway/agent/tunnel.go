@@ -159,7 +159,7 @@ func (t *tunnel) wake() {
 // server's pod. Repeating forgets the one before, so the waits grow, lest an
 // answer from far away is always too late.
 const (
-	firstRedial = 500 * time.Millisecond
+	firstRedial = 250 * time.Millisecond
 	lastRedial  = 4 * time.Second
 )
 

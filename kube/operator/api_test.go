@@ -15,6 +15,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -147,6 +148,7 @@ func TestOperator(t *testing.T) {
 	t.Run("peers with our own addresses get ranges that overlap nothing", func(t *testing.T) { w.under(t).testRemapping() })
 	t.Run("a server gets keys, pod and Service, and says where it is", func(t *testing.T) { w.under(t).testServer() })
 	t.Run("children that are deleted or edited come back", func(t *testing.T) { w.under(t).testRepair() })
+	t.Run("what a gateway leaves goes without the garbage collector", func(t *testing.T) { w.under(t).testCleanUp() })
 	t.Run("a gateway without its peer's name is left alone", func(t *testing.T) { w.under(t).testUnlabelled() })
 }
 
@@ -267,6 +269,47 @@ func (w *world) testRepair() {
 	before := bytes.Clone(secret.Data["privateKey"])
 	if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil || !bytes.Equal(before, secret.Data["privateKey"]) {
 		w.t.Errorf("repairing the others changed the keys (%v)", err)
+	}
+}
+
+// testCleanUp deletes a client; a server of another peer keeps its children. No garbage
+// collector runs here, so what goes was deleted by the operator.
+func (w *world) testCleanUp() {
+	tenant := render.Tenant{Namespace: "liqo-tenant-peer-0", Remote: "peer-0"}
+	gone := render.GatewayClient(render.ClientParams{
+		Tenant: tenant, Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: "liqo"},
+		Addresses: []string{"192.0.2.7"}, Port: 51840, MTU: 1340,
+	})
+	w.create(gone)
+	until(w, gone, "reported on", func(c *networkingv1beta1.GatewayClient) bool { return c.Status.ClientRef != nil })
+	if err := w.Delete(w.t.Context(), gone); err != nil {
+		w.t.Fatal(err)
+	}
+	children := metav1.ObjectMeta{Namespace: tenant.Namespace, Name: "gw-peer-0"}
+	for _, o := range []client.Object{
+		&appsv1.Deployment{ObjectMeta: children}, &corev1.Secret{ObjectMeta: children}, &networkingv1beta1.Connection{ObjectMeta: children},
+		&rbacv1.Role{ObjectMeta: children}, &rbacv1.RoleBinding{ObjectMeta: children},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: "peer-0"}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: "gw-peer-0-nodes"}},
+	} {
+		w.untilGone(o)
+	}
+	server := metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "gw-milan"}
+	until(w, &appsv1.Deployment{ObjectMeta: server}, "there", func(d *appsv1.Deployment) bool { return d.DeletionTimestamp == nil })
+}
+
+func (w *world) untilGone(o client.Object) {
+	w.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		err := w.Get(w.t.Context(), client.ObjectKeyFromObject(o), o)
+		if apierrors.IsNotFound(err) {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("%T %s is still there (%v)", o, o.GetName(), err)
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 

@@ -3,7 +3,9 @@ package operator
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"strings"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"golang.org/x/sync/errgroup"
@@ -12,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -45,6 +48,9 @@ func (r *gateways) setup(mgr ctrl.Manager) error {
 // Reconcile reads the inputs, makes the children, and reports.
 func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	in, err := r.read(ctx, req.NamespacedName)
+	if apierrors.IsNotFound(err) {
+		return ctrl.Result{}, r.cleanUp(ctx, req.NamespacedName)
+	}
 	if err != nil || in == nil {
 		return ctrl.Result{}, err
 	}
@@ -206,4 +212,40 @@ func (r *gateways) endpoint(ctx context.Context, in *inputs) (*networkingv1beta1
 		return nil, client.IgnoreNotFound(err) // the watch brings it
 	}
 	return endpointOf(&service, in.nodes, in.pod, *in.view.endpoint), nil
+}
+
+// cleanUp deletes the children of a gateway that is gone. Kubernetes' garbage
+// collector would too, but it learns of kinds only every 30 s: on a cluster that
+// got the definitions a moment ago, a gateway's pod outlived it by that long.
+func (r *gateways) cleanUp(ctx context.Context, key client.ObjectKey) error {
+	g := render.Gateway{Tenant: render.Tenant{Namespace: key.Namespace}, Name: key.Name, Owner: r.kind.object()}
+	var errs []error
+	for _, o := range []render.Object{
+		&appsv1.Deployment{ObjectMeta: g.Connection().ObjectMeta}, &corev1.Service{ObjectMeta: g.Connection().ObjectMeta},
+		&corev1.Secret{ObjectMeta: g.Connection().ObjectMeta}, g.Connection(), g.InternalFabric("", nil, 0),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: render.NodesConfigMapName(key.Name)}},
+		g.RoleBinding(), g.Role(), g.ServiceAccount(),
+	} {
+		errs = append(errs, r.deleteOrphan(ctx, o, key.Name))
+	}
+	return errors.Join(errs...)
+}
+
+// deleteOrphan deletes o if a gateway of this kind and name controls it: the
+// other kind may have a gateway of the same name.
+func (r *gateways) deleteOrphan(ctx context.Context, o render.Object, gateway string) error {
+	err := r.client.Get(ctx, client.ObjectKeyFromObject(o), o)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	owner := metav1.GetControllerOf(o)
+	if owner == nil || owner.Name != gateway || !strings.EqualFold(owner.Kind, r.kind.name) {
+		return nil
+	}
+	uid := o.GetUID()
+	err = r.client.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &uid})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete %s of a gateway that is gone: %w", render.Name(o), err)
+	}
+	return nil
 }

@@ -32,11 +32,12 @@ type inputs struct {
 	configuration *networkingv1beta1.Configuration // nil until it exists
 }
 
-// read collects a gateway's inputs; nil when there is no such gateway.
+// read collects a gateway's inputs; nil when it is being deleted. If there is
+// no such gateway, the error satisfies apierrors.IsNotFound.
 func (r *gateways) read(ctx context.Context, key types.NamespacedName) (*inputs, error) {
 	object := r.kind.object()
 	if err := r.client.Get(ctx, key, object); err != nil {
-		return nil, client.IgnoreNotFound(err)
+		return nil, err
 	}
 	if object.GetDeletionTimestamp() != nil {
 		return nil, nil // its children go with it
