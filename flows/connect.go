@@ -68,18 +68,12 @@ func (c connection) reversed() *Step {
 func (c connection) namespace(side Side) Step {
 	peer := c.peers[side]
 	title := "Namespace " + peer.Tenant.Namespace
-	want := render.TenantNamespace(peer.Tenant)
-	switch ns := peer.Namespace; {
-	case ns == nil || ns.DeletionTimestamp != nil:
-	case ns.Labels[render.LabelRemoteCluster] == string(peer.Tenant.Remote):
+	ns := peer.Namespace
+	if ns != nil && ns.DeletionTimestamp == nil && ns.Labels[render.LabelRemoteCluster] == string(peer.Tenant.Remote) {
 		// Whoever made it: the label is what counts.
 		return Step{ID: stepID(side, "namespace"), Side: side, Action: Update, Title: title, Status: Done}
-	default:
-		// Somebody made it without the labels. It does not become ours: a reset
-		// would delete it, with whatever else is in it.
-		delete(want.Labels, render.LabelManagedBy)
 	}
-	return ensure(side, "namespace", title, peer.Namespace, want)
+	return ensure(side, "namespace", title, ns, render.TenantNamespace(peer.Tenant))
 }
 
 // homeless is the step that can't be applied before its namespace exists.

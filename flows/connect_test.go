@@ -306,11 +306,12 @@ func TestPlanConnect(t *testing.T) {
 			want: map[flows.StepID]want{"gateway-server-b": {status: flows.Ready}, "gateway-client-a": {status: flows.Ready}},
 		},
 		{
-			name: "another tool connected them: its objects are adopted under their names",
+			name: "another tool connected them: its objects are used as they are",
 			past: but(nothing, func(p *flowtest.Pair) { p.ConnectByLiqoctl(flows.B) }),
 			want: map[flows.StepID]want{
-				"namespace-a": {status: flows.Done}, "configuration-b": {status: flows.Ready},
-				"gateway-server-b": {status: flows.Ready}, "gateway-client-a": {status: flows.Ready},
+				"namespace-a": {status: flows.Done}, "configuration-b": {status: flows.Done},
+				"gateway-server-b": {status: flows.Done}, "gateway-client-a": {status: flows.Done},
+				"public-key-a": {status: flows.Done}, "public-key-b": {status: flows.Done},
 				"connected-a": {status: flows.Done, reason: "Connected, latency 1ms"},
 			},
 		},
@@ -389,9 +390,12 @@ func earlierConnection(c *flowtest.Cluster) *networkingv1beta1.Connection {
 func TestPlanConnectAdoptsNames(t *testing.T) {
 	p := flowtest.NewPair()
 	p.ConnectByLiqoctl(flows.B)
-	plan := flows.PlanConnect(nodePort(), factsOf(p))
+	p.B.Be(func(f *flows.ClusterFacts) { f.Networks.Pod = []networkingv1beta1.CIDR{"10.99.0.0/16"} })
+	changed := nodePort()
+	changed.MTU = 1400
+	plan := flows.PlanConnect(changed, factsOf(p))
 	for id, name := range map[flows.StepID]string{
-		"configuration-a": "conf-milan", "gateway-server-b": "server-rome", "gateway-client-a": "client-milan", "public-key-b": "key-rome",
+		"configuration-a": "conf-milan", "gateway-server-b": "server-rome", "gateway-client-a": "client-milan",
 	} {
 		s, _ := plan.Step(id)
 		if len(s.Objects) != 1 || s.Objects[0].GetName() != name || !strings.HasSuffix(s.Objects[0].GetNamespace(), "-by-liqoctl") {

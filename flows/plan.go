@@ -143,6 +143,11 @@ func stepID(side Side, what string) StepID {
 
 // ensure is the step that makes want exist: done when live already says it.
 func ensure(side Side, what, title string, live, want render.Object) Step {
+	if exists(live) && live.GetLabels()[render.LabelManagedBy] != render.ManagedBy {
+		// What somebody else made is used as it is, and does not become ours: a
+		// reset deletes namespaces that are, with whatever else is in them.
+		delete(want.GetLabels(), render.LabelManagedBy)
+	}
 	s := Step{ID: stepID(side, what), Side: side, Title: title, Status: Ready, Action: Create, Objects: []render.Object{want}}
 	switch {
 	case exists(live) && live.GetDeletionTimestamp() != nil:
