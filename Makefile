@@ -63,6 +63,10 @@ bin/kubernetes: bin/kubelab
 	@for name in etcd kube-apiserver kubectl; do ln -sf ../kubelab $@/$$name; done
 	@touch $@
 
+# The released liqoctl: tests have it work against our operator.
+bin/liqoctl: testdata/liqoctl/tools.go testdata/liqoctl/go.mod testdata/liqoctl/go.sum
+	@build/gobuild.sh testdata/liqoctl bin/liqoctl github.com/liqotech/liqo/cmd/liqoctl "-s -w"
+
 lab-up: lab ## Bring two clusters up: rome and milan
 	bin/lab up
 
@@ -74,10 +78,10 @@ demo: lab build ## Two clusters, connected: from nothing to pods that reach each
 
 # ---- tests
 
-test: lab build bin/kubernetes ## All tests; without root, those that can run, and what was left out
+test: lab build bin/kubernetes bin/liqoctl ## All tests; without root, those that can run, and what was left out
 	@build/test.sh
 
-e2e: lab build ## Only the end-to-end tests, in the lab
+e2e: lab build bin/liqoctl ## Only the end-to-end tests, in the lab
 	@build/test.sh e2e
 
 bench: lab build ## Measure how long connecting and removing takes, in the lab

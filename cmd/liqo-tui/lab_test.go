@@ -118,6 +118,22 @@ func eventually(t *testing.T, within time.Duration, check func() error) {
 
 func TestLab(t *testing.T) {
 	l := useLab(t)
+	l.prepare(t)
+	before := l.kernels(t)
+
+	t.Run("refuses what can't work, and changes nothing", l.testRefusals)
+	t.Run("NodePort", func(t *testing.T) { l.testConnection(t, "NodePort") })
+	t.Run("columns of kubectl get", l.testColumns)
+	t.Run("a second run changes nothing", l.testSecondRun)
+	t.Run("reset leaves nothing behind", func(t *testing.T) { l.testReset(t, before) })
+	t.Run("LoadBalancer", func(t *testing.T) { l.testConnection(t, "LoadBalancer") })
+	t.Run("reset leaves nothing behind again", func(t *testing.T) { l.testReset(t, before) })
+}
+
+// prepare installs our operator on both clusters, and a pod on each node. What
+// an earlier test may have left of a connection is removed.
+func (l lab) prepare(t *testing.T) {
+	t.Helper()
 	for _, cluster := range l.clusters {
 		l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--cluster-id", cluster,
 			"--pod-cidr", labPodCIDR, "--image", labImage).want(t, exitOK)
@@ -128,17 +144,11 @@ func TestLab(t *testing.T) {
 	for _, cluster := range l.clusters {
 		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app=web", "--timeout=60s")
 	}
-	l.reset().want(t, exitOK) // what an earlier, failed run may have left
+	l.reset().want(t, exitOK)
+	for _, cluster := range l.clusters {
+		l.must(t, "kubectl", cluster, "delete", "namespaces", "-l", "liqo.io/tenant-namespace", "--wait=false")
+	}
 	l.waitForNamespacesGone(t)
-	before := l.kernels(t)
-
-	t.Run("refuses what can't work, and changes nothing", l.testRefusals)
-	t.Run("NodePort", func(t *testing.T) { l.testConnection(t, "NodePort") })
-	t.Run("columns of kubectl get", l.testColumns)
-	t.Run("a second run changes nothing", l.testSecondRun)
-	t.Run("reset leaves nothing behind", func(t *testing.T) { l.testReset(t, before) })
-	t.Run("LoadBalancer", func(t *testing.T) { l.testConnection(t, "LoadBalancer") })
-	t.Run("reset leaves nothing behind again", func(t *testing.T) { l.testReset(t, before) })
 }
 
 func (l lab) testRefusals(t *testing.T) {
@@ -199,6 +209,12 @@ func (l lab) apply(t *testing.T, cluster, manifest string) {
 func (l lab) testConnection(t *testing.T, serviceType string) {
 	got := l.connect("--server-service-type", serviceType, "--yes").want(t, exitOK)
 	t.Logf("connect:\n%s%s", got.err, got.out)
+	l.testPaths(t)
+}
+
+// testPaths has everybody talk to everybody of the other cluster.
+func (l lab) testPaths(t *testing.T) {
+	t.Helper()
 	for _, cluster := range l.clusters {
 		state := l.must(t, "kubectl", cluster, "get", "connections", "-A", "-o", "jsonpath={.items[*].status.value}")
 		if state != "Connected" {
