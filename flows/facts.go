@@ -93,8 +93,8 @@ type Software uint8
 // What can be installed on a cluster.
 const (
 	NoSoftware Software = iota
-	Liqo
-	Operator // ours
+	Operator            // ours
+	Liqo                // outranks ours: beside it, ours refuses to work
 )
 
 func (s Software) String() string {

@@ -10,6 +10,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -64,6 +66,31 @@ func (c *Cluster) Install(ctx context.Context, objects []render.Object, progress
 	}
 	progress(fmt.Sprintf("%d objects applied in namespace %s", len(rest), c.namespace))
 	return changes, c.await(ctx, "operator and fabric", progress, c.programsRun)
+}
+
+// Uninstall deletes what [Cluster.Install] made, as far as it carries our label:
+// what has the same name and is somebody else's stays.
+func (c *Cluster) Uninstall(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
+	var changes []flows.Change
+	for _, o := range objects {
+		live := &unstructured.Unstructured{}
+		live.SetGroupVersionKind(o.GetObjectKind().GroupVersionKind())
+		err := c.client.Get(ctx, client.ObjectKeyFromObject(o), live)
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			return changes, fmt.Errorf("read %s: %w", render.Name(o), err)
+		case live.GetLabels()[render.LabelManagedBy] != render.ManagedBy:
+			continue
+		}
+		deleted, err := c.Delete(ctx, []render.Object{live})
+		changes = append(changes, deleted...)
+		if err != nil {
+			return changes, err
+		}
+	}
+	return changes, nil
 }
 
 // await calls look until it reports done; its text is what was seen last.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -88,6 +89,23 @@ func Install(p InstallParams) ([]Object, error) {
 	objs = append(objs, programs...)
 	objs = append(objs, templates...)
 	Sort(objs)
+	return objs, nil
+}
+
+// Installed names everything that [Install] makes in namespace, without
+// content: what to remove again. The definitions are left out: deleting them
+// would delete all that they define, on clusters that share them with others too.
+func Installed(namespace string) ([]Object, error) {
+	p := InstallParams{Namespace: namespace, ClusterID: "any", Image: "any", PodCIDR: "10.0.0.0/16", ServiceCIDR: "10.1.0.0/16"}
+	objs, err := Install(p)
+	if err != nil {
+		return nil, err
+	}
+	objs = slices.DeleteFunc(objs, func(o Object) bool {
+		_, definition := o.(*apiextensionsv1.CustomResourceDefinition)
+		return definition
+	})
+	slices.Reverse(objs) // programs before what they use, the namespace last
 	return objs, nil
 }
 

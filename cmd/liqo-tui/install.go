@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -84,6 +86,10 @@ func complete(ctx context.Context, cluster *kube.Cluster, p *render.InstallParam
 	if facts.Problem != nil {
 		return facts.Problem
 	}
+	if facts.Software == flows.Liqo {
+		return unfit(facts, "Liqo's controller-manager already connects this cluster, and two operators would fight over the same objects",
+			"use liqo-tui network connect as it is: it works with Liqo's")
+	}
 	switch {
 	case p.ClusterID == "" && facts.ID != "":
 		p.ClusterID = facts.ID
@@ -112,6 +118,66 @@ func complete(ctx context.Context, cluster *kube.Cluster, p *render.InstallParam
 		return usageError{errors.New("the cluster does not say its Services' address range: give --service-cidr")}
 	}
 	return nil
+}
+
+// unfit is a cluster that must not be changed in this way.
+func unfit(f flows.ClusterFacts, reason, hint string) error {
+	return &flows.StepError{
+		Step:    flows.Step{Title: "not changed", Kind: flows.FailedPreflight, Reason: reason, Hint: hint},
+		Cluster: cmp.Or(f.ID, render.ClusterID(f.Context.Name)),
+	}
+}
+
+func uninstallCommand(io streams) *cobra.Command {
+	var c clusterFlags
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "uninstall",
+		Short: "Remove our operator and fabric; the definitions stay",
+		Args:  noArguments,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return uninstall(cmd.Context(), io, c, yes) },
+	}
+	c.add(cmd.Flags(), "", "the cluster")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "don't ask before changing the cluster")
+	return cmd
+}
+
+func uninstall(ctx context.Context, io streams, c clusterFlags, yes bool) error {
+	cluster, err := c.open()
+	if err != nil {
+		return err
+	}
+	defer cluster.Close()
+	facts, err := cluster.Observe(ctx)
+	switch {
+	case err != nil:
+		return err
+	case facts.Problem != nil:
+		return facts.Problem
+	case len(facts.Configurations) > 0:
+		// Without the operator nobody would clean the nodes up after a gateway.
+		return unfit(facts, fmt.Sprintf("it still has %d peers", len(facts.Configurations)), "run liqo-tui network reset for each; liqo-tui info lists them")
+	}
+	objects, err := render.Installed(c.namespace)
+	if err != nil {
+		return err
+	}
+	if ok, err := confirm(io, yes, fmt.Sprintf("Remove liqo-tui from %s?", cmp.Or(string(facts.ID), facts.Context.Name))); err != nil || !ok {
+		return cmp.Or(err, flows.ErrDeclined)
+	}
+	changes, err := cluster.Uninstall(ctx, objects)
+	for _, change := range changes {
+		fmt.Fprintf(io.err, "%s %s\n", change.Object, change.Verb)
+	}
+	if err != nil {
+		return err
+	}
+	text := "liqo-tui is removed. The definitions stay; kubectl delete crd removes them, and all that they define."
+	if len(changes) == 0 {
+		text = "No changes: there is nothing of liqo-tui in namespace " + c.namespace + "."
+	}
+	_, err = fmt.Fprintln(io.out, text)
+	return err
 }
 
 var notInID = regexp.MustCompile(`[^a-z0-9]+`)

@@ -122,12 +122,14 @@ func TestLab(t *testing.T) {
 	before := l.kernels(t)
 
 	t.Run("refuses what can't work, and changes nothing", l.testRefusals)
+	t.Run("install refuses to run beside Liqo", l.testBesideLiqo)
 	t.Run("NodePort", func(t *testing.T) { l.testConnection(t, "NodePort") })
 	t.Run("columns of kubectl get", l.testColumns)
 	t.Run("a second run changes nothing", l.testSecondRun)
 	t.Run("reset leaves nothing behind", func(t *testing.T) { l.testReset(t, before) })
 	t.Run("LoadBalancer", func(t *testing.T) { l.testConnection(t, "LoadBalancer") })
 	t.Run("reset leaves nothing behind again", func(t *testing.T) { l.testReset(t, before) })
+	t.Run("uninstall removes what install made", l.testUninstall)
 }
 
 // prepare installs our operator on both clusters, and a pod on each node. What
@@ -351,6 +353,40 @@ func (l lab) testReset(t *testing.T, before map[string]string) {
 	l.reset().want(t, exitOK) // nothing there is no error
 }
 
+// testBesideLiqo gives milan what Liqo's controller-manager is known by.
+func (l lab) testBesideLiqo(t *testing.T) {
+	manager := []string{"kubectl", "milan", "-n", "liqo"}
+	l.must(t, append(manager, "create", "deployment", "liqo-controller-manager", "--image", "none", "--replicas", "0")...)
+	defer l.must(t, append(manager, "delete", "deployment", "liqo-controller-manager")...)
+	l.must(t, append(manager, "label", "--overwrite", "deployment", "liqo-controller-manager",
+		"app.kubernetes.io/name=controller-manager", "app.kubernetes.io/part-of=liqo")...)
+	got := l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-milan", "--cluster-id", "milan",
+		"--pod-cidr", labPodCIDR, "--image", labImage).want(t, exitPreflight)
+	if !strings.Contains(got.err, "two operators would fight") {
+		t.Errorf("got %q, want the reason", got.err)
+	}
+}
+
+func (l lab) testUninstall(t *testing.T) {
+	milan := []string{"--kubeconfig", l.kubeconfig, "--context", "lab-milan"}
+	l.tui(append([]string{"uninstall"}, milan...)...).want(t, exitUsage) // no terminal, no --yes
+	l.tui(append([]string{"uninstall", "--yes"}, milan...)...).want(t, exitOK)
+	eventually(t, 60*time.Second, func() error {
+		left := l.must(t, "kubectl", "milan", "get", "namespaces,clusterroles,clusterrolebindings", "-l", "app.kubernetes.io/managed-by=liqo-tui", "-o", "name")
+		if left != "" {
+			return fmt.Errorf("uninstall left %s", left)
+		}
+		return nil
+	})
+	if got := l.tui(append([]string{"uninstall", "--yes"}, milan...)...).want(t, exitOK); !strings.HasPrefix(got.out, "No changes") {
+		t.Errorf("a second time: got %q, want No changes", got.out)
+	}
+	connect := l.connect("--server-service-type", "NodePort", "--yes").want(t, exitPreflight)
+	if !strings.Contains(connect.err, "liqo-tui install --context lab-milan") {
+		t.Errorf("connecting without an operator: got %q, want the install command named", connect.err)
+	}
+}
+
 func (l lab) waitForNamespacesGone(t *testing.T) {
 	t.Helper()
 	for _, cluster := range l.clusters {
@@ -364,7 +400,8 @@ func (l lab) waitForNamespacesGone(t *testing.T) {
 }
 
 // kernels is the state of every node's kernel that networking consists of,
-// without what belongs to single pods.
+// without what belongs to single pods, and without IPv6: an interface gets its
+// own address a second or two after it is made.
 func (l lab) kernels(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -372,10 +409,10 @@ func (l lab) kernels(t *testing.T) map[string]string {
 		for name, command := range map[string]string{
 			"links":  "ip -brief link",
 			"rules":  "ip rule",
-			"routes": "ip route show table all",
+			"routes": "ip -4 route show table all",
 			// kube-proxy keeps chains of Services that are gone until it syncs next.
 			"firewall": "nft list tables | grep -v kube-proxy | while read _ table; do nft --stateless list table $table; done",
-			"overlay":  "bridge fdb show; ip neighbour show nud permanent",
+			"overlay":  "bridge fdb show | grep -v 33:33: ; ip -4 neighbour show nud permanent",
 		} {
 			for _, node := range l.nodes(t, cluster) {
 				out[node+" "+name] = normalize(l.must(t, "exec", cluster, node, "--", "sh", "-c", command))

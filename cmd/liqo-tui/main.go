@@ -95,7 +95,7 @@ Without a command, on a terminal, it opens the two clusters that --context and
 	o := newPairFlags(root, false)
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return openProgram(cmd.Context(), io, o) }
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(networkCommand(io), installCommand(io), infoCommand(io), versionCommand(io))
+	root.AddCommand(networkCommand(io), installCommand(io), uninstallCommand(io), infoCommand(io), versionCommand(io))
 	return root
 }
 

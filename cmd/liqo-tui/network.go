@@ -165,20 +165,27 @@ func stopped(ctx context.Context, changed bool) error {
 	return fmt.Errorf("%w; nothing was changed", context.Cause(ctx))
 }
 
-// approve asks, unless that was answered on the command line.
+// approve shows the plan and asks, unless that was answered on the command line.
 func approve(io streams, r runFlags, p flows.Plan) (bool, error) {
-	if r.yes {
+	if !r.yes && io.interactive() {
+		for _, s := range p.Steps {
+			if s.Diff != "" {
+				fmt.Fprintf(io.err, "\n%s %s: %s %s\n%s", s.Side, p.ID(s.Side), s.Action, s.Title, s.Diff)
+			}
+		}
+	}
+	return confirm(io, r.yes, "\nApply these changes?")
+}
+
+// confirm asks a question that --yes answers too. Without a terminal it can't.
+func confirm(io streams, yes bool, question string) (bool, error) {
+	if yes {
 		return true, nil
 	}
 	if !io.interactive() {
 		return false, usageError{errors.New("this changes the clusters, and there is no terminal to ask on: give --yes")}
 	}
-	for _, s := range p.Steps {
-		if s.Diff != "" {
-			fmt.Fprintf(io.err, "\n%s %s: %s %s\n%s", s.Side, p.ID(s.Side), s.Action, s.Title, s.Diff)
-		}
-	}
-	fmt.Fprint(io.err, "\nApply these changes? [y/N] ")
+	fmt.Fprint(io.err, question+" [y/N] ")
 	line, err := bufio.NewReader(io.in).ReadString('\n')
 	answer := strings.ToLower(strings.TrimSpace(line))
 	// Input that ends without a newline is no answer, whatever it says.
