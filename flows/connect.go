@@ -76,24 +76,21 @@ func (c connection) namespace(side Side) Step {
 	return ensure(side, "namespace", title, ns, render.TenantNamespace(peer.Tenant))
 }
 
-// homeless is the step that can't be applied before its namespace exists.
-func (c connection) homeless(side Side, what, title string) (Step, bool) {
-	if c.namespace(side).Status == Done {
-		return Step{}, false
+// behindNamespace holds a step back until its namespace exists. What it will
+// apply is known, and shown, all the same. What is done in a namespace that is
+// being deleted will be to do again.
+func (c connection) behindNamespace(side Side, s Step) Step {
+	if (s.Status == Ready || s.Status == Done) && c.namespace(side).Status != Done {
+		s.Status, s.Reason, s.Objects = Blocked, "needs the namespace", nil
 	}
-	return blocked(side, Create, what, title, "needs the namespace"), true
+	return s
 }
 
 func (c connection) configuration(side Side) Step {
-	title := "Configuration " + string(c.peers[side].Tenant.Remote)
-	s, ok := c.homeless(side, "configuration", title)
-	if !ok {
-		peer, other := c.peers[side], c.facts.Side(side.Other())
-		want := render.Configuration(peer.Tenant, other.Networks)
-		keepName(want, peer.Configuration)
-		s = ensure(side, "configuration", title, peer.Configuration, want)
-	}
-	return s
+	peer, other := c.peers[side], c.facts.Side(side.Other())
+	want := render.Configuration(peer.Tenant, other.Networks)
+	keepName(want, peer.Configuration)
+	return c.behindNamespace(side, ensure(side, "configuration", "Configuration "+string(peer.Tenant.Remote), peer.Configuration, want))
 }
 
 // keepName adopts an object that another tool made under another name.
@@ -148,17 +145,13 @@ func joinCIDRs(cidrs []networkingv1beta1.CIDR) string {
 }
 
 func (c connection) gatewayServer(side Side) Step {
-	title := "GatewayServer " + string(c.peers[side].Tenant.Remote)
-	if s, ok := c.homeless(side, "gateway-server", title); ok {
-		return s
-	}
 	peer := c.peers[side]
 	want := render.GatewayServer(render.ServerParams{
 		Tenant: peer.Tenant, Template: c.template(side, c.params.ServerTemplate), ServiceType: c.params.ServiceType,
 		Port: c.params.Port, NodePort: c.params.NodePort, LoadBalancerIP: c.params.LoadBalancerIP, MTU: c.params.MTU,
 	})
 	keepName(want, peer.Server)
-	return ensure(side, "gateway-server", title, peer.Server, want)
+	return c.behindNamespace(side, ensure(side, "gateway-server", "GatewayServer "+string(peer.Tenant.Remote), peer.Server, want))
 }
 
 func (c connection) template(side Side, t render.TemplateRef) render.TemplateRef {
@@ -218,9 +211,6 @@ func (c connection) endpoint(server Side) Step {
 
 func (c connection) gatewayClient(side Side) Step {
 	title := "GatewayClient " + string(c.peers[side].Tenant.Remote)
-	if s, ok := c.homeless(side, "gateway-client", title); ok {
-		return s
-	}
 	addresses, port, reason := c.dial(side.Other())
 	if reason != "" {
 		return blocked(side, Create, "gateway-client", title, "needs the server's endpoint")
@@ -231,7 +221,7 @@ func (c connection) gatewayClient(side Side) Step {
 		Addresses: addresses, Port: port, MTU: c.params.MTU,
 	})
 	keepName(want, peer.Client)
-	return ensure(side, "gateway-client", title, peer.Client, want)
+	return c.behindNamespace(side, ensure(side, "gateway-client", title, peer.Client, want))
 }
 
 // publicKey tells a side the key of the other's gateway.

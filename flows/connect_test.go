@@ -109,7 +109,7 @@ func TestPlanConnect(t *testing.T) {
 			"namespace-b":      {status: flows.Ready},
 			"configuration-a":  {status: flows.Blocked, reason: "needs the namespace"},
 			"gateway-server-b": {status: flows.Blocked, reason: "needs the namespace"},
-			"gateway-client-a": {status: flows.Blocked, reason: "needs the namespace"},
+			"gateway-client-a": {status: flows.Blocked, reason: "needs the server's endpoint"},
 			"endpoint-b":       {status: flows.Blocked, reason: "needs the GatewayServer"},
 			"public-key-a":     {status: flows.Blocked, reason: "needs the gateway"},
 			"cidrs-a":          {status: flows.Blocked, reason: "needs the Configuration"},

@@ -373,3 +373,14 @@ func TestDisconnectKeepsTheAddresses(t *testing.T) {
 		t.Errorf("connecting again gave other addresses (-before +after):\n%s", d)
 	}
 }
+
+func TestThePlanShowsWhatItWillApplyBeforeTheNamespacesExist(t *testing.T) {
+	p := flowtest.NewPair()
+	plan := flows.PlanConnect(nodePort(), factsOf(p))
+	for _, id := range []flows.StepID{"configuration-a", "configuration-b", "gateway-server-b"} {
+		s, _ := plan.Step(id)
+		if s.Status != flows.Blocked || !strings.Contains(s.Diff, "+kind: ") || len(s.Objects) > 0 {
+			t.Errorf("step %s: got status %s, %d objects and diff %q; want it blocked, with its diff", id, s.Status, len(s.Objects), s.Diff)
+		}
+	}
+}
