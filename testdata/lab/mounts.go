@@ -14,7 +14,7 @@ import (
 )
 
 // nodeDisks returns the top-level folders that a node may write without the
-// machine or another node seeing it. The rest is shared: a program under /work
+// machine or another node seeing it. The rest is shared: a program under /home
 // or /tmp can be run on a node as it is now, which an overlay would not promise.
 func nodeDisks() []string { return []string{"/etc", "/opt", "/run", "/var"} }
 
