@@ -84,7 +84,7 @@ func connected(t *testing.T, p *flowtest.Pair) {
 	t.Helper()
 	partWay(manyRounds, nodePort())(t, p)
 	if plan := flows.PlanConnect(nodePort(), factsOf(p)); !plan.Done() {
-		t.Fatalf("not connected: %q", flows.Pending(plan))
+		t.Fatalf("not connected: %q", pending(plan))
 	}
 }
 

@@ -1,6 +1,7 @@
 package flows_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -89,4 +90,15 @@ func configuration(pod, external []networkingv1beta1.CIDR, condition string, obs
 		}}
 	}
 	return c
+}
+
+// pending lists what p still waits for, or waited for in vain, a sentence each.
+func pending(p flows.Plan) []string {
+	var out []string
+	for _, s := range p.Steps {
+		if s.Status == flows.Waiting || s.Status == flows.Failed {
+			out = append(out, fmt.Sprintf("%s %s: %s: %s", s.Side, p.ID(s.Side), s.Title, s.Reason))
+		}
+	}
+	return out
 }

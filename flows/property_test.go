@@ -266,7 +266,7 @@ func checkEnd(t *testing.T, seed int, s *scenario, err error) flows.FailureKind 
 	t.Helper()
 	if err == nil {
 		if p := s.plan(s.facts()); !p.Done() {
-			t.Errorf("seed %d: %q: the run ended well, and this is open: %q", seed, s.what, flows.Pending(p))
+			t.Errorf("seed %d: %q: the run ended well, and this is open: %q", seed, s.what, pending(p))
 		}
 		return 0
 	}

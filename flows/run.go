@@ -53,6 +53,9 @@ type Event struct {
 	Changes []Change // since the last event
 }
 
+// Changed reports whether anything was changed since the last event.
+func (e Event) Changed() bool { return changedAnything(e.Changes) }
+
 // Options of [Run].
 type Options struct {
 	// Timeout bounds the waiting after the first change; 0 means 5 minutes.
@@ -333,15 +336,4 @@ func (r *runner) wait(ctx context.Context) error {
 	case <-timer.C:
 	}
 	return nil
-}
-
-// Pending lists what p still waits for, a sentence each.
-func Pending(p Plan) []string {
-	var out []string
-	for _, s := range p.Steps {
-		if s.Status == Waiting || s.Status == Failed {
-			out = append(out, fmt.Sprintf("%s %s: %s: %s", s.Side, p.ID(s.Side), s.Title, s.Reason))
-		}
-	}
-	return out
 }

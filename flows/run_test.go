@@ -123,7 +123,7 @@ func TestRunTimeoutNamesWhatIsPending(t *testing.T) {
 		"B milan: addresses of rome: not after 5m0s: the operator has not assigned CIDRs yet",
 		"B milan: Connection: not after 5m0s: waiting for the public key of the peer",
 	}
-	if d := diff(want, flows.Pending(last.Plan)); d != "" {
+	if d := diff(want, pending(last.Plan)); d != "" {
 		t.Errorf("pending (-want +got):\n%s", d)
 	}
 }

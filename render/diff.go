@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"reflect"
-	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -174,9 +173,4 @@ func maskSecret(content map[string]any) {
 			data[key] = "<redacted sha256:" + hex.EncodeToString(sum[:4]) + ">"
 		}
 	}
-}
-
-// Indent puts prefix before every line of text.
-func Indent(text, prefix string) string {
-	return prefix + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+prefix)
 }

@@ -168,12 +168,6 @@ func TestDiffDoesNotChangeItsArguments(t *testing.T) {
 	}
 }
 
-func TestIndent(t *testing.T) {
-	if got, want := render.Indent("a\nb\n", "  "), "  a\n  b"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func TestWanted(t *testing.T) {
 	s := live(server())
 	s.Kind, s.APIVersion = "GatewayServer", "networking.liqo.io/v1beta1"

@@ -42,6 +42,7 @@ func newPairFlags(cmd *cobra.Command, persistent bool) *pairFlags {
 	p := &pairFlags{}
 	p.local.add(f, "", "the local cluster (A)")
 	p.remote.add(f, "remote-", "the remote cluster (B)")
+	f.Lookup("remote-context").Usage = "kubeconfig context of the remote cluster (B); needed, unless --remote-kubeconfig is given"
 	return p
 }
 

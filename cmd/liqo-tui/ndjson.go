@@ -13,9 +13,6 @@ import (
 // while it stays the same, and readers ignore what they don't know.
 const schemaVersion = 1
 
-// heartbeat bounds the silence of a run that waits.
-const heartbeat = 30 * time.Second
-
 // line is one line of -o ndjson. The first is of type run.start, the last of
 // type result, also after an interruption.
 type line struct {
@@ -81,21 +78,17 @@ func (n *ndjson) begin(command string, a, b flows.ContextRef) {
 }
 
 func (n *ndjson) event(e flows.Event) {
+	n.changed = n.changed || e.Changed()
 	for _, c := range e.Changes {
 		if c.Verb != flows.Unchanged {
-			n.changed = true
 			n.write(line{Type: "change", Side: sideName(c.Side), Verb: string(c.Verb), Object: c.Object})
 		}
 	}
 	for _, r := range flows.Narrate(n.last, e) {
 		n.record(e, r)
 	}
-	if n.now().Sub(n.spoken) >= heartbeat {
-		for _, s := range e.Plan.Steps {
-			if s.Status == flows.Waiting {
-				n.record(e, flows.Record{At: e.At, Type: flows.RecordWait, Step: s, Elapsed: e.At.Sub(e.Started)})
-			}
-		}
+	for _, r := range heartbeats(e, n.spoken) {
+		n.record(e, r)
 	}
 	n.last = e
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -28,6 +27,25 @@ func newReporter(io streams, format string) (reporter, error) {
 	return nil, usageError{fmt.Errorf("--output %q: want text or ndjson", format)}
 }
 
+// heartbeat bounds the silence of a run that waits.
+const heartbeat = 30 * time.Second
+
+// heartbeats are what a run still waits for, if nothing was said for long.
+func heartbeats(e flows.Event, spoken time.Time) []flows.Record {
+	if spoken.IsZero() || e.At.Sub(spoken) < heartbeat {
+		return nil
+	}
+	var out []flows.Record
+	for _, s := range e.Plan.Steps {
+		if s.Status == flows.Waiting {
+			out = append(out, flows.Record{
+				At: e.At, Type: flows.RecordWait, Step: s, Elapsed: e.At.Sub(e.Started), Text: s.Title + ": still waiting, " + s.Reason,
+			})
+		}
+	}
+	return out
+}
+
 // transcript writes a run as lines: one for each change, each with its side.
 // Progress goes to err, the result to out.
 type transcript struct {
@@ -46,14 +64,10 @@ func (t *transcript) event(e flows.Event) {
 		}
 		t.line(t.err, e.Plan, r, r.Text)
 	}
-	if !t.spoken.IsZero() && e.At.Sub(t.spoken) >= heartbeat {
-		for _, s := range e.Plan.Steps {
-			if s.Status == flows.Waiting {
-				t.line(t.err, e.Plan, flows.Record{At: e.At, Step: s, Elapsed: e.At.Sub(e.Started)}, s.Title+": still waiting, "+s.Reason)
-			}
-		}
+	for _, r := range heartbeats(e, t.spoken) {
+		t.line(t.err, e.Plan, r, r.Text)
 	}
-	t.changed = t.changed || slices.ContainsFunc(e.Changes, func(c flows.Change) bool { return c.Verb != flows.Unchanged })
+	t.changed = t.changed || e.Changed()
 	t.last = e
 }
 

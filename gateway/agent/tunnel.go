@@ -63,7 +63,10 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 	if err := oneRequest(mgr, "tunnel", t, watched...); err != nil {
 		return err
 	}
-	return errors.Join(mgr.Add(runnable(t.ping)), mgr.Add(runnable(t.dial)), mgr.Add(runnable(t.report)), mgr.Start(ctx))
+	if err := errors.Join(mgr.Add(runnable(t.ping)), mgr.Add(runnable(t.dial)), mgr.Add(runnable(t.report))); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
 }
 
 type runnable func(context.Context) error

@@ -60,8 +60,6 @@ type Tracker struct {
 	latency   time.Duration
 	newest    time.Time // when the newest answered ping was sent
 	lastReply time.Time
-	// firstReply is when the first answer came; latencies count from then.
-	firstReply time.Time
 }
 
 type sentPing struct {
@@ -101,17 +99,16 @@ func (t *Tracker) Received(now, sentAt time.Time) bool {
 			continue
 		}
 		p.answered = true
-		if !t.lastReply.IsZero() && p.at.After(t.firstReply) && p.at.After(t.newest) {
+		if !t.lastReply.IsZero() && p.at.After(t.newest) {
 			t.newest = p.at
 			t.latency = max(0, now.Sub(p.at))
 		}
 		if t.lastReply.IsZero() {
 			// This ping may have waited in WireGuard's queue for the handshake:
 			// it proves the path, but its time says nothing about it. (Seen:
-			// 1240 ms where the next ping took 1 ms.)
-			t.firstReply = now
-			// The pings before the first answer say that nobody was there,
-			// not that the path is bad.
+			// 1240 ms where the next ping took 1 ms.) The pings before it say
+			// that nobody was there, not that the path is bad, and those after
+			// it may still be in that queue: all are forgotten.
 			t.pings = append(t.pings[:0], t.pings[i])
 		}
 		t.lastReply = now

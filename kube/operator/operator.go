@@ -81,7 +81,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		newGateways(mgr, serverKind).setup(mgr),
 		newGateways(mgr, clientKind).setup(mgr),
 		mgr.AddHealthzCheck("alive", healthz.Ping),
-		mgr.AddReadyzCheck("caches", func(*http.Request) error { return cachesReady(ctx, mgr.GetCache()) }),
+		mgr.AddReadyzCheck("caches", func(r *http.Request) error { return cachesReady(r.Context(), mgr.GetCache()) }),
 	); err != nil {
 		return err
 	}
