@@ -160,13 +160,7 @@ func (c ClusterFacts) Peer(remote render.ClusterID) Peer {
 	p.Client = find[networkingv1beta1.GatewayClient](c.Clients, p.Tenant)
 	p.PublicKey = find[networkingv1beta1.PublicKey](c.PublicKeys, p.Tenant)
 	p.Connection = find[networkingv1beta1.Connection](c.Connections, p.Tenant)
-	name := ""
-	switch {
-	case p.Server != nil:
-		name = p.Server.Name
-	case p.Client != nil:
-		name = p.Client.Name
-	}
+	name := p.gatewayName()
 	for i := range c.Pods {
 		if pod := &c.Pods[i]; pod.Namespace == p.Tenant.Namespace && pod.Gateway == name {
 			p.Pod = pod

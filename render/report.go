@@ -17,6 +17,9 @@ type Report struct {
 	// Reason is one word for machines, Message one sentence for people.
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"`
+	// Since is when the Connection's value became what it is, by the same
+	// clock; nil from a gateway that doesn't keep it.
+	Since *time.Time `json:"since,omitempty"`
 	// Handshake is the time of the last WireGuard handshake.
 	Handshake *time.Time `json:"handshake,omitempty"`
 	// LatencyMicros is the round trip from gateway to gateway.

@@ -1,0 +1,348 @@
+package flows
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// State is how one cluster's end of a peering is, in the words that every
+// screen, text and JSON use.
+type State string
+
+// The states of an end.
+const (
+	StateNotConnected State = "not connected" // there is no gateway
+	StateStarting     State = "starting"      // a gateway that has reported nothing yet
+	StateConnecting   State = "connecting"    // the peer's gateway has never answered
+	StateConnected    State = "connected"     // the peer's gateway answers pings: a claim about gateways, not about pods
+	StateDegraded     State = "degraded"      // it answers, but pings are lost
+	StateDown         State = "down"          // it answered before, and does not now
+	StateStale        State = "stale"         // what was reported is too old to be believed
+	StateUnknown      State = "unknown"       // a value that this program doesn't know
+)
+
+// degradedLoss is the share of lost pings from which a connection counts as
+// degraded: two of the thirty that a minute has.
+const degradedLoss = 0.05
+
+// liqoReportInterval is the longest time between two writes of a Connection's
+// latency by Liqo's gateways while the peer answers. It is a setting of theirs;
+// this is its default.
+const liqoReportInterval = 10 * time.Second
+
+// Role is which end of the tunnel a cluster is.
+type Role string
+
+// The two roles.
+const (
+	RoleServer Role = "server" // is dialled
+	RoleClient Role = "client" // dials
+)
+
+// Reading is what one cluster says of its peering with one other: small plain
+// values, so that two readings can be compared with ==.
+type Reading struct {
+	Peer      render.ClusterID
+	Namespace string    // the tenant's
+	Role      Role      // "" without a gateway
+	Created   time.Time // the gateway; zero without one
+	// Endpoint is where the server is to be dialled ("UDP 192.0.2.7:31840"): by
+	// its own status, or by the client's settings.
+	Endpoint string
+	// CIDRs reports whether the peer's ranges have their local ones.
+	CIDRs bool
+	// Waiting is what keeps the gateway's pod from running.
+	Waiting string
+
+	// Exists reports whether there is a Connection, which says the rest.
+	Exists bool
+	Value  networkingv1beta1.ConnectionStatusValue
+	// Since is when Value became what it is; zero when that is not known.
+	Since time.Time
+	// At is when the figures below were measured, Interval the longest time
+	// until the next ones; 0 if nothing is known of that.
+	At       time.Time
+	Interval time.Duration
+	Latency  time.Duration // round trip; 0: not measured
+	// Reported is true if the gateway gives more than value and latency.
+	Reported       bool
+	Reason         render.Reason
+	Message        string
+	Handshake      time.Time
+	Loss           float64 // share of pings, 0 to 1
+	Received, Sent uint64  // bytes since the tunnel was made
+	PeerAddress    string  // where the peer was last heard, address:port
+	Implementation string
+	MTU            int // bytes
+}
+
+// StaleAt is when the reading stops being believed if nothing new comes; zero
+// when it never does.
+func (r Reading) StaleAt() time.Time {
+	if !r.Exists || r.Interval <= 0 || r.At.IsZero() {
+		return time.Time{}
+	}
+	return r.At.Add(3 * r.Interval)
+}
+
+// State judges the reading, and says why in a sentence.
+func (r Reading) State(now time.Time) (state State, why string) {
+	switch stale := r.StaleAt(); {
+	case !r.Exists && r.Role == "":
+		return StateNotConnected, "there is no gateway"
+	case !r.Exists && r.Waiting != "":
+		return StateStarting, "the gateway's pod waits: " + r.Waiting
+	case !r.Exists, r.Value == "":
+		return StateStarting, "the gateway has reported nothing yet"
+	case !stale.IsZero() && now.After(stale):
+		return StateStale, fmt.Sprintf("it said %s %s ago, and nothing since", r.Value, now.Sub(r.At).Round(time.Second))
+	}
+	why = cmp.Or(r.Message, "the gateway gives no reason")
+	switch r.Value {
+	case networkingv1beta1.Connected:
+		if r.Loss > degradedLoss {
+			return StateDegraded, fmt.Sprintf("connected, but %.3g%% of the pings are lost", r.Loss*100)
+		}
+		return StateConnected, why
+	case networkingv1beta1.Connecting:
+		return StateConnecting, why
+	case networkingv1beta1.ConnectionError:
+		// Liqo's gateways say Error 10 s after their start if no peer has
+		// answered yet, which is how every connection begins.
+		if !r.Reported && r.At.IsZero() {
+			return StateConnecting, "the peer's gateway has not answered yet"
+		}
+		return StateDown, why
+	}
+	return StateUnknown, fmt.Sprintf("the Connection says %q, which this program does not know", r.Value)
+}
+
+// Reading is what the objects of one end say.
+func (p Peer) Reading() Reading {
+	r := Reading{Peer: p.Tenant.Remote, Namespace: p.Tenant.Namespace}
+	if p.Configuration != nil {
+		r.CIDRs = CIDRsConfigured(p.Configuration)
+	}
+	switch {
+	case p.Server != nil:
+		r.Role, r.Created = RoleServer, p.Server.CreationTimestamp.Time
+		if e := p.Server.Status.Endpoint; e != nil && len(e.Addresses) > 0 {
+			r.Endpoint = fmt.Sprintf("UDP %s:%d", e.Addresses[0], e.Port)
+		}
+	case p.Client != nil:
+		r.Role, r.Created = RoleClient, p.Client.CreationTimestamp.Time
+		if e := p.Client.Spec.Endpoint; len(e.Addresses) > 0 {
+			r.Endpoint = fmt.Sprintf("UDP %s:%d", e.Addresses[0], e.Port)
+		}
+	}
+	if p.Pod != nil {
+		r.Waiting = p.Pod.Waiting
+	}
+	if p.Connection != nil {
+		r.readConnection(p.Connection)
+	}
+	return r
+}
+
+func (r *Reading) readConnection(c *networkingv1beta1.Connection) {
+	r.Exists, r.Value = true, c.Status.Value
+	report, ok, err := render.ParseReport(c.Annotations)
+	if err != nil {
+		r.Message = err.Error()
+	}
+	if err != nil || !ok {
+		r.At = c.Status.Latency.Timestamp.Time
+		if d, err := time.ParseDuration(c.Status.Latency.Value); err == nil && r.Value == networkingv1beta1.Connected {
+			// Liqo's gateways write this only while the peer answers.
+			r.Latency, r.Interval = max(0, d), liqoReportInterval
+		}
+		if r.Value == networkingv1beta1.ConnectionError {
+			r.Since = r.At // the last answer
+		}
+		return
+	}
+	r.Reported, r.Reason, r.Message = true, report.Reason, report.Message
+	r.At, r.Interval = report.At, time.Duration(report.Interval)*time.Second
+	if r.Value == networkingv1beta1.Connected {
+		r.Latency = time.Duration(report.LatencyMicros) * time.Microsecond
+	}
+	if report.Since != nil {
+		r.Since = *report.Since
+	}
+	if report.Handshake != nil {
+		r.Handshake = *report.Handshake
+	}
+	r.Loss, r.Received, r.Sent = report.Loss, report.ReceivedBytes, report.SentBytes
+	r.PeerAddress, r.Implementation, r.MTU = report.Endpoint, report.Implementation, report.MTU
+}
+
+// Peers are the views of the cluster on all its peerings, by the peer's ID. It
+// goes through the objects once, where [ClusterFacts.Peer] does so for each peer.
+func (c ClusterFacts) Peers() map[render.ClusterID]*Peer {
+	x := newPeerIndex(c.Tenants)
+	assign(x, c.Configurations, func(p *Peer) **networkingv1beta1.Configuration { return &p.Configuration })
+	assign(x, c.Servers, func(p *Peer) **networkingv1beta1.GatewayServer { return &p.Server })
+	assign(x, c.Clients, func(p *Peer) **networkingv1beta1.GatewayClient { return &p.Client })
+	assign(x, c.PublicKeys, func(p *Peer) **networkingv1beta1.PublicKey { return &p.PublicKey })
+	assign(x, c.Connections, func(p *Peer) **networkingv1beta1.Connection { return &p.Connection })
+	gateways := map[string]*Peer{} // by namespace/name
+	for _, p := range x.peers {
+		name := p.gatewayName()
+		if name == "" {
+			continue
+		}
+		name = p.Tenant.Namespace + "/" + name
+		gateways[name] = p
+		if key, ok := c.Keys[name]; ok {
+			p.Key = &key
+		}
+	}
+	for i := range c.Pods {
+		if p, ok := gateways[c.Pods[i].Namespace+"/"+c.Pods[i].Gateway]; ok {
+			p.Pod = &c.Pods[i]
+		}
+	}
+	return x.peers
+}
+
+func (p Peer) gatewayName() string {
+	switch {
+	case p.Server != nil:
+		return p.Server.Name
+	case p.Client != nil:
+		return p.Client.Name
+	}
+	return ""
+}
+
+// peerIndex finds the view that an object belongs to.
+type peerIndex struct {
+	labelled map[render.ClusterID]*corev1.Namespace // tenants' namespaces by the peer's label
+	named    map[string]*corev1.Namespace
+	peers    map[render.ClusterID]*Peer
+}
+
+func newPeerIndex(tenants []corev1.Namespace) peerIndex {
+	x := peerIndex{map[render.ClusterID]*corev1.Namespace{}, map[string]*corev1.Namespace{}, map[render.ClusterID]*Peer{}}
+	for i := range tenants {
+		ns := &tenants[i]
+		x.named[ns.Name] = ns
+		remote := render.ClusterID(ns.Labels[render.LabelRemoteCluster])
+		if _, ok := x.labelled[remote]; !ok && remote != "" {
+			x.labelled[remote] = ns
+		}
+	}
+	return x
+}
+
+// view is the view that the object belongs to; nil if it is no part of a peering.
+func (x peerIndex) view(o metav1.Object) *Peer {
+	remote := render.ClusterID(o.GetLabels()[render.LabelRemoteCluster])
+	if remote == "" {
+		return nil
+	}
+	p, known := x.peers[remote]
+	if !known {
+		p = &Peer{Tenant: render.Tenant{Namespace: render.TenantNamespaceName(remote), Remote: remote}}
+		p.Namespace = cmp.Or(x.labelled[remote], x.named[p.Tenant.Namespace])
+		if p.Namespace != nil {
+			p.Tenant.Namespace = p.Namespace.Name
+		}
+	}
+	if o.GetNamespace() != p.Tenant.Namespace {
+		return nil
+	}
+	x.peers[remote] = p
+	return p
+}
+
+// assign puts the first object of a kind into each view.
+func assign[T any, O interface {
+	*T
+	metav1.Object
+}](x peerIndex, all []T, field func(*Peer) **T) {
+	for i := range all {
+		if p := x.view(O(&all[i])); p != nil && *field(p) == nil {
+			*field(p) = &all[i]
+		}
+	}
+}
+
+// Readings are those of all peerings of one cluster, kept from one observation
+// to the next, so that only what has changed is read again. The zero value is
+// ready to use.
+type Readings struct {
+	kept map[render.ClusterID]keptReading
+}
+
+type keptReading struct {
+	reading Reading
+	// versions of the objects that it was read from, and what pods say
+	versions [4]objectVersion
+	waiting  string
+}
+
+type objectVersion struct {
+	uid     types.UID
+	version string
+}
+
+// Update takes an observation in. changed are the peerings whose reading is
+// another than before, gone are those that no object is left of; both sorted.
+func (r *Readings) Update(f ClusterFacts) (changed []Reading, gone []render.ClusterID) {
+	if r.kept == nil {
+		r.kept = map[render.ClusterID]keptReading{}
+	}
+	peers := f.Peers()
+	for id, p := range peers {
+		versions, told := p.versions()
+		next := keptReading{versions: versions}
+		if p.Pod != nil {
+			next.waiting = p.Pod.Waiting
+		}
+		was, known := r.kept[id]
+		if known && told && next.versions == was.versions && next.waiting == was.waiting {
+			continue
+		}
+		next.reading = p.Reading()
+		r.kept[id] = next
+		if !known || next.reading != was.reading {
+			changed = append(changed, next.reading)
+		}
+	}
+	for id := range r.kept {
+		if _, ok := peers[id]; !ok {
+			delete(r.kept, id)
+			gone = append(gone, id)
+		}
+	}
+	slices.SortFunc(changed, func(a, b Reading) int { return cmp.Compare(a.Peer, b.Peer) })
+	slices.Sort(gone)
+	return changed, gone
+}
+
+// versions of the objects that a reading is made of. ok is false if one has no
+// version, as objects that never were on an API server.
+func (p Peer) versions() (all [4]objectVersion, ok bool) {
+	ok = true
+	set := func(i int, exists bool, o metav1.Object) {
+		if exists {
+			all[i] = objectVersion{o.GetUID(), o.GetResourceVersion()}
+			ok = ok && all[i].version != ""
+		}
+	}
+	set(0, p.Configuration != nil, p.Configuration)
+	set(1, p.Server != nil, p.Server)
+	set(2, p.Client != nil, p.Client)
+	set(3, p.Connection != nil, p.Connection)
+	return all, ok
+}

@@ -1,0 +1,195 @@
+package flows_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+func TestStateOfOneEnd(t *testing.T) {
+	now := flowtest.Epoch()
+	server := &networkingv1beta1.GatewayServer{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}
+	pod := func(waiting string) *flows.PodFacts { return &flows.PodFacts{Gateway: "milan", Waiting: waiting} }
+	reported := func(value networkingv1beta1.ConnectionStatusValue, age time.Duration, loss float64) *networkingv1beta1.Connection {
+		text, err := json.Marshal(render.Report{At: now.Add(-age), Interval: 10, Message: "as the gateway says", Loss: loss})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &networkingv1beta1.Connection{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{render.AnnotationStatus: string(text)}},
+			Status:     networkingv1beta1.ConnectionStatus{Value: value},
+		}
+	}
+	liqo := func(value networkingv1beta1.ConnectionStatusValue, latency string, at time.Time) *networkingv1beta1.Connection {
+		return &networkingv1beta1.Connection{Status: networkingv1beta1.ConnectionStatus{
+			Value: value, Latency: networkingv1beta1.ConnectionLatency{Value: latency, Timestamp: metav1.NewTime(at)},
+		}}
+	}
+	unreadable := liqo(networkingv1beta1.Connected, "", time.Time{})
+	unreadable.Annotations = map[string]string{render.AnnotationStatus: "{"}
+	const connected, connecting, failed = networkingv1beta1.Connected, networkingv1beta1.Connecting, networkingv1beta1.ConnectionError
+	for name, test := range map[string]struct {
+		peer flows.Peer
+		want flows.State
+		why  string
+	}{
+		"nothing":                              {flows.Peer{}, flows.StateNotConnected, "no gateway"},
+		"a gateway":                            {flows.Peer{Server: server}, flows.StateStarting, "reported nothing"},
+		"a gateway whose pod waits":            {flows.Peer{Server: server, Pod: pod("ImagePullBackOff")}, flows.StateStarting, "ImagePullBackOff"},
+		"a Connection without a value":         {flows.Peer{Server: server, Connection: liqo("", "", time.Time{})}, flows.StateStarting, "reported nothing"},
+		"a Connection whose gateway is gone":   {flows.Peer{Connection: reported(failed, 0, 1)}, flows.StateDown, "as the gateway says"},
+		"connecting":                           {flows.Peer{Server: server, Connection: reported(connecting, 0, 0)}, flows.StateConnecting, "as the gateway says"},
+		"connected":                            {flows.Peer{Server: server, Connection: reported(connected, 0, 0)}, flows.StateConnected, "as the gateway says"},
+		"one ping of sixty lost":               {flows.Peer{Server: server, Connection: reported(connected, 0, 1.0/60)}, flows.StateConnected, ""},
+		"a tenth of the pings lost":            {flows.Peer{Server: server, Connection: reported(connected, 0, 0.1)}, flows.StateDegraded, "10% of the pings"},
+		"down":                                 {flows.Peer{Server: server, Connection: reported(failed, 0, 1)}, flows.StateDown, "as the gateway says"},
+		"three intervals old":                  {flows.Peer{Server: server, Connection: reported(connected, 30*time.Second, 0)}, flows.StateConnected, ""},
+		"older than three intervals":           {flows.Peer{Server: server, Connection: reported(connected, 31*time.Second, 0)}, flows.StateStale, "it said Connected 31s ago"},
+		"down, and then silence":               {flows.Peer{Server: server, Connection: reported(failed, time.Hour, 1)}, flows.StateStale, "it said Error 1h0m0s ago"},
+		"a value of a later release":           {flows.Peer{Server: server, Connection: reported("Paused", 0, 0)}, flows.StateUnknown, `"Paused"`},
+		"a report that can't be read":          {flows.Peer{Server: server, Connection: unreadable}, flows.StateConnected, "parse annotation"},
+		"Liqo's gateway, connected":            {flows.Peer{Server: server, Connection: liqo(connected, "1ms", now)}, flows.StateConnected, "no reason"},
+		"Liqo's gateway, connected and silent": {flows.Peer{Server: server, Connection: liqo(connected, "1ms", now.Add(-time.Minute))}, flows.StateStale, "nothing since"},
+		"Liqo's gateway, pings switched off":   {flows.Peer{Server: server, Connection: liqo(connected, "", time.Time{})}, flows.StateConnected, ""},
+		"Liqo's gateway before the first ping": {flows.Peer{Server: server, Connection: liqo(failed, "", time.Time{})}, flows.StateConnecting, "not answered yet"},
+		"Liqo's gateway, down":                 {flows.Peer{Server: server, Connection: liqo(failed, "", now.Add(-time.Hour))}, flows.StateDown, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, why := test.peer.Reading().State(now)
+			if got != test.want || !strings.Contains(why, test.why) {
+				t.Errorf("got %s: %q; want %s, with %q", got, why, test.want, test.why)
+			}
+		})
+	}
+}
+
+func TestAReadingSaysWhatItsObjectsSay(t *testing.T) {
+	p := flowtest.NewPair()
+	mustRun(t, p, connect(nodePort()))
+	a := p.A.Facts().Peer("milan").Reading()
+	b := p.B.Facts().Peer("rome").Reading()
+	if a.Role != flows.RoleClient || b.Role != flows.RoleServer || a.Endpoint == "" || a.Endpoint != b.Endpoint {
+		t.Errorf("got %s of %q and %s of %q; want a client of what the server offers", a.Role, a.Endpoint, b.Role, b.Endpoint)
+	}
+	if !a.CIDRs || !b.CIDRs || !a.Exists || !a.Reported || a.At.IsZero() || a.Created.IsZero() {
+		t.Errorf("got %+v and %+v", a, b)
+	}
+}
+
+// Both ways to find the objects of a peering find the same ones, whatever is
+// there: namespaces by label or by name, leftovers in wrong namespaces,
+// gateways of both roles.
+func TestPeersAreWhatPeerFinds(t *testing.T) {
+	var f flows.ClusterFacts
+	for i := range 400 {
+		remote := render.ClusterID(fmt.Sprintf("c%d", i%40))
+		meta := metav1.ObjectMeta{
+			Name: fmt.Sprintf("o%d", i), Namespace: render.TenantNamespaceName(remote),
+			Labels: map[string]string{render.LabelRemoteCluster: string(remote)},
+		}
+		switch i % 7 {
+		case 1:
+			meta.Namespace = "elsewhere"
+		case 2:
+			meta.Labels = nil
+		}
+		switch i % 11 {
+		case 0, 6, 7:
+			f.Connections = append(f.Connections, networkingv1beta1.Connection{ObjectMeta: meta})
+		case 1:
+			f.Configurations = append(f.Configurations, networkingv1beta1.Configuration{ObjectMeta: meta})
+		case 2, 8:
+			f.Servers = append(f.Servers, networkingv1beta1.GatewayServer{ObjectMeta: meta})
+			f.Pods = append(f.Pods, flows.PodFacts{Namespace: meta.Namespace, Name: "pod", Gateway: meta.Name})
+		case 3:
+			f.Clients = append(f.Clients, networkingv1beta1.GatewayClient{ObjectMeta: meta})
+		case 4:
+			f.PublicKeys = append(f.PublicKeys, networkingv1beta1.PublicKey{ObjectMeta: meta})
+		case 5:
+			f.Tenants = append(f.Tenants, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: meta.Namespace}})
+		case 9:
+			f.Tenants = append(f.Tenants, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere", Labels: meta.Labels}})
+		}
+	}
+	all := f.Peers()
+	found := 0
+	for i := range 40 {
+		remote := render.ClusterID(fmt.Sprintf("c%d", i))
+		want := f.Peer(remote)
+		got, ok := all[remote]
+		if !ok {
+			if want.Configuration != nil || want.Server != nil || want.Client != nil || want.Connection != nil || want.PublicKey != nil {
+				t.Errorf("%s: not found, want %+v", remote, want)
+			}
+			continue
+		}
+		found++
+		if diff := cmp.Diff(want, *got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", remote, diff)
+		}
+	}
+	if found < 30 {
+		t.Errorf("got %d peerings, want most of 40: the test has nothing to compare", found)
+	}
+}
+
+func TestReadingsTellWhatChanged(t *testing.T) {
+	p := flowtest.NewPair()
+	mustRun(t, p, connect(nodePort()))
+	var r flows.Readings
+	facts := p.A.Facts()
+	if changed, _ := r.Update(facts); len(changed) != 1 || changed[0].Peer != "milan" {
+		t.Fatalf("got %v, want milan's", changed)
+	}
+	if changed, gone := r.Update(p.A.Facts()); len(changed)+len(gone) > 0 {
+		t.Errorf("nothing happened: got %v changed and %v gone", changed, gone)
+	}
+	facts = p.A.Facts()
+	facts.Connections[0].Status.Value = networkingv1beta1.ConnectionError
+	if changed, _ := r.Update(facts); len(changed) != 1 || changed[0].Value != networkingv1beta1.ConnectionError {
+		t.Errorf("the Connection changed: got %v", changed)
+	}
+	facts.Pods[0].Waiting = "CrashLoopBackOff"
+	if changed, _ := r.Update(facts); len(changed) != 1 || changed[0].Waiting != "CrashLoopBackOff" {
+		t.Errorf("the pod changed: got %v", changed)
+	}
+	if changed, gone := r.Update(flows.ClusterFacts{}); len(changed) != 0 || len(gone) != 1 || gone[0] != "milan" {
+		t.Errorf("all was deleted: got %v changed and %v gone", changed, gone)
+	}
+}
+
+// An API server gives every change a version: what has the same one is not read
+// again, which is what makes many peerings cheap.
+func TestReadingsAreNotMadeAgainOfTheSameVersions(t *testing.T) {
+	p := flowtest.NewPair()
+	mustRun(t, p, connect(nodePort()))
+	facts := p.A.Facts()
+	version := func(v string) {
+		facts.Configurations[0].ResourceVersion, facts.Connections[0].ResourceVersion = v, v
+		for i := range facts.Clients {
+			facts.Clients[i].ResourceVersion = v
+		}
+	}
+	version("7")
+	var r flows.Readings
+	r.Update(facts)
+	facts.Connections[0].Status.Value = networkingv1beta1.ConnectionError
+	if changed, _ := r.Update(facts); len(changed) != 0 {
+		t.Errorf("got %v, want nothing of the same version", changed)
+	}
+	version("8")
+	if changed, _ := r.Update(facts); len(changed) != 1 {
+		t.Errorf("got %v, want the one that changed", changed)
+	}
+}
