@@ -15,9 +15,11 @@ const (
 	exitUnexpected  = 1
 	exitUsage       = 2 // nothing changed
 	exitPreflight   = 3 // nothing changed
+	exitPending     = 4 // a dry run: changes are pending
 	exitUnreachable = 5 // nothing changed
 	exitApply       = 6 // stopped part-way, run again to continue
 	exitTimeout     = 7 // objects applied, what was waited for did not come
+	exitUnhealthy   = 8 // a peering is not healthy; nothing changed
 	exitConflict    = 9
 	exitSignal      = 128 // plus the signal's number
 )
@@ -30,9 +32,12 @@ func exitCode(err error) int {
 	var problem *flows.Problem
 	var wait *kube.WaitError
 	var signalled interrupted
+	var said verdict
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &said):
+		return int(said)
 	case errors.As(err, &signalled):
 		return exitSignal + int(signalled.signal)
 	case errors.Is(err, flows.ErrDeclined):
@@ -65,4 +70,31 @@ func stepCode(kind flows.FailureKind) int {
 		return exitTimeout
 	}
 	return exitUnexpected
+}
+
+// Codes of the errors that are no step's; "liqo-tui explain" knows them.
+const (
+	codeUnexpected  = "LT-E001"
+	codeUsage       = "LT-E002"
+	codeInterrupted = "LT-E003"
+	codeDeclined    = "LT-E004"
+	codeUnreachable = "LT-E005"
+	codeTimeout     = "LT-E008"
+)
+
+// codeOf names the kind of an error for programs.
+func codeOf(err error) string {
+	switch code := exitCode(err); {
+	case errors.Is(err, flows.ErrDeclined):
+		return codeDeclined
+	case code > exitSignal:
+		return codeInterrupted
+	case code == exitUsage:
+		return codeUsage
+	case code == exitUnreachable:
+		return codeUnreachable
+	case code == exitTimeout:
+		return codeTimeout
+	}
+	return codeUnexpected
 }

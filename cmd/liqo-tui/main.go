@@ -8,14 +8,15 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
+	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	"k8s.io/klog/v2"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/liqo-tui/liqo-tui/flows"
 )
 
 // version is set when a release is built.
@@ -42,19 +43,17 @@ func isTerminal(stream any) bool {
 
 // run is the whole program but for the exit.
 func run(args []string, in io.Reader, out, err io.Writer) int {
-	// What the client libraries log would land in the middle of the screen;
-	// what matters of it comes back as an error.
-	klog.SetLogger(logr.Discard())
-	ctrllog.SetLogger(logr.Discard())
 	ctx, stop := withSignals(context.Background())
 	defer stop()
 	io := streams{in: in, out: out, err: err}
-	root := rootCommand(io)
+	root, closeLog := rootCommand(io)
+	defer closeLog()
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(err)
-	return report(io, root.ExecuteContext(ctx))
+	cmd, failure := root.ExecuteContextC(ctx)
+	return report(io, cmd, args, failure)
 }
 
 // interrupted is a signal as the cause of a cancellation.
@@ -80,23 +79,41 @@ func withSignals(parent context.Context) (context.Context, func()) {
 	return ctx, func() { signal.Stop(received); cancel(nil) }
 }
 
-func rootCommand(io streams) *cobra.Command {
+// rootCommand is the tree of all commands. The function closes the log.
+func rootCommand(io streams) (*cobra.Command, func()) {
+	var g globals
+	closeLog := func() {}
+	discardLogs()
 	root := &cobra.Command{
-		Use:   "liqo-tui",
-		Short: "Connect the pod networks of two Kubernetes clusters",
+		Use:         "liqo-tui",
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: programName(os.Args[0])},
+		Short:       "Connect the pod networks of two Kubernetes clusters",
 		Long: `Connect the pod networks of two Kubernetes clusters through an encrypted tunnel,
 also when both use the same addresses.
 
 Without a command, on a terminal, it opens the two clusters that --context and
---remote-context name: the plan, its progress, and the live connection.`,
+--remote-context name: the plan, its progress, and the live connection.
+
+` + valuesHelp,
 		SilenceErrors: true, SilenceUsage: true,
 		Args: noCommand,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if err := applySettings(cmd, os.Getenv); err != nil {
+				return err
+			}
+			if err := g.validate(); err != nil {
+				return err
+			}
+			closeLog, err = g.openLog()
+			return err
+		},
 	}
+	g.add(root)
 	o := newPairFlags(root, false)
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return openProgram(cmd.Context(), io, o) }
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(networkCommand(io), installCommand(io), uninstallCommand(io), infoCommand(io), versionCommand(io))
-	return root
+	return root, func() { closeLog() }
 }
 
 func noCommand(_ *cobra.Command, args []string) error {
@@ -128,16 +145,50 @@ type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
 
+// told is an error of a run whose reporter has ended: what a program reads of
+// it is written.
+type told struct{ error }
+
+func (t told) Unwrap() error { return t.error }
+
+// verdict is a result that is not a failure, and has an exit code of its own:
+// what it is about is written already.
+type verdict int
+
+func (v verdict) Error() string { return fmt.Sprintf("exit code %d", int(v)) }
+
 // report prints err, if any, and gives the exit code for it.
-func report(io streams, err error) int {
+func report(io streams, cmd *cobra.Command, args []string, err error) int {
 	if err == nil {
 		return exitOK
+	}
+	if _, ok := errors.AsType[told](err); !ok && wantsEvents(cmd, args) {
+		// Refused before it began; a program reads it like any other run.
+		n := &ndjson{out: io.out, now: time.Now}
+		n.begin(cmd.Name(), flows.ContextRef{}, flows.ContextRef{})
+		n.end(err, "")
+	}
+	if _, ok := errors.AsType[verdict](err); ok {
+		return exitCode(err)
 	}
 	fmt.Fprintln(io.err, "error:", err)
 	if h := hint(err); h != "" {
 		fmt.Fprintln(io.err, "hint:", h)
 	}
 	return exitCode(err)
+}
+
+// wantsEvents reports whether a command was asked for NDJSON. An error among
+// the arguments may have kept the flag from being read.
+func wantsEvents(cmd *cobra.Command, args []string) bool {
+	f := cmd.Flags().Lookup("output")
+	if f == nil {
+		return false
+	}
+	words := strings.FieldsFunc(strings.Join(args, "\n"), func(r rune) bool { return r == '\n' || r == '=' })
+	after := slices.Index(words, formatNDJSON)
+	return f.Value.String() == formatNDJSON || slices.Contains(words, "-o"+formatNDJSON) ||
+		after > 0 && (words[after-1] == "-o" || words[after-1] == "--output")
 }
 
 // hint is what to do about err, "" where nobody knows.

@@ -1,7 +1,10 @@
 package main
 
 import (
+	_ "embed"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -9,12 +12,18 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
+// eventsSchema describes the lines, as a JSON Schema.
+//
+//go:embed events.schema.json
+var eventsSchema string
+
 // schemaVersion is "v" of every line: fields and types of lines are only added
 // while it stays the same, and readers ignore what they don't know.
 const schemaVersion = 1
 
 // line is one line of -o ndjson. The first is of type run.start, the last of
-// type result, also after an interruption.
+// type result, also after an interruption. events.schema.json says the same for
+// programs.
 type line struct {
 	V    int       `json:"v"`
 	Seq  int       `json:"seq"`
@@ -25,6 +34,7 @@ type line struct {
 	A       *cluster `json:"a,omitempty"`       // run.start, plan
 	B       *cluster `json:"b,omitempty"`       // run.start, plan
 	Summary *summary `json:"summary,omitempty"` // plan
+	Steps   []step   `json:"steps,omitempty"`   // pending: what a dry run would change
 
 	Side      string `json:"side,omitempty"` // step.*, change: "a" or "b"
 	Step      string `json:"step,omitempty"` // step.*: its ID, the same in every run
@@ -36,12 +46,42 @@ type line struct {
 	Verb   string `json:"verb,omitempty"`   // change: "created", "updated", "deleted"
 	Object string `json:"object,omitempty"` // change
 
-	Message string `json:"message,omitempty"` // error
-	Hint    string `json:"hint,omitempty"`    // error
+	Milestone string `json:"milestone,omitempty"` // milestone: its ID
+	Message   string `json:"message,omitempty"`   // milestone, progress
+
+	*problem // error
 
 	OK      *bool `json:"ok,omitempty"`      // result
 	Exit    *int  `json:"exit,omitempty"`    // result: the exit code
 	Changed *bool `json:"changed,omitempty"` // result: whether either cluster was changed
+}
+
+// problem is an error: what failed, why, and what to do about it.
+type problem struct {
+	Code     string            `json:"code"` // LT-E…; liqo-tui explain knows it
+	What     string            `json:"what"`
+	Why      string            `json:"why,omitempty"`
+	Fix      []string          `json:"fix,omitempty"`
+	Evidence map[string]string `json:"evidence,omitempty"`
+}
+
+// step is one line of a plan.
+type step struct {
+	Step   string `json:"step"`
+	Side   string `json:"side"`
+	Action string `json:"action"`
+	Title  string `json:"title"`
+	Status string `json:"status"`
+	Reason string `json:"reason,omitempty"`
+	Diff   string `json:"diff,omitempty"`
+}
+
+func stepsOf(p flows.Plan) []step {
+	out := make([]step, len(p.Steps))
+	for i, s := range p.Steps {
+		out[i] = step{string(s.ID), sideName(s.Side), s.Action.String(), s.Title, s.Status.String(), s.Reason, s.Diff}
+	}
+	return out
 }
 
 type cluster struct {
@@ -60,6 +100,8 @@ type ndjson struct {
 	out     io.Writer
 	now     func() time.Time
 	seq     int
+	facts   flows.Facts
+	told    passed
 	last    flows.Event
 	spoken  time.Time // when the last line was written
 	changed bool
@@ -77,8 +119,13 @@ func (n *ndjson) begin(command string, a, b flows.ContextRef) {
 	n.write(line{Type: "run.start", Command: command, A: &cluster{Context: a.Name}, B: &cluster{Context: b.Name}})
 }
 
+func (n *ndjson) observed(f flows.Facts) { n.facts = f }
+
 func (n *ndjson) event(e flows.Event) {
 	n.changed = n.changed || e.Changed()
+	for _, m := range n.told.news(n.facts) {
+		n.write(line{Type: "milestone", Side: sideName(m.side), Milestone: m.id, Message: m.text})
+	}
 	for _, c := range e.Changes {
 		if c.Verb != flows.Unchanged {
 			n.write(line{Type: "change", Side: sideName(c.Side), Verb: string(c.Verb), Object: c.Object})
@@ -112,9 +159,11 @@ func (n *ndjson) record(e flows.Event, r flows.Record) {
 	n.write(l)
 }
 
+func (n *ndjson) pending(p flows.Plan) { n.write(line{Type: "pending", Steps: stepsOf(p)}) }
+
 func (n *ndjson) end(err error, _ string) {
-	if err != nil {
-		n.write(line{Type: "error", Message: err.Error(), Hint: hint(err)})
+	if e := problemOf(err); e != nil {
+		n.write(line{Type: "error", problem: e})
 	}
 	n.write(line{Type: "result", OK: new(err == nil), Exit: new(exitCode(err)), Changed: new(n.changed)})
 }
@@ -122,3 +171,19 @@ func (n *ndjson) end(err error, _ string) {
 func (n *ndjson) hasChanged() bool { return n.changed }
 
 func sideName(s flows.Side) string { return strings.ToLower(s.String()) }
+
+// problemOf is err for a program; nil for a result that is no failure.
+func problemOf(err error) *problem {
+	if _, ok := errors.AsType[verdict](err); ok || err == nil {
+		return nil
+	}
+	p := &problem{Code: codeOf(err), What: err.Error()}
+	if s, ok := errors.AsType[*flows.StepError](err); ok {
+		p.What, p.Why = fmt.Sprintf("%s %s: %s", s.Step.Side, s.Cluster, s.Step.Title), s.Step.Reason
+		p.Evidence = map[string]string{"step": string(s.Step.ID), "side": sideName(s.Step.Side)}
+	}
+	if h := hint(err); h != "" {
+		p.Fix = []string{h}
+	}
+	return p
+}

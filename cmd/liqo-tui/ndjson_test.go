@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -12,29 +10,17 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 )
 
-// told is what a run over the in-memory pair writes.
-func told(t *testing.T, p *flowtest.Pair, o flows.Options, plan func(flows.Facts) flows.Plan) []map[string]any {
+// runEvents are what a run over the in-memory pair writes, checked as every reader
+// may rely on them.
+func runEvents(t *testing.T, p *flowtest.Pair, o flows.Options, plan func(flows.Facts) flows.Plan) []map[string]any {
 	t.Helper()
 	var out bytes.Buffer
 	n := &ndjson{out: &out, now: p.Now}
 	n.begin("connect", flows.ContextRef{Name: "rome"}, flows.ContextRef{Name: "milan"})
 	o.Now = p.Now
-	n.end(flows.Run(t.Context(), plan, p.A, p.B, n.event, o), "")
-	var lines []map[string]any
-	for s := bufio.NewScanner(&out); s.Scan(); {
-		var l map[string]any
-		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
-			t.Fatalf("line %q: %v", s.Text(), err)
-		}
-		if l["v"] != 1.0 || l["seq"] != float64(len(lines)) || l["ts"] == nil {
-			t.Errorf("line %d: got v %v, seq %v, ts %v", len(lines), l["v"], l["seq"], l["ts"])
-		}
-		lines = append(lines, l)
-	}
-	if first, last := lines[0]["type"], lines[len(lines)-1]["type"]; first != "run.start" || last != "result" {
-		t.Errorf("got %v first and %v last, want run.start and result", first, last)
-	}
-	return lines
+	seen := func(f flows.Facts) flows.Plan { n.observed(f); return plan(f) }
+	n.end(flows.Run(t.Context(), seen, p.A, p.B, n.event, o), "")
+	return checkEvents(t, out.String())
 }
 
 func connectPlan(f flows.Facts) flows.Plan {
@@ -44,7 +30,7 @@ func connectPlan(f flows.Facts) flows.Plan {
 
 func TestNDJSONTellsARun(t *testing.T) {
 	p := flowtest.NewPair()
-	lines := told(t, p, flows.Options{}, connectPlan)
+	lines := runEvents(t, p, flows.Options{}, connectPlan)
 	if last := lines[len(lines)-1]; last["ok"] != true || last["exit"] != 0.0 || last["changed"] != true {
 		t.Errorf("got result %v, want ok, exit code 0, changed", last)
 	}
@@ -67,7 +53,7 @@ func TestNDJSONTellsARun(t *testing.T) {
 			t.Errorf("step %s did not end well; got %v", step, ended)
 		}
 	}
-	again := told(t, p, flows.Options{}, connectPlan)
+	again := runEvents(t, p, flows.Options{}, connectPlan)
 	if last := again[len(again)-1]; last["changed"] != false {
 		t.Errorf("a second run: got result %v, want nothing changed", last)
 	}
@@ -76,7 +62,7 @@ func TestNDJSONTellsARun(t *testing.T) {
 func TestNDJSONIsNeverSilentForLong(t *testing.T) {
 	p := flowtest.NewPair()
 	p.B.Behave(func(b *flowtest.Behaviour) { b.LoadBalancerPending = true })
-	lines := told(t, p, flows.Options{Timeout: 3 * time.Minute}, connectPlan)
+	lines := runEvents(t, p, flows.Options{Timeout: 3 * time.Minute}, connectPlan)
 	last := time.Time{}
 	for _, l := range lines {
 		ts, err := time.Parse(time.RFC3339Nano, l["ts"].(string))
@@ -91,8 +77,8 @@ func TestNDJSONIsNeverSilentForLong(t *testing.T) {
 	if end := lines[len(lines)-1]; end["ok"] != false || end["exit"] != float64(exitTimeout) {
 		t.Errorf("got result %v, want exit code %d", end, exitTimeout)
 	}
-	if e := lines[len(lines)-2]; e["type"] != "error" || e["message"] == "" || e["hint"] == nil {
-		t.Errorf("got %v before the result, want the error with a hint", e)
+	if e := lines[len(lines)-2]; e["type"] != "error" || e["why"] == "" || e["fix"] == nil {
+		t.Errorf("got %v before the result, want the error with a fix", e)
 	}
 }
 

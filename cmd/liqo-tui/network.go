@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -32,19 +29,6 @@ func networkCommand(io streams) *cobra.Command {
 	return cmd
 }
 
-// runFlags say how a plan is run.
-type runFlags struct {
-	yes     bool
-	timeout time.Duration
-	output  string
-}
-
-func (r *runFlags) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "don't ask before changing the clusters")
-	cmd.Flags().DurationVar(&r.timeout, "timeout", 5*time.Minute, "how long to wait for the clusters to get there")
-	cmd.Flags().StringVarP(&r.output, "output", "o", "text", "text for people, ndjson for programs: one JSON object a line")
-}
-
 func connectCommand(io streams, pair *pairFlags) *cobra.Command {
 	var r runFlags
 	p := flows.Defaults()
@@ -60,16 +44,18 @@ continues where an earlier run stopped; when nothing is left to do, it says so.`
     --server-service-type NodePort`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p.ServiceType = parseServiceType(serviceType)
-			var err error
-			if p.Server, err = parseLocation(location); err != nil {
-				return err
+			plan := func() (func(flows.Facts) flows.Plan, error) {
+				p.ServiceType = parseServiceType(serviceType)
+				var err error
+				if p.Server, err = parseLocation(location); err != nil {
+					return nil, err
+				}
+				if err := p.Validate(); err != nil {
+					return nil, usageError{err}
+				}
+				return func(f flows.Facts) flows.Plan { return flows.PlanConnect(p, f) }, nil
 			}
-			if err := p.Validate(); err != nil {
-				return usageError{err}
-			}
-			plan := func(f flows.Facts) flows.Plan { return flows.PlanConnect(p, f) }
-			return runPlan(cmd.Context(), io, pair, r, "connect", plan, connectedText)
+			return operation{"connect", plan, connectedText}.run(cmd.Context(), io, pair, r)
 		},
 	}
 	r.add(cmd)
@@ -96,7 +82,12 @@ func removeCommand(io streams, pair *pairFlags, name, short string, plan func(fl
 	cmd := &cobra.Command{
 		Use: name, Short: short, Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runPlan(cmd.Context(), io, pair, r, name, plan, func(flows.Facts) string { return done })
+			op := operation{
+				name: name,
+				plan: func() (func(flows.Facts) flows.Plan, error) { return plan, nil },
+				done: func(flows.Facts) string { return done },
+			}
+			return op.run(cmd.Context(), io, pair, r)
 		},
 	}
 	r.add(cmd)
@@ -122,74 +113,6 @@ func parseLocation(text string) (flows.Side, error) {
 		return flows.A, nil
 	}
 	return 0, usageError{fmt.Errorf("--server-location %q: want Remote or Local", text)}
-}
-
-// runPlan opens both clusters, runs a plan, and reports it as the admin asked.
-func runPlan(ctx context.Context, io streams, pair *pairFlags, r runFlags, command string, plan func(flows.Facts) flows.Plan, result func(flows.Facts) string) error {
-	report, err := newReporter(io, r.output)
-	if err != nil {
-		return err
-	}
-	report.begin(command, pair.local.options().Context, pair.remote.options().Context)
-	var facts flows.Facts
-	err = runReported(ctx, io, pair, r, report, func(f flows.Facts) flows.Plan {
-		facts = f
-		return plan(f)
-	})
-	report.end(err, result(facts))
-	return err
-}
-
-func runReported(ctx context.Context, io streams, pair *pairFlags, r runFlags, report reporter, plan func(flows.Facts) flows.Plan) error {
-	a, b, err := pair.open()
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	defer b.Close()
-	err = flows.Run(ctx, plan, a, b, report.event, flows.Options{
-		Timeout: r.timeout,
-		Approve: func(p flows.Plan) (bool, error) { return approve(io, r, p) },
-	})
-	if errors.Is(err, context.Canceled) {
-		return stopped(ctx, report.hasChanged())
-	}
-	return err
-}
-
-// stopped says what an interruption left behind.
-func stopped(ctx context.Context, changed bool) error {
-	if changed {
-		return fmt.Errorf("%w; what was applied stays: the same command continues, liqo-tui network reset removes it", context.Cause(ctx))
-	}
-	return fmt.Errorf("%w; nothing was changed", context.Cause(ctx))
-}
-
-// approve shows the plan and asks, unless that was answered on the command line.
-func approve(io streams, r runFlags, p flows.Plan) (bool, error) {
-	if !r.yes && io.interactive() {
-		for _, s := range p.Steps {
-			if s.Diff != "" {
-				fmt.Fprintf(io.err, "\n%s %s: %s %s\n%s", s.Side, p.ID(s.Side), s.Action, s.Title, s.Diff)
-			}
-		}
-	}
-	return confirm(io, r.yes, "\nApply these changes?")
-}
-
-// confirm asks a question that --yes answers too. Without a terminal it can't.
-func confirm(io streams, yes bool, question string) (bool, error) {
-	if yes {
-		return true, nil
-	}
-	if !io.interactive() {
-		return false, usageError{errors.New("this changes the clusters, and there is no terminal to ask on: give --yes")}
-	}
-	fmt.Fprint(io.err, question+" [y/N] ")
-	line, err := bufio.NewReader(io.in).ReadString('\n')
-	answer := strings.ToLower(strings.TrimSpace(line))
-	// Input that ends without a newline is no answer, whatever it says.
-	return err == nil && (answer == "y" || answer == "yes"), nil
 }
 
 // connectedText is what the admin needs to know of a connection that works.

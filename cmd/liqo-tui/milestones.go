@@ -1,0 +1,74 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// milestone is a point on the way that facts show and no step of the plan
+// stands for: others bring it about.
+type milestone struct {
+	side     flows.Side
+	id, text string
+}
+
+// milestones are those that facts show: what the clusters are, and how far
+// their operators and gateways have come. The order is that of a connection.
+func milestones(f flows.Facts) []milestone {
+	var out []milestone
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		c := f.Side(side)
+		if c.Problem != nil || c.ID == "" {
+			continue
+		}
+		add := func(id, format string, args ...any) {
+			out = append(out, milestone{side, id, fmt.Sprintf(format, args...)})
+		}
+		add("identity", "cluster identity: %s, Kubernetes %s, %s", c.ID, c.Version, softwareText(c))
+		if len(c.Networks.Pod) > 0 {
+			add("networks", "network configuration: pods %s, external %s", joined(c.Networks.Pod), cmp.Or(joined(c.Networks.External), "unknown"))
+		}
+		other := f.Side(side.Other()).ID
+		if other == "" || other == c.ID {
+			continue
+		}
+		p := c.Peer(other)
+		if p.Pod != nil && p.Pod.Ready {
+			add("pod", "gateway pod %s is ready", p.Pod.Name)
+		}
+		if p.Key != nil {
+			add("key", "gateway has a key pair, its public key is %s", p.Key)
+		}
+		if p.Connection != nil {
+			add("connection", "Connection %s created", p.Connection.Name)
+		}
+	}
+	return out
+}
+
+func softwareText(c flows.ClusterFacts) string {
+	if c.Software == flows.NoSoftware {
+		return "nothing that connects it is installed"
+	}
+	return "connected by " + c.Software.String()
+}
+
+// passed keeps the milestones that were told.
+type passed map[milestone]bool
+
+// news are those of f that were not told yet.
+func (p *passed) news(f flows.Facts) []milestone {
+	if *p == nil {
+		*p = passed{}
+	}
+	var out []milestone
+	for _, m := range milestones(f) {
+		if !(*p)[m] {
+			(*p)[m] = true
+			out = append(out, m)
+		}
+	}
+	return out
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// runFlags say how a plan is run.
+type runFlags struct {
+	yes     bool
+	timeout time.Duration
+	output  string
+	dryRun  string
+}
+
+// Values of --dry-run.
+const (
+	dryRunNone   = "none"
+	dryRunClient = "client" // plan only: no request that would write
+	dryRunServer = "server" // and have the API servers judge every object
+)
+
+func (r *runFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVarP(&r.yes, "yes", "y", false, "don't ask before changing the clusters")
+	f.DurationVar(&r.timeout, "timeout", 5*time.Minute, "how long to wait for the clusters to get there")
+	f.StringVarP(&r.output, "output", "o", formatText, "text for people; json or yaml: one document at the end; ndjson: one JSON object a line")
+	f.StringVar(&r.dryRun, "dry-run", dryRunNone, "change nothing and print what would change (exit code 4 if anything): client, or server to have the API servers check it")
+	f.Lookup("dry-run").NoOptDefVal = dryRunClient
+}
+
+func (r *runFlags) validate() error {
+	switch r.dryRun {
+	case dryRunNone, dryRunClient, dryRunServer:
+	default:
+		return usageError{fmt.Errorf("--dry-run %q: want none, client or server", r.dryRun)}
+	}
+	if r.timeout <= 0 {
+		return usageError{fmt.Errorf("--timeout %s: want more than 0", r.timeout)}
+	}
+	return nil
+}
+
+// operation is a command that runs a plan on the two clusters.
+type operation struct {
+	name string
+	// plan is made of the flags; an error is a command line that can't be run.
+	plan func() (func(flows.Facts) flows.Plan, error)
+	// done says in a person's words what was achieved.
+	done func(flows.Facts) string
+}
+
+// run opens both clusters, runs the plan, and reports it as the admin asked.
+func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFlags) (err error) {
+	report, err := newReporter(io, r.output)
+	if err != nil {
+		return err
+	}
+	report.begin(o.name, pair.local.options().Context, pair.remote.options().Context)
+	var facts flows.Facts
+	defer func() {
+		if cause := recover(); cause != nil {
+			slog.Error("panic", "cause", cause, "stack", string(debug.Stack()))
+			err = fmt.Errorf("this is a bug in liqo-tui: %v; --log-file keeps the details", cause)
+		}
+		done := ""
+		if err == nil {
+			done = o.done(facts)
+		}
+		report.end(err, done)
+		if err != nil {
+			err = told{err}
+		}
+	}()
+	if err := r.validate(); err != nil {
+		return err
+	}
+	plan, err := o.plan()
+	if err != nil {
+		return err
+	}
+	a, b, err := pair.open()
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	defer b.Close()
+	seen := func(f flows.Facts) flows.Plan { facts = f; report.observed(f); return plan(f) }
+	if r.dryRun != dryRunNone {
+		return r.pretend(ctx, a, b, seen, report)
+	}
+	err = flows.Run(ctx, seen, a, b, report.event, flows.Options{
+		Timeout: r.timeout,
+		Approve: func(p flows.Plan) (bool, error) { return approve(io, r, p) },
+	})
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return stopped(ctx, report.hasChanged())
+	}
+	return err
+}
+
+// pretend tells what a run would change.
+func (r *runFlags) pretend(ctx context.Context, a, b flows.Cluster, plan func(flows.Facts) flows.Plan, report reporter) error {
+	facts, err := observe(ctx, a, b)
+	if err != nil {
+		return err
+	}
+	p := plan(facts)
+	report.event(flows.Event{At: facts.At, Started: facts.At, Plan: p})
+	if s := p.Failure(); s != nil {
+		return &flows.StepError{Step: *s, Cluster: p.ID(s.Side)}
+	}
+	if p.Empty() {
+		return nil
+	}
+	report.pending(p)
+	return verdict(exitPending)
+}
+
+// observe looks at both clusters once, side by side.
+func observe(ctx context.Context, a, b flows.Cluster) (flows.Facts, error) {
+	var f flows.Facts
+	var g errgroup.Group
+	g.Go(func() (err error) { f.Local, err = a.Observe(ctx); return err })
+	g.Go(func() (err error) { f.Remote, err = b.Observe(ctx); return err })
+	err := g.Wait()
+	f.At = time.Now()
+	if err != nil && ctx.Err() != nil {
+		return f, stopped(ctx, false)
+	}
+	return f, err
+}
+
+// stopped says what an interruption left behind.
+func stopped(ctx context.Context, changed bool) error {
+	if changed {
+		return fmt.Errorf("%w; what was applied stays: the same command continues, liqo-tui network reset removes it", context.Cause(ctx))
+	}
+	return fmt.Errorf("%w; nothing was changed", context.Cause(ctx))
+}
+
+// approve shows the plan and asks, unless that was answered on the command line.
+func approve(io streams, r runFlags, p flows.Plan) (bool, error) {
+	if !r.yes && io.interactive() {
+		fmt.Fprint(io.err, diffs(p))
+	}
+	return confirm(io, r.yes, "\nApply these changes?")
+}
+
+// diffs is all that a plan changes, object by object.
+func diffs(p flows.Plan) string {
+	var b strings.Builder
+	for _, s := range p.Steps {
+		if s.Diff != "" {
+			fmt.Fprintf(&b, "\n%s %s: %s %s\n%s", s.Side, p.ID(s.Side), s.Action, s.Title, s.Diff)
+		}
+	}
+	return b.String()
+}
+
+// confirm asks a question that --yes answers too. Without a terminal it can't.
+func confirm(io streams, yes bool, question string) (bool, error) {
+	if yes {
+		return true, nil
+	}
+	if !io.interactive() {
+		return false, usageError{errors.New("this changes the clusters, and there is no terminal to ask on: give --yes")}
+	}
+	fmt.Fprint(io.err, question+" [y/N] ")
+	line, err := bufio.NewReader(io.in).ReadString('\n')
+	answer := strings.ToLower(strings.TrimSpace(line))
+	// Input that ends without a newline is no answer, whatever it says.
+	return err == nil && (answer == "y" || answer == "yes"), nil
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// Where a flag's value may come from: the command line, else the environment,
+// else the configuration file, else its default.
+const (
+	environmentPrefix = "LIQO_TUI_"
+	valuesHelp        = `Every flag can also be set by the environment variable LIQO_TUI_<FLAG> (such as
+LIQO_TUI_SERVER_SERVICE_TYPE=NodePort), and by a line "<flag>: <value>" of
+$XDG_CONFIG_HOME/liqo-tui/config.yaml (by default ~/.config/liqo-tui/config.yaml).
+The command line wins over the environment, which wins over the file.`
+)
+
+// screenSettings are keys of the configuration file that no flag stands for:
+// package tui reads them.
+var screenSettings = []string{"keys", "protected"}
+
+// settingsFile is where the configuration file is, if there is one.
+func settingsFile(env func(string) string) string {
+	if dir := env("XDG_CONFIG_HOME"); dir != "" {
+		return filepath.Join(dir, "liqo-tui", "config.yaml")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "" // nowhere to look
+	}
+	return filepath.Join(home, ".config", "liqo-tui", "config.yaml")
+}
+
+// setting is one key of the configuration file.
+type setting struct {
+	values []string
+	line   int
+}
+
+// readSettings parses a configuration file: one map of scalars, or lists of
+// scalars, by the names of flags. A file that does not exist is an empty one.
+func readSettings(file string, known func(string) bool) (map[string]setting, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, usageError{fmt.Errorf("read the configuration file: %w", err)}
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil, usageError{fmt.Errorf("%s: %w", file, err)}
+	}
+	if len(document.Content) == 0 {
+		return nil, nil // only comments
+	}
+	root := document.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return nil, usageError{fmt.Errorf("%s:%d: want lines of the form \"<flag>: <value>\"", file, root.Line)}
+	}
+	settings := map[string]setting{}
+	var errs []error
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key, value := root.Content[i], root.Content[i+1]
+		switch {
+		case slices.Contains(screenSettings, key.Value):
+		case !known(key.Value):
+			errs = append(errs, fmt.Errorf("%s:%d: unknown key %q: no flag has this name", file, key.Line, key.Value))
+		default:
+			values, err := scalars(value)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s:%d: %s: %w", file, value.Line, key.Value, err))
+			}
+			settings[key.Value] = setting{values, key.Line}
+		}
+	}
+	if len(errs) > 0 {
+		return nil, usageError{errors.Join(errs...)}
+	}
+	return settings, nil
+}
+
+func scalars(n *yaml.Node) ([]string, error) {
+	if n.Kind == yaml.ScalarNode {
+		return []string{n.Value}, nil
+	}
+	if n.Kind != yaml.SequenceNode {
+		return nil, errors.New("want one value, or a list of values")
+	}
+	var out []string
+	for _, item := range n.Content {
+		if item.Kind != yaml.ScalarNode {
+			return nil, errors.New("want a list of values")
+		}
+		out = append(out, item.Value)
+	}
+	return out, nil
+}
+
+// applySettings gives every flag that the command line left out the value of
+// the environment, else of the configuration file. Such a flag counts as given.
+func applySettings(cmd *cobra.Command, env func(string) string) error {
+	known := map[string]bool{}
+	everyFlag(cmd.Root(), func(f *pflag.Flag) { known[f.Name] = true })
+	file := settingsFile(env)
+	settings, err := readSettings(file, func(name string) bool { return known[name] })
+	if err != nil {
+		return err
+	}
+	var errs []error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			return
+		}
+		values, source := []string(nil), ""
+		if s, ok := settings[f.Name]; ok {
+			values, source = s.values, fmt.Sprintf("%s:%d: %s", file, s.line, f.Name)
+		}
+		if v := env(environmentName(f.Name)); v != "" {
+			values, source = []string{v}, environmentName(f.Name)
+		}
+		for _, v := range values {
+			if err := cmd.Flags().Set(f.Name, v); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", source, err))
+			}
+		}
+	})
+	if len(errs) > 0 {
+		return usageError{errors.Join(errs...)}
+	}
+	return nil
+}
+
+func environmentName(flag string) string {
+	return environmentPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+func everyFlag(cmd *cobra.Command, visit func(*pflag.Flag)) {
+	cmd.LocalFlags().VisitAll(visit)
+	for _, c := range cmd.Commands() {
+		everyFlag(c, visit)
+	}
+}
