@@ -62,13 +62,15 @@ func Compute(in Inputs) (State, error) {
 		Links: []Link{fabricLink(in.PodIP, in.UnderlayMTU)},
 		// The kernel's own addresses come after ours, because a remote pod may
 		// have the address of this pod: that is normal where CIDRs are equal.
-		Rules: []Rule{{Preference: LocalPref, Table: KernelLocal}},
+		Rules:    []Rule{{Preference: LocalPref, Table: KernelLocal}},
+		Settings: []Setting{{FabricDevice, Forwarding, 1}, {FabricDevice, ReversePath, 0}},
 	}
 	for _, p := range peers {
 		s.Tunnels = append(s.Tunnels, p.tunnel(in.UnderlayMTU))
 		s.Rules = append(s.Rules,
-			Rule{Preference: RemotePref, Mark: Mark(p.Index), Table: RemoteTable + p.Index},
+			Rule{Preference: RemotePref, Mark: Mark(p.Index), Input: FabricDevice, Table: RemoteTable + p.Index},
 			Rule{Preference: TunnelPref, Input: TunnelName(p.Index), Table: LocalTable})
+		s.Settings = append(s.Settings, tunnelSettings(TunnelName(p.Index))...)
 		s.Routes = append(s.Routes, p.routes()...)
 	}
 	s.Routes = append(s.Routes, in.localRoutes()...)
@@ -78,6 +80,14 @@ func Compute(in Inputs) (State, error) {
 	s.Firewall = in.firewall(peers)
 	s.sort()
 	return s, nil
+}
+
+// tunnelSettings let packets of remote pods in, which may have the addresses of
+// local pods or of this one. Where the machine insists on strict reverse paths
+// (net.ipv4.conf.all.rp_filter=1, which a pod inherits and can't change), the
+// mark finds the way back: it is that of the answers.
+func tunnelSettings(device string) []Setting {
+	return []Setting{{device, Forwarding, 1}, {device, ReversePath, 0}, {device, ReversePathMark, 1}, {device, AcceptLocal, 1}}
 }
 
 func fabricLink(underlay netip.Addr, mtu int) Link {
@@ -179,7 +189,7 @@ func (in Inputs) firewall(peers []Peer) Table {
 		remote := setRemote + itoa(p.Index)
 		sets = append(sets, addressSet(remote, p.Remapped.all()))
 		classify = append(classify,
-			rule(Statement{Op: InputIs, Name: TunnelName(p.Index)}, zone),
+			rule(Statement{Op: InputIs, Name: TunnelName(p.Index)}, zone, Statement{Op: SetMark, Number: Mark(p.Index)}),
 			rule(Statement{Op: InputIn, Not: true, Name: setTunnels}, Statement{Op: DestinationIn, Name: remote},
 				zone, Statement{Op: SetMark, Number: Mark(p.Index)}))
 		size := Statement{Op: MaximumSegment, Number: uint32(p.tunnelMTU(in.UnderlayMTU) - 40)} // IPv4 20, TCP 20

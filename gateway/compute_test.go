@@ -226,8 +226,8 @@ func TestExplainNamesWhatDiffers(t *testing.T) {
 			"ip route add 10.200.0.0/16 dev eth0 table 18100 proto 118 → ip route add 10.200.0.0/16 dev liqo-tunnel table 18100 proto 118",
 		}},
 		{"rule gone, another there", func(s *State) { s.Rules[0].Mark++ }, []string{
-			"missing: ip rule add pref 10 fwmark 0x11c00001 lookup 18100",
-			"unexpected: ip rule add pref 10 fwmark 0x11c00002 lookup 18100",
+			"missing: ip rule add pref 10 fwmark 0x11c00001 iif liqo-fabric lookup 18100",
+			"unexpected: ip rule add pref 10 fwmark 0x11c00002 iif liqo-fabric lookup 18100",
 		}},
 		{"link twice as wide", func(s *State) { s.Links[0].MTU = 2900 }, []string{
 			"ip link add liqo-fabric up address 02:4c:0a:f4:01:05 mtu 2900 type vxlan id 4544 dstport 6092 nolearning → " + want.Links[0].String(),

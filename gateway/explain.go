@@ -15,6 +15,7 @@ func Explain(have, want State) []string {
 	var lines []string
 	lines = append(lines, DiffLinks(have.Links, want.Links).Lines...)
 	lines = append(lines, explainTunnels(have.Tunnels, want.Tunnels)...)
+	lines = append(lines, DiffSettings(have.Settings, want.Settings).Lines...)
 	lines = append(lines, DiffNeighbors(have.Neighbors, want.Neighbors).Lines...)
 	lines = append(lines, DiffForwards(have.Forwards, want.Forwards).Lines...)
 	lines = append(lines, DiffRoutes(have.Routes, want.Routes).Lines...)
@@ -69,6 +70,11 @@ func diff[T interface {
 // DiffLinks compares by name.
 func DiffLinks(have, want []Link) Change[Link] {
 	return diff(have, want, func(l Link) string { return l.Name })
+}
+
+// DiffSettings compares by device and name.
+func DiffSettings(have, want []Setting) Change[Setting] {
+	return diff(have, want, func(s Setting) Setting { s.Value = 0; return s })
 }
 
 // DiffNeighbors compares by device and address.

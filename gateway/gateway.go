@@ -180,7 +180,8 @@ func TunnelName(index int) string {
 	return TunnelDevice + itoa(index)
 }
 
-// Mark is the packet mark that sends a packet into the tunnel.
+// Mark is the mark of a tunnel's packets: from the fabric, it sends them into
+// the tunnel.
 func Mark(index int) uint32 { return markBase + uint32(index) }
 
 // Zone is the conntrack zone of the tunnel's flows. Without zones two peers

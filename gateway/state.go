@@ -17,6 +17,7 @@ import (
 type State struct {
 	Links     []Link
 	Tunnels   []Tunnel
+	Settings  []Setting
 	Neighbors []Neighbor
 	Forwards  []Forward
 	Rules     []Rule
@@ -49,6 +50,26 @@ type Tunnel struct {
 	Endpoint       netip.AddrPort // zero: whatever the peer last came from
 	Keepalive      time.Duration
 }
+
+// Setting is one of the kernel's IPv4 settings of a device of ours, as it is
+// named below net.ipv4.conf.
+type Setting struct {
+	Device, Name string
+	Value        int
+}
+
+// The settings in use.
+const (
+	// Forwarding lets packets that came in by the device leave by another.
+	Forwarding = "forwarding"
+	// ReversePath drops packets whose way back is not the way they came. The
+	// kernel takes the stricter of the device's value and that of "all".
+	ReversePath = "rp_filter"
+	// ReversePathMark makes that way back the one of packets with their mark.
+	ReversePathMark = "src_valid_mark"
+	// AcceptLocal takes packets whose source is an address of this machine.
+	AcceptLocal = "accept_local"
+)
 
 // Neighbor is a permanent neighbour entry: packets to IP on Device are framed
 // to MAC.
@@ -120,6 +141,7 @@ func (s State) String() string {
 	var b strings.Builder
 	write(&b, s.Links)
 	write(&b, s.Tunnels)
+	write(&b, s.Settings)
 	write(&b, s.Neighbors)
 	write(&b, s.Forwards)
 	write(&b, s.Routes)
@@ -167,6 +189,10 @@ func (t Tunnel) wgText() string {
 		}
 	}
 	return strings.Join(w, " ")
+}
+
+func (s Setting) String() string {
+	return fmt.Sprintf("sysctl net.ipv4.conf.%s.%s=%d", s.Device, s.Name, s.Value)
 }
 
 func (n Neighbor) String() string {
@@ -242,6 +268,9 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // sort puts every list in the order in which it prints.
 func (s *State) sort() {
 	slices.SortFunc(s.Tunnels, func(a, b Tunnel) int { return cmp.Compare(a.Device, b.Device) })
+	slices.SortFunc(s.Settings, func(a, b Setting) int {
+		return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Name, b.Name))
+	})
 	slices.SortFunc(s.Neighbors, func(a, b Neighbor) int { return a.IP.Compare(b.IP) })
 	slices.SortFunc(s.Forwards, func(a, b Forward) int { return a.To.Compare(b.To) })
 	slices.SortFunc(s.Rules, func(a, b Rule) int {

@@ -9,10 +9,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// gatewayTemplate is the pod of a gateway and, for a server, its Service. The
-// init step is privileged because /proc/sys is read-only otherwise; what runs
-// for longer is not. MKNOD is for nodes without kernel WireGuard, where the
-// container's /dev has no net/tun.
+// gatewayTemplate is the pod of a gateway and, for a server, its Service. MKNOD
+// is for nodes without kernel WireGuard, where the container's /dev has no
+// net/tun.
 const gatewayTemplate = `
 metadata:
   name: "{{ .Name }}"
@@ -43,12 +42,6 @@ spec:
         spec:
           serviceAccountName: "{{ .Name }}"
           terminationGracePeriodSeconds: 5
-          initContainers:
-          - name: prepare
-            image: $IMAGE
-            imagePullPolicy: IfNotPresent
-            args: [tunnel, --prepare]
-            securityContext: {privileged: true}
           containers:
           - name: tunnel
             image: $IMAGE

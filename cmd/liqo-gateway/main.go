@@ -23,7 +23,6 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/agent"
-	"github.com/liqo-tui/liqo-tui/gateway/linux"
 	"github.com/liqo-tui/liqo-tui/kube/operator"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -68,15 +67,11 @@ func operatorCommand() *cobra.Command {
 }
 
 func tunnelCommand(log *slog.Logger) *cobra.Command {
-	var prepare bool
 	var role, remote string
 	o := agent.TunnelOptions{Log: log}
 	cmd := &cobra.Command{
 		Use: "tunnel", Short: "Keep one end of a tunnel", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if prepare {
-				return linux.PrepareNamespace()
-			}
 			switch role {
 			case "server":
 				o.Role, o.Gateway.Type = gateway.Server, networkingv1beta1.ConnectionTypeServer
@@ -97,7 +92,6 @@ func tunnelCommand(log *slog.Logger) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&prepare, "prepare", false, "set the kernel parameters of this network namespace, and end; needs privileges")
 	f.StringVar(&role, "role", "", "server or client")
 	f.StringVar(&o.Gateway.Name, "name", "", "name of the GatewayServer or GatewayClient")
 	f.StringVar(&o.Gateway.Tenant.Namespace, "namespace", "", "its namespace")

@@ -37,7 +37,7 @@ type TunnelOptions struct {
 
 // RunTunnel keeps one end of a tunnel until ctx ends.
 func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error {
-	if err := linux.CheckNamespace(); err != nil {
+	if err := linux.CheckMachine(); err != nil {
 		return err
 	}
 	key, err := readKey(o.KeysDir)

@@ -4,7 +4,6 @@ package linux
 
 import (
 	"encoding/binary"
-	"errors"
 	"net/netip"
 	"strings"
 	"testing"
@@ -13,7 +12,20 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
 )
+
+func prefixes(list ...string) []netip.Prefix {
+	out := make([]netip.Prefix, len(list))
+	for i, s := range list {
+		out[i] = netip.MustParsePrefix(s)
+	}
+	return out
+}
+
+func local() gateway.CIDRs {
+	return gateway.CIDRs{Pod: prefixes("10.244.0.0/16"), External: prefixes("10.70.0.0/16")}
+}
 
 // hubState has two peers and adjacent networks, one of them not remapped.
 func hubState(t *testing.T) gateway.State {
@@ -23,11 +35,11 @@ func hubState(t *testing.T) gateway.State {
 		t.Fatal(err)
 	}
 	peer := gateway.Peer{
-		ClusterID: "b", Role: gateway.Server, ListenPort: wireguardPort, PrivateKey: gateway.PrivateKey(key), MTU: tunnelMTU,
+		ClusterID: "b", Role: gateway.Server, ListenPort: 51840, PrivateKey: gateway.PrivateKey(key), MTU: 1340,
 		Real: local(), Remapped: gateway.CIDRs{Pod: prefixes("10.60.0.0/16"), External: prefixes("10.61.0.0/16")},
 	}
 	other := peer
-	other.ClusterID, other.Index, other.ListenPort = "c", 1, wireguardPort+1
+	other.ClusterID, other.Index, other.ListenPort = "c", 1, 51841
 	other.Real = gateway.CIDRs{Pod: prefixes("10.62.0.0/17", "10.62.128.0/17"), External: prefixes("10.70.0.0/18")}
 	other.Remapped = gateway.CIDRs{Pod: prefixes("10.62.0.0/17", "10.62.128.0/17"), External: prefixes("10.63.64.0/18")}
 	s, err := gateway.Compute(gateway.Inputs{
@@ -46,17 +58,17 @@ func hubState(t *testing.T) gateway.State {
 func TestTextAndKernelAreTheSameTable(t *testing.T) {
 	node, err := gateway.ComputeNode(gateway.NodeInputs{
 		NodeIP: netip.MustParseAddr("192.168.1.10"), UnderlayMTU: 1500, PodCIDRs: local().Pod,
-		Gateways: []gateway.Gateway{{Name: "gw", PodIP: netip.MustParseAddr("10.244.1.5"), RemoteCIDRs: prefixes("10.60.0.0/16"), MTU: tunnelMTU}},
+		Gateways: []gateway.Gateway{{Name: "gw", PodIP: netip.MustParseAddr("10.244.1.5"), RemoteCIDRs: prefixes("10.60.0.0/16"), MTU: 1340}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, s := range map[string]gateway.State{"gateway": hubState(t), "node": node} {
 		t.Run(name, func(t *testing.T) {
-			n := newNamespace(t, "text")
-			n.nft(s.Firewall.String())
+			n := netns.New(t, "text")
+			n.NFT(s.Firewall.String())
 			var found gateway.Table
-			n.do(func() {
+			n.Do(func() {
 				var o *session
 				if o, err = open(); err != nil {
 					return
@@ -104,45 +116,25 @@ func FuzzPrefixOf(f *testing.F) {
 	})
 }
 
-func TestPreparedNamespacePassesTheCheck(t *testing.T) {
-	n := newNamespace(t, "pod")
-	n.sysctl("ip_forward", "0")
-	n.sysctl("conf/all/rp_filter", "2")
-	n.sysctl("conf/all/accept_local", "0")
-	var before, prepare, after error
-	n.do(func() { before, prepare, after = CheckNamespace(), PrepareNamespace(), CheckNamespace() })
-	if !errors.Is(before, ErrNamespace) {
-		t.Errorf("before: got %v, want %v", before, ErrNamespace)
-	}
-	for _, missing := range []string{"net.ipv4.ip_forward is 0", "net.ipv4.conf.all.rp_filter is 2", "net.ipv4.conf.all.accept_local is 0"} {
-		if before == nil || !strings.Contains(before.Error(), missing) {
-			t.Errorf("before: got %v, want it to say %q", before, missing)
-		}
-	}
-	if prepare != nil || after != nil {
-		t.Errorf("prepare: %v; check after it: %v", prepare, after)
-	}
-}
-
 func TestUnderlayMTUIsThatOfTheBestDefaultRoute(t *testing.T) {
-	n := newNamespace(t, "pod")
+	n := netns.New(t, "pod")
 	mtu := func() (m int, err error) {
-		n.do(func() { m, err = UnderlayMTU() })
+		n.Do(func() { m, err = UnderlayMTU() })
 		return m, err
 	}
 	if _, err := mtu(); err == nil {
 		t.Error("without a default route: got no error")
 	}
-	veth(n, "eth0", n, "peer0")
-	veth(n, "eth1", n, "peer1")
-	n.script(`ip link set eth0 mtu 1450
+	netns.Veth(n, "eth0", n, "peer0")
+	netns.Veth(n, "eth1", n, "peer1")
+	n.Script(`ip link set eth0 mtu 1450
 		ip link set eth1 mtu 9000
 		ip route add default dev eth0 metric 100
 		ip route add default dev eth1 metric 200`)
 	if got, err := mtu(); err != nil || got != 1450 {
 		t.Errorf("two devices: got %d, %v, want 1450", got, err)
 	}
-	n.run("ip", "route", "add", "default", "dev", "eth1", "metric", "50", "mtu", "1400")
+	n.Run("ip", "route", "add", "default", "dev", "eth1", "metric", "50", "mtu", "1400")
 	if got, err := mtu(); err != nil || got != 1400 {
 		t.Errorf("route with its own: got %d, %v, want 1400", got, err)
 	}

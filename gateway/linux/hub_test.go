@@ -1,6 +1,6 @@
 //go:build linux
 
-package linux
+package linux_test
 
 import (
 	"fmt"
@@ -11,45 +11,47 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
 )
 
 // One gateway with two peers that have the same addresses, and flows from both
 // that have the same five-tuple on the wire. Without conntrack zones the second
 // flow is taken for the first: a peer then gets the other's answers.
 func TestPeersWithEqualAddressesAreKeptApart(t *testing.T) {
-	wan := newNamespace(t, "wan")
-	wan.sysctl("ip_forward", "1")
-	seesA := gateway.CIDRs{Pod: prefixes("10.61.0.0/16"), External: prefixes("10.72.0.0/16")}
-	both := gateway.CIDRs{Pod: prefixes("10.60.0.0/16", "10.62.0.0/16"), External: prefixes("10.71.0.0/16", "10.73.0.0/16")}
-	a := newCluster(t, wan, "a", gateway.Server, "198.51.100", "10.244.1.5", both)
-	b := newCluster(t, wan, "b", gateway.Client, "203.0.113", "10.244.1.6", seesA)
-	c := newCluster(t, wan, "c", gateway.Client, "192.0.2", "10.244.1.7", seesA)
+	wan := netns.New(t, "wan")
+	wan.Sysctl("ip_forward", "1")
+	seesA := gateway.CIDRs{Pod: linuxtest.Prefixes("10.61.0.0/16"), External: linuxtest.Prefixes("10.72.0.0/16")}
+	both := gateway.CIDRs{Pod: linuxtest.Prefixes("10.60.0.0/16", "10.62.0.0/16"), External: linuxtest.Prefixes("10.71.0.0/16", "10.73.0.0/16")}
+	a := linuxtest.NewCluster(t, wan, "a", gateway.Server, "198.51.100", "10.244.1.5", both)
+	b := linuxtest.NewCluster(t, wan, "b", gateway.Client, "203.0.113", "10.244.1.6", seesA)
+	c := linuxtest.NewCluster(t, wan, "c", gateway.Client, "192.0.2", "10.244.1.7", seesA)
 
-	in := a.inputs(b)
-	in.Peers = append(in.Peers, a.inputs(c).Peers...)
+	in := a.Inputs(b)
+	in.Peers = append(in.Peers, a.Inputs(c).Peers...)
 	for i := range in.Peers {
 		p := &in.Peers[i]
-		p.Index, p.ListenPort = i, uint16(wireguardPort+i)
+		p.Index, p.ListenPort = i, uint16(linuxtest.WireGuardPort+i)
 		p.Remapped = gateway.CIDRs{Pod: both.Pod[i : i+1], External: both.External[i : i+1]}
 	}
-	a.syncTo(a.gateway, a.gwKernel, a.state(in))
-	for i, n := range a.nodes {
-		a.syncTo(n, a.nodeKernels[i], a.nodeState(i))
+	a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
+	for i, n := range a.Nodes {
+		a.SyncTo(n, a.NodeKernels[i], a.NodeState(i))
 	}
-	b.syncAll(a)
-	ofC := c.inputs(a)
+	b.SyncAll(a)
+	ofC := c.Inputs(a)
 	ofC.Peers[0].Index = 1
-	ofC.Peers[0].Endpoint = netip.AddrPortFrom(ofC.Peers[0].Endpoint.Addr(), wireguardPort+1)
-	c.syncTo(c.gateway, c.gwKernel, c.state(ofC))
-	for i, n := range c.nodes {
-		c.syncTo(n, c.nodeKernels[i], c.nodeState(i))
+	ofC.Peers[0].Endpoint = netip.AddrPortFrom(ofC.Peers[0].Endpoint.Addr(), linuxtest.WireGuardPort+1)
+	c.SyncTo(c.Gateway, c.GatewayKernel, c.State(ofC))
+	for i, n := range c.Nodes {
+		c.SyncTo(n, c.NodeKernels[i], c.NodeState(i))
 	}
 
-	b.awaitHandshake(0)
-	c.awaitHandshake(1)
+	b.AwaitHandshake(0)
+	c.AwaitHandshake(1)
 
-	podA, podB, podC := a.pod(1, "podA", "10.244.2.2"), b.pod(1, "podB", "10.244.2.2"), c.pod(1, "podC", "10.244.2.2")
-	server := podA.listenUDP("0.0.0.0:7777")
+	podA, podB, podC := a.Pod(1, "podA", "10.244.2.2"), b.Pod(1, "podB", "10.244.2.2"), c.Pod(1, "podC", "10.244.2.2")
+	server := podA.ListenUDP("0.0.0.0:7777")
 	go func() {
 		buffer := make([]byte, 100)
 		for {
@@ -60,7 +62,7 @@ func TestPeersWithEqualAddressesAreKeptApart(t *testing.T) {
 			_, _ = server.WriteToUDPAddrPort(fmt.Appendf(nil, "%s from %s", buffer[:n], from.Addr().Unmap()), from)
 		}
 	}()
-	ofPodB, ofPodC := podB.listenUDP("10.244.2.2:4444"), podC.listenUDP("10.244.2.2:4444")
+	ofPodB, ofPodC := podB.ListenUDP("10.244.2.2:4444"), podC.ListenUDP("10.244.2.2:4444")
 	for i := range 20 {
 		for _, x := range []struct {
 			socket     *net.UDPConn
@@ -73,21 +75,21 @@ func TestPeersWithEqualAddressesAreKeptApart(t *testing.T) {
 		}
 	}
 	// And from the hub to each of them.
-	podB.whoami(":8080")
-	podC.whoami(":8080")
-	expectFrom(t, podA, "10.60.2.2", "podB sees 10.61.2.2")
-	expectFrom(t, podA, "10.62.2.2", "podC sees 10.61.2.2")
+	podB.Whoami(":8080")
+	podC.Whoami(":8080")
+	linuxtest.ExpectFrom(t, podA, "10.60.2.2", "podB sees 10.61.2.2")
+	linuxtest.ExpectFrom(t, podA, "10.62.2.2", "podC sees 10.61.2.2")
 
 	// Without the second peer only what is its own goes.
 	in.Peers = in.Peers[:1]
-	lines := a.syncTo(a.gateway, a.gwKernel, a.state(in))
+	lines := a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
 	if len(lines) == 0 || lines[0] != "unexpected: tunnel liqo-tunnel1" {
 		t.Errorf("peer removed: got %q", lines)
 	}
-	if left := a.gateway.dumpAll(); strings.Contains(left, "liqo-tunnel1") || strings.Contains(left, "18101") {
+	if left := a.Gateway.DumpAll(); strings.Contains(left, "liqo-tunnel1") || strings.Contains(left, "18101") {
 		t.Errorf("something of the removed peer is left:\n%s", left)
 	}
-	expectFrom(t, podA, "10.60.2.2", "podB sees 10.61.2.2")
+	linuxtest.ExpectFrom(t, podA, "10.60.2.2", "podB sees 10.61.2.2")
 }
 
 // ask returns the answer to one question.

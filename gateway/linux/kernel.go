@@ -157,6 +157,7 @@ func (k *Kernel) sync(want gateway.State) ([]string, error) {
 	if err := s.listLinks(); err != nil {
 		return lines, errors.Join(append(errs, err)...)
 	}
+	_ = do(s.syncSettings)
 	_ = do(s.syncNeighbors)
 	_ = do(s.syncForwards)
 	_ = do(s.syncRoutes)
@@ -179,9 +180,10 @@ func (k *Kernel) Found(want gateway.State) (gateway.State, error) {
 	}
 	defer s.close()
 	var found gateway.State
-	var errs [6]error
+	var errs [7]error
 	found.Links = s.readLinks()
 	found.Tunnels, errs[0] = k.readTunnels(s, want.Tunnels)
+	found.Settings, errs[6] = s.readSettings(want)
 	found.Neighbors, errs[1] = s.readNeighbors()
 	found.Forwards, errs[2] = s.readForwards()
 	found.Routes, errs[3] = s.readRoutes()

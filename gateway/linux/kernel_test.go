@@ -1,6 +1,6 @@
 //go:build linux
 
-package linux
+package linux_test
 
 import (
 	"errors"
@@ -15,19 +15,22 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/linux"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
 )
 
 func TestClustersWithEqualAddressesReachEachOther(t *testing.T) {
-	a, b := newPair(t)
+	a, b := linuxtest.NewPair(t)
 	// podA2 and podB2 have the same address. Those on node 1 have the address
 	// of the other cluster's gateway pod.
-	podA1, podA2 := a.pod(0, "podA1", "10.244.1.6"), a.pod(1, "podA2", "10.244.2.2")
-	podB1, podB2 := b.pod(0, "podB1", "10.244.1.5"), b.pod(1, "podB2", "10.244.2.2")
-	for _, p := range []*namespace{podA1, podA2, podB1, podB2} {
-		p.whoami(":8080")
+	podA1, podA2 := a.Pod(0, "podA1", "10.244.1.6"), a.Pod(1, "podA2", "10.244.2.2")
+	podB1, podB2 := b.Pod(0, "podB1", "10.244.1.5"), b.Pod(1, "podB2", "10.244.2.2")
+	for _, p := range []*netns.Namespace{podA1, podA2, podB1, podB2} {
+		p.Whoami(":8080")
 	}
 	for _, c := range []struct {
-		from     *namespace
+		from     *netns.Namespace
 		to, want string
 	}{
 		{podA2, "10.60.2.2", "podB2 sees 10.61.2.2"},
@@ -38,67 +41,67 @@ func TestClustersWithEqualAddressesReachEachOther(t *testing.T) {
 		{podB1, "10.61.1.6", "podA1 sees 10.60.1.5"}, // both ends are the other gateway's address
 		{podA1, "10.60.1.5", "podB1 sees 10.61.1.6"},
 		// Nodes appear as the first external address of their cluster.
-		{a.nodes[0], "10.60.2.2", "podB2 sees 10.72.0.0"},
-		{a.nodes[1], "10.60.1.5", "podB1 sees 10.72.0.0"},
-		{b.nodes[1], "10.61.2.2", "podA2 sees 10.71.0.0"},
+		{a.Nodes[0], "10.60.2.2", "podB2 sees 10.72.0.0"},
+		{a.Nodes[1], "10.60.1.5", "podB1 sees 10.72.0.0"},
+		{b.Nodes[1], "10.61.2.2", "podA2 sees 10.71.0.0"},
 		// Within a cluster nothing changed.
 		{podA1, "10.244.2.2", "podA2 sees 10.244.1.6"},
 		{podB2, "10.244.1.5", "podB1 sees 10.244.2.2"},
 	} {
-		expectFrom(t, c.from, c.to, c.want)
+		linuxtest.ExpectFrom(t, c.from, c.to, c.want)
 	}
 	// The gateways reach each other inside the tunnel, unhindered by NAT.
-	pingThrough(t, a, b)
-	pingThrough(t, b, a)
-	for _, c := range []*cluster{a, b} {
-		for name, count := range c.counters() {
+	linuxtest.PingThrough(t, a, b)
+	linuxtest.PingThrough(t, b, a)
+	for _, c := range []*linuxtest.Cluster{a, b} {
+		for name, count := range c.Counters() {
 			if count.Packets != 0 {
-				t.Errorf("%s: %s: %d packets, want none", c.name, name, count.Packets)
+				t.Errorf("%s: %s: %d packets, want none", c.Name, name, count.Packets)
 			}
 		}
 	}
 }
 
 func TestSecondSyncFindsNoDifference(t *testing.T) {
-	a, b := newPair(t)
-	for _, c := range []struct{ c, peer *cluster }{{a, b}, {b, a}} {
-		if lines := c.c.syncTo(c.c.gateway, c.c.gwKernel, c.c.state(c.c.inputs(c.peer))); len(lines) != 0 {
-			t.Errorf("gateway %s: %q", c.c.name, lines)
+	a, b := linuxtest.NewPair(t)
+	for _, c := range []struct{ c, peer *linuxtest.Cluster }{{a, b}, {b, a}} {
+		if lines := c.c.SyncTo(c.c.Gateway, c.c.GatewayKernel, c.c.State(c.c.Inputs(c.peer))); len(lines) != 0 {
+			t.Errorf("gateway %s: %q", c.c.Name, lines)
 		}
-		for i, n := range c.c.nodes {
-			if lines := c.c.syncTo(n, c.c.nodeKernels[i], c.c.nodeState(i)); len(lines) != 0 {
-				t.Errorf("%s: %q", n.name, lines)
+		for i, n := range c.c.Nodes {
+			if lines := c.c.SyncTo(n, c.c.NodeKernels[i], c.c.NodeState(i)); len(lines) != 0 {
+				t.Errorf("%s: %q", n.Name, lines)
 			}
 			// Nor does one of another process.
-			if lines := c.c.syncTo(n, c.c.kernel(n), c.c.nodeState(i)); len(lines) != 0 {
-				t.Errorf("%s, new process: %q", n.name, lines)
+			if lines := c.c.SyncTo(n, c.c.Kernel(n), c.c.NodeState(i)); len(lines) != 0 {
+				t.Errorf("%s, new process: %q", n.Name, lines)
 			}
 		}
 		var found gateway.State
 		var err error
-		want := c.c.state(c.c.inputs(c.peer))
-		c.c.gateway.do(func() { found, err = c.c.gwKernel.Found(want) })
+		want := c.c.State(c.c.Inputs(c.peer))
+		c.c.Gateway.Do(func() { found, err = c.c.GatewayKernel.Found(want) })
 		if err != nil {
 			t.Fatal(err)
 		}
 		if lines := gateway.Explain(found, want); len(lines) != 0 {
-			t.Errorf("gateway %s, found: %q", c.c.name, lines)
+			t.Errorf("gateway %s, found: %q", c.c.Name, lines)
 		}
 	}
 }
 
 func TestDamageIsRepairedAndNamed(t *testing.T) {
-	a, b := newPair(t)
-	podA, podB := a.pod(1, "podA", "10.244.2.2"), b.pod(1, "podB", "10.244.2.2")
-	podA.whoami(":8080")
-	podB.whoami(":8080")
+	a, b := linuxtest.NewPair(t)
+	podA, podB := a.Pod(1, "podA", "10.244.2.2"), b.Pod(1, "podB", "10.244.2.2")
+	podA.Whoami(":8080")
+	podB.Whoami(":8080")
 	works := func() {
 		t.Helper()
-		expectFrom(t, podA, "10.60.2.2", "podB sees 10.61.2.2")
-		expectFrom(t, podB, "10.61.2.2", "podA sees 10.60.2.2")
+		linuxtest.ExpectFrom(t, podA, "10.60.2.2", "podB sees 10.61.2.2")
+		linuxtest.ExpectFrom(t, podB, "10.61.2.2", "podA sees 10.60.2.2")
 	}
 	for _, c := range []struct{ damage, says string }{
-		{"ip rule del pref 10", "missing: ip rule add pref 10 fwmark 0x11c00001 lookup 18100"},
+		{"ip rule del pref 10", "missing: ip rule add pref 10 fwmark 0x11c00001 iif liqo-fabric lookup 18100"},
 		{"ip rule del pref 20", "missing: ip rule add pref 20 iif liqo-tunnel lookup 18001"},
 		{"ip rule add pref 0 lookup local", "unexpected: ip rule add pref 0 lookup local"},
 		{"ip rule add pref 5 fwmark 0x1 lookup 18001", "unexpected: ip rule add pref 5 fwmark 0x1 lookup 18001"},
@@ -117,7 +120,7 @@ func TestDamageIsRepairedAndNamed(t *testing.T) {
 		{"bridge fdb del 02:4c:c6:33:64:03 dev liqo-fabric dst 198.51.100.3", "missing: bridge fdb add 02:4c:c6:33:64:03 dev liqo-fabric dst 198.51.100.3"},
 		{"bridge fdb replace 02:4c:c6:33:64:03 dev liqo-fabric dst 192.0.2.9", "unexpected: bridge fdb add 02:4c:c6:33:64:03 dev liqo-fabric dst 192.0.2.9"},
 		{"nft delete table ip liqo-tui", "missing: nft table ip liqo-tui"},
-		{"nft flush chain ip liqo-tui classify", `missing: nft rule classify 3: iifname "liqo-tunnel" ct zone set 4545`},
+		{"nft flush chain ip liqo-tui classify", `missing: nft rule classify 3: iifname "liqo-tunnel" ct zone set 4545 meta mark set 0x11c00001`},
 		{"nft delete chain ip liqo-tui clamp", "missing: nft chain clamp"},
 		{"nft insert rule ip liqo-tui classify drop", "unexpected: nft rule classify 1: # not ours: verdict 0"},
 		{"nft insert rule ip liqo-tui clamp ip ttl 1 drop", "unexpected: nft rule clamp 1: # not ours: payload"},
@@ -126,12 +129,12 @@ func TestDamageIsRepairedAndNamed(t *testing.T) {
 		{"nft add element ip liqo-tui remote-0 { 192.0.2.0-192.0.2.6 }", "unexpected: nft element remote-0 {"},
 		{"nft add element ip liqo-tui tunnels { eth0 }", `unexpected: nft element tunnels { "eth0" }`},
 	} {
-		a.gateway.run(strings.Fields(c.damage)...)
-		lines := a.syncTo(a.gateway, a.gwKernel, a.state(a.inputs(b)))
+		a.Gateway.Run(strings.Fields(c.damage)...)
+		lines := a.SyncTo(a.Gateway, a.GatewayKernel, a.State(a.Inputs(b)))
 		if !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, c.says) }) {
 			t.Errorf("%s: got\n  %s\nwant a line that begins with\n  %s", c.damage, strings.Join(lines, "\n  "), c.says)
 		}
-		if again := a.syncTo(a.gateway, a.gwKernel, a.state(a.inputs(b))); len(again) != 0 {
+		if again := a.SyncTo(a.Gateway, a.GatewayKernel, a.State(a.Inputs(b))); len(again) != 0 {
 			t.Errorf("%s: not repaired at once: %q", c.damage, again)
 		}
 		works()
@@ -139,8 +142,8 @@ func TestDamageIsRepairedAndNamed(t *testing.T) {
 	for _, damage := range []string{
 		"ip route flush table 18000", "ip rule del pref 1000", "ip link del liqo-fabric", "nft delete table ip liqo-tui",
 	} {
-		a.nodes[1].run(strings.Fields(damage)...)
-		if lines := a.syncTo(a.nodes[1], a.nodeKernels[1], a.nodeState(1)); len(lines) == 0 {
+		a.Nodes[1].Run(strings.Fields(damage)...)
+		if lines := a.SyncTo(a.Nodes[1], a.NodeKernels[1], a.NodeState(1)); len(lines) == 0 {
 			t.Errorf("node: %s: not noticed", damage)
 		}
 		works()
@@ -148,86 +151,86 @@ func TestDamageIsRepairedAndNamed(t *testing.T) {
 }
 
 func TestLostTunnelIsMadeAgain(t *testing.T) {
-	a, b := newPair(t)
-	podA, podB := a.pod(1, "podA", "10.244.2.2"), b.pod(1, "podB", "10.244.2.2")
-	podB.whoami(":8080")
-	b.gateway.run("ip", "link", "del", gateway.TunnelDevice)
-	waitFor(t, "end of the device", func() bool {
+	a, b := linuxtest.NewPair(t)
+	podA, podB := a.Pod(1, "podA", "10.244.2.2"), b.Pod(1, "podB", "10.244.2.2")
+	podB.Whoami(":8080")
+	b.Gateway.Run("ip", "link", "del", gateway.TunnelDevice)
+	linuxtest.WaitFor(t, "end of the device", func() bool {
 		lines, err := []string(nil), error(nil)
-		b.gateway.do(func() { lines, err = b.gwKernel.Sync(b.state(b.inputs(a))) })
+		b.Gateway.Do(func() { lines, err = b.GatewayKernel.Sync(b.State(b.Inputs(a))) })
 		return err == nil && slices.Contains(lines, "missing: tunnel liqo-tunnel")
 	})
-	expectFrom(t, podA, "10.60.2.2", "podB sees 10.61.2.2")
+	linuxtest.ExpectFrom(t, podA, "10.60.2.2", "podB sees 10.61.2.2")
 }
 
 func TestRemoveLeavesTheNamespaceAsItWas(t *testing.T) {
-	wan := newNamespace(t, "wan")
-	remapped := gateway.CIDRs{Pod: prefixes("10.60.0.0/16"), External: prefixes("10.71.0.0/16")}
-	a := newCluster(t, wan, "a", gateway.Server, "198.51.100", "10.244.1.5", remapped)
+	wan := netns.New(t, "wan")
+	remapped := gateway.CIDRs{Pod: linuxtest.Prefixes("10.60.0.0/16"), External: linuxtest.Prefixes("10.71.0.0/16")}
+	a := linuxtest.NewCluster(t, wan, "a", gateway.Server, "198.51.100", "10.244.1.5", remapped)
 	key, err := wgtypes.GeneratePrivateKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	peer := &cluster{name: "b", key: key}
-	before := map[*namespace]string{}
-	all := map[*namespace]*Kernel{a.gateway: a.gwKernel, a.nodes[0]: a.nodeKernels[0], a.nodes[1]: a.nodeKernels[1]}
+	peer := &linuxtest.Cluster{Name: "b", Key: key}
+	before := map[*netns.Namespace]string{}
+	all := map[*netns.Namespace]*linux.Kernel{a.Gateway: a.GatewayKernel, a.Nodes[0]: a.NodeKernels[0], a.Nodes[1]: a.NodeKernels[1]}
 	for n := range all {
 		// What somebody else has in our neighbourhood stays.
-		n.script("ip rule add pref 999 lookup 4242\nip rule add fwmark 0x11 lookup 200\nip route add 192.0.2.0/24 dev lo table 200")
-		before[n] = n.dumpAll()
+		n.Script("ip rule add pref 999 lookup 4242\nip rule add fwmark 0x11 lookup 200\nip route add 192.0.2.0/24 dev lo table 200")
+		before[n] = n.DumpAll()
 	}
 	for range 2 {
-		a.syncAll(peer)
+		a.SyncAll(peer)
 		for n, k := range all {
-			if n.dumpAll() == before[n] {
-				t.Fatalf("%s: Sync changed nothing: the test sees nothing", n.name)
+			if n.DumpAll() == before[n] {
+				t.Fatalf("%s: Sync changed nothing: the test sees nothing", n.Name)
 			}
-			n.do(func() { err = k.Remove() })
+			n.Do(func() { err = k.Remove() })
 			if err != nil {
-				t.Fatalf("%s: remove: %v", n.name, err)
+				t.Fatalf("%s: remove: %v", n.Name, err)
 			}
-			if after := n.dumpAll(); after != before[n] {
-				t.Errorf("%s: got\n%s\nwant\n%s", n.name, after, before[n])
+			if after := n.DumpAll(); after != before[n] {
+				t.Errorf("%s: got\n%s\nwant\n%s", n.Name, after, before[n])
 			}
-			n.do(func() { err = k.Remove() })
+			n.Do(func() { err = k.Remove() })
 			if err != nil {
-				t.Errorf("%s: remove again: %v", n.name, err)
+				t.Errorf("%s: remove again: %v", n.Name, err)
 			}
 		}
 	}
 }
 
 func TestPeerThatIsKnownLaterConnectsAndItsSessionStays(t *testing.T) {
-	wan := newNamespace(t, "wan")
-	wan.sysctl("ip_forward", "1")
-	a := newCluster(t, wan, "a", gateway.Server, "198.51.100", "10.244.1.5",
-		gateway.CIDRs{Pod: prefixes("10.60.0.0/16"), External: prefixes("10.71.0.0/16")})
-	b := newCluster(t, wan, "b", gateway.Client, "203.0.113", "10.244.1.6",
-		gateway.CIDRs{Pod: prefixes("10.61.0.0/16"), External: prefixes("10.72.0.0/16")})
-	without := a.inputs(b)
+	wan := netns.New(t, "wan")
+	wan.Sysctl("ip_forward", "1")
+	a := linuxtest.NewCluster(t, wan, "a", gateway.Server, "198.51.100", "10.244.1.5",
+		gateway.CIDRs{Pod: linuxtest.Prefixes("10.60.0.0/16"), External: linuxtest.Prefixes("10.71.0.0/16")})
+	b := linuxtest.NewCluster(t, wan, "b", gateway.Client, "203.0.113", "10.244.1.6",
+		gateway.CIDRs{Pod: linuxtest.Prefixes("10.61.0.0/16"), External: linuxtest.Prefixes("10.72.0.0/16")})
+	without := a.Inputs(b)
 	without.Peers[0].PublicKey = wgtypes.Key{}
-	a.syncTo(a.gateway, a.gwKernel, a.state(without))
-	if _, err := a.peerStats(0); !errors.Is(err, ErrNoPeer) {
-		t.Errorf("without peer: got %v, want %v", err, ErrNoPeer)
+	a.SyncTo(a.Gateway, a.GatewayKernel, a.State(without))
+	if _, err := a.PeerStats(0); !errors.Is(err, linux.ErrNoPeer) {
+		t.Errorf("without peer: got %v, want %v", err, linux.ErrNoPeer)
 	}
-	b.syncAll(a)
+	b.SyncAll(a)
 
-	lines := a.syncTo(a.gateway, a.gwKernel, a.state(a.inputs(b)))
-	want := []string{fmt.Sprintf("tunnel liqo-tunnel: peer none → %s", b.key.PublicKey())}
+	lines := a.SyncTo(a.Gateway, a.GatewayKernel, a.State(a.Inputs(b)))
+	want := []string{fmt.Sprintf("tunnel liqo-tunnel: peer none → %s", b.Key.PublicKey())}
 	if !slices.Equal(lines, want) {
 		t.Errorf("peer known: got %q, want %q", lines, want)
 	}
 	// The client's first handshake met nobody and WireGuard repeats it after
 	// 5 s only.
 	var err error
-	b.gateway.do(func() { err = b.gwKernel.Redial(gateway.TunnelDevice) })
+	b.Gateway.Do(func() { err = b.GatewayKernel.Redial(gateway.TunnelDevice) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	var first PeerStats
+	var first linux.PeerStats
 	started := time.Now()
-	waitFor(t, "handshake", func() bool {
-		first, err = a.peerStats(0)
+	linuxtest.WaitFor(t, "handshake", func() bool {
+		first, err = a.PeerStats(0)
 		return err == nil && !first.Handshake.IsZero()
 	})
 	if took := time.Since(started); took > 2*time.Second {
@@ -237,89 +240,89 @@ func TestPeerThatIsKnownLaterConnectsAndItsSessionStays(t *testing.T) {
 		t.Errorf("got %+v, want implementation and endpoint", first)
 	}
 	// Whatever else changes, the session is not touched: no new handshake.
-	in := a.inputs(b)
+	in := a.Inputs(b)
 	in.Nodes = in.Nodes[:1]
 	in.Peers[0].MTU = 1300
-	if lines := a.syncTo(a.gateway, a.gwKernel, a.state(in)); len(lines) == 0 {
+	if lines := a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in)); len(lines) == 0 {
 		t.Error("no difference found")
 	}
-	pingThrough(t, a, b)
-	if now, err := a.peerStats(0); err != nil || now.Handshake != first.Handshake {
+	linuxtest.PingThrough(t, a, b)
+	if now, err := a.PeerStats(0); err != nil || now.Handshake != first.Handshake {
 		t.Errorf("handshake: got %v, %v, want that of %v", now.Handshake, err, first.Handshake)
 	}
 }
 
 func TestServerFollowsAClientThatMoves(t *testing.T) {
-	a, b := newPair(t)
-	before, err := a.peerStats(0)
+	a, b := linuxtest.NewPair(t)
+	before, err := a.PeerStats(0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The server was told an endpoint once, as after a restart of its own.
-	in := a.inputs(b)
+	in := a.Inputs(b)
 	in.Peers[0].Endpoint = before.Endpoint
-	a.syncTo(a.gateway, a.gwKernel, a.state(in))
+	a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
 
 	// The client restarts: its namespace stays, its process and port do not.
-	b.gateway.do(b.gwKernel.Close)
-	b.gwKernel = b.kernel(b.gateway)
-	if lines := b.syncTo(b.gateway, b.gwKernel, b.state(b.inputs(a))); !slices.Contains(lines, "missing: tunnel liqo-tunnel") {
+	b.Gateway.Do(b.GatewayKernel.Close)
+	b.GatewayKernel = b.Kernel(b.Gateway)
+	if lines := b.SyncTo(b.Gateway, b.GatewayKernel, b.State(b.Inputs(a))); !slices.Contains(lines, "missing: tunnel liqo-tunnel") {
 		t.Errorf("restart: got %q, want a missing tunnel", lines)
 	}
-	var after PeerStats
-	waitFor(t, "new endpoint", func() bool {
-		after, err = a.peerStats(0)
+	var after linux.PeerStats
+	linuxtest.WaitFor(t, "new endpoint", func() bool {
+		after, err = a.PeerStats(0)
 		return err == nil && after.Endpoint != before.Endpoint
 	})
-	if lines := a.syncTo(a.gateway, a.gwKernel, a.state(in)); len(lines) != 0 {
+	if lines := a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in)); len(lines) != 0 {
 		t.Errorf("server undoes roaming: %q", lines)
 	}
 	// A new wish does count.
 	in.Peers[0].Endpoint = netip.MustParseAddrPort("203.0.113.2:9")
 	want := []string{fmt.Sprintf("tunnel liqo-tunnel: peer endpoint %s → 203.0.113.2:9", after.Endpoint)}
-	if lines := a.syncTo(a.gateway, a.gwKernel, a.state(in)); !slices.Equal(lines, want) {
+	if lines := a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in)); !slices.Equal(lines, want) {
 		t.Errorf("new endpoint: got %q, want %q", lines, want)
 	}
 }
 
 func TestForgedPacketsAreDroppedAndCounted(t *testing.T) {
-	a, b := newPair(t)
-	podA := a.pod(1, "podA", "10.244.2.2")
+	a, b := linuxtest.NewPair(t)
+	podA := a.Pod(1, "podA", "10.244.2.2")
 	// The peer's gateway turns: it has no firewall and sends what it likes.
-	b.gateway.script(`nft delete table ip liqo-tui
+	b.Gateway.Script(`nft delete table ip liqo-tui
 		ip addr add 192.0.2.99/32 dev lo
 		ip route add 10.244.2.2/32 dev liqo-tunnel
 		ip route add 198.51.100.3/32 dev liqo-tunnel`)
-	inbox := podA.listenUDP("10.244.2.2:7777")
+	inbox := podA.ListenUDP("10.244.2.2:7777")
 	for i := range 2 {
 		// Otherwise the packets would be dropped for want of a listener.
-		_ = a.nodes[i].listenUDP("0.0.0.0:7777")
+		_ = a.Nodes[i].ListenUDP("0.0.0.0:7777")
 	}
-	_ = a.gateway.listenUDP("0.0.0.0:7777")
+	_ = a.Gateway.ListenUDP("0.0.0.0:7777")
 	for _, c := range []struct {
 		what, from, to, counter string
-		sender                  *namespace
+		sender                  *netns.Namespace
 	}{
-		{"source that is not the peer's", "192.0.2.99:0", "10.244.2.2:7777", gateway.DroppedSource, b.gateway},
-		{"destination that is a node", "10.244.1.6:0", "198.51.100.3:7777", gateway.DroppedDestination, b.gateway},
-		{"the gateway's own ports", "169.254.18.2:0", "169.254.18.1:7777", gateway.DroppedInput, b.gateway},
-		{"ping from outside the tunnel", "0.0.0.0:0", "10.244.1.5:12345", gateway.DroppedInput, a.nodes[0]},
+		{"source that is not the peer's", "192.0.2.99:0", "10.244.2.2:7777", gateway.DroppedSource, b.Gateway},
+		{"destination that is a node", "10.244.1.6:0", "198.51.100.3:7777", gateway.DroppedDestination, b.Gateway},
+		{"the gateway's own ports", "169.254.18.2:0", "169.254.18.1:7777", gateway.DroppedInput, b.Gateway},
+		{"ping from outside the tunnel", "0.0.0.0:0", "10.244.1.5:12345", gateway.DroppedInput, a.Nodes[0]},
 		{"ping from a pod to the tunnel address", "0.0.0.0:0", "169.254.18.1:12345", gateway.DroppedInput, podA},
 	} {
 		if c.sender == podA {
-			podA.run("ip", "route", "replace", "169.254.18.1", "via", "169.254.1.1")
-			a.nodes[1].run("ip", "route", "replace", "169.254.18.1", "via", a.nodeIP(0))
-			a.nodes[0].run("ip", "route", "replace", "169.254.18.1", "via", a.gwIP)
+			podA.Run("ip", "route", "replace", "169.254.18.1", "via", "169.254.1.1")
+			a.Nodes[1].Run("ip", "route", "replace", "169.254.18.1", "via", a.NodeIP(0))
+			a.Nodes[0].Run("ip", "route", "replace", "169.254.18.1", "via", a.GatewayIP)
 		}
-		before := a.counters()[c.counter].Packets
-		s := c.sender.listenUDP(c.from)
+		before := a.Counters()[c.counter].Packets
+		s := c.sender.ListenUDP(c.from)
 		if _, err := s.WriteToUDPAddrPort([]byte("forged"), netip.MustParseAddrPort(c.to)); err != nil {
 			t.Fatalf("%s: %v", c.what, err)
 		}
-		waitFor(t, c.counter+": "+c.what, func() bool { return a.counters()[c.counter].Packets == before+1 })
+		linuxtest.WaitFor(t, c.counter+": "+c.what, func() bool { return a.Counters()[c.counter].Packets == before+1 })
 	}
 	// What the peer may send does arrive, and is the first that does.
-	s := b.gateway.listenUDP("10.244.1.6:0")
+	s := b.Gateway.ListenUDP("10.244.1.6:0")
 	if _, err := s.WriteToUDPAddrPort([]byte("genuine"), netip.MustParseAddrPort("10.244.2.2:7777")); err != nil {
 		t.Fatal(err)
 	}
@@ -332,41 +335,41 @@ func TestForgedPacketsAreDroppedAndCounted(t *testing.T) {
 		t.Errorf("got %q from %v, %v", buffer[:n], from, err)
 	}
 	// Replacing the table does not set the counters back.
-	before := a.counters()
-	in := a.inputs(b)
+	before := a.Counters()
+	in := a.Inputs(b)
 	in.Peers[0].MTU = 1300
-	a.syncTo(a.gateway, a.gwKernel, a.state(in))
-	if after := a.counters()[gateway.DroppedSource]; after != before[gateway.DroppedSource] || after.Packets == 0 {
+	a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
+	if after := a.Counters()[gateway.DroppedSource]; after != before[gateway.DroppedSource] || after.Packets == 0 {
 		t.Errorf("counter after replacing the table: got %+v, want %+v", after, before[gateway.DroppedSource])
 	}
 }
 
 func TestNewTranslationAppliesToEstablishedFlows(t *testing.T) {
-	a, b := newPair(t)
-	podA, podB := a.pod(1, "podA", "10.244.2.2"), b.pod(1, "podB", "10.244.2.2")
-	podA.whoami(":8080")
-	podB.whoami(":8080")
-	expectFrom(t, podA, "10.60.2.2", "podB sees 10.61.2.2")
+	a, b := linuxtest.NewPair(t)
+	podA, podB := a.Pod(1, "podA", "10.244.2.2"), b.Pod(1, "podB", "10.244.2.2")
+	podA.Whoami(":8080")
+	podB.Whoami(":8080")
+	linuxtest.ExpectFrom(t, podA, "10.60.2.2", "podB sees 10.61.2.2")
 	flows := func(zone string) int {
-		return strings.Count(a.gateway.run("cat", "/proc/net/nf_conntrack"), zone)
+		return strings.Count(a.Gateway.Run("cat", "/proc/net/nf_conntrack"), zone)
 	}
-	if _, err := a.gateway.try("test", "-r", "/proc/net/nf_conntrack"); err == nil && flows("zone=4545") == 0 {
+	if _, err := a.Gateway.Try("test", "-r", "/proc/net/nf_conntrack"); err == nil && flows("zone=4545") == 0 {
 		t.Fatal("no flow in the tunnel's zone")
 	}
-	a.remapped = gateway.CIDRs{Pod: prefixes("10.64.0.0/16"), External: prefixes("10.75.0.0/16")}
-	a.syncAll(b)
-	if _, err := a.gateway.try("test", "-r", "/proc/net/nf_conntrack"); err == nil && flows("zone=4545") != 0 {
+	a.Remapped = gateway.CIDRs{Pod: linuxtest.Prefixes("10.64.0.0/16"), External: linuxtest.Prefixes("10.75.0.0/16")}
+	a.SyncAll(b)
+	if _, err := a.Gateway.Try("test", "-r", "/proc/net/nf_conntrack"); err == nil && flows("zone=4545") != 0 {
 		t.Error("flows of the old translation are still there")
 	}
-	expectFrom(t, podA, "10.64.2.2", "podB sees 10.61.2.2")
-	expectFrom(t, podB, "10.61.2.2", "podA sees 10.64.2.2")
+	linuxtest.ExpectFrom(t, podA, "10.64.2.2", "podB sees 10.61.2.2")
+	linuxtest.ExpectFrom(t, podB, "10.61.2.2", "podA sees 10.64.2.2")
 }
 
 func TestPodsLearnThePathMTU(t *testing.T) {
-	a, b := newPair(t)
-	podA, podB := a.pod(1, "podA", "10.244.2.2"), b.pod(1, "podB", "10.244.2.2")
-	inbox := podB.listenUDP("0.0.0.0:7777")
-	socket := podA.listenUDP("10.244.2.2:0")
+	a, b := linuxtest.NewPair(t)
+	podA, podB := a.Pod(1, "podA", "10.244.2.2"), b.Pod(1, "podB", "10.244.2.2")
+	inbox := podB.ListenUDP("0.0.0.0:7777")
+	socket := podA.ListenUDP("10.244.2.2:0")
 	raw, err := socket.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
@@ -382,28 +385,28 @@ func TestPodsLearnThePathMTU(t *testing.T) {
 	const headers = 28 // IPv4 and UDP
 	// The pod's device takes 1500 bytes; the answer of the node, that the path
 	// takes 1340, comes later.
-	waitFor(t, "message that it is too long", func() bool {
-		_, err := socket.WriteToUDPAddrPort(make([]byte, tunnelMTU-headers+1), to)
+	linuxtest.WaitFor(t, "message that it is too long", func() bool {
+		_, err := socket.WriteToUDPAddrPort(make([]byte, linuxtest.TunnelMTU-headers+1), to)
 		return errors.Is(err, unix.EMSGSIZE)
 	})
-	if _, err := socket.WriteToUDPAddrPort(make([]byte, tunnelMTU-headers), to); err != nil {
+	if _, err := socket.WriteToUDPAddrPort(make([]byte, linuxtest.TunnelMTU-headers), to); err != nil {
 		t.Fatalf("the longest that fits: %v", err)
 	}
 	if err := inbox.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	n, _, err := inbox.ReadFromUDPAddrPort(make([]byte, 2000))
-	if err != nil || n != tunnelMTU-headers {
-		t.Errorf("got %d bytes, %v, want %d: the longest that fits, and none longer", n, err, tunnelMTU-headers)
+	if err != nil || n != linuxtest.TunnelMTU-headers {
+		t.Errorf("got %d bytes, %v, want %d: the longest that fits, and none longer", n, err, linuxtest.TunnelMTU-headers)
 	}
 }
 
 // The agents call Sync on every event and every few seconds.
 func BenchmarkSyncWithoutDifference(b *testing.B) {
-	x, y := newPair(b)
-	want := x.state(x.inputs(y))
+	x, y := linuxtest.NewPair(b)
+	want := x.State(x.Inputs(y))
 	for b.Loop() {
-		if lines := x.syncTo(x.gateway, x.gwKernel, want); len(lines) != 0 {
+		if lines := x.SyncTo(x.Gateway, x.GatewayKernel, want); len(lines) != 0 {
 			b.Fatal(lines)
 		}
 	}

@@ -1,6 +1,7 @@
 //go:build linux
 
-package linux
+// Package netns gives tests network namespaces: machines that share a kernel.
+package netns
 
 import (
 	"context"
@@ -21,9 +22,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// requireNetns skips tests that need namespaces where there are none, and
+// Require skips tests that need namespaces where there are none, and
 // fails instead where REQUIRE_NETNS is set.
-func requireNetns(t testing.TB) {
+func Require(t testing.TB) {
 	t.Helper()
 	missing := ""
 	if os.Geteuid() != 0 {
@@ -43,19 +44,19 @@ func requireNetns(t testing.TB) {
 	t.Skip("needs network namespaces: " + missing)
 }
 
-// namespace is a network namespace with a thread that lives in it.
-type namespace struct {
+// Namespace is a network namespace with a thread that lives in it.
+type Namespace struct {
 	t    testing.TB
-	name string
+	Name string
 	fd   int
 	work chan func()
 }
 
-// newNamespace lasts until the test ends.
-func newNamespace(t testing.TB, name string) *namespace {
+// New lasts until the test ends.
+func New(t testing.TB, name string) *Namespace {
 	t.Helper()
-	requireNetns(t)
-	n := &namespace{t: t, name: name, work: make(chan func())}
+	Require(t)
+	n := &Namespace{t: t, Name: name, work: make(chan func())}
 	ready, done := make(chan error), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -79,29 +80,37 @@ func newNamespace(t testing.TB, name string) *namespace {
 		<-done
 		_ = unix.Close(n.fd)
 	})
-	n.run("ip", "link", "set", "lo", "up")
+	// IPv6 gives a device its addresses when it likes: they would come and go
+	// between two dumps. Without IPv6 in the kernel there is nothing to do.
+	n.Do(func() {
+		for _, which := range []string{"all", "default"} {
+			_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+which+"/disable_ipv6", []byte("1"), 0)
+		}
+	})
+	n.Run("ip", "link", "set", "lo", "up")
 	return n
 }
 
-// do runs f in the namespace.
-func (n *namespace) do(f func()) {
+// Do runs f in the namespace.
+func (n *Namespace) Do(f func()) {
 	done := make(chan struct{})
 	n.work <- func() { defer close(done); f() }
 	<-done
 }
 
-// run runs a command in the namespace and returns its output.
-func (n *namespace) run(command ...string) string {
+// Run runs a command in the namespace and returns its output.
+func (n *Namespace) Run(command ...string) string {
 	n.t.Helper()
-	out, err := n.try(command...)
+	out, err := n.Try(command...)
 	if err != nil {
-		n.t.Fatalf("%s: %s: %v\n%s", n.name, strings.Join(command, " "), err, out)
+		n.t.Fatalf("%s: %s: %v\n%s", n.Name, strings.Join(command, " "), err, out)
 	}
 	return out
 }
 
-func (n *namespace) try(command ...string) (out string, err error) {
-	n.do(func() {
+// Try is Run for commands that may fail.
+func (n *Namespace) Try(command ...string) (out string, err error) {
+	n.Do(func() {
 		var b []byte
 		b, err = exec.Command(command[0], command[1:]...).CombinedOutput()
 		out = string(b)
@@ -109,106 +118,108 @@ func (n *namespace) try(command ...string) (out string, err error) {
 	return out, err
 }
 
-// script runs lines of space-separated commands.
-func (n *namespace) script(text string) {
+// Script runs lines of space-separated commands.
+func (n *Namespace) Script(text string) {
 	n.t.Helper()
 	for line := range strings.Lines(text) {
 		if words := strings.Fields(line); len(words) > 0 {
-			n.run(words...)
+			n.Run(words...)
 		}
 	}
 }
 
-func (n *namespace) nft(text string) {
+// NFT loads a script of nft.
+func (n *Namespace) NFT(text string) {
 	n.t.Helper()
 	var out []byte
 	var err error
-	n.do(func() {
+	n.Do(func() {
 		c := exec.Command("nft", "-f", "-")
 		c.Stdin = strings.NewReader(text)
 		out, err = c.CombinedOutput()
 	})
 	if err != nil {
-		n.t.Fatalf("%s: nft: %v\n%s\n%s", n.name, err, out, text)
+		n.t.Fatalf("%s: nft: %v\n%s\n%s", n.Name, err, out, text)
 	}
 }
 
-func (n *namespace) sysctl(path, value string) {
+// Sysctl sets a value below net.ipv4; path has slashes.
+func (n *Namespace) Sysctl(path, value string) {
 	n.t.Helper()
 	var err error
-	n.do(func() { err = os.WriteFile("/proc/sys/net/ipv4/"+path, []byte(value), 0) })
+	n.Do(func() { err = os.WriteFile("/proc/sys/net/ipv4/"+path, []byte(value), 0) })
 	if err != nil {
-		n.t.Fatalf("%s: sysctl %s: %v", n.name, path, err)
+		n.t.Fatalf("%s: sysctl %s: %v", n.Name, path, err)
 	}
 }
 
-// veth connects two namespaces.
-func veth(a *namespace, aName string, b *namespace, bName string) {
+// Veth connects two namespaces.
+func Veth(a *Namespace, aName string, b *Namespace, bName string) {
 	a.t.Helper()
 	var err error
-	a.do(func() {
+	a.Do(func() {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name = aName
 		err = netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: bName, PeerNamespace: netlink.NsFd(b.fd)})
 	})
 	if err != nil {
-		a.t.Fatalf("connect %s to %s: %v", a.name, b.name, err)
+		a.t.Fatalf("connect %s to %s: %v", a.Name, b.Name, err)
 	}
-	a.run("ip", "link", "set", aName, "up")
-	b.run("ip", "link", "set", bName, "up")
+	a.Run("ip", "link", "set", aName, "up")
+	b.Run("ip", "link", "set", bName, "up")
 }
 
-// dumpAll prints what a namespace has that a State could touch.
-func (n *namespace) dumpAll() string {
+// DumpAll prints what a namespace has that a State could touch.
+func (n *Namespace) DumpAll() string {
 	n.t.Helper()
 	var b strings.Builder
 	for _, c := range []string{
 		"ip -o link", "ip -4 -o addr", "ip rule", "ip -4 route show table all", "ip -4 neigh show nud permanent",
 		"bridge fdb show", "nft list ruleset",
 	} {
-		fmt.Fprintf(&b, "# %s\n%s", c, n.run(strings.Fields(c)...))
+		fmt.Fprintf(&b, "# %s\n%s", c, n.Run(strings.Fields(c)...))
 	}
 	return b.String()
 }
 
-// listen opens a TCP listener in the namespace.
-func (n *namespace) listen(address string) net.Listener {
+// Listen opens a TCP listener in the namespace.
+func (n *Namespace) Listen(address string) net.Listener {
 	n.t.Helper()
 	var l net.Listener
 	var err error
-	n.do(func() { l, err = net.Listen("tcp4", address) })
+	n.Do(func() { l, err = net.Listen("tcp4", address) })
 	if err != nil {
-		n.t.Fatalf("%s: listen on %s: %v", n.name, address, err)
+		n.t.Fatalf("%s: listen on %s: %v", n.Name, address, err)
 	}
 	n.t.Cleanup(func() { _ = l.Close() })
 	return l
 }
 
-// listenUDP opens a UDP socket in the namespace.
-func (n *namespace) listenUDP(address string) *net.UDPConn {
+// ListenUDP opens a UDP socket in the namespace.
+func (n *Namespace) ListenUDP(address string) *net.UDPConn {
 	n.t.Helper()
 	var c *net.UDPConn
 	var err error
-	n.do(func() { c, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.MustParseAddrPort(address))) })
+	n.Do(func() { c, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.MustParseAddrPort(address))) })
 	if err != nil {
-		n.t.Fatalf("%s: listen on %s: %v", n.name, address, err)
+		n.t.Fatalf("%s: listen on %s: %v", n.Name, address, err)
 	}
 	n.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-// whoami serves, over HTTP, its name and the address that it sees its client
+// Whoami serves, over HTTP, its name and the address that it sees its client
 // under, followed by as many bytes as asked for.
-func (n *namespace) whoami(address string) {
+func (n *Namespace) Whoami(address string) {
 	n.t.Helper()
-	l := n.listen(address)
+	l := n.Listen(address)
 	server := &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			host, _, _ := net.SplitHostPort(r.RemoteAddr)
 			size := 0
 			_, _ = fmt.Sscan(r.URL.Query().Get("size"), &size)
-			fmt.Fprintf(w, "%s sees %s\n", n.name, host)
+			fmt.Fprintf(w, "%s sees %s\n", n.Name, host)
 			_, _ = w.Write(make([]byte, size))
 		}),
 	}
@@ -216,9 +227,9 @@ func (n *namespace) whoami(address string) {
 	n.t.Cleanup(func() { _ = server.Close() })
 }
 
-// get asks a whoami server, and returns its answer and the size of what
+// Get asks a whoami server, and returns its answer and the size of what
 // followed.
-func (n *namespace) get(from, to string, size int) (answer string, rest int, err error) {
+func (n *Namespace) Get(from, to string, size int) (answer string, rest int, err error) {
 	client := &http.Client{
 		Timeout: 5 * time.Second,
 		Transport: &http.Transport{
@@ -228,7 +239,7 @@ func (n *namespace) get(from, to string, size int) (answer string, rest int, err
 				if from != "" {
 					d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(from), 0))
 				}
-				n.do(func() { c, err = d.DialContext(ctx, "tcp4", address) })
+				n.Do(func() { c, err = d.DialContext(ctx, "tcp4", address) })
 				return c, err
 			},
 		},

@@ -1,0 +1,103 @@
+//go:build linux
+
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+)
+
+// ErrMachine says that the machine lacks what no State can do without. The
+// error that wraps it names what.
+var ErrMachine = errors.New("this machine can't be a gateway")
+
+// CheckMachine verifies that the kernel is new enough and has nftables. Its
+// error satisfies ErrMachine.
+func CheckMachine() error { return errors.Join(checkKernel(), checkNftables()) }
+
+// checkKernel asks for 5.10: prefix NAT and concatenated intervals are of 5.6
+// and 5.8, and input interfaces in postrouting chains of 5.7.
+func checkKernel() error {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return fmt.Errorf("read kernel version: %w", err)
+	}
+	release := unix.ByteSliceToString(u.Release[:])
+	major, minor, err := parseRelease(release)
+	if err != nil {
+		return err
+	}
+	if major < 5 || major == 5 && minor < 10 {
+		return fmt.Errorf("%w: kernel %s is older than 5.10", ErrMachine, release)
+	}
+	return nil
+}
+
+func parseRelease(release string) (major, minor int, err error) {
+	parts := strings.SplitN(release, ".", 3)
+	if len(parts) >= 2 {
+		minorDigits, _, _ := strings.Cut(parts[1], "-")
+		major, err = strconv.Atoi(parts[0])
+		if err == nil {
+			minor, err = strconv.Atoi(minorDigits)
+		}
+	}
+	if len(parts) < 2 || err != nil {
+		return 0, 0, fmt.Errorf("kernel version %q: not understood", release)
+	}
+	return major, minor, nil
+}
+
+func checkNftables() error {
+	c, err := nftables.New()
+	if err == nil {
+		_, err = c.ListTablesOfFamily(nftables.TableFamilyIPv4)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: no nftables (kernel module nf_tables, or CAP_NET_ADMIN): %w", ErrMachine, err)
+	}
+	return nil
+}
+
+// UnderlayMTU is the MTU in bytes of the way out: of the best IPv4 default
+// route, or of its device. The error satisfies fs.ErrNotExist if there is none.
+func UnderlayMTU() (int, error) {
+	routes, err := dump(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
+	if err != nil {
+		return 0, fmt.Errorf("list routes: %w", err)
+	}
+	var best *netlink.Route
+	for i, r := range routes {
+		// Ours are in tables of their own.
+		if prefix(r.Dst).Bits() != 0 || r.Protocol == gateway.RouteProtocol || r.Type != unix.RTN_UNICAST {
+			continue
+		}
+		if best == nil || r.Priority < best.Priority {
+			best = &routes[i]
+		}
+	}
+	if best == nil {
+		return 0, fmt.Errorf("default route: %w", fs.ErrNotExist)
+	}
+	index := best.LinkIndex
+	if index == 0 && len(best.MultiPath) > 0 {
+		index = best.MultiPath[0].LinkIndex
+	}
+	link, err := netlink.LinkByIndex(index)
+	if err != nil {
+		return 0, fmt.Errorf("device of the default route: %w", err)
+	}
+	if best.MTU != 0 {
+		return min(best.MTU, link.Attrs().MTU), nil
+	}
+	return link.Attrs().MTU, nil
+}
