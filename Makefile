@@ -7,10 +7,14 @@ export CGO_ENABLED := 0
 export GOFLAGS := -trimpath -buildvcs=false
 
 VERSION    := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-KUBERNETES := $(shell awk '$$2 == "k8s.io/kubernetes" {print $$3; exit}' testdata/lab/go.mod)
+# The release of Kubernetes that a module's go.mod asks for.
+kubernetes = $(shell awk '$$1 == "require" && $$2 == "k8s.io/kubernetes" {print $$3; exit}' $(1)/go.mod)
 # Without these, nodes report v0.0.0 and kubectl warns about the skew.
-KUBE_LDFLAGS := $(foreach p,k8s.io/component-base/version k8s.io/client-go/pkg/version,\
-	-X $(p).gitVersion=$(KUBERNETES) -X $(p).gitMajor=1 -X $(p).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES))))
+kube_ldflags = -s -w $(foreach p,k8s.io/component-base/version k8s.io/client-go/pkg/version,\
+	-X $(p).gitVersion=$(1) -X $(p).gitMajor=1 -X $(p).gitMinor=$(word 2,$(subst ., ,$(1))))
+# Minors that the API tests run against, besides the lab's.
+KUBERNETES_MINORS := $(notdir $(wildcard testdata/kubernetes/*))
+API_SERVERS       := bin/kubernetes $(KUBERNETES_MINORS:%=bin/kubernetes-%)
 
 GOLANGCI_LINT  := v2.15.0
 CONTROLLER_GEN := v0.21.0
@@ -50,7 +54,7 @@ bin/lab: $(LAB_SOURCES)
 	@build/gobuild.sh testdata/lab bin/lab . "-s -w"
 
 bin/kubelab: testdata/lab/kubelab/main.go testdata/lab/go.mod testdata/lab/go.sum
-	@build/gobuild.sh testdata/lab bin/kubelab ./kubelab "-s -w $(KUBE_LDFLAGS)"
+	@build/gobuild.sh testdata/lab bin/kubelab ./kubelab "$(call kube_ldflags,$(call kubernetes,testdata/lab))"
 
 bin/images/pod.tar: testdata/lab/pod/main.go bin/image
 	@mkdir -p bin/images
@@ -61,6 +65,14 @@ bin/images/pod.tar: testdata/lab/pod/main.go bin/image
 bin/kubernetes: bin/kubelab
 	@mkdir -p $@
 	@for name in etcd kube-apiserver kubectl; do ln -sf ../kubelab $@/$$name; done
+	@touch $@
+
+# Other minors: their API server, with the same etcd. The first time, each takes
+# about 5 minutes on two cores.
+bin/kubernetes-%: testdata/kubernetes/%/go.mod testdata/kubernetes/%/go.sum bin/kubernetes
+	@build/gobuild.sh testdata/kubernetes/$* $@/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver \
+		"$(call kube_ldflags,$(call kubernetes,testdata/kubernetes/$*))"
+	@for name in etcd kubectl; do ln -sf ../kubelab $@/$$name; done
 	@touch $@
 
 # The released liqoctl: tests have it work against our operator.
@@ -78,7 +90,7 @@ demo: lab build ## Two clusters, connected: from nothing to pods that reach each
 
 # ---- tests
 
-test: lab build bin/kubernetes bin/liqoctl ## All tests; without root, those that can run, and what was left out
+test: lab build $(API_SERVERS) bin/liqoctl ## All tests; without root, those that can run, and what was left out
 	@build/test.sh
 
 e2e: lab build bin/liqoctl ## Only the end-to-end tests, in the lab

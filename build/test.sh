@@ -23,8 +23,12 @@ run() { # DIRECTORY ARGUMENTS...
 }
 
 if [ "$only" = all ]; then
-	echo "== unit tests, golden files, kernel tests in network namespaces, API tests"
+	echo "== unit tests, golden files, kernel tests in network namespaces, API tests against $(bin/kubernetes/kube-apiserver --version)"
 	run . -timeout 20m -skip '^TestLab' ./...
+	for assets in bin/kubernetes-*; do
+		echo "== API tests against $("$assets/kube-apiserver" --version)"
+		KUBEBUILDER_ASSETS=$PWD/$assets run . -timeout 10m ./kube/...
+	done
 	echo "== the lab's own tests"
 	run testdata/lab -timeout 10m . ./pod
 fi

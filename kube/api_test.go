@@ -47,7 +47,7 @@ func startAPI(t *testing.T) *envtest.Environment {
 
 func open(t *testing.T, config *rest.Config) *Cluster {
 	t.Helper()
-	c, err := newCluster(rest.CopyConfig(config), Options{Context: flows.ContextRef{Name: "test"}})
+	c, err := newCluster(rest.CopyConfig(config), Options{Context: flows.ContextRef{Name: "test"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ package kube
 import (
 	"context"
 	"fmt"
-	"net"
+	"net/http"
 	"sync"
 	"time"
 
@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -28,9 +27,10 @@ import (
 // Options choose a cluster the way kubectl's flags do.
 type Options struct {
 	Context   flows.ContextRef
-	Cluster   string // overrides the context's cluster
-	User      string // overrides the context's user
-	Namespace string // where Liqo or our operator lives; default render.DefaultNamespace
+	Files     []string // kubeconfigs to find the context in, if it names no file; nil for kubectl's own
+	Cluster   string   // overrides the context's cluster
+	User      string   // overrides the context's user
+	Namespace string   // where Liqo or our operator lives; default render.DefaultNamespace
 }
 
 // Cluster is one cluster. Its watches run from the first Observe until Close.
@@ -60,56 +60,37 @@ const dialTimeout = 5 * time.Second
 // Open reads the kubeconfig and prepares a client. It sends nothing yet: that
 // a cluster does not answer is for Observe to say.
 func Open(o Options) (*Cluster, error) {
-	config, context, err := restConfig(o)
+	config, found, err := restConfig(o)
 	if err != nil {
 		return nil, err
 	}
-	o.Context.Name = context
-	c, err := newCluster(config, o)
+	o.Context = found.Ref
+	again := func() (*rest.Config, error) {
+		config, _, err := restConfig(o)
+		return config, err
+	}
+	c, err := newCluster(config, o, again)
 	if err != nil {
-		return nil, fmt.Errorf("context %s: %w", o.Context, err)
+		return nil, &KubeconfigError{File: found.File, cause: fmt.Errorf("context %q: %w", found.Ref.Name, err)}
 	}
 	return c, nil
 }
 
-func restConfig(o Options) (*rest.Config, string, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.Context.File
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context.Name}
-	overrides.Context.Cluster, overrides.Context.AuthInfo = o.Cluster, o.User
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
-	raw, err := loader.RawConfig()
-	if err != nil {
-		return nil, "", fmt.Errorf("read kubeconfig: %w", err)
-	}
-	name := o.Context.Name
-	if name == "" {
-		name = raw.CurrentContext
-	}
-	if _, ok := raw.Contexts[name]; !ok && name != "" {
-		return nil, "", &ContextError{Ref: flows.ContextRef{File: o.Context.File, Name: name}, Known: contextNames(raw)}
-	}
-	config, err := loader.ClientConfig()
-	if err != nil {
-		return nil, "", fmt.Errorf("read kubeconfig: %w", err)
-	}
-	return config, name, nil
-}
-
-func newCluster(config *rest.Config, o Options) (*Cluster, error) {
+// newCluster prepares the clients. reload reads the credentials again; nil if
+// they are not from a file.
+func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, error)) (*Cluster, error) {
 	// The default of 5 requests a second is for controllers; a person waits here.
 	config.QPS, config.Burst = 200, 400
-	config.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 10 * time.Second}).DialContext
-	config.UserAgent = "liqo-tui"
 	config.WarningHandler = rest.NoWarnings{}
 	scheme, err := render.Scheme()
 	if err != nil {
 		return nil, err
 	}
-	httpClient, err := rest.HTTPClientFor(config)
+	transport, err := newRenewing(config, reload)
 	if err != nil {
 		return nil, err
 	}
+	httpClient := &http.Client{Transport: transport}
 	cl, err := client.NewWithWatch(config, client.Options{HTTPClient: httpClient, Scheme: scheme, Mapper: mapper()})
 	if err != nil {
 		return nil, err

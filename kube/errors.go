@@ -1,9 +1,11 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"net/url"
@@ -17,25 +19,62 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// ContextError is a context that a kubeconfig does not have.
+// ContextError is a context that no kubeconfig has, or that several have, each
+// meaning something else by it.
 type ContextError struct {
-	Ref   flows.ContextRef
-	Known []string
+	Ref        flows.ContextRef
+	Looked     []string  // the files that were looked in
+	Known      []string  // the contexts that are there
+	Candidates []Context // more than one where the name is ambiguous
 }
 
-func (e *ContextError) Error() string { return fmt.Sprintf("no context %s", e.Ref) }
+func (e *ContextError) Error() string {
+	switch {
+	case len(e.Candidates) > 0:
+		return fmt.Sprintf("context %s is in %d kubeconfig files, and not the same in each", e.Ref, len(e.Candidates))
+	case e.Ref.Name == "":
+		return "no context is chosen, and no kubeconfig has a current one"
+	}
+	return fmt.Sprintf("no context %s", e.Ref)
+}
 
 // Hint lists the contexts that are there.
 func (e *ContextError) Hint() string {
-	if len(e.Known) == 0 {
-		return "the kubeconfig has no contexts; check --kubeconfig and KUBECONFIG"
+	switch {
+	case len(e.Candidates) > 0:
+		text := make([]string, len(e.Candidates))
+		for i, c := range e.Candidates {
+			text[i] = fmt.Sprintf("%s (%s)", c.File, cmp.Or(c.Server, "no server"))
+		}
+		return "choose a file with --kubeconfig: " + strings.Join(text, ", ")
+	case len(e.Known) == 0:
+		return fmt.Sprintf("no contexts in %s; check --kubeconfig and KUBECONFIG", strings.Join(e.Looked, ", "))
 	}
 	return "contexts there: " + strings.Join(e.Known, ", ")
 }
 
-func contextNames(raw clientcmdapi.Config) []string {
-	return slices.Sorted(maps.Keys(raw.Contexts))
+func contextNames(config *clientcmdapi.Config) []string {
+	return slices.Sorted(maps.Keys(config.Contexts))
 }
+
+// KubeconfigError is a kubeconfig file that can't be used.
+type KubeconfigError struct {
+	File  string
+	cause error
+}
+
+func (e *KubeconfigError) Error() string {
+	cause := e.cause
+	if path, ok := errors.AsType[*fs.PathError](cause); ok {
+		cause = path.Err // the path is in the message already
+	}
+	return fmt.Sprintf("kubeconfig %s: %v", e.File, cause)
+}
+
+func (e *KubeconfigError) Unwrap() error { return e.cause }
+
+// Hint says where to look.
+func (e *KubeconfigError) Hint() string { return "check --kubeconfig and KUBECONFIG" }
 
 // ConflictError is a change that another program's ownership stands against.
 type ConflictError struct {
@@ -84,7 +123,12 @@ func (c *Cluster) problem(operation string, err error) *flows.Problem {
 	p := &flows.Problem{Kind: flows.Unreachable}
 	var dns *net.DNSError
 	var network *url.Error
+	var plugin *PluginError
 	switch {
+	case errors.As(err, &plugin):
+		p.Kind = flows.Unauthorized
+		p.Message = fmt.Sprintf("context %s: %v", c.options.Context, plugin)
+		p.Hint = plugin.Hint()
 	case apierrors.IsUnauthorized(err):
 		p.Kind = flows.Unauthorized
 		p.Message = fmt.Sprintf("%s does not accept the credentials of context %s", c.server, c.options.Context)

@@ -87,6 +87,9 @@ func (c *Cluster) identify(ctx context.Context, facts *flows.ClusterFacts) *flow
 	c.identityOnce.Lock()
 	defer c.identityOnce.Unlock()
 	if c.uid == "" {
+		// An API server may take the connection and say nothing.
+		ctx, cancel := context.WithTimeout(ctx, listTimeout)
+		defer cancel()
 		version, err := c.discovery.ServerVersionWithContext(ctx)
 		if err != nil {
 			return c.problem("ask for the version", err)

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package kube
+
+import "os/exec"
+
+// detach does nothing where a program can't open our terminal by a name.
+func detach(*exec.Cmd) {}

@@ -1,0 +1,224 @@
+package kube
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"reflect"
+	"slices"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// Context is a context of a kubeconfig file, and where it leads.
+type Context struct {
+	// Ref opens it. Its file is named where kubectl's own rules would not find
+	// it, or would find another one of the same name.
+	Ref     flows.ContextRef
+	File    string
+	Server  string // URL of the API server
+	User    string // name of the kubeconfig's user
+	Current bool   // what kubectl would use without --context
+	// Problem is why it can't be opened, nil when it can: its cluster or user is
+	// in none of the files.
+	Problem error
+}
+
+// Contexts are all contexts of the files, and what is wrong with the files that
+// could not be read. No files stand for those that kubectl would read. Each file
+// is read on its own: merging, as kubectl does, keeps one of several contexts of
+// the same name and hides the others.
+func Contexts(files []string) ([]Context, []*KubeconfigError) {
+	k := loadKubeconfigs(files)
+	var out []Context
+	for _, f := range k.files {
+		for _, name := range contextNames(f.config) {
+			out = append(out, k.describe(f, name))
+		}
+	}
+	return out, k.problems
+}
+
+// kubeconfigs are the files of one invocation, in their order.
+type kubeconfigs struct {
+	given    bool // by the admin, rather than found by kubectl's rules
+	looked   []string
+	files    []kubeconfig
+	problems []*KubeconfigError
+}
+
+type kubeconfig struct {
+	path   string
+	config *clientcmdapi.Config
+}
+
+func loadKubeconfigs(given []string) kubeconfigs {
+	k := kubeconfigs{given: len(given) > 0, looked: given}
+	if !k.given {
+		k.looked = clientcmd.NewDefaultClientConfigLoadingRules().GetLoadingPrecedence()
+	}
+	for _, path := range k.looked {
+		config, err := clientcmd.LoadFromFile(path)
+		if err == nil {
+			err = clientcmd.ResolveLocalPaths(config)
+		}
+		switch {
+		case err == nil:
+			k.files = append(k.files, kubeconfig{path: path, config: config})
+		case !k.given && errors.Is(err, fs.ErrNotExist): // as kubectl does
+		default:
+			k.problems = append(k.problems, &KubeconfigError{File: path, cause: err})
+		}
+	}
+	return k
+}
+
+func (k kubeconfigs) describe(f kubeconfig, name string) Context {
+	c := Context{File: f.path, Ref: flows.ContextRef{File: f.path, Name: name}, User: f.config.Contexts[name].AuthInfo}
+	if alone := len(k.holding(name)) == 1; alone && !k.given {
+		c.Ref.File = ""
+	}
+	if current, ok := k.current(); ok {
+		c.Current = current.path == f.path && current.config.CurrentContext == name
+	}
+	part, err := k.part(f, name, Options{})
+	if err != nil {
+		c.Problem = err
+		return c
+	}
+	c.Server = part.Clusters[part.Contexts[name].Cluster].Server
+	return c
+}
+
+// current is the file that says which context is the current one: the first
+// that says anything, as for kubectl.
+func (k kubeconfigs) current() (kubeconfig, bool) {
+	i := slices.IndexFunc(k.files, func(f kubeconfig) bool { return f.config.CurrentContext != "" })
+	if i < 0 {
+		return kubeconfig{}, false
+	}
+	return k.files[i], true
+}
+
+// holding are the files with a context of this name.
+func (k kubeconfigs) holding(name string) []kubeconfig {
+	return slices.DeleteFunc(slices.Clone(k.files), func(f kubeconfig) bool { return f.config.Contexts[name] == nil })
+}
+
+// find is the one file that has the context, and the context's name.
+func (k kubeconfigs) find(ref flows.ContextRef) (kubeconfig, string, error) {
+	name := ref.Name
+	var preferred string
+	if name == "" {
+		current, ok := k.current()
+		if !ok {
+			return kubeconfig{}, "", k.missing(ref)
+		}
+		name, preferred = current.config.CurrentContext, current.path
+	}
+	files := k.holding(name)
+	if i := slices.IndexFunc(files, func(f kubeconfig) bool { return f.path == preferred }); i >= 0 {
+		return files[i], name, nil
+	}
+	if len(files) == 0 {
+		return kubeconfig{}, "", k.missing(flows.ContextRef{File: ref.File, Name: name})
+	}
+	for _, other := range files[1:] {
+		if !k.same(files[0], other, name) {
+			e := &ContextError{Ref: flows.ContextRef{Name: name}}
+			for _, f := range files {
+				e.Candidates = append(e.Candidates, k.describe(f, name))
+			}
+			return kubeconfig{}, "", e
+		}
+	}
+	return files[0], name, nil
+}
+
+// missing says that a context isn't there; a file that can't be read is the
+// better explanation, since the context may be in it.
+func (k kubeconfigs) missing(ref flows.ContextRef) error {
+	if len(k.problems) > 0 {
+		return k.problems[0]
+	}
+	e := &ContextError{Ref: ref, Looked: k.looked}
+	for _, f := range k.files {
+		e.Known = append(e.Known, contextNames(f.config)...)
+	}
+	slices.Sort(e.Known)
+	e.Known = slices.Compact(e.Known)
+	return e
+}
+
+// same reports whether a context means the same cluster and user in two files.
+func (k kubeconfigs) same(a, b kubeconfig, name string) bool {
+	plain := func(f kubeconfig) (cluster clientcmdapi.Cluster, user clientcmdapi.AuthInfo, ok bool) {
+		part, err := k.part(f, name, Options{})
+		if err != nil {
+			return cluster, user, false
+		}
+		cluster, user = *part.Clusters[part.Contexts[name].Cluster], *part.AuthInfos[part.Contexts[name].AuthInfo]
+		cluster.LocationOfOrigin, user.LocationOfOrigin = "", ""
+		return cluster, user, true
+	}
+	clusterA, userA, okA := plain(a)
+	clusterB, userB, okB := plain(b)
+	return okA && okB && reflect.DeepEqual(clusterA, clusterB) && reflect.DeepEqual(userA, userB)
+}
+
+// part is a configuration of this context alone. Its cluster and its user are
+// those of its own file, or of another file if that has none of the name:
+// kubectl allows to keep them apart.
+func (k kubeconfigs) part(f kubeconfig, name string, o Options) (*clientcmdapi.Config, error) {
+	context := f.config.Contexts[name].DeepCopy()
+	context.Cluster, context.AuthInfo = cmp.Or(o.Cluster, context.Cluster), cmp.Or(o.User, context.AuthInfo)
+	part := clientcmdapi.NewConfig()
+	part.CurrentContext = name
+	part.Contexts[name] = context
+	for _, from := range append([]kubeconfig{f}, k.files...) {
+		if c := from.config.Clusters[context.Cluster]; c != nil && part.Clusters[context.Cluster] == nil {
+			part.Clusters[context.Cluster] = c
+		}
+		if u := from.config.AuthInfos[context.AuthInfo]; u != nil && part.AuthInfos[context.AuthInfo] == nil {
+			part.AuthInfos[context.AuthInfo] = u
+		}
+	}
+	if part.Clusters[context.Cluster] == nil {
+		return nil, &KubeconfigError{File: f.path, cause: fmt.Errorf("context %q names cluster %q, which is not there", name, context.Cluster)}
+	}
+	if part.AuthInfos[context.AuthInfo] == nil {
+		if context.AuthInfo != "" {
+			return nil, &KubeconfigError{File: f.path, cause: fmt.Errorf("context %q names user %q, which is not there", name, context.AuthInfo)}
+		}
+		part.AuthInfos[""] = clientcmdapi.NewAuthInfo() // anonymous
+	}
+	return part, nil
+}
+
+// restConfig finds the context that the options mean, and how to reach it.
+func restConfig(o Options) (*rest.Config, Context, error) {
+	files := o.Files
+	if o.Context.File != "" {
+		files = []string{o.Context.File}
+	}
+	k := loadKubeconfigs(files)
+	f, name, err := k.find(o.Context)
+	if err != nil {
+		return nil, Context{}, err
+	}
+	found := k.describe(f, name)
+	part, err := k.part(f, name, o)
+	if err != nil {
+		return nil, found, err
+	}
+	config, err := clientcmd.NewNonInteractiveClientConfig(*part, name, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	if err != nil {
+		return nil, found, &KubeconfigError{File: f.path, cause: fmt.Errorf("context %q: %w", name, err)}
+	}
+	return config, found, nil
+}

@@ -1,0 +1,200 @@
+package kube
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// writeConfig writes a kubeconfig whose lines are given in short form:
+// "context NAME CLUSTER USER", "cluster NAME URL", "user NAME TOKEN",
+// "current NAME".
+func writeConfig(t *testing.T, path string, lines ...string) string {
+	t.Helper()
+	sections := map[string]string{"context": "contexts:\n", "cluster": "clusters:\n", "user": "users:\n"}
+	current := ""
+	for _, line := range lines {
+		f := strings.Fields(line)
+		switch f[0] {
+		case "context":
+			sections["context"] += "- {name: " + f[1] + ", context: {cluster: " + f[2] + ", user: " + f[3] + "}}\n"
+		case "cluster":
+			sections["cluster"] += "- {name: " + f[1] + ", cluster: {server: " + f[2] + "}}\n"
+		case "user":
+			sections["user"] += "- {name: " + f[1] + ", user: {token: " + f[2] + "}}\n"
+		case "current":
+			current = f[1]
+		}
+	}
+	text := "apiVersion: v1\nkind: Config\ncurrent-context: " + current + "\n" + sections["context"] + sections["cluster"] + sections["user"]
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// twoAdmins are two files that both call their context "admin", as kubeadm does.
+func twoAdmins(t *testing.T) (rome, milan string) {
+	dir := t.TempDir()
+	rome = writeConfig(t, filepath.Join(dir, "rome"), "current admin", "context admin k8s root", "context spare k8s root", "cluster k8s https://rome:6443", "user root r")
+	milan = writeConfig(t, filepath.Join(dir, "milan"), "current admin", "context admin k8s root", "cluster k8s https://milan:6443", "user root m")
+	return rome, milan
+}
+
+func TestEachFileHasItsOwnContexts(t *testing.T) {
+	rome, milan := twoAdmins(t)
+	t.Setenv("KUBECONFIG", rome+string(os.PathListSeparator)+filepath.Join(t.TempDir(), "absent")+string(os.PathListSeparator)+milan)
+	got, problems := Contexts(nil)
+	want := []Context{
+		{Ref: flows.ContextRef{File: rome, Name: "admin"}, File: rome, Server: "https://rome:6443", User: "root", Current: true},
+		{Ref: flows.ContextRef{Name: "spare"}, File: rome, Server: "https://rome:6443", User: "root"},
+		{Ref: flows.ContextRef{File: milan, Name: "admin"}, File: milan, Server: "https://milan:6443", User: "root"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("contexts (-want +got):\n%s", diff)
+	}
+	if len(problems) > 0 {
+		t.Errorf("got %v; a file that isn't there is no problem for kubectl's rules", problems)
+	}
+	for _, c := range got {
+		config, found, err := restConfig(Options{Context: c.Ref})
+		if err != nil || config.Host != c.Server || found.File != c.File {
+			t.Errorf("opening %s: got %v of %s, %v; want %s of %s", c.Ref, config, found.File, err, c.Server, c.File)
+		}
+	}
+}
+
+func TestContextIsFoundOrExplained(t *testing.T) {
+	rome, milan := twoAdmins(t)
+	dir := t.TempDir()
+	copied := writeConfig(t, filepath.Join(dir, "copy"), "context spare other someone", "cluster other https://rome:6443", "user someone r")
+	split := writeConfig(t, filepath.Join(dir, "split"), "current apart", "context apart k8s root", "context lost nowhere root", "context anonymous k8s nobody")
+	broken := filepath.Join(dir, "broken")
+	if err := os.WriteFile(broken, []byte("contexts: {not: [closed"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	absent := filepath.Join(dir, "absent")
+	for name, c := range map[string]struct {
+		options Options
+		server  string // or
+		problem string
+		hint    string
+	}{
+		"by name and file":                      {Options{Context: flows.ContextRef{File: milan, Name: "admin"}}, "https://milan:6443", "", ""},
+		"the current one of the first file":     {Options{Files: []string{milan, rome}}, "https://milan:6443", "", ""},
+		"a name that one file has":              {Options{Files: []string{milan, rome}, Context: flows.ContextRef{Name: "spare"}}, "https://rome:6443", "", ""},
+		"a name that means the same everywhere": {Options{Files: []string{rome, copied}, Context: flows.ContextRef{Name: "spare"}}, "https://rome:6443", "", ""},
+		"cluster and user in another file":      {Options{Files: []string{split, milan}}, "https://milan:6443", "", ""},
+		"a name that means two clusters": {
+			Options{Files: []string{rome, milan}, Context: flows.ContextRef{Name: "admin"}},
+			"",
+			"context admin is in 2 kubeconfig files, and not the same in each",
+			"choose a file with --kubeconfig: " + rome + " (https://rome:6443), " + milan + " (https://milan:6443)",
+		},
+		"an unknown name": {
+			Options{Context: flows.ContextRef{File: rome, Name: "romme"}},
+			"",
+			"no context romme of " + rome, "contexts there: admin, spare",
+		},
+		"no current one": {
+			Options{Files: []string{copied}},
+			"",
+			"no context is chosen, and no kubeconfig has a current one", "contexts there: spare",
+		},
+		"a cluster that is nowhere": {
+			Options{Context: flows.ContextRef{File: split, Name: "lost"}},
+			"",
+			"kubeconfig " + split + `: context "lost" names cluster "nowhere", which is not there`, "check --kubeconfig and KUBECONFIG",
+		},
+		"a user that is nowhere": {
+			Options{Files: []string{split, milan}, Context: flows.ContextRef{Name: "anonymous"}},
+			"",
+			"kubeconfig " + split + `: context "anonymous" names user "nobody", which is not there`, "check --kubeconfig and KUBECONFIG",
+		},
+		"a file that isn't there": {
+			Options{Context: flows.ContextRef{File: absent}},
+			"",
+			"kubeconfig " + absent + ": no such file or directory", "check --kubeconfig and KUBECONFIG",
+		},
+		"a folder": {Options{Context: flows.ContextRef{File: dir}}, "", "kubeconfig " + dir + ": is a directory", "check --kubeconfig and KUBECONFIG"},
+		"a file that is no kubeconfig": {
+			Options{Context: flows.ContextRef{File: broken}},
+			"",
+			"kubeconfig " + broken + ": ", "check --kubeconfig and KUBECONFIG",
+		},
+		"found in spite of a broken file": {Options{Files: []string{broken, rome}, Context: flows.ContextRef{Name: "spare"}}, "https://rome:6443", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster, err := Open(c.options)
+			if c.problem == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer cluster.Close()
+				if cluster.server != c.server {
+					t.Errorf("got %s, want %s", cluster.server, c.server)
+				}
+				return
+			}
+			if err == nil || !strings.HasPrefix(err.Error(), c.problem) {
+				t.Fatalf("got error %v, want %s", err, c.problem)
+			}
+			hinted, ok := errors.AsType[interface {
+				error
+				Hint() string
+			}](err)
+			if !ok || hinted.Hint() != c.hint {
+				t.Errorf("got hint %v, want %s", hinted, c.hint)
+			}
+		})
+	}
+}
+
+func TestNoKubeconfigAtAllSaysWhereItLooked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config")
+	t.Setenv("KUBECONFIG", path)
+	_, err := Open(Options{})
+	unknown, ok := errors.AsType[*ContextError](err)
+	if !ok || err.Error() != "no context is chosen, and no kubeconfig has a current one" || !strings.Contains(unknown.Hint(), path) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAnUnreadableFileIsAProblemOfThatFile(t *testing.T) {
+	rome, _ := twoAdmins(t)
+	absent := filepath.Join(t.TempDir(), "absent")
+	contexts, problems := Contexts([]string{rome, absent})
+	if len(contexts) != 2 {
+		t.Errorf("got %d contexts, want those of the other file", len(contexts))
+	}
+	if len(problems) != 1 || problems[0].File != absent || !errors.Is(problems[0], fs.ErrNotExist) {
+		t.Errorf("got problems %v, want one with %s", problems, absent)
+	}
+}
+
+// A file that is gone or changed since does not disturb what was opened.
+func TestAFileThatDisappearsLeavesOpenClustersAlone(t *testing.T) {
+	rome, _ := twoAdmins(t)
+	cluster, err := Open(Options{Context: flows.ContextRef{File: rome}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	if err := os.Remove(rome); err != nil {
+		t.Fatal(err)
+	}
+	f := observe(t, cluster)
+	if f.Server != "https://rome:6443" || f.Problem == nil || f.Problem.Kind != flows.Unreachable {
+		t.Errorf("got %+v", f.Problem)
+	}
+	if _, err := Open(Options{Context: flows.ContextRef{File: rome}}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("opening it again: got %v", err)
+	}
+}
