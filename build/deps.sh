@@ -2,7 +2,8 @@
 # deps.sh: install the Debian packages that the lab and the kernel tests use.
 set -euo pipefail
 missing=()
-for package in containerd runc containernetworking-plugins iptables nftables iproute2 conntrack curl procps; do
+for package in containerd runc containernetworking-plugins iptables nftables iproute2 conntrack curl procps \
+	qemu-system-x86 busybox-static cpio kmod wireguard-tools iperf3; do
 	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed$' || missing+=("$package")
 done
 if ((${#missing[@]} == 0)); then

@@ -29,6 +29,10 @@ if [ "$only" = all ]; then
 		echo "== API tests against $("$assets/kube-apiserver" --version)"
 		KUBEBUILDER_ASSETS=$PWD/$assets run . -timeout 10m ./kube/...
 	done
+	echo "== kernel tests again, in a virtual machine with the kernel's WireGuard"
+	if ! build/vm.sh 2>&1 | tee -a "$log" | build/testfilter.awk; then
+		failed=1
+	fi
 	echo "== the lab's own tests"
 	run testdata/lab -timeout 10m . ./pod
 fi

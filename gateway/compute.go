@@ -209,7 +209,10 @@ func (in Inputs) firewall(peers []Peer) Table {
 			{Name: "own-address", Type: "filter", Hook: "input", Priority: priorityFilter, Rules: inputRules()},
 			{Name: "clamp", Type: "filter", Hook: "forward", Priority: priorityMangle, Rules: mss},
 			{Name: "translate-source", Type: "nat", Hook: "postrouting", Priority: prioritySNAT, Rules: []FirewallRule{
-				rule(Statement{Op: SourceByMap, Name: mapToRemapped}),
+				// The kernel's own WireGuard sends its encrypted packets with the
+				// tunnel as their input, from the pod's address, which may be in
+				// the peer's pod CIDR too: what goes to the nodes is translated.
+				rule(Statement{Op: OutputIs, Name: FabricDevice}, Statement{Op: SourceByMap, Name: mapToRemapped}),
 				// Nodes and pods in their host's network: the peer knows no
 				// other address for them than the first external one.
 				rule(Statement{Op: OutputIn, Name: setTunnels}, Statement{Op: SourceIn, Not: true, Name: setOwn},

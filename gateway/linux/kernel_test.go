@@ -263,8 +263,10 @@ func TestServerFollowsAClientThatMoves(t *testing.T) {
 	in.Peers[0].Endpoint = before.Endpoint
 	a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
 
-	// The client restarts: its namespace stays, its process and port do not.
+	// The client begins anew: its namespace stays, its device and port do not.
+	// With its process only userspace ends, so the kernel's device goes by hand.
 	b.Gateway.Do(b.GatewayKernel.Close)
+	_, _ = b.Gateway.Try("ip", "link", "del", gateway.TunnelDevice)
 	b.GatewayKernel = b.Kernel(b.Gateway)
 	if lines := b.SyncTo(b.Gateway, b.GatewayKernel, b.State(b.Inputs(a))); !slices.Contains(lines, "missing: tunnel liqo-tunnel") {
 		t.Errorf("restart: got %q, want a missing tunnel", lines)

@@ -177,7 +177,13 @@ func (n *Namespace) DumpAll() string {
 		"ip -o link", "ip -4 -o addr", "ip rule", "ip -4 route show table all", "ip -4 neigh show nud permanent",
 		"bridge fdb show", "nft list ruleset",
 	} {
-		fmt.Fprintf(&b, "# %s\n%s", c, n.Run(strings.Fields(c)...))
+		fmt.Fprintf(&b, "# %s\n", c)
+		for line := range strings.Lines(n.Run(strings.Fields(c)...)) {
+			// Multicast groups of IPv6, which a device joins in its own time.
+			if !strings.HasPrefix(line, "33:33:") {
+				b.WriteString(line)
+			}
+		}
 	}
 	return b.String()
 }

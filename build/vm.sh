@@ -1,0 +1,127 @@
+#!/bin/bash
+# vm.sh: the data plane's kernel tests again, in a virtual machine whose kernel
+# has WireGuard (Debian's cloud kernel; the machine that builds may have none).
+#
+# qemu emulates (TCG), so it needs neither KVM nor root; everything is slower,
+# the kernel's code is the real one. The result is read from the serial console:
+# a machine that dies without having said "vm: exit 0" has failed.
+set -euo pipefail
+cache=$PWD/bin/vm
+deadline=${VM_DEADLINE:-300} # seconds
+
+skip() { # where the tests must run, it is a failure
+	echo "--- SKIP: kernel WireGuard in a virtual machine: $*"
+	[ "${REQUIRE_NETNS:-}" = "" ] || exit 1
+	exit 0
+}
+[ "$(uname -m)" = x86_64 ] || skip "the virtual machine is for x86_64, this is $(uname -m)"
+tools=(ip bridge nft wg conntrack)
+for tool in qemu-system-x86_64 busybox cpio depmod modprobe apt-get dpkg-deb "${tools[@]}"; do
+	command -v "$tool" >/dev/null || skip "no $tool command; as root, make deps installs it"
+done
+mkdir -p "$cache"
+
+# The metapackage knows the name of the kernel that Debian has today.
+today() { apt-cache depends linux-image-cloud-amd64 2>/dev/null | awk '$1 == "Depends:" && $2 ~ /^linux-image-[0-9]/ {print $2; exit}'; }
+download() { # into $kernel; old lists name packages that are gone
+	package=$(today)
+	kernel=$cache/${package#linux-image-}
+	[ -n "$package" ] || return
+	[ ! -e "$kernel/complete" ] || return 0
+	rm -rf "$kernel"
+	mkdir -p "$kernel"
+	(cd "$kernel" && apt-get download -qq "$package") >"$cache/apt.log" 2>&1
+}
+if ! download; then
+	((EUID == 0)) && apt-get update >"$cache/apt.log" 2>&1
+	download || skip "no kernel package: $(tail -n 1 "$cache/apt.log")"
+fi
+release=${package#linux-image-}
+if [ ! -e "$kernel/complete" ]; then
+	dpkg-deb -x "$kernel/$package"_*.deb "$kernel"
+	rm "$kernel/$package"_*.deb
+	# Debian merges /lib into /usr/lib from one release on.
+	[ -d "$kernel/lib" ] || ln -s usr/lib "$kernel/lib"
+	depmod -b "$kernel" "$release"
+	touch "$kernel/complete"
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+root=$work/root
+# Those with a tunnel. Emulation makes the others slow, and they learn nothing.
+tests=${VM_TESTS:-^Test}
+skipped='DamageIs|RemoveLeaves|TextAndKernel|PrefixOf|UnderlayMTU|Releases|Configs'
+mkdir -p "$root"/{bin,dev,proc,sys,tmp,run,var/run,modules,tests}
+cp "$(command -v busybox)" "$root/bin/busybox"
+go test -c -o "$root/tests/linux.test" ./gateway/linux
+[ ! -d gateway/linux/testdata ] || cp -r gateway/linux/testdata "$root/tests/"
+
+# The tools that the tests call, with the libraries they are linked against.
+for tool in "${tools[@]}"; do
+	file=$(command -v "$tool")
+	install -D "$(readlink -f "$file")" "$root/usr/bin/$tool"
+	ldd "$file" | awk '/=> \// {print $3} $1 ~ /^\// {print $1}'
+done | sort -u | while read -r library; do
+	install -D "$(readlink -f "$library")" "$root$library"
+done
+
+# The modules, each after those it depends on; what is built in is left out.
+modules=(wireguard vxlan geneve veth tun bridge nf_conntrack_netlink xt_conntrack)
+for path in "$kernel/lib/modules/$release"/kernel/net/{netfilter,ipv4/netfilter}/nft_*.ko*; do
+	module=${path##*/}
+	modules+=("${module%%.ko*}")
+done
+for module in "${modules[@]}"; do
+	modprobe -d "$kernel" -S "$release" --show-depends "$module"
+done | awk '$1 == "insmod" && !seen[$2]++ {print $2}' | while read -r path; do
+	name=${path##*/}
+	case $name in
+	*.xz) xz -dc "$path" >"$root/modules/${name%.xz}" ;;
+	*.zst) zstd -qdc "$path" >"$root/modules/${name%.zst}" ;;
+	*) cp "$path" "$root/modules/" ;;
+	esac
+	name=${name%.xz}
+	echo "${name%.zst}"
+done >"$root/modules/order"
+
+cat >"$root/init" <<'INIT'
+#!/bin/busybox sh
+# Applets that /usr/bin has a real tool for would come first in busybox's sh.
+for applet in sh mount mkdir mknod cat cut test sleep insmod poweroff uname ls grep true; do
+	/bin/busybox ln -s busybox "/bin/$applet"
+done
+export PATH=/usr/bin:/bin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mount -t tmpfs tmpfs /run
+mount -t tmpfs tmpfs /tmp
+mkdir -p /dev/net
+[ -e /dev/net/tun ] || mknod /dev/net/tun c 10 200
+while read -r module; do insmod "/modules/$module" || echo "vm: no $module"; done </modules/order
+echo "vm: Linux $(uname -r) after $(cut -d' ' -f1 /proc/uptime) s"
+cd /tests
+REQUIRE_NETNS=1 REQUIRE_WIREGUARD=kernel ./linux.test -test.v -test.timeout 280s -test.run '@tests@' -test.skip '@skipped@'
+echo "vm: exit $? after $(cut -d' ' -f1 /proc/uptime) s"
+poweroff -f
+INIT
+sed -i "s/@tests@/$tests/; s/@skipped@/$skipped/" "$root/init"
+chmod +x "$root/init"
+(cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$work/initrd"
+
+# microvm machines printed nothing; the default one boots in 4 s.
+timeout "$deadline" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 1024 \
+	-nodefaults -nographic -no-reboot -serial stdio \
+	-kernel "$kernel/boot/vmlinuz-$release" -initrd "$work/initrd" \
+	-append "console=ttyS0 quiet panic=-1 mitigations=off" </dev/null 2>&1 | tr -d '\r' | tee "$work/console" || true
+if ! grep -aq '^vm: exit 0 ' "$work/console"; then
+	echo "the tests in the virtual machine failed, or it did not end within $deadline s" >&2
+	exit 1
+fi
+passed=$(grep -ac -- '^--- PASS: ' "$work/console" || true)
+if ((passed == 0)); then
+	echo "no test ran in the virtual machine" >&2
+	exit 1
+fi
+echo "vm: $passed tests passed with the WireGuard of Linux $release"
