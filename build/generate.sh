@@ -1,7 +1,7 @@
 #!/bin/bash
 # generate.sh CONTROLLER-GEN-VERSION: CRDs from the Go types of the Liqo release in go.mod.
 set -euo pipefail
-kinds="ipam.liqo.io_networks networking.liqo.io_configurations networking.liqo.io_connections
+kinds="core.liqo.io_foreignclusters ipam.liqo.io_networks networking.liqo.io_configurations networking.liqo.io_connections
 networking.liqo.io_gatewayclients networking.liqo.io_gatewayservers networking.liqo.io_internalfabrics
 networking.liqo.io_publickeies networking.liqo.io_wggatewayclienttemplates networking.liqo.io_wggatewayservertemplates"
 mkdir -p bin
@@ -12,7 +12,7 @@ mkdir -p bin
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 "bin/controller-gen-$1" crd:maxDescLen=0 \
-	paths=github.com/liqotech/liqo/apis/networking/v1beta1 paths=github.com/liqotech/liqo/apis/ipam/v1alpha1 \
+	paths=github.com/liqotech/liqo/apis/core/v1beta1 paths=github.com/liqotech/liqo/apis/networking/v1beta1 paths=github.com/liqotech/liqo/apis/ipam/v1alpha1 \
 	output:crd:dir="$out"
 for kind in $kinds; do
 	cp "$out/$kind.yaml" render/crds/

@@ -151,6 +151,10 @@ func (c *Cluster) programsRun(ctx context.Context) (bool, string, error) {
 	if err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: render.FabricName}, &fabric); err != nil {
 		return false, "", err
 	}
+	said, ok, err := render.ParseOperatorStatus(operator.Annotations)
+	if err == nil && ok && said.State != render.OperatorWorking {
+		return false, "operator: " + said.Message, nil
+	}
 	s, f := operator.Status, fabric.Status
 	if s.ObservedGeneration < operator.Generation || s.UpdatedReplicas < 1 || s.AvailableReplicas < 1 || s.Replicas > s.UpdatedReplicas {
 		return false, "operator: " + c.podsWait(ctx, render.OperatorName), nil
@@ -162,10 +166,15 @@ func (c *Cluster) programsRun(ctx context.Context) (bool, string, error) {
 	if err := c.client.List(ctx, &networks, client.InNamespace(c.namespace), client.HasLabels{render.LabelNetworkType}); err != nil {
 		return false, "", err
 	}
+	missing := map[string]bool{render.NetworkPodCIDR: true, render.NetworkServiceCIDR: true}
 	for _, n := range networks.Items {
 		if n.Status.CIDR == "" {
 			return false, "the operator has not decided Network " + n.Name, nil
 		}
+		delete(missing, n.Labels[render.LabelNetworkType])
+	}
+	if len(missing) > 0 {
+		return false, "the operator has not found the cluster's address ranges yet", nil
 	}
 	return true, "", nil
 }

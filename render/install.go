@@ -30,10 +30,12 @@ const DefaultExternalCIDR = "10.70.0.0/16"
 
 // InstallParams describe an installation of our operator and fabric.
 type InstallParams struct {
-	Namespace    string // default: DefaultNamespace
-	ClusterID    ClusterID
-	Image        string
-	PodCIDR      string
+	Namespace string // default: DefaultNamespace
+	ClusterID ClusterID
+	Image     string
+	// PodCIDRs and ServiceCIDR are what the admin states. What is left out, the
+	// operator finds out by itself.
+	PodCIDRs     []string
 	ServiceCIDR  string
 	ExternalCIDR string // default: DefaultExternalCIDR
 }
@@ -44,9 +46,15 @@ func (p InstallParams) Validate() error {
 	if p.Image == "" {
 		errs = append(errs, errors.New("image is empty"))
 	}
-	for _, c := range []struct{ name, value string }{
-		{"pod CIDR", p.PodCIDR}, {"service CIDR", p.ServiceCIDR}, {"external CIDR", cmp.Or(p.ExternalCIDR, DefaultExternalCIDR)},
-	} {
+	type stated struct{ name, value string }
+	cidrs := []stated{{"external CIDR", cmp.Or(p.ExternalCIDR, DefaultExternalCIDR)}}
+	if p.ServiceCIDR != "" {
+		cidrs = append(cidrs, stated{"service CIDR", p.ServiceCIDR})
+	}
+	for _, cidr := range p.PodCIDRs {
+		cidrs = append(cidrs, stated{"pod CIDR", cidr})
+	}
+	for _, c := range cidrs {
 		prefix, err := netip.ParsePrefix(c.value)
 		switch {
 		case err != nil:
@@ -79,24 +87,39 @@ func Install(p InstallParams) ([]Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	external := Network(p.Namespace, NetworkExternalCIDR, NetworkExternalCIDR, cmp.Or(p.ExternalCIDR, DefaultExternalCIDR), 1)
-	pod := Network(p.Namespace, NetworkPodCIDR, NetworkPodCIDR, p.PodCIDR, 0)
-	service := Network(p.Namespace, NetworkServiceCIDR, NetworkServiceCIDR, p.ServiceCIDR, 0)
-	for _, fixed := range []Object{pod, service} {
-		fixed.GetLabels()[LabelNotRemapped] = "true"
+	objs = append(objs, clusterID(p), Network(p.Namespace, NetworkExternalCIDR, NetworkExternalCIDR, cmp.Or(p.ExternalCIDR, DefaultExternalCIDR), 1))
+	objs = append(objs, ClusterNetworks(p.Namespace, NetworkPodCIDR, p.PodCIDRs, "stated by install --pod-cidr")...)
+	if p.ServiceCIDR != "" {
+		objs = append(objs, ClusterNetworks(p.Namespace, NetworkServiceCIDR, []string{p.ServiceCIDR}, "stated by install --service-cidr")...)
 	}
-	objs = append(objs, clusterID(p), pod, service, external)
 	objs = append(objs, programs...)
 	objs = append(objs, templates...)
 	Sort(objs)
 	return objs, nil
 }
 
+// ClusterNetworks are the Networks of a cluster's own pods or Services, which
+// are where they are. source says who stated the ranges.
+func ClusterNetworks(namespace, kind string, cidrs []string, source string) []Object {
+	objs := make([]Object, 0, len(cidrs))
+	for i, cidr := range cidrs {
+		name := kind // the first has Liqo's name
+		if i > 0 {
+			name = fmt.Sprintf("%s-%d", kind, i+1)
+		}
+		n := Network(namespace, name, kind, cidr, 0)
+		n.Labels[LabelNotRemapped] = "true"
+		n.Annotations = map[string]string{AnnotationSource: source}
+		objs = append(objs, n)
+	}
+	return objs
+}
+
 // Installed names everything that [Install] makes in namespace, without
 // content: what to remove again. The definitions are left out: deleting them
 // would delete all that they define, on clusters that share them with others too.
 func Installed(namespace string) ([]Object, error) {
-	p := InstallParams{Namespace: namespace, ClusterID: "any", Image: "any", PodCIDR: "10.0.0.0/16", ServiceCIDR: "10.1.0.0/16"}
+	p := InstallParams{Namespace: namespace, ClusterID: "any", Image: "any", PodCIDRs: []string{"10.0.0.0/16"}, ServiceCIDR: "10.1.0.0/16"}
 	objs, err := Install(p)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -16,7 +17,7 @@ import (
 
 func installParams() render.InstallParams {
 	return render.InstallParams{
-		ClusterID: "rome", Image: "registry.example/gateway:1", PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12",
+		ClusterID: "rome", Image: "registry.example/gateway:1", PodCIDRs: []string{"10.244.0.0/16"}, ServiceCIDR: "10.96.0.0/12",
 	}
 }
 
@@ -51,6 +52,7 @@ func TestCRDs(t *testing.T) {
 		{"wggatewayservertemplates.networking.liqo.io", "WgGatewayServerTemplate", nil, false},
 		{"wggatewayclienttemplates.networking.liqo.io", "WgGatewayClientTemplate", nil, false},
 		{"networks.ipam.liqo.io", "Network", nil, true},
+		{"foreignclusters.core.liqo.io", "ForeignCluster", []string{"Role", "Age"}, true},
 	} {
 		crd := crds[tc.name]
 		if crd == nil {
@@ -74,8 +76,8 @@ func TestCRDs(t *testing.T) {
 			}
 		}
 	}
-	if len(objs) != 9 {
-		t.Errorf("%d definitions, want 9: is one new and not tested?", len(objs))
+	if len(objs) != 10 {
+		t.Errorf("%d definitions, want 10: is one new and not tested?", len(objs))
 	}
 }
 
@@ -105,6 +107,33 @@ func TestInstall(t *testing.T) {
 		}
 	}
 	golden(t, "install.txt", list.String())
+}
+
+func TestRangesThatNobodyStatesAreLeftToTheOperator(t *testing.T) {
+	p := installParams()
+	p.PodCIDRs, p.ServiceCIDR = nil, ""
+	if got, want := networks(t, p), []string{"external-cidr 10.70.0.0/16"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	p.PodCIDRs = []string{"10.244.0.0/16", "10.245.0.0/16"}
+	if got, want := networks(t, p), []string{"external-cidr 10.70.0.0/16", "pod-cidr 10.244.0.0/16", "pod-cidr-2 10.245.0.0/16"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func networks(t *testing.T, p render.InstallParams) []string {
+	t.Helper()
+	objs, err := render.Install(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, o := range objs {
+		if n, ok := o.(*ipamv1alpha1.Network); ok {
+			list = append(list, n.Name+" "+string(n.Spec.CIDR))
+		}
+	}
+	return list
 }
 
 func TestInstallInAnotherNamespace(t *testing.T) {
@@ -170,13 +199,12 @@ func TestInstallParamsValidate(t *testing.T) {
 		want string // "" for none
 	}{
 		{"what is needed", func(*render.InstallParams) {}, ""},
-		{"a host's address", func(p *render.InstallParams) { p.PodCIDR = "10.244.0.1/16" }, "pod CIDR 10.244.0.1/16: host bits are set, did you mean 10.244.0.0/16?"},
+		{"a host's address", func(p *render.InstallParams) { p.PodCIDRs = []string{"10.244.0.1/16"} }, "pod CIDR 10.244.0.1/16: host bits are set, did you mean 10.244.0.0/16?"},
 		{"IPv6", func(p *render.InstallParams) { p.ServiceCIDR = "fd00::/108" }, "service CIDR fd00::/108: only IPv4 is supported"},
 		{"a bad external range", func(p *render.InstallParams) { p.ExternalCIDR = "x" }, `external CIDR "x": want an address range like 10.244.0.0/16`},
 		{
 			"all problems at once", func(p *render.InstallParams) { *p = render.InstallParams{} },
-			"cluster ID is empty\nimage is empty\n" +
-				"pod CIDR \"\": want an address range like 10.244.0.0/16\nservice CIDR \"\": want an address range like 10.244.0.0/16",
+			"cluster ID is empty\nimage is empty",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -54,6 +54,13 @@ const (
 	// of the gateway's WireGuard public key. With it the admin's program need
 	// not read the Secret, which also holds the private key.
 	AnnotationPublicKey = "liqo-tui.dev/public-key"
+	// AnnotationEndpoint on a GatewayServer is one sentence: why its endpoint is
+	// what it is, or what it waits for.
+	AnnotationEndpoint = "liqo-tui.dev/endpoint"
+	// AnnotationSource on a Network says who or what stated its range.
+	AnnotationSource = "liqo-tui.dev/source"
+	// AnnotationOperatorStatus on the operator's Deployment holds an [OperatorStatus].
+	AnnotationOperatorStatus = "liqo-tui.dev/operator-status"
 )
 
 // Names of programs and objects.

@@ -1,6 +1,7 @@
 package render
 
 import (
+	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,7 +16,7 @@ func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme, apiextensionsv1.AddToScheme,
-		networkingv1beta1.AddToScheme, ipamv1alpha1.AddToScheme,
+		networkingv1beta1.AddToScheme, ipamv1alpha1.AddToScheme, corev1beta1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err

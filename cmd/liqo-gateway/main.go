@@ -57,12 +57,14 @@ func operatorCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("reach the cluster's API: %w", err)
 			}
+			if o.Identity, err = os.Hostname(); err != nil { // the pod's name
+				return fmt.Errorf("find out who leads: %w", err)
+			}
 			return operator.Run(cmd.Context(), config, o)
 		},
 	}
 	cmd.Flags().StringVar(&o.Namespace, "liqo-namespace", render.DefaultNamespace, "namespace with the cluster's ID and Networks")
 	cmd.Flags().StringVar(&o.HealthAddress, "health-address", ":8081", "address of /healthz and /readyz")
-	cmd.Flags().BoolVar(&o.LeaderElection, "leader-election", false, "work only while holding the lease: for several replicas")
 	return cmd
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -35,7 +34,7 @@ func installCommand(io streams) *cobra.Command {
 	c.add(f, "", "the cluster")
 	f.StringVar(&id, "cluster-id", "", "name by which peers know the cluster (default: its ID if it has one, else from the context's name)")
 	f.StringVar(&p.Image, "image", "liqo-tui/liqo-gateway:"+version, "image of operator, gateways and fabric")
-	f.StringVar(&p.PodCIDR, "pod-cidr", "", "address range of the pods (default: from the cluster's own settings)")
+	f.StringSliceVar(&p.PodCIDRs, "pod-cidr", nil, "address range of the pods, may be repeated (default: the operator finds out)")
 	f.StringVar(&p.ServiceCIDR, "service-cidr", "", "address range of the Services (default: likewise)")
 	f.StringVar(&p.ExternalCIDR, "external-cidr", render.DefaultExternalCIDR, "address range that stands for hosts outside of the pod network")
 	f.BoolVar(&dryRun, "dry-run", false, "print the objects as YAML instead of applying them")
@@ -97,25 +96,6 @@ func complete(ctx context.Context, cluster *kube.Cluster, p *render.InstallParam
 		p.ClusterID = idFrom(facts.Context.Name)
 	case facts.ID != "" && facts.ID != p.ClusterID:
 		return usageError{fmt.Errorf("--cluster-id %s: the cluster already has the ID %s, by which its peers know it", p.ClusterID, facts.ID)}
-	}
-	if p.PodCIDR != "" && p.ServiceCIDR != "" {
-		return nil
-	}
-	ranges, err := cluster.DiscoverRanges(ctx)
-	if err != nil {
-		return err
-	}
-	if p.PodCIDR == "" {
-		p.PodCIDR = ranges.Pod
-	}
-	if p.ServiceCIDR == "" {
-		p.ServiceCIDR = ranges.Service
-	}
-	switch {
-	case p.PodCIDR == "":
-		return usageError{errors.New("the cluster does not say its pods' address range: give --pod-cidr")}
-	case p.ServiceCIDR == "":
-		return usageError{errors.New("the cluster does not say its Services' address range: give --service-cidr")}
 	}
 	return nil
 }

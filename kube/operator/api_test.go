@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -33,7 +34,15 @@ type world struct {
 	config *rest.Config
 }
 
+// newWorld is one with our operator installed, but not running.
 func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := startWorld(t)
+	w.install([]string{"10.244.0.0/16"}, "10.96.0.0/16")
+	return w
+}
+
+func startWorld(t *testing.T) *world {
 	t.Helper()
 	if _, err := os.Stat(os.Getenv("KUBEBUILDER_ASSETS") + "/kube-apiserver"); err != nil {
 		if os.Getenv("REQUIRE_API") != "" {
@@ -59,16 +68,16 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{Client: c, t: t, config: config}
-	w.install()
-	return w
+	return &world{Client: c, t: t, config: config}
 }
 
 // runOperator runs it until the test ends.
 func (w *world) runOperator() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- Run(ctx, w.config, operatorOptions) }()
+	go func() {
+		done <- Run(ctx, w.config, Options{Namespace: "liqo", HealthAddress: "0", Identity: w.t.Name()})
+	}()
 	w.t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -77,13 +86,11 @@ func (w *world) runOperator() {
 	})
 }
 
-var operatorOptions = Options{Namespace: "liqo", HealthAddress: "0"}
-
 // install applies what `liqo-tui install` does.
-func (w *world) install() {
+func (w *world) install(podCIDRs []string, serviceCIDR string) {
 	w.t.Helper()
 	objects, err := render.Install(render.InstallParams{
-		ClusterID: "rome", Image: "lab.local/liqo-gateway:dev", PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/16",
+		ClusterID: "rome", Image: "lab.local/liqo-gateway:dev", PodCIDRs: podCIDRs, ServiceCIDR: serviceCIDR,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -333,18 +340,95 @@ func (w *world) testUnlabelled() {
 	}
 }
 
-func TestRefusesToRunBesideLiqo(t *testing.T) {
+func TestWaitsWhileLiqoIsThere(t *testing.T) {
 	w := newWorld(t)
+	liqo := liqoManager()
+	w.create(liqo)
+	w.runOperator()
+	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.OperatorName}}
+	until(w, operator, "refusing", says(render.OperatorRefusing, "liqo/liqo-controller-manager"))
+	w.untilEvent("Refusing", "liqo/liqo-controller-manager")
+	external := &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "external-cidr"}}
+	if err := w.Get(t.Context(), client.ObjectKeyFromObject(external), external); err != nil || external.Status.CIDR != "" {
+		t.Errorf("while refusing: got external CIDR %q (%v), want it left alone", external.Status.CIDR, err)
+	}
+	if err := w.Delete(t.Context(), liqo); err != nil {
+		t.Fatal(err)
+	}
+	until(w, operator, "working", says(render.OperatorWorking, ""))
+	until(w, external, "decided", func(n *ipamv1alpha1.Network) bool { return n.Status.CIDR != "" })
+}
+
+func TestEndsWhenLiqoComes(t *testing.T) {
+	w := newWorld(t)
+	done := make(chan error, 1)
+	go func() {
+		done <- Run(t.Context(), w.config, Options{Namespace: "liqo", HealthAddress: "0", Identity: "first"})
+	}()
+	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.OperatorName}}
+	until(w, operator, "working", says(render.OperatorWorking, ""))
+	w.create(liqoManager())
+	if err := <-done; !errors.Is(err, errBesideLiqo) || !strings.Contains(err.Error(), "liqo/liqo-controller-manager") {
+		t.Errorf("got %v, want an end that names the Deployment", err)
+	}
+}
+
+func says(state render.OperatorState, text string) func(*appsv1.Deployment) bool {
+	return func(d *appsv1.Deployment) bool {
+		s, ok, err := render.ParseOperatorStatus(d.Annotations)
+		return ok && err == nil && s.State == state && strings.Contains(s.Message, text)
+	}
+}
+
+func (w *world) untilEvent(reason, text string) {
+	w.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		var list corev1.EventList
+		if err := w.List(w.t.Context(), &list, client.InNamespace("liqo")); err != nil {
+			w.t.Fatal(err)
+		}
+		for _, e := range list.Items {
+			if e.Reason == reason && e.Type == corev1.EventTypeWarning && strings.Contains(e.Message, text) {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("no warning event %s with %q; events: %+v", reason, text, list.Items)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// TestDiscoversTheClustersRanges is on a real API server, which has a
+// ServiceCIDR, and nodes with ranges.
+func TestDiscoversTheClustersRanges(t *testing.T) {
+	w := startWorld(t)
+	w.install(nil, "")
+	w.runOperator()
+	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.OperatorName}}
+	until(w, operator, "asking for the pods' range", says(render.OperatorNoNetworks, "--pod-cidr"))
+	w.node("node-a", "192.0.2.11") // joins later, as nodes do
+	for name, want := range map[string]string{
+		"pod-cidr":     "10.244.0.0/16 the nodes' spec.podCIDRs, with room for more nodes; the cluster states no whole range",
+		"service-cidr": "10.0.0.0/24 ServiceCIDR kubernetes",
+	} {
+		n := until(w, &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: name}}, "decided",
+			func(n *ipamv1alpha1.Network) bool { return n.Status.CIDR != "" })
+		if got := string(n.Status.CIDR) + " " + n.Annotations[render.AnnotationSource]; got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+	until(w, operator, "working", says(render.OperatorWorking, ""))
+}
+
+func liqoManager() *appsv1.Deployment {
 	labels := map[string]string{render.LabelAppName: "controller-manager", render.LabelPartOf: "liqo"}
-	w.create(&appsv1.Deployment{
+	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-controller-manager", Labels: labels},
 		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "manager"}}},
 		}},
-	})
-	err := Run(t.Context(), w.config, operatorOptions)
-	if err == nil || !strings.Contains(err.Error(), "liqo/liqo-controller-manager") {
-		t.Errorf("got %v, want a refusal that names the Deployment", err)
 	}
 }

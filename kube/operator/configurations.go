@@ -2,11 +2,11 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -16,27 +16,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/liqo-tui/liqo-tui/gateway/ipam"
 	"github.com/liqo-tui/liqo-tui/render"
 )
-
-// shortly is how soon to look again for what no watch tells.
-const shortly = 200 * time.Millisecond
 
 // configurations decides how this cluster sees the addresses of each peer. The
 // decision is kept in Networks that the Configuration owns, so it is stable
 // across restarts and released when the Configuration goes.
 type configurations struct {
 	client    client.Client
-	reader    client.Reader // not cached: an allocation must see the last one
+	reader    client.Reader // not cached
+	allocator *allocator
 	namespace string
 }
 
+// Configurations that came all at once, as after a restart or from a file of
+// peerings, wait for the API server most of the time.
+const configurationWorkers = 8
+
 func (r *configurations) setup(mgr ctrl.Manager) error {
-	// One worker: two allocations at once could give the same range.
 	return ctrl.NewControllerManagedBy(mgr).Named("configuration").
+		WithOptions(controller.Options{MaxConcurrentReconciles: configurationWorkers}).
 		For(&networkingv1beta1.Configuration{}).
 		Owns(&ipamv1alpha1.Network{}).
 		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(r.all)).
@@ -62,34 +66,76 @@ func (r *configurations) all(ctx context.Context, o client.Object) []reconcile.R
 // Reconcile gives every CIDR of the peer its remapped one.
 func (r *configurations) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var conf networkingv1beta1.Configuration
-	if err := r.reader.Get(ctx, req.NamespacedName, &conf); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	err := r.client.Get(ctx, req.NamespacedName, &conf)
+	if apierrors.IsNotFound(err) {
+		return ctrl.Result{}, r.cleanUp(ctx, req.NamespacedName)
 	}
-	if conf.DeletionTimestamp != nil {
-		return ctrl.Result{}, nil
+	if err != nil || conf.DeletionTimestamp != nil {
+		return ctrl.Result{}, err
 	}
-	own, err := clusterNetworks(ctx, r.reader, r.namespace)
+	own, err := clusterNetworks(ctx, r.client, r.namespace)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if len(own.Pod) == 0 || len(own.External) == 0 {
-		return ctrl.Result{RequeueAfter: shortly}, r.report(ctx, &conf, nil, "WaitingForNetworks", "this cluster's own address ranges are not decided yet")
+	if !own.fixed || len(own.External) == 0 { // their change brings it back
+		return ctrl.Result{}, r.report(ctx, &conf, nil, reasonWaiting, "this cluster's own address ranges are not decided yet")
 	}
-	if err := r.defaultLocal(ctx, &conf, own); err != nil {
+	if err := r.defaultLocal(ctx, &conf, own.Networks); err != nil {
 		return ctrl.Result{}, err
 	}
 	if err := r.release(ctx, &conf); err != nil {
 		return ctrl.Result{}, err
 	}
-	var remapped networkingv1beta1.ClusterConfigCIDR
-	if remapped.Pod, err = r.remap(ctx, &conf, "pod", conf.Spec.Remote.CIDR.Pod); err != nil {
+	remapped, err := r.remapAll(ctx, &conf)
+	switch {
+	case errors.Is(err, ipam.ErrInvalid):
+		return ctrl.Result{}, errors.Join(r.report(ctx, &conf, nil, reasonInvalid, err.Error()), reconcile.TerminalError(err))
+	case errors.Is(err, ipam.ErrExhausted):
+		return ctrl.Result{}, errors.Join(r.report(ctx, &conf, nil, reasonExhausted, err.Error()), err)
+	case err != nil:
 		return ctrl.Result{}, err
 	}
-	if remapped.External, err = r.remap(ctx, &conf, "external", conf.Spec.Remote.CIDR.External); err != nil {
-		return ctrl.Result{}, err
-	}
-	return ctrl.Result{}, r.report(ctx, &conf, &networkingv1beta1.ClusterConfig{CIDR: remapped},
+	return ctrl.Result{}, r.report(ctx, &conf, remapped,
 		networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured, "every CIDR of the peer has an address range here")
+}
+
+// Reasons of a Configuration that has no ranges yet. The first is Liqo's.
+const (
+	reasonWaiting   = "WaitingForNetworks"
+	reasonInvalid   = "InvalidCIDR"
+	reasonExhausted = "NoFreeRange"
+)
+
+func (r *configurations) remapAll(ctx context.Context, conf *networkingv1beta1.Configuration) (*networkingv1beta1.ClusterConfig, error) {
+	var remapped networkingv1beta1.ClusterConfigCIDR
+	var err error
+	if remapped.Pod, err = r.remap(ctx, conf, "pod", conf.Spec.Remote.CIDR.Pod); err != nil {
+		return nil, err
+	}
+	if remapped.External, err = r.remap(ctx, conf, "external", conf.Spec.Remote.CIDR.External); err != nil {
+		return nil, err
+	}
+	return &networkingv1beta1.ClusterConfig{CIDR: remapped}, nil
+}
+
+// cleanUp deletes the Networks of a Configuration that is gone, as [gateways]
+// does with a gateway's children.
+func (r *configurations) cleanUp(ctx context.Context, key client.ObjectKey) error {
+	var list ipamv1alpha1.NetworkList
+	if err := r.client.List(ctx, &list, client.InNamespace(key.Namespace), client.HasLabels{render.LabelCIDRType}); err != nil {
+		return fmt.Errorf("list Networks of %s: %w", key.Namespace, err)
+	}
+	for i := range list.Items {
+		n := &list.Items[i]
+		owner := metav1.GetControllerOf(n)
+		if owner == nil || owner.Kind != networkingv1beta1.ConfigurationKind || owner.Name != key.Name {
+			continue
+		}
+		if err := deleteExactly(ctx, r.client, n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // defaultLocal records in the Configuration what this cluster is, and the
@@ -124,7 +170,7 @@ func (r *configurations) release(ctx context.Context, conf *networkingv1beta1.Co
 		wanted[networkName(conf, "external", cidr)] = true
 	}
 	var list ipamv1alpha1.NetworkList
-	if err := r.reader.List(ctx, &list, client.InNamespace(conf.Namespace), client.HasLabels{render.LabelCIDRType}); err != nil {
+	if err := r.client.List(ctx, &list, client.InNamespace(conf.Namespace), client.HasLabels{render.LabelCIDRType}); err != nil {
 		return fmt.Errorf("list Networks of %s: %w", conf.Namespace, err)
 	}
 	for i := range list.Items {
@@ -132,8 +178,8 @@ func (r *configurations) release(ctx context.Context, conf *networkingv1beta1.Co
 		if !metav1.IsControlledBy(n, conf) || wanted[n.Name] {
 			continue
 		}
-		if err := r.client.Delete(ctx, n); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete Network %s/%s: %w", n.Namespace, n.Name, err)
+		if err := deleteExactly(ctx, r.client, n); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -147,11 +193,7 @@ func (r *configurations) remap(ctx context.Context, conf *networkingv1beta1.Conf
 			return nil, err
 		}
 		if n.Status.CIDR == "" {
-			taken, _, err := takenRanges(ctx, r.reader, r.namespace)
-			if err != nil {
-				return nil, err
-			}
-			got, err := allocate(cidr, taken)
+			got, err := r.allocator.assign(ctx, n)
 			if err != nil {
 				return nil, fmt.Errorf("remap %s CIDR %s of %s: %w", kind, cidr, conf.Name, err)
 			}
@@ -166,12 +208,20 @@ func (r *configurations) remap(ctx context.Context, conf *networkingv1beta1.Conf
 
 // network is the Network of one CIDR, made if it is missing.
 func (r *configurations) network(ctx context.Context, conf *networkingv1beta1.Configuration, kind string, cidr networkingv1beta1.CIDR) (*ipamv1alpha1.Network, error) {
-	if _, err := netip.ParsePrefix(string(cidr)); err != nil {
-		return nil, reconcile.TerminalError(fmt.Errorf("configuration %s/%s, remote %s CIDR: %w", conf.Namespace, conf.Name, kind, err))
+	if p, err := netip.ParsePrefix(string(cidr)); err != nil || !p.Addr().Is4() || p.Masked() != p {
+		return nil, fmt.Errorf("remote %s CIDR %q: %w", kind, cidr, ipam.ErrInvalid)
 	}
 	n := &ipamv1alpha1.Network{}
 	key := client.ObjectKey{Namespace: conf.Namespace, Name: networkName(conf, kind, cidr)}
-	err := r.reader.Get(ctx, key, n)
+	err := r.client.Get(ctx, key, n)
+	if err == nil && !metav1.IsControlledBy(n, conf) && metav1.GetControllerOf(n) != nil {
+		// Left by an earlier Configuration of this name: the garbage collector
+		// would take it away under us. The allocator gives the new one the same range.
+		if err := deleteExactly(ctx, r.client, n); err != nil {
+			return nil, err
+		}
+		err = apierrors.NewNotFound(ipamv1alpha1.NetworkGroupResource, n.Name)
+	}
 	if !apierrors.IsNotFound(err) {
 		return n, err
 	}
@@ -182,7 +232,11 @@ func (r *configurations) network(ctx context.Context, conf *networkingv1beta1.Co
 		render.LabelCIDRType: kind, render.LabelManagedBy: FieldManager,
 		render.LabelRemoteCluster: conf.Labels[render.LabelRemoteCluster],
 	}
-	if err := r.client.Create(ctx, n); err != nil {
+	err = r.client.Create(ctx, n)
+	if apierrors.IsAlreadyExists(err) { // the cache is late
+		return n, r.reader.Get(ctx, key, n)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("create Network %s/%s: %w", n.Namespace, n.Name, err)
 	}
 	return n, nil

@@ -242,10 +242,15 @@ func (r *gateways) deleteOrphan(ctx context.Context, o render.Object, gateway st
 	if owner == nil || owner.Name != gateway || !strings.EqualFold(owner.Kind, r.kind.name) {
 		return nil
 	}
-	uid := o.GetUID()
-	err = r.client.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &uid})
+	return deleteExactly(ctx, r.client, o)
+}
+
+// deleteExactly deletes o as it was seen: what was made under its name since
+// then stays.
+func deleteExactly(ctx context.Context, c client.Client, o client.Object) error {
+	err := c.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: new(o.GetUID())})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete %s of a gateway that is gone: %w", render.Name(o), err)
+		return fmt.Errorf("delete %s, which nothing needs any more: %w", render.Name(o), err)
 	}
 	return nil
 }

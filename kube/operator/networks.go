@@ -3,110 +3,200 @@ package operator
 import (
 	"context"
 	"fmt"
-	"net/netip"
+	"time"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/liqo-tui/liqo-tui/gateway/ipam"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
+// discovery makes the Networks of the cluster's own pods and Services, where an
+// admin has not stated them.
+type discovery struct {
+	client    client.Client
+	reader    client.Reader // not cached: what it reads once is not worth a watch
+	status    *reporter
+	namespace string
+}
+
+// lookAgain is how soon a cluster that does not say its ranges is asked again:
+// its network may be installed after us.
+const lookAgain = 5 * time.Second
+
+func (r *discovery) setup(mgr ctrl.Manager) error {
+	cluster := []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "cluster"}}}
+	once := source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		q.Add(cluster[0])
+		return nil
+	})
+	ofCluster := func(_ context.Context, o client.Object) []reconcile.Request {
+		if o.GetNamespace() != r.namespace {
+			return nil
+		}
+		return cluster
+	}
+	return ctrl.NewControllerManagedBy(mgr).Named("discovery").
+		WatchesRawSource(once).
+		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(ofCluster)).
+		Complete(r)
+}
+
+func (r *discovery) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	pods, err := r.ensure(ctx, render.NetworkPodCIDR, podStatements())
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	services, err := r.ensure(ctx, render.NetworkServiceCIDR, serviceStatements(r.client))
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	message := ""
+	switch {
+	case pods && services:
+		return ctrl.Result{}, r.status.say(ctx, render.OperatorWorking, "works")
+	case pods:
+		message = "the cluster does not say its Services' address range: run install with --service-cidr"
+	case services:
+		message = "the cluster does not say its pods' address range: run install with --pod-cidr"
+	default:
+		message = "the cluster says neither its pods' nor its Services' address range: run install with --pod-cidr and --service-cidr"
+	}
+	return ctrl.Result{RequeueAfter: lookAgain}, r.status.say(ctx, render.OperatorNoNetworks, message)
+}
+
+// ensure reports whether there are Networks of this kind, now.
+func (r *discovery) ensure(ctx context.Context, kind string, statements []statement) (bool, error) {
+	var list ipamv1alpha1.NetworkList
+	err := r.reader.List(ctx, &list, client.InNamespace(r.namespace), client.MatchingLabels{render.LabelNetworkType: kind})
+	if err != nil {
+		return false, fmt.Errorf("list this cluster's Networks: %w", err)
+	}
+	if len(list.Items) > 0 {
+		return true, nil
+	}
+	found, err := discover(ctx, r.reader, statements)
+	if err != nil || len(found.cidrs) == 0 {
+		return false, err
+	}
+	texts := make([]string, len(found.cidrs))
+	for i, p := range found.cidrs {
+		texts[i] = p.String()
+	}
+	for _, n := range render.ClusterNetworks(r.namespace, kind, texts, found.source) {
+		if err := r.client.Create(ctx, n); err != nil {
+			return false, fmt.Errorf("create %s: %w", render.Name(n), err)
+		}
+	}
+	return true, nil
+}
+
 // networks decides the cluster's own address ranges: those of pods and services
-// are what they are, the external one moves aside if it overlaps.
+// are what they are, the external one moves aside if it overlaps. Of ranges that
+// peers were given, it notices when they are free again.
 type networks struct {
 	client    client.Client
-	reader    client.Reader // not cached: an allocation must see the last one
+	allocator *allocator
 	namespace string
 }
 
 func (r *networks) setup(mgr ctrl.Manager) error {
-	own := predicate.NewPredicateFuncs(func(o client.Object) bool {
-		return o.GetNamespace() == r.namespace && o.GetLabels()[render.LabelNetworkType] != ""
-	})
 	return ctrl.NewControllerManagedBy(mgr).Named("network").
-		For(&ipamv1alpha1.Network{}, builder.WithPredicates(own)).Complete(r)
+		For(&ipamv1alpha1.Network{}).
+		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(r.undecided)).
+		Complete(r)
+}
+
+// undecided are the Networks that may have waited for another one's decision.
+func (r *networks) undecided(ctx context.Context, o client.Object) []reconcile.Request {
+	var list ipamv1alpha1.NetworkList
+	if o.GetNamespace() != r.namespace || r.client.List(ctx, &list, client.InNamespace(r.namespace)) != nil {
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		if list.Items[i].Status.CIDR == "" {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
 }
 
 // Reconcile writes a Network's status once; it stays for the Network's life.
 func (r *networks) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var n ipamv1alpha1.Network
-	if err := r.reader.Get(ctx, req.NamespacedName, &n); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	if err := r.client.Get(ctx, req.NamespacedName, &n); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			err = r.allocator.release(ctx, req.NamespacedName)
+		}
+		return ctrl.Result{}, err
 	}
-	if n.Status.CIDR != "" {
+	if n.Status.CIDR != "" || n.Namespace != r.namespace || n.Labels[render.LabelNetworkType] == "" {
 		return ctrl.Result{}, nil
 	}
-	cidr := n.Spec.CIDR
-	if n.Labels[render.LabelNotRemapped] != "true" {
-		taken, waiting, err := takenRanges(ctx, r.reader, r.namespace)
-		if err != nil {
-			return ctrl.Result{}, err
+	if n.Labels[render.LabelNotRemapped] == "true" {
+		if err := r.allocator.fix(ctx, &n); err != nil {
+			return ctrl.Result{}, reconcile.TerminalError(err)
 		}
-		if waiting {
-			return ctrl.Result{RequeueAfter: shortly}, nil
-		}
-		if cidr, err = allocate(cidr, taken); err != nil {
-			return ctrl.Result{}, fmt.Errorf("allocate %s of Network %s: %w", n.Spec.CIDR, n.Name, err)
-		}
+		return ctrl.Result{}, setNetworkCIDR(ctx, r.client, &n, n.Spec.CIDR)
+	}
+	own, err := clusterNetworks(ctx, r.client, r.namespace)
+	if err != nil || !own.fixed {
+		return ctrl.Result{}, err // another Network's change brings it back
+	}
+	cidr, err := r.allocator.assign(ctx, &n)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("allocate %s of Network %s: %w", n.Spec.CIDR, n.Name, err)
 	}
 	return ctrl.Result{}, setNetworkCIDR(ctx, r.client, &n, cidr)
 }
 
 func setNetworkCIDR(ctx context.Context, c client.Client, n *ipamv1alpha1.Network, cidr networkingv1beta1.CIDR) error {
+	before := n.DeepCopy()
 	n.Status.CIDR = cidr
-	if err := c.Status().Update(ctx, n); err != nil {
+	if err := c.Status().Patch(ctx, n, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
 		return fmt.Errorf("record %s as CIDR of Network %s/%s: %w", cidr, n.Namespace, n.Name, err)
 	}
 	return nil
 }
 
-func allocate(want networkingv1beta1.CIDR, taken []netip.Prefix) (networkingv1beta1.CIDR, error) {
-	prefix, err := netip.ParsePrefix(string(want))
-	if err != nil {
-		return "", err
-	}
-	got, err := ipam.Allocate(taken, prefix, ipam.DefaultPools())
-	if err != nil {
-		return "", err
-	}
-	return networkingv1beta1.CIDR(got.String()), nil
+// ownNetworks are this cluster's own ranges, as far as they are decided.
+type ownNetworks struct {
+	render.Networks
+
+	fixed bool // those of pods and Services are: others may be fitted around them
 }
 
-// takenRanges is what a new range must not overlap: every range that was
-// decided, and the nodes' addresses, so that no node becomes unreachable.
-// waiting is set while this cluster's pod or service range is undecided.
-func takenRanges(ctx context.Context, reader client.Reader, namespace string) (taken []netip.Prefix, waiting bool, err error) {
+func clusterNetworks(ctx context.Context, reader client.Reader, namespace string) (ownNetworks, error) {
 	var list ipamv1alpha1.NetworkList
-	if err := reader.List(ctx, &list); err != nil {
-		return nil, false, fmt.Errorf("list Networks: %w", err)
+	if err := reader.List(ctx, &list, client.InNamespace(namespace), client.HasLabels{render.LabelNetworkType}); err != nil {
+		return ownNetworks{}, fmt.Errorf("list this cluster's Networks: %w", err)
 	}
+	var own ownNetworks
+	services, undecided := 0, 0
 	for _, n := range list.Items {
 		if n.Status.CIDR == "" {
-			waiting = waiting || n.Namespace == namespace && n.Labels[render.LabelNotRemapped] == "true"
+			if n.Labels[render.LabelNotRemapped] == "true" {
+				undecided++
+			}
 			continue
 		}
-		prefix, err := netip.ParsePrefix(string(n.Status.CIDR))
-		if err != nil {
-			return nil, false, fmt.Errorf("status of Network %s/%s: %w", n.Namespace, n.Name, err)
-		}
-		taken = append(taken, prefix)
-	}
-	var nodes corev1.NodeList
-	if err := reader.List(ctx, &nodes); err != nil {
-		return nil, false, fmt.Errorf("list Nodes: %w", err)
-	}
-	for _, node := range nodes.Items {
-		for _, a := range node.Status.Addresses {
-			if ip, err := netip.ParseAddr(a.Address); err == nil && ip.Is4() {
-				taken = append(taken, netip.PrefixFrom(ip, 32))
-			}
+		switch n.Labels[render.LabelNetworkType] {
+		case render.NetworkPodCIDR:
+			own.Pod = append(own.Pod, n.Status.CIDR)
+		case render.NetworkExternalCIDR:
+			own.External = append(own.External, n.Status.CIDR)
+		case render.NetworkServiceCIDR:
+			services++
 		}
 	}
-	return taken, waiting, nil
+	own.fixed = len(own.Pod) > 0 && services > 0 && undecided == 0
+	return own, nil
 }

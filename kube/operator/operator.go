@@ -7,18 +7,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"time"
 
-	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -30,62 +31,124 @@ const FieldManager = render.OperatorName
 
 // Options of the operator.
 type Options struct {
-	Namespace      string // where it, and the cluster's Networks, live
-	HealthAddress  string // for /healthz and /readyz, like ":8081"
-	LeaderElection bool
+	Namespace     string // where it, and the cluster's Networks, live
+	HealthAddress string // for /healthz and /readyz, like ":8081"
+	// Identity is what this replica is called while it leads. A process with
+	// the identity of one that crashed takes over from it at once, so it must
+	// never be that of one that may still run: a pod's name is right.
+	Identity string
 }
 
-// Run reconciles until ctx ends.
+// Leader election. A replica that ends gives the lease back, and another one
+// that waits has it within retryPeriod; after a crash of the node, it takes
+// leaseDuration more. The lease is written every retryPeriod, all day long.
+const (
+	leaseDuration = 8 * time.Second
+	renewDeadline = 6 * time.Second
+	retryPeriod   = 2 * time.Second
+)
+
+// Run reconciles until ctx ends. While Liqo's controller-manager is on the
+// cluster it only says so, and waits.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
-	scheme, err := render.Scheme()
-	if err != nil {
-		return err
-	}
-	config = rest.CopyConfig(config)
-	// A connection is ten objects per side; the client's default of 20 requests
-	// a second would be felt.
-	config.QPS, config.Burst = 200, 400
-	ofGateways, err := hasLabel(render.LabelGatewayName)
-	if err != nil {
-		return err
-	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                        scheme,
-		Metrics:                       server.Options{BindAddress: "0"},
-		HealthProbeBindAddress:        o.HealthAddress,
-		LeaderElection:                o.LeaderElection,
-		LeaderElectionID:              render.OperatorName,
-		LeaderElectionNamespace:       o.Namespace,
-		LeaderElectionReleaseOnCancel: true,
-		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
-			// Of these, only the gateways' are ours to see.
-			&corev1.Pod{}:            {Label: ofGateways},
-			&corev1.Secret{}:         {Label: ofGateways},
-			&corev1.Service{}:        {Label: ofGateways},
-			&corev1.ServiceAccount{}: {Label: ofGateways},
-			&corev1.ConfigMap{}:      {Label: ofGateways},
-			&appsv1.Deployment{}:     {Label: ofGateways},
-			&rbacv1.Role{}:           {Label: ofGateways},
-			&rbacv1.RoleBinding{}:    {Label: ofGateways},
-		}},
-	})
+	mgr, err := newManager(config, o)
 	if err != nil {
 		return fmt.Errorf("set up the operator: %w", err)
 	}
-	if err := refuseBesideLiqo(ctx, mgr.GetAPIReader()); err != nil {
-		return err
+	watcher, err := client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return fmt.Errorf("set up the operator: %w", err)
 	}
+	status := &reporter{
+		client: mgr.GetClient(), reader: mgr.GetAPIReader(), recorder: mgr.GetEventRecorder(render.OperatorName),
+		log: mgr.GetLogger(), namespace: o.Namespace,
+	}
+	g := &gate{mgr: mgr, watcher: watcher, status: status, begin: func() error { return setUp(mgr, status, o.Namespace) }}
 	if err := errors.Join(
-		(&networks{client: mgr.GetClient(), reader: mgr.GetAPIReader(), namespace: o.Namespace}).setup(mgr),
-		(&configurations{client: mgr.GetClient(), reader: mgr.GetAPIReader(), namespace: o.Namespace}).setup(mgr),
-		newGateways(mgr, serverKind).setup(mgr),
-		newGateways(mgr, clientKind).setup(mgr),
+		mgr.Add(g),
 		mgr.AddHealthzCheck("alive", healthz.Ping),
-		mgr.AddReadyzCheck("caches", func(r *http.Request) error { return cachesReady(r.Context(), mgr.GetCache()) }),
+		mgr.AddReadyzCheck("works", g.ready),
 	); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// setUp starts the controllers.
+func setUp(mgr ctrl.Manager, status *reporter, namespace string) error {
+	allocator := &allocator{cache: mgr.GetClient(), reader: mgr.GetAPIReader()}
+	return errors.Join(
+		(&discovery{client: mgr.GetClient(), reader: mgr.GetAPIReader(), status: status, namespace: namespace}).setup(mgr),
+		(&networks{client: mgr.GetClient(), allocator: allocator, namespace: namespace}).setup(mgr),
+		(&configurations{client: mgr.GetClient(), reader: mgr.GetAPIReader(), allocator: allocator, namespace: namespace}).setup(mgr),
+		newGateways(mgr, serverKind).setup(mgr),
+		newGateways(mgr, clientKind).setup(mgr),
+	)
+}
+
+func newManager(restConfig *rest.Config, o Options) (ctrl.Manager, error) {
+	scheme, err := render.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	restConfig = rest.CopyConfig(restConfig)
+	// A connection is ten objects per side, and a restart may find hundreds of
+	// peers. What the API server can take, it says itself (priority and fairness).
+	restConfig.QPS = -1
+	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.Namespace, render.OperatorName,
+		resourcelock.ResourceLockConfig{Identity: o.Identity}, rest.CopyConfig(restConfig), renewDeadline)
+	if err != nil {
+		return nil, err
+	}
+	ofGateways, err := hasLabel(render.LabelGatewayName)
+	if err != nil {
+		return nil, err
+	}
+	return ctrl.NewManager(restConfig, ctrl.Options{
+		Scheme:                              scheme,
+		Metrics:                             server.Options{BindAddress: "0"},
+		HealthProbeBindAddress:              o.HealthAddress,
+		LeaderElection:                      true,
+		LeaderElectionResourceLockInterface: lock,
+		LeaderElectionReleaseOnCancel:       true,
+		LeaseDuration:                       new(leaseDuration),
+		RenewDeadline:                       new(renewDeadline),
+		RetryPeriod:                         new(retryPeriod),
+		Controller:                          config.Controller{SkipNameValidation: new(true)}, // names are per process, and tests run many operators
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				// Of these, only the gateways' are ours to see.
+				&corev1.Pod{}:            {Label: ofGateways},
+				&corev1.Secret{}:         {Label: ofGateways},
+				&corev1.Service{}:        {Label: ofGateways},
+				&corev1.ServiceAccount{}: {Label: ofGateways},
+				&corev1.ConfigMap{}:      {Label: ofGateways},
+				&appsv1.Deployment{}:     {Label: ofGateways},
+				&rbacv1.Role{}:           {Label: ofGateways},
+				&rbacv1.RoleBinding{}:    {Label: ofGateways},
+				&corev1.Node{}:           {Transform: slimNode},
+			},
+		},
+	})
+}
+
+// slimNode keeps what gateways are made from. The rest of a node's status is
+// long, images above all, and changes every few seconds.
+func slimNode(o any) (any, error) {
+	n, ok := o.(*corev1.Node)
+	if !ok {
+		return o, nil
+	}
+	slim := &corev1.Node{ObjectMeta: n.ObjectMeta, Spec: corev1.NodeSpec{PodCIDRs: n.Spec.PodCIDRs}}
+	slim.ManagedFields, slim.Annotations = nil, nil
+	slim.Status.Addresses = n.Status.Addresses
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			slim.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
+	return slim, nil
 }
 
 func hasLabel(key string) (labels.Selector, error) {
@@ -94,48 +157,4 @@ func hasLabel(key string) (labels.Selector, error) {
 		return nil, err
 	}
 	return labels.NewSelector().Add(*r), nil
-}
-
-// cachesReady is what "ready" means: a change is seen from now on.
-func cachesReady(ctx context.Context, c cache.Cache) error {
-	if !c.WaitForCacheSync(ctx) {
-		return errors.New("the caches have not synced")
-	}
-	return nil
-}
-
-// refuseBesideLiqo keeps two operators from fighting over the same objects.
-func refuseBesideLiqo(ctx context.Context, reader client.Reader) error {
-	var list appsv1.DeploymentList
-	err := reader.List(ctx, &list, client.MatchingLabels{render.LabelAppName: "controller-manager", render.LabelPartOf: "liqo"})
-	if err != nil {
-		return fmt.Errorf("look for Liqo's controller-manager: %w", err)
-	}
-	if len(list.Items) > 0 {
-		d := list.Items[0]
-		return fmt.Errorf("refusing to run: Liqo's controller-manager is Deployment %s/%s, and two operators would fight over the same objects; remove one of them", d.Namespace, d.Name)
-	}
-	return nil
-}
-
-// clusterNetworks are this cluster's own ranges, by kind, as far as they are
-// decided.
-func clusterNetworks(ctx context.Context, reader client.Reader, namespace string) (render.Networks, error) {
-	var list ipamv1alpha1.NetworkList
-	if err := reader.List(ctx, &list, client.InNamespace(namespace), client.HasLabels{render.LabelNetworkType}); err != nil {
-		return render.Networks{}, fmt.Errorf("list this cluster's Networks: %w", err)
-	}
-	var n render.Networks
-	for _, item := range list.Items {
-		if item.Status.CIDR == "" {
-			continue
-		}
-		switch item.Labels[render.LabelNetworkType] {
-		case render.NetworkPodCIDR:
-			n.Pod = append(n.Pod, item.Status.CIDR)
-		case render.NetworkExternalCIDR:
-			n.External = append(n.External, item.Status.CIDR)
-		}
-	}
-	return n, nil
 }

@@ -1,0 +1,312 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/liqo-tui/liqo-tui/gateway/ipam"
+)
+
+// ranges are address ranges that something in the cluster states.
+type ranges struct {
+	cidrs  []netip.Prefix
+	source string // what states them, as a person would look it up
+}
+
+// statement is one place where a cluster may state ranges. None is no error.
+type statement func(context.Context, client.Reader) (ranges, error)
+
+// podStatements go from what assigns the pods' addresses to what only says
+// which it should assign.
+func podStatements() []statement {
+	return []statement{
+		calicoPools, ciliumPools, flannelNetwork, openShift("clusterNetwork"),
+		kubeadm("podSubnet"), programFlag("kube-controller-manager", "--cluster-cidr"), kubeProxyRange, nodeRanges,
+	}
+}
+
+func serviceStatements(c client.Client) []statement {
+	return []statement{
+		serviceCIDRs, openShift("serviceNetwork"), kubeadm("serviceSubnet"),
+		programFlag("kube-apiserver", "--service-cluster-ip-range"), programFlag("kube-controller-manager", "--service-cluster-ip-range"),
+		refusedService(c),
+	}
+}
+
+// discover asks one statement after another, and believes the first that says
+// something.
+func discover(ctx context.Context, reader client.Reader, statements []statement) (ranges, error) {
+	for _, state := range statements {
+		found, err := state(ctx, reader)
+		if err != nil && !absent(err) {
+			return ranges{}, fmt.Errorf("look for the cluster's address ranges: %w", err)
+		}
+		if len(found.cidrs) > 0 {
+			return found, nil
+		}
+	}
+	return ranges{}, nil
+}
+
+// absent reports whether err says that there is nothing to read here, or that
+// we may not: a kind that the cluster doesn't have is as good as no object.
+func absent(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || meta.IsNoMatchError(err)
+}
+
+// parseRanges keeps what is IPv4: that is what tunnels carry today.
+func parseRanges(source string, texts ...string) ranges {
+	found := ranges{source: source}
+	for _, text := range texts {
+		if p, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil && p.Addr().Is4() && !slices.Contains(found.cidrs, p.Masked()) {
+			found.cidrs = append(found.cidrs, p.Masked())
+		}
+	}
+	return found
+}
+
+func getAny(ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, name string) (map[string]any, error) {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(gvk)
+	err := reader.Get(ctx, client.ObjectKey{Name: name}, o)
+	return o.Object, err
+}
+
+// calicoPools are the pools from which Calico gives pods their addresses.
+func calicoPools(ctx context.Context, reader client.Reader) (ranges, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "crd.projectcalico.org", Version: "v1", Kind: "IPPoolList"})
+	if err := reader.List(ctx, list); err != nil {
+		return ranges{}, err
+	}
+	var names, cidrs []string
+	for _, pool := range list.Items {
+		disabled, _, _ := unstructured.NestedBool(pool.Object, "spec", "disabled")
+		uses, limited, _ := unstructured.NestedStringSlice(pool.Object, "spec", "allowedUses")
+		cidr, _, _ := unstructured.NestedString(pool.Object, "spec", "cidr")
+		if disabled || limited && !slices.Contains(uses, "Workload") || !strings.Contains(cidr, ".") {
+			continue
+		}
+		names, cidrs = append(names, pool.GetName()), append(cidrs, cidr)
+	}
+	return parseRanges("Calico's IPPool "+strings.Join(names, ", "), cidrs...), nil
+}
+
+func configMap(ctx context.Context, reader client.Reader, namespace, name string) (map[string]string, error) {
+	var cm corev1.ConfigMap
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &cm)
+	return cm.Data, err
+}
+
+// ciliumPools are Cilium's own, unless it uses the nodes' spec.podCIDRs.
+func ciliumPools(ctx context.Context, reader client.Reader) (ranges, error) {
+	data, err := configMap(ctx, reader, metav1.NamespaceSystem, "cilium-config")
+	if err != nil || !strings.HasPrefix(data["ipam"], "cluster-pool") {
+		return ranges{}, err
+	}
+	const key = "cluster-pool-ipv4-cidr"
+	return parseRanges("ConfigMap kube-system/cilium-config, "+key, strings.FieldsFunc(data[key], func(r rune) bool { return r == ' ' || r == ',' })...), nil
+}
+
+func flannelNetwork(ctx context.Context, reader client.Reader) (ranges, error) {
+	const name, key = "kube-flannel-cfg", "net-conf.json"
+	for _, namespace := range []string{"kube-flannel", metav1.NamespaceSystem} {
+		data, err := configMap(ctx, reader, namespace, name)
+		if err != nil && !absent(err) {
+			return ranges{}, err
+		}
+		var conf struct{ Network string }
+		if json.Unmarshal([]byte(data[key]), &conf) == nil && conf.Network != "" {
+			return parseRanges("ConfigMap "+namespace+"/"+name+", "+key, conf.Network), nil
+		}
+	}
+	return ranges{}, nil
+}
+
+// openShift reads the status of its network configuration: field is
+// clusterNetwork, a list of {cidr}, or serviceNetwork, a list of strings.
+func openShift(field string) statement {
+	return func(ctx context.Context, reader client.Reader) (ranges, error) {
+		o, err := getAny(ctx, reader, schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "Network"}, "cluster")
+		if err != nil {
+			return ranges{}, err
+		}
+		list, _, _ := unstructured.NestedSlice(o, "status", field)
+		var cidrs []string
+		for _, item := range list {
+			switch item := item.(type) {
+			case string:
+				cidrs = append(cidrs, item)
+			case map[string]any:
+				cidr, _ := item["cidr"].(string)
+				cidrs = append(cidrs, cidr)
+			}
+		}
+		return parseRanges("OpenShift's Network cluster, status."+field, cidrs...), nil
+	}
+}
+
+func kubeadm(field string) statement {
+	return func(ctx context.Context, reader client.Reader) (ranges, error) {
+		data, err := configMap(ctx, reader, metav1.NamespaceSystem, "kubeadm-config")
+		if err != nil {
+			return ranges{}, err
+		}
+		var settings struct {
+			Networking map[string]any `json:"networking"`
+		}
+		if yaml.Unmarshal([]byte(data["ClusterConfiguration"]), &settings) != nil {
+			return ranges{}, nil // settings that can't be parsed say as little as none
+		}
+		text, _ := settings.Networking[field].(string)
+		return parseRanges("ConfigMap kube-system/kubeadm-config, networking."+field, strings.Split(text, ",")...), nil
+	}
+}
+
+// programFlag reads a flag of a part of the control plane that runs as a pod.
+func programFlag(program, flag string) statement {
+	return func(ctx context.Context, reader client.Reader) (ranges, error) {
+		var pods corev1.PodList
+		if err := reader.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"component": program}); err != nil {
+			return ranges{}, err
+		}
+		for _, p := range pods.Items {
+			for _, container := range p.Spec.Containers {
+				for _, arg := range slices.Concat(container.Command, container.Args) {
+					if value, ok := strings.CutPrefix(arg, flag+"="); ok {
+						return parseRanges(program+" "+flag, strings.Split(value, ",")...), nil
+					}
+				}
+			}
+		}
+		return ranges{}, nil
+	}
+}
+
+func kubeProxyRange(ctx context.Context, reader client.Reader) (ranges, error) {
+	data, err := configMap(ctx, reader, metav1.NamespaceSystem, "kube-proxy")
+	if err != nil {
+		return ranges{}, err
+	}
+	var settings struct {
+		ClusterCIDR string `json:"clusterCIDR"`
+	}
+	if yaml.Unmarshal([]byte(data["config.conf"]), &settings) != nil {
+		return ranges{}, nil
+	}
+	return parseRanges("ConfigMap kube-system/kube-proxy, clusterCIDR", strings.Split(settings.ClusterCIDR, ",")...), nil
+}
+
+// nodeRanges is what is left where nothing states the whole range: what the
+// nodes have of it.
+func nodeRanges(ctx context.Context, reader client.Reader) (ranges, error) {
+	var nodes corev1.NodeList
+	if err := reader.List(ctx, &nodes); err != nil {
+		return ranges{}, err
+	}
+	services, err := discover(ctx, reader, []statement{serviceCIDRs})
+	if err != nil {
+		return ranges{}, err
+	}
+	return coverNodes(nodes.Items, services.cidrs), nil
+}
+
+// coverNodes is the smallest range with all the nodes' spec.podCIDRs, and room
+// for the nodes that are yet to come: Kubernetes' default is a /16 of /24s, so
+// up to 8 bits, as long as that overlaps neither Services nor nodes.
+func coverNodes(nodes []corev1.Node, avoid []netip.Prefix) ranges {
+	const room = 8
+	var cover netip.Prefix
+	longest := 0
+	avoid = slices.Clone(avoid)
+	for _, n := range nodes {
+		for _, text := range n.Spec.PodCIDRs {
+			if p, err := netip.ParsePrefix(text); err == nil && p.Addr().Is4() {
+				cover, longest = enclose(cover, p.Masked()), max(longest, p.Bits())
+			}
+		}
+		for _, a := range n.Status.Addresses {
+			if ip, err := netip.ParseAddr(a.Address); err == nil && ip.Is4() {
+				avoid = append(avoid, netip.PrefixFrom(ip, ip.BitLen()))
+			}
+		}
+	}
+	if !cover.IsValid() {
+		return ranges{}
+	}
+	for cover.Bits() > longest-room {
+		wider := netip.PrefixFrom(cover.Addr(), cover.Bits()-1).Masked()
+		if slices.ContainsFunc(avoid, func(p netip.Prefix) bool { return ipam.Overlaps(p, wider) }) {
+			break
+		}
+		cover = wider
+	}
+	return ranges{cidrs: []netip.Prefix{cover}, source: "the nodes' spec.podCIDRs, with room for more nodes; the cluster states no whole range"}
+}
+
+// enclose is the smallest prefix that contains both.
+func enclose(a, b netip.Prefix) netip.Prefix {
+	if !a.IsValid() {
+		return b
+	}
+	for bits := min(a.Bits(), b.Bits()); ; bits-- {
+		if p := netip.PrefixFrom(a.Addr(), bits).Masked(); p.Contains(b.Addr()) {
+			return p
+		}
+	}
+}
+
+// serviceCIDRs asks Kubernetes itself: its own resource, since 1.31 as beta.
+func serviceCIDRs(ctx context.Context, reader client.Reader) (ranges, error) {
+	var last error
+	for _, version := range []string{"v1", "v1beta1"} {
+		o, err := getAny(ctx, reader, schema.GroupVersionKind{Group: "networking.k8s.io", Version: version, Kind: "ServiceCIDR"}, "kubernetes")
+		if last = err; err != nil {
+			if absent(err) {
+				continue
+			}
+			return ranges{}, err
+		}
+		cidrs, _, err := unstructured.NestedStringSlice(o, "spec", "cidrs")
+		return parseRanges("ServiceCIDR kubernetes", cidrs...), err
+	}
+	return ranges{}, last
+}
+
+// validIPs is how an API server without ServiceCIDRs refuses a Service's address.
+var validIPs = regexp.MustCompile(`range of valid IPs is ([0-9./]+)`)
+
+// refusedService has the API server say which addresses it would have taken:
+// before ServiceCIDRs, nothing else does on a managed cluster. It is a dry run,
+// with an address that is nobody's (RFC 5737).
+func refusedService(c client.Client) statement {
+	return func(ctx context.Context, _ client.Reader) (ranges, error) {
+		probe := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, GenerateName: "liqo-tui-probe-"},
+			Spec:       corev1.ServiceSpec{ClusterIP: "192.0.2.1", Ports: []corev1.ServicePort{{Port: 1}}},
+		}
+		err := c.Create(ctx, probe, client.DryRunAll)
+		if status, ok := errors.AsType[*apierrors.StatusError](err); ok && apierrors.IsInvalid(err) {
+			if m := validIPs.FindStringSubmatch(status.Error()); m != nil {
+				return parseRanges("the API server's answer to a Service with another address", m[1]), nil
+			}
+			return ranges{}, nil
+		}
+		return ranges{}, err
+	}
+}

@@ -1,0 +1,72 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// reporter says what the operator as a whole is at: in the log, on its own
+// Deployment, and, when it can't work, in an Event.
+type reporter struct {
+	client    client.Client
+	reader    client.Reader // not cached: of Deployments, the cache holds only gateways'
+	recorder  events.EventRecorder
+	log       logr.Logger
+	namespace string
+
+	mu   sync.Mutex
+	last render.OperatorStatus
+}
+
+func (r *reporter) say(ctx context.Context, state render.OperatorState, message string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last.State == state && r.last.Message == message {
+		return nil
+	}
+	now := render.OperatorStatus{State: state, Message: message, Since: time.Now().UTC().Truncate(time.Second)}
+	r.log.Info(message, "state", state)
+	if err := r.publish(ctx, now); err != nil {
+		return err
+	}
+	r.last = now
+	return nil
+}
+
+// publish writes the status where the admin's program reads it. An operator
+// that was started by hand has no Deployment.
+func (r *reporter) publish(ctx context.Context, s render.OperatorStatus) error {
+	d := &metav1.PartialObjectMetadata{}
+	d.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+	if err := r.reader.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: render.OperatorName}, d); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if s.State != render.OperatorWorking {
+		r.recorder.Eventf(d, nil, corev1.EventTypeWarning, string(s.State), "Start", "%s", s.Message)
+	}
+	if old, ok, err := render.ParseOperatorStatus(d.Annotations); ok && err == nil && old.State == s.State && old.Message == s.Message {
+		return nil // an earlier process said so
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	before := d.DeepCopy()
+	metav1.SetMetaDataAnnotation(&d.ObjectMeta, render.AnnotationOperatorStatus, string(text))
+	if err := r.client.Patch(ctx, d, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+		return fmt.Errorf("record the operator's status on Deployment %s/%s: %w", r.namespace, render.OperatorName, err)
+	}
+	return nil
+}
