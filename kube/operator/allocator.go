@@ -67,7 +67,7 @@ func (a *allocator) fix(ctx context.Context, n *ipamv1alpha1.Network) error {
 	}
 	p, err := netip.ParsePrefix(string(n.Spec.CIDR))
 	if err != nil {
-		return fmt.Errorf("Network %s/%s: %w", n.Namespace, n.Name, err)
+		return fmt.Errorf("range of Network %s/%s: %w", n.Namespace, n.Name, err)
 	}
 	a.taken[client.ObjectKeyFromObject(n)] = p
 	return nil

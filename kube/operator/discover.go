@@ -170,9 +170,7 @@ func kubeadm(field string) statement {
 		var settings struct {
 			Networking map[string]any `json:"networking"`
 		}
-		if yaml.Unmarshal([]byte(data["ClusterConfiguration"]), &settings) != nil {
-			return ranges{}, nil // settings that can't be parsed say as little as none
-		}
+		_ = yaml.Unmarshal([]byte(data["ClusterConfiguration"]), &settings) // what can't be parsed says as little as none
 		text, _ := settings.Networking[field].(string)
 		return parseRanges("ConfigMap kube-system/kubeadm-config, networking."+field, strings.Split(text, ",")...), nil
 	}
@@ -206,9 +204,7 @@ func kubeProxyRange(ctx context.Context, reader client.Reader) (ranges, error) {
 	var settings struct {
 		ClusterCIDR string `json:"clusterCIDR"`
 	}
-	if yaml.Unmarshal([]byte(data["config.conf"]), &settings) != nil {
-		return ranges{}, nil
-	}
+	_ = yaml.Unmarshal([]byte(data["config.conf"]), &settings)
 	return parseRanges("ConfigMap kube-system/kube-proxy, clusterCIDR", strings.Split(settings.ClusterCIDR, ",")...), nil
 }
 

@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -80,42 +79,6 @@ func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	return ctrl.Result{}, r.report(ctx, in, secret)
 }
 
-// keys finds the gateway's key pair, or makes one. A pair is never replaced.
-func (r *gateways) keys(ctx context.Context, in *inputs) (*corev1.Secret, error) {
-	name := render.GatewayObjectName(in.gateway.Name)
-	reader := client.Reader(r.client)
-	if in.view.secretName != "" {
-		name, reader = in.view.secretName, r.reader
-	}
-	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: in.gateway.Tenant.Namespace, Name: name}
-	err := reader.Get(ctx, key, secret)
-	if apierrors.IsNotFound(err) && in.view.secretName == "" {
-		return r.makeKeys(ctx, in)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read keys of %s %s: %w", r.kind.name, in.gateway.Name, err)
-	}
-	if len(secret.Data[render.SecretPrivateKey]) != keyLen || len(secret.Data[render.SecretPublicKey]) != keyLen {
-		return nil, fmt.Errorf("secret %s/%s: want fields %s and %s of %d raw bytes each", key.Namespace, key.Name,
-			render.SecretPrivateKey, render.SecretPublicKey, keyLen)
-	}
-	return secret, nil
-}
-
-func (r *gateways) makeKeys(ctx context.Context, in *inputs) (*corev1.Secret, error) {
-	private, public, err := newKeys()
-	if err != nil {
-		return nil, fmt.Errorf("make keys of %s %s: %w", r.kind.name, in.gateway.Name, err)
-	}
-	secret := in.gateway.KeySecret(private, public)
-	if err := r.client.Create(ctx, secret); err != nil {
-		// "Already exists" is a cache that lags: the retry will find it.
-		return nil, fmt.Errorf("create Secret %s/%s: %w", secret.Namespace, secret.Name, err)
-	}
-	return secret, nil
-}
-
 // applyAll applies objects side by side, those that differ from what is there.
 func (r *gateways) applyAll(ctx context.Context, objects []render.Object) error {
 	var g errgroup.Group // without its context: one failure must not cancel the others
@@ -149,27 +112,6 @@ func (r *gateways) apply(ctx context.Context, want render.Object) error {
 	err = r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(FieldManager), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("apply %s: %w", render.Name(want), err)
-	}
-	return nil
-}
-
-// publish writes the public key beside the gateway, where whoever connects the
-// clusters may read it without being able to read the private one.
-func (r *gateways) publish(ctx context.Context, in *inputs, secret *corev1.Secret) error {
-	text := base64.StdEncoding.EncodeToString(secret.Data[render.SecretPublicKey])
-	o := in.view.object
-	if o.GetAnnotations()[render.AnnotationPublicKey] == text {
-		return nil
-	}
-	before := o.DeepCopyObject().(client.Object)
-	annotations := o.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[render.AnnotationPublicKey] = text
-	o.SetAnnotations(annotations)
-	if err := r.client.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
-		return fmt.Errorf("publish the key of %s %s: %w", r.kind.name, in.gateway.Name, err)
 	}
 	return nil
 }

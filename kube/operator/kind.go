@@ -2,8 +2,6 @@ package operator
 
 import (
 	"context"
-	"crypto/ecdh"
-	"crypto/rand"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -77,18 +75,6 @@ func (k kind) newTemplate() *unstructured.Unstructured {
 	t := &unstructured.Unstructured{}
 	t.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(k.template))
 	return t
-}
-
-const keyLen = 32 // of Curve25519
-
-func newKeys() (private, public [keyLen]byte, err error) {
-	key, err := ecdh.X25519().GenerateKey(rand.Reader)
-	if err != nil {
-		return private, public, err
-	}
-	copy(private[:], key.Bytes())
-	copy(public[:], key.PublicKey().Bytes())
-	return private, public, nil
 }
 
 // watches adds what a gateway depends on without owning it.

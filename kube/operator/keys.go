@@ -1,0 +1,93 @@
+package operator
+
+import (
+	"context"
+	"crypto/ecdh"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+const keyLen = 32 // of Curve25519
+
+func newKeys() (private, public [keyLen]byte, err error) {
+	key, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		return private, public, err
+	}
+	copy(private[:], key.Bytes())
+	copy(public[:], key.PublicKey().Bytes())
+	return private, public, nil
+}
+
+// keys finds the gateway's key pair, or makes one. A pair is never replaced.
+func (r *gateways) keys(ctx context.Context, in *inputs) (*corev1.Secret, error) {
+	name := render.GatewayObjectName(in.gateway.Name)
+	reader := client.Reader(r.client)
+	if in.view.secretName != "" {
+		name, reader = in.view.secretName, r.reader
+	}
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: in.gateway.Tenant.Namespace, Name: name}
+	err := reader.Get(ctx, key, secret)
+	if apierrors.IsNotFound(err) && in.view.secretName == "" {
+		return r.makeKeys(ctx, in)
+	}
+	if err == nil && in.view.secretName == "" && !metav1.IsControlledBy(secret, in.view.object) {
+		// Left by an earlier gateway of this name, whose keys were not meant for
+		// this one; the garbage collector would take it away under us.
+		if err := deleteExactly(ctx, r.client, secret); err != nil {
+			return nil, err
+		}
+		return r.makeKeys(ctx, in)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read keys of %s %s: %w", r.kind.name, in.gateway.Name, err)
+	}
+	if len(secret.Data[render.SecretPrivateKey]) != keyLen || len(secret.Data[render.SecretPublicKey]) != keyLen {
+		return nil, fmt.Errorf("secret %s/%s: want fields %s and %s of %d raw bytes each", key.Namespace, key.Name,
+			render.SecretPrivateKey, render.SecretPublicKey, keyLen)
+	}
+	return secret, nil
+}
+
+func (r *gateways) makeKeys(ctx context.Context, in *inputs) (*corev1.Secret, error) {
+	private, public, err := newKeys()
+	if err != nil {
+		return nil, fmt.Errorf("make keys of %s %s: %w", r.kind.name, in.gateway.Name, err)
+	}
+	secret := in.gateway.KeySecret(private, public)
+	if err := r.client.Create(ctx, secret); err != nil {
+		// "Already exists" is a cache that lags: the retry will find it.
+		return nil, fmt.Errorf("create Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	return secret, nil
+}
+
+// publish writes the public key beside the gateway, where whoever connects the
+// clusters may read it without being able to read the private one.
+func (r *gateways) publish(ctx context.Context, in *inputs, secret *corev1.Secret) error {
+	text := base64.StdEncoding.EncodeToString(secret.Data[render.SecretPublicKey])
+	o := in.view.object
+	if o.GetAnnotations()[render.AnnotationPublicKey] == text {
+		return nil
+	}
+	before := o.DeepCopyObject().(client.Object)
+	annotations := o.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[render.AnnotationPublicKey] = text
+	o.SetAnnotations(annotations)
+	if err := r.client.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+		return fmt.Errorf("publish the key of %s %s: %w", r.kind.name, in.gateway.Name, err)
+	}
+	return nil
+}
