@@ -88,16 +88,7 @@ func usePlugin(config *rest.Config) error {
 	if tlsConfig == nil {
 		tlsConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	tlsConfig.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		c, err := p.credentials(info.Context())
-		if err != nil {
-			return nil, err
-		}
-		if c.cert == nil {
-			return &tls.Certificate{}, nil // crypto/tls sends none then
-		}
-		return c.cert, nil
-	}
+	tlsConfig.GetClientCertificate = p.certificate
 	base := utilnet.SetTransportDefaults(&http.Transport{
 		TLSClientConfig: tlsConfig, DialContext: config.Dial, Proxy: config.Proxy,
 		DisableCompression: config.DisableCompression,
@@ -105,6 +96,18 @@ func usePlugin(config *rest.Config) error {
 	config.TLSClientConfig, config.Dial, config.Proxy = rest.TLSClientConfig{}, nil, nil
 	config.Transport = pluginTransport{plugin: p, base: base}
 	return nil
+}
+
+// certificate is what crypto/tls asks for in a handshake.
+func (p *plugin) certificate(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	c, err := p.credentials(info.Context())
+	if err != nil {
+		return nil, err
+	}
+	if c.cert == nil {
+		return &tls.Certificate{}, nil // crypto/tls sends none then
+	}
+	return c.cert, nil
 }
 
 type pluginTransport struct {
