@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
@@ -29,6 +28,7 @@ const (
 // applyScreen is one run of the plan.
 type applyScreen struct {
 	run          run
+	goal         Goal
 	phase        phase
 	approved     flows.Plan
 	timeout      time.Duration
@@ -91,44 +91,39 @@ func (s applyScreen) elapsed(id flows.StepID, now time.Time) (time.Duration, boo
 	return now.Sub(at.began), ok
 }
 
-func (s applyScreen) short(k keyMap) []key.Binding {
-	switch s.phase {
+func (m Model) applyCommands() []command {
+	k := m.keys
+	again := func(m Model) (Model, tea.Cmd) { return m.startRun(m.apply.approved) }
+	leave := func(m Model) (Model, tea.Cmd) { return m.quit(ErrInterrupted) }
+	switch m.apply.phase {
 	case phaseStopped:
-		return []key.Binding{k.resume, k.leave, k.help}
+		return []command{
+			{Binding: k.resume, do: again},
+			{Binding: k.leave, do: leave},
+			{Binding: k.quit, do: leave, quiet: true},
+			{Binding: k.retry, do: again, quiet: true},
+		}
 	case phaseFailed:
-		return []key.Binding{k.retry, k.plan, k.quit, k.help}
+		toPlan := func(m Model) (Model, tea.Cmd) {
+			m.screen, m.plan.pinned, m.apply.phase = screenPlan, true, phaseNone
+			return m, nil
+		}
+		return []command{
+			{Binding: k.retry, do: again},
+			{Binding: k.plan, do: toPlan},
+			{Binding: k.back, do: toPlan, quiet: true},
+			{Binding: k.quit, do: func(m Model) (Model, tea.Cmd) { return m.quit(m.apply.err) }},
+		}
 	case phaseRunning, phaseStopping, phaseNone, phaseDone:
 	}
-	return []key.Binding{k.interrupt, k.help}
-}
-
-// updateApply takes a key on the apply screen.
-func (m Model) updateApply(msg tea.KeyPressMsg) (Model, tea.Cmd) {
-	k := m.keys
-	switch m.apply.phase {
-	case phaseRunning, phaseStopping:
-		if key.Matches(msg, k.quit) {
-			m.apply.note = "It is being applied: ctrl+c stops safely."
-		}
-	case phaseStopped:
-		switch {
-		case key.Matches(msg, k.resume), key.Matches(msg, k.retry):
-			return m.startRun(m.apply.approved)
-		case key.Matches(msg, k.leave), key.Matches(msg, k.quit):
-			return m.quit(ErrInterrupted)
-		}
-	case phaseFailed:
-		switch {
-		case key.Matches(msg, k.retry):
-			return m.startRun(m.apply.approved)
-		case key.Matches(msg, k.plan), key.Matches(msg, k.back):
-			m.screen, m.plan.pinned, m.apply.phase = screenPlan, true, phaseNone
-		case key.Matches(msg, k.quit):
-			return m.quit(m.apply.err)
-		}
-	case phaseNone, phaseDone:
+	stay := func(m Model) (Model, tea.Cmd) {
+		m.apply.note = "It is being applied: ctrl+c stops safely."
+		return m, nil
 	}
-	return m.scroll(msg)
+	return []command{
+		{Binding: k.interrupt, do: Model.interrupt},
+		{Binding: k.quit, do: stay, quiet: true},
+	}
 }
 
 // interruptApply takes ctrl+c: the first one stops safely, the second quits.
@@ -198,7 +193,7 @@ func (m Model) applyCard() []string {
 	t, s := m.theme, m.apply
 	kept := "Nothing was changed."
 	if s.changed {
-		kept = "What was applied is kept. Undo: liqo-tui network reset, with the same contexts."
+		kept = "What was applied is kept."
 	}
 	var lines []string
 	switch s.phase {

@@ -33,9 +33,9 @@ func (c confirm) update(msg tea.KeyPressMsg, k keyMap) (confirm, action) {
 		return c, actionCancel
 	case key.Matches(msg, k.choose):
 		c.yes = !c.yes
-	case key.Matches(msg, k.take) && c.yes:
+	case key.Matches(msg, k.enter) && c.yes:
 		return c, actionApply
-	case key.Matches(msg, k.take):
+	case key.Matches(msg, k.enter):
 		return c, actionCancel
 	}
 	return c, actionNone
@@ -56,11 +56,11 @@ func (m Model) updateConfirm(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 
 func (m Model) confirmBody(height int) []string {
 	c, t := m.confirm, m.theme
-	no, yes := "> No", "  Yes, apply"
-	if c.yes {
-		no, yes = "  No", "> Yes, apply"
+	question, act := "Apply these changes?", "Yes, apply"
+	if m.goal != Connect {
+		question, act = "Apply these changes? The connection ends.", "Yes, "+m.goal.String()
 	}
-	lines := []string{t.title.Render("Apply these changes?"), "", no, yes, ""}
+	lines := []string{t.title.Render(question), "", m.cursor(!c.yes, "No"), m.cursor(c.yes, act), ""}
 	var changes []string
 	for _, s := range c.plan.Steps {
 		if s.Status == flows.Done || s.Action == flows.Wait {

@@ -2,10 +2,14 @@ package tui
 
 import (
 	"context"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +29,7 @@ import (
 type driver struct {
 	t        testing.TB
 	pair     *flowtest.Pair
+	world    *world
 	model    Model
 	messages chan tea.Msg
 	quit     bool
@@ -32,35 +37,99 @@ type driver struct {
 	got      int    // messages
 }
 
-// inBubble runs a test with a program on a pair of clusters, on which time
-// passes only when the driver waits.
+// world is a Backend of clusters in memory. What it holds may change while a
+// program uses it.
+type world struct {
+	mu       sync.Mutex
+	contexts []Context
+	problems []FileProblem
+	clusters map[flows.ContextRef]flows.Cluster
+	files    map[string][]Context // to be added
+}
+
+func refOf(name string) flows.ContextRef {
+	return flows.ContextRef{File: "/home/ada/.kube/config", Name: name}
+}
+
+// newWorld has the pair in one kubeconfig.
+func newWorld(p *flowtest.Pair) *world {
+	w := &world{clusters: map[flows.ContextRef]flows.Cluster{}, files: map[string][]Context{}}
+	for _, c := range []*flowtest.Cluster{p.A, p.B} {
+		c.Be(func(f *flows.ClusterFacts) { f.Context.File = refOf("").File })
+		w.add(Context{Ref: c.Facts().Context, Server: c.Facts().Server}, c)
+	}
+	return w
+}
+
+func (w *world) add(c Context, cluster flows.Cluster) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.contexts = append(w.contexts, c)
+	w.clusters[c.Ref] = cluster
+}
+
+// replace puts another cluster behind a context.
+func (w *world) replace(name string, c flows.Cluster) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clusters[refOf(name)] = c
+}
+
+func (w *world) Contexts(added []string) ([]Context, []FileProblem) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	contexts, problems := slices.Clone(w.contexts), slices.Clone(w.problems)
+	for _, file := range added {
+		if found, ok := w.files[file]; ok {
+			contexts = append(contexts, found...)
+			continue
+		}
+		problems = append(problems, FileProblem{File: file, Err: fs.ErrNotExist})
+	}
+	return contexts, problems
+}
+
+func (w *world) Open(ref flows.ContextRef) (flows.Cluster, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c, ok := w.clusters[ref]
+	if !ok {
+		return nil, fmt.Errorf("no context %s", ref)
+	}
+	return c, nil
+}
+
+// inBubble runs a test with a program for a pair of clusters that the command
+// line has named. Time passes only when the driver waits.
 func inBubble(t *testing.T, o Options, prepare func(*flowtest.Pair), test func(*testing.T, *driver)) {
 	t.Helper()
-	inBubbleWith(t, func(p *flowtest.Pair) Options {
+	inWorld(t, func(p *flowtest.Pair, _ *world) Options {
 		if prepare != nil {
 			prepare(p)
 		}
 		o := o
-		o.A, o.B = p.A, p.B
+		o.A, o.B = refOf("kind-rome"), refOf("kind-milan")
 		return o
 	}, test)
 }
 
-// inBubbleWith is inBubble with clusters of the test's own.
-func inBubbleWith(t *testing.T, options func(*flowtest.Pair) Options, test func(*testing.T, *driver)) {
+// inWorld is inBubble with contexts of the test's own, for the admin to choose.
+func inWorld(t *testing.T, options func(*flowtest.Pair, *world) Options, test func(*testing.T, *driver)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		pair := flowtest.NewPair()
 		pair.Pacing = flowtest.Manual
-		o := options(pair)
+		w := newWorld(pair)
+		o := options(pair, w)
+		o.Backend = w
 		o.Params, o.Now = flows.Defaults(), pair.Now
 		o.Params.ServiceType = corev1.ServiceTypeNodePort
-		o.Command = func(p flows.Params) string {
-			return "liqo-tui network connect --context kind-rome --remote-context kind-milan --server-service-type " + string(p.ServiceType)
+		o.Command = func(r Request) string {
+			return fmt.Sprintf("liqo-tui network %s --context %s --remote-context %s --server-service-type %s", r.Goal, r.A.Name, r.B.Name, r.Params.ServiceType)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		d := &driver{t: t, pair: pair, model: New(ctx, o), messages: make(chan tea.Msg, 1000)}
+		d := &driver{t: t, pair: pair, world: w, model: New(ctx, o), messages: make(chan tea.Msg, 1000)}
 		d.exec(d.model.Init())
 		d.send(tea.WindowSizeMsg{Width: 80, Height: 24})
 		test(t, d)

@@ -106,21 +106,18 @@ func (r run) collect(msg runMsg, e runEvent, ok bool) runMsg {
 
 // startRun applies the current plan. approved is what the admin has seen.
 func (m Model) startRun(approved flows.Plan) (Model, tea.Cmd) {
-	stopWatching := m.watching.stop
-	m.watching = watch{id: m.watching.id + 1}
 	r := newRun(m.ctx, m.apply.run.id+1, m.options.Now)
 	m.apply = applyScreen{
-		run: r, phase: phaseRunning, approved: approved, began: m.clock, timeout: m.options.Timeout,
+		run: r, goal: m.goal, phase: phaseRunning, approved: approved, began: m.clock, timeout: m.options.Timeout,
 		changed: m.apply.changed, log: m.apply.log,
 	}
 	m.screen, m.confirm = screenApply, nil
-	params := m.params
-	plan := func(f flows.Facts) flows.Plan { return flows.PlanConnect(params, f) }
+	a, b := m.on(flows.A).cluster, m.on(flows.B).cluster
 	o := flows.Options{
 		Timeout: m.options.Timeout, Now: m.options.Now,
 		Approve: func(p flows.Plan) (bool, error) { return covers(approved, p), nil },
 	}
-	return m, tea.Batch(stopWatching, r.drive(plan, m.options.A, m.options.B, o), r.next(true))
+	return m, tea.Batch(r.drive(m.planFor, a, b, o), r.next(true))
 }
 
 // covers reports whether who approved one plan has approved the other: between
@@ -151,7 +148,7 @@ func (m Model) updateRun(msg runMsg) (Model, tea.Cmd) {
 	}
 	for _, e := range msg.events {
 		m.clock = m.later(e.At)
-		m = m.learn(flows.A, e.facts.Local).learn(flows.B, e.facts.Remote)
+		m = m.learn(m.pair[flows.A], e.facts.Local).learn(m.pair[flows.B], e.facts.Remote)
 		m.apply = m.apply.take(e.Event)
 	}
 	m.clock = m.later(msg.at)
@@ -164,7 +161,9 @@ func (m Model) updateRun(msg runMsg) (Model, tea.Cmd) {
 // endRun goes on by how the run ended, and watches again.
 func (m Model) endRun(err error) (Model, tea.Cmd) {
 	m.apply.err, m.apply.ended = err, m.clock
-	m.watching = newWatch(m.ctx, m.watching.id)
+	if err == nil {
+		m.goal = Connect // what a plan is for from now on
+	}
 	m = m.replan()
 	switch {
 	case err == nil:
@@ -181,5 +180,5 @@ func (m Model) endRun(err error) (Model, tea.Cmd) {
 	default:
 		m.apply.phase = phaseFailed
 	}
-	return m, m.watchBoth()
+	return m, nil
 }

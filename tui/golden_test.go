@@ -24,8 +24,8 @@ func TestScreens(t *testing.T) {
 		ascii   bool
 		reach   func(*driver)
 	}{
-		"plan":           {nil, false, func(d *driver) { d.keys("down", "down", "down", "down") }},
-		"plan-diff":      {nil, false, func(d *driver) { d.keys("enter") }},
+		"plan":           {nil, false, func(d *driver) { d.keys("down", "down", "down", "down", "down") }},
+		"plan-diff":      {nil, false, func(d *driver) { d.keys("down", "enter") }},
 		"plan-confirm":   {nil, false, func(d *driver) { d.keys("a") }},
 		"plan-ascii":     {nil, true, func(*driver) {}},
 		"plan-preflight": {unfit, false, func(*driver) {}},
@@ -71,12 +71,11 @@ func TestLiveScreens(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubbleWith(t, func(p *flowtest.Pair) Options {
+			inWorld(t, func(p *flowtest.Pair, w *world) Options {
 				connectedPair(t)(p)
-				return Options{
-					A: reporting{p.A, measured(172, "172.18.0.20:30020")}, B: reporting{p.B, measured(173, "172.18.0.10:40574")},
-					ASCII: test.ascii,
-				}
+				w.replace("kind-rome", reporting{p.A, measured(172, "172.18.0.20:30020")})
+				w.replace("kind-milan", reporting{p.B, measured(173, "172.18.0.10:40574")})
+				return Options{A: refOf("kind-rome"), B: refOf("kind-milan"), ASCII: test.ascii}
 			}, func(t *testing.T, d *driver) {
 				d.wait(120 * time.Second)
 				test.reach(d)

@@ -3,82 +3,152 @@ package tui
 import (
 	"charm.land/bubbles/v2/help"
 	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
 )
 
-// keyMap is every key of the program. Help is made from it.
+// command is something that the admin can do on a screen: with its key, or
+// from the palette. Keys, help and palette are all made from these.
+type command struct {
+	key.Binding
+	do func(Model) (Model, tea.Cmd)
+	// quiet is for moving about: it is in help, not in the palette.
+	quiet bool
+}
+
+// keyMap is every key of the program.
 type keyMap struct {
-	up, down, pageUp, pageDown, open, back key.Binding
-	apply, swap, service, copyCommand      key.Binding
-	plan, retry, resume, leave             key.Binding
-	yes, no, choose, take                  key.Binding
-	help, quit, interrupt                  key.Binding
+	up, down, pageUp, pageDown, top, bottom    key.Binding
+	enter, back, next, previous, left, right   key.Binding
+	apply, plan, retry, refresh, resume, leave key.Binding
+	settings, disconnect, reset, swap, service key.Binding
+	addFile, filter, info, dashboard, connect  key.Binding
+	explain, problems, verify                  key.Binding
+	copyCommand, mouse, palette                key.Binding
+	yes, no, choose                            key.Binding
+	help, quit, interrupt                      key.Binding
 }
 
 func newKeyMap(ascii bool) keyMap {
-	upDown := [2]string{"↑/k", "↓/j"}
-	if ascii {
-		upDown = [2]string{"up/k", "down/j"}
+	arrow := func(fancy, plain string) string {
+		if ascii {
+			return plain
+		}
+		return fancy
 	}
 	bind := func(label, text string, keys ...string) key.Binding {
 		return key.NewBinding(key.WithKeys(keys...), key.WithHelp(label, text))
 	}
 	return keyMap{
-		up: bind(upDown[0], "up", "up", "k"), down: bind(upDown[1], "down", "down", "j"),
+		up: bind(arrow("↑/k", "up/k"), "up", "up", "k"), down: bind(arrow("↓/j", "down/j"), "down", "down", "j"),
 		pageUp: bind("pgup", "scroll up", "pgup", "ctrl+u"), pageDown: bind("pgdn", "scroll down", "pgdown", "ctrl+d"),
-		open: bind("enter", "diff", "enter"), back: bind("esc", "back", "esc"),
-		apply: bind("a", "apply", "a"), swap: bind("s", "swap server", "s"),
-		service: bind("t", "service type", "t"), copyCommand: bind("c", "copy command", "c"),
-		plan: bind("p", "plan", "p"), retry: bind("r", "run again", "r"),
-		resume: bind("c", "continue", "c"), leave: bind("k", "keep and leave", "k"),
-		yes: bind("y", "yes", "y"), no: bind("n", "no", "n", "esc"), choose: bind("tab", "choose", "tab", "left", "right"),
-		take: bind("enter", "take the choice", "enter"),
-		help: bind("?", "help", "?"), quit: bind("q", "quit", "q"), interrupt: bind("ctrl+c", "stop", "ctrl+c"),
+		top: bind("g", "to the top", "g", "home"), bottom: bind("G", "to the end", "G", "end"),
+		enter: bind("enter", "open", "enter"), back: bind("esc", "back", "esc"),
+		next: bind("tab", "next field", "tab", "down"), previous: bind("shift+tab", "field before", "shift+tab", "up"),
+		left: bind(arrow("←", "left"), "choice before", "left"), right: bind(arrow("→", "right"), "next choice", "right"),
+		apply: bind("a", "apply", "a"), plan: bind("p", "plan", "p"), retry: bind("r", "run again", "r"),
+		refresh: bind("r", "look again", "r"), resume: bind("c", "continue", "c"), leave: bind("k", "keep and leave", "k"),
+		settings: bind("e", "change settings", "e"), disconnect: bind("x", "disconnect", "x"), reset: bind("X", "reset", "X"),
+		swap: bind("w", "swap server and client", "w"), service: bind("t", "service type", "t"),
+		addFile: bind("a", "add a kubeconfig file", "a"), filter: bind("/", "filter", "/"), info: bind("i", "all that is known", "i"),
+		dashboard: bind("d", "dashboard", "d"), connect: bind("n", "new connection", "n"),
+		explain: bind("ctrl+e", "explain", "ctrl+e"), problems: bind("f", "only problems", "f"), verify: bind("v", "verify with packets", "v"),
+		copyCommand: bind("c", "copy command", "c"), mouse: bind("m", "mouse on or off", "m"), palette: bind(":", "commands", ":"),
+		yes: bind("y", "yes", "y"), no: bind("n", "no", "n", "esc"),
+		choose: bind("tab", "choose", "tab", "left", "right", "up", "down", "h", "j", "k", "l"),
+		help:   bind("?", "help", "?"), quit: bind("q", "quit", "q"), interrupt: bind("ctrl+c", "stop", "ctrl+c"),
+	}
+}
+
+// named is a key with the words for what it does here.
+func named(b key.Binding, text string) key.Binding {
+	b.SetHelp(b.Help().Key, text)
+	return b
+}
+
+// commands are what can be done on the screen now, the most likely first.
+func (m Model) commands() []command {
+	var own []command
+	switch m.screen {
+	case screenClusters:
+		own = m.clusterCommands()
+	case screenPlan:
+		own = m.planCommands()
+	case screenApply:
+		own = m.applyCommands()
+	case screenLive:
+		own = m.liveCommands()
+	case screenDashboard, screenDetail:
+	}
+	return append(own, m.globalCommands()...)
+}
+
+// globalCommands can be done everywhere, but for a run: that wants one thing.
+func (m Model) globalCommands() []command {
+	k := m.keys
+	commands := []command{
+		{Binding: k.help, do: func(m Model) (Model, tea.Cmd) { m.showHelp = true; return m, nil }},
+	}
+	if m.screen == screenApply {
+		return commands
+	}
+	return append(commands,
+		command{Binding: k.quit, do: func(m Model) (Model, tea.Cmd) { return m.quit(nil) }},
+		command{Binding: k.palette, do: func(m Model) (Model, tea.Cmd) { return m.openPalette(), nil }, quiet: true},
+	)
+}
+
+// do runs the command of a key, if there is one.
+func (m Model) do(msg tea.KeyPressMsg) (_ Model, _ tea.Cmd, ok bool) {
+	for _, c := range m.commands() {
+		if key.Matches(msg, c.Binding) {
+			next, cmd := c.do(m)
+			return next, cmd, true
+		}
+	}
+	return m, nil, false
+}
+
+// moving are the keys of a list; move changes what is selected.
+func moving(k keyMap, move func(m Model, by int) Model) []command {
+	by := func(n int) func(Model) (Model, tea.Cmd) {
+		return func(m Model) (Model, tea.Cmd) { return move(m, n), nil }
+	}
+	const far = 1 << 20
+	return []command{
+		{Binding: k.up, do: by(-1), quiet: true},
+		{Binding: k.down, do: by(+1), quiet: true},
+		{Binding: k.top, do: by(-far), quiet: true},
+		{Binding: k.bottom, do: by(+far), quiet: true},
 	}
 }
 
 // short is the help on the screen's last line.
 func (m Model) short() []key.Binding {
 	k := m.keys
-	stop := k.interrupt
 	switch {
 	case m.showHelp:
 		return []key.Binding{k.back, k.up, k.down, k.quit}
 	case m.confirm != nil:
-		return []key.Binding{k.yes, k.no, k.choose, k.take}
-	case m.screen == screenApply:
-		return m.apply.short(k)
-	case m.screen == screenLive:
-		if m.pane.TotalLineCount() > m.pane.Height() {
-			return []key.Binding{k.help, k.quit, k.plan, k.pageDown}
+		return []key.Binding{named(k.enter, "take the choice"), k.choose, k.yes, k.no}
+	case m.prompt != nil:
+		return []key.Binding{named(k.enter, "ok"), named(k.back, "cancel")}
+	}
+	var own, global []key.Binding
+	for _, c := range m.commands() {
+		switch {
+		case c.Help().Key == k.help.Help().Key, c.Help().Key == k.quit.Help().Key:
+			global = append(global, c.Binding)
+		case !c.quiet:
+			own = append(own, c.Binding)
 		}
-		return []key.Binding{k.help, k.quit, k.plan}
-	case m.plan.zoom:
-		return []key.Binding{k.back, k.up, k.down, k.quit}
-	case !m.planned():
-		return []key.Binding{k.quit, k.help, stop}
-	case m.current.Failure() != nil:
-		return []key.Binding{k.retry, k.quit, k.help}
-	case m.current.Done():
-		return []key.Binding{k.help, k.quit, k.back}
 	}
-	return append([]key.Binding{k.apply, k.help, k.quit, k.open, k.copyCommand}, m.choices()...)
-}
-
-// choices are the parameters that can be changed on the plan screen.
-func (m Model) choices() []key.Binding {
-	if m.fixed {
-		return nil
+	// Help and quit stay in sight when there is room for little else.
+	first := min(len(own), 2)
+	if m.width < 60 {
+		first = min(len(own), 1)
 	}
-	return []key.Binding{m.keys.swap, m.keys.service}
-}
-
-// full is the help overlay, a group for each screen.
-func (k keyMap) full() [][]key.Binding {
-	return [][]key.Binding{
-		{k.up, k.down, k.pageUp, k.pageDown, k.open, k.back},
-		{k.apply, k.swap, k.service, k.copyCommand, k.plan, k.retry},
-		{k.resume, k.leave, k.help, k.quit, k.interrupt},
-	}
+	out := append(append([]key.Binding{}, own[:first]...), global...)
+	return append(out, own[first:]...)
 }
 
 func newHelp(t theme) help.Model {

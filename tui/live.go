@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
@@ -32,7 +31,7 @@ const lossy = 0.05
 
 // status is what the side says of the connection now.
 func (m Model) status(s flows.Side) status {
-	state, peer := m.sides[s], m.peer(s)
+	state, peer := m.on(s), m.peer(s)
 	if p := state.latest.Problem; p != nil {
 		why := fmt.Sprintf("for %s: %s", age(m.clock.Sub(state.since)), p.Message)
 		return status{markUnknown, "not answering", why}
@@ -103,16 +102,26 @@ func parseLatency(text string) time.Duration {
 	return max(0, d)
 }
 
-// updateLive takes a key on the live screen.
-func (m Model) updateLive(msg tea.KeyPressMsg) (Model, tea.Cmd) {
-	switch {
-	case key.Matches(msg, m.keys.quit):
-		return m.quit(nil)
-	case key.Matches(msg, m.keys.plan):
+func (m Model) liveCommands() []command {
+	k := m.keys
+	toPlan := func(m Model) (Model, tea.Cmd) {
 		m.screen, m.plan.pinned = screenPlan, true
 		return m, nil
 	}
-	return m.scroll(msg)
+	return []command{
+		{Binding: k.plan, do: toPlan},
+		{Binding: k.disconnect, do: func(m Model) (Model, tea.Cmd) { return m.takeAway(Disconnect), nil }},
+		{Binding: k.reset, do: func(m Model) (Model, tea.Cmd) { return m.takeAway(Reset), nil }},
+		{Binding: k.copyCommand, do: Model.copyCommandLine},
+		{Binding: k.back, do: Model.toClusters},
+	}
+}
+
+// takeAway shows the plan that removes the connection.
+func (m Model) takeAway(g Goal) Model {
+	m = m.begin(g)
+	m.plan.pinned = true
+	return m
 }
 
 // twoColumns is the width from which both sides stand beside each other.
@@ -202,7 +211,7 @@ func (m Model) sideText(s flows.Side, width int) []string {
 	for _, text := range cidrText(string(m.id(s.Other())), peer.Configuration) {
 		add(text)
 	}
-	if m.sides[s].latest.Problem != nil {
+	if m.on(s).latest.Problem != nil {
 		for i := 1; i < len(lines); i++ {
 			lines[i] = t.faint.Render(lines[i]) // as it was when it last answered
 		}

@@ -83,9 +83,10 @@ func TestTheAdminsChoiceOfAScreenStays(t *testing.T) {
 }
 
 func TestALossyConnectionIsDegraded(t *testing.T) {
-	inBubbleWith(t, func(p *flowtest.Pair) Options {
+	inWorld(t, func(p *flowtest.Pair, w *world) Options {
 		connectedPair(t)(p)
-		return Options{A: p.A, B: reporting{p.B, func(r *render.Report) { r.Loss = 0.2 }}}
+		w.replace("kind-milan", reporting{p.B, func(r *render.Report) { r.Loss = 0.2 }})
+		return Options{A: refOf("kind-rome"), B: refOf("kind-milan")}
 	}, func(t *testing.T, d *driver) {
 		d.has("A says connected, B says degraded", "! degraded", "20% of the pings are lost")
 	})
@@ -108,13 +109,14 @@ func (hanging) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 }
 
 func TestAClusterThatHangsHidesNothingOfTheOther(t *testing.T) {
-	inBubbleWith(t, func(p *flowtest.Pair) Options {
-		return Options{A: p.A, B: hanging{p.B}}
+	inWorld(t, func(p *flowtest.Pair, w *world) Options {
+		w.replace("kind-milan", hanging{p.B})
+		return Options{A: refOf("kind-rome"), B: refOf("kind-milan")}
 	}, func(t *testing.T, d *driver) {
 		d.wait(3 * time.Second)
 		d.has("A rome", "answers", "B  ▸ asked")
 		d.wait(15 * time.Second)
-		d.has("no answer within 15s", "kind-hanging")
+		d.has("no answer within 15s", "B kind-milan")
 	})
 }
 

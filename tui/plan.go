@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 	corev1 "k8s.io/api/core/v1"
@@ -15,70 +14,108 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// planScreen lists what is to do, and the diff of the selected step.
+// applyRow is the first row of the list: enter on it applies the plan.
+const applyRow flows.StepID = "apply"
+
+// planScreen lists what is to do, and what the selected row says of it.
 type planScreen struct {
 	selected flows.StepID // by ID: the plan may change while it is looked at
 	zoom     bool         // the diff has the whole screen
 	pinned   bool         // the admin asked for this screen: stay
-	note     string
+	note     string       // stays until the next decision
 }
 
-// keep holds the selection as long as its step exists.
+// planIDs are the rows of the list.
+func planIDs(p flows.Plan) []flows.StepID {
+	var ids []flows.StepID
+	if !p.Done() {
+		ids = append(ids, applyRow)
+	}
+	for _, s := range p.Steps {
+		ids = append(ids, s.ID)
+	}
+	return ids
+}
+
+// keep holds the selection as long as its row exists.
 func (s planScreen) keep(p flows.Plan) planScreen {
-	if _, ok := p.Step(s.selected); ok || len(p.Steps) == 0 {
+	ids := planIDs(p)
+	if slices.Contains(ids, s.selected) || len(ids) == 0 {
 		return s
 	}
-	// The first that changes something is worth the first look.
-	i := max(0, slices.IndexFunc(p.Steps, func(s flows.Step) bool { return s.Diff != "" }))
-	s.selected, s.zoom = p.Steps[i].ID, false
+	s.selected, s.zoom = ids[0], false
 	return s
 }
 
-func (s planScreen) move(p flows.Plan, by int) planScreen {
-	if len(p.Steps) == 0 {
-		return s
+func (s planScreen) index(p flows.Plan) int { return max(0, slices.Index(planIDs(p), s.selected)) }
+
+func (m Model) movePlan(by int) Model {
+	if ids := planIDs(m.current); len(ids) > 0 {
+		i := m.plan.index(m.current) + by
+		m.plan.selected = ids[min(max(i, 0), len(ids)-1)]
 	}
-	i := s.index(p) + by
-	s.selected = p.Steps[min(max(i, 0), len(p.Steps)-1)].ID
-	return s
+	return m
 }
 
-func (s planScreen) index(p flows.Plan) int {
-	return max(0, slices.IndexFunc(p.Steps, func(step flows.Step) bool { return step.ID == s.selected }))
-}
-
-// updatePlan takes a key on the plan screen.
-func (m Model) updatePlan(msg tea.KeyPressMsg) (Model, tea.Cmd) {
+func (m Model) planCommands() []command {
 	k := m.keys
+	back := command{Binding: k.back, do: Model.leavePlan}
+	refresh := command{Binding: k.refresh, do: Model.rewatch}
 	switch {
-	case key.Matches(msg, k.quit):
-		return m.quit(nil)
-	case key.Matches(msg, k.back) && m.plan.zoom, key.Matches(msg, k.open) && m.plan.zoom:
-		m.plan.zoom = false
-	case key.Matches(msg, k.back) && m.plan.pinned:
-		m.screen, m.plan.pinned, m.plan.note = screenLive, false, ""
-	case key.Matches(msg, k.copyCommand):
-		m.plan.note = "Copied, if the terminal allows it; it is printed at the end, too."
-		return m, tea.SetClipboard(m.command())
-	case !m.planned():
-	case key.Matches(msg, k.retry):
-		return m.rewatch()
-	case m.current.Failure() != nil:
-		return m.scroll(msg)
-	case key.Matches(msg, k.apply):
-		return m.askToApply()
-	case key.Matches(msg, k.open):
-		m.plan.zoom = true
 	case m.plan.zoom:
-		return m.scroll(msg)
-	case key.Matches(msg, k.up):
-		m.plan = m.plan.move(m.current, -1)
-	case key.Matches(msg, k.down):
-		m.plan = m.plan.move(m.current, +1)
+		return []command{back, {Binding: named(k.enter, "back"), do: Model.leavePlan, quiet: true}}
+	case !m.planned():
+		return []command{back}
+	case m.current.Failure() != nil:
+		return []command{refresh, back}
+	}
+	open := command{Binding: named(k.enter, "diff"), do: func(m Model) (Model, tea.Cmd) { m.plan.zoom = true; return m, nil }}
+	if m.plan.selected == applyRow {
+		open = command{Binding: named(k.enter, "apply"), do: Model.askToApply}
+	}
+	commands := []command{open}
+	if !m.current.Done() {
+		commands = append(commands, command{Binding: k.apply, do: Model.askToApply})
+	}
+	commands = append(commands, back, command{Binding: k.copyCommand, do: Model.copyCommandLine})
+	if m.goal == Connect && !m.fixed {
+		commands = append(commands, command{Binding: k.swap, do: Model.swapServer}, command{Binding: k.service, do: Model.nextService})
+	}
+	commands = append(commands, refresh)
+	return append(commands, moving(k, Model.movePlan)...)
+}
+
+func (m Model) leavePlan() (Model, tea.Cmd) {
+	switch {
+	case m.plan.zoom:
+		m.plan.zoom = false
+	case m.plan.pinned:
+		m.screen, m.plan.pinned, m.plan.note = screenLive, false, ""
 	default:
-		return m.changeParams(msg).scroll(msg)
+		return m.toClusters()
 	}
 	return m, nil
+}
+
+// toClusters chooses again; the first choice is kept.
+func (m Model) toClusters() (Model, tea.Cmd) {
+	m.screen, m.clusters.selected = screenClusters, m.pair[flows.B]
+	m.pair[flows.B], m.plan, m.goal = flows.ContextRef{}, planScreen{}, Connect
+	return m, nil
+}
+
+// begin makes a plan for both chosen clusters.
+func (m Model) begin(g Goal) Model {
+	m.goal, m.screen, m.plan = g, screenPlan, planScreen{}
+	if m.planned() {
+		m = m.replan()
+	}
+	return m
+}
+
+func (m Model) copyCommandLine() (Model, tea.Cmd) {
+	m.note = "Copied, if the terminal allows it; it is printed at the end, too."
+	return m, tea.SetClipboard(m.command())
 }
 
 func (m Model) askToApply() (Model, tea.Cmd) {
@@ -93,24 +130,17 @@ func (m Model) askToApply() (Model, tea.Cmd) {
 	return m, nil
 }
 
-// changeParams swaps the server side or takes the next type of Service; gateways
-// that exist keep theirs.
-func (m Model) changeParams(msg tea.KeyPressMsg) Model {
+func (m Model) swapServer() (Model, tea.Cmd) {
+	m.wanted.Server = m.wanted.Server.Other()
+	return m.replan(), nil
+}
+
+func (m Model) nextService() (Model, tea.Cmd) {
 	types := []corev1.ServiceType{corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort, corev1.ServiceTypeClusterIP}
-	switch {
-	case m.fixed:
-		return m
-	case key.Matches(msg, m.keys.swap):
-		m.wanted.Server = m.wanted.Server.Other()
-	case key.Matches(msg, m.keys.service):
-		next := (slices.Index(types, m.wanted.ServiceType) + 1) % len(types)
-		// Both belong to the type that is left.
-		m.wanted.ServiceType, m.wanted.NodePort, m.wanted.LoadBalancerIP = types[next], 0, ""
-	default:
-		return m
-	}
-	m.plan.note = ""
-	return m.replan()
+	next := (slices.Index(types, m.wanted.ServiceType) + 1) % len(types)
+	// Both belong to the type that is left.
+	m.wanted.ServiceType, m.wanted.NodePort, m.wanted.LoadBalancerIP = types[next], 0, ""
+	return m.replan(), nil
 }
 
 // Heights of parts of the plan screen, in lines.
@@ -121,7 +151,7 @@ const (
 
 // planLayout divides the body between the head, the list and the pane.
 func (m Model) planLayout(height int) (list, pane int) {
-	n := len(m.current.Steps)
+	n := len(planIDs(m.current))
 	if rest := height - n; rest >= minPane {
 		return n, rest
 	}
@@ -145,16 +175,21 @@ func (m Model) planBody(height int) []string {
 		return append(append(lines, m.paneHeading()), m.paneLines()...)
 	}
 	step, _ := m.current.Step(m.plan.selected)
-	where := fmt.Sprintf("%d/%d  ", m.plan.index(m.current)+1, len(m.current.Steps))
-	return append(lines, m.theme.faint.Render(where+m.theme.plain(cmp.Or(step.Reason, "enter shows the diff"))))
+	where := fmt.Sprintf("%d/%d  ", m.plan.index(m.current)+1, len(planIDs(m.current)))
+	hint := "enter shows the diff"
+	if m.plan.selected == applyRow {
+		hint = "enter asks once more, then applies"
+	}
+	return append(lines, m.theme.faint.Render(where+m.theme.plain(cmp.Or(step.Reason, hint))))
 }
 
 // asking is the plan screen before both clusters have answered.
 func (m Model) asking() []string {
 	lines := []string{"Looking at both clusters" + m.theme.ellipsis, ""}
 	for _, s := range []flows.Side{flows.A, flows.B} {
-		mark, word := markRunning, fmt.Sprintf("asked %s ago", age(m.clock.Sub(m.began)))
-		if state := m.sides[s]; state.asked {
+		state := m.on(s)
+		mark, word := markRunning, fmt.Sprintf("asked %s ago", age(m.clock.Sub(state.began)))
+		if state.asked {
 			mark, word = markOK, "answers"
 			if state.latest.Problem != nil {
 				mark, word = markFail, state.latest.Problem.Message
@@ -180,7 +215,7 @@ func (m Model) failures() []string {
 
 // card says what failed, why, and what to do.
 func (m Model) card(s flows.Step) []string {
-	where := cmp.Or(string(m.id(s.Side)), m.sides[s.Side].latest.Context.String())
+	where := cmp.Or(string(m.id(s.Side)), m.pair[s.Side].String())
 	title := m.theme.marks[markFail].Render(m.theme.glyphs[markFail]+" failed: "+m.theme.plain(s.Title)) + "  " + m.theme.side(s.Side, where, 0)
 	lines := []string{title, ""}
 	lines = append(lines, m.theme.field("Why   ", s.Reason, m.width)...)
@@ -217,17 +252,17 @@ func (m Model) planHead(height int) []string {
 }
 
 func (m Model) planRows() []string {
-	rows := make([]string, len(m.current.Steps))
-	for i, s := range m.current.Steps {
-		cursor := "  "
-		if s.ID == m.plan.selected {
-			cursor = "> "
+	var rows []string
+	if !m.current.Done() {
+		create, update, del := m.current.Changes()
+		text := fmt.Sprintf("Apply: %d changes", create+update+del)
+		if m.current.Empty() {
+			text = "Wait for what is left"
 		}
-		row := cursor + m.stepLine(s, true)
-		if s.ID == m.plan.selected {
-			row = m.theme.selected.Render(row)
-		}
-		rows[i] = row
+		rows = append(rows, m.cursor(m.plan.selected == applyRow, text))
+	}
+	for _, s := range m.current.Steps {
+		rows = append(rows, m.cursor(s.ID == m.plan.selected, m.stepLine(s, true)))
 	}
 	return rows
 }
@@ -257,8 +292,11 @@ func (m Model) sideWidth() int {
 	return min(2+longest, max(8, m.width/4))
 }
 
-// paneText is what the pane below the list shows of the selected step.
+// paneText is what the pane below the list shows of the selected row.
 func (m Model) paneText() []string {
+	if m.plan.selected == applyRow {
+		return m.outlook()
+	}
 	s, ok := m.current.Step(m.plan.selected)
 	if !ok {
 		return nil
@@ -278,9 +316,28 @@ func (m Model) paneText() []string {
 	return lines
 }
 
+// outlook says what applying the plan means for who uses the clusters.
+func (m Model) outlook() []string {
+	var lines []string
+	add := func(text string) { lines = append(lines, m.theme.wrap(text, m.width, 0)...) }
+	a, b := m.id(flows.A), m.id(flows.B)
+	switch m.goal {
+	case Disconnect:
+		add(fmt.Sprintf("Traffic between %s and %s ends. Both keep the addresses that they have for each other, for the next connection.", a, b))
+	case Reset:
+		add(fmt.Sprintf("Traffic between %s and %s ends, and each forgets the other: a later connection may have other addresses.", a, b))
+	case Connect:
+		add(fmt.Sprintf("Pods of %s and %s will reach each other through an encrypted tunnel. No other traffic changes.", a, b))
+	}
+	return lines
+}
+
 func (m Model) paneHeading() string {
 	s, ok := m.current.Step(m.plan.selected)
-	if !ok {
+	switch {
+	case m.plan.selected == applyRow:
+		return m.ruleLine("what it means")
+	case !ok:
 		return m.ruleLine("")
 	}
 	return m.ruleLine(fmt.Sprintf("%s of %s %s", s.Title, s.Side, m.id(s.Side)))

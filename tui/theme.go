@@ -36,11 +36,12 @@ type theme struct {
 	dot      string   // between facts on a line
 	bars     []string // of a sparkline, from low to high
 	gap      string   // in a sparkline: no measurement
+	done     string   // after the number of a step
 
 	marks                         [6]lipgloss.Style
 	sides                         [2]lipgloss.Style
 	title, faint, selected, label lipgloss.Style
-	added, removed, hunk          lipgloss.Style
+	added, removed, hunk, cursor  lipgloss.Style
 }
 
 func newTheme(ascii bool) theme {
@@ -48,12 +49,13 @@ func newTheme(ascii bool) theme {
 	const red, green, yellow, blue, magenta, cyan = "1", "2", "3", "4", "5", "6"
 	t := theme{
 		glyphs:  [...]string{markPending: "·", markRunning: "▸", markOK: "✓", markWarn: "!", markFail: "✗", markUnknown: "?"},
-		between: "⇄", rule: "─", ellipsis: "…", dot: " · ", gap: "·",
+		between: "⇄", rule: "─", ellipsis: "…", dot: " · ", gap: "·", done: "✓",
 		bars:  strings.Split("▁▂▃▄▅▆▇█", ""),
 		sides: [2]lipgloss.Style{flows.A: colour(cyan), flows.B: colour(magenta)},
 		title: lipgloss.NewStyle().Bold(true), faint: lipgloss.NewStyle().Faint(true),
 		selected: lipgloss.NewStyle().Bold(true), label: colour(blue),
 		added: colour(green), removed: colour(red), hunk: colour(cyan),
+		cursor: lipgloss.NewStyle().Reverse(true),
 	}
 	t.marks = [...]lipgloss.Style{
 		markPending: t.faint, markRunning: colour(yellow), markOK: colour(green),
@@ -62,7 +64,7 @@ func newTheme(ascii bool) theme {
 	if ascii {
 		t.ascii = true
 		t.glyphs = [...]string{markPending: "[..]", markRunning: "[>>]", markOK: "[ok]", markWarn: "[!!]", markFail: "[XX]", markUnknown: "[??]"}
-		t.between, t.rule, t.ellipsis, t.dot, t.gap = "<->", "-", "...", " - ", " "
+		t.between, t.rule, t.ellipsis, t.dot, t.gap, t.done = "<->", "-", "...", " - ", " ", "*"
 		t.bars = strings.Split("_.-~=*^#", "")
 	}
 	return t

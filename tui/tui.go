@@ -1,7 +1,8 @@
-// Package tui is the program on a terminal: a plan to look at, its progress,
-// and the live connection of two clusters. It has one [tea.Model]; the screens
-// are plain structs in it. Update decides, commands act, messages report: no
-// command touches the model, and Update does no input or output.
+// Package tui is the program on a terminal: clusters to choose from, a plan to
+// look at, its progress, the live connection, and a dashboard of all of them.
+// It has one [tea.Model]; the screens are plain structs in it. Update decides,
+// commands act, messages report: no command touches the model, and Update does
+// no input or output.
 package tui
 
 import (
@@ -18,15 +19,33 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
+// Start is what the program opens with.
+type Start uint8
+
+const (
+	// StartWizard connects two clusters, from the first step that the command
+	// line has not answered.
+	StartWizard Start = iota
+	// StartDashboard shows all connections.
+	StartDashboard
+	// StartAny is the dashboard if there are connections, else the wizard.
+	StartAny
+)
+
 // Options of [New].
 type Options struct {
-	// A and B are the local and the remote cluster.
-	A, B flows.Cluster
+	Backend Backend
+	Start   Start
+	// A and B are the local and the remote cluster, if the command line says
+	// which; the zero value is for the admin to choose.
+	A, B flows.ContextRef
+	// Contexts are those of the dashboard; none stands for all.
+	Contexts []flows.ContextRef
 	// Params are what is wanted where no connection exists. One that exists
 	// keeps its own.
 	Params flows.Params
 	// Command writes the command line that does the same without this program.
-	Command func(flows.Params) string
+	Command func(Request) string
 	// Timeout bounds the waiting of one run; 0 means 5 minutes.
 	Timeout time.Duration
 	// Now is the clock; nil means time.Now.
@@ -34,6 +53,25 @@ type Options struct {
 	// ASCII is for terminals and fonts that can't show more.
 	ASCII bool
 }
+
+// Request is something to be done to two clusters, as a command does it.
+type Request struct {
+	Goal   Goal
+	A, B   flows.ContextRef
+	Params flows.Params
+}
+
+// Goal is what a plan is for.
+type Goal uint8
+
+// The goals; each is a command of the same name.
+const (
+	Connect Goal = iota
+	Disconnect
+	Reset
+)
+
+func (g Goal) String() string { return [...]string{"connect", "disconnect", "reset"}[g] }
 
 const defaultTimeout = 5 * time.Minute
 
@@ -48,18 +86,13 @@ type StopMsg struct{}
 type screen uint8
 
 const (
-	screenPlan screen = iota
+	screenClusters screen = iota
+	screenPlan
 	screenApply
 	screenLive
+	screenDashboard
+	screenDetail
 )
-
-// sideState is what is known of one cluster.
-type sideState struct {
-	latest flows.ClusterFacts // the latest answer, which may be a Problem
-	good   flows.ClusterFacts // the latest one without a Problem
-	asked  bool               // there was an answer
-	since  time.Time          // when the Problem began
-}
 
 // Model is the whole program. The zero value is not usable; see [New].
 type Model struct {
@@ -70,23 +103,29 @@ type Model struct {
 	help    help.Model
 
 	width, height int
-	began         time.Time
 	clock         time.Time // as of the latest message that told it
 	ticking       bool      // a tickMsg is under way
 
-	watching watch
-	sides    [2]sideState
-	wanted   flows.Params // by the admin
-	params   flows.Params // wanted, unless gateways exist
-	fixed    bool         // gateways exist
-	current  flows.Plan   // what is to do by the latest facts
+	fleet  fleet
+	pair   [2]flows.ContextRef // the clusters that are worked on; zero: not chosen
+	goal   Goal
+	wanted flows.Params // by the admin
+	params flows.Params // wanted, unless gateways exist
+	fixed  bool         // gateways exist
 
-	screen   screen
-	plan     planScreen
-	apply    applyScreen
-	live     liveScreen
-	confirm  *confirm
-	showHelp bool
+	current flows.Plan // what is to do by the latest facts
+
+	screen    screen
+	clusters  clustersScreen
+	plan      planScreen
+	apply     applyScreen
+	live      liveScreen
+	dashboard dashboardScreen
+	confirm   *confirm
+	prompt    *prompt
+	showHelp  bool
+	touched   bool   // a key was pressed
+	note      string // answers the latest key, until the next one
 
 	pane    viewport.Model // the one part of a screen that scrolls
 	paneKey string         // what it shows
@@ -108,18 +147,37 @@ func New(ctx context.Context, o Options) Model {
 		ctx: ctx, options: o, theme: t, keys: newKeyMap(o.ASCII), help: newHelp(t),
 		wanted: o.Params, params: o.Params, clock: o.Now(), pane: viewport.New(),
 	}
-	m.began = m.clock
-	m.watching = newWatch(ctx, 1)
+	var none flows.ContextRef
+	for s, ref := range [...]flows.ContextRef{flows.A: o.A, flows.B: o.B} {
+		if ref != none {
+			m.pair[s] = ref
+			m.fleet = m.fleet.with(member{Context: Context{Ref: ref}})
+		}
+	}
+	switch {
+	case o.Start == StartDashboard:
+		m.screen = screenDashboard
+	case o.A != none && o.B != none:
+		m.screen = screenPlan
+	}
+	for _, ref := range o.Contexts {
+		m.fleet = m.fleet.with(m.fleet.member(ref))
+	}
 	return m
 }
 
-// Init starts to watch both clusters.
-func (m Model) Init() tea.Cmd { return m.watchBoth() }
+// startMsg makes the first Update start what the first screen needs.
+type startMsg struct{}
+
+// Init lets Update begin.
+func (m Model) Init() tea.Cmd { return func() tea.Msg { return startMsg{} } }
 
 // Update takes one message.
 func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	m, cmd := m.update(msg)
+	m, steering := m.steer()
 	m = m.arrange()
+	cmd = tea.Batch(cmd, steering)
 	if m.ages() && !m.ticking {
 		m.ticking = true
 		cmd = tea.Batch(cmd, tick(m.ctx, m.options.Now))
@@ -129,10 +187,14 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 	switch msg := msg.(type) {
+	case startMsg:
+		return m.start()
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 	case tickMsg:
 		m.clock, m.ticking = m.later(time.Time(msg)), false
+	case contextsMsg:
+		return m.updateContexts(msg)
 	case factsMsg:
 		return m.updateFacts(msg)
 	case runMsg:
@@ -143,10 +205,22 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 			return m, m.apply.run.stop
 		}
 		return m.quit(ErrInterrupted)
+	case tea.PasteMsg:
+		return m.paste(msg.Content), nil
 	case tea.KeyPressMsg:
 		return m.updateKey(msg)
 	}
 	return m, nil
+}
+
+// start reads the kubeconfig files for whatever is shown first: the list of
+// clusters needs them now, other screens when the admin goes back to it.
+func (m Model) start() (Model, tea.Cmd) {
+	if m.screen == screenClusters || m.fleet.listing {
+		return m, nil // steer does it
+	}
+	m.fleet.listing = true
+	return m, m.list(false)
 }
 
 // later keeps the clock from going back: messages may overtake each other.
@@ -159,7 +233,14 @@ func (m Model) later(t time.Time) time.Time {
 
 // ages reports whether something on the screen changes only because time passes.
 func (m Model) ages() bool {
-	return !m.planned() || m.screen == screenLive || m.screen == screenApply && m.apply.active()
+	switch m.screen {
+	case screenApply:
+		return m.apply.active()
+	case screenPlan:
+		return !m.planned()
+	case screenClusters, screenLive, screenDashboard, screenDetail:
+	}
+	return true
 }
 
 func (m Model) quit(err error) (Model, tea.Cmd) {
@@ -167,45 +248,41 @@ func (m Model) quit(err error) (Model, tea.Cmd) {
 	return m, tea.Quit
 }
 
+// chosen reports whether a side has its cluster.
+func (m Model) chosen(s flows.Side) bool { return m.pair[s] != flows.ContextRef{} }
+
+// paired reports whether a cluster is one of the two that are worked on.
+func (m Model) paired(ref flows.ContextRef) bool {
+	return ref != flows.ContextRef{} && (m.pair[flows.A] == ref || m.pair[flows.B] == ref)
+}
+
+// on is the cluster of a side.
+func (m Model) on(s flows.Side) member { return m.fleet.member(m.pair[s]) }
+
 // planned reports whether both clusters have been asked.
-func (m Model) planned() bool { return m.sides[flows.A].asked && m.sides[flows.B].asked }
+func (m Model) planned() bool { return m.on(flows.A).asked && m.on(flows.B).asked }
 
 // facts are the latest of both sides.
 func (m Model) facts() flows.Facts {
-	return flows.Facts{Local: m.sides[flows.A].latest, Remote: m.sides[flows.B].latest, At: m.clock}
+	return flows.Facts{Local: m.on(flows.A).latest, Remote: m.on(flows.B).latest, At: m.clock}
 }
 
 // id is the side's cluster ID, as long as it was ever known.
-func (m Model) id(s flows.Side) render.ClusterID { return m.sides[s].good.ID }
+func (m Model) id(s flows.Side) render.ClusterID { return m.on(s).good.ID }
 
 // peer is the side's view of the connection when it last answered.
-func (m Model) peer(s flows.Side) flows.Peer { return m.sides[s].good.Peer(m.id(s.Other())) }
+func (m Model) peer(s flows.Side) flows.Peer { return m.on(s).good.Peer(m.id(s.Other())) }
 
-// learn takes a side's facts in.
-func (m Model) learn(s flows.Side, f flows.ClusterFacts) Model {
-	state := m.sides[s]
-	switch {
-	case f.Problem == nil:
-		state.good, state.since = f, time.Time{}
-	case state.since.IsZero():
-		state.since = m.clock
+// planFor is what the goal takes, by the facts.
+func (m Model) planFor(f flows.Facts) flows.Plan {
+	switch m.goal {
+	case Disconnect:
+		return flows.PlanDisconnect(f)
+	case Reset:
+		return flows.PlanReset(f)
+	case Connect:
 	}
-	state.latest, state.asked = f, true
-	m.sides[s] = state
-	m.live.history[s] = sample(m.live.history[s], m.peer(s).Connection)
-	return m
-}
-
-func (m Model) updateFacts(msg factsMsg) (Model, tea.Cmd) {
-	if msg.watch != m.watching.id {
-		return m, nil // from before a run, which observes by itself
-	}
-	m.clock = m.later(msg.at)
-	m = m.learn(msg.side, msg.facts)
-	if m.planned() {
-		m = m.replan()
-	}
-	return m, m.watchSide(msg.side, false)
+	return flows.PlanConnect(m.params, f)
 }
 
 // replan makes the plan of the latest facts. A connection that exists already
@@ -213,10 +290,10 @@ func (m Model) updateFacts(msg factsMsg) (Model, tea.Cmd) {
 func (m Model) replan() Model {
 	facts := m.facts()
 	m.params, m.fixed = adopt(m.wanted, facts)
-	m.current = flows.PlanConnect(m.params, facts)
+	m.current = m.planFor(facts)
 	m.plan = m.plan.keep(m.current)
 	exists := m.peer(flows.A).Connection != nil && m.peer(flows.B).Connection != nil
-	if m.screen == screenPlan && !m.plan.pinned && m.confirm == nil && m.current.Failure() == nil && (m.current.Done() || exists) {
+	if m.screen == screenPlan && m.goal == Connect && !m.plan.pinned && m.confirm == nil && m.current.Failure() == nil && (m.current.Done() || exists) {
 		m.screen = screenLive
 	}
 	return m
@@ -235,20 +312,25 @@ func (m Model) Summary() string { return m.theme.plain(m.summary()) }
 func (m Model) summary() string {
 	a, b := string(m.id(flows.A)), string(m.id(flows.B))
 	switch {
-	case m.screen == screenLive, m.plan.pinned && m.screen == screenPlan && m.current.Done():
+	case m.apply.phase == phaseDone && m.apply.goal != Connect && m.screen == screenLive:
+		return fmt.Sprintf("%s and %s are no longer connected. connect again: %s", a, b, m.commandFor(Connect))
+	case m.screen == screenLive, m.plan.pinned && m.screen == screenPlan && m.goal == Connect && m.current.Done():
 		sideA, sideB := m.status(flows.A), m.status(flows.B)
-		return fmt.Sprintf("%s says: %s; %s says: %s. undo: liqo-tui network reset, with the same contexts", a, sideA.word, b, sideB.word)
+		return fmt.Sprintf("%s says: %s; %s says: %s. undo: %s", a, sideA.word, b, sideB.word, m.commandFor(Reset))
 	case m.apply.changed:
-		return "What was applied stays. continue: " + m.command() + "  undo: liqo-tui network reset, with the same contexts"
-	case m.planned() && m.current.Failure() == nil:
+		return "What was applied stays. continue: " + m.command() + "  undo: " + m.commandFor(Reset)
+	case m.screen == screenPlan && m.planned() && m.current.Failure() == nil:
 		return "Nothing was changed. The same without the program: " + m.command()
 	}
 	return "Nothing was changed."
 }
 
-func (m Model) command() string {
+// command is the command line that reaches the goal.
+func (m Model) command() string { return m.commandFor(m.goal) }
+
+func (m Model) commandFor(g Goal) string {
 	if m.options.Command == nil {
-		return "liqo-tui network connect"
+		return "liqo-tui network " + g.String()
 	}
-	return m.options.Command(m.params)
+	return m.options.Command(Request{Goal: g, A: m.pair[flows.A], B: m.pair[flows.B], Params: m.params})
 }

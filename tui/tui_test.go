@@ -214,9 +214,12 @@ func (s *stuck) Apply(ctx context.Context, objects []render.Object) ([]flows.Cha
 
 // withStuckA is a program of which cluster A holds its writes.
 func withStuckA(t *testing.T, test func(*testing.T, *driver, *stuck)) {
-	inBubble(t, Options{}, nil, func(t *testing.T, d *driver) {
-		s := &stuck{Cluster: d.pair.A, writing: make(chan struct{}), goOn: make(chan struct{})}
-		d.model.options.A = s
+	var s *stuck
+	inWorld(t, func(p *flowtest.Pair, w *world) Options {
+		s = &stuck{Cluster: p.A, writing: make(chan struct{}), goOn: make(chan struct{})}
+		w.replace("kind-rome", s)
+		return Options{A: refOf("kind-rome"), B: refOf("kind-milan")}
+	}, func(t *testing.T, d *driver) {
 		d.keys("a", "y")
 		<-s.writing
 		test(t, d, s)
@@ -345,11 +348,11 @@ func TestTheParametersCanBeChangedBeforeAnythingExists(t *testing.T) {
 		d.has("server B, NodePort", "--server-service-type NodePort")
 		d.keys("t")
 		d.has("server B, ClusterIP")
-		d.keys("s")
-		d.has("server A, ClusterIP", "A rome  create GatewayServer milan")
+		d.keys("w")
+		d.has("server A, ClusterIP", "GatewayServer milan")
 		d.keys("t", "t", "a", "y")
 		d.wait(30 * time.Second)
-		d.keys("p", "s", "t")
+		d.keys("p", "w", "t")
 		d.has("server A, NodePort") // it exists
 	})
 }
@@ -369,7 +372,7 @@ func TestACopiedCommandIsWhatTheAdminSees(t *testing.T) {
 
 func TestTheSelectionStaysWithItsStep(t *testing.T) {
 	inBubble(t, Options{}, nil, func(t *testing.T, d *driver) {
-		d.keys("down", "down", "down", "down")
+		d.keys("down", "down", "down", "down", "down")
 		d.has("> · blocked  B milan create GatewayServer rome")
 		d.view(60, 14)
 		d.has("> · blocked  B milan create GatewayServer rome")

@@ -2,11 +2,13 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 )
@@ -23,11 +25,16 @@ const frameLines = 3
 // updateKey gives a key to what is on top.
 func (m Model) updateKey(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 	k := m.keys
+	m.touched, m.note = true, ""
 	switch {
 	case key.Matches(msg, k.interrupt):
 		return m.interrupt()
-	case m.tiny() && !key.Matches(msg, k.quit):
-		return m, nil // nobody can see what a key would answer
+	case m.tiny():
+		// Nobody can see what a key would answer; but to leave is always possible.
+		if key.Matches(msg, k.quit) && m.prompt == nil && !m.clusters.filtering {
+			return m.quitTiny()
+		}
+		return m, nil
 	case m.showHelp:
 		switch {
 		case key.Matches(msg, k.help), key.Matches(msg, k.back), key.Matches(msg, k.quit):
@@ -35,20 +42,29 @@ func (m Model) updateKey(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 			return m, nil
 		}
 		return m.scroll(msg)
-	case key.Matches(msg, k.help):
-		m.showHelp = true
-		return m, nil
 	case m.confirm != nil:
+		if key.Matches(msg, k.help) {
+			m.showHelp = true
+			return m, nil
+		}
 		return m.updateConfirm(msg)
+	case m.prompt != nil:
+		return m.updatePrompt(msg)
+	case m.screen == screenClusters && m.clusters.filtering:
+		return m.updateFilter(msg)
 	}
-	switch m.screen {
-	case screenApply:
-		return m.updateApply(msg)
-	case screenLive:
-		return m.updateLive(msg)
-	case screenPlan:
+	if next, cmd, ok := m.do(msg); ok {
+		return next, cmd
 	}
-	return m.updatePlan(msg)
+	return m.scroll(msg)
+}
+
+// quitTiny is q on a screen that is too small: a run is not left by it.
+func (m Model) quitTiny() (Model, tea.Cmd) {
+	if m.screen == screenApply {
+		return m, nil
+	}
+	return m.quit(nil)
 }
 
 // interrupt takes ctrl+c, wherever it comes.
@@ -56,9 +72,9 @@ func (m Model) interrupt() (Model, tea.Cmd) {
 	switch m.screen {
 	case screenApply:
 		return m.interruptApply()
-	case screenLive:
+	case screenLive, screenDashboard, screenDetail:
 		return m.quit(nil)
-	case screenPlan:
+	case screenPlan, screenClusters:
 	}
 	return m.quit(ErrInterrupted)
 }
@@ -81,6 +97,8 @@ func (m Model) arrange() Model {
 		return m
 	case m.showHelp:
 		id, lines = "help", m.helpText()
+	case m.screen == screenClusters && m.clusters.info:
+		id, lines = "info", m.clusterText()
 	case m.screen == screenLive:
 		id, lines = "live", m.liveText(m.width)
 	case m.screen == screenApply && !m.apply.active():
@@ -126,7 +144,7 @@ func (m Model) tiny() bool { return m.width < minWidth || m.height < minHeight }
 func (m Model) View() tea.View {
 	v := tea.NewView(m.content())
 	v.AltScreen = true
-	v.WindowTitle = strings.TrimSpace("liqo-tui " + m.theme.plain(m.pair()))
+	v.WindowTitle = strings.TrimSpace("liqo-tui " + m.theme.plain(m.pairText()))
 	if m.screen == screenApply && m.apply.active() {
 		v.ProgressBar = tea.NewProgressBar(tea.ProgressBarIndeterminate, 0)
 	}
@@ -148,6 +166,13 @@ func (m Model) content() string {
 	for i := range height {
 		lines = append(lines, at(body, i))
 	}
+	if m.note != "" {
+		note := m.theme.wrap(m.note, m.width, 0)
+		note = note[:min(len(note), height)]
+		for i, text := range note {
+			lines[len(lines)-len(note)+i] = m.theme.marks[markWarn].Render(text)
+		}
+	}
 	m.help.SetWidth(m.width)
 	lines = append(lines, m.help.ShortHelpView(m.short()))
 	for i, line := range lines {
@@ -162,6 +187,12 @@ func (m Model) body(height int) []string {
 		return m.paneLines()
 	case m.confirm != nil:
 		return m.confirmBody(height)
+	case m.prompt != nil:
+		return m.promptBody(height)
+	case m.screen == screenClusters:
+		return m.clustersBody(height)
+	case m.screen == screenDashboard:
+		return m.dashboardBody(height)
 	case m.screen == screenApply:
 		return m.applyBody(height)
 	case m.screen == screenLive:
@@ -170,26 +201,71 @@ func (m Model) body(height int) []string {
 	return m.planBody(height)
 }
 
-// pair names both clusters.
-func (m Model) pair() string {
+// pairText names both clusters, as far as they are chosen.
+func (m Model) pairText() string {
 	name := func(s flows.Side) string {
 		return strings.TrimSpace(s.String() + " " + string(m.id(s)))
+	}
+	if !m.chosen(flows.B) {
+		return ""
 	}
 	return name(flows.A) + " " + m.theme.between + " " + name(flows.B)
 }
 
-// titleLine says where we are, and when.
+// steps are the screens of the wizard, in order.
+var steps = []wizardStep{{screenClusters, "Clusters"}, {screenPlan, "Plan"}, {screenApply, "Apply"}, {screenLive, "Live"}}
+
+type wizardStep struct {
+	screen screen
+	name   string
+}
+
+// progressText is where the wizard is: done steps with a mark, the present one
+// with its name.
+func (m Model) progressText() string {
+	present := slices.IndexFunc(steps, func(s wizardStep) bool { return s.screen == m.screen })
+	words := make([]string, len(steps))
+	for i, s := range steps {
+		switch number := fmt.Sprint(i + 1); {
+		case i == present:
+			words[i] = m.theme.title.Render(number + " " + s.name)
+		case i < present:
+			words[i] = m.theme.faint.Render(number + m.theme.done)
+		default:
+			words[i] = m.theme.faint.Render(number)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// titleLine says what it is about, where we are, and when.
 func (m Model) titleLine() string {
 	t := m.theme
-	where := map[screen]string{screenPlan: "Plan", screenApply: "Apply", screenLive: "Live"}[m.screen]
-	if m.showHelp {
-		where = "Help"
+	what := ""
+	switch {
+	case m.showHelp:
+		what = t.title.Render("Help")
+	case m.screen == screenDashboard || m.screen == screenDetail:
+		what = t.title.Render("Connections")
+	case m.chosen(flows.B):
+		what = t.side(flows.A, string(m.id(flows.A)), 0) + " " + t.between + " " + t.side(flows.B, string(m.id(flows.B)), 0)
+		if m.goal != Connect {
+			what += "  " + t.marks[markWarn].Render(m.goal.String())
+		}
+	default:
+		what = t.title.Render("Connect two clusters")
 	}
-	now := m.clock.Format(time.TimeOnly)
-	left := t.title.Render("liqo-tui") + "  " + t.side(flows.A, string(m.id(flows.A)), 0) + " " + t.between + " " +
-		t.side(flows.B, string(m.id(flows.B)), 0) + "  " + t.title.Render(where)
-	left = t.fit(left, m.width-len(now)-1)
-	return pad(left, m.width-len(now)) + t.faint.Render(now)
+	right := m.clock.Format(time.TimeOnly)
+	if m.screen <= screenLive && !m.showHelp {
+		right = m.progressText() + "  " + t.faint.Render(right)
+	} else {
+		right = t.faint.Render(right)
+	}
+	left := t.title.Render("liqo-tui") + "  " + what
+	if room := m.width - ansi.StringWidth(right) - 2; ansi.StringWidth(left) > room {
+		left = t.fit(what, max(0, room))
+	}
+	return pad(left, m.width-ansi.StringWidth(right)) + right
 }
 
 // gist is the state of all in a few words.
@@ -201,6 +277,8 @@ func (m Model) gist() string {
 		return map[phase]string{
 			phaseRunning: "applying", phaseStopping: "stopping", phaseStopped: "stopped", phaseFailed: "failed", phaseDone: "done",
 		}[m.apply.phase]
+	case m.screen == screenClusters:
+		return "asks for a cluster"
 	case m.screen == screenLive:
 		return "A " + m.status(flows.A).word + ", B " + m.status(flows.B).word
 	case !m.planned():
@@ -211,16 +289,21 @@ func (m Model) gist() string {
 	return "plan to look at"
 }
 
+// helpText is made from what can be done on the screen.
 func (m Model) helpText() []string {
 	t := m.theme
-	var lines []string
-	for _, group := range m.keys.full() {
-		for _, b := range group {
-			lines = append(lines, "  "+t.title.Render(pad(b.Help().Key, 9))+b.Help().Desc)
-		}
-		lines = append(lines, "")
+	lines := []string{t.title.Render("Keys on this screen"), ""}
+	for _, c := range m.commands() {
+		lines = append(lines, "  "+t.title.Render(pad(c.Help().Key, 10))+c.Help().Desc)
 	}
+	for _, b := range []key.Binding{m.keys.pageUp, m.keys.pageDown, m.keys.interrupt} {
+		lines = append(lines, "  "+t.title.Render(pad(b.Help().Key, 10))+b.Help().Desc)
+	}
+	lines = append(lines, "")
 	lines = append(lines, t.wrap("A is the local cluster, B the remote one. \"Connected\" is what a gateway says when the other one answers its pings.", m.width, 0)...)
+	if !m.chosen(flows.B) {
+		return lines
+	}
 	lines = append(lines, "", "The same without this program:")
 	return append(lines, t.command("  ", m.command(), m.width)...)
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/tui"
 )
 
 // version is set when a release is built.
@@ -91,8 +92,9 @@ func rootCommand(io streams) (*cobra.Command, func()) {
 		Long: `Connect the pod networks of two Kubernetes clusters through an encrypted tunnel,
 also when both use the same addresses.
 
-Without a command, on a terminal, it opens the two clusters that --context and
---remote-context name: the plan, its progress, and the live connection.
+Without a command, on a terminal, it shows all connections of your clusters, or
+where there is none, connects two: as --context and --remote-context name them,
+or as you choose.
 
 ` + valuesHelp,
 		SilenceErrors: true, SilenceUsage: true,
@@ -110,9 +112,11 @@ Without a command, on a terminal, it opens the two clusters that --context and
 	}
 	g.add(root)
 	o := newPairFlags(root, false)
-	root.RunE = func(cmd *cobra.Command, _ []string) error { return openProgram(cmd.Context(), io, o) }
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		return openProgram(cmd.Context(), io, o, tui.StartAny, nil)
+	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(networkCommand(io), installCommand(io), uninstallCommand(io), infoCommand(io), versionCommand(io))
+	root.AddCommand(wizardCommand(io), dashboardCommand(io), networkCommand(io), installCommand(io), uninstallCommand(io), infoCommand(io), versionCommand(io))
 	return root, func() { closeLog() }
 }
 

@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -22,34 +23,78 @@ import (
 var errNoTerminal = errors.New("this program needs a terminal, and there is none: use a command, " +
 	"such as liqo-tui network connect, or give --remote-context for the state of both clusters as text")
 
-// openProgram opens both clusters on the terminal. Without one it prints what
-// it would show at first, as text.
-func openProgram(ctx context.Context, io streams, o *pairFlags) error {
+// openProgram runs the program on the terminal. Without one it prints what it
+// would show at first, as text.
+func openProgram(ctx context.Context, io streams, o *pairFlags, start tui.Start, contexts []string) error {
 	if !io.interactive() || os.Getenv("TERM") == "dumb" {
+		if start != tui.StartAny {
+			return usageError{errNoTerminal}
+		}
 		return printPair(ctx, io, o)
 	}
-	a, b, err := o.open()
+	b, refs, err := newBackend(o)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	defer b.Close()
+	options := tui.Options{
+		Backend: b, Start: start, A: refs[flows.A], B: refs[flows.B],
+		Params: flows.Defaults(), ASCII: asciiOnly(os.Getenv, runtime.GOOS), Command: b.commandLine,
+	}
+	for _, name := range contexts {
+		ref, err := b.resolve(clusterFlags{kubeconfig: o.local.kubeconfig, context: name})
+		if err != nil {
+			return err
+		}
+		options.Contexts = append(options.Contexts, ref)
+	}
 
 	// The model's own life does not end with a signal: a run that is under way
 	// ends its requests first, and says what it did.
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	model := tui.New(alive, tui.Options{
-		A: a, B: b, Params: flows.Defaults(), ASCII: asciiOnly(os.Getenv, runtime.GOOS),
-		Command: func(p flows.Params) string { return connectCommandLine(o, p) },
-	})
-	program := tea.NewProgram(model, programOptions(io)...)
+	program := tea.NewProgram(tui.New(alive, options), programOptions(io)...)
 	defer context.AfterFunc(ctx, func() { program.Send(tui.StopMsg{}) })()
 	final, err := program.Run()
 	if err != nil {
 		return fmt.Errorf("run on the terminal: %w", err)
 	}
 	return programResult(ctx, io, final.(tui.Model))
+}
+
+func wizardCommand(io streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "wizard",
+		Short: "Connect two clusters on the terminal, step by step",
+		Long: `Connect two clusters on the terminal, step by step: choose them, look at the plan,
+apply it, and watch the connection. --context and --remote-context choose ahead.`,
+		Args: noArguments,
+	}
+	o := newPairFlags(cmd, false)
+	cmd.Flags().Lookup("context").Usage = "kubeconfig context of the local cluster (A; default: you choose)"
+	cmd.Flags().Lookup("remote-context").Usage = "kubeconfig context of the remote cluster (B; default: you choose)"
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return openProgram(cmd.Context(), io, o, tui.StartWizard, nil)
+	}
+	return cmd
+}
+
+func dashboardCommand(io streams) *cobra.Command {
+	var contexts []string
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "dashboard",
+		Short: "Watch all connections of several clusters on the terminal",
+		Args:  noArguments,
+	}
+	o := &pairFlags{}
+	cmd.Flags().StringVar(&o.local.kubeconfig, "kubeconfig", "", "kubeconfig file (default: as kubectl finds it)")
+	cmd.Flags().StringSliceVar(&contexts, "contexts", nil, "kubeconfig contexts to watch, separated by commas (default: all)")
+	cmd.Flags().BoolVar(&all, "all-contexts", false, "watch all contexts of the kubeconfig; the default")
+	cmd.MarkFlagsMutuallyExclusive("contexts", "all-contexts")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return openProgram(cmd.Context(), io, o, tui.StartDashboard, contexts)
+	}
+	return cmd
 }
 
 // programResult leaves one line on the normal screen.
@@ -116,16 +161,23 @@ func printPair(ctx context.Context, io streams, o *pairFlags) error {
 	return errors.Join(errs...)
 }
 
-// connectCommandLine is the command that connects the same clusters with p. It
-// leaves defaults out.
-func connectCommandLine(o *pairFlags, p flows.Params) string {
-	words := []string{"liqo-tui network connect"}
+// commandLine is the command that does what the program was asked for.
+func (b *backend) commandLine(r tui.Request) string {
+	pair := &pairFlags{local: b.flagsOf(r.A), remote: b.flagsOf(r.B)}
+	if r.Goal == tui.Connect {
+		return connectCommandLine(pair, r.Params)
+	}
+	return strings.Join(append([]string{"liqo-tui network " + r.Goal.String()}, pairWords(pair)...), " ")
+}
+
+// pairWords are the flags that choose both clusters. They leave defaults out.
+func pairWords(o *pairFlags) []string {
+	var words []string
 	add := func(flag, value, standard string) {
 		if value != standard {
 			words = append(words, "--"+flag, shellWord(value))
 		}
 	}
-	number := func(flag string, value, standard int) { add(flag, strconv.Itoa(value), strconv.Itoa(standard)) }
 	for i, c := range []clusterFlags{o.local, o.remote} {
 		prefix := [...]string{"", "remote-"}[i]
 		add(prefix+"kubeconfig", c.kubeconfig, "")
@@ -134,6 +186,18 @@ func connectCommandLine(o *pairFlags, p flows.Params) string {
 		add(prefix+"user", c.user, "")
 		add(prefix+"liqo-namespace", c.namespace, render.DefaultNamespace)
 	}
+	return words
+}
+
+// connectCommandLine is the command that connects the clusters with p.
+func connectCommandLine(o *pairFlags, p flows.Params) string {
+	words := append([]string{"liqo-tui network connect"}, pairWords(o)...)
+	add := func(flag, value, standard string) {
+		if value != standard {
+			words = append(words, "--"+flag, shellWord(value))
+		}
+	}
+	number := func(flag string, value, standard int) { add(flag, strconv.Itoa(value), strconv.Itoa(standard)) }
 	namespace := map[flows.Side]string{flows.A: o.local.namespace, flows.B: o.remote.namespace}
 	server, client := p.ServerTemplate, p.ClientTemplate
 	d := flows.Defaults()

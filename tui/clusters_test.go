@@ -1,0 +1,248 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+)
+
+// fresh is a program that was started without naming a cluster.
+func fresh(prepare func(*flowtest.Pair, *world)) func(*flowtest.Pair, *world) Options {
+	return func(p *flowtest.Pair, w *world) Options {
+		if prepare != nil {
+			prepare(p, w)
+		}
+		return Options{}
+	}
+}
+
+func TestArrowsAndEnterConnectTwoClusters(t *testing.T) {
+	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
+		d.has("Choose the first of the two clusters: A", "> ", "kind-rome", "kind-milan", "ready")
+		d.keys("enter")
+		d.has("A is kind-rome. Choose the other cluster: B.")
+		d.keys("down", "enter")
+		d.has("2 Plan", "Apply: 8 changes", "liqo-tui network connect --context kind-rome --remote-context kind-milan")
+		d.keys("enter")
+		d.has("Apply these changes?", "> No")
+		d.keys("down", "enter")
+		d.wait(30 * time.Second)
+		d.has("4 Live", "connected: each gateway answers")
+	})
+}
+
+func TestAClusterThatCantBeChosenSaysWhy(t *testing.T) {
+	for name, test := range map[string]struct {
+		prepare func(*flowtest.Pair, *world)
+		want    string
+	}{
+		"itself": {func(_ *flowtest.Pair, w *world) { w.contexts = w.contexts[:1] }, "kind-rome can't be B: it is A already"},
+		"the same cluster through another context": {func(p *flowtest.Pair, w *world) {
+			w.contexts = w.contexts[:1]
+			w.add(Context{Ref: refOf("rome-as-root")}, p.A)
+		}, "rome-as-root can't be B: it is the same cluster as A, seen through another context"},
+		"it calls itself the same": {func(p *flowtest.Pair, _ *world) {
+			p.B.Be(func(f *flows.ClusterFacts) { f.ID = "rome" })
+		}, `it calls itself "rome", as A does`},
+		"no answer": {func(p *flowtest.Pair, _ *world) {
+			p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
+		}, "kind-milan can't be B: https://172.18.0.20:6443"},
+		"no answer yet": {func(p *flowtest.Pair, w *world) { w.replace("kind-milan", hanging{p.B}) }, "it has not answered yet"},
+		"no such user":  {func(_ *flowtest.Pair, w *world) { delete(w.clusters, refOf("kind-milan")) }, "no context kind-milan"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, fresh(test.prepare), func(t *testing.T, d *driver) {
+				d.keys("enter", "down", "enter")
+				if text := strings.Join(strings.Fields(d.screen()), " "); !strings.Contains(text, test.want) {
+					t.Errorf("the screen does not say %q:\n%s", test.want, d.screen())
+				}
+				d.has("1 Clusters")
+			})
+		})
+	}
+}
+
+// crowd adds contexts of clusters that do not answer.
+func crowd(p *flowtest.Pair, w *world) {
+	for i := range 45 {
+		w.add(Context{Ref: refOf(fmt.Sprintf("edge-%02d", i)), Server: fmt.Sprintf("https://192.0.2.%d:6443", i)}, hanging{p.B})
+	}
+}
+
+func TestClustersThatDoNotAnswerHoldNobodyUp(t *testing.T) {
+	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
+		d.has("kind-rome", "ready", "edge-00", "asking") // before any time has passed
+		d.keys("enter", "down", "enter")
+		d.has("2 Plan")
+		d.wait(20 * time.Second)
+		d.keys("esc")
+		d.wait(16 * time.Second)
+		d.has("no answer")
+	})
+}
+
+func TestOnlyWhatIsShownIsWatched(t *testing.T) {
+	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
+		d.keys("enter", "down", "enter")
+		var watched []string
+		for _, c := range d.model.fleet.members {
+			if c.watch.on() {
+				watched = append(watched, c.Ref.Name)
+			}
+		}
+		if want := []string{"kind-rome", "kind-milan"}; !slices.Equal(watched, want) {
+			t.Errorf("got watches of %v, want %v", watched, want)
+		}
+	})
+}
+
+func TestTheFilterFindsClustersByAnyOfTheirNames(t *testing.T) {
+	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
+		d.keys("/", "m", "i", "l", "a", "n")
+		d.has("filter: milan", "> ", "kind-milan")
+		d.hasNot("kind-rome", "edge-00")
+		d.keys("enter", "enter")
+		d.has("A is kind-milan", "edge-00") // the filter has done its work
+		d.keys("/")
+		d.send(tea.PasteMsg{Content: "192.0.2.7\nand a novel " + strings.Repeat("x", 100000)})
+		d.has("filter: 192.0.2.7", "edge-07")
+		d.keys("esc")
+		d.has("edge-05")
+	})
+}
+
+func TestAFileIsAdded(t *testing.T) {
+	prepare := func(p *flowtest.Pair, w *world) {
+		turin := Context{Ref: flows.ContextRef{File: "/mnt/usb/turin.yaml", Name: "kind-rome"}}
+		w.files[turin.Ref.File] = []Context{turin}
+		w.clusters[turin.Ref] = p.B
+	}
+	inWorld(t, fresh(prepare), func(t *testing.T, d *driver) {
+		d.keys("a")
+		d.send(tea.PasteMsg{Content: "/mnt/usb/nothing.yaml"})
+		d.keys("enter")
+		d.has("/mnt/usb/nothing.yaml: file does not exist")
+		d.keys("a")
+		d.keys("enter")
+		d.has("type the path of a file")
+		d.send(tea.PasteMsg{Content: "/mnt/usb/turin.yaml"})
+		d.hasNot("type the path of a file")
+		d.keys("enter")
+		// Two contexts of one name are told apart by their files.
+		d.has("kind-rome (config)", "kind-rome (turin.yaml)")
+	})
+}
+
+func TestAKubeconfigThatChangesIsFollowed(t *testing.T) {
+	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
+		d.keys("down")
+		d.world.mu.Lock()
+		rest := d.world.contexts[:1]
+		d.world.contexts = nil
+		d.world.problems = []FileProblem{{File: refOf("").File, Err: errors.New("line 3: mapping values are not allowed")}}
+		d.world.mu.Unlock()
+		d.wait(6 * time.Second)
+		d.has("line 3: mapping values", "There are no contexts")
+		d.world.mu.Lock()
+		d.world.contexts, d.world.problems = rest, nil
+		d.world.mu.Unlock()
+		d.wait(6 * time.Second)
+		d.has("> ", "kind-rome")
+		d.hasNot("mapping values", "kind-milan")
+	})
+}
+
+func TestAContextThatIsInUseStays(t *testing.T) {
+	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
+		d.keys("enter")
+		d.world.mu.Lock()
+		d.world.contexts = nil
+		d.world.mu.Unlock()
+		d.wait(6 * time.Second)
+		d.has("A is kind-rome", "ready")
+	})
+}
+
+func TestTheWayBackKeepsWhatWasChosen(t *testing.T) {
+	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
+		d.keys("enter", "down", "enter")
+		d.has("2 Plan")
+		d.keys("esc")
+		d.has("A is kind-rome. Choose the other cluster: B.")
+		d.keys("esc")
+		d.has("Choose the first of the two clusters: A.")
+		d.keys("esc")
+		if d.quit {
+			t.Error("esc ended the program")
+		}
+	})
+}
+
+func TestTheProgramOpensTheDashboardWhereThereAreConnections(t *testing.T) {
+	for name, test := range map[string]struct {
+		prepare func(*flowtest.Pair, *world)
+		keys    []string
+		want    screen
+	}{
+		"connected": {func(p *flowtest.Pair, _ *world) { connectedPair(t)(p) }, nil, screenDashboard},
+		"nothing":   {nil, nil, screenClusters},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(p *flowtest.Pair, w *world) Options {
+				o := fresh(test.prepare)(p, w)
+				o.Start = StartAny
+				return o
+			}, func(t *testing.T, d *driver) {
+				if got := d.model.screen; got != test.want {
+					t.Errorf("got screen %d, want %d:\n%s", got, test.want, d.screen())
+				}
+			})
+		})
+	}
+}
+
+// slow is a cluster that answers after some time.
+type slow struct {
+	flows.Cluster
+	after time.Duration
+}
+
+func (s slow) Observe(ctx context.Context) (flows.ClusterFacts, error) {
+	pause(ctx, s.after)
+	return s.Cluster.Observe(ctx)
+}
+
+func TestWhoHasBegunIsNotTakenToTheDashboard(t *testing.T) {
+	inWorld(t, func(p *flowtest.Pair, w *world) Options {
+		connectedPair(t)(p)
+		w.replace("kind-rome", slow{p.A, time.Second})
+		w.replace("kind-milan", slow{p.B, time.Second})
+		return Options{Start: StartAny}
+	}, func(t *testing.T, d *driver) {
+		d.keys("down")
+		d.wait(3 * time.Second)
+		d.has("1 Clusters", "ready")
+	})
+}
+
+func TestThePaletteRunsWhatItsNameSays(t *testing.T) {
+	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
+		d.keys(":")
+		d.has("What to do?", "add a kubeconfig file", "filter", "quit")
+		d.keys("k", "u", "b", "e")
+		d.hasNot("filter")
+		d.keys("enter")
+		d.has("Which kubeconfig file?")
+		d.keys("esc", ":", "esc")
+		d.has("Choose the first")
+	})
+}

@@ -1,0 +1,419 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// Backend is the world outside of the program: kubeconfigs and clusters. Its
+// methods are called by commands, several at once.
+type Backend interface {
+	// Contexts lists the contexts of all kubeconfig files, those that the admin
+	// has added here last. A file that can't be read hides no other.
+	Contexts(added []string) ([]Context, []FileProblem)
+	// Open prepares to talk to a cluster. One that has a Close method is closed
+	// when the program has no more use for it.
+	Open(flows.ContextRef) (flows.Cluster, error)
+}
+
+// Context is one entry of a kubeconfig.
+type Context struct {
+	Ref    flows.ContextRef
+	Server string // URL of the API server
+}
+
+// FileProblem is a kubeconfig that can't be used.
+type FileProblem struct {
+	File string
+	Err  error
+}
+
+const (
+	// coalesce is the least time between two messages of one source: what
+	// changes more often than that nobody can read.
+	coalesce = 100 * time.Millisecond
+	// pollInterval bounds how long something that no watch told stays unseen.
+	pollInterval = 2 * time.Second
+	// observeTimeout bounds one observation. It is longer than the 5 s that an
+	// unreachable API server takes to be one.
+	observeTimeout = 15 * time.Second
+	tickInterval   = time.Second
+	// relistInterval is how often the kubeconfig files are read again while
+	// their contexts are shown: files change.
+	relistInterval = 5 * time.Second
+)
+
+// fleet is every cluster that the program knows of, in the order of the
+// kubeconfig files. It is a value: what changes it returns another one.
+type fleet struct {
+	members  []member
+	problems []FileProblem
+	added    []string // files
+	listed   bool     // the files were read
+	listing  bool     // they are being read
+	watches  int      // that were ever started
+}
+
+// member is one cluster, and what is known of it.
+type member struct {
+	Context
+	latest flows.ClusterFacts // the latest answer, which may be a Problem
+	good   flows.ClusterFacts // the latest one without a Problem
+	asked  bool               // there was an answer
+	began  time.Time          // when it was first asked
+	since  time.Time          // when the Problem began
+
+	cluster flows.Cluster // nil until it is open
+	watch   watch
+}
+
+// probing reports whether nothing is known yet.
+func (c member) probing() bool { return !c.asked }
+
+func (f fleet) index(ref flows.ContextRef) int {
+	return slices.IndexFunc(f.members, func(c member) bool { return c.Ref == ref })
+}
+
+// member is a copy; the zero value for a context that nobody has heard of.
+func (f fleet) member(ref flows.ContextRef) member {
+	if i := f.index(ref); i >= 0 {
+		return f.members[i]
+	}
+	return member{Context: Context{Ref: ref}}
+}
+
+// with puts a member in, in the place of the one with the same context.
+func (f fleet) with(c member) fleet {
+	f.members = slices.Clone(f.members)
+	if i := f.index(c.Ref); i >= 0 {
+		f.members[i] = c
+	} else {
+		f.members = append(f.members, c)
+	}
+	return f
+}
+
+// relist takes what the files say now. Members stay who they are; one whose
+// context is gone goes, unless keep says that it is in use.
+func (f fleet) relist(found []Context, keep func(flows.ContextRef) bool) (_ fleet, gone []member) {
+	var members []member
+	for _, c := range found {
+		m := f.member(c.Ref)
+		m.Context = c
+		members = append(members, m)
+	}
+	for _, m := range f.members {
+		switch {
+		case slices.ContainsFunc(found, func(c Context) bool { return c.Ref == m.Ref }):
+		case keep(m.Ref):
+			members = append(members, m)
+		default:
+			gone = append(gone, m)
+		}
+	}
+	f.members = members
+	return f, gone
+}
+
+// contextsMsg is what the kubeconfig files say.
+type contextsMsg struct {
+	contexts []Context
+	problems []FileProblem
+}
+
+// factsMsg is what one cluster says of itself. The cluster was opened for it,
+// unless it was open.
+type factsMsg struct {
+	watch   int
+	ref     flows.ContextRef
+	cluster flows.Cluster
+	facts   flows.ClusterFacts
+	at      time.Time
+}
+
+// tickMsg is the time.
+type tickMsg time.Time
+
+// watch is the life of the commands that observe one cluster; the zero value
+// is none.
+type watch struct {
+	id     int
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+func (w watch) on() bool { return w.cancel != nil }
+
+// stop is a command.
+func (w watch) stop() tea.Msg {
+	w.cancel()
+	return nil
+}
+
+// interest is what the program wants of a cluster now.
+type interest uint8
+
+const (
+	notWanted interest = iota
+	heldOpen           // a run observes it by itself
+	watched
+)
+
+// interest follows from what is shown, so that nothing has to be remembered
+// when screens change.
+func (m Model) interest(ref flows.ContextRef) interest {
+	switch {
+	case m.paired(ref) && m.apply.active():
+		return heldOpen
+	case m.paired(ref), m.screen == screenClusters, m.dashboard.shows(m, ref):
+		return watched
+	}
+	return notWanted
+}
+
+// steer starts and stops watches, so that they are those of [Model.interest],
+// and closes the clusters that are of none.
+func (m Model) steer() (Model, tea.Cmd) {
+	var cmds []tea.Cmd
+	if m.screen == screenClusters && !m.fleet.listing {
+		m.fleet.listing = true
+		cmds = append(cmds, m.list(m.fleet.listed))
+	}
+	for _, c := range m.fleet.members {
+		want := m.interest(c.Ref)
+		switch {
+		case want == watched && !c.watch.on():
+			m.fleet.watches++
+			c.watch = newWatch(m.ctx, m.fleet.watches)
+			if c.began.IsZero() {
+				c.began = m.clock
+			}
+			cmds = append(cmds, m.observe(c, true))
+		case want != watched && c.watch.on():
+			cmds = append(cmds, c.watch.stop)
+			c.watch = watch{}
+		case want == notWanted && c.cluster != nil:
+			cmds = append(cmds, closing(c.cluster))
+			c.cluster = nil
+		default:
+			continue
+		}
+		m.fleet = m.fleet.with(c)
+	}
+	return m, tea.Batch(cmds...)
+}
+
+func newWatch(ctx context.Context, id int) watch {
+	ctx, cancel := context.WithCancel(ctx)
+	return watch{id: id, ctx: ctx, cancel: cancel}
+}
+
+// list is a command that reads the kubeconfig files.
+func (m Model) list(again bool) tea.Cmd {
+	backend, added, ctx := m.options.Backend, m.fleet.added, m.ctx
+	return func() tea.Msg {
+		if again && !pause(ctx, relistInterval) {
+			return nil
+		}
+		contexts, problems := backend.Contexts(added)
+		return contextsMsg{contexts, problems}
+	}
+}
+
+func (m Model) updateContexts(msg contextsMsg) (Model, tea.Cmd) {
+	var gone []member
+	m.fleet, gone = m.fleet.relist(msg.contexts, m.paired)
+	m.fleet.problems, m.fleet.listed, m.fleet.listing = msg.problems, true, false
+	var cmds []tea.Cmd
+	for _, c := range gone {
+		if c.watch.on() {
+			cmds = append(cmds, c.watch.stop)
+		}
+		if c.cluster != nil {
+			cmds = append(cmds, closing(c.cluster))
+		}
+	}
+	m.clusters = m.clusters.keep(m.clusterRows())
+	return m, tea.Batch(cmds...)
+}
+
+// observe is a command that opens the cluster if it isn't open, waits until
+// something changed, unless it is the first time, and looks. There is one such
+// command for each cluster at any time, so none can flood the program.
+func (m Model) observe(c member, first bool) tea.Cmd {
+	w, now, backend, cluster, ref := c.watch, m.options.Now, m.options.Backend, c.cluster, c.Ref
+	return func() tea.Msg {
+		opened := cluster == nil
+		if !first && !waitChanged(w.ctx, cluster) {
+			return nil
+		}
+		msg := factsMsg{watch: w.id, ref: ref, cluster: cluster}
+		if opened {
+			var err error
+			if msg.cluster, err = backend.Open(ref); err != nil {
+				msg.cluster, msg.facts = nil, unopened(ref, err)
+				msg.at = now()
+				return msg
+			}
+		}
+		var ok bool
+		if msg.facts, ok = look(w.ctx, msg.cluster); !ok {
+			if opened {
+				closeCluster(msg.cluster)
+			}
+			return nil
+		}
+		msg.at = now()
+		return msg
+	}
+}
+
+// unopened is a cluster that there is no way to talk to.
+func unopened(ref flows.ContextRef, err error) flows.ClusterFacts {
+	p := &flows.Problem{Kind: flows.Unreachable, Message: err.Error()}
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		p.Hint = h.Hint()
+	}
+	return flows.ClusterFacts{Context: ref, Problem: p}
+}
+
+// waitChanged waits for a reason to look again. A cluster that could not be
+// opened has none but the time.
+func waitChanged(ctx context.Context, c flows.Cluster) bool {
+	if !pause(ctx, coalesce) {
+		return false
+	}
+	var changed <-chan struct{}
+	if c != nil {
+		changed = c.Changed()
+	}
+	poll := time.NewTimer(pollInterval)
+	defer poll.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-changed:
+	case <-poll.C:
+	}
+	return true
+}
+
+// look turns what keeps a cluster from being observed into a fact, too; ok is
+// false when ctx has ended.
+func look(ctx context.Context, c flows.Cluster) (_ flows.ClusterFacts, ok bool) {
+	bounded, cancel := context.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	facts, err := c.Observe(bounded)
+	switch {
+	case ctx.Err() != nil:
+		return facts, false
+	case errors.Is(err, context.DeadlineExceeded):
+		facts.Problem = &flows.Problem{
+			Kind: flows.Unreachable, Message: fmt.Sprintf("no answer within %s", observeTimeout),
+			Hint: "does its kubeconfig run a program for the credentials, and does that one wait for something?",
+		}
+	case err != nil:
+		facts.Problem = &flows.Problem{Kind: flows.Unreachable, Message: err.Error()}
+	}
+	return facts, true
+}
+
+func (m Model) updateFacts(msg factsMsg) (Model, tea.Cmd) {
+	c := m.fleet.member(msg.ref)
+	if c.watch.id != msg.watch {
+		if msg.cluster != nil && c.cluster != msg.cluster {
+			return m, closing(msg.cluster) // opened for a watch that has ended
+		}
+		return m, nil
+	}
+	m.clock = m.later(msg.at)
+	c.cluster = msg.cluster
+	m.fleet = m.fleet.with(c)
+	m = m.learn(msg.ref, msg.facts)
+	switch {
+	case m.paired(msg.ref) && m.planned():
+		m = m.replan()
+	case m.screen == screenClusters:
+		m = m.greet()
+	}
+	return m, m.observe(c, false)
+}
+
+// learn takes a cluster's facts in.
+func (m Model) learn(ref flows.ContextRef, f flows.ClusterFacts) Model {
+	c := m.fleet.member(ref)
+	switch {
+	case f.Problem == nil:
+		c.good, c.since = f, time.Time{}
+	case c.since.IsZero():
+		c.since = m.clock
+	}
+	c.latest, c.asked = f, true
+	m.fleet = m.fleet.with(c)
+	for _, s := range []flows.Side{flows.A, flows.B} {
+		if m.pair[s] == ref {
+			m.live.history[s] = sample(m.live.history[s], m.peer(s).Connection)
+		}
+	}
+	return m
+}
+
+// closing is a command.
+func closing(c flows.Cluster) tea.Cmd {
+	return func() tea.Msg {
+		closeCluster(c)
+		return nil
+	}
+}
+
+func closeCluster(c flows.Cluster) {
+	if c, ok := c.(interface{ Close() }); ok {
+		c.Close()
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func tick(ctx context.Context, now func() time.Time) tea.Cmd {
+	return func() tea.Msg {
+		if !pause(ctx, tickInterval) {
+			return nil
+		}
+		return tickMsg(now())
+	}
+}
+
+// rewatch opens the clusters on the screen again, and asks them: what was wrong
+// may have been the kubeconfig.
+func (m Model) rewatch() (Model, tea.Cmd) {
+	var cmds []tea.Cmd
+	for _, c := range m.fleet.members {
+		if !c.watch.on() {
+			continue
+		}
+		cmds = append(cmds, c.watch.stop)
+		if c.cluster != nil {
+			cmds = append(cmds, closing(c.cluster))
+		}
+		c.watch, c.cluster = watch{}, nil
+		m.fleet = m.fleet.with(c)
+	}
+	return m, tea.Batch(cmds...)
+}
