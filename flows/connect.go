@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,25 +14,59 @@ import (
 )
 
 // PlanConnect is what it takes to connect the two clusters, and how far it is.
-// Nothing waits for the other cluster unless it uses a value from it.
+// Nothing waits for the other cluster unless it uses a value from it. What p
+// does not give and a connection has already is kept, see [Adopt].
 func PlanConnect(p Params, f Facts) Plan {
-	if steps := preflight(f); len(steps) > 0 {
-		return Plan{Steps: steps, A: f.Local.name(), B: f.Remote.name()}
+	plan, c := newPlan(p, f)
+	if len(plan.Steps) > 0 {
+		return plan
 	}
-	c := newConnection(p, f)
-	if s := c.reversed(); s != nil {
-		return Plan{Steps: []Step{*s}, A: f.Local.ID, B: f.Remote.ID}
-	}
-	server, client := p.Server, p.Server.Other()
-	steps := []Step{
+	server, client := c.params.Server, c.params.Server.Other()
+	plan.Steps = []Step{
 		c.namespace(A), c.namespace(B),
 		c.configuration(A), c.configuration(B),
 		c.gatewayServer(server), c.endpoint(server), c.gatewayClient(client),
 		c.publicKey(server), c.publicKey(client),
-		c.remapped(A), c.remapped(B),
-		c.connected(server), c.connected(client),
 	}
-	return Plan{Steps: steps, A: f.Local.ID, B: f.Remote.ID}
+	if p.Wait == WaitNone {
+		return plan
+	}
+	plan.Steps = append(plan.Steps, c.remapped(A), c.remapped(B), c.connected(server), c.connected(client))
+	if p.Wait == WaitVerified {
+		plan.Steps = append(plan.Steps, c.verified())
+	}
+	return plan
+}
+
+// PlanInit is the part of [PlanConnect] that needs no gateways: each cluster
+// learns the other's address ranges and decides how it sees them.
+func PlanInit(p Params, f Facts) Plan {
+	plan, c := newPlan(p, f)
+	if len(plan.Steps) > 0 {
+		return plan
+	}
+	plan.Steps = []Step{c.namespace(A), c.namespace(B), c.configuration(A), c.configuration(B)}
+	if p.Wait != WaitNone {
+		plan.Steps = append(plan.Steps, c.remapped(A), c.remapped(B))
+	}
+	return plan
+}
+
+// newPlan is a plan without steps, or one that says why there can't be any.
+func newPlan(p Params, f Facts) (Plan, connection) {
+	plan := Plan{A: f.Local.name(), B: f.Remote.name(), Params: p}
+	if plan.Steps = Unfit(f); len(plan.Steps) > 0 {
+		return plan, connection{}
+	}
+	adopted, _ := Adopt(p, f)
+	plan.Params, plan.Kept = adopted, kept(p, adopted, f)
+	c := newConnection(adopted, f)
+	for _, side := range []Side{A, B} {
+		if s := c.elsewhere(side); s != nil {
+			plan.Steps = append(plan.Steps, *s)
+		}
+	}
+	return plan, c
 }
 
 // connection is one pair of clusters while a plan is made for it.
@@ -42,38 +77,50 @@ type connection struct {
 }
 
 func newConnection(p Params, f Facts) connection {
-	return connection{params: p, facts: f, peers: [2]Peer{A: f.Local.Peer(f.Remote.ID), B: f.Remote.Peer(f.Local.ID)}}
+	c := connection{params: p, facts: f}
+	for _, side := range []Side{A, B} {
+		c.peers[side] = f.Side(side).peerIn(p.Namespaces[side], f.Side(side.Other()).ID)
+	}
+	return c
 }
 
-// reversed refuses to add a second tunnel the other way round.
-func (c connection) reversed() *Step {
-	server, client := c.params.Server, c.params.Server.Other()
-	var there render.Object
-	side := server
-	switch {
-	case c.peers[server].Client != nil:
-		there = c.peers[server].Client
-	case c.peers[client].Server != nil:
-		there, side = c.peers[client].Server, client
-	default:
+// object is what a step of this kind is about: what is there, by its name, or
+// what will be.
+func (c connection) object(side Side, kind string, live render.Object) ObjectRef {
+	tenant := c.peers[side].Tenant
+	ref := ObjectRef{Kind: kind, Namespace: tenant.Namespace, Name: string(tenant.Remote)}
+	if exists(live) {
+		ref.Name = live.GetName()
+	}
+	return ref
+}
+
+// elsewhere refuses to use another namespace than the one that the peering has.
+func (c connection) elsewhere(side Side) *Step {
+	want, peer := c.params.Namespaces[side], c.peers[side]
+	if want == "" || want == peer.Tenant.Namespace {
 		return nil
 	}
-	s := failure(side, "no connection the other way round", FailedConflict,
-		fmt.Sprintf("%s already has %s: the clusters are connected with %s as server", c.facts.Side(side).ID,
-			render.Name(there), c.facts.Side(client).ID),
-		"use the other --server-location, or run liqo-tui network reset first")
+	s := failure(side, CodeNamespace, "the tenant namespace is the peering's own", FailedConflict,
+		fmt.Sprintf("%s keeps the peering with %s in namespace %s, not in %s", c.facts.Side(side).ID, peer.Tenant.Remote, peer.Tenant.Namespace, want),
+		"leave the namespace out, or run liqo-tui network reset first")
 	return &s
 }
 
 func (c connection) namespace(side Side) Step {
 	peer := c.peers[side]
-	title := "Namespace " + peer.Tenant.Namespace
 	ns := peer.Namespace
+	want := render.TenantNamespace(peer.Tenant)
 	if ns != nil && ns.DeletionTimestamp == nil && ns.Labels[render.LabelRemoteCluster] == string(peer.Tenant.Remote) {
 		// Whoever made it: the label is what counts.
-		return Step{ID: stepID(side, "namespace"), Side: side, Action: Update, Title: title, Status: Done}
+		object := refOf(want)
+		return Step{ID: stepID(side, "namespace"), Side: side, Action: Update, Object: object, Title: object.title(), Status: Done}
 	}
-	return ensure(side, "namespace", title, ns, render.TenantNamespace(peer.Tenant))
+	if c.params.Namespaces[side] != "" {
+		// It may exist for something else: a reset must not take it along.
+		delete(want.Labels, render.LabelManagedBy)
+	}
+	return ensure(side, "namespace", ns, want)
 }
 
 // behindNamespace holds a step back until its namespace exists. What it will
@@ -90,7 +137,7 @@ func (c connection) configuration(side Side) Step {
 	peer, other := c.peers[side], c.facts.Side(side.Other())
 	want := render.Configuration(peer.Tenant, other.Networks)
 	keepName(want, peer.Configuration)
-	return c.behindNamespace(side, ensure(side, "configuration", "Configuration "+string(peer.Tenant.Remote), peer.Configuration, want))
+	return c.behindNamespace(side, ensure(side, "configuration", peer.Configuration, want))
 }
 
 // keepName adopts an object that another tool made under another name.
@@ -151,7 +198,13 @@ func (c connection) gatewayServer(side Side) Step {
 		Port: c.params.Port, NodePort: c.params.NodePort, LoadBalancerIP: c.params.LoadBalancerIP, MTU: c.params.MTU,
 	})
 	keepName(want, peer.Server)
-	return c.behindNamespace(side, ensure(side, "gateway-server", "GatewayServer "+string(peer.Tenant.Remote), peer.Server, want))
+	s := ensure(side, stepServer, peer.Server, want)
+	if s.Action == Update && peer.Server != nil {
+		now := peer.Server.DeepCopy()
+		now.Spec.MTU = want.Spec.MTU
+		s.Interrupts = c.changeInterrupts(side, peer.Server, now, want)
+	}
+	return c.replacing(side, c.behindNamespace(side, s), networkingv1beta1.ConnectionTypeServer)
 }
 
 func (c connection) template(side Side, t render.TemplateRef) render.TemplateRef {
@@ -161,7 +214,7 @@ func (c connection) template(side Side, t render.TemplateRef) render.TemplateRef
 
 // dial is where the client finds the server; reason says why that is unknown.
 func (c connection) dial(server Side) (addresses []string, port uint16, reason string) {
-	if s := c.peers[server].Server; s != nil && s.Status.Endpoint != nil && !c.outdated(s.Status.Endpoint) {
+	if s := c.peers[server].Server; s != nil && s.Status.Endpoint != nil && !c.outdated(s) {
 		addresses = slices.DeleteFunc(slices.Clone(s.Status.Endpoint.Addresses), func(a string) bool { return a == "" })
 		port = uint16(s.Status.Endpoint.Port)
 	}
@@ -185,14 +238,20 @@ func (c connection) dial(server Side) (addresses []string, port uint16, reason s
 	return addresses, port, reason
 }
 
+// endpointGrace is how long an endpoint that is not the wanted one counts as
+// that of before a change. After that it is what the template makes of it: its
+// Service may use another port.
+const endpointGrace = 15 * time.Second
+
 // outdated reports whether an endpoint is from before the server's port was
 // changed: a GatewayServer's status doesn't say which spec it is about.
-func (c connection) outdated(e *networkingv1beta1.EndpointStatus) bool {
+func (c connection) outdated(s *networkingv1beta1.GatewayServer) bool {
 	want := c.params.Port
 	if c.params.ServiceType == corev1.ServiceTypeNodePort {
 		want = c.params.NodePort
 	}
-	return want != 0 && e.Port != int32(want)
+	return want != 0 && s.Status.Endpoint.Port != int32(want) &&
+		s.Generation > 1 && c.facts.At.Sub(specChanged(s)) < endpointGrace
 }
 
 func (c connection) endpoint(server Side) Step {
@@ -210,39 +269,45 @@ func (c connection) endpoint(server Side) Step {
 }
 
 func (c connection) gatewayClient(side Side) Step {
-	title := "GatewayClient " + string(c.peers[side].Tenant.Remote)
+	peer := c.peers[side]
+	object := c.object(side, kindClient, peer.Client)
 	addresses, port, reason := c.dial(side.Other())
 	if reason != "" {
-		return blocked(side, Create, "gateway-client", title, "needs the server's endpoint")
+		s := blocked(side, Create, stepClient, object, "needs the server's endpoint")
+		return c.replacing(side, s, networkingv1beta1.ConnectionTypeClient)
 	}
-	peer := c.peers[side]
 	want := render.GatewayClient(render.ClientParams{
 		Tenant: peer.Tenant, Template: c.template(side, c.params.ClientTemplate),
 		Addresses: addresses, Port: port, MTU: c.params.MTU,
 	})
 	keepName(want, peer.Client)
-	return c.behindNamespace(side, ensure(side, "gateway-client", title, peer.Client, want))
+	s := ensure(side, stepClient, peer.Client, want)
+	if s.Action == Update && peer.Client != nil {
+		now := peer.Client.DeepCopy()
+		now.Spec.MTU = want.Spec.MTU
+		s.Interrupts = c.changeInterrupts(side, peer.Client, now, want)
+	}
+	return c.replacing(side, c.behindNamespace(side, s), networkingv1beta1.ConnectionTypeClient)
 }
 
 // publicKey tells a side the key of the other's gateway.
 func (c connection) publicKey(side Side) Step {
 	peer, other := c.peers[side], c.peers[side.Other()]
-	title := "PublicKey " + string(peer.Tenant.Remote)
+	object := c.object(side, kindPublicKey, peer.PublicKey)
 	owner := c.gateway(side)
 	switch {
-	case !exists(owner):
-		return blocked(side, Create, "public-key", title, "needs the gateway")
-	case !exists(c.gateway(side.Other())):
-		return blocked(side, Create, "public-key", title, fmt.Sprintf("needs %s's gateway", c.facts.Side(side.Other()).ID))
+	case !live(owner):
+		return blocked(side, Create, stepKey, object, "needs the gateway")
+	case !live(c.gateway(side.Other())):
+		return blocked(side, Create, stepKey, object, fmt.Sprintf("needs %s's gateway", c.facts.Side(side.Other()).ID))
 	case other.Key == nil:
-		return Step{
-			ID: stepID(side, "public-key"), Side: side, Action: Create, Title: title, Status: Waiting,
-			Reason: fmt.Sprintf("%s's gateway has not made its key known yet", c.facts.Side(side.Other()).ID),
-		}
+		s := blocked(side, Create, stepKey, object, fmt.Sprintf("%s's gateway has not made its key known yet", c.facts.Side(side.Other()).ID))
+		s.Status, s.Code = Waiting, CodeKey
+		return s
 	}
 	want := render.PublicKey(peer.Tenant, *other.Key, owner)
 	keepName(want, peer.PublicKey)
-	return ensure(side, "public-key", title, peer.PublicKey, want)
+	return ensure(side, stepKey, peer.PublicKey, want)
 }
 
 // gateway is the side's own end of the tunnel, with its kind set.
@@ -262,58 +327,4 @@ func (c connection) gateway(side Side) render.Object {
 	o := peer.Client.DeepCopy()
 	o.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.GatewayClientKind))
 	return o
-}
-
-// connected waits for the side's own claim that it reaches the other gateway.
-func (c connection) connected(side Side) Step {
-	peer := c.peers[side]
-	s := Step{ID: stepID(side, "connected"), Side: side, Action: Wait, Title: "Connection", Status: Waiting}
-	owner := c.gateway(side)
-	switch conn := peer.Connection; {
-	case !exists(owner):
-		s.Status, s.Reason = Blocked, "needs the gateway"
-	case conn == nil:
-		s.Reason = cmp.Or(podWait(peer.Pod), "the gateway has reported nothing yet")
-	case conn.Spec.GatewayRef.UID != "" && conn.Spec.GatewayRef.UID != owner.GetUID():
-		s.Reason = "the Connection is an earlier gateway's; waiting for this one's"
-	case conn.Status.Value == networkingv1beta1.Connected:
-		s.Status, s.Reason = connectedState(conn, c.facts)
-	default:
-		s.Reason = connectingReason(conn, peer.Pod)
-	}
-	return s
-}
-
-func connectedState(conn *networkingv1beta1.Connection, f Facts) (Status, string) {
-	report, ok, err := render.ParseReport(conn.Annotations)
-	switch {
-	case err != nil:
-		return Waiting, err.Error()
-	case ok && report.Stale(f.At):
-		return Waiting, fmt.Sprintf("it says Connected, but that was %s ago", f.At.Sub(report.At).Round(1e9))
-	}
-	if latency := conn.Status.Latency.Value; latency != "" && latency != render.FormatLatency(0) {
-		return Done, "Connected, latency " + latency
-	}
-	return Done, "Connected"
-}
-
-func connectingReason(conn *networkingv1beta1.Connection, pod *PodFacts) string {
-	if wait := podWait(pod); wait != "" {
-		return wait
-	}
-	if report, ok, err := render.ParseReport(conn.Annotations); ok && err == nil && report.Message != "" {
-		if report.Reason == render.ReasonPinged {
-			return "pings are answered, the state follows" // the gateway writes its reason first
-		}
-		return report.Message
-	}
-	return "its state is " + cmp.Or(string(conn.Status.Value), "not set yet")
-}
-
-func podWait(pod *PodFacts) string {
-	if pod == nil || pod.Waiting == "" {
-		return ""
-	}
-	return "pod " + pod.Name + ": " + pod.Waiting
 }

@@ -298,7 +298,7 @@ func TestPlanConnect(t *testing.T) {
 				p.B.Terminate(&live)
 			}),
 			want: map[flows.StepID]want{
-				"gateway-server-b": {status: flows.Waiting, reason: "GatewayServer liqo-tenant-rome/rome is still being deleted"},
+				"gateway-server-b": {status: flows.Waiting, reason: "GatewayServer rome is still being deleted, held by flowtest.liqo-tui.dev/hold"},
 			},
 		},
 		{
@@ -316,20 +316,23 @@ func TestPlanConnect(t *testing.T) {
 			},
 		},
 		{
-			name: "they are connected the other way round", steps: 1,
+			name: "they are connected the other way round: both gateways are replaced",
 			past: but(nothing, func(p *flowtest.Pair) { p.ConnectByLiqoctl(flows.A) }),
-			want: map[flows.StepID]want{"preflight-b": preflight(flows.FailedConflict,
-				"milan already has GatewayClient liqo-tenant-rome-by-liqoctl/client-rome: the clusters are connected with rome as server",
-				"use the other --server-location, or run liqo-tui network reset first")},
+			want: map[flows.StepID]want{
+				"gateway-server-b": {status: flows.Ready, reason: "in place of GatewayClient client-rome, which can't become one"},
+				"gateway-client-a": {status: flows.Ready, reason: "in place of GatewayServer server-milan, which can't become one"},
+				"connected-a":      {status: flows.Blocked, reason: "needs the gateway"},
+			},
 		},
 		{
-			name: "half of a connection the other way round", steps: 1,
+			name: "half of a connection the other way round",
 			past: but(partWay(1, nodePort()), func(p *flowtest.Pair) {
 				p.A.Put(render.GatewayServer(render.ServerParams{Tenant: p.A.Tenant(), ServiceType: "NodePort", Port: 51840, MTU: 1340}))
 			}),
-			want: map[flows.StepID]want{"preflight-a": preflight(flows.FailedConflict,
-				"rome already has GatewayServer liqo-tenant-milan/milan: the clusters are connected with rome as server",
-				"use the other --server-location, or run liqo-tui network reset first")},
+			want: map[flows.StepID]want{
+				"gateway-server-b": {status: flows.Ready},
+				"gateway-client-a": {status: flows.Ready, reason: "in place of GatewayServer milan, which can't become one"},
+			},
 		},
 		{
 			name: "one cluster does not answer", steps: 1,
@@ -338,7 +341,7 @@ func TestPlanConnect(t *testing.T) {
 					f.Problem = &flows.Problem{Kind: flows.Unauthorized, Message: "milan does not accept the credentials", Hint: "log in again"}
 				})
 			}),
-			want: map[flows.StepID]want{"preflight-b": preflight(flows.FailedUnreachable, "milan does not accept the credentials", "log in again")},
+			want: map[flows.StepID]want{"preflight-b": preflight(flows.FailedAccess, "milan does not accept the credentials", "log in again")},
 		},
 		{
 			name: "both clusters are unfit: both are named", steps: 2,
@@ -422,7 +425,7 @@ func TestPlansDoNotChangeFacts(t *testing.T) {
 	p.Pacing = flowtest.Manual
 	connected(t, p)
 	f, before := factsOf(p), factsOf(p)
-	for _, plan := range []func(flows.Facts) flows.Plan{connect(nodePort()), connect(flows.Defaults()), flows.PlanReset} {
+	for _, plan := range []func(flows.Facts) flows.Plan{connect(nodePort()), connect(flows.Defaults()), reset} {
 		first := plan(f)
 		if d := diff(before, f); d != "" {
 			t.Fatalf("the plan changed the facts:\n%s", d)

@@ -6,6 +6,7 @@ package flows
 
 import (
 	"cmp"
+	"net/netip"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -33,6 +34,16 @@ func (r ContextRef) String() string {
 type Facts struct {
 	Local, Remote ClusterFacts // sides A and B
 	At            time.Time
+	// Measured is the packet that was sent from pod to pod, nil before that.
+	Measured *Measurement
+}
+
+// Measurement is what became of packets between pods.
+type Measurement struct {
+	At     time.Time
+	OK     bool
+	Result string // one sentence
+	Hint   string // if it isn't OK
 }
 
 // Side is the facts of one side.
@@ -57,7 +68,22 @@ type ClusterFacts struct {
 	Software  Software
 	Namespace string // where Liqo or our operator lives
 	HasCRDs   bool
-	Networks  render.Networks
+	// MissingKinds are those of the kinds that peerings are made of which the API
+	// server does not serve in the version that we speak, as
+	// "gatewayservers.networking.liqo.io/v1beta1". HasCRDs is set when none is.
+	MissingKinds []string
+	Networks     render.Networks
+	// ServiceCIDRs are the ranges of the cluster's Services; none if unknown.
+	ServiceCIDRs []networkingv1beta1.CIDR
+	// Taken are all ranges that the cluster has decided on, the remapped ones of
+	// its peers too: the status of every Network. Nodes' addresses are in Nodes.
+	Taken    []networkingv1beta1.CIDR
+	Operator OperatorFacts
+	Nodes    []NodeFacts // none if they may not be read
+	// NodePorts is the range for node ports; the zero value if unknown.
+	NodePorts PortRange
+	// LoadBalancers counts the cluster's Services of that type.
+	LoadBalancers LoadBalancerFacts
 
 	// Objects of the peerings of this cluster. Tenants are the namespaces with
 	// the tenants' label, and those that only have a tenant's name.
@@ -71,6 +97,54 @@ type ClusterFacts struct {
 	Pods []PodFacts
 	// Keys are the gateways' own public keys, by namespace/name of the gateway.
 	Keys map[string]wgtypes.Key
+	// Events are the recent warnings about objects in the tenant namespaces and
+	// in Liqo's, the newest first.
+	Events []EventFacts
+	// Polled are the kinds that may be listed but not watched: what they tell is
+	// up to a few seconds old.
+	Polled []string
+}
+
+// OperatorFacts are how well what manages connections does, Liqo or ours.
+type OperatorFacts struct {
+	// Version of its image, "" if unknown.
+	Version string
+	// Problem is why it does nothing, as a sentence: its pod does not start, or
+	// it refuses to. "" when it works.
+	Problem string
+	// Refuses is set when it runs and will not work here, for instance beside Liqo.
+	Refuses bool
+}
+
+// NodeFacts are one node's addresses.
+type NodeFacts struct {
+	Name     string
+	Internal []netip.Addr
+	External []netip.Addr
+	Ready    bool
+	// Provider is the scheme of the node's provider ID, such as "aws" or "kind";
+	// "" if it has none.
+	Provider string
+}
+
+// PortRange is an inclusive range of ports.
+type PortRange struct{ From, To uint16 }
+
+// Contains reports whether port is in the range. An unknown range has them all.
+func (r PortRange) Contains(port uint16) bool {
+	return r == PortRange{} || r.From <= port && port <= r.To
+}
+
+// LoadBalancerFacts tell whether something gives addresses to Services of type
+// LoadBalancer: those that have one, and those that wait.
+type LoadBalancerFacts struct{ Answered, Pending int }
+
+// EventFacts is a warning of Kubernetes' about one object.
+type EventFacts struct {
+	Object          string // as [render.Name] writes it
+	Reason, Message string
+	Count           int
+	At              time.Time // the last time
 }
 
 // name is how a plan calls the cluster: by its ID, or as long as that isn't
@@ -85,6 +159,10 @@ type PodFacts struct {
 	Ready                    bool
 	// Waiting says what keeps the pod from running, "" when nothing does.
 	Waiting string
+	// Node on which it runs, "" until it is scheduled.
+	Node     string
+	Restarts int
+	Started  time.Time // the zero time until it runs
 }
 
 // Software is what manages connections on a cluster.
@@ -143,8 +221,13 @@ type Peer struct {
 
 // Peer finds the objects of the peering with remote, by label: names are not
 // fixed, and what another tool made is found too.
-func (c ClusterFacts) Peer(remote render.ClusterID) Peer {
-	p := Peer{Tenant: render.Tenant{Namespace: render.TenantNamespaceName(remote), Remote: remote}}
+func (c ClusterFacts) Peer(remote render.ClusterID) Peer { return c.peerIn("", remote) }
+
+// peerIn is Peer, with the namespace to use where no peering exists; "" is
+// Liqo's default.
+func (c ClusterFacts) peerIn(namespace string, remote render.ClusterID) Peer {
+	namespace = cmp.Or(namespace, render.TenantNamespaceName(remote))
+	p := Peer{Tenant: render.Tenant{Namespace: namespace, Remote: remote}}
 	for i := range c.Tenants {
 		ns := &c.Tenants[i]
 		if ns.Labels[render.LabelRemoteCluster] == string(remote) {

@@ -20,9 +20,13 @@ import (
 // nodePort is a connection that needs no load balancer.
 func nodePort() flows.Params {
 	p := flows.Defaults()
-	p.ServiceType = corev1.ServiceTypeNodePort
+	p.ServiceType, p.Given = corev1.ServiceTypeNodePort, flows.AllFields
 	return p
 }
+
+func reset(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) }
+
+func disconnect(f flows.Facts) flows.Plan { return flows.PlanDisconnect(flows.RemoveOptions{}, f) }
 
 func connect(params flows.Params) func(flows.Facts) flows.Plan {
 	return func(f flows.Facts) flows.Plan { return flows.PlanConnect(params, f) }

@@ -36,8 +36,7 @@ func Narrate(prev, next Event) []Record {
 		out = append(out, Record{At: next.At, Type: t, Step: s, Text: text, Elapsed: next.At.Sub(next.Started)})
 	}
 	if prev.Started.IsZero() {
-		create, update, del := next.Plan.Changes()
-		record(RecordPlan, Step{}, fmt.Sprintf("plan: %d to create, %d to update, %d to delete", create, update, del))
+		record(RecordPlan, Step{}, "plan: "+next.Plan.Changes().String())
 	}
 	for _, s := range next.Plan.Steps {
 		before, known := prev.Plan.Step(s.ID)
@@ -63,6 +62,9 @@ func Narrate(prev, next Event) []Record {
 
 func doneText(s Step, known bool, before Step) string {
 	text := s.Title
+	if known && s.Action == Delete {
+		text = before.Title // what is gone has no name any more
+	}
 	// A step that never had anything to apply did nothing.
 	idle := !known || before.Status != Ready && before.Objects == nil
 	switch {
@@ -72,7 +74,7 @@ func doneText(s Step, known bool, before Step) string {
 	case idle:
 		text += ": unchanged"
 	default:
-		text += " " + map[Action]string{Create: "created", Update: "updated", Delete: "deleted"}[before.Action]
+		text += " " + map[Action]string{Create: "created", Update: "updated", Replace: "replaced", Delete: "deleted"}[before.Action]
 	}
 	if s.Reason != "" && s.Action == Wait {
 		text += ": " + s.Reason

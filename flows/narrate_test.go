@@ -35,9 +35,9 @@ func TestNarrate(t *testing.T) {
 	}{
 		{golden: "connect.txt", past: nothing, plan: connect(nodePort())},
 		{golden: "connect-again.txt", past: connected, plan: connect(nodePort())},
-		{golden: "reset.txt", past: connected, plan: flows.PlanReset},
-		{golden: "reset-nothing.txt", past: nothing, plan: flows.PlanReset},
-		{golden: "reset-liqoctl.txt", past: but(nothing, func(p *flowtest.Pair) { p.ConnectByLiqoctl(flows.B) }), plan: flows.PlanReset},
+		{golden: "reset.txt", past: connected, plan: reset},
+		{golden: "reset-nothing.txt", past: nothing, plan: reset},
+		{golden: "reset-liqoctl.txt", past: but(nothing, func(p *flowtest.Pair) { p.ConnectByLiqoctl(flows.B) }), plan: reset},
 		{golden: "connect-outage.txt", past: but(nothing, func(p *flowtest.Pair) {
 			p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 3, For: 4}} })
 		}), plan: connect(nodePort())},

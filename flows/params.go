@@ -41,6 +41,51 @@ type Params struct {
 	MTU            int    // bytes
 	ServerTemplate render.TemplateRef
 	ClientTemplate render.TemplateRef
+
+	// Given are the fields above that the admin chose. The others are only
+	// proposals: where gateways exist, theirs are kept. See [Adopt].
+	Given Fields
+	// Namespaces are the tenant namespaces to use on each side; "" is the one
+	// that the peering has already, or else Liqo's default.
+	Namespaces [2]string
+	// Wait is what to wait for once everything is applied.
+	Wait WaitLevel
+}
+
+// Fields is a set of fields of [Params].
+type Fields uint16
+
+// The fields that a connection may already have.
+const (
+	FieldServer Fields = 1 << iota
+	FieldServiceType
+	FieldPort
+	FieldNodePort
+	FieldLoadBalancerIP
+	FieldClientAddress
+	FieldClientPort
+	FieldMTU
+	FieldServerTemplate
+	FieldClientTemplate
+
+	AllFields = 1<<iota - 1
+)
+
+// Has reports whether all of fields are in the set.
+func (f Fields) Has(fields Fields) bool { return f&fields == fields }
+
+// WaitLevel is what has to be seen before a connection counts as made.
+type WaitLevel uint8
+
+// What to wait for.
+const (
+	WaitConnected WaitLevel = iota // both gateways say that they reach each other
+	WaitNone                       // nothing, once all objects are applied
+	WaitVerified                   // a packet was measured from pod to pod
+)
+
+func (w WaitLevel) String() string {
+	return [...]string{"connected", "none", "verified"}[w]
 }
 
 // Defaults are liqoctl's: the remote cluster is the server, behind a LoadBalancer.

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -18,13 +21,18 @@ type Action uint8
 const (
 	Create Action = iota
 	Update
+	Replace // what can't be changed in place: delete it now, create it once it is gone
 	Delete
-	Wait // for something that others do
+	Wait   // for something that others do
+	Verify // measure: nothing is changed
 )
 
 func (a Action) String() string {
-	return [...]string{"create", "update", "delete", "wait"}[a]
+	return [...]string{"create", "update", "replace", "delete", "wait", "verify"}[a]
 }
+
+// Changes reports whether the action changes a cluster.
+func (a Action) Changes() bool { return a != Wait && a != Verify }
 
 // Status is how far a step is.
 type Status uint8
@@ -49,16 +57,43 @@ type Step struct {
 	Action Action
 	Title  string
 	Status Status
+	// Object is what the step is about; the zero value for waits.
+	Object ObjectRef
+	// Interrupts says which traffic doing it interrupts, "" for none.
+	Interrupts string
 	// Reason says what the step waits for, or what was found, or why it failed.
 	Reason string
-	// Hint is what the admin can do about a failure.
+	// Hint is what the admin can do about a failure, or about a wait that does
+	// not end.
 	Hint string
-	// Kind is the class of a failure.
+	// Kind is the class of a failure, Code which one it is.
 	Kind FailureKind
-	// Objects to apply or delete when the step is Ready.
+	Code Code
+	// Evidence of a failure, by what it is: "endpoint", "object", "since".
+	Evidence map[string]string
+	// Events are the cluster's recent warnings about what the step waits for.
+	Events []EventFacts
+	// Objects to apply or delete when the step is Ready. Of a Replace they are
+	// those to delete.
 	Objects []render.Object
 	// Diff is what applying changes, as a unified diff.
 	Diff string
+
+	// Cause of a failure, if that was an answer of the API server.
+	Cause error
+}
+
+// ObjectRef names an object of a cluster.
+type ObjectRef struct{ Kind, Namespace, Name string }
+
+func (r ObjectRef) String() string {
+	switch {
+	case r.Kind == "":
+		return ""
+	case r.Namespace == "":
+		return r.Kind + " " + r.Name
+	}
+	return r.Kind + " " + r.Namespace + "/" + r.Name
 }
 
 // Plan is all that is to do, and how far it is.
@@ -66,6 +101,14 @@ type Plan struct {
 	Steps []Step
 	// IDs of the two clusters, for texts.
 	A, B render.ClusterID
+	// Params are what PlanConnect wants, with what it keeps of a connection that
+	// exists: all that is needed to say the same again.
+	Params Params
+	// Kept says, a sentence each, what stays as it is although it is not the default.
+	Kept []string
+	// Owed are commands that somebody else has to run on the other cluster,
+	// because this run can't reach it or leaves it alone.
+	Owed []string
 }
 
 // FailureKind is the class of a failed step; each has its exit code.
@@ -74,10 +117,12 @@ type FailureKind uint8
 // Classes of failures.
 const (
 	FailedPreflight   FailureKind = iota + 1 // nothing was changed: the clusters aren't fit for it
-	FailedUnreachable                        // no answer, or credentials or rights are missing
+	FailedUnreachable                        // no answer
 	FailedConflict                           // somebody else's state is in the way
 	FailedApply                              // the API server refused a change
 	FailedTimeout                            // what was waited for did not come
+	FailedAccess                             // credentials or rights are missing
+	FailedVerify                             // everything says that it works, and a packet does not come through
 )
 
 // Done reports whether nothing is left to do or to wait for.
@@ -95,29 +140,54 @@ func (p Plan) Failure() *Step {
 	return nil
 }
 
+// Summary counts the steps of a plan that are still to do, by what they do.
+type Summary struct{ Create, Update, Replace, Delete int }
+
+func (s Summary) String() string {
+	text := fmt.Sprintf("%d to create, %d to update, ", s.Create, s.Update)
+	if s.Replace > 0 {
+		text += fmt.Sprintf("%d to replace, ", s.Replace)
+	}
+	return text + fmt.Sprintf("%d to delete", s.Delete)
+}
+
+// Total is how many there are.
+func (s Summary) Total() int { return s.Create + s.Update + s.Replace + s.Delete }
+
 // Changes counts the steps that still change something, by action.
-func (p Plan) Changes() (create, update, del int) {
+func (p Plan) Changes() Summary {
+	var sum Summary
 	for _, s := range p.Steps {
 		if s.Status == Done {
 			continue
 		}
 		switch s.Action {
 		case Create:
-			create++
+			sum.Create++
 		case Update:
-			update++
+			sum.Update++
+		case Replace:
+			sum.Replace++
 		case Delete:
-			del++
-		case Wait:
+			sum.Delete++
+		case Wait, Verify:
 		}
 	}
-	return create, update, del
+	return sum
 }
 
 // Empty reports whether the plan changes nothing on either cluster.
-func (p Plan) Empty() bool {
-	create, update, del := p.Changes()
-	return create+update+del == 0
+func (p Plan) Empty() bool { return p.Changes() == Summary{} }
+
+// Interrupts says which traffic the plan interrupts, a sentence each.
+func (p Plan) Interrupts() []string {
+	var out []string
+	for _, s := range p.Steps {
+		if s.Status != Done && s.Interrupts != "" && !slices.Contains(out, s.Interrupts) {
+			out = append(out, s.Interrupts)
+		}
+	}
+	return out
 }
 
 // ID is the cluster ID of a side.
@@ -141,17 +211,41 @@ func stepID(side Side, what string) StepID {
 	return StepID(fmt.Sprintf("%s-%s", what, map[Side]string{A: "a", B: "b"}[side]))
 }
 
+// The kinds that plans are about.
+const (
+	kindNamespace     = "Namespace"
+	kindConfiguration = "Configuration"
+	kindServer        = "GatewayServer"
+	kindClient        = "GatewayClient"
+	kindPublicKey     = "PublicKey"
+)
+
+// Names of steps that more than one plan has.
+const (
+	stepServer = "gateway-server"
+	stepClient = "gateway-client"
+	stepKey    = "public-key"
+)
+
+// title is the object without its namespace, which a side's texts don't need.
+func (r ObjectRef) title() string { return r.Kind + " " + r.Name }
+
+func refOf(o render.Object) ObjectRef {
+	return ObjectRef{Kind: o.GetObjectKind().GroupVersionKind().Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
 // ensure is the step that makes want exist: done when live already says it.
-func ensure(side Side, what, title string, live, want render.Object) Step {
+func ensure(side Side, what string, live, want render.Object) Step {
 	if exists(live) && live.GetLabels()[render.LabelManagedBy] != render.ManagedBy {
 		// What somebody else made is used as it is, and does not become ours: a
 		// reset deletes namespaces that are, with whatever else is in them.
 		delete(want.GetLabels(), render.LabelManagedBy)
 	}
-	s := Step{ID: stepID(side, what), Side: side, Title: title, Status: Ready, Action: Create, Objects: []render.Object{want}}
+	object := refOf(want)
+	s := Step{ID: stepID(side, what), Side: side, Object: object, Title: object.title(), Status: Ready, Action: Create, Objects: []render.Object{want}}
 	switch {
 	case exists(live) && live.GetDeletionTimestamp() != nil:
-		s.Status, s.Reason = Waiting, render.Name(want)+" is still being deleted"
+		s.Status, s.Reason, s.Objects = Waiting, object.title()+" is still being deleted"+deletionState(live), nil
 	case render.Contains(live, want):
 		s.Status, s.Action, s.Objects = Done, Update, nil
 	case exists(live):
@@ -162,24 +256,41 @@ func ensure(side Side, what, title string, live, want render.Object) Step {
 	return s
 }
 
+// deletionState is what a deletion waits for, as the end of a sentence.
+func deletionState(o render.Object) string {
+	if ns, ok := o.(*corev1.Namespace); ok {
+		for _, c := range ns.Status.Conditions {
+			remains := c.Type == corev1.NamespaceFinalizersRemaining || c.Type == corev1.NamespaceContentRemaining ||
+				c.Type == corev1.NamespaceDeletionContentFailure
+			if remains && c.Status == corev1.ConditionTrue {
+				return ": " + c.Message
+			}
+		}
+	}
+	if f := o.GetFinalizers(); len(f) > 0 {
+		return ", held by " + strings.Join(f, ", ")
+	}
+	return ""
+}
+
 // remove is the step that makes live go away; done when it does not exist.
-func remove(side Side, what, title string, live render.Object) Step {
-	s := Step{ID: stepID(side, what), Side: side, Title: title, Action: Delete, Status: Done, Reason: "does not exist"}
+func remove(side Side, what string, object ObjectRef, live render.Object, interrupts string) Step {
+	s := Step{
+		ID: stepID(side, what), Side: side, Object: object, Title: object.title(), Action: Delete,
+		Status: Done, Reason: "does not exist",
+	}
 	if !exists(live) {
 		return s
 	}
-	s.Status, s.Reason, s.Objects = Ready, "", []render.Object{live}
+	s.Status, s.Reason, s.Interrupts, s.Objects = Ready, "", interrupts, []render.Object{live}
 	if live.GetDeletionTimestamp() != nil {
-		s.Status, s.Reason, s.Objects = Waiting, "being deleted", nil
-		if f := live.GetFinalizers(); len(f) > 0 {
-			s.Reason = fmt.Sprintf("being deleted, finalizers left: %v", f)
-		}
+		s.Status, s.Reason, s.Objects = Waiting, "being deleted"+deletionState(live), nil
 	}
 	return s
 }
 
-func blocked(side Side, action Action, what, title, reason string) Step {
-	return Step{ID: stepID(side, what), Side: side, Action: action, Title: title, Status: Blocked, Reason: reason}
+func blocked(side Side, action Action, what string, object ObjectRef, reason string) Step {
+	return Step{ID: stepID(side, what), Side: side, Action: action, Object: object, Title: object.title(), Status: Blocked, Reason: reason}
 }
 
 // exists reports whether o is there: the facts hold nil pointers for what isn't.

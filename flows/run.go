@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -62,6 +63,10 @@ type Options struct {
 	Timeout time.Duration
 	// Approve is asked once, before the first change. Nil means yes.
 	Approve func(Plan) (bool, error)
+	// Force takes fields over that other managers own; see [Forcer].
+	Force bool
+	// Measure sends packets from pod to pod, for a plan that ends with that.
+	Measure func(context.Context, Facts) (Measurement, error)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -85,6 +90,9 @@ func (e *StepError) Error() string {
 
 func (e *StepError) Unwrap() error { return e.Cause }
 
+// Code names what went wrong.
+func (e *StepError) Code() Code { return e.Step.Code }
+
 // Hint is what the admin can do.
 func (e *StepError) Hint() string { return e.Step.Hint }
 
@@ -98,9 +106,10 @@ const (
 )
 
 // Run observes both clusters, plans, and applies what is ready, until the plan
-// is done or a step has failed. It emits an event after every observation and
-// every change. Cancelling stops after the requests that are under way; what
-// was done stays, and another run continues from it.
+// is done or a step has failed. Before the first change it asks the clusters
+// whether the user may make all of them. It emits an event after every
+// observation and every change. Cancelling stops after the requests that are
+// under way; what was done stays, and another run continues from it.
 func Run(ctx context.Context, plan func(Facts) Plan, a, b Cluster, emit func(Event), o Options) error {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
@@ -108,7 +117,10 @@ func Run(ctx context.Context, plan func(Facts) Plan, a, b Cluster, emit func(Eve
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	r := &runner{plan: plan, clusters: [2]Cluster{a, b}, emit: emit, options: o, started: o.Now()}
+	r := &runner{
+		plan: plan, clusters: [2]Cluster{a, b}, emit: emit, options: o, started: o.Now(),
+		applied: map[StepID]applied{}, waits: map[StepID]wait{},
+	}
 	r.deadline = r.started.Add(o.Timeout)
 	for {
 		done, err := r.step(ctx)
@@ -128,49 +140,76 @@ type runner struct {
 	approved bool
 	changed  bool
 	last     Plan // the last plan made with both clusters in sight
+	applied  map[StepID]applied
+	waits    map[StepID]wait
+	measured *Measurement
+
+	mu sync.Mutex // guards applied, which both sides write
 }
 
 // step is one turn of the loop.
 func (r *runner) step(ctx context.Context) (done bool, err error) {
-	facts, err := r.observe(ctx)
+	facts, err := Observe(ctx, r.clusters[A], r.clusters[B], r.options.Now)
 	if err != nil {
 		return false, err
 	}
+	facts.Measured = r.measured
 	p := r.judge(r.plan(facts), facts.At)
 	r.send(p, facts.At, nil)
-	switch f := p.Failure(); {
-	case f != nil:
-		return false, &StepError{Step: *f, Cluster: p.ID(f.Side), Changed: r.changed}
-	case p.Done():
-		return true, nil
-	}
-	if err := r.approve(p); err != nil {
+	if err := r.failure(p); err != nil {
 		return false, err
 	}
-	changes, err := r.apply(ctx, p)
-	p, refused := withFailure(p, err)
-	if refused || len(changes) > 0 {
+	if p.Done() {
+		return true, nil
+	}
+	if err := r.approve(ctx, p); err != nil {
+		return false, err
+	}
+	if p.measureNext() {
+		return false, r.measure(ctx, facts)
+	}
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	changes, p, trouble := r.apply(ctx, p)
+	if trouble || len(changes) > 0 {
 		r.send(p, r.options.Now(), changes)
 	}
-	if err != nil || changedAnything(changes) {
+	if err := r.failure(p); err != nil || changedAnything(changes) && !trouble {
 		return false, err
 	}
 	return false, r.wait(ctx)
 }
 
-// withFailure is p with the step that err speaks of, if it speaks of one.
-func withFailure(p Plan, err error) (Plan, bool) {
-	var failed *StepError
-	if !errors.As(err, &failed) {
-		return p, false
+// failure is the error of a plan that can't go on, nil for others.
+func (r *runner) failure(p Plan) error {
+	f := p.Failure()
+	if f == nil {
+		return nil
 	}
-	p.Steps = slices.Clone(p.Steps)
-	for i := range p.Steps {
-		if p.Steps[i].ID == failed.Step.ID {
-			p.Steps[i] = failed.Step
+	return &StepError{Step: *f, Cluster: p.ID(f.Side), Changed: r.changed, Cause: f.Cause}
+}
+
+// measureNext reports whether all is done but the measurement.
+func (p Plan) measureNext() bool {
+	return !p.Done() && !slices.ContainsFunc(p.Steps, func(s Step) bool {
+		return s.Status != Done && (s.Action != Verify || s.Status != Ready)
+	})
+}
+
+func (r *runner) measure(ctx context.Context, facts Facts) error {
+	if r.options.Measure == nil {
+		return errors.New("verify: nothing was given to measure with")
+	}
+	m, err := r.options.Measure(ctx, facts)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
+		m = Measurement{At: r.options.Now(), Result: err.Error(), Hint: hintOf(err)}
 	}
-	return p, true
+	r.measured = &m
+	return nil
 }
 
 func changedAnything(changes []Change) bool {
@@ -181,10 +220,11 @@ func (r *runner) send(p Plan, at time.Time, changes []Change) {
 	r.emit(Event{At: at, Started: r.started, Plan: p, Changes: changes})
 }
 
-func (r *runner) observe(ctx context.Context) (Facts, error) {
+// Observe observes two clusters side by side.
+func Observe(ctx context.Context, a, b Cluster, now func() time.Time) (Facts, error) {
 	var sides [2]ClusterFacts
 	var g errgroup.Group
-	for i, c := range r.clusters {
+	for i, c := range []Cluster{a, b} {
 		g.Go(func() (err error) {
 			sides[i], err = c.Observe(ctx)
 			return err
@@ -193,65 +233,44 @@ func (r *runner) observe(ctx context.Context) (Facts, error) {
 	if err := g.Wait(); err != nil {
 		return Facts{}, err
 	}
-	return Facts{Local: sides[A], Remote: sides[B], At: r.options.Now()}, nil
+	return Facts{Local: sides[A], Remote: sides[B], At: now()}, nil
 }
 
-// judge adds what only the run knows: that a cluster which answered before and
-// doesn't now may come back, and that time is up.
-func (r *runner) judge(p Plan, now time.Time) Plan {
-	if p.Failure() == nil {
-		r.last = p
-	} else if len(r.last.Steps) > 0 {
-		p = r.outage(p)
-	}
-	if !now.Before(r.deadline) && p.Failure() == nil {
-		r.expire(p.Steps)
-	}
-	return p
+// Absent stands for a cluster that is not to be asked, for plans that leave it
+// alone.
+type Absent struct{ Context ContextRef }
+
+// Observe says that nobody was asked.
+func (a Absent) Observe(context.Context) (ClusterFacts, error) {
+	return ClusterFacts{Context: a.Context, Problem: &Problem{Kind: Unreachable, Message: "the other cluster was not asked"}}, nil
 }
 
-// outage is the last plan made with both clusters in sight, headed by a wait
-// for each that does not answer. What else p says has failed stays failed.
-func (r *runner) outage(p Plan) Plan {
-	steps, lost := slices.Clone(p.Steps), false
-	for i := range steps {
-		if steps[i].Status == Failed && steps[i].Kind == FailedUnreachable {
-			steps[i].Status, lost = Waiting, true
-		}
-	}
-	if !lost {
-		return p
-	}
-	for _, s := range r.last.Steps {
-		if s.Status == Ready {
-			s.Status, s.Reason = Blocked, "needs the cluster to answer"
-		}
-		steps = append(steps, s)
-	}
-	return Plan{Steps: steps, A: r.last.A, B: r.last.B}
+// Apply is never called: what is not there has no steps.
+func (a Absent) Apply(context.Context, []render.Object) ([]Change, error) {
+	return nil, errors.New("apply: the other cluster was not asked")
 }
 
-// expire fails what is still waited for. If that is nothing, it fails what is
-// in the way instead: a change that does not last, or a value that never comes.
-func (r *runner) expire(steps []Step) {
-	waiting := slices.ContainsFunc(steps, func(s Step) bool { return s.Status == Waiting })
-	for i := range steps {
-		s := &steps[i]
-		if s.Status == Done || waiting && s.Status != Waiting {
-			continue
-		}
-		s.Kind, s.Hint = FailedTimeout, "run the same command again to go on waiting"
-		if s.Status == Ready {
-			s.Kind, s.Hint = FailedConflict, "look for another program that changes it: kubectl get with --show-managed-fields"
-			s.Reason = "it was applied, and does not stay as applied"
-		}
-		s.Status, s.Reason = Failed, fmt.Sprintf("not after %s: %s", r.options.Timeout, s.Reason)
-	}
+// Delete is never called: what is not there has no steps.
+func (a Absent) Delete(context.Context, []render.Object) ([]Change, error) {
+	return nil, errors.New("delete: the other cluster was not asked")
 }
 
-func (r *runner) approve(p Plan) error {
+// Changed never receives.
+func (a Absent) Changed() <-chan struct{} { return nil }
+
+// approve asks the clusters and then the admin, once, before the first change.
+func (r *runner) approve(ctx context.Context, p Plan) error {
 	if r.approved || p.Empty() {
 		return nil
+	}
+	refused, err := reviewPlan(ctx, p, r.clusters)
+	if err != nil {
+		return err
+	}
+	if len(refused) > 0 {
+		p.Steps = append(refused, p.Steps...)
+		r.send(p, r.options.Now(), nil)
+		return r.failure(p)
 	}
 	if r.options.Approve != nil {
 		ok, err := r.options.Approve(p)
@@ -266,63 +285,6 @@ func (r *runner) approve(p Plan) error {
 	}
 	r.approved = true
 	return nil
-}
-
-// apply does all that is ready, both sides at once.
-func (r *runner) apply(ctx context.Context, p Plan) ([]Change, error) {
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
-	defer cancel()
-	var g errgroup.Group
-	var changes [2][]Change
-	for _, side := range []Side{A, B} {
-		g.Go(func() (err error) {
-			changes[side], err = r.applySide(ctx, p, side)
-			return err
-		})
-	}
-	err := g.Wait()
-	all := append(changes[A], changes[B]...)
-	r.changed = r.changed || changedAnything(all)
-	if failed, ok := errors.AsType[*StepError](err); ok {
-		failed.Changed = r.changed
-	}
-	return all, err
-}
-
-func (r *runner) applySide(ctx context.Context, p Plan, side Side) ([]Change, error) {
-	var all []Change
-	for _, s := range p.Steps {
-		if s.Side != side || s.Status != Ready {
-			continue
-		}
-		act := r.clusters[side].Apply
-		if s.Action == Delete {
-			act = r.clusters[side].Delete
-		}
-		changes, err := act(ctx, s.Objects)
-		for i := range changes {
-			changes[i].Side = side
-		}
-		all = append(all, changes...)
-		if err != nil {
-			s.Status, s.Kind, s.Reason = Failed, FailedApply, err.Error()
-			s.Hint = hintOf(err)
-			return all, &StepError{Step: s, Cluster: p.ID(side), Cause: err}
-		}
-	}
-	return all, nil
-}
-
-// hintOf is the advice that an error brings along.
-func hintOf(err error) string {
-	var h interface{ Hint() string }
-	if errors.As(err, &h) {
-		return h.Hint()
-	}
-	return ""
 }
 
 func (r *runner) wait(ctx context.Context) error {

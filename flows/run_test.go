@@ -59,7 +59,7 @@ func TestRunAppliesInAsFewRoundsAsThereAreDependencies(t *testing.T) {
 
 func TestRunAgainWritesNothing(t *testing.T) {
 	for name, plan := range map[string]func(flows.Facts) flows.Plan{
-		"connect": connect(flows.Defaults()), "reset": flows.PlanReset,
+		"connect": connect(flows.Defaults()), "reset": reset,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := flowtest.NewPair()
@@ -81,7 +81,7 @@ func TestRunResetLeavesNothing(t *testing.T) {
 	p := flowtest.NewPair()
 	p.B.Behave(func(b *flowtest.Behaviour) { b.DeletionTicks, b.NamespaceTicks = 3, 4 })
 	mustRun(t, p, connect(nodePort()))
-	mustRun(t, p, flows.PlanReset)
+	mustRun(t, p, reset)
 	p.Settle()
 	if left := append(p.A.Names(), p.B.Names()...); len(left) > 0 {
 		t.Errorf("left: %q", left)
@@ -92,7 +92,7 @@ func TestRunConnectsAgainWhileTheNamespacesAreStillBeingDeleted(t *testing.T) {
 	p := flowtest.NewPair()
 	p.A.Behave(func(b *flowtest.Behaviour) { b.NamespaceTicks = 6 })
 	mustRun(t, p, connect(nodePort()))
-	mustRun(t, p, flows.PlanReset)
+	mustRun(t, p, reset)
 	if ns := p.A.Facts().Tenants; len(ns) != 1 || ns[0].DeletionTimestamp == nil {
 		t.Fatal("the namespace is not being deleted: the test is void")
 	}
@@ -107,7 +107,7 @@ func TestRunTimeoutNamesWhatIsPending(t *testing.T) {
 	if !errors.As(err, &failed) {
 		t.Fatalf("got %v, want a failed step", err)
 	}
-	const text = "B milan: endpoint of the gateway server: not after 5m0s: the load balancer has given no address to Service gw-rome yet"
+	const text = "B milan: endpoint of the gateway server: not after 5m0s: the load balancer has given no address to Service gw-rome yet (for 4m58s)"
 	if err.Error() != text {
 		t.Errorf("error:\n got %s\nwant %s", err, text)
 	}
@@ -120,8 +120,8 @@ func TestRunTimeoutNamesWhatIsPending(t *testing.T) {
 	}
 	want := []string{
 		text,
-		"B milan: addresses of rome: not after 5m0s: the operator has not assigned CIDRs yet",
-		"B milan: Connection: not after 5m0s: waiting for the public key of the peer",
+		"B milan: addresses of rome: not after 5m0s: the operator has not assigned CIDRs yet (for 4m58s)",
+		"B milan: Connection: not after 5m0s: waiting for the public key of the peer (for 4m55s)",
 	}
 	if d := diff(want, pending(last.Plan)); d != "" {
 		t.Errorf("pending (-want +got):\n%s", d)
@@ -241,7 +241,7 @@ func TestRunGivesUpOnAClusterThatStaysLost(t *testing.T) {
 	p := flowtest.NewPair()
 	p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 3}} })
 	_, err := run(t, p, connect(nodePort()))
-	const text = "B milan: cluster answers: not after 5m0s: https://172.18.0.20:6443 (context kind-milan) does not answer"
+	const text = "B milan: cluster answers: not after 5m0s: https://172.18.0.20:6443 (context kind-milan) does not answer (for 4m58s)"
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || err.Error() != text || failed.Step.Kind != flows.FailedTimeout || !failed.Changed {
 		t.Errorf("\n got %v\nwant %s", err, text)
@@ -283,7 +283,7 @@ func TestRunAsksOnceAndDoesNotCountTheAnswerAsWaiting(t *testing.T) {
 }
 
 func TestRunShowsARefusedChange(t *testing.T) {
-	refusal := &flowtest.ConflictError{Object: "GatewayServer liqo-tenant-rome/rome", Manager: "argocd"}
+	refusal := &flows.ConflictError{Object: "GatewayServer liqo-tenant-rome/rome", Managers: []string{"argocd"}}
 	p := flowtest.NewPair()
 	p.B.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = map[int]error{3: refusal} })
 	r, err := run(t, p, connect(nodePort()))
@@ -291,7 +291,7 @@ func TestRunShowsARefusedChange(t *testing.T) {
 	if !errors.As(err, &failed) || !errors.Is(err, error(refusal)) {
 		t.Fatalf("got %v, want a failed step because of %v", err, refusal)
 	}
-	if failed.Step.ID != "gateway-server-b" || failed.Step.Kind != flows.FailedApply || failed.Step.Hint != "change it with argocd" || !failed.Changed {
+	if failed.Step.ID != "gateway-server-b" || failed.Step.Kind != flows.FailedConflict || !strings.Contains(failed.Step.Hint, "argocd") || !failed.Changed {
 		t.Errorf("got %+v", failed)
 	}
 	last := r.events[len(r.events)-1]
@@ -312,8 +312,8 @@ func TestRunRefusesToTakeAnotherToolsFields(t *testing.T) {
 	params := nodePort()
 	params.MTU = 1400
 	_, err := run(t, p, connect(params))
-	var conflict *flowtest.ConflictError
-	if !errors.As(err, &conflict) || conflict.Manager != "liqoctl" {
+	var conflict *flows.ConflictError
+	if !errors.As(err, &conflict) || conflict.Managers[0] != "liqoctl" {
 		t.Fatalf("got %v, want a conflict with liqoctl", err)
 	}
 	if mtu := p.B.Facts().Servers[0].Spec.MTU; mtu != 1340 {
@@ -345,7 +345,7 @@ func TestANamespaceThatSomebodyMadeIsUsedAndKept(t *testing.T) {
 	if got := p.A.Facts().Peer("milan").Namespace; got == nil || got.Labels[render.LabelRemoteCluster] != "milan" || got.Labels["team"] != "network" {
 		t.Fatalf("after connecting: got namespace %v, want it labelled as the peer's, and its own label kept", got)
 	}
-	mustRun(t, p, flows.PlanReset)
+	mustRun(t, p, reset)
 	if p.A.Facts().Peer("milan").Namespace == nil {
 		t.Error("reset deleted a namespace that liqo-tui did not make")
 	}
@@ -358,13 +358,13 @@ func TestDisconnectKeepsTheAddresses(t *testing.T) {
 	p := flowtest.NewPair()
 	mustRun(t, p, connect(nodePort()))
 	before := p.A.Facts().Peer("milan").Configuration.Status.Remote
-	mustRun(t, p, flows.PlanDisconnect)
+	mustRun(t, p, disconnect)
 	peer := p.A.Facts().Peer("milan")
 	if peer.Client != nil || peer.Connection != nil || peer.PublicKey != nil || p.B.Facts().Peer("rome").Server != nil {
 		t.Errorf("disconnect left %v on A and %v on B", p.A.Names(), p.B.Names())
 	}
 	p.Forget()
-	mustRun(t, p, flows.PlanDisconnect)
+	mustRun(t, p, disconnect)
 	if log := p.Log(); len(log) > 0 {
 		t.Errorf("a second run wrote %v", log)
 	}

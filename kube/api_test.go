@@ -168,8 +168,8 @@ func testConflict(t *testing.T, c *Cluster) {
 		t.Fatal(err)
 	}
 	_, err = c.Apply(t.Context(), []render.Object{configuration("10.245.0.0/16")})
-	var conflict *ConflictError
-	if !errors.As(err, &conflict) || conflict.Managers != "argocd" {
+	var conflict *flows.ConflictError
+	if !errors.As(err, &conflict) || !slices.Equal(conflict.Managers, []string{"argocd"}) {
 		t.Errorf("got %v, want a conflict with argocd", err)
 	}
 }

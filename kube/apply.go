@@ -13,7 +13,7 @@ import (
 )
 
 // Apply applies the objects one after another, without force: a field that
-// another manager owns is a [ConflictError], not a silent win.
+// another manager owns is a [flows.ConflictError], not a silent win.
 func (c *Cluster) Apply(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
 	var changes []flows.Change
 	for _, o := range objects {

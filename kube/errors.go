@@ -76,30 +76,13 @@ func (e *KubeconfigError) Unwrap() error { return e.cause }
 // Hint says where to look.
 func (e *KubeconfigError) Hint() string { return "check --kubeconfig and KUBECONFIG" }
 
-// ConflictError is a change that another program's ownership stands against.
-type ConflictError struct {
-	Object, Managers string
-	cause            error
-}
-
-func (e *ConflictError) Error() string {
-	return fmt.Sprintf("apply %s: %s also manages fields of this object", e.Object, e.Managers)
-}
-
-func (e *ConflictError) Unwrap() error { return e.cause }
-
-// Hint says how to go on.
-func (e *ConflictError) Hint() string {
-	return "change it with that program, or remove the object and run the same command again"
-}
-
 // conflict names the managers that the API server's answer speaks of.
 func conflict(object string, err error) error {
 	var status apierrors.APIStatus
 	if !apierrors.IsConflict(err) || !errors.As(err, &status) || status.Status().Details == nil {
 		return nil
 	}
-	var managers []string
+	var managers, fields []string
 	for _, cause := range status.Status().Details.Causes {
 		if cause.Type != metav1.CauseTypeFieldManagerConflict {
 			continue
@@ -110,12 +93,13 @@ func conflict(object string, err error) error {
 			if !slices.Contains(managers, name) {
 				managers = append(managers, name)
 			}
+			fields = append(fields, cause.Field)
 		}
 	}
 	if len(managers) == 0 {
 		return nil
 	}
-	return &ConflictError{Object: object, Managers: strings.Join(managers, ", "), cause: err}
+	return &flows.ConflictError{Object: object, Managers: managers, Fields: fields, Cause: err}
 }
 
 // problem says why the cluster can't be used, with what to do about it.

@@ -35,6 +35,9 @@ type Report struct {
 	Implementation string `json:"implementation,omitempty"`
 	// MTU of the tunnel's interface, in bytes.
 	MTU int `json:"mtu,omitempty"`
+	// Generation of the GatewayServer or GatewayClient that was in force when the
+	// peer last answered a ping; 0 if it never did, or if that is not known.
+	Generation int64 `json:"generation,omitempty"`
 }
 
 // Seconds is a duration that JSON carries as a whole number of seconds.

@@ -63,7 +63,7 @@ func (m Model) confirmBody(height int) []string {
 	lines := []string{t.title.Render(question), "", m.cursor(!c.yes, "No"), m.cursor(c.yes, act), ""}
 	var changes []string
 	for _, s := range c.plan.Steps {
-		if s.Status == flows.Done || s.Action == flows.Wait {
+		if s.Status == flows.Done || !s.Action.Changes() {
 			continue
 		}
 		changes = append(changes, fmt.Sprintf("%s  %s %s", t.side(s.Side, string(m.id(s.Side)), m.sideWidth()), pad(s.Action.String(), 6), t.plain(s.Title)))

@@ -117,7 +117,11 @@ func (m Model) startRun(approved flows.Plan) (Model, tea.Cmd) {
 		Timeout: m.options.Timeout, Now: m.options.Now,
 		Approve: func(p flows.Plan) (bool, error) { return covers(approved, p), nil },
 	}
-	return m, tea.Batch(r.drive(m.planFor, a, b, o), r.next(true))
+	plan := m.planFor
+	if m.goal == Connect {
+		plan = flows.Connecting(m.params)
+	}
+	return m, tea.Batch(r.drive(plan, a, b, o), r.next(true))
 }
 
 // covers reports whether who approved one plan has approved the other: between
@@ -125,7 +129,7 @@ func (m Model) startRun(approved flows.Plan) (Model, tea.Cmd) {
 // had no diff to show yet was approved as what it is going to do.
 func covers(approved, p flows.Plan) bool {
 	for _, s := range p.Steps {
-		if s.Status == flows.Done || s.Action == flows.Wait {
+		if s.Status == flows.Done || !s.Action.Changes() {
 			continue
 		}
 		before, ok := approved.Step(s.ID)

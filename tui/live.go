@@ -179,8 +179,7 @@ func severity(k mark) int {
 
 // leftToDo says what differs from what is wanted.
 func (m Model) leftToDo() string {
-	create, update, del := m.current.Changes()
-	switch n := create + update + del; {
+	switch n := m.current.Changes().Total(); {
 	case !m.planned() || m.current.Failure() != nil || n == 0:
 		return ""
 	default:

@@ -224,8 +224,7 @@ func (m Model) card(s flows.Step) []string {
 
 // planHead counts the changes and names the command that does the same.
 func (m Model) planHead(height int) []string {
-	create, update, del := m.current.Changes()
-	counts := fmt.Sprintf("%d to create%s%d to update%s%d to delete", create, m.theme.dot, update, m.theme.dot, del)
+	counts := strings.ReplaceAll(m.current.Changes().String(), ", ", m.theme.dot)
 	if m.current.Done() {
 		counts = "Nothing is left to do."
 	}
@@ -254,8 +253,7 @@ func (m Model) planHead(height int) []string {
 func (m Model) planRows() []string {
 	var rows []string
 	if !m.current.Done() {
-		create, update, del := m.current.Changes()
-		text := fmt.Sprintf("Apply: %d changes", create+update+del)
+		text := fmt.Sprintf("Apply: %d changes", m.current.Changes().Total())
 		if m.current.Empty() {
 			text = "Wait for what is left"
 		}
@@ -274,7 +272,7 @@ func (m Model) stepLine(s flows.Step, withAction bool) string {
 		t.side(s.Side, string(m.id(s.Side)), m.sideWidth()) + " "
 	if withAction && m.width >= 60 {
 		action := s.Action.String()
-		if s.Status == flows.Done && s.Action != flows.Wait {
+		if s.Status == flows.Done && s.Action.Changes() {
 			action = "-"
 		}
 		line += pad(action, len("create")+1)

@@ -277,9 +277,9 @@ func (m Model) peer(s flows.Side) flows.Peer { return m.on(s).good.Peer(m.id(s.O
 func (m Model) planFor(f flows.Facts) flows.Plan {
 	switch m.goal {
 	case Disconnect:
-		return flows.PlanDisconnect(f)
+		return flows.PlanDisconnect(flows.RemoveOptions{}, f)
 	case Reset:
-		return flows.PlanReset(f)
+		return flows.PlanReset(flows.RemoveOptions{}, f)
 	case Connect:
 	}
 	return flows.PlanConnect(m.params, f)
@@ -289,7 +289,7 @@ func (m Model) planFor(f flows.Facts) flows.Plan {
 // is shown live: to look at it is what most starts of the program are for.
 func (m Model) replan() Model {
 	facts := m.facts()
-	m.params, m.fixed = adopt(m.wanted, facts)
+	m.params, m.fixed = flows.Adopt(m.wanted, facts)
 	m.current = m.planFor(facts)
 	m.plan = m.plan.keep(m.current)
 	exists := m.peer(flows.A).Connection != nil && m.peer(flows.B).Connection != nil

@@ -28,7 +28,7 @@ func exitCode(err error) int {
 	var usage usageError
 	var unknown *kube.ContextError
 	var step *flows.StepError
-	var conflict *kube.ConflictError
+	var conflict *flows.ConflictError
 	var problem *flows.Problem
 	var wait *kube.WaitError
 	var signalled interrupted
@@ -60,7 +60,7 @@ func stepCode(kind flows.FailureKind) int {
 	switch kind {
 	case flows.FailedPreflight:
 		return exitPreflight
-	case flows.FailedUnreachable:
+	case flows.FailedUnreachable, flows.FailedAccess:
 		return exitUnreachable
 	case flows.FailedConflict:
 		return exitConflict
@@ -68,6 +68,8 @@ func stepCode(kind flows.FailureKind) int {
 		return exitApply
 	case flows.FailedTimeout:
 		return exitTimeout
+	case flows.FailedVerify:
+		return exitUnhealthy
 	}
 	return exitUnexpected
 }

@@ -90,9 +90,10 @@ type cluster struct {
 }
 
 type summary struct {
-	Create int `json:"create"`
-	Update int `json:"update"`
-	Delete int `json:"delete"`
+	Create  int `json:"create"`
+	Update  int `json:"update"`
+	Replace int `json:"replace"`
+	Delete  int `json:"delete"`
 }
 
 // ndjson writes a run as one JSON object a line.
@@ -142,9 +143,9 @@ func (n *ndjson) event(e flows.Event) {
 
 func (n *ndjson) record(e flows.Event, r flows.Record) {
 	if r.Type == flows.RecordPlan {
-		create, update, del := e.Plan.Changes()
+		sum := e.Plan.Changes()
 		n.write(line{
-			Type: string(r.Type), Summary: &summary{create, update, del},
+			Type: string(r.Type), Summary: &summary{sum.Create, sum.Update, sum.Replace, sum.Delete},
 			A: &cluster{ID: string(e.Plan.A)}, B: &cluster{ID: string(e.Plan.B)},
 		})
 		return

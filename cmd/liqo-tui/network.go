@@ -22,9 +22,9 @@ func networkCommand(io streams) *cobra.Command {
 	cmd.AddCommand(
 		connectCommand(io, pair),
 		removeCommand(io, pair, "disconnect", "Remove the gateways; the clusters keep what they know of each other",
-			flows.PlanDisconnect, "The gateways are gone. liqo-tui network connect brings them back, with the same addresses."),
+			func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(flows.RemoveOptions{}, f) }, "The gateways are gone. liqo-tui network connect brings them back, with the same addresses."),
 		removeCommand(io, pair, "reset", "Remove the connection, and what the clusters know of each other",
-			flows.PlanReset, "The clusters are no longer connected."),
+			func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) }, "The clusters are no longer connected."),
 	)
 	return cmd
 }
@@ -53,7 +53,8 @@ continues where an earlier run stopped; when nothing is left to do, it says so.`
 				if err := p.Validate(); err != nil {
 					return nil, usageError{err}
 				}
-				return func(f flows.Facts) flows.Plan { return flows.PlanConnect(p, f) }, nil
+				p.Given = given(cmd)
+				return flows.Connecting(p), nil
 			}
 			return operation{"connect", plan, connectedText}.run(cmd.Context(), io, pair, r)
 		},
@@ -74,6 +75,22 @@ continues where an earlier run stopped; when nothing is left to do, it says so.`
 	f.StringVar(&p.ClientTemplate.Namespace, "client-template-namespace", "", "its namespace (default: Liqo's)")
 	acceptLiqoctl(cmd)
 	return cmd
+}
+
+// given are the parameters that the admin chose; a connection keeps the others.
+func given(cmd *cobra.Command) (fields flows.Fields) {
+	for name, field := range map[string]flows.Fields{
+		"server-location": flows.FieldServer, "server-service-type": flows.FieldServiceType, "server-port": flows.FieldPort,
+		"node-port": flows.FieldNodePort, "load-balancer-ip": flows.FieldLoadBalancerIP, "mtu": flows.FieldMTU,
+		"client-address": flows.FieldClientAddress, "client-port": flows.FieldClientPort,
+		"server-template-name": flows.FieldServerTemplate, "client-template-name": flows.FieldClientTemplate,
+		"server-template-namespace": flows.FieldServerTemplate, "client-template-namespace": flows.FieldClientTemplate,
+	} {
+		if cmd.Flags().Changed(name) {
+			fields |= field
+		}
+	}
+	return fields
 }
 
 // removeCommand runs a plan that takes something away, and ends with done.

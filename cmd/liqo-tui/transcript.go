@@ -59,9 +59,8 @@ func (t *transcript) line(out io.Writer, at time.Time, elapsed time.Duration, si
 }
 
 func (t *transcript) pending(p flows.Plan) {
-	create, update, del := p.Changes()
 	fmt.Fprint(t.out, diffs(p))
-	fmt.Fprintf(t.out, "\nDry run: %d to create, %d to update, %d to delete. Nothing was changed.\nnext: the same command without --dry-run\n", create, update, del)
+	fmt.Fprintf(t.out, "\nDry run: %s. Nothing was changed.\nnext: the same command without --dry-run\n", p.Changes())
 }
 
 func (t *transcript) end(err error, done string) {

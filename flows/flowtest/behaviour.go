@@ -19,7 +19,7 @@ type Behaviour struct {
 	// does not answer.
 	Problem *flows.Problem
 	// WriteErrors answers the n-th object that is applied or deleted, counted
-	// from 1, and leaves it as it is. See [Forbidden] and [ConflictError].
+	// from 1, and leaves it as it is. See [Forbidden] and [flows.ConflictError].
 	WriteErrors map[int]error
 
 	// Silent keeps the operator from doing anything. Kubernetes' own
@@ -84,14 +84,3 @@ func Forbidden(user, resource, namespace string) error {
 	return apierrors.NewForbidden(schema.GroupResource{Group: "networking.liqo.io", Resource: resource}, "",
 		fmt.Errorf("user %q cannot create %s in %q", user, resource, namespace))
 }
-
-// ConflictError is a change that the ownership of another program stands
-// against. It brings its advice along, as kube's does.
-type ConflictError struct{ Object, Manager string }
-
-func (e *ConflictError) Error() string {
-	return fmt.Sprintf("apply %s: %s also manages fields of this object", e.Object, e.Manager)
-}
-
-// Hint says how to go on.
-func (e *ConflictError) Hint() string { return "change it with " + e.Manager }

@@ -277,7 +277,7 @@ func (c *Cluster) write(ctx context.Context, what string, objects []render.Objec
 			return changes, fmt.Errorf("%s %s: %w", what, render.Name(o), err)
 		}
 		if c.behaviour.unreachable(c.observed) {
-			return changes, fmt.Errorf("%s %s: dial tcp: connect: connection refused", what, render.Name(o))
+			return changes, fmt.Errorf("%s %s: %w", what, render.Name(o), c.problem())
 		}
 		verb, err := do(o)
 		if err != nil {

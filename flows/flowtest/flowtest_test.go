@@ -105,8 +105,8 @@ func TestApplyAnswersLikeAnAPIServer(t *testing.T) {
 	p.A.PutAs("argocd", conf)
 	other := render.Configuration(tenant, render.Networks{})
 	other.Labels[render.LabelRemoteCluster] = "else"
-	var conflict *flowtest.ConflictError
-	if _, err := apply(other); !errors.As(err, &conflict) || conflict.Manager != "argocd" {
+	var conflict *flows.ConflictError
+	if _, err := apply(other); !errors.As(err, &conflict) || conflict.Managers[0] != "argocd" {
 		t.Errorf("somebody else's field: got %v, want a conflict with argocd", err)
 	}
 	p.A.Terminate(render.TenantNamespace(tenant))

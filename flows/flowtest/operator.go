@@ -270,8 +270,12 @@ func (c *Cluster) report(o render.Object, g *gateway) bool {
 	if reason != render.ReasonPinged {
 		value = networkingv1beta1.Connecting
 	}
+	generation := int64(0)
+	if value == networkingv1beta1.Connected {
+		generation = o.GetGeneration()
+	}
 	last, known, _ := render.ParseReport(conn.Annotations) // of our own making
-	same := conn.Status.Value == value && (c.identity.Software != flows.Operator || known && last.Reason == reason)
+	same := conn.Status.Value == value && (c.identity.Software != flows.Operator || known && last.Reason == reason && last.Generation == generation)
 	if same && (!known || c.pair.now.Sub(last.At) < reportInterval) {
 		return false
 	}
@@ -282,7 +286,7 @@ func (c *Cluster) report(o render.Object, g *gateway) bool {
 		}
 	}
 	if c.identity.Software == flows.Operator {
-		text, err := json.Marshal(render.Report{At: c.pair.now, Interval: render.Seconds(reportInterval / time.Second), Reason: reason, Message: message})
+		text, err := json.Marshal(render.Report{At: c.pair.now, Interval: render.Seconds(reportInterval / time.Second), Reason: reason, Message: message, Generation: generation})
 		if err != nil {
 			panic("flowtest: " + err.Error())
 		}

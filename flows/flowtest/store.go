@@ -88,7 +88,9 @@ func (s *store) apply(o render.Object, manager string) (flows.Verb, error) {
 		if err != nil {
 			return "", err
 		}
-		s.create(k, live).owned[manager] = want.Object
+		r := s.create(k, live)
+		r.owned[manager] = want.Object
+		r.written(manager, s.cluster.pair.now)
 		return flows.Created, nil
 	}
 	return s.merge(r, want.Object, manager)
@@ -134,7 +136,7 @@ func (s *store) merge(r *record, want map[string]any, manager string) (flows.Ver
 	}
 	for other, owned := range r.owned {
 		if other != manager && disagree(owned, want, live) {
-			return "", &ConflictError{Object: render.Name(r.object), Manager: other}
+			return "", &flows.ConflictError{Object: render.Name(r.object), Managers: []string{other}}
 		}
 	}
 	before := runtime.DeepCopyJSON(live)
@@ -148,11 +150,26 @@ func (s *store) merge(r *record, want map[string]any, manager string) (flows.Ver
 	if err != nil {
 		return "", err
 	}
-	if !reflect.DeepEqual(before["spec"], live["spec"]) {
+	specChanged := !reflect.DeepEqual(before["spec"], live["spec"])
+	if specChanged {
 		after.SetGeneration(r.object.GetGeneration() + 1)
 	}
 	r.object = after
+	if specChanged {
+		r.written(manager, s.cluster.pair.now)
+	}
 	return flows.Updated, nil
+}
+
+// written notes, as an API server does, that a manager wrote the spec: to the
+// second.
+func (r *record) written(manager string, now time.Time) {
+	entry := metav1.ManagedFieldsEntry{
+		Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: r.object.GetObjectKind().GroupVersionKind().GroupVersion().String(),
+		Time: new(metav1.NewTime(now.Truncate(time.Second))), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`),
+	}
+	fields := slices.DeleteFunc(slices.Clone(r.object.GetManagedFields()), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == manager })
+	r.object.SetManagedFields(append(fields, entry))
 }
 
 func (s *store) typed(gvk schema.GroupVersionKind, content map[string]any) (render.Object, error) {

@@ -30,7 +30,7 @@ func TestPlanReset(t *testing.T) {
 				p.B.Terminate(&live)
 			}),
 			want: map[flows.StepID]want{
-				"gateway-server-b": {status: flows.Waiting, reason: "being deleted, finalizers left: [flowtest.liqo-tui.dev/hold]"},
+				"gateway-server-b": {status: flows.Waiting, reason: "being deleted, held by flowtest.liqo-tui.dev/hold"},
 				"configuration-b":  {status: flows.Blocked, reason: "needs the gateway to be deleted"},
 			},
 		},
@@ -41,7 +41,7 @@ func TestPlanReset(t *testing.T) {
 			}),
 			want: map[flows.StepID]want{
 				"gateway-client-a": notThere,
-				"drained-a":        {status: flows.Waiting, reason: "1 gateway pod still ends"},
+				"drained-a":        {status: flows.Waiting, reason: "the gateway's pod still ends"},
 				"configuration-a":  notThere,
 				"namespace-a":      {status: flows.Blocked, reason: "needs the rest to be gone"},
 			},
@@ -79,11 +79,11 @@ func TestPlanReset(t *testing.T) {
 					f.Problem = &flows.Problem{Kind: flows.Forbidden, Message: "list Configurations: forbidden", Hint: "ask for the right"}
 				})
 			}),
-			want: map[flows.StepID]want{"preflight-a": {flows.Failed, "list Configurations: forbidden", "ask for the right", flows.FailedUnreachable}},
+			want: map[flows.StepID]want{"preflight-a": {flows.Failed, "list Configurations: forbidden", "ask for the right", flows.FailedAccess}},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			checkPlan(t, tc, func(_ flows.Params, f flows.Facts) flows.Plan { return flows.PlanReset(f) })
+			checkPlan(t, tc, func(_ flows.Params, f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) })
 		})
 	}
 }
@@ -93,7 +93,7 @@ func TestPlanResetCountsDeletionsOnly(t *testing.T) {
 	p := flowtest.NewPair()
 	p.Pacing = flowtest.Manual
 	connected(t, p)
-	if c, u, d := flows.PlanReset(factsOf(p)).Changes(); c != 0 || u != 0 || d != 8 {
-		t.Errorf("got %d to create, %d to update, %d to delete; want 0, 0, 8", c, u, d)
+	if got := reset(factsOf(p)).Changes(); got != (flows.Summary{Delete: 8}) {
+		t.Errorf("got %s, want 8 to delete", got)
 	}
 }

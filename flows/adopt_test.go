@@ -1,4 +1,4 @@
-package tui
+package flows_test
 
 import (
 	"strings"
@@ -14,9 +14,11 @@ import (
 func TestAdoptingAConnectionLeavesNothingToDo(t *testing.T) {
 	for _, server := range []flows.Side{flows.A, flows.B} {
 		pair := flowtest.NewPair()
-		connect(t, pair, server, corev1.ServiceTypeNodePort)
-		f := flows.Facts{Local: pair.A.Facts(), Remote: pair.B.Facts(), At: pair.Now()}
-		p, fixed := adopt(flows.Defaults(), f)
+		params := nodePort()
+		params.Server = server
+		mustRun(t, pair, connect(params))
+		f := factsOf(pair)
+		p, fixed := flows.Adopt(flows.Defaults(), f)
 		if !fixed || p.Server != server || p.ServiceType != corev1.ServiceTypeNodePort {
 			t.Errorf("server %s: got %+v, fixed %v", server, p, fixed)
 		}
@@ -29,8 +31,8 @@ func TestAdoptingAConnectionLeavesNothingToDo(t *testing.T) {
 func TestAdoptingALiqoctlConnectionKeepsItsSpec(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.ConnectByLiqoctl(flows.A)
-	f := flows.Facts{Local: pair.A.Facts(), Remote: pair.B.Facts(), At: pair.Now()}
-	p, _ := adopt(flows.Defaults(), f)
+	f := factsOf(pair)
+	p, _ := flows.Adopt(flows.Defaults(), f)
 	for _, s := range flows.PlanConnect(p, f).Steps {
 		for line := range strings.Lines(s.Diff) {
 			if strings.HasPrefix(line, "-  ") || strings.HasPrefix(line, "+  ") && !strings.Contains(line, render.LabelManagedBy) {
@@ -43,15 +45,15 @@ func TestAdoptingALiqoctlConnectionKeepsItsSpec(t *testing.T) {
 func TestAnAddressOfTheAdminsOwnIsKeptWhileItWorks(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.B.Behave(func(b *flowtest.Behaviour) { b.AlsoAt = []string{"gw.example.org:4242"} })
-	connect(t, pair, flows.B, corev1.ServiceTypeNodePort)
+	mustRun(t, pair, connect(nodePort()))
 	client := pair.A.Facts().Clients[0].DeepCopy()
 	pair.A.Put(render.GatewayClient(render.ClientParams{
 		Tenant: pair.A.Tenant(), Template: render.TemplateRef{Name: client.Spec.ClientTemplateRef.Name, Namespace: client.Spec.ClientTemplateRef.Namespace},
 		Addresses: []string{"gw.example.org"}, Port: 4242, MTU: client.Spec.MTU,
 	}))
 	pair.Settle()
-	f := flows.Facts{Local: pair.A.Facts(), Remote: pair.B.Facts(), At: pair.Now()}
-	p, _ := adopt(flows.Defaults(), f)
+	f := factsOf(pair)
+	p, _ := flows.Adopt(flows.Defaults(), f)
 	if p.ClientAddress != "gw.example.org" || p.ClientPort != 4242 {
 		t.Errorf("got %s port %d, want the admin's", p.ClientAddress, p.ClientPort)
 	}

@@ -1,0 +1,127 @@
+package flows
+
+import (
+	"fmt"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Adopt completes wanted parameters by those of the gateways that exist: what
+// was set once stays until it is set to something else, so looking at a
+// connection, or connecting again with fewer flags, changes nothing. exists
+// reports whether there is any gateway.
+func Adopt(p Params, f Facts) (_ Params, exists bool) {
+	for _, side := range []Side{A, B} {
+		if s := f.Side(side).Peer(f.Side(side.Other()).ID).Server; live(s) {
+			p, exists = adoptServer(p, side, s.Spec), true
+		}
+	}
+	for _, side := range []Side{A, B} {
+		if c := f.Side(side).Peer(f.Side(side.Other()).ID).Client; live(c) {
+			p, exists = adoptClient(p, side, f, exists), true
+		}
+	}
+	return p, exists
+}
+
+// Connecting is [PlanConnect] for one run: what the gateways say is looked up
+// once, when both clusters are in sight, so that a gateway which is replaced on
+// the way does not take it along.
+func Connecting(p Params) func(Facts) Plan {
+	settled := false
+	var first Plan
+	return func(f Facts) Plan {
+		plan := PlanConnect(p, f)
+		if !settled && plan.Failure() == nil {
+			first, settled = plan, true
+			p = plan.Params
+			p.Given = AllFields
+		}
+		plan.Kept = first.Kept
+		return plan
+	}
+}
+
+// keep sets a field that the admin did not.
+func keep[T any](given, field Fields, target *T, value T) {
+	if !given.Has(field) {
+		*target = value
+	}
+}
+
+func adoptServer(p Params, side Side, s networkingv1beta1.GatewayServerSpec) Params {
+	keep(p.Given, FieldServer, &p.Server, side)
+	keep(p.Given, FieldServiceType, &p.ServiceType, s.Endpoint.ServiceType)
+	keep(p.Given, FieldPort, &p.Port, uint16(s.Endpoint.Port))
+	keep(p.Given, FieldMTU, &p.MTU, s.MTU)
+	if p.Server != side {
+		return p // the rest is about the cluster that hosts the server
+	}
+	if n := s.Endpoint.NodePort; n != nil && p.ServiceType == s.Endpoint.ServiceType {
+		keep(p.Given, FieldNodePort, &p.NodePort, uint16(*n))
+	}
+	if ip := s.Endpoint.LoadBalancerIP; ip != nil && p.ServiceType == s.Endpoint.ServiceType {
+		keep(p.Given, FieldLoadBalancerIP, &p.LoadBalancerIP, *ip)
+	}
+	keep(p.Given, FieldServerTemplate, &p.ServerTemplate, render.TemplateRef{Name: s.ServerTemplateRef.Name, Namespace: s.ServerTemplateRef.Namespace})
+	return p
+}
+
+func adoptClient(p Params, side Side, f Facts, serverExists bool) Params {
+	peer := f.Side(side).Peer(f.Side(side.Other()).ID)
+	spec := peer.Client.Spec
+	if !serverExists {
+		// The server's own object is gone: what is left says where it was.
+		keep(p.Given, FieldServer, &p.Server, side.Other())
+		keep(p.Given, FieldMTU, &p.MTU, spec.MTU)
+	}
+	if p.Server == side {
+		return p
+	}
+	keep(p.Given, FieldClientTemplate, &p.ClientTemplate, render.TemplateRef{Name: spec.ClientTemplateRef.Name, Namespace: spec.ClientTemplateRef.Namespace})
+	return adoptEndpoint(p, peer, f.Side(side.Other()).Peer(f.Side(side).ID).Server)
+}
+
+// adoptEndpoint keeps an address that the admin chose for the client. One that
+// differs from the server's own may also be out of date: it counts as chosen
+// when the connection works with it.
+func adoptEndpoint(p Params, client Peer, server *networkingv1beta1.GatewayServer) Params {
+	if server == nil || server.Status.Endpoint == nil || client.Connection == nil ||
+		client.Connection.Status.Value != networkingv1beta1.Connected {
+		return p
+	}
+	dialled, own := client.Client.Spec.Endpoint, server.Status.Endpoint
+	if len(dialled.Addresses) == 1 && (len(own.Addresses) != 1 || own.Addresses[0] != dialled.Addresses[0]) {
+		keep(p.Given, FieldClientAddress, &p.ClientAddress, dialled.Addresses[0])
+	}
+	if dialled.Port != own.Port {
+		keep(p.Given, FieldClientPort, &p.ClientPort, uint16(dialled.Port))
+	}
+	return p
+}
+
+// live reports whether o exists and is not being deleted.
+func live(o render.Object) bool { return exists(o) && o.GetDeletionTimestamp() == nil }
+
+// kept says what of a connection stays although the admin did not ask for it.
+func kept(wanted, adopted Params, f Facts) []string {
+	var out []string
+	say := func(what, was, is string) {
+		if was != is {
+			out = append(out, what+" stays "+is)
+		}
+	}
+	say("the server's cluster", string(f.Side(wanted.Server).ID), string(f.Side(adopted.Server).ID))
+	say("the service type", string(wanted.ServiceType), string(adopted.ServiceType))
+	say("the server's port", fmt.Sprint(wanted.Port), fmt.Sprint(adopted.Port))
+	say("the node port", fmt.Sprint(wanted.NodePort), fmt.Sprint(adopted.NodePort))
+	say("the load balancer's address", wanted.LoadBalancerIP, adopted.LoadBalancerIP)
+	say("the address that the client dials", wanted.ClientAddress, adopted.ClientAddress)
+	say("the port that the client dials", fmt.Sprint(wanted.ClientPort), fmt.Sprint(adopted.ClientPort))
+	say("the MTU", fmt.Sprint(wanted.MTU), fmt.Sprint(adopted.MTU))
+	say("the server's template", wanted.ServerTemplate.Name, adopted.ServerTemplate.Name)
+	say("the client's template", wanted.ClientTemplate.Name, adopted.ClientTemplate.Name)
+	return out
+}

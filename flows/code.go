@@ -1,0 +1,39 @@
+package flows
+
+// Code names a check, a finding or an error for ever: LT-P… is a check before
+// anything is changed, LT-D… one of a connection that exists, LT-E… an error of
+// a run. Package check explains each.
+type Code string
+
+// Checks that must pass before anything is planned. The rest of the catalogue
+// is package check's.
+const (
+	CodeAnswers    Code = "LT-P001" // the API server answers, and lets us in
+	CodeDifferent  Code = "LT-P002" // the two are different clusters
+	CodeSoftware   Code = "LT-P003" // the kinds are served, and something acts on them
+	CodeClusterID  Code = "LT-P004" // the cluster ID is there, valid and unique
+	CodeNetworks   Code = "LT-P005" // the cluster knows its address ranges
+	CodePermission Code = "LT-P006" // the user may do all that the plan does
+	CodeOperator   Code = "LT-P007" // what manages connections works
+)
+
+// Errors of a run.
+const (
+	CodeLost         Code = "LT-E010" // a cluster stopped to answer, and did not come back
+	CodeCredentials  Code = "LT-E011" // a cluster stopped to accept the credentials
+	CodeForbidden    Code = "LT-E012" // the user may not do what a step does
+	CodeRefused      Code = "LT-E020" // the API server refused a change
+	CodeNodePort     Code = "LT-E021" // the node port is taken or outside the range
+	CodeNamespace    Code = "LT-E022" // a namespace that is needed is not the peering's own
+	CodeOwnership    Code = "LT-E031" // another field manager owns what is to be changed
+	CodeUndone       Code = "LT-E032" // what was applied does not stay as applied
+	CodeUnnamedPeer  Code = "LT-E033" // the other cluster can't be asked, and it is not clear which one it is
+	CodePod          Code = "LT-E040" // a gateway's pod does not start
+	CodeTunnel       Code = "LT-E041" // the gateways do not reach each other
+	CodeEndpoint     Code = "LT-E042" // the gateway server gets no address
+	CodeRemapping    Code = "LT-E043" // the operator assigns no addresses
+	CodeKey          Code = "LT-E044" // a gateway does not publish its key
+	CodeDeletion     Code = "LT-E045" // a deletion does not end
+	CodeVerification Code = "LT-E046" // a packet did not come through
+	CodeTimeout      Code = "LT-E049" // anything else that was waited for
+)

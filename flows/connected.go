@@ -1,0 +1,135 @@
+package flows
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// connected waits for the side's own claim that it reaches the other gateway.
+func (c connection) connected(side Side) Step {
+	peer := c.peers[side]
+	s := Step{ID: stepID(side, "connected"), Side: side, Action: Wait, Title: "Connection", Status: Waiting, Code: CodeTunnel}
+	owner := c.gateway(side)
+	switch conn := peer.Connection; {
+	case !exists(owner):
+		s.Status, s.Reason, s.Code = Blocked, "needs the gateway", ""
+	case conn == nil:
+		s.Reason = cmp.Or(podWait(peer.Pod), "the gateway has reported nothing yet")
+	case conn.Spec.GatewayRef.UID != "" && conn.Spec.GatewayRef.UID != owner.GetUID():
+		s.Reason = "the Connection is an earlier gateway's; waiting for this one's"
+	case conn.Status.Value == networkingv1beta1.Connected:
+		s.Status, s.Reason = c.claim(side, conn, owner)
+	default:
+		s.Reason = connectingReason(conn, peer.Pod)
+	}
+	if s.Status == Waiting && podWait(peer.Pod) != "" {
+		s.Code = CodePod
+	}
+	return s
+}
+
+// claim judges a Connection that says Connected: whether that is still so, and
+// whether it is about the gateways as they are now.
+func (c connection) claim(side Side, conn *networkingv1beta1.Connection, owner render.Object) (Status, string) {
+	report, ok, err := render.ParseReport(conn.Annotations)
+	switch {
+	case err != nil:
+		return Waiting, err.Error()
+	case ok && report.Stale(c.facts.At):
+		return Waiting, fmt.Sprintf("it says Connected, but that was %s ago", c.facts.At.Sub(report.At).Round(time.Second))
+	case !current(conn, report, ok, owner, c.peers[side]):
+		return Waiting, "it says Connected, but of before the last change"
+	}
+	if latency := conn.Status.Latency.Value; latency != "" && latency != render.FormatLatency(0) {
+		return Done, "Connected, latency " + latency
+	}
+	return Done, "Connected"
+}
+
+// current reports whether a Connection's claim is newer than the last change of
+// what the gateway was told. Gateways of ours say which generation they speak
+// of. Of others the time has to do, to the second that the API server notes.
+func current(conn *networkingv1beta1.Connection, report render.Report, reported bool, owner render.Object, peer Peer) bool {
+	if report.Generation > 0 {
+		return report.Generation >= owner.GetGeneration()
+	}
+	at := conn.Status.Latency.Timestamp.Time
+	if reported {
+		at = report.At
+	}
+	if at.IsZero() {
+		return true // nothing tells
+	}
+	changed := specChanged(owner)
+	if peer.PublicKey != nil {
+		changed = later(changed, specChanged(peer.PublicKey))
+	}
+	return !at.Before(changed)
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// specChanged is when an object's spec was last written, as far as the API
+// server has noted it: to the second.
+func specChanged(o render.Object) time.Time {
+	changed := o.GetCreationTimestamp().Time
+	for _, e := range o.GetManagedFields() {
+		if e.Subresource == "" && e.Time != nil && touchesSpec(e) {
+			changed = later(changed, e.Time.Time)
+		}
+	}
+	return changed
+}
+
+func touchesSpec(e metav1.ManagedFieldsEntry) bool {
+	return e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:spec"`))
+}
+
+func connectingReason(conn *networkingv1beta1.Connection, pod *PodFacts) string {
+	if wait := podWait(pod); wait != "" {
+		return wait
+	}
+	if report, ok, err := render.ParseReport(conn.Annotations); ok && err == nil && report.Message != "" {
+		if report.Reason == render.ReasonPinged {
+			return "pings are answered, the state follows" // the gateway writes its reason first
+		}
+		return report.Message
+	}
+	return "its state is " + cmp.Or(string(conn.Status.Value), "not set yet")
+}
+
+func podWait(pod *PodFacts) string {
+	if pod == nil || pod.Waiting == "" {
+		return ""
+	}
+	return "pod " + pod.Name + ": " + pod.Waiting
+}
+
+// verified is done by a packet that was measured from pod to pod.
+func (c connection) verified() Step {
+	s := Step{ID: "verified", Side: A, Action: Verify, Title: "packets from pod to pod"}
+	m := c.facts.Measured
+	switch {
+	case c.connected(A).Status != Done || c.connected(B).Status != Done:
+		s.Status, s.Reason = Blocked, "needs both Connections"
+	case m == nil:
+		s.Status = Ready
+	case m.OK:
+		s.Status, s.Reason = Done, m.Result
+	default:
+		s.Status, s.Kind, s.Code, s.Reason, s.Hint = Failed, FailedVerify, CodeVerification, m.Result, m.Hint
+	}
+	return s
+}

@@ -1,0 +1,85 @@
+package flows
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Unfit is what stands against planning anything for the two clusters, as
+// failed steps; none means that all is well. Package check shows the same
+// conditions as checks that pass or fail.
+func Unfit(f Facts) []Step {
+	if steps := unreachable(f, A, B); len(steps) > 0 {
+		return steps
+	}
+	if f.Local.UID == f.Remote.UID {
+		return []Step{failure(B, CodeDifferent, "clusters are different", FailedPreflight,
+			fmt.Sprintf("%s and %s are the same cluster (kube-system has UID %s in both)", f.Local.Context, f.Remote.Context, f.Local.UID),
+			"choose another context with --context or --remote-context")}
+	}
+	var steps []Step
+	for _, side := range []Side{A, B} {
+		if s := unfit(side, f.Side(side)); s != nil {
+			steps = append(steps, *s)
+		}
+	}
+	if len(steps) == 0 && f.Local.ID == f.Remote.ID {
+		steps = append(steps, failure(B, CodeClusterID, "cluster IDs are different", FailedPreflight,
+			fmt.Sprintf("both clusters call themselves %q", f.Local.ID),
+			"install one of them with another --cluster-id"))
+	}
+	return steps
+}
+
+// unreachable are the failed steps of the clusters that can't be used.
+func unreachable(f Facts, sides ...Side) []Step {
+	var steps []Step
+	for _, side := range sides {
+		if p := f.Side(side).Problem; p != nil {
+			steps = append(steps, problemStep(side, p))
+		}
+	}
+	return steps
+}
+
+func problemStep(side Side, p *Problem) Step {
+	kind := FailedUnreachable
+	if p.Kind != Unreachable {
+		kind = FailedAccess
+	}
+	return failure(side, CodeAnswers, "cluster answers", kind, p.Message, p.Hint)
+}
+
+func unfit(side Side, c ClusterFacts) *Step {
+	var s Step
+	switch {
+	case len(c.MissingKinds) > 0 && c.Software != NoSoftware:
+		s = failure(side, CodeSoftware, "the kinds of peerings are served", FailedPreflight,
+			fmt.Sprintf("%s runs %s, and its API server does not serve %s", c.Context, c.Software, strings.Join(c.MissingKinds, ", ")),
+			"these kinds are those of Liqo v1.2: install or upgrade, with liqo-tui install or with Liqo's own installer")
+	case !c.HasCRDs || c.Software == NoSoftware && c.ID == "":
+		s = failure(side, CodeSoftware, "Liqo or our operator is installed", FailedPreflight,
+			fmt.Sprintf("%s has neither Liqo nor the liqo-tui operator", c.Context),
+			fmt.Sprintf("run: liqo-tui install --context %s --cluster-id NAME", c.Context.Name))
+	case c.ID.Validate() != nil:
+		s = failure(side, CodeClusterID, "cluster has an ID", FailedPreflight, c.ID.Validate().Error(),
+			fmt.Sprintf("set it in ConfigMap liqo-clusterid-configmap in namespace %s", c.Namespace))
+	case c.Operator.Refuses:
+		s = failure(side, CodeOperator, "the operator works", FailedPreflight, c.Operator.Problem,
+			"remove one of the two: liqo-tui uninstall, or Liqo's own uninstallation")
+	case len(c.Networks.Pod) == 0 || len(c.Networks.External) == 0:
+		s = failure(side, CodeNetworks, "cluster knows its address ranges", FailedPreflight,
+			fmt.Sprintf("no Network of type pod-cidr or external-cidr with a status in namespace %s", c.Namespace),
+			"is the operator running? see: kubectl -n "+c.Namespace+" get pods,networks")
+	default:
+		return nil
+	}
+	return &s
+}
+
+func failure(side Side, code Code, title string, kind FailureKind, reason, hint string) Step {
+	return Step{
+		ID: stepID(side, "preflight"), Side: side, Action: Wait, Title: title,
+		Status: Failed, Kind: kind, Code: code, Reason: reason, Hint: hint,
+	}
+}

@@ -1,0 +1,128 @@
+package flows
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"golang.org/x/sync/errgroup"
+)
+
+// resources are the plural names of the kinds that plans are about.
+var resources = map[string]Permission{
+	kindNamespace:     {Resource: "namespaces"},
+	kindConfiguration: {Group: networkingv1beta1.GroupVersion.Group, Resource: "configurations"},
+	kindServer:        {Group: networkingv1beta1.GroupVersion.Group, Resource: "gatewayservers"},
+	kindClient:        {Group: networkingv1beta1.GroupVersion.Group, Resource: "gatewayclients"},
+	kindPublicKey:     {Group: networkingv1beta1.GroupVersion.Group, Resource: "publickeies"},
+}
+
+// Permissions are the rights to change things that the plan still needs on one
+// side, in order and each once.
+func (p Plan) Permissions(side Side) []Permission {
+	var out []Permission
+	for _, s := range p.Steps {
+		if s.Side != side || s.Status == Done {
+			continue
+		}
+		for _, verb := range verbsOf(s.Action) {
+			kind, ok := resources[s.Object.Kind]
+			if !ok {
+				continue
+			}
+			kind.Verb, kind.Namespace = verb, s.Object.Namespace
+			out = append(out, kind)
+		}
+		if s.Action == Replace && len(s.Objects) > 0 {
+			kind := resources[refOf(s.Objects[0]).Kind]
+			kind.Verb, kind.Namespace = "delete", s.Object.Namespace
+			out = append(out, kind)
+		}
+	}
+	slices.SortFunc(out, func(a, b Permission) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource),
+			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Verb, b.Verb))
+	})
+	return slices.Compact(out)
+}
+
+// verbsOf are what an action asks of the API server. A server-side apply that
+// makes an object needs the right to create it besides.
+func verbsOf(a Action) []string {
+	switch a {
+	case Create, Replace:
+		return []string{"create", "get", "patch"}
+	case Update:
+		return []string{"get", "patch"}
+	case Delete:
+		return []string{"delete", "get"}
+	case Wait, Verify:
+	}
+	return nil
+}
+
+// ReadPermissions are the rights to observe a cluster whose Liqo, or operator,
+// lives in namespace.
+func ReadPermissions(namespace string) []Permission {
+	var out []Permission
+	add := func(group, namespace string, names ...string) {
+		for _, name := range names {
+			for _, verb := range []string{"list", "watch"} {
+				out = append(out, Permission{Verb: verb, Group: group, Resource: name, Namespace: namespace})
+			}
+		}
+	}
+	add("", "", "namespaces", "pods")
+	add("", namespace, "configmaps")
+	add("apps", namespace, "deployments")
+	add("ipam.liqo.io", namespace, "networks")
+	add(networkingv1beta1.GroupVersion.Group, "", "configurations", "connections", "gatewayclients", "gatewayservers", "publickeies")
+	return out
+}
+
+// reviewPlan asks both clusters whether the plan is allowed, as far as they can
+// tell. The steps that it returns have failed.
+func reviewPlan(ctx context.Context, p Plan, clusters [2]Cluster) ([]Step, error) {
+	var g errgroup.Group
+	var reviews [2]Review
+	for _, side := range []Side{A, B} {
+		reviewer, ok := clusters[side].(Reviewer)
+		needs := p.Permissions(side)
+		if !ok || len(needs) == 0 {
+			continue
+		}
+		g.Go(func() (err error) {
+			reviews[side], err = reviewer.Review(ctx, needs)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	var steps []Step
+	for _, side := range []Side{A, B} {
+		if len(reviews[side].Missing) > 0 {
+			s := failure(side, CodePermission, "permissions for this plan", FailedAccess, reviews[side].Sentence(),
+				"ask the cluster's administrator for the Role that liqo-tui rbac prints")
+			s.ID = stepID(side, "permissions")
+			steps = append(steps, s)
+		}
+	}
+	return steps, nil
+}
+
+// Sentence says what is missing.
+func (r Review) Sentence() string {
+	missing := make([]string, len(r.Missing))
+	for i, m := range r.Missing {
+		missing[i] = m.String()
+	}
+	who := "this user"
+	if r.User != "" {
+		who = fmt.Sprintf("user %q", r.User)
+	}
+	return who + " may not " + strings.Join(missing, ", ")
+}

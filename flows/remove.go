@@ -1,0 +1,204 @@
+package flows
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// RemoveOptions say how much is to be removed.
+type RemoveOptions struct {
+	// LocalOnly leaves cluster B alone, which need not answer, nor exist.
+	LocalOnly bool
+	// Peer is the cluster ID of B where it can't be asked. "" takes what B says,
+	// or else the only peer that A has.
+	Peer render.ClusterID
+}
+
+// PlanReset removes the connection of the two clusters and what they know of
+// each other. What others own stays: a tenant namespace goes only if we made it.
+func PlanReset(o RemoveOptions, f Facts) Plan {
+	return planRemoval("reset", o, f, func(c connection, side Side) []Step {
+		return []Step{c.removeConfiguration(side), c.removeNamespace(side)}
+	})
+}
+
+// PlanDisconnect removes the gateways. What the clusters know of each other
+// stays, so connecting again gives the same addresses.
+func PlanDisconnect(o RemoveOptions, f Facts) Plan {
+	return planRemoval("disconnect", o, f, func(connection, Side) []Step { return nil })
+}
+
+// planRemoval removes the gateways, then what rest says for each side.
+func planRemoval(command string, o RemoveOptions, f Facts, rest func(connection, Side) []Step) Plan {
+	sides := []Side{A, B}
+	if o.LocalOnly {
+		sides = []Side{A}
+	}
+	plan := Plan{A: f.Local.name(), B: f.Remote.name()}
+	if plan.Steps = unreachable(f, sides...); len(plan.Steps) > 0 {
+		for i := range plan.Steps {
+			if s := &plan.Steps[i]; s.Side == B {
+				s.Hint += fmt.Sprintf("; if the cluster is gone for good: liqo-tui network %s --local-only", command)
+			}
+		}
+		return plan
+	}
+	if o.LocalOnly {
+		peer, err := o.peer(f)
+		if err != nil {
+			plan.Steps = []Step{*err}
+			return plan
+		}
+		plan.B, f.Remote.ID = peer, peer
+		plan.Owed = owed(command, f)
+	} else if f.Local.ID == f.Remote.ID || f.Local.ID == "" || f.Remote.ID == "" {
+		plan.Steps = Unfit(f)
+		return plan
+	}
+	c := newConnection(Params{}, f)
+	for _, part := range []func(connection, Side) []Step{removeGateways, rest} {
+		for _, side := range sides {
+			plan.Steps = append(plan.Steps, part(c, side)...)
+		}
+	}
+	return plan
+}
+
+// peer is whom A is to forget.
+func (o RemoveOptions) peer(f Facts) (render.ClusterID, *Step) {
+	known := f.Local.KnownPeers()
+	switch {
+	case o.Peer != "":
+		return o.Peer, nil
+	case f.Remote.ID != "":
+		return f.Remote.ID, nil
+	case len(known) == 1:
+		return known[0], nil
+	}
+	reason, hint := "this cluster has no peering", "nothing is left to remove"
+	if len(known) > 0 {
+		reason = "this cluster is peered with " + joinIDs(known)
+		hint = "say which one with --remote-cluster-id"
+	}
+	s := failure(A, CodeUnnamedPeer, "which cluster to forget is clear", FailedPreflight, reason, hint)
+	return "", &s
+}
+
+// KnownPeers are the IDs of the clusters that this one has objects about.
+func (c ClusterFacts) KnownPeers() []render.ClusterID {
+	var ids []render.ClusterID
+	add := func(o render.Object) {
+		if id := render.ClusterID(o.GetLabels()[render.LabelRemoteCluster]); id != "" && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	for i := range c.Tenants {
+		add(&c.Tenants[i])
+	}
+	for i := range c.Configurations {
+		add(&c.Configurations[i])
+	}
+	for i := range c.Servers {
+		add(&c.Servers[i])
+	}
+	for i := range c.Clients {
+		add(&c.Clients[i])
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func joinIDs(ids []render.ClusterID) string {
+	text := make([]string, len(ids))
+	for i, id := range ids {
+		text[i] = string(id)
+	}
+	return strings.Join(text, ", ")
+}
+
+// owed is what the other cluster's admin has to run, to have there what A has.
+func owed(command string, f Facts) []string {
+	return []string{fmt.Sprintf("liqo-tui network %s --local-only --remote-cluster-id %s --context CONTEXT-OF-%s", command, f.Local.name(), f.Remote.name())}
+}
+
+func removeGateways(c connection, side Side) []Step {
+	return []Step{c.removeClient(side), c.removeServer(side), c.removeKey(side), c.drained(side)}
+}
+
+func (c connection) removeClient(side Side) Step {
+	return remove(side, stepClient, c.object(side, kindClient, c.peers[side].Client), c.peers[side].Client, c.gatewayInterrupts(side))
+}
+
+func (c connection) removeServer(side Side) Step {
+	return remove(side, stepServer, c.object(side, kindServer, c.peers[side].Server), c.peers[side].Server, c.gatewayInterrupts(side))
+}
+
+// removeKey is for keys that no gateway on this side owns.
+func (c connection) removeKey(side Side) Step {
+	return remove(side, stepKey, c.object(side, kindPublicKey, c.peers[side].PublicKey), c.peers[side].PublicKey, "")
+}
+
+// drained waits until the gateway's children are gone: its pod still carries
+// traffic until then, and its interfaces exist.
+func (c connection) drained(side Side) Step {
+	peer := c.peers[side]
+	s := Step{ID: stepID(side, "drained"), Side: side, Action: Wait, Title: "gateway is gone", Status: Done}
+	if peer.Client != nil || peer.Server != nil {
+		s.Status, s.Reason = Blocked, "needs the gateway to be deleted"
+	} else if left := c.undrained(side); left != "" {
+		s.Status, s.Reason = Waiting, left
+	}
+	return s
+}
+
+// undrained is what is left of a gateway that was deleted, "" for nothing.
+func (c connection) undrained(side Side) string {
+	peer := c.peers[side]
+	pods := 0
+	for _, pod := range c.facts.Side(side).Pods {
+		if pod.Namespace == peer.Tenant.Namespace {
+			pods++
+		}
+	}
+	switch {
+	case pods == 1:
+		return "the gateway's pod still ends"
+	case pods > 1:
+		return fmt.Sprintf("%d pods of gateways still end", pods)
+	case peer.Connection != nil:
+		return "the Connection still exists"
+	}
+	return ""
+}
+
+// removeConfiguration comes after the gateway's own object: Liqo's controllers
+// need it to clean up after a gateway. Pods may still end.
+func (c connection) removeConfiguration(side Side) Step {
+	object := c.object(side, kindConfiguration, c.peers[side].Configuration)
+	if c.peers[side].Client != nil || c.peers[side].Server != nil {
+		return blocked(side, Delete, "configuration", object, "needs the gateway to be deleted")
+	}
+	return remove(side, "configuration", object, c.peers[side].Configuration, "")
+}
+
+func (c connection) removeNamespace(side Side) Step {
+	peer := c.peers[side]
+	object := ObjectRef{Kind: kindNamespace, Name: peer.Tenant.Namespace}
+	ns := peer.Namespace
+	switch {
+	case ns != nil && ns.Labels[render.LabelManagedBy] != render.ManagedBy:
+		return Step{ID: stepID(side, "namespace"), Side: side, Action: Delete, Object: object, Title: object.title(), Status: Done, Reason: "kept: liqo-tui did not make it"}
+	case peer.Configuration != nil || c.drained(side).Status != Done:
+		return blocked(side, Delete, "namespace", object, "needs the rest to be gone")
+	}
+	s := remove(side, "namespace", object, ns, "")
+	if s.Status == Waiting {
+		// Kubernetes takes its own 5 s for an empty namespace; nothing of the
+		// connection is left by now, and the next connect waits for it.
+		s.Status, s.Reason = Done, "being deleted by Kubernetes"
+	}
+	return s
+}

@@ -1,0 +1,83 @@
+package flows
+
+import (
+	"fmt"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// replacing holds the step that makes a side's gateway back while the side has
+// the opposite kind: the server is to move to the other cluster. A gateway
+// can't change its kind, and both kinds make children of the same names, so the
+// old one has to be gone before the new one is made.
+func (c connection) replacing(side Side, s Step, role networkingv1beta1.ConnectionType) Step {
+	var right, wrong render.Object = c.peers[side].Server, c.peers[side].Client
+	if role == networkingv1beta1.ConnectionTypeClient {
+		right, wrong = wrong, right
+	}
+	conn := c.peers[side].Connection
+	switch {
+	case !exists(wrong) && !exists(right) && conn != nil && conn.Spec.Type != role:
+		s.Status, s.Reason, s.Code, s.Objects = Waiting, "the Connection of the gateway before it still exists", CodeDeletion, nil
+	case !exists(wrong):
+	case wrong.GetDeletionTimestamp() != nil:
+		s.Status, s.Reason, s.Code, s.Objects = Waiting, kindOf(wrong)+" is still being deleted"+deletionState(wrong), CodeDeletion, nil
+	default:
+		s.Status, s.Action, s.Objects = Ready, Replace, []render.Object{wrong}
+		s.Reason = fmt.Sprintf("in place of %s %s, which can't become one", kindOf(wrong), wrong.GetName())
+		s.Interrupts = c.gatewayInterrupts(side)
+	}
+	return s
+}
+
+func kindOf(o render.Object) string {
+	if _, ok := o.(*networkingv1beta1.GatewayServer); ok {
+		return kindServer
+	}
+	return kindClient
+}
+
+// carriesTraffic reports whether a gateway of either side says so.
+func (c connection) carriesTraffic() bool {
+	for _, peer := range c.peers {
+		if peer.Connection != nil && peer.Connection.Status.Value == networkingv1beta1.Connected {
+			return true
+		}
+	}
+	return false
+}
+
+// gatewayInterrupts is what deleting the side's gateway interrupts.
+func (c connection) gatewayInterrupts(side Side) string {
+	if !c.carriesTraffic() || c.gatewayOf(side) == nil {
+		return ""
+	}
+	return fmt.Sprintf("traffic between %s and %s stops", c.facts.Local.ID, c.facts.Remote.ID)
+}
+
+// changeInterrupts is what changing a live gateway into want interrupts. now is
+// the live one with what our own gateways change without interruption.
+func (c connection) changeInterrupts(side Side, live, now, want render.Object) string {
+	if c.facts.Side(side).Software != Operator {
+		now = live // Liqo's gateway gets a new pod
+	}
+	now = now.DeepCopyObject().(render.Object)
+	now.SetLabels(want.GetLabels())
+	if !c.carriesTraffic() || render.Contains(now, want) {
+		return ""
+	}
+	return fmt.Sprintf("traffic between %s and %s stops until the gateways reach each other again", c.facts.Local.ID, c.facts.Remote.ID)
+}
+
+// gatewayOf is the side's gateway of either kind, nil if there is none.
+func (c connection) gatewayOf(side Side) render.Object {
+	switch peer := c.peers[side]; {
+	case peer.Server != nil:
+		return peer.Server
+	case peer.Client != nil:
+		return peer.Client
+	}
+	return nil
+}
