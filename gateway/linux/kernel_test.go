@@ -111,6 +111,7 @@ func TestDamageIsRepairedAndNamed(t *testing.T) {
 		{"ip route add 192.0.2.0/24 dev lo table 18100", "unexpected: ip route add 192.0.2.0/24 dev lo table 18100"},
 		{"ip addr flush dev liqo-tunnel", "tunnel liqo-tunnel: address invalid Prefix → 169.254.18.1/30"},
 		{"ip addr add 192.0.2.7/24 dev liqo-tunnel", "tunnel liqo-tunnel: address 192.0.2.7/24 → 169.254.18.1/30"},
+		{"ip addr add 169.254.18.2/30 dev liqo-tunnel", "tunnel liqo-tunnel: address 169.254.18.2/30 → 169.254.18.1/30"},
 		{"ip link set liqo-tunnel mtu 1000", "tunnel liqo-tunnel: mtu 1000 → 1340"},
 		{"ip link set liqo-fabric down", "ip link add liqo-fabric down"},
 		{"ip link set liqo-fabric mtu 1400", "ip link add liqo-fabric up address 02:4c:0a:f4:01:05 mtu 1400"},

@@ -354,12 +354,10 @@ func (k *Kernel) configureDevice(s *session, link netlink.Link, have, want gatew
 	return nil
 }
 
-// setAddress leaves the device with this one IPv4 address.
+// setAddress leaves the device with this one IPv4 address. Others go first:
+// with a subnet's first address go the later ones of the same subnet.
 func (s *session) setAddress(link netlink.Link, want netip.Prefix) error {
 	name := link.Attrs().Name
-	if err := s.nl.AddrReplace(link, &netlink.Addr{IPNet: ipNet(want)}); err != nil {
-		return fmt.Errorf("set address %s on %s: %w", want, name, err)
-	}
 	addrs, err := dump(func() ([]netlink.Addr, error) { return s.nl.AddrList(link, netlink.FAMILY_V4) })
 	if err != nil {
 		return fmt.Errorf("list addresses of %s: %w", name, err)
@@ -368,9 +366,13 @@ func (s *session) setAddress(link netlink.Link, want netip.Prefix) error {
 		if prefix(a.IPNet) == want {
 			continue
 		}
-		if err := s.nl.AddrDel(link, &a); err != nil {
+		// It may have gone with the one before.
+		if err := s.nl.AddrDel(link, &a); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
 			return fmt.Errorf("delete address %s from %s: %w", a.IPNet, name, err)
 		}
+	}
+	if err := s.nl.AddrReplace(link, &netlink.Addr{IPNet: ipNet(want)}); err != nil {
+		return fmt.Errorf("set address %s on %s: %w", want, name, err)
 	}
 	return nil
 }
