@@ -61,7 +61,12 @@ const (
 // Stale reports whether r is too old to be believed: three intervals have
 // passed without a new one.
 func (r Report) Stale(now time.Time) bool {
-	return r.Interval > 0 && now.Sub(r.At) > 3*time.Duration(r.Interval)*time.Second
+	return r.Interval > 0 && now.After(r.StaleAt())
+}
+
+// StaleAt is until when r may be believed.
+func (r Report) StaleAt() time.Time {
+	return r.At.Add(3 * time.Duration(r.Interval) * time.Second)
 }
 
 // ParseReport reads a report from a Connection's annotations. Without one, ok

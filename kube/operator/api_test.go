@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -155,6 +156,7 @@ func TestOperator(t *testing.T) {
 	t.Run("peers with our own addresses get ranges that overlap nothing", func(t *testing.T) { w.under(t).testRemapping() })
 	t.Run("a server gets keys, pod and Service, and says where it is", func(t *testing.T) { w.under(t).testServer() })
 	t.Run("children that are deleted or edited come back", func(t *testing.T) { w.under(t).testRepair() })
+	t.Run("each peer is summed up in a ForeignCluster", func(t *testing.T) { w.under(t).testForeignCluster() })
 	t.Run("what a gateway leaves goes without the garbage collector", func(t *testing.T) { w.under(t).testCleanUp() })
 	t.Run("a gateway without its peer's name is left alone", func(t *testing.T) { w.under(t).testUnlabelled() })
 }
@@ -276,6 +278,43 @@ func (w *world) testRepair() {
 	before := bytes.Clone(secret.Data["privateKey"])
 	if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil || !bytes.Equal(before, secret.Data["privateKey"]) {
 		w.t.Errorf("repairing the others changed the keys (%v)", err)
+	}
+}
+
+// testForeignCluster is about milan, which has a pod that no agent runs in.
+func (w *world) testForeignCluster() {
+	conn := &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "gw-milan"}}
+	until(w, conn, "there", func(*networkingv1beta1.Connection) bool { return true })
+	fc := &corev1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}
+	status := func(kind corev1beta1.ConditionType, want corev1beta1.ConditionStatusType) func(*corev1beta1.ForeignCluster) bool {
+		return func(fc *corev1beta1.ForeignCluster) bool {
+			for _, c := range fc.Status.Modules.Networking.Conditions {
+				if c.Type == kind {
+					return c.Status == want
+				}
+			}
+			return false
+		}
+	}
+	until(w, fc, "waiting for the connection", status(corev1beta1.NetworkConnectionStatusCondition, corev1beta1.ConditionStatusPending))
+	conn.Status.Value = networkingv1beta1.Connected
+	if err := w.Status().Update(w.t.Context(), conn); err != nil {
+		w.t.Fatal(err)
+	}
+	until(w, fc, "connected", status(corev1beta1.NetworkConnectionStatusCondition, corev1beta1.ConditionStatusEstablished))
+	if !fc.Status.Modules.Networking.Enabled || fc.Status.Modules.Authentication.Enabled || fc.Status.TenantNamespace.Local != "liqo-tenant-milan" {
+		w.t.Errorf("got %+v, want networking alone enabled, and the tenant namespace named", fc.Status)
+	}
+
+	gone := w.peer("passing", "10.124.0.0/16")
+	until(w, &corev1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "passing"}}, "there", func(*corev1beta1.ForeignCluster) bool { return true })
+	if err := w.Delete(w.t.Context(), gone); err != nil {
+		w.t.Fatal(err)
+	}
+	w.untilGone(&corev1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "passing"}})
+	w.untilGone(&ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: gone.Namespace, Name: "passing-pod-10-124-0-0-16"}})
+	if again := w.peer("passing-2", "10.124.0.0/16"); again.Status.Remote.CIDR.Pod[0] != "10.124.0.0/16" {
+		w.t.Errorf("a range that was released: got %s for the next peer, want it given again", again.Status.Remote.CIDR.Pod[0])
 	}
 }
 

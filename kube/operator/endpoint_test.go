@@ -45,42 +45,75 @@ func TestEndpoint(t *testing.T) {
 		pod     *corev1.Pod
 		current *networkingv1beta1.EndpointStatus
 		want    *networkingv1beta1.EndpointStatus
+		why     string
 	}{
 		"NodePort before the pod has a node: any ready node's": {
-			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: port}}, nodes, nil, nil, said("10.0.0.1"),
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: port}},
+			nodes, nil, nil, said("10.0.0.1"),
+			"InternalIP of node a, which forwards to the gateway",
 		},
 		"NodePort prefers the pod's node, and its external address": {
-			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: port}}, nodes, onB, nil, said("192.0.2.2"),
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: port}},
+			nodes, onB, nil, said("192.0.2.2"),
+			"ExternalIP of node b, which runs the gateway",
 		},
 		"NodePort keeps an address that still works": {
-			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: port}}, nodes, onB, said("10.0.0.1"), said("10.0.0.1"),
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: port}},
+			nodes, onB, said("10.0.0.1"), said("10.0.0.1"),
+			"InternalIP of node a, which forwards to the gateway",
 		},
 		"NodePort leaves the address of a node that is not ready": {
-			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: port}}, nodes, onB, said("10.0.0.3"), said("192.0.2.2"),
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: port}},
+			nodes, onB, said("10.0.0.3"), said("192.0.2.2"),
+			"ExternalIP of node b, which runs the gateway",
+		},
+		"NodePort of a node with IPv6 and a name first": {
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: port}},
+			[]corev1.Node{node("six", true, internal("fd00::1"), corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: "six.local"}, internal("10.0.0.6"))},
+			nil, nil, said("10.0.0.6"),
+			"InternalIP of node six, which forwards to the gateway",
 		},
 		"NodePort without a ready node has no endpoint": {
-			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: port}}, nodes[2:], nil, nil, nil,
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: port}},
+			nodes[2:], nil, nil, nil,
+			"no node with an IPv4 address is ready",
 		},
 		"NodePort that Kubernetes has not chosen yet": {
-			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 51840}}}}, nodes, nil, nil, nil,
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 51840}}}},
+			nodes, nil, nil, nil,
+			"Kubernetes has not chosen the node port of Service gw-x yet",
 		},
 		"LoadBalancer: addresses and names, with the Service's port": {
 			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: port}, Status: balanced},
 			nodes, nil, nil,
 			&networkingv1beta1.EndpointStatus{Addresses: []string{"203.0.113.7", "lb.example.com"}, Port: 51840, Protocol: new(corev1.ProtocolUDP)},
+			"what the load balancer gave Service gw-x",
 		},
 		"LoadBalancer that is pending": {
-			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: port}}, nodes, nil, nil, nil,
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: port}},
+			nodes, nil, nil, nil,
+			"the load balancer has given Service gw-x no address yet",
+		},
+		"LoadBalancer that is asked for an address": {
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerIP: "203.0.113.9", Ports: port}},
+			nodes, nil, nil, nil,
+			"the load balancer has not given Service gw-x the address 203.0.113.9 yet",
 		},
 		"ClusterIP": {
 			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.96.1.1", Ports: port}},
 			nodes, nil, nil,
 			&networkingv1beta1.EndpointStatus{Addresses: []string{"10.96.1.1"}, Port: 51840, Protocol: new(corev1.ProtocolUDP)},
+			"the cluster IP of Service gw-x, for peers that reach this cluster's Services",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, endpointOf(&c.service, c.nodes, c.pod, c.current)); diff != "" {
+			c.service.Name = "gw-x"
+			got, why := endpointOf(&c.service, c.nodes, c.pod, c.current)
+			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("endpoint (-want +got):\n%s", diff)
+			}
+			if why != c.why {
+				t.Errorf("why: got %q, want %q", why, c.why)
 			}
 		})
 	}

@@ -1,9 +1,13 @@
 package operator
 
 import (
+	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"strings"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -14,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -44,7 +48,8 @@ func (r *gateways) setup(mgr ctrl.Manager) error {
 	return r.watches(b).Complete(r)
 }
 
-// Reconcile reads the inputs, makes the children, and reports.
+// Reconcile reads the inputs, makes the children, and reports. What does not
+// need one another is done side by side: the admin waits for it.
 func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	in, err := r.read(ctx, req.NamespacedName)
 	if apierrors.IsNotFound(err) {
@@ -53,77 +58,133 @@ func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	if err != nil || in == nil {
 		return ctrl.Result{}, err
 	}
-	secret, err := r.keys(ctx, in)
+	made, err := r.prepare(ctx, in)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	var g errgroup.Group // without its context: one failure must not cancel the others
+	g.Go(func() error { return r.run(ctx, made) })
+	g.Go(func() error { return r.publish(ctx, in, made) })
+	return ctrl.Result{}, g.Wait()
+}
+
+// prepared is what a gateway's pod needs to exist, and what is said of it.
+type prepared struct {
+	secret     *corev1.Secret
+	service    *corev1.Service // nil for a client
+	deployment *appsv1.Deployment
+	binding    render.Object
+}
+
+// prepare makes everything but the pod, and the binding of its Role: the API
+// server checks the Role when it is bound.
+func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
+	template, err := in.fill(cmp.Or(in.view.secretName, render.GatewayObjectName(in.gateway.Name)))
+	if err != nil {
+		return nil, err
+	}
+	p := &prepared{binding: in.gateway.RoleBinding()}
+	if p.deployment, err = in.deployment(template); err != nil {
+		return nil, err
 	}
 	supports, err := in.supports()
 	if err != nil {
-		return ctrl.Result{}, err
+		return nil, err
 	}
-	// These come first: a pod needs its ServiceAccount, and the API server
-	// checks the Role when it is bound.
-	if err := r.applyAll(ctx, supports); err != nil {
-		return ctrl.Result{}, err
+	if server, ok := in.view.object.(*networkingv1beta1.GatewayServer); ok {
+		if p.service, err = in.service(template, server); err != nil {
+			return nil, err
+		}
 	}
-	programs, err := in.programs(secret.Name)
-	if err != nil {
-		return ctrl.Result{}, err
+	var g errgroup.Group
+	g.Go(func() (err error) {
+		p.secret, err = r.keys(ctx, in)
+		return err
+	})
+	g.Go(func() error { return r.applyAll(ctx, supports) })
+	if p.service != nil {
+		g.Go(func() (err error) {
+			p.service, err = apply(ctx, r.client, p.service)
+			return err
+		})
 	}
-	if err := r.applyAll(ctx, programs); err != nil {
-		return ctrl.Result{}, err
-	}
-	if err := r.publish(ctx, in, secret); err != nil {
-		return ctrl.Result{}, err
-	}
-	return ctrl.Result{}, r.report(ctx, in, secret)
+	return p, g.Wait()
+}
+
+func (r *gateways) run(ctx context.Context, p *prepared) error {
+	return r.applyAll(ctx, []render.Object{p.binding, p.deployment})
 }
 
 // applyAll applies objects side by side, those that differ from what is there.
 func (r *gateways) applyAll(ctx context.Context, objects []render.Object) error {
-	var g errgroup.Group // without its context: one failure must not cancel the others
+	var g errgroup.Group
 	for _, o := range objects {
-		g.Go(func() error { return r.apply(ctx, o) })
+		g.Go(func() error {
+			_, err := apply(ctx, r.client, o)
+			return err
+		})
 	}
 	return g.Wait()
 }
 
-func (r *gateways) apply(ctx context.Context, want render.Object) error {
-	gvk, err := apiutil.GVKForObject(want, r.client.Scheme())
-	if err != nil {
-		return err
+// apply makes a child be as wanted, and returns it as it is then.
+func apply[O client.Object](ctx context.Context, c client.Client, want O) (O, error) {
+	live, ok := reflect.New(reflect.TypeOf(want).Elem()).Interface().(O)
+	if !ok {
+		return want, fmt.Errorf("apply %s: %T is not a pointer", render.Name(want), want)
 	}
-	live, err := r.client.Scheme().New(gvk)
-	if err != nil {
-		return err
-	}
-	obj := live.(client.Object)
-	switch err := r.client.Get(ctx, client.ObjectKeyFromObject(want), obj); {
-	case err == nil && render.Contains(obj, want):
-		return nil
+	err := c.Get(ctx, client.ObjectKeyFromObject(want), live)
+	switch {
+	case err == nil && ownedByAnother(live, want):
+		// Left by an earlier gateway of this name. What it says, such as being
+		// Connected, is not true of this one.
+		if err := deleteExactly(ctx, c, live); err != nil {
+			return live, err
+		}
+	case err == nil && render.Contains(live, want):
+		return live, nil
 	case client.IgnoreNotFound(err) != nil:
-		return fmt.Errorf("read %s: %w", render.Name(want), err)
+		return live, fmt.Errorf("read %s: %w", render.Name(want), err)
 	}
 	u, err := render.Wanted(want)
 	if err != nil {
-		return err
+		return live, err
 	}
 	// Children are ours alone: what somebody else changed in them is undone.
-	err = r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(FieldManager), client.ForceOwnership)
+	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(FieldManager), client.ForceOwnership)
 	if err != nil {
-		return fmt.Errorf("apply %s: %w", render.Name(want), err)
+		return live, fmt.Errorf("apply %s: %w", render.Name(want), err)
 	}
-	return nil
+	return live, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, live)
 }
 
-// report writes the gateway's status if it says something new.
-func (r *gateways) report(ctx context.Context, in *inputs, secret *corev1.Secret) error {
+func ownedByAnother(live, want client.Object) bool {
+	has, wants := metav1.GetControllerOf(live), metav1.GetControllerOf(want)
+	return has != nil && wants != nil && has.UID != wants.UID
+}
+
+// publish says what peers and their admins need to know: the public key, which
+// whoever connects the clusters may read without being able to read the private
+// one; the endpoint, and why; and what the gateway consists of.
+func (r *gateways) publish(ctx context.Context, in *inputs, p *prepared) error {
 	o := in.view.object
 	before := o.DeepCopyObject().(client.Object)
-	*in.view.secretRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: secret.Namespace, Name: secret.Name}
+	annotate(o, render.AnnotationPublicKey, base64.StdEncoding.EncodeToString(p.secret.Data[render.SecretPublicKey]))
+	var endpoint *networkingv1beta1.EndpointStatus
+	if p.service != nil {
+		var why string
+		endpoint, why = endpointOf(p.service, in.nodes, in.pod, *in.view.endpoint)
+		annotate(o, render.AnnotationEndpoint, why)
+	}
+	if !maps.Equal(before.GetAnnotations(), o.GetAnnotations()) {
+		if err := r.client.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+			return fmt.Errorf("publish the key of %s %s: %w", r.kind.name, in.gateway.Name, err)
+		}
+	}
+	before = o.DeepCopyObject().(client.Object)
+	*in.view.secretRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: p.secret.Namespace, Name: p.secret.Name}
 	*in.view.childRef = &corev1.ObjectReference{
-		APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment",
-		Namespace: in.gateway.Tenant.Namespace, Name: render.GatewayObjectName(in.gateway.Name),
+		APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Namespace: p.deployment.Namespace, Name: p.deployment.Name,
 	}
 	if in.pod != nil {
 		*in.view.internal = &networkingv1beta1.InternalGatewayEndpoint{
@@ -131,10 +192,6 @@ func (r *gateways) report(ctx context.Context, in *inputs, secret *corev1.Secret
 		}
 	}
 	if in.view.endpoint != nil {
-		endpoint, err := r.endpoint(ctx, in)
-		if err != nil {
-			return err
-		}
 		*in.view.endpoint = endpoint
 	}
 	if equality.Semantic.DeepEqual(before, o) {
@@ -146,14 +203,13 @@ func (r *gateways) report(ctx context.Context, in *inputs, secret *corev1.Secret
 	return nil
 }
 
-// endpoint is where clients find the server, nil as long as that is open.
-func (r *gateways) endpoint(ctx context.Context, in *inputs) (*networkingv1beta1.EndpointStatus, error) {
-	var service corev1.Service
-	key := client.ObjectKey{Namespace: in.gateway.Tenant.Namespace, Name: render.GatewayObjectName(in.gateway.Name)}
-	if err := r.client.Get(ctx, key, &service); err != nil {
-		return nil, client.IgnoreNotFound(err) // the watch brings it
+func annotate(o client.Object, key, value string) {
+	annotations := maps.Clone(o.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
 	}
-	return endpointOf(&service, in.nodes, in.pod, *in.view.endpoint), nil
+	annotations[key] = value
+	o.SetAnnotations(annotations)
 }
 
 // cleanUp deletes the children of a gateway that is gone. Kubernetes' garbage

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -133,7 +132,7 @@ func fabricNodes(nodes []corev1.Node) []render.FabricNode {
 	out := []render.FabricNode{}
 	for i := range nodes {
 		n := &nodes[i]
-		ip, err := netip.ParseAddr(addressOf(n, corev1.NodeInternalIP))
+		ip, err := netip.ParseAddr(internalIPv4(n))
 		if err != nil || n.Labels["liqo.io/type"] == "virtual-node" {
 			continue
 		}
@@ -148,9 +147,9 @@ func fabricNodes(nodes []corev1.Node) []render.FabricNode {
 	return out
 }
 
-func addressOf(n *corev1.Node, kind corev1.NodeAddressType) string {
+func internalIPv4(n *corev1.Node) string {
 	for _, a := range n.Status.Addresses {
-		if a.Type == kind {
+		if a.Type == corev1.NodeInternalIP && isIPv4(a.Address) {
 			return a.Address
 		}
 	}
@@ -170,9 +169,8 @@ func ready(n *corev1.Node) bool {
 	return false
 }
 
-// programs are the Deployment and, for a server, the Service, from the template,
-// and the pod's rights.
-func (in *inputs) programs(secret string) ([]render.Object, error) {
+// fill fills the gateway's template in.
+func (in *inputs) fill(secret string) (map[string]any, error) {
 	filled, err := render.Template(in.template, render.Values{
 		Spec: in.view.spec, Name: in.gateway.Name, Namespace: in.gateway.Tenant.Namespace,
 		GatewayUID: string(in.view.object.GetUID()), ClusterID: string(in.gateway.Tenant.Remote), SecretName: secret,
@@ -181,21 +179,22 @@ func (in *inputs) programs(secret string) ([]render.Object, error) {
 		return nil, err
 	}
 	spec, _ := filled["spec"].(map[string]any)
-	deployment := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"}}
-	if err := in.fromTemplate(spec, "deployment", deployment); err != nil {
+	return spec, nil
+}
+
+func (in *inputs) deployment(template map[string]any) (*appsv1.Deployment, error) {
+	d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"}}
+	return d, in.fromTemplate(template, "deployment", d)
+}
+
+func (in *inputs) service(template map[string]any, server *networkingv1beta1.GatewayServer) (*corev1.Service, error) {
+	s := &corev1.Service{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}}
+	if err := in.fromTemplate(template, "service", s); err != nil {
 		return nil, err
 	}
-	programs := []render.Object{in.gateway.RoleBinding(), deployment}
-	if server, ok := in.view.object.(*networkingv1beta1.GatewayServer); ok {
-		service := &corev1.Service{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}}
-		if err := in.fromTemplate(spec, "service", service); err != nil {
-			return nil, err
-		}
-		addAll(&service.Labels, server.Spec.ServiceLabels)
-		addAll(&service.Annotations, server.Spec.ServiceAnnotations)
-		programs = append(programs, service)
-	}
-	return programs, nil
+	addAll(&s.Labels, server.Spec.ServiceLabels)
+	addAll(&s.Annotations, server.Spec.ServiceAnnotations)
+	return s, nil
 }
 
 // fromTemplate reads one part of a filled template into o, and makes it a child
@@ -225,70 +224,4 @@ func addAll(to *map[string]string, from map[string]string) {
 		*to = map[string]string{}
 	}
 	maps.Copy(*to, from)
-}
-
-// endpointOf is where clients find the server behind a Service; nil as long as
-// that is open. current is what was said before: of a NodePort's addresses,
-// one that still works is kept, because a change makes the client dial again.
-func endpointOf(s *corev1.Service, nodes []corev1.Node, pod *corev1.Pod, current *networkingv1beta1.EndpointStatus) *networkingv1beta1.EndpointStatus {
-	if len(s.Spec.Ports) == 0 {
-		return nil
-	}
-	port := s.Spec.Ports[0].Port
-	var addresses []string
-	switch s.Spec.Type {
-	case corev1.ServiceTypeNodePort:
-		port = s.Spec.Ports[0].NodePort
-		if a := nodeAddress(nodes, pod, current); a != "" {
-			addresses = []string{a}
-		}
-	case corev1.ServiceTypeLoadBalancer:
-		for _, ingress := range s.Status.LoadBalancer.Ingress {
-			if a := cmp.Or(ingress.IP, ingress.Hostname); a != "" {
-				addresses = append(addresses, a)
-			}
-		}
-	case corev1.ServiceTypeClusterIP:
-		if ip := s.Spec.ClusterIP; ip != "" && ip != corev1.ClusterIPNone {
-			addresses = []string{ip}
-		}
-	case corev1.ServiceTypeExternalName:
-		addresses = []string{s.Spec.ExternalName}
-	}
-	if len(addresses) == 0 || port == 0 {
-		return nil
-	}
-	return &networkingv1beta1.EndpointStatus{Addresses: addresses, Port: port, Protocol: new(corev1.ProtocolUDP)}
-}
-
-// nodeAddress picks the address of a NodePort: the one said before while its
-// node is ready, then that of the gateway's own node, then any ready node's.
-// Every node forwards a NodePort, so the pod need not have a node yet.
-func nodeAddress(nodes []corev1.Node, pod *corev1.Pod, current *networkingv1beta1.EndpointStatus) string {
-	best := ""
-	for i := range nodes {
-		n := &nodes[i]
-		if !ready(n) {
-			continue
-		}
-		address := publicAddress(n)
-		if current != nil && slices.Contains(current.Addresses, address) {
-			return address
-		}
-		if address != "" && (best == "" || pod != nil && pod.Spec.NodeName == n.Name) {
-			best = address
-		}
-	}
-	return best
-}
-
-// publicAddress prefers what is reachable from farthest away. InternalDNS and
-// Hostname are left out: another cluster can't resolve them.
-func publicAddress(n *corev1.Node) string {
-	for _, kind := range []corev1.NodeAddressType{corev1.NodeExternalIP, corev1.NodeExternalDNS, corev1.NodeInternalIP} {
-		if a := addressOf(n, kind); a != "" && !strings.Contains(a, ":") { // IPv4 is what tunnels run over today
-			return a
-		}
-	}
-	return ""
 }

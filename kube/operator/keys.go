@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ecdh"
 	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,7 +39,7 @@ func (r *gateways) keys(ctx context.Context, in *inputs) (*corev1.Secret, error)
 	if apierrors.IsNotFound(err) && in.view.secretName == "" {
 		return r.makeKeys(ctx, in)
 	}
-	if err == nil && in.view.secretName == "" && !metav1.IsControlledBy(secret, in.view.object) {
+	if owner := metav1.GetControllerOf(secret); err == nil && in.view.secretName == "" && owner != nil && owner.UID != in.view.object.GetUID() {
 		// Left by an earlier gateway of this name, whose keys were not meant for
 		// this one; the garbage collector would take it away under us.
 		if err := deleteExactly(ctx, r.client, secret); err != nil {
@@ -69,25 +68,4 @@ func (r *gateways) makeKeys(ctx context.Context, in *inputs) (*corev1.Secret, er
 		return nil, fmt.Errorf("create Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
 	return secret, nil
-}
-
-// publish writes the public key beside the gateway, where whoever connects the
-// clusters may read it without being able to read the private one.
-func (r *gateways) publish(ctx context.Context, in *inputs, secret *corev1.Secret) error {
-	text := base64.StdEncoding.EncodeToString(secret.Data[render.SecretPublicKey])
-	o := in.view.object
-	if o.GetAnnotations()[render.AnnotationPublicKey] == text {
-		return nil
-	}
-	before := o.DeepCopyObject().(client.Object)
-	annotations := o.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[render.AnnotationPublicKey] = text
-	o.SetAnnotations(annotations)
-	if err := r.client.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
-		return fmt.Errorf("publish the key of %s %s: %w", r.kind.name, in.gateway.Name, err)
-	}
-	return nil
 }

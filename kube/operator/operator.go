@@ -83,6 +83,7 @@ func setUp(mgr ctrl.Manager, status *reporter, namespace string) error {
 		(&configurations{client: mgr.GetClient(), reader: mgr.GetAPIReader(), allocator: allocator, namespace: namespace}).setup(mgr),
 		newGateways(mgr, serverKind).setup(mgr),
 		newGateways(mgr, clientKind).setup(mgr),
+		(&foreignClusters{client: mgr.GetClient()}).setup(mgr),
 	)
 }
 

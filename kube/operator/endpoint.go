@@ -1,0 +1,109 @@
+package operator
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// endpointOf is where clients find the server behind a Service, nil as long as
+// that is open, and why in one sentence. current is what was said before: of a
+// NodePort's addresses, one that still works is kept, because a change makes the
+// client dial again.
+func endpointOf(s *corev1.Service, nodes []corev1.Node, pod *corev1.Pod, current *networkingv1beta1.EndpointStatus) (*networkingv1beta1.EndpointStatus, string) {
+	if len(s.Spec.Ports) == 0 {
+		return nil, fmt.Sprintf("Service %s has no port", s.Name)
+	}
+	port := s.Spec.Ports[0].Port
+	var addresses []string
+	var why string
+	switch s.Spec.Type {
+	case corev1.ServiceTypeNodePort:
+		port = s.Spec.Ports[0].NodePort
+		if port == 0 {
+			return nil, fmt.Sprintf("Kubernetes has not chosen the node port of Service %s yet", s.Name)
+		}
+		var address string
+		if address, why = nodeAddress(nodes, pod, current); address != "" {
+			addresses = []string{address}
+		}
+	case corev1.ServiceTypeLoadBalancer:
+		addresses, why = balancerAddresses(s)
+	case corev1.ServiceTypeClusterIP:
+		why = "the cluster IP of Service " + s.Name + ", for peers that reach this cluster's Services"
+		if ip := s.Spec.ClusterIP; ip != "" && ip != corev1.ClusterIPNone {
+			addresses = []string{ip}
+		}
+	case corev1.ServiceTypeExternalName:
+		addresses, why = []string{s.Spec.ExternalName}, "the external name of Service "+s.Name
+	}
+	if len(addresses) == 0 || port == 0 {
+		return nil, why
+	}
+	return &networkingv1beta1.EndpointStatus{Addresses: addresses, Port: port, Protocol: new(corev1.ProtocolUDP)}, why
+}
+
+func balancerAddresses(s *corev1.Service) (addresses []string, why string) {
+	for _, ingress := range s.Status.LoadBalancer.Ingress {
+		if a := cmp.Or(ingress.IP, ingress.Hostname); a != "" {
+			addresses = append(addresses, a)
+		}
+	}
+	switch {
+	case len(addresses) > 0:
+		return addresses, "what the load balancer gave Service " + s.Name
+	case s.Spec.LoadBalancerIP != "":
+		return nil, fmt.Sprintf("the load balancer has not given Service %s the address %s yet", s.Name, s.Spec.LoadBalancerIP)
+	}
+	return nil, fmt.Sprintf("the load balancer has given Service %s no address yet", s.Name)
+}
+
+// nodeAddress picks the address of a NodePort: the one said before while its
+// node is ready, then that of the gateway's own node, then any ready node's.
+// Every node forwards a NodePort, so the pod need not have a node yet.
+func nodeAddress(nodes []corev1.Node, pod *corev1.Pod, current *networkingv1beta1.EndpointStatus) (address, why string) {
+	why = "no node with an IPv4 address is ready"
+	for i := range nodes {
+		n := &nodes[i]
+		a, kind := publicAddress(n)
+		if a == "" || !ready(n) {
+			continue
+		}
+		runsHere := pod != nil && pod.Spec.NodeName == n.Name
+		said := current != nil && slices.Contains(current.Addresses, a)
+		if address != "" && !runsHere && !said {
+			continue
+		}
+		address, why = a, fmt.Sprintf("%s of node %s, which forwards to the gateway", kind, n.Name)
+		if runsHere {
+			why = fmt.Sprintf("%s of node %s, which runs the gateway", kind, n.Name)
+		}
+		if said {
+			return address, why
+		}
+	}
+	return address, why
+}
+
+// publicAddress prefers what is reachable from farthest away. InternalDNS and
+// Hostname are left out: another cluster can't resolve them.
+func publicAddress(n *corev1.Node) (string, corev1.NodeAddressType) {
+	for _, kind := range []corev1.NodeAddressType{corev1.NodeExternalIP, corev1.NodeExternalDNS, corev1.NodeInternalIP} {
+		for _, a := range n.Status.Addresses {
+			// IPv4 is what tunnels run over today.
+			if isName := kind == corev1.NodeExternalDNS; a.Type == kind && a.Address != "" && (isName || isIPv4(a.Address)) {
+				return a.Address, kind
+			}
+		}
+	}
+	return "", ""
+}
+
+func isIPv4(address string) bool {
+	return net.ParseIP(address) != nil && !strings.Contains(address, ":")
+}
