@@ -129,7 +129,7 @@ func (r *gateways) applyAll(ctx context.Context, objects []render.Object) error 
 
 // apply makes a child be as wanted, and returns it as it is then.
 func apply[O client.Object](ctx context.Context, c client.Client, want O) (O, error) {
-	live, ok := reflect.New(reflect.TypeOf(want).Elem()).Interface().(O)
+	live, ok := reflect.TypeAssert[O](reflect.New(reflect.TypeOf(want).Elem()))
 	if !ok {
 		return want, fmt.Errorf("apply %s: %T is not a pointer", render.Name(want), want)
 	}
