@@ -12,6 +12,7 @@ import (
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -137,6 +138,7 @@ func mapper() meta.RESTMapper {
 	add(corev1.SchemeGroupVersion, root, "Namespace", "Node")
 	add(corev1.SchemeGroupVersion, namespaced, "ConfigMap", "Pod", "Secret", "Service", "ServiceAccount", "Event")
 	add(appsv1.SchemeGroupVersion, namespaced, "Deployment", "DaemonSet")
+	add(batchv1.SchemeGroupVersion, namespaced, "Job")
 	add(schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}, root, "ClusterRole", "ClusterRoleBinding")
 	add(schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}, namespaced, "Role", "RoleBinding")
 	add(schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"}, root, "ServiceCIDR")

@@ -1,0 +1,137 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/liqo-tui/liqo-tui/gateway/echo"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// echoOptions are those of one probe's pod.
+type echoOptions struct {
+	port              uint16
+	token, target, to string
+}
+
+// Times of a probe. With them an answer is there well within 10 s.
+const (
+	echoPackets    = 40
+	echoInterval   = 50 * time.Millisecond
+	echoWarmUp     = 2 * time.Second
+	echoPatience   = 300 * time.Millisecond
+	echoThroughput = 3 * time.Second
+	// echoLookEvery is how often the target is looked for: the kubelet replaces
+	// the file when the annotation changes.
+	echoLookEvery = 50 * time.Millisecond
+	// echoLinger is how long a pod that has measured answers one that has not
+	// said that it is done: longer than a measurement with throughput.
+	echoLinger = 12 * time.Second
+)
+
+func echoCommand() *cobra.Command {
+	var o echoOptions
+	cmd := &cobra.Command{
+		Use: "echo", Short: "Answer the probe of another cluster, and measure the way to it", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runEcho(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.Uint16Var(&o.port, "port", render.ProbePort, "UDP and TCP port to answer on")
+	f.StringVar(&o.token, "token", "", "32 hexadecimal digits that both probes know")
+	f.StringVar(&o.target, "target-file", render.ProbeTargetFile, "file with the target, as JSON, once it is known")
+	f.StringVar(&o.to, "result-file", "/dev/termination-log", "file for the result, as JSON")
+	return cmd
+}
+
+func runEcho(ctx context.Context, o echoOptions) error {
+	var token echo.Token
+	if n, err := hex.Decode(token[:], []byte(o.token)); err != nil || n != len(token) {
+		return fmt.Errorf("--token: want %d hexadecimal digits", 2*len(token))
+	}
+	server, err := echo.Listen(netip.AddrPortFrom(netip.IPv4Unspecified(), o.port), token)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx) }()
+	target, err := awaitTarget(ctx, o.target)
+	if err != nil {
+		return err
+	}
+	result, err := json.Marshal(measure(ctx, target, o.port, token))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(o.to, result, 0o600); err != nil {
+		return err
+	}
+	select {
+	case <-server.PeerDone():
+	case <-time.After(echoLinger):
+	case <-ctx.Done():
+	case err := <-served:
+		return err
+	}
+	cancel()
+	return <-served
+}
+
+// awaitTarget returns when the file has a target.
+func awaitTarget(ctx context.Context, file string) (render.ProbeTarget, error) {
+	look := time.NewTicker(echoLookEvery)
+	defer look.Stop()
+	for {
+		data, err := os.ReadFile(file)
+		switch {
+		case err != nil && !errors.Is(err, os.ErrNotExist):
+			return render.ProbeTarget{}, err
+		case len(bytes.TrimSpace(data)) > 0:
+			var t render.ProbeTarget
+			if err := json.Unmarshal(data, &t); err != nil {
+				return t, fmt.Errorf("target in %s: %w", file, err)
+			}
+			return t, nil
+		}
+		select {
+		case <-ctx.Done():
+			return render.ProbeTarget{}, ctx.Err()
+		case <-look.C:
+		}
+	}
+}
+
+func measure(ctx context.Context, t render.ProbeTarget, port uint16, token echo.Token) render.ProbeResult {
+	address, err := netip.ParseAddr(t.Address)
+	if err != nil {
+		return render.ProbeResult{Error: err.Error()}
+	}
+	c := echo.Config{
+		Target: netip.AddrPortFrom(address, port), Token: token,
+		Packets: echoPackets, Interval: echoInterval, WarmUp: echoWarmUp, Patience: echoPatience,
+	}
+	if t.Throughput {
+		c.Throughput = echoThroughput
+	}
+	r, err := echo.Measure(ctx, c)
+	out := render.ProbeResult{
+		Sent: r.Sent, Received: r.Received, LargestPacket: r.Largest, ToBits: int64(r.To), FromBits: int64(r.From),
+		MinMicros: r.Min.Microseconds(), AvgMicros: r.Avg.Microseconds(), MaxMicros: r.Max.Microseconds(),
+	}
+	if err != nil {
+		out.Error = err.Error()
+	}
+	return out
+}

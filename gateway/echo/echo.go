@@ -1,0 +1,164 @@
+// Package echo measures the path between two pods: how long a packet takes, how
+// many get lost, how large one may be, and how much gets through. Each pod
+// answers the other's packets and sends its own, so each direction is measured
+// by the side that sends in it.
+//
+// A datagram is a token that both pods were given, one byte for its kind and
+// four for its number, then padding. An answer is as short as possible, so the
+// size of what was asked is a property of one direction only.
+package echo
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Token is what both pods know and nobody else: other packets are not answered.
+type Token [16]byte
+
+const (
+	kindAsk    = 1
+	kindAnswer = 2
+	kindBye    = 3 // whoever sends it has measured all that it wants
+
+	headerSize = len(Token{}) + 1 + 4 // bytes
+	ipHeaders  = 20 + 8               // bytes, of IPv4 and UDP
+)
+
+type datagram struct {
+	kind   byte
+	number uint32
+}
+
+func (d datagram) append(b []byte, token Token) []byte {
+	b = append(b, token[:]...)
+	b = append(b, d.kind)
+	return binary.BigEndian.AppendUint32(b, d.number)
+}
+
+func parse(b []byte, token Token) (datagram, bool) {
+	if len(b) < headerSize || !bytes.Equal(b[:len(token)], token[:]) {
+		return datagram{}, false
+	}
+	return datagram{kind: b[len(token)], number: binary.BigEndian.Uint32(b[len(token)+1:])}, true
+}
+
+// Server answers the other pod.
+type Server struct {
+	token   Token
+	packets *net.UDPConn
+	streams *net.TCPListener
+	done    chan struct{}
+	once    sync.Once
+}
+
+// Listen opens the UDP and the TCP port. Port 0 of address stands for any.
+func Listen(address netip.AddrPort, token Token) (*Server, error) {
+	streams, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(address))
+	if err != nil {
+		return nil, fmt.Errorf("listen for streams: %w", err)
+	}
+	packets, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(streams.Addr().(*net.TCPAddr).AddrPort()))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("listen for packets: %w", err), streams.Close())
+	}
+	return &Server{token: token, packets: packets, streams: streams, done: make(chan struct{})}, nil
+}
+
+// Address is where the server listens.
+func (s *Server) Address() netip.AddrPort { return s.packets.LocalAddr().(*net.UDPAddr).AddrPort() }
+
+// PeerDone is closed when the other pod says that it has measured all it wants.
+func (s *Server) PeerDone() <-chan struct{} { return s.done }
+
+// Serve answers until ctx ends, which is not an error.
+func (s *Server) Serve(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		_ = s.packets.Close()
+		_ = s.streams.Close()
+	})
+	defer stop()
+	go s.serveStreams(ctx)
+	buffer := make([]byte, 1<<16)
+	var answer []byte
+	for {
+		n, from, err := s.packets.ReadFromUDPAddrPort(buffer)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read packets: %w", err)
+		}
+		switch d, ok := parse(buffer[:n], s.token); {
+		case !ok:
+		case d.kind == kindBye:
+			s.once.Do(func() { close(s.done) })
+		case d.kind == kindAsk:
+			answer = datagram{kind: kindAnswer, number: d.number}.append(answer[:0], s.token)
+			// One that can't be sent is lost, as any other may be.
+			_, _ = s.packets.WriteToUDPAddrPort(answer, from)
+		}
+	}
+}
+
+// A stream begins with the token and the milliseconds that each direction
+// shall last. What the client sends then is counted; after its end the server
+// tells the count, and sends as long itself.
+const maxStream = 10 * time.Second
+
+func (s *Server) serveStreams(ctx context.Context) {
+	for {
+		stream, err := s.streams.AcceptTCP()
+		if err != nil {
+			return // closed
+		}
+		go func() {
+			defer func() { _ = stream.Close() }()
+			_ = serveStream(stream, s.token) // the client sees that it ended early
+		}()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+func serveStream(stream *net.TCPConn, token Token) error {
+	if err := stream.SetDeadline(time.Now().Add(3 * maxStream)); err != nil {
+		return err
+	}
+	var header [len(token) + 4]byte
+	if _, err := io.ReadFull(stream, header[:]); err != nil {
+		return err
+	}
+	if !bytes.Equal(header[:len(token)], token[:]) {
+		return errors.New("another token")
+	}
+	lasts := min(time.Duration(binary.BigEndian.Uint32(header[len(token):]))*time.Millisecond, maxStream)
+	count, err := io.Copy(io.Discard, stream)
+	if err != nil {
+		return err
+	}
+	if err := binary.Write(stream, binary.BigEndian, count); err != nil {
+		return err
+	}
+	return pour(stream, lasts)
+}
+
+// pour writes as much as gets through until the time is over.
+func pour(stream net.Conn, lasts time.Duration) error {
+	chunk := make([]byte, 1<<17)
+	for end := time.Now().Add(lasts); time.Now().Before(end); {
+		if _, err := stream.Write(chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package echo
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+var token = Token{1, 2, 3}
+
+func serve(t *testing.T) *Server {
+	t.Helper()
+	s, err := Listen(netip.MustParseAddrPort("127.0.0.1:0"), token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(t.Context()) }()
+	t.Cleanup(func() {
+		if err := <-ended; err != nil { // the test's context has ended by now
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return s
+}
+
+func config(target netip.AddrPort) Config {
+	return Config{Target: target, Token: token, Packets: 10, Interval: time.Millisecond, WarmUp: 50 * time.Millisecond, Patience: 100 * time.Millisecond}
+}
+
+// link forwards between the test and a server, and loses what drop says. It
+// stands for a path whose links are smaller than the first one.
+func link(t *testing.T, server netip.AddrPort, drop func(n, size int) bool) netip.AddrPort {
+	t.Helper()
+	near, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(server))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = near.Close(); _ = far.Close() })
+	clients := make(chan netip.AddrPort, 1)
+	go func() {
+		buffer := make([]byte, 1<<16)
+		for n := 0; ; n++ {
+			size, from, err := near.ReadFromUDPAddrPort(buffer)
+			if err != nil {
+				return
+			}
+			select {
+			case clients <- from:
+			default:
+			}
+			if !drop(n, size+ipHeaders) {
+				_, _ = far.Write(buffer[:size])
+			}
+		}
+	}()
+	go func() {
+		client := <-clients
+		buffer := make([]byte, 1<<16)
+		for {
+			size, err := far.Read(buffer)
+			if err != nil {
+				return
+			}
+			_, _ = near.WriteToUDPAddrPort(buffer[:size], client)
+		}
+	}()
+	return near.LocalAddr().(*net.UDPAddr).AddrPort()
+}
+
+func TestAGoodPath(t *testing.T) {
+	s := serve(t)
+	c := config(s.Address())
+	c.Throughput = 50 * time.Millisecond
+	r, err := Measure(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Sent != 10 || r.Received != 10 || r.Min <= 0 || r.Min > r.Avg || r.Avg > r.Max {
+		t.Errorf("got %+v, want all 10 answered", r)
+	}
+	if r.Largest != largest {
+		t.Errorf("largest packet: got %d, want %d, which loopback carries", r.Largest, largest)
+	}
+	const plausible = 1e6 // bits per second: loopback does much more
+	if r.To < plausible || r.From < plausible {
+		t.Errorf("throughput: got %.0f and %.0f bit/s", r.To, r.From)
+	}
+	select {
+	case <-s.PeerDone():
+	case <-time.After(10 * time.Second):
+		t.Error("the server was not told that the measurement has ended")
+	}
+}
+
+func TestTheLargestPacketIsFoundToTheByte(t *testing.T) {
+	for _, mtu := range []int{576, 607, 608, 1340, 1500} {
+		t.Run(fmt.Sprint(mtu), func(t *testing.T) {
+			t.Parallel()
+			r, err := Measure(t.Context(), config(link(t, serve(t).Address(), func(_, size int) bool { return size > mtu })))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Largest != mtu || r.Received != r.Sent {
+				t.Errorf("got %+v", r)
+			}
+		})
+	}
+}
+
+func TestLostPacketsAreCounted(t *testing.T) {
+	r, err := Measure(t.Context(), config(link(t, serve(t).Address(), func(n, size int) bool { return n%5 == 1 && size < smallest })))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Sent != 10 || r.Received != 8 {
+		t.Errorf("got %d of %d answered, want 8 of 10", r.Received, r.Sent)
+	}
+}
+
+func TestSilenceIsAResult(t *testing.T) {
+	for name, target := range map[string]netip.AddrPort{
+		"nothing arrives": link(t, serve(t).Address(), func(_, _ int) bool { return true }),
+		"nobody listens":  netip.MustParseAddrPort("127.0.0.1:9"),
+	} {
+		c := config(target)
+		c.Throughput = time.Second
+		r, err := Measure(t.Context(), c)
+		if err != nil || r.Received != 0 || r.Largest != 0 || r.Sent != 10 {
+			t.Errorf("%s: got %+v, %v", name, r, err)
+		}
+	}
+}
+
+// Somebody without the token gets no answer: a probe is no reflector.
+func TestStrangersAreNotAnswered(t *testing.T) {
+	c := config(serve(t).Address())
+	c.Token = Token{9}
+	r, err := Measure(t.Context(), c)
+	if err != nil || r.Received != 0 {
+		t.Errorf("got %+v, %v", r, err)
+	}
+}

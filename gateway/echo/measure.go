@@ -1,0 +1,313 @@
+package echo
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Config of [Measure].
+type Config struct {
+	Target netip.AddrPort
+	Token  Token
+	// Packets are sent Interval apart to find latency and loss.
+	Packets  int
+	Interval time.Duration
+	// WarmUp is how long a first answer is waited for before that.
+	WarmUp time.Duration
+	// Patience is how long an answer is waited for, at least.
+	Patience time.Duration
+	// Throughput is how long each direction is filled; 0: it isn't measured.
+	Throughput time.Duration
+}
+
+// Result is what [Measure] found.
+type Result struct {
+	Sent, Received int
+	Min, Avg, Max  time.Duration // round trips; 0 if nothing was received
+	// Largest is the size of the largest packet that arrived unfragmented, in
+	// bytes with its IP header; 0 if nothing was received.
+	Largest int
+	// To and From are bits per second; 0 if not measured.
+	To, From float64
+}
+
+const (
+	smallest = 576  // bytes: what every IPv4 path must carry
+	largest  = 9000 // bytes: jumbo frames
+	coarse   = 32   // bytes between two sizes of the first round
+	copies   = 3    // of each size: one lost packet says nothing about sizes
+)
+
+// Measure sends to the target until it knows. That nothing comes back is a
+// result, not an error.
+func Measure(ctx context.Context, c Config) (Result, error) {
+	conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(c.Target))
+	if err != nil {
+		return Result{}, fmt.Errorf("dial %s: %w", c.Target, err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := dontFragment(conn); err != nil {
+		return Result{}, err
+	}
+	m := &measurement{config: c, conn: conn, sent: map[uint32]time.Time{}, took: map[uint32]time.Duration{}}
+	go m.receive()
+	result, err := m.latency(ctx)
+	if err != nil || result.Received == 0 {
+		m.bye()
+		return result, err
+	}
+	m.patience = max(c.Patience, 4*result.Max)
+	if result.Largest, err = m.largest(ctx); err == nil && c.Throughput > 0 {
+		result.To, result.From, err = throughput(ctx, c)
+	}
+	m.bye()
+	return result, err
+}
+
+// dontFragment makes a packet that is too large for the path get lost, whatever
+// the kernel believes to know about the path.
+func dontFragment(conn *net.UDPConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var option error
+	err = raw.Control(func(fd uintptr) {
+		option = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE)
+	})
+	return errors.Join(err, option)
+}
+
+type measurement struct {
+	config   Config
+	conn     *net.UDPConn
+	patience time.Duration
+	buffer   []byte
+
+	mu   sync.Mutex
+	next uint32
+	sent map[uint32]time.Time
+	took map[uint32]time.Duration
+}
+
+func (m *measurement) receive() {
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := m.conn.Read(buffer)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		d, ok := parse(buffer[:n], m.config.Token)
+		if err != nil || !ok || d.kind != kindAnswer {
+			continue // an ICMP error is as good as no answer
+		}
+		now := time.Now()
+		m.mu.Lock()
+		if at, known := m.sent[d.number]; known {
+			m.took[d.number] = now.Sub(at)
+			delete(m.sent, d.number) // a duplicate counts once
+		}
+		m.mu.Unlock()
+	}
+}
+
+// ask sends one packet of size bytes with its IP header. fits is false if the
+// first link can't carry it.
+func (m *measurement) ask(size int) (number uint32, fits bool) {
+	m.mu.Lock()
+	m.next++
+	number = m.next
+	m.sent[number] = time.Now()
+	m.mu.Unlock()
+	m.buffer = datagram{kind: kindAsk, number: number}.append(m.buffer[:0], m.config.Token)
+	m.buffer = append(m.buffer, make([]byte, max(0, size-ipHeaders-headerSize))...)
+	_, err := m.conn.Write(m.buffer)
+	// Other errors tell of earlier packets, or of a path that is down: no answer.
+	return number, !errors.Is(err, syscall.EMSGSIZE)
+}
+
+func (m *measurement) bye() {
+	for range copies {
+		_, _ = m.conn.Write(datagram{kind: kindBye}.append(nil, m.config.Token))
+	}
+}
+
+const pingSize = 84 // bytes: that of ping
+
+// warmUp sends until the first answer: the other side may still be starting,
+// and the first packet of a path waits for address resolution. What it sends
+// does not count.
+func (m *measurement) warmUp(ctx context.Context) error {
+	m.patience = m.config.Interval
+	for end := time.Now().Add(m.config.WarmUp); time.Now().Before(end); {
+		n, _ := m.ask(pingSize)
+		if err := m.await(ctx, []uint32{n}); err != nil {
+			return err
+		}
+		if m.answers() > 0 {
+			break
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.sent)
+	clear(m.took)
+	return nil
+}
+
+func (m *measurement) answers() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.took)
+}
+
+func (m *measurement) latency(ctx context.Context) (Result, error) {
+	if err := m.warmUp(ctx); err != nil {
+		return Result{}, err
+	}
+	r := Result{}
+	var numbers []uint32
+	for range m.config.Packets {
+		n, _ := m.ask(pingSize)
+		numbers = append(numbers, n)
+		r.Sent++
+		if err := sleep(ctx, m.config.Interval); err != nil {
+			return r, err
+		}
+	}
+	m.patience = m.config.Patience
+	if err := m.await(ctx, numbers); err != nil {
+		return r, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var sum time.Duration
+	for _, took := range m.took {
+		if r.Received == 0 || took < r.Min {
+			r.Min = took
+		}
+		r.Max = max(r.Max, took)
+		sum += took
+		r.Received++
+	}
+	if r.Received > 0 {
+		r.Avg = sum / time.Duration(r.Received)
+	}
+	return r, nil
+}
+
+// await returns when all are answered, or patience has ended.
+func (m *measurement) await(ctx context.Context, numbers []uint32) error {
+	for end := time.Now().Add(m.patience); time.Now().Before(end); {
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+		m.mu.Lock()
+		missing := 0
+		for _, n := range numbers {
+			if _, ok := m.took[n]; !ok {
+				missing++
+			}
+		}
+		m.mu.Unlock()
+		if missing == 0 {
+			break
+		}
+	}
+	return nil
+}
+
+// largest finds the largest packet in two rounds, each of many sizes at once.
+func (m *measurement) largest(ctx context.Context) (int, error) {
+	best, err := m.try(ctx, smallest, largest, coarse)
+	if err != nil || best == 0 {
+		return best, err
+	}
+	finer, err := m.try(ctx, best+1, min(best+coarse-1, largest), 1)
+	return max(best, finer), err
+}
+
+// try is the largest of some sizes that is answered, 0 if none is.
+func (m *measurement) try(ctx context.Context, from, to, step int) (int, error) {
+	var numbers []uint32
+	sizes := map[uint32]int{}
+sizes:
+	for size := from; size <= to; size += step {
+		for range copies {
+			n, fits := m.ask(size)
+			if !fits {
+				break sizes
+			}
+			numbers, sizes[n] = append(numbers, n), size
+		}
+		// Not all in one burst: a short queue on the way would drop the largest.
+		if err := sleep(ctx, 2*time.Millisecond); err != nil {
+			return 0, err
+		}
+	}
+	if err := m.await(ctx, numbers); err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	best := 0
+	for n, size := range sizes {
+		if _, ok := m.took[n]; ok {
+			best = max(best, size)
+		}
+	}
+	return best, nil
+}
+
+// throughput fills one direction after the other, over TCP.
+func throughput(ctx context.Context, c Config) (to, from float64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*maxStream)
+	defer cancel()
+	conn, err := (&net.Dialer{Timeout: max(c.Patience, time.Second)}).DialContext(ctx, "tcp4", c.Target.String())
+	if err != nil {
+		return 0, 0, fmt.Errorf("throughput: %w", err)
+	}
+	stream := conn.(*net.TCPConn)
+	defer func() { _ = stream.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = stream.Close() })()
+	started := time.Now()
+	header := binary.BigEndian.AppendUint32(c.Token[:], uint32(c.Throughput.Milliseconds()))
+	if _, err := stream.Write(header); err != nil {
+		return 0, 0, fmt.Errorf("throughput: %w", err)
+	}
+	if err := errors.Join(pour(stream, c.Throughput), stream.CloseWrite()); err != nil {
+		return 0, 0, fmt.Errorf("throughput: %w", err)
+	}
+	var count int64
+	if err := binary.Read(stream, binary.BigEndian, &count); err != nil {
+		return 0, 0, fmt.Errorf("throughput: %w", err)
+	}
+	to = 8 * float64(count) / time.Since(started).Seconds()
+	started = time.Now()
+	count, err = io.Copy(io.Discard, stream)
+	if err != nil {
+		return to, 0, fmt.Errorf("throughput: %w", err)
+	}
+	return to, 8 * float64(count) / time.Since(started).Seconds(), nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,177 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+var _ flows.Prober = (*Cluster)(nil)
+
+// probe is a pod that measures, run by a Job.
+type probe struct {
+	cluster *Cluster
+	job     *batchv1.Job
+	pods    *store
+	changed chan struct{}
+	stop    context.CancelFunc
+	stopped sync.WaitGroup
+	pod     flows.ProbePod
+}
+
+// StartProbe runs a probe's pod from our operator's image.
+func (c *Cluster) StartProbe(ctx context.Context, r flows.ProbeRequest, progress func(string)) (flows.Probe, error) {
+	image, err := c.image()
+	if err != nil {
+		return nil, err
+	}
+	p := &probe{cluster: c, changed: make(chan struct{}, 1)}
+	p.job = render.Probe(render.ProbeParams{
+		Tenant: r.Tenant, Name: render.ProbeName + "-" + r.Token[:8], Image: image, Token: r.Token, Owner: r.Owner,
+	})
+	if err := c.client.Create(ctx, p.job); err != nil {
+		return nil, fmt.Errorf("create %s: %w", render.Name(p.job), err)
+	}
+	p.watch()
+	pod, err := p.await(ctx, progress, running)
+	if err != nil {
+		removing, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
+		defer cancel()
+		return nil, errors.Join(err, p.Remove(removing))
+	}
+	address, err := netip.ParseAddr(pod.Status.PodIP)
+	p.pod = flows.ProbePod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Address: address}
+	return p, err
+}
+
+// image is the one that our operator runs: it has the probe's program, too.
+func (c *Cluster) image() (string, error) {
+	objects, err := c.storeOf("Deployment").snapshot()
+	if err != nil {
+		return "", err
+	}
+	for _, o := range objects {
+		d, ok := o.(*appsv1.Deployment)
+		if ok && softwareOf(d) == flows.Operator && len(d.Spec.Template.Spec.Containers) > 0 {
+			return d.Spec.Template.Spec.Containers[0].Image, nil
+		}
+	}
+	return "", errors.New("there is no liqo-tui operator, from whose image a probe would run")
+}
+
+// watch mirrors the Job's pods.
+func (p *probe) watch() {
+	notify := func() {
+		select {
+		case p.changed <- struct{}{}:
+		default:
+		}
+	}
+	p.pods = newStore("Pod", func() client.ObjectList { return &corev1.PodList{} }, notify,
+		client.InNamespace(p.job.Namespace), client.MatchingLabels{batchv1.JobNameLabel: p.job.Name})
+	ctx, cancel := context.WithCancel(p.cluster.ctx)
+	p.stop = cancel
+	p.stopped.Go(func() { p.pods.run(ctx, p.cluster.client) })
+}
+
+// await waits until the pod is as wanted, and says meanwhile what it waits for.
+func (p *probe) await(ctx context.Context, progress func(string), wanted func(*corev1.Pod) (bool, error)) (*corev1.Pod, error) {
+	last := "the pod is not there yet"
+	told := ""
+	for {
+		objects, err := p.pods.snapshot()
+		if err != nil {
+			return nil, fmt.Errorf("list pods in namespace %s: %w", p.job.Namespace, err)
+		}
+		for _, o := range objects {
+			pod := o.(*corev1.Pod)
+			if done, err := wanted(pod); done || err != nil {
+				return pod, err
+			}
+			last = "pod " + pod.Name + " is " + strings.ToLower(string(pod.Status.Phase))
+			if f := podFacts(pod); f.Waiting != "" {
+				last = "pod " + pod.Name + ": " + f.Waiting
+			}
+		}
+		if last != told {
+			progress(last)
+			told = last
+		}
+		select {
+		case <-p.changed:
+		case <-ctx.Done():
+			return nil, &WaitError{What: "the probe", Last: last, Cause: context.Cause(ctx)}
+		}
+	}
+}
+
+// hopeless are the reasons of a container that will not start by waiting.
+var hopeless = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+
+func running(pod *corev1.Pod) (bool, error) {
+	for _, s := range pod.Status.ContainerStatuses {
+		switch {
+		case s.State.Waiting != nil && slices.Contains(hopeless, s.State.Waiting.Reason):
+			return false, fmt.Errorf("pod %s: %s", pod.Name, podFacts(pod).Waiting)
+		case s.State.Terminated != nil:
+			return false, fmt.Errorf("pod %s ended at once: exit status %d", pod.Name, s.State.Terminated.ExitCode)
+		}
+	}
+	return pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "", nil
+}
+
+func ended(pod *corev1.Pod) (bool, error) {
+	if pod.DeletionTimestamp != nil && len(pod.Status.ContainerStatuses) == 0 {
+		return false, fmt.Errorf("pod %s was deleted", pod.Name)
+	}
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Terminated != nil }), nil
+}
+
+func (p *probe) Pod() flows.ProbePod { return p.pod }
+
+func (p *probe) Measure(ctx context.Context, t render.ProbeTarget) (render.ProbeResult, error) {
+	target, err := json.Marshal(t)
+	if err != nil {
+		return render.ProbeResult{}, err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{render.AnnotationProbeTarget: string(target)}}})
+	if err != nil {
+		return render.ProbeResult{}, err
+	}
+	pod := &corev1.Pod{}
+	pod.Namespace, pod.Name = p.pod.Namespace, p.pod.Name
+	if err := p.cluster.client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return render.ProbeResult{}, fmt.Errorf("tell pod %s its target: %w", pod.Name, err)
+	}
+	pod, err = p.await(ctx, func(string) {}, ended)
+	if err != nil {
+		return render.ProbeResult{}, err
+	}
+	return render.ParseProbeResult(pod.Status.ContainerStatuses[0].State.Terminated.Message)
+}
+
+func (p *probe) Remove(ctx context.Context) error {
+	if p.stop != nil {
+		p.stop()
+		p.stopped.Wait()
+	}
+	err := p.cluster.client.Delete(ctx, p.job, client.PropagationPolicy("Background"))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete %s, which Kubernetes will do itself within 3 minutes: %w", render.Name(p.job), err)
+	}
+	return nil
+}
