@@ -183,14 +183,17 @@ func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress fun
 
 // verifiable says why there is nothing to measure.
 func verifiable(c connection) error {
-	for _, side := range []Side{A, B} {
-		facts, peer := c.facts.Side(side), c.peers[side]
+	if steps := Unfit(c.facts); len(steps) > 0 {
+		facts := c.facts.Side(steps[0].Side)
+		e := &StepError{Cluster: facts.name(), Step: steps[0]}
 		if facts.Problem != nil {
-			return &StepError{Cluster: facts.name(), Cause: facts.Problem, Step: failure(side, CodeAnswers, "cluster answers", FailedUnreachable,
-				facts.Problem.Message, facts.Problem.Hint)}
+			e.Cause = facts.Problem
 		}
-		if peer.Configuration == nil || peer.Server == nil && peer.Client == nil {
-			return &StepError{Cluster: facts.name(), Step: failure(side, CodeVerification, "a connection to verify", FailedPreflight,
+		return e
+	}
+	for _, side := range []Side{A, B} {
+		if peer := c.peers[side]; peer.Configuration == nil || peer.Server == nil && peer.Client == nil {
+			return &StepError{Cluster: c.facts.Side(side).name(), Step: failure(side, CodeVerification, "a connection to verify", FailedPreflight,
 				fmt.Sprintf("there is none with %s", c.facts.Side(side.Other()).name()), "connect them first: liqo-tui network connect")}
 		}
 	}

@@ -1,0 +1,224 @@
+package flows_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// probing is a cluster that runs probes as a test wants them.
+type probing struct {
+	*flowtest.Cluster
+	address netip.Addr
+	refuses error              // to make a pod
+	finds   render.ProbeResult // what its probe measures
+	fails   error              // to measure
+
+	mu      sync.Mutex
+	targets []render.ProbeTarget
+	pods    int // that are there
+	tokens  []string
+}
+
+func (p *probing) StartProbe(_ context.Context, r flows.ProbeRequest, progress func(string)) (flows.Probe, error) {
+	if p.refuses != nil {
+		return nil, p.refuses
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pods++
+	p.tokens = append(p.tokens, r.Token)
+	progress("the pod starts")
+	return testProbe{p}, nil
+}
+
+type testProbe struct{ *probing }
+
+func (p testProbe) Pod() flows.ProbePod {
+	return flows.ProbePod{Namespace: "n", Name: "probe", Node: "node-1", Address: p.address}
+}
+
+func (p testProbe) Measure(_ context.Context, t render.ProbeTarget) (render.ProbeResult, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.targets = append(p.targets, t)
+	return p.finds, p.fails
+}
+
+func (p testProbe) Remove(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pods--
+	return ctx.Err() // so that a context that has ended is noticed
+}
+
+// probingPair is a connected pair whose pods find a good path.
+func probingPair(t *testing.T) (*flowtest.Pair, [2]*probing) {
+	t.Helper()
+	p := flowtest.NewPair()
+	p.ConnectByLiqoctl(flows.B)
+	good := render.ProbeResult{Sent: 40, Received: 40, MinMicros: 900, AvgMicros: 1200, MaxMicros: 3100, LargestPacket: 1340}
+	return p, [2]*probing{
+		{Cluster: p.A, address: netip.MustParseAddr("10.244.1.7"), finds: good},
+		{Cluster: p.B, address: netip.MustParseAddr("10.244.0.5"), finds: good},
+	}
+}
+
+func verifyPair(t *testing.T, p *flowtest.Pair, c [2]*probing, r flows.VerifyRequest) (flows.Verification, error) {
+	t.Helper()
+	r.Now = p.Now
+	return flows.VerifyPair(t.Context(), c[0], c[1], r, func(flows.Side, string) {})
+}
+
+func TestVerifyMeasuresBothWaysBetweenPods(t *testing.T) {
+	p, c := probingPair(t)
+	c[0].finds.ToBits, c[0].finds.FromBits = 940e6, 610e6
+	v, err := verifyPair(t, p, c, flows.VerifyRequest{Throughput: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `A rome → B milan: latency 1.20 ms (0.90 ms to 3.10 ms), no loss in 40 packets, largest packet 1340 bytes, throughput 940 Mbit/s (pod to pod)
+B milan → A rome: latency 1.20 ms (0.90 ms to 3.10 ms), no loss in 40 packets, largest packet 1340 bytes, throughput 610 Mbit/s (pod to pod)
+  from pod 10.244.1.7 on node node-1 of rome to 10.0.0.5, pod 10.244.0.5 on node node-1 of milan
+  from pod 10.244.0.5 on node node-1 of milan to 10.0.1.7, pod 10.244.1.7 on node node-1 of rome
+verified: packets pass between pods both ways`
+	if got := strings.Join(v.Lines(), "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if !v.Verified() || !v.Measurement().OK {
+		t.Error("it is not verified")
+	}
+	if !slices.Equal(c[0].tokens, c[1].tokens) || len(c[0].tokens[0]) != 32 {
+		t.Errorf("got tokens %q and %q, want the same one of 16 bytes", c[0].tokens, c[1].tokens)
+	}
+	if !c[0].targets[0].Throughput || c[1].targets[0].Throughput {
+		t.Error("want exactly one side to measure the throughput")
+	}
+	if c[0].pods != 0 || c[1].pods != 0 {
+		t.Errorf("%d and %d pods are left", c[0].pods, c[1].pods)
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	silent := render.ProbeResult{Sent: 40}
+	for name, c := range map[string]struct {
+		finds    render.ProbeResult // on one side
+		verdict  flows.Verdict
+		verified bool
+		says     string
+	}{
+		"nothing comes back":        {silent, flows.Broken, false, "none of 40 packets was answered"},
+		"some get lost":             {render.ProbeResult{Sent: 40, Received: 30, AvgMicros: 1000, LargestPacket: 1340}, flows.Degraded, true, "10 of 40 packets lost"},
+		"only small ones pass":      {render.ProbeResult{Sent: 40, Received: 40, AvgMicros: 1000}, flows.Degraded, true, "only small packets pass"},
+		"a part of it failed":       {render.ProbeResult{Sent: 40, Received: 40, LargestPacket: 1340, Error: "throughput: refused"}, flows.Degraded, true, "throughput: refused"},
+		"the probe can't even send": {render.ProbeResult{Error: "network is unreachable"}, flows.Broken, false, "network is unreachable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, clusters := probingPair(t)
+			clusters[1].finds = c.finds
+			v, err := verifyPair(t, p, clusters, flows.VerifyRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.Verdict() != c.verdict || v.Verified() != c.verified || !strings.Contains(v.Lines()[1], c.says) {
+				t.Errorf("got %s, verified %t:\n%s", v.Verdict(), v.Verified(), strings.Join(v.Lines(), "\n"))
+			}
+		})
+	}
+}
+
+func TestVerifyWithoutPodsSaysWhatTheGatewaysSay(t *testing.T) {
+	p, c := probingPair(t)
+	c[1].refuses = errors.New(`create Job: user "ada" cannot create jobs`)
+	v, err := verifyPair(t, p, c, flows.VerifyRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Between != flows.Gateways || v.Verified() || v.Verdict() != flows.Works {
+		t.Errorf("got %s between %s, verified %t", v.Verdict(), v.Between, v.Verified())
+	}
+	text := strings.Join(v.Lines(), "\n")
+	for _, want := range []string{
+		"ping between gateways, not pods", `pods could not measure: B milan: create Job: user "ada" cannot create jobs`,
+		"not verified: the gateways reach each other, which says nothing about pods",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it does not say %q:\n%s", want, text)
+		}
+	}
+	if m := v.Measurement(); m.OK || m.Hint == "" {
+		t.Errorf("got %+v, want it not to count as verified", m)
+	}
+	if c[0].pods != 0 {
+		t.Error("the other side's pod is left")
+	}
+}
+
+func TestVerifyRemovesItsPodsWhateverHappens(t *testing.T) {
+	p, c := probingPair(t)
+	c[0].fails = errors.New("the pod vanished")
+	if _, err := verifyPair(t, p, c, flows.VerifyRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := flows.VerifyPair(ctx, c[0], c[1], flows.VerifyRequest{Now: p.Now}, func(flows.Side, string) { cancel() })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: got %v", err)
+	}
+	if c[0].pods != 0 || c[1].pods != 0 {
+		t.Errorf("%d and %d pods are left", c[0].pods, c[1].pods)
+	}
+}
+
+func TestVerifyOfWhatIsNotConnectedIsAnError(t *testing.T) {
+	p := flowtest.NewPair()
+	_, err := flows.VerifyPair(t.Context(), p.A, p.B, flows.VerifyRequest{Now: p.Now}, func(flows.Side, string) {})
+	failed, ok := errors.AsType[*flows.StepError](err)
+	if !ok || failed.Step.Kind != flows.FailedPreflight || !strings.Contains(failed.Hint(), "network connect") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestStaleReportsAreNoAnswer(t *testing.T) {
+	p, c := probingPair(t)
+	c[0].refuses = errors.New("no image")
+	later := func() time.Time { return p.Now().Add(time.Hour) }
+	v, err := flows.VerifyPair(t.Context(), c[0], c[1], flows.VerifyRequest{Now: later}, func(flows.Side, string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Verdict() != flows.Broken || !strings.Contains(v.Ways[0].Problem, "last report is") {
+		t.Errorf("got %s: %v", v.Verdict(), v.Lines())
+	}
+}
+
+func TestSeenAs(t *testing.T) {
+	conf := func(spec, status []networkingv1beta1.CIDR) *networkingv1beta1.Configuration {
+		c := &networkingv1beta1.Configuration{}
+		c.Spec.Remote.CIDR.Pod = spec
+		c.Status.Remote = &networkingv1beta1.ClusterConfig{}
+		c.Status.Remote.CIDR.Pod = status
+		return c
+	}
+	two := conf([]networkingv1beta1.CIDR{"10.244.0.0/16", "10.245.0.0/16"}, []networkingv1beta1.CIDR{"10.244.0.0/16", "10.71.0.0/16"})
+	for pod, want := range map[string]string{"10.244.3.4": "10.244.3.4", "10.245.3.4": "10.71.3.4", "10.9.0.1": ""} {
+		got, err := flows.SeenAs(two, netip.MustParseAddr(pod))
+		if want == "" != (err != nil) || err == nil && got.String() != want {
+			t.Errorf("%s: got %s, %v; want %s", pod, got, err, want)
+		}
+	}
+	if _, err := flows.SeenAs(conf([]networkingv1beta1.CIDR{"10.244.0.0/16"}, nil), netip.MustParseAddr("10.244.0.1")); err == nil {
+		t.Error("without a decision: got no error")
+	}
+}
