@@ -21,8 +21,8 @@ import (
 // [Cluster].
 type Prober interface {
 	// StartProbe makes a pod that answers another probe, and returns when it
-	// runs. progress is told what it waits for. If it returns an error, it has
-	// left nothing behind.
+	// runs. progress is told what it waits for. The probe is of use until ctx
+	// ends. If StartProbe returns an error, it has left nothing behind.
 	StartProbe(ctx context.Context, r ProbeRequest, progress func(string)) (Probe, error)
 }
 

@@ -46,7 +46,7 @@ func (c *Cluster) StartProbe(ctx context.Context, r flows.ProbeRequest, progress
 	if err := c.client.Create(ctx, p.job); err != nil {
 		return nil, fmt.Errorf("create %s: %w", render.Name(p.job), err)
 	}
-	p.watch()
+	p.watch(ctx)
 	pod, err := p.await(ctx, progress, running)
 	if err != nil {
 		removing, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
@@ -73,8 +73,8 @@ func (c *Cluster) image() (string, error) {
 	return "", errors.New("there is no liqo-tui operator, from whose image a probe would run")
 }
 
-// watch mirrors the Job's pods.
-func (p *probe) watch() {
+// watch mirrors the Job's pods until the probe is removed or ctx ends.
+func (p *probe) watch(ctx context.Context) {
 	notify := func() {
 		select {
 		case p.changed <- struct{}{}:
@@ -83,8 +83,7 @@ func (p *probe) watch() {
 	}
 	p.pods = newStore("Pod", func() client.ObjectList { return &corev1.PodList{} }, notify,
 		client.InNamespace(p.job.Namespace), client.MatchingLabels{batchv1.JobNameLabel: p.job.Name})
-	ctx, cancel := context.WithCancel(p.cluster.ctx)
-	p.stop = cancel
+	ctx, p.stop = context.WithCancel(ctx)
 	p.stopped.Go(func() { p.pods.run(ctx, p.cluster.client) })
 }
 
