@@ -72,7 +72,7 @@ func (m Model) clusterRows() []clusterRow {
 	}
 	words := make([]string, len(rows))
 	for i, r := range rows {
-		words[i] = strings.Join([]string{r.Ref.Name, string(r.good.ID), r.word, r.Server, r.Ref.File}, " ")
+		words[i] = strings.Join([]string{r.Ref.Name, string(r.good.ID), r.word, r.Server, r.File}, " ")
 	}
 	var matching []clusterRow
 	for _, match := range fuzzy.FindNoSort(text, words) {
@@ -83,6 +83,9 @@ func (m Model) clusterRows() []clusterRow {
 
 // clusterStatus is what a probe has told, in a word, with the reason.
 func (m Model) clusterStatus(c member) status {
+	if c.Problem != "" {
+		return status{markFail, "not usable", c.Problem}
+	}
 	if c.probing() {
 		return status{markRunning, "asking", fmt.Sprintf("asked %s ago, no answer yet", age(m.clock.Sub(c.began)))}
 	}
@@ -110,6 +113,8 @@ func (m Model) refusal(c member) string {
 	switch {
 	case m.paired(c.Ref):
 		return fmt.Sprintf("it is %s already", other)
+	case c.Problem != "":
+		return c.Problem
 	case c.probing():
 		return "it has not answered yet"
 	case c.latest.Problem != nil:
@@ -139,8 +144,8 @@ func (m Model) twins(c member) []string {
 func (m Model) contextName(c member) string {
 	name := cmp.Or(c.Ref.Name, "current context")
 	same := slices.ContainsFunc(m.fleet.members, func(o member) bool { return o.Ref != c.Ref && o.Ref.Name == c.Ref.Name })
-	if same && c.Ref.File != "" {
-		name += " (" + filepath.Base(c.Ref.File) + ")"
+	if same {
+		name += " (" + filepath.Base(c.File) + ")"
 	}
 	return name
 }
@@ -303,7 +308,7 @@ func (m Model) clustersHead(rows []clusterRow) []string {
 	}
 	lines := []string{t.title.Render(t.plain(question))}
 	for _, p := range m.fleet.problems {
-		lines = append(lines, t.marks[markFail].Render(t.glyphs[markFail])+" "+t.plain(fmt.Sprintf("%s: %v", p.File, p.Err)))
+		lines = append(lines, t.marks[markFail].Render(t.glyphs[markFail])+" "+t.plain(p.Error()))
 	}
 	if m.clusters.filtering || m.clusters.filter.String() != "" {
 		lines = append(lines, t.label.Render("filter: ")+m.clusters.filter.view(t, m.width-8, m.clusters.filtering))
@@ -387,7 +392,8 @@ func (m Model) clusterText() []string {
 	t, r := m.theme, rows[i]
 	lines := []string{t.title.Render(t.plain(m.contextName(r.member))) + "  " + t.state(r.mark, r.word, 0), ""}
 	add := func(label, text string) { lines = append(lines, t.field(pad(label, 14), text, m.width)...) }
-	add("file", r.Ref.File)
+	add("file", r.File)
+	add("user", r.User)
 	add("server", cmp.Or(r.Server, r.latest.Server))
 	add("what is wrong", r.why)
 	add("kubernetes", r.good.Version)

@@ -57,7 +57,10 @@ func TestAClusterThatCantBeChosenSaysWhy(t *testing.T) {
 			p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
 		}, "kind-milan can't be B: https://172.18.0.20:6443"},
 		"no answer yet": {func(p *flowtest.Pair, w *world) { w.replace("kind-milan", hanging{p.B}) }, "it has not answered yet"},
-		"no such user":  {func(_ *flowtest.Pair, w *world) { delete(w.clusters, refOf("kind-milan")) }, "no context kind-milan"},
+		"its user is missing": {func(_ *flowtest.Pair, w *world) {
+			w.contexts[1].Problem = `context "kind-milan" names user "ada", which is not there`
+		}, `kind-milan can't be B: context "kind-milan" names user "ada"`},
+		"it went away": {func(_ *flowtest.Pair, w *world) { delete(w.clusters, refOf("kind-milan")) }, "no context kind-milan"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, fresh(test.prepare), func(t *testing.T, d *driver) {
@@ -122,7 +125,7 @@ func TestTheFilterFindsClustersByAnyOfTheirNames(t *testing.T) {
 
 func TestAFileIsAdded(t *testing.T) {
 	prepare := func(p *flowtest.Pair, w *world) {
-		turin := Context{Ref: flows.ContextRef{File: "/mnt/usb/turin.yaml", Name: "kind-rome"}}
+		turin := Context{Ref: flows.ContextRef{File: "/mnt/usb/turin.yaml", Name: "kind-rome"}, File: "/mnt/usb/turin.yaml"}
 		w.files[turin.Ref.File] = []Context{turin}
 		w.clusters[turin.Ref] = p.B
 	}
@@ -148,7 +151,7 @@ func TestAKubeconfigThatChangesIsFollowed(t *testing.T) {
 		d.world.mu.Lock()
 		rest := d.world.contexts[:1]
 		d.world.contexts = nil
-		d.world.problems = []FileProblem{{File: refOf("").File, Err: errors.New("line 3: mapping values are not allowed")}}
+		d.world.problems = []error{errors.New("kubeconfig: line 3: mapping values are not allowed")}
 		d.world.mu.Unlock()
 		d.wait(6 * time.Second)
 		d.has("line 3: mapping values", "There are no contexts")

@@ -42,7 +42,7 @@ type driver struct {
 type world struct {
 	mu       sync.Mutex
 	contexts []Context
-	problems []FileProblem
+	problems []error
 	clusters map[flows.ContextRef]flows.Cluster
 	files    map[string][]Context // to be added
 }
@@ -56,7 +56,7 @@ func newWorld(p *flowtest.Pair) *world {
 	w := &world{clusters: map[flows.ContextRef]flows.Cluster{}, files: map[string][]Context{}}
 	for _, c := range []*flowtest.Cluster{p.A, p.B} {
 		c.Be(func(f *flows.ClusterFacts) { f.Context.File = refOf("").File })
-		w.add(Context{Ref: c.Facts().Context, Server: c.Facts().Server}, c)
+		w.add(Context{Ref: c.Facts().Context, File: refOf("").File, Server: c.Facts().Server}, c)
 	}
 	return w
 }
@@ -75,7 +75,7 @@ func (w *world) replace(name string, c flows.Cluster) {
 	w.clusters[refOf(name)] = c
 }
 
-func (w *world) Contexts(added []string) ([]Context, []FileProblem) {
+func (w *world) Contexts(added []string) ([]Context, []error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	contexts, problems := slices.Clone(w.contexts), slices.Clone(w.problems)
@@ -84,7 +84,7 @@ func (w *world) Contexts(added []string) ([]Context, []FileProblem) {
 			contexts = append(contexts, found...)
 			continue
 		}
-		problems = append(problems, FileProblem{File: file, Err: fs.ErrNotExist})
+		problems = append(problems, fmt.Errorf("kubeconfig %s: %w", file, fs.ErrNotExist))
 	}
 	return contexts, problems
 }

@@ -17,7 +17,7 @@ import (
 type Backend interface {
 	// Contexts lists the contexts of all kubeconfig files, those that the admin
 	// has added here last. A file that can't be read hides no other.
-	Contexts(added []string) ([]Context, []FileProblem)
+	Contexts(added []string) ([]Context, []error)
 	// Open prepares to talk to a cluster. One that has a Close method is closed
 	// when the program has no more use for it.
 	Open(flows.ContextRef) (flows.Cluster, error)
@@ -26,13 +26,11 @@ type Backend interface {
 // Context is one entry of a kubeconfig.
 type Context struct {
 	Ref    flows.ContextRef
+	File   string // that it is in, also where Ref needs none
 	Server string // URL of the API server
-}
-
-// FileProblem is a kubeconfig that can't be used.
-type FileProblem struct {
-	File string
-	Err  error
+	User   string // name of the kubeconfig's user
+	// Problem is why it can't be used at all, such as a user that is missing.
+	Problem string
 }
 
 const (
@@ -54,7 +52,7 @@ const (
 // kubeconfig files. It is a value: what changes it returns another one.
 type fleet struct {
 	members  []member
-	problems []FileProblem
+	problems []error  // of files
 	added    []string // files
 	listed   bool     // the files were read
 	listing  bool     // they are being read
@@ -125,7 +123,7 @@ func (f fleet) relist(found []Context, keep func(flows.ContextRef) bool) (_ flee
 // contextsMsg is what the kubeconfig files say.
 type contextsMsg struct {
 	contexts []Context
-	problems []FileProblem
+	problems []error
 }
 
 // factsMsg is what one cluster says of itself. The cluster was opened for it,

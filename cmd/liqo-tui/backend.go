@@ -1,15 +1,10 @@
 package main
 
 import (
-	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/kube"
@@ -31,7 +26,7 @@ type backend struct {
 func newBackend(o *pairFlags) (b *backend, refs [2]flows.ContextRef, err error) {
 	b = &backend{flags: map[flows.ContextRef]clusterFlags{}}
 	for side, c := range []clusterFlags{o.local, o.remote} {
-		if c.kubeconfig != "" {
+		if c.kubeconfig != "" && !slices.Contains(b.files, c.kubeconfig) {
 			b.files = append(b.files, c.kubeconfig)
 		}
 		if c.kubeconfig == "" && c.context == "" {
@@ -42,86 +37,54 @@ func newBackend(o *pairFlags) (b *backend, refs [2]flows.ContextRef, err error) 
 		}
 		b.flags[refs[side]] = c
 	}
-	slices.Sort(b.files)
-	b.files = slices.Compact(b.files)
 	return b, refs, nil
 }
 
-// resolve names the context with its file, as the list of contexts does.
+// resolve names a context as the list of contexts does.
 func (b *backend) resolve(c clusterFlags) (flows.ContextRef, error) {
-	files := kubeconfigFiles()
+	ref := flows.ContextRef{File: c.kubeconfig, Name: c.context}
+	cluster, err := c.open()
+	if err != nil {
+		return ref, err
+	}
+	cluster.Close()
+	if ref.Name != "" {
+		return ref, nil
+	}
+	var files []string
 	if c.kubeconfig != "" {
 		files = []string{c.kubeconfig}
 	}
-	var known []string
-	for _, file := range files {
-		raw, err := clientcmd.LoadFromFile(file)
-		if err != nil {
-			continue // Open says what is wrong with the one that is used
-		}
-		name := c.context
-		if name == "" {
-			name = raw.CurrentContext
-		}
-		if _, ok := raw.Contexts[name]; ok {
-			return flows.ContextRef{File: file, Name: name}, nil
-		}
-		known = append(known, slices.Sorted(maps.Keys(raw.Contexts))...)
+	contexts, _ := kube.Contexts(files)
+	if i := slices.IndexFunc(contexts, func(c kube.Context) bool { return c.Current }); i >= 0 {
+		ref = contexts[i].Ref
 	}
-	ref := flows.ContextRef{File: c.kubeconfig, Name: c.context}
-	if len(known) == 0 && c.kubeconfig != "" {
-		_, err := clientcmd.LoadFromFile(c.kubeconfig)
-		if err != nil {
-			return ref, usageError{fmt.Errorf("read kubeconfig: %w", err)}
-		}
-	}
-	return ref, usageError{&kube.ContextError{Ref: ref, Known: known}}
+	return ref, nil
 }
 
-// kubeconfigFiles are those that kubectl would read.
-func kubeconfigFiles() []string {
-	return clientcmd.NewDefaultClientConfigLoadingRules().GetLoadingPrecedence()
-}
-
-// Contexts implements [tui.Backend]. Every file is read on its own: merging
-// them, as kubectl does, hides contexts of the same name.
-func (b *backend) Contexts(added []string) ([]tui.Context, []tui.FileProblem) {
+// Contexts implements [tui.Backend].
+func (b *backend) Contexts(added []string) ([]tui.Context, []error) {
+	found, wrong := kube.Contexts(b.files)
+	for _, file := range added {
+		more, problems := kube.Contexts([]string{expandHome(file)})
+		found, wrong = append(found, more...), append(wrong, problems...)
+	}
 	var contexts []tui.Context
-	var problems []tui.FileProblem
-	ours := b.files
-	if ours == nil {
-		ours = kubeconfigFiles()
+	for _, c := range found {
+		if slices.ContainsFunc(contexts, func(known tui.Context) bool { return known.Ref == c.Ref }) {
+			continue // a file that is read already was added
+		}
+		problem := ""
+		if c.Problem != nil {
+			problem = c.Problem.Error()
+		}
+		contexts = append(contexts, tui.Context{Ref: c.Ref, File: c.File, Server: c.Server, User: c.User, Problem: problem})
 	}
-	seen := map[string]bool{}
-	for i, file := range append(slices.Clip(ours), added...) {
-		file = expandHome(file)
-		if seen[file] {
-			continue
-		}
-		seen[file] = true
-		raw, err := clientcmd.LoadFromFile(file)
-		switch {
-		case os.IsNotExist(err) && b.files == nil && i < len(ours):
-			continue // kubectl's default files need not be there
-		case err != nil:
-			problems = append(problems, tui.FileProblem{File: file, Err: err})
-			continue
-		}
-		contexts = append(contexts, contextsOf(file, raw)...)
+	var problems []error
+	for _, p := range wrong {
+		problems = append(problems, p)
 	}
 	return contexts, problems
-}
-
-func contextsOf(file string, raw *clientcmdapi.Config) []tui.Context {
-	var contexts []tui.Context
-	for _, name := range slices.Sorted(maps.Keys(raw.Contexts)) {
-		c := tui.Context{Ref: flows.ContextRef{File: file, Name: name}}
-		if cluster := raw.Clusters[raw.Contexts[name].Cluster]; cluster != nil {
-			c.Server = cluster.Server
-		}
-		contexts = append(contexts, c)
-	}
-	return contexts
 }
 
 // expandHome is for paths that no shell has seen.
@@ -151,24 +114,5 @@ func (b *backend) cluster(ref flows.ContextRef) clusterFlags {
 		c.namespace = render.DefaultNamespace
 	}
 	c.kubeconfig, c.context = ref.File, ref.Name
-	return c
-}
-
-// flagsOf are the flags as a person would give them: without the file where
-// kubectl's rules find the context.
-func (b *backend) flagsOf(ref flows.ContextRef) clusterFlags {
-	c := b.cluster(ref)
-	for _, file := range kubeconfigFiles() {
-		raw, err := clientcmd.LoadFromFile(file)
-		if err != nil {
-			continue
-		}
-		if _, ok := raw.Contexts[ref.Name]; ok {
-			if file == ref.File {
-				c.kubeconfig = ""
-			}
-			break
-		}
-	}
 	return c
 }

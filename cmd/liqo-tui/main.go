@@ -113,10 +113,10 @@ or as you choose.
 	g.add(root)
 	o := newPairFlags(root, false)
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
-		return openProgram(cmd.Context(), io, o, tui.StartAny, nil)
+		return openProgram(cmd.Context(), io, &g, o, tui.StartAny, nil)
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(wizardCommand(io), dashboardCommand(io), networkCommand(io), installCommand(io), uninstallCommand(io), infoCommand(io), versionCommand(io))
+	root.AddCommand(wizardCommand(io, &g), dashboardCommand(io, &g), networkCommand(io), installCommand(io), uninstallCommand(io), infoCommand(io), versionCommand(io))
 	return root, func() { closeLog() }
 }
 

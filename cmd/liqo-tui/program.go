@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -25,7 +26,7 @@ var errNoTerminal = errors.New("this program needs a terminal, and there is none
 
 // openProgram runs the program on the terminal. Without one it prints what it
 // would show at first, as text.
-func openProgram(ctx context.Context, io streams, o *pairFlags, start tui.Start, contexts []string) error {
+func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, start tui.Start, contexts []string) error {
 	if !io.interactive() || os.Getenv("TERM") == "dumb" {
 		if start != tui.StartAny {
 			return usageError{errNoTerminal}
@@ -38,7 +39,7 @@ func openProgram(ctx context.Context, io streams, o *pairFlags, start tui.Start,
 	}
 	options := tui.Options{
 		Backend: b, Start: start, A: refs[flows.A], B: refs[flows.B],
-		Params: flows.Defaults(), ASCII: asciiOnly(os.Getenv, runtime.GOOS), Command: b.commandLine,
+		Params: flows.Defaults(), ASCII: g.ascii || asciiOnly(os.Getenv, runtime.GOOS), Command: b.commandLine,
 	}
 	for _, name := range contexts {
 		ref, err := b.resolve(clusterFlags{kubeconfig: o.local.kubeconfig, context: name})
@@ -52,7 +53,7 @@ func openProgram(ctx context.Context, io streams, o *pairFlags, start tui.Start,
 	// ends its requests first, and says what it did.
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	program := tea.NewProgram(tui.New(alive, options), programOptions(io)...)
+	program := tea.NewProgram(tui.New(alive, options), programOptions(io, g)...)
 	defer context.AfterFunc(ctx, func() { program.Send(tui.StopMsg{}) })()
 	final, err := program.Run()
 	if err != nil {
@@ -61,7 +62,7 @@ func openProgram(ctx context.Context, io streams, o *pairFlags, start tui.Start,
 	return programResult(ctx, io, final.(tui.Model))
 }
 
-func wizardCommand(io streams) *cobra.Command {
+func wizardCommand(io streams, g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wizard",
 		Short: "Connect two clusters on the terminal, step by step",
@@ -73,12 +74,12 @@ apply it, and watch the connection. --context and --remote-context choose ahead.
 	cmd.Flags().Lookup("context").Usage = "kubeconfig context of the local cluster (A; default: you choose)"
 	cmd.Flags().Lookup("remote-context").Usage = "kubeconfig context of the remote cluster (B; default: you choose)"
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return openProgram(cmd.Context(), io, o, tui.StartWizard, nil)
+		return openProgram(cmd.Context(), io, g, o, tui.StartWizard, nil)
 	}
 	return cmd
 }
 
-func dashboardCommand(io streams) *cobra.Command {
+func dashboardCommand(io streams, g *globals) *cobra.Command {
 	var contexts []string
 	var all bool
 	cmd := &cobra.Command{
@@ -92,7 +93,7 @@ func dashboardCommand(io streams) *cobra.Command {
 	cmd.Flags().BoolVar(&all, "all-contexts", false, "watch all contexts of the kubeconfig; the default")
 	cmd.MarkFlagsMutuallyExclusive("contexts", "all-contexts")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return openProgram(cmd.Context(), io, o, tui.StartDashboard, contexts)
+		return openProgram(cmd.Context(), io, g, o, tui.StartDashboard, contexts)
 	}
 	return cmd
 }
@@ -116,10 +117,16 @@ func programResult(ctx context.Context, io streams, m tui.Model) error {
 // be seen half drawn.
 const sshFrames = 5 // per second
 
-func programOptions(io streams) []tea.ProgramOption {
+func programOptions(io streams, g *globals) []tea.ProgramOption {
 	options := []tea.ProgramOption{
 		tea.WithInput(io.in), tea.WithOutput(io.out),
 		tea.WithoutSignalHandler(), // main has one
+	}
+	switch g.color {
+	case "never":
+		options = append(options, tea.WithColorProfile(colorprofile.ASCII))
+	case "always":
+		options = append(options, tea.WithColorProfile(colorprofile.TrueColor))
 	}
 	if os.Getenv("SSH_TTY") != "" {
 		options = append(options, tea.WithFPS(sshFrames))
@@ -163,7 +170,7 @@ func printPair(ctx context.Context, io streams, o *pairFlags) error {
 
 // commandLine is the command that does what the program was asked for.
 func (b *backend) commandLine(r tui.Request) string {
-	pair := &pairFlags{local: b.flagsOf(r.A), remote: b.flagsOf(r.B)}
+	pair := &pairFlags{local: b.cluster(r.A), remote: b.cluster(r.B)}
 	if r.Goal == tui.Connect {
 		return connectCommandLine(pair, r.Params)
 	}
