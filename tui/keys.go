@@ -71,6 +71,8 @@ func (m Model) commands() []command {
 	switch m.screen {
 	case screenClusters:
 		own = m.clusterCommands()
+	case screenSettings:
+		own = m.settingsCommands()
 	case screenPlan:
 		own = m.planCommands()
 	case screenApply:

@@ -80,6 +80,9 @@ func (m Model) paste(text string) Model {
 		p := *m.prompt
 		p.line, p.problem, p.selected = p.line.insert(text), "", 0
 		m.prompt = &p
+	case m.screen == screenSettings && m.focused().options == nil:
+		f := m.focused()
+		m = m.typed(f, m.form.texts[f.id].insert(text))
 	case m.screen == screenClusters && m.clusters.filtering:
 		m.clusters.filter = m.clusters.filter.insert(text)
 		m.clusters = m.clusters.keep(m.clusterRows())

@@ -37,6 +37,7 @@ type theme struct {
 	bars     []string // of a sparkline, from low to high
 	gap      string   // in a sparkline: no measurement
 	done     string   // after the number of a step
+	radio    [2]string // of a choice: not taken, taken
 
 	marks                         [6]lipgloss.Style
 	sides                         [2]lipgloss.Style
@@ -49,7 +50,7 @@ func newTheme(ascii bool) theme {
 	const red, green, yellow, blue, magenta, cyan = "1", "2", "3", "4", "5", "6"
 	t := theme{
 		glyphs:  [...]string{markPending: "·", markRunning: "▸", markOK: "✓", markWarn: "!", markFail: "✗", markUnknown: "?"},
-		between: "⇄", rule: "─", ellipsis: "…", dot: " · ", gap: "·", done: "✓",
+		between: "⇄", rule: "─", ellipsis: "…", dot: " · ", gap: "·", done: "✓", radio: [2]string{"( )", "(•)"},
 		bars:  strings.Split("▁▂▃▄▅▆▇█", ""),
 		sides: [2]lipgloss.Style{flows.A: colour(cyan), flows.B: colour(magenta)},
 		title: lipgloss.NewStyle().Bold(true), faint: lipgloss.NewStyle().Faint(true),
@@ -65,6 +66,7 @@ func newTheme(ascii bool) theme {
 		t.ascii = true
 		t.glyphs = [...]string{markPending: "[..]", markRunning: "[>>]", markOK: "[ok]", markWarn: "[!!]", markFail: "[XX]", markUnknown: "[??]"}
 		t.between, t.rule, t.ellipsis, t.dot, t.gap, t.done = "<->", "-", "...", " - ", " ", "*"
+		t.radio[1] = "(*)"
 		t.bars = strings.Split("_.-~=*^#", "")
 	}
 	return t

@@ -87,6 +87,7 @@ type screen uint8
 
 const (
 	screenClusters screen = iota
+	screenSettings
 	screenPlan
 	screenApply
 	screenLive
@@ -117,6 +118,7 @@ type Model struct {
 
 	screen    screen
 	clusters  clustersScreen
+	form      settingsScreen
 	plan      planScreen
 	apply     applyScreen
 	live      liveScreen

@@ -53,6 +53,11 @@ func (m Model) updateKey(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 	case m.screen == screenClusters && m.clusters.filtering:
 		return m.updateFilter(msg)
 	}
+	if m.screen == screenSettings {
+		if next, ok := m.updateSettings(msg); ok {
+			return next, nil
+		}
+	}
 	if next, cmd, ok := m.do(msg); ok {
 		return next, cmd
 	}
@@ -74,7 +79,7 @@ func (m Model) interrupt() (Model, tea.Cmd) {
 		return m.interruptApply()
 	case screenLive, screenDashboard, screenDetail:
 		return m.quit(nil)
-	case screenPlan, screenClusters:
+	case screenPlan, screenClusters, screenSettings:
 	}
 	return m.quit(ErrInterrupted)
 }
@@ -191,6 +196,8 @@ func (m Model) body(height int) []string {
 		return m.promptBody(height)
 	case m.screen == screenClusters:
 		return m.clustersBody(height)
+	case m.screen == screenSettings:
+		return m.settingsBody(height)
 	case m.screen == screenDashboard:
 		return m.dashboardBody(height)
 	case m.screen == screenApply:
@@ -213,7 +220,7 @@ func (m Model) pairText() string {
 }
 
 // steps are the screens of the wizard, in order.
-var steps = []wizardStep{{screenClusters, "Clusters"}, {screenPlan, "Plan"}, {screenApply, "Apply"}, {screenLive, "Live"}}
+var steps = []wizardStep{{screenClusters, "Clusters"}, {screenSettings, "Gateway"}, {screenPlan, "Plan"}, {screenApply, "Apply"}, {screenLive, "Live"}}
 
 type wizardStep struct {
 	screen screen
@@ -279,6 +286,8 @@ func (m Model) gist() string {
 		}[m.apply.phase]
 	case m.screen == screenClusters:
 		return "asks for a cluster"
+	case m.screen == screenSettings:
+		return "asks how to connect"
 	case m.screen == screenLive:
 		return "A " + m.status(flows.A).word + ", B " + m.status(flows.B).word
 	case !m.planned():
