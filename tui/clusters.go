@@ -193,7 +193,7 @@ func (m Model) chooseCluster() (Model, tea.Cmd) {
 	m.clusters.filter = line{}
 	m.pair[side] = rows[i].Ref
 	if m.chosen(side.Other()) {
-		return m.begin(Connect), nil
+		return m.meet()
 	}
 	return m, nil
 }

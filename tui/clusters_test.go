@@ -31,12 +31,16 @@ func TestArrowsAndEnterConnectTwoClusters(t *testing.T) {
 		d.keys("enter")
 		d.has("A is kind-rome. Choose the other cluster: B.")
 		d.keys("down", "enter")
-		d.has("2 Plan", "Apply: 8 changes", "liqo-tui network connect --context kind-rome --remote-context kind-milan")
+		d.at(screenSettings)
+		d.keys("enter")
+		d.at(screenPlan)
+		d.has("Apply: 8 changes", "liqo-tui network connect --context kind-rome --remote-context kind-milan")
 		d.keys("enter")
 		d.has("Apply these changes?", "> No")
 		d.keys("down", "enter")
 		d.wait(30 * time.Second)
-		d.has("4 Live", "connected: each gateway answers")
+		d.at(screenLive)
+		d.has("connected: each gateway answers")
 	})
 }
 
@@ -68,7 +72,7 @@ func TestAClusterThatCantBeChosenSaysWhy(t *testing.T) {
 				if text := strings.Join(strings.Fields(d.screen()), " "); !strings.Contains(text, test.want) {
 					t.Errorf("the screen does not say %q:\n%s", test.want, d.screen())
 				}
-				d.has("1 Clusters")
+				d.at(screenClusters)
 			})
 		})
 	}
@@ -85,7 +89,7 @@ func TestClustersThatDoNotAnswerHoldNobodyUp(t *testing.T) {
 	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
 		d.has("kind-rome", "ready", "edge-00", "asking") // before any time has passed
 		d.keys("enter", "down", "enter")
-		d.has("2 Plan")
+		d.at(screenSettings)
 		d.wait(20 * time.Second)
 		d.keys("esc")
 		d.wait(16 * time.Second)
@@ -178,7 +182,11 @@ func TestAContextThatIsInUseStays(t *testing.T) {
 func TestTheWayBackKeepsWhatWasChosen(t *testing.T) {
 	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
 		d.keys("enter", "down", "enter")
-		d.has("2 Plan")
+		d.at(screenSettings)
+		d.keys("enter")
+		d.at(screenPlan)
+		d.keys("esc")
+		d.at(screenSettings)
 		d.keys("esc")
 		d.has("A is kind-rome. Choose the other cluster: B.")
 		d.keys("esc")
@@ -205,9 +213,7 @@ func TestTheProgramOpensTheDashboardWhereThereAreConnections(t *testing.T) {
 				o.Start = StartAny
 				return o
 			}, func(t *testing.T, d *driver) {
-				if got := d.model.screen; got != test.want {
-					t.Errorf("got screen %d, want %d:\n%s", got, test.want, d.screen())
-				}
+				d.at(test.want)
 			})
 		})
 	}
@@ -233,7 +239,8 @@ func TestWhoHasBegunIsNotTakenToTheDashboard(t *testing.T) {
 	}, func(t *testing.T, d *driver) {
 		d.keys("down")
 		d.wait(3 * time.Second)
-		d.has("1 Clusters", "ready")
+		d.at(screenClusters)
+		d.has("ready")
 	})
 }
 

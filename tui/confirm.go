@@ -61,6 +61,11 @@ func (m Model) confirmBody(height int) []string {
 		question, act = "Apply these changes? The connection ends.", "Yes, "+m.goal.String()
 	}
 	lines := []string{t.title.Render(question), "", m.cursor(!c.yes, "No"), m.cursor(c.yes, act), ""}
+	for _, text := range c.plan.Interrupts() {
+		for _, line := range t.wrap(text, m.width-2, 0) {
+			lines = append(lines, t.marks[markWarn].Render("! "+line))
+		}
+	}
 	var changes []string
 	for _, s := range c.plan.Steps {
 		if s.Status == flows.Done || !s.Action.Changes() {

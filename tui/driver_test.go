@@ -225,6 +225,16 @@ func press(name string) tea.KeyPressMsg {
 		return tea.KeyPressMsg{Code: tea.KeyUp}
 	case "down":
 		return tea.KeyPressMsg{Code: tea.KeyDown}
+	case "left":
+		return tea.KeyPressMsg{Code: tea.KeyLeft}
+	case "right":
+		return tea.KeyPressMsg{Code: tea.KeyRight}
+	case "backspace":
+		return tea.KeyPressMsg{Code: tea.KeyBackspace}
+	case "ctrl+e":
+		return tea.KeyPressMsg{Code: 'e', Mod: tea.ModCtrl}
+	case "ctrl+u":
+		return tea.KeyPressMsg{Code: 'u', Mod: tea.ModCtrl}
 	case "pgdown":
 		return tea.KeyPressMsg{Code: tea.KeyPgDown}
 	case "ctrl+c":
@@ -272,6 +282,14 @@ func (d *driver) has(parts ...string) {
 		if !strings.Contains(screen, part) {
 			d.t.Errorf("the screen does not say %q:\n%s", part, screen)
 		}
+	}
+}
+
+// at checks which screen is shown.
+func (d *driver) at(want screen) {
+	d.t.Helper()
+	if got := d.model.screen; got != want {
+		d.t.Errorf("got screen %d, want %d:\n%s", got, want, d.screen())
 	}
 }
 

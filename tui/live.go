@@ -109,6 +109,7 @@ func (m Model) liveCommands() []command {
 		return m, nil
 	}
 	return []command{
+		{Binding: k.settings, do: Model.openSettings},
 		{Binding: k.plan, do: toPlan},
 		{Binding: k.disconnect, do: func(m Model) (Model, tea.Cmd) { return m.takeAway(Disconnect), nil }},
 		{Binding: k.reset, do: func(m Model) (Model, tea.Cmd) { return m.takeAway(Reset), nil }},
@@ -119,9 +120,7 @@ func (m Model) liveCommands() []command {
 
 // takeAway shows the plan that removes the connection.
 func (m Model) takeAway(g Goal) Model {
-	m = m.begin(g)
-	m.plan.pinned = true
-	return m
+	return m.begin(g)
 }
 
 // twoColumns is the width from which both sides stand beside each other.

@@ -9,7 +9,6 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 )
@@ -78,23 +77,34 @@ func (m Model) planCommands() []command {
 		commands = append(commands, command{Binding: k.apply, do: Model.askToApply})
 	}
 	commands = append(commands, back, command{Binding: k.copyCommand, do: Model.copyCommandLine})
-	if m.goal == Connect && !m.fixed {
-		commands = append(commands, command{Binding: k.swap, do: Model.swapServer}, command{Binding: k.service, do: Model.nextService})
+	if m.goal == Connect {
+		commands = append(commands, command{Binding: k.settings, do: Model.openSettings})
 	}
 	commands = append(commands, refresh)
 	return append(commands, moving(k, Model.movePlan)...)
 }
 
+// leavePlan goes back: from the diff to the list, from the list to where the
+// plan came from.
 func (m Model) leavePlan() (Model, tea.Cmd) {
 	switch {
 	case m.plan.zoom:
 		m.plan.zoom = false
-	case m.plan.pinned:
-		m.screen, m.plan.pinned, m.plan.note = screenLive, false, ""
-	default:
-		return m.toClusters()
+		return m, nil
+	case m.planned() && (m.goal != Connect || m.fixed):
+		return m.toLive()
+	case m.planned() && m.current.Failure() == nil:
+		return m.openSettings()
 	}
-	return m, nil
+	return m.toClusters()
+}
+
+// toLive looks at the connection; what was wanted of it and not applied is
+// forgotten.
+func (m Model) toLive() (Model, tea.Cmd) {
+	m.screen, m.goal, m.plan = screenLive, Connect, planScreen{}
+	m.wanted = m.options.Params
+	return m.replan(), nil
 }
 
 // toClusters chooses again; the first choice is kept.
@@ -104,7 +114,21 @@ func (m Model) toClusters() (Model, tea.Cmd) {
 	return m, nil
 }
 
-// begin makes a plan for both chosen clusters.
+// meet is the step after both clusters were chosen: the connection if there is
+// one, else how it is to be.
+func (m Model) meet() (Model, tea.Cmd) {
+	m.goal, m.plan = Connect, planScreen{}
+	if last := m.pair; last != m.met {
+		m.met, m.wanted = last, m.options.Params
+	}
+	m.screen = screenPlan
+	if m = m.replan(); m.screen == screenPlan && m.current.Failure() == nil {
+		return m.openSettings()
+	}
+	return m, nil
+}
+
+// begin shows the plan that takes a connection away.
 func (m Model) begin(g Goal) Model {
 	m.goal, m.screen, m.plan = g, screenPlan, planScreen{}
 	if m.planned() {
@@ -130,30 +154,21 @@ func (m Model) askToApply() (Model, tea.Cmd) {
 	return m, nil
 }
 
-func (m Model) swapServer() (Model, tea.Cmd) {
-	m.wanted.Server = m.wanted.Server.Other()
-	return m.replan(), nil
-}
-
-func (m Model) nextService() (Model, tea.Cmd) {
-	types := []corev1.ServiceType{corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort, corev1.ServiceTypeClusterIP}
-	next := (slices.Index(types, m.wanted.ServiceType) + 1) % len(types)
-	// Both belong to the type that is left.
-	m.wanted.ServiceType, m.wanted.NodePort, m.wanted.LoadBalancerIP = types[next], 0, ""
-	return m.replan(), nil
-}
-
 // Heights of parts of the plan screen, in lines.
 const (
-	minPane    = 5 // its heading and four lines of a diff
+	wantPane   = 7 // its heading, and enough to say what the plan means
+	minList    = 5 // rows beside a pane
 	maxCommand = 3 // help shows all of it
 )
 
-// planLayout divides the body between the head, the list and the pane.
+// planLayout divides what is left of the body between the list and the pane.
 func (m Model) planLayout(height int) (list, pane int) {
 	n := len(planIDs(m.current))
-	if rest := height - n; rest >= minPane {
-		return n, rest
+	switch {
+	case height-n >= wantPane:
+		return n, height - n
+	case height-wantPane >= minList:
+		return height - wantPane, wantPane
 	}
 	return min(n, max(1, height-1)), 0
 }
@@ -316,18 +331,46 @@ func (m Model) paneText() []string {
 
 // outlook says what applying the plan means for who uses the clusters.
 func (m Model) outlook() []string {
+	t := m.theme
 	var lines []string
-	add := func(text string) { lines = append(lines, m.theme.wrap(text, m.width, 0)...) }
+	add := func(mark mark, text string) {
+		wrapped := t.wrap(text, m.width, 2)
+		lines = append(lines, t.marks[mark].Render(t.bullets[mark])+" "+wrapped[0])
+		lines = append(lines, wrapped[1:]...)
+	}
 	a, b := m.id(flows.A), m.id(flows.B)
-	switch m.goal {
-	case Disconnect:
-		add(fmt.Sprintf("Traffic between %s and %s ends. Both keep the addresses that they have for each other, for the next connection.", a, b))
-	case Reset:
-		add(fmt.Sprintf("Traffic between %s and %s ends, and each forgets the other: a later connection may have other addresses.", a, b))
-	case Connect:
-		add(fmt.Sprintf("Pods of %s and %s will reach each other through an encrypted tunnel. No other traffic changes.", a, b))
+	for _, text := range m.current.Interrupts() {
+		add(markWarn, text)
+	}
+	switch {
+	case m.goal == Disconnect:
+		add(markPending, fmt.Sprintf("%s and %s keep the addresses that they have for each other, for the next connection.", a, b))
+	case m.goal == Reset:
+		add(markPending, fmt.Sprintf("%s and %s forget each other: a later connection may have other addresses.", a, b))
+	case len(m.current.Interrupts()) == 0:
+		add(markPending, fmt.Sprintf("Pods of %s and %s will reach each other through an encrypted tunnel. No traffic is interrupted.", a, b))
+	}
+	if m.goal == Connect {
+		for _, s := range []flows.Side{flows.A, flows.B} {
+			add(markPending, m.sees(s))
+		}
+	}
+	for _, text := range m.current.Kept {
+		add(markPending, text)
+	}
+	for _, command := range m.current.Owed {
+		add(markWarn, "to be run by the other cluster's admin: "+command)
 	}
 	return lines
+}
+
+// sees says as which addresses a side sees, or will see, the other's pods.
+func (m Model) sees(s flows.Side) string {
+	conf, other := m.peer(s).Configuration, m.on(s.Other()).good
+	if conf != nil && flows.CIDRsConfigured(conf) {
+		return fmt.Sprintf("%s sees %s's pods %s as %s.", m.id(s), other.ID, join(conf.Spec.Remote.CIDR.Pod), join(conf.Status.Remote.CIDR.Pod))
+	}
+	return fmt.Sprintf("%s sees %s's pods %s as the addresses that its operator chooses: the same ones, unless they are taken.", m.id(s), other.ID, join(other.Networks.Pod))
 }
 
 func (m Model) paneHeading() string {

@@ -107,20 +107,29 @@ func (m Model) settings() []setting {
 		},
 		{
 			id: settingLoadBalancerIP, label: "Load balancer IP", field: flows.FieldLoadBalancerIP, applies: offered(corev1.ServiceTypeLoadBalancer), empty: "the provider chooses",
-			get:     func(p flows.Params) string { return p.LoadBalancerIP },
-			set:     func(p *flows.Params, text string) (err error) { p.LoadBalancerIP, err = parseOptionalIP(text); return err },
+			get: func(p flows.Params) string { return p.LoadBalancerIP },
+			set: func(p *flows.Params, text string) (err error) {
+				p.LoadBalancerIP, err = parseOptionalIP(text)
+				return err
+			},
 			explain: "The address to ask the load balancer's provider for. Not every provider listens.",
 		},
 		{
 			id: settingClientAddress, label: "Client dials", field: flows.FieldClientAddress, applies: always, empty: "the server's own address",
-			get:     func(p flows.Params) string { return p.ClientAddress },
-			set:     func(p *flows.Params, text string) (err error) { p.ClientAddress, err = parseOptionalHost(text); return err },
+			get: func(p flows.Params) string { return p.ClientAddress },
+			set: func(p *flows.Params, text string) (err error) {
+				p.ClientAddress, err = parseOptionalHost(text)
+				return err
+			},
 			explain: "Another address or DNS name for the server, if the client can't use the server's own: behind a NAT, or a name that stays when nodes come and go.",
 		},
 		{
 			id: settingClientPort, label: "at UDP port", field: flows.FieldClientPort, applies: always, empty: "the server's own port",
-			get:     func(p flows.Params) string { return numberOr(int(p.ClientPort), "") },
-			set:     func(p *flows.Params, text string) (err error) { p.ClientPort, err = parseOptionalPort(text); return err },
+			get: func(p flows.Params) string { return numberOr(int(p.ClientPort), "") },
+			set: func(p *flows.Params, text string) (err error) {
+				p.ClientPort, err = parseOptionalPort(text)
+				return err
+			},
 			explain: "Another port for the server, if a NAT in front of it has one of its own.",
 		},
 		{
@@ -304,8 +313,7 @@ func (m Model) submitSettings() (Model, tea.Cmd) {
 
 func (m Model) leaveSettings() (Model, tea.Cmd) {
 	if m.fixed {
-		m.screen = screenLive
-		return m, nil
+		return m.toLive()
 	}
 	return m.toClusters()
 }

@@ -33,10 +33,11 @@ type theme struct {
 	between  string    // the two clusters
 	rule     string
 	ellipsis string
-	dot      string   // between facts on a line
-	bars     []string // of a sparkline, from low to high
-	gap      string   // in a sparkline: no measurement
-	done     string   // after the number of a step
+	dot      string    // between facts on a line
+	bars     []string  // of a sparkline, from low to high
+	gap      string    // in a sparkline: no measurement
+	bullets  [6]string // before a sentence
+	done     string    // after the number of a step
 	radio    [2]string // of a choice: not taken, taken
 
 	marks                         [6]lipgloss.Style
@@ -50,6 +51,7 @@ func newTheme(ascii bool) theme {
 	const red, green, yellow, blue, magenta, cyan = "1", "2", "3", "4", "5", "6"
 	t := theme{
 		glyphs:  [...]string{markPending: "·", markRunning: "▸", markOK: "✓", markWarn: "!", markFail: "✗", markUnknown: "?"},
+		bullets: [...]string{markPending: "·", markRunning: "▸", markOK: "✓", markWarn: "!", markFail: "✗", markUnknown: "?"},
 		between: "⇄", rule: "─", ellipsis: "…", dot: " · ", gap: "·", done: "✓", radio: [2]string{"( )", "(•)"},
 		bars:  strings.Split("▁▂▃▄▅▆▇█", ""),
 		sides: [2]lipgloss.Style{flows.A: colour(cyan), flows.B: colour(magenta)},
@@ -65,6 +67,7 @@ func newTheme(ascii bool) theme {
 	if ascii {
 		t.ascii = true
 		t.glyphs = [...]string{markPending: "[..]", markRunning: "[>>]", markOK: "[ok]", markWarn: "[!!]", markFail: "[XX]", markUnknown: "[??]"}
+		t.bullets = [...]string{markPending: "-", markRunning: ">", markOK: "*", markWarn: "!", markFail: "X", markUnknown: "?"}
 		t.between, t.rule, t.ellipsis, t.dot, t.gap, t.done = "<->", "-", "...", " - ", " ", "*"
 		t.radio[1] = "(*)"
 		t.bars = strings.Split("_.-~=*^#", "")

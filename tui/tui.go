@@ -109,6 +109,7 @@ type Model struct {
 
 	fleet  fleet
 	pair   [2]flows.ContextRef // the clusters that are worked on; zero: not chosen
+	met    [2]flows.ContextRef // the pair that wanted is for
 	goal   Goal
 	wanted flows.Params // by the admin
 	params flows.Params // wanted, unless gateways exist
@@ -240,7 +241,7 @@ func (m Model) ages() bool {
 		return m.apply.active()
 	case screenPlan:
 		return !m.planned()
-	case screenClusters, screenLive, screenDashboard, screenDetail:
+	case screenClusters, screenSettings, screenLive, screenDashboard, screenDetail:
 	}
 	return true
 }

@@ -293,7 +293,7 @@ func TestAFailureIsTheErrorOfWhoLeaves(t *testing.T) {
 		p.B.Behave(func(b *flowtest.Behaviour) { b.LoadBalancerPending = true })
 	}
 	inBubble(t, Options{Timeout: 20 * time.Second}, prepare, func(t *testing.T, d *driver) {
-		d.keys("t", "t") // LoadBalancer
+		d.keys("e", "down", "left", "enter") // LoadBalancer
 		d.has("server B, LoadBalancer")
 		d.keys("a", "y")
 		d.wait(10 * time.Second)
@@ -343,20 +343,6 @@ func TestAChangedPlanIsShownAgain(t *testing.T) {
 	})
 }
 
-func TestTheParametersCanBeChangedBeforeAnythingExists(t *testing.T) {
-	inBubble(t, Options{}, nil, func(t *testing.T, d *driver) {
-		d.has("server B, NodePort", "--server-service-type NodePort")
-		d.keys("t")
-		d.has("server B, ClusterIP")
-		d.keys("w")
-		d.has("server A, ClusterIP", "GatewayServer milan")
-		d.keys("t", "t", "a", "y")
-		d.wait(30 * time.Second)
-		d.keys("p", "w", "t")
-		d.has("server A, NodePort") // it exists
-	})
-}
-
 func TestACopiedCommandIsWhatTheAdminSees(t *testing.T) {
 	inBubble(t, Options{}, nil, func(t *testing.T, d *driver) {
 		d.keys("c")
@@ -391,7 +377,7 @@ func TestTextOfAClusterCantDrawOnTheTerminal(t *testing.T) {
 	}
 	for _, ascii := range []bool{false, true} {
 		inBubble(t, Options{ASCII: ascii}, prepare, func(t *testing.T, d *driver) {
-			d.keys("t", "a", "y")
+			d.keys("a", "y")
 			d.wait(10 * time.Second)
 			d.has("[2J") // as text: the escape is gone
 			if raw := d.model.View().Content; strings.Contains(raw, "\x1b[2J") || strings.Contains(raw, "\u202e") {
