@@ -3,6 +3,7 @@ package flows
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -224,6 +225,23 @@ func (p Peer) gatewayName() string {
 	return ""
 }
 
+// Objects are all there are of the peering, in the order in which they come to be.
+func (p Peer) Objects() []render.Object {
+	var all []render.Object
+	add := func(exists bool, o render.Object) {
+		if exists {
+			all = append(all, o)
+		}
+	}
+	add(p.Namespace != nil, p.Namespace)
+	add(p.Configuration != nil, p.Configuration)
+	add(p.Server != nil, p.Server)
+	add(p.Client != nil, p.Client)
+	add(p.PublicKey != nil, p.PublicKey)
+	add(p.Connection != nil, p.Connection)
+	return all
+}
+
 // peerIndex finds the view that an object belongs to.
 type peerIndex struct {
 	labelled map[render.ClusterID]*corev1.Namespace // tenants' namespaces by the peer's label
@@ -275,6 +293,34 @@ func assign[T any, O interface {
 			*field(p) = &all[i]
 		}
 	}
+}
+
+// Equal reports whether nothing is different in o. Objects with the same UID and
+// version are the same: that makes it cheap enough to ask of thousands, often.
+func (c ClusterFacts) Equal(o ClusterFacts) bool {
+	if !equalObjects(c.Tenants, o.Tenants) || !equalObjects(c.Configurations, o.Configurations) ||
+		!equalObjects(c.Servers, o.Servers) || !equalObjects(c.Clients, o.Clients) ||
+		!equalObjects(c.PublicKeys, o.PublicKeys) || !equalObjects(c.Connections, o.Connections) {
+		return false
+	}
+	return reflect.DeepEqual(c.withoutObjects(), o.withoutObjects())
+}
+
+func (c ClusterFacts) withoutObjects() ClusterFacts {
+	c.Tenants, c.Configurations, c.Servers, c.Clients, c.PublicKeys, c.Connections = nil, nil, nil, nil, nil, nil
+	return c
+}
+
+func equalObjects[T any, O interface {
+	*T
+	metav1.Object
+}](a, b []T) bool {
+	return slices.EqualFunc(a, b, func(x, y T) bool {
+		if v := O(&x).GetResourceVersion(); v == "" || v != O(&y).GetResourceVersion() || O(&x).GetUID() != O(&y).GetUID() {
+			return reflect.DeepEqual(x, y)
+		}
+		return true
+	})
 }
 
 // Readings are those of all peerings of one cluster, kept from one observation

@@ -193,3 +193,37 @@ func TestReadingsAreNotMadeAgainOfTheSameVersions(t *testing.T) {
 		t.Errorf("got %v, want the one that changed", changed)
 	}
 }
+
+func TestFactsAreEqualWhenNothingIsDifferent(t *testing.T) {
+	p := flowtest.NewPair()
+	mustRun(t, p, connect(nodePort()))
+	versioned := func() flows.ClusterFacts {
+		f := p.A.Facts()
+		f.Connections[0].ResourceVersion, f.Configurations[0].ResourceVersion = "7", "7"
+		return f
+	}
+	for name, test := range map[string]struct {
+		change func(*flows.ClusterFacts)
+		want   bool
+	}{
+		"nothing": {func(*flows.ClusterFacts) {}, true},
+		"a version": {func(f *flows.ClusterFacts) {
+			f.Connections[0].ResourceVersion = "8"
+			f.Connections[0].Status.Value = "Error"
+		}, false},
+		"an object that was made again": {func(f *flows.ClusterFacts) { f.Connections[0].UID = "another"; f.Connections[0].Status.Value = "Error" }, false},
+		"an object without a version":   {func(f *flows.ClusterFacts) { f.Clients[0].Spec.MTU++ }, false},
+		"an object less":                {func(f *flows.ClusterFacts) { f.PublicKeys = nil }, false},
+		"a pod":                         {func(f *flows.ClusterFacts) { f.Pods[0].Ready = !f.Pods[0].Ready }, false},
+		"a problem":                     {func(f *flows.ClusterFacts) { f.Problem = &flows.Problem{Message: "gone"} }, false},
+		"the ID":                        {func(f *flows.ClusterFacts) { f.ID = "turin" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := versioned()
+			test.change(&f)
+			if got := versioned().Equal(f); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}

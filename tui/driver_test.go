@@ -132,6 +132,7 @@ func inWorld(t *testing.T, options func(*flowtest.Pair, *world) Options, test fu
 		d := &driver{t: t, pair: pair, world: w, model: New(ctx, o), messages: make(chan tea.Msg, 1000)}
 		d.exec(d.model.Init())
 		d.send(tea.WindowSizeMsg{Width: 80, Height: 24})
+		d.settle()
 		test(t, d)
 	})
 }
@@ -203,6 +204,12 @@ func (d *driver) wait(total time.Duration) {
 		time.Sleep(step)
 		d.drain()
 	}
+}
+
+// settle waits until what the clusters have told by now was taken in, too.
+func (d *driver) settle() {
+	time.Sleep(coalesce)
+	d.drain()
 }
 
 // keys presses keys: single characters, or names as Bubble Tea writes them.

@@ -106,13 +106,17 @@ func (r run) collect(msg runMsg, e runEvent, ok bool) runMsg {
 
 // startRun applies the current plan. approved is what the admin has seen.
 func (m Model) startRun(approved flows.Plan) (Model, tea.Cmd) {
+	a, b := m.on(flows.A).cluster, m.on(flows.B).cluster
+	if a == nil || b == nil { // they are being opened again
+		m.confirm, m.note = nil, "The clusters are being asked again. Look at the plan when they have answered."
+		return m, nil
+	}
 	r := newRun(m.ctx, m.apply.run.id+1, m.options.Now)
 	m.apply = applyScreen{
 		run: r, goal: m.goal, phase: phaseRunning, approved: approved, began: m.clock, timeout: m.options.Timeout,
 		changed: m.apply.changed, log: m.apply.log,
 	}
 	m.screen, m.confirm = screenApply, nil
-	a, b := m.on(flows.A).cluster, m.on(flows.B).cluster
 	o := flows.Options{
 		Timeout: m.options.Timeout, Now: m.options.Now,
 		Approve: func(p flows.Plan) (bool, error) { return covers(approved, p), nil },

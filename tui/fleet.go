@@ -2,8 +2,6 @@ package tui
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -32,21 +30,6 @@ type Context struct {
 	// Problem is why it can't be used at all, such as a user that is missing.
 	Problem string
 }
-
-const (
-	// coalesce is the least time between two messages of one source: what
-	// changes more often than that nobody can read.
-	coalesce = 100 * time.Millisecond
-	// pollInterval bounds how long something that no watch told stays unseen.
-	pollInterval = 2 * time.Second
-	// observeTimeout bounds one observation. It is longer than the 5 s that an
-	// unreachable API server takes to be one.
-	observeTimeout = 15 * time.Second
-	tickInterval   = time.Second
-	// relistInterval is how often the kubeconfig files are read again while
-	// their contexts are shown: files change.
-	relistInterval = 5 * time.Second
-)
 
 // fleet is every cluster that the program knows of, in the order of the
 // kubeconfig files. It is a value: what changes it returns another one.
@@ -126,19 +109,6 @@ type contextsMsg struct {
 	problems []error
 }
 
-// factsMsg is what one cluster says of itself. The cluster was opened for it,
-// unless it was open.
-type factsMsg struct {
-	watch   int
-	ref     flows.ContextRef
-	cluster flows.Cluster
-	facts   flows.ClusterFacts
-	at      time.Time
-}
-
-// tickMsg is the time.
-type tickMsg time.Time
-
 // watch is the life of the commands that observe one cluster; the zero value
 // is none.
 type watch struct {
@@ -193,7 +163,7 @@ func (m Model) steer() (Model, tea.Cmd) {
 			if c.began.IsZero() {
 				c.began = m.clock
 			}
-			cmds = append(cmds, m.observe(c, true))
+			cmds = append(cmds, m.observe(c))
 		case want != watched && c.watch.on():
 			cmds = append(cmds, c.watch.stop)
 			c.watch = watch{}
@@ -239,110 +209,8 @@ func (m Model) updateContexts(msg contextsMsg) (Model, tea.Cmd) {
 		}
 	}
 	m.clusters = m.clusters.keep(m.clusterRows())
+	m.dashboard.board.choose(m.dashboardContexts())
 	return m, tea.Batch(cmds...)
-}
-
-// observe is a command that opens the cluster if it isn't open, waits until
-// something changed, unless it is the first time, and looks. There is one such
-// command for each cluster at any time, so none can flood the program.
-func (m Model) observe(c member, first bool) tea.Cmd {
-	w, now, backend, cluster, ref := c.watch, m.options.Now, m.options.Backend, c.cluster, c.Ref
-	return func() tea.Msg {
-		opened := cluster == nil
-		if !first && !waitChanged(w.ctx, cluster) {
-			return nil
-		}
-		msg := factsMsg{watch: w.id, ref: ref, cluster: cluster}
-		if opened {
-			var err error
-			if msg.cluster, err = backend.Open(ref); err != nil {
-				msg.cluster, msg.facts = nil, unopened(ref, err)
-				msg.at = now()
-				return msg
-			}
-		}
-		var ok bool
-		if msg.facts, ok = look(w.ctx, msg.cluster); !ok {
-			if opened {
-				closeCluster(msg.cluster)
-			}
-			return nil
-		}
-		msg.at = now()
-		return msg
-	}
-}
-
-// unopened is a cluster that there is no way to talk to.
-func unopened(ref flows.ContextRef, err error) flows.ClusterFacts {
-	p := &flows.Problem{Kind: flows.Unreachable, Message: err.Error()}
-	var h interface{ Hint() string }
-	if errors.As(err, &h) {
-		p.Hint = h.Hint()
-	}
-	return flows.ClusterFacts{Context: ref, Problem: p}
-}
-
-// waitChanged waits for a reason to look again. A cluster that could not be
-// opened has none but the time.
-func waitChanged(ctx context.Context, c flows.Cluster) bool {
-	if !pause(ctx, coalesce) {
-		return false
-	}
-	var changed <-chan struct{}
-	if c != nil {
-		changed = c.Changed()
-	}
-	poll := time.NewTimer(pollInterval)
-	defer poll.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-changed:
-	case <-poll.C:
-	}
-	return true
-}
-
-// look turns what keeps a cluster from being observed into a fact, too; ok is
-// false when ctx has ended.
-func look(ctx context.Context, c flows.Cluster) (_ flows.ClusterFacts, ok bool) {
-	bounded, cancel := context.WithTimeout(ctx, observeTimeout)
-	defer cancel()
-	facts, err := c.Observe(bounded)
-	switch {
-	case ctx.Err() != nil:
-		return facts, false
-	case errors.Is(err, context.DeadlineExceeded):
-		facts.Problem = &flows.Problem{
-			Kind: flows.Unreachable, Message: fmt.Sprintf("no answer within %s", observeTimeout),
-			Hint: "does its kubeconfig run a program for the credentials, and does that one wait for something?",
-		}
-	case err != nil:
-		facts.Problem = &flows.Problem{Kind: flows.Unreachable, Message: err.Error()}
-	}
-	return facts, true
-}
-
-func (m Model) updateFacts(msg factsMsg) (Model, tea.Cmd) {
-	c := m.fleet.member(msg.ref)
-	if c.watch.id != msg.watch {
-		if msg.cluster != nil && c.cluster != msg.cluster {
-			return m, closing(msg.cluster) // opened for a watch that has ended
-		}
-		return m, nil
-	}
-	m.clock = m.later(msg.at)
-	c.cluster = msg.cluster
-	m.fleet = m.fleet.with(c)
-	m = m.learn(msg.ref, msg.facts)
-	switch {
-	case m.paired(msg.ref) && m.planned():
-		m = m.replan()
-	case m.screen == screenClusters:
-		m = m.greet()
-	}
-	return m, m.observe(c, false)
 }
 
 // learn takes a cluster's facts in.
@@ -362,40 +230,6 @@ func (m Model) learn(ref flows.ContextRef, f flows.ClusterFacts) Model {
 		}
 	}
 	return m
-}
-
-// closing is a command.
-func closing(c flows.Cluster) tea.Cmd {
-	return func() tea.Msg {
-		closeCluster(c)
-		return nil
-	}
-}
-
-func closeCluster(c flows.Cluster) {
-	if c, ok := c.(interface{ Close() }); ok {
-		c.Close()
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
-func tick(ctx context.Context, now func() time.Time) tea.Cmd {
-	return func() tea.Msg {
-		if !pause(ctx, tickInterval) {
-			return nil
-		}
-		return tickMsg(now())
-	}
 }
 
 // rewatch opens the clusters on the screen again, and asks them: what was wrong

@@ -24,6 +24,10 @@ type keyMap struct {
 	addFile, filter, info, dashboard, connect  key.Binding
 	explain, problems, verify                  key.Binding
 	copyCommand, mouse, palette                key.Binding
+	events, allEvents, yaml, pause, save       key.Binding
+	change                                     key.Binding
+	sortName, sortStatus, sortLatency          key.Binding
+	sortTraffic, sortAge                       key.Binding
 	yes, no, choose                            key.Binding
 	help, quit, interrupt                      key.Binding
 }
@@ -53,6 +57,10 @@ func newKeyMap(ascii bool) keyMap {
 		dashboard: bind("d", "dashboard", "d"), connect: bind("n", "new connection", "n"),
 		explain: bind("ctrl+e", "explain", "ctrl+e"), problems: bind("f", "only problems", "f"), verify: bind("v", "verify with packets", "v"),
 		copyCommand: bind("c", "copy command", "c"), mouse: bind("m", "mouse on or off", "m"), palette: bind(":", "commands", ":"),
+		events: bind("e", "events", "e"), allEvents: bind("E", "events of all", "E"), yaml: bind("y", "YAML of its objects", "y"),
+		change: bind("C", "change the connection", "C"), pause: bind("p", "pause", "p"), save: bind("s", "save this screen", "s"),
+		sortName: bind("N", "sort by name", "N"), sortStatus: bind("S", "sort by status", "S"),
+		sortLatency: bind("L", "sort by latency", "L"), sortTraffic: bind("T", "sort by traffic", "T"), sortAge: bind("A", "sort by age", "A"),
 		yes: bind("y", "yes", "y"), no: bind("n", "no", "n", "esc"),
 		choose: bind("tab", "choose", "tab", "left", "right", "up", "down", "h", "j", "k", "l"),
 		help:   bind("?", "help", "?"), quit: bind("q", "quit", "q"), interrupt: bind("ctrl+c", "stop", "ctrl+c"),
@@ -80,6 +88,7 @@ func (m Model) commands() []command {
 	case screenLive:
 		own = m.liveCommands()
 	case screenDashboard, screenDetail:
+		own = m.dashboardCommands()
 	}
 	return append(own, m.globalCommands()...)
 }
@@ -92,6 +101,9 @@ func (m Model) globalCommands() []command {
 	}
 	if m.screen == screenApply {
 		return commands
+	}
+	if m.screen == screenDetail {
+		k.quit.SetEnabled(false) // q leads back to the list
 	}
 	return append(commands,
 		command{Binding: k.quit, do: func(m Model) (Model, tea.Cmd) { return m.quit(nil) }},

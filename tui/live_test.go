@@ -3,6 +3,8 @@ package tui
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -120,14 +122,56 @@ func TestAClusterThatHangsHidesNothingOfTheOther(t *testing.T) {
 	})
 }
 
+// restless is a cluster in which something is different whenever it is looked at.
+type restless struct {
+	flows.Cluster
+	looks *atomic.Int64
+}
+
+func (r restless) Observe(ctx context.Context) (flows.ClusterFacts, error) {
+	f, err := r.Cluster.Observe(ctx)
+	f.Version = fmt.Sprint("v", r.looks.Add(1))
+	return f, err
+}
+
+func (restless) Changed() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
 func TestUpdatesAreCoalesced(t *testing.T) {
-	// Changed has a value whenever it is looked at.
-	prepare := func(p *flowtest.Pair) { p.Pacing = flowtest.PerObserve }
-	inBubble(t, Options{}, prepare, func(t *testing.T, d *driver) {
-		before := d.got
+	var looks atomic.Int64
+	inWorld(t, func(p *flowtest.Pair, w *world) Options {
+		for i := range 20 {
+			w.add(Context{Ref: refOf(fmt.Sprint("restless-", i))}, restless{p.A, &looks})
+		}
+		return Options{Start: StartDashboard}
+	}, func(t *testing.T, d *driver) {
+		before, looked := d.got, looks.Load()
 		d.wait(5 * time.Second)
-		if got := d.got - before; got < 50 || got > 110 {
-			t.Errorf("got %d messages in 5 s, want about 10 a second of each cluster", got)
+		if got := d.got - before; got < 40 || got > 60 {
+			t.Errorf("got %d messages in 5 s, want about 10 a second of all clusters together", got)
+		}
+		if got := looks.Load() - looked; got < 20*40 {
+			t.Errorf("got %d looks in 5 s, want about 10 a second at each of 20 clusters", got)
+		}
+	})
+}
+
+func TestWithoutChangesTheDashboardIsToldNothing(t *testing.T) {
+	inWorld(t, func(p *flowtest.Pair, _ *world) Options {
+		return Options{Start: StartDashboard}
+	}, func(t *testing.T, d *driver) {
+		d.wait(time.Second)
+		before, screen := d.got, d.screen()
+		d.wait(50 * time.Second)
+		if got := d.got - before; got > 0 || d.screen() != screen {
+			t.Errorf("got %d messages within a minute in which nothing happened, want none", got)
+		}
+		d.wait(10 * time.Second)
+		if d.got == before {
+			t.Error("got no message with the new minute, want one")
 		}
 	})
 }

@@ -109,6 +109,11 @@ func (m Model) toLive() (Model, tea.Cmd) {
 
 // toClusters chooses again; the first choice is kept.
 func (m Model) toClusters() (Model, tea.Cmd) {
+	if m.dashboard.visiting {
+		m.dashboard.visiting, m.screen, m.goal = false, screenDashboard, Connect
+		m.pair, m.plan = [2]flows.ContextRef{}, planScreen{}
+		return m, nil
+	}
 	m.screen, m.clusters.selected = screenClusters, m.pair[flows.B]
 	m.pair[flows.B], m.plan, m.goal = flows.ContextRef{}, planScreen{}, Connect
 	return m, nil

@@ -39,6 +39,12 @@ type theme struct {
 	bullets  [6]string // before a sentence
 	done     string    // after the number of a step
 	radio    [2]string // of a choice: not taken, taken
+	axis     string    // between a chart and its labels
+	to       string    // from one cluster to the other
+	into     string    // from a list to one of it
+	bar      string    // between two panes
+	pointer  string    // before the selected row
+	sorted   [2]string // after the column that rows are sorted by: as usual, reversed
 
 	marks                         [6]lipgloss.Style
 	sides                         [2]lipgloss.Style
@@ -53,6 +59,7 @@ func newTheme(ascii bool) theme {
 		glyphs:  [...]string{markPending: "·", markRunning: "▸", markOK: "✓", markWarn: "!", markFail: "✗", markUnknown: "?"},
 		bullets: [...]string{markPending: "·", markRunning: "▸", markOK: "✓", markWarn: "!", markFail: "✗", markUnknown: "?"},
 		between: "⇄", rule: "─", ellipsis: "…", dot: " · ", gap: "·", done: "✓", radio: [2]string{"( )", "(•)"},
+		axis: "┤", to: "→", into: "›", bar: "│", pointer: "▸", sorted: [2]string{"▼", "▲"},
 		bars:  strings.Split("▁▂▃▄▅▆▇█", ""),
 		sides: [2]lipgloss.Style{flows.A: colour(cyan), flows.B: colour(magenta)},
 		title: lipgloss.NewStyle().Bold(true), faint: lipgloss.NewStyle().Faint(true),
@@ -71,6 +78,7 @@ func newTheme(ascii bool) theme {
 		t.between, t.rule, t.ellipsis, t.dot, t.gap, t.done = "<->", "-", "...", " - ", " ", "*"
 		t.radio[1] = "(*)"
 		t.bars = strings.Split("_.-~=*^#", "")
+		t.axis, t.to, t.pointer, t.sorted, t.into, t.bar = "|", ">", ">", [2]string{"v", "^"}, ">", "|"
 	}
 	return t
 }

@@ -6,6 +6,7 @@
 package tui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,8 @@ type Options struct {
 	Params flows.Params
 	// Command writes the command line that does the same without this program.
 	Command func(Request) string
+	// InfoCommand writes the command line that tells of one cluster's peering.
+	InfoCommand func(of flows.ContextRef, peer render.ClusterID) string
 	// Timeout bounds the waiting of one run; 0 means 5 minutes.
 	Timeout time.Duration
 	// Now is the clock; nil means time.Now.
@@ -105,9 +108,10 @@ type Model struct {
 
 	width, height int
 	clock         time.Time // as of the latest message that told it
-	ticking       bool      // a tickMsg is under way
+	ticks         time.Time // when the next tickMsg comes; zero: none is under way
 
 	fleet  fleet
+	feed   feed                // of the fleet's observers
 	pair   [2]flows.ContextRef // the clusters that are worked on; zero: not chosen
 	met    [2]flows.ContextRef // the pair that wanted is for
 	goal   Goal
@@ -129,6 +133,7 @@ type Model struct {
 	showHelp  bool
 	touched   bool   // a key was pressed
 	note      string // answers the latest key, until the next one
+	copied    string // by the dashboard, to be printed at the end
 
 	pane    viewport.Model // the one part of a screen that scrolls
 	paneKey string         // what it shows
@@ -148,7 +153,7 @@ func New(ctx context.Context, o Options) Model {
 	t := newTheme(o.ASCII)
 	m := Model{
 		ctx: ctx, options: o, theme: t, keys: newKeyMap(o.ASCII), help: newHelp(t),
-		wanted: o.Params, params: o.Params, clock: o.Now(), pane: viewport.New(),
+		wanted: o.Params, params: o.Params, clock: o.Now(), pane: viewport.New(), feed: make(feed, feedSize),
 	}
 	var none flows.ContextRef
 	for s, ref := range [...]flows.ContextRef{flows.A: o.A, flows.B: o.B} {
@@ -166,6 +171,7 @@ func New(ctx context.Context, o Options) Model {
 	for _, ref := range o.Contexts {
 		m.fleet = m.fleet.with(m.fleet.member(ref))
 	}
+	m.dashboard = newDashboard(m.dashboardContexts(), m.clock)
 	return m
 }
 
@@ -177,15 +183,15 @@ func (m Model) Init() tea.Cmd { return func() tea.Msg { return startMsg{} } }
 
 // Update takes one message.
 func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	was := m.screen
 	m, cmd := m.update(msg)
+	if m.screen != was {
+		cmd = tea.Batch(cmd, tick(m.ctx, m.options.Now, 0)) // the last one had no need to know the time
+	}
 	m, steering := m.steer()
 	m = m.arrange()
-	cmd = tea.Batch(cmd, steering)
-	if m.ages() && !m.ticking {
-		m.ticking = true
-		cmd = tea.Batch(cmd, tick(m.ctx, m.options.Now))
-	}
-	return m, cmd
+	m, ticking := m.wake()
+	return m, tea.Batch(cmd, steering, ticking)
 }
 
 func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
@@ -195,11 +201,18 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 	case tickMsg:
-		m.clock, m.ticking = m.later(time.Time(msg)), false
+		m.clock = m.later(time.Time(msg))
+		if !m.clock.Before(m.ticks) {
+			m.ticks = time.Time{}
+		}
+		m = m.tellDashboard(nil)
+		if m.planned() && (m.screen == screenPlan || m.screen == screenLive) {
+			m = m.replan() // what was reported ages
+		}
 	case contextsMsg:
 		return m.updateContexts(msg)
-	case factsMsg:
-		return m.updateFacts(msg)
+	case newsMsg:
+		return m.updateNews(msg)
 	case runMsg:
 		return m.updateRun(msg)
 	case StopMsg:
@@ -208,6 +221,8 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 			return m, m.apply.run.stop
 		}
 		return m.quit(ErrInterrupted)
+	case savedMsg:
+		return m.updateSaved(msg), nil
 	case tea.PasteMsg:
 		return m.paste(msg.Content), nil
 	case tea.KeyPressMsg:
@@ -219,11 +234,12 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 // start reads the kubeconfig files for whatever is shown first: the list of
 // clusters needs them now, other screens when the admin goes back to it.
 func (m Model) start() (Model, tea.Cmd) {
+	next := m.feed.next(m.ctx, m.options.Now, true)
 	if m.screen == screenClusters || m.fleet.listing {
-		return m, nil // steer does it
+		return m, next // steer reads them
 	}
 	m.fleet.listing = true
-	return m, m.list(false)
+	return m, tea.Batch(next, m.list(false))
 }
 
 // later keeps the clock from going back: messages may overtake each other.
@@ -234,16 +250,31 @@ func (m Model) later(t time.Time) time.Time {
 	return m.clock
 }
 
-// ages reports whether something on the screen changes only because time passes.
-func (m Model) ages() bool {
+// ages is how long what the screen shows stays true if nothing happens; 0 means
+// for ever.
+func (m Model) ages() time.Duration {
 	switch m.screen {
 	case screenApply:
-		return m.apply.active()
-	case screenPlan:
-		return !m.planned()
-	case screenClusters, screenSettings, screenLive, screenDashboard, screenDetail:
+		if !m.apply.active() {
+			return 0
+		}
+	case screenDashboard, screenDetail:
+		return m.dashboard.ages(m.clock)
+	case screenClusters, screenSettings, screenPlan, screenLive:
 	}
-	return true
+	return tickInterval
+}
+
+// wake asks for the time when the screen needs it next, unless it was asked for
+// already.
+func (m Model) wake() (Model, tea.Cmd) {
+	d := m.ages()
+	next := m.clock.Add(d)
+	if d == 0 || !m.ticks.IsZero() && !next.Before(m.ticks) {
+		return m, nil
+	}
+	m.ticks = next
+	return m, tick(m.ctx, m.options.Now, d)
 }
 
 func (m Model) quit(err error) (Model, tea.Cmd) {
@@ -315,6 +346,8 @@ func (m Model) Summary() string { return m.theme.plain(m.summary()) }
 func (m Model) summary() string {
 	a, b := string(m.id(flows.A)), string(m.id(flows.B))
 	switch {
+	case m.screen == screenDashboard || m.screen == screenDetail:
+		return cmp.Or(m.copied, m.dashboardGist()+" of "+fmt.Sprint(len(m.dashboard.board.rows))+" peerings")
 	case m.apply.phase == phaseDone && m.apply.goal != Connect && m.screen == screenLive:
 		return fmt.Sprintf("%s and %s are no longer connected. connect again: %s", a, b, m.commandFor(Connect))
 	case m.screen == screenLive, m.plan.pinned && m.screen == screenPlan && m.goal == Connect && m.current.Done():

@@ -31,7 +31,7 @@ func (m Model) updateKey(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 		return m.interrupt()
 	case m.tiny():
 		// Nobody can see what a key would answer; but to leave is always possible.
-		if key.Matches(msg, k.quit) && m.prompt == nil && !m.clusters.filtering {
+		if key.Matches(msg, k.quit) && m.prompt == nil && !m.clusters.filtering && !m.dashboard.filtering {
 			return m.quitTiny()
 		}
 		return m, nil
@@ -52,6 +52,8 @@ func (m Model) updateKey(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 		return m.updatePrompt(msg)
 	case m.screen == screenClusters && m.clusters.filtering:
 		return m.updateFilter(msg)
+	case m.screen == screenDashboard && m.dashboard.filtering:
+		return m.updateDashboardFilter(msg)
 	}
 	if m.screen == screenSettings {
 		if next, ok := m.updateSettings(msg); ok {
@@ -104,6 +106,12 @@ func (m Model) arrange() Model {
 		id, lines = "help", m.helpText()
 	case m.screen == screenClusters && m.clusters.info:
 		id, lines = "info", m.clusterText()
+	case m.screen == screenDashboard:
+		m.dashboard.list = m.dashboard.list.follow(m.listRows())
+		return m
+	case m.screen == screenDetail:
+		d := m.dashboard
+		id, lines = fmt.Sprint("page ", d.page, d.list.selected), m.pageText()
 	case m.screen == screenLive:
 		id, lines = "live", m.liveText(m.width)
 	case m.screen == screenApply && !m.apply.active():
@@ -161,8 +169,9 @@ func (m Model) content() string {
 	case m.width <= 0 || m.height <= 0:
 		return "" // the size is not known yet
 	case m.tiny():
-		text := fmt.Sprintf("liqo-tui needs %dx%d: %s", minWidth, minHeight, m.gist())
-		return m.theme.fit(m.theme.plain(text), m.width)
+		text := fmt.Sprintf("%s (liqo-tui needs %dx%d)", m.gist(), minWidth, minHeight)
+		lines := m.theme.wrap(text, m.width, 0)
+		return strings.Join(lines[:min(len(lines), m.height)], "\n")
 	}
 	height := m.height - frameLines
 	body := m.body(height)
@@ -198,7 +207,7 @@ func (m Model) body(height int) []string {
 		return m.clustersBody(height)
 	case m.screen == screenSettings:
 		return m.settingsBody(height)
-	case m.screen == screenDashboard:
+	case m.screen == screenDashboard, m.screen == screenDetail:
 		return m.dashboardBody(height)
 	case m.screen == screenApply:
 		return m.applyBody(height)
@@ -253,7 +262,7 @@ func (m Model) titleLine() string {
 	case m.showHelp:
 		what = t.title.Render("Help")
 	case m.screen == screenDashboard || m.screen == screenDetail:
-		what = t.title.Render("Connections")
+		what = m.dashboardTitle()
 	case m.chosen(flows.B):
 		what = t.side(flows.A, string(m.id(flows.A)), 0) + " " + t.between + " " + t.side(flows.B, string(m.id(flows.B)), 0)
 		if m.goal != Connect {
@@ -263,6 +272,9 @@ func (m Model) titleLine() string {
 		what = t.title.Render("Connect two clusters")
 	}
 	right := m.clock.Format(time.TimeOnly)
+	if m.screen == screenDashboard || m.screen == screenDetail {
+		right = m.clock.Format("15:04") // so that only the minute draws the screen anew
+	}
 	if m.screen <= screenLive && !m.showHelp {
 		right = m.progressText() + "  " + t.faint.Render(right)
 	} else {
@@ -288,6 +300,8 @@ func (m Model) gist() string {
 		return "asks for a cluster"
 	case m.screen == screenSettings:
 		return "asks how to connect"
+	case m.screen == screenDashboard, m.screen == screenDetail:
+		return m.dashboardGist()
 	case m.screen == screenLive:
 		return "A " + m.status(flows.A).word + ", B " + m.status(flows.B).word
 	case !m.planned():

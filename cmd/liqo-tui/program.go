@@ -39,7 +39,7 @@ func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, star
 	}
 	options := tui.Options{
 		Backend: b, Start: start, A: refs[flows.A], B: refs[flows.B],
-		Params: flows.Defaults(), ASCII: g.ascii || asciiOnly(os.Getenv, runtime.GOOS), Command: b.commandLine,
+		Params: flows.Defaults(), ASCII: g.ascii || asciiOnly(os.Getenv, runtime.GOOS), Command: b.commandLine, InfoCommand: b.infoCommandLine,
 	}
 	for _, name := range contexts {
 		ref, err := b.resolve(clusterFlags{kubeconfig: o.local.kubeconfig, context: name})
@@ -175,6 +175,24 @@ func (b *backend) commandLine(r tui.Request) string {
 		return connectCommandLine(pair, r.Params)
 	}
 	return strings.Join(append([]string{"liqo-tui network " + r.Goal.String()}, pairWords(pair)...), " ")
+}
+
+// infoCommandLine is the command that tells of one cluster's peering.
+func (b *backend) infoCommandLine(of flows.ContextRef, peer render.ClusterID) string {
+	c := b.cluster(of)
+	words := []string{"liqo-tui info peer", shellWord(string(peer))}
+	for _, f := range []struct{ flag, value, standard string }{
+		{"kubeconfig", c.kubeconfig, ""},
+		{"context", c.context, ""},
+		{"cluster", c.cluster, ""},
+		{"user", c.user, ""},
+		{"liqo-namespace", c.namespace, render.DefaultNamespace},
+	} {
+		if f.value != f.standard {
+			words = append(words, "--"+f.flag, shellWord(f.value))
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // pairWords are the flags that choose both clusters. They leave defaults out.

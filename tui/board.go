@@ -1,0 +1,381 @@
+package tui
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// news is what one context has told since the last time.
+type news struct {
+	ref     flows.ContextRef
+	problem *flows.Problem // why it does not answer now
+	// The rest is of a cluster that answered.
+	id      render.ClusterID
+	uid     string
+	changed []flows.Reading
+	gone    []render.ClusterID
+	// complete is set when there is nothing but what changed speaks of.
+	complete bool
+}
+
+// source is one context of the board, and what it has told so far.
+type source struct {
+	ref      flows.ContextRef
+	id       render.ClusterID // "" until it has answered
+	uid      string
+	asked    bool
+	problem  string
+	silent   time.Time // since when it does not answer
+	readings map[render.ClusterID]flows.Reading
+}
+
+// board is all peerings of the chosen contexts: one row for each pair of
+// clusters, sorted and filtered. One changed reading costs the same whether
+// there are a hundred rows or ten thousand, but for a copy of pointers.
+//
+// It is the one part of the model that is not a value: it is changed in place,
+// in Update only.
+type board struct {
+	began   time.Time
+	now     time.Time
+	sources []source
+	// owner is the source that speaks for a cluster: several contexts may reach
+	// the same one.
+	owner map[render.ClusterID]int
+	rows  map[pairID]*peering
+	log   eventLog
+
+	order  order
+	filter filter
+	list   []*peering // what is shown, in order
+	counts [peeringStates]int
+
+	expires time.Time // when the first verdict does; zero: none
+}
+
+func newBoard(contexts []flows.ContextRef, now time.Time) *board {
+	b := &board{began: now, now: now, owner: map[render.ClusterID]int{}, rows: map[pairID]*peering{}, order: order{by: byStatus}}
+	b.choose(contexts)
+	return b
+}
+
+// choose sets the contexts. Those that are there already keep what they told;
+// what only the others told is forgotten.
+func (b *board) choose(contexts []flows.ContextRef) {
+	same := slices.EqualFunc(b.sources, contexts, func(s source, ref flows.ContextRef) bool { return s.ref == ref })
+	if same {
+		return
+	}
+	sources := make([]source, len(contexts))
+	for i, ref := range contexts {
+		sources[i] = source{ref: ref}
+		if at := b.source(ref); at >= 0 {
+			sources[i] = b.sources[at]
+		}
+	}
+	b.sources = sources
+	b.settle()
+}
+
+func (b *board) source(ref flows.ContextRef) int {
+	return slices.IndexFunc(b.sources, func(s source) bool { return s.ref == ref })
+}
+
+// settle finds out anew who speaks for which cluster, and makes all rows again.
+func (b *board) settle() {
+	clear(b.owner)
+	for i, s := range b.sources {
+		if s.id == "" {
+			continue
+		}
+		at, taken := b.owner[s.id]
+		// The first one, unless another way to the same cluster works now.
+		if !taken || b.sources[at].uid == s.uid && !b.sources[at].silent.IsZero() && s.silent.IsZero() {
+			b.owner[s.id] = i
+		}
+	}
+	ids := map[pairID]bool{}
+	for id := range b.rows {
+		ids[id] = true
+	}
+	for id, i := range b.owner {
+		for peer := range b.sources[i].readings {
+			ids[pairOf(id, peer)] = true
+		}
+	}
+	for id := range ids {
+		b.refresh(id)
+	}
+	b.sort()
+}
+
+// strangers are contexts of which nothing is shown, because another cluster
+// has the same ID.
+func (b *board) strangers() []string {
+	var all []string
+	for _, s := range b.sources {
+		if at, ok := b.owner[s.id]; ok && b.sources[at].uid != s.uid {
+			all = append(all, fmt.Sprintf("%s and %s are different clusters with the same ID %q: only the first is shown", b.sources[at].ref, s.ref, s.id))
+		}
+	}
+	return all
+}
+
+// take notes what contexts have told. now is the clock.
+func (b *board) take(now time.Time, all []news) {
+	b.advance(now)
+	var touched []pairID
+	settle := false
+	for _, n := range all {
+		i := b.source(n.ref)
+		if i < 0 {
+			continue
+		}
+		s := &b.sources[i]
+		wasSilent, first := !s.silent.IsZero(), !s.asked
+		s.asked = true
+		if n.problem != nil {
+			s.problem = n.problem.Message
+			if !wasSilent {
+				s.silent = now
+			}
+			settle = settle || !wasSilent
+			continue
+		}
+		s.problem, s.silent = "", time.Time{}
+		if first || s.id != n.id || s.uid != n.uid || wasSilent {
+			settle = true
+		}
+		if s.id != n.id || s.readings == nil {
+			s.readings = map[render.ClusterID]flows.Reading{}
+		}
+		if n.complete {
+			n.gone = s.missing(n.changed)
+		}
+		s.id, s.uid = n.id, n.uid
+		for _, r := range n.changed {
+			b.measure(i, s.readings[r.Peer], r)
+			s.readings[r.Peer] = r
+			touched = append(touched, pairOf(n.id, r.Peer))
+		}
+		for _, peer := range n.gone {
+			delete(s.readings, peer)
+			touched = append(touched, pairOf(n.id, peer))
+		}
+	}
+	if settle {
+		b.settle()
+		return
+	}
+	// Moving each row is cheaper than sorting all only while few have changed.
+	bulk := len(touched) > 16 && len(touched) > len(b.list)/16
+	for _, id := range touched {
+		if bulk {
+			b.refresh(id)
+		} else {
+			b.move(id)
+		}
+	}
+	if bulk {
+		b.sort()
+	}
+}
+
+// missing are the peers that a complete list leaves out.
+func (s source) missing(all []flows.Reading) []render.ClusterID {
+	gone := maps.Clone(s.readings)
+	for _, r := range all {
+		delete(gone, r.Peer)
+	}
+	return slices.Sorted(maps.Keys(gone))
+}
+
+// advance lets time pass: verdicts expire.
+func (b *board) advance(now time.Time) {
+	if !now.After(b.now) {
+		return
+	}
+	b.now = now
+	if b.expires.IsZero() || !now.After(b.expires) {
+		return
+	}
+	b.expires = time.Time{}
+	changed := false
+	for id, p := range b.rows {
+		switch {
+		case p.expires.IsZero():
+		case now.After(p.expires):
+			b.refresh(id)
+			changed = true
+		default:
+			b.expiresAt(p.expires)
+		}
+	}
+	if changed {
+		b.sort()
+	}
+}
+
+func (b *board) expiresAt(t time.Time) {
+	if !t.IsZero() && (b.expires.IsZero() || t.Before(b.expires)) {
+		b.expires = t
+	}
+}
+
+// wakes is when something on the board changes only because time passes: ages
+// are shown in minutes.
+func (b *board) wakes() time.Time {
+	next := b.now.Truncate(time.Minute).Add(time.Minute)
+	if stale := b.expires.Add(time.Millisecond); !b.expires.IsZero() && stale.Before(next) {
+		next = stale
+	}
+	return next
+}
+
+// measure adds a source's new reading to the history of its row.
+func (b *board) measure(i int, before, after flows.Reading) {
+	s := b.sources[i]
+	if at, ok := b.owner[s.id]; ok && at != i || !after.Exists || !after.At.After(before.At) && after.Value == before.Value {
+		return
+	}
+	p := b.row(pairOf(s.id, after.Peer))
+	side := 0
+	if p.ends[1].id == s.id {
+		side = 1
+	}
+	p.ends[side].rate = rateOf(before, after)
+	p.history[side].add(b.now, after, p.ends[side].rate)
+}
+
+// row is the row of a pair, made if there is none.
+func (b *board) row(id pairID) *peering {
+	p, ok := b.rows[id]
+	if !ok {
+		p = &peering{id: id, verdict: verdict{state: peeringStates}}
+		p.ends = b.ends(p)
+		b.rows[id] = p
+	}
+	return p
+}
+
+// ends are both sides as they are known now: A is the cluster whose context
+// comes first. What belongs to a side moves with it.
+func (b *board) ends(p *peering) [2]end {
+	ends := [2]end{b.end(p.id.low, p.id.high), b.end(p.id.high, p.id.low)}
+	low, lowChosen := b.owner[p.id.low]
+	high, highChosen := b.owner[p.id.high]
+	if highChosen && (!lowChosen || high < low) {
+		ends[0], ends[1] = ends[1], ends[0]
+	}
+	if p.ends[0].id == ends[1].id {
+		p.ends[0], p.ends[1] = p.ends[1], p.ends[0]
+		p.history[0], p.history[1] = p.history[1], p.history[0]
+	}
+	for i := range ends {
+		ends[i].rate = p.ends[i].rate
+	}
+	return ends
+}
+
+func (b *board) end(id, peer render.ClusterID) end {
+	e := end{id: id}
+	if i, ok := b.owner[id]; ok {
+		s := b.sources[i]
+		e.chosen, e.problem, e.silent, e.reading = true, s.problem, s.silent, s.readings[peer]
+	}
+	return e
+}
+
+// move makes one row again, and puts it where it belongs.
+func (b *board) move(id pairID) {
+	if p, ok := b.rows[id]; ok && p.show && p.state != peeringStates {
+		if i, ok := b.find(p); ok {
+			b.list = slices.Delete(b.list, i, i+1)
+		}
+	}
+	b.refresh(id)
+	if p, ok := b.rows[id]; ok && p.show {
+		i, _ := b.find(p)
+		b.list = slices.Insert(b.list, i, p)
+	}
+}
+
+// find is where p is in the list, or belongs.
+func (b *board) find(p *peering) (int, bool) {
+	return slices.BinarySearchFunc(b.list, p, b.order.compare)
+}
+
+// refresh makes a row again from what its ends say, wherever it is in the list.
+func (b *board) refresh(id pairID) {
+	p := b.row(id)
+	first := p.state == peeringStates
+	if !first {
+		b.counts[p.state]--
+	}
+	p.ends = b.ends(p)
+	if p.ends[0].reading.Peer == "" && p.ends[1].reading.Peer == "" {
+		delete(b.rows, id)
+		p.show = false
+		if !first {
+			b.log.add(event{at: b.now, id: id, kind: eventGone, was: p.state})
+		}
+		return
+	}
+	was := p.state
+	p.verdict = judge(p.ends, b.now)
+	p.expires = expires(p.ends, b.now)
+	b.expiresAt(p.expires)
+	b.counts[p.state]++
+	if !first && was != p.state {
+		p.seen = b.now
+		b.log.add(event{at: b.now, id: p.id, kind: eventState, was: was, is: p.state, text: p.why})
+	}
+	b.countFlap(p)
+	p.name = string(p.ends[0].id) + " " + string(p.ends[1].id)
+	p.key = b.order.key(p, b.now)
+	p.show = b.filter.matches(p)
+}
+
+// flapsKept bounds what a row remembers of a connection that never rests.
+const flapsKept = 100
+
+// flapWindow is how long a flap counts.
+const flapWindow = 24 * time.Hour
+
+// countFlap notes when a connection that worked is seen not to. What can't be
+// seen, as while an API server does not answer, is no flap.
+func (b *board) countFlap(p *peering) {
+	switch {
+	case p.state.healthy():
+		p.worked = true
+	case p.state.broken() && p.worked:
+		p.worked = false
+		p.flaps = append(p.flaps, b.now)
+		if over := len(p.flaps) - flapsKept; over > 0 {
+			p.flaps = slices.Delete(p.flaps, 0, over)
+		}
+	}
+}
+
+// flapCount is how often the connection was seen to break in the last day.
+func (p *peering) flapCount(now time.Time) int {
+	old, _ := slices.BinarySearchFunc(p.flaps, now.Add(-flapWindow), time.Time.Compare)
+	return len(p.flaps) - old
+}
+
+// sort makes the list again.
+func (b *board) sort() {
+	b.list = b.list[:0]
+	for _, p := range b.rows {
+		p.key = b.order.key(p, b.now)
+		if p.show = b.filter.matches(p); p.show {
+			b.list = append(b.list, p)
+		}
+	}
+	slices.SortFunc(b.list, b.order.compare)
+}

@@ -1,0 +1,224 @@
+package tui
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// detail draws all that is known of one peering. peers are the objects that
+// each side has of it, nil where they aren't known.
+type detail struct {
+	t     theme
+	now   time.Time
+	p     *peering
+	peers [2]*flows.Peer
+	log   *eventLog
+	names string
+	// measured is what the latest packets from pod to pod told; "" if none were sent.
+	measured string
+}
+
+// chartHeight is the lines of a chart, its axis of time included: an odd number
+// of lines above that has one in the middle.
+const chartHeight = 8
+
+// lines are at most width cells.
+func (d detail) lines(width int) []string {
+	t := d.t
+	v := judge(d.p.ends, d.now) // anew: its words tell the time
+	head := t.glyphs[v.state.mark()] + " " + v.state.String()
+	if since := d.p.began(); !since.IsZero() {
+		head += " for " + minutes(d.now.Sub(since))
+	}
+	lines := []string{t.marks[v.state.mark()].Render(head)}
+	for _, line := range t.wrap(v.why, width-2, 0) {
+		lines = append(lines, "  "+line)
+	}
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		lines = append(lines, "")
+		lines = append(lines, d.side(side, v.why, width)...)
+	}
+	lines = append(lines, "")
+	lines = append(lines, d.latency(width)...)
+	lines = append(lines, d.traffic(width)...)
+	lines = append(lines, "")
+	lines = append(lines, t.field("Pods    ", cmp.Or(d.measured, "not measured: the states above are what gateways say of their pings. v sends packets from pod to pod."), width)...)
+	history := fmt.Sprintf("%s in the last 24 h, as far as this program watched", flapText(d.p.flapCount(d.now)))
+	if at := d.p.created(); !at.IsZero() {
+		history += "; gateways made " + minutes(d.now.Sub(at)) + " ago"
+	}
+	lines = append(lines, t.field("History ", history, width)...)
+	return append(lines, d.events(width)...)
+}
+
+func flapText(n int) string {
+	switch n {
+	case 0:
+		return "never broke"
+	case 1:
+		return "broke once"
+	}
+	return fmt.Sprintf("broke %d times", n)
+}
+
+// side is what one end says, and how old that is. What was said already is not
+// repeated.
+func (d detail) side(s flows.Side, said string, width int) []string {
+	t, e := d.t, d.p.ends[s]
+	name := t.title.Render(t.side(s, string(e.id), 0))
+	r := e.reading
+	switch {
+	case !e.chosen:
+		return []string{name + "  " + t.faint.Render("not among the contexts: nothing is known of its side")}
+	case r.Peer == "":
+		return []string{name + "  " + t.state(markFail, "has nothing of this peering", 0)}
+	}
+	state, why := r.State(d.now)
+	mark, word := stateMarks[state], string(state)
+	if !e.silent.IsZero() {
+		mark, word, why = markUnknown, "not answering for "+minutes(d.now.Sub(e.silent)), e.problem+". What it said last:"
+	}
+	lines := []string{name + "  " + t.faint.Render(cmp.Or(string(r.Role), "no gateway")) + "  " + t.state(mark, word, 0)}
+	add := func(style func(...string) string, text string) {
+		for _, line := range t.wrap(text, width-2, 0) {
+			lines = append(lines, "  "+style(line))
+		}
+	}
+	plain := func(parts ...string) string { return parts[0] }
+	if state != flows.StateConnected && !strings.Contains(said, why) || !e.silent.IsZero() {
+		add(plain, why)
+	}
+	style := plain
+	if !e.fresh(d.now) {
+		style = t.faint.Render
+	}
+	for _, line := range t.pack(d.facts(s), width-2) {
+		lines = append(lines, "  "+style(line))
+	}
+	if peer := d.peers[s]; peer != nil {
+		for _, text := range cidrText(string(d.p.ends[s.Other()].id), peer.Configuration) {
+			add(style, text)
+		}
+	}
+	return lines
+}
+
+// stateMarks are how an end's states look.
+var stateMarks = map[flows.State]mark{
+	flows.StateNotConnected: markPending, flows.StateStarting: markRunning, flows.StateConnecting: markRunning,
+	flows.StateConnected: markOK, flows.StateDegraded: markWarn, flows.StateDown: markFail,
+	flows.StateStale: markUnknown, flows.StateUnknown: markUnknown,
+}
+
+// facts of one end, as short texts.
+func (d detail) facts(s flows.Side) []string {
+	r := d.p.ends[s].reading
+	var facts []string
+	add := func(known bool, format string, args ...any) {
+		if known {
+			facts = append(facts, d.t.plain(fmt.Sprintf(format, args...)))
+		}
+	}
+	add(r.Role == flows.RoleServer && r.Endpoint != "", "listens at %s", r.Endpoint)
+	add(r.Role == flows.RoleClient && r.Endpoint != "", "dials %s", r.Endpoint)
+	add(r.PeerAddress != "", "hears the peer at %s", r.PeerAddress)
+	add(!r.Handshake.IsZero(), "handshake %s ago", minutes(d.now.Sub(r.Handshake)))
+	add(r.Reported && r.Handshake.IsZero(), "no handshake yet")
+	add(r.Reported, "loss %s", percent(r.Loss))
+	add(r.Reported, "received %s", byteCount(r.Received))
+	add(r.Reported, "sent %s", byteCount(r.Sent))
+	add(r.Implementation != "", "%s WireGuard", r.Implementation)
+	add(r.MTU != 0, "MTU %d", r.MTU)
+	if peer := d.peers[s]; peer != nil && peer.Pod != nil {
+		add(true, "pod %s", peer.Pod.Name)
+	}
+	add(!r.At.IsZero(), "reported %s ago", minutes(d.now.Sub(r.At)))
+	return facts
+}
+
+// latency is the chart of both ends' round trips.
+func (d detail) latency(width int) []string {
+	t := d.t
+	length := d.span(width)
+	var curves []curve
+	lines := []string{t.label.Render("Round trip") + t.faint.Render(fmt.Sprintf(" between the gateways, every %s, last %d min", bucket, int((time.Duration(length)*bucket).Minutes())))}
+	for s, e := range d.p.ends {
+		side := flows.Side(s)
+		values := roundTrips(d.p.history[s].until(d.now, length))
+		mean, p95, highest, ok := statistics(values)
+		if !ok {
+			continue
+		}
+		curves = append(curves, curve{values, t.sides[s], []rune(side.String())[0]})
+		facts := []string{
+			"now " + latency(d.p.roundTrip(side, d.now)), "mean " + milliseconds(mean),
+			"p95 " + milliseconds(p95), "max " + milliseconds(highest),
+		}
+		key := side.String() + t.to + side.Other().String()
+		lines = append(lines, t.fit("  "+t.sides[s].Render(key)+" "+t.faint.Render("by "+t.plain(string(e.id)))+"  "+t.pack(facts, 1000)[0], width))
+	}
+	if len(curves) == 0 {
+		return append(lines, "  nothing was measured yet")
+	}
+	return append(lines, t.chart(curves, width, chartHeight, milliseconds)...)
+}
+
+// span is how many buckets a chart of that width shows.
+func (d detail) span(width int) int {
+	return max(30, min(seriesLength, 2*(width-8)))
+}
+
+// traffic is received, sent and lost, as the measuring end counts.
+func (d detail) traffic(width int) []string {
+	t := d.t
+	side := flows.A
+	if len(d.p.history[flows.A].points) == 0 {
+		side = flows.B
+	}
+	cells := max(8, min(40, (width-30)/2))
+	points := d.p.history[side].until(d.now, cells)
+	now := "not known"
+	received, sent := now, now
+	if r := d.p.ends[side].rate; r.known && d.p.ends[side].fresh(d.now) {
+		received, sent = perSecond(r.received)+"/s", perSecond(r.sent)+"/s"
+	}
+	parts := []string{
+		t.label.Render("RX ") + pad(received, 9) + " " + t.spark(receivedRates(points)),
+		t.label.Render("TX ") + pad(sent, 9) + " " + t.spark(sentRates(points)),
+		t.faint.Render(fmt.Sprintf("by %s, last %d min", side, int((time.Duration(cells) * bucket).Minutes()))),
+	}
+	joined := parts[0] + "  " + parts[1] + "  " + parts[2]
+	if ansi.StringWidth(joined) <= width {
+		return []string{joined}
+	}
+	return []string{parts[0], parts[1] + "  " + parts[2]}
+}
+
+// latestEvents is how many events the overview shows.
+const latestEvents = 4
+
+func (d detail) events(width int) []string {
+	all := d.log.all(func(e event) bool { return e.id == d.p.id })
+	if len(all) == 0 {
+		return nil
+	}
+	lines := []string{"", d.t.label.Render("Latest events")}
+	for i := range min(latestEvents, len(all)) {
+		lines = append(lines, d.t.eventLines(all[len(all)-1-i], d.names, width)...)
+	}
+	return lines
+}
+
+// eventLines is one event with its time, wrapped.
+func (t theme) eventLines(e event, names string, width int) []string {
+	at := e.at.Format(time.TimeOnly) + " "
+	lines := t.wrap(e.line(t, names), width, len(at))
+	lines[0] = t.faint.Render(at) + lines[0]
+	return lines
+}
