@@ -17,6 +17,20 @@ import (
 // Nothing waits for the other cluster unless it uses a value from it. What p
 // does not give and a connection has already is kept, see [Adopt].
 func PlanConnect(p Params, f Facts) Plan {
+	install, expected, installed := installation(p, f)
+	plan := planConnect(p, expected)
+	switch {
+	case plan.Failure() != nil:
+		return plan
+	case !installed:
+		plan.Steps = behindInstallation(plan.Steps)
+	}
+	plan.Steps = append(install, plan.Steps...)
+	return plan
+}
+
+// planConnect is the plan for two clusters that have all that it takes.
+func planConnect(p Params, f Facts) Plan {
 	plan, c := newPlan(p, f)
 	if len(plan.Steps) > 0 {
 		return plan

@@ -48,6 +48,9 @@ type Params struct {
 	// Namespaces are the tenant namespaces to use on each side; "" is the one
 	// that the peering has already, or else Liqo's default.
 	Namespaces [2]string
+	// Install brings our operator to a side where nothing manages connections;
+	// nil where that is not wanted, or the admin has not agreed to it.
+	Install [2]*Installation
 	// Wait is what to wait for once everything is applied.
 	Wait WaitLevel
 }

@@ -18,6 +18,18 @@ var resources = map[string]Permission{
 	kindServer:        {Group: networkingv1beta1.GroupVersion.Group, Resource: "gatewayservers"},
 	kindClient:        {Group: networkingv1beta1.GroupVersion.Group, Resource: "gatewayclients"},
 	kindPublicKey:     {Group: networkingv1beta1.GroupVersion.Group, Resource: "publickeies"},
+
+	// What an installation makes besides.
+	"CustomResourceDefinition": {Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
+	"ConfigMap":                {Resource: "configmaps"},
+	"ServiceAccount":           {Resource: "serviceaccounts"},
+	"ClusterRole":              {Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
+	"ClusterRoleBinding":       {Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"},
+	"Deployment":               {Group: "apps", Resource: "deployments"},
+	"DaemonSet":                {Group: "apps", Resource: "daemonsets"},
+	"Network":                  {Group: "ipam.liqo.io", Resource: "networks"},
+	"WgGatewayServerTemplate":  {Group: networkingv1beta1.GroupVersion.Group, Resource: "wggatewayservertemplates"},
+	"WgGatewayClientTemplate":  {Group: networkingv1beta1.GroupVersion.Group, Resource: "wggatewayclienttemplates"},
 }
 
 // Permissions are the rights to change things that the plan still needs on one
@@ -29,12 +41,14 @@ func (p Plan) Permissions(side Side) []Permission {
 			continue
 		}
 		for _, verb := range verbsOf(s.Action) {
-			kind, ok := resources[s.Object.Kind]
-			if !ok {
-				continue
+			for _, o := range s.about() {
+				kind, ok := resources[o.Kind]
+				if !ok {
+					continue
+				}
+				kind.Verb, kind.Namespace = verb, o.Namespace
+				out = append(out, kind)
 			}
-			kind.Verb, kind.Namespace = verb, s.Object.Namespace
-			out = append(out, kind)
 		}
 		if s.Action == Replace && len(s.Objects) > 0 {
 			kind := resources[refOf(s.Objects[0]).Kind]
@@ -47,6 +61,19 @@ func (p Plan) Permissions(side Side) []Permission {
 			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Verb, b.Verb))
 	})
 	return slices.Compact(out)
+}
+
+// about are the objects of a step: the one that it names, or else all that it
+// applies.
+func (s Step) about() []ObjectRef {
+	if s.Object.Kind != "" {
+		return []ObjectRef{s.Object}
+	}
+	refs := make([]ObjectRef, len(s.Objects))
+	for i, o := range s.Objects {
+		refs[i] = refOf(o)
+	}
+	return refs
 }
 
 // verbsOf are what an action asks of the API server. A server-side apply that

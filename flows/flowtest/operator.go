@@ -28,6 +28,7 @@ import (
 func (c *Cluster) work() bool {
 	changed := c.store.collect()
 	changed = c.endPods() || changed
+	changed = c.install() || changed
 	if c.behaviour.MTUFixer {
 		changed = c.fixMTUs() || changed
 	}

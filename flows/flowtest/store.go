@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -173,6 +174,10 @@ func (r *record) written(manager string, now time.Time) {
 }
 
 func (s *store) typed(gvk schema.GroupVersionKind, content map[string]any) (render.Object, error) {
+	if strings.HasSuffix(gvk.Kind, "Template") {
+		// What is in a template is not of the types that it will have one day.
+		return &unstructured.Unstructured{Object: runtime.DeepCopyJSON(content)}, nil
+	}
 	fresh, err := s.scheme.New(gvk)
 	if err != nil {
 		return nil, err

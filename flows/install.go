@@ -1,0 +1,141 @@
+package flows
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// notYet stands in a plan for what is known only after the installation.
+const notYet networkingv1beta1.CIDR = "<known after the installation>"
+
+// Installable reports whether our operator can be brought to the cluster as the
+// first part of a plan: nothing manages connections there.
+func (c ClusterFacts) Installable() bool { return c.Problem == nil && c.Software == NoSoftware }
+
+// installation is what it takes to bring our operator to the sides that want
+// it, and the facts as a plan may count on them: of a side whose operator does
+// not work yet, they are what the installation will make of it.
+func installation(p Params, f Facts) (steps []Step, expected Facts, done bool) {
+	expected, done = f, true
+	for _, side := range []Side{A, B} {
+		c := f.Side(side)
+		if p.Install[side] == nil || c.Problem != nil || c.Software == Liqo {
+			continue
+		}
+		s := p.Install[side].steps(side, c)
+		steps = append(steps, s...)
+		if !slices.ContainsFunc(s, func(s Step) bool { return s.Status != Done }) {
+			continue
+		}
+		done = false
+		*expected.side(side) = promised(c, p.Install[side].params)
+	}
+	return steps, expected, done
+}
+
+func (f *Facts) side(s Side) *ClusterFacts {
+	if s == B {
+		return &f.Remote
+	}
+	return &f.Local
+}
+
+// promised is a cluster as it will be.
+func promised(c ClusterFacts, p render.InstallParams) ClusterFacts {
+	c.ID, c.Software, c.Operator = cmp.Or(c.ID, p.ClusterID), Operator, OperatorFacts{}
+	c.HasCRDs, c.MissingKinds = true, nil
+	c.Namespace = cmp.Or(p.Namespace, c.Namespace)
+	if len(c.Networks.Pod) == 0 {
+		c.Networks.Pod = []networkingv1beta1.CIDR{notYet}
+	}
+	if len(c.Networks.External) == 0 {
+		c.Networks.External = []networkingv1beta1.CIDR{networkingv1beta1.CIDR(cmp.Or(p.ExternalCIDR, render.DefaultExternalCIDR))}
+	}
+	return c
+}
+
+// Installation is our operator as it is to be brought to one cluster.
+type Installation struct {
+	params             render.InstallParams
+	definitions, rest  []render.Object
+	definitionsSummary string
+	restSummary, diff  string
+}
+
+// NewInstallation renders an installation. Plans that contain it don't have to.
+func NewInstallation(p render.InstallParams) (*Installation, error) {
+	p.Namespace = cmp.Or(p.Namespace, render.DefaultNamespace)
+	objects, err := render.Install(p)
+	if err != nil {
+		return nil, fmt.Errorf("install on %s: %w", p.ClusterID, err)
+	}
+	i := &Installation{params: p}
+	for _, o := range objects {
+		switch o.(type) {
+		case *apiextensionsv1.CustomResourceDefinition, *corev1.Namespace:
+			i.definitions = append(i.definitions, o)
+		default:
+			i.rest = append(i.rest, o)
+			i.diff += render.Diff(nil, o)
+		}
+	}
+	i.definitionsSummary = fmt.Sprintf("%d objects, with namespace %s", len(i.definitions), p.Namespace)
+	i.restSummary = fmt.Sprintf("%d objects, image %s", len(i.rest), p.Image)
+	return i, nil
+}
+
+// ClusterID is by which name the peers will know the cluster.
+func (i *Installation) ClusterID() render.ClusterID { return i.params.ClusterID }
+
+// steps are the definitions, what they define and the programs, and the wait
+// until those work. The operator's Deployment is applied last of all: where it
+// exists nothing is missing, and before that all is applied again, because an
+// earlier run may have ended anywhere.
+func (i *Installation) steps(side Side, c ClusterFacts) []Step {
+	if c.ID != "" && c.ID != i.params.ClusterID {
+		return []Step{failure(side, CodeSoftware, "the operator can be installed", FailedPreflight,
+			fmt.Sprintf("the cluster already has the ID %s, by which its peers know it, not %s", c.ID, i.params.ClusterID),
+			"use the ID that it has")}
+	}
+	definitions := Step{ID: stepID(side, "definitions"), Side: side, Action: Create, Title: "definitions of Liqo's API", Status: Done}
+	operator := Step{ID: stepID(side, "operator"), Side: side, Action: Create, Title: "liqo-tui operator and fabric", Status: Done}
+	works := Step{ID: stepID(side, "operator-works"), Side: side, Action: Wait, Title: "operator works", Status: Waiting}
+	if c.Software != Operator {
+		definitions.Status, definitions.Objects, definitions.Reason = Ready, i.definitions, i.definitionsSummary
+		operator.Status, operator.Objects, operator.Reason, operator.Diff = Ready, i.rest, i.restSummary, i.diff
+		works.Status, works.Reason = Blocked, "needs the operator"
+		if !c.HasCRDs {
+			operator.Status, operator.Reason = Blocked, "needs the definitions"
+		}
+		return []Step{definitions, operator, works}
+	}
+	problem := unfit(side, c)
+	switch {
+	case c.Operator.Refuses:
+		works = *problem
+	case c.Operator.Problem != "":
+		works.Reason = c.Operator.Problem
+	case problem != nil:
+		works.Reason = problem.Reason
+	default:
+		works.Status = Done
+	}
+	return []Step{definitions, operator, works}
+}
+
+// behindInstallation holds back what needs an operator that does not work yet.
+func behindInstallation(steps []Step) []Step {
+	for i := range steps {
+		if s := &steps[i]; s.Status == Ready || s.Status == Waiting {
+			s.Status, s.Reason, s.Objects = Blocked, "needs the operator", nil
+		}
+	}
+	return steps
+}

@@ -1,0 +1,125 @@
+package flows_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// installing are parameters that bring the operator to both sides, where it is
+// missing.
+func installing(t *testing.T) flows.Params {
+	t.Helper()
+	p := flows.Defaults()
+	p.ServiceType = corev1.ServiceTypeNodePort
+	for side, id := range []render.ClusterID{"rome", "milan"} {
+		i, err := flows.NewInstallation(render.InstallParams{ClusterID: id, Image: "example.org/gateway:v1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Install[side] = i
+	}
+	return p
+}
+
+func TestConnectingInstallsTheOperatorWhereNothingIs(t *testing.T) {
+	for name, bare := range map[string][]flows.Side{"on A": {flows.A}, "on B": {flows.B}, "on both": {flows.A, flows.B}, "nowhere": nil} {
+		t.Run(name, func(t *testing.T) {
+			pair := flowtest.NewPair()
+			for _, s := range bare {
+				pair.Side(s).Bare()
+			}
+			p := installing(t)
+			var first *flows.Plan
+			emit := func(e flows.Event) {
+				if first == nil {
+					first = &e.Plan
+				}
+			}
+			if err := flows.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, emit, flows.Options{Now: pair.Now}); err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range []flows.Side{flows.A, flows.B} {
+				operator, planned := first.Step(flows.StepID("operator-" + strings.ToLower(s.String())))
+				if want := slices.Contains(bare, s); planned && (operator.Status != flows.Done) != want {
+					t.Errorf("%s: got the operator %s at first, want it to be installed: %v", s, operator.Status, want)
+				}
+			}
+			if f := pair.A.Facts(); f.Peer("milan").Connection == nil {
+				t.Errorf("got no connection; there is %v", pair.A.Names())
+			}
+			pair.Forget()
+			if err := flows.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, func(flows.Event) {}, flows.Options{Now: pair.Now}); err != nil {
+				t.Fatal(err)
+			}
+			if log := pair.Log(); len(log) > 0 {
+				t.Errorf("the second run wrote %v", log)
+			}
+		})
+	}
+}
+
+func TestNothingIsInstalledThatNobodyAskedFor(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.B.Bare()
+	p := installing(t)
+	p.Install[flows.B] = nil
+	err := flows.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, func(flows.Event) {}, flows.Options{Now: pair.Now})
+	var step *flows.StepError
+	if !errors.As(err, &step) || step.Code() != flows.CodeSoftware {
+		t.Errorf("got %v, want %s", err, flows.CodeSoftware)
+	}
+	if log := pair.Log(); len(log) > 0 {
+		t.Errorf("got writes %v", log)
+	}
+}
+
+func TestAnInstallationThatWasCutShortIsCompleted(t *testing.T) {
+	for writes := 1; writes < 36; writes += 3 {
+		pair := flowtest.NewPair()
+		pair.B.Bare()
+		pair.B.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = map[int]error{writes: errors.New("killed")} })
+		p := installing(t)
+		run := func() error {
+			return flows.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, func(flows.Event) {}, flows.Options{Now: pair.Now})
+		}
+		_ = run() // it fails, unless there are fewer writes
+		if err := run(); err != nil {
+			t.Errorf("killed at write %d: the next run says: %v", writes, err)
+		}
+		want, err := render.Install(render.InstallParams{ClusterID: "milan", Image: "example.org/gateway:v1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := pair.B.Names()
+		for _, o := range want {
+			if !slices.Contains(names, render.Name(o)) {
+				t.Errorf("killed at write %d: %s is missing", writes, render.Name(o))
+			}
+		}
+	}
+}
+
+func TestWhatAnInstallationWillMakeKnownIsNotInvented(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.B.Bare()
+	plan := flows.PlanConnect(installing(t), flows.Facts{Local: pair.A.Facts(), Remote: pair.B.Facts(), At: pair.Now()})
+	if plan.B != "milan" {
+		t.Errorf("got B called %q, want the ID that it will have", plan.B)
+	}
+	s, ok := plan.Step("configuration-a")
+	if !ok || s.Status != flows.Blocked || len(s.Objects) > 0 || !strings.Contains(s.Diff, "<known after the installation>") {
+		t.Errorf("got %+v", s)
+	}
+	needs := plan.Permissions(flows.B)
+	if !slices.Contains(needs, flows.Permission{Verb: "create", Group: "apps", Resource: "daemonsets", Namespace: "liqo"}) {
+		t.Errorf("the plan does not say that it needs rights for the installation: %v", needs)
+	}
+}
