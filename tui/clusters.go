@@ -94,7 +94,11 @@ func (m Model) clusterStatus(c member) status {
 		return status{markFail, cmp.Or(word, "no answer"), strings.TrimSuffix(p.Message, ".") + withHint(p.Hint)}
 	}
 	if c.good.Software == flows.NoSoftware {
-		return status{markWarn, "nothing installed", "it has neither Liqo nor the liqo-tui operator"}
+		why := "It has neither Liqo nor the liqo-tui operator."
+		if m.options.Install != nil {
+			why += " When you choose it, installing the operator becomes a part of the plan."
+		}
+		return status{markWarn, "nothing installed", why}
 	}
 	return status{markOK, "ready", ""}
 }
@@ -123,7 +127,7 @@ func (m Model) refusal(c member) string {
 		return fmt.Sprintf("it is the same cluster as %s, seen through another context: both have the UID %s", other, c.good.UID)
 	case m.chosen(other) && c.good.ID != "" && taken.ID == c.good.ID:
 		return fmt.Sprintf("it calls itself %q, as %s does: one of them needs another cluster ID", c.good.ID, other)
-	case c.good.Software == flows.NoSoftware && c.good.ID == "":
+	case c.good.Software == flows.NoSoftware && c.good.ID == "" && m.options.Install == nil:
 		return fmt.Sprintf("it has neither Liqo nor the liqo-tui operator. To do: liqo-tui install --context %s", c.Ref.Name)
 	}
 	return ""
@@ -267,7 +271,7 @@ func (m Model) askForFile() Model {
 // Widths of the list's columns, in cells.
 const (
 	contextWidth  = 24
-	stateWidth    = 19
+	stateWidth    = 21
 	versionWidth  = 9
 	softwareWidth = 18
 	idWidth       = 14

@@ -21,6 +21,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // driver is a terminal and the Bubble Tea runtime, in the fake time of a
@@ -124,6 +125,12 @@ func inWorld(t *testing.T, options func(*flowtest.Pair, *world) Options, test fu
 		o.Backend = w
 		o.Params, o.Now = flows.Defaults(), pair.Now
 		o.Params.ServiceType = corev1.ServiceTypeNodePort
+		o.Install = func(f flows.ClusterFacts, id render.ClusterID) (*flows.Installation, error) {
+			if id == "" {
+				id = render.ClusterID(strings.TrimPrefix(f.Context.Name, "kind-"))
+			}
+			return flows.NewInstallation(render.InstallParams{ClusterID: id, Image: "example.org/liqo-gateway:v1"})
+		}
 		o.Command = func(r Request) string {
 			return fmt.Sprintf("liqo-tui network %s --context %s --remote-context %s --server-service-type %s", r.Goal, r.A.Name, r.B.Name, r.Params.ServiceType)
 		}
@@ -281,12 +288,13 @@ func checkFits(t testing.TB, text string, w, h int) {
 	}
 }
 
-// has checks what the screen says.
+// has checks what the screen says, on one line or over several.
 func (d *driver) has(parts ...string) {
 	d.t.Helper()
 	screen := d.screen()
+	flat := strings.Join(strings.Fields(screen), " ")
 	for _, part := range parts {
-		if !strings.Contains(screen, part) {
+		if !strings.Contains(screen, part) && !strings.Contains(flat, part) {
 			d.t.Errorf("the screen does not say %q:\n%s", part, screen)
 		}
 	}

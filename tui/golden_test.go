@@ -46,7 +46,10 @@ func TestScreens(t *testing.T) {
 // unfit is a pair of which neither can be connected.
 func unfit(p *flowtest.Pair) {
 	p.A.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
-	p.B.Be(func(f *flows.ClusterFacts) { f.Software, f.ID = flows.NoSoftware, "" })
+	p.B.Behave(func(b *flowtest.Behaviour) {
+		b.Unreachable = []flowtest.Window{{From: 1}}
+		b.Problem = &flows.Problem{Kind: flows.Unauthorized, Message: "https://172.18.0.20:6443 does not accept the credentials of context kind-milan", Hint: "log in to the cluster again"}
+	})
 }
 
 func goldens(t *testing.T, d *driver, name string) {

@@ -375,6 +375,9 @@ func (m Model) sees(s flows.Side) string {
 	if conf != nil && flows.CIDRsConfigured(conf) {
 		return fmt.Sprintf("%s sees %s's pods %s as %s.", m.id(s), other.ID, join(conf.Spec.Remote.CIDR.Pod), join(conf.Status.Remote.CIDR.Pod))
 	}
+	if len(other.Networks.Pod) == 0 {
+		return fmt.Sprintf("As which addresses %s will see %s's pods is known after the installation.", m.id(s), m.id(s.Other()))
+	}
 	return fmt.Sprintf("%s sees %s's pods %s as the addresses that its operator chooses: the same ones, unless they are taken.", m.id(s), other.ID, join(other.Networks.Pod))
 }
 

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // settingsScreen asks how the clusters are to be connected. What was typed
@@ -31,7 +32,9 @@ type settingsScreen struct {
 type settingID uint8
 
 const (
-	settingServer settingID = iota
+	settingIDA settingID = iota
+	settingIDB
+	settingServer
 	settingService
 	settingPort
 	settingNodePort
@@ -78,7 +81,7 @@ func (m Model) settings() []setting {
 	name := func(s flows.Side) string {
 		return s.String() + " " + cmp.Or(string(m.id(s)), m.contextName(m.on(s)))
 	}
-	return []setting{
+	return append(m.idSettings(), []setting{
 		{
 			id: settingServer, label: "Gateway server on", field: flows.FieldServer, applies: always,
 			options: []string{name(flows.A), name(flows.B)},
@@ -145,7 +148,37 @@ func (m Model) settings() []setting {
 			choice:  func(p flows.Params) int { return max(0, slices.Index(waitLevels, p.Wait)) },
 			explain: "Connected: each gateway answers the other's pings. Verified: besides, a packet was measured from a pod of one cluster to a pod of the other. Applied: don't wait for anything.",
 		},
+	}...)
+}
+
+// idSettings name the clusters that have no ID yet, because nothing is
+// installed there.
+func (m Model) idSettings() []setting {
+	var out []setting
+	for _, s := range []flows.Side{flows.A, flows.B} {
+		facts := m.on(s).good
+		if m.options.Install == nil || !facts.Installable() || facts.ID != "" {
+			continue
+		}
+		out = append(out, setting{
+			id: settingIDA + settingID(s), label: "Cluster ID of " + s.String(), applies: always,
+			get: func(p flows.Params) string {
+				if p.Install[s] == nil {
+					return ""
+				}
+				return string(p.Install[s].ClusterID())
+			},
+			set: func(p *flows.Params, text string) (err error) {
+				if err := render.ClusterID(text).Validate(); err != nil {
+					return err
+				}
+				p.Install[s], err = m.options.Install(facts, render.ClusterID(text))
+				return err
+			},
+			explain: "The operator is installed there first. Other clusters will know it by this ID: lower case letters, digits and dashes. It can't be changed later without ending all its connections.",
+		})
 	}
+	return out
 }
 
 func numberOr(n int, zero string) string {
@@ -198,7 +231,7 @@ func parseMTU(text string) (int, error) {
 
 // openSettings fills the form with what holds now.
 func (m Model) openSettings() (Model, tea.Cmd) {
-	s := settingsScreen{draft: m.params, explain: m.form.explain}
+	s := settingsScreen{draft: m.params, explain: m.form.explain, focus: settingServer}
 	for _, f := range m.settings() {
 		if f.get != nil {
 			s.texts[f.id] = line{}.insert(f.get(m.params))
@@ -331,7 +364,9 @@ func (m Model) settingsBody(height int) []string {
 		}
 		lines = append(lines, m.settingLine(f, f.id == focus.id))
 		if problem := m.form.problems[f.id]; problem != "" {
-			lines = append(lines, pad("", labelWidth+2)+t.marks[markFail].Render(t.glyphs[markFail]+" "+problem))
+			for _, text := range t.wrap(t.glyphs[markFail]+" "+problem, m.width-labelWidth-2, 0) {
+				lines = append(lines, pad("", labelWidth+2)+t.marks[markFail].Render(text))
+			}
 		}
 	}
 	foot := m.settingsFoot(focus)

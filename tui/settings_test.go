@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 )
 
 // inForm is a program that asks how two clusters are to be connected.
@@ -225,4 +226,45 @@ func TestAConnectionIsTakenAwayByItsPlan(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestTheOperatorIsInstalledWhereNothingIs(t *testing.T) {
+	prepare := func(p *flowtest.Pair, _ *world) { p.B.Bare() }
+	inWorld(t, fresh(prepare), func(t *testing.T, d *driver) {
+		d.has("nothing installed")
+		d.keys("enter", "down")
+		d.has("installing the operator becomes a part of the plan")
+		d.keys("enter")
+		d.at(screenSettings)
+		d.has("Cluster ID of B", "milan")
+		d.keys("enter")
+		d.has("create liqo-tui operator and fabric", "create definitions of Liqo's API", "B milan")
+		d.keys("enter", "down", "enter")
+		d.wait(40 * time.Second)
+		d.at(screenLive)
+		d.has("connected: each gateway answers", "B milan")
+	})
+}
+
+func TestTheIDOfAClusterIsTheAdminsToChoose(t *testing.T) {
+	prepare := func(p *flowtest.Pair, _ *world) { p.B.Bare() }
+	inWorld(t, fresh(prepare), func(t *testing.T, d *driver) {
+		d.keys("enter", "down", "enter")
+		d.to(settingIDB)
+		d.keys("ctrl+u")
+		d.send(tea.PasteMsg{Content: "Milano Centrale"})
+		d.keys("enter")
+		d.at(screenSettings)
+		d.has("only a-z, 0-9 and - are allowed")
+		d.keys("ctrl+u")
+		d.send(tea.PasteMsg{Content: "milano"})
+		d.keys("enter")
+		d.at(screenPlan)
+		d.has("GatewayServer rome", "Configuration milano")
+		d.keys("a", "y")
+		d.wait(40 * time.Second)
+		if got := d.pair.B.Facts().ID; got != "milano" {
+			t.Errorf("got the ID %q", got)
+		}
+	})
 }

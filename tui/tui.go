@@ -49,6 +49,10 @@ type Options struct {
 	Command func(Request) string
 	// InfoCommand writes the command line that tells of one cluster's peering.
 	InfoCommand func(of flows.ContextRef, peer render.ClusterID) string
+	// Install says how our operator is brought to a cluster where nothing manages
+	// connections, under an ID; nil means not at all. The admin's "" for the ID
+	// is for it to choose.
+	Install func(flows.ClusterFacts, render.ClusterID) (*flows.Installation, error)
 	// Timeout bounds the waiting of one run; 0 means 5 minutes.
 	Timeout time.Duration
 	// Now is the clock; nil means time.Now.
@@ -301,8 +305,13 @@ func (m Model) facts() flows.Facts {
 	return flows.Facts{Local: m.on(flows.A).latest, Remote: m.on(flows.B).latest, At: m.clock}
 }
 
-// id is the side's cluster ID, as long as it was ever known.
-func (m Model) id(s flows.Side) render.ClusterID { return m.on(s).good.ID }
+// id is the side's cluster ID, if it was ever known, or the one that it will have.
+func (m Model) id(s flows.Side) render.ClusterID {
+	if id := m.on(s).good.ID; id != "" || m.wanted.Install[s] == nil {
+		return id
+	}
+	return m.wanted.Install[s].ClusterID()
+}
 
 // peer is the side's view of the connection when it last answered.
 func (m Model) peer(s flows.Side) flows.Peer { return m.on(s).good.Peer(m.id(s.Other())) }
@@ -323,12 +332,31 @@ func (m Model) planFor(f flows.Facts) flows.Plan {
 // is shown live: to look at it is what most starts of the program are for.
 func (m Model) replan() Model {
 	facts := m.facts()
+	m = m.offerInstallation(facts)
 	m.params, m.fixed = flows.Adopt(m.wanted, facts)
 	m.current = m.planFor(facts)
 	m.plan = m.plan.keep(m.current)
 	exists := m.peer(flows.A).Connection != nil && m.peer(flows.B).Connection != nil
 	if m.screen == screenPlan && m.goal == Connect && !m.plan.pinned && m.confirm == nil && m.current.Failure() == nil && (m.current.Done() || exists) {
 		m.screen = screenLive
+	}
+	return m
+}
+
+// offerInstallation makes installing our operator a part of the plan for the
+// clusters that need it.
+func (m Model) offerInstallation(f flows.Facts) Model {
+	if m.options.Install == nil {
+		return m
+	}
+	for _, s := range []flows.Side{flows.A, flows.B} {
+		facts := f.Side(s)
+		if m.wanted.Install[s] != nil || !facts.Installable() {
+			continue
+		}
+		if i, err := m.options.Install(facts, facts.ID); err == nil {
+			m.wanted.Install[s] = i // otherwise the plan says that nothing is installed
+		}
 	}
 	return m
 }

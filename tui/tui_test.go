@@ -102,12 +102,6 @@ func TestWhatKeepsAPlanFromBeingMadeIsACard(t *testing.T) {
 		prepare func(*flowtest.Pair)
 		want    []string
 	}{
-		"nothing is installed": {
-			func(p *flowtest.Pair) {
-				p.B.Be(func(f *flows.ClusterFacts) { f.Software, f.ID = flows.NoSoftware, "" })
-			},
-			[]string{"Liqo or our operator is installed", "B kind-milan", "Why", "Fix", "liqo-tui install --context kind-milan"},
-		},
 		"a cluster does not answer": {
 			func(p *flowtest.Pair) {
 				p.A.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })

@@ -19,12 +19,13 @@ type backend struct {
 	// flags are what the command line says of single clusters beyond their
 	// context: another user, another namespace of Liqo.
 	flags map[flows.ContextRef]clusterFlags
+	image string // of our operator, where it is to be installed
 }
 
 // newBackend finds the contexts that the command line names for A and B; the
 // zero value stands for one that it leaves to the admin.
 func newBackend(o *pairFlags) (b *backend, refs [2]flows.ContextRef, err error) {
-	b = &backend{flags: map[flows.ContextRef]clusterFlags{}}
+	b = &backend{image: o.image, flags: map[flows.ContextRef]clusterFlags{}}
 	for side, c := range []clusterFlags{o.local, o.remote} {
 		if c.kubeconfig != "" && !slices.Contains(b.files, c.kubeconfig) {
 			b.files = append(b.files, c.kubeconfig)
@@ -115,4 +116,13 @@ func (b *backend) cluster(ref flows.ContextRef) clusterFlags {
 	}
 	c.kubeconfig, c.context = ref.File, ref.Name
 	return c
+}
+
+// installation is our operator for a cluster, under an ID of the admin's or, if
+// that is "", one made from the context's name.
+func (b *backend) installation(f flows.ClusterFacts, id render.ClusterID) (*flows.Installation, error) {
+	if id == "" {
+		id = idFrom(f.Context.Name)
+	}
+	return flows.NewInstallation(render.InstallParams{ClusterID: id, Namespace: f.Namespace, Image: b.image})
 }

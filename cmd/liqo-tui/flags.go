@@ -32,7 +32,10 @@ func (c *clusterFlags) options() kube.Options {
 func (c *clusterFlags) open() (*kube.Cluster, error) { return kube.Open(c.options()) }
 
 // pairFlags choose the two clusters: A is local, B is remote.
-type pairFlags struct{ local, remote clusterFlags }
+type pairFlags struct {
+	local, remote clusterFlags
+	image         string // of our operator, where it may be installed
+}
 
 func newPairFlags(cmd *cobra.Command, persistent bool) *pairFlags {
 	f := cmd.Flags()

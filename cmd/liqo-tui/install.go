@@ -33,7 +33,7 @@ func installCommand(io streams) *cobra.Command {
 	f := cmd.Flags()
 	c.add(f, "", "the cluster")
 	f.StringVar(&id, "cluster-id", "", "name by which peers know the cluster (default: its ID if it has one, else from the context's name)")
-	f.StringVar(&p.Image, "image", "liqo-tui/liqo-gateway:"+version, "image of operator, gateways and fabric")
+	f.StringVar(&p.Image, "image", defaultImage(), "image of operator, gateways and fabric")
 	f.StringSliceVar(&p.PodCIDRs, "pod-cidr", nil, "address range of the pods, may be repeated (default: the operator finds out)")
 	f.StringVar(&p.ServiceCIDR, "service-cidr", "", "address range of the Services (default: likewise)")
 	f.StringVar(&p.ExternalCIDR, "external-cidr", render.DefaultExternalCIDR, "address range that stands for hosts outside of the pod network")
@@ -41,6 +41,9 @@ func installCommand(io streams) *cobra.Command {
 	f.DurationVar(&timeout, "timeout", timeout, "how long to wait until everything runs")
 	return cmd
 }
+
+// defaultImage is the image of this program's own release.
+func defaultImage() string { return "liqo-tui/liqo-gateway:" + version }
 
 func install(ctx context.Context, io streams, c clusterFlags, p render.InstallParams, dryRun bool, timeout time.Duration) error {
 	cluster, err := c.open()

@@ -112,6 +112,7 @@ or as you choose.
 	}
 	g.add(root)
 	o := newPairFlags(root, false)
+	o.image = defaultImage()
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		return openProgram(cmd.Context(), io, &g, o, tui.StartAny, nil)
 	}

@@ -39,7 +39,8 @@ func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, star
 	}
 	options := tui.Options{
 		Backend: b, Start: start, A: refs[flows.A], B: refs[flows.B],
-		Params: flows.Defaults(), ASCII: g.ascii || asciiOnly(os.Getenv, runtime.GOOS), Command: b.commandLine, InfoCommand: b.infoCommandLine,
+		Params: flows.Defaults(), ASCII: g.ascii || asciiOnly(os.Getenv, runtime.GOOS),
+		Command: b.commandLine, InfoCommand: b.infoCommandLine, Install: b.installation,
 	}
 	for _, name := range contexts {
 		ref, err := b.resolve(clusterFlags{kubeconfig: o.local.kubeconfig, context: name})
@@ -71,6 +72,7 @@ apply it, and watch the connection. --context and --remote-context choose ahead.
 		Args: noArguments,
 	}
 	o := newPairFlags(cmd, false)
+	cmd.Flags().StringVar(&o.image, "image", defaultImage(), "image of our operator, gateways and fabric, for clusters where nothing is installed")
 	cmd.Flags().Lookup("context").Usage = "kubeconfig context of the local cluster (A; default: you choose)"
 	cmd.Flags().Lookup("remote-context").Usage = "kubeconfig context of the remote cluster (B; default: you choose)"
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -87,7 +89,7 @@ func dashboardCommand(io streams, g *globals) *cobra.Command {
 		Short: "Watch all connections of several clusters on the terminal",
 		Args:  noArguments,
 	}
-	o := &pairFlags{}
+	o := &pairFlags{image: defaultImage()}
 	cmd.Flags().StringVar(&o.local.kubeconfig, "kubeconfig", "", "kubeconfig file (default: as kubectl finds it)")
 	cmd.Flags().StringSliceVar(&contexts, "contexts", nil, "kubeconfig contexts to watch, separated by commas (default: all)")
 	cmd.Flags().BoolVar(&all, "all-contexts", false, "watch all contexts of the kubeconfig; the default")
@@ -172,45 +174,53 @@ func printPair(ctx context.Context, io streams, o *pairFlags) error {
 func (b *backend) commandLine(r tui.Request) string {
 	pair := &pairFlags{local: b.cluster(r.A), remote: b.cluster(r.B)}
 	if r.Goal == tui.Connect {
-		return connectCommandLine(pair, r.Params)
+		return b.installCommandLines(r) + connectCommandLine(pair, r.Params)
 	}
 	return strings.Join(append([]string{"liqo-tui network " + r.Goal.String()}, pairWords(pair)...), " ")
 }
 
 // infoCommandLine is the command that tells of one cluster's peering.
 func (b *backend) infoCommandLine(of flows.ContextRef, peer render.ClusterID) string {
-	c := b.cluster(of)
 	words := []string{"liqo-tui info peer", shellWord(string(peer))}
-	for _, f := range []struct{ flag, value, standard string }{
-		{"kubeconfig", c.kubeconfig, ""},
-		{"context", c.context, ""},
-		{"cluster", c.cluster, ""},
-		{"user", c.user, ""},
-		{"liqo-namespace", c.namespace, render.DefaultNamespace},
-	} {
-		if f.value != f.standard {
-			words = append(words, "--"+f.flag, shellWord(f.value))
+	return strings.Join(append(words, clusterWords("", b.cluster(of))...), " ")
+}
+
+// installCommandLines bring our operator to the clusters that the request
+// installs it on.
+func (b *backend) installCommandLines(r tui.Request) string {
+	var text strings.Builder
+	for s, ref := range []flows.ContextRef{r.A, r.B} {
+		i := r.Params.Install[s]
+		if i == nil {
+			continue
 		}
+		words := append([]string{"liqo-tui install"}, clusterWords("", b.cluster(ref))...)
+		words = append(words, "--cluster-id", string(i.ClusterID()))
+		if b.image != defaultImage() {
+			words = append(words, "--image", shellWord(b.image))
+		}
+		text.WriteString(strings.Join(words, " ") + " && ")
 	}
-	return strings.Join(words, " ")
+	return text.String()
 }
 
 // pairWords are the flags that choose both clusters. They leave defaults out.
 func pairWords(o *pairFlags) []string {
+	return append(clusterWords("", o.local), clusterWords("remote-", o.remote)...)
+}
+
+func clusterWords(prefix string, c clusterFlags) []string {
 	var words []string
 	add := func(flag, value, standard string) {
 		if value != standard {
-			words = append(words, "--"+flag, shellWord(value))
+			words = append(words, "--"+prefix+flag, shellWord(value))
 		}
 	}
-	for i, c := range []clusterFlags{o.local, o.remote} {
-		prefix := [...]string{"", "remote-"}[i]
-		add(prefix+"kubeconfig", c.kubeconfig, "")
-		add(prefix+"context", c.context, "")
-		add(prefix+"cluster", c.cluster, "")
-		add(prefix+"user", c.user, "")
-		add(prefix+"liqo-namespace", c.namespace, render.DefaultNamespace)
-	}
+	add("kubeconfig", c.kubeconfig, "")
+	add("context", c.context, "")
+	add("cluster", c.cluster, "")
+	add("user", c.user, "")
+	add("liqo-namespace", c.namespace, render.DefaultNamespace)
 	return words
 }
 
