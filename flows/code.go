@@ -17,6 +17,18 @@ const (
 	CodeOperator   Code = "LT-P007" // what manages connections works
 )
 
+// Errors of a command, before or besides a run.
+const (
+	CodeUnexpected  Code = "LT-E001" // nothing that this program foresaw
+	CodeUsage       Code = "LT-E002" // flags or configuration that can't be meant
+	CodeInterrupted Code = "LT-E003" // a signal ended it
+	CodeDeclined    Code = "LT-E004" // the admin said no
+	CodeUnreachable Code = "LT-E005" // a cluster does not answer
+	CodeAccess      Code = "LT-E006" // a cluster does not let the user in
+	CodeUnfit       Code = "LT-E007" // an installation does not fit the cluster
+	CodeNotReady    Code = "LT-E008" // an installation did not become ready
+)
+
 // Errors of a run.
 const (
 	CodeLost         Code = "LT-E010" // a cluster stopped to answer, and did not come back

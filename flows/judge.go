@@ -119,15 +119,15 @@ func (r *runner) timeOut(s *Step, now time.Time) {
 		}
 	}
 	if len(s.Events) > 0 {
-		evidence[evidenceEvent] = s.Events[0].text(now)
-		reason += "; " + s.Events[0].text(now)
+		evidence[evidenceEvent] = s.Events[0].Text(now)
+		reason += "; " + s.Events[0].Text(now)
 	}
 	s.fail(FailedTimeout, code, reason, hint)
 	s.Evidence = evidence
 }
 
-// text is an event as the end of a sentence.
-func (e EventFacts) text(now time.Time) string {
+// Text is an event as the end of a sentence.
+func (e EventFacts) Text(now time.Time) string {
 	text := fmt.Sprintf("warning about %s: %s: %s", e.Object, e.Reason, strings.TrimSpace(e.Message))
 	if !e.At.IsZero() {
 		text += fmt.Sprintf(" (%s ago)", now.Sub(e.At).Round(time.Second))

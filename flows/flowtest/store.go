@@ -3,6 +3,7 @@ package flowtest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -120,8 +121,8 @@ func (s *store) create(k key, o render.Object) *record {
 	o.SetCreationTimestamp(metav1.NewTime(s.cluster.pair.now))
 	o.SetGeneration(1)
 	if k.kind == "Namespace" {
-		labels := o.GetLabels()
-		labels["kubernetes.io/metadata.name"] = k.name
+		labels := map[string]string{"kubernetes.io/metadata.name": k.name}
+		maps.Copy(labels, o.GetLabels())
 		o.SetLabels(labels)
 	}
 	r := &record{object: o, owned: map[string]map[string]any{}}

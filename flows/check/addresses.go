@@ -1,0 +1,169 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/gateway/ipam"
+)
+
+// addressRange is one range that a cluster uses, by what it is used for.
+type addressRange struct {
+	use    string
+	prefix netip.Prefix
+}
+
+func (r addressRange) String() string {
+	if r.prefix.IsSingleIP() {
+		return r.use + " " + r.prefix.Addr().String()
+	}
+	return r.use + " " + r.prefix.String()
+}
+
+// ranges are all that are known of a cluster: pods, Services, external, nodes.
+func ranges(c flows.ClusterFacts) []addressRange {
+	var out []addressRange
+	add := func(use string, cidrs []networkingv1beta1.CIDR) {
+		for _, p := range prefixes(cidrs) {
+			out = append(out, addressRange{use, p})
+		}
+	}
+	add("pods", c.Networks.Pod)
+	add("Services", c.ServiceCIDRs)
+	add("external", c.Networks.External)
+	for _, n := range c.Nodes {
+		for _, a := range n.Internal {
+			if a.Is4() {
+				out = append(out, addressRange{"node " + n.Name, netip.PrefixFrom(a, a.BitLen())})
+			}
+		}
+	}
+	return out
+}
+
+func prefixes(cidrs []networkingv1beta1.CIDR) []netip.Prefix {
+	var out []netip.Prefix
+	for _, c := range cidrs {
+		if p, err := netip.ParsePrefix(string(c)); err == nil {
+			out = append(out, p.Masked())
+		}
+	}
+	return out
+}
+
+// overlapsOf are the pairs of ranges of a and b that share an address, for
+// whose packets a cluster could not tell where they belong. Nodes have to be
+// told apart from the other's ranges, not from its nodes.
+func overlapsOf(a, b []addressRange) [][2]addressRange {
+	var out [][2]addressRange
+	for _, x := range a {
+		for _, y := range b {
+			if ipam.Overlaps(x.prefix, y.prefix) && (!x.prefix.IsSingleIP() || !y.prefix.IsSingleIP()) {
+				out = append(out, [2]addressRange{x, y})
+			}
+		}
+	}
+	return out
+}
+
+// View is under which addresses one cluster sees, or will see, a range of the
+// other's.
+type View struct {
+	Use       string // pods or external
+	Real, Own netip.Prefix
+	// Predicted is set as long as the cluster has not decided.
+	Predicted bool
+}
+
+func (v View) String() string {
+	if v.Real == v.Own {
+		return fmt.Sprintf("%s %s as they are", v.Use, v.Real)
+	}
+	return fmt.Sprintf("%s %s as %s", v.Use, v.Real, v.Own)
+}
+
+// Views are how the side sees the other cluster: what its operator has decided,
+// or else what it will decide, as far as can be known. The error says that
+// there is no room left.
+func Views(f flows.Facts, side flows.Side) ([]View, error) {
+	me, other := f.Side(side), f.Side(side.Other())
+	if conf := me.Peer(other.ID).Configuration; conf != nil && flows.CIDRsConfigured(conf) {
+		spec, status := conf.Spec.Remote.CIDR, conf.Status.Remote.CIDR
+		return append(decided("pods", spec.Pod, status.Pod), decided("external", spec.External, status.External)...), nil
+	}
+	taken := takenBy(me)
+	var out []View
+	var errs []error
+	for _, r := range []struct {
+		use   string
+		cidrs []networkingv1beta1.CIDR
+	}{{"pods", other.Networks.Pod}, {"external", other.Networks.External}} {
+		for _, want := range prefixes(r.cidrs) {
+			got, err := ipam.Allocate(taken, want, ipam.DefaultPools())
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s %s: %w", r.use, want, err))
+				continue
+			}
+			taken = append(taken, got)
+			out = append(out, View{Use: r.use, Real: want, Own: got, Predicted: true})
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+func decided(use string, from, to []networkingv1beta1.CIDR) []View {
+	var out []View
+	reals, owns := prefixes(from), prefixes(to)
+	for i := range min(len(reals), len(owns)) {
+		out = append(out, View{Use: use, Real: reals[i], Own: owns[i]})
+	}
+	return out
+}
+
+// takenBy is what a cluster's allocation keeps clear of: all that it has
+// decided, and its nodes.
+func takenBy(c flows.ClusterFacts) []netip.Prefix {
+	taken := prefixes(c.Taken)
+	for _, r := range ranges(c) {
+		taken = append(taken, r.prefix)
+	}
+	for i := range c.Configurations {
+		if s := c.Configurations[i].Status.Remote; s != nil {
+			taken = append(taken, prefixes(s.CIDR.Pod)...)
+			taken = append(taken, prefixes(s.CIDR.External)...)
+		}
+	}
+	return taken
+}
+
+func (in preflight) overlaps(flows.Side) Result {
+	a, b := in.facts.Local, in.facts.Remote
+	shared := overlapsOf(ranges(a), ranges(b))
+	r := pass("no range of one overlaps one of the other")
+	if len(shared) > 0 {
+		r = result(Warn, "overlapping ranges are remapped: applications have to use the addresses that their own cluster sees")
+	}
+	for _, o := range shared {
+		r.Evidence = append(r.Evidence, fmt.Sprintf("%s %s overlaps %s %s", a.ID, o[0], b.ID, o[1]))
+	}
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		me, other := in.facts.Side(side), in.facts.Side(side.Other())
+		views, err := Views(in.facts, side)
+		if err != nil {
+			return result(Fail, fmt.Sprintf("%s has no room for %s: %v", me.ID, other.ID, err),
+				"reset peerings that are no longer needed, or connect clusters with smaller ranges")
+		}
+		for _, v := range views {
+			verb := "sees"
+			if v.Predicted {
+				verb = "will probably see"
+			}
+			r.Evidence = append(r.Evidence, fmt.Sprintf("%s %s %s's %s", me.ID, verb, other.ID, v))
+		}
+	}
+	return r
+}

@@ -1,0 +1,152 @@
+// Package check is the catalogue of checks: before two clusters are connected
+// ([Preflight]), and of a connection that exists ([Diagnose]). It is pure: it
+// judges facts and asks nobody.
+//
+// Checks depend on each other. What needs a check that has failed is skipped
+// and says so, and a failure that needs nothing which failed is a root cause.
+// Doubt is a result of its own: what can't be known is inconclusive, neither
+// good nor bad.
+package check
+
+import (
+	"slices"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// State is how a check has ended.
+type State uint8
+
+// The states.
+const (
+	Pass         State = iota
+	Warn               // it works, and somebody should know
+	Fail               // it can't work
+	Inconclusive       // nothing tells
+	Skipped            // needs a check that has failed
+)
+
+func (s State) String() string {
+	return [...]string{"pass", "warn", "fail", "inconclusive", "skipped"}[s]
+}
+
+// Result is the outcome of one check.
+type Result struct {
+	ID    flows.Code
+	Title string
+	// Sides whom it is about: one; both; or, if it is Directed, from whom to whom.
+	Sides    []flows.Side
+	Directed bool
+	State    State
+	// Summary is what was found, in one sentence.
+	Summary string
+	// Evidence are the observations behind the summary, a line each.
+	Evidence []string
+	// Fix is what the admin can do, one way a line, the best first.
+	Fix []string
+	// Needs is the check that has to pass first, of what is Skipped.
+	Needs flows.Code
+	// Root is set for failures that no other failure explains.
+	Root bool
+}
+
+// Where names the sides: "A", "A,B" or "A→B".
+func (r Result) Where() string {
+	switch {
+	case len(r.Sides) == 1:
+		return r.Sides[0].String()
+	case r.Directed:
+		return r.Sides[0].String() + "→" + r.Sides[1].String()
+	}
+	return "A,B"
+}
+
+// Worst is the worst state of results: Fail, then Warn, then Inconclusive. What
+// was skipped has its failure among the results.
+func Worst(results []Result) State {
+	for _, s := range []State{Fail, Warn, Inconclusive} {
+		if slices.ContainsFunc(results, func(r Result) bool { return r.State == s }) {
+			return s
+		}
+	}
+	return Pass
+}
+
+// scope says for whom a check is made.
+type scope uint8
+
+const (
+	eachSide scope = iota // once for each
+	pair                  // once
+	eachWay               // once from each side to the other
+)
+
+// definition is one check of the catalogue.
+type definition[T any] struct {
+	id    flows.Code
+	title string
+	scope scope
+	needs []flows.Code
+	// run judges; of a pair's check, side is A. It leaves ID, Title and Sides.
+	run func(in T, side flows.Side) Result
+}
+
+// evaluate makes all checks, in their order: what a check needs comes before it.
+func evaluate[T any](catalogue []definition[T], in T) []Result {
+	var results []Result
+	for _, d := range catalogue {
+		for _, sides := range d.instances() {
+			results = append(results, d.evaluate(in, sides, results))
+		}
+	}
+	return results
+}
+
+func (d definition[T]) instances() [][]flows.Side {
+	switch d.scope {
+	case pair:
+		return [][]flows.Side{{flows.A, flows.B}}
+	case eachWay:
+		return [][]flows.Side{{flows.A, flows.B}, {flows.B, flows.A}}
+	case eachSide:
+	}
+	return [][]flows.Side{{flows.A}, {flows.B}}
+}
+
+func (d definition[T]) evaluate(in T, sides []flows.Side, before []Result) Result {
+	r := Result{State: Skipped}
+	if failed, ok := d.obstacle(sides, before); ok {
+		r.Needs, r.Summary = failed.ID, "needs "+string(failed.ID)+": "+failed.Title
+	} else {
+		r = d.run(in, sides[0])
+		r.Root = r.State == Fail
+	}
+	r.ID, r.Title, r.Sides, r.Directed = d.id, d.title, sides, d.scope == eachWay
+	return r
+}
+
+// obstacle is the first of the needed checks that did not pass for a side that
+// this one is about.
+func (d definition[T]) obstacle(sides []flows.Side, before []Result) (Result, bool) {
+	for _, r := range before {
+		concerns := slices.ContainsFunc(r.Sides, func(s flows.Side) bool { return slices.Contains(sides, s) })
+		if concerns && slices.Contains(d.needs, r.ID) && (r.State == Fail || r.State == Skipped) {
+			if r.State == Skipped {
+				return Result{ID: r.Needs, Title: titleOf(r.Needs)}, true
+			}
+			return r, true
+		}
+	}
+	return Result{}, false
+}
+
+func titleOf(id flows.Code) string {
+	text, _ := Explain(id)
+	return text.Title
+}
+
+func pass(summary string) Result { return Result{State: Pass, Summary: summary} }
+
+func result(s State, summary string, fix ...string) Result {
+	return Result{State: s, Summary: summary, Fix: fix}
+}

@@ -1,0 +1,100 @@
+package check_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+)
+
+// text writes results as lines, with what stands behind those that didn't pass.
+func text(results []check.Result) string {
+	var b strings.Builder
+	for _, r := range results {
+		root := ""
+		if r.Root {
+			root = "  ROOT CAUSE"
+		}
+		fmt.Fprintf(&b, "%-12s %s %-3s  %s: %s%s\n", r.State, r.ID, r.Where(), r.Title, r.Summary, root)
+		for _, e := range r.Evidence {
+			fmt.Fprintf(&b, "             · %s\n", e)
+		}
+		for _, f := range r.Fix {
+			fmt.Fprintf(&b, "             → %s\n", f)
+		}
+	}
+	return b.String()
+}
+
+// golden compares got with a file in testdata; UPDATE=1 rewrites the file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE") != "" {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s (-want +got; UPDATE=1 rewrites it):\n%s", file, d)
+	}
+}
+
+var code = regexp.MustCompile(`"(LT-[PDE][0-9]{3})"`)
+
+// What a screen, a script or a log names can be looked up, and nothing is
+// explained that is never said.
+func TestEveryCodeHasItsExplanation(t *testing.T) {
+	said := map[flows.Code]int{}
+	for _, dir := range []string{".", ".."} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no sources in %s: %v", dir, err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range code.FindAllSubmatch(source, -1) {
+				said[flows.Code(m[1])]++
+			}
+		}
+	}
+	for id, n := range said {
+		if n != 1 {
+			t.Errorf("%s is written %d times: it has to name one thing", id, n)
+		}
+		if e, ok := check.Explain(id); !ok {
+			t.Errorf("%s is not explained", id)
+		} else if e.Title == "" || e.Meaning == "" || len(e.Fix) == 0 {
+			t.Errorf("%s: the explanation lacks something: %+v", id, e)
+		}
+	}
+	for _, id := range check.All() {
+		if said[id] == 0 {
+			t.Errorf("%s is explained, and nothing says it", id)
+		}
+	}
+	if !slices.IsSorted(check.All()) {
+		t.Error("the codes are not in order")
+	}
+	if _, ok := check.Explain("LT-E999"); ok {
+		t.Error("a code that does not exist is explained")
+	}
+}

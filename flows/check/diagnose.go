@@ -1,0 +1,360 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Identifiers of the checks of a connection.
+const (
+	Answers    flows.Code = "LT-D001"
+	Operator   flows.Code = "LT-D002"
+	Configured flows.Code = "LT-D003"
+	SameRanges flows.Code = "LT-D004"
+	Gateways   flows.Code = "LT-D010"
+	Endpoint   flows.Code = "LT-D011"
+	GatewayPod flows.Code = "LT-D012"
+	Keys       flows.Code = "LT-D013"
+	Fresh      flows.Code = "LT-D014"
+	Warnings   flows.Code = "LT-D015"
+	UDPPath    flows.Code = "LT-D020"
+	Ping       flows.Code = "LT-D030"
+	PathMTU    flows.Code = "LT-D031"
+	PacketLoss flows.Code = "LT-D032"
+)
+
+// recentRestart is how long a restart is worth a warning.
+const recentRestart = 10 * time.Minute
+
+// diagnosis is what the checks of a connection judge.
+type diagnosis struct {
+	facts    flows.Facts
+	earlier  *flows.Facts
+	peers    [2]flows.Peer
+	readings [2]flows.Reading
+}
+
+// Diagnose judges a connection by what both clusters say of it. earlier are
+// facts of some seconds before, from which it sees which way packets move now;
+// nil if there are none.
+func Diagnose(f flows.Facts, earlier *flows.Facts) []Result {
+	in := diagnosis{facts: f, earlier: earlier}
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		in.peers[side] = f.Side(side).Peer(f.Side(side.Other()).ID)
+		in.readings[side] = in.peers[side].Reading()
+	}
+	return evaluate(diagnosisChecks(), in)
+}
+
+func diagnosisChecks() []definition[diagnosis] {
+	return []definition[diagnosis]{
+		{Answers, "the API server answers", eachSide, nil, diagnosis.answers},
+		{Operator, "what manages connections works", eachSide, []flows.Code{Answers}, diagnosis.operator},
+		{Configured, "the peer's addresses have their own here", eachSide, []flows.Code{Answers}, diagnosis.configured},
+		{SameRanges, "both know the other's present ranges", eachWay, []flows.Code{Configured}, diagnosis.sameRanges},
+		{Gateways, "one gateway is the server, one the client", pair, []flows.Code{Answers}, diagnosis.gateways},
+		{Endpoint, "the client dials where the server is", pair, []flows.Code{Gateways}, diagnosis.endpoint},
+		{GatewayPod, "the gateway's pod runs", eachSide, []flows.Code{Answers}, diagnosis.pod},
+		{Keys, "the peer's key is the one it has", eachSide, []flows.Code{Gateways}, diagnosis.keys},
+		{Warnings, "no warnings about the gateway", eachSide, []flows.Code{Answers}, diagnosis.warnings},
+		{Fresh, "the gateway reports", eachSide, []flows.Code{GatewayPod}, diagnosis.fresh},
+		{UDPPath, "UDP between the gateways", eachWay, []flows.Code{Endpoint, GatewayPod, Keys, Fresh}, diagnosis.path},
+		{Ping, "ping through the tunnel", eachSide, []flows.Code{UDPPath}, diagnosis.ping},
+		{PathMTU, "MTU of the tunnel", pair, []flows.Code{Ping}, diagnosis.mtu},
+		{PacketLoss, "packet loss", eachSide, []flows.Code{Ping}, diagnosis.loss},
+	}
+}
+
+func (in diagnosis) cluster(side flows.Side) flows.ClusterFacts { return in.facts.Side(side) }
+
+func (in diagnosis) answers(side flows.Side) Result {
+	return preflight{facts: in.facts}.answers(side)
+}
+
+func (in diagnosis) operator(side flows.Side) Result {
+	c := in.cluster(side)
+	switch {
+	case c.Software == flows.NoSoftware:
+		return result(Fail, "neither Liqo nor the liqo-tui operator is there", "run: liqo-tui install --context "+c.Context.Name)
+	case c.Operator.Problem != "":
+		return result(Fail, c.Operator.Problem, "see: kubectl -n "+c.Namespace+" get pods,events")
+	}
+	return pass(c.Software.String() + " works")
+}
+
+func (in diagnosis) configured(side flows.Side) Result {
+	conf, other := in.peers[side].Configuration, in.cluster(side.Other()).ID
+	switch {
+	case conf == nil:
+		return result(Fail, "there is no Configuration for "+string(other), "run: liqo-tui network connect, or network init")
+	case !flows.CIDRsConfigured(conf):
+		r := result(Fail, "the operator has not assigned addresses to "+string(other), "see the operator's log and the Configuration's conditions")
+		for _, c := range conf.Status.Conditions {
+			r.Evidence = append(r.Evidence, fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
+		}
+		return r
+	}
+	views, _ := Views(in.facts, side) // decided, so nothing is allocated
+	text := make([]string, len(views))
+	for i, v := range views {
+		text[i] = v.String()
+	}
+	return pass("sees " + strings.Join(text, ", "))
+}
+
+// sameRanges compares what side knows of the other with what the other is.
+func (in diagnosis) sameRanges(side flows.Side) Result {
+	conf, other := in.peers[side].Configuration, in.cluster(side.Other())
+	known, are := conf.Spec.Remote.CIDR, other.Networks
+	if sameCIDRs(known.Pod, are.Pod) && sameCIDRs(known.External, are.External) {
+		return pass("they are as the other cluster has them")
+	}
+	r := result(Fail, fmt.Sprintf("%s has other ranges than %s was told", other.ID, in.cluster(side).ID), "run the same liqo-tui network connect again: it updates them")
+	r.Evidence = []string{
+		fmt.Sprintf("told: pods %s, external %s", joined(known.Pod), joined(known.External)),
+		fmt.Sprintf("are: pods %s, external %s", joined(are.Pod), joined(are.External)),
+	}
+	return r
+}
+
+func sameCIDRs(a, b []networkingv1beta1.CIDR) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+func (in diagnosis) gateways(flows.Side) Result {
+	a, b := in.peers[flows.A], in.peers[flows.B]
+	describe := func(side flows.Side, p flows.Peer) string {
+		var has []string
+		if p.Server != nil {
+			has = append(has, "a GatewayServer")
+		}
+		if p.Client != nil {
+			has = append(has, "a GatewayClient")
+		}
+		return fmt.Sprintf("%s has %s", in.cluster(side).ID, cmp.Or(strings.Join(has, " and "), "none"))
+	}
+	if (a.Server != nil) != (a.Client != nil) && (b.Server != nil) != (b.Client != nil) && (a.Server != nil) == (b.Client != nil) {
+		return pass(describe(flows.A, a) + ", " + describe(flows.B, b))
+	}
+	return result(Fail, describe(flows.A, a)+", "+describe(flows.B, b), "run: liqo-tui network connect; it makes what is missing and replaces what is in the way")
+}
+
+// server is the side whose gateway is dialled.
+func (in diagnosis) server() flows.Side {
+	if in.peers[flows.B].Server != nil {
+		return flows.B
+	}
+	return flows.A
+}
+
+func (in diagnosis) dialled() (address string, port int32) {
+	e := in.peers[in.server().Other()].Client.Spec.Endpoint
+	if len(e.Addresses) > 0 {
+		address = e.Addresses[0]
+	}
+	return address, e.Port
+}
+
+func (in diagnosis) endpoint(flows.Side) Result {
+	server, client := in.server(), in.server().Other()
+	e := in.peers[server].Server.Status.Endpoint
+	address, port := in.dialled()
+	if e == nil || len(e.Addresses) == 0 || e.Addresses[0] == "" {
+		gateway := in.peers[server].Server
+		r := result(Fail, fmt.Sprintf("%s's gateway server has no address", in.cluster(server).ID),
+			fmt.Sprintf("see: kubectl -n %s describe service %s", gateway.Namespace, render.GatewayObjectName(gateway.Name)),
+			"or expose it another way: liqo-tui network connect --server-service-type NodePort")
+		r.Evidence = in.eventsAbout(server, "Service")
+		if text := gateway.Annotations[render.AnnotationEndpoint]; text != "" {
+			r.Evidence = append([]string{text}, r.Evidence...)
+		}
+		return r
+	}
+	dials := fmt.Sprintf("UDP %s:%d", address, port)
+	if slices.Contains(e.Addresses, address) && e.Port == port {
+		return pass(fmt.Sprintf("%s dials %s", in.cluster(client).ID, dials))
+	}
+	is := fmt.Sprintf("UDP %s:%d", e.Addresses[0], e.Port)
+	if in.connected(client) {
+		return pass(fmt.Sprintf("%s dials %s, not the server's own %s, and it works", in.cluster(client).ID, dials, is))
+	}
+	r := result(Fail, fmt.Sprintf("%s dials %s; the server is at %s", in.cluster(client).ID, dials, is),
+		"run: liqo-tui network connect; it tells the client the present endpoint",
+		"if the other address was chosen on purpose, check what it leads to")
+	return r
+}
+
+func (in diagnosis) connected(side flows.Side) bool {
+	state, _ := in.readings[side].State(in.facts.At)
+	return state == flows.StateConnected || state == flows.StateDegraded
+}
+
+func (in diagnosis) pod(side flows.Side) Result {
+	pod := in.peers[side].Pod
+	ns := in.peers[side].Tenant.Namespace
+	switch {
+	case in.readings[side].Role == "":
+		return result(Inconclusive, "there is no gateway here")
+	case pod == nil:
+		r := result(Fail, "there is no pod", fmt.Sprintf("see: kubectl -n %s get deployments,events", ns))
+		r.Evidence = in.eventsAbout(side, "Deployment", "ReplicaSet")
+		return r
+	case pod.Waiting != "":
+		r := result(Fail, fmt.Sprintf("%s waits: %s", pod.Name, pod.Waiting), fmt.Sprintf("see: kubectl -n %s describe pod %s", ns, pod.Name))
+		r.Evidence = in.eventsAbout(side, "Pod")
+		return r
+	case !pod.Ready:
+		return result(Warn, pod.Name+" runs, but is not ready", fmt.Sprintf("see: kubectl -n %s logs %s", ns, pod.Name))
+	case pod.Restarts > 0 && in.facts.At.Sub(pod.Started) < recentRestart:
+		return result(Warn, fmt.Sprintf("%s restarted %s ago, for the %s time", pod.Name, in.facts.At.Sub(pod.Started).Round(time.Second), ordinal(pod.Restarts)),
+			fmt.Sprintf("see why: kubectl -n %s logs --previous %s", ns, pod.Name))
+	}
+	text := pod.Name
+	if pod.Node != "" {
+		text += " on node " + pod.Node
+	}
+	return pass(text)
+}
+
+func ordinal(n int) string {
+	switch {
+	case n%10 == 1 && n%100 != 11:
+		return fmt.Sprintf("%dst", n)
+	case n%10 == 2 && n%100 != 12:
+		return fmt.Sprintf("%dnd", n)
+	case n%10 == 3 && n%100 != 13:
+		return fmt.Sprintf("%drd", n)
+	}
+	return fmt.Sprintf("%dth", n)
+}
+
+func (in diagnosis) keys(side flows.Side) Result {
+	peer, theirs := in.peers[side], in.peers[side.Other()].Key
+	other := in.cluster(side.Other()).ID
+	switch {
+	case theirs == nil:
+		return result(Inconclusive, fmt.Sprintf("%s's gateway has not made its key known", other))
+	case peer.PublicKey == nil:
+		return result(Fail, fmt.Sprintf("%s was not told %s's key", in.cluster(side).ID, other), "run: liqo-tui network connect")
+	case !slices.Equal(peer.PublicKey.Spec.PublicKey, theirs[:]):
+		r := result(Fail, fmt.Sprintf("%s was told another key than %s's gateway has", in.cluster(side).ID, other), "run: liqo-tui network connect; it tells the present key")
+		r.Evidence = []string{fmt.Sprintf("told %s, has %s", keyText(peer.PublicKey.Spec.PublicKey), keyText(theirs[:]))}
+		return r
+	}
+	return pass("key " + keyText(theirs[:]))
+}
+
+// keyText is enough of a public key to tell two apart.
+func keyText(key []byte) string {
+	if len(key) < 4 {
+		return fmt.Sprintf("of %d bytes", len(key))
+	}
+	return fmt.Sprintf("%x…", key[:4])
+}
+
+// maxWarnings is how many warnings are shown of one side.
+const maxWarnings = 5
+
+func (in diagnosis) warnings(side flows.Side) Result {
+	events := in.eventsAbout(side)
+	if len(events) == 0 {
+		return pass("none")
+	}
+	r := result(Warn, events[0])
+	r.Evidence = events[1:min(len(events), maxWarnings)]
+	return r
+}
+
+// eventsAbout are the warnings about the peering's objects of the kinds, all if
+// none is given, as lines.
+func (in diagnosis) eventsAbout(side flows.Side, kinds ...string) []string {
+	var out []string
+	for _, e := range in.cluster(side).Events {
+		kind, name, _ := strings.Cut(e.Object, " ")
+		if !strings.HasPrefix(name, in.peers[side].Tenant.Namespace+"/") || len(kinds) > 0 && !slices.Contains(kinds, kind) {
+			continue
+		}
+		out = append(out, e.Text(in.facts.At))
+	}
+	return out
+}
+
+func (in diagnosis) fresh(side flows.Side) Result {
+	r := in.readings[side]
+	switch state, why := r.State(in.facts.At); {
+	case r.Role == "":
+		return result(Inconclusive, "there is no gateway here")
+	case !r.Exists:
+		return result(Fail, "the gateway has reported nothing", fmt.Sprintf("see: kubectl -n %s logs deployment/%s", r.Namespace, in.gatewayName(side)))
+	case state == flows.StateStale:
+		return result(Fail, why, fmt.Sprintf("see: kubectl -n %s logs deployment/%s", r.Namespace, in.gatewayName(side)))
+	case !r.Reported:
+		return result(Inconclusive, "this gateway says only whether it is connected: it is Liqo's own")
+	case r.Reason == render.ReasonMisconfigured:
+		return result(Fail, r.Message, "change what the message names, then run liqo-tui network connect")
+	}
+	return pass(fmt.Sprintf("%s ago: %s", in.facts.At.Sub(r.At).Round(time.Second), cmp.Or(r.Message, string(r.Value))))
+}
+
+func (in diagnosis) gatewayName(side flows.Side) string {
+	switch p := in.peers[side]; {
+	case p.Server != nil:
+		return render.GatewayObjectName(p.Server.Name)
+	case p.Client != nil:
+		return render.GatewayObjectName(p.Client.Name)
+	}
+	return ""
+}
+
+func (in diagnosis) ping(side flows.Side) Result {
+	r := in.readings[side]
+	state, why := r.State(in.facts.At)
+	switch state {
+	case flows.StateConnected, flows.StateDegraded:
+		if r.Latency > 0 {
+			return pass(fmt.Sprintf("answered in %s", r.Latency.Round(10*time.Microsecond)))
+		}
+		return pass("answered")
+	case flows.StateNotConnected, flows.StateStarting, flows.StateConnecting, flows.StateDown, flows.StateStale, flows.StateUnknown:
+	}
+	logs := fmt.Sprintf("see: kubectl -n %s logs deployment/%s", r.Namespace, in.gatewayName(side))
+	if r.Reason == render.ReasonNoPing {
+		return result(Fail, why, "the tunnel stands, and pings in it get lost: look for rules on the gateways' nodes that drop UDP 12345", logs)
+	}
+	return result(Fail, why, append(in.pathFixes(), logs)...)
+}
+
+func (in diagnosis) mtu(flows.Side) Result {
+	a, b := in.readings[flows.A].MTU, in.readings[flows.B].MTU
+	switch {
+	case a == 0 || b == 0:
+		return result(Inconclusive, "not both gateways say which MTU their tunnel has")
+	case a != b:
+		return result(Warn, fmt.Sprintf("%d on %s, %d on %s: larger packets get lost one way", a, in.facts.Local.ID, b, in.facts.Remote.ID),
+			fmt.Sprintf("run: liqo-tui network connect --mtu %d", min(a, b)))
+	}
+	return pass(fmt.Sprintf("%d bytes on both sides", a))
+}
+
+// Shares of lost pings from which a connection is worth a warning. A gateway
+// sends thirty a minute: one that is lost is no pattern.
+const lossWarning = 0.05
+
+func (in diagnosis) loss(side flows.Side) Result {
+	r := in.readings[side]
+	switch {
+	case !r.Reported:
+		return result(Inconclusive, "this gateway does not count lost pings")
+	case r.Loss > lossWarning:
+		return result(Warn, fmt.Sprintf("%.3g%% of the last minute's pings are lost", r.Loss*100), "look at the links between the clusters, and at the load of the gateways' nodes")
+	}
+	return pass(fmt.Sprintf("%.3g%% of the last minute's pings", r.Loss*100))
+}

@@ -1,0 +1,172 @@
+package check_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// says rewrites what a side's gateway reports.
+func says(c *flows.ClusterFacts, at time.Time, edit func(*render.Report)) {
+	conn := &c.Connections[0]
+	conn.Status.Value = networkingv1beta1.Connecting
+	r := render.Report{At: at, Interval: 10, Reason: render.ReasonNoHandshake, Message: "no handshake with the peer's gateway"}
+	edit(&r)
+	if r.Reason == render.ReasonPinged {
+		conn.Status.Value = networkingv1beta1.Connected
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic(err)
+	}
+	conn.Annotations = map[string]string{render.AnnotationStatus: string(text)}
+}
+
+// counts makes both gateways silent, having sent and received so much.
+func counts(f *flows.Facts, sentA, receivedA, sentB, receivedB uint64) {
+	says(&f.Local, f.At, func(r *render.Report) { r.SentBytes, r.ReceivedBytes = sentA, receivedA })
+	says(&f.Remote, f.At, func(r *render.Report) { r.SentBytes, r.ReceivedBytes = sentB, receivedB })
+}
+
+func TestDiagnose(t *testing.T) {
+	for name, tc := range map[string]struct {
+		facts func(f *flows.Facts)
+		roots []string // "ID where", in order
+	}{
+		"healthy": {facts: func(*flows.Facts) {}},
+		"one-does-not-answer": {
+			facts: func(f *flows.Facts) {
+				f.Remote.Problem = &flows.Problem{Message: "milan does not answer", Hint: "check the VPN"}
+			},
+			roots: []string{"LT-D001 B"},
+		},
+		"way-there-closed": {
+			facts: func(f *flows.Facts) { counts(f, 21504, 0, 0, 0) },
+			roots: []string{"LT-D020 A→B"},
+		},
+		"way-back-closed": {
+			facts: func(f *flows.Facts) { counts(f, 21504, 0, 9200, 21504) },
+			roots: []string{"LT-D020 B→A"},
+		},
+		"handshake-but-no-ping": {
+			facts: func(f *flows.Facts) {
+				for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+					says(c, f.At, func(r *render.Report) {
+						r.Reason, r.Message, r.SentBytes, r.ReceivedBytes = render.ReasonNoPing, "a handshake, but no ping is answered", 900, 900
+						r.Handshake = new(f.At.Add(-20 * time.Second))
+					})
+				}
+			},
+			roots: []string{"LT-D030 A", "LT-D030 B"},
+		},
+		"endpoint-moved": {
+			facts: func(f *flows.Facts) {
+				counts(f, 21504, 0, 0, 0)
+				f.Remote.Servers[0].Status.Endpoint.Addresses[0] = "192.0.2.51"
+			},
+			roots: []string{"LT-D011 A,B"},
+		},
+		"pending": {
+			facts: func(f *flows.Facts) {
+				f.Remote.Servers[0].Status.Endpoint = nil
+				f.Remote.Events = []flows.EventFacts{{
+					Object: "Service liqo-tenant-rome/gw-rome", Reason: "SyncLoadBalancerFailed", Message: "no quota left", Count: 14, At: f.At.Add(-20 * time.Second),
+				}}
+			},
+			roots: []string{"LT-D011 A,B"},
+		},
+		"wrong-key": {
+			facts: func(f *flows.Facts) {
+				counts(f, 21504, 0, 0, 0)
+				f.Remote.PublicKeys[0].Spec.PublicKey[0] ^= 1
+			},
+			roots: []string{"LT-D013 B"},
+		},
+		"pod-waits": {
+			facts: func(f *flows.Facts) {
+				counts(f, 21504, 0, 0, 0)
+				f.Remote.Pods[0].Waiting = "ImagePullBackOff: not found"
+			},
+			roots: []string{"LT-D012 B"},
+		},
+		"pod-restarted": {facts: func(f *flows.Facts) {
+			f.Remote.Pods[0].Restarts, f.Remote.Pods[0].Started = 2, f.At.Add(-3*time.Minute)
+		}},
+		"stale": {
+			facts: func(f *flows.Facts) {
+				says(&f.Remote, f.At.Add(-3*time.Minute), func(r *render.Report) { r.Reason = render.ReasonPinged })
+			},
+			roots: []string{"LT-D014 B"},
+		},
+		"installed-again": {
+			facts: func(f *flows.Facts) { f.Remote.Networks.Pod = cidrs("10.200.0.0/16") },
+			roots: []string{"LT-D004 A→B"},
+		},
+		"gateway-missing": {
+			facts: func(f *flows.Facts) { f.Local.Clients = nil },
+			roots: []string{"LT-D010 A,B"},
+		},
+		"lossy": {facts: func(f *flows.Facts) {
+			says(&f.Local, f.At, func(r *render.Report) {
+				r.Reason, r.Loss, r.LatencyMicros, r.MTU = render.ReasonPinged, 0.12, 1200, 1340
+			})
+			says(&f.Remote, f.At, func(r *render.Report) { r.Reason, r.LatencyMicros, r.MTU = render.ReasonPinged, 1300, 1400 })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pair := flowtest.NewPair()
+			connect(t, pair)
+			f := factsOf(pair)
+			nodes := []flows.NodeFacts{node("r1", "172.18.0.10", "198.51.100.9")}
+			f.Local.Nodes = nodes
+			tc.facts(&f)
+			results := check.Diagnose(f, nil)
+			golden(t, "diagnose-"+name+".txt", text(results))
+			var roots []string
+			for _, r := range results {
+				if r.Root {
+					roots = append(roots, string(r.ID)+" "+r.Where())
+				}
+			}
+			if got, want := strings.Join(roots, "; "), strings.Join(tc.roots, "; "); got != want {
+				t.Errorf("root causes: got %s, want %s\n%s", got, want, text(results))
+			}
+		})
+	}
+}
+
+// Totals hide that a tunnel has stopped: what it received long ago says nothing
+// about today. Two looks show which way is closed.
+func TestDiagnoseSeesWhatMovesNow(t *testing.T) {
+	pair := flowtest.NewPair()
+	connect(t, pair)
+	before := factsOf(pair)
+	counts(&before, 9000, 8000, 8000, 9000)
+	now := factsOf(pair)
+	now.At = now.At.Add(10 * time.Second)
+	counts(&now, 9900, 8000, 8000, 9000)
+	if r := find(t, check.Diagnose(now, nil), check.UDPPath); r.State != check.Pass {
+		t.Errorf("without an earlier look: got %s", text([]check.Result{r}))
+	}
+	r := find(t, check.Diagnose(now, &before), check.UDPPath)
+	if r.State != check.Fail || r.Where() != "A→B" || !strings.Contains(r.Evidence[0], "rome sent 900 bytes, milan received 0, in the last 10s") {
+		t.Errorf("with an earlier look: got %s", text([]check.Result{r}))
+	}
+}
+
+// A connection that does not exist is not broken: the first check says so.
+func TestDiagnoseOfNothing(t *testing.T) {
+	pair := flowtest.NewPair()
+	results := check.Diagnose(factsOf(pair), nil)
+	if r := find(t, results, check.UDPPath); r.State != check.Skipped {
+		t.Errorf("got\n%s", text(results))
+	}
+}

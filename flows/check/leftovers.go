@@ -1,0 +1,144 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// leftover is an object that an old peering left, with what to do about it.
+type leftover struct{ object, why, fix string }
+
+func (in preflight) leftovers(side flows.Side) Result {
+	me, other := in.cluster(side), in.cluster(side.Other())
+	found := leftoversOf(me, other.ID)
+	if len(found) == 0 {
+		return pass("none")
+	}
+	r := result(Warn, count(len(found), "object is", "objects are")+" left of an old peering")
+	for _, l := range found {
+		r.Evidence = append(r.Evidence, l.object+": "+l.why)
+		r.Fix = append(r.Fix, l.fix)
+	}
+	return r
+}
+
+// leftoversOf are the stale objects on a cluster about the peer.
+func leftoversOf(c flows.ClusterFacts, peer render.ClusterID) []leftover {
+	var out []leftover
+	for i := range c.Tenants {
+		ns := &c.Tenants[i]
+		if l, ok := staleNamespace(ns, peer); ok {
+			out = append(out, l)
+		}
+	}
+	p := c.Peer(peer)
+	gateways := map[string]bool{}
+	for _, g := range []struct {
+		kind   string
+		object render.Object
+		exists bool
+	}{
+		{"GatewayServer", p.Server, p.Server != nil},
+		{"GatewayClient", p.Client, p.Client != nil},
+		{"Configuration", p.Configuration, p.Configuration != nil},
+	} {
+		if !g.exists {
+			continue
+		}
+		gateways[string(g.object.GetUID())] = true
+		if l, ok := stuck(g.kind, g.object); ok {
+			out = append(out, l)
+		}
+	}
+	if p.Connection != nil && ownerless(p.Connection, gateways) {
+		out = append(out, ownerlessLeftover("Connection", p.Connection))
+	}
+	if p.PublicKey != nil && ownerless(p.PublicKey, gateways) {
+		out = append(out, ownerlessLeftover("PublicKey", p.PublicKey))
+	}
+	return append(out, elsewhere(c, p)...)
+}
+
+// staleNamespace is a namespace of the peer's name that is another's, or one
+// that does not go.
+func staleNamespace(ns *corev1.Namespace, peer render.ClusterID) (leftover, bool) {
+	owner := render.ClusterID(ns.Labels[render.LabelRemoteCluster])
+	named := ns.Name == render.TenantNamespaceName(peer)
+	switch {
+	case named && owner != "" && owner != peer:
+		return leftover{
+			"Namespace " + ns.Name, fmt.Sprintf("its label says that it is for cluster %s", owner),
+			fmt.Sprintf("delete it, or choose another with --namespace: kubectl delete namespace %s", ns.Name),
+		}, true
+	case (named || owner == peer) && ns.DeletionTimestamp != nil:
+		why := []string{"it is being deleted"}
+		for _, c := range ns.Status.Conditions {
+			if c.Status == corev1.ConditionTrue && c.Message != "" {
+				why = append(why, c.Message)
+			}
+		}
+		return leftover{"Namespace " + ns.Name, strings.Join(why, "; "), "wait until it is gone, or see what holds it: kubectl get namespace " + ns.Name + " -o yaml"}, true
+	}
+	return leftover{}, false
+}
+
+// stuck is an object whose deletion waits for finalizers.
+func stuck(kind string, o metav1.Object) (leftover, bool) {
+	if o.GetDeletionTimestamp() == nil {
+		return leftover{}, false
+	}
+	name := fmt.Sprintf("%s %s/%s", kind, o.GetNamespace(), o.GetName())
+	if len(o.GetFinalizers()) == 0 {
+		return leftover{name, "it is being deleted", "wait until it is gone"}, true
+	}
+	return leftover{
+		name, "its deletion waits for " + strings.Join(o.GetFinalizers(), ", "),
+		"start the program again that put the finalizer there; only if it is gone for good, take the finalizer off by hand",
+	}, true
+}
+
+// ownerless reports whether o has owners, and none of them is there.
+func ownerless(o metav1.Object, there map[string]bool) bool {
+	for _, r := range o.GetOwnerReferences() {
+		if there[string(r.UID)] {
+			return false
+		}
+	}
+	return len(o.GetOwnerReferences()) > 0
+}
+
+func ownerlessLeftover(kind string, o metav1.Object) leftover {
+	return leftover{
+		fmt.Sprintf("%s %s/%s", kind, o.GetNamespace(), o.GetName()), "its gateway is gone",
+		"Kubernetes collects it within a minute; if not: kubectl -n " + o.GetNamespace() + " delete " + strings.ToLower(kind) + " " + o.GetName(),
+	}
+}
+
+// elsewhere are objects about the peer in other namespaces than the peering's.
+func elsewhere(c flows.ClusterFacts, p flows.Peer) []leftover {
+	var out []leftover
+	add := func(kind string, o metav1.Object) {
+		if o.GetNamespace() != p.Tenant.Namespace && o.GetLabels()[render.LabelRemoteCluster] == string(p.Tenant.Remote) {
+			out = append(out, leftover{
+				fmt.Sprintf("%s %s/%s", kind, o.GetNamespace(), o.GetName()), "it is not in the peering's namespace " + p.Tenant.Namespace,
+				fmt.Sprintf("delete it: kubectl -n %s delete %s %s", o.GetNamespace(), strings.ToLower(kind), o.GetName()),
+			})
+		}
+	}
+	for i := range c.Configurations {
+		add("Configuration", &c.Configurations[i])
+	}
+	for i := range c.Servers {
+		add("GatewayServer", &c.Servers[i])
+	}
+	for i := range c.Clients {
+		add("GatewayClient", &c.Clients[i])
+	}
+	return out
+}

@@ -1,0 +1,260 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Identifiers of the checks before a connection, besides those that package
+// flows refuses to plan without.
+const (
+	Overlaps     flows.Code = "LT-P010"
+	Leftovers    flows.Code = "LT-P012"
+	LiveTraffic  flows.Code = "LT-P013"
+	Reachability flows.Code = "LT-P020"
+	NodePort     flows.Code = "LT-P021"
+	TunnelMTU    flows.Code = "LT-P031"
+)
+
+// preflight is what the checks before a connection judge.
+type preflight struct {
+	facts   flows.Facts
+	params  flows.Params // as wanted
+	adopted flows.Params // with what a connection that exists keeps
+	plan    flows.Plan
+	reviews [2]*flows.Review
+}
+
+// Preflight judges whether the two clusters can be connected as p wants it.
+// reviews are the API servers' answers about the plan's permissions, nil where
+// nobody asked.
+func Preflight(p flows.Params, f flows.Facts, reviews [2]*flows.Review) []Result {
+	in := preflight{facts: f, params: p, plan: flows.PlanConnect(p, f), reviews: reviews}
+	in.adopted, _ = flows.Adopt(p, f)
+	return evaluate(preflightChecks(), in)
+}
+
+func preflightChecks() []definition[preflight] {
+	return []definition[preflight]{
+		{flows.CodeAnswers, "the API server answers", eachSide, nil, preflight.answers},
+		{flows.CodeDifferent, "the clusters are different", pair, []flows.Code{flows.CodeAnswers}, preflight.different},
+		{flows.CodeSoftware, "Liqo or our operator, with the kinds of peerings", eachSide, []flows.Code{flows.CodeAnswers}, preflight.software},
+		{flows.CodeOperator, "what manages connections works", eachSide, []flows.Code{flows.CodeSoftware}, preflight.operator},
+		{flows.CodeClusterID, "cluster IDs are valid and unique", pair, []flows.Code{flows.CodeDifferent, flows.CodeSoftware}, preflight.clusterIDs},
+		{flows.CodeNetworks, "the cluster knows its address ranges", eachSide, []flows.Code{flows.CodeOperator}, preflight.networks},
+		{flows.CodePermission, "permissions for this plan", eachSide, []flows.Code{flows.CodeAnswers}, preflight.permissions},
+		{Overlaps, "address ranges", pair, []flows.Code{flows.CodeNetworks, flows.CodeClusterID}, preflight.overlaps},
+		{Leftovers, "no leftovers of an old peering", eachSide, []flows.Code{flows.CodeClusterID}, preflight.leftovers},
+		{LiveTraffic, "traffic that is interrupted", pair, []flows.Code{flows.CodeClusterID, flows.CodeNetworks}, preflight.traffic},
+		{NodePort, "the node port is free", pair, []flows.Code{flows.CodeClusterID}, preflight.nodePort},
+		{Reachability, "UDP to the gateway server", pair, []flows.Code{flows.CodeClusterID}, preflight.reachability},
+		{TunnelMTU, "MTU of the tunnel", pair, nil, preflight.mtu},
+	}
+}
+
+// refused is the step with which flows refuses to plan for the reason of id.
+func refused(f flows.Facts, id flows.Code, sides ...flows.Side) (Result, bool) {
+	for _, s := range flows.Unfit(f) {
+		if s.Code == id && slices.Contains(sides, s.Side) {
+			return result(Fail, s.Reason, s.Hint), true
+		}
+	}
+	return Result{}, false
+}
+
+func (in preflight) cluster(side flows.Side) flows.ClusterFacts { return in.facts.Side(side) }
+
+func (in preflight) answers(side flows.Side) Result {
+	c := in.cluster(side)
+	if p := c.Problem; p != nil {
+		return result(Fail, p.Message, p.Hint)
+	}
+	return pass(fmt.Sprintf("%s, Kubernetes %s", c.Server, c.Version))
+}
+
+func (in preflight) different(flows.Side) Result {
+	if r, bad := refused(in.facts, flows.CodeDifferent, flows.A, flows.B); bad {
+		return r
+	}
+	return pass(fmt.Sprintf("kube-system has UID %s and %s", short(in.facts.Local.UID), short(in.facts.Remote.UID)))
+}
+
+// short is enough of a UID to tell two apart.
+func short(uid string) string {
+	if len(uid) > 8 {
+		return uid[:8] + "…"
+	}
+	return uid
+}
+
+func (in preflight) software(side flows.Side) Result {
+	if r, bad := refused(in.facts, flows.CodeSoftware, side); bad {
+		return r
+	}
+	c, other := in.cluster(side), in.cluster(side.Other())
+	text := c.Software.String()
+	if v := c.Operator.Version; v != "" {
+		text += " " + v
+	}
+	if a, b := minor(c.Operator.Version), minor(other.Operator.Version); c.Software == other.Software && a != "" && b != "" && a != b {
+		r := result(Warn, fmt.Sprintf("%s, and the other cluster has %s", text, other.Operator.Version), "upgrade the older one")
+		r.Evidence = []string{fmt.Sprintf("%s: %s", c.ID, c.Operator.Version), fmt.Sprintf("%s: %s", other.ID, other.Operator.Version)}
+		return r
+	}
+	return pass(text)
+}
+
+// minor is the "v1.2" of "v1.2.3", "" if there is no such thing.
+func minor(version string) string {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 3 {
+		return ""
+	}
+	return parts[0] + "." + parts[1]
+}
+
+func (in preflight) operator(side flows.Side) Result {
+	if r, bad := refused(in.facts, flows.CodeOperator, side); bad {
+		return r
+	}
+	c := in.cluster(side)
+	if c.Operator.Problem != "" {
+		return result(Warn, c.Operator.Problem, "wait for it, or see: kubectl -n "+c.Namespace+" get pods,events")
+	}
+	if c.Software == flows.NoSoftware {
+		return result(Fail, "the kinds are there, and nothing acts on them", "run: liqo-tui install --context "+c.Context.Name+" --cluster-id "+string(c.ID))
+	}
+	return pass(c.Software.String() + " works")
+}
+
+func (in preflight) clusterIDs(flows.Side) Result {
+	if r, bad := refused(in.facts, flows.CodeClusterID, flows.A, flows.B); bad {
+		return r
+	}
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		if text := in.namesake(side); text != "" {
+			return result(Warn, text, "if there are two clusters of that name, give one of them another ID before you go on")
+		}
+	}
+	known := len(in.facts.Local.KnownPeers()) + len(in.facts.Remote.KnownPeers())
+	return pass(fmt.Sprintf("%s and %s, %s known already", in.facts.Local.ID, in.facts.Remote.ID, count(known, "peering", "peerings")))
+}
+
+// namesake says why the side seems to be connected with another cluster of the
+// other's name: its tunnel works, and the other one knows nothing of it.
+func (in preflight) namesake(side flows.Side) string {
+	me, other := in.cluster(side), in.cluster(side.Other())
+	mine, theirs := me.Peer(other.ID), other.Peer(me.ID)
+	if theirs.Server != nil || theirs.Client != nil || theirs.Configuration != nil || theirs.Namespace != nil {
+		return ""
+	}
+	if state, _ := mine.Reading().State(in.facts.At); state != flows.StateConnected {
+		return ""
+	}
+	return fmt.Sprintf("%s is connected with a cluster called %s, and %s has nothing for it", me.ID, other.ID, other.Context)
+}
+
+func (in preflight) networks(side flows.Side) Result {
+	if r, bad := refused(in.facts, flows.CodeNetworks, side); bad {
+		return r
+	}
+	n := in.cluster(side).Networks
+	return pass(fmt.Sprintf("pods %s, external %s", joined(n.Pod), joined(n.External)))
+}
+
+func (in preflight) permissions(side flows.Side) Result {
+	review := in.reviews[side]
+	switch {
+	case review == nil:
+		return result(Inconclusive, "the API server was not asked what this user may do")
+	case len(review.Missing) > 0:
+		r := result(Fail, review.Sentence(), "ask the cluster's administrator for the Role that liqo-tui rbac prints")
+		for _, m := range review.Missing {
+			r.Evidence = append(r.Evidence, "missing: "+m.String())
+		}
+		return r
+	}
+	who := cmp.Or(review.User, "this user")
+	return pass(who + " may do all that the plan does")
+}
+
+func (in preflight) traffic(flows.Side) Result {
+	if stops := in.plan.Interrupts(); len(stops) > 0 {
+		r := result(Warn, strings.Join(stops, "; "), "do it when that is convenient")
+		for _, s := range in.plan.Steps {
+			if s.Status != flows.Done && s.Interrupts != "" {
+				r.Evidence = append(r.Evidence, fmt.Sprintf("%s %s: %s %s", s.Side, in.plan.ID(s.Side), s.Action, s.Title))
+			}
+		}
+		return r
+	}
+	return pass("none")
+}
+
+func (in preflight) nodePort(flows.Side) Result {
+	p, c := in.adopted, in.cluster(in.adopted.Server)
+	if p.ServiceType != corev1.ServiceTypeNodePort || p.NodePort == 0 {
+		return pass("Kubernetes chooses, if one is needed")
+	}
+	if !c.NodePorts.Contains(p.NodePort) {
+		return result(Fail, fmt.Sprintf("%d is outside of %s's range %d-%d", p.NodePort, c.ID, c.NodePorts.From, c.NodePorts.To),
+			"choose one of the range with --node-port, or leave it out")
+	}
+	remote := in.cluster(p.Server.Other()).ID
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		if n := s.Spec.Endpoint.NodePort; n != nil && *n == int32(p.NodePort) && s.Labels[render.LabelRemoteCluster] != string(remote) {
+			return result(Fail, fmt.Sprintf("%d is GatewayServer %s/%s's", p.NodePort, s.Namespace, s.Name), "choose another --node-port, or leave it out")
+		}
+	}
+	return pass(fmt.Sprintf("%d", p.NodePort))
+}
+
+// wireguardOverhead is what a tunnel adds to a packet on IPv4: 20 bytes of IP, 8
+// of UDP, 32 of WireGuard.
+const wireguardOverhead = 60
+
+// commonMTU is what paths on the Internet carry, unless something on the way is
+// a tunnel itself.
+const commonMTU = 1500
+
+func (in preflight) mtu(flows.Side) Result {
+	mtu := in.adopted.MTU
+	text := fmt.Sprintf("%d bytes, and %d of WireGuard's make %d", mtu, wireguardOverhead, mtu+wireguardOverhead)
+	if mtu+wireguardOverhead > commonMTU {
+		return result(Warn, text+": most paths carry "+fmt.Sprint(commonMTU),
+			fmt.Sprintf("unless every link between the clusters carries more: --mtu %d or less", commonMTU-wireguardOverhead))
+	}
+	return pass(text + fmt.Sprintf(", which a path of %d carries", commonMTU))
+}
+
+func joined[S ~string](parts []S) string {
+	text := make([]string, len(parts))
+	for i, p := range parts {
+		text[i] = string(p)
+	}
+	return strings.Join(text, ", ")
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func addresses(all []netip.Addr) string {
+	text := make([]string, len(all))
+	for i, a := range all {
+		text[i] = a.String()
+	}
+	return strings.Join(text, ", ")
+}

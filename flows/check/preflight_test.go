@@ -1,0 +1,256 @@
+package check_test
+
+import (
+	"net/netip"
+	"testing"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+func factsOf(p *flowtest.Pair) flows.Facts {
+	return flows.Facts{Local: p.A.Facts(), Remote: p.B.Facts(), At: p.Now()}
+}
+
+func nodePort() flows.Params {
+	p := flows.Defaults()
+	p.ServiceType, p.Given = corev1.ServiceTypeNodePort, flows.AllFields
+	return p
+}
+
+func connect(t *testing.T, p *flowtest.Pair) {
+	t.Helper()
+	if err := flows.Run(t.Context(), flows.Connecting(nodePort()), p.A, p.B, func(flows.Event) {}, flows.Options{Now: p.Now}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func node(name, internal, external string) flows.NodeFacts {
+	n := flows.NodeFacts{Name: name, Ready: true, Internal: []netip.Addr{netip.MustParseAddr(internal)}}
+	if external != "" {
+		n.External = []netip.Addr{netip.MustParseAddr(external)}
+	}
+	return n
+}
+
+func TestPreflight(t *testing.T) {
+	may := [2]*flows.Review{{User: "ada"}, {User: "ada"}}
+	for name, tc := range map[string]struct {
+		pair    func(t *testing.T, p *flowtest.Pair)
+		params  func(*flows.Params)
+		reviews [2]*flows.Review
+	}{
+		"fresh": {reviews: may},
+		"problem": {pair: func(_ *testing.T, p *flowtest.Pair) {
+			p.B.Be(func(f *flows.ClusterFacts) {
+				f.Problem = &flows.Problem{Message: "https://172.18.0.20:6443 does not answer", Hint: "check the VPN"}
+			})
+		}},
+		"same": {pair: func(_ *testing.T, p *flowtest.Pair) {
+			p.B.Be(func(f *flows.ClusterFacts) { f.UID = "uid-of-rome" })
+		}},
+		"unfit": {pair: func(_ *testing.T, p *flowtest.Pair) {
+			p.A.Be(func(f *flows.ClusterFacts) { f.MissingKinds = []string{"gatewayservers.networking.liqo.io/v1beta1"} })
+			p.B.Be(func(f *flows.ClusterFacts) {
+				f.Operator = flows.OperatorFacts{Problem: "Liqo's controller-manager runs here too", Refuses: true}
+			})
+		}},
+		"forbidden": {reviews: [2]*flows.Review{
+			{User: "ada", Missing: []flows.Permission{{Verb: "create", Group: "networking.liqo.io", Resource: "gatewayservers", Namespace: "liqo-tenant-milan"}}}, nil,
+		}},
+		"connected": {reviews: may, pair: connect},
+		"moved":     {reviews: may, pair: connect, params: func(p *flows.Params) { p.Server = flows.A }},
+		"leftovers": {reviews: may, pair: func(t *testing.T, p *flowtest.Pair) {
+			connect(t, p)
+			live := p.B.Facts().Servers[0]
+			p.B.Terminate(&live)
+			client := p.A.Facts().Clients[0]
+			p.A.Remove(&client)
+			elsewhere := render.Configuration(render.Tenant{Namespace: "old", Remote: "milan"}, render.Networks{})
+			p.A.Put(&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "old", Labels: map[string]string{}}}, elsewhere)
+		}},
+		"namesake": {reviews: may, pair: func(t *testing.T, p *flowtest.Pair) {
+			connect(t, p)
+			p.B.Remove(p.B.Objects()...)
+		}},
+		"private": {reviews: may, pair: func(_ *testing.T, p *flowtest.Pair) {
+			p.A.Be(func(f *flows.ClusterFacts) { f.Nodes = []flows.NodeFacts{node("r1", "192.168.7.4", "198.51.100.9")} })
+			p.B.Be(func(f *flows.ClusterFacts) { f.Nodes = []flows.NodeFacts{node("m1", "10.9.0.4", "")} })
+		}},
+		"jumbo-port-taken": {
+			reviews: may,
+			pair: func(_ *testing.T, p *flowtest.Pair) {
+				p.B.Put(render.TenantNamespace(render.Tenant{Namespace: "liqo-tenant-turin", Remote: "turin"}),
+					render.GatewayServer(render.ServerParams{Tenant: render.Tenant{Namespace: "liqo-tenant-turin", Remote: "turin"}, ServiceType: "NodePort", Port: 51840, NodePort: 31000, MTU: 1340}))
+			},
+			params: func(p *flows.Params) { p.NodePort, p.MTU = 31000, 8900 },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pair := flowtest.NewPair()
+			if tc.pair != nil {
+				tc.pair(t, pair)
+			}
+			params := nodePort()
+			if tc.params != nil {
+				tc.params(&params)
+			}
+			golden(t, "preflight-"+name+".txt", text(check.Preflight(params, factsOf(pair), tc.reviews)))
+		})
+	}
+}
+
+// A failed check and a failed step are the same thing: what the plan refuses,
+// the checks fail for, and the other way round.
+func TestThePlanRefusesWhatFails(t *testing.T) {
+	for name, breakIt := range map[string]func(*flows.ClusterFacts){
+		"nothing": func(*flows.ClusterFacts) {},
+		"no answer": func(f *flows.ClusterFacts) {
+			f.Problem = &flows.Problem{Kind: flows.Unreachable, Message: "it does not answer"}
+		},
+		"same cluster":      func(f *flows.ClusterFacts) { f.UID = "uid-of-rome" },
+		"same ID":           func(f *flows.ClusterFacts) { f.ID = "rome" },
+		"numeric ID":        func(f *flows.ClusterFacts) { f.ID = "007" },
+		"no ID":             func(f *flows.ClusterFacts) { f.ID = "" },
+		"no kinds":          func(f *flows.ClusterFacts) { f.HasCRDs = false },
+		"older kinds":       func(f *flows.ClusterFacts) { f.MissingKinds = []string{"connections.networking.liqo.io/v1beta1"} },
+		"no ranges":         func(f *flows.ClusterFacts) { f.Networks = render.Networks{} },
+		"operator refuses":  func(f *flows.ClusterFacts) { f.Operator = flows.OperatorFacts{Problem: "Liqo is here", Refuses: true} },
+		"operator starting": func(f *flows.ClusterFacts) { f.Operator.Problem = "its pod is being pulled" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			pair := flowtest.NewPair()
+			pair.B.Be(breakIt)
+			f := factsOf(pair)
+			failed := map[flows.Code]string{}
+			for _, r := range check.Preflight(nodePort(), f, [2]*flows.Review{}) {
+				if r.Root {
+					failed[r.ID] = r.Summary
+				}
+			}
+			plan := flows.PlanConnect(nodePort(), f)
+			if (plan.Failure() != nil) != (len(failed) > 0) {
+				t.Fatalf("the plan says %+v, the checks %v", plan.Failure(), failed)
+			}
+			if s := plan.Failure(); s != nil && failed[s.Code] != s.Reason {
+				t.Errorf("the plan says %s %q, the checks %v", s.Code, s.Reason, failed)
+			}
+		})
+	}
+}
+
+func TestOverlapsAreSymmetric(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		b    flows.ClusterFacts
+		want check.State
+	}{
+		{"the same pods", flows.ClusterFacts{Networks: render.Networks{Pod: cidrs("10.244.0.0/16"), External: cidrs("10.71.0.0/16")}}, check.Warn},
+		{"pods in pods", flows.ClusterFacts{Networks: render.Networks{Pod: cidrs("10.244.128.0/20"), External: cidrs("10.71.0.0/16")}}, check.Warn},
+		{"pods in Services", flows.ClusterFacts{Networks: render.Networks{Pod: cidrs("10.96.8.0/24"), External: cidrs("10.71.0.0/16")}}, check.Warn},
+		{"pods over a node", flows.ClusterFacts{Networks: render.Networks{Pod: cidrs("172.18.0.0/24"), External: cidrs("10.71.0.0/16")}}, check.Warn},
+		{"external in external", flows.ClusterFacts{Networks: render.Networks{Pod: cidrs("10.1.0.0/16"), External: cidrs("10.70.0.0/24")}}, check.Warn},
+		{"nothing", flows.ClusterFacts{Networks: render.Networks{Pod: cidrs("10.1.0.0/16"), External: cidrs("10.71.0.0/16")}}, check.Pass},
+		{"nodes beside each other", flows.ClusterFacts{
+			Networks: render.Networks{Pod: cidrs("10.1.0.0/16"), External: cidrs("10.71.0.0/16")}, Nodes: []flows.NodeFacts{node("m1", "172.18.0.10", "")},
+		}, check.Pass},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pair := flowtest.NewPair()
+			a := func(f *flows.ClusterFacts) {
+				f.ServiceCIDRs, f.Nodes = cidrs("10.96.0.0/12"), []flows.NodeFacts{node("r1", "172.18.0.10", "")}
+			}
+			b := func(f *flows.ClusterFacts) { f.Networks, f.Nodes = tc.b.Networks, tc.b.Nodes }
+			pair.A.Be(a)
+			pair.B.Be(b)
+			one := find(t, check.Preflight(nodePort(), factsOf(pair), [2]*flows.Review{}), check.Overlaps)
+			f := factsOf(pair)
+			f.Local, f.Remote = f.Remote, f.Local
+			other := find(t, check.Preflight(nodePort(), f, [2]*flows.Review{}), check.Overlaps)
+			if one.State != tc.want || other.State != tc.want {
+				t.Errorf("got %s, and %s the other way round; want %s\n%s", one.State, other.State, tc.want, text([]check.Result{one, other}))
+			}
+		})
+	}
+}
+
+// What is predicted before is what the operator decides.
+func TestViewsArePredicted(t *testing.T) {
+	pair := flowtest.NewPair()
+	for _, c := range []*flowtest.Cluster{pair.A, pair.B} {
+		c.Be(func(f *flows.ClusterFacts) { f.ServiceCIDRs = cidrs("10.96.0.0/12") })
+	}
+	before := map[flows.Side][]check.View{}
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		before[side], _ = check.Views(factsOf(pair), side)
+	}
+	connect(t, pair)
+	for side, predicted := range before {
+		now, err := check.Views(factsOf(pair), side)
+		if err != nil || len(now) != 2 || len(predicted) != 2 {
+			t.Fatalf("side %s: predicted %v, now %v (%v)", side, predicted, now, err)
+		}
+		for i, v := range now {
+			if v.Predicted || !predicted[i].Predicted || predicted[i].Own != v.Own || predicted[i].Real != v.Real {
+				t.Errorf("side %s: predicted %+v, decided %+v", side, predicted[i], v)
+			}
+		}
+	}
+}
+
+func TestNoRoomForAnotherRange(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.A.Be(func(f *flows.ClusterFacts) { f.Taken = cidrs("10.0.0.0/8", "192.168.0.0/16", "172.16.0.0/12") })
+	if r := find(t, check.Preflight(nodePort(), factsOf(pair), [2]*flows.Review{}), check.Overlaps); r.State != check.Fail || len(r.Fix) == 0 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestSuggestions(t *testing.T) {
+	lb := flows.LoadBalancerFacts{Answered: 2}
+	public := []flows.NodeFacts{node("m1", "203.0.113.7", "")}
+	private := []flows.NodeFacts{node("r1", "10.9.0.4", "")}
+	for name, tc := range map[string]struct {
+		local, remote flows.ClusterFacts
+		server        flows.Side
+		service       corev1.ServiceType // of the remote cluster
+	}{
+		"nothing known":           {server: flows.B, service: corev1.ServiceTypeNodePort},
+		"local has load balancer": {local: flows.ClusterFacts{LoadBalancers: lb}, remote: flows.ClusterFacts{Nodes: public}, server: flows.A, service: corev1.ServiceTypeNodePort},
+		"remote is public":        {local: flows.ClusterFacts{Nodes: private}, remote: flows.ClusterFacts{Nodes: public}, server: flows.B, service: corev1.ServiceTypeNodePort},
+		"local is public":         {local: flows.ClusterFacts{Nodes: public}, remote: flows.ClusterFacts{Nodes: private}, server: flows.A, service: corev1.ServiceTypeNodePort},
+		"pending load balancers":  {remote: flows.ClusterFacts{LoadBalancers: flows.LoadBalancerFacts{Pending: 1}}, server: flows.B, service: corev1.ServiceTypeNodePort},
+		"a cloud":                 {remote: flows.ClusterFacts{Nodes: []flows.NodeFacts{{Provider: "aws"}}}, server: flows.B, service: corev1.ServiceTypeLoadBalancer},
+	} {
+		tc.local.ID, tc.remote.ID = "rome", "milan"
+		server, why := flows.SuggestServer(flows.Facts{Local: tc.local, Remote: tc.remote})
+		service, because := flows.SuggestServiceType(tc.remote)
+		if server != tc.server || service != tc.service || why == "" || because == "" {
+			t.Errorf("%s: got %s (%s), %s (%s); want %s, %s", name, server, why, service, because, tc.server, tc.service)
+		}
+	}
+	pair := flowtest.NewPair()
+	pair.ConnectByLiqoctl(flows.A)
+	if server, why := flows.SuggestServer(factsOf(pair)); server != flows.A || why != "rome hosts it already" {
+		t.Errorf("a connection that exists: got %s, %s", server, why)
+	}
+}
+
+func find(t *testing.T, results []check.Result, id flows.Code) check.Result {
+	t.Helper()
+	for _, r := range results {
+		if r.ID == id {
+			return r
+		}
+	}
+	t.Fatalf("no %s in\n%s", id, text(results))
+	return check.Result{}
+}
+
+func cidrs(text ...networkingv1beta1.CIDR) []networkingv1beta1.CIDR { return text }
