@@ -30,7 +30,7 @@ import (
 type gateways struct {
 	kind   kind
 	client client.Client
-	reader client.Reader // for Secrets that an admin made, which the cache doesn't hold
+	reader client.Reader // not cached
 }
 
 func newGateways(mgr ctrl.Manager, k kind) *gateways {
@@ -216,6 +216,10 @@ func annotate(o client.Object, key, value string) {
 // collector would too, but it learns of kinds only every 30 s: on a cluster that
 // got the definitions a moment ago, a gateway's pod outlived it by that long.
 func (r *gateways) cleanUp(ctx context.Context, key client.ObjectKey) error {
+	err := r.reader.Get(ctx, key, r.kind.object())
+	if !apierrors.IsNotFound(err) {
+		return err // made again, with a PublicKey perhaps, and the cache is late
+	}
 	g := render.Gateway{Tenant: render.Tenant{Namespace: key.Namespace}, Name: key.Name, Owner: r.kind.object()}
 	var errs []error
 	for _, o := range []render.Object{
@@ -226,19 +230,37 @@ func (r *gateways) cleanUp(ctx context.Context, key client.ObjectKey) error {
 	} {
 		errs = append(errs, r.deleteOrphan(ctx, o, key.Name))
 	}
+	return errors.Join(append(errs, r.deleteKeysOfPeer(ctx, key))...)
+}
+
+// deleteKeysOfPeer deletes the PublicKeys that the gateway owned. They were made
+// by whoever connected the clusters, under a name of their choice.
+func (r *gateways) deleteKeysOfPeer(ctx context.Context, key client.ObjectKey) error {
+	var keys networkingv1beta1.PublicKeyList
+	if err := r.client.List(ctx, &keys, client.InNamespace(key.Namespace)); err != nil {
+		return fmt.Errorf("list PublicKeys of %s: %w", key.Namespace, err)
+	}
+	var errs []error
+	for i := range keys.Items {
+		if o := &keys.Items[i]; r.owns(key.Name, o) {
+			errs = append(errs, deleteExactly(ctx, r.client, o))
+		}
+	}
 	return errors.Join(errs...)
 }
 
-// deleteOrphan deletes o if a gateway of this kind and name controls it: the
-// other kind may have a gateway of the same name.
+// owns reports whether o's only owner is the gateway of this kind and name: the
+// other kind may have one of the same name.
+func (r *gateways) owns(gateway string, o client.Object) bool {
+	owners := o.GetOwnerReferences()
+	return len(owners) == 1 && owners[0].Name == gateway && strings.EqualFold(owners[0].Kind, r.kind.name)
+}
+
+// deleteOrphan deletes o if the gateway owns it.
 func (r *gateways) deleteOrphan(ctx context.Context, o render.Object, gateway string) error {
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(o), o)
-	if err != nil {
+	if err != nil || !r.owns(gateway, o) {
 		return client.IgnoreNotFound(err)
-	}
-	owner := metav1.GetControllerOf(o)
-	if owner == nil || owner.Name != gateway || !strings.EqualFold(owner.Kind, r.kind.name) {
-		return nil
 	}
 	return deleteExactly(ctx, r.client, o)
 }

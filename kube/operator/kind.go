@@ -85,12 +85,11 @@ func (r *gateways) watches(b *builder.Builder) *builder.Builder {
 		// A node's heartbeat changes its status every few seconds.
 		return ok && ok2 && !sameNode(before, after)
 	}}
+	byOwner := handler.EnqueueRequestForOwner(r.client.Scheme(), r.client.RESTMapper(), r.kind.object())
+	existence := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
 	return b.
-		Watches(&networkingv1beta1.Connection{}, handler.EnqueueRequestForOwner(r.client.Scheme(), r.client.RESTMapper(), r.kind.object(), handler.OnlyControllerOwner()),
-			builder.WithPredicates(predicate.Funcs{ // its status is the gateway's own
-				CreateFunc: func(event.CreateEvent) bool { return false },
-				UpdateFunc: func(event.UpdateEvent) bool { return false },
-			})).
+		Watches(&networkingv1beta1.PublicKey{}, byOwner, existence).
+		Watches(&networkingv1beta1.Connection{}, byOwner, existence). // its status is the gateway's own
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(gatewayOfPod)).
 		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOfPeer)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allGateways), builder.WithPredicates(addressesChanged)).

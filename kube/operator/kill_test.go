@@ -1,0 +1,251 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// life is one process of the operator, as far as one can be had inside of a test.
+type life struct {
+	stop   context.CancelFunc
+	done   chan error
+	fuse   atomic.Int64  // how many writes it has to live for; 0 for no end
+	struck chan struct{} // closed when the fuse has burnt down
+	dead   atomic.Bool
+}
+
+// start begins a life. All have one identity, as all containers of one pod do.
+func (w *world) start() *life {
+	ctx, stop := context.WithCancel(context.Background())
+	l := &life{stop: stop, done: make(chan error, 1), struck: make(chan struct{})}
+	config := rest.CopyConfig(w.config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return wire{life: l, next: next} })
+	go func() { l.done <- Run(ctx, config, Options{Namespace: "liqo", HealthAddress: "0", Identity: "pod"}) }()
+	return l
+}
+
+// kill ends a life: politely, or, as kill -9 does, without another word to the
+// API server, whatever it was in the middle of.
+func (l *life) kill(hard bool) {
+	if hard {
+		l.dead.Store(true)
+	}
+	l.stop()
+	<-l.done
+}
+
+// wire is what connects a life with the API server, until it dies.
+type wire struct {
+	life *life
+	next http.RoundTripper
+}
+
+var errDead = errors.New("the process is dead")
+
+func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	if w.life.dead.Load() {
+		return nil, errDead
+	}
+	if r.Method == http.MethodGet || strings.Contains(r.URL.Path, "/leases/") || w.life.fuse.Load() <= 0 || w.life.fuse.Add(-1) > 0 {
+		return w.next.RoundTrip(r)
+	}
+	if w.life.dead.CompareAndSwap(false, true) {
+		close(w.life.struck)
+	}
+	if answer, err := w.next.RoundTrip(r); err == nil { // its last write: it does not live to see the answer
+		_ = answer.Body.Close()
+	}
+	return nil, errDead
+}
+
+// TestKilledAtRandomNothingIsLeft kills the operator while peers are connected
+// and reset. There is no garbage collector here: what goes, the operator deleted.
+func TestKilledAtRandomNothingIsLeft(t *testing.T) {
+	w := newWorld(t)
+	w.node("node-a", "192.0.2.11")
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	operator := w.start()
+	defer func() { operator.kill(false) }()
+	kills := 0
+	// strike kills the operator after some write of those it is about to do, or
+	// when it has done them all.
+	strike := func() {
+		for range 1 + rnd.IntN(2) {
+			operator.fuse.Store(1 + rnd.Int64N(20))
+			select {
+			case <-operator.struck:
+				kills++
+			case <-time.After(300 * time.Millisecond):
+			}
+			operator.kill(rnd.IntN(3) > 0)
+			operator = w.start()
+		}
+	}
+	const rounds = 50
+	for i := range rounds {
+		p := &struckPeer{world: w.under(t), tenant: render.Tenant{Namespace: fmt.Sprintf("liqo-tenant-peer-%d", i%3), Remote: render.ClusterID(fmt.Sprintf("peer-%d", i%3))}, isServer: rnd.IntN(2) == 0}
+		p.connect() // the operator may be halfway through before the fuse is set
+		strike()
+		p.untilComplete()
+		p.reset()
+		strike()
+		p.untilNothingIsLeft(i)
+	}
+	t.Logf("%d rounds; %d times the operator died in the middle of its work", rounds, kills)
+	if kills < rounds/2 {
+		t.Error("the operator was hardly ever killed at work: this test shows nothing")
+	}
+}
+
+// struckPeer is a peer that comes and goes while the operator is killed.
+type struckPeer struct {
+	*world
+
+	tenant   render.Tenant
+	isServer bool
+	conf     *networkingv1beta1.Configuration
+	gateway  client.Object
+	pod      *corev1.Pod
+}
+
+// connect makes what an admin makes.
+func (p *struckPeer) connect() {
+	p.t.Helper()
+	if err := p.Create(p.t.Context(), render.TenantNamespace(p.tenant)); client.IgnoreAlreadyExists(err) != nil {
+		p.t.Fatal(err)
+	}
+	p.conf = render.Configuration(p.tenant, render.Networks{Pod: []networkingv1beta1.CIDR{"10.244.0.0/16", "10.96.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}})
+	p.create(p.conf)
+	if p.isServer {
+		p.gateway = render.GatewayServer(render.ServerParams{
+			Tenant: p.tenant, Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: "liqo"},
+			ServiceType: corev1.ServiceTypeNodePort, Port: 51840, MTU: 1340,
+		})
+	} else {
+		p.gateway = render.GatewayClient(render.ClientParams{
+			Tenant: p.tenant, Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: "liqo"},
+			Addresses: []string{"192.0.2.7"}, Port: 51840, MTU: 1340,
+		})
+	}
+	p.create(p.gateway)
+	kind := map[bool]string{true: networkingv1beta1.GatewayServerKind, false: networkingv1beta1.GatewayClientKind}[p.isServer]
+	p.gateway.GetObjectKind().SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(kind))
+	p.create(render.PublicKey(p.tenant, [32]byte{1}, p.gateway))
+}
+
+// untilComplete plays kubelet and gateway, and waits for all that follows.
+func (p *struckPeer) untilComplete() {
+	p.t.Helper()
+	name := metav1.ObjectMeta{Namespace: p.tenant.Namespace, Name: render.GatewayObjectName(p.gateway.GetName())}
+	deployment := until(p.world, &appsv1.Deployment{ObjectMeta: name}, "made for this gateway", p.isChild())
+	p.pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name + "-0", Labels: deployment.Spec.Template.Labels}, Spec: deployment.Spec.Template.Spec}
+	p.pod.Spec.NodeName = "node-a"
+	p.create(p.pod)
+	p.pod.Status.PodIP, p.pod.Status.PodIPs = "10.244.0.9", []corev1.PodIP{{IP: "10.244.0.9"}}
+	if err := p.Status().Update(p.t.Context(), p.pod); err != nil {
+		p.t.Fatal(err)
+	}
+	conn := until(p.world, &networkingv1beta1.Connection{ObjectMeta: name}, "made for this gateway", func(c *networkingv1beta1.Connection) bool {
+		return c.Spec.GatewayRef.UID == p.gateway.GetUID()
+	})
+	if conn.Status.Value != "" {
+		p.t.Errorf("a new gateway's Connection: got %s, which was the earlier one's", conn.Status.Value)
+	}
+	conn.Status.Value = networkingv1beta1.Connected
+	if err := p.Status().Update(p.t.Context(), conn); err != nil {
+		p.t.Fatal(err)
+	}
+	until(p.world, p.conf, "remapped", func(c *networkingv1beta1.Configuration) bool {
+		return c.Status.Remote != nil && len(c.Status.Remote.CIDR.Pod) == 2
+	})
+	until(p.world, &networkingv1beta1.InternalFabric{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: p.gateway.GetName()}}, "told of the pod",
+		func(f *networkingv1beta1.InternalFabric) bool {
+			return f.Spec.GatewayIP == "10.244.0.9" && len(f.Spec.RemoteCIDRs) == 3
+		})
+	if p.isServer {
+		until(p.world, p.gateway.(*networkingv1beta1.GatewayServer), "with an endpoint", func(s *networkingv1beta1.GatewayServer) bool {
+			return s.Status.Endpoint != nil && s.Status.SecretRef != nil
+		})
+	} else {
+		until(p.world, p.gateway.(*networkingv1beta1.GatewayClient), "reported on", func(c *networkingv1beta1.GatewayClient) bool { return c.Status.SecretRef != nil })
+	}
+	until(p.world, &corev1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: string(p.tenant.Remote)}}, "enabled",
+		func(fc *corev1beta1.ForeignCluster) bool { return fc.Status.Modules.Networking.Enabled })
+}
+
+func (p *struckPeer) isChild() func(*appsv1.Deployment) bool {
+	return func(d *appsv1.Deployment) bool { return metav1.IsControlledBy(d, p.gateway) }
+}
+
+// reset deletes what the admin made, and the pod, as its kubelet would.
+func (p *struckPeer) reset() {
+	p.t.Helper()
+	for _, o := range []client.Object{p.gateway, p.conf, p.pod} {
+		if err := p.Delete(p.t.Context(), o, client.GracePeriodSeconds(0)); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+func (p *struckPeer) untilNothingIsLeft(round int) {
+	p.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		left := p.ofPeers()
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("round %d left %s", round, strings.Join(left, ", "))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// ofPeers lists everything that belongs to a peer, but the namespaces, which
+// only a controller that isn't here can delete.
+func (w *world) ofPeers() []string {
+	w.t.Helper()
+	var left []string
+	for _, list := range []client.ObjectList{
+		&appsv1.DeploymentList{}, &corev1.ServiceList{}, &corev1.SecretList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{}, &corev1.PodList{},
+		&rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &ipamv1alpha1.NetworkList{}, &corev1beta1.ForeignClusterList{},
+		&networkingv1beta1.ConfigurationList{}, &networkingv1beta1.GatewayServerList{}, &networkingv1beta1.GatewayClientList{},
+		&networkingv1beta1.ConnectionList{}, &networkingv1beta1.PublicKeyList{}, &networkingv1beta1.InternalFabricList{},
+	} {
+		if err := w.List(w.t.Context(), list, client.HasLabels{render.LabelRemoteCluster}); err != nil {
+			w.t.Fatal(err)
+		}
+		err := meta.EachListItem(list, func(o runtime.Object) error {
+			left = append(left, render.Name(o.(client.Object)))
+			return nil
+		})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return left
+}
