@@ -52,7 +52,7 @@ func (l *life) kill(hard bool) {
 		l.dead.Store(true)
 	}
 	l.stop()
-	<-l.done
+	_ = <-l.done // why it ended is known
 }
 
 // wire is what connects a life with the API server, until it dies.
