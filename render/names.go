@@ -57,11 +57,19 @@ const (
 	// AnnotationEndpoint on a GatewayServer is one sentence: why its endpoint is
 	// what it is, or what it waits for.
 	AnnotationEndpoint = "liqo-tui.dev/endpoint"
+	// AnnotationProblem on a GatewayServer or GatewayClient is one sentence: why
+	// the operator can't make what it consists of. It starts with
+	// [ProblemRefused] if trying again does not help.
+	AnnotationProblem = "liqo-tui.dev/problem"
 	// AnnotationSource on a Network says who or what stated its range.
 	AnnotationSource = "liqo-tui.dev/source"
 	// AnnotationOperatorStatus on the operator's Deployment holds an [OperatorStatus].
 	AnnotationOperatorStatus = "liqo-tui.dev/operator-status"
 )
+
+// ProblemRefused is how an [AnnotationProblem] starts when the API server has
+// answered that it will not have a child as the gateway asks for it.
+const ProblemRefused = "refused: "
 
 // Names of programs and objects.
 const (

@@ -165,6 +165,7 @@ func TestOperator(t *testing.T) {
 	t.Run("children that are deleted or edited come back", func(t *testing.T) { w.under(t).testRepair() })
 	t.Run("each peer is summed up in a ForeignCluster", func(t *testing.T) { w.under(t).testForeignCluster() })
 	t.Run("what a gateway leaves goes without the garbage collector", func(t *testing.T) { w.under(t).testCleanUp() })
+	t.Run("what the API server refuses is said on the gateway", func(t *testing.T) { w.under(t).testRefusal() })
 	t.Run("a gateway without its peer's name is left alone", func(t *testing.T) { w.under(t).testUnlabelled() })
 }
 
@@ -364,6 +365,38 @@ func (w *world) untilGone(o client.Object) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+}
+
+// testRefusal asks for a node port outside of Kubernetes' range, and for a
+// template that does not exist; then for what can be had.
+func (w *world) testRefusal() {
+	server := render.GatewayServer(render.ServerParams{
+		Tenant:      render.Tenant{Namespace: "liqo-tenant-peer-1", Remote: "peer-1"},
+		Template:    render.TemplateRef{Name: "of-my-own", Namespace: "liqo"},
+		ServiceType: corev1.ServiceTypeNodePort, Port: 51840, NodePort: 80, MTU: 1340,
+	})
+	w.create(server)
+	problem := func(text string) func(*networkingv1beta1.GatewayServer) bool {
+		return func(s *networkingv1beta1.GatewayServer) bool {
+			return strings.Contains(s.Annotations[render.AnnotationProblem], text)
+		}
+	}
+	until(w, server, "without its template", problem(`"of-my-own" not found`))
+	server.Spec.ServerTemplateRef.Name = render.ServerTemplate
+	if err := w.Update(w.t.Context(), server); err != nil {
+		w.t.Fatal(err)
+	}
+	until(w, server, "refused its port", problem("The range of valid ports is 30000-32767"))
+	if got := server.Annotations[render.AnnotationProblem]; !strings.HasPrefix(got, render.ProblemRefused) {
+		w.t.Errorf("got problem %q, want it to start with %q", got, render.ProblemRefused)
+	}
+	server.Spec.Endpoint.NodePort = new(int32(30177))
+	if err := w.Update(w.t.Context(), server); err != nil {
+		w.t.Fatal(err)
+	}
+	until(w, server, "without a problem, at its port", func(s *networkingv1beta1.GatewayServer) bool {
+		return s.Annotations[render.AnnotationProblem] == "" && s.Status.Endpoint != nil && s.Status.Endpoint.Port == 30177
+	})
 }
 
 func (w *world) testUnlabelled() {

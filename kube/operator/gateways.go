@@ -51,21 +51,50 @@ func (r *gateways) setup(mgr ctrl.Manager) error {
 // Reconcile reads the inputs, makes the children, and reports. What does not
 // need one another is done side by side: the admin waits for it.
 func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	in, err := r.read(ctx, req.NamespacedName)
+	gateway := r.kind.object()
+	err := r.client.Get(ctx, req.NamespacedName, gateway)
 	if apierrors.IsNotFound(err) {
 		return ctrl.Result{}, r.cleanUp(ctx, req.NamespacedName)
 	}
-	if err != nil || in == nil {
+	if err != nil || gateway.GetDeletionTimestamp() != nil { // its children go with it
 		return ctrl.Result{}, err
 	}
-	made, err := r.prepare(ctx, in)
+	var made *prepared
+	in, err := r.read(ctx, gateway)
+	if err == nil {
+		made, err = r.prepare(ctx, in)
+	}
 	if err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, errors.Join(err, r.complain(ctx, gateway, err))
 	}
 	var g errgroup.Group // without its context: one failure must not cancel the others
 	g.Go(func() error { return r.run(ctx, made) })
 	g.Go(func() error { return r.publish(ctx, in, made) })
-	return ctrl.Result{}, g.Wait()
+	err = g.Wait()
+	return ctrl.Result{}, errors.Join(err, r.complain(ctx, gateway, err))
+}
+
+// complain says on the gateway why its children can't be made, where whoever
+// waits for them reads it; no problem takes the sentence away again.
+func (r *gateways) complain(ctx context.Context, o client.Object, problem error) error {
+	text := ""
+	switch {
+	case apierrors.IsInvalid(problem), apierrors.IsForbidden(problem), apierrors.IsBadRequest(problem):
+		text = render.ProblemRefused + problem.Error()
+	case apierrors.IsConflict(problem), apierrors.IsAlreadyExists(problem), errors.Is(problem, context.Canceled):
+		return nil // the cache is late, or we end: the next try will do
+	case problem != nil:
+		text = problem.Error()
+	}
+	if o.GetAnnotations()[render.AnnotationProblem] == text {
+		return nil
+	}
+	before := o.DeepCopyObject().(client.Object)
+	annotate(o, render.AnnotationProblem, text)
+	if err := r.client.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+		return fmt.Errorf("say on %s %s what its problem is: %w", r.kind.name, o.GetName(), err)
+	}
+	return nil
 }
 
 // prepared is what a gateway's pod needs to exist, and what is said of it.
@@ -203,12 +232,15 @@ func (r *gateways) publish(ctx context.Context, in *inputs, p *prepared) error {
 	return nil
 }
 
+// annotate sets an annotation; an empty value removes it.
 func annotate(o client.Object, key, value string) {
 	annotations := maps.Clone(o.GetAnnotations())
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[key] = value
+	if annotations[key] = value; value == "" {
+		delete(annotations, key)
+	}
 	o.SetAnnotations(annotations)
 }
 

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -31,16 +30,9 @@ type inputs struct {
 	configuration *networkingv1beta1.Configuration // nil until it exists
 }
 
-// read collects a gateway's inputs; nil when it is being deleted. If there is
-// no such gateway, the error satisfies apierrors.IsNotFound.
-func (r *gateways) read(ctx context.Context, key types.NamespacedName) (*inputs, error) {
-	object := r.kind.object()
-	if err := r.client.Get(ctx, key, object); err != nil {
-		return nil, err
-	}
-	if object.GetDeletionTimestamp() != nil {
-		return nil, nil // its children go with it
-	}
+// read collects a gateway's inputs.
+func (r *gateways) read(ctx context.Context, object client.Object) (*inputs, error) {
+	key := client.ObjectKeyFromObject(object)
 	remote := render.ClusterID(object.GetLabels()[render.LabelRemoteCluster])
 	if remote == "" {
 		return nil, reconcile.TerminalError(fmt.Errorf("%s %s has no label %s, which names its peer", r.kind.name, key, render.LabelRemoteCluster))

@@ -47,12 +47,12 @@ func (w *world) start() *life {
 
 // kill ends a life: politely, or, as kill -9 does, without another word to the
 // API server, whatever it was in the middle of.
-func (l *life) kill(hard bool) {
+func (l *life) kill(hard bool) error {
 	if hard {
 		l.dead.Store(true)
 	}
 	l.stop()
-	_ = <-l.done // why it ended is known
+	return <-l.done
 }
 
 // wire is what connects a life with the API server, until it dies.
@@ -88,7 +88,11 @@ func TestKilledAtRandomNothingIsLeft(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	operator := w.start()
-	defer func() { operator.kill(false) }()
+	defer func() {
+		if err := operator.kill(false); err != nil {
+			t.Errorf("the last operator ended with %v", err)
+		}
+	}()
 	kills := 0
 	// strike kills the operator after some write of those it is about to do, or
 	// when it has done them all.
@@ -100,7 +104,7 @@ func TestKilledAtRandomNothingIsLeft(t *testing.T) {
 				kills++
 			case <-time.After(300 * time.Millisecond):
 			}
-			operator.kill(rnd.IntN(3) > 0)
+			_ = operator.kill(rnd.IntN(3) > 0) // however it takes that
 			operator = w.start()
 		}
 	}
