@@ -38,7 +38,7 @@ type applyScreen struct {
 	log          []flows.Record
 	changed      bool // something, by this run or one before
 	leave        bool // end the program when the run has ended
-	note         string
+	choice       int  // of what to do after it
 	err          error
 }
 
@@ -93,31 +93,19 @@ func (s applyScreen) elapsed(id flows.StepID, now time.Time) (time.Duration, boo
 
 func (m Model) applyCommands() []command {
 	k := m.keys
-	again := func(m Model) (Model, tea.Cmd) { return m.startRun(m.apply.approved) }
-	leave := func(m Model) (Model, tea.Cmd) { return m.quit(ErrInterrupted) }
-	switch m.apply.phase {
-	case phaseStopped:
-		return []command{
-			{Binding: k.resume, do: again},
-			{Binding: k.leave, do: leave},
-			{Binding: k.quit, do: leave, quiet: true},
-			{Binding: k.retry, do: again, quiet: true},
+	if choices := m.choices(); len(choices) > 0 {
+		take := command{Binding: named(k.enter, "take the choice"), quiet: true, do: func(m Model) (Model, tea.Cmd) {
+			choices := m.choices()
+			return choices[min(m.apply.choice, len(choices)-1)].do(m)
+		}}
+		move := func(m Model, by int) Model {
+			m.apply.choice = min(max(m.apply.choice+by, 0), len(m.choices())-1)
+			return m
 		}
-	case phaseFailed:
-		toPlan := func(m Model) (Model, tea.Cmd) {
-			m.screen, m.plan.pinned, m.apply.phase = screenPlan, true, phaseNone
-			return m, nil
-		}
-		return []command{
-			{Binding: k.retry, do: again},
-			{Binding: k.plan, do: toPlan},
-			{Binding: k.back, do: toPlan, quiet: true},
-			{Binding: k.quit, do: func(m Model) (Model, tea.Cmd) { return m.quit(m.apply.err) }},
-		}
-	case phaseRunning, phaseStopping, phaseNone, phaseDone:
+		return append(append(choices, take), moving(k, move)...)
 	}
 	stay := func(m Model) (Model, tea.Cmd) {
-		m.apply.note = "It is being applied: ctrl+c stops safely."
+		m.note = "It is being applied: ctrl+c stops safely."
 		return m, nil
 	}
 	return []command{
@@ -126,11 +114,83 @@ func (m Model) applyCommands() []command {
 	}
 }
 
+// choices are the ways to go on after a run that has ended before its plan was
+// done.
+func (m Model) choices() []command {
+	k := m.keys
+	again := func(m Model) (Model, tea.Cmd) { return m.startRun(m.apply.approved) }
+	remove := command{Binding: named(k.disconnect, "remove what was applied"), do: func(m Model) (Model, tea.Cmd) { return m.begin(Reset), nil }}
+	switch m.apply.phase {
+	case phaseStopped:
+		leave := func(m Model) (Model, tea.Cmd) { return m.quit(ErrInterrupted) }
+		choices := []command{
+			{Binding: named(k.resume, "continue where it stopped"), do: again},
+			{Binding: named(k.leave, "keep it so, and leave"), do: leave},
+		}
+		if m.apply.changed && m.goal == Connect {
+			choices = append(choices, remove)
+		}
+		return append(choices, command{Binding: k.quit, do: leave, quiet: true})
+	case phaseFailed:
+		toPlan := func(m Model) (Model, tea.Cmd) {
+			m.screen, m.plan.pinned, m.apply.phase = screenPlan, true, phaseNone
+			return m.replan(), nil
+		}
+		choices := []command{{Binding: k.retry, do: again}, {Binding: named(k.plan, "look at the plan"), do: toPlan}}
+		if m.goal == Connect {
+			choices = append(choices, command{Binding: k.settings, do: Model.openSettings})
+			if m.fault().Code == flows.CodeTunnel {
+				choices = append(choices, command{Binding: named(k.swap, "let the other cluster be the server"), do: Model.swapServer})
+			}
+		}
+		if m.apply.changed && m.goal == Connect {
+			choices = append(choices, remove)
+		}
+		return append(choices,
+			command{Binding: named(k.quit, "keep it so, and leave"), do: func(m Model) (Model, tea.Cmd) { return m.quit(m.apply.err) }},
+			command{Binding: k.back, do: toPlan, quiet: true},
+		)
+	case phaseRunning, phaseStopping, phaseNone, phaseDone:
+	}
+	return nil
+}
+
+// fault is the step that ended the run; the zero value for none.
+func (m Model) fault() flows.Step {
+	if failed, ok := errors.AsType[*flows.StepError](m.apply.err); ok {
+		return failed.Step
+	}
+	return flows.Step{}
+}
+
+// swapServer plans the connection the other way round.
+func (m Model) swapServer() (Model, tea.Cmd) {
+	m.wanted.Server = m.params.Server.Other()
+	m.wanted.Given |= flows.FieldServer
+	m.screen, m.plan = screenPlan, planScreen{pinned: true}
+	m.apply.phase = phaseNone
+	return m.replan(), nil
+}
+
+// choiceRows are the choices as lines, below what has happened.
+func (m Model) choiceRows() []string {
+	var rows []string
+	for _, c := range m.choices() {
+		if !c.quiet {
+			rows = append(rows, m.cursor(len(rows) == m.apply.choice, pad(c.Help().Key, 3)+c.Help().Desc))
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return append([]string{m.ruleLine("what now?")}, rows...)
+}
+
 // interruptApply takes ctrl+c: the first one stops safely, the second quits.
 func (m Model) interruptApply() (Model, tea.Cmd) {
 	switch m.apply.phase {
 	case phaseRunning:
-		m.apply.phase, m.apply.note = phaseStopping, ""
+		m.apply.phase = phaseStopping
 		return m, m.apply.run.stop
 	case phaseFailed:
 		return m.quit(m.apply.err)
@@ -147,7 +207,11 @@ func (m Model) endedText() []string {
 
 func (m Model) applyBody(height int) []string {
 	if !m.apply.active() {
-		return m.paneLines()
+		lines, choices := m.paneLines(), m.choiceRows()
+		for len(lines) < height-len(choices) {
+			lines = append(lines, "")
+		}
+		return append(lines[:max(0, height-len(choices))], choices...)
 	}
 	lines := append([]string{m.progress()}, m.applyCard()...)
 	rows, active := m.applyRows()
@@ -157,13 +221,44 @@ func (m Model) applyBody(height int) []string {
 	room := max(1, height-len(lines))
 	lines = append(lines, m.window(rows, active, min(room, len(rows)))...)
 	// What has happened fills the rest.
-	if rest := height - len(lines); rest >= 3 && len(m.apply.log) > 0 {
+	if rest := height - len(lines); rest >= 3 {
+		happened := m.happened()
 		lines = append(lines, m.ruleLine("what happened, the latest first"))
-		for i := range min(rest-1, len(m.apply.log)) {
-			lines = append(lines, m.recordLine(m.apply.log[len(m.apply.log)-1-i]))
-		}
+		lines = append(lines, happened[:min(rest-1, len(happened))]...)
 	}
 	return lines
+}
+
+// happened is what the run has done and seen, and the clusters' own warnings
+// since it began, the latest first.
+func (m Model) happened() []string {
+	type line struct {
+		at   time.Time
+		text string
+	}
+	var all []line
+	for _, r := range m.apply.log {
+		all = append(all, line{r.At, m.recordLine(r)})
+	}
+	for _, s := range []flows.Side{flows.A, flows.B} {
+		for _, e := range m.on(s).latest.Events {
+			if e.At.Before(m.apply.began.Truncate(time.Second)) {
+				continue // events know their second only
+			}
+			text := e.Object + " " + e.Reason + ": " + e.Message
+			if e.Count > 1 {
+				text += fmt.Sprintf(" (%d times)", e.Count)
+			}
+			all = append(all, line{e.At, m.theme.faint.Render(e.At.Format(time.TimeOnly)) + " " +
+				m.theme.side(s, string(m.id(s)), m.sideWidth()) + " " + m.theme.marks[markWarn].Render("! "+m.theme.plain(text))})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b line) int { return a.at.Compare(b.at) })
+	out := make([]string, 0, len(all))
+	for _, l := range slices.Backward(all) {
+		out = append(out, l.text)
+	}
+	return out
 }
 
 // progress counts what is done, and says how long it took and may take.
@@ -201,21 +296,17 @@ func (m Model) applyCard() []string {
 		lines = []string{t.marks[markWarn].Render(t.glyphs[markWarn] + " stopping: the requests under way end first. ctrl+c again leaves at once.")}
 	case phaseStopped:
 		lines = append([]string{t.marks[markWarn].Render(t.glyphs[markWarn] + " stopped")}, t.wrap(kept, m.width, 0)...)
-		lines = append(lines, "c  continue where it stopped", "k  keep it so, and leave")
 	case phaseFailed:
 		lines = slices.Concat(m.failureCard(), []string{""}, t.wrap(kept, m.width, 0))
 	case phaseRunning, phaseNone, phaseDone:
-		if s.note != "" {
-			lines = []string{t.marks[markWarn].Render(s.note)}
-		}
 	}
 	return lines
 }
 
 // failureCard says what failed, why, and what to do.
 func (m Model) failureCard() []string {
-	if failed, ok := errors.AsType[*flows.StepError](m.apply.err); ok {
-		return m.card(failed.Step)
+	if s := m.fault(); s.ID != "" {
+		return m.card(s)
 	}
 	title := m.theme.marks[markFail].Render(m.theme.glyphs[markFail] + " the run failed")
 	return append([]string{title, ""}, m.theme.field("Why   ", m.apply.err.Error(), m.width)...)
@@ -227,12 +318,11 @@ func (m Model) applyRows() (rows []string, active int) {
 	if len(steps) == 0 {
 		return []string{"Looking at both clusters" + m.theme.ellipsis}, 0
 	}
-	var failed *flows.StepError
-	errors.As(m.apply.err, &failed)
+	fault := m.fault()
 	active = -1
 	for _, s := range steps {
-		if failed != nil && failed.Step.ID == s.ID {
-			s = failed.Step
+		if fault.ID == s.ID {
+			s = fault
 		}
 		if active < 0 && s.Status != flows.Done {
 			active = len(rows)

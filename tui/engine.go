@@ -118,7 +118,7 @@ func (m Model) startRun(approved flows.Plan) (Model, tea.Cmd) {
 	}
 	m.screen, m.confirm = screenApply, nil
 	o := flows.Options{
-		Timeout: m.options.Timeout, Now: m.options.Now,
+		Timeout: m.options.Timeout, Now: m.options.Now, Measure: measuring(a, b, m.options.Now),
 		Approve: func(p flows.Plan) (bool, error) { return covers(approved, p), nil },
 	}
 	plan := m.planFor
@@ -177,6 +177,9 @@ func (m Model) endRun(err error) (Model, tea.Cmd) {
 	case err == nil:
 		m.apply.phase = phaseDone
 		m.screen, m.plan.pinned = screenLive, false
+		if m.apply.goal == Connect {
+			return m.verify()
+		}
 	case m.apply.leave:
 		return m.quit(ErrInterrupted)
 	case errors.Is(err, flows.ErrDeclined):

@@ -16,6 +16,7 @@ import (
 // liveScreen is the connection as each side sees it.
 type liveScreen struct {
 	history [2]history
+	verify  verification
 }
 
 // status is one side's word on the connection, and how far to believe it.
@@ -109,6 +110,7 @@ func (m Model) liveCommands() []command {
 		return m, nil
 	}
 	return []command{
+		{Binding: k.verify, do: Model.verify},
 		{Binding: k.settings, do: Model.openSettings},
 		{Binding: k.plan, do: toPlan},
 		{Binding: k.disconnect, do: func(m Model) (Model, tea.Cmd) { return m.takeAway(Disconnect), nil }},
@@ -139,6 +141,10 @@ func (m Model) liveText(width int) []string {
 		lines = append(lines, m.sideText(flows.A, width)...)
 		lines = append(lines, "")
 		lines = append(lines, m.sideText(flows.B, width)...)
+	}
+	if both := m.peer(flows.A).Connection != nil && m.peer(flows.B).Connection != nil; both {
+		lines = append(lines, "")
+		lines = append(lines, m.verifyText(width)...)
 	}
 	if left := m.leftToDo(); left != "" {
 		lines = append(lines, "")

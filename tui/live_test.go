@@ -198,3 +198,24 @@ func (r reporting) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	}
 	return f, err
 }
+
+func TestAConnectionIsMeasuredWhenItIsMade(t *testing.T) {
+	inBubble(t, Options{}, nil, func(t *testing.T, d *driver) {
+		d.keys("enter", "y")
+		d.wait(30 * time.Second)
+		d.at(screenLive)
+		// These clusters run no probes: then that is said, and what is known instead.
+		d.has("not verified: only the gateways' pings are known", "can't run probes")
+		d.has("A rome → B milan")
+	})
+}
+
+func TestNothingIsMeasuredThatNobodyAskedFor(t *testing.T) {
+	inBubble(t, Options{}, connectedPair(t), func(t *testing.T, d *driver) {
+		d.wait(10 * time.Second)
+		d.has("No packet was measured from pod to pod yet: v does.")
+		d.keys("v")
+		d.wait(time.Second)
+		d.has("can't run probes")
+	})
+}

@@ -3,6 +3,7 @@ package tui
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -233,13 +234,25 @@ func (m Model) failures() []string {
 	return append(lines, m.theme.wrap("This screen follows the clusters: it goes on when this is fixed.", m.width, 0)...)
 }
 
-// card says what failed, why, and what to do.
+// card says what failed, why, what to do, and what that is known from.
 func (m Model) card(s flows.Step) []string {
-	where := cmp.Or(string(m.id(s.Side)), m.pair[s.Side].String())
-	title := m.theme.marks[markFail].Render(m.theme.glyphs[markFail]+" failed: "+m.theme.plain(s.Title)) + "  " + m.theme.side(s.Side, where, 0)
+	t := m.theme
+	where := cmp.Or(string(m.id(s.Side)), m.contextName(m.on(s.Side)))
+	title := t.marks[markFail].Render(t.glyphs[markFail]+" failed: "+t.plain(s.Title)) + "  " + t.side(s.Side, where, 0)
+	if s.Code != "" {
+		title += "  " + t.faint.Render(string(s.Code))
+	}
 	lines := []string{title, ""}
-	lines = append(lines, m.theme.field("Why   ", s.Reason, m.width)...)
-	return append(lines, m.theme.field("Fix   ", s.Hint, m.width)...)
+	add := func(label, text string) { lines = append(lines, t.field(pad(label, 9), text, m.width)...) }
+	add("Why", s.Reason)
+	add("Fix", s.Hint)
+	for _, name := range slices.Sorted(maps.Keys(s.Evidence)) {
+		add("Seen", name+": "+s.Evidence[name])
+	}
+	for _, e := range s.Events[:min(len(s.Events), 3)] {
+		add("Event", fmt.Sprintf("%s %s: %s", e.Object, e.Reason, e.Message))
+	}
+	return lines
 }
 
 // planHead counts the changes and names the command that does the same.
@@ -354,6 +367,9 @@ func (m Model) outlook() []string {
 		add(markPending, fmt.Sprintf("%s and %s forget each other: a later connection may have other addresses.", a, b))
 	case len(m.current.Interrupts()) == 0:
 		add(markPending, fmt.Sprintf("Pods of %s and %s will reach each other through an encrypted tunnel. No traffic is interrupted.", a, b))
+	}
+	if m.goal == Connect && !m.current.Done() {
+		add(markPending, "When it is connected, a pod on each side sends the other some packets, and goes again.")
 	}
 	if m.goal == Connect {
 		for _, s := range []flows.Side{flows.A, flows.B} {

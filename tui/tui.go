@@ -219,6 +219,8 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 		return m.updateNews(msg)
 	case runMsg:
 		return m.updateRun(msg)
+	case verifiedMsg:
+		return m.updateVerified(msg), nil
 	case StopMsg:
 		if m.apply.active() && m.screen == screenApply {
 			m.apply.phase, m.apply.leave = phaseStopping, true

@@ -153,7 +153,7 @@ func TestCtrlCStopsAndContinues(t *testing.T) {
 		d.has("ctrl+c stops safely")
 		d.keys("ctrl+c")
 		d.wait(time.Second)
-		d.has("stopped", "What was applied is kept", "c  continue", "k  keep")
+		d.has("stopped", "What was applied is kept", "> c  continue", "k  keep", "x  remove")
 		writes := len(d.pair.Log())
 		d.wait(5 * time.Second)
 		if got := len(d.pair.Log()); got != writes {
@@ -162,7 +162,7 @@ func TestCtrlCStopsAndContinues(t *testing.T) {
 		connectedAgain := func(b *flowtest.Behaviour) { b.Silent = false }
 		d.pair.A.Behave(connectedAgain)
 		d.pair.B.Behave(connectedAgain)
-		d.keys("c")
+		d.keys("enter") // on the first choice
 		d.wait(30 * time.Second)
 		d.has("Live", "connected: each gateway answers")
 	})
@@ -275,7 +275,7 @@ func TestAFailureIsACardAndCanBeRunAgain(t *testing.T) {
 	inBubble(t, Options{}, prepare, func(_ *testing.T, d *driver) {
 		d.keys("a", "y")
 		d.wait(3 * time.Second)
-		d.has("failed", "GatewayServer rome", "B milan", "Why", `user "ada" cannot create`, "What was applied is kept", "r run again")
+		d.has("failed", "GatewayServer rome", "B milan", "Why", `user "ada" cannot create`, "What was applied is kept", "> r  run again")
 		d.keys("r") // the fourth write is allowed
 		d.wait(30 * time.Second)
 		d.has("Live", "connected: each gateway answers")
@@ -404,6 +404,41 @@ func TestNoSizeAndStrangeSizes(t *testing.T) {
 			} else if got := d.model.View().Content; got != "" {
 				t.Errorf("got %q at %v", got, size)
 			}
+		}
+	})
+}
+
+func TestWhatWasStoppedCanBeRemovedAfterAQuestion(t *testing.T) {
+	inBubble(t, Options{}, connecting, func(t *testing.T, d *driver) {
+		d.keys("a", "y")
+		d.wait(3 * time.Second)
+		d.keys("ctrl+c")
+		d.wait(time.Second)
+		d.keys("down", "down", "enter")
+		d.at(screenPlan)
+		d.has("network reset", "to delete")
+		d.keys("enter")
+		d.has("Apply these changes? The connection ends.")
+		d.keys("down", "enter")
+		d.wait(20 * time.Second)
+		d.has("not connected")
+		if names := append(d.pair.A.Names(), d.pair.B.Names()...); len(names) > 0 {
+			t.Errorf("got %v left", names)
+		}
+	})
+}
+
+func TestATunnelThatDoesNotComeUpCanBeTriedTheOtherWayRound(t *testing.T) {
+	prepare := func(p *flowtest.Pair) { p.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true }) }
+	inBubble(t, Options{Timeout: 20 * time.Second}, prepare, func(t *testing.T, d *driver) {
+		d.keys("a", "y")
+		d.wait(30 * time.Second)
+		d.has("LT-E041", "let the other cluster be the server")
+		d.keys("w")
+		d.at(screenPlan)
+		d.has("server A", "replace")
+		if got := d.model.current.Params.Server; got != flows.A {
+			t.Errorf("got server %s", got)
 		}
 	})
 }

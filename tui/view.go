@@ -116,6 +116,7 @@ func (m Model) arrange() Model {
 		id, lines = "live", m.liveText(m.width)
 	case m.screen == screenApply && !m.apply.active():
 		id, lines = "ended", m.endedText()
+		height = max(1, height-len(m.choiceRows()))
 	case m.screen == screenPlan && m.planned() && m.current.Failure() != nil:
 		id, lines = "failures", m.failures()
 	case m.screen == screenPlan && m.planned():
