@@ -16,7 +16,7 @@ import (
 var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "events": events}
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"liqo-tui": main, "kubectl-liqo_tui": main})
+	testscript.Main(m, map[string]func(){"liqo-tui": main, "kubectl-liqo_tui": main, operatorProgram: operatorMain})
 }
 
 // TestScripts runs testdata/script: the command line as a manual shows it.

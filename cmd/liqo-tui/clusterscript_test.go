@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// TestClusterScripts runs testdata/cluster: the command line against two
+// clusters, rome and milan, that have everything but nodes. Each script begins
+// with our operator installed on both, and no connection.
+func TestClusterScripts(t *testing.T) {
+	rome, milan := startControlPlanes(t)
+	s := &stage{planes: map[string]*controlPlane{"rome": rome, "milan": milan}, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
+	if err := s.prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("testdata/cluster/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		// One after the other: they share the two clusters.
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			testscript.Run(t, testscript.Params{
+				Files: []string{file}, UpdateScripts: os.Getenv("UPDATE") != "",
+				Setup: s.setUp, Cmds: s.commands(),
+			})
+		})
+	}
+}
+
+// stage is the two clusters as scripts see them.
+type stage struct {
+	planes     map[string]*controlPlane
+	kubeconfig string
+}
+
+// prepare writes the kubeconfig that scripts start with, and installs our
+// operator as an admin would.
+func (s *stage) prepare(ctx context.Context) error {
+	users := []struct {
+		context, cluster, user string
+		rules                  []rbacv1.PolicyRule
+	}{
+		{"rome", "rome", "", nil},
+		{"milan", "milan", "", nil},
+		{"rome-again", "rome", "bob", nil},
+		{"milan-guest", "milan", "guest", nil},
+		{"milan-reader", "milan", "reader", []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}}}},
+		{"milan-noclients", "milan", "carol", []rbacv1.PolicyRule{
+			{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}},
+			{
+				APIGroups: []string{"", "networking.liqo.io"}, Verbs: []string{"create", "patch", "update", "delete"},
+				Resources: []string{"namespaces", "configurations", "publickeies", "gatewayclients"},
+			},
+		}},
+	}
+	configs := map[string][]byte{}
+	for _, u := range users {
+		plane := s.planes[u.cluster]
+		text := plane.admin
+		if u.user != "" {
+			var err error
+			groups := []string{}
+			if u.user == "bob" {
+				groups = append(groups, "system:masters")
+			}
+			if text, err = plane.user(u.user, groups...); err != nil {
+				return err
+			}
+			if len(u.rules) > 0 {
+				if err := plane.allow(ctx, u.user, u.rules...); err != nil {
+					return err
+				}
+			}
+		}
+		configs[u.context] = text
+	}
+	merged, err := mergeKubeconfigs(configs)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(s.kubeconfig, merged, 0o600); err != nil {
+		return err
+	}
+	for name := range s.planes {
+		var out, errs strings.Builder
+		code := run([]string{
+			"install", "--kubeconfig", s.kubeconfig, "--context", name, "--cluster-id", name,
+			"--pod-cidr", "10.244.0.0/16", "--service-cidr", "10.96.0.0/16", "--image", "lab.local/liqo-gateway:dev", "--timeout", "60s",
+		}, strings.NewReader(""), &out, &errs)
+		if code != 0 {
+			return fmt.Errorf("install on %s ended with %d: %s", name, code, errs.String())
+		}
+	}
+	return nil
+}
+
+// setUp gives a script a kubeconfig of its own, and clusters as new.
+func (s *stage) setUp(env *testscript.Env) error {
+	text, err := os.ReadFile(s.kubeconfig)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(env.WorkDir, "kubeconfig"), text, 0o600); err != nil {
+		return err
+	}
+	assets, err := filepath.Abs(os.Getenv("KUBEBUILDER_ASSETS"))
+	if err != nil {
+		return err
+	}
+	env.Setenv("KUBECONFIG", filepath.Join(env.WorkDir, "kubeconfig"))
+	env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
+	env.Setenv("HOME", env.WorkDir)
+	env.Setenv("PATH", env.Getenv("PATH")+string(filepath.ListSeparator)+assets)
+	for _, p := range s.planes {
+		p.front.set(false)
+		p.nodes.set(func(k *kubelet) { k.silent, k.loadBalancer = false, "" })
+	}
+	var out, errs strings.Builder
+	reset := []string{"network", "reset", "--kubeconfig", s.kubeconfig, "--context", "rome", "--remote-kubeconfig", s.kubeconfig, "--remote-context", "milan", "--yes", "--timeout", "30s"}
+	if code := run(reset, strings.NewReader(""), &out, &errs); code != 0 {
+		return fmt.Errorf("reset after the last script ended with %d: %s", code, errs.String())
+	}
+	for _, p := range s.planes {
+		if err := p.forget(context.Background()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commands are those that scripts have besides testscript's own.
+func (s *stage) commands() map[string]func(*testscript.TestScript, bool, []string) {
+	plane := func(ts *testscript.TestScript, name string) *controlPlane {
+		p, ok := s.planes[name]
+		if !ok {
+			ts.Fatalf("no cluster %s", name)
+		}
+		return p
+	}
+	all := map[string]func(*testscript.TestScript, bool, []string){
+		// cut CLUSTER: its API server can't be reached any more. mend CLUSTER undoes it.
+		"cut":  func(ts *testscript.TestScript, _ bool, args []string) { plane(ts, args[0]).front.set(true) },
+		"mend": func(ts *testscript.TestScript, _ bool, args []string) { plane(ts, args[0]).front.set(false) },
+		// silence CLUSTER: its gateways never say that they are connected.
+		"silence": func(ts *testscript.TestScript, _ bool, args []string) {
+			plane(ts, args[0]).nodes.set(func(k *kubelet) { k.silent = true })
+		},
+		// loadbalancer CLUSTER ADDRESS: Services of that type get an address.
+		"loadbalancer": func(ts *testscript.TestScript, _ bool, args []string) {
+			plane(ts, args[0]).nodes.set(func(k *kubelet) { k.loadBalancer = args[1] })
+		},
+		"when": s.when,
+	}
+	for name, command := range scriptCommands {
+		all[name] = command
+	}
+	return all
+}
+
+// when runs "when CLUSTER OBJECT SIGNAL|cut CODE COMMAND...": it starts the
+// command, waits until the object (NAMESPACE/KIND/NAME) exists, then sends the
+// signal, or cuts the cluster off, and expects the exit code.
+func (s *stage) when(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 5 {
+		ts.Fatalf("usage: when CLUSTER NAMESPACE/KIND/NAME SIGNAL|cut CODE COMMAND...")
+	}
+	object := strings.Split(args[1], "/")
+	path, err := exec.LookPath(args[4])
+	ts.Check(err)
+	cmd := exec.Command(path, args[5:]...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+ts.Getenv("KUBECONFIG"), "XDG_CONFIG_HOME="+ts.Getenv("XDG_CONFIG_HOME"))
+	cmd.Stdout, cmd.Stderr = ts.Stdout(), ts.Stderr()
+	ts.Check(cmd.Start())
+	kubectl := filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl")
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		look := exec.Command(kubectl, "--kubeconfig", s.kubeconfig, "--context", args[0], "get", "-n", object[0], object[1], object[2])
+		if look.Run() == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			ts.Fatalf("%s never appeared on %s", args[1], args[0])
+		}
+	}
+	switch args[2] {
+	case "cut":
+		s.planes[args[0]].front.set(true)
+	default:
+		signals := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP}
+		ts.Check(cmd.Process.Signal(signals[args[2]]))
+	}
+	err = cmd.Wait()
+	got := 0
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if strconv.Itoa(got) != args[3] {
+		ts.Fatalf("got exit code %d (%v), want %s", got, err, args[3])
+	}
+}
+
+// mergeKubeconfigs makes one file of several, with a context for each.
+func mergeKubeconfigs(byContext map[string][]byte) ([]byte, error) {
+	merged := clientcmdapi.NewConfig()
+	for name, text := range byContext {
+		config, err := clientcmd.Load(text)
+		if err != nil {
+			return nil, err
+		}
+		context := config.Contexts[config.CurrentContext]
+		merged.Clusters[name], merged.AuthInfos[name] = config.Clusters[context.Cluster], config.AuthInfos[context.AuthInfo]
+		merged.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	}
+	return clientcmd.Write(*merged)
+}

@@ -1,0 +1,308 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/liqo-tui/liqo-tui/kube/operator"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// controlPlane is a cluster without nodes: a real API server, Kubernetes' own
+// controllers and our operator. What a node would do is done by [kubelet].
+type controlPlane struct {
+	name   string
+	env    *envtest.Environment
+	client client.Client
+	server string // of the API server
+	front  *front // what kubeconfigs name, and what can be cut
+	admin  []byte // kubeconfig
+	nodes  *kubelet
+}
+
+// startControlPlanes starts rome and milan for the rest of the test.
+func startControlPlanes(t *testing.T) (rome, milan *controlPlane) {
+	t.Helper()
+	assets := os.Getenv("KUBEBUILDER_ASSETS")
+	if _, err := os.Stat(assets + "/kube-apiserver"); err != nil {
+		if os.Getenv("REQUIRE_API") != "" {
+			t.Fatalf("no API server to test with: %v", err)
+		}
+		t.Skip("no API server to test with: run make test, or set KUBEBUILDER_ASSETS")
+	}
+	planes := []*controlPlane{{name: "rome"}, {name: "milan"}}
+	var g errgroup.Group
+	for _, p := range planes {
+		g.Go(func() error { return p.start(t) })
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	planes[0].nodes.peer, planes[1].nodes.peer = planes[1].client, planes[0].client
+	for _, p := range planes {
+		p.runOperator(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); p.nodes.run(ctx) }()
+		t.Cleanup(func() { cancel(); <-done })
+	}
+	return planes[0], planes[1]
+}
+
+func (p *controlPlane) start(t *testing.T) error {
+	scheme, err := render.Scheme()
+	if err != nil {
+		return err
+	}
+	p.env = &envtest.Environment{Scheme: scheme, CRDDirectoryPaths: []string{"../../render/crds"}}
+	config, err := p.env.Start()
+	if err != nil {
+		return fmt.Errorf("start the API server of %s: %w", p.name, err)
+	}
+	t.Cleanup(func() {
+		if err := p.env.Stop(); err != nil {
+			t.Errorf("stop the API server of %s: %v", p.name, err)
+		}
+	})
+	p.server = strings.TrimPrefix(config.Host, "https://")
+	if p.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	if p.front, err = newFront(t, p.server); err != nil {
+		return err
+	}
+	if p.admin, err = p.user("admin", "system:masters"); err != nil {
+		return err
+	}
+	p.nodes = &kubelet{client: p.client, node: p.name + "-1", address: map[string]string{"rome": "192.0.2.11", "milan": "192.0.2.21"}[p.name]}
+	if err := p.nodes.join(t.Context()); err != nil {
+		return err
+	}
+	return p.runControllers(t)
+}
+
+// user is a kubeconfig for a new user, by way of what can be cut.
+func (p *controlPlane) user(name string, groups ...string) ([]byte, error) {
+	u, err := p.env.AddUser(envtest.User{Name: name, Groups: groups}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("add user %s to %s: %w", name, p.name, err)
+	}
+	text, err := u.KubeConfig()
+	if err != nil {
+		return nil, err
+	}
+	return []byte(strings.ReplaceAll(string(text), p.server, p.front.address)), nil
+}
+
+// runControllers runs those of Kubernetes' own controllers that deleting
+// namespaces and making pods needs. They are in the same program as the API
+// server, under another name.
+func (p *controlPlane) runControllers(t *testing.T) error {
+	kubeconfig := filepath.Join(t.TempDir(), p.name)
+	if err := os.WriteFile(kubeconfig, []byte(strings.ReplaceAll(string(p.admin), p.front.address, p.server)), 0o600); err != nil {
+		return err
+	}
+	return p.process(t, "kube-controller-manager", os.Getenv("KUBEBUILDER_ASSETS")+"/kube-apiserver", nil,
+		"--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port=0",
+		"--controllers=namespace-controller,garbage-collector-controller,deployment-controller,replicaset-controller,serviceaccount-controller")
+}
+
+// runOperator runs ours in a process of its own: the name says which program
+// the test binary is, see TestMain.
+func (p *controlPlane) runOperator(t *testing.T) {
+	t.Helper()
+	kubeconfig := filepath.Join(t.TempDir(), p.name)
+	if err := os.WriteFile(kubeconfig, []byte(strings.ReplaceAll(string(p.admin), p.front.address, p.server)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.process(t, operatorProgram, self, []string{"KUBECONFIG=" + kubeconfig}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// operatorProgram is the name under which the test binary is our operator.
+const operatorProgram = "test-operator"
+
+func operatorMain() {
+	if err := runOperatorProgram(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func runOperatorProgram() error {
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	return operator.Run(ctrl.SetupSignalHandler(), config, operator.Options{Namespace: render.DefaultNamespace, HealthAddress: "0"})
+}
+
+// process runs a program until the test ends, and shows what it wrote if the
+// test has failed by then.
+func (p *controlPlane) process(t *testing.T, name, path string, env []string, args ...string) error {
+	var output lockedBuffer
+	cmd := exec.Command(path)
+	cmd.Args = append([]string{name}, args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s of %s: %w", name, p.name, err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended, which Wait tells
+		err := cmd.Wait()
+		if t.Failed() {
+			t.Logf("%s of %s ended with %v; the end of its log:\n%s", name, p.name, err, output.tail(1500))
+		}
+	})
+	return nil
+}
+
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text = append(b.text, p...)
+	return len(p), nil
+}
+
+func (b *lockedBuffer) tail(n int) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(b.text[max(0, len(b.text)-n):])
+}
+
+// front is a TCP proxy before an API server.
+type front struct {
+	address, server string
+	mu              sync.Mutex
+	cut             bool
+	open            map[net.Conn]bool
+}
+
+func newFront(t *testing.T, server string) (*front, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	f := &front{address: listener.Addr().String(), server: server, open: map[net.Conn]bool{}}
+	t.Cleanup(func() { _ = listener.Close(); f.set(true) })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go f.serve(conn)
+		}
+	}()
+	return f, nil
+}
+
+// set cuts all connections and refuses new ones, or stops to.
+func (f *front) set(cut bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cut = cut
+	if cut {
+		for conn := range f.open {
+			_ = conn.Close()
+		}
+	}
+}
+
+func (f *front) serve(conn net.Conn) {
+	defer func() { _ = conn.Close() }()
+	f.mu.Lock()
+	if f.cut {
+		f.mu.Unlock()
+		return
+	}
+	f.open[conn] = true
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.open, conn)
+	}()
+	server, err := net.Dial("tcp", f.server)
+	if err != nil {
+		return
+	}
+	go func() { _, _ = io.Copy(server, conn); _ = server.Close() }()
+	_, _ = io.Copy(conn, server)
+}
+
+// allow gives a user what a Kubernetes role by that name gives, on the whole
+// cluster.
+func (p *controlPlane) allow(ctx context.Context, user string, rules ...rbacv1.PolicyRule) error {
+	meta := metav1.ObjectMeta{Name: "test-" + user}
+	return p.create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta, Subjects: []rbacv1.Subject{{Kind: "User", Name: user, APIGroup: rbacv1.GroupName}},
+		RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: meta.Name, APIGroup: rbacv1.GroupName},
+	})
+}
+
+func (p *controlPlane) create(ctx context.Context, objects ...client.Object) error {
+	for _, o := range objects {
+		if err := p.client.Create(ctx, o); err != nil {
+			return fmt.Errorf("create %T %s on %s: %w", o, o.GetName(), p.name, err)
+		}
+	}
+	return nil
+}
+
+// forget waits until no tenant namespace is left.
+func (p *controlPlane) forget(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	defer cancel()
+	for {
+		var all corev1.NamespaceList
+		if err := p.client.List(ctx, &all); err != nil {
+			return err
+		}
+		left := 0
+		for i := range all.Items {
+			if ns := &all.Items[i]; strings.HasPrefix(ns.Name, "liqo-tenant-") {
+				left++
+				if err := p.client.Delete(ctx, ns); client.IgnoreNotFound(err) != nil && ctx.Err() != nil {
+					return err
+				}
+			}
+		}
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d tenant namespaces of %s do not go", left, p.name)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
