@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,6 +100,7 @@ func (s *stage) prepare(ctx context.Context) error {
 	}
 	for name := range s.planes {
 		var out, errs strings.Builder
+		//nolint:contextcheck // as main does, which has no context
 		code := run([]string{
 			"install", "--kubeconfig", s.kubeconfig, "--context", name, "--cluster-id", name,
 			"--pod-cidr", "10.244.0.0/16", "--service-cidr", "10.96.0.0/16", "--image", "lab.local/liqo-gateway:dev", "--timeout", "60s",
@@ -167,9 +169,7 @@ func (s *stage) commands() map[string]func(*testscript.TestScript, bool, []strin
 		},
 		"when": s.when,
 	}
-	for name, command := range scriptCommands {
-		all[name] = command
-	}
+	maps.Copy(all, scriptCommands)
 	return all
 }
 

@@ -81,7 +81,7 @@ func (p *controlPlane) start(t *testing.T) error {
 			t.Errorf("stop the API server of %s: %v", p.name, err)
 		}
 	})
-	p.server = strings.TrimPrefix(config.Host, "https://")
+	p.server = strings.Trim(strings.TrimPrefix(config.Host, "https:"), "/")
 	if p.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
 		return err
 	}

@@ -4,6 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -14,75 +18,366 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
+// clusterInfo is what `info -o json` writes, and `info peer` in part. Fields
+// are only added while "v" is 1.
+type clusterInfo struct {
+	V       int                            `json:"v"`
+	At      time.Time                      `json:"at"`
+	Local   localInfo                      `json:"local"`
+	Network ownNetwork                     `json:"network"`
+	Peers   map[render.ClusterID]*peerInfo `json:"peers"`
+}
+
+type localInfo struct {
+	ClusterID  render.ClusterID `json:"clusterID"`
+	Context    string           `json:"context"`
+	APIServer  string           `json:"apiServer"`
+	Kubernetes string           `json:"kubernetes"`
+	// Software is "none", "Liqo" or "liqo-tui operator".
+	Software  string `json:"software"`
+	Namespace string `json:"namespace"`
+}
+
+type ownNetwork struct {
+	PodCIDRs      []networkingv1beta1.CIDR `json:"podCIDRs"`
+	ExternalCIDRs []networkingv1beta1.CIDR `json:"externalCIDRs"`
+}
+
+// peerInfo is one peering as the cluster sees it.
+type peerInfo struct {
+	ClusterID render.ClusterID `json:"clusterID"`
+	Namespace string           `json:"namespace"`
+	// State is a [flows.State], Why a sentence.
+	State flows.State `json:"state"`
+	Why   string      `json:"why"`
+	Since *time.Time  `json:"since,omitempty"`
+	// ReportedAt is when the gateway said it; after StaleAt it isn't believed.
+	ReportedAt *time.Time  `json:"reportedAt,omitempty"`
+	StaleAt    *time.Time  `json:"staleAt,omitempty"`
+	Network    peerNetwork `json:"network"`
+}
+
+type peerNetwork struct {
+	CIDR       peerCIDRs       `json:"cidr"`
+	Gateway    *gatewayInfo    `json:"gateway,omitempty"`
+	Connection *connectionInfo `json:"connection,omitempty"`
+}
+
+// peerCIDRs are the peer's ranges, and those by which this cluster's pods
+// reach them; "remapped" is missing until the operator has decided.
+type peerCIDRs struct {
+	Remote   *networkingv1beta1.ClusterConfigCIDR `json:"remote,omitempty"`
+	Remapped *networkingv1beta1.ClusterConfigCIDR `json:"remapped,omitempty"`
+}
+
+type gatewayInfo struct {
+	Name string     `json:"name"`
+	Role flows.Role `json:"role"`
+	// Address and Port are where the server is dialled.
+	Address     []string `json:"address"`
+	Port        int32    `json:"port"`
+	ServiceType string   `json:"serviceType,omitempty"` // of a server
+	MTU         int      `json:"mtu"`
+	PublicKey   string   `json:"publicKey,omitempty"`
+	Pod         string   `json:"pod,omitempty"`
+	PodWaiting  string   `json:"podWaiting,omitempty"`
+}
+
+type connectionInfo struct {
+	Name           string        `json:"name"`
+	Value          string        `json:"value"`
+	Reason         render.Reason `json:"reason,omitempty"`
+	LatencyMicros  int64         `json:"latencyMicros,omitempty"` // round trip from gateway to gateway
+	Loss           float64       `json:"loss"`                    // of pings, 0 to 1
+	ReceivedBytes  uint64        `json:"receivedBytes"`
+	SentBytes      uint64        `json:"sentBytes"`
+	Handshake      *time.Time    `json:"handshake,omitempty"`
+	Implementation string        `json:"implementation,omitempty"`
+	MTU            int           `json:"mtu,omitempty"`
+	PeerAddress    string        `json:"peerAddress,omitempty"`
+}
+
+// infoFlags say what of it is printed, and how.
+type infoFlags struct{ output, get string }
+
 func infoCommand(io streams) *cobra.Command {
 	var c clusterFlags
+	var o infoFlags
 	cmd := &cobra.Command{
 		Use: "info", Short: "Say what a cluster is, and whom it is connected with", Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return info(cmd.Context(), io, c) },
+		Long: `Say what a cluster is, and whom it is connected with.
+
+The state of a peering is what this cluster's gateway reports: "connected" means
+that the peer's gateway answers its pings. liqo-tui network verify sends packets
+from pod to pod. It only reads, and waits for nothing.`,
+		Example: `  liqo-tui info --context rome
+  liqo-tui info --get clusterid
+  liqo-tui info -o json`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.show(cmd.Context(), io, c, nil, false)
+		},
 	}
-	c.add(cmd.Flags(), "", "the cluster")
+	peer := &cobra.Command{
+		Use: "peer [CLUSTER_ID...]", Short: "Say all about a cluster's peerings, or about some of them",
+		Example: `  liqo-tui info peer milan
+  liqo-tui info peer milan --get network.gateway.address
+  liqo-tui info peer -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.show(cmd.Context(), io, c, args, true)
+		},
+	}
+	f := cmd.PersistentFlags()
+	c.add(f, "", "the cluster")
+	f.StringVarP(&o.output, "output", "o", formatText, "text, json or yaml")
+	f.StringVarP(&o.get, "get", "g", "", "print only what is at this path of the JSON, such as clusterid or network.podCIDRs")
+	cmd.AddCommand(peer)
 	return cmd
 }
 
-func info(ctx context.Context, io streams, c clusterFlags) error {
-	cluster, err := c.open()
+func (o infoFlags) show(ctx context.Context, io streams, c clusterFlags, peers []string, detail bool) error {
+	switch o.output {
+	case formatText, formatJSON, formatYAML:
+	default:
+		return usageError{fmt.Errorf("--output %q: want text, json or yaml", o.output)}
+	}
+	f, err := look(ctx, c)
 	if err != nil {
 		return err
+	}
+	info := describe(f, time.Now())
+	if err := info.keep(peers); err != nil {
+		return err
+	}
+	switch {
+	case o.get != "":
+		return printPath(io.out, info.queryRoot(peers), o.get)
+	case o.output != formatText:
+		return writeDocument(io.out, o.output, info)
+	case detail:
+		return writePeers(io.out, info)
+	}
+	return writeCluster(io.out, info)
+}
+
+// look observes one cluster once.
+func look(ctx context.Context, c clusterFlags) (flows.ClusterFacts, error) {
+	cluster, err := c.open()
+	if err != nil {
+		return flows.ClusterFacts{}, err
 	}
 	defer cluster.Close()
 	f, err := cluster.Observe(ctx)
-	if err != nil {
-		return err
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return f, stopped(ctx, false)
+	case err != nil:
+		return f, err
+	case f.Problem != nil:
+		return f, f.Problem
 	}
-	if f.Problem != nil {
-		return f.Problem
+	return f, nil
+}
+
+// describe is pure: the same facts at the same moment give the same shape.
+func describe(f flows.ClusterFacts, now time.Time) clusterInfo {
+	info := clusterInfo{
+		V: schemaVersion, At: now.UTC().Truncate(time.Second),
+		Local: localInfo{
+			ClusterID: f.ID, Context: f.Context.String(), APIServer: f.Server, Kubernetes: f.Version,
+			Software: f.Software.String(), Namespace: f.Namespace,
+		},
+		Network: ownNetwork{PodCIDRs: f.Networks.Pod, ExternalCIDRs: f.Networks.External},
+		Peers:   map[render.ClusterID]*peerInfo{},
 	}
-	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "Cluster ID\t%s\n", cmp.Or(string(f.ID), "none"))
-	fmt.Fprintf(w, "API server\t%s\n", f.Server)
-	fmt.Fprintf(w, "Kubernetes\t%s\n", f.Version)
-	fmt.Fprintf(w, "Connections by\t%s\n", f.Software)
-	fmt.Fprintf(w, "Pod CIDR\t%s\n", cmp.Or(joined(f.Networks.Pod), "not known"))
-	fmt.Fprintf(w, "External CIDR\t%s\n", cmp.Or(joined(f.Networks.External), "not known"))
+	for id, p := range f.Peers() {
+		info.Peers[id] = describePeer(p, now)
+	}
+	return info
+}
+
+func describePeer(p *flows.Peer, now time.Time) *peerInfo {
+	r := p.Reading()
+	out := &peerInfo{ClusterID: r.Peer, Namespace: r.Namespace, Since: moment(r.Since), ReportedAt: moment(r.At), StaleAt: moment(r.StaleAt())}
+	out.State, out.Why = r.State(now)
+	if conf := p.Configuration; conf != nil {
+		out.Network.CIDR.Remote = &conf.Spec.Remote.CIDR
+		if r.CIDRs {
+			out.Network.CIDR.Remapped = &conf.Status.Remote.CIDR
+		}
+	}
+	out.Network.Gateway = describeGateway(p, r)
+	if c := p.Connection; c != nil {
+		out.Network.Connection = &connectionInfo{
+			Name: c.Name, Value: string(r.Value), Reason: r.Reason, LatencyMicros: r.Latency.Microseconds(), Loss: r.Loss,
+			ReceivedBytes: r.Received, SentBytes: r.Sent, Handshake: moment(r.Handshake), Implementation: r.Implementation,
+			MTU: r.MTU, PeerAddress: r.PeerAddress,
+		}
+	}
+	return out
+}
+
+func describeGateway(p *flows.Peer, r flows.Reading) *gatewayInfo {
+	g := &gatewayInfo{Role: r.Role, Address: []string{}}
+	switch {
+	case p.Server != nil:
+		g.Name, g.MTU, g.ServiceType = p.Server.Name, p.Server.Spec.MTU, string(p.Server.Spec.Endpoint.ServiceType)
+		if e := p.Server.Status.Endpoint; e != nil {
+			g.Address, g.Port = append(g.Address, e.Addresses...), e.Port
+		}
+	case p.Client != nil:
+		g.Name, g.MTU = p.Client.Name, p.Client.Spec.MTU
+		g.Address, g.Port = append(g.Address, p.Client.Spec.Endpoint.Addresses...), p.Client.Spec.Endpoint.Port
+	default:
+		return nil
+	}
+	if p.Key != nil {
+		g.PublicKey = p.Key.String()
+	}
+	if p.Pod != nil {
+		g.Pod, g.PodWaiting = p.Pod.Name, p.Pod.Waiting
+	}
+	return g
+}
+
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(t.UTC())
+}
+
+// keep drops all peers but those that were asked for.
+func (i *clusterInfo) keep(wanted []string) error {
+	if len(wanted) == 0 {
+		return nil
+	}
+	kept := map[render.ClusterID]*peerInfo{}
+	for _, id := range wanted {
+		p, ok := i.Peers[render.ClusterID(id)]
+		if !ok {
+			known := "it has none"
+			if len(i.Peers) > 0 {
+				known = "its peers: " + joined(slices.Sorted(maps.Keys(i.Peers)))
+			}
+			return usageError{fmt.Errorf("%s has no peer %s; %s", i.Local.ClusterID, id, known)}
+		}
+		kept[p.ClusterID] = p
+	}
+	i.Peers = kept
+	return nil
+}
+
+// queryRoot is where --get begins: at the peer, if one was asked for.
+func (i *clusterInfo) queryRoot(peers []string) any {
+	if len(peers) == 1 {
+		return i.Peers[render.ClusterID(peers[0])]
+	}
+	return i
+}
+
+func writeCluster(out io.Writer, i clusterInfo) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "Cluster ID\t%s\n", cmp.Or(string(i.Local.ClusterID), "none"))
+	fmt.Fprintf(w, "Context\t%s\n", i.Local.Context)
+	fmt.Fprintf(w, "API server\t%s\n", i.Local.APIServer)
+	fmt.Fprintf(w, "Kubernetes\t%s\n", i.Local.Kubernetes)
+	fmt.Fprintf(w, "Connected by\t%s\n", i.Local.Software)
+	fmt.Fprintf(w, "Pod CIDR\t%s\n", cmp.Or(joined(i.Network.PodCIDRs), "not known"))
+	fmt.Fprintf(w, "External CIDR\t%s\n", cmp.Or(joined(i.Network.ExternalCIDRs), "not known"))
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if len(f.Configurations) == 0 {
-		_, err = fmt.Fprintln(io.out, "\nNo peers. next: liqo-tui network connect")
+	if len(i.Peers) == 0 {
+		next := "liqo-tui network connect"
+		if i.Local.ClusterID == "" {
+			next = "liqo-tui install"
+		}
+		_, err := fmt.Fprintf(out, "\nNo peers.\nnext: %s\n", next)
 		return err
 	}
 	fmt.Fprintln(w, "\nPEER\tROLE\tSTATE\tLATENCY\tPODS SEEN AS\tWHY")
-	for _, conf := range f.Configurations {
-		writePeer(w, f, render.ClusterID(conf.Labels[render.LabelRemoteCluster]), time.Now())
+	for _, id := range slices.Sorted(maps.Keys(i.Peers)) {
+		p := i.Peers[id]
+		role, seenAs := "-", "not assigned"
+		if p.Network.Gateway != nil {
+			role = string(p.Network.Gateway.Role)
+		}
+		if r := p.Network.CIDR.Remapped; r != nil {
+			seenAs = joined(r.Pod)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", id, role, p.State, latencyText(p), seenAs, p.Why)
 	}
 	return w.Flush()
 }
 
-func writePeer(w *tabwriter.Writer, f flows.ClusterFacts, id render.ClusterID, now time.Time) {
-	p := f.Peer(id)
-	seenAs := "not assigned"
-	if flows.CIDRsConfigured(p.Configuration) {
-		seenAs = joined(p.Configuration.Status.Remote.CIDR.Pod)
+func latencyText(p *peerInfo) string {
+	if c := p.Network.Connection; c != nil && c.LatencyMicros > 0 {
+		return render.FormatLatency(time.Duration(c.LatencyMicros) * time.Microsecond)
 	}
-	role, state, latency, why := "-", "Not connected", "-", "no gateway"
-	if p.Connection != nil {
-		role, latency = string(p.Connection.Spec.Type), cmp.Or(p.Connection.Status.Latency.Value, "-")
-		state, why = connectionState(p.Connection, now)
-	}
-	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", id, role, state, latency, seenAs, why)
+	return "-"
 }
 
-// connectionState is what a Connection says, unless that is too old to believe.
-func connectionState(c *networkingv1beta1.Connection, now time.Time) (state, why string) {
-	state = cmp.Or(string(c.Status.Value), "Unknown")
-	report, ok, err := render.ParseReport(c.Annotations)
-	switch {
-	case err != nil:
-		return state, err.Error()
-	case !ok:
-		return state, "the gateway gives no reason"
-	case report.Stale(now):
-		return "Stale", fmt.Sprintf("it said %s %s ago, and nothing since", state, now.Sub(report.At).Round(time.Second))
+func writePeers(out io.Writer, i clusterInfo) error {
+	if len(i.Peers) == 0 {
+		_, err := fmt.Fprintf(out, "%s has no peers.\nnext: liqo-tui network connect\n", i.Local.ClusterID)
+		return err
 	}
-	return state, report.Message
+	for n, id := range slices.Sorted(maps.Keys(i.Peers)) {
+		if n > 0 {
+			fmt.Fprintln(out)
+		}
+		if err := writePeer(out, i, i.Peers[id]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writePeer(out io.Writer, i clusterInfo, p *peerInfo) error {
+	fmt.Fprintf(out, "%s, as %s sees it\n", p.ClusterID, i.Local.ClusterID)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "  %s\t%s\n", name, value)
+		}
+	}
+	row("State", string(p.State)+": "+p.Why)
+	if p.Since != nil {
+		row("Since", p.Since.Format(time.RFC3339))
+	}
+	row("Namespace", p.Namespace)
+	if c := p.Network.CIDR; c.Remote != nil {
+		row("Pods", joined(c.Remote.Pod)+", "+remapped(c.Remapped, func(r *networkingv1beta1.ClusterConfigCIDR) []networkingv1beta1.CIDR { return r.Pod }))
+		row("External", joined(c.Remote.External)+", "+remapped(c.Remapped, func(r *networkingv1beta1.ClusterConfigCIDR) []networkingv1beta1.CIDR { return r.External }))
+	}
+	if g := p.Network.Gateway; g != nil {
+		row("Gateway", strings.TrimSpace(fmt.Sprintf("%s, MTU %d %s", g.Role, g.MTU, g.ServiceType)))
+		row("Endpoint", endpointText(g))
+		row("Pod", strings.TrimSuffix(g.Pod+": "+g.PodWaiting, ": "))
+		row("Public key", g.PublicKey)
+	}
+	if c := p.Network.Connection; c != nil {
+		row("Latency", latencyText(p))
+		row("Lost pings", fmt.Sprintf("%.3g%%", c.Loss*100))
+		row("Traffic", fmt.Sprintf("%d bytes received, %d sent", c.ReceivedBytes, c.SentBytes))
+		if c.Handshake != nil {
+			row("Handshake", fmt.Sprintf("%s ago", i.At.Sub(*c.Handshake).Round(time.Second)))
+		}
+		row("WireGuard", c.Implementation)
+	}
+	return w.Flush()
+}
+
+func remapped(r *networkingv1beta1.ClusterConfigCIDR, kind func(*networkingv1beta1.ClusterConfigCIDR) []networkingv1beta1.CIDR) string {
+	if r == nil {
+		return "not assigned here yet"
+	}
+	return "reached as " + joined(kind(r))
+}
+
+func endpointText(g *gatewayInfo) string {
+	if len(g.Address) == 0 {
+		return "none yet"
+	}
+	return fmt.Sprintf("UDP %s port %d", strings.Join(g.Address, ", "), g.Port)
 }

@@ -21,17 +21,17 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui"
 )
 
-var errNoTerminal = errors.New("this program needs a terminal, and there is none: use a command, " +
-	"such as liqo-tui network connect, or give --remote-context for the state of both clusters as text")
+var errNoTerminal = errors.New("this needs a terminal, and there is none: use a command, " +
+	"such as liqo-tui network connect; liqo-tui alone prints the state of the cluster as text")
 
-// openProgram runs the program on the terminal. Without one it prints what it
-// would show at first, as text.
+// openProgram runs the program on the terminal. Without one, if no
+// screen was asked for by name, it prints the state of the clusters.
 func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, start tui.Start, contexts []string) error {
 	if !io.interactive() || os.Getenv("TERM") == "dumb" {
 		if start != tui.StartAny {
 			return usageError{errNoTerminal}
 		}
-		return printPair(ctx, io, o)
+		return printStatus(ctx, io, o)
 	}
 	b, refs, err := newBackend(o)
 	if err != nil {
@@ -152,22 +152,6 @@ func asciiOnly(env func(string) string, os string) bool {
 		}
 	}
 	return true
-}
-
-// printPair says what both clusters are, one after the other: one that does not
-// answer hides nothing of the other.
-func printPair(ctx context.Context, io streams, o *pairFlags) error {
-	if o.remote.kubeconfig == "" && o.remote.context == "" {
-		return usageError{errNoTerminal}
-	}
-	var errs []error
-	for i, c := range []clusterFlags{o.local, o.remote} {
-		fmt.Fprintln(io.out, [...]string{"A, the local cluster:", "\nB, the remote cluster:"}[i])
-		if err := info(ctx, io, c); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", flows.Side(i), err))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // commandLine is the command that does what the program was asked for.

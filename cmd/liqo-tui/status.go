@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// printStatus says what the chosen clusters are and how their peerings do, one
+// after the other: one that does not answer hides nothing of the other. Its
+// verdict is exitUnhealthy if a peering that has a gateway does not work.
+func printStatus(ctx context.Context, io streams, o *pairFlags) error {
+	sides := []clusterFlags{o.local}
+	if o.remote.kubeconfig != "" || o.remote.context != "" {
+		sides = append(sides, o.remote)
+	}
+	var errs []error
+	healthy := true
+	for i, c := range sides {
+		if len(sides) > 1 {
+			fmt.Fprintln(io.out, [...]string{"A, the local cluster:", "\nB, the remote cluster:"}[i])
+		}
+		f, err := look(ctx, c)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", flows.Side(i), err))
+			continue
+		}
+		info := describe(f, time.Now())
+		healthy = healthy && info.healthy()
+		if err := writeCluster(io.out, info); err != nil {
+			return err
+		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	if !healthy {
+		return verdict(exitUnhealthy)
+	}
+	return nil
+}
+
+// healthy reports whether every peering that has a gateway is connected.
+func (i *clusterInfo) healthy() bool {
+	for _, p := range i.Peers {
+		if p.State != flows.StateConnected && p.State != flows.StateNotConnected {
+			return false
+		}
+	}
+	return true
+}
