@@ -103,7 +103,7 @@ func (s *stage) prepare(ctx context.Context) error {
 		//nolint:contextcheck // as main does, which has no context
 		code := run([]string{
 			"install", "--kubeconfig", s.kubeconfig, "--context", name, "--cluster-id", name,
-			"--pod-cidr", "10.244.0.0/16", "--service-cidr", "10.96.0.0/16", "--image", "lab.local/liqo-gateway:dev", "--timeout", "60s",
+			"--pod-cidr", "10.244.0.0/16", "--service-cidr", "10.96.0.0/16", "--image", "lab.local/liqo-gateway:dev", "--timeout", "30s",
 		}, strings.NewReader(""), &out, &errs)
 		if code != 0 {
 			return fmt.Errorf("install on %s ended with %d: %s", name, code, errs.String())
@@ -166,6 +166,13 @@ func (s *stage) commands() map[string]func(*testscript.TestScript, bool, []strin
 		// loadbalancer CLUSTER ADDRESS: Services of that type get an address.
 		"loadbalancer": func(ts *testscript.TestScript, _ bool, args []string) {
 			plane(ts, args[0]).nodes.set(func(k *kubelet) { k.loadBalancer = args[1] })
+		},
+		// forget: wait until Kubernetes has removed the tenant namespaces of a
+		// reset, which takes it some seconds.
+		"forget": func(ts *testscript.TestScript, _ bool, _ []string) {
+			for _, p := range s.planes {
+				ts.Check(p.forget(context.Background()))
+			}
 		},
 		"when": s.when,
 	}

@@ -156,7 +156,7 @@ func runOperatorProgram() error {
 	if err != nil {
 		return err
 	}
-	return operator.Run(ctrl.SetupSignalHandler(), config, operator.Options{Namespace: render.DefaultNamespace, HealthAddress: "0"})
+	return operator.Run(ctrl.SetupSignalHandler(), config, operator.Options{Namespace: render.DefaultNamespace, HealthAddress: "0", Identity: "test"})
 }
 
 // process runs a program until the test ends, and shows what it wrote if the

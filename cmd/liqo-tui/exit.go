@@ -86,6 +86,9 @@ const (
 
 // codeOf names the kind of an error for programs.
 func codeOf(err error) string {
+	if step, ok := errors.AsType[*flows.StepError](err); ok && step.Step.Code != "" {
+		return string(step.Step.Code)
+	}
 	switch code := exitCode(err); {
 	case errors.Is(err, flows.ErrDeclined):
 		return codeDeclined

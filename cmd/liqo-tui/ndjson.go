@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"time"
 
@@ -182,6 +183,7 @@ func problemOf(err error) *problem {
 	if s, ok := errors.AsType[*flows.StepError](err); ok {
 		p.What, p.Why = fmt.Sprintf("%s %s: %s", s.Step.Side, s.Cluster, s.Step.Title), s.Step.Reason
 		p.Evidence = map[string]string{"step": string(s.Step.ID), "side": sideName(s.Step.Side)}
+		maps.Copy(p.Evidence, s.Step.Evidence)
 	}
 	if h := hint(err); h != "" {
 		p.Fix = []string{h}
