@@ -57,7 +57,8 @@ func (m Model) choosing() flows.Side {
 // clusterRows are the contexts that the filter lets through.
 func (m Model) clusterRows() []clusterRow {
 	var rows []clusterRow
-	for _, c := range m.fleet.members {
+	for _, known := range m.fleet.members {
+		c := *known
 		r := clusterRow{member: c, status: m.clusterStatus(c), refusal: m.refusal(c)}
 		for _, s := range []flows.Side{flows.A, flows.B} {
 			if m.pair[s] == c.Ref {
@@ -138,7 +139,7 @@ func (m Model) twins(c member) []string {
 	var names []string
 	for _, other := range m.fleet.members {
 		if other.Ref != c.Ref && c.good.UID != "" && other.good.UID == c.good.UID {
-			names = append(names, m.contextName(other))
+			names = append(names, m.contextName(*other))
 		}
 	}
 	return names
@@ -147,7 +148,7 @@ func (m Model) twins(c member) []string {
 // contextName names a context, with its file where another file has the same.
 func (m Model) contextName(c member) string {
 	name := cmp.Or(c.Ref.Name, "current context")
-	same := slices.ContainsFunc(m.fleet.members, func(o member) bool { return o.Ref != c.Ref && o.Ref.Name == c.Ref.Name })
+	same := slices.ContainsFunc(m.fleet.members, func(o *member) bool { return o.Ref != c.Ref && o.Ref.Name == c.Ref.Name })
 	if same {
 		name += " (" + filepath.Base(c.File) + ")"
 	}
@@ -220,7 +221,7 @@ func (m Model) leaveClusters() (Model, tea.Cmd) {
 // one of the clusters has a connection.
 func (m Model) greet() Model {
 	m.clusters = m.clusters.keep(m.clusterRows())
-	connected := slices.ContainsFunc(m.fleet.members, func(c member) bool { return len(c.good.Connections) > 0 })
+	connected := slices.ContainsFunc(m.fleet.members, func(c *member) bool { return len(c.good.Connections) > 0 })
 	if m.options.Start == StartAny && !m.touched && connected {
 		m.screen, m.dashboard.open = screenDashboard, true
 	}

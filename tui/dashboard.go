@@ -23,6 +23,7 @@ type dashboardScreen struct {
 	// leads here again.
 	visiting bool
 
+	chosen    map[flows.ContextRef]bool // contexts that were asked for; nil: all
 	board     *board
 	list      peeringList
 	filter    line
@@ -47,17 +48,17 @@ const (
 
 func (p page) String() string { return [...]string{"details", "events", "all events", "YAML"}[p] }
 
-func newDashboard(contexts []flows.ContextRef, now time.Time) dashboardScreen {
-	b := newBoard(contexts, now)
-	return dashboardScreen{board: b, list: peeringList{board: b}}
-}
-
-// shows reports whether a cluster is one of the dashboard's.
-func (d dashboardScreen) shows(m Model, ref flows.ContextRef) bool {
-	if !d.open && m.screen != screenDashboard && m.screen != screenDetail {
-		return false
+// newDashboard shows the chosen contexts; none stands for all that there are.
+func newDashboard(chosen []flows.ContextRef, now time.Time) dashboardScreen {
+	b := newBoard(chosen, now)
+	d := dashboardScreen{board: b, list: peeringList{board: b}}
+	for _, ref := range chosen {
+		if d.chosen == nil {
+			d.chosen = map[flows.ContextRef]bool{}
+		}
+		d.chosen[ref] = true
 	}
-	return len(m.options.Contexts) == 0 || slices.Contains(m.options.Contexts, ref)
+	return d
 }
 
 // dashboardContexts are those that were asked for, or all there are.

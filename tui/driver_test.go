@@ -202,7 +202,7 @@ func (d *driver) drain() {
 
 // wait lets time pass, for the program and on the clusters.
 func (d *driver) wait(total time.Duration) {
-	const step = 100 * time.Millisecond
+	const step = 10 * time.Millisecond
 	for passed := time.Duration(0); passed < total; passed += step {
 		if passed%flowtest.TickLength == 0 {
 			d.pair.Tick()
@@ -215,7 +215,7 @@ func (d *driver) wait(total time.Duration) {
 
 // settle waits until what the clusters have told by now was taken in, too.
 func (d *driver) settle() {
-	time.Sleep(coalesce)
+	time.Sleep(gather)
 	d.drain()
 }
 

@@ -34,12 +34,12 @@ type Context struct {
 // fleet is every cluster that the program knows of, in the order of the
 // kubeconfig files. It is a value: what changes it returns another one.
 type fleet struct {
-	members  []member
-	problems []error  // of files
-	added    []string // files
-	listed   bool     // the files were read
-	listing  bool     // they are being read
-	watches  int      // that were ever started
+	members  []*member // never changed in place: models share them
+	problems []error   // of files
+	added    []string  // files
+	listed   bool      // the files were read
+	listing  bool      // they are being read
+	watches  int       // that were ever started
 }
 
 // member is one cluster, and what is known of it.
@@ -59,13 +59,13 @@ type member struct {
 func (c member) probing() bool { return !c.asked }
 
 func (f fleet) index(ref flows.ContextRef) int {
-	return slices.IndexFunc(f.members, func(c member) bool { return c.Ref == ref })
+	return slices.IndexFunc(f.members, func(c *member) bool { return c.Ref == ref })
 }
 
 // member is a copy; the zero value for a context that nobody has heard of.
 func (f fleet) member(ref flows.ContextRef) member {
 	if i := f.index(ref); i >= 0 {
-		return f.members[i]
+		return *f.members[i]
 	}
 	return member{Context: Context{Ref: ref}}
 }
@@ -74,9 +74,9 @@ func (f fleet) member(ref flows.ContextRef) member {
 func (f fleet) with(c member) fleet {
 	f.members = slices.Clone(f.members)
 	if i := f.index(c.Ref); i >= 0 {
-		f.members[i] = c
+		f.members[i] = &c
 	} else {
-		f.members = append(f.members, c)
+		f.members = append(f.members, &c)
 	}
 	return f
 }
@@ -84,11 +84,11 @@ func (f fleet) with(c member) fleet {
 // relist takes what the files say now. Members stay who they are; one whose
 // context is gone goes, unless keep says that it is in use.
 func (f fleet) relist(found []Context, keep func(flows.ContextRef) bool) (_ fleet, gone []member) {
-	var members []member
+	var members []*member
 	for _, c := range found {
 		m := f.member(c.Ref)
 		m.Context = c
-		members = append(members, m)
+		members = append(members, &m)
 	}
 	for _, m := range f.members {
 		switch {
@@ -96,7 +96,7 @@ func (f fleet) relist(found []Context, keep func(flows.ContextRef) bool) (_ flee
 		case keep(m.Ref):
 			members = append(members, m)
 		default:
-			gone = append(gone, m)
+			gone = append(gone, *m)
 		}
 	}
 	f.members = members
@@ -134,19 +134,24 @@ const (
 	watched
 )
 
-// interest follows from what is shown, so that nothing has to be remembered
+// interests follow from what is shown, so that nothing has to be remembered
 // when screens change.
-func (m Model) interest(ref flows.ContextRef) interest {
-	switch {
-	case m.paired(ref) && m.apply.active():
-		return heldOpen
-	case m.paired(ref), m.screen == screenClusters, m.dashboard.shows(m, ref):
-		return watched
+func (m Model) interests() func(flows.ContextRef) interest {
+	running, choosing, pair := m.apply.active(), m.screen == screenClusters, m.pair
+	dashboard, chosen := m.dashboard.open || m.screen == screenDashboard || m.screen == screenDetail, m.dashboard.chosen
+	return func(ref flows.ContextRef) interest {
+		paired := ref != flows.ContextRef{} && (ref == pair[flows.A] || ref == pair[flows.B])
+		switch {
+		case paired && running:
+			return heldOpen
+		case paired, choosing, dashboard && (chosen == nil || chosen[ref]):
+			return watched
+		}
+		return notWanted
 	}
-	return notWanted
 }
 
-// steer starts and stops watches, so that they are those of [Model.interest],
+// steer starts and stops watches, so that they are those of [Model.interests],
 // and closes the clusters that are of none.
 func (m Model) steer() (Model, tea.Cmd) {
 	var cmds []tea.Cmd
@@ -154,8 +159,13 @@ func (m Model) steer() (Model, tea.Cmd) {
 		m.fleet.listing = true
 		cmds = append(cmds, m.list(m.fleet.listed))
 	}
-	for _, c := range m.fleet.members {
-		want := m.interest(c.Ref)
+	interests := m.interests()
+	for _, known := range m.fleet.members {
+		want := interests(known.Ref)
+		if (want == watched) == known.watch.on() && (want != notWanted || known.cluster == nil) {
+			continue
+		}
+		c := *known
 		switch {
 		case want == watched && !c.watch.on():
 			m.fleet.watches++
@@ -170,8 +180,6 @@ func (m Model) steer() (Model, tea.Cmd) {
 		case want == notWanted && c.cluster != nil:
 			cmds = append(cmds, closing(c.cluster))
 			c.cluster = nil
-		default:
-			continue
 		}
 		m.fleet = m.fleet.with(c)
 	}
@@ -236,7 +244,8 @@ func (m Model) learn(ref flows.ContextRef, f flows.ClusterFacts) Model {
 // may have been the kubeconfig.
 func (m Model) rewatch() (Model, tea.Cmd) {
 	var cmds []tea.Cmd
-	for _, c := range m.fleet.members {
+	for _, known := range m.fleet.members {
+		c := *known
 		if !c.watch.on() {
 			continue
 		}

@@ -16,6 +16,9 @@ const (
 	// coalesce is the least time between two messages of a source, and of all
 	// clusters together: what changes more often than that nobody can read.
 	coalesce = 100 * time.Millisecond
+	// gather is how long the first report waits for others, so that clusters
+	// which answer together are seen together.
+	gather = 10 * time.Millisecond
 	// pollInterval bounds how long something that no watch told stays unseen.
 	pollInterval = 2 * time.Second
 	// observeTimeout bounds one observation. It is longer than the 5 s that an
@@ -56,7 +59,7 @@ const feedSize = 64
 // make the program draw ten times a second at most.
 func (f feed) next(ctx context.Context, now func() time.Time, first bool) tea.Cmd {
 	return func() tea.Msg {
-		if !first && !pause(ctx, coalesce) {
+		if !first && !pause(ctx, coalesce-gather) {
 			return nil
 		}
 		var msg newsMsg
@@ -64,6 +67,9 @@ func (f feed) next(ctx context.Context, now func() time.Time, first bool) tea.Cm
 		case r := <-f:
 			msg.reports = append(msg.reports, r)
 		case <-ctx.Done():
+			return nil
+		}
+		if !pause(ctx, gather) {
 			return nil
 		}
 		for {

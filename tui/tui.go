@@ -175,7 +175,8 @@ func New(ctx context.Context, o Options) Model {
 	for _, ref := range o.Contexts {
 		m.fleet = m.fleet.with(m.fleet.member(ref))
 	}
-	m.dashboard = newDashboard(m.dashboardContexts(), m.clock)
+	m.dashboard = newDashboard(o.Contexts, m.clock)
+	m.dashboard.board.choose(m.dashboardContexts())
 	return m
 }
 
