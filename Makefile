@@ -45,7 +45,7 @@ bin/image: build/image/main.go build/image/go.mod build/image/go.sum
 
 # ---- the lab: two real clusters on this machine (needs root)
 
-lab: deps bin/lab bin/kubelab bin/images/pod.tar image ## Build what the lab needs, without starting it
+lab: deps bin/lab bin/kubelab bin/flanneld bin/images/pod.tar image ## Build what the lab needs, without starting it
 
 deps: ## Install the Debian packages that the lab and the kernel tests need
 	@build/deps.sh
@@ -55,6 +55,9 @@ bin/lab: $(LAB_SOURCES)
 
 bin/kubelab: testdata/lab/kubelab/main.go testdata/lab/go.mod testdata/lab/go.sum
 	@build/gobuild.sh testdata/lab bin/kubelab ./kubelab "$(call kube_ldflags,$(call kubernetes,testdata/lab))"
+
+bin/flanneld: testdata/flannel/main.go testdata/flannel/go.mod testdata/flannel/go.sum
+	@build/gobuild.sh testdata/flannel bin/flanneld . "-s -w"
 
 bin/images/pod.tar: testdata/lab/pod/main.go bin/image
 	@mkdir -p bin/images
@@ -105,6 +108,7 @@ golden: ## Rewrite the golden files
 lint: bin/golangci-lint-$(GOLANGCI_LINT) ## Check style and imports
 	$< run ./...
 	cd testdata/lab && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --disable noctx . ./pod
+	cd testdata/flannel && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd build/image && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 
 fmt: bin/golangci-lint-$(GOLANGCI_LINT) ## Format the code

@@ -56,7 +56,7 @@ func (n nodeSpec) apiServer() []string {
 func (n nodeSpec) controllerManager() []string {
 	return []string{
 		n.tool("kube-controller-manager"), "--kubeconfig=" + n.pki("controller-manager.kubeconfig"),
-		"--leader-elect=false", "--allocate-node-cidrs=false", "--cluster-cidr=" + podNetwork,
+		"--leader-elect=false", "--allocate-node-cidrs=false", "--cluster-cidr=" + n.clusterCIDR(),
 		"--cluster-signing-cert-file=" + n.pki("ca.crt"), "--cluster-signing-key-file=" + n.pki("ca.key"),
 		"--root-ca-file=" + n.pki("ca.crt"), "--service-account-private-key-file=" + n.pki("sa.key"),
 		"--profiling=false",
@@ -81,6 +81,15 @@ func (n nodeSpec) kubelet() []string {
 	}
 }
 
+// flannel waits by failing: its supervisor starts it again until the Node exists.
+func (n nodeSpec) flannel() []string {
+	return []string{n.Flannel, n.Name, n.pki("admin.kubeconfig"), n.config("flannel.json"), "eth0"}
+}
+
+// clusterCIDR is for components that know one pod network only: of several, the
+// first.
+func (n nodeSpec) clusterCIDR() string { return n.Pods[0].String() }
+
 func (n nodeSpec) kubeProxy() []string {
 	return []string{n.tool("kube-proxy"), "--config=" + n.config("kube-proxy.yaml")}
 }
@@ -95,6 +104,9 @@ func (n nodeSpec) configFiles() (map[string][]byte, error) {
 		n.config("kubelet.yaml"):         n.kubeletConfig(),
 		n.config("kube-proxy.yaml"):      n.kubeProxyConfig(),
 		"/etc/cni/net.d/10-lab.conflist": n.cniConfig(),
+		n.config("flannel.json"): map[string]any{
+			"Network": n.clusterCIDR(), "Backend": map[string]any{"Type": "vxlan"},
+		},
 	} {
 		data, err := json.MarshalIndent(v, "", "  ")
 		if err != nil {
@@ -134,24 +146,33 @@ disabled_plugins = [
 `, containerdSocket, podImage, cniPlugins)
 }
 
-// cniConfig is a plain bridge with masquerading of all that leaves the node's
-// own pod CIDR: what many small clusters have, and a trap for whoever routes
-// pod traffic elsewhere.
+// cniConfig is a plain bridge, or routes to each pod, both with masquerading of
+// all that leaves the node's own pod CIDR: what many small clusters have, and a
+// trap for whoever routes pod traffic elsewhere. For flannel it is what flannel's
+// own plugin would have made of it: a bridge as small as the overlay, whose
+// masquerading is flanneld's.
 func (n nodeSpec) cniConfig() any {
+	plugin := map[string]any{
+		"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": true, "hairpinMode": true,
+		"ipam": map[string]any{
+			"type":   "host-local",
+			"ranges": []any{[]any{map[string]any{"subnet": n.PodCIDR}}},
+			"routes": []any{map[string]any{"dst": "0.0.0.0/0"}},
+		},
+	}
+	switch n.CNI {
+	case cniPTP:
+		plugin["type"] = "ptp"
+		for _, ofBridge := range []string{"bridge", "isGateway", "hairpinMode"} {
+			delete(plugin, ofBridge)
+		}
+	case cniFlannel:
+		plugin["ipMasq"], plugin["mtu"] = false, 1450 // 1500 without flannel's VXLAN
+	}
 	return map[string]any{
 		"cniVersion": "1.0.0",
 		"name":       "lab",
-		"plugins": []any{
-			map[string]any{
-				"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": true, "hairpinMode": true,
-				"ipam": map[string]any{
-					"type":   "host-local",
-					"ranges": []any{[]any{map[string]any{"subnet": n.PodCIDR}}},
-					"routes": []any{map[string]any{"dst": "0.0.0.0/0"}},
-				},
-			},
-			map[string]any{"type": "portmap", "capabilities": map[string]any{"portMappings": true}},
-		},
+		"plugins":    []any{plugin, map[string]any{"type": "portmap", "capabilities": map[string]any{"portMappings": true}}},
 	}
 }
 
@@ -197,9 +218,9 @@ func (n nodeSpec) kubeProxyConfig() any {
 	return map[string]any{
 		"apiVersion":       "kubeproxy.config.k8s.io/v1alpha1",
 		"kind":             "KubeProxyConfiguration",
-		"mode":             "nftables",
+		"mode":             n.Proxy,
 		"clientConnection": map[string]any{"kubeconfig": n.pki("kube-proxy.kubeconfig")},
-		"clusterCIDR":      podNetwork,
+		"clusterCIDR":      n.clusterCIDR(),
 		"hostnameOverride": n.Name,
 		"oomScoreAdj":      0,
 		// These settings of conntrack cannot be written in a network namespace.
@@ -207,5 +228,6 @@ func (n nodeSpec) kubeProxyConfig() any {
 			"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s",
 		},
 		"nftables": map[string]any{"minSyncPeriod": "100ms", "syncPeriod": "30s"},
+		"iptables": map[string]any{"minSyncPeriod": "100ms", "syncPeriod": "30s"},
 	}
 }

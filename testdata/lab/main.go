@@ -13,8 +13,9 @@
 // # What is real
 //
 // etcd, kube-apiserver, kube-controller-manager, kube-scheduler, containerd,
-// runc, kubelet, kube-proxy (nftables) and the CNI bridge plugin, which
-// masquerades whatever leaves the node's own pods. A node is a process with
+// runc, kubelet, kube-proxy (nftables or iptables) and the CNI's bridge or ptp
+// plugin, which masquerades whatever leaves the node's own pods, or flannel
+// (the program flanneld beside this one, built from ../flannel). A node is a process with
 // network, mount, pid, uts and ipc namespaces of its own; all that runs on the
 // node ends with that process. There is no DNS server, and nothing can reach
 // the internet.
@@ -32,6 +33,7 @@
 //	                                its router is .1 and has 172.30.0.(10+C) outside. Only this machine gets in.
 //	                                With another --wan it is another block of 192.168.
 //	10.244.(N-1).0/24, 10.96.0.0/16 pods of a node and services: the same in every cluster
+//	                                that --pods does not name
 //
 // # What it leaves
 //
@@ -113,6 +115,7 @@ func upCommand(dir *string) *cobra.Command {
 	var (
 		asked   Lab
 		wan     string
+		pods    map[string]string
 		timeout time.Duration
 	)
 	cmd := &cobra.Command{
@@ -123,6 +126,9 @@ func upCommand(dir *string) *cobra.Command {
 			var err error
 			if asked.WAN, err = netip.ParsePrefix(wan); err != nil {
 				return fmt.Errorf("--wan: %w", err)
+			}
+			if asked.Pods, err = parsePods(pods); err != nil {
+				return err
 			}
 			if asked.Dir, err = filepath.Abs(*dir); err != nil {
 				return err
@@ -142,11 +148,30 @@ func upCommand(dir *string) *cobra.Command {
 	flags.StringSliceVar(&asked.NAT, "nat", nil, "clusters behind a masquerading router")
 	flags.IntVar(&asked.MTU, "mtu", 0, "path MTU between clusters (links keep 1500)")
 	flags.StringVar(&asked.LB, "lb", lbServed, "load balancers: "+lbServed+" or "+lbPending)
+	flags.StringToStringVar(&asked.CNI, "cni", nil, "network plugins other than "+cniBridge+", as in milan="+cniPTP+",oslo="+cniFlannel)
+	flags.StringToStringVar(&asked.Proxy, "proxy", nil, "kube-proxy in another mode than "+proxyNFTables+", as in milan="+proxyIPTables)
+	flags.StringToStringVar(&pods, "pods", nil, "pod networks other than "+podNetwork+", as in milan=10.244.0.0/17+10.200.0.0/16")
 	flags.StringVar(&asked.Images, "images", "", "folder of *.tar to import (default: images, beside this program)")
 	flags.StringVar(&asked.Name, "name", "lab", "prefix of namespaces, cgroups and devices")
 	flags.StringVar(&wan, "wan", defaultWAN, "network between the clusters, a /24")
 	flags.DurationVar(&timeout, "timeout", 2*time.Minute, "for all clusters to be ready")
 	return cmd
+}
+
+// parsePods reads the networks of each cluster, separated by plus signs: the
+// comma separates clusters.
+func parsePods(flag map[string]string) (map[string][]netip.Prefix, error) {
+	pods := map[string][]netip.Prefix{}
+	for cluster, text := range flag {
+		for network := range strings.SplitSeq(text, "+") {
+			p, err := netip.ParsePrefix(network)
+			if err != nil {
+				return nil, fmt.Errorf("--pods %s: %w", cluster, err)
+			}
+			pods[cluster] = append(pods[cluster], p)
+		}
+	}
+	return pods, nil
 }
 
 func imagesFolder(flag string) (string, error) {
@@ -212,6 +237,9 @@ func differing(cmd *cobra.Command, l, asked Lab) []string {
 		"nat":      {l.NAT, asked.NAT},
 		"mtu":      {l.MTU, asked.MTU},
 		"lb":       {l.LB, asked.LB},
+		"cni":      {l.CNI, asked.CNI},
+		"proxy":    {l.Proxy, asked.Proxy},
+		"pods":     {l.Pods, asked.Pods},
 		"images":   {l.Images, asked.Images},
 		"name":     {l.Name, asked.Name},
 		"wan":      {l.WAN, asked.WAN},

@@ -17,17 +17,21 @@ import (
 
 // nodeSpec is what the PID 1 of a node is told, in the file node.json of its folder.
 type nodeSpec struct {
-	Name          string       `json:"name"`
-	Dir           string       `json:"dir"`
-	PKI           string       `json:"pki"`
-	Bin           string       `json:"bin"`
-	Cgroup        string       `json:"cgroup"`
-	Address       netip.Addr   `json:"address"`
-	PodCIDR       netip.Prefix `json:"podCIDR"`
-	ControlPlane  bool         `json:"controlPlane"`
-	KubeletServer string       `json:"kubeletServer"` // base name of files in PKI
-	KubeletClient string       `json:"kubeletClient"`
-	Images        []string     `json:"images,omitempty"`
+	Name          string         `json:"name"`
+	Dir           string         `json:"dir"`
+	PKI           string         `json:"pki"`
+	Bin           string         `json:"bin"`
+	Cgroup        string         `json:"cgroup"`
+	Address       netip.Addr     `json:"address"`
+	PodCIDR       netip.Prefix   `json:"podCIDR"`
+	Pods          []netip.Prefix `json:"pods"` // of the whole cluster
+	CNI           string         `json:"cni"`
+	Flannel       string         `json:"flannel,omitempty"` // its program
+	Proxy         string         `json:"proxy"`
+	ControlPlane  bool           `json:"controlPlane"`
+	KubeletServer string         `json:"kubeletServer"` // base name of files in PKI
+	KubeletClient string         `json:"kubeletClient"`
+	Images        []string       `json:"images,omitempty"`
 	// Shared are the folders of the machine that the node sees as they are.
 	Shared []string     `json:"shared"`
 	LBs    netip.Prefix `json:"lbs,omitzero"` // zero: load balancers stay pending
@@ -119,8 +123,12 @@ func (n nodeSpec) boot(tell func(event)) error {
 // startKubelet starts kubelet once its container runtime runs and has the
 // images: nothing could be pulled later.
 func (n nodeSpec) startKubelet(ctx context.Context, s *supervisor, tell func(event)) error {
-	if err := s.run("iptables", nil, n.keepPodAddresses()...); err != nil {
-		return err
+	if n.CNI != cniFlannel { // whose own rules do the same
+		for _, command := range n.keepPodAddresses() {
+			if err := s.run("iptables", nil, command...); err != nil {
+				return err
+			}
+		}
 	}
 	waitSocket(containerdSocket)
 	tell(event{Reached: "containerd runs"})
@@ -134,15 +142,21 @@ func (n nodeSpec) startKubelet(ctx context.Context, s *supervisor, tell func(eve
 	return nil
 }
 
-// keepPodAddresses is the command that exempts traffic between pods of
+// keepPodAddresses are the commands that exempt traffic between pods of
 // different nodes from the CNI plugin's masquerading, which spares only the
 // node's own pods. Kubernetes promises pods that they see each other's address.
-// The plugin appends its rules, so this one comes first.
-func (n nodeSpec) keepPodAddresses() []string {
-	return []string{
-		"/usr/sbin/iptables", "-w", "-t", "nat", "-A", "POSTROUTING",
-		"-s", podNetwork, "-d", podNetwork, "-j", "ACCEPT",
+// The plugin appends its rules, so these come first.
+func (n nodeSpec) keepPodAddresses() [][]string {
+	var commands [][]string
+	for _, from := range n.Pods {
+		for _, to := range n.Pods {
+			commands = append(commands, []string{
+				"/usr/sbin/iptables", "-w", "-t", "nat", "-A", "POSTROUTING",
+				"-s", from.String(), "-d", to.String(), "-j", "ACCEPT",
+			})
+		}
 	}
+	return commands
 }
 
 func (n nodeSpec) importImage(s *supervisor, image string) error {
@@ -174,6 +188,9 @@ func (n nodeSpec) startServices(ctx context.Context, s *supervisor, tell func(ev
 	}
 	tell(event{Reached: "kube-proxy starts"})
 	go s.keep(ctx, "kube-proxy", n.kubeProxy()...)
+	if n.CNI == cniFlannel {
+		go s.keep(ctx, "flanneld", n.flannel()...)
+	}
 	if !n.ControlPlane || !n.LBs.IsValid() {
 		return nil
 	}
@@ -220,8 +237,8 @@ func apiReady(ctx context.Context, api *kubernetes.Clientset) bool {
 func (l Lab) spec(c Cluster, n Node, from supplies) nodeSpec {
 	s := nodeSpec{
 		Name: n.Name, Dir: l.nodeDir(n), PKI: l.pkiDir(c), Bin: l.path("bin"), Cgroup: l.cgroup(n),
-		Address: n.Address, PodCIDR: n.PodCIDR, ControlPlane: n.Index == 1,
-		KubeletServer: kubeletServer(n), KubeletClient: kubeletClient(n), Images: from.images,
+		Address: n.Address, PodCIDR: n.PodCIDR, Pods: c.Pods, CNI: c.CNI, Proxy: c.Proxy, ControlPlane: n.Index == 1,
+		KubeletServer: kubeletServer(n), KubeletClient: kubeletClient(n), Images: from.images, Flannel: from.flanneld,
 		Shared: []string{l.Dir, filepath.Dir(from.kubelab), l.Images},
 	}
 	if l.LB == lbServed {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 // The same in every cluster on purpose: equal addresses on both sides are the
 // hardest case for whoever connects them, and cost nothing here.
 const (
-	podNetwork     = "10.244.0.0/16" // node N of a cluster has 10.244.(N-1).0/24
+	podNetwork     = "10.244.0.0/16" // node N of a cluster has 10.244.(N-1).0/24; see Lab.Pods
 	serviceNetwork = "10.96.0.0/16"
 	apiServiceIP   = "10.96.0.1"
 	dnsServiceIP   = "10.96.0.10" // promised to pods; the lab runs no DNS server
@@ -34,6 +35,19 @@ const (
 	lbPending = "pending"
 )
 
+// Network plugins.
+const (
+	cniBridge  = "bridge"
+	cniPTP     = "ptp" // routes to each pod, no bridge
+	cniFlannel = "flannel"
+)
+
+// Modes of kube-proxy.
+const (
+	proxyNFTables = "nftables"
+	proxyIPTables = "iptables"
+)
+
 // Lab is what `lab up` was asked for. It is stored in the state directory, so
 // that the other commands need no flags.
 type Lab struct {
@@ -45,7 +59,11 @@ type Lab struct {
 	NAT      []string     `json:"nat,omitempty"`
 	MTU      int          `json:"mtu,omitempty"` // of the path between clusters; 0: that of the links, 1500
 	LB       string       `json:"lb"`
-	Images   string       `json:"images"` // folder of *.tar that every node imports
+	// Of single clusters, by name; the others have bridge, nftables and podNetwork.
+	CNI    map[string]string         `json:"cni,omitempty"`
+	Proxy  map[string]string         `json:"proxy,omitempty"`
+	Pods   map[string][]netip.Prefix `json:"pods,omitempty"`
+	Images string                    `json:"images"` // folder of *.tar that every node imports
 }
 
 // Cluster is one cluster of the address plan.
@@ -57,6 +75,9 @@ type Cluster struct {
 	Subnet  netip.Prefix
 	Gateway netip.Addr   // the nodes' default route
 	LBs     netip.Prefix // for services of type LoadBalancer: a /28 of Subnet
+	CNI     string
+	Proxy   string
+	Pods    []netip.Prefix // node N has a /24 of the N-th, and of the first again after the last
 	Nodes   []Node
 }
 
@@ -103,6 +124,21 @@ func (l Lab) Validate() error {
 	for _, c := range l.NAT {
 		check(slices.Contains(l.Clusters, c), "--nat %q: no such cluster", c)
 	}
+	for c, cni := range l.CNI {
+		check(slices.Contains(l.Clusters, c), "--cni %s=%s: no such cluster", c, cni)
+		check(cni == cniBridge || cni == cniPTP || cni == cniFlannel, "--cni %s=%s: want %s, %s or %s", c, cni, cniBridge, cniPTP, cniFlannel)
+	}
+	for c, mode := range l.Proxy {
+		check(slices.Contains(l.Clusters, c), "--proxy %s=%s: no such cluster", c, mode)
+		check(mode == proxyNFTables || mode == proxyIPTables, "--proxy %s=%s: want %s or %s", c, mode, proxyNFTables, proxyIPTables)
+	}
+	for c, pods := range l.Pods {
+		check(slices.Contains(l.Clusters, c), "--pods %s: no such cluster", c)
+		check(len(pods) == 1 || l.CNI[c] != cniFlannel, "--pods %s: flannel has one network", c)
+		for _, p := range pods {
+			check(p.Addr().Is4() && p.Bits() <= 20 && p == p.Masked(), "--pods %s=%s: want IPv4 networks of /20 or larger", c, p)
+		}
+	}
 	// Below 1280 pods' IPv6 sockets would fail for a reason nobody looks for.
 	check(l.MTU == 0 || l.MTU >= 1280 && l.MTU <= 1500, "--mtu %d: want 1280 to 1500", l.MTU)
 	check(l.LB == lbServed || l.LB == lbPending, "--lb %q: want %s or %s", l.LB, lbServed, lbPending)
@@ -126,17 +162,28 @@ func (l Lab) Plan() []Cluster {
 			c.Gateway = host(c.Subnet, 1)
 		}
 		c.LBs = netip.PrefixFrom(host(c.Subnet, 96+16*index), 28)
+		c.CNI, c.Proxy, c.Pods = cmp.Or(l.CNI[name], cniBridge), cmp.Or(l.Proxy[name], proxyNFTables), l.Pods[name]
+		if len(c.Pods) == 0 {
+			c.Pods = []netip.Prefix{netip.MustParsePrefix(podNetwork)}
+		}
 		for n := 1; n <= l.Nodes; n++ {
 			c.Nodes = append(c.Nodes, Node{
 				Name:    fmt.Sprintf("%s-%d", name, n),
 				Index:   n,
 				Address: host(c.Subnet, 10*n+index),
-				PodCIDR: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, byte(n - 1), 0}), 24),
+				PodCIDR: c.podCIDR(n),
 			})
 		}
 		clusters = append(clusters, c)
 	}
 	return clusters
+}
+
+// podCIDR is the n-th /24 of the cluster's pod network, or of one of several.
+func (c Cluster) podCIDR(n int) netip.Prefix {
+	b := c.Pods[(n-1)%len(c.Pods)].Addr().As4()
+	b[2] += byte(n - 1)
+	return netip.PrefixFrom(netip.AddrFrom4(b), 24)
 }
 
 // private returns the network of the index-th cluster if it is behind a router.

@@ -47,6 +47,27 @@ func TestAddressesFollowThePlan(t *testing.T) {
 	}
 }
 
+func TestClustersMayHaveOtherNetworks(t *testing.T) {
+	several := []netip.Prefix{netip.MustParsePrefix("10.244.0.0/17"), netip.MustParsePrefix("10.200.0.0/16")}
+	l := testLab(func(l *Lab) {
+		l.Nodes = 3
+		l.CNI, l.Proxy = map[string]string{"milan": cniPTP}, map[string]string{"milan": proxyIPTables}
+		l.Pods = map[string][]netip.Prefix{"milan": several}
+	})
+	if err := l.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	rome, milan := l.Plan()[0], l.Plan()[1]
+	if rome.CNI != cniBridge || rome.Proxy != proxyNFTables || milan.CNI != cniPTP || milan.Proxy != proxyIPTables {
+		t.Errorf("got %+v and %+v", rome, milan)
+	}
+	for i, want := range []string{"10.244.0.0/24", "10.200.1.0/24", "10.244.2.0/24"} {
+		if got := milan.Nodes[i].PodCIDR.String(); got != want {
+			t.Errorf("pods of milan-%d: got %s, want %s", i+1, got, want)
+		}
+	}
+}
+
 func TestNoTwoThingsShareAnAddressInTheLargestLab(t *testing.T) {
 	l := testLab(func(l *Lab) {
 		l.Nodes, l.Clusters = maxNodes, strings.Split("a b c d e f g h", " ")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -30,7 +31,7 @@ func debianPackages() map[string][]string {
 	return map[string][]string{
 		"containerd":                  {"/usr/bin/containerd", "/usr/bin/containerd-shim-runc-v2", "/usr/bin/ctr"},
 		"runc":                        {"/usr/sbin/runc"},
-		"containernetworking-plugins": {cniPlugins + "/bridge", cniPlugins + "/host-local", cniPlugins + "/portmap", cniPlugins + "/loopback"},
+		"containernetworking-plugins": {cniPlugins + "/bridge", cniPlugins + "/ptp", cniPlugins + "/host-local", cniPlugins + "/portmap", cniPlugins + "/loopback"},
 		"iptables":                    {"/usr/sbin/iptables"},
 		"nftables":                    {"nft"},
 		"iproute2":                    {"ip"},
@@ -146,8 +147,8 @@ func (l Lab) checkOthers() error {
 
 // supplies are the files that nodes are made of, by absolute path.
 type supplies struct {
-	lab, kubelab string // programs
-	images       []string
+	lab, kubelab, flanneld string // programs; flanneld only where a cluster needs it
+	images                 []string
 }
 
 func (l Lab) supplies() (supplies, error) {
@@ -158,6 +159,12 @@ func (l Lab) supplies() (supplies, error) {
 	s := supplies{lab: lab, kubelab: filepath.Join(filepath.Dir(lab), "kubelab")}
 	if _, err := os.Stat(s.kubelab); err != nil {
 		return s, fmt.Errorf("kubelab: %w: build ./kubelab of the module testdata/lab into that folder", err)
+	}
+	if slices.Contains(slices.Collect(maps.Values(l.CNI)), cniFlannel) {
+		s.flanneld = filepath.Join(filepath.Dir(lab), "flanneld")
+		if _, err := os.Stat(s.flanneld); err != nil {
+			return s, fmt.Errorf("flanneld: %w: build the module testdata/flannel into that folder", err)
+		}
 	}
 	if s.images, err = filepath.Glob(filepath.Join(l.Images, "*.tar")); err != nil {
 		return s, err
