@@ -3,7 +3,9 @@
 //
 //	pod                              wait for a signal, reap orphans (the sandbox of every pod)
 //	pod serve [--port 8080]          answer every HTTP request with a JSON object, see reply
-//	pod get URL [--timeout 3s]       print the body of URL; exit status 1 if that did not work
+//	pod get URL [--timeout 3s]       print the body of URL; exit status 1 if that did not work.
+//	                                 --times N asks N times on one connection, every 100 ms, and
+//	                                 --from-port P makes that connection from port P
 //
 // It uses the standard library alone, so that it links statically and the image
 // holds one file.
@@ -25,7 +27,7 @@ import (
 	"time"
 )
 
-const usage = "usage: pod | pod serve [--port 8080] | pod get URL [--timeout 3s]"
+const usage = "usage: pod | pod serve [--port 8080] | pod get URL [--timeout 3s] [--times 1] [--from-port P]"
 
 func main() {
 	if err := run(os.Args[1:], os.Stdout); err != nil {
@@ -106,7 +108,9 @@ func serve(args []string) error {
 // afterthought of whoever types it.
 func get(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("get", flag.ContinueOnError)
-	timeout := flags.Duration("timeout", 3*time.Second, "of the whole request")
+	timeout := flags.Duration("timeout", 3*time.Second, "of a request")
+	times := flags.Int("times", 1, "how often to ask, on one connection")
+	port := flags.Int("from-port", 0, "own port; 0 is any")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -122,14 +126,29 @@ func get(args []string, out io.Writer) error {
 	if url == "" {
 		return errors.New(usage)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), *timeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	dialer := &net.Dialer{Timeout: *timeout, LocalAddr: &net.TCPAddr{Port: *port}}
+	// Every call is a new connection, so a test sees the path as it is now.
+	client := &http.Client{Timeout: *timeout, Transport: &http.Transport{DialContext: dialer.DialContext, MaxConnsPerHost: 1}}
+	defer client.CloseIdleConnections()
+	for i := range *times {
+		if i > 0 {
+			time.Sleep(interval)
+		}
+		if err := ask(client, url, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// interval between the questions of one connection.
+const interval = 100 * time.Millisecond
+
+func ask(client *http.Client, url string, out io.Writer) error {
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
-	// Every call is a new connection, so a test sees the path as it is now.
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {
 		return err

@@ -1,0 +1,364 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/gateway/ipam"
+)
+
+// The lab of these tests: rome is connected with both others, whose addresses
+// are the same. Every kind of network and of kube-proxy occurs at least once.
+//
+//	         network   kube-proxy   pods
+//	rome     bridge    nftables     10.244.0.0/17 and 10.200.0.0/16
+//	milan    ptp       iptables     10.244.0.0/16
+//	napoli   flannel   nftables     10.244.0.0/16
+func threeClusters() []string {
+	return []string{
+		"--clusters", "rome,milan,napoli", "--nodes", "2", "--cni", "milan=ptp,napoli=flannel", "--proxy", "milan=iptables",
+		"--pods", "rome=10.244.0.0/17+10.200.0.0/16",
+	}
+}
+
+// connection is two clusters that are connected.
+type connection struct{ a, b string }
+
+func (c connection) String() string { return c.a + " and " + c.b }
+
+// ways are the two directions.
+func (c connection) ways() [2]connection { return [2]connection{c, {c.b, c.a}} }
+
+func TestThreeClusters(t *testing.T) {
+	l := useLab(t)
+	l.must(t, append([]string{"up"}, threeClusters()...)...) // says so if the lab is another one
+	l.clusters = []string{"rome", "milan", "napoli"}
+	connections := []connection{{"rome", "milan"}, {"rome", "napoli"}}
+	for _, cluster := range l.clusters {
+		l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--cluster-id", cluster, "--image", labImage).want(t, exitOK)
+		for _, node := range l.nodes(t, cluster) {
+			l.apply(t, cluster, webPod(t, node))
+			l.apply(t, cluster, hostPod(node))
+		}
+	}
+	for _, cluster := range l.clusters {
+		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app in (web, host)", "--timeout=60s")
+	}
+	for _, c := range connections {
+		got := l.between(c, "connect", "--server-service-type", "NodePort", "--yes", "--timeout", "120s").want(t, exitOK)
+		t.Logf("%s:\n%s", c, got.out)
+	}
+	t.Run("pods, nodes and pods in their node's network reach pods", func(t *testing.T) {
+		for _, c := range connections {
+			for _, way := range c.ways() {
+				l.testReach(t, way)
+			}
+		}
+	})
+	t.Run("pods reach the endpoints of a remote Service", func(t *testing.T) {
+		for _, way := range connections[1].ways() {
+			l.testEndpoints(t, way)
+		}
+	})
+	t.Run("a NodePort leads to a remote pod from every node", func(t *testing.T) {
+		for _, c := range connections {
+			for _, way := range c.ways() {
+				l.testNodePort(t, way)
+			}
+		}
+	})
+	t.Run("two peers with the same five-tuple at the same time", l.testSameFlow)
+	t.Run("each side was told what the other advertises", func(t *testing.T) {
+		for _, c := range connections {
+			for _, way := range c.ways() {
+				l.testAdvertised(t, way)
+			}
+		}
+	})
+	t.Run("reset leaves nothing in any kernel", func(t *testing.T) {
+		for _, c := range connections {
+			l.between(c, "reset", "--yes", "--timeout", "120s").want(t, exitOK)
+		}
+		for _, cluster := range l.clusters {
+			for _, node := range l.nodes(t, cluster) {
+				eventually(t, 30*time.Second, func() error { return l.residue(t, cluster, node) })
+			}
+		}
+	})
+}
+
+// between runs a network command for two clusters.
+func (l lab) between(c connection, command string, args ...string) result {
+	return l.tui(append([]string{
+		"network", command, "--kubeconfig", l.kubeconfig, "--context", "lab-" + c.a,
+		"--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-" + c.b,
+	}, args...)...)
+}
+
+func hostPod(node string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: host-%[1]s, namespace: default, labels: {app: host}}
+spec:
+  nodeName: %[1]s
+  hostNetwork: true
+  terminationGracePeriodSeconds: 1
+  containers: [{name: host, image: lab.local/pod:v1, imagePullPolicy: IfNotPresent}]
+`, node)
+}
+
+// testReach has a pod of every node of a, the nodes themselves, and pods in
+// their nodes' network ask a pod on every node of b, which tells as whom it saw
+// them.
+func (l lab) testReach(t *testing.T, way connection) {
+	t.Helper()
+	external := l.translations(t, way.b, way.a).external
+	for _, node := range l.nodes(t, way.a) {
+		own := l.translations(t, way.b, way.a).of(t, l.podIP(t, way.a, web(node)))
+		for _, peerNode := range l.nodes(t, way.b) {
+			address := l.translations(t, way.a, way.b).of(t, l.podIP(t, way.b, web(peerNode)))
+			url := fmt.Sprintf("http://%s:8080/", address)
+			for _, c := range []struct {
+				what    string
+				command []string
+				want    netip.Addr
+			}{
+				{"pod", []string{"kubectl", way.a, "exec", web(node), "--", "/pod", "get", "--timeout", "10s", url}, own},
+				{"node", []string{"exec", way.a, node, "--", "curl", "--silent", "--show-error", "--max-time", "10", url}, external},
+				{"pod in its node's network", []string{"kubectl", way.a, "exec", "host-" + node, "--", "/pod", "get", "--timeout", "10s", url}, external},
+			} {
+				answer, err := l.try(t, c.command...)
+				if err != nil {
+					t.Errorf("%s on %s to pod on %s (%s): %v", c.what, node, peerNode, address, err)
+					continue
+				}
+				if seen := l.client(t, answer); seen != c.want {
+					t.Errorf("%s on %s to pod on %s: seen as %s, want %s", c.what, node, peerNode, seen, c.want)
+				}
+			}
+		}
+	}
+}
+
+// translations are how a cluster sees the addresses of another.
+type translations struct {
+	real, remapped []netip.Prefix
+	external       netip.Addr // the first one: stands for nodes
+}
+
+// of is where the cluster finds an address of the other's pods.
+func (x translations) of(t *testing.T, ip netip.Addr) netip.Addr {
+	t.Helper()
+	for i, p := range x.real {
+		if p.Contains(ip) {
+			seen, err := ipam.Remap(ip, p, x.remapped[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return seen
+		}
+	}
+	t.Fatalf("%s is in none of the peer's pod CIDRs %v", ip, x.real)
+	return netip.Addr{}
+}
+
+func (l lab) translations(t *testing.T, cluster, peer string) translations {
+	t.Helper()
+	var c struct {
+		Spec, Status struct {
+			Remote struct {
+				CIDR struct{ Pod, External []netip.Prefix }
+			}
+		}
+	}
+	text := l.must(t, "kubectl", cluster, "get", "configuration", "-n", "liqo-tenant-"+peer, peer, "-o", "json")
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Spec.Remote.CIDR.Pod) != len(c.Status.Remote.CIDR.Pod) || len(c.Status.Remote.CIDR.External) == 0 {
+		t.Fatalf("Configuration of %s on %s: incomplete: %s", peer, cluster, text)
+	}
+	return translations{c.Spec.Remote.CIDR.Pod, c.Status.Remote.CIDR.Pod, c.Status.Remote.CIDR.External[0].Addr()}
+}
+
+func (l lab) podIP(t *testing.T, cluster, pod string) netip.Addr {
+	t.Helper()
+	return netip.MustParseAddr(l.must(t, "kubectl", cluster, "get", "pod", pod, "-o", "jsonpath={.status.podIP}"))
+}
+
+// testEndpoints asks what b's EndpointSlices name, as seen from a.
+func (l lab) testEndpoints(t *testing.T, way connection) {
+	t.Helper()
+	l.apply(t, way.b, `
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: default}
+spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
+`)
+	defer l.must(t, "kubectl", way.b, "delete", "service", "web")
+	var endpoints []string
+	eventually(t, 20*time.Second, func() error {
+		endpoints = strings.Fields(l.must(t, "kubectl", way.b, "get", "endpointslices", "-l", "kubernetes.io/service-name=web",
+			"-o", "jsonpath={.items[*].endpoints[*].addresses[0]}"))
+		if want := len(l.nodes(t, way.b)); len(endpoints) != want {
+			return fmt.Errorf("Service web of %s: got endpoints %v, want %d", way.b, endpoints, want)
+		}
+		return nil
+	})
+	seen := l.translations(t, way.a, way.b)
+	for _, e := range endpoints {
+		url := fmt.Sprintf("http://%s:8080/", seen.of(t, netip.MustParseAddr(e)))
+		if _, err := l.try(t, "kubectl", way.a, "exec", web(way.a+"-2"), "--", "/pod", "get", "--timeout", "10s", url); err != nil {
+			t.Errorf("endpoint %s of %s's Service: %v", e, way.b, err)
+		}
+	}
+}
+
+// testNodePort gives a a Service whose one endpoint is a pod of b, and asks it
+// from outside through every node of a: none of them has the pod.
+func (l lab) testNodePort(t *testing.T, way connection) {
+	t.Helper()
+	pod := web(way.b + "-2")
+	l.apply(t, way.a, fmt.Sprintf(`
+apiVersion: v1
+kind: Service
+metadata: {name: far, namespace: default}
+spec: {type: NodePort, ports: [{name: http, port: 80, targetPort: 8080}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: far, namespace: default, labels: {kubernetes.io/service-name: far}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints: [{addresses: [%s], conditions: {ready: true}}]
+`, l.translations(t, way.a, way.b).of(t, l.podIP(t, way.b, pod))))
+	defer l.must(t, "kubectl", way.a, "delete", "service/far", "endpointslice/far")
+	port := l.must(t, "kubectl", way.a, "get", "service", "far", "-o", "jsonpath={.spec.ports[0].nodePort}")
+	addresses := strings.Fields(l.must(t, "kubectl", way.a, "get", "nodes", "-o",
+		`jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`))
+	for _, address := range addresses {
+		eventually(t, 20*time.Second, func() error { // until kube-proxy knows
+			answer, err := exec.CommandContext(t.Context(), "curl", "--silent", "--show-error", "--max-time", "5",
+				fmt.Sprintf("http://%s:%s/", address, port)).CombinedOutput()
+			if err != nil {
+				return fmt.Errorf("this machine to node %s of %s, for a pod of %s: %w: %s", address, way.a, way.b, err, answer)
+			}
+			var who struct{ Hostname string }
+			if err := json.Unmarshal(answer, &who); err != nil || who.Hostname != pod {
+				return fmt.Errorf("node %s of %s: answer %q, want it from %s", address, way.a, answer, pod)
+			}
+			return nil
+		})
+	}
+}
+
+// testSameFlow has pods of milan and of napoli, which have the same address,
+// ask the same pod of rome from the same port, for as long as it takes both to
+// ask twenty times.
+func (l lab) testSameFlow(t *testing.T) {
+	ofMilan, ofNapoli := l.twins(t, "milan", "napoli")
+	target := l.podIP(t, "rome", web("rome-2"))
+	type asker struct{ cluster, pod string }
+	var wait sync.WaitGroup
+	for _, a := range []asker{{"milan", ofMilan}, {"napoli", ofNapoli}} {
+		want := l.translations(t, "rome", a.cluster).of(t, l.podIP(t, a.cluster, a.pod))
+		url := fmt.Sprintf("http://%s:8080/%s", l.translations(t, a.cluster, "rome").of(t, target), a.cluster)
+		wait.Go(func() {
+			out, err := l.try(t, "kubectl", a.cluster, "exec", a.pod, "--", "/pod", "get", "--timeout", "10s", "--times", "20", "--from-port", "4444", url)
+			if err != nil {
+				t.Errorf("%s: %v", a.cluster, err)
+				return
+			}
+			answers := 0
+			for d := json.NewDecoder(strings.NewReader(out)); d.More(); answers++ {
+				var got struct{ Client, Path string }
+				if err := d.Decode(&got); err != nil {
+					t.Errorf("%s: answer %q: %v", a.cluster, out, err)
+					return
+				}
+				if want := netip.AddrPortFrom(want, 4444).String(); got.Client != want || got.Path != "/"+a.cluster {
+					t.Errorf("%s: rome saw %s ask for %s, want %s", a.cluster, got.Client, got.Path, want)
+				}
+			}
+			if answers != 20 {
+				t.Errorf("%s: got %d answers, want 20", a.cluster, answers)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// twins returns pods of two clusters that have the same address, and makes
+// pods until there are some.
+func (l lab) twins(t *testing.T, a, b string) (ofA, ofB string) {
+	t.Helper()
+	addresses := map[string]map[string]string{a: {}, b: {}} // cluster, address, pod
+	for i := range 20 {
+		for cluster, known := range addresses {
+			name := fmt.Sprintf("twin-%d", i)
+			l.apply(t, cluster, strings.NewReplacer("web-"+cluster+"-2", name, "app: web", "app: twin").Replace(webPod(t, cluster+"-2")))
+			l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod/"+name, "--timeout=60s")
+			known[l.podIP(t, cluster, name).String()] = name
+		}
+		for address, pod := range addresses[a] {
+			if other, ok := addresses[b][address]; ok {
+				t.Logf("%s of %s and %s of %s have %s", pod, a, other, b, address)
+				return pod, other
+			}
+		}
+	}
+	t.Fatalf("no two pods of %s and %s have the same address: %v", a, b, addresses)
+	return "", ""
+}
+
+// testAdvertised pins what another implementation of the peer reads of ours:
+// our CIDRs in its Configuration, the external one among them, and objects that
+// carry our ID as a label.
+func (l lab) testAdvertised(t *testing.T, way connection) {
+	t.Helper()
+	network := func(kind string) []string {
+		return strings.Fields(l.must(t, "kubectl", way.a, "get", "networks.ipam.liqo.io", "-n", "liqo", "-l", "ipam.liqo.io/network-type="+kind,
+			"-o", "jsonpath={.items[*].status.cidr}"))
+	}
+	for kind, field := range map[string]string{"pod-cidr": "pod", "external-cidr": "external"} {
+		want := network(kind)
+		got := l.must(t, "kubectl", way.b, "get", "configuration", "-n", "liqo-tenant-"+way.a, way.a, "-o", "jsonpath={.spec.remote.cidr."+field+"[*]}")
+		if fields := strings.Fields(got); len(want) == 0 || !slices.Equal(sorted(fields), sorted(want)) {
+			t.Errorf("%s CIDRs of %s in the Configuration on %s: got %v, want %v", field, way.a, way.b, fields, want)
+		}
+	}
+	for _, kind := range []string{"configurations", "publickeies"} {
+		got := l.must(t, "kubectl", way.b, "get", kind, "-n", "liqo-tenant-"+way.a, "-l", "liqo.io/remote-cluster-id="+way.a, "-o", "name")
+		if len(strings.Fields(got)) != 1 {
+			t.Errorf("%s on %s with the ID of %s: got %q, want one", kind, way.b, way.a, got)
+		}
+	}
+}
+
+func sorted(s []string) []string {
+	slices.Sort(s)
+	return s
+}
+
+// residue says what a node still has of ours.
+func (l lab) residue(t *testing.T, cluster, node string) error {
+	for what, command := range map[string]string{
+		"device": "ip -brief link | grep liqo- || true",
+		"table":  "nft list tables | grep liqo-tui || true",
+		"rule":   "ip rule | grep 'lookup 18' || true",
+		"route":  "ip route show table all proto 118",
+	} {
+		if got := l.must(t, "exec", cluster, node, "--", "sh", "-c", command); got != "" {
+			return fmt.Errorf("%s: left over %s: %s", node, what, got)
+		}
+	}
+	return nil
+}
