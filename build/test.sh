@@ -24,7 +24,7 @@ run() { # DIRECTORY ARGUMENTS...
 
 if [ "$only" = all ]; then
 	echo "== unit tests, golden files, kernel tests in network namespaces, API tests against $(bin/kubernetes/kube-apiserver --version)"
-	run . -timeout 20m -skip '^TestLab' ./...
+	run . -timeout 20m -skip '^(TestLab|TestThreeClusters)' ./...
 	for assets in bin/kubernetes-*; do
 		echo "== API tests against $("$assets/kube-apiserver" --version)"
 		KUBEBUILDER_ASSETS=$PWD/$assets run . -timeout 10m ./kube/...
@@ -47,9 +47,12 @@ if ((EUID == 0)); then
 		echo "the lab did not come up; see $log" >&2
 		failed=1
 	fi
+	echo "== end-to-end tests in a lab of three clusters"
+	bin/lab down >>"$log" 2>&1 || true
+	run . -timeout 15m -count=1 -run '^TestThreeClusters' ./cmd/liqo-tui
 else
 	echo "left out: not root, so there is no lab"
-	run . -count=1 -run '^TestLab' ./cmd/liqo-tui
+	run . -count=1 -run '^(TestLab|TestThreeClusters)' ./cmd/liqo-tui
 fi
 
 skipped=$(grep -c -- '--- SKIP' "$log" || true)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -21,11 +22,18 @@ import (
 //	rome     bridge    nftables     10.244.0.0/17 and 10.200.0.0/16
 //	milan    ptp       iptables     10.244.0.0/16
 //	napoli   flannel   nftables     10.244.0.0/16
-func threeClusters() []string {
-	return []string{
-		"--clusters", "rome,milan,napoli", "--nodes", "2", "--cni", "milan=ptp,napoli=flannel", "--proxy", "milan=iptables",
-		"--pods", "rome=10.244.0.0/17+10.200.0.0/16",
+func useThreeClusters(t *testing.T) lab {
+	t.Helper()
+	if os.Getenv("REQUIRE_LAB") == "" {
+		t.Skip("makes a lab of its own, which takes the place of another: set REQUIRE_LAB")
 	}
+	var l lab
+	l.must(t, "up", "--clusters", "rome,milan,napoli", "--nodes", "2", "--cni", "milan=ptp,napoli=flannel", "--proxy", "milan=iptables",
+		"--pods", "rome=10.244.0.0/17+10.200.0.0/16")
+	l.must(t, "load", "../../bin/images/liqo-gateway.tar")
+	l = useLab(t)
+	l.clusters = []string{"rome", "milan", "napoli"}
+	return l
 }
 
 // connection is two clusters that are connected.
@@ -37,12 +45,14 @@ func (c connection) String() string { return c.a + " and " + c.b }
 func (c connection) ways() [2]connection { return [2]connection{c, {c.b, c.a}} }
 
 func TestThreeClusters(t *testing.T) {
-	l := useLab(t)
-	l.must(t, append([]string{"up"}, threeClusters()...)...) // says so if the lab is another one
-	l.clusters = []string{"rome", "milan", "napoli"}
+	l := useThreeClusters(t)
 	connections := []connection{{"rome", "milan"}, {"rome", "napoli"}}
 	for _, cluster := range l.clusters {
-		l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--cluster-id", cluster, "--image", labImage).want(t, exitOK)
+		install := []string{"install", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster, "--cluster-id", cluster, "--image", labImage}
+		if cluster == "rome" { // the others' are found
+			install = append(install, "--pod-cidr", "10.244.0.0/17", "--pod-cidr", "10.200.0.0/16")
+		}
+		l.tui(install...).want(t, exitOK)
 		for _, node := range l.nodes(t, cluster) {
 			l.apply(t, cluster, webPod(t, node))
 			l.apply(t, cluster, hostPod(node))
