@@ -252,9 +252,9 @@ endpoints: [{addresses: [%s], conditions: {ready: true}}]
 `, l.translations(t, way.a, way.b).of(t, l.podIP(t, way.b, pod))))
 	defer l.must(t, "kubectl", way.a, "delete", "service/far", "endpointslice/far")
 	port := l.must(t, "kubectl", way.a, "get", "service", "far", "-o", "jsonpath={.spec.ports[0].nodePort}")
-	addresses := strings.Fields(l.must(t, "kubectl", way.a, "get", "nodes", "-o",
+	addresses := strings.FieldsSeq(l.must(t, "kubectl", way.a, "get", "nodes", "-o",
 		`jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`))
-	for _, address := range addresses {
+	for address := range addresses {
 		eventually(t, 20*time.Second, func() error { // until kube-proxy knows
 			answer, err := exec.CommandContext(t.Context(), "curl", "--silent", "--show-error", "--max-time", "5",
 				fmt.Sprintf("http://%s:%s/", address, port)).CombinedOutput()
