@@ -110,6 +110,11 @@ func TestCluster(t *testing.T) {
 	t.Run("a change by others wakes the observer", func(t *testing.T) { testChanged(t, admin) })
 	t.Run("who may list but not watch still sees changes", func(t *testing.T) { testPolling(t, env, admin) })
 	t.Run("who may not list is told what is missing", func(t *testing.T) { testForbidden(t, env) })
+	t.Run("a dry run tells what would be, and changes nothing", func(t *testing.T) { testDryRun(t, admin) })
+	t.Run("fields are taken over only by force", func(t *testing.T) { testForce(t, admin) })
+	t.Run("rights are asked for before they are needed", func(t *testing.T) { testReview(t, env, admin) })
+	t.Run("a peering user of Liqo's sees and does what it may", func(t *testing.T) { testPeeringUser(t, env, admin) })
+	t.Run("warnings about what does not work are seen", func(t *testing.T) { testWarnings(t, admin) })
 	t.Run("what is deleted is gone at once", func(t *testing.T) { testDelete(t, admin) })
 }
 

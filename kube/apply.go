@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -12,60 +11,141 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
+var (
+	_ flows.Forcer    = (*Cluster)(nil)
+	_ flows.DryRunner = (*Cluster)(nil)
+)
+
+// write is how an object is made to be as wanted.
+type write struct{ force, dryRun bool }
+
 // Apply applies the objects one after another, without force: a field that
 // another manager owns is a [flows.ConflictError], not a silent win.
 func (c *Cluster) Apply(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
+	return c.applyAll(ctx, objects, write{})
+}
+
+// ForceApply takes over the fields that other managers own.
+func (c *Cluster) ForceApply(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
+	return c.applyAll(ctx, objects, write{force: true})
+}
+
+func (c *Cluster) applyAll(ctx context.Context, objects []render.Object, w write) ([]flows.Change, error) {
 	var changes []flows.Change
 	for _, o := range objects {
-		change, err := c.applyOne(ctx, o)
+		p, err := c.put(ctx, o, w)
 		if err != nil {
-			return changes, err
+			return changes, c.refused("apply", o, err)
 		}
-		changes = append(changes, change)
+		c.remember(p.after)
+		changes = append(changes, flows.Change{Verb: p.verb(), Object: render.Name(o)})
 	}
 	return changes, nil
 }
 
-func (c *Cluster) applyOne(ctx context.Context, o render.Object) (flows.Change, error) {
-	name := render.Name(o)
+// DryRun has the API server try each object.
+func (c *Cluster) DryRun(ctx context.Context, objects []render.Object, force bool) ([]flows.DryRun, error) {
+	out := make([]flows.DryRun, len(objects))
+	for i, o := range objects {
+		p, err := c.put(ctx, o, write{force: force, dryRun: true})
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		out[i].Object = render.Name(o)
+		if err != nil {
+			out[i].Err = c.refused("apply", o, err)
+			continue
+		}
+		out[i].Verb, out[i].Diff = p.verb(), p.diff()
+	}
+	return out, nil
+}
+
+// written is an object before and after it was made to be as wanted.
+type written struct {
+	before *unstructured.Unstructured // nil if it did not exist
+	after  *unstructured.Unstructured
+}
+
+func (p written) verb() flows.Verb {
+	switch {
+	case p.before == nil:
+		return flows.Created
+	case p.diff() == "" && p.before.GetGeneration() == p.after.GetGeneration():
+		return flows.Unchanged
+	}
+	return flows.Updated
+}
+
+func (p written) diff() string {
+	if p.before == nil {
+		return render.Diff(nil, p.after)
+	}
+	return render.Diff(p.before, p.after)
+}
+
+// put makes one object be as wanted: by a server-side apply, or where that is
+// forbidden, by creating it or updating what is there.
+func (c *Cluster) put(ctx context.Context, o render.Object, w write) (p written, err error) {
 	want, err := render.Wanted(o)
 	if err != nil {
-		return flows.Change{}, err
+		return p, err
 	}
-	before := &unstructured.Unstructured{}
-	before.SetGroupVersionKind(want.GroupVersionKind())
-	verb := flows.Updated
-	switch err := c.client.Get(ctx, client.ObjectKeyFromObject(o), before); {
-	case apierrors.IsNotFound(err):
-		verb = flows.Created
-	case err != nil:
-		return flows.Change{}, fmt.Errorf("read %s: %w", name, err)
+	if p.before, err = c.read(ctx, want); err != nil {
+		return p, err
 	}
-	err = c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(render.FieldManager))
-	if err != nil {
-		if conflicting := conflict(name, err); conflicting != nil {
-			return flows.Change{}, conflicting
+	kind := want.GetKind()
+	if _, forbidden := c.unpatchable.Load(kind); !forbidden {
+		p.after = want.DeepCopy()
+		err = c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(p.after), w.applyOptions()...)
+		if !apierrors.IsForbidden(err) {
+			return p, err
 		}
-		return flows.Change{}, fmt.Errorf("apply %s: %w", name, err)
 	}
-	if verb == flows.Updated && want.GetResourceVersion() == before.GetResourceVersion() {
-		verb = flows.Unchanged
+	after, without := c.update(ctx, p.before, want, w)
+	switch {
+	case without == nil:
+		c.unpatchable.Store(kind, true)
+		p.after = after
+		return p, nil
+	case err != nil && apierrors.IsForbidden(without):
+		return p, err // neither is allowed: what we would do first says it best
 	}
-	c.remember(want)
-	return flows.Change{Verb: verb, Object: name}, nil
+	return p, without
+}
+
+func (w write) applyOptions() []client.ApplyOption {
+	options := []client.ApplyOption{client.FieldOwner(render.FieldManager)}
+	if w.force {
+		options = append(options, client.ForceOwnership)
+	}
+	if w.dryRun {
+		options = append(options, client.DryRunAll)
+	}
+	return options
+}
+
+// read is the object as it is, nil if it does not exist.
+func (c *Cluster) read(ctx context.Context, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(want.GroupVersionKind())
+	err := c.client.Get(ctx, client.ObjectKeyFromObject(want), live)
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // it does not exist: that is the answer
+	}
+	return live, err
 }
 
 // Delete deletes the objects; their children go with them, in the background.
 func (c *Cluster) Delete(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
 	var changes []flows.Change
 	for _, o := range objects {
-		name := render.Name(o)
 		err := c.client.Delete(ctx, o, client.PropagationPolicy("Background"))
 		if client.IgnoreNotFound(err) != nil {
-			return changes, fmt.Errorf("delete %s: %w", name, err)
+			return changes, c.refused("delete", o, err)
 		}
 		if err == nil {
-			changes = append(changes, flows.Change{Verb: flows.Deleted, Object: name})
+			changes = append(changes, flows.Change{Verb: flows.Deleted, Object: render.Name(o)})
 		}
 		if err := c.lookAgain(ctx, o); err != nil {
 			return changes, err
@@ -85,13 +165,15 @@ func (c *Cluster) lookAgain(ctx context.Context, o render.Object) error {
 	u.SetGroupVersionKind(gvk)
 	err = c.client.Get(ctx, client.ObjectKeyFromObject(o), u)
 	if apierrors.IsNotFound(err) {
-		if s := c.storeOf(gvk.Kind); s != nil {
-			s.remove(o)
+		for _, s := range c.kinds {
+			if s.kind == gvk.Kind {
+				s.remove(o)
+			}
 		}
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read %s after deleting it: %w", render.Name(o), err)
+		return c.refused("after deleting it, read", o, err)
 	}
 	c.remember(u)
 	return nil
@@ -100,10 +182,6 @@ func (c *Cluster) lookAgain(ctx context.Context, o render.Object) error {
 // remember puts the answer to a write into the mirror, so that the next
 // Observe sees it without waiting for the watch.
 func (c *Cluster) remember(u *unstructured.Unstructured) {
-	s := c.storeOf(u.GetKind())
-	if s == nil {
-		return
-	}
 	typed, err := c.client.Scheme().New(u.GroupVersionKind())
 	if err != nil {
 		return
@@ -112,16 +190,9 @@ func (c *Cluster) remember(u *unstructured.Unstructured) {
 	if !ok || fromUnstructured(u, obj) != nil {
 		return // the watch will bring it
 	}
-	if s.selects(obj) {
-		s.put(obj)
-	}
-}
-
-func (c *Cluster) storeOf(kind string) *store {
 	for _, s := range c.kinds {
-		if s.kind == kind {
-			return s
+		if s.kind == u.GetKind() && s.selects(obj) && s.put(obj) {
+			c.notify()
 		}
 	}
-	return nil
 }

@@ -4,14 +4,18 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -32,6 +36,9 @@ type Options struct {
 	Cluster   string   // overrides the context's cluster
 	User      string   // overrides the context's user
 	Namespace string   // where Liqo or our operator lives; default render.DefaultNamespace
+	// Tenant is the namespace of one peering, for a user who may not see others.
+	// By default that of the peer for whose admin Liqo has made the user.
+	Tenant string
 }
 
 // Cluster is one cluster. Its watches run from the first Observe until Close.
@@ -50,6 +57,11 @@ type Cluster struct {
 
 	identityOnce sync.Mutex
 	uid, version string
+	userTenant   atomic.Value // string: the namespace of the tenant that the user was made for
+
+	warnings    warnings
+	secretKeys  secretKeys
+	unpatchable sync.Map // kinds, by name, that may be updated but not patched
 }
 
 var _ flows.Cluster = (*Cluster)(nil)
@@ -87,6 +99,9 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	if err != nil {
 		return nil, err
 	}
+	if err := errors.Join(authenticationv1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
 	transport, err := newRenewing(config, reload)
 	if err != nil {
 		return nil, err
@@ -108,6 +123,7 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 		c.namespace = render.DefaultNamespace
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.warnings = warnings{ctx: c.ctx, client: cl, notify: c.notify}
 	c.kinds = c.watchedKinds()
 	return c, nil
 }
@@ -138,6 +154,8 @@ func mapper() meta.RESTMapper {
 	add(corev1.SchemeGroupVersion, root, "Namespace", "Node")
 	add(corev1.SchemeGroupVersion, namespaced, "ConfigMap", "Pod", "Secret", "Service", "ServiceAccount", "Event")
 	add(appsv1.SchemeGroupVersion, namespaced, "Deployment", "DaemonSet")
+	add(authenticationv1.SchemeGroupVersion, root, "SelfSubjectReview")
+	add(authorizationv1.SchemeGroupVersion, root, "SelfSubjectAccessReview")
 	add(batchv1.SchemeGroupVersion, namespaced, "Job")
 	add(schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}, root, "ClusterRole", "ClusterRoleBinding")
 	add(schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}, namespaced, "Role", "RoleBinding")

@@ -17,6 +17,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // ContextError is a context that no kubeconfig has, or that several have, each
@@ -78,6 +79,9 @@ func (e *KubeconfigError) Hint() string { return "check --kubeconfig and KUBECON
 
 // conflict names the managers that the API server's answer speaks of.
 func conflict(object string, err error) error {
+	if own, ok := errors.AsType[*flows.ConflictError](err); ok {
+		return own
+	}
 	var status apierrors.APIStatus
 	if !apierrors.IsConflict(err) || !errors.As(err, &status) || status.Status().Details == nil {
 		return nil
@@ -100,6 +104,24 @@ func conflict(object string, err error) error {
 		return nil
 	}
 	return &flows.ConflictError{Object: object, Managers: managers, Fields: fields, Cause: err}
+}
+
+// refused is the error of an operation on an object: a conflict with its
+// managers, a [flows.Problem] if the API server can't be used, or its answer.
+func (c *Cluster) refused(operation string, o render.Object, err error) error {
+	name := render.Name(o)
+	if e := conflict(name, err); e != nil {
+		return e
+	}
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && !apierrors.IsUnauthorized(err) || errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%s %s: %w", operation, name, err)
+	}
+	var network *url.Error
+	if apierrors.IsUnauthorized(err) || errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s %s: %w", operation, name, c.problem(operation, err))
+	}
+	return fmt.Errorf("%s %s: %w", operation, name, err)
 }
 
 // problem says why the cluster can't be used, with what to do about it.

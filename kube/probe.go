@@ -60,14 +60,13 @@ func (c *Cluster) StartProbe(ctx context.Context, r flows.ProbeRequest, progress
 
 // image is the one that our operator runs: it has the probe's program, too.
 func (c *Cluster) image() (string, error) {
-	objects, err := c.storeOf("Deployment").snapshot()
-	if err != nil {
-		return "", err
-	}
-	for _, o := range objects {
-		d, ok := o.(*appsv1.Deployment)
-		if ok && softwareOf(d) == flows.Operator && len(d.Spec.Template.Spec.Containers) > 0 {
-			return d.Spec.Template.Spec.Containers[0].Image, nil
+	for _, st := range c.kinds {
+		objects, _ := st.snapshot()
+		for _, o := range objects {
+			d, ok := o.(*appsv1.Deployment)
+			if ok && softwareOf(d) == flows.Operator && len(d.Spec.Template.Spec.Containers) > 0 {
+				return d.Spec.Template.Spec.Containers[0].Image, nil
+			}
 		}
 	}
 	return "", errors.New("there is no liqo-tui operator, from whose image a probe would run")

@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,9 +28,19 @@ type store struct {
 	options []client.ListOption
 	notify  func()
 
+	// keep is the part of an object that is of use, nil for none. Without it,
+	// objects are kept whole.
+	keep func(client.Object) client.Object
+	// optional kinds may be forbidden: then nothing is known of them.
+	optional bool
+	// narrow is where to list instead where listing all is forbidden.
+	narrow func() (client.InNamespace, bool)
+
 	mu      sync.Mutex
 	objects map[types.NamespacedName]client.Object
 	err     error         // of the last attempt; nil when the mirror is up to date
+	polled  bool          // it may not be watched
+	hidden  bool          // it may not be listed, and is optional
 	tried   chan struct{} // closed after the first attempt
 	once    sync.Once
 }
@@ -37,6 +50,9 @@ const (
 	minBackoff   = 200 * time.Millisecond
 	maxBackoff   = 2 * time.Second
 	listTimeout  = 15 * time.Second
+	// askAgain is how often what is forbidden is asked for again: somebody may
+	// give the right meanwhile.
+	askAgain = 30 * time.Second
 )
 
 func newStore(kind string, newList func() client.ObjectList, notify func(), options ...client.ListOption) *store {
@@ -66,14 +82,20 @@ func (s *store) run(ctx context.Context, c client.WithWatch) {
 // mirror lists, then watches until the watch ends. A nil error means that it
 // ended in the normal way.
 func (s *store) mirror(ctx context.Context, c client.WithWatch) error {
-	list, err := s.list(ctx, c)
+	list, options, err := s.list(ctx, c)
+	// A bad request is an older API server that can't select by that field.
+	if s.optional && (apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) {
+		s.hide()
+		sleep(ctx, askAgain)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	options := append([]client.ListOption{&client.ListOptions{Raw: watchFrom(list.GetResourceVersion())}}, s.options...)
-	w, err := c.Watch(ctx, s.newList(), options...)
+	w, err := c.Watch(ctx, s.newList(), append([]client.ListOption{&client.ListOptions{Raw: watchFrom(list.GetResourceVersion())}}, options...)...)
 	if apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
 		// Liqo's peering users may list but not watch.
+		s.poll()
 		sleep(ctx, pollInterval)
 		return nil
 	}
@@ -92,31 +114,81 @@ func (s *store) mirror(ctx context.Context, c client.WithWatch) error {
 	return nil
 }
 
-func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList, error) {
+// list brings the mirror up to date, and says with which options to watch on.
+func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList, []client.ListOption, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	list := s.newList()
-	if err := c.List(ctx, list, s.options...); err != nil {
-		return nil, err
+	list, options := s.newList(), s.options
+	err := c.List(ctx, list, options...)
+	if namespace, ok := s.narrower(); ok && apierrors.IsForbidden(err) {
+		options = append(slices.Clone(options), namespace)
+		err = s.listIn(ctx, c, namespace, list, options)
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	found := map[types.NamespacedName]client.Object{}
-	err := meta.EachListItem(list, func(o runtime.Object) error {
-		obj := o.(client.Object)
-		found[client.ObjectKeyFromObject(obj)] = obj
+	err = meta.EachListItem(list, func(o runtime.Object) error {
+		if obj := s.kept(o.(client.Object)); obj != nil {
+			found[client.ObjectKeyFromObject(obj)] = obj
+		}
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	s.mu.Lock()
-	news := s.err != nil || !sameVersions(s.objects, found)
-	s.objects, s.err = found, nil
+	news := s.err != nil || s.hidden || !sameVersions(s.objects, found)
+	s.objects, s.err, s.hidden = found, nil, false
 	s.mu.Unlock()
 	s.attempted()
 	if news {
 		s.notify()
 	}
-	return list, nil
+	return list, options, nil
+}
+
+func (s *store) narrower() (client.InNamespace, bool) {
+	if s.narrow == nil {
+		return "", false
+	}
+	return s.narrow()
+}
+
+// listIn lists one namespace. Of namespaces themselves, it reads that one.
+func (s *store) listIn(ctx context.Context, c client.WithWatch, namespace client.InNamespace, list client.ObjectList, options []client.ListOption) error {
+	namespaces, ok := list.(*corev1.NamespaceList)
+	if !ok {
+		return c.List(ctx, list, options...)
+	}
+	var ns corev1.Namespace
+	err := c.Get(ctx, client.ObjectKey{Name: string(namespace)}, &ns)
+	if err == nil {
+		namespaces.Items = []corev1.Namespace{ns}
+	}
+	return client.IgnoreNotFound(err)
+}
+
+func (s *store) kept(o client.Object) client.Object {
+	if s.keep == nil {
+		return o
+	}
+	return s.keep(o)
+}
+
+// poll notes that the kind may not be watched.
+func (s *store) poll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.polled = true
+}
+
+// hide notes that the kind may not be listed.
+func (s *store) hide() {
+	s.mu.Lock()
+	s.objects, s.err, s.hidden = map[types.NamespacedName]client.Object{}, nil, true
+	s.mu.Unlock()
+	s.attempted()
 }
 
 func sameVersions(a, b map[types.NamespacedName]client.Object) bool {
@@ -130,36 +202,53 @@ func (s *store) take(event watch.Event) {
 	if !ok {
 		return
 	}
+	news := false
 	switch event.Type {
 	case watch.Added, watch.Modified:
-		s.put(obj)
+		news = s.put(obj)
 	case watch.Deleted:
-		s.remove(obj)
+		news = s.remove(obj)
 	case watch.Bookmark, watch.Error:
-		return
 	}
-	s.notify()
+	if news {
+		s.notify()
+	}
 }
 
 // put keeps the newer of obj and what is there: an answer to a write may
-// overtake the watch.
-func (s *store) put(obj client.Object) {
+// overtake the watch. It reports whether anything of use has changed.
+func (s *store) put(obj client.Object) bool {
+	if obj = s.kept(obj); obj == nil {
+		return false
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := client.ObjectKeyFromObject(obj)
-	if old, ok := s.objects[key]; ok && old.GetUID() == obj.GetUID() && compareVersions(old.GetResourceVersion(), obj.GetResourceVersion()) > 0 {
-		return
+	old, ok := s.objects[key]
+	if ok && old.GetUID() == obj.GetUID() && compareVersions(old.GetResourceVersion(), obj.GetResourceVersion()) >= 0 {
+		return false
 	}
 	s.objects[key] = obj
+	return !ok || s.keep == nil || !sameKept(old, obj)
 }
 
-func (s *store) remove(obj client.Object) {
+// sameKept compares what keep has left of two versions of an object.
+func sameKept(a, b client.Object) bool {
+	b = b.DeepCopyObject().(client.Object)
+	b.SetResourceVersion(a.GetResourceVersion())
+	return equality.Semantic.DeepEqual(a, b)
+}
+
+func (s *store) remove(obj client.Object) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := client.ObjectKeyFromObject(obj)
-	if old, ok := s.objects[key]; ok && old.GetUID() == obj.GetUID() {
-		delete(s.objects, key)
+	old, ok := s.objects[key]
+	if !ok || old.GetUID() != obj.GetUID() {
+		return false
 	}
+	delete(s.objects, key)
+	return true
 }
 
 // compareVersions orders resource versions of one object: Kubernetes defines
@@ -177,6 +266,12 @@ func (s *store) fail(err error) {
 	if !same {
 		s.notify()
 	}
+}
+
+func (s *store) isPolled() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.polled
 }
 
 func (s *store) attempted() { s.once.Do(func() { close(s.tried) }) }
@@ -207,7 +302,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 func (s *store) selects(obj client.Object) bool {
 	var o client.ListOptions
 	o.ApplyOptions(s.options)
-	return (o.Namespace == "" || o.Namespace == obj.GetNamespace()) &&
+	return o.FieldSelector == nil && (o.Namespace == "" || o.Namespace == obj.GetNamespace()) &&
 		(o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(obj.GetLabels())))
 }
 

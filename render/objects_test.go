@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
@@ -189,5 +190,16 @@ func TestClusterIDValidate(t *testing.T) {
 		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
 			t.Errorf("%q: got %v, want an error with %q", tc.id, err, tc.want)
 		}
+	}
+}
+
+func TestWantedLeavesTheObjectAlone(t *testing.T) {
+	live := &unstructured.Unstructured{Object: map[string]any{"kind": "Namespace", "metadata": map[string]any{"name": "n", "uid": "u"}, "status": map[string]any{}}}
+	before := live.DeepCopy()
+	if _, err := render.Wanted(live); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, live); diff != "" {
+		t.Errorf("it was changed (-before +after):\n%s", diff)
 	}
 }

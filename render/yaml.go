@@ -21,6 +21,9 @@ func Wanted(o Object) (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("convert %s: %w", Name(o), err)
 	}
+	if _, shared := o.(*unstructured.Unstructured); shared {
+		content = runtime.DeepCopyJSON(content) // the converter hands out the object's own map
+	}
 	delete(content, "status")
 	if meta, ok := content["metadata"].(map[string]any); ok {
 		for _, field := range []string{"creationTimestamp", "uid", "resourceVersion", "generation", "managedFields", "selfLink"} {

@@ -1,0 +1,271 @@
+package kube
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// collection is what facts are made of and don't show themselves.
+type collection struct {
+	deployment *appsv1.Deployment // of what manages connections
+	pods       []*corev1.Pod      // in its namespace
+	identity   *corev1.ConfigMap
+}
+
+// add adds one object to the facts. Objects are copied: the store's own may be
+// replaced at any time, but are never changed.
+func (all *collection) add(f *flows.ClusterFacts, o client.Object) {
+	switch o := o.(type) {
+	case *corev1.Namespace:
+		if o.Labels[render.LabelTenantNamespace] == "true" || strings.HasPrefix(o.Name, render.TenantNamespaceName("")) {
+			f.Tenants = append(f.Tenants, *o)
+		}
+	case *corev1.ConfigMap:
+		all.identity, f.ID = o, render.ClusterID(o.Data[render.ClusterIDKey])
+	case *appsv1.Deployment:
+		if software := softwareOf(o); software > f.Software {
+			f.Software, all.deployment = software, o
+		}
+	case *corev1.Pod:
+		if o.Labels[render.LabelComponent] == "gateway" {
+			f.Pods = append(f.Pods, podFacts(o))
+		} else {
+			all.pods = append(all.pods, o)
+		}
+	case *corev1.Node:
+		f.Nodes = append(f.Nodes, nodeFacts(o))
+	case *corev1.Service:
+		if len(o.Status.LoadBalancer.Ingress) > 0 {
+			f.LoadBalancers.Answered++
+		} else {
+			f.LoadBalancers.Pending++
+		}
+	case *ipamv1alpha1.Network:
+		addNetwork(f, o)
+	case *networkingv1beta1.Configuration:
+		f.Configurations = append(f.Configurations, *o)
+	case *networkingv1beta1.GatewayServer:
+		f.Servers = append(f.Servers, *o)
+	case *networkingv1beta1.GatewayClient:
+		f.Clients = append(f.Clients, *o)
+	case *networkingv1beta1.PublicKey:
+		f.PublicKeys = append(f.PublicKeys, *o)
+	case *networkingv1beta1.Connection:
+		f.Connections = append(f.Connections, *o)
+	}
+}
+
+// finish adds what several objects tell together.
+func (all *collection) finish(f *flows.ClusterFacts) {
+	if f.UID == "" && all.identity != nil {
+		// kube-system may not be read: this one is as good, among those who
+		// may not read it.
+		f.UID = string(all.identity.UID)
+	}
+	if all.deployment != nil {
+		f.Operator = all.operator()
+	}
+	sortFacts(f)
+}
+
+func softwareOf(d *appsv1.Deployment) flows.Software {
+	switch d.Labels[render.LabelAppName] {
+	case render.OperatorName:
+		return flows.Operator
+	case "controller-manager":
+		if d.Labels[render.LabelPartOf] == "liqo" {
+			return flows.Liqo
+		}
+	}
+	return flows.NoSoftware
+}
+
+// operator says how well what manages connections does.
+func (all *collection) operator() flows.OperatorFacts {
+	d := all.deployment
+	var o flows.OperatorFacts
+	if containers := d.Spec.Template.Spec.Containers; len(containers) > 0 {
+		o.Version = imageTag(containers[0].Image)
+	}
+	said, ok, err := render.ParseOperatorStatus(d.Annotations)
+	switch {
+	case d.Status.AvailableReplicas == 0:
+		o.Problem = "Deployment " + d.Namespace + "/" + d.Name + " is not available"
+		if why := all.podsWait(d.Spec.Selector); why != "" {
+			o.Problem += ": " + why
+		}
+	case err == nil && ok && said.State != render.OperatorWorking:
+		o.Problem, o.Refuses = said.Message, said.State == render.OperatorRefusing
+	}
+	return o
+}
+
+// podsWait says what keeps the selected pods from running.
+func (all *collection) podsWait(selector *metav1.LabelSelector) string {
+	selected, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return ""
+	}
+	for _, p := range all.pods {
+		if f := podFacts(p); selected.Matches(labels.Set(p.Labels)) && !f.Ready {
+			return "pod " + f.Name + ": " + cmp.Or(f.Waiting, "it is "+strings.ToLower(string(p.Status.Phase)))
+		}
+	}
+	return ""
+}
+
+// imageTag is the tag of an image's name, "" if it has none.
+func imageTag(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	name := image[strings.LastIndex(image, "/")+1:] // a registry may have a port
+	_, tag, _ := strings.Cut(name, ":")
+	return tag
+}
+
+func addNetwork(f *flows.ClusterFacts, n *ipamv1alpha1.Network) {
+	if n.Status.CIDR == "" {
+		return
+	}
+	f.Taken = append(f.Taken, n.Status.CIDR)
+	if n.Namespace != f.Namespace {
+		return
+	}
+	switch n.Labels[render.LabelNetworkType] {
+	case render.NetworkPodCIDR:
+		f.Networks.Pod = append(f.Networks.Pod, n.Status.CIDR)
+	case render.NetworkExternalCIDR:
+		f.Networks.External = append(f.Networks.External, n.Status.CIDR)
+	case render.NetworkServiceCIDR:
+		f.ServiceCIDRs = append(f.ServiceCIDRs, n.Status.CIDR)
+	}
+}
+
+// podFacts turns a pod's states into what it waits for.
+func podFacts(p *corev1.Pod) flows.PodFacts {
+	f := flows.PodFacts{Namespace: p.Namespace, Name: p.Name, Gateway: p.Labels[render.LabelGatewayName], Node: p.Spec.NodeName}
+	if p.Status.StartTime != nil {
+		f.Started = p.Status.StartTime.Time
+	}
+	for _, cond := range p.Status.Conditions {
+		switch {
+		case cond.Type == corev1.PodReady:
+			f.Ready = cond.Status == corev1.ConditionTrue
+		case cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse:
+			f.Waiting = cond.Message
+		}
+	}
+	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		f.Restarts = max(f.Restarts, int(s.RestartCount))
+		if f.Waiting == "" && s.State.Waiting != nil && s.State.Waiting.Reason != "PodInitializing" {
+			f.Waiting = s.State.Waiting.Reason
+			if s.State.Waiting.Message != "" {
+				f.Waiting += ": " + s.State.Waiting.Message
+			}
+			if last := s.LastTerminationState.Terminated; last != nil && last.Message != "" {
+				f.Waiting += "; it ended with: " + lastLine(last.Message)
+			}
+		}
+	}
+	return f
+}
+
+func nodeFacts(n *corev1.Node) flows.NodeFacts {
+	f := flows.NodeFacts{Name: n.Name}
+	f.Provider, _, _ = strings.Cut(n.Spec.ProviderID, "://")
+	for _, a := range n.Status.Addresses {
+		ip, err := netip.ParseAddr(a.Address)
+		switch {
+		case err != nil:
+		case a.Type == corev1.NodeInternalIP:
+			f.Internal = append(f.Internal, ip)
+		case a.Type == corev1.NodeExternalIP:
+			f.External = append(f.External, ip)
+		}
+	}
+	for _, c := range n.Status.Conditions {
+		f.Ready = f.Ready || c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	}
+	return f
+}
+
+// What is kept of objects that are large, or change all the time in ways that
+// don't matter here.
+
+func kept(o client.Object) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
+		Labels: o.GetLabels(), DeletionTimestamp: o.GetDeletionTimestamp(),
+	}
+}
+
+func keepPod(o client.Object) client.Object {
+	p, ok := o.(*corev1.Pod)
+	if !ok {
+		return nil
+	}
+	return &corev1.Pod{ObjectMeta: kept(p), Spec: corev1.PodSpec{NodeName: p.Spec.NodeName}, Status: p.Status}
+}
+
+func keepNode(o client.Object) client.Object {
+	n, ok := o.(*corev1.Node)
+	if !ok {
+		return nil
+	}
+	out := &corev1.Node{ObjectMeta: kept(n), Spec: corev1.NodeSpec{ProviderID: n.Spec.ProviderID}}
+	out.Labels = nil
+	out.Status.Addresses = n.Status.Addresses
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady { // without the time, which is renewed every few minutes
+			out.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
+	return out
+}
+
+func keepService(o client.Object) client.Object {
+	s, ok := o.(*corev1.Service)
+	if !ok {
+		return nil
+	}
+	return &corev1.Service{ObjectMeta: kept(s), Status: corev1.ServiceStatus{LoadBalancer: s.Status.LoadBalancer}}
+}
+
+// sortFacts makes facts of the same state equal: the stores are maps.
+func sortFacts(f *flows.ClusterFacts) {
+	byName(f.Tenants)
+	byName(f.Configurations)
+	byName(f.Servers)
+	byName(f.Clients)
+	byName(f.PublicKeys)
+	byName(f.Connections)
+	slices.SortFunc(f.Pods, func(a, b flows.PodFacts) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	slices.SortFunc(f.Nodes, func(a, b flows.NodeFacts) int { return cmp.Compare(a.Name, b.Name) })
+	slices.Sort(f.Taken)
+	slices.Sort(f.ServiceCIDRs)
+	slices.Sort(f.Networks.Pod)
+	slices.Sort(f.Networks.External)
+}
+
+func byName[T any, O interface {
+	*T
+	client.Object
+}](all []T) {
+	slices.SortFunc(all, func(a, b T) int {
+		return cmp.Or(cmp.Compare(O(&a).GetNamespace(), O(&b).GetNamespace()), cmp.Compare(O(&a).GetName(), O(&b).GetName()))
+	})
+}

@@ -1,0 +1,159 @@
+package kube
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+func factsOf(objects ...client.Object) flows.ClusterFacts {
+	f := flows.ClusterFacts{Namespace: render.DefaultNamespace}
+	var all collection
+	for _, o := range objects {
+		all.add(&f, o)
+	}
+	all.finish(&f)
+	return f
+}
+
+func manager(name, partOf, image string, available int32, said string) *appsv1.Deployment {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: render.DefaultNamespace, Name: name, Labels: map[string]string{render.LabelAppName: name, render.LabelPartOf: partOf},
+	}}
+	if said != "" {
+		d.Annotations = map[string]string{render.AnnotationOperatorStatus: said}
+	}
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Image: image}}
+	d.Status.AvailableReplicas = available
+	return d
+}
+
+func TestWhatManagesConnectionsSaysHowItDoes(t *testing.T) {
+	operator, controllers := render.OperatorName, "controller-manager"
+	stuck := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: render.DefaultNamespace, Name: "operator-1", Labels: map[string]string{"app": operator}},
+		Status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such image"}},
+		}}},
+	}
+	other := stuck.DeepCopy()
+	other.Name, other.Labels = "another", nil
+	for name, c := range map[string]struct {
+		objects  []client.Object
+		software flows.Software
+		want     flows.OperatorFacts
+	}{
+		"nothing":  {nil, flows.NoSoftware, flows.OperatorFacts{}},
+		"it works": {[]client.Object{manager(operator, "", "registry:5000/gw:v1.2", 1, `{"state": "Working"}`)}, flows.Operator, flows.OperatorFacts{Version: "v1.2"}},
+		"its pod does not start": {
+			[]client.Object{other, stuck, manager(operator, "", "registry:5000/gw", 0, "")},
+			flows.Operator,
+			flows.OperatorFacts{Problem: "Deployment liqo/liqo-tui-operator is not available: pod operator-1: ErrImagePull: no such image"},
+		},
+		"it refuses": {
+			[]client.Object{manager(operator, "", "gw:v1@sha256:00", 1, `{"state": "Refusing", "message": "Liqo runs here"}`)},
+			flows.Operator,
+			flows.OperatorFacts{Version: "v1", Problem: "Liqo runs here", Refuses: true},
+		},
+		"it lacks something": {
+			[]client.Object{manager(operator, "", "gw:v1", 1, `{"state": "NoNetworks", "message": "no pod range"}`)},
+			flows.Operator,
+			flows.OperatorFacts{Version: "v1", Problem: "no pod range"},
+		},
+		"Liqo outranks it": {
+			[]client.Object{manager(controllers, "liqo", "ctrl:v1.2.0", 1, ""), manager(operator, "", "gw:v1", 1, "")},
+			flows.Liqo,
+			flows.OperatorFacts{Version: "v1.2.0"},
+		},
+		"another controller-manager": {[]client.Object{manager(controllers, "else", "ctrl:v1", 1, "")}, flows.NoSoftware, flows.OperatorFacts{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := factsOf(c.objects...)
+			if f.Software != c.software || f.Operator != c.want {
+				t.Errorf("got %s, %+v; want %s, %+v", f.Software, f.Operator, c.software, c.want)
+			}
+		})
+	}
+}
+
+func TestNodesAndLoadBalancersAreCounted(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: corev1.NodeSpec{ProviderID: "aws:///eu/i-1"}}
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}, {Type: corev1.NodeExternalIP, Address: "203.0.113.1"}, {Type: corev1.NodeHostName, Address: "n1"}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	waits, has := &corev1.Service{}, &corev1.Service{}
+	has.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.9"}}
+	f := factsOf(keepNode(node), keepService(waits), keepService(has), keepService(has))
+	want := []flows.NodeFacts{{Name: "n1", Internal: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, External: []netip.Addr{netip.MustParseAddr("203.0.113.1")}, Ready: true, Provider: "aws"}}
+	if diff := cmp.Diff(want, f.Nodes, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+	if f.LoadBalancers != (flows.LoadBalancerFacts{Answered: 2, Pending: 1}) {
+		t.Errorf("got %+v", f.LoadBalancers)
+	}
+}
+
+func TestEveryDecidedRangeIsTaken(t *testing.T) {
+	network := func(namespace, kind, cidr string) *ipamv1alpha1.Network {
+		n := render.Network(namespace, "n", kind, cidr, 0)
+		n.Status.CIDR = networkingv1beta1.CIDR(cidr)
+		return n
+	}
+	open := network(render.DefaultNamespace, render.NetworkPodCIDR, "10.9.0.0/16")
+	open.Status.CIDR = ""
+	f := factsOf(network("liqo", render.NetworkPodCIDR, "10.244.0.0/16"), network("liqo", render.NetworkServiceCIDR, "10.96.0.0/12"),
+		network("liqo-tenant-milan", "", "10.71.0.0/16"), network("elsewhere", render.NetworkPodCIDR, "10.80.0.0/16"), open)
+	if !slices.Equal(f.Networks.Pod, []networkingv1beta1.CIDR{"10.244.0.0/16"}) || !slices.Equal(f.ServiceCIDRs, []networkingv1beta1.CIDR{"10.96.0.0/12"}) {
+		t.Errorf("got own ranges %v and %v", f.Networks.Pod, f.ServiceCIDRs)
+	}
+	if want := []networkingv1beta1.CIDR{"10.244.0.0/16", "10.71.0.0/16", "10.80.0.0/16", "10.96.0.0/12"}; !slices.Equal(f.Taken, want) {
+		t.Errorf("got taken %v, want %v", f.Taken, want)
+	}
+}
+
+// A node's heartbeat and a pod's resources wake nobody.
+func TestChangesThatDoNotMatterWakeNobody(t *testing.T) {
+	woken := 0
+	s := newStore("Node", nil, func() { woken++ })
+	s.keep = keepNode
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "1"}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	s.put(node)
+	beat := node.DeepCopy()
+	beat.ResourceVersion, beat.Status.Conditions[0].LastHeartbeatTime = "2", metav1.Now()
+	if s.put(beat) {
+		t.Error("a heartbeat counts as news")
+	}
+	down := beat.DeepCopy()
+	down.ResourceVersion, down.Status.Conditions[0].Status = "3", corev1.ConditionFalse
+	if !s.put(down) {
+		t.Error("a node that is not ready any more is no news")
+	}
+	if s.put(beat) {
+		t.Error("what is older than what is known counts as news")
+	}
+}
+
+func TestPeeringUsersAreRecognized(t *testing.T) {
+	for user, want := range map[string]string{
+		"liqo-peer-user-turin-0123456789abcdef0123456789abcdef":   "liqo-tenant-turin",
+		"liqo-peer-user-my-eu-1-0123456789abcdef0123456789abcdef": "liqo-tenant-my-eu-1",
+		"liqo-peer-user-turin": "", "ada": "", "": "",
+	} {
+		if got := tenantOf(user); got != want {
+			t.Errorf("%s: got %q, want %q", user, got, want)
+		}
+	}
+}

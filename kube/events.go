@@ -1,0 +1,137 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// warnings are the warning events in the namespaces where something is not as it
+// should be. They are read when there is such trouble, rather than watched: a
+// large cluster has thousands that are about other things.
+type warnings struct {
+	ctx    context.Context // ends the reading
+	client client.Client
+	notify func()
+
+	mu      sync.Mutex
+	read    map[string]time.Time // when a namespace was read last
+	events  map[string][]flows.EventFacts
+	reading bool
+}
+
+const (
+	readEventsEvery = 2 * time.Second
+	recentEvents    = 10 * time.Minute
+	// maxTroubled bounds what one look costs.
+	maxTroubled = 20
+)
+
+// about are the recent warnings in the namespaces, the newest first, as far as
+// they are known now. If they are old, they are read again in the background.
+func (w *warnings) about(namespaces []string) []flows.EventFacts {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []flows.EventFacts
+	var old []string
+	for _, ns := range namespaces {
+		out = append(out, w.events[ns]...)
+		if time.Since(w.read[ns]) > readEventsEvery {
+			old = append(old, ns)
+		}
+	}
+	if len(old) > 0 && !w.reading {
+		w.reading = true
+		go w.readAll(old[:min(len(old), maxTroubled)])
+	}
+	slices.SortFunc(out, func(a, b flows.EventFacts) int {
+		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Reason, b.Reason))
+	})
+	return out
+}
+
+func (w *warnings) readAll(namespaces []string) {
+	ctx, cancel := context.WithTimeout(w.ctx, listTimeout)
+	defer cancel()
+	news := false
+	for _, ns := range namespaces {
+		var list corev1.EventList
+		// Who may not read events gets none.
+		_ = w.client.List(ctx, &list, client.InNamespace(ns), client.MatchingFields{"type": corev1.EventTypeWarning})
+		var found []flows.EventFacts
+		for i := range list.Items {
+			if f := eventFacts(&list.Items[i]); time.Since(f.At) < recentEvents {
+				found = append(found, f)
+			}
+		}
+		w.mu.Lock()
+		if w.read == nil {
+			w.read, w.events = map[string]time.Time{}, map[string][]flows.EventFacts{}
+		}
+		news = news || !slices.Equal(w.events[ns], found)
+		w.read[ns], w.events[ns] = time.Now(), found
+		w.mu.Unlock()
+	}
+	w.mu.Lock()
+	w.reading = false
+	w.mu.Unlock()
+	if news {
+		w.notify()
+	}
+}
+
+func eventFacts(e *corev1.Event) flows.EventFacts {
+	o := e.InvolvedObject
+	name := o.Kind + " " + o.Name
+	if o.Namespace != "" {
+		name = o.Kind + " " + o.Namespace + "/" + o.Name
+	}
+	f := flows.EventFacts{Object: name, Reason: e.Reason, Message: e.Message, Count: int(max(e.Count, 1)), At: e.LastTimestamp.Time}
+	if e.Series != nil {
+		f.Count, f.At = int(e.Series.Count), e.Series.LastObservedTime.Time
+	}
+	if f.At.IsZero() {
+		f.At = e.EventTime.Time
+	}
+	return f
+}
+
+// troubled are the namespaces in which something is not as it should be: of
+// peerings that don't work, and Liqo's if what manages connections doesn't.
+func troubled(f *flows.ClusterFacts) []string {
+	set := map[string]bool{}
+	if f.Operator.Problem != "" {
+		set[f.Namespace] = true
+	}
+	for _, p := range f.Pods {
+		if !p.Ready {
+			set[p.Namespace] = true
+		}
+	}
+	connected := map[string]bool{}
+	for i := range f.Connections {
+		c := &f.Connections[i]
+		connected[c.Namespace] = c.Status.Value == networkingv1beta1.Connected
+	}
+	for i := range f.Servers {
+		s := &f.Servers[i]
+		if !connected[s.Namespace] || s.Status.Endpoint == nil {
+			set[s.Namespace] = true
+		}
+	}
+	for i := range f.Clients {
+		if ns := f.Clients[i].Namespace; !connected[ns] {
+			set[ns] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
+}

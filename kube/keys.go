@@ -1,0 +1,80 @@
+package kube
+
+import (
+	"context"
+	"encoding/base64"
+	"sync"
+	"time"
+
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// addKeys finds the gateways' own public keys. Our operator writes them beside
+// the gateway; of Liqo's, the Secret is read, and only its public half kept.
+func (c *Cluster) addKeys(ctx context.Context, f *flows.ClusterFacts) error {
+	f.Keys = map[string]wgtypes.Key{}
+	for i := range f.Servers {
+		c.addKey(ctx, f, &f.Servers[i], f.Servers[i].Status.SecretRef)
+	}
+	for i := range f.Clients {
+		c.addKey(ctx, f, &f.Clients[i], f.Clients[i].Status.SecretRef)
+	}
+	return ctx.Err()
+}
+
+func (c *Cluster) addKey(ctx context.Context, f *flows.ClusterFacts, gateway client.Object, ref *corev1.ObjectReference) {
+	var raw []byte
+	if text, ok := gateway.GetAnnotations()[render.AnnotationPublicKey]; ok {
+		raw, _ = base64.StdEncoding.DecodeString(text) // a bad one is no key: the length tells
+	} else if ref != nil && f.Software != flows.Operator {
+		raw = c.secretKeys.of(ctx, c.client, gateway, ref.Name)
+	}
+	if key, err := wgtypes.NewKey(raw); err == nil {
+		f.Keys[gateway.GetNamespace()+"/"+gateway.GetName()] = key
+	}
+}
+
+// secretKeys are the public keys that were read from Secrets. A Secret is read
+// again when its gateway has changed, or after a while: its key may be replaced
+// in place.
+type secretKeys struct {
+	mu   sync.Mutex
+	read map[types.NamespacedName]secretKey
+}
+
+type secretKey struct {
+	gateway types.UID
+	version string // of the gateway
+	at      time.Time
+	key     []byte // nil if there was none, or it may not be read
+}
+
+const secretAgain = 10 * time.Second
+
+func (k *secretKeys) of(ctx context.Context, c client.Client, gateway client.Object, secret string) []byte {
+	name := types.NamespacedName{Namespace: gateway.GetNamespace(), Name: secret}
+	k.mu.Lock()
+	last := k.read[name]
+	k.mu.Unlock()
+	if last.gateway == gateway.GetUID() && last.version == gateway.GetResourceVersion() && time.Since(last.at) < secretAgain {
+		return last.key
+	}
+	next := secretKey{gateway: gateway.GetUID(), version: gateway.GetResourceVersion(), at: time.Now()}
+	var s corev1.Secret
+	if err := c.Get(ctx, name, &s); err == nil {
+		next.key = s.Data[render.SecretPublicKey]
+	} // as good as not there yet; the step that needs it says so
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.read == nil {
+		k.read = map[types.NamespacedName]secretKey{}
+	}
+	k.read[name] = next
+	return next.key
+}

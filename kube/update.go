@@ -1,0 +1,153 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// maxUpdates bounds how often an update is tried while others change the same
+// object.
+const maxUpdates = 5
+
+// update makes an object be as wanted without the right to patch: it creates
+// the object, or changes what is there where it differs. As with a server-side
+// apply, other managers' fields are theirs. before is nil if there is none.
+func (c *Cluster) update(ctx context.Context, before, want *unstructured.Unstructured, w write) (after *unstructured.Unstructured, err error) {
+	owner := client.FieldOwner(render.FieldManager)
+	var dryRun []string
+	if w.dryRun {
+		dryRun = []string{metav1.DryRunAll}
+	}
+	for range maxUpdates {
+		if before == nil {
+			after = want.DeepCopy()
+			err = c.client.Create(ctx, after, owner, &client.CreateOptions{DryRun: dryRun})
+		} else {
+			if render.Contains(before, want) {
+				return before, nil
+			}
+			after = before.DeepCopy()
+			merge(after.Object, want.Object)
+			if e := owned(before, after); e != nil && !w.force {
+				return nil, e
+			}
+			err = c.client.Update(ctx, after, owner, &client.UpdateOptions{DryRun: dryRun})
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			return after, err
+		}
+		var reading error // somebody was faster
+		if before, reading = c.read(ctx, want); reading != nil {
+			return nil, reading
+		}
+	}
+	return nil, err
+}
+
+// merge sets in live what want says, and leaves the rest: maps are merged,
+// owners added, other lists replaced.
+func merge(live, want map[string]any) {
+	for key, w := range want {
+		value, isMap := w.(map[string]any)
+		inner, hasMap := live[key].(map[string]any)
+		switch {
+		case isMap && hasMap:
+			merge(inner, value)
+		case key == "ownerReferences":
+			live[key] = mergeOwners(live[key], w)
+		default:
+			live[key] = runtime.DeepCopyJSONValue(w)
+		}
+	}
+}
+
+func mergeOwners(live, want any) []any {
+	owners, _ := runtime.DeepCopyJSONValue(live).([]any)
+	added, _ := want.([]any)
+	for _, o := range added {
+		i := slices.IndexFunc(owners, func(have any) bool { return field(have, "uid") == field(o, "uid") })
+		if i < 0 {
+			owners = append(owners, runtime.DeepCopyJSONValue(o))
+		} else {
+			owners[i] = runtime.DeepCopyJSONValue(o)
+		}
+	}
+	return owners
+}
+
+func field(o any, name string) any {
+	m, _ := o.(map[string]any)
+	return m[name]
+}
+
+// owned is the conflict that an update would be, nil if all the fields that it
+// changes are nobody's or ours.
+func owned(before, after *unstructured.Unstructured) error {
+	e := &flows.ConflictError{Object: render.Name(before)}
+	paths := changedPaths(nil, before.Object, after.Object)
+	for _, m := range before.GetManagedFields() {
+		var fields map[string]any
+		if m.Manager == render.FieldManager || m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
+			continue
+		}
+		for _, path := range paths {
+			if !owns(fields, path) {
+				continue
+			}
+			if !slices.Contains(e.Managers, m.Manager) {
+				e.Managers = append(e.Managers, m.Manager)
+			}
+			if name := "." + strings.Join(path, "."); !slices.Contains(e.Fields, name) {
+				e.Fields = append(e.Fields, name)
+			}
+		}
+	}
+	if len(e.Managers) == 0 {
+		return nil
+	}
+	return e
+}
+
+// changedPaths are the paths of values that are there and become others.
+func changedPaths(prefix []string, before, after map[string]any) [][]string {
+	var out [][]string
+	for key, a := range after {
+		b, there := before[key]
+		path := append(slices.Clone(prefix), key)
+		before, wasMap := b.(map[string]any)
+		after, isMap := a.(map[string]any)
+		switch {
+		case !there || key == "ownerReferences":
+		case wasMap && isMap:
+			out = append(out, changedPaths(path, before, after)...)
+		case !reflect.DeepEqual(a, b):
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// owns reports whether a manager's fields, in the API server's notation ("f:"
+// before a field's name), have the path or something below it.
+func owns(fields map[string]any, path []string) bool {
+	for _, name := range path {
+		below, ok := fields["f:"+name].(map[string]any)
+		if !ok {
+			return false
+		}
+		fields = below
+	}
+	return true
+}
