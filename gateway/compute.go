@@ -71,7 +71,7 @@ func Compute(in Inputs) (State, error) {
 			Rule{Preference: RemotePref, Mark: Mark(p.Index), Input: FabricDevice, Table: RemoteTable + p.Index},
 			Rule{Preference: TunnelPref, Input: TunnelName(p.Index), Table: LocalTable})
 		s.Settings = append(s.Settings, tunnelSettings(TunnelName(p.Index))...)
-		s.Routes = append(s.Routes, p.routes()...)
+		s.Routes = append(s.Routes, p.routes(in.UnderlayMTU)...)
 	}
 	s.Routes = append(s.Routes, in.localRoutes()...)
 	for _, n := range in.Nodes {
@@ -101,15 +101,25 @@ func (s *State) reach(underlay netip.Addr) {
 	s.Forwards = append(s.Forwards, Forward{Device: FabricDevice, MAC: mac, To: underlay})
 }
 
-// tunnelMTU is what was asked for, or less if the underlay carries less:
-// fragments of the outer packet cost more than smaller inner ones, and
-// userspace WireGuard loses whole batches to them.
-func (p Peer) tunnelMTU(underlay int) int {
-	overhead := tunnelOverhead
+// Overhead is what the tunnel adds to each packet, in bytes.
+func (p Peer) Overhead() int {
 	if a := p.Endpoint.Addr(); a.IsValid() && !a.Unmap().Is4() {
-		overhead = tunnelOverIPv6
+		return tunnelOverIPv6
 	}
-	return min(p.MTU, underlay-overhead)
+	return tunnelOverhead
+}
+
+// LinkMTU is that of the tunnel's device: what was asked for, or less if the
+// underlay carries less. Fragments of the outer packet cost more than smaller
+// inner ones, and userspace WireGuard loses whole batches to them.
+func (p Peer) LinkMTU(underlay int) int { return min(p.MTU, underlay-p.Overhead()) }
+
+// carries is the longest packet that is sent to the peer.
+func (p Peer) carries(underlay int) int {
+	if p.PathMTU > 0 {
+		return min(p.PathMTU, p.LinkMTU(underlay))
+	}
+	return p.LinkMTU(underlay)
 }
 
 func (p Peer) tunnel(underlay int) Tunnel {
@@ -118,11 +128,12 @@ func (p Peer) tunnel(underlay int) Tunnel {
 		Role:           p.Role,
 		Implementation: p.Implementation,
 		Address:        TunnelAddr(p.Role, p.Index),
-		MTU:            p.tunnelMTU(underlay),
+		MTU:            p.LinkMTU(underlay),
 		Up:             true,
 		PrivateKey:     p.PrivateKey,
 		ListenPort:     p.ListenPort,
 		PublicKey:      p.PublicKey,
+		NextKey:        p.NextKey,
 	}
 	if p.Endpoint.IsValid() && p.PublicKey != (wgtypes.Key{}) {
 		t.Endpoint = p.Endpoint
@@ -132,11 +143,15 @@ func (p Peer) tunnel(underlay int) Tunnel {
 }
 
 // routes is the peer's own table. It has to answer for every marked packet.
-func (p Peer) routes() []Route {
+func (p Peer) routes(underlay int) []Route {
 	table := RemoteTable + p.Index
 	routes := []Route{{Table: table, Type: Unreachable, Destination: netip.PrefixFrom(netip.IPv4Unspecified(), 0), Metric: lastResort}}
+	mtu := p.carries(underlay)
+	if mtu == p.LinkMTU(underlay) {
+		mtu = 0 // the device's
+	}
 	for _, c := range p.Real.all() {
-		routes = append(routes, Route{Table: table, Type: Unicast, Destination: c, Device: TunnelName(p.Index)})
+		routes = append(routes, Route{Table: table, Type: Unicast, Destination: c, Device: TunnelName(p.Index), MTU: mtu})
 	}
 	return routes
 }
@@ -192,7 +207,7 @@ func (in Inputs) firewall(peers []Peer) Table {
 			rule(Statement{Op: InputIs, Name: TunnelName(p.Index)}, zone, Statement{Op: SetMark, Number: Mark(p.Index)}),
 			rule(Statement{Op: InputIn, Not: true, Name: setTunnels}, Statement{Op: DestinationIn, Name: remote},
 				zone, Statement{Op: SetMark, Number: Mark(p.Index)}))
-		size := Statement{Op: MaximumSegment, Number: uint32(p.tunnelMTU(in.UnderlayMTU) - 40)} // IPv4 20, TCP 20
+		size := Statement{Op: MaximumSegment, Number: uint32(p.carries(in.UnderlayMTU) - 40)} // IPv4 20, TCP 20
 		mss = append(mss,
 			rule(Statement{Op: OutputIs, Name: TunnelName(p.Index)}, Statement{Op: TCPSYN}, size),
 			rule(Statement{Op: InputIs, Name: TunnelName(p.Index)}, Statement{Op: TCPSYN}, size))
@@ -203,6 +218,7 @@ func (in Inputs) firewall(peers []Peer) Table {
 		Sets:     sets,
 		Chains: []Chain{
 			{Name: "classify", Type: "filter", Hook: "prerouting", Priority: priorityRaw, Rules: classify},
+			{Name: "own-packets", Type: "filter", Hook: "output", Priority: priorityRaw, Rules: outputRules(peers)},
 			{Name: "translate-destination", Type: "nat", Hook: "prerouting", Priority: priorityDNAT, Rules: []FirewallRule{
 				rule(Statement{Op: InputIn, Not: true, Name: setTunnels}, Statement{Op: DestinationByMap, Name: mapToReal}),
 			}},
@@ -227,18 +243,46 @@ func (in Inputs) firewall(peers []Peer) Table {
 	}
 }
 
+// outputRules are for what the gateway itself sends.
+func outputRules(peers []Peer) []FirewallRule {
+	var rules []FirewallRule
+	for i, p := range peers {
+		// The kernel's WireGuard lets its packets be fragmented: probes would
+		// pass where batches of fragments don't. Userspace forbids it already.
+		outer := Statement{Op: UDPDestinationPort, Number: uint32(p.Endpoint.Port())}
+		if p.Role == Server {
+			outer = Statement{Op: UDPSourcePort, Number: uint32(p.ListenPort)}
+		}
+		if outer.Number != 0 {
+			rules = append(rules, rule(outer, Statement{Op: DontFragment}))
+		}
+		// A pod whose packet was too long is told so by this gateway, and knows
+		// the destination by its remapped address only: conntrack translates
+		// the message in the zone of the flow. It does not say which one that
+		// is; a gateway has one peer, and where it has several, the nodes' own
+		// routes speak for the others.
+		if i == 0 {
+			rules = append(rules, rule(Statement{Op: ICMPUnreachable}, Statement{Op: SetZone, Number: uint32(Zone(p.Index))}))
+		}
+	}
+	return rules
+}
+
 // inputRules: a tunnel leads to the gateway's ping responder and to nothing
 // else of it, and nobody but the tunnel leads there: pings are not
 // authenticated otherwise.
 func inputRules() []FirewallRule {
 	mine := Statement{Op: InputDestinationIn, Name: setEnds}
 	ping := Statement{Op: UDPDestinationPort, Number: PingPort}
+	probe := Statement{Op: UDPDestinationPort, Number: ProbePort}
 	count, drop := Statement{Op: Count, Name: DroppedInput}, Statement{Op: Drop}
 	return []FirewallRule{
 		rule(mine, ping, Statement{Op: Accept}),
+		rule(mine, probe, Statement{Op: Accept}),
 		rule(mine, Statement{Op: ICMP}, Statement{Op: Accept}),
 		rule(Statement{Op: InputIn, Name: setTunnels}, count, drop),
 		rule(ping, count, drop),
+		rule(probe, count, drop),
 	}
 }
 

@@ -145,6 +145,9 @@ func ExplainTunnel(have, want Tunnel) []string {
 	if have.PublicKey != want.PublicKey {
 		changed("peer", keyText(have.PublicKey), keyText(want.PublicKey))
 	}
+	if have.NextKey != want.NextKey {
+		changed("next key of the peer", keyText(have.NextKey), keyText(want.NextKey))
+	}
 	if want.PublicKey == (wgtypes.Key{}) {
 		return lines
 	}

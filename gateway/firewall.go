@@ -86,7 +86,9 @@ const (
 	InputSourceIn                    // Name: set of interface and prefix
 	InputDestinationIn               // Name: set of interface and prefix
 	UDPDestinationPort               // Number
+	UDPSourcePort                    // Number
 	ICMP
+	ICMPUnreachable // also: needs fragmentation
 	TCPSYN
 	SetZone // Number
 	SetMark // Number
@@ -98,6 +100,7 @@ const (
 	SourceTo         // Addr
 	SourceKeep       // binds the connection to the source it has
 	MaximumSegment   // Number: bytes; only ever lowers
+	DontFragment
 )
 
 // Statement is one step of a rule.
@@ -134,8 +137,12 @@ func (s Statement) String() string {
 		return "iifname . ip daddr " + in
 	case UDPDestinationPort:
 		return fmt.Sprintf("udp dport %d", s.Number)
+	case UDPSourcePort:
+		return fmt.Sprintf("udp sport %d", s.Number)
 	case ICMP:
 		return "meta l4proto icmp"
+	case ICMPUnreachable:
+		return "icmp type destination-unreachable"
 	case TCPSYN:
 		return "tcp flags syn"
 	case SetZone:
@@ -158,6 +165,8 @@ func (s Statement) String() string {
 		return "snat to ip saddr"
 	case MaximumSegment:
 		return fmt.Sprintf("tcp option maxseg size set %d", s.Number)
+	case DontFragment:
+		return "ip frag-off set 16384"
 	}
 	return fmt.Sprintf("unknown statement %d", s.Op)
 }

@@ -88,7 +88,12 @@ type Peer struct {
 	PublicKey      wgtypes.Key    // the peer's; zero until it is known
 	ListenPort     uint16         // required of a server; 0 on a client means any
 	Endpoint       netip.AddrPort // where to dial; zero if not (yet) known
-	MTU            int            // bytes of an inner packet; lowered to what the underlay carries
+	// NextKey is what the peer's public key is about to become; zero if nothing
+	// was announced. Its owner is listened to, and nothing is sent to it.
+	NextKey wgtypes.Key
+	MTU     int // bytes of an inner packet; lowered to what the underlay carries
+	// PathMTU is the longest inner packet that was seen to pass; 0 if unknown.
+	PathMTU        int
 	Implementation Implementation
 }
 
@@ -121,6 +126,9 @@ type NodeInputs struct {
 const (
 	// PingPort is where a gateway answers pings inside the tunnel (Liqo's).
 	PingPort = 12345
+	// ProbePort is where a gateway answers probes of the path's MTU inside the
+	// tunnel. Liqo's gateways don't.
+	ProbePort = 12346
 	// FabricPort carries node-to-gateway VXLAN. It is next to Liqo's Geneve
 	// port 6091 and away from 4789 and 8472, which CNIs use.
 	FabricPort = 6092

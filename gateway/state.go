@@ -47,6 +47,7 @@ type Tunnel struct {
 	PrivateKey     PrivateKey
 	ListenPort     uint16         // 0: any
 	PublicKey      wgtypes.Key    // zero: no peer yet
+	NextKey        wgtypes.Key    // of a second peer, from which nothing is accepted; zero: none
 	Endpoint       netip.AddrPort // zero: whatever the peer last came from
 	Keepalive      time.Duration
 }
@@ -187,6 +188,9 @@ func (t Tunnel) wgText() string {
 		if t.Keepalive != 0 {
 			w = append(w, "persistent-keepalive", strconv.Itoa(int(t.Keepalive/time.Second)))
 		}
+	}
+	if t.NextKey != (wgtypes.Key{}) {
+		w = append(w, "peer", t.NextKey.String())
 	}
 	return strings.Join(w, " ")
 }

@@ -24,10 +24,18 @@ const (
 const (
 	ipSource        = 12
 	ipDestination   = 16
+	ipFragment      = 6
+	ipChecksum      = 10
+	portSource      = 0
 	portDestination = 2
 	tcpFlags        = 13
 	tcpSYN          = 0x02
 	maxsegValue     = 2 // of the option
+)
+
+const (
+	icmpUnreachable = 3
+	dontFragment    = 0x4000 // in the field of the fragment's offset, which is 0 here
 )
 
 // compileRule translates a rule to what the kernel evaluates. ids are the
@@ -65,10 +73,13 @@ func compileStatement(st gateway.Statement, ids map[string]uint32) ([]expr.Any, 
 	case gateway.InputDestinationIn:
 		return []expr.Any{load(expr.MetaKeyIIFNAME), address(ipDestination, registerKey), member}, nil
 	case gateway.UDPDestinationPort:
-		port := binary.BigEndian.AppendUint16(nil, uint16(st.Number))
+		return udpPort(portDestination, st.Number), nil
+	case gateway.UDPSourcePort:
+		return udpPort(portSource, st.Number), nil
+	case gateway.ICMPUnreachable:
 		return []expr.Any{
-			load(expr.MetaKeyL4PROTO), equal([]byte{unix.IPPROTO_UDP}),
-			&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: portDestination, Len: 2}, equal(port),
+			load(expr.MetaKeyL4PROTO), equal([]byte{unix.IPPROTO_ICMP}),
+			&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: 0, Len: 1}, equal([]byte{icmpUnreachable}),
 		}, nil
 	case gateway.ICMP:
 		return []expr.Any{load(expr.MetaKeyL4PROTO), equal([]byte{unix.IPPROTO_ICMP})}, nil
@@ -119,8 +130,24 @@ func compileEffect(st gateway.Statement) ([]expr.Any, error) {
 				Offset: maxsegValue, Len: 2,
 			},
 		}, nil
+	case gateway.DontFragment:
+		return []expr.Any{
+			immediate(binary.BigEndian.AppendUint16(nil, dontFragment)),
+			&expr.Payload{
+				OperationType: expr.PayloadWrite, SourceRegister: register, Base: expr.PayloadBaseNetworkHeader,
+				Offset: ipFragment, Len: 2, CsumType: expr.CsumTypeInet, CsumOffset: ipChecksum,
+			},
+		}, nil
 	default:
 		return nil, fmt.Errorf("statement %q: unknown", st)
+	}
+}
+
+func udpPort(offset, port uint32) []expr.Any {
+	return []expr.Any{
+		load(expr.MetaKeyL4PROTO), equal([]byte{unix.IPPROTO_UDP}),
+		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: 2},
+		equal(binary.BigEndian.AppendUint16(nil, uint16(port))),
 	}
 }
 

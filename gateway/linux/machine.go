@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -100,4 +101,19 @@ func UnderlayMTU() (int, error) {
 		return min(best.MTU, link.Attrs().MTU), nil
 	}
 	return link.Attrs().MTU, nil
+}
+
+// CachedMTU is the longest packet that the kernel has been told, by ICMP, to
+// pass the path to an address, in bytes; 0 if it knows of no such limit.
+// Userspace WireGuard has longer packets fragmented here then, so that probes
+// pass where batches don't.
+func CachedMTU(to netip.Addr) (int, error) {
+	routes, err := netlink.RouteGet(to.AsSlice())
+	if err != nil {
+		return 0, fmt.Errorf("look up the route to %s: %w", to, err)
+	}
+	if len(routes) == 0 {
+		return 0, nil
+	}
+	return routes[0].MTU, nil
 }

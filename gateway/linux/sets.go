@@ -191,6 +191,9 @@ func describeExpr(e expr.Any) string {
 	case *expr.Cmp:
 		return fmt.Sprintf("cmp %d reg %d %x", e.Op, dumped(e.Register), e.Data)
 	case *expr.Payload:
+		if e.OperationType == expr.PayloadWrite {
+			return fmt.Sprintf("payload %d %d+%d from %d checksum %d at %d", e.Base, e.Offset, e.Len, dumped(e.SourceRegister), e.CsumType, e.CsumOffset)
+		}
 		return fmt.Sprintf("payload %d %d+%d reg %d", e.Base, e.Offset, e.Len, dumped(e.DestRegister))
 	case *expr.Lookup:
 		return fmt.Sprintf("lookup %s not %v reg %d to %v %d", e.SetName, e.Invert, dumped(e.SourceRegister), e.IsDestRegSet, dumped(e.DestRegister))

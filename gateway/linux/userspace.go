@@ -104,28 +104,29 @@ func (u *userspaceTunnel) setDevice(key gateway.PrivateKey, port uint16) error {
 	return u.device.IpcSet(text)
 }
 
-func (u *userspaceTunnel) setPeer(p wireguardPeer, replace bool) error {
+func (u *userspaceTunnel) setPeers(replace bool, changes ...peerChange) error {
 	var b strings.Builder
 	if replace {
 		b.WriteString("replace_peers=true\n")
 	}
-	fmt.Fprintf(&b, "public_key=%s\n", hex.EncodeToString(p.key[:]))
-	if !replace {
-		b.WriteString("update_only=true\n")
+	for _, c := range changes {
+		fmt.Fprintf(&b, "public_key=%s\n", hex.EncodeToString(c.key[:]))
+		if c.remove {
+			b.WriteString("remove=true\n")
+			continue
+		}
+		if c.endpoint.IsValid() {
+			fmt.Fprintf(&b, "endpoint=%s\n", c.endpoint)
+		}
+		b.WriteString("replace_allowed_ips=true\n")
+		for _, a := range c.allowed {
+			fmt.Fprintf(&b, "allowed_ip=%s\n", a)
+		}
+		// After the endpoint: it may send at once.
+		fmt.Fprintf(&b, "persistent_keepalive_interval=%d\n", int(c.keepalive/time.Second))
 	}
-	if p.endpoint.IsValid() {
-		fmt.Fprintf(&b, "endpoint=%s\n", p.endpoint)
-	}
-	b.WriteString("replace_allowed_ips=true\n")
-	for _, a := range p.allowed {
-		fmt.Fprintf(&b, "allowed_ip=%s\n", a)
-	}
-	// After the endpoint: it may send at once.
-	fmt.Fprintf(&b, "persistent_keepalive_interval=%d\n", int(p.keepalive/time.Second))
 	return u.device.IpcSet(b.String())
 }
-
-func (u *userspaceTunnel) removePeers() error { return u.device.IpcSet("replace_peers=true\n") }
 
 // parseConfig reads the answer of WireGuard's cross-platform interface: lines
 // of key=value, those of a peer after its public_key.

@@ -26,6 +26,8 @@ type PeerStats struct {
 	Received, Sent uint64    // bytes
 	Endpoint       netip.AddrPort
 	Implementation gateway.Implementation // InKernel or Userspace
+	// NextHandshake is that of the peer's next key; zero: never.
+	NextHandshake time.Time
 }
 
 // dialed is the endpoint that Sync last set. The peer may have moved since;
@@ -39,8 +41,8 @@ type dialed struct {
 type wireguard interface {
 	read() (wireguardConfig, error)
 	setDevice(key gateway.PrivateKey, port uint16) error
-	setPeer(p wireguardPeer, replace bool) error
-	removePeers() error
+	// setPeers makes the changes in order; replace removes all others before.
+	setPeers(replace bool, changes ...peerChange) error
 	implementation() gateway.Implementation
 	close()
 }
@@ -49,6 +51,30 @@ type wireguardConfig struct {
 	key   gateway.PrivateKey
 	port  uint16
 	peers []wireguardPeer
+}
+
+// peerChange sets all that its peer says but the zero endpoint, which leaves
+// that as it is; or removes the peer.
+type peerChange struct {
+	wireguardPeer
+	remove bool
+}
+
+// main is the peer that may send everything, next one that may send nothing.
+// Anything else is nobody's, and reads as no peer, so that it is replaced.
+func (c wireguardConfig) roles() (main, next *wireguardPeer) {
+	for i := range c.peers {
+		p := &c.peers[i]
+		switch {
+		case slices.Equal(p.allowed, everything()) && main == nil:
+			main = p
+		case len(p.allowed) == 0 && next == nil:
+			next = p
+		default:
+			return nil, nil
+		}
+	}
+	return main, next
 }
 
 type wireguardPeer struct {
@@ -75,11 +101,15 @@ func (k *Kernel) Peer(device string) (PeerStats, error) {
 	if err != nil {
 		return PeerStats{}, err
 	}
-	p := c.peers[0]
-	return PeerStats{
+	p, next := c.roles()
+	s := PeerStats{
 		Handshake: p.handshake, Received: p.received, Sent: p.sent,
 		Endpoint: p.endpoint, Implementation: wg,
-	}, nil
+	}
+	if next != nil {
+		s.NextHandshake = next.handshake
+	}
+	return s, nil
 }
 
 // ErrNoPeer says that a tunnel has no peer.
@@ -96,7 +126,7 @@ func (k *Kernel) readPeer(device string) (wireguardConfig, gateway.Implementatio
 	}
 	defer wg.close()
 	c, err := wg.read()
-	if err == nil && len(c.peers) == 0 {
+	if main, _ := c.roles(); err == nil && main == nil {
 		err = fmt.Errorf("tunnel %s: %w", device, ErrNoPeer)
 	}
 	return c, wg.implementation(), err
@@ -121,10 +151,11 @@ func (k *Kernel) Redial(device string) error {
 	if err != nil {
 		return err
 	}
-	if len(c.peers) == 0 {
+	main, _ := c.roles()
+	if main == nil {
 		return fmt.Errorf("redial %s: %w", device, ErrNoPeer)
 	}
-	return wg.setPeer(c.peers[0], true)
+	return wg.setPeers(false, peerChange{*main, true}, peerChange{*main, false})
 }
 
 // open returns the WireGuard behind a link.
@@ -194,14 +225,15 @@ func (k *Kernel) readTunnel(s *session, name string, want gateway.Tunnel) (gatew
 	if t.Address, err = s.address(link, want.Address); err != nil {
 		return gateway.Tunnel{}, err
 	}
-	// Anything but one peer that may send everything reads as no peer, so that
-	// it is replaced.
-	if len(c.peers) == 1 && slices.Equal(c.peers[0].allowed, everything()) {
-		p := c.peers[0]
-		t.PublicKey, t.Endpoint, t.Keepalive = p.key, p.endpoint, p.keepalive
-		if k.endpointStands(want, p) {
+	main, next := c.roles()
+	if main != nil {
+		t.PublicKey, t.Endpoint, t.Keepalive = main.key, main.endpoint, main.keepalive
+		if k.endpointStands(want, *main) {
 			t.Endpoint = want.Endpoint
 		}
+	}
+	if next != nil {
+		t.NextKey = next.key
 	}
 	return t, nil
 }
@@ -283,7 +315,7 @@ func (k *Kernel) syncDevice(s *session, want gateway.Tunnel) ([]string, error) {
 		return lines, k.createTunnel(s, want)
 	}
 	// The peer has its own phase.
-	have.PublicKey, have.Endpoint, have.Keepalive = want.PublicKey, want.Endpoint, want.Keepalive
+	have.PublicKey, have.Endpoint, have.Keepalive, have.NextKey = want.PublicKey, want.Endpoint, want.Keepalive, want.NextKey
 	lines := gateway.ExplainTunnel(have, want)
 	if len(lines) == 0 {
 		return nil, nil
@@ -410,20 +442,45 @@ func (k *Kernel) syncPeer(s *session, want gateway.Tunnel) ([]string, error) {
 		return lines, err
 	}
 	defer wg.close()
-	if want.PublicKey == (wgtypes.Key{}) {
-		err = wg.removePeers()
-	} else {
-		p := wireguardPeer{key: want.PublicKey, keepalive: want.Keepalive, allowed: everything()}
-		if have.PublicKey != want.PublicKey || have.Endpoint != want.Endpoint {
-			p.endpoint = want.Endpoint
-		}
-		err = wg.setPeer(p, have.PublicKey != want.PublicKey)
-	}
-	if err != nil {
+	replace, changes := peerChanges(have, want)
+	if err := wg.setPeers(replace, changes...); err != nil {
 		return lines, fmt.Errorf("set peer of %s: %w", want.Device, err)
 	}
 	k.dialed[want.Device] = dialed{want.PublicKey, want.Endpoint}
 	return lines, nil
+}
+
+// peerChanges are the way from one pair of peers to another.
+func peerChanges(have, want gateway.Tunnel) (replace bool, changes []peerChange) {
+	none := wgtypes.Key{}
+	if want.PublicKey == none {
+		return true, nil
+	}
+	p := wireguardPeer{key: want.PublicKey, keepalive: want.Keepalive, allowed: everything()}
+	switch want.PublicKey {
+	case have.PublicKey:
+		if have.Endpoint != want.Endpoint {
+			p.endpoint = want.Endpoint
+		}
+	case have.NextKey:
+		// What the peer may send moves from the old key to the new one; it has
+		// dialled with the new one, so its endpoint is known better than we do.
+	default:
+		replace, p.endpoint = true, want.Endpoint
+	}
+	changes = append(changes, peerChange{p, false})
+	if want.NextKey != none {
+		changes = append(changes, peerChange{wireguardPeer{key: want.NextKey}, false})
+	}
+	if replace {
+		return true, changes
+	}
+	for _, old := range []wgtypes.Key{have.PublicKey, have.NextKey} {
+		if old != none && old != want.PublicKey && old != want.NextKey {
+			changes = append(changes, peerChange{wireguardPeer{key: old}, true})
+		}
+	}
+	return false, changes
 }
 
 // kernelTunnel configures a device of the kernel.
@@ -476,20 +533,20 @@ func (k *kernelTunnel) setDevice(key gateway.PrivateKey, port uint16) error {
 	return k.client.ConfigureDevice(k.name, c)
 }
 
-func (k *kernelTunnel) setPeer(p wireguardPeer, replace bool) error {
-	peer := wgtypes.PeerConfig{
-		PublicKey: p.key, UpdateOnly: !replace, ReplaceAllowedIPs: true,
-		PersistentKeepaliveInterval: &p.keepalive,
+func (k *kernelTunnel) setPeers(replace bool, changes ...peerChange) error {
+	config := wgtypes.Config{ReplacePeers: replace}
+	for _, c := range changes {
+		peer := wgtypes.PeerConfig{PublicKey: c.key, Remove: c.remove}
+		if !c.remove {
+			peer.ReplaceAllowedIPs, peer.PersistentKeepaliveInterval = true, &c.keepalive
+			for _, a := range c.allowed {
+				peer.AllowedIPs = append(peer.AllowedIPs, *ipNet(a))
+			}
+			if c.endpoint.IsValid() {
+				peer.Endpoint = net.UDPAddrFromAddrPort(c.endpoint)
+			}
+		}
+		config.Peers = append(config.Peers, peer)
 	}
-	for _, a := range p.allowed {
-		peer.AllowedIPs = append(peer.AllowedIPs, *ipNet(a))
-	}
-	if p.endpoint.IsValid() {
-		peer.Endpoint = net.UDPAddrFromAddrPort(p.endpoint)
-	}
-	return k.client.ConfigureDevice(k.name, wgtypes.Config{ReplacePeers: replace, Peers: []wgtypes.PeerConfig{peer}})
-}
-
-func (k *kernelTunnel) removePeers() error {
-	return k.client.ConfigureDevice(k.name, wgtypes.Config{ReplacePeers: true})
+	return k.client.ConfigureDevice(k.name, config)
 }

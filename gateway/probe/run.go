@@ -19,6 +19,9 @@ type Config struct {
 	// ClusterID is the peer's.
 	ClusterID string
 	Timing    Timing
+	// Hurry asks for a ping now, but no sooner than 50 ms after the last; may
+	// be nil.
+	Hurry <-chan struct{}
 	// OnChange is called with each new Status: at the start, after each
 	// answer, and when answers stop. Not concurrently; it must not block.
 	OnChange func(Status)
@@ -71,6 +74,12 @@ func serve(ctx context.Context, socket *net.UDPConn, c Config) error {
 			l.ping(now)
 			l.report(now)
 			next.Reset(l.wait(now))
+		case <-c.Hurry:
+			if now := time.Now(); now.Sub(l.sent) >= minInterval {
+				l.ping(now)
+				l.report(now)
+				next.Reset(l.wait(now))
+			}
 		case d, ok := <-received:
 			if ok && l.handle(d) {
 				l.report(d.at)
@@ -102,7 +111,16 @@ type loop struct {
 	config   Config
 	tracker  *Tracker
 	reported *Status
+	sent     time.Time // the last ping
+	second   time.Time // in which answers are counted
+	answers  int
 }
+
+const (
+	minInterval = 50 * time.Millisecond
+	// answersPerSecond keeps a peer from using us as an echo for its floods.
+	answersPerSecond = 100
+)
 
 // wait is until the next ping or the end of the wait for an answer, whichever
 // is sooner: "Error" is then not seen late by up to an interval.
@@ -120,6 +138,7 @@ func (l *loop) ping(now time.Time) {
 	if err != nil {
 		return
 	}
+	l.sent = now
 	l.tracker.Sent(now)
 	// A failure to send, such as a route that is not there yet, is a ping
 	// without answer like any other.
@@ -132,6 +151,12 @@ func (l *loop) handle(d datagram) bool {
 		return false
 	}
 	if reply, ok := answer(d.data); ok {
+		if d.at.Sub(l.second) >= time.Second {
+			l.second, l.answers = d.at, 0
+		}
+		if l.answers++; l.answers > answersPerSecond {
+			return false
+		}
 		_, _ = l.socket.WriteToUDPAddrPort(reply, d.from)
 		return false
 	}

@@ -15,9 +15,12 @@ const (
 	Error      Value = "Error"
 )
 
+// DefaultInterval is between two pings; Liqo's gateways have the same.
+const DefaultInterval = 2 * time.Second
+
 // Timing of pings. The zero value of a field means its default.
 type Timing struct {
-	// Interval between pings; default 2 s, as Liqo.
+	// Interval between pings; default DefaultInterval.
 	Interval time.Duration
 	// Eager is the interval until the first answer; default 200 ms, so that a
 	// connection is seen when it is there and not up to 2 s later.
@@ -30,7 +33,7 @@ type Timing struct {
 
 func (t Timing) withDefaults() Timing {
 	if t.Interval <= 0 {
-		t.Interval = 2 * time.Second
+		t.Interval = DefaultInterval
 	}
 	if t.Eager <= 0 {
 		t.Eager = 200 * time.Millisecond

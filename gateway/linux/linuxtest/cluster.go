@@ -31,6 +31,7 @@ type Cluster struct {
 	Gateway   *netns.Namespace
 	GatewayIP string
 	Remapped  gateway.CIDRs // how it sees the other cluster
+	MTU       int           // of its tunnels and of its nodes' routes
 
 	GatewayKernel *linux.Kernel
 	NodeKernels   [2]*linux.Kernel
@@ -64,7 +65,7 @@ func NewCluster(t testing.TB, wan *netns.Namespace, name string, role gateway.Ro
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Cluster{t: t, Name: name, Role: role, lan: lan, Key: key, GatewayIP: gwIP, Remapped: remapped}
+	c := &Cluster{t: t, Name: name, Role: role, lan: lan, Key: key, GatewayIP: gwIP, Remapped: remapped, MTU: TunnelMTU}
 	wan.Script("ip link add lan-" + name + " type bridge\nip link set lan-" + name + " up\nip addr add " + lan + ".1/24 dev lan-" + name)
 	for i := range c.Nodes {
 		n := netns.New(t, fmt.Sprintf("node-%s%d", name, i+1))
@@ -138,7 +139,7 @@ func (c *Cluster) Inputs(peer *Cluster) gateway.Inputs {
 	}
 	p := gateway.Peer{
 		ClusterID: peer.Name, Role: c.Role, Real: Local(), Remapped: c.Remapped,
-		PrivateKey: gateway.PrivateKey(c.Key), PublicKey: peer.Key.PublicKey(), MTU: TunnelMTU,
+		PrivateKey: gateway.PrivateKey(c.Key), PublicKey: peer.Key.PublicKey(), MTU: c.MTU,
 	}
 	if c.Role == gateway.Server {
 		p.ListenPort = WireGuardPort
@@ -165,7 +166,7 @@ func (c *Cluster) NodeState(i int) gateway.State {
 	s, err := gateway.ComputeNode(gateway.NodeInputs{
 		NodeIP: netip.MustParseAddr(c.NodeIP(i)), UnderlayMTU: 1500, PodCIDRs: Local().Pod,
 		Gateways: []gateway.Gateway{{
-			Name: "gw-" + c.Name, PodIP: netip.MustParseAddr(c.GatewayIP), MTU: TunnelMTU,
+			Name: "gw-" + c.Name, PodIP: netip.MustParseAddr(c.GatewayIP), MTU: c.MTU,
 			RemoteCIDRs: append(append([]netip.Prefix(nil), c.Remapped.Pod...), c.Remapped.External...),
 		}},
 	})
@@ -191,6 +192,12 @@ func (c *Cluster) SyncTo(n *netns.Namespace, k *linux.Kernel, s gateway.State) [
 func (c *Cluster) SyncAll(peer *Cluster) {
 	c.t.Helper()
 	c.SyncTo(c.Gateway, c.GatewayKernel, c.State(c.Inputs(peer)))
+	c.SyncNodes()
+}
+
+// SyncNodes brings the nodes to their states.
+func (c *Cluster) SyncNodes() {
+	c.t.Helper()
 	for i, n := range c.Nodes {
 		c.SyncTo(n, c.NodeKernels[i], c.NodeState(i))
 	}

@@ -1,0 +1,190 @@
+//go:build linux
+
+package linuxtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/gateway/linux"
+	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
+)
+
+// roleVariable makes a test program a gateway's process.
+const roleVariable = "LINUXTEST_PROCESS"
+
+// Main is TestMain of packages that use Process: a gateway's process is the
+// test program itself, started again.
+func Main(m *testing.M) {
+	if os.Getenv(roleVariable) == "" {
+		os.Exit(m.Run())
+	}
+	if err := keepTunnel(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// keepTunnel keeps the tunnel that it reads from in, and writes what it knows.
+func keepTunnel(in io.Reader, out io.Writer) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	kernel, err := linux.New(linux.Options{Logger: log})
+	if err != nil {
+		return err
+	}
+	decoder := gob.NewDecoder(in)
+	var first tunnel.Wanted
+	if err := decoder.Decode(&first); err != nil {
+		return err
+	}
+	p := first.Inputs.Peers[0]
+	t := tunnel.New(tunnel.Config{Role: p.Role, PeerID: p.ClusterID, Log: log, Kernel: kernel, Changed: func() {}})
+	_ = t.Set(first) // Status says so
+	go func() {
+		for {
+			var w tunnel.Wanted
+			if decoder.Decode(&w) != nil {
+				return
+			}
+			_ = t.Set(w)
+		}
+	}()
+	go func() {
+		encoder := gob.NewEncoder(out)
+		for encoder.Encode(stated(t)) == nil {
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	err = t.Run(ctx)
+	kernel.Close()
+	return err
+}
+
+// Stated is a tunnel.Status that crosses a pipe: an error does not.
+type Stated struct {
+	tunnel.Status
+	Problem string
+}
+
+func stated(t *tunnel.Tunnel) Stated {
+	s := Stated{Status: t.Status(time.Now())}
+	if s.Status.Problem != nil {
+		s.Problem = s.Status.Problem.Error()
+		s.Status.Problem = nil
+	}
+	return s
+}
+
+// Process is a gateway's process, in the namespace of its pod.
+type Process struct {
+	t    testing.TB
+	name string
+	cmd  *exec.Cmd
+	in   *gob.Encoder
+	done chan struct{}
+
+	mu   sync.Mutex
+	last Stated
+}
+
+// Start starts the gateway's process. It ends with the test.
+func (c *Cluster) Start(w tunnel.Wanted) *Process {
+	c.t.Helper()
+	p := &Process{t: c.t, name: "gateway " + c.Name, done: make(chan struct{})}
+	p.cmd = exec.Command(os.Args[0])
+	p.cmd.Env = append(os.Environ(), roleVariable+"=1")
+	if testing.Verbose() && os.Getenv("LINUXTEST_LOG") != "" {
+		p.cmd.Stderr = os.Stderr
+	}
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.Gateway.Do(func() { err = p.cmd.Start() })
+	if err != nil {
+		c.t.Fatalf("start %s: %v", p.name, err)
+	}
+	c.t.Cleanup(p.Kill)
+	go func() {
+		defer close(p.done)
+		decoder := gob.NewDecoder(out)
+		for {
+			var s Stated
+			if decoder.Decode(&s) != nil {
+				return
+			}
+			p.mu.Lock()
+			p.last = s
+			p.mu.Unlock()
+		}
+	}()
+	p.in = gob.NewEncoder(in)
+	p.Set(w)
+	return p
+}
+
+// Set changes what is wanted.
+func (p *Process) Set(w tunnel.Wanted) {
+	p.t.Helper()
+	if err := p.in.Encode(w); err != nil {
+		p.t.Fatalf("%s: %v", p.name, err)
+	}
+}
+
+// Kill ends the process as a crash does: at once.
+func (p *Process) Kill() {
+	err := p.cmd.Process.Kill()
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		p.t.Errorf("kill %s: %v", p.name, err)
+	}
+	<-p.done
+	_ = p.cmd.Wait()
+}
+
+// Status is what the process last said.
+func (p *Process) Status() Stated {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
+}
+
+// CPU is the time that the process has used so far.
+func (p *Process) CPU() time.Duration {
+	p.t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	// Behind the name, which may contain anything, in parentheses: state is
+	// the first field, user and system time the 12th and 13th, in 1/100 s.
+	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	var ticks int
+	for _, f := range fields[11:13] {
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}

@@ -1,0 +1,124 @@
+//go:build linux
+
+package linuxtest
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
+)
+
+// streamInterval is between two questions of a Stream.
+const streamInterval = 5 * time.Millisecond
+
+// Stream asks a pod every 5 ms and notes when answers come.
+type Stream struct {
+	t       testing.TB
+	mu      sync.Mutex
+	answers []time.Time
+}
+
+// Echo answers every datagram to a pod's port 7777.
+func Echo(n *netns.Namespace) {
+	server := n.ListenUDP("0.0.0.0:7777")
+	go func() {
+		buffer := make([]byte, 2000)
+		for {
+			k, from, err := server.ReadFromUDPAddrPort(buffer)
+			if err != nil {
+				return
+			}
+			_, _ = server.WriteToUDPAddrPort(buffer[:k], from)
+		}
+	}()
+}
+
+// NewStream asks the Echo at an address until the test ends. It returns when
+// the first answer has come.
+func NewStream(t testing.TB, from *netns.Namespace, to string) *Stream {
+	t.Helper()
+	s := &Stream{t: t}
+	socket, peer := from.ListenUDP("0.0.0.0:0"), netip.AddrPortFrom(netip.MustParseAddr(to), 7777)
+	go s.ask(socket, peer)
+	go func() {
+		buffer := make([]byte, 100)
+		for {
+			if _, _, err := socket.ReadFromUDPAddrPort(buffer); err != nil {
+				return
+			}
+			s.mu.Lock()
+			s.answers = append(s.answers, time.Now())
+			s.mu.Unlock()
+		}
+	}()
+	WaitFor(t, "answer from "+to, func() bool { return s.count(time.Time{}) > 0 })
+	return s
+}
+
+func (s *Stream) ask(socket *net.UDPConn, peer netip.AddrPort) {
+	ticker := time.NewTicker(streamInterval)
+	defer ticker.Stop()
+	for n := uint64(0); ; n++ {
+		if _, err := socket.WriteToUDPAddrPort(binary.BigEndian.AppendUint64(nil, n), peer); err != nil {
+			if socket.SetDeadline(time.Now().Add(time.Hour)) != nil {
+				return // closed
+			}
+		}
+		<-ticker.C
+	}
+}
+
+func (s *Stream) count(since time.Time) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, a := range slices.Backward(s.answers) {
+		if a.Before(since) {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// steady is how many answers make a stream that flows again.
+const steady = 50
+
+// Gap waits until the stream flows, and returns the longest time without an
+// answer since then.
+func (s *Stream) Gap(since time.Time) time.Duration {
+	s.t.Helper()
+	for deadline := since.Add(60 * time.Second); s.count(since) < steady; time.Sleep(streamInterval) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("the stream does not flow again within a minute: %d answers", s.count(since))
+		}
+	}
+	// What began just now would not be seen yet.
+	time.Sleep(200 * time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	longest, last := time.Duration(0), since
+	for _, a := range s.answers {
+		if a.Before(since) {
+			continue
+		}
+		longest, last = max(longest, a.Sub(last)), a
+	}
+	return longest
+}
+
+// Bound prints a measured gap, and fails if it is five times what it should
+// be: on a busy machine, the figure itself is no reason to fail.
+func Bound(t testing.TB, what string, gap, bound time.Duration) {
+	t.Helper()
+	t.Logf("%s: gap %s (bound %s)", what, gap.Round(time.Millisecond), bound)
+	if gap > 5*bound {
+		t.Errorf("%s: gap %s, more than five times the bound %s", what, gap.Round(time.Millisecond), bound)
+	}
+}

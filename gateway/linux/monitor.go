@@ -1,0 +1,191 @@
+//go:build linux
+
+package linux
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+)
+
+// settle is for how long a burst of events is collected into one signal.
+const settle = 50 * time.Millisecond
+
+// Watch signals after changes to what is ours in this network namespace, also
+// our own. Bursts are one signal. It ends with ctx, and closes the channel.
+//
+// What others change on a node, which can be hundreds of rules a second, is
+// looked at no further than to see that it is not ours.
+func Watch(ctx context.Context) (<-chan struct{}, error) {
+	routes, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV4_IFADDR,
+		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV4_NETCONF)
+	if err != nil {
+		return nil, fmt.Errorf("watch devices and routes: %w", err)
+	}
+	const nftables = 7 // NFNLGRP_NFTABLES of nfnetlink.h
+	firewall, err := nl.Subscribe(unix.NETLINK_NETFILTER, nftables)
+	if err != nil {
+		routes.Close()
+		return nil, fmt.Errorf("watch nftables: %w", err)
+	}
+	known, err := ourDevices()
+	if err != nil {
+		routes.Close()
+		firewall.Close()
+		return nil, err
+	}
+	events := make(chan struct{}, 1)
+	for _, s := range []struct {
+		socket *nl.NetlinkSocket
+		ours   func(syscall.NetlinkMessage) bool
+	}{{routes, newRouteFilter(known)}, {firewall, firewallMessageIsOurs}} {
+		go receive(ctx, s.socket, s.ours, events)
+	}
+	signals := make(chan struct{}, 1)
+	go func() {
+		defer close(signals)
+		defer routes.Close()
+		defer firewall.Close()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-events:
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(settle):
+			}
+			select {
+			case <-events: // of the same burst
+			default:
+			}
+			select {
+			case signals <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return signals, nil
+}
+
+// receive reports messages that are ours until the socket is closed.
+func receive(ctx context.Context, socket *nl.NetlinkSocket, ours func(syscall.NetlinkMessage) bool, events chan<- struct{}) {
+	for ctx.Err() == nil {
+		messages, _, err := socket.Receive()
+		// More came than the socket holds: what was lost may have been ours.
+		event := errors.Is(err, unix.ENOBUFS)
+		if err != nil && !event && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+			return
+		}
+		for _, m := range messages {
+			event = event || ours(m)
+		}
+		if !event {
+			continue
+		}
+		select {
+		case events <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// ourDevices are those that exist, by number.
+func ourDevices() (map[int32]bool, error) {
+	links, err := dump(netlink.LinkList)
+	if err != nil {
+		return nil, fmt.Errorf("list devices: %w", err)
+	}
+	devices := map[int32]bool{}
+	for _, l := range links {
+		if ourDevice([]byte(l.Attrs().Name)) {
+			devices[int32(l.Attrs().Index)] = true
+		}
+	}
+	return devices, nil
+}
+
+// newRouteFilter tells messages of rtnetlink about something of ours. devices
+// are ours, by number; it keeps them up to date.
+func newRouteFilter(devices map[int32]bool) func(syscall.NetlinkMessage) bool {
+	return func(m syscall.NetlinkMessage) bool {
+		switch m.Header.Type {
+		case unix.RTM_NEWLINK, unix.RTM_DELLINK:
+			if len(m.Data) < unix.SizeofIfInfomsg {
+				return false
+			}
+			index := int32(binary.NativeEndian.Uint32(m.Data[4:]))
+			if name := attribute(m.Data[unix.SizeofIfInfomsg:], unix.IFLA_IFNAME); ourDevice(name) {
+				devices[index] = m.Header.Type == unix.RTM_NEWLINK
+				return true
+			}
+			return false
+		case unix.RTM_NEWADDR, unix.RTM_DELADDR:
+			return len(m.Data) >= unix.SizeofIfAddrmsg && devices[int32(binary.NativeEndian.Uint32(m.Data[4:]))]
+		case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
+			return len(m.Data) >= unix.SizeofNdMsg && devices[int32(binary.NativeEndian.Uint32(m.Data[4:]))]
+		case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
+			if len(m.Data) < unix.SizeofRtMsg {
+				return false
+			}
+			table := attribute(m.Data[unix.SizeofRtMsg:], unix.RTA_TABLE)
+			return len(table) >= 4 && ourTable(int(binary.NativeEndian.Uint32(table)))
+		case unix.RTM_NEWRULE, unix.RTM_DELRULE:
+			// There are few, and the kernel's own one may be among them.
+			return true
+		case unix.RTM_NEWNETCONF:
+			const header = 4 // struct netconfmsg, padded
+			const ifindex = 1
+			if len(m.Data) < header {
+				return false
+			}
+			index := attribute(m.Data[header:], ifindex)
+			return len(index) >= 4 && devices[int32(binary.NativeEndian.Uint32(index))]
+		}
+		return false
+	}
+}
+
+func ourDevice(name []byte) bool {
+	text := string(bytes.TrimRight(name, "\x00"))
+	return text == gateway.FabricDevice || strings.HasPrefix(text, gateway.TunnelDevice)
+}
+
+// firewallMessageIsOurs looks for the table's name, which is attribute 1 of
+// every message that nf_tables sends about tables and what they contain.
+func firewallMessageIsOurs(m syscall.NetlinkMessage) bool {
+	const header = 4 // struct nfgenmsg
+	const table = 1  // NFTA_TABLE_NAME, NFTA_CHAIN_TABLE and so on
+	return m.Header.Type>>8 == unix.NFNL_SUBSYS_NFTABLES && len(m.Data) >= header &&
+		string(bytes.TrimRight(attribute(m.Data[header:], table), "\x00")) == gateway.TableName
+}
+
+// attribute is the value of the first attribute of that type, nil if there is
+// none.
+func attribute(b []byte, kind uint16) []byte {
+	for len(b) >= unix.SizeofRtAttr {
+		length := int(binary.NativeEndian.Uint16(b))
+		if length < unix.SizeofRtAttr || length > len(b) {
+			return nil
+		}
+		const flags = unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER
+		if binary.NativeEndian.Uint16(b[2:])&^flags == kind {
+			return b[unix.SizeofRtAttr:length]
+		}
+		b = b[min(len(b), (length+unix.RTA_ALIGNTO-1)&^(unix.RTA_ALIGNTO-1)):]
+	}
+	return nil
+}

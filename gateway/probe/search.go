@@ -1,0 +1,78 @@
+package probe
+
+import (
+	"slices"
+)
+
+// Outer packet sizes at which paths end, in bytes: Ethernet and what is taken
+// from it by PPPoE, tunnels and clouds, after the table of RFC 1191, section 7.1.
+var plateaus = []int{9000, 8000, 4352, 2002, 1500, 1492, 1480, 1460, 1450, 1440, 1420, 1400, 1380, 1360, 1340, 1320, 1300, 1280, 1260, 1200, 1100, 1006, 800, 700, 636}
+
+// A search costs two bursts: one probe for each plateau, then one for each of
+// some sizes between the largest that passed and the smallest that did not.
+const refine = 16
+
+// Search looks for the largest packet that passes a path, from probes that are
+// answered or not. All probes of a round leave at once, so it takes as long as
+// two waits for an answer, whatever the size; a search that halves takes ten.
+type Search struct {
+	overhead int // of the tunnel
+	passed   int // largest
+	failed   int // smallest that is larger
+	round    int
+}
+
+// NewSearch begins a search for a packet of at most upper bytes inside a tunnel
+// that adds overhead.
+func NewSearch(upper, overhead int) *Search {
+	return &Search{overhead: overhead, failed: upper + 1}
+}
+
+// Sizes are the probes of the next round, largest first; none when the search is over.
+func (s *Search) Sizes() []int {
+	s.round++
+	var sizes []int
+	switch s.round {
+	case 1:
+		// Most paths carry what they promise.
+		return []int{s.failed - 1}
+	case 2:
+		for _, p := range plateaus {
+			if size := p - s.overhead; size > s.passed && size < s.failed {
+				sizes = append(sizes, size)
+			}
+		}
+	case 3:
+		gap := s.failed - s.passed
+		if s.passed == 0 || gap <= 1 {
+			return nil
+		}
+		step := max(1, (gap+refine-1)/refine)
+		for size := s.passed + step; size < s.failed; size += step {
+			sizes = append(sizes, size)
+		}
+		slices.Reverse(sizes)
+	}
+	return sizes
+}
+
+// Answered notes which probes of a round came back. A smaller one that was lost
+// says nothing: a larger one passed.
+func (s *Search) Answered(sent []int, answered func(size int) bool) {
+	for _, size := range sent {
+		if answered(size) {
+			s.passed = max(s.passed, size)
+		}
+	}
+	for _, size := range sent {
+		if size > s.passed {
+			s.failed = min(s.failed, size)
+		}
+	}
+	if s.passed == s.failed-1 {
+		s.round = 3 // nothing is left to find
+	}
+}
+
+// Found is the largest packet that passed; 0 if none did.
+func (s *Search) Found() int { return s.passed }

@@ -1,0 +1,113 @@
+package probe
+
+import "time"
+
+// Traffic is what a tunnel has carried since it was made, in bytes.
+type Traffic struct{ Sent, Received uint64 }
+
+// Advice is what a Watchdog thinks of a peer.
+type Advice uint8
+
+// From good to bad.
+const (
+	// Fine: something came back since something was sent, or nothing was sent.
+	Fine Advice = iota
+	// Doubt: something was sent and nothing came back. That is normal for
+	// traffic in one direction, so ask.
+	Doubt
+	// Wait: nor did answers come, and dialling again would be too soon.
+	Wait
+	// Redial: nor did answers come. A peer that has restarted knows nothing of
+	// the session; WireGuard itself would notice after 15 s.
+	Redial
+)
+
+const (
+	// doubtAfter is above the round trip of most paths.
+	doubtAfter = 150 * time.Millisecond
+	// redialAfter leaves time for three pings and their answers.
+	redialAfter = 500 * time.Millisecond
+	// doubtFor is how long to ask more often than every 2 s.
+	doubtFor = 3 * time.Second
+	// deafRedial is the wait where packets come, and no answers to pings.
+	deafRedial = 5 * time.Second
+	// slowRedial is the wait for an answer from the far side of a satellite.
+	// WireGuard forgets a handshake when it begins the next one.
+	slowRedial = 2 * time.Second
+)
+
+// Watchdog finds out that a peer no longer answers, from what the tunnel
+// counts. It sends nothing itself, so an idle tunnel stays idle.
+type Watchdog struct {
+	last    Traffic
+	since   time.Time // the first send that nothing has come back after; zero: none
+	redials int       // since then
+	next    time.Time // earliest redial
+	deaf    time.Time // earliest redial because pings are not answered
+}
+
+// Judge is to be called often, every 100 ms. pings are the last that is known
+// of them; without a latency the path's is unknown.
+func (w *Watchdog) Judge(now time.Time, t Traffic, pings Status) Advice {
+	if advice := w.judgeTraffic(now, t, pings.Latency); advice != Fine {
+		return advice
+	}
+	return w.judgePings(now, pings)
+}
+
+// judgePings is for a path that works towards us only: there is always
+// something to hear, and never an answer. As a peer may answer no pings and
+// work all the same, this is less hasty.
+func (w *Watchdog) judgePings(now time.Time, pings Status) Advice {
+	if pings.LastReply.IsZero() {
+		return Fine
+	}
+	overdue := now.Sub(pings.LastReply) - DefaultInterval
+	if overdue >= max(redialAfter, 4*pings.Latency) && !now.Before(w.deaf) {
+		w.deaf = now.Add(deafRedial)
+		return Redial
+	}
+	if overdue >= max(doubtAfter, 2*pings.Latency) && overdue < doubtFor {
+		return Doubt
+	}
+	return Fine
+}
+
+func (w *Watchdog) judgeTraffic(now time.Time, t Traffic, latency time.Duration) Advice {
+	if t.Received < w.last.Received || t.Sent < w.last.Sent {
+		w.last = Traffic{} // another device, or a redial: counts begin anew
+	}
+	heard, sent := t.Received > w.last.Received, t.Sent > w.last.Sent
+	w.last = t
+	switch {
+	case heard:
+		*w = Watchdog{last: t, deaf: w.deaf}
+		return Fine
+	case w.since.IsZero() && sent:
+		w.since = now
+	case w.since.IsZero():
+		return Fine
+	}
+	silent := now.Sub(w.since)
+	if silent >= max(redialAfter, 4*latency) && !now.Before(w.next) {
+		w.redials++
+		w.next = now.Add(w.pause(latency))
+		return Redial
+	}
+	switch {
+	case silent < max(doubtAfter, 2*latency):
+		return Fine
+	case silent < doubtFor:
+		return Doubt
+	}
+	return Wait
+}
+
+// pause is until the next redial. As long as the path's latency is not known,
+// every fourth wait is long.
+func (w *Watchdog) pause(latency time.Duration) time.Duration {
+	if latency == 0 && w.redials%4 == 0 {
+		return slowRedial
+	}
+	return max(redialAfter, 2*latency)
+}

@@ -1,0 +1,104 @@
+package probe
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// watch has a tunnel send or hear every 100 ms, as the letters say (s, h, b for
+// both, . for neither), and returns the advice after each as letters.
+func watch(letters string, latency time.Duration) string {
+	var w Watchdog
+	var t Traffic
+	now, advice := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC), ""
+	for _, l := range letters {
+		if l == 's' || l == 'b' {
+			t.Sent += 100
+		}
+		if l == 'h' || l == 'b' {
+			t.Received += 100
+		}
+		advice += string("-?.R"[w.Judge(now, t, Status{Latency: latency})])
+		now = now.Add(100 * time.Millisecond)
+	}
+	return advice
+}
+
+func TestWatchdog(t *testing.T) {
+	for _, c := range []struct {
+		name, traffic string
+		latency       time.Duration
+		want          string
+	}{
+		{"idle", "..........", 0, "----------"},
+		{"both directions", "bbbbbsbsbsbb", 0, "------------"},
+		{"only receives", "hhhhhhhhhhhh", 0, "------------"},
+		{"sends, and is answered late", "s..h......s..h", 0, "--?---------?-"},
+		{"the peer is gone while traffic flows", "bbbssssssssssssssss", 0, "-----???R????R????R"},
+		{"the peer is gone after one packet", "s..............", 0, "--???R????R????"},
+		{"far away: waits for the answer", "s.............", 300 * time.Millisecond, "------??????R?"},
+		{"gone for long", "s..................................", 0, "--???R????R????R????R?????????....."},
+		{"it is back", "sssssssbsbsb", 0, "--???R?-----"},
+	} {
+		if got := watch(c.traffic, c.latency); got != c.want {
+			t.Errorf("%s:\n  %s\ngot\n  %s\nwant\n  %s", c.name, c.traffic, got, c.want)
+		}
+	}
+}
+
+// A first handshake over a satellite takes 700 ms; each redial forgets the one before.
+func TestWatchdogLeavesTimeForAFirstHandshakeFromFarAway(t *testing.T) {
+	var w Watchdog
+	var last time.Time
+	start, longest := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC), time.Duration(0)
+	for ms := range 10_000 {
+		now := start.Add(time.Duration(ms) * time.Millisecond)
+		if w.Judge(now, Traffic{Sent: 148}, Status{}) == Redial {
+			if !last.IsZero() {
+				longest = max(longest, now.Sub(last))
+			}
+			last = now
+		}
+	}
+	if longest < time.Second {
+		t.Errorf("longest wait for an answer: got %s, want at least 1s", longest)
+	}
+}
+
+// Counters begin anew when a device is made again, which is no sign of life,
+// and what has come since then is.
+func TestWatchdogSurvivesNewCounters(t *testing.T) {
+	var w Watchdog
+	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	at := func(ms int) time.Time { return now.Add(time.Duration(ms) * time.Millisecond) }
+	w.Judge(at(0), Traffic{Sent: 1000, Received: 1000}, Status{})
+	w.Judge(at(100), Traffic{Sent: 1100, Received: 1000}, Status{})
+	if got := w.Judge(at(600), Traffic{Sent: 1200, Received: 1000}, Status{}); got != Redial {
+		t.Fatalf("silence: got %v, want Redial", got)
+	}
+	if got := w.Judge(at(700), Traffic{Sent: 148}, Status{}); got == Fine {
+		t.Error("a handshake that nobody answered counts as life")
+	}
+	if got := w.Judge(at(800), Traffic{Sent: 148, Received: 92}, Status{}); got != Fine {
+		t.Errorf("an answer: got %v, want Fine", got)
+	}
+}
+
+// Packets of the peer come in, and none of ours arrives there.
+func TestWatchdogNoticesAPathInOneDirection(t *testing.T) {
+	var w Watchdog
+	start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	pings := Status{LastReply: start, Latency: time.Millisecond}
+	var redials []time.Duration
+	for i := range uint64(120) {
+		now := start.Add(time.Duration(i) * 100 * time.Millisecond)
+		if w.Judge(now, Traffic{Sent: i, Received: i}, pings) == Redial {
+			redials = append(redials, now.Sub(start))
+		}
+	}
+	want := []time.Duration{2500 * time.Millisecond, 7500 * time.Millisecond}
+	if !slices.Equal(redials, want) {
+		t.Errorf("got redials after %v, want %v", redials, want)
+	}
+}

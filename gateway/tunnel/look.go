@@ -1,0 +1,168 @@
+//go:build linux
+
+package tunnel
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/linux"
+	"github.com/liqo-tui/liqo-tui/gateway/probe"
+)
+
+// look watches what the tunnel carries, dials again, and follows a new key.
+func (t *Tunnel) look(ctx context.Context) error {
+	var dog probe.Watchdog
+	timer := time.NewTimer(lookInterval)
+	defer timer.Stop()
+	redials := 0 // since the peer was last heard
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		timer.Reset(t.lookInterval())
+		peer, err := t.config.Kernel.Peer(t.device)
+		if err != nil {
+			continue // no device or no peer yet
+		}
+		switch dog.Judge(time.Now(), probe.Traffic{Sent: peer.Sent, Received: peer.Received}, t.notePeer(peer)) {
+		case probe.Fine:
+			if redials > 0 {
+				t.pingNow() // it is back: find out at once
+			}
+			redials = 0
+		case probe.Doubt:
+			t.pingNow()
+		case probe.Redial:
+			// A server can't dial: it answers where the client was last seen.
+			if t.config.Role == gateway.Client {
+				redials++
+				t.redial(redials)
+			}
+		case probe.Wait:
+		}
+	}
+}
+
+func (t *Tunnel) lookInterval() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ready && t.promoted != t.wanted.Inputs.Peers[0].NextKey {
+		return rotateInterval
+	}
+	return lookInterval
+}
+
+// notePeer remembers what is known of the peer, and that it dialled with its
+// next key: from now on that is its key. It returns what is known of pings.
+func (t *Tunnel) notePeer(peer linux.PeerStats) probe.Status {
+	t.mu.Lock()
+	moved := peer.Endpoint != t.peer.Endpoint || t.peer.Handshake.IsZero() && !peer.Handshake.IsZero()
+	t.peer = peer
+	pings := t.pings
+	next := wgtypes.Key{}
+	if t.ready {
+		next = t.wanted.Inputs.Peers[0].NextKey
+	}
+	promote := next != (wgtypes.Key{}) && next != t.promoted && !peer.NextHandshake.IsZero()
+	if promote {
+		t.promoted = next
+	}
+	t.mu.Unlock()
+	if promote {
+		t.config.Log.Info("the peer uses its next key", "key", next.String())
+		_ = t.sync() // reported by Status
+	}
+	if moved || promote {
+		t.config.Changed()
+	}
+	return pings
+}
+
+// perEndpoint is how many handshakes are tried with one of several endpoints.
+const perEndpoint = 4
+
+// redial begins a handshake, the n-th without an answer.
+func (t *Tunnel) redial(n int) {
+	t.mu.Lock()
+	t.redials++
+	all := t.wanted.Endpoints
+	next := len(all) > 1 && n%perEndpoint == 0
+	if next {
+		t.chosen = all[(slices.Index(all, t.chosen)+1)%len(all)]
+	}
+	chosen := t.chosen
+	t.mu.Unlock()
+	t.config.Changed()
+	if next {
+		t.config.Log.Info("no answer; trying the server's next address", "endpoint", chosen)
+		_ = t.sync() // reported by Status
+	}
+	if err := t.config.Kernel.Redial(t.device); err != nil {
+		t.config.Log.Error("dial the peer again", "error", err)
+	}
+}
+
+func (t *Tunnel) pingNow() {
+	select {
+	case t.hurry <- struct{}{}:
+	default:
+	}
+}
+
+// ping measures the tunnel from the moment it exists.
+func (t *Tunnel) ping(ctx context.Context) error {
+	select {
+	case <-t.up:
+	case <-ctx.Done():
+		return nil
+	}
+	return probe.Run(ctx, probe.Config{
+		ListenAddr: t.own(gateway.PingPort), PeerAddr: t.peers(gateway.PingPort),
+		ClusterID: t.config.PeerID, Hurry: t.hurry,
+		OnChange: func(s probe.Status) {
+			t.mu.Lock()
+			changed := t.pings.Value != s.Value || t.pings.Latency == 0 && s.Latency > 0
+			t.pings = s
+			t.mu.Unlock()
+			if changed {
+				t.config.Changed()
+			}
+			if changed && s.Value == probe.Connected {
+				select {
+				case t.connected <- struct{}{}:
+				default:
+				}
+			}
+		},
+	})
+}
+
+func (t *Tunnel) own(port uint16) netip.AddrPort {
+	return netip.AddrPortFrom(gateway.TunnelAddr(t.config.Role, 0).Addr(), port)
+}
+
+func (t *Tunnel) peers(port uint16) netip.AddrPort {
+	return netip.AddrPortFrom(gateway.PeerTunnelAddr(t.config.Role, 0).Addr(), port)
+}
+
+// Status is what is known now.
+func (t *Tunnel) Status(now time.Time) Status {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := Status{
+		Problem: t.problem, Pings: t.pings, Peer: t.peer, LinkMTU: t.linkMTU, PathMTU: t.pathMTU,
+		Fights: t.fights.frequent(now), Redials: t.redials, Repairs: t.repairs, Errors: t.errors,
+	}
+	if t.ready {
+		s.NextKey = t.wanted.Inputs.Peers[0].NextKey
+	}
+	return s
+}

@@ -1,0 +1,273 @@
+//go:build linux
+
+package tunnel
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/linux"
+	"github.com/liqo-tui/liqo-tui/gateway/probe"
+)
+
+const (
+	// verifyInterval is how often a path that is in use is asked whether it
+	// still carries the longest packets: for about so long a path that shrinks
+	// without saying so stalls.
+	verifyInterval = 2 * time.Second
+	// raiseInterval is how often a path that carries less than the device is
+	// asked for more (RFC 8899, PMTU_RAISE_TIMER).
+	raiseInterval = 10 * time.Minute
+	// retryInterval is the same for a peer that answers no probes: ours does
+	// when it is there, Liqo's does not.
+	retryInterval = time.Minute
+	// answersPerSecond keeps a peer from using us as an echo for its floods.
+	answersPerSecond = 200
+	udpHeaders       = 28 // IPv4 20, UDP 8
+	tries            = 3
+	smallest         = 64 // a probe that passes wherever anything does
+)
+
+// A probe is a datagram of the size in question, to ProbePort in the tunnel:
+// magic, kind, three zeros, a number, padding. The answer is the same with
+// another kind and as long, so a path must carry it both ways, and both ends
+// find the same.
+var probeMagic = []byte("liqo-tui")
+
+const (
+	probeKind     = 8 // offset
+	probeNumber   = 12
+	probeHeader   = 16
+	probeQuestion = 'Q'
+	probeAnswer   = 'A'
+)
+
+// measure finds out how long a packet may be, and keeps an eye on it.
+func (t *Tunnel) measure(ctx context.Context) error {
+	select {
+	case <-t.up:
+	case <-ctx.Done():
+		return nil
+	}
+	// Without fragments, and whatever the kernel believes of the path: the
+	// question is what passes.
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var option error
+		err := c.Control(func(fd uintptr) {
+			option = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE)
+		})
+		return errors.Join(err, option)
+	}}
+	socket, err := config.ListenPacket(ctx, "udp4", t.own(gateway.ProbePort).String())
+	if err != nil {
+		return fmt.Errorf("listen for probes of the path: %w", err)
+	}
+	p := prober{socket: socket.(*net.UDPConn), peer: t.peers(gateway.ProbePort), answers: make(chan answer, 64)}
+	go p.serve()
+	go func() {
+		<-ctx.Done()
+		_ = socket.Close()
+	}()
+	m := meter{tunnel: t, prober: &p}
+	ticker := time.NewTicker(verifyInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		case <-t.connected:
+		}
+		m.step(ctx, time.Now())
+	}
+}
+
+// meter decides when to probe.
+type meter struct {
+	tunnel   *Tunnel
+	prober   *prober
+	endpoint netip.AddrPort // for which the rest holds
+	link     int            // MTU of the device that it was searched for
+	found    int            // by the last search; 0: none of the probes was answered
+	searched time.Time
+	carried  uint64 // bytes, when the path was last verified
+}
+
+func (m *meter) step(ctx context.Context, now time.Time) {
+	t := m.tunnel
+	t.mu.Lock()
+	pings, peer, link := t.pings, t.peer, t.linkMTU
+	t.mu.Unlock()
+	if pings.Value != probe.Connected || link == 0 {
+		return
+	}
+	carried := peer.Sent + peer.Received
+	wait := max(100*time.Millisecond, 2*pings.Latency+50*time.Millisecond)
+	again := raiseInterval
+	if m.found == 0 {
+		again = retryInterval
+	}
+	switch {
+	case m.endpoint != peer.Endpoint || m.link != link || m.found < link && now.Sub(m.searched) >= again:
+		m.search(ctx, link, wait)
+		m.endpoint, m.link, m.searched = peer.Endpoint, link, now
+	case m.found > 0 && carried-m.carried > uint64(2*m.found) && m.shrunk(ctx, wait):
+		m.search(ctx, link, wait)
+		m.searched = now
+	}
+	m.carried = carried + uint64(2*m.found) // what a verification costs is no use of the path
+	best := m.found
+	if cached, err := linux.CachedMTU(peer.Endpoint.Addr()); err == nil && cached > 0 {
+		if inner := cached - t.overhead(); inner < link && (best == 0 || inner < best) {
+			best = inner
+		}
+	}
+	t.setPathMTU(best)
+}
+
+func (m *meter) search(ctx context.Context, link int, wait time.Duration) {
+	s := probe.NewSearch(link, m.tunnel.overhead())
+	for ctx.Err() == nil {
+		sizes := s.Sizes()
+		if len(sizes) == 0 {
+			break
+		}
+		passed := m.prober.ask(ctx, sizes, wait)
+		s.Answered(sizes, func(size int) bool { return passed[size] })
+	}
+	m.found = s.Found()
+}
+
+// shrunk reports whether the path carries small packets and no longer the ones
+// that were found to pass.
+func (m *meter) shrunk(ctx context.Context, wait time.Duration) bool {
+	for range tries {
+		passed := m.prober.ask(ctx, []int{m.found, smallest}, wait)
+		if passed[m.found] || ctx.Err() != nil {
+			return false
+		}
+		if !passed[smallest] {
+			return false // the peer is gone: that says nothing of sizes
+		}
+	}
+	return true
+}
+
+type answer struct {
+	number uint32
+	size   int
+}
+
+// prober asks and answers.
+type prober struct {
+	socket  *net.UDPConn
+	peer    netip.AddrPort
+	number  uint32 // of the last question
+	answers chan answer
+}
+
+// ask sends probes of these sizes, twice if need be, and returns those that
+// came back.
+func (p *prober) ask(ctx context.Context, sizes []int, wait time.Duration) map[int]bool {
+	p.number++
+	passed := make(map[int]bool, len(sizes))
+	for range 2 {
+		for _, size := range sizes {
+			if !passed[size] {
+				p.send(size)
+			}
+		}
+		deadline := time.NewTimer(wait)
+		for len(passed) < len(sizes) {
+			select {
+			case <-ctx.Done():
+				deadline.Stop()
+				return passed
+			case a := <-p.answers:
+				if a.number == p.number {
+					passed[a.size] = true
+				}
+				continue
+			case <-deadline.C:
+			}
+			break
+		}
+		deadline.Stop()
+		if len(passed) == len(sizes) {
+			break
+		}
+	}
+	return passed
+}
+
+func (p *prober) send(size int) {
+	b := make([]byte, max(size-udpHeaders, probeHeader))
+	copy(b, probeMagic)
+	b[probeKind] = probeQuestion
+	binary.BigEndian.PutUint32(b[probeNumber:], p.number)
+	// One that can't leave is one that does not come back.
+	_, _ = p.socket.WriteToUDPAddrPort(b, p.peer)
+}
+
+// serve answers questions and passes answers on until the socket is closed.
+func (p *prober) serve() {
+	buffer := make([]byte, 1<<16)
+	var second time.Time
+	count := 0
+	for {
+		n, from, err := p.socket.ReadFromUDPAddrPort(buffer)
+		if err != nil {
+			return
+		}
+		b := buffer[:n]
+		if from.Addr().Unmap() != p.peer.Addr() || n < probeHeader || !bytes.HasPrefix(b, probeMagic) {
+			continue
+		}
+		switch b[probeKind] {
+		case probeQuestion:
+			if now := time.Now(); now.Sub(second) >= time.Second {
+				second, count = now, 0
+			}
+			if count++; count > answersPerSecond {
+				continue
+			}
+			b[probeKind] = probeAnswer
+			_, _ = p.socket.WriteToUDPAddrPort(b, from)
+		case probeAnswer:
+			select {
+			case p.answers <- answer{binary.BigEndian.Uint32(b[probeNumber:]), n + udpHeaders}:
+			default: // nobody asked
+			}
+		}
+	}
+}
+
+func (t *Tunnel) overhead() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.wanted.Inputs.Peers[0].Overhead()
+}
+
+// setPathMTU makes longer packets known to their senders, or lets them pass again.
+func (t *Tunnel) setPathMTU(mtu int) {
+	t.mu.Lock()
+	changed := t.pathMTU != mtu
+	t.pathMTU = mtu
+	t.mu.Unlock()
+	if !changed {
+		return
+	}
+	t.config.Log.Info("longest packet to the peer", "bytes", mtu)
+	_ = t.sync() // reported by Status
+	t.config.Changed()
+}

@@ -1,0 +1,202 @@
+//go:build linux
+
+package tunnel_test
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
+	"github.com/liqo-tui/liqo-tui/gateway/probe"
+	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
+)
+
+func TestMain(m *testing.M) { linuxtest.Main(m) }
+
+// pair is two clusters whose gateways are processes, and a pod of each that
+// asks one of the other.
+type pair struct {
+	t              *testing.T
+	wan            *netns.Namespace
+	server, client *linuxtest.Cluster
+	ofServer       *linuxtest.Process
+	ofClient       *linuxtest.Process
+	podA, podB     *netns.Namespace
+	stream         *linuxtest.Stream
+}
+
+// newPair connects two clusters with tunnels of at most mtu bytes.
+func newPair(t *testing.T, mtu int) *pair {
+	t.Helper()
+	p := &pair{t: t, wan: netns.New(t, "wan")}
+	p.wan.Sysctl("ip_forward", "1")
+	p.server = linuxtest.NewCluster(t, p.wan, "a", gateway.Server, "198.51.100", "10.244.1.5",
+		gateway.CIDRs{Pod: linuxtest.Prefixes("10.60.0.0/16"), External: linuxtest.Prefixes("10.71.0.0/16")})
+	p.client = linuxtest.NewCluster(t, p.wan, "b", gateway.Client, "203.0.113", "10.244.1.6",
+		gateway.CIDRs{Pod: linuxtest.Prefixes("10.61.0.0/16"), External: linuxtest.Prefixes("10.72.0.0/16")})
+	p.server.MTU, p.client.MTU = mtu, mtu
+	p.server.SyncNodes()
+	p.client.SyncNodes()
+	p.ofServer = p.server.Start(p.wanted(p.server, p.client))
+	p.ofClient = p.client.Start(p.wanted(p.client, p.server))
+	p.podA, p.podB = p.server.Pod(1, "podA", "10.244.2.2"), p.client.Pod(1, "podB", "10.244.2.2")
+	linuxtest.Echo(p.podA)
+	linuxtest.Echo(p.podB)
+	p.stream = linuxtest.NewStream(t, p.podB, "10.61.2.2")
+	for _, g := range []*linuxtest.Process{p.ofServer, p.ofClient} {
+		linuxtest.WaitFor(t, "ping", func() bool {
+			pings := g.Status().Pings
+			return pings.Value == probe.Connected && pings.Latency > 0
+		})
+	}
+	return p
+}
+
+func (p *pair) wanted(c, peer *linuxtest.Cluster) tunnel.Wanted {
+	return tunnel.Wanted{Inputs: c.Inputs(peer)}
+}
+
+func (p *pair) wantedEndpoint(e netip.AddrPort) tunnel.Wanted {
+	w := p.wanted(p.server, p.client)
+	w.Inputs.Peers[0].Endpoint = e
+	return w
+}
+
+// The server knows from its report where the client was.
+func TestServerIsKilled(t *testing.T) {
+	p := newPair(t, linuxtest.TunnelMTU)
+	client := p.ofServer.Status().Peer.Endpoint
+	killed := time.Now()
+	p.ofServer.Kill()
+	p.ofServer = p.server.Start(p.wantedEndpoint(client))
+	linuxtest.Bound(t, "server killed and restarted", p.stream.Gap(killed), time.Second)
+}
+
+// Without that, as where the client has moved meanwhile, the client notices.
+func TestServerIsKilledAndKnowsNoClient(t *testing.T) {
+	p := newPair(t, linuxtest.TunnelMTU)
+	killed := time.Now()
+	p.ofServer.Kill()
+	p.ofServer = p.server.Start(p.wanted(p.server, p.client))
+	linuxtest.Bound(t, "server killed, client unknown", p.stream.Gap(killed), time.Second)
+	if p.ofClient.Status().Redials == 0 {
+		t.Error("the client did not dial again: what is it that helped?")
+	}
+}
+
+func TestServerIsGoneForLong(t *testing.T) {
+	p := newPair(t, linuxtest.TunnelMTU)
+	p.ofServer.Kill()
+	linuxtest.WaitFor(t, "the client to dial in vain", func() bool { return p.ofClient.Status().Redials > 8 })
+	back := time.Now()
+	p.ofServer = p.server.Start(p.wanted(p.server, p.client))
+	linuxtest.Bound(t, "server back after seconds", p.stream.Gap(back), time.Second)
+}
+
+func TestClientIsKilled(t *testing.T) {
+	p := newPair(t, linuxtest.TunnelMTU)
+	killed := time.Now()
+	p.ofClient.Kill()
+	p.ofClient = p.client.Start(p.wanted(p.client, p.server))
+	linuxtest.Bound(t, "client killed and restarted", p.stream.Gap(killed), time.Second)
+}
+
+func TestServerGetsAnotherPort(t *testing.T) {
+	p := newPair(t, linuxtest.TunnelMTU)
+	// The old one leads nowhere, also for flows that were known before.
+	p.server.Nodes[0].NFT(`table ip proxy {
+		chain closed { type filter hook prerouting priority raw; policy accept; udp dport 51840 ip daddr 198.51.100.2 drop; }
+		chain nodeport2 { type nat hook prerouting priority dstnat; policy accept; udp dport 31000 dnat to 10.244.1.5:51840; }
+	}`)
+	linuxtest.WaitFor(t, "silence", func() bool { return p.ofClient.Status().Redials > 0 })
+	w := p.wanted(p.client, p.server)
+	w.Inputs.Peers[0].Endpoint = netip.MustParseAddrPort("198.51.100.2:31000")
+	told := time.Now()
+	p.ofClient.Set(w)
+	linuxtest.Bound(t, "server's port changed", p.stream.Gap(told), 2*time.Second)
+}
+
+// A name may stand for several addresses, of which one works.
+func TestClientFindsTheAddressThatAnswers(t *testing.T) {
+	p := newPair(t, linuxtest.TunnelMTU)
+	p.ofClient.Kill()
+	w := p.wanted(p.client, p.server)
+	works := w.Inputs.Peers[0].Endpoint
+	w.Endpoints = []netip.AddrPort{netip.MustParseAddrPort("198.51.100.77:51840"), works}
+	w.Inputs.Peers[0].Endpoint = w.Endpoints[0]
+	started := time.Now()
+	p.ofClient = p.client.Start(w)
+	linuxtest.Bound(t, "second of two addresses", p.stream.Gap(started), 5*time.Second)
+	linuxtest.WaitFor(t, "the address that works", func() bool { return p.ofClient.Status().Peer.Endpoint == works })
+}
+
+func TestClientsAddressTranslationChanges(t *testing.T) {
+	p := newPair(t, linuxtest.TunnelMTU)
+	before := p.ofServer.Status().Peer.Endpoint
+	node := p.client.Nodes[0]
+	node.NFT(`table ip nat2 {
+		chain rebind { type nat hook postrouting priority 90; policy accept; udp dport 51840 masquerade to :40000-40100; }
+	}`)
+	rebound := time.Now()
+	var err error
+	node.Do(func() { err = netlink.ConntrackTableFlush(netlink.ConntrackTable) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	linuxtest.Bound(t, "client's address translation changed", p.stream.Gap(rebound), 500*time.Millisecond)
+	linuxtest.WaitFor(t, "another endpoint", func() bool { return p.ofServer.Status().Peer.Endpoint != before })
+}
+
+func TestPathIsCutForLong(t *testing.T) {
+	p := newPair(t, linuxtest.TunnelMTU)
+	p.wan.NFT(`table ip cut {
+		chain c { type filter hook forward priority 0; policy drop; }
+	}`)
+	linuxtest.WaitFor(t, "silence", func() bool { return p.ofClient.Status().Redials > 8 })
+	back := time.Now()
+	p.wan.Run("nft", "delete", "table", "ip", "cut")
+	linuxtest.Bound(t, "path cut for seconds", p.stream.Gap(back), time.Second)
+}
+
+// What recovers fast must not be hasty either: a tunnel that works is left alone.
+func TestHealthyTunnelIsLeftAlone(t *testing.T) {
+	p := newPair(t, linuxtest.TunnelMTU)
+	before := p.ofClient.Status()
+	started := time.Now()
+	time.Sleep(4 * time.Second) // nothing is to happen for a while
+	after := p.ofClient.Status()
+	if after.Redials != before.Redials || !after.Peer.Handshake.Equal(before.Peer.Handshake) {
+		t.Errorf("dialled %d times, handshake %s; before %d, %s", after.Redials, after.Peer.Handshake, before.Redials, before.Peer.Handshake)
+	}
+	if gap := p.stream.Gap(started); gap > 500*time.Millisecond {
+		t.Errorf("gap of %s", gap)
+	}
+	for _, g := range []*linuxtest.Process{p.ofServer, p.ofClient} {
+		if s := g.Status(); s.Repairs != 0 || s.Errors != 0 || s.Problem != "" {
+			t.Errorf("repairs %d, errors %d, problem %q", s.Repairs, s.Errors, s.Problem)
+		}
+	}
+}
+
+func TestOthersMayNotHearOrAnswerPings(t *testing.T) {
+	p := newPair(t, linuxtest.TunnelMTU)
+	for _, port := range []uint16{gateway.PingPort, gateway.ProbePort} {
+		s := p.podA.ListenUDP("0.0.0.0:0")
+		to := netip.MustParseAddrPort(fmt.Sprintf("10.244.1.5:%d", port))
+		if _, err := s.WriteToUDPAddrPort([]byte(`{"clusterID":"a","msgType":"PING","timeStamp":"2026-01-02T15:04:05Z"}`), to); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.SetReadDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		if n, from, err := s.ReadFromUDPAddrPort(make([]byte, 100)); err == nil {
+			t.Errorf("port %d: %d bytes from %s", port, n, from)
+		}
+	}
+}

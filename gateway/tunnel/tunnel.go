@@ -1,0 +1,229 @@
+//go:build linux
+
+// Package tunnel keeps one end of one tunnel: it brings the kernel where it has
+// to be and repairs what others damage, pings the peer, dials it again when it
+// has gone, finds out how long a packet may be, and follows the peer's next
+// key. It knows no Kubernetes: what is wanted comes by Set, what is so goes out
+// by Status.
+package tunnel
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/linux"
+	"github.com/liqo-tui/liqo-tui/gateway/probe"
+)
+
+// Config of a Tunnel.
+type Config struct {
+	Role   gateway.Role
+	PeerID string // the peer's cluster ID
+	Log    *slog.Logger
+	Kernel *linux.Kernel
+	// Changed is called when Status may say something new. It must not block.
+	Changed func()
+}
+
+// Wanted is what a Tunnel is kept at.
+type Wanted struct {
+	Inputs gateway.Inputs // of one peer, with index 0
+	// Endpoints are where a client may find its server. It dials the first
+	// that answers, and stays with it. Empty: Inputs say it.
+	Endpoints []netip.AddrPort
+}
+
+// Status is what is known of a tunnel at one moment.
+type Status struct {
+	Problem error           // why the kernel is not as wanted; nil when it is
+	Pings   probe.Status    // of the peer's gateway
+	Peer    linux.PeerStats // zero without peer
+	LinkMTU int             // of the device, in bytes; 0 without one
+	PathMTU int             // the longest packet that passes, in bytes; 0: unknown
+	NextKey wgtypes.Key     // of the peer, with which it may dial; zero: none
+	Fights  []string        // what others keep changing, and we keep repairing
+	Redials uint64          // handshakes begun because the peer had gone silent
+	Repairs uint64          // differences found that nobody had asked for
+	Errors  uint64          // attempts to bring the kernel there that failed
+}
+
+// Tunnel is one end of a tunnel. Its methods may be called concurrently.
+type Tunnel struct {
+	config    Config
+	device    string
+	hurry     chan struct{} // ping now
+	up        chan struct{} // closed when the device exists
+	connected chan struct{} // the peer answers, for the first time or again
+	upOnce    sync.Once
+
+	syncing sync.Mutex // one sync at a time
+
+	mu       sync.Mutex
+	wanted   Wanted
+	ready    bool // wanted was set
+	chosen   netip.AddrPort
+	promoted wgtypes.Key // the peer's next key, since it dialled with it
+	pathMTU  int
+	applied  string // the state that was last brought about
+	linkMTU  int
+	problem  error
+	pings    probe.Status
+	peer     linux.PeerStats
+	fights   fights
+	redials  uint64
+	repairs  uint64
+	errors   uint64
+}
+
+// New returns a Tunnel that does nothing yet.
+func New(c Config) *Tunnel {
+	return &Tunnel{
+		config: c, device: gateway.TunnelName(0), hurry: make(chan struct{}, 1), up: make(chan struct{}),
+		connected: make(chan struct{}, 1),
+		fights:    fights{},
+	}
+}
+
+// Set says what is wanted from now on, and brings the kernel there.
+func (t *Tunnel) Set(w Wanted) error {
+	t.mu.Lock()
+	t.wanted, t.ready = w, true
+	if len(w.Endpoints) > 0 && !slices.Contains(w.Endpoints, t.chosen) {
+		t.chosen = w.Endpoints[0]
+	}
+	t.mu.Unlock()
+	return t.sync()
+}
+
+// inputs are what the state is computed from: what is wanted, and what was found out.
+func (t *Tunnel) inputs() (gateway.Inputs, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.ready {
+		return gateway.Inputs{}, false
+	}
+	in := t.wanted.Inputs
+	in.Peers = append([]gateway.Peer(nil), in.Peers...)
+	p := &in.Peers[0]
+	if t.chosen.IsValid() && len(t.wanted.Endpoints) > 0 {
+		p.Endpoint = t.chosen
+	}
+	if p.NextKey == p.PublicKey {
+		p.NextKey = wgtypes.Key{}
+	}
+	if p.NextKey != (wgtypes.Key{}) && p.NextKey == t.promoted {
+		p.PublicKey, p.NextKey = p.NextKey, p.PublicKey
+	}
+	p.PathMTU = t.pathMTU
+	return in, true
+}
+
+// sync brings the kernel to what is wanted. Differences from a state that was
+// reached before are somebody else's work.
+func (t *Tunnel) sync() error {
+	t.syncing.Lock()
+	defer t.syncing.Unlock()
+	in, ok := t.inputs()
+	if !ok {
+		return nil
+	}
+	state, err := gateway.Compute(in)
+	var changes []string
+	if err == nil {
+		changes, err = t.config.Kernel.Sync(state)
+	}
+	t.note(time.Now(), in, state, changes, err)
+	if err == nil {
+		t.upOnce.Do(func() { close(t.up) })
+	}
+	return err
+}
+
+func (t *Tunnel) note(now time.Time, in gateway.Inputs, state gateway.State, changes []string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := state.String()
+	damage := t.applied == text
+	for _, c := range changes {
+		if damage {
+			t.repairs++
+			t.fights.repaired(now, c)
+			t.config.Log.Warn("repaired what somebody changed", "change", c)
+		} else {
+			t.config.Log.Info("set up", "change", c)
+		}
+	}
+	switch {
+	case err != nil:
+		t.errors++
+		t.applied = ""
+	default:
+		t.applied, t.linkMTU = text, in.Peers[0].LinkMTU(in.UnderlayMTU)
+	}
+	if news := damage && len(changes) > 0 || errorText(err) != errorText(t.problem); news {
+		defer t.config.Changed()
+	}
+	t.problem = err
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+const (
+	// lookInterval is how often the tunnel's counters are looked at.
+	lookInterval = 100 * time.Millisecond
+	// rotateInterval is the same while the peer is about to change its key:
+	// what it sends with the new one is dropped until that was seen.
+	rotateInterval = 10 * time.Millisecond
+	// resync is how often the kernel is compared with what is wanted although
+	// it told of no change.
+	resync = 30 * time.Second
+	// repairPause is between two repairs, so that a fight costs little.
+	repairPause = 200 * time.Millisecond
+)
+
+// Run keeps the tunnel until ctx ends.
+func (t *Tunnel) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return t.repair(ctx) })
+	g.Go(func() error { return t.look(ctx) })
+	g.Go(func() error { return t.ping(ctx) })
+	g.Go(func() error { return t.measure(ctx) })
+	return g.Wait()
+}
+
+// repair syncs when something of ours changed, and from time to time.
+func (t *Tunnel) repair(ctx context.Context) error {
+	signals, err := linux.Watch(ctx)
+	if err != nil {
+		return err
+	}
+	ticker := time.NewTicker(resync)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-signals:
+		case <-ticker.C:
+		}
+		_ = t.sync() // reported by Status
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(repairPause):
+		}
+	}
+}
