@@ -29,6 +29,9 @@ const (
 	// DroppedOutput: would have left for the peer with a source that it must
 	// not see.
 	DroppedOutput = "dropped-output"
+	// Arrived counts all packets at a server's port, whoever sent them: where
+	// none makes a handshake, the keys don't match.
+	Arrived = "arrived"
 )
 
 // Names within the table.
@@ -62,7 +65,7 @@ func Compute(in Inputs) (State, error) {
 		Links: []Link{fabricLink(in.PodIP, in.UnderlayMTU)},
 		// The kernel's own addresses come after ours, because a remote pod may
 		// have the address of this pod: that is normal where CIDRs are equal.
-		Rules:    []Rule{{Preference: LocalPref, Table: KernelLocal}},
+		Rules:    []Rule{{Preference: LocalPref, Table: KernelLocal}, {Preference: ErrorPref, Mark: errorMark, Table: LocalTable}},
 		Settings: []Setting{{FabricDevice, Forwarding, 1}, {FabricDevice, ReversePath, 0}},
 	}
 	for _, p := range peers {
@@ -101,18 +104,10 @@ func (s *State) reach(underlay netip.Addr) {
 	s.Forwards = append(s.Forwards, Forward{Device: FabricDevice, MAC: mac, To: underlay})
 }
 
-// Overhead is what the tunnel adds to each packet, in bytes.
-func (p Peer) Overhead() int {
-	if a := p.Endpoint.Addr(); a.IsValid() && !a.Unmap().Is4() {
-		return tunnelOverIPv6
-	}
-	return tunnelOverhead
-}
-
 // LinkMTU is that of the tunnel's device: what was asked for, or less if the
 // underlay carries less. Fragments of the outer packet cost more than smaller
 // inner ones, and userspace WireGuard loses whole batches to them.
-func (p Peer) LinkMTU(underlay int) int { return min(p.MTU, underlay-p.Overhead()) }
+func (p Peer) LinkMTU(underlay int) int { return min(p.MTU, underlay-Overhead) }
 
 // carries is the longest packet that is sent to the peer.
 func (p Peer) carries(underlay int) int {
@@ -214,15 +209,16 @@ func (in Inputs) firewall(peers []Peer) Table {
 	}
 	return Table{
 		Name:     TableName,
-		Counters: []string{DroppedDestination, DroppedInput, DroppedOutput, DroppedSource},
+		Counters: []string{Arrived, DroppedDestination, DroppedInput, DroppedOutput, DroppedSource},
 		Sets:     sets,
 		Chains: []Chain{
 			{Name: "classify", Type: "filter", Hook: "prerouting", Priority: priorityRaw, Rules: classify},
 			{Name: "own-packets", Type: "filter", Hook: "output", Priority: priorityRaw, Rules: outputRules(peers)},
+			{Name: "own-errors", Type: "route", Hook: "output", Priority: priorityMangle, Rules: errorRules()},
 			{Name: "translate-destination", Type: "nat", Hook: "prerouting", Priority: priorityDNAT, Rules: []FirewallRule{
 				rule(Statement{Op: InputIn, Not: true, Name: setTunnels}, Statement{Op: DestinationByMap, Name: mapToReal}),
 			}},
-			{Name: "own-address", Type: "filter", Hook: "input", Priority: priorityFilter, Rules: inputRules()},
+			{Name: "own-address", Type: "filter", Hook: "input", Priority: priorityFilter, Rules: inputRules(peers)},
 			{Name: "clamp", Type: "filter", Hook: "forward", Priority: priorityMangle, Rules: mss},
 			{Name: "translate-source", Type: "nat", Hook: "postrouting", Priority: prioritySNAT, Rules: []FirewallRule{
 				// The kernel's own WireGuard sends its encrypted packets with the
@@ -236,6 +232,8 @@ func (in Inputs) firewall(peers []Peer) Table {
 			}},
 			// ICMP errors of a related connection pass NAT as they are.
 			{Name: "leave", Type: "filter", Hook: "postrouting", Priority: priorityLast, Rules: []FirewallRule{
+				// The fabric's own packets inherit the mark, and would go round in a circle.
+				rule(Statement{Op: MarkIs, Number: errorMark}, Statement{Op: SetMark, Number: 0}),
 				rule(Statement{Op: OutputIn, Name: setTunnels}, Statement{Op: SourceIn, Not: true, Name: setOwn},
 					Statement{Op: Count, Name: DroppedOutput}, Statement{Op: Drop}),
 			}},
@@ -268,22 +266,35 @@ func outputRules(peers []Peer) []FirewallRule {
 	return rules
 }
 
+// errorRules send such a message the way of the answers: with a remapped source,
+// a node takes it from the fabric only.
+func errorRules() []FirewallRule {
+	return []FirewallRule{rule(Statement{Op: ICMPUnreachable}, Statement{Op: Related}, Statement{Op: SetMark, Number: errorMark})}
+}
+
 // inputRules: a tunnel leads to the gateway's ping responder and to nothing
 // else of it, and nobody but the tunnel leads there: pings are not
 // authenticated otherwise.
-func inputRules() []FirewallRule {
+func inputRules(peers []Peer) []FirewallRule {
 	mine := Statement{Op: InputDestinationIn, Name: setEnds}
 	ping := Statement{Op: UDPDestinationPort, Number: PingPort}
 	probe := Statement{Op: UDPDestinationPort, Number: ProbePort}
 	count, drop := Statement{Op: Count, Name: DroppedInput}, Statement{Op: Drop}
-	return []FirewallRule{
+	var rules []FirewallRule
+	for _, p := range peers {
+		if p.Role == Server {
+			rules = append(rules, rule(Statement{Op: InputIn, Not: true, Name: setTunnels},
+				Statement{Op: UDPDestinationPort, Number: uint32(p.ListenPort)}, Statement{Op: Count, Name: Arrived}, Statement{Op: Accept}))
+		}
+	}
+	return append(rules,
 		rule(mine, ping, Statement{Op: Accept}),
 		rule(mine, probe, Statement{Op: Accept}),
 		rule(mine, Statement{Op: ICMP}, Statement{Op: Accept}),
 		rule(Statement{Op: InputIn, Name: setTunnels}, count, drop),
 		rule(ping, count, drop),
 		rule(probe, count, drop),
-	}
+	)
 }
 
 // sets are those that span all peers.

@@ -59,7 +59,7 @@ type Element struct {
 // Chain is a base chain; its policy is always accept.
 type Chain struct {
 	Name     string
-	Type     string // filter or nat
+	Type     string // filter, nat or route
 	Hook     string // as nft names it
 	Priority int
 	Rules    []FirewallRule
@@ -89,6 +89,8 @@ const (
 	UDPSourcePort                    // Number
 	ICMP
 	ICMPUnreachable // also: needs fragmentation
+	Related         // to a connection, as ICMP errors are
+	MarkIs          // Number
 	TCPSYN
 	SetZone // Number
 	SetMark // Number
@@ -143,6 +145,10 @@ func (s Statement) String() string {
 		return "meta l4proto icmp"
 	case ICMPUnreachable:
 		return "icmp type destination-unreachable"
+	case MarkIs:
+		return fmt.Sprintf("meta mark 0x%08x", s.Number)
+	case Related:
+		return "ct state related"
 	case TCPSYN:
 		return "tcp flags syn"
 	case SetZone:

@@ -8,7 +8,7 @@
 // On the wire, packets carry real addresses, as Liqo defines it: a source in
 // the sender's pod or external CIDR, a destination in the receiver's. Each
 // gateway translates for its own cluster only. Everything inside the tunnel is
-// IPv4; the tunnel's outer addresses may be IPv6.
+// IPv4, and so is the outside.
 package gateway
 
 import (
@@ -152,6 +152,7 @@ const (
 	RemoteTable = 18100
 
 	fabricVNI  = 0x11c0
+	errorMark  = 0x11c00000 // of ICMP errors about tunnels' flows
 	markBase   = 0x11c00001 // + index; 0 would mean unmarked
 	zoneBase   = 0x11c1     // + index; 0 is everybody else's zone
 	kernelMain = 254
@@ -161,10 +162,11 @@ const (
 
 // Preferences of our ip rules.
 const (
-	// RemotePref and TunnelPref come before the kernel's local table, because
+	// RemotePref, TunnelPref and ErrorPref come before the kernel's local table, because
 	// a remote pod may have the gateway pod's own address.
 	RemotePref = 10
 	TunnelPref = 20
+	ErrorPref  = 30
 	// LocalPref is where the kernel's local table moves from 0.
 	LocalPref = 100
 	// NodePref is before main (32766), behind the rules that CNIs put first.
@@ -173,9 +175,9 @@ const (
 
 // Overheads in bytes.
 const (
-	vxlanOverhead  = 50 // IPv4 20, UDP 8, VXLAN 8, inner Ethernet 14
-	tunnelOverhead = 60 // IPv4 20, UDP 8, WireGuard 32
-	tunnelOverIPv6 = 80
+	vxlanOverhead = 50 // IPv4 20, UDP 8, VXLAN 8, inner Ethernet 14
+	// Overhead is what a tunnel adds to each packet: IPv4 20, UDP 8, WireGuard 32.
+	Overhead = 60
 	// minMTU is the smallest datagram every IPv4 host must accept.
 	minMTU = 576
 )

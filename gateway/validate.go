@@ -12,6 +12,7 @@ import (
 // What Compute and ComputeNode refuse. The errors they return satisfy
 // errors.Is for one of these, and name the value.
 var (
+	ErrIPv6     = errors.New("IPv6 is not supported yet")
 	ErrAddress  = errors.New("not a usable IPv4 address")
 	ErrPrefix   = errors.New("not a usable IPv4 network")
 	ErrOverlap  = errors.New("networks overlap")
@@ -43,6 +44,9 @@ func name(what string, prefixes []netip.Prefix) []named {
 }
 
 func checkAddr(what string, a netip.Addr) error {
+	if a.Is6() {
+		return fmt.Errorf("%s %s: %w", what, a, ErrIPv6)
+	}
 	if !a.Is4() || a.IsUnspecified() || a.IsMulticast() || a.IsLoopback() {
 		return fmt.Errorf("%s %q: %w", what, a.String(), ErrAddress)
 	}
@@ -54,6 +58,9 @@ func checkAddr(what string, a netip.Addr) error {
 // class E.
 func checkPrefix(n named) error {
 	p := n.prefix
+	if p.Addr().Is6() {
+		return fmt.Errorf("%s: %w", n, ErrIPv6)
+	}
 	if !p.IsValid() || !p.Addr().Is4() || p.Masked() != p || p.Bits() == 0 {
 		return fmt.Errorf("%s: %w", n, ErrPrefix)
 	}
@@ -174,6 +181,8 @@ func (p Peer) check() error {
 		return fmt.Errorf("%s: MTU %d: %w", subject, p.MTU, ErrMTU)
 	case p.Endpoint.IsValid() && (p.Endpoint.Port() == 0 || p.Endpoint.Addr().IsUnspecified() || p.Endpoint.Addr().IsMulticast()):
 		return fmt.Errorf("%s: endpoint %s: %w", subject, p.Endpoint, ErrEndpoint)
+	case p.Endpoint.IsValid() && !p.Endpoint.Addr().Unmap().Is4():
+		return fmt.Errorf("%s: endpoint %s: %w", subject, p.Endpoint, ErrIPv6)
 	case len(p.Real.Pod) == 0:
 		return fmt.Errorf("%s: %w: need a pod CIDR", subject, ErrNoCIDR)
 	}

@@ -60,6 +60,8 @@ func (g Gateway) Role() *rbacv1.Role {
 			{APIGroups: group, Resources: []string{"gatewayservers", "gatewayclients", "configurations", "publickeies", "connections"}, Verbs: read},
 			{APIGroups: group, Resources: []string{"connections", "connections/status"}, ResourceNames: []string{name}, Verbs: []string{"patch"}},
 			{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{NodesConfigMapName(g.Name)}, Verbs: read},
+			// Its own keys: it follows them when they are changed.
+			{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}, Verbs: read},
 		},
 	}
 }

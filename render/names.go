@@ -54,6 +54,10 @@ const (
 	// of the gateway's WireGuard public key. With it the admin's program need
 	// not read the Secret, which also holds the private key.
 	AnnotationPublicKey = "liqo-tui.dev/public-key"
+	// AnnotationNextPublicKey on a GatewayServer or GatewayClient is the base64
+	// form of the key that its next pair has; on a PublicKey, of the key that
+	// the peer is about to use.
+	AnnotationNextPublicKey = "liqo-tui.dev/next-public-key"
 	// AnnotationEndpoint on a GatewayServer is one sentence: why its endpoint is
 	// what it is, or what it waits for.
 	AnnotationEndpoint = "liqo-tui.dev/endpoint"

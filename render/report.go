@@ -24,7 +24,7 @@ type Report struct {
 	Handshake *time.Time `json:"handshake,omitempty"`
 	// LatencyMicros is the round trip from gateway to gateway.
 	LatencyMicros int64 `json:"latencyMicros,omitempty"`
-	// Loss is the share of lost pings, 0 to 1, over the last minute.
+	// Loss is the share of lost pings, 0 to 1, over the last 30.
 	Loss float64 `json:"loss"`
 	// ReceivedBytes and SentBytes count the tunnel's traffic since it was made.
 	ReceivedBytes uint64 `json:"receivedBytes"`
@@ -35,6 +35,12 @@ type Report struct {
 	Implementation string `json:"implementation,omitempty"`
 	// MTU of the tunnel's interface, in bytes.
 	MTU int `json:"mtu,omitempty"`
+	// PathMTU is the longest packet that was seen to pass through the tunnel,
+	// in bytes; 0 if that is not known, as with a peer that answers no probes.
+	PathMTU int `json:"pathMTU,omitempty"`
+	// NextKey is the base64 form of the peer's next public key, which the
+	// gateway is ready to be dialled with.
+	NextKey string `json:"nextKey,omitempty"`
 	// Generation of the GatewayServer or GatewayClient that was in force when the
 	// peer last answered a ping; 0 if it never did, or if that is not known.
 	Generation int64 `json:"generation,omitempty"`
@@ -52,6 +58,7 @@ const (
 	ReasonNoKey         Reason = "WaitingForPublicKey" // the peer's public key is not known yet
 	ReasonNoEndpoint    Reason = "WaitingForEndpoint"  // there is no address to dial
 	ReasonUnresolvable  Reason = "EndpointUnresolvable"
+	ReasonKeyMismatch   Reason = "KeyMismatch"   // packets come in, and none is encrypted with a known key
 	ReasonNoHandshake   Reason = "NoHandshake"   // nothing has come back from the peer
 	ReasonNoPing        Reason = "NoPing"        // a handshake, but no ping is answered
 	ReasonPeerSilent    Reason = "PeerSilent"    // it worked before, and nothing comes back now

@@ -20,16 +20,17 @@ func TestImportsPointOneWay(t *testing.T) {
 	screen := []string{"charm.land"}
 	kubernetes := []string{"k8s.io", "sigs.k8s.io", "github.com/liqotech"}
 	for pkg, forbidden := range map[string][]string{
-		"render":        slices.Concat(clients, kernel, screen),
-		"flows":         slices.Concat(clients, kernel, screen),
-		"gateway":       slices.Concat(kubernetes, kernel, screen),
-		"gateway/ipam":  slices.Concat(kubernetes, kernel, screen, []string{"golang.zx2c4.com"}),
-		"gateway/probe": slices.Concat(kubernetes, kernel, screen),
-		"gateway/linux": slices.Concat(kubernetes, screen),
-		"tui":           slices.Concat(clients, kernel, []string{module + "kube", module + "gateway/linux", module + "gateway/agent"}),
-		"kube/operator": slices.Concat(screen, []string{module + "flows", module + "tui"}),
-		"gateway/agent": slices.Concat(screen, []string{module + "flows", module + "tui", module + "kube"}),
-		"kube":          slices.Concat(screen, kernel, []string{module + "tui", module + "gateway/linux"}),
+		"render":         slices.Concat(clients, kernel, screen),
+		"flows":          slices.Concat(clients, kernel, screen),
+		"gateway":        slices.Concat(kubernetes, kernel, screen),
+		"gateway/ipam":   slices.Concat(kubernetes, kernel, screen, []string{"golang.zx2c4.com"}),
+		"gateway/probe":  slices.Concat(kubernetes, kernel, screen),
+		"gateway/linux":  slices.Concat(kubernetes, screen),
+		"gateway/tunnel": slices.Concat(kubernetes, screen),
+		"tui":            slices.Concat(clients, kernel, []string{module + "kube", module + "gateway/linux", module + "gateway/agent"}),
+		"kube/operator":  slices.Concat(screen, []string{module + "flows", module + "tui"}),
+		"gateway/agent":  slices.Concat(screen, []string{module + "flows", module + "tui", module + "kube"}),
+		"kube":           slices.Concat(screen, kernel, []string{module + "tui", module + "gateway/linux"}),
 	} {
 		t.Run(pkg, func(t *testing.T) {
 			out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+pkg).Output()

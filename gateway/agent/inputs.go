@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -15,40 +17,63 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
+	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // read collects what the tunnel is computed from.
-func (t *tunnel) read(ctx context.Context) (gateway.Inputs, setup, error) {
-	in := gateway.Inputs{PodIP: t.options.PodIP}
+func (g *gatewayAgent) read(ctx context.Context) (tunnel.Wanted, setup, error) {
+	in := gateway.Inputs{PodIP: g.options.PodIP}
 	var s setup
-	peer := gateway.Peer{ClusterID: string(t.options.Gateway.Tenant.Remote), Role: t.options.Role, PrivateKey: t.key}
-	var err error
+	peer := gateway.Peer{ClusterID: string(g.options.Gateway.Tenant.Remote), Role: g.options.Role}
+	// First, because what it finds is told also where something else is missing.
+	endpoints, err := g.readGateway(ctx, &peer, &s)
+	if err != nil {
+		return tunnel.Wanted{}, s, err
+	}
+	if err := g.readPublicKey(ctx, &peer); err != nil {
+		return tunnel.Wanted{}, s, err
+	}
+	s.hasKey = peer.PublicKey != wgtypes.Key{}
 	if in.UnderlayMTU, err = linux.UnderlayMTU(); err != nil {
-		return in, s, err
+		return tunnel.Wanted{}, s, err
 	}
-	if err := t.readNetworks(ctx, &in, &peer); err != nil {
-		return in, s, err
+	if err := g.readNetworks(ctx, &in, &peer); err != nil {
+		return tunnel.Wanted{}, s, err
 	}
-	if in.Nodes, err = t.readNodes(ctx); err != nil {
-		return in, s, err
+	if in.Nodes, err = g.readNodes(ctx); err != nil {
+		return tunnel.Wanted{}, s, err
 	}
-	if peer.PublicKey, err = t.readPublicKey(ctx); err != nil {
-		return in, s, err
-	}
-	if err := t.readGateway(ctx, &peer, &s); err != nil {
-		return in, s, err
-	}
-	s.hasKey, s.mtu = peer.PublicKey != wgtypes.Key{}, peer.MTU
+	peer.PrivateKey = g.readPrivateKey(ctx)
 	in.Peers = []gateway.Peer{peer}
-	return in, s, nil
+	return tunnel.Wanted{Inputs: in, Endpoints: endpoints}, s, nil
 }
 
-var errNoConfiguration = errors.New("no Configuration says which addresses the peer has, or its CIDRs are not assigned yet")
+// readPrivateKey returns the key that the Secret holds now. One that is gone or
+// damaged is no reason to drop a tunnel that works: the last one stays.
+func (g *gatewayAgent) readPrivateKey(ctx context.Context) gateway.PrivateKey {
+	var secret corev1.Secret
+	name := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: render.GatewayObjectName(g.options.Gateway.Name)}
+	if err := g.client.Get(ctx, name, &secret); err != nil {
+		return g.key
+	}
+	key, err := wgtypes.NewKey(secret.Data[render.SecretPrivateKey])
+	if err != nil {
+		g.options.Log.Error("the Secret's key can't be used; the one before stays", "error", err)
+		return g.key
+	}
+	g.key = gateway.PrivateKey(key)
+	return g.key
+}
 
-func (t *tunnel) readNetworks(ctx context.Context, in *gateway.Inputs, peer *gateway.Peer) error {
+var (
+	errNoConfiguration = errors.New("no Configuration says which addresses the peer has, or its CIDRs are not assigned yet")
+	errAmbiguous       = errors.New("ambiguous")
+)
+
+func (g *gatewayAgent) readNetworks(ctx context.Context, in *gateway.Inputs, peer *gateway.Peer) error {
 	var list networkingv1beta1.ConfigurationList
-	if err := t.client.List(ctx, &list, t.ofPeer()...); err != nil {
+	if err := g.client.List(ctx, &list, g.ofPeer()...); err != nil {
 		return fmt.Errorf("list Configurations: %w", err)
 	}
 	if len(list.Items) == 0 || list.Items[0].Status.Remote == nil || list.Items[0].Spec.Local == nil {
@@ -74,10 +99,10 @@ func cidrs(whose string, c networkingv1beta1.ClusterConfigCIDR) (out gateway.CID
 	return out, err
 }
 
-func (t *tunnel) readNodes(ctx context.Context) ([]gateway.Node, error) {
+func (g *gatewayAgent) readNodes(ctx context.Context) ([]gateway.Node, error) {
 	var cm corev1.ConfigMap
-	key := client.ObjectKey{Namespace: t.options.Gateway.Tenant.Namespace, Name: render.NodesConfigMapName(t.options.Gateway.Name)}
-	if err := t.client.Get(ctx, key, &cm); err != nil {
+	key := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: render.NodesConfigMapName(g.options.Gateway.Name)}
+	if err := g.client.Get(ctx, key, &cm); err != nil {
 		return nil, fmt.Errorf("read the cluster's nodes: %w", err)
 	}
 	listed, err := render.ParseNodes(&cm)
@@ -92,62 +117,111 @@ func (t *tunnel) readNodes(ctx context.Context) ([]gateway.Node, error) {
 }
 
 // readPublicKey finds the peer's key; the zero key when there is none yet.
-func (t *tunnel) readPublicKey(ctx context.Context) (wgtypes.Key, error) {
+func (g *gatewayAgent) readPublicKey(ctx context.Context, peer *gateway.Peer) error {
 	var list networkingv1beta1.PublicKeyList
-	if err := t.client.List(ctx, &list, t.ofPeer()...); err != nil {
-		return wgtypes.Key{}, fmt.Errorf("list PublicKeys: %w", err)
+	if err := g.client.List(ctx, &list, g.ofPeer()...); err != nil {
+		return fmt.Errorf("list PublicKeys: %w", err)
 	}
 	if len(list.Items) == 0 {
-		return wgtypes.Key{}, nil
+		return nil
 	}
-	key, err := wgtypes.NewKey(list.Items[0].Spec.PublicKey)
-	if err != nil {
-		return wgtypes.Key{}, fmt.Errorf("PublicKey %s: %w", list.Items[0].Name, err)
+	if len(list.Items) > 1 {
+		return fmt.Errorf("%w: PublicKeys %s and %s are both labelled as the key of %s; delete the one that is wrong", errAmbiguous,
+			list.Items[0].Name, list.Items[1].Name, peer.ClusterID)
 	}
-	return key, nil
-}
-
-func (t *tunnel) ofPeer() []client.ListOption {
-	return []client.ListOption{
-		client.InNamespace(t.options.Gateway.Tenant.Namespace),
-		client.MatchingLabels{render.LabelRemoteCluster: string(t.options.Gateway.Tenant.Remote)},
+	found := &list.Items[0]
+	var err error
+	if peer.PublicKey, err = wgtypes.NewKey(found.Spec.PublicKey); err != nil {
+		return fmt.Errorf("PublicKey %s: %w", found.Name, err)
 	}
-}
-
-func (t *tunnel) readGateway(ctx context.Context, peer *gateway.Peer, s *setup) error {
-	object := t.kind()
-	key := client.ObjectKey{Namespace: t.options.Gateway.Tenant.Namespace, Name: t.options.Gateway.Name}
-	if err := t.client.Get(ctx, key, object); err != nil {
-		return fmt.Errorf("read the gateway: %w", err)
-	}
-	switch g := object.(type) {
-	case *networkingv1beta1.GatewayServer:
-		peer.MTU, peer.ListenPort = g.Spec.MTU, uint16(g.Spec.Endpoint.Port)
-		s.port = peer.ListenPort
-	case *networkingv1beta1.GatewayClient:
-		peer.MTU = g.Spec.MTU
-		if len(g.Spec.Endpoint.Addresses) == 0 {
-			return nil
+	if next := found.Annotations[render.AnnotationNextPublicKey]; next != "" {
+		if peer.NextKey, err = wgtypes.ParseKey(next); err != nil {
+			return fmt.Errorf("PublicKey %s: annotation %s: %w", found.Name, render.AnnotationNextPublicKey, err)
 		}
-		// A name that has no address now is no reason to drop a tunnel that works.
-		peer.Endpoint, s.resolve = resolve(ctx, g.Spec.Endpoint.Addresses[0], uint16(g.Spec.Endpoint.Port))
-		s.endpoint = fmt.Sprintf("UDP %s port %d", g.Spec.Endpoint.Addresses[0], g.Spec.Endpoint.Port)
 	}
 	return nil
 }
 
+func (g *gatewayAgent) ofPeer() []client.ListOption {
+	return []client.ListOption{
+		client.InNamespace(g.options.Gateway.Tenant.Namespace),
+		client.MatchingLabels{render.LabelRemoteCluster: string(g.options.Gateway.Tenant.Remote)},
+	}
+}
+
+// readGateway reads this end's own object, and returns where a client may find
+// its server.
+func (g *gatewayAgent) readGateway(ctx context.Context, peer *gateway.Peer, s *setup) ([]netip.AddrPort, error) {
+	object := g.kind()
+	key := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: g.options.Gateway.Name}
+	if err := g.client.Get(ctx, key, object); err != nil {
+		return nil, fmt.Errorf("read the gateway: %w", err)
+	}
+	s.generation = object.GetGeneration()
+	switch o := object.(type) {
+	case *networkingv1beta1.GatewayServer:
+		peer.MTU, peer.ListenPort = o.Spec.MTU, uint16(o.Spec.Endpoint.Port)
+		s.port = peer.ListenPort
+		peer.Endpoint = g.seen
+	case *networkingv1beta1.GatewayClient:
+		peer.MTU = o.Spec.MTU
+		if len(o.Spec.Endpoint.Addresses) == 0 {
+			return nil, nil
+		}
+		s.endpoint = fmt.Sprintf("UDP %s port %d", strings.Join(o.Spec.Endpoint.Addresses, ", "), o.Spec.Endpoint.Port)
+		var endpoints []netip.AddrPort
+		endpoints, s.named, s.resolve = resolve(ctx, net.DefaultResolver, o.Spec.Endpoint.Addresses, uint16(o.Spec.Endpoint.Port))
+		if len(endpoints) > 0 {
+			g.endpoints = endpoints
+		}
+		// A name that has no address now is no reason to drop a tunnel that works.
+		if len(g.endpoints) > 0 {
+			peer.Endpoint = g.endpoints[0]
+		}
+		return g.endpoints, nil
+	}
+	return nil, nil
+}
+
 const resolveTimeout = 3 * time.Second
 
-// resolve turns an address or a DNS name into where to dial.
-func resolve(ctx context.Context, host string, port uint16) (netip.AddrPort, error) {
-	if ip, err := netip.ParseAddr(host); err == nil {
-		return netip.AddrPortFrom(ip.Unmap(), port), nil
-	}
+// resolver looks up the IPv4 addresses of a name; net.Resolver is one.
+type resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// resolve turns addresses and DNS names into where to dial, in their order.
+// The error says what is wrong with those that gave nothing; named is set if
+// there are names among them, whose addresses may change.
+func resolve(ctx context.Context, r resolver, hosts []string, port uint16) (found []netip.AddrPort, named bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip4", host)
-	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("resolve the server's address: %w", err)
+	var errs []error
+	add := func(ip netip.Addr) {
+		if e := netip.AddrPortFrom(ip.Unmap(), port); !slices.Contains(found, e) {
+			found = append(found, e)
+		}
 	}
-	return netip.AddrPortFrom(ips[0].Unmap(), port), nil
+	for _, host := range hosts {
+		if ip, err := netip.ParseAddr(host); err == nil {
+			if !ip.Unmap().Is4() {
+				errs = append(errs, fmt.Errorf("the server's address %s: %w", host, gateway.ErrIPv6))
+				continue
+			}
+			add(ip)
+			continue
+		}
+		named = true
+		ips, err := r.LookupNetIP(ctx, "ip4", host)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("resolve the server's address: %w", err))
+			continue
+		}
+		// The order in which servers answer changes from one time to the next.
+		slices.SortFunc(ips, netip.Addr.Compare)
+		for _, ip := range ips {
+			add(ip)
+		}
+	}
+	return found, named, errors.Join(errs...)
 }

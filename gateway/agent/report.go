@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,13 +9,14 @@ import (
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
-	"github.com/liqo-tui/liqo-tui/gateway/linux"
 	"github.com/liqo-tui/liqo-tui/gateway/probe"
+	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -28,83 +30,125 @@ const (
 
 // report writes the Connection's status and annotation: at once when the state
 // changes, else every reportInterval.
-func (t *tunnel) report(ctx context.Context) error {
+func (g *gatewayAgent) report(ctx context.Context) error {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
-	var last render.Report
+	h := history{last: g.last, value: g.value}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-		case <-t.woken:
+		case <-g.woken:
 		}
-		value, r := t.observe(time.Now())
-		news := r.Reason != last.Reason || r.Message != last.Message || last.LatencyMicros == 0 && r.LatencyMicros > 0
-		if !news && r.At.Sub(last.At) < reportInterval {
+		now := time.Now()
+		value, r := h.complete(g.observe(now))
+		if !h.news(value, r) && now.Sub(h.written) < reportInterval {
 			continue
 		}
-		if err := t.write(ctx, value, r); err != nil {
+		if err := g.write(ctx, value, r); err != nil {
 			if ctx.Err() == nil {
-				t.options.Log.Error("report on the Connection", "error", err)
+				g.options.Log.Error("report on the Connection", "error", err)
 			}
 			continue
 		}
-		last = r
+		h.value, h.last, h.written = value, r, now
 	}
 }
 
-func (t *tunnel) observe(now time.Time) (networkingv1beta1.ConnectionStatusValue, render.Report) {
-	t.mu.Lock()
-	setup, pings := t.setup, t.pings
-	t.mu.Unlock()
-	stats, err := t.kernel.Peer(gateway.TunnelName(0))
-	if err != nil {
-		stats = linux.PeerStats{} // no interface yet: the setup says why
+// history is what was reported last.
+type history struct {
+	last    render.Report
+	value   networkingv1beta1.ConnectionStatusValue
+	written time.Time // by this process; zero: not yet
+}
+
+// complete fills in what depends on reports before.
+func (h *history) complete(value networkingv1beta1.ConnectionStatusValue, r render.Report) (networkingv1beta1.ConnectionStatusValue, render.Report) {
+	if r.Generation == 0 {
+		r.Generation = h.last.Generation // no ping was answered since it changed
 	}
-	return judge(now, t.options.Role, setup, pings, stats)
+	switch {
+	case value == h.value && h.last.Since != nil:
+		r.Since = h.last.Since
+	default:
+		r.Since = new(r.At)
+	}
+	return value, r
+}
+
+// news reports whether r says what can't wait.
+func (h *history) news(value networkingv1beta1.ConnectionStatusValue, r render.Report) bool {
+	return h.written.IsZero() || value != h.value || r.Reason != h.last.Reason || r.Message != h.last.Message ||
+		h.last.LatencyMicros == 0 && r.LatencyMicros > 0 || r.Endpoint != h.last.Endpoint ||
+		r.PathMTU != h.last.PathMTU || r.Generation != h.last.Generation || r.NextKey != h.last.NextKey
+}
+
+func (g *gatewayAgent) observe(now time.Time) (networkingv1beta1.ConnectionStatusValue, render.Report) {
+	g.mu.Lock()
+	s := g.setup
+	g.mu.Unlock()
+	var status tunnel.Status
+	if g.tunnel != nil {
+		status = g.tunnel.Status(now)
+	}
+	return judge(now, g.options.Role, s, status)
 }
 
 // judge turns what is known of a tunnel into its state and the reason for it.
-func judge(now time.Time, role gateway.Role, s setup, pings probe.Status, stats linux.PeerStats) (networkingv1beta1.ConnectionStatusValue, render.Report) {
+func judge(now time.Time, role gateway.Role, s setup, t tunnel.Status) (networkingv1beta1.ConnectionStatusValue, render.Report) {
 	r := render.Report{
-		At: now, Interval: render.Seconds(reportInterval / time.Second), Loss: pings.Loss, LatencyMicros: pings.Latency.Microseconds(),
-		ReceivedBytes: stats.Received, SentBytes: stats.Sent, Implementation: string(stats.Implementation), MTU: s.mtu,
+		At: now, Interval: render.Seconds(reportInterval / time.Second), Loss: t.Pings.Loss, LatencyMicros: t.Pings.Latency.Microseconds(),
+		ReceivedBytes: t.Peer.Received, SentBytes: t.Peer.Sent, Implementation: string(t.Peer.Implementation),
+		MTU: t.LinkMTU, PathMTU: t.PathMTU,
 	}
-	if !stats.Handshake.IsZero() {
-		r.Handshake = new(stats.Handshake)
+	if !t.Peer.Handshake.IsZero() {
+		r.Handshake = new(t.Peer.Handshake)
 	}
-	if stats.Endpoint.IsValid() {
-		r.Endpoint = stats.Endpoint.String()
+	if t.Peer.Endpoint.IsValid() {
+		r.Endpoint = t.Peer.Endpoint.String()
 	}
-	if pings.Value == probe.Connected {
-		r.Reason, r.Message = render.ReasonPinged, "the peer's gateway answers pings through the tunnel"
-		return networkingv1beta1.Connected, r
+	if t.NextKey != (wgtypes.Key{}) && t.Problem == nil {
+		r.NextKey = t.NextKey.String()
+	}
+	if t.Pings.LastReply.After(s.since) {
+		r.Generation = s.generation
 	}
 	value := networkingv1beta1.Connecting
-	if pings.Value == probe.Error {
+	switch t.Pings.Value {
+	case probe.Connected:
+		value, r.Reason, r.Message = networkingv1beta1.Connected, render.ReasonPinged, "the peer's gateway answers pings through the tunnel"
+	case probe.Error:
 		value = networkingv1beta1.ConnectionError
+	case probe.Connecting:
 	}
-	r.Reason, r.Message = explain(role, s, pings, stats)
+	if value != networkingv1beta1.Connected {
+		r.Reason, r.Message = explain(role, s, t)
+	}
+	r.Message += remarks(s, t)
 	return value, r
 }
 
 // explain says why no ping is answered: the first thing that is missing.
-func explain(role gateway.Role, s setup, pings probe.Status, stats linux.PeerStats) (render.Reason, string) {
+func explain(role gateway.Role, s setup, t tunnel.Status) (render.Reason, string) {
+	problem := cmp.Or(s.problem, t.Problem)
+	silent := t.Pings.Value == probe.Error
 	switch {
-	case errors.Is(s.problem, errNoConfiguration):
-		return render.ReasonMisconfigured, s.problem.Error()
-	case s.problem != nil:
-		return render.ReasonMisconfigured, "the tunnel can't be set up: " + s.problem.Error()
-	case s.resolve != nil:
+	case errors.Is(problem, errNoConfiguration):
+		return render.ReasonMisconfigured, problem.Error()
+	case problem != nil:
+		return render.ReasonMisconfigured, "the tunnel can't be set up: " + problem.Error()
+	case s.resolve != nil && !t.Peer.Endpoint.IsValid():
 		return render.ReasonUnresolvable, s.resolve.Error()
 	case role == gateway.Client && s.endpoint == "":
 		return render.ReasonNoEndpoint, "the GatewayClient names no address to dial"
 	case !s.hasKey:
 		return render.ReasonNoKey, "the peer's public key is not known yet"
-	case pings.Value == probe.Error:
-		return render.ReasonPeerSilent, "the peer's gateway has stopped answering pings through the tunnel"
-	case !stats.Handshake.IsZero():
+	case t.Strangers >= fewStrangers && t.Peer.Handshake.IsZero():
+		return render.ReasonKeyMismatch, fmt.Sprintf("%d packets came to UDP port %d, and none was encrypted with the keys that are known: has each cluster the public key of the other's gateway?", t.Strangers, s.port)
+	case silent:
+		return render.ReasonPeerSilent, "the peer's gateway has stopped answering pings through the tunnel" + since(s, t)
+	case !t.Peer.Handshake.IsZero():
 		return render.ReasonNoPing, "the keys match, but no ping through the tunnel has been answered yet"
 	case role == gateway.Server:
 		return render.ReasonNoHandshake, fmt.Sprintf("no client with the right key has dialled UDP port %d yet", s.port)
@@ -112,8 +156,39 @@ func explain(role gateway.Role, s setup, pings probe.Status, stats linux.PeerSta
 	return render.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: is that port open on the way, and has the server this gateway's key?", s.endpoint)
 }
 
+// fewStrangers may be somebody's scan of the port.
+const fewStrangers = 3
+
+// since tells a path that is cut from a peer that hears and does not answer.
+func since(s setup, t tunnel.Status) string {
+	switch {
+	case t.Peer.Received > 0:
+		return ", although packets of it come in"
+	case s.endpoint != "":
+		return ", and nothing comes back from " + s.endpoint
+	}
+	return ", and nothing comes in from it"
+}
+
+// remarks are what is not as it should be, whether pings are answered or not.
+func remarks(s setup, t tunnel.Status) string {
+	var text string
+	if s.problem != nil && t.Pings.Value == probe.Connected {
+		text += "; what was changed last is not in force: " + s.problem.Error()
+	} else if t.Problem != nil && t.Pings.Value == probe.Connected {
+		text += "; not all is as it should be: " + t.Problem.Error()
+	}
+	if t.PathMTU > 0 && t.PathMTU < t.LinkMTU {
+		text += fmt.Sprintf("; the path carries packets of up to %d bytes", t.PathMTU)
+	}
+	if len(t.Fights) > 0 {
+		text += "; something on this node keeps changing what the gateway sets: " + t.Fights[0]
+	}
+	return text
+}
+
 // write patches only what is the gateway's own: status and annotation.
-func (t *tunnel) write(ctx context.Context, value networkingv1beta1.ConnectionStatusValue, r render.Report) error {
+func (g *gatewayAgent) write(ctx context.Context, value networkingv1beta1.ConnectionStatusValue, r render.Report) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -126,13 +201,13 @@ func (t *tunnel) write(ctx context.Context, value networkingv1beta1.ConnectionSt
 		},
 	}}
 	conn := &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{
-		Namespace: t.options.Gateway.Tenant.Namespace, Name: render.GatewayObjectName(t.options.Gateway.Name),
+		Namespace: g.options.Gateway.Tenant.Namespace, Name: render.GatewayObjectName(g.options.Gateway.Name),
 	}}
 	// The reason first: who sees the new state finds its reason beside it.
-	if err := patch(ctx, t.client, conn, annotation); err != nil {
+	if err := patch(ctx, g.client, conn, annotation); err != nil {
 		return err
 	}
-	return patch(ctx, t.client.Status(), conn, status)
+	return patch(ctx, g.client.Status(), conn, status)
 }
 
 type patcher[O any] interface {

@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -12,12 +14,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
 	"github.com/liqo-tui/liqo-tui/gateway/probe"
+	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 func TestReportNamesTheFirstThingThatIsMissing(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	ready := setup{hasKey: true, endpoint: "UDP 192.0.2.7 port 31840", port: 51840, mtu: 1340}
+	ready := setup{hasKey: true, endpoint: "UDP 192.0.2.7 port 31840", port: 51840}
 	with := func(change func(*setup)) setup {
 		s := ready
 		change(&s)
@@ -25,30 +28,37 @@ func TestReportNamesTheFirstThingThatIsMissing(t *testing.T) {
 	}
 	handshake := linux.PeerStats{Handshake: now.Add(-time.Minute), Received: 10, Sent: 20}
 	for name, c := range map[string]struct {
-		role   gateway.Role
-		setup  setup
-		pings  probe.Value
-		stats  linux.PeerStats
-		value  networkingv1beta1.ConnectionStatusValue
-		reason render.Reason
-		says   string
+		role      gateway.Role
+		setup     setup
+		pings     probe.Value
+		stats     linux.PeerStats
+		value     networkingv1beta1.ConnectionStatusValue
+		reason    render.Reason
+		says      string
+		strangers uint64
 	}{
-		"a ping is answered":                       {gateway.Client, ready, probe.Connected, handshake, networkingv1beta1.Connected, render.ReasonPinged, "answers pings"},
-		"no Configuration yet":                     {gateway.Client, with(func(s *setup) { s.problem = errNoConfiguration }), probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonMisconfigured, "no Configuration says"},
-		"the kernel refuses":                       {gateway.Server, with(func(s *setup) { s.problem = errors.New("nftables: operation not permitted") }), probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonMisconfigured, "operation not permitted"},
-		"the server's name has no address":         {gateway.Client, with(func(s *setup) { s.resolve = errors.New("lookup gw.example.com: no such host") }), probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonUnresolvable, "gw.example.com"},
-		"nothing to dial":                          {gateway.Client, with(func(s *setup) { s.endpoint = "" }), probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoEndpoint, "no address"},
-		"the peer's key is unknown":                {gateway.Server, with(func(s *setup) { s.hasKey = false }), probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoKey, "public key"},
-		"nobody has dialled the server":            {gateway.Server, ready, probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "UDP port 51840"},
-		"the server does not answer":               {gateway.Client, ready, probe.Connecting, linux.PeerStats{Sent: 148}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "UDP 192.0.2.7 port 31840"},
-		"a handshake, but no ping":                 {gateway.Client, ready, probe.Connecting, handshake, networkingv1beta1.Connecting, render.ReasonNoPing, "keys match"},
-		"pings are no longer answered":             {gateway.Client, ready, probe.Error, handshake, networkingv1beta1.ConnectionError, render.ReasonPeerSilent, "stopped answering"},
-		"what is broken here outranks the silence": {gateway.Client, with(func(s *setup) { s.problem = errors.New("no such device") }), probe.Error, handshake, networkingv1beta1.ConnectionError, render.ReasonMisconfigured, "no such device"},
+		"a ping is answered":                                 {gateway.Client, ready, probe.Connected, handshake, networkingv1beta1.Connected, render.ReasonPinged, "answers pings", 0},
+		"no Configuration yet":                               {gateway.Client, with(func(s *setup) { s.problem = errNoConfiguration }), probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonMisconfigured, "no Configuration says", 0},
+		"the kernel refuses":                                 {gateway.Server, with(func(s *setup) { s.problem = errors.New("nftables: operation not permitted") }), probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonMisconfigured, "operation not permitted", 0},
+		"the server's name has no address":                   {gateway.Client, with(func(s *setup) { s.resolve = errors.New("lookup gw.example.com: no such host") }), probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonUnresolvable, "gw.example.com", 0},
+		"nothing to dial":                                    {gateway.Client, with(func(s *setup) { s.endpoint = "" }), probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoEndpoint, "no address", 0},
+		"the peer's key is unknown":                          {gateway.Server, with(func(s *setup) { s.hasKey = false }), probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoKey, "public key", 0},
+		"nobody has dialled the server":                      {gateway.Server, ready, probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "UDP port 51840", 0},
+		"the server does not answer":                         {gateway.Client, ready, probe.Connecting, linux.PeerStats{Sent: 148}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "UDP 192.0.2.7 port 31840", 0},
+		"a client with another key dials":                    {gateway.Server, ready, probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonKeyMismatch, "none was encrypted with the keys that are known", 9},
+		"somebody scans ports":                               {gateway.Server, ready, probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "UDP port 51840", 1},
+		"the path works towards us only":                     {gateway.Client, ready, probe.Error, linux.PeerStats{Received: 5}, networkingv1beta1.ConnectionError, render.ReasonPeerSilent, "although packets of it come in", 0},
+		"the path is cut":                                    {gateway.Client, ready, probe.Error, linux.PeerStats{}, networkingv1beta1.ConnectionError, render.ReasonPeerSilent, "nothing comes back from UDP 192.0.2.7 port 31840", 0},
+		"two keys for one peer":                              {gateway.Server, with(func(s *setup) { s.problem = fmt.Errorf("%w: PublicKeys a and b", errAmbiguous) }), probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonMisconfigured, "PublicKeys a and b", 0},
+		"a change that can't be made to a tunnel that works": {gateway.Server, with(func(s *setup) { s.problem = errors.New("CIDRs overlap") }), probe.Connected, handshake, networkingv1beta1.Connected, render.ReasonPinged, "not in force: CIDRs overlap", 0},
+		"a handshake, but no ping":                           {gateway.Client, ready, probe.Connecting, handshake, networkingv1beta1.Connecting, render.ReasonNoPing, "keys match", 0},
+		"pings are no longer answered":                       {gateway.Client, ready, probe.Error, handshake, networkingv1beta1.ConnectionError, render.ReasonPeerSilent, "stopped answering", 0},
+		"what is broken here outranks the silence":           {gateway.Client, with(func(s *setup) { s.problem = errors.New("no such device") }), probe.Error, handshake, networkingv1beta1.ConnectionError, render.ReasonMisconfigured, "no such device", 0},
 		// The address is not found now, but the tunnel to the one found before works.
-		"an unresolvable name of a working tunnel": {gateway.Client, with(func(s *setup) { s.resolve = errors.New("no such host") }), probe.Connected, handshake, networkingv1beta1.Connected, render.ReasonPinged, "answers pings"},
+		"an unresolvable name of a working tunnel": {gateway.Client, with(func(s *setup) { s.resolve = errors.New("no such host") }), probe.Connected, handshake, networkingv1beta1.Connected, render.ReasonPinged, "answers pings", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			value, r := judge(now, c.role, c.setup, probe.Status{Value: c.pings}, c.stats)
+			value, r := judge(now, c.role, c.setup, tunnel.Status{Pings: probe.Status{Value: c.pings}, Peer: c.stats, Strangers: c.strangers})
 			if value != c.value || r.Reason != c.reason || !strings.Contains(r.Message, c.says) {
 				t.Errorf("got %s, %s: %q; want %s, %s, with %q", value, r.Reason, r.Message, c.value, c.reason, c.says)
 			}
@@ -58,26 +68,95 @@ func TestReportNamesTheFirstThingThatIsMissing(t *testing.T) {
 
 func TestReportCarriesWhatWasMeasured(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	_, r := judge(now, gateway.Client, setup{mtu: 1340}, probe.Status{Value: probe.Connected, Latency: 1500 * time.Microsecond, Loss: 0.25},
-		linux.PeerStats{
+	_, r := judge(now, gateway.Client, setup{generation: 7, since: now.Add(-time.Second)}, tunnel.Status{
+		LinkMTU: 1340, PathMTU: 1328, Fights: []string{"missing: a rule (5 times in the last minute)"},
+		Pings: probe.Status{Value: probe.Connected, Latency: 1500 * time.Microsecond, Loss: 0.25, LastReply: now},
+		Peer: linux.PeerStats{
 			Handshake: now.Add(-time.Minute), Received: 10, Sent: 20,
 			Endpoint: netip.MustParseAddrPort("192.0.2.7:31840"), Implementation: gateway.Userspace,
-		})
-	if r.LatencyMicros != 1500 || r.Loss != 0.25 || r.ReceivedBytes != 10 || r.SentBytes != 20 || r.MTU != 1340 ||
+		},
+	})
+	if r.LatencyMicros != 1500 || r.Loss != 0.25 || r.ReceivedBytes != 10 || r.SentBytes != 20 || r.MTU != 1340 || r.PathMTU != 1328 || r.Generation != 7 ||
 		r.Endpoint != "192.0.2.7:31840" || r.Implementation != "userspace" || r.Handshake == nil || !r.Handshake.Equal(now.Add(-time.Minute)) {
 		t.Errorf("got %+v", r)
+	}
+	for _, says := range []string{"up to 1328 bytes", "keeps changing", "missing: a rule"} {
+		if !strings.Contains(r.Message, says) {
+			t.Errorf("got message %q, want it to say %q", r.Message, says)
+		}
 	}
 	if r.Stale(now.Add(29*time.Second)) || !r.Stale(now.Add(31*time.Second)) {
 		t.Errorf("a report every %d s: want it stale after three of them, not before", r.Interval)
 	}
 }
 
-func TestEndpointIsResolved(t *testing.T) {
-	got, err := resolve(t.Context(), "192.0.2.7", 31840)
-	if want := netip.MustParseAddrPort("192.0.2.7:31840"); err != nil || got != want {
-		t.Errorf("an address: got %v, %v; want %v", got, err, want)
+// A generation counts when a ping was answered after it came into force.
+func TestReportConfirmsAGenerationWithAPing(t *testing.T) {
+	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	h := history{}
+	report := func(after time.Duration, generation int64, inForce, reply time.Duration) render.Report {
+		s := setup{generation: generation, since: start.Add(inForce)}
+		pings := probe.Status{Value: probe.Connected, LastReply: start.Add(reply)}
+		value, r := h.complete(judge(start.Add(after), gateway.Client, s, tunnel.Status{Pings: pings}))
+		h = history{last: r, value: value, written: r.At}
+		return r
 	}
-	if got, err = resolve(t.Context(), "localhost", 1); err != nil || got.Addr() != netip.MustParseAddr("127.0.0.1") {
-		t.Errorf("a name: got %v, %v; want 127.0.0.1", got, err)
+	for _, c := range []struct {
+		name                  string
+		after, inForce, reply time.Duration
+		generation, want      int64
+	}{
+		{"answered", 2 * time.Second, 0, time.Second, 1, 1},
+		{"changed, not answered yet", 4 * time.Second, 3 * time.Second, 2 * time.Second, 2, 1},
+		{"answered again", 6 * time.Second, 3 * time.Second, 5 * time.Second, 2, 2},
+	} {
+		r := report(c.after, c.generation, c.inForce, c.reply)
+		if r.Generation != c.want {
+			t.Errorf("%s: got generation %d, want %d", c.name, r.Generation, c.want)
+		}
+		if r.Since == nil || !r.Since.Equal(start.Add(2*time.Second)) {
+			t.Errorf("%s: connected since %v, want the first report's time", c.name, r.Since)
+		}
+	}
+}
+
+// names answers like a DNS server.
+type names map[string][]string
+
+func (n names) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	var ips []netip.Addr
+	for _, a := range n[host] {
+		ips = append(ips, netip.MustParseAddr(a))
+	}
+	if len(ips) == 0 {
+		return nil, fmt.Errorf("lookup %s: no such host", host)
+	}
+	return ips, nil
+}
+
+func TestEndpointIsResolved(t *testing.T) {
+	dns := names{"one.example": {"192.0.2.1"}, "two.example": {"192.0.2.9", "192.0.2.3"}}
+	for _, c := range []struct {
+		name  string
+		hosts []string
+		want  string
+		named bool
+		says  string
+	}{
+		{"an address", []string{"192.0.2.7"}, "[192.0.2.7:31840]", false, ""},
+		{"a name", []string{"one.example"}, "[192.0.2.1:31840]", true, ""},
+		{"a name of two addresses, always in the same order", []string{"two.example"}, "[192.0.2.3:31840 192.0.2.9:31840]", true, ""},
+		{"several", []string{"two.example", "192.0.2.3", "one.example"}, "[192.0.2.3:31840 192.0.2.9:31840 192.0.2.1:31840]", true, ""},
+		{"a name of nothing", []string{"none.example"}, "[]", true, "none.example"},
+		{"a name of nothing beside an address", []string{"none.example", "192.0.2.7"}, "[192.0.2.7:31840]", true, "none.example"},
+		{"IPv6", []string{"2001:db8::1"}, "[]", false, "IPv6 is not supported yet"},
+	} {
+		found, named, err := resolve(t.Context(), dns, c.hosts, 31840)
+		if fmt.Sprint(found) != c.want || named != c.named {
+			t.Errorf("%s: got %v, named %v; want %s, %v", c.name, found, named, c.want, c.named)
+		}
+		if (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: got error %v, want %q", c.name, err, c.says)
+		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
-	"github.com/liqo-tui/liqo-tui/gateway/probe"
+	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -35,11 +35,9 @@ type TunnelOptions struct {
 	Log     *slog.Logger
 }
 
-// RunTunnel keeps one end of a tunnel until ctx ends.
+// RunTunnel keeps one end of a tunnel until ctx ends. A machine that can't be
+// a gateway is no reason to end: the Connection says why.
 func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error {
-	if err := linux.CheckMachine(); err != nil {
-		return err
-	}
 	key, err := readKey(o.KeysDir)
 	if err != nil {
 		return err
@@ -49,21 +47,38 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 	}
 	mgr, err := newManager(config, cache.Options{
 		DefaultNamespaces: map[string]cache.Config{o.Gateway.Tenant.Namespace: {}},
-		ByObject:          map[client.Object]cache.ByObject{&corev1.ConfigMap{}: named(render.NodesConfigMapName(o.Gateway.Name))},
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.ConfigMap{}: named(render.NodesConfigMapName(o.Gateway.Name)),
+			&corev1.Secret{}:    named(render.GatewayObjectName(o.Gateway.Name)),
+		},
 	})
 	if err != nil {
 		return err
 	}
+	g := &gatewayAgent{options: o, key: key, client: mgr.GetClient(), woken: make(chan struct{}, 1)}
+	if err := g.remember(ctx, mgr.GetAPIReader()); err != nil {
+		return err
+	}
 	kernel, err := linux.New(linux.Options{Logger: o.Log})
+	if err == nil {
+		err = linux.CheckMachine()
+	}
 	if err != nil {
+		g.unfit = err
+		o.Log.Error("this machine can't be a gateway", "error", err)
+	} else {
+		g.tunnel = tunnel.New(tunnel.Config{
+			Role: o.Role, PeerID: string(o.Gateway.Tenant.Remote), Log: o.Log, Kernel: kernel, Changed: g.wake,
+		})
+		if err := errors.Join(mgr.Add(runnable(g.tunnel.Run)), mgr.Add(runnable(g.lookUp))); err != nil {
+			return err
+		}
+	}
+	watched := []client.Object{&networkingv1beta1.Configuration{}, &networkingv1beta1.PublicKey{}, &corev1.ConfigMap{}, &corev1.Secret{}, g.kind()}
+	if err := oneRequest(mgr, "tunnel", g, watched...); err != nil {
 		return err
 	}
-	t := &tunnel{options: o, key: key, client: mgr.GetClient(), kernel: kernel, woken: make(chan struct{}, 1), up: make(chan struct{})}
-	watched := []client.Object{&networkingv1beta1.Configuration{}, &networkingv1beta1.PublicKey{}, &corev1.ConfigMap{}, t.kind()}
-	if err := oneRequest(mgr, "tunnel", t, watched...); err != nil {
-		return err
-	}
-	if err := errors.Join(mgr.Add(runnable(t.ping)), mgr.Add(runnable(t.dial)), mgr.Add(runnable(t.report))); err != nil {
+	if err := mgr.Add(runnable(g.report)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -73,33 +88,39 @@ type runnable func(context.Context) error
 
 func (r runnable) Start(ctx context.Context) error { return r(ctx) }
 
-type tunnel struct {
+// gatewayAgent tells a tunnel what the API wants, and the API what the tunnel is.
+type gatewayAgent struct {
 	options TunnelOptions
-	key     gateway.PrivateKey
 	client  client.Client
-	kernel  *linux.Kernel
+	tunnel  *tunnel.Tunnel // nil on a machine that is unfit
+	unfit   error
+	last    render.Report                           // of the process before this one
+	value   networkingv1beta1.ConnectionStatusValue // with it
+	seen    netip.AddrPort                          // where it last heard the peer
+	woken   chan struct{}                           // the report may have something new to say
 
-	up     chan struct{} // closed when the tunnel's interface exists
-	upOnce sync.Once
-	woken  chan struct{} // the report may have something new to say
+	reading   sync.Mutex         // one Reconcile at a time
+	key       gateway.PrivateKey // the newest that was read
+	endpoints []netip.AddrPort   // the last that were found
 
 	mu    sync.Mutex
 	setup setup
-	pings probe.Status
 }
 
 // setup is how far the tunnel has been set up, for the report.
 type setup struct {
-	problem  error // why it isn't
-	resolve  error // why the server's name has no address
-	hasKey   bool  // the peer's public key is known
-	endpoint string
-	port     uint16 // where the server listens
-	mtu      int
+	problem    error // why it isn't
+	resolve    error // why the server's name has no address
+	named      bool  // the server is known by a name
+	hasKey     bool  // the peer's public key is known
+	endpoint   string
+	port       uint16    // where the server listens
+	generation int64     // of the GatewayServer or GatewayClient
+	since      time.Time // when that came into force
 }
 
-func (t *tunnel) kind() client.Object {
-	if t.options.Role == gateway.Server {
+func (g *gatewayAgent) kind() client.Object {
+	if g.options.Role == gateway.Server {
 		return &networkingv1beta1.GatewayServer{}
 	}
 	return &networkingv1beta1.GatewayClient{}
@@ -118,100 +139,94 @@ func readKey(dir string) (gateway.PrivateKey, error) {
 	return gateway.PrivateKey(key), nil
 }
 
-// Reconcile reads, computes, and brings the pod's network namespace there.
-func (t *tunnel) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	in, s, err := t.read(ctx)
-	if err == nil {
-		err = t.sync(in)
+// remember reads what the process before this one reported: where it last heard
+// the peer is where this one can find it, without waiting to be dialled.
+func (g *gatewayAgent) remember(ctx context.Context, reader client.Reader) error {
+	var conn networkingv1beta1.Connection
+	key := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: render.GatewayObjectName(g.options.Gateway.Name)}
+	if err := reader.Get(ctx, key, &conn); err != nil {
+		return fmt.Errorf("read the Connection: %w", err)
+	}
+	report, ok, err := render.ParseReport(conn.Annotations)
+	if err != nil {
+		g.options.Log.Warn("ignore the last report", "error", err)
+		return nil
+	}
+	if !ok {
+		return nil
+	}
+	g.last, g.value = report, conn.Status.Value
+	if seen, err := netip.ParseAddrPort(report.Endpoint); err == nil {
+		g.seen = seen
+	}
+	return nil
+}
+
+// Reconcile reads, and brings the tunnel there.
+func (g *gatewayAgent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	g.reading.Lock()
+	defer g.reading.Unlock()
+	w, s, err := g.read(ctx)
+	switch {
+	case g.unfit != nil:
+		err = g.unfit
+	case err == nil:
+		err = g.tunnel.Set(w)
 	}
 	s.problem = err
-	t.mu.Lock()
-	t.setup = s
-	t.mu.Unlock()
-	t.wake()
-	if err != nil {
-		return ctrl.Result{}, err
+	g.mu.Lock()
+	s.since = g.setup.since
+	changed := s.generation != g.setup.generation
+	if changed {
+		s.since = time.Now()
 	}
-	return ctrl.Result{RequeueAfter: resync}, nil
+	g.setup = s
+	g.mu.Unlock()
+	if changed && g.tunnel != nil {
+		g.tunnel.Ask()
+	}
+	g.wake()
+	if g.unfit != nil {
+		return ctrl.Result{}, nil // nothing that changes would help
+	}
+	return ctrl.Result{}, err
 }
 
-func (t *tunnel) sync(in gateway.Inputs) error {
-	state, err := gateway.Compute(in)
-	if err != nil {
-		return err
-	}
-	changes, err := t.kernel.Sync(state)
-	for _, c := range changes {
-		t.options.Log.Info("corrected", "change", c)
-	}
-	if err == nil {
-		t.upOnce.Do(func() { close(t.up) })
-	}
-	return err
-}
-
-func (t *tunnel) wake() {
+func (g *gatewayAgent) wake() {
 	select {
-	case t.woken <- struct{}{}:
+	case g.woken <- struct{}{}:
 	default:
 	}
 }
 
-// A client repeats its first handshake sooner than WireGuard, which waits 5 s
-// after one that nobody answered (REKEY_TIMEOUT): it is often up before the
-// server's pod. Repeating forgets the one before, so the waits grow, lest an
-// answer from far away is always too late.
 const (
-	firstRedial = 250 * time.Millisecond
-	lastRedial  = 4 * time.Second
+	// lookUpInterval is how often a server's name is looked up again; sooner
+	// while the server does not answer, as that may be because it moved.
+	lookUpInterval   = 30 * time.Second
+	lookUpUnanswered = time.Second
 )
 
-// dial repeats the client's handshake until the first one is answered.
-func (t *tunnel) dial(ctx context.Context) error {
-	if t.options.Role != gateway.Client {
-		return nil
-	}
-	timer := time.NewTimer(firstRedial)
-	defer timer.Stop()
-	for wait := firstRedial; ; timer.Reset(wait) {
+// lookUp follows a server that is known by name to other addresses.
+func (g *gatewayAgent) lookUp(ctx context.Context) error {
+	ticker := time.NewTicker(lookUpUnanswered)
+	defer ticker.Stop()
+	var last time.Time
+	var redials uint64
+	for {
+		var now time.Time
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-timer.C:
+		case now = <-ticker.C:
 		}
-		stats, err := t.kernel.Peer(gateway.TunnelName(0))
-		switch {
-		case err != nil || !stats.Endpoint.IsValid():
-			continue // not set up yet
-		case !stats.Handshake.IsZero():
-			return nil
+		g.mu.Lock()
+		named := g.setup.named
+		g.mu.Unlock()
+		dialled := g.tunnel.Status(now).Redials
+		if !named || dialled == redials && now.Sub(last) < lookUpInterval {
+			continue
 		}
-		if err := t.kernel.Redial(gateway.TunnelName(0)); err != nil {
-			t.options.Log.Error("repeat the handshake", "error", err)
-		}
-		wait = min(wait*2, lastRedial)
+		last, redials = now, dialled
+		_, _ = g.Reconcile(ctx, ctrl.Request{}) // reported by the Connection
 	}
-}
-
-// ping measures the tunnel from the moment it exists.
-func (t *tunnel) ping(ctx context.Context) error {
-	select {
-	case <-t.up:
-	case <-ctx.Done():
-		return nil
-	}
-	return probe.Run(ctx, probe.Config{
-		ListenAddr: netip.AddrPortFrom(gateway.TunnelAddr(t.options.Role, 0).Addr(), gateway.PingPort),
-		PeerAddr:   netip.AddrPortFrom(gateway.PeerTunnelAddr(t.options.Role, 0).Addr(), gateway.PingPort),
-		ClusterID:  string(t.options.Gateway.Tenant.Remote),
-		OnChange: func(s probe.Status) {
-			t.mu.Lock()
-			changed := t.pings.Value != s.Value || t.pings.Latency == 0 && s.Latency > 0
-			t.pings = s
-			t.mu.Unlock()
-			if changed {
-				t.wake()
-			}
-		},
-	})
 }

@@ -83,6 +83,18 @@ func compileStatement(st gateway.Statement, ids map[string]uint32) ([]expr.Any, 
 		}, nil
 	case gateway.ICMP:
 		return []expr.Any{load(expr.MetaKeyL4PROTO), equal([]byte{unix.IPPROTO_ICMP})}, nil
+	case gateway.MarkIs:
+		return []expr.Any{load(expr.MetaKeyMARK), equal(binary.NativeEndian.AppendUint32(nil, st.Number))}, nil
+	case gateway.Related:
+		const related = 1 << 2 // IP_CT_RELATED of nf_conntrack_common.h, as a bit
+		return []expr.Any{
+			&expr.Ct{Key: expr.CtKeySTATE, Register: register},
+			&expr.Bitwise{
+				SourceRegister: register, DestRegister: register, Len: 4,
+				Mask: binary.NativeEndian.AppendUint32(nil, related), Xor: make([]byte, 4),
+			},
+			&expr.Cmp{Op: expr.CmpOpNeq, Register: register, Data: make([]byte, 4)},
+		}, nil
 	case gateway.TCPSYN:
 		return []expr.Any{
 			load(expr.MetaKeyL4PROTO), equal([]byte{unix.IPPROTO_TCP}),

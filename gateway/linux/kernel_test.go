@@ -55,7 +55,7 @@ func TestClustersWithEqualAddressesReachEachOther(t *testing.T) {
 	linuxtest.PingThrough(t, b, a)
 	for _, c := range []*linuxtest.Cluster{a, b} {
 		for name, count := range c.Counters() {
-			if count.Packets != 0 {
+			if count.Packets != 0 && name != gateway.Arrived {
 				t.Errorf("%s: %s: %d packets, want none", c.Name, name, count.Packets)
 			}
 		}

@@ -21,6 +21,7 @@ func (t *Tunnel) look(ctx context.Context) error {
 	timer := time.NewTimer(lookInterval)
 	defer timer.Stop()
 	redials := 0 // since the peer was last heard
+	looked := 0
 	for {
 		select {
 		case <-ctx.Done():
@@ -31,6 +32,9 @@ func (t *Tunnel) look(ctx context.Context) error {
 		peer, err := t.config.Kernel.Peer(t.device)
 		if err != nil {
 			continue // no device or no peer yet
+		}
+		if looked++; peer.Handshake.IsZero() && looked%strangersEvery == 0 {
+			t.countStrangers()
 		}
 		switch dog.Judge(time.Now(), probe.Traffic{Sent: peer.Sent, Received: peer.Received}, t.notePeer(peer)) {
 		case probe.Fine:
@@ -49,6 +53,25 @@ func (t *Tunnel) look(ctx context.Context) error {
 		case probe.Wait:
 		}
 	}
+}
+
+// strangersEvery is how many looks there are between two counts of strangers.
+const strangersEvery = 10
+
+// countStrangers counts the packets that came to a server's port. Somebody's
+// scan is one or two; who dials with other keys keeps on.
+func (t *Tunnel) countStrangers() {
+	counters, err := t.config.Kernel.Counters()
+	if err != nil {
+		return // it is a remark, and will be made the next time
+	}
+	arrived := counters[gateway.Arrived].Packets
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.counted {
+		t.counted, t.arrived = true, arrived // by an earlier process
+	}
+	t.strangers = arrived - t.arrived
 }
 
 func (t *Tunnel) lookInterval() time.Duration {
@@ -110,6 +133,9 @@ func (t *Tunnel) redial(n int) {
 	}
 }
 
+// Ask pings the peer now.
+func (t *Tunnel) Ask() { t.pingNow() }
+
 func (t *Tunnel) pingNow() {
 	select {
 	case t.hurry <- struct{}{}:
@@ -132,9 +158,7 @@ func (t *Tunnel) ping(ctx context.Context) error {
 			changed := t.pings.Value != s.Value || t.pings.Latency == 0 && s.Latency > 0
 			t.pings = s
 			t.mu.Unlock()
-			if changed {
-				t.config.Changed()
-			}
+			t.config.Changed()
 			if changed && s.Value == probe.Connected {
 				select {
 				case t.connected <- struct{}{}:
@@ -159,7 +183,7 @@ func (t *Tunnel) Status(now time.Time) Status {
 	defer t.mu.Unlock()
 	s := Status{
 		Problem: t.problem, Pings: t.pings, Peer: t.peer, LinkMTU: t.linkMTU, PathMTU: t.pathMTU,
-		Fights: t.fights.frequent(now), Redials: t.redials, Repairs: t.repairs, Errors: t.errors,
+		Fights: t.fights.frequent(now), Strangers: t.strangers, Redials: t.redials, Repairs: t.repairs, Errors: t.errors,
 	}
 	if t.ready {
 		s.NextKey = t.wanted.Inputs.Peers[0].NextKey

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -34,8 +35,10 @@ const (
 	// answersPerSecond keeps a peer from using us as an echo for its floods.
 	answersPerSecond = 200
 	udpHeaders       = 28 // IPv4 20, UDP 8
-	tries            = 3
-	smallest         = 64 // a probe that passes wherever anything does
+	// inUse is above what pings carry between two verifications, in bytes.
+	inUse    = 3000
+	tries    = 3
+	smallest = 64 // a probe that passes wherever anything does
 )
 
 // A probe is a datagram of the size in question, to ProbePort in the tunnel:
@@ -100,7 +103,7 @@ type meter struct {
 	link     int            // MTU of the device that it was searched for
 	found    int            // by the last search; 0: none of the probes was answered
 	searched time.Time
-	carried  uint64 // bytes, when the path was last verified
+	carried  uint64 // bytes of others, when the path was last verified
 }
 
 func (m *meter) step(ctx context.Context, now time.Time) {
@@ -111,7 +114,7 @@ func (m *meter) step(ctx context.Context, now time.Time) {
 	if pings.Value != probe.Connected || link == 0 {
 		return
 	}
-	carried := peer.Sent + peer.Received
+	carried := peer.Sent + peer.Received - min(m.prober.bytes.Load(), peer.Sent+peer.Received)
 	wait := max(100*time.Millisecond, 2*pings.Latency+50*time.Millisecond)
 	again := raiseInterval
 	if m.found == 0 {
@@ -121,14 +124,14 @@ func (m *meter) step(ctx context.Context, now time.Time) {
 	case m.endpoint != peer.Endpoint || m.link != link || m.found < link && now.Sub(m.searched) >= again:
 		m.search(ctx, link, wait)
 		m.endpoint, m.link, m.searched = peer.Endpoint, link, now
-	case m.found > 0 && carried-m.carried > uint64(2*m.found) && m.shrunk(ctx, wait):
+	case m.found > 0 && int64(carried-m.carried) > inUse && m.shrunk(ctx, wait):
 		m.search(ctx, link, wait)
 		m.searched = now
 	}
-	m.carried = carried + uint64(2*m.found) // what a verification costs is no use of the path
+	m.carried = carried
 	best := m.found
 	if cached, err := linux.CachedMTU(peer.Endpoint.Addr()); err == nil && cached > 0 {
-		if inner := cached - t.overhead(); inner < link && (best == 0 || inner < best) {
+		if inner := cached - gateway.Overhead; inner < link && (best == 0 || inner < best) {
 			best = inner
 		}
 	}
@@ -136,7 +139,7 @@ func (m *meter) step(ctx context.Context, now time.Time) {
 }
 
 func (m *meter) search(ctx context.Context, link int, wait time.Duration) {
-	s := probe.NewSearch(link, m.tunnel.overhead())
+	s := probe.NewSearch(link, gateway.Overhead)
 	for ctx.Err() == nil {
 		sizes := s.Sizes()
 		if len(sizes) == 0 {
@@ -174,6 +177,7 @@ type prober struct {
 	peer    netip.AddrPort
 	number  uint32 // of the last question
 	answers chan answer
+	bytes   atomic.Uint64 // of probes and answers, as WireGuard counts them
 }
 
 // ask sends probes of these sizes, twice if need be, and returns those that
@@ -216,7 +220,9 @@ func (p *prober) send(size int) {
 	b[probeKind] = probeQuestion
 	binary.BigEndian.PutUint32(b[probeNumber:], p.number)
 	// One that can't leave is one that does not come back.
-	_, _ = p.socket.WriteToUDPAddrPort(b, p.peer)
+	if _, err := p.socket.WriteToUDPAddrPort(b, p.peer); err == nil {
+		p.count(len(b))
+	}
 }
 
 // serve answers questions and passes answers on until the socket is closed.
@@ -233,6 +239,7 @@ func (p *prober) serve() {
 		if from.Addr().Unmap() != p.peer.Addr() || n < probeHeader || !bytes.HasPrefix(b, probeMagic) {
 			continue
 		}
+		p.count(n)
 		switch b[probeKind] {
 		case probeQuestion:
 			if now := time.Now(); now.Sub(second) >= time.Second {
@@ -242,7 +249,9 @@ func (p *prober) serve() {
 				continue
 			}
 			b[probeKind] = probeAnswer
-			_, _ = p.socket.WriteToUDPAddrPort(b, from)
+			if _, err := p.socket.WriteToUDPAddrPort(b, from); err == nil {
+				p.count(n)
+			}
 		case probeAnswer:
 			select {
 			case p.answers <- answer{binary.BigEndian.Uint32(b[probeNumber:]), n + udpHeaders}:
@@ -252,10 +261,10 @@ func (p *prober) serve() {
 	}
 }
 
-func (t *Tunnel) overhead() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.wanted.Inputs.Peers[0].Overhead()
+// count adds a datagram: padded to 16 bytes, with a header and an authenticator.
+func (p *prober) count(n int) {
+	const header = 32
+	p.bytes.Add(uint64((n+udpHeaders+15)/16*16 + header))
 }
 
 // setPathMTU makes longer packets known to their senders, or lets them pass again.

@@ -34,6 +34,12 @@ type pair struct {
 // newPair connects two clusters with tunnels of at most mtu bytes.
 func newPair(t *testing.T, mtu int) *pair {
 	t.Helper()
+	return newPairOver(t, mtu, func(*netns.Namespace) {})
+}
+
+// newPairOver changes the way between the clusters before they are connected.
+func newPairOver(t *testing.T, mtu int, change func(wan *netns.Namespace)) *pair {
+	t.Helper()
 	p := &pair{t: t, wan: netns.New(t, "wan")}
 	p.wan.Sysctl("ip_forward", "1")
 	p.server = linuxtest.NewCluster(t, p.wan, "a", gateway.Server, "198.51.100", "10.244.1.5",
@@ -41,6 +47,7 @@ func newPair(t *testing.T, mtu int) *pair {
 	p.client = linuxtest.NewCluster(t, p.wan, "b", gateway.Client, "203.0.113", "10.244.1.6",
 		gateway.CIDRs{Pod: linuxtest.Prefixes("10.61.0.0/16"), External: linuxtest.Prefixes("10.72.0.0/16")})
 	p.server.MTU, p.client.MTU = mtu, mtu
+	change(p.wan)
 	p.server.SyncNodes()
 	p.client.SyncNodes()
 	p.ofServer = p.server.Start(p.wanted(p.server, p.client))

@@ -43,16 +43,17 @@ type Wanted struct {
 
 // Status is what is known of a tunnel at one moment.
 type Status struct {
-	Problem error           // why the kernel is not as wanted; nil when it is
-	Pings   probe.Status    // of the peer's gateway
-	Peer    linux.PeerStats // zero without peer
-	LinkMTU int             // of the device, in bytes; 0 without one
-	PathMTU int             // the longest packet that passes, in bytes; 0: unknown
-	NextKey wgtypes.Key     // of the peer, with which it may dial; zero: none
-	Fights  []string        // what others keep changing, and we keep repairing
-	Redials uint64          // handshakes begun because the peer had gone silent
-	Repairs uint64          // differences found that nobody had asked for
-	Errors  uint64          // attempts to bring the kernel there that failed
+	Problem   error           // why the kernel is not as wanted; nil when it is
+	Pings     probe.Status    // of the peer's gateway
+	Peer      linux.PeerStats // zero without peer
+	LinkMTU   int             // of the device, in bytes; 0 without one
+	PathMTU   int             // the longest packet that passes, in bytes; 0: unknown
+	NextKey   wgtypes.Key     // of the peer, with which it may dial; zero: none
+	Strangers uint64          // packets that came to the tunnel's port, while none was the peer's
+	Fights    []string        // what others keep changing, and we keep repairing
+	Redials   uint64          // handshakes begun because the peer had gone silent
+	Repairs   uint64          // differences found that nobody had asked for
+	Errors    uint64          // attempts to bring the kernel there that failed
 }
 
 // Tunnel is one end of a tunnel. Its methods may be called concurrently.
@@ -66,21 +67,24 @@ type Tunnel struct {
 
 	syncing sync.Mutex // one sync at a time
 
-	mu       sync.Mutex
-	wanted   Wanted
-	ready    bool // wanted was set
-	chosen   netip.AddrPort
-	promoted wgtypes.Key // the peer's next key, since it dialled with it
-	pathMTU  int
-	applied  string // the state that was last brought about
-	linkMTU  int
-	problem  error
-	pings    probe.Status
-	peer     linux.PeerStats
-	fights   fights
-	redials  uint64
-	repairs  uint64
-	errors   uint64
+	mu        sync.Mutex
+	wanted    Wanted
+	ready     bool // wanted was set
+	chosen    netip.AddrPort
+	promoted  wgtypes.Key // the peer's next key, since it dialled with it
+	pathMTU   int
+	applied   string // the state that was last brought about
+	linkMTU   int
+	problem   error
+	pings     probe.Status
+	peer      linux.PeerStats
+	fights    fights
+	redials   uint64
+	repairs   uint64
+	strangers uint64
+	arrived   uint64 // packets at the port before strangers were counted
+	counted   bool
+	errors    uint64
 }
 
 // New returns a Tunnel that does nothing yet.

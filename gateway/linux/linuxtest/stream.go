@@ -3,7 +3,7 @@
 package linuxtest
 
 import (
-	"encoding/binary"
+	"errors"
 	"net"
 	"net/netip"
 	"slices"
@@ -20,6 +20,7 @@ const streamInterval = 5 * time.Millisecond
 // Stream asks a pod every 5 ms and notes when answers come.
 type Stream struct {
 	t       testing.TB
+	socket  *net.UDPConn
 	mu      sync.Mutex
 	answers []time.Time
 }
@@ -43,11 +44,17 @@ func Echo(n *netns.Namespace) {
 // the first answer has come.
 func NewStream(t testing.TB, from *netns.Namespace, to string) *Stream {
 	t.Helper()
-	s := &Stream{t: t}
+	return NewStreamOf(t, from, to, 8)
+}
+
+// NewStreamOf asks with datagrams of size bytes.
+func NewStreamOf(t testing.TB, from *netns.Namespace, to string, size int) *Stream {
+	t.Helper()
 	socket, peer := from.ListenUDP("0.0.0.0:0"), netip.AddrPortFrom(netip.MustParseAddr(to), 7777)
-	go s.ask(socket, peer)
+	s := &Stream{t: t, socket: socket}
+	go s.ask(socket, peer, size)
 	go func() {
-		buffer := make([]byte, 100)
+		buffer := make([]byte, 2000)
 		for {
 			if _, _, err := socket.ReadFromUDPAddrPort(buffer); err != nil {
 				return
@@ -61,14 +68,16 @@ func NewStream(t testing.TB, from *netns.Namespace, to string) *Stream {
 	return s
 }
 
-func (s *Stream) ask(socket *net.UDPConn, peer netip.AddrPort) {
+// Stop ends the stream.
+func (s *Stream) Stop() { _ = s.socket.Close() }
+
+func (s *Stream) ask(socket *net.UDPConn, peer netip.AddrPort, size int) {
 	ticker := time.NewTicker(streamInterval)
 	defer ticker.Stop()
-	for n := uint64(0); ; n++ {
-		if _, err := socket.WriteToUDPAddrPort(binary.BigEndian.AppendUint64(nil, n), peer); err != nil {
-			if socket.SetDeadline(time.Now().Add(time.Hour)) != nil {
-				return // closed
-			}
+	for {
+		// A router's answer that it was too long, or leads nowhere, is no end.
+		if _, err := socket.WriteToUDPAddrPort(make([]byte, size), peer); errors.Is(err, net.ErrClosed) {
+			return
 		}
 		<-ticker.C
 	}

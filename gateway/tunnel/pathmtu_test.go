@@ -1,0 +1,130 @@
+//go:build linux
+
+package tunnel_test
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
+)
+
+// narrow makes the path between the clusters carry packets of at most mtu
+// bytes, in both directions. A hole says nothing of those that it drops.
+func narrow(wan *netns.Namespace, mtu string, hole bool) {
+	wan.Run("ip", "route", "replace", "203.0.113.0/24", "dev", "lan-b", "mtu", "lock", mtu)
+	wan.Run("ip", "route", "replace", "198.51.100.0/24", "dev", "lan-a", "mtu", "lock", mtu)
+	if hole {
+		wan.NFT(`table ip hole {
+			chain silence { type filter hook output priority 0; policy accept; icmp type destination-unreachable drop; }
+		}`)
+	}
+}
+
+const wide = 1440 // what 1500 bytes leave for a tunnel
+
+// waitForMTU waits until both ends found the same in a range, and returns it.
+func (p *pair) waitForMTU(atLeast, most int) int {
+	p.t.Helper()
+	var a, b int
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		a, b = p.ofServer.Status().PathMTU, p.ofClient.Status().PathMTU
+		if a == b && a >= atLeast && a <= most {
+			return a
+		}
+	}
+	p.t.Fatalf("got path MTUs %d and %d, want the same between %d and %d", a, b, atLeast, most)
+	return 0
+}
+
+func TestPathThatCarriesAllIsFoundAtOnce(t *testing.T) {
+	p := newPair(t, wide)
+	p.waitForMTU(wide, wide)
+}
+
+// WireGuard pads to 16 bytes, so that of 1400-60 = 1340 bytes 1328 can be used.
+func TestBlackHoleIsFound(t *testing.T) {
+	p := newNarrowPair(t, "1400", true)
+	found := p.waitForMTU(1320, 1340)
+	p.podB.Whoami(":8080")
+	started := time.Now()
+	expect(t, p.podA, "10.60.2.2", "podB sees 10.61.2.2")
+	t.Logf("a path of 1400 bytes carries %d; 200 kB in %s", found, time.Since(started))
+}
+
+// A router that says so is not needed, and does no harm.
+func TestPathThatSaysItsLimitIsFound(t *testing.T) {
+	p := newNarrowPair(t, "1400", false)
+	p.waitForMTU(1320, 1340)
+	p.podB.Whoami(":8080")
+	expect(t, p.podA, "10.60.2.2", "podB sees 10.61.2.2")
+}
+
+// One end may be allowed less than the other.
+func TestBothEndsAgree(t *testing.T) {
+	p := newPair(t, wide)
+	p.waitForMTU(wide, wide)
+	w := p.wanted(p.client, p.server)
+	w.Inputs.Peers[0].MTU = 1300
+	p.ofClient.Set(w)
+	p.ofServer.Kill() // it would ask again after ten minutes
+	p.ofServer = p.server.Start(p.wanted(p.server, p.client))
+	p.waitForMTU(1300, 1300)
+}
+
+func TestPathThatShrinksStallsForSecondsOnly(t *testing.T) {
+	p := newPair(t, wide)
+	p.waitForMTU(wide, wide)
+	long := linuxtest.NewStreamOf(t, p.podB, "10.61.2.2", 1200)
+	shrunk := time.Now()
+	narrow(p.wan, "1200", true)
+	linuxtest.Bound(t, "path shrunk to 1200 bytes, of a stream of 1200", long.Gap(shrunk), 5*time.Second)
+	p.waitForMTU(1120, 1140)
+}
+
+// A pod that insists on long packets is told by the gateway how long they may
+// be, under the address that it knows.
+func TestPodIsToldByTheGateway(t *testing.T) {
+	p := newNarrowPair(t, "1400", true)
+	found := p.waitForMTU(1320, 1340)
+	socket := p.podA.ListenUDP("0.0.0.0:0")
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var option error
+	err = raw.Control(func(fd uintptr) {
+		option = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
+	})
+	if err = errors.Join(err, option); err != nil {
+		t.Fatal(err)
+	}
+	to := netip.MustParseAddrPort("10.60.2.2:7777")
+	const headers = 28
+	// A flow is known to conntrack when its first packet has passed.
+	if _, err := socket.WriteToUDPAddrPort([]byte("small"), to); err != nil {
+		t.Fatal(err)
+	}
+	linuxtest.WaitFor(t, "message that it is too long", func() bool {
+		_, err := socket.WriteToUDPAddrPort(make([]byte, found-headers+1), to)
+		return errors.Is(err, unix.EMSGSIZE)
+	})
+	if _, err := socket.WriteToUDPAddrPort(make([]byte, found-headers), to); err != nil {
+		t.Errorf("the longest that fits: %v", err)
+	}
+}
+
+func newNarrowPair(t *testing.T, mtu string, hole bool) *pair {
+	t.Helper()
+	return newPairOver(t, wide, func(wan *netns.Namespace) { narrow(wan, mtu, hole) })
+}
+
+func expect(t *testing.T, n *netns.Namespace, to, want string) {
+	t.Helper()
+	linuxtest.ExpectFrom(t, n, to, want)
+}
