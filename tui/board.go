@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -21,6 +22,7 @@ type news struct {
 	gone    []render.ClusterID
 	// complete is set when there is nothing but what changed speaks of.
 	complete bool
+	events   []flows.EventFacts // recent warnings
 }
 
 // source is one context of the board, and what it has told so far.
@@ -32,6 +34,7 @@ type source struct {
 	problem  string
 	silent   time.Time // since when it does not answer
 	readings map[render.ClusterID]flows.Reading
+	events   []flows.EventFacts // that are in the log already
 }
 
 // board is all peerings of the chosen contexts: one row for each pair of
@@ -168,6 +171,11 @@ func (b *board) take(now time.Time, all []news) {
 			touched = append(touched, pairOf(n.id, peer))
 		}
 	}
+	for _, n := range all {
+		if i := b.source(n.ref); i >= 0 && n.problem == nil {
+			b.noteWarnings(&b.sources[i], n.events)
+		}
+	}
 	if settle {
 		b.settle()
 		return
@@ -184,6 +192,31 @@ func (b *board) take(now time.Time, all []news) {
 	if bulk {
 		b.sort()
 	}
+}
+
+// noteWarnings puts a cluster's new warnings into the log, each with its peering.
+func (b *board) noteWarnings(s *source, events []flows.EventFacts) {
+	if slices.Equal(s.events, events) {
+		return
+	}
+	peers := map[string]render.ClusterID{} // by tenant namespace
+	for peer, r := range s.readings {
+		peers[r.Namespace] = peer
+	}
+	for _, e := range slices.Backward(events) { // the newest comes last into the log
+		if slices.Contains(s.events, e) {
+			continue
+		}
+		warning := event{at: e.At, kind: eventWarning, cluster: s.id, object: e.Object, reason: e.Reason, text: e.Message, count: e.Count}
+		if _, rest, ok := strings.Cut(e.Object, " "); ok {
+			namespace, _, _ := strings.Cut(rest, "/")
+			if peer, ok := peers[namespace]; ok {
+				warning.id = pairOf(s.id, peer)
+			}
+		}
+		b.log.put(warning)
+	}
+	s.events = events
 }
 
 // missing are the peers that a complete list leaves out.

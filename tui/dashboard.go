@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -31,6 +32,10 @@ type dashboardScreen struct {
 
 	page page
 	text []string // of a page that is not made anew each time
+	// earlier are the facts from when the diagnosis was opened: what has changed
+	// since then tells which way packets move.
+	earlier   flows.Facts
+	allChecks bool // those that passed, too
 
 	paused time.Time // since when; zero: it is live
 	kept   []news    // that came meanwhile
@@ -44,9 +49,13 @@ const (
 	pageEvents        // of this peering
 	pageAllEvents
 	pageYAML
+	pageLogs
+	pageDiagnosis
 )
 
-func (p page) String() string { return [...]string{"details", "events", "all events", "YAML"}[p] }
+func (p page) String() string {
+	return [...]string{"details", "events", "all events", "YAML", "logs", "diagnosis"}[p]
+}
 
 // newDashboard shows the chosen contexts; none stands for all that there are.
 func newDashboard(chosen []flows.ContextRef, now time.Time) dashboardScreen {
@@ -76,7 +85,7 @@ func (m Model) dashboardContexts() []flows.ContextRef {
 func newsOf(r report) news {
 	return news{
 		ref: r.ref, problem: r.facts.Problem, id: r.facts.ID, uid: r.facts.UID,
-		changed: r.changed, gone: r.gone, complete: r.first,
+		changed: r.changed, gone: r.gone, complete: r.first, events: r.facts.Events,
 	}
 }
 
@@ -150,11 +159,11 @@ func (m Model) dashboardCommands() []command {
 		commands = append(commands, command{Binding: b, do: do})
 	}
 	if m.screen == screenDetail {
-		add(k.back, func(m Model) (Model, tea.Cmd) { return m.leavePage(), nil })
-		commands = append(commands, command{Binding: named(k.quit, "back"), quiet: true, do: func(m Model) (Model, tea.Cmd) { return m.leavePage(), nil }})
+		add(k.back, Model.leavePage)
+		commands = append(commands, command{Binding: named(k.quit, "back"), quiet: true, do: Model.leavePage})
 	}
 	if m.screen == screenDashboard && m.subject() != nil {
-		add(named(k.enter, "details"), func(m Model) (Model, tea.Cmd) { return m.turnTo(pageOverview), nil })
+		add(named(k.enter, "details"), func(m Model) (Model, tea.Cmd) { return m.turnTo(pageOverview) })
 	}
 	if m.screen == screenDashboard {
 		if d.filter.String() != "" {
@@ -163,18 +172,33 @@ func (m Model) dashboardCommands() []command {
 		add(k.filter, func(m Model) (Model, tea.Cmd) { m.dashboard.filtering = true; return m, nil })
 	}
 	if m.subject() != nil {
-		add(k.events, func(m Model) (Model, tea.Cmd) { return m.turnTo(pageEvents), nil })
-		add(k.yaml, func(m Model) (Model, tea.Cmd) { return m.turnTo(pageYAML), nil })
+		add(k.diagnose, func(m Model) (Model, tea.Cmd) { return m.turnTo(pageDiagnosis) })
+		if m.screen == screenDetail && d.page == pageDiagnosis {
+			add(named(k.problems, "all or only problems"), func(m Model) (Model, tea.Cmd) {
+				m.dashboard.allChecks = !m.dashboard.allChecks
+				return m, nil
+			})
+		}
+		add(k.verify, Model.verifyPeering)
+		add(k.events, func(m Model) (Model, tea.Cmd) { return m.turnTo(pageEvents) })
+		add(k.logs, func(m Model) (Model, tea.Cmd) { return m.turnTo(pageLogs) })
+		add(k.yaml, func(m Model) (Model, tea.Cmd) { return m.turnTo(pageYAML) })
 		add(k.disconnect, func(m Model) (Model, tea.Cmd) {
 			return m.visit(func(m Model) Model { return m.takeAway(Disconnect) }), nil
 		})
 		add(k.reset, func(m Model) (Model, tea.Cmd) { return m.visit(func(m Model) Model { return m.takeAway(Reset) }), nil })
 		add(k.change, func(m Model) (Model, tea.Cmd) {
-			return m.visit(func(m Model) Model { return m.takeAway(Connect) }), nil
+			return m.visit(func(m Model) Model {
+				m, _ = m.begin(Connect).openSettings()
+				return m
+			}), nil
 		})
 	}
 	if m.screen == screenDashboard {
-		add(k.connect, func(m Model) (Model, tea.Cmd) { m.dashboard.open = true; return m.toClusters() })
+		add(k.connect, func(m Model) (Model, tea.Cmd) {
+			m.dashboard.open, m.dashboard.visiting, m.pair = true, false, [2]flows.ContextRef{}
+			return m.toClusters()
+		})
 		for _, s := range []struct {
 			key.Binding
 			column
@@ -182,7 +206,7 @@ func (m Model) dashboardCommands() []command {
 			add(s.Binding, func(m Model) (Model, tea.Cmd) { m.dashboard.board.sortBy(s.column); return m, nil })
 		}
 	}
-	add(k.allEvents, func(m Model) (Model, tea.Cmd) { return m.turnTo(pageAllEvents), nil })
+	add(k.allEvents, func(m Model) (Model, tea.Cmd) { return m.turnTo(pageAllEvents) })
 	pause := k.pause
 	if !d.paused.IsZero() {
 		pause = named(k.pause, "go on")
@@ -207,45 +231,98 @@ func (m Model) movePeering(by int) Model {
 }
 
 // turnTo shows a page about the selected peering, and holds on to it.
-func (m Model) turnTo(p page) Model {
+func (m Model) turnTo(p page) (Model, tea.Cmd) {
 	d := &m.dashboard
 	if p := m.subject(); p != nil {
 		d.list.held, d.list.selected = true, p.id
 	}
-	m.screen, d.page = screenDetail, p
-	return m.writePage()
+	m.screen, d.page, d.text = screenDetail, p, nil
+	p2 := m.subject()
+	switch {
+	case p2 == nil:
+	case p == pageYAML:
+		d.text = m.yamlText(p2)
+	case p == pageDiagnosis:
+		d.earlier = m.factsOf(p2)
+	case p == pageLogs:
+		d.text = []string{"Reading" + m.theme.ellipsis}
+		return m, m.readLogs(0)
+	}
+	return m, nil
 }
 
-func (m Model) leavePage() Model {
+func (m Model) leavePage() (Model, tea.Cmd) {
 	if m.dashboard.page != pageOverview && m.dashboard.page != pageAllEvents {
 		return m.turnTo(pageOverview)
 	}
 	m.screen = screenDashboard
-	return m
+	return m, nil
 }
 
-// writePage makes the text of a page that costs too much to be made each time
-// something else happens.
-func (m Model) writePage() Model {
-	d := &m.dashboard
-	if p := m.subject(); p != nil && d.page == pageYAML {
-		d.text = m.yamlText(p)
+// contextsOf are those of both sides; missing is the cluster that has none.
+func (m Model) contextsOf(p *peering) (refs [2]flows.ContextRef, missing render.ClusterID) {
+	b := m.dashboard.board
+	for i, e := range p.ends {
+		if !e.chosen {
+			missing = e.id
+			continue
+		}
+		refs[i] = b.sources[b.owner[e.id]].ref
 	}
-	return m
+	return refs, missing
+}
+
+// take makes the selected peering the pair that is worked on; ok is false if
+// one of its clusters is not at hand.
+func (m Model) take() (_ Model, ok bool) {
+	refs, missing := m.contextsOf(m.subject())
+	if missing != "" {
+		m.note = fmt.Sprintf("This needs both clusters, and %s is not among the dashboard's contexts.", missing)
+		return m, false
+	}
+	m.pair = refs
+	return m, true
 }
 
 // visit shows the selected peering on a screen for two clusters.
 func (m Model) visit(show func(Model) Model) Model {
-	p := m.subject()
-	for i, e := range p.ends {
-		if !e.chosen {
-			m.note = fmt.Sprintf("This needs both clusters, and %s is not among the dashboard's contexts.", e.id)
-			return m
-		}
-		m.pair[i] = m.dashboard.board.sources[m.dashboard.board.owner[e.id]].ref
+	m, ok := m.take()
+	if !ok {
+		return m
 	}
 	m.dashboard.visiting, m.dashboard.open = true, true
 	return show(m)
+}
+
+// verifyPeering sends packets from pod to pod, and shows what comes of it.
+func (m Model) verifyPeering() (Model, tea.Cmd) {
+	m, ok := m.take()
+	if !ok {
+		return m, nil
+	}
+	m, turning := m.turnTo(pageOverview)
+	m, measuring := m.verify()
+	return m, tea.Batch(turning, measuring)
+}
+
+// factsOf are those of both clusters of a peering, as a diagnosis needs them.
+func (m Model) factsOf(p *peering) flows.Facts {
+	refs, _ := m.contextsOf(p)
+	return flows.Facts{Local: m.fleet.member(refs[0]).latest, Remote: m.fleet.member(refs[1]).latest, At: m.clock}
+}
+
+func (m Model) diagnosisText(p *peering) []string {
+	_, missing := m.contextsOf(p)
+	ids := [2]render.ClusterID{p.ends[0].id, p.ends[1].id}
+	results := diagnosed(m.factsOf(p), m.dashboard.earlier)
+	if missing == "" {
+		return m.theme.diagnosisLines(results, ids, m.dashboard.allChecks, m.width)
+	}
+	results = slices.DeleteFunc(results, func(r check.Result) bool {
+		return len(r.Sides) != 1 || ids[r.Sides[0]] == missing
+	})
+	lines := m.theme.wrap(fmt.Sprintf("%s is not among the contexts: only what the other side knows by itself could be checked.", missing), m.width, 0)
+	return append(append(lines, ""), m.theme.diagnosisLines(results, ids, m.dashboard.allChecks, m.width)...)
 }
 
 // pauseDashboard holds everything still, to be read or copied; news wait.
@@ -394,6 +471,9 @@ func (m Model) detailOf(p *peering) detail {
 	for i := range p.ends {
 		d.peers[i] = m.objectsOf(p, flows.Side(i))
 	}
+	if refs, _ := m.contextsOf(p); m.live.verify.pair == refs && m.pair == refs {
+		d.measured = m.verifyText
+	}
 	return d
 }
 
@@ -420,8 +500,10 @@ func (m Model) pageText() []string {
 		return t.wrap("This peering is gone.", m.width, 0)
 	case d.page == pageEvents:
 		return m.eventsText(func(e event) bool { return e.id == p.id })
-	case d.page == pageYAML:
+	case d.page == pageYAML, d.page == pageLogs:
 		return d.text
+	case d.page == pageDiagnosis:
+		return m.diagnosisText(p)
 	}
 	return m.detailOf(p).lines(m.width)
 }
@@ -456,7 +538,7 @@ func (m Model) yamlText(p *peering) []string {
 		}
 		lines = append(lines, heading)
 		for line := range strings.Lines(string(text)) {
-			lines = append(lines, m.theme.plain(strings.TrimRight(line, "\n")))
+			lines = append(lines, m.theme.wrap(strings.TrimRight(line, "\n"), m.width, 6)...)
 		}
 		lines = append(lines, "")
 	}

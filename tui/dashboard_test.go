@@ -1,14 +1,17 @@
 package tui
 
 import (
+	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
-	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-
+	"github.com/charmbracelet/colorprofile"
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -17,7 +20,7 @@ import (
 )
 
 // sceneModel is a dashboard of the scene, without a backend.
-func sceneModel(t *testing.T, ascii bool) Model {
+func sceneModel(t testing.TB, ascii bool) Model {
 	now := flowtest.Epoch().Add(1200 * time.Second)
 	m := New(t.Context(), Options{
 		Start: StartDashboard, Contexts: contextRefs("rome", "milan", "prod-eu", "edge-07"), ASCII: ascii,
@@ -38,23 +41,281 @@ func feedTo(m Model, all ...tea.Msg) Model {
 	return m
 }
 
-func TestLook(t *testing.T) {
-	if os.Getenv("LOOK") == "" {
-		t.Skip()
+func pressAll(m Model, keys ...string) Model {
+	for _, k := range keys {
+		m = feedTo(m, press(k))
 	}
-	for _, size := range [][2]int{{120, 40}, {80, 24}, {60, 20}, {40, 12}, {20, 5}} {
-		m := feedTo(sceneModel(t, false), tea.WindowSizeMsg{Width: size[0], Height: size[1]})
-		fmt.Println(m.View().Content)
-		m = feedTo(m, press("down"), press("enter"))
-		fmt.Println(m.View().Content)
-		m = feedTo(m, press("e"))
-		fmt.Println(m.View().Content)
+	return m
+}
+
+// Every screen at every size, with colours, without, and in ASCII.
+func TestDashboardScreens(t *testing.T) {
+	sizes := [][2]int{{120, 40}, {80, 24}, {60, 20}, {40, 12}, {20, 5}}
+	for name, keys := range map[string][]string{
+		"list":   nil,
+		"sorted": {"L", "down", "down"},
+		"filter": {"/", "r", "o", "m", "e"},
+		"paused": {"p"},
+		"detail": {"down", "enter"},
+		"events": {"E"},
+	} {
+		for _, ascii := range []bool{false, true} {
+			var text, coloured strings.Builder
+			for _, size := range sizes {
+				m := sceneModel(t, ascii)
+				m = feedTo(m, tea.WindowSizeMsg{Width: 120, Height: 40})
+				m = feedTo(pressAll(m, keys...), tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+				view := m.View().Content
+				checkFits(t, view, size[0], size[1])
+				if lines := strings.Count(view, "\n") + 1; size[0] >= minWidth && lines != size[1] {
+					t.Errorf("%s at %v: got %d lines, want all", name, size, lines)
+				}
+				plain := ansi.Strip(view)
+				fmt.Fprintf(&text, "%dx%d\n%s\n\n", size[0], size[1], plain)
+				fmt.Fprintf(&coloured, "%dx%d\n%s\n\n", size[0], size[1], view)
+				var grey bytes.Buffer // what NO_COLOR leaves
+				fmt.Fprint(&colorprofile.Writer{Forward: &grey, Profile: colorprofile.Ascii}, view)
+				if ansi.Strip(grey.String()) != plain || strings.Contains(grey.String(), "\x1b[3") {
+					t.Errorf("%s at %v: without colours the text is another, or there are colours:\n%q", name, size, grey.String())
+				}
+				if ascii && strings.ContainsFunc(plain, func(r rune) bool { return r >= 0x80 }) {
+					t.Errorf("%s at %v: more than ASCII:\n%s", name, size, plain)
+				}
+			}
+			if ascii {
+				golden(t, "dashboard-"+name+"-ascii", text.String())
+				continue
+			}
+			golden(t, "dashboard-"+name, text.String())
+			golden(t, "dashboard-"+name+"-colour", coloured.String())
+		}
 	}
 }
 
-var (
-	_ = filepath.Join
-	_ = ansi.Strip
-	_ flows.Side
-	_ render.ClusterID
-)
+// onDashboard runs a test with a dashboard of the pair, which is connected.
+func onDashboard(t *testing.T, test func(*testing.T, *driver)) {
+	t.Helper()
+	inWorld(t, func(p *flowtest.Pair, _ *world) Options {
+		connectedPair(t)(p)
+		return Options{Start: StartDashboard, InfoCommand: func(of flows.ContextRef, peer render.ClusterID) string {
+			return fmt.Sprintf("liqo-tui info peer %s --context %s", peer, of.Name)
+		}}
+	}, func(t *testing.T, d *driver) {
+		d.wait(time.Second)
+		test(t, d)
+	})
+}
+
+func TestTheDashboardLeadsToAllThatIsKnown(t *testing.T) {
+	onDashboard(t, func(_ *testing.T, d *driver) {
+		d.has("Peerings", "2 contexts", "1 ✓ connected", "rome", "milan")
+		d.keys("enter")
+		d.has("Peerings › A rome ⇄ B milan", "dials UDP", "listens at UDP", "sees milan's pods 10.244.0.0/16 as", "Round trip")
+		d.keys("y")
+		d.has("› YAML", "kind: Namespace")
+		d.keys("pgdown", "pgdown", "pgdown", "pgdown", "pgdown")
+		d.has("kind: Connection")
+		d.keys("pgdown", "pgdown")
+		d.has("value: Connected")
+		d.keys("e")
+		d.has("› events", "Nothing has happened")
+		d.keys("D")
+		d.has("› diagnosis", "checks", "✓ api", "✓ keys")
+		d.keys("l")
+		d.wait(time.Second)
+		d.has("› logs", "A rome  pod gw-milan")
+		d.keys("esc")
+		d.has("listens at")
+		d.keys("q")
+		d.has("2 contexts")
+		d.keys("q")
+		if !d.quit {
+			t.Error("q on the list does not quit")
+		}
+	})
+}
+
+func TestTheDashboardShowsALostClusterAndALostTunnel(t *testing.T) {
+	onDashboard(t, func(t *testing.T, d *driver) {
+		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
+		d.wait(5 * time.Second)
+		d.has("? unreachable", "no answer from milan for <1m", "does not answer", "rome", "1 ? unreachable")
+		d.hasNot("✓ connected")
+		d.keys("enter", "D")
+		d.has("LT-D001", "ROOT CAUSE", "Fix:")
+		d.keys("esc", "esc")
+		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable, b.WrongKey = nil, true })
+		d.wait(15 * time.Second)
+		d.has("1 ▸ connecting")
+		d.keys("E")
+		d.has("rome/milan: connecting (was unreachable)", "rome/milan: unreachable (was connected)")
+		if flaps := d.model.dashboard.board.rows[pairOf("rome", "milan")].flapCount(d.model.clock); flaps != 1 {
+			t.Errorf("got %d flaps, want the one of the tunnel", flaps)
+		}
+	})
+}
+
+func TestWhatIsOnAPausedScreenStays(t *testing.T) {
+	onDashboard(t, func(_ *testing.T, d *driver) {
+		d.keys("p")
+		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
+		d.wait(15 * time.Second)
+		d.has("✓ connected", "paused at 12:")
+		d.keys("p")
+		d.has("▸ connecting")
+		d.hasNot("paused")
+	})
+}
+
+func TestDisconnectingFromTheDashboard(t *testing.T) {
+	onDashboard(t, func(t *testing.T, d *driver) {
+		for _, key := range []string{"x", "X"} { // one key, and whatever is usually pressed next, but for yes
+			d.keys(key, "enter", "esc", "esc", "esc")
+			d.has("2 contexts")
+		}
+		if log := d.pair.Log(); len(log) > 0 {
+			t.Fatalf("got writes %v without a yes", log)
+		}
+		d.keys("x", "a")
+		d.has("The connection ends.")
+		d.keys("y")
+		d.wait(20 * time.Second)
+		d.keys("esc")
+		d.wait(time.Second)
+		d.has("2 contexts", "1 · no gateways")
+	})
+}
+
+func TestAPeeringThatGoesWhileItIsShown(t *testing.T) {
+	onDashboard(t, func(t *testing.T, d *driver) {
+		d.keys("enter")
+		for _, c := range []*flowtest.Cluster{d.pair.A, d.pair.B} {
+			c.Behave(func(b *flowtest.Behaviour) { b.Silent = true })
+			for _, o := range c.Objects() {
+				c.Remove(o)
+			}
+		}
+		d.wait(5 * time.Second)
+		d.has("This peering is gone.")
+		d.keys("x", "X", "C", "v", "y", "l", "D", "c")
+		d.has("Peerings")
+		d.hasNot("Plan")
+		d.keys("esc")
+		d.has("None of these clusters is peered")
+	})
+}
+
+func TestOtherWaysFromTheDashboard(t *testing.T) {
+	onDashboard(t, func(t *testing.T, d *driver) {
+		d.keys("c")
+		if want := "liqo-tui info peer milan --context kind-rome"; d.clip != want || d.model.Summary() != want {
+			t.Errorf("got %q copied and %q printed at the end, want %q", d.clip, d.model.Summary(), want)
+		}
+		d.keys("C")
+		d.has("A rome", "B milan", "Gateway server on")
+		d.keys("esc", "esc")
+		d.has("2 contexts")
+		d.keys("n")
+		d.has("Choose the first")
+		d.keys("esc")
+		d.has("2 contexts")
+		d.keys("/", "x", "y", "z", "enter")
+		d.has(`filter "xyz": 0 of 1`, "No peering matches")
+		d.keys("esc")
+		d.has("✓ connected")
+	})
+}
+
+func TestTheScreenIsSavedAsText(t *testing.T) {
+	t.Chdir(t.TempDir())
+	onDashboard(t, func(t *testing.T, d *driver) {
+		screen := d.screen()
+		d.keys("s")
+		d.has("The screen is in liqo-tui-2026")
+		d.keys("s") // the same name again: nothing is overwritten
+		d.has("was not saved")
+		files, err := os.ReadDir(".")
+		if err != nil || len(files) != 1 {
+			t.Fatalf("got files %v, error %v", files, err)
+		}
+		text, err := os.ReadFile(files[0].Name())
+		if err != nil || string(text) != screen {
+			t.Errorf("got %v and\n%s\nwant\n%s", err, text, screen)
+		}
+	})
+}
+
+// Rows move while the admin reads. The one under the cursor stays there.
+func TestTheSelectedRowStaysUnderTheCursor(t *testing.T) {
+	m := dashboardOf(t, newMesh(200), 80, 24)
+	m = pressAll(m, "N", "down", "down", "down", "down", "down", "down", "down", "down", "S", "S")
+	line := func() (int, string) {
+		for i, text := range strings.Split(ansi.Strip(m.View().Content), "\n") {
+			if strings.HasPrefix(text, "▸") {
+				return i, strings.Join(strings.Fields(text)[3:5], " ")
+			}
+		}
+		return -1, ""
+	}
+	at, name := line()
+	for n := 1; n <= 30; n++ {
+		id := m.dashboard.board.sources[n%20].id
+		r := reading(m.dashboard.board.sources[(n+1)%20].id, flows.RoleServer, isError, m.clock.Add(time.Second))
+		ref := m.dashboard.board.sources[n%20].ref
+		m = feedTo(m, newsMsg{reports: []report{{
+			watch: m.fleet.member(ref).watch.id, ref: ref, changed: []flows.Reading{r},
+			facts: flows.ClusterFacts{Context: ref, ID: id, UID: "uid-" + string(id)},
+		}}, at: m.clock.Add(time.Second)})
+		if nowAt, nowName := line(); nowName != name || nowAt != at && m.dashboard.list.top > 0 {
+			t.Fatalf("after %d changes: got %q on line %d, want %q on line %d", n, nowName, nowAt, name, at)
+		}
+	}
+	m = pressAll(m, "g")
+	if l := m.dashboard.list; l.held || l.current() != m.dashboard.board.list[0] {
+		t.Errorf("at the top: got a row that is held on to, %+v", l)
+	}
+}
+
+// FuzzDashboard presses any keys on a dashboard while clusters misbehave; what
+// must not happen is the same as in [FuzzUpdate].
+func FuzzDashboard(f *testing.F) {
+	f.Add([]byte("\x02\x01\rD\xd1\xf4ely\x1b\x1bq"))
+	f.Add([]byte("x\r\x1bSLNTAp\xf4p/a\x1b"))
+	f.Add([]byte("\rxay\xf4\xf4\x1b\xd2\xf4vC"))
+	f.Fuzz(playDashboard)
+}
+
+func TestRandomDashboardScripts(t *testing.T) {
+	const likely = "\r\x1b\x01\x02\x04DelyEpsNSLTAxXCvnc/ra?jG"
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		var script []byte
+		for range 60 {
+			b := byte(r.UintN(256))
+			if r.UintN(3) > 0 {
+				b = likely[r.IntN(len(likely))]
+			}
+			if (b == 'q' || b == 3) && r.UintN(4) > 0 {
+				continue // or few would last
+			}
+			script = append(script, b)
+		}
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { playDashboard(t, script) })
+	}
+}
+
+func playDashboard(t *testing.T, script []byte) {
+	const longest = 200
+	t.Chdir(t.TempDir()) // s saves the screen
+	script = script[:min(len(script), longest)]
+	onDashboard(t, func(t *testing.T, d *driver) {
+		z := fuzzer{d: d}
+		for _, b := range script {
+			z.play(t, b)
+			if d.quit {
+				return
+			}
+		}
+		z.interrupt(t)
+	})
+}

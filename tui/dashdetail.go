@@ -20,8 +20,8 @@ type detail struct {
 	peers [2]*flows.Peer
 	log   *eventLog
 	names string
-	// measured is what the latest packets from pod to pod told; "" if none were sent.
-	measured string
+	// measured tells of packets from pod to pod; nil if none were sent.
+	measured func(width int) []string
 }
 
 // chartHeight is the lines of a chart, its axis of time included: an odd number
@@ -48,7 +48,14 @@ func (d detail) lines(width int) []string {
 	lines = append(lines, d.latency(width)...)
 	lines = append(lines, d.traffic(width)...)
 	lines = append(lines, "")
-	lines = append(lines, t.field("Pods    ", cmp.Or(d.measured, "not measured: the states above are what gateways say of their pings. v sends packets from pod to pod."), width)...)
+	if d.measured != nil {
+		lines = append(lines, t.label.Render("From pod to pod"))
+		for _, line := range d.measured(width - 2) {
+			lines = append(lines, "  "+line)
+		}
+	} else {
+		lines = append(lines, t.field("Pods    ", "not measured: the states above are what gateways say of their pings. v sends packets from pod to pod.", width)...)
+	}
 	history := fmt.Sprintf("%s in the last 24 h, as far as this program watched", flapText(d.p.flapCount(d.now)))
 	if at := d.p.created(); !at.IsZero() {
 		history += "; gateways made " + minutes(d.now.Sub(at)) + " ago"

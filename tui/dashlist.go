@@ -282,8 +282,15 @@ func (b *board) head(t theme, width int) []string {
 		text := fmt.Sprintf("filter %q: %d of %d", b.filter.text, len(b.list), len(b.rows))
 		lines = append(lines, t.label.Render(t.plain(text)))
 	}
-	return append(lines, b.notices(t)...)
+	for _, text := range b.notices(t) {
+		wrapped := strings.Split(ansi.Wrap(text, width, "/"), "\n")
+		lines = append(lines, wrapped[:min(len(wrapped), noticeLines)]...)
+	}
+	return lines
 }
+
+// noticeLines is how much room a notice gets: the rows matter more.
+const noticeLines = 2
 
 // notices are about contexts of which nothing, or nothing new, is known.
 func (b *board) notices(t theme) []string {

@@ -2,7 +2,10 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // eventsKept is how many events the log remembers.
@@ -11,8 +14,9 @@ const eventsKept = 2000
 type eventKind uint8
 
 const (
-	eventState eventKind = iota // a peering's state changed
-	eventGone                   // nothing is left of a peering
+	eventState   eventKind = iota // a peering's state changed
+	eventGone                     // nothing is left of a peering
+	eventWarning                  // of Kubernetes' about an object
 )
 
 // event is one line of the log.
@@ -23,12 +27,31 @@ type event struct {
 	was  peeringState
 	is   peeringState // of eventState
 	text string
+
+	// Of a warning: whose it is, about what, and how often it was given.
+	cluster        render.ClusterID
+	object, reason string
+	count          int
+}
+
+// repeats reports whether e is the same warning as f, given again.
+func (e event) repeats(f event) bool {
+	return e.kind == eventWarning && f.kind == eventWarning && e.cluster == f.cluster &&
+		e.object == f.object && e.reason == f.reason && e.text == f.text
 }
 
 // line is the event as text, without its time.
 func (e event) line(t theme, names string) string {
-	if e.kind == eventGone {
+	switch e.kind {
+	case eventGone:
 		return fmt.Sprintf("%s %s: nothing is left of it (was %s)", t.glyphs[markPending], names, e.was)
+	case eventWarning:
+		text := fmt.Sprintf("%s %s: %s: %s: %s", t.glyphs[markWarn], e.cluster, e.object, e.reason, e.text)
+		if e.count > 1 {
+			text += fmt.Sprintf(" (%d times)", e.count)
+		}
+		return text
+	case eventState:
 	}
 	return fmt.Sprintf("%s %s: %s (was %s): %s", t.glyphs[e.is.mark()], names, e.is, e.was, e.text)
 }
@@ -50,7 +73,18 @@ func (l *eventLog) add(e event) {
 	l.next = (l.next + 1) % eventsKept
 }
 
-// all are the events that keep wants, in the order in which they came.
+// put adds a warning, or counts it where it is already.
+func (l *eventLog) put(e event) {
+	for i := range l.events {
+		if l.events[i].repeats(e) {
+			l.events[i].at, l.events[i].count = e.at, e.count
+			return
+		}
+	}
+	l.add(e)
+}
+
+// all are the events that keep wants, the oldest first.
 func (l *eventLog) all(keep func(event) bool) []event {
 	var all []event
 	for i := range l.events {
@@ -59,6 +93,7 @@ func (l *eventLog) all(keep func(event) bool) []event {
 			all = append(all, e)
 		}
 	}
+	slices.SortStableFunc(all, func(a, b event) int { return a.at.Compare(b.at) }) // warnings come late
 	return all
 }
 

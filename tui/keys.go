@@ -25,7 +25,7 @@ type keyMap struct {
 	explain, problems, verify                  key.Binding
 	copyCommand, mouse, palette                key.Binding
 	events, allEvents, yaml, pause, save       key.Binding
-	change                                     key.Binding
+	change, diagnose, logs                     key.Binding
 	sortName, sortStatus, sortLatency          key.Binding
 	sortTraffic, sortAge                       key.Binding
 	yes, no, choose                            key.Binding
@@ -58,6 +58,7 @@ func newKeyMap(ascii bool) keyMap {
 		explain: bind("ctrl+e", "explain", "ctrl+e"), problems: bind("f", "only problems", "f"), verify: bind("v", "verify with packets", "v"),
 		copyCommand: bind("c", "copy command", "c"), mouse: bind("m", "mouse on or off", "m"), palette: bind(":", "commands", ":"),
 		events: bind("e", "events", "e"), allEvents: bind("E", "events of all", "E"), yaml: bind("y", "YAML of its objects", "y"),
+		diagnose: bind("D", "diagnose", "D"), logs: bind("l", "gateways' logs", "l"),
 		change: bind("C", "change the connection", "C"), pause: bind("p", "pause", "p"), save: bind("s", "save this screen", "s"),
 		sortName: bind("N", "sort by name", "N"), sortStatus: bind("S", "sort by status", "S"),
 		sortLatency: bind("L", "sort by latency", "L"), sortTraffic: bind("T", "sort by traffic", "T"), sortAge: bind("A", "sort by age", "A"),
@@ -150,6 +151,7 @@ func (m Model) short() []key.Binding {
 	var own, global []key.Binding
 	for _, c := range m.commands() {
 		switch {
+		case m.screen == screenDetail && c.Help().Key == k.quit.Help().Key:
 		case c.Help().Key == k.help.Help().Key, c.Help().Key == k.quit.Help().Key:
 			global = append(global, c.Binding)
 		case !c.quiet:

@@ -228,6 +228,8 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 			return m, m.apply.run.stop
 		}
 		return m.quit(ErrInterrupted)
+	case logsMsg:
+		return m.updateLogs(msg)
 	case savedMsg:
 		return m.updateSaved(msg), nil
 	case tea.PasteMsg:
