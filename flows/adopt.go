@@ -2,6 +2,7 @@ package flows
 
 import (
 	"fmt"
+	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
@@ -37,9 +38,9 @@ func Connecting(p Params) func(Facts) Plan {
 		if !settled && plan.Failure() == nil {
 			first, settled = plan, true
 			p = plan.Params
-			p.Given = AllFields
+			p.Given, p.Auto = AllFields, 0
 		}
-		plan.Kept = first.Kept
+		plan.Kept, plan.Chosen = first.Kept, first.Chosen
 		return plan
 	}
 }
@@ -88,8 +89,7 @@ func adoptClient(p Params, side Side, f Facts, serverExists bool) Params {
 // differs from the server's own may also be out of date: it counts as chosen
 // when the connection works with it.
 func adoptEndpoint(p Params, client Peer, server *networkingv1beta1.GatewayServer) Params {
-	if server == nil || server.Status.Endpoint == nil || client.Connection == nil ||
-		client.Connection.Status.Value != networkingv1beta1.Connected {
+	if server == nil || server.Status.Endpoint == nil || !settled(client, server) {
 		return p
 	}
 	dialled, own := client.Client.Spec.Endpoint, server.Status.Endpoint
@@ -104,6 +104,24 @@ func adoptEndpoint(p Params, client Peer, server *networkingv1beta1.GatewayServe
 
 // live reports whether o exists and is not being deleted.
 func live(o render.Object) bool { return exists(o) && o.GetDeletionTimestamp() == nil }
+
+// patience is how long a gateway may go on saying Connected after its peer has
+// fallen silent: it gives up after five pings, and reports within ten seconds.
+const patience = 20 * time.Second
+
+// settled reports whether the client says that it works with the endpoint that
+// it dials, and could have noticed by now if it did not.
+func settled(client Peer, server *networkingv1beta1.GatewayServer) bool {
+	if client.Connection == nil || client.Connection.Status.Value != networkingv1beta1.Connected {
+		return false
+	}
+	report, reported, err := render.ParseReport(client.Connection.Annotations)
+	if err != nil || !current(client.Connection, report, reported, client.Client, client) {
+		return false
+	}
+	at := client.Reading().At
+	return at.IsZero() || server.Generation <= 1 || at.Sub(specChanged(server)) > patience
+}
 
 // kept says what of a connection stays although the admin did not ask for it.
 func kept(wanted, adopted Params, f Facts) []string {

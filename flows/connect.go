@@ -29,6 +29,13 @@ func PlanConnect(p Params, f Facts) Plan {
 	return plan
 }
 
+// Expected are the facts as a plan of p may count on them: where it installs our
+// operator, they are what that will make of the cluster.
+func Expected(p Params, f Facts) Facts {
+	_, expected, _ := installation(p, f)
+	return expected
+}
+
 // planConnect is the plan for two clusters that have all that it takes.
 func planConnect(p Params, f Facts) Plan {
 	plan, c := newPlan(p, f)
@@ -42,13 +49,13 @@ func planConnect(p Params, f Facts) Plan {
 		c.gatewayServer(server), c.endpoint(server), c.gatewayClient(client),
 		c.publicKey(server), c.publicKey(client),
 	}
-	if p.Wait == WaitNone {
-		return plan
+	if p.Wait != WaitNone {
+		plan.Steps = append(plan.Steps, c.remapped(A), c.remapped(B), c.connected(server), c.connected(client))
 	}
-	plan.Steps = append(plan.Steps, c.remapped(A), c.remapped(B), c.connected(server), c.connected(client))
 	if p.Wait == WaitVerified {
 		plan.Steps = append(plan.Steps, c.verified())
 	}
+	plan.Steps = c.explainWaits(plan.Steps)
 	return plan
 }
 
@@ -63,6 +70,7 @@ func PlanInit(p Params, f Facts) Plan {
 	if p.Wait != WaitNone {
 		plan.Steps = append(plan.Steps, c.remapped(A), c.remapped(B))
 	}
+	plan.Steps = c.explainWaits(plan.Steps)
 	return plan
 }
 
@@ -72,8 +80,12 @@ func newPlan(p Params, f Facts) (Plan, connection) {
 	if plan.Steps = Unfit(f); len(plan.Steps) > 0 {
 		return plan, connection{}
 	}
-	adopted, _ := Adopt(p, f)
-	plan.Params, plan.Kept = adopted, kept(p, adopted, f)
+	adopted, there := Adopt(p, f)
+	plan.Kept = kept(p, adopted, f)
+	if !there {
+		adopted, plan.Chosen = choose(adopted, f)
+	}
+	plan.Params = adopted
 	c := newConnection(adopted, f)
 	for _, side := range []Side{A, B} {
 		if s := c.elsewhere(side); s != nil {
@@ -172,12 +184,22 @@ func (c connection) remapped(side Side) Step {
 	case conf == nil:
 		s.Status, s.Reason = Blocked, "needs the Configuration"
 	case !CIDRsConfigured(conf):
-		s.Reason = "the operator has not assigned CIDRs yet"
+		s.Reason, s.Code = "the operator has not assigned CIDRs yet"+conditionOf(conf), CodeRemapping
 	default:
 		s.Status = Done
 		s.Reason = fmt.Sprintf("sees pods %s as %s", joinCIDRs(conf.Spec.Remote.CIDR.Pod), joinCIDRs(conf.Status.Remote.CIDR.Pod))
 	}
 	return s
+}
+
+// conditionOf is what the operator says, as the end of a sentence.
+func conditionOf(conf *networkingv1beta1.Configuration) string {
+	for _, cond := range conf.Status.Conditions {
+		if cond.Type == networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured && cond.Status != "True" && cond.Message != "" {
+			return ": " + cond.Message
+		}
+	}
+	return ""
 }
 
 // CIDRsConfigured reports whether every CIDR of the peer has its remapped one.
@@ -228,7 +250,7 @@ func (c connection) template(side Side, t render.TemplateRef) render.TemplateRef
 
 // dial is where the client finds the server; reason says why that is unknown.
 func (c connection) dial(server Side) (addresses []string, port uint16, reason string) {
-	if s := c.peers[server].Server; s != nil && s.Status.Endpoint != nil && !c.outdated(s) {
+	if s := c.peers[server].Server; s != nil && s.Status.Endpoint != nil && !c.outdated(server) {
 		addresses = slices.DeleteFunc(slices.Clone(s.Status.Endpoint.Addresses), func(a string) bool { return a == "" })
 		port = uint16(s.Status.Endpoint.Port)
 	}
@@ -243,7 +265,7 @@ func (c connection) dial(server Side) (addresses []string, port uint16, reason s
 	}
 	switch {
 	case len(addresses) == 0 && c.params.ServiceType == corev1.ServiceTypeLoadBalancer:
-		reason = "the load balancer has given no address to Service gw-" + string(c.peers[server].Tenant.Remote) + " yet"
+		reason = "the load balancer has given no address to Service " + render.GatewayObjectName(c.gatewayName(server)) + " yet"
 	case len(addresses) == 0:
 		reason = "the gateway server has no address yet"
 	case port == 0:
@@ -257,15 +279,20 @@ func (c connection) dial(server Side) (addresses []string, port uint16, reason s
 // Service may use another port.
 const endpointGrace = 15 * time.Second
 
-// outdated reports whether an endpoint is from before the server's port was
-// changed: a GatewayServer's status doesn't say which spec it is about.
-func (c connection) outdated(s *networkingv1beta1.GatewayServer) bool {
-	want := c.params.Port
+// outdated reports whether an endpoint is from before the server's type or port
+// was changed: a GatewayServer's status doesn't say which spec it is about.
+func (c connection) outdated(server Side) bool {
+	s := c.peers[server].Server
+	port := uint16(s.Status.Endpoint.Port)
+	as := port == c.params.Port
 	if c.params.ServiceType == corev1.ServiceTypeNodePort {
-		want = c.params.NodePort
+		nodePorts := c.facts.Side(server).NodePorts
+		if nodePorts == (PortRange{}) {
+			nodePorts = PortRange{30000, 32767} // Kubernetes' default
+		}
+		as = port == c.params.NodePort || c.params.NodePort == 0 && nodePorts.Contains(port)
 	}
-	return want != 0 && s.Status.Endpoint.Port != int32(want) &&
-		s.Generation > 1 && c.facts.At.Sub(specChanged(s)) < endpointGrace
+	return !as && s.Generation > 1 && c.facts.At.Sub(specChanged(s)) < endpointGrace
 }
 
 func (c connection) endpoint(server Side) Step {
@@ -277,7 +304,10 @@ func (c connection) endpoint(server Side) Step {
 	case c.peers[server].Server == nil:
 		s.Status, s.Reason = Blocked, "needs the GatewayServer"
 	default:
-		s.Reason = reason
+		s.Reason, s.Code = reason, CodeEndpoint
+		if why := c.peers[server].Server.Annotations[render.AnnotationEndpoint]; why != "" {
+			s.Reason += ": " + why
+		}
 	}
 	return s
 }

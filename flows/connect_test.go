@@ -41,22 +41,26 @@ func checkPlan(t *testing.T, tc planCase, plan func(flows.Params, flows.Facts) f
 	if tc.params != nil {
 		tc.params(&params)
 	}
-	got := plan(params, factsOf(p))
+	made := plan(params, factsOf(p))
 	for id, w := range tc.want {
-		s, ok := got.Step(id)
+		s, ok := made.Step(id)
 		if !ok {
 			t.Errorf("step %s: missing", id)
 			continue
 		}
-		if g := (want{s.Status, s.Reason, s.Hint, s.Kind}); g != w {
-			t.Errorf("step %s:\n got %+v\nwant %+v", id, g, w)
+		got := want{s.Status, s.Reason, s.Hint, s.Kind}
+		if s.Status == flows.Waiting && w.hint == "" {
+			got.hint = "" // TestWaitsSayWhatToDo
+		}
+		if got != w {
+			t.Errorf("step %s:\n got %+v\nwant %+v", id, got, w)
 		}
 		if ready := s.Status == flows.Ready; ready != (len(s.Objects) > 0) && s.Status != flows.Waiting {
 			t.Errorf("step %s: status %s with %d objects", id, s.Status, len(s.Objects))
 		}
 	}
-	if tc.steps != 0 && len(got.Steps) != tc.steps {
-		t.Errorf("got %d steps, want %d: %+v", len(got.Steps), tc.steps, got.Steps)
+	if tc.steps != 0 && len(made.Steps) != tc.steps {
+		t.Errorf("got %d steps, want %d: %+v", len(made.Steps), tc.steps, made.Steps)
 	}
 }
 

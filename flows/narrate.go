@@ -38,6 +38,12 @@ func Narrate(prev, next Event) []Record {
 	if prev.Started.IsZero() {
 		record(RecordPlan, Step{}, "plan: "+next.Plan.Changes().String())
 	}
+	for _, s := range prev.Plan.Steps {
+		if _, still := next.Plan.Step(s.ID); s.Code == CodeLost && s.Status == Waiting && !still {
+			s.Status = Done
+			record(RecordEnd, s, s.Title+" again")
+		}
+	}
 	for _, s := range next.Plan.Steps {
 		before, known := prev.Plan.Step(s.ID)
 		if known && before.Status == s.Status && before.Reason == s.Reason {

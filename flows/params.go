@@ -45,6 +45,9 @@ type Params struct {
 	// Given are the fields above that the admin chose. The others are only
 	// proposals: where gateways exist, theirs are kept. See [Adopt].
 	Given Fields
+	// Auto are fields that the program is to choose where no gateway exists: the
+	// server's side, the service type.
+	Auto Fields
 	// Namespaces are the tenant namespaces to use on each side; "" is the one
 	// that the peering has already, or else Liqo's default.
 	Namespaces [2]string

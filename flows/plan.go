@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -106,6 +107,9 @@ type Plan struct {
 	Params Params
 	// Kept says, a sentence each, what stays as it is although it is not the default.
 	Kept []string
+	// Chosen says, a sentence each, what was chosen because it was left to the
+	// program, and why.
+	Chosen []string
 	// Owed are commands that somebody else has to run on the other cluster,
 	// because this run can't reach it or leaves it alone.
 	Owed []string
@@ -245,15 +249,39 @@ func ensure(side Side, what string, live, want render.Object) Step {
 	s := Step{ID: stepID(side, what), Side: side, Object: object, Title: object.title(), Status: Ready, Action: Create, Objects: []render.Object{want}}
 	switch {
 	case exists(live) && live.GetDeletionTimestamp() != nil:
-		s.Status, s.Reason, s.Objects = Waiting, object.title()+" is still being deleted"+deletionState(live), nil
+		s.Status, s.Reason, s.Objects, s.Code = Waiting, object.title()+" is still being deleted"+deletionState(live), nil, CodeDeletion
 	case render.Contains(live, want):
 		s.Status, s.Action, s.Objects = Done, Update, nil
 	case exists(live):
 		s.Action, s.Diff = Update, render.Diff(live, want)
+		if who := managers(live); who != "" {
+			s.Evidence = map[string]string{evidenceManagers: who}
+		}
 	default:
 		s.Diff = render.Diff(nil, want)
 	}
 	return s
+}
+
+// managers are the programs besides this one that wrote something of an object,
+// its status left out, the latest first.
+func managers(live render.Object) string {
+	fields := slices.Clone(live.GetManagedFields())
+	slices.SortStableFunc(fields, func(a, b metav1.ManagedFieldsEntry) int {
+		switch {
+		case a.Time == nil || b.Time == nil:
+			return 0
+		default:
+			return b.Time.Compare(a.Time.Time)
+		}
+	})
+	var names []string
+	for _, e := range fields {
+		if e.Subresource == "" && e.Manager != render.FieldManager && !slices.Contains(names, e.Manager) {
+			names = append(names, e.Manager)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // deletionState is what a deletion waits for, as the end of a sentence.
@@ -284,7 +312,7 @@ func remove(side Side, what string, object ObjectRef, live render.Object, interr
 	}
 	s.Status, s.Reason, s.Interrupts, s.Objects = Ready, "", interrupts, []render.Object{live}
 	if live.GetDeletionTimestamp() != nil {
-		s.Status, s.Reason, s.Objects = Waiting, "being deleted"+deletionState(live), nil
+		s.Status, s.Reason, s.Objects, s.Code = Waiting, "being deleted"+deletionState(live), nil, CodeDeletion
 	}
 	return s
 }

@@ -64,6 +64,7 @@ func planRemoval(command string, o RemoveOptions, f Facts, rest func(connection,
 			plan.Steps = append(plan.Steps, part(c, side)...)
 		}
 	}
+	plan.Steps = c.explainWaits(plan.Steps)
 	return plan
 }
 
@@ -149,7 +150,7 @@ func (c connection) drained(side Side) Step {
 	if peer.Client != nil || peer.Server != nil {
 		s.Status, s.Reason = Blocked, "needs the gateway to be deleted"
 	} else if left := c.undrained(side); left != "" {
-		s.Status, s.Reason = Waiting, left
+		s.Status, s.Reason, s.Code = Waiting, left, CodePod
 	}
 	return s
 }

@@ -22,6 +22,10 @@ type Behaviour struct {
 	// from 1, and leaves it as it is. See [Forbidden] and [flows.ConflictError].
 	WriteErrors map[int]error
 
+	// Lacks are verbs and resources that the user may not use, as a review says.
+	// Writes are refused by WriteErrors only.
+	Lacks []flows.Permission
+
 	// Silent keeps the operator from doing anything. Kubernetes' own
 	// controllers, which collect and finish deletions, go on.
 	Silent bool
@@ -33,6 +37,9 @@ type Behaviour struct {
 	LoadBalancerPending bool
 	// PodWaiting keeps gateway pods from running, and says why.
 	PodWaiting string
+	// ServicePort is the port of the server's Service, whatever the GatewayServer
+	// says: that of a template of the cluster's own. 0 for none.
+	ServicePort int32
 	// WrongKey makes gateways use another key than the one they publish, so
 	// that there is never a handshake.
 	WrongKey bool

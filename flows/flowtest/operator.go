@@ -243,6 +243,9 @@ func (c *Cluster) endpoint(s *networkingv1beta1.GatewayServer, g *gateway) *netw
 	case corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName:
 		address = fmt.Sprintf("10.96.0.%d", c.host)
 	}
+	if c.behaviour.ServicePort != 0 {
+		e.Port = c.behaviour.ServicePort
+	}
 	e.Addresses = []string{address}
 	return e
 }

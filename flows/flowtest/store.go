@@ -136,10 +136,8 @@ func (s *store) merge(r *record, want map[string]any, manager string) (flows.Ver
 	if err != nil {
 		return "", err
 	}
-	for other, owned := range r.owned {
-		if other != manager && disagree(owned, want, live) {
-			return "", &flows.ConflictError{Object: render.Name(r.object), Managers: []string{other}}
-		}
+	if other, taken := r.conflictWith(manager, live, want); taken {
+		return "", &flows.ConflictError{Object: render.Name(r.object), Managers: []string{other}}
 	}
 	before := runtime.DeepCopyJSON(live)
 	withdraw(live, r.owned[manager], want)
@@ -161,6 +159,24 @@ func (s *store) merge(r *record, want map[string]any, manager string) (flows.Ver
 		r.written(manager, s.cluster.pair.now)
 	}
 	return flows.Updated, nil
+}
+
+// conflict is who owns a field that our program would change with want.
+func (r *record) conflict(want map[string]any) (manager string, taken bool) {
+	live, err := runtime.DefaultUnstructuredConverter.ToUnstructured(r.object)
+	if err != nil {
+		return "", false
+	}
+	return r.conflictWith(render.FieldManager, live, want)
+}
+
+func (r *record) conflictWith(manager string, live, want map[string]any) (other string, taken bool) {
+	for other, owned := range r.owned {
+		if other != manager && disagree(owned, want, live) {
+			return other, true
+		}
+	}
+	return "", false
 }
 
 // written notes, as an API server does, that a manager wrote the spec: to the

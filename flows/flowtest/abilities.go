@@ -1,0 +1,84 @@
+package flowtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+var (
+	_ flows.Forcer    = (*Cluster)(nil)
+	_ flows.DryRunner = (*Cluster)(nil)
+	_ flows.Reviewer  = (*Cluster)(nil)
+)
+
+// User is who works on both clusters.
+const User = "ada"
+
+// ForceApply implements [flows.Forcer]: other managers lose the fields that the
+// objects set.
+func (c *Cluster) ForceApply(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
+	return c.write(ctx, "apply", objects, func(o render.Object) (flows.Verb, error) {
+		if r := c.store.records[c.store.keyOf(o)]; r != nil {
+			r.owned = map[string]map[string]any{render.FieldManager: r.owned[render.FieldManager]}
+		}
+		return c.store.apply(o, render.FieldManager)
+	})
+}
+
+// DryRun implements [flows.DryRunner].
+func (c *Cluster) DryRun(_ context.Context, objects []render.Object, force bool) ([]flows.DryRun, error) {
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	if c.behaviour.unreachable(c.observed) {
+		return nil, c.problem()
+	}
+	var out []flows.DryRun
+	for _, o := range objects {
+		out = append(out, c.dryRun(o, force))
+	}
+	return out, nil
+}
+
+func (c *Cluster) dryRun(o render.Object, force bool) flows.DryRun {
+	d := flows.DryRun{Change: flows.Change{Side: c.side, Object: render.Name(o), Verb: flows.Unchanged}}
+	want, err := render.Wanted(o)
+	if err != nil {
+		d.Err = err
+		return d
+	}
+	r := c.store.records[c.store.keyOf(o)]
+	if r == nil {
+		if d.Err = c.store.admit(want); d.Err == nil {
+			d.Verb, d.Diff = flows.Created, render.Diff(nil, o)
+		}
+		return d
+	}
+	if manager, taken := r.conflict(want.Object); taken && !force {
+		d.Err = &flows.ConflictError{Object: d.Object, Managers: []string{manager}}
+		return d
+	}
+	if d.Diff = render.Diff(r.object, o); d.Diff != "" {
+		d.Verb = flows.Updated
+	}
+	return d
+}
+
+// Review implements [flows.Reviewer] by [Behaviour.Lacks].
+func (c *Cluster) Review(_ context.Context, permissions []flows.Permission) (flows.Review, error) {
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	if c.behaviour.unreachable(c.observed) {
+		return flows.Review{}, fmt.Errorf("review: %w", c.problem())
+	}
+	review := flows.Review{User: User}
+	for _, p := range permissions {
+		if slices.ContainsFunc(c.behaviour.Lacks, func(l flows.Permission) bool { return l.Verb == p.Verb && l.Resource == p.Resource }) {
+			review.Missing = append(review.Missing, p)
+		}
+	}
+	return review, nil
+}

@@ -1,0 +1,251 @@
+package flows_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+const (
+	stopsForAWhile = "traffic between rome and milan stops until the gateways reach each other again"
+	stops          = "traffic between rome and milan stops"
+)
+
+// changes are what an admin may want of a connection that exists.
+func changes() map[string]struct {
+	edit       func(*flows.Params)
+	interrupts []string
+	check      func(server networkingv1beta1.GatewayServerSpec) bool
+} {
+	type server = networkingv1beta1.GatewayServerSpec
+	return map[string]struct {
+		edit       func(*flows.Params)
+		interrupts []string
+		check      func(server) bool
+	}{
+		"nothing": {func(*flows.Params) {}, nil, func(s server) bool { return s.MTU == 1340 }},
+		"port": {func(p *flows.Params) { p.Port = 4242 }, []string{stopsForAWhile}, func(s server) bool {
+			return s.Endpoint.Port == 4242
+		}},
+		"node port": {func(p *flows.Params) { p.NodePort = 31234 }, []string{stopsForAWhile}, func(s server) bool {
+			return s.Endpoint.NodePort != nil && *s.Endpoint.NodePort == 31234
+		}},
+		"type": {func(p *flows.Params) { p.ServiceType = corev1.ServiceTypeLoadBalancer }, []string{stopsForAWhile}, func(s server) bool {
+			return s.Endpoint.ServiceType == corev1.ServiceTypeLoadBalancer
+		}},
+		"MTU": {func(p *flows.Params) { p.MTU = 1300 }, nil, func(s server) bool { return s.MTU == 1300 }},
+		"template": {func(p *flows.Params) { p.ServerTemplate.Name = "ours" }, []string{stopsForAWhile}, func(s server) bool {
+			return s.ServerTemplateRef.Name == "ours"
+		}},
+		"server": {func(p *flows.Params) { p.Server = flows.A }, []string{stops}, func(s server) bool { return s.MTU == 1340 }},
+	}
+}
+
+func TestALiveConnectionIsChanged(t *testing.T) {
+	for name, tc := range changes() {
+		t.Run(name, func(t *testing.T) {
+			p := flowtest.NewPair()
+			mustRun(t, p, connect(nodePort()))
+			params := nodePort()
+			tc.edit(&params)
+			plan := flows.PlanConnect(params, factsOf(p))
+			if d := diff(tc.interrupts, plan.Interrupts()); d != "" {
+				t.Errorf("interrupted traffic (-want +got):\n%s", d)
+			}
+			mustRun(t, p, flows.Connecting(params))
+			servers := p.Side(params.Server).Facts().Servers
+			if len(servers) != 1 || !tc.check(servers[0].Spec) {
+				t.Errorf("the server is %+v", servers)
+			}
+			if n := len(p.Side(params.Server.Other()).Facts().Servers) + len(p.Side(params.Server).Facts().Clients); n != 0 {
+				t.Errorf("%d gateways are left where the other kind should be", n)
+			}
+			if f := factsOf(p); dialled(f, params.Server) != listened(f, params.Server) {
+				t.Errorf("the client dials %s, the server is at %s", dialled(f, params.Server), listened(f, params.Server))
+			}
+			p.Forget()
+			mustRun(t, p, flows.Connecting(params))
+			if log := p.Log(); len(log) > 0 {
+				t.Errorf("the second run wrote %v", log)
+			}
+		})
+	}
+}
+
+func dialled(f flows.Facts, server flows.Side) string {
+	return f.Side(server.Other()).Peer(f.Side(server).ID).Reading().Endpoint
+}
+
+func listened(f flows.Facts, server flows.Side) string {
+	return f.Side(server).Peer(f.Side(server.Other()).ID).Reading().Endpoint
+}
+
+// A flag that is left out leaves what it says alone.
+func TestConnectingAgainKeepsWhatWasSet(t *testing.T) {
+	p := flowtest.NewPair()
+	first := nodePort()
+	first.NodePort, first.MTU, first.Port, first.Server = 31000, 1300, 4242, flows.A
+	mustRun(t, p, connect(first))
+	p.Forget()
+
+	plan := flows.PlanConnect(flows.Defaults(), factsOf(p))
+	if !plan.Done() {
+		t.Errorf("without flags, this would be done: %v", pending(plan))
+	}
+	want := []string{
+		"the server's cluster stays rome", "the service type stays NodePort", "the server's port stays 4242",
+		"the node port stays 31000", "the MTU stays 1300",
+	}
+	if d := diff(want, plan.Kept); d != "" {
+		t.Errorf("kept (-want +got):\n%s", d)
+	}
+
+	one := flows.Defaults()
+	one.MTU, one.Given = 1280, flows.FieldMTU
+	mustRun(t, p, flows.Connecting(one))
+	s := p.A.Facts().Servers[0].Spec
+	if s.MTU != 1280 || *s.Endpoint.NodePort != 31000 || s.Endpoint.Port != 4242 {
+		t.Errorf("after --mtu 1280: %+v", s)
+	}
+}
+
+// What a gateway had is not lost on the way to the other cluster, although
+// there is a moment at which no gateway exists.
+func TestMovingTheServerKeepsTheRest(t *testing.T) {
+	p := flowtest.NewPair()
+	first := nodePort()
+	first.MTU, first.Port = 1300, 4242
+	mustRun(t, p, connect(first))
+	move := flows.Defaults()
+	move.Server, move.Given = flows.A, flows.FieldServer
+	mustRun(t, p, flows.Connecting(move))
+	if s := p.A.Facts().Servers[0].Spec; s.MTU != 1300 || s.Endpoint.Port != 4242 || s.Endpoint.ServiceType != corev1.ServiceTypeNodePort {
+		t.Errorf("the new server is %+v", s)
+	}
+}
+
+// The state that a gateway wrote before a change says nothing about after it.
+func TestConnectedIsNotBelievedOfBeforeAChange(t *testing.T) {
+	for name, forget := range map[string]func(*networkingv1beta1.Connection){
+		"by generation": func(*networkingv1beta1.Connection) {},
+		"by time": func(c *networkingv1beta1.Connection) {
+			c.Annotations[render.AnnotationStatus] = strings.Replace(c.Annotations[render.AnnotationStatus], `"generation":1`, `"generation":0`, 1)
+		},
+		"Liqo's, by its latency": func(c *networkingv1beta1.Connection) { delete(c.Annotations, render.AnnotationStatus) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := flowtest.NewPair()
+			p.Pacing = flowtest.Manual
+			connected(t, p)
+			p.Advance(5 * time.Second)
+			p.A.Behave(func(b *flowtest.Behaviour) { b.NoReports = true })
+			client := p.A.Facts().Clients[0].DeepCopy()
+			p.A.Put(render.GatewayClient(render.ClientParams{
+				Tenant: p.A.Tenant(), Template: render.TemplateRef{Name: client.Spec.ClientTemplateRef.Name, Namespace: client.Spec.ClientTemplateRef.Namespace},
+				Addresses: client.Spec.Endpoint.Addresses, Port: uint16(client.Spec.Endpoint.Port), MTU: 1300,
+			}))
+			f := factsOf(p)
+			forget(&f.Local.Connections[0])
+			params := nodePort()
+			params.MTU = 1300
+			s, _ := flows.PlanConnect(params, f).Step("connected-a")
+			if s.Status != flows.Waiting || s.Reason != "it says Connected, but of before the last change" {
+				t.Errorf("got %s: %s", s.Status, s.Reason)
+			}
+			f = factsOf(p)
+			f.At = f.At.Add(time.Second)
+			p.A.Behave(func(b *flowtest.Behaviour) { b.NoReports = false })
+			p.Advance(10 * time.Second)
+			p.Tick()
+			f = factsOf(p)
+			if s, _ := flows.PlanConnect(params, f).Step("connected-a"); s.Status != flows.Done {
+				t.Errorf("after a new report: got %s: %s", s.Status, s.Reason)
+			}
+		})
+	}
+}
+
+// A template of the cluster's own may give the Service another port than the
+// GatewayServer says: a change is not waited for without end.
+func TestATemplateWithItsOwnPortIsConnected(t *testing.T) {
+	p := flowtest.NewPair()
+	p.B.Behave(func(b *flowtest.Behaviour) { b.ServicePort = 443 })
+	params := nodePort()
+	params.ServiceType = corev1.ServiceTypeLoadBalancer
+	mustRun(t, p, connect(params))
+	params.Port = 4242
+	mustRun(t, p, connect(params))
+	if got := dialled(factsOf(p), flows.B); got != "UDP 203.0.113.20:443" {
+		t.Errorf("the client dials %s", got)
+	}
+}
+
+func TestForceTakesFieldsOver(t *testing.T) {
+	p := flowtest.NewPair()
+	p.ConnectByLiqoctl(flows.B)
+	params := nodePort()
+	params.MTU = 1400
+	err := flows.Run(t.Context(), connect(params), p.A, p.B, func(flows.Event) {}, flows.Options{Now: p.Now, Force: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := p.A.Facts().Clients[0].Spec.MTU, p.B.Facts().Servers[0].Spec.MTU; a != 1400 || b != 1400 {
+		t.Errorf("MTU %d and %d, want 1400", a, b)
+	}
+}
+
+// A dry run says of each object what applying it would do.
+func TestDryRunOfAPlan(t *testing.T) {
+	p := flowtest.NewPair()
+	p.ConnectByLiqoctl(flows.B)
+	params := nodePort()
+	params.MTU = 1400
+	plan := flows.PlanConnect(params, factsOf(p))
+	s, _ := plan.Step("gateway-server-b")
+	got, err := p.B.DryRun(t.Context(), s.Objects, false)
+	var conflict *flows.ConflictError
+	if err != nil || len(got) != 1 || !errors.As(got[0].Err, &conflict) || !slices.Equal(conflict.Managers, []string{"liqoctl"}) {
+		t.Errorf("got %+v, %v; want a conflict with liqoctl", got, err)
+	}
+	got, err = p.B.DryRun(t.Context(), s.Objects, true)
+	if err != nil || len(got) != 1 || got[0].Err != nil || !strings.Contains(got[0].Diff, "+  mtu: 1400") {
+		t.Errorf("with force: got %+v, %v", got, err)
+	}
+	if mtu := p.B.Facts().Servers[0].Spec.MTU; mtu != 1340 {
+		t.Errorf("a dry run changed the MTU to %d", mtu)
+	}
+}
+
+func TestWhatIsLeftToTheProgramIsChosenWithAReason(t *testing.T) {
+	p := flowtest.NewPair()
+	p.A.Be(func(f *flows.ClusterFacts) { f.LoadBalancers.Answered = 1 })
+	params := flows.Defaults()
+	params.Auto = flows.FieldServer | flows.FieldServiceType
+	plan := flows.PlanConnect(params, factsOf(p))
+	want := []string{
+		"the server is on rome: load balancers of rome get addresses, and the nodes' addresses of milan are not known",
+		"the service type is LoadBalancer: load balancers of rome get addresses",
+	}
+	if d := diff(want, plan.Chosen); d != "" {
+		t.Errorf("chosen (-want +got):\n%s", d)
+	}
+	mustRun(t, p, flows.Connecting(params))
+	if len(p.A.Facts().Servers) != 1 {
+		t.Error("the server is not on rome")
+	}
+	// What was chosen once stays, also when there are better reasons now.
+	p.A.Be(func(f *flows.ClusterFacts) { f.LoadBalancers.Answered = 0 })
+	p.B.Be(func(f *flows.ClusterFacts) { f.LoadBalancers.Answered = 9 })
+	if plan := flows.PlanConnect(params, factsOf(p)); !plan.Done() || len(plan.Chosen) > 0 {
+		t.Errorf("later: %v, chosen %v", pending(plan), plan.Chosen)
+	}
+}

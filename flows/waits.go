@@ -1,0 +1,114 @@
+package flows
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// explainWaits adds to each step that waits what the cluster says of it, and
+// what to do if it doesn't come.
+func (c connection) explainWaits(steps []Step) []Step {
+	for i := range steps {
+		switch s := &steps[i]; s.Status {
+		case Waiting:
+			kinds, hint := c.aboutWait(*s)
+			s.Events, s.Hint = c.eventsAbout(s.Side, kinds), hint
+		case Done, Blocked:
+			s.Code = ""
+		case Ready, Failed:
+		}
+	}
+	return steps
+}
+
+// aboutWait says whose events explain a wait, as kinds, and the next command.
+func (c connection) aboutWait(s Step) (kinds []string, hint string) {
+	kubectl := c.kubectl(s.Side)
+	gateway := render.GatewayObjectName(c.gatewayName(s.Side))
+	switch s.Code {
+	case CodeEndpoint:
+		hint = "see what the provider says: " + kubectl + " describe service " + gateway
+		if c.params.ServiceType == corev1.ServiceTypeLoadBalancer {
+			hint += "; or choose --server-service-type NodePort, or give the address yourself with --client-address"
+		}
+		return []string{"Service"}, hint
+	case CodePod:
+		return []string{"Pod", "ReplicaSet", "Deployment"}, "see: " + kubectl + " describe pods"
+	case CodeTunnel:
+		return []string{"Pod", "Deployment"}, c.tunnelHint(s.Side)
+	case CodeRemapping:
+		return []string{"Configuration", "Network"}, "see the operator: " + c.kubectlOperator(s.Side)
+	case CodeKey:
+		// It is the other side's operator that makes the key.
+		return []string{kindServer, kindClient, "Secret"}, "see the operator: " + c.kubectlOperator(s.Side.Other())
+	case CodeDeletion:
+		if s.Object.Namespace == "" {
+			kubectl = c.facts.Side(s.Side).Context.Kubectl()
+		}
+		return []string{s.Object.Kind}, "see what holds it: " + kubectl + " get " + strings.ToLower(s.Object.Kind) + " " + s.Object.Name + " -o yaml"
+	}
+	return []string{s.Object.Kind}, ""
+}
+
+// tunnelHint is what to look at when everything was applied and the gateways
+// don't reach each other: the firewall rule, and the way round.
+func (c connection) tunnelHint(side Side) string {
+	hint := fmt.Sprintf("liqo-tui check --context %s --remote-context %s says what is broken", c.facts.Local.Context.Name, c.facts.Remote.Context.Name)
+	switch c.peers[side].Reading().Reason {
+	case render.ReasonNoHandshake, render.ReasonPeerSilent, "": // nothing comes back, or nobody says why
+	default:
+		return hint
+	}
+	if addresses, port, reason := c.dial(c.params.Server); reason == "" {
+		hint += fmt.Sprintf("; most often a firewall: allow UDP from the nodes of %s to %s port %d, and the answers",
+			c.facts.Side(c.params.Server.Other()).ID, strings.Join(addresses, ", "), port)
+	}
+	return hint
+}
+
+// eventsAbout are the side's warnings about objects of the peering.
+func (c connection) eventsAbout(side Side, kinds []string) []EventFacts {
+	var out []EventFacts
+	for _, e := range c.facts.Side(side).Events {
+		kind, name, _ := strings.Cut(e.Object, " ")
+		if slices.Contains(kinds, kind) && (name == c.peers[side].Tenant.Namespace || strings.HasPrefix(name, c.peers[side].Tenant.Namespace+"/")) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// gatewayName is the name of the side's gateway, as it is or will be.
+func (c connection) gatewayName(side Side) string {
+	if o := c.gatewayOf(side); o != nil {
+		return o.GetName()
+	}
+	return string(c.peers[side].Tenant.Remote)
+}
+
+// kubectl is the start of a command about the side's tenant namespace.
+func (c connection) kubectl(side Side) string {
+	return c.facts.Side(side).Context.Kubectl() + " -n " + c.peers[side].Tenant.Namespace
+}
+
+func (c connection) kubectlOperator(side Side) string {
+	f := c.facts.Side(side)
+	return f.Context.Kubectl() + " -n " + f.Namespace + " get pods,events"
+}
+
+// Kubectl is the start of a kubectl command for the context.
+func (r ContextRef) Kubectl() string {
+	text := "kubectl"
+	if r.File != "" {
+		text += " --kubeconfig " + r.File
+	}
+	if r.Name != "" {
+		text += " --context " + r.Name
+	}
+	return text
+}
