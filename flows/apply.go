@@ -93,17 +93,20 @@ func (s *Step) refused(err error) {
 	s.Cause = err
 	hint := hintOf(err)
 	var problem *Problem
+	if errors.As(err, &problem) {
+		hint = problem.Hint
+	}
 	var conflict *ConflictError
 	switch {
 	case errors.As(err, &conflict):
 		s.fail(FailedConflict, CodeOwnership, err.Error(), hint)
-	case errors.As(err, &problem) && problem.Kind == Unauthorized, apierrors.IsUnauthorized(err):
+	case problem != nil && problem.Kind == Unauthorized, apierrors.IsUnauthorized(err):
 		s.fail(FailedAccess, CodeCredentials, err.Error(), orElse(hint, "log in to the cluster again, then run the same command again"))
 	case isGoing(err):
 		s.Status, s.Reason = Waiting, err.Error()
-	case errors.As(err, &problem) && problem.Kind == Forbidden, apierrors.IsForbidden(err):
+	case problem != nil && problem.Kind == Forbidden, apierrors.IsForbidden(err):
 		s.fail(FailedAccess, CodeForbidden, err.Error(), orElse(hint, "ask the cluster's administrator for the rights that liqo-tui rbac prints"))
-	case errors.As(err, &problem), isPassing(err):
+	case problem != nil, isPassing(err):
 		s.Status, s.Reason = Waiting, "trying again: "+err.Error()
 	case apierrors.IsInvalid(err) && aboutNodePort(err):
 		s.fail(FailedApply, CodeNodePort, err.Error(), "choose another --node-port, or leave it out and let Kubernetes choose")

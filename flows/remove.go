@@ -47,10 +47,12 @@ func planRemoval(command string, o RemoveOptions, f Facts, rest func(connection,
 		return plan
 	}
 	if o.LocalOnly {
-		peer, err := o.peer(f)
-		if err != nil {
-			plan.Steps = []Step{*err}
-			return plan
+		peer, unclear := o.peer(f)
+		if unclear != nil {
+			plan.Steps = []Step{*unclear}
+		}
+		if peer == "" {
+			return plan // or there is nothing to forget
 		}
 		plan.B, f.Remote.ID = peer, peer
 		plan.Owed = owed(command, f)
@@ -68,7 +70,20 @@ func planRemoval(command string, o RemoveOptions, f Facts, rest func(connection,
 	return plan
 }
 
-// peer is whom A is to forget.
+// Removing is a removal for one run: whom to forget is settled once, since in
+// the end nothing is left that would tell. plan is [PlanReset] or
+// [PlanDisconnect].
+func Removing(plan func(RemoveOptions, Facts) Plan, o RemoveOptions) func(Facts) Plan {
+	return func(f Facts) Plan {
+		p := plan(o, f)
+		if o.Peer == "" && p.Failure() == nil && len(p.Steps) > 0 {
+			o.Peer = p.B
+		}
+		return p
+	}
+}
+
+// peer is whom A is to forget; "" if there is nobody, or if that is unclear.
 func (o RemoveOptions) peer(f Facts) (render.ClusterID, *Step) {
 	known := f.Local.KnownPeers()
 	switch {
@@ -78,13 +93,11 @@ func (o RemoveOptions) peer(f Facts) (render.ClusterID, *Step) {
 		return f.Remote.ID, nil
 	case len(known) == 1:
 		return known[0], nil
+	case len(known) == 0:
+		return "", nil
 	}
-	reason, hint := "this cluster has no peering", "nothing is left to remove"
-	if len(known) > 0 {
-		reason = "this cluster is peered with " + joinIDs(known)
-		hint = "say which one with --remote-cluster-id"
-	}
-	s := failure(A, CodeUnnamedPeer, "which cluster to forget is clear", FailedPreflight, reason, hint)
+	s := failure(A, CodeUnnamedPeer, "which cluster to forget is clear", FailedPreflight,
+		"this cluster is peered with "+joinIDs(known), "say which one with --remote-cluster-id")
 	return "", &s
 }
 

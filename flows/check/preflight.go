@@ -26,7 +26,8 @@ const (
 
 // preflight is what the checks before a connection judge.
 type preflight struct {
-	facts   flows.Facts
+	facts   flows.Facts // with what the plan installs
+	present flows.Facts // as they are
 	params  flows.Params // as wanted
 	adopted flows.Params // with what a connection that exists keeps
 	plan    flows.Plan
@@ -37,7 +38,7 @@ type preflight struct {
 // reviews are the API servers' answers about the plan's permissions, nil where
 // nobody asked.
 func Preflight(p flows.Params, f flows.Facts, reviews [2]*flows.Review) []Result {
-	in := preflight{facts: f, params: p, plan: flows.PlanConnect(p, f), reviews: reviews}
+	in := preflight{facts: flows.Expected(p, f), present: f, params: p, plan: flows.PlanConnect(p, f), reviews: reviews}
 	in.adopted, _ = flows.Adopt(p, f)
 	return evaluate(preflightChecks(), in)
 }
@@ -95,7 +96,15 @@ func short(uid string) string {
 	return uid
 }
 
+// installs reports whether the plan brings our operator to the side.
+func (in preflight) installs(side flows.Side) bool {
+	return in.params.Install[side] != nil && in.present.Side(side).Installable()
+}
+
 func (in preflight) software(side flows.Side) Result {
+	if in.installs(side) {
+		return pass("neither is there; the plan installs our operator")
+	}
 	if r, bad := refused(in.facts, flows.CodeSoftware, side); bad {
 		return r
 	}
@@ -126,6 +135,9 @@ func (in preflight) operator(side flows.Side) Result {
 		return r
 	}
 	c := in.cluster(side)
+	if in.installs(side) {
+		return pass("the plan installs it")
+	}
 	if c.Operator.Problem != "" {
 		return result(Warn, c.Operator.Problem, "wait for it, or see: kubectl -n "+c.Namespace+" get pods,events")
 	}
@@ -167,6 +179,9 @@ func (in preflight) networks(side flows.Side) Result {
 		return r
 	}
 	n := in.cluster(side).Networks
+	if len(prefixes(n.Pod)) == 0 {
+		return result(Inconclusive, "they are known after the installation")
+	}
 	return pass(fmt.Sprintf("pods %s, external %s", joined(n.Pod), joined(n.External)))
 }
 

@@ -83,6 +83,20 @@ func TestPreflight(t *testing.T) {
 			p.A.Be(func(f *flows.ClusterFacts) { f.Nodes = []flows.NodeFacts{node("r1", "192.168.7.4", "198.51.100.9")} })
 			p.B.Be(func(f *flows.ClusterFacts) { f.Nodes = []flows.NodeFacts{node("m1", "10.9.0.4", "")} })
 		}},
+		"installs": {
+			pair: func(_ *testing.T, p *flowtest.Pair) {
+				p.B.Be(func(f *flows.ClusterFacts) {
+					f.Software, f.HasCRDs, f.ID, f.Networks = flows.NoSoftware, false, "", render.Networks{}
+				})
+			},
+			params: func(p *flows.Params) {
+				i, err := flows.NewInstallation(render.InstallParams{ClusterID: "milan", Image: "registry.example.org/liqo-gateway:v1"})
+				if err != nil {
+					panic(err)
+				}
+				p.Install[flows.B] = i
+			},
+		},
 		"jumbo-port-taken": {
 			reviews: may,
 			pair: func(_ *testing.T, p *flowtest.Pair) {

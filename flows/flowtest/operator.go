@@ -71,7 +71,10 @@ func (c *Cluster) endPods() bool {
 	return changed
 }
 
-const fixedMTU = 1200 // bytes
+const (
+	fixedMTU = 1200 // bytes
+	mtuFixer = "mtu-fixer"
+)
 
 func (c *Cluster) fixMTUs() bool {
 	changed := false
@@ -87,6 +90,8 @@ func (c *Cluster) fixMTUs() bool {
 		}
 		if *mtu != fixedMTU {
 			*mtu, changed = fixedMTU, true
+			r.object.SetGeneration(r.object.GetGeneration() + 1)
+			r.written(mtuFixer, c.pair.now)
 		}
 	}
 	return changed

@@ -1,0 +1,105 @@
+package flows_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+func removing(o flows.RemoveOptions) func(flows.Facts) flows.Plan {
+	return flows.Removing(flows.PlanReset, o)
+}
+
+// With the other cluster gone, one side is cleaned up alone, and what is left
+// to do there is said.
+func TestResetOfOneSide(t *testing.T) {
+	lost := func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} }
+	p := flowtest.NewPair()
+	mustRun(t, p, connect(nodePort()))
+	p.B.Behave(lost)
+	before := p.B.Names()
+
+	_, err := run(t, p, reset)
+	var failed *flows.StepError
+	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedUnreachable || failed.Changed {
+		t.Fatalf("without --local-only: got %v", err)
+	}
+	const hint = "check the server in the kubeconfig, and firewall or VPN on the way; if the cluster is gone for good: liqo-tui network reset --local-only"
+	if failed.Step.Hint != hint {
+		t.Errorf("hint: got %s", failed.Step.Hint)
+	}
+
+	r := mustRun(t, p, removing(flows.RemoveOptions{LocalOnly: true}))
+	p.Settle()
+	if left := p.A.Names(); len(left) > 0 {
+		t.Errorf("left on A: %v", left)
+	}
+	if d := diff(before, p.B.Names()); d != "" {
+		t.Errorf("B was touched (-before +after):\n%s", d)
+	}
+	want := []string{"liqo-tui network reset --local-only --remote-cluster-id rome --context CONTEXT-OF-milan"}
+	if d := diff(want, r.events[0].Plan.Owed); d != "" {
+		t.Errorf("owed (-want +got):\n%s", d)
+	}
+	p.Forget()
+	mustRun(t, p, removing(flows.RemoveOptions{LocalOnly: true, Peer: "milan"}))
+	if log := p.Log(); len(log) > 0 {
+		t.Errorf("the second run wrote %v", log)
+	}
+
+	// What the other admin was told to run does the rest.
+	p.B.Behave(func(b *flowtest.Behaviour) { *b = flowtest.Behaviour{} })
+	err = flows.Run(t.Context(), removing(flows.RemoveOptions{LocalOnly: true, Peer: "rome"}), p.B, flows.Absent{}, func(flows.Event) {}, flows.Options{Now: p.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Settle()
+	if left := p.B.Names(); len(left) > 0 {
+		t.Errorf("left on B: %v", left)
+	}
+}
+
+func TestDisconnectOfOneSideKeepsTheAddresses(t *testing.T) {
+	p := flowtest.NewPair()
+	mustRun(t, p, connect(nodePort()))
+	mustRun(t, p, func(f flows.Facts) flows.Plan {
+		return flows.PlanDisconnect(flows.RemoveOptions{LocalOnly: true}, f)
+	})
+	p.Settle()
+	want := []string{"Configuration liqo-tenant-milan/milan", "Namespace liqo-tenant-milan"}
+	if got := p.A.Names(); !slices.Equal(got, want) {
+		t.Errorf("left on A: %v, want %v", got, want)
+	}
+	if len(p.B.Facts().Servers) != 1 {
+		t.Error("B's gateway is gone too")
+	}
+	mustRun(t, p, connect(nodePort())) // and it can be connected again
+}
+
+func TestOneSideHasToKnowWhomToForget(t *testing.T) {
+	p := flowtest.NewPair()
+	absent := func(o flows.RemoveOptions) error {
+		return flows.Run(t.Context(), removing(o), p.A, flows.Absent{}, func(flows.Event) {}, flows.Options{Now: p.Now})
+	}
+	var failed *flows.StepError
+	if err := absent(flows.RemoveOptions{LocalOnly: true}); err != nil {
+		t.Errorf("without a peering: got %v, want nothing to do", err)
+	}
+	mustRun(t, p, connect(nodePort()))
+	other := render.Tenant{Namespace: "liqo-tenant-turin", Remote: "turin"}
+	p.A.Put(render.TenantNamespace(other))
+	if err := absent(flows.RemoveOptions{LocalOnly: true}); !errors.As(err, &failed) || failed.Code() != flows.CodeUnnamedPeer ||
+		failed.Step.Reason != "this cluster is peered with milan, turin" {
+		t.Errorf("with two peerings: got %v", err)
+	}
+	if err := absent(flows.RemoveOptions{LocalOnly: true, Peer: "turin"}); err != nil {
+		t.Errorf("the one that is named: %v", err)
+	}
+	if len(p.A.Facts().Clients) != 1 {
+		t.Error("the wrong peering was removed")
+	}
+}

@@ -1,0 +1,242 @@
+package flows_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+)
+
+func invalidNodePort(message string) error {
+	return apierrors.NewInvalid(schema.GroupKind{Group: "networking.liqo.io", Kind: "GatewayServer"}, "rome",
+		field.ErrorList{field.Invalid(field.NewPath("spec", "endpoint", "nodePort"), 80, message)})
+}
+
+// What the API server answers to a change decides how a run goes on.
+func TestAnswersThatEndARun(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer error
+		kind   flows.FailureKind
+		code   flows.Code
+		hint   string // a part of it
+	}{
+		"forbidden": {flowtest.Forbidden("ada", "gatewayservers", "liqo-tenant-rome"), flows.FailedAccess, flows.CodeForbidden, "liqo-tui rbac"},
+		"credentials": {
+			fmt.Errorf("apply: %w", &flows.Problem{Kind: flows.Unauthorized, Message: "milan does not accept the credentials any more", Hint: "log in to milan"}),
+			flows.FailedAccess, flows.CodeCredentials, "log in to milan",
+		},
+		"conflict":  {&flows.ConflictError{Object: "x", Managers: []string{"argocd"}}, flows.FailedConflict, flows.CodeOwnership, "--force-conflicts"},
+		"node port": {invalidNodePort("provided port is already allocated"), flows.FailedApply, flows.CodeNodePort, "another --node-port"},
+		"other":     {errors.New("admission webhook denied the request"), flows.FailedApply, flows.CodeRefused, "run the same command again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := flowtest.NewPair()
+			p.B.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = map[int]error{3: tc.answer} })
+			r, err := run(t, p, connect(nodePort()))
+			var failed *flows.StepError
+			if !errors.As(err, &failed) || !errors.Is(err, tc.answer) {
+				t.Fatalf("got %v, want a failed step because of %v", err, tc.answer)
+			}
+			s := failed.Step
+			if s.Kind != tc.kind || failed.Code() != tc.code || !strings.Contains(s.Hint, tc.hint) || !failed.Changed {
+				t.Errorf("got kind %d, code %s, hint %q, changed %v", s.Kind, s.Code, s.Hint, failed.Changed)
+			}
+			if waited := r.events[len(r.events)-1].At.Sub(r.events[0].At); waited > 10*time.Second {
+				t.Errorf("it took %s to say so", waited)
+			}
+			p.B.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = nil })
+			mustRun(t, p, connect(nodePort()))
+		})
+	}
+}
+
+// Some answers are no end: the next attempt is made by the same run.
+func TestAnswersAfterWhichARunGoesOn(t *testing.T) {
+	for name, answer := range map[string]error{
+		"no answer":   fmt.Errorf("apply: %w", &flows.Problem{Kind: flows.Unreachable, Message: "connection refused"}),
+		"overloaded":  apierrors.NewTooManyRequests("slow down", 1),
+		"restarting":  apierrors.NewServiceUnavailable("starting"),
+		"etcd":        apierrors.NewInternalError(errors.New("etcdserver: leader changed")),
+		"was changed": apierrors.NewConflict(schema.GroupResource{Resource: "gatewayservers"}, "rome", errors.New("the object has been modified")),
+		"namespace is going": &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden, Message: "forbidden",
+			Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}},
+		}},
+		"namespace is gone": apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "liqo-tenant-rome"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := flowtest.NewPair()
+			p.B.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = map[int]error{3: answer} })
+			r := mustRun(t, p, connect(nodePort()))
+			said := false
+			for _, e := range r.events {
+				s, _ := e.Plan.Step("gateway-server-b")
+				said = said || s.Status == flows.Waiting && s.Reason != ""
+			}
+			if !said {
+				t.Error("no event says that the change has to be made again")
+			}
+		})
+	}
+}
+
+// Credentials that expire in the middle are not waited for: a person is needed.
+func TestCredentialsThatExpireInTheMiddle(t *testing.T) {
+	p := flowtest.NewPair()
+	p.B.Behave(func(b *flowtest.Behaviour) {
+		b.Unreachable = []flowtest.Window{{From: 3}}
+		b.Problem = &flows.Problem{Kind: flows.Unauthorized, Message: "milan does not accept the credentials", Hint: "log in again"}
+	})
+	r, err := run(t, p, connect(nodePort()))
+	var failed *flows.StepError
+	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedAccess || !failed.Changed {
+		t.Fatalf("got %v", err)
+	}
+	if waited := r.events[len(r.events)-1].At.Sub(r.events[0].At); waited > 10*time.Second {
+		t.Errorf("it took %s to say so", waited)
+	}
+}
+
+// Whether all of a plan is allowed is asked before any of it is done.
+func TestAPlanThatIsNotAllowedIsNotBegun(t *testing.T) {
+	p := flowtest.NewPair()
+	p.B.Behave(func(b *flowtest.Behaviour) {
+		b.Lacks = []flows.Permission{{Verb: "create", Resource: "publickeies"}, {Verb: "patch", Resource: "gatewayservers"}}
+	})
+	asked := false
+	err := flows.Run(t.Context(), connect(nodePort()), p.A, p.B, func(flows.Event) {}, flows.Options{
+		Now: p.Now, Approve: func(flows.Plan) (bool, error) { asked = true; return true, nil },
+	})
+	var failed *flows.StepError
+	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedAccess || failed.Code() != flows.CodePermission || failed.Changed || asked {
+		t.Fatalf("got %v, asked %v", err, asked)
+	}
+	const want = `B milan: permissions for this plan: user "ada" may not patch gatewayservers.networking.liqo.io in liqo-tenant-rome, create publickeies.networking.liqo.io in liqo-tenant-rome`
+	if err.Error() != want {
+		t.Errorf("got\n%s\nwant\n%s", err, want)
+	}
+	if log := p.Log(); len(log) > 0 {
+		t.Errorf("it wrote %v", log)
+	}
+}
+
+// The permissions of a plan are exactly what a run of it uses, for every plan:
+// with them reviewed as missing one by one, none of them begins.
+func TestPermissionsAreThoseThatAreUsed(t *testing.T) {
+	used := map[string]bool{}
+	p := flowtest.NewPair()
+	plan := flows.PlanConnect(nodePort(), factsOf(p))
+	for _, permission := range plan.Permissions(flows.B) {
+		used[permission.String()] = true
+	}
+	for _, want := range []string{
+		"create namespaces", "patch namespaces", "create configurations.networking.liqo.io in liqo-tenant-rome",
+		"create gatewayservers.networking.liqo.io in liqo-tenant-rome", "create publickeies.networking.liqo.io in liqo-tenant-rome",
+	} {
+		if !used[want] {
+			t.Errorf("not asked for: %s (of %v)", want, used)
+		}
+	}
+	if used["create gatewayclients.networking.liqo.io in liqo-tenant-rome"] || used["delete gatewayservers.networking.liqo.io in liqo-tenant-rome"] {
+		t.Errorf("too much is asked for: %v", used)
+	}
+	mustRun(t, p, connect(nodePort()))
+	if left := flows.PlanConnect(nodePort(), factsOf(p)).Permissions(flows.B); len(left) > 0 {
+		t.Errorf("a finished plan needs %v", left)
+	}
+	resetting := map[string]bool{}
+	for _, permission := range reset(factsOf(p)).Permissions(flows.A) {
+		resetting[permission.Verb+" "+permission.Resource] = true
+	}
+	for _, want := range []string{"delete gatewayclients", "delete publickeies", "delete configurations", "delete namespaces"} {
+		if !resetting[want] {
+			t.Errorf("reset does not ask for: %s (of %v)", want, resetting)
+		}
+	}
+}
+
+// Two programs that want different things undo each other's work. The run does
+// not go on for ever, and says who it is.
+func TestWhoUndoesAChangeIsNamed(t *testing.T) {
+	p := flowtest.NewPair()
+	p.B.Behave(func(b *flowtest.Behaviour) { b.MTUFixer = true })
+	r, err := run(t, p, connect(nodePort()))
+	var failed *flows.StepError
+	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedConflict || failed.Code() != flows.CodeUndone {
+		t.Fatalf("got %v", err)
+	}
+	if !strings.Contains(err.Error(), "mtu-fixer writes it too") {
+		t.Errorf("it does not say who: %v", err)
+	}
+	if waited := r.events[len(r.events)-1].At.Sub(r.events[0].At); waited > 30*time.Second {
+		t.Errorf("it took %s to see", waited)
+	}
+}
+
+// A wait that does not end says what was seen last, since when, what the
+// cluster says of it, and what to do.
+func TestATimeoutSaysAllThatIsKnown(t *testing.T) {
+	p := flowtest.NewPair()
+	p.B.Behave(func(b *flowtest.Behaviour) { b.LoadBalancerPending = true })
+	p.B.Be(func(f *flows.ClusterFacts) {
+		f.Events = []flows.EventFacts{
+			{Object: "Service elsewhere/gw-rome", Reason: "Other", Message: "not about us", At: flowtest.Epoch()},
+			{Object: "Service liqo-tenant-rome/gw-rome", Reason: "SyncLoadBalancerFailed", Message: "no quota left", Count: 14, At: flowtest.Epoch().Add(4 * time.Minute)},
+		}
+	})
+	_, err := run(t, p, connect(flows.Defaults()))
+	var failed *flows.StepError
+	if !errors.As(err, &failed) {
+		t.Fatalf("got %v", err)
+	}
+	s := failed.Step
+	const want = "not after 5m0s: the load balancer has given no address to Service gw-rome yet (for 4m58s); " +
+		"warning about Service liqo-tenant-rome/gw-rome: SyncLoadBalancerFailed: no quota left (1m0s ago)"
+	if s.Reason != want || s.Code != flows.CodeEndpoint {
+		t.Errorf("got %s %s\nwant %s", s.Code, s.Reason, want)
+	}
+	const hint = "see what the provider says: kubectl --context kind-milan -n liqo-tenant-rome describe service gw-rome; " +
+		"or choose --server-service-type NodePort, or give the address yourself with --client-address; then run the same command again to go on waiting"
+	if s.Hint != hint {
+		t.Errorf("hint:\n got %s\nwant %s", s.Hint, hint)
+	}
+	if s.Evidence["since"] != "2026-05-04T12:00:02Z" || s.Evidence["observed"] == "" || s.Evidence["event"] == "" {
+		t.Errorf("evidence %v", s.Evidence)
+	}
+}
+
+// A namespace that an admin names is used, and never deleted by us.
+func TestANamespaceOfTheAdminsChoice(t *testing.T) {
+	p := flowtest.NewPair()
+	params := nodePort()
+	params.Namespaces = [2]string{"network", ""}
+	mustRun(t, p, connect(params))
+	if got := p.A.Facts().Clients[0].Namespace; got != "network" {
+		t.Errorf("the gateway is in %s", got)
+	}
+	if got := p.B.Facts().Servers[0].Namespace; got != "liqo-tenant-rome" {
+		t.Errorf("the other gateway is in %s", got)
+	}
+	mustRun(t, p, connect(nodePort())) // it is found again without being named
+	params.Namespaces[flows.A] = "elsewhere"
+	_, err := run(t, p, connect(params))
+	var failed *flows.StepError
+	if !errors.As(err, &failed) || failed.Code() != flows.CodeNamespace || failed.Step.Kind != flows.FailedConflict {
+		t.Errorf("another name later: got %v", err)
+	}
+	mustRun(t, p, reset)
+	p.Settle()
+	if left := p.A.Names(); len(left) != 1 || left[0] != "Namespace network" {
+		t.Errorf("left on A: %v", left)
+	}
+}
