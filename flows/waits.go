@@ -51,8 +51,9 @@ func (c connection) aboutWait(s Step) (kinds []string, hint string) {
 			kubectl = c.facts.Side(s.Side).Context.Kubectl()
 		}
 		return []string{s.Object.Kind}, "see what holds it: " + kubectl + " get " + strings.ToLower(s.Object.Kind) + " " + s.Object.Name + " -o yaml"
+	default:
+		return []string{s.Object.Kind}, ""
 	}
-	return []string{s.Object.Kind}, ""
 }
 
 // tunnelHint is what to look at when everything was applied and the gateways

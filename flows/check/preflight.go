@@ -26,8 +26,8 @@ const (
 
 // preflight is what the checks before a connection judge.
 type preflight struct {
-	facts   flows.Facts // with what the plan installs
-	present flows.Facts // as they are
+	facts   flows.Facts  // with what the plan installs
+	present flows.Facts  // as they are
 	params  flows.Params // as wanted
 	adopted flows.Params // with what a connection that exists keeps
 	plan    flows.Plan
