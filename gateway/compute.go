@@ -41,6 +41,7 @@ const (
 	setOwn         = "own-addresses" // as the peers know them
 	setEnds        = "tunnel-addresses"
 	mapToReal      = "to-real"
+	mapToHosts     = "to-hosts"
 	mapToRemapped  = "to-remapped"
 	setRemote      = "remote-" // + index
 	setPods        = "local-pods"
@@ -164,13 +165,29 @@ func (in Inputs) localRoutes() []Route {
 			routes = append(routes, Route{Table: LocalTable, Type: Unicast, Destination: c, Via: n.IP, Device: FabricDevice})
 		}
 	}
-	// Nothing of ours answers at external addresses once conntrack has undone
+	for _, h := range in.Hosts {
+		routes = append(routes, Route{
+			Table: LocalTable, Type: Unicast, Destination: netip.PrefixFrom(h.Real, 32), Via: in.ownNode(), Device: FabricDevice,
+		})
+	}
+	// Nothing else of ours answers at external addresses once conntrack has undone
 	// what it can. Not "unreachable": the error would be sent to the peer's
 	// real address, which may be a local pod's too.
 	for _, c := range outermost(in.Local.External) {
 		routes = append(routes, Route{Table: LocalTable, Type: Blackhole, Destination: c})
 	}
 	return dedupe(routes)
+}
+
+// ownNode is the address of the node that the gateway pod is on, or of another
+// one where nodes' pod CIDRs are not known: any of them knows the way out.
+func (in Inputs) ownNode() netip.Addr {
+	for _, n := range in.Nodes {
+		if slices.ContainsFunc(n.PodCIDRs, func(p netip.Prefix) bool { return p.Contains(in.PodIP) }) {
+			return n.IP
+		}
+	}
+	return in.Nodes[0].IP
 }
 
 // dedupe drops routes to a destination that an earlier one has: a node whose
@@ -207,6 +224,15 @@ func (in Inputs) firewall(peers []Peer) Table {
 			rule(Statement{Op: OutputIs, Name: TunnelName(p.Index)}, Statement{Op: TCPSYN}, size),
 			rule(Statement{Op: InputIs, Name: TunnelName(p.Index)}, Statement{Op: TCPSYN}, size))
 	}
+	translate := []FirewallRule{rule(Statement{Op: InputIn, Not: true, Name: setTunnels}, Statement{Op: DestinationByMap, Name: mapToReal})}
+	if len(in.Hosts) > 0 {
+		toHosts := Set{Name: mapToHosts, Key: KeyAddress, Map: true}
+		for _, h := range in.Hosts {
+			toHosts.Elements = append(toHosts.Elements, Element{Prefix: netip.PrefixFrom(h.External, 32), To: netip.PrefixFrom(h.Real, 32)})
+		}
+		sets = append(sets, toHosts)
+		translate = append(translate, rule(Statement{Op: InputIn, Name: setTunnels}, Statement{Op: DestinationByMap, Name: mapToHosts}))
+	}
 	return Table{
 		Name:     TableName,
 		Counters: []string{Arrived, DroppedDestination, DroppedInput, DroppedOutput, DroppedSource},
@@ -215,9 +241,7 @@ func (in Inputs) firewall(peers []Peer) Table {
 			{Name: "classify", Type: "filter", Hook: "prerouting", Priority: priorityRaw, Rules: classify},
 			{Name: "own-packets", Type: "filter", Hook: "output", Priority: priorityRaw, Rules: outputRules(peers)},
 			{Name: "own-errors", Type: "route", Hook: "output", Priority: priorityMangle, Rules: errorRules()},
-			{Name: "translate-destination", Type: "nat", Hook: "prerouting", Priority: priorityDNAT, Rules: []FirewallRule{
-				rule(Statement{Op: InputIn, Not: true, Name: setTunnels}, Statement{Op: DestinationByMap, Name: mapToReal}),
-			}},
+			{Name: "translate-destination", Type: "nat", Hook: "prerouting", Priority: priorityDNAT, Rules: translate},
 			{Name: "own-address", Type: "filter", Hook: "input", Priority: priorityFilter, Rules: inputRules(peers)},
 			{Name: "clamp", Type: "filter", Hook: "forward", Priority: priorityMangle, Rules: mss},
 			{Name: "translate-source", Type: "nat", Hook: "postrouting", Priority: prioritySNAT, Rules: []FirewallRule{

@@ -74,6 +74,10 @@ type Node struct {
 	PodCIDRs []netip.Prefix
 }
 
+// Host is a machine outside the local cluster, or a node of it, that peers
+// reach under an address of the local external CIDR.
+type Host struct{ External, Real netip.Addr }
+
 // Peer is one remote cluster, and the tunnel to it.
 type Peer struct {
 	// Index numbers the tunnels of a gateway from 0 to MaxIndex. Device name,
@@ -103,6 +107,7 @@ type Inputs struct {
 	UnderlayMTU int        // of the pod's default route, in bytes
 	Local       CIDRs      // of the local cluster
 	Nodes       []Node
+	Hosts       []Host
 	Peers       []Peer
 }
 

@@ -40,6 +40,9 @@ func ComputeNode(in NodeInputs) (State, error) {
 			// a masquerade would take that of an arbitrary device.
 			rule(Statement{Op: OutputIs, Name: FabricDevice}, Statement{Op: DestinationIn, Name: setRemotes},
 				Statement{Op: SourceTo, Addr: in.NodeIP}),
+			// Hosts outside, which know no way to a remote pod.
+			rule(Statement{Op: SourceIn, Name: setRemotes}, Statement{Op: DestinationIn, Not: true, Name: setPods},
+				Statement{Op: SourceTo, Addr: in.NodeIP}),
 		}}},
 	}
 	s.sort()

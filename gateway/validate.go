@@ -105,6 +105,27 @@ func checkBetween(x, y []named) error {
 	return nil
 }
 
+func (in Inputs) checkHosts() error {
+	seen := map[netip.Addr]bool{}
+	for _, h := range in.Hosts {
+		if err := checkAddr("host", h.Real); err != nil {
+			return err
+		}
+		inside := func(p netip.Prefix) bool { return p.Contains(h.External) }
+		if !slices.ContainsFunc(in.Local.External, inside) || h.External == in.Local.External[0].Addr() {
+			return fmt.Errorf("host %s as %s: %w: not a free address of the local external CIDR", h.Real, h.External, ErrAddress)
+		}
+		if seen[h.External] {
+			return fmt.Errorf("host %s as %s: %w", h.Real, h.External, ErrDup)
+		}
+		seen[h.External] = true
+	}
+	if len(in.Hosts) > 0 && len(in.Nodes) == 0 {
+		return fmt.Errorf("hosts: %w: no node leads to them", ErrAddress)
+	}
+	return nil
+}
+
 func (in Inputs) check() error {
 	if err := checkAddr("gateway pod", in.PodIP); err != nil {
 		return err
@@ -123,6 +144,9 @@ func (in Inputs) check() error {
 		return err
 	}
 	if err := checkNodes(in.Nodes); err != nil {
+		return err
+	}
+	if err := in.checkHosts(); err != nil {
 		return err
 	}
 	return in.checkPeers(local)

@@ -119,22 +119,52 @@ type FabricNode struct {
 	PodCIDRs []netip.Prefix `json:"podCIDRs"`
 }
 
-const nodesKey = "nodes.json"
+// Host is what an IP resource maps to an address of this cluster's external CIDR.
+type Host struct {
+	External netip.Addr `json:"external"`
+	Real     netip.Addr `json:"real"`
+}
 
-// NodesConfigMap tells the gateway's pod about the cluster's nodes. With it the
-// pod needs no right to read cluster-scoped objects.
-func (g Gateway) NodesConfigMap(nodes []FabricNode) (*corev1.ConfigMap, error) {
-	text, err := json.Marshal(nodes)
+const (
+	nodesKey = "nodes.json"
+	hostsKey = "hosts.json"
+)
+
+// NodesConfigMap tells the gateway's pod about the cluster's nodes, and the
+// hosts that peers may reach. With it the pod needs no right to read beyond its
+// namespace.
+func (g Gateway) NodesConfigMap(nodes []FabricNode, hosts []Host) (*corev1.ConfigMap, error) {
+	nodesText, err := json.Marshal(nodes)
 	if err != nil {
 		return nil, fmt.Errorf("render nodes of gateway %s: %w", g.Name, err)
 	}
+	data := map[string]string{nodesKey: string(nodesText)}
+	if len(hosts) > 0 {
+		hostsText, err := json.Marshal(hosts)
+		if err != nil {
+			return nil, fmt.Errorf("render hosts of gateway %s: %w", g.Name, err)
+		}
+		data[hostsKey] = string(hostsText)
+	}
 	return &corev1.ConfigMap{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: g.meta(NodesConfigMapName(g.Name)),
-		Data: map[string]string{nodesKey: string(text)},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: g.meta(NodesConfigMapName(g.Name)), Data: data,
 	}, nil
 }
 
-// ParseNodes reads what [Gateway.NodesConfigMap] wrote.
+// ParseHosts reads the hosts that [Gateway.NodesConfigMap] wrote.
+func ParseHosts(cm *corev1.ConfigMap) ([]Host, error) {
+	text, ok := cm.Data[hostsKey]
+	if !ok {
+		return nil, nil
+	}
+	var hosts []Host
+	if err := json.Unmarshal([]byte(text), &hosts); err != nil {
+		return nil, fmt.Errorf("parse %s of ConfigMap %s/%s: %w", hostsKey, cm.Namespace, cm.Name, err)
+	}
+	return hosts, nil
+}
+
+// ParseNodes reads the nodes that [Gateway.NodesConfigMap] wrote.
 func ParseNodes(cm *corev1.ConfigMap) ([]FabricNode, error) {
 	var nodes []FabricNode
 	if err := json.Unmarshal([]byte(cm.Data[nodesKey]), &nodes); err != nil {

@@ -52,6 +52,7 @@ func TestCRDs(t *testing.T) {
 		{"wggatewayservertemplates.networking.liqo.io", "WgGatewayServerTemplate", nil, false},
 		{"wggatewayclienttemplates.networking.liqo.io", "WgGatewayClientTemplate", nil, false},
 		{"networks.ipam.liqo.io", "Network", nil, true},
+		{"ips.ipam.liqo.io", "IP", []string{"Local IP", "Remapped IP"}, true},
 		{"foreignclusters.core.liqo.io", "ForeignCluster", []string{"Role", "Age"}, true},
 	} {
 		crd := crds[tc.name]
@@ -76,8 +77,8 @@ func TestCRDs(t *testing.T) {
 			}
 		}
 	}
-	if len(objs) != 10 {
-		t.Errorf("%d definitions, want 10: is one new and not tested?", len(objs))
+	if len(objs) != 11 {
+		t.Errorf("%d definitions, want 11: is one new and not tested?", len(objs))
 	}
 }
 

@@ -41,6 +41,7 @@ const (
 	LabelConfigured       = "configuration.liqo.io/configured"
 	LabelNetworkType      = "ipam.liqo.io/network-type"
 	LabelNotRemapped      = "ipam.liqo.io/network-not-remapped"
+	LabelHostUnreachable  = "networking.liqo.io/host-unreachable" // of an IP: its address is only reserved
 	LabelAppName          = "app.kubernetes.io/name"
 	LabelManagedBy        = "app.kubernetes.io/managed-by"
 	LabelPartOf           = "app.kubernetes.io/part-of"

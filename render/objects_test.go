@@ -123,7 +123,7 @@ func (o owner) object() render.Object {
 func children(t *testing.T, in gatewayInput) []render.Object {
 	t.Helper()
 	g := render.Gateway{Tenant: in.Tenant, Name: in.Name, Type: in.Type, Owner: in.Owner.object()}
-	nodes, err := g.NodesConfigMap([]render.FabricNode{testNode()})
+	nodes, err := g.NodesConfigMap([]render.FabricNode{testNode()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,8 @@ func testNode() render.FabricNode {
 func TestParseNodesReadsWhatWasWritten(t *testing.T) {
 	g := render.Gateway{Tenant: render.Tenant{Namespace: "ns", Remote: "milan"}, Name: "milan", Owner: owner{Kind: "GatewayClient"}.object()}
 	want := []render.FabricNode{testNode(), {Name: "no-pods", IP: netip.MustParseAddr("172.18.0.3")}}
-	cm, err := g.NodesConfigMap(want)
+	host := render.Host{External: netip.MustParseAddr("10.70.0.1"), Real: netip.MustParseAddr("192.0.2.7")}
+	cm, err := g.NodesConfigMap(want, []render.Host{host})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +154,13 @@ func TestParseNodesReadsWhatWasWritten(t *testing.T) {
 	if len(got) != 2 || got[0].PodCIDRs[0] != want[0].PodCIDRs[0] || got[1].IP != want[1].IP || got[1].Name != "no-pods" {
 		t.Errorf("got %v, want %v", got, want)
 	}
+	if hosts, err := render.ParseHosts(cm); err != nil || len(hosts) != 1 || hosts[0] != host {
+		t.Errorf("hosts: got %v, %v, want %v", hosts, err, host)
+	}
 	cm.Data = nil
+	if hosts, err := render.ParseHosts(cm); err != nil || hosts != nil {
+		t.Errorf("no hosts: got %v, %v", hosts, err)
+	}
 	if _, err := render.ParseNodes(cm); err == nil || !strings.Contains(err.Error(), "nodes.json of ConfigMap ns/gw-milan-nodes") {
 		t.Errorf("without the key: got %v, want an error that names it", err)
 	}

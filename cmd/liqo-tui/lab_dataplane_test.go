@@ -2,7 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -84,6 +87,13 @@ func TestThreeClusters(t *testing.T) {
 			}
 		}
 	})
+	t.Run("pods reach a host outside the remote cluster", func(t *testing.T) {
+		for _, c := range connections {
+			for _, way := range c.ways() {
+				l.testHost(t, way)
+			}
+		}
+	})
 	t.Run("two peers with the same five-tuple at the same time", l.testSameFlow)
 	t.Run("each side was told what the other advertises", func(t *testing.T) {
 		for _, c := range connections {
@@ -162,6 +172,8 @@ func (l lab) testReach(t *testing.T, way connection) {
 type translations struct {
 	real, remapped []netip.Prefix
 	external       netip.Addr // the first one: stands for nodes
+	// The range that it is of, as the other cluster has it and as this one sees it.
+	realExternal, remappedExternal netip.Prefix
 }
 
 // of is where the cluster finds an address of the other's pods.
@@ -196,7 +208,10 @@ func (l lab) translations(t *testing.T, cluster, peer string) translations {
 	if len(c.Spec.Remote.CIDR.Pod) != len(c.Status.Remote.CIDR.Pod) || len(c.Status.Remote.CIDR.External) == 0 {
 		t.Fatalf("Configuration of %s on %s: incomplete: %s", peer, cluster, text)
 	}
-	return translations{c.Spec.Remote.CIDR.Pod, c.Status.Remote.CIDR.Pod, c.Status.Remote.CIDR.External[0].Addr()}
+	return translations{
+		real: c.Spec.Remote.CIDR.Pod, remapped: c.Status.Remote.CIDR.Pod, external: c.Status.Remote.CIDR.External[0].Addr(),
+		realExternal: c.Spec.Remote.CIDR.External[0], remappedExternal: c.Status.Remote.CIDR.External[0],
+	}
 }
 
 func (l lab) podIP(t *testing.T, cluster, pod string) netip.Addr {
@@ -264,6 +279,51 @@ endpoints: [{addresses: [%s], conditions: {ready: true}}]
 			var who struct{ Hostname string }
 			if err := json.Unmarshal(answer, &who); err != nil || who.Hostname != pod {
 				return fmt.Errorf("node %s of %s: answer %q, want it from %s", address, way.a, answer, pod)
+			}
+			return nil
+		})
+	}
+}
+
+// testHost has b's IP resource lead to a server on this machine, which is no
+// part of b, and asks it from a pod on every node of a.
+func (l lab) testHost(t *testing.T, way connection) {
+	t.Helper()
+	const outside = "172.30.0.1"
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", outside+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `{"client":%q}`, r.RemoteAddr)
+	})}
+	go func() { _ = server.Serve(listener) }()
+	defer server.Close()
+	l.apply(t, way.b, "{apiVersion: ipam.liqo.io/v1alpha1, kind: IP, metadata: {name: outside, namespace: default}, spec: {ip: "+outside+"}}")
+	defer l.must(t, "kubectl", way.b, "delete", "ips.ipam.liqo.io", "outside")
+	var given string
+	eventually(t, 10*time.Second, func() error {
+		given = l.must(t, "kubectl", way.b, "get", "ips.ipam.liqo.io", "outside", "-o", "jsonpath={.status.ip}")
+		if given == "" {
+			return errors.New("the IP has no address yet")
+		}
+		return nil
+	})
+	seen := l.translations(t, way.a, way.b)
+	address, err := ipam.Remap(netip.MustParseAddr(given), seen.realExternal, seen.remappedExternal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	nodes := strings.Fields(l.must(t, "kubectl", way.b, "get", "nodes", "-o", `jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`))
+	for _, node := range l.nodes(t, way.a) {
+		eventually(t, 10*time.Second, func() error { // until the gateway knows
+			answer, err := l.try(t, "kubectl", way.a, "exec", web(node), "--", "/pod", "get", "--timeout", "2s", fmt.Sprintf("http://%s:%s/", address, port))
+			if err != nil {
+				return err
+			}
+			if from := l.client(t, answer).String(); !slices.Contains(nodes, from) {
+				return fmt.Errorf("pod on %s: the host saw %s, want a node of %s: %v", node, from, way.b, nodes)
 			}
 			return nil
 		})

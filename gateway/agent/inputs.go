@@ -41,7 +41,7 @@ func (g *gatewayAgent) read(ctx context.Context) (tunnel.Wanted, setup, error) {
 	if err := g.readNetworks(ctx, &in, &peer); err != nil {
 		return tunnel.Wanted{}, s, err
 	}
-	if in.Nodes, err = g.readNodes(ctx); err != nil {
+	if err := g.readSurroundings(ctx, &in); err != nil {
 		return tunnel.Wanted{}, s, err
 	}
 	peer.PrivateKey = g.readPrivateKey(ctx)
@@ -99,21 +99,28 @@ func cidrs(whose string, c networkingv1beta1.ClusterConfigCIDR) (out gateway.CID
 	return out, err
 }
 
-func (g *gatewayAgent) readNodes(ctx context.Context) ([]gateway.Node, error) {
+// readSurroundings reads the nodes, and the hosts that peers may reach.
+func (g *gatewayAgent) readSurroundings(ctx context.Context, in *gateway.Inputs) error {
 	var cm corev1.ConfigMap
 	key := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: render.NodesConfigMapName(g.options.Gateway.Name)}
 	if err := g.client.Get(ctx, key, &cm); err != nil {
-		return nil, fmt.Errorf("read the cluster's nodes: %w", err)
+		return fmt.Errorf("read the cluster's nodes: %w", err)
 	}
-	listed, err := render.ParseNodes(&cm)
+	nodes, err := render.ParseNodes(&cm)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	nodes := make([]gateway.Node, len(listed))
-	for i, n := range listed {
-		nodes[i] = gateway.Node(n)
+	for _, n := range nodes {
+		in.Nodes = append(in.Nodes, gateway.Node(n))
 	}
-	return nodes, nil
+	hosts, err := render.ParseHosts(&cm)
+	if err != nil {
+		return err
+	}
+	for _, h := range hosts {
+		in.Hosts = append(in.Hosts, gateway.Host(h))
+	}
+	return nil
 }
 
 // readPublicKey finds the peer's key; the zero key when there is none yet.

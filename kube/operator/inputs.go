@@ -26,6 +26,7 @@ type inputs struct {
 	gateway       render.Gateway
 	template      map[string]any
 	nodes         []corev1.Node
+	hosts         []render.Host
 	pod           *corev1.Pod                      // nil until it has an address
 	configuration *networkingv1beta1.Configuration // nil until it exists
 }
@@ -72,6 +73,10 @@ func (r *gateways) readSurroundings(ctx context.Context, in *inputs) error {
 	}
 	in.nodes = nodes.Items
 	slices.SortFunc(in.nodes, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	var err error
+	if in.hosts, err = readHosts(ctx, r.client); err != nil {
+		return err
+	}
 	here := client.InNamespace(in.gateway.Tenant.Namespace)
 	var pods corev1.PodList
 	if err := r.client.List(ctx, &pods, here, client.MatchingLabels{render.LabelGatewayName: in.gateway.Name, render.LabelComponent: "gateway"}); err != nil {
@@ -106,7 +111,7 @@ func activePod(pods []corev1.Pod) *corev1.Pod {
 // supports are the objects that a gateway's pod needs before it starts, and
 // that tell the nodes about it.
 func (in *inputs) supports() ([]render.Object, error) {
-	nodes, err := in.gateway.NodesConfigMap(fabricNodes(in.nodes))
+	nodes, err := in.gateway.NodesConfigMap(fabricNodes(in.nodes), in.hosts)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -93,6 +94,7 @@ func (r *gateways) watches(b *builder.Builder) *builder.Builder {
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(gatewayOfPod)).
 		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOfPeer)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allGateways), builder.WithPredicates(addressesChanged)).
+		Watches(&ipamv1alpha1.IP{}, handler.EnqueueRequestsFromMapFunc(r.allGateways)).
 		Watches(r.kind.newTemplate(), handler.EnqueueRequestsFromMapFunc(r.allGateways))
 }
 

@@ -81,6 +81,7 @@ func setUp(mgr ctrl.Manager, status *reporter, namespace string) error {
 		(&discovery{client: mgr.GetClient(), reader: mgr.GetAPIReader(), status: status, namespace: namespace}).setup(mgr),
 		(&networks{client: mgr.GetClient(), allocator: allocator, namespace: namespace}).setup(mgr),
 		(&configurations{client: mgr.GetClient(), reader: mgr.GetAPIReader(), allocator: allocator, namespace: namespace}).setup(mgr),
+		(&ips{client: mgr.GetClient(), reader: mgr.GetAPIReader(), namespace: namespace}).setup(mgr),
 		newGateways(mgr, serverKind).setup(mgr),
 		newGateways(mgr, clientKind).setup(mgr),
 		(&foreignClusters{client: mgr.GetClient()}).setup(mgr),

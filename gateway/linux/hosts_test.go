@@ -1,0 +1,46 @@
+//go:build linux
+
+package linux_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
+)
+
+// The host outside is where the nodes' default route leads, and knows nothing of
+// pods.
+func TestPeersReachHostsOutsideTheCluster(t *testing.T) {
+	wan := netns.New(t, "wan")
+	wan.Sysctl("ip_forward", "1")
+	a := linuxtest.NewCluster(t, wan, "a", gateway.Server, "198.51.100", "10.244.1.5",
+		gateway.CIDRs{Pod: linuxtest.Prefixes("10.60.0.0/16"), External: linuxtest.Prefixes("10.71.0.0/16")})
+	b := linuxtest.NewCluster(t, wan, "b", gateway.Client, "203.0.113", "10.244.1.6",
+		gateway.CIDRs{Pod: linuxtest.Prefixes("10.61.0.0/16"), External: linuxtest.Prefixes("10.72.0.0/16")})
+	a.SyncAll(b)
+	in := a.Inputs(b)
+	in.Hosts = []gateway.Host{
+		{External: netip.MustParseAddr("10.70.0.7"), Real: netip.MustParseAddr("198.51.100.1")},
+		{External: netip.MustParseAddr("10.70.0.8"), Real: netip.MustParseAddr("198.51.100.3")}, // the second node
+	}
+	a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
+	if lines := a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in)); len(lines) != 0 {
+		t.Errorf("second sync: %q", lines)
+	}
+	b.SyncAll(a)
+	b.AwaitHandshake(0)
+
+	wan.Whoami("198.51.100.1:8080")
+	a.Nodes[1].Whoami(":8080")
+	podB := b.Pod(1, "podB", "10.244.2.2")
+	linuxtest.ExpectFrom(t, podB, "10.72.0.7", "wan sees 198.51.100.2")
+	linuxtest.ExpectFrom(t, podB, "10.72.0.8", "node-a2 sees 10.60.2.2")
+	linuxtest.ExpectFrom(t, b.Nodes[0], "10.72.0.7", "wan sees 198.51.100.2")
+
+	if answer, _, err := podB.Get("", "10.72.0.9:8080", 0); err == nil {
+		t.Errorf("an address that no host has: got %q, want no answer", answer)
+	}
+}

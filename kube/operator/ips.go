@@ -1,0 +1,150 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// ips gives every IP resource an address of this cluster's external CIDR, under
+// which all peers reach the host that it names. Peers know the external CIDR
+// from their Configuration, so there is nothing to tell them.
+//
+// Of Liqo's IP, a networkRef and a serviceTemplate are refused. Packets to a
+// host always leave a node under the node's own address, as Liqo's do with
+// masquerade: the host knows no way to a remote pod.
+type ips struct {
+	client    client.Client
+	reader    client.Reader // not cached: the addresses that were given last count
+	namespace string        // of the cluster's Networks
+}
+
+func (r *ips) setup(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("ip").
+		For(&ipamv1alpha1.IP{}).
+		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(r.waiting)).
+		Complete(r)
+}
+
+// waiting are the IPs that have no address yet, for when the external CIDR is decided.
+func (r *ips) waiting(ctx context.Context, o client.Object) []reconcile.Request {
+	var list ipamv1alpha1.IPList
+	if o.GetNamespace() != r.namespace || r.client.List(ctx, &list) != nil {
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		if list.Items[i].Status.IP == "" {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}
+
+var errNotSupported = errors.New("not supported")
+
+// Reconcile writes an IP's status once; it stays for the IP's life. One at a
+// time: two would choose the same address.
+func (r *ips) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var ip ipamv1alpha1.IP
+	if err := r.client.Get(ctx, req.NamespacedName, &ip); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if ip.Status.IP != "" || ip.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil
+	}
+	if err := checkIP(&ip); err != nil {
+		return ctrl.Result{}, reconcile.TerminalError(fmt.Errorf("IP %s: %w", req, err))
+	}
+	own, err := clusterNetworks(ctx, r.client, r.namespace)
+	if err != nil || len(own.External) == 0 { // the Network's change brings it back
+		return ctrl.Result{}, err
+	}
+	var all ipamv1alpha1.IPList
+	if err := r.reader.List(ctx, &all); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list IPs: %w", err)
+	}
+	address, cidr, err := freeAddress(own.External, all.Items)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("IP %s: %w", req, err)
+	}
+	before := ip.DeepCopy()
+	ip.Status = ipamv1alpha1.IPStatus{IP: networkingv1beta1.IP(address.String()), CIDR: cidr}
+	if err := r.client.Status().Patch(ctx, &ip, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldManager)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("record %s as address of IP %s: %w", address, req, err)
+	}
+	return ctrl.Result{}, nil
+}
+
+func checkIP(ip *ipamv1alpha1.IP) error {
+	if _, ok := hostAddress(ip); !ok {
+		return fmt.Errorf("%q is no host's IPv4 address", ip.Spec.IP)
+	}
+	if ip.Spec.NetworkRef != nil {
+		return fmt.Errorf("networkRef: %w: addresses come from the external CIDR", errNotSupported)
+	}
+	if ip.Spec.ServiceTemplate != nil {
+		return fmt.Errorf("serviceTemplate: %w", errNotSupported)
+	}
+	return nil
+}
+
+func hostAddress(ip *ipamv1alpha1.IP) (netip.Addr, bool) {
+	a, err := netip.ParseAddr(string(ip.Spec.IP))
+	return a, err == nil && a.Is4() && a.IsGlobalUnicast()
+}
+
+var errNoAddress = errors.New("no address of the external CIDR is free")
+
+// freeAddress is the lowest that no IP has. The first of a range stands for
+// nodes, the last one could be taken for a broadcast.
+func freeAddress(external []networkingv1beta1.CIDR, given []ipamv1alpha1.IP) (netip.Addr, networkingv1beta1.CIDR, error) {
+	taken := make(map[networkingv1beta1.IP]bool, len(given))
+	for i := range given {
+		taken[given[i].Status.IP] = true
+	}
+	for _, cidr := range external {
+		p, err := netip.ParsePrefix(string(cidr))
+		if err != nil {
+			return netip.Addr{}, "", fmt.Errorf("external CIDR: %w", err)
+		}
+		for a := p.Addr().Next(); p.Contains(a.Next()); a = a.Next() {
+			if !taken[networkingv1beta1.IP(a.String())] {
+				return a, cidr, nil
+			}
+		}
+	}
+	return netip.Addr{}, "", errNoAddress
+}
+
+// readHosts are the hosts of the IPs that have an address.
+func readHosts(ctx context.Context, reader client.Reader) ([]render.Host, error) {
+	var list ipamv1alpha1.IPList
+	if err := reader.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("list IPs: %w", err)
+	}
+	var hosts []render.Host
+	for i := range list.Items {
+		ip := &list.Items[i]
+		real, ok := hostAddress(ip)
+		external, err := netip.ParseAddr(string(ip.Status.IP))
+		if !ok || err != nil || ip.DeletionTimestamp != nil || ip.Labels[render.LabelHostUnreachable] == "true" {
+			continue
+		}
+		hosts = append(hosts, render.Host{External: external, Real: real})
+	}
+	slices.SortFunc(hosts, func(a, b render.Host) int { return cmp.Or(a.External.Compare(b.External), a.Real.Compare(b.Real)) })
+	return hosts, nil
+}
