@@ -233,7 +233,7 @@ func (m Model) learn(ref flows.ContextRef, f flows.ClusterFacts) Model {
 	c.latest, c.asked = f, true
 	m.fleet = m.fleet.with(c)
 	for _, s := range []flows.Side{flows.A, flows.B} {
-		if m.pair[s] == ref {
+		if m.paired(ref) { // the peer's ID may be news too
 			m.live.history[s] = sample(m.live.history[s], m.peer(s).Connection)
 		}
 	}
