@@ -31,6 +31,9 @@ func TestArrowsAndEnterConnectTwoClusters(t *testing.T) {
 		d.keys("enter")
 		d.has("A is kind-rome. Choose the other cluster: B.")
 		d.keys("down", "enter")
+		d.at(screenPreflight)
+		d.has("passed", "LT-P001")
+		d.keys("enter")
 		d.at(screenSettings)
 		d.keys("enter")
 		d.at(screenPlan)
@@ -87,7 +90,7 @@ func TestClustersThatDoNotAnswerHoldNobodyUp(t *testing.T) {
 	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
 		d.has("kind-rome", "ready", "edge-00", "asking") // before any time has passed
 		d.keys("enter", "down", "enter")
-		d.at(screenSettings)
+		d.at(screenPreflight)
 		d.wait(20 * time.Second)
 		d.keys("esc")
 		d.wait(16 * time.Second)
@@ -180,11 +183,12 @@ func TestAContextThatIsInUseStays(t *testing.T) {
 func TestTheWayBackKeepsWhatWasChosen(t *testing.T) {
 	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
 		d.keys("enter", "down", "enter")
-		d.at(screenSettings)
-		d.keys("enter")
+		d.keys("enter", "enter")
 		d.at(screenPlan)
 		d.keys("esc")
 		d.at(screenSettings)
+		d.keys("esc")
+		d.at(screenPreflight)
 		d.keys("esc")
 		d.has("A is kind-rome. Choose the other cluster: B.")
 		d.keys("esc")

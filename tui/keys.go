@@ -80,6 +80,8 @@ func (m Model) commands() []command {
 	switch m.screen {
 	case screenClusters:
 		own = m.clusterCommands()
+	case screenPreflight:
+		own = m.preflightCommands()
 	case screenSettings:
 		own = m.settingsCommands()
 	case screenPlan:

@@ -118,7 +118,7 @@ func TestAClusterThatHangsHidesNothingOfTheOther(t *testing.T) {
 		d.wait(3 * time.Second)
 		d.has("A rome", "answers", "B  ▸ asked")
 		d.wait(15 * time.Second)
-		d.has("no answer within 15s", "B kind-milan")
+		d.has("no answer within 15s", "LT-P001")
 	})
 }
 

@@ -124,14 +124,29 @@ func (m Model) toClusters() (Model, tea.Cmd) {
 // one, else how it is to be.
 func (m Model) meet() (Model, tea.Cmd) {
 	m.goal, m.plan = Connect, planScreen{}
-	if last := m.pair; last != m.met {
-		m.met, m.wanted = last, m.options.Params
+	if m.pair != m.met {
+		m.met, m.wanted = m.pair, m.options.Params
+		m = m.suggest()
 	}
 	m.screen = screenPlan
-	if m = m.replan(); m.screen == screenPlan && m.current.Failure() == nil {
-		return m.openSettings()
+	if m = m.replan(); m.screen == screenPlan {
+		m.screen, m.preflight.selected = screenPreflight, checkKey{}
+		m = m.judge()
 	}
 	return m, nil
+}
+
+// suggest takes what the clusters themselves make likely, unless the command
+// line says otherwise.
+func (m Model) suggest() Model {
+	facts, p := m.facts(), &m.wanted
+	if !p.Given.Has(flows.FieldServer) {
+		p.Server, _ = flows.SuggestServer(facts)
+	}
+	if !p.Given.Has(flows.FieldServiceType) {
+		p.ServiceType, _ = flows.SuggestServiceType(facts.Side(p.Server))
+	}
+	return m
 }
 
 // begin shows the plan that takes a connection away.
@@ -383,18 +398,6 @@ func (m Model) outlook() []string {
 		add(markWarn, "to be run by the other cluster's admin: "+command)
 	}
 	return lines
-}
-
-// sees says as which addresses a side sees, or will see, the other's pods.
-func (m Model) sees(s flows.Side) string {
-	conf, other := m.peer(s).Configuration, m.on(s.Other()).good
-	if conf != nil && flows.CIDRsConfigured(conf) {
-		return fmt.Sprintf("%s sees %s's pods %s as %s.", m.id(s), other.ID, join(conf.Spec.Remote.CIDR.Pod), join(conf.Status.Remote.CIDR.Pod))
-	}
-	if len(other.Networks.Pod) == 0 {
-		return fmt.Sprintf("As which addresses %s will see %s's pods is known after the installation.", m.id(s), m.id(s.Other()))
-	}
-	return fmt.Sprintf("%s sees %s's pods %s as the addresses that its operator chooses: the same ones, unless they are taken.", m.id(s), other.ID, join(other.Networks.Pod))
 }
 
 func (m Model) paneHeading() string {

@@ -348,7 +348,23 @@ func (m Model) leaveSettings() (Model, tea.Cmd) {
 	if m.fixed {
 		return m.toLive()
 	}
-	return m.toClusters()
+	m.screen = screenPreflight
+	return m.judge(), nil
+}
+
+// suggestion says what the clusters make likely for a field, and why.
+func (m Model) suggestion(id settingID) string {
+	facts := m.facts()
+	switch id {
+	case settingServer:
+		side, why := flows.SuggestServer(facts)
+		return fmt.Sprintf("Suggested: %s, because %s.", side, why)
+	case settingService:
+		kind, why := flows.SuggestServiceType(facts.Side(m.form.draft.Server))
+		return fmt.Sprintf("Suggested: %s, because %s.", kind, why)
+	default:
+		return ""
+	}
 }
 
 const labelWidth = 20
@@ -412,7 +428,11 @@ func (m Model) settingsFoot(f setting) []string {
 	t := m.theme
 	lines := []string{m.ruleLine(f.label)}
 	if m.form.explain || m.height >= 20 {
-		return append(lines, t.wrap(f.explain, m.width, 0)...)
+		lines = append(lines, t.wrap(f.explain, m.width, 0)...)
+		if why := m.suggestion(f.id); why != "" {
+			lines = append(lines, t.wrap(why, m.width, 0)...)
+		}
+		return lines
 	}
 	return append(lines, t.faint.Render("ctrl+e explains this field"))
 }

@@ -15,7 +15,7 @@ import (
 // inForm is a program that asks how two clusters are to be connected.
 func inForm(t *testing.T, test func(*testing.T, *driver)) {
 	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
-		d.keys("enter", "down", "enter")
+		d.keys("enter", "down", "enter", "enter")
 		d.at(screenSettings)
 		test(t, d)
 	})
@@ -138,7 +138,7 @@ func TestTheWayBackToTheFormKeepsItsAnswers(t *testing.T) {
 		d.at(screenPlan)
 		d.keys("esc")
 		d.has("4242")
-		d.keys("esc", "enter") // the same second cluster again
+		d.keys("esc", "esc", "enter", "enter") // the same second cluster again
 		d.has("4242")
 	})
 }
@@ -235,6 +235,8 @@ func TestTheOperatorIsInstalledWhereNothingIs(t *testing.T) {
 		d.keys("enter", "down")
 		d.has("installing the operator becomes a part of the plan")
 		d.keys("enter")
+		d.has("the plan installs it")
+		d.keys("enter")
 		d.at(screenSettings)
 		d.has("Cluster ID of B", "milan")
 		d.keys("enter")
@@ -249,7 +251,7 @@ func TestTheOperatorIsInstalledWhereNothingIs(t *testing.T) {
 func TestTheIDOfAClusterIsTheAdminsToChoose(t *testing.T) {
 	prepare := func(p *flowtest.Pair, _ *world) { p.B.Bare() }
 	inWorld(t, fresh(prepare), func(t *testing.T, d *driver) {
-		d.keys("enter", "down", "enter")
+		d.keys("enter", "down", "enter", "enter")
 		d.to(settingIDB)
 		d.keys("ctrl+u")
 		d.send(tea.PasteMsg{Content: "Milano Centrale"})

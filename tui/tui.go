@@ -94,6 +94,7 @@ type screen uint8
 
 const (
 	screenClusters screen = iota
+	screenPreflight
 	screenSettings
 	screenPlan
 	screenApply
@@ -127,6 +128,7 @@ type Model struct {
 
 	screen    screen
 	clusters  clustersScreen
+	preflight preflightScreen
 	form      settingsScreen
 	plan      planScreen
 	apply     applyScreen
@@ -194,9 +196,10 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		cmd = tea.Batch(cmd, tick(m.ctx, m.options.Now, 0)) // the last one had no need to know the time
 	}
 	m, steering := m.steer()
+	m, asking := m.askRights()
 	m = m.arrange()
 	m, ticking := m.wake()
-	return m, tea.Batch(cmd, steering, ticking)
+	return m, tea.Batch(cmd, steering, asking, ticking)
 }
 
 func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
@@ -220,6 +223,8 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 		return m.updateNews(msg)
 	case runMsg:
 		return m.updateRun(msg)
+	case reviewMsg:
+		return m.updateReview(msg), nil
 	case verifiedMsg:
 		return m.updateVerified(msg), nil
 	case StopMsg:
@@ -269,7 +274,7 @@ func (m Model) ages() time.Duration {
 		}
 	case screenDashboard, screenDetail:
 		return m.dashboard.ages(m.clock)
-	case screenClusters, screenSettings, screenPlan, screenLive:
+	case screenClusters, screenPreflight, screenSettings, screenPlan, screenLive:
 	}
 	return tickInterval
 }
@@ -344,6 +349,12 @@ func (m Model) replan() Model {
 	exists := m.peer(flows.A).Connection != nil && m.peer(flows.B).Connection != nil
 	if m.screen == screenPlan && m.goal == Connect && !m.plan.pinned && m.confirm == nil && m.current.Failure() == nil && (m.current.Done() || exists) {
 		m.screen = screenLive
+	}
+	if m.screen == screenPlan && m.goal == Connect && !m.plan.pinned && m.current.Failure() != nil {
+		m.screen = screenPreflight // which says why there can be no plan
+	}
+	if m.screen == screenPreflight {
+		m = m.judge()
 	}
 	return m
 }

@@ -97,7 +97,7 @@ func TestAConnectionThatExistsIsShownAtOnceAndKept(t *testing.T) {
 	})
 }
 
-func TestWhatKeepsAPlanFromBeingMadeIsACard(t *testing.T) {
+func TestWhatKeepsAPlanFromBeingMadeIsACheckThatFailed(t *testing.T) {
 	for name, test := range map[string]struct {
 		prepare func(*flowtest.Pair)
 		want    []string
@@ -106,11 +106,11 @@ func TestWhatKeepsAPlanFromBeingMadeIsACard(t *testing.T) {
 			func(p *flowtest.Pair) {
 				p.A.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
 			},
-			[]string{"cluster answers", "A kind-rome", "does not answer", "firewall or VPN"},
+			[]string{"1 failed", "FAIL", "LT-P001", "does not answer", "firewall or VPN"},
 		},
 		"both are the same cluster": {
 			func(p *flowtest.Pair) { p.B.Be(func(f *flows.ClusterFacts) { f.UID = "uid-of-rome" }) },
-			[]string{"the same cluster", "--remote-context"},
+			[]string{"LT-P002", "the same cluster", "--remote-context"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestWhatKeepsAPlanFromBeingMadeIsACard(t *testing.T) {
 	}
 }
 
-func TestACardGoesWhenTheClusterAnswers(t *testing.T) {
+func TestAFailedCheckPassesWhenTheClusterAnswers(t *testing.T) {
 	prepare := func(p *flowtest.Pair) {
 		p.A.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1, For: 2}} })
 	}
@@ -134,6 +134,8 @@ func TestACardGoesWhenTheClusterAnswers(t *testing.T) {
 		d.keys("r")
 		d.has("does not answer")
 		d.wait(3 * time.Second)
+		d.hasNot("does not answer", "FAIL")
+		d.keys("enter", "enter")
 		d.has("8 to create")
 	})
 }

@@ -81,7 +81,7 @@ func (m Model) interrupt() (Model, tea.Cmd) {
 		return m.interruptApply()
 	case screenLive, screenDashboard, screenDetail:
 		return m.quit(nil)
-	case screenPlan, screenClusters, screenSettings:
+	case screenPlan, screenClusters, screenPreflight, screenSettings:
 	}
 	return m.quit(ErrInterrupted)
 }
@@ -104,6 +104,8 @@ func (m Model) arrange() Model {
 		return m
 	case m.showHelp:
 		id, lines = "help", m.helpText()
+	case m.screen == screenPreflight && m.preflight.explain:
+		id, lines = "explain", m.explainText()
 	case m.screen == screenClusters && m.clusters.info:
 		id, lines = "info", m.clusterText()
 	case m.screen == screenDashboard:
@@ -175,18 +177,19 @@ func (m Model) content() string {
 		return strings.Join(lines[:min(len(lines), m.height)], "\n")
 	}
 	height := m.height - frameLines
-	body := m.body(height)
+	var note []string
+	if m.note != "" {
+		note = m.theme.wrap(m.note, m.width, 0)
+		note = note[:min(len(note), height-1)]
+	}
+	body := m.body(height - len(note))
 	lines := make([]string, 0, m.height)
 	lines = append(lines, m.titleLine(), m.ruleLine(""))
-	for i := range height {
+	for i := range height - len(note) {
 		lines = append(lines, at(body, i))
 	}
-	if m.note != "" {
-		note := m.theme.wrap(m.note, m.width, 0)
-		note = note[:min(len(note), height)]
-		for i, text := range note {
-			lines[len(lines)-len(note)+i] = m.theme.marks[markWarn].Render(text)
-		}
+	for _, text := range note {
+		lines = append(lines, m.theme.marks[markWarn].Render(text))
 	}
 	m.help.SetWidth(m.width)
 	lines = append(lines, m.help.ShortHelpView(m.short()))
@@ -206,6 +209,8 @@ func (m Model) body(height int) []string {
 		return m.promptBody(height)
 	case m.screen == screenClusters:
 		return m.clustersBody(height)
+	case m.screen == screenPreflight:
+		return m.preflightBody(height)
 	case m.screen == screenSettings:
 		return m.settingsBody(height)
 	case m.screen == screenDashboard, m.screen == screenDetail:
@@ -230,7 +235,7 @@ func (m Model) pairText() string {
 }
 
 // steps are the screens of the wizard, in order.
-var steps = []wizardStep{{screenClusters, "Clusters"}, {screenSettings, "Gateway"}, {screenPlan, "Plan"}, {screenApply, "Apply"}, {screenLive, "Live"}}
+var steps = []wizardStep{{screenClusters, "Clusters"}, {screenPreflight, "Preflight"}, {screenSettings, "Gateway"}, {screenPlan, "Plan"}, {screenApply, "Apply"}, {screenLive, "Live"}}
 
 type wizardStep struct {
 	screen screen
@@ -299,6 +304,8 @@ func (m Model) gist() string {
 		}[m.apply.phase]
 	case m.screen == screenClusters:
 		return "asks for a cluster"
+	case m.screen == screenPreflight:
+		return m.tally()
 	case m.screen == screenSettings:
 		return "asks how to connect"
 	case m.screen == screenDashboard, m.screen == screenDetail:

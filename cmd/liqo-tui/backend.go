@@ -30,8 +30,8 @@ func newBackend(o *pairFlags) (b *backend, refs [2]flows.ContextRef, err error) 
 		if c.kubeconfig != "" && !slices.Contains(b.files, c.kubeconfig) {
 			b.files = append(b.files, c.kubeconfig)
 		}
-		if c.kubeconfig == "" && c.context == "" {
-			continue
+		if c.context == "" && (o.local.kubeconfig == "" || o.remote.kubeconfig == "") {
+			continue // one file says where to choose from, two of them say which
 		}
 		if refs[side], err = b.resolve(c); err != nil {
 			return nil, refs, err

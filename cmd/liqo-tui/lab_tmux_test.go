@@ -1,0 +1,266 @@
+package main
+
+import (
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// wizard opens the real program on the lab, for nobody but arrows and enter.
+func (l lab) wizard(t *testing.T, program string, width, height int, args ...string) *terminal {
+	t.Helper()
+	args = append([]string{"wizard", "--kubeconfig", l.kubeconfig, "--image", labImage}, args...)
+	return openTerminal(t, width, height, nil, program, args...)
+}
+
+// record keeps the screens of a test in testdata, where UPDATE=1 asks for it:
+// times and addresses differ from run to run, so they are to be read, not
+// compared.
+func record(t *testing.T, name, screen string) {
+	t.Helper()
+	if os.Getenv("UPDATE") == "" {
+		return
+	}
+	file := filepath.Join("testdata", "wizard", name+".txt")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(screen), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// choosePair goes from the list of clusters to the plan of a NodePort.
+func (s *terminal) choosePair() {
+	s.t.Helper()
+	s.wait(20*time.Second, "lab-milan", "lab-rome", "Choose the first")
+	s.press("Enter")
+	s.wait(5*time.Second, "Choose the other cluster")
+	s.press("Down")
+	s.press("Enter")
+}
+
+func TestLabWizard(t *testing.T) {
+	l := useLab(t)
+	l.prepare(t)
+	program := buildProgram(t)
+	// Nothing is installed on milan: that is a part of the plan.
+	l.tui("uninstall", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-milan").want(t, exitOK)
+	t.Run("arrows and enter connect two clusters", func(t *testing.T) {
+		s := l.wizard(t, program, 80, 24)
+		s.wait(20*time.Second, "lab-milan", "nothing installed", "ready")
+		record(t, "1-clusters", s.screen())
+		s.press("Enter") // milan is the first
+		s.wait(5*time.Second, "Choose the other cluster")
+		s.press("Down", "Enter")
+		s.toForm()
+		record(t, "3-gateway", s.screen())
+		s.chooseNodePort()
+		record(t, "3-gateway-nodeport", s.screen())
+		s.press("Enter")
+		record(t, "4-plan", s.wait(5*time.Second, "> Apply:", "what it means"))
+		s.press("Enter")
+		record(t, "4-plan-confirm", s.wait(5*time.Second, "Apply these changes?", "> No"))
+		s.press("Down", "Enter")
+		record(t, "5-apply", s.wait(10*time.Second, "Apply", "done", "now:"))
+		record(t, "6-live-measuring", s.wait(120*time.Second, "connected: each gateway answers"))
+		record(t, "6-live", s.wait(60*time.Second, "verified: packets pass between pods both ways"))
+		s.resize(120, 40)
+		record(t, "6-live-120x40", s.wait(5*time.Second, "Live"))
+		s.press("q")
+		if code := s.exit(5 * time.Second); code != "0" {
+			t.Errorf("got exit code %s, want 0", code)
+		}
+		s.wait(5*time.Second, "says: connected", "network reset")
+	})
+
+	t.Run("a cluster that is lost is a state of the screen", func(t *testing.T) {
+		way := l.detour(t, "lab-milan")
+		s := openTerminal(t, 80, 24, nil, program, "wizard", "--kubeconfig", way.kubeconfig, "--context", "lab-rome",
+			"--remote-kubeconfig", way.kubeconfig, "--remote-context", "lab-milan")
+		s.wait(20*time.Second, "connected: each gateway answers")
+		way.close()
+		record(t, "6-live-lost", s.wait(40*time.Second, "not answering", "connected"))
+		way.open(t)
+		s.wait(40*time.Second, "connected: each gateway answers")
+		s.press("q")
+		s.exit(5 * time.Second)
+	})
+
+	t.Run("ctrl+c in the middle of a change, and again from the start", func(t *testing.T) {
+		l.reset().want(t, exitOK)
+		s := l.wizard(t, program, 80, 24)
+		s.choosePair()
+		s.toForm()
+		s.chooseNodePort()
+		s.press("Enter")
+		s.wait(5*time.Second, "> Apply:")
+		s.press("Enter")
+		s.wait(5*time.Second, "> No")
+		s.press("Down", "Enter")
+		s.wait(20*time.Second, "done     ", "waiting")
+		s.press("C-c")
+		record(t, "5-stopped", s.wait(15*time.Second, "stopped", "continue where it stopped", "remove what was applied"))
+		s.press("Down", "Enter") // keep it so, and leave
+		if code := s.exit(5 * time.Second); code != "130" {
+			t.Errorf("got exit code %s, want 130", code)
+		}
+		s.wait(5*time.Second, "What was applied stays")
+
+		again := l.wizard(t, program, 100, 30)
+		again.choosePair()
+		again.continueToLive()
+		// It goes on while the terminal is resized, down to where nothing fits.
+		for i, size := range [][2]int{{120, 40}, {40, 12}, {20, 5}, {1, 1}, {60, 20}, {80, 24}} {
+			again.resize(size[0], size[1])
+			if i%2 == 0 {
+				again.screen()
+			}
+		}
+		again.wait(120*time.Second, "connected: each gateway answers")
+		again.press("q")
+		again.exit(5 * time.Second)
+	})
+
+	t.Run("reset takes a yes, and leaves nothing of the gateways", func(t *testing.T) {
+		s := l.wizard(t, program, 80, 24)
+		s.choosePair()
+		s.wait(20*time.Second, "Live")
+		s.press("X")
+		s.wait(5*time.Second, "network reset", "> Apply:")
+		s.press("Enter")
+		s.wait(5*time.Second, "> No")
+		s.press("Down", "Enter")
+		s.wait(60*time.Second, "not connected")
+		s.press("q")
+		s.exit(5 * time.Second)
+		for _, cluster := range l.clusters {
+			l.waitForNamespacesGone(t)
+			if got := l.must(t, "kubectl", cluster, "get", "configurations,gatewayservers,gatewayclients", "-A", "-o", "name"); got != "" {
+				t.Errorf("left on %s: %s", cluster, got)
+			}
+		}
+	})
+}
+
+// toForm goes on from the checks, if they are shown, to the settings.
+func (s *terminal) toForm() {
+	s.t.Helper()
+	record(s.t, "2-preflight", s.wait(30*time.Second, "Preflight", "passed", "LT-P006"))
+	s.press("Enter")
+	s.wait(5*time.Second, "Gateway server on")
+}
+
+// chooseNodePort is the second field, whatever it was.
+func (s *terminal) chooseNodePort() {
+	s.t.Helper()
+	for range 10 {
+		if strings.Contains(s.screen(), "> Reached through") {
+			break
+		}
+		s.press("Down")
+		time.Sleep(50 * time.Millisecond)
+	}
+	s.press("Left", "Left", "Right")
+	s.wait(5*time.Second, "(•) NodePort", "Node port")
+}
+
+// continueToLive finds what an earlier run has left, and goes on with it.
+func (s *terminal) continueToLive() {
+	s.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for time.Now().Before(deadline) {
+		switch screen := s.screen(); {
+		case strings.Contains(screen, "Live"):
+			return
+		case strings.Contains(screen, "> No"):
+			s.press("Down", "Enter")
+		case strings.Contains(screen, "> Apply:"), strings.Contains(screen, "Wait for what is left"),
+			strings.Contains(screen, "Gateway server on"), strings.Contains(screen, "2 Preflight"):
+			s.press("Enter")
+		case strings.Contains(screen, " of "):
+			return // it is being applied
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	s.t.Fatalf("it does not go on:\n%s", s.screen())
+}
+
+// detour is a kubeconfig whose way to one API server leads through this test,
+// which can close it.
+type detour struct {
+	kubeconfig, target string
+	address            string
+
+	mu       sync.Mutex
+	listener net.Listener
+	conns    []net.Conn
+}
+
+func (l lab) detour(t *testing.T, context string) *detour {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(l.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := config.Clusters[config.Contexts[context].Cluster]
+	server, err := url.Parse(cluster.Server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &detour{kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"), target: server.Host, address: "127.0.0.1:0"}
+	d.open(t)
+	t.Cleanup(d.close)
+	cluster.Server, cluster.TLSServerName = "https://"+d.address, server.Hostname()
+	if err := clientcmd.WriteToFile(*config, d.kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func (d *detour) open(t *testing.T) {
+	t.Helper()
+	listener, err := net.Listen("tcp", d.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.mu.Lock()
+	d.listener, d.address = listener, listener.Addr().String()
+	d.mu.Unlock()
+	go func() {
+		for {
+			here, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			there, err := net.Dial("tcp", d.target)
+			if err != nil {
+				_ = here.Close()
+				continue
+			}
+			d.mu.Lock()
+			d.conns = append(d.conns, here, there)
+			d.mu.Unlock()
+			go func() { _, _ = io.Copy(there, here); _ = there.Close() }()
+			go func() { _, _ = io.Copy(here, there); _ = here.Close() }()
+		}
+	}()
+}
+
+func (d *detour) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_ = d.listener.Close()
+	for _, c := range d.conns {
+		_ = c.Close()
+	}
+	d.conns = nil
+}

@@ -1,0 +1,112 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+)
+
+// reviewer is a cluster that says what its user may not do.
+type reviewer struct {
+	*flowtest.Cluster
+	missing []flows.Permission
+	err     error
+}
+
+func (r reviewer) Review(context.Context, []flows.Permission) (flows.Review, error) {
+	return flows.Review{User: "ada", Missing: r.missing}, r.err
+}
+
+func inPreflight(t *testing.T, prepare func(*flowtest.Pair, *world), test func(*testing.T, *driver)) {
+	inWorld(t, fresh(prepare), func(t *testing.T, d *driver) {
+		d.keys("enter", "down", "enter")
+		d.at(screenPreflight)
+		test(t, d)
+	})
+}
+
+func TestWhatTheUserMayNotDoIsSaidBeforeThePlan(t *testing.T) {
+	missing := []flows.Permission{{Verb: "create", Group: "networking.liqo.io", Resource: "gatewayservers", Namespace: "liqo-tenant-rome"}}
+	prepare := func(p *flowtest.Pair, w *world) {
+		w.replace("kind-rome", reviewer{Cluster: p.A})
+		w.replace("kind-milan", reviewer{Cluster: p.B, missing: missing})
+	}
+	inPreflight(t, prepare, func(_ *testing.T, d *driver) {
+		d.view(120, 40)
+		d.has("1 failed", "ada may do all that the plan does", `user "ada" may not create gatewayservers`)
+		d.keys("enter")
+		d.at(screenPreflight)
+		d.has("LT-P006", "nothing can be planned before that is mended", "liqo-tui rbac", "gatewayservers.networking.liqo.io in liqo-tenant-rome")
+		// Somebody grants it.
+		d.world.replace("kind-milan", reviewer{Cluster: d.pair.B})
+		d.keys("r")
+		d.wait(time.Second)
+		d.hasNot("failed")
+		d.keys("enter")
+		d.at(screenSettings)
+	})
+}
+
+func TestRightsThatCantBeToldAreNoFailure(t *testing.T) {
+	prepare := func(p *flowtest.Pair, w *world) {
+		w.replace("kind-milan", reviewer{Cluster: p.B, err: errors.New("selfsubjectaccessreviews is forbidden")})
+	}
+	inPreflight(t, prepare, func(_ *testing.T, d *driver) {
+		d.has("can't be told")
+		d.keys("f")
+		d.view(120, 40)
+		d.has("unknown B", "LT-P006")
+		d.keys("enter")
+		d.at(screenSettings)
+	})
+}
+
+func TestOnlyProblemsAreShownOnRequest(t *testing.T) {
+	inPreflight(t, nil, func(_ *testing.T, d *driver) {
+		d.has("the clusters are different")
+		d.keys("f")
+		d.hasNot("the clusters are different")
+		d.keys("f", "g")
+		d.has("the clusters are different")
+	})
+}
+
+func TestEveryCheckExplainsItself(t *testing.T) {
+	inPreflight(t, nil, func(t *testing.T, d *driver) {
+		for range d.model.preflight.results {
+			d.keys("e")
+			if len(d.model.explainText()) < 6 {
+				t.Errorf("%v explains nothing:\n%s", d.model.preflight.selected, d.screen())
+			}
+			d.keys("esc", "down")
+		}
+		d.at(screenPreflight)
+	})
+}
+
+func TestTheChecksFollowTheClusters(t *testing.T) {
+	inPreflight(t, nil, func(_ *testing.T, d *driver) {
+		d.hasNot("failed")
+		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
+		d.wait(3 * time.Second)
+		d.has("failed", "skipped")
+		d.keys("enter")
+		d.at(screenPreflight)
+		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = nil })
+		d.wait(3 * time.Second)
+		d.keys("enter")
+		d.at(screenSettings)
+	})
+}
+
+func TestThePlanSaysAsWhichAddressesEachSideWillSeeTheOther(t *testing.T) {
+	inPreflight(t, nil, func(_ *testing.T, d *driver) {
+		d.keys("enter", "enter")
+		d.view(120, 40)
+		d.has("rome will see milan's pods 10.244.0.0/16 as 10.", "milan will see rome's pods 10.244.0.0/16 as 10.")
+	})
+}
