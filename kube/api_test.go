@@ -13,6 +13,8 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,7 +49,7 @@ func startAPI(t *testing.T) *envtest.Environment {
 
 func open(t *testing.T, config *rest.Config) *Cluster {
 	t.Helper()
-	c, err := newCluster(rest.CopyConfig(config), Options{Context: flows.ContextRef{Name: "test"}}, nil)
+	c, err := ForConfig(config, Options{Context: flows.ContextRef{Name: "test"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,11 +95,19 @@ func TestCluster(t *testing.T) {
 		if f.Problem != nil || f.HasCRDs || f.UID == "" || !strings.HasPrefix(f.Version, "v1.") {
 			t.Errorf("got problem %v, CRDs %t, UID %q, version %q", f.Problem, f.HasCRDs, f.UID, f.Version)
 		}
+		want := []string{
+			"networks.ipam.liqo.io/v1alpha1", "configurations.networking.liqo.io/v1beta1", "gatewayservers.networking.liqo.io/v1beta1",
+			"gatewayclients.networking.liqo.io/v1beta1", "publickeies.networking.liqo.io/v1beta1", "connections.networking.liqo.io/v1beta1",
+		}
+		if !slices.Equal(f.MissingKinds, want) {
+			t.Errorf("got missing %q, want %q", f.MissingKinds, want)
+		}
 	})
 	crds, err := render.CRDs()
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Run("definitions of another version are not ours", func(t *testing.T) { testOtherVersion(t, admin, crds) })
 	if _, err := admin.Apply(t.Context(), crds); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +125,35 @@ func TestCluster(t *testing.T) {
 	t.Run("rights are asked for before they are needed", func(t *testing.T) { testReview(t, env, admin) })
 	t.Run("a peering user of Liqo's sees and does what it may", func(t *testing.T) { testPeeringUser(t, env, admin) })
 	t.Run("warnings about what does not work are seen", func(t *testing.T) { testWarnings(t, admin) })
+	t.Run("a probe is run, measures and goes", func(t *testing.T) { testProbe(t, env, admin) })
 	t.Run("what is deleted is gone at once", func(t *testing.T) { testDelete(t, admin) })
+}
+
+// testOtherVersion has the API server serve Connections as another release of
+// Liqo would.
+func testOtherVersion(t *testing.T, c *Cluster, crds []render.Object) {
+	i := slices.IndexFunc(crds, func(o render.Object) bool { return o.GetName() == "connections.networking.liqo.io" })
+	other := crds[i].DeepCopyObject().(*apiextensionsv1.CustomResourceDefinition)
+	other.Spec.Versions[0].Name = "v1alpha1"
+	if _, err := c.Apply(t.Context(), []render.Object{other}); err != nil {
+		t.Fatal(err)
+	}
+	for served := false; !served; {
+		var now apiextensionsv1.CustomResourceDefinition
+		if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(other), &now); err != nil {
+			t.Fatal(err)
+		}
+		served = established(&now)
+	}
+	if f := observe(t, c); f.HasCRDs || !slices.Contains(f.MissingKinds, "connections.networking.liqo.io/v1beta1") {
+		t.Errorf("got missing %q", f.MissingKinds)
+	}
+	if _, err := c.Delete(t.Context(), []render.Object{other}); err != nil {
+		t.Fatal(err)
+	}
+	for there := true; there; {
+		there = !apierrors.IsNotFound(c.client.Get(t.Context(), client.ObjectKeyFromObject(other), other))
+	}
 }
 
 func configuration(pod ...networkingv1beta1.CIDR) *networkingv1beta1.Configuration {

@@ -89,6 +89,12 @@ func Open(o Options) (*Cluster, error) {
 	return c, nil
 }
 
+// ForConfig is a cluster that is reached as config says, for a caller who has no
+// kubeconfig file. Its name in messages is o.Context.
+func ForConfig(config *rest.Config, o Options) (*Cluster, error) {
+	return newCluster(rest.CopyConfig(config), o, nil)
+}
+
 // newCluster prepares the clients. reload reads the credentials again; nil if
 // they are not from a file.
 func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, error)) (*Cluster, error) {

@@ -25,8 +25,8 @@ type collection struct {
 	identity   *corev1.ConfigMap
 }
 
-// add adds one object to the facts. Objects are copied: the store's own may be
-// replaced at any time, but are never changed.
+// add adds one object to the facts; those of a kind come sorted. Objects are
+// copied: the store's own may be replaced at any time, but are never changed.
 func (all *collection) add(f *flows.ClusterFacts, o client.Object) {
 	switch o := o.(type) {
 	case *corev1.Namespace:
@@ -68,6 +68,29 @@ func (all *collection) add(f *flows.ClusterFacts, o client.Object) {
 	}
 }
 
+// grow makes room for the objects of one kind: growing step by step would copy
+// a hub's thousands several times.
+func grow(f *flows.ClusterFacts, objects []client.Object) {
+	if len(objects) == 0 {
+		return
+	}
+	n := len(objects)
+	switch objects[0].(type) {
+	case *corev1.Pod:
+		f.Pods = slices.Grow(f.Pods, n)
+	case *networkingv1beta1.Configuration:
+		f.Configurations = slices.Grow(f.Configurations, n)
+	case *networkingv1beta1.GatewayServer:
+		f.Servers = slices.Grow(f.Servers, n)
+	case *networkingv1beta1.GatewayClient:
+		f.Clients = slices.Grow(f.Clients, n)
+	case *networkingv1beta1.PublicKey:
+		f.PublicKeys = slices.Grow(f.PublicKeys, n)
+	case *networkingv1beta1.Connection:
+		f.Connections = slices.Grow(f.Connections, n)
+	}
+}
+
 // finish adds what several objects tell together.
 func (all *collection) finish(f *flows.ClusterFacts) {
 	if f.UID == "" && all.identity != nil {
@@ -78,7 +101,7 @@ func (all *collection) finish(f *flows.ClusterFacts) {
 	if all.deployment != nil {
 		f.Operator = all.operator()
 	}
-	sortFacts(f)
+	slices.Sort(f.Taken)
 }
 
 func softwareOf(d *appsv1.Deployment) flows.Software {
@@ -241,31 +264,4 @@ func keepService(o client.Object) client.Object {
 		return nil
 	}
 	return &corev1.Service{ObjectMeta: kept(s), Status: corev1.ServiceStatus{LoadBalancer: s.Status.LoadBalancer}}
-}
-
-// sortFacts makes facts of the same state equal: the stores are maps.
-func sortFacts(f *flows.ClusterFacts) {
-	byName(f.Tenants)
-	byName(f.Configurations)
-	byName(f.Servers)
-	byName(f.Clients)
-	byName(f.PublicKeys)
-	byName(f.Connections)
-	slices.SortFunc(f.Pods, func(a, b flows.PodFacts) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	slices.SortFunc(f.Nodes, func(a, b flows.NodeFacts) int { return cmp.Compare(a.Name, b.Name) })
-	slices.Sort(f.Taken)
-	slices.Sort(f.ServiceCIDRs)
-	slices.Sort(f.Networks.Pod)
-	slices.Sort(f.Networks.External)
-}
-
-func byName[T any, O interface {
-	*T
-	client.Object
-}](all []T) {
-	slices.SortFunc(all, func(a, b T) int {
-		return cmp.Or(cmp.Compare(O(&a).GetNamespace(), O(&b).GetNamespace()), cmp.Compare(O(&a).GetName(), O(&b).GetName()))
-	})
 }

@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,13 +42,14 @@ func (c *Cluster) watchedKinds() []*store {
 		return st
 	}
 	here := client.InNamespace(c.namespace)
+	otherPods := client.MatchingLabelsSelector{Selector: labels.SelectorFromSet(nil).Add(notGateways())}
 	networks := s("Network", func() client.ObjectList { return &ipamv1alpha1.NetworkList{} })
 	networks.narrow = func() (client.InNamespace, bool) { return here, true }
 	return []*store{
 		tenant("Namespace", func() client.ObjectList { return &corev1.NamespaceList{} }),
 		s("ConfigMap", func() client.ObjectList { return &corev1.ConfigMapList{} }, here, client.MatchingLabels{render.LabelAppName: render.ClusterIDAppName}),
 		optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, here), nil),
-		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, here), keepPod),
+		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, here, otherPods), keepPod),
 		optional(tenant("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.MatchingLabels{render.LabelComponent: "gateway"}), keepPod),
 		optional(s("Node", func() client.ObjectList { return &corev1.NodeList{} }), keepNode),
 		optional(s("Service", func() client.ObjectList { return &corev1.ServiceList{} }, client.MatchingFields{"spec.type": string(corev1.ServiceTypeLoadBalancer)}), keepService),
@@ -57,6 +60,15 @@ func (c *Cluster) watchedKinds() []*store {
 		tenant("PublicKey", func() client.ObjectList { return &networkingv1beta1.PublicKeyList{} }),
 		tenant("Connection", func() client.ObjectList { return &networkingv1beta1.ConnectionList{} }),
 	}
+}
+
+// notGateways selects the pods that the gateways' own mirror does not have.
+func notGateways() labels.Requirement {
+	r, err := labels.NewRequirement(render.LabelComponent, selection.NotEquals, []string{"gateway"})
+	if err != nil {
+		panic(err) // of constants
+	}
+	return *r
 }
 
 // tenantNamespace is the one namespace to look in where all may not be seen.
@@ -99,6 +111,7 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 		if s.isPolled() {
 			facts.Polled = append(facts.Polled, s.kind)
 		}
+		grow(&facts, objects)
 		for _, o := range objects {
 			all.add(&facts, o)
 		}

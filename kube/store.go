@@ -38,10 +38,11 @@ type store struct {
 
 	mu      sync.Mutex
 	objects map[types.NamespacedName]client.Object
-	err     error         // of the last attempt; nil when the mirror is up to date
-	polled  bool          // it may not be watched
-	hidden  bool          // it may not be listed, and is optional
-	tried   chan struct{} // closed after the first attempt
+	sorted  []client.Object // of objects, by namespace and name; nil when they have changed
+	err     error           // of the last attempt; nil when the mirror is up to date
+	polled  bool            // it may not be watched
+	hidden  bool            // it may not be listed, and is optional
+	tried   chan struct{}   // closed after the first attempt
 	once    sync.Once
 }
 
@@ -139,7 +140,7 @@ func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList
 	}
 	s.mu.Lock()
 	news := s.err != nil || s.hidden || !sameVersions(s.objects, found)
-	s.objects, s.err, s.hidden = found, nil, false
+	s.objects, s.sorted, s.err, s.hidden = found, nil, nil, false
 	s.mu.Unlock()
 	s.attempted()
 	if news {
@@ -186,7 +187,7 @@ func (s *store) poll() {
 // hide notes that the kind may not be listed.
 func (s *store) hide() {
 	s.mu.Lock()
-	s.objects, s.err, s.hidden = map[types.NamespacedName]client.Object{}, nil, true
+	s.objects, s.sorted, s.err, s.hidden = map[types.NamespacedName]client.Object{}, nil, nil, true
 	s.mu.Unlock()
 	s.attempted()
 }
@@ -228,7 +229,7 @@ func (s *store) put(obj client.Object) bool {
 	if ok && old.GetUID() == obj.GetUID() && compareVersions(old.GetResourceVersion(), obj.GetResourceVersion()) >= 0 {
 		return false
 	}
-	s.objects[key] = obj
+	s.objects[key], s.sorted = obj, nil
 	return !ok || s.keep == nil || !sameKept(old, obj)
 }
 
@@ -248,6 +249,7 @@ func (s *store) remove(obj client.Object) bool {
 		return false
 	}
 	delete(s.objects, key)
+	s.sorted = nil
 	return true
 }
 
@@ -276,15 +278,17 @@ func (s *store) isPolled() bool {
 
 func (s *store) attempted() { s.once.Do(func() { close(s.tried) }) }
 
-// snapshot is what is mirrored now, and why that may be out of date.
+// snapshot is what is mirrored now, by namespace and name, and why that may be
+// out of date. It is shared: callers must not change it.
 func (s *store) snapshot() ([]client.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	objects := make([]client.Object, 0, len(s.objects))
-	for _, o := range s.objects {
-		objects = append(objects, o)
+	if s.sorted == nil {
+		s.sorted = slices.SortedFunc(maps.Values(s.objects), func(a, b client.Object) int {
+			return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+		})
 	}
-	return objects, s.err
+	return s.sorted, s.err
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {

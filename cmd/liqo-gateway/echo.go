@@ -29,15 +29,17 @@ type echoOptions struct {
 const (
 	echoPackets    = 40
 	echoInterval   = 50 * time.Millisecond
-	echoWarmUp     = 2 * time.Second
+	echoWarmUp     = 1500 * time.Millisecond
 	echoPatience   = 300 * time.Millisecond
 	echoThroughput = 3 * time.Second
 	// echoLookEvery is how often the target is looked for: the kubelet replaces
 	// the file when the annotation changes.
 	echoLookEvery = 50 * time.Millisecond
-	// echoLinger is how long a pod that has measured answers one that has not
-	// said that it is done: longer than a measurement with throughput.
-	echoLinger = 12 * time.Second
+	// A pod that has measured goes on to answer while the other one sends, unless
+	// that says that it is done: echoSilence is longer than the other's pauses,
+	// echoNever than it may be told its target later.
+	echoSilence = 2 * time.Second
+	echoNever   = 3 * time.Second
 )
 
 func echoCommand() *cobra.Command {
@@ -78,15 +80,29 @@ func runEcho(ctx context.Context, o echoOptions) error {
 	if err := os.WriteFile(o.to, result, 0o600); err != nil {
 		return err
 	}
-	select {
-	case <-server.PeerDone():
-	case <-time.After(echoLinger):
-	case <-ctx.Done():
-	case err := <-served:
-		return err
-	}
+	linger(ctx, server)
 	cancel()
 	return <-served
+}
+
+// linger returns when the other pod has measured, or can't.
+func linger(ctx context.Context, server *echo.Server) {
+	started := time.Now()
+	look := time.NewTicker(echoLookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-server.PeerDone():
+			return
+		case <-ctx.Done():
+			return
+		case now := <-look.C:
+			ago, ever := server.Heard(now)
+			if ever && ago > echoSilence || !ever && now.Sub(started) > echoNever {
+				return
+			}
+		}
+	}
 }
 
 // awaitTarget returns when the file has a target.

@@ -58,6 +58,10 @@ type Server struct {
 	streams *net.TCPListener
 	done    chan struct{}
 	once    sync.Once
+
+	mu    sync.Mutex
+	heard time.Time // when the other pod sent last; zero if never
+	busy  int       // streams that are open
 }
 
 // Listen opens the UDP and the TCP port. Port 0 of address stands for any.
@@ -78,6 +82,24 @@ func (s *Server) Address() netip.AddrPort { return s.packets.LocalAddr().(*net.U
 
 // PeerDone is closed when the other pod says that it has measured all it wants.
 func (s *Server) PeerDone() <-chan struct{} { return s.done }
+
+// Heard is how long ago the other pod sent last; ok is false if it never did.
+func (s *Server) Heard(now time.Time) (ago time.Duration, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy > 0 {
+		return 0, true
+	}
+	return now.Sub(s.heard), !s.heard.IsZero()
+}
+
+// hears notes that the other pod sends, and how many more streams it has now.
+func (s *Server) hears(streams int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard = time.Now()
+	s.busy += streams
+}
 
 // Serve answers until ctx ends, which is not an error.
 func (s *Server) Serve(ctx context.Context) error {
@@ -102,6 +124,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		case d.kind == kindBye:
 			s.once.Do(func() { close(s.done) })
 		case d.kind == kindAsk:
+			s.hears(0)
 			answer = datagram{kind: kindAnswer, number: d.number}.append(answer[:0], s.token)
 			// One that can't be sent is lost, as any other may be.
 			_, _ = s.packets.WriteToUDPAddrPort(answer, from)
@@ -122,7 +145,7 @@ func (s *Server) serveStreams(ctx context.Context) {
 		}
 		go func() {
 			defer func() { _ = stream.Close() }()
-			_ = serveStream(stream, s.token) // the client sees that it ended early
+			_ = s.serveStream(stream) // the client sees that it ended early
 		}()
 		if ctx.Err() != nil {
 			return
@@ -130,18 +153,20 @@ func (s *Server) serveStreams(ctx context.Context) {
 	}
 }
 
-func serveStream(stream *net.TCPConn, token Token) error {
+func (s *Server) serveStream(stream *net.TCPConn) error {
 	if err := stream.SetDeadline(time.Now().Add(3 * maxStream)); err != nil {
 		return err
 	}
-	var header [len(token) + 4]byte
+	var header [len(Token{}) + 4]byte
 	if _, err := io.ReadFull(stream, header[:]); err != nil {
 		return err
 	}
-	if !bytes.Equal(header[:len(token)], token[:]) {
+	if !bytes.Equal(header[:len(s.token)], s.token[:]) {
 		return errors.New("another token")
 	}
-	lasts := min(time.Duration(binary.BigEndian.Uint32(header[len(token):]))*time.Millisecond, maxStream)
+	s.hears(1)
+	defer s.hears(-1)
+	lasts := min(time.Duration(binary.BigEndian.Uint32(header[len(s.token):]))*time.Millisecond, maxStream)
 	count, err := io.Copy(io.Discard, stream)
 	if err != nil {
 		return err

@@ -76,6 +76,9 @@ func link(t *testing.T, server netip.AddrPort, drop func(n, size int) bool) neti
 
 func TestAGoodPath(t *testing.T) {
 	s := serve(t)
+	if _, ever := s.Heard(time.Now()); ever {
+		t.Error("it has heard something before anything was sent")
+	}
 	c := config(s.Address())
 	c.Throughput = 50 * time.Millisecond
 	r, err := Measure(t.Context(), c)
@@ -91,6 +94,9 @@ func TestAGoodPath(t *testing.T) {
 	const plausible = 1e6 // bits per second: loopback does much more
 	if r.To < plausible || r.From < plausible {
 		t.Errorf("throughput: got %.0f and %.0f bit/s", r.To, r.From)
+	}
+	if ago, ever := s.Heard(time.Now()); !ever || ago > 5*time.Second {
+		t.Errorf("it heard the other side %s ago, %t", ago, ever)
 	}
 	select {
 	case <-s.PeerDone():

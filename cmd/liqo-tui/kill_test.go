@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/kube"
+)
+
+// TestKilledRunsAreContinued kills every plan at each of its changes, against
+// real API servers: before the request is sent, after it was carried out and
+// before the answer is read, and by a cancellation. Running it again has to end
+// where an undisturbed run ends, and a third run has to change nothing.
+func TestKilledRunsAreContinued(t *testing.T) {
+	rome, milan := startControlPlanes(t)
+	s := &stage{planes: map[string]*controlPlane{"rome": rome, "milan": milan}, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
+	if err := s.prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p := flows.Defaults()
+	p.ServiceType = corev1.ServiceTypeNodePort
+	reset := func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) }
+	plans := []killed{
+		{"init", func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) }},
+		{"connect", func(f flows.Facts) flows.Plan { return flows.PlanConnect(p, f) }},
+		{"disconnect", func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(flows.RemoveOptions{}, f) }},
+		{"reset", reset},
+	}
+	kills := map[string]int{}
+	for n := 1; ; n++ {
+		reached := 0
+		for _, how := range []death{beforeSending, afterSending, byCancellation} {
+			for _, k := range plans {
+				t.Run(fmt.Sprintf("%s, killed %s change %d", k.name, how, n), func(t *testing.T) {
+					if k.die(t, rome, milan, how, n) {
+						kills[k.name]++
+						reached++
+					}
+					k.finish(t, rome, milan)
+				})
+				if t.Failed() {
+					t.FailNow() // what follows builds on it
+				}
+			}
+		}
+		if reached == 0 {
+			break // no plan makes that many changes
+		}
+	}
+	t.Logf("killed: %v", kills)
+	// Two namespaces, two Configurations; then a server, a client, two keys.
+	for name, atLeast := range map[string]int{"init": 4, "connect": 4, "disconnect": 2, "reset": 4} {
+		if kills[name] < 3*atLeast {
+			t.Errorf("%s was killed %d times, want at least %d changes killed in three ways", name, kills[name], atLeast)
+		}
+	}
+}
+
+// killed is a plan that is killed.
+type killed struct {
+	name string
+	plan func(flows.Facts) flows.Plan
+}
+
+// die runs the plan until its n-th change, and reports whether it got that far.
+func (k killed) die(t *testing.T, rome, milan *controlPlane, how death, n int) bool {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r := &reaper{how: how, left: n, kill: cancel}
+	err := k.run(ctx, t, r, rome, milan)
+	if !r.hasKilled() {
+		if err != nil {
+			t.Fatalf("undisturbed: %v", err)
+		}
+		return false
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		t.Logf("killed run: %v", err)
+	}
+	return true
+}
+
+// finish runs the plan again, to its end, and once more.
+func (k killed) finish(t *testing.T, rome, milan *controlPlane) {
+	t.Helper()
+	if err := k.run(t.Context(), t, &reaper{}, rome, milan); err != nil {
+		t.Fatalf("second run: %v", err)
+	}
+	third := &reaper{}
+	if err := k.run(t.Context(), t, third, rome, milan); err != nil {
+		t.Fatalf("third run: %v", err)
+	}
+	if made := third.made(); len(made) > 0 {
+		t.Errorf("the third run made changes: %s", strings.Join(made, ", "))
+	}
+}
+
+func (k killed) run(ctx context.Context, t *testing.T, r *reaper, planes ...*controlPlane) error {
+	t.Helper()
+	clusters := make([]*kube.Cluster, len(planes))
+	for i, p := range planes {
+		config, err := clientcmd.RESTConfigFromKubeConfig(p.admin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return watched{r, rt} })
+		if clusters[i], err = kube.ForConfig(rest.CopyConfig(config), kube.Options{Context: flows.ContextRef{Name: p.name}}); err != nil {
+			t.Fatal(err)
+		}
+		defer clusters[i].Close()
+	}
+	var last flows.Plan
+	err := flows.Run(ctx, k.plan, clusters[0], clusters[1], func(e flows.Event) { last = e.Plan }, flows.Options{Timeout: time.Minute})
+	if err == nil && !last.Done() {
+		t.Errorf("the run has ended, and the plan is not done: %+v", last)
+	}
+	return err
+}
+
+// death is how a program ends at one of its changes.
+type death string
+
+const (
+	beforeSending  death = "before sending"
+	afterSending   death = "after sending"
+	byCancellation death = "by a cancellation at"
+)
+
+// reaper kills a program at one of its changes: from then on none of its
+// requests is sent, and no answer arrives.
+type reaper struct {
+	how  death
+	kill context.CancelFunc
+
+	mu      sync.Mutex
+	left    int // changes until it dies; 0 for never
+	dead    bool
+	changes []string
+}
+
+func (r *reaper) hasKilled() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dead
+}
+
+// made are the changes that were sent.
+func (r *reaper) made() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.changes)
+}
+
+var errKilled = errors.New("the program is dead")
+
+// fate says whether the request may be sent, and whether its answer arrives.
+func (r *reaper) fate(request *http.Request) (send, answer bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dead && r.how != byCancellation {
+		return false, false
+	}
+	if !isChange(request) {
+		return true, true
+	}
+	if r.left > 0 {
+		if r.left--; r.left == 0 {
+			r.dead = true
+			r.kill()
+			send, answer = r.how != beforeSending, r.how == byCancellation
+			if send {
+				r.changes = append(r.changes, request.Method+" "+request.URL.Path)
+			}
+			return send, answer
+		}
+	}
+	r.changes = append(r.changes, request.Method+" "+request.URL.Path)
+	return true, true
+}
+
+// isChange reports whether a request changes something: questions about rights
+// are sent as creations.
+func isChange(r *http.Request) bool {
+	return r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/selfsubject") && r.URL.Query().Get("dryRun") == ""
+}
+
+type watched struct {
+	reaper *reaper
+	next   http.RoundTripper
+}
+
+func (w watched) RoundTrip(request *http.Request) (*http.Response, error) {
+	send, answer := w.reaper.fate(request)
+	if !send {
+		return nil, errKilled
+	}
+	response, err := w.next.RoundTrip(request)
+	if err == nil && !answer {
+		_ = response.Body.Close()
+		return nil, errKilled
+	}
+	return response, err
+}
