@@ -14,10 +14,8 @@ import (
 // connection, or connecting again with fewer flags, changes nothing. exists
 // reports whether there is any gateway.
 func Adopt(p Params, f Facts) (_ Params, exists bool) {
-	for _, side := range []Side{A, B} {
-		if s := f.Side(side).Peer(f.Side(side.Other()).ID).Server; live(s) {
-			p, exists = adoptServer(p, side, s.Spec), true
-		}
+	for _, side := range serversByAge(f) {
+		p, exists = adoptServer(p, side, f.Side(side).Peer(f.Side(side.Other()).ID).Server.Spec), true
 	}
 	for _, side := range []Side{A, B} {
 		if c := f.Side(side).Peer(f.Side(side.Other()).ID).Client; live(c) {
@@ -25,6 +23,23 @@ func Adopt(p Params, f Facts) (_ Params, exists bool) {
 		}
 	}
 	return p, exists
+}
+
+// serversByAge are the sides that have a server, the newest last. Both have one
+// while it moves from one to the other, and the newer one is where to.
+func serversByAge(f Facts) []Side {
+	a, b := f.Local.Peer(f.Remote.ID).Server, f.Remote.Peer(f.Local.ID).Server
+	switch {
+	case live(a) && live(b) && a.CreationTimestamp.After(b.CreationTimestamp.Time):
+		return []Side{B, A}
+	case live(a) && live(b):
+		return []Side{A, B}
+	case live(a):
+		return []Side{A}
+	case live(b):
+		return []Side{B}
+	}
+	return nil
 }
 
 // Connecting is [PlanConnect] for one run: what the gateways say is looked up

@@ -250,9 +250,12 @@ func (c connection) template(side Side, t render.TemplateRef) render.TemplateRef
 
 // dial is where the client finds the server; reason says why that is unknown.
 func (c connection) dial(server Side) (addresses []string, port uint16, reason string) {
-	if s := c.peers[server].Server; s != nil && s.Status.Endpoint != nil && !c.outdated(server) {
-		addresses = slices.DeleteFunc(slices.Clone(s.Status.Endpoint.Addresses), func(a string) bool { return a == "" })
-		port = uint16(s.Status.Endpoint.Port)
+	outdated := ""
+	if s := c.peers[server].Server; s != nil && s.Status.Endpoint != nil {
+		if outdated = c.outdated(server); outdated == "" {
+			addresses = slices.DeleteFunc(slices.Clone(s.Status.Endpoint.Addresses), func(a string) bool { return a == "" })
+			port = uint16(s.Status.Endpoint.Port)
+		}
 	}
 	if c.params.ClientAddress != "" {
 		addresses = []string{c.params.ClientAddress}
@@ -264,11 +267,14 @@ func (c connection) dial(server Side) (addresses []string, port uint16, reason s
 		port = c.params.NodePort
 	}
 	switch {
+	case len(addresses) > 0 && port != 0:
+	case outdated != "":
+		reason = outdated
 	case len(addresses) == 0 && c.params.ServiceType == corev1.ServiceTypeLoadBalancer:
 		reason = "the load balancer has given no address to Service " + render.GatewayObjectName(c.gatewayName(server)) + " yet"
 	case len(addresses) == 0:
 		reason = "the gateway server has no address yet"
-	case port == 0:
+	default:
 		reason = "the gateway server has no port yet"
 	}
 	return addresses, port, reason
@@ -276,23 +282,27 @@ func (c connection) dial(server Side) (addresses []string, port uint16, reason s
 
 // endpointGrace is how long an endpoint that is not the wanted one counts as
 // that of before a change. After that it is what the template makes of it: its
-// Service may use another port.
+// Service may use another port. A node port that was asked for is waited for.
 const endpointGrace = 15 * time.Second
 
-// outdated reports whether an endpoint is from before the server's type or port
-// was changed: a GatewayServer's status doesn't say which spec it is about.
-func (c connection) outdated(server Side) bool {
+// outdated says that an endpoint is from before the server's type or port was
+// changed, "" if not: a GatewayServer's status doesn't say which spec it is about.
+func (c connection) outdated(server Side) string {
 	s := c.peers[server].Server
-	port := uint16(s.Status.Endpoint.Port)
-	as := port == c.params.Port
-	if c.params.ServiceType == corev1.ServiceTypeNodePort {
-		nodePorts := c.facts.Side(server).NodePorts
-		if nodePorts == (PortRange{}) {
-			nodePorts = PortRange{30000, 32767} // Kubernetes' default
-		}
-		as = port == c.params.NodePort || c.params.NodePort == 0 && nodePorts.Contains(port)
+	port, nodePort := uint16(s.Status.Endpoint.Port), c.params.NodePort
+	isNodePort := c.params.ServiceType == corev1.ServiceTypeNodePort
+	nodePorts := c.facts.Side(server).NodePorts
+	if nodePorts == (PortRange{}) {
+		nodePorts = PortRange{30000, 32767} // Kubernetes' default
 	}
-	return !as && s.Generation > 1 && c.facts.At.Sub(specChanged(s)) < endpointGrace
+	fresh := s.Generation > 1 && c.facts.At.Sub(specChanged(s)) < endpointGrace
+	switch {
+	case isNodePort && nodePort != 0 && port != nodePort:
+		return fmt.Sprintf("the server's endpoint is port %d, and is to become %d", port, nodePort)
+	case fresh && isNodePort && nodePort == 0 && !nodePorts.Contains(port), fresh && !isNodePort && port != c.params.Port:
+		return fmt.Sprintf("the server's endpoint is still that of before the change, port %d", port)
+	}
+	return ""
 }
 
 func (c connection) endpoint(server Side) Step {

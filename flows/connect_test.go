@@ -197,7 +197,7 @@ func TestPlanConnect(t *testing.T) {
 			params: func(p *flows.Params) { p.NodePort = 31000 },
 			want: map[flows.StepID]want{
 				"gateway-server-b": {status: flows.Done},
-				"endpoint-b":       {status: flows.Waiting, reason: "the gateway server has no address yet"},
+				"endpoint-b":       {status: flows.Waiting, reason: "the server's endpoint is port 30020, and is to become 31000"},
 				"gateway-client-a": {status: flows.Blocked, reason: "needs the server's endpoint"},
 			},
 		},
@@ -324,7 +324,7 @@ func TestPlanConnect(t *testing.T) {
 			past: but(nothing, func(p *flowtest.Pair) { p.ConnectByLiqoctl(flows.A) }),
 			want: map[flows.StepID]want{
 				"gateway-server-b": {status: flows.Ready, reason: "in place of GatewayClient client-rome, which can't become one"},
-				"gateway-client-a": {status: flows.Ready, reason: "in place of GatewayServer server-milan, which can't become one"},
+				"gateway-client-a": {status: flows.Blocked, reason: "in place of GatewayServer server-milan, which can't become one, once the new server exists"},
 				"connected-a":      {status: flows.Blocked, reason: "needs the gateway"},
 			},
 		},
@@ -335,7 +335,7 @@ func TestPlanConnect(t *testing.T) {
 			}),
 			want: map[flows.StepID]want{
 				"gateway-server-b": {status: flows.Ready},
-				"gateway-client-a": {status: flows.Ready, reason: "in place of GatewayServer milan, which can't become one"},
+				"gateway-client-a": {status: flows.Blocked, reason: "in place of GatewayServer milan, which can't become one, once the new server exists"},
 			},
 		},
 		{

@@ -57,7 +57,7 @@ func TestEveryRunEnds(t *testing.T) {
 // admin wants of it.
 type scenario struct {
 	pair     *flowtest.Pair
-	plan     func(flows.Facts) flows.Plan
+	plan     func() func(flows.Facts) flows.Plan // made anew for each run, as by a new process
 	what     []string // for messages
 	healable bool     // nothing stays in the way once the behaviour is good
 }
@@ -78,14 +78,31 @@ func newScenario(r *rand.Rand) *scenario {
 	for range r.IntN(3) {
 		s.trouble(r)
 	}
-	if r.IntN(4) == 0 {
-		s.plan = reset
-		s.note("reset")
-	} else {
-		s.plan = func(f flows.Facts) flows.Plan { return flows.PlanConnect(params, f) }
-		s.note("connect %+v", params)
-	}
+	s.plan = s.command(r, params)
 	return s
+}
+
+// command is what the admin runs.
+func (s *scenario) command(r *rand.Rand, params flows.Params) func() func(flows.Facts) flows.Plan {
+	stateless := func(plan func(flows.Facts) flows.Plan) func() func(flows.Facts) flows.Plan {
+		return func() func(flows.Facts) flows.Plan { return plan }
+	}
+	removal := map[bool]func(flows.RemoveOptions, flows.Facts) flows.Plan{true: flows.PlanReset, false: flows.PlanDisconnect}[r.IntN(2) == 0]
+	switch r.IntN(8) {
+	case 0:
+		s.note("init")
+		return stateless(func(f flows.Facts) flows.Plan { return flows.PlanInit(params, f) })
+	case 1:
+		s.note("disconnect or reset")
+		return stateless(func(f flows.Facts) flows.Plan { return removal(flows.RemoveOptions{}, f) })
+	case 2:
+		s.note("disconnect or reset of one side")
+		return func() func(flows.Facts) flows.Plan {
+			return flows.Removing(removal, flows.RemoveOptions{LocalOnly: true, Peer: "milan"})
+		}
+	}
+	s.note("connect %+v", params)
+	return func() func(flows.Facts) flows.Plan { return flows.Connecting(params) }
 }
 
 func randomParams(r *rand.Rand) flows.Params {
@@ -98,6 +115,11 @@ func randomParams(r *rand.Rand) flows.Params {
 	if r.IntN(4) == 0 {
 		p.MTU = 1300 + r.IntN(100)
 	}
+	p.Given = flows.AllFields
+	if r.IntN(2) == 0 {
+		p.Given = flows.Fields(r.IntN(int(flows.AllFields) + 1))
+	}
+	p.Wait = []flows.WaitLevel{flows.WaitConnected, flows.WaitConnected, flows.WaitNone}[r.IntN(3)]
 	return p
 }
 
@@ -123,7 +145,25 @@ func (s *scenario) past(r *rand.Rand, params flows.Params) {
 		}
 		s.lose(r)
 	}
+	if r.IntN(3) == 0 {
+		s.killed(r)
+	}
 	s.pair.Forget()
+}
+
+// killed is a run of some command that ended after some of its writes.
+func (s *scenario) killed(r *rand.Rand) {
+	plan := s.command(r, randomParams(r))
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		c := s.pair.Side(side)
+		c.Behave(killedAfter(c.Writes() + r.IntN(6)))
+	}
+	s.note("which was killed")
+	// Whatever it says: it is over.
+	_ = flows.Run(context.Background(), plan(), s.pair.A, s.pair.B, func(flows.Event) {}, flows.Options{Timeout: scenarioTimeout, Now: s.pair.Now})
+	for _, c := range []*flowtest.Cluster{s.pair.A, s.pair.B} {
+		c.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = nil })
+	}
 }
 
 // applyReady is one round of a run, without its judgement.
@@ -188,12 +228,13 @@ func (s *scenario) trouble(r *rand.Rand) {
 	troubles := []func(){
 		func() {
 			w := flowtest.Window{From: n, For: r.IntN(20)}
+			w.From += c.Observed()
 			behave(fmt.Sprintf("unreachable %+v", w), func(b *flowtest.Behaviour) { b.Unreachable = append(b.Unreachable, w) })
 		},
 		func() {
 			errs := []error{errors.New("the server is overloaded"), flowtest.Forbidden("ada", "gatewayservers", "liqo-tenant-rome"), &flows.ConflictError{Object: "x", Managers: []string{"argocd"}}}
-			err := errs[r.IntN(len(errs))]
-			behave(fmt.Sprintf("refuses write %d: %v", n, err), func(b *flowtest.Behaviour) { b.WriteErrors = map[int]error{n: err} })
+			err, at := errs[r.IntN(len(errs))], c.Writes()+n
+			behave(fmt.Sprintf("refuses write %d: %v", n, err), func(b *flowtest.Behaviour) { b.WriteErrors = map[int]error{at: err} })
 		},
 		func() { behave("operator is silent", func(b *flowtest.Behaviour) { b.Silent = true }) },
 		func() { behave("assigns no CIDRs", func(b *flowtest.Behaviour) { b.NoCIDRs = true }) },
@@ -231,7 +272,7 @@ func (s *scenario) heal() {
 			}
 		}
 	}
-	if f := s.plan(s.facts()).Failure(); f != nil {
+	if f := s.plan()(s.facts()).Failure(); f != nil {
 		s.healable = false // for instance the clusters are connected the other way round
 	}
 }
@@ -253,7 +294,7 @@ func (s *scenario) run(t *testing.T) error {
 			cancel(fmt.Errorf("no end after %d events", events))
 		}
 	}
-	err := flows.Run(ctx, s.plan, s.pair.A, s.pair.B, emit, flows.Options{Timeout: scenarioTimeout, Now: s.pair.Now})
+	err := flows.Run(ctx, s.plan(), s.pair.A, s.pair.B, emit, flows.Options{Timeout: scenarioTimeout, Now: s.pair.Now})
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
@@ -265,7 +306,7 @@ func (s *scenario) run(t *testing.T) error {
 func checkEnd(t *testing.T, seed int, s *scenario, err error) flows.FailureKind {
 	t.Helper()
 	if err == nil {
-		if p := s.plan(s.facts()); !p.Done() {
+		if p := s.plan()(s.facts()); !p.Done() {
 			t.Errorf("seed %d: %q: the run ended well, and this is open: %q", seed, s.what, pending(p))
 		}
 		return 0

@@ -11,7 +11,8 @@ import (
 // replacing holds the step that makes a side's gateway back while the side has
 // the opposite kind: the server is to move to the other cluster. A gateway
 // can't change its kind, and both kinds make children of the same names, so the
-// old one has to be gone before the new one is made.
+// old one has to be gone before the new one is made. The old server goes last:
+// until the new one exists, it is what another run would learn the settings from.
 func (c connection) replacing(side Side, s Step, role networkingv1beta1.ConnectionType) Step {
 	var right, wrong render.Object = c.peers[side].Server, c.peers[side].Client
 	if role == networkingv1beta1.ConnectionTypeClient {
@@ -28,6 +29,10 @@ func (c connection) replacing(side Side, s Step, role networkingv1beta1.Connecti
 		s.Status, s.Action, s.Objects = Ready, Replace, []render.Object{wrong}
 		s.Reason = fmt.Sprintf("in place of %s %s, which can't become one", kindOf(wrong), wrong.GetName())
 		s.Interrupts = c.gatewayInterrupts(side)
+		if role == networkingv1beta1.ConnectionTypeClient && !live(c.peers[side.Other()].Server) {
+			s.Status, s.Objects = Blocked, nil
+			s.Reason += ", once the new server exists"
+		}
 	}
 	return s
 }

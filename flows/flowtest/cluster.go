@@ -153,6 +153,22 @@ func (c *Cluster) Log() []flows.Change {
 	return slices.Clone(c.log)
 }
 
+// Writes is how many objects were asked to be applied or deleted so far, as
+// [Behaviour.WriteErrors] counts them.
+func (c *Cluster) Writes() int {
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	return c.writes
+}
+
+// Observed is how often Observe was called so far, as [Behaviour.Unreachable]
+// counts it.
+func (c *Cluster) Observed() int {
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	return c.observed
+}
+
 // Forget empties the log.
 func (c *Cluster) Forget() {
 	c.pair.mu.Lock()

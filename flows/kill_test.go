@@ -1,0 +1,119 @@
+package flows_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// command is what an admin runs, and what was there before.
+type command struct {
+	past func(t *testing.T, p *flowtest.Pair)
+	// plan is made anew for each run, as by a new process.
+	plan func() func(flows.Facts) flows.Plan
+}
+
+func commands() map[string]command {
+	moved := flows.Defaults()
+	moved.Server, moved.Given = flows.A, flows.FieldServer
+	changed := flows.Defaults()
+	changed.Port, changed.MTU, changed.Given = 4242, 1300, flows.FieldPort|flows.FieldMTU
+	initial := func(f flows.Facts) flows.Plan { return flows.PlanInit(nodePort(), f) }
+	same := func(plan func(flows.Facts) flows.Plan) func() func(flows.Facts) flows.Plan {
+		return func() func(flows.Facts) flows.Plan { return plan }
+	}
+	with := func(p flows.Params) func() func(flows.Facts) flows.Plan {
+		return func() func(flows.Facts) flows.Plan { return flows.Connecting(p) }
+	}
+	alone := flows.RemoveOptions{LocalOnly: true}
+	made := func(t *testing.T, p *flowtest.Pair) { mustRun(t, p, connect(nodePort())) }
+	return map[string]command{
+		"init":             {nothing, same(initial)},
+		"connect":          {nothing, with(nodePort())},
+		"change":           {made, with(changed)},
+		"move the server":  {made, with(moved)},
+		"disconnect":       {made, same(disconnect)},
+		"reset":            {made, same(reset)},
+		"reset one side":   {made, func() func(flows.Facts) flows.Plan { return flows.Removing(flows.PlanReset, alone) }},
+		"after disconnect": {func(t *testing.T, p *flowtest.Pair) { made(t, p); mustRun(t, p, disconnect) }, with(nodePort())},
+	}
+}
+
+var errKilled = errors.New("killed")
+
+// killedAfter lets no write through after the first n.
+func killedAfter(n int) func(*flowtest.Behaviour) {
+	return func(b *flowtest.Behaviour) {
+		b.WriteErrors = map[int]error{}
+		for i := range 100 {
+			b.WriteErrors[n+1+i] = errKilled
+		}
+	}
+}
+
+// A program that is killed after any of its writes, on either cluster, has left
+// something from which the same command ends where it would have ended.
+func TestKilledAfterEveryWrite(t *testing.T) {
+	for name, c := range commands() {
+		t.Run(name, func(t *testing.T) {
+			prepared := func() *flowtest.Pair {
+				p := flowtest.NewPair()
+				c.past(t, p)
+				p.Settle()
+				p.Forget()
+				return p
+			}
+			whole := prepared()
+			mustRun(t, whole, c.plan())
+			whole.Settle()
+			want, writes := world(whole), [2]int{len(whole.A.Log()), len(whole.B.Log())}
+			before := [2]int{prepared().A.Writes(), prepared().B.Writes()}
+			for a := range writes[flows.A] + 1 {
+				for b := range writes[flows.B] + 1 {
+					p := prepared()
+					p.A.Behave(killedAfter(before[flows.A] + a))
+					p.B.Behave(killedAfter(before[flows.B] + b))
+					if _, err := run(t, p, c.plan()); err != nil && !errors.Is(err, errKilled) {
+						t.Fatalf("killed after %d and %d writes: got %v", a, b, err)
+					}
+					for _, cluster := range []*flowtest.Cluster{p.A, p.B} {
+						cluster.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = nil })
+					}
+					if _, err := run(t, p, c.plan()); err != nil {
+						t.Fatalf("killed after %d and %d writes, then run again: %v", a, b, err)
+					}
+					p.Settle()
+					if d := diff(want, world(p)); d != "" {
+						t.Fatalf("killed after %d and %d writes, then run again (-want +got):\n%s", a, b, d)
+					}
+					p.Forget()
+					if _, err := run(t, p, c.plan()); err != nil || len(p.Log()) > 0 {
+						t.Fatalf("killed after %d and %d writes, run again, and once more: %v, wrote %v", a, b, err, p.Log())
+					}
+				}
+			}
+		})
+	}
+}
+
+// world is what matters of a pair: which objects there are, how the server is
+// set, and whom the client dials.
+func world(p *flowtest.Pair) []string {
+	var out []string
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		for _, o := range p.Side(side).Objects() {
+			out = append(out, side.String()+" "+render.Name(o))
+		}
+		for _, s := range p.Side(side).Facts().Servers {
+			out = append(out, fmt.Sprintf("%s serves %s port %d MTU %d", side, s.Spec.Endpoint.ServiceType, s.Spec.Endpoint.Port, s.Spec.MTU))
+		}
+		for _, c := range p.Side(side).Facts().Clients {
+			out = append(out, fmt.Sprintf("%s dials %v port %d MTU %d", side, c.Spec.Endpoint.Addresses, c.Spec.Endpoint.Port, c.Spec.MTU))
+		}
+	}
+	return out
+}
