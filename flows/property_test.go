@@ -58,8 +58,8 @@ func TestEveryRunEnds(t *testing.T) {
 type scenario struct {
 	pair     *flowtest.Pair
 	plan     func() func(flows.Facts) flows.Plan // made anew for each run, as by a new process
-	what     []string // for messages
-	healable bool     // nothing stays in the way once the behaviour is good
+	what     []string                            // for messages
+	healable bool                                // nothing stays in the way once the behaviour is good
 }
 
 func (s *scenario) note(format string, args ...any) {
