@@ -100,6 +100,8 @@ type ClusterFacts struct {
 	// Events are the recent warnings about objects in the tenant namespaces and
 	// in Liqo's, the newest first.
 	Events []EventFacts
+	// Delegation is nil unless it was asked for.
+	Delegation *DelegationFacts
 	// Polled are the kinds that may be listed but not watched: what they tell is
 	// up to a few seconds old.
 	Polled []string

@@ -39,6 +39,9 @@ type Options struct {
 	// Tenant is the namespace of one peering, for a user who may not see others.
 	// By default that of the peer for whose admin Liqo has made the user.
 	Tenant string
+	// Delegation has Observe read the operators' access to each other, tokens
+	// included: for [flows.PlanDelegate] alone.
+	Delegation bool
 }
 
 // Cluster is one cluster. Its watches run from the first Observe until Close.
@@ -50,6 +53,7 @@ type Cluster struct {
 	changed   chan struct{}
 	kinds     []*store
 	namespace string
+	ca        []byte // of the API server, read for delegations only
 
 	ctx    context.Context // the watches' life
 	cancel context.CancelFunc
@@ -131,6 +135,12 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.warnings = warnings{ctx: c.ctx, client: cl, notify: c.notify}
 	c.kinds = c.watchedKinds()
+	if o.Delegation {
+		c.kinds = append(c.kinds, c.delegationKinds()...)
+		if c.ca, err = certificateAuthority(config); err != nil {
+			return nil, err
+		}
+	}
 	return c, nil
 }
 

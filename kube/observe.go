@@ -83,6 +83,9 @@ func (c *Cluster) tenantNamespace() (client.InNamespace, bool) {
 // Observe waits for the first answer of every watch, then says what is there.
 func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	facts := flows.ClusterFacts{Context: c.options.Context, Server: c.server, Namespace: c.namespace}
+	if c.options.Delegation {
+		facts.Delegation = &flows.DelegationFacts{CA: c.ca}
+	}
 	facts.Problem = c.identify(ctx, &facts)
 	if facts.Problem != nil {
 		return facts, ctx.Err()
@@ -114,6 +117,9 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 		grow(&facts, objects)
 		for _, o := range objects {
 			all.add(&facts, o)
+			if facts.Delegation != nil {
+				collectDelegation(facts.Delegation, o)
+			}
 		}
 	}
 	facts.HasCRDs = len(facts.MissingKinds) == 0

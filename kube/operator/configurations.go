@@ -249,6 +249,9 @@ func networkName(conf *networkingv1beta1.Configuration, kind string, cidr networ
 // report writes the Configuration's status if it says something new.
 func (r *configurations) report(ctx context.Context, conf *networkingv1beta1.Configuration, remote *networkingv1beta1.ClusterConfig, reason, message string) error {
 	before := conf.DeepCopy()
+	// Liqo v1.2.0's DeepCopy shares the conditions: setting one would change the
+	// copy too, so that the patch leaves it out, and the cache's object.
+	conf.Status.Conditions = slices.Clone(conf.Status.Conditions)
 	status := metav1.ConditionTrue
 	if remote == nil {
 		status = metav1.ConditionFalse

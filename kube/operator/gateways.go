@@ -254,7 +254,13 @@ func (r *gateways) cleanUp(ctx context.Context, key client.ObjectKey) error {
 	}
 	g := render.Gateway{Tenant: render.Tenant{Namespace: key.Namespace}, Name: key.Name, Owner: r.kind.object()}
 	var errs []error
+	delegate := metav1.ObjectMeta{Namespace: key.Namespace, Name: render.DelegateName(key.Name)}
 	for _, o := range []render.Object{
+		// The peer's access first: it must not outlive what it is for.
+		&rbacv1.RoleBinding{ObjectMeta: delegate}, &rbacv1.Role{ObjectMeta: delegate},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: render.DelegateTokenName(key.Name)}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: render.DelegateAccessName(key.Name)}},
+		&corev1.ServiceAccount{ObjectMeta: delegate},
 		&appsv1.Deployment{ObjectMeta: g.Connection().ObjectMeta}, &corev1.Service{ObjectMeta: g.Connection().ObjectMeta},
 		&corev1.Secret{ObjectMeta: g.Connection().ObjectMeta}, g.Connection(), g.InternalFabric("", nil, 0),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: render.NodesConfigMapName(key.Name)}},

@@ -85,6 +85,7 @@ func setUp(mgr ctrl.Manager, status *reporter, namespace string) error {
 		newGateways(mgr, serverKind).setup(mgr),
 		newGateways(mgr, clientKind).setup(mgr),
 		(&foreignClusters{client: mgr.GetClient()}).setup(mgr),
+		(&delegates{client: mgr.GetClient()}).setup(mgr),
 	)
 }
 

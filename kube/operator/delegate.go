@@ -1,0 +1,232 @@
+package operator
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// delegates carry what changes here to the peers' clusters, where an admin has
+// given this operator access: its gateway's public key, and, of a server, the
+// endpoint. A request is about a Secret with such access.
+type delegates struct {
+	client client.Client
+
+	mu    sync.Mutex
+	peers map[client.ObjectKey]peerCluster
+}
+
+// peerCluster is a client of a peer's API server, as of one version of its Secret.
+type peerCluster struct {
+	version string
+	access  render.PeerAccess
+	client  client.Client
+}
+
+const (
+	peerTimeout = 5 * time.Second  // of a request to another cluster
+	peerRetry   = 10 * time.Second // after one that failed
+	peerResync  = 10 * time.Minute // somebody may have changed our objects there
+)
+
+// maxErrorText keeps another cluster's answer from filling an annotation.
+const maxErrorText = 300
+
+func (r *delegates) setup(mgr ctrl.Manager) error {
+	r.peers = map[client.ObjectKey]peerCluster{}
+	access := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[render.LabelDelegate] == render.DelegateAccess })
+	ofGateway := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: render.DelegateAccessName(o.GetName())}}}
+	})
+	news := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := said(e.ObjectOld), said(e.ObjectNew)
+		return before.key != after.key || !sameEndpoint(before.endpoint, after.endpoint)
+	}})
+	return ctrl.NewControllerManagedBy(mgr).Named("delegate").
+		For(&corev1.Secret{}, builder.WithPredicates(access)).
+		Watches(&networkingv1beta1.GatewayServer{}, ofGateway, news).
+		Watches(&networkingv1beta1.GatewayClient{}, ofGateway, news).
+		Complete(r)
+}
+
+// words are what a gateway says to its peer.
+type words struct {
+	key      string // base64
+	endpoint *networkingv1beta1.EndpointStatus
+}
+
+func said(o client.Object) words {
+	s := words{key: o.GetAnnotations()[render.AnnotationPublicKey]}
+	if server, ok := o.(*networkingv1beta1.GatewayServer); ok {
+		s.endpoint = server.Status.Endpoint
+	}
+	return s
+}
+
+func sameEndpoint(a, b *networkingv1beta1.EndpointStatus) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Port == b.Port && slices.Equal(a.Addresses, b.Addresses)
+}
+
+func (r *delegates) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var secret corev1.Secret
+	if err := r.client.Get(ctx, req.NamespacedName, &secret); err != nil {
+		r.forget(req.NamespacedName)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	gateway, err := r.gateway(ctx, &secret)
+	if gateway == nil || err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err) // the Secret goes too
+	}
+	peer, err := r.peer(&secret)
+	if err != nil {
+		return ctrl.Result{}, r.tell(ctx, gateway, "nothing is carried: "+err.Error())
+	}
+	if err := peer.carry(ctx, said(gateway)); err != nil {
+		text := err.Error()
+		return ctrl.Result{RequeueAfter: peerRetry}, r.tell(ctx, gateway, "can't carry changes to "+peer.access.Server+": "+text[:min(len(text), maxErrorText)])
+	}
+	what := "its key is"
+	if peer.access.Endpoint {
+		what = "its endpoint and key are"
+	}
+	return ctrl.Result{RequeueAfter: peerResync}, r.tell(ctx, gateway, fmt.Sprintf("%s carried to %s", what, peer.access.Server))
+}
+
+// gateway is the owner of the Secret; nil if it has none of ours.
+func (r *delegates) gateway(ctx context.Context, secret *corev1.Secret) (client.Object, error) {
+	owner := metav1.GetControllerOf(secret)
+	if owner == nil || secret.Name != render.DelegateAccessName(owner.Name) {
+		return nil, nil
+	}
+	for _, k := range []kind{serverKind, clientKind} {
+		if !strings.EqualFold(owner.Kind, k.name) {
+			continue
+		}
+		o := k.object()
+		if err := r.client.Get(ctx, client.ObjectKey{Namespace: secret.Namespace, Name: owner.Name}, o); err != nil {
+			return nil, err
+		}
+		if o.GetUID() == owner.UID {
+			return o, nil
+		}
+	}
+	return nil, nil
+}
+
+// peer is the client that the Secret gives, kept for as long as it says the same.
+func (r *delegates) peer(secret *corev1.Secret) (peerCluster, error) {
+	key := client.ObjectKeyFromObject(secret)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p, ok := r.peers[key]; ok && p.version == secret.ResourceVersion {
+		return p, nil
+	}
+	access, err := render.ParsePeerAccess(secret)
+	if err != nil {
+		return peerCluster{}, err
+	}
+	config := &rest.Config{
+		Host: access.Server, BearerToken: string(access.Token), TLSClientConfig: rest.TLSClientConfig{CAData: access.CA},
+		Timeout: peerTimeout, UserAgent: render.OperatorName,
+	}
+	// Nothing is asked of the other cluster to learn how its kinds are called:
+	// the identity may not ask.
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, kind := range []string{networkingv1beta1.GatewayServerKind, networkingv1beta1.GatewayClientKind} {
+		mapper.Add(networkingv1beta1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	mapper.AddSpecific(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.PublicKeyKind),
+		networkingv1beta1.PublicKeyGroupVersionResource, networkingv1beta1.GroupVersion.WithResource("publickey"), meta.RESTScopeNamespace)
+	c, err := client.New(config, client.Options{Scheme: r.client.Scheme(), Mapper: mapper})
+	if err != nil {
+		return peerCluster{}, fmt.Errorf("access in Secret %s: %w", key, err)
+	}
+	p := peerCluster{version: secret.ResourceVersion, access: access, client: c}
+	r.peers[key] = p
+	return p, nil
+}
+
+func (r *delegates) forget(key client.ObjectKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.peers, key)
+}
+
+// carry makes the peer's cluster say of our gateway what our gateway says.
+func (p peerCluster) carry(ctx context.Context, s words) error {
+	if raw, err := base64.StdEncoding.DecodeString(s.key); err == nil && len(raw) == keyLen {
+		key := &networkingv1beta1.PublicKey{}
+		if err := p.get(ctx, p.access.PublicKey, key); err != nil {
+			return err
+		}
+		before := key.DeepCopy()
+		if key.Spec.PublicKey = raw; !slices.Equal(before.Spec.PublicKey, raw) {
+			if err := p.patch(ctx, key, before); err != nil {
+				return err
+			}
+		}
+	}
+	if s.endpoint == nil || !p.access.Endpoint {
+		return nil
+	}
+	gateway := &networkingv1beta1.GatewayClient{}
+	if err := p.get(ctx, p.access.Gateway, gateway); err != nil {
+		return err
+	}
+	if sameEndpoint(&gateway.Spec.Endpoint, s.endpoint) {
+		return nil
+	}
+	before := gateway.DeepCopy()
+	gateway.Spec.Endpoint = *s.endpoint
+	return p.patch(ctx, gateway, before)
+}
+
+func (p peerCluster) get(ctx context.Context, name string, o client.Object) error {
+	if err := p.client.Get(ctx, client.ObjectKey{Namespace: p.access.Namespace, Name: name}, o); err != nil {
+		return fmt.Errorf("read %s %s/%s: %w", reflect.TypeOf(o).Elem().Name(), p.access.Namespace, name, err)
+	}
+	return nil
+}
+
+func (p peerCluster) patch(ctx context.Context, o, before client.Object) error {
+	if err := p.client.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+		return fmt.Errorf("change %s: %w", render.Name(o), err)
+	}
+	return nil
+}
+
+// tell says on our gateway how it goes, where whoever may not read Secrets sees it.
+func (r *delegates) tell(ctx context.Context, gateway client.Object, text string) error {
+	if gateway.GetAnnotations()[render.AnnotationDelegation] == text {
+		return nil
+	}
+	before := gateway.DeepCopyObject().(client.Object)
+	annotate(gateway, render.AnnotationDelegation, text)
+	if err := r.client.Patch(ctx, gateway, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+		return fmt.Errorf("say on %s what is carried: %w", render.Name(gateway), err)
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package operator
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// TestDelegatedChangesAreCarried has two control planes, and the operator on
+// one of them, rome, which is the server; milan's client and key follow.
+func TestDelegatedChangesAreCarried(t *testing.T) {
+	rome, milan := newWorld(t), newWorld(t)
+	rome.node("node-a", "192.0.2.11")
+	rome.node("node-b", "192.0.2.12")
+	rome.runOperator()
+	rome.peer("milan", "10.244.0.0/16")
+	server := render.GatewayServer(render.ServerParams{
+		Tenant:   render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"},
+		Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: "liqo"}, ServiceType: corev1.ServiceTypeNodePort, Port: 51840, MTU: 1340,
+	})
+	rome.create(server)
+	until(rome, server, "with an endpoint", func(s *networkingv1beta1.GatewayServer) bool { return s.Status.Endpoint != nil })
+	server.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.GatewayServerKind))
+
+	identity := milan.clientOfRome(server.Status.Endpoint)
+	token := milan.identify(identity)
+	access, err := render.Delegate{Tenant: render.Tenant{Namespace: server.Namespace, Remote: "milan"}, Gateway: server}.Access(render.PeerAccess{
+		Server: milan.config.Host, CA: milan.config.CAData, Token: []byte(token), Namespace: identity.Tenant.Namespace,
+		Gateway: identity.Gateway.GetName(), PublicKey: identity.PublicKey, Endpoint: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rome.create(access)
+
+	t.Run("the key that rome's gateway has", func(t *testing.T) {
+		secret := until(rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: server.Namespace, Name: "gw-milan"}}, "there", func(*corev1.Secret) bool { return true })
+		key := &networkingv1beta1.PublicKey{ObjectMeta: metav1.ObjectMeta{Namespace: identity.Tenant.Namespace, Name: identity.PublicKey}}
+		until(milan, key, "rome's", func(k *networkingv1beta1.PublicKey) bool {
+			return bytes.Equal(k.Spec.PublicKey, secret.Data[render.SecretPublicKey])
+		})
+		// A key pair that was lost is made again.
+		if err := rome.Delete(t.Context(), secret); err != nil {
+			t.Fatal(err)
+		}
+		until(milan, key, "the new one", func(k *networkingv1beta1.PublicKey) bool {
+			return !bytes.Equal(k.Spec.PublicKey, secret.Data[render.SecretPublicKey])
+		})
+	})
+	t.Run("the endpoint, when its node fails", func(t *testing.T) {
+		rome.under(t).testCarriedEndpoint(milan, identity)
+	})
+	t.Run("and says so on the gateway", func(t *testing.T) {
+		until(rome, server, "telling", func(s *networkingv1beta1.GatewayServer) bool {
+			return s.Annotations[render.AnnotationDelegation] == "its endpoint and key are carried to "+milan.config.Host
+		})
+	})
+	t.Run("the identity may do nothing else", func(t *testing.T) { milan.under(t).testNarrow(identity, token) })
+	t.Run("without its right it says so", func(t *testing.T) {
+		for _, o := range identity.Identity() {
+			if err := milan.Delete(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rome.fail("node-a", true)
+		rome.fail("node-b", false)
+		until(rome, server, "telling", func(s *networkingv1beta1.GatewayServer) bool {
+			return strings.HasPrefix(s.Annotations[render.AnnotationDelegation], "can't carry changes to "+milan.config.Host)
+		})
+	})
+}
+
+// clientOfRome makes what milan has of the peering: with the address and key of yesterday.
+func (w *world) clientOfRome(endpoint *networkingv1beta1.EndpointStatus) render.Delegate {
+	w.t.Helper()
+	tenant := render.Tenant{Namespace: "liqo-tenant-rome", Remote: "rome"}
+	w.create(render.TenantNamespace(tenant))
+	gateway := render.GatewayClient(render.ClientParams{
+		Tenant: tenant, Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: "liqo"},
+		Addresses: endpoint.Addresses, Port: uint16(endpoint.Port), MTU: 1340,
+	})
+	w.create(gateway)
+	gateway.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.GatewayClientKind))
+	w.create(render.PublicKey(tenant, [32]byte{1}, gateway))
+	return render.Delegate{Tenant: tenant, Gateway: gateway, PublicKey: "rome"}
+}
+
+// identify makes the identity, and its token, as Kubernetes' controller would.
+func (w *world) identify(d render.Delegate) string {
+	w.t.Helper()
+	for _, o := range d.Identity() {
+		w.create(o)
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: d.Tenant.Namespace, Name: render.DelegateName(d.Gateway.GetName())}}
+	request := &authenticationv1.TokenRequest{}
+	if err := w.SubResource("token").Create(w.t.Context(), account, request); err != nil {
+		w.t.Fatal(err)
+	}
+	return request.Status.Token
+}
+
+// fail makes a node ready or not.
+func (w *world) fail(name string, isReady bool) {
+	w.t.Helper()
+	n := until(w, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, "there", func(*corev1.Node) bool { return true })
+	n.Status.Conditions[0].Status = map[bool]corev1.ConditionStatus{true: corev1.ConditionTrue, false: corev1.ConditionFalse}[isReady]
+	if err := w.Status().Update(w.t.Context(), n); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) testCarriedEndpoint(milan *world, d render.Delegate) {
+	start := time.Now()
+	w.fail("node-a", false)
+	gateway := &networkingv1beta1.GatewayClient{ObjectMeta: metav1.ObjectMeta{Namespace: d.Tenant.Namespace, Name: d.Gateway.GetName()}}
+	until(milan, gateway, "dialling the other node", func(c *networkingv1beta1.GatewayClient) bool {
+		return slices.Equal(c.Spec.Endpoint.Addresses, []string{"192.0.2.12"})
+	})
+	took := time.Since(start)
+	w.t.Logf("from a node that is not ready to a client that dials another one: %s", took.Round(time.Millisecond))
+	if took > 10*time.Second { // aimed at: 2 s
+		w.t.Errorf("it took %s", took)
+	}
+	if gateway.Spec.MTU != 1340 {
+		w.t.Errorf("got MTU %d, want what milan's admin chose", gateway.Spec.MTU)
+	}
+}
+
+// testNarrow asks the API server for all that the identity may do, and tries
+// what would hurt most.
+func (w *world) testNarrow(d render.Delegate, token string) {
+	config := rest.AnonymousClientConfig(w.config)
+	config.BearerToken = token
+	narrow, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	review, err := narrow.AuthorizationV1().SelfSubjectRulesReviews().Create(w.t.Context(),
+		&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: d.Tenant.Namespace}}, metav1.CreateOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var got []string
+	for _, r := range review.Status.ResourceRules {
+		if !slices.Equal(r.Verbs, []string{"create"}) { // everybody may ask what they may
+			got = append(got, fmt.Sprint(r.Verbs, r.APIGroups, r.Resources, r.ResourceNames))
+		}
+	}
+	slices.Sort(got)
+	want := []string{
+		"[get patch] [networking.liqo.io] [gatewayclients] [rome]",
+		"[get patch] [networking.liqo.io] [publickeies] [rome]",
+	}
+	if !slices.Equal(got, want) {
+		w.t.Errorf("in the tenant namespace it may %q, want %q", got, want)
+	}
+	c, err := client.New(config, client.Options{Scheme: w.Scheme(), Mapper: w.RESTMapper()})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"read Secrets":              c.List(w.t.Context(), &corev1.SecretList{}, client.InNamespace(d.Tenant.Namespace)),
+		"list gateways":             c.List(w.t.Context(), &networkingv1beta1.GatewayClientList{}, client.InNamespace(d.Tenant.Namespace)),
+		"delete its gateway":        c.Delete(w.t.Context(), d.Gateway),
+		"read the cluster's ranges": c.Get(w.t.Context(), client.ObjectKey{Namespace: "liqo", Name: "liqo-clusterid-configmap"}, &corev1.ConfigMap{}),
+	} {
+		if err == nil {
+			w.t.Errorf("it may %s", what)
+		}
+	}
+}

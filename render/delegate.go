@@ -1,0 +1,171 @@
+package render
+
+import (
+	"fmt"
+	"strings"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// LabelDelegate is on everything that lets one cluster's operator carry a
+// changed endpoint or key to the other cluster.
+const LabelDelegate = "liqo-tui.dev/delegate"
+
+// Values of [LabelDelegate].
+const (
+	DelegateIdentity = "identity" // what the peer's operator is here
+	DelegateAccess   = "access"   // with what our own operator reaches the peer's cluster
+)
+
+// Annotations of a [Delegate.Access] Secret, and of the gateway it is for.
+const (
+	annotationPeerGateway = "liqo-tui.dev/peer-gateway"
+	annotationPeerKey     = "liqo-tui.dev/peer-key"
+	annotationCarries     = "liqo-tui.dev/carries"
+	// AnnotationDelegation on a gateway is one sentence of its operator: what it
+	// carries to the peer's cluster, or why it can't.
+	AnnotationDelegation = "liqo-tui.dev/delegation"
+)
+
+const (
+	kubeconfigKey   = "kubeconfig"
+	carriesKey      = "key"
+	carriesEndpoint = "endpoint,key"
+)
+
+// Delegate is the right of the peer's operator to keep one gateway, and the
+// public key beside it, up to date.
+type Delegate struct {
+	Tenant    Tenant
+	Gateway   Object // GatewayServer or GatewayClient on the same cluster, with its kind; owns all of it
+	PublicKey string // name of the PublicKey
+}
+
+// DelegateName is the name of what belongs to the identity of the peer's operator.
+func DelegateName(gateway string) string { return gateway + "-delegate" }
+
+// DelegateTokenName is the name of the Secret with the identity's token.
+func DelegateTokenName(gateway string) string { return gateway + "-delegate-token" }
+
+// DelegateAccessName is the name of the Secret with the access to the peer's cluster.
+func DelegateAccessName(gateway string) string { return gateway + "-peer-access" }
+
+func (d Delegate) meta(name, value string) metav1.ObjectMeta {
+	meta := d.Tenant.meta(name)
+	meta.Labels[LabelDelegate], meta.Labels[LabelGatewayName] = value, d.Gateway.GetName()
+	meta.OwnerReferences = []metav1.OwnerReference{OwnerReference(d.Gateway)}
+	return meta
+}
+
+// Identity is what the peer's operator is on this cluster, and all that it may
+// do: get and patch two objects, by name. Deleting its token takes it away.
+func (d Delegate) Identity() []Object {
+	name := DelegateName(d.Gateway.GetName())
+	plural := "gatewayclients"
+	if d.Gateway.GetObjectKind().GroupVersionKind().Kind == networkingv1beta1.GatewayServerKind {
+		plural = "gatewayservers"
+	}
+	group, verbs := []string{networkingv1beta1.GroupVersion.Group}, []string{"get", "patch"}
+	token := d.meta(DelegateTokenName(d.Gateway.GetName()), DelegateIdentity)
+	token.Annotations = map[string]string{corev1.ServiceAccountNameKey: name}
+	return []Object{
+		&corev1.ServiceAccount{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: d.meta(name, DelegateIdentity),
+		},
+		&rbacv1.Role{
+			TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"}, ObjectMeta: d.meta(name, DelegateIdentity),
+			Rules: []rbacv1.PolicyRule{
+				{APIGroups: group, Resources: []string{plural}, ResourceNames: []string{d.Gateway.GetName()}, Verbs: verbs},
+				{APIGroups: group, Resources: []string{"publickeies"}, ResourceNames: []string{d.PublicKey}, Verbs: verbs},
+			},
+		},
+		&rbacv1.RoleBinding{
+			TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"}, ObjectMeta: d.meta(name, DelegateIdentity),
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: d.Tenant.Namespace}},
+		},
+		&corev1.Secret{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: token, Type: corev1.SecretTypeServiceAccountToken,
+		},
+	}
+}
+
+// PeerAccess is how an operator reaches its two objects on the peer's cluster.
+type PeerAccess struct {
+	Server    string // URL of the peer's API server
+	CA        []byte // PEM
+	Token     []byte
+	Namespace string
+	Gateway   string // name of the GatewayServer or GatewayClient
+	PublicKey string // name of the PublicKey, which is to follow this cluster's gateway
+	// Endpoint is set when the GatewayClient's endpoint is to follow this
+	// cluster's server too.
+	Endpoint bool
+}
+
+// Access is the Secret that gives this cluster's operator access to the peer's.
+func (d Delegate) Access(a PeerAccess) (*corev1.Secret, error) {
+	const name = "peer"
+	kubeconfig, err := yaml.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Config", "current-context": name,
+		"clusters": []any{map[string]any{"name": name, "cluster": map[string]any{"server": a.Server, "certificate-authority-data": a.CA}}},
+		"users":    []any{map[string]any{"name": name, "user": map[string]any{"token": string(a.Token)}}},
+		"contexts": []any{map[string]any{"name": name, "context": map[string]any{"cluster": name, "user": name, "namespace": a.Namespace}}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("render access to %s: %w", d.Tenant.Remote, err)
+	}
+	meta := d.meta(DelegateAccessName(d.Gateway.GetName()), DelegateAccess)
+	meta.Annotations = map[string]string{annotationPeerGateway: a.Gateway, annotationPeerKey: a.PublicKey, annotationCarries: carriesKey}
+	if a.Endpoint {
+		meta.Annotations[annotationCarries] = carriesEndpoint
+	}
+	return &corev1.Secret{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: meta,
+		Data: map[string][]byte{kubeconfigKey: kubeconfig},
+	}, nil
+}
+
+// ParsePeerAccess reads what [Delegate.Access] wrote. Of the kubeconfig, only
+// what is written in it counts: one that names files or programs would have the
+// operator read or run them for whoever may write the Secret.
+func ParsePeerAccess(s *corev1.Secret) (PeerAccess, error) {
+	var config struct {
+		Clusters []struct {
+			Cluster struct {
+				Server string `json:"server"`
+				CA     []byte `json:"certificate-authority-data"`
+			} `json:"cluster"`
+		} `json:"clusters"`
+		Users []struct {
+			User struct {
+				Token string `json:"token"`
+			} `json:"user"`
+		} `json:"users"`
+		Contexts []struct {
+			Context struct {
+				Namespace string `json:"namespace"`
+			} `json:"context"`
+		} `json:"contexts"`
+	}
+	if err := yaml.Unmarshal(s.Data[kubeconfigKey], &config); err != nil {
+		return PeerAccess{}, fmt.Errorf("parse kubeconfig of Secret %s/%s: %w", s.Namespace, s.Name, err)
+	}
+	if len(config.Clusters) != 1 || len(config.Users) != 1 || len(config.Contexts) != 1 {
+		return PeerAccess{}, fmt.Errorf("kubeconfig of Secret %s/%s: want one cluster, one user and one context", s.Namespace, s.Name)
+	}
+	a := PeerAccess{
+		Server: config.Clusters[0].Cluster.Server, CA: config.Clusters[0].Cluster.CA, Token: []byte(config.Users[0].User.Token),
+		Namespace: config.Contexts[0].Context.Namespace,
+		Gateway:   s.Annotations[annotationPeerGateway], PublicKey: s.Annotations[annotationPeerKey],
+		Endpoint: s.Annotations[annotationCarries] == carriesEndpoint,
+	}
+	if !strings.HasPrefix(a.Server, "https://") || len(a.CA) == 0 || len(a.Token) == 0 || a.Namespace == "" || a.PublicKey == "" {
+		return PeerAccess{}, fmt.Errorf("kubeconfig of Secret %s/%s: want an https server with its certificate authority, a token, a namespace, and the PublicKey's name", s.Namespace, s.Name)
+	}
+	return a, nil
+}
