@@ -1,0 +1,169 @@
+package flows_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// connectedPair are the facts of rome, the client, and milan, the server, as
+// they are after a connect.
+func connectedPair() flows.Facts {
+	meta := func(peer string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{
+			Namespace: "liqo-tenant-" + peer, Name: peer, UID: "uid-of-" + "gateway",
+			Labels: map[string]string{render.LabelRemoteCluster: peer},
+		}
+	}
+	cluster := func(id, peer string) flows.ClusterFacts {
+		return flows.ClusterFacts{
+			UID: id, ID: render.ClusterID(id), Software: flows.Operator, HasCRDs: true, Server: "https://192.0.2.1:6443",
+			Networks:   render.Networks{Pod: []networkingv1beta1.CIDR{"10.244.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}},
+			PublicKeys: []networkingv1beta1.PublicKey{{ObjectMeta: meta(peer)}},
+			Delegation: &flows.DelegationFacts{CA: []byte("CA of " + id)},
+		}
+	}
+	rome, milan := cluster("rome", "milan"), cluster("milan", "rome")
+	endpoint := networkingv1beta1.EndpointStatus{Addresses: []string{"198.51.100.7"}, Port: 31840}
+	rome.Clients = []networkingv1beta1.GatewayClient{{ObjectMeta: meta("milan"), Spec: networkingv1beta1.GatewayClientSpec{Endpoint: endpoint}}}
+	milan.Servers = []networkingv1beta1.GatewayServer{{ObjectMeta: meta("rome"), Status: networkingv1beta1.GatewayServerStatus{Endpoint: &endpoint}}}
+	return flows.Facts{Local: rome, Remote: milan}
+}
+
+// apply does what the ready steps of the plan say, and makes the tokens.
+func applyDelegation(t *testing.T, f *flows.Facts, p flows.Plan) {
+	t.Helper()
+	for _, s := range p.Steps {
+		facts := f.Local.Delegation
+		if s.Side == flows.B {
+			facts = f.Remote.Delegation
+		}
+		for _, o := range s.Objects {
+			switch o := o.(type) {
+			case *corev1.ServiceAccount:
+				facts.Accounts = append(facts.Accounts, *o)
+			case *rbacv1.Role:
+				facts.Roles = append(facts.Roles, *o)
+			case *rbacv1.RoleBinding:
+				facts.Bindings = append(facts.Bindings, *o)
+			case *corev1.Secret:
+				if o.Type == corev1.SecretTypeServiceAccountToken {
+					o.Data = map[string][]byte{corev1.ServiceAccountTokenKey: []byte("token for the peer of " + o.Namespace)}
+				}
+				facts.Secrets = append(facts.Secrets, *o)
+			default:
+				t.Fatalf("a delegation consists of no %T", o)
+			}
+		}
+	}
+}
+
+func TestDelegationComesInThreeRounds(t *testing.T) {
+	f := connectedPair()
+	for round, want := range [][]string{
+		{"ServiceAccount", "Role", "RoleBinding", "ServiceAccount", "Role", "RoleBinding"},
+		{"Secret", "Secret"}, // tokens
+		{"Secret", "Secret"}, // access
+		nil,
+	} {
+		p := flows.PlanDelegate(flows.DelegateParams{}, f)
+		var got []string
+		for _, s := range p.Steps {
+			for _, o := range s.Objects {
+				got = append(got, o.GetObjectKind().GroupVersionKind().Kind)
+			}
+		}
+		if !slices.Equal(got, want) || p.Done() != (want == nil) {
+			t.Fatalf("round %d: got %q, done %t, want %q", round, got, p.Done(), want)
+		}
+		applyDelegation(t, &f, p)
+	}
+	for _, side := range []struct {
+		facts            *flows.DelegationFacts
+		token, ca        string
+		carries, outside string
+	}{
+		{f.Local.Delegation, "token for the peer of liqo-tenant-rome", "CA of milan", "key", "liqo-tenant-rome"},
+		{f.Remote.Delegation, "token for the peer of liqo-tenant-milan", "CA of rome", "endpoint and key", "liqo-tenant-milan"},
+	} {
+		i := slices.IndexFunc(side.facts.Secrets, func(s corev1.Secret) bool { return s.Labels[render.LabelDelegate] == render.DelegateAccess })
+		access, err := render.ParsePeerAccess(&side.facts.Secrets[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(access.Token) != side.token || string(access.CA) != side.ca || access.Namespace != side.outside {
+			t.Errorf("got access %q to %s of %q, want %q to %s of %q", access.Token, access.Namespace, access.CA, side.token, side.outside, side.ca)
+		}
+		if access.Endpoint != (side.carries == "endpoint and key") {
+			t.Errorf("to %s: endpoint is carried: %t, want %s", access.Namespace, access.Endpoint, side.carries)
+		}
+	}
+}
+
+func TestAnAddressThatAnAdminChoseStays(t *testing.T) {
+	f := connectedPair()
+	f.Local.Clients[0].Spec.Endpoint.Addresses = []string{"203.0.113.1"} // of a router in front of milan
+	for range 3 {
+		applyDelegation(t, &f, flows.PlanDelegate(flows.DelegateParams{}, f))
+	}
+	for _, s := range f.Remote.Delegation.Secrets {
+		if access, err := render.ParsePeerAccess(&s); err == nil && access.Endpoint {
+			t.Error("milan's operator would overwrite the address with its own")
+		}
+	}
+}
+
+func TestDelegationIsRefusedBeforeAnythingIsChanged(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*flows.Facts, *flows.DelegateParams)
+		want   string
+	}{
+		"Liqo on one side": {func(f *flows.Facts, _ *flows.DelegateParams) { f.Remote.Software = flows.Liqo }, "milan is connected by Liqo"},
+		"not connected":    {func(f *flows.Facts, _ *flows.DelegateParams) { f.Local.Clients = nil }, "rome has no gateway with a public key for milan"},
+		"a local address":  {func(f *flows.Facts, _ *flows.DelegateParams) { f.Local.Server = "https://127.0.0.1:6443" }, "rome's API server is https://127.0.0.1:6443"},
+		"no https":         {func(_ *flows.Facts, p *flows.DelegateParams) { p.APIServer[flows.B] = "milan.example" }, `milan's API server "milan.example" is not an https:// URL`},
+		"overridden, fine": {func(f *flows.Facts, p *flows.DelegateParams) {
+			f.Local.Server, p.APIServer[flows.A] = "https://localhost", "https://rome.example"
+		}, ""},
+		"its name is local": {func(f *flows.Facts, _ *flows.DelegateParams) { f.Local.Server = "https://localhost:6443" }, "which means something else on another machine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, p := connectedPair(), flows.DelegateParams{}
+			c.change(&f, &p)
+			plan := flows.PlanDelegate(p, f)
+			got := ""
+			if failed := plan.Failure(); failed != nil {
+				got = failed.Reason
+				if failed.Hint == "" || failed.Kind != flows.FailedPreflight {
+					t.Errorf("got hint %q and kind %d, want a hint, and that nothing was changed", failed.Hint, failed.Kind)
+				}
+			}
+			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestNoTokenIsShown looks at all that a screen or a log gets of a plan.
+func TestNoTokenIsShown(t *testing.T) {
+	f := connectedPair()
+	for range 3 {
+		p := flows.PlanDelegate(flows.DelegateParams{}, f)
+		for _, s := range p.Steps {
+			if text := fmt.Sprint(s.Title, s.Reason, s.Diff, s.Evidence); strings.Contains(text, "token for") || strings.Contains(text, "dG9rZW4gZm9y") {
+				t.Errorf("step %s shows a token: %s", s.ID, text)
+			}
+		}
+		applyDelegation(t, &f, p)
+	}
+}
