@@ -128,6 +128,7 @@ func (s *stage) setUp(env *testscript.Env) error {
 	env.Setenv("KUBECONFIG", filepath.Join(env.WorkDir, "kubeconfig"))
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
 	env.Setenv("HOME", env.WorkDir)
+	env.Setenv("LIQO_TUI_TIMEOUT", "20s")
 	env.Setenv("PATH", env.Getenv("PATH")+string(filepath.ListSeparator)+assets)
 	for _, p := range s.planes {
 		p.front.set(false)
@@ -167,8 +168,8 @@ func (s *stage) commands() map[string]func(*testscript.TestScript, bool, []strin
 		"loadbalancer": func(ts *testscript.TestScript, _ bool, args []string) {
 			plane(ts, args[0]).nodes.set(func(k *kubelet) { k.loadBalancer = args[1] })
 		},
-		// forget: wait until Kubernetes has removed the tenant namespaces of a
-		// reset, which takes it some seconds.
+		// forget: the tenant namespaces of a reset are gone, for which
+		// Kubernetes would take some seconds.
 		"forget": func(ts *testscript.TestScript, _ bool, _ []string) {
 			for _, p := range s.planes {
 				ts.Check(p.forget(context.Background()))
@@ -191,7 +192,7 @@ func (s *stage) when(ts *testscript.TestScript, _ bool, args []string) {
 	path, err := exec.LookPath(args[4])
 	ts.Check(err)
 	cmd := exec.Command(path, args[5:]...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+ts.Getenv("KUBECONFIG"), "XDG_CONFIG_HOME="+ts.Getenv("XDG_CONFIG_HOME"))
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+ts.Getenv("KUBECONFIG"), "XDG_CONFIG_HOME="+ts.Getenv("XDG_CONFIG_HOME"), "LIQO_TUI_TIMEOUT=20s")
 	cmd.Stdout, cmd.Stderr = ts.Stdout(), ts.Stderr()
 	ts.Check(cmd.Start())
 	kubectl := filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl")

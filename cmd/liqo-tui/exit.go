@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -27,6 +28,7 @@ const (
 func exitCode(err error) int {
 	var usage usageError
 	var unknown *kube.ContextError
+	var kubeconfig *kube.KubeconfigError
 	var step *flows.StepError
 	var conflict *flows.ConflictError
 	var problem *flows.Problem
@@ -42,7 +44,7 @@ func exitCode(err error) int {
 		return exitSignal + int(signalled.signal)
 	case errors.Is(err, flows.ErrDeclined):
 		return exitSignal + 2 // as if interrupted at the question
-	case errors.As(err, &usage), errors.As(err, &unknown):
+	case errors.As(err, &usage), errors.As(err, &unknown), errors.As(err, &kubeconfig):
 		return exitUsage
 	case errors.As(err, &conflict):
 		return exitConflict
@@ -74,32 +76,29 @@ func stepCode(kind flows.FailureKind) int {
 	return exitUnexpected
 }
 
-// Codes of the errors that are no step's; "liqo-tui explain" knows them.
-const (
-	codeUnexpected  = "LT-E001"
-	codeUsage       = "LT-E002"
-	codeInterrupted = "LT-E003"
-	codeDeclined    = "LT-E004"
-	codeUnreachable = "LT-E005"
-	codeTimeout     = "LT-E008"
-)
-
 // codeOf names the kind of an error for programs.
-func codeOf(err error) string {
-	if step, ok := errors.AsType[*flows.StepError](err); ok && step.Step.Code != "" {
-		return string(step.Step.Code)
+func codeOf(err error) flows.Code {
+	if step, ok := errors.AsType[*flows.StepError](err); ok {
+		return cmp.Or(step.Step.Code, flows.CodeUnfit)
+	}
+	if _, ok := errors.AsType[*kube.WaitError](err); ok {
+		return flows.CodeNotReady
+	}
+	if p, ok := errors.AsType[*flows.Problem](err); ok {
+		if p.Kind == flows.Unreachable {
+			return flows.CodeUnreachable
+		}
+		return flows.CodeAccess
 	}
 	switch code := exitCode(err); {
 	case errors.Is(err, flows.ErrDeclined):
-		return codeDeclined
+		return flows.CodeDeclined
 	case code > exitSignal:
-		return codeInterrupted
+		return flows.CodeInterrupted
 	case code == exitUsage:
-		return codeUsage
-	case code == exitUnreachable:
-		return codeUnreachable
-	case code == exitTimeout:
-		return codeTimeout
+		return flows.CodeUsage
+	case code == exitConflict:
+		return flows.CodeOwnership
 	}
-	return codeUnexpected
+	return flows.CodeUnexpected
 }

@@ -66,8 +66,25 @@ func (p *pairFlags) open() (a, b *kube.Cluster, err error) {
 	return a, b, nil
 }
 
+// openFor opens both clusters, or only the local one.
+func (p *pairFlags) openFor(localOnly bool) (a, b flows.Cluster, closeAll func(), err error) {
+	if localOnly {
+		local, err := p.local.open()
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return local, flows.Absent{Context: p.remote.options().Context}, local.Close, nil
+	}
+	local, remote, err := p.open()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return local, remote, func() { local.Close(); remote.Close() }, nil
+}
+
 // liqoctl's spellings of our flags.
 var liqoctlFlags = map[string]string{
+	"gw-server-service-location":       "server-location",
 	"gw-server-service-type":           "server-service-type",
 	"gw-server-service-port":           "server-port",
 	"gw-server-service-nodeport":       "node-port",

@@ -16,36 +16,52 @@ import (
 )
 
 func installCommand(io streams) *cobra.Command {
-	var c clusterFlags
 	var p render.InstallParams
 	var id string
+	var c clusterFlags
 	var dryRun bool
-	timeout := 5 * time.Minute
+	output, timeout := formatText, 5*time.Minute
 	cmd := &cobra.Command{
 		Use:   "install",
 		Short: "Install our operator and fabric on a cluster without Liqo",
-		Args:  noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			p.ClusterID, p.Namespace = render.ClusterID(id), c.namespace
-			return install(cmd.Context(), io, c, p, dryRun, timeout)
-		},
+		Long: `Install our operator and fabric on a cluster without Liqo, and wait until they run.
+Running it again brings them up to date. network connect --install does this as
+part of connecting.`,
+		Example: `  liqo-tui install --context rome --cluster-id rome
+
+  # as manifests, for another tool to apply
+  liqo-tui install --context rome --cluster-id rome -o yaml`,
+		Args: noArguments,
 	}
 	f := cmd.Flags()
 	c.add(f, "", "the cluster")
-	f.StringVar(&id, "cluster-id", "", "name by which peers know the cluster (default: its ID if it has one, else from the context's name)")
 	f.StringVar(&p.Image, "image", defaultImage(), "image of operator, gateways and fabric")
 	f.StringSliceVar(&p.PodCIDRs, "pod-cidr", nil, "address range of the pods, may be repeated (default: the operator finds out)")
 	f.StringVar(&p.ServiceCIDR, "service-cidr", "", "address range of the Services (default: likewise)")
 	f.StringVar(&p.ExternalCIDR, "external-cidr", render.DefaultExternalCIDR, "address range that stands for hosts outside of the pod network")
-	f.BoolVar(&dryRun, "dry-run", false, "print the objects as YAML instead of applying them")
+	f.StringVar(&id, "cluster-id", "", "name by which peers know the cluster (default: its ID if it has one, else from the context's name)")
+	f.BoolVar(&dryRun, "dry-run", false, "print the objects as YAML instead of applying them, as -o yaml does")
+	f.StringVarP(&output, "output", "o", output, "text; ndjson; or yaml to print the objects instead of applying them")
 	f.DurationVar(&timeout, "timeout", timeout, "how long to wait until everything runs")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		p.ClusterID, p.Namespace = render.ClusterID(id), c.namespace
+		if dryRun {
+			output = formatYAML
+		}
+		if output == formatJSON {
+			return usageError{fmt.Errorf("--output %q: want text, yaml or ndjson", output)}
+		}
+		return inSession(io, output, "install", &pairFlags{local: c}, func(s *session) error {
+			return install(cmd.Context(), s, c, p, timeout)
+		})
+	}
 	return cmd
 }
 
 // defaultImage is the image of this program's own release.
 func defaultImage() string { return "liqo-tui/liqo-gateway:" + version }
 
-func install(ctx context.Context, io streams, c clusterFlags, p render.InstallParams, dryRun bool, timeout time.Duration) error {
+func install(ctx context.Context, s *session, c clusterFlags, p render.InstallParams, timeout time.Duration) error {
 	cluster, err := c.open()
 	if err != nil {
 		return err
@@ -58,25 +74,35 @@ func install(ctx context.Context, io streams, c clusterFlags, p render.InstallPa
 	if err != nil {
 		return usageError{err}
 	}
-	if dryRun {
+	if s.format == formatYAML {
 		text, err := render.YAML(objects...)
 		if err != nil {
 			return err
 		}
-		_, err = io.out.Write(text)
+		_, err = s.io.out.Write(text)
 		return err
 	}
 	start := time.Now()
 	progress := func(line string) {
-		fmt.Fprintf(io.err, "%6.1fs  %-12s %s\n", time.Since(start).Seconds(), p.ClusterID, line)
+		fmt.Fprintf(s.io.err, "%6.1fs  %-12s %s\n", time.Since(start).Seconds(), p.ClusterID, line)
+		if s.events != nil {
+			s.events.progress(flows.A, line)
+		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if _, err := cluster.Install(ctx, objects, progress); err != nil {
+	changes, err := cluster.Install(limited, objects, progress)
+	s.changes(changes)
+	if err != nil && ctx.Err() != nil {
+		return stopped(ctx, len(changes) > 0)
+	}
+	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(io.out, "%s can be connected now: operator and fabric run in namespace %s.\nnext: liqo-tui network connect\n", p.ClusterID, p.Namespace)
-	return err
+	if s.format == formatText {
+		fmt.Fprintf(s.io.out, "%s can be connected now: operator and fabric run in namespace %s.\nnext: liqo-tui network connect\n", p.ClusterID, p.Namespace)
+	}
+	return nil
 }
 
 // complete fills in what the admin did not say and the cluster does.

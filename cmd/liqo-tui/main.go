@@ -117,8 +117,22 @@ or as you choose.
 		return openProgram(cmd.Context(), io, &g, o, tui.StartAny, nil)
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(wizardCommand(io, &g), dashboardCommand(io, &g), networkCommand(io), installCommand(io), uninstallCommand(io), infoCommand(io), versionCommand(io))
+	root.AddCommand(
+		wizardCommand(io, &g), dashboardCommand(io, &g), networkCommand(io), checkCommand(io), infoCommand(io), rbacCommand(io),
+		installCommand(io), uninstallCommand(io), explainCommand(io), manCommand(io), versionCommand(io),
+	)
+	if name := programName(os.Args[0]); name != root.Use {
+		callAs(root, name)
+	}
 	return root, func() { closeLog() }
+}
+
+// callAs has the examples of all commands name the program as the admin does.
+func callAs(cmd *cobra.Command, name string) {
+	cmd.Example = strings.ReplaceAll(cmd.Example, "  liqo-tui ", "  "+name+" ")
+	for _, c := range cmd.Commands() {
+		callAs(c, name)
+	}
 }
 
 func noCommand(_ *cobra.Command, args []string) error {

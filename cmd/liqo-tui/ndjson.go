@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 )
 
 // eventsSchema describes the lines, as a JSON Schema.
@@ -35,7 +36,12 @@ type line struct {
 	A       *cluster `json:"a,omitempty"`       // run.start, plan
 	B       *cluster `json:"b,omitempty"`       // run.start, plan
 	Summary *summary `json:"summary,omitempty"` // plan
-	Steps   []step   `json:"steps,omitempty"`   // pending: what a dry run would change
+	// Sentences about the plan: what stays although no flag says so, and which
+	// traffic it interrupts; and commands for the other cluster's admin.
+	Kept       []string `json:"kept,omitempty"`
+	Interrupts []string `json:"interrupts,omitempty"`
+	Owed       []string `json:"owed,omitempty"`
+	Steps      []step   `json:"steps,omitempty"` // pending: what a dry run would change
 
 	Side      string `json:"side,omitempty"` // step.*, change: "a" or "b"
 	Step      string `json:"step,omitempty"` // step.*: its ID, the same in every run
@@ -49,6 +55,10 @@ type line struct {
 
 	Milestone string `json:"milestone,omitempty"` // milestone: its ID
 	Message   string `json:"message,omitempty"`   // milestone, progress
+
+	ID    string   `json:"id,omitempty"`    // check
+	Sides []string `json:"sides,omitempty"` // check
+	Data  any      `json:"data,omitempty"`  // verification
 
 	*problem // error
 
@@ -124,15 +134,10 @@ func (n *ndjson) begin(command string, a, b flows.ContextRef) {
 func (n *ndjson) observed(f flows.Facts) { n.facts = f }
 
 func (n *ndjson) event(e flows.Event) {
-	n.changed = n.changed || e.Changed()
 	for _, m := range n.told.news(n.facts) {
 		n.write(line{Type: "milestone", Side: sideName(m.side), Milestone: m.id, Message: m.text})
 	}
-	for _, c := range e.Changes {
-		if c.Verb != flows.Unchanged {
-			n.write(line{Type: "change", Side: sideName(c.Side), Verb: string(c.Verb), Object: c.Object})
-		}
-	}
+	n.changes(e.Changes)
 	for _, r := range flows.Narrate(n.last, e) {
 		n.record(e, r)
 	}
@@ -142,12 +147,22 @@ func (n *ndjson) event(e flows.Event) {
 	n.last = e
 }
 
+func (n *ndjson) changes(changes []flows.Change) {
+	for _, c := range changes {
+		if c.Verb != flows.Unchanged {
+			n.changed = true
+			n.write(line{Type: "change", Side: sideName(c.Side), Verb: string(c.Verb), Object: c.Object})
+		}
+	}
+}
+
 func (n *ndjson) record(e flows.Event, r flows.Record) {
 	if r.Type == flows.RecordPlan {
 		sum := e.Plan.Changes()
 		n.write(line{
 			Type: string(r.Type), Summary: &summary{sum.Create, sum.Update, sum.Replace, sum.Delete},
 			A: &cluster{ID: string(e.Plan.A)}, B: &cluster{ID: string(e.Plan.B)},
+			Kept: e.Plan.Kept, Interrupts: e.Plan.Interrupts(), Owed: e.Plan.Owed,
 		})
 		return
 	}
@@ -159,6 +174,16 @@ func (n *ndjson) record(e flows.Event, r flows.Record) {
 		l.Result = r.Step.Status.String()
 	}
 	n.write(l)
+}
+
+// progress is what a command that runs no plan waits for.
+func (n *ndjson) progress(side flows.Side, text string) {
+	n.write(line{Type: "progress", Side: sideName(side), Message: text})
+}
+
+func (n *ndjson) check(r check.Result) {
+	d := resultOf(r)
+	n.write(line{Type: "check", ID: string(d.ID), Title: d.Title, Sides: d.Sides, Result: d.Result, Message: d.Summary, Data: d})
 }
 
 func (n *ndjson) pending(p flows.Plan) { n.write(line{Type: "pending", Steps: stepsOf(p)}) }
@@ -179,7 +204,7 @@ func problemOf(err error) *problem {
 	if _, ok := errors.AsType[verdict](err); ok || err == nil {
 		return nil
 	}
-	p := &problem{Code: codeOf(err), What: err.Error()}
+	p := &problem{Code: string(codeOf(err)), What: err.Error()}
 	if s, ok := errors.AsType[*flows.StepError](err); ok {
 		p.What, p.Why = fmt.Sprintf("%s %s: %s", s.Step.Side, s.Cluster, s.Step.Title), s.Step.Reason
 		p.Evidence = map[string]string{"step": string(s.Step.ID), "side": sideName(s.Step.Side)}

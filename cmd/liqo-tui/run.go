@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 )
@@ -22,6 +21,7 @@ type runFlags struct {
 	timeout time.Duration
 	output  string
 	dryRun  string
+	force   bool
 }
 
 // Values of --dry-run.
@@ -38,6 +38,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.StringVarP(&r.output, "output", "o", formatText, "text for people; json or yaml: one document at the end; ndjson: one JSON object a line")
 	f.StringVar(&r.dryRun, "dry-run", dryRunNone, "change nothing and print what would change (exit code 4 if anything): client, or server to have the API servers check it")
 	f.Lookup("dry-run").NoOptDefVal = dryRunClient
+	f.BoolVar(&r.force, "force-conflicts", false, "take over fields that another program manages")
 }
 
 func (r *runFlags) validate() error {
@@ -55,6 +56,8 @@ func (r *runFlags) validate() error {
 // operation is a command that runs a plan on the two clusters.
 type operation struct {
 	name string
+	// localOnly leaves the remote cluster alone.
+	localOnly bool
 	// plan is made of the flags; an error is a command line that can't be run.
 	plan func() (func(flows.Facts) flows.Plan, error)
 	// done says in a person's words what was achieved.
@@ -90,56 +93,23 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 	if err != nil {
 		return err
 	}
-	a, b, err := pair.open()
+	a, b, closeBoth, err := pair.openFor(o.localOnly)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	defer b.Close()
+	defer closeBoth()
 	seen := func(f flows.Facts) flows.Plan { facts = f; report.observed(f); return plan(f) }
 	if r.dryRun != dryRunNone {
 		return r.pretend(ctx, a, b, seen, report)
 	}
 	err = flows.Run(ctx, seen, a, b, report.event, flows.Options{
-		Timeout: r.timeout,
+		Timeout: r.timeout, Force: r.force, Measure: measure(a, b),
 		Approve: func(p flows.Plan) (bool, error) { return approve(io, r, p) },
 	})
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return stopped(ctx, report.hasChanged())
 	}
 	return err
-}
-
-// pretend tells what a run would change.
-func (r *runFlags) pretend(ctx context.Context, a, b flows.Cluster, plan func(flows.Facts) flows.Plan, report reporter) error {
-	facts, err := observe(ctx, a, b)
-	if err != nil {
-		return err
-	}
-	p := plan(facts)
-	report.event(flows.Event{At: facts.At, Started: facts.At, Plan: p})
-	if s := p.Failure(); s != nil {
-		return &flows.StepError{Step: *s, Cluster: p.ID(s.Side)}
-	}
-	if p.Empty() {
-		return nil
-	}
-	report.pending(p)
-	return verdict(exitPending)
-}
-
-// observe looks at both clusters once, side by side.
-func observe(ctx context.Context, a, b flows.Cluster) (flows.Facts, error) {
-	var f flows.Facts
-	var g errgroup.Group
-	g.Go(func() (err error) { f.Local, err = a.Observe(ctx); return err })
-	g.Go(func() (err error) { f.Remote, err = b.Observe(ctx); return err })
-	err := g.Wait()
-	f.At = time.Now()
-	if err != nil && ctx.Err() != nil {
-		return f, stopped(ctx, false)
-	}
-	return f, err
 }
 
 // stopped says what an interruption left behind.

@@ -73,7 +73,7 @@ func TestTheSchemaRefusesWhatIsWrong(t *testing.T) {
 		"an error without its code": `{` + head + `,"type":"error","what":"x"}`,
 		"a side that is none":       `{` + head + `,"type":"change","side":"c","verb":"created","object":"x"}`,
 		"a step that ends halfway":  `{` + head + `,"type":"step.end","side":"a","step":"s","title":"x","elapsedMs":1,"result":"maybe"}`,
-		"a check that says nothing": `{` + head + `,"type":"check","id":"LT-P001","title":"x"}`,
+		"a check that says nothing": `{` + head + `,"type":"check","id":"LT-P001","title":"x","sides":["a"],"data":{}}`,
 	} {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
 		if err != nil {

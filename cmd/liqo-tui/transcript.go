@@ -31,6 +31,9 @@ func (t *transcript) event(e flows.Event) {
 	for _, m := range t.told.news(t.facts) {
 		t.line(t.err, e.At, e.At.Sub(e.Started), m.side, t.facts.Side(m.side).ID, m.text)
 	}
+	if t.last.Started.IsZero() {
+		t.preamble(e.Plan)
+	}
 	for _, r := range flows.Narrate(t.last, e) {
 		if r.Type == flows.RecordStart {
 			continue // the line that says it is done follows at once
@@ -42,6 +45,16 @@ func (t *transcript) event(e flows.Event) {
 	}
 	t.changed = t.changed || e.Changed()
 	t.last = e
+}
+
+// preamble is what an admin has to know of a plan before it begins.
+func (t *transcript) preamble(p flows.Plan) {
+	for _, kept := range p.Kept {
+		fmt.Fprintf(t.err, "         %s\n", kept)
+	}
+	for _, interrupted := range p.Interrupts() {
+		fmt.Fprintf(t.err, "         warning: %s\n", interrupted)
+	}
 }
 
 func (t *transcript) record(p flows.Plan, r flows.Record) {
@@ -72,6 +85,9 @@ func (t *transcript) end(err error, done string) {
 		fmt.Fprintln(t.out, "No changes.")
 	}
 	fmt.Fprintln(t.out, done)
+	for _, command := range t.last.Plan.Owed {
+		fmt.Fprintf(t.out, "for the admin of %s: %s\n", t.last.Plan.B, command)
+	}
 }
 
 func (t *transcript) hasChanged() bool { return t.changed }

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+)
+
+// checkFlags say what is checked, and how it is told.
+type checkFlags struct {
+	pre      bool
+	probe    bool
+	problems bool
+	strict   bool
+	output   string
+}
+
+// movement is how long a diagnosis that found something looks which way packets
+// move: gateways report at most every 10 s.
+const movement = 11 * time.Second
+
+func checkCommand(io streams) *cobra.Command {
+	var o checkFlags
+	c := newConnectFlags()
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Diagnose the connection of two clusters, or check whether they can be connected",
+		Long: `Diagnose the connection of the local (A) and the remote (B) cluster by what both say
+of it: the first thing that is broken is named, and what follows from it is not
+held against anybody. With --pre, check whether the two can be connected, as
+network connect with the same flags would want it.
+
+It changes nothing. Exit code 8: something of the connection does not work; with
+--pre, 3: the clusters can't be connected like this. liqo-tui explain ID says more
+about each check.`,
+		Example: `  liqo-tui check --context rome --remote-context milan
+  liqo-tui check --pre --context rome --remote-context milan --server-service-type NodePort`,
+		Args: noArguments,
+	}
+	pair := newPairFlags(cmd, false)
+	f := cmd.Flags()
+	f.BoolVar(&o.pre, "pre", false, "check whether the clusters can be connected, instead of a connection")
+	f.BoolVar(&o.probe, "probe", false, "send packets from pod to pod too, as network verify does")
+	f.BoolVar(&o.problems, "problems", false, "leave out what passed")
+	f.BoolVar(&o.strict, "strict", false, "let warnings, and what can't be known, count as failures")
+	f.StringVarP(&o.output, "output", "o", formatText, "text, json, yaml or ndjson")
+	c.add(f)
+	cmd.MarkFlagsMutuallyExclusive("pre", "probe")
+	acceptLiqoctl(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return inSession(io, o.output, "check", pair, func(s *session) error {
+			p, _, err := c.parse(cmd.Flags().Changed)
+			if err != nil {
+				return err
+			}
+			a, b, closeBoth, err := pair.openFor(false)
+			if err != nil {
+				return err
+			}
+			defer closeBoth()
+			return o.run(cmd.Context(), s, a, b, p)
+		})
+	}
+	return cmd
+}
+
+func (o checkFlags) run(ctx context.Context, s *session, a, b flows.Cluster, p flows.Params) error {
+	f, err := flows.Observe(ctx, a, b, time.Now)
+	var results []check.Result
+	switch {
+	case err != nil:
+	case o.pre:
+		var reviews [2]*flows.Review
+		if reviews, err = review(ctx, [2]flows.Cluster{a, b}, flows.PlanConnect(p, f)); err == nil {
+			results = check.Preflight(p, f, reviews)
+		}
+	default:
+		results, err = diagnose(ctx, a, b, f)
+	}
+	if err != nil && ctx.Err() != nil {
+		return stopped(ctx, false)
+	}
+	if err != nil {
+		return err
+	}
+	o.tell(s, f, results)
+	if o.probe && check.Worst(results) != check.Fail {
+		if err := probe(ctx, s, a, b); err != nil {
+			return err
+		}
+	}
+	return o.verdict(results)
+}
+
+// diagnose looks twice where the first look found something: which way packets
+// move now tells more than any state.
+func diagnose(ctx context.Context, a, b flows.Cluster, first flows.Facts) ([]check.Result, error) {
+	results := check.Diagnose(first, nil)
+	stuck := slices.ContainsFunc(results, func(r check.Result) bool {
+		return r.ID == check.UDPPath && r.State != check.Pass && r.State != check.Skipped
+	})
+	if !stuck {
+		return results, nil
+	}
+	timer := time.NewTimer(movement)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-timer.C:
+	}
+	now, err := flows.Observe(ctx, a, b, time.Now)
+	return check.Diagnose(now, &first), err
+}
+
+// review asks both API servers about the plan's permissions, where they can tell.
+func review(ctx context.Context, clusters [2]flows.Cluster, p flows.Plan) ([2]*flows.Review, error) {
+	var reviews [2]*flows.Review
+	var g errgroup.Group
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		reviewer, ok := clusters[side].(flows.Reviewer)
+		needs := p.Permissions(side)
+		if !ok || len(needs) == 0 {
+			continue
+		}
+		g.Go(func() error {
+			r, err := reviewer.Review(ctx, needs)
+			reviews[side] = &r
+			return err
+		})
+	}
+	return reviews, g.Wait()
+}
+
+func probe(ctx context.Context, s *session, a, b flows.Cluster) error {
+	v, err := flows.VerifyPair(ctx, a, b, flows.VerifyRequest{}, func(flows.Side, string) {})
+	if err != nil {
+		return err
+	}
+	s.result("verification", verificationOf(v), func() {
+		fmt.Fprintln(s.io.out)
+		for _, line := range v.Lines() {
+			fmt.Fprintln(s.io.out, line)
+		}
+	})
+	if !v.Verified() {
+		return verdict(exitUnhealthy)
+	}
+	return nil
+}
+
+func (o checkFlags) verdict(results []check.Result) error {
+	bad := check.Worst(results) == check.Fail || o.strict && check.Worst(results) != check.Pass
+	switch {
+	case !bad:
+		return nil
+	case o.pre:
+		return verdict(exitPreflight)
+	}
+	return verdict(exitUnhealthy)
+}
+
+// checkResult is one check of -o json; fields are only added while "v" is 1.
+type checkResult struct {
+	ID       flows.Code `json:"id"`
+	Title    string     `json:"title"`
+	Sides    []string   `json:"sides"` // "a", "b"; of what is directed, from and to
+	Directed bool       `json:"directed,omitempty"`
+	Result   string     `json:"result"` // pass, warn, fail, inconclusive, skipped
+	Summary  string     `json:"summary,omitempty"`
+	Evidence []string   `json:"evidence,omitempty"`
+	Fix      []string   `json:"fix,omitempty"`
+	Needs    flows.Code `json:"needs,omitempty"` // of what is skipped
+	Root     bool       `json:"root,omitempty"`  // no other failure explains this one
+}
+
+type checkDoc struct {
+	V      int           `json:"v"`
+	At     time.Time     `json:"at"`
+	A      string        `json:"a"`
+	B      string        `json:"b"`
+	Worst  string        `json:"worst"`
+	Checks []checkResult `json:"checks"`
+}
+
+func resultOf(r check.Result) checkResult {
+	sides := make([]string, len(r.Sides))
+	for i, side := range r.Sides {
+		sides[i] = sideName(side)
+	}
+	return checkResult{
+		ID: r.ID, Title: r.Title, Sides: sides, Directed: r.Directed, Result: r.State.String(),
+		Summary: r.Summary, Evidence: r.Evidence, Fix: r.Fix, Needs: r.Needs, Root: r.Root,
+	}
+}
+
+func (o checkFlags) tell(s *session, f flows.Facts, results []check.Result) {
+	worst := check.Worst(results)
+	if o.problems {
+		results = slices.DeleteFunc(slices.Clone(results), func(r check.Result) bool { return r.State == check.Pass })
+	}
+	if s.events != nil {
+		for _, r := range results {
+			s.events.check(r)
+		}
+		return
+	}
+	doc := checkDoc{V: schemaVersion, At: f.At.UTC(), A: string(f.Local.ID), B: string(f.Remote.ID), Worst: worst.String(), Checks: []checkResult{}}
+	for _, r := range results {
+		doc.Checks = append(doc.Checks, resultOf(r))
+	}
+	s.result("", doc, func() { writeChecks(s.io.out, results) })
+}
+
+// stateMarks say a state without colour.
+var stateMarks = map[check.State]string{
+	check.Pass: "ok", check.Warn: "warn", check.Fail: "FAIL", check.Inconclusive: "?", check.Skipped: "-",
+}
+
+func writeChecks(out io.Writer, results []check.Result) {
+	counts := map[check.State]int{}
+	for _, r := range results {
+		counts[r.State]++
+		root := ""
+		if r.Root {
+			root = " (root cause)"
+		}
+		fmt.Fprintf(out, "%-4s %s %-4s %s%s\n", stateMarks[r.State], r.ID, r.Where(), r.Title, root)
+		if r.Summary != "" {
+			fmt.Fprintf(out, "     %s\n", r.Summary)
+		}
+		if r.State == check.Pass || r.State == check.Skipped {
+			continue
+		}
+		for _, e := range r.Evidence {
+			fmt.Fprintf(out, "       %s\n", e)
+		}
+		for _, fix := range r.Fix {
+			fmt.Fprintf(out, "     fix: %s\n", strings.ReplaceAll(fix, "\n", "\n          "))
+		}
+	}
+	fmt.Fprintf(out, "\n%d ok, %d warnings, %d failed, %d inconclusive, %d skipped\n",
+		counts[check.Pass], counts[check.Warn], counts[check.Fail], counts[check.Inconclusive], counts[check.Skipped])
+}

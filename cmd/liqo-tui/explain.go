@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+)
+
+// schemaTopic is what explain prints the NDJSON's schema for.
+const schemaTopic = "events-schema"
+
+func explainCommand(io streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain [ID]",
+		Short: "Say what a check or an error means; it needs no cluster",
+		Long: `Say what a check (LT-P…, LT-D…) or an error (LT-E…) means, and what helps. Without an
+ID it lists all of them. "` + schemaTopic + `" prints the JSON Schema of -o ndjson.`,
+		Example: `  liqo-tui explain LT-D020`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				for _, id := range check.All() {
+					text, _ := check.Explain(id)
+					fmt.Fprintf(io.out, "%s  %s\n", id, text.Title)
+				}
+				return nil
+			case len(args) > 1:
+				return usageError{fmt.Errorf("explain takes one ID, got %s", strings.Join(args, " "))}
+			case args[0] == schemaTopic:
+				_, err := fmt.Fprint(io.out, eventsSchema)
+				return err
+			}
+			id := flows.Code(strings.ToUpper(args[0]))
+			text, ok := check.Explain(id)
+			if !ok {
+				return usageError{fmt.Errorf("%s is no check or error of this version; liqo-tui explain lists all", id)}
+			}
+			fmt.Fprintf(io.out, "%s  %s\n\n%s\n", id, text.Title, text.Meaning)
+			if len(text.Fix) > 0 {
+				fmt.Fprintln(io.out, "\nWhat helps:")
+			}
+			for _, fix := range text.Fix {
+				fmt.Fprintf(io.out, "  - %s\n", fix)
+			}
+			return nil
+		},
+	}
+}

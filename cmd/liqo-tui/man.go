@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+func manCommand(io streams) *cobra.Command {
+	return &cobra.Command{
+		Use:     "man [FOLDER]",
+		Short:   "Print the manual page, or write the pages of all commands into a folder",
+		Example: `  liqo-tui man | man -l -`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			header := &doc.GenManHeader{Title: "LIQO-TUI", Section: "1", Source: "liqo-tui " + version, Manual: "liqo-tui"}
+			root := cmd.Root()
+			root.DisableAutoGenTag = true // a page says nothing of when it was made
+			switch len(args) {
+			case 0:
+				return doc.GenMan(root, header, io.out)
+			case 1:
+				if err := os.MkdirAll(args[0], 0o755); err != nil {
+					return usageError{err}
+				}
+				return doc.GenManTree(root, header, args[0])
+			}
+			return usageError{fmt.Errorf("man takes one folder, got %s", strings.Join(args, " "))}
+		},
+	}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// peering is one connection of a file of many: the flags of network connect.
+type peering struct {
+	pair    *pairFlags
+	connect *connectFlags
+	changed func(string) bool
+}
+
+func (p peering) String() string {
+	return fmt.Sprintf("%s and %s", p.pair.local.options().Context, p.pair.remote.options().Context)
+}
+
+// readPeerings reads a file of the form
+//
+//	defaults: {server-service-type: NodePort}
+//	peerings:
+//	- {context: rome, remote-context: milan}
+//	- {context: rome, remote-context: turin, mtu: 1280}
+//
+// in which keys are flags that choose clusters or say what is wanted of a
+// connection. All that is wrong with it is found before anything is done.
+func readPeerings(file string) ([]peering, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("-f: %w", err)}
+	}
+	var content struct {
+		Defaults map[string]yaml.Node   `yaml:"defaults"`
+		Peerings []map[string]yaml.Node `yaml:"peerings"`
+	}
+	if err := yaml.Unmarshal(text, &content); err != nil {
+		return nil, usageError{fmt.Errorf("-f %s: %w", file, err)}
+	}
+	if len(content.Peerings) == 0 {
+		return nil, usageError{fmt.Errorf("-f %s: there are no peerings in it", file)}
+	}
+	var errs []error
+	var out []peering
+	for _, wanted := range content.Peerings {
+		all := maps.Clone(content.Defaults)
+		if all == nil {
+			all = map[string]yaml.Node{}
+		}
+		maps.Copy(all, wanted)
+		p, err := newPeering(file, all)
+		errs = append(errs, err)
+		out = append(out, p)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, usageError{err}
+	}
+	return out, nil
+}
+
+func newPeering(file string, values map[string]yaml.Node) (peering, error) {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	p := peering{pair: &pairFlags{}, connect: newConnectFlags(), changed: f.Changed}
+	p.pair.local.add(f, "", "")
+	p.pair.remote.add(f, "remote-", "")
+	p.connect.add(f)
+	var errs []error
+	line := 0
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		node := values[name]
+		line = node.Line
+		words, err := scalars(&node)
+		switch {
+		case f.Lookup(name) == nil:
+			err = errors.New("no flag of network connect has this name")
+		case err == nil:
+			for _, word := range words {
+				err = errors.Join(err, f.Set(name, word))
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", file, line, name, err))
+		}
+	}
+	if len(errs) == 0 {
+		if _, _, err := p.connect.parse(p.changed); err != nil {
+			errs = append(errs, fmt.Errorf("%s:%d: %w", file, line, err))
+		}
+		if p.pair.remote.context == "" && p.pair.remote.kubeconfig == "" {
+			errs = append(errs, fmt.Errorf("%s:%d: %w", file, line, errNoRemote))
+		}
+	}
+	return p, errors.Join(errs...)
+}
+
+// connectMany connects one pair after the other, and goes on after a failure:
+// what one pair lacks is no reason for the others to wait. The error, and with
+// it the exit code, is that of the first that failed.
+func connectMany(ctx context.Context, io streams, file string, r runFlags) error {
+	all, err := readPeerings(file)
+	if err != nil {
+		return err
+	}
+	if r.output != formatText {
+		return usageError{fmt.Errorf("--output %s: of many peerings there is text only; run them one by one for programs", r.output)}
+	}
+	var first error
+	failed := 0
+	for i, p := range all {
+		fmt.Fprintf(io.err, "\n%d of %d: %s\n", i+1, len(all), p)
+		op := operation{
+			name: "connect",
+			plan: func() (func(flows.Facts) flows.Plan, error) { return p.connect.plan(p.changed) },
+			done: func(f flows.Facts) string { return connectedText(p.connect.wait.level, f) },
+		}
+		err := op.run(ctx, io, p.pair, r)
+		if ctx.Err() != nil {
+			return err
+		}
+		if err == nil {
+			continue
+		}
+		failed++
+		if first == nil {
+			first = err
+		}
+		if _, pending := errors.AsType[verdict](err); !pending {
+			fmt.Fprintf(io.err, "error: %s: %v\n", p, err)
+			if h := hint(err); h != "" {
+				fmt.Fprintln(io.err, "hint:", h)
+			}
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	fmt.Fprintf(io.err, "\n%d of %d peerings are not connected; the same command goes on with them\n", failed, len(all))
+	return verdict(exitCode(first))
+}

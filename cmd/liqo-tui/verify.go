@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// verifyFlags say what is measured, and how it is told.
+type verifyFlags struct {
+	throughput bool
+	timeout    time.Duration
+	output     string
+	strict     bool
+}
+
+func verifyCommand(io streams, pair *pairFlags) *cobra.Command {
+	var v verifyFlags
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Measure the connection: from pod to pod, both ways",
+		Long: `Measure the connection from pod to pod, both ways: latency, loss, the largest
+packet that passes, and with --throughput how much of them.
+
+It runs a short-lived pod in each cluster's tenant namespace, from the image that
+the gateways run, and removes it again. Where pods can't be run it says so, and
+says what the gateways' own pings tell instead; that does not count as verified.
+
+Exit code 0: packets of pods pass both ways. 8: they don't, or that is not known.`,
+		Example: `  liqo-tui network verify --context rome --remote-context milan`,
+		Args:    noArguments,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return v.run(cmd.Context(), io, pair) },
+	}
+	f := cmd.Flags()
+	f.BoolVar(&v.throughput, "throughput", false, "measure throughput too: fills the path for some seconds in each direction")
+	f.DurationVar(&v.timeout, "timeout", 30*time.Second, "how long it may take")
+	f.StringVarP(&v.output, "output", "o", formatText, "text, json, yaml or ndjson")
+	f.BoolVar(&v.strict, "strict", false, "exit code 8 also where some packets are lost, or not all could be measured")
+	return cmd
+}
+
+// verification is what -o json writes; fields are only added while "v" is 1.
+type verification struct {
+	V       int              `json:"v"`
+	At      time.Time        `json:"at"`
+	A       render.ClusterID `json:"a"`
+	B       render.ClusterID `json:"b"`
+	Between flows.Ends       `json:"between"` // what was measured between: "pods" or "gateways"
+	Reason  string           `json:"reason,omitempty"`
+	Verdict flows.Verdict    `json:"verdict"`
+	// Verified: packets of pods have passed both ways.
+	Verified bool   `json:"verified"`
+	AToB     wayDoc `json:"aToB"`
+	BToA     wayDoc `json:"bToA"`
+}
+
+type wayDoc struct {
+	From             string  `json:"from"`
+	To               string  `json:"to"`
+	Sent             int     `json:"sent"`
+	Received         int     `json:"received"`
+	Loss             float64 `json:"loss"` // 0 to 1
+	MinMicros        int64   `json:"minMicros,omitempty"`
+	AvgMicros        int64   `json:"avgMicros,omitempty"`
+	MaxMicros        int64   `json:"maxMicros,omitempty"`
+	LargestPacket    int     `json:"largestPacket,omitempty"` // bytes
+	ThroughputBitsPS float64 `json:"throughputBitsPerSecond,omitempty"`
+	Problem          string  `json:"problem,omitempty"`
+}
+
+func verificationOf(v flows.Verification) verification {
+	way := func(w flows.Way) wayDoc {
+		return wayDoc{
+			From: w.From, To: w.To, Sent: w.Sent, Received: w.Received, Loss: w.Loss,
+			MinMicros: w.Min.Microseconds(), AvgMicros: w.Avg.Microseconds(), MaxMicros: w.Max.Microseconds(),
+			LargestPacket: w.Largest, ThroughputBitsPS: w.Throughput, Problem: w.Problem,
+		}
+	}
+	return verification{
+		V: schemaVersion, At: v.At.UTC(), A: v.A, B: v.B, Between: v.Between, Reason: v.Reason, Verdict: v.Verdict(),
+		Verified: v.Verified(), AToB: way(v.Ways[flows.A]), BToA: way(v.Ways[flows.B]),
+	}
+}
+
+func (o verifyFlags) run(ctx context.Context, io streams, pair *pairFlags) error {
+	if o.timeout <= 0 {
+		return usageError{fmt.Errorf("--timeout %s: want more than 0", o.timeout)}
+	}
+	start := time.Now()
+	tell := func(side flows.Side, text string) {
+		fmt.Fprintf(io.err, "%6.1fs  %s %s\n", time.Since(start).Seconds(), side, text)
+	}
+	return inSession(io, o.output, "verify", pair, func(s *session) error {
+		if s.events != nil {
+			tell = s.events.progress
+		}
+		a, b, closeBoth, err := pair.openFor(false)
+		if err != nil {
+			return err
+		}
+		defer closeBoth()
+		v, err := flows.VerifyPair(ctx, a, b, flows.VerifyRequest{Throughput: o.throughput, Timeout: o.timeout}, tell)
+		if err != nil && ctx.Err() != nil {
+			return stopped(ctx, false)
+		}
+		if err != nil {
+			return err
+		}
+		s.result("verification", verificationOf(v), func() {
+			for _, line := range v.Lines() {
+				fmt.Fprintln(io.out, line)
+			}
+		})
+		if !v.Verified() || o.strict && v.Verdict() != flows.Works {
+			return verdict(exitUnhealthy)
+		}
+		return nil
+	})
+}
+
+// measure is the last step of --wait=verified.
+func measure(a, b flows.Cluster) func(context.Context, flows.Facts) (flows.Measurement, error) {
+	return func(ctx context.Context, _ flows.Facts) (flows.Measurement, error) {
+		v, err := flows.VerifyPair(ctx, a, b, flows.VerifyRequest{}, func(flows.Side, string) {})
+		return v.Measurement(), err
+	}
+}
+
+// session is a command that reads and then says one thing, in any format.
+type session struct {
+	io     streams
+	format string
+	events *ndjson // of -o ndjson
+	err    error
+}
+
+// inSession frames what work does in the lines of NDJSON, if that is wanted.
+func inSession(io streams, format, command string, pair *pairFlags, work func(*session) error) (err error) {
+	s := &session{io: io, format: format}
+	switch format {
+	case formatText, formatJSON, formatYAML:
+	case formatNDJSON:
+		s.events = &ndjson{out: io.out, now: time.Now}
+		s.events.begin(command, pair.local.options().Context, pair.remote.options().Context)
+		defer func() {
+			s.events.end(err, "")
+			if err != nil {
+				err = told{err}
+			}
+		}()
+	default:
+		return usageError{fmt.Errorf("--output %q: want text, json, yaml or ndjson", format)}
+	}
+	return errors.Join(work(s), s.err)
+}
+
+// changes are told to programs only: a person has read what happened.
+func (s *session) changes(changes []flows.Change) {
+	if s.events != nil {
+		s.events.changes(changes)
+	}
+}
+
+// result says it: a document, a line, or what text prints.
+func (s *session) result(kind string, doc any, text func()) {
+	switch s.format {
+	case formatText:
+		text()
+	case formatNDJSON:
+		s.events.write(line{Type: kind, Data: doc})
+	default:
+		s.err = writeDocument(s.io.out, s.format, doc)
+	}
+}
