@@ -24,7 +24,7 @@ SOURCES     := $(shell find cmd flows gateway kube render tui -name '*.go' -not 
 LAB_SOURCES := $(wildcard testdata/lab/*.go) testdata/lab/go.mod testdata/lab/go.sum
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: bin/liqo-tui bin/liqo-gateway ## Build both programs into bin/
 
@@ -102,6 +102,12 @@ e2e: lab build bin/liqoctl ## Only the end-to-end tests, in the lab
 bench: lab build ## Measure how long connecting and removing takes, in the lab
 	@build/bench.sh
 
+bench-gateway: lab build bin/wireguard2022 ## Measure the data plane: throughput, NAT, maps, memory
+	@build/bench-gateway.sh
+
+bin/wireguard2022: testdata/wireguard2022/main.go testdata/wireguard2022/go.mod testdata/wireguard2022/go.sum
+	@build/gobuild.sh testdata/wireguard2022 bin/wireguard2022 . "-s -w"
+
 golden: ## Rewrite the golden files
 	UPDATE=1 go test ./render ./flows/... ./gateway/... ./tui/...
 
@@ -109,6 +115,7 @@ lint: bin/golangci-lint-$(GOLANGCI_LINT) ## Check style and imports
 	$< run ./...
 	cd testdata/lab && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --disable noctx . ./pod
 	cd testdata/flannel && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
+	cd testdata/wireguard2022 && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd build/image && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 
 fmt: bin/golangci-lint-$(GOLANGCI_LINT) ## Format the code
@@ -124,4 +131,4 @@ bin/golangci-lint-$(GOLANGCI_LINT):
 generate: ## Generate the CRDs from Liqo's types
 	@build/generate.sh $(CONTROLLER_GEN)
 
-.PHONY: help build image lab deps lab-up lab-down demo test e2e bench golden lint fmt generate
+.PHONY: help build image lab deps lab-up lab-down demo test e2e bench bench-gateway golden lint fmt generate

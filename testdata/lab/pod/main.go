@@ -2,7 +2,8 @@
 // the sandbox ("pause") process, the server and the client of the lab's tests:
 //
 //	pod                              wait for a signal, reap orphans (the sandbox of every pod)
-//	pod serve [--port 8080]          answer every HTTP request with a JSON object, see reply
+//	pod serve [--port 8080]          answer every HTTP request with a JSON object, see reply,
+//	                                 and with as many zeros behind it as the query "bytes" says
 //	pod get URL [--timeout 3s]       print the body of URL; exit status 1 if that did not work.
 //	                                 --times N asks N times on one connection, every 100 ms, and
 //	                                 --from-port P makes that connection from port P
@@ -95,6 +96,9 @@ func serve(args []string) error {
 			w.Header().Set("Content-Type", "application/json")
 			// A client that went away is its own problem.
 			_ = json.NewEncoder(w).Encode(reply{Hostname: hostname, Client: r.RemoteAddr, Path: r.URL.Path})
+			if n, err := strconv.ParseInt(r.URL.Query().Get("bytes"), 10, 64); err == nil {
+				_, _ = io.CopyN(w, zeros{}, n)
+			}
 		}),
 	}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
@@ -102,6 +106,13 @@ func serve(args []string) error {
 		return err
 	}
 	return nil
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
 }
 
 // get accepts its flag before or after the URL, since the flag is the
