@@ -53,9 +53,9 @@ func Connecting(p Params) func(Facts) Plan {
 		if !settled && plan.Failure() == nil {
 			first, settled = plan, true
 			p = plan.Params
-			p.Given, p.Auto = AllFields, 0
+			p.Given = AllFields
 		}
-		plan.Kept, plan.Chosen = first.Kept, first.Chosen
+		plan.Kept = first.Kept
 		return plan
 	}
 }

@@ -108,8 +108,8 @@ func (s *Step) refused(err error) {
 		s.fail(FailedAccess, CodeForbidden, err.Error(), orElse(hint, "ask the cluster's administrator for the rights that liqo-tui rbac prints"))
 	case problem != nil, isPassing(err):
 		s.Status, s.Reason = Waiting, "trying again: "+err.Error()
-	case apierrors.IsInvalid(err) && aboutNodePort(err):
-		s.fail(FailedApply, CodeNodePort, err.Error(), "choose another --node-port, or leave it out and let Kubernetes choose")
+	case apierrors.IsInvalid(err) && aboutNodePort(err.Error()):
+		s.fail(FailedApply, CodeNodePort, err.Error(), nodePortHint)
 	default:
 		s.fail(FailedApply, CodeRefused, err.Error(), orElse(hint, "what was applied stays; run the same command again to continue"))
 	}
@@ -139,7 +139,9 @@ func isPassing(err error) bool {
 		errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded)
 }
 
-func aboutNodePort(err error) bool { return strings.Contains(strings.ToLower(err.Error()), "nodeport") }
+const nodePortHint = "choose another --node-port, or leave it out and let Kubernetes choose"
+
+func aboutNodePort(text string) bool { return strings.Contains(strings.ToLower(text), "nodeport") }
 
 func orElse(text, other string) string {
 	if text != "" {

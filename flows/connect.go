@@ -80,12 +80,11 @@ func newPlan(p Params, f Facts) (Plan, connection) {
 	if plan.Steps = Unfit(f); len(plan.Steps) > 0 {
 		return plan, connection{}
 	}
-	adopted, there := Adopt(p, f)
-	plan.Kept = kept(p, adopted, f)
-	if !there {
-		adopted, plan.Chosen = choose(adopted, f)
+	adopted, _ := Adopt(p, f)
+	plan.Params, plan.Kept = adopted, kept(p, adopted, f)
+	for _, err := range adopted.fits() {
+		plan.Steps = append(plan.Steps, failure(A, CodeUsage, "the parameters fit together", FailedUsage, err.Error(), "leave it out, or give the service type that it is for"))
 	}
-	plan.Params = adopted
 	c := newConnection(adopted, f)
 	for _, side := range []Side{A, B} {
 		if s := c.elsewhere(side); s != nil {

@@ -225,27 +225,46 @@ func TestDryRunOfAPlan(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftToTheProgramIsChosenWithAReason(t *testing.T) {
+// A flag that only fits another service type than the connection has is refused
+// before anything is done; one that fits needs no --server-service-type.
+func TestFlagsHaveToFitWhatIsThere(t *testing.T) {
 	p := flowtest.NewPair()
-	p.A.Be(func(f *flows.ClusterFacts) { f.LoadBalancers.Answered = 1 })
+	mustRun(t, p, connect(nodePort()))
 	params := flows.Defaults()
-	params.Auto = flows.FieldServer | flows.FieldServiceType
-	plan := flows.PlanConnect(params, factsOf(p))
-	want := []string{
-		"the server is on rome: load balancers of rome get addresses, and the nodes' addresses of milan are not known",
-		"the service type is LoadBalancer: load balancers of rome get addresses",
-	}
-	if d := diff(want, plan.Chosen); d != "" {
-		t.Errorf("chosen (-want +got):\n%s", d)
+	params.NodePort, params.Given = 31234, flows.FieldNodePort
+	if err := params.Validate(); err != nil {
+		t.Errorf("before the clusters are asked: %v", err)
 	}
 	mustRun(t, p, flows.Connecting(params))
-	if len(p.A.Facts().Servers) != 1 {
-		t.Error("the server is not on rome")
+	if n := p.B.Facts().Servers[0].Spec.Endpoint.NodePort; n == nil || *n != 31234 {
+		t.Errorf("the node port is %v", n)
 	}
-	// What was chosen once stays, also when there are better reasons now.
-	p.A.Be(func(f *flows.ClusterFacts) { f.LoadBalancers.Answered = 0 })
-	p.B.Be(func(f *flows.ClusterFacts) { f.LoadBalancers.Answered = 9 })
-	if plan := flows.PlanConnect(params, factsOf(p)); !plan.Done() || len(plan.Chosen) > 0 {
-		t.Errorf("later: %v, chosen %v", pending(plan), plan.Chosen)
+	params = flows.Defaults()
+	params.LoadBalancerIP, params.Given = "203.0.113.9", flows.FieldLoadBalancerIP
+	p.Forget()
+	_, err := run(t, p, flows.Connecting(params))
+	var failed *flows.StepError
+	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedUsage || failed.Code() != flows.CodeUsage || len(p.Log()) > 0 {
+		t.Errorf("got %v, wrote %v", err, p.Log())
 	}
+}
+
+// What an operator can't make is said at once if it is final, and waited for
+// otherwise; a change of what was refused gets its chance.
+func TestWhatTheOperatorCantMakeIsSaid(t *testing.T) {
+	const refusal = render.ProblemRefused + `Service "gw-rome" is invalid: spec.ports[0].nodePort: provided port is already allocated`
+	p := flowtest.NewPair()
+	p.B.Behave(func(b *flowtest.Behaviour) { b.Refuses = map[uint16]string{31000: refusal} })
+	params := nodePort()
+	params.NodePort = 31000
+	r, err := run(t, p, connect(params))
+	var failed *flows.StepError
+	if !errors.As(err, &failed) || failed.Code() != flows.CodeNodePort || failed.Step.Kind != flows.FailedApply || !strings.Contains(err.Error(), refusal) {
+		t.Fatalf("got %v", err)
+	}
+	if waited := r.events[len(r.events)-1].At.Sub(r.events[0].At); waited > 20*time.Second {
+		t.Errorf("it took %s to say so", waited)
+	}
+	params.NodePort = 31001
+	mustRun(t, p, connect(params))
 }

@@ -45,9 +45,6 @@ type Params struct {
 	// Given are the fields above that the admin chose. The others are only
 	// proposals: where gateways exist, theirs are kept. See [Adopt].
 	Given Fields
-	// Auto are fields that the program is to choose where no gateway exists: the
-	// server's side, the service type.
-	Auto Fields
 	// Namespaces are the tenant namespaces to use on each side; "" is the one
 	// that the peering has already, or else Liqo's default.
 	Namespaces [2]string
@@ -111,6 +108,8 @@ const (
 )
 
 // Validate reports all problems of p, joined. Each names the flag to change.
+// What the service type has to fit is checked if it is known: one that was not
+// given may be that of a connection which exists, and then the plan says so.
 func (p Params) Validate() error {
 	var errs []error
 	switch p.ServiceType {
@@ -124,16 +123,25 @@ func (p Params) Validate() error {
 	if p.Port == 0 {
 		errs = append(errs, errors.New("--server-port 0: want 1 to 65535"))
 	}
-	if p.NodePort != 0 && p.ServiceType != corev1.ServiceTypeNodePort {
-		errs = append(errs, fmt.Errorf("--node-port %d: applies to --server-service-type NodePort only, not to %s", p.NodePort, p.ServiceType))
+	if p.Given == 0 || p.Given.Has(FieldServiceType) {
+		errs = append(errs, p.fits()...)
 	}
 	if p.LoadBalancerIP != "" {
-		if p.ServiceType != corev1.ServiceTypeLoadBalancer {
-			errs = append(errs, fmt.Errorf("--load-balancer-ip %s: applies to --server-service-type LoadBalancer only, not to %s", p.LoadBalancerIP, p.ServiceType))
-		}
 		if _, err := netip.ParseAddr(p.LoadBalancerIP); err != nil {
 			errs = append(errs, fmt.Errorf("--load-balancer-ip %q: want an IP address", p.LoadBalancerIP))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// fits reports what the service type has no use for.
+func (p Params) fits() []error {
+	var errs []error
+	if p.NodePort != 0 && p.ServiceType != corev1.ServiceTypeNodePort {
+		errs = append(errs, fmt.Errorf("--node-port %d: applies to --server-service-type NodePort only, not to %s", p.NodePort, p.ServiceType))
+	}
+	if p.LoadBalancerIP != "" && p.ServiceType != corev1.ServiceTypeLoadBalancer {
+		errs = append(errs, fmt.Errorf("--load-balancer-ip %s: applies to --server-service-type LoadBalancer only, not to %s", p.LoadBalancerIP, p.ServiceType))
+	}
+	return errs
 }

@@ -107,9 +107,6 @@ type Plan struct {
 	Params Params
 	// Kept says, a sentence each, what stays as it is although it is not the default.
 	Kept []string
-	// Chosen says, a sentence each, what was chosen because it was left to the
-	// program, and why.
-	Chosen []string
 	// Owed are commands that somebody else has to run on the other cluster,
 	// because this run can't reach it or leaves it alone.
 	Owed []string
@@ -126,6 +123,7 @@ const (
 	FailedApply                              // the API server refused a change
 	FailedTimeout                            // what was waited for did not come
 	FailedAccess                             // credentials or rights are missing
+	FailedUsage                              // what was asked for does not fit together
 	FailedVerify                             // everything says that it works, and a packet does not come through
 )
 

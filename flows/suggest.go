@@ -7,22 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// choose fills in what was left to the program, and says why.
-func choose(p Params, f Facts) (Params, []string) {
-	var why []string
-	if p.Auto.Has(FieldServer) {
-		side, reason := SuggestServer(f)
-		p.Server = side
-		why = append(why, fmt.Sprintf("the server is on %s: %s", f.Side(side).name(), reason))
-	}
-	if p.Auto.Has(FieldServiceType) {
-		kind, reason := SuggestServiceType(f.Side(p.Server))
-		p.ServiceType = kind
-		why = append(why, fmt.Sprintf("the service type is %s: %s", kind, reason))
-	}
-	return p, why
-}
-
 // SuggestServer is the side that should host the gateway server, with the
 // reason as the end of the sentence "… because …": where the gateways are
 // already, or else the one that the other can reach.

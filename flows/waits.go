@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -16,14 +17,53 @@ func (c connection) explainWaits(steps []Step) []Step {
 	for i := range steps {
 		switch s := &steps[i]; s.Status {
 		case Waiting:
-			kinds, hint := c.aboutWait(*s)
-			s.Events, s.Hint = c.eventsAbout(s.Side, kinds), hint
+			c.blame(steps, s)
+			if s.Status == Waiting {
+				kinds, hint := c.aboutWait(*s)
+				s.Events, s.Hint = c.eventsAbout(s.Side, kinds), hint
+			}
 		case Done, Blocked:
 			s.Code = ""
 		case Ready, Failed:
 		}
 	}
 	return steps
+}
+
+// refusalGrace is how long an operator may take to see that what it could not
+// make is now to be made otherwise.
+const refusalGrace = 5 * time.Second
+
+// blame gives as a wait's reason why an operator can't make the gateway that is
+// waited for. If trying again does not help, the step has failed.
+func (c connection) blame(steps []Step, s *Step) {
+	side := s.Side
+	switch s.Code {
+	case CodeEndpoint, CodePod, CodeTunnel:
+	case CodeKey:
+		side = side.Other() // whose gateway makes the key
+	default:
+		return
+	}
+	gateway := c.gatewayOf(side)
+	if gateway == nil {
+		return
+	}
+	problem := gateway.GetAnnotations()[render.AnnotationProblem]
+	if problem == "" {
+		return
+	}
+	s.Reason = problem
+	applied := slices.ContainsFunc(steps, func(g Step) bool {
+		return (g.ID == stepID(side, stepServer) || g.ID == stepID(side, stepClient)) && g.Status == Done
+	})
+	if !strings.HasPrefix(problem, render.ProblemRefused) || !applied || c.facts.At.Sub(specChanged(gateway)) < refusalGrace {
+		return
+	}
+	s.fail(FailedApply, CodeRefused, problem, "change what the answer names, then run the command again with it")
+	if aboutNodePort(problem) {
+		s.Code, s.Hint = CodeNodePort, nodePortHint
+	}
 }
 
 // aboutWait says whose events explain a wait, as kinds, and the next command.

@@ -60,6 +60,8 @@ func exitCode(err error) int {
 
 func stepCode(kind flows.FailureKind) int {
 	switch kind {
+	case flows.FailedUsage:
+		return exitUsage
 	case flows.FailedPreflight:
 		return exitPreflight
 	case flows.FailedUnreachable, flows.FailedAccess:

@@ -37,6 +37,9 @@ type Behaviour struct {
 	LoadBalancerPending bool
 	// PodWaiting keeps gateway pods from running, and says why.
 	PodWaiting string
+	// Refuses are node ports that the API server does not give to a Service, and
+	// what the operator says of it.
+	Refuses map[uint16]string
 	// ServicePort is the port of the server's Service, whatever the GatewayServer
 	// says: that of a template of the cluster's own. 0 for none.
 	ServicePort int32

@@ -219,6 +219,19 @@ const loadBalancerTicks = 5
 
 // expose says where clients find the server.
 func (c *Cluster) expose(s *networkingv1beta1.GatewayServer, g *gateway) bool {
+	problem := ""
+	if n := s.Spec.Endpoint.NodePort; n != nil {
+		problem = c.behaviour.Refuses[uint16(*n)]
+	}
+	if s.Annotations[render.AnnotationProblem] != problem {
+		if setAnnotation(s, render.AnnotationProblem, problem); problem == "" {
+			delete(s.Annotations, render.AnnotationProblem)
+		}
+		return true
+	}
+	if problem != "" {
+		return false
+	}
 	want := c.endpoint(s, g)
 	if reflect.DeepEqual(s.Status.Endpoint, want) {
 		return false
