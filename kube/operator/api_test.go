@@ -31,6 +31,13 @@ import (
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
+	if kubeconfig := os.Getenv(kubeconfigVariable); kubeconfig != "" {
+		if err := runAsProcess(kubeconfig); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(m.Run())
 }
 
@@ -38,19 +45,19 @@ func TestMain(m *testing.M) {
 // what pods would do is written by the test.
 type world struct {
 	client.Client
-	t      *testing.T
+	t      testing.TB
 	config *rest.Config
 }
 
 // newWorld is one with our operator installed, but not running.
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := startWorld(t)
 	w.install([]string{"10.244.0.0/16"}, "10.96.0.0/16")
 	return w
 }
 
-func startWorld(t *testing.T) *world {
+func startWorld(t testing.TB) *world {
 	t.Helper()
 	if _, err := os.Stat(os.Getenv("KUBEBUILDER_ASSETS") + "/kube-apiserver"); err != nil {
 		if os.Getenv("REQUIRE_API") != "" {
@@ -169,7 +176,7 @@ func TestOperator(t *testing.T) {
 	t.Run("a gateway without its peer's name is left alone", func(t *testing.T) { w.under(t).testUnlabelled() })
 }
 
-func (w *world) under(t *testing.T) *world { return &world{w.Client, t, w.config} }
+func (w *world) under(t testing.TB) *world { return &world{w.Client, t, w.config} }
 
 func (w *world) node(name, ip string) {
 	w.t.Helper()
