@@ -38,7 +38,7 @@ func run(args []string, stderr io.Writer) int {
 		Use: "liqo-gateway", Short: "In-cluster programs of liqo-tui",
 		SilenceErrors: true, SilenceUsage: true,
 	}
-	root.AddCommand(operatorCommand(), tunnelCommand(log), fabricCommand(log), echoCommand())
+	root.AddCommand(operatorCommand(), tunnelCommand(log), fabricCommand(log), echoCommand(), inspectCommand())
 	root.SetArgs(args)
 	root.SetErr(stderr)
 	if err := root.ExecuteContext(ctx); err != nil && !errors.Is(err, context.Canceled) {
@@ -119,6 +119,15 @@ func fabricCommand(log *slog.Logger) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.Namespace, "liqo-namespace", render.DefaultNamespace, "namespace with the cluster's Networks")
 	return cmd
+}
+
+func inspectCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "inspect", Short: "Print what the tunnel or fabric of this pod wants of the kernel, and what it finds", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return agent.Inspect(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
 }
 
 func addressFrom(variable string) (netip.Addr, error) {

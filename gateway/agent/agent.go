@@ -21,9 +21,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// resync is how often the kernel is compared with what is wanted when nothing
-// has changed: somebody may have deleted a rule by hand.
-const resync = 10 * time.Second
+// resync is how often a node's kernel is compared with what is wanted although
+// it told of no change.
+const resync = 30 * time.Second
 
 // newManager caches only what the options let through.
 func newManager(config *rest.Config, o cache.Options) (ctrl.Manager, error) {

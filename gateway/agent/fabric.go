@@ -3,10 +3,13 @@ package agent
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"slices"
+	"sync"
+	"time"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -44,6 +47,9 @@ func RunFabric(ctx context.Context, config *rest.Config, o FabricOptions) error 
 	if err := oneRequest(mgr, "fabric", f, &networkingv1beta1.InternalFabric{}, &ipamv1alpha1.Network{}); err != nil {
 		return err
 	}
+	if err := errors.Join(mgr.Add(runnable(f.repair)), mgr.Add(serveInspect(f))); err != nil {
+		return err
+	}
 	return mgr.Start(ctx)
 }
 
@@ -51,15 +57,22 @@ type fabric struct {
 	options FabricOptions
 	client  client.Client
 	kernel  *linux.Kernel
+
+	mu      sync.Mutex // one Reconcile at a time
+	wanted  gateway.State
+	applied bool // wanted was brought about
 }
 
 // Reconcile reads, computes, and brings the node there.
 func (f *fabric) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	in, err := f.read(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if len(in.Gateways) == 0 {
+		f.wanted, f.applied = gateway.State{}, false
 		if err := f.kernel.Remove(); err != nil {
 			return ctrl.Result{}, fmt.Errorf("clean up the node: %w", err)
 		}
@@ -69,11 +82,48 @@ func (f *fabric) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	damage := f.applied && state.String() == f.wanted.String()
 	changes, err := f.kernel.Sync(state)
 	for _, c := range changes {
-		f.options.Log.Info("corrected", "change", c)
+		if damage {
+			f.options.Log.Warn("repaired what somebody changed", "change", c)
+		} else {
+			f.options.Log.Info("set up", "change", c)
+		}
 	}
+	f.wanted, f.applied = state, err == nil
 	return ctrl.Result{RequeueAfter: resync}, err
+}
+
+// repairPause is between two repairs, so that a fight with another program
+// costs little.
+const repairPause = 200 * time.Millisecond
+
+// repair brings the node back when somebody changed what is ours.
+func (f *fabric) repair(ctx context.Context) error {
+	signals, err := linux.Watch(ctx)
+	if err != nil {
+		return err
+	}
+	for range signals {
+		// An error is the same as the next Reconcile's, which the controller
+		// repeats and logs.
+		_, _ = f.Reconcile(ctx, ctrl.Request{})
+		select {
+		case <-ctx.Done():
+		case <-time.After(repairPause):
+		}
+	}
+	return nil
+}
+
+// States returns the wanted state of the node and the one found.
+func (f *fabric) States() (wanted, found gateway.State, err error) {
+	f.mu.Lock()
+	wanted = f.wanted
+	f.mu.Unlock()
+	found, err = f.kernel.Found(wanted)
+	return wanted, found, err
 }
 
 func (f *fabric) read(ctx context.Context) (gateway.NodeInputs, error) {

@@ -70,7 +70,7 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 		g.tunnel = tunnel.New(tunnel.Config{
 			Role: o.Role, PeerID: string(o.Gateway.Tenant.Remote), Log: o.Log, Kernel: kernel, Changed: g.wake,
 		})
-		if err := errors.Join(mgr.Add(runnable(g.tunnel.Run)), mgr.Add(runnable(g.lookUp))); err != nil {
+		if err := errors.Join(mgr.Add(runnable(g.tunnel.Run)), mgr.Add(runnable(g.lookUp)), mgr.Add(serveInspect(g.tunnel))); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ package tunnel
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -150,6 +151,21 @@ func (t *Tunnel) sync() error {
 	}
 	return err
 }
+
+// States returns the wanted state and the one found, for people to look at.
+func (t *Tunnel) States() (wanted, found gateway.State, err error) {
+	in, ok := t.inputs()
+	if !ok {
+		return gateway.State{}, gateway.State{}, errNothingWanted
+	}
+	if wanted, err = gateway.Compute(in); err != nil {
+		return gateway.State{}, gateway.State{}, err
+	}
+	found, err = t.config.Kernel.Found(wanted)
+	return wanted, found, err
+}
+
+var errNothingWanted = errors.New("what is wanted is not known yet")
 
 func (t *Tunnel) note(now time.Time, in gateway.Inputs, state gateway.State, changes []string, err error) {
 	t.mu.Lock()

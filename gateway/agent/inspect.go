@@ -1,0 +1,100 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+)
+
+// inspectSocket is where an agent shows its state, in the abstract namespace:
+// it needs no directory, belongs to the network namespace, and is gone with the
+// process. There is nothing secret in a state.
+const inspectSocket = "@liqo-gateway-inspect"
+
+// Inspection is what an agent wants of the kernel and what it finds there, as
+// the commands that would make it, and what separates the two.
+type Inspection struct {
+	Wanted      []string `json:"wanted"`
+	Found       []string `json:"found"`
+	Differences []string `json:"differences"`
+	// Problem is why there is no more to show.
+	Problem string `json:"problem,omitempty"`
+}
+
+// inspector is what an agent shows.
+type inspector interface {
+	// States returns the wanted state and the one found. Without the first,
+	// nothing was wanted yet.
+	States() (wanted, found gateway.State, err error)
+}
+
+// inspect turns states into text. Keys are not in it.
+func inspect(i inspector) Inspection {
+	wanted, found, err := i.States()
+	out := Inspection{
+		Wanted: lines(wanted), Found: lines(found),
+		Differences: append([]string{}, gateway.Explain(found, wanted)...),
+	}
+	if err != nil {
+		out.Problem = err.Error()
+	}
+	return out
+}
+
+func lines(s gateway.State) []string {
+	return append([]string{}, strings.Split(strings.TrimSuffix(s.String(), "\n"), "\n")...)
+}
+
+// serveInspect answers Inspect until ctx ends.
+func serveInspect(i inspector) runnable {
+	return func(ctx context.Context) error {
+		l, err := new(net.ListenConfig).Listen(ctx, "unix", inspectSocket)
+		if err != nil {
+			return fmt.Errorf("show the state: %w", err)
+		}
+		server := &http.Server{
+			ReadHeaderTimeout: 5 * time.Second,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				e := json.NewEncoder(w)
+				e.SetIndent("", "  ")
+				e.SetEscapeHTML(false)
+				_ = e.Encode(inspect(i)) // whoever asked is gone
+			}),
+		}
+		stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+		defer stop()
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("show the state: %w", err)
+		}
+		return nil
+	}
+}
+
+// Inspect writes the Inspection of the agent in this network namespace, as JSON.
+func Inspect(ctx context.Context, out io.Writer) error {
+	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", inspectSocket)
+	}}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://agent/", http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("ask the agent for its state: is it running in this pod? %w", err)
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(out, response.Body); err != nil {
+		return fmt.Errorf("read the agent's state: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+)
+
+type states struct{ wanted, found gateway.State }
+
+func (s states) States() (wanted, found gateway.State, err error) { return s.wanted, s.found, nil }
+
+func TestInspectShowsWhatDiffersAndNoKey(t *testing.T) {
+	key, err := wgtypes.GeneratePrivateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := states{wanted: gateway.State{
+		Tunnels: []gateway.Tunnel{{Device: gateway.TunnelDevice, PrivateKey: gateway.PrivateKey(key)}},
+		Rules:   []gateway.Rule{{Preference: 20, Input: gateway.TunnelDevice, Table: gateway.LocalTable}},
+	}}
+	s.found.Tunnels = s.wanted.Tunnels
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	served := make(chan error, 1)
+	go func() { served <- serveInspect(s)(ctx) }()
+	var out bytes.Buffer
+	for Inspect(ctx, &out) != nil { // it begins to listen
+		if ctx.Err() != nil {
+			t.Fatal("nobody answers")
+		}
+		out.Reset()
+	}
+	var got Inspection
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatalf("%v\n%s", err, out.Bytes())
+	}
+	if len(got.Differences) != 1 || !strings.Contains(got.Differences[0], "missing: ip rule add pref 20 iif liqo-tunnel") {
+		t.Errorf("got differences %q", got.Differences)
+	}
+	if text := out.String(); !strings.Contains(text, key.PublicKey().String()) || strings.Contains(text, key.String()) {
+		t.Errorf("got %s; want the public key and not the private one", text)
+	}
+	stop()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
