@@ -40,6 +40,7 @@ const (
 	CodeOwnership    Code = "LT-E031" // another field manager owns what is to be changed
 	CodeUndone       Code = "LT-E032" // what was applied does not stay as applied
 	CodeUnnamedPeer  Code = "LT-E033" // the other cluster can't be asked, and it is not clear which one it is
+	CodeNotConnected Code = "LT-E034" // there is no connection to work on
 	CodePod          Code = "LT-E040" // a gateway's pod does not start
 	CodeTunnel       Code = "LT-E041" // the gateways do not reach each other
 	CodeEndpoint     Code = "LT-E042" // the gateway server gets no address

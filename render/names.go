@@ -55,6 +55,14 @@ const (
 	// of the gateway's WireGuard public key. With it the admin's program need
 	// not read the Secret, which also holds the private key.
 	AnnotationPublicKey = "liqo-tui.dev/public-key"
+	// AnnotationRotateKey on a GatewayServer or GatewayClient asks the operator
+	// for a next key pair. Its value is the public key to be replaced, so that
+	// asking twice, or after it was done, changes nothing.
+	AnnotationRotateKey = "liqo-tui.dev/rotate-key"
+	// AnnotationUseKey on a GatewayServer or GatewayClient tells the operator to
+	// replace the key pair by the next one, whose public key is its value: the
+	// peer is ready for it.
+	AnnotationUseKey = "liqo-tui.dev/use-key"
 	// AnnotationNextPublicKey on a GatewayServer or GatewayClient is the base64
 	// form of the key that its next pair has; on a PublicKey, of the key that
 	// the peer is about to use.
@@ -92,6 +100,8 @@ const (
 	FabricDevice        = "liqo-fabric"
 	SecretPrivateKey    = "privateKey"
 	SecretPublicKey     = "publicKey"
+	SecretNextPrivate   = "nextPrivateKey" // of the pair that is about to be used
+	SecretNextPublic    = "nextPublicKey"
 )
 
 // Defaults of a connection; the same as liqoctl's.

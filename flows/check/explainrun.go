@@ -41,6 +41,10 @@ func runTexts() map[flows.Code]Text {
 			"it is not clear which cluster to forget", "With --local-only the other cluster is not asked who it is, and this one has several peerings, or none.",
 			[]string{"Name it: --remote-cluster-id. liqo-tui info lists the peerings."},
 		},
+		flows.CodeNotConnected: {
+			"the clusters are not connected", "The command is for a connection that exists, and one of the clusters has no gateway to the other.",
+			[]string{"Connect them first: liqo-tui network connect. liqo-tui info lists the peerings."},
+		},
 		flows.CodePod: {
 			"a gateway's pod does not start", "The gateway can't work before its pod runs.",
 			[]string{"kubectl describe pod says why: an image that can't be pulled, no room on the nodes, the network plug-in."},

@@ -40,6 +40,7 @@ type Cluster struct {
 // gateway is what the operator runs for a GatewayServer or GatewayClient.
 type gateway struct {
 	key       wgtypes.Key // as published
+	next      wgtypes.Key // made known, not used yet; zero: none
 	published bool
 	age       int // ticks since it was seen
 	pod       *flows.PodFacts

@@ -181,7 +181,30 @@ func (c *Cluster) runGateway(o render.Object, fresh bool, setSecret func(*corev1
 	if s, ok := o.(*networkingv1beta1.GatewayServer); ok && c.expose(s, g) {
 		return true
 	}
+	if c.identity.Software == flows.Operator && c.rotate(o, g) {
+		return true
+	}
 	return c.runPod(g) || c.report(o, g)
+}
+
+// rotate makes the next key, or uses it, as the annotations ask for.
+func (c *Cluster) rotate(o render.Object, g *gateway) bool {
+	asks := o.GetAnnotations()
+	text := base64.StdEncoding.EncodeToString
+	switch {
+	case asks[render.AnnotationRotateKey] != text(g.key[:]):
+		return false
+	case g.next == wgtypes.Key{}:
+		g.next = sha256.Sum256(g.key[:])
+		setAnnotation(o, render.AnnotationNextPublicKey, text(g.next[:]))
+	case asks[render.AnnotationUseKey] == text(g.next[:]):
+		g.key, g.next = g.next, wgtypes.Key{}
+		setAnnotation(o, render.AnnotationPublicKey, text(g.key[:]))
+		delete(o.GetAnnotations(), render.AnnotationNextPublicKey)
+	default:
+		return false
+	}
+	return true
 }
 
 func setAnnotation(o metav1.Object, name, value string) {
@@ -296,8 +319,13 @@ func (c *Cluster) report(o render.Object, g *gateway) bool {
 	if value == networkingv1beta1.Connected {
 		generation = o.GetGeneration()
 	}
+	next := ""
+	if key := c.facts().Peer(remoteOf(o)).PublicKey; key != nil {
+		next = key.Annotations[render.AnnotationNextPublicKey]
+	}
 	last, known, _ := render.ParseReport(conn.Annotations) // of our own making
-	same := conn.Status.Value == value && (c.identity.Software != flows.Operator || known && last.Reason == reason && last.Generation == generation)
+	same := conn.Status.Value == value && (c.identity.Software != flows.Operator || known && last.Reason == reason &&
+		last.Generation == generation && last.NextKey == next)
 	if same && (!known || c.pair.now.Sub(last.At) < reportInterval) {
 		return false
 	}
@@ -308,7 +336,7 @@ func (c *Cluster) report(o render.Object, g *gateway) bool {
 		}
 	}
 	if c.identity.Software == flows.Operator {
-		text, err := json.Marshal(render.Report{At: c.pair.now, Interval: render.Seconds(reportInterval / time.Second), Reason: reason, Message: message, Generation: generation})
+		text, err := json.Marshal(render.Report{At: c.pair.now, Interval: render.Seconds(reportInterval / time.Second), Reason: reason, Message: message, Generation: generation, NextKey: next})
 		if err != nil {
 			panic("flowtest: " + err.Error())
 		}
@@ -326,7 +354,7 @@ func (c *Cluster) hears(o render.Object) (render.Reason, string) {
 	case peer.PublicKey == nil:
 		return render.ReasonNoKey, "waiting for the public key of the peer"
 	case gone || theirs.Pod == nil || !theirs.Pod.Ready || theirs.PublicKey == nil || theirs.Key == nil || peer.Key == nil,
-		!sameKey(peer.PublicKey.Spec.PublicKey, theirs.Key) || !sameKey(theirs.PublicKey.Spec.PublicKey, peer.Key),
+		!knows(peer.PublicKey, theirs.Key) || !knows(theirs.PublicKey, peer.Key),
 		c.behaviour.WrongKey || other.behaviour.WrongKey,
 		!c.dialled(peer, theirs):
 		return render.ReasonNoHandshake, "no handshake with the peer's gateway"
@@ -334,7 +362,10 @@ func (c *Cluster) hears(o render.Object) (render.Reason, string) {
 	return render.ReasonPinged, "the peer's gateway answers pings"
 }
 
-func sameKey(raw []byte, k *wgtypes.Key) bool { return slices.Equal(raw, k[:]) }
+// knows reports whether k is the peer's key, or the next one that it announced.
+func knows(p *networkingv1beta1.PublicKey, k *wgtypes.Key) bool {
+	return slices.Equal(p.Spec.PublicKey, k[:]) || p.Annotations[render.AnnotationNextPublicKey] == k.String()
+}
 
 // dialled reports whether the client of the two dials where the server listens.
 func (c *Cluster) dialled(peer, theirs flows.Peer) bool {

@@ -127,7 +127,10 @@ func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
 	}
 	var g errgroup.Group
 	g.Go(func() (err error) {
-		p.secret, err = r.keys(ctx, in)
+		if p.secret, err = r.keys(ctx, in); err != nil {
+			return err
+		}
+		p.secret, err = r.rotate(ctx, in, p.secret)
 		return err
 	})
 	g.Go(func() error { return r.applyAll(ctx, supports) })
@@ -199,6 +202,7 @@ func (r *gateways) publish(ctx context.Context, in *inputs, p *prepared) error {
 	o := in.view.object
 	before := o.DeepCopyObject().(client.Object)
 	annotate(o, render.AnnotationPublicKey, base64.StdEncoding.EncodeToString(p.secret.Data[render.SecretPublicKey]))
+	annotate(o, render.AnnotationNextPublicKey, base64.StdEncoding.EncodeToString(p.secret.Data[render.SecretNextPublic]))
 	var endpoint *networkingv1beta1.EndpointStatus
 	if p.service != nil {
 		var why string

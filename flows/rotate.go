@@ -1,0 +1,225 @@
+package flows
+
+import (
+	"fmt"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Rotation says which keys are to be replaced: the gateways' public keys, zero
+// for one that stays. It is decided once, at the start of a run; that a key is
+// another one by now means that this side is done.
+type Rotation struct{ Old [2]wgtypes.Key }
+
+// StartRotation is the rotation of the keys that the gateways have now. One that
+// was begun and not finished is gone on with.
+func StartRotation(f Facts) Rotation {
+	c := newConnection(Params{}, f)
+	var r Rotation
+	for _, side := range []Side{A, B} {
+		peer := c.peers[side]
+		if peer.Key == nil || f.Side(side).Software != Operator {
+			continue // of Liqo's own gateways, only Liqo can replace the keys
+		}
+		r.Old[side] = *peer.Key
+		known := c.peers[side.Other()].PublicKey
+		gateway := c.gatewayOf(side)
+		if known == nil || !exists(gateway) || string(known.Spec.PublicKey) == string(peer.Key[:]) {
+			continue
+		}
+		// The key was replaced, and the peer not told.
+		if before, err := wgtypes.ParseKey(gateway.GetAnnotations()[render.AnnotationRotateKey]); err == nil {
+			r.Old[side] = before
+		}
+	}
+	return r
+}
+
+// PlanRotate replaces the keys of both gateways, one after the other, without
+// interrupting traffic: the peer gets ready for the next key before it is used.
+// A peer that runs Liqo can't, and misses packets for one handshake.
+func PlanRotate(r Rotation, f Facts) Plan {
+	plan := Plan{A: f.Local.name(), B: f.Remote.name()}
+	if plan.Steps = Unfit(f); len(plan.Steps) > 0 {
+		return plan
+	}
+	adopted, _ := Adopt(Params{}, f)
+	c := newConnection(adopted, f)
+	for _, side := range []Side{A, B} {
+		if !live(c.gatewayOf(side)) {
+			plan.Steps = []Step{failure(side, CodeNotConnected, "gateway", FailedPreflight,
+				fmt.Sprintf("%s has no gateway to %s", f.Side(side).ID, f.Side(side.Other()).ID), "connect the clusters first: liqo-tui network connect")}
+			return plan
+		}
+	}
+	for _, side := range []Side{A, B} {
+		steps := c.rotate(r, side)
+		if !plan.Done() {
+			// With both at once, each would dial with a key of the other that is
+			// no longer valid.
+			for i := range steps {
+				if steps[i].Status == Ready {
+					steps[i].Status, steps[i].Reason, steps[i].Objects = Blocked, fmt.Sprintf("needs %s's key to be replaced first", f.Side(side.Other()).ID), nil
+				}
+			}
+		}
+		plan.Steps = append(plan.Steps, steps...)
+	}
+	plan.Steps = append(plan.Steps, c.connected(A), c.connected(B))
+	return plan
+}
+
+// rotate is the replacement of one side's key.
+func (c connection) rotate(r Rotation, side Side) []Step {
+	old := r.Old[side]
+	if old == (wgtypes.Key{}) {
+		return []Step{{
+			ID: stepID(side, "rotate-key"), Side: side, Action: Update, Title: "key of " + string(c.facts.Side(side).ID), Status: Done,
+			Reason: "kept: Liqo's own gateway has no way to replace it in operation",
+		}}
+	}
+	t := turn{c, side, old, wgtypes.Key{}, c.peers[side].Key != nil && *c.peers[side].Key != old}
+	t.next, _ = wgtypes.ParseKey(c.gatewayOf(side).GetAnnotations()[render.AnnotationNextPublicKey])
+	if t.switched {
+		t.next = *c.peers[side].Key
+	}
+	return []Step{t.make(), t.announce(), t.heard(), t.use(), t.known()}
+}
+
+// turn is one side's key while it is replaced.
+type turn struct {
+	c         connection
+	side      Side
+	old, next wgtypes.Key
+	switched  bool // the gateway uses the next key
+}
+
+// asking is the gateway with annotations that ask its operator for something.
+func (t turn) asking(annotations map[string]string) render.Object {
+	o := t.c.gatewayOf(t.side).DeepCopyObject().(render.Object)
+	o.GetObjectKind().SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(kindOf(o)))
+	o.SetAnnotations(annotations) // what others wrote stays theirs
+	o.SetOwnerReferences(nil)
+	o.SetFinalizers(nil)
+	return o
+}
+
+// make has the operator make the next pair.
+func (t turn) make() Step {
+	ask := t.asking(map[string]string{render.AnnotationRotateKey: t.old.String()})
+	s := Step{
+		ID: stepID(t.side, "next-key"), Side: t.side, Action: Update, Object: refOf(ask),
+		Title: "next key of " + string(t.c.facts.Side(t.side).ID),
+	}
+	switch {
+	case t.next != wgtypes.Key{}:
+		s.Status, s.Reason = Done, t.next.String()
+	case t.c.gatewayOf(t.side).GetAnnotations()[render.AnnotationRotateKey] == t.old.String():
+		s.Status, s.Reason = Waiting, "the operator has not made it yet"
+	default:
+		s.Status, s.Objects, s.Diff = Ready, []render.Object{ask}, render.Diff(t.c.gatewayOf(t.side), ask)
+	}
+	return s
+}
+
+// prepared reports whether the peer can get ready for a key.
+func (t turn) prepared() bool { return t.c.facts.Side(t.side.Other()).Software == Operator }
+
+// key is the PublicKey on the other side, that says which key this side has.
+func (t turn) key(k wgtypes.Key) *networkingv1beta1.PublicKey {
+	other := t.side.Other()
+	owner := t.c.gatewayOf(other).DeepCopyObject().(render.Object)
+	owner.GetObjectKind().SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(kindOf(owner)))
+	want := render.PublicKey(t.c.peers[other].Tenant, k, owner)
+	keepName(want, t.c.peers[other].PublicKey)
+	return want
+}
+
+// announce tells the peer the next key.
+func (t turn) announce() Step {
+	other := t.side.Other()
+	s := Step{
+		ID: stepID(other, "announce-key"), Side: other, Action: Update, Status: Done,
+		Title: fmt.Sprintf("%s learns %s's next key", t.c.facts.Side(other).ID, t.c.facts.Side(t.side).ID),
+	}
+	live := t.c.peers[other].PublicKey
+	switch {
+	case t.switched:
+	case !t.prepared():
+		s.Reason = "left out: Liqo's gateway can't get ready for a key"
+	case t.next == wgtypes.Key{}:
+		s.Status, s.Reason = Blocked, "needs the next key"
+	default:
+		want := t.key(t.old)
+		want.Annotations = map[string]string{render.AnnotationNextPublicKey: t.next.String()}
+		e := ensure(other, "announce-key", live, want)
+		e.Title = s.Title
+		return e
+	}
+	return s
+}
+
+// heard waits until the peer's gateway is ready to be dialled with the next key.
+func (t turn) heard() Step {
+	other := t.side.Other()
+	s := Step{
+		ID: stepID(other, "key-ready"), Side: other, Action: Wait, Status: Done,
+		Title: fmt.Sprintf("%s's gateway is ready for it", t.c.facts.Side(other).ID),
+	}
+	switch {
+	case t.switched || !t.prepared():
+	case t.announce().Status != Done:
+		s.Status, s.Reason = Blocked, "needs to be told"
+	case !t.reported():
+		s.Status, s.Reason = Waiting, "its report does not name the next key yet"
+	}
+	return s
+}
+
+func (t turn) reported() bool {
+	conn := t.c.peers[t.side.Other()].Connection
+	if conn == nil {
+		return false
+	}
+	report, ok, err := render.ParseReport(conn.Annotations)
+	return err == nil && ok && !report.Stale(t.c.facts.At) && report.NextKey == t.next.String()
+}
+
+// use has the gateway use the next key.
+func (t turn) use() Step {
+	ask := t.asking(map[string]string{render.AnnotationRotateKey: t.old.String(), render.AnnotationUseKey: t.next.String()})
+	s := Step{
+		ID: stepID(t.side, "use-key"), Side: t.side, Action: Update, Object: refOf(ask),
+		Title: fmt.Sprintf("%s's gateway uses it", t.c.facts.Side(t.side).ID),
+	}
+	if !t.prepared() && !t.switched {
+		s.Interrupts = fmt.Sprintf("traffic between %s and %s stops for one handshake, up to a few seconds: Liqo's gateway can't know two keys of a peer",
+			t.c.facts.Local.ID, t.c.facts.Remote.ID)
+	}
+	switch {
+	case t.switched:
+		s.Status = Done
+	case t.next == wgtypes.Key{} || t.heard().Status != Done:
+		s.Status, s.Reason = Blocked, "needs the peer to be ready"
+	case t.c.gatewayOf(t.side).GetAnnotations()[render.AnnotationUseKey] == t.next.String():
+		s.Status, s.Reason = Waiting, "the operator has not replaced the key yet"
+	default:
+		s.Status, s.Objects, s.Diff = Ready, []render.Object{ask}, render.Diff(t.c.gatewayOf(t.side), ask)
+	}
+	return s
+}
+
+// known makes the next key the peer's only one.
+func (t turn) known() Step {
+	other := t.side.Other()
+	title := fmt.Sprintf("%s forgets %s's old key", t.c.facts.Side(other).ID, t.c.facts.Side(t.side).ID)
+	if !t.switched {
+		return Step{ID: stepID(other, "forget-key"), Side: other, Action: Update, Title: title, Status: Blocked, Reason: "needs the key to be used"}
+	}
+	s := ensure(other, "forget-key", t.c.peers[other].PublicKey, t.key(t.next))
+	s.Title = title
+	return s
+}

@@ -1,0 +1,128 @@
+package flows_test
+
+import (
+	"slices"
+	"testing"
+
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+func rotate(r flows.Rotation) func(flows.Facts) flows.Plan {
+	return func(f flows.Facts) flows.Plan { return flows.PlanRotate(r, f) }
+}
+
+// keysOf are the gateways' own keys, and what each is known by on the other side.
+func keysOf(p *flowtest.Pair) (own, known [2]wgtypes.Key) {
+	f := factsOf(p)
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		here, there := f.Side(side), f.Side(side.Other())
+		own[side] = *here.Peer(there.ID).Key
+		copy(known[side][:], there.Peer(here.ID).PublicKey.Spec.PublicKey)
+	}
+	return own, known
+}
+
+func wantRotated(t *testing.T, p *flowtest.Pair, before [2]wgtypes.Key, replaced [2]bool) {
+	t.Helper()
+	own, known := keysOf(p)
+	if own != known {
+		t.Errorf("the gateways have keys %v, and know each other by %v", own, known)
+	}
+	for side := range before {
+		if (own[side] != before[side]) != replaced[side] {
+			t.Errorf("side %s: key before %s, after %s; want replaced: %v", flows.Side(side), before[side], own[side], replaced[side])
+		}
+	}
+	for _, f := range []flows.ClusterFacts{p.A.Facts(), p.B.Facts()} {
+		if next := f.PublicKeys[0].Annotations[render.AnnotationNextPublicKey]; next != "" {
+			t.Errorf("%s still has a next key %s for its peer", f.ID, next)
+		}
+	}
+}
+
+func TestRotateReplacesBothKeysWithoutALapse(t *testing.T) {
+	p := flowtest.NewPair()
+	mustRun(t, p, connect(nodePort()))
+	before, _ := keysOf(p)
+	r := flows.StartRotation(factsOf(p))
+	recorded := mustRun(t, p, rotate(r))
+	wantRotated(t, p, before, [2]bool{true, true})
+	for _, e := range recorded.events {
+		for _, id := range []flows.StepID{"connected-a", "connected-b"} {
+			if s, _ := e.Plan.Step(id); s.Status != flows.Done {
+				t.Fatalf("%s: %s %s", id, s.Status, s.Reason)
+			}
+		}
+		if lost := e.Plan.Interrupts(); len(lost) > 0 {
+			t.Fatalf("traffic would stop: %q", lost)
+		}
+	}
+	p.Forget()
+	if mustRun(t, p, rotate(r)); len(p.Log()) > 0 {
+		t.Errorf("the same run again wrote %v", p.Log())
+	}
+}
+
+// A peer never sees a key that it was not told before.
+func TestRotateUsesNoKeyThatThePeerIsNotReadyFor(t *testing.T) {
+	p := flowtest.NewPair()
+	mustRun(t, p, connect(nodePort()))
+	p.B.Behave(func(b *flowtest.Behaviour) { b.NoReports = true })
+	before, _ := keysOf(p)
+	if _, err := run(t, p, rotate(flows.StartRotation(factsOf(p)))); err == nil {
+		t.Fatal("the peer's gateway never said that it is ready: got no error")
+	}
+	if own, _ := keysOf(p); own != before {
+		t.Errorf("got keys %v, want those of before, %v", own, before)
+	}
+}
+
+func TestRotateGoesOnWhereARunBroke(t *testing.T) {
+	for breaks := range 12 {
+		p := flowtest.NewPair()
+		mustRun(t, p, connect(nodePort()))
+		before, _ := keysOf(p)
+		// The program dies behind so many observations.
+		r := flows.StartRotation(factsOf(p))
+		for range breaks {
+			plan := flows.PlanRotate(r, factsOf(p))
+			for _, s := range plan.Steps {
+				if s.Status == flows.Ready {
+					if _, err := p.Side(s.Side).Apply(t.Context(), s.Objects); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			p.Tick()
+		}
+		mustRun(t, p, rotate(flows.StartRotation(factsOf(p))))
+		wantRotated(t, p, before, [2]bool{true, true})
+	}
+}
+
+func TestRotateWithAPeerOfLiqosSaysThatTrafficStops(t *testing.T) {
+	p := flowtest.NewPair()
+	p.B.Be(func(f *flows.ClusterFacts) { f.Software = flows.Liqo })
+	mustRun(t, p, connect(nodePort()))
+	before, _ := keysOf(p)
+	recorded := mustRun(t, p, rotate(flows.StartRotation(factsOf(p))))
+	wantRotated(t, p, before, [2]bool{true, false})
+	if !slices.ContainsFunc(recorded.events, func(e flows.Event) bool { return len(e.Plan.Interrupts()) == 1 }) {
+		t.Error("no plan said that traffic stops")
+	}
+}
+
+func TestRotateNeedsAConnection(t *testing.T) {
+	p := flowtest.NewPair()
+	_, err := run(t, p, rotate(flows.StartRotation(factsOf(p))))
+	if err == nil {
+		t.Error("got no error")
+	}
+	if len(p.Log()) > 0 {
+		t.Errorf("wrote %v", p.Log())
+	}
+}
