@@ -19,6 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui"
+	"github.com/liqo-tui/liqo-tui/tui/accessible"
 )
 
 var errNoTerminal = errors.New("this needs a terminal, and there is none: use a command, " +
@@ -27,7 +28,7 @@ var errNoTerminal = errors.New("this needs a terminal, and there is none: use a 
 // openProgram runs the program on the terminal. Without one, if no
 // screen was asked for by name, it prints the state of the clusters.
 func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, start tui.Start, contexts []string) error {
-	if !io.interactive() || os.Getenv("TERM") == "dumb" {
+	if !io.interactive() {
 		if start != tui.StartAny {
 			return usageError{errNoTerminal}
 		}
@@ -41,6 +42,12 @@ func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, star
 		Backend: b, Start: start, A: refs[flows.A], B: refs[flows.B],
 		Params: flows.Defaults(), ASCII: g.ascii || asciiOnly(os.Getenv, runtime.GOOS),
 		Command: b.commandLine, InfoCommand: b.infoCommandLine, Install: b.installation,
+	}
+	if g.accessible || os.Getenv("TERM") == "dumb" {
+		if start == tui.StartDashboard {
+			return usageError{errors.New("the dashboard draws screens; liqo-tui info says the same in lines")}
+		}
+		return converse(ctx, io, options)
 	}
 	for _, name := range contexts {
 		ref, err := b.resolve(clusterFlags{kubeconfig: o.local.kubeconfig, context: name})
@@ -98,6 +105,21 @@ func dashboardCommand(io streams, g *globals) *cobra.Command {
 		return openProgram(cmd.Context(), io, g, o, tui.StartDashboard, contexts)
 	}
 	return cmd
+}
+
+// converse is the wizard in sentences. Its end without an answer changes nothing
+// more than it has said.
+func converse(ctx context.Context, io streams, o tui.Options) error {
+	err := accessible.Run(ctx, o, io.in, io.out)
+	switch {
+	case errors.Is(err, accessible.ErrLeft):
+		return flows.ErrDeclined
+	case errors.Is(err, accessible.ErrNoAnswer):
+		return usageError{err}
+	case errors.Is(err, context.Canceled):
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // programResult leaves one line on the normal screen.

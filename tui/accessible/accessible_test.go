@@ -1,0 +1,202 @@
+package accessible_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui"
+	"github.com/liqo-tui/liqo-tui/tui/accessible"
+)
+
+// world is a kubeconfig with two clusters in memory, and one that is gone.
+type world struct{ pair *flowtest.Pair }
+
+func (w world) Contexts([]string) ([]tui.Context, []error) {
+	var contexts []tui.Context
+	for _, name := range []string{"kind-rome", "kind-milan", "edge-07"} {
+		contexts = append(contexts, tui.Context{Ref: flows.ContextRef{Name: name}})
+	}
+	return contexts, []error{errors.New("kubeconfig /home/ada/old: no such file")}
+}
+
+func (w world) Open(ref flows.ContextRef) (flows.Cluster, error) {
+	switch ref.Name {
+	case "kind-rome":
+		return w.pair.A, nil
+	case "kind-milan":
+		return w.pair.B, nil
+	}
+	return nil, fmt.Errorf("dial tcp 10.77.0.7:6443: i/o timeout")
+}
+
+func converse(p *flowtest.Pair, in string) (string, error) {
+	return converseOn(context.Background(), p, strings.NewReader(in))
+}
+
+func converseOn(ctx context.Context, p *flowtest.Pair, in io.Reader) (string, error) {
+	var out bytes.Buffer
+	o := tui.Options{
+		Backend: world{p}, Params: flows.Defaults(), Now: p.Now,
+		Command: func(r tui.Request) string {
+			return fmt.Sprintf("liqo-tui network %s --context %s --remote-context %s", r.Goal, r.A.Name, r.B.Name)
+		},
+		Install: func(f flows.ClusterFacts, _ render.ClusterID) (*flows.Installation, error) {
+			return flows.NewInstallation(render.InstallParams{ClusterID: "milan", Image: "example.org/liqo-gateway:v1"})
+		},
+	}
+	err := accessible.Run(ctx, o, in, &out)
+	return out.String(), err
+}
+
+// answers connect rome and milan: every line is needed.
+const answers = "1\n2\n\n\n\napply\n"
+
+func TestTheConversation(t *testing.T) {
+	pair := flowtest.NewPair()
+	got, err := converse(pair, answers)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, got)
+	}
+	file := filepath.Join("testdata", "connect.txt")
+	if os.Getenv("UPDATE") != "" {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got, UPDATE=1 accepts):\n%s", file, diff)
+	}
+	if pair.A.Facts().Peer("milan").Connection == nil {
+		t.Error("the clusters are not connected")
+	}
+}
+
+func TestItIsLinesWithoutDrawing(t *testing.T) {
+	got, err := converse(flowtest.NewPair(), answers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsAny(got, "\x1b\r\b") {
+		t.Errorf("got control characters in %q", got)
+	}
+	if drawn := regexp.MustCompile(`[─│┌▸✓✗]`).FindString(got); drawn != "" {
+		t.Errorf("got %s, which a screen reader can't say", drawn)
+	}
+}
+
+func TestTheEndOfTheInputIsNoAnswer(t *testing.T) {
+	for end := range len(answers) {
+		pair := flowtest.NewPair()
+		got, err := converse(pair, answers[:end])
+		if !errors.Is(err, accessible.ErrNoAnswer) {
+			t.Errorf("input %q: got %v, want %v\n%s", answers[:end], err, accessible.ErrNoAnswer, got)
+		}
+		if log := pair.Log(); len(log) > 0 {
+			t.Errorf("input %q: got writes %v", answers[:end], log)
+		}
+	}
+}
+
+func TestOnlyTheWordApplies(t *testing.T) {
+	for _, word := range []string{"q", "no\nq", "yes\nq", "y\nq", "\nq", "APPLY\nq", "diff\nq"} {
+		pair := flowtest.NewPair()
+		_, err := converse(pair, "1\n2\n\n\n\n"+word+"\n")
+		if !errors.Is(err, flows.ErrDeclined) {
+			t.Errorf("%q: got %v, want %v", word, err, flows.ErrDeclined)
+		}
+		if log := pair.Log(); len(log) > 0 {
+			t.Errorf("%q: got writes %v", word, log)
+		}
+	}
+}
+
+func TestWrongAnswersAreAskedAgain(t *testing.T) {
+	got, err := converse(flowtest.NewPair(), "7\nrome\n1\n1\n2\nC\nA\nnone\nnodeport\n99999\n1280\nq\n")
+	if !errors.Is(err, flows.ErrDeclined) {
+		t.Errorf("got %v", err)
+	}
+	for _, want := range []string{`"7" is none of these`, `"rome" is none`, "the same cluster as A", `"C" can't be used: want A or B`, `"99999" can't be used`, "create GatewayServer milan on rome"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("it does not say %q:\n%s", want, got)
+		}
+	}
+}
+
+func TestTheOperatorIsInstalledWhereNothingIs(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.B.Bare()
+	got, err := converse(pair, answers)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, got)
+	}
+	if want := "installing the operator, as milan, becomes a part of the plan"; !strings.Contains(got, want) {
+		t.Errorf("it does not say %q:\n%s", want, got)
+	}
+	if got := pair.B.Facts().Software; got != flows.Operator {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestAFailureIsSaidWithWhatToDo(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.B.Behave(func(b *flowtest.Behaviour) {
+		b.WriteErrors = map[int]error{3: flowtest.Forbidden("ada", "gatewayservers", "liqo-tenant-rome")}
+	})
+	got, err := converse(pair, answers)
+	var step *flows.StepError
+	if !errors.As(err, &step) {
+		t.Errorf("got %v", err)
+	}
+	for _, want := range []string{"Failed: GatewayServer rome on milan", "To do: ", "To continue: liqo-tui network connect --context kind-rome"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("it does not say %q:\n%s", want, got)
+		}
+	}
+}
+
+func TestASignalEndsAQuestion(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	in, typed := io.Pipe()
+	defer typed.Close()
+	go func() {
+		_, _ = io.WriteString(typed, "1\n")
+		cancel()
+	}()
+	if _, err := converseOn(ctx, flowtest.NewPair(), in); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTextOfAClusterCantDrawOnTheTerminal(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.B.Behave(func(b *flowtest.Behaviour) { b.PodWaiting = "\x1b[2JImagePullBackOff\n\u202eevil" })
+	o, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got, _ := converseOn(o, pair, strings.NewReader(answers))
+	if strings.ContainsAny(got, "\x1b\u202e") {
+		t.Errorf("it reaches the terminal: %q", got)
+	}
+	if !strings.Contains(got, "ImagePullBackOff") {
+		t.Errorf("it does not say what the pod waits for:\n%s", got)
+	}
+}

@@ -1,0 +1,111 @@
+package accessible
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// ErrNoAnswer is the end of the input before a question was answered. It is
+// never taken for a yes, nor for what was offered.
+var ErrNoAnswer = errors.New("the input ended before the question was answered; nothing is assumed")
+
+// ErrLeft is the admin's own decision not to go on.
+var ErrLeft = errors.New("left")
+
+// prompter tells sentences and asks questions, a line at a time. It draws
+// nothing and never goes back.
+type prompter struct {
+	in    *bufio.Reader
+	out   io.Writer
+	lines chan answer // of a read that is under way; nil for none
+}
+
+type answer struct {
+	text string
+	err  error
+}
+
+// say writes one line. Text of a cluster can't draw on the terminal with it.
+func (p *prompter) say(format string, args ...any) {
+	text := strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, fmt.Sprintf(format, args...))
+	fmt.Fprintln(p.out, text)
+}
+
+// ask writes a question and waits for its answer, or for the end of ctx.
+func (p *prompter) ask(ctx context.Context, question string) (string, error) {
+	fmt.Fprint(p.out, question+" ")
+	if p.lines == nil {
+		lines := make(chan answer, 1)
+		p.lines = lines
+		go func() {
+			text, err := p.in.ReadString('\n')
+			lines <- answer{text, err}
+		}()
+	}
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(p.out)
+		return "", ctx.Err()
+	case a := <-p.lines:
+		p.lines = nil
+		// Input that ends without a newline is no answer, whatever it says.
+		if a.err != nil {
+			fmt.Fprintln(p.out)
+			return "", ErrNoAnswer
+		}
+		return strings.TrimSpace(a.text), nil
+	}
+}
+
+// choose asks for one of n numbered things, or for one of words; "q" leaves.
+func (p *prompter) choose(ctx context.Context, what string, n int, words ...string) (number int, word string, err error) {
+	for {
+		question := fmt.Sprintf("%s, number 1 to %d, %s:", what, n, strings.Join(append(words, "or q to quit"), ", "))
+		text, err := p.ask(ctx, question)
+		switch i, number := strconv.Atoi(text); {
+		case err != nil:
+			return 0, "", err
+		case text == "q":
+			return 0, "", ErrLeft
+		case number == nil && i >= 1 && i <= n:
+			return i, "", nil
+		}
+		for _, w := range words {
+			if text == strings.Fields(w)[0] {
+				return 0, text, nil
+			}
+		}
+		p.say("%q is none of these.", text)
+	}
+}
+
+// value asks for something that has a value already, which an empty line keeps.
+func (p *prompter) value(ctx context.Context, what, present string, set func(string) error) error {
+	for {
+		text, err := p.ask(ctx, fmt.Sprintf("%s is %s. Another value, or an empty line to keep it:", what, present))
+		switch {
+		case err != nil:
+			return err
+		case text == "":
+			return nil
+		case text == "q":
+			return ErrLeft
+		}
+		problem := set(text)
+		if problem == nil {
+			return nil
+		}
+		p.say("%q can't be used: %v.", text, problem)
+	}
+}
