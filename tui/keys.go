@@ -154,9 +154,10 @@ func (m Model) short() []key.Binding {
 	for _, c := range m.commands() {
 		switch {
 		case m.screen == screenDetail && c.Help().Key == k.quit.Help().Key:
+		case c.quiet:
 		case c.Help().Key == k.help.Help().Key, c.Help().Key == k.quit.Help().Key:
 			global = append(global, c.Binding)
-		case !c.quiet:
+		default:
 			own = append(own, c.Binding)
 		}
 	}

@@ -130,7 +130,14 @@ const twoColumns = 120
 
 // liveText is the whole live screen, as lines of at most width cells.
 func (m Model) liveText(width int) []string {
-	lines := []string{m.verdict(), ""}
+	lines := []string{m.verdict()}
+	var measured []string
+	if both := m.peer(flows.A).Connection != nil && m.peer(flows.B).Connection != nil; both {
+		measured = m.verifyText(width)
+		lines = append(lines, measured[0])
+		measured = measured[1:]
+	}
+	lines = append(lines, "")
 	if width >= twoColumns {
 		half := (width - 3) / 2
 		a, b := m.sideText(flows.A, half), m.sideText(flows.B, half)
@@ -142,9 +149,9 @@ func (m Model) liveText(width int) []string {
 		lines = append(lines, "")
 		lines = append(lines, m.sideText(flows.B, width)...)
 	}
-	if both := m.peer(flows.A).Connection != nil && m.peer(flows.B).Connection != nil; both {
+	if len(measured) > 0 {
 		lines = append(lines, "")
-		lines = append(lines, m.verifyText(width)...)
+		lines = append(lines, measured...)
 	}
 	if left := m.leftToDo(); left != "" {
 		lines = append(lines, "")

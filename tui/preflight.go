@@ -281,6 +281,9 @@ func (m Model) explainText() []string {
 // sees says as which addresses a side sees, or will see, the other's pods.
 func (m Model) sees(s flows.Side) string {
 	other := m.id(s.Other())
+	if f := m.on(s).good; f.Installable() && m.wanted.Install[s] != nil {
+		return fmt.Sprintf("As which addresses %s will see %s's pods is known after the installation.", m.id(s), other)
+	}
 	views, err := check.Views(flows.Expected(m.wanted, m.facts()), s)
 	if err != nil {
 		return fmt.Sprintf("%s has no addresses left for %s: %v.", m.id(s), other, err)

@@ -231,6 +231,7 @@ func TestAConnectionIsTakenAwayByItsPlan(t *testing.T) {
 func TestTheOperatorIsInstalledWhereNothingIs(t *testing.T) {
 	prepare := func(p *flowtest.Pair, _ *world) { p.B.Bare() }
 	inWorld(t, fresh(prepare), func(t *testing.T, d *driver) {
+		d.view(100, 40)
 		d.has("nothing installed")
 		d.keys("enter", "down")
 		d.has("installing the operator becomes a part of the plan")
@@ -241,6 +242,7 @@ func TestTheOperatorIsInstalledWhereNothingIs(t *testing.T) {
 		d.has("Cluster ID of B", "milan")
 		d.keys("enter")
 		d.has("create liqo-tui operator and fabric", "create definitions of Liqo's API", "B milan")
+		d.has("As which addresses milan will see rome's pods is known after the installation")
 		d.keys("enter", "down", "enter")
 		d.wait(40 * time.Second)
 		d.at(screenLive)

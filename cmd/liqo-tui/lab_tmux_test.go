@@ -42,6 +42,7 @@ func record(t *testing.T, name, screen string) {
 func (s *terminal) choosePair() {
 	s.t.Helper()
 	s.wait(20*time.Second, "lab-milan", "lab-rome", "Choose the first")
+	s.waitWithout(20*time.Second, "asking")
 	s.press("Enter")
 	s.wait(5*time.Second, "Choose the other cluster")
 	s.press("Down")
@@ -57,6 +58,7 @@ func TestLabWizard(t *testing.T) {
 	t.Run("arrows and enter connect two clusters", func(t *testing.T) {
 		s := l.wizard(t, program, 80, 24)
 		s.wait(20*time.Second, "lab-milan", "nothing installed", "ready")
+		s.waitWithout(20*time.Second, "asking")
 		record(t, "1-clusters", s.screen())
 		s.press("Enter") // milan is the first
 		s.wait(5*time.Second, "Choose the other cluster")

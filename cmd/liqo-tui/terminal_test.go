@@ -117,3 +117,15 @@ func (s *terminal) exit(within time.Duration) string {
 		time.Sleep(50 * time.Millisecond)
 	}
 }
+
+// waitWithout waits until the screen does not show the text.
+func (s *terminal) waitWithout(within time.Duration, text string) {
+	s.t.Helper()
+	deadline := time.Now().Add(within)
+	for strings.Contains(s.screen(), text) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("after %s there still is %q on the screen:\n%s", within, text, s.screen())
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}

@@ -163,8 +163,7 @@ func TestAFailureIsSaidWithWhatToDo(t *testing.T) {
 		b.WriteErrors = map[int]error{3: flowtest.Forbidden("ada", "gatewayservers", "liqo-tenant-rome")}
 	})
 	got, err := converse(pair, answers)
-	var step *flows.StepError
-	if !errors.As(err, &step) {
+	if _, ok := errors.AsType[*flows.StepError](err); !ok {
 		t.Errorf("got %v", err)
 	}
 	for _, want := range []string{"Failed: GatewayServer rome on milan", "To do: ", "To continue: liqo-tui network connect --context kind-rome"} {
