@@ -70,6 +70,8 @@ func TestTheConversation(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, got)
 	}
+	// Which of the two is found first to run no probes is left to chance.
+	got = strings.Replace(got, "measure: B milan: can't", "measure: A rome: can't", 1)
 	file := filepath.Join("testdata", "connect.txt")
 	if os.Getenv("UPDATE") != "" {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
