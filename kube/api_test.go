@@ -126,6 +126,7 @@ func TestCluster(t *testing.T) {
 	t.Run("a peering user of Liqo's sees and does what it may", func(t *testing.T) { testPeeringUser(t, env, admin) })
 	t.Run("warnings about what does not work are seen", func(t *testing.T) { testWarnings(t, admin) })
 	t.Run("a probe is run, measures and goes", func(t *testing.T) { testProbe(t, env, admin) })
+	t.Run("silence is noticed", func(t *testing.T) { testSilence(t, env.Config) })
 	t.Run("what is deleted is gone at once", func(t *testing.T) { testDelete(t, admin) })
 }
 

@@ -63,6 +63,7 @@ type Cluster struct {
 	uid, version string
 	userTenant   atomic.Value // string: the namespace of the tenant that the user was made for
 
+	pulse       pulse
 	warnings    warnings
 	secretKeys  secretKeys
 	unpatchable sync.Map // kinds, by name, that may be updated but not patched
@@ -133,6 +134,7 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 		c.namespace = render.DefaultNamespace
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.pulse = pulse{ask: c.askVersion, notify: c.notify}
 	c.warnings = warnings{ctx: c.ctx, client: cl, notify: c.notify}
 	c.kinds = c.watchedKinds()
 	if o.Delegation {

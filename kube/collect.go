@@ -2,6 +2,7 @@ package kube
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -40,9 +41,12 @@ func (all *collection) add(f *flows.ClusterFacts, o client.Object) {
 			f.Software, all.deployment = software, o
 		}
 	case *corev1.Pod:
-		if o.Labels[render.LabelComponent] == "gateway" {
+		switch {
+		case o.Labels[render.LabelComponent] == "gateway":
 			f.Pods = append(f.Pods, podFacts(o))
-		} else {
+		case o.Labels["component"] == apiServer && o.Namespace == metav1.NamespaceSystem:
+			f.NodePorts = nodePorts(o)
+		default:
 			all.pods = append(all.pods, o)
 		}
 	case *corev1.Node:
@@ -205,6 +209,26 @@ func podFacts(p *corev1.Pod) flows.PodFacts {
 	return f
 }
 
+// apiServer is how kubeadm, and who follows it, calls the API server's pods.
+const apiServer = "kube-apiserver"
+
+// nodePorts is the range that an API server's pod is told, else Kubernetes'
+// default.
+func nodePorts(p *corev1.Pod) flows.PortRange {
+	for _, c := range p.Spec.Containers {
+		for _, arg := range slices.Concat(c.Command, c.Args) {
+			var r flows.PortRange
+			if text, ok := strings.CutPrefix(arg, "--service-node-port-range="); ok {
+				if n, err := fmt.Sscanf(text, "%d-%d", &r.From, &r.To); n == 2 && err == nil {
+					return r
+				}
+				return flows.PortRange{} // written in another way: unknown
+			}
+		}
+	}
+	return flows.PortRange{From: 30000, To: 32767}
+}
+
 func nodeFacts(n *corev1.Node) flows.NodeFacts {
 	f := flows.NodeFacts{Name: n.Name}
 	f.Provider, _, _ = strings.Cut(n.Spec.ProviderID, "://")
@@ -240,6 +264,18 @@ func keepPod(o client.Object) client.Object {
 		return nil
 	}
 	return &corev1.Pod{ObjectMeta: kept(p), Spec: corev1.PodSpec{NodeName: p.Spec.NodeName}, Status: p.Status}
+}
+
+func keepAPIServer(o client.Object) client.Object {
+	p, ok := o.(*corev1.Pod)
+	if !ok {
+		return nil
+	}
+	out := &corev1.Pod{ObjectMeta: kept(p)}
+	for _, c := range p.Spec.Containers {
+		out.Spec.Containers = append(out.Spec.Containers, corev1.Container{Name: c.Name, Command: c.Command, Args: c.Args})
+	}
+	return out
 }
 
 func keepNode(o client.Object) client.Object {

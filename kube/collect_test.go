@@ -157,3 +157,25 @@ func TestPeeringUsersAreRecognized(t *testing.T) {
 		}
 	}
 }
+
+func TestNodePortRange(t *testing.T) {
+	pod := func(args ...string) client.Object {
+		return keepAPIServer(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-apiserver-n1", Labels: map[string]string{"component": "kube-apiserver"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Command: append([]string{"kube-apiserver"}, args...)}}},
+		})
+	}
+	for name, c := range map[string]struct {
+		objects []client.Object
+		want    flows.PortRange
+	}{
+		"its pod can't be seen": {nil, flows.PortRange{}},
+		"it is told none":       {[]client.Object{pod()}, flows.PortRange{From: 30000, To: 32767}},
+		"it is told one":        {[]client.Object{pod("--v=2", "--service-node-port-range=20000-20100")}, flows.PortRange{From: 20000, To: 20100}},
+		"in another notation":   {[]client.Object{pod("--service-node-port-range=20000+100")}, flows.PortRange{}},
+	} {
+		if got := factsOf(c.objects...).NodePorts; got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}

@@ -51,6 +51,8 @@ func (c *Cluster) watchedKinds() []*store {
 		optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, here), nil),
 		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, here, otherPods), keepPod),
 		optional(tenant("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.MatchingLabels{render.LabelComponent: "gateway"}), keepPod),
+		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.InNamespace(metav1.NamespaceSystem),
+			client.MatchingLabels{"component": apiServer}), keepAPIServer),
 		optional(s("Node", func() client.ObjectList { return &corev1.NodeList{} }), keepNode),
 		optional(s("Service", func() client.ObjectList { return &corev1.ServiceList{} }, client.MatchingFields{"spec.type": string(corev1.ServiceTypeLoadBalancer)}), keepService),
 		networks,
@@ -94,6 +96,7 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 		for _, s := range c.kinds {
 			go s.run(c.ctx, c.client)
 		}
+		go c.pulse.run(c.ctx)
 	})
 	for _, s := range c.kinds {
 		select {
@@ -121,6 +124,9 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 				collectDelegation(facts.Delegation, o)
 			}
 		}
+	}
+	if err := c.pulse.failing(); err != nil {
+		facts.Problem = c.problem("ask for the version", err)
 	}
 	facts.HasCRDs = len(facts.MissingKinds) == 0
 	all.finish(&facts)

@@ -1,0 +1,62 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// pulse asks the API server now and then whether it is there. Watches say
+// nothing of one whose packets get lost: client-go gives such a connection up
+// after 45 s.
+type pulse struct {
+	ask    func(context.Context) error
+	notify func()
+
+	mu  sync.Mutex
+	err error // of the last question; nil when it was answered
+}
+
+const (
+	pulseInterval = 5 * time.Second
+	pulseTimeout  = 5 * time.Second
+	pulseAgain    = time.Second // while it is not answered
+)
+
+func (c *Cluster) askVersion(ctx context.Context) error {
+	_, err := c.discovery.ServerVersionWithContext(ctx)
+	return err
+}
+
+func (p *pulse) run(ctx context.Context) {
+	next := pulseInterval
+	for sleep(ctx, next) {
+		asking, cancel := context.WithTimeout(ctx, pulseTimeout)
+		err := p.ask(asking)
+		cancel()
+		var answer apierrors.APIStatus
+		if errors.As(err, &answer) {
+			err = nil // it is there: whether it lets us in, others find
+		}
+		if next = pulseInterval; err != nil {
+			next = pulseAgain
+		}
+		p.mu.Lock()
+		news := (err == nil) != (p.err == nil)
+		p.err = err
+		p.mu.Unlock()
+		if news && ctx.Err() == nil {
+			p.notify()
+		}
+	}
+}
+
+// failing is why the last question was not answered, nil if it was.
+func (p *pulse) failing() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
