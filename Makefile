@@ -108,6 +108,9 @@ bench-gateway: lab build bin/wireguard2022 ## Measure the data plane: throughput
 bin/wireguard2022: testdata/wireguard2022/main.go testdata/wireguard2022/go.mod testdata/wireguard2022/go.sum
 	@build/gobuild.sh testdata/wireguard2022 bin/wireguard2022 . "-s -w"
 
+bench-tui: ## Measure what the terminal program costs with thousands of peerings
+	@build/bench-tui.sh
+
 golden: ## Rewrite the golden files
 	UPDATE=1 go test ./render ./flows/... ./gateway/... ./tui/...
 
@@ -131,4 +134,4 @@ bin/golangci-lint-$(GOLANGCI_LINT):
 generate: ## Generate the CRDs from Liqo's types
 	@build/generate.sh $(CONTROLLER_GEN)
 
-.PHONY: help build image lab deps lab-up lab-down demo test e2e bench bench-gateway golden lint fmt generate
+.PHONY: help build image lab deps lab-up lab-down demo test e2e bench bench-gateway bench-tui golden lint fmt generate

@@ -93,8 +93,9 @@ type observer struct {
 	cluster flows.Cluster
 	opened  bool // by this observer, and nobody else knows of it yet
 
-	told     bool // something was
-	answered bool // without a problem
+	looked   time.Time // because of a change
+	told     bool      // something was
+	answered bool      // without a problem
 	last     flows.ClusterFacts
 	readings flows.Readings
 }
@@ -103,7 +104,7 @@ type observer struct {
 func (m Model) observe(c member) tea.Cmd {
 	o := &observer{watch: c.watch, ref: c.Ref, backend: m.options.Backend, feed: m.feed, cluster: c.cluster}
 	return func() tea.Msg {
-		for o.look() && waitChanged(o.ctx, o.cluster) {
+		for o.look() && o.waitChanged() {
 		}
 		if o.opened {
 			closeCluster(o.cluster)
@@ -189,20 +190,24 @@ func unopened(ref flows.ContextRef, err error) flows.ClusterFacts {
 
 // waitChanged waits for a reason to look again. A cluster that could not be
 // opened has none but the time.
-func waitChanged(ctx context.Context, c flows.Cluster) bool {
-	if !pause(ctx, coalesce) {
+func (o *observer) waitChanged() bool {
+	if !pause(o.ctx, coalesce-time.Since(o.looked)) {
 		return false
 	}
 	var changed <-chan struct{}
-	if c != nil {
-		changed = c.Changed()
+	if o.cluster != nil {
+		changed = o.cluster.Changed()
 	}
-	poll := time.NewTimer(pollInterval)
+	// All observers poll at the same moments: that wakes an idle program once,
+	// not once for each cluster.
+	now := time.Now()
+	poll := time.NewTimer(now.Truncate(pollInterval).Add(pollInterval).Sub(now))
 	defer poll.Stop()
 	select {
-	case <-ctx.Done():
+	case <-o.ctx.Done():
 		return false
 	case <-changed:
+		o.looked = time.Now()
 	case <-poll.C:
 	}
 	return true

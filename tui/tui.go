@@ -80,6 +80,11 @@ const (
 
 func (g Goal) String() string { return [...]string{"connect", "disconnect", "reset"}[g] }
 
+// FramesPerSecond is how often the terminal is written to at most. Bubble Tea
+// looks that often whether there is something to write, and twice as often, its
+// default, is most of what an idle dashboard would cost.
+const FramesPerSecond = 30
+
 const defaultTimeout = 5 * time.Minute
 
 // ErrInterrupted is what [Model.Err] returns after ctrl+c or a [StopMsg] kept
