@@ -99,7 +99,7 @@ test: lab build $(API_SERVERS) bin/liqoctl ## All tests; without root, those tha
 e2e: lab build bin/liqoctl ## Only the end-to-end tests, in the lab
 	@build/test.sh e2e
 
-bench: lab build ## Measure how long connecting and removing takes, in the lab
+bench: lab build bin/liqoctl ## Measure how long connecting and removing takes, in the lab
 	@build/bench.sh
 
 bench-gateway: lab build bin/wireguard2022 ## Measure the data plane: throughput, NAT, maps, memory

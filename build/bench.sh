@@ -1,18 +1,11 @@
 #!/bin/bash
-# bench.sh: how long connecting and removing takes in the lab, against a bare
-# Deployment on the same clusters. Interleaved rounds; median, minimum, maximum.
+# bench.sh: how long connecting and removing takes in the lab: against a bare
+# Deployment on the same clusters, and against the released liqoctl, which works
+# against the same operator. Rounds take turns; median, minimum, maximum.
 set -euo pipefail
 rounds=${ROUNDS:-10}
-bin/lab up
-bin/lab load bin/images/liqo-gateway.tar
-kubeconfig=$(bin/lab kubeconfig)
-both=(--kubeconfig "$kubeconfig" --context lab-rome --remote-kubeconfig "$kubeconfig" --remote-context lab-milan)
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-for cluster in rome milan; do
-	bin/liqo-tui install --kubeconfig "$kubeconfig" --context "lab-$cluster" --cluster-id "$cluster" \
-		--pod-cidr 10.244.0.0/16 --image "${IMAGE:-lab.local/liqo-gateway:dev}" >/dev/null 2>&1
-done
 
 timed() { # NAME COMMAND...: append the milliseconds that it took to $out/NAME
 	local name=$1 start=$(date +%s%3N)
@@ -23,6 +16,18 @@ timed() { # NAME COMMAND...: append the milliseconds that it took to $out/NAME
 	}
 	echo $(($(date +%s%3N) - start)) >>"$out/$name"
 }
+
+version() { for _ in {1..10}; do timed "liqo-tui version" bin/liqo-tui version; done; }
+version
+
+bin/lab up
+bin/lab load bin/images/liqo-gateway.tar
+kubeconfig=$(bin/lab kubeconfig)
+both=(--kubeconfig "$kubeconfig" --context lab-rome --remote-kubeconfig "$kubeconfig" --remote-context lab-milan)
+for cluster in rome milan; do
+	bin/liqo-tui install --kubeconfig "$kubeconfig" --context "lab-$cluster" --cluster-id "$cluster" \
+		--pod-cidr 10.244.0.0/16 --image "${IMAGE:-lab.local/liqo-gateway:dev}" >/dev/null 2>&1
+done
 
 bare() {
 	bin/lab kubectl rome create deployment bare --image lab.local/pod:v1 -- /pod serve
@@ -35,8 +40,12 @@ gone() { # the namespaces of the peering: Kubernetes takes its time with them
 	done
 }
 
-bin/liqo-tui network reset "${both[@]}" --yes >/dev/null 2>&1
-gone
+clean() {
+	bin/liqo-tui network reset "${both[@]}" --yes >/dev/null 2>&1
+	gone
+}
+
+clean
 for ((i = 1; i <= rounds; i++)); do
 	timed "bare Deployment to Available" bare
 	bin/lab kubectl rome delete deployment bare >/dev/null
@@ -44,13 +53,24 @@ for ((i = 1; i <= rounds; i++)); do
 	timed "connect to both Connected" bin/liqo-tui network connect "${both[@]}" --server-service-type NodePort --yes
 	cp "$out/last" bin/bench-connect.log
 	timed "connect again, no changes" bin/liqo-tui network connect "${both[@]}" --server-service-type NodePort --yes
-	timed "reset to gateways gone" bin/liqo-tui network reset "${both[@]}" --yes
+	grep -q '^No changes.$' "$out/last" || {
+		echo "the second connect has changed something:" >&2
+		cat "$out/last" >&2
+		exit 1
+	}
+	timed "reset to all gone" bin/liqo-tui network reset "${both[@]}" --yes
 	gone
+	# liqoctl wants what network init and the tenant namespaces give it.
+	bin/liqo-tui network init "${both[@]}" --yes >/dev/null 2>&1
+	timed "liqoctl network connect --wait" bin/liqoctl network connect "${both[@]}" --gw-server-service-type NodePort --wait
+	clean
+	version
 	echo "round $i of $rounds"
 done
 
 echo
 echo "machine: $(nproc) cores, $(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo), Linux $(uname -r); milliseconds over $rounds rounds"
+echo "liqo-tui is $(stat -c %s bin/liqo-tui) bytes"
 printf '%-32s %8s %8s %8s\n' "" median min max
 for file in "$out"/*\ *; do
 	sort -n "$file" | awk -v name="$(basename "$file")" '{v[NR] = $1}

@@ -42,6 +42,7 @@ func TestClusterScripts(t *testing.T) {
 			})
 		})
 	}
+	t.Run("Ctrl-C at every step", s.testInterrupts)
 }
 
 // stage is the two clusters as scripts see them.
@@ -130,17 +131,23 @@ func (s *stage) setUp(env *testscript.Env) error {
 	env.Setenv("HOME", env.WorkDir)
 	env.Setenv("LIQO_TUI_TIMEOUT", "20s")
 	env.Setenv("PATH", env.Getenv("PATH")+string(filepath.ListSeparator)+assets)
+	return s.reset(context.Background())
+}
+
+// reset makes the clusters as new.
+func (s *stage) reset(ctx context.Context) error {
 	for _, p := range s.planes {
 		p.front.set(false)
 		p.nodes.set(func(k *kubelet) { k.silent, k.loadBalancer = false, "" })
 	}
 	var out, errs strings.Builder
 	reset := []string{"network", "reset", "--kubeconfig", s.kubeconfig, "--context", "rome", "--remote-kubeconfig", s.kubeconfig, "--remote-context", "milan", "--yes", "--timeout", "30s"}
+	//nolint:contextcheck // as main does, which has no context
 	if code := run(reset, strings.NewReader(""), &out, &errs); code != 0 {
 		return fmt.Errorf("reset after the last script ended with %d: %s", code, errs.String())
 	}
 	for _, p := range s.planes {
-		if err := p.forget(context.Background()); err != nil {
+		if err := p.forget(ctx); err != nil {
 			return err
 		}
 	}

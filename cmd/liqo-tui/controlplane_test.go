@@ -123,7 +123,8 @@ func (p *controlPlane) runControllers(t *testing.T) error {
 	}
 	return p.process(t, "kube-controller-manager", os.Getenv("KUBEBUILDER_ASSETS")+"/kube-apiserver", nil,
 		"--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port=0",
-		"--controllers=namespace-controller,garbage-collector-controller,deployment-controller,replicaset-controller")
+		"--service-account-private-key-file", filepath.Join(p.env.ControlPlane.GetAPIServer().CertDir, "sa-signer.key"),
+		"--controllers=namespace-controller,garbage-collector-controller,deployment-controller,replicaset-controller,serviceaccount-token-controller")
 }
 
 // runOperator runs ours in a process of its own: the name says which program

@@ -12,7 +12,11 @@ import (
 )
 
 // clusterFlags choose one cluster, as kubectl's flags do.
-type clusterFlags struct{ kubeconfig, context, cluster, user, namespace string }
+type clusterFlags struct {
+	kubeconfig, context, cluster, user, namespace string
+	// delegation has the operators' access to each other observed too.
+	delegation bool
+}
 
 func (c *clusterFlags) add(f *pflag.FlagSet, prefix, whose string) {
 	f.StringVar(&c.kubeconfig, prefix+"kubeconfig", "", "kubeconfig file of "+whose+" (default: as kubectl finds it)")
@@ -25,7 +29,7 @@ func (c *clusterFlags) add(f *pflag.FlagSet, prefix, whose string) {
 func (c *clusterFlags) options() kube.Options {
 	return kube.Options{
 		Context: flows.ContextRef{File: c.kubeconfig, Name: c.context},
-		Cluster: c.cluster, User: c.user, Namespace: c.namespace,
+		Cluster: c.cluster, User: c.user, Namespace: c.namespace, Delegation: c.delegation,
 	}
 }
 

@@ -52,12 +52,7 @@ func readPeerings(file string) ([]peering, error) {
 	var errs []error
 	var out []peering
 	for _, wanted := range content.Peerings {
-		all := maps.Clone(content.Defaults)
-		if all == nil {
-			all = map[string]yaml.Node{}
-		}
-		maps.Copy(all, wanted)
-		p, err := newPeering(file, all)
+		p, err := newPeering(file, content.Defaults, wanted)
 		errs = append(errs, err)
 		out = append(out, p)
 	}
@@ -67,7 +62,10 @@ func readPeerings(file string) ([]peering, error) {
 	return out, nil
 }
 
-func newPeering(file string, values map[string]yaml.Node) (peering, error) {
+func newPeering(file string, defaults, wanted map[string]yaml.Node) (peering, error) {
+	values := map[string]yaml.Node{}
+	maps.Copy(values, defaults)
+	maps.Copy(values, wanted)
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	p := peering{pair: &pairFlags{}, connect: newConnectFlags(), changed: f.Changed}
 	p.pair.local.add(f, "", "")
@@ -77,7 +75,9 @@ func newPeering(file string, values map[string]yaml.Node) (peering, error) {
 	line := 0
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		node := values[name]
-		line = node.Line
+		if own, ok := wanted[name]; ok && (line == 0 || own.Line < line) {
+			line = own.Line // where the peering begins
+		}
 		words, err := scalars(&node)
 		switch {
 		case f.Lookup(name) == nil:
@@ -88,7 +88,7 @@ func newPeering(file string, values map[string]yaml.Node) (peering, error) {
 			}
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", file, line, name, err))
+			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", file, node.Line, name, err))
 		}
 	}
 	if len(errs) == 0 {

@@ -24,8 +24,8 @@ func rbacCommand(io streams) *cobra.Command {
 		Use:   "rbac",
 		Short: "Print the roles that this admin lacks, to hand to a colleague",
 		Long: `Print, as YAML for each side, the smallest roles that the users of both kubeconfigs
-lack to connect the two clusters, and to look at them. Nothing is printed for a
-side that allows all of it. --all prints what is needed, whoever has it already.`,
+lack to connect the two clusters, and to look at them; with the tenant namespace
+where there is none yet. Of a side that allows all of it, a comment says so. --all prints what is needed, whoever has it already.`,
 		Example: `  liqo-tui rbac --context rome --remote-context milan > roles.yaml`,
 		Args:    noArguments,
 	}
@@ -59,7 +59,14 @@ func printRoles(ctx context.Context, io streams, clusters [2]flows.Cluster, p fl
 		if facts.Problem != nil && facts.Problem.Kind != flows.Forbidden {
 			return fmt.Errorf("%s: %w", side, facts.Problem)
 		}
+		namespaces := tenantNamespaces(plan, side)
 		needs := append(flows.ReadPermissions(facts.Namespace), plan.Permissions(side)...)
+		if len(namespaces) > 0 {
+			// Whoever applies the roles makes the namespaces that they are in.
+			needs = slices.DeleteFunc(needs, func(p flows.Permission) bool {
+				return p.Resource == "namespaces" && (p.Verb == "create" || p.Verb == "patch")
+			})
+		}
 		user, missing := "", needs
 		if reviewer, ok := clusters[side].(flows.Reviewer); ok {
 			answer, err := reviewer.Review(ctx, needs)
@@ -71,14 +78,24 @@ func printRoles(ctx context.Context, io streams, clusters [2]flows.Cluster, p fl
 		if all {
 			missing = needs
 		}
-		if err := printSide(io.out, side, facts, user, missing); err != nil {
+		if err := printSide(io.out, side, facts, user, missing, namespaces); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func printSide(out io.Writer, side flows.Side, c flows.ClusterFacts, user string, missing []flows.Permission) error {
+// tenantNamespaces are those that the plan still has to make on a side.
+func tenantNamespaces(p flows.Plan, side flows.Side) []render.Object {
+	for _, s := range p.Steps {
+		if s.Side == side && s.Object.Kind == "Namespace" && s.Status == flows.Ready {
+			return s.Objects
+		}
+	}
+	return nil
+}
+
+func printSide(out io.Writer, side flows.Side, c flows.ClusterFacts, user string, missing []flows.Permission, namespaces []render.Object) error {
 	name := cmp.Or(string(c.ID), c.Context.String())
 	if len(missing) == 0 {
 		_, err := fmt.Fprintf(out, "# %s %s: user %q lacks nothing\n", side, name, user)
@@ -89,7 +106,7 @@ func printSide(out io.Writer, side flows.Side, c flows.ClusterFacts, user string
 		fmt.Fprintln(out, "# The API server does not say who the user is: put the name in.")
 		user = "USER"
 	}
-	text, err := render.YAML(roles(user, missing)...)
+	text, err := render.YAML(append(namespaces, roles(user, missing)...)...)
 	if err != nil {
 		return err
 	}
