@@ -43,6 +43,7 @@ func TestClusterScripts(t *testing.T) {
 		})
 	}
 	t.Run("Ctrl-C at every step", s.testInterrupts)
+	t.Run("questions on a terminal", s.testQuestions)
 }
 
 // stage is the two clusters as scripts see them.

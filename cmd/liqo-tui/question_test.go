@@ -1,0 +1,49 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// testQuestions answers on a terminal what connect asks there: it shows the plan
+// and the diff first, and a no changes nothing.
+func (s *stage) testQuestions(t *testing.T) {
+	program, err := exec.LookPath("liqo-tui") // the test binary, see TestMain
+	if err != nil {
+		t.Fatal(err)
+	}
+	connect := func(t *testing.T) *terminal {
+		return openTerminal(t, 120, 200, []string{"CI=", "KUBECONFIG=" + s.kubeconfig, "XDG_CONFIG_HOME=" + t.TempDir()}, program,
+			"network", "connect", "--context", "rome", "--remote-context", "milan", "--server-service-type", "NodePort", "--timeout", "30s")
+	}
+	if err := s.reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, answer := range []string{"n", "", "yesterday"} {
+		term := connect(t)
+		term.wait(20*time.Second, "B milan: create GatewayServer rome", "+  mtu: 1340", "Apply these changes? [y/N]")
+		if answer != "" {
+			term.press(answer)
+		}
+		term.press("Enter")
+		if got := term.exit(10 * time.Second); got != "130" {
+			t.Errorf("answer %q: got exit code %s, want 130", answer, got)
+		}
+		term.wait(time.Second, "declined, nothing was changed")
+	}
+	out, err := exec.CommandContext(t.Context(), program, "info", "--kubeconfig", s.kubeconfig, "--context", "rome").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(out); !strings.Contains(got, "No peers.") {
+		t.Errorf("after three times no, rome has: %s", got)
+	}
+	term := connect(t)
+	term.wait(20*time.Second, "Apply these changes? [y/N]")
+	term.press("y", "Enter")
+	if got := term.exit(30 * time.Second); got != "0" {
+		t.Errorf("answer y: got exit code %s, want 0; the screen:\n%s", got, term.screen())
+	}
+}
