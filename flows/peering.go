@@ -84,6 +84,7 @@ type Reading struct {
 	PeerAddress    string  // where the peer was last heard, address:port
 	Implementation string
 	MTU            int // bytes
+	PathMTU        int // bytes, the longest packet that came through; 0: not known
 }
 
 // StaleAt is when the reading stops being believed if nothing new comes; zero
@@ -183,7 +184,7 @@ func (r *Reading) readConnection(c *networkingv1beta1.Connection) {
 		r.Handshake = *report.Handshake
 	}
 	r.Loss, r.Received, r.Sent = report.Loss, report.ReceivedBytes, report.SentBytes
-	r.PeerAddress, r.Implementation, r.MTU = report.Endpoint, report.Implementation, report.MTU
+	r.PeerAddress, r.Implementation, r.MTU, r.PathMTU = report.Endpoint, report.Implementation, report.MTU, report.PathMTU
 }
 
 // Peers are the views of the cluster on all its peerings, by the peer's ID. It

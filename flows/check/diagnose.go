@@ -179,6 +179,10 @@ func (in diagnosis) endpoint(flows.Side) Result {
 		return r
 	}
 	dials := fmt.Sprintf("UDP %s:%d", address, port)
+	if r := in.readings[client]; r.Reason == render.ReasonUnresolvable {
+		return result(Fail, fmt.Sprintf("%s can't resolve what it dials: %s", in.cluster(client).ID, r.Message),
+			"check the name, and the DNS of "+string(in.cluster(client).ID), "or dial an address: liqo-tui network connect --client-address ADDRESS")
+	}
 	if slices.Contains(e.Addresses, address) && e.Port == port {
 		return pass(fmt.Sprintf("%s dials %s", in.cluster(client).ID, dials))
 	}
@@ -240,6 +244,9 @@ func (in diagnosis) keys(side flows.Side) Result {
 	peer, theirs := in.peers[side], in.peers[side.Other()].Key
 	other := in.cluster(side.Other()).ID
 	switch {
+	case in.readings[side].Reason == render.ReasonKeyMismatch:
+		return result(Fail, in.readings[side].Message, "run: liqo-tui network connect; it tells both sides the present keys",
+			"if it stays: something else sends WireGuard packets to this port")
 	case theirs == nil:
 		return result(Inconclusive, fmt.Sprintf("%s's gateway has not made its key known", other))
 	case peer.PublicKey == nil:
@@ -334,14 +341,31 @@ func (in diagnosis) ping(side flows.Side) Result {
 
 func (in diagnosis) mtu(flows.Side) Result {
 	a, b := in.readings[flows.A].MTU, in.readings[flows.B].MTU
+	path := pathMTU(in.readings)
 	switch {
+	case path > 0 && path < max(a, b):
+		return result(Warn, fmt.Sprintf("the path carries packets of %d bytes, and the tunnel's MTU is %d", path, max(a, b)),
+			fmt.Sprintf("run: liqo-tui network connect --mtu %d, so that nothing has to find that out", path))
 	case a == 0 || b == 0:
 		return result(Inconclusive, "not both gateways say which MTU their tunnel has")
 	case a != b:
 		return result(Warn, fmt.Sprintf("%d on %s, %d on %s: larger packets get lost one way", a, in.facts.Local.ID, b, in.facts.Remote.ID),
 			fmt.Sprintf("run: liqo-tui network connect --mtu %d", min(a, b)))
 	}
-	return pass(fmt.Sprintf("%d bytes on both sides", a))
+	text := fmt.Sprintf("%d bytes on both sides", a)
+	if path > 0 {
+		text += fmt.Sprintf(", and packets of %d come through", path)
+	}
+	return pass(text)
+}
+
+// pathMTU is the longest packet that came through both ways; 0 if not known.
+func pathMTU(r [2]flows.Reading) int {
+	a, b := r[flows.A].PathMTU, r[flows.B].PathMTU
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // Shares of lost pings from which a connection is worth a warning. A gateway

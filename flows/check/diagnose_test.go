@@ -114,6 +114,37 @@ func TestDiagnose(t *testing.T) {
 			facts: func(f *flows.Facts) { f.Local.Clients = nil },
 			roots: []string{"LT-D010 A,B"},
 		},
+		"unknown-key": {
+			facts: func(f *flows.Facts) {
+				counts(f, 21504, 0, 0, 0)
+				says(&f.Remote, f.At, func(r *render.Report) {
+					r.Reason, r.Message = render.ReasonKeyMismatch, "packets come in, and none is encrypted with a known key"
+				})
+			},
+			roots: []string{"LT-D013 B"},
+		},
+		"unresolvable": {
+			facts: func(f *flows.Facts) {
+				says(&f.Local, f.At, func(r *render.Report) {
+					r.Reason, r.Message = render.ReasonUnresolvable, "lookup gw.example.org: no such host"
+				})
+			},
+			roots: []string{"LT-D011 A,B"},
+		},
+		"narrow-path": {facts: func(f *flows.Facts) {
+			for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+				says(c, f.At, func(r *render.Report) { r.Reason, r.MTU, r.PathMTU, r.LatencyMicros = render.ReasonPinged, 1340, 1280, 900 })
+			}
+		}},
+		"liqo": {
+			facts: func(f *flows.Facts) {
+				for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+					c.Software, c.Connections[0].Annotations = flows.Liqo, nil
+					c.Connections[0].Status.Value = networkingv1beta1.ConnectionError
+				}
+			},
+			roots: []string{"LT-D030 A", "LT-D030 B"},
+		},
 		"lossy": {facts: func(f *flows.Facts) {
 			says(&f.Local, f.At, func(r *render.Report) {
 				r.Reason, r.Loss, r.LatencyMicros, r.MTU = render.ReasonPinged, 0.12, 1200, 1340
