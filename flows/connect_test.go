@@ -357,7 +357,7 @@ func TestPlanConnect(t *testing.T) {
 				"preflight-a": preflight(flows.FailedPreflight, "kind-rome has neither Liqo nor the liqo-tui operator",
 					"run: liqo-tui install --context kind-rome --cluster-id NAME"),
 				"preflight-b": preflight(flows.FailedPreflight, "no Network of type pod-cidr or external-cidr with a status in namespace liqo",
-					"is the operator running? see: kubectl -n liqo get pods,networks"),
+					"is the operator running? see: kubectl --context kind-milan -n liqo get pods,networks"),
 			},
 		},
 		{

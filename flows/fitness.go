@@ -70,7 +70,7 @@ func unfit(side Side, c ClusterFacts) *Step {
 	case len(c.Networks.Pod) == 0 || len(c.Networks.External) == 0:
 		s = failure(side, CodeNetworks, "cluster knows its address ranges", FailedPreflight,
 			fmt.Sprintf("no Network of type pod-cidr or external-cidr with a status in namespace %s", c.Namespace),
-			"is the operator running? see: kubectl -n "+c.Namespace+" get pods,networks")
+			"is the operator running? see: "+c.Context.Kubectl()+" -n "+c.Namespace+" get pods,networks")
 	default:
 		return nil
 	}

@@ -85,7 +85,7 @@ func (in diagnosis) operator(side flows.Side) Result {
 	case c.Software == flows.NoSoftware:
 		return result(Fail, "neither Liqo nor the liqo-tui operator is there", "run: liqo-tui install --context "+c.Context.Name)
 	case c.Operator.Problem != "":
-		return result(Fail, c.Operator.Problem, "see: kubectl -n "+c.Namespace+" get pods,events")
+		return result(Fail, c.Operator.Problem, "see: "+c.Context.Kubectl()+" -n "+c.Namespace+" get pods,events")
 	}
 	return pass(c.Software.String() + " works")
 }
@@ -170,7 +170,7 @@ func (in diagnosis) endpoint(flows.Side) Result {
 	if e == nil || len(e.Addresses) == 0 || e.Addresses[0] == "" {
 		gateway := in.peers[server].Server
 		r := result(Fail, fmt.Sprintf("%s's gateway server has no address", in.cluster(server).ID),
-			fmt.Sprintf("see: kubectl -n %s describe service %s", gateway.Namespace, render.GatewayObjectName(gateway.Name)),
+			fmt.Sprintf("see: %s describe service %s", in.kubectl(server), render.GatewayObjectName(gateway.Name)),
 			"or expose it another way: liqo-tui network connect --server-service-type NodePort")
 		r.Evidence = in.eventsAbout(server, "Service")
 		if text := gateway.Annotations[render.AnnotationEndpoint]; text != "" {
@@ -203,23 +203,23 @@ func (in diagnosis) connected(side flows.Side) bool {
 
 func (in diagnosis) pod(side flows.Side) Result {
 	pod := in.peers[side].Pod
-	ns := in.peers[side].Tenant.Namespace
+	kubectl := in.kubectl(side)
 	switch {
 	case in.readings[side].Role == "":
 		return result(Inconclusive, "there is no gateway here")
 	case pod == nil:
-		r := result(Fail, "there is no pod", fmt.Sprintf("see: kubectl -n %s get deployments,events", ns))
+		r := result(Fail, "there is no pod", "see: "+kubectl+" get deployments,events")
 		r.Evidence = in.eventsAbout(side, "Deployment", "ReplicaSet")
 		return r
 	case pod.Waiting != "":
-		r := result(Fail, fmt.Sprintf("%s waits: %s", pod.Name, pod.Waiting), fmt.Sprintf("see: kubectl -n %s describe pod %s", ns, pod.Name))
+		r := result(Fail, fmt.Sprintf("%s waits: %s", pod.Name, pod.Waiting), "see: "+kubectl+" describe pod "+pod.Name)
 		r.Evidence = in.eventsAbout(side, "Pod")
 		return r
 	case !pod.Ready:
-		return result(Warn, pod.Name+" runs, but is not ready", fmt.Sprintf("see: kubectl -n %s logs %s", ns, pod.Name))
+		return result(Warn, pod.Name+" runs, but is not ready", "see: "+kubectl+" logs "+pod.Name)
 	case pod.Restarts > 0 && in.facts.At.Sub(pod.Started) < recentRestart:
 		return result(Warn, fmt.Sprintf("%s restarted %s ago, for the %s time", pod.Name, in.facts.At.Sub(pod.Started).Round(time.Second), ordinal(pod.Restarts)),
-			fmt.Sprintf("see why: kubectl -n %s logs --previous %s", ns, pod.Name))
+			"see why: "+kubectl+" logs --previous "+pod.Name)
 	}
 	text := pod.Name
 	if pod.Node != "" {
@@ -300,15 +300,24 @@ func (in diagnosis) fresh(side flows.Side) Result {
 	case r.Role == "":
 		return result(Inconclusive, "there is no gateway here")
 	case !r.Exists:
-		return result(Fail, "the gateway has reported nothing", fmt.Sprintf("see: kubectl -n %s logs deployment/%s", r.Namespace, in.gatewayName(side)))
+		return result(Fail, "the gateway has reported nothing", in.seeLogs(side))
 	case state == flows.StateStale:
-		return result(Fail, why, fmt.Sprintf("see: kubectl -n %s logs deployment/%s", r.Namespace, in.gatewayName(side)))
+		return result(Fail, why, in.seeLogs(side))
 	case !r.Reported:
 		return result(Inconclusive, "this gateway says only whether it is connected: it is Liqo's own")
 	case r.Reason == render.ReasonMisconfigured:
 		return result(Fail, r.Message, "change what the message names, then run liqo-tui network connect")
 	}
 	return pass(fmt.Sprintf("%s ago: %s", in.facts.At.Sub(r.At).Round(time.Second), cmp.Or(r.Message, string(r.Value))))
+}
+
+// kubectl is the start of a command about the side's end of the peering.
+func (in diagnosis) kubectl(side flows.Side) string {
+	return in.cluster(side).Context.Kubectl() + " -n " + in.peers[side].Tenant.Namespace
+}
+
+func (in diagnosis) seeLogs(side flows.Side) string {
+	return "see: " + in.kubectl(side) + " logs deployment/" + in.gatewayName(side)
 }
 
 func (in diagnosis) gatewayName(side flows.Side) string {
@@ -332,7 +341,7 @@ func (in diagnosis) ping(side flows.Side) Result {
 		return pass("answered")
 	case flows.StateNotConnected, flows.StateStarting, flows.StateConnecting, flows.StateDown, flows.StateStale, flows.StateUnknown:
 	}
-	logs := fmt.Sprintf("see: kubectl -n %s logs deployment/%s", r.Namespace, in.gatewayName(side))
+	logs := in.seeLogs(side)
 	if r.Reason == render.ReasonNoPing {
 		return result(Fail, why, "the tunnel stands, and pings in it get lost: look for rules on the gateways' nodes that drop UDP 12345", logs)
 	}

@@ -31,9 +31,10 @@ func (in preflight) leftovers(side flows.Side) Result {
 // leftoversOf are the stale objects on a cluster about the peer.
 func leftoversOf(c flows.ClusterFacts, peer render.ClusterID) []leftover {
 	var out []leftover
+	kubectl := c.Context.Kubectl()
 	for i := range c.Tenants {
 		ns := &c.Tenants[i]
-		if l, ok := staleNamespace(ns, peer); ok {
+		if l, ok := staleNamespace(kubectl, ns, peer); ok {
 			out = append(out, l)
 		}
 	}
@@ -57,24 +58,24 @@ func leftoversOf(c flows.ClusterFacts, peer render.ClusterID) []leftover {
 		}
 	}
 	if p.Connection != nil && ownerless(p.Connection, gateways) {
-		out = append(out, ownerlessLeftover("Connection", p.Connection))
+		out = append(out, ownerlessLeftover(kubectl, "Connection", p.Connection))
 	}
 	if p.PublicKey != nil && ownerless(p.PublicKey, gateways) {
-		out = append(out, ownerlessLeftover("PublicKey", p.PublicKey))
+		out = append(out, ownerlessLeftover(kubectl, "PublicKey", p.PublicKey))
 	}
 	return append(out, elsewhere(c, p)...)
 }
 
 // staleNamespace is a namespace of the peer's name that is another's, or one
 // that does not go.
-func staleNamespace(ns *corev1.Namespace, peer render.ClusterID) (leftover, bool) {
+func staleNamespace(kubectl string, ns *corev1.Namespace, peer render.ClusterID) (leftover, bool) {
 	owner := render.ClusterID(ns.Labels[render.LabelRemoteCluster])
 	named := ns.Name == render.TenantNamespaceName(peer)
 	switch {
 	case named && owner != "" && owner != peer:
 		return leftover{
 			"Namespace " + ns.Name, fmt.Sprintf("its label says that it is for cluster %s", owner),
-			fmt.Sprintf("delete it, or choose another with --namespace: kubectl delete namespace %s", ns.Name),
+			fmt.Sprintf("delete it, or choose another with --namespace: %s delete namespace %s", kubectl, ns.Name),
 		}, true
 	case (named || owner == peer) && ns.DeletionTimestamp != nil:
 		why := []string{"it is being deleted"}
@@ -83,7 +84,7 @@ func staleNamespace(ns *corev1.Namespace, peer render.ClusterID) (leftover, bool
 				why = append(why, c.Message)
 			}
 		}
-		return leftover{"Namespace " + ns.Name, strings.Join(why, "; "), "wait until it is gone, or see what holds it: kubectl get namespace " + ns.Name + " -o yaml"}, true
+		return leftover{"Namespace " + ns.Name, strings.Join(why, "; "), "wait until it is gone, or see what holds it: " + kubectl + " get namespace " + ns.Name + " -o yaml"}, true
 	}
 	return leftover{}, false
 }
@@ -113,10 +114,10 @@ func ownerless(o metav1.Object, there map[string]bool) bool {
 	return len(o.GetOwnerReferences()) > 0
 }
 
-func ownerlessLeftover(kind string, o metav1.Object) leftover {
+func ownerlessLeftover(kubectl, kind string, o metav1.Object) leftover {
 	return leftover{
 		fmt.Sprintf("%s %s/%s", kind, o.GetNamespace(), o.GetName()), "its gateway is gone",
-		"Kubernetes collects it within a minute; if not: kubectl -n " + o.GetNamespace() + " delete " + strings.ToLower(kind) + " " + o.GetName(),
+		"Kubernetes collects it within a minute; if not: " + kubectl + " -n " + o.GetNamespace() + " delete " + strings.ToLower(kind) + " " + o.GetName(),
 	}
 }
 
@@ -127,7 +128,7 @@ func elsewhere(c flows.ClusterFacts, p flows.Peer) []leftover {
 		if o.GetNamespace() != p.Tenant.Namespace && o.GetLabels()[render.LabelRemoteCluster] == string(p.Tenant.Remote) {
 			out = append(out, leftover{
 				fmt.Sprintf("%s %s/%s", kind, o.GetNamespace(), o.GetName()), "it is not in the peering's namespace " + p.Tenant.Namespace,
-				fmt.Sprintf("delete it: kubectl -n %s delete %s %s", o.GetNamespace(), strings.ToLower(kind), o.GetName()),
+				fmt.Sprintf("delete it: %s -n %s delete %s %s", c.Context.Kubectl(), o.GetNamespace(), strings.ToLower(kind), o.GetName()),
 			})
 		}
 	}

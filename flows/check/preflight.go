@@ -139,7 +139,7 @@ func (in preflight) operator(side flows.Side) Result {
 		return pass("the plan installs it")
 	}
 	if c.Operator.Problem != "" {
-		return result(Warn, c.Operator.Problem, "wait for it, or see: kubectl -n "+c.Namespace+" get pods,events")
+		return result(Warn, c.Operator.Problem, "wait for it, or see: "+c.Context.Kubectl()+" -n "+c.Namespace+" get pods,events")
 	}
 	if c.Software == flows.NoSoftware {
 		return result(Fail, "the kinds are there, and nothing acts on them", "run: liqo-tui install --context "+c.Context.Name+" --cluster-id "+string(c.ID))
