@@ -133,7 +133,9 @@ func TestDiagnose(t *testing.T) {
 		},
 		"narrow-path": {facts: func(f *flows.Facts) {
 			for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
-				says(c, f.At, func(r *render.Report) { r.Reason, r.MTU, r.PathMTU, r.LatencyMicros = render.ReasonPinged, 1340, 1280, 900 })
+				says(c, f.At, func(r *render.Report) {
+					r.Reason, r.MTU, r.PathMTU, r.LatencyMicros = render.ReasonPinged, 1340, 1280, 900
+				})
 			}
 		}},
 		"liqo": {
