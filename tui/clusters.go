@@ -311,6 +311,9 @@ func (m Model) clustersHead(rows []clusterRow) []string {
 	if m.chosen(side.Other()) {
 		question = fmt.Sprintf("%s is %s. Choose the other cluster: %s.", side.Other(), m.contextName(m.on(side.Other())), side)
 	}
+	if ansi.StringWidth(question) > m.width {
+		question = fmt.Sprintf("Choose cluster %s.", side)
+	}
 	lines := []string{t.title.Render(t.plain(question))}
 	for _, p := range m.fleet.problems {
 		lines = append(lines, t.marks[markFail].Render(t.glyphs[markFail])+" "+t.plain(p.Error()))

@@ -22,18 +22,26 @@ func FuzzUpdate(f *testing.F) {
 	f.Add([]byte("ay\xf1\x03c\xf4\x03k"))
 	f.Add([]byte("\xe0\x01ay\xf4\xe1?\x1b\xe2stsc\r\x1bay\xf4\xf4pr"))
 	f.Add([]byte("\xd1ay\xf4\xd2\xf4\xd3r\xf4\xd0\xf4p\x1b"))
+	f.Add([]byte("\xc0\r\x02\r\r\r\r\x02\r\xff\xffXa\x02\r\xff"))
+	f.Add([]byte("\xc0/ro\r\r:q\x1ba~\xc3\r\x1b\r\x02\re\x1bf\r\x02\x02\xc3\x02\r"))
+	f.Add([]byte("\xc1\xf4\rdyl\x1bEx\r\x02\r\xff\x1b"))
 	f.Fuzz(playScript)
 }
 
 // TestRandomScripts plays what a fuzzer would, without its instrumented build.
 // Most scripts begin by applying, or few would come that far.
 func TestRandomScripts(t *testing.T) {
-	const likely = "\x03\r\x1b\t\x01\x02\x04ayncrkpqst?jG"
+	const likely = "\x03\r\x1b\t\x01\x02\x04ayncrkpqstexXvwfi/:?jG\xc3"
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		script := []byte{}
-		if seed%4 > 0 {
+		switch seed % 5 {
+		case 1, 2:
 			script = append(script, "ay"...)
+		case 3:
+			script = append(script, "\xc0\r\x02\r\r\r\r"...) // through the wizard to its plan
+		case 4:
+			script = append(script, 0xc1) // on the dashboard
 		}
 		for range 60 {
 			b := byte(r.UintN(256))
@@ -52,7 +60,25 @@ func TestRandomScripts(t *testing.T) {
 func playScript(t *testing.T, script []byte) {
 	const longest = 300 // keeps one case below some 100 ms
 	script = script[:min(len(script), longest)]
-	inBubble(t, Options{Timeout: time.Minute}, nil, func(t *testing.T, d *driver) {
+	start := func(*flowtest.Pair, *world) Options {
+		return Options{Timeout: time.Minute, A: refOf("kind-rome"), B: refOf("kind-milan")}
+	}
+	if len(script) > 0 && script[0] >= 0xc0 && script[0] <= 0xc2 {
+		// Nothing is chosen, or the pair is connected and the dashboard shows it,
+		// or there is nothing installed on one side.
+		how := script[0]
+		start = func(p *flowtest.Pair, _ *world) Options {
+			switch how {
+			case 0xc1:
+				connectedPair(t)(p)
+				return Options{Timeout: time.Minute, Start: StartDashboard}
+			case 0xc2:
+				p.B.Bare()
+			}
+			return Options{Timeout: time.Minute}
+		}
+	}
+	inWorld(t, start, func(t *testing.T, d *driver) {
 		z := fuzzer{d: d}
 		for _, b := range script {
 			z.play(t, b)
@@ -79,6 +105,10 @@ func (z *fuzzer) play(t *testing.T, b byte) {
 		z.d.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
 	case b >= 0xd0:
 		z.misbehave(int(b - 0xd0))
+	case b == 0xc3:
+		z.d.send(tea.PasteMsg{Content: strings.Repeat("65535 \x1b[2J y\n", 50)})
+	case b == 0xc4:
+		z.d.send(tea.MouseWheelMsg{Button: tea.MouseWheelDown})
 	default:
 		z.press(fuzzKey(b))
 	}

@@ -110,8 +110,24 @@ func (m Model) globalCommands() []command {
 	}
 	return append(commands,
 		command{Binding: k.quit, do: func(m Model) (Model, tea.Cmd) { return m.quit(nil) }},
+		command{Binding: k.mouse, do: func(m Model) (Model, tea.Cmd) { m.mouse = !m.mouse; return m, nil }},
 		command{Binding: k.palette, do: func(m Model) (Model, tea.Cmd) { return m.openPalette(), nil }, quiet: true},
 	)
+}
+
+// updateWheel moves as the arrows do.
+func (m Model) updateWheel(msg tea.MouseWheelMsg) (Model, tea.Cmd) {
+	if !m.mouse {
+		return m, nil
+	}
+	switch msg.Button {
+	case tea.MouseWheelUp:
+		return m.updateKey(tea.KeyPressMsg{Code: tea.KeyUp})
+	case tea.MouseWheelDown:
+		return m.updateKey(tea.KeyPressMsg{Code: tea.KeyDown})
+	default:
+		return m, nil
+	}
 }
 
 // do runs the command of a key, if there is one.

@@ -60,20 +60,20 @@ func TestASparklineKeepsTheLatestSamples(t *testing.T) {
 	if !ok || low != 69*time.Millisecond || high != 99*time.Millisecond {
 		t.Errorf("got %v to %v, %v", low, high, ok)
 	}
-	if got := h.sparkline(newTheme(false), 5); got != "▇▇▇█·" {
+	if got := h.sparkline(newTheme(false, false), 5); got != "▇▇▇█·" {
 		t.Errorf("got %s", got)
 	}
-	if got := h.sparkline(newTheme(true), 5); got != "^^^# " && got != "***# " {
+	if got := h.sparkline(newTheme(true, false), 5); got != "^^^# " && got != "***# " {
 		t.Errorf("got %s", got)
 	}
-	if got := (history{}).sparkline(newTheme(false), 5); got != "" {
+	if got := (history{}).sparkline(newTheme(false, false), 5); got != "" {
 		t.Errorf("got %q of nothing", got)
 	}
 }
 
 func TestACommandLineIsBrokenSoThatItRuns(t *testing.T) {
 	const command = "liqo-tui network connect --context a-very-long-name --remote-context another-very-long-name"
-	lines := newTheme(false).command("same: ", command, 50)
+	lines := newTheme(false, false).command("same: ", command, 50)
 	var words []string
 	for i, line := range lines {
 		if got := ansi.StringWidth(line); got > 50 {

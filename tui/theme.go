@@ -52,9 +52,14 @@ type theme struct {
 	added, removed, hunk, cursor  lipgloss.Style
 }
 
-func newTheme(ascii bool) theme {
+// newTheme is for a terminal whose background is dark, unless it is known to be
+// light: yellow and cyan can't be read on white.
+func newTheme(ascii, light bool) theme {
 	colour := func(c string) lipgloss.Style { return lipgloss.NewStyle().Foreground(lipgloss.Color(c)) }
-	const red, green, yellow, blue, magenta, cyan = "1", "2", "3", "4", "5", "6"
+	red, green, yellow, blue, magenta, cyan := "1", "2", "3", "4", "5", "6"
+	if light {
+		yellow, cyan = "#7a5200", "#005f6b"
+	}
 	t := theme{
 		glyphs:  [...]string{markPending: "·", markRunning: "▸", markOK: "✓", markWarn: "!", markFail: "✗", markUnknown: "?"},
 		bullets: [...]string{markPending: "·", markRunning: "▸", markOK: "✓", markWarn: "!", markFail: "✗", markUnknown: "?"},

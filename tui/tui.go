@@ -142,6 +142,7 @@ type Model struct {
 	confirm   *confirm
 	prompt    *prompt
 	showHelp  bool
+	mouse     bool   // the terminal's mouse is ours
 	touched   bool   // a key was pressed
 	note      string // answers the latest key, until the next one
 	copied    string // by the dashboard, to be printed at the end
@@ -161,7 +162,7 @@ func New(ctx context.Context, o Options) Model {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
-	t := newTheme(o.ASCII)
+	t := newTheme(o.ASCII, false)
 	m := Model{
 		ctx: ctx, options: o, theme: t, keys: newKeyMap(o.ASCII), help: newHelp(t),
 		wanted: o.Params, params: o.Params, clock: o.Now(), pane: viewport.New(), feed: make(feed, feedSize),
@@ -191,7 +192,9 @@ func New(ctx context.Context, o Options) Model {
 type startMsg struct{}
 
 // Init lets Update begin.
-func (m Model) Init() tea.Cmd { return func() tea.Msg { return startMsg{} } }
+func (m Model) Init() tea.Cmd {
+	return tea.Batch(func() tea.Msg { return startMsg{} }, tea.RequestBackgroundColor)
+}
 
 // Update takes one message.
 func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -244,6 +247,11 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 		return m.updateSaved(msg), nil
 	case tea.PasteMsg:
 		return m.paste(msg.Content), nil
+	case tea.BackgroundColorMsg:
+		m.theme = newTheme(m.options.ASCII, !msg.IsDark())
+		m.help = newHelp(m.theme)
+	case tea.MouseWheelMsg:
+		return m.updateWheel(msg)
 	case tea.KeyPressMsg:
 		return m.updateKey(msg)
 	}

@@ -160,6 +160,9 @@ func (m Model) tiny() bool { return m.width < minWidth || m.height < minHeight }
 func (m Model) View() tea.View {
 	v := tea.NewView(m.content())
 	v.AltScreen = true
+	if m.mouse {
+		v.MouseMode = tea.MouseModeCellMotion
+	}
 	v.WindowTitle = strings.TrimSpace("liqo-tui " + m.theme.plain(m.pairText()))
 	if m.screen == screenApply && m.apply.active() {
 		v.ProgressBar = tea.NewProgressBar(tea.ProgressBarIndeterminate, 0)

@@ -55,6 +55,7 @@ func TestLabWizard(t *testing.T) {
 	program := buildProgram(t)
 	// Nothing is installed on milan: that is a part of the plan.
 	l.tui("uninstall", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-milan").want(t, exitOK)
+	l.must(t, "kubectl", "milan", "wait", "--for=delete", "namespace/liqo", "--timeout=60s")
 	t.Run("arrows and enter connect two clusters", func(t *testing.T) {
 		s := l.wizard(t, program, 80, 24)
 		s.wait(20*time.Second, "lab-milan", "nothing installed", "ready")
@@ -63,6 +64,7 @@ func TestLabWizard(t *testing.T) {
 		s.press("Enter") // milan is the first
 		s.wait(5*time.Second, "Choose the other cluster")
 		s.press("Down", "Enter")
+		record(t, "2-preflight", s.wait(30*time.Second, "Preflight", "passed", "may do all"))
 		s.toForm()
 		record(t, "3-gateway", s.screen())
 		s.chooseNodePort()
@@ -76,7 +78,7 @@ func TestLabWizard(t *testing.T) {
 		record(t, "6-live-measuring", s.wait(120*time.Second, "connected: each gateway answers"))
 		record(t, "6-live", s.wait(60*time.Second, "verified: packets pass between pods both ways"))
 		s.resize(120, 40)
-		record(t, "6-live-120x40", s.wait(5*time.Second, "Live"))
+		record(t, "6-live-120x40", s.wait(5*time.Second, strings.Repeat("─", 100)))
 		s.press("q")
 		if code := s.exit(5 * time.Second); code != "0" {
 			t.Errorf("got exit code %s, want 0", code)
@@ -90,7 +92,7 @@ func TestLabWizard(t *testing.T) {
 			"--remote-kubeconfig", way.kubeconfig, "--remote-context", "lab-milan")
 		s.wait(20*time.Second, "connected: each gateway answers")
 		way.close()
-		record(t, "6-live-lost", s.wait(40*time.Second, "not answering", "connected"))
+		s.wait(40*time.Second, "not answering", "connected")
 		way.open(t)
 		s.wait(40*time.Second, "connected: each gateway answers")
 		s.press("q")
@@ -156,7 +158,7 @@ func TestLabWizard(t *testing.T) {
 // toForm goes on from the checks, if they are shown, to the settings.
 func (s *terminal) toForm() {
 	s.t.Helper()
-	record(s.t, "2-preflight", s.wait(30*time.Second, "Preflight", "passed", "LT-P006"))
+	s.wait(30*time.Second, "Preflight", "passed", "may do all")
 	s.press("Enter")
 	s.wait(5*time.Second, "Gateway server on")
 }
