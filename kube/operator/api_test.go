@@ -2,17 +2,14 @@ package operator
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/go-logr/logr"
 	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -21,143 +18,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
-
-func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
-	if kubeconfig := os.Getenv(kubeconfigVariable); kubeconfig != "" {
-		if err := runAsProcess(kubeconfig); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
-
-// world is a real API server with our operator on it, but without kubelets:
-// what pods would do is written by the test.
-type world struct {
-	client.Client
-	t      testing.TB
-	config *rest.Config
-}
-
-// newWorld is one with our operator installed, but not running.
-func newWorld(t testing.TB) *world {
-	t.Helper()
-	w := startWorld(t)
-	w.install([]string{"10.244.0.0/16"}, "10.96.0.0/16")
-	return w
-}
-
-func startWorld(t testing.TB) *world {
-	t.Helper()
-	if _, err := os.Stat(os.Getenv("KUBEBUILDER_ASSETS") + "/kube-apiserver"); err != nil {
-		if os.Getenv("REQUIRE_API") != "" {
-			t.Fatalf("no API server to test with: %v", err)
-		}
-		t.Skip("no API server to test with: run make test, or set KUBEBUILDER_ASSETS")
-	}
-	scheme, err := render.Scheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := &envtest.Environment{CRDDirectoryPaths: []string{"../../render/crds"}, Scheme: scheme}
-	config, err := env.Start()
-	if err != nil {
-		t.Fatalf("start the API server: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Errorf("stop the API server: %v", err)
-		}
-	})
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &world{Client: c, t: t, config: config}
-}
-
-// runOperator runs it until the test ends.
-func (w *world) runOperator() {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() {
-		done <- Run(ctx, w.config, Options{Namespace: "liqo", HealthAddress: "0", Identity: w.t.Name()})
-	}()
-	w.t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			w.t.Errorf("the operator ended with: %v", err)
-		}
-	})
-}
-
-// install applies what `liqo-tui install` does.
-func (w *world) install(podCIDRs []string, serviceCIDR string) {
-	w.t.Helper()
-	objects, err := render.Install(render.InstallParams{
-		ClusterID: "rome", Image: "lab.local/liqo-gateway:dev", PodCIDRs: podCIDRs, ServiceCIDR: serviceCIDR,
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for _, o := range objects {
-		u, err := render.Wanted(o)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if err := w.Apply(w.t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("test")); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-}
-
-func (w *world) create(o client.Object) {
-	w.t.Helper()
-	if err := w.Create(w.t.Context(), o); err != nil {
-		w.t.Fatalf("create %T %s: %v", o, o.GetName(), err)
-	}
-}
-
-// until reads o again and again until it holds.
-func until[O client.Object](w *world, o O, what string, holds func(O) bool) O {
-	w.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	key := client.ObjectKeyFromObject(o)
-	for {
-		err := w.Get(w.t.Context(), key, o)
-		if err == nil && holds(o) {
-			return o
-		}
-		if client.IgnoreNotFound(err) != nil {
-			w.t.Fatalf("read %T %s: %v", o, key, err)
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("%T %s: never %s; last: %+v (%v)", o, key, what, o, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-}
-
-func (w *world) peer(id render.ClusterID, pod networkingv1beta1.CIDR) *networkingv1beta1.Configuration {
-	w.t.Helper()
-	tenant := render.Tenant{Namespace: render.TenantNamespaceName(id), Remote: id}
-	w.create(render.TenantNamespace(tenant))
-	conf := render.Configuration(tenant, render.Networks{Pod: []networkingv1beta1.CIDR{pod}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}})
-	w.create(conf)
-	return until(w, conf, "remapped", func(c *networkingv1beta1.Configuration) bool {
-		return c.Status.Remote != nil && len(c.Status.Conditions) == 1 && c.Status.Conditions[0].ObservedGeneration == c.Generation
-	})
-}
 
 func TestOperator(t *testing.T) {
 	w := newWorld(t)
@@ -174,21 +38,6 @@ func TestOperator(t *testing.T) {
 	t.Run("what a gateway leaves goes without the garbage collector", func(t *testing.T) { w.under(t).testCleanUp() })
 	t.Run("what the API server refuses is said on the gateway", func(t *testing.T) { w.under(t).testRefusal() })
 	t.Run("a gateway without its peer's name is left alone", func(t *testing.T) { w.under(t).testUnlabelled() })
-}
-
-func (w *world) under(t testing.TB) *world { return &world{w.Client, t, w.config} }
-
-func (w *world) node(name, ip string) {
-	w.t.Helper()
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{PodCIDR: "10.244.0.0/24", PodCIDRs: []string{"10.244.0.0/24"}}}
-	w.create(n)
-	n.Status = corev1.NodeStatus{
-		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip}},
-		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-	}
-	if err := w.Status().Update(w.t.Context(), n); err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 func (w *world) testRemapping() {
@@ -277,20 +126,38 @@ func (w *world) testRepair() {
 	deployment := until(w, &appsv1.Deployment{ObjectMeta: key}, "there", func(*appsv1.Deployment) bool { return true })
 	image := deployment.Spec.Template.Spec.Containers[0].Image
 	deployment.Spec.Template.Spec.Containers[0].Image = "evil:latest"
-	if err := w.Update(w.t.Context(), deployment); err != nil {
-		w.t.Fatal(err)
+	role := until(w, &rbacv1.Role{ObjectMeta: key}, "there", func(*rbacv1.Role) bool { return true })
+	rules := len(role.Rules)
+	role.Rules[0].Verbs = []string{"*"}
+	for _, o := range []client.Object{deployment, role} {
+		if err := w.Update(w.t.Context(), o); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 	until(w, &appsv1.Deployment{ObjectMeta: key}, "repaired", func(d *appsv1.Deployment) bool {
 		return d.Spec.Template.Spec.Containers[0].Image == image
 	})
-	service := until(w, &corev1.Service{ObjectMeta: key}, "there", func(*corev1.Service) bool { return true })
-	uid := service.UID
-	if err := w.Delete(w.t.Context(), service); err != nil {
-		w.t.Fatal(err)
-	}
-	until(w, &corev1.Service{ObjectMeta: key}, "made again", func(s *corev1.Service) bool { return s.UID != uid })
+	until(w, &rbacv1.Role{ObjectMeta: key}, "repaired", func(r *rbacv1.Role) bool {
+		return len(r.Rules) == rules && !slices.Contains(r.Rules[0].Verbs, "*")
+	})
 	secret := until(w, &corev1.Secret{ObjectMeta: key}, "there", func(*corev1.Secret) bool { return true })
 	before := bytes.Clone(secret.Data["privateKey"])
+	gateway := metav1.ObjectMeta{Namespace: key.Namespace, Name: "milan"}
+	for _, o := range []client.Object{
+		&appsv1.Deployment{ObjectMeta: key}, &corev1.Service{ObjectMeta: key}, &networkingv1beta1.Connection{ObjectMeta: key},
+		&rbacv1.Role{ObjectMeta: key}, &rbacv1.RoleBinding{ObjectMeta: key}, &corev1.ServiceAccount{ObjectMeta: gateway},
+		&networkingv1beta1.InternalFabric{ObjectMeta: gateway},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "gw-milan-nodes"}},
+		&ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "milan-pod-10-244-0-0-16"}},
+		&corev1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}},
+	} {
+		until(w, o, "there", func(client.Object) bool { return true })
+		uid := o.GetUID()
+		if err := w.Delete(w.t.Context(), o); err != nil {
+			w.t.Fatal(err)
+		}
+		until(w, o, "made again", func(o client.Object) bool { return o.GetUID() != uid })
+	}
 	if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil || !bytes.Equal(before, secret.Data["privateKey"]) {
 		w.t.Errorf("repairing the others changed the keys (%v)", err)
 	}
@@ -357,21 +224,6 @@ func (w *world) testCleanUp() {
 	}
 	server := metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "gw-milan"}
 	until(w, &appsv1.Deployment{ObjectMeta: server}, "there", func(d *appsv1.Deployment) bool { return d.DeletionTimestamp == nil })
-}
-
-func (w *world) untilGone(o client.Object) {
-	w.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		err := w.Get(w.t.Context(), client.ObjectKeyFromObject(o), o)
-		if apierrors.IsNotFound(err) {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("%T %s is still there (%v)", o, o.GetName(), err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
 }
 
 // testRefusal asks for a node port outside of Kubernetes' range, and for a
@@ -459,33 +311,6 @@ func TestEndsWhenLiqoComes(t *testing.T) {
 	}
 }
 
-func says(state render.OperatorState, text string) func(*appsv1.Deployment) bool {
-	return func(d *appsv1.Deployment) bool {
-		s, ok, err := render.ParseOperatorStatus(d.Annotations)
-		return ok && err == nil && s.State == state && strings.Contains(s.Message, text)
-	}
-}
-
-func (w *world) untilEvent(reason, text string) {
-	w.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		var list corev1.EventList
-		if err := w.List(w.t.Context(), &list, client.InNamespace("liqo")); err != nil {
-			w.t.Fatal(err)
-		}
-		for _, e := range list.Items {
-			if e.Reason == reason && e.Type == corev1.EventTypeWarning && strings.Contains(e.Message, text) {
-				return
-			}
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("no warning event %s with %q; events: %+v", reason, text, list.Items)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-}
-
 // TestDiscoversTheClustersRanges is on a real API server, which has a
 // ServiceCIDR, and nodes with ranges.
 func TestDiscoversTheClustersRanges(t *testing.T) {
@@ -506,15 +331,4 @@ func TestDiscoversTheClustersRanges(t *testing.T) {
 		}
 	}
 	until(w, operator, "working", says(render.OperatorWorking, ""))
-}
-
-func liqoManager() *appsv1.Deployment {
-	labels := map[string]string{render.LabelAppName: "controller-manager", render.LabelPartOf: "liqo"}
-	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-controller-manager", Labels: labels},
-		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "manager"}}},
-		}},
-	}
 }

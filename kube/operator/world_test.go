@@ -1,0 +1,221 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	if kubeconfig := os.Getenv(kubeconfigVariable); kubeconfig != "" {
+		if err := runAsProcess(kubeconfig); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// world is a real API server with our operator on it, but without kubelets:
+// what pods would do is written by the test.
+type world struct {
+	client.Client
+	t      testing.TB
+	config *rest.Config
+}
+
+// newWorld is one with our operator installed, but not running.
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := startWorld(t)
+	w.install([]string{"10.244.0.0/16"}, "10.96.0.0/16")
+	return w
+}
+
+func startWorld(t testing.TB) *world {
+	t.Helper()
+	if _, err := os.Stat(os.Getenv("KUBEBUILDER_ASSETS") + "/kube-apiserver"); err != nil {
+		if os.Getenv("REQUIRE_API") != "" {
+			t.Fatalf("no API server to test with: %v", err)
+		}
+		t.Skip("no API server to test with: run make test, or set KUBEBUILDER_ASSETS")
+	}
+	scheme, err := render.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := &envtest.Environment{CRDDirectoryPaths: []string{"../../render/crds"}, Scheme: scheme}
+	config, err := env.Start()
+	if err != nil {
+		t.Fatalf("start the API server: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Errorf("stop the API server: %v", err)
+		}
+	})
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{Client: c, t: t, config: config}
+}
+
+// runOperator runs it until the test ends.
+func (w *world) runOperator() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- Run(ctx, w.config, Options{Namespace: "liqo", HealthAddress: "0", Identity: w.t.Name()})
+	}()
+	w.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Errorf("the operator ended with: %v", err)
+		}
+	})
+}
+
+// install applies what `liqo-tui install` does.
+func (w *world) install(podCIDRs []string, serviceCIDR string) {
+	w.t.Helper()
+	objects, err := render.Install(render.InstallParams{
+		ClusterID: "rome", Image: "lab.local/liqo-gateway:dev", PodCIDRs: podCIDRs, ServiceCIDR: serviceCIDR,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, o := range objects {
+		u, err := render.Wanted(o)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := w.Apply(w.t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("test")); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func (w *world) create(o client.Object) {
+	w.t.Helper()
+	if err := w.Create(w.t.Context(), o); err != nil {
+		w.t.Fatalf("create %T %s: %v", o, o.GetName(), err)
+	}
+}
+
+// until reads o again and again until it holds.
+func until[O client.Object](w *world, o O, what string, holds func(O) bool) O {
+	w.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	key := client.ObjectKeyFromObject(o)
+	for {
+		err := w.Get(w.t.Context(), key, o)
+		if err == nil && holds(o) {
+			return o
+		}
+		if client.IgnoreNotFound(err) != nil {
+			w.t.Fatalf("read %T %s: %v", o, key, err)
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("%T %s: never %s; last: %+v (%v)", o, key, what, o, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func (w *world) peer(id render.ClusterID, pod networkingv1beta1.CIDR) *networkingv1beta1.Configuration {
+	w.t.Helper()
+	tenant := render.Tenant{Namespace: render.TenantNamespaceName(id), Remote: id}
+	w.create(render.TenantNamespace(tenant))
+	conf := render.Configuration(tenant, render.Networks{Pod: []networkingv1beta1.CIDR{pod}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}})
+	w.create(conf)
+	return until(w, conf, "remapped", func(c *networkingv1beta1.Configuration) bool {
+		return c.Status.Remote != nil && len(c.Status.Conditions) == 1 && c.Status.Conditions[0].ObservedGeneration == c.Generation
+	})
+}
+
+func (w *world) under(t testing.TB) *world { return &world{w.Client, t, w.config} }
+
+func (w *world) node(name, ip string) {
+	w.t.Helper()
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{PodCIDR: "10.244.0.0/24", PodCIDRs: []string{"10.244.0.0/24"}}}
+	w.create(n)
+	n.Status = corev1.NodeStatus{
+		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip}},
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+	}
+	if err := w.Status().Update(w.t.Context(), n); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) untilGone(o client.Object) {
+	w.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		err := w.Get(w.t.Context(), client.ObjectKeyFromObject(o), o)
+		if apierrors.IsNotFound(err) {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("%T %s is still there (%v)", o, o.GetName(), err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func says(state render.OperatorState, text string) func(*appsv1.Deployment) bool {
+	return func(d *appsv1.Deployment) bool {
+		s, ok, err := render.ParseOperatorStatus(d.Annotations)
+		return ok && err == nil && s.State == state && strings.Contains(s.Message, text)
+	}
+}
+
+func (w *world) untilEvent(reason, text string) {
+	w.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		var list corev1.EventList
+		if err := w.List(w.t.Context(), &list, client.InNamespace("liqo")); err != nil {
+			w.t.Fatal(err)
+		}
+		for _, e := range list.Items {
+			if e.Reason == reason && e.Type == corev1.EventTypeWarning && strings.Contains(e.Message, text) {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("no warning event %s with %q; events: %+v", reason, text, list.Items)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func liqoManager() *appsv1.Deployment {
+	labels := map[string]string{render.LabelAppName: "controller-manager", render.LabelPartOf: "liqo"}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-controller-manager", Labels: labels},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "manager"}}},
+		}},
+	}
+}
