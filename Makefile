@@ -40,6 +40,16 @@ bin/images/liqo-gateway.tar: bin/liqo-gateway bin/image
 	@mkdir -p bin/images
 	bin/image -o $@ -tag $(IMAGE) bin/liqo-gateway=/liqo-gateway -- /liqo-gateway
 
+# Not in bin/images, whose archives every node of the lab imports.
+images: bin/release/liqo-gateway.tar ## Pack the gateway for amd64, arm64 and arm/v7 as one OCI archive
+
+bin/release/liqo-gateway.tar: $(SOURCES) bin/image
+	@GOARCH=amd64 build/gobuild.sh . bin/release/amd64/liqo-gateway ./cmd/liqo-gateway "-s -w"
+	@GOARCH=arm64 build/gobuild.sh . bin/release/arm64/liqo-gateway ./cmd/liqo-gateway "-s -w"
+	@GOARCH=arm GOARM=7 build/gobuild.sh . bin/release/arm/liqo-gateway ./cmd/liqo-gateway "-s -w"
+	bin/image -o $@ -tag $(IMAGE) linux/amd64:bin/release/amd64/liqo-gateway=/liqo-gateway \
+		linux/arm64:bin/release/arm64/liqo-gateway=/liqo-gateway linux/arm/v7:bin/release/arm/liqo-gateway=/liqo-gateway -- /liqo-gateway
+
 bin/image: build/image/main.go build/image/go.mod build/image/go.sum
 	@build/gobuild.sh build/image bin/image . "-s -w"
 
@@ -134,4 +144,4 @@ bin/golangci-lint-$(GOLANGCI_LINT):
 generate: ## Generate the CRDs from Liqo's types
 	@build/generate.sh $(CONTROLLER_GEN)
 
-.PHONY: help build image lab deps lab-up lab-down demo test e2e bench bench-gateway bench-tui golden lint fmt generate
+.PHONY: help build image images lab deps lab-up lab-down demo test e2e soak bench bench-gateway bench-tui golden lint fmt generate

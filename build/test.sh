@@ -33,6 +33,7 @@ if [ "$only" = all ]; then
 	if ! build/vm.sh 2>&1 | tee -a "$log" | build/testfilter.awk; then
 		failed=1
 	fi
+	run build/image -timeout 5m .
 	echo "== the lab's own tests"
 	run testdata/lab -timeout 10m . ./pod
 fi
