@@ -109,7 +109,7 @@ test: lab build $(API_SERVERS) bin/liqoctl ## All tests; without root, those tha
 e2e: lab build bin/liqoctl ## Only the end-to-end tests, in the lab
 	@build/test.sh e2e
 
-bench: lab build bin/liqoctl ## Measure how long connecting and removing takes, in the lab
+.PHONY: help build image images lab deps lab-up lab-down demo test e2e soak bench bench-gateway bench-tui golden lint fmt generate
 	@build/bench.sh
 
 bench-gateway: lab build bin/wireguard2022 ## Measure the data plane: throughput, NAT, maps, memory

@@ -22,7 +22,7 @@ bin/liqo-tui network connect "${both[@]}" --server-service-type NodePort --yes >
 processes() { # PROGRAM: process IDs of a subcommand of liqo-gateway, in all nodes
 	local file
 	for file in /proc/[0-9]*/cmdline; do
-		if [ "$(tr '\0' ' ' <"$file" 2>/dev/null | cut -d' ' -f1,2)" = "/liqo-gateway $1" ]; then
+		if [ "$({ tr '\0' ' ' <"$file" | cut -d' ' -f1,2; } 2>/dev/null)" = "/liqo-gateway $1" ]; then
 			file=${file#/proc/}
 			echo "${file%/cmdline}"
 		fi

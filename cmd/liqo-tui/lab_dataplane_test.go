@@ -102,6 +102,17 @@ func TestThreeClusters(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a gateway that was killed", func(t *testing.T) {
+		for _, way := range connections[0].ways() {
+			l.testKill(t, way, time.Second)
+		}
+	})
+	t.Run("a gateway that moved to another node", func(t *testing.T) {
+		for _, way := range connections[0].ways() {
+			l.testMove(t, way, 3*time.Second)
+		}
+	})
+	t.Run("faults at random", func(t *testing.T) { l.testFaults(t, connections) })
 	t.Run("reset leaves nothing in any kernel", func(t *testing.T) {
 		for _, c := range connections {
 			l.between(c, "reset", "--yes", "--timeout", "120s").want(t, exitOK)

@@ -4,6 +4,9 @@
 //	pod                              wait for a signal, reap orphans (the sandbox of every pod)
 //	pod serve [--port 8080]          answer every HTTP request with a JSON object, see reply,
 //	                                 and with as many zeros behind it as the query "bytes" says
+//	                                 The UDP port of the same number returns what it gets
+//	pod stream HOST:PORT [--for 10s] send a datagram there every 5 ms, and say when answers
+//	                                 began to be missed and came again, see stall
 //	pod get URL [--timeout 3s]       print the body of URL; exit status 1 if that did not work.
 //	                                 --times N asks N times on one connection, every 100 ms, and
 //	                                 --from-port P makes that connection from port P
@@ -28,7 +31,7 @@ import (
 	"time"
 )
 
-const usage = "usage: pod | pod serve [--port 8080] | pod get URL [--timeout 3s] [--times 1] [--from-port P]"
+const usage = "usage: pod | pod stream HOST:PORT [--for 10s] | pod serve [--port 8080] | pod get URL [--timeout 3s] [--times 1] [--from-port P]"
 
 func main() {
 	if err := run(os.Args[1:], os.Stdout); err != nil {
@@ -45,6 +48,8 @@ func run(args []string, out io.Writer) error {
 	switch args[0] {
 	case "serve":
 		return serve(args[1:])
+	case "stream":
+		return stream(args[1:], out)
 	case "get":
 		return get(args[1:], out)
 	}
@@ -102,6 +107,20 @@ func serve(args []string) error {
 		}),
 	}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
+	echo, err := net.ListenUDP("udp4", &net.UDPAddr{Port: int(*port)})
+	if err != nil {
+		return err
+	}
+	go func() {
+		buffer := make([]byte, 2048)
+		for {
+			n, from, err := echo.ReadFromUDPAddrPort(buffer)
+			if err != nil {
+				return
+			}
+			_, _ = echo.WriteToUDPAddrPort(buffer[:n], from) // lost like any other
+		}
+	}()
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"net"
+	"os"
+	"time"
+)
+
+const (
+	streamInterval = 5 * time.Millisecond
+	// stallLength is what counts: shorter ones are those of a busy machine.
+	stallLength = 50 * time.Millisecond
+)
+
+// stall is a time without answers, between two answers.
+type stall struct {
+	Last  time.Time `json:"last"`  // answer before it
+	First time.Time `json:"first"` // answer after it
+}
+
+// stream measures how long a path does not work. It prints a stall as soon as
+// it is over; one that lasts until the end is printed with its length so far,
+// and is an error.
+func stream(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("stream", flag.ContinueOnError)
+	duration := flags.Duration("for", 10*time.Second, "how long")
+	if len(args) == 0 {
+		return errors.New(usage)
+	}
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	c, err := net.Dial("udp4", args[0])
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	start := time.Now()
+	go func() {
+		packet := make([]byte, 8)
+		ticker := time.NewTicker(streamInterval)
+		defer ticker.Stop()
+		for range ticker.C {
+			binary.BigEndian.PutUint64(packet, uint64(time.Since(start)))
+			if _, err := c.Write(packet); errors.Is(err, net.ErrClosed) {
+				return // other errors, such as an unreachable host, pass
+			}
+		}
+	}()
+	encoder := json.NewEncoder(out)
+	last := start
+	for end := start.Add(*duration); time.Now().Before(end); {
+		if err := c.SetReadDeadline(end); err != nil {
+			return err
+		}
+		n, err := c.Read(make([]byte, 16))
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			break
+		}
+		if err != nil || n != 8 {
+			continue
+		}
+		now := time.Now()
+		if now.Sub(last) > stallLength {
+			if err := encoder.Encode(stall{last, now}); err != nil {
+				return err
+			}
+		}
+		last = now
+	}
+	if now := time.Now(); now.Sub(last) > stallLength {
+		return errors.Join(encoder.Encode(stall{last, now}), errors.New("no answer at the end"))
+	}
+	return nil
+}
