@@ -70,7 +70,10 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 		g.tunnel = tunnel.New(tunnel.Config{
 			Role: o.Role, PeerID: string(o.Gateway.Tenant.Remote), Log: o.Log, Kernel: kernel, Changed: g.wake,
 		})
-		if err := errors.Join(mgr.Add(runnable(g.tunnel.Run)), mgr.Add(runnable(g.lookUp)), mgr.Add(serveInspect(g.tunnel))); err != nil {
+		trim := runnable(func(ctx context.Context) error {
+			return trimMemory(ctx, func() uint64 { p := g.tunnel.Status(time.Now()).Peer; return p.Received + p.Sent })
+		})
+		if err := errors.Join(mgr.Add(trim), mgr.Add(runnable(g.tunnel.Run)), mgr.Add(runnable(g.lookUp)), mgr.Add(serveInspect(g.tunnel))); err != nil {
 			return err
 		}
 	}
