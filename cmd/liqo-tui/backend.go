@@ -27,8 +27,10 @@ type backend struct {
 func newBackend(o *pairFlags) (b *backend, refs [2]flows.ContextRef, err error) {
 	b = &backend{image: o.image, flags: map[flows.ContextRef]clusterFlags{}}
 	for side, c := range []clusterFlags{o.local, o.remote} {
-		if c.kubeconfig != "" && !slices.Contains(b.files, c.kubeconfig) {
-			b.files = append(b.files, c.kubeconfig)
+		for _, file := range c.files {
+			if !slices.Contains(b.files, file) {
+				b.files = append(b.files, file)
+			}
 		}
 		if c.context == "" && (o.local.kubeconfig == "" || o.remote.kubeconfig == "") {
 			continue // one file says where to choose from, two of them say which

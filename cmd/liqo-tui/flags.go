@@ -14,12 +14,14 @@ import (
 // clusterFlags choose one cluster, as kubectl's flags do.
 type clusterFlags struct {
 	kubeconfig, context, cluster, user, namespace string
+	// files are all of --kubeconfig; kubeconfig is the only one, "" of several.
+	files []string
 	// delegation has the operators' access to each other observed too.
 	delegation bool
 }
 
 func (c *clusterFlags) add(f *pflag.FlagSet, prefix, whose string) {
-	f.StringVar(&c.kubeconfig, prefix+"kubeconfig", "", "kubeconfig file of "+whose+" (default: as kubectl finds it)")
+	f.Var((*kubeconfigs)(c), prefix+"kubeconfig", "kubeconfig file of "+whose+"; of several, the one that has the context (default: as kubectl finds it)")
 	f.StringVar(&c.context, prefix+"context", "", "kubeconfig context of "+whose+" (default: the current one)")
 	f.StringVar(&c.cluster, prefix+"cluster", "", "kubeconfig cluster to use instead of the context's")
 	f.StringVar(&c.user, prefix+"user", "", "kubeconfig user to use instead of the context's")
@@ -28,9 +30,25 @@ func (c *clusterFlags) add(f *pflag.FlagSet, prefix, whose string) {
 
 func (c *clusterFlags) options() kube.Options {
 	return kube.Options{
-		Context: flows.ContextRef{File: c.kubeconfig, Name: c.context},
+		Context: flows.ContextRef{File: c.kubeconfig, Name: c.context}, Files: c.files,
 		Cluster: c.cluster, User: c.user, Namespace: c.namespace, Delegation: c.delegation,
 	}
+}
+
+// kubeconfigs is the value of --kubeconfig, which may be repeated.
+type kubeconfigs clusterFlags
+
+func (k *kubeconfigs) String() string { return strings.Join(k.files, ", ") }
+func (*kubeconfigs) Type() string     { return "file" }
+
+// Set implements [pflag.Value].
+func (k *kubeconfigs) Set(file string) error {
+	k.files = append(k.files, file)
+	k.kubeconfig = file
+	if len(k.files) > 1 {
+		k.kubeconfig = ""
+	}
+	return nil
 }
 
 func (c *clusterFlags) open() (*kube.Cluster, error) { return kube.Open(c.options()) }
@@ -59,7 +77,7 @@ func (p *pairFlags) open() (a, b *kube.Cluster, err error) {
 		return nil, nil, err
 	}
 	remote := p.remote
-	if remote.kubeconfig == "" && remote.context == "" {
+	if len(remote.files) == 0 && remote.context == "" {
 		a.Close()
 		return nil, nil, usageError{errNoRemote}
 	}

@@ -31,11 +31,8 @@ func TestLabCommands(t *testing.T) {
 		}
 	})
 	t.Run("info peer says what the gateways report", func(t *testing.T) {
-		for _, cluster := range l.clusters {
-			other := l.clusters[0]
-			if other == cluster {
-				other = l.clusters[1]
-			}
+		for i, cluster := range l.clusters {
+			other := l.clusters[1-i]
 			got := strings.TrimSpace(l.tui("info", "peer", other, "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--get", "state").want(t, exitOK).out)
 			if got != "connected" {
 				t.Errorf("%s says of %s: %q, want connected", cluster, other, got)
@@ -44,6 +41,23 @@ func TestLabCommands(t *testing.T) {
 	})
 	t.Run("check finds nothing wrong", func(t *testing.T) {
 		l.tui(l.pair("check")...).want(t, exitOK)
+	})
+	t.Run("rotate-keys gives both gateways other keys", func(t *testing.T) {
+		before := l.publicKeys(t)
+		l.tui(append(l.pair("network", "rotate-keys"), "--yes", "--timeout", "90s")...).want(t, exitOK)
+		for i, key := range l.publicKeys(t) {
+			if key == before[i] || key == "" {
+				t.Errorf("%s has key %q, want another than before", l.clusters[i], key)
+			}
+		}
+		l.tui(l.pair("network", "verify")...).want(t, exitOK)
+	})
+	t.Run("delegate has the operators carry a changed endpoint", func(t *testing.T) {
+		l.tui(append(l.pair("network", "delegate"), "--yes", "--timeout", "60s")...).want(t, exitOK)
+		l.must(t, "kubectl", "milan", "patch", "gatewayserver", "rome", "-n", "liqo-tenant-rome", "--type", "merge",
+			"-p", `{"spec":{"endpoint":{"nodePort":30222}}}`)
+		l.must(t, "kubectl", "rome", "wait", "gatewayclient", "milan", "-n", "liqo-tenant-milan",
+			"--for=jsonpath={.spec.endpoint.port}=30222", "--timeout=30s")
 	})
 	t.Run("disconnect keeps the addresses", func(t *testing.T) {
 		l.tui(append(l.pair("network", "disconnect"), "--yes", "--timeout", "60s")...).want(t, exitOK)
@@ -59,4 +73,16 @@ func (l lab) seenAs(t *testing.T) string {
 	t.Helper()
 	return strings.TrimSpace(l.tui("info", "peer", "milan", "--kubeconfig", l.kubeconfig, "--context", "lab-rome",
 		"--get", "network.cidr.remapped.pod").want(t, exitOK).out)
+}
+
+// publicKeys are those of the gateways, in the order of the clusters.
+func (l lab) publicKeys(t *testing.T) []string {
+	t.Helper()
+	keys := make([]string, len(l.clusters))
+	for i, cluster := range l.clusters {
+		other := l.clusters[1-i]
+		keys[i] = strings.TrimSpace(l.tui("info", "peer", other, "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster,
+			"--get", "network.gateway.publicKey").want(t, exitOK).out)
+	}
+	return keys
 }

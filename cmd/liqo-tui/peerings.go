@@ -95,7 +95,7 @@ func newPeering(file string, defaults, wanted map[string]yaml.Node) (peering, er
 		if _, _, err := p.connect.parse(p.changed); err != nil {
 			errs = append(errs, fmt.Errorf("%s:%d: %w", file, line, err))
 		}
-		if p.pair.remote.context == "" && p.pair.remote.kubeconfig == "" {
+		if p.pair.remote.context == "" && len(p.pair.remote.files) == 0 {
 			errs = append(errs, fmt.Errorf("%s:%d: %w", file, line, errNoRemote))
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // verdict is exitUnhealthy if a peering that has a gateway does not work.
 func printStatus(ctx context.Context, io streams, o *pairFlags) error {
 	sides := []clusterFlags{o.local}
-	if o.remote.kubeconfig != "" || o.remote.context != "" {
+	if len(o.remote.files) > 0 || o.remote.context != "" {
 		sides = append(sides, o.remote)
 	}
 	var errs []error

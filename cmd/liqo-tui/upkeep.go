@@ -43,3 +43,46 @@ take all of it away.`,
 	acceptLiqoctl(cmd)
 	return cmd
 }
+
+func rotateCommand(io streams, pair *pairFlags) *cobra.Command {
+	var r runFlags
+	cmd := &cobra.Command{
+		Use:   "rotate-keys",
+		Short: "Give both gateways new keys, without a gap between two of ours",
+		Long: `Give the gateways of the local (A) and the remote (B) cluster new WireGuard keys, one
+after the other: the peer gets ready for the next key before it is used, so that no
+packet is lost. A peer that runs Liqo can't do that, and misses packets for one
+handshake; the plan says so. Private keys stay in the clusters that made them.
+
+A run that was interrupted is gone on with.`,
+		Example: `  liqo-tui network rotate-keys --context rome --remote-context milan`,
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			op := operation{
+				name: "rotate-keys", plan: func() (func(flows.Facts) flows.Plan, error) { return rotating(), nil },
+				done: func(flows.Facts) string {
+					return "Both gateways use new keys.\nnext: liqo-tui network verify, with the same contexts"
+				},
+			}
+			return op.run(cmd.Context(), io, pair, r)
+		},
+	}
+	r.add(cmd)
+	acceptLiqoctl(cmd)
+	return cmd
+}
+
+// rotating is [flows.PlanRotate] for one run: which keys are to be replaced is
+// decided when both clusters are in sight for the first time.
+func rotating() func(flows.Facts) flows.Plan {
+	var rotation *flows.Rotation
+	return func(f flows.Facts) flows.Plan {
+		if rotation == nil && len(flows.Unfit(f)) == 0 {
+			rotation = new(flows.StartRotation(f))
+		}
+		if rotation == nil {
+			return flows.PlanRotate(flows.Rotation{}, f)
+		}
+		return flows.PlanRotate(*rotation, f)
+	}
+}
