@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+)
+
+func parsed(t *testing.T, edit func(*connectFlags), given ...string) (flows.Params, flows.Fields, error) {
+	t.Helper()
+	c := newConnectFlags()
+	edit(c)
+	return c.parse(func(flag string) bool { return slices.Contains(given, flag) })
+}
+
+func TestWhatIsGivenAndWhatFactsDecide(t *testing.T) {
+	p, open, err := parsed(t, func(c *connectFlags) { c.serviceType, c.server = "nodeport", "Consumer" }, "server-service-type", "server-location")
+	if err != nil || open != 0 || p.ServiceType != corev1.ServiceTypeNodePort || p.Server != flows.A {
+		t.Errorf("got %+v, open %b, error %v; want NodePort on A, nothing open", p, open, err)
+	}
+	if want := flows.FieldServiceType | flows.FieldServer; p.Given != want {
+		t.Errorf("got given %b, want %b", p.Given, want)
+	}
+	p, open, err = parsed(t, func(c *connectFlags) { c.serviceType, c.mtu = auto, auto }, "server-service-type", "mtu")
+	if want := flows.FieldServiceType | flows.FieldMTU; err != nil || open != want || p.Given != 0 {
+		t.Errorf("auto: got open %b, given %b, error %v; want open %b, and nothing given yet", open, p.Given, err, want)
+	}
+	_, _, err = parsed(t, func(c *connectFlags) { c.server, c.mtu = "Moon", "big" })
+	if _, ok := errors.AsType[usageError](err); !ok || !strings.Contains(err.Error(), "Moon") || !strings.Contains(err.Error(), "big") {
+		t.Errorf("got %v, want both problems at once", err)
+	}
+}
+
+// pairFacts are those of the in-memory pair after a connect, or before one.
+func pairFacts(t *testing.T, connected bool) flows.Facts {
+	t.Helper()
+	p := flowtest.NewPair()
+	if connected {
+		params := flows.Defaults()
+		if err := flows.Run(t.Context(), flows.Connecting(params), p.A, p.B, func(flows.Event) {}, flows.Options{Now: p.Now}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := flows.Observe(t.Context(), p.A, p.B, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestAutoIsDecidedOnceAndAConnectionKeepsWhatItHas(t *testing.T) {
+	open := flows.FieldServer | flows.FieldServiceType | flows.FieldMTU
+	p, reasons := settle(flows.Defaults(), open, pairFacts(t, false))
+	if len(reasons) != 3 || p.Given != open {
+		t.Errorf("got %q and given %b, want a reason for each of three, and all given", reasons, p.Given)
+	}
+	p, reasons = settle(flows.Defaults(), open, pairFacts(t, true))
+	if len(reasons) != 0 || p.Given != 0 {
+		t.Errorf("of a connection: got %q and given %b, want nothing decided", reasons, p.Given)
+	}
+	mixed := pairFacts(t, false)
+	mixed.Remote.Software = flows.Liqo
+	if mtu, why := suggestMTU(mixed); mtu != flows.Defaults().MTU || !strings.Contains(why, string(mixed.Remote.ID)) {
+		t.Errorf("beside Liqo's gateway: got MTU %d because %s, want the default, and which side is the reason", mtu, why)
+	}
+}
+
+func TestManifestsHoldWhatIsKnown(t *testing.T) {
+	kinds := func(f flows.Facts, side flows.Side) (kinds []string, missing int) {
+		objects, left := manifests(flows.Defaults(), f, side)
+		for _, o := range objects {
+			kinds = append(kinds, o.GetObjectKind().GroupVersionKind().Kind)
+		}
+		return kinds, len(left)
+	}
+	for name, test := range map[string]struct {
+		connected bool
+		side      flows.Side
+		want      []string
+		missing   int
+	}{
+		"the client before": {false, flows.A, []string{"Namespace", "Configuration"}, 2},
+		"the server before": {false, flows.B, []string{"Namespace", "Configuration", "GatewayServer"}, 1},
+		"the client after":  {true, flows.A, []string{"Namespace", "Configuration", "GatewayClient", "PublicKey"}, 0},
+		"the server after":  {true, flows.B, []string{"Namespace", "Configuration", "GatewayServer", "PublicKey"}, 0},
+	} {
+		got, missing := kinds(pairFacts(t, test.connected), test.side)
+		if !slices.Equal(got, test.want) || missing != test.missing {
+			t.Errorf("%s: got %v and %d left out, want %v and %d", name, got, missing, test.want, test.missing)
+		}
+	}
+}
+
+func TestRolesAreTheSmallest(t *testing.T) {
+	objects := roles("ada@example.org", []flows.Permission{
+		{Verb: "list", Resource: "pods"},
+		{Verb: "watch", Resource: "pods"},
+		{Verb: "patch", Group: "networking.liqo.io", Resource: "gatewayservers", Namespace: "liqo-tenant-rome"},
+		{Verb: "create", Group: "networking.liqo.io", Resource: "gatewayservers", Namespace: "liqo-tenant-rome"},
+		{Verb: "create", Group: "networking.liqo.io", Resource: "gatewayclients", Namespace: "liqo-tenant-rome"},
+		{Verb: "patch", Group: "networking.liqo.io", Resource: "gatewayclients", Namespace: "liqo-tenant-rome"},
+	})
+	if len(objects) != 4 {
+		t.Fatalf("got %d objects, want a ClusterRole and a Role with their bindings", len(objects))
+	}
+	cluster, ok := objects[0].(*rbacv1.ClusterRole)
+	if !ok || len(cluster.Rules) != 1 || !slices.Equal(cluster.Rules[0].Verbs, []string{"list", "watch"}) {
+		t.Errorf("got %+v first, want a ClusterRole to list and watch pods", objects[0])
+	}
+	role, ok := objects[2].(*rbacv1.Role)
+	if !ok || role.Namespace != "liqo-tenant-rome" || len(role.Rules) != 1 ||
+		!slices.Equal(role.Rules[0].Resources, []string{"gatewayclients", "gatewayservers"}) || !slices.Equal(role.Rules[0].Verbs, []string{"create", "patch"}) {
+		t.Errorf("got %+v, want one rule for both kinds of gateways", objects[2])
+	}
+	if binding, ok := objects[3].(*rbacv1.RoleBinding); !ok || binding.Subjects[0].Name != "ada@example.org" || binding.RoleRef.Name != role.Name {
+		t.Errorf("got %+v, want it bound to the user", objects[3])
+	}
+}
