@@ -73,7 +73,7 @@ func runEcho(ctx context.Context, o echoOptions) error {
 	if err != nil {
 		return err
 	}
-	result, err := json.Marshal(measure(ctx, target, o.port, token))
+	result, err := json.Marshal(measure(ctx, target, o.port, token, server.PeerDone()))
 	if err != nil {
 		return err
 	}
@@ -129,14 +129,14 @@ func awaitTarget(ctx context.Context, file string) (render.ProbeTarget, error) {
 	}
 }
 
-func measure(ctx context.Context, t render.ProbeTarget, port uint16, token echo.Token) render.ProbeResult {
+func measure(ctx context.Context, t render.ProbeTarget, port uint16, token echo.Token, quiet <-chan struct{}) render.ProbeResult {
 	address, err := netip.ParseAddr(t.Address)
 	if err != nil {
 		return render.ProbeResult{Error: err.Error()}
 	}
 	c := echo.Config{
 		Target: netip.AddrPortFrom(address, port), Token: token,
-		Packets: echoPackets, Interval: echoInterval, WarmUp: echoWarmUp, Patience: echoPatience,
+		Packets: echoPackets, Interval: echoInterval, WarmUp: echoWarmUp, Patience: echoPatience, Quiet: quiet,
 	}
 	if t.Throughput {
 		c.Throughput = echoThroughput

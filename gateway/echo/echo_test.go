@@ -153,3 +153,26 @@ func TestStrangersAreNotAnswered(t *testing.T) {
 		t.Errorf("got %+v, %v", r, err)
 	}
 }
+
+func TestThroughputWaitsForTheOtherSide(t *testing.T) {
+	c := config(serve(t).Address())
+	quiet := make(chan struct{})
+	c.Throughput, c.Quiet = 10*time.Millisecond, quiet
+	measured := make(chan Result, 1)
+	go func() {
+		r, err := Measure(t.Context(), c)
+		if err != nil {
+			t.Error(err)
+		}
+		measured <- r
+	}()
+	select {
+	case <-measured:
+		t.Error("it did not wait")
+	case <-time.After(1500 * time.Millisecond): // without waiting it takes half of that
+	}
+	close(quiet)
+	if r := <-measured; r.To <= 0 {
+		t.Errorf("got %+v", r)
+	}
+}

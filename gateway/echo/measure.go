@@ -28,6 +28,9 @@ type Config struct {
 	Patience time.Duration
 	// Throughput is how long each direction is filled; 0: it isn't measured.
 	Throughput time.Duration
+	// Quiet is waited for before that, for a while: the other side's own
+	// measurement would be disturbed.
+	Quiet <-chan struct{}
 }
 
 // Result is what [Measure] found.
@@ -68,10 +71,27 @@ func Measure(ctx context.Context, c Config) (Result, error) {
 	}
 	m.patience = max(c.Patience, 4*result.Max)
 	if result.Largest, err = m.largest(ctx); err == nil && c.Throughput > 0 {
+		m.quiet(ctx)
 		result.To, result.From, err = throughput(ctx, c)
 	}
 	m.bye()
 	return result, err
+}
+
+// quiet waits for the other side to end, while keeping it from believing that
+// this side has.
+func (m *measurement) quiet(ctx context.Context) {
+	const longest, every = 5 * time.Second, 500 * time.Millisecond
+	for end := time.Now().Add(longest); m.config.Quiet != nil && time.Now().Before(end); {
+		select {
+		case <-m.config.Quiet:
+			return
+		case <-ctx.Done():
+			return
+		case <-time.After(every):
+			m.ask(pingSize)
+		}
+	}
 }
 
 // dontFragment makes a packet that is too large for the path get lost, whatever
