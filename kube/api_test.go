@@ -202,16 +202,22 @@ func testApply(t *testing.T, c *Cluster) {
 }
 
 func testConflict(t *testing.T, c *Cluster) {
-	other := configuration("10.99.0.0/16")
-	u, err := render.Wanted(other)
-	if err != nil {
-		t.Fatal(err)
+	// others is the same object as another manager has it.
+	others := func(manager string, pod networkingv1beta1.CIDR) {
+		u, err := render.Wanted(configuration(pod))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(manager), client.ForceOwnership); err != nil {
+			t.Fatal(err)
+		}
 	}
-	err = c.client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("argocd"), client.ForceOwnership)
-	if err != nil {
-		t.Fatal(err)
+	others(render.OperatorName, "10.98.0.0/16")
+	if _, err := c.Apply(t.Context(), []render.Object{configuration("10.245.0.0/16")}); err != nil {
+		t.Errorf("what our operator has set: got %v, want it to be the admin's to change", err)
 	}
-	_, err = c.Apply(t.Context(), []render.Object{configuration("10.245.0.0/16")})
+	others("argocd", "10.99.0.0/16")
+	_, err := c.Apply(t.Context(), []render.Object{configuration("10.245.0.0/16")})
 	var conflict *flows.ConflictError
 	if !errors.As(err, &conflict) || !slices.Equal(conflict.Managers, []string{"argocd"}) {
 		t.Errorf("got %v, want a conflict with argocd", err)

@@ -2,6 +2,8 @@ package kube
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -98,6 +100,10 @@ func (c *Cluster) put(ctx context.Context, o render.Object, w write) (p written,
 	if _, forbidden := c.unpatchable.Load(kind); !forbidden {
 		p.after = want.DeepCopy()
 		err = c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(p.after), w.applyOptions()...)
+		if !w.force && onlyOurs(conflict(render.Name(o), err)) {
+			p.after = want.DeepCopy()
+			err = c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(p.after), write{force: true, dryRun: w.dryRun}.applyOptions()...)
+		}
 		if !apierrors.IsForbidden(err) {
 			return p, err
 		}
@@ -112,6 +118,13 @@ func (c *Cluster) put(ctx context.Context, o render.Object, w write) (p written,
 		return p, err // neither is allowed: what we would do first says it best
 	}
 	return p, without
+}
+
+// onlyOurs reports whether a conflict is with our operators alone: what those
+// carry between clusters, the admin may change.
+func onlyOurs(err error) bool {
+	e, ok := errors.AsType[*flows.ConflictError](err)
+	return ok && !slices.ContainsFunc(e.Managers, func(m string) bool { return m != render.OperatorName })
 }
 
 func (w write) applyOptions() []client.ApplyOption {

@@ -1,0 +1,74 @@
+package kube
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// What an API server that answered before does to a change, and what becomes of
+// it: package flows tells by the error's type whether to go on.
+func TestChangesThatFailSayWhy(t *testing.T) {
+	status := func(code int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(code)
+			_, _ = w.Write([]byte(body))
+		}
+	}
+	for name, c := range map[string]struct {
+		answer  http.HandlerFunc
+		problem flows.ProblemKind // 0 for none
+		is      func(error) bool
+		says    string
+	}{
+		"it dies": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, flows.Unreachable, nil, "EOF"},
+		"the credentials have expired": {
+			status(401, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 401, "reason": "Unauthorized"}`),
+			flows.Unauthorized, nil, "does not accept the credentials of context test",
+		},
+		"one verb is forbidden": {
+			status(403, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "user \"ada\" cannot patch configurations"}`),
+			0, apierrors.IsForbidden, `user "ada" cannot patch configurations`,
+		},
+		"the kind is not served": {
+			status(404, `404 page not found`),
+			0, apierrors.IsNotFound, "could not find the requested resource",
+		},
+		"it is overloaded": {
+			status(503, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503, "reason": "ServiceUnavailable", "message": "no etcd"}`),
+			0, apierrors.IsServiceUnavailable, "no etcd",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			read := status(404, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound"}`)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet {
+					read(w, r)
+				} else {
+					c.answer(w, r)
+				}
+			}))
+			defer server.Close()
+			changes, err := open(t, &rest.Config{Host: server.URL}).Apply(t.Context(), []render.Object{configuration("10.1.0.0/16")})
+			if err == nil || len(changes) > 0 || !strings.Contains(err.Error(), "apply Configuration liqo-tenant-milan/milan: ") || !strings.Contains(err.Error(), c.says) {
+				t.Fatalf("got %v, %v; want it to say %s", changes, err, c.says)
+			}
+			problem, ok := errors.AsType[*flows.Problem](err)
+			if ok != (c.problem != 0) || ok && (problem.Kind != c.problem || problem.Hint == "") {
+				t.Errorf("got problem %+v, want kind %d", problem, c.problem)
+			}
+			if c.is != nil && !c.is(err) {
+				t.Errorf("got %v, which is not what the API server said", err)
+			}
+		})
+	}
+}
