@@ -120,11 +120,17 @@ func (c *Cluster) put(ctx context.Context, o render.Object, w write) (p written,
 	return p, without
 }
 
-// onlyOurs reports whether a conflict is with our operators alone: what those
-// carry between clusters, the admin may change.
+// onlyOurs reports whether a conflict is with our own programs alone: what those
+// find out, or carry between clusters, the admin may change.
 func onlyOurs(err error) bool {
 	e, ok := errors.AsType[*flows.ConflictError](err)
-	return ok && !slices.ContainsFunc(e.Managers, func(m string) bool { return m != render.OperatorName })
+	return ok && !slices.ContainsFunc(e.Managers, func(m string) bool { return !isOurs(m) })
+}
+
+// isOurs reports whether a field manager is one of our programs. Requests that
+// name no manager have that of the program: liqo-gateway, in a cluster.
+func isOurs(manager string) bool {
+	return manager == render.FieldManager || manager == render.OperatorName || manager == "liqo-gateway"
 }
 
 func (w write) applyOptions() []client.ApplyOption {

@@ -99,7 +99,7 @@ func owned(before, after *unstructured.Unstructured) error {
 	paths := changedPaths(nil, before.Object, after.Object)
 	for _, m := range before.GetManagedFields() {
 		var fields map[string]any
-		if m.Manager == render.FieldManager || m.Manager == render.OperatorName || m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
+		if isOurs(m.Manager) || m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
 		for _, path := range paths {
