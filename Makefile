@@ -121,6 +121,12 @@ bin/wireguard2022: testdata/wireguard2022/main.go testdata/wireguard2022/go.mod 
 bench-tui: ## Measure what the terminal program costs with thousands of peerings
 	@build/bench-tui.sh
 
+screenshots: lab build bin/screenshots ## Take the README's pictures from the real program, in the lab
+	@build/screenshots.sh
+
+bin/screenshots: $(wildcard build/screenshots/*.go) build/screenshots/go.mod build/screenshots/go.sum
+	@build/gobuild.sh build/screenshots bin/screenshots . "-s -w"
+
 golden: ## Rewrite the golden files
 	UPDATE=1 go test ./render ./flows/... ./gateway/... ./tui/...
 
@@ -130,6 +136,7 @@ lint: bin/golangci-lint-$(GOLANGCI_LINT) ## Check style and imports
 	cd testdata/flannel && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd testdata/wireguard2022 && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd build/image && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
+	cd build/screenshots && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --disable noctx ./...
 
 fmt: bin/golangci-lint-$(GOLANGCI_LINT) ## Format the code
 	$< fmt ./...
@@ -144,4 +151,4 @@ bin/golangci-lint-$(GOLANGCI_LINT):
 generate: ## Generate the CRDs from Liqo's types
 	@build/generate.sh $(CONTROLLER_GEN)
 
-.PHONY: help build image images lab deps lab-up lab-down demo test e2e soak bench bench-gateway bench-tui golden lint fmt generate
+.PHONY: help build image images lab deps lab-up lab-down demo test e2e soak bench bench-gateway bench-tui screenshots golden lint fmt generate

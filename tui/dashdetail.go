@@ -155,7 +155,7 @@ func (d detail) latency(width int) []string {
 	length := d.span(width)
 	var curves []curve
 	lines := []string{t.label.Render("Round trip") + t.faint.Render(fmt.Sprintf(" between the gateways, every %s, last %d min", bucket, int((time.Duration(length)*bucket).Minutes())))}
-	for s, e := range d.p.ends {
+	for s := range d.p.ends {
 		side := flows.Side(s)
 		values := roundTrips(d.p.history[s].until(d.now, length))
 		mean, p95, highest, ok := statistics(values)
@@ -168,7 +168,7 @@ func (d detail) latency(width int) []string {
 			"p95 " + milliseconds(p95), "max " + milliseconds(highest),
 		}
 		key := side.String() + t.to + side.Other().String()
-		lines = append(lines, t.fit("  "+t.sides[s].Render(key)+" "+t.faint.Render("by "+t.plain(string(e.id)))+"  "+t.pack(facts, 1000)[0], width))
+		lines = append(lines, t.fit("  "+t.sides[s].Render(key)+"  "+t.pack(facts, 1000)[0], width))
 	}
 	if len(curves) == 0 {
 		return append(lines, "  nothing was measured yet")

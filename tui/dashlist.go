@@ -269,7 +269,8 @@ func minutes(d time.Duration) string {
 }
 
 // head is what stands above the rows: how many are how, and what can't be seen.
-func (b *board) head(t theme, width int) []string {
+func (l peeringList) head(t theme, width int) []string {
+	b := l.board
 	var counts []string
 	for s := range peeringStates {
 		if n := b.counts[s]; n > 0 {
@@ -277,6 +278,9 @@ func (b *board) head(t theme, width int) []string {
 		}
 	}
 	slices.Reverse(counts)
+	if l.top > 0 {
+		counts = append(counts, t.faint.Render(fmt.Sprintf("%d rows above, g shows them", l.top)))
+	}
 	lines := t.pack(counts, width)
 	if b.filter.text != "" {
 		text := fmt.Sprintf("filter %q: %d of %d", b.filter.text, len(b.list), len(b.rows))
@@ -335,7 +339,7 @@ func enumerate(names []string) string {
 // anything.
 func (l peeringList) view(t theme, width, height int) []string {
 	b := l.board
-	lines := b.head(t, width)
+	lines := l.head(t, width)
 	if spare := height - len(lines); spare > 8 {
 		lines = append(lines, "")
 	}
@@ -360,7 +364,7 @@ func (l peeringList) view(t theme, width, height int) []string {
 
 // rows is how many rows a list of this size has in sight.
 func (l peeringList) rows(t theme, width, height int) int {
-	head := len(l.board.head(t, width)) + 1
+	head := len(l.head(t, width)) + 1
 	if height-head+1 > 8 {
 		head++
 	}

@@ -138,13 +138,6 @@ func lineOf(line []piece) string {
 		if p.style.bg != "" {
 			fmt.Fprintf(&b, `<rect x="%.1f" width="%.1f" height="%d" fill="%s"/>`, x, float64(p.cells)*cellWidth, cellHeight, p.style.bg)
 		}
-		text := strings.TrimRight(p.text, " ")
-		if text == "" {
-			continue
-		}
-		lead := len(text) - len(strings.TrimLeft(text, " "))
-		text = text[lead:]
-		x += float64(lead) * cellWidth
 		var attributes strings.Builder
 		class := ""
 		if p.style.bold {
@@ -159,10 +152,30 @@ func lineOf(line []piece) string {
 		if class != "" {
 			fmt.Fprintf(&attributes, ` class="%s"`, class[1:])
 		}
-		fmt.Fprintf(&b, `<text x="%.1f" y="13.5" textLength="%.1f" lengthAdjust="spacingAndGlyphs"%s>%s</text>`,
-			x, float64(ansi.StringWidth(text))*cellWidth, attributes.String(), html.EscapeString(text))
+		for _, w := range words(p.text) {
+			fmt.Fprintf(&b, `<text x="%.1f" y="13.5" textLength="%.1f" lengthAdjust="spacingAndGlyphs"%s>%s</text>`,
+				x+float64(w.column)*cellWidth, float64(ansi.StringWidth(w.text))*cellWidth, attributes.String(), html.EscapeString(w.text))
+		}
 	}
 	return b.String()
+}
+
+// words are the parts of a text between two spaces or more, which a viewer may
+// take for one.
+func words(text string) []piece {
+	var all []piece
+	column := 0
+	for text != "" {
+		lead := len(text) - len(strings.TrimLeft(text, " "))
+		column, text = column+lead, text[lead:]
+		word, _, _ := strings.Cut(text, "  ")
+		if word = strings.TrimRight(word, " "); word == "" {
+			break
+		}
+		all = append(all, piece{column: column, text: word})
+		column, text = column+ansi.StringWidth(word), text[len(word):]
+	}
+	return all
 }
 
 const (

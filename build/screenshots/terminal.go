@@ -69,7 +69,7 @@ func start(width, height int, args []string) (*terminal, error) {
 		return nil, err
 	}
 	t := &terminal{control: control, program: cmd, done: make(chan struct{}), screens: vt.NewEmulator(width, height), kept: true}
-	go io.Copy(control, t.screens) // what a terminal answers to questions of the program
+	go func() { _, _ = io.Copy(control, t.screens) }() // what a terminal answers to questions of the program
 	go t.read()
 	return t, nil
 }
@@ -84,7 +84,7 @@ func (t *terminal) read() {
 			return
 		}
 		t.mu.Lock()
-		t.screens.Write(chunk[:n])
+		_, _ = t.screens.Write(chunk[:n]) // into memory
 		t.drawn, t.kept = time.Now(), false
 		t.mu.Unlock()
 	}
@@ -144,15 +144,19 @@ func (t *terminal) press(key string) error {
 	return err
 }
 
-// close ends the program, as a terminal does that is closed.
+// close ends the program, as a terminal does that is closed. How the program
+// takes that is not what the pictures are for.
 func (t *terminal) close() {
-	t.program.Process.Signal(syscall.SIGHUP)
+	_ = t.program.Process.Signal(syscall.SIGHUP)
 	ended := make(chan struct{})
-	go func() { t.program.Wait(); close(ended) }()
+	go func() {
+		_ = t.program.Wait()
+		close(ended)
+	}()
 	select {
 	case <-ended:
 	case <-time.After(5 * time.Second):
-		t.program.Process.Kill()
+		_ = t.program.Process.Kill()
 	}
-	t.control.Close()
+	_ = t.control.Close()
 }
