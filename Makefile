@@ -130,6 +130,9 @@ bin/screenshots: $(wildcard build/screenshots/*.go) build/screenshots/go.mod bui
 golden: ## Rewrite the golden files
 	UPDATE=1 go test ./render ./flows/... ./gateway/... ./tui/...
 
+cross: ## Compile the admin's program for Windows and macOS
+	@for os in windows darwin; do GOOS=$$os go build -o /dev/null ./cmd/liqo-tui && echo "compiled for $$os"; done
+
 lint: bin/golangci-lint-$(GOLANGCI_LINT) ## Check style and imports
 	$< run ./...
 	cd testdata/lab && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --disable noctx . ./pod

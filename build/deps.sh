@@ -3,7 +3,7 @@
 set -euo pipefail
 missing=()
 for package in containerd runc containernetworking-plugins iptables nftables iproute2 conntrack curl procps \
-	qemu-system-x86 busybox-static cpio kmod wireguard-tools iperf3; do
+	qemu-system-x86 busybox-static cpio kmod wireguard-tools iperf3 tmux; do
 	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed$' || missing+=("$package")
 done
 if ((${#missing[@]} == 0)); then

@@ -180,7 +180,7 @@ func asciiOnly(env func(string) string, os string) bool {
 func (b *backend) commandLine(r tui.Request) string {
 	pair := &pairFlags{local: b.cluster(r.A), remote: b.cluster(r.B)}
 	if r.Goal == tui.Connect {
-		return b.installCommandLines(r) + connectCommandLine(pair, r.Params)
+		return strings.Join(append([]string{connectCommandLine(pair, r.Params)}, b.installWords(r.Params)...), " ")
 	}
 	return strings.Join(append([]string{"liqo-tui network " + r.Goal.String()}, pairWords(pair)...), " ")
 }
@@ -191,23 +191,22 @@ func (b *backend) infoCommandLine(of flows.ContextRef, peer render.ClusterID) st
 	return strings.Join(append(words, clusterWords("", b.cluster(of))...), " ")
 }
 
-// installCommandLines bring our operator to the clusters that the request
-// installs it on.
-func (b *backend) installCommandLines(r tui.Request) string {
-	var text strings.Builder
-	for s, ref := range []flows.ContextRef{r.A, r.B} {
-		i := r.Params.Install[s]
-		if i == nil {
-			continue
-		}
-		words := append([]string{"liqo-tui install"}, clusterWords("", b.cluster(ref))...)
-		words = append(words, "--cluster-id", string(i.ClusterID()))
-		if b.image != defaultImage() {
-			words = append(words, "--image", shellWord(b.image))
-		}
-		text.WriteString(strings.Join(words, " ") + " && ")
+// installWords bring our operator to the clusters that the request installs it
+// on.
+func (b *backend) installWords(p flows.Params) []string {
+	if p.Install == ([2]*flows.Installation{}) {
+		return nil
 	}
-	return text.String()
+	words := []string{"--install"}
+	for side, i := range p.Install {
+		if i != nil {
+			words = append(words, [...]string{"--cluster-id", "--remote-cluster-id"}[side], string(i.ClusterID()))
+		}
+	}
+	if b.image != defaultImage() {
+		words = append(words, "--image", shellWord(b.image))
+	}
+	return words
 }
 
 // pairWords are the flags that choose both clusters. They leave defaults out.
@@ -233,30 +232,37 @@ func clusterWords(prefix string, c clusterFlags) []string {
 // connectCommandLine is the command that connects the clusters with p.
 func connectCommandLine(o *pairFlags, p flows.Params) string {
 	words := append([]string{"liqo-tui network connect"}, pairWords(o)...)
-	add := func(flag, value, standard string) {
-		if value != standard {
+	// A connection that exists keeps what no flag says: what was chosen has to be
+	// said, also where it is the default.
+	add := func(flag, value, standard string, field flows.Fields) {
+		if value != standard || p.Given.Has(field) && field != 0 && value != "" {
 			words = append(words, "--"+flag, shellWord(value))
 		}
 	}
-	number := func(flag string, value, standard int) { add(flag, strconv.Itoa(value), strconv.Itoa(standard)) }
+	number := func(flag string, value, standard int, field flows.Fields) {
+		if value != 0 || standard != 0 {
+			add(flag, strconv.Itoa(value), strconv.Itoa(standard), field)
+		}
+	}
 	namespace := map[flows.Side]string{flows.A: o.local.namespace, flows.B: o.remote.namespace}
 	server, client := p.ServerTemplate, p.ClientTemplate
 	d := flows.Defaults()
-	if p.Server == flows.A {
-		add("server-location", "Local", "")
-	}
-	add("server-service-type", string(p.ServiceType), string(d.ServiceType))
-	number("server-port", int(p.Port), int(d.Port))
-	number("node-port", int(p.NodePort), int(d.NodePort))
-	add("load-balancer-ip", p.LoadBalancerIP, d.LoadBalancerIP)
-	add("client-address", p.ClientAddress, d.ClientAddress)
-	number("client-port", int(p.ClientPort), int(d.ClientPort))
-	number("mtu", p.MTU, d.MTU)
-	add("server-template-name", server.Name, d.ServerTemplate.Name)
-	add("client-template-name", client.Name, d.ClientTemplate.Name)
+	add("server-location", map[flows.Side]string{flows.A: "Local", flows.B: "Remote"}[p.Server], "Remote", flows.FieldServer)
+	add("server-service-type", string(p.ServiceType), string(d.ServiceType), flows.FieldServiceType)
+	number("server-port", int(p.Port), int(d.Port), flows.FieldPort)
+	number("node-port", int(p.NodePort), int(d.NodePort), flows.FieldNodePort)
+	add("load-balancer-ip", p.LoadBalancerIP, d.LoadBalancerIP, flows.FieldLoadBalancerIP)
+	add("client-address", p.ClientAddress, d.ClientAddress, flows.FieldClientAddress)
+	number("client-port", int(p.ClientPort), int(d.ClientPort), flows.FieldClientPort)
+	number("mtu", p.MTU, d.MTU, flows.FieldMTU)
+	add("server-template-name", server.Name, d.ServerTemplate.Name, flows.FieldServerTemplate)
+	add("client-template-name", client.Name, d.ClientTemplate.Name, flows.FieldClientTemplate)
 	// A template's namespace is its side's, unless it is said.
-	add("server-template-namespace", cmp.Or(server.Namespace, namespace[p.Server]), namespace[p.Server])
-	add("client-template-namespace", cmp.Or(client.Namespace, namespace[p.Server.Other()]), namespace[p.Server.Other()])
+	add("server-template-namespace", cmp.Or(server.Namespace, namespace[p.Server]), namespace[p.Server], 0)
+	add("client-template-namespace", cmp.Or(client.Namespace, namespace[p.Server.Other()]), namespace[p.Server.Other()], 0)
+	if p.Wait != flows.WaitConnected {
+		words = append(words, "--wait="+p.Wait.String())
+	}
 	return strings.Join(words, " ")
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui"
 )
 
 func TestTheCommandLineOfAConnection(t *testing.T) {
@@ -29,6 +30,9 @@ func TestTheCommandLineOfAConnection(t *testing.T) {
 		"exposure": {pair(rome, milan), params(func(p *flows.Params) {
 			p.Server, p.ServiceType, p.NodePort, p.MTU = flows.A, corev1.ServiceTypeNodePort, 31000, 1280
 		}), plain + " --server-location Local --server-service-type NodePort --node-port 31000 --mtu 1280"},
+		"chosen, also where it is the default": {pair(rome, milan), params(func(p *flows.Params) {
+			p.Given, p.Wait = flows.FieldServiceType|flows.FieldMTU, flows.WaitVerified
+		}), plain + " --server-service-type LoadBalancer --mtu 1340 --wait=verified"},
 		"client": {pair(rome, milan), params(func(p *flows.Params) {
 			p.ClientAddress, p.ClientPort = "gw.example.org", 4242
 		}), plain + " --client-address gw.example.org --client-port 4242"},
@@ -62,5 +66,24 @@ func TestWhichTerminalsGetASCII(t *testing.T) {
 		if got := asciiOnly(func(k string) string { return test.env[k] }, test.os); got != test.want {
 			t.Errorf("%s: got %v, want %v", name, got, test.want)
 		}
+	}
+}
+
+func TestTheCommandLineOfAnInstallation(t *testing.T) {
+	install, err := flows.NewInstallation(render.InstallParams{ClusterID: "milan", Image: "example.org/gateway:v1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &backend{image: "example.org/gateway:v1"}
+	r := tui.Request{A: flows.ContextRef{Name: "rome"}, B: flows.ContextRef{Name: "milan"}, Params: flows.Defaults()}
+	r.Params.Install[flows.B] = install
+	want := "liqo-tui network connect --context rome --remote-context milan --install --remote-cluster-id milan --image example.org/gateway:v1"
+	if got := b.commandLine(r); got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+	r.Goal = tui.Reset
+	want = "liqo-tui network reset --context rome --remote-context milan"
+	if got := b.commandLine(r); got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 }
