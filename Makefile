@@ -109,7 +109,11 @@ test: lab build $(API_SERVERS) bin/liqoctl ## All tests; without root, those tha
 e2e: lab build bin/liqoctl ## Only the end-to-end tests, in the lab
 	@build/test.sh e2e
 
-.PHONY: help build image images lab deps lab-up lab-down demo test e2e soak bench bench-gateway bench-tui golden lint fmt generate
+soak: lab build ## Break three connected clusters at random for SOAK=10m, in the order of SEED=1
+	@bin/lab down >/dev/null 2>&1 || true
+	@trap 'bin/lab down' EXIT; REQUIRE_LAB=1 SOAK=$${SOAK:-10m} go test -count=1 -timeout 24h -v -run 'TestThreeClusters/(faults|reset)' ./cmd/liqo-tui
+
+bench: lab build bin/liqoctl ## Measure how long connecting and removing takes, in the lab
 	@build/bench.sh
 
 bench-gateway: lab build bin/wireguard2022 ## Measure the data plane: throughput, NAT, maps, memory
