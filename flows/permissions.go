@@ -4,30 +4,39 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// resources are the plural names of the kinds that plans are about.
+// resources are the plural names of the kinds that plans apply or delete.
 var resources = map[string]Permission{
 	kindNamespace:     {Resource: "namespaces"},
 	kindConfiguration: {Group: networkingv1beta1.GroupVersion.Group, Resource: "configurations"},
 	kindServer:        {Group: networkingv1beta1.GroupVersion.Group, Resource: "gatewayservers"},
 	kindClient:        {Group: networkingv1beta1.GroupVersion.Group, Resource: "gatewayclients"},
 	kindPublicKey:     {Group: networkingv1beta1.GroupVersion.Group, Resource: "publickeies"},
-
-	// What an installation makes besides.
+	// Of a delegation.
+	"ServiceAccount": {Resource: "serviceaccounts"},
+	"Secret":         {Resource: "secrets"},
+	"Role":           {Group: rbacv1.GroupName, Resource: "roles"},
+	"RoleBinding":    {Group: rbacv1.GroupName, Resource: "rolebindings"},
+	// Of an installation.
 	"CustomResourceDefinition": {Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
+	"ClusterRole":              {Group: rbacv1.GroupName, Resource: "clusterroles"},
+	"ClusterRoleBinding":       {Group: rbacv1.GroupName, Resource: "clusterrolebindings"},
 	"ConfigMap":                {Resource: "configmaps"},
-	"ServiceAccount":           {Resource: "serviceaccounts"},
-	"ClusterRole":              {Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
-	"ClusterRoleBinding":       {Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"},
-	"Deployment":               {Group: "apps", Resource: "deployments"},
-	"DaemonSet":                {Group: "apps", Resource: "daemonsets"},
-	"Network":                  {Group: "ipam.liqo.io", Resource: "networks"},
+	"Deployment":               {Group: appsv1.GroupName, Resource: "deployments"},
+	"DaemonSet":                {Group: appsv1.GroupName, Resource: "daemonsets"},
+	"Network":                  {Group: ipamv1alpha1.SchemeGroupVersion.Group, Resource: "networks"},
 	"WgGatewayServerTemplate":  {Group: networkingv1beta1.GroupVersion.Group, Resource: "wggatewayservertemplates"},
 	"WgGatewayClientTemplate":  {Group: networkingv1beta1.GroupVersion.Group, Resource: "wggatewayclienttemplates"},
 }
@@ -36,24 +45,30 @@ var resources = map[string]Permission{
 // side, in order and each once.
 func (p Plan) Permissions(side Side) []Permission {
 	var out []Permission
+	add := func(o ObjectRef, verbs ...string) {
+		permission, known := resources[o.Kind]
+		if !known {
+			return // TestPermissionsCoverAllKinds
+		}
+		for _, verb := range verbs {
+			permission.Verb, permission.Namespace = verb, o.Namespace
+			out = append(out, permission)
+		}
+	}
 	for _, s := range p.Steps {
 		if s.Side != side || s.Status == Done {
 			continue
 		}
-		for _, verb := range verbsOf(s.Action) {
-			for _, o := range s.about() {
-				kind, ok := resources[o.Kind]
-				if !ok {
-					continue
-				}
-				kind.Verb, kind.Namespace = verb, o.Namespace
-				out = append(out, kind)
-			}
+		if s.Object.Kind != "" {
+			add(s.Object, verbsOf(s.Action)...)
 		}
-		if s.Action == Replace && len(s.Objects) > 0 {
-			kind := resources[refOf(s.Objects[0]).Kind]
-			kind.Verb, kind.Namespace = "delete", s.Object.Namespace
-			out = append(out, kind)
+		for _, o := range s.Objects {
+			switch {
+			case s.Action == Replace:
+				add(objectRef(o), "delete")
+			case s.Object.Kind == "":
+				add(objectRef(o), verbsOf(s.Action)...)
+			}
 		}
 	}
 	slices.SortFunc(out, func(a, b Permission) int {
@@ -63,17 +78,13 @@ func (p Plan) Permissions(side Side) []Permission {
 	return slices.Compact(out)
 }
 
-// about are the objects of a step: the one that it names, or else all that it
-// applies.
-func (s Step) about() []ObjectRef {
-	if s.Object.Kind != "" {
-		return []ObjectRef{s.Object}
+// objectRef is refOf for objects that typed clients have read, without kinds.
+func objectRef(o render.Object) ObjectRef {
+	ref := refOf(o)
+	if ref.Kind == "" {
+		ref.Kind = reflect.TypeOf(o).Elem().Name()
 	}
-	refs := make([]ObjectRef, len(s.Objects))
-	for i, o := range s.Objects {
-		refs[i] = refOf(o)
-	}
-	return refs
+	return ref
 }
 
 // verbsOf are what an action asks of the API server. A server-side apply that

@@ -3,6 +3,7 @@ package flows_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 func invalidNodePort(message string) error {
@@ -130,8 +132,7 @@ func TestAPlanThatIsNotAllowedIsNotBegun(t *testing.T) {
 	}
 }
 
-// The permissions of a plan are exactly what a run of it uses, for every plan:
-// with them reviewed as missing one by one, none of them begins.
+// The permissions of a plan are those of what is left of it to do, and no more.
 func TestPermissionsAreThoseThatAreUsed(t *testing.T) {
 	used := map[string]bool{}
 	p := flowtest.NewPair()
@@ -238,5 +239,54 @@ func TestANamespaceOfTheAdminsChoice(t *testing.T) {
 	p.Settle()
 	if left := p.A.Names(); len(left) != 1 || left[0] != "Namespace network" {
 		t.Errorf("left on A: %v", left)
+	}
+}
+
+// A kind that a plan applies and no permission speaks of would be refused in
+// the middle of a run.
+func TestPermissionsCoverAllKinds(t *testing.T) {
+	p := flowtest.NewPair()
+	p.B.Be(func(f *flows.ClusterFacts) {
+		f.Software, f.HasCRDs, f.ID, f.Networks = flows.NoSoftware, false, "", render.Networks{}
+	})
+	installation, err := flows.NewInstallation(render.InstallParams{
+		ClusterID: "milan", Image: "registry.example.org/liqo-gateway:v1", PodCIDRs: []string{"10.244.0.0/16"}, ServiceCIDR: "10.96.0.0/12",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	installing := nodePort()
+	installing.Install[flows.B] = installation
+	plans := map[string]flows.Plan{"install": flows.PlanConnect(installing, factsOf(p))}
+	made := flowtest.NewPair()
+	mustRun(t, made, connect(nodePort()))
+	plans["delegate"] = flows.PlanDelegate(flows.DelegateParams{APIServer: [2]string{"https://192.0.2.1:6443", "https://192.0.2.2:6443"}}, factsOf(made))
+	plans["rotate"] = flows.PlanRotate(flows.StartRotation(factsOf(made)), factsOf(made))
+	for name, plan := range plans {
+		if plan.Failure() != nil {
+			t.Fatalf("%s: %+v", name, plan.Failure())
+		}
+		objects := 0
+		for _, s := range plan.Steps {
+			if !s.Action.Changes() || s.Status == flows.Done {
+				continue
+			}
+			for _, o := range s.Objects {
+				objects++
+				kind := o.GetObjectKind().GroupVersionKind().Kind
+				alone := flows.Plan{Steps: []flows.Step{{Side: s.Side, Status: s.Status, Action: s.Action, Object: flows.ObjectRef{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}}}}
+				for _, permission := range alone.Permissions(s.Side) {
+					if !slices.Contains(plan.Permissions(s.Side), permission) {
+						t.Errorf("%s: %s is not asked for %s", name, permission, kind)
+					}
+				}
+				if len(alone.Permissions(s.Side)) == 0 {
+					t.Errorf("%s applies a %s, which no permission speaks of", name, kind)
+				}
+			}
+		}
+		if objects == 0 {
+			t.Errorf("%s: the plan applies nothing: the test is void", name)
+		}
 	}
 }
