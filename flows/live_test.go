@@ -268,3 +268,39 @@ func TestWhatTheOperatorCantMakeIsSaid(t *testing.T) {
 	params.NodePort = 31001
 	mustRun(t, p, connect(params))
 }
+
+// A run that was killed between the two gateways leaves a client that dials
+// where the server was. For some seconds it still says Connected; that does not
+// make the old port one that somebody chose.
+func TestAnEndpointOfBeforeAChangeIsNotKept(t *testing.T) {
+	p := flowtest.NewPair()
+	p.Pacing = flowtest.Manual
+	connected(t, p)
+	p.A.Behave(func(b *flowtest.Behaviour) { b.NoReports = true })
+	p.B.Put(render.GatewayServer(render.ServerParams{
+		Tenant: p.B.Tenant(), Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: "liqo"},
+		ServiceType: "NodePort", Port: 51840, NodePort: 31234, MTU: 1340,
+	}))
+	p.Settle()
+	plan := flows.PlanConnect(flows.Defaults(), factsOf(p))
+	s, _ := plan.Step("gateway-client-a")
+	if s.Status != flows.Ready || !strings.Contains(s.Diff, "+    port: 31234") || plan.Params.ClientPort != 0 {
+		t.Errorf("got %s, client port %d, diff\n%s", s.Status, plan.Params.ClientPort, s.Diff)
+	}
+}
+
+// The operator needs a moment to see that what it refused is otherwise now.
+func TestARefusalOfBeforeAChangeIsNotFinal(t *testing.T) {
+	p := flowtest.NewPair()
+	p.Pacing = flowtest.Manual
+	partWay(3, nodePort())(t, p)
+	f := factsOf(p)
+	f.Remote.Servers[0].Status.Endpoint = nil
+	f.Remote.Servers[0].Annotations = map[string]string{render.AnnotationProblem: render.ProblemRefused + "the port is taken"}
+	for after, want := range map[time.Duration]flows.Status{time.Second: flows.Waiting, time.Minute: flows.Failed} {
+		f.At = f.Remote.Servers[0].CreationTimestamp.Add(after)
+		if s, _ := flows.PlanConnect(nodePort(), f).Step("endpoint-b"); s.Status != want || s.Reason != render.ProblemRefused+"the port is taken" {
+			t.Errorf("%s after the change: got %s: %s, want %s", after, s.Status, s.Reason, want)
+		}
+	}
+}

@@ -45,6 +45,9 @@ func TestResetOfOneSide(t *testing.T) {
 	if d := diff(want, r.events[0].Plan.Owed); d != "" {
 		t.Errorf("owed (-want +got):\n%s", d)
 	}
+	if s, ok := r.events[len(r.events)-1].Plan.Step("namespace-a"); !ok || s.Status != flows.Done {
+		t.Errorf("the end of the run does not say that the namespace is gone: %+v", s)
+	}
 	p.Forget()
 	mustRun(t, p, removing(flows.RemoveOptions{LocalOnly: true, Peer: "milan"}))
 	if log := p.Log(); len(log) > 0 {
