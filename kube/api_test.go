@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -128,6 +129,7 @@ func TestCluster(t *testing.T) {
 	t.Run("a probe is run, measures and goes", func(t *testing.T) { testProbe(t, env, admin) })
 	t.Run("silence is noticed", func(t *testing.T) { testSilence(t, env.Config) })
 	t.Run("what is deleted is gone at once", func(t *testing.T) { testDelete(t, admin) })
+	t.Run("what our own operator wrote, an admin may change", func(t *testing.T) { testOwnOperator(t, admin) })
 }
 
 // testOtherVersion has the API server serve Connections as another release of
@@ -221,6 +223,41 @@ func testConflict(t *testing.T, c *Cluster) {
 	var conflict *flows.ConflictError
 	if !errors.As(err, &conflict) || !slices.Equal(conflict.Managers, []string{"argocd"}) {
 		t.Errorf("got %v, want a conflict with argocd", err)
+	}
+}
+
+// testOwnOperator changes what our operator wrote last: that is no conflict.
+func testOwnOperator(t *testing.T, c *Cluster) {
+	n := render.ClusterNetworks("default", "pod-cidr", []string{"10.1.0.0/16"}, "found")[0]
+	if err := c.client.Create(t.Context(), n, client.FieldOwner(render.OperatorName)); err != nil {
+		t.Fatal(err)
+	}
+	stated := render.ClusterNetworks("default", "pod-cidr", []string{"10.1.0.0/16"}, "stated")
+	if _, err := c.Apply(t.Context(), stated); err != nil {
+		t.Errorf("the same range: got %v, want no conflict", err)
+	}
+	peer := configuration("10.244.0.0/16")
+	peer.Name = "told"
+	if _, err := c.Apply(t.Context(), []render.Object{peer}); err != nil {
+		t.Fatal(err)
+	}
+	other := render.ClusterNetworks("default", "pod-cidr", []string{"10.2.0.0/16"}, "stated")
+	_, err := c.replaceRanges(t.Context(), other)
+	if refused, ok := errors.AsType[*RangeError](err); !ok || refused.Have != "10.1.0.0/16" || refused.HaveFrom != "stated" {
+		t.Errorf("with a peer that was told: got %v, want a refusal", err)
+	}
+	if err := c.client.DeleteAllOf(t.Context(), &networkingv1beta1.Configuration{}, client.InNamespace(peer.Namespace)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.replaceRanges(t.Context(), other); err != nil {
+		t.Errorf("without peers: got %v", err)
+	}
+	var live ipamv1alpha1.Network
+	if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(n), &live); err != nil || live.Spec.CIDR != "10.2.0.0/16" {
+		t.Errorf("got %s (%v), want what the admin stated", live.Spec.CIDR, err)
+	}
+	if _, err := c.Delete(t.Context(), []render.Object{&live}); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -35,7 +35,7 @@ func (c *Cluster) ForceApply(ctx context.Context, objects []render.Object) ([]fl
 func (c *Cluster) applyAll(ctx context.Context, objects []render.Object, w write) ([]flows.Change, error) {
 	var changes []flows.Change
 	for _, o := range objects {
-		p, err := c.put(ctx, o, w)
+		p, err := c.place(ctx, o, w)
 		if err != nil {
 			return changes, c.refused("apply", o, err)
 		}
@@ -49,7 +49,7 @@ func (c *Cluster) applyAll(ctx context.Context, objects []render.Object, w write
 func (c *Cluster) DryRun(ctx context.Context, objects []render.Object, force bool) ([]flows.DryRun, error) {
 	out := make([]flows.DryRun, len(objects))
 	for i, o := range objects {
-		p, err := c.put(ctx, o, write{force: force, dryRun: true})
+		p, err := c.place(ctx, o, write{force: force, dryRun: true})
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -61,6 +61,18 @@ func (c *Cluster) DryRun(ctx context.Context, objects []render.Object, force boo
 		out[i].Verb, out[i].Diff = p.verb(), p.diff()
 	}
 	return out, nil
+}
+
+// place is put that takes over what our own operator owns, and nobody else: it
+// wrote that on an admin's behalf, an endpoint that it carried, or a range that
+// it found.
+func (c *Cluster) place(ctx context.Context, o render.Object, w write) (written, error) {
+	p, err := c.put(ctx, o, w)
+	if own, ok := errors.AsType[*flows.ConflictError](conflict(render.Name(o), err)); ok && slices.Equal(own.Managers, []string{render.OperatorName}) {
+		w.force = true
+		return c.put(ctx, o, w)
+	}
+	return p, err
 }
 
 // written is an object before and after it was made to be as wanted.

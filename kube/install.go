@@ -59,7 +59,12 @@ func (c *Cluster) Install(ctx context.Context, objects []render.Object, progress
 	if err := c.await(ctx, "the definitions to be served", progress, c.definitionsServed); err != nil {
 		return changes, err
 	}
-	more, err := c.Apply(ctx, rest)
+	more, err := c.replaceRanges(ctx, rest)
+	changes = append(changes, more...)
+	if err != nil {
+		return changes, err
+	}
+	more, err = c.Apply(ctx, rest)
 	changes = append(changes, more...)
 	if err != nil {
 		return changes, err

@@ -91,7 +91,7 @@ func (r *discovery) ensure(ctx context.Context, kind string, statements []statem
 		texts[i] = p.String()
 	}
 	for _, n := range render.ClusterNetworks(r.namespace, kind, texts, found.source) {
-		if err := r.client.Create(ctx, n); err != nil {
+		if err := r.client.Create(ctx, n, client.FieldOwner(FieldManager)); err != nil {
 			return false, fmt.Errorf("create %s: %w", render.Name(n), err)
 		}
 	}

@@ -1,0 +1,91 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// RangeError says that a cluster's address range can't be changed now.
+type RangeError struct {
+	Network    string // namespace/name
+	Have, Want networkingv1beta1.CIDR
+	Peers      int
+	HaveFrom   string // what stated the range that it has
+}
+
+func (e *RangeError) Error() string {
+	return fmt.Sprintf("change Network %s from %s (%s) to %s: %d peers were told the former", e.Network, e.Have, e.HaveFrom, e.Want, e.Peers)
+}
+
+// Hint says how to go on.
+func (e *RangeError) Hint() string {
+	return "run liqo-tui network reset for each peer first (liqo-tui info lists them), then install again"
+}
+
+// replaceAttempts bounds the race with the operator, which discovers a range
+// again as soon as its Network is gone.
+const replaceAttempts = 10
+
+// replaceRanges has the ranges that an admin states win over those that the
+// operator found: a Network's range can't be changed, so another one takes its place.
+func (c *Cluster) replaceRanges(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
+	var changes []flows.Change
+	for _, o := range objects {
+		want, ok := o.(*ipamv1alpha1.Network)
+		if !ok || want.Labels[render.LabelNotRemapped] != "true" {
+			continue
+		}
+		more, err := c.replaceRange(ctx, want)
+		changes = append(changes, more...)
+		if err != nil {
+			return changes, err
+		}
+	}
+	return changes, nil
+}
+
+func (c *Cluster) replaceRange(ctx context.Context, want *ipamv1alpha1.Network) ([]flows.Change, error) {
+	for range replaceAttempts {
+		var live ipamv1alpha1.Network
+		err := c.client.Get(ctx, client.ObjectKeyFromObject(want), &live)
+		if apierrors.IsNotFound(err) || err == nil && live.Spec.CIDR == want.Spec.CIDR {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", render.Name(want), err)
+		}
+		if err := c.mayReplace(ctx, &live, want); err != nil {
+			return nil, err
+		}
+		if _, err := c.Delete(ctx, []render.Object{&live}); err != nil {
+			return nil, err
+		}
+		changes, err := c.Apply(ctx, []render.Object{want})
+		if err == nil || !apierrors.IsInvalid(err) { // "immutable": the operator was faster
+			return changes, err
+		}
+	}
+	return nil, fmt.Errorf("change %s to %s: the operator makes it again each time it is deleted", render.Name(want), want.Spec.CIDR)
+}
+
+func (c *Cluster) mayReplace(ctx context.Context, live, want *ipamv1alpha1.Network) error {
+	var peers networkingv1beta1.ConfigurationList
+	if err := c.client.List(ctx, &peers); err != nil {
+		return fmt.Errorf("list Configurations: %w", err)
+	}
+	if len(peers.Items) == 0 {
+		return nil
+	}
+	return &RangeError{
+		Network: live.Namespace + "/" + live.Name, Have: live.Spec.CIDR, Want: want.Spec.CIDR,
+		Peers: len(peers.Items), HaveFrom: live.Annotations[render.AnnotationSource],
+	}
+}
