@@ -56,11 +56,6 @@ func (r *runner) applySide(ctx context.Context, steps []Step, side Side) []Chang
 			return all
 		}
 		changes, err := r.act(side, *s)(ctx, s.Objects)
-		if forcer, ok := r.clusters[side].(Forcer); ok && withOurOperator(err) {
-			var more []Change
-			more, err = forcer.ForceApply(ctx, s.Objects)
-			changes = append(changes, more...)
-		}
 		for i := range changes {
 			changes[i].Side = side
 		}
@@ -74,15 +69,6 @@ func (r *runner) applySide(ctx context.Context, steps []Step, side Side) []Chang
 		}
 	}
 	return all
-}
-
-// withOurOperator reports whether a change is in conflict with nobody but our
-// own operator, which has carried a value here from the other cluster: what the
-// admin wants now is newer.
-func withOurOperator(err error) bool {
-	var conflict *ConflictError
-	return errors.As(err, &conflict) &&
-		!slices.ContainsFunc(conflict.Managers, func(m string) bool { return m != render.OperatorName })
 }
 
 func (r *runner) act(side Side, s Step) func(context.Context, []render.Object) ([]Change, error) {

@@ -19,7 +19,10 @@ type Cluster interface {
 	// ([ClusterFacts.Problem]), not an error: the other side may still be worked on.
 	Observe(context.Context) (ClusterFacts, error)
 	// Apply makes the objects be as given, and says what that changed. The
-	// next Observe sees the result.
+	// next Observe sees the result. Fields that other managers own are a
+	// [ConflictError], unless those are our own operator and gateways: what they
+	// carried there is older than what the admin wants now. An error that means
+	// that the cluster can't be used wraps a [Problem].
 	Apply(context.Context, []render.Object) ([]Change, error)
 	// Delete deletes the objects. Those that don't exist are no error.
 	Delete(context.Context, []render.Object) ([]Change, error)

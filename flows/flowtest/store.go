@@ -172,7 +172,7 @@ func (r *record) conflict(want map[string]any) (manager string, taken bool) {
 
 func (r *record) conflictWith(manager string, live, want map[string]any) (other string, taken bool) {
 	for other, owned := range r.owned {
-		if other != manager && disagree(owned, want, live) {
+		if other != manager && other != render.OperatorName && disagree(owned, want, live) {
 			return other, true
 		}
 	}
