@@ -131,6 +131,9 @@ screenshots: lab build bin/screenshots ## Take the README's pictures from the re
 bin/screenshots: $(wildcard build/screenshots/*.go) build/screenshots/go.mod build/screenshots/go.sum
 	@build/gobuild.sh build/screenshots bin/screenshots . "-s -w"
 
+bench-operator: bin/kubernetes ## Measure what the operator costs, and how fast it serves 200 peers
+	@build/bench-operator.sh
+
 golden: ## Rewrite the golden files
 	UPDATE=1 go test ./render ./flows/... ./gateway/... ./tui/...
 
