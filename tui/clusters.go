@@ -169,6 +169,7 @@ func (m Model) clusterCommands() []command {
 		command{Binding: k.addFile, do: func(m Model) (Model, tea.Cmd) { return m.askForFile(), nil }},
 		command{Binding: k.info, do: func(m Model) (Model, tea.Cmd) { m.clusters.info = true; return m, nil }},
 		command{Binding: k.refresh, do: Model.rewatch},
+		command{Binding: k.dashboard, do: Model.toDashboard},
 	)
 	return append(commands, moving(k, Model.moveCluster)...)
 }
@@ -200,6 +201,13 @@ func (m Model) chooseCluster() (Model, tea.Cmd) {
 	if m.chosen(side.Other()) {
 		return m.meet()
 	}
+	return m, nil
+}
+
+// toDashboard shows the connections of all clusters.
+func (m Model) toDashboard() (Model, tea.Cmd) {
+	m.pair, m.plan, m.goal = [2]flows.ContextRef{}, planScreen{}, Connect
+	m.screen, m.dashboard.open, m.dashboard.visiting = screenDashboard, true, false
 	return m, nil
 }
 

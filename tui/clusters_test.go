@@ -258,3 +258,17 @@ func TestThePaletteRunsWhatItsNameSays(t *testing.T) {
 		d.has("Choose the first")
 	})
 }
+
+func TestTheDashboardIsOneKeyAway(t *testing.T) {
+	inBubble(t, Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
+		d.at(screenLive)
+		d.keys("d")
+		d.wait(time.Second)
+		d.at(screenDashboard)
+		d.has("rome", "milan", "connected")
+		d.keys("n")
+		d.at(screenClusters)
+		d.keys("d")
+		d.at(screenDashboard)
+	})
+}

@@ -176,7 +176,7 @@ func (m Model) endRun(err error) (Model, tea.Cmd) {
 	switch {
 	case err == nil:
 		m.apply.phase = phaseDone
-		m.screen, m.plan.pinned = screenLive, false
+		m.screen, m.plan = screenLive, planScreen{}
 		if m.apply.goal == Connect {
 			return m.verify()
 		}

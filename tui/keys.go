@@ -21,6 +21,7 @@ type keyMap struct {
 	enter, back, next, previous, left, right   key.Binding
 	apply, plan, retry, refresh, resume, leave key.Binding
 	settings, disconnect, reset, swap          key.Binding
+	localOnly                                  key.Binding
 	addFile, filter, info, dashboard, connect  key.Binding
 	explain, problems, verify                  key.Binding
 	copyCommand, mouse, palette                key.Binding
@@ -52,8 +53,9 @@ func newKeyMap(ascii bool) keyMap {
 		apply: bind("a", "apply", "a"), plan: bind("p", "plan", "p"), retry: bind("r", "run again", "r"),
 		refresh: bind("r", "look again", "r"), resume: bind("c", "continue", "c"), leave: bind("k", "keep and leave", "k"),
 		settings: bind("e", "change settings", "e"), disconnect: bind("x", "disconnect", "x"), reset: bind("X", "reset", "X"),
-		swap:    bind("w", "swap server and client", "w"),
-		addFile: bind("a", "add a kubeconfig file", "a"), filter: bind("/", "filter", "/"), info: bind("i", "all that is known", "i"),
+		localOnly: bind("l", "take away on A only", "l"),
+		swap:      bind("w", "swap server and client", "w"),
+		addFile:   bind("a", "add a kubeconfig file", "a"), filter: bind("/", "filter", "/"), info: bind("i", "all that is known", "i"),
 		dashboard: bind("d", "dashboard", "d"), connect: bind("n", "new connection", "n"),
 		explain: bind("ctrl+e", "explain", "ctrl+e"), problems: bind("f", "only problems", "f"), verify: bind("v", "verify with packets", "v"),
 		copyCommand: bind("c", "copy command", "c"), mouse: bind("m", "mouse on or off", "m"), palette: bind(":", "commands", ":"),

@@ -117,6 +117,7 @@ func (m Model) liveCommands() []command {
 		{Binding: k.reset, do: func(m Model) (Model, tea.Cmd) { return m.takeAway(Reset), nil }},
 		{Binding: k.copyCommand, do: Model.copyCommandLine},
 		{Binding: k.back, do: Model.toClusters},
+		{Binding: k.dashboard, do: Model.toDashboard},
 	}
 }
 

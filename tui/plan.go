@@ -23,6 +23,8 @@ type planScreen struct {
 	zoom     bool         // the diff has the whole screen
 	pinned   bool         // the admin asked for this screen: stay
 	note     string       // stays until the next decision
+	// localOnly leaves cluster B alone, which does not answer.
+	localOnly bool
 }
 
 // planIDs are the rows of the list.
@@ -66,6 +68,8 @@ func (m Model) planCommands() []command {
 		return []command{back, {Binding: named(k.enter, "back"), do: Model.leavePlan, quiet: true}}
 	case !m.planned():
 		return []command{back}
+	case m.current.Failure() != nil && m.goal != Connect && m.on(flows.A).latest.Problem == nil:
+		return []command{{Binding: k.localOnly, do: Model.planLocally}, refresh, back}
 	case m.current.Failure() != nil:
 		return []command{refresh, back}
 	}
@@ -156,6 +160,12 @@ func (m Model) begin(g Goal) Model {
 		m = m.replan()
 	}
 	return m
+}
+
+// planLocally takes away what cluster A has: the other one may be gone for good.
+func (m Model) planLocally() (Model, tea.Cmd) {
+	m.plan = planScreen{localOnly: true}
+	return m.replan(), nil
 }
 
 func (m Model) copyCommandLine() (Model, tea.Cmd) {

@@ -272,3 +272,28 @@ func TestTheIDOfAClusterIsTheAdminsToChoose(t *testing.T) {
 		}
 	})
 }
+
+func TestAConnectionIsTakenAwayThoughTheOtherSideIsGone(t *testing.T) {
+	inBubble(t, Options{}, connectedPair(t), func(t *testing.T, d *driver) {
+		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
+		d.wait(3 * time.Second)
+		d.keys("X")
+		d.has("does not answer", "--local-only", "take away on A only")
+		d.keys("a", "y")
+		if log := d.pair.Log(); len(log) > 0 {
+			t.Fatalf("got writes %v", log)
+		}
+		d.keys("l")
+		d.has("Apply:", "to be run by the other cluster's admin")
+		d.keys("enter", "down", "enter")
+		d.wait(30 * time.Second)
+		d.at(screenLive)
+		d.has("A says not connected, B says not answering")
+		if got := d.pair.A.Facts(); len(got.Clients)+len(got.Configurations) > 0 {
+			t.Errorf("got %v left on A", d.pair.A.Names())
+		}
+		for _, change := range d.pair.B.Log() {
+			t.Errorf("got %v on the side that is gone", change)
+		}
+	})
+}

@@ -66,6 +66,8 @@ type Request struct {
 	Goal   Goal
 	A, B   flows.ContextRef
 	Params flows.Params
+	// Removal says how much a Disconnect or a Reset takes away.
+	Removal flows.RemoveOptions
 }
 
 // Goal is what a plan is for.
@@ -343,12 +345,20 @@ func (m Model) peer(s flows.Side) flows.Peer { return m.on(s).good.Peer(m.id(s.O
 func (m Model) planFor(f flows.Facts) flows.Plan {
 	switch m.goal {
 	case Disconnect:
-		return flows.PlanDisconnect(flows.RemoveOptions{}, f)
+		return flows.PlanDisconnect(m.removal(), f)
 	case Reset:
-		return flows.PlanReset(flows.RemoveOptions{}, f)
+		return flows.PlanReset(m.removal(), f)
 	case Connect:
 	}
 	return flows.PlanConnect(m.params, f)
+}
+
+// removal says how much is to be taken away.
+func (m Model) removal() flows.RemoveOptions {
+	if !m.plan.localOnly {
+		return flows.RemoveOptions{}
+	}
+	return flows.RemoveOptions{LocalOnly: true, Peer: m.on(flows.B).good.ID}
 }
 
 // replan makes the plan of the latest facts. A connection that exists already
@@ -425,5 +435,5 @@ func (m Model) commandFor(g Goal) string {
 	if m.options.Command == nil {
 		return "liqo-tui network " + g.String()
 	}
-	return m.options.Command(Request{Goal: g, A: m.pair[flows.A], B: m.pair[flows.B], Params: m.params})
+	return m.options.Command(Request{Goal: g, A: m.pair[flows.A], B: m.pair[flows.B], Params: m.params, Removal: m.removal()})
 }

@@ -444,3 +444,23 @@ func TestATunnelThatDoesNotComeUpCanBeTriedTheOtherWayRound(t *testing.T) {
 		}
 	})
 }
+
+func TestAnotherAdminOnTheSamePairIsNoObstacle(t *testing.T) {
+	inBubble(t, Options{}, nil, func(t *testing.T, d *driver) {
+		d.keys("a", "y")
+		d.wait(2 * time.Second)
+		// The other one wants the same, at the same time, from another machine.
+		params := flows.Defaults()
+		params.ServiceType = corev1.ServiceTypeNodePort
+		other := make(chan error, 1)
+		go func() {
+			other <- flows.Run(t.Context(), flows.Connecting(params), d.pair.A, d.pair.B, func(flows.Event) {}, flows.Options{Now: d.pair.Now})
+		}()
+		d.wait(40 * time.Second)
+		d.at(screenLive)
+		d.has("connected: each gateway answers")
+		if err := <-other; err != nil {
+			t.Errorf("the other admin got %v", err)
+		}
+	})
+}

@@ -182,7 +182,14 @@ func (b *backend) commandLine(r tui.Request) string {
 	if r.Goal == tui.Connect {
 		return strings.Join(append([]string{connectCommandLine(pair, r.Params)}, b.installWords(r.Params)...), " ")
 	}
-	return strings.Join(append([]string{"liqo-tui network " + r.Goal.String()}, pairWords(pair)...), " ")
+	words := append([]string{"liqo-tui network " + r.Goal.String()}, pairWords(pair)...)
+	if r.Removal.LocalOnly {
+		words = append(words, "--local-only")
+		if r.Removal.Peer != "" {
+			words = append(words, "--remote-cluster-id", string(r.Removal.Peer))
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // infoCommandLine is the command that tells of one cluster's peering.
