@@ -130,7 +130,7 @@ func (s *stage) setUp(env *testscript.Env) error {
 	env.Setenv("KUBECONFIG", filepath.Join(env.WorkDir, "kubeconfig"))
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
 	env.Setenv("HOME", env.WorkDir)
-	env.Setenv("LIQO_TUI_TIMEOUT", "20s")
+	env.Setenv("LIQO_TUI_TIMEOUT", "60s")
 	env.Setenv("PATH", env.Getenv("PATH")+string(filepath.ListSeparator)+assets)
 	return s.reset(context.Background())
 }
@@ -200,7 +200,7 @@ func (s *stage) when(ts *testscript.TestScript, _ bool, args []string) {
 	path, err := exec.LookPath(args[4])
 	ts.Check(err)
 	cmd := exec.Command(path, args[5:]...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+ts.Getenv("KUBECONFIG"), "XDG_CONFIG_HOME="+ts.Getenv("XDG_CONFIG_HOME"), "LIQO_TUI_TIMEOUT=20s")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+ts.Getenv("KUBECONFIG"), "XDG_CONFIG_HOME="+ts.Getenv("XDG_CONFIG_HOME"), "LIQO_TUI_TIMEOUT=60s")
 	cmd.Stdout, cmd.Stderr = ts.Stdout(), ts.Stderr()
 	ts.Check(cmd.Start())
 	kubectl := filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl")

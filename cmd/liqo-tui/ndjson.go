@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -117,9 +118,38 @@ type ndjson struct {
 	last    flows.Event
 	spoken  time.Time // when the last line was written
 	changed bool
+	mu      sync.Mutex // keepAlive writes too
+}
+
+// keepAlive writes a line whenever nothing else was written for long, until the
+// function that it returns is called: also while a run measures, or an API
+// server takes its time.
+func (n *ndjson) keepAlive() (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(heartbeat / 6)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+			}
+			n.mu.Lock()
+			silent := n.now().Sub(n.spoken) >= heartbeat-heartbeat/6
+			n.mu.Unlock()
+			if silent {
+				n.write(line{Type: "progress", Message: "still at work"})
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
 }
 
 func (n *ndjson) write(l line) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	l.V, l.Seq, l.TS = schemaVersion, n.seq, n.now().UTC()
 	n.seq++
 	n.spoken = l.TS

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -103,4 +104,27 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", name, got, c.want)
 		}
 	}
+}
+
+func TestNDJSONIsNotSilentWhileOneRequestTakesLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		n := &ndjson{out: &out, now: time.Now}
+		n.begin("verify", flows.ContextRef{}, flows.ContextRef{})
+		stop := n.keepAlive()
+		time.Sleep(5 * time.Minute)
+		stop()
+		n.end(nil, "")
+		var last time.Time
+		for _, l := range checkEvents(t, out.String()) {
+			ts, err := time.Parse(time.RFC3339Nano, l["ts"].(string))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if gap := ts.Sub(last); !last.IsZero() && gap > heartbeat {
+				t.Errorf("%v of silence before %v", gap, l)
+			}
+			last = ts
+		}
+	})
 }

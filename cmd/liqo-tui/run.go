@@ -71,8 +71,13 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 		return err
 	}
 	report.begin(o.name, pair.local.options().Context, pair.remote.options().Context)
+	stop := func() {}
+	if n, ok := report.(*ndjson); ok {
+		stop = n.keepAlive()
+	}
 	var facts flows.Facts
 	defer func() {
+		stop()
 		if cause := recover(); cause != nil {
 			slog.Error("panic", "cause", cause, "stack", string(debug.Stack()))
 			err = fmt.Errorf("this is a bug in liqo-tui: %v; --log-file keeps the details", cause)

@@ -148,7 +148,9 @@ func inSession(io streams, format, command string, pair *pairFlags, work func(*s
 	case formatNDJSON:
 		s.events = &ndjson{out: io.out, now: time.Now}
 		s.events.begin(command, pair.local.options().Context, pair.remote.options().Context)
+		stop := s.events.keepAlive()
 		defer func() {
+			stop()
 			s.events.end(err, "")
 			if err != nil {
 				err = told{err}
