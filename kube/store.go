@@ -180,8 +180,12 @@ func (s *store) kept(o client.Object) client.Object {
 // poll notes that the kind may not be watched.
 func (s *store) poll() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	news := !s.polled
 	s.polled = true
+	s.mu.Unlock()
+	if news {
+		s.notify()
+	}
 }
 
 // hide notes that the kind may not be listed.
