@@ -440,7 +440,7 @@ func (m Model) listHeight() int {
 	if m.dashboard.filtering {
 		height--
 	}
-	return height
+	return max(0, height-len(m.fleet.problems))
 }
 
 func (m Model) dashboardBody(height int) []string {
@@ -452,6 +452,9 @@ func (m Model) dashboardBody(height int) []string {
 	if d.filtering {
 		const label = "filter: "
 		top = append(top, t.label.Render(label)+d.filter.view(t, m.width-len(label), true))
+	}
+	for _, err := range m.fleet.problems {
+		top = append(top, t.marks[markFail].Render(t.plain(t.glyphs[markFail]+" "+err.Error())))
 	}
 	left := d.list.view(t, m.listWidth(), height-len(top))
 	if !m.twoPanes() {

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -317,5 +318,22 @@ func playDashboard(t *testing.T, script []byte) {
 			}
 		}
 		z.interrupt(t)
+	})
+}
+
+func TestAKubeconfigThatCantBeReadIsSaidOnTheDashboard(t *testing.T) {
+	inWorld(t, func(p *flowtest.Pair, w *world) Options {
+		connectedPair(t)(p)
+		w.problems = []error{errors.New("read kubeconfig /home/ada/.kube/config: yaml: line 3")}
+		w.contexts, w.files["later"] = nil, w.contexts
+		return Options{Start: StartDashboard}
+	}, func(_ *testing.T, d *driver) {
+		d.has("There are no contexts", "✗ read kubeconfig /home/ada/.kube/config: yaml: line 3")
+		d.world.mu.Lock()
+		d.world.problems, d.world.contexts = nil, d.world.files["later"]
+		d.world.mu.Unlock()
+		d.wait(10 * time.Second)
+		d.has("1 ✓ connected")
+		d.hasNot("read kubeconfig")
 	})
 }

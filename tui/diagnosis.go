@@ -137,7 +137,7 @@ func (t theme) checkLines(r check.Result, width int) []string {
 		add("", "- "+text)
 	}
 	for i, text := range r.Fix {
-		add([...]string{"Fix: ", "or:  "}[min(i, 1)], text)
+		add([...]string{"Fix: ", "     "}[min(i, 1)], text)
 	}
 	return lines
 }

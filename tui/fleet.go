@@ -155,7 +155,9 @@ func (m Model) interests() func(flows.ContextRef) interest {
 // and closes the clusters that are of none.
 func (m Model) steer() (Model, tea.Cmd) {
 	var cmds []tea.Cmd
-	if m.screen == screenClusters && !m.fleet.listing {
+	// A dashboard reads the files again only while they are what is wrong.
+	unread := m.screen == screenDashboard && (len(m.fleet.problems) > 0 || len(m.fleet.members) == 0)
+	if (m.screen == screenClusters || unread) && !m.fleet.listing {
 		m.fleet.listing = true
 		cmds = append(cmds, m.list(m.fleet.listed))
 	}
