@@ -161,4 +161,4 @@ bin/golangci-lint-$(GOLANGCI_LINT):
 generate: ## Generate the CRDs from Liqo's types
 	@build/generate.sh $(CONTROLLER_GEN)
 
-.PHONY: help build image images lab deps lab-up lab-down demo test e2e soak bench bench-gateway bench-tui screenshots golden lint fmt generate
+.PHONY: help build image images lab deps lab-up lab-down demo test e2e soak bench bench-operator bench-gateway bench-tui screenshots golden lint fmt generate
