@@ -172,7 +172,7 @@ func (m Model) short() []key.Binding {
 	for _, c := range m.commands() {
 		switch {
 		case m.screen == screenDetail && c.Help().Key == k.quit.Help().Key:
-		case c.quiet:
+		case c.quiet, c.Help().Key == k.mouse.Help().Key: // the palette and help have it
 		case c.Help().Key == k.help.Help().Key, c.Help().Key == k.quit.Help().Key:
 			global = append(global, c.Binding)
 		default:

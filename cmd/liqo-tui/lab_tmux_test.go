@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/url"
@@ -44,7 +45,7 @@ func (s *terminal) choosePair() {
 	s.wait(20*time.Second, "lab-milan", "lab-rome", "Choose the first")
 	s.waitWithout(20*time.Second, "asking")
 	s.press("Enter")
-	s.wait(5*time.Second, "Choose the other cluster")
+	s.wait(30*time.Second, "Choose the other cluster")
 	s.press("Down")
 	s.press("Enter")
 }
@@ -62,7 +63,7 @@ func TestLabWizard(t *testing.T) {
 		s.waitWithout(20*time.Second, "asking")
 		record(t, "1-clusters", s.screen())
 		s.press("Enter") // milan is the first
-		s.wait(5*time.Second, "Choose the other cluster")
+		s.wait(30*time.Second, "Choose the other cluster")
 		s.press("Down", "Enter")
 		record(t, "2-preflight", s.wait(30*time.Second, "Preflight", "passed", "may do all"))
 		s.toForm()
@@ -70,20 +71,20 @@ func TestLabWizard(t *testing.T) {
 		s.chooseNodePort()
 		record(t, "3-gateway-nodeport", s.screen())
 		s.press("Enter")
-		record(t, "4-plan", s.wait(5*time.Second, "> Apply:", "what it means"))
+		record(t, "4-plan", s.wait(30*time.Second, "> Apply:", "what it means"))
 		s.press("Enter")
-		record(t, "4-plan-confirm", s.wait(5*time.Second, "Apply these changes?", "> No"))
+		record(t, "4-plan-confirm", s.wait(30*time.Second, "Apply these changes?", "> No"))
 		s.press("Down", "Enter")
-		record(t, "5-apply", s.wait(10*time.Second, "Apply", "done", "now:"))
+		record(t, "5-apply", s.wait(30*time.Second, "Apply", "done", "now:"))
 		record(t, "6-live-measuring", s.wait(120*time.Second, "connected: each gateway answers"))
 		record(t, "6-live", s.wait(60*time.Second, "verified: packets pass between pods both ways"))
 		s.resize(120, 40)
-		record(t, "6-live-120x40", s.wait(5*time.Second, strings.Repeat("─", 100)))
+		record(t, "6-live-120x40", s.wait(30*time.Second, strings.Repeat("─", 100)))
 		s.press("q")
-		if code := s.exit(5 * time.Second); code != "0" {
+		if code := s.exit(30 * time.Second); code != "0" {
 			t.Errorf("got exit code %s, want 0", code)
 		}
-		s.wait(5*time.Second, "says: connected", "network reset")
+		s.wait(30*time.Second, "says: connected", "network reset")
 	})
 
 	t.Run("a cluster that is lost is a state of the screen", func(t *testing.T) {
@@ -96,7 +97,7 @@ func TestLabWizard(t *testing.T) {
 		way.open(t)
 		s.wait(40*time.Second, "connected: each gateway answers")
 		s.press("q")
-		s.exit(5 * time.Second)
+		s.exit(30 * time.Second)
 	})
 
 	t.Run("ctrl+c in the middle of a change, and again from the start", func(t *testing.T) {
@@ -106,18 +107,18 @@ func TestLabWizard(t *testing.T) {
 		s.toForm()
 		s.chooseNodePort()
 		s.press("Enter")
-		s.wait(5*time.Second, "> Apply:")
+		s.wait(30*time.Second, "> Apply:")
 		s.press("Enter")
-		s.wait(5*time.Second, "> No")
+		s.wait(30*time.Second, "> No")
 		s.press("Down", "Enter")
 		s.wait(20*time.Second, "done     ", "waiting")
 		s.press("C-c")
 		record(t, "5-stopped", s.wait(15*time.Second, "stopped", "continue where it stopped", "remove what was applied"))
 		s.press("Down", "Enter") // keep it so, and leave
-		if code := s.exit(5 * time.Second); code != "130" {
+		if code := s.exit(30 * time.Second); code != "130" {
 			t.Errorf("got exit code %s, want 130", code)
 		}
-		s.wait(5*time.Second, "What was applied stays")
+		s.wait(30*time.Second, "What was applied stays")
 
 		again := l.wizard(t, program, 100, 30)
 		again.choosePair()
@@ -131,7 +132,7 @@ func TestLabWizard(t *testing.T) {
 		}
 		again.wait(120*time.Second, "connected: each gateway answers")
 		again.press("q")
-		again.exit(5 * time.Second)
+		again.exit(30 * time.Second)
 	})
 
 	t.Run("reset takes a yes, and leaves nothing of the gateways", func(t *testing.T) {
@@ -139,13 +140,13 @@ func TestLabWizard(t *testing.T) {
 		s.choosePair()
 		s.wait(20*time.Second, "Live")
 		s.press("X")
-		s.wait(5*time.Second, "network reset", "> Apply:")
+		s.wait(30*time.Second, "network reset", "> Apply:")
 		s.press("Enter")
-		s.wait(5*time.Second, "> No")
+		s.wait(30*time.Second, "> No")
 		s.press("Down", "Enter")
 		s.wait(60*time.Second, "not connected")
 		s.press("q")
-		s.exit(5 * time.Second)
+		s.exit(30 * time.Second)
 		for _, cluster := range l.clusters {
 			l.waitForNamespacesGone(t)
 			if got := l.must(t, "kubectl", cluster, "get", "configurations,gatewayservers,gatewayclients", "-A", "-o", "name"); got != "" {
@@ -160,7 +161,7 @@ func (s *terminal) toForm() {
 	s.t.Helper()
 	s.wait(30*time.Second, "Preflight", "passed", "may do all")
 	s.press("Enter")
-	s.wait(5*time.Second, "Gateway server on")
+	s.wait(30*time.Second, "Gateway server on")
 }
 
 // chooseNodePort is the second field, whatever it was.
@@ -170,11 +171,17 @@ func (s *terminal) chooseNodePort() {
 		if strings.Contains(s.screen(), "> Reached through") {
 			break
 		}
+		_, before, _ := strings.Cut(s.screen(), "\n") // without the clock
 		s.press("Down")
-		time.Sleep(50 * time.Millisecond)
+		eventually(s.t, 30*time.Second, func() error {
+			if _, after, _ := strings.Cut(s.screen(), "\n"); after == before {
+				return errors.New("the field does not change")
+			}
+			return nil
+		})
 	}
 	s.press("Left", "Left", "Right")
-	s.wait(5*time.Second, "(•) NodePort", "Node port")
+	s.wait(30*time.Second, "(•) NodePort", "Node port")
 }
 
 // continueToLive finds what an earlier run has left, and goes on with it.

@@ -36,21 +36,21 @@ func TestTheProgramOnATerminal(t *testing.T) {
 
 	t.Run("clusters that are gone are on the screen with the reason", func(t *testing.T) {
 		s := openTerminal(t, 100, 30, nil, program, "wizard", "--kubeconfig", kubeconfig)
-		s.wait(10*time.Second, "edge-00", "no answer", "connection refused")
+		s.wait(30*time.Second, "edge-00", "no answer", "connection refused")
 		s.press("Enter")
-		s.wait(5*time.Second, "edge-00 can't be A")
+		s.wait(30*time.Second, "edge-00 can't be A")
 		s.press("q")
-		if code := s.exit(5 * time.Second); code != "0" {
+		if code := s.exit(30 * time.Second); code != "0" {
 			t.Errorf("got exit code %s, want 0", code)
 		}
-		s.wait(5*time.Second, "Nothing was changed.")
+		s.wait(30*time.Second, "Nothing was changed.")
 	})
 
 	t.Run("ctrl+c ends it with 130", func(t *testing.T) {
 		s := openTerminal(t, 80, 24, nil, program, "wizard", "--kubeconfig", kubeconfig)
-		s.wait(10*time.Second, "edge-00")
+		s.wait(30*time.Second, "edge-00")
 		s.press("C-c")
-		if code := s.exit(5 * time.Second); code != "130" {
+		if code := s.exit(30 * time.Second); code != "130" {
 			t.Errorf("got exit code %s, want 130", code)
 		}
 	})
@@ -60,18 +60,18 @@ func TestTheProgramOnATerminal(t *testing.T) {
 		if code := s.exit(20 * time.Second); code == "0" {
 			t.Error("got exit code 0, and nothing can be connected")
 		}
-		s.wait(5*time.Second, "Not available: edge-49", "two clusters are needed, and 0 can be used")
+		s.wait(30*time.Second, "Not available: edge-49", "two clusters are needed, and 0 can be used")
 	})
 
 	t.Run("a terminal that is closed without a word ends it", func(t *testing.T) {
 		s := openTerminal(t, 80, 24, nil, program, "wizard", "--kubeconfig", kubeconfig)
-		s.wait(10*time.Second, "edge-00")
+		s.wait(30*time.Second, "edge-00")
 		shell, err := strconv.Atoi(strings.TrimSpace(s.tmux("display-message", "-p", "#{pane_pid}")))
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.tmux("kill-server")
-		deadline := time.Now().Add(10 * time.Second)
+		deadline := time.Now().Add(30 * time.Second)
 		for processesOf(t, shell, program) > 0 {
 			if time.Now().After(deadline) {
 				t.Fatal("it lives on without its terminal")
