@@ -16,8 +16,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// syncFirewall replaces the whole table in one netlink transaction if anything
-// in it differs: packets see the old rules or the new ones, never a mixture.
+// syncFirewall makes the table as wanted in one netlink transaction: packets see
+// the old rules or the new ones, never a mixture. It changes what differs, or
+// replaces the table where that can't be done.
 func (s *session) syncFirewall(want gateway.State) ([]string, error) {
 	have, err := s.readFirewall(want.Firewall)
 	if err != nil {
@@ -27,59 +28,85 @@ func (s *session) syncFirewall(want gateway.State) ([]string, error) {
 	if len(lines) == 0 {
 		return nil, nil
 	}
-	counts, err := s.readCounters()
+	table := &nftables.Table{Family: nftables.TableFamilyIPv4, Name: gateway.TableName}
+	if changeable(have, want.Firewall) {
+		err = s.changeTable(table, have, want.Firewall)
+	} else {
+		err = s.replaceTable(table, want.Firewall)
+	}
 	if err != nil {
 		return lines, err
 	}
-	table := &nftables.Table{Family: nftables.TableFamilyIPv4, Name: gateway.TableName}
-	s.nft.AddTable(table) // so that the delete below cannot fail with ENOENT
-	s.nft.DelTable(table)
-	if want.Firewall.Name != "" {
-		s.nft.AddTable(table)
-		if err := s.addTable(table, want.Firewall, counts); err != nil {
-			return lines, err
-		}
-	}
 	if err := s.nft.Flush(); err != nil {
-		return lines, fmt.Errorf("replace nft table %s: %w", gateway.TableName, err)
+		return lines, fmt.Errorf("write nft table %s: %w", gateway.TableName, err)
 	}
 	return lines, s.forgetFlows(changedZones(have, want.Firewall))
 }
 
-func (s *session) addTable(table *nftables.Table, want gateway.Table, counts map[string]expr.Counter) error {
+func (s *session) replaceTable(table *nftables.Table, want gateway.Table) error {
+	counts, err := s.readCounters()
+	if err != nil {
+		return err
+	}
+	s.nft.AddTable(table) // so that the delete below cannot fail with ENOENT
+	s.nft.DelTable(table)
+	if want.Name == "" {
+		return nil
+	}
+	s.nft.AddTable(table)
 	for _, name := range want.Counters {
 		// Counters go on from where they were: replacing the table is not an
 		// event that an operator should see in a graph.
 		c := counts[name]
 		s.nft.AddObj(&nftables.NamedObj{Table: table, Name: name, Type: nftables.ObjTypeCounter, Obj: &c})
 	}
-	ids := make(map[string]uint32, len(want.Sets))
-	for i, set := range want.Sets {
-		// Numbers of our own choice: the library's counter is not safe for
-		// concurrent use, and a number matters within its batch only.
-		ids[set.Name] = uint32(i + 1)
-		compiled := compileSet(table, set, ids[set.Name])
-		if err := s.nft.AddSet(compiled, compileElements(set)); err != nil {
+	ids := setIDs(want)
+	for _, set := range want.Sets {
+		if err := s.nft.AddSet(compileSet(table, set, ids[set.Name]), compileElements(set)); err != nil {
 			return fmt.Errorf("nft set %s: %w", set.Name, err)
 		}
 	}
-	accept := nftables.ChainPolicyAccept
 	for _, c := range want.Chains {
-		hook, err := hookNumber(c.Hook)
+		chain, err := s.addChain(table, c)
 		if err != nil {
 			return err
 		}
-		chain := s.nft.AddChain(&nftables.Chain{
-			Name: c.Name, Table: table, Type: nftables.ChainType(c.Type), Hooknum: hook,
-			Priority: new(nftables.ChainPriority(c.Priority)), Policy: &accept,
-		})
-		for _, r := range c.Rules {
-			exprs, err := compileRule(r.Statements, ids)
-			if err != nil {
-				return fmt.Errorf("nft chain %s: %w", c.Name, err)
-			}
-			s.nft.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: exprs})
+		if err := s.addRules(table, chain, c, ids); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// setIDs numbers the sets. The library's counter is not safe for concurrent
+// use, and a number matters within its batch only.
+func setIDs(t gateway.Table) map[string]uint32 {
+	ids := make(map[string]uint32, len(t.Sets))
+	for i, set := range t.Sets {
+		ids[set.Name] = uint32(i + 1)
+	}
+	return ids
+}
+
+func (s *session) addChain(table *nftables.Table, c gateway.Chain) (*nftables.Chain, error) {
+	hook, err := hookNumber(c.Hook)
+	if err != nil {
+		return nil, err
+	}
+	accept := nftables.ChainPolicyAccept
+	return s.nft.AddChain(&nftables.Chain{
+		Name: c.Name, Table: table, Type: nftables.ChainType(c.Type), Hooknum: hook,
+		Priority: new(nftables.ChainPriority(c.Priority)), Policy: &accept,
+	}), nil
+}
+
+func (s *session) addRules(table *nftables.Table, chain *nftables.Chain, c gateway.Chain, ids map[string]uint32) error {
+	for _, r := range c.Rules {
+		exprs, err := compileRule(r.Statements, ids)
+		if err != nil {
+			return fmt.Errorf("nft chain %s: %w", c.Name, err)
+		}
+		s.nft.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: exprs})
 	}
 	return nil
 }

@@ -414,3 +414,45 @@ func BenchmarkSyncWithoutDifference(b *testing.B) {
 		}
 	}
 }
+
+// Rules keep their handles, which are numbers that the kernel gives once.
+func TestRepairOfOneRuleLeavesTheOthersAlone(t *testing.T) {
+	a, b := linuxtest.NewPair(t)
+	want := a.State(a.Inputs(b))
+	handles := func() map[string]string {
+		found := map[string]string{}
+		for line := range strings.Lines(a.Gateway.Run("nft", "--handle", "list", "table", "ip", gateway.TableName)) {
+			if text, handle, ok := strings.Cut(strings.TrimSpace(line), " # handle "); ok {
+				// Counters of objects go on meanwhile.
+				found[text] = handle
+			}
+		}
+		return found
+	}
+	before := handles()
+	for _, damage := range []string{
+		"nft insert rule ip liqo-tui clamp ip ttl 1 drop", "nft delete element ip liqo-tui to-real { 10.60.0.0/16 }",
+		"nft add element ip liqo-tui remote-0 { 192.0.2.0/24 }", "nft flush set ip liqo-tui peer-sources",
+	} {
+		a.Gateway.Run(strings.Fields(damage)...)
+		if lines := a.SyncTo(a.Gateway, a.GatewayKernel, want); len(lines) == 0 {
+			t.Errorf("%s: not noticed", damage)
+		}
+		if lines := a.SyncTo(a.Gateway, a.GatewayKernel, want); len(lines) != 0 {
+			t.Errorf("%s: not repaired: %q", damage, lines)
+		}
+	}
+	after := handles()
+	for text, handle := range before {
+		// Only the chain that a rule was added to is written again.
+		if strings.Contains(text, "maxseg") {
+			continue
+		}
+		if after[text] != handle {
+			t.Errorf("%s: was handle %s, is %q now", text, handle, after[text])
+		}
+	}
+	if len(before) < 20 {
+		t.Errorf("only %d handles: the test sees nothing", len(before))
+	}
+}

@@ -1,0 +1,141 @@
+//go:build linux
+
+package linux
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+)
+
+// changeable reports whether one table becomes the other by changing what it
+// contains. A set of another type or a chain of another kind can't be changed,
+// nor can an element be deleted that no prefix describes.
+func changeable(have, want gateway.Table) bool {
+	if have.Name == "" || want.Name == "" {
+		return false
+	}
+	for _, h := range have.Sets {
+		w, ok := findSet(want, h.Name)
+		if ok && (h.Key != w.Key || h.Map != w.Map) {
+			return false
+		}
+		if h.Key != gateway.KeyInterface && slices.ContainsFunc(h.Elements, func(e gateway.Element) bool {
+			return !e.Prefix.IsValid() || h.Map && !e.To.IsValid()
+		}) {
+			return false
+		}
+	}
+	for _, h := range have.Chains {
+		w, ok := findChain(want, h.Name)
+		if ok && (h.Type != w.Type || h.Hook != w.Hook || h.Priority != w.Priority) {
+			return false
+		}
+	}
+	return true
+}
+
+func findSet(t gateway.Table, name string) (gateway.Set, bool) {
+	i := slices.IndexFunc(t.Sets, func(s gateway.Set) bool { return s.Name == name })
+	if i < 0 {
+		return gateway.Set{}, false
+	}
+	return t.Sets[i], true
+}
+
+func findChain(t gateway.Table, name string) (gateway.Chain, bool) {
+	i := slices.IndexFunc(t.Chains, func(c gateway.Chain) bool { return c.Name == name })
+	if i < 0 {
+		return gateway.Chain{}, false
+	}
+	return t.Chains[i], true
+}
+
+// changeTable adds to the batch what makes one table the other. What rules use
+// comes before them, what they no longer use goes after them.
+func (s *session) changeTable(table *nftables.Table, have, want gateway.Table) error {
+	for _, name := range want.Counters {
+		if !slices.Contains(have.Counters, name) {
+			s.nft.AddObj(&nftables.NamedObj{Table: table, Name: name, Type: nftables.ObjTypeCounter, Obj: &expr.Counter{}})
+		}
+	}
+	ids := setIDs(want)
+	for _, w := range want.Sets {
+		if err := s.changeSet(table, have, w, ids[w.Name]); err != nil {
+			return fmt.Errorf("nft set %s: %w", w.Name, err)
+		}
+	}
+	for _, h := range have.Chains {
+		if _, ok := findChain(want, h.Name); !ok {
+			s.nft.FlushChain(&nftables.Chain{Name: h.Name, Table: table})
+		}
+	}
+	for _, w := range want.Chains {
+		h, exists := findChain(have, w.Name)
+		if exists && sameRules(h, w) {
+			continue
+		}
+		chain, err := s.addChain(table, w)
+		if err != nil {
+			return err
+		}
+		if exists {
+			s.nft.FlushChain(chain)
+		}
+		if err := s.addRules(table, chain, w, ids); err != nil {
+			return err
+		}
+	}
+	s.removeUnused(table, have, want)
+	return nil
+}
+
+func (s *session) changeSet(table *nftables.Table, have gateway.Table, want gateway.Set, id uint32) error {
+	set := compileSet(table, want, id)
+	old, exists := findSet(have, want.Name)
+	if !exists {
+		return s.nft.AddSet(set, compileElements(want))
+	}
+	set.ID = 0 // it is known by its name
+	missing := func(from []gateway.Element) func(gateway.Element) bool {
+		return func(e gateway.Element) bool { return slices.Contains(from, e) }
+	}
+	gone, added := old, want
+	gone.Elements = slices.DeleteFunc(slices.Clone(old.Elements), missing(want.Elements))
+	added.Elements = slices.DeleteFunc(slices.Clone(want.Elements), missing(old.Elements))
+	if len(gone.Elements) > 0 {
+		if err := s.nft.SetDeleteElements(set, compileElements(gone)); err != nil {
+			return err
+		}
+	}
+	if len(added.Elements) > 0 {
+		return s.nft.SetAddElements(set, compileElements(added))
+	}
+	return nil
+}
+
+func sameRules(have, want gateway.Chain) bool {
+	return slices.EqualFunc(have.Rules, want.Rules, func(h, w gateway.FirewallRule) bool { return h.String() == w.String() })
+}
+
+func (s *session) removeUnused(table *nftables.Table, have, want gateway.Table) {
+	for _, h := range have.Chains {
+		if _, ok := findChain(want, h.Name); !ok {
+			s.nft.DelChain(&nftables.Chain{Name: h.Name, Table: table})
+		}
+	}
+	for _, h := range have.Sets {
+		if _, ok := findSet(want, h.Name); !ok {
+			s.nft.DelSet(compileSet(table, h, 0))
+		}
+	}
+	for _, name := range have.Counters {
+		if !slices.Contains(want.Counters, name) {
+			s.nft.DeleteObject(&nftables.NamedObj{Table: table, Name: name, Type: nftables.ObjTypeCounter, Obj: &expr.Counter{}})
+		}
+	}
+}
