@@ -39,6 +39,7 @@ spec:
       template:
         metadata:
           labels: *labels
+          annotations: {prometheus.io/scrape: "true", prometheus.io/port: "8082"}
         spec:
           serviceAccountName: "{{ .Name }}"
           terminationGracePeriodSeconds: 5
@@ -53,6 +54,8 @@ spec:
             - --remote-cluster-id={{ .ClusterID }}
             - --role=$ROLE
             - --keys-dir=/etc/wireguard/keys
+            ports:
+            - {name: metrics, containerPort: 8082}
             env:
             - name: POD_IP
               valueFrom: {fieldRef: {fieldPath: status.podIP}}

@@ -98,6 +98,7 @@ func tunnelCommand(log *slog.Logger) *cobra.Command {
 	f.StringVar(&o.Gateway.Name, "name", "", "name of the GatewayServer or GatewayClient")
 	f.StringVar(&o.Gateway.Tenant.Namespace, "namespace", "", "its namespace")
 	f.StringVar(&remote, "remote-cluster-id", "", "the peer's cluster ID")
+	f.StringVar(&o.MetricsAddress, "metrics-address", ":8082", "where Prometheus asks for metrics; 0 for nowhere")
 	f.StringVar(&o.KeysDir, "keys-dir", "/etc/wireguard/keys", "directory with the file privateKey")
 	return cmd
 }

@@ -25,14 +25,15 @@ import (
 // it told of no change.
 const resync = 30 * time.Second
 
-// newManager caches only what the options let through.
-func newManager(config *rest.Config, o cache.Options) (ctrl.Manager, error) {
+// newManager caches only what the options let through. It serves metrics at an
+// address, or nowhere at "0".
+func newManager(config *rest.Config, metricsAddress string, o cache.Options) (ctrl.Manager, error) {
 	scheme, err := render.Scheme()
 	if err != nil {
 		return nil, err
 	}
 	return ctrl.NewManager(config, ctrl.Options{
-		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Cache: o,
+		Scheme: scheme, Metrics: server.Options{BindAddress: metricsAddress}, Cache: o,
 	})
 }
 

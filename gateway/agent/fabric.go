@@ -33,7 +33,7 @@ type FabricOptions struct {
 // RunFabric keeps this node's way to every gateway until ctx ends. It leaves
 // the kernel as it is then: traffic flows on while the agent is replaced.
 func RunFabric(ctx context.Context, config *rest.Config, o FabricOptions) error {
-	mgr, err := newManager(config, cache.Options{ByObject: map[client.Object]cache.ByObject{
+	mgr, err := newManager(config, "0", cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&ipamv1alpha1.Network{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 	}})
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
@@ -33,6 +34,8 @@ type TunnelOptions struct {
 	KeysDir string // with the file privateKey: 32 raw bytes
 	PodIP   netip.Addr
 	Log     *slog.Logger
+	// MetricsAddress is where Prometheus asks, such as ":8082"; "0": nowhere.
+	MetricsAddress string
 }
 
 // RunTunnel keeps one end of a tunnel until ctx ends. A machine that can't be
@@ -45,7 +48,7 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 	named := func(name string) cache.ByObject {
 		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
 	}
-	mgr, err := newManager(config, cache.Options{
+	mgr, err := newManager(config, o.MetricsAddress, cache.Options{
 		DefaultNamespaces: map[string]cache.Config{o.Gateway.Tenant.Namespace: {}},
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.ConfigMap{}: named(render.NodesConfigMapName(o.Gateway.Name)),
@@ -67,9 +70,13 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 		g.unfit = err
 		o.Log.Error("this machine can't be a gateway", "error", err)
 	} else {
+		m := newTunnelMetrics(string(o.Gateway.Tenant.Remote), func(now time.Time) tunnel.Status { return g.tunnel.Status(now) }, kernel.Counters)
 		g.tunnel = tunnel.New(tunnel.Config{
-			Role: o.Role, PeerID: string(o.Gateway.Tenant.Remote), Log: o.Log, Kernel: kernel, Changed: g.wake,
+			Role: o.Role, PeerID: string(o.Gateway.Tenant.Remote), Log: o.Log, Kernel: kernel, Changed: g.wake, Pinged: m.pinged,
 		})
+		if err := metrics.Registry.Register(m); err != nil {
+			return err
+		}
 		trim := runnable(func(ctx context.Context) error {
 			return trimMemory(ctx, func() uint64 { p := g.tunnel.Status(time.Now()).Peer; return p.Received + p.Sent })
 		})

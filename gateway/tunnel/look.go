@@ -156,8 +156,12 @@ func (t *Tunnel) ping(ctx context.Context) error {
 		OnChange: func(s probe.Status) {
 			t.mu.Lock()
 			changed := t.pings.Value != s.Value || t.pings.Latency == 0 && s.Latency > 0
+			answered := s.LastReply.After(t.pings.LastReply) && s.Latency > 0
 			t.pings = s
 			t.mu.Unlock()
+			if answered && t.config.Pinged != nil {
+				t.config.Pinged(s.Latency)
+			}
 			t.config.Changed()
 			if changed && s.Value == probe.Connected {
 				select {

@@ -32,6 +32,9 @@ type Config struct {
 	Kernel *linux.Kernel
 	// Changed is called when Status may say something new. It must not block.
 	Changed func()
+	// Pinged is called with the round trip of each ping that was answered; may
+	// be nil. It must not block.
+	Pinged func(time.Duration)
 }
 
 // Wanted is what a Tunnel is kept at.

@@ -1,0 +1,190 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// world is all that a gateway reads; tests damage it.
+type world struct {
+	server *networkingv1beta1.GatewayServer
+	conf   *networkingv1beta1.Configuration
+	keys   []*networkingv1beta1.PublicKey
+	secret *corev1.Secret
+}
+
+func tenantMeta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: name, Labels: map[string]string{render.LabelRemoteCluster: "rome"}}
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	key, err := wgtypes.GeneratePrivateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := key.PublicKey()
+	cidrs := networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.244.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}
+	seen := networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.60.0.0/16"}, External: []networkingv1beta1.CIDR{"10.71.0.0/16"}}
+	w := &world{
+		server: &networkingv1beta1.GatewayServer{ObjectMeta: tenantMeta("rome")},
+		conf:   &networkingv1beta1.Configuration{ObjectMeta: tenantMeta("rome")},
+		keys:   []*networkingv1beta1.PublicKey{{ObjectMeta: tenantMeta("rome"), Spec: networkingv1beta1.PublicKeySpec{PublicKey: public[:]}}},
+		secret: &corev1.Secret{ObjectMeta: tenantMeta(render.GatewayObjectName("rome")), Data: map[string][]byte{render.SecretPrivateKey: key[:]}},
+	}
+	w.server.Spec.MTU, w.server.Spec.Endpoint.Port = 1340, 51840
+	w.conf.Spec.Local = &networkingv1beta1.ClusterConfig{CIDR: cidrs}
+	w.conf.Spec.Remote.CIDR = cidrs
+	w.conf.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: seen}
+	return w
+}
+
+// agent is a gateway's agent in the world as it is now.
+func (w *world) agent(t *testing.T, log *bytes.Buffer) *gatewayAgent {
+	t.Helper()
+	g := render.Gateway{Tenant: render.Tenant{Namespace: "liqo-tenant-rome", Remote: "rome"}, Name: "rome", Type: networkingv1beta1.ConnectionTypeServer, Owner: w.server}
+	nodes, err := g.NodesConfigMap([]render.FabricNode{{Name: "n1", IP: netip.MustParseAddr("192.0.2.1"), PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := []client.Object{w.server, nodes}
+	if w.conf != nil {
+		objects = append(objects, w.conf)
+	}
+	if w.secret != nil {
+		objects = append(objects, w.secret)
+	}
+	for _, k := range w.keys {
+		objects = append(objects, k)
+	}
+	scheme, err := render.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Owner = nil
+	return &gatewayAgent{
+		options: TunnelOptions{Gateway: g, Role: gateway.Server, PodIP: netip.MustParseAddr("10.244.1.5"), Log: slog.New(slog.NewTextHandler(log, nil))},
+		client:  fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
+		key:     gateway.PrivateKey{0: 8, 1: 77, 31: 64}, // as read at the start
+	}
+}
+
+// readIn is what the agent reads; a machine without a default route, as in some
+// sandboxes, can't be a gateway.
+func readIn(t *testing.T, w *world, log *bytes.Buffer) (gateway.Peer, setup, error) {
+	t.Helper()
+	wanted, s, err := w.agent(t, log).read(t.Context())
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("needs a default route: ", err)
+	}
+	if err != nil {
+		return gateway.Peer{}, s, err
+	}
+	return wanted.Inputs.Peers[0], s, nil
+}
+
+func TestInputsAreRead(t *testing.T) {
+	w := newWorld(t)
+	peer, s, err := readIn(t, w, &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(peer.PublicKey[:], w.keys[0].Spec.PublicKey) || !bytes.Equal(peer.PrivateKey[:], w.secret.Data[render.SecretPrivateKey]) ||
+		peer.ListenPort != 51840 || peer.MTU != 1340 || peer.Remapped.Pod[0].String() != "10.60.0.0/16" || !s.hasKey {
+		t.Errorf("got %+v, %+v", peer, s)
+	}
+}
+
+func TestBadInputIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		damage func(*world)
+		says   string
+	}{
+		{"a public key of the wrong length", func(w *world) { w.keys[0].Spec.PublicKey = []byte("short") }, "PublicKey rome"},
+		{"two keys of one peer", func(w *world) {
+			second := w.keys[0].DeepCopy()
+			second.Name = "other"
+			w.keys = append(w.keys, second)
+		}, "PublicKeys other and rome are both labelled as the key of rome"},
+		{"a next key that is none", func(w *world) {
+			w.keys[0].Annotations = map[string]string{render.AnnotationNextPublicKey: "nonsense"}
+		}, render.AnnotationNextPublicKey},
+		{"no Configuration", func(w *world) { w.conf = nil }, "no Configuration says"},
+		{"a CIDR that is none", func(w *world) { w.conf.Status.Remote.CIDR.Pod[0] = "10.60.0.0/33" }, "pod CIDRs of the peer as seen from here"},
+	} {
+		w := newWorld(t)
+		c.damage(w)
+		if _, _, err := readIn(t, w, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: got %v, want it to say %q", c.name, err, c.says)
+		}
+	}
+}
+
+// A CIDR list that contradicts itself, and addresses that are not supported, are
+// refused before the kernel is touched.
+func TestInputThatNoStateCanSatisfyIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		damage func(*networkingv1beta1.Configuration)
+		want   error
+	}{
+		{"the peer's CIDRs overlap each other", func(conf *networkingv1beta1.Configuration) {
+			conf.Spec.Remote.CIDR.External[0] = "10.244.0.0/16"
+		}, gateway.ErrOverlap},
+		{"the peer is seen under our own pods' addresses", func(conf *networkingv1beta1.Configuration) {
+			conf.Status.Remote.CIDR.Pod[0] = "10.244.0.0/16"
+		}, gateway.ErrOverlap},
+		{"IPv6", func(conf *networkingv1beta1.Configuration) {
+			conf.Spec.Remote.CIDR.Pod[0], conf.Status.Remote.CIDR.Pod[0] = "fd00::/64", "fd01::/64"
+		}, gateway.ErrIPv6},
+	} {
+		w := newWorld(t)
+		c.damage(w.conf)
+		wanted, _, err := w.agent(t, &bytes.Buffer{}).read(t.Context())
+		if errors.Is(err, fs.ErrNotExist) {
+			t.Skip("needs a default route: ", err)
+		}
+		if err == nil {
+			_, err = gateway.Compute(wanted.Inputs)
+		}
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+// The tunnel works without its Secret, with the key that it had.
+func TestSecretThatIsGoneOrDamagedLeavesTheKey(t *testing.T) {
+	for name, damage := range map[string]func(*world){
+		"gone":    func(w *world) { w.secret = nil },
+		"damaged": func(w *world) { w.secret.Data[render.SecretPrivateKey] = []byte("half a key") },
+		"empty":   func(w *world) { w.secret.Data = nil },
+	} {
+		w := newWorld(t)
+		damage(w)
+		var log bytes.Buffer
+		peer, _, err := readIn(t, w, &log)
+		if err != nil || peer.PrivateKey != (gateway.PrivateKey{0: 8, 1: 77, 31: 64}) {
+			t.Errorf("%s: got %v, public key %s", name, err, peer.PrivateKey.Public())
+		}
+		if strings.Contains(log.String(), "half a key") {
+			t.Errorf("%s: the Secret's content is in the log: %s", name, log.String())
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/linux"
+	"github.com/liqo-tui/liqo-tui/gateway/probe"
+	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
+)
+
+// Names that begin with liqo_peer and liqo_wireguard, and their labels, are
+// those of Liqo's gateways, so that graphs of theirs show ours too. The others
+// are our own.
+const driver = "liqo_wireguard"
+
+// tunnelMetrics are what Prometheus hears of a gateway. They are read when it
+// asks.
+type tunnelMetrics struct {
+	clusterID string
+	now       func() time.Time
+	status    func(time.Time) tunnel.Status
+	counters  func() (map[string]linux.Counter, error)
+	latencies prometheus.Histogram
+}
+
+func peerDesc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, append([]string{"driver", "cluster_id"}, labels...), nil)
+}
+
+var (
+	descReceived = peerDesc("liqo_peer_receive_bytes_total", "Bytes received from the peer through the tunnel.")
+	descSent     = peerDesc("liqo_peer_transmit_bytes_total", "Bytes sent to the peer through the tunnel.")
+	descLatency  = peerDesc("liqo_peer_latency_us", "Round trip to the peer's gateway through the tunnel, in microseconds.")
+	descUp       = peerDesc("liqo_peer_is_connected", "1 while the peer's gateway answers pings through the tunnel.")
+	descDriver   = prometheus.NewDesc("liqo_wireguard_implementation", "1 for the implementation of WireGuard in use.", []string{"implementation"}, nil)
+
+	descHandshake = peerDesc("liqo_tui_handshake_age_seconds", "Seconds since the last handshake; absent before the first.")
+	descLoss      = peerDesc("liqo_tui_ping_loss_ratio", "Share of the last 30 pings that were not answered, 0 to 1.")
+	descPathMTU   = peerDesc("liqo_tui_path_mtu_bytes", "Longest packet that passes through the tunnel; absent while unknown.")
+	descLinkMTU   = peerDesc("liqo_tui_link_mtu_bytes", "MTU of the tunnel's interface.")
+	descDropped   = peerDesc("liqo_tui_dropped_packets_total", "Packets that the gateway refused.", "reason")
+	descRedials   = peerDesc("liqo_tui_redials_total", "Handshakes begun because the peer had gone silent.")
+	descRepairs   = peerDesc("liqo_tui_repairs_total", "Differences in the kernel that somebody else made, and that were repaired.")
+	descErrors    = peerDesc("liqo_tui_reconcile_errors_total", "Attempts to bring the kernel where it has to be that failed.")
+)
+
+func newTunnelMetrics(clusterID string, status func(time.Time) tunnel.Status, counters func() (map[string]linux.Counter, error)) *tunnelMetrics {
+	return &tunnelMetrics{
+		clusterID: clusterID, now: time.Now, status: status, counters: counters,
+		latencies: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "liqo_peer_latency_histogram_us", Help: "Round trips to the peer's gateway through the tunnel, in microseconds.",
+			ConstLabels: prometheus.Labels{"driver": driver, "cluster_id": clusterID},
+			Buckets:     prometheus.ExponentialBuckets(100, 2.5, 10), // 0.1 ms to 380 ms
+		}),
+	}
+}
+
+// pinged notes one round trip.
+func (m *tunnelMetrics) pinged(latency time.Duration) {
+	m.latencies.Observe(float64(latency.Microseconds()))
+}
+
+// Describe implements prometheus.Collector.
+func (m *tunnelMetrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descReceived, descSent, descLatency, descUp, descDriver, descHandshake, descLoss, descPathMTU, descLinkMTU,
+		descDropped, descRedials, descRepairs, descErrors, m.latencies.Desc(),
+	} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *tunnelMetrics) Collect(ch chan<- prometheus.Metric) {
+	now := m.now()
+	s := m.status(now)
+	send := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, kind, value, append([]string{driver, m.clusterID}, labels...)...)
+	}
+	up := 0.0
+	if s.Pings.Value == probe.Connected {
+		up = 1
+	}
+	send(descUp, prometheus.GaugeValue, up)
+	send(descReceived, prometheus.CounterValue, float64(s.Peer.Received))
+	send(descSent, prometheus.CounterValue, float64(s.Peer.Sent))
+	send(descLoss, prometheus.GaugeValue, s.Pings.Loss)
+	send(descLinkMTU, prometheus.GaugeValue, float64(s.LinkMTU))
+	send(descRedials, prometheus.CounterValue, float64(s.Redials))
+	send(descRepairs, prometheus.CounterValue, float64(s.Repairs))
+	send(descErrors, prometheus.CounterValue, float64(s.Errors))
+	if s.Pings.Latency > 0 {
+		send(descLatency, prometheus.GaugeValue, float64(s.Pings.Latency.Microseconds()))
+	}
+	if !s.Peer.Handshake.IsZero() {
+		send(descHandshake, prometheus.GaugeValue, now.Sub(s.Peer.Handshake).Seconds())
+	}
+	if s.PathMTU > 0 {
+		send(descPathMTU, prometheus.GaugeValue, float64(s.PathMTU))
+	}
+	if s.Peer.Implementation != "" {
+		ch <- prometheus.MustNewConstMetric(descDriver, prometheus.GaugeValue, 1, string(s.Peer.Implementation))
+	}
+	if counters, err := m.counters(); err == nil {
+		for _, reason := range []string{gateway.DroppedSource, gateway.DroppedDestination, gateway.DroppedInput, gateway.DroppedOutput} {
+			send(descDropped, prometheus.CounterValue, float64(counters[reason].Packets), reason)
+		}
+	}
+	ch <- m.latencies
+}
