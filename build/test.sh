@@ -36,6 +36,8 @@ if [ "$only" = all ]; then
 	run build/image -timeout 5m .
 	echo "== the lab's own tests"
 	run testdata/lab -timeout 10m . ./pod
+	echo "== the alert rules, as promtool checks them"
+	run dashboards -timeout 5m .
 fi
 
 echo "== end-to-end tests in the lab"

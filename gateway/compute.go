@@ -126,7 +126,7 @@ func (p Peer) tunnel(underlay int) Tunnel {
 		Address:        TunnelAddr(p.Role, p.Index),
 		MTU:            p.LinkMTU(underlay),
 		Up:             true,
-		PrivateKey:     p.PrivateKey,
+		PrivateKey:     p.PrivateKey.clamped(),
 		ListenPort:     p.ListenPort,
 		PublicKey:      p.PublicKey,
 		NextKey:        p.NextKey,

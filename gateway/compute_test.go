@@ -287,6 +287,23 @@ func TestPrivateKeysDoNotPrint(t *testing.T) {
 	}
 }
 
+// The operator makes keys from random bytes; WireGuard gives them back with some
+// bits set. That is no difference to repair.
+func TestKeysAreWantedAsWireGuardKeepsThem(t *testing.T) {
+	in := serverInputs()
+	for i := range in.Peers[0].PrivateKey {
+		in.Peers[0].PrivateKey[i] = 0xff
+	}
+	s, err := Compute(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := s.Tunnels[0].PrivateKey
+	if got[0] != 0xf8 || got[31] != 0x7f || got.Public() != in.Peers[0].PrivateKey.Public() {
+		t.Errorf("got bytes %x and %x, want f8 and 7f, and the same public key", got[0], got[31])
+	}
+}
+
 func TestTunnelAddressesAreLiqos(t *testing.T) {
 	for _, c := range []struct {
 		role        Role

@@ -21,6 +21,7 @@ func (t *Tunnel) look(ctx context.Context) error {
 	timer := time.NewTimer(lookInterval)
 	defer timer.Stop()
 	redials := 0 // since the peer was last heard
+	var last probe.Traffic
 	looked := 0
 	for {
 		select {
@@ -28,7 +29,7 @@ func (t *Tunnel) look(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		}
-		timer.Reset(t.lookInterval())
+		timer.Reset(t.lookInterval(last))
 		peer, err := t.config.Kernel.Peer(t.device)
 		if err != nil {
 			continue // no device or no peer yet
@@ -36,7 +37,8 @@ func (t *Tunnel) look(ctx context.Context) error {
 		if looked++; peer.Handshake.IsZero() && looked%strangersEvery == 0 {
 			t.countStrangers()
 		}
-		switch dog.Judge(time.Now(), probe.Traffic{Sent: peer.Sent, Received: peer.Received}, t.notePeer(peer)) {
+		last = probe.Traffic{Sent: peer.Sent, Received: peer.Received}
+		switch dog.Judge(time.Now(), last, t.notePeer(peer)) {
 		case probe.Fine:
 			if redials > 0 {
 				t.pingNow() // it is back: find out at once
@@ -74,11 +76,21 @@ func (t *Tunnel) countStrangers() {
 	t.strangers = arrived - t.arrived
 }
 
-func (t *Tunnel) lookInterval() time.Duration {
+// lookInterval is until the next look. last is what the last one saw.
+func (t *Tunnel) lookInterval(last probe.Traffic) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ready && t.promoted != t.wanted.Inputs.Peers[0].NextKey {
+	idle := t.carried == last
+	t.carried = last
+	next := wgtypes.Key{}
+	if t.ready {
+		next = t.wanted.Inputs.Peers[0].NextKey
+	}
+	switch {
+	case next != wgtypes.Key{} && next != t.promoted:
 		return rotateInterval
+	case idle:
+		return idleInterval
 	}
 	return lookInterval
 }

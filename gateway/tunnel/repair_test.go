@@ -16,7 +16,7 @@ func TestDamageIsRepairedWithinASecond(t *testing.T) {
 	gw := p.server.Gateway
 	settled := func() string {
 		// Counters go on, and forwarding learns nothing: what is left is state.
-		return gw.Run("sh", "-c", "ip -o -4 addr; ip rule; ip -4 route show table all; ip -4 neigh show nud permanent; ip -o link | sed s/^[0-9]*// | sort; nft --stateless list table ip liqo-tui; cat /proc/sys/net/ipv4/conf/liqo-*/rp_filter")
+		return gw.Run("sh", "-c", "ip -o -4 addr; ip rule; ip -4 route show table all; ip -4 neigh show nud permanent | sort; ip -o link | sed s/^[0-9]*// | sort; nft --stateless list table ip liqo-tui; cat /proc/sys/net/ipv4/conf/liqo-*/rp_filter")
 	}
 	before := settled()
 	for _, damage := range []string{

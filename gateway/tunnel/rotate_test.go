@@ -25,7 +25,7 @@ func TestKeysAreReplacedWhileTrafficFlows(t *testing.T) {
 		{"server's key", p.server, p.client, p.ofServer, p.ofClient},
 		{"client's key", p.client, p.server, p.ofClient, p.ofServer},
 	} {
-		next, err := wgtypes.GeneratePrivateKey()
+		next, err := wgtypes.GenerateKey()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -83,6 +83,7 @@ type Tunnel struct {
 	pings     probe.Status
 	peer      linux.PeerStats
 	fights    fights
+	carried   probe.Traffic // at the look before the last
 	redials   uint64
 	repairs   uint64
 	strangers uint64
@@ -207,6 +208,8 @@ func errorText(err error) string {
 const (
 	// lookInterval is how often the tunnel's counters are looked at.
 	lookInterval = 100 * time.Millisecond
+	// idleInterval is the same while nothing is carried.
+	idleInterval = 250 * time.Millisecond
 	// rotateInterval is the same while the peer is about to change its key:
 	// what it sends with the new one is dropped until that was seen.
 	rotateInterval = 10 * time.Millisecond

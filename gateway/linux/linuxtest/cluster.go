@@ -61,7 +61,7 @@ func Local() gateway.CIDRs {
 // whose gateway pod runs no gateway yet.
 func NewCluster(t testing.TB, wan *netns.Namespace, name string, role gateway.Role, lan, gwIP string, remapped gateway.CIDRs) *Cluster {
 	t.Helper()
-	key, err := wgtypes.GeneratePrivateKey()
+	key, err := wgtypes.GenerateKey() // not clamped, as the operator's
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,12 +267,16 @@ func NewPair(t testing.TB) (a, b *Cluster) {
 	return a, b
 }
 
+// patience is long: WireGuard repeats a lost handshake after 5 s, and machines
+// are busy.
+const patience = 30 * time.Second
+
 // WaitFor polls, because the kernel does not tell.
 func WaitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("no %s after 10 s", what)
+			t.Fatalf("no %s after %s", what, patience)
 		}
 	}
 }

@@ -1,0 +1,21 @@
+// Package dashboards checks the alert rules as promtool does.
+package dashboards
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+func TestAlertRulesAreValid(t *testing.T) {
+	groups, errs := rulefmt.ParseFile("alerts.yaml", false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
+	for _, err := range errs {
+		t.Error(err)
+	}
+	if groups == nil || len(groups.Groups) == 0 {
+		t.Fatal("no rules")
+	}
+}
