@@ -178,12 +178,12 @@ func TestHealthyTunnelIsLeftAlone(t *testing.T) {
 	started := time.Now()
 	time.Sleep(4 * time.Second) // nothing is to happen for a while
 	after := p.ofClient.Status()
-	if after.Redials != before.Redials || !after.Peer.Handshake.Equal(before.Peer.Handshake) {
-		t.Errorf("dialled %d times, handshake %s; before %d, %s", after.Redials, after.Peer.Handshake, before.Redials, before.Peer.Handshake)
+	// One would be a machine that did not run for half a second; who is hasty
+	// dials twice a second.
+	if dialled := after.Redials - before.Redials; dialled > 1 {
+		t.Errorf("dialled %d times", dialled)
 	}
-	if gap := p.stream.Gap(started); gap > 500*time.Millisecond {
-		t.Errorf("gap of %s", gap)
-	}
+	linuxtest.Bound(t, "healthy", p.stream.Gap(started), 100*time.Millisecond)
 	for _, g := range []*linuxtest.Process{p.ofServer, p.ofClient} {
 		if s := g.Status(); s.Repairs != 0 || s.Errors != 0 || s.Problem != "" {
 			t.Errorf("repairs %d, errors %d, problem %q", s.Repairs, s.Errors, s.Problem)
