@@ -37,7 +37,7 @@ if [ "$only" = all ]; then
 	echo "== the lab's own tests"
 	run testdata/lab -timeout 10m . ./pod
 	echo "== the alert rules, as promtool checks them"
-	run dashboards -timeout 5m .
+	run build/alerts -timeout 5m .
 fi
 
 echo "== end-to-end tests in the lab"

@@ -1,5 +1,5 @@
-// Package dashboards checks the alert rules as promtool does.
-package dashboards
+// Package alerts checks the alert rules as promtool does.
+package alerts
 
 import (
 	"log/slog"
@@ -11,7 +11,7 @@ import (
 )
 
 func TestAlertRulesAreValid(t *testing.T) {
-	groups, errs := rulefmt.ParseFile("alerts.yaml", false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
+	groups, errs := rulefmt.ParseFile("../../dashboards/alerts.yaml", false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
 	for _, err := range errs {
 		t.Error(err)
 	}

@@ -1,4 +1,4 @@
-module github.com/liqo-tui/liqo-tui/dashboards
+module github.com/liqo-tui/liqo-tui/build/alerts
 
 go 1.26.7
 
