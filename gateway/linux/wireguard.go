@@ -463,8 +463,11 @@ func peerChanges(have, want gateway.Tunnel) (replace bool, changes []peerChange)
 			p.endpoint = want.Endpoint
 		}
 	case have.NextKey:
-		// What the peer may send moves from the old key to the new one; it has
-		// dialled with the new one, so its endpoint is known better than we do.
+		// What the peer may send moves from the old key to the new one. A client
+		// has dialled with it, so where it is, is known; a server perhaps not yet.
+		if want.Role == gateway.Client {
+			p.endpoint = want.Endpoint
+		}
 	default:
 		replace, p.endpoint = true, want.Endpoint
 	}

@@ -50,6 +50,30 @@ func TestKeysAreReplacedWhileTrafficFlows(t *testing.T) {
 	}
 }
 
+// Nothing is sent that would make the handshake by the way, and the peer is told
+// to forget the old key at once.
+func TestKeysAreReplacedWhileNothingIsSent(t *testing.T) {
+	p := newPair(t, linuxtest.TunnelMTU)
+	p.waitForMTU(linuxtest.TunnelMTU, linuxtest.TunnelMTU)
+	p.stream.Stop()
+	next, err := wgtypes.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	announced := p.wanted(p.client, p.server)
+	announced.Inputs.Peers[0].NextKey = next.PublicKey()
+	p.ofClient.Set(announced)
+	linuxtest.WaitFor(t, "readiness for the next key", func() bool { return p.ofClient.Status().NextKey == next.PublicKey() })
+	switched := p.wanted(p.server, p.client)
+	switched.Inputs.Peers[0].PrivateKey = gateway.PrivateKey(next)
+	p.server.Key = next
+	p.ofClient.Set(p.wanted(p.client, p.server))
+	p.ofServer.Set(switched)
+	started := time.Now()
+	linuxtest.NewStream(t, p.podB, "10.61.2.2")
+	linuxtest.Bound(t, "first answer after the key was replaced", time.Since(started), 300*time.Millisecond)
+}
+
 // A key that was only announced gives no access.
 func TestNextKeyAloneOpensNothing(t *testing.T) {
 	p := newPair(t, linuxtest.TunnelMTU)

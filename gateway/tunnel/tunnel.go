@@ -104,12 +104,19 @@ func New(c Config) *Tunnel {
 // Set says what is wanted from now on, and brings the kernel there.
 func (t *Tunnel) Set(w Wanted) error {
 	t.mu.Lock()
+	rekeyed := t.ready && t.wanted.Inputs.Peers[0].PrivateKey != w.Inputs.Peers[0].PrivateKey
 	t.wanted, t.ready = w, true
 	if len(w.Endpoints) > 0 && !slices.Contains(w.Endpoints, t.chosen) {
 		t.chosen = w.Endpoints[0]
 	}
 	t.mu.Unlock()
-	return t.sync()
+	err := t.sync()
+	if rekeyed {
+		// The peer can't reach us with the key that it has: only what we send
+		// makes the handshake.
+		t.pingNow()
+	}
+	return err
 }
 
 // inputs are what the state is computed from: what is wanted, and what was found out.
