@@ -152,10 +152,11 @@ func programOptions(io streams, g *globals) []tea.ProgramOption {
 	case "always":
 		options = append(options, tea.WithColorProfile(colorprofile.TrueColor))
 	}
+	frames := tui.FramesPerSecond
 	if os.Getenv("SSH_TTY") != "" {
-		options = append(options, tea.WithFPS(sshFrames))
+		frames = sshFrames
 	}
-	return options
+	return append(options, tea.WithFPS(frames))
 }
 
 // asciiOnly reports whether the terminal can't be trusted with other
