@@ -50,7 +50,7 @@ func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, star
 		return converse(ctx, io, options)
 	}
 	for _, name := range contexts {
-		ref, err := b.resolve(clusterFlags{kubeconfig: o.local.kubeconfig, context: name})
+		ref, err := b.resolve(clusterFlags{kubeconfig: o.local.kubeconfig, files: o.local.files, context: name})
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func dashboardCommand(io streams, g *globals) *cobra.Command {
 		Args:  noArguments,
 	}
 	o := &pairFlags{image: defaultImage()}
-	cmd.Flags().StringVar(&o.local.kubeconfig, "kubeconfig", "", "kubeconfig file (default: as kubectl finds it)")
+	cmd.Flags().Var((*kubeconfigs)(&o.local), "kubeconfig", "kubeconfig file; may be repeated (default: as kubectl finds it)")
 	cmd.Flags().StringSliceVar(&contexts, "contexts", nil, "kubeconfig contexts to watch, separated by commas (default: all)")
 	cmd.Flags().BoolVar(&all, "all-contexts", false, "watch all contexts of the kubeconfig; the default")
 	cmd.MarkFlagsMutuallyExclusive("contexts", "all-contexts")
