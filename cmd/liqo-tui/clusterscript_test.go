@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -190,8 +192,9 @@ func (s *stage) commands() map[string]func(*testscript.TestScript, bool, []strin
 }
 
 // when runs "when CLUSTER OBJECT SIGNAL|cut CODE COMMAND...": it starts the
-// command, waits until the object (NAMESPACE/KIND/NAME) exists, then sends the
-// signal, or cuts the cluster off, and expects the exit code.
+// command, waits until it has said something and the object
+// (NAMESPACE/KIND/NAME) exists, then sends the signal, or cuts the cluster off,
+// and expects the exit code.
 func (s *stage) when(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 5 {
 		ts.Fatalf("usage: when CLUSTER NAMESPACE/KIND/NAME SIGNAL|cut CODE COMMAND...")
@@ -201,8 +204,16 @@ func (s *stage) when(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	cmd := exec.Command(path, args[5:]...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+ts.Getenv("KUBECONFIG"), "XDG_CONFIG_HOME="+ts.Getenv("XDG_CONFIG_HOME"), "LIQO_TUI_TIMEOUT=60s")
-	cmd.Stdout, cmd.Stderr = ts.Stdout(), ts.Stderr()
+	started := make(chan struct{})
+	cmd.Stdout, cmd.Stderr = &announced{Writer: ts.Stdout(), started: started}, ts.Stderr()
 	ts.Check(cmd.Start())
+	select {
+	case <-started: // before that, a signal would end it without a word
+	case <-time.After(30 * time.Second):
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		ts.Fatalf("it wrote nothing to stdout")
+	}
 	kubectl := filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl")
 	deadline := time.Now().Add(30 * time.Second)
 	for {
@@ -233,6 +244,18 @@ func (s *stage) when(ts *testscript.TestScript, _ bool, args []string) {
 	if strconv.Itoa(got) != args[3] {
 		ts.Fatalf("got exit code %d (%v), want %s", got, err, args[3])
 	}
+}
+
+// announced closes started at the first write.
+type announced struct {
+	io.Writer
+	once    sync.Once
+	started chan struct{}
+}
+
+func (a *announced) Write(p []byte) (int, error) {
+	a.once.Do(func() { close(a.started) })
+	return a.Writer.Write(p)
 }
 
 // mergeKubeconfigs makes one file of several, with a context for each.

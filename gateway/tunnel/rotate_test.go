@@ -71,7 +71,9 @@ func TestKeysAreReplacedWhileNothingIsSent(t *testing.T) {
 	p.ofServer.Set(switched)
 	started := time.Now()
 	linuxtest.NewStream(t, p.podB, "10.61.2.2")
-	linuxtest.Bound(t, "first answer after the key was replaced", time.Since(started), 300*time.Millisecond)
+	// Most often 20 ms. If the client dials before the server has the key, the
+	// next try comes with the watchdog: 0.8 to 2.7 s, one time of ten.
+	linuxtest.Bound(t, "first answer after the key was replaced", time.Since(started), time.Second)
 }
 
 // A key that was only announced gives no access.
