@@ -35,11 +35,12 @@ func TestKilledRunsAreContinued(t *testing.T) {
 	moved := p
 	moved.Server, moved.Given = flows.A, flows.FieldServer
 	plans := []killed{
-		{"init", func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) }},
-		{"connect", func(f flows.Facts) flows.Plan { return flows.PlanConnect(p, f) }},
-		{"the server's move to the other side", func(f flows.Facts) flows.Plan { return flows.PlanConnect(moved, f) }},
-		{"disconnect", func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(flows.RemoveOptions{}, f) }},
-		{"reset", func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) }},
+		{"init", always(func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) })},
+		{"connect", func() planner { return flows.Connecting(p) }},
+		{"rotate-keys", rotating},
+		{"the server's move to the other side", func() planner { return flows.Connecting(moved) }},
+		{"disconnect", always(func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(flows.RemoveOptions{}, f) })},
+		{"reset", always(func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) })},
 	}
 	kills := map[string]int{}
 	for n := 1; ; n++ {
@@ -71,10 +72,29 @@ func TestKilledRunsAreContinued(t *testing.T) {
 	}
 }
 
-// killed is a plan that is killed.
+type planner = func(flows.Facts) flows.Plan
+
+// killed is a plan that is killed. begin is called for each run that an admin
+// would start.
 type killed struct {
-	name string
-	plan func(flows.Facts) flows.Plan
+	name  string
+	begin func() planner
+}
+
+func always(p planner) func() planner { return func() planner { return p } }
+
+// rotating replaces the keys that are there when the run begins.
+func rotating() planner {
+	var r *flows.Rotation
+	return func(f flows.Facts) flows.Plan {
+		if r == nil && len(flows.Unfit(f)) == 0 {
+			r = new(flows.StartRotation(f))
+		}
+		if r == nil {
+			return flows.PlanRotate(flows.Rotation{}, f)
+		}
+		return flows.PlanRotate(*r, f)
+	}
 }
 
 // die runs the plan until its n-th change, and reports whether it got that far.
@@ -83,7 +103,7 @@ func (k killed) die(t *testing.T, rome, milan *controlPlane, how death, n int) b
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r := &reaper{how: how, left: n, kill: cancel}
-	err := k.run(ctx, t, r, rome, milan)
+	err := runPlan(ctx, t, k.begin(), r, rome, milan)
 	if !r.hasKilled() {
 		if err != nil {
 			t.Fatalf("undisturbed: %v", err)
@@ -99,11 +119,12 @@ func (k killed) die(t *testing.T, rome, milan *controlPlane, how death, n int) b
 // finish runs the plan again, to its end, and once more.
 func (k killed) finish(t *testing.T, rome, milan *controlPlane) {
 	t.Helper()
-	if err := k.run(t.Context(), t, &reaper{}, rome, milan); err != nil {
+	plan := k.begin()
+	if err := runPlan(t.Context(), t, plan, &reaper{}, rome, milan); err != nil {
 		t.Fatalf("second run: %v", err)
 	}
 	third := &reaper{}
-	if err := k.run(t.Context(), t, third, rome, milan); err != nil {
+	if err := runPlan(t.Context(), t, plan, third, rome, milan); err != nil {
 		t.Fatalf("third run: %v", err)
 	}
 	if made := third.made(); len(made) > 0 {
@@ -111,7 +132,7 @@ func (k killed) finish(t *testing.T, rome, milan *controlPlane) {
 	}
 }
 
-func (k killed) run(ctx context.Context, t *testing.T, r *reaper, planes ...*controlPlane) error {
+func runPlan(ctx context.Context, t *testing.T, plan planner, r *reaper, planes ...*controlPlane) error {
 	t.Helper()
 	clusters := make([]*kube.Cluster, len(planes))
 	for i, p := range planes {
@@ -126,7 +147,7 @@ func (k killed) run(ctx context.Context, t *testing.T, r *reaper, planes ...*con
 		defer clusters[i].Close()
 	}
 	var last flows.Plan
-	err := flows.Run(ctx, k.plan, clusters[0], clusters[1], func(e flows.Event) { last = e.Plan }, flows.Options{Timeout: time.Minute})
+	err := flows.Run(ctx, plan, clusters[0], clusters[1], func(e flows.Event) { last = e.Plan }, flows.Options{Timeout: time.Minute})
 	if err == nil && !last.Done() {
 		t.Errorf("the run has ended, and the plan is not done: %+v", last)
 	}

@@ -162,7 +162,7 @@ func (k *kubelet) report(ctx context.Context) error {
 			return err
 		}
 		value, r := k.judge(ctx, c)
-		if ok && value == c.Status.Value && time.Since(old.At) < 5*time.Second {
+		if ok && value == c.Status.Value && r.NextKey == old.NextKey && time.Since(old.At) < 5*time.Second {
 			continue
 		}
 		text, err := json.Marshal(r)
@@ -199,8 +199,18 @@ func (k *kubelet) judge(ctx context.Context, c *networkingv1beta1.Connection) (n
 		return networkingv1beta1.Connecting, r
 	}
 	r.Reason, r.Message, r.LatencyMicros = render.ReasonPinged, "the peer's gateway answers pings through the tunnel", 420
+	r.NextKey = k.nextKey(ctx, c.Namespace)
 	r.Handshake, r.Implementation, r.ReceivedBytes, r.SentBytes = new(time.Now()), "kernel", 1840, 1920
 	return networkingv1beta1.Connected, r
+}
+
+// nextKey is the key that the gateway was told the peer will use next.
+func (k *kubelet) nextKey(ctx context.Context, namespace string) string {
+	var keys networkingv1beta1.PublicKeyList
+	if err := k.client.List(ctx, &keys, client.InNamespace(namespace)); err != nil || len(keys.Items) == 0 {
+		return ""
+	}
+	return keys.Items[0].Annotations[render.AnnotationNextPublicKey]
 }
 
 func ready(ctx context.Context, c client.Client, namespace string) bool {
