@@ -37,6 +37,7 @@ func TestKilledRunsAreContinued(t *testing.T) {
 	plans := []killed{
 		{"init", always(func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) })},
 		{"connect", func() planner { return flows.Connecting(p) }},
+		{"delegate", always(func(f flows.Facts) flows.Plan { return flows.PlanDelegate(flows.DelegateParams{}, f) })},
 		{"rotate-keys", rotating},
 		{"the server's move to the other side", func() planner { return flows.Connecting(moved) }},
 		{"disconnect", always(func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(flows.RemoveOptions{}, f) })},
@@ -141,7 +142,7 @@ func runPlan(ctx context.Context, t *testing.T, plan planner, r *reaper, planes 
 			t.Fatal(err)
 		}
 		config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return watched{r, rt} })
-		if clusters[i], err = kube.ForConfig(rest.CopyConfig(config), kube.Options{Context: flows.ContextRef{Name: p.name}}); err != nil {
+		if clusters[i], err = kube.ForConfig(rest.CopyConfig(config), kube.Options{Context: flows.ContextRef{Name: p.name}, Delegation: true}); err != nil {
 			t.Fatal(err)
 		}
 		defer clusters[i].Close()
