@@ -84,20 +84,6 @@ type killed struct {
 
 func always(p planner) func() planner { return func() planner { return p } }
 
-// rotating replaces the keys that are there when the run begins.
-func rotating() planner {
-	var r *flows.Rotation
-	return func(f flows.Facts) flows.Plan {
-		if r == nil && len(flows.Unfit(f)) == 0 {
-			r = new(flows.StartRotation(f))
-		}
-		if r == nil {
-			return flows.PlanRotate(flows.Rotation{}, f)
-		}
-		return flows.PlanRotate(*r, f)
-	}
-}
-
 // die runs the plan until its n-th change, and reports whether it got that far.
 func (k killed) die(t *testing.T, rome, milan *controlPlane, how death, n int) bool {
 	t.Helper()
