@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"testing"
@@ -52,12 +53,10 @@ func newBarePeer(t *testing.T, n *netns.Namespace, key wgtypes.Key, port uint16,
 	if endpoint.IsValid() {
 		config += fmt.Sprintf("endpoint=%s\npersistent_keepalive_interval=25\n", endpoint)
 	}
-	var err error
-	n.Do(func() {
-		if err = p.device.IpcSet(config); err == nil {
-			err = p.device.Up() // its sockets are of this namespace
-		}
-	})
+	// The TUN's first event starts the device too, on another thread, and so with
+	// sockets of another namespace: setting the port opens them again, in this one.
+	err := p.device.Up()
+	n.Do(func() { err = errors.Join(err, p.device.IpcSet(config)) })
 	if err != nil {
 		t.Fatal(err)
 	}
