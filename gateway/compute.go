@@ -95,7 +95,7 @@ func tunnelSettings(device string) []Setting {
 }
 
 func fabricLink(underlay netip.Addr, mtu int) Link {
-	return Link{Name: FabricDevice, VNI: fabricVNI, Port: FabricPort, MAC: FabricMAC(underlay), MTU: mtu - vxlanOverhead, Up: true}
+	return Link{Name: FabricDevice, Alias: "liqo-tui: between nodes and gateways", VNI: fabricVNI, Port: FabricPort, MAC: FabricMAC(underlay), MTU: mtu - vxlanOverhead, Up: true}
 }
 
 // reach makes an underlay address usable as a next hop in the fabric.
@@ -121,6 +121,7 @@ func (p Peer) carries(underlay int) int {
 func (p Peer) tunnel(underlay int) Tunnel {
 	t := Tunnel{
 		Device:         TunnelName(p.Index),
+		Alias:          "liqo-tui: tunnel to " + p.name(),
 		Role:           p.Role,
 		Implementation: p.Implementation,
 		Address:        TunnelAddr(p.Role, p.Index),
@@ -198,154 +199,4 @@ func dedupe(routes []Route) []Route {
 		defer func() { seen[r.Destination] = true }()
 		return seen[r.Destination]
 	})
-}
-
-// firewall is the gateway's table.
-func (in Inputs) firewall(peers []Peer) Table {
-	sets, mss := in.sets(peers), []FirewallRule(nil)
-	// What came out of a tunnel is judged by the addresses that were on the
-	// wire, so before conntrack and NAT; what is dropped costs no connection.
-	classify := []FirewallRule{
-		rule(Statement{Op: InputIn, Name: setTunnels}, Statement{Op: InputSourceIn, Not: true, Name: setPeers},
-			Statement{Op: Count, Name: DroppedSource}, Statement{Op: Drop}),
-		rule(Statement{Op: InputIn, Name: setTunnels}, Statement{Op: DestinationIn, Not: true, Name: setOwn},
-			Statement{Op: Count, Name: DroppedDestination}, Statement{Op: Drop}),
-	}
-	for _, p := range peers {
-		zone := Statement{Op: SetZone, Number: uint32(Zone(p.Index))}
-		remote := setRemote + itoa(p.Index)
-		sets = append(sets, addressSet(remote, p.Remapped.all()))
-		classify = append(classify,
-			rule(Statement{Op: InputIs, Name: TunnelName(p.Index)}, zone, Statement{Op: SetMark, Number: Mark(p.Index)}),
-			rule(Statement{Op: InputIn, Not: true, Name: setTunnels}, Statement{Op: DestinationIn, Name: remote},
-				zone, Statement{Op: SetMark, Number: Mark(p.Index)}))
-		size := Statement{Op: MaximumSegment, Number: uint32(p.carries(in.UnderlayMTU) - 40)} // IPv4 20, TCP 20
-		mss = append(mss,
-			rule(Statement{Op: OutputIs, Name: TunnelName(p.Index)}, Statement{Op: TCPSYN}, size),
-			rule(Statement{Op: InputIs, Name: TunnelName(p.Index)}, Statement{Op: TCPSYN}, size))
-	}
-	translate := []FirewallRule{rule(Statement{Op: InputIn, Not: true, Name: setTunnels}, Statement{Op: DestinationByMap, Name: mapToReal})}
-	if len(in.Hosts) > 0 {
-		toHosts := Set{Name: mapToHosts, Key: KeyAddress, Map: true}
-		for _, h := range in.Hosts {
-			toHosts.Elements = append(toHosts.Elements, Element{Prefix: netip.PrefixFrom(h.External, 32), To: netip.PrefixFrom(h.Real, 32)})
-		}
-		sets = append(sets, toHosts)
-		translate = append(translate, rule(Statement{Op: InputIn, Name: setTunnels}, Statement{Op: DestinationByMap, Name: mapToHosts}))
-	}
-	return Table{
-		Name:     TableName,
-		Counters: []string{Arrived, DroppedDestination, DroppedInput, DroppedOutput, DroppedSource},
-		Sets:     sets,
-		Chains: []Chain{
-			{Name: "classify", Type: "filter", Hook: "prerouting", Priority: priorityRaw, Rules: classify},
-			{Name: "own-packets", Type: "filter", Hook: "output", Priority: priorityRaw, Rules: outputRules(peers)},
-			{Name: "own-errors", Type: "route", Hook: "output", Priority: priorityMangle, Rules: errorRules()},
-			{Name: "translate-destination", Type: "nat", Hook: "prerouting", Priority: priorityDNAT, Rules: translate},
-			{Name: "own-address", Type: "filter", Hook: "input", Priority: priorityFilter, Rules: inputRules(peers)},
-			{Name: "clamp", Type: "filter", Hook: "forward", Priority: priorityMangle, Rules: mss},
-			{Name: "translate-source", Type: "nat", Hook: "postrouting", Priority: prioritySNAT, Rules: []FirewallRule{
-				// The kernel's own WireGuard sends its encrypted packets with the
-				// tunnel as their input, from the pod's address, which may be in
-				// the peer's pod CIDR too: what goes to the nodes is translated.
-				rule(Statement{Op: OutputIs, Name: FabricDevice}, Statement{Op: SourceByMap, Name: mapToRemapped}),
-				// Nodes and pods in their host's network: the peer knows no
-				// other address for them than the first external one.
-				rule(Statement{Op: OutputIn, Name: setTunnels}, Statement{Op: SourceIn, Not: true, Name: setOwn},
-					Statement{Op: SourceTo, Addr: in.Local.External[0].Addr()}),
-			}},
-			// ICMP errors of a related connection pass NAT as they are.
-			{Name: "leave", Type: "filter", Hook: "postrouting", Priority: priorityLast, Rules: []FirewallRule{
-				// The fabric's own packets inherit the mark, and would go round in a circle.
-				rule(Statement{Op: MarkIs, Number: errorMark}, Statement{Op: SetMark, Number: 0}),
-				rule(Statement{Op: OutputIn, Name: setTunnels}, Statement{Op: SourceIn, Not: true, Name: setOwn},
-					Statement{Op: Count, Name: DroppedOutput}, Statement{Op: Drop}),
-			}},
-		},
-	}
-}
-
-// outputRules are for what the gateway itself sends.
-func outputRules(peers []Peer) []FirewallRule {
-	var rules []FirewallRule
-	for i, p := range peers {
-		// The kernel's WireGuard lets its packets be fragmented: probes would
-		// pass where batches of fragments don't. Userspace forbids it already.
-		outer := Statement{Op: UDPDestinationPort, Number: uint32(p.Endpoint.Port())}
-		if p.Role == Server {
-			outer = Statement{Op: UDPSourcePort, Number: uint32(p.ListenPort)}
-		}
-		if outer.Number != 0 {
-			rules = append(rules, rule(outer, Statement{Op: DontFragment}))
-		}
-		// A pod whose packet was too long is told so by this gateway, and knows
-		// the destination by its remapped address only: conntrack translates
-		// the message in the zone of the flow. It does not say which one that
-		// is; a gateway has one peer, and where it has several, the nodes' own
-		// routes speak for the others.
-		if i == 0 {
-			rules = append(rules, rule(Statement{Op: ICMPUnreachable}, Statement{Op: SetZone, Number: uint32(Zone(p.Index))}))
-		}
-	}
-	return rules
-}
-
-// errorRules send such a message the way of the answers: with a remapped source,
-// a node takes it from the fabric only.
-func errorRules() []FirewallRule {
-	return []FirewallRule{rule(Statement{Op: ICMPUnreachable}, Statement{Op: Related}, Statement{Op: SetMark, Number: errorMark})}
-}
-
-// inputRules: a tunnel leads to the gateway's ping responder and to nothing
-// else of it, and nobody but the tunnel leads there: pings are not
-// authenticated otherwise.
-func inputRules(peers []Peer) []FirewallRule {
-	mine := Statement{Op: InputDestinationIn, Name: setEnds}
-	ping := Statement{Op: UDPDestinationPort, Number: PingPort}
-	probe := Statement{Op: UDPDestinationPort, Number: ProbePort}
-	count, drop := Statement{Op: Count, Name: DroppedInput}, Statement{Op: Drop}
-	var rules []FirewallRule
-	for _, p := range peers {
-		if p.Role == Server {
-			rules = append(rules, rule(Statement{Op: InputIn, Not: true, Name: setTunnels},
-				Statement{Op: UDPDestinationPort, Number: uint32(p.ListenPort)}, Statement{Op: Count, Name: Arrived}, Statement{Op: Accept}))
-		}
-	}
-	return append(rules,
-		rule(mine, ping, Statement{Op: Accept}),
-		rule(mine, probe, Statement{Op: Accept}),
-		rule(mine, Statement{Op: ICMP}, Statement{Op: Accept}),
-		rule(Statement{Op: InputIn, Name: setTunnels}, count, drop),
-		rule(ping, count, drop),
-		rule(probe, count, drop),
-	)
-}
-
-// sets are those that span all peers.
-func (in Inputs) sets(peers []Peer) []Set {
-	own := in.Local.all()
-	tunnels := Set{Name: setTunnels, Key: KeyInterface}
-	sources := Set{Name: setPeers, Key: KeyInterfaceAddress}
-	ends := Set{Name: setEnds, Key: KeyInterfaceAddress}
-	toReal := Set{Name: mapToReal, Key: KeyAddress, Map: true}
-	toRemapped := Set{Name: mapToRemapped, Key: KeyInterfaceAddress, Map: true}
-	for _, p := range peers {
-		dev := TunnelName(p.Index)
-		end := netip.PrefixFrom(TunnelAddr(p.Role, p.Index).Addr(), 32)
-		other := netip.PrefixFrom(PeerTunnelAddr(p.Role, p.Index).Addr(), 32)
-		own = append(own, end)
-		tunnels.Elements = append(tunnels.Elements, Element{Interface: dev})
-		ends.Elements = append(ends.Elements, Element{Interface: dev, Prefix: end})
-		sources.Elements = append(sources.Elements, Element{Interface: dev, Prefix: other})
-		remapped := p.Remapped.all()
-		for i, actual := range p.Real.all() {
-			sources.Elements = append(sources.Elements, Element{Interface: dev, Prefix: actual})
-			if actual == remapped[i] {
-				continue
-			}
-			toReal.Elements = append(toReal.Elements, Element{Prefix: remapped[i], To: actual})
-			toRemapped.Elements = append(toRemapped.Elements, Element{Interface: dev, Prefix: actual, To: remapped[i]})
-		}
-	}
-	return []Set{tunnels, sources, ends, addressSet(setOwn, own), toReal, toRemapped}
 }

@@ -231,19 +231,19 @@ func TestExplainNamesWhatDiffers(t *testing.T) {
 			"unexpected: ip rule add pref 10 fwmark 0x11c00002 iif liqo-fabric lookup 18100",
 		}},
 		{"link twice as wide", func(s *State) { s.Links[0].MTU = 2900 }, []string{
-			"ip link add liqo-fabric up address 02:4c:0a:f4:01:05 mtu 2900 type vxlan id 4544 dstport 6092 nolearning → " + want.Links[0].String(),
+			"ip link add liqo-fabric up address 02:4c:0a:f4:01:05 mtu 2900 alias \"liqo-tui: between nodes and gateways\" type vxlan id 4544 dstport 6092 nolearning → " + want.Links[0].String(),
 		}},
 		{"tunnel gone", func(s *State) { s.Tunnels = nil }, []string{"missing: tunnel liqo-tunnel"}},
 		{"table gone", func(s *State) { s.Firewall = Table{} }, []string{"missing: nft table ip liqo-tui"}},
-		{"element gone", func(s *State) { s.Firewall.Sets[0].Elements = nil }, []string{`missing: nft element tunnels { "liqo-tunnel" }`}},
+		{"element gone", func(s *State) { s.Firewall.Sets[0].Elements = nil }, []string{`missing: nft element tunnels { "liqo-tunnel" comment "rome" }`}},
 		{"rules swapped", func(s *State) {
 			r := s.Firewall.Chains[0].Rules
 			r[0], r[1] = r[1], r[0]
 		}, []string{
-			`missing: nft rule classify 1: iifname @tunnels iifname . ip saddr != @peer-sources counter name "dropped-source" drop`,
-			`missing: nft rule classify 2: iifname @tunnels ip daddr != @own-addresses counter name "dropped-destination" drop`,
-			`unexpected: nft rule classify 1: iifname @tunnels ip daddr != @own-addresses counter name "dropped-destination" drop`,
-			`unexpected: nft rule classify 2: iifname @tunnels iifname . ip saddr != @peer-sources counter name "dropped-source" drop`,
+			`missing: nft rule classify 1: iifname @tunnels iifname . ip saddr != @peer-sources counter name "dropped-source" drop comment "no peer sends from addresses that are not its own"`,
+			`missing: nft rule classify 2: iifname @tunnels ip daddr != @own-addresses counter name "dropped-destination" drop comment "a tunnel leads to pods and external addresses of this cluster only"`,
+			`unexpected: nft rule classify 1: iifname @tunnels ip daddr != @own-addresses counter name "dropped-destination" drop comment "a tunnel leads to pods and external addresses of this cluster only"`,
+			`unexpected: nft rule classify 2: iifname @tunnels iifname . ip saddr != @peer-sources counter name "dropped-source" drop comment "no peer sends from addresses that are not its own"`,
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
@@ -132,6 +133,9 @@ func ExplainTunnel(have, want Tunnel) []string {
 	}
 	if have.MTU != want.MTU {
 		changed("mtu", have.MTU, want.MTU)
+	}
+	if have.Alias != want.Alias {
+		changed("alias", strconv.Quote(have.Alias), strconv.Quote(want.Alias))
 	}
 	if have.Up != want.Up {
 		changed("link", upText(have.Up), upText(want.Up))

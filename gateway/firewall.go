@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/liqo-tui/liqo-tui/gateway/ipam"
 )
 
 // Table is the one nftables table of ours. A driver replaces it as a whole.
@@ -44,6 +46,7 @@ func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 // Set is a named set, or a map from prefixes to prefixes of the same length.
 type Set struct {
 	Name     string
+	Comment  string
 	Key      Key
 	Map      bool
 	Elements []Element // sorted
@@ -54,6 +57,7 @@ type Element struct {
 	Interface string
 	Prefix    netip.Prefix
 	To        netip.Prefix // value of a map
+	Comment   string
 }
 
 // Chain is a base chain; its policy is always accept.
@@ -69,6 +73,7 @@ type Chain struct {
 // place of both for a rule that was found in the kernel and is not ours.
 type FirewallRule struct {
 	Statements []Statement
+	Comment    string
 	Raw        string `json:",omitempty"`
 }
 
@@ -185,19 +190,28 @@ func (r FirewallRule) String() string {
 	for i, s := range r.Statements {
 		words[i] = s.String()
 	}
-	return strings.Join(words, " ")
+	return strings.Join(words, " ") + commentText(r.Comment)
+}
+
+// commentText ends a rule or follows an element's key.
+func commentText(c string) string {
+	if c == "" {
+		return ""
+	}
+	return fmt.Sprintf(" comment %q", c)
 }
 
 func (e Element) text(k Key, isMap bool) string {
 	var s string
 	switch k {
 	case KeyInterface:
-		return fmt.Sprintf("%q", e.Interface)
+		s = fmt.Sprintf("%q", e.Interface)
 	case KeyAddress:
 		s = e.Prefix.String()
 	case KeyInterfaceAddress:
 		s = fmt.Sprintf("%q . %s", e.Interface, e.Prefix)
 	}
+	s += commentText(e.Comment)
 	if isMap {
 		s += " : " + e.To.String()
 	}
@@ -205,13 +219,18 @@ func (e Element) text(k Key, isMap bool) string {
 }
 
 func (s Set) typeText() string {
-	switch {
-	case s.Map:
-		return "map " + s.Name + " { type " + s.Key.String() + " : interval ipv4_addr; flags interval;"
-	case s.Key == KeyInterface:
-		return "set " + s.Name + " { type ifname;"
+	kind, text := "set", s.Key.String()
+	if s.Map {
+		kind, text = "map", text+" : interval ipv4_addr"
 	}
-	return "set " + s.Name + " { type " + s.Key.String() + "; flags interval;"
+	text = kind + " " + s.Name + " { type " + text + ";"
+	if s.Key != KeyInterface {
+		text += " flags interval;"
+	}
+	if s.Comment != "" {
+		text += fmt.Sprintf(" comment %q;", s.Comment)
+	}
+	return text
 }
 
 func (s Set) String() string {
@@ -287,15 +306,30 @@ func (t Table) Equal(o Table) bool {
 	return slices.Equal(a, b)
 }
 
-// rule builds a FirewallRule.
-func rule(s ...Statement) FirewallRule { return FirewallRule{Statements: s} }
+// rule builds a FirewallRule; about is its comment.
+func rule(about string, s ...Statement) FirewallRule {
+	return FirewallRule{Statements: s, Comment: about}
+}
 
-// addressSet is a set of prefixes without those that another one contains:
+// addressSet is a set of elements without those that another one contains:
 // interval sets refuse overlapping elements.
-func addressSet(name string, prefixes []netip.Prefix) Set {
-	s := Set{Name: name, Key: KeyAddress}
-	for _, p := range outermost(prefixes) {
-		s.Elements = append(s.Elements, Element{Prefix: p})
+func addressSet(name, about string, elements []Element) Set {
+	slices.SortFunc(elements, compareElement)
+	s := Set{Name: name, Comment: about, Key: KeyAddress}
+	for _, e := range elements {
+		// A container precedes its content.
+		if n := len(s.Elements); n == 0 || !ipam.Contains(s.Elements[n-1].Prefix, e.Prefix) {
+			s.Elements = append(s.Elements, e)
+		}
 	}
 	return s
+}
+
+// elements are networks with one comment.
+func elements(about string, prefixes []netip.Prefix) []Element {
+	list := make([]Element, len(prefixes))
+	for i, p := range prefixes {
+		list[i] = Element{Prefix: p, Comment: about}
+	}
+	return list
 }

@@ -1,9 +1,5 @@
 package gateway
 
-import (
-	"net/netip"
-)
-
 // beforeMasquerade runs just before the chains of the CNI and of kube-proxy,
 // which masquerade at 100. The first chain that binds a connection wins.
 const beforeMasquerade = 99
@@ -18,7 +14,7 @@ func ComputeNode(in NodeInputs) (State, error) {
 		Links: []Link{fabricLink(in.NodeIP, in.UnderlayMTU)},
 		Rules: []Rule{{Preference: NodePref, Table: NodeTable}},
 	}
-	var remotes []netip.Prefix
+	var remotes []Element
 	for _, g := range in.Gateways {
 		s.reach(g.PodIP)
 		for _, c := range g.RemoteCIDRs {
@@ -27,21 +23,29 @@ func ComputeNode(in NodeInputs) (State, error) {
 				Source: in.NodeIP, MTU: min(g.MTU, in.UnderlayMTU-vxlanOverhead),
 			})
 		}
-		remotes = append(remotes, g.RemoteCIDRs...)
+		// Without comments of their own: there may be thousands, and the routes
+		// say by which gateway.
+		remotes = append(remotes, elements("", g.RemoteCIDRs)...)
 	}
 	s.Firewall = Table{
 		Name: TableName,
-		Sets: []Set{addressSet(setPods, in.PodCIDRs), addressSet(setRemotes, remotes)},
+		Sets: []Set{
+			addressSet(setPods, "pods of this cluster", elements("", in.PodCIDRs)),
+			addressSet(setRemotes, "other clusters, as seen from here", remotes),
+		},
 		Chains: []Chain{{Name: "keep-source", Type: "nat", Hook: "postrouting", Priority: beforeMasquerade, Rules: []FirewallRule{
-			rule(Statement{Op: SourceIn, Name: setPods}, Statement{Op: DestinationIn, Name: setRemotes}, Statement{Op: SourceKeep}),
-			rule(Statement{Op: SourceIn, Name: setRemotes}, Statement{Op: DestinationIn, Name: setPods}, Statement{Op: SourceKeep}),
+			rule("other clusters see pods under their own addresses, not this node's",
+				Statement{Op: SourceIn, Name: setPods}, Statement{Op: DestinationIn, Name: setRemotes}, Statement{Op: SourceKeep}),
+			rule("pods see the pods of other clusters",
+				Statement{Op: SourceIn, Name: setRemotes}, Statement{Op: DestinationIn, Name: setPods}, Statement{Op: SourceKeep}),
 			// Whoever else: clients of a NodePort, containers that Kubernetes
 			// does not know. The fabric device has no address of its own, so
 			// a masquerade would take that of an arbitrary device.
-			rule(Statement{Op: OutputIs, Name: FabricDevice}, Statement{Op: DestinationIn, Name: setRemotes},
+			rule("who is no pod speaks for this node",
+				Statement{Op: OutputIs, Name: FabricDevice}, Statement{Op: DestinationIn, Name: setRemotes},
 				Statement{Op: SourceTo, Addr: in.NodeIP}),
-			// Hosts outside, which know no way to a remote pod.
-			rule(Statement{Op: SourceIn, Name: setRemotes}, Statement{Op: DestinationIn, Not: true, Name: setPods},
+			rule("hosts outside know no way to the pods of other clusters",
+				Statement{Op: SourceIn, Name: setRemotes}, Statement{Op: DestinationIn, Not: true, Name: setPods},
 				Statement{Op: SourceTo, Addr: in.NodeIP}),
 		}}},
 	}

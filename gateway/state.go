@@ -28,18 +28,20 @@ type State struct {
 // Link is a VXLAN device without learning and without a fixed source address:
 // the kernel takes the one that its route to the other end has.
 type Link struct {
-	Name string
-	VNI  int
-	Port uint16
-	MAC  MAC
-	MTU  int
-	Up   bool
+	Name  string
+	Alias string // for people: ip link shows it
+	VNI   int
+	Port  uint16
+	MAC   MAC
+	MTU   int
+	Up    bool
 }
 
 // Tunnel is a WireGuard device with its one peer.
 type Tunnel struct {
 	Device         string
-	Role           Role // not in the kernel: says who owns the endpoint
+	Alias          string // for people: ip link shows it
+	Role           Role   // not in the kernel: says who owns the endpoint
 	Implementation Implementation
 	Address        netip.Prefix
 	MTU            int
@@ -159,8 +161,8 @@ func write[T fmt.Stringer](b *strings.Builder, items []T) {
 }
 
 func (l Link) String() string {
-	return fmt.Sprintf("ip link add %s %s address %s mtu %d type vxlan id %d dstport %d nolearning",
-		l.Name, upText(l.Up), l.MAC, l.MTU, l.VNI, l.Port)
+	return fmt.Sprintf("ip link add %s %s address %s mtu %d alias %q type vxlan id %d dstport %d nolearning",
+		l.Name, upText(l.Up), l.MAC, l.MTU, l.Alias, l.VNI, l.Port)
 }
 
 func (t Tunnel) String() string {
@@ -168,8 +170,8 @@ func (t Tunnel) String() string {
 	if t.Implementation != Auto {
 		kind = string(t.Implementation)
 	}
-	return fmt.Sprintf("ip link add %s %s mtu %d type wireguard (%s)\nip address add %s dev %s\n%s",
-		t.Device, upText(t.Up), t.MTU, kind, t.Address, t.Device, t.wgText())
+	return fmt.Sprintf("ip link add %s %s mtu %d alias %q type wireguard (%s)\nip address add %s dev %s\n%s",
+		t.Device, upText(t.Up), t.MTU, t.Alias, kind, t.Address, t.Device, t.wgText())
 }
 
 func (t Tunnel) wgText() string {

@@ -13,15 +13,16 @@ import (
 )
 
 // changeable reports whether one table becomes the other by changing what it
-// contains. A set of another type or a chain of another kind can't be changed,
-// nor can an element be deleted that no prefix describes.
+// contains. A set of another type or with another comment can't be
+// changed, nor can a chain of another kind, nor can an element be deleted that
+// no prefix describes.
 func changeable(have, want gateway.Table) bool {
 	if have.Name == "" || want.Name == "" {
 		return false
 	}
 	for _, h := range have.Sets {
 		w, ok := findSet(want, h.Name)
-		if ok && (h.Key != w.Key || h.Map != w.Map) {
+		if ok && (h.Key != w.Key || h.Map != w.Map || h.Comment != w.Comment) {
 			return false
 		}
 		if h.Key != gateway.KeyInterface && slices.ContainsFunc(h.Elements, func(e gateway.Element) bool {

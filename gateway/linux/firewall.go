@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"github.com/google/nftables/userdata"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -106,7 +107,11 @@ func (s *session) addRules(table *nftables.Table, chain *nftables.Chain, c gatew
 		if err != nil {
 			return fmt.Errorf("nft chain %s: %w", c.Name, err)
 		}
-		s.nft.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: exprs})
+		out := &nftables.Rule{Table: table, Chain: chain, Exprs: exprs}
+		if r.Comment != "" {
+			out.UserData = userdata.AppendString(nil, userdata.TypeComment, r.Comment)
+		}
+		s.nft.AddRule(out)
 	}
 	return nil
 }
@@ -193,6 +198,7 @@ func translations(t gateway.Table) map[string][]gateway.Element {
 	for _, set := range t.Sets {
 		if set.Map && set.Key == gateway.KeyInterfaceAddress {
 			for _, e := range set.Elements {
+				e.Comment = "" // moves no packet
 				found[e.Interface] = append(found[e.Interface], e)
 			}
 		}
@@ -300,6 +306,7 @@ func recognize(rules []*nftables.Rule, wanted []gateway.FirewallRule) []gateway.
 		if !ok {
 			w = gateway.FirewallRule{Raw: text}
 		}
+		w.Comment, _ = userdata.GetString(r.UserData, userdata.TypeComment)
 		found[i] = w
 	}
 	return found

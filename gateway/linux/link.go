@@ -19,7 +19,7 @@ func (s *session) readLinks() []gateway.Link {
 		return nil
 	}
 	attrs := link.Attrs()
-	found := gateway.Link{Name: attrs.Name, MTU: attrs.MTU, Up: attrs.Flags&net.FlagUp != 0}
+	found := gateway.Link{Name: attrs.Name, Alias: attrs.Alias, MTU: attrs.MTU, Up: attrs.Flags&net.FlagUp != 0}
 	copy(found.MAC[:], attrs.HardwareAddr)
 	// A device that differs in what State does not describe reads as VNI 0,
 	// which is never wanted, and is therefore replaced.
@@ -72,6 +72,11 @@ func (s *session) ensureLink(have, want gateway.Link) error {
 	if have.MTU != want.MTU {
 		if err := s.nl.LinkSetMTU(link, want.MTU); err != nil {
 			return fmt.Errorf("set mtu %d on %s: %w", want.MTU, want.Name, err)
+		}
+	}
+	if have.Alias != want.Alias {
+		if err := s.nl.LinkSetAlias(link, want.Alias); err != nil {
+			return fmt.Errorf("set the alias of %s: %w", want.Name, err)
 		}
 	}
 	if want.Up && !have.Up {

@@ -159,7 +159,11 @@ func (s *session) syncRules(want gateway.State) ([]string, error) {
 	// Additions first: there is no moment without a local table. If one
 	// fails, what it would replace stays.
 	for _, r := range add {
-		if err := s.nl.RuleAdd(toRule(r)); err != nil && !errors.Is(err, unix.EEXIST) {
+		rule := toRule(r)
+		if r != localDefault() {
+			rule.Protocol = gateway.RouteProtocol // says whose it is
+		}
+		if err := s.nl.RuleAdd(rule); err != nil && !errors.Is(err, unix.EEXIST) {
 			return c.Lines, fmt.Errorf("add rule: %s: %w", r, err)
 		}
 	}
@@ -172,6 +176,7 @@ func (s *session) syncRules(want gateway.State) ([]string, error) {
 	return c.Lines, errors.Join(errs...)
 }
 
+// toRule has no protocol, so that deleting by it matches whosever rule it is.
 func toRule(r gateway.Rule) *netlink.Rule {
 	rule := netlink.NewRule()
 	rule.Family, rule.Priority, rule.Table = netlink.FAMILY_V4, r.Preference, r.Table

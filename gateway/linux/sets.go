@@ -24,10 +24,18 @@ func interfaceAddress() nftables.SetDatatype {
 	return nftables.MustConcatSetType(nftables.TypeIFName, nftables.TypeIPAddr)
 }
 
+// addressRange is nft's "interval ipv4_addr": two addresses to the kernel, and
+// to nft, as the set's user data says, the ends of a range.
+func addressRange() nftables.SetDatatype {
+	t := nftables.TypeIPAddr
+	t.Bytes *= 2
+	return t
+}
+
 // compileSet declares a set or map. The value of a map is a range: two
 // addresses.
 func compileSet(table *nftables.Table, s gateway.Set, id uint32) *nftables.Set {
-	set := &nftables.Set{Table: table, ID: id, Name: s.Name}
+	set := &nftables.Set{Table: table, ID: id, Name: s.Name, Comment: s.Comment}
 	switch s.Key {
 	case gateway.KeyInterface:
 		set.KeyType, set.KeyByteOrder = nftables.TypeIFName, binaryutil.NativeEndian
@@ -37,7 +45,7 @@ func compileSet(table *nftables.Table, s gateway.Set, id uint32) *nftables.Set {
 		set.KeyType, set.Interval, set.Concatenation = interfaceAddress(), true, true
 	}
 	if s.Map {
-		set.IsMap, set.DataType = true, nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeIPAddr)
+		set.IsMap, set.DataType, set.DataInterval = true, addressRange(), true
 	}
 	return set
 }
@@ -52,21 +60,21 @@ func compileElements(s gateway.Set) []nftables.SetElement {
 		}
 		switch s.Key {
 		case gateway.KeyInterface:
-			elements = append(elements, nftables.SetElement{Key: interfaceName(e.Interface)})
+			elements = append(elements, nftables.SetElement{Key: interfaceName(e.Interface), Comment: e.Comment})
 		case gateway.KeyAddress:
 			// An interval set wants the first address of the range and, as an
 			// element of its own, the first behind it.
 			first, end := e.Prefix.Addr().As4(), last(e.Prefix)
 			after := binary.BigEndian.AppendUint32(nil, binary.BigEndian.Uint32(end[:])+1)
 			elements = append(elements,
-				nftables.SetElement{Key: first[:], Val: value},
+				nftables.SetElement{Key: first[:], Val: value, Comment: e.Comment},
 				nftables.SetElement{Key: after, IntervalEnd: true})
 		case gateway.KeyInterfaceAddress:
 			first, end := e.Prefix.Addr().As4(), last(e.Prefix)
 			elements = append(elements, nftables.SetElement{
 				Key:    append(interfaceName(e.Interface), first[:]...),
 				KeyEnd: append(interfaceName(e.Interface), end[:]...),
-				Val:    value,
+				Val:    value, Comment: e.Comment,
 			})
 		}
 	}
@@ -77,7 +85,7 @@ func compileElements(s gateway.Set) []nftables.SetElement {
 // express, such as a range that is no prefix, becomes an element that is never
 // wanted.
 func decodeSet(set *nftables.Set, elements []nftables.SetElement) gateway.Set {
-	found := gateway.Set{Name: set.Name, Map: set.IsMap}
+	found := gateway.Set{Name: set.Name, Comment: set.Comment, Map: set.IsMap}
 	switch {
 	case set.Interval && set.Concatenation:
 		found.Key = gateway.KeyInterfaceAddress
@@ -90,7 +98,7 @@ func decodeSet(set *nftables.Set, elements []nftables.SetElement) gateway.Set {
 	case set.KeyType.Name == nftables.TypeIFName.Name:
 		found.Key = gateway.KeyInterface
 		for _, e := range elements {
-			found.Elements = append(found.Elements, gateway.Element{Interface: cString(e.Key)})
+			found.Elements = append(found.Elements, gateway.Element{Interface: cString(e.Key), Comment: e.Comment})
 		}
 	}
 	slices.SortFunc(found.Elements, func(a, b gateway.Element) int {
@@ -112,6 +120,7 @@ func decodeConcatenation(e nftables.SetElement) gateway.Element {
 		Interface: cString(e.Key[:unix.IFNAMSIZ]),
 		Prefix:    prefixOf(e.Key[unix.IFNAMSIZ:], end[unix.IFNAMSIZ:]),
 		To:        decodeValue(e.Val),
+		Comment:   e.Comment,
 	}
 }
 
@@ -140,7 +149,7 @@ func decodeIntervals(elements []nftables.SetElement) []gateway.Element {
 		if i+1 < len(sorted) && len(sorted[i+1].Key) == 4 {
 			end = binary.BigEndian.AppendUint32(nil, binary.BigEndian.Uint32(sorted[i+1].Key)-1)
 		}
-		found = append(found, gateway.Element{Prefix: prefixOf(e.Key, end), To: decodeValue(e.Val)})
+		found = append(found, gateway.Element{Prefix: prefixOf(e.Key, end), To: decodeValue(e.Val), Comment: e.Comment})
 	}
 	return found
 }
@@ -186,8 +195,7 @@ func describeExpr(e expr.Any) string {
 	case *expr.Meta:
 		return fmt.Sprintf("meta %d reg %d set %v", e.Key, dumped(e.Register), e.SourceRegister)
 	case *expr.Ct:
-		// The library does not decode the register of a "ct … set".
-		return fmt.Sprintf("ct %d", e.Key)
+		return fmt.Sprintf("ct %d reg %d set %v", e.Key, dumped(e.Register), e.SourceRegister)
 	case *expr.Cmp:
 		return fmt.Sprintf("cmp %d reg %d %x", e.Op, dumped(e.Register), e.Data)
 	case *expr.Payload:

@@ -218,7 +218,7 @@ func (k *Kernel) readTunnel(s *session, name string, want gateway.Tunnel) (gatew
 		return gateway.Tunnel{}, err
 	}
 	t := gateway.Tunnel{
-		Device: name, Role: want.Role, Implementation: wg.implementation(),
+		Device: name, Alias: link.Attrs().Alias, Role: want.Role, Implementation: wg.implementation(),
 		MTU: link.Attrs().MTU, Up: link.Attrs().Flags&net.FlagUp != 0,
 		PrivateKey: c.key, ListenPort: c.port,
 	}
@@ -366,6 +366,11 @@ func (k *Kernel) configureDevice(s *session, link netlink.Link, have, want gatew
 			return fmt.Errorf("set mtu %d on %s: %w", want.MTU, want.Device, err)
 		}
 	}
+	if have.Alias != want.Alias {
+		if err := s.nl.LinkSetAlias(link, want.Alias); err != nil {
+			return fmt.Errorf("set the alias of %s: %w", want.Device, err)
+		}
+	}
 	if have.Address != want.Address {
 		if err := s.setAddress(link, want.Address); err != nil {
 			return err
@@ -430,7 +435,7 @@ func (k *Kernel) syncPeer(s *session, want gateway.Tunnel) ([]string, error) {
 		return nil, err
 	}
 	// Reported already.
-	have.Address, have.MTU, have.Up = want.Address, want.MTU, want.Up
+	have.Alias, have.Address, have.MTU, have.Up = want.Alias, want.Address, want.MTU, want.Up
 	have.PrivateKey, have.ListenPort, have.Implementation = want.PrivateKey, want.ListenPort, want.Implementation
 	lines := gateway.ExplainTunnel(have, want)
 	if len(lines) == 0 {

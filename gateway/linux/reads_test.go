@@ -1,0 +1,72 @@
+//go:build linux
+
+package linux_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
+)
+
+// nftVersion is whose layout the goldens have: Debian 12's, which CI runs on.
+const nftVersion = "v1.0.6"
+
+// What an admin sees who looks into a gateway's namespace, or a node's, with the
+// usual tools, has to say whose it is and what for. nft prints rules and maps
+// that it does not understand as comments, or not at all: a golden that reads
+// well was understood.
+func TestKernelReadsLikeDocumentation(t *testing.T) {
+	wan := netns.New(t, "wan")
+	if v := wan.Run("nft", "--version"); !strings.Contains(v, nftVersion) {
+		t.Skipf("the goldens are nft %s's, this is %s", nftVersion, strings.TrimSpace(v))
+	}
+	a := linuxtest.NewCluster(t, wan, "a", gateway.Server, "198.51.100", "10.244.1.5",
+		gateway.CIDRs{Pod: linuxtest.Prefixes("10.60.0.0/16"), External: linuxtest.Prefixes("10.71.0.0/16")})
+	a.Key = wgtypes.Key{0: 8, 31: 64}
+	a.SyncAll(&linuxtest.Cluster{Name: "milan", Key: wgtypes.Key{0: 16, 31: 64}})
+
+	read(t, a.Gateway, "gateway", "ip rule", "ip route show table 18001", "ip route show table 18100",
+		"ip neigh show nud permanent", "nft list ruleset")
+	read(t, a.Nodes[1], "node", "ip rule", "ip route show table 18000", "nft list table ip liqo-tui")
+	for device, alias := range map[string]string{"liqo-tunnel": "liqo-tui: tunnel to milan", "liqo-fabric": "liqo-tui: between nodes and gateways"} {
+		if text := a.Gateway.Run("ip", "link", "show", "dev", device); !strings.Contains(text, "alias "+alias+"\n") {
+			t.Errorf("%s: got\n%swant alias %s", device, text, alias)
+		}
+	}
+	if s := a.Gateway.Run("ip", "-o", "-d", "link", "show", "dev", "liqo-tunnel"); strings.Contains(s, "wireguard") {
+		read(t, a.Gateway, "wireguard", "wg show")
+	}
+}
+
+// read compares the output of commands with a golden.
+func read(t *testing.T, n *netns.Namespace, golden string, commands ...string) {
+	t.Helper()
+	var b strings.Builder
+	for _, c := range commands {
+		b.WriteString("# " + c + "\n")
+		for line := range strings.Lines(n.Run(strings.Fields(c)...)) {
+			b.WriteString(strings.TrimRight(line, " \t\n") + "\n")
+		}
+		b.WriteString("\n")
+	}
+	path := filepath.Join("testdata", golden+".txt")
+	if os.Getenv("UPDATE") != "" {
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); got != string(want) {
+		t.Errorf("differs from %s (UPDATE=1 rewrites it):\n%s", path, got)
+	}
+}
