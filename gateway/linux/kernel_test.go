@@ -226,7 +226,7 @@ func TestPeerThatIsKnownLaterConnectsAndItsSessionStays(t *testing.T) {
 	// The client's first handshake met nobody and WireGuard repeats it after
 	// 5 s only.
 	var err error
-	b.Gateway.Do(func() { err = b.GatewayKernel.Redial(gateway.TunnelDevice) })
+	b.Gateway.Do(func() { err = b.GatewayKernel.Redial(gateway.TunnelDevice, netip.AddrPort{}) })
 	if err != nil {
 		t.Fatal(err)
 	}

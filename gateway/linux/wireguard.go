@@ -134,8 +134,9 @@ func (k *Kernel) readPeer(device string) (wireguardConfig, gateway.Implementatio
 
 // Redial makes the tunnel start a new handshake with its peer now. WireGuard
 // itself waits 5 s before it repeats an unanswered one and 15 s before it
-// notices a peer that restarted. Keys in use are forgotten.
-func (k *Kernel) Redial(device string) error {
+// notices a peer that restarted. Keys in use are forgotten. It dials where the
+// peer was heard last, or endpoint if that is valid.
+func (k *Kernel) Redial(device string, endpoint netip.AddrPort) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	link, err := netlink.LinkByName(device)
@@ -154,6 +155,9 @@ func (k *Kernel) Redial(device string) error {
 	main, _ := c.roles()
 	if main == nil {
 		return fmt.Errorf("redial %s: %w", device, ErrNoPeer)
+	}
+	if endpoint.IsValid() {
+		main.endpoint = endpoint
 	}
 	return wg.setPeers(false, peerChange{*main, true}, peerChange{*main, false})
 }

@@ -75,11 +75,14 @@ func serve(ctx context.Context, socket *net.UDPConn, c Config) error {
 			l.report(now)
 			next.Reset(l.wait(now))
 		case <-c.Hurry:
-			if now := time.Now(); now.Sub(l.sent) >= minInterval {
-				l.ping(now)
-				l.report(now)
-				next.Reset(l.wait(now))
+			now := time.Now()
+			if early := minInterval - now.Sub(l.sent); early > 0 {
+				next.Reset(early) // whoever is in a hurry must not wait for the next one
+				continue
 			}
+			l.ping(now)
+			l.report(now)
+			next.Reset(l.wait(now))
 		case d, ok := <-received:
 			if ok && l.handle(d) {
 				l.report(d.at)

@@ -38,7 +38,12 @@ func (t *Tunnel) look(ctx context.Context) error {
 			t.countStrangers()
 		}
 		last = probe.Traffic{Sent: peer.Sent, Received: peer.Received}
-		switch dog.Judge(time.Now(), last, t.notePeer(peer)) {
+		pings, now := t.notePeer(peer), time.Now()
+		if t.awaitsKey(now, peer.Handshake, pings.Latency) {
+			t.redial(1)
+			continue
+		}
+		switch dog.Judge(now, last, pings) {
 		case probe.Fine:
 			if redials > 0 {
 				t.pingNow() // it is back: find out at once
@@ -55,6 +60,35 @@ func (t *Tunnel) look(ctx context.Context) error {
 		case probe.Wait:
 		}
 	}
+}
+
+const (
+	// rekeyRetry is until a client dials again that has got another key, or whose
+	// server has. The two are told at the same time: one of them is first, and
+	// what it sends is lost; or both are, and each drops the other's answer.
+	// WireGuard itself tries again after 5 s.
+	rekeyRetry = 200 * time.Millisecond
+	// rekeyFor is how long to do so. Then it is a peer like any that is silent.
+	rekeyFor = 5 * time.Second
+)
+
+// awaitsKey reports whether to dial again because a key was replaced and no
+// handshake made since then.
+func (t *Tunnel) awaitsKey(now, handshake time.Time, latency time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.rekeyed.IsZero() {
+		return false
+	}
+	if handshake.After(t.rekeyed) || now.Sub(t.rekeyed) > rekeyFor {
+		t.rekeyed = time.Time{}
+		return false
+	}
+	last := t.rekeyed
+	if t.redialled.After(last) {
+		last = t.redialled
+	}
+	return t.config.Role == gateway.Client && now.Sub(last) >= max(rekeyRetry, 2*latency)
 }
 
 // strangersEvery is how many looks there are between two counts of strangers.
@@ -87,7 +121,7 @@ func (t *Tunnel) lookInterval(last probe.Traffic) time.Duration {
 		next = t.wanted.Inputs.Peers[0].NextKey
 	}
 	switch {
-	case next != wgtypes.Key{} && next != t.promoted:
+	case next != wgtypes.Key{} && next != t.promoted, !t.rekeyed.IsZero():
 		return rotateInterval
 	case idle:
 		return idleInterval
@@ -121,26 +155,30 @@ func (t *Tunnel) notePeer(peer linux.PeerStats) probe.Status {
 	return pings
 }
 
-// perEndpoint is how many handshakes are tried with one of several endpoints.
+// perEndpoint is how many handshakes are tried with one endpoint: of several
+// that the server may have, or the one where it was heard last, after which it
+// is dialled where it was said to be.
 const perEndpoint = 4
 
 // redial begins a handshake, the n-th without an answer.
 func (t *Tunnel) redial(n int) {
 	t.mu.Lock()
 	t.redials++
-	all := t.wanted.Endpoints
-	next := len(all) > 1 && n%perEndpoint == 0
-	if next {
-		t.chosen = all[(slices.Index(all, t.chosen)+1)%len(all)]
+	t.redialled = time.Now()
+	all, to := t.wanted.Endpoints, netip.AddrPort{}
+	if n%perEndpoint == 0 {
+		if len(all) > 1 {
+			t.chosen = all[(slices.Index(all, t.chosen)+1)%len(all)]
+		}
+		to = t.chosen
 	}
-	chosen := t.chosen
 	t.mu.Unlock()
 	t.config.Changed()
-	if next {
-		t.config.Log.Info("no answer; trying the server's next address", "endpoint", chosen)
+	if to.IsValid() && len(all) > 1 {
+		t.config.Log.Info("no answer; trying the server's next address", "endpoint", to)
 		_ = t.sync() // reported by Status
 	}
-	if err := t.config.Kernel.Redial(t.device); err != nil {
+	if err := t.config.Kernel.Redial(t.device, to); err != nil {
 		t.config.Log.Error("dial the peer again", "error", err)
 	}
 }
@@ -200,6 +238,7 @@ func (t *Tunnel) Status(now time.Time) Status {
 	s := Status{
 		Problem: t.problem, Pings: t.pings, Peer: t.peer, LinkMTU: t.linkMTU, PathMTU: t.pathMTU,
 		Fights: t.fights.frequent(now), Strangers: t.strangers, Redials: t.redials, Repairs: t.repairs, Errors: t.errors,
+		Redialled: t.redialled, Standby: t.standby,
 	}
 	if t.ready {
 		s.NextKey = t.wanted.Inputs.Peers[0].NextKey

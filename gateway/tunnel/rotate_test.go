@@ -51,29 +51,38 @@ func TestKeysAreReplacedWhileTrafficFlows(t *testing.T) {
 }
 
 // Nothing is sent that would make the handshake by the way, and the peer is told
-// to forget the old key at once.
+// to forget the old key at once, before or after its owner has the new one.
 func TestKeysAreReplacedWhileNothingIsSent(t *testing.T) {
 	p := newPair(t, linuxtest.TunnelMTU)
 	p.waitForMTU(linuxtest.TunnelMTU, linuxtest.TunnelMTU)
 	p.stream.Stop()
-	next, err := wgtypes.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
+	var longest time.Duration
+	for round := range 10 {
+		owner, peer, ofOwner, ofPeer := p.server, p.client, p.ofServer, p.ofClient
+		if round%2 == 1 {
+			owner, peer, ofOwner, ofPeer = p.client, p.server, p.ofClient, p.ofServer
+		}
+		next, err := wgtypes.GenerateKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		announced := p.wanted(peer, owner)
+		announced.Inputs.Peers[0].NextKey = next.PublicKey()
+		ofPeer.Set(announced)
+		linuxtest.WaitFor(t, "readiness for the next key", func() bool { return ofPeer.Status().NextKey == next.PublicKey() })
+		switched := p.wanted(owner, peer)
+		switched.Inputs.Peers[0].PrivateKey = gateway.PrivateKey(next)
+		owner.Key = next
+		ofPeer.Set(p.wanted(peer, owner))
+		ofOwner.Set(switched)
+		started := time.Now()
+		stream := linuxtest.NewStream(t, p.podB, "10.61.2.2")
+		took := time.Since(started)
+		longest = max(longest, took)
+		t.Logf("%s's key: first answer after %s", owner.Name, took.Round(time.Millisecond))
+		stream.Stop()
 	}
-	announced := p.wanted(p.client, p.server)
-	announced.Inputs.Peers[0].NextKey = next.PublicKey()
-	p.ofClient.Set(announced)
-	linuxtest.WaitFor(t, "readiness for the next key", func() bool { return p.ofClient.Status().NextKey == next.PublicKey() })
-	switched := p.wanted(p.server, p.client)
-	switched.Inputs.Peers[0].PrivateKey = gateway.PrivateKey(next)
-	p.server.Key = next
-	p.ofClient.Set(p.wanted(p.client, p.server))
-	p.ofServer.Set(switched)
-	started := time.Now()
-	linuxtest.NewStream(t, p.podB, "10.61.2.2")
-	// Most often 20 ms. If the client dials before the server has the key, the
-	// next try comes with the watchdog: 0.8 to 2.7 s, one time of ten.
-	linuxtest.Bound(t, "first answer after the key was replaced", time.Since(started), time.Second)
+	linuxtest.Bound(t, "first answer after a key was replaced, longest of ten", longest, 500*time.Millisecond)
 }
 
 // A key that was only announced gives no access.

@@ -32,6 +32,8 @@ type Config struct {
 	Kernel *linux.Kernel
 	// Changed is called when Status may say something new. It must not block.
 	Changed func()
+	// Standby: another process holds the tunnel, until Lead says otherwise.
+	Standby bool
 	// Pinged is called with the round trip of each ping that was answered; may
 	// be nil. It must not block.
 	Pinged func(time.Duration)
@@ -54,8 +56,10 @@ type Status struct {
 	PathMTU   int             // the longest packet that passes, in bytes; 0: unknown
 	NextKey   wgtypes.Key     // of the peer, with which it may dial; zero: none
 	Strangers uint64          // packets that came to the tunnel's port, while none was the peer's
+	Standby   bool            // another process holds the tunnel
 	Fights    []string        // what others keep changing, and we keep repairing
 	Redials   uint64          // handshakes begun because the peer had gone silent
+	Redialled time.Time       // the last of them; zero: never
 	Repairs   uint64          // differences found that nobody had asked for
 	Errors    uint64          // attempts to bring the kernel there that failed
 }
@@ -65,7 +69,7 @@ type Tunnel struct {
 	config    Config
 	device    string
 	hurry     chan struct{} // ping now
-	up        chan struct{} // closed when the device exists
+	up        chan struct{} // closed when there was somebody to ping
 	connected chan struct{} // the peer answers, for the first time or again
 	upOnce    sync.Once
 
@@ -74,6 +78,7 @@ type Tunnel struct {
 	mu        sync.Mutex
 	wanted    Wanted
 	ready     bool // wanted was set
+	standby   bool
 	chosen    netip.AddrPort
 	promoted  wgtypes.Key // the peer's next key, since it dialled with it
 	pathMTU   int
@@ -85,6 +90,8 @@ type Tunnel struct {
 	fights    fights
 	carried   probe.Traffic // at the look before the last
 	redials   uint64
+	redialled time.Time
+	rekeyed   time.Time // a key was replaced, and no handshake made since; zero: none was
 	repairs   uint64
 	strangers uint64
 	arrived   uint64 // packets at the port before strangers were counted
@@ -96,16 +103,21 @@ type Tunnel struct {
 func New(c Config) *Tunnel {
 	return &Tunnel{
 		config: c, device: gateway.TunnelName(0), hurry: make(chan struct{}, 1), up: make(chan struct{}),
-		connected: make(chan struct{}, 1),
-		fights:    fights{},
+		connected: make(chan struct{}, 1), standby: c.Standby,
+		fights: fights{},
 	}
 }
 
 // Set says what is wanted from now on, and brings the kernel there.
 func (t *Tunnel) Set(w Wanted) error {
 	t.mu.Lock()
-	rekeyed := t.ready && t.wanted.Inputs.Peers[0].PrivateKey != w.Inputs.Peers[0].PrivateKey
+	own, peer := t.keys()
 	t.wanted, t.ready = w, true
+	newOwn, newPeer := t.keys()
+	rekeyed := peer != (wgtypes.Key{}) && (own != newOwn || peer != newPeer)
+	if rekeyed {
+		t.rekeyed = time.Now()
+	}
 	if len(w.Endpoints) > 0 && !slices.Contains(w.Endpoints, t.chosen) {
 		t.chosen = w.Endpoints[0]
 	}
@@ -114,6 +126,32 @@ func (t *Tunnel) Set(w Wanted) error {
 	if rekeyed {
 		// The peer can't reach us with the key that it has: only what we send
 		// makes the handshake.
+		t.pingNow()
+	}
+	return err
+}
+
+// keys are those that the tunnel uses; zero as long as they are not known.
+func (t *Tunnel) keys() (own gateway.PrivateKey, peer wgtypes.Key) {
+	if !t.ready {
+		return own, peer
+	}
+	p := t.wanted.Inputs.Peers[0]
+	if p.NextKey != (wgtypes.Key{}) && p.NextKey == t.promoted {
+		return p.PrivateKey, p.NextKey
+	}
+	return p.PrivateKey, p.PublicKey
+}
+
+// Lead takes the tunnel over from another process, or leaves it to another one.
+// Who stands by has all in place but the peer: nothing passes, and what is left
+// to do is one change of the device.
+func (t *Tunnel) Lead(lead bool) error {
+	t.mu.Lock()
+	t.standby = !lead
+	t.mu.Unlock()
+	err := t.sync()
+	if lead {
 		t.pingNow()
 	}
 	return err
@@ -139,6 +177,9 @@ func (t *Tunnel) inputs() (gateway.Inputs, bool) {
 		p.PublicKey, p.NextKey = p.NextKey, p.PublicKey
 	}
 	p.PathMTU = t.pathMTU
+	if t.standby {
+		p.PublicKey, p.NextKey, p.Endpoint = wgtypes.Key{}, wgtypes.Key{}, netip.AddrPort{}
+	}
 	return in, true
 }
 
@@ -157,7 +198,7 @@ func (t *Tunnel) sync() error {
 		changes, err = t.config.Kernel.Sync(state)
 	}
 	t.note(time.Now(), in, state, changes, err)
-	if err == nil {
+	if err == nil && in.Peers[0].PublicKey != (wgtypes.Key{}) {
 		t.upOnce.Do(func() { close(t.up) })
 	}
 	return err
@@ -217,8 +258,8 @@ const (
 	lookInterval = 100 * time.Millisecond
 	// idleInterval is the same while nothing is carried.
 	idleInterval = 250 * time.Millisecond
-	// rotateInterval is the same while the peer is about to change its key:
-	// what it sends with the new one is dropped until that was seen.
+	// rotateInterval is the same while a key is being replaced: what the peer
+	// sends with its next one is dropped until that was seen.
 	rotateInterval = 10 * time.Millisecond
 	// resync is how often the kernel is compared with what is wanted although
 	// it told of no change.

@@ -229,7 +229,7 @@ func (c *Cluster) Redial() {
 		if time.Since(asked) > 250*time.Millisecond {
 			asked = time.Now()
 			var err error
-			c.Gateway.Do(func() { err = c.GatewayKernel.Redial(gateway.TunnelName(0)) })
+			c.Gateway.Do(func() { err = c.GatewayKernel.Redial(gateway.TunnelName(0), netip.AddrPort{}) })
 			if err != nil {
 				c.t.Fatal(err)
 			}

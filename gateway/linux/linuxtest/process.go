@@ -49,20 +49,27 @@ func keepTunnel(in io.Reader, out io.Writer) error {
 		return err
 	}
 	decoder := gob.NewDecoder(in)
-	var first tunnel.Wanted
+	var first order
 	if err := decoder.Decode(&first); err != nil {
 		return err
 	}
-	p := first.Inputs.Peers[0]
+	p := first.Wanted.Inputs.Peers[0]
 	t := tunnel.New(tunnel.Config{Role: p.Role, PeerID: p.ClusterID, Log: log, Kernel: kernel, Changed: func() {}})
-	_ = t.Set(first) // Status says so
+	_ = t.Set(first.Wanted) // Status says so
 	go func() {
 		for {
-			var w tunnel.Wanted
-			if decoder.Decode(&w) != nil {
+			var o order
+			if decoder.Decode(&o) != nil {
 				return
 			}
-			_ = t.Set(w)
+			switch {
+			case o.Lead:
+				_ = t.Lead(true)
+			case o.StandBy:
+				_ = t.Lead(false)
+			default:
+				_ = t.Set(o.Wanted)
+			}
 		}
 	}()
 	go func() {
@@ -74,6 +81,13 @@ func keepTunnel(in io.Reader, out io.Writer) error {
 	err = t.Run(ctx)
 	kernel.Close()
 	return err
+}
+
+// order is what a process is told: whether it holds the tunnel, or what is
+// wanted of it.
+type order struct {
+	Lead, StandBy bool
+	Wanted        tunnel.Wanted
 }
 
 // Stated is a tunnel.Status that crosses a pipe: an error does not.
@@ -146,7 +160,18 @@ func (c *Cluster) Start(w tunnel.Wanted) *Process {
 // Set changes what is wanted.
 func (p *Process) Set(w tunnel.Wanted) {
 	p.t.Helper()
-	if err := p.in.Encode(w); err != nil {
+	p.tell(order{Wanted: w})
+}
+
+// Lead has the process hold the tunnel, or stand by.
+func (p *Process) Lead(lead bool) {
+	p.t.Helper()
+	p.tell(order{Lead: lead, StandBy: !lead})
+}
+
+func (p *Process) tell(o order) {
+	p.t.Helper()
+	if err := p.in.Encode(o); err != nil {
 		p.t.Fatalf("%s: %v", p.name, err)
 	}
 }

@@ -64,7 +64,7 @@ func NewStreamOf(t testing.TB, from *netns.Namespace, to string, size int) *Stre
 			s.mu.Unlock()
 		}
 	}()
-	WaitFor(t, "answer from "+to, func() bool { return s.count(time.Time{}) > 0 })
+	WaitFor(t, "answer from "+to, func() bool { return s.Count(time.Time{}) > 0 })
 	return s
 }
 
@@ -83,7 +83,8 @@ func (s *Stream) ask(socket *net.UDPConn, peer netip.AddrPort, size int) {
 	}
 }
 
-func (s *Stream) count(since time.Time) int {
+// Count is how many answers have come since then.
+func (s *Stream) Count(since time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
@@ -103,9 +104,9 @@ const steady = 50
 // answer since then.
 func (s *Stream) Gap(since time.Time) time.Duration {
 	s.t.Helper()
-	for deadline := since.Add(60 * time.Second); s.count(since) < steady; time.Sleep(streamInterval) {
+	for deadline := since.Add(60 * time.Second); s.Count(since) < steady; time.Sleep(streamInterval) {
 		if time.Now().After(deadline) {
-			s.t.Fatalf("the stream does not flow again within a minute: %d answers", s.count(since))
+			s.t.Fatalf("the stream does not flow again within a minute: %d answers", s.Count(since))
 		}
 	}
 	// What began just now would not be seen yet.
