@@ -196,15 +196,20 @@ func ExplainFirewall(have, want Table) []string {
 	}
 	h, w := have.lines(), want.lines()
 	var lines []string
-	for _, l := range w {
-		if !slices.Contains(h, l) {
-			lines = append(lines, "missing: nft "+l)
-		}
+	for _, l := range without(w, h) {
+		lines = append(lines, "missing: nft "+l)
 	}
-	for _, l := range h {
-		if !slices.Contains(w, l) {
-			lines = append(lines, "unexpected: nft "+l)
-		}
+	for _, l := range without(h, w) {
+		lines = append(lines, "unexpected: nft "+l)
 	}
 	return lines
+}
+
+// without returns the items of one list that are not in another.
+func without(list, other []string) []string {
+	found := make(map[string]bool, len(other))
+	for _, o := range other {
+		found[o] = true
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(l string) bool { return found[l] })
 }

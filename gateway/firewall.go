@@ -298,12 +298,18 @@ func (t Table) lines() []string {
 	return lines
 }
 
-// Equal reports whether two tables have the same content.
+// Equal reports whether two tables are the same, in the same order.
 func (t Table) Equal(o Table) bool {
-	a, b := t.lines(), o.lines()
-	slices.Sort(a)
-	slices.Sort(b)
-	return slices.Equal(a, b)
+	return t.Name == o.Name && slices.Equal(t.Counters, o.Counters) &&
+		slices.EqualFunc(t.Sets, o.Sets, func(a, b Set) bool {
+			return a.Name == b.Name && a.Key == b.Key && a.Map == b.Map && slices.Equal(a.Elements, b.Elements)
+		}) &&
+		slices.EqualFunc(t.Chains, o.Chains, func(a, b Chain) bool {
+			return a.Name == b.Name && a.Type == b.Type && a.Hook == b.Hook && a.Priority == b.Priority &&
+				slices.EqualFunc(a.Rules, b.Rules, func(a, b FirewallRule) bool {
+					return a.Raw == b.Raw && slices.Equal(a.Statements, b.Statements)
+				})
+		})
 }
 
 // rule builds a FirewallRule; about is its comment.

@@ -153,6 +153,13 @@ func (s State) String() string {
 	return b.String()
 }
 
+// Equal reports whether two states are the same, in the same order.
+func (s State) Equal(o State) bool {
+	return slices.Equal(s.Links, o.Links) && slices.Equal(s.Tunnels, o.Tunnels) && slices.Equal(s.Settings, o.Settings) &&
+		slices.Equal(s.Neighbors, o.Neighbors) && slices.Equal(s.Forwards, o.Forwards) &&
+		slices.Equal(s.Rules, o.Rules) && slices.Equal(s.Routes, o.Routes) && s.Firewall.Equal(o.Firewall)
+}
+
 func write[T fmt.Stringer](b *strings.Builder, items []T) {
 	for _, i := range items {
 		b.WriteString(i.String())

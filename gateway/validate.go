@@ -64,12 +64,17 @@ func checkPrefix(n named) error {
 	if !p.IsValid() || !p.Addr().Is4() || p.Masked() != p || p.Bits() == 0 {
 		return fmt.Errorf("%s: %w", n, ErrPrefix)
 	}
-	for _, reserved := range []string{"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3"} {
-		if p.Overlaps(netip.MustParsePrefix(reserved)) {
-			return fmt.Errorf("%s: %w: in %s", n, ErrPrefix, reserved)
+	for _, r := range reserved() {
+		if p.Overlaps(r) {
+			return fmt.Errorf("%s: %w: in %s", n, ErrPrefix, r)
 		}
 	}
 	return nil
+}
+
+func reserved() [4]netip.Prefix {
+	v4 := func(a, b byte, bits int) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{a, b}), bits) }
+	return [4]netip.Prefix{v4(0, 0, 8), v4(127, 0, 8), v4(169, 254, 16), v4(224, 0, 3)}
 }
 
 func checkPrefixes(list []named) error {
@@ -81,13 +86,16 @@ func checkPrefixes(list []named) error {
 	return nil
 }
 
-// checkApart refuses a pair that overlaps within one list.
+// checkApart refuses a pair that overlaps within one list. A node may know of
+// thousands of networks, so not every pair is compared: of two prefixes that
+// overlap, one contains the other, and in sorted order comes right before it or
+// before another one that it contains.
 func checkApart(list []named) error {
-	for i, a := range list {
-		for _, b := range list[:i] {
-			if ipam.Overlaps(a.prefix, b.prefix) {
-				return fmt.Errorf("%s and %s: %w", b, a, ErrOverlap)
-			}
+	sorted := slices.Clone(list)
+	slices.SortStableFunc(sorted, func(a, b named) int { return comparePrefix(a.prefix, b.prefix) })
+	for i := 1; i < len(sorted); i++ {
+		if a, b := sorted[i-1], sorted[i]; ipam.Overlaps(a.prefix, b.prefix) {
+			return fmt.Errorf("%s and %s: %w", a, b, ErrOverlap)
 		}
 	}
 	return nil
@@ -154,15 +162,15 @@ func (in Inputs) check() error {
 
 func checkNodes(nodes []Node) error {
 	var pods []named
-	for i, n := range nodes {
+	byAddress := make(map[netip.Addr]string, len(nodes))
+	for _, n := range nodes {
 		if err := checkAddr("node "+n.Name, n.IP); err != nil {
 			return err
 		}
-		for _, o := range nodes[:i] {
-			if o.IP == n.IP {
-				return fmt.Errorf("nodes %s and %s: address %s: %w", o.Name, n.Name, n.IP, ErrDup)
-			}
+		if other, taken := byAddress[n.IP]; taken {
+			return fmt.Errorf("nodes %s and %s: address %s: %w", other, n.Name, n.IP, ErrDup)
 		}
+		byAddress[n.IP] = n.Name
 		own := name("pods of node "+n.Name, n.PodCIDRs)
 		if err := checkPrefixes(own); err != nil {
 			return err
@@ -247,15 +255,15 @@ func (in NodeInputs) check() error {
 		return err
 	}
 	var remote []named
-	for i, g := range in.Gateways {
+	byAddress := make(map[netip.Addr]string, len(in.Gateways))
+	for _, g := range in.Gateways {
 		if err := checkAddr("gateway "+g.Name, g.PodIP); err != nil {
 			return err
 		}
-		for _, o := range in.Gateways[:i] {
-			if o.PodIP == g.PodIP {
-				return fmt.Errorf("gateways %s and %s: address %s: %w", o.Name, g.Name, g.PodIP, ErrDup)
-			}
+		if other, taken := byAddress[g.PodIP]; taken {
+			return fmt.Errorf("gateways %s and %s: address %s: %w", other, g.Name, g.PodIP, ErrDup)
 		}
+		byAddress[g.PodIP] = g.Name
 		if g.MTU < minMTU || g.MTU > 65535 {
 			return fmt.Errorf("gateway %s: MTU %d: %w", g.Name, g.MTU, ErrMTU)
 		}

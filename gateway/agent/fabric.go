@@ -58,15 +58,22 @@ type fabric struct {
 	client  client.Client
 	kernel  *linux.Kernel
 
-	mu      sync.Mutex // one Reconcile at a time
-	wanted  gateway.State
-	applied bool // wanted was brought about
+	mu       sync.Mutex // one Reconcile at a time
+	wanted   gateway.State
+	applied  bool      // wanted was brought about
+	compared time.Time // when the whole kernel was last compared with wanted
 }
 
 // Reconcile reads, computes, and brings the node there.
 func (f *fabric) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.reconcile(ctx, time.Since(f.compared) >= resync)
+}
+
+// reconcile compares the whole kernel, or changes what is wanted otherwise than
+// before: where a cluster has a thousand peers, one that changes costs little.
+func (f *fabric) reconcile(ctx context.Context, whole bool) (ctrl.Result, error) {
 	in, err := f.read(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -82,8 +89,14 @@ func (f *fabric) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	damage := f.applied && state.String() == f.wanted.String()
-	changes, err := f.kernel.Sync(state)
+	damage := f.applied && state.Equal(f.wanted)
+	var changes []string
+	if whole {
+		f.compared = time.Now()
+		changes, err = f.kernel.Sync(state)
+	} else {
+		changes, err = f.kernel.Update(state)
+	}
 	for _, c := range changes {
 		if damage {
 			f.options.Log.Warn("repaired what somebody changed", "change", c)
@@ -106,9 +119,11 @@ func (f *fabric) repair(ctx context.Context) error {
 		return err
 	}
 	for range signals {
+		f.mu.Lock()
 		// An error is the same as the next Reconcile's, which the controller
 		// repeats and logs.
-		_, _ = f.Reconcile(ctx, ctrl.Request{})
+		_, _ = f.reconcile(ctx, true)
+		f.mu.Unlock()
 		select {
 		case <-ctx.Done():
 		case <-time.After(repairPause):

@@ -102,12 +102,8 @@ func (s *session) changeSet(table *nftables.Table, have gateway.Table, want gate
 		return s.nft.AddSet(set, compileElements(want))
 	}
 	set.ID = 0 // it is known by its name
-	missing := func(from []gateway.Element) func(gateway.Element) bool {
-		return func(e gateway.Element) bool { return slices.Contains(from, e) }
-	}
 	gone, added := old, want
-	gone.Elements = slices.DeleteFunc(slices.Clone(old.Elements), missing(want.Elements))
-	added.Elements = slices.DeleteFunc(slices.Clone(want.Elements), missing(old.Elements))
+	gone.Elements, added.Elements = without(old.Elements, want.Elements), without(want.Elements, old.Elements)
 	if len(gone.Elements) > 0 {
 		if err := s.nft.SetDeleteElements(set, compileElements(gone)); err != nil {
 			return err
@@ -117,6 +113,15 @@ func (s *session) changeSet(table *nftables.Table, have gateway.Table, want gate
 		return s.nft.SetAddElements(set, compileElements(added))
 	}
 	return nil
+}
+
+// without returns the elements of one list that are not in another.
+func without(list, other []gateway.Element) []gateway.Element {
+	found := make(map[gateway.Element]bool, len(other))
+	for _, e := range other {
+		found[e] = true
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(e gateway.Element) bool { return found[e] })
 }
 
 func sameRules(have, want gateway.Chain) bool {

@@ -21,7 +21,7 @@ import (
 // the old rules or the new ones, never a mixture. It changes what differs, or
 // replaces the table where that can't be done.
 func (s *session) syncFirewall(want gateway.State) ([]string, error) {
-	have, err := s.readFirewall(want.Firewall)
+	have, err := s.firewall(want.Firewall)
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,7 @@ type Kernel struct {
 	mu        sync.Mutex
 	userspace map[string]*userspaceTunnel // by device
 	dialed    map[string]dialed           // by device
+	reached   *gateway.State              // what the last call brought about; nil if it failed
 }
 
 // New returns a Kernel that has touched nothing. It fails if the machine lacks
@@ -56,6 +57,8 @@ type session struct {
 	nft   *nftables.Conn
 	links map[string]netlink.Link
 	names map[int]string
+	// known is what there is of the long lists; nil: they are read.
+	known *gateway.State
 }
 
 func open() (*session, error) {
@@ -129,10 +132,31 @@ func dump[T any](list func() ([]T, error)) ([]T, error) {
 func (k *Kernel) Sync(want gateway.State) ([]string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.sync(want)
+	return k.sync(want, nil)
 }
 
-func (k *Kernel) sync(want gateway.State) ([]string, error) {
+// Update is Sync after a change of what is wanted. It does not read routes,
+// neighbours, forwarding entries and the firewall back, but takes them to be as
+// the last Sync or Update left them, so that one change among thousands of them
+// costs little more than among ten. What others did to them since is left to
+// the next Sync: Watch tells when. The caller leaves want as it is from then on.
+func (k *Kernel) Update(want gateway.State) ([]string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known := k.reached
+	lines, err := k.sync(want, known)
+	if err != nil && known != nil {
+		// It may have met what others changed.
+		var more []string
+		more, err = k.sync(want, nil)
+		lines = append(lines, more...)
+	}
+	return lines, err
+}
+
+// sync changes what differs from known, or from what it finds if that is nil.
+func (k *Kernel) sync(want gateway.State, known *gateway.State) ([]string, error) {
+	k.reached = nil
 	s, err := open()
 	if err != nil {
 		return nil, err
@@ -157,6 +181,12 @@ func (k *Kernel) sync(want gateway.State) ([]string, error) {
 	if err := s.listLinks(); err != nil {
 		return lines, errors.Join(append(errs, err)...)
 	}
+	all := want
+	if known != nil && len(lines) == 0 { // a new device has none of the old one's routes
+		var have gateway.State
+		have, want = onlyDifferences(*known, want)
+		s.known = &have
+	}
 	_ = do(s.syncSettings)
 	_ = do(s.syncNeighbors)
 	_ = do(s.syncForwards)
@@ -164,6 +194,9 @@ func (k *Kernel) sync(want gateway.State) ([]string, error) {
 	_ = do(s.syncRules)
 	if err := do(s.syncFirewall); err == nil {
 		_ = do(func(w gateway.State) ([]string, error) { return k.syncPeers(s, w.Tunnels) })
+	}
+	if len(errs) == 0 {
+		k.reached = &all
 	}
 	return lines, errors.Join(errs...)
 }
@@ -197,7 +230,7 @@ func (k *Kernel) Found(want gateway.State) (gateway.State, error) {
 func (k *Kernel) Remove() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	_, err := k.sync(gateway.State{})
+	_, err := k.sync(gateway.State{}, nil)
 	return err
 }
 

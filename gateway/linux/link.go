@@ -121,7 +121,7 @@ func (s *session) fabricEntries(family int) ([]netlink.Neigh, error) {
 }
 
 func (s *session) syncNeighbors(want gateway.State) ([]string, error) {
-	have, err := s.readNeighbors()
+	have, err := s.neighbors()
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (s *session) syncNeighbors(want gateway.State) ([]string, error) {
 }
 
 func (s *session) syncForwards(want gateway.State) ([]string, error) {
-	have, err := s.readForwards()
+	have, err := s.forwards()
 	if err != nil {
 		return nil, err
 	}

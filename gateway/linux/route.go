@@ -89,7 +89,7 @@ func (s *session) toRoute(r gateway.Route) (*netlink.Route, error) {
 }
 
 func (s *session) syncRoutes(want gateway.State) ([]string, error) {
-	have, err := s.readRoutes()
+	have, err := s.routes()
 	if err != nil {
 		return nil, err
 	}

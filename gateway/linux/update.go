@@ -1,0 +1,71 @@
+//go:build linux
+
+package linux
+
+import (
+	"slices"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+)
+
+// onlyDifferences leaves of two states' long lists the part that differs, or
+// more: a change of one peer among a thousand then costs what it costs among
+// ten. Sorted lists differ where something changed; of others all may be left.
+func onlyDifferences(have, want gateway.State) (gateway.State, gateway.State) {
+	have.Neighbors, want.Neighbors = differing(have.Neighbors, want.Neighbors)
+	have.Forwards, want.Forwards = differing(have.Forwards, want.Forwards)
+	have.Routes, want.Routes = differing(have.Routes, want.Routes)
+	if !changeable(have.Firewall, want.Firewall) {
+		return have, want // it is replaced as a whole
+	}
+	have.Firewall.Sets, want.Firewall.Sets = slices.Clone(have.Firewall.Sets), slices.Clone(want.Firewall.Sets)
+	for i := range want.Firewall.Sets {
+		w := &want.Firewall.Sets[i]
+		if j := slices.IndexFunc(have.Firewall.Sets, func(h gateway.Set) bool { return h.Name == w.Name }); j >= 0 {
+			h := &have.Firewall.Sets[j]
+			h.Elements, w.Elements = differing(h.Elements, w.Elements)
+		}
+	}
+	return have, want
+}
+
+// differing cuts off what two lists begin and end with alike.
+func differing[T comparable](a, b []T) ([]T, []T) {
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return a, b
+}
+
+// What there is of the long lists: what is known, or else what is read.
+
+func (s *session) neighbors() ([]gateway.Neighbor, error) {
+	if s.known != nil {
+		return s.known.Neighbors, nil
+	}
+	return s.readNeighbors()
+}
+
+func (s *session) forwards() ([]gateway.Forward, error) {
+	if s.known != nil {
+		return s.known.Forwards, nil
+	}
+	return s.readForwards()
+}
+
+func (s *session) routes() ([]gateway.Route, error) {
+	if s.known != nil {
+		return s.known.Routes, nil
+	}
+	return s.readRoutes()
+}
+
+func (s *session) firewall(want gateway.Table) (gateway.Table, error) {
+	if s.known != nil {
+		return s.known.Firewall, nil
+	}
+	return s.readFirewall(want)
+}
