@@ -113,6 +113,9 @@ soak: lab build ## Break three connected clusters at random for SOAK=10m, in the
 	@bin/lab down >/dev/null 2>&1 || true
 	@trap 'bin/lab down' EXIT; REQUIRE_LAB=1 SOAK=$${SOAK:-10m} go test -count=1 -timeout 24h -v -run 'TestThreeClusters/(a_gateway|faults|reset)' ./cmd/liqo-tui
 
+soak-tui: lab ## Leave the dashboard running for SOAK=1h while things change, and compare it with info peer
+	@build/soak-tui.sh
+
 bench: lab build bin/liqoctl ## Measure how long connecting and removing takes, in the lab
 	@build/bench.sh
 
@@ -142,6 +145,7 @@ cross: ## Compile the admin's program for Windows and macOS
 
 lint: bin/golangci-lint-$(GOLANGCI_LINT) ## Check style and imports
 	$< run ./...
+	go vet -tags soak ./cmd/liqo-tui # what no other build has; as a setting of the linter it would cost its cache
 	cd testdata/lab && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --disable noctx . ./pod
 	cd testdata/flannel && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd testdata/wireguard2022 && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
@@ -161,4 +165,4 @@ bin/golangci-lint-$(GOLANGCI_LINT):
 generate: ## Generate the CRDs from Liqo's types
 	@build/generate.sh $(CONTROLLER_GEN)
 
-.PHONY: help build image images lab deps lab-up lab-down demo test e2e soak bench bench-operator bench-gateway bench-tui screenshots golden lint fmt generate
+.PHONY: help build image images lab deps lab-up lab-down demo test e2e soak soak-tui bench bench-operator bench-gateway bench-tui screenshots golden cross lint fmt generate

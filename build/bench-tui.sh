@@ -1,32 +1,17 @@
 #!/bin/bash
-# bench-tui: what the terminal program costs with many peerings, in memory and
-# on a pseudo-terminal. The figures that have bounds fail the run above them.
+# bench-tui: what the terminal program costs with many peerings, in memory and on
+# a pseudo-terminal, ROUNDS=3 times. It fails if the best round is above a bound:
+# what else the machine does only makes it slower.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
+rounds=${ROUNDS:-3}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-echo "machine: $(nproc) cores, $(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo), load $(cut -d' ' -f1 /proc/loadavg)"
-echo "== key to frame; one changed row; looking again"
-go test ./tui -run '^$' -bench 'KeyToFrame|OneChangedRow|LookingAgain' -benchtime 3s -count 3 | tee "$log" | grep '^Benchmark'
-awk '
-	function least(name, value) { if (!(name in min) || value < min[name]) min[name] = value }
-	{ sub(/-[0-9]+$/, "", $1) }
-	/^BenchmarkOneChangedRow/ { least($1, $3) }
-	/^BenchmarkKeyToFrame/ { for (i = 3; i < NF; i++) if ($(i + 1) == "p99-ms") least($1, $i) }
-	END {
-		failed = 0
-		for (name in min) if (name ~ /KeyToFrame/) {
-			bound = name ~ /=10000\// ? 16 : 8
-			printf "%s: p99 %.1f ms of at most %d\n", name, min[name], bound
-			if (min[name] > bound) failed = 1
-		}
-		ratio = min["BenchmarkOneChangedRow/peerings=10000"] / min["BenchmarkOneChangedRow/peerings=100"]
-		printf "one changed row at 10,000: %.2f times that at 100, of at most 1.5\n", ratio
-		exit failed || ratio > 1.5
-	}' "$log" || status=1
-
-echo "== memory of an hour; a process on a terminal"
-BENCH_TUI=1 go test ./tui -count=1 -v -run 'AnHour|ProcessOnATerminal' | grep -E '_test.go|^(ok|FAIL|---)' || status=1
+echo "machine: $(nproc) cores, $(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo), load $(cut -d' ' -f1 /proc/loadavg), $rounds rounds"
+go test ./tui -run '^$' -bench 'KeyToFrame|OneChangedRow|LookingAgain' -benchtime 3s -count "$rounds" | tee "$log" | awk '/^(panic|FAIL|---)/'
+BENCH_TUI=1 go test ./tui ./cmd/liqo-tui -count "$rounds" -v -run 'AnHourOfAThousand|ProcessOnATerminal|FirstFrame' >>"$log" || status=1
+awk '/_test.go:[0-9]+: got|^panic/' "$log"
+build/bench-tui.awk "$log" || status=1
 exit "${status:-0}"

@@ -1,0 +1,78 @@
+//go:build soak
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"time"
+)
+
+// A build with the tag soak weighs itself, if the environment names a folder
+// for it: how a program grows that runs for hours can't be seen from outside,
+// where there is only memory that the collector has not given back yet.
+const weighEnv = "LIQO_TUI_SOAK"
+
+const (
+	weighInterval = 10 * time.Second
+	// profileEvery is how many of these are between two profiles of the heap.
+	profileEvery = 30
+	// profileRate is fine enough to find what half a megabyte was made by.
+	profileRate = 16 << 10 // bytes
+)
+
+// weight is what a program holds, one line of JSON in the file "heap".
+type weight struct {
+	At         time.Time
+	Live       uint64 // bytes of the heap that are still reachable
+	Goroutines int
+}
+
+var _ = weighed(os.Getenv(weighEnv))
+
+func weighed(folder string) bool {
+	if folder == "" {
+		return false
+	}
+	runtime.MemProfileRate = profileRate
+	go func() {
+		for n := 0; ; n++ {
+			if err := weigh(folder, n); err != nil {
+				panic(err)
+			}
+			time.Sleep(weighInterval)
+		}
+	}()
+	return true
+}
+
+func weigh(folder string, n int) error {
+	// Twice: the first collection leaves what pools hold, and what finalizers
+	// were to see.
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	line, err := json.Marshal(weight{time.Now(), m.HeapAlloc, runtime.NumGoroutine()})
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(folder, "heap"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	if _, err := fmt.Fprintf(log, "%s\n", line); err != nil || n%profileEvery != 0 {
+		return err
+	}
+	profile, err := os.Create(filepath.Join(folder, fmt.Sprintf("heap-%03d.pprof", n/profileEvery)))
+	if err != nil {
+		return err
+	}
+	defer profile.Close()
+	return pprof.WriteHeapProfile(profile)
+}
