@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
+
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
@@ -80,6 +82,18 @@ func TestPeersWithEqualAddressesAreKeptApart(t *testing.T) {
 	linuxtest.ExpectFrom(t, podA, "10.60.2.2", "podB sees 10.61.2.2")
 	linuxtest.ExpectFrom(t, podA, "10.62.2.2", "podC sees 10.61.2.2")
 
+	// A new address map of one peer's ends that peer's flows, and no other's.
+	before := flowsByZone(t, a.Gateway)
+	in.Peers[1].Remapped = gateway.CIDRs{Pod: linuxtest.Prefixes("10.64.0.0/16"), External: linuxtest.Prefixes("10.75.0.0/16")}
+	a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
+	after := flowsByZone(t, a.Gateway)
+	if kept, gone := gateway.Zone(0), gateway.Zone(1); before[kept] == 0 || before[gone] == 0 || after[kept] != before[kept] || after[gone] != 0 {
+		t.Errorf("address map of zone %d changed: got flows by zone %v before and %v after", gone, before, after)
+	}
+	if got := ask(t, ofPodB, "still there"); got != "still there from 10.60.2.2" {
+		t.Errorf("podB: got %q", got)
+	}
+
 	// Without the second peer only what is its own goes.
 	in.Peers = in.Peers[:1]
 	lines := a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
@@ -90,6 +104,21 @@ func TestPeersWithEqualAddressesAreKeptApart(t *testing.T) {
 		t.Errorf("something of the removed peer is left:\n%s", left)
 	}
 	linuxtest.ExpectFrom(t, podA, "10.60.2.2", "podB sees 10.61.2.2")
+}
+
+func flowsByZone(t *testing.T, n *netns.Namespace) map[uint16]int {
+	t.Helper()
+	var flows []*netlink.ConntrackFlow
+	var err error
+	n.Do(func() { flows, err = netlink.ConntrackTableList(netlink.ConntrackTable, netlink.FAMILY_V4) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[uint16]int{}
+	for _, f := range flows {
+		count[f.Zone]++
+	}
+	return count
 }
 
 // ask returns the answer to one question.
