@@ -41,6 +41,8 @@ const (
 	CodeUndone       Code = "LT-E032" // what was applied does not stay as applied
 	CodeUnnamedPeer  Code = "LT-E033" // the other cluster can't be asked, and it is not clear which one it is
 	CodeNotConnected Code = "LT-E034" // there is no connection to work on
+	CodeInterrupts   Code = "LT-E035" // a plan that must not would interrupt traffic
+	CodeInvitation   Code = "LT-E036" // an invitation or an answer does not fit the cluster
 	CodePod          Code = "LT-E040" // a gateway's pod does not start
 	CodeTunnel       Code = "LT-E041" // the gateways do not reach each other
 	CodeEndpoint     Code = "LT-E042" // the gateway server gets no address

@@ -80,6 +80,12 @@ func newPlan(p Params, f Facts) (Plan, connection) {
 	if plan.Steps = Unfit(f); len(plan.Steps) > 0 {
 		return plan, connection{}
 	}
+	return completePlan(plan, f)
+}
+
+// completePlan takes over what the gateways say, for clusters that are fit.
+func completePlan(plan Plan, f Facts) (Plan, connection) {
+	p := plan.Params
 	adopted, _ := Adopt(p, f)
 	plan.Params, plan.Kept = adopted, kept(p, adopted, f)
 	for _, err := range adopted.fits() {

@@ -59,6 +59,8 @@ func (f Facts) Side(s Side) ClusterFacts {
 type ClusterFacts struct {
 	Context ContextRef
 	Server  string // URL of the API server
+	// Described is a cluster that was not observed: its own admin has told of it.
+	Described bool
 	// Problem is why the cluster can't be used now; nil when it answers.
 	Problem *Problem
 

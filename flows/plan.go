@@ -227,6 +227,7 @@ const (
 	stepServer = "gateway-server"
 	stepClient = "gateway-client"
 	stepKey    = "public-key"
+	stepOwnKey = "own-key"
 )
 
 // title is the object without its namespace, which a side's texts don't need.

@@ -15,6 +15,8 @@ type RemoveOptions struct {
 	// Peer is the cluster ID of B where it can't be asked. "" takes what B says,
 	// or else the only peer that A has.
 	Peer render.ClusterID
+	// Namespaces are where the peering is said to be; "" is wherever it is.
+	Namespaces [2]string
 }
 
 // PlanReset removes the connection of the two clusters and what they know of
@@ -60,7 +62,15 @@ func planRemoval(command string, o RemoveOptions, f Facts, rest func(connection,
 		plan.Steps = Unfit(f)
 		return plan
 	}
-	c := newConnection(Params{}, f)
+	c := newConnection(Params{Namespaces: o.Namespaces}, f)
+	for _, side := range sides {
+		if s := c.elsewhere(side); s != nil {
+			plan.Steps = append(plan.Steps, *s)
+		}
+	}
+	if len(plan.Steps) > 0 {
+		return plan
+	}
 	for _, part := range []func(connection, Side) []Step{removeGateways, rest} {
 		for _, side := range sides {
 			plan.Steps = append(plan.Steps, part(c, side)...)

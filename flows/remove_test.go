@@ -97,3 +97,16 @@ func TestPlanResetCountsDeletionsOnly(t *testing.T) {
 		t.Errorf("got %s, want 8 to delete", got)
 	}
 }
+
+func TestARemovalLooksInTheNamespaceThatIsNamed(t *testing.T) {
+	p := flowtest.NewPair()
+	mustRun(t, p, connect(nodePort()))
+	plan := flows.PlanReset(flows.RemoveOptions{Namespaces: [2]string{"", "elsewhere"}}, factsOf(p))
+	if s := plan.Failure(); s == nil || s.Side != flows.B || s.Code != flows.CodeNamespace || !plan.Empty() {
+		t.Errorf("got %+v, want B's namespace to be refused", plan.Steps)
+	}
+	plan = flows.PlanReset(flows.RemoveOptions{Namespaces: [2]string{"liqo-tenant-milan", "liqo-tenant-rome"}}, factsOf(p))
+	if s := plan.Failure(); s != nil || plan.Empty() {
+		t.Errorf("got %+v, want a removal", s)
+	}
+}

@@ -2,6 +2,7 @@ package flows
 
 import (
 	"fmt"
+	"strings"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
@@ -85,4 +86,22 @@ func (c connection) gatewayOf(side Side) render.Object {
 		return peer.Client
 	}
 	return nil
+}
+
+// Uninterrupting is plan, refused at first sight if it interrupts traffic.
+func Uninterrupting(plan func(Facts) Plan) func(Facts) Plan {
+	begun := false
+	return func(f Facts) Plan {
+		p := plan(f)
+		if begun || p.Failure() != nil {
+			return p
+		}
+		if interrupts := p.Interrupts(); len(interrupts) > 0 {
+			p.Steps = []Step{failure(A, CodeInterrupts, "nothing is interrupted", FailedPreflight,
+				strings.Join(interrupts, "; "), "without --strict this is a warning")}
+			return p
+		}
+		begun = true
+		return p
+	}
 }

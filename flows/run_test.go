@@ -384,3 +384,23 @@ func TestThePlanShowsWhatItWillApplyBeforeTheNamespacesExist(t *testing.T) {
 		}
 	}
 }
+
+// What is only a warning otherwise fails a strict run, before anything changes.
+func TestAStrictRunInterruptsNothing(t *testing.T) {
+	p := flowtest.NewPair()
+	want := nodePort()
+	strict := func(want flows.Params) func(flows.Facts) flows.Plan { return flows.Uninterrupting(connect(want)) }
+	mustRun(t, p, strict(want)) // a new connection interrupts nothing, also on its way
+	want.Server = flows.A
+	before := len(p.A.Log()) + len(p.B.Log())
+	_, err := run(t, p, strict(want))
+	var failed *flows.StepError
+	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedPreflight || failed.Code() != flows.CodeInterrupts ||
+		!strings.Contains(failed.Step.Reason, "traffic between rome and milan stops") {
+		t.Errorf("got %v, want to hear which traffic stops", err)
+	}
+	if after := len(p.A.Log()) + len(p.B.Log()); after != before {
+		t.Errorf("%d writes were made", after-before)
+	}
+	mustRun(t, p, connect(want))
+}

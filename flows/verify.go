@@ -31,6 +31,7 @@ type ProbeRequest struct {
 	Tenant render.Tenant
 	Token  string        // shared by the two probes
 	Owner  render.Object // the probe goes with it
+	Image  string        // "" means that of our operator
 }
 
 // Probe is a pod that answers, and measures when it is told to.
@@ -54,6 +55,10 @@ type VerifyRequest struct {
 	Throughput bool
 	// Timeout of everything; 0 means 30 seconds.
 	Timeout time.Duration
+	// Image to run the probes from; "" means that of our operator, where it runs.
+	Image string
+	// Seen is told what both clusters are, before anything is measured; may be nil.
+	Seen func(Facts)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -64,8 +69,9 @@ type Verification struct {
 	A, B render.ClusterID
 	// Between says whether pods have measured, or only the gateways.
 	Between Ends
-	// Reason is why pods could not, "" if they did.
-	Reason string
+	// Reason is why pods could not, "" if they did; Hint is how they could, if
+	// that is known.
+	Reason, Hint string
 	// Ways are the two directions: the first from A to B.
 	Ways [2]Way
 }
@@ -154,6 +160,9 @@ func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress fun
 	if err != nil {
 		return Verification{}, err
 	}
+	if r.Seen != nil {
+		r.Seen(f)
+	}
 	c := newConnection(Params{}, f)
 	if err := verifiable(c); err != nil {
 		return Verification{}, err
@@ -169,7 +178,7 @@ func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress fun
 		v.Between = Pods
 		return v, nil
 	}
-	v.Between, v.Reason = Gateways, err.Error()
+	v.Between, v.Reason, v.Hint = Gateways, err.Error(), hintOf(err)
 	// The pods' attempt took a while.
 	if f, err = Observe(ctx, a, b, r.Now); err != nil {
 		return v, err
@@ -211,7 +220,7 @@ func probePair(ctx context.Context, c connection, clusters [2]Cluster, r VerifyR
 	var starting errgroup.Group
 	for side, cluster := range clusters {
 		starting.Go(func() (err error) {
-			probes[side], err = startProbe(ctx, c, Side(side), cluster, hex.EncodeToString(token[:]), progress)
+			probes[side], err = startProbe(ctx, c, Side(side), cluster, ProbeRequest{Token: hex.EncodeToString(token[:]), Image: r.Image}, progress)
 			return err
 		})
 	}
@@ -234,7 +243,7 @@ func probePair(ctx context.Context, c connection, clusters [2]Cluster, r VerifyR
 	return ways, nil
 }
 
-func startProbe(ctx context.Context, c connection, side Side, cluster Cluster, token string, progress func(Side, string)) (Probe, error) {
+func startProbe(ctx context.Context, c connection, side Side, cluster Cluster, r ProbeRequest, progress func(Side, string)) (Probe, error) {
 	id, peer := c.facts.Side(side).name(), c.peers[side]
 	prober, ok := cluster.(Prober)
 	if !ok {
@@ -242,7 +251,8 @@ func startProbe(ctx context.Context, c connection, side Side, cluster Cluster, t
 	}
 	owner := peer.Configuration.DeepCopy()
 	owner.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.ConfigurationKind))
-	p, err := prober.StartProbe(ctx, ProbeRequest{Tenant: peer.Tenant, Token: token, Owner: owner}, func(text string) { progress(side, text) })
+	r.Tenant, r.Owner = peer.Tenant, owner
+	p, err := prober.StartProbe(ctx, r, func(text string) { progress(side, text) })
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", side, id, err)
 	}
@@ -363,6 +373,9 @@ func (v Verification) Lines() []string {
 	}
 	if v.Reason != "" {
 		lines = append(lines, "pods could not measure: "+v.Reason)
+	}
+	if v.Hint != "" {
+		lines = append(lines, "  "+v.Hint)
 	}
 	return append(lines, v.conclusion())
 }

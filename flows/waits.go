@@ -41,7 +41,7 @@ func (c connection) blame(steps []Step, s *Step) {
 	switch s.Code {
 	case CodeEndpoint, CodePod, CodeTunnel:
 	case CodeKey:
-		side = side.Other() // whose gateway makes the key
+		side = s.keyMaker()
 	default:
 		return
 	}
@@ -66,6 +66,14 @@ func (c connection) blame(steps []Step, s *Step) {
 	}
 }
 
+// keyMaker is the side whose operator makes the key that the step waits for.
+func (s *Step) keyMaker() Side {
+	if s.ID == stepID(s.Side, stepOwnKey) {
+		return s.Side
+	}
+	return s.Side.Other()
+}
+
 // aboutWait says whose events explain a wait, as kinds, and the next command.
 func (c connection) aboutWait(s Step) (kinds []string, hint string) {
 	kubectl := c.kubectl(s.Side)
@@ -84,8 +92,7 @@ func (c connection) aboutWait(s Step) (kinds []string, hint string) {
 	case CodeRemapping:
 		return []string{"Configuration", "Network"}, "see the operator: " + c.kubectlOperator(s.Side)
 	case CodeKey:
-		// It is the other side's operator that makes the key.
-		return []string{kindServer, kindClient, "Secret"}, "see the operator: " + c.kubectlOperator(s.Side.Other())
+		return []string{kindServer, kindClient, "Secret"}, "see the operator: " + c.kubectlOperator(s.keyMaker())
 	case CodeDeletion:
 		if s.Object.Namespace == "" {
 			kubectl = c.facts.Side(s.Side).Context.Kubectl()
@@ -100,6 +107,9 @@ func (c connection) aboutWait(s Step) (kinds []string, hint string) {
 // don't reach each other: the firewall rule, and the way round.
 func (c connection) tunnelHint(side Side) string {
 	hint := fmt.Sprintf("liqo-tui check --context %s --remote-context %s says what is broken", c.facts.Local.Context.Name, c.facts.Remote.Context.Name)
+	if c.facts.Remote.Described {
+		hint = fmt.Sprintf("ask the admin of %s whether his side is as in his letter, and what liqo-tui info peer %s says there", c.facts.Remote.ID, c.facts.Local.ID)
+	}
 	switch c.peers[side].Reading().Reason {
 	case render.ReasonNoHandshake, render.ReasonPeerSilent, "": // nothing comes back, or nobody says why
 	default:

@@ -35,9 +35,12 @@ type probe struct {
 
 // StartProbe runs a probe's pod from our operator's image.
 func (c *Cluster) StartProbe(ctx context.Context, r flows.ProbeRequest, progress func(string)) (flows.Probe, error) {
-	image, err := c.image()
-	if err != nil {
-		return nil, err
+	image := r.Image
+	if image == "" {
+		var err error
+		if image, err = c.image(); err != nil {
+			return nil, err
+		}
 	}
 	p := &probe{cluster: c, changed: make(chan struct{}, 1)}
 	p.job = render.Probe(render.ProbeParams{
@@ -69,7 +72,20 @@ func (c *Cluster) image() (string, error) {
 			}
 		}
 	}
-	return "", errors.New("there is no liqo-tui operator, from whose image a probe would run")
+	return "", noImageError{}
+}
+
+// noImageError is a cluster that another software connects, which has nothing
+// that could measure.
+type noImageError struct{}
+
+func (noImageError) Error() string {
+	return "our operator, from whose image a probe runs, is not on this cluster"
+}
+
+// Hint says what else to run.
+func (noImageError) Hint() string {
+	return "liqo-tui network verify --image IMAGE has pods measure, with an image of liqo-gateway that the nodes of both clusters can pull"
 }
 
 // watch mirrors the Job's pods until the probe is removed or ctx ends.

@@ -31,7 +31,7 @@ func probeRequest(c *Cluster, t *testing.T) flows.ProbeRequest {
 // says of it what a node would.
 func testProbe(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	request := probeRequest(admin, t)
-	if _, err := admin.StartProbe(t.Context(), request, func(string) {}); err == nil || !strings.Contains(err.Error(), "no liqo-tui operator") {
+	if _, err := admin.StartProbe(t.Context(), request, func(string) {}); err == nil || !strings.Contains(err.Error(), "our operator, from whose image a probe runs") {
 		t.Errorf("without an operator: got %v", err)
 	}
 	operator := manager(render.OperatorName, "", "registry/gateway:v9", 1, "")

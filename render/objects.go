@@ -21,8 +21,9 @@ func (t Tenant) labels() map[string]string {
 	return map[string]string{LabelRemoteCluster: string(t.Remote), LabelManagedBy: ManagedBy}
 }
 
-// TenantNamespace is the namespace of a peering. Pods in it may be privileged,
-// because a gateway's init step sets kernel parameters of its own network namespace.
+// TenantNamespace is the namespace of a peering. Pod security must let pods
+// in it be as privileged as Liqo's gateways are; ours need NET_ADMIN, which no
+// lower level allows either.
 func TenantNamespace(t Tenant) *corev1.Namespace {
 	labels := t.labels()
 	labels[LabelTenantNamespace] = "true"

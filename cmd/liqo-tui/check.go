@@ -33,17 +33,18 @@ func checkCommand(io streams) *cobra.Command {
 	c := newConnectFlags()
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Diagnose the connection of two clusters, or check whether they can be connected",
-		Long: `Diagnose the connection of the local (A) and the remote (B) cluster by what both say
-of it: the first thing that is broken is named, and what follows from it is not
-held against anybody. With --pre, check whether the two can be connected, as
+		Short: "Diagnose a connection, or say whether there can be one",
+		Long: `Diagnose the connection of the local (A) and the remote (B) cluster by what both
+say of it: the first thing that is broken is named, and what follows from it is
+not held against anybody. With --pre, check whether the two can be connected, as
 network connect with the same flags would want it.
 
 It changes nothing. Exit code 8: something of the connection does not work; with
---pre, 3: the clusters can't be connected like this. liqo-tui explain ID says more
-about each check.`,
+--pre, 3: the clusters can't be connected like this. liqo-tui explain ID says
+more about each check.`,
 		Example: `  liqo-tui check --context rome --remote-context milan
-  liqo-tui check --pre --context rome --remote-context milan --server-service-type NodePort`,
+  liqo-tui check --pre --context rome --remote-context milan \
+    --server-service-type NodePort`,
 		Args: noArguments,
 	}
 	pair := newPairFlags(cmd, false)
@@ -75,6 +76,7 @@ about each check.`,
 
 func (o checkFlags) run(ctx context.Context, s *session, a, b flows.Cluster, p flows.Params) error {
 	f, err := flows.Observe(ctx, a, b, time.Now)
+	s.observed(f)
 	var results []check.Result
 	switch {
 	case err != nil:
@@ -92,13 +94,31 @@ func (o checkFlags) run(ctx context.Context, s *session, a, b flows.Cluster, p f
 	if err != nil {
 		return err
 	}
-	o.tell(s, f, results)
+	doc := o.tell(s, f, results)
+	bad := o.verdict(results)
 	if o.probe && check.Worst(results) != check.Fail {
-		if err := probe(ctx, s, a, b); err != nil {
+		v, err := flows.VerifyPair(ctx, a, b, flows.VerifyRequest{}, func(flows.Side, string) {})
+		if err != nil {
 			return err
 		}
+		if doc.Verification = new(verificationOf(v)); s.format == formatText || s.events != nil {
+			s.result("verification", doc.Verification, func() { writeVerification(s.io.out, v) })
+		}
+		if bad == nil && !v.Verified() {
+			bad = verdict(exitUnhealthy)
+		}
 	}
-	return o.verdict(results)
+	if s.format != formatText && s.events == nil {
+		s.document(doc)
+	}
+	return bad
+}
+
+func writeVerification(out io.Writer, v flows.Verification) {
+	fmt.Fprintln(out)
+	for _, line := range v.Lines() {
+		fmt.Fprintln(out, line)
+	}
 }
 
 // diagnose looks twice where the first look found something: which way packets
@@ -141,23 +161,6 @@ func review(ctx context.Context, clusters [2]flows.Cluster, p flows.Plan) ([2]*f
 	return reviews, g.Wait()
 }
 
-func probe(ctx context.Context, s *session, a, b flows.Cluster) error {
-	v, err := flows.VerifyPair(ctx, a, b, flows.VerifyRequest{}, func(flows.Side, string) {})
-	if err != nil {
-		return err
-	}
-	s.result("verification", verificationOf(v), func() {
-		fmt.Fprintln(s.io.out)
-		for _, line := range v.Lines() {
-			fmt.Fprintln(s.io.out, line)
-		}
-	})
-	if !v.Verified() {
-		return verdict(exitUnhealthy)
-	}
-	return nil
-}
-
 func (o checkFlags) verdict(results []check.Result) error {
 	bad := check.Worst(results) == check.Fail || o.strict && check.Worst(results) != check.Pass
 	switch {
@@ -190,6 +193,8 @@ type checkDoc struct {
 	B      string        `json:"b"`
 	Worst  string        `json:"worst"`
 	Checks []checkResult `json:"checks"`
+	// Verification is of --probe.
+	Verification *verification `json:"verification,omitempty"`
 }
 
 func resultOf(r check.Result) checkResult {
@@ -203,22 +208,27 @@ func resultOf(r check.Result) checkResult {
 	}
 }
 
-func (o checkFlags) tell(s *session, f flows.Facts, results []check.Result) {
+// tell says what was found to a person, or line by line, and gives it as a
+// document.
+func (o checkFlags) tell(s *session, f flows.Facts, results []check.Result) checkDoc {
 	worst := check.Worst(results)
 	if o.problems {
 		results = slices.DeleteFunc(slices.Clone(results), func(r check.Result) bool { return r.State == check.Pass })
 	}
-	if s.events != nil {
-		for _, r := range results {
-			s.events.check(r)
-		}
-		return
-	}
 	doc := checkDoc{V: schemaVersion, At: f.At.UTC(), A: string(f.Local.ID), B: string(f.Remote.ID), Worst: worst.String(), Checks: []checkResult{}}
 	for _, r := range results {
 		doc.Checks = append(doc.Checks, resultOf(r))
+		if s.events != nil {
+			s.events.check(r)
+		}
+		if r.Root {
+			s.next = []nextStep{{command: "liqo-tui explain " + string(r.ID)}}
+		}
 	}
-	s.result("", doc, func() { writeChecks(s.io.out, results) })
+	if s.format == formatText {
+		writeChecks(s.io.out, results)
+	}
+	return doc
 }
 
 // stateMarks say a state without colour.

@@ -43,14 +43,24 @@ func newConnectFlags() *connectFlags {
 func (c *connectFlags) addTenants(f *pflag.FlagSet) {
 	f.StringVarP(&c.localTenant, "namespace", "n", "", "tenant namespace on the local cluster (default: the peering's own, or liqo-tenant-CLUSTER_ID)")
 	f.StringVar(&c.remoteTenant, "remote-namespace", "", "tenant namespace on the remote cluster (default: likewise)")
+	c.addWait(f)
+}
+
+func (c *connectFlags) addWait(f *pflag.FlagSet) {
 	f.Var(&c.wait, "wait", "what to wait for: none, connected (each gateway answers the other's pings) or verified (a packet passes from pod to pod)")
 	f.Lookup("wait").NoOptDefVal = flows.WaitConnected.String()
 }
 
 func (c *connectFlags) add(f *pflag.FlagSet) {
 	c.addTenants(f)
-	p := &c.params
 	f.StringVar(&c.server, "server-location", c.server, "the cluster that hosts the gateway server: Remote, Local, or auto for the one that can be reached")
+	c.addServer(f)
+	c.addClientTemplate(f)
+}
+
+// addServer adds what is said of the gateway server, wherever it is.
+func (c *connectFlags) addServer(f *pflag.FlagSet) {
+	p := &c.params
 	f.StringVar(&c.serviceType, "server-service-type", c.serviceType, "how the gateway server is exposed: LoadBalancer, NodePort, ClusterIP, or auto for LoadBalancer where one answers, else NodePort")
 	f.Uint16Var(&p.Port, "server-port", p.Port, "UDP port of the gateway server's Service")
 	f.Uint16Var(&p.NodePort, "node-port", 0, "node port of the gateway server (default: Kubernetes chooses)")
@@ -60,6 +70,10 @@ func (c *connectFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&c.mtu, "mtu", c.mtu, "largest packet in the tunnel, in bytes, or auto for what the gateways find to pass (Liqo's don't look: 1340)")
 	f.StringVar(&p.ServerTemplate.Name, "server-template-name", p.ServerTemplate.Name, "template of the gateway server")
 	f.StringVar(&p.ServerTemplate.Namespace, "server-template-namespace", "", "its namespace (default: Liqo's)")
+}
+
+func (c *connectFlags) addClientTemplate(f *pflag.FlagSet) {
+	p := &c.params
 	f.StringVar(&p.ClientTemplate.Name, "client-template-name", p.ClientTemplate.Name, "template of the gateway client")
 	f.StringVar(&p.ClientTemplate.Namespace, "client-template-namespace", "", "its namespace (default: Liqo's)")
 }
@@ -285,7 +299,7 @@ interrupts traffic is said to, before it is made.`,
 			op := operation{
 				name: "connect",
 				plan: func() (func(flows.Facts) flows.Plan, error) { return c.plan(cmd.Flags().Changed) },
-				done: func(f flows.Facts) string { return connectedText(c.wait.level, f) },
+				done: func(f flows.Facts) achieved { return connected(pair, c.wait.level, f) },
 			}
 			return op.run(cmd.Context(), io, pair, r)
 		},
@@ -310,10 +324,10 @@ func initCommand(io streams, pair *pairFlags) *cobra.Command {
 	c := newConnectFlags()
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Tell each cluster the other's address ranges, without connecting them yet",
-		Long: `Tell the local (A) and the remote (B) cluster each other's address ranges, and wait
-until each has decided by which addresses it will reach the other's pods. network
-connect does this too.`,
+		Short: "Tell each cluster the other's address ranges, no more yet",
+		Long: `Tell the local (A) and the remote (B) cluster each other's address ranges, and
+wait until each has decided by which addresses it will reach the other's pods.
+network connect does this too.`,
 		Example: `  liqo-tui network init --context rome --remote-context milan`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -326,8 +340,11 @@ connect does this too.`,
 					}
 					return func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) }, err
 				},
-				done: func(f flows.Facts) string {
-					return "The clusters know each other's address ranges.\n" + rangesText(f) + "next: liqo-tui network connect, with the same contexts"
+				done: func(f flows.Facts) achieved {
+					return achieved{
+						"The clusters know each other's address ranges.\n" + rangesText(f),
+						[]nextStep{{pair.command("network", "connect"), "connects them"}},
+					}
 				},
 			}
 			return op.run(cmd.Context(), io, pair, r)
@@ -339,8 +356,8 @@ connect does this too.`,
 	return cmd
 }
 
-// connectedText is what the admin needs to know of what was waited for.
-func connectedText(wait flows.WaitLevel, f flows.Facts) string {
+// connected is what the admin needs to know of what was waited for.
+func connected(pair *pairFlags, wait flows.WaitLevel, f flows.Facts) achieved {
 	var b strings.Builder
 	a, z := f.Local.ID, f.Remote.ID
 	switch wait {
@@ -356,8 +373,14 @@ func connectedText(wait flows.WaitLevel, f flows.Facts) string {
 		fmt.Fprintf(&b, "%s and %s are connected: each gateway answers the other's pings.\n", a, z)
 	}
 	b.WriteString(rangesText(f))
-	b.WriteString("next: liqo-tui network verify sends packets from pod to pod; liqo-tui network reset undoes this, with the same contexts")
-	return b.String()
+	next := []nextStep{
+		{pair.command("network", "verify"), "sends packets from pod to pod"},
+		{pair.command("network", "reset"), "undoes this"},
+	}
+	if wait == flows.WaitVerified {
+		next = next[1:]
+	}
+	return achieved{b.String(), next}
 }
 
 // rangesText says by which addresses pods reach each other.

@@ -22,12 +22,33 @@ type outcome struct {
 	Steps   []step   `json:"steps"`
 	Changes []change `json:"changes"`
 	Error   *problem `json:"error,omitempty"`
+	Next    string   `json:"next,omitempty"` // a command line
 }
 
 type change struct {
 	Side   string `json:"side"`
 	Verb   string `json:"verb"`
 	Object string `json:"object"`
+}
+
+func newOutcome(command string, a, b flows.ContextRef) outcome {
+	return outcome{
+		V: schemaVersion, Command: command, A: cluster{Context: a.Name}, B: cluster{Context: b.Name},
+		Steps: []step{}, Changes: []change{},
+	}
+}
+
+func (o *outcome) add(changes []flows.Change) {
+	for _, c := range changes {
+		if c.Verb != flows.Unchanged {
+			o.Changed = true
+			o.Changes = append(o.Changes, change{sideName(c.Side), string(c.Verb), c.Object})
+		}
+	}
+}
+
+func (o *outcome) end(err error, next []nextStep) {
+	o.OK, o.Exit, o.Error, o.Next = err == nil, exitCode(err), problemOf(err), firstCommand(next)
 }
 
 // document writes the outcome as one document to out, and progress to err.
@@ -40,27 +61,22 @@ type document struct {
 
 func (d *document) begin(command string, a, b flows.ContextRef) {
 	d.transcript.begin(command, a, b)
-	d.outcome = outcome{
-		V: schemaVersion, Command: command, A: cluster{Context: a.Name}, B: cluster{Context: b.Name},
-		Steps: []step{}, Changes: []change{},
-	}
+	d.outcome = newOutcome(command, a, b)
 }
 
 func (d *document) event(e flows.Event) {
 	d.transcript.event(e)
+	d.A.introduce(d.facts.Local)
+	d.B.introduce(d.facts.Remote)
 	d.A.ID, d.B.ID = string(e.Plan.A), string(e.Plan.B)
 	d.Steps = stepsOf(e.Plan)
-	for _, c := range e.Changes {
-		if c.Verb != flows.Unchanged {
-			d.Changes = append(d.Changes, change{sideName(c.Side), string(c.Verb), c.Object})
-		}
-	}
+	d.add(e.Changes)
 }
 
 func (d *document) pending(flows.Plan) {} // the steps say it
 
-func (d *document) end(err error, _ string) {
-	d.OK, d.Exit, d.Changed, d.Error = err == nil, exitCode(err), d.hasChanged(), problemOf(err)
+func (d *document) end(err error, a achieved) {
+	d.outcome.end(err, a.next)
 	// Encoding can't fail for these types; if nobody reads, nobody is to be told.
 	_ = writeDocument(d.out, d.format, d.outcome)
 }

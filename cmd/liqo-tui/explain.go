@@ -17,8 +17,9 @@ func explainCommand(io streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [ID]",
 		Short: "Say what a check or an error means; it needs no cluster",
-		Long: `Say what a check (LT-P…, LT-D…) or an error (LT-E…) means, and what helps. Without an
-ID it lists all of them. "` + schemaTopic + `" prints the JSON Schema of -o ndjson.`,
+		Long: `Say what a check (LT-P…, LT-D…) or an error (LT-E…) means, and what helps.
+Without an ID it lists all of them. "` + schemaTopic + `" prints the JSON
+Schema of -o ndjson.`,
 		Example: `  liqo-tui explain LT-D020`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {

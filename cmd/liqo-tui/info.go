@@ -166,6 +166,11 @@ func look(ctx context.Context, c clusterFlags) (flows.ClusterFacts, error) {
 		return flows.ClusterFacts{}, err
 	}
 	defer cluster.Close()
+	return lookAt(ctx, cluster)
+}
+
+// lookAt observes a cluster that has to be usable.
+func lookAt(ctx context.Context, cluster flows.Cluster) (flows.ClusterFacts, error) {
 	f, err := cluster.Observe(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -288,12 +293,9 @@ func writeCluster(out io.Writer, i clusterInfo) error {
 		return err
 	}
 	if len(i.Peers) == 0 {
-		next := "liqo-tui network connect"
-		if i.Local.ClusterID == "" {
-			next = "liqo-tui install"
-		}
-		_, err := fmt.Fprintf(out, "\nNo peers.\nnext: %s\n", next)
-		return err
+		fmt.Fprintln(out, "\nNo peers.")
+		writeNext(out, firstSteps(i.Local.ClusterID))
+		return nil
 	}
 	fmt.Fprintln(w, "\nPEER\tROLE\tSTATE\tLATENCY\tPODS SEEN AS\tWHY")
 	for _, id := range slices.Sorted(maps.Keys(i.Peers)) {
@@ -310,6 +312,14 @@ func writeCluster(out io.Writer, i clusterInfo) error {
 	return w.Flush()
 }
 
+// firstSteps are for a cluster without peers.
+func firstSteps(id render.ClusterID) []nextStep {
+	if id == "" {
+		return []nextStep{{"liqo-tui install", "brings our operator, which network connect --install does too"}}
+	}
+	return []nextStep{{"liqo-tui network connect --remote-context CONTEXT", "connects it with another cluster"}}
+}
+
 func latencyText(p *peerInfo) string {
 	if c := p.Network.Connection; c != nil && c.LatencyMicros > 0 {
 		return render.FormatLatency(time.Duration(c.LatencyMicros) * time.Microsecond)
@@ -319,8 +329,9 @@ func latencyText(p *peerInfo) string {
 
 func writePeers(out io.Writer, i clusterInfo) error {
 	if len(i.Peers) == 0 {
-		_, err := fmt.Fprintf(out, "%s has no peers.\nnext: liqo-tui network connect\n", i.Local.ClusterID)
-		return err
+		fmt.Fprintf(out, "%s has no peers.\n", i.Local.ClusterID)
+		writeNext(out, firstSteps(i.Local.ClusterID))
+		return nil
 	}
 	for n, id := range slices.Sorted(maps.Keys(i.Peers)) {
 		if n > 0 {

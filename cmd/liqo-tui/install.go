@@ -24,9 +24,9 @@ func installCommand(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install",
 		Short: "Install our operator and fabric on a cluster without Liqo",
-		Long: `Install our operator and fabric on a cluster without Liqo, and wait until they run.
-Running it again brings them up to date. network connect --install does this as
-part of connecting.`,
+		Long: `Install our operator and fabric on a cluster without Liqo, and wait until they
+run. Running it again brings them up to date. network connect --install does
+this as part of connecting.`,
 		Example: `  liqo-tui install --context rome --cluster-id rome
 
   # as manifests, for another tool to apply
@@ -45,10 +45,10 @@ part of connecting.`,
 	f.DurationVar(&timeout, "timeout", timeout, "how long to wait until everything runs")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		p.ClusterID, p.Namespace = render.ClusterID(id), c.namespace
-		if dryRun {
-			output = formatYAML
-		}
-		if output == formatJSON {
+		switch {
+		case dryRun, output == formatYAML:
+			return printInstallation(cmd.Context(), io, c, p)
+		case output == formatJSON:
 			return usageError{fmt.Errorf("--output %q: want text, yaml or ndjson", output)}
 		}
 		return inSession(io, output, "install", &pairFlags{local: c}, func(s *session) error {
@@ -61,25 +61,33 @@ part of connecting.`,
 // defaultImage is the image of this program's own release.
 func defaultImage() string { return "liqo-tui/liqo-gateway:" + version }
 
+// printInstallation writes the objects instead of applying them.
+func printInstallation(ctx context.Context, io streams, c clusterFlags, p render.InstallParams) error {
+	cluster, err := c.open()
+	if err != nil {
+		return err
+	}
+	defer cluster.Close()
+	objects, err := installation(ctx, cluster, &p, func(flows.Facts) {})
+	if err != nil {
+		return err
+	}
+	text, err := render.YAML(objects...)
+	if err != nil {
+		return err
+	}
+	_, err = io.out.Write(text)
+	return err
+}
+
 func install(ctx context.Context, s *session, c clusterFlags, p render.InstallParams, timeout time.Duration) error {
 	cluster, err := c.open()
 	if err != nil {
 		return err
 	}
 	defer cluster.Close()
-	if err := complete(ctx, cluster, &p); err != nil {
-		return err
-	}
-	objects, err := render.Install(p)
+	objects, err := installation(ctx, cluster, &p, s.observed)
 	if err != nil {
-		return usageError{err}
-	}
-	if s.format == formatYAML {
-		text, err := render.YAML(objects...)
-		if err != nil {
-			return err
-		}
-		_, err = s.io.out.Write(text)
 		return err
 	}
 	start := time.Now()
@@ -99,21 +107,34 @@ func install(ctx context.Context, s *session, c clusterFlags, p render.InstallPa
 	if err != nil {
 		return err
 	}
+	s.next = []nextStep{{c.command("network", "connect") + " --remote-context CONTEXT", "connects it with another cluster"}}
 	if s.format == formatText {
-		fmt.Fprintf(s.io.out, "%s can be connected now: operator and fabric run in namespace %s.\nnext: liqo-tui network connect\n", p.ClusterID, p.Namespace)
+		fmt.Fprintf(s.io.out, "%s can be connected now: operator and fabric run in namespace %s.\n", p.ClusterID, p.Namespace)
+		writeNext(s.io.out, s.next)
 	}
 	return nil
 }
 
-// complete fills in what the admin did not say and the cluster does.
-func complete(ctx context.Context, cluster *kube.Cluster, p *render.InstallParams) error {
-	facts, err := cluster.Observe(ctx)
+// installation are the objects for the cluster, once it was looked at. p gets
+// what the admin left out.
+func installation(ctx context.Context, cluster *kube.Cluster, p *render.InstallParams, seen func(flows.Facts)) ([]render.Object, error) {
+	facts, err := lookAt(ctx, cluster)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if facts.Problem != nil {
-		return facts.Problem
+	seen(flows.Facts{Local: facts})
+	if err := complete(facts, p); err != nil {
+		return nil, err
 	}
+	objects, err := render.Install(*p)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return objects, nil
+}
+
+// complete fills in what the admin did not say and the cluster does.
+func complete(facts flows.ClusterFacts, p *render.InstallParams) error {
 	if facts.Software == flows.Liqo {
 		return unfit(facts, "Liqo's controller-manager already connects this cluster, and two operators would fight over the same objects",
 			"use liqo-tui network connect as it is: it works with Liqo's")
@@ -140,52 +161,64 @@ func unfit(f flows.ClusterFacts, reason, hint string) error {
 func uninstallCommand(io streams) *cobra.Command {
 	var c clusterFlags
 	var yes bool
+	output := formatText
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Remove our operator and fabric; the definitions stay",
-		Args:  noArguments,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return uninstall(cmd.Context(), io, c, yes) },
+		Long: `Remove our operator and fabric from a cluster that has no peers any more. The
+definitions of Liqo's API stay, and with them what others have made of them.`,
+		Example: `  liqo-tui uninstall --context rome`,
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return inSession(io, output, "uninstall", &pairFlags{local: c}, func(s *session) error {
+				return uninstall(cmd.Context(), s, c, yes)
+			})
+		},
 	}
 	c.add(cmd.Flags(), "", "the cluster")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "don't ask before changing the cluster")
+	cmd.Flags().StringVarP(&output, "output", "o", output, "text, json, yaml or ndjson")
 	return cmd
 }
 
-func uninstall(ctx context.Context, io streams, c clusterFlags, yes bool) error {
+func uninstall(ctx context.Context, s *session, c clusterFlags, yes bool) error {
 	cluster, err := c.open()
 	if err != nil {
 		return err
 	}
 	defer cluster.Close()
-	facts, err := cluster.Observe(ctx)
-	switch {
-	case err != nil:
+	facts, err := lookAt(ctx, cluster)
+	if err != nil {
 		return err
-	case facts.Problem != nil:
-		return facts.Problem
-	case len(facts.Configurations) > 0:
+	}
+	s.observed(flows.Facts{Local: facts})
+	if n := len(facts.Configurations); n > 0 {
 		// Without the operator nobody would clean the nodes up after a gateway.
-		return unfit(facts, fmt.Sprintf("it still has %d peers", len(facts.Configurations)), "run liqo-tui network reset for each; liqo-tui info lists them")
+		return unfit(facts, fmt.Sprintf("it still has %d peers", n), "run liqo-tui network reset for each; liqo-tui info lists them")
 	}
 	objects, err := render.Installed(c.namespace)
 	if err != nil {
 		return err
 	}
-	if ok, err := confirm(io, yes, fmt.Sprintf("Remove liqo-tui from %s?", cmp.Or(string(facts.ID), facts.Context.Name))); err != nil || !ok {
+	if ok, err := confirm(s.io, yes, fmt.Sprintf("Remove liqo-tui from %s?", cmp.Or(string(facts.ID), facts.Context.Name))); err != nil || !ok {
 		return cmp.Or(err, flows.ErrDeclined)
 	}
 	changes, err := cluster.Uninstall(ctx, objects)
+	s.changes(changes)
 	for _, change := range changes {
-		fmt.Fprintf(io.err, "%s %s\n", change.Object, change.Verb)
+		fmt.Fprintf(s.io.err, "%s %s\n", change.Object, change.Verb)
 	}
-	if err != nil {
+	if err != nil && ctx.Err() != nil {
+		return stopped(ctx, len(changes) > 0)
+	}
+	if err != nil || s.format != formatText {
 		return err
 	}
 	text := "liqo-tui is removed. The definitions stay; kubectl delete crd removes them, and all that they define."
 	if len(changes) == 0 {
 		text = "No changes: there is nothing of liqo-tui in namespace " + c.namespace + "."
 	}
-	_, err = fmt.Fprintln(io.out, text)
+	_, err = fmt.Fprintln(s.io.out, text)
 	return err
 }
 

@@ -29,6 +29,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
+	args     []string // of the program, to name the same command again
 }
 
 // interactive reports whether a person can be asked: stdin and stdout are
@@ -46,7 +47,7 @@ func isTerminal(stream any) bool {
 func run(args []string, in io.Reader, out, err io.Writer) int {
 	ctx, stop := withSignals(context.Background())
 	defer stop()
-	io := streams{in: in, out: out, err: err}
+	io := streams{in: in, out: out, err: err, args: args}
 	root, closeLog := rootCommand(io)
 	defer closeLog()
 	root.SetArgs(args)
@@ -121,6 +122,7 @@ or as you choose.
 		wizardCommand(io, &g), dashboardCommand(io, &g), networkCommand(io), checkCommand(io), infoCommand(io), rbacCommand(io),
 		installCommand(io), uninstallCommand(io), explainCommand(io), manCommand(io), versionCommand(io),
 	)
+	wrapHelp(root, io)
 	if name := programName(os.Args[0]); name != root.Use {
 		callAs(root, name)
 	}
@@ -185,7 +187,7 @@ func report(io streams, cmd *cobra.Command, args []string, err error) int {
 		// Refused before it began; a program reads it like any other run.
 		n := &ndjson{out: io.out, now: time.Now}
 		n.begin(cmd.Name(), flows.ContextRef{}, flows.ContextRef{})
-		n.end(err, "")
+		n.end(err, achieved{})
 	}
 	if _, ok := errors.AsType[verdict](err); ok {
 		return exitCode(err)

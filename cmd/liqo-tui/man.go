@@ -12,7 +12,7 @@ import (
 func manCommand(io streams) *cobra.Command {
 	return &cobra.Command{
 		Use:     "man [FOLDER]",
-		Short:   "Print the manual page, or write the pages of all commands into a folder",
+		Short:   "Print the manual page, or write all of them into a folder",
 		Example: `  liqo-tui man | man -l -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			header := &doc.GenManHeader{Title: "LIQO-TUI", Section: "1", Source: "liqo-tui " + version, Manual: "liqo-tui"}

@@ -63,9 +63,10 @@ type line struct {
 
 	*problem // error
 
-	OK      *bool `json:"ok,omitempty"`      // result
-	Exit    *int  `json:"exit,omitempty"`    // result: the exit code
-	Changed *bool `json:"changed,omitempty"` // result: whether either cluster was changed
+	OK      *bool  `json:"ok,omitempty"`      // result
+	Exit    *int   `json:"exit,omitempty"`    // result: the exit code
+	Changed *bool  `json:"changed,omitempty"` // result: whether either cluster was changed
+	Next    string `json:"next,omitempty"`    // result: the command line to go on with
 }
 
 // problem is an error: what failed, why, and what to do about it.
@@ -99,7 +100,11 @@ func stepsOf(p flows.Plan) []step {
 type cluster struct {
 	Context string `json:"context,omitempty"`
 	ID      string `json:"id,omitempty"`
+	UID     string `json:"uid,omitempty"` // of the cluster, however it is reached
 }
+
+// introduce says who the cluster is, once it has been looked at.
+func (c *cluster) introduce(f flows.ClusterFacts) { c.ID, c.UID = string(f.ID), f.UID }
 
 type summary struct {
 	Create  int `json:"create"`
@@ -112,6 +117,7 @@ type summary struct {
 type ndjson struct {
 	out     io.Writer
 	now     func() time.Time
+	start   *line // run.start, until it is written
 	seq     int
 	facts   flows.Facts
 	told    passed
@@ -136,10 +142,7 @@ func (n *ndjson) keepAlive() (stop func()) {
 				return
 			case <-ticker.C:
 			}
-			n.mu.Lock()
-			silent := n.now().Sub(n.spoken) >= heartbeat-heartbeat/6
-			n.mu.Unlock()
-			if silent {
+			if n.now().Sub(n.lastSpoken()) >= heartbeat-heartbeat/6 {
 				n.write(line{Type: "progress", Message: "still at work"})
 			}
 		}
@@ -147,9 +150,25 @@ func (n *ndjson) keepAlive() (stop func()) {
 	return func() { close(done); <-ended }
 }
 
+func (n *ndjson) lastSpoken() time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.spoken
+}
+
 func (n *ndjson) write(l line) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.start != nil {
+		start := *n.start
+		n.start = nil
+		n.encode(start)
+	}
+	n.encode(l)
+}
+
+// encode needs n.mu.
+func (n *ndjson) encode(l line) {
 	l.V, l.Seq, l.TS = schemaVersion, n.seq, n.now().UTC()
 	n.seq++
 	n.spoken = l.TS
@@ -157,11 +176,28 @@ func (n *ndjson) write(l line) {
 	_ = json.NewEncoder(n.out).Encode(l)
 }
 
+// begin announces a run. Its line is written as soon as both clusters have said
+// who they are, or before whatever comes first.
 func (n *ndjson) begin(command string, a, b flows.ContextRef) {
-	n.write(line{Type: "run.start", Command: command, A: &cluster{Context: a.Name}, B: &cluster{Context: b.Name}})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.start = &line{Type: "run.start", Command: command, A: &cluster{Context: a.Name}, B: &cluster{Context: b.Name}}
+	n.spoken = n.now()
 }
 
-func (n *ndjson) observed(f flows.Facts) { n.facts = f }
+func (n *ndjson) observed(f flows.Facts) {
+	n.facts = f
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.start == nil {
+		return
+	}
+	start := *n.start
+	n.start = nil
+	start.A.introduce(f.Local)
+	start.B.introduce(f.Remote)
+	n.encode(start)
+}
 
 func (n *ndjson) event(e flows.Event) {
 	for _, m := range n.told.news(n.facts) {
@@ -171,7 +207,7 @@ func (n *ndjson) event(e flows.Event) {
 	for _, r := range flows.Narrate(n.last, e) {
 		n.record(e, r)
 	}
-	for _, r := range heartbeats(e, n.spoken) {
+	for _, r := range heartbeats(e, n.lastSpoken()) {
 		n.record(e, r)
 	}
 	n.last = e
@@ -218,11 +254,11 @@ func (n *ndjson) check(r check.Result) {
 
 func (n *ndjson) pending(p flows.Plan) { n.write(line{Type: "pending", Steps: stepsOf(p)}) }
 
-func (n *ndjson) end(err error, _ string) {
+func (n *ndjson) end(err error, a achieved) {
 	if e := problemOf(err); e != nil {
 		n.write(line{Type: "error", problem: e})
 	}
-	n.write(line{Type: "result", OK: new(err == nil), Exit: new(exitCode(err)), Changed: new(n.changed)})
+	n.write(line{Type: "result", OK: new(err == nil), Exit: new(exitCode(err)), Changed: new(n.changed), Next: firstCommand(a.next)})
 }
 
 func (n *ndjson) hasChanged() bool { return n.changed }

@@ -21,7 +21,7 @@ func runEvents(t *testing.T, p *flowtest.Pair, o flows.Options, plan func(flows.
 	n.begin("connect", flows.ContextRef{Name: "rome"}, flows.ContextRef{Name: "milan"})
 	o.Now = p.Now
 	seen := func(f flows.Facts) flows.Plan { n.observed(f); return plan(f) }
-	n.end(flows.Run(t.Context(), seen, p.A, p.B, n.event, o), "")
+	n.end(flows.Run(t.Context(), seen, p.A, p.B, n.event, o), achieved{})
 	return checkEvents(t, out.String())
 }
 
@@ -116,7 +116,7 @@ func TestNDJSONIsNotSilentWhileOneRequestTakesLong(t *testing.T) {
 		stop := n.keepAlive()
 		time.Sleep(5 * time.Minute)
 		stop()
-		n.end(nil, "")
+		n.end(nil, achieved{})
 		var last time.Time
 		for _, l := range checkEvents(t, out.String()) {
 			ts, err := time.Parse(time.RFC3339Nano, l["ts"].(string))

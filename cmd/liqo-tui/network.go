@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,16 +24,19 @@ func networkCommand(io streams) *cobra.Command {
 // removal is a command that takes something away.
 type removal struct {
 	name, short, long, done string
-	plan                    func(flows.RemoveOptions, flows.Facts) flows.Plan
+	// next are commands for what comes after it, of "network".
+	next [][2]string
+	plan func(flows.RemoveOptions, flows.Facts) flows.Plan
 }
 
 func disconnectCommand(io streams, pair *pairFlags) *cobra.Command {
 	return removal{
-		name: "disconnect", short: "Remove the gateways; the clusters keep what they know of each other",
+		name: "disconnect", short: "Remove the gateways; keep what the clusters know of each other",
 		long: `Remove the gateways of the connection between the local (A) and the remote (B)
 cluster, and wait until they are gone. The clusters keep what they know of each
 other: network connect brings the connection back with the same addresses.`,
-		done: "The gateways are gone.\nnext: liqo-tui network connect brings them back with the same addresses; liqo-tui network reset removes the rest",
+		done: "The gateways are gone.",
+		next: [][2]string{{"connect", "brings them back with the same addresses"}, {"reset", "removes the rest"}},
 		plan: flows.PlanDisconnect,
 	}.command(io, pair)
 }
@@ -56,10 +60,11 @@ func (m removal) command(io streams, pair *pairFlags) *cobra.Command {
 		Long: m.long + `
 
 It shows what it will do and asks, unless --yes is given. With --local-only it
-works on the local cluster alone, if the other one is gone or somebody else's, and
-says what its admin has to run.`,
+works on the local cluster alone, if the other one is gone or somebody else's,
+and says what its admin has to run.`,
 		Example: "  liqo-tui network " + m.name + ` --context rome --remote-context milan
-  liqo-tui network ` + m.name + ` --context rome --local-only --remote-cluster-id milan`,
+  liqo-tui network ` + m.name + ` --context rome \
+    --local-only --remote-cluster-id milan`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			op := operation{
 				name: m.name, localOnly: o.LocalOnly,
@@ -67,9 +72,10 @@ says what its admin has to run.`,
 					if o.Peer != "" && !o.LocalOnly {
 						return nil, usageError{errors.New("--remote-cluster-id: applies to --local-only, for else the remote cluster says it itself")}
 					}
-					return func(f flows.Facts) flows.Plan { return m.unwaited(wait, m.plan(o, f)) }, nil
+					plan := flows.Removing(m.plan, o)
+					return func(f flows.Facts) flows.Plan { return m.unwaited(wait, plan(f)) }, nil
 				},
-				done: func(flows.Facts) string { return m.done },
+				done: func(flows.Facts) achieved { return m.achieved(pair, o) },
 			}
 			return op.run(cmd.Context(), io, pair, r)
 		},
@@ -78,9 +84,28 @@ says what its admin has to run.`,
 	f := cmd.Flags()
 	f.BoolVar(&o.LocalOnly, "local-only", false, "leave the remote cluster alone: it need not answer, nor exist")
 	f.StringVar((*string)(&o.Peer), "remote-cluster-id", "", "cluster ID of the remote cluster, for --local-only (default: the only peer)")
+	f.StringVarP(&o.Namespaces[flows.A], "namespace", "n", "", "tenant namespace on the local cluster (default: the peering's own)")
+	f.StringVar(&o.Namespaces[flows.B], "remote-namespace", "", "tenant namespace on the remote cluster (default: likewise)")
 	f.BoolVar(&wait, "wait", true, "wait until all is gone; --wait=false ends when all is deleted")
 	acceptLiqoctl(cmd)
 	return cmd
+}
+
+// achieved is what was removed; of what comes next, a removal from one cluster
+// can do no more than remove the rest.
+func (m removal) achieved(pair *pairFlags, o flows.RemoveOptions) achieved {
+	a := achieved{text: m.done}
+	for _, n := range m.next {
+		command := pair.command("network", n[0])
+		switch {
+		case o.LocalOnly && n[0] == "connect":
+			continue // it takes both clusters
+		case o.LocalOnly:
+			command = strings.Join(append([]string{pair.command("network", n[0])}, localOnlyWords(o)...), " ")
+		}
+		a.next = append(a.next, nextStep{command, n[1]})
+	}
+	return a
 }
 
 // unwaited is the plan without what only waits, unless that is wanted.

@@ -120,7 +120,7 @@ func connectMany(ctx context.Context, io streams, file string, r runFlags) error
 		op := operation{
 			name: "connect",
 			plan: func() (func(flows.Facts) flows.Plan, error) { return p.connect.plan(p.changed) },
-			done: func(f flows.Facts) string { return connectedText(p.connect.wait.level, f) },
+			done: func(f flows.Facts) achieved { return connected(p.pair, p.connect.wait.level, f) },
 		}
 		err := op.run(ctx, io, p.pair, r)
 		if ctx.Err() != nil {

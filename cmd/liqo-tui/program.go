@@ -74,8 +74,9 @@ func wizardCommand(io streams, g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wizard",
 		Short: "Connect two clusters on the terminal, step by step",
-		Long: `Connect two clusters on the terminal, step by step: choose them, look at the plan,
-apply it, and watch the connection. --context and --remote-context choose ahead.`,
+		Long: `Connect two clusters on the terminal, step by step: choose them, look at the
+plan, apply it, and watch the connection. --context and --remote-context choose
+ahead.`,
 		Args: noArguments,
 	}
 	o := newPairFlags(cmd, false)
@@ -184,13 +185,19 @@ func (b *backend) commandLine(r tui.Request) string {
 		return strings.Join(append([]string{connectCommandLine(pair, r.Params)}, b.installWords(r.Params)...), " ")
 	}
 	words := append([]string{"liqo-tui network " + r.Goal.String()}, pairWords(pair)...)
-	if r.Removal.LocalOnly {
-		words = append(words, "--local-only")
-		if r.Removal.Peer != "" {
-			words = append(words, "--remote-cluster-id", string(r.Removal.Peer))
-		}
+	return strings.Join(append(words, localOnlyWords(r.Removal)...), " ")
+}
+
+// localOnlyWords are the flags of a removal that leaves the other cluster alone.
+func localOnlyWords(o flows.RemoveOptions) []string {
+	if !o.LocalOnly {
+		return nil
 	}
-	return strings.Join(words, " ")
+	words := []string{"--local-only"}
+	if o.Peer != "" {
+		words = append(words, "--remote-cluster-id", string(o.Peer))
+	}
+	return words
 }
 
 // infoCommandLine is the command that tells of one cluster's peering.
@@ -229,7 +236,12 @@ func clusterWords(prefix string, c clusterFlags) []string {
 			words = append(words, "--"+prefix+flag, shellWord(value))
 		}
 	}
-	add("kubeconfig", c.kubeconfig, "")
+	for _, file := range c.files {
+		add("kubeconfig", file, "")
+	}
+	if len(c.files) == 0 {
+		add("kubeconfig", c.kubeconfig, "")
+	}
 	add("context", c.context, "")
 	add("cluster", c.cluster, "")
 	add("user", c.user, "")

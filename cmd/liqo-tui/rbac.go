@@ -23,9 +23,10 @@ func rbacCommand(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rbac",
 		Short: "Print the roles that this admin lacks, to hand to a colleague",
-		Long: `Print, as YAML for each side, the smallest roles that the users of both kubeconfigs
-lack to connect the two clusters, and to look at them; with the tenant namespace
-where there is none yet. Of a side that allows all of it, a comment says so. --all prints what is needed, whoever has it already.`,
+		Long: `Print, as YAML for each side, the smallest roles that the users of both
+kubeconfigs lack to connect the two clusters, and to look at them; with the
+tenant namespace where there is none yet. Of a side that allows all of it, a
+comment says so. --all prints what is needed, whoever has it already.`,
 		Example: `  liqo-tui rbac --context rome --remote-context milan > roles.yaml`,
 		Args:    noArguments,
 	}

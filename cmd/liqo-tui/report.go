@@ -24,8 +24,9 @@ type reporter interface {
 	event(flows.Event)
 	// pending is what a dry run would change.
 	pending(flows.Plan)
-	// end is called once, at last, with what the run achieved in a person's words.
-	end(err error, done string)
+	// end is called once, at last, with what the run achieved. After an error that
+	// is only what to do next.
+	end(err error, a achieved)
 	hasChanged() bool
 }
 

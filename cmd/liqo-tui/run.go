@@ -22,6 +22,7 @@ type runFlags struct {
 	output  string
 	dryRun  string
 	force   bool
+	strict  bool
 }
 
 // Values of --dry-run.
@@ -39,6 +40,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.StringVar(&r.dryRun, "dry-run", dryRunNone, "change nothing and print what would change (exit code 4 if anything): client, or server to have the API servers check it")
 	f.Lookup("dry-run").NoOptDefVal = dryRunClient
 	f.BoolVar(&r.force, "force-conflicts", false, "take over fields that another program manages")
+	f.BoolVar(&r.strict, "strict", false, "let warnings count as failures: begin nothing that interrupts traffic (exit code 3)")
 }
 
 func (r *runFlags) validate() error {
@@ -56,12 +58,15 @@ func (r *runFlags) validate() error {
 // operation is a command that runs a plan on the two clusters.
 type operation struct {
 	name string
-	// localOnly leaves the remote cluster alone.
+	// localOnly leaves the remote cluster alone, which --local-only or the command
+	// itself may say.
 	localOnly bool
 	// plan is made of the flags; an error is a command line that can't be run.
 	plan func() (func(flows.Facts) flows.Plan, error)
-	// done says in a person's words what was achieved.
-	done func(flows.Facts) string
+	// finish is what is left to do once the plan is done; nil for nothing.
+	finish func(flows.Facts) error
+	// done says what was achieved.
+	done func(flows.Facts) achieved
 }
 
 // run opens both clusters, runs the plan, and reports it as the admin asked.
@@ -82,11 +87,11 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 			slog.Error("panic", "cause", cause, "stack", string(debug.Stack()))
 			err = fmt.Errorf("this is a bug in liqo-tui: %v; --log-file keeps the details", cause)
 		}
-		done := ""
+		a := achieved{next: afterwards(io, pair, err)}
 		if err == nil {
-			done = o.done(facts)
+			a = o.done(facts)
 		}
-		report.end(err, done)
+		report.end(err, a)
 		if err != nil {
 			err = told{err}
 		}
@@ -103,16 +108,22 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 		return err
 	}
 	defer closeBoth()
+	if r.strict {
+		plan = flows.Uninterrupting(plan)
+	}
 	seen := func(f flows.Facts) flows.Plan { facts = f; report.observed(f); return plan(f) }
 	if r.dryRun != dryRunNone {
 		return r.pretend(ctx, a, b, seen, report)
 	}
 	err = flows.Run(ctx, seen, a, b, report.event, flows.Options{
-		Timeout: r.timeout, Force: r.force, Measure: measure(a, b),
+		Timeout: r.timeout, Force: r.force, Measure: measure(a, b, r.strict),
 		Approve: func(p flows.Plan) (bool, error) { return approve(io, r, p) },
 	})
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+	switch {
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return stopped(ctx, report.hasChanged())
+	case err == nil && o.finish != nil:
+		return o.finish(facts)
 	}
 	return err
 }

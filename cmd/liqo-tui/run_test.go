@@ -13,7 +13,7 @@ func TestAPanicIsAnErrorWithAResult(t *testing.T) {
 	op := operation{
 		name: "connect",
 		plan: func() (func(flows.Facts) flows.Plan, error) { panic("no such thing") },
-		done: func(flows.Facts) string { return "" },
+		done: func(flows.Facts) achieved { return achieved{} },
 	}
 	err := op.run(t.Context(), streams{in: strings.NewReader(""), out: &out, err: &errs}, &pairFlags{}, runFlags{output: formatNDJSON, dryRun: dryRunNone, timeout: 1})
 	if code := exitCode(err); code != exitUnexpected {

@@ -20,8 +20,8 @@ const (
 	environmentPrefix = "LIQO_TUI_"
 	valuesHelp        = `Every flag can also be set by the environment variable LIQO_TUI_<FLAG> (such as
 LIQO_TUI_SERVER_SERVICE_TYPE=NodePort), and by a line "<flag>: <value>" of
-$XDG_CONFIG_HOME/liqo-tui/config.yaml (by default ~/.config/liqo-tui/config.yaml).
-The command line wins over the environment, which wins over the file.`
+$XDG_CONFIG_HOME/liqo-tui/config.yaml (~/.config/liqo-tui/config.yaml if that is
+not set). The command line wins over the environment, which wins over the file.`
 )
 
 // screenSettings are keys of the configuration file that no flag stands for:

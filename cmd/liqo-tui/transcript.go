@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -73,18 +74,22 @@ func (t *transcript) line(out io.Writer, at time.Time, elapsed time.Duration, si
 
 func (t *transcript) pending(p flows.Plan) {
 	fmt.Fprint(t.out, diffs(p))
-	fmt.Fprintf(t.out, "\nDry run: %s. Nothing was changed.\nnext: the same command without --dry-run\n", p.Changes())
+	fmt.Fprintf(t.out, "\nDry run: %s. Nothing was changed.\n", p.Changes())
 }
 
-func (t *transcript) end(err error, done string) {
+func (t *transcript) end(err error, a achieved) {
 	slog.Info("end", "error", err, "exit", exitCode(err))
 	if err != nil {
-		return // main says it, for every command alike
+		if exitCode(err) == exitPending {
+			writeNext(t.out, a.next)
+		}
+		return // main says the rest, for every command alike
 	}
 	if !t.changed {
 		fmt.Fprintln(t.out, "No changes.")
 	}
-	fmt.Fprintln(t.out, done)
+	fmt.Fprintln(t.out, strings.TrimSuffix(a.text, "\n"))
+	writeNext(t.out, a.next)
 	for _, command := range t.last.Plan.Owed {
 		fmt.Fprintf(t.out, "for the admin of %s: %s\n", t.last.Plan.B, command)
 	}

@@ -12,11 +12,11 @@ func delegateCommand(io streams, pair *pairFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delegate",
 		Short: "Let the operators carry a changed endpoint or key to each other",
-		Long: `Let the operators of two connected clusters carry a changed endpoint or key to each
-other, without an admin. Each gets an identity on the other cluster that may get
-and patch one gateway and one public key there, and nothing else. Both clusters
-need our operator, which has to reach the other's API server. disconnect and reset
-take all of it away.`,
+		Long: `Let the operators of two connected clusters carry a changed endpoint or key to
+each other, without an admin. Each gets an identity on the other cluster that
+may get and patch one gateway and one public key there, and nothing else. Both
+clusters need our operator, which has to reach the other's API server.
+disconnect and reset take all of it away.`,
 		Example: `  liqo-tui network delegate --context rome --remote-context milan`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -27,8 +27,11 @@ take all of it away.`,
 				plan: func() (func(flows.Facts) flows.Plan, error) {
 					return func(f flows.Facts) flows.Plan { return flows.PlanDelegate(p, f) }, nil
 				},
-				done: func(flows.Facts) string {
-					return "The operators carry changed endpoints and keys to each other.\nnext: liqo-tui info peer says what was carried; liqo-tui network disconnect revokes it"
+				done: func(f flows.Facts) achieved {
+					return achieved{"The operators carry changed endpoints and keys to each other.", []nextStep{
+						{pair.local.command("info", "peer", string(f.Remote.ID)), "says what was carried"},
+						{pair.command("network", "disconnect"), "revokes it, with the connection"},
+					}}
 				},
 			}
 			return op.run(cmd.Context(), io, &delegating, r)
@@ -49,10 +52,11 @@ func rotateCommand(io streams, pair *pairFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate-keys",
 		Short: "Give both gateways new keys, without a gap between two of ours",
-		Long: `Give the gateways of the local (A) and the remote (B) cluster new WireGuard keys, one
-after the other: the peer gets ready for the next key before it is used, so that no
-packet is lost. A peer that runs Liqo can't do that, and misses packets for one
-handshake; the plan says so. Private keys stay in the clusters that made them.
+		Long: `Give the gateways of the local (A) and the remote (B) cluster new WireGuard
+keys, one after the other: the peer gets ready for the next key before it is
+used, so that no packet is lost. A peer that runs Liqo can't do that, and misses
+packets for one handshake; the plan says so. Private keys stay in the clusters
+that made them.
 
 A run that was interrupted is gone on with.`,
 		Example: `  liqo-tui network rotate-keys --context rome --remote-context milan`,
@@ -60,8 +64,8 @@ A run that was interrupted is gone on with.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			op := operation{
 				name: "rotate-keys", plan: func() (func(flows.Facts) flows.Plan, error) { return rotating(), nil },
-				done: func(flows.Facts) string {
-					return "Both gateways use new keys.\nnext: liqo-tui network verify, with the same contexts"
+				done: func(flows.Facts) achieved {
+					return achieved{"Both gateways use new keys.", []nextStep{{pair.command("network", "verify"), "sends packets from pod to pod"}}}
 				},
 			}
 			return op.run(cmd.Context(), io, pair, r)

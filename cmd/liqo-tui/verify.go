@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -18,6 +17,7 @@ type verifyFlags struct {
 	timeout    time.Duration
 	output     string
 	strict     bool
+	image      string
 }
 
 func verifyCommand(io streams, pair *pairFlags) *cobra.Command {
@@ -28,11 +28,13 @@ func verifyCommand(io streams, pair *pairFlags) *cobra.Command {
 		Long: `Measure the connection from pod to pod, both ways: latency, loss, the largest
 packet that passes, and with --throughput how much of them.
 
-It runs a short-lived pod in each cluster's tenant namespace, from the image that
-the gateways run, and removes it again. Where pods can't be run it says so, and
-says what the gateways' own pings tell instead; that does not count as verified.
+It runs a short-lived pod in each cluster's tenant namespace, from the image
+that the gateways run, and removes it again. Where pods can't be run it says so,
+and says what the gateways' own pings tell instead; that does not count as
+verified. So it is on clusters with Liqo, unless --image says what to run there.
 
-Exit code 0: packets of pods pass both ways. 8: they don't, or that is not known.`,
+Exit code 0: packets of pods pass both ways. 8: they don't, or that is not
+known.`,
 		Example: `  liqo-tui network verify --context rome --remote-context milan`,
 		Args:    noArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return v.run(cmd.Context(), io, pair) },
@@ -41,6 +43,7 @@ Exit code 0: packets of pods pass both ways. 8: they don't, or that is not known
 	f.BoolVar(&v.throughput, "throughput", false, "measure throughput too: fills the path for some seconds in each direction")
 	f.DurationVar(&v.timeout, "timeout", 30*time.Second, "how long it may take")
 	f.StringVarP(&v.output, "output", "o", formatText, "text, json, yaml or ndjson")
+	f.StringVar(&v.image, "image", "", "image of liqo-gateway to measure with (default: the one that our operator runs; clusters with Liqo have none)")
 	f.BoolVar(&v.strict, "strict", false, "exit code 8 also where some packets are lost, or not all could be measured")
 	return cmd
 }
@@ -53,6 +56,7 @@ type verification struct {
 	B       render.ClusterID `json:"b"`
 	Between flows.Ends       `json:"between"` // what was measured between: "pods" or "gateways"
 	Reason  string           `json:"reason,omitempty"`
+	Hint    string           `json:"hint,omitempty"` // how to have pods measure
 	Verdict flows.Verdict    `json:"verdict"`
 	// Verified: packets of pods have passed both ways.
 	Verified bool   `json:"verified"`
@@ -83,7 +87,7 @@ func verificationOf(v flows.Verification) verification {
 		}
 	}
 	return verification{
-		V: schemaVersion, At: v.At.UTC(), A: v.A, B: v.B, Between: v.Between, Reason: v.Reason, Verdict: v.Verdict(),
+		V: schemaVersion, At: v.At.UTC(), A: v.A, B: v.B, Between: v.Between, Reason: v.Reason, Hint: v.Hint, Verdict: v.Verdict(),
 		Verified: v.Verified(), AToB: way(v.Ways[flows.A]), BToA: way(v.Ways[flows.B]),
 	}
 }
@@ -105,7 +109,7 @@ func (o verifyFlags) run(ctx context.Context, io streams, pair *pairFlags) error
 			return err
 		}
 		defer closeBoth()
-		v, err := flows.VerifyPair(ctx, a, b, flows.VerifyRequest{Throughput: o.throughput, Timeout: o.timeout}, tell)
+		v, err := flows.VerifyPair(ctx, a, b, flows.VerifyRequest{Throughput: o.throughput, Timeout: o.timeout, Image: o.image, Seen: s.observed}, tell)
 		if err != nil && ctx.Err() != nil {
 			return stopped(ctx, false)
 		}
@@ -118,6 +122,7 @@ func (o verifyFlags) run(ctx context.Context, io streams, pair *pairFlags) error
 			}
 		})
 		if !v.Verified() || o.strict && v.Verdict() != flows.Works {
+			s.next = []nextStep{{command: pair.command("check")}}
 			return verdict(exitUnhealthy)
 		}
 		return nil
@@ -125,58 +130,11 @@ func (o verifyFlags) run(ctx context.Context, io streams, pair *pairFlags) error
 }
 
 // measure is the last step of --wait=verified.
-func measure(a, b flows.Cluster) func(context.Context, flows.Facts) (flows.Measurement, error) {
+func measure(a, b flows.Cluster, strict bool) func(context.Context, flows.Facts) (flows.Measurement, error) {
 	return func(ctx context.Context, _ flows.Facts) (flows.Measurement, error) {
 		v, err := flows.VerifyPair(ctx, a, b, flows.VerifyRequest{}, func(flows.Side, string) {})
-		return v.Measurement(), err
-	}
-}
-
-// session is a command that reads and then says one thing, in any format.
-type session struct {
-	io     streams
-	format string
-	events *ndjson // of -o ndjson
-	err    error
-}
-
-// inSession frames what work does in the lines of NDJSON, if that is wanted.
-func inSession(io streams, format, command string, pair *pairFlags, work func(*session) error) (err error) {
-	s := &session{io: io, format: format}
-	switch format {
-	case formatText, formatJSON, formatYAML:
-	case formatNDJSON:
-		s.events = &ndjson{out: io.out, now: time.Now}
-		s.events.begin(command, pair.local.options().Context, pair.remote.options().Context)
-		stop := s.events.keepAlive()
-		defer func() {
-			stop()
-			s.events.end(err, "")
-			if err != nil {
-				err = told{err}
-			}
-		}()
-	default:
-		return usageError{fmt.Errorf("--output %q: want text, json, yaml or ndjson", format)}
-	}
-	return errors.Join(work(s), s.err)
-}
-
-// changes are told to programs only: a person has read what happened.
-func (s *session) changes(changes []flows.Change) {
-	if s.events != nil {
-		s.events.changes(changes)
-	}
-}
-
-// result says it: a document, a line, or what text prints.
-func (s *session) result(kind string, doc any, text func()) {
-	switch s.format {
-	case formatText:
-		text()
-	case formatNDJSON:
-		s.events.write(line{Type: kind, Data: doc})
-	default:
-		s.err = writeDocument(s.io.out, s.format, doc)
+		m := v.Measurement()
+		m.OK = m.OK && (!strict || v.Verdict() == flows.Works)
+		return m, err
 	}
 }

@@ -45,6 +45,14 @@ func runTexts() map[flows.Code]Text {
 			"the clusters are not connected", "The command is for a connection that exists, and one of the clusters has no gateway to the other.",
 			[]string{"Connect them first: liqo-tui network connect. liqo-tui info lists the peerings."},
 		},
+		flows.CodeInterrupts: {
+			"it would interrupt traffic", "With --strict nothing is begun that takes a working connection down, also if only until the gateways reach each other again.",
+			[]string{"--dry-run shows which step it is.", "Leave --strict out when an interruption is acceptable."},
+		},
+		flows.CodeInvitation: {
+			"an invitation or an answer does not fit", "Of two clusters one invites: liqo-tui network invite. The other's admin answers with join, and accept completes it. Each letter is for one cluster, and holds for a day unless --valid says otherwise.",
+			[]string{"Check whose context is chosen: liqo-tui info --get clusterid.", "Write an expired letter again: the command that wrote it changes nothing else."},
+		},
 		flows.CodePod: {
 			"a gateway's pod does not start", "The gateway can't work before its pod runs.",
 			[]string{"kubectl describe pod says why: an image that can't be pulled, no room on the nodes, the network plug-in."},
