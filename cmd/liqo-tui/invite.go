@@ -1,0 +1,261 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// letterValid is how long a letter may be on its way.
+const letterValid = 24 * time.Hour
+
+// letterFlags say where a letter is written, and for how long it holds.
+type letterFlags struct {
+	file  string
+	valid time.Duration
+}
+
+func (l *letterFlags) add(cmd *cobra.Command, standard string) {
+	cmd.Flags().StringVar(&l.file, "file", "", "file to write (default: "+standard+")")
+	cmd.Flags().DurationVar(&l.valid, "valid", letterValid, "how long the other admin has to use it")
+}
+
+func (l *letterFlags) validate() error {
+	if l.valid <= 0 {
+		return usageError{fmt.Errorf("--valid %s: want more than 0", l.valid)}
+	}
+	return nil
+}
+
+// write writes the letter. What is in it is no secret.
+func (l *letterFlags) write(letter flows.Letter) error {
+	text, err := letter.Text()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(l.file, text, 0o644); err != nil {
+		return usageError{fmt.Errorf("--file: %w", err)}
+	}
+	return nil
+}
+
+// readLetter reads a letter of one kind that still holds.
+func readLetter(file string, want flows.LetterKind) (flows.Letter, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return flows.Letter{}, usageError{err}
+	}
+	l, err := flows.ParseLetter(text)
+	if err != nil {
+		return l, usageError{fmt.Errorf("%s: %w", file, err)}
+	}
+	if l.Kind != want {
+		command := map[flows.LetterKind]string{flows.Invitation: "join", flows.AnswerTo: "accept"}[l.Kind]
+		return l, usageError{fmt.Errorf("%s is the wrong letter: liqo-tui network %s takes it", file, command)}
+	}
+	return l, l.Expired(time.Now())
+}
+
+// oneCluster refuses flags about the cluster that these commands can't reach.
+func oneCluster(pair *pairFlags) error {
+	if pair.remote.context != "" || len(pair.remote.files) > 0 {
+		return usageError{errors.New("--remote-context, --remote-kubeconfig: this works on the local cluster alone; who has access to both uses network connect")}
+	}
+	return nil
+}
+
+// oneArgument is a FILE.
+func oneArgument(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usageError{fmt.Errorf("%s takes one FILE", cmd.CommandPath())}
+	}
+	return nil
+}
+
+const inviteLong = `Where nobody has access to both clusters, their admins connect them with two
+files, which hold no secrets:
+
+  rome's admin    network invite --for milan   makes the gateway server, writes
+                                               an invitation, and sends it
+  milan's admin   network join INVITATION      makes the gateway client, writes
+                                               an answer, and sends it back
+  rome's admin    network accept ANSWER        completes it, and waits until the
+                                               gateways answer each other
+`
+
+func inviteCommand(io streams, pair *pairFlags) *cobra.Command {
+	var r runFlags
+	var out letterFlags
+	var peer string
+	c := newConnectFlags()
+	cmd := &cobra.Command{
+		Use:   "invite --for CLUSTER_ID",
+		Short: "Invite another admin's cluster, and write what he must know",
+		Long: inviteLong + `
+The local cluster hosts the gateway server. Running it again changes nothing,
+and writes the invitation anew.`,
+		Example: `  liqo-tui network invite --context rome --for milan \
+    --server-service-type NodePort`,
+		Args: noArguments,
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var params flows.Params // as the gateway has them in the end
+		op := operation{name: "invite", localOnly: true}
+		op.plan = func() (func(flows.Facts) flows.Plan, error) {
+			p, open, err := c.parse(cmd.Flags().Changed)
+			switch id := render.ClusterID(peer); {
+			case peer == "":
+				err = usageError{errors.New("whom to invite? give --for, the other cluster's ID")}
+			case id.Validate() != nil:
+				err = usageError{fmt.Errorf("--for: %w", id.Validate())}
+			}
+			if err := errors.Join(err, oneCluster(pair), out.validate()); err != nil {
+				return nil, err
+			}
+			p.Server = flows.A
+			return func(f flows.Facts) flows.Plan {
+				if open != 0 && f.Local.Problem == nil {
+					p, _ = settle(p, open, flows.Facts{Local: f.Local, Remote: flows.ClusterFacts{ID: render.ClusterID(peer)}, At: f.At})
+					open = 0
+				}
+				plan := flows.PlanInvite(p, render.ClusterID(peer), f)
+				params = plan.Params
+				return plan
+			}, nil
+		}
+		op.finish = func(f flows.Facts) error {
+			letter, err := flows.Invite(params, render.ClusterID(peer), f, out.valid)
+			if err != nil {
+				return err
+			}
+			out.file = cmp.Or(out.file, fmt.Sprintf("invitation-%s-to-%s.yaml", f.Local.ID, peer))
+			return out.write(letter)
+		}
+		op.done = func(f flows.Facts) achieved {
+			return achieved{
+				fmt.Sprintf("%s can be dialled by %s now. The invitation is in %s, and holds for %s.\nfor the admin of %s: liqo-tui network join %s --context CONTEXT-OF-%s",
+					f.Local.ID, peer, out.file, out.valid, peer, shellWord(out.file), peer),
+				[]nextStep{
+					{pair.local.command("network", "accept", fmt.Sprintf("answer-%s-to-%s.yaml", peer, f.Local.ID)), "once he has sent the answer"},
+					{pair.local.command("network", "reset", "--local-only", "--remote-cluster-id", peer), "undoes this"},
+				},
+			}
+		}
+		return op.run(cmd.Context(), io, pair, r)
+	}
+	r.add(cmd)
+	f := cmd.Flags()
+	f.StringVar(&peer, "for", "", "cluster ID of the other cluster; liqo-tui info --get clusterid says it there")
+	f.StringVarP(&c.localTenant, "namespace", "n", "", "tenant namespace (default: the peering's own, or liqo-tenant-CLUSTER_ID)")
+	c.addServer(f)
+	out.add(cmd, "invitation-ID-to-ID.yaml")
+	hideInherited(cmd, "remote-")
+	acceptLiqoctl(cmd)
+	return cmd
+}
+
+func joinCommand(io streams, pair *pairFlags) *cobra.Command {
+	var r runFlags
+	var out letterFlags
+	c := newConnectFlags()
+	cmd := &cobra.Command{
+		Use:   "join INVITATION",
+		Short: "Make this end of a connection by an invitation, and answer it",
+		Long: inviteLong + `
+The local cluster dials the one that has invited it. Compare the public key with
+its admin, by another way than the file came.`,
+		Example: `  liqo-tui network join invitation-rome-to-milan.yaml --context milan`,
+		Args:    oneArgument,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var letter flows.Letter
+		op := operation{name: "join", localOnly: true}
+		op.plan = func() (func(flows.Facts) flows.Plan, error) {
+			p, _, err := c.parse(cmd.Flags().Changed)
+			if err := errors.Join(err, oneCluster(pair), out.validate()); err != nil {
+				return nil, err
+			}
+			letter, err = readLetter(args[0], flows.Invitation)
+			return func(f flows.Facts) flows.Plan { return flows.PlanJoin(p, letter, f) }, err
+		}
+		op.finish = func(f flows.Facts) error {
+			answer, err := flows.Answer(letter, f, out.valid)
+			if err != nil {
+				return err
+			}
+			out.file = cmp.Or(out.file, fmt.Sprintf("answer-%s-to-%s.yaml", f.Local.ID, letter.From.ClusterID))
+			return out.write(answer)
+		}
+		op.done = func(f flows.Facts) achieved {
+			inviter := string(letter.From.ClusterID)
+			return achieved{
+				fmt.Sprintf("%s dials %s now. The answer is in %s, and holds for %s.\nfor the admin of %s: liqo-tui network accept %s --context CONTEXT-OF-%s",
+					f.Local.ID, inviter, out.file, out.valid, inviter, shellWord(out.file), inviter),
+				[]nextStep{
+					{pair.local.command("info", "peer", inviter), "says whether it is connected, once he has accepted"},
+					{pair.local.command("network", "reset", "--local-only", "--remote-cluster-id", inviter), "undoes this"},
+				},
+			}
+		}
+		return op.run(cmd.Context(), io, pair, r)
+	}
+	r.add(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&c.localTenant, "namespace", "n", "", "tenant namespace (default: the peering's own, or liqo-tenant-CLUSTER_ID)")
+	c.addClientTemplate(f)
+	out.add(cmd, "answer-ID-to-ID.yaml")
+	hideInherited(cmd, "remote-")
+	return cmd
+}
+
+func acceptCommand(io streams, pair *pairFlags) *cobra.Command {
+	var r runFlags
+	c := newConnectFlags()
+	cmd := &cobra.Command{
+		Use:     "accept ANSWER",
+		Short:   "Complete a connection by the answer to an invitation",
+		Long:    inviteLong,
+		Example: `  liqo-tui network accept answer-milan-to-rome.yaml --context rome`,
+		Args:    oneArgument,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var letter flows.Letter
+		op := operation{name: "accept", localOnly: true}
+		op.plan = func() (func(flows.Facts) flows.Plan, error) {
+			p, _, err := c.parse(cmd.Flags().Changed)
+			if err == nil && p.Wait == flows.WaitVerified {
+				err = usageError{errors.New("--wait=verified: it takes a pod in each cluster, and access to both")}
+			}
+			if err := errors.Join(err, oneCluster(pair)); err != nil {
+				return nil, err
+			}
+			letter, err = readLetter(args[0], flows.AnswerTo)
+			return func(f flows.Facts) flows.Plan { return flows.PlanAccept(p, letter, f) }, err
+		}
+		op.done = func(f flows.Facts) achieved {
+			peer := string(letter.From.ClusterID)
+			text := fmt.Sprintf("%s and %s are connected: %s's gateway answers pings.", f.Local.ID, peer, peer)
+			if c.wait.level == flows.WaitNone {
+				text = fmt.Sprintf("All is applied on %s; nobody waited for the connection.", f.Local.ID)
+			}
+			return achieved{text, []nextStep{
+				{pair.local.command("info", "peer", peer), "says how it does, and by which addresses its pods are reached"},
+				{pair.local.command("network", "reset", "--local-only", "--remote-cluster-id", peer), "undoes this, on this side"},
+			}}
+		}
+		return op.run(cmd.Context(), io, pair, r)
+	}
+	r.add(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&c.localTenant, "namespace", "n", "", "tenant namespace (default: the peering's own)")
+	c.addWait(f)
+	hideInherited(cmd, "remote-")
+	return cmd
+}

@@ -1,0 +1,198 @@
+package flows
+
+import (
+	"fmt"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Two admins, each with access to his own cluster alone, connect them by two
+// letters. Who invites hosts the gateway server: it can be made, and has an
+// endpoint and a key, before anything is known of the other cluster. So the
+// invitation has all that the other side needs, and its answer the rest.
+
+// PlanInvite makes cluster A's end of a connection with peer, as far as that
+// needs nothing of it: afterwards [Invite] has something to tell.
+func PlanInvite(p Params, peer render.ClusterID, f Facts) Plan {
+	p.Server, p.Given = A, p.Given|FieldServer
+	f.Remote = ClusterFacts{ID: peer, Described: true}
+	plan, c := newHalf(p, f)
+	if len(plan.Steps) > 0 {
+		return plan
+	}
+	if client := c.peers[A].Client; client != nil {
+		plan.Steps = []Step{failure(A, CodeInvitation, "nothing else is there for "+string(peer), FailedConflict,
+			fmt.Sprintf("%s is already the client of a connection with %s", f.Local.ID, peer),
+			"liqo-tui network disconnect --local-only removes that; or have the other cluster invite this one")}
+		return plan
+	}
+	plan.Steps = c.explainWaits([]Step{c.namespace(A), c.gatewayServer(A), c.endpoint(A), c.ownKey(A)})
+	return plan
+}
+
+// PlanJoin makes cluster A's end of the connection that it is invited to.
+func PlanJoin(p Params, l Letter, f Facts) Plan {
+	if s := l.misdirected(f.Local); s != nil {
+		return Plan{A: f.Local.name(), B: l.From.ClusterID, Steps: []Step{*s}}
+	}
+	f.Remote = l.From.facts(f.Local.ID)
+	live := f.Remote.Servers[0].Spec
+	// What the inviter decides is no choice of this side's admin.
+	p.Server, p.MTU, p.Port, p.ServiceType = B, live.MTU, uint16(live.Endpoint.Port), live.Endpoint.ServiceType
+	p.Given |= FieldServer | FieldServiceType | FieldPort | FieldMTU | FieldServerTemplate | FieldClientAddress | FieldClientPort
+	plan, c := newHalf(p, f)
+	if len(plan.Steps) > 0 {
+		return plan
+	}
+	if c.peers[A].Server != nil {
+		plan.Steps = []Step{failure(A, CodeInvitation, "nothing else is there for "+string(l.From.ClusterID), FailedConflict,
+			fmt.Sprintf("%s hosts a gateway server for %s already: it has invited it, or is connected with it", f.Local.ID, l.From.ClusterID),
+			"agree on who invites; liqo-tui network disconnect --local-only removes this side's gateway")}
+		return plan
+	}
+	plan.Kept = append(plan.Kept, l.summary())
+	plan.Steps = c.explainWaits([]Step{
+		c.namespace(A), c.configuration(A), c.gatewayClient(A), c.publicKey(A), c.ownKey(A), c.remapped(A),
+	})
+	return plan
+}
+
+// PlanAccept completes the connection by the answer to an invitation.
+func PlanAccept(p Params, l Letter, f Facts) Plan {
+	if s := l.misdirected(f.Local); s != nil {
+		return Plan{A: f.Local.name(), B: l.From.ClusterID, Steps: []Step{*s}}
+	}
+	f.Remote = l.From.facts(f.Local.ID)
+	p.Server, p.Given = A, p.Given|FieldServer|FieldClientTemplate
+	plan, c := newHalf(p, f)
+	if len(plan.Steps) > 0 {
+		return plan
+	}
+	if c.peers[A].Server == nil {
+		plan.Steps = []Step{failure(A, CodeInvitation, "the answer is to an invitation", FailedPreflight,
+			fmt.Sprintf("%s has not invited %s, or no longer has the gateway for it", f.Local.ID, l.From.ClusterID),
+			"invite it: liqo-tui network invite --for "+string(l.From.ClusterID))}
+		return plan
+	}
+	plan.Kept = append(plan.Kept, l.summary())
+	plan.Steps = []Step{c.namespace(A), c.configuration(A), c.gatewayServer(A), c.publicKey(A)}
+	if p.Wait != WaitNone {
+		plan.Steps = append(plan.Steps, c.remapped(A), c.connected(A))
+	}
+	plan.Steps = c.explainWaits(plan.Steps)
+	return plan
+}
+
+// newHalf is [newPlan] for plans that change cluster A only, and know of B what
+// its admin has told.
+func newHalf(p Params, f Facts) (Plan, connection) {
+	plan := Plan{A: f.Local.name(), B: f.Remote.ID, Params: p}
+	if plan.Steps = unreachable(f, A); len(plan.Steps) > 0 {
+		return plan, connection{}
+	}
+	if s := unfit(A, f.Local); s != nil {
+		plan.Steps = []Step{*s}
+		return plan, connection{}
+	}
+	var s Step
+	switch err := f.Remote.ID.Validate(); {
+	case err != nil:
+		s = failure(B, CodeClusterID, "cluster has an ID", FailedPreflight, err.Error(), "its admin finds it with: liqo-tui info --get clusterid")
+	case f.Remote.UID == f.Local.UID && f.Local.UID != "":
+		s = failure(B, CodeDifferent, "clusters are different", FailedPreflight,
+			fmt.Sprintf("%s is this cluster itself", f.Remote.ID), "choose the other cluster's context")
+	case f.Remote.ID == f.Local.ID:
+		s = failure(B, CodeClusterID, "cluster IDs are different", FailedPreflight,
+			fmt.Sprintf("both clusters call themselves %q", f.Local.ID), "install one of them with another --cluster-id")
+	default:
+		return completePlan(plan, f)
+	}
+	plan.Steps = []Step{s}
+	return plan, connection{}
+}
+
+// ownKey waits for the key that the other admin has to be told.
+func (c connection) ownKey(side Side) Step {
+	s := Step{ID: stepID(side, stepOwnKey), Side: side, Action: Wait, Title: "public key of the gateway", Status: Waiting, Code: CodeKey}
+	switch peer := c.peers[side]; {
+	case !live(c.gatewayOf(side)):
+		s.Status, s.Reason = Blocked, "needs the gateway"
+	case peer.Key == nil:
+		s.Reason = "the gateway has not made its key known yet"
+	default:
+		s.Status, s.Reason = Done, peer.Key.String()
+	}
+	return s
+}
+
+// facts are those of the cluster as its admin describes it to peer: what plans
+// for the peer's side look at.
+func (d Description) facts(peer render.ClusterID) ClusterFacts {
+	f := ClusterFacts{
+		ID: d.ClusterID, UID: d.UID, Described: true, Software: Operator, HasCRDs: true,
+		Networks: render.Networks{Pod: d.PodCIDRs, External: d.ExternalCIDRs}, Keys: map[string]wgtypes.Key{},
+	}
+	meta := metav1.ObjectMeta{
+		Name: string(peer), Namespace: render.TenantNamespaceName(peer), Labels: map[string]string{render.LabelRemoteCluster: string(peer)},
+	}
+	if key, err := wgtypes.ParseKey(d.PublicKey); err == nil {
+		f.Keys[meta.Namespace+"/"+meta.Name] = key
+	}
+	if d.Endpoint == nil {
+		f.Clients = []networkingv1beta1.GatewayClient{{ObjectMeta: meta, Spec: networkingv1beta1.GatewayClientSpec{MTU: d.MTU}}}
+		return f
+	}
+	f.Servers = []networkingv1beta1.GatewayServer{{
+		ObjectMeta: meta,
+		Spec: networkingv1beta1.GatewayServerSpec{
+			MTU: d.MTU, Endpoint: networkingv1beta1.Endpoint{Port: int32(d.Endpoint.Port), ServiceType: corev1.ServiceTypeClusterIP},
+		},
+		Status: networkingv1beta1.GatewayServerStatus{
+			Endpoint: &networkingv1beta1.EndpointStatus{Addresses: d.Endpoint.Addresses, Port: int32(d.Endpoint.Port)},
+		},
+	}}
+	return f
+}
+
+// Invite is the letter of cluster A to peer, once [PlanInvite] is done.
+func Invite(p Params, peer render.ClusterID, f Facts, valid time.Duration) (Letter, error) {
+	p.Server, p.Given = A, p.Given|FieldServer
+	f.Remote = ClusterFacts{ID: peer, Described: true}
+	p, _ = Adopt(p, f)
+	c := newConnection(p, f)
+	addresses, port, reason := c.dial(A)
+	if reason != "" {
+		return Letter{}, fmt.Errorf("invite %s: %s", peer, reason)
+	}
+	l, err := c.letter(Invitation, p.MTU, valid)
+	l.From.Endpoint = &Dial{Addresses: addresses, Port: port}
+	return l, err
+}
+
+// Answer is the letter of cluster A to who has invited it, once [PlanJoin] is
+// done.
+func Answer(invitation Letter, f Facts, valid time.Duration) (Letter, error) {
+	f.Remote = invitation.From.facts(f.Local.ID)
+	return newConnection(Params{Server: B}, f).letter(AnswerTo, invitation.From.MTU, valid)
+}
+
+func (c connection) letter(kind LetterKind, mtu int, valid time.Duration) (Letter, error) {
+	key := c.peers[A].Key
+	if key == nil {
+		return Letter{}, fmt.Errorf("write to %s: the gateway's public key is not known", c.facts.Remote.ID)
+	}
+	f, now := c.facts.Local, c.facts.At.UTC().Truncate(time.Second)
+	return Letter{
+		Kind: kind, For: c.facts.Remote.ID, Created: now, Expires: now.Add(valid),
+		From: Description{
+			ClusterID: f.ID, UID: f.UID, PodCIDRs: f.Networks.Pod, ExternalCIDRs: f.Networks.External,
+			PublicKey: key.String(), MTU: mtu,
+		},
+	}, nil
+}

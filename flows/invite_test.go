@@ -1,0 +1,194 @@
+package flows_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// admin is somebody who has access to one cluster alone.
+type admin struct {
+	pair    *flowtest.Pair
+	cluster *flowtest.Cluster
+}
+
+func (a admin) run(t *testing.T, plan func(flows.Facts) flows.Plan) error {
+	t.Helper()
+	return flows.Run(t.Context(), plan, a.cluster, flows.Absent{}, func(flows.Event) {}, flows.Options{Now: a.pair.Now})
+}
+
+func (a admin) facts() flows.Facts { return flows.Facts{Local: a.cluster.Facts(), At: a.pair.Now()} }
+
+// sent is a letter as it arrives.
+func sent(t *testing.T, l flows.Letter, err error) flows.Letter {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := l.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrived, err := flows.ParseLetter(text)
+	if err != nil {
+		t.Fatalf("%v in:\n%s", err, text)
+	}
+	return arrived
+}
+
+func invite(p flows.Params, peer render.ClusterID) func(flows.Facts) flows.Plan {
+	return func(f flows.Facts) flows.Plan { return flows.PlanInvite(p, peer, f) }
+}
+
+func join(l flows.Letter) func(flows.Facts) flows.Plan {
+	return func(f flows.Facts) flows.Plan { return flows.PlanJoin(flows.Defaults(), l, f) }
+}
+
+func accept(l flows.Letter) func(flows.Facts) flows.Plan {
+	return func(f flows.Facts) flows.Plan { return flows.PlanAccept(flows.Defaults(), l, f) }
+}
+
+// letters has the two admins connect their clusters.
+func letters(t *testing.T, p *flowtest.Pair, want flows.Params) (invitation, answer flows.Letter) {
+	t.Helper()
+	rome, milan := admin{p, p.A}, admin{p, p.B}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(rome.run(t, invite(want, "milan")))
+	l, err := flows.Invite(want, "milan", rome.facts(), time.Hour)
+	invitation = sent(t, l, err)
+	must(milan.run(t, join(invitation)))
+	l, err = flows.Answer(invitation, milan.facts(), time.Hour)
+	answer = sent(t, l, err)
+	must(rome.run(t, accept(answer)))
+	return invitation, answer
+}
+
+func TestTwoAdminsConnectTheirClustersByTwoLetters(t *testing.T) {
+	p := flowtest.NewPair()
+	want := nodePort()
+	want.Server, want.MTU = flows.A, 1300
+	invitation, answer := letters(t, p, want)
+
+	// Who has access to both finds nothing to change.
+	if plan := flows.PlanConnect(want, factsOf(p)); !plan.Empty() || !plan.Done() {
+		t.Errorf("connect with both in sight would change something: %s; %+v", plan.Changes(), plan.Failure())
+	}
+	// Nor does anything change if each does his part again.
+	for name, again := range map[string]flows.Plan{
+		"invite": flows.PlanInvite(want, "milan", admin{p, p.A}.facts()),
+		"join":   flows.PlanJoin(flows.Defaults(), invitation, admin{p, p.B}.facts()),
+		"accept": flows.PlanAccept(flows.Defaults(), answer, admin{p, p.A}.facts()),
+	} {
+		if !again.Done() || !again.Empty() {
+			t.Errorf("%s again: got %s, failure %v", name, again.Changes(), again.Failure())
+		}
+	}
+	text, err := invitation.Text()
+	if err != nil || strings.Contains(string(text), "rivate") {
+		t.Errorf("got %v, and a letter that speaks of private things:\n%s", err, text)
+	}
+}
+
+// An endpoint that has changed is told by a new invitation.
+func TestANewInvitationBringsTheNewEndpoint(t *testing.T) {
+	p := flowtest.NewPair()
+	want := nodePort()
+	want.Server = flows.A
+	invitation, _ := letters(t, p, want)
+	invitation.From.Endpoint.Addresses = []string{"203.0.113.9"}
+	milan := admin{p, p.B}
+	if err := milan.run(t, join(invitation)); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.B.Facts().Clients[0].Spec.Endpoint.Addresses; len(got) != 1 || got[0] != "203.0.113.9" {
+		t.Errorf("milan dials %v", got)
+	}
+}
+
+func TestLettersThatDoNotFitAreRefused(t *testing.T) {
+	want := nodePort()
+	want.Server = flows.A
+	for name, tc := range map[string]struct {
+		plan func(*flowtest.Pair, flows.Letter, flows.Letter) flows.Plan
+		kind flows.FailureKind
+		says string
+	}{
+		"an invitation for somebody else": {func(p *flowtest.Pair, i, _ flows.Letter) flows.Plan {
+			i.For = "turin"
+			return join(i)(admin{p, p.B}.facts())
+		}, flows.FailedPreflight, "rome wrote it for turin, and this is milan"},
+		"an answer of a cluster that was not invited": {func(p *flowtest.Pair, _, a flows.Letter) flows.Plan {
+			a.From.ClusterID, a.From.UID = "turin", "another"
+			return accept(a)(admin{p, p.A}.facts())
+		}, flows.FailedPreflight, "rome has not invited turin"},
+		"one's own ID": {func(p *flowtest.Pair, _, _ flows.Letter) flows.Plan {
+			return invite(want, "rome")(admin{p, p.A}.facts())
+		}, flows.FailedPreflight, `both clusters call themselves "rome"`},
+		"the same cluster under another ID": {func(p *flowtest.Pair, i, _ flows.Letter) flows.Plan {
+			i.From.UID = p.B.Facts().UID
+			return join(i)(admin{p, p.B}.facts())
+		}, flows.FailedPreflight, "rome is this cluster itself"},
+		"both invite each other": {func(p *flowtest.Pair, _, a flows.Letter) flows.Plan {
+			a.Kind, a.From.Endpoint = flows.Invitation, &flows.Dial{Addresses: []string{"192.0.2.1"}, Port: 1}
+			return join(a)(admin{p, p.A}.facts())
+		}, flows.FailedConflict, "rome hosts a gateway server for milan already"},
+		"who was invited invites": {func(p *flowtest.Pair, _, _ flows.Letter) flows.Plan {
+			return invite(want, "rome")(admin{p, p.B}.facts())
+		}, flows.FailedConflict, "milan is already the client of a connection with rome"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := flowtest.NewPair()
+			invitation, answer := letters(t, p, want)
+			s := tc.plan(p, invitation, answer).Failure()
+			if s == nil || s.Kind != tc.kind || !strings.Contains(s.Reason, tc.says) || s.Hint == "" {
+				t.Errorf("got %+v, want kind %d, %q, and a hint", s, tc.kind, tc.says)
+			}
+		})
+	}
+}
+
+func TestALetterThatCannotBeMeantIsNamed(t *testing.T) {
+	p := flowtest.NewPair()
+	want := nodePort()
+	want.Server = flows.A
+	invitation, answer := letters(t, p, want)
+	text := func(l flows.Letter) string {
+		b, err := l.Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for name, tc := range map[string]struct{ text, says string }{
+		"something else":   {"apiVersion: v1\nkind: Secret\n", "no letter"},
+		"no YAML":          {"{", "yaml"},
+		"no key":           {strings.Replace(text(invitation), "publicKey: ", "publicKey: x", 1), "from.publicKey"},
+		"host bits":        {strings.Replace(text(invitation), "10.244.0.0/16", "10.244.0.1/16", 1), "from.podCIDRs"},
+		"no ranges":        {strings.Replace(text(answer), "externalCIDRs", "others", 1), "from.externalCIDRs: missing"},
+		"an absurd MTU":    {strings.Replace(text(answer), "mtu: 1340", "mtu: 9", 1), "from.mtu: 9"},
+		"an ID that is no": {strings.Replace(text(answer), "for: rome", "for: Rome!", 1), "for: cluster ID"},
+		"nothing to dial":  {strings.Replace(text(answer), "kind: Answer", "kind: Invitation", 1), "from.endpoint: missing"},
+		"who is dialled":   {strings.Replace(text(invitation), "kind: Invitation", "kind: Answer", 1), "from.endpoint: an answer has none"},
+	} {
+		if _, err := flows.ParseLetter([]byte(tc.text)); err == nil || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: got %v, want %q", name, err, tc.says)
+		}
+	}
+	var failed *flows.StepError
+	if err := invitation.Expired(p.Now().Add(2 * time.Hour)); !errors.As(err, &failed) || failed.Step.Kind != flows.FailedPreflight || failed.Hint() == "" {
+		t.Errorf("after its time: got %v", err)
+	}
+	if err := invitation.Expired(invitation.Created); err != nil {
+		t.Errorf("in time: got %v", err)
+	}
+}
