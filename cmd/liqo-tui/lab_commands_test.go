@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -65,6 +66,18 @@ func TestLabCommands(t *testing.T) {
 		if got := l.seenAs(t); got != before {
 			t.Errorf("rome sees milan's pods as %s, want %s as before", got, before)
 		}
+	})
+	t.Run("two admins connect their clusters by two letters", func(t *testing.T) {
+		l.reset().want(t, exitOK)
+		invitation, answer := filepath.Join(t.TempDir(), "invitation.yaml"), filepath.Join(t.TempDir(), "answer.yaml")
+		alone := func(cluster string, words ...string) {
+			t.Helper()
+			l.tui(append(words, "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--yes", "--timeout", "90s")...).want(t, exitOK)
+		}
+		alone("rome", "network", "invite", "--for", "milan", "--server-service-type", "NodePort", "--file", invitation)
+		alone("milan", "network", "join", invitation, "--file", answer)
+		alone("rome", "network", "accept", answer)
+		l.tui(l.pair("network", "verify")...).want(t, exitOK)
 	})
 }
 
