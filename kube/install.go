@@ -9,6 +9,7 @@ import (
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -74,8 +75,12 @@ func (c *Cluster) Install(ctx context.Context, objects []render.Object, progress
 }
 
 // Uninstall deletes what [Cluster.Install] made, as far as it carries our label:
-// what has the same name and is somebody else's stays.
+// what has the same name and is somebody else's stays. Nothing is deleted if the
+// installation is in another namespace than the cluster's.
 func (c *Cluster) Uninstall(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
+	if err := c.installedHere(ctx, objects); err != nil {
+		return nil, err
+	}
 	var changes []flows.Change
 	for _, o := range objects {
 		live := &unstructured.Unstructured{}
@@ -96,6 +101,32 @@ func (c *Cluster) Uninstall(ctx context.Context, objects []render.Object) ([]flo
 		}
 	}
 	return changes, nil
+}
+
+// installedHere refuses an installation in another namespace: what it has
+// cluster-wide has the same names everywhere.
+func (c *Cluster) installedHere(ctx context.Context, objects []render.Object) error {
+	for _, o := range objects {
+		if _, ok := o.(*rbacv1.ClusterRoleBinding); !ok {
+			continue
+		}
+		var live rbacv1.ClusterRoleBinding
+		if err := c.client.Get(ctx, client.ObjectKeyFromObject(o), &live); apierrors.IsNotFound(err) {
+			continue
+		} else if err != nil {
+			return fmt.Errorf("read %s: %w", render.Name(o), err)
+		}
+		for _, s := range live.Subjects {
+			if s.Namespace != "" && s.Namespace != c.namespace {
+				return &flows.StepError{Cluster: render.ClusterID(c.options.Context.String()), Step: flows.Step{
+					Title: "not changed", Kind: flows.FailedPreflight, Code: flows.CodeUnfit,
+					Reason: fmt.Sprintf("liqo-tui is installed in namespace %s, not in %s", s.Namespace, c.namespace),
+					Hint:   "use --liqo-namespace " + s.Namespace,
+				}}
+			}
+		}
+	}
+	return nil
 }
 
 // await calls look until it reports done; its text is what was seen last.

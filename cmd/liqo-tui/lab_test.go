@@ -370,7 +370,10 @@ func (l lab) testBesideLiqo(t *testing.T) {
 func (l lab) testUninstall(t *testing.T) {
 	milan := []string{"--kubeconfig", l.kubeconfig, "--context", "lab-milan"}
 	l.tui(append([]string{"uninstall"}, milan...)...).want(t, exitUsage) // no terminal, no --yes
-	l.tui(append([]string{"uninstall", "--yes"}, milan...)...).want(t, exitOK)
+	lines := checkEvents(t, l.tui(append([]string{"uninstall", "--yes", "-o", "ndjson"}, milan...)...).want(t, exitOK).out)
+	if last := lines[len(lines)-1]; last["changed"] != true {
+		t.Errorf("got %v, want something changed", last)
+	}
 	eventually(t, 60*time.Second, func() error {
 		left := l.must(t, "kubectl", "milan", "get", "namespaces,clusterroles,clusterrolebindings", "-l", "app.kubernetes.io/managed-by=liqo-tui", "-o", "name")
 		if left != "" {
