@@ -273,7 +273,7 @@ func (b *board) wakes() time.Time {
 // measure adds a source's new reading to the history of its row.
 func (b *board) measure(i int, before, after flows.Reading) {
 	s := b.sources[i]
-	if at, ok := b.owner[s.id]; ok && at != i || !after.Exists || !after.At.After(before.At) && after.Value == before.Value {
+	if at, ok := b.owner[s.id]; ok && at != i || !newer(before, after) {
 		return
 	}
 	p := b.row(pairOf(s.id, after.Peer))

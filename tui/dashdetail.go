@@ -125,27 +125,38 @@ var stateMarks = map[flows.State]mark{
 
 // facts of one end, as short texts.
 func (d detail) facts(s flows.Side) []string {
-	r := d.p.ends[s].reading
+	pod := ""
+	if peer := d.peers[s]; peer != nil && peer.Pod != nil {
+		pod = peer.Pod.Name
+	}
+	return d.t.readingFacts(d.p.ends[s].reading, pod, func(at time.Time) string { return minutes(d.now.Sub(at)) })
+}
+
+// readingFacts are what a side says beyond its state, as short texts; ago
+// writes how long ago something was.
+func (t theme) readingFacts(r flows.Reading, pod string, ago func(time.Time) string) []string {
 	var facts []string
 	add := func(known bool, format string, args ...any) {
 		if known {
-			facts = append(facts, d.t.plain(fmt.Sprintf(format, args...)))
+			facts = append(facts, t.plain(fmt.Sprintf(format, args...)))
 		}
 	}
 	add(r.Role == flows.RoleServer && r.Endpoint != "", "listens at %s", r.Endpoint)
 	add(r.Role == flows.RoleClient && r.Endpoint != "", "dials %s", r.Endpoint)
 	add(r.PeerAddress != "", "hears the peer at %s", r.PeerAddress)
-	add(!r.Handshake.IsZero(), "handshake %s ago", minutes(d.now.Sub(r.Handshake)))
+	if !r.Handshake.IsZero() {
+		add(true, "handshake %s ago", ago(r.Handshake))
+	}
 	add(r.Reported && r.Handshake.IsZero(), "no handshake yet")
 	add(r.Reported, "loss %s", percent(r.Loss))
 	add(r.Reported, "received %s", byteCount(r.Received))
 	add(r.Reported, "sent %s", byteCount(r.Sent))
 	add(r.Implementation != "", "%s WireGuard", r.Implementation)
 	add(r.MTU != 0, "MTU %d", r.MTU)
-	if peer := d.peers[s]; peer != nil && peer.Pod != nil {
-		add(true, "pod %s", peer.Pod.Name)
+	add(pod != "", "pod %s", pod)
+	if !r.At.IsZero() {
+		add(true, "reported %s ago", ago(r.At))
 	}
-	add(!r.At.IsZero(), "reported %s ago", minutes(d.now.Sub(r.At)))
 	return facts
 }
 

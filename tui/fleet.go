@@ -236,7 +236,7 @@ func (m Model) learn(ref flows.ContextRef, f flows.ClusterFacts) Model {
 	m.fleet = m.fleet.with(c)
 	for _, s := range []flows.Side{flows.A, flows.B} {
 		if m.paired(ref) { // the peer's ID may be news too
-			m.live.history[s] = sample(m.live.history[s], m.peer(s).Connection)
+			m.live.witnesses[s] = m.live.witnesses[s].note(m.clock, m.pair[s], m.peer(s).Reading())
 		}
 	}
 	return m

@@ -3,6 +3,7 @@ package tui
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,13 +11,33 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // liveScreen is the connection as each side sees it.
 type liveScreen struct {
-	history [2]history
-	verify  verification
+	witnesses [2]witness
+	verify    verification
+}
+
+// witness is one side of the pair, and what it measured while it was watched.
+type witness struct {
+	of      flows.ContextRef
+	reading flows.Reading
+	history series
+}
+
+// note takes in what the side says now. What another cluster said, or of
+// another peer, is forgotten.
+func (w witness) note(now time.Time, of flows.ContextRef, r flows.Reading) witness {
+	if w.of != of || w.reading.Peer != r.Peer {
+		w = witness{of: of}
+	}
+	if newer(w.reading, r) {
+		w.history.points = slices.Clone(w.history.points) // models share them
+		w.history.add(now, r, rateOf(w.reading, r))
+	}
+	w.reading = r
+	return w
 }
 
 // status is one side's word on the connection, and how far to believe it.
@@ -26,82 +47,18 @@ type status struct {
 	why  string
 }
 
-// lossy is the share of lost pings from which a connection counts as degraded:
-// two of the thirty that a minute has.
-const lossy = 0.05
-
 // status is what the side says of the connection now.
 func (m Model) status(s flows.Side) status {
-	state, peer := m.on(s), m.peer(s)
-	if p := state.latest.Problem; p != nil {
-		why := fmt.Sprintf("for %s: %s", age(m.clock.Sub(state.since)), p.Message)
+	side := m.on(s)
+	if p := side.latest.Problem; p != nil {
+		why := fmt.Sprintf("for %s: %s", age(m.clock.Sub(side.since)), p.Message)
 		return status{markUnknown, "not answering", why}
 	}
-	conn := peer.Connection
-	switch {
-	case conn == nil && peer.Server == nil && peer.Client == nil:
-		return status{markPending, "not connected", "there is no gateway"}
-	case conn == nil && peer.Pod != nil && peer.Pod.Waiting != "":
-		return status{markRunning, "starting", "pod " + peer.Pod.Name + ": " + peer.Pod.Waiting}
-	case conn == nil:
-		return status{markRunning, "starting", "the gateway has reported nothing yet"}
-	}
-	return connectionStatus(conn, m.clock)
-}
-
-// connectionStatus is what a Connection says, unless that is too old to believe.
-func connectionStatus(c *networkingv1beta1.Connection, now time.Time) status {
-	value := cmp.Or(string(c.Status.Value), "nothing")
-	report, ok, err := render.ParseReport(c.Annotations)
-	why := report.Message
-	switch {
-	case err != nil:
-		why = err.Error()
-	case !ok:
-		why = "the gateway gives no reason"
-	case report.Stale(now):
-		return status{markUnknown, "stale", fmt.Sprintf("it said %s %s ago, and nothing since", value, age(now.Sub(report.At)))}
-	}
-	switch c.Status.Value {
-	case networkingv1beta1.Connected:
-		if ok && report.Loss > lossy {
-			return status{markWarn, "degraded", fmt.Sprintf("connected, but %s of the pings are lost", percent(report.Loss))}
-		}
-		return status{markOK, "connected", why}
-	case networkingv1beta1.Connecting:
-		return status{markRunning, "connecting", why}
-	case networkingv1beta1.ConnectionError:
-		return status{markFail, "error", why}
-	}
-	return status{markUnknown, "unknown", why}
+	state, why := m.peer(s).Reading().State(m.clock)
+	return status{stateMarks[state], string(state), why}
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.3g%%", share*100) }
-
-// sample adds to a history what a Connection measured, if that is new.
-func sample(h history, c *networkingv1beta1.Connection) history {
-	if c == nil {
-		return h
-	}
-	at, roundTrip := c.Status.Latency.Timestamp.Time, parseLatency(c.Status.Latency.Value)
-	if report, ok, err := render.ParseReport(c.Annotations); ok && err == nil {
-		at, roundTrip = report.At, time.Duration(report.LatencyMicros)*time.Microsecond
-	}
-	if c.Status.Value != networkingv1beta1.Connected {
-		roundTrip = 0
-	}
-	return h.add(at, roundTrip)
-}
-
-// parseLatency reads Liqo's latency; 0 for none. Liqo writes microseconds with
-// the Greek letter, which time.ParseDuration knows.
-func parseLatency(text string) time.Duration {
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return 0
-	}
-	return max(0, d)
-}
 
 func (m Model) liveCommands() []command {
 	k := m.keys
@@ -204,7 +161,7 @@ func (m Model) leftToDo() string {
 func (m Model) sideText(s flows.Side, width int) []string {
 	t, now, peer := m.theme, m.status(s), m.peer(s)
 	lines := []string{
-		t.title.Render(t.side(s, string(m.id(s)), 0)) + "  " + t.faint.Render(role(peer)) + "  " + t.state(now.mark, now.word, 0),
+		t.title.Render(t.side(s, string(m.id(s)), 0)) + "  " + t.faint.Render(cmp.Or(string(peer.Reading().Role), "no gateway")) + "  " + t.state(now.mark, now.word, 0),
 	}
 	add := func(text string) {
 		for _, line := range t.wrap(text, width-2, 0) {
@@ -214,45 +171,44 @@ func (m Model) sideText(s flows.Side, width int) []string {
 	if now.why != "" {
 		add(now.why)
 	}
-	if peer.Connection != nil {
-		lines = append(lines, m.latencyLine(s, peer.Connection))
-		for _, line := range t.pack(m.reportFacts(peer.Connection), width-2) {
-			lines = append(lines, "  "+line)
-		}
+	r := peer.Reading()
+	if r.Exists {
+		lines = append(lines, m.latencyLine(s, r))
+	}
+	pod := ""
+	if peer.Pod != nil {
+		pod = peer.Pod.Name
+	}
+	ago := func(at time.Time) string { return age(m.clock.Sub(at)) }
+	for _, line := range t.pack(t.readingFacts(r, pod, ago), width-2) {
+		lines = append(lines, "  "+line)
 	}
 	for _, text := range cidrText(string(m.id(s.Other())), peer.Configuration) {
 		add(text)
 	}
-	if m.on(s).latest.Problem != nil {
+	if now.mark == markUnknown {
 		for i := 1; i < len(lines); i++ {
-			lines[i] = t.faint.Render(lines[i]) // as it was when it last answered
+			lines[i] = t.faint.Render(lines[i]) // as it was when it was last known
 		}
 	}
 	return lines
 }
 
-func role(p flows.Peer) string {
-	switch {
-	case p.Server != nil:
-		return "server"
-	case p.Client != nil:
-		return "client"
-	}
-	return "no gateway"
-}
+// liveBuckets is how far back a side's sparkline goes: three minutes.
+const liveBuckets = 18
 
 // latencyLine is the latest round trip and how it was before.
-func (m Model) latencyLine(s flows.Side, c *networkingv1beta1.Connection) string {
-	h := m.live.history[s]
-	value := cmp.Or(c.Status.Latency.Value, "not measured")
-	if report, ok, err := render.ParseReport(c.Annotations); ok && err == nil && report.LatencyMicros > 0 {
-		value = roundTrip(time.Duration(report.LatencyMicros) * time.Microsecond)
+func (m Model) latencyLine(s flows.Side, r flows.Reading) string {
+	value := "not measured"
+	if r.Latency > 0 {
+		value = roundTrip(r.Latency)
 	}
-	line := "  round trip " + m.theme.plain(value)
-	if low, high, ok := h.bounds(); ok {
-		line += "  " + h.sparkline(m.theme, 20)
-		if low != high {
-			line += m.theme.faint.Render(fmt.Sprintf("  %s to %s", roundTrip(low), roundTrip(high)))
+	line := "  round trip " + value
+	values := roundTrips(m.live.witnesses[s].history.until(m.clock, liveBuckets))
+	if mean, _, highest, ok := statistics(values); ok {
+		line += "  " + m.theme.spark(values)
+		if mean < highest {
+			line += m.theme.faint.Render(fmt.Sprintf("  mean %s, max %s", milliseconds(mean), milliseconds(highest)))
 		}
 	}
 	return line
@@ -267,32 +223,6 @@ func roundTrip(d time.Duration) string {
 		return fmt.Sprintf("%.1fms", float64(d.Microseconds())/1000)
 	}
 	return fmt.Sprintf("%dms", d.Milliseconds())
-}
-
-// reportFacts are what a gateway says beyond its state.
-func (m Model) reportFacts(c *networkingv1beta1.Connection) []string {
-	r, ok, err := render.ParseReport(c.Annotations)
-	if !ok || err != nil {
-		return nil
-	}
-	var facts []string
-	add := func(known bool, text string) {
-		if known {
-			facts = append(facts, m.theme.plain(text))
-		}
-	}
-	if r.Handshake != nil {
-		add(true, "handshake "+age(m.clock.Sub(*r.Handshake))+" ago")
-	}
-	add(r.Handshake == nil && c.Status.Value != networkingv1beta1.Connected, "no handshake yet")
-	add(true, "loss "+percent(r.Loss))
-	add(true, "received "+byteCount(r.ReceivedBytes))
-	add(true, "sent "+byteCount(r.SentBytes))
-	add(r.Endpoint != "", "peer at UDP "+r.Endpoint)
-	add(r.Implementation != "", r.Implementation+" WireGuard")
-	add(r.MTU != 0, fmt.Sprintf("MTU %d", r.MTU))
-	add(true, "reported "+age(m.clock.Sub(r.At))+" ago")
-	return facts
 }
 
 // cidrText says as which addresses the side sees the other's.

@@ -8,6 +8,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 )
 
 func TestDurationsAreReadable(t *testing.T) {
@@ -32,42 +33,34 @@ func TestBytesAreReadable(t *testing.T) {
 }
 
 func TestRoundTripsAreReadable(t *testing.T) {
-	for text, want := range map[string]string{"340μs": "340us", "340µs": "340us", "1.25ms": "1.2ms", "148ms": "148ms", "2s": "2000ms"} {
-		if got := roundTrip(parseLatency(text)); got != want {
-			t.Errorf("%s: got %s, want %s", text, got, want)
-		}
-	}
-	for _, text := range []string{"", "N/A", "-3ms", "soon"} {
-		if got := parseLatency(text); got != 0 {
-			t.Errorf("%q: got %v, want none", text, got)
+	for d, want := range map[time.Duration]string{
+		340 * time.Microsecond: "340us", 1250 * time.Microsecond: "1.2ms", 148 * time.Millisecond: "148ms", 2 * time.Second: "2000ms",
+	} {
+		if got := roundTrip(d); got != want {
+			t.Errorf("%s: got %s, want %s", d, got, want)
 		}
 	}
 }
 
-func TestASparklineKeepsTheLatestSamples(t *testing.T) {
-	var h history
-	start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-	for i := range 100 {
-		at := start.Add(time.Duration(i) * time.Second)
-		h = h.add(at, time.Duration(i)*time.Millisecond)
-		h = h.add(at, time.Hour) // the same measurement again
+// Two clusters may be looked at one after the other, and one measurement may be
+// told twice: neither is a measurement of the other, or a second one.
+func TestAWitnessKeepsWhatItsSideMeasured(t *testing.T) {
+	now := flowtest.Epoch()
+	rome, milan := refOf("kind-rome"), refOf("kind-milan")
+	r := reading("milan", flows.RoleClient, isConnected, now)
+	w := witness{}.note(now, rome, r)
+	earlier := w
+	w = w.note(now.Add(bucket), rome, r) // the same again
+	r.At, r.Latency = now.Add(2*bucket), 3*time.Millisecond
+	w = w.note(now.Add(2*bucket), rome, r)
+	if got := newTheme(true, false).spark(roundTrips(w.history.until(now.Add(2*bucket), 3))); got != "~ #" && got != "- #" {
+		t.Errorf("got %q, want two measurements and the gap between", got)
 	}
-	h = h.add(start.Add(200*time.Second), 0) // no answer
-	if len(h.samples) != historyLength {
-		t.Errorf("got %d samples, want %d", len(h.samples), historyLength)
+	if got := len(earlier.history.points); got != 1 {
+		t.Errorf("got %d points in the witness of before, want its one", got)
 	}
-	low, high, ok := h.bounds()
-	if !ok || low != 69*time.Millisecond || high != 99*time.Millisecond {
-		t.Errorf("got %v to %v, %v", low, high, ok)
-	}
-	if got := h.sparkline(newTheme(false, false), 5); got != "▇▇▇█·" {
-		t.Errorf("got %s", got)
-	}
-	if got := h.sparkline(newTheme(true, false), 5); got != "^^^# " && got != "***# " {
-		t.Errorf("got %s", got)
-	}
-	if got := (history{}).sparkline(newTheme(false, false), 5); got != "" {
-		t.Errorf("got %q of nothing", got)
+	if w = w.note(now.Add(3*bucket), milan, r); len(w.history.points) != 1 {
+		t.Errorf("got %d points, want one: the others are of another cluster", len(w.history.points))
 	}
 }
 

@@ -96,6 +96,11 @@ func (s *series) until(now time.Time, length int) []point {
 	return all
 }
 
+// newer reports whether a reading has a measurement that the one before has not.
+func newer(before, after flows.Reading) bool {
+	return after.Exists && (after.At.After(before.At) || after.Value != before.Value)
+}
+
 func pointOf(r flows.Reading, traffic rate) point {
 	v := point{flags: sampled, received: -1, sent: -1, micros: uint32(min(r.Latency.Microseconds(), 1<<32-1))}
 	if state, _ := r.State(r.At); state == flows.StateConnected || state == flows.StateDegraded {
