@@ -290,25 +290,39 @@ func (m Model) clustersBody(height int) []string {
 	if m.clusters.info {
 		return m.paneLines()
 	}
-	rows := m.clusterRows()
-	lines := m.clustersHead(rows)
-	detail := m.clusterDetail()
-	list := height - len(lines) - 1
-	if room := list - len(detail); room >= min(len(rows), 3) {
-		list = room
-	} else {
-		detail = nil
+	parts := m.clustersLayout(height)
+	lines := parts.head
+	for i := parts.top; i < min(parts.top+parts.list, len(parts.rows)); i++ {
+		lines = append(lines, m.clusterLine(parts.rows[i], i == parts.selected))
 	}
-	selected := max(0, indexOfRow(rows, m.clusters.selected))
-	texts := make([]string, len(rows))
-	for i, r := range rows {
-		texts[i] = m.clusterLine(r, i == selected)
-	}
-	lines = append(lines, m.window(texts, selected, max(1, list))...)
-	for len(lines) < height-len(detail) {
+	for len(lines) < height-len(parts.detail) {
 		lines = append(lines, "")
 	}
-	return append(lines, detail...)
+	return append(lines, parts.detail...)
+}
+
+// clustersLayout is where the list of clusters has its parts.
+type clustersLayout struct {
+	head      []string
+	rows      []clusterRow // all of them
+	selected  int
+	top, list int // the first row in sight, and how many there can be
+	detail    []string
+}
+
+func (m Model) clustersLayout(height int) clustersLayout {
+	l := clustersLayout{rows: m.clusterRows(), detail: m.clusterDetail()}
+	l.head = m.clustersHead(l.rows)
+	l.list = height - len(l.head) - 1
+	if room := l.list - len(l.detail); room >= min(len(l.rows), 3) {
+		l.list = room
+	} else {
+		l.detail = nil
+	}
+	l.list = max(1, l.list)
+	l.selected = max(0, indexOfRow(l.rows, m.clusters.selected))
+	l.top = windowTop(l.selected, len(l.rows), l.list)
+	return l
 }
 
 // clustersHead says what is to choose, and what could not be read.

@@ -23,9 +23,11 @@ type dashboardScreen struct {
 	list      peeringList
 	filter    line
 	filtering bool // keys go into the filter
+	wide      bool // the list has all of the screen
 
 	page page
-	text []string // of a page that is not made anew each time
+	text []string // of a page that is made anew only when there is reason to
+	logs logsMsg  // the latest
 	// earlier are the facts from when the diagnosis was opened: what has changed
 	// since then tells which way packets move.
 	earlier   flows.Facts

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 )
@@ -143,11 +144,11 @@ func (t theme) readingFacts(r flows.Reading, pod string, ago func(time.Time) str
 	}
 	add(r.Role == flows.RoleServer && r.Endpoint != "", "listens at %s", r.Endpoint)
 	add(r.Role == flows.RoleClient && r.Endpoint != "", "dials %s", r.Endpoint)
-	add(r.PeerAddress != "", "hears the peer at %s", r.PeerAddress)
+	add(r.PeerAddress != "" && "UDP "+r.PeerAddress != r.Endpoint, "hears the peer at %s", r.PeerAddress)
 	if !r.Handshake.IsZero() {
 		add(true, "handshake %s ago", ago(r.Handshake))
 	}
-	add(r.Reported && r.Handshake.IsZero(), "no handshake yet")
+	add(r.Reported && r.Handshake.IsZero() && r.Value != networkingv1beta1.Connected, "no handshake yet")
 	add(r.Reported, "loss %s", percent(r.Loss))
 	add(r.Reported, "received %s", byteCount(r.Received))
 	add(r.Reported, "sent %s", byteCount(r.Sent))

@@ -1,6 +1,8 @@
 package tui
 
 import (
+	"fmt"
+
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
@@ -10,80 +12,134 @@ import (
 // dashboardCommands are those of the list and of all pages: what they do, they
 // do to the selected peering.
 func (m Model) dashboardCommands() []command {
-	k, d := m.keys, m.dashboard
 	var commands []command
-	add := func(b key.Binding, do func(Model) (Model, tea.Cmd)) {
-		commands = append(commands, command{Binding: b, do: do})
-	}
 	if m.screen == screenDetail {
-		add(k.back, Model.leavePage)
-		commands = append(commands, command{Binding: named(k.quit, "back"), quiet: true, do: Model.leavePage})
-	}
-	if m.screen == screenDashboard && m.subject() != nil {
-		add(named(k.enter, "details"), func(m Model) (Model, tea.Cmd) { return m.turnTo(pageOverview) })
-	}
-	if m.screen == screenDashboard {
-		if d.filter.String() != "" {
-			add(named(k.back, "clear the filter"), func(m Model) (Model, tea.Cmd) { return m.filterBy(line{}), nil })
-		}
-		add(k.filter, func(m Model) (Model, tea.Cmd) { m.dashboard.filtering = true; return m, nil })
+		commands = append(commands, m.pageCommands()...)
+	} else {
+		commands = append(commands, m.openingCommands()...)
 	}
 	if m.subject() != nil {
-		add(k.diagnose, func(m Model) (Model, tea.Cmd) { return m.turnTo(pageDiagnosis) })
-		if m.screen == screenDetail && d.page == pageDiagnosis {
-			add(named(k.problems, "all or only problems"), func(m Model) (Model, tea.Cmd) {
-				m.dashboard.allChecks = !m.dashboard.allChecks
-				return m, nil
-			})
-		}
-		add(k.verify, Model.verifyPeering)
-		add(k.events, func(m Model) (Model, tea.Cmd) { return m.turnTo(pageEvents) })
-		add(k.logs, func(m Model) (Model, tea.Cmd) { return m.turnTo(pageLogs) })
-		add(k.yaml, func(m Model) (Model, tea.Cmd) { return m.turnTo(pageYAML) })
-		add(k.disconnect, func(m Model) (Model, tea.Cmd) {
-			return m.visit(func(m Model) Model { return m.takeAway(Disconnect) }), nil
-		})
-		add(k.reset, func(m Model) (Model, tea.Cmd) { return m.visit(func(m Model) Model { return m.takeAway(Reset) }), nil })
-		add(k.change, func(m Model) (Model, tea.Cmd) {
-			return m.visit(func(m Model) Model {
-				m, _ = m.begin(Connect).openSettings()
-				return m
-			}), nil
-		})
+		commands = append(commands, m.peeringCommands()...)
 	}
 	if m.screen == screenDashboard {
-		add(k.connect, func(m Model) (Model, tea.Cmd) {
-			m.dashboard.open, m.dashboard.visiting, m.pair = true, false, [2]flows.ContextRef{}
-			return m.toClusters()
-		})
-		for _, s := range []struct {
-			key.Binding
-			column
-		}{{k.sortName, byName}, {k.sortStatus, byStatus}, {k.sortLatency, byLatency}, {k.sortTraffic, byThroughput}, {k.sortAge, byAge}} {
-			add(s.Binding, func(m Model) (Model, tea.Cmd) { m.dashboard.board.sortBy(s.column); return m, nil })
-		}
+		commands = append(commands, m.arrangingCommands()...)
 	}
-	add(k.allEvents, func(m Model) (Model, tea.Cmd) { return m.turnTo(pageAllEvents) })
+	k := m.keys
 	pause := k.pause
-	if !d.paused.IsZero() {
+	if !m.dashboard.paused.IsZero() {
 		pause = named(k.pause, "go on")
 	}
-	add(pause, func(m Model) (Model, tea.Cmd) { return m.pauseDashboard(), nil })
-	add(k.save, Model.saveScreen)
-	add(k.copyCommand, Model.copyDashboardCommand)
-	add(k.refresh, Model.rewatch)
+	commands = append(
+		commands,
+		opening(k.allEvents, pageAllEvents),
+		command{Binding: pause, do: func(m Model) (Model, tea.Cmd) { return m.pauseDashboard(), nil }},
+		command{Binding: k.save, do: Model.saveScreen},
+		command{Binding: k.copyCommand, do: Model.copyDashboardCommand},
+		command{Binding: k.refresh, do: Model.rewatch},
+	)
 	if m.screen == screenDashboard {
-		page := func(pages int) func(Model) (Model, tea.Cmd) {
-			return func(m Model) (Model, tea.Cmd) { return m.movePeering(pages * max(1, m.listRows()-1)), nil }
-		}
-		commands = append(commands, moving(k, Model.movePeering)...)
-		commands = append(commands, command{Binding: k.pageUp, do: page(-1), quiet: true}, command{Binding: k.pageDown, do: page(+1), quiet: true})
+		commands = append(commands, m.movingCommands()...)
 	}
 	return commands
 }
 
+// opening is a command that shows a page.
+func opening(b key.Binding, p page) command {
+	return command{Binding: b, do: func(m Model) (Model, tea.Cmd) { return m.turnTo(p) }}
+}
+
+// pageCommands lead back from a page.
+func (m Model) pageCommands() []command {
+	return []command{
+		{Binding: m.keys.back, do: Model.leavePage},
+		{Binding: named(m.keys.quit, "back"), quiet: true, do: Model.leavePage},
+	}
+}
+
+// openingCommands are what is done most on the list.
+func (m Model) openingCommands() []command {
+	k := m.keys
+	var commands []command
+	if m.subject() != nil {
+		commands = append(commands, opening(named(k.enter, "details"), pageOverview))
+	}
+	if m.dashboard.filter.String() != "" {
+		commands = append(commands, command{Binding: named(k.back, "clear the filter"), do: func(m Model) (Model, tea.Cmd) { return m.filterBy(line{}), nil }})
+	}
+	return append(commands, command{Binding: k.filter, do: func(m Model) (Model, tea.Cmd) { m.dashboard.filtering = true; return m, nil }})
+}
+
+// peeringCommands are about the selected peering.
+func (m Model) peeringCommands() []command {
+	k := m.keys
+	commands := []command{opening(k.diagnose, pageDiagnosis)}
+	if m.screen == screenDetail && m.dashboard.page == pageDiagnosis {
+		commands = append(commands, command{Binding: named(k.problems, "all or only problems"), do: func(m Model) (Model, tea.Cmd) {
+			m.dashboard.allChecks = !m.dashboard.allChecks
+			return m, nil
+		}})
+	}
+	visiting := func(b key.Binding, show func(Model) Model) command {
+		return command{Binding: b, do: func(m Model) (Model, tea.Cmd) { return m.visit(show), nil }}
+	}
+	return append(
+		commands,
+		command{Binding: k.verify, do: Model.verifyPeering},
+		opening(k.events, pageEvents), opening(k.logs, pageLogs), opening(k.yaml, pageYAML),
+		visiting(k.disconnect, func(m Model) Model { return m.takeAway(Disconnect) }),
+		visiting(k.reset, func(m Model) Model { return m.takeAway(Reset) }),
+		visiting(k.change, func(m Model) Model {
+			m, _ = m.begin(Connect).openSettings()
+			return m
+		}),
+	)
+}
+
+// arrangingCommands change what the list shows, and in which order.
+func (m Model) arrangingCommands() []command {
+	k := m.keys
+	commands := []command{
+		{Binding: k.connect, do: func(m Model) (Model, tea.Cmd) {
+			m.dashboard.open, m.dashboard.visiting, m.pair = true, false, [2]flows.ContextRef{}
+			return m.toClusters()
+		}},
+		{Binding: k.wide, do: func(m Model) (Model, tea.Cmd) { return m.widen(), nil }},
+	}
+	for _, s := range []struct {
+		key.Binding
+		column
+	}{{k.sortName, byName}, {k.sortStatus, byStatus}, {k.sortLatency, byLatency}, {k.sortTraffic, byThroughput}, {k.sortAge, byAge}} {
+		commands = append(commands, command{Binding: s.Binding, do: func(m Model) (Model, tea.Cmd) {
+			m.dashboard.board.sortBy(s.column)
+			return m, nil
+		}})
+	}
+	return commands
+}
+
+// movingCommands select another row.
+func (m Model) movingCommands() []command {
+	page := func(pages int) func(Model) (Model, tea.Cmd) {
+		return func(m Model) (Model, tea.Cmd) { return m.movePeering(pages * max(1, m.listLayout().rows-1)), nil }
+	}
+	return append(
+		moving(m.keys, Model.movePeering),
+		command{Binding: m.keys.pageUp, do: page(-1), quiet: true}, command{Binding: m.keys.pageDown, do: page(+1), quiet: true},
+	)
+}
+
+// widen gives the list all of the screen, for more columns, or takes that back.
+func (m Model) widen() Model {
+	before := len(m.listLayout().table)
+	m.dashboard.wide = !m.dashboard.wide
+	if m.dashboard.wide && len(m.listLayout().table) <= before && before > 0 {
+		m.note = fmt.Sprintf("There is no room for more columns in %d.", m.width)
+	}
+	return m
+}
+
 func (m Model) movePeering(by int) Model {
-	m.dashboard.list = m.dashboard.list.move(by, m.listRows())
+	m.dashboard.list = m.dashboard.list.move(by, m.listLayout().rows)
 	return m
 }
 

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
-
-	"github.com/liqo-tui/liqo-tui/flows"
 )
 
 // peeringList is the rows of a board on the screen: which one is selected, and
@@ -66,161 +64,15 @@ func (l peeringList) move(by, height int) peeringList {
 		return l
 	}
 	at := min(max(l.position()+by, 0), len(l.board.list)-1)
-	l.held, l.row, l.selected = at > 0 || by > 0, at, l.board.list[at].id
+	l = l.pick(at, height)
+	l.held = at > 0 || by > 0
+	return l
+}
+
+// pick selects the row of an index, and holds on to it.
+func (l peeringList) pick(at, height int) peeringList {
+	l.held, l.row, l.selected = true, at, l.board.list[at].id
 	return l.follow(height)
-}
-
-// columns are those that there is room for.
-type columns struct {
-	status, name                                   int  // widths, in cells
-	joined                                         bool // both names in one column
-	back, age, server, spark, traffic, loss, flaps bool
-}
-
-const (
-	stateCells   = 16 // "unreachable 59m" beside its glyph
-	latencyCells = 8
-	ageCells     = 5
-	serverCells  = 4
-	sparkCells   = 13
-	trafficCells = 12
-	lossCells    = 6
-	flapCells    = 6
-	// A name is cut in its middle; with less than this nobody knows it again.
-	leastName = 10
-	mostName  = 28
-)
-
-// columnsFor drops what matters less until both names have room.
-func (t theme) columnsFor(width int) columns {
-	c := columns{status: ansi.StringWidth(t.glyphs[markOK]) + 1 + stateCells}
-	room := width - 2 - c.status - latencyCells
-	if c.joined = room < 2*(leastName+1); c.joined {
-		c.name = max(1, room)
-		return c
-	}
-	room -= 2 * (leastName + 1)
-	take := func(cells int) bool {
-		if room < cells {
-			return false
-		}
-		room -= cells
-		return true
-	}
-	// One that does not fit ends it: what is dropped first is always the same.
-	c.back = take(latencyCells)
-	c.age = c.back && take(ageCells)
-	c.server = c.age && take(serverCells)
-	c.spark = c.server && take(sparkCells)
-	c.traffic = c.spark && take(trafficCells)
-	c.loss = c.traffic && take(lossCells)
-	c.flaps = c.loss && take(flapCells)
-	c.name = min(mostName, leastName+1+room/2)
-	return c
-}
-
-func (t theme) columnHeads(c columns, o order) string {
-	arrow := func(by column, text string) string {
-		if o.by != by {
-			return text
-		}
-		return text + t.sorted[map[bool]int{false: 0, true: 1}[o.reverse]]
-	}
-	line := "  " + pad(arrow(byStatus, "STATUS"), c.status)
-	if c.joined {
-		line += pad(arrow(byName, "PEERING"), c.name)
-		return line + left(arrow(byLatency, "A"+t.to+"B"), latencyCells)
-	}
-	line += pad(arrow(byName, "A"), c.name) + pad("B", c.name)
-	if c.server {
-		line += pad("SRV", serverCells)
-	}
-	line += left(arrow(byLatency, "RTT A"+t.to+"B"), latencyCells)
-	if c.back {
-		line += left("B"+t.to+"A", latencyCells)
-	}
-	if c.spark {
-		line += " " + pad("2 min", sparkCells-1)
-	}
-	if c.loss {
-		line += left("LOSS", lossCells)
-	}
-	if c.traffic {
-		line += left(arrow(byThroughput, "RX/TX"), trafficCells)
-	}
-	if c.flaps {
-		line += left("FLAPS", flapCells)
-	}
-	if c.age {
-		line += left(arrow(byAge, "AGE"), ageCells)
-	}
-	return line
-}
-
-// left pads on the left: figures stand under each other by their last digit.
-func left(text string, width int) string {
-	return strings.Repeat(" ", max(0, width-ansi.StringWidth(text))) + text
-}
-
-// line is one row.
-func (t theme) peeringLine(p *peering, c columns, now time.Time, selected bool) string {
-	word := p.state.String()
-	if since := p.began(); !since.IsZero() && p.state != peeringConnected {
-		word += " " + minutes(now.Sub(since))
-	}
-	line := "  " + t.state(p.state.mark(), word, c.status)
-	a, b := t.plain(string(p.ends[0].id)), t.plain(string(p.ends[1].id))
-	rest := ""
-	if c.joined {
-		rest = pad(t.middle(a+"/"+b, c.name-1), c.name)
-	} else {
-		rest = pad(t.middle(a, c.name-1), c.name) + pad(t.middle(b, c.name-1), c.name)
-	}
-	if c.server {
-		side := "-"
-		if s, ok := p.server(); ok {
-			side = s.String()
-		}
-		rest += pad(side, serverCells)
-	}
-	rest += left(latency(p.roundTrip(flows.A, now)), latencyCells)
-	if c.back {
-		rest += left(latency(p.roundTrip(flows.B, now)), latencyCells)
-	}
-	if c.spark {
-		rest += " " + pad(t.spark(roundTrips(p.measured(now, sparkCells-1))), sparkCells-1)
-	}
-	if c.loss {
-		text := "-"
-		if share, known := p.loss(now); known {
-			text = percent(share)
-		}
-		rest += left(text, lossCells)
-	}
-	if c.traffic {
-		text := "-"
-		if r := p.traffic(now); r.known {
-			text = perSecond(r.received) + "/" + perSecond(r.sent)
-		}
-		rest += left(text, trafficCells)
-	}
-	if c.flaps {
-		rest += left(fmt.Sprint(p.flapCount(now)), flapCells)
-	}
-	if c.age {
-		text := "-"
-		if at := p.created(); !at.IsZero() {
-			text = minutes(now.Sub(at))
-		}
-		rest += left(text, ageCells)
-	}
-	switch {
-	case selected:
-		return t.cursor.Render(t.plain(t.pointer + ansi.Strip(line[1:]) + rest))
-	case p.state == peeringStale || p.state == peeringUnreachable:
-		rest = t.faint.Render(rest)
-	}
-	return line + rest
 }
 
 // measured are the latest points of the end that measures: A's, or else B's.
@@ -230,13 +82,6 @@ func (p *peering) measured(now time.Time, length int) []point {
 		side = 1
 	}
 	return p.history[side].until(now, length)
-}
-
-func latency(d time.Duration) string {
-	if d <= 0 {
-		return "-"
-	}
-	return roundTrip(d)
 }
 
 // middle cuts the middle of a name out: its beginning and its end tell more.
@@ -287,8 +132,8 @@ func (l peeringList) head(t theme, width int) []string {
 		lines = append(lines, t.label.Render(t.plain(text)))
 	}
 	for _, text := range b.notices(t) {
-		wrapped := strings.Split(ansi.Wrap(text, width, "/"), "\n")
-		lines = append(lines, wrapped[:min(len(wrapped), noticeLines)]...)
+		parts := wrapped(text, width)
+		lines = append(lines, parts[:min(len(parts), noticeLines)]...)
 	}
 	return lines
 }
@@ -335,41 +180,48 @@ func enumerate(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// view draws the list into at most height lines. Only the rows in sight cost
-// anything.
-func (l peeringList) view(t theme, width, height int) []string {
+// listLayout is where a list of a size has its parts.
+type listLayout struct {
+	top   []string // the lines above the rows; the last ones are the columns' titles
+	table table    // nil without rows
+	rows  int      // in sight, at most
+	foot  []string
+}
+
+func (l peeringList) layout(t theme, width, height int, wide bool) listLayout {
 	b := l.board
 	lines := l.head(t, width)
 	if spare := height - len(lines); spare > 8 {
 		lines = append(lines, "")
 	}
 	if len(b.list) == 0 {
-		return append(lines, t.wrap(b.nothing(), width, 0)...)
+		return listLayout{top: append(lines, t.wrap(b.nothing(), width, 0)...), rows: 1}
 	}
-	c := t.columnsFor(width)
-	lines = append(lines, t.faint.Render(t.columnHeads(c, b.order)))
+	columns := t.tableFor(width, wide)
+	lines = append(lines, t.faint.Render(columns.titles(t, b.order)))
 	rows, foot := b.room(t, height-len(lines))
-	l = l.follow(rows)
-	for i := l.top; i < min(l.top+rows, len(b.list)); i++ {
-		lines = append(lines, t.peeringLine(b.list[i], c, b.now, i == l.row))
-	}
-	if len(foot) == 0 {
-		return lines
-	}
-	for len(lines) < height-len(foot) {
-		lines = append(lines, "")
-	}
-	return append(lines, foot...)
+	return listLayout{top: lines, table: columns, rows: rows, foot: foot}
 }
 
-// rows is how many rows a list of this size has in sight.
-func (l peeringList) rows(t theme, width, height int) int {
-	head := len(l.head(t, width)) + 1
-	if height-head+1 > 8 {
-		head++
+// view draws the list into at most height lines. Only the rows in sight cost
+// anything.
+func (l peeringList) view(t theme, width, height int, wide bool) []string {
+	b, parts := l.board, l.layout(t, width, height, wide)
+	lines := parts.top
+	if parts.table == nil {
+		return lines
 	}
-	rows, _ := l.board.room(t, height-head)
-	return rows
+	l = l.follow(parts.rows)
+	for i := l.top; i < min(l.top+parts.rows, len(b.list)); i++ {
+		lines = append(lines, parts.table.line(t, b.list[i], b.now, i == l.row))
+	}
+	if len(parts.foot) == 0 {
+		return lines
+	}
+	for len(lines) < height-len(parts.foot) {
+		lines = append(lines, "")
+	}
+	return append(lines, parts.foot...)
 }
 
 // room shares what is left of the height between rows and foot.

@@ -75,5 +75,5 @@ func (m Model) pauseDashboard() Model {
 	}
 	kept := d.kept
 	d.paused, d.kept = time.Time{}, nil
-	return m.tellDashboard(kept)
+	return m.tellDashboard(kept).renewPage()
 }

@@ -19,19 +19,44 @@ func (m Model) turnTo(p page) (Model, tea.Cmd) {
 	if p := m.subject(); p != nil {
 		d.list.held, d.list.selected = true, p.id
 	}
-	m.screen, d.page, d.text = screenDetail, p, nil
-	p2 := m.subject()
+	m.screen, d.page, d.text, d.logs = screenDetail, p, nil, logsMsg{}
+	subject := m.subject()
 	switch {
-	case p2 == nil:
-	case p == pageYAML:
-		d.text = m.yamlText(p2)
+	case subject == nil:
 	case p == pageDiagnosis:
-		d.earlier = m.factsOf(p2)
+		d.earlier = m.factsOf(subject)
 	case p == pageLogs:
 		d.text = []string{"Reading" + m.theme.ellipsis}
 		return m, m.readLogs(0)
 	}
-	return m, nil
+	return m.renewPage(), nil
+}
+
+// renewPage makes the text of a page again, of those that are long and seldom
+// change: when its objects have, when there are new logs, or for another width.
+func (m Model) renewPage() Model {
+	d := &m.dashboard
+	p := m.subject()
+	switch {
+	case m.screen != screenDetail || p == nil:
+	case d.page == pageYAML:
+		d.text = m.yamlText(p)
+	case d.page == pageLogs && d.logs.id == p.id:
+		d.text = m.logText(p, d.logs)
+	}
+	return m
+}
+
+// renewYAML is for news of a cluster. What is paused stays.
+func (m Model) renewYAML(ref flows.ContextRef) Model {
+	p := m.subject()
+	if m.screen != screenDetail || m.dashboard.page != pageYAML || p == nil || !m.dashboard.paused.IsZero() {
+		return m
+	}
+	if refs, _ := m.contextsOf(p); refs[flows.A] == ref || refs[flows.B] == ref {
+		return m.renewPage()
+	}
+	return m
 }
 
 func (m Model) leavePage() (Model, tea.Cmd) {

@@ -14,7 +14,7 @@ const (
 )
 
 func (m Model) twoPanes() bool {
-	return m.screen == screenDashboard && m.width >= twoPanesWidth && m.height >= twoPanesHeight && m.dashboard.list.current() != nil
+	return m.screen == screenDashboard && !m.dashboard.wide && m.width >= twoPanesWidth && m.height >= twoPanesHeight && m.dashboard.list.current() != nil
 }
 
 func (m Model) listWidth() int {
@@ -24,23 +24,14 @@ func (m Model) listWidth() int {
 	return m.width
 }
 
-// listRows is how many rows are in sight.
-func (m Model) listRows() int {
-	return m.dashboard.list.rows(m.theme, m.listWidth(), m.listHeight())
+// listLayout is where the list has its parts.
+func (m Model) listLayout() listLayout {
+	height := m.bodyHeight() - len(m.dashboardTop())
+	return m.dashboard.list.layout(m.theme, m.listWidth(), max(0, height), m.dashboard.wide)
 }
 
-func (m Model) listHeight() int {
-	height := max(0, m.height-frameLines)
-	if m.dashboard.filtering {
-		height--
-	}
-	return max(0, height-len(m.fleet.problems))
-}
-
-func (m Model) dashboardBody(height int) []string {
-	if m.screen == screenDetail {
-		return m.paneLines()
-	}
+// dashboardTop is what stands above the list.
+func (m Model) dashboardTop() []string {
 	d, t := m.dashboard, m.theme
 	var top []string
 	if d.filtering {
@@ -50,7 +41,15 @@ func (m Model) dashboardBody(height int) []string {
 	for _, err := range m.fleet.problems {
 		top = append(top, t.marks[markFail].Render(t.plain(t.glyphs[markFail]+" "+err.Error())))
 	}
-	left := d.list.view(t, m.listWidth(), height-len(top))
+	return top
+}
+
+func (m Model) dashboardBody(height int) []string {
+	if m.screen == screenDetail {
+		return m.paneLines()
+	}
+	d, t, top := m.dashboard, m.theme, m.dashboardTop()
+	left := d.list.view(t, m.listWidth(), height-len(top), d.wide)
 	if !m.twoPanes() {
 		return append(top, left...)
 	}

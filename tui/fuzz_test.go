@@ -24,6 +24,7 @@ func FuzzUpdate(f *testing.F) {
 	f.Add([]byte("\xd1ay\xf4\xd2\xf4\xd3r\xf4\xd0\xf4p\x1b"))
 	f.Add([]byte("\xc0\r\x02\r\r\r\r\x02\r\xff\xffXa\x02\r\xff"))
 	f.Add([]byte("\xc0/ro\r\r:q\x1ba~\xc3\r\x1b\r\x02\re\x1bf\r\x02\x02\xc3\x02\r"))
+	f.Add([]byte("\xc1\xf4m\xcb\xcb\x1b\xcax\xc7\xc8\xc9\r\xc5\xcf"))
 	f.Add([]byte("\xc1\xf4\rdyl\x1bEx\r\x02\r\xff\x1b"))
 	f.Fuzz(playScript)
 }
@@ -31,7 +32,7 @@ func FuzzUpdate(f *testing.F) {
 // TestRandomScripts plays what a fuzzer would, without its instrumented build.
 // Most scripts begin by applying, or few would come that far.
 func TestRandomScripts(t *testing.T) {
-	const likely = "\x03\r\x1b\t\x01\x02\x04ayncrkpqstexXvwfi/:?jG\xc3"
+	const likely = "m\xc8\xc9\xca\x03\r\x1b\t\x01\x02\x04ayncrkpqstexXvwfi/:?jG\xc3"
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		script := []byte{}
@@ -109,6 +110,8 @@ func (z *fuzzer) play(t *testing.T, b byte) {
 		z.d.send(tea.PasteMsg{Content: strings.Repeat("65535 \x1b[2J y\n", 50)})
 	case b == 0xc4:
 		z.d.send(tea.MouseWheelMsg{Button: tea.MouseWheelDown})
+	case b >= 0xc5 && b <= 0xcf:
+		z.d.send(tea.MouseClickMsg{Button: tea.MouseLeft, X: int(b-0xc5) * 9, Y: int(b - 0xc5)})
 	default:
 		z.press(fuzzKey(b))
 	}

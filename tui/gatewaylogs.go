@@ -2,6 +2,7 @@ package tui
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -52,9 +53,8 @@ func (m Model) readLogs(after time.Duration) tea.Cmd {
 		for i := range clusters {
 			go func() {
 				defer func() { done <- struct{}{} }()
-				logger, ok := clusters[i].(flows.Logger)
-				if ok && pods[i] != nil {
-					msg.texts[i], msg.errs[i] = logger.Logs(bounded, *pods[i], logLines)
+				if pods[i] != nil {
+					msg.texts[i], msg.errs[i] = logOf(bounded, clusters[i], *pods[i])
 				}
 			}()
 		}
@@ -64,14 +64,33 @@ func (m Model) readLogs(after time.Duration) tea.Cmd {
 	}
 }
 
+// Why a log can't be read that nobody has refused.
+var (
+	errNotOpen = errors.New("the cluster has not been reached yet")
+	errNoLogs  = errors.New("this program has no way to the logs of this cluster")
+)
+
+func logOf(ctx context.Context, c flows.Cluster, pod flows.PodFacts) (string, error) {
+	if c == nil {
+		return "", errNotOpen
+	}
+	logger, ok := c.(flows.Logger)
+	if !ok {
+		return "", errNoLogs
+	}
+	return logger.Logs(ctx, pod, logLines)
+}
+
 // updateLogs shows logs, and reads them again as long as they are looked at.
 func (m Model) updateLogs(msg logsMsg) (Model, tea.Cmd) {
 	p := m.subject()
 	if m.screen != screenDetail || m.dashboard.page != pageLogs || p == nil || p.id != msg.id {
 		return m, nil
 	}
-	m.dashboard.text = m.logText(p, msg)
-	return m, m.readLogs(logInterval)
+	if m.dashboard.paused.IsZero() || m.dashboard.logs.id != p.id {
+		m.dashboard.logs = msg
+	}
+	return m.renewPage(), m.readLogs(logInterval)
 }
 
 func (m Model) logText(p *peering, msg logsMsg) []string {

@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -9,9 +8,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
 )
-
-// goldenSizes are the terminals that every screen is kept for.
-var goldenSizes = [][2]int{{120, 40}, {80, 24}, {60, 20}}
 
 func TestScreens(t *testing.T) {
 	fail := func(p *flowtest.Pair) {
@@ -21,24 +17,24 @@ func TestScreens(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		prepare func(*flowtest.Pair)
-		ascii   bool
 		reach   func(*driver)
 	}{
-		"plan":           {nil, false, func(d *driver) { d.keys("down", "down", "down", "down", "down") }},
-		"plan-diff":      {nil, false, func(d *driver) { d.keys("down", "enter") }},
-		"plan-confirm":   {nil, false, func(d *driver) { d.keys("a") }},
-		"plan-ascii":     {nil, true, func(*driver) {}},
-		"plan-preflight": {unfit, false, func(*driver) {}},
-		"help":           {nil, false, func(d *driver) { d.keys("?") }},
-		"apply":          {nil, false, func(d *driver) { d.keys("a", "y"); d.wait(4 * time.Second) }},
-		"apply-stopped":  {connecting, false, func(d *driver) { d.keys("a", "y"); d.wait(4 * time.Second); d.keys("ctrl+c"); d.wait(time.Second) }},
-		"apply-failed":   {fail, false, func(d *driver) { d.keys("a", "y"); d.wait(4 * time.Second) }},
+		"plan":           {nil, func(d *driver) { d.keys("down", "down", "down", "down", "down") }},
+		"plan-diff":      {nil, func(d *driver) { d.keys("down", "enter") }},
+		"plan-confirm":   {nil, func(d *driver) { d.keys("a") }},
+		"plan-preflight": {unfit, func(*driver) {}},
+		"help":           {nil, func(d *driver) { d.keys("?") }},
+		"apply":          {nil, func(d *driver) { d.keys("a", "y"); d.wait(4 * time.Second) }},
+		"apply-stopped":  {connecting, func(d *driver) { d.keys("a", "y"); d.wait(4 * time.Second); d.keys("ctrl+c"); d.wait(time.Second) }},
+		"apply-failed":   {fail, func(d *driver) { d.keys("a", "y"); d.wait(4 * time.Second) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, Options{ASCII: test.ascii}, test.prepare, func(t *testing.T, d *driver) {
-				test.reach(d)
-				goldens(t, d, name)
-			})
+			for _, ascii := range []bool{false, true} {
+				inBubble(t, Options{ASCII: ascii}, test.prepare, func(t *testing.T, d *driver) {
+					test.reach(d)
+					goldens(t, d, name, ascii)
+				})
+			}
 		})
 	}
 }
@@ -52,39 +48,30 @@ func unfit(p *flowtest.Pair) {
 	})
 }
 
-func goldens(t *testing.T, d *driver, name string) {
-	t.Helper()
-	for _, size := range goldenSizes {
-		golden(t, fmt.Sprintf("%s-%dx%d", name, size[0], size[1]), d.view(size[0], size[1]))
-	}
-}
-
 func TestLiveScreens(t *testing.T) {
-	for name, test := range map[string]struct {
-		ascii bool
-		reach func(*driver)
-	}{
-		"live":       {false, func(*driver) {}},
-		"live-ascii": {true, func(*driver) {}},
-		"live-silent": {false, func(d *driver) {
+	for name, reach := range map[string]func(*driver){
+		"live": func(*driver) {},
+		"live-silent": func(d *driver) {
 			d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
-		}},
-		"live-stale": {false, func(d *driver) {
+		},
+		"live-stale": func(d *driver) {
 			d.pair.B.Behave(func(b *flowtest.Behaviour) { b.NoReports = true })
-		}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(p *flowtest.Pair, w *world) Options {
-				connectedPair(t)(p)
-				w.replace("kind-rome", reporting{p.A, measured(172, "172.18.0.20:30020")})
-				w.replace("kind-milan", reporting{p.B, measured(173, "172.18.0.10:40574")})
-				return Options{A: refOf("kind-rome"), B: refOf("kind-milan"), ASCII: test.ascii}
-			}, func(t *testing.T, d *driver) {
-				d.wait(120 * time.Second)
-				test.reach(d)
-				d.wait(60 * time.Second)
-				goldens(t, d, name)
-			})
+			for _, ascii := range []bool{false, true} {
+				inWorld(t, func(p *flowtest.Pair, w *world) Options {
+					connectedPair(t)(p)
+					w.replace("kind-rome", reporting{p.A, measured(172, "172.18.0.20:30020")})
+					w.replace("kind-milan", reporting{p.B, measured(173, "172.18.0.10:40574")})
+					return Options{A: refOf("kind-rome"), B: refOf("kind-milan"), ASCII: ascii}
+				}, func(t *testing.T, d *driver) {
+					d.wait(120 * time.Second)
+					reach(d)
+					d.wait(60 * time.Second)
+					goldens(t, d, name, ascii)
+				})
+			}
 		})
 	}
 }

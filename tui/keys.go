@@ -26,7 +26,7 @@ type keyMap struct {
 	explain, problems, verify                  key.Binding
 	copyCommand, mouse, palette                key.Binding
 	events, allEvents, yaml, pause, save       key.Binding
-	change, diagnose, logs                     key.Binding
+	change, diagnose, logs, wide               key.Binding
 	sortName, sortStatus, sortLatency          key.Binding
 	sortTraffic, sortAge                       key.Binding
 	yes, no, choose                            key.Binding
@@ -60,6 +60,7 @@ func newKeyMap(ascii bool) keyMap {
 		explain: bind("ctrl+e", "explain", "ctrl+e"), problems: bind("f", "only problems", "f"), verify: bind("v", "verify with packets", "v"),
 		copyCommand: bind("c", "copy command", "c"), mouse: bind("m", "mouse on or off", "m"), palette: bind(":", "commands", ":"),
 		events: bind("e", "events", "e"), allEvents: bind("E", "events of all", "E"), yaml: bind("y", "YAML of its objects", "y"),
+		wide:     bind("w", "more columns or fewer", "w"),
 		diagnose: bind("D", "diagnose", "D"), logs: bind("l", "gateways' logs", "l"),
 		change: bind("C", "change the connection", "C"), pause: bind("p", "pause", "p"), save: bind("s", "save this screen", "s"),
 		sortName: bind("N", "sort by name", "N"), sortStatus: bind("S", "sort by status", "S"),
@@ -115,21 +116,6 @@ func (m Model) globalCommands() []command {
 		command{Binding: k.mouse, do: func(m Model) (Model, tea.Cmd) { m.mouse = !m.mouse; return m, nil }},
 		command{Binding: k.palette, do: func(m Model) (Model, tea.Cmd) { return m.openPalette(), nil }, quiet: true},
 	)
-}
-
-// updateWheel moves as the arrows do.
-func (m Model) updateWheel(msg tea.MouseWheelMsg) (Model, tea.Cmd) {
-	if !m.mouse {
-		return m, nil
-	}
-	switch msg.Button {
-	case tea.MouseWheelUp:
-		return m.updateKey(tea.KeyPressMsg{Code: tea.KeyUp})
-	case tea.MouseWheelDown:
-		return m.updateKey(tea.KeyPressMsg{Code: tea.KeyDown})
-	default:
-		return m, nil
-	}
 }
 
 // do runs the command of a key, if there is one.

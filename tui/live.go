@@ -175,12 +175,8 @@ func (m Model) sideText(s flows.Side, width int) []string {
 	if r.Exists {
 		lines = append(lines, m.latencyLine(s, r))
 	}
-	pod := ""
-	if peer.Pod != nil {
-		pod = peer.Pod.Name
-	}
 	ago := func(at time.Time) string { return age(m.clock.Sub(at)) }
-	for _, line := range t.pack(t.readingFacts(r, pod, ago), width-2) {
+	for _, line := range t.pack(t.readingFacts(r, "", ago), width-2) {
 		lines = append(lines, "  "+line)
 	}
 	for _, text := range cidrText(string(m.id(s.Other())), peer.Configuration) {
@@ -205,11 +201,8 @@ func (m Model) latencyLine(s flows.Side, r flows.Reading) string {
 	}
 	line := "  round trip " + value
 	values := roundTrips(m.live.witnesses[s].history.until(m.clock, liveBuckets))
-	if mean, _, highest, ok := statistics(values); ok {
-		line += "  " + m.theme.spark(values)
-		if mean < highest {
-			line += m.theme.faint.Render(fmt.Sprintf("  mean %s, max %s", milliseconds(mean), milliseconds(highest)))
-		}
+	if _, _, highest, ok := statistics(values); ok {
+		line += "  " + m.theme.spark(values) + m.theme.faint.Render("  max "+milliseconds(highest))
 	}
 	return line
 }

@@ -204,6 +204,7 @@ func TestAConnectionIsMeasuredWhenItIsMade(t *testing.T) {
 		d.keys("enter", "y")
 		d.wait(30 * time.Second)
 		d.at(screenLive)
+		d.view(80, 30)
 		// These clusters run no probes: then that is said, and what is known instead.
 		d.has("not verified: only the gateways' pings are known", "can't run probes")
 		d.has("A rome → B milan")
@@ -216,6 +217,7 @@ func TestNothingIsMeasuredThatNobodyAskedFor(t *testing.T) {
 		d.has("No packet was measured from pod to pod yet: v does.")
 		d.keys("v")
 		d.wait(time.Second)
+		d.view(80, 30)
 		d.has("can't run probes")
 	})
 }

@@ -169,6 +169,9 @@ func (m Model) updateNews(msg newsMsg) (Model, tea.Cmd) {
 		all = append(all, newsOf(r))
 	}
 	m = m.tellDashboard(all)
+	for _, n := range all {
+		m = m.renewYAML(n.ref)
+	}
 	switch {
 	case pair && m.planned():
 		m = m.replan()

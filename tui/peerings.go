@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -273,4 +274,34 @@ func (p *peering) traffic(now time.Time) rate {
 		return rate{true, b.rate.sent, b.rate.received}
 	}
 	return rate{}
+}
+
+// handshake is the latest one that either end has told.
+func (p *peering) handshake() time.Time {
+	a, b := p.ends[flows.A].reading.Handshake, p.ends[flows.B].reading.Handshake
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// mtu is the smaller one of both ends' tunnels; 0: nobody says.
+func (p *peering) mtu() int {
+	a, b := p.ends[flows.A].reading.MTU, p.ends[flows.B].reading.MTU
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// endpoint is where the server is dialled: as the client's side says it, which
+// may be another way to it, or else as the server's does.
+func (p *peering) endpoint() string {
+	text := "-"
+	for _, e := range p.ends {
+		if e.reading.Endpoint != "" && (e.reading.Role == flows.RoleClient || text == "-") {
+			text = strings.TrimPrefix(e.reading.Endpoint, "UDP ")
+		}
+	}
+	return text
 }

@@ -432,11 +432,13 @@ func (m Model) ruleLine(heading string) string {
 
 // window is the part of rows, at most height, that shows the one at index.
 func (m Model) window(rows []string, index, height int) []string {
-	if len(rows) <= height {
-		return rows
-	}
-	top := min(max(0, index-height/2), len(rows)-height)
-	return rows[top : top+height]
+	top := windowTop(index, len(rows), height)
+	return rows[top:min(top+height, len(rows))]
+}
+
+// windowTop is the first of n rows in sight, with the one of an index among them.
+func windowTop(index, n, height int) int {
+	return max(0, min(index-height/2, n-height))
 }
 
 // seconds writes how long something takes: short ones to a tenth of a second.

@@ -1,14 +1,10 @@
 package tui
 
 import (
-	"bytes"
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/colorprofile"
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
@@ -50,13 +46,7 @@ func TestTheWizardAtEverySize(t *testing.T) {
 				}, func(t *testing.T, d *driver) {
 					d.keys(test.keys...)
 					d.wait(test.after)
-					text, coloured := d.atEverySize(ascii)
-					if ascii {
-						golden(t, "wizard-"+name+"-ascii", text)
-						return
-					}
-					golden(t, "wizard-"+name, text)
-					golden(t, "wizard-"+name+"-colour", coloured)
+					goldens(t, d, "wizard-"+name, ascii)
 				})
 			}
 		})
@@ -66,27 +56,22 @@ func TestTheWizardAtEverySize(t *testing.T) {
 // atEverySize is the screen at every size, plain and with its colours.
 func (d *driver) atEverySize(ascii bool) (plain, coloured string) {
 	d.t.Helper()
-	var text, styled strings.Builder
-	for _, size := range everySize {
-		d.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
-		view := d.model.View().Content
-		checkFits(d.t, view, size[0], size[1])
-		if lines := strings.Count(view, "\n") + 1; size[0] >= minWidth && lines != size[1] {
-			d.t.Errorf("%v: got %d lines, want all", size, lines)
-		}
-		stripped := ansi.Strip(view)
-		fmt.Fprintf(&text, "%dx%d\n%s\n\n", size[0], size[1], stripped)
-		fmt.Fprintf(&styled, "%dx%d\n%s\n\n", size[0], size[1], view)
-		var grey bytes.Buffer // what NO_COLOR leaves
-		fmt.Fprint(&colorprofile.Writer{Forward: &grey, Profile: colorprofile.Ascii}, view)
-		if ansi.Strip(grey.String()) != stripped || strings.Contains(grey.String(), "\x1b[3") {
-			d.t.Errorf("%v: without colours the text is another, or there are colours:\n%q", size, grey.String())
-		}
-		if ascii && strings.ContainsFunc(stripped, func(r rune) bool { return r >= 0x80 }) {
-			d.t.Errorf("%v: more than ASCII:\n%s", size, stripped)
-		}
+	return screens(d.t, func(width, height int) Model {
+		d.send(tea.WindowSizeMsg{Width: width, Height: height})
+		return d.model
+	}, ascii)
+}
+
+// goldens keeps a screen as text, in colour, and in ASCII.
+func goldens(t *testing.T, d *driver, name string, ascii bool) {
+	t.Helper()
+	text, coloured := d.atEverySize(ascii)
+	if ascii {
+		golden(t, name+"-ascii", text)
+		return
 	}
-	return text.String(), styled.String()
+	golden(t, name, text)
+	golden(t, name+"-colour", coloured)
 }
 
 func TestWhatIsLightIsSeenOnLight(t *testing.T) {
@@ -100,28 +85,6 @@ func TestWhatIsLightIsSeenOnLight(t *testing.T) {
 		d.send(tea.BackgroundColorMsg{Color: ansi.HexColor("#000000")})
 		if d.model.View().Content != dark {
 			t.Error("a dark background does not look as at first")
-		}
-	})
-}
-
-func TestTheMouseIsForWhoAsksForIt(t *testing.T) {
-	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
-		if got := d.model.View().MouseMode; got != tea.MouseModeNone {
-			t.Errorf("got mouse mode %v, which takes selecting from the terminal", got)
-		}
-		d.keys("m")
-		if got := d.model.View().MouseMode; got != tea.MouseModeCellMotion {
-			t.Errorf("got mouse mode %v after asking for it", got)
-		}
-		d.keys("g")
-		before := d.model.clusters.selected
-		d.send(tea.MouseWheelMsg{Button: tea.MouseWheelDown})
-		if d.model.clusters.selected == before {
-			t.Error("the wheel does not move the selection")
-		}
-		d.keys("m")
-		if got := d.model.View().MouseMode; got != tea.MouseModeNone {
-			t.Errorf("got mouse mode %v", got)
 		}
 	})
 }

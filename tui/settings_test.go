@@ -122,7 +122,7 @@ func TestAPastedNovelDoesNoHarm(t *testing.T) {
 		d.keys("enter")
 		d.at(screenSettings)
 		d.has("want a port")
-		for _, size := range goldenSizes {
+		for _, size := range everySize {
 			d.view(size[0], size[1])
 		}
 		if got := len(d.model.form.texts[settingPort].String()); got > maxLine*4 {

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -151,12 +152,22 @@ func (t theme) fit(line string, width int) string {
 // wrap breaks text into lines of at most width cells with an indent, which the
 // first one leaves to a label.
 func (t theme) wrap(text string, width, indent int) []string {
-	inner := max(1, width-indent)
-	lines := strings.Split(ansi.Wrap(t.plain(text), inner, "/"), "\n")
+	lines := wrapped(t.plain(text), max(1, width-indent))
 	for i := 1; i < len(lines); i++ {
 		lines[i] = strings.Repeat(" ", indent) + lines[i]
 	}
 	return lines
+}
+
+// wrapped breaks plain text into lines of at most width cells. [ansi.Wrap] lets a
+// line that ends with a hyphen be one cell too wide.
+func wrapped(text string, width int) []string {
+	for limit := width; ; limit-- {
+		lines := strings.Split(ansi.Wrap(text, limit, "/"), "\n")
+		if limit == 1 || !slices.ContainsFunc(lines, func(line string) bool { return ansi.StringWidth(line) > width }) {
+			return lines
+		}
+	}
 }
 
 // field is a labelled text, wrapped beside its label.

@@ -218,6 +218,7 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 		return m.start()
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
+		m = m.renewPage()
 	case tickMsg:
 		m.clock = m.later(time.Time(msg))
 		if !m.clock.Before(m.ticks) {
@@ -252,6 +253,8 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 	case tea.BackgroundColorMsg:
 		m.theme = newTheme(m.options.ASCII, !msg.IsDark())
 		m.help = newHelp(m.theme)
+	case tea.MouseClickMsg:
+		return m.updateClick(msg)
 	case tea.MouseWheelMsg:
 		return m.updateWheel(msg)
 	case tea.KeyPressMsg:

@@ -20,7 +20,10 @@ const (
 )
 
 // frameLines are the lines around the body: title, rule and help.
-const frameLines = 3
+const (
+	frameLines = 3
+	headLines  = 2 // those above the body
+)
 
 // updateKey gives a key to what is on top.
 func (m Model) updateKey(msg tea.KeyPressMsg) (Model, tea.Cmd) {
@@ -109,7 +112,7 @@ func (m Model) arrange() Model {
 	case m.screen == screenClusters && m.clusters.info:
 		id, lines = "info", m.clusterText()
 	case m.screen == screenDashboard:
-		m.dashboard.list = m.dashboard.list.follow(m.listRows())
+		m.dashboard.list = m.dashboard.list.follow(m.listLayout().rows)
 		return m
 	case m.screen == screenDetail:
 		d := m.dashboard
@@ -179,19 +182,14 @@ func (m Model) content() string {
 		lines := m.theme.wrap(text, m.width, 0)
 		return strings.Join(lines[:min(len(lines), m.height)], "\n")
 	}
-	height := m.height - frameLines
-	var note []string
-	if m.note != "" {
-		note = m.theme.wrap(m.note, m.width, 0)
-		note = note[:min(len(note), height-1)]
-	}
-	body := m.body(height - len(note))
+	height := m.bodyHeight()
+	body := m.body(height)
 	lines := make([]string, 0, m.height)
 	lines = append(lines, m.titleLine(), m.ruleLine(""))
-	for i := range height - len(note) {
+	for i := range height {
 		lines = append(lines, at(body, i))
 	}
-	for _, text := range note {
+	for _, text := range m.noteLines() {
 		lines = append(lines, m.theme.marks[markWarn].Render(text))
 	}
 	m.help.SetWidth(m.width)
@@ -201,6 +199,18 @@ func (m Model) content() string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// noteLines answer the latest key, below the body.
+func (m Model) noteLines() []string {
+	if m.note == "" {
+		return nil
+	}
+	lines := m.theme.wrap(m.note, m.width, 0)
+	return lines[:max(0, min(len(lines), m.height-frameLines-1))]
+}
+
+// bodyHeight is how many lines the body of a screen has.
+func (m Model) bodyHeight() int { return max(0, m.height-frameLines-len(m.noteLines())) }
 
 func (m Model) body(height int) []string {
 	switch {

@@ -1,0 +1,114 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+func TestTheYAMLPageShowsWhatTheObjectsAreNow(t *testing.T) {
+	onDashboard(t, func(t *testing.T, d *driver) {
+		d.keys("enter", "y")
+		page := func() string { return strings.Join(d.model.dashboard.text, "\n") }
+		if !strings.Contains(page(), "value: Connected") {
+			t.Fatalf("got\n%s", page())
+		}
+		d.keys("pgdown", "pgdown")
+		offset := d.model.pane.YOffset()
+		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
+		d.wait(15 * time.Second)
+		if got := page(); !strings.Contains(got, "value: Connecting") {
+			t.Errorf("the page has not followed the Connection:\n%s", got)
+		}
+		if got := d.model.pane.YOffset(); got != offset {
+			t.Errorf("got the page at line %d, want where it was, %d", got, offset)
+		}
+		d.keys("p")
+		before := page()
+		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = false })
+		d.wait(15 * time.Second)
+		if page() != before {
+			t.Error("what is paused changes")
+		}
+		d.keys("p")
+		if page() == before {
+			t.Error("after the pause it is still the page from before")
+		}
+	})
+}
+
+func TestALongPageIsBrokenForItsTerminal(t *testing.T) {
+	onDashboard(t, func(t *testing.T, d *driver) {
+		for _, key := range []string{"y", "l"} {
+			d.keys("enter", key)
+			d.wait(time.Second)
+			widest := func() int {
+				widest := 0
+				for _, line := range d.model.dashboard.text {
+					widest = max(widest, len([]rune(line)))
+				}
+				return widest
+			}
+			wide := widest()
+			d.send(tea.WindowSizeMsg{Width: 41, Height: 24})
+			narrow := widest()
+			d.send(tea.WindowSizeMsg{Width: 80, Height: 24})
+			if again := widest(); again != wide || key == "y" && narrow >= wide {
+				t.Errorf("%s: got lines of %d runes, %d at 41 columns, %d again", key, wide, narrow, again)
+			}
+			d.keys("esc", "esc")
+		}
+	})
+}
+
+// withLogs is a cluster that says what it is told to.
+type withLogs struct {
+	flows.Cluster
+	logs func() (string, error)
+}
+
+func (w withLogs) Logs(context.Context, flows.PodFacts, int) (string, error) { return w.logs() }
+
+// withoutLogs hides what else a cluster can do.
+type withoutLogs struct{ flows.Cluster }
+
+func TestTheLogsPageSaysWhatItCanNotRead(t *testing.T) {
+	lines := 0
+	inWorld(t, func(p *flowtest.Pair, w *world) Options {
+		connectedPair(t)(p)
+		w.replace("kind-rome", withoutLogs{p.A})
+		w.replace("kind-milan", withLogs{p.B, func() (string, error) {
+			if lines++; lines > 2 {
+				return "", errors.New("pods \"gw-rome-7c9d\" is forbidden")
+			}
+			return fmt.Sprintf("handshake %d done\n\x1b[2Jhello", lines), nil
+		}})
+		return Options{Start: StartDashboard, InfoCommand: func(flows.ContextRef, render.ClusterID) string { return "" }}
+	}, func(_ *testing.T, d *driver) {
+		d.wait(time.Second)
+		d.keys("enter", "l")
+		d.settle()
+		d.has("A rome  pod gw-milan-7c9d", "can't be read: this program has no way to the logs of this cluster", "handshake 1 done", "hello")
+		d.wait(logInterval)
+		d.has("handshake 2 done")
+		d.wait(logInterval)
+		d.has("can't be read: pods", "is forbidden")
+		for range 3 { // of a page that is left no log is read any more
+			d.keys("esc")
+		}
+		read := lines
+		d.wait(3 * logInterval)
+		if lines != read && lines != read+1 {
+			d.t.Errorf("the logs were read %d times after the page was left", lines-read)
+		}
+	})
+}

@@ -1,0 +1,136 @@
+package tui
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+func TestTheMouseIsForWhoAsksForIt(t *testing.T) {
+	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
+		if got := d.model.View().MouseMode; got != tea.MouseModeNone {
+			t.Errorf("got mouse mode %v, which takes selecting from the terminal", got)
+		}
+		d.keys("m")
+		if got := d.model.View().MouseMode; got != tea.MouseModeCellMotion {
+			t.Errorf("got mouse mode %v after asking for it", got)
+		}
+		d.keys("g")
+		before := d.model.clusters.selected
+		d.send(tea.MouseWheelMsg{Button: tea.MouseWheelDown})
+		if d.model.clusters.selected == before {
+			t.Error("the wheel does not move the selection")
+		}
+		d.keys("m")
+		if got := d.model.View().MouseMode; got != tea.MouseModeNone {
+			t.Errorf("got mouse mode %v", got)
+		}
+	})
+}
+
+// click presses the left button on the first text like this on the screen.
+func (d *driver) click(text string) {
+	d.t.Helper()
+	x, y := find(d.t, d.model, text)
+	d.send(tea.MouseClickMsg{Button: tea.MouseLeft, X: x, Y: y})
+}
+
+// find is where a text is on the screen.
+func find(t testing.TB, m Model, text string) (x, y int) {
+	t.Helper()
+	screen := ansi.Strip(m.View().Content)
+	for y, line := range strings.Split(screen, "\n") {
+		if before, _, ok := strings.Cut(line, text); ok {
+			return ansi.StringWidth(before), y
+		}
+	}
+	t.Fatalf("%q is not on the screen:\n%s", text, screen)
+	return 0, 0
+}
+
+func TestClicksOnTheDashboard(t *testing.T) {
+	for _, size := range [][2]int{{80, 24}, {120, 40}, {40, 12}, {60, 20}} {
+		m := feedTo(sceneModel(t, false), tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+		click := func(text string) {
+			t.Helper()
+			x, y := find(t, m, text)
+			m = feedTo(m, tea.MouseClickMsg{Button: tea.MouseLeft, X: x, Y: y})
+		}
+		before := m.dashboard.list
+		if click("turin"); m.dashboard.list != before {
+			t.Fatalf("%v: a click selects, and nobody asked for the mouse", size)
+		}
+		m = pressAll(m, "m")
+		click("turin")
+		if got := m.subject(); m.screen != screenDashboard || got == nil || got.id != pairOf("rome", "turin") {
+			t.Fatalf("%v: got %+v selected, want the row of turin", size, got)
+		}
+		click("STATUS")
+		if got := m.dashboard.board.order; got.by != byStatus || !got.reverse {
+			t.Errorf("%v: got order %+v, want the other way round", size, got)
+		}
+		if at := m.dashboard.list.position(); m.subject().id != pairOf("rome", "turin") {
+			t.Errorf("%v: after sorting row %d is selected, want still turin's", size, at)
+		}
+		click("A→B")
+		if got := m.dashboard.board.order; got.by != byLatency {
+			t.Errorf("%v: got order %+v, want by latency", size, got)
+		}
+		m = feedTo(m, tea.MouseClickMsg{Button: tea.MouseLeft, X: 3, Y: size[1] - 1}) // the keys
+		m = feedTo(m, tea.MouseClickMsg{Button: tea.MouseLeft, X: 3, Y: 0})
+		m = feedTo(m, tea.MouseClickMsg{Button: tea.MouseRight, X: 3, Y: 7})
+		if m.screen != screenDashboard || m.subject().id != pairOf("rome", "turin") {
+			t.Fatalf("%v: a click beside the list does something", size)
+		}
+		click("turin")
+		if m.screen != screenDetail || m.subject().id != pairOf("rome", "turin") {
+			t.Errorf("%v: a click on the selected row does not open it", size)
+		}
+	}
+}
+
+func TestAClickOnThePaneOpensIt(t *testing.T) {
+	m := pressAll(feedTo(sceneModel(t, false), tea.WindowSizeMsg{Width: 120, Height: 40}), "m", "down")
+	id := m.subject().id
+	m = feedTo(m, tea.MouseClickMsg{Button: tea.MouseLeft, X: 100, Y: 20})
+	if m.screen != screenDetail || m.subject().id != id {
+		t.Error("it does not")
+	}
+}
+
+func TestClicksOnTheListOfClusters(t *testing.T) {
+	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
+		d.keys("m")
+		d.click("kind-milan")
+		if got := d.model.clusters.selected; got != refOf("kind-milan") || d.model.chosen(flows.A) {
+			t.Fatalf("got %v selected, and A chosen: %v", got, d.model.chosen(flows.A))
+		}
+		d.click("kind-milan")
+		if d.model.pair[flows.A] != refOf("kind-milan") {
+			t.Error("a click on the selected cluster does not choose it")
+		}
+	})
+}
+
+// A click never answers the question before something is changed.
+func TestAClickIsNoYes(t *testing.T) {
+	inBubble(t, Options{}, nil, func(t *testing.T, d *driver) {
+		d.keys("m", "a")
+		d.has("Apply these changes?")
+		for y := range 24 {
+			for range 2 {
+				d.send(tea.MouseClickMsg{Button: tea.MouseLeft, X: 4, Y: y})
+			}
+		}
+		d.wait(time.Second)
+		d.has("Apply these changes?", "> No")
+		if log := d.pair.Log(); len(log) > 0 {
+			t.Errorf("got writes %v", log)
+		}
+	})
+}
