@@ -59,9 +59,9 @@ func TestDashboardScreens(t *testing.T) {
 		"events": {"E"},
 	} {
 		for _, ascii := range []bool{false, true} {
+			m := pressAll(feedTo(sceneModel(t, ascii), tea.WindowSizeMsg{Width: 120, Height: 40}), keys...)
 			text, coloured := screens(t, func(width, height int) Model {
-				m := feedTo(sceneModel(t, ascii), tea.WindowSizeMsg{Width: 120, Height: 40})
-				return feedTo(pressAll(m, keys...), tea.WindowSizeMsg{Width: width, Height: height})
+				return feedTo(m, tea.WindowSizeMsg{Width: width, Height: height})
 			}, ascii)
 			if ascii {
 				golden(t, "dashboard-"+name+"-ascii", text)

@@ -163,15 +163,16 @@ func mtuText(p *peering, _ time.Time) string {
 
 // titles is the line above the rows, with a mark after what they are sorted by.
 func (c table) titles(t theme, o order) string {
-	line := strings.Repeat(" ", pointerCells)
+	var line strings.Builder
+	line.WriteString(strings.Repeat(" ", pointerCells))
 	for _, column := range c {
 		title := column.title
 		if column.sorts && column.by == o.by {
 			title += t.sorted[map[bool]int{false: 0, true: 1}[o.reverse]]
 		}
-		line += column.pad(title)
+		line.WriteString(column.pad(title))
 	}
-	return line
+	return line.String()
 }
 
 func (c tableColumn) pad(text string) string {

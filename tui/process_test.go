@@ -34,7 +34,8 @@ const (
 	resultEnv  = "TUI_PROCESS_RESULT"
 	// processPeerings is what the bounds are for.
 	processPeerings = 1000
-	warmUp          = 3 * time.Second
+	// quiet is how long nothing is written once everything is on the screen.
+	quiet = 2 * time.Second
 )
 
 func TestMain(m *testing.M) {
@@ -54,6 +55,7 @@ type processResult struct {
 	CPU     float64 // seconds, user and system
 	Writes  int64   // to the terminal: one for each frame
 	Bytes   int64
+	Changes int // of states that were made
 	Events  int // on the dashboard
 }
 
@@ -62,9 +64,11 @@ type memoryCluster struct {
 	mu      sync.Mutex
 	facts   flows.ClusterFacts
 	changed chan struct{}
+	looks   atomic.Int64
 }
 
 func (c *memoryCluster) Observe(context.Context) (flows.ClusterFacts, error) {
+	c.looks.Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.facts, nil
@@ -131,13 +135,13 @@ func runProcess(changes string) error {
 		tea.WithInput(os.Stdin), tea.WithOutput(countingTerminal{os.Stdout, &writes, &bytes}), tea.WithoutSignalHandler(), tea.WithFPS(FramesPerSecond))
 	var result processResult
 	go func() {
-		time.Sleep(warmUp)
+		settle(clusters, &writes)
 		if s := time.Now().Second(); perSecond == 0 && s+seconds > 58 {
 			time.Sleep(time.Duration(62-s) * time.Second) // not across a minute, with which ages change
 		}
 		before, written, wrote, began := cpuTime(), bytes.Load(), writes.Load(), time.Now()
-		disturb(clusters, perSecond, began.Add(time.Duration(seconds)*time.Second))
-		result = processResult{time.Since(began).Seconds(), cpuTime() - before, writes.Load() - wrote, bytes.Load() - written, 0}
+		changes := disturb(clusters, perSecond, began.Add(time.Duration(seconds)*time.Second))
+		result = processResult{time.Since(began).Seconds(), cpuTime() - before, writes.Load() - wrote, bytes.Load() - written, changes, 0}
 		program.Quit()
 	}()
 	final, err := program.Run()
@@ -152,19 +156,37 @@ func runProcess(changes string) error {
 	return os.WriteFile(os.Getenv(resultEnv), text, 0o600)
 }
 
+// settle waits until every cluster was looked at again, with nothing new, and
+// nothing has been written for a while: a busy machine takes its time.
+func settle(clusters []*memoryCluster, writes *atomic.Int64) {
+	for _, c := range clusters {
+		for c.looks.Load() < 2 {
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	last, since := writes.Load(), time.Now()
+	for time.Since(since) < quiet {
+		time.Sleep(50 * time.Millisecond)
+		if now := writes.Load(); now != last {
+			last, since = now, time.Now()
+		}
+	}
+}
+
 // disturb flips connections, so many a second, until the end.
-func disturb(clusters []*memoryCluster, perSecond int, end time.Time) {
+func disturb(clusters []*memoryCluster, perSecond int, end time.Time) (changes int) {
 	if perSecond == 0 {
 		time.Sleep(time.Until(end))
-		return
+		return 0
 	}
 	ticker := time.NewTicker(time.Second / time.Duration(perSecond))
 	defer ticker.Stop()
-	for n := 0; time.Now().Before(end); n++ {
+	for ; time.Now().Before(end); changes++ {
 		<-ticker.C
 		i := rand.IntN(len(clusters))
-		clusters[i].flip(rand.IntN(len(clusters)-1), n)
+		clusters[i].flip(rand.IntN(len(clusters)-1), changes)
 	}
+	return changes
 }
 
 // cpuTime is what this process has used, in seconds.
@@ -263,7 +285,10 @@ func TestProcessOnATerminal(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := onTerminal(t, test.perSecond, seconds)
 			core, frames := r.CPU/r.Seconds, float64(r.Writes)/r.Seconds
-			t.Logf("%.2f%% of a core, %.1f frames/s, %.0f bytes/s, %d events in %.0f s", core*100, frames, float64(r.Bytes)/r.Seconds, r.Events, r.Seconds)
+			if test.perSecond > 0 && r.Writes > 0 {
+				frames = float64(r.Writes-1) / r.Seconds // the first comes with the first change
+			}
+			t.Logf("%.2f%% of a core, %.1f frames/s, %.0f bytes/s, %d events of %d changes in %.0f s", core*100, frames, float64(r.Bytes)/r.Seconds, r.Events, r.Changes, r.Seconds)
 			if frames > test.frames {
 				t.Errorf("got %.1f frames/s, want at most %.0f", frames, test.frames)
 			}
@@ -271,8 +296,10 @@ func TestProcessOnATerminal(t *testing.T) {
 			if measured && core > test.core {
 				t.Errorf("got %.2f%% of a core, want at most %.2f%%", core*100, test.core*100)
 			}
-			if want := test.perSecond * seconds / 2; r.Events < want {
-				t.Errorf("got %d events, want at least %d: the changes were not seen", r.Events, want)
+			// An end whose other end is down already changes nothing. A machine
+			// that does other things makes fewer changes, and none that are lost.
+			if want := r.Changes / 4; r.Events < want || test.perSecond > 0 && r.Changes == 0 {
+				t.Errorf("got %d events of %d changes, want at least %d", r.Events, r.Changes, want)
 			}
 		})
 	}
