@@ -302,12 +302,12 @@ func (t Table) lines() []string {
 func (t Table) Equal(o Table) bool {
 	return t.Name == o.Name && slices.Equal(t.Counters, o.Counters) &&
 		slices.EqualFunc(t.Sets, o.Sets, func(a, b Set) bool {
-			return a.Name == b.Name && a.Key == b.Key && a.Map == b.Map && slices.Equal(a.Elements, b.Elements)
+			return a.Name == b.Name && a.Comment == b.Comment && a.Key == b.Key && a.Map == b.Map && slices.Equal(a.Elements, b.Elements)
 		}) &&
 		slices.EqualFunc(t.Chains, o.Chains, func(a, b Chain) bool {
 			return a.Name == b.Name && a.Type == b.Type && a.Hook == b.Hook && a.Priority == b.Priority &&
 				slices.EqualFunc(a.Rules, b.Rules, func(a, b FirewallRule) bool {
-					return a.Raw == b.Raw && slices.Equal(a.Statements, b.Statements)
+					return a.Raw == b.Raw && a.Comment == b.Comment && slices.Equal(a.Statements, b.Statements)
 				})
 		})
 }
