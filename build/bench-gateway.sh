@@ -1,11 +1,17 @@
 #!/bin/bash
-# bench-gateway.sh: the data plane's figures. Ratios come from interleaved pairs
-# in network namespaces (gateway/linux/figures_test.go), memory and idle CPU from
-# the pods of two connected clusters in the lab.
+# bench-gateway.sh: the data plane's figures as one table. Ratios come from
+# things that are measured in turn in network namespaces
+# (gateway/linux/figures*_test.go), memory and idle CPU from the processes of
+# two connected clusters in the lab: there, the least and the most are of
+# different processes.
 set -euo pipefail
-machine="machine: $(nproc) cores, $(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo), Linux $(uname -r)"
-echo "$machine, load $(cut -d' ' -f1-3 /proc/loadavg)"
-go test -run '^$' -bench Figure -benchtime 1x -timeout 20m ./gateway/linux | grep -E '^ +[a-z_]+_test.go:|^FAIL|panic' | sed 's/^ *[a-z_]*_test.go:[0-9]*: //'
+echo "machine: $(nproc) cores, $(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo), Linux $(uname -r), load $(cut -d' ' -f1-3 /proc/loadavg)"
+export LC_ALL=C.UTF-8
+line() { printf '| %-69s | %s%*s | %9s | %9s | %9s |\n' "$1" "$2" $((8 - ${#2})) "" "${@:3}"; } # bash pads bytes
+line figure wanted median least most
+line ------ ------ ------ ----- ----
+go test -run '^$' -bench Figure -benchtime 1x -timeout 20m ./gateway/linux |
+	awk '/_test.go:[0-9]+: \|/ {sub(/^[^|]*/, ""); print} /_test.go:[0-9]+: [^|]|^FAIL|^panic/ {print; failed = 1} END {exit failed}'
 
 trap 'bin/lab down >/dev/null 2>&1 || true' EXIT
 bin/lab up --nodes 2 2>/dev/null
@@ -28,25 +34,43 @@ processes() { # PROGRAM: process IDs of a subcommand of liqo-gateway, in all nod
 		fi
 	done
 }
-ticks() { awk '{sub(/.*\) /, ""); print $12 + $13}' "/proc/$1/stat"; }
-show() { # WHEN: memory of each process, and CPU since the last time
-	local program pid now
-	for program in tunnel fabric operator; do
-		for pid in $(processes "$program"); do
-			now=$(ticks "$pid")
-			awk -v what="$program $1" -v cpu="$((now - ${last[$pid]:-$now}))" -v seconds="$((SECONDS - since))" \
-				'$1 == "RssAnon:" {printf "%-28s RssAnon %5.1f MiB", what, $2 / 1024}
-				END {if (seconds > 0) printf ", CPU %.2f %% of a core", cpu / seconds; print ""}' "/proc/$pid/status"
-			last[$pid]=$now
-		done
-	done
-	since=$SECONDS
+spread() { # FORMAT: median, least and most of the numbers that are read
+	sort -n | awk -v f="$1 $1 $1" '{v[NR] = $1} END {printf f, v[int(NR / 2) + 1], v[1], v[NR]}'
 }
-declare -A last
-since=$SECONDS
-show "when connected" >/dev/null
-sleep 60
-show "after 60 s idle"
+memory() { # PROGRAM: MiB of each process
+	local pid
+	for pid in $(processes "$1"); do awk '$1 == "RssAnon:" {print $2 / 1024}' "/proc/$pid/status"; done
+}
+ticks() { # PROGRAM: CPU time of each process, in 1/100 s
+	local pid
+	for pid in $(processes "$1"); do awk '{sub(/.*\) /, ""); print $12 + $13}' "/proc/$pid/stat"; done
+}
+
+readonly idle=60
+programs=(tunnel fabric operator)
+declare -A before
+sleep 5 # what connecting began
+for program in "${programs[@]}"; do before[$program]=$(ticks "$program"); done
+sleep $idle
+declare -A cpu=([tunnel]='≤ 0.3' [fabric]='≤ 0.3') rss=([tunnel]='≤ 25' [fabric]='≤ 20')
+for program in "${programs[@]}"; do
+	line "$program, idle for $idle s, % of a core" "${cpu[$program]:-}" \
+		$(paste <(echo "${before[$program]}") <(ticks "$program") | awk -v s=$idle '{print ($2 - $1) / s}' | spread %.2f)
+	line "$program, after that, RssAnon in MiB" "${rss[$program]:-}" $(memory "$program" | spread %.1f)
+done
+
+# Nobody schedules them: nodes see no pods more, only who watches all of them does.
+for program in "${programs[@]}"; do before[$program]=$(memory "$program"); done
+for cluster in rome milan; do
+	for i in {1..1000}; do
+		printf -- '---\n{apiVersion: v1, kind: Pod, metadata: {name: many-%d}, spec: {schedulerName: nobody, containers: [{name: c, image: none}]}}\n' "$i"
+	done | bin/lab kubectl "$cluster" create -f - >/dev/null
+done
+sleep 5
+for program in "${programs[@]}"; do
+	line "$program, growth with 1000 pods, MiB" "≤ 2" \
+		$(paste <(echo "${before[$program]}") <(memory "$program") | awk '{print $2 - $1}' | spread %.1f)
+done
 
 # A gigabyte from milan's pod to each of rome's nodes, at the same time.
 prefix=$(bin/lab kubectl rome get configuration -n liqo-tenant-milan milan -o 'jsonpath={.status.remote.cidr.pod[0]}')
@@ -55,8 +79,16 @@ ip=$(bin/lab kubectl milan get pod web -o 'jsonpath={.status.podIP}')
 url="http://$(cut -d. -f1-2 <<<"$prefix").$(cut -d. -f3-4 <<<"$ip"):8080/?bytes=$((1 << 30))"
 for node in rome-1 rome-2; do
 	bin/lab exec rome "$node" -- curl --silent --show-error --max-time 300 --output /dev/null \
-		--write-out "$node: 1 GiB through the tunnel at %{speed_download} bytes/s\n" "$url" &
+		--write-out '%{speed_download}\n' "$url" >"/tmp/bench-gateway.$$.$node" &
 	downloads+=($!)
 done
 wait "${downloads[@]}"
-show "after 2 GiB"
+line "1 GiB to each of two nodes at the same time, MB/s" "" $(cat /tmp/bench-gateway.$$.* | awk '{print $1 / 1e6}' | spread %.1f)
+rm -f /tmp/bench-gateway.$$.*
+line "tunnel, right after 2 GiB, RssAnon in MiB" "" $(memory tunnel | spread %.1f)
+sleep 15 # for a gateway to notice that the burst is over
+for program in tunnel fabric; do
+	wanted=${rss[$program]}
+	[ "$program" = tunnel ] && wanted='≤ 64'
+	line "$program, 15 s later, RssAnon in MiB" "$wanted" $(memory "$program" | spread %.1f)
+done

@@ -251,9 +251,19 @@ func (c *Cluster) Counters() map[string]linux.Counter {
 	return m
 }
 
-// NewPair returns two connected clusters. A, the server, sees B's pods as
-// 10.60.0.0/16; B, the client, sees A's as 10.61.0.0/16.
+// NewPair returns two connected clusters; see NewClusters.
 func NewPair(t testing.TB) (a, b *Cluster) {
+	t.Helper()
+	a, b = NewClusters(t)
+	a.SyncAll(b)
+	b.SyncAll(a)
+	b.AwaitHandshake(0)
+	return a, b
+}
+
+// NewClusters returns two clusters without gateways. A, the server, sees B's
+// pods as 10.60.0.0/16; B, the client, sees A's as 10.61.0.0/16.
+func NewClusters(t testing.TB) (a, b *Cluster) {
 	t.Helper()
 	wan := netns.New(t, "wan")
 	wan.Sysctl("ip_forward", "1")
@@ -261,9 +271,6 @@ func NewPair(t testing.TB) (a, b *Cluster) {
 		gateway.CIDRs{Pod: Prefixes("10.60.0.0/16"), External: Prefixes("10.71.0.0/16")})
 	b = NewCluster(t, wan, "b", gateway.Client, "203.0.113", "10.244.1.6",
 		gateway.CIDRs{Pod: Prefixes("10.61.0.0/16"), External: Prefixes("10.72.0.0/16")})
-	a.SyncAll(b)
-	b.SyncAll(a)
-	b.AwaitHandshake(0)
 	return a, b
 }
 

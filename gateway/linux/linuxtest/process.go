@@ -193,6 +193,9 @@ func (p *Process) Status() Stated {
 	return p.last
 }
 
+// PID is its process ID.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // CPU is the time that the process has used so far.
 func (p *Process) CPU() time.Duration {
 	p.t.Helper()
