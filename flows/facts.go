@@ -161,6 +161,8 @@ func (c ClusterFacts) name() render.ClusterID {
 type PodFacts struct {
 	Namespace, Name, Gateway string
 	Ready                    bool
+	// Active holds the tunnel; others of the same gateway stand by.
+	Active bool
 	// Waiting says what keeps the pod from running, "" when nothing does.
 	Waiting string
 	// Node on which it runs, "" until it is scheduled.
@@ -250,7 +252,7 @@ func (c ClusterFacts) peerIn(namespace string, remote render.ClusterID) Peer {
 	name := p.gatewayName()
 	for i := range c.Pods {
 		if pod := &c.Pods[i]; pod.Namespace == p.Tenant.Namespace && pod.Gateway == name {
-			p.Pod = pod
+			p.Pod = activePod(p.Pod, pod)
 		}
 	}
 	if key, ok := c.Keys[p.Tenant.Namespace+"/"+name]; ok && name != "" {

@@ -210,10 +210,19 @@ func (c ClusterFacts) Peers() map[render.ClusterID]*Peer {
 	}
 	for i := range c.Pods {
 		if p, ok := gateways[c.Pods[i].Namespace+"/"+c.Pods[i].Gateway]; ok {
-			p.Pod = &c.Pods[i]
+			p.Pod = activePod(p.Pod, &c.Pods[i])
 		}
 	}
 	return x.peers
+}
+
+// activePod is the later of a gateway's pods, unless only the other one holds
+// the tunnel. a may be nil.
+func activePod(a, b *PodFacts) *PodFacts {
+	if a != nil && a.Active && !b.Active {
+		return a
+	}
+	return b
 }
 
 func (p Peer) gatewayName() string {

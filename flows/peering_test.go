@@ -227,3 +227,22 @@ func TestFactsAreEqualWhenNothingIsDifferent(t *testing.T) {
 		})
 	}
 }
+
+func TestThePodOfAGatewayIsTheOneThatHoldsTheTunnel(t *testing.T) {
+	facts := flows.ClusterFacts{
+		Servers: []networkingv1beta1.GatewayServer{{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "liqo-tenant-milan", Name: "milan", Labels: map[string]string{render.LabelRemoteCluster: "milan"},
+		}}},
+		Pods: []flows.PodFacts{
+			{Namespace: "liqo-tenant-milan", Gateway: "milan", Name: "holds", Active: true},
+			{Namespace: "liqo-tenant-milan", Gateway: "milan", Name: "stands-by"},
+		},
+	}
+	if p := facts.Peer("milan").Pod; p == nil || p.Name != "holds" {
+		t.Errorf("got %+v, want the one that is active", p)
+	}
+	facts.Pods[0].Active = false
+	if p := facts.Peer("milan").Pod; p == nil || p.Name != "stands-by" {
+		t.Errorf("got %+v, want the last one as long as none is active", p)
+	}
+}

@@ -182,7 +182,10 @@ func addNetwork(f *flows.ClusterFacts, n *ipamv1alpha1.Network) {
 
 // podFacts turns a pod's states into what it waits for.
 func podFacts(p *corev1.Pod) flows.PodFacts {
-	f := flows.PodFacts{Namespace: p.Namespace, Name: p.Name, Gateway: p.Labels[render.LabelGatewayName], Node: p.Spec.NodeName}
+	f := flows.PodFacts{
+		Namespace: p.Namespace, Name: p.Name, Gateway: p.Labels[render.LabelGatewayName], Node: p.Spec.NodeName,
+		Active: p.Labels[render.LabelActive] == "true",
+	}
 	if p.Status.StartTime != nil {
 		f.Started = p.Status.StartTime.Time
 	}

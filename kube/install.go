@@ -7,11 +7,13 @@ import (
 	"time"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -72,6 +74,25 @@ func (c *Cluster) Install(ctx context.Context, objects []render.Object, progress
 	}
 	progress(fmt.Sprintf("%d objects applied in namespace %s", len(rest), c.namespace))
 	return changes, c.await(ctx, "operator and fabric", progress, c.programsRun)
+}
+
+// GatewayReplicas is how many pods a gateway has by the template for servers
+// that is there; 0 if there is none, or it does not say.
+func (c *Cluster) GatewayReplicas(ctx context.Context) (int, error) {
+	template := &unstructured.Unstructured{}
+	template.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.WgGatewayServerTemplateKind))
+	err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: render.ServerTemplate}, template)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read gateway template %s/%s: %w", c.namespace, render.ServerTemplate, err)
+	}
+	replicas, _, err := unstructured.NestedInt64(template.Object, "spec", "template", "spec", "deployment", "spec", "replicas")
+	if err != nil {
+		return 0, fmt.Errorf("gateway template %s/%s: %w", c.namespace, render.ServerTemplate, err)
+	}
+	return int(replicas), nil
 }
 
 // Uninstall deletes what [Cluster.Install] made, as far as it carries our label:

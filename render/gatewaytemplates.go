@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"strconv"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +31,7 @@ spec:
     metadata:
       labels: *labels
     spec:
-      replicas: 1
+      replicas: $REPLICAS
       strategy: {type: Recreate}
       selector:
         matchLabels: &selector
@@ -95,13 +96,13 @@ const serviceTemplate = `
 `
 
 // GatewayTemplates are the templates that a new installation offers, under
-// Liqo's names. image is the gateway's image.
-func GatewayTemplates(namespace, image string) ([]Object, error) {
-	server, err := parseTemplate(gatewayTemplate+serviceTemplate, image, "server")
+// Liqo's names. image is the gateway's image; of replicas, one holds the tunnel.
+func GatewayTemplates(namespace, image string, replicas int) ([]Object, error) {
+	server, err := parseTemplate(gatewayTemplate+serviceTemplate, image, replicas, "server")
 	if err != nil {
 		return nil, err
 	}
-	client, err := parseTemplate(gatewayTemplate, image, "client")
+	client, err := parseTemplate(gatewayTemplate, image, replicas, "client")
 	if err != nil {
 		return nil, err
 	}
@@ -124,8 +125,8 @@ func GatewayTemplates(namespace, image string) ([]Object, error) {
 	}, nil
 }
 
-func parseTemplate(text, image, role string) (map[string]any, error) {
-	text = replaceAll(text, map[string]string{"$IMAGE": image, "$ROLE": role})
+func parseTemplate(text, image string, replicas int, role string) (map[string]any, error) {
+	text = replaceAll(text, map[string]string{"$IMAGE": image, "$REPLICAS": strconv.Itoa(replicas), "$ROLE": role})
 	var tmpl map[string]any
 	if err := yaml.Unmarshal([]byte(text), &tmpl); err != nil {
 		return nil, fmt.Errorf("gateway template for the %s: %w", role, err)

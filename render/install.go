@@ -38,13 +38,22 @@ type InstallParams struct {
 	PodCIDRs     []string
 	ServiceCIDR  string
 	ExternalCIDR string // default: DefaultExternalCIDR
+	// GatewayReplicas is how many pods a gateway has, of which one holds the
+	// tunnel; default: 1.
+	GatewayReplicas int
 }
+
+// maxGatewayReplicas is more than anybody needs: only one of them works.
+const maxGatewayReplicas = 5
 
 // Validate reports all problems of p, joined.
 func (p InstallParams) Validate() error {
 	errs := []error{p.ClusterID.Validate()}
 	if p.Image == "" {
 		errs = append(errs, errors.New("image is empty"))
+	}
+	if p.GatewayReplicas < 0 || p.GatewayReplicas > maxGatewayReplicas {
+		errs = append(errs, fmt.Errorf("%d replicas of a gateway: want 1 to %d, of which one holds the tunnel and the others stand by", p.GatewayReplicas, maxGatewayReplicas))
 	}
 	type stated struct{ name, value string }
 	cidrs := []stated{{"external CIDR", cmp.Or(p.ExternalCIDR, DefaultExternalCIDR)}}
@@ -83,7 +92,7 @@ func Install(p InstallParams) ([]Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	templates, err := GatewayTemplates(p.Namespace, p.Image)
+	templates, err := GatewayTemplates(p.Namespace, p.Image, cmp.Or(p.GatewayReplicas, 1))
 	if err != nil {
 		return nil, err
 	}

@@ -70,6 +70,7 @@ func operatorCommand() *cobra.Command {
 
 func tunnelCommand(log *slog.Logger) *cobra.Command {
 	var role, remote string
+	var shared bool
 	o := agent.TunnelOptions{Log: log}
 	cmd := &cobra.Command{
 		Use: "tunnel", Short: "Keep one end of a tunnel", Args: cobra.NoArgs,
@@ -86,6 +87,11 @@ func tunnelCommand(log *slog.Logger) *cobra.Command {
 			if o.PodIP, err = addressFrom("POD_IP"); err != nil {
 				return err
 			}
+			if shared {
+				if o.Identity, err = os.Hostname(); err != nil { // the pod's name
+					return fmt.Errorf("find out which pod this is: %w", err)
+				}
+			}
 			config, err := rest.InClusterConfig()
 			if err != nil {
 				return fmt.Errorf("reach the cluster's API: %w", err)
@@ -99,6 +105,7 @@ func tunnelCommand(log *slog.Logger) *cobra.Command {
 	f.StringVar(&o.Gateway.Tenant.Namespace, "namespace", "", "its namespace")
 	f.StringVar(&remote, "remote-cluster-id", "", "the peer's cluster ID")
 	f.StringVar(&o.MetricsAddress, "metrics-address", ":8082", "where Prometheus asks for metrics; 0 for nowhere")
+	f.BoolVar(&shared, "leader-election", false, "several pods share the tunnel: only the one with the Lease holds it")
 	f.StringVar(&o.KeysDir, "keys-dir", "/etc/wireguard/keys", "directory with the file privateKey")
 	return cmd
 }

@@ -40,6 +40,7 @@ this as part of connecting.`,
 	f.StringVar(&p.ServiceCIDR, "service-cidr", "", "address range of the Services (default: likewise)")
 	f.StringVar(&p.ExternalCIDR, "external-cidr", render.DefaultExternalCIDR, "address range that stands for hosts outside of the pod network")
 	f.StringVar(&id, "cluster-id", "", "name by which peers know the cluster (default: its ID if it has one, else from the context's name)")
+	f.IntVar(&p.GatewayReplicas, "gateway-replicas", 0, "pods of each gateway: one holds the tunnel, the others take over if it is lost (default: as it is, at first 1)")
 	f.BoolVar(&dryRun, "dry-run", false, "print the objects as YAML instead of applying them, as -o yaml does")
 	f.StringVarP(&output, "output", "o", output, "text; ndjson; or yaml to print the objects instead of applying them")
 	f.DurationVar(&timeout, "timeout", timeout, "how long to wait until everything runs")
@@ -125,6 +126,11 @@ func installation(ctx context.Context, cluster *kube.Cluster, p *render.InstallP
 	seen(flows.Facts{Local: facts})
 	if err := complete(facts, p); err != nil {
 		return nil, err
+	}
+	if p.GatewayReplicas == 0 {
+		if p.GatewayReplicas, err = cluster.GatewayReplicas(ctx); err != nil {
+			return nil, err
+		}
 	}
 	objects, err := render.Install(*p)
 	if err != nil {

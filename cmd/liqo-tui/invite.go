@@ -92,7 +92,9 @@ files, which hold no secrets:
 
 func inviteCommand(io streams, pair *pairFlags) *cobra.Command {
 	var r runFlags
-	i := invitation{pair: pair, wanted: newConnectFlags()}
+	var out letterFlags
+	var peer string
+	c := newConnectFlags()
 	cmd := &cobra.Command{
 		Use:   "invite --for CLUSTER_ID",
 		Short: "Invite another admin's cluster, and write what he must know",
@@ -102,87 +104,67 @@ and writes the invitation anew.`,
 		Example: `  liqo-tui network invite --context rome --for milan \
     --server-service-type NodePort`,
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			op := operation{
-				name: "invite", localOnly: true, finish: i.finish, done: i.done,
-				plan: func() (func(flows.Facts) flows.Plan, error) { return i.plan(cmd.Flags().Changed) },
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var params flows.Params // as the gateway has them in the end
+		op := operation{name: "invite", localOnly: true}
+		op.plan = func() (func(flows.Facts) flows.Plan, error) {
+			p, open, err := c.parse(cmd.Flags().Changed)
+			switch id := render.ClusterID(peer); {
+			case peer == "":
+				err = usageError{errors.New("whom to invite? give --for, the other cluster's ID")}
+			case id.Validate() != nil:
+				err = usageError{fmt.Errorf("--for: %w", id.Validate())}
 			}
-			return op.run(cmd.Context(), io, pair, r)
-		},
+			if err := errors.Join(err, oneCluster(pair), out.validate()); err != nil {
+				return nil, err
+			}
+			p.Server = flows.A
+			return func(f flows.Facts) flows.Plan {
+				if open != 0 && f.Local.Problem == nil {
+					p, _ = settle(p, open, flows.Facts{Local: f.Local, Remote: flows.ClusterFacts{ID: render.ClusterID(peer)}, At: f.At})
+					open = 0
+				}
+				plan := flows.PlanInvite(p, render.ClusterID(peer), f)
+				params = plan.Params
+				return plan
+			}, nil
+		}
+		op.finish = func(f flows.Facts) error {
+			letter, err := flows.Invite(params, render.ClusterID(peer), f, out.valid)
+			if err != nil {
+				return err
+			}
+			out.file = cmp.Or(out.file, fmt.Sprintf("invitation-%s-to-%s.yaml", f.Local.ID, peer))
+			return out.write(letter)
+		}
+		op.done = func(f flows.Facts) achieved {
+			return achieved{
+				fmt.Sprintf("%s can be dialled by %s now. The invitation is in %s, and holds for %s.\nfor the admin of %s: liqo-tui network join %s --context CONTEXT-OF-%s",
+					f.Local.ID, peer, out.file, out.valid, peer, shellWord(out.file), peer),
+				[]nextStep{
+					{pair.local.command("network", "accept", fmt.Sprintf("answer-%s-to-%s.yaml", peer, f.Local.ID)), "once he has sent the answer"},
+					{pair.local.command("network", "reset", "--local-only", "--remote-cluster-id", peer), "undoes this"},
+				},
+			}
+		}
+		return op.run(cmd.Context(), io, pair, r)
 	}
 	r.add(cmd)
 	f := cmd.Flags()
-	f.StringVar((*string)(&i.peer), "for", "", "cluster ID of the other cluster; liqo-tui info --get clusterid says it there")
-	f.StringVarP(&i.wanted.localTenant, "namespace", "n", "", "tenant namespace (default: the peering's own, or liqo-tenant-CLUSTER_ID)")
-	i.wanted.addServer(f)
-	i.out.add(cmd, "invitation-ID-to-ID.yaml")
+	f.StringVar(&peer, "for", "", "cluster ID of the other cluster; liqo-tui info --get clusterid says it there")
+	f.StringVarP(&c.localTenant, "namespace", "n", "", "tenant namespace (default: the peering's own, or liqo-tenant-CLUSTER_ID)")
+	c.addServer(f)
+	out.add(cmd, "invitation-ID-to-ID.yaml")
 	hideInherited(cmd, "remote-")
 	acceptLiqoctl(cmd)
 	return cmd
 }
 
-// invitation is one run of network invite.
-type invitation struct {
-	pair   *pairFlags
-	wanted *connectFlags
-	peer   render.ClusterID
-	out    letterFlags
-
-	params flows.Params // as the gateway has them
-	letter flows.Letter
-}
-
-func (i *invitation) plan(changed func(string) bool) (func(flows.Facts) flows.Plan, error) {
-	p, open, err := i.wanted.parse(changed)
-	errs := []error{err, oneCluster(i.pair), i.out.validate()}
-	if i.peer == "" {
-		errs = append(errs, usageError{errors.New("whom to invite? give --for, the other cluster's ID")})
-	} else if err := i.peer.Validate(); err != nil {
-		errs = append(errs, usageError{fmt.Errorf("--for: %w", err)})
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	p.Server = flows.A
-	return func(f flows.Facts) flows.Plan {
-		if open != 0 && f.Local.Problem == nil {
-			p, _ = settle(p, open, flows.Facts{Local: f.Local, Remote: flows.ClusterFacts{ID: i.peer}, At: f.At})
-			open = 0
-		}
-		plan := flows.PlanInvite(p, i.peer, f)
-		i.params = plan.Params
-		return plan
-	}, nil
-}
-
-func (i *invitation) finish(f flows.Facts) (err error) {
-	if i.letter, err = flows.Invite(i.params, i.peer, f, i.out.valid); err != nil {
-		return err
-	}
-	i.out.file = cmp.Or(i.out.file, fmt.Sprintf("invitation-%s-to-%s.yaml", f.Local.ID, i.peer))
-	return i.out.write(i.letter)
-}
-
-func (i *invitation) done(f flows.Facts) achieved {
-	id, peer := f.Local.ID, string(i.peer)
-	return achieved{
-		fmt.Sprintf("%s can be dialled by %s now. The invitation is in %s, and holds until %s.\n%s",
-			id, peer, i.out.file, i.letter.Expires.Format(time.RFC3339), otherAdmin(peer, "join", i.out.file)),
-		[]nextStep{
-			{i.pair.local.command("network", "accept", fmt.Sprintf("answer-%s-to-%s.yaml", peer, id)), "once he has sent the answer"},
-			{i.pair.local.command("network", "reset", "--local-only", "--remote-cluster-id", peer), "undoes this"},
-		},
-	}
-}
-
-// otherAdmin is what the other one has to run.
-func otherAdmin(id, command, file string) string {
-	return fmt.Sprintf("for the admin of %s: liqo-tui network %s %s --context CONTEXT-OF-%s", id, command, shellWord(file), id)
-}
-
 func joinCommand(io streams, pair *pairFlags) *cobra.Command {
 	var r runFlags
-	j := joining{pair: pair, wanted: newConnectFlags()}
+	var out letterFlags
+	c := newConnectFlags()
 	cmd := &cobra.Command{
 		Use:   "join INVITATION",
 		Short: "Make this end of a connection by an invitation, and answer it",
@@ -191,59 +173,46 @@ The local cluster dials the one that has invited it. Compare the public key with
 its admin, by another way than the file came.`,
 		Example: `  liqo-tui network join invitation-rome-to-milan.yaml --context milan`,
 		Args:    oneArgument,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			op := operation{
-				name: "join", localOnly: true, finish: j.finish, done: j.done,
-				plan: func() (func(flows.Facts) flows.Plan, error) { return j.plan(args[0], cmd.Flags().Changed) },
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var letter flows.Letter
+		op := operation{name: "join", localOnly: true}
+		op.plan = func() (func(flows.Facts) flows.Plan, error) {
+			p, _, err := c.parse(cmd.Flags().Changed)
+			if err := errors.Join(err, oneCluster(pair), out.validate()); err != nil {
+				return nil, err
 			}
-			return op.run(cmd.Context(), io, pair, r)
-		},
+			letter, err = readLetter(args[0], flows.Invitation)
+			return func(f flows.Facts) flows.Plan { return flows.PlanJoin(p, letter, f) }, err
+		}
+		op.finish = func(f flows.Facts) error {
+			answer, err := flows.Answer(letter, f, out.valid)
+			if err != nil {
+				return err
+			}
+			out.file = cmp.Or(out.file, fmt.Sprintf("answer-%s-to-%s.yaml", f.Local.ID, letter.From.ClusterID))
+			return out.write(answer)
+		}
+		op.done = func(f flows.Facts) achieved {
+			inviter := string(letter.From.ClusterID)
+			return achieved{
+				fmt.Sprintf("%s dials %s now. The answer is in %s, and holds for %s.\nfor the admin of %s: liqo-tui network accept %s --context CONTEXT-OF-%s",
+					f.Local.ID, inviter, out.file, out.valid, inviter, shellWord(out.file), inviter),
+				[]nextStep{
+					{pair.local.command("info", "peer", inviter), "says whether it is connected, once he has accepted"},
+					{pair.local.command("network", "reset", "--local-only", "--remote-cluster-id", inviter), "undoes this"},
+				},
+			}
+		}
+		return op.run(cmd.Context(), io, pair, r)
 	}
 	r.add(cmd)
 	f := cmd.Flags()
-	f.StringVarP(&j.wanted.localTenant, "namespace", "n", "", "tenant namespace (default: the peering's own, or liqo-tenant-CLUSTER_ID)")
-	j.wanted.addClientTemplate(f)
-	j.out.add(cmd, "answer-ID-to-ID.yaml")
+	f.StringVarP(&c.localTenant, "namespace", "n", "", "tenant namespace (default: the peering's own, or liqo-tenant-CLUSTER_ID)")
+	c.addClientTemplate(f)
+	out.add(cmd, "answer-ID-to-ID.yaml")
 	hideInherited(cmd, "remote-")
 	return cmd
-}
-
-// joining is one run of network join.
-type joining struct {
-	pair       *pairFlags
-	wanted     *connectFlags
-	out        letterFlags
-	invitation flows.Letter
-	answer     flows.Letter
-}
-
-func (j *joining) plan(file string, changed func(string) bool) (func(flows.Facts) flows.Plan, error) {
-	p, _, err := j.wanted.parse(changed)
-	if err := errors.Join(err, oneCluster(j.pair), j.out.validate()); err != nil {
-		return nil, err
-	}
-	j.invitation, err = readLetter(file, flows.Invitation)
-	return func(f flows.Facts) flows.Plan { return flows.PlanJoin(p, j.invitation, f) }, err
-}
-
-func (j *joining) finish(f flows.Facts) (err error) {
-	if j.answer, err = flows.Answer(j.invitation, f, j.out.valid); err != nil {
-		return err
-	}
-	j.out.file = cmp.Or(j.out.file, fmt.Sprintf("answer-%s-to-%s.yaml", f.Local.ID, j.answer.For))
-	return j.out.write(j.answer)
-}
-
-func (j *joining) done(f flows.Facts) achieved {
-	inviter := string(j.answer.For)
-	return achieved{
-		fmt.Sprintf("%s dials %s now. The answer is in %s, and holds until %s.\n%s",
-			f.Local.ID, inviter, j.out.file, j.answer.Expires.Format(time.RFC3339), otherAdmin(inviter, "accept", j.out.file)),
-		[]nextStep{
-			{j.pair.local.command("info", "peer", inviter), "says whether it is connected, once he has accepted"},
-			{j.pair.local.command("network", "reset", "--local-only", "--remote-cluster-id", inviter), "undoes this"},
-		},
-	}
 }
 
 func acceptCommand(io streams, pair *pairFlags) *cobra.Command {

@@ -169,7 +169,9 @@ func (g *gatewayAgent) readGateway(ctx context.Context, peer *gateway.Peer, s *s
 	case *networkingv1beta1.GatewayServer:
 		peer.MTU, peer.ListenPort = o.Spec.MTU, uint16(o.Spec.Endpoint.Port)
 		s.port = peer.ListenPort
-		peer.Endpoint = g.seen
+		g.mu.Lock()
+		peer.Endpoint = g.past.seen
+		g.mu.Unlock()
 	case *networkingv1beta1.GatewayClient:
 		peer.MTU = o.Spec.MTU
 		if len(o.Spec.Endpoint.Addresses) == 0 {

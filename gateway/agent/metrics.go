@@ -37,6 +37,8 @@ var (
 	descUp       = peerDesc("liqo_peer_is_connected", "1 while the peer's gateway answers pings through the tunnel.")
 	descDriver   = prometheus.NewDesc("liqo_wireguard_implementation", "1 for the implementation of WireGuard in use.", []string{"implementation"}, nil)
 
+	descHolds = peerDesc("liqo_tui_holds_tunnel", "1 for the gateway's pod that holds the tunnel, 0 for one that stands by; of the tunnel itself, only the former tells.")
+
 	descHandshake = peerDesc("liqo_tui_handshake_age_seconds", "Seconds since the last handshake; absent before the first.")
 	descLoss      = peerDesc("liqo_tui_ping_loss_ratio", "Share of the last 30 pings that were not answered, 0 to 1.")
 	descPathMTU   = peerDesc("liqo_tui_path_mtu_bytes", "Longest packet that passes through the tunnel; absent while unknown.")
@@ -66,7 +68,7 @@ func (m *tunnelMetrics) pinged(latency time.Duration) {
 // Describe implements prometheus.Collector.
 func (m *tunnelMetrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descReceived, descSent, descLatency, descUp, descDriver, descHandshake, descLoss, descPathMTU, descLinkMTU,
+		descHolds, descReceived, descSent, descLatency, descUp, descDriver, descHandshake, descLoss, descPathMTU, descLinkMTU,
 		descDropped, descRedials, descRepairs, descErrors, m.latencies.Desc(),
 	} {
 		ch <- d
@@ -80,6 +82,11 @@ func (m *tunnelMetrics) Collect(ch chan<- prometheus.Metric) {
 	send := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, kind, value, append([]string{driver, m.clusterID}, labels...)...)
 	}
+	if s.Standby {
+		send(descHolds, prometheus.GaugeValue, 0)
+		return
+	}
+	send(descHolds, prometheus.GaugeValue, 1)
 	up := 0.0
 	if s.Pings.Value == probe.Connected {
 		up = 1

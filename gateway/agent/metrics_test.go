@@ -89,6 +89,19 @@ func TestMetricsOfATunnelThatIsNotUpAreAbsent(t *testing.T) {
 	}
 }
 
+// Else an alert would say of each standby that its peer is down.
+func TestMetricsOfAStandbyAreThatItIsOne(t *testing.T) {
+	m := newTunnelMetrics("rome", func(time.Time) tunnel.Status { return tunnel.Status{Standby: true} }, func() (map[string]linux.Counter, error) { return nil, nil })
+	want := `
+# HELP liqo_tui_holds_tunnel 1 for the gateway's pod that holds the tunnel, 0 for one that stands by; of the tunnel itself, only the former tells.
+# TYPE liqo_tui_holds_tunnel gauge
+liqo_tui_holds_tunnel{cluster_id="rome",driver="liqo_wireguard"} 0
+`
+	if err := testutil.CollectAndCompare(m, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+}
+
 var metricName = regexp.MustCompile(`liqo_[a-z_]+`)
 
 // exported are the names that Prometheus stores.

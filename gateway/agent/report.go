@@ -33,7 +33,7 @@ const (
 func (g *gatewayAgent) report(ctx context.Context) error {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
-	h := history{last: g.last, value: g.value}
+	var h history
 	for {
 		select {
 		case <-ctx.Done():
@@ -41,6 +41,10 @@ func (g *gatewayAgent) report(ctx context.Context) error {
 		case <-ticker.C:
 		case <-g.woken:
 		}
+		if g.standby.Load() {
+			continue // whoever holds the tunnel reports
+		}
+		h.follow(g.earlier())
 		now := time.Now()
 		value, r := h.complete(g.observe(now))
 		if !h.news(value, r) && now.Sub(h.written) < reportInterval {
@@ -61,6 +65,14 @@ type history struct {
 	last    render.Report
 	value   networkingv1beta1.ConnectionStatusValue
 	written time.Time // by this process; zero: not yet
+	term    int       // of the past that it goes on from
+}
+
+// follow goes on from what another process reported, if it did since the last time.
+func (h *history) follow(p past) {
+	if p.term != h.term {
+		*h = history{last: p.report, value: p.value, term: p.term}
+	}
 }
 
 // complete fills in what depends on reports before.
@@ -82,6 +94,12 @@ func (h *history) news(value networkingv1beta1.ConnectionStatusValue, r render.R
 	return h.written.IsZero() || value != h.value || r.Reason != h.last.Reason || r.Message != h.last.Message ||
 		h.last.LatencyMicros == 0 && r.LatencyMicros > 0 || r.Endpoint != h.last.Endpoint ||
 		r.PathMTU != h.last.PathMTU || r.Generation != h.last.Generation || r.NextKey != h.last.NextKey
+}
+
+func (g *gatewayAgent) earlier() past {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.past
 }
 
 func (g *gatewayAgent) observe(now time.Time) (networkingv1beta1.ConnectionStatusValue, render.Report) {

@@ -9,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/rest"
@@ -36,6 +38,9 @@ type TunnelOptions struct {
 	Log     *slog.Logger
 	// MetricsAddress is where Prometheus asks, such as ":8082"; "0": nowhere.
 	MetricsAddress string
+	// Identity is the pod's name if several pods share the tunnel, and "" if
+	// there is only this one.
+	Identity string
 }
 
 // RunTunnel keeps one end of a tunnel until ctx ends. A machine that can't be
@@ -51,15 +56,18 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 	mgr, err := newManager(config, o.MetricsAddress, cache.Options{
 		DefaultNamespaces: map[string]cache.Config{o.Gateway.Tenant.Namespace: {}},
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.ConfigMap{}: named(render.NodesConfigMapName(o.Gateway.Name)),
-			&corev1.Secret{}:    named(render.GatewayObjectName(o.Gateway.Name)),
+			&corev1.ConfigMap{}:                 named(render.NodesConfigMapName(o.Gateway.Name)),
+			&corev1.Secret{}:                    named(render.GatewayObjectName(o.Gateway.Name)),
+			&coordinationv1.Lease{}:             named(render.GatewayObjectName(o.Gateway.Name)),
+			&networkingv1beta1.InternalFabric{}: named(o.Gateway.Name),
 		},
 	})
 	if err != nil {
 		return err
 	}
-	g := &gatewayAgent{options: o, key: key, client: mgr.GetClient(), woken: make(chan struct{}, 1)}
-	if err := g.remember(ctx, mgr.GetAPIReader()); err != nil {
+	g := &gatewayAgent{options: o, key: key, client: mgr.GetClient(), reader: mgr.GetAPIReader(), woken: make(chan struct{}, 1)}
+	g.standby.Store(o.Identity != "")
+	if err := g.remember(ctx); err != nil {
 		return err
 	}
 	kernel, err := linux.New(linux.Options{Logger: o.Log})
@@ -73,6 +81,7 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 		m := newTunnelMetrics(string(o.Gateway.Tenant.Remote), func(now time.Time) tunnel.Status { return g.tunnel.Status(now) }, kernel.Counters)
 		g.tunnel = tunnel.New(tunnel.Config{
 			Role: o.Role, PeerID: string(o.Gateway.Tenant.Remote), Log: o.Log, Kernel: kernel, Changed: g.wake, Pinged: m.pinged,
+			Standby: o.Identity != "",
 		})
 		if err := metrics.Registry.Register(m); err != nil {
 			return err
@@ -88,6 +97,11 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 	if err := oneRequest(mgr, "tunnel", g, watched...); err != nil {
 		return err
 	}
+	if o.Identity != "" {
+		if err := g.compete(mgr); err != nil {
+			return err
+		}
+	}
 	if err := mgr.Add(runnable(g.report)); err != nil {
 		return err
 	}
@@ -102,12 +116,12 @@ func (r runnable) Start(ctx context.Context) error { return r(ctx) }
 type gatewayAgent struct {
 	options TunnelOptions
 	client  client.Client
+	reader  client.Reader  // not cached
 	tunnel  *tunnel.Tunnel // nil on a machine that is unfit
 	unfit   error
-	last    render.Report                           // of the process before this one
-	value   networkingv1beta1.ConnectionStatusValue // with it
-	seen    netip.AddrPort                          // where it last heard the peer
-	woken   chan struct{}                           // the report may have something new to say
+	woken   chan struct{} // the report may have something new to say
+	holds   atomic.Bool   // this pod has the Lease, if several share the tunnel
+	standby atomic.Bool   // another pod reports
 
 	reading   sync.Mutex         // one Reconcile at a time
 	key       gateway.PrivateKey // the newest that was read
@@ -115,6 +129,15 @@ type gatewayAgent struct {
 
 	mu    sync.Mutex
 	setup setup
+	past  past
+}
+
+// past is what was reported by whoever held the tunnel before this process.
+type past struct {
+	report render.Report
+	value  networkingv1beta1.ConnectionStatusValue
+	seen   netip.AddrPort // where the peer was heard last
+	term   int            // counts how often this was read
 }
 
 // setup is how far the tunnel has been set up, for the report.
@@ -151,10 +174,10 @@ func readKey(dir string) (gateway.PrivateKey, error) {
 
 // remember reads what the process before this one reported: where it last heard
 // the peer is where this one can find it, without waiting to be dialled.
-func (g *gatewayAgent) remember(ctx context.Context, reader client.Reader) error {
+func (g *gatewayAgent) remember(ctx context.Context) error {
 	var conn networkingv1beta1.Connection
 	key := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: render.GatewayObjectName(g.options.Gateway.Name)}
-	if err := reader.Get(ctx, key, &conn); err != nil {
+	if err := g.reader.Get(ctx, key, &conn); err != nil {
 		return fmt.Errorf("read the Connection: %w", err)
 	}
 	report, ok, err := render.ParseReport(conn.Annotations)
@@ -165,9 +188,11 @@ func (g *gatewayAgent) remember(ctx context.Context, reader client.Reader) error
 	if !ok {
 		return nil
 	}
-	g.last, g.value = report, conn.Status.Value
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.past.report, g.past.value, g.past.term = report, conn.Status.Value, g.past.term+1
 	if seen, err := netip.ParseAddrPort(report.Endpoint); err == nil {
-		g.seen = seen
+		g.past.seen = seen
 	}
 	return nil
 }

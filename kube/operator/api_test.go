@@ -36,6 +36,7 @@ func TestOperator(t *testing.T) {
 	t.Run("children that are deleted or edited come back", func(t *testing.T) { w.under(t).testRepair() })
 	t.Run("each peer is summed up in a ForeignCluster", func(t *testing.T) { w.under(t).testForeignCluster() })
 	t.Run("what a gateway leaves goes without the garbage collector", func(t *testing.T) { w.under(t).testCleanUp() })
+	t.Run("pods that share a tunnel have a Lease, and say themselves which one holds it", func(t *testing.T) { w.under(t).testReplicas() })
 	t.Run("what the API server refuses is said on the gateway", func(t *testing.T) { w.under(t).testRefusal() })
 	t.Run("a gateway without its peer's name is left alone", func(t *testing.T) { w.under(t).testUnlabelled() })
 }

@@ -14,8 +14,9 @@ import (
 // endpointOf is where clients find the server behind a Service, nil as long as
 // that is open, and why in one sentence. current is what was said before: of a
 // NodePort's addresses, one that still works is kept, because a change makes the
-// client dial again.
-func endpointOf(s *corev1.Service, nodes []corev1.Node, pod *corev1.Pod, current *networkingv1beta1.EndpointStatus) (*networkingv1beta1.EndpointStatus, string) {
+// client dial again. Of as many nodes as the gateway has replicas a NodePort's
+// address is said: if one is lost, the client dials the next one's.
+func endpointOf(s *corev1.Service, nodes []corev1.Node, pod *corev1.Pod, replicas int, current *networkingv1beta1.EndpointStatus) (*networkingv1beta1.EndpointStatus, string) {
 	if len(s.Spec.Ports) == 0 {
 		return nil, fmt.Sprintf("Service %s has no port", s.Name)
 	}
@@ -30,7 +31,7 @@ func endpointOf(s *corev1.Service, nodes []corev1.Node, pod *corev1.Pod, current
 		}
 		var address string
 		if address, why = nodeAddress(nodes, pod, current); address != "" {
-			addresses = []string{address}
+			addresses = append([]string{address}, spareAddresses(nodes, address, replicas-1, current)...)
 		}
 	case corev1.ServiceTypeLoadBalancer:
 		addresses, why = balancerAddresses(s)
@@ -75,7 +76,7 @@ func nodeAddress(nodes []corev1.Node, pod *corev1.Pod, current *networkingv1beta
 			continue
 		}
 		runsHere := pod != nil && pod.Spec.NodeName == n.Name
-		said := current != nil && slices.Contains(current.Addresses, a)
+		said := current != nil && len(current.Addresses) > 0 && current.Addresses[0] == a
 		if address != "" && !runsHere && !said {
 			continue
 		}
@@ -88,6 +89,29 @@ func nodeAddress(nodes []corev1.Node, pod *corev1.Pod, current *networkingv1beta
 		}
 	}
 	return address, why
+}
+
+// spareAddresses are up to n of ready nodes, besides the first one; those that
+// were said before come first.
+func spareAddresses(nodes []corev1.Node, first string, n int, current *networkingv1beta1.EndpointStatus) []string {
+	var spares []string
+	for i := range nodes {
+		if a, _ := publicAddress(&nodes[i]); a != "" && a != first && ready(&nodes[i]) {
+			spares = append(spares, a)
+		}
+	}
+	if current != nil {
+		slices.SortStableFunc(spares, func(a, b string) int { return position(current.Addresses, a) - position(current.Addresses, b) })
+	}
+	return spares[:max(0, min(n, len(spares)))]
+}
+
+// position is that of a in list; behind all if it is not in it.
+func position(list []string, a string) int {
+	if i := slices.Index(list, a); i >= 0 {
+		return i
+	}
+	return len(list)
 }
 
 // publicAddress prefers what is reachable from farthest away. InternalDNS and

@@ -7,6 +7,8 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 func node(name string, isReady bool, addresses ...corev1.NodeAddress) corev1.Node {
@@ -108,7 +110,7 @@ func TestEndpoint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.service.Name = "gw-x"
-			got, why := endpointOf(&c.service, c.nodes, c.pod, c.current)
+			got, why := endpointOf(&c.service, c.nodes, c.pod, 1, c.current)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("endpoint (-want +got):\n%s", diff)
 			}
@@ -116,6 +118,49 @@ func TestEndpoint(t *testing.T) {
 				t.Errorf("why: got %q, want %q", why, c.why)
 			}
 		})
+	}
+}
+
+func TestNodePortOfReplicasNamesAsManyNodes(t *testing.T) {
+	nodes := []corev1.Node{
+		node("a", true, internal("10.0.0.1")), node("b", false, internal("10.0.0.2")), node("c", true, internal("10.0.0.3")), node("d", true, internal("10.0.0.4")),
+	}
+	service := corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{NodePort: 31840}}}}
+	onD := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "d"}}
+	for name, c := range map[string]struct {
+		replicas      int
+		current, want []string
+	}{
+		"the pod's node, then another":                 {2, nil, []string{"10.0.0.4", "10.0.0.1"}},
+		"what was said stays, in its order":            {2, []string{"10.0.0.3", "10.0.0.4"}, []string{"10.0.0.3", "10.0.0.4"}},
+		"a node that is lost makes room for a spare":   {2, []string{"10.0.0.2", "10.0.0.3"}, []string{"10.0.0.4", "10.0.0.3"}},
+		"no more than there are":                       {5, nil, []string{"10.0.0.4", "10.0.0.1", "10.0.0.3"}},
+		"one replica, one address, also after several": {1, []string{"10.0.0.3", "10.0.0.4"}, []string{"10.0.0.3"}},
+	} {
+		var current *networkingv1beta1.EndpointStatus
+		if c.current != nil {
+			current = &networkingv1beta1.EndpointStatus{Addresses: c.current}
+		}
+		got, _ := endpointOf(&service, nodes, onD, c.replicas, current)
+		if diff := cmp.Diff(c.want, got.Addresses); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestActivePodIsTheOneThatHoldsTheTunnel(t *testing.T) {
+	pod := func(name string, labels map[string]string, created int64) corev1.Pod {
+		return corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, CreationTimestamp: metav1.Unix(created, 0)},
+			Status:     corev1.PodStatus{PodIP: "10.0.0.1"},
+		}
+	}
+	active := map[string]string{render.LabelActive: "true"}
+	if got := activePod([]corev1.Pod{pod("holds", active, 1), pod("newer", nil, 2)}); got == nil || got.Name != "holds" {
+		t.Errorf("got %v, want the one that says so", got)
+	}
+	if got := activePod([]corev1.Pod{pod("a", nil, 1), pod("b", nil, 2)}); got == nil || got.Name != "b" {
+		t.Errorf("got %v, want the newest as long as none says so", got)
 	}
 }
 

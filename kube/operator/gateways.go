@@ -13,6 +13,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -45,7 +46,8 @@ func (r *gateways) setup(mgr ctrl.Manager) error {
 	} {
 		b = b.Owns(child)
 	}
-	return r.watches(b).Complete(r)
+	// A Lease is written all the time.
+	return r.watches(b.Owns(&coordinationv1.Lease{}, existence())).Complete(r)
 }
 
 // Reconcile reads the inputs, makes the children, and reports. What does not
@@ -206,7 +208,7 @@ func (r *gateways) publish(ctx context.Context, in *inputs, p *prepared) error {
 	var endpoint *networkingv1beta1.EndpointStatus
 	if p.service != nil {
 		var why string
-		endpoint, why = endpointOf(p.service, in.nodes, in.pod, *in.view.endpoint)
+		endpoint, why = endpointOf(p.service, in.nodes, in.pod, in.replicas, *in.view.endpoint)
 		annotate(o, render.AnnotationEndpoint, why)
 	}
 	if !maps.Equal(before.GetAnnotations(), o.GetAnnotations()) {
@@ -268,7 +270,7 @@ func (r *gateways) cleanUp(ctx context.Context, key client.ObjectKey) error {
 		&appsv1.Deployment{ObjectMeta: g.Connection().ObjectMeta}, &corev1.Service{ObjectMeta: g.Connection().ObjectMeta},
 		&corev1.Secret{ObjectMeta: g.Connection().ObjectMeta}, g.Connection(), g.InternalFabric("", nil, 0),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: render.NodesConfigMapName(key.Name)}},
-		g.RoleBinding(), g.Role(), g.ServiceAccount(),
+		g.RoleBinding(), g.Role(), g.Lease(), g.ServiceAccount(),
 	} {
 		errs = append(errs, r.deleteOrphan(ctx, o, key.Name))
 	}

@@ -27,7 +27,10 @@ type inputs struct {
 	template      map[string]any
 	nodes         []corev1.Node
 	hosts         []render.Host
-	pod           *corev1.Pod                      // nil until it has an address
+	pod           *corev1.Pod                      // that holds the tunnel; nil until it has an address
+	pods          []string                         // names of all that there are
+	replicas      int                              // pods that share the tunnel
+	told          string                           // the pod's address, as nodes have it; "" if they have none
 	configuration *networkingv1beta1.Configuration // nil until it exists
 }
 
@@ -83,6 +86,13 @@ func (r *gateways) readSurroundings(ctx context.Context, in *inputs) error {
 		return fmt.Errorf("list gateway pods: %w", err)
 	}
 	in.pod = activePod(pods.Items)
+	for i := range pods.Items {
+		in.pods = append(in.pods, pods.Items[i].Name)
+	}
+	slices.Sort(in.pods)
+	if err := r.readFabric(ctx, in); err != nil {
+		return err
+	}
 	var confs networkingv1beta1.ConfigurationList
 	if err := r.client.List(ctx, &confs, here, client.MatchingLabels{render.LabelRemoteCluster: string(in.gateway.Tenant.Remote)}); err != nil {
 		return fmt.Errorf("list Configurations: %w", err)
@@ -93,8 +103,23 @@ func (r *gateways) readSurroundings(ctx context.Context, in *inputs) error {
 	return nil
 }
 
-// activePod is the newest pod that has an address and is not ending.
+// readFabric reads what the nodes were told last.
+func (r *gateways) readFabric(ctx context.Context, in *inputs) error {
+	var f networkingv1beta1.InternalFabric
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: in.gateway.Tenant.Namespace, Name: in.gateway.Name}, &f)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read InternalFabric %s: %w", in.gateway.Name, err)
+	}
+	in.told = string(f.Spec.GatewayIP)
+	return nil
+}
+
+// activePod is the newest pod that has an address and is not ending; of several
+// that share a tunnel, the one that says that it holds it.
 func activePod(pods []corev1.Pod) *corev1.Pod {
+	if says := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return p.Labels[render.LabelActive] != "true" }); len(says) > 0 {
+		pods = says
+	}
 	var found *corev1.Pod
 	for i := range pods {
 		p := &pods[i]
@@ -116,12 +141,33 @@ func (in *inputs) supports() ([]render.Object, error) {
 		return nil, err
 	}
 	g := in.gateway
-	objects := []render.Object{g.ServiceAccount(), g.Role(), g.Connection(), nodes}
-	if in.pod != nil && in.configuration != nil && in.configuration.Status.Remote != nil {
+	role := g.Role()
+	objects := []render.Object{g.ServiceAccount(), role, g.Connection(), nodes}
+	if in.shared() {
+		role.Rules = append(role.Rules, g.LeaderRules(in.pods)...)
+		objects = append(objects, g.Lease())
+	}
+	if ip := in.gatewayIP(); ip != "" && in.configuration != nil && in.configuration.Status.Remote != nil {
 		cidr := in.configuration.Status.Remote.CIDR
-		objects = append(objects, g.InternalFabric(in.pod.Status.PodIP, slices.Concat(cidr.Pod, cidr.External), in.view.mtu))
+		objects = append(objects, g.InternalFabric(ip, slices.Concat(cidr.Pod, cidr.External), in.view.mtu))
 	}
 	return objects, nil
+}
+
+// shared reports whether several pods share the tunnel.
+func (in *inputs) shared() bool { return in.replicas > 1 }
+
+// gatewayIP is where nodes send the peer's traffic; "" as long as that is open.
+// Where several pods share the tunnel, the one that has it says so itself: what
+// we know of pods may be older than that.
+func (in *inputs) gatewayIP() string {
+	switch {
+	case in.shared() && in.told != "":
+		return in.told
+	case in.pod != nil:
+		return in.pod.Status.PodIP
+	}
+	return ""
 }
 
 // fabricNodes are the nodes that can run pods with addresses of their own.
@@ -181,7 +227,17 @@ func (in *inputs) fill(secret string) (map[string]any, error) {
 
 func (in *inputs) deployment(template map[string]any) (*appsv1.Deployment, error) {
 	d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"}}
-	return d, in.fromTemplate(template, "deployment", d)
+	if err := in.fromTemplate(template, "deployment", d); err != nil {
+		return nil, err
+	}
+	in.replicas = 1 // Kubernetes' default
+	if d.Spec.Replicas != nil {
+		in.replicas = int(*d.Spec.Replicas)
+	}
+	if in.shared() {
+		render.ShareTunnel(d)
+	}
+	return d, nil
 }
 
 func (in *inputs) service(template map[string]any, server *networkingv1beta1.GatewayServer) (*corev1.Service, error) {

@@ -87,15 +87,19 @@ func (r *gateways) watches(b *builder.Builder) *builder.Builder {
 		return ok && ok2 && !sameNode(before, after)
 	}}
 	byOwner := handler.EnqueueRequestForOwner(r.client.Scheme(), r.client.RESTMapper(), r.kind.object())
-	existence := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
 	return b.
-		Watches(&networkingv1beta1.PublicKey{}, byOwner, existence).
-		Watches(&networkingv1beta1.Connection{}, byOwner, existence). // its status is the gateway's own
+		Watches(&networkingv1beta1.PublicKey{}, byOwner, existence()).
+		Watches(&networkingv1beta1.Connection{}, byOwner, existence()). // its status is the gateway's own
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(gatewayOfPod)).
 		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOfPeer)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allGateways), builder.WithPredicates(addressesChanged)).
 		Watches(&ipamv1alpha1.IP{}, handler.EnqueueRequestsFromMapFunc(r.allGateways)).
 		Watches(r.kind.newTemplate(), handler.EnqueueRequestsFromMapFunc(r.allGateways))
+}
+
+// existence tells of what comes and goes, and of no change between.
+func existence() builder.Predicates {
+	return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
 }
 
 func gatewayOfPod(_ context.Context, o client.Object) []reconcile.Request {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -130,6 +131,7 @@ func newManager(restConfig *rest.Config, o Options) (ctrl.Manager, error) {
 				&appsv1.Deployment{}:     {Label: ofGateways},
 				&rbacv1.Role{}:           {Label: ofGateways},
 				&rbacv1.RoleBinding{}:    {Label: ofGateways},
+				&coordinationv1.Lease{}:  {Label: ofGateways},
 				&corev1.Node{}:           {Transform: slimNode},
 			},
 		},

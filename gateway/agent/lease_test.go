@@ -1,0 +1,317 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// court is a Lease and the pods that compete for it. Its API server can be away.
+type court struct {
+	t    *testing.T
+	api  client.WithWatch
+	away atomic.Bool
+	pods []*contender
+}
+
+// contender is one pod.
+type contender struct {
+	court   *court
+	name    string
+	holds   atomic.Bool
+	since   time.Time   // it holds the tunnel; written before holds is set
+	failing atomic.Bool // its tunnel does not work
+	cut     atomic.Bool // it can't reach the API server
+	end     context.CancelFunc
+	ended   chan struct{}
+
+	competition *competition
+}
+
+var errAway = errors.New("connection refused")
+
+func newCourt(t *testing.T) *court {
+	scheme, err := render.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: "gw-rome"}}
+	return &court{t: t, api: fake.NewClientBuilder().WithScheme(scheme).WithObjects(lease).Build()}
+}
+
+// join has a pod compete.
+func (c *court) join(name string) *contender {
+	p := &contender{court: c, name: name, ended: make(chan struct{})}
+	c.pods = append(c.pods, p)
+	p.start()
+	return p
+}
+
+func (p *contender) start() {
+	check := func() error {
+		if p.court.away.Load() || p.cut.Load() {
+			return errAway
+		}
+		return nil
+	}
+	api := interceptor.NewClient(p.court.api, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if err := check(); err != nil {
+				return err
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			if err := check(); err != nil {
+				return err
+			}
+			if err := c.Update(ctx, o, opts...); err != nil {
+				return err
+			}
+			for _, other := range p.court.pods {
+				other.hear(o)
+			}
+			return nil
+		},
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	p.end = cancel
+	p.competition = &competition{
+		key: client.ObjectKey{Namespace: "liqo-tenant-rome", Name: "gw-rome"}, identity: p.name,
+		client: api, reader: api, log: slog.New(slog.DiscardHandler), news: make(chan *coordinationv1.Lease, 1),
+		begin: func() {
+			p.since = time.Now()
+			p.holds.Store(true)
+		},
+		end:     func() { p.holds.Store(false) },
+		failing: func(time.Time) bool { return p.failing.Load() },
+	}
+	go func() {
+		defer close(p.ended)
+		p.competition.run(ctx)
+	}()
+}
+
+// hear tells the pod of a Lease, as its watch would.
+func (p *contender) hear(o client.Object) {
+	if lease, ok := o.(*coordinationv1.Lease); ok && !p.cut.Load() {
+		p.competition.tell(lease.DeepCopy())
+	}
+}
+
+// crash ends the pod without a word: what it holds, it holds for ever.
+func (p *contender) crash() {
+	p.cut.Store(true)
+	p.holds.Store(false)
+}
+
+// stop ends the pod in good order.
+func (p *contender) stop() {
+	p.end()
+	<-p.ended
+}
+
+func (c *court) stopAll() {
+	for _, p := range c.pods {
+		p.stop()
+	}
+}
+
+// holders are the pods that hold the tunnel.
+func (c *court) holders() (names []string) {
+	for _, p := range c.pods {
+		if p.holds.Load() {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+func (c *court) want(when string, names ...string) {
+	c.t.Helper()
+	synctest.Wait()
+	got := c.holders()
+	if len(got) != len(names) || len(got) == 1 && got[0] != names[0] {
+		c.t.Errorf("%s: %v hold the tunnel, want %v", when, got, names)
+	}
+}
+
+// started is a court where a holds the tunnel and b stands by.
+func started(t *testing.T) (c *court, a, b *contender) {
+	c = newCourt(t)
+	a = c.join("a")
+	synctest.Wait()
+	b = c.join("b")
+	time.Sleep(settled + time.Second)
+	c.want("after a time in peace", "a")
+	return c, a, b
+}
+
+func TestLostHolderIsFollowedAfterTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, a, b := started(t)
+		defer c.stopAll()
+		a.crash()
+		crashed := time.Now()
+		time.Sleep(leaseDuration - renewEvery - time.Millisecond)
+		c.want("before the Lease is over")
+		time.Sleep(renewEvery + 2*time.Millisecond)
+		c.want("after the Lease is over", "b")
+		if gap := b.since.Sub(crashed); gap > leaseDuration {
+			t.Errorf("b held the tunnel %s after a was lost, want no more than %s", gap, leaseDuration)
+		}
+	})
+}
+
+// On a machine that is too busy, pods would take it from each other for ever.
+func TestLeaseThatChangedHandsIsRespectedForLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, a, b := started(t)
+		defer c.stopAll()
+		a.cut.Store(true)
+		time.Sleep(leaseDuration)
+		a.cut.Store(false)
+		time.Sleep(renewEvery)
+		c.want("after a could not renew it", "b")
+		b.cut.Store(true)
+		time.Sleep(newLease - renewEvery - time.Millisecond)
+		c.want("while b can't renew it, a moment later", "b")
+		b.cut.Store(false)
+		time.Sleep(settled)
+		c.want("after that", "b")
+		lost := time.Now()
+		b.crash()
+		time.Sleep(newLease)
+		if gap := a.since.Sub(lost); gap <= 0 || gap > leaseDuration {
+			t.Errorf("a held the tunnel %s after b was lost, want no more than %s once b had it for long", gap, leaseDuration)
+		}
+	})
+}
+
+func TestHolderThatEndsIsFollowedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, a, b := started(t)
+		defer b.stop()
+		ended := time.Now()
+		a.stop()
+		c.want("after a gave the Lease back", "b")
+		if gap := b.since.Sub(ended); gap > 10*time.Millisecond {
+			t.Errorf("b held the tunnel %s after a ended, want at once", gap)
+		}
+	})
+}
+
+// The same pod's next process has the same name, and nobody else uses the Lease.
+func TestRestartedHolderGoesOnAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, a, _ := started(t)
+		a.crash()
+		again := c.join("a")
+		defer c.stopAll()
+		c.want("after the process was started again", "a")
+		time.Sleep(3 * leaseDuration)
+		c.want("later", "a")
+		if !again.holds.Load() {
+			t.Error("the new process does not hold the tunnel")
+		}
+	})
+}
+
+// Nobody can renew the Lease, and nobody may conclude anything from that.
+func TestAPIServerThatIsAwayChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, a, _ := started(t)
+		defer c.stopAll()
+		c.away.Store(true)
+		time.Sleep(time.Minute)
+		c.want("while the API server is away", "a")
+		c.away.Store(false)
+		since := a.since
+		time.Sleep(time.Minute)
+		c.want("when it is back", "a")
+		if a.since != since {
+			t.Error("a let go of the tunnel meanwhile")
+		}
+	})
+}
+
+// Cut off from the API server, and perhaps from the peer as well: another pod
+// takes over, and both would fight for the peer if this one dialled.
+func TestHolderThatIsCutOffKeepsWhatWorksAndNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, a, _ := started(t)
+		defer c.stopAll()
+		a.cut.Store(true)
+		time.Sleep(2 * leaseDuration)
+		c.want("while a's tunnel works", "a", "b")
+		a.failing.Store(true)
+		time.Sleep(2 * renewEvery)
+		c.want("when it has ceased to work", "b")
+		a.cut.Store(false)
+		a.failing.Store(false)
+		time.Sleep(time.Minute)
+		c.want("when a reaches the API server again", "b")
+	})
+}
+
+func TestHolderThatLostTheLeaseStandsBy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, a, _ := started(t)
+		defer c.stopAll()
+		a.cut.Store(true)
+		time.Sleep(2 * leaseDuration)
+		a.cut.Store(false)
+		time.Sleep(2 * renewEvery)
+		c.want("after a could read the Lease again", "b")
+	})
+}
+
+func TestPatience(t *testing.T) {
+	start := time.Unix(1_800_000_000, 0)
+	lease := func(holder, version string) *coordinationv1.Lease {
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}
+	}
+	type step struct {
+		after time.Duration
+		lease *coordinationv1.Lease
+		err   error
+		take  bool
+		again time.Duration
+	}
+	for name, steps := range map[string][]step{
+		"a free one is taken":         {{0, lease("", "1"), nil, true, 0}},
+		"one without holder is taken": {{0, &coordinationv1.Lease{}, nil, true, 0}},
+		"one's own is taken":          {{0, lease("me", "1"), nil, true, 0}},
+		"another's is waited for":     {{0, lease("x", "1"), nil, false, leaseDuration}, {leaseDuration, lease("x", "1"), nil, true, 0}},
+		"a renewal begins it anew": {
+			{0, lease("x", "1"), nil, false, leaseDuration},
+			{time.Second, lease("x", "2"), nil, false, leaseDuration},
+			{leaseDuration, lease("x", "2"), nil, false, time.Second},
+		},
+		"an error begins it anew": {
+			{0, lease("x", "1"), nil, false, leaseDuration},
+			{time.Second, nil, errAway, false, leaseRetry},
+			{leaseDuration, lease("x", "1"), nil, false, leaseDuration},
+		},
+	} {
+		var p patience
+		for i, s := range steps {
+			take, again := p.look(start.Add(s.after), s.lease, s.err, "me")
+			if take != s.take || again != s.again {
+				t.Errorf("%s: step %d: got take %v, again after %s; want %v, %s", name, i, take, again, s.take, s.again)
+			}
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/liqo-tui/liqo-tui/gateway/probe"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// compete has this pod share the tunnel with others.
+func (g *gatewayAgent) compete(mgr ctrl.Manager) error {
+	claims := make(chan struct{}, 1)
+	claim := func() {
+		select {
+		case claims <- struct{}{}:
+		default:
+		}
+	}
+	c := &competition{
+		key:      client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: render.GatewayObjectName(g.options.Gateway.Name)},
+		identity: g.options.Identity, client: g.client, reader: g.reader, log: g.options.Log,
+		news: make(chan *coordinationv1.Lease, 1), failing: g.failing, end: g.standBy,
+		begin: func() {
+			g.holds.Store(true)
+			claim()
+			g.lead(true)
+		},
+	}
+	compete := func(ctx context.Context) error {
+		if g.unfit == nil { // else others may be able to
+			c.run(ctx)
+		}
+		<-ctx.Done()
+		return nil
+	}
+	told := reconcile.Func(func(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+		var lease coordinationv1.Lease
+		if err := g.client.Get(ctx, c.key, &lease); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+		if g.unfit != nil {
+			g.standby.Store(holderOf(&lease) != "") // as long as nobody else reports, we do
+			g.wake()
+		}
+		c.tell(&lease)
+		return ctrl.Result{}, nil
+	})
+	changed := reconcile.Func(func(context.Context, ctrl.Request) (ctrl.Result, error) {
+		claim()
+		return ctrl.Result{}, nil
+	})
+	return errors.Join(
+		oneRequest(mgr, "lease", told, &coordinationv1.Lease{}),
+		oneRequest(mgr, "fabric-of-gateway", changed, &networkingv1beta1.InternalFabric{}),
+		mgr.Add(runnable(func(ctx context.Context) error { return g.claim(ctx, claims) })),
+		mgr.Add(runnable(compete)),
+	)
+}
+
+// standBy leaves the tunnel to another pod.
+func (g *gatewayAgent) standBy() {
+	g.mu.Lock()
+	g.holds.Store(false)
+	g.standby.Store(true)
+	g.mu.Unlock()
+	g.lead(false)
+}
+
+func (g *gatewayAgent) lead(lead bool) {
+	if err := g.tunnel.Lead(lead); err != nil {
+		g.options.Log.Error("change who holds the tunnel", "error", err)
+	}
+	g.wake()
+}
+
+// failing reports whether the tunnel has ceased to work since a time: the peer
+// had to be dialled again, or has answered no ping.
+func (g *gatewayAgent) failing(since time.Time) bool {
+	s := g.tunnel.Status(time.Now())
+	return s.Redialled.After(since) || time.Since(s.Pings.LastReply) > probe.DefaultInterval+leaseDuration
+}
+
+// claimRetry is after a failed attempt to say that this pod holds the tunnel.
+const claimRetry = 300 * time.Millisecond
+
+// claim says that this pod holds the tunnel as often as claims ask for it, and
+// goes on with the reports. The Lease is renewed meanwhile.
+func (g *gatewayAgent) claim(ctx context.Context, claims <-chan struct{}) error {
+	var retry <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-claims:
+		case <-retry:
+		}
+		retry = nil
+		if !g.holds.Load() {
+			continue
+		}
+		var w errgroup.Group // without its context: one failure must not cancel the other
+		w.Go(func() error { return g.claimService(ctx) })
+		w.Go(func() error { return g.claimNodes(ctx) })
+		w.Go(func() error { return g.takeReports(ctx) })
+		if err := w.Wait(); err != nil && ctx.Err() == nil {
+			g.options.Log.Error("say that this pod holds the tunnel", "error", err)
+			retry = time.After(claimRetry)
+		}
+	}
+}
+
+// takeReports goes on from the reports of the pod that held the tunnel before:
+// they say where it heard the peer. Without that, a server waits until it is
+// dialled.
+func (g *gatewayAgent) takeReports(ctx context.Context) error {
+	if !g.standby.Load() {
+		return nil
+	}
+	if err := g.remember(ctx); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	g.standby.Store(!g.holds.Load()) // unless it was lost meanwhile
+	g.mu.Unlock()
+	_, _ = g.Reconcile(ctx, ctrl.Request{}) // reported by the Connection
+	return nil
+}
+
+// claimService has the gateway's Service lead here: of its pods, only this one
+// is labelled as active.
+func (g *gatewayAgent) claimService(ctx context.Context) error {
+	var pods corev1.PodList
+	err := g.reader.List(ctx, &pods, client.InNamespace(g.options.Gateway.Tenant.Namespace),
+		client.MatchingLabels{render.LabelGatewayName: g.options.Gateway.Name, render.LabelComponent: "gateway"})
+	if err != nil {
+		return fmt.Errorf("list the gateway's pods: %w", err)
+	}
+	var errs []error
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		var value any // none, unless
+		if p.Name == g.options.Identity {
+			value = "true"
+		}
+		if has, ok := p.Labels[render.LabelActive]; ok == (value != nil) && (!ok || has == value) {
+			continue
+		}
+		label := map[string]any{"metadata": map[string]any{"labels": map[string]any{render.LabelActive: value}}}
+		if err := patch(ctx, g.client, p, label); client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("label pod %s: %w", p.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// claimNodes has the nodes send the peer's traffic here.
+func (g *gatewayAgent) claimNodes(ctx context.Context) error {
+	var f networkingv1beta1.InternalFabric
+	err := g.client.Get(ctx, client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: g.options.Gateway.Name}, &f)
+	if err != nil {
+		return client.IgnoreNotFound(err) // its coming is an event
+	}
+	ip := networkingv1beta1.IP(g.options.PodIP.String())
+	if f.Spec.GatewayIP == ip && f.Spec.Interface.Gateway.IP == ip {
+		return nil
+	}
+	spec := map[string]any{"spec": map[string]any{"gatewayIP": ip, "interface": map[string]any{"gateway": map[string]any{"ip": ip}}}}
+	if err := patch(ctx, g.client, &f, spec); err != nil {
+		return fmt.Errorf("tell the nodes of InternalFabric %s: %w", f.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package render
+
+import (
+	"slices"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// A gateway whose template asks for several replicas has one pod that holds the
+// tunnel, by a Lease, and others that stand by. The one that holds it says so
+// itself, on its own label and in the InternalFabric: the operator may have been
+// on the node that was lost.
+
+// leaderElection is the flag of Liqo's gateways for the same.
+const leaderElection = "--leader-election"
+
+// ShareTunnel fits the Deployment of a gateway with several replicas: its pods
+// compete for the tunnel, none of them is active from the start, they are on
+// different nodes where that is possible, and are replaced one after the other.
+func ShareTunnel(d *appsv1.Deployment) {
+	pod := &d.Spec.Template
+	delete(d.Labels, LabelActive)
+	delete(pod.Labels, LabelActive)
+	for i := range pod.Spec.Containers {
+		if c := &pod.Spec.Containers[i]; slices.Contains(c.Args, "tunnel") && !slices.Contains(c.Args, leaderElection) {
+			c.Args = append(c.Args, leaderElection)
+		}
+	}
+	d.Spec.Strategy = appsv1.DeploymentStrategy{
+		Type: appsv1.RollingUpdateDeploymentStrategyType,
+		// Never a third pod: it would be one more to hear of every change.
+		RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: new(intstr.FromInt32(1)), MaxSurge: new(intstr.FromInt32(0))},
+	}
+	if pod.Spec.Affinity == nil && len(pod.Spec.TopologySpreadConstraints) == 0 {
+		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: d.Spec.Selector,
+		}}
+	}
+}
+
+// Lease is what the pods of a gateway with several replicas compete for.
+func (g Gateway) Lease() *coordinationv1.Lease {
+	l := &coordinationv1.Lease{ObjectMeta: g.meta(GatewayObjectName(g.Name))}
+	l.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
+	return l
+}
+
+// LeaderRules are what a pod may do besides [Gateway.Role] where several share
+// the tunnel: renew the Lease, and say that it is the one. pods are their names.
+func (g Gateway) LeaderRules(pods []string) []rbacv1.PolicyRule {
+	rules := []rbacv1.PolicyRule{
+		{
+			APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, ResourceNames: []string{GatewayObjectName(g.Name)},
+			Verbs: []string{"get", "list", "watch", "update"},
+		},
+		{
+			APIGroups: []string{networkingv1beta1.GroupVersion.Group}, Resources: []string{"internalfabrics"}, ResourceNames: []string{g.Name},
+			Verbs: []string{"get", "list", "watch", "patch"},
+		},
+		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}},
+	}
+	if len(pods) > 0 { // no names would mean all
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: pods, Verbs: []string{"patch"}})
+	}
+	return rules
+}
