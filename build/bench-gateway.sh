@@ -11,7 +11,7 @@ line() { printf '| %-69s | %s%*s | %9s | %9s | %9s |\n' "$1" "$2" $((8 - ${#2}))
 line figure wanted median least most
 line ------ ------ ------ ----- ----
 go test -run '^$' -bench Figure -benchtime 1x -timeout 20m ./gateway/linux |
-	awk '/_test.go:[0-9]+: \|/ {sub(/^[^|]*/, ""); print} /_test.go:[0-9]+: [^|]|^FAIL|^panic/ {print; failed = 1} END {exit failed}'
+	awk '/_test.go:[0-9]+: \|/ {sub(/^[^|]*/, ""); print} /[.]go:[0-9]+: [^|]|FAIL|^panic/ {print; failed = 1} END {exit failed}'
 
 trap 'bin/lab down >/dev/null 2>&1 || true' EXIT
 bin/lab up --nodes 2 2>/dev/null
