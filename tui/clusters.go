@@ -403,7 +403,10 @@ func (m Model) clusterDetail() []string {
 	case r.refusal != "":
 		lines = append(lines, m.theme.wrap(r.refusal, m.width, 0)...)
 	}
-	if peers := len(r.good.Connections); peers > 0 {
+	switch peers := len(r.good.Connections); {
+	case peers == 1:
+		lines = append(lines, "It has a connection with another cluster.")
+	case peers > 1:
 		lines = append(lines, fmt.Sprintf("It has %d connections with other clusters.", peers))
 	}
 	if twins := m.twins(r.member); len(twins) > 0 {

@@ -57,7 +57,7 @@ func (d detail) lines(width int) []string {
 	} else {
 		lines = append(lines, t.field("Pods    ", "not measured: the states above are what gateways say of their pings. v sends packets from pod to pod.", width)...)
 	}
-	history := fmt.Sprintf("%s in the last 24 h, as far as this program watched", flapText(d.p.flapCount(d.now)))
+	history := flapText(d.p.flapCount(d.now), v.state) + " in the last 24 h, as far as this program watched"
 	if at := d.p.created(); !at.IsZero() {
 		history += "; gateways made " + minutes(d.now.Sub(at)) + " ago"
 	}
@@ -65,11 +65,13 @@ func (d detail) lines(width int) []string {
 	return append(lines, d.events(width)...)
 }
 
-func flapText(n int) string {
-	switch n {
-	case 0:
+func flapText(n int, now peeringState) string {
+	switch {
+	case n == 0 && now.broken():
+		return "never seen to work"
+	case n == 0:
 		return "never broke"
-	case 1:
+	case n == 1:
 		return "broke once"
 	}
 	return fmt.Sprintf("broke %d times", n)
@@ -144,7 +146,11 @@ func (t theme) readingFacts(r flows.Reading, pod string, ago func(time.Time) str
 	}
 	add(r.Role == flows.RoleServer && r.Endpoint != "", "listens at %s", r.Endpoint)
 	add(r.Role == flows.RoleClient && r.Endpoint != "", "dials %s", r.Endpoint)
-	add(r.PeerAddress != "" && "UDP "+r.PeerAddress != r.Endpoint, "hears the peer at %s", r.PeerAddress)
+	hears := "hears the peer at %s"
+	if r.Value != networkingv1beta1.Connected {
+		hears = "heard the peer last at %s"
+	}
+	add(r.PeerAddress != "" && "UDP "+r.PeerAddress != r.Endpoint, hears, r.PeerAddress)
 	if !r.Handshake.IsZero() {
 		add(true, "handshake %s ago", ago(r.Handshake))
 	}

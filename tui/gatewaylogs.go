@@ -2,7 +2,11 @@ package tui
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,10 +117,32 @@ func (m Model) logText(p *peering, msg logsMsg) []string {
 				lines = append(lines, "has written nothing")
 			}
 			for line := range strings.Lines(msg.texts[s]) {
-				lines = append(lines, t.wrap(strings.TrimRight(line, "\n"), m.width, 2)...)
+				lines = append(lines, t.wrap(logLine(strings.TrimRight(line, "\n")), m.width, 2)...)
 			}
 		}
 		lines = append(lines, "")
 	}
 	return lines
+}
+
+// logLine is a line as a person reads it: of one that is JSON, as our gateways
+// write, the time, the level and the message, and then whatever else it says. Any
+// other stays as it is.
+func logLine(line string) string {
+	var fields map[string]any
+	if json.Unmarshal([]byte(line), &fields) != nil {
+		return line
+	}
+	at, err := time.Parse(time.RFC3339Nano, fmt.Sprint(fields["time"]))
+	message, ok := fields["msg"].(string)
+	if err != nil || !ok {
+		return line
+	}
+	words := []string{at.Format(time.TimeOnly), fmt.Sprint(fields["level"]), message}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if name != "time" && name != "level" && name != "msg" {
+			words = append(words, fmt.Sprintf("%s=%v", name, fields[name]))
+		}
+	}
+	return strings.Join(words, " ")
 }

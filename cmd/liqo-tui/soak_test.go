@@ -181,12 +181,17 @@ func (s *soak) changes() []disturbance {
 			return s.do("exec", cluster, "--", "sh", "-c", "kill -"+name+" $(pgrep -x "+process+")")
 		}
 	}
+	// An operator that lost its API server several times is started again by the
+	// kubelet only after minutes.
 	run := func(command string) func(string) error {
 		return func(string) error {
-			if r := s.tui(s.network(command)...); r.code != exitOK {
-				return fmt.Errorf("network %s: exit code %d: %s", command, r.code, r.err)
+			var r result
+			for range 4 {
+				if r = s.tui(s.network(command)...); r.code == exitOK {
+					return nil
+				}
 			}
-			return nil
+			return fmt.Errorf("network %s: exit code %d: %s", command, r.code, r.err)
 		}
 	}
 	return []disturbance{
@@ -245,7 +250,8 @@ func (s *soak) info() infoOfBoth {
 			mu.Lock()
 			defer mu.Unlock()
 			if r.code != exitOK {
-				return // nobody there
+				s.t.Logf("        info peer of %s: %s", cluster, strings.TrimSpace(r.err))
+				return
 			}
 			if err := json.Unmarshal([]byte(r.out), &i); err != nil {
 				s.t.Errorf("info peer of %s: %v: %s", cluster, err, r.out)

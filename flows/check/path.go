@@ -77,7 +77,7 @@ func (in diagnosis) handshakes() []string {
 		r := in.readings[side]
 		switch age := in.facts.At.Sub(r.Handshake); {
 		case r.Handshake.IsZero():
-			out = append(out, fmt.Sprintf("%s: there was never a handshake", in.cluster(side).ID))
+			out = append(out, fmt.Sprintf("%s: no handshake since the tunnel was made", in.cluster(side).ID))
 		case age.Seconds() > handshakeLife:
 			out = append(out, fmt.Sprintf("%s: the last handshake was %s ago, too long for a live session", in.cluster(side).ID, age.Round(1e9)))
 		default:
