@@ -228,8 +228,14 @@ func (s source) missing(all []flows.Reading) []render.ClusterID {
 	return slices.Sorted(maps.Keys(gone))
 }
 
-// advance lets time pass: verdicts expire.
+// advance lets time pass: verdicts expire. If the clock was set back, all are
+// given anew.
 func (b *board) advance(now time.Time) {
+	if b.now.Sub(now) > clockStep {
+		b.now, b.expires = now, time.Time{}
+		b.settle()
+		return
+	}
 	if !now.After(b.now) {
 		return
 	}

@@ -44,7 +44,10 @@ func bucketOf(t time.Time) int64 { return t.UnixNano() / int64(bucket) }
 func (s *series) add(now time.Time, r flows.Reading, traffic rate) {
 	n := bucketOf(now)
 	if len(s.points) > 0 && n < s.last {
-		return // the clock was set back: the axis goes on when it is there again
+		if s.last-n <= int64(clockStep/bucket) {
+			return // the axis goes on when the clock is there again
+		}
+		*s = series{} // the clock was set back: what is kept was measured at times that were not
 	}
 	next := pointOf(r, traffic)
 	if len(s.points) > 0 && n == s.last {

@@ -274,9 +274,14 @@ func (m Model) start() (Model, tea.Cmd) {
 	return m, tea.Batch(next, m.list(false))
 }
 
-// later keeps the clock from going back: messages may overtake each other.
+// clockStep is how far back the time has to be for the clock to have been set:
+// messages overtake each other by much less.
+const clockStep = time.Minute
+
+// later keeps the clock from going back, unless somebody has set it back: what
+// waits for a time that was wrong would wait for as long.
 func (m Model) later(t time.Time) time.Time {
-	if t.After(m.clock) {
+	if t.After(m.clock) || m.clock.Sub(t) > clockStep {
 		return t
 	}
 	return m.clock
