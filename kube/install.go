@@ -44,7 +44,11 @@ func (e *WaitError) Hint() string {
 
 // Install applies the objects of [render.Install] and waits until the operator
 // and the fabric run. progress is told every change, and what is waited for.
+// Nothing is applied if there is an installation in another namespace.
 func (c *Cluster) Install(ctx context.Context, objects []render.Object, progress func(string)) ([]flows.Change, error) {
+	if err := c.installedHere(ctx, objects); err != nil {
+		return nil, err
+	}
 	var first, rest []render.Object
 	for _, o := range objects {
 		switch o.(type) {
