@@ -29,6 +29,9 @@ const (
 	// DroppedOutput: would have left for the peer with a source that it must
 	// not see.
 	DroppedOutput = "dropped-output"
+	// DroppedFabric: sent over the fabric by who is no part of it, as any pod
+	// could, or to or from where the fabric does not lead.
+	DroppedFabric = "dropped-fabric"
 	// Arrived counts all packets at a server's port, whoever sent them: where
 	// none makes a handshake, the keys don't match.
 	Arrived = "arrived"
@@ -46,6 +49,7 @@ const (
 	setRemote      = "remote-" // + index
 	setPods        = "local-pods"
 	setRemotes     = "remotes"
+	setGateways    = "gateways"
 	priorityRaw    = -300
 	priorityMangle = -150
 	priorityDNAT   = -100

@@ -99,6 +99,7 @@ const (
 	TCPSYN
 	SetZone // Number
 	SetMark // Number
+	Untrack // no connection is kept of the packet; before a zone is set only
 	Count   // Name: counter
 	Drop
 	Accept
@@ -113,7 +114,7 @@ const (
 // Statement is one step of a rule.
 type Statement struct {
 	Op     Op
-	Not    bool // conditions on sets only
+	Not    bool // conditions on sets, and InputIs, only
 	Name   string
 	Number uint32
 	Addr   netip.Addr
@@ -127,6 +128,9 @@ func (s Statement) String() string {
 	}
 	switch s.Op {
 	case InputIs:
+		if s.Not {
+			return fmt.Sprintf("iifname != %q", s.Name)
+		}
 		return fmt.Sprintf("iifname %q", s.Name)
 	case OutputIs:
 		return fmt.Sprintf("oifname %q", s.Name)
@@ -160,6 +164,8 @@ func (s Statement) String() string {
 		return fmt.Sprintf("ct zone set %d", s.Number)
 	case SetMark:
 		return fmt.Sprintf("meta mark set 0x%08x", s.Number)
+	case Untrack:
+		return "notrack"
 	case Count:
 		return fmt.Sprintf("counter name %q", s.Name)
 	case Drop:

@@ -1,5 +1,7 @@
 package gateway
 
+import "net/netip"
+
 // beforeMasquerade runs just before the chains of the CNI and of kube-proxy,
 // which masquerade at 100. The first chain that binds a connection wins.
 const beforeMasquerade = 99
@@ -14,9 +16,10 @@ func ComputeNode(in NodeInputs) (State, error) {
 		Links: []Link{fabricLink(in.NodeIP, in.UnderlayMTU)},
 		Rules: []Rule{{Preference: NodePref, Table: NodeTable}},
 	}
-	var remotes []Element
+	var remotes, gateways []Element
 	for _, g := range in.Gateways {
 		s.reach(g.PodIP)
+		gateways = append(gateways, Element{Prefix: netip.PrefixFrom(g.PodIP, 32), Comment: g.Name})
 		for _, c := range g.RemoteCIDRs {
 			s.Routes = append(s.Routes, Route{
 				Table: NodeTable, Type: Unicast, Destination: c, Via: g.PodIP, Device: FabricDevice,
@@ -28,27 +31,53 @@ func ComputeNode(in NodeInputs) (State, error) {
 		remotes = append(remotes, elements("", g.RemoteCIDRs)...)
 	}
 	s.Firewall = Table{
-		Name: TableName,
+		Name:     TableName,
+		Counters: []string{DroppedFabric},
 		Sets: []Set{
+			addressSet(setGateways, "pods that send over the fabric", gateways),
 			addressSet(setPods, "pods of this cluster", elements("", in.PodCIDRs)),
 			addressSet(setRemotes, "other clusters, as seen from here", remotes),
 		},
-		Chains: []Chain{{Name: "keep-source", Type: "nat", Hook: "postrouting", Priority: beforeMasquerade, Rules: []FirewallRule{
-			rule("other clusters see pods under their own addresses, not this node's",
-				Statement{Op: SourceIn, Name: setPods}, Statement{Op: DestinationIn, Name: setRemotes}, Statement{Op: SourceKeep}),
-			rule("pods see the pods of other clusters",
-				Statement{Op: SourceIn, Name: setRemotes}, Statement{Op: DestinationIn, Name: setPods}, Statement{Op: SourceKeep}),
-			// Whoever else: clients of a NodePort, containers that Kubernetes
-			// does not know. The fabric device has no address of its own, so
-			// a masquerade would take that of an arbitrary device.
-			rule("who is no pod speaks for this node",
-				Statement{Op: OutputIs, Name: FabricDevice}, Statement{Op: DestinationIn, Name: setRemotes},
-				Statement{Op: SourceTo, Addr: in.NodeIP}),
-			rule("hosts outside know no way to the pods of other clusters",
-				Statement{Op: SourceIn, Name: setRemotes}, Statement{Op: DestinationIn, Not: true, Name: setPods},
-				Statement{Op: SourceTo, Addr: in.NodeIP}),
-		}}},
+		Chains: []Chain{
+			{Name: "fabric", Type: "filter", Hook: "prerouting", Priority: priorityRaw, Rules: fabricRules()},
+			{Name: "keep-source", Type: "nat", Hook: "postrouting", Priority: beforeMasquerade, Rules: in.keepSourceRules()},
+		},
 	}
 	s.sort()
 	return s, nil
+}
+
+// fabricRules keep pods from sending over the fabric as if they were gateways:
+// its packets carry no proof of who sent them. A node drops them where it sees
+// them first, before they may get its own address by masquerading.
+//
+// What goes to the gateways' pods can't be judged so: a node sends to them from
+// whatever address its way there has, which may be in the pods' range.
+func fabricRules() []FirewallRule {
+	count, drop := Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}
+	return []FirewallRule{
+		rule("of all pods, gateways alone send over the fabric to nodes",
+			Statement{Op: UDPDestinationPort, Number: FabricPort}, Statement{Op: SourceIn, Name: setPods},
+			Statement{Op: SourceIn, Not: true, Name: setGateways}, Statement{Op: DestinationIn, Not: true, Name: setPods}, count, drop),
+		rule("from gateways come the pods of other clusters, and nobody else",
+			Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: SourceIn, Not: true, Name: setRemotes}, count, drop),
+	}
+}
+
+func (in NodeInputs) keepSourceRules() []FirewallRule {
+	return []FirewallRule{
+		rule("other clusters see pods under their own addresses, not this node's",
+			Statement{Op: SourceIn, Name: setPods}, Statement{Op: DestinationIn, Name: setRemotes}, Statement{Op: SourceKeep}),
+		rule("pods see the pods of other clusters",
+			Statement{Op: SourceIn, Name: setRemotes}, Statement{Op: DestinationIn, Name: setPods}, Statement{Op: SourceKeep}),
+		// Whoever else: clients of a NodePort, containers that Kubernetes
+		// does not know. The fabric device has no address of its own, so
+		// a masquerade would take that of an arbitrary device.
+		rule("who is no pod speaks for this node",
+			Statement{Op: OutputIs, Name: FabricDevice}, Statement{Op: DestinationIn, Name: setRemotes},
+			Statement{Op: SourceTo, Addr: in.NodeIP}),
+		rule("hosts outside know no way to the pods of other clusters",
+			Statement{Op: SourceIn, Name: setRemotes}, Statement{Op: DestinationIn, Not: true, Name: setPods},
+			Statement{Op: SourceTo, Addr: in.NodeIP}),
+	}
 }

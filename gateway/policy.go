@@ -1,6 +1,9 @@
 package gateway
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // name is what comments call the peer.
 func (p Peer) name() string {
@@ -23,7 +26,7 @@ func (in Inputs) firewall(peers []Peer) Table {
 	}
 	return Table{
 		Name:     TableName,
-		Counters: []string{Arrived, DroppedDestination, DroppedInput, DroppedOutput, DroppedSource},
+		Counters: []string{Arrived, DroppedDestination, DroppedFabric, DroppedInput, DroppedOutput, DroppedSource},
 		Sets:     sets,
 		Chains: []Chain{
 			{Name: "classify", Type: "filter", Hook: "prerouting", Priority: priorityRaw, Rules: classifyRules(peers)},
@@ -49,6 +52,7 @@ func classifyRules(peers []Peer) []FirewallRule {
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: DestinationIn, Not: true, Name: setOwn},
 			Statement{Op: Count, Name: DroppedDestination}, Statement{Op: Drop}),
 	}
+	rules = append(rules, untrackedInput(peers)...)
 	for _, p := range peers {
 		zone, mark := Statement{Op: SetZone, Number: uint32(Zone(p.Index))}, Statement{Op: SetMark, Number: Mark(p.Index)}
 		rules = append(rules,
@@ -56,22 +60,61 @@ func classifyRules(peers []Peer) []FirewallRule {
 			rule("to "+p.name(), Statement{Op: InputIn, Not: true, Name: setTunnels},
 				Statement{Op: DestinationIn, Name: setRemote + itoa(p.Index)}, zone, mark))
 	}
+	return append(rules, rule("the fabric leads to peers only",
+		Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: MarkIs}, Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}))
+}
+
+// untrackedInput and untrackedOutput keep what the tunnel itself lives on out
+// of conntrack: where pods have filled the kernel's table, no new connection is
+// let through, and a tunnel that has to dial again would stay down for as long.
+func untrackedInput(peers []Peer) []FirewallRule {
+	const about = ": also where the table of connections is full"
+	outside := []Statement{{Op: InputIn, Not: true, Name: setTunnels}, {Op: InputIs, Not: true, Name: FabricDevice}}
+	untrack := func(what string, from []Statement, more ...Statement) FirewallRule {
+		return rule(what+about, append(append(slices.Clone(from), more...), Statement{Op: Untrack}, Statement{Op: Accept})...)
+	}
+	rules := []FirewallRule{
+		untrack("between nodes and gateways", outside, Statement{Op: UDPDestinationPort, Number: FabricPort}),
+		untrack("pings and probes", []Statement{{Op: InputDestinationIn, Name: setEnds}}),
+	}
+	for _, p := range peers {
+		port, ok := p.outerPort(UDPDestinationPort, UDPSourcePort)
+		if ok {
+			rules = append(rules, untrack("WireGuard of "+p.name(), outside, port))
+		}
+	}
 	return rules
+}
+
+// outerPort tells the packets between the gateways, in one direction: by the
+// server's port, which is at our end or at the peer's.
+func (p Peer) outerPort(ofServer, ofClient Op) (Statement, bool) {
+	port := Statement{Op: ofClient, Number: uint32(p.Endpoint.Port())}
+	if p.Role == Server {
+		port = Statement{Op: ofServer, Number: uint32(p.ListenPort)}
+	}
+	return port, port.Number != 0
+}
+
+func untrackedOutput() []FirewallRule {
+	inside := Statement{Op: OutputIn, Name: setTunnels}
+	return []FirewallRule{
+		rule("between nodes and gateways", Statement{Op: UDPDestinationPort, Number: FabricPort}, Statement{Op: Untrack}),
+		rule("pings, and answers to them", inside, Statement{Op: UDPSourcePort, Number: PingPort}, Statement{Op: Untrack}),
+		rule("answers to probes", inside, Statement{Op: UDPSourcePort, Number: ProbePort}, Statement{Op: Untrack}),
+		rule("probes", inside, Statement{Op: UDPDestinationPort, Number: ProbePort}, Statement{Op: Untrack}),
+	}
 }
 
 // outputRules are for what the gateway itself sends.
 func outputRules(peers []Peer) []FirewallRule {
-	var rules []FirewallRule
+	rules := untrackedOutput()
 	for i, p := range peers {
 		// The kernel's WireGuard lets its packets be fragmented: probes would
 		// pass where batches of fragments don't. Userspace forbids it already.
-		outer := Statement{Op: UDPDestinationPort, Number: uint32(p.Endpoint.Port())}
-		if p.Role == Server {
-			outer = Statement{Op: UDPSourcePort, Number: uint32(p.ListenPort)}
-		}
-		if outer.Number != 0 {
+		if outer, ok := p.outerPort(UDPSourcePort, UDPDestinationPort); ok {
 			rules = append(rules, rule("WireGuard to "+p.name()+": in one piece, so that probes find the path's MTU",
-				outer, Statement{Op: DontFragment}))
+				outer, Statement{Op: DontFragment}, Statement{Op: Untrack}))
 		}
 		// A pod whose packet was too long is told so by this gateway, and knows
 		// the destination by its remapped address only: conntrack translates

@@ -138,8 +138,9 @@ func (m MAC) String() string {
 // MarshalText makes addresses readable in JSON.
 func (m MAC) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// String prints the state as the commands that would make it. No private key
-// is in it; "private-key (of X)" names the public half.
+// String prints the state as the commands that would make it, with comments on
+// numbers of ours. No private key is in it; "private-key (of X)" names the public
+// half.
 func (s State) String() string {
 	var b strings.Builder
 	write(&b, s.Links)
@@ -147,8 +148,15 @@ func (s State) String() string {
 	write(&b, s.Settings)
 	write(&b, s.Neighbors)
 	write(&b, s.Forwards)
-	write(&b, s.Routes)
-	write(&b, s.Rules)
+	for i, r := range s.Routes {
+		if i == 0 || r.Table != s.Routes[i-1].Table {
+			fmt.Fprintf(&b, "# table %d: %s\n", r.Table, tableAbout(r.Table))
+		}
+		fmt.Fprintln(&b, r)
+	}
+	for _, r := range s.Rules {
+		fmt.Fprintf(&b, "%s # %s\n", r, r.about())
+	}
 	b.WriteString(s.Firewall.String())
 	return b.String()
 }
@@ -274,6 +282,34 @@ func tableText(id int) string {
 		return "local"
 	}
 	return strconv.Itoa(id)
+}
+
+// tableAbout says what a routing table is for.
+func tableAbout(id int) string {
+	switch id {
+	case NodeTable:
+		return "to other clusters, by their gateways"
+	case LocalTable:
+		return "out of a tunnel, to pods and nodes of this cluster"
+	}
+	return "to the peer of " + TunnelName(id-RemoteTable) + ", whose addresses may be local ones too"
+}
+
+// about says what a rule is for.
+func (r Rule) about() string {
+	switch r.Preference {
+	case RemotePref:
+		return "marked by destination: to a peer"
+	case TunnelPref:
+		return "out of a tunnel"
+	case ErrorPref:
+		return "the gateway's own ICMP errors: back as answers go"
+	case LocalPref:
+		return "the kernel's own addresses come after ours: a remote pod may have one of them"
+	case NodePref:
+		return "to other clusters"
+	}
+	return "not ours"
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

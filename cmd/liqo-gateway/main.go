@@ -130,12 +130,18 @@ func fabricCommand(log *slog.Logger) *cobra.Command {
 }
 
 func inspectCommand() *cobra.Command {
-	return &cobra.Command{
+	var output string
+	cmd := &cobra.Command{
 		Use: "inspect", Short: "Print what the tunnel or fabric of this pod wants of the kernel, and what it finds", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return agent.Inspect(cmd.Context(), cmd.OutOrStdout())
+			if output != "json" && output != "text" {
+				return fmt.Errorf("--output %q: want json or text", output)
+			}
+			return agent.Inspect(cmd.Context(), cmd.OutOrStdout(), output == "text")
 		},
 	}
+	cmd.Flags().StringVarP(&output, "output", "o", "json", "json, or text for a person")
+	return cmd
 }
 
 func addressFrom(variable string) (netip.Addr, error) {

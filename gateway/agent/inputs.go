@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -179,7 +178,7 @@ func (g *gatewayAgent) readGateway(ctx context.Context, peer *gateway.Peer, s *s
 		}
 		s.endpoint = fmt.Sprintf("UDP %s port %d", strings.Join(o.Spec.Endpoint.Addresses, ", "), o.Spec.Endpoint.Port)
 		var endpoints []netip.AddrPort
-		endpoints, s.named, s.resolve = resolve(ctx, net.DefaultResolver, o.Spec.Endpoint.Addresses, uint16(o.Spec.Endpoint.Port))
+		endpoints, s.named, s.resolve = resolve(ctx, g.names, o.Spec.Endpoint.Addresses, uint16(o.Spec.Endpoint.Port))
 		if len(endpoints) > 0 {
 			g.endpoints = endpoints
 		}

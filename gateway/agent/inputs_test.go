@@ -3,20 +3,25 @@ package agent
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/linux"
+	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -133,6 +138,60 @@ func TestBadInputIsNamed(t *testing.T) {
 		if _, _, err := readIn(t, w, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: got %v, want it to say %q", c.name, err, c.says)
 		}
+	}
+}
+
+// A server that is known by name is followed to other addresses. While its name
+// has none, the last one stands: the tunnel may work.
+func TestServerIsFollowedByItsName(t *testing.T) {
+	w := newWorld(t)
+	agent := w.agent(t, &bytes.Buffer{})
+	agent.options.Role = gateway.Client
+	object := &networkingv1beta1.GatewayClient{ObjectMeta: tenantMeta("rome")}
+	object.Spec.Endpoint.Addresses, object.Spec.Endpoint.Port = []string{"gw.example"}, 31840
+	object.Spec.MTU = 1340
+	if err := agent.client.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		dns  names
+		want string
+		says string
+	}{
+		{"nothing yet", names{}, "invalid AddrPort", "no such host"},
+		{"one address", names{"gw.example": {"192.0.2.1"}}, "192.0.2.1:31840", ""},
+		{"gone", names{}, "192.0.2.1:31840", "no such host"},
+		{"another one", names{"gw.example": {"192.0.2.2"}}, "192.0.2.2:31840", ""},
+		{"two", names{"gw.example": {"192.0.2.9", "192.0.2.3"}}, "192.0.2.3:31840", ""},
+	} {
+		agent.names = c.dns
+		var peer gateway.Peer
+		var s setup
+		if _, err := agent.readGateway(t.Context(), &peer, &s); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if peer.Endpoint.String() != c.want || !s.named {
+			t.Errorf("%s: got %s, named %v; want %s", c.name, peer.Endpoint, s.named, c.want)
+		}
+		if (s.resolve != nil) != (c.says != "") || s.resolve != nil && !strings.Contains(s.resolve.Error(), c.says) {
+			t.Errorf("%s: got %v, want %q", c.name, s.resolve, c.says)
+		}
+	}
+}
+
+// A machine that can't be a gateway is no reason to end: who looks at the
+// Connection reads why.
+func TestUnfitMachineIsReported(t *testing.T) {
+	w := newWorld(t)
+	agent := w.agent(t, &bytes.Buffer{})
+	agent.unfit, agent.woken = fmt.Errorf("%w: kernel 4.19.0 is older than 5.10", linux.ErrMachine), make(chan struct{}, 1)
+	if _, err := agent.Reconcile(t.Context(), ctrl.Request{}); err != nil {
+		t.Errorf("got %v, want no retry: nothing that changes would help", err)
+	}
+	value, r := judge(time.Now(), gateway.Server, agent.setup, tunnel.Status{})
+	if value == networkingv1beta1.Connected || r.Reason != render.ReasonMisconfigured || !strings.Contains(r.Message, "kernel 4.19.0 is older than 5.10") {
+		t.Errorf("got %s, %s: %q", value, r.Reason, r.Message)
 	}
 }
 

@@ -79,8 +79,30 @@ func serveInspect(i inspector) runnable {
 	}
 }
 
-// Inspect writes the Inspection of the agent in this network namespace, as JSON.
-func Inspect(ctx context.Context, out io.Writer) error {
+// Text is the Inspection for a person: what differs, then what was found.
+func (i Inspection) Text() string {
+	var b strings.Builder
+	switch {
+	case i.Problem != "":
+		fmt.Fprintf(&b, "# %s\n", i.Problem)
+	case len(i.Differences) == 0:
+		b.WriteString("# the kernel is as wanted\n")
+	default:
+		b.WriteString("# the kernel is not as wanted:\n")
+	}
+	for _, d := range i.Differences {
+		fmt.Fprintf(&b, "#   %s\n", d)
+	}
+	b.WriteString("\n")
+	for _, l := range i.Found {
+		b.WriteString(l + "\n")
+	}
+	return b.String()
+}
+
+// Inspect writes the Inspection of the agent in this network namespace: as JSON,
+// or as text for a person.
+func Inspect(ctx context.Context, out io.Writer, text bool) error {
 	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", inspectSocket)
 	}}}
@@ -93,6 +115,14 @@ func Inspect(ctx context.Context, out io.Writer) error {
 		return fmt.Errorf("ask the agent for its state: is it running in this pod? %w", err)
 	}
 	defer response.Body.Close()
+	if text {
+		var i Inspection
+		if err := json.NewDecoder(response.Body).Decode(&i); err != nil {
+			return fmt.Errorf("read the agent's state: %w", err)
+		}
+		_, err = io.WriteString(out, i.Text())
+		return err
+	}
 	if _, err := io.Copy(out, response.Body); err != nil {
 		return fmt.Errorf("read the agent's state: %w", err)
 	}

@@ -32,7 +32,7 @@ func TestInspectShowsWhatDiffersAndNoKey(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- serveInspect(s)(ctx) }()
 	var out bytes.Buffer
-	for Inspect(ctx, &out) != nil { // it begins to listen
+	for Inspect(ctx, &out, false) != nil { // it begins to listen
 		if ctx.Err() != nil {
 			t.Fatal("nobody answers")
 		}
@@ -47,6 +47,14 @@ func TestInspectShowsWhatDiffersAndNoKey(t *testing.T) {
 	}
 	if text := out.String(); !strings.Contains(text, key.PublicKey().String()) || strings.Contains(text, key.String()) {
 		t.Errorf("got %s; want the public key and not the private one", text)
+	}
+	out.Reset()
+	if err := Inspect(ctx, &out, true); err != nil {
+		t.Fatal(err)
+	}
+	want := "# the kernel is not as wanted:\n#   missing: ip rule add pref 20 iif liqo-tunnel lookup 18001\n\nip link add liqo-tunnel"
+	if text := out.String(); !strings.HasPrefix(text, want) || strings.Contains(text, key.String()) {
+		t.Errorf("as text: got\n%s\nwant it to begin with\n%s", text, want)
 	}
 	stop()
 	if err := <-served; err != nil {

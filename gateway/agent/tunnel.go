@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -65,7 +66,7 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 	if err != nil {
 		return err
 	}
-	g := &gatewayAgent{options: o, key: key, client: mgr.GetClient(), reader: mgr.GetAPIReader(), woken: make(chan struct{}, 1)}
+	g := &gatewayAgent{options: o, key: key, client: mgr.GetClient(), reader: mgr.GetAPIReader(), names: net.DefaultResolver, woken: make(chan struct{}, 1)}
 	g.standby.Store(o.Identity != "")
 	if err := g.remember(ctx); err != nil {
 		return err
@@ -116,7 +117,8 @@ func (r runnable) Start(ctx context.Context) error { return r(ctx) }
 type gatewayAgent struct {
 	options TunnelOptions
 	client  client.Client
-	reader  client.Reader  // not cached
+	reader  client.Reader // not cached
+	names   resolver
 	tunnel  *tunnel.Tunnel // nil on a machine that is unfit
 	unfit   error
 	woken   chan struct{} // the report may have something new to say

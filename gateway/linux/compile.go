@@ -57,7 +57,11 @@ func compileStatement(st gateway.Statement, ids map[string]uint32) ([]expr.Any, 
 	found := &expr.Lookup{SourceRegister: register, DestRegister: register, IsDestRegSet: true, SetName: st.Name, SetID: ids[st.Name]}
 	switch st.Op {
 	case gateway.InputIs:
-		return []expr.Any{load(expr.MetaKeyIIFNAME), equal(interfaceName(st.Name))}, nil
+		is := equal(interfaceName(st.Name))
+		if st.Not {
+			is.Op = expr.CmpOpNeq
+		}
+		return []expr.Any{load(expr.MetaKeyIIFNAME), is}, nil
 	case gateway.OutputIs:
 		return []expr.Any{load(expr.MetaKeyOIFNAME), equal(interfaceName(st.Name))}, nil
 	case gateway.InputIn:
@@ -123,6 +127,8 @@ func compileEffect(st gateway.Statement) ([]expr.Any, error) {
 			immediate(binary.NativeEndian.AppendUint32(nil, st.Number)),
 			&expr.Meta{Key: expr.MetaKeyMARK, Register: register, SourceRegister: true},
 		}, nil
+	case gateway.Untrack:
+		return []expr.Any{&expr.Notrack{}}, nil
 	case gateway.Count:
 		return []expr.Any{&expr.Objref{Type: unix.NFT_OBJECT_COUNTER, Name: st.Name}}, nil
 	case gateway.Drop:

@@ -123,7 +123,7 @@ func TestDamageIsRepairedAndNamed(t *testing.T) {
 		{"bridge fdb del 02:4c:c6:33:64:03 dev liqo-fabric dst 198.51.100.3", "missing: bridge fdb add 02:4c:c6:33:64:03 dev liqo-fabric dst 198.51.100.3"},
 		{"bridge fdb replace 02:4c:c6:33:64:03 dev liqo-fabric dst 192.0.2.9", "unexpected: bridge fdb add 02:4c:c6:33:64:03 dev liqo-fabric dst 192.0.2.9"},
 		{"nft delete table ip liqo-tui", "missing: nft table ip liqo-tui"},
-		{"nft flush chain ip liqo-tui classify", `missing: nft rule classify 3: iifname "liqo-tunnel" ct zone set 4545 meta mark set 0x11c00001`},
+		{"nft flush chain ip liqo-tui classify", `missing: nft rule classify 6: iifname "liqo-tunnel" ct zone set 4545 meta mark set 0x11c00001`},
 		{"nft delete chain ip liqo-tui clamp", "missing: nft chain clamp"},
 		{"nft insert rule ip liqo-tui classify drop", "unexpected: nft rule classify 1: # not ours: verdict 0"},
 		{"nft insert rule ip liqo-tui clamp ip ttl 1 drop", "unexpected: nft rule clamp 1: # not ours: payload"},

@@ -5,6 +5,7 @@ package linux_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,7 +52,11 @@ func read(t *testing.T, n *netns.Namespace, golden string, commands ...string) {
 	var b strings.Builder
 	for _, c := range commands {
 		b.WriteString("# " + c + "\n")
-		for line := range strings.Lines(n.Run(strings.Fields(c)...)) {
+		lines := slices.Collect(strings.Lines(n.Run(strings.Fields(c)...)))
+		if strings.HasPrefix(c, "ip neigh") {
+			slices.Sort(lines) // they come in the order of a hash
+		}
+		for _, line := range lines {
 			b.WriteString(strings.TrimRight(line, " \t\n") + "\n")
 		}
 		b.WriteString("\n")

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -267,24 +268,31 @@ func maximumSegment(tcp []byte) int {
 	return 0
 }
 
-func TestW4PingsAreAnsweredAndSentAsLiqoDoes(t *testing.T) {
-	a, b := wire(t, gateway.Server)
-	a.AwaitHandshake(0)
+// pingAs runs the responder of a server, which knows its peer under an ID; the
+// result ends it: the namespace's thread is busy until then.
+func pingAs(t *testing.T, a *linuxtest.Cluster, peerID string) (end func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go a.Gateway.Do(func() {
 		ended <- probe.Run(ctx, probe.Config{
 			ListenAddr: netip.MustParseAddrPort("169.254.18.1:12345"),
 			PeerAddr:   netip.MustParseAddrPort("169.254.18.2:12345"),
-			ClusterID:  "b",
+			ClusterID:  peerID,
 		})
 	})
-	defer func() { // the namespace's thread is busy until then
+	return func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-	}()
+	}
+}
+
+func TestW4PingsAreAnsweredAndSentAsLiqoDoes(t *testing.T) {
+	a, b := wire(t, gateway.Server)
+	a.AwaitHandshake(0)
+	defer pingAs(t, a, "b")()
 
 	// Ours: to the peer's port, with the peer's own ID and a time.
 	ping := b.await("ping", udpTo("169.254.18.2:12345"))
@@ -359,5 +367,63 @@ func TestW5PacketsCarryRealAddresses(t *testing.T) {
 		if err != nil || from.String() != want {
 			t.Errorf("from %s: got %s, %v, want %s", src, from, err, want)
 		}
+	}
+}
+
+// What we tell the peer to send to is what we let in, to the first and the last
+// address.
+func TestW6AdvertisedNetworksAreLetInAndNothingElse(t *testing.T) {
+	a, b := wire(t, gateway.Server)
+	a.AwaitHandshake(0)
+	dropped := func() uint64 { return a.Counters()[gateway.DroppedDestination].Packets }
+	// Each probe packet is followed by one that is answered, so that it was
+	// judged when the counter is read.
+	judged := func() {
+		b.send <- echoRequest(netip.MustParseAddr("169.254.18.2"), netip.MustParseAddr("169.254.18.1"))
+		b.await("echo reply", func(p ip4) bool { return p.protocol == unix.IPPROTO_ICMP && p.payload[0] == 0 })
+	}
+	advertised := linuxtest.Local()
+	for _, network := range append(advertised.Pod, advertised.External...) {
+		first := network.Masked().Addr()
+		last := first
+		for next := last; network.Contains(next); next = next.Next() {
+			last = next
+		}
+		for _, c := range []struct {
+			to netip.Addr
+			in bool
+		}{{first, true}, {last, true}, {first.Prev(), false}, {last.Next(), false}} {
+			before := dropped()
+			b.send <- udp4("10.244.9.9:5555", netip.AddrPortFrom(c.to, 7).String(), []byte("hello"))
+			judged()
+			if got := dropped() == before; got != c.in {
+				t.Errorf("to %s: let in %v, want %v", c.to, got, c.in)
+			}
+		}
+	}
+	// Without an external network Liqo's controllers fail: there is none to advertise.
+	in := a.Inputs(&linuxtest.Cluster{Name: "b", Key: a.Key})
+	in.Local.External = nil
+	if _, err := gateway.Compute(in); !errors.Is(err, gateway.ErrNoCIDR) {
+		t.Errorf("no external network: got %v, want %v", err, gateway.ErrNoCIDR)
+	}
+}
+
+// Liqo allows IDs of 63 characters and reads pings of 1024 bytes at most. Which
+// IDs we take at all is in the tests of package render.
+func TestW8ClusterIDsTravelAsTheyAre(t *testing.T) {
+	longest := strings.Repeat("a1-", 21)[:62] + "z"
+	a, b := wire(t, gateway.Server)
+	a.AwaitHandshake(0)
+	defer pingAs(t, a, longest)()
+	ping := b.await("ping", udpTo("169.254.18.2:12345"))
+	var m struct{ ClusterID string }
+	if err := json.Unmarshal(ping.payload, &m); err != nil || m.ClusterID != longest || len(ping.payload) > 1024 {
+		t.Errorf("got %d bytes, %q, %v; want the ID %s", len(ping.payload), ping.payload, err, longest)
+	}
+	question := `{"clusterID":"` + longest + `","msgType":"PING","timeStamp":"2025-01-02T15:04:05Z"}`
+	b.send <- udp4("169.254.18.2:40000", "169.254.18.1:12345", []byte(question))
+	if pong := b.await("pong", udpTo("169.254.18.2:40000")); !bytes.Contains(pong.payload, []byte(longest)) {
+		t.Errorf("got %q, want the asker's ID in it", pong.payload)
 	}
 }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net"
@@ -81,6 +82,65 @@ func TestTwoProbesConnectAndNoticeTheEnd(t *testing.T) {
 	last := await(t, seen, Error).LastReply
 	if gone := time.Since(last); gone < 200*time.Millisecond {
 		t.Errorf("Error %v after the last reply, want at least 200 ms", gone)
+	}
+}
+
+// A peer that floods gets so many answers a second and no more, and neither its
+// floods nor its junk keep the probe from what it is there for.
+func TestFloodsAndJunkChangeNothing(t *testing.T) {
+	ours, peer := ends(t)
+	l := loop{socket: ours, config: Config{PeerAddr: address(peer), ClusterID: "rome"}, tracker: NewTracker(Timing{})}
+	question, err := json.Marshal(message{Type: ping, ClusterID: "milan", TimeStamp: at(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.ping(at(0))
+	for i := range 10 * answersPerSecond {
+		when := at(0).Add(time.Duration(i) * time.Millisecond) // one second in all
+		for _, packet := range [][]byte{
+			question, {}, {0}, []byte("{"), []byte("[[[["), []byte(`{"msgType":"PONG"}`), []byte(`{"msgType":"PING"}{`), bytes.Repeat([]byte("x"), maxMessage),
+		} {
+			if l.handle(datagram{when, address(peer), packet}) {
+				t.Fatalf("%q was taken for an answer", packet)
+			}
+		}
+	}
+	// A second later it is answered again.
+	l.handle(datagram{at(0).Add(1500 * time.Millisecond), address(peer), question})
+
+	var own message
+	answers, buffer := 0, make([]byte, maxMessage)
+	for answers <= answersPerSecond {
+		if err := peer.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		n, err := peer.Read(buffer)
+		if err != nil {
+			t.Fatalf("after %d answers: %v", answers, err)
+		}
+		m, err := parse(buffer[:n])
+		if err != nil {
+			t.Fatalf("got %q", buffer[:n])
+		}
+		if m.Type == pong {
+			answers++
+		} else {
+			own = m
+		}
+	}
+	if err := peer.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := peer.Read(buffer); err == nil {
+		t.Errorf("got %q, more than %d answers", buffer[:n], answersPerSecond+1)
+	}
+	own.Type = pong
+	reply, err := json.Marshal(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !l.handle(datagram{at(2000), address(peer), reply}) {
+		t.Error("the answer to its own ping was not believed")
 	}
 }
 

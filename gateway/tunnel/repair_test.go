@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
 )
 
@@ -89,4 +90,27 @@ func TestIdleCostsNothing(t *testing.T) {
 		}
 	}
 	t.Errorf("idle: got %d bytes in %s", carried, span)
+}
+
+// What no state can satisfy, such as a Configuration that contradicts itself,
+// changes nothing: what was wanted before is kept up.
+func TestImpossibleWishesLeaveTheTunnelAsItWas(t *testing.T) {
+	p := newPair(t, linuxtest.TunnelMTU)
+	p.waitForMTU(linuxtest.TunnelMTU, linuxtest.TunnelMTU)
+	for name, change := range map[string]func(*gateway.Peer){
+		"overlapping networks": func(peer *gateway.Peer) { peer.Real.External = peer.Real.Pod },
+		"IPv6":                 func(peer *gateway.Peer) { peer.Real.Pod = linuxtest.Prefixes("fd00::/48") },
+	} {
+		before := p.ofServer.Status()
+		w := p.wanted(p.server, p.client)
+		change(&w.Inputs.Peers[0])
+		p.ofServer.Set(w)
+		linuxtest.WaitFor(t, "refusal of "+name, func() bool { return p.ofServer.Status().Errors > before.Errors })
+		p.server.Gateway.Run("ip", "route", "flush", "table", "18100")
+		linuxtest.WaitFor(t, "repair after "+name, func() bool { return p.ofServer.Status().Repairs > before.Repairs })
+		if s := p.ofServer.Status(); s.Problem != "" {
+			t.Errorf("%s: got problem %q, want none: what is in force works", name, s.Problem)
+		}
+		p.stream.Gap(time.Now()) // it flows
+	}
 }

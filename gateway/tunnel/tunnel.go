@@ -108,9 +108,19 @@ func New(c Config) *Tunnel {
 	}
 }
 
-// Set says what is wanted from now on, and brings the kernel there.
+// Set says what is wanted from now on, and brings the kernel there. What no
+// state can satisfy is refused, and what was wanted before is kept up.
 func (t *Tunnel) Set(w Wanted) error {
+	_, err := gateway.Compute(w.Inputs)
 	t.mu.Lock()
+	if err != nil {
+		t.errors++
+		if !t.ready {
+			t.problem = err
+		}
+		t.mu.Unlock()
+		return err
+	}
 	own, peer := t.keys()
 	t.wanted, t.ready = w, true
 	newOwn, newPeer := t.keys()
@@ -122,7 +132,7 @@ func (t *Tunnel) Set(w Wanted) error {
 		t.chosen = w.Endpoints[0]
 	}
 	t.mu.Unlock()
-	err := t.sync()
+	err = t.sync()
 	if rekeyed {
 		// The peer can't reach us with the key that it has: only what we send
 		// makes the handshake.

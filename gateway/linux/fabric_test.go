@@ -1,0 +1,97 @@
+//go:build linux
+
+package linux_test
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
+)
+
+// The fabric's packets carry no proof of who sent them: a pod that sends some of
+// its own would speak as any pod of another cluster.
+func TestPodsDoNotSpeakOverTheFabric(t *testing.T) {
+	a, _ := linuxtest.NewPair(t)
+	victim := a.Pod(1, "victim", "10.244.2.2")
+	inbox := victim.ListenUDP("10.244.2.2:7777")
+	near, far := a.Pod(1, "near", "10.244.2.66"), a.Pod(0, "far", "10.244.1.66")
+	vni := a.NodeState(1).Links[0].VNI
+	forge := func(from *netns.Namespace, to, src string) {
+		t.Helper()
+		underlay := netip.MustParseAddr(to)
+		socket := from.ListenUDP("0.0.0.0:0")
+		defer socket.Close()
+		frame := vxlan(vni, gateway.FabricMAC(underlay), udp4(src, "10.244.2.2:7777", []byte("forged")))
+		if _, err := socket.WriteToUDPAddrPort(frame, netip.AddrPortFrom(underlay, gateway.FabricPort)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	onNode := func(i int) uint64 {
+		var count uint64
+		a.Nodes[i].Do(func() {
+			counters, err := a.NodeKernels[i].Counters()
+			if err != nil {
+				t.Error(err)
+			}
+			count = counters[gateway.DroppedFabric].Packets
+		})
+		return count
+	}
+	onGateway := func(int) uint64 { return a.Counters()[gateway.DroppedFabric].Packets }
+	const remote = "10.60.2.2:5555"
+	for _, c := range []struct {
+		what    string
+		from    *netns.Namespace
+		to, src string
+		counter func(int) uint64
+		node    int // which drops it
+	}{
+		{"a pod to its own node", near, a.NodeIP(1), remote, onNode, 1},
+		{"a pod to another node", far, a.NodeIP(1), remote, onNode, 0},
+		{"a pod to the gateway, to have it passed on to a pod", near, a.GatewayIP, "192.0.2.7:5555", onGateway, 0},
+	} {
+		before := c.counter(c.node)
+		forge(c.from, c.to, c.src)
+		linuxtest.WaitFor(t, "drop of "+c.what, func() bool { return c.counter(c.node) == before+1 })
+	}
+	// Who is on the node itself could send what he likes; but not as just anybody.
+	before := onNode(1)
+	forge(a.Nodes[0], a.NodeIP(1), "10.244.1.66:5555")
+	linuxtest.WaitFor(t, "drop of what no gateway sends", func() bool { return onNode(1) == before+1 })
+
+	// Without the rules, such a packet arrives, and is the first that does.
+	for _, n := range a.Nodes {
+		n.Run("nft", "flush", "chain", "ip", "liqo-tui", "fabric")
+	}
+	forge(far, a.NodeIP(1), remote)
+	if err := inbox.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	n, from, err := inbox.ReadFromUDPAddrPort(make([]byte, 100))
+	if err != nil || n != len("forged") || from.String() != remote {
+		t.Errorf("without the rules: got %d bytes from %v, %v: the packets of this test prove nothing", n, from, err)
+	}
+	if err := inbox.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if n, from, err := inbox.ReadFromUDPAddrPort(make([]byte, 100)); err == nil {
+		t.Errorf("got another %d bytes from %v, want what was dropped to be gone", n, from)
+	}
+}
+
+// vxlan is what RFC 7348 puts around a packet.
+func vxlan(vni int, to gateway.MAC, packet []byte) []byte {
+	b := []byte{0: 1 << 3, 7: 0} // the VNI is valid
+	binary.BigEndian.PutUint32(b[4:], uint32(vni)<<8)
+	b = append(b, to[:]...)
+	b = append(b, 2, 0, 0, 0, 0, 1) // from a local MAC
+	b = binary.BigEndian.AppendUint16(b, unix.ETH_P_IP)
+	return append(b, packet...)
+}
