@@ -174,14 +174,14 @@ func (m Model) swapServer() (Model, tea.Cmd) {
 
 // choiceRows are the choices as lines, below what has happened.
 func (m Model) choiceRows() []string {
-	var rows []string
-	for _, c := range m.choices() {
-		if !c.quiet {
-			rows = append(rows, m.cursor(len(rows) == m.apply.choice, pad(c.Help().Key, 3)+c.Help().Desc))
-		}
-	}
-	if len(rows) == 0 {
+	choices := slices.DeleteFunc(m.choices(), func(c command) bool { return c.quiet })
+	if len(choices) == 0 {
 		return nil
+	}
+	rows := make([]string, len(choices))
+	column := keyColumn(choices, 1)
+	for i, c := range choices {
+		rows[i] = m.cursor(i == m.apply.choice, pad(called(c.Binding), column)+c.Help().Desc)
 	}
 	return append([]string{m.ruleLine("what now?")}, rows...)
 }

@@ -101,6 +101,9 @@ func (m Model) clusterStatus(c member) status {
 		}
 		return status{markWarn, "nothing installed", why}
 	}
+	if m.isProtected(c.Ref) {
+		return status{markOK, "ready, protected", "It is protected by your configuration: to change it, you type its name."}
+	}
 	return status{markOK, "ready", ""}
 }
 
@@ -348,7 +351,7 @@ func (m Model) clustersHead(rows []clusterRow) []string {
 		return append(lines, "Reading the kubeconfig files"+t.ellipsis)
 	case len(m.fleet.members) == 0:
 		lines = append(lines, "")
-		return append(lines, t.wrap("There are no contexts in your kubeconfig. Press a to add a file, or set KUBECONFIG before the start.", m.width, 0)...)
+		return append(lines, t.wrap("There are no contexts in your kubeconfig. Press "+called(m.keys.addFile)+" to add a file, or set KUBECONFIG before the start.", m.width, 0)...)
 	case len(rows) == 0:
 		return append(lines, "No context matches the filter; esc clears it.")
 	}

@@ -78,13 +78,13 @@ func (m Model) diagnosisText(p *peering) []string {
 	ids := [2]render.ClusterID{p.ends[0].id, p.ends[1].id}
 	results := diagnosed(m.factsOf(p), m.dashboard.earlier)
 	if missing == "" {
-		return m.theme.diagnosisLines(results, ids, m.dashboard.allChecks, m.width)
+		return m.diagnosisLines(results, ids)
 	}
 	results = slices.DeleteFunc(results, func(r check.Result) bool {
 		return len(r.Sides) != 1 || ids[r.Sides[0]] == missing
 	})
 	lines := m.theme.wrap(fmt.Sprintf("%s is not among the contexts: only what the other side knows by itself could be checked.", missing), m.width, 0)
-	return append(append(lines, ""), m.theme.diagnosisLines(results, ids, m.dashboard.allChecks, m.width)...)
+	return append(append(lines, ""), m.diagnosisLines(results, ids)...)
 }
 
 // pageText is what the pane shows.

@@ -39,8 +39,9 @@ func diagnosed(facts flows.Facts, earlier flows.Facts) []check.Result {
 }
 
 // diagnosisLines are the results, the root causes first; those that passed only
-// if all is wanted.
-func (t theme) diagnosisLines(results []check.Result, ids [2]render.ClusterID, all bool, width int) []string {
+// if all of them are wanted.
+func (m Model) diagnosisLines(results []check.Result, ids [2]render.ClusterID) []string {
+	t, all, width := m.theme, m.dashboard.allChecks, m.width
 	count := map[check.State]int{}
 	roots := 0
 	for _, r := range results {
@@ -65,7 +66,7 @@ func (t theme) diagnosisLines(results []check.Result, ids [2]render.ClusterID, a
 		lines = append(lines, t.checkLines(r, width)...)
 	}
 	if passed := count[check.Pass]; !all && passed > 0 {
-		lines = append(lines, "", t.faint.Render(fmt.Sprintf("%d more passed; f shows them.", passed)))
+		lines = append(lines, "", t.faint.Render(fmt.Sprintf("%d more passed; %s shows them.", passed, called(m.keys.problems))))
 	}
 	return lines
 }

@@ -273,6 +273,7 @@ func (d *driver) view(w, h int) string {
 func (d *driver) screen() string {
 	d.t.Helper()
 	text := d.model.View().Content
+	checkTogether(d.t, d.model)
 	checkFits(d.t, text, d.model.width, d.model.height)
 	return ansi.Strip(text) + "\n"
 }

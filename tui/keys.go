@@ -3,7 +3,9 @@ package tui
 import (
 	"charm.land/bubbles/v2/help"
 	"charm.land/bubbles/v2/key"
+	"charm.land/bubbles/v2/viewport"
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 )
 
 // command is something that the admin can do on a screen: with its key, or
@@ -51,7 +53,7 @@ func newKeyMap(ascii bool) keyMap {
 		next: bind("tab", "next field", "tab", "down"), previous: bind("shift+tab", "field before", "shift+tab", "up"),
 		left: bind(arrow("←", "left"), "choice before", "left"), right: bind(arrow("→", "right"), "next choice", "right"),
 		apply: bind("a", "apply", "a"), plan: bind("p", "plan", "p"), retry: bind("r", "run again", "r"),
-		refresh: bind("r", "look again", "r"), resume: bind("c", "continue", "c"), leave: bind("k", "keep and leave", "k"),
+		refresh: bind("r", "look again", "r"), resume: bind("c", "continue", "c"), leave: bind("l", "keep and leave", "l"),
 		settings: bind("e", "change settings", "e"), disconnect: bind("x", "disconnect", "x"), reset: bind("X", "reset", "X"),
 		localOnly: bind("l", "take away on A only", "l"),
 		swap:      bind("w", "swap server and client", "w"),
@@ -69,6 +71,27 @@ func newKeyMap(ascii bool) keyMap {
 		choose: bind("tab", "choose", "tab", "left", "right", "up", "down", "h", "j", "k", "l"),
 		help:   bind("?", "help", "?"), quit: bind("q", "quit", "q"), interrupt: bind("ctrl+c", "stop", "ctrl+c"),
 	}
+}
+
+// newPane is the part of a screen that scrolls, by the keys of all screens.
+func newPane(k keyMap) viewport.Model {
+	pane := viewport.New()
+	pane.KeyMap = viewport.KeyMap{
+		Up: k.up, Down: k.down, PageUp: k.pageUp, PageDown: k.pageDown,
+		Left: key.NewBinding(key.WithKeys("left")), Right: key.NewBinding(key.WithKeys("right")),
+	}
+	return pane
+}
+
+// called is how a key is called in a sentence.
+func called(b key.Binding) string { return b.Help().Key }
+
+// keyColumn is the width of a column with the keys of commands.
+func keyColumn(commands []command, least int) int {
+	for _, c := range commands {
+		least = max(least, ansi.StringWidth(called(c.Binding)))
+	}
+	return least + 2
 }
 
 // named is a key with the words for what it does here.
@@ -149,6 +172,8 @@ func (m Model) short() []key.Binding {
 	switch {
 	case m.showHelp:
 		return []key.Binding{k.back, k.up, k.down, k.quit}
+	case m.confirm != nil && m.confirm.word != "":
+		return []key.Binding{named(k.enter, "apply, if the name is right"), named(k.back, "no")}
 	case m.confirm != nil:
 		return []key.Binding{named(k.enter, "take the choice"), k.choose, k.yes, k.no}
 	case m.prompt != nil:

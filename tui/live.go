@@ -153,7 +153,7 @@ func (m Model) leftToDo() string {
 	case !m.planned() || m.current.Failure() != nil || n == 0:
 		return ""
 	default:
-		return fmt.Sprintf("%d of the plan's steps would change something: p shows them.", n)
+		return fmt.Sprintf("%d of the plan's steps would change something: %s shows them.", n, called(m.keys.plan))
 	}
 }
 

@@ -181,7 +181,7 @@ func (m Model) askToApply() (Model, tea.Cmd) {
 	case m.current.Empty(): // only things to wait for
 		return m.startRun(m.current)
 	}
-	m.confirm = &confirm{plan: m.current}
+	m.confirm = m.askFor(m.current)
 	return m, nil
 }
 

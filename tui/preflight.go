@@ -176,7 +176,7 @@ func (m Model) preflightBody(height int) []string {
 		rows[i] = m.checkLine(r, i == selected)
 	}
 	if len(rows) == 0 {
-		rows = []string{"All checks have passed; f shows them."}
+		rows = []string{"All checks have passed; " + called(m.keys.problems) + " shows them."}
 	}
 	detail := m.checkDetail(shown, selected)
 	room := height - len(lines)

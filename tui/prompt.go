@@ -75,7 +75,11 @@ func (m Model) updatePrompt(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 // paste goes where text is being typed, or nowhere: a paste is no command.
 func (m Model) paste(text string) Model {
 	switch {
-	case m.tiny() || m.showHelp || m.confirm != nil:
+	case m.tiny() || m.showHelp:
+	case m.confirm != nil:
+		c := *m.confirm
+		c.typed, c.problem = c.typed.insert(text), ""
+		m.confirm = &c
 	case m.prompt != nil:
 		p := *m.prompt
 		p.line, p.problem, p.selected = p.line.insert(text), "", 0

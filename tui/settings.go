@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 	corev1 "k8s.io/api/core/v1"
 
@@ -273,8 +272,8 @@ func (m Model) settingsCommands() []command {
 // updateSettings takes a key that edits a text; ok is false for any other.
 func (m Model) updateSettings(msg tea.KeyPressMsg) (_ Model, ok bool) {
 	f := m.focused()
-	if f.options != nil || key.Matches(msg, m.keys.help) {
-		return m, false // none of the texts can have a question mark
+	if f.options != nil || msg.String() == "?" {
+		return m, false // none of the texts can have one, and it asks for help
 	}
 	edited, ok := m.form.texts[f.id].update(msg)
 	return m.typed(f, edited), ok
@@ -434,5 +433,5 @@ func (m Model) settingsFoot(f setting) []string {
 		}
 		return lines
 	}
-	return append(lines, t.faint.Render("ctrl+e explains this field"))
+	return append(lines, t.faint.Render(called(m.keys.explain)+" explains this field"))
 }

@@ -59,6 +59,11 @@ type Options struct {
 	Now func() time.Time
 	// ASCII is for terminals and fonts that can't show more.
 	ASCII bool
+	// Keys are the admin's own; they have to be valid.
+	Keys Keys
+	// Protected reports whether a context's name has to be typed before its cluster
+	// is changed; nil: a yes is enough for all.
+	Protected func(flows.ContextRef) bool
 }
 
 // Request is something to be done to two clusters, as a command does it.
@@ -165,9 +170,10 @@ func New(ctx context.Context, o Options) Model {
 		o.Timeout = defaultTimeout
 	}
 	t := newTheme(o.ASCII, false)
+	keys, _ := newKeyMap(o.ASCII).rebound(o.Keys)
 	m := Model{
-		ctx: ctx, options: o, theme: t, keys: newKeyMap(o.ASCII), help: newHelp(t),
-		wanted: o.Params, params: o.Params, clock: o.Now(), pane: viewport.New(), feed: make(feed, feedSize),
+		ctx: ctx, options: o, theme: t, keys: keys, help: newHelp(t),
+		wanted: o.Params, params: o.Params, clock: o.Now(), pane: newPane(keys), feed: make(feed, feedSize),
 	}
 	var none flows.ContextRef
 	for s, ref := range [...]flows.ContextRef{flows.A: o.A, flows.B: o.B} {

@@ -155,7 +155,7 @@ func TestCtrlCStopsAndContinues(t *testing.T) {
 		d.has("ctrl+c stops safely")
 		d.keys("ctrl+c")
 		d.wait(time.Second)
-		d.has("stopped", "What was applied is kept", "> c  continue", "k  keep", "x  remove")
+		d.has("stopped", "What was applied is kept", "> c  continue", "l  keep", "x  remove")
 		writes := len(d.pair.Log())
 		d.wait(5 * time.Second)
 		if got := len(d.pair.Log()); got != writes {
@@ -171,7 +171,7 @@ func TestCtrlCStopsAndContinues(t *testing.T) {
 }
 
 func TestStoppedIsLeftWithAnError(t *testing.T) {
-	for _, key := range []string{"k", "q", "ctrl+c"} {
+	for _, key := range []string{"l", "q", "ctrl+c"} {
 		t.Run(key, func(t *testing.T) {
 			inBubble(t, Options{}, connecting, func(t *testing.T, d *driver) {
 				d.keys("a", "y")

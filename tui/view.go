@@ -34,7 +34,7 @@ func (m Model) updateKey(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 		return m.interrupt()
 	case m.tiny():
 		// Nobody can see what a key would answer; but to leave is always possible.
-		if key.Matches(msg, k.quit) && m.prompt == nil && !m.clusters.filtering && !m.dashboard.filtering {
+		if key.Matches(msg, k.quit) && !m.typing() {
 			return m.quitTiny()
 		}
 		return m, nil
@@ -46,7 +46,7 @@ func (m Model) updateKey(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 		}
 		return m.scroll(msg)
 	case m.confirm != nil:
-		if key.Matches(msg, k.help) {
+		if key.Matches(msg, k.help) && m.confirm.word == "" {
 			m.showHelp = true
 			return m, nil
 		}
@@ -67,6 +67,11 @@ func (m Model) updateKey(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 		return next, cmd
 	}
 	return m.scroll(msg)
+}
+
+// typing reports whether keys are a text's.
+func (m Model) typing() bool {
+	return m.prompt != nil || m.clusters.filtering || m.dashboard.filtering || m.confirm != nil && m.confirm.word != ""
 }
 
 // quitTiny is q on a screen that is too small: a run is not left by it.
@@ -337,11 +342,13 @@ func (m Model) gist() string {
 func (m Model) helpText() []string {
 	t := m.theme
 	lines := []string{t.title.Render("Keys on this screen"), ""}
-	for _, c := range m.commands() {
-		lines = append(lines, "  "+t.title.Render(pad(c.Help().Key, 10))+c.Help().Desc)
-	}
+	commands := m.commands()
 	for _, b := range []key.Binding{m.keys.pageUp, m.keys.pageDown, m.keys.interrupt} {
-		lines = append(lines, "  "+t.title.Render(pad(b.Help().Key, 10))+b.Help().Desc)
+		commands = append(commands, command{Binding: b})
+	}
+	column := keyColumn(commands, 8)
+	for _, c := range commands {
+		lines = append(lines, "  "+t.title.Render(pad(called(c.Binding), column))+c.Help().Desc)
 	}
 	lines = append(lines, "")
 	lines = append(lines, t.wrap("A is the local cluster, B the remote one. \"Connected\" is what a gateway says when the other one answers its pings.", m.width, 0)...)

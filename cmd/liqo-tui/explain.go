@@ -10,8 +10,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 )
 
-// schemaTopic is what explain prints the NDJSON's schema for.
-const schemaTopic = "events-schema"
+// What explain says something of besides checks and errors.
+const (
+	schemaTopic        = "events-schema"
+	configurationTopic = "config"
+)
 
 func explainCommand(io streams) *cobra.Command {
 	return &cobra.Command{
@@ -19,7 +22,8 @@ func explainCommand(io streams) *cobra.Command {
 		Short: "Say what a check or an error means; it needs no cluster",
 		Long: `Say what a check (LT-P…, LT-D…) or an error (LT-E…) means, and what helps.
 Without an ID it lists all of them. "` + schemaTopic + `" prints the JSON
-Schema of -o ndjson.`,
+Schema of -o ndjson, "` + configurationTopic + `" says what the configuration
+file can have.`,
 		Example: `  liqo-tui explain LT-D020`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {
@@ -34,6 +38,8 @@ Schema of -o ndjson.`,
 			case args[0] == schemaTopic:
 				_, err := fmt.Fprint(io.out, eventsSchema)
 				return err
+			case args[0] == configurationTopic:
+				return explainConfiguration(io.out)
 			}
 			id := flows.Code(strings.ToUpper(args[0]))
 			text, ok := check.Explain(id)

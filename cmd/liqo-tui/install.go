@@ -206,7 +206,8 @@ func uninstall(ctx context.Context, s *session, c clusterFlags, yes bool) error 
 	if err != nil {
 		return err
 	}
-	if ok, err := confirm(s.io, yes, fmt.Sprintf("Remove liqo-tui from %s?", cmp.Or(string(facts.ID), facts.Context.Name))); err != nil || !ok {
+	question := fmt.Sprintf("Remove liqo-tui from %s?", cmp.Or(string(facts.ID), facts.Context.Name))
+	if ok, err := confirm(s.io, yes, question, s.io.settings.protected.of(c)); err != nil || !ok {
 		return cmp.Or(err, flows.ErrDeclined)
 	}
 	changes, err := cluster.Uninstall(ctx, objects)

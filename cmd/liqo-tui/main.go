@@ -30,6 +30,8 @@ type streams struct {
 	in       io.Reader
 	out, err io.Writer
 	args     []string // of the program, to name the same command again
+	// settings are how to ask on them; they are read before a command runs.
+	settings *screenSettings
 }
 
 // interactive reports whether a person can be asked: stdin and stdout are
@@ -47,7 +49,7 @@ func isTerminal(stream any) bool {
 func run(args []string, in io.Reader, out, err io.Writer) int {
 	ctx, stop := withSignals(context.Background())
 	defer stop()
-	io := streams{in: in, out: out, err: err, args: args}
+	io := streams{in: in, out: out, err: err, args: args, settings: &screenSettings{}}
 	root, closeLog := rootCommand(io)
 	defer closeLog()
 	root.SetArgs(args)
@@ -101,7 +103,7 @@ or as you choose.
 		SilenceErrors: true, SilenceUsage: true,
 		Args: noCommand,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if err := applySettings(cmd, os.Getenv); err != nil {
+			if *io.settings, err = applySettings(cmd, os.Getenv); err != nil {
 				return err
 			}
 			if err := g.validate(); err != nil {

@@ -41,6 +41,7 @@ func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, star
 	options := tui.Options{
 		Backend: b, Start: start, A: refs[flows.A], B: refs[flows.B],
 		Params: flows.Defaults(), ASCII: g.ascii || asciiOnly(os.Getenv, runtime.GOOS),
+		Keys: io.settings.keys, Protected: io.settings.protected.protectedContext,
 		Command: b.commandLine, InfoCommand: b.infoCommandLine, Install: b.installation,
 	}
 	if g.accessible || os.Getenv("TERM") == "dumb" {

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +17,9 @@ func (s *stage) testQuestions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	config := t.TempDir()
 	connect := func(t *testing.T) *terminal {
-		return openTerminal(t, 120, 200, []string{"CI=", "KUBECONFIG=" + s.kubeconfig, "XDG_CONFIG_HOME=" + t.TempDir()}, program,
+		return openTerminal(t, 120, 200, []string{"CI=", "KUBECONFIG=" + s.kubeconfig, "XDG_CONFIG_HOME=" + config}, program,
 			"network", "connect", "--context", "rome", "--remote-context", "milan", "--server-service-type", "NodePort", "--timeout", "30s")
 	}
 	if err := s.reset(t.Context()); err != nil {
@@ -33,17 +37,31 @@ func (s *stage) testQuestions(t *testing.T) {
 		}
 		term.wait(time.Second, "declined, nothing was changed")
 	}
+	// Where a context is protected, a yes is no yes.
+	file := filepath.Join(config, "liqo-tui", "config.yaml")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("protected: ^mil\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	const protected = `Apply these changes? The cluster is protected: type "milan" to go on:`
+	for _, answer := range []string{"y", "rome"} {
+		term := connect(t)
+		term.wait(20*time.Second, protected)
+		term.press(answer, "Enter")
+		if got := term.exit(10 * time.Second); got != "130" {
+			t.Errorf("answer %q: got exit code %s, want 130", answer, got)
+		}
+	}
 	out, err := exec.CommandContext(t.Context(), program, "info", "--kubeconfig", s.kubeconfig, "--context", "rome").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := string(out); !strings.Contains(got, "No peers.") {
-		t.Errorf("after three times no, rome has: %s", got)
+		t.Errorf("after five times no, rome has: %s", got)
 	}
 	term := connect(t)
-	term.wait(20*time.Second, "Apply these changes? [y/N]")
-	term.press("y", "Enter")
+	term.wait(20*time.Second, protected)
+	term.press("milan", "Enter")
 	if got := term.exit(30 * time.Second); got != "0" {
-		t.Errorf("answer y: got exit code %s, want 0; the screen:\n%s", got, term.screen())
+		t.Errorf("answer milan: got exit code %s, want 0; the screen:\n%s", got, term.screen())
 	}
 }

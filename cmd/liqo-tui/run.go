@@ -69,6 +69,14 @@ type operation struct {
 	done func(flows.Facts) achieved
 }
 
+// changed are the clusters that it may change.
+func (o operation) changed(pair *pairFlags) []clusterFlags {
+	if o.localOnly {
+		return []clusterFlags{pair.local}
+	}
+	return []clusterFlags{pair.local, pair.remote}
+}
+
 // run opens both clusters, runs the plan, and reports it as the admin asked.
 func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFlags) (err error) {
 	report, err := newReporter(io, r.output)
@@ -117,7 +125,9 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 	}
 	err = flows.Run(ctx, seen, a, b, report.event, flows.Options{
 		Timeout: r.timeout, Force: r.force, Measure: measure(a, b, r.strict),
-		Approve: func(p flows.Plan) (bool, error) { return approve(io, r, p) },
+		Approve: func(p flows.Plan) (bool, error) {
+			return approve(io, r, p, io.settings.protected.of(o.changed(pair)...))
+		},
 	})
 	switch {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
@@ -137,11 +147,11 @@ func stopped(ctx context.Context, changed bool) error {
 }
 
 // approve shows the plan and asks, unless that was answered on the command line.
-func approve(io streams, r runFlags, p flows.Plan) (bool, error) {
+func approve(io streams, r runFlags, p flows.Plan, protected []string) (bool, error) {
 	if !r.yes && io.interactive() {
 		fmt.Fprint(io.err, diffs(p))
 	}
-	return confirm(io, r.yes, "\nApply these changes?")
+	return confirm(io, r.yes, "\nApply these changes?", protected)
 }
 
 // diffs is all that a plan changes, object by object.
@@ -156,15 +166,27 @@ func diffs(p flows.Plan) string {
 }
 
 // confirm asks a question that --yes answers too. Without a terminal it can't.
-func confirm(io streams, yes bool, question string) (bool, error) {
+// Where protected contexts are changed, only their names are a yes.
+func confirm(io streams, yes bool, question string, protected []string) (bool, error) {
 	if yes {
 		return true, nil
 	}
 	if !io.interactive() {
 		return false, usageError{errors.New("this changes the clusters, and there is no terminal to ask on: give --yes")}
 	}
-	fmt.Fprint(io.err, question+" [y/N] ")
+	names := strings.Join(protected, " ")
+	choice := "[y/N]"
+	if names != "" {
+		choice = fmt.Sprintf("They are protected: type %q to go on:", names)
+		if len(protected) == 1 {
+			choice = fmt.Sprintf("The cluster is protected: type %q to go on:", names)
+		}
+	}
+	fmt.Fprint(io.err, question+" "+choice+" ")
 	line, err := bufio.NewReader(io.in).ReadString('\n')
+	if names != "" {
+		return err == nil && strings.TrimSpace(line) == names, nil
+	}
 	answer := strings.ToLower(strings.TrimSpace(line))
 	// Input that ends without a newline is no answer, whatever it says.
 	return err == nil && (answer == "y" || answer == "yes"), nil

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,12 +20,9 @@ const (
 	valuesHelp        = `Every flag can also be set by the environment variable LIQO_TUI_<FLAG> (such as
 LIQO_TUI_SERVER_SERVICE_TYPE=NodePort), and by a line "<flag>: <value>" of
 $XDG_CONFIG_HOME/liqo-tui/config.yaml (~/.config/liqo-tui/config.yaml if that is
-not set). The command line wins over the environment, which wins over the file.`
+not set). The command line wins over the environment, which wins over the file.
+The file also has keys and protected contexts: liqo-tui explain config.`
 )
-
-// screenSettings are keys of the configuration file that no flag stands for:
-// package tui reads them.
-var screenSettings = []string{"keys", "protected"}
 
 // settingsFile is where the configuration file is, if there is one.
 func settingsFile(env func(string) string) string {
@@ -47,46 +43,52 @@ type setting struct {
 }
 
 // readSettings parses a configuration file: one map of scalars, or lists of
-// scalars, by the names of flags. A file that does not exist is an empty one.
-func readSettings(file string, known func(string) bool) (map[string]setting, error) {
+// scalars, by the names of flags, besides what is for the screens. A file that
+// does not exist is an empty one.
+func readSettings(file string, known func(string) bool) (_ map[string]setting, screens screenSettings, _ error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, screens, nil
 	}
 	if err != nil {
-		return nil, usageError{fmt.Errorf("read the configuration file: %w", err)}
+		return nil, screens, usageError{fmt.Errorf("read the configuration file: %w", err)}
 	}
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
-		return nil, usageError{fmt.Errorf("%s: %w", file, err)}
+		return nil, screens, usageError{fmt.Errorf("%s: %w", file, err)}
 	}
 	if len(document.Content) == 0 {
-		return nil, nil // only comments
+		return nil, screens, nil // only comments
 	}
 	root := document.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, usageError{fmt.Errorf("%s:%d: want lines of the form \"<flag>: <value>\"", file, root.Line)}
+		return nil, screens, usageError{fmt.Errorf("%s:%d: want lines of the form \"<flag>: <value>\"", file, root.Line)}
 	}
 	settings := map[string]setting{}
 	var errs []error
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key, value := root.Content[i], root.Content[i+1]
+		var wrong []error
 		switch {
-		case slices.Contains(screenSettings, key.Value):
+		case key.Value == settingKeys:
+			screens.keys, wrong = readKeys(file, value)
+		case key.Value == settingProtected:
+			screens.protected, wrong = readProtected(file, value)
 		case !known(key.Value):
-			errs = append(errs, fmt.Errorf("%s:%d: unknown key %q: no flag has this name", file, key.Line, key.Value))
+			wrong = append(wrong, fmt.Errorf("%s:%d: unknown key %q: no flag has this name", file, key.Line, key.Value))
 		default:
 			values, err := scalars(value)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("%s:%d: %s: %w", file, value.Line, key.Value, err))
+				wrong = append(wrong, fmt.Errorf("%s:%d: %s: %w", file, value.Line, key.Value, err))
 			}
 			settings[key.Value] = setting{values, key.Line}
 		}
+		errs = append(errs, wrong...)
 	}
 	if len(errs) > 0 {
-		return nil, usageError{errors.Join(errs...)}
+		return nil, screens, usageError{errors.Join(errs...)}
 	}
-	return settings, nil
+	return settings, screens, nil
 }
 
 func scalars(n *yaml.Node) ([]string, error) {
@@ -108,13 +110,14 @@ func scalars(n *yaml.Node) ([]string, error) {
 
 // applySettings gives every flag that the command line left out the value of
 // the environment, else of the configuration file. Such a flag counts as given.
-func applySettings(cmd *cobra.Command, env func(string) string) error {
+// What the file says beside flags is the result.
+func applySettings(cmd *cobra.Command, env func(string) string) (screenSettings, error) {
 	known := map[string]bool{}
 	everyFlag(cmd.Root(), func(f *pflag.Flag) { known[f.Name] = true })
 	file := settingsFile(env)
-	settings, err := readSettings(file, func(name string) bool { return known[name] })
+	settings, screens, err := readSettings(file, func(name string) bool { return known[name] })
 	if err != nil {
-		return err
+		return screens, err
 	}
 	var errs []error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -135,9 +138,9 @@ func applySettings(cmd *cobra.Command, env func(string) string) error {
 		}
 	})
 	if len(errs) > 0 {
-		return usageError{errors.Join(errs...)}
+		return screens, usageError{errors.Join(errs...)}
 	}
-	return nil
+	return screens, nil
 }
 
 func environmentName(flag string) string {

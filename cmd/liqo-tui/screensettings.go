@@ -1,0 +1,148 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/kube"
+	"github.com/liqo-tui/liqo-tui/tui"
+)
+
+// Keys of the configuration file that no flag stands for.
+const (
+	settingKeys      = "keys"
+	settingProtected = "protected"
+)
+
+// screenSettings are what they say.
+type screenSettings struct {
+	keys      tui.Keys
+	protected guard
+}
+
+// guard are the contexts whose clusters take more than a yes to be changed: the
+// context's name has to be typed.
+type guard []*regexp.Regexp
+
+// protects reports whether a context is one of them.
+func (g guard) protects(context string) bool {
+	return slices.ContainsFunc(g, func(r *regexp.Regexp) bool { return r.MatchString(context) })
+}
+
+// of are the protected contexts that flags choose, the current ones by their names.
+func (g guard) of(clusters ...clusterFlags) []string {
+	var names []string
+	for _, c := range clusters {
+		name := c.context
+		if name == "" && len(g) > 0 {
+			name = c.currentContext()
+		}
+		if g.protects(name) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// currentContext is the name of the context that is used if none is named.
+func (c clusterFlags) currentContext() string {
+	contexts, _ := kube.Contexts(c.files) // what is wrong with them is told by who opens them
+	if i := slices.IndexFunc(contexts, func(c kube.Context) bool { return c.Current }); i >= 0 {
+		return contexts[i].Ref.Name
+	}
+	return ""
+}
+
+// readKeys parses the keys of commands: of a file, whose lines the errors name.
+func readKeys(file string, n *yaml.Node) (tui.Keys, []error) {
+	if n.Kind != yaml.MappingNode {
+		return nil, []error{fmt.Errorf("%s:%d: %s: want lines of the form \"<command>: <key>\"", file, n.Line, settingKeys)}
+	}
+	keys, lines := tui.Keys{}, map[string]int{}
+	var errs []error
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		command, value := n.Content[i], n.Content[i+1]
+		list, err := scalars(value)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s:%d: %s: %s: %w", file, value.Line, settingKeys, command.Value, err))
+			continue
+		}
+		keys[command.Value], lines[command.Value] = list, command.Line
+	}
+	for _, err := range keys.Validate() {
+		line := n.Line
+		if k, ok := errors.AsType[tui.KeyError](err); ok {
+			line = lines[k.Command]
+		}
+		errs = append(errs, fmt.Errorf("%s:%d: %s: %w", file, line, settingKeys, err))
+	}
+	return keys, errs
+}
+
+// readProtected parses the names of protected contexts.
+func readProtected(file string, n *yaml.Node) (guard, []error) {
+	names, err := scalars(n)
+	if err != nil {
+		return nil, []error{fmt.Errorf("%s:%d: %s: %w", file, n.Line, settingProtected, err)}
+	}
+	var g guard
+	var errs []error
+	for _, name := range names {
+		r, err := regexp.Compile(name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", file, n.Line, settingProtected, err))
+			continue
+		}
+		g = append(g, r)
+	}
+	return g, errs
+}
+
+// protectedContext is the same for the terminal program.
+func (g guard) protectedContext(ref flows.ContextRef) bool { return g.protects(ref.Name) }
+
+const configurationHelp = `The configuration file, $XDG_CONFIG_HOME/liqo-tui/config.yaml (by default
+~/.config/liqo-tui/config.yaml), is YAML. A key that is none of these is an error.
+
+  <flag>: <value>       what a flag is where neither the command line nor the
+                        environment gives it, for every command that has it
+  protected: [<regexp>] contexts whose clusters take more than a yes to be changed:
+                        their names have to be typed (--yes still answers for scripts)
+  keys:                 the keys of the terminal program's commands
+    <command>: <key>    a key, or a list of keys, instead of the usual ones
+
+For example:
+
+  server-service-type: NodePort
+  color: never
+  protected: [^prod-, "^admin@"]
+  keys:
+    quit: Q
+    disconnect: [ctrl+x, delete]
+
+A key is a character (v, V, ?) or a name (f1, space, pgup, delete, home), also with
+ctrl+ or alt+ before it. Two commands of one screen can't have the same key; arrows,
+enter, esc, tab and ctrl+c stay what they are, and y and n what questions are
+answered with. The commands and their usual keys:
+
+`
+
+// explainConfiguration documents the file.
+func explainConfiguration(out io.Writer) error {
+	if _, err := fmt.Fprint(out, configurationHelp); err != nil {
+		return err
+	}
+	for _, n := range tui.KeyNames() {
+		if _, err := fmt.Fprintf(out, "  %-13s %-14s %s\n", n.Command, strings.Join(n.Keys, ", "), n.Means); err != nil {
+			return err
+		}
+	}
+	return nil
+}

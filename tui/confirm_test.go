@@ -1,0 +1,72 @@
+package tui
+
+import (
+	"strings"
+	"testing"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+)
+
+func protecting(names string) Options {
+	return Options{Protected: func(ref flows.ContextRef) bool { return strings.Contains(names, ref.Name) }}
+}
+
+func TestOnlyTheNameOfAProtectedClusterIsAYes(t *testing.T) {
+	for _, typed := range []string{"", "y", "yes", "kind-mila", "KIND-MILAN", "kind-rome", "kind-milan x"} {
+		inBubble(t, protecting("kind-milan"), nil, func(t *testing.T, d *driver) {
+			d.keys("a")
+			d.has("Apply these changes?", "This cluster is protected", "kind-milan > ")
+			d.hasNot("Yes, apply")
+			for _, r := range typed {
+				d.keys(string(r))
+			}
+			d.keys("enter")
+			d.has("this is not kind-milan")
+			d.keys("esc")
+			if d.at(screenPlan); len(d.pair.Log()) > 0 {
+				t.Errorf("%q: got writes %v", typed, d.pair.Log())
+			}
+		})
+	}
+	inBubble(t, protecting("kind-milan"), nil, func(t *testing.T, d *driver) {
+		d.keys("a", "k", "x", "backspace")
+		d.send(tea.PasteMsg{Content: "ind-milan\nand more"})
+		d.keys("enter")
+		d.at(screenApply)
+	})
+}
+
+func TestBothNamesOfProtectedClusters(t *testing.T) {
+	inBubble(t, protecting("kind-milan kind-rome"), nil, func(t *testing.T, d *driver) {
+		d.keys("a")
+		d.has("Both clusters are protected", "kind-rome kind-milan > ")
+		d.send(tea.PasteMsg{Content: "kind-rome kind-milan"})
+		d.keys("enter")
+		d.at(screenApply)
+	})
+}
+
+// What is taken away on one side alone asks for that side's name.
+func TestAProtectedClusterThatIsLeftAloneIsNotAskedFor(t *testing.T) {
+	gone := func(p *flowtest.Pair) {
+		connectedPair(t)(p)
+		p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
+	}
+	inBubble(t, protecting("kind-milan"), gone, func(t *testing.T, d *driver) {
+		d.model = d.model.begin(Reset)
+		d.model, _ = d.model.planLocally()
+		d.keys("a")
+		d.has("Apply these changes?", "Yes, reset")
+	})
+}
+
+func TestTheListSaysWhatIsProtected(t *testing.T) {
+	inWorld(t, func(*flowtest.Pair, *world) Options { return protecting("kind-milan") }, func(t *testing.T, d *driver) {
+		d.has("ready, protected")
+		d.keys("down")
+		d.has("you type its name")
+	})
+}
