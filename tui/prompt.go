@@ -84,7 +84,7 @@ func (m Model) paste(text string) Model {
 		p := *m.prompt
 		p.line, p.problem, p.selected = p.line.insert(text), "", 0
 		m.prompt = &p
-	case m.screen == screenSettings && m.focused().options == nil:
+	case m.screen == screenSettings && m.focused().Options == nil:
 		f := m.focused()
 		m = m.typed(f, m.form.texts[f.id].insert(text))
 	case m.screen == screenClusters && m.clusters.filtering:

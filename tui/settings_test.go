@@ -147,8 +147,8 @@ func TestEveryFieldExplainsItself(t *testing.T) {
 	inForm(t, func(t *testing.T, d *driver) {
 		d.view(60, 14)
 		for _, f := range d.model.settings() {
-			if f.explain == "" {
-				t.Errorf("%s does not explain itself", f.label)
+			if f.Explain == "" {
+				t.Errorf("%s does not explain itself", f.Label)
 			}
 		}
 		d.hasNot("behind a firewall", "dial it")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -71,36 +72,72 @@ func (p *prompter) ask(ctx context.Context, question string) (string, error) {
 // choose asks for one of n numbered things, or for one of words; "q" leaves.
 func (p *prompter) choose(ctx context.Context, what string, n int, words ...string) (number int, word string, err error) {
 	for {
-		question := fmt.Sprintf("%s, number 1 to %d, %s:", what, n, strings.Join(append(words, "or q to quit"), ", "))
+		choices := []string{fmt.Sprintf("number 1 to %d", n)}
+		for _, w := range words {
+			choices = append(choices, strconv.Quote(w))
+		}
+		question := fmt.Sprintf("%s, %s, or %q to quit:", what, strings.Join(choices, ", "), leave)
 		text, err := p.ask(ctx, question)
 		switch i, number := strconv.Atoi(text); {
 		case err != nil:
 			return 0, "", err
-		case text == "q":
+		case text == leave:
 			return 0, "", ErrLeft
 		case number == nil && i >= 1 && i <= n:
 			return i, "", nil
+		case slices.Contains(words, text):
+			return 0, text, nil
 		}
-		for _, w := range words {
-			if text == strings.Fields(w)[0] {
-				return 0, text, nil
-			}
+		p.say("%q is none of these.", text)
+	}
+}
+
+// leave is the answer to any question that goes no further.
+const leave = "q"
+
+// pick asks for one of a few words; "q" leaves.
+func (p *prompter) pick(ctx context.Context, what string, words ...string) (string, error) {
+	return p.pickOr(ctx, what, "", words...)
+}
+
+// pickOr is pick where an empty line means something, too: its answer is "".
+func (p *prompter) pickOr(ctx context.Context, what, empty string, words ...string) (string, error) {
+	var choices []string
+	for _, word := range words {
+		choices = append(choices, strconv.Quote(word))
+	}
+	question := fmt.Sprintf("%s Type %s, or %q to quit:", what, strings.Join(choices, ", "), leave)
+	if empty != "" {
+		question = fmt.Sprintf("%s Type %s, an empty line to %s, or %q to quit:", what, strings.Join(choices, ", "), empty, leave)
+	}
+	for {
+		text, err := p.ask(ctx, question)
+		switch {
+		case err != nil:
+			return "", err
+		case text == leave:
+			return "", ErrLeft
+		case slices.Contains(words, text), text == "" && empty != "":
+			return text, nil
 		}
 		p.say("%q is none of these.", text)
 	}
 }
 
 // value asks for something that has a value already, which an empty line keeps.
-func (p *prompter) value(ctx context.Context, what, present string, set func(string) error) error {
+func (p *prompter) value(ctx context.Context, what, present, explain string, set func(string) error) error {
 	for {
-		text, err := p.ask(ctx, fmt.Sprintf("%s is %s. Another value, or an empty line to keep it:", what, present))
+		text, err := p.ask(ctx, fmt.Sprintf("%s: %s. Another value, an empty line to keep it, or ? to hear more:", what, present))
 		switch {
 		case err != nil:
 			return err
 		case text == "":
 			return nil
-		case text == "q":
+		case text == leave:
 			return ErrLeft
+		case text == "?":
+			p.say("%s", explain)
+			continue
 		}
 		problem := set(text)
 		if problem == nil {

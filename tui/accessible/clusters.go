@@ -1,0 +1,150 @@
+package accessible
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/tui"
+)
+
+// probeTimeout bounds how long the first question waits for clusters that do
+// not answer.
+const probeTimeout = 10 * time.Second
+
+// gone is the answer for a cluster that does not answer any more.
+const gone = "gone"
+
+// cluster is one that can be chosen.
+type cluster struct {
+	tui.Context
+	open  flows.Cluster
+	facts flows.ClusterFacts
+}
+
+func (c cluster) name() string { return cmp.Or(c.Ref.Name, "current context") }
+
+// chooseClusters asks for the clusters that the command line did not name.
+func (w *wizard) chooseClusters(ctx context.Context) error {
+	contexts, problems := w.options.Backend.Contexts(nil)
+	for _, p := range problems {
+		w.say("A kubeconfig can't be used: %v.", p)
+	}
+	w.say("Step 1 of 5: clusters. Looking at %d contexts, for at most %d seconds.", len(contexts), int(probeTimeout.Seconds()))
+	all := w.probe(ctx, contexts)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var ready []cluster
+	for _, c := range all {
+		if p := c.facts.Problem; p != nil {
+			w.say("Not available: %s, %s.", c.name(), strings.TrimSuffix(p.Message, "."))
+			continue
+		}
+		ready = append(ready, c)
+	}
+	for i, c := range ready {
+		id := "no cluster ID yet"
+		if c.facts.ID != "" {
+			id = "cluster ID " + string(c.facts.ID)
+		}
+		w.say("%d: %s, Kubernetes %s, %s, %s.", i+1, c.name(), c.facts.Version, c.facts.Software, id)
+	}
+	for side, named := range [2]flows.ContextRef{w.options.A, w.options.B} {
+		if err := w.chooseCluster(ctx, flows.Side(side), named, ready); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *wizard) chooseCluster(ctx context.Context, side flows.Side, named flows.ContextRef, ready []cluster) error {
+	which := [...]string{"Local cluster, A", "Remote cluster, B"}[side]
+	if named != (flows.ContextRef{}) {
+		i := slices.IndexFunc(ready, func(c cluster) bool { return c.Ref == named })
+		if i < 0 {
+			return fmt.Errorf("context %s is not available", named)
+		}
+		w.sides[side] = ready[i]
+		w.say("%s: %s.", which, ready[i].name())
+		return nil
+	}
+	var words []string
+	if side == flows.B && len(w.sides[flows.A].facts.Configurations) > 0 {
+		words = []string{gone}
+		w.say("If the other cluster does not answer any more, type %q: the connection can be taken away on %s alone.", gone, w.id(flows.A))
+	}
+	peered := func(c cluster) bool { return len(c.facts.Configurations) > 0 }
+	if len(ready) < 2 && !slices.ContainsFunc(ready, peered) {
+		return fmt.Errorf("two clusters are needed, and %d can be used", len(ready))
+	}
+	for {
+		n, word, err := w.choose(ctx, which, len(ready), words...)
+		switch {
+		case err != nil:
+			return err
+		case word == gone:
+			return w.forget(ctx)
+		}
+		c := ready[n-1]
+		if other := w.sides[flows.A]; side == flows.B && other.facts.UID == c.facts.UID {
+			w.say("%s is the same cluster as A. Choose another one.", c.name())
+			continue
+		}
+		w.sides[side] = c
+		return nil
+	}
+}
+
+// forget asks which peer of A is gone.
+func (w *wizard) forget(ctx context.Context) error {
+	peers := slices.Sorted(maps.Keys(w.sides[flows.A].facts.Peers()))
+	n := 1
+	if len(peers) > 1 {
+		for i, id := range peers {
+			w.say("%d: %s.", i+1, id)
+		}
+		var err error
+		if n, _, err = w.choose(ctx, "The cluster that is gone", len(peers)); err != nil {
+			return err
+		}
+	}
+	w.removal = flows.RemoveOptions{LocalOnly: true, Peer: peers[n-1]}
+	w.sides[flows.B] = cluster{open: flows.Absent{}}
+	w.say("Remote cluster, B: %s, which is not asked.", peers[n-1])
+	return nil
+}
+
+// probe asks all clusters side by side. One that does not answer in time has
+// that as its problem.
+func (w *wizard) probe(ctx context.Context, contexts []tui.Context) []cluster {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	out := make([]cluster, len(contexts))
+	var all sync.WaitGroup
+	for i, c := range contexts {
+		all.Go(func() {
+			out[i].Context = c
+			var err error
+			if out[i].open, err = w.options.Backend.Open(c.Ref); err == nil {
+				out[i].facts, err = out[i].open.Observe(ctx)
+			}
+			if err != nil {
+				out[i].facts.Problem = &flows.Problem{Kind: flows.Unreachable, Message: err.Error()}
+			}
+		})
+	}
+	all.Wait()
+	for _, c := range out {
+		if c, ok := c.open.(interface{ Close() }); ok {
+			w.closers = append(w.closers, c.Close)
+		}
+	}
+	return out
+}

@@ -1,0 +1,215 @@
+package accessible
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/tui"
+)
+
+// heartbeat bounds the silence of a run that waits.
+const heartbeat = 30 * time.Second
+
+// planner is the plan of the goal.
+func (w *wizard) planner() func(flows.Facts) flows.Plan {
+	switch w.goal {
+	case tui.Disconnect:
+		return func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(w.removal, f) }
+	case tui.Reset:
+		return func(f flows.Facts) flows.Plan { return flows.PlanReset(w.removal, f) }
+	case tui.Connect:
+	}
+	return flows.Connecting(w.params)
+}
+
+// apply tells the plan, asks, and tells how the run goes: again, if the admin
+// wants that after a failure.
+func (w *wizard) apply(ctx context.Context) error {
+	for {
+		err := w.runOnce(ctx)
+		if err == nil || !w.sayFailure(err) {
+			return err
+		}
+		if _, asked := w.pick(ctx, "What now?", "again"); asked != nil {
+			return err // of the run: that the input has ended says less
+		}
+	}
+}
+
+// runOnce is one run of the plan.
+func (w *wizard) runOnce(ctx context.Context) error {
+	if w.goal == tui.Connect {
+		w.say("Step 4 of 5: plan.")
+	}
+	began := w.options.Now()
+	var last flows.Event
+	spoken := began
+	emit := func(e flows.Event) {
+		w.plan, w.changed = e.Plan, w.changed || len(e.Changes) > 0
+		for _, r := range flows.Narrate(last, e) {
+			before := last.Started.IsZero() && r.Step.Status == flows.Done // what was so already
+			if r.Type == flows.RecordPlan || r.Type == flows.RecordStart || before {
+				continue
+			}
+			w.say("%s, %s, %s.", w.where(r.Step), r.Text, seconds(r.Elapsed))
+			spoken = e.At
+		}
+		if e.At.Sub(spoken) >= heartbeat {
+			for _, s := range e.Plan.Steps {
+				if s.Status == flows.Waiting {
+					w.say("%s, %s: still waiting, %s, %s.", w.where(s), s.Title, s.Reason, seconds(e.At.Sub(e.Started)))
+				}
+			}
+			spoken = e.At
+		}
+		last = e
+	}
+	a, b := w.sides[flows.A].open, w.sides[flows.B].open
+	approved := false
+	err := flows.Run(ctx, w.planner(), a, b, emit, flows.Options{
+		Timeout: w.options.Timeout, Now: w.options.Now,
+		Approve: func(p flows.Plan) (ok bool, err error) {
+			approved, err = w.approve(ctx, p)
+			began = w.options.Now()
+			return approved, err
+		},
+	})
+	if err == nil {
+		w.sayResult(approved, w.options.Now().Sub(began))
+	}
+	return err
+}
+
+// sayResult is the last word of a run that has reached its goal.
+func (w *wizard) sayResult(changed bool, took time.Duration) {
+	a, b := w.id(flows.A), w.id(flows.B)
+	for _, owed := range w.plan.Owed {
+		w.say("To be run by the other cluster's admin: %s", owed)
+	}
+	switch {
+	case w.goal != tui.Connect && !changed:
+		w.say("Result: there is nothing to take away.")
+	case w.goal != tui.Connect:
+		w.say("Result: %s and %s are no longer connected. %s in all.", a, b, seconds(took))
+		if !w.removal.LocalOnly {
+			w.say("To connect again: %s", w.command(tui.Connect))
+		}
+	case !changed:
+		w.say("Result: it is connected so already. Nothing was changed.")
+	case w.params.Wait == flows.WaitNone:
+		w.say("Result: applied, %s in all. It was not waited for the connection.", seconds(took))
+	default:
+		w.say("Result: connected, each gateway answers the other's pings. %s in all.", seconds(took))
+	}
+}
+
+// sayFailure tells what ended a run, and reports whether it may be run again.
+func (w *wizard) sayFailure(err error) bool {
+	if errors.Is(err, flows.ErrDeclined) || errors.Is(err, ErrNoAnswer) {
+		return false
+	}
+	failed, again := errors.AsType[*flows.StepError](err)
+	switch {
+	case again:
+		w.say("Failed: %s on %s, %s.", failed.Step.Title, failed.Cluster, strings.TrimSuffix(failed.Step.Reason, "."))
+		if failed.Step.Hint != "" {
+			w.say("To do: %s.", strings.TrimSuffix(failed.Step.Hint, "."))
+		}
+		for _, e := range failed.Step.Events[:min(len(failed.Step.Events), 3)] {
+			w.say("Event: %s %s, %s.", e.Object, e.Reason, strings.TrimSuffix(e.Message, "."))
+		}
+	case errors.Is(err, context.Canceled):
+		w.say("Stopped.")
+	default:
+		w.say("Failed: %v.", err)
+		again = true
+	}
+	if !w.changed {
+		w.say("Nothing was changed.")
+		return again
+	}
+	w.say("What was applied stays. To continue: %s", w.command(w.goal))
+	if w.goal == tui.Connect {
+		w.say("To remove it: %s", w.command(tui.Reset))
+	}
+	return again
+}
+
+// where is a step's side in words; the whole run has none.
+func (w *wizard) where(s flows.Step) string {
+	for i, step := range w.plan.Steps {
+		if step.ID == s.ID {
+			return fmt.Sprintf("Step %d of %d on %s", i+1, len(w.plan.Steps), w.id(s.Side))
+		}
+	}
+	return "On " + w.id(s.Side)
+}
+
+func seconds(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	}
+	return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+}
+
+// approve tells the plan and takes the word that applies it: where protected
+// clusters are changed, their contexts' names.
+func (w *wizard) approve(ctx context.Context, p flows.Plan) (bool, error) {
+	w.say("Plan: %s.", p.Changes())
+	for _, s := range p.Steps {
+		if s.Status != flows.Done && s.Action.Changes() {
+			w.say("%s %s on %s.", s.Action, s.Title, w.id(s.Side))
+		}
+	}
+	for _, text := range p.Interrupts() {
+		w.say("Warning: %s.", strings.TrimSuffix(text, "."))
+	}
+	apply := "apply"
+	if names := w.protected(); names != "" {
+		w.say("Protected by your configuration: %s. What is changed there has to be confirmed by name.", names)
+		apply = names
+	}
+	for {
+		word, err := w.pick(ctx, "Go on?", apply, "diff")
+		switch {
+		case errors.Is(err, ErrLeft):
+			return false, nil
+		case err != nil:
+			return false, err
+		case word == apply:
+			if w.goal == tui.Connect {
+				w.say("Step 5 of 5: applying.")
+			}
+			return true, nil
+		}
+		w.sayDiffs(p)
+	}
+}
+
+// protected are the names of the contexts whose clusters take more than a word
+// to be changed.
+func (w *wizard) protected() string {
+	var names []string
+	for _, c := range w.sides {
+		if w.options.Protected != nil && c.Ref.Name != "" && w.options.Protected(c.Ref) {
+			names = append(names, c.Ref.Name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+func (w *wizard) sayDiffs(p flows.Plan) {
+	for _, s := range p.Steps {
+		if s.Diff == "" {
+			continue
+		}
+		w.say("%s %s on %s:", s.Action, s.Title, w.id(s.Side))
+		for line := range strings.Lines(s.Diff) {
+			w.say("%s", strings.TrimRight(line, "\n"))
+		}
+	}
+}

@@ -1,0 +1,283 @@
+//go:build unix
+
+package accessible_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/tui"
+	"github.com/liqo-tui/liqo-tui/tui/accessible"
+)
+
+// A transcript is a whole conversation as a terminal shows it: this test binary
+// converses in a process of its own, whose terminal echoes what is typed, edits
+// lines, and makes signals of ctrl+c and an end of input of ctrl+d.
+
+const transcriptEnv = "ACCESSIBLE_TRANSCRIPT"
+
+// Keys that the terminal itself takes.
+const (
+	ctrlC = "\x03"
+	ctrlD = "\x04"
+	erase = "\x7f"
+)
+
+// answer is typed when its question is asked.
+type exchange struct{ question, answer string }
+
+// transcripts are the conversations; exit is the process' own code.
+var transcripts = map[string]struct {
+	prepare func(*flowtest.Pair, *tui.Options)
+	talk    []exchange
+	exit    int
+}{
+	"connect": {nil, []exchange{
+		{"Local cluster, A", "1"}, {"Remote cluster, B", "2"}, {"settings right?", ""}, {"Go on?", "apply"},
+	}, 0},
+	"settings": {nil, []exchange{
+		{"Local cluster, A", "1"},
+		{"Remote cluster, B", "2"},
+		{"settings right?", "edit"},
+		{"Gateway server on", "?"},
+		{"Gateway server on", "A"},
+		{"Reached through", "nodeport"},
+		{"UDP port", ""},
+		{"Node port: ", "99999"},
+		{"Node port: ", "31840"},
+		{"Client dials", "gw.example.org"},
+		{"at UDP port", ""},
+		{"MTU: ", "large"},
+		{"MTU: ", "1280"},
+		{"Done when", "applied"},
+		{"Go on?", "diff"},
+		{"Go on?", "apply"},
+	}, 0},
+	"wrong-answers": {nil, []exchange{
+		{"Local cluster, A", "7"},
+		{"Local cluster, A", "rome"},
+		{"Local cluster, A", "1"},
+		{"Remote cluster, B", "1"},
+		{"Remote cluster, B", "22" + erase},
+		{"settings right?", "yes"},
+		{"settings right?", ""},
+		{"Go on?", "y"},
+		{"Go on?", ""},
+		{"Go on?", "q"},
+	}, 1},
+	"end-of-input": {nil, []exchange{
+		{"Local cluster, A", "1"}, {"Remote cluster, B", "2"}, {"settings right?", ""}, {"Go on?", ctrlD},
+	}, 1},
+	"change": {connected, []exchange{
+		{"Local cluster, A", "1"},
+		{"Remote cluster, B", "2"},
+		{"What to do?", "change"},
+		{"settings right?", "edit"},
+		{"Gateway server on", ""},
+		{"Reached through", ""},
+		{"UDP port", ""},
+		{"Node port: ", ""},
+		{"Client dials", ""},
+		{"at UDP port", ""},
+		{"MTU: ", "1280"},
+		{"Done when", ""},
+		{"Go on?", "apply"},
+	}, 0},
+	"nothing-to-change": {connected, []exchange{
+		{"Local cluster, A", "1"}, {"Remote cluster, B", "2"}, {"What to do?", "change"}, {"settings right?", ""},
+	}, 0},
+	"disconnect": {connected, []exchange{
+		{"Local cluster, A", "1"}, {"Remote cluster, B", "2"}, {"What to do?", "disconnect"}, {"Go on?", "apply"},
+	}, 0},
+	"reset": {connected, []exchange{
+		{"Local cluster, A", "1"}, {"Remote cluster, B", "2"}, {"What to do?", "reset"}, {"Go on?", "apply"},
+	}, 0},
+	"reset-without-the-other": {func(p *flowtest.Pair, o *tui.Options) {
+		connected(p, o)
+		p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
+	}, []exchange{
+		{"Local cluster, A", "1"}, {"Remote cluster, B", "gone"}, {"What to do?", "reset"}, {"Go on?", "apply"},
+	}, 0},
+	"protected": {func(_ *flowtest.Pair, o *tui.Options) {
+		o.Protected = func(ref flows.ContextRef) bool { return ref.Name == "kind-milan" }
+	}, []exchange{
+		{"Local cluster, A", "1"}, {"Remote cluster, B", "2"}, {"settings right?", ""}, {"Go on?", "apply"}, {"Go on?", "kind-milan"},
+	}, 0},
+	"failure": {func(p *flowtest.Pair, _ *tui.Options) {
+		p.B.Behave(func(b *flowtest.Behaviour) {
+			b.WriteErrors = map[int]error{3: flowtest.Forbidden("ada", "gatewayservers", "liqo-tenant-rome")}
+		})
+	}, []exchange{
+		{"Local cluster, A", "1"},
+		{"Remote cluster, B", "2"},
+		{"settings right?", ""},
+		{"Go on?", "apply"},
+		{"What now?", "again"},
+		{"Go on?", "apply"},
+	}, 0},
+	"ctrl+c-at-a-question": {nil, []exchange{{"Local cluster, A", "1"}, {"Remote cluster, B", ctrlC}}, 1},
+	"ctrl+c-in-a-run": {func(p *flowtest.Pair, o *tui.Options) {
+		o.Protected = func(flows.ContextRef) bool { p.Pacing = flowtest.Manual; return false } // from the plan on, time stands still
+	}, []exchange{
+		{"Local cluster, A", "1"}, {"Remote cluster, B", "2"}, {"settings right?", ""}, {"Go on?", "apply"}, {"has reported nothing yet", ctrlC},
+	}, 1},
+}
+
+// connected is the pair as an earlier run has left it.
+func connected(p *flowtest.Pair, _ *tui.Options) {
+	plan := func(f flows.Facts) flows.Plan {
+		params := flows.Defaults()
+		params.ServiceType = "NodePort"
+		return flows.PlanConnect(params, f)
+	}
+	if err := flows.Run(context.Background(), plan, p.A, p.B, func(flows.Event) {}, flows.Options{Now: p.Now}); err != nil {
+		panic(err)
+	}
+	p.Forget()
+}
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(transcriptEnv); name != "" {
+		os.Exit(transcribe(name))
+	}
+	os.Exit(m.Run())
+}
+
+// transcribe is the process of one conversation.
+func transcribe(name string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	pair := flowtest.NewPair()
+	o := optionsFor(pair)
+	if prepare := transcripts[name].prepare; prepare != nil {
+		prepare(pair, &o)
+	}
+	if err := accessible.Run(ctx, o, os.Stdin, os.Stdout); err != nil {
+		fmt.Println("error:", err)
+		return 1
+	}
+	return 0
+}
+
+func TestTranscripts(t *testing.T) {
+	for name, test := range transcripts {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), os.Args[0])
+			cmd.Env = append(os.Environ(), transcriptEnv+"="+name)
+			terminal, err := pty.Start(cmd)
+			if err != nil {
+				t.Skipf("no pseudo-terminals here: %v", err)
+			}
+			defer terminal.Close()
+			heard := listen(terminal)
+			from := 0
+			for _, e := range test.talk {
+				from = heard.wait(t, from, e.question)
+				line := e.answer
+				if line != ctrlC && line != ctrlD {
+					line += "\n"
+				}
+				if _, err := terminal.WriteString(line); err != nil {
+					t.Fatal(err)
+				}
+			}
+			<-heard.ended
+			err = cmd.Wait()
+			if got := cmd.ProcessState.ExitCode(); got != test.exit {
+				t.Errorf("got exit code %d (%v), want %d", got, err, test.exit)
+			}
+			compare(t, name, heard.String())
+		})
+	}
+}
+
+// transcript is what a terminal has shown so far.
+type transcript struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	more  chan struct{}
+	ended chan struct{}
+}
+
+func listen(terminal *os.File) *transcript {
+	s := &transcript{more: make(chan struct{}, 1), ended: make(chan struct{})}
+	go func() {
+		defer close(s.ended)
+		piece := make([]byte, 4096)
+		for {
+			n, err := terminal.Read(piece)
+			s.mu.Lock()
+			s.text.Write(piece[:n])
+			s.mu.Unlock()
+			select {
+			case s.more <- struct{}{}:
+			default:
+			}
+			if err != nil {
+				return // on Linux, EIO: the process has ended
+			}
+		}
+	}()
+	return s
+}
+
+func (s *transcript) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.ReplaceAll(s.text.String(), "\r\n", "\n")
+}
+
+// wait waits until a text is followed by the end of a question, or of a line,
+// and gives the place behind it.
+func (s *transcript) wait(t *testing.T, from int, text string) int {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	for {
+		said := s.String()
+		if i := strings.Index(said[from:], text); i >= 0 && strings.ContainsAny(said[from+i:], ":\n") {
+			return from + i + len(text) + strings.IndexAny(said[from+i+len(text):], ":\n") + 1
+		}
+		select {
+		case <-s.more:
+		case <-s.ended:
+			t.Fatalf("it ended before it said %q:\n%s", text, said)
+		case <-deadline:
+			t.Fatalf("it does not say %q:\n%s", text, said)
+		}
+	}
+}
+
+// compare holds a transcript against its file.
+func compare(t *testing.T, name, got string) {
+	t.Helper()
+	// Which of the two is found first to run no probes is left to chance.
+	got = strings.Replace(got, "measure: B milan: can't", "measure: A rome: can't", 1)
+	file := filepath.Join("testdata", name+".txt")
+	if os.Getenv("UPDATE") != "" {
+		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(file, []byte(got), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got, UPDATE=1 accepts):\n%s", file, diff)
+	}
+}
