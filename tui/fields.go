@@ -34,7 +34,9 @@ const (
 // Field is one thing that can be chosen of a connection: a line of the form, and
 // a question where there is no form.
 type Field struct {
-	id    settingID
+	id settingID
+	// Flag is the flag of network connect that is about the same.
+	Flag  string
 	Label string
 	// Explain says what it is to somebody who never heard of it.
 	Explain string
@@ -96,33 +98,33 @@ func offered(service corev1.ServiceType) func(flows.Params) bool {
 func Fields(a, b string) []Field {
 	return []Field{
 		{
-			id: settingServer, Label: "Gateway server on", Sets: flows.FieldServer, Applies: always,
+			id: settingServer, Flag: "server-location", Label: "Gateway server on", Sets: flows.FieldServer, Applies: always,
 			Options: []string{a, b},
 			choose:  func(p *flows.Params, i int) { p.Server = flows.Side(i) },
 			choice:  func(p flows.Params) int { return int(p.Server) },
 			Explain: "The server waits for the other cluster's gateway to dial it. Choose the cluster that the other one can reach: one with a public address, or without a firewall in front. Traffic flows both ways in either case.",
 		},
 		{
-			id: settingService, Label: "Reached through", Sets: flows.FieldServiceType, Applies: always,
+			id: settingService, Flag: "server-service-type", Label: "Reached through", Sets: flows.FieldServiceType, Applies: always,
 			Options: []string{"LoadBalancer", "NodePort", "ClusterIP"},
 			choose:  func(p *flows.Params, i int) { p.ServiceType = serviceTypes[i] },
 			choice:  func(p flows.Params) int { return max(0, slices.Index(serviceTypes, p.ServiceType)) },
 			Explain: "The type of the Service in front of the gateway server. LoadBalancer needs a provider of load balancers and survives the loss of a node. NodePort needs nothing, but the client dials one node's address: if that node goes, the tunnel does. ClusterIP is for clusters that reach each other's Service addresses, or an address that you forward yourself.",
 		},
 		{
-			id: settingPort, Label: "UDP port", Sets: flows.FieldPort, Applies: always,
+			id: settingPort, Flag: "server-port", Label: "UDP port", Sets: flows.FieldPort, Applies: always,
 			get:     func(p flows.Params) string { return strconv.Itoa(int(p.Port)) },
 			set:     func(p *flows.Params, text string) (err error) { p.Port, err = parsePort(text); return err },
 			Explain: "The port of the gateway server's Service. With a NodePort the client dials the node port instead.",
 		},
 		{
-			id: settingNodePort, Label: "Node port", Sets: flows.FieldNodePort, Applies: offered(corev1.ServiceTypeNodePort), Empty: "Kubernetes chooses",
+			id: settingNodePort, Flag: "node-port", Label: "Node port", Sets: flows.FieldNodePort, Applies: offered(corev1.ServiceTypeNodePort), Empty: "Kubernetes chooses",
 			get:     func(p flows.Params) string { return numberOr(int(p.NodePort), "") },
 			set:     func(p *flows.Params, text string) (err error) { p.NodePort, err = parseOptionalPort(text); return err },
 			Explain: "The UDP port on the node that the client dials. Kubernetes gives out 30000 to 32767, unless the cluster says otherwise. Fix it if a firewall has to be opened for it.",
 		},
 		{
-			id: settingLoadBalancerIP, Label: "Load balancer IP", Sets: flows.FieldLoadBalancerIP, Applies: offered(corev1.ServiceTypeLoadBalancer), Empty: "the provider chooses",
+			id: settingLoadBalancerIP, Flag: "load-balancer-ip", Label: "Load balancer IP", Sets: flows.FieldLoadBalancerIP, Applies: offered(corev1.ServiceTypeLoadBalancer), Empty: "the provider chooses",
 			get: func(p flows.Params) string { return p.LoadBalancerIP },
 			set: func(p *flows.Params, text string) (err error) {
 				p.LoadBalancerIP, err = parseOptionalIP(text)
@@ -131,7 +133,7 @@ func Fields(a, b string) []Field {
 			Explain: "The address to ask the load balancer's provider for. Not every provider listens.",
 		},
 		{
-			id: settingClientAddress, Label: "Client dials", Sets: flows.FieldClientAddress, Applies: always, Empty: "the server's own address",
+			id: settingClientAddress, Flag: "client-address", Label: "Client dials", Sets: flows.FieldClientAddress, Applies: always, Empty: "the server's own address",
 			get: func(p flows.Params) string { return p.ClientAddress },
 			set: func(p *flows.Params, text string) (err error) {
 				p.ClientAddress, err = parseOptionalHost(text)
@@ -140,7 +142,7 @@ func Fields(a, b string) []Field {
 			Explain: "Another address or DNS name for the server, if the client can't use the server's own: behind a NAT, or a name that stays when nodes come and go.",
 		},
 		{
-			id: settingClientPort, Label: "at UDP port", Sets: flows.FieldClientPort, Applies: always, Empty: "the server's own port",
+			id: settingClientPort, Flag: "client-port", Label: "at UDP port", Sets: flows.FieldClientPort, Applies: always, Empty: "the server's own port",
 			get: func(p flows.Params) string { return numberOr(int(p.ClientPort), "") },
 			set: func(p *flows.Params, text string) (err error) {
 				p.ClientPort, err = parseOptionalPort(text)
@@ -149,13 +151,13 @@ func Fields(a, b string) []Field {
 			Explain: "Another port for the server, if a NAT in front of it has one of its own.",
 		},
 		{
-			id: settingMTU, Label: "MTU", Sets: flows.FieldMTU, Applies: always,
+			id: settingMTU, Flag: "mtu", Label: "MTU", Sets: flows.FieldMTU, Applies: always,
 			get:     func(p flows.Params) string { return strconv.Itoa(p.MTU) },
 			set:     func(p *flows.Params, text string) (err error) { p.MTU, err = parseMTU(text); return err },
 			Explain: "The largest packet in the tunnel, in bytes. WireGuard adds 60 on IPv4, so it is at most the MTU of the network between the clusters less 60. Too large a value shows as connections that open and then hang. The gateways look for the largest packet that comes through, and never send more.",
 		},
 		{
-			id: settingWait, Label: "Done when", Applies: always,
+			id: settingWait, Flag: "wait", Label: "Done when", Applies: always,
 			Options: []string{"connected", "verified", "applied"},
 			choose:  func(p *flows.Params, i int) { p.Wait = waitLevels[i] },
 			choice:  func(p flows.Params) int { return max(0, slices.Index(waitLevels, p.Wait)) },

@@ -130,7 +130,7 @@ func (m Model) meet() (Model, tea.Cmd) {
 	m.goal, m.plan = Connect, planScreen{}
 	if m.pair != m.met {
 		m.met, m.wanted = m.pair, m.options.Params
-		m = m.suggest()
+		m = m.remember().suggest()
 	}
 	m.screen = screenPlan
 	if m = m.replan(); m.screen == screenPlan {

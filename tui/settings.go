@@ -172,6 +172,7 @@ func (m Model) submitSettings() (Model, tea.Cmd) {
 	}
 	m.form.draft.Given |= m.form.chosen
 	m.wanted = m.form.draft
+	m.chose = answers{m.pair, m.wanted}
 	m.screen, m.plan = screenPlan, planScreen{pinned: true}
 	return m.replan(), nil
 }

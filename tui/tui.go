@@ -53,6 +53,9 @@ type Options struct {
 	// connections, under an ID; nil means not at all. The admin's "" for the ID
 	// is for it to choose.
 	Install func(flows.ClusterFacts, render.ClusterID) (*flows.Installation, error)
+	// Answers completes parameters by what the admin chose in an earlier program for
+	// the same clusters; ok is false where that was nothing. nil: nobody knows.
+	Answers func(a, b flows.ContextRef, p flows.Params) (_ flows.Params, ok bool)
 	// Timeout bounds the waiting of one run; 0 means 5 minutes.
 	Timeout time.Duration
 	// Now is the clock; nil means time.Now.
@@ -135,6 +138,7 @@ type Model struct {
 	wanted flows.Params // by the admin
 	params flows.Params // wanted, unless gateways exist
 	fixed  bool         // gateways exist
+	chose  answers      // in the form
 
 	current flows.Plan // what is to do by the latest facts
 

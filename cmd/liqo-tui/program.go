@@ -38,7 +38,9 @@ func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, star
 	if err != nil {
 		return err
 	}
+	kept := readAnswers(answersFile(os.Getenv))
 	options := tui.Options{
+		Answers: kept.complete,
 		Backend: b, Start: start, A: refs[flows.A], B: refs[flows.B],
 		Params: flows.Defaults(), ASCII: g.ascii || asciiOnly(os.Getenv, runtime.GOOS),
 		Keys: io.settings.keys, Protected: io.settings.protected.protectedContext,
@@ -67,6 +69,11 @@ func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, star
 	final, err := program.Run()
 	if err != nil {
 		return fmt.Errorf("run on the terminal: %w", err)
+	}
+	if first, second, p, ok := final.(tui.Model).Answers(); ok {
+		if err := kept.keep(first, second, p); err != nil {
+			fmt.Fprintln(io.err, "warning:", err)
+		}
 	}
 	return programResult(ctx, io, final.(tui.Model))
 }

@@ -127,6 +127,10 @@ For example:
     quit: Q
     disconnect: [ctrl+x, delete]
 
+What you choose in the wizard's form is offered the next time for the same clusters;
+it is kept in $XDG_STATE_HOME/liqo-tui/answers.yaml (~/.local/state by default), which
+no command obeys.
+
 A key is a character (v, V, ?) or a name (f1, space, pgup, delete, home), also with
 ctrl+ or alt+ before it. Two commands of one screen can't have the same key; arrows,
 enter, esc, tab and ctrl+c stay what they are, and y and n what questions are

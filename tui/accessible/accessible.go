@@ -207,6 +207,10 @@ func (w *wizard) settings(ctx context.Context) error {
 	if exists {
 		w.say("%s and %s have gateways already. Their settings are kept, but for what you change:", w.id(flows.A), w.id(flows.B))
 	} else {
+		if p, ok := w.remembered(); ok {
+			w.params = p
+			w.say("These are the settings that you chose for these clusters the last time.")
+		}
 		w.suggest()
 	}
 	fields := tui.Fields("A "+w.id(flows.A), "B "+w.id(flows.B))
@@ -228,6 +232,14 @@ func (w *wizard) settings(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// remembered are the parameters with what was chosen in an earlier program.
+func (w *wizard) remembered() (_ flows.Params, ok bool) {
+	if w.options.Answers == nil {
+		return w.params, false
+	}
+	return w.options.Answers(w.sides[flows.A].Ref, w.sides[flows.B].Ref, w.params)
 }
 
 // suggest takes what the clusters themselves make likely, unless the command line

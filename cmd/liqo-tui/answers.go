@@ -1,0 +1,135 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/tui"
+)
+
+// maxAnswers bounds the pairs of clusters that are remembered.
+const maxAnswers = 100
+
+// answers are what the wizard was answered for pairs of clusters, the latest
+// first. They are no settings of the admin's, so they are not in the
+// configuration file, which commands obey: the wizard only offers them.
+type answers struct {
+	file  string
+	pairs []answered
+}
+
+// answered is one pair with the values of flags.
+type answered struct {
+	A      contextName       `yaml:"a"`
+	B      contextName       `yaml:"b"`
+	Values map[string]string `yaml:"values"`
+}
+
+type contextName struct {
+	File string `yaml:"file,omitempty"`
+	Name string `yaml:"context"`
+}
+
+func nameOf(ref flows.ContextRef) contextName { return contextName{ref.File, ref.Name} }
+
+// answersFile is where they are: with what programs keep between their runs.
+func answersFile(env func(string) string) string {
+	home, err := os.UserHomeDir()
+	dir := cmp.Or(env("XDG_STATE_HOME"), filepath.Join(home, ".local", "state"))
+	if err != nil && env("XDG_STATE_HOME") == "" {
+		return "" // nowhere to keep them
+	}
+	return filepath.Join(dir, "liqo-tui", "answers.yaml")
+}
+
+// readAnswers reads a file. One that can't be read is as good as none: nothing
+// depends on it, and the next answers replace it.
+func readAnswers(file string) *answers {
+	a := &answers{file: file}
+	text, err := os.ReadFile(file)
+	if err == nil && yaml.Unmarshal(text, &a.pairs) != nil {
+		a.pairs = nil
+	}
+	return a
+}
+
+func (a *answers) index(first, second flows.ContextRef) int {
+	return slices.IndexFunc(a.pairs, func(p answered) bool { return p.A == nameOf(first) && p.B == nameOf(second) })
+}
+
+// complete has what was answered for the pair, but for what is given already.
+func (a *answers) complete(first, second flows.ContextRef, p flows.Params) (_ flows.Params, ok bool) {
+	i := a.index(first, second)
+	if i < 0 {
+		return p, false
+	}
+	for _, f := range tui.Fields("A", "B") {
+		text, known := a.pairs[i].Values[f.Flag]
+		if !known || f.Sets != 0 && p.Given.Has(f.Sets) {
+			continue
+		}
+		changed := p
+		if f.Set(&changed, text) != nil || changed.Validate() != nil {
+			continue // somebody has edited the file
+		}
+		p, ok = changed, true
+		p.Given |= f.Sets
+	}
+	return p, ok
+}
+
+// keep writes what was answered for a pair.
+func (a *answers) keep(first, second flows.ContextRef, p flows.Params) error {
+	if a.file == "" {
+		return nil
+	}
+	values := map[string]string{}
+	for _, f := range tui.Fields("A", "B") {
+		chosen := f.Sets != 0 && p.Given.Has(f.Sets) || f.Sets == 0 && p.Wait != flows.WaitConnected
+		if text := f.Value(p); chosen && f.Applies(p) && text != f.Empty {
+			values[f.Flag] = text
+		}
+	}
+	if i := a.index(first, second); i >= 0 {
+		a.pairs = slices.Delete(a.pairs, i, i+1)
+	}
+	a.pairs = slices.Insert(a.pairs, 0, answered{nameOf(first), nameOf(second), values})
+	a.pairs = a.pairs[:min(len(a.pairs), maxAnswers)]
+	text, err := yaml.Marshal(a.pairs)
+	if err != nil {
+		return err
+	}
+	if err := replaceFile(a.file, text); err != nil {
+		return fmt.Errorf("keep what was chosen for the next time: %w", err)
+	}
+	return nil
+}
+
+// replaceFile writes a file of the user's own, whole or not at all.
+func replaceFile(file string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file))
+	if err != nil {
+		return err
+	}
+	_, err = temporary.Write(text)
+	if err = errors.Join(err, temporary.Close()); err == nil {
+		err = os.Rename(temporary.Name(), file)
+	}
+	if err != nil {
+		if removed := os.Remove(temporary.Name()); !errors.Is(removed, fs.ErrNotExist) {
+			err = errors.Join(err, removed)
+		}
+	}
+	return err
+}

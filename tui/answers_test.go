@@ -1,0 +1,64 @@
+package tui
+
+import (
+	"testing"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+)
+
+func TestWhatWasChosenIsOfferedTheNextTime(t *testing.T) {
+	var kept flows.Params
+	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
+		d.keys("enter", "down", "enter")
+		if _, _, _, ok := d.model.Answers(); ok {
+			t.Error("there are answers before any was given")
+		}
+		d.keys("enter", "left", "up", "up", "ctrl+u") // the server, and the MTU
+		for _, digit := range "1280" {
+			d.keys(string(digit))
+		}
+		d.keys("up", "up", "x", "_") // a client address that is none
+		a, b, p, ok := d.model.Answers()
+		if !ok || a != refOf("kind-rome") || b != refOf("kind-milan") || p.MTU != 1280 || p.Server != flows.A || p.ClientAddress != "" {
+			t.Errorf("got %v %v %+v %v", a, b, p, ok)
+		}
+		if want := flows.FieldMTU | flows.FieldServer; p.Given != want {
+			t.Errorf("got the fields %b, want %b", p.Given, want)
+		}
+		kept = p
+		d.keys("ctrl+c")
+	})
+	again := func(prepare func(*flowtest.Pair)) func(*flowtest.Pair, *world) Options {
+		return func(p *flowtest.Pair, _ *world) Options {
+			if prepare != nil {
+				prepare(p)
+			}
+			return Options{Answers: func(a, b flows.ContextRef, p flows.Params) (flows.Params, bool) {
+				if a != refOf("kind-rome") || b != refOf("kind-milan") {
+					return p, false
+				}
+				p.MTU, p.Server, p.Given = kept.MTU, kept.Server, kept.Given
+				return p, true
+			}}
+		}
+	}
+	inWorld(t, again(nil), func(t *testing.T, d *driver) {
+		d.keys("enter", "down", "enter")
+		d.has("what you chose for these clusters the last time")
+		d.keys("enter")
+		d.has("(•) A rome", "1280")
+		d.keys("enter")
+		d.has("server A")
+		if _, _, p, ok := d.model.Answers(); !ok || p.MTU != 1280 {
+			t.Errorf("got %+v %v", p, ok)
+		}
+	})
+	// A connection that there is keeps its own settings.
+	inWorld(t, again(connectedPair(t)), func(t *testing.T, d *driver) {
+		d.keys("enter")
+		d.keys("down", "enter")
+		d.at(screenLive)
+		d.hasNot("would change something")
+	})
+}
