@@ -136,7 +136,7 @@ type sender struct {
 // of CPU that each took until it was dropped at the far end.
 func (s sender) newFlows(b *testing.B) float64 {
 	b.Helper()
-	const flows = 20_000
+	const flows = 5_000
 	for _, n := range s.forgetful {
 		var err error
 		n.Do(func() { err = netlink.ConntrackTableFlush(netlink.ConntrackTable) })
