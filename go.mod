@@ -39,7 +39,6 @@ require (
 	github.com/charmbracelet/colorprofile v0.4.3
 	github.com/charmbracelet/ultraviolet v0.0.0-20260811164956-006e29f97886
 	github.com/charmbracelet/x/vt v0.0.0-20260305213658-fe36e8c10185
-	github.com/creack/pty v1.1.24
 	github.com/go-logr/logr v1.4.3
 	github.com/sahilm/fuzzy v0.1.3
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
