@@ -13,7 +13,7 @@ func TestLabDashboard(t *testing.T) {
 	l := useLab(t)
 	l.prepare(t)
 	program := buildProgram(t)
-	l.connect("--server-service-type", "NodePort").want(t, exitOK)
+	l.connect("--server-service-type", "NodePort", "--yes").want(t, exitOK)
 	defer func() { l.reset().want(t, exitOK) }()
 
 	way := l.detour(t, "lab-milan")

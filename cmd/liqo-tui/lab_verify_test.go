@@ -24,7 +24,8 @@ func TestLabVerify(t *testing.T) {
 		if !v.Verified() || v.Verdict() != flows.Works {
 			t.Fatalf("got %s", v.Verdict())
 		}
-		if took > 10*time.Second {
+		// 7 to 9 s, most of it the pods' start: far beyond that it waits in vain.
+		if took > 30*time.Second {
 			t.Errorf("it took %s, which is too long to wait for", took)
 		}
 		for side, w := range v.Ways {
@@ -54,7 +55,8 @@ func TestLabVerify(t *testing.T) {
 				t.Errorf("way %d: got loss %.2f, %q", side, w.Loss, w.Problem)
 			}
 		}
-		if took > 10*time.Second {
+		// 7 to 9 s, most of it the pods' start: far beyond that it waits in vain.
+		if took > 30*time.Second {
 			t.Errorf("it took %s, which is too long to wait for", took)
 		}
 		l.wantNoProbes(t)
