@@ -7,7 +7,7 @@
 # a machine that dies without having said "vm: exit 0" has failed.
 set -euo pipefail
 cache=$PWD/bin/vm
-deadline=${VM_DEADLINE:-300} # seconds
+deadline=${VM_DEADLINE:-900} # seconds: 4 to 6 minutes on two cores that do other things too
 
 skip() { # where the tests must run, it is a failure
 	echo "--- SKIP: kernel WireGuard in a virtual machine: $*"
@@ -69,6 +69,9 @@ for tool in "${tools[@]}"; do
 done | sort -u | while read -r library; do
 	install -D "$(readlink -f "$library")" "$root$library"
 done
+
+# nft and ip print protocols by name if they find the names.
+install -D -m 644 /etc/protocols "$root/etc/protocols"
 
 # The modules, each after those it depends on; what is built in is left out.
 modules=(wireguard vxlan geneve veth tun bridge nf_conntrack_netlink xt_conntrack)
