@@ -34,6 +34,12 @@ const (
 	// slowRedial is the wait for an answer from the far side of a satellite.
 	// WireGuard forgets a handshake when it begins the next one.
 	slowRedial = 2 * time.Second
+	// firstRedial is the wait at a path that has never been measured. Two gateways
+	// that are made together start within a second or two of each other, and who
+	// dials before the other listens should not wait for long.
+	firstRedial = 200 * time.Millisecond
+	// firstRedials is how often to wait that little.
+	firstRedials = 10
 )
 
 // Watchdog finds out that a peer no longer answers, from what the tunnel
@@ -89,7 +95,11 @@ func (w *Watchdog) judgeTraffic(now time.Time, t Traffic, latency time.Duration)
 		return Fine
 	}
 	silent := now.Sub(w.since)
-	if silent >= max(redialAfter, 4*latency) && !now.Before(w.next) {
+	patience := max(redialAfter, 4*latency)
+	if latency == 0 {
+		patience = firstRedial
+	}
+	if silent >= patience && !now.Before(w.next) {
 		w.redials++
 		w.next = now.Add(w.pause(latency))
 		return Redial
@@ -104,9 +114,12 @@ func (w *Watchdog) judgeTraffic(now time.Time, t Traffic, latency time.Duration)
 }
 
 // pause is until the next redial. As long as the path's latency is not known,
-// every fourth wait is long.
+// the first waits are short, and then every fourth one is long.
 func (w *Watchdog) pause(latency time.Duration) time.Duration {
-	if latency == 0 && w.redials%4 == 0 {
+	switch {
+	case latency == 0 && w.redials < firstRedials:
+		return firstRedial
+	case latency == 0 && w.redials%4 == 0:
 		return slowRedial
 	}
 	return max(redialAfter, 2*latency)

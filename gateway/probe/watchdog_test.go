@@ -2,6 +2,7 @@ package probe
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -26,20 +27,23 @@ func watch(letters string, latency time.Duration) string {
 }
 
 func TestWatchdog(t *testing.T) {
+	const near = time.Millisecond
 	for _, c := range []struct {
 		name, traffic string
 		latency       time.Duration
 		want          string
 	}{
-		{"idle", "..........", 0, "----------"},
-		{"both directions", "bbbbbsbsbsbb", 0, "------------"},
-		{"only receives", "hhhhhhhhhhhh", 0, "------------"},
-		{"sends, and is answered late", "s..h......s..h", 0, "--?---------?-"},
-		{"the peer is gone while traffic flows", "bbbssssssssssssssss", 0, "-----???R????R????R"},
-		{"the peer is gone after one packet", "s..............", 0, "--???R????R????"},
+		{"idle", "..........", near, "----------"},
+		{"both directions", "bbbbbsbsbsbb", near, "------------"},
+		{"only receives", "hhhhhhhhhhhh", near, "------------"},
+		{"sends, and is answered late", "s..h......s..h", near, "--?---------?-"},
+		{"the peer is gone while traffic flows", "bbbssssssssssssssss", near, "-----???R????R????R"},
+		{"the peer is gone after one packet", "s..............", near, "--???R????R????"},
 		{"far away: waits for the answer", "s.............", 300 * time.Millisecond, "------??????R?"},
-		{"gone for long", "s..................................", 0, "--???R????R????R????R?????????....."},
-		{"it is back", "sssssssbsbsb", 0, "--???R?-----"},
+		{"never heard: dials often, then less", "s"+strings.Repeat(".", 51), 0,
+			"--R?R?R?R?R?R?R?R?R?R????R????R...................R."},
+		{"it is back", "sssssssbsbsb", near, "--???R?-----"},
+		{"it is there for the first time", "sssssssbsbsb", 0, "--R?R?R-----"},
 	} {
 		if got := watch(c.traffic, c.latency); got != c.want {
 			t.Errorf("%s:\n  %s\ngot\n  %s\nwant\n  %s", c.name, c.traffic, got, c.want)

@@ -123,7 +123,7 @@ func (t *Tunnel) lookInterval(last probe.Traffic) time.Duration {
 	switch {
 	case next != wgtypes.Key{} && next != t.promoted, !t.rekeyed.IsZero():
 		return rotateInterval
-	case idle:
+	case idle && t.pings.Latency > 0: // else a first answer is awaited
 		return idleInterval
 	}
 	return lookInterval
