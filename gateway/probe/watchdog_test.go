@@ -40,8 +40,10 @@ func TestWatchdog(t *testing.T) {
 		{"the peer is gone while traffic flows", "bbbssssssssssssssss", near, "-----???R????R????R"},
 		{"the peer is gone after one packet", "s..............", near, "--???R????R????"},
 		{"far away: waits for the answer", "s.............", 300 * time.Millisecond, "------??????R?"},
-		{"never heard: dials often, then less", "s"+strings.Repeat(".", 51), 0,
-			"--R?R?R?R?R?R?R?R?R?R????R????R...................R."},
+		{
+			"never heard: dials often, then less", "s" + strings.Repeat(".", 51), 0,
+			"--R?R?R?R?R?R?R?R?R?R????R????R...................R.",
+		},
 		{"it is back", "sssssssbsbsb", near, "--???R?-----"},
 		{"it is there for the first time", "sssssssbsbsb", 0, "--R?R?R-----"},
 	} {
