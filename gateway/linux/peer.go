@@ -1,0 +1,181 @@
+//go:build linux
+
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+)
+
+// PeerStats is what a tunnel knows about its peer.
+type PeerStats struct {
+	Handshake      time.Time // zero: never
+	Received, Sent uint64    // bytes
+	Endpoint       netip.AddrPort
+	Implementation gateway.Implementation // InKernel or Userspace
+	// NextHandshake is that of the peer's next key; zero: never.
+	NextHandshake time.Time
+}
+
+// Peer reports on the peer of a tunnel device. If the device does not exist or
+// has no peer yet, the error satisfies errors.Is(err, ErrNoPeer).
+func (k *Kernel) Peer(device string) (PeerStats, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c, wg, err := k.readPeer(device)
+	if err != nil {
+		return PeerStats{}, err
+	}
+	p, next := c.roles()
+	s := PeerStats{
+		Handshake: p.handshake, Received: p.received, Sent: p.sent,
+		Endpoint: p.endpoint, Implementation: wg,
+	}
+	if next != nil {
+		s.NextHandshake = next.handshake
+	}
+	return s, nil
+}
+
+// ErrNoPeer says that a tunnel has no peer.
+var ErrNoPeer = errors.New("no such tunnel, or it has no peer yet")
+
+func (k *Kernel) readPeer(device string) (wireguardConfig, gateway.Implementation, error) {
+	wg, err := k.find(device)
+	if err != nil {
+		return wireguardConfig{}, "", err
+	}
+	defer wg.close()
+	c, err := wg.read()
+	if main, _ := c.roles(); err == nil && main == nil {
+		err = fmt.Errorf("tunnel %s: %w", device, ErrNoPeer)
+	}
+	return c, wg.implementation(), err
+}
+
+// Redial makes the tunnel start a new handshake with its peer now. WireGuard
+// itself waits 5 s before it repeats an unanswered one and 15 s before it
+// notices a peer that restarted. Keys in use are forgotten. It dials where the
+// peer was heard last, or endpoint if that is valid.
+func (k *Kernel) Redial(device string, endpoint netip.AddrPort) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	wg, err := k.find(device)
+	if err != nil {
+		return fmt.Errorf("redial: %w", err)
+	}
+	defer wg.close()
+	c, err := wg.read()
+	if err != nil {
+		return err
+	}
+	main, _ := c.roles()
+	if main == nil {
+		return fmt.Errorf("redial %s: %w", device, ErrNoPeer)
+	}
+	if endpoint.IsValid() {
+		main.endpoint = endpoint
+	}
+	return wg.setPeers(false, peerChange{*main, true}, peerChange{*main, false})
+}
+
+// dialed is the endpoint that Sync last set. The peer may have moved since;
+// only a new wish is a reason to set it again.
+type dialed struct {
+	peer     wgtypes.Key
+	endpoint netip.AddrPort
+}
+
+// endpointStands reports whether there is no reason to set the wanted endpoint:
+// we did so already, whatever the peer did since; or we are the server of a
+// peer that an earlier process left connected.
+func (k *Kernel) endpointStands(want gateway.Tunnel, p wireguardPeer) bool {
+	last, ok := k.dialed[want.Device]
+	if ok && last.peer == p.key {
+		return last.endpoint == want.Endpoint
+	}
+	return want.Role == gateway.Server && p.endpoint.IsValid()
+}
+
+// syncPeers lets the peers in.
+func (k *Kernel) syncPeers(s *session, want []gateway.Tunnel) ([]string, error) {
+	var lines []string
+	var errs []error
+	for _, t := range want {
+		if _, ok := s.links[t.Device]; !ok {
+			continue // its creation failed and was reported
+		}
+		l, err := k.syncPeer(s, t)
+		lines = append(lines, l...)
+		errs = append(errs, err)
+	}
+	return lines, errors.Join(errs...)
+}
+
+func (k *Kernel) syncPeer(s *session, want gateway.Tunnel) ([]string, error) {
+	have, err := k.readTunnel(s, want.Device, want)
+	if err != nil {
+		return nil, err
+	}
+	// Reported already.
+	have.Alias, have.Address, have.MTU, have.Up = want.Alias, want.Address, want.MTU, want.Up
+	have.PrivateKey, have.ListenPort, have.Implementation = want.PrivateKey, want.ListenPort, want.Implementation
+	lines := gateway.ExplainTunnel(have, want)
+	if len(lines) == 0 {
+		k.dialed[want.Device] = dialed{want.PublicKey, want.Endpoint}
+		return nil, nil
+	}
+	wg, err := k.open(s.links[want.Device])
+	if err != nil {
+		return lines, err
+	}
+	defer wg.close()
+	replace, changes := peerChanges(have, want)
+	if err := wg.setPeers(replace, changes...); err != nil {
+		return lines, fmt.Errorf("set peer of %s: %w", want.Device, err)
+	}
+	k.dialed[want.Device] = dialed{want.PublicKey, want.Endpoint}
+	return lines, nil
+}
+
+// peerChanges are the way from one pair of peers to another.
+func peerChanges(have, want gateway.Tunnel) (replace bool, changes []peerChange) {
+	none := wgtypes.Key{}
+	if want.PublicKey == none {
+		return true, nil
+	}
+	p := wireguardPeer{key: want.PublicKey, keepalive: want.Keepalive, allowed: everything()}
+	switch want.PublicKey {
+	case have.PublicKey:
+		if have.Endpoint != want.Endpoint {
+			p.endpoint = want.Endpoint
+		}
+	case have.NextKey:
+		// What the peer may send moves from the old key to the new one. A client
+		// has dialled with it, so where it is, is known; a server perhaps not yet.
+		if want.Role == gateway.Client {
+			p.endpoint = want.Endpoint
+		}
+	default:
+		replace, p.endpoint = true, want.Endpoint
+	}
+	changes = append(changes, peerChange{p, false})
+	if want.NextKey != none {
+		changes = append(changes, peerChange{wireguardPeer{key: want.NextKey}, false})
+	}
+	if replace {
+		return true, changes
+	}
+	for _, old := range []wgtypes.Key{have.PublicKey, have.NextKey} {
+		if old != none && old != want.PublicKey && old != want.NextKey {
+			changes = append(changes, peerChange{wireguardPeer{key: old}, true})
+		}
+	}
+	return false, changes
+}
