@@ -1,0 +1,154 @@
+//go:build linux
+
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/userdata"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+)
+
+// readFirewall reads the table back. Rules that are those of want, in want's
+// order, come back as such; others as text.
+func (s *session) readFirewall(want gateway.Table) (gateway.Table, error) {
+	table, err := s.findTable()
+	if err != nil || table == nil {
+		return gateway.Table{}, err
+	}
+	found := gateway.Table{Name: table.Name}
+	counters, err := s.readCounters()
+	if err != nil {
+		return gateway.Table{}, err
+	}
+	for name := range counters {
+		found.Counters = append(found.Counters, name)
+	}
+	slices.Sort(found.Counters)
+	if found.Sets, err = s.readSets(table); err != nil {
+		return gateway.Table{}, err
+	}
+	found.Chains, err = s.readChains(table, want)
+	return found, err
+}
+
+// readSets reads sets and maps with their elements.
+func (s *session) readSets(table *nftables.Table) ([]gateway.Set, error) {
+	sets, err := guard(func() ([]*nftables.Set, error) { return s.nft.GetSets(table) })
+	if errors.Is(err, errMalformed) {
+		return []gateway.Set{unreadable("")}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list nft sets: %w", err)
+	}
+	var found []gateway.Set
+	for _, set := range sets {
+		set.Table = table
+		elements, err := guard(func() ([]nftables.SetElement, error) { return s.nft.GetSetElements(set) })
+		if errors.Is(err, errMalformed) {
+			found = append(found, unreadable(set.Name))
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list nft set %s: %w", set.Name, err)
+		}
+		found = append(found, decodeSet(set, elements))
+	}
+	return found, nil
+}
+
+// unreadable is a set that is never wanted and can't be changed: the table is
+// replaced as a whole.
+func unreadable(name string) gateway.Set {
+	return gateway.Set{Name: name, Key: gateway.KeyAddress, Elements: []gateway.Element{{Comment: "malformed"}}}
+}
+
+var errMalformed = errors.New("malformed user data")
+
+// guard reads something that has user data: bytes that mean nothing to the
+// kernel, which anybody may have written in any way. Where they are not as nft
+// writes them, the library reads behind their end.
+func guard[T any](read func() (T, error)) (found T, err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case runtime.Error:
+			err = fmt.Errorf("%w: %w", errMalformed, p)
+		default:
+			panic(p)
+		}
+	}()
+	return read()
+}
+
+// readComment is a rule's comment, or what tells that it is none.
+func readComment(data []byte) string {
+	c, err := guard(func() (string, error) {
+		c, _ := userdata.GetString(data, userdata.TypeComment)
+		return c, nil
+	})
+	if err != nil {
+		return "malformed"
+	}
+	return c
+}
+
+func (s *session) readChains(table *nftables.Table, want gateway.Table) ([]gateway.Chain, error) {
+	chains, err := s.nft.ListChainsOfTableFamily(nftables.TableFamilyIPv4)
+	if err != nil {
+		return nil, fmt.Errorf("list nft chains: %w", err)
+	}
+	var found []gateway.Chain
+	for _, c := range chains {
+		if c.Table.Name != table.Name {
+			continue
+		}
+		rules, err := s.nft.GetRules(table, c)
+		if err != nil {
+			return nil, fmt.Errorf("list nft chain %s: %w", c.Name, err)
+		}
+		f := gateway.Chain{Name: c.Name, Type: string(c.Type), Hook: hookName(c.Hooknum)}
+		if c.Priority != nil {
+			f.Priority = int(*c.Priority)
+		}
+		if c.Policy != nil && *c.Policy != nftables.ChainPolicyAccept {
+			f.Hook += " with policy drop"
+		}
+		var wanted []gateway.FirewallRule
+		for _, w := range want.Chains {
+			if w.Name == c.Name {
+				wanted = w.Rules
+			}
+		}
+		f.Rules = recognize(rules, wanted)
+		found = append(found, f)
+	}
+	return found, nil
+}
+
+// recognize turns rules from the kernel back into those they were compiled
+// from.
+func recognize(rules []*nftables.Rule, wanted []gateway.FirewallRule) []gateway.FirewallRule {
+	known := make(map[string]gateway.FirewallRule, len(wanted))
+	for _, w := range wanted {
+		if exprs, err := compileRule(w.Statements, nil); err == nil {
+			known[describe(exprs)] = w
+		}
+	}
+	found := make([]gateway.FirewallRule, len(rules))
+	for i, r := range rules {
+		text := describe(r.Exprs)
+		w, ok := known[text]
+		if !ok {
+			w = gateway.FirewallRule{Raw: text}
+		}
+		w.Comment = readComment(r.UserData)
+		found[i] = w
+	}
+	return found
+}
