@@ -218,10 +218,11 @@ func (c *Cluster) programsRun(ctx context.Context) (bool, string, error) {
 	}
 	s, f := operator.Status, fabric.Status
 	if s.ObservedGeneration < operator.Generation || s.UpdatedReplicas < 1 || s.AvailableReplicas < 1 || s.Replicas > s.UpdatedReplicas {
-		return false, "operator: " + c.podsWait(ctx, render.OperatorName), nil
+		return false, describe("the operator starts", c.podsWait(ctx, render.OperatorName)), nil
 	}
 	if f.ObservedGeneration < fabric.Generation || f.DesiredNumberScheduled == 0 || f.UpdatedNumberScheduled < f.DesiredNumberScheduled || f.NumberReady < f.DesiredNumberScheduled {
-		return false, fmt.Sprintf("fabric on %d of %d nodes: %s", f.NumberReady, f.DesiredNumberScheduled, c.podsWait(ctx, render.FabricName)), nil
+		seen := fmt.Sprintf("the fabric runs on %d of %d nodes", f.NumberReady, f.DesiredNumberScheduled)
+		return false, describe(seen, c.podsWait(ctx, render.FabricName)), nil
 	}
 	var networks ipamv1alpha1.NetworkList
 	if err := c.client.List(ctx, &networks, client.InNamespace(c.namespace), client.HasLabels{render.LabelNetworkType}); err != nil {
@@ -240,7 +241,15 @@ func (c *Cluster) programsRun(ctx context.Context) (bool, string, error) {
 	return true, "", nil
 }
 
-// podsWait says what keeps the pods of a program from running.
+func describe(seen, why string) string {
+	if why == "" {
+		return seen
+	}
+	return seen + ": " + why
+}
+
+// podsWait says what keeps the pods of a program from running, "" where nothing
+// does: Kubernetes has not made them yet, or not counted them.
 func (c *Cluster) podsWait(ctx context.Context, program string) string {
 	var pods corev1.PodList
 	if err := c.client.List(ctx, &pods, client.InNamespace(c.namespace), client.MatchingLabels{render.LabelAppName: program}); err != nil {
@@ -254,5 +263,5 @@ func (c *Cluster) podsWait(ctx context.Context, program string) string {
 			return "pod " + f.Name + ": " + f.Waiting
 		}
 	}
-	return "no pod that is not ready"
+	return ""
 }

@@ -1,0 +1,51 @@
+package kube
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// TestInstallSaysWhatItWaitsFor has an operator that runs, and a fabric on one
+// of two nodes.
+func TestInstallSaysWhatItWaitsFor(t *testing.T) {
+	scheme, err := render.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "liqo", Name: name} }
+	operator := &appsv1.Deployment{ObjectMeta: name(render.OperatorName), Status: appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}}
+	starting := operator.DeepCopy()
+	starting.Status.AvailableReplicas = 0
+	fabric := &appsv1.DaemonSet{ObjectMeta: name(render.FabricName), Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 1}}
+	pod := func(program string, ready corev1.ConditionStatus) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: name(program + "-1")}
+		p.Labels = map[string]string{render.LabelAppName: program}
+		p.Status.Phase = corev1.PodRunning
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+		if ready != corev1.ConditionTrue {
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}}}
+		}
+		return p
+	}
+	for want, test := range map[string]struct {
+		operator *appsv1.Deployment
+		pod      *corev1.Pod
+	}{
+		"the operator starts": {starting, pod(render.OperatorName, corev1.ConditionTrue)},
+		"the operator starts: pod liqo-tui-operator-1: ImagePullBackOff":           {starting, pod(render.OperatorName, corev1.ConditionFalse)},
+		"the fabric runs on 1 of 2 nodes":                                          {operator, pod(render.FabricName, corev1.ConditionTrue)},
+		"the fabric runs on 1 of 2 nodes: pod liqo-tui-fabric-1: ImagePullBackOff": {operator, pod(render.FabricName, corev1.ConditionFalse)},
+	} {
+		c := &Cluster{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(test.operator, fabric, test.pod).Build(), namespace: "liqo"}
+		done, got, err := c.programsRun(t.Context())
+		if done || err != nil || got != want {
+			t.Errorf("got %v, %q, %v, want %q", done, got, err, want)
+		}
+	}
+}
