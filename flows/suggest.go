@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 
@@ -33,7 +34,7 @@ type reach struct {
 }
 
 func reachable(c ClusterFacts) reach {
-	name := c.name()
+	name := c.inShort()
 	external, public := false, false
 	for _, n := range c.Nodes {
 		external = external || len(n.External) > 0
@@ -52,6 +53,12 @@ func reachable(c ClusterFacts) reach {
 		return reach{1, fmt.Sprintf("the nodes' addresses of %s are not known", name)}
 	}
 	return reach{1, fmt.Sprintf("nodes of %s have private addresses only", name)}
+}
+
+// inShort is how a sentence calls a cluster. One that has no ID yet is its
+// context; the file that it is in says nothing about what is suggested.
+func (c ClusterFacts) inShort() string {
+	return cmp.Or(string(c.ID), ContextRef{Name: c.Context.Name}.String())
 }
 
 func isPublic(a netip.Addr) bool { return a.IsGlobalUnicast() && !a.IsPrivate() && !isShared(a) }
@@ -73,7 +80,7 @@ var clouds = map[string]string{
 // the reason as the end of the sentence "… because …": by a load balancer where
 // one answers, else by a node port.
 func SuggestServiceType(c ClusterFacts) (corev1.ServiceType, string) {
-	name := c.name()
+	name := c.inShort()
 	switch {
 	case c.LoadBalancers.Answered > 0:
 		return corev1.ServiceTypeLoadBalancer, fmt.Sprintf("load balancers of %s get addresses", name)
