@@ -89,11 +89,7 @@ func (m Model) dashboardTitle() string {
 	if m.screen == screenDetail {
 		return title
 	}
-	contexts := fmt.Sprintf("%d contexts", len(d.board.sources))
-	if len(d.board.sources) == 1 {
-		contexts = "1 context"
-	}
-	return title + "  " + t.faint.Render(contexts+", by "+d.board.order.by.String()+t.sorted[map[bool]int{false: 0, true: 1}[d.board.order.reverse]])
+	return title + "  " + t.faint.Render(counted(len(d.board.sources), "context")+", by "+d.board.order.by.String()+t.sorted[map[bool]int{false: 0, true: 1}[d.board.order.reverse]])
 }
 
 // dashboardGist is the state of all peerings in a few words.

@@ -133,7 +133,7 @@ func Fields(a, b string) []Field {
 			Explain: "The address to ask the load balancer's provider for. Not every provider listens.",
 		},
 		{
-			id: settingClientAddress, Flag: "client-address", Label: "Client dials", Sets: flows.FieldClientAddress, Applies: always, Empty: "the server's own address",
+			id: settingClientAddress, Flag: "client-address", Label: "Client dials", Sets: flows.FieldClientAddress, Applies: always, Empty: "the server's address",
 			get: func(p flows.Params) string { return p.ClientAddress },
 			set: func(p *flows.Params, text string) (err error) {
 				p.ClientAddress, err = parseOptionalHost(text)
@@ -142,7 +142,7 @@ func Fields(a, b string) []Field {
 			Explain: "Another address or DNS name for the server, if the client can't use the server's own: behind a NAT, or a name that stays when nodes come and go.",
 		},
 		{
-			id: settingClientPort, Flag: "client-port", Label: "at UDP port", Sets: flows.FieldClientPort, Applies: always, Empty: "the server's own port",
+			id: settingClientPort, Flag: "client-port", Label: "at UDP port", Sets: flows.FieldClientPort, Applies: always, Empty: "the server's port",
 			get: func(p flows.Params) string { return numberOr(int(p.ClientPort), "") },
 			set: func(p *flows.Params, text string) (err error) {
 				p.ClientPort, err = parseOptionalPort(text)

@@ -64,6 +64,14 @@ func (l line) update(msg tea.KeyPressMsg) (_ line, ok bool) {
 	return l, true
 }
 
+// instead is shown where there is no text, with the cursor of one on it.
+func (t theme) instead(text string, focused bool) string {
+	if !focused {
+		return t.faint.Render(text)
+	}
+	return t.cursor.Render(text[:1]) + t.faint.Render(text[1:])
+}
+
 // view shows the text in at most width cells, with the cursor in sight.
 func (l line) view(t theme, width int, focused bool) string {
 	if !focused {

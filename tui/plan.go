@@ -311,7 +311,7 @@ func (m Model) planHead(height int) []string {
 func (m Model) planRows() []string {
 	var rows []string
 	if !m.current.Done() {
-		text := fmt.Sprintf("Apply: %d changes", m.current.Changes().Total())
+		text := "Apply: " + counted(m.current.Changes().Total(), "change")
 		if m.current.Empty() {
 			text = "Wait for what is left"
 		}
@@ -326,7 +326,7 @@ func (m Model) planRows() []string {
 // stepLine is one step as a line: state, side, action, title and reason.
 func (m Model) stepLine(s flows.Step, withAction bool) string {
 	t := m.theme
-	line := t.state(stepMark(s.Status), s.Status.String(), t.stateWidth()) + " " +
+	line := t.state(stepMark(s.Status), stepWord(s.Status), t.stateWidth()) + " " +
 		t.side(s.Side, string(m.id(s.Side)), m.sideWidth()) + " "
 	if withAction && m.width >= 60 {
 		action := s.Action.String()

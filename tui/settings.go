@@ -200,7 +200,13 @@ func (m Model) suggestion(id settingID) string {
 	}
 }
 
-const labelWidth = 20
+// labelWidth is the room for a field's label.
+func (m Model) labelWidth() int {
+	if m.width < 60 {
+		return 18 // leaves room for the longest word that stands for no text
+	}
+	return 20
+}
 
 func (m Model) settingsBody(height int) []string {
 	t := m.theme
@@ -213,8 +219,8 @@ func (m Model) settingsBody(height int) []string {
 		}
 		lines = append(lines, m.settingLine(f, f.id == focus.id))
 		if problem := m.form.problems[f.id]; problem != "" {
-			for _, text := range t.wrap(t.glyphs[markFail]+" "+problem, m.width-labelWidth-2, 0) {
-				lines = append(lines, pad("", labelWidth+2)+t.marks[markFail].Render(text))
+			for _, text := range t.wrap(t.glyphs[markFail]+" "+problem, m.width-m.labelWidth()-2, 0) {
+				lines = append(lines, pad("", m.labelWidth()+2)+t.marks[markFail].Render(text))
 			}
 		}
 	}
@@ -231,15 +237,14 @@ func (m Model) settingsBody(height int) []string {
 
 func (m Model) settingLine(f Field, focused bool) string {
 	t := m.theme
-	label := t.label.Render(pad(f.Label, labelWidth))
-	room := m.width - labelWidth - 2
+	label := t.label.Render(pad(f.Label, m.labelWidth()))
+	room := m.width - m.labelWidth() - 2
 	if f.Options == nil {
 		text := m.form.texts[f.id]
-		value := text.view(t, room, focused)
 		if text.String() == "" && f.Empty != "" {
-			value += t.faint.Render(t.fit(f.Empty, room-2))
+			return m.cursor(focused, label+t.fit(t.instead(f.Empty, focused), room))
 		}
-		return m.cursor(focused, label+value)
+		return m.cursor(focused, label+text.view(t, room, focused))
 	}
 	chosen := f.choice(m.form.draft)
 	words := make([]string, len(f.Options))
@@ -251,7 +256,8 @@ func (m Model) settingLine(f Field, focused bool) string {
 	}
 	value := strings.Join(words, "  ")
 	if len([]rune(value)) > room {
-		value = fmt.Sprintf("%s (%d of %d)", t.plain(f.Options[chosen]), chosen+1, len(f.Options))
+		count := fmt.Sprintf(" (%d/%d)", chosen+1, len(f.Options))
+		value = t.fit(t.plain(f.Options[chosen]), room-len(count)) + count
 	}
 	return m.cursor(focused, label+value)
 }

@@ -47,6 +47,25 @@ func TestOnlyFieldsThatApplyAreShown(t *testing.T) {
 	})
 }
 
+func TestNoFieldIsCutOnTheSmallestScreen(t *testing.T) {
+	inForm(t, func(t *testing.T, d *driver) {
+		d.send(tea.WindowSizeMsg{Width: minWidth, Height: minHeight})
+		d.to(settingService)
+		d.keys("left", "left")
+		for range 3 {
+			for _, f := range d.model.shownSettings() {
+				d.to(f.id)
+				body := strings.Join(d.model.settingsBody(d.model.bodyHeight()), "\n")
+				if strings.Contains(body, d.model.theme.ellipsis) {
+					t.Errorf("%s: something is cut off:\n%s", f.Label, body)
+				}
+			}
+			d.to(settingService)
+			d.keys("right")
+		}
+	})
+}
+
 func TestWhatIsChosenIsInThePlan(t *testing.T) {
 	inForm(t, func(t *testing.T, d *driver) {
 		d.keys("left") // server on A

@@ -252,8 +252,25 @@ func stepMark(s flows.Status) mark {
 	return markPending
 }
 
-// stateWidth is the room for a step's glyph and word.
-func (t theme) stateWidth() int { return len("blocked") + 2 + ansi.StringWidth(t.glyphs[markOK]) }
+// stepWord is a step's status as people read it: that a step needs another one's
+// result is how a plan is, and no trouble.
+func stepWord(s flows.Status) string {
+	if s == flows.Blocked {
+		return "later"
+	}
+	return s.String()
+}
+
+// stateWidth is the room for a step's glyph and the longest word.
+func (t theme) stateWidth() int { return len("waiting") + 2 + ansi.StringWidth(t.glyphs[markOK]) }
+
+// counted is a number of things.
+func counted(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
 
 // byteCount writes a count of bytes in at most eight cells.
 func byteCount(n uint64) string {

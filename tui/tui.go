@@ -432,7 +432,7 @@ func (m Model) summary() string {
 	a, b := string(m.id(flows.A)), string(m.id(flows.B))
 	switch {
 	case m.screen == screenDashboard || m.screen == screenDetail:
-		return cmp.Or(m.copied, m.dashboardGist()+" of "+fmt.Sprint(len(m.dashboard.board.rows))+" peerings")
+		return cmp.Or(m.copied, m.dashboardGist()+" of "+counted(len(m.dashboard.board.rows), "peering"))
 	case m.apply.phase == phaseDone && m.apply.goal != Connect && m.screen == screenLive:
 		return fmt.Sprintf("%s and %s are no longer connected. connect again: %s", a, b, m.commandFor(Connect))
 	case m.screen == screenLive, m.plan.pinned && m.screen == screenPlan && m.goal == Connect && m.current.Done():
