@@ -46,7 +46,10 @@ const (
 	mapToReal      = "to-real"
 	mapToHosts     = "to-hosts"
 	mapToRemapped  = "to-remapped"
-	setRemote      = "remote-" // + index
+	mapFromPeers   = "from-peers"
+	mapToPeers     = "to-peers"
+	setPortsHere   = "wireguard-ports"
+	setPortsThere  = "peers-wireguard-ports"
 	setPods        = "local-pods"
 	setRemotes     = "remotes"
 	setGateways    = "gateways"

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/bits"
 	"math/rand/v2"
 	"net/netip"
 	"os"
@@ -108,6 +109,29 @@ func TestStatesRead(t *testing.T) {
 				t.Errorf("differs from %s (UPDATE=1 rewrites it):\n%s", path, got)
 			}
 		})
+	}
+}
+
+// Peers elsewhere may all be dialled at the same port, which is one element.
+func TestPeersWithTheSamePortShareIt(t *testing.T) {
+	in := clientInputs()
+	for i, name := range []string{"oslo", "riga"} {
+		p := in.Peers[0]
+		p.ClusterID, p.Index = name, i+1
+		p.Remapped = CIDRs{
+			Pod:      []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(60 + i), 0, 0}), 16)},
+			External: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(80 + i), 0, 0}), 16)},
+		}
+		in.Peers = append(in.Peers, p)
+	}
+	s, err := Compute(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `elements = { 51840 comment "rome and others" } }`
+	i := slices.IndexFunc(s.Firewall.Sets, func(s Set) bool { return s.Name == setPortsThere })
+	if i < 0 || !strings.HasSuffix(s.Firewall.Sets[i].String(), want) {
+		t.Errorf("got\n%s\nwant a set of ports that ends with\n%s", s.Firewall, want)
 	}
 }
 
@@ -227,8 +251,8 @@ func TestExplainNamesWhatDiffers(t *testing.T) {
 			"ip route add 10.200.0.0/16 dev eth0 table 18100 proto 118 → ip route add 10.200.0.0/16 dev liqo-tunnel table 18100 proto 118",
 		}},
 		{"rule gone, another there", func(s *State) { s.Rules[0].Mark++ }, []string{
-			"missing: ip rule add pref 10 fwmark 0x11c00001 iif liqo-fabric lookup 18100",
-			"unexpected: ip rule add pref 10 fwmark 0x11c00002 iif liqo-fabric lookup 18100",
+			"missing: ip rule add pref 10 fwmark 0xc00101c0 iif liqo-fabric lookup 18100",
+			"unexpected: ip rule add pref 10 fwmark 0xc00101c1 iif liqo-fabric lookup 18100",
 		}},
 		{"link twice as wide", func(s *State) { s.Links[0].MTU = 2900 }, []string{
 			"ip link add liqo-fabric up address 02:4c:0a:f4:01:05 mtu 2900 alias \"liqo-tui: between nodes and gateways\" type vxlan id 4544 dstport 6092 nolearning → " + want.Links[0].String(),
@@ -301,6 +325,18 @@ func TestKeysAreWantedAsWireGuardKeepsThem(t *testing.T) {
 	got := s.Tunnels[0].PrivateKey
 	if got[0] != 0xf8 || got[31] != 0x7f || got.Public() != in.Peers[0].PrivateKey.Public() {
 		t.Errorf("got bytes %x and %x, want f8 and 7f, and the same public key", got[0], got[31])
+	}
+}
+
+// nft would print, and write, the marks of our maps backwards.
+func TestMarksAreTheSameBackwards(t *testing.T) {
+	seen := map[uint32]bool{0: true, errorMark: true}
+	for index := range MaxIndex + 1 {
+		m := Mark(index)
+		if seen[m] || bits.ReverseBytes32(m) != m {
+			t.Errorf("mark of %d: got %#08x, want one that no other has, the same backwards", index, m)
+		}
+		seen[m] = true
 	}
 }
 

@@ -26,6 +26,7 @@ const (
 	KeyInterface        Key = iota + 1 // exact interface names
 	KeyAddress                         // prefixes
 	KeyInterfaceAddress                // interface name and prefix
+	KeyPort                            // exact ports
 )
 
 func (k Key) String() string {
@@ -36,27 +37,55 @@ func (k Key) String() string {
 		return "ipv4_addr"
 	case KeyInterfaceAddress:
 		return "ifname . ipv4_addr"
+	case KeyPort:
+		return "inet_service"
 	}
 	return "unknown"
 }
 
+func (k Key) interval() bool { return k == KeyAddress || k == KeyInterfaceAddress }
+
 // MarshalText makes keys readable in JSON.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// Set is a named set, or a map from prefixes to prefixes of the same length.
+// Value is what the elements of a map lead to.
+type Value uint8
+
+// The values in use; none makes it a set.
+const (
+	ValuePrefix Value = iota + 1 // prefixes, as long as their keys
+	ValueMark                    // marks of packets
+)
+
+func (v Value) String() string {
+	switch v {
+	case ValuePrefix:
+		return "interval ipv4_addr"
+	case ValueMark:
+		return "mark"
+	}
+	return ""
+}
+
+// MarshalText makes values readable in JSON.
+func (v Value) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// Set is a named set, or a map.
 type Set struct {
 	Name     string
 	Comment  string
 	Key      Key
-	Map      bool
+	Value    Value
 	Elements []Element // sorted
 }
 
-// Element is one member of a Set; the Key says which fields are used.
+// Element is one member of a Set; its Key and Value say which fields are used.
 type Element struct {
 	Interface string
 	Prefix    netip.Prefix
-	To        netip.Prefix // value of a map
+	Port      uint16       `json:",omitempty"`
+	To        netip.Prefix // value
+	Mark      uint32       `json:",omitempty"` // value
 	Comment   string
 }
 
@@ -82,16 +111,18 @@ type Op uint8
 
 // Conditions first, then effects.
 const (
-	InputIs            Op = iota + 1 // Name: interface
-	OutputIs                         // Name: interface
-	InputIn                          // Name: set of interfaces
-	OutputIn                         // Name: set of interfaces
-	SourceIn                         // Name: set of prefixes
-	DestinationIn                    // Name: set of prefixes
-	InputSourceIn                    // Name: set of interface and prefix
-	InputDestinationIn               // Name: set of interface and prefix
-	UDPDestinationPort               // Number
-	UDPSourcePort                    // Number
+	InputIs              Op = iota + 1 // Name: interface
+	OutputIs                           // Name: interface
+	InputIn                            // Name: set of interfaces
+	OutputIn                           // Name: set of interfaces
+	SourceIn                           // Name: set of prefixes
+	DestinationIn                      // Name: set of prefixes
+	InputSourceIn                      // Name: set of interface and prefix
+	InputDestinationIn                 // Name: set of interface and prefix
+	UDPDestinationPort                 // Number
+	UDPSourcePort                      // Number
+	UDPDestinationPortIn               // Name: set of ports
+	UDPSourcePortIn                    // Name: set of ports
 	ICMP
 	ICMPUnreachable // also: needs fragmentation
 	Related         // to a connection, as ICMP errors are
@@ -99,8 +130,12 @@ const (
 	TCPSYN
 	SetZone // Number
 	SetMark // Number
-	Untrack // no connection is kept of the packet; before a zone is set only
-	Count   // Name: counter
+	// MarkByInput and MarkByDestination are conditions too: the rest of a rule
+	// is for what is in the map.
+	MarkByInput       // Name: map of interfaces to marks
+	MarkByDestination // Name: map of prefixes to marks
+	Untrack           // no connection is kept of the packet; before a zone is set only
+	Count             // Name: counter
 	Drop
 	Accept
 	DestinationByMap // Name: map of prefixes
@@ -150,6 +185,10 @@ func (s Statement) String() string {
 		return fmt.Sprintf("udp dport %d", s.Number)
 	case UDPSourcePort:
 		return fmt.Sprintf("udp sport %d", s.Number)
+	case UDPDestinationPortIn:
+		return "udp dport " + in
+	case UDPSourcePortIn:
+		return "udp sport " + in
 	case ICMP:
 		return "meta l4proto icmp"
 	case ICMPUnreachable:
@@ -164,6 +203,10 @@ func (s Statement) String() string {
 		return fmt.Sprintf("ct zone set %d", s.Number)
 	case SetMark:
 		return fmt.Sprintf("meta mark set 0x%08x", s.Number)
+	case MarkByInput:
+		return "meta mark set iifname map @" + s.Name
+	case MarkByDestination:
+		return "meta mark set ip daddr map @" + s.Name
 	case Untrack:
 		return "notrack"
 	case Count:
@@ -207,7 +250,7 @@ func commentText(c string) string {
 	return fmt.Sprintf(" comment %q", c)
 }
 
-func (e Element) text(k Key, isMap bool) string {
+func (e Element) text(k Key, v Value) string {
 	var s string
 	switch k {
 	case KeyInterface:
@@ -216,21 +259,26 @@ func (e Element) text(k Key, isMap bool) string {
 		s = e.Prefix.String()
 	case KeyInterfaceAddress:
 		s = fmt.Sprintf("%q . %s", e.Interface, e.Prefix)
+	case KeyPort:
+		s = itoa(int(e.Port))
 	}
 	s += commentText(e.Comment)
-	if isMap {
+	switch v {
+	case ValuePrefix:
 		s += " : " + e.To.String()
+	case ValueMark:
+		s += fmt.Sprintf(" : 0x%08x", e.Mark)
 	}
 	return s
 }
 
 func (s Set) typeText() string {
 	kind, text := "set", s.Key.String()
-	if s.Map {
-		kind, text = "map", text+" : interval ipv4_addr"
+	if s.Value != 0 {
+		kind, text = "map", text+" : "+s.Value.String()
 	}
 	text = kind + " " + s.Name + " { type " + text + ";"
-	if s.Key != KeyInterface {
+	if s.Key.interval() {
 		text += " flags interval;"
 	}
 	if s.Comment != "" {
@@ -245,7 +293,7 @@ func (s Set) String() string {
 	}
 	words := make([]string, len(s.Elements))
 	for i, e := range s.Elements {
-		words[i] = e.text(s.Key, s.Map)
+		words[i] = e.text(s.Key, s.Value)
 	}
 	return s.typeText() + " elements = { " + strings.Join(words, ", ") + " } }"
 }
@@ -292,7 +340,7 @@ func (t Table) lines() []string {
 	for _, s := range t.Sets {
 		lines = append(lines, s.typeText()+" }")
 		for _, e := range s.Elements {
-			lines = append(lines, "element "+s.Name+" { "+e.text(s.Key, s.Map)+" }")
+			lines = append(lines, "element "+s.Name+" { "+e.text(s.Key, s.Value)+" }")
 		}
 	}
 	for _, c := range t.Chains {
@@ -308,7 +356,7 @@ func (t Table) lines() []string {
 func (t Table) Equal(o Table) bool {
 	return t.Name == o.Name && slices.Equal(t.Counters, o.Counters) &&
 		slices.EqualFunc(t.Sets, o.Sets, func(a, b Set) bool {
-			return a.Name == b.Name && a.Comment == b.Comment && a.Key == b.Key && a.Map == b.Map && slices.Equal(a.Elements, b.Elements)
+			return a.Name == b.Name && a.Comment == b.Comment && a.Key == b.Key && a.Value == b.Value && slices.Equal(a.Elements, b.Elements)
 		}) &&
 		slices.EqualFunc(t.Chains, o.Chains, func(a, b Chain) bool {
 			return a.Name == b.Name && a.Type == b.Type && a.Hook == b.Hook && a.Priority == b.Priority &&

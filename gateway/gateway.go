@@ -158,7 +158,7 @@ const (
 
 	fabricVNI  = 0x11c0
 	errorMark  = 0x11c00000 // of ICMP errors about tunnels' flows
-	markBase   = 0x11c00001 // + index; 0 would mean unmarked
+	markBase   = 0xc00000c0 // around the index, twice
 	zoneBase   = 0x11c1     // + index; 0 is everybody else's zone
 	kernelMain = 254
 	// KernelLocal is the kernel's table of its own addresses.
@@ -196,8 +196,13 @@ func TunnelName(index int) string {
 }
 
 // Mark is the mark of a tunnel's packets: from the fabric, it sends them into
-// the tunnel.
-func Mark(index int) uint32 { return markBase + uint32(index) }
+// the tunnel. Its bytes are the same backwards: what writes our maps does not
+// tell nft in which order the bytes of their values are, and nft then takes them
+// for those of a network's, both when it prints and when it changes them.
+func Mark(index int) uint32 {
+	n := uint32(index + 1)
+	return markBase | n<<16 | n<<8
+}
 
 // Zone is the conntrack zone of the tunnel's flows. Without zones two peers
 // that use the same addresses get each other's packets.

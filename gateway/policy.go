@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // name is what comments call the peer.
@@ -16,11 +17,7 @@ func (p Peer) name() string {
 // firewall is the gateway's table. Its comments are for people who look at it
 // with nft: they say which peer something is for, and why it is there.
 func (in Inputs) firewall(peers []Peer) Table {
-	sets := in.sets(peers)
-	for _, p := range peers {
-		sets = append(sets, addressSet(setRemote+itoa(p.Index), "networks of "+p.name()+" as seen from here",
-			append(elements("pods", p.Remapped.Pod), elements("external", p.Remapped.External)...)))
-	}
+	sets := append(in.sets(peers), portSets(peers)...)
 	if len(in.Hosts) > 0 {
 		sets = append(sets, in.hostMap())
 	}
@@ -53,12 +50,12 @@ func classifyRules(peers []Peer) []FirewallRule {
 			Statement{Op: Count, Name: DroppedDestination}, Statement{Op: Drop}),
 	}
 	rules = append(rules, untrackedInput(peers)...)
+	rules = append(rules,
+		rule("from a peer: its mark", Statement{Op: MarkByInput, Name: mapFromPeers}),
+		rule("to a peer: its mark", Statement{Op: InputIn, Not: true, Name: setTunnels}, Statement{Op: MarkByDestination, Name: mapToPeers}))
 	for _, p := range peers {
-		zone, mark := Statement{Op: SetZone, Number: uint32(Zone(p.Index))}, Statement{Op: SetMark, Number: Mark(p.Index)}
-		rules = append(rules,
-			rule("from "+p.name(), Statement{Op: InputIs, Name: TunnelName(p.Index)}, zone, mark),
-			rule("to "+p.name(), Statement{Op: InputIn, Not: true, Name: setTunnels},
-				Statement{Op: DestinationIn, Name: setRemote + itoa(p.Index)}, zone, mark))
+		rules = append(rules, rule("flows with "+p.name(),
+			Statement{Op: MarkIs, Number: Mark(p.Index)}, Statement{Op: SetZone, Number: uint32(Zone(p.Index))}))
 	}
 	return append(rules, rule("the fabric leads to peers only",
 		Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: MarkIs}, Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}))
@@ -69,7 +66,7 @@ func classifyRules(peers []Peer) []FirewallRule {
 // let through, and a tunnel that has to dial again would stay down for as long.
 func untrackedInput(peers []Peer) []FirewallRule {
 	const about = ": also where the table of connections is full"
-	outside := []Statement{{Op: InputIn, Not: true, Name: setTunnels}, {Op: InputIs, Not: true, Name: FabricDevice}}
+	outside := []Statement{{Op: InputIs, Not: true, Name: FabricDevice}, {Op: InputIn, Not: true, Name: setTunnels}}
 	untrack := func(what string, from []Statement, more ...Statement) FirewallRule {
 		return rule(what+about, append(append(slices.Clone(from), more...), Statement{Op: Untrack}, Statement{Op: Accept})...)
 	}
@@ -77,23 +74,42 @@ func untrackedInput(peers []Peer) []FirewallRule {
 		untrack("between nodes and gateways", outside, Statement{Op: UDPDestinationPort, Number: FabricPort}),
 		untrack("pings and probes", []Statement{{Op: InputDestinationIn, Name: setEnds}}),
 	}
-	for _, p := range peers {
-		port, ok := p.outerPort(UDPDestinationPort, UDPSourcePort)
-		if ok {
-			rules = append(rules, untrack("WireGuard of "+p.name(), outside, port))
+	for _, set := range portSets(peers) {
+		port := Statement{Op: UDPDestinationPortIn, Name: set.Name}
+		if set.Name == setPortsThere {
+			port.Op = UDPSourcePortIn
 		}
+		rules = append(rules, untrack("WireGuard", outside, port))
 	}
 	return rules
 }
 
-// outerPort tells the packets between the gateways, in one direction: by the
-// server's port, which is at our end or at the peer's.
-func (p Peer) outerPort(ofServer, ofClient Op) (Statement, bool) {
-	port := Statement{Op: ofClient, Number: uint32(p.Endpoint.Port())}
-	if p.Role == Server {
-		port = Statement{Op: ofServer, Number: uint32(p.ListenPort)}
+// portSets tell the packets between the gateways by the server's port, which is
+// at our end or at the peer's. Most gateways have one of the two.
+func portSets(peers []Peer) []Set {
+	here := Set{Name: setPortsHere, Key: KeyPort, Comment: "of this gateway: where peers dial"}
+	there := Set{Name: setPortsThere, Key: KeyPort, Comment: "of peers: where this gateway dials"}
+	for _, p := range peers {
+		if p.Role == Server {
+			here.addPort(p.ListenPort, p.name())
+		} else {
+			there.addPort(p.Endpoint.Port(), p.name())
+		}
 	}
-	return port, port.Number != 0
+	return slices.DeleteFunc([]Set{here, there}, func(s Set) bool { return len(s.Elements) == 0 })
+}
+
+// addPort adds a port, which peers elsewhere may have in common. 0 is none.
+func (s *Set) addPort(port uint16, about string) {
+	const others = " and others" // nft takes 128 bytes of comment
+	i := slices.IndexFunc(s.Elements, func(e Element) bool { return e.Port == port })
+	switch {
+	case port == 0:
+	case i < 0:
+		s.Elements = append(s.Elements, Element{Port: port, Comment: about})
+	case !strings.HasSuffix(s.Elements[i].Comment, others):
+		s.Elements[i].Comment += others
+	}
 }
 
 func untrackedOutput() []FirewallRule {
@@ -109,22 +125,25 @@ func untrackedOutput() []FirewallRule {
 // outputRules are for what the gateway itself sends.
 func outputRules(peers []Peer) []FirewallRule {
 	rules := untrackedOutput()
-	for i, p := range peers {
+	for _, set := range portSets(peers) {
+		port := Statement{Op: UDPSourcePortIn, Name: set.Name}
+		if set.Name == setPortsThere {
+			port.Op = UDPDestinationPortIn
+		}
 		// The kernel's WireGuard lets its packets be fragmented: probes would
 		// pass where batches of fragments don't. Userspace forbids it already.
-		if outer, ok := p.outerPort(UDPSourcePort, UDPDestinationPort); ok {
-			rules = append(rules, rule("WireGuard to "+p.name()+": in one piece, so that probes find the path's MTU",
-				outer, Statement{Op: DontFragment}, Statement{Op: Untrack}))
-		}
+		rules = append(rules, rule("WireGuard: in one piece, so that probes find the path's MTU",
+			port, Statement{Op: DontFragment}, Statement{Op: Untrack}))
+	}
+	if len(peers) > 0 {
 		// A pod whose packet was too long is told so by this gateway, and knows
 		// the destination by its remapped address only: conntrack translates
 		// the message in the zone of the flow. It does not say which one that
 		// is; a gateway has one peer, and where it has several, the nodes' own
 		// routes speak for the others.
-		if i == 0 {
-			rules = append(rules, rule("errors about flows to "+p.name()+" are translated as the flows are",
-				Statement{Op: ICMPUnreachable}, Statement{Op: SetZone, Number: uint32(Zone(p.Index))}))
-		}
+		p := peers[0]
+		rules = append(rules, rule("errors about flows to "+p.name()+" are translated as the flows are",
+			Statement{Op: ICMPUnreachable}, Statement{Op: SetZone, Number: uint32(Zone(p.Index))}))
 	}
 	return rules
 }
@@ -155,12 +174,10 @@ func inputRules(peers []Peer) []FirewallRule {
 	probe := Statement{Op: UDPDestinationPort, Number: ProbePort}
 	count, drop := Statement{Op: Count, Name: DroppedInput}, Statement{Op: Drop}
 	var rules []FirewallRule
-	for _, p := range peers {
-		if p.Role == Server {
-			rules = append(rules, rule("WireGuard of "+p.name()+", or of whoever claims to be it",
-				Statement{Op: InputIn, Not: true, Name: setTunnels}, Statement{Op: UDPDestinationPort, Number: uint32(p.ListenPort)},
-				Statement{Op: Count, Name: Arrived}, Statement{Op: Accept}))
-		}
+	if slices.ContainsFunc(portSets(peers), func(s Set) bool { return s.Name == setPortsHere }) {
+		rules = append(rules, rule("WireGuard of peers, or of whoever claims to be one",
+			Statement{Op: InputIn, Not: true, Name: setTunnels}, Statement{Op: UDPDestinationPortIn, Name: setPortsHere},
+			Statement{Op: Count, Name: Arrived}, Statement{Op: Accept}))
 	}
 	return append(rules,
 		rule("ping between gateways", mine, ping, Statement{Op: Accept}),
@@ -178,11 +195,8 @@ func (in Inputs) clampRules(peers []Peer) []FirewallRule {
 	var rules []FirewallRule
 	for _, p := range peers {
 		size := Statement{Op: MaximumSegment, Number: uint32(p.carries(in.UnderlayMTU) - 40)} // IPv4 20, TCP 20
-		rules = append(rules,
-			rule("to "+p.name()+": segments that the path carries",
-				Statement{Op: OutputIs, Name: TunnelName(p.Index)}, Statement{Op: TCPSYN}, size),
-			rule("from "+p.name()+": likewise",
-				Statement{Op: InputIs, Name: TunnelName(p.Index)}, Statement{Op: TCPSYN}, size))
+		rules = append(rules, rule("from "+p.name()+" and to it: segments that the path carries",
+			Statement{Op: MarkIs, Number: Mark(p.Index)}, Statement{Op: TCPSYN}, size))
 	}
 	return rules
 }
@@ -219,8 +233,10 @@ func (in Inputs) sets(peers []Peer) []Set {
 	tunnels := Set{Name: setTunnels, Key: KeyInterface, Comment: "WireGuard devices: one per peer"}
 	sources := Set{Name: setPeers, Key: KeyInterfaceAddress, Comment: "what each peer sends from"}
 	ends := Set{Name: setEnds, Key: KeyInterfaceAddress, Comment: "this gateway inside the tunnels"}
-	toReal := Set{Name: mapToReal, Key: KeyAddress, Map: true, Comment: "a peer's networks as seen from here : as they are"}
-	toRemapped := Set{Name: mapToRemapped, Key: KeyInterfaceAddress, Map: true, Comment: "a peer's networks as they are : as seen from here"}
+	toReal := Set{Name: mapToReal, Key: KeyAddress, Value: ValuePrefix, Comment: "a peer's networks as seen from here : as they are"}
+	toRemapped := Set{Name: mapToRemapped, Key: KeyInterfaceAddress, Value: ValuePrefix, Comment: "a peer's networks as they are : as seen from here"}
+	fromPeers := Set{Name: mapFromPeers, Key: KeyInterface, Value: ValueMark, Comment: "WireGuard devices : marks of their packets"}
+	toPeers := Set{Name: mapToPeers, Key: KeyAddress, Value: ValueMark, Comment: "a peer's networks as seen from here : marks of packets to it"}
 	for _, p := range peers {
 		dev := TunnelName(p.Index)
 		end := netip.PrefixFrom(TunnelAddr(p.Role, p.Index).Addr(), 32)
@@ -229,6 +245,7 @@ func (in Inputs) sets(peers []Peer) []Set {
 		tunnels.Elements = append(tunnels.Elements, Element{Interface: dev, Comment: p.name()})
 		ends.Elements = append(ends.Elements, Element{Interface: dev, Prefix: end})
 		sources.Elements = append(sources.Elements, Element{Interface: dev, Prefix: other, Comment: "gateway of " + p.name()})
+		fromPeers.Elements = append(fromPeers.Elements, Element{Interface: dev, Mark: Mark(p.Index), Comment: p.name()})
 		remapped := p.Remapped.all()
 		for i, actual := range p.Real.all() {
 			about := "pods of " + p.name()
@@ -236,6 +253,7 @@ func (in Inputs) sets(peers []Peer) []Set {
 				about = "external of " + p.name()
 			}
 			sources.Elements = append(sources.Elements, Element{Interface: dev, Prefix: actual, Comment: about})
+			toPeers.Elements = append(toPeers.Elements, Element{Prefix: remapped[i], Mark: Mark(p.Index), Comment: about})
 			if actual == remapped[i] {
 				continue
 			}
@@ -243,12 +261,12 @@ func (in Inputs) sets(peers []Peer) []Set {
 			toRemapped.Elements = append(toRemapped.Elements, Element{Interface: dev, Prefix: actual, To: remapped[i], Comment: about})
 		}
 	}
-	return []Set{tunnels, sources, ends, addressSet(setOwn, "this cluster, as its peers know it", own), toReal, toRemapped}
+	return []Set{tunnels, sources, ends, addressSet(setOwn, "this cluster, as its peers know it", own), fromPeers, toPeers, toReal, toRemapped}
 }
 
 // hostMap leads from external addresses to hosts outside the cluster.
 func (in Inputs) hostMap() Set {
-	s := Set{Name: mapToHosts, Key: KeyAddress, Map: true, Comment: "external addresses that stand for one host : its own"}
+	s := Set{Name: mapToHosts, Key: KeyAddress, Value: ValuePrefix, Comment: "external addresses that stand for one host : its own"}
 	for _, h := range in.Hosts {
 		s.Elements = append(s.Elements, Element{Prefix: netip.PrefixFrom(h.External, 32), To: netip.PrefixFrom(h.Real, 32)})
 	}

@@ -22,11 +22,12 @@ func changeable(have, want gateway.Table) bool {
 	}
 	for _, h := range have.Sets {
 		w, ok := findSet(want, h.Name)
-		if ok && (h.Key != w.Key || h.Map != w.Map || h.Comment != w.Comment) {
+		if ok && (h.Key != w.Key || h.Value != w.Value || h.Comment != w.Comment) {
 			return false
 		}
-		if h.Key != gateway.KeyInterface && slices.ContainsFunc(h.Elements, func(e gateway.Element) bool {
-			return !e.Prefix.IsValid() || h.Map && !e.To.IsValid()
+		if slices.ContainsFunc(h.Elements, func(e gateway.Element) bool {
+			prefixes := h.Key == gateway.KeyAddress || h.Key == gateway.KeyInterfaceAddress
+			return prefixes && !e.Prefix.IsValid() || h.Value == gateway.ValuePrefix && !e.To.IsValid()
 		}) {
 			return false
 		}

@@ -77,9 +77,13 @@ func compileStatement(st gateway.Statement, ids map[string]uint32) ([]expr.Any, 
 	case gateway.InputDestinationIn:
 		return []expr.Any{load(expr.MetaKeyIIFNAME), address(ipDestination, registerKey), member}, nil
 	case gateway.UDPDestinationPort:
-		return udpPort(portDestination, st.Number), nil
+		return udpPort(portDestination, equal(binary.BigEndian.AppendUint16(nil, uint16(st.Number)))), nil
 	case gateway.UDPSourcePort:
-		return udpPort(portSource, st.Number), nil
+		return udpPort(portSource, equal(binary.BigEndian.AppendUint16(nil, uint16(st.Number)))), nil
+	case gateway.UDPDestinationPortIn:
+		return udpPort(portDestination, member), nil
+	case gateway.UDPSourcePortIn:
+		return udpPort(portSource, member), nil
 	case gateway.ICMPUnreachable:
 		return []expr.Any{
 			load(expr.MetaKeyL4PROTO), equal([]byte{unix.IPPROTO_ICMP}),
@@ -106,6 +110,10 @@ func compileStatement(st gateway.Statement, ids map[string]uint32) ([]expr.Any, 
 			&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 1, Mask: []byte{tcpSYN}, Xor: []byte{0}},
 			&expr.Cmp{Op: expr.CmpOpNeq, Register: register, Data: []byte{0}},
 		}, nil
+	case gateway.MarkByInput:
+		return []expr.Any{load(expr.MetaKeyIIFNAME), found, setMark()}, nil
+	case gateway.MarkByDestination:
+		return []expr.Any{address(ipDestination, register), found, setMark()}, nil
 	case gateway.DestinationByMap:
 		return []expr.Any{address(ipDestination, register), found, prefixNAT(expr.NATTypeDestNAT)}, nil
 	case gateway.SourceByMap:
@@ -124,8 +132,7 @@ func compileEffect(st gateway.Statement) ([]expr.Any, error) {
 		}, nil
 	case gateway.SetMark:
 		return []expr.Any{
-			immediate(binary.NativeEndian.AppendUint32(nil, st.Number)),
-			&expr.Meta{Key: expr.MetaKeyMARK, Register: register, SourceRegister: true},
+			immediate(binary.NativeEndian.AppendUint32(nil, st.Number)), setMark(),
 		}, nil
 	case gateway.Untrack:
 		return []expr.Any{&expr.Notrack{}}, nil
@@ -161,15 +168,18 @@ func compileEffect(st gateway.Statement) ([]expr.Any, error) {
 	}
 }
 
-func udpPort(offset, port uint32) []expr.Any {
+func udpPort(offset uint32, is expr.Any) []expr.Any {
 	return []expr.Any{
 		load(expr.MetaKeyL4PROTO), equal([]byte{unix.IPPROTO_UDP}),
-		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: 2},
-		equal(binary.BigEndian.AppendUint16(nil, uint16(port))),
+		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: 2}, is,
 	}
 }
 
 func load(key expr.MetaKey) *expr.Meta { return &expr.Meta{Key: key, Register: register} }
+
+func setMark() *expr.Meta {
+	return &expr.Meta{Key: expr.MetaKeyMARK, Register: register, SourceRegister: true}
+}
 
 func equal(data []byte) *expr.Cmp {
 	return &expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: data}

@@ -196,7 +196,7 @@ func changedZones(have, want gateway.Table) []uint16 {
 func translations(t gateway.Table) map[string][]gateway.Element {
 	found := make(map[string][]gateway.Element)
 	for _, set := range t.Sets {
-		if set.Map && set.Key == gateway.KeyInterfaceAddress {
+		if set.Value == gateway.ValuePrefix && set.Key == gateway.KeyInterfaceAddress {
 			for _, e := range set.Elements {
 				e.Comment = "" // moves no packet
 				found[e.Interface] = append(found[e.Interface], e)

@@ -108,7 +108,7 @@ func FuzzPrefixOf(f *testing.F) {
 	f.Add(uint32(0xffffffff), uint8(32))
 	f.Fuzz(func(t *testing.T, n uint32, length uint8) {
 		p := netip.PrefixFrom(netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, n))), int(length%33)).Masked()
-		set := gateway.Set{Key: gateway.KeyAddress, Map: true, Elements: []gateway.Element{{Prefix: p, To: p}}}
+		set := gateway.Set{Key: gateway.KeyAddress, Value: gateway.ValuePrefix, Elements: []gateway.Element{{Prefix: p, To: p}}}
 		found := decodeSet(&nftables.Set{Interval: true, IsMap: true}, compileElements(set))
 		if len(found.Elements) != 1 || found.Elements[0] != set.Elements[0] {
 			t.Errorf("%s came back as %v", p, found.Elements)

@@ -101,7 +101,7 @@ func TestDamageIsRepairedAndNamed(t *testing.T) {
 		linuxtest.ExpectFrom(t, podB, "10.61.2.2", "podA sees 10.60.2.2")
 	}
 	for _, c := range []struct{ damage, says string }{
-		{"ip rule del pref 10", "missing: ip rule add pref 10 fwmark 0x11c00001 iif liqo-fabric lookup 18100"},
+		{"ip rule del pref 10", "missing: ip rule add pref 10 fwmark 0xc00101c0 iif liqo-fabric lookup 18100"},
 		{"ip rule del pref 20", "missing: ip rule add pref 20 iif liqo-tunnel lookup 18001"},
 		{"ip rule add pref 0 lookup local", "unexpected: ip rule add pref 0 lookup local"},
 		{"ip rule add pref 5 fwmark 0x1 lookup 18001", "unexpected: ip rule add pref 5 fwmark 0x1 lookup 18001"},
@@ -123,13 +123,16 @@ func TestDamageIsRepairedAndNamed(t *testing.T) {
 		{"bridge fdb del 02:4c:c6:33:64:03 dev liqo-fabric dst 198.51.100.3", "missing: bridge fdb add 02:4c:c6:33:64:03 dev liqo-fabric dst 198.51.100.3"},
 		{"bridge fdb replace 02:4c:c6:33:64:03 dev liqo-fabric dst 192.0.2.9", "unexpected: bridge fdb add 02:4c:c6:33:64:03 dev liqo-fabric dst 192.0.2.9"},
 		{"nft delete table ip liqo-tui", "missing: nft table ip liqo-tui"},
-		{"nft flush chain ip liqo-tui classify", `missing: nft rule classify 6: iifname "liqo-tunnel" ct zone set 4545 meta mark set 0x11c00001`},
+		{"nft flush chain ip liqo-tui classify", `missing: nft rule classify 8: meta mark 0xc00101c0 ct zone set 4545`},
 		{"nft delete chain ip liqo-tui clamp", "missing: nft chain clamp"},
 		{"nft insert rule ip liqo-tui classify drop", "unexpected: nft rule classify 1: # not ours: verdict 0"},
 		{"nft insert rule ip liqo-tui clamp ip ttl 1 drop", "unexpected: nft rule clamp 1: # not ours: payload"},
 		{"nft delete element ip liqo-tui to-real { 10.60.0.0/16 }", `missing: nft element to-real { 10.60.0.0/16 comment "pods of b" : 10.244.0.0/16 }`},
-		{"nft add element ip liqo-tui remote-0 { 192.0.2.0/24 }", "unexpected: nft element remote-0 { 192.0.2.0/24 }"},
-		{"nft add element ip liqo-tui remote-0 { 192.0.2.0-192.0.2.6 }", "unexpected: nft element remote-0 {"},
+		{"nft add element ip liqo-tui own-addresses { 192.0.2.0/24 }", "unexpected: nft element own-addresses { 192.0.2.0/24 }"},
+		{"nft add element ip liqo-tui own-addresses { 192.0.2.0-192.0.2.6 }", "unexpected: nft element own-addresses {"},
+		{"nft add element ip liqo-tui to-peers { 192.0.2.0/24 : 0xc00202c0 }", "unexpected: nft element to-peers { 192.0.2.0/24 : 0xc00202c0 }"},
+		{"nft delete element ip liqo-tui from-peers { liqo-tunnel }", `missing: nft element from-peers { "liqo-tunnel" comment "b" : 0xc00101c0 }`},
+		{"nft flush set ip liqo-tui wireguard-ports", `missing: nft element wireguard-ports { 51840 comment "b" }`},
 		{"nft add element ip liqo-tui tunnels { eth0 }", `unexpected: nft element tunnels { "eth0" }`},
 	} {
 		a.Gateway.Run(strings.Fields(c.damage)...)
@@ -434,7 +437,7 @@ func TestRepairOfOneRuleLeavesTheOthersAlone(t *testing.T) {
 	before := handles()
 	for _, damage := range []string{
 		"nft insert rule ip liqo-tui clamp ip ttl 1 drop", "nft delete element ip liqo-tui to-real { 10.60.0.0/16 }",
-		"nft add element ip liqo-tui remote-0 { 192.0.2.0/24 }", "nft flush set ip liqo-tui peer-sources",
+		"nft add element ip liqo-tui to-peers { 192.0.2.0/24 : 0xc00202c0 }", "nft flush set ip liqo-tui peer-sources",
 	} {
 		a.Gateway.Run(strings.Fields(damage)...)
 		if lines := a.SyncTo(a.Gateway, a.GatewayKernel, want); len(lines) == 0 {

@@ -124,7 +124,7 @@ func TestLeftoversAreReplaced(t *testing.T) {
 		ip route add 10.60.0.0/16 dev eth0 table 18100
 		ip route add blackhole 10.244.2.0/24 table 18001
 		ip rule add pref 7 lookup 18001
-		ip rule add pref 10 fwmark 0x11c00001 lookup 18199`)
+		ip rule add pref 10 fwmark 0xc00101c0 lookup 18199`)
 	a.SyncTo(a.Gateway, a.GatewayKernel, want)
 	if lines := a.SyncTo(a.Gateway, a.GatewayKernel, want); len(lines) != 0 {
 		t.Errorf("left: %q", lines)

@@ -32,8 +32,7 @@ func addressRange() nftables.SetDatatype {
 	return t
 }
 
-// compileSet declares a set or map. The value of a map is a range: two
-// addresses.
+// compileSet declares a set or map. A prefix as value is a range: two addresses.
 func compileSet(table *nftables.Table, s gateway.Set, id uint32) *nftables.Set {
 	set := &nftables.Set{Table: table, ID: id, Name: s.Name, Comment: s.Comment}
 	switch s.Key {
@@ -43,9 +42,14 @@ func compileSet(table *nftables.Table, s gateway.Set, id uint32) *nftables.Set {
 		set.KeyType, set.Interval = nftables.TypeIPAddr, true
 	case gateway.KeyInterfaceAddress:
 		set.KeyType, set.Interval, set.Concatenation = interfaceAddress(), true, true
+	case gateway.KeyPort:
+		set.KeyType = nftables.TypeInetService
 	}
-	if s.Map {
+	switch s.Value {
+	case gateway.ValuePrefix:
 		set.IsMap, set.DataType, set.DataInterval = true, addressRange(), true
+	case gateway.ValueMark:
+		set.IsMap, set.DataType = true, nftables.TypeMark
 	}
 	return set
 }
@@ -53,14 +57,12 @@ func compileSet(table *nftables.Table, s gateway.Set, id uint32) *nftables.Set {
 func compileElements(s gateway.Set) []nftables.SetElement {
 	var elements []nftables.SetElement
 	for _, e := range s.Elements {
-		var value []byte
-		if s.Map {
-			first, end := e.To.Addr().As4(), last(e.To)
-			value = append(first[:], end[:]...)
-		}
+		value := compileValue(s.Value, e)
 		switch s.Key {
 		case gateway.KeyInterface:
-			elements = append(elements, nftables.SetElement{Key: interfaceName(e.Interface), Comment: e.Comment})
+			elements = append(elements, nftables.SetElement{Key: interfaceName(e.Interface), Val: value, Comment: e.Comment})
+		case gateway.KeyPort:
+			elements = append(elements, nftables.SetElement{Key: binary.BigEndian.AppendUint16(nil, e.Port), Val: value, Comment: e.Comment})
 		case gateway.KeyAddress:
 			// An interval set wants the first address of the range and, as an
 			// element of its own, the first behind it.
@@ -81,11 +83,28 @@ func compileElements(s gateway.Set) []nftables.SetElement {
 	return elements
 }
 
+func compileValue(v gateway.Value, e gateway.Element) []byte {
+	switch v {
+	case gateway.ValuePrefix:
+		first, end := e.To.Addr().As4(), last(e.To)
+		return append(first[:], end[:]...)
+	case gateway.ValueMark:
+		return binary.NativeEndian.AppendUint32(nil, e.Mark)
+	}
+	return nil
+}
+
 // decodeSet is the reverse of compileSet and compileElements. What it cannot
 // express, such as a range that is no prefix, becomes an element that is never
 // wanted.
 func decodeSet(set *nftables.Set, elements []nftables.SetElement) gateway.Set {
-	found := gateway.Set{Name: set.Name, Comment: set.Comment, Map: set.IsMap}
+	found := gateway.Set{Name: set.Name, Comment: set.Comment}
+	if set.IsMap {
+		found.Value = gateway.ValuePrefix
+		if set.DataType.Name == nftables.TypeMark.Name {
+			found.Value = gateway.ValueMark
+		}
+	}
 	switch {
 	case set.Interval && set.Concatenation:
 		found.Key = gateway.KeyInterfaceAddress
@@ -98,11 +117,16 @@ func decodeSet(set *nftables.Set, elements []nftables.SetElement) gateway.Set {
 	case set.KeyType.Name == nftables.TypeIFName.Name:
 		found.Key = gateway.KeyInterface
 		for _, e := range elements {
-			found.Elements = append(found.Elements, gateway.Element{Interface: cString(e.Key), Comment: e.Comment})
+			found.Elements = append(found.Elements, withValue(e, gateway.Element{Interface: cString(e.Key)}))
+		}
+	case set.KeyType.Name == nftables.TypeInetService.Name:
+		found.Key = gateway.KeyPort
+		for _, e := range elements {
+			found.Elements = append(found.Elements, withValue(e, gateway.Element{Port: binary.BigEndian.Uint16(e.Key)}))
 		}
 	}
 	slices.SortFunc(found.Elements, func(a, b gateway.Element) int {
-		return cmp.Or(strings.Compare(a.Interface, b.Interface), a.Prefix.Addr().Compare(b.Prefix.Addr()))
+		return cmp.Or(strings.Compare(a.Interface, b.Interface), a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Port, b.Port))
 	})
 	return found
 }
@@ -116,12 +140,10 @@ func decodeConcatenation(e nftables.SetElement) gateway.Element {
 	if len(e.Key) != size || len(end) != size {
 		return gateway.Element{Interface: fmt.Sprintf("element %x", e.Key)}
 	}
-	return gateway.Element{
+	return withValue(e, gateway.Element{
 		Interface: cString(e.Key[:unix.IFNAMSIZ]),
 		Prefix:    prefixOf(e.Key[unix.IFNAMSIZ:], end[unix.IFNAMSIZ:]),
-		To:        decodeValue(e.Val),
-		Comment:   e.Comment,
-	}
+	})
 }
 
 func decodeIntervals(elements []nftables.SetElement) []gateway.Element {
@@ -149,16 +171,21 @@ func decodeIntervals(elements []nftables.SetElement) []gateway.Element {
 		if i+1 < len(sorted) && len(sorted[i+1].Key) == 4 {
 			end = binary.BigEndian.AppendUint32(nil, binary.BigEndian.Uint32(sorted[i+1].Key)-1)
 		}
-		found = append(found, gateway.Element{Prefix: prefixOf(e.Key, end), To: decodeValue(e.Val), Comment: e.Comment})
+		found = append(found, withValue(e, gateway.Element{Prefix: prefixOf(e.Key, end)}))
 	}
 	return found
 }
 
-func decodeValue(v []byte) netip.Prefix {
-	if len(v) != 8 {
-		return netip.Prefix{}
+// withValue adds to an element what is not its key.
+func withValue(e nftables.SetElement, found gateway.Element) gateway.Element {
+	found.Comment = e.Comment
+	switch len(e.Val) {
+	case 4:
+		found.Mark = binary.NativeEndian.Uint32(e.Val)
+	case 8:
+		found.To = prefixOf(e.Val[:4], e.Val[4:])
 	}
-	return prefixOf(v[:4], v[4:])
+	return found
 }
 
 // prefixOf is the prefix from first to last, or the zero Prefix if that is
