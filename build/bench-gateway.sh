@@ -13,29 +13,36 @@ line ------ ------ ------ ----- ----
 go test -run '^$' -bench Figure -benchtime 1x -timeout 20m ./gateway/linux |
 	awk '/_test.go:[0-9]+: \|/ {sub(/^[^|]*/, ""); print} /[.]go:[0-9]+: [^|]|FAIL|^panic/ {print; failed = 1} END {exit failed}'
 
-trap 'bin/lab down >/dev/null 2>&1 || true' EXIT
-bin/lab up --nodes 2 2>/dev/null
-bin/lab load bin/images/liqo-gateway.tar 2>/dev/null
+work=$(mktemp -d)
+quietly() { # COMMAND...: what it says only if it fails
+	"$@" >"$work/said" 2>&1 || {
+		cat "$work/said" >&2
+		return 1
+	}
+}
+trap 'bin/lab down >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
+quietly bin/lab up --nodes 2
+quietly bin/lab load bin/images/liqo-gateway.tar
 kubeconfig=$(bin/lab kubeconfig)
 both=(--kubeconfig "$kubeconfig" --context lab-rome --remote-kubeconfig "$kubeconfig" --remote-context lab-milan)
 for cluster in rome milan; do
-	bin/liqo-tui install --kubeconfig "$kubeconfig" --context "lab-$cluster" --cluster-id "$cluster" \
-		--image "${IMAGE:-lab.local/liqo-gateway:dev}" >/dev/null 2>&1
-	bin/lab kubectl "$cluster" apply -f testdata/demo/web.yaml >/dev/null
+	quietly bin/liqo-tui install --kubeconfig "$kubeconfig" --context "lab-$cluster" --cluster-id "$cluster" \
+		--image "${IMAGE:-lab.local/liqo-gateway:dev}"
+	quietly bin/lab kubectl "$cluster" apply -f testdata/demo/web.yaml
 done
-bin/liqo-tui network connect "${both[@]}" --server-service-type NodePort --yes >/dev/null 2>&1
+quietly bin/liqo-tui network connect "${both[@]}" --server-service-type NodePort --yes
 
-processes() { # PROGRAM: process IDs of a subcommand of liqo-gateway, in all nodes
+processes() { # PROGRAM: process IDs of a subcommand of liqo-gateway, in all nodes of this lab
 	local file
-	for file in /proc/[0-9]*/cmdline; do
-		if [ "$({ tr '\0' ' ' <"$file" | cut -d' ' -f1,2; } 2>/dev/null)" = "/liqo-gateway $1" ]; then
-			file=${file#/proc/}
-			echo "${file%/cmdline}"
+	for file in /proc/[0-9]*; do
+		if [ "$({ tr '\0' ' ' <"$file/cmdline" | cut -d' ' -f1,2; } 2>/dev/null)" = "/liqo-gateway $1" ] &&
+			grep -q ':/lab-' "$file/cgroup"; then
+			echo "${file#/proc/}"
 		fi
 	done
 }
 spread() { # FORMAT: median, least and most of the numbers that are read
-	sort -n | awk -v f="$1 $1 $1" '{v[NR] = $1} END {printf f, v[int(NR / 2) + 1], v[1], v[NR]}'
+	sort -n | awk -v f="$1 $1 $1" '{v[NR] = $1} END {if (!NR) exit 1; printf f, v[int(NR / 2) + 1], v[1], v[NR]}'
 }
 memory() { # PROGRAM: MiB of each process
 	local pid
@@ -64,7 +71,8 @@ for program in "${programs[@]}"; do before[$program]=$(memory "$program"); done
 for cluster in rome milan; do
 	for i in {1..1000}; do
 		printf -- '---\n{apiVersion: v1, kind: Pod, metadata: {name: many-%d}, spec: {schedulerName: nobody, containers: [{name: c, image: none}]}}\n' "$i"
-	done | bin/lab kubectl "$cluster" create -f - >/dev/null
+	done >"$work/pods.yaml"
+	quietly bin/lab kubectl "$cluster" create -f "$work/pods.yaml"
 done
 sleep 5
 for program in "${programs[@]}"; do
@@ -74,17 +82,16 @@ done
 
 # A gigabyte from milan's pod to each of rome's nodes, at the same time.
 prefix=$(bin/lab kubectl rome get configuration -n liqo-tenant-milan milan -o 'jsonpath={.status.remote.cidr.pod[0]}')
-bin/lab kubectl milan wait --for=condition=Ready pod/web --timeout=60s >/dev/null
+quietly bin/lab kubectl milan wait --for=condition=Ready pod/web --timeout=60s
 ip=$(bin/lab kubectl milan get pod web -o 'jsonpath={.status.podIP}')
 url="http://$(cut -d. -f1-2 <<<"$prefix").$(cut -d. -f3-4 <<<"$ip"):8080/?bytes=$((1 << 30))"
 for node in rome-1 rome-2; do
 	bin/lab exec rome "$node" -- curl --silent --show-error --max-time 300 --output /dev/null \
-		--write-out '%{speed_download}\n' "$url" >"/tmp/bench-gateway.$$.$node" &
+		--write-out '%{speed_download}\n' "$url" >"$work/speed-$node" &
 	downloads+=($!)
 done
 wait "${downloads[@]}"
-line "1 GiB to each of two nodes at the same time, MB/s" "" $(cat /tmp/bench-gateway.$$.* | awk '{print $1 / 1e6}' | spread %.1f)
-rm -f /tmp/bench-gateway.$$.*
+line "1 GiB to each of two nodes at the same time, MB/s" "" $(cat "$work"/speed-* | awk '{print $1 / 1e6}' | spread %.1f)
 line "tunnel, right after 2 GiB, RssAnon in MiB" "" $(memory tunnel | spread %.1f)
 sleep 15 # for a gateway to notice that the burst is over
 for program in tunnel fabric; do
