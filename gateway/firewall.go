@@ -27,13 +27,14 @@ const (
 	KeyAddress                         // prefixes
 	KeyInterfaceAddress                // interface name and prefix
 	KeyPort                            // exact ports
+	KeyHost                            // addresses: prefixes of all 32 bits
 )
 
 func (k Key) String() string {
 	switch k {
 	case KeyInterface:
 		return "ifname"
-	case KeyAddress:
+	case KeyAddress, KeyHost:
 		return "ipv4_addr"
 	case KeyInterfaceAddress:
 		return "ifname . ipv4_addr"
@@ -257,6 +258,8 @@ func (e Element) text(k Key, v Value) string {
 		s = fmt.Sprintf("%q", e.Interface)
 	case KeyAddress:
 		s = e.Prefix.String()
+	case KeyHost:
+		s = e.Prefix.Addr().String()
 	case KeyInterfaceAddress:
 		s = fmt.Sprintf("%q . %s", e.Interface, e.Prefix)
 	case KeyPort:

@@ -34,7 +34,7 @@ func ComputeNode(in NodeInputs) (State, error) {
 		Name:     TableName,
 		Counters: []string{DroppedFabric},
 		Sets: []Set{
-			addressSet(setGateways, "pods that send over the fabric", gateways),
+			{Name: setGateways, Key: KeyHost, Comment: "pods that send over the fabric", Elements: gateways},
 			addressSet(setPods, "pods of this cluster", elements("", in.PodCIDRs)),
 			addressSet(setRemotes, "other clusters, as seen from here", remotes),
 		},

@@ -13,22 +13,26 @@ import (
 )
 
 // changeable reports whether one table becomes the other by changing what it
-// contains. A set of another type or with another comment can't be
-// changed, nor can a chain of another kind, nor can an element be deleted that
-// no prefix describes.
+// contains. An element can't be deleted that no prefix describes.
 func changeable(have, want gateway.Table) bool {
+	return sameShape(have, want) && !slices.ContainsFunc(have.Sets, func(s gateway.Set) bool {
+		prefixes := s.Key != gateway.KeyInterface && s.Key != gateway.KeyPort
+		return slices.ContainsFunc(s.Elements, func(e gateway.Element) bool {
+			return prefixes && !e.Prefix.IsValid() || s.Value == gateway.ValuePrefix && !e.To.IsValid()
+		})
+	})
+}
+
+// sameShape reports whether two tables have the same sets and chains, or one has
+// more of them. A set of another type or with another comment can't be changed,
+// nor can a chain of another kind.
+func sameShape(have, want gateway.Table) bool {
 	if have.Name == "" || want.Name == "" {
 		return false
 	}
 	for _, h := range have.Sets {
 		w, ok := findSet(want, h.Name)
 		if ok && (h.Key != w.Key || h.Value != w.Value || h.Comment != w.Comment) {
-			return false
-		}
-		if slices.ContainsFunc(h.Elements, func(e gateway.Element) bool {
-			prefixes := h.Key == gateway.KeyAddress || h.Key == gateway.KeyInterfaceAddress
-			return prefixes && !e.Prefix.IsValid() || h.Value == gateway.ValuePrefix && !e.To.IsValid()
-		}) {
 			return false
 		}
 	}

@@ -44,6 +44,8 @@ func compileSet(table *nftables.Table, s gateway.Set, id uint32) *nftables.Set {
 		set.KeyType, set.Interval, set.Concatenation = interfaceAddress(), true, true
 	case gateway.KeyPort:
 		set.KeyType = nftables.TypeInetService
+	case gateway.KeyHost:
+		set.KeyType = nftables.TypeIPAddr
 	}
 	switch s.Value {
 	case gateway.ValuePrefix:
@@ -55,7 +57,7 @@ func compileSet(table *nftables.Table, s gateway.Set, id uint32) *nftables.Set {
 }
 
 func compileElements(s gateway.Set) []nftables.SetElement {
-	var elements []nftables.SetElement
+	elements := make([]nftables.SetElement, 0, 2*len(s.Elements))
 	for _, e := range s.Elements {
 		value := compileValue(s.Value, e)
 		switch s.Key {
@@ -63,6 +65,9 @@ func compileElements(s gateway.Set) []nftables.SetElement {
 			elements = append(elements, nftables.SetElement{Key: interfaceName(e.Interface), Val: value, Comment: e.Comment})
 		case gateway.KeyPort:
 			elements = append(elements, nftables.SetElement{Key: binary.BigEndian.AppendUint16(nil, e.Port), Val: value, Comment: e.Comment})
+		case gateway.KeyHost:
+			address := e.Prefix.Addr().As4()
+			elements = append(elements, nftables.SetElement{Key: address[:], Val: value, Comment: e.Comment})
 		case gateway.KeyAddress:
 			// An interval set wants the first address of the range and, as an
 			// element of its own, the first behind it.
@@ -114,21 +119,32 @@ func decodeSet(set *nftables.Set, elements []nftables.SetElement) gateway.Set {
 	case set.Interval:
 		found.Key = gateway.KeyAddress
 		found.Elements = decodeIntervals(elements)
-	case set.KeyType.Name == nftables.TypeIFName.Name:
-		found.Key = gateway.KeyInterface
-		for _, e := range elements {
-			found.Elements = append(found.Elements, withValue(e, gateway.Element{Interface: cString(e.Key)}))
-		}
-	case set.KeyType.Name == nftables.TypeInetService.Name:
-		found.Key = gateway.KeyPort
-		for _, e := range elements {
-			found.Elements = append(found.Elements, withValue(e, gateway.Element{Port: binary.BigEndian.Uint16(e.Key)}))
-		}
+	default:
+		found.Key, found.Elements = decodeExact(set.KeyType.Name, elements)
 	}
 	slices.SortFunc(found.Elements, func(a, b gateway.Element) int {
 		return cmp.Or(strings.Compare(a.Interface, b.Interface), a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Port, b.Port))
 	})
 	return found
+}
+
+// decodeExact is for elements that are no ranges.
+func decodeExact(keyType string, elements []nftables.SetElement) (key gateway.Key, found []gateway.Element) {
+	var decode func(key []byte) gateway.Element
+	switch keyType {
+	case nftables.TypeIFName.Name:
+		key, decode = gateway.KeyInterface, func(b []byte) gateway.Element { return gateway.Element{Interface: cString(b)} }
+	case nftables.TypeInetService.Name:
+		key, decode = gateway.KeyPort, func(b []byte) gateway.Element { return gateway.Element{Port: binary.BigEndian.Uint16(b)} }
+	case nftables.TypeIPAddr.Name:
+		key, decode = gateway.KeyHost, func(b []byte) gateway.Element { return gateway.Element{Prefix: prefixOf(b, b)} }
+	default:
+		return 0, nil // not one of ours
+	}
+	for _, e := range elements {
+		found = append(found, withValue(e, decode(e.Key)))
+	}
+	return key, found
 }
 
 func decodeConcatenation(e nftables.SetElement) gateway.Element {

@@ -15,7 +15,7 @@ func onlyDifferences(have, want gateway.State) (gateway.State, gateway.State) {
 	have.Neighbors, want.Neighbors = differing(have.Neighbors, want.Neighbors)
 	have.Forwards, want.Forwards = differing(have.Forwards, want.Forwards)
 	have.Routes, want.Routes = differing(have.Routes, want.Routes)
-	if !changeable(have.Firewall, want.Firewall) {
+	if !sameShape(have.Firewall, want.Firewall) {
 		return have, want // it is replaced as a whole
 	}
 	have.Firewall.Sets, want.Firewall.Sets = slices.Clone(have.Firewall.Sets), slices.Clone(want.Firewall.Sets)
@@ -31,13 +31,16 @@ func onlyDifferences(have, want gateway.State) (gateway.State, gateway.State) {
 
 // differing cuts off what two lists begin and end with alike.
 func differing[T comparable](a, b []T) ([]T, []T) {
-	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
-		a, b = a[1:], b[1:]
+	begin := 0
+	for begin < min(len(a), len(b)) && a[begin] == b[begin] {
+		begin++
 	}
-	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
-		a, b = a[:len(a)-1], b[:len(b)-1]
+	a, b = a[begin:], b[begin:]
+	end := 0
+	for end < min(len(a), len(b)) && a[len(a)-1-end] == b[len(b)-1-end] {
+		end++
 	}
-	return a, b
+	return a[:len(a)-end], b[:len(b)-end]
 }
 
 // What there is of the long lists: what is known, or else what is read.
