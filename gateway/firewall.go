@@ -84,9 +84,9 @@ type Set struct {
 type Element struct {
 	Interface string
 	Prefix    netip.Prefix
-	Port      uint16       `json:",omitempty"`
 	To        netip.Prefix // value
 	Mark      uint32       `json:",omitempty"` // value
+	Port      uint16       `json:",omitempty"`
 	Comment   string
 }
 
