@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -146,6 +147,21 @@ func udp4(src, dst string, payload []byte) []byte {
 	return packet(unix.IPPROTO_UDP, from.Addr(), to.Addr(), append(b, payload...))
 }
 
+// syn begins a TCP connection for segments of up to that many bytes.
+func syn(src, dst string, segment uint16) []byte {
+	from, to := netip.MustParseAddrPort(src), netip.MustParseAddrPort(dst)
+	b := make([]byte, 24) // no data, one option
+	binary.BigEndian.PutUint16(b, from.Port())
+	binary.BigEndian.PutUint16(b[2:], to.Port())
+	b[12], b[13] = 24/4<<4, 2 // length in words, SYN
+	b[20], b[21] = 2, 4       // option and its length
+	binary.BigEndian.PutUint16(b[22:], segment)
+	pseudo := append(from.Addr().AsSlice(), to.Addr().AsSlice()...)
+	pseudo = append(pseudo, 0, unix.IPPROTO_TCP, 0, 24)
+	binary.BigEndian.PutUint16(b[16:], checksum(append(pseudo, b...)))
+	return packet(unix.IPPROTO_TCP, from.Addr(), to.Addr(), b)
+}
+
 func echoRequest(src, dst netip.Addr) []byte {
 	b := []byte{8, 0, 0, 0, 0, 1, 0, 1} // type, code, checksum, identifier, sequence
 	binary.BigEndian.PutUint16(b[2:], checksum(b))
@@ -242,12 +258,31 @@ func TestW3SegmentsFitTheTunnel(t *testing.T) {
 	if n, _, err := inbox.ReadFromUDPAddrPort(make([]byte, 2000)); err != nil || n != linuxtest.TunnelMTU-28 {
 		t.Errorf("got %d bytes, %v, want %d", n, err, linuxtest.TunnelMTU-28)
 	}
-	// And nobody is asked for larger segments.
-	go func() { _, _, _ = podA.Get("", "10.60.9.9:80", 0) }()
-	syn := b.await("SYN", func(p ip4) bool { return p.protocol == unix.IPPROTO_TCP && p.payload[13]&2 != 0 })
+	// And nobody is asked for larger segments, whoever asks.
 	const want = linuxtest.TunnelMTU - 40
-	if got := maximumSegment(syn.payload); got != want {
-		t.Errorf("maximum segment of a SYN: got %d, want %d", got, want)
+	go func() { _, _, _ = podA.Get("", "10.60.9.9:80", 0) }()
+	sent := b.await("SYN", func(p ip4) bool { return p.protocol == unix.IPPROTO_TCP && p.payload[13]&2 != 0 })
+	if got := maximumSegment(sent.payload); got != want {
+		t.Errorf("maximum segment of a SYN to the peer: got %d, want %d", got, want)
+	}
+	var segments net.PacketConn // all TCP of the pod
+	var err error
+	podA.Do(func() { segments, err = net.ListenPacket("ip4:tcp", "10.244.2.2") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer segments.Close()
+	b.send <- syn("10.244.9.9:5555", "10.244.2.2:80", 1460)
+	if err := segments.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	received := make([]byte, 100)
+	n, from, err := segments.ReadFrom(received)
+	if err != nil || from.String() != "10.60.9.9" {
+		t.Fatalf("SYN from the peer: got one of %v, %v, want one of 10.60.9.9", from, err)
+	}
+	if got := maximumSegment(received[:n]); got != want {
+		t.Errorf("maximum segment of a SYN from the peer: got %d, want %d", got, want)
 	}
 }
 
