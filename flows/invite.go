@@ -12,7 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Two admins, each with access to his own cluster alone, connect them by two
+// Two admins, each with access to their own cluster alone, connect them by two
 // letters. Who invites hosts the gateway server: it can be made, and has an
 // endpoint and a key, before anything is known of the other cluster. So the
 // invitation has all that the other side needs, and its answer the rest.

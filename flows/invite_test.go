@@ -83,7 +83,7 @@ func TestTwoAdminsConnectTheirClustersByTwoLetters(t *testing.T) {
 	if plan := flows.PlanConnect(want, factsOf(p)); !plan.Empty() || !plan.Done() {
 		t.Errorf("connect with both in sight would change something: %s; %+v", plan.Changes(), plan.Failure())
 	}
-	// Nor does anything change if each does his part again.
+	// Nor does anything change if each does their part again.
 	for name, again := range map[string]flows.Plan{
 		"invite": flows.PlanInvite(want, "milan", admin{p, p.A}.facts()),
 		"join":   flows.PlanJoin(flows.Defaults(), invitation, admin{p, p.B}.facts()),

@@ -27,7 +27,7 @@ const (
 const letterVersion = "liqo-tui.dev/v1"
 
 // Letter is what the admin of one cluster tells that of another so that each can
-// make his own end of a connection. Nothing in it is secret.
+// make their own end of a connection. Nothing in it is secret.
 type Letter struct {
 	APIVersion string           `json:"apiVersion"`
 	Kind       LetterKind       `json:"kind"`

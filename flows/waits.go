@@ -108,7 +108,7 @@ func (c connection) aboutWait(s Step) (kinds []string, hint string) {
 func (c connection) tunnelHint(side Side) string {
 	hint := fmt.Sprintf("liqo-tui check --context %s --remote-context %s says what is broken", c.facts.Local.Context.Name, c.facts.Remote.Context.Name)
 	if c.facts.Remote.Described {
-		hint = fmt.Sprintf("ask the admin of %s whether his side is as in his letter, and what liqo-tui info peer %s says there", c.facts.Remote.ID, c.facts.Local.ID)
+		hint = fmt.Sprintf("ask the admin of %s whether their side is as in their letter, and what liqo-tui info peer %s says there", c.facts.Remote.ID, c.facts.Local.ID)
 	}
 	switch c.peers[side].Reading().Reason {
 	case render.ReasonNoHandshake, render.ReasonPeerSilent, "": // nothing comes back, or nobody says why

@@ -71,6 +71,24 @@ func oneCluster(pair *pairFlags) error {
 	return nil
 }
 
+// addOneSided adds what commands share whose admin has access to one cluster.
+func (c *connectFlags) addOneSided(cmd *cobra.Command, r *runFlags) {
+	r.add(cmd)
+	cmd.Flags().StringVarP(&c.localTenant, "namespace", "n", "", "tenant namespace (default: the peering's own, or liqo-tenant-CLUSTER_ID)")
+	hideInherited(cmd, "remote-")
+}
+
+// undoneHere removes this end of a connection.
+func undoneHere(pair *pairFlags, peer, what string) nextStep {
+	return nextStep{pair.local.command("network", "reset", "--local-only", "--remote-cluster-id", peer), what}
+}
+
+// handOver says what to do with a letter that was written.
+func (l *letterFlags) handOver(name, command, to string) string {
+	return fmt.Sprintf("The %s is in %s, and holds for %s.\nfor the admin of %s: liqo-tui network %s %s --context CONTEXT-OF-%s",
+		name, l.file, l.valid, to, command, shellWord(l.file), to)
+}
+
 // oneArgument is a FILE.
 func oneArgument(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
@@ -97,7 +115,7 @@ func inviteCommand(io streams, pair *pairFlags) *cobra.Command {
 	c := newConnectFlags()
 	cmd := &cobra.Command{
 		Use:   "invite --for CLUSTER_ID",
-		Short: "Invite another admin's cluster, and write what he must know",
+		Short: "Invite another admin's cluster, and write what they must know",
 		Long: inviteLong + `
 The local cluster hosts the gateway server. Running it again changes nothing,
 and writes the invitation anew.`,
@@ -140,23 +158,19 @@ and writes the invitation anew.`,
 		}
 		op.done = func(f flows.Facts) achieved {
 			return achieved{
-				fmt.Sprintf("%s can be dialled by %s now. The invitation is in %s, and holds for %s.\nfor the admin of %s: liqo-tui network join %s --context CONTEXT-OF-%s",
-					f.Local.ID, peer, out.file, out.valid, peer, shellWord(out.file), peer),
+				fmt.Sprintf("%s can be dialled by %s now. %s", f.Local.ID, peer, out.handOver("invitation", "join", peer)),
 				[]nextStep{
-					{pair.local.command("network", "accept", fmt.Sprintf("answer-%s-to-%s.yaml", peer, f.Local.ID)), "once he has sent the answer"},
-					{pair.local.command("network", "reset", "--local-only", "--remote-cluster-id", peer), "undoes this"},
+					{pair.local.command("network", "accept", fmt.Sprintf("answer-%s-to-%s.yaml", peer, f.Local.ID)), "once they have sent the answer"},
+					undoneHere(pair, peer, "undoes this"),
 				},
 			}
 		}
 		return op.run(cmd.Context(), io, pair, r)
 	}
-	r.add(cmd)
-	f := cmd.Flags()
-	f.StringVar(&peer, "for", "", "cluster ID of the other cluster; liqo-tui info --get clusterid says it there")
-	f.StringVarP(&c.localTenant, "namespace", "n", "", "tenant namespace (default: the peering's own, or liqo-tenant-CLUSTER_ID)")
-	c.addServer(f)
+	cmd.Flags().StringVar(&peer, "for", "", "cluster ID of the other cluster; liqo-tui info --get clusterid says it there")
+	c.addServer(cmd.Flags())
 	out.add(cmd, "invitation-ID-to-ID.yaml")
-	hideInherited(cmd, "remote-")
+	c.addOneSided(cmd, &r)
 	acceptLiqoctl(cmd)
 	return cmd
 }
@@ -196,22 +210,18 @@ its admin, by another way than the file came.`,
 		op.done = func(f flows.Facts) achieved {
 			inviter := string(letter.From.ClusterID)
 			return achieved{
-				fmt.Sprintf("%s dials %s now. The answer is in %s, and holds for %s.\nfor the admin of %s: liqo-tui network accept %s --context CONTEXT-OF-%s",
-					f.Local.ID, inviter, out.file, out.valid, inviter, shellWord(out.file), inviter),
+				fmt.Sprintf("%s dials %s now. %s", f.Local.ID, inviter, out.handOver("answer", "accept", inviter)),
 				[]nextStep{
-					{pair.local.command("info", "peer", inviter), "says whether it is connected, once he has accepted"},
-					{pair.local.command("network", "reset", "--local-only", "--remote-cluster-id", inviter), "undoes this"},
+					{pair.local.command("info", "peer", inviter), "says whether it is connected, once they have accepted"},
+					undoneHere(pair, inviter, "undoes this"),
 				},
 			}
 		}
 		return op.run(cmd.Context(), io, pair, r)
 	}
-	r.add(cmd)
-	f := cmd.Flags()
-	f.StringVarP(&c.localTenant, "namespace", "n", "", "tenant namespace (default: the peering's own, or liqo-tenant-CLUSTER_ID)")
-	c.addClientTemplate(f)
+	c.addClientTemplate(cmd.Flags())
 	out.add(cmd, "answer-ID-to-ID.yaml")
-	hideInherited(cmd, "remote-")
+	c.addOneSided(cmd, &r)
 	return cmd
 }
 
@@ -247,15 +257,12 @@ func acceptCommand(io streams, pair *pairFlags) *cobra.Command {
 			}
 			return achieved{text, []nextStep{
 				{pair.local.command("info", "peer", peer), "says how it does, and by which addresses its pods are reached"},
-				{pair.local.command("network", "reset", "--local-only", "--remote-cluster-id", peer), "undoes this, on this side"},
+				undoneHere(pair, peer, "undoes this, on this side"),
 			}}
 		}
 		return op.run(cmd.Context(), io, pair, r)
 	}
-	r.add(cmd)
-	f := cmd.Flags()
-	f.StringVarP(&c.localTenant, "namespace", "n", "", "tenant namespace (default: the peering's own)")
-	c.addWait(f)
-	hideInherited(cmd, "remote-")
+	c.addWait(cmd.Flags())
+	c.addOneSided(cmd, &r)
 	return cmd
 }

@@ -61,7 +61,7 @@ func TestPodsDoNotSpeakOverTheFabric(t *testing.T) {
 		forge(c.from, c.to, c.src)
 		linuxtest.WaitFor(t, "drop of "+c.what, func() bool { return c.counter(c.node) == before+1 })
 	}
-	// Who is on the node itself could send what he likes; but not as just anybody.
+	// Who is on the node itself could send anything; but not as just anybody.
 	before := onNode(1)
 	forge(a.Nodes[0], a.NodeIP(1), "10.244.1.66:5555")
 	linuxtest.WaitFor(t, "drop of what no gateway sends", func() bool { return onNode(1) == before+1 })
