@@ -289,16 +289,7 @@ func playDashboard(t *testing.T, script []byte) {
 	const longest = 200
 	t.Chdir(t.TempDir()) // s saves the screen
 	script = script[:min(len(script), longest)]
-	onDashboard(t, func(t *testing.T, d *driver) {
-		z := fuzzer{d: d}
-		for _, b := range script {
-			z.play(t, b)
-			if d.quit {
-				return
-			}
-		}
-		z.interrupt(t)
-	})
+	onDashboard(t, playing(script))
 }
 
 func TestAKubeconfigThatCantBeReadIsSaidOnTheDashboard(t *testing.T) {

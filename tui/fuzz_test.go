@@ -80,7 +80,13 @@ func playScript(t *testing.T, script []byte) {
 			return Options{Timeout: time.Minute}
 		}
 	}
-	inWorld(t, start, func(t *testing.T, d *driver) {
+	t.Chdir(t.TempDir()) // s saves the screen
+	inWorld(t, start, playing(script))
+}
+
+// playing plays a script to its end, or to the program's.
+func playing(script []byte) func(*testing.T, *driver) {
+	return func(t *testing.T, d *driver) {
 		z := fuzzer{d: d}
 		for _, b := range script {
 			z.play(t, b)
@@ -89,7 +95,7 @@ func playScript(t *testing.T, script []byte) {
 			}
 		}
 		z.interrupt(t)
-	})
+	}
 }
 
 type fuzzer struct {
