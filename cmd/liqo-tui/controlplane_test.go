@@ -159,7 +159,7 @@ func runOperatorProgram() error {
 	if err != nil {
 		return err
 	}
-	return operator.Run(ctrl.SetupSignalHandler(), config, operator.Options{Namespace: render.DefaultNamespace, HealthAddress: "0", Identity: "test"})
+	return operator.Run(ctrl.SetupSignalHandler(), config, operator.Options{Namespace: render.DefaultNamespace, Identity: "test"})
 }
 
 // process runs a program until the test ends, and shows what it wrote if the

@@ -3,7 +3,6 @@ package operator
 import (
 	"bytes"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -279,10 +278,11 @@ func (w *world) testUnlabelled() {
 	}
 }
 
-func TestWaitsWhileLiqoIsThere(t *testing.T) {
+// TestNeverWorksBesideLiqo has Liqo's controller-manager there, gone, and there
+// again, each time under one process of the operator.
+func TestNeverWorksBesideLiqo(t *testing.T) {
 	w := newWorld(t)
-	liqo := liqoManager()
-	w.create(liqo)
+	w.create(liqoManager())
 	w.runOperator()
 	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.OperatorName}}
 	until(w, operator, "refusing", says(render.OperatorRefusing, "liqo/liqo-controller-manager"))
@@ -291,25 +291,34 @@ func TestWaitsWhileLiqoIsThere(t *testing.T) {
 	if err := w.Get(t.Context(), client.ObjectKeyFromObject(external), external); err != nil || external.Status.CIDR != "" {
 		t.Errorf("while refusing: got external CIDR %q (%v), want it left alone", external.Status.CIDR, err)
 	}
-	if err := w.Delete(t.Context(), liqo); err != nil {
+	if err := w.Delete(t.Context(), liqoManager()); err != nil {
 		t.Fatal(err)
 	}
 	until(w, operator, "working", says(render.OperatorWorking, ""))
 	until(w, external, "decided", func(n *ipamv1alpha1.Network) bool { return n.Status.CIDR != "" })
-}
 
-func TestEndsWhenLiqoComes(t *testing.T) {
-	w := newWorld(t)
-	done := make(chan error, 1)
-	go func() {
-		done <- Run(t.Context(), w.config, Options{Namespace: "liqo", HealthAddress: "0", Identity: "first"})
-	}()
-	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.OperatorName}}
-	until(w, operator, "working", says(render.OperatorWorking, ""))
 	w.create(liqoManager())
-	if err := <-done; !errors.Is(err, errBesideLiqo) || !strings.Contains(err.Error(), "liqo/liqo-controller-manager") {
-		t.Errorf("got %v, want an end that names the Deployment", err)
+	until(w, operator, "refusing again", says(render.OperatorRefusing, "liqo/liqo-controller-manager"))
+	tenant := render.Tenant{Namespace: render.TenantNamespaceName("milan"), Remote: "milan"}
+	w.create(render.TenantNamespace(tenant))
+	conf := render.Configuration(tenant, render.Networks{Pod: []networkingv1beta1.CIDR{"10.244.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}})
+	w.create(conf)
+	// Whatever was on its way is done by when it looks a second time: a Liqo
+	// that has another name is seen, and said.
+	other := liqoManager()
+	other.Name = "another-controller-manager"
+	w.create(other)
+	if err := w.Delete(t.Context(), liqoManager()); err != nil {
+		t.Fatal(err)
 	}
+	until(w, operator, "naming the other one", says(render.OperatorRefusing, "liqo/another-controller-manager"))
+	if err := w.Get(t.Context(), client.ObjectKeyFromObject(conf), conf); err != nil || conf.Status.Remote != nil {
+		t.Errorf("refusing again: got a Configuration remapped to %+v (%v), want it left alone", conf.Status.Remote, err)
+	}
+	if err := w.Delete(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	until(w, conf, "remapped", func(c *networkingv1beta1.Configuration) bool { return c.Status.Remote != nil })
 }
 
 // TestDiscoversTheClustersRanges is on a real API server, which has a

@@ -184,7 +184,7 @@ func runAsProcess(kubeconfig string) error {
 			fmt.Printf("{\"Requests\": %d, \"Bytes\": %d}\n", requests.Load(), bytes.Load())
 		}
 	}()
-	return Run(ctx, config, Options{Namespace: "liqo", HealthAddress: "0", Identity: "process"})
+	return Run(ctx, config, Options{Namespace: "liqo", Identity: "process"})
 }
 
 type countedConn struct {

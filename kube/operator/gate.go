@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"sync/atomic"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/render"
@@ -19,42 +17,47 @@ import (
 // gate lets the operator work while Liqo's controller-manager is not on the
 // cluster: two operators would fight over the same objects.
 type gate struct {
-	mgr     ctrl.Manager
-	watcher client.WithWatch
-	status  *reporter
-	begin   func() error // starts the controllers
-
-	working atomic.Bool
+	client client.WithWatch
+	status *reporter
 }
 
-// errBesideLiqo ends an operator that was working when Liqo came. Controllers
-// can't be stopped one by one, so the process ends; the next one waits at the gate.
-var errBesideLiqo = errors.New("ends, because Liqo's controller-manager has come")
-
-// Start runs while this replica leads.
-func (g *gate) Start(ctx context.Context) error {
-	for ctx.Err() == nil {
+// await returns when Liqo's controller-manager is not there, as of a version of
+// the cluster's state, or when ctx ends. Until then it says why nothing is done.
+func (g *gate) await(ctx context.Context) (version string, err error) {
+	for {
 		version, liqo, err := g.look(ctx)
-		if err != nil {
-			return err
+		if err != nil || liqo == "" {
+			return version, err
 		}
-		switch {
-		case liqo != "" && g.working.Load():
-			return fmt.Errorf("%w: Deployment %s", errBesideLiqo, liqo)
-		case liqo != "":
-			message := "refusing to work: Liqo's controller-manager is Deployment " + liqo +
-				", and two operators would fight over the same objects; this one begins when that is gone"
-			if err := g.status.say(ctx, render.OperatorRefusing, message); err != nil {
-				return err
-			}
-		case !g.working.Load():
-			if err := g.begin(); err != nil {
-				return err
-			}
-			g.working.Store(true)
+		message := "refusing to work: Liqo's controller-manager is Deployment " + liqo +
+			", and two operators would fight over the same objects; this one begins when that is gone"
+		if err := g.status.say(ctx, render.OperatorRefusing, message); err != nil {
+			return "", err
 		}
 		if err := g.untilChange(ctx, version); err != nil {
-			return err
+			return "", err
+		}
+	}
+}
+
+// errBesideLiqo ends a term in which the operator worked when Liqo came.
+var errBesideLiqo = errors.New("the controller-manager of Liqo has come")
+
+// guard returns errBesideLiqo when Liqo's controller-manager comes after
+// version, and nil when ctx ends. It is no reason to stop that the API server
+// does not say: the lease ends, if that lasts.
+func (g *gate) guard(ctx context.Context, version string) error {
+	for ctx.Err() == nil {
+		liqo := ""
+		err := g.untilChange(ctx, version)
+		if err == nil {
+			version, liqo, err = g.look(ctx)
+		}
+		switch {
+		case liqo != "":
+			return fmt.Errorf("%w: Deployment %s", errBesideLiqo, liqo)
+		case err != nil:
+			pause(ctx, retryPeriod)
 		}
 	}
 	return nil
@@ -72,7 +75,7 @@ func liqoDeployments() *metav1.PartialObjectMetadataList {
 // version of the cluster's state.
 func (g *gate) look(ctx context.Context) (version, liqo string, err error) {
 	list := liqoDeployments()
-	if err := g.watcher.List(ctx, list, ofLiqo); err != nil {
+	if err := g.client.List(ctx, list, ofLiqo); err != nil {
 		return "", "", fmt.Errorf("look for Liqo's controller-manager: %w", err)
 	}
 	if len(list.Items) > 0 {
@@ -84,7 +87,7 @@ func (g *gate) look(ctx context.Context) (version, liqo string, err error) {
 // untilChange returns when Liqo may have come or gone since version, and now
 // and then without a reason: a watch ends when the API server says so.
 func (g *gate) untilChange(ctx context.Context, version string) error {
-	w, err := g.watcher.Watch(ctx, liqoDeployments(), ofLiqo,
+	w, err := g.client.Watch(ctx, liqoDeployments(), ofLiqo,
 		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}})
 	if err != nil {
 		return fmt.Errorf("watch for Liqo's controller-manager: %w", err)
@@ -102,19 +105,9 @@ func (g *gate) untilChange(ctx context.Context, version string) error {
 	}
 }
 
-// ready is what "ready" means: a change is seen from now on, by this replica or
-// by the one that leads.
-func (g *gate) ready(r *http.Request) error {
+func pause(ctx context.Context, d time.Duration) {
 	select {
-	case <-g.mgr.Elected():
-	default:
-		return nil
+	case <-ctx.Done():
+	case <-time.After(d):
 	}
-	if !g.working.Load() {
-		return errors.New("leads, but does not work: see the log")
-	}
-	if !g.mgr.GetCache().WaitForCacheSync(r.Context()) {
-		return errors.New("the caches have not synced")
-	}
-	return nil
 }

@@ -41,7 +41,7 @@ func (w *world) start() *life {
 	l := &life{stop: stop, done: make(chan error, 1), struck: make(chan struct{})}
 	config := rest.CopyConfig(w.config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return wire{life: l, next: next} })
-	go func() { l.done <- Run(ctx, config, Options{Namespace: "liqo", HealthAddress: "0", Identity: "pod"}) }()
+	go func() { l.done <- Run(ctx, config, Options{Namespace: "liqo", Identity: "pod"}) }()
 	return l
 }
 
@@ -216,7 +216,7 @@ func (p *struckPeer) reset() {
 
 func (p *struckPeer) untilNothingIsLeft(round int) {
 	p.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		left := p.ofPeers()
 		if len(left) == 0 {

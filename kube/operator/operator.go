@@ -7,21 +7,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	eventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/liqo-tui/liqo-tui/render"
@@ -33,49 +34,68 @@ const FieldManager = render.OperatorName
 // Options of the operator.
 type Options struct {
 	Namespace     string // where it, and the cluster's Networks, live
-	HealthAddress string // for /healthz and /readyz, like ":8081"
+	HealthAddress string // for /healthz and /readyz, like ":8081"; "" for nowhere
 	// Identity is what this replica is called while it leads. A process with
 	// the identity of one that crashed takes over from it at once, so it must
 	// never be that of one that may still run: a pod's name is right.
 	Identity string
 }
 
-// Leader election. A replica that ends gives the lease back, and another one
-// that waits has it within retryPeriod; after a crash of the node, it takes
-// leaseDuration more. The lease is written every retryPeriod, all day long.
-const (
-	leaseDuration = 8 * time.Second
-	renewDeadline = 6 * time.Second
-	retryPeriod   = 2 * time.Second
-)
-
-// Run reconciles until ctx ends. While Liqo's controller-manager is on the
-// cluster it only says so, and waits.
-func Run(ctx context.Context, config *rest.Config, o Options) error {
-	mgr, err := newManager(config, o)
-	if err != nil {
-		return fmt.Errorf("set up the operator: %w", err)
-	}
-	watcher, err := client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
-	if err != nil {
-		return fmt.Errorf("set up the operator: %w", err)
-	}
-	status := &reporter{
-		client: mgr.GetClient(), reader: mgr.GetAPIReader(), recorder: mgr.GetEventRecorder(render.OperatorName),
-		log: mgr.GetLogger(), namespace: o.Namespace,
-	}
-	g := &gate{mgr: mgr, watcher: watcher, status: status, begin: func() error { return setUp(mgr, status, o.Namespace) }}
-	if err := errors.Join(
-		mgr.Add(g),
-		mgr.AddHealthzCheck("alive", healthz.Ping),
-		mgr.AddReadyzCheck("works", g.ready),
-	); err != nil {
-		return err
-	}
-	return mgr.Start(ctx)
+// replica is the operator in one process, from its start to its end.
+type replica struct {
+	config   *rest.Config
+	options  Options
+	client   client.WithWatch // not cached: for what is done besides reconciling
+	events   events.EventBroadcaster
+	recorder events.EventRecorder
+	log      logr.Logger
+	health   *health
 }
 
-// setUp starts the controllers.
+// Run reconciles until ctx ends, whenever this replica leads. While Liqo's
+// controller-manager is on the cluster it only says so, and waits.
+func Run(ctx context.Context, config *rest.Config, o Options) error {
+	r, err := newReplica(config, o)
+	if err != nil {
+		return fmt.Errorf("set up the operator: %w", err)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	if o.HealthAddress != "" {
+		server, err := r.health.server(ctx, o.HealthAddress)
+		if err != nil {
+			return err
+		}
+		group.Go(func() error { return server.Start(ctx) })
+	}
+	group.Go(func() error { return r.serve(ctx) })
+	return group.Wait()
+}
+
+func newReplica(config *rest.Config, o Options) (*replica, error) {
+	scheme, err := render.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	// A connection is ten objects per side, and a restart may find hundreds of
+	// peers. What the API server can take, it says itself (priority and fairness).
+	config.QPS = -1
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, err
+	}
+	sink, err := eventsv1.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: sink})
+	return &replica{
+		config: config, options: o, client: c, log: ctrl.Log, health: &health{},
+		events: broadcaster, recorder: broadcaster.NewRecorder(scheme, render.OperatorName),
+	}, nil
+}
+
+// setUp adds the controllers.
 func setUp(mgr ctrl.Manager, status *reporter, namespace string) error {
 	allocator := &allocator{cache: mgr.GetClient(), reader: mgr.GetAPIReader()}
 	return errors.Join(
@@ -90,17 +110,8 @@ func setUp(mgr ctrl.Manager, status *reporter, namespace string) error {
 	)
 }
 
-func newManager(restConfig *rest.Config, o Options) (ctrl.Manager, error) {
+func newManager(restConfig *rest.Config) (ctrl.Manager, error) {
 	scheme, err := render.Scheme()
-	if err != nil {
-		return nil, err
-	}
-	restConfig = rest.CopyConfig(restConfig)
-	// A connection is ten objects per side, and a restart may find hundreds of
-	// peers. What the API server can take, it says itself (priority and fairness).
-	restConfig.QPS = -1
-	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.Namespace, render.OperatorName,
-		resourcelock.ResourceLockConfig{Identity: o.Identity}, rest.CopyConfig(restConfig), renewDeadline)
 	if err != nil {
 		return nil, err
 	}
@@ -109,16 +120,9 @@ func newManager(restConfig *rest.Config, o Options) (ctrl.Manager, error) {
 		return nil, err
 	}
 	return ctrl.NewManager(restConfig, ctrl.Options{
-		Scheme:                              scheme,
-		Metrics:                             server.Options{BindAddress: "0"},
-		HealthProbeBindAddress:              o.HealthAddress,
-		LeaderElection:                      true,
-		LeaderElectionResourceLockInterface: lock,
-		LeaderElectionReleaseOnCancel:       true,
-		LeaseDuration:                       new(leaseDuration),
-		RenewDeadline:                       new(renewDeadline),
-		RetryPeriod:                         new(retryPeriod),
-		Controller:                          config.Controller{SkipNameValidation: new(true)}, // names are per process, and tests run many operators
+		Scheme:     scheme,
+		Metrics:    server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: new(true)}, // names are per process, and each term has a manager
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{

@@ -20,8 +20,7 @@ import (
 // reporter says what the operator as a whole is at: in the log, on its own
 // Deployment, and, when it can't work, in an Event.
 type reporter struct {
-	client    client.Client
-	reader    client.Reader // not cached: of Deployments, the cache holds only gateways'
+	client    client.Client // not cached: of Deployments, the cache holds only gateways'
 	recorder  events.EventRecorder
 	log       logr.Logger
 	namespace string
@@ -50,7 +49,7 @@ func (r *reporter) say(ctx context.Context, state render.OperatorState, message 
 func (r *reporter) publish(ctx context.Context, s render.OperatorStatus) error {
 	d := &metav1.PartialObjectMetadata{}
 	d.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
-	if err := r.reader.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: render.OperatorName}, d); err != nil {
+	if err := r.client.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: render.OperatorName}, d); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if s.State != render.OperatorWorking {

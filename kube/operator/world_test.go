@@ -34,6 +34,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// patience is for what comes at once where the machine has nothing else to do.
+const patience = time.Minute
+
 // world is a real API server with our operator on it, but without kubelets:
 // what pods would do is written by the test.
 type world struct {
@@ -84,7 +87,7 @@ func (w *world) runOperator() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- Run(ctx, w.config, Options{Namespace: "liqo", HealthAddress: "0", Identity: w.t.Name()})
+		done <- Run(ctx, w.config, Options{Namespace: "liqo", Identity: w.t.Name()})
 	}()
 	w.t.Cleanup(func() {
 		cancel()
@@ -124,7 +127,7 @@ func (w *world) create(o client.Object) {
 // until reads o again and again until it holds.
 func until[O client.Object](w *world, o O, what string, holds func(O) bool) O {
 	w.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	key := client.ObjectKeyFromObject(o)
 	for {
 		err := w.Get(w.t.Context(), key, o)
@@ -169,7 +172,7 @@ func (w *world) node(name, ip string) {
 
 func (w *world) untilGone(o client.Object) {
 	w.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		err := w.Get(w.t.Context(), client.ObjectKeyFromObject(o), o)
 		if apierrors.IsNotFound(err) {
@@ -191,7 +194,7 @@ func says(state render.OperatorState, text string) func(*appsv1.Deployment) bool
 
 func (w *world) untilEvent(reason, text string) {
 	w.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		var list corev1.EventList
 		if err := w.List(w.t.Context(), &list, client.InNamespace("liqo")); err != nil {

@@ -1,0 +1,88 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// health is what the kubelet is told, over all terms.
+type health struct {
+	mu    sync.Mutex
+	state state
+	cache cache.Cache // of the manager, while working
+	// failed is what ended the last term, until it or another replica leads.
+	failed error
+}
+
+// state is how far this replica is.
+type state int
+
+const (
+	standingBy state = iota
+	leading          // and waiting at the gate
+	working
+)
+
+func (h *health) leads() { h.set(leading, nil, nil) }
+
+func (h *health) works(c cache.Cache) { h.set(working, c, nil) }
+
+func (h *health) ended(err error) { h.set(standingBy, nil, err) }
+
+func (h *health) set(s state, c cache.Cache, failed error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state, h.cache, h.failed = s, c, failed
+}
+
+// anotherLeads is that it does not matter any more why this one doesn't.
+func (h *health) anotherLeads() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.failed = nil
+}
+
+// ready is what "ready" means: a change is seen from now on, by this replica or
+// by the one that leads.
+func (h *health) ready(r *http.Request) error {
+	h.mu.Lock()
+	state, cache, failed := h.state, h.cache, h.failed
+	h.mu.Unlock()
+	switch {
+	case state == standingBy && failed != nil:
+		return fmt.Errorf("begins again after an error: %w", failed)
+	case state == leading:
+		return errors.New("leads, but does not work: see the log")
+	case state == working && !cache.WaitForCacheSync(r.Context()):
+		return errors.New("the caches have not synced")
+	}
+	return nil
+}
+
+// server answers at address. What runs is alive: that it can't reach the API
+// server is nothing that a restart would mend.
+func (h *health) server(ctx context.Context, address string) (*manager.Server, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("answer the kubelet: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/healthz", healthz.CheckHandler{Checker: healthz.Ping})
+	mux.Handle("/readyz", healthz.CheckHandler{Checker: h.ready})
+	return &manager.Server{
+		Name:            "health probe",
+		Server:          &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second},
+		Listener:        listener,
+		ShutdownTimeout: new(time.Second),
+	}, nil
+}

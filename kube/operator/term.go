@@ -1,0 +1,140 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Leader election. A replica that ends gives the lease back, and another one
+// that waits has it within retryPeriod; after a crash of the node, it takes
+// leaseDuration more. The lease is written every retryPeriod, all day long.
+// Who can't write it stops its work retryPeriod + renewDeadline after the last
+// time, one second before another replica may begin.
+const (
+	leaseDuration = 8 * time.Second
+	renewDeadline = 5 * time.Second
+	retryPeriod   = 2 * time.Second
+)
+
+// serve is one term after another: this replica waits until it leads, and works
+// until the lease is lost, ctx ends, or something fails. An API server that is
+// away for a while ends a term, and not the process: containers that end too
+// often are kept waiting by the kubelet, for minutes.
+func (r *replica) serve(ctx context.Context) error {
+	if err := r.events.StartRecordingToSinkWithContext(ctx); err != nil {
+		return fmt.Errorf("record events: %w", err)
+	}
+	defer r.events.Shutdown()
+	for {
+		err := r.term(ctx)
+		if ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			r.log.Error(err, "ends its work, and begins again")
+		}
+		r.health.ended(err)
+		pause(ctx, retryPeriod)
+	}
+}
+
+// term is one time of leading. The lease outlives the work that is done under
+// it, which is why client-go's own ReleaseOnCancel is off.
+func (r *replica) term(ctx context.Context) error {
+	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, r.options.Namespace, render.OperatorName,
+		resourcelock.ResourceLockConfig{Identity: r.options.Identity}, rest.CopyConfig(r.config), renewDeadline)
+	if err != nil {
+		return err
+	}
+	electing, resign := context.WithCancel(ctx)
+	defer resign()
+	leading, lose := context.WithCancel(ctx)
+	defer lose()
+	leads, stopped := make(chan struct{}), make(chan struct{})
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, Name: render.OperatorName,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) { close(leads) },
+			OnStoppedLeading: func() { lose(); close(stopped) },
+			OnNewLeader: func(identity string) {
+				if identity != "" && identity != r.options.Identity {
+					r.health.anotherLeads()
+				}
+			},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	go elector.Run(ctrl.LoggerInto(electing, r.log))
+	select {
+	case <-leads:
+		err = r.work(leading)
+		if ctx.Err() == nil && leading.Err() != nil {
+			r.log.Info("lost the lease: the API server did not renew it in time")
+		}
+		if leading.Err() != nil && errors.Is(err, context.Canceled) {
+			err = nil
+		}
+	case <-stopped: // ctx ended first
+	}
+	resign()
+	<-stopped
+	if elector.IsLeader() {
+		if err := giveBack(context.WithoutCancel(ctx), lock); err != nil {
+			r.log.Info("did not give the lease back: it runs out by itself", "reason", err.Error())
+		}
+	}
+	return err
+}
+
+// giveBack has another replica lead at once, if this one still does.
+func giveBack(ctx context.Context, lock resourcelock.Interface) error {
+	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
+	defer cancel()
+	held, _, err := lock.Get(ctx)
+	if err != nil || held.HolderIdentity != lock.Identity() {
+		return err
+	}
+	now := metav1.Now()
+	return lock.Update(ctx, resourcelock.LeaderElectionRecord{
+		LeaderTransitions: held.LeaderTransitions, LeaseDurationSeconds: 1, AcquireTime: now, RenewTime: now,
+	})
+}
+
+// work reconciles until ctx ends, or Liqo comes. Controllers can't be stopped
+// and started again, so each term has a manager of its own. It has all of them
+// before it starts: controller-runtime may wait for itself for ever where they
+// are added while it stops.
+func (r *replica) work(ctx context.Context) error {
+	r.health.leads()
+	status := &reporter{client: r.client, recorder: r.recorder, log: r.log, namespace: r.options.Namespace}
+	g := &gate{client: r.client, status: status}
+	version, err := g.await(ctx)
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(r.config)
+	if err != nil {
+		return fmt.Errorf("set up the operator: %w", err)
+	}
+	if err := setUp(mgr, status, r.options.Namespace); err != nil {
+		return fmt.Errorf("set up the operator: %w", err)
+	}
+	r.health.works(mgr.GetCache())
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return mgr.Start(ctx) })
+	group.Go(func() error { return g.guard(ctx, version) })
+	return group.Wait()
+}
