@@ -2,8 +2,6 @@ package flows_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,24 +53,6 @@ func mustRun(t *testing.T, p *flowtest.Pair, plan func(flows.Facts) flows.Plan) 
 		t.Fatalf("run: %v", err)
 	}
 	return r
-}
-
-// golden compares got with a file in testdata; UPDATE=1 rewrites the file.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s (-want +got; UPDATE=1 rewrites it):\n%s", file, d)
-	}
 }
 
 func diff(a, b any) string { return cmp.Diff(a, b, cmpopts.EquateEmpty()) }

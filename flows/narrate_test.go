@@ -7,6 +7,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/golden"
 )
 
 // transcript is what Narrate makes of a run, a line for each record.
@@ -57,7 +58,7 @@ func TestNarrate(t *testing.T) {
 			if (err != nil) != tc.fails {
 				t.Errorf("run: %v", err)
 			}
-			golden(t, tc.golden, transcript(r.events))
+			golden.Compare(t, tc.golden, transcript(r.events))
 		})
 	}
 }

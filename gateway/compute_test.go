@@ -9,13 +9,13 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/liqo-tui/liqo-tui/internal/golden"
 )
 
 func prefixes(s ...string) []netip.Prefix {
@@ -81,33 +81,21 @@ func nodeInputs() NodeInputs {
 
 func TestStatesRead(t *testing.T) {
 	for _, c := range []struct {
-		golden  string
+		file    string
 		compute func() (State, error)
 	}{
-		{"server", func() (State, error) { return Compute(serverInputs()) }},
-		{"client", func() (State, error) { return Compute(clientInputs()) }},
-		{"hub", func() (State, error) { return Compute(hubInputs()) }},
-		{"lonely", func() (State, error) { in := serverInputs(); in.Peers, in.Nodes = nil, nil; return Compute(in) }},
-		{"node", func() (State, error) { return ComputeNode(nodeInputs()) }},
+		{"server.txt", func() (State, error) { return Compute(serverInputs()) }},
+		{"client.txt", func() (State, error) { return Compute(clientInputs()) }},
+		{"hub.txt", func() (State, error) { return Compute(hubInputs()) }},
+		{"lonely.txt", func() (State, error) { in := serverInputs(); in.Peers, in.Nodes = nil, nil; return Compute(in) }},
+		{"node.txt", func() (State, error) { return ComputeNode(nodeInputs()) }},
 	} {
-		t.Run(c.golden, func(t *testing.T) {
+		t.Run(c.file, func(t *testing.T) {
 			s, err := c.compute()
 			if err != nil {
 				t.Fatal(err)
 			}
-			path := filepath.Join("testdata", c.golden+".txt")
-			if os.Getenv("UPDATE") != "" {
-				if err := os.WriteFile(path, []byte(s.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := s.String(); got != string(want) {
-				t.Errorf("differs from %s (UPDATE=1 rewrites it):\n%s", path, got)
-			}
+			golden.Compare(t, c.file, s.String())
 		})
 	}
 }

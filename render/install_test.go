@@ -2,7 +2,6 @@ package render_test
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/liqo-tui/liqo-tui/internal/golden"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -107,7 +107,7 @@ func TestInstall(t *testing.T) {
 			t.Errorf("%s comes before its namespace", name)
 		}
 	}
-	golden(t, "install.txt", list.String())
+	golden.Compare(t, "install.txt", list.String())
 }
 
 func TestRangesThatNobodyStatesAreLeftToTheOperator(t *testing.T) {
@@ -222,23 +222,5 @@ func TestInstallParamsValidate(t *testing.T) {
 				t.Errorf("Install: %v", err)
 			}
 		})
-	}
-}
-
-// golden compares got with a file in testdata; UPDATE=1 rewrites the file.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := "testdata/" + name
-	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := compare(string(want), got); d != "" {
-		t.Errorf("%s (-want +got; UPDATE=1 rewrites it):\n%s", file, d)
 	}
 }

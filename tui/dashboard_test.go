@@ -15,6 +15,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/golden"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -64,11 +65,11 @@ func TestDashboardScreens(t *testing.T) {
 				return feedTo(m, tea.WindowSizeMsg{Width: width, Height: height})
 			}, ascii)
 			if ascii {
-				golden(t, "dashboard-"+name+"-ascii", text)
+				golden.Compare(t, "dashboard-"+name+"-ascii.txt", text)
 				continue
 			}
-			golden(t, "dashboard-"+name, text)
-			golden(t, "dashboard-"+name+"-colour", coloured)
+			golden.Compare(t, "dashboard-"+name+".txt", text)
+			golden.Compare(t, "dashboard-"+name+"-colour.txt", coloured)
 		}
 	}
 }

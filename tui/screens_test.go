@@ -8,6 +8,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/golden"
 )
 
 // everySize is from more than the screens need down to less than they can use.
@@ -67,11 +68,11 @@ func goldens(t *testing.T, d *driver, name string, ascii bool) {
 	t.Helper()
 	text, coloured := d.atEverySize(ascii)
 	if ascii {
-		golden(t, name+"-ascii", text)
+		golden.Compare(t, name+"-ascii.txt", text)
 		return
 	}
-	golden(t, name, text)
-	golden(t, name+"-colour", coloured)
+	golden.Compare(t, name+".txt", text)
+	golden.Compare(t, name+"-colour.txt", coloured)
 }
 
 func TestWhatIsLightIsSeenOnLight(t *testing.T) {

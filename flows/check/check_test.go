@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 )
@@ -32,24 +30,6 @@ func text(results []check.Result) string {
 		}
 	}
 	return b.String()
-}
-
-// golden compares got with a file in testdata; UPDATE=1 rewrites the file.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s (-want +got; UPDATE=1 rewrites it):\n%s", file, d)
-	}
 }
 
 var code = regexp.MustCompile(`"(LT-[PDE][0-9]{3})"`)

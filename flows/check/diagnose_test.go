@@ -11,6 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/golden"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -162,7 +163,7 @@ func TestDiagnose(t *testing.T) {
 			f.Local.Nodes = nodes
 			tc.facts(&f)
 			results := check.Diagnose(f, nil)
-			golden(t, "diagnose-"+name+".txt", text(results))
+			golden.Compare(t, "diagnose-"+name+".txt", text(results))
 			var roots []string
 			for _, r := range results {
 				if r.Root {

@@ -11,6 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/golden"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -115,7 +116,7 @@ func TestPreflight(t *testing.T) {
 			if tc.params != nil {
 				tc.params(&params)
 			}
-			golden(t, "preflight-"+name+".txt", text(check.Preflight(params, factsOf(pair), tc.reviews)))
+			golden.Compare(t, "preflight-"+name+".txt", text(check.Preflight(params, factsOf(pair), tc.reviews)))
 		})
 	}
 }

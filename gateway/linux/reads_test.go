@@ -3,8 +3,6 @@
 package linux_test
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
+	"github.com/liqo-tui/liqo-tui/internal/golden"
 )
 
 // nftVersion is whose layout the goldens have: Debian 12's, which CI runs on.
@@ -33,21 +32,21 @@ func TestKernelReadsLikeDocumentation(t *testing.T) {
 	a.Key = wgtypes.Key{0: 8, 31: 64}
 	a.SyncAll(&linuxtest.Cluster{Name: "milan", Key: wgtypes.Key{0: 16, 31: 64}})
 
-	read(t, a.Gateway, "gateway", "ip rule", "ip route show table 18001", "ip route show table 18100",
+	read(t, a.Gateway, "gateway.txt", "ip rule", "ip route show table 18001", "ip route show table 18100",
 		"ip neigh show nud permanent", "nft list ruleset")
-	read(t, a.Nodes[1], "node", "ip rule", "ip route show table 18000", "nft list table ip liqo-tui")
+	read(t, a.Nodes[1], "node.txt", "ip rule", "ip route show table 18000", "nft list table ip liqo-tui")
 	for device, alias := range map[string]string{"liqo-tunnel": "liqo-tui: tunnel to milan", "liqo-fabric": "liqo-tui: between nodes and gateways"} {
 		if text := a.Gateway.Run("ip", "link", "show", "dev", device); !strings.Contains(text, "alias "+alias+"\n") {
 			t.Errorf("%s: got\n%swant alias %s", device, text, alias)
 		}
 	}
 	if s := a.Gateway.Run("ip", "-o", "-d", "link", "show", "dev", "liqo-tunnel"); strings.Contains(s, "wireguard") {
-		read(t, a.Gateway, "wireguard", "wg show")
+		read(t, a.Gateway, "wireguard.txt", "wg show")
 	}
 }
 
 // read compares the output of commands with a golden.
-func read(t *testing.T, n *netns.Namespace, golden string, commands ...string) {
+func read(t *testing.T, n *netns.Namespace, file string, commands ...string) {
 	t.Helper()
 	var b strings.Builder
 	for _, c := range commands {
@@ -61,17 +60,5 @@ func read(t *testing.T, n *netns.Namespace, golden string, commands ...string) {
 		}
 		b.WriteString("\n")
 	}
-	path := filepath.Join("testdata", golden+".txt")
-	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := b.String(); got != string(want) {
-		t.Errorf("differs from %s (UPDATE=1 rewrites it):\n%s", path, got)
-	}
+	golden.Compare(t, file, b.String())
 }

@@ -5,22 +5,20 @@ package accessible_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/creack/pty"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/golden"
 	"github.com/liqo-tui/liqo-tui/tui"
 	"github.com/liqo-tui/liqo-tui/tui/accessible"
 )
@@ -267,17 +265,5 @@ func compare(t *testing.T, name, got string) {
 	t.Helper()
 	// Which of the two is found first to run no probes is left to chance.
 	got = strings.Replace(got, "measure: B milan: can't", "measure: A rome: can't", 1)
-	file := filepath.Join("testdata", name+".txt")
-	if os.Getenv("UPDATE") != "" {
-		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(file, []byte(got), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got, UPDATE=1 accepts):\n%s", file, diff)
-	}
+	golden.Compare(t, name+".txt", got)
 }

@@ -1,0 +1,31 @@
+// Package golden holds what a test got against a file that was read and
+// accepted: the wanted result, where that is a text of many lines.
+package golden
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Compare reports how got differs from the file name in testdata. Where UPDATE
+// is set it rewrites the file: read its diff, and commit it.
+func Compare(t testing.TB, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE") != "" {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(got), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; UPDATE=1 accepts):\n%s", file, diff)
+	}
+}
