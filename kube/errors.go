@@ -49,7 +49,7 @@ func (e *ContextError) Hint() string {
 		}
 		return "choose a file with --kubeconfig: " + strings.Join(text, ", ")
 	case len(e.Known) == 0:
-		return fmt.Sprintf("no contexts in %s; check --kubeconfig and KUBECONFIG", strings.Join(e.Looked, ", "))
+		return fmt.Sprintf("no contexts in %s; check --kubeconfig (of the other cluster: --remote-kubeconfig) and KUBECONFIG", strings.Join(e.Looked, ", "))
 	}
 	return "contexts there: " + strings.Join(e.Known, ", ")
 }

@@ -172,6 +172,10 @@ func (m Model) swapServer() (Model, tea.Cmd) {
 	return m.replan(), nil
 }
 
+// roomForChoices is the height from which on all of them stand below each other.
+// On less, what has happened matters more than the other ways to go on.
+const roomForChoices = 16
+
 // choiceRows are the choices as lines, below what has happened.
 func (m Model) choiceRows() []string {
 	choices := slices.DeleteFunc(m.choices(), func(c command) bool { return c.quiet })
@@ -180,6 +184,11 @@ func (m Model) choiceRows() []string {
 	}
 	rows := make([]string, len(choices))
 	column := keyColumn(choices, 1)
+	if m.height < roomForChoices {
+		i := min(m.apply.choice, len(choices)-1)
+		text := fmt.Sprintf("%s %s (%d/%d)", called(choices[i].Binding), choices[i].Help().Desc, i+1, len(choices))
+		return []string{m.ruleLine("what now?"), m.cursor(true, text)}
+	}
 	for i, c := range choices {
 		rows[i] = m.cursor(i == m.apply.choice, pad(called(c.Binding), column)+c.Help().Desc)
 	}
@@ -202,6 +211,9 @@ func (m Model) interruptApply() (Model, tea.Cmd) {
 // endedText is all that is to be said of a run that has ended: it scrolls.
 func (m Model) endedText() []string {
 	rows, _ := m.applyRows()
+	if m.height < roomForChoices {
+		return slices.Concat(m.applyCard(), []string{""}, rows)
+	}
 	return slices.Concat([]string{m.progress(), ""}, m.applyCard(), []string{""}, rows)
 }
 

@@ -262,13 +262,16 @@ func (m Model) failures() []string {
 // card says what failed, why, what to do, and what that is known from.
 func (m Model) card(s flows.Step) []string {
 	t := m.theme
-	where := cmp.Or(string(m.id(s.Side)), m.contextName(m.on(s.Side)))
-	title := t.marks[markFail].Render(t.glyphs[markFail]+" failed: "+t.plain(s.Title)) + "  " + t.side(s.Side, where, 0)
+	title := t.marks[markFail].Render(t.glyphs[markFail]+" failed: "+t.plain(s.Title)) + "  " + t.side(s.Side, m.name(s.Side), 0)
 	if s.Code != "" {
 		title += "  " + t.faint.Render(string(s.Code))
 	}
 	lines := []string{title, ""}
-	add := func(label, text string) { lines = append(lines, t.field(pad(label, 9), text, m.width)...) }
+	column := 9
+	if m.width < 60 {
+		column = 6
+	}
+	add := func(label, text string) { lines = append(lines, t.field(pad(label, column), text, m.width)...) }
 	add("Why", s.Reason)
 	add("Fix", s.Hint)
 	for _, name := range slices.Sorted(maps.Keys(s.Evidence)) {

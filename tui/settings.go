@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,9 +24,7 @@ type settingsScreen struct {
 
 // settings are the fields in their order. The names are those of the clusters.
 func (m Model) settings() []Field {
-	name := func(s flows.Side) string {
-		return s.String() + " " + cmp.Or(string(m.id(s)), m.contextName(m.on(s)))
-	}
+	name := func(s flows.Side) string { return s.String() + " " + m.name(s) }
 	return append(m.idSettings(), Fields(name(flows.A), name(flows.B))...)
 }
 

@@ -356,6 +356,12 @@ func (m Model) id(s flows.Side) render.ClusterID {
 	return m.wanted.Install[s].ClusterID()
 }
 
+// name is what an admin calls a cluster: its ID, or its context while no ID is
+// known.
+func (m Model) name(s flows.Side) string {
+	return cmp.Or(string(m.id(s)), m.contextName(m.on(s)))
+}
+
 // peer is the side's view of the connection when it last answered.
 func (m Model) peer(s flows.Side) flows.Peer { return m.on(s).good.Peer(m.id(s.Other())) }
 

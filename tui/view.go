@@ -243,9 +243,7 @@ func (m Model) body(height int) []string {
 
 // pairText names both clusters, as far as they are chosen.
 func (m Model) pairText() string {
-	name := func(s flows.Side) string {
-		return strings.TrimSpace(s.String() + " " + string(m.id(s)))
-	}
+	name := func(s flows.Side) string { return s.String() + " " + m.name(s) }
 	if !m.chosen(flows.B) {
 		return ""
 	}
@@ -288,7 +286,7 @@ func (m Model) titleLine() string {
 	case m.screen == screenDashboard || m.screen == screenDetail:
 		what = m.dashboardTitle()
 	case m.chosen(flows.B):
-		what = t.side(flows.A, string(m.id(flows.A)), 0) + " " + t.between + " " + t.side(flows.B, string(m.id(flows.B)), 0)
+		what = t.side(flows.A, m.name(flows.A), 0) + " " + t.between + " " + t.side(flows.B, m.name(flows.B), 0)
 		if m.goal != Connect {
 			what += "  " + t.marks[markWarn].Render(m.goal.String())
 		}
