@@ -13,8 +13,8 @@ const (
 	evidenceObject   = "object"
 	evidenceManagers = "managers" // who else writes the object
 	evidenceObserved = "observed" // what was seen last
-	evidenceSince    = "since"
-	evidenceEvent    = "event" // the cluster's latest warning about it
+	EvidenceSince    = "since"    // when what was seen last began
+	evidenceEvent    = "event"    // the cluster's latest warning about it
 	evidenceEndpoint = "endpoint"
 )
 
@@ -55,17 +55,19 @@ func (r *runner) note(steps []Step, now time.Time) {
 // for each that does not answer. What else p says has failed stays failed: a
 // cluster that no longer accepts the credentials needs a person.
 func (r *runner) outage(p Plan) Plan {
-	steps, lost := slices.Clone(p.Steps), false
-	for i := range steps {
-		if steps[i].Status == Failed && steps[i].Kind == FailedUnreachable {
-			steps[i].Status, steps[i].Code, lost = Waiting, CodeLost, true
+	steps := slices.Clone(p.Steps)
+	var lost [2]bool
+	for i, s := range steps {
+		if s.Status == Failed && s.Kind == FailedUnreachable {
+			steps[i].Status, steps[i].Code, lost[s.Side] = Waiting, CodeLost, true
 		}
 	}
-	if !lost || slices.ContainsFunc(steps, func(s Step) bool { return s.Status == Failed }) {
+	if lost == [2]bool{} || slices.ContainsFunc(steps, func(s Step) bool { return s.Status == Failed }) {
 		return p
 	}
 	for _, s := range r.last.Steps {
-		if s.Status == Ready {
+		// What a lost cluster was waiting for is not known any more.
+		if s.Status == Ready || s.Status == Waiting && lost[s.Side] {
 			s.Status, s.Reason = Blocked, "needs the cluster to answer"
 		}
 		steps = append(steps, s)
@@ -86,7 +88,7 @@ func (r *runner) expire(steps []Step, now time.Time) {
 		}
 		if s.Status == Ready && s.Action.Changes() {
 			s.fail(FailedConflict, CodeUndone,
-				fmt.Sprintf("not after %s: it was applied, and does not stay as applied%s", r.options.Timeout, othersOf(*s)),
+				fmt.Sprintf("not within %s: it was applied, and does not stay as applied%s", r.options.Timeout, othersOf(*s)),
 				"look for another program that changes it: kubectl get with --show-managed-fields")
 			continue
 		}
@@ -111,9 +113,9 @@ func (r *runner) timeOut(s *Step, now time.Time) {
 		evidence[evidenceObject] = s.Object.String()
 	}
 	maps.Copy(evidence, s.Evidence)
-	reason := fmt.Sprintf("not after %s: %s", r.options.Timeout, s.Reason)
+	reason := fmt.Sprintf("not within %s: %s", r.options.Timeout, s.Reason)
 	if w, ok := r.waits[s.ID]; ok {
-		evidence[evidenceSince] = w.since.UTC().Format(time.RFC3339)
+		evidence[EvidenceSince] = w.since.UTC().Format(time.RFC3339)
 		if waited := now.Sub(w.since).Round(time.Second); waited < r.options.Timeout {
 			reason += fmt.Sprintf(" (for %s)", waited)
 		}

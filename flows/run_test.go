@@ -107,7 +107,7 @@ func TestRunTimeoutNamesWhatIsPending(t *testing.T) {
 	if !errors.As(err, &failed) {
 		t.Fatalf("got %v, want a failed step", err)
 	}
-	const text = "B milan: endpoint of the gateway server: not after 5m0s: the load balancer has given no address to Service gw-rome yet (for 4m58s)"
+	const text = "B milan: endpoint of the gateway server: not within 5m0s: the load balancer has given no address to Service gw-rome yet (for 4m58s)"
 	if err.Error() != text {
 		t.Errorf("error:\n got %s\nwant %s", err, text)
 	}
@@ -120,8 +120,8 @@ func TestRunTimeoutNamesWhatIsPending(t *testing.T) {
 	}
 	want := []string{
 		text,
-		"B milan: addresses of rome: not after 5m0s: the operator has not assigned CIDRs yet (for 4m58s)",
-		"B milan: Connection: not after 5m0s: waiting for the public key of the peer (for 4m55s)",
+		"B milan: addresses of rome: not within 5m0s: the operator has not assigned CIDRs yet (for 4m58s)",
+		"B milan: Connection: not within 5m0s: waiting for the public key of the peer (for 4m55s)",
 	}
 	if d := diff(want, pending(last.Plan)); d != "" {
 		t.Errorf("pending (-want +got):\n%s", d)
@@ -241,7 +241,7 @@ func TestRunGivesUpOnAClusterThatStaysLost(t *testing.T) {
 	p := flowtest.NewPair()
 	p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 3}} })
 	_, err := run(t, p, connect(nodePort()))
-	const text = "B milan: cluster answers: not after 5m0s: https://172.18.0.20:6443 (context kind-milan) does not answer (for 4m58s)"
+	const text = "B milan: cluster answers: not within 5m0s: https://172.18.0.20:6443 (context kind-milan) does not answer (for 4m58s)"
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || err.Error() != text || failed.Step.Kind != flows.FailedTimeout || !failed.Changed {
 		t.Errorf("\n got %v\nwant %s", err, text)

@@ -201,7 +201,7 @@ func TestATimeoutSaysAllThatIsKnown(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	s := failed.Step
-	const want = "not after 5m0s: the load balancer has given no address to Service gw-rome yet (for 4m58s); " +
+	const want = "not within 5m0s: the load balancer has given no address to Service gw-rome yet (for 4m58s); " +
 		"warning about Service liqo-tenant-rome/gw-rome: SyncLoadBalancerFailed: no quota left (1m0s ago)"
 	if s.Reason != want || s.Code != flows.CodeEndpoint {
 		t.Errorf("got %s %s\nwant %s", s.Code, s.Reason, want)

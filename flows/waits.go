@@ -80,11 +80,11 @@ func (c connection) aboutWait(s Step) (kinds []string, hint string) {
 	gateway := render.GatewayObjectName(c.gatewayName(s.Side))
 	switch s.Code {
 	case CodeEndpoint:
-		hint = "see what the provider says: " + kubectl + " describe service " + gateway
-		if c.params.ServiceType == corev1.ServiceTypeLoadBalancer {
-			hint += "; or choose --server-service-type NodePort, or give the address yourself with --client-address"
+		if c.params.ServiceType != corev1.ServiceTypeLoadBalancer {
+			return []string{"Service"}, "see the operator: " + c.kubectlOperator(s.Side)
 		}
-		return []string{"Service"}, hint
+		return []string{"Service"}, "see what the provider says: " + kubectl + " describe service " + gateway +
+			"; or choose --server-service-type NodePort, or give the address yourself with --client-address"
 	case CodePod:
 		return []string{"Pod", "ReplicaSet", "Deployment"}, "see: " + kubectl + " describe pods"
 	case CodeTunnel:

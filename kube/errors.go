@@ -142,7 +142,7 @@ func (c *Cluster) problem(operation string, err error) *flows.Problem {
 	case apierrors.IsForbidden(err):
 		p.Kind = flows.Forbidden
 		p.Message = fmt.Sprintf("%s: %v", operation, err)
-		p.Hint = "ask the cluster's administrator for this right"
+		p.Hint = "ask the cluster's administrator for the rights that liqo-tui rbac prints"
 	case errors.As(err, &dns):
 		p.Message = fmt.Sprintf("the name %s of context %s's API server can't be resolved", dns.Name, c.options.Context)
 		p.Hint = "check the server in the kubeconfig, and your DNS or VPN"

@@ -119,7 +119,11 @@ func (m Model) applyCommands() []command {
 func (m Model) choices() []command {
 	k := m.keys
 	again := func(m Model) (Model, tea.Cmd) { return m.startRun(m.apply.approved) }
-	remove := command{Binding: named(k.disconnect, "remove what was applied"), do: func(m Model) (Model, tea.Cmd) { return m.begin(Reset), nil }}
+	removes := "remove what was applied"
+	if m.wanted.Install != [2]*flows.Installation{} {
+		removes += ", but for the operator"
+	}
+	remove := command{Binding: named(k.disconnect, removes), do: func(m Model) (Model, tea.Cmd) { return m.begin(Reset), nil }}
 	switch m.apply.phase {
 	case phaseStopped:
 		leave := func(m Model) (Model, tea.Cmd) { return m.quit(ErrInterrupted) }
@@ -210,7 +214,8 @@ func (m Model) interruptApply() (Model, tea.Cmd) {
 
 // endedText is all that is to be said of a run that has ended: it scrolls.
 func (m Model) endedText() []string {
-	rows, _ := m.applyRows()
+	rows, left := m.applyRows()
+	rows = slices.Concat(rows[left:], rows[:left]) // what is left first
 	if m.height < roomForChoices {
 		return slices.Concat(m.applyCard(), []string{""}, rows)
 	}

@@ -262,11 +262,14 @@ func (m Model) failures() []string {
 // card says what failed, why, what to do, and what that is known from.
 func (m Model) card(s flows.Step) []string {
 	t := m.theme
-	title := t.marks[markFail].Render(t.glyphs[markFail]+" failed: "+t.plain(s.Title)) + "  " + t.side(s.Side, m.name(s.Side), 0)
+	title, side := t.marks[markFail].Render(t.glyphs[markFail]+" failed: "+t.plain(s.Title)), t.side(s.Side, m.name(s.Side), 0)
 	if s.Code != "" {
-		title += "  " + t.faint.Render(string(s.Code))
+		side += "  " + t.faint.Render(string(s.Code))
 	}
-	lines := []string{title, ""}
+	lines := []string{title + "  " + side, ""}
+	if ansi.StringWidth(lines[0]) > m.width { // where it failed matters more than an empty line
+		lines = []string{title, "  " + side}
+	}
 	column := 9
 	if m.width < 60 {
 		column = 6
@@ -275,10 +278,15 @@ func (m Model) card(s flows.Step) []string {
 	add("Why", s.Reason)
 	add("Fix", s.Hint)
 	for _, name := range slices.Sorted(maps.Keys(s.Evidence)) {
-		add("Seen", name+": "+s.Evidence[name])
+		// The reason says what was seen last, and for how long.
+		if text := s.Evidence[name]; name != flows.EvidenceSince && !strings.Contains(s.Reason, text) {
+			add("Seen", name+": "+text)
+		}
 	}
 	for _, e := range s.Events[:min(len(s.Events), 3)] {
-		add("Event", fmt.Sprintf("%s %s: %s", e.Object, e.Reason, e.Message))
+		if !strings.Contains(s.Reason, e.Message) {
+			add("Event", fmt.Sprintf("%s %s: %s", e.Object, e.Reason, e.Message))
+		}
 	}
 	return lines
 }

@@ -169,7 +169,10 @@ func (m Model) preflightBody(height int) []string {
 		return m.paneLines()
 	}
 	t := m.theme
-	lines := []string{t.title.Render(m.tally()), ""}
+	lines, few := []string{t.title.Render(m.tally()), ""}, 5
+	if m.height < 16 { // the evidence matters more than the checks around it
+		lines, few = lines[:1], 4
+	}
 	shown, selected := m.shownChecks(), max(0, m.selectedCheck())
 	rows := make([]string, len(shown))
 	for i, r := range shown {
@@ -181,7 +184,7 @@ func (m Model) preflightBody(height int) []string {
 	detail := m.checkDetail(shown, selected)
 	room := height - len(lines)
 	if len(rows)+len(detail) > room {
-		detail = detail[:min(len(detail), max(0, room-min(len(rows), 5)))]
+		detail = detail[:min(len(detail), max(0, room-min(len(rows), few)))]
 	}
 	lines = append(lines, m.window(rows, selected, max(1, room-len(detail)))...)
 	for len(lines) < height-len(detail) {

@@ -269,6 +269,16 @@ func TestTheOperatorIsInstalledWhereNothingIs(t *testing.T) {
 	})
 }
 
+func TestWhatIsNotRemovedAgainIsSaid(t *testing.T) {
+	inWorld(t, fresh(func(p *flowtest.Pair, _ *world) { p.B.Bare() }), func(_ *testing.T, d *driver) {
+		d.keys("enter", "down", "enter", "enter", "enter", "a", "y")
+		d.wait(2 * time.Second)
+		d.keys("ctrl+c")
+		d.wait(2 * time.Second)
+		d.has("stopped", "remove what was applied, but for the operator")
+	})
+}
+
 func TestTheIDOfAClusterIsTheAdminsToChoose(t *testing.T) {
 	prepare := func(p *flowtest.Pair, _ *world) { p.B.Bare() }
 	inWorld(t, fresh(prepare), func(t *testing.T, d *driver) {

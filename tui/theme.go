@@ -159,11 +159,23 @@ func (t theme) wrap(text string, width, indent int) []string {
 	return lines
 }
 
-// wrapped breaks plain text into lines of at most width cells. [ansi.Wrap] lets a
-// line that ends with a hyphen be one cell too wide.
+// whole are stand-ins for the characters that [ansi.Wrap] breaks words at, one
+// cell wide as these are. They are not printable, so no plain text has them.
+var whole, broken = strings.NewReplacer("-", "\ue000", "/", "\ue001"), strings.NewReplacer("\ue000", "-", "\ue001", "/")
+
+// wrapped breaks plain text into lines of at most width cells, and a word only if
+// no line is long enough for it: a flag or a path in two pieces is no longer one.
+// [ansi.Wrap] lets a line that ends with a hyphen be one cell too wide.
 func wrapped(text string, width int) []string {
+	words := strings.Split(text, " ")
+	for i, word := range words {
+		if ansi.StringWidth(word) <= width {
+			words[i] = whole.Replace(word)
+		}
+	}
+	text = strings.Join(words, " ")
 	for limit := width; ; limit-- {
-		lines := strings.Split(ansi.Wrap(text, limit, "/"), "\n")
+		lines := strings.Split(broken.Replace(ansi.Wrap(text, limit, "/")), "\n")
 		if limit == 1 || !slices.ContainsFunc(lines, func(line string) bool { return ansi.StringWidth(line) > width }) {
 			return lines
 		}

@@ -295,7 +295,7 @@ func TestAFailureIsTheErrorOfWhoLeaves(t *testing.T) {
 		d.wait(10 * time.Second)
 		d.has("now: the load balancer has given no address")
 		d.wait(15 * time.Second)
-		d.has("not after 20s", "Fix")
+		d.has("not within 20s", "Fix")
 		d.keys("q")
 		var step *flows.StepError
 		if !d.quit || !errors.As(d.model.Err(), &step) || step.Step.Kind != flows.FailedTimeout {

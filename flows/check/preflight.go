@@ -75,7 +75,9 @@ func (in preflight) cluster(side flows.Side) flows.ClusterFacts { return in.fact
 
 func (in preflight) answers(side flows.Side) Result {
 	c := in.cluster(side)
-	if p := c.Problem; p != nil {
+	if p := c.Problem; p != nil && p.Kind == flows.Forbidden {
+		return result(Fail, "it answers, and refuses what is needed: "+p.Message, p.Hint)
+	} else if p != nil {
 		return result(Fail, p.Message, p.Hint)
 	}
 	return pass(fmt.Sprintf("%s, Kubernetes %s", c.Server, c.Version))

@@ -171,7 +171,7 @@ func explain(role gateway.Role, s setup, t tunnel.Status) (render.Reason, string
 	case role == gateway.Server:
 		return render.ReasonNoHandshake, fmt.Sprintf("no client with the right key has dialled UDP port %d yet", s.port)
 	}
-	return render.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: is that port open on the way, and has the server this gateway's key?", s.endpoint)
+	return render.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: is that port open on the way, and does the server have this gateway's key?", s.endpoint)
 }
 
 // fewStrangers may be somebody's scan of the port.
