@@ -210,6 +210,9 @@ func BenchmarkFigureOverlay(b *testing.B) {
 	node, pod := x.Nodes[1], x.Gateway
 	node.Script("ip addr add 10.99.0.2/32 dev lo\nip route add 10.99.0.1/32 via " + x.GatewayIP + " dev liqo-fabric onlink src 10.99.0.2")
 	pod.Script("ip addr add 10.99.0.1/32 dev lo\nip route add 10.99.0.2/32 via " + x.NodeIP(1) + " dev liqo-fabric onlink")
+	// Neither end is a peer's: the rules would drop what they don't know.
+	node.Run("nft", "insert", "rule", "ip", gateway.TableName, "fabric", "ip", "saddr", "10.99.0.1", "accept")
+	pod.Run("nft", "insert", "rule", "ip", gateway.TableName, "classify", "ip", "saddr", "10.99.0.2", "accept")
 	overlay, veth := inTurn(
 		func() transfer { return send(b, node, pod, "10.99.0.2", "10.99.0.1", ownTime) },
 		func() transfer { return send(b, node, pod, "", x.GatewayIP, ownTime) })
