@@ -146,6 +146,8 @@ func TestLabWizard(t *testing.T) {
 		again.exit(30 * time.Second)
 	})
 
+	l.testOtherTerminals(t, program)
+
 	t.Run("reset takes a yes, and leaves nothing of the gateways", func(t *testing.T) {
 		s := l.wizard(t, program, 80, 24)
 		s.choosePair()

@@ -38,7 +38,9 @@ func openTerminal(t *testing.T, width, height int, env []string, program string,
 		t.Skip(err)
 	}
 	term := &terminal{t: t, socket: filepath.Join(t.TempDir(), "tmux"), status: filepath.Join(t.TempDir(), "status")}
-	words := append([]string{"env", "LANG=C.UTF-8", "COLORTERM=truecolor"}, env...)
+	// No configuration, and no answers to an earlier test.
+	home := t.TempDir()
+	words := append([]string{"env", "LANG=C.UTF-8", "COLORTERM=truecolor", "XDG_CONFIG_HOME=" + home, "XDG_STATE_HOME=" + home}, env...)
 	words = append(append(words, program), args...)
 	for i, word := range words {
 		words[i] = shellWord(word)

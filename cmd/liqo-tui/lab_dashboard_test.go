@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestLabDashboard watches two connected clusters in a terminal while the way
+// to one API server is lost and found again, and the terminal changes its size.
+func TestLabDashboard(t *testing.T) {
+	l := useLab(t)
+	l.prepare(t)
+	program := buildProgram(t)
+	l.connect("--server-service-type", "NodePort", "--yes").want(t, exitOK)
+	defer func() { l.reset().want(t, exitOK) }()
+
+	way := l.detour(t, "lab-milan")
+	s := openTerminal(t, 120, 40, nil, program, "dashboard", "--kubeconfig", way.kubeconfig)
+	s.wait(30*time.Second, "2 contexts", "1 ✓ connected", "A milan", "B rome", "each gateway gets answers to its pings")
+
+	way.close()
+	s.wait(40*time.Second, "1 ? unreachable", "no answer from milan for", "? unreachable <1m", "not answering", "said last:", "rome says connected")
+	// It is a state of the row, whatever the size: no dialog is in the way of it.
+	for _, size := range [][2]int{{80, 24}, {40, 12}, {60, 20}, {100, 30}} {
+		s.resize(size[0], size[1])
+		s.wait(20*time.Second, strings.Repeat("─", size[0]), "? unreachable", "milan")
+		s.fits(size[0], size[1])
+	}
+	s.resize(20, 5)
+	s.wait(20*time.Second, "0 ok 0 warn 0 fail 1")
+	s.resize(80, 24)
+	s.wait(20*time.Second, "? unreachable")
+	s.press("D")
+	s.wait(20*time.Second, "diagnosis", "LT-D001", "ROOT CAUSE")
+	s.press("Escape")
+	s.wait(20*time.Second, "not answering")
+	s.press("Escape")
+
+	way.open(t)
+	s.wait(60*time.Second, "1 ✓ connected")
+	s.waitWithout(20*time.Second, "no answer from")
+	s.press("E")
+	s.wait(20*time.Second, "unreachable (was connected)", "connected (was unreachable)")
+	s.press("q")
+	s.wait(20*time.Second, "2 contexts")
+	s.press("q")
+	if code := s.exit(30 * time.Second); code != "0" {
+		t.Errorf("got exit code %s, want 0", code)
+	}
+	s.wait(30*time.Second, "1 ok 0 warn 0 fail 0 other of 1 peering")
+}
+
+// fits checks that what is on the screen is one picture of that size: the title
+// in the first line, the keys in the last one.
+func (s *terminal) fits(width, height int) {
+	s.t.Helper()
+	lines := strings.Split(strings.TrimSuffix(s.screen(), "\n"), "\n")
+	first, last := lines[0], lines[len(lines)-1]
+	if len(lines) != height || !strings.Contains(first, "Peerings") || !strings.Contains(last, "? help") {
+		s.t.Errorf("at %s: got %d lines, the first is %q, the last %q", fmt.Sprintf("%dx%d", width, height), len(lines), first, last)
+	}
+}
