@@ -287,6 +287,7 @@ const (
 	versionWidth  = 9
 	softwareWidth = 18
 	idWidth       = 14
+	roomForServer = 118 // an address of a usual length has room after the other columns
 )
 
 func (m Model) clustersBody(height int) []string {
@@ -360,7 +361,10 @@ func (m Model) clustersHead(rows []clusterRow) []string {
 		head += pad("KUBERNETES", versionWidth+2) + pad("CLUSTER ID", idWidth)
 	}
 	if m.width >= 100 {
-		head += pad("SOFTWARE", softwareWidth) + "SERVER"
+		head += pad("SOFTWARE", softwareWidth)
+	}
+	if m.width >= roomForServer {
+		head += "SERVER"
 	}
 	return append(lines, t.faint.Render(head))
 }
@@ -385,7 +389,10 @@ func (m Model) clusterLine(r clusterRow, selected bool) string {
 		if r.good.Version != "" {
 			software = r.good.Software.String()
 		}
-		line += column(software, softwareWidth) + t.plain(cmp.Or(r.Server, r.good.Server))
+		line += column(software, softwareWidth)
+	}
+	if m.width >= roomForServer {
+		line += t.plain(cmp.Or(r.Server, r.good.Server))
 	}
 	return m.cursor(selected, line)
 }
