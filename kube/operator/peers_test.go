@@ -32,7 +32,7 @@ func TestTwoHundredPeersAtOnce(t *testing.T) {
 	before := w.untilRemapped(peers)
 	took := time.Since(start)
 	t.Logf("%d Configurations applied in %s, all remapped %s after the first", peers, applied.Round(time.Millisecond), took.Round(time.Millisecond))
-	if took > 25*time.Second { // aimed at: 5 s
+	if took > patience { // aimed at: 5 s, where the machine has nothing else to do
 		t.Errorf("it took %s", took)
 	}
 	w.configure(peers, peers+more)
