@@ -5,7 +5,7 @@
 set -euo pipefail
 rounds=${ROUNDS:-10}
 out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
+trap 'rm -rf "$out"; bin/lab down >/dev/null 2>&1 || true' EXIT
 
 timed() { # NAME COMMAND...: append the milliseconds that it took to $out/NAME
 	local name=$1 start=$(date +%s%3N)

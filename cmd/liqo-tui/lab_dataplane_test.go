@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/liqo-tui/liqo-tui/gateway/ipam"
 )
 
@@ -64,6 +66,7 @@ func TestThreeClusters(t *testing.T) {
 	for _, cluster := range l.clusters {
 		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app in (web, host)", "--timeout=60s")
 	}
+	before := l.kernels(t)
 	for _, c := range connections {
 		got := l.between(c, "connect", "--server-service-type", "NodePort", "--yes", "--timeout", "120s").want(t, exitOK)
 		t.Logf("%s:\n%s", c, got.out)
@@ -76,8 +79,10 @@ func TestThreeClusters(t *testing.T) {
 		}
 	})
 	t.Run("pods reach the endpoints of a remote Service", func(t *testing.T) {
-		for _, way := range connections[1].ways() {
-			l.testEndpoints(t, way)
+		for _, c := range connections {
+			for _, way := range c.ways() {
+				l.testEndpoints(t, way)
+			}
 		}
 	})
 	t.Run("a NodePort leads to a remote pod from every node", func(t *testing.T) {
@@ -102,6 +107,13 @@ func TestThreeClusters(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a connection that is changed", func(t *testing.T) { l.testLiveChanges(t, connections[0]) })
+	t.Run("keys that are replaced", func(t *testing.T) { l.testRotate(t, connections[0], 100*time.Millisecond) })
+	t.Run("a path that was cut", func(t *testing.T) { l.testCutPath(t, connections[0], time.Second) })
+	t.Run("a path that became narrower", func(t *testing.T) { l.testNarrow(t, connections[0], 5*time.Second) })
+	t.Run("a client whose address is translated to others", func(t *testing.T) {
+		l.testRebind(t, connections[0], 500*time.Millisecond)
+	})
 	t.Run("a gateway that was killed", func(t *testing.T) {
 		for _, way := range connections[0].ways() {
 			l.testKill(t, way, time.Second)
@@ -112,16 +124,24 @@ func TestThreeClusters(t *testing.T) {
 			l.testMove(t, way, 3*time.Second)
 		}
 	})
+	t.Run("a server whose endpoint changes, where delegate was run", func(t *testing.T) {
+		l.testEndpointMoves(t, connections[0], 2*time.Second)
+	})
+	t.Run("the pod that holds the tunnel is lost, and another one is there", func(t *testing.T) {
+		l.testReplicas(t, connections[0], 3*time.Second)
+	})
 	t.Run("faults at random", func(t *testing.T) { l.testFaults(t, connections) })
 	t.Run("reset leaves nothing in any kernel", func(t *testing.T) {
 		for _, c := range connections {
 			l.between(c, "reset", "--yes", "--timeout", "120s").want(t, exitOK)
 		}
-		for _, cluster := range l.clusters {
-			for _, node := range l.nodes(t, cluster) {
-				eventually(t, 30*time.Second, func() error { return l.residue(t, cluster, node) })
+		l.waitForNamespacesGone(t)
+		eventually(t, 30*time.Second, func() error {
+			if diff := cmp.Diff(before, l.kernels(t)); diff != "" {
+				return fmt.Errorf("the nodes' kernels differ (-before +after):\n%s", diff)
 			}
-		}
+			return nil
+		})
 	})
 }
 
@@ -427,19 +447,4 @@ func (l lab) testAdvertised(t *testing.T, way connection) {
 func sorted(s []string) []string {
 	slices.Sort(s)
 	return s
-}
-
-// residue says what a node still has of ours.
-func (l lab) residue(t *testing.T, cluster, node string) error {
-	for what, command := range map[string]string{
-		"device": "ip -brief link | grep liqo- || true",
-		"table":  "nft list tables | grep liqo-tui || true",
-		"rule":   "ip rule | grep 'lookup 18' || true",
-		"route":  "ip route show table all proto 118",
-	} {
-		if got := l.must(t, "exec", cluster, node, "--", "sh", "-c", command); got != "" {
-			return fmt.Errorf("%s: left over %s: %s", node, what, got)
-		}
-	}
-	return nil
 }

@@ -2,132 +2,52 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
-	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"text/tabwriter"
 	"time"
 )
 
-// outage is how long pods could not talk, as seen by a stream of datagrams from
-// a pod of way.a to one of way.b while something is broken and comes back.
-type outage struct {
-	longest time.Duration
-	end     time.Time // of the longest
+// faultRun breaks things at random, in the same order for the same seed: one at
+// a time, or several that overlap. After each time everything has to work
+// again, and at the end all pods of all nodes reach each other.
+type faultRun struct {
+	lab
+	connections []connection
+	nodesOf     map[string][]string // of a cluster, for when its API server is down
+	senders     []sender
+	streams     []*stream
+	bursts      []*burst
+
+	running sync.Mutex // one command of the program at a time
+	owed    []owed     // commands that were not able to finish
 }
 
-// during streams while it breaks something. The stream ends afterwards, and
-// must have recovered by then.
-func (l lab) during(t *testing.T, way connection, length time.Duration, breakIt func()) outage {
-	t.Helper()
-	to := l.translations(t, way.a, way.b).of(t, l.podIP(t, way.b, web(way.b+"-2")))
-	cmd := exec.CommandContext(t.Context(), labProgram, "kubectl", way.a, "exec", web(way.a+"-2"), "--",
-		"/pod", "stream", to.String()+":8080", "--for", length.String())
-	var out, errs strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	breakIt()
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("stream of %s: %v %s", way, err, errs.String())
-	}
-	var o outage
-	for d := json.NewDecoder(strings.NewReader(out.String())); d.More(); {
-		var stall struct{ Last, First time.Time }
-		if err := d.Decode(&stall); err != nil {
-			t.Fatalf("stream of %s: %q: %v", way, out.String(), err)
-		}
-		if length := stall.First.Sub(stall.Last); length > o.longest {
-			o = outage{length, stall.First}
-		}
-	}
-	return o
+// burst is some faults at once, and the time until all worked again.
+type burst struct {
+	kinds       []string
+	began, over time.Time // over: all was undone
+	works       time.Time // again, on every way
 }
 
-// gatewayPod is the one that runs, and its node; "" if none does.
-func (l lab) gatewayPod(t *testing.T, cluster, peer string) (name, node string) {
-	t.Helper()
-	text := l.must(t, "kubectl", cluster, "get", "pods", "-n", "liqo-tenant-"+peer, "-l", "networking.liqo.io/component=gateway",
-		"--field-selector", "status.phase=Running", "-o", `jsonpath={range .items[*]}{.metadata.deletionTimestamp}|{.metadata.name}|{.spec.nodeName}{"\n"}{end}`)
-	for line := range strings.Lines(text) {
-		if f := strings.Split(strings.TrimSpace(line), "|"); len(f) == 3 && f[0] == "" {
-			return f[1], f[2]
-		}
-	}
-	return "", ""
+// owed is a command that an admin would have to repeat, since the faults around
+// it kept it from finishing.
+type owed struct {
+	way  connection
+	args []string
 }
 
-// testMove has the gateway of way.b start again on another node, and measures
-// from the moment at which it runs there.
-func (l lab) testMove(t *testing.T, way connection, bound time.Duration) {
-	t.Helper()
-	before, node := l.gatewayPod(t, way.b, way.a)
-	var runs time.Time
-	o := l.during(t, way, 25*time.Second, func() {
-		l.must(t, "kubectl", way.b, "cordon", node)
-		l.must(t, "kubectl", way.b, "delete", "pod", "-n", "liqo-tenant-"+way.a, before, "--wait=false")
-		eventually(t, 20*time.Second, func() error {
-			now, newNode := l.gatewayPod(t, way.b, way.a)
-			if now == "" || now == before {
-				return fmt.Errorf("no new gateway pod of %s runs", way.b)
-			}
-			runs = time.Now()
-			if newNode == node {
-				return fmt.Errorf("the gateway of %s is on %s again", way.b, node)
-			}
-			return nil
-		})
-		l.must(t, "kubectl", way.b, "uncordon", node)
-	})
-	after := max(o.end.Sub(runs), 0)
-	t.Logf("gateway of %s moved to another node: %.1f s without answers, %.1f s of them after it ran there, wanted ≤ %s",
-		way.b, o.longest.Seconds(), after.Seconds(), bound)
-	if after > 5*bound {
-		t.Errorf("got %s, want at most %s, or five times that on a busy machine", after, bound)
-	}
-}
+// settled is how long all that was broken may take to work again: Kubernetes
+// itself needs most of it, when several things were broken at once.
+const settled = 2 * time.Minute
 
-// testKill kills the gateway's process, not its pod. How long the kubelet takes
-// to start it again is not ours: the new process's age when answers come again
-// is.
-func (l lab) testKill(t *testing.T, way connection, bound time.Duration) {
-	t.Helper()
-	pod, node := l.gatewayPod(t, way.b, way.a)
-	var runs time.Time
-	o := l.during(t, way, 20*time.Second, func() {
-		old := l.tunnelProcess(t, way.b, node, pod)
-		l.must(t, "exec", way.b, node, "--", "kill", "-9", old)
-		eventually(t, 15*time.Second, func() error {
-			if now := l.tunnelProcess(t, way.b, node, pod); now == "" || now == old {
-				return fmt.Errorf("the gateway of %s does not run", way.b)
-			}
-			runs = time.Now()
-			return nil
-		})
-	})
-	after := max(o.end.Sub(runs), 0)
-	t.Logf("gateway of %s killed: %.1f s without answers, %.1f s of them after it ran again, wanted ≤ %s",
-		way.b, o.longest.Seconds(), after.Seconds(), bound)
-	if after > 5*bound {
-		t.Errorf("got %s, want at most %s, or five times that on a busy machine", after, bound)
-	}
-}
-
-// tunnelProcess is the process ID, on its node, of the gateway in a pod; "" if
-// there is none. A pod's name is the host name of its processes.
-func (l lab) tunnelProcess(t *testing.T, cluster, node, pod string) string {
-	t.Helper()
-	return l.must(t, "exec", cluster, node, "--", "sh", "-c",
-		`for p in $(pgrep -f '^/liqo-gateway tunnel'); do grep -qz '^HOSTNAME=`+pod+`$' /proc/$p/environ && echo $p; done | head -1`)
-}
-
-// testFaults breaks things at random and in the same order for the same seed,
-// and ends when every path works again.
 func (l lab) testFaults(t *testing.T, connections []connection) {
 	length, err := time.ParseDuration(cmp.Or(os.Getenv("SOAK"), "2m"))
 	if err != nil {
@@ -137,85 +57,203 @@ func (l lab) testFaults(t *testing.T, connections []connection) {
 	if err != nil {
 		t.Fatalf("SEED: %v", err)
 	}
-	t.Logf("SEED=%d SOAK=%s", seed, length)
-	random := rand.New(rand.NewPCG(seed, 0))
-	pick := func(list []string) string { return list[random.IntN(len(list))] }
-	faults := []struct {
-		name  string
-		apply func(c connection)
-	}{
-		{"kill the gateway's process", func(c connection) {
-			if pod, node := l.gatewayPod(t, c.a, c.b); pod != "" {
-				if pid := l.tunnelProcess(t, c.a, node, pod); pid != "" {
-					_, _ = l.try(t, "exec", c.a, node, "--", "kill", "-9", pid)
-				}
-			}
-		}},
-		{"delete the gateway's pod", func(c connection) {
-			if pod, _ := l.gatewayPod(t, c.a, c.b); pod != "" {
-				l.must(t, "kubectl", c.a, "delete", "pod", "-n", "liqo-tenant-"+c.b, pod, "--wait=false")
-			}
-		}},
-		{"delete the operator's pod", func(c connection) {
-			l.must(t, "kubectl", c.a, "delete", "pod", "-n", "liqo", "-l", "app.kubernetes.io/name=liqo-tui-operator", "--wait=false")
-		}},
-		{"delete a node's fabric pod", func(c connection) {
-			l.must(t, "kubectl", c.a, "delete", "pod", "-n", "liqo", "-l", "app.kubernetes.io/name=liqo-tui-fabric",
-				"--field-selector", "spec.nodeName="+pick(l.nodes(t, c.a)), "--wait=false")
-		}},
-		{"delete a node's overlay device", func(c connection) {
-			_, _ = l.try(t, "exec", c.a, pick(l.nodes(t, c.a)), "--", "ip", "link", "del", "liqo-fabric")
-		}},
-		{"flush a node's routes", func(c connection) {
-			_, _ = l.try(t, "exec", c.a, pick(l.nodes(t, c.a)), "--", "ip", "route", "flush", "table", "18000")
-		}},
-		{"delete a node's nft table", func(c connection) {
-			_, _ = l.try(t, "exec", c.a, pick(l.nodes(t, c.a)), "--", "nft", "delete", "table", "ip", "liqo-tui")
-		}},
-		{"cut the path", func(c connection) { l.must(t, "cut", c.a, c.b) }},
-		{"cut the path in one direction", func(c connection) { l.must(t, "cut", c.a, c.b, "--direction", "a-to-b") }},
+	t.Logf("the same again: make soak SOAK=%s SEED=%d", length, seed)
+	r := &faultRun{lab: l, connections: connections, nodesOf: map[string][]string{}}
+	for _, cluster := range l.clusters {
+		r.nodesOf[cluster] = l.nodes(t, cluster)
 	}
-	count := map[string]int{}
-	for end := time.Now().Add(length); time.Now().Before(end); {
-		f := faults[random.IntN(len(faults))]
-		c := connections[random.IntN(len(connections))].ways()[random.IntN(2)]
-		count[f.name]++
-		f.apply(c)
-		// A part of the run, not a wait for something: faults come while the one
-		// before is being dealt with, or after it.
-		time.Sleep(time.Duration(random.IntN(4000)) * time.Millisecond)
-		if random.IntN(2) == 0 {
-			l.must(t, "restore")
-		}
-	}
-	l.must(t, "restore")
-	t.Logf("faults: %v", count)
-	began := time.Now()
 	for _, c := range connections {
 		for _, way := range c.ways() {
-			eventually(t, 3*time.Minute, func() error { return l.worksBetween(t, way) })
+			s := l.sender(t, way)
+			r.senders = append(r.senders, s)
+			r.streams = append(r.streams, s.stream(t, 1200))
 		}
 	}
-	t.Logf("every connection works %.1f s after the last fault", time.Since(began).Seconds())
+	r.breakThings(t, rand.New(rand.NewPCG(seed, 0)), length)
+	last := r.bursts[len(r.bursts)-1].over
+	for _, c := range connections {
+		for _, way := range c.ways() {
+			eventually(t, settled, func() error { return l.worksBetween(t, way) })
+		}
+	}
+	t.Logf("every pod reaches every pod %.1f s after the last fault", time.Since(last).Seconds())
+	var stalls []stall
+	for _, stream := range r.streams {
+		stalls = append(stalls, stream.stop(t)...)
+	}
+	t.Logf("what was broken, and what it cost\n%s", r.table(stalls))
 	for _, c := range connections {
 		for _, way := range c.ways() {
 			l.testReach(t, way)
 		}
+		l.between(c, "verify").want(t, exitOK)
 	}
+}
+
+// breakThings goes through the faults, shuffled, again and again.
+func (r *faultRun) breakThings(t *testing.T, random *rand.Rand, length time.Duration) {
+	t.Helper()
+	all := faults()
+	var deck []int
+	for end := time.Now().Add(length); time.Now().Before(end); {
+		// Two of three times one alone, whose cost can be told.
+		count := max(1, random.IntN(5)-1)
+		b := &burst{began: time.Now()}
+		var wait sync.WaitGroup
+		for i := range count {
+			if len(deck) == 0 {
+				deck = random.Perm(len(all))
+			}
+			f := all[deck[0]]
+			deck = deck[1:]
+			way := r.connections[random.IntN(len(r.connections))].ways()[random.IntN(2)]
+			d := damage{r, t, way, rand.New(rand.NewPCG(random.Uint64(), 0))}
+			b.kinds = append(b.kinds, f.name)
+			wait.Go(func() { d.inflict(f, i) })
+		}
+		wait.Wait()
+		b.over = time.Now()
+		r.bursts = append(r.bursts, b)
+		r.settle(t)
+		b.works = time.Now()
+	}
+}
+
+// inflict applies a fault, the n-th of several within moments, and undoes it
+// after a while.
+func (d damage) inflict(f fault, n int) {
+	if n > 0 {
+		time.Sleep(time.Duration(d.random.IntN(2000)) * time.Millisecond)
+	}
+	for range 20 { // what another fault has removed comes again
+		detail, err := f.apply(d)
+		if err == nil {
+			d.t.Logf("%s %s on %s towards %s: %s", time.Now().Format("15:04:05.0"), f.name, d.way.a, d.way.b, detail)
+			break
+		}
+		d.t.Logf("%s %s on %s towards %s: not yet: %v", time.Now().Format("15:04:05.0"), f.name, d.way.a, d.way.b, err)
+		time.Sleep(500 * time.Millisecond)
+	}
+	if f.undo == nil {
+		return
+	}
+	time.Sleep(time.Duration(d.random.Int64N(int64(f.lasts))))
+	if err := f.undo(d); err != nil {
+		d.t.Errorf("%s: undo: %v", f.name, err)
+	}
+}
+
+// command runs the program between the clusters of way. What faults keep it
+// from finishing is owed: an admin would repeat it.
+func (r *faultRun) command(way connection, name string, flags ...string) (string, error) {
+	r.running.Lock()
+	defer r.running.Unlock()
+	args := append([]string{name, "--yes"}, flags...)
+	got := r.between(way, name, append(args[1:], "--timeout", "20s")...)
+	told := strings.Join(args, " ")
+	if got.code != exitOK {
+		r.owed = append(r.owed, owed{way, args})
+		told += fmt.Sprintf(": exit code %d, to be repeated: %s", got.code, lastLines(got.err))
+	}
+	return told, nil
+}
+
+// ports are the node ports of a connection, from the first of a hundred on: no
+// two connections ever ask for the same.
+func (r *faultRun) ports(way connection) int {
+	for i, c := range r.connections {
+		if c == way || c == way.ways()[1] {
+			return 31000 + 100*i
+		}
+	}
+	panic("no connection of " + way.String())
+}
+
+func lastLines(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-3):], " | ")
+}
+
+// settle returns when all ways work again.
+func (r *faultRun) settle(t *testing.T) {
+	t.Helper()
+	for _, o := range r.owed {
+		eventually(t, settled, func() error {
+			if got := r.between(o.way, o.args[0], append(o.args[1:], "--timeout", "60s")...); got.code != exitOK {
+				return fmt.Errorf("%v between %s: exit code %d: %s", o.args, o.way, got.code, lastLines(got.err))
+			}
+			return nil
+		})
+	}
+	r.owed = nil
+	for _, cluster := range r.clusters {
+		eventually(t, settled, func() error {
+			_, err := r.try(t, "kubectl", cluster, "get", "--raw", "/readyz")
+			return err
+		})
+	}
+	for _, s := range r.senders {
+		eventually(t, settled, func() error { return s.works(t) })
+	}
+}
+
+// cost is what one kind of fault cost at its worst.
+type cost struct {
+	times, alone   int
+	longest, after time.Duration // without answers, and how much of it after the fault was over
+}
+
+// table says for every kind of fault how often it occurred and, of those times
+// when it was the only one, the longest gap.
+func (r *faultRun) table(stalls []stall) string {
+	costs := map[string]cost{}
+	const several = "several at once"
+	for _, b := range r.bursts {
+		for _, kind := range b.kinds {
+			c := costs[kind]
+			c.times++
+			costs[kind] = c
+		}
+		kind := b.kinds[0]
+		if len(b.kinds) > 1 {
+			kind = several
+		}
+		c := costs[kind]
+		c.alone++
+		for _, s := range stalls {
+			if s.First.Before(b.began) || s.Last.After(b.works) {
+				continue
+			}
+			c.longest, c.after = max(c.longest, s.length()), max(c.after, s.First.Sub(b.over))
+		}
+		costs[kind] = c
+	}
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "KIND\tTIMES\tALONE\tLONGEST GAP\tOF IT AFTER THE END")
+	for _, kind := range slices.Sorted(maps.Keys(costs)) {
+		c := costs[kind]
+		fmt.Fprintf(w, "%s\t%d\t%d\t%.2f s\t%.2f s\n", kind, c.times, c.alone, c.longest.Seconds(), c.after.Seconds())
+	}
+	_ = w.Flush()
+	return out.String()
 }
 
 // worksBetween asks a pod of every node of b from a pod of every node of a, and
 // what both clusters say of the connection.
 func (l lab) worksBetween(t *testing.T, way connection) error {
 	t.Helper()
-	state := l.must(t, "kubectl", way.a, "get", "connections", "-n", "liqo-tenant-"+way.b, "-o", "jsonpath={.items[*].status.value}")
+	state, err := l.try(t, "kubectl", way.a, "get", "connections", "-n", "liqo-tenant-"+way.b, "-o", "jsonpath={.items[*].status.value}")
+	if err != nil {
+		return err
+	}
 	if state != "Connected" {
 		return fmt.Errorf("Connection of %s with %s: %q", way.a, way.b, state)
 	}
 	seen := l.translations(t, way.a, way.b)
 	for _, node := range l.nodes(t, way.a) {
 		for _, peerNode := range l.nodes(t, way.b) {
-			url := fmt.Sprintf("http://%s:8080/", seen.of(t, l.podIP(t, way.b, web(peerNode))))
+			url := fmt.Sprintf("http://%s:8080/?bytes=20000", seen.of(t, l.podIP(t, way.b, web(peerNode))))
 			if _, err := l.try(t, "kubectl", way.a, "exec", web(node), "--", "/pod", "get", "--timeout", "2s", url); err != nil {
 				return fmt.Errorf("pod on %s to pod on %s: %w", node, peerNode, err)
 			}

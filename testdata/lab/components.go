@@ -211,6 +211,9 @@ func (n nodeSpec) kubeletConfig() any {
 		"nodeStatusUpdateFrequency": "2s", // a node that died shows within seconds
 		"syncFrequency":             "10s",
 		"shutdownGracePeriod":       "0s",
+		// Tests kill processes more often than they end in operation. The
+		// default of five minutes would be all that they measure.
+		"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"},
 	}
 }
 

@@ -53,6 +53,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -105,7 +106,8 @@ func command() *cobra.Command {
 	}
 	root.PersistentFlags().StringVar(&dir, "dir", dir, "state of the lab (or set "+dirVariable+")")
 	root.AddCommand(upCommand(&dir), downCommand(&dir), statusCommand(&dir), loadCommand(&dir),
-		kubeconfigCommand(&dir), kubectlCommand(&dir), execCommand(&dir), cutCommand(&dir), restoreCommand(&dir))
+		kubeconfigCommand(&dir), kubectlCommand(&dir), execCommand(&dir), cutCommand(&dir), rebindCommand(&dir), narrowCommand(&dir),
+		restoreCommand(&dir))
 	return root
 }
 
@@ -408,10 +410,37 @@ func cutCommand(dir *string) *cobra.Command {
 	return cmd
 }
 
+func rebindCommand(dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rebind CLUSTER",
+		Short: "have the cluster's UDP come from another address and other ports, and from others again each time",
+		Args:  cobra.ExactArgs(1),
+		RunE:  withLab(dir, func(_ *cobra.Command, l Lab, args []string) error { return rebind(l, args[0]) }),
+	}
+}
+
+func narrowCommand(dir *string) *cobra.Command {
+	var hole bool
+	cmd := &cobra.Command{
+		Use:   "narrow BYTES",
+		Short: "limit the path MTU between all clusters until `lab restore`",
+		Args:  cobra.ExactArgs(1),
+		RunE: withLab(dir, func(_ *cobra.Command, l Lab, args []string) error {
+			mtu, err := strconv.Atoi(args[0])
+			if err != nil {
+				return fmt.Errorf("narrow %q: want a number of bytes", args[0])
+			}
+			return narrow(l, mtu, hole)
+		}),
+	}
+	cmd.Flags().BoolVar(&hole, "hole", false, "drop what is longer without a word")
+	return cmd
+}
+
 func restoreCommand(dir *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore",
-		Short: "undo all cuts",
+		Short: "undo cut, rebind and narrow",
 		Args:  cobra.NoArgs,
 		RunE:  withLab(dir, func(_ *cobra.Command, l Lab, _ []string) error { return restorePaths(l) }),
 	}

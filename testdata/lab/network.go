@@ -54,10 +54,9 @@ func (l Lab) network() []script {
 		} else {
 			wan.ip("link add %s address %s type bridge", c.Name, hardwareAddress(c.Gateway))
 			wan.leg(c.Name, l)
-			for _, n := range c.Nodes {
-				wan.ip("route add %s dev %s%s", n.Address, c.Name, l.mtuOption())
+			for _, route := range l.routesTo(c) {
+				wan.ip("route add %s%s", route, l.mtuOption())
 			}
-			wan.ip("route add %s dev %s%s", c.LBs, c.Name, l.mtuOption())
 		}
 	}
 	return append([]script{this, wan}, routers...)
@@ -71,6 +70,21 @@ func (s *script) leg(device string, l Lab) {
 	s.ip("addr add %s/32 dev %s", l.wanRouter(), device)
 	s.ip("ntable change name arp_cache dev %s proxy_delay 0", device)
 	s.ip("link set %s up", device)
+}
+
+// routesTo are the WAN router's routes to a cluster.
+func (l Lab) routesTo(c Cluster) []string {
+	if c.Behind {
+		return []string{
+			fmt.Sprintf("%s dev %s", c.Public, c.Name),
+			fmt.Sprintf("%s via %s dev %s onlink", c.Subnet, c.Public, c.Name),
+		}
+	}
+	var routes []string
+	for _, n := range c.Nodes {
+		routes = append(routes, fmt.Sprintf("%s dev %s", n.Address, c.Name))
+	}
+	return append(routes, fmt.Sprintf("%s dev %s", c.LBs, c.Name))
 }
 
 // mtuOption limits the path, not the link: nodes keep believing in 1500 and
@@ -88,8 +102,9 @@ func (l Lab) router(c Cluster, wan *script) script {
 	netns := l.routerNetns(c)
 	wan.ip("link add %s type veth peer name eth0 netns %s", c.Name, netns)
 	wan.leg(c.Name, l)
-	wan.ip("route add %s dev %s%s", c.Public, c.Name, l.mtuOption())
-	wan.ip("route add %s via %s dev %s onlink%s", c.Subnet, c.Public, c.Name, l.mtuOption())
+	for _, route := range l.routesTo(c) {
+		wan.ip("route add %s%s", route, l.mtuOption())
+	}
 
 	r := script{netns: netns, sysctls: []string{forwarding}}
 	r.ip("link set lo up")

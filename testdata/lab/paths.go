@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"strconv"
 	"strings"
 )
 
-// cutTable is the nftables table, in the WAN router, of the paths that are cut.
+// cutTable is the nftables table, in the WAN router, of all that is wrong with
+// paths for a while: without it, they work.
 const cutTable = "lab-cut"
 
 // cut is traffic between two clusters that the WAN router drops.
@@ -83,8 +85,65 @@ func (c cut) apply(l Lab) error {
 	return l.nftOnWAN(strings.Join(lines, "\n") + "\n")
 }
 
-// restorePaths undoes all cuts.
+// rebind has the WAN router translate the UDP addresses of a cluster, as its
+// provider's would: peers see it under the router's address and a port that
+// the router chooses. Each time it forgets what it has chosen.
+func rebind(l Lab, cluster string) error {
+	if _, err := l.Cluster(cluster); err != nil {
+		return err
+	}
+	return l.nftOnWAN(rebindScript(cluster, uint16(1+rand.IntN(1<<16-1))))
+}
+
+// rebindScript puts flows into another conntrack zone, where those from before
+// are unknown: what comes back to their ports is dropped.
+func rebindScript(cluster string, zone uint16) string {
+	return fmt.Sprintf(`add table inet %[1]s
+add chain inet %[1]s forget { type filter hook prerouting priority raw; }
+flush chain inet %[1]s forget
+add rule inet %[1]s forget ct zone set %[3]d
+add chain inet %[1]s translate { type nat hook postrouting priority srcnat; }
+flush chain inet %[1]s translate
+add rule inet %[1]s translate iifname %[2]q meta l4proto udp masquerade to :20000-29999 fully-random
+`, cutTable, cluster, zone)
+}
+
+// narrow limits the path MTU between all clusters. A hole says nothing of the
+// packets that it drops; else their senders learn why.
+func narrow(l Lab, mtu int, hole bool) error {
+	if err := checkPathMTU(mtu); err != nil {
+		return fmt.Errorf("narrow: %w", err)
+	}
+	if hole {
+		err := l.nftOnWAN(fmt.Sprintf(`add table inet %[1]s
+add chain inet %[1]s silence { type filter hook output priority filter; }
+flush chain inet %[1]s silence
+add rule inet %[1]s silence icmp type destination-unreachable icmp code frag-needed drop
+`, cutTable))
+		if err != nil {
+			return err
+		}
+	}
+	l.MTU = mtu
+	return l.setPathMTU()
+}
+
+// setPathMTU gives the routes to all clusters the MTU of the lab.
+func (l Lab) setPathMTU() error {
+	s := script{netns: l.wanNetns()}
+	for _, c := range l.Plan() {
+		for _, route := range l.routesTo(c) {
+			s.ip("route replace %s%s", route, l.mtuOption())
+		}
+	}
+	return s.run()
+}
+
+// restorePaths undoes all of this.
 func restorePaths(l Lab) error {
+	if err := l.setPathMTU(); err != nil {
+		return err
+	}
 	// Added first, so that the deletion cannot fail if nothing is cut.
 	return l.nftOnWAN("add table inet " + cutTable + "\ndelete table inet " + cutTable + "\n")
 }

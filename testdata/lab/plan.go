@@ -139,10 +139,18 @@ func (l Lab) Validate() error {
 			check(p.Addr().Is4() && p.Bits() <= 20 && p == p.Masked(), "--pods %s=%s: want IPv4 networks of /20 or larger", c, p)
 		}
 	}
-	// Below 1280 pods' IPv6 sockets would fail for a reason nobody looks for.
-	check(l.MTU == 0 || l.MTU >= 1280 && l.MTU <= 1500, "--mtu %d: want 1280 to 1500", l.MTU)
+	check(l.MTU == 0 || checkPathMTU(l.MTU) == nil, "--mtu %d: want 1280 to 1500", l.MTU)
 	check(l.LB == lbServed || l.LB == lbPending, "--lb %q: want %s or %s", l.LB, lbServed, lbPending)
 	return errors.Join(errs...)
+}
+
+// checkPathMTU refuses what no path between clusters would have. Below 1280
+// pods' IPv6 sockets would fail for a reason nobody looks for.
+func checkPathMTU(mtu int) error {
+	if mtu < 1280 || mtu > 1500 {
+		return fmt.Errorf("path MTU %d: want 1280 to 1500", mtu)
+	}
+	return nil
 }
 
 // Plan gives every cluster and node its addresses. The lab must be valid.

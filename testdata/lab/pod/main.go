@@ -5,8 +5,9 @@
 //	pod serve [--port 8080]          answer every HTTP request with a JSON object, see reply,
 //	                                 and with as many zeros behind it as the query "bytes" says
 //	                                 The UDP port of the same number returns what it gets
-//	pod stream HOST:PORT [--for 10s] send a datagram there every 5 ms, and say when answers
-//	                                 began to be missed and came again, see stall
+//	pod stream HOST:PORT [--size 8]  send a datagram of so many bytes there every 5 ms until its
+//	                                 standard input ends, and say when answers began to be
+//	                                 missed and came again, see stall
 //	pod get URL [--timeout 3s]       print the body of URL; exit status 1 if that did not work.
 //	                                 --times N asks N times on one connection, every 100 ms, and
 //	                                 --from-port P makes that connection from port P
@@ -31,7 +32,7 @@ import (
 	"time"
 )
 
-const usage = "usage: pod | pod stream HOST:PORT [--for 10s] | pod serve [--port 8080] | pod get URL [--timeout 3s] [--times 1] [--from-port P]"
+const usage = "usage: pod | pod stream HOST:PORT [--size 8] | pod serve [--port 8080] | pod get URL [--timeout 3s] [--times 1] [--from-port P]"
 
 func main() {
 	if err := run(os.Args[1:], os.Stdout); err != nil {
@@ -49,7 +50,7 @@ func run(args []string, out io.Writer) error {
 	case "serve":
 		return serve(args[1:])
 	case "stream":
-		return stream(args[1:], out)
+		return stream(args[1:], os.Stdin, out)
 	case "get":
 		return get(args[1:], out)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -23,17 +24,20 @@ type stall struct {
 	First time.Time `json:"first"` // answer after it
 }
 
-// stream measures how long a path does not work. It prints a stall as soon as
-// it is over; one that lasts until the end is printed with its length so far,
-// and is an error.
-func stream(args []string, out io.Writer) error {
+// stream measures how long a path does not work, until in ends. It prints a
+// stall as soon as it is over; one that lasts until the end is printed with its
+// length so far, and is an error.
+func stream(args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("stream", flag.ContinueOnError)
-	duration := flags.Duration("for", 10*time.Second, "how long")
+	size := flags.Int("size", 8, "of a datagram, in bytes, at least 8")
 	if len(args) == 0 {
 		return errors.New(usage)
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
+	}
+	if *size < 8 {
+		return fmt.Errorf("--size %d: want at least 8", *size)
 	}
 	c, err := net.Dial("udp4", args[0])
 	if err != nil {
@@ -42,7 +46,7 @@ func stream(args []string, out io.Writer) error {
 	defer c.Close()
 	start := time.Now()
 	go func() {
-		packet := make([]byte, 8)
+		packet := make([]byte, *size)
 		ticker := time.NewTicker(streamInterval)
 		defer ticker.Stop()
 		for range ticker.C {
@@ -52,17 +56,18 @@ func stream(args []string, out io.Writer) error {
 			}
 		}
 	}()
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		_ = c.SetReadDeadline(time.Now())
+	}()
 	encoder := json.NewEncoder(out)
-	last := start
-	for end := start.Add(*duration); time.Now().Before(end); {
-		if err := c.SetReadDeadline(end); err != nil {
-			return err
-		}
-		n, err := c.Read(make([]byte, 16))
+	last, buffer := start, make([]byte, *size+1)
+	for {
+		n, err := c.Read(buffer)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			break
 		}
-		if err != nil || n != 8 {
+		if err != nil || n != *size {
 			continue
 		}
 		now := time.Now()

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// beyond is how far a gap may exceed its bound on a busy machine before that is
+// an error. The figure itself is printed.
+const beyond = 5
+
+// report prints an outage, and how much of it remained after something was back.
+func (o outage) report(t *testing.T, what string, back time.Time, bound time.Duration) {
+	t.Helper()
+	after := o.after(back)
+	t.Logf("%s: %.2f s without answers, %.2f s of them after it was back, wanted ≤ %s", what, o.longest.Seconds(), after.Seconds(), bound)
+	if after > beyond*bound {
+		t.Errorf("%s: got %s, want at most %s, or %d times that on a busy machine", what, after, bound, beyond)
+	}
+}
+
+// gatewayPod is the one that runs, and its node; "" if none does.
+func (l lab) gatewayPod(t *testing.T, cluster, peer string) (name, node string) {
+	t.Helper()
+	text, _ := l.try(t, "kubectl", cluster, "get", "pods", "-n", "liqo-tenant-"+peer, "-l", "networking.liqo.io/component=gateway",
+		"--field-selector", "status.phase=Running", "-o", `jsonpath={range .items[*]}{.metadata.deletionTimestamp}|{.metadata.name}|{.spec.nodeName}{"\n"}{end}`)
+	for line := range strings.Lines(text) {
+		if f := strings.Split(strings.TrimSpace(line), "|"); len(f) == 3 && f[0] == "" {
+			return f[1], f[2]
+		}
+	}
+	return "", ""
+}
+
+// testMove has the gateway of way.b start again on another node, and measures
+// from the moment at which it runs there.
+func (l lab) testMove(t *testing.T, way connection, bound time.Duration) {
+	t.Helper()
+	before, node := l.gatewayPod(t, way.b, way.a)
+	var runs time.Time
+	o := l.during(t, way, 20*time.Second, func() {
+		l.must(t, "kubectl", way.b, "cordon", node)
+		l.must(t, "kubectl", way.b, "delete", "pod", "-n", "liqo-tenant-"+way.a, before, "--wait=false")
+		eventually(t, 20*time.Second, func() error {
+			now, newNode := l.gatewayPod(t, way.b, way.a)
+			if now == "" || now == before {
+				return fmt.Errorf("no new gateway pod of %s runs", way.b)
+			}
+			runs = time.Now()
+			if newNode == node {
+				return fmt.Errorf("the gateway of %s is on %s again", way.b, node)
+			}
+			return nil
+		})
+		l.must(t, "kubectl", way.b, "uncordon", node)
+	})
+	o.report(t, "gateway of "+way.b+" moved to another node", runs, bound)
+}
+
+// testKill kills the gateway's process, not its pod. How long the kubelet takes
+// to start it again is not ours: the new process's age when answers come again
+// is.
+func (l lab) testKill(t *testing.T, way connection, bound time.Duration) {
+	t.Helper()
+	pod, node := l.gatewayPod(t, way.b, way.a)
+	var runs time.Time
+	o := l.during(t, way, 5*time.Second, func() {
+		old := l.process(t, way.b, node, tunnelOf(way.a), pod)
+		l.must(t, "exec", way.b, node, "--", "kill", "-9", old)
+		eventually(t, 15*time.Second, func() error {
+			if now := l.process(t, way.b, node, tunnelOf(way.a), pod); now == "" || now == old {
+				return fmt.Errorf("the gateway of %s does not run", way.b)
+			}
+			runs = time.Now()
+			return nil
+		})
+	})
+	o.report(t, "gateway of "+way.b+" killed", runs, bound)
+}
+
+// tunnelOf matches the command line of the gateway to a peer.
+func tunnelOf(peer string) string { return "^/liqo-gateway tunnel .*--remote-cluster-id=" + peer }
+
+// testCutPath has nothing pass for longer than any timer of WireGuard's lasts
+// that would let it notice by itself.
+func (l lab) testCutPath(t *testing.T, way connection, bound time.Duration) {
+	t.Helper()
+	var back time.Time
+	o := l.during(t, way, 0, func() {
+		l.must(t, "cut", way.a, way.b)
+		time.Sleep(6 * time.Second)
+		l.must(t, "restore")
+		back = time.Now()
+	})
+	o.report(t, "path between "+way.String()+" cut", back, bound)
+}
+
+// testRebind has the address translation of the client's provider forget its
+// ports, after it had begun to translate.
+func (l lab) testRebind(t *testing.T, way connection, bound time.Duration) {
+	t.Helper()
+	defer l.must(t, "restore")
+	for range 2 {
+		var rebound time.Time
+		o := l.during(t, way, 3*time.Second, func() {
+			rebound = time.Now()
+			l.must(t, "rebind", way.a)
+		})
+		o.report(t, "addresses of "+way.a+" translated to others", rebound, bound)
+	}
+	eventually(t, 20*time.Second, func() error { // until the gateway reports again
+		seen := l.must(t, "kubectl", way.b, "get", "connections", "-n", "liqo-tenant-"+way.a, "-o",
+			`jsonpath={.items[*].metadata.annotations.liqo-tui\.dev/status}`)
+		if !strings.Contains(seen, `"172.30.0.254:`) {
+			return fmt.Errorf("%s sees %s under its own address: nothing was translated: %s", way.b, way.a, seen)
+		}
+		return nil
+	})
+}
+
+// testNarrow has the path drop packets of the stream's length, without a word.
+func (l lab) testNarrow(t *testing.T, way connection, bound time.Duration) {
+	t.Helper()
+	defer l.must(t, "restore")
+	var narrowed time.Time
+	// 1200 bytes are 1228 with their headers, padded to 1232, and 1292 in the tunnel.
+	o := l.sender(t, way).during(t, 1200, 0, func() {
+		narrowed = time.Now()
+		l.must(t, "narrow", "1280", "--hole")
+		time.Sleep(time.Second) // the tunnel works again only when it was found that it does not
+	})
+	o.report(t, "path between "+way.String()+" narrowed to 1280 bytes", narrowed, bound)
+	if o.longest == 0 {
+		t.Error("the stream went on: the path was not narrowed")
+	}
+}
+
+// testRotate replaces the keys of both gateways while packets flow.
+func (l lab) testRotate(t *testing.T, way connection, bound time.Duration) {
+	t.Helper()
+	var began time.Time
+	o := l.during(t, way, 3*time.Second, func() {
+		began = time.Now()
+		l.between(way, "rotate-keys", "--yes", "--timeout", "60s").want(t, exitOK)
+	})
+	o.report(t, "keys of "+way.String()+" replaced", began, bound)
+}
+
+// testLiveChanges connects again, with other flags, two clusters whose packets
+// flow. What counts is the gap after the client was told where its server is
+// now; where it isn't told anything else, the whole gap.
+func (l lab) testLiveChanges(t *testing.T, way connection) {
+	for _, change := range []struct {
+		name  string
+		flags []string
+		bound time.Duration
+	}{
+		{"another node port", []string{"--node-port", "31555"}, 2 * time.Second},
+		{"less MTU", []string{"--mtu", "1300"}, time.Second},
+		{"a LoadBalancer", []string{"--server-service-type", "LoadBalancer"}, 2 * time.Second},
+		{"another port", []string{"--server-port", "51999"}, 2 * time.Second},
+		{"a NodePort again", []string{"--server-service-type", "NodePort"}, 2 * time.Second},
+		{"MTU again", []string{"--mtu", "1440"}, time.Second},
+		// The gateways are replaced, and their pods are others.
+		{"the server on the other side", []string{"--server-location", "Local"}, 3 * time.Second},
+		{"the server back", []string{"--server-location", "Remote"}, 3 * time.Second},
+	} {
+		told := l.followEndpoints(t, way)
+		began := time.Now()
+		var got result
+		var took time.Duration
+		o := l.during(t, way, 3*time.Second, func() {
+			got = l.between(way, "connect", append(change.flags, "--yes", "--timeout", "60s")...)
+			took = time.Since(began)
+		})
+		got.want(t, exitOK)
+		if strings.HasPrefix(got.out, "No changes") {
+			t.Errorf("%s: nothing was changed:\n%s", change.name, got.out)
+		}
+		o.report(t, fmt.Sprintf("connected again, with %s, which took %.1f s", change.name, took.Seconds()), told.last(began), change.bound)
+		for _, w := range way.ways() {
+			l.sender(t, w).untilItWorks(t)
+		}
+	}
+}
+
+// endpoints are what the GatewayClients of a connection were told, and when.
+type endpoints struct {
+	heard chan time.Time
+	stop  []func()
+}
+
+func (l lab) followEndpoints(t *testing.T, way connection) *endpoints {
+	t.Helper()
+	e := &endpoints{heard: make(chan time.Time, 100)}
+	for _, w := range way.ways() {
+		get := []string{"kubectl", w.a, "get", "gatewayclients", "-n", "liqo-tenant-" + w.b}
+		last := l.must(t, append(get, "-o", "jsonpath={.items[*].spec.endpoint}")...)
+		cmd := exec.CommandContext(t.Context(), labProgram, append(get, "--watch", "-o", `jsonpath={.spec.endpoint}{"\n"}`)...)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			for lines := bufio.NewScanner(out); lines.Scan(); {
+				if text := lines.Text(); text != last {
+					last = text
+					e.heard <- time.Now()
+				}
+			}
+		}()
+		e.stop = append(e.stop, func() {
+			_ = cmd.Process.Kill()
+			<-read
+			_ = cmd.Wait() // killed
+		})
+	}
+	return e
+}
+
+// last is when a client was last told of another endpoint, at least since.
+func (e *endpoints) last(since time.Time) time.Time {
+	for _, stop := range e.stop {
+		stop()
+	}
+	close(e.heard)
+	times := []time.Time{since}
+	for heard := range e.heard {
+		times = append(times, heard)
+	}
+	return slices.MaxFunc(times, time.Time.Compare)
+}
