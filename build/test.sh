@@ -53,7 +53,7 @@ if ((EUID == 0)); then
 	fi
 	echo "== end-to-end tests in a lab of three clusters"
 	bin/lab down >>"$log" 2>&1 || true
-	run . -timeout 15m -count=1 -run '^TestThreeClusters' ./cmd/liqo-tui
+	run . -timeout 30m -count=1 -run '^TestThreeClusters' ./cmd/liqo-tui
 else
 	echo "left out: not root, so there is no lab"
 	run . -count=1 -run '^(TestLab|TestThreeClusters)' ./cmd/liqo-tui
