@@ -5,6 +5,7 @@ import (
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -75,10 +76,12 @@ func adoptServer(p Params, side Side, s networkingv1beta1.GatewayServerSpec) Par
 	if p.Server != side {
 		return p // the rest is about the cluster that hosts the server
 	}
-	if n := s.Endpoint.NodePort; n != nil && p.ServiceType == s.Endpoint.ServiceType {
+	// Each is kept with the service type that it is for. Somebody else may have
+	// given a node port to a load balancer.
+	if n := s.Endpoint.NodePort; n != nil && p.ServiceType == corev1.ServiceTypeNodePort && p.ServiceType == s.Endpoint.ServiceType {
 		keep(p.Given, FieldNodePort, &p.NodePort, uint16(*n))
 	}
-	if ip := s.Endpoint.LoadBalancerIP; ip != nil && p.ServiceType == s.Endpoint.ServiceType {
+	if ip := s.Endpoint.LoadBalancerIP; ip != nil && p.ServiceType == corev1.ServiceTypeLoadBalancer && p.ServiceType == s.Endpoint.ServiceType {
 		keep(p.Given, FieldLoadBalancerIP, &p.LoadBalancerIP, *ip)
 	}
 	keep(p.Given, FieldServerTemplate, &p.ServerTemplate, render.TemplateRef{Name: s.ServerTemplateRef.Name, Namespace: s.ServerTemplateRef.Namespace})

@@ -61,3 +61,25 @@ func TestAnAddressOfTheAdminsOwnIsKeptWhileItWorks(t *testing.T) {
 		t.Errorf("a connection that works would be changed: %v", plan.Steps)
 	}
 }
+
+// A script of somebody's gave the server a node port and, later, its Service
+// another type: what is left over is no reason to refuse a change.
+func TestANodePortOfALoadBalancerIsNotAdopted(t *testing.T) {
+	pair := flowtest.NewPair()
+	mustRun(t, pair, connect(nodePort()))
+	server := pair.B.Facts().Servers[0]
+	pair.B.Put(render.GatewayServer(render.ServerParams{
+		Tenant: pair.B.Tenant(), Template: render.TemplateRef{Name: server.Spec.ServerTemplateRef.Name, Namespace: server.Spec.ServerTemplateRef.Namespace},
+		ServiceType: corev1.ServiceTypeLoadBalancer, Port: uint16(server.Spec.Endpoint.Port), NodePort: 31555, MTU: server.Spec.MTU,
+	}))
+	pair.Settle()
+	p := flows.Defaults()
+	p.Port, p.Given = 51999, flows.FieldPort
+	plan := flows.PlanConnect(p, factsOf(pair))
+	if plan.Params.ServiceType != corev1.ServiceTypeLoadBalancer || plan.Params.NodePort != 0 {
+		t.Errorf("got %s with node port %d, want LoadBalancer without one", plan.Params.ServiceType, plan.Params.NodePort)
+	}
+	if failed := plan.Failure(); failed != nil {
+		t.Errorf("a change of the port is refused: %v", failed)
+	}
+}

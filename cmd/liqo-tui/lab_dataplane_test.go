@@ -365,6 +365,11 @@ func (l lab) testHost(t *testing.T, way connection) {
 // ask the same pod of rome from the same port, for as long as it takes both to
 // ask twenty times.
 func (l lab) testSameFlow(t *testing.T) {
+	defer func() {
+		for _, cluster := range []string{"milan", "napoli"} {
+			l.must(t, "kubectl", cluster, "delete", "pods", "-l", "app=twin")
+		}
+	}()
 	ofMilan, ofNapoli := l.twins(t, "milan", "napoli")
 	target := l.podIP(t, "rome", web("rome-2"))
 	type asker struct{ cluster, pod string }

@@ -137,6 +137,13 @@ func (l lab) testLoss(t *testing.T, way connection, what string, bound time.Dura
 	now, newNode, _ := l.leader(t, way.b, way.a)
 	t.Logf("pod of %s's gateway that held the tunnel was %s: %.2f s until answers came again (longest gap %.2f s), wanted ≤ %s; from %s to %s",
 		way.b, what, gap.Seconds(), o.longest.Seconds(), bound, node, newNode)
+	if gap > bound {
+		for _, p := range l.gatewayPods(t, way.b, way.a) {
+			name, _, _ := strings.Cut(p, " ")
+			logs, _ := l.try(t, "kubectl", way.b, "logs", "-n", "liqo-tenant-"+way.a, name, "--tail=20")
+			t.Logf("%s, lost at %s, answers again at %s:\n%s", p, lost.Format("05.000"), o.end.Format("05.000"), logs)
+		}
+	}
 	if gap > 5*bound {
 		t.Errorf("%s: got %s, want at most %s, or five times that on a busy machine", what, gap, bound)
 	}

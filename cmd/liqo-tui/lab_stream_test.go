@@ -69,6 +69,17 @@ func (s sender) works(t *testing.T) error {
 	return nil
 }
 
+// answers reports whether a stream of datagrams of so many bytes ends with an
+// answer.
+func (s sender) answers(t *testing.T, size int) error {
+	t.Helper()
+	_, err := s.try(t, s.inside(s.way.a, s.node, s.pid, "sh", "-c", "sleep 0.3 | "+s.program+" stream "+s.to+" --size "+fmt.Sprint(size))...)
+	if err != nil {
+		return fmt.Errorf("datagrams of %d bytes from a pod of %s to one of %s: %w", size, s.way.a, s.way.b, err)
+	}
+	return nil
+}
+
 // stall is a time without answers.
 type stall struct{ Last, First time.Time }
 
@@ -140,7 +151,9 @@ type outage struct {
 }
 
 // after is how much of it was left when what had been broken was back.
-func (o outage) after(back time.Time) time.Duration { return max(o.end.Sub(back), 0) }
+func (o outage) after(back time.Time) time.Duration {
+	return max(min(o.end.Sub(back), o.longest), 0)
+}
 
 // during streams while it breaks something, for so long at least, and until
 // answers come again.
@@ -157,6 +170,7 @@ func (s sender) during(t *testing.T, size int, length time.Duration, breakIt fun
 	breakIt()
 	time.Sleep(time.Until(enough)) // an outage may begin late, when an old pod has ended
 	s.untilItWorks(t)
+	eventually(t, time.Minute, func() error { return s.answers(t, size) })
 	var o outage
 	for _, stall := range stream.stop(t) {
 		if stall.length() > o.longest {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // cutTable is the nftables table, in the WAN router, of all that is wrong with
@@ -92,8 +93,17 @@ func rebind(l Lab, cluster string) error {
 	if _, err := l.Cluster(cluster); err != nil {
 		return err
 	}
-	return l.nftOnWAN(rebindScript(cluster, uint16(1+rand.IntN(1<<16-1))))
+	if err := l.nftOnWAN(rebindScript(cluster, uint16(1+rand.IntN(1<<16-1)))); err != nil {
+		return err
+	}
+	time.Sleep(unasked)
+	return l.nftOnWAN(fmt.Sprintf("flush chain inet %s unasked\n", cutTable))
 }
+
+// unasked is for how long nothing may come to the cluster that it has not asked
+// for. What a peer sends on would else be a flow of its own, whose answers keep
+// their address. Peers that dial the cluster have to come through later.
+const unasked = 300 * time.Millisecond
 
 // rebindScript puts flows into another conntrack zone, where those from before
 // are unknown: what comes back to their ports is dropped.
@@ -102,9 +112,12 @@ func rebindScript(cluster string, zone uint16) string {
 add chain inet %[1]s forget { type filter hook prerouting priority raw; }
 flush chain inet %[1]s forget
 add rule inet %[1]s forget ct zone set %[3]d
+add chain inet %[1]s unasked { type filter hook forward priority filter; }
+flush chain inet %[1]s unasked
+add rule inet %[1]s unasked oifname %[2]q meta l4proto udp ct state new drop
 add chain inet %[1]s translate { type nat hook postrouting priority srcnat; }
 flush chain inet %[1]s translate
-add rule inet %[1]s translate iifname %[2]q meta l4proto udp masquerade to :20000-29999 fully-random
+add rule inet %[1]s translate iifname %[2]q meta l4proto udp counter masquerade to :20000-29999 fully-random
 `, cutTable, cluster, zone)
 }
 
