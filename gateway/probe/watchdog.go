@@ -34,9 +34,9 @@ const (
 	// slowRedial is the wait for an answer from the far side of a satellite.
 	// WireGuard forgets a handshake when it begins the next one.
 	slowRedial = 2 * time.Second
-	// firstRedial is the wait at a path that has never been measured. Two gateways
-	// that are made together start within a second or two of each other, and who
-	// dials before the other listens should not wait for long.
+	// firstRedial is the wait at first. Two gateways that are made together start
+	// within a second or two of each other, and so does one that takes the place of
+	// another: who dials before it listens, or where it isn't, should not wait long.
 	firstRedial = 200 * time.Millisecond
 	// firstRedials is how often to wait that little.
 	firstRedials = 10
@@ -113,12 +113,12 @@ func (w *Watchdog) judgeTraffic(now time.Time, t Traffic, latency time.Duration)
 	return Wait
 }
 
-// pause is until the next redial. As long as the path's latency is not known,
-// the first waits are short, and then every fourth one is long.
+// pause is until the next redial. The first waits are short. Later, as long as
+// the path's latency is not known, every fourth one is long.
 func (w *Watchdog) pause(latency time.Duration) time.Duration {
 	switch {
-	case latency == 0 && w.redials < firstRedials:
-		return firstRedial
+	case w.redials < firstRedials:
+		return max(firstRedial, 2*latency)
 	case latency == 0 && w.redials%4 == 0:
 		return slowRedial
 	}

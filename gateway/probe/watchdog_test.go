@@ -37,8 +37,8 @@ func TestWatchdog(t *testing.T) {
 		{"both directions", "bbbbbsbsbsbb", near, "------------"},
 		{"only receives", "hhhhhhhhhhhh", near, "------------"},
 		{"sends, and is answered late", "s..h......s..h", near, "--?---------?-"},
-		{"the peer is gone while traffic flows", "bbbssssssssssssssss", near, "-----???R????R????R"},
-		{"the peer is gone after one packet", "s..............", near, "--???R????R????"},
+		{"the peer is gone while traffic flows", "bbbssssssssssssssss", near, "-----???R?R?R?R?R?R"},
+		{"the peer is gone after one packet", "s..............", near, "--???R?R?R?R?R?"},
 		{"far away: waits for the answer", "s.............", 300 * time.Millisecond, "------??????R?"},
 		{
 			"never heard: dials often, then less", "s" + strings.Repeat(".", 51), 0,

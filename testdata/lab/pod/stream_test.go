@@ -37,9 +37,11 @@ func TestStreamTellsWhenAnswersWereMissed(t *testing.T) {
 	if err := json.NewDecoder(told).Decode(&got); err != nil {
 		t.Fatalf("want a stall: %v", err)
 	}
-	told.Close() // a second one, of a busy machine, is an error of stream
+	told.Close()
 	end.Close()
-	<-ended
+	if err := <-ended; err != nil {
+		t.Logf("after the first stall: %v", err) // a second one, of a busy machine, can't be told
+	}
 	if length := got.First.Sub(got.Last); length < silence || length > 10*silence {
 		t.Errorf("got a stall of %s, want %s", length, silence)
 	}
