@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -145,25 +146,27 @@ func (m *meter) search(ctx context.Context, link int, wait time.Duration) {
 		if len(sizes) == 0 {
 			break
 		}
-		passed := m.prober.ask(ctx, sizes, wait)
+		passed := map[int]bool{}
+		m.prober.number++
+		m.prober.ask(ctx, sizes, wait, passed)
 		s.Answered(sizes, func(size int) bool { return passed[size] })
 	}
 	m.found = s.Found()
 }
 
 // shrunk reports whether the path carries small packets and no longer the ones
-// that were found to pass.
+// that were found to pass. A machine that is busy answers late: that counts
+// until the last try, and one answer of several does.
 func (m *meter) shrunk(ctx context.Context, wait time.Duration) bool {
+	passed := map[int]bool{}
+	m.prober.number++
 	for range tries {
-		passed := m.prober.ask(ctx, []int{m.found, smallest}, wait)
+		m.prober.ask(ctx, []int{m.found, smallest}, wait, passed)
 		if passed[m.found] || ctx.Err() != nil {
 			return false
 		}
-		if !passed[smallest] {
-			return false // the peer is gone: that says nothing of sizes
-		}
 	}
-	return true
+	return passed[smallest] // else the peer is gone: that says nothing of sizes
 }
 
 type answer struct {
@@ -180,26 +183,30 @@ type prober struct {
 	bytes   atomic.Uint64 // of probes and answers, as WireGuard counts them
 }
 
-// ask sends probes of these sizes, twice if need be, and returns those that
-// came back.
-func (p *prober) ask(ctx context.Context, sizes []int, wait time.Duration) map[int]bool {
-	p.number++
-	passed := make(map[int]bool, len(sizes))
+// ask sends probes of those sizes that have not passed, twice if need be, and
+// notes which came back.
+func (p *prober) ask(ctx context.Context, sizes []int, wait time.Duration, passed map[int]bool) {
 	for range 2 {
+		missing := 0
 		for _, size := range sizes {
 			if !passed[size] {
 				p.send(size)
+				missing++
 			}
 		}
+		if missing == 0 {
+			return
+		}
 		deadline := time.NewTimer(wait)
-		for len(passed) < len(sizes) {
+		for missing > 0 {
 			select {
 			case <-ctx.Done():
 				deadline.Stop()
-				return passed
+				return
 			case a := <-p.answers:
-				if a.number == p.number {
+				if a.number == p.number && slices.Contains(sizes, a.size) && !passed[a.size] {
 					passed[a.size] = true
+					missing--
 				}
 				continue
 			case <-deadline.C:
@@ -207,11 +214,7 @@ func (p *prober) ask(ctx context.Context, sizes []int, wait time.Duration) map[i
 			break
 		}
 		deadline.Stop()
-		if len(passed) == len(sizes) {
-			break
-		}
 	}
-	return passed
 }
 
 func (p *prober) send(size int) {
