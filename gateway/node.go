@@ -59,8 +59,12 @@ func fabricRules() []FirewallRule {
 		rule("of all pods, gateways alone send over the fabric to nodes",
 			Statement{Op: UDPDestinationPort, Number: FabricPort}, Statement{Op: SourceIn, Name: setPods},
 			Statement{Op: SourceIn, Not: true, Name: setGateways}, Statement{Op: DestinationIn, Not: true, Name: setPods}, count, drop),
-		rule("from gateways come the pods of other clusters, and nobody else",
-			Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: SourceIn, Not: true, Name: setRemotes}, count, drop),
+		// A gateway's own packets are its errors about pods' packets, the ones that
+		// are too long above all, where addresses are not remapped: else the error
+		// is translated as well, and comes from the peer's address.
+		rule("from gateways come the pods of other clusters, the gateways' errors, and nobody else",
+			Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: SourceIn, Not: true, Name: setRemotes},
+			Statement{Op: SourceIn, Not: true, Name: setGateways}, count, drop),
 	}
 }
 
