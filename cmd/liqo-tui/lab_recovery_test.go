@@ -36,6 +36,10 @@ func (l lab) testEndpointMoves(t *testing.T, way connection, bound time.Duration
 		}
 		return nil
 	})
+	// The field is kubectl's now. The admin takes it back.
+	port := []string{"connect", "--node-port", "30346", "--yes", "--timeout", "60s"}
+	l.between(way, port[0], port[1:]...).want(t, exitConflict)
+	l.between(way, port[0], append(port[1:], "--force-conflicts")...).want(t, exitOK)
 }
 
 // dials is where a's client dials b's server.
