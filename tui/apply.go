@@ -9,7 +9,6 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 )
@@ -369,7 +368,7 @@ func (m Model) applyRow(s flows.Step) string {
 	const column = 8
 	text := seconds(took)
 	line = m.theme.fit(line, m.width-column)
-	gap := max(1, m.width-ansi.StringWidth(line)-ansi.StringWidth(text))
+	gap := max(1, m.width-cells(line)-cells(text))
 	return line + strings.Repeat(" ", gap) + m.theme.faint.Render(text)
 }
 

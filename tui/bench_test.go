@@ -116,6 +116,20 @@ func dashboardOf(tb testing.TB, m mesh, width, height int) Model {
 	return model
 }
 
+// anHour gives every row an hour of the same history.
+func anHour(m Model) {
+	var hour series
+	for n := range seriesLength {
+		at := m.clock.Add(time.Duration(n+1-seriesLength) * bucket)
+		r := reading("peer", flows.RoleServer, isConnected, at)
+		r.Latency = time.Duration(500+n*37%900) * time.Microsecond
+		hour.add(at, r, rate{known: true, received: float64(n % 7 * 1000), sent: float64(n % 5 * 1000)})
+	}
+	for _, p := range m.dashboard.board.rows {
+		p.history = [2]series{hour, hour} // shared: nothing is added to it
+	}
+}
+
 var benchSizes = []int{1000, 10_000}
 
 // BenchmarkKeyToFrame is the time from a key to the text of the next frame.
@@ -125,6 +139,7 @@ func BenchmarkKeyToFrame(b *testing.B) {
 		for _, size := range [][2]int{{80, 24}, {200, 60}} {
 			b.Run(fmt.Sprintf("peerings=%d/%dx%d", n, size[0], size[1]), func(b *testing.B) {
 				m := dashboardOf(b, newMesh(n), size[0], size[1])
+				anHour(m)
 				var took []time.Duration
 				for i := 0; b.Loop(); i++ {
 					began := time.Now()

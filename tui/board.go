@@ -56,6 +56,7 @@ type board struct {
 	order  order
 	filter filter
 	list   []*peering // what is shown, in order
+	named  []*peering // all rows by name, for sort; nil: to be made again
 	counts [peeringStates]int
 
 	expires time.Time // when the first verdict does; zero: none
@@ -114,6 +115,7 @@ func (b *board) settle() {
 	for id := range ids {
 		b.refresh(id)
 	}
+	b.named = nil // A and B may have changed places
 	b.sort()
 }
 
@@ -297,7 +299,7 @@ func (b *board) row(id pairID) *peering {
 	if !ok {
 		p = &peering{id: id, verdict: verdict{state: peeringStates}}
 		p.ends = b.ends(p)
-		b.rows[id] = p
+		b.rows[id], b.named = p, nil
 	}
 	return p
 }
@@ -344,11 +346,6 @@ func (b *board) move(id pairID) {
 	}
 }
 
-// find is where p is in the list, or belongs.
-func (b *board) find(p *peering) (int, bool) {
-	return slices.BinarySearchFunc(b.list, p, b.order.compare)
-}
-
 // refresh makes a row again from what its ends say, wherever it is in the list.
 func (b *board) refresh(id pairID) {
 	p := b.row(id)
@@ -359,7 +356,7 @@ func (b *board) refresh(id pairID) {
 	p.ends = b.ends(p)
 	if p.ends[0].reading.Peer == "" && p.ends[1].reading.Peer == "" {
 		delete(b.rows, id)
-		p.show = false
+		b.named, p.show = nil, false
 		if !first {
 			b.log.add(event{at: b.now, id: id, kind: eventGone, was: p.state})
 		}
@@ -405,16 +402,4 @@ func (b *board) countFlap(p *peering) {
 func (p *peering) flapCount(now time.Time) int {
 	old, _ := slices.BinarySearchFunc(p.flaps, now.Add(-flapWindow), time.Time.Compare)
 	return len(p.flaps) - old
-}
-
-// sort makes the list again.
-func (b *board) sort() {
-	b.list = b.list[:0]
-	for _, p := range b.rows {
-		p.key = b.order.key(p, b.now)
-		if p.show = b.filter.matches(p); p.show {
-			b.list = append(b.list, p)
-		}
-	}
-	slices.SortFunc(b.list, b.order.compare)
 }

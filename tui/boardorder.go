@@ -2,6 +2,8 @@ package tui
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,24 +55,74 @@ func (o order) key(p *peering, now time.Time) sortKey {
 	return sortKey{}
 }
 
-func (o order) compare(x, y *peering) int {
-	if x.key.unknown != y.key.unknown {
-		if x.key.unknown {
-			return 1
-		}
+// compare goes the other way round if turned, but for what is unknown.
+func (k sortKey) compare(other sortKey, turned bool) int {
+	switch {
+	case k.unknown != other.unknown && k.unknown:
+		return 1
+	case k.unknown != other.unknown:
 		return -1
+	case turned:
+		return cmp.Compare(other.value, k.value)
 	}
-	c := cmp.Compare(x.key.value, y.key.value)
-	if c == 0 {
-		c = cmp.Or(strings.Compare(x.name, y.name), strings.Compare(string(x.id.low), string(y.id.low)))
-		if o.by != byName {
-			return c // names go from A to Z within the same value, either way
+	return cmp.Compare(k.value, other.value)
+}
+
+// compare tells equal keys apart by their names, which go from A to Z either
+// way, unless they are what is sorted by.
+func (o order) compare(x, y *peering) int {
+	if c := x.key.compare(y.key, o.reverse); c != 0 {
+		return c
+	}
+	if o.by == byName && o.reverse {
+		return compareNames(y, x)
+	}
+	return compareNames(x, y)
+}
+
+func compareNames(x, y *peering) int {
+	return cmp.Or(strings.Compare(x.name, y.name), strings.Compare(string(x.id.low), string(y.id.low)))
+}
+
+// find is where p is in the list, or belongs.
+func (b *board) find(p *peering) (int, bool) {
+	return slices.BinarySearchFunc(b.list, p, b.order.compare)
+}
+
+// place is a row's key and its number by name: to sort ten thousand of these
+// takes a tenth of the time that it takes to sort the rows.
+type place struct {
+	sortKey
+	number int
+}
+
+// sort makes the list again.
+func (b *board) sort() {
+	if b.named == nil {
+		b.named = slices.SortedFunc(maps.Values(b.rows), compareNames)
+	}
+	places := make([]place, 0, len(b.named))
+	for i, p := range b.named {
+		p.key = b.order.key(p, b.now)
+		if p.show = b.filter.matches(p); p.show {
+			places = append(places, place{p.key, i})
 		}
 	}
-	if o.reverse {
-		return -c
+	turned := b.order.by == byName && b.order.reverse
+	slices.SortFunc(places, func(x, y place) int {
+		c := x.compare(y.sortKey, b.order.reverse)
+		switch {
+		case c != 0:
+			return c
+		case turned:
+			return y.number - x.number
+		}
+		return x.number - y.number
+	})
+	b.list = b.list[:0]
+	for _, at := range places {
+		b.list = append(b.list, b.named[at.number])
 	}
-	return c
 }
 
 // sortBy sorts by another column; by the same one, the other way round.

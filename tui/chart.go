@@ -9,14 +9,14 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/NimbleMarkets/ntcharts/v2/canvas"
+	"github.com/NimbleMarkets/ntcharts/v2/canvas/graph"
 	"github.com/NimbleMarkets/ntcharts/v2/linechart"
-	"github.com/charmbracelet/x/ansi"
 )
 
 // curve is one line of a chart: a value for each bucket, NaN where there is none.
 type curve struct {
 	values []float64
-	style  lipgloss.Style
+	style  style
 	mark   rune // draws it where there are no Braille patterns
 }
 
@@ -28,7 +28,7 @@ func (t theme) chart(curves []curve, width, height int, unit func(float64) strin
 	labels := t.scale(top, height-1, unit)
 	side := 0
 	for _, l := range labels {
-		side = max(side, ansi.StringWidth(l))
+		side = max(side, cells(l))
 	}
 	plot := max(1, width-side-1)
 	n := len(curves[0].values)
@@ -36,9 +36,9 @@ func (t theme) chart(curves []curve, width, height int, unit func(float64) strin
 	for _, c := range curves {
 		t.draw(&lc, c)
 	}
-	lines := strings.Split(lc.View(), "\n")
+	lines := make([]string, height-1)
 	for i := range lines {
-		lines[i] = t.faint.Render(strings.Repeat(" ", side-ansi.StringWidth(labels[i]))+labels[i]+t.axis) + lines[i]
+		lines[i] = t.faint.Render(strings.Repeat(" ", side-cells(labels[i]))+labels[i]+t.axis) + canvasLine(&lc.Canvas, i)
 	}
 	return append(lines, strings.Repeat(" ", side+1)+t.faint.Render(t.span(n, plot)))
 }
@@ -46,23 +46,51 @@ func (t theme) chart(curves []curve, width, height int, unit func(float64) strin
 // draw puts one curve on the canvas.
 func (t theme) draw(lc *linechart.Model, c curve) {
 	at := func(i int) canvas.Float64Point { return canvas.Float64Point{X: float64(i), Y: c.values[i]} }
+	// One grid for the whole curve: linechart's own lines take one for each.
+	dots := graph.NewBrailleGrid(lc.GraphWidth(), lc.GraphHeight(), lc.MinX(), lc.MaxX(), lc.MinY(), lc.MaxY())
 	for i, v := range c.values {
+		from := max(0, i-1)
 		switch {
 		case math.IsNaN(v):
-		case i == 0 || math.IsNaN(c.values[i-1]):
-			t.segment(lc, at(i), at(i), c)
-		default:
-			t.segment(lc, at(i-1), at(i), c)
+			continue
+		case math.IsNaN(c.values[from]):
+			from = i
+		}
+		if t.ascii {
+			lc.DrawRuneLineWithStyle(at(from), at(i), c.mark, c.style.Style)
+			continue
+		}
+		for _, p := range graph.GetLinePoints(dots.GridPoint(at(from)), dots.GridPoint(at(i))) {
+			dots.Set(p)
 		}
 	}
+	graph.DrawBraillePatterns(&lc.Canvas, canvas.Point{}, dots.BraillePatterns(), c.style.Style)
 }
 
-func (t theme) segment(lc *linechart.Model, from, to canvas.Float64Point, c curve) {
-	if t.ascii {
-		lc.DrawRuneLineWithStyle(from, to, c.mark, c.style)
-		return
+// canvasLine is a line of a canvas, with one sequence for each run of cells of
+// one colour, and not, as the canvas itself draws it, for each cell.
+func canvasLine(c *canvas.Model, y int) string {
+	var line, run strings.Builder
+	var style lipgloss.Style
+	flush := func() {
+		if run.Len() > 0 {
+			line.WriteString(style.Render(run.String()))
+			run.Reset()
+		}
 	}
-	lc.DrawBrailleLineWithStyle(from, to, c.style)
+	for x := range c.Width() {
+		cell := c.Cell(canvas.Point{X: x, Y: y})
+		if cell.Rune == 0 {
+			cell = canvas.NewCell(' ')
+		}
+		if cell.Style.GetForeground() != style.GetForeground() {
+			flush()
+			style = cell.Style
+		}
+		run.WriteRune(cell.Rune)
+	}
+	flush()
+	return line.String()
 }
 
 // ceiling is a round number that no value is above.

@@ -9,7 +9,6 @@ import (
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/x/ansi"
 	"github.com/sahilm/fuzzy"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -337,7 +336,7 @@ func (m Model) clustersHead(rows []clusterRow) []string {
 	if m.chosen(side.Other()) {
 		question = fmt.Sprintf("%s is %s. Choose the other cluster: %s.", side.Other(), m.contextName(m.on(side.Other())), side)
 	}
-	if ansi.StringWidth(question) > m.width {
+	if cells(question) > m.width {
 		question = fmt.Sprintf("Choose cluster %s.", side)
 	}
 	lines := []string{t.title.Render(t.plain(question))}
@@ -356,7 +355,7 @@ func (m Model) clustersHead(rows []clusterRow) []string {
 	case len(rows) == 0:
 		return append(lines, "No context matches the filter; esc clears it.")
 	}
-	head := "    " + pad("CONTEXT", contextWidth) + pad("STATE", stateWidth+ansi.StringWidth(t.glyphs[markOK])-1)
+	head := "    " + pad("CONTEXT", contextWidth) + pad("STATE", stateWidth+cells(t.glyphs[markOK])-1)
 	if m.width >= 70 {
 		head += pad("KUBERNETES", versionWidth+2) + pad("CLUSTER ID", idWidth)
 	}
@@ -380,7 +379,7 @@ func (m Model) clusterLine(r clusterRow, selected bool) string {
 	if r.refusal != "" && r.side == "" {
 		name = t.faint.Render(name)
 	}
-	line := side + " " + name + t.state(r.mark, r.word, stateWidth+ansi.StringWidth(t.glyphs[markOK])-1)
+	line := side + " " + name + t.state(r.mark, r.word, stateWidth+cells(t.glyphs[markOK])-1)
 	if m.width >= 70 {
 		line += column(r.good.Version, versionWidth+2) + column(string(r.good.ID), idWidth)
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/x/ansi"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -95,25 +94,24 @@ func (d detail) side(s flows.Side, said string, width int) []string {
 		mark, word, why = markUnknown, "not answering for "+minutes(d.now.Sub(e.silent)), e.problem+". What it said last:"
 	}
 	lines := []string{name + "  " + t.faint.Render(cmp.Or(string(r.Role), "no gateway")) + "  " + t.state(mark, word, 0)}
-	add := func(style func(...string) string, text string) {
+	add := func(look style, text string) {
 		for _, line := range t.wrap(text, width-2, 0) {
-			lines = append(lines, "  "+style(line))
+			lines = append(lines, "  "+look.Render(line))
 		}
 	}
-	plain := func(parts ...string) string { return parts[0] }
 	if state != flows.StateConnected && !strings.Contains(said, why) || !e.silent.IsZero() {
-		add(plain, why)
+		add(style{}, why)
 	}
-	style := plain
+	var look style
 	if !e.fresh(d.now) {
-		style = t.faint.Render
+		look = t.faint
 	}
 	for _, line := range t.pack(d.facts(s), width-2) {
-		lines = append(lines, "  "+style(line))
+		lines = append(lines, "  "+look.Render(line))
 	}
 	if peer := d.peers[s]; peer != nil {
 		for _, text := range cidrText(string(d.p.ends[s.Other()].id), peer.Configuration) {
-			add(style, text)
+			add(look, text)
 		}
 	}
 	return lines
@@ -206,8 +204,8 @@ func (d detail) traffic(width int) []string {
 	if len(d.p.history[flows.A].points) == 0 {
 		side = flows.B
 	}
-	cells := max(8, min(40, (width-30)/2))
-	points := d.p.history[side].until(d.now, cells)
+	length := max(8, min(40, (width-30)/2))
+	points := d.p.history[side].until(d.now, length)
 	now := "not known"
 	received, sent := now, now
 	if r := d.p.ends[side].rate; r.known && d.p.ends[side].fresh(d.now) {
@@ -216,10 +214,10 @@ func (d detail) traffic(width int) []string {
 	parts := []string{
 		t.label.Render("RX ") + pad(received, 9) + " " + t.spark(receivedRates(points)),
 		t.label.Render("TX ") + pad(sent, 9) + " " + t.spark(sentRates(points)),
-		t.faint.Render(fmt.Sprintf("by %s, last %d min", side, int((time.Duration(cells) * bucket).Minutes()))),
+		t.faint.Render(fmt.Sprintf("by %s, last %d min", side, int((time.Duration(length) * bucket).Minutes()))),
 	}
 	joined := parts[0] + "  " + parts[1] + "  " + parts[2]
-	if ansi.StringWidth(joined) <= width {
+	if cells(joined) <= width {
 		return []string{joined}
 	}
 	return []string{parts[0], parts[1] + "  " + parts[2]}

@@ -86,15 +86,15 @@ func (p *peering) measured(now time.Time, length int) []point {
 
 // middle cuts the middle of a name out: its beginning and its end tell more.
 func (t theme) middle(text string, width int) string {
-	over := ansi.StringWidth(text) - width
+	over := cells(text) - width
 	if over <= 0 {
 		return text
 	}
-	keep := width - ansi.StringWidth(t.ellipsis)
+	keep := width - cells(t.ellipsis)
 	if keep < 2 {
 		return ansi.Truncate(text, max(0, width), "")
 	}
-	return ansi.Truncate(text, (keep+1)/2, "") + t.ellipsis + ansi.TruncateLeft(text, ansi.StringWidth(text)-keep/2, "")
+	return ansi.Truncate(text, (keep+1)/2, "") + t.ellipsis + ansi.TruncateLeft(text, cells(text)-keep/2, "")
 }
 
 // minutes writes a duration in at most three cells, whole minutes at the

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
@@ -46,7 +44,7 @@ const (
 // tableFor drops what matters less until both names have room. A wide one has
 // more to drop.
 func (t theme) tableFor(width int, wide bool) table {
-	status := tableColumn{title: "STATUS", width: ansi.StringWidth(t.glyphs[markOK]) + 1 + stateCells, sorts: true, by: byStatus}
+	status := tableColumn{title: "STATUS", width: cells(t.glyphs[markOK]) + 1 + stateCells, sorts: true, by: byStatus}
 	room := width - pointerCells - status.width - latencyCells
 	if room < 2*(leastName+1) {
 		return table{status, t.bothNames(max(1, room)), t.latencyColumn(flows.A, "A"+t.to+"B")}
@@ -196,7 +194,7 @@ func (c table) at(x int) (column tableColumn, ok bool) {
 
 // left pads on the left: figures stand under each other by their last digit.
 func left(text string, width int) string {
-	return strings.Repeat(" ", max(0, width-ansi.StringWidth(text))) + text
+	return strings.Repeat(" ", max(0, width-cells(text))) + text
 }
 
 // line is one row.

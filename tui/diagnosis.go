@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -91,7 +89,7 @@ func urgency(r check.Result) int {
 // chain is one side's checks in order, as words that lead from one to the next.
 func (t theme) chain(results []check.Result, side flows.Side, id render.ClusterID, width int) []string {
 	head := pad(side.String()+" "+t.plain(string(id)), 12)
-	indent := ansi.StringWidth(head) + 1
+	indent := cells(head) + 1
 	line, lines := t.sides[side].Render(head), []string{}
 	room := width - indent
 	for _, r := range results {
@@ -100,11 +98,12 @@ func (t theme) chain(results []check.Result, side flows.Side, id render.ClusterI
 		}
 		mark := checkMarks[r.State]
 		link := t.glyphs[mark] + " " + links[r.ID]
-		if cells := ansi.StringWidth(link) + 2; cells > room {
+		taken := cells(link) + 2
+		if taken > room {
 			lines = append(lines, line)
 			line, room = strings.Repeat(" ", indent-1), width-indent
 		}
-		room -= ansi.StringWidth(link) + 2
+		room -= taken
 		line += " " + t.marks[mark].Render(link) + " "
 	}
 	return append(lines, line)

@@ -5,7 +5,6 @@ import (
 	"charm.land/bubbles/v2/key"
 	"charm.land/bubbles/v2/viewport"
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/x/ansi"
 )
 
 // command is something that the admin can do on a screen: with its key, or
@@ -89,7 +88,7 @@ func called(b key.Binding) string { return b.Help().Key }
 // keyColumn is the width of a column with the keys of commands.
 func keyColumn(commands []command, least int) int {
 	for _, c := range commands {
-		least = max(least, ansi.StringWidth(called(c.Binding)))
+		least = max(least, cells(called(c.Binding)))
 	}
 	return least + 2
 }
@@ -203,8 +202,8 @@ func newHelp(t theme) help.Model {
 	h := help.New()
 	h.Ellipsis, h.ShortSeparator, h.FullSeparator = t.ellipsis, t.dot, "   "
 	h.Styles = help.Styles{
-		Ellipsis: t.faint, ShortKey: t.title, ShortDesc: t.faint, ShortSeparator: t.faint,
-		FullKey: t.title, FullDesc: t.faint, FullSeparator: t.faint,
+		Ellipsis: t.faint.Style, ShortKey: t.title.Style, ShortDesc: t.faint.Style, ShortSeparator: t.faint.Style,
+		FullKey: t.title.Style, FullDesc: t.faint.Style, FullSeparator: t.faint.Style,
 	}
 	return h
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 )
@@ -267,7 +266,7 @@ func (m Model) card(s flows.Step) []string {
 		side += "  " + t.faint.Render(string(s.Code))
 	}
 	lines := []string{title + "  " + side, ""}
-	if ansi.StringWidth(lines[0]) > m.width { // where it failed matters more than an empty line
+	if cells(lines[0]) > m.width { // where it failed matters more than an empty line
 		lines = []string{title, "  " + side}
 	}
 	column := 9
@@ -355,7 +354,7 @@ func (m Model) stepLine(s flows.Step, withAction bool) string {
 
 // sideWidth is the room for a side's letter and ID.
 func (m Model) sideWidth() int {
-	longest := max(ansi.StringWidth(string(m.id(flows.A))), ansi.StringWidth(string(m.id(flows.B))))
+	longest := max(cells(string(m.id(flows.A))), cells(string(m.id(flows.B))))
 	return min(2+longest, max(8, m.width/4))
 }
 
@@ -438,7 +437,7 @@ func (m Model) ruleLine(heading string) string {
 		heading = strings.Repeat(m.theme.rule, 2) + " " + m.theme.plain(heading) + " "
 	}
 	heading = m.theme.fit(heading, m.width)
-	return m.theme.faint.Render(heading + strings.Repeat(m.theme.rule, max(0, m.width-ansi.StringWidth(heading))))
+	return m.theme.faint.Render(heading + strings.Repeat(m.theme.rule, max(0, m.width-cells(heading))))
 }
 
 // window is the part of rows, at most height, that shows the one at index.

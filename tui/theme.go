@@ -47,16 +47,18 @@ type theme struct {
 	pointer  string    // before the selected row
 	sorted   [2]string // after the column that rows are sorted by: as usual, reversed
 
-	marks                         [6]lipgloss.Style
-	sides                         [2]lipgloss.Style
-	title, faint, selected, label lipgloss.Style
-	added, removed, hunk, cursor  lipgloss.Style
+	marks                         [6]style
+	sides                         [2]style
+	title, faint, selected, label style
+	added, removed, hunk, cursor  style
 }
 
 // newTheme is for a terminal whose background is dark, unless it is known to be
 // light: yellow and cyan can't be read on white.
 func newTheme(ascii, light bool) theme {
-	colour := func(c string) lipgloss.Style { return lipgloss.NewStyle().Foreground(lipgloss.Color(c)) }
+	var none lipgloss.Style
+	colour := func(c string) style { return newStyle(none.Foreground(lipgloss.Color(c))) }
+	bright := func(c string) style { return newStyle(none.Foreground(lipgloss.Color(c)).Bold(true)) }
 	red, green, yellow, blue, magenta, cyan := "1", "2", "3", "4", "5", "6"
 	if light {
 		yellow, cyan = "#7a5200", "#005f6b"
@@ -67,15 +69,15 @@ func newTheme(ascii, light bool) theme {
 		between: "⇄", rule: "─", ellipsis: "…", dot: " · ", gap: "·", done: "✓", radio: [2]string{"( )", "(•)"},
 		axis: "┤", to: "→", into: "›", bar: "│", pointer: "▸", sorted: [2]string{"▼", "▲"},
 		bars:  strings.Split("▁▂▃▄▅▆▇█", ""),
-		sides: [2]lipgloss.Style{flows.A: colour(cyan), flows.B: colour(magenta)},
-		title: lipgloss.NewStyle().Bold(true), faint: lipgloss.NewStyle().Faint(true),
-		selected: lipgloss.NewStyle().Bold(true), label: colour(blue),
+		sides: [2]style{flows.A: colour(cyan), flows.B: colour(magenta)},
+		title: newStyle(none.Bold(true)), faint: newStyle(none.Faint(true)),
+		selected: newStyle(none.Bold(true)), label: colour(blue),
 		added: colour(green), removed: colour(red), hunk: colour(cyan),
-		cursor: lipgloss.NewStyle().Reverse(true),
+		cursor: newStyle(none.Reverse(true)),
 	}
-	t.marks = [...]lipgloss.Style{
+	t.marks = [...]style{
 		markPending: t.faint, markRunning: colour(yellow), markOK: colour(green),
-		markWarn: colour(yellow).Bold(true), markFail: colour(red).Bold(true), markUnknown: colour(magenta),
+		markWarn: bright(yellow), markFail: bright(red), markUnknown: colour(magenta),
 	}
 	if ascii {
 		t.ascii = true
@@ -141,11 +143,14 @@ func inASCII(r rune) string {
 }
 
 func pad(text string, width int) string {
-	return text + strings.Repeat(" ", max(0, width-ansi.StringWidth(text)))
+	return text + strings.Repeat(" ", max(0, width-cells(text)))
 }
 
 // fit cuts a styled line to width cells.
 func (t theme) fit(line string, width int) string {
+	if cells(line) <= width {
+		return line
+	}
 	return ansi.Truncate(line, max(0, width), t.ellipsis)
 }
 
@@ -169,14 +174,14 @@ var whole, broken = strings.NewReplacer("-", "\ue000", "/", "\ue001"), strings.N
 func wrapped(text string, width int) []string {
 	words := strings.Split(text, " ")
 	for i, word := range words {
-		if ansi.StringWidth(word) <= width {
+		if cells(word) <= width {
 			words[i] = whole.Replace(word)
 		}
 	}
 	text = strings.Join(words, " ")
 	for limit := width; ; limit-- {
 		lines := strings.Split(broken.Replace(ansi.Wrap(text, limit, "/")), "\n")
-		if limit == 1 || !slices.ContainsFunc(lines, func(line string) bool { return ansi.StringWidth(line) > width }) {
+		if limit == 1 || !slices.ContainsFunc(lines, func(line string) bool { return cells(line) > width }) {
 			return lines
 		}
 	}
@@ -187,7 +192,7 @@ func (t theme) field(label, text string, width int) []string {
 	if text == "" {
 		return nil
 	}
-	indent := ansi.StringWidth(label)
+	indent := cells(label)
 	lines := t.wrap(text, width, indent)
 	lines[0] = t.label.Render(label) + lines[0]
 	return lines
@@ -198,7 +203,7 @@ func (t theme) pack(facts []string, width int) []string {
 	var lines []string
 	for _, fact := range facts {
 		last := len(lines) - 1
-		if last >= 0 && ansi.StringWidth(lines[last]+t.dot+fact) <= width {
+		if last >= 0 && cells(lines[last]+t.dot+fact) <= width {
 			lines[last] += t.dot + fact
 			continue
 		}
@@ -213,7 +218,7 @@ func (t theme) command(label, text string, width int) []string {
 	var lines []string
 	line := label
 	for i, word := range strings.Fields(t.plain(text)) {
-		if i > 0 && ansi.StringWidth(line)+1+ansi.StringWidth(word)+len(more) > width {
+		if i > 0 && cells(line)+1+cells(word)+len(more) > width {
 			lines = append(lines, line+more)
 			line = strings.Repeat(" ", len(label)) + word
 			continue
@@ -236,7 +241,7 @@ func (t theme) diff(text string) []string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	for i, line := range lines {
 		plain := t.plain(strings.ReplaceAll(line, "\t", "    "))
-		style := lipgloss.NewStyle()
+		var style style
 		switch {
 		case strings.HasPrefix(line, "+"):
 			style = t.added
@@ -274,7 +279,7 @@ func stepWord(s flows.Status) string {
 }
 
 // stateWidth is the room for a step's glyph and the longest word.
-func (t theme) stateWidth() int { return len("waiting") + 2 + ansi.StringWidth(t.glyphs[markOK]) }
+func (t theme) stateWidth() int { return len("waiting") + 2 + cells(t.glyphs[markOK]) }
 
 // counted is a number of things.
 func counted(n int, one string) string {

@@ -8,7 +8,6 @@ import (
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 )
@@ -303,10 +302,10 @@ func (m Model) titleLine() string {
 		right = t.faint.Render(right)
 	}
 	left := t.title.Render("liqo-tui") + "  " + what
-	if room := m.width - ansi.StringWidth(right) - 2; ansi.StringWidth(left) > room {
+	if room := m.width - cells(right) - 2; cells(left) > room {
 		left = t.fit(what, max(0, room))
 	}
-	return pad(left, m.width-ansi.StringWidth(right)) + right
+	return pad(left, m.width-cells(right)) + right
 }
 
 // gist is the state of all in a few words.
