@@ -87,7 +87,7 @@ func (m Model) clusterStatus(c member) status {
 		return status{markFail, "not usable", c.Problem}
 	}
 	if c.probing() {
-		return status{markRunning, "asking", fmt.Sprintf("asked %s ago, no answer yet", age(m.clock.Sub(c.began)))}
+		return status{markRunning, "asking", askedText(m.clock.Sub(c.began)) + ", no answer yet"}
 	}
 	if p := c.latest.Problem; p != nil {
 		word := map[flows.ProblemKind]string{flows.Unauthorized: "login refused", flows.Forbidden: "not allowed"}[p.Kind]

@@ -64,7 +64,8 @@ func (m Model) diagnosisLines(results []check.Result, ids [2]render.ClusterID) [
 		lines = append(lines, t.checkLines(r, width)...)
 	}
 	if passed := count[check.Pass]; !all && passed > 0 {
-		lines = append(lines, "", t.faint.Render(fmt.Sprintf("%d more passed; %s shows them.", passed, called(m.keys.problems))))
+		text := fmt.Sprintf("%d passed; %s shows them.", passed, called(m.keys.problems))
+		lines = append(lines, "", t.faint.Render(text))
 	}
 	return lines
 }

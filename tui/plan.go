@@ -233,7 +233,7 @@ func (m Model) asking() []string {
 	lines := []string{"Looking at both clusters" + m.theme.ellipsis, ""}
 	for _, s := range []flows.Side{flows.A, flows.B} {
 		state := m.on(s)
-		mark, word := markRunning, fmt.Sprintf("asked %s ago", age(m.clock.Sub(state.began)))
+		mark, word := markRunning, askedText(m.clock.Sub(state.began))
 		if state.asked {
 			mark, word = markOK, "answers"
 			if state.latest.Problem != nil {
@@ -457,6 +457,14 @@ func seconds(d time.Duration) string {
 		return fmt.Sprintf("%.1fs", max(0, d).Seconds())
 	}
 	return age(d)
+}
+
+// askedText says how long ago a cluster was asked that has not answered yet.
+func askedText(d time.Duration) string {
+	if d < time.Second {
+		return "asked just now"
+	}
+	return fmt.Sprintf("asked %s ago", age(d))
 }
 
 // age writes how long ago something was, in whole units.

@@ -217,7 +217,7 @@ func (t theme) command(label, text string, width int) []string {
 	const more = " \\"
 	var lines []string
 	line := label
-	for i, word := range strings.Fields(t.plain(text)) {
+	for i, word := range commandWords(t.plain(text)) {
 		if i > 0 && cells(line)+1+cells(word)+len(more) > width {
 			lines = append(lines, line+more)
 			line = strings.Repeat(" ", len(label)) + word
@@ -229,6 +229,22 @@ func (t theme) command(label, text string, width int) []string {
 		line += word
 	}
 	return append(lines, line)
+}
+
+// commandWords are the words of a command line, a flag together with its value.
+func commandWords(text string) []string {
+	var words []string
+	flag := false
+	for _, word := range strings.Fields(text) {
+		if flag && !strings.HasPrefix(word, "-") {
+			words[len(words)-1] += " " + word
+			flag = false
+			continue
+		}
+		flag = strings.HasPrefix(word, "-") && !strings.Contains(word, "=")
+		words = append(words, word)
+	}
+	return words
 }
 
 // diff styles a unified diff; the signs say the same as the colours. It leaves

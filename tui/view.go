@@ -189,7 +189,11 @@ func (m Model) content() string {
 	height := m.bodyHeight()
 	body := m.body(height)
 	lines := make([]string, 0, m.height)
-	lines = append(lines, m.titleLine(), m.ruleLine(""))
+	rule := m.ruleLine("")
+	if m.screen == screenPlan && m.plan.zoom && !m.showHelp {
+		rule = m.paneHeading()
+	}
+	lines = append(lines, m.titleLine(), rule)
 	for i := range height {
 		lines = append(lines, at(body, i))
 	}
@@ -341,7 +345,9 @@ func (m Model) helpText() []string {
 	lines := []string{t.title.Render("Keys on this screen"), ""}
 	commands := m.commands()
 	for _, b := range []key.Binding{m.keys.pageUp, m.keys.pageDown, m.keys.interrupt} {
-		commands = append(commands, command{Binding: b})
+		if !slices.ContainsFunc(commands, func(c command) bool { return slices.Equal(c.Keys(), b.Keys()) }) {
+			commands = append(commands, command{Binding: b})
+		}
 	}
 	column := keyColumn(commands, 8)
 	for _, c := range commands {

@@ -70,10 +70,17 @@ func (l lab) testFaults(t *testing.T, connections []connection) {
 		}
 	}
 	r.breakThings(t, rand.New(rand.NewPCG(seed, 0)), length)
-	last := r.bursts[len(r.bursts)-1].over
+	last, missing := r.bursts[len(r.bursts)-1].over, ""
 	for _, c := range connections {
 		for _, way := range c.ways() {
-			eventually(t, settled, func() error { return l.worksBetween(t, way) })
+			eventually(t, settled, func() error {
+				err := l.worksBetween(t, way)
+				if err != nil && err.Error() != missing {
+					missing = err.Error()
+					t.Logf("%.1f s after the last fault: %v", time.Since(last).Seconds(), err)
+				}
+				return err
+			})
 		}
 	}
 	t.Logf("every pod reaches every pod %.1f s after the last fault", time.Since(last).Seconds())
@@ -224,7 +231,7 @@ func (r *faultRun) table(stalls []stall) string {
 			if s.First.Before(b.began) || s.Last.After(b.works) {
 				continue
 			}
-			c.longest, c.after = max(c.longest, s.length()), max(c.after, s.First.Sub(b.over))
+			c.longest, c.after = max(c.longest, s.length()), max(c.after, min(s.length(), s.First.Sub(b.over)))
 		}
 		costs[kind] = c
 	}
@@ -233,7 +240,11 @@ func (r *faultRun) table(stalls []stall) string {
 	fmt.Fprintln(w, "KIND\tTIMES\tALONE\tLONGEST GAP\tOF IT AFTER THE END")
 	for _, kind := range slices.Sorted(maps.Keys(costs)) {
 		c := costs[kind]
-		fmt.Fprintf(w, "%s\t%d\t%d\t%.2f s\t%.2f s\n", kind, c.times, c.alone, c.longest.Seconds(), c.after.Seconds())
+		longest, after := "-", "-"
+		if c.alone > 0 {
+			longest, after = fmt.Sprintf("%.2f s", c.longest.Seconds()), fmt.Sprintf("%.2f s", c.after.Seconds())
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", kind, c.times, c.alone, longest, after)
 	}
 	_ = w.Flush()
 	return out.String()

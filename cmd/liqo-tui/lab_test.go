@@ -413,8 +413,11 @@ func (l lab) kernels(t *testing.T) map[string]string {
 			"links":  "ip -brief link",
 			"rules":  "ip rule",
 			"routes": "ip -4 route show table all",
-			// kube-proxy keeps chains of Services that are gone until it syncs next.
-			"firewall": "nft list tables | grep -v kube-proxy | while read _ table; do nft --stateless list table $table; done",
+			// kube-proxy keeps chains of Services that are gone until it syncs next. The
+			// pod network has a chain CNI-... for each pod: an operator's pod that was
+			// killed may have come back on another node.
+			"firewall": "nft list tables | grep -v kube-proxy | while read _ table; do nft --stateless list table $table; done | " +
+				"awk '/chain CNI-/ {skip = 1} !skip && !/CNI-/; /}/ {skip = 0}'",
 			"overlay":  "bridge fdb show | grep -v 33:33: ; ip -4 neighbour show nud permanent",
 		} {
 			for _, node := range l.nodes(t, cluster) {
