@@ -235,7 +235,7 @@ func (t theme) command(label, text string, width int) []string {
 func commandWords(text string) []string {
 	var words []string
 	flag := false
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if flag && !strings.HasPrefix(word, "-") {
 			words[len(words)-1] += " " + word
 			flag = false

@@ -418,7 +418,7 @@ func (l lab) kernels(t *testing.T) map[string]string {
 			// killed may have come back on another node.
 			"firewall": "nft list tables | grep -v kube-proxy | while read _ table; do nft --stateless list table $table; done | " +
 				"awk '/chain CNI-/ {skip = 1} !skip && !/CNI-/; /}/ {skip = 0}'",
-			"overlay":  "bridge fdb show | grep -v 33:33: ; ip -4 neighbour show nud permanent",
+			"overlay": "bridge fdb show | grep -v 33:33: ; ip -4 neighbour show nud permanent",
 		} {
 			for _, node := range l.nodes(t, cluster) {
 				out[node+" "+name] = normalize(l.must(t, "exec", cluster, node, "--", "sh", "-c", command))
