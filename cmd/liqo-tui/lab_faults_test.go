@@ -88,6 +88,11 @@ func (l lab) testFaults(t *testing.T, connections []connection) {
 	for _, stream := range r.streams {
 		stalls = append(stalls, stream.stop(t)...)
 	}
+	for _, s := range stalls {
+		if s.length() > longTime {
+			t.Logf("no answers from %s to %s", s.Last.Format("15:04:05.0"), s.First.Format("15:04:05.0"))
+		}
+	}
 	t.Logf("what was broken, and what it cost\n%s", r.table(stalls))
 	for _, c := range connections {
 		for _, way := range c.ways() {
@@ -200,8 +205,43 @@ func (r *faultRun) settle(t *testing.T) {
 		})
 	}
 	for _, s := range r.senders {
-		eventually(t, settled, func() error { return s.works(t) })
+		began, told := time.Now(), false
+		eventually(t, settled, func() error {
+			err := s.works(t)
+			if err != nil && !told && time.Since(began) > longTime {
+				told = true
+				t.Logf("%s not within %s: %v\n%s", time.Now().Format("15:04:05.0"), longTime, err, r.gateways(t, s.way))
+			}
+			return err
+		})
 	}
+}
+
+// longTime is what no single fault costs, but those whose kubelet has to restart
+// a container first.
+const longTime = 8 * time.Second
+
+// gateways is what there is to see of both gateways of a connection that does
+// not work.
+func (r *faultRun) gateways(t *testing.T, way connection) string {
+	t.Helper()
+	var out strings.Builder
+	for _, w := range way.ways() {
+		namespace := "liqo-tenant-" + w.b
+		for _, args := range [][]string{
+			{"get", "pods", "-o", "wide"},
+			{"get", "connections", "-o", `jsonpath={.items[*].status.value} {.items[*].metadata.annotations.liqo-tui\.dev/status}`},
+			{"get", "gatewayservers,gatewayclients", "-o", "jsonpath={range .items[*]}{.kind} {.spec.endpoint} {.status.endpoint}{end}"},
+			{"logs", "--selector", "networking.liqo.io/component=gateway", "--all-containers", "--tail", "20"},
+		} {
+			got, err := r.try(t, append([]string{"kubectl", w.a, "--request-timeout=5s", "-n", namespace}, args...)...)
+			fmt.Fprintf(&out, "%s, %s: %s\n", w.a, args[1], strings.TrimSpace(got))
+			if err != nil {
+				fmt.Fprintf(&out, "  %v\n", err)
+			}
+		}
+	}
+	return out.String()
 }
 
 // cost is what one kind of fault cost at its worst.
