@@ -134,6 +134,8 @@ func (t *Tunnel) lookInterval(last probe.Traffic) time.Duration {
 func (t *Tunnel) notePeer(peer linux.PeerStats) probe.Status {
 	t.mu.Lock()
 	moved := peer.Endpoint != t.peer.Endpoint || t.peer.Handshake.IsZero() && !peer.Handshake.IsZero()
+	sum := t.totals.add(probe.Traffic{Sent: peer.Sent, Received: peer.Received})
+	peer.Sent, peer.Received = sum.Sent, sum.Received
 	t.peer = peer
 	pings := t.pings
 	next := wgtypes.Key{}

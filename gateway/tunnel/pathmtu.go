@@ -104,7 +104,7 @@ type meter struct {
 	link     int            // MTU of the device that it was searched for
 	found    int            // by the last search; 0: none of the probes was answered
 	searched time.Time
-	carried  uint64 // bytes of others, when the path was last verified
+	carried  int64 // bytes of others, when the path was last verified; only differences of it mean something
 }
 
 func (m *meter) step(ctx context.Context, now time.Time) {
@@ -115,7 +115,9 @@ func (m *meter) step(ctx context.Context, now time.Time) {
 	if pings.Value != probe.Connected || link == 0 {
 		return
 	}
-	carried := peer.Sent + peer.Received - min(m.prober.bytes.Load(), peer.Sent+peer.Received)
+	// Probes that were sent while nobody was there are counted by us alone, so
+	// this may begin below zero.
+	carried := int64(peer.Sent+peer.Received) - int64(m.prober.bytes.Load())
 	wait := max(100*time.Millisecond, 2*pings.Latency+50*time.Millisecond)
 	again := raiseInterval
 	if m.found == 0 {
@@ -125,7 +127,7 @@ func (m *meter) step(ctx context.Context, now time.Time) {
 	case m.endpoint != peer.Endpoint || m.link != link || m.found < link && now.Sub(m.searched) >= again:
 		m.search(ctx, link, wait)
 		m.endpoint, m.link, m.searched = peer.Endpoint, link, now
-	case m.found > 0 && int64(carried-m.carried) > inUse && m.shrunk(ctx, wait):
+	case m.found > 0 && carried-m.carried > inUse && m.shrunk(ctx, wait):
 		m.search(ctx, link, wait)
 		m.searched = now
 	}

@@ -51,7 +51,7 @@ type Wanted struct {
 type Status struct {
 	Problem   error           // why the kernel is not as wanted; nil when it is
 	Pings     probe.Status    // of the peer's gateway
-	Peer      linux.PeerStats // zero without peer
+	Peer      linux.PeerStats // zero without peer; its bytes are since the tunnel was made, whatever became of its peers
 	LinkMTU   int             // of the device, in bytes; 0 without one
 	PathMTU   int             // the longest packet that passes, in bytes; 0: unknown
 	NextKey   wgtypes.Key     // of the peer, with which it may dial; zero: none
@@ -86,7 +86,8 @@ type Tunnel struct {
 	linkMTU   int
 	problem   error
 	pings     probe.Status
-	peer      linux.PeerStats
+	peer      linux.PeerStats // with totals
+	totals    totals
 	fights    fights
 	carried   probe.Traffic // at the look before the last
 	redials   uint64

@@ -1,0 +1,25 @@
+//go:build linux
+
+package tunnel
+
+import "github.com/liqo-tui/liqo-tui/gateway/probe"
+
+// totals are what a tunnel has carried, in bytes. WireGuard's own counters
+// belong to a peer: they begin again when it is dialled again, gets another key,
+// or another process let it go for a while.
+type totals struct {
+	seen probe.Traffic // WireGuard's counters at the last look
+	sum  probe.Traffic
+}
+
+// add notes WireGuard's counters as they are now, and returns the sums. If one
+// of the two decreased, both began again.
+func (t *totals) add(now probe.Traffic) probe.Traffic {
+	if now.Sent < t.seen.Sent || now.Received < t.seen.Received {
+		t.seen = probe.Traffic{}
+	}
+	t.sum.Sent += now.Sent - t.seen.Sent
+	t.sum.Received += now.Received - t.seen.Received
+	t.seen = now
+	return t.sum
+}

@@ -1,0 +1,41 @@
+//go:build linux
+
+package tunnel
+
+import (
+	"testing"
+
+	"github.com/liqo-tui/liqo-tui/gateway/linux"
+	"github.com/liqo-tui/liqo-tui/gateway/probe"
+)
+
+func TestTotalsOutliveWireGuardsCounters(t *testing.T) {
+	var sums totals
+	for _, step := range []struct {
+		name      string
+		now, want probe.Traffic
+	}{
+		{"an earlier process left a tunnel that works", probe.Traffic{Sent: 1000, Received: 500}, probe.Traffic{Sent: 1000, Received: 500}},
+		{"traffic", probe.Traffic{Sent: 1500, Received: 600}, probe.Traffic{Sent: 1500, Received: 600}},
+		{"nothing", probe.Traffic{Sent: 1500, Received: 600}, probe.Traffic{Sent: 1500, Received: 600}},
+		{"dialled again", probe.Traffic{Sent: 148}, probe.Traffic{Sent: 1648, Received: 600}},
+		{"answered", probe.Traffic{Sent: 248, Received: 92}, probe.Traffic{Sent: 1748, Received: 692}},
+		{"dialled again, and more came in since than before", probe.Traffic{Sent: 148, Received: 192}, probe.Traffic{Sent: 1896, Received: 884}},
+	} {
+		if got := sums.add(step.now); got != step.want {
+			t.Errorf("%s: got %+v, want %+v", step.name, got, step.want)
+		}
+	}
+}
+
+// What the path is judged by, and what people and Prometheus are told, are the
+// totals.
+func TestStatusCountsOnAfterARedial(t *testing.T) {
+	tunnel := New(Config{Changed: func() {}})
+	tunnel.notePeer(linux.PeerStats{Sent: 10_000, Received: 20_000})
+	tunnel.notePeer(linux.PeerStats{Sent: 148})
+	tunnel.notePeer(linux.PeerStats{Sent: 5148, Received: 3000})
+	if got := tunnel.peer; got.Sent != 15_148 || got.Received != 23_000 {
+		t.Errorf("got %d sent and %d received, want 15148 and 23000", got.Sent, got.Received)
+	}
+}
