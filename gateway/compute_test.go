@@ -347,3 +347,44 @@ func TestTunnelAddressesAreLiqos(t *testing.T) {
 		}
 	}
 }
+
+// One gateway that can't be led to must not cut the others off.
+func TestUnfitGatewaysAreLeftOut(t *testing.T) {
+	add := func(g Gateway) NodeInputs {
+		in := nodeInputs()
+		in.Gateways = append(in.Gateways, g)
+		return in
+	}
+	fine := Gateway{Name: "gw-turin", PodIP: netip.MustParseAddr("10.244.3.3"), MTU: 1340, RemoteCIDRs: prefixes("10.80.0.0/16")}
+	for name, c := range map[string]struct {
+		change func(*Gateway)
+		want   error
+	}{
+		"fine":                  {func(*Gateway) {}, nil},
+		"the address of rome's": {func(g *Gateway) { g.PodIP = netip.MustParseAddr("10.244.1.5") }, ErrDup},
+		"MTU 500":               {func(g *Gateway) { g.MTU = 500 }, ErrMTU},
+		"IPv6":                  {func(g *Gateway) { g.PodIP = netip.MustParseAddr("fd00::1") }, ErrIPv6},
+		"a network of oslo's":   {func(g *Gateway) { g.RemoteCIDRs = prefixes("10.62.1.0/24") }, ErrOverlap},
+		"a network of pods":     {func(g *Gateway) { g.RemoteCIDRs = prefixes("10.244.7.0/24") }, ErrOverlap},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := fine
+			c.change(&g)
+			in, unfit := add(g).Fitting()
+			if _, err := ComputeNode(in); err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case c.want == nil && (len(unfit) != 0 || len(in.Gateways) != 3):
+				t.Errorf("got %v left out of %v", unfit, in.Gateways)
+			case c.want != nil && (len(unfit) != 1 || unfit[0].Name != g.Name || !errors.Is(unfit[0].Err, c.want) || len(in.Gateways) != 2):
+				t.Errorf("got %v left out of %v, want %v", unfit, in.Gateways, c.want)
+			}
+		})
+	}
+	in := nodeInputs()
+	in.NodeIP = netip.MustParseAddr("fd00::1")
+	if got, unfit := in.Fitting(); len(got.Gateways) != 2 || len(unfit) != 0 {
+		t.Errorf("a bad node: got %v left out", unfit)
+	}
+}

@@ -15,6 +15,9 @@ func ComputeNode(in NodeInputs) (State, error) {
 	s := State{
 		Links: []Link{fabricLink(in.NodeIP, in.UnderlayMTU)},
 		Rules: []Rule{{Preference: NodePref, Table: NodeTable}},
+		// Loose, whatever the node's default: a gateway's errors come over the fabric
+		// from an address that the node has another way to.
+		Settings: []Setting{{FabricDevice, ReversePath, 2}},
 	}
 	var remotes, gateways []Element
 	for _, g := range in.Gateways {

@@ -48,6 +48,10 @@ func classifyRules(peers []Peer) []FirewallRule {
 		rule("a tunnel leads to pods and external addresses of this cluster only",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: DestinationIn, Not: true, Name: setOwn},
 			Statement{Op: Count, Name: DroppedDestination}, Statement{Op: Drop}),
+		// Another peer's gateway would take it for a node's, and pass what is in it on.
+		rule("no peer sends over the fabric",
+			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: UDPDestinationPort, Number: FabricPort},
+			Statement{Op: Count, Name: DroppedDestination}, Statement{Op: Drop}),
 	}
 	rules = append(rules, untrackedInput(peers)...)
 	rules = append(rules,

@@ -257,25 +257,61 @@ func (in NodeInputs) check() error {
 	var remote []named
 	byAddress := make(map[netip.Addr]string, len(in.Gateways))
 	for _, g := range in.Gateways {
-		if err := checkAddr("gateway "+g.Name, g.PodIP); err != nil {
+		if err := g.check(pods); err != nil {
 			return err
 		}
 		if other, taken := byAddress[g.PodIP]; taken {
 			return fmt.Errorf("gateways %s and %s: address %s: %w", other, g.Name, g.PodIP, ErrDup)
 		}
 		byAddress[g.PodIP] = g.Name
-		if g.MTU < minMTU || g.MTU > 65535 {
-			return fmt.Errorf("gateway %s: MTU %d: %w", g.Name, g.MTU, ErrMTU)
-		}
-		remote = append(remote, name("remote CIDR of gateway "+g.Name, g.RemoteCIDRs)...)
-	}
-	if err := checkPrefixes(remote); err != nil {
-		return err
-	}
-	if err := checkBetween(pods, remote); err != nil {
-		return err
+		remote = append(remote, g.remotes()...)
 	}
 	return checkApart(remote)
+}
+
+func (g Gateway) remotes() []named { return name("remote CIDR of gateway "+g.Name, g.RemoteCIDRs) }
+
+// check refuses what a gateway can't be, whatever others there are.
+func (g Gateway) check(pods []named) error {
+	if err := checkAddr("gateway "+g.Name, g.PodIP); err != nil {
+		return err
+	}
+	if g.MTU < minMTU || g.MTU > 65535 {
+		return fmt.Errorf("gateway %s: MTU %d: %w", g.Name, g.MTU, ErrMTU)
+	}
+	if err := checkPrefixes(g.remotes()); err != nil {
+		return err
+	}
+	return checkBetween(pods, g.remotes())
+}
+
+// Unfit is a gateway that nodes can't lead to.
+type Unfit struct {
+	Gateway
+
+	Err error
+}
+
+// Fitting leaves out the gateways that can't be led to: they must not cut the
+// others off. Of two that exclude each other the first stays. What is wrong with
+// the node itself is left to ComputeNode.
+func (in NodeInputs) Fitting() (NodeInputs, []Unfit) {
+	fit := in
+	fit.Gateways = nil
+	if in.check() == nil || fit.check() != nil {
+		return in, nil
+	}
+	var unfit []Unfit
+	for _, g := range in.Gateways {
+		more := fit
+		more.Gateways = append(slices.Clip(fit.Gateways), g)
+		if err := more.check(); err != nil {
+			unfit = append(unfit, Unfit{g, err})
+			continue
+		}
+		fit = more
+	}
+	return fit, unfit
 }
 
 // outermost sorts prefixes and drops those that another one contains.

@@ -60,8 +60,9 @@ type fabric struct {
 
 	mu       sync.Mutex // one Reconcile at a time
 	wanted   gateway.State
-	applied  bool      // wanted was brought about
-	compared time.Time // when the whole kernel was last compared with wanted
+	followed map[string]gateway.Gateway // by name, as they were last fit to be
+	applied  bool                       // wanted was brought about
+	compared time.Time                  // when the whole kernel was last compared with wanted
 }
 
 // Reconcile reads, computes, and brings the node there.
@@ -162,30 +163,64 @@ func (f *fabric) read(ctx context.Context) (gateway.NodeInputs, error) {
 	if err := f.client.List(ctx, &fabrics); err != nil {
 		return in, fmt.Errorf("list InternalFabrics: %w", err)
 	}
+	var unfit []gateway.Unfit
+	// Of two with one address, as after a node's restart, the one that was written
+	// last is right.
+	slices.SortStableFunc(fabrics.Items, func(a, b networkingv1beta1.InternalFabric) int { return written(&b).Compare(written(&a)) })
 	for _, item := range fabrics.Items {
 		if item.DeletionTimestamp != nil {
 			continue
 		}
 		g, err := gatewayOf(&item)
 		if err != nil {
-			// One broken object must not cut the other peers off.
-			f.options.Log.Error("skip an InternalFabric", "namespace", item.Namespace, "name", item.Name, "error", err)
+			unfit = append(unfit, gateway.Unfit{Gateway: g, Err: err})
 			continue
 		}
 		in.Gateways = append(in.Gateways, g)
 	}
+	in = f.follow(in, unfit)
 	slices.SortFunc(in.Gateways, func(a, b gateway.Gateway) int { return cmp.Compare(a.Name, b.Name) })
 	return in, nil
 }
 
+// follow keeps what no node can follow as it was when one could: its gateway
+// goes on with that, too.
+func (f *fabric) follow(in gateway.NodeInputs, unfit []gateway.Unfit) gateway.NodeInputs {
+	in, more := in.Fitting()
+	unfit = append(unfit, more...)
+	for _, u := range unfit {
+		f.options.Log.Error("can't follow an InternalFabric", "name", u.Name, "error", u.Err)
+		if last, ok := f.followed[u.Name]; ok {
+			in.Gateways = append(in.Gateways, last)
+		}
+	}
+	if len(unfit) > 0 {
+		in, _ = in.Fitting() // another gateway may have taken its place
+	}
+	f.followed = make(map[string]gateway.Gateway, len(in.Gateways))
+	for _, g := range in.Gateways {
+		f.followed[g.Name] = g
+	}
+	return in
+}
+
+// written is when an object was last changed, as far as it says so.
+func written(f *networkingv1beta1.InternalFabric) time.Time {
+	at := f.CreationTimestamp.Time
+	for _, m := range f.ManagedFields {
+		if m.Time != nil && m.Time.After(at) {
+			at = m.Time.Time
+		}
+	}
+	return at
+}
+
 func gatewayOf(f *networkingv1beta1.InternalFabric) (gateway.Gateway, error) {
-	ip, err := netip.ParseAddr(string(f.Spec.GatewayIP))
-	if err != nil {
-		return gateway.Gateway{}, fmt.Errorf("gateway IP: %w", err)
+	g := gateway.Gateway{Name: f.Namespace + "/" + f.Name, MTU: f.Spec.MTU}
+	var err error
+	if g.PodIP, err = netip.ParseAddr(string(f.Spec.GatewayIP)); err != nil {
+		return g, fmt.Errorf("gateway IP: %w", err)
 	}
-	remote, err := prefixes("remote CIDRs", f.Spec.RemoteCIDRs)
-	if err != nil {
-		return gateway.Gateway{}, err
-	}
-	return gateway.Gateway{Name: f.Namespace + "/" + f.Name, PodIP: ip, RemoteCIDRs: remote, MTU: f.Spec.MTU}, nil
+	g.RemoteCIDRs, err = prefixes("remote CIDRs", f.Spec.RemoteCIDRs)
+	return g, err
 }

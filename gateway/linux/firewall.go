@@ -41,7 +41,7 @@ func (s *session) syncFirewall(want gateway.State) ([]string, error) {
 	if err := s.nft.Flush(); err != nil {
 		return lines, fmt.Errorf("write nft table %s: %w", gateway.TableName, err)
 	}
-	return lines, s.forgetFlows(changedZones(have, want.Firewall))
+	return lines, errors.Join(s.forgetFlows(changedZones(have, want.Firewall)), s.forgetFlowsTo(changedDestinations(have, want.Firewall)))
 }
 
 func (s *session) replaceTable(table *nftables.Table, want gateway.Table) error {
@@ -192,7 +192,7 @@ func changedZones(have, want gateway.Table) []uint16 {
 }
 
 // translations are the source translations per tunnel; the destination
-// translations are their reverse.
+// translations are their reverse, but for those of external addresses.
 func translations(t gateway.Table) map[string][]gateway.Element {
 	found := make(map[string][]gateway.Element)
 	for _, set := range t.Sets {
@@ -206,6 +206,42 @@ func translations(t gateway.Table) map[string][]gateway.Element {
 	return found
 }
 
+// changedDestinations no longer stand for what they stood for. Connections that
+// exist would go on to a host that access to was taken away.
+func changedDestinations(have, want gateway.Table) []netip.Prefix {
+	destinations := func(t gateway.Table) map[netip.Prefix]netip.Prefix {
+		found := map[netip.Prefix]netip.Prefix{}
+		for _, set := range t.Sets {
+			if set.Value == gateway.ValuePrefix && set.Key == gateway.KeyAddress {
+				for _, e := range set.Elements {
+					found[e.Prefix] = e.To
+				}
+			}
+		}
+		return found
+	}
+	var changed []netip.Prefix
+	after := destinations(want)
+	for external, host := range destinations(have) {
+		if after[external] != host && external.IsValid() {
+			changed = append(changed, external)
+		}
+	}
+	return changed
+}
+
+func (s *session) forgetFlowsTo(external []netip.Prefix) error {
+	var filters []netlink.CustomConntrackFilter
+	for _, p := range external {
+		f := &netlink.ConntrackFilter{}
+		if err := f.AddIPNet(netlink.ConntrackOrigDstIP, ipNet(p)); err != nil {
+			return fmt.Errorf("forget flows to %s: %w", p, err)
+		}
+		filters = append(filters, f)
+	}
+	return s.forget(filters)
+}
+
 func (s *session) forgetFlows(zones []uint16) error {
 	var filters []netlink.CustomConntrackFilter
 	for _, z := range zones {
@@ -215,12 +251,16 @@ func (s *session) forgetFlows(zones []uint16) error {
 		}
 		filters = append(filters, f)
 	}
+	return s.forget(filters)
+}
+
+func (s *session) forget(filters []netlink.CustomConntrackFilter) error {
 	if len(filters) == 0 {
 		return nil
 	}
 	_, err := s.nl.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, filters...)
 	if err != nil && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("forget flows of zones %v: %w", zones, err)
+		return fmt.Errorf("forget flows: %w", err)
 	}
 	return nil
 }

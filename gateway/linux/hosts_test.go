@@ -4,6 +4,7 @@ package linux_test
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
@@ -39,6 +40,21 @@ func TestPeersReachHostsOutsideTheCluster(t *testing.T) {
 	linuxtest.ExpectFrom(t, podB, "10.72.0.7", "wan sees 198.51.100.2")
 	linuxtest.ExpectFrom(t, podB, "10.72.0.8", "node-a2 sees 10.60.2.2")
 	linuxtest.ExpectFrom(t, b.Nodes[0], "10.72.0.7", "wan sees 198.51.100.2")
+
+	flows := func(to string) int {
+		return strings.Count(a.Gateway.Run("conntrack", "-L", "--orig-dst", to), "dport=8080")
+	}
+	if flows("10.70.0.7") == 0 || flows("10.70.0.8") == 0 {
+		t.Fatal("no flows to the external addresses: the test sees nothing")
+	}
+	in.Hosts = in.Hosts[1:]
+	a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
+	if gone, stays := flows("10.70.0.7"), flows("10.70.0.8"); gone != 0 || stays == 0 {
+		t.Errorf("after an address was taken away: %d flows to it are left, and %d to the other one", gone, stays)
+	}
+	if answer, _, err := podB.Get("", "10.72.0.7:8080", 0); err == nil {
+		t.Errorf("an address that was taken away: got %q, want no answer", answer)
+	}
 
 	if answer, _, err := podB.Get("", "10.72.0.9:8080", 0); err == nil {
 		t.Errorf("an address that no host has: got %q, want no answer", answer)

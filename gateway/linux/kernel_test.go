@@ -123,9 +123,10 @@ func TestDamageIsRepairedAndNamed(t *testing.T) {
 		{"bridge fdb del 02:4c:c6:33:64:03 dev liqo-fabric dst 198.51.100.3", "missing: bridge fdb add 02:4c:c6:33:64:03 dev liqo-fabric dst 198.51.100.3"},
 		{"bridge fdb replace 02:4c:c6:33:64:03 dev liqo-fabric dst 192.0.2.9", "unexpected: bridge fdb add 02:4c:c6:33:64:03 dev liqo-fabric dst 192.0.2.9"},
 		{"nft delete table ip liqo-tui", "missing: nft table ip liqo-tui"},
-		{"nft flush chain ip liqo-tui classify", `missing: nft rule classify 8: meta mark 0xc00101c0 ct zone set 4545`},
+		{"nft flush chain ip liqo-tui classify", `missing: nft rule classify 9: meta mark 0xc00101c0 ct zone set 4545`},
 		{"nft delete chain ip liqo-tui clamp", "missing: nft chain clamp"},
 		{"nft insert rule ip liqo-tui classify drop", "unexpected: nft rule classify 1: # not ours: verdict 0"},
+		{"nft insert rule ip liqo-tui clamp tcp dport { 80, 443 } counter", "unexpected: nft rule clamp 1: # not ours: meta"},
 		{"nft insert rule ip liqo-tui clamp ip ttl 1 drop", "unexpected: nft rule clamp 1: # not ours: payload"},
 		{"nft delete element ip liqo-tui to-real { 10.60.0.0/16 }", `missing: nft element to-real { 10.60.0.0/16 comment "pods of b" : 10.244.0.0/16 }`},
 		{"nft add element ip liqo-tui own-addresses { 192.0.2.0/24 }", "unexpected: nft element own-addresses { 192.0.2.0/24 }"},
@@ -183,6 +184,9 @@ func TestRemoveLeavesTheNamespaceAsItWas(t *testing.T) {
 	for n := range all {
 		// What somebody else has in our neighbourhood stays.
 		n.Script("ip rule add pref 999 lookup 4242\nip rule add fwmark 0x11 lookup 200\nip route add 192.0.2.0/24 dev lo table 200")
+		if n != a.Gateway {
+			n.Script("ip rule add pref 100 lookup local") // as Cilium does
+		}
 		before[n] = n.DumpAll()
 	}
 	for range 2 {
@@ -313,6 +317,7 @@ func TestForgedPacketsAreDroppedAndCounted(t *testing.T) {
 	}{
 		{"source that is not the peer's", "192.0.2.99:0", "10.244.2.2:7777", gateway.DroppedSource, b.Gateway},
 		{"destination that is a node", "10.244.1.6:0", "198.51.100.3:7777", gateway.DroppedDestination, b.Gateway},
+		{"what only the fabric sends", "10.244.1.6:0", "10.244.2.2:6092", gateway.DroppedDestination, b.Gateway},
 		{"the gateway's own ports", "169.254.18.2:0", "169.254.18.1:7777", gateway.DroppedInput, b.Gateway},
 		{"ping from outside the tunnel", "0.0.0.0:0", "10.244.1.5:12345", gateway.DroppedInput, a.Nodes[0]},
 		{"ping from a pod to the tunnel address", "0.0.0.0:0", "169.254.18.1:12345", gateway.DroppedInput, podA},

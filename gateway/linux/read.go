@@ -48,6 +48,9 @@ func (s *session) readSets(table *nftables.Table) ([]gateway.Set, error) {
 	}
 	var found []gateway.Set
 	for _, set := range sets {
+		if set.Anonymous {
+			continue // a part of somebody's rule, with which it goes
+		}
 		set.Table = table
 		elements, err := guard(func() ([]nftables.SetElement, error) { return s.nft.GetSetElements(set) })
 		if errors.Is(err, errMalformed) {

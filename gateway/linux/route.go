@@ -129,7 +129,8 @@ func localMoved() gateway.Rule {
 func movesLocal(rules []gateway.Rule) bool { return slices.Contains(rules, localMoved()) }
 
 // readRules returns our rules. The kernel's own rule for the local table counts
-// as ours only where it has to move.
+// as ours only where it has to move; one at the place where we move it does, on
+// a node, only if we made it: Cilium has one at the same place.
 func (s *session) readRules(moves bool) ([]gateway.Rule, error) {
 	rules, err := dump(func() ([]netlink.Rule, error) { return s.nl.RuleList(netlink.FAMILY_V4) })
 	if err != nil {
@@ -138,7 +139,8 @@ func (s *session) readRules(moves bool) ([]gateway.Rule, error) {
 	var found []gateway.Rule
 	for _, r := range rules {
 		f := gateway.Rule{Preference: r.Priority, Mark: r.Mark, Input: r.IifName, Table: r.Table}
-		if ourTable(f.Table) || f == localMoved() || moves && f == localDefault() {
+		moved := f == localMoved() && (moves || r.Protocol == gateway.RouteProtocol)
+		if ourTable(f.Table) || moved || moves && f == localDefault() {
 			found = append(found, f)
 		}
 	}
@@ -169,7 +171,11 @@ func (s *session) syncRules(want gateway.State) ([]string, error) {
 	}
 	var errs []error
 	for _, r := range c.Remove {
-		if err := s.nl.RuleDel(toRule(r)); err != nil && !errors.Is(err, unix.ENOENT) {
+		rule := toRule(r)
+		if r == localMoved() {
+			rule.Protocol = gateway.RouteProtocol // the same may be somebody else's
+		}
+		if err := s.nl.RuleDel(rule); err != nil && !errors.Is(err, unix.ENOENT) {
 			errs = append(errs, fmt.Errorf("delete rule: %s: %w", r, err))
 		}
 	}
