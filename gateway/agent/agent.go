@@ -11,9 +11,11 @@ import (
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -24,6 +26,10 @@ import (
 // resync is how often a node's kernel is compared with what is wanted although
 // it told of no change.
 const resync = 30 * time.Second
+
+// firstRetry is until what failed is tried again, and each time twice as long,
+// up to resync. It is controller-runtime's, which goes up to 16 minutes.
+const firstRetry = 5 * time.Millisecond
 
 // newManager caches only what the options let through. It serves metrics at an
 // address, or nowhere at "0".
@@ -47,6 +53,9 @@ func oneRequest(mgr ctrl.Manager, name string, r reconcile.Reconciler, kinds ...
 	for _, kind := range kinds {
 		b = b.Watches(kind, same)
 	}
+	// What failed may have been repaired since without an event: until it is
+	// tried again, reports say that it is not in force.
+	b = b.WithOptions(controller.Options{RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, resync)})
 	return b.Complete(r)
 }
 

@@ -179,7 +179,8 @@ func (g *gatewayAgent) readGateway(ctx context.Context, peer *gateway.Peer, s *s
 		s.endpoint = fmt.Sprintf("UDP %s port %d", strings.Join(o.Spec.Endpoint.Addresses, ", "), o.Spec.Endpoint.Port)
 		var endpoints []netip.AddrPort
 		endpoints, s.named, s.resolve = resolve(ctx, g.names, o.Spec.Endpoint.Addresses, uint16(o.Spec.Endpoint.Port))
-		if len(endpoints) > 0 {
+		s.outdated = len(endpoints) == 0
+		if !s.outdated {
 			g.endpoints = endpoints
 		}
 		// A name that has no address now is no reason to drop a tunnel that works.

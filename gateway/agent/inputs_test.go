@@ -177,6 +177,9 @@ func TestServerIsFollowedByItsName(t *testing.T) {
 		if (s.resolve != nil) != (c.says != "") || s.resolve != nil && !strings.Contains(s.resolve.Error(), c.says) {
 			t.Errorf("%s: got %v, want %q", c.name, s.resolve, c.says)
 		}
+		if s.inForce() != (c.says == "") {
+			t.Errorf("%s: in force: %v", c.name, s.inForce())
+		}
 	}
 }
 

@@ -78,7 +78,7 @@ func (h *history) follow(p past) {
 // complete fills in what depends on reports before.
 func (h *history) complete(value networkingv1beta1.ConnectionStatusValue, r render.Report) (networkingv1beta1.ConnectionStatusValue, render.Report) {
 	if r.Generation == 0 {
-		r.Generation = h.last.Generation // no ping was answered since it changed
+		r.Generation = h.last.Generation // no ping was answered since it changed, or it isn't in force
 	}
 	switch {
 	case value == h.value && h.last.Since != nil:
@@ -129,7 +129,7 @@ func judge(now time.Time, role gateway.Role, s setup, t tunnel.Status) (networki
 	if t.NextKey != (wgtypes.Key{}) && t.Problem == nil {
 		r.NextKey = t.NextKey.String()
 	}
-	if t.Pings.LastReply.After(s.since) {
+	if s.inForce() && t.Problem == nil && t.Pings.LastReply.After(s.since) {
 		r.Generation = s.generation
 	}
 	value := networkingv1beta1.Connecting
@@ -196,6 +196,13 @@ func remarks(s setup, t tunnel.Status) string {
 	} else if t.Problem != nil && t.Pings.Value == probe.Connected {
 		text += "; not all is as it should be: " + t.Problem.Error()
 	}
+	// Without an endpoint that is the reason itself.
+	if s.resolve != nil && t.Peer.Endpoint.IsValid() {
+		if s.outdated {
+			text += "; the server's address is the one that was found before"
+		}
+		text += "; " + s.resolve.Error()
+	}
 	if t.PathMTU > 0 && t.PathMTU < t.LinkMTU {
 		text += fmt.Sprintf("; the path carries packets of up to %d bytes", t.PathMTU)
 	}
@@ -212,12 +219,7 @@ func (g *gatewayAgent) write(ctx context.Context, value networkingv1beta1.Connec
 		return err
 	}
 	annotation := map[string]any{"metadata": map[string]any{"annotations": map[string]any{render.AnnotationStatus: string(text)}}}
-	status := map[string]any{"status": map[string]any{
-		"value": value,
-		"latency": networkingv1beta1.ConnectionLatency{
-			Value: render.FormatLatency(time.Duration(r.LatencyMicros) * time.Microsecond), Timestamp: metav1.NewTime(r.At),
-		},
-	}}
+	status := map[string]any{"status": connectionStatus(value, r)}
 	conn := &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{
 		Namespace: g.options.Gateway.Tenant.Namespace, Name: render.GatewayObjectName(g.options.Gateway.Name),
 	}}
@@ -226,6 +228,19 @@ func (g *gatewayAgent) write(ctx context.Context, value networkingv1beta1.Connec
 		return err
 	}
 	return patch(ctx, g.client.Status(), conn, status)
+}
+
+// connectionStatus is what Liqo's own programs read. A latency is that of the
+// last answer, and old news once nothing answers.
+func connectionStatus(value networkingv1beta1.ConnectionStatusValue, r render.Report) networkingv1beta1.ConnectionStatus {
+	var latency time.Duration
+	if value == networkingv1beta1.Connected {
+		latency = time.Duration(r.LatencyMicros) * time.Microsecond
+	}
+	return networkingv1beta1.ConnectionStatus{
+		Value:   value,
+		Latency: networkingv1beta1.ConnectionLatency{Value: render.FormatLatency(latency), Timestamp: metav1.NewTime(r.At)},
+	}
 }
 
 type patcher[O any] interface {

@@ -27,6 +27,8 @@ func TestReportNamesTheFirstThingThatIsMissing(t *testing.T) {
 		return s
 	}
 	handshake := linux.PeerStats{Handshake: now.Add(-time.Minute), Received: 10, Sent: 20}
+	dialled := handshake
+	dialled.Endpoint = netip.MustParseAddrPort("192.0.2.7:31840")
 	for name, c := range map[string]struct {
 		role      gateway.Role
 		setup     setup
@@ -55,7 +57,8 @@ func TestReportNamesTheFirstThingThatIsMissing(t *testing.T) {
 		"pings are no longer answered":                       {gateway.Client, ready, probe.Error, handshake, networkingv1beta1.ConnectionError, render.ReasonPeerSilent, "stopped answering", 0},
 		"what is broken here outranks the silence":           {gateway.Client, with(func(s *setup) { s.problem = errors.New("no such device") }), probe.Error, handshake, networkingv1beta1.ConnectionError, render.ReasonMisconfigured, "no such device", 0},
 		// The address is not found now, but the tunnel to the one found before works.
-		"an unresolvable name of a working tunnel": {gateway.Client, with(func(s *setup) { s.resolve = errors.New("no such host") }), probe.Connected, handshake, networkingv1beta1.Connected, render.ReasonPinged, "answers pings", 0},
+		"an unresolvable name of a working tunnel": {gateway.Client, with(func(s *setup) { s.resolve, s.outdated = errors.New("no such host"), true }), probe.Connected, dialled, networkingv1beta1.Connected, render.ReasonPinged, "answers pings through the tunnel; the server's address is the one that was found before; no such host", 0},
+		"one of two names has no address":          {gateway.Client, with(func(s *setup) { s.resolve = errors.New("no such host") }), probe.Connected, dialled, networkingv1beta1.Connected, render.ReasonPinged, "answers pings through the tunnel; no such host", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			value, r := judge(now, c.role, c.setup, tunnel.Status{Pings: probe.Status{Value: c.pings}, Peer: c.stats, Strangers: c.strangers})
@@ -116,6 +119,51 @@ func TestReportConfirmsAGenerationWithAPing(t *testing.T) {
 		}
 		if r.Since == nil || !r.Since.Equal(start.Add(2*time.Second)) {
 			t.Errorf("%s: connected since %v, want the first report's time", c.name, r.Since)
+		}
+	}
+}
+
+// What was set up before may answer as well.
+func TestReportConfirmsNoGenerationThatIsNotInForce(t *testing.T) {
+	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	s := setup{generation: 1}
+	s.follow(setup{}, start)
+	for _, c := range []struct {
+		name    string
+		setup   setup
+		problem error // of the kernel
+		want    int64
+	}{
+		{"set up", setup{generation: 1}, nil, 1},
+		{"a name that was mistyped", setup{generation: 2, outdated: true, resolve: errors.New("no such host")}, nil, 0},
+		{"what it was before answers", setup{generation: 2, outdated: true, resolve: errors.New("no such host")}, nil, 0},
+		{"the name was added to the DNS, and nothing answered since", setup{generation: 2}, nil, 0},
+		{"answered", setup{generation: 2}, nil, 2},
+		{"refused", setup{generation: 3, problem: errors.New("CIDRs overlap")}, nil, 0},
+		{"still refused", setup{generation: 3, problem: errors.New("CIDRs overlap")}, nil, 0},
+		{"no longer refused, and nothing answered since", setup{generation: 3}, nil, 0},
+		{"answered that, too", setup{generation: 3}, nil, 3},
+		{"the kernel does not take it", setup{generation: 3}, errors.New("nftables: no memory"), 0},
+	} {
+		now := start.Add(time.Second)
+		c.setup.follow(s, now)
+		s = c.setup
+		// The ping before: it was answered when the last setup was in force.
+		status := tunnel.Status{Pings: probe.Status{Value: probe.Connected, LastReply: now.Add(-time.Millisecond)}, Problem: c.problem}
+		if _, r := judge(now, gateway.Client, s, status); r.Generation != c.want {
+			t.Errorf("%s: got generation %d, want %d", c.name, r.Generation, c.want)
+		}
+		start = now
+	}
+}
+
+func TestConnectionHasALatencyWhileItIsConnected(t *testing.T) {
+	r := render.Report{At: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), LatencyMicros: 1500}
+	for value, want := range map[networkingv1beta1.ConnectionStatusValue]string{
+		networkingv1beta1.Connected: "1ms", networkingv1beta1.Connecting: "N/A", networkingv1beta1.ConnectionError: "N/A",
+	} {
+		if got := connectionStatus(value, r); got.Value != value || got.Latency.Value != want || !got.Latency.Timestamp.Time.Equal(r.At) {
+			t.Errorf("%s: got %+v, want latency %s", value, got, want)
 		}
 	}
 }

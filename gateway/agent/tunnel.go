@@ -145,13 +145,29 @@ type past struct {
 // setup is how far the tunnel has been set up, for the report.
 type setup struct {
 	problem    error // why it isn't
-	resolve    error // why the server's name has no address
+	resolve    error // why a name of the server has no address
+	outdated   bool  // none of the server's names has one: it is dialled where it was found before
 	named      bool  // the server is known by a name
 	hasKey     bool  // the peer's public key is known
 	endpoint   string
 	port       uint16    // where the server listens
 	generation int64     // of the GatewayServer or GatewayClient
 	since      time.Time // when that came into force
+}
+
+// inForce reports whether the tunnel is set up as the generation says. Else the
+// peer may well answer, to what was set up before.
+func (s setup) inForce() bool { return s.problem == nil && !s.outdated }
+
+// follow notes since when s has been in force, and reports whether that is
+// news. What was answered before is an answer to another setup.
+func (s *setup) follow(last setup, now time.Time) (changed bool) {
+	changed = s.generation != last.generation || s.inForce() && !last.inForce()
+	s.since = last.since
+	if changed {
+		s.since = now
+	}
+	return changed
 }
 
 func (g *gatewayAgent) kind() client.Object {
@@ -212,11 +228,7 @@ func (g *gatewayAgent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Resu
 	}
 	s.problem = err
 	g.mu.Lock()
-	s.since = g.setup.since
-	changed := s.generation != g.setup.generation
-	if changed {
-		s.since = time.Now()
-	}
+	changed := s.follow(g.setup, time.Now())
 	g.setup = s
 	g.mu.Unlock()
 	if changed && g.tunnel != nil {
