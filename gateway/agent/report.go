@@ -141,14 +141,14 @@ func judge(now time.Time, role gateway.Role, s setup, t tunnel.Status) (networki
 	case probe.Connecting:
 	}
 	if value != networkingv1beta1.Connected {
-		r.Reason, r.Message = explain(role, s, t)
+		r.Reason, r.Message = explain(now, role, s, t)
 	}
 	r.Message += remarks(s, t)
 	return value, r
 }
 
 // explain says why no ping is answered: the first thing that is missing.
-func explain(role gateway.Role, s setup, t tunnel.Status) (render.Reason, string) {
+func explain(now time.Time, role gateway.Role, s setup, t tunnel.Status) (render.Reason, string) {
 	problem := cmp.Or(s.problem, t.Problem)
 	silent := t.Pings.Value == probe.Error
 	switch {
@@ -165,7 +165,7 @@ func explain(role gateway.Role, s setup, t tunnel.Status) (render.Reason, string
 	case t.Strangers >= fewStrangers && t.Peer.Handshake.IsZero():
 		return render.ReasonKeyMismatch, fmt.Sprintf("%d packets came to UDP port %d, and none was encrypted with the keys that are known: has each cluster the public key of the other's gateway?", t.Strangers, s.port)
 	case silent:
-		return render.ReasonPeerSilent, "the peer's gateway has stopped answering pings through the tunnel" + since(s, t)
+		return render.ReasonPeerSilent, "the peer's gateway has stopped answering pings through the tunnel" + since(now, s, t)
 	case !t.Peer.Handshake.IsZero():
 		return render.ReasonNoPing, "the keys match, but no ping through the tunnel has been answered yet"
 	case role == gateway.Server:
@@ -177,10 +177,18 @@ func explain(role gateway.Role, s setup, t tunnel.Status) (render.Reason, string
 // fewStrangers may be somebody's scan of the port.
 const fewStrangers = 3
 
-// since tells a path that is cut from a peer that hears and does not answer.
-func since(s setup, t tunnel.Status) string {
+const (
+	// unanswered is above what comes in between the last answer and the end of a
+	// path: pings are 2 s apart.
+	unanswered = 5 * time.Second
+	// lately is above WireGuard's keepalive of 25 s.
+	lately = 30 * time.Second
+)
+
+// since tells a path that is cut from a peer that is heard and hears nothing.
+func since(now time.Time, s setup, t tunnel.Status) string {
 	switch {
-	case t.Peer.Received > 0:
+	case t.Heard.Sub(t.Pings.LastReply) > unanswered && now.Sub(t.Heard) < lately:
 		return ", although packets of it come in"
 	case s.endpoint != "":
 		return ", and nothing comes back from " + s.endpoint

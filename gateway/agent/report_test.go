@@ -49,8 +49,6 @@ func TestReportNamesTheFirstThingThatIsMissing(t *testing.T) {
 		"the server does not answer":                         {gateway.Client, ready, probe.Connecting, linux.PeerStats{Sent: 148}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "UDP 192.0.2.7 port 31840", 0},
 		"a client with another key dials":                    {gateway.Server, ready, probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonKeyMismatch, "none was encrypted with the keys that are known", 9},
 		"somebody scans ports":                               {gateway.Server, ready, probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "UDP port 51840", 1},
-		"the path works towards us only":                     {gateway.Client, ready, probe.Error, linux.PeerStats{Received: 5}, networkingv1beta1.ConnectionError, render.ReasonPeerSilent, "although packets of it come in", 0},
-		"the path is cut":                                    {gateway.Client, ready, probe.Error, linux.PeerStats{}, networkingv1beta1.ConnectionError, render.ReasonPeerSilent, "nothing comes back from UDP 192.0.2.7 port 31840", 0},
 		"two keys for one peer":                              {gateway.Server, with(func(s *setup) { s.problem = fmt.Errorf("%w: PublicKeys a and b", errAmbiguous) }), probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonMisconfigured, "PublicKeys a and b", 0},
 		"a change that can't be made to a tunnel that works": {gateway.Server, with(func(s *setup) { s.problem = errors.New("CIDRs overlap") }), probe.Connected, handshake, networkingv1beta1.Connected, render.ReasonPinged, "not in force: CIDRs overlap", 0},
 		"a handshake, but no ping":                           {gateway.Client, ready, probe.Connecting, handshake, networkingv1beta1.Connecting, render.ReasonNoPing, "keys match", 0},
@@ -66,6 +64,37 @@ func TestReportNamesTheFirstThingThatIsMissing(t *testing.T) {
 				t.Errorf("got %s, %s: %q; want %s, %s, with %q", value, r.Reason, r.Message, c.value, c.reason, c.says)
 			}
 		})
+	}
+}
+
+// Bytes of the time when it worked say nothing of now.
+func TestReportTellsAPathThatIsCutFromOneThatWorksOneWay(t *testing.T) {
+	cut := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	const nothing = ", and nothing comes in from it"
+	for _, c := range []struct {
+		name       string
+		now, heard time.Duration // after the last answer
+		says       string
+	}{
+		{"cut", 11 * time.Second, 0, nothing},
+		{"cut between two pings, with traffic", 11 * time.Second, 2100 * time.Millisecond, nothing},
+		{"it works towards us only", 11 * time.Second, 10 * time.Second, "although packets of it come in"},
+		{"and then not even that", time.Hour, 10 * time.Second, nothing},
+		{"now it does again", time.Hour, time.Hour - 25*time.Second, "although packets of it come in"},
+		{"not heard by this process", time.Hour, -time.Hour, nothing},
+	} {
+		status := tunnel.Status{
+			Pings: probe.Status{Value: probe.Error, LastReply: cut}, Heard: cut.Add(c.heard),
+			Peer: linux.PeerStats{Handshake: cut.Add(-time.Minute), Received: 5000},
+		}
+		_, r := judge(cut.Add(c.now), gateway.Server, setup{hasKey: true, port: 51840}, status)
+		if r.Reason != render.ReasonPeerSilent || !strings.HasSuffix(r.Message, c.says) {
+			t.Errorf("%s: got %s: %q, want it to end with %q", c.name, r.Reason, r.Message, c.says)
+		}
+	}
+	s := setup{hasKey: true, endpoint: "UDP 192.0.2.7 port 31840"}
+	if _, r := judge(cut.Add(time.Minute), gateway.Client, s, tunnel.Status{Pings: probe.Status{Value: probe.Error, LastReply: cut}}); !strings.HasSuffix(r.Message, "nothing comes back from UDP 192.0.2.7 port 31840") {
+		t.Errorf("a client: got %q", r.Message)
 	}
 }
 

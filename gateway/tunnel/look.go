@@ -38,7 +38,8 @@ func (t *Tunnel) look(ctx context.Context) error {
 			t.countStrangers()
 		}
 		last = probe.Traffic{Sent: peer.Sent, Received: peer.Received}
-		pings, now := t.notePeer(peer), time.Now()
+		now := time.Now()
+		pings := t.notePeer(now, peer)
 		if t.awaitsKey(now, peer.Handshake, pings.Latency) {
 			t.redial(1)
 			continue
@@ -91,23 +92,15 @@ func (t *Tunnel) awaitsKey(now, handshake time.Time, latency time.Duration) bool
 	return t.config.Role == gateway.Client && now.Sub(last) >= max(rekeyRetry, 2*latency)
 }
 
-// strangersEvery is how many looks there are between two counts of strangers.
-const strangersEvery = 10
-
-// countStrangers counts the packets that came to a server's port. Somebody's
-// scan is one or two; who dials with other keys keeps on.
+// countStrangers counts the packets that came to the tunnel's port.
 func (t *Tunnel) countStrangers() {
 	counters, err := t.config.Kernel.Counters()
 	if err != nil {
 		return // it is a remark, and will be made the next time
 	}
-	arrived := counters[gateway.Arrived].Packets
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.counted {
-		t.counted, t.arrived = true, arrived // by an earlier process
-	}
-	t.strangers = arrived - t.arrived
+	t.strangers.note(counters[gateway.Arrived].Packets)
 }
 
 // lookInterval is until the next look. last is what the last one saw.
@@ -131,11 +124,15 @@ func (t *Tunnel) lookInterval(last probe.Traffic) time.Duration {
 
 // notePeer remembers what is known of the peer, and that it dialled with its
 // next key: from now on that is its key. It returns what is known of pings.
-func (t *Tunnel) notePeer(peer linux.PeerStats) probe.Status {
+func (t *Tunnel) notePeer(now time.Time, peer linux.PeerStats) probe.Status {
 	t.mu.Lock()
 	moved := peer.Endpoint != t.peer.Endpoint || t.peer.Handshake.IsZero() && !peer.Handshake.IsZero()
 	sum := t.totals.add(probe.Traffic{Sent: peer.Sent, Received: peer.Received})
 	peer.Sent, peer.Received = sum.Sent, sum.Received
+	t.hears(now, peer.Received, t.peer == linux.PeerStats{})
+	if !peer.Handshake.IsZero() {
+		t.strangers.forget()
+	}
 	t.peer = peer
 	pings := t.pings
 	next := wgtypes.Key{}
@@ -239,8 +236,8 @@ func (t *Tunnel) Status(now time.Time) Status {
 	defer t.mu.Unlock()
 	s := Status{
 		Problem: t.problem, Pings: t.pings, Peer: t.peer, LinkMTU: t.linkMTU, PathMTU: t.pathMTU,
-		Fights: t.fights.frequent(now), Strangers: t.strangers, Redials: t.redials, Repairs: t.repairs, Errors: t.errors,
-		Redialled: t.redialled, Standby: t.standby,
+		Fights: t.fights.frequent(now), Strangers: t.strangers.count, Redials: t.redials, Repairs: t.repairs, Errors: t.errors,
+		Heard: t.heard, Redialled: t.redialled, Standby: t.standby,
 	}
 	if t.ready {
 		s.NextKey = t.wanted.Inputs.Peers[0].NextKey

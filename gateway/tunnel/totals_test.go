@@ -4,6 +4,7 @@ package tunnel
 
 import (
 	"testing"
+	"time"
 
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
 	"github.com/liqo-tui/liqo-tui/gateway/probe"
@@ -32,9 +33,9 @@ func TestTotalsOutliveWireGuardsCounters(t *testing.T) {
 // totals.
 func TestStatusCountsOnAfterARedial(t *testing.T) {
 	tunnel := New(Config{Changed: func() {}})
-	tunnel.notePeer(linux.PeerStats{Sent: 10_000, Received: 20_000})
-	tunnel.notePeer(linux.PeerStats{Sent: 148})
-	tunnel.notePeer(linux.PeerStats{Sent: 5148, Received: 3000})
+	tunnel.notePeer(time.Now(), linux.PeerStats{Sent: 10_000, Received: 20_000})
+	tunnel.notePeer(time.Now(), linux.PeerStats{Sent: 148})
+	tunnel.notePeer(time.Now(), linux.PeerStats{Sent: 5148, Received: 3000})
 	if got := tunnel.peer; got.Sent != 15_148 || got.Received != 23_000 {
 		t.Errorf("got %d sent and %d received, want 15148 and 23000", got.Sent, got.Received)
 	}

@@ -55,7 +55,8 @@ type Status struct {
 	LinkMTU   int             // of the device, in bytes; 0 without one
 	PathMTU   int             // the longest packet that passes, in bytes; 0: unknown
 	NextKey   wgtypes.Key     // of the peer, with which it may dial; zero: none
-	Strangers uint64          // packets that came to the tunnel's port, while none was the peer's
+	Strangers uint64          // packets that came to the tunnel's port since the peer was heard, or its keys changed
+	Heard     time.Time       // when something of the peer last came in, as far as this process knows
 	Standby   bool            // another process holds the tunnel
 	Fights    []string        // what others keep changing, and we keep repairing
 	Redials   uint64          // handshakes begun because the peer had gone silent
@@ -94,9 +95,8 @@ type Tunnel struct {
 	redialled time.Time
 	rekeyed   time.Time // a key was replaced, and no handshake made since; zero: none was
 	repairs   uint64
-	strangers uint64
-	arrived   uint64 // packets at the port before strangers were counted
-	counted   bool
+	strangers strangers
+	heard     time.Time // when something of the peer last came in; zero: not by this process
 	errors    uint64
 }
 
@@ -128,6 +128,7 @@ func (t *Tunnel) Set(w Wanted) error {
 	rekeyed := peer != (wgtypes.Key{}) && (own != newOwn || peer != newPeer)
 	if rekeyed {
 		t.rekeyed = time.Now()
+		t.strangers.forget()
 	}
 	if len(w.Endpoints) > 0 && !slices.Contains(w.Endpoints, t.chosen) {
 		t.chosen = w.Endpoints[0]
@@ -160,6 +161,7 @@ func (t *Tunnel) keys() (own gateway.PrivateKey, peer wgtypes.Key) {
 func (t *Tunnel) Lead(lead bool) error {
 	t.mu.Lock()
 	t.standby = !lead
+	t.strangers.forget()
 	t.mu.Unlock()
 	err := t.sync()
 	if lead {
