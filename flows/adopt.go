@@ -29,9 +29,10 @@ func Adopt(p Params, f Facts) (_ Params, exists bool) {
 // serversByAge are the sides that have a server, the newest last. Both have one
 // while it moves from one to the other, and the newer one is where to.
 func serversByAge(f Facts) []Side {
-	a, b := f.Local.Peer(f.Remote.ID).Server, f.Remote.Peer(f.Local.ID).Server
+	local, remote := f.Local.Peer(f.Remote.ID), f.Remote.Peer(f.Local.ID)
+	a, b := local.Server, remote.Server
 	switch {
-	case live(a) && live(b) && a.CreationTimestamp.After(b.CreationTimestamp.Time):
+	case live(a) && live(b) && local.Reading().Created.After(remote.Reading().Created):
 		return []Side{B, A}
 	case live(a) && live(b):
 		return []Side{A, B}
@@ -100,17 +101,17 @@ func adoptClient(p Params, side Side, f Facts, serverExists bool) Params {
 		return p
 	}
 	keep(p.Given, FieldClientTemplate, &p.ClientTemplate, render.TemplateRef{Name: spec.ClientTemplateRef.Name, Namespace: spec.ClientTemplateRef.Namespace})
-	return adoptEndpoint(p, peer, f.Side(side.Other()).Peer(f.Side(side).ID).Server)
+	return adoptEndpoint(p, peer, f.Side(side.Other()).Peer(f.Side(side).ID))
 }
 
 // adoptEndpoint keeps an address that the admin chose for the client. One that
 // differs from the server's own may also be out of date: it counts as chosen
 // when the connection works with it.
-func adoptEndpoint(p Params, client Peer, server *networkingv1beta1.GatewayServer) Params {
-	if server == nil || server.Status.Endpoint == nil || !settled(client, server) {
+func adoptEndpoint(p Params, client, server Peer) Params {
+	if server.Server == nil || server.Server.Status.Endpoint == nil || !settled(client, server) {
 		return p
 	}
-	dialled, own := client.Client.Spec.Endpoint, server.Status.Endpoint
+	dialled, own := client.Client.Spec.Endpoint, server.Server.Status.Endpoint
 	if len(dialled.Addresses) == 1 && (len(own.Addresses) != 1 || own.Addresses[0] != dialled.Addresses[0]) {
 		keep(p.Given, FieldClientAddress, &p.ClientAddress, dialled.Addresses[0])
 	}
@@ -129,16 +130,16 @@ const patience = 20 * time.Second
 
 // settled reports whether the client says that it works with the endpoint that
 // it dials, and could have noticed by now if it did not.
-func settled(client Peer, server *networkingv1beta1.GatewayServer) bool {
+func settled(client, server Peer) bool {
 	if client.Connection == nil || client.Connection.Status.Value != networkingv1beta1.Connected {
 		return false
 	}
-	report, reported, err := render.ParseReport(client.Connection.Annotations)
-	if err != nil || !current(client.Connection, report, reported, client.Client, client) {
+	report, reported, err := client.report()
+	if err != nil || !client.current(report, reported, client.Client) {
 		return false
 	}
 	at := client.Reading().At
-	return at.IsZero() || server.Generation <= 1 || at.Sub(specChanged(server)) > patience
+	return at.IsZero() || server.Server.Generation <= 1 || at.Sub(server.specChanged(server.Server)) > patience
 }
 
 // kept says what of a connection stays although the admin did not ask for it.

@@ -300,7 +300,7 @@ func (c connection) outdated(server Side) string {
 	if nodePorts == (PortRange{}) {
 		nodePorts = PortRange{30000, 32767} // Kubernetes' default
 	}
-	fresh := s.Generation > 1 && c.facts.At.Sub(specChanged(s)) < endpointGrace
+	fresh := s.Generation > 1 && c.facts.At.Sub(c.peers[server].specChanged(s)) < endpointGrace
 	switch {
 	case isNodePort && nodePort != 0 && port != nodePort:
 		return fmt.Sprintf("the server's endpoint is port %d, and is to become %d", port, nodePort)

@@ -25,7 +25,7 @@ func (c connection) connected(side Side) Step {
 	case conn.Spec.GatewayRef.UID != "" && conn.Spec.GatewayRef.UID != owner.GetUID():
 		s.Reason = "the Connection is an earlier gateway's; waiting for this one's"
 	case conn.Status.Value == networkingv1beta1.Connected:
-		s.Status, s.Reason = c.claim(side, conn, owner)
+		s.Status, s.Reason = c.claim(peer, owner)
 	default:
 		s.Reason = connectingReason(conn, peer.Pod)
 	}
@@ -37,17 +37,17 @@ func (c connection) connected(side Side) Step {
 
 // claim judges a Connection that says Connected: whether that is still so, and
 // whether it is about the gateways as they are now.
-func (c connection) claim(side Side, conn *networkingv1beta1.Connection, owner render.Object) (Status, string) {
-	report, ok, err := render.ParseReport(conn.Annotations)
+func (c connection) claim(peer Peer, owner render.Object) (Status, string) {
+	report, ok, err := peer.report()
 	switch {
 	case err != nil:
 		return Waiting, err.Error()
 	case ok && report.Stale(c.facts.At):
 		return Waiting, fmt.Sprintf("it says Connected, but that was %s ago", c.facts.At.Sub(report.At).Round(time.Second))
-	case !current(conn, report, ok, owner, c.peers[side]):
+	case !peer.current(report, ok, owner):
 		return Waiting, "it says Connected, but of before the last change"
 	}
-	if latency := conn.Status.Latency.Value; latency != "" && latency != render.FormatLatency(0) {
+	if latency := peer.Connection.Status.Latency.Value; latency != "" && latency != render.FormatLatency(0) {
 		return Done, "Connected, latency " + latency
 	}
 	return Done, "Connected"
@@ -56,20 +56,20 @@ func (c connection) claim(side Side, conn *networkingv1beta1.Connection, owner r
 // current reports whether a Connection's claim is newer than the last change of
 // what the gateway was told. Gateways of ours say which generation they speak
 // of. Of others the time has to do, to the second that the API server notes.
-func current(conn *networkingv1beta1.Connection, report render.Report, reported bool, owner render.Object, peer Peer) bool {
+func (p Peer) current(report render.Report, reported bool, owner render.Object) bool {
 	if report.Generation > 0 {
 		return report.Generation >= owner.GetGeneration()
 	}
-	at := conn.Status.Latency.Timestamp.Time
+	at := p.ours(p.Connection.Status.Latency.Timestamp.Time)
 	if reported {
 		at = report.At
 	}
 	if at.IsZero() {
 		return true // nothing tells
 	}
-	changed := specChanged(owner)
-	if peer.PublicKey != nil {
-		changed = later(changed, specChanged(peer.PublicKey))
+	changed := p.specChanged(owner)
+	if p.PublicKey != nil {
+		changed = later(changed, p.specChanged(p.PublicKey))
 	}
 	return !at.Before(changed)
 }
@@ -82,7 +82,7 @@ func later(a, b time.Time) time.Time {
 }
 
 // specChanged is when an object's spec was last written, as far as the API
-// server has noted it: to the second.
+// server has noted it: to the second, and by the cluster's clock.
 func specChanged(o render.Object) time.Time {
 	changed := o.GetCreationTimestamp().Time
 	for _, e := range o.GetManagedFields() {

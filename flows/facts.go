@@ -64,8 +64,14 @@ type ClusterFacts struct {
 	// Problem is why the cluster can't be used now; nil when it answers.
 	Problem *Problem
 
-	UID       string // of the kube-system namespace: the same for every way to reach the cluster
-	Version   string // of Kubernetes
+	UID     string // of the kube-system namespace: the same for every way to reach the cluster
+	Version string // of Kubernetes
+	// ClockAhead is how far the cluster's clock is ahead of this machine's,
+	// negative if it is behind; 0 while they are a few seconds apart at most. The
+	// times in objects are by the cluster's clock; [Peer.Reading], Pods and
+	// Events are by this machine's.
+	ClockAhead time.Duration
+
 	ID        render.ClusterID
 	Software  Software
 	Namespace string // where Liqo or our operator lives
@@ -223,6 +229,8 @@ type Peer struct {
 	Pod           *PodFacts
 	// Key is the public key of this cluster's own gateway; nil until it is known.
 	Key *wgtypes.Key
+	// ClockAhead is the cluster's.
+	ClockAhead time.Duration
 }
 
 // Peer finds the objects of the peering with remote, by label: names are not
@@ -233,7 +241,7 @@ func (c ClusterFacts) Peer(remote render.ClusterID) Peer { return c.peerIn("", r
 // Liqo's default.
 func (c ClusterFacts) peerIn(namespace string, remote render.ClusterID) Peer {
 	namespace = cmp.Or(namespace, render.TenantNamespaceName(remote))
-	p := Peer{Tenant: render.Tenant{Namespace: namespace, Remote: remote}}
+	p := Peer{Tenant: render.Tenant{Namespace: namespace, Remote: remote}, ClockAhead: c.ClockAhead}
 	for i := range c.Tenants {
 		ns := &c.Tenants[i]
 		if ns.Labels[render.LabelRemoteCluster] == string(remote) {

@@ -128,7 +128,7 @@ func (r Reading) State(now time.Time) (state State, why string) {
 	return StateUnknown, fmt.Sprintf("the Connection says %q, which this program does not know", r.Value)
 }
 
-// Reading is what the objects of one end say.
+// Reading is what the objects of one end say, with times by this machine's clock.
 func (p Peer) Reading() Reading {
 	r := Reading{Peer: p.Tenant.Remote, Namespace: p.Tenant.Namespace}
 	if p.Configuration != nil {
@@ -136,12 +136,12 @@ func (p Peer) Reading() Reading {
 	}
 	switch {
 	case p.Server != nil:
-		r.Role, r.Created = RoleServer, p.Server.CreationTimestamp.Time
+		r.Role, r.Created = RoleServer, p.ours(p.Server.CreationTimestamp.Time)
 		if e := p.Server.Status.Endpoint; e != nil && len(e.Addresses) > 0 {
 			r.Endpoint = fmt.Sprintf("UDP %s:%d", e.Addresses[0], e.Port)
 		}
 	case p.Client != nil:
-		r.Role, r.Created = RoleClient, p.Client.CreationTimestamp.Time
+		r.Role, r.Created = RoleClient, p.ours(p.Client.CreationTimestamp.Time)
 		if e := p.Client.Spec.Endpoint; len(e.Addresses) > 0 {
 			r.Endpoint = fmt.Sprintf("UDP %s:%d", e.Addresses[0], e.Port)
 		}
@@ -150,19 +150,20 @@ func (p Peer) Reading() Reading {
 		r.Waiting = p.Pod.Waiting
 	}
 	if p.Connection != nil {
-		r.readConnection(p.Connection)
+		p.readConnection(&r)
 	}
 	return r
 }
 
-func (r *Reading) readConnection(c *networkingv1beta1.Connection) {
+func (p Peer) readConnection(r *Reading) {
+	c := p.Connection
 	r.Exists, r.Value = true, c.Status.Value
-	report, ok, err := render.ParseReport(c.Annotations)
+	report, ok, err := p.report()
 	if err != nil {
 		r.Message = err.Error()
 	}
 	if err != nil || !ok {
-		r.At = c.Status.Latency.Timestamp.Time
+		r.At = p.ours(c.Status.Latency.Timestamp.Time)
 		if d, err := time.ParseDuration(c.Status.Latency.Value); err == nil && r.Value == networkingv1beta1.Connected {
 			// Liqo's gateways write this only while the peer answers.
 			r.Latency, r.Interval = max(0, d), liqoReportInterval
@@ -198,6 +199,7 @@ func (c ClusterFacts) Peers() map[render.ClusterID]*Peer {
 	assign(x, c.Connections, func(p *Peer) **networkingv1beta1.Connection { return &p.Connection })
 	gateways := map[string]*Peer{} // by namespace/name
 	for _, p := range x.peers {
+		p.ClockAhead = c.ClockAhead
 		name := p.gatewayName()
 		if name == "" {
 			continue
@@ -358,6 +360,7 @@ type keptReading struct {
 	// versions of the objects that it was read from, and what pods say
 	versions [4]objectVersion
 	waiting  string
+	ahead    time.Duration // of the cluster's clock
 }
 
 type objectVersion struct {
@@ -374,12 +377,12 @@ func (r *Readings) Update(f ClusterFacts) (changed []Reading, gone []render.Clus
 	peers := f.Peers()
 	for id, p := range peers {
 		versions, told := p.versions()
-		next := keptReading{versions: versions}
+		next := keptReading{versions: versions, ahead: p.ClockAhead}
 		if p.Pod != nil {
 			next.waiting = p.Pod.Waiting
 		}
 		was, known := r.kept[id]
-		if known && told && next.versions == was.versions && next.waiting == was.waiting {
+		if known && told && next.versions == was.versions && next.waiting == was.waiting && next.ahead == was.ahead {
 			continue
 		}
 		next.reading = p.Reading()

@@ -180,11 +180,11 @@ func (t turn) heard() Step {
 }
 
 func (t turn) reported() bool {
-	conn := t.c.peers[t.side.Other()].Connection
-	if conn == nil {
+	peer := t.c.peers[t.side.Other()]
+	if peer.Connection == nil {
 		return false
 	}
-	report, ok, err := render.ParseReport(conn.Annotations)
+	report, ok, err := peer.report()
 	return err == nil && ok && !report.Stale(t.c.facts.At) && report.NextKey == t.next.String()
 }
 

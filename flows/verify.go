@@ -332,7 +332,8 @@ func SeenAs(conf *networkingv1beta1.Configuration, pod netip.Addr) (netip.Addr, 
 func gatewayPings(f Facts, side Side) Way {
 	here, there := f.Side(side), f.Side(side.Other())
 	way := Way{From: "gateway of " + string(here.name()), To: "gateway of " + string(there.name())}
-	conn := here.Peer(there.ID).Connection
+	peer := here.Peer(there.ID)
+	conn := peer.Connection
 	switch {
 	case here.Problem != nil:
 		way.Problem = here.Problem.Message
@@ -341,7 +342,7 @@ func gatewayPings(f Facts, side Side) Way {
 		way.Problem = "the gateway has reported nothing yet"
 		return way
 	}
-	report, known, err := render.ParseReport(conn.Annotations)
+	report, known, err := peer.report()
 	switch {
 	case err != nil:
 		way.Problem = err.Error()

@@ -57,7 +57,7 @@ func (c connection) blame(steps []Step, s *Step) {
 	applied := slices.ContainsFunc(steps, func(g Step) bool {
 		return (g.ID == stepID(side, stepServer) || g.ID == stepID(side, stepClient)) && g.Status == Done
 	})
-	if !strings.HasPrefix(problem, render.ProblemRefused) || !applied || c.facts.At.Sub(specChanged(gateway)) < refusalGrace {
+	if !strings.HasPrefix(problem, render.ProblemRefused) || !applied || c.facts.At.Sub(c.peers[side].specChanged(gateway)) < refusalGrace {
 		return
 	}
 	s.fail(FailedApply, CodeRefused, problem, "change what the answer names, then run the command again with it")

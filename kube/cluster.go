@@ -64,6 +64,7 @@ type Cluster struct {
 	userTenant   atomic.Value // string: the namespace of the tenant that the user was made for
 
 	pulse       pulse
+	clock       *clock
 	warnings    warnings
 	secretKeys  secretKeys
 	unpatchable sync.Map // kinds, by name, that may be updated but not patched
@@ -117,7 +118,8 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	if err != nil {
 		return nil, err
 	}
-	httpClient := &http.Client{Transport: transport}
+	timing := &clock{}
+	httpClient := &http.Client{Transport: timing.through(transport)}
 	cl, err := client.NewWithWatch(config, client.Options{HTTPClient: httpClient, Scheme: scheme, Mapper: mapper()})
 	if err != nil {
 		return nil, err
@@ -128,14 +130,15 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	}
 	c := &Cluster{
 		options: o, server: config.Host, client: cl, discovery: disco,
-		changed: make(chan struct{}, 1), namespace: o.Namespace,
+		changed: make(chan struct{}, 1), namespace: o.Namespace, clock: timing,
 	}
+	c.clock.notify = c.notify
 	if c.namespace == "" {
 		c.namespace = render.DefaultNamespace
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.pulse = pulse{ask: c.askVersion, notify: c.notify}
-	c.warnings = warnings{ctx: c.ctx, client: cl, notify: c.notify}
+	c.warnings = warnings{ctx: c.ctx, client: cl, notify: c.notify, clock: c.clock}
 	c.kinds = c.watchedKinds()
 	if o.Delegation {
 		c.kinds = append(c.kinds, c.delegationKinds()...)

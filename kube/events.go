@@ -22,6 +22,7 @@ type warnings struct {
 	ctx    context.Context // ends the reading
 	client client.Client
 	notify func()
+	clock  *clock
 
 	mu      sync.Mutex
 	read    map[string]time.Time // when a namespace was read last
@@ -69,7 +70,7 @@ func (w *warnings) readAll(namespaces []string) {
 		_ = w.client.List(ctx, &list, client.InNamespace(ns), client.MatchingFields{"type": corev1.EventTypeWarning})
 		var found []flows.EventFacts
 		for i := range list.Items {
-			if f := eventFacts(&list.Items[i]); time.Since(f.At) < recentEvents {
+			if f := eventFacts(&list.Items[i]); time.Since(f.At)+w.clock.difference() < recentEvents {
 				found = append(found, f)
 			}
 		}

@@ -131,7 +131,23 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	facts.HasCRDs = len(facts.MissingKinds) == 0
 	all.finish(&facts)
 	facts.Events = c.warnings.about(troubled(&facts)) //nolint:contextcheck // they are read on in the background, until Close
+	facts.ClockAhead = c.clock.difference()
+	onOurClock(&facts)
 	return facts, c.addKeys(ctx, &facts)
+}
+
+// onOurClock has times be this machine's in what is no object of Kubernetes'.
+func onOurClock(f *flows.ClusterFacts) {
+	for i := range f.Pods {
+		if p := &f.Pods[i]; !p.Started.IsZero() {
+			p.Started = p.Started.Add(-f.ClockAhead)
+		}
+	}
+	for i := range f.Events {
+		if e := &f.Events[i]; !e.At.IsZero() {
+			e.At = e.At.Add(-f.ClockAhead)
+		}
+	}
 }
 
 // resourceOf is how the API server calls a kind that it does not serve.

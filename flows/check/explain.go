@@ -35,10 +35,11 @@ func preflightTexts() map[flows.Code]Text {
 	return map[flows.Code]Text{
 		flows.CodeAnswers: {
 			"the API server answers",
-			"Everything is done through both clusters' API servers, so this machine has to reach both, with credentials that they accept.",
+			"Everything is done through both clusters' API servers, so this machine has to reach both, with credentials that they accept. Each answer carries the time, which tells how old gateways' reports are where clocks differ.",
 			[]string{
 				"Check the server's address in the kubeconfig, and VPN or firewall on the way.",
 				"Log in again if the credentials have expired.",
+				"Set clocks that differ by NTP.",
 				"If the cluster is gone for good, disconnect and reset take --local-only.",
 			},
 		},

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -80,7 +81,38 @@ func (in preflight) answers(side flows.Side) Result {
 	} else if p != nil {
 		return result(Fail, p.Message, p.Hint)
 	}
-	return pass(fmt.Sprintf("%s, Kubernetes %s", c.Server, c.Version))
+	text := fmt.Sprintf("%s, Kubernetes %s", c.Server, c.Version)
+	if c.ClockAhead.Abs() > clocksDiffer {
+		return in.wrongClock(side, text)
+	}
+	return pass(text)
+}
+
+// clocksDiffer is from when on clocks that differ are worth a word: certificates
+// and tokens are issued by them, and who reads logs compares them.
+const clocksDiffer = 10 * time.Second
+
+// wrongClock says by how much the cluster's clock differs, and whose it may be.
+func (in preflight) wrongClock(side flows.Side, text string) Result {
+	c, other := in.cluster(side), in.cluster(side.Other())
+	direction := "ahead of"
+	if c.ClockAhead < 0 {
+		direction = "behind"
+	}
+	fix := fmt.Sprintf("set the clocks by NTP, here and on %s's nodes", c.Context)
+	switch {
+	case other.Problem != nil || other.Described:
+	case (c.ClockAhead - other.ClockAhead).Abs() <= clocksDiffer:
+		fix = "set this machine's clock: both clusters agree on another time"
+	case other.ClockAhead.Abs() <= clocksDiffer:
+		fix = fmt.Sprintf("set the clock of %s's nodes: this machine and the other cluster agree", c.Context)
+	}
+	r := result(Warn, fmt.Sprintf("%s; its clock is %s %s this machine's", text, c.ClockAhead.Abs(), direction), fix)
+	r.Evidence = []string{
+		"cluster: " + in.facts.At.Add(c.ClockAhead).UTC().Format(time.RFC3339),
+		"this machine: " + in.facts.At.UTC().Format(time.RFC3339),
+	}
+	return r
 }
 
 func (in preflight) different(flows.Side) Result {

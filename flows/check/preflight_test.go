@@ -3,6 +3,7 @@ package check_test
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -66,7 +67,16 @@ func TestPreflight(t *testing.T) {
 			{User: "ada", Missing: []flows.Permission{{Verb: "create", Group: "networking.liqo.io", Resource: "gatewayservers", Namespace: "liqo-tenant-milan"}}}, nil,
 		}},
 		"connected": {reviews: may, pair: connect},
-		"moved":     {reviews: may, pair: connect, params: func(p *flows.Params) { p.Server = flows.A }},
+		"clock-here": {reviews: may, pair: func(t *testing.T, p *flowtest.Pair) {
+			p.A.Be(func(f *flows.ClusterFacts) { f.ClockAhead = -35 * time.Second })
+			p.B.Be(func(f *flows.ClusterFacts) { f.ClockAhead = -34 * time.Second })
+			connect(t, p)
+		}},
+		"clock-there": {reviews: may, pair: func(_ *testing.T, p *flowtest.Pair) {
+			p.A.Be(func(f *flows.ClusterFacts) { f.ClockAhead = 5 * time.Second })
+			p.B.Be(func(f *flows.ClusterFacts) { f.ClockAhead = 65 * time.Second })
+		}},
+		"moved": {reviews: may, pair: connect, params: func(p *flows.Params) { p.Server = flows.A }},
 		"leftovers": {reviews: may, pair: func(t *testing.T, p *flowtest.Pair) {
 			connect(t, p)
 			live := p.B.Facts().Servers[0]

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
@@ -121,7 +122,7 @@ func (c *Cluster) Terminate(objects ...render.Object) {
 	defer c.pair.mu.Unlock()
 	for _, o := range objects {
 		if r := c.store.records[c.store.keyOf(o)]; r != nil {
-			r.hold(c.pair.now, Forever)
+			r.hold(c.clock(), Forever)
 		}
 	}
 	c.notify()
@@ -176,6 +177,9 @@ func (c *Cluster) Forget() {
 	defer c.pair.mu.Unlock()
 	c.log = nil
 }
+
+// clock is the time by which the cluster stamps its objects.
+func (c *Cluster) clock() time.Time { return c.pair.now.Add(c.identity.ClockAhead) }
 
 // Facts are what Observe would say of a cluster that answers; time stays.
 func (c *Cluster) Facts() flows.ClusterFacts {

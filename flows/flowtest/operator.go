@@ -91,7 +91,7 @@ func (c *Cluster) fixMTUs() bool {
 		if *mtu != fixedMTU {
 			*mtu, changed = fixedMTU, true
 			r.object.SetGeneration(r.object.GetGeneration() + 1)
-			r.written(mtuFixer, c.pair.now)
+			r.written(mtuFixer, c.clock())
 		}
 	}
 	return changed
@@ -131,7 +131,7 @@ func (c *Cluster) configure(o *networkingv1beta1.Configuration) bool {
 func (c *Cluster) condition(o *networkingv1beta1.Configuration, status metav1.ConditionStatus, reason string) {
 	meta.SetStatusCondition(&o.Status.Conditions, metav1.Condition{
 		Type: networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured, Status: status, Reason: reason,
-		ObservedGeneration: o.Generation, LastTransitionTime: metav1.NewTime(c.pair.now),
+		ObservedGeneration: o.Generation, LastTransitionTime: metav1.NewTime(c.clock()),
 	})
 }
 
@@ -326,17 +326,17 @@ func (c *Cluster) report(o render.Object, g *gateway) bool {
 	last, known, _ := render.ParseReport(conn.Annotations) // of our own making
 	same := conn.Status.Value == value && (c.identity.Software != flows.Operator || known && last.Reason == reason &&
 		last.Generation == generation && last.NextKey == next)
-	if same && (!known || c.pair.now.Sub(last.At) < reportInterval) {
+	if same && (!known || c.clock().Sub(last.At) < reportInterval) {
 		return false
 	}
 	conn.Status.Value = value
 	if value == networkingv1beta1.Connected {
 		conn.Status.Latency = networkingv1beta1.ConnectionLatency{
-			Value: render.FormatLatency(1200 * time.Microsecond), Timestamp: metav1.NewTime(c.pair.now),
+			Value: render.FormatLatency(1200 * time.Microsecond), Timestamp: metav1.NewTime(c.clock()),
 		}
 	}
 	if c.identity.Software == flows.Operator {
-		text, err := json.Marshal(render.Report{At: c.pair.now, Interval: render.Seconds(reportInterval / time.Second), Reason: reason, Message: message, Generation: generation, NextKey: next})
+		text, err := json.Marshal(render.Report{At: c.clock(), Interval: render.Seconds(reportInterval / time.Second), Reason: reason, Message: message, Generation: generation, NextKey: next})
 		if err != nil {
 			panic("flowtest: " + err.Error())
 		}

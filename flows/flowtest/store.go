@@ -92,7 +92,7 @@ func (s *store) apply(o render.Object, manager string) (flows.Verb, error) {
 		}
 		r := s.create(k, live)
 		r.owned[manager] = want.Object
-		r.written(manager, s.cluster.pair.now)
+		r.written(manager, s.cluster.clock())
 		return flows.Created, nil
 	}
 	return s.merge(r, want.Object, manager)
@@ -118,7 +118,7 @@ func (s *store) admit(o metav1.Object) error {
 func (s *store) create(k key, o render.Object) *record {
 	s.cluster.ordinal++
 	o.SetUID(types.UID(fmt.Sprintf("%s-%04d", s.cluster.identity.ID, s.cluster.ordinal)))
-	o.SetCreationTimestamp(metav1.NewTime(s.cluster.pair.now))
+	o.SetCreationTimestamp(metav1.NewTime(s.cluster.clock()))
 	o.SetGeneration(1)
 	if k.kind == "Namespace" {
 		labels := map[string]string{"kubernetes.io/metadata.name": k.name}
@@ -156,7 +156,7 @@ func (s *store) merge(r *record, want map[string]any, manager string) (flows.Ver
 	}
 	r.object = after
 	if specChanged {
-		r.written(manager, s.cluster.pair.now)
+		r.written(manager, s.cluster.clock())
 	}
 	return flows.Updated, nil
 }
@@ -301,9 +301,9 @@ func (s *store) remove(o render.Object) flows.Verb {
 		return ""
 	case r.object.GetDeletionTimestamp() != nil:
 	case k.kind == "Namespace":
-		r.hold(s.cluster.pair.now, b.NamespaceTicks)
+		r.hold(s.cluster.clock(), b.NamespaceTicks)
 	case b.DeletionTicks != 0 && isGateway(r.object):
-		r.hold(s.cluster.pair.now, b.DeletionTicks)
+		r.hold(s.cluster.clock(), b.DeletionTicks)
 	default:
 		delete(s.records, k)
 	}

@@ -1,0 +1,33 @@
+package flows
+
+import (
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// ours is when something was by this machine's clock that the cluster's objects
+// give a time for; the zero time stays.
+func (p Peer) ours(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Add(-p.ClockAhead)
+}
+
+// specChanged is when the spec of one of the peering's objects was last written.
+func (p Peer) specChanged(o render.Object) time.Time { return p.ours(specChanged(o)) }
+
+// report is what the gateway says of its tunnel, as [render.ParseReport] reads
+// it, with times by this machine's clock.
+func (p Peer) report() (r render.Report, ok bool, err error) {
+	r, ok, err = render.ParseReport(p.Connection.Annotations)
+	r.At = p.ours(r.At)
+	for _, t := range []**time.Time{&r.Since, &r.Handshake} {
+		if *t != nil {
+			ours := p.ours(**t)
+			*t = &ours
+		}
+	}
+	return r, ok, err
+}
