@@ -75,6 +75,8 @@ type ClusterFacts struct {
 	ID        render.ClusterID
 	Software  Software
 	Namespace string // where Liqo or our operator lives
+	// Elsewhere is what is installed in another namespace; none if unknown.
+	Elsewhere ElsewhereFacts
 	HasCRDs   bool
 	// MissingKinds are those of the kinds that peerings are made of which the API
 	// server does not serve in the version that we speak, as
@@ -113,6 +115,13 @@ type ClusterFacts struct {
 	// Polled are the kinds that may be listed but not watched: what they tell is
 	// up to a few seconds old.
 	Polled []string
+}
+
+// ElsewhereFacts are what manages connections from another namespace than the
+// one that was looked into.
+type ElsewhereFacts struct {
+	Software  Software
+	Namespace string
 }
 
 // OperatorFacts are how well what manages connections does, Liqo or ours.

@@ -57,6 +57,8 @@ func unfit(side Side, c ClusterFacts) *Step {
 		s = failure(side, CodeSoftware, "the kinds of peerings are served", FailedPreflight,
 			fmt.Sprintf("%s runs %s, and its API server does not serve %s", c.Context, c.Software, strings.Join(c.MissingKinds, ", ")),
 			"these kinds are those of Liqo v1.2: install or upgrade, with liqo-tui install or with Liqo's own installer")
+	case c.Software == NoSoftware && c.Elsewhere.Software != NoSoftware:
+		return InstalledElsewhere(side, c)
 	case !c.HasCRDs || c.Software == NoSoftware && c.ID == "":
 		s = failure(side, CodeSoftware, "Liqo or our operator is installed", FailedPreflight,
 			fmt.Sprintf("%s has neither Liqo nor the liqo-tui operator", c.Context),
@@ -74,6 +76,26 @@ func unfit(side Side, c ClusterFacts) *Step {
 	default:
 		return nil
 	}
+	return &s
+}
+
+// InstalledElsewhere refuses a cluster with an installation in another namespace,
+// as a failed step; nil if there is none. A second one would take the rights of
+// the first, since what they have cluster-wide has the same names, and both
+// would work on the same nodes.
+func InstalledElsewhere(side Side, c ClusterFacts) *Step {
+	what := "liqo-tui"
+	switch c.Elsewhere.Software {
+	case NoSoftware:
+		return nil
+	case Liqo:
+		what = Liqo.String()
+	case Operator:
+	}
+	flag := [...]string{"--liqo-namespace", "--remote-liqo-namespace"}[side]
+	s := failure(side, CodeSoftware, "Liqo or our operator is where it is looked for", FailedPreflight,
+		fmt.Sprintf("%s is installed in namespace %s, not in %s", what, c.Elsewhere.Namespace, c.Namespace),
+		fmt.Sprintf("use %s %s", flag, c.Elsewhere.Namespace))
 	return &s
 }
 

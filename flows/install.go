@@ -16,8 +16,10 @@ import (
 const notYet networkingv1beta1.CIDR = "<known after the installation>"
 
 // Installable reports whether our operator can be brought to the cluster as the
-// first part of a plan: nothing manages connections there.
-func (c ClusterFacts) Installable() bool { return c.Problem == nil && c.Software == NoSoftware }
+// first part of a plan: nothing manages connections there, from no namespace.
+func (c ClusterFacts) Installable() bool {
+	return c.Problem == nil && c.Software == NoSoftware && c.Elsewhere.Software == NoSoftware
+}
 
 // installation is what it takes to bring our operator to the sides that want
 // it, and the facts as a plan may count on them: of a side whose operator does
@@ -99,6 +101,9 @@ func (i *Installation) ClusterID() render.ClusterID { return i.params.ClusterID 
 // exists nothing is missing, and before that all is applied again, because an
 // earlier run may have ended anywhere.
 func (i *Installation) steps(side Side, c ClusterFacts) []Step {
+	if s := InstalledElsewhere(side, c); s != nil && c.Software == NoSoftware {
+		return []Step{*s} // somebody was faster
+	}
 	if c.ID != "" && c.ID != i.params.ClusterID {
 		return []Step{failure(side, CodeSoftware, "the operator can be installed", FailedPreflight,
 			fmt.Sprintf("the cluster already has the ID %s, by which its peers know it, not %s", c.ID, i.params.ClusterID),

@@ -123,3 +123,40 @@ func TestWhatAnInstallationWillMakeKnownIsNotInvented(t *testing.T) {
 		t.Errorf("the plan does not say that it needs rights for the installation: %v", needs)
 	}
 }
+
+// TestASecondInstallationIsRefused has an installation in another namespace than
+// the one that was looked into.
+func TestASecondInstallationIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		is           flows.ElsewhereFacts
+		reason, hint string
+	}{
+		"ours":   {flows.ElsewhereFacts{Software: flows.Operator, Namespace: "network"}, "liqo-tui is installed in namespace network, not in liqo", "use --remote-liqo-namespace network"},
+		"Liqo's": {flows.ElsewhereFacts{Software: flows.Liqo, Namespace: "liqo-system"}, "Liqo is installed in namespace liqo-system, not in liqo", "use --remote-liqo-namespace liqo-system"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pair := flowtest.NewPair()
+			pair.B.Bare()
+			pair.B.Be(func(f *flows.ClusterFacts) { f.Elsewhere = c.is })
+			if pair.B.Facts().Installable() {
+				t.Error("the cluster counts as one on which nothing is installed")
+			}
+			asked, notAsked := installing(t), installing(t)
+			notAsked.Install[flows.B] = nil
+			for _, p := range []flows.Params{asked, notAsked} {
+				err := flows.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, func(flows.Event) {}, flows.Options{Now: pair.Now})
+				var step *flows.StepError
+				if !errors.As(err, &step) || step.Step.Kind != flows.FailedPreflight || step.Step.Reason != c.reason || step.Hint() != c.hint {
+					t.Errorf("got %v, want %q", err, c.reason)
+				}
+			}
+			if log := pair.Log(); len(log) > 0 {
+				t.Errorf("got writes %v", log)
+			}
+			pair.B.Be(func(f *flows.ClusterFacts) { f.Software, f.ID, f.HasCRDs = flows.Operator, "milan", true })
+			if s := flows.Unfit(flows.Facts{Local: pair.A.Facts(), Remote: pair.B.Facts()}); slices.ContainsFunc(s, func(s flows.Step) bool { return s.Reason == c.reason }) {
+				t.Errorf("a cluster that has its operator here too is refused: %v", s)
+			}
+		})
+	}
+}

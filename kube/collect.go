@@ -11,6 +11,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,8 +37,12 @@ func (all *collection) add(f *flows.ClusterFacts, o client.Object) {
 		}
 	case *corev1.ConfigMap:
 		all.identity, f.ID = o, render.ClusterID(o.Data[render.ClusterIDKey])
+	case *rbacv1.ClusterRoleBinding:
+		elsewhere(f, flows.Operator, bound(o))
 	case *appsv1.Deployment:
-		if software := softwareOf(o); software > f.Software {
+		if o.Namespace != f.Namespace {
+			elsewhere(f, softwareOf(o), o.Namespace)
+		} else if software := softwareOf(o); software > f.Software {
 			f.Software, all.deployment = software, o
 		}
 	case *corev1.Pod:
@@ -108,11 +113,37 @@ func (all *collection) finish(f *flows.ClusterFacts) {
 	slices.Sort(f.Taken)
 }
 
+// elsewhere adds what is installed in namespace, if that is another one than the
+// cluster's. Liqo outranks ours here too.
+func elsewhere(f *flows.ClusterFacts, software flows.Software, namespace string) {
+	if namespace != "" && namespace != f.Namespace && software > f.Elsewhere.Software {
+		f.Elsewhere = flows.ElsewhereFacts{Software: software, Namespace: namespace}
+	}
+}
+
+// bound is the namespace whose account has our programs' rights, "" if the
+// binding is none of theirs. An installation that was cut short has it before
+// its Deployment.
+func bound(b *rbacv1.ClusterRoleBinding) string {
+	if b.Name != render.OperatorName && b.Name != render.FabricName {
+		return ""
+	}
+	for _, s := range b.Subjects {
+		if s.Namespace != "" {
+			return s.Namespace
+		}
+	}
+	return ""
+}
+
+// liqoManager is by which name Liqo's Deployment is labelled.
+const liqoManager = "controller-manager"
+
 func softwareOf(d *appsv1.Deployment) flows.Software {
 	switch d.Labels[render.LabelAppName] {
 	case render.OperatorName:
 		return flows.Operator
-	case "controller-manager":
+	case liqoManager:
 		if d.Labels[render.LabelPartOf] == "liqo" {
 			return flows.Liqo
 		}
@@ -259,6 +290,14 @@ func kept(o client.Object) metav1.ObjectMeta {
 		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
 		Labels: o.GetLabels(), DeletionTimestamp: o.GetDeletionTimestamp(),
 	}
+}
+
+// keepManager leaves out the controller-managers of other projects.
+func keepManager(o client.Object) client.Object {
+	if d, ok := o.(*appsv1.Deployment); ok && softwareOf(d) != flows.NoSoftware {
+		return d
+	}
+	return nil
 }
 
 func keepPod(o client.Object) client.Object {

@@ -11,6 +11,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -84,6 +85,37 @@ func TestWhatManagesConnectionsSaysHowItDoes(t *testing.T) {
 			f := factsOf(c.objects...)
 			if f.Software != c.software || f.Operator != c.want {
 				t.Errorf("got %s, %+v; want %s, %+v", f.Software, f.Operator, c.software, c.want)
+			}
+		})
+	}
+}
+
+func TestInstallationsInOtherNamespacesAreSeen(t *testing.T) {
+	in := func(namespace string, d *appsv1.Deployment) client.Object {
+		d.Namespace = namespace
+		return d
+	}
+	binding := func(name, namespace string) client.Object {
+		return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: namespace}}}
+	}
+	ours, liqo := manager(render.OperatorName, "", "gw:v1", 1, ""), manager("controller-manager", "liqo", "ctrl:v1", 1, "")
+	for name, c := range map[string]struct {
+		objects []client.Object
+		here    flows.Software
+		want    flows.ElsewhereFacts
+	}{
+		"nothing":                          {nil, flows.NoSoftware, flows.ElsewhereFacts{}},
+		"ours":                             {[]client.Object{in("network", ours.DeepCopy())}, flows.NoSoftware, flows.ElsewhereFacts{Software: flows.Operator, Namespace: "network"}},
+		"ours, cut short":                  {[]client.Object{binding(render.FabricName, "network")}, flows.NoSoftware, flows.ElsewhereFacts{Software: flows.Operator, Namespace: "network"}},
+		"ours, here":                       {[]client.Object{ours, binding(render.OperatorName, "liqo")}, flows.Operator, flows.ElsewhereFacts{}},
+		"Liqo, which outranks":             {[]client.Object{binding(render.OperatorName, "network"), in("system", liqo.DeepCopy())}, flows.NoSoftware, flows.ElsewhereFacts{Software: flows.Liqo, Namespace: "system"}},
+		"somebody's binding":               {[]client.Object{binding("liqo-tui-admin", "network")}, flows.NoSoftware, flows.ElsewhereFacts{}},
+		"another's controller-manager":     {[]client.Object{in("network", manager("controller-manager", "else", "c:v1", 1, ""))}, flows.NoSoftware, flows.ElsewhereFacts{}},
+		"Liqo here, and a left-over there": {[]client.Object{binding(render.OperatorName, "network"), liqo}, flows.Liqo, flows.ElsewhereFacts{Software: flows.Operator, Namespace: "network"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if f := factsOf(c.objects...); f.Elsewhere != c.want || f.Software != c.here {
+				t.Errorf("got %+v and %s here, want %+v and %s", f.Elsewhere, f.Software, c.want, c.here)
 			}
 		})
 	}

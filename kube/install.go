@@ -141,14 +141,11 @@ func (c *Cluster) installedHere(ctx context.Context, objects []render.Object) er
 		} else if err != nil {
 			return fmt.Errorf("read %s: %w", render.Name(o), err)
 		}
-		for _, s := range live.Subjects {
-			if s.Namespace != "" && s.Namespace != c.namespace {
-				return &flows.StepError{Cluster: render.ClusterID(c.options.Context.String()), Step: flows.Step{
-					Title: "not changed", Kind: flows.FailedPreflight, Code: flows.CodeUnfit,
-					Reason: fmt.Sprintf("liqo-tui is installed in namespace %s, not in %s", s.Namespace, c.namespace),
-					Hint:   "use --liqo-namespace " + s.Namespace,
-				}}
-			}
+		f := flows.ClusterFacts{Namespace: c.namespace}
+		elsewhere(&f, flows.Operator, bound(&live))
+		if step := flows.InstalledElsewhere(flows.A, f); step != nil {
+			step.Code = flows.CodeUnfit
+			return &flows.StepError{Cluster: render.ClusterID(c.options.Context.String()), Step: *step}
 		}
 	}
 	return nil

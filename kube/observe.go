@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -42,13 +43,16 @@ func (c *Cluster) watchedKinds() []*store {
 		return st
 	}
 	here := client.InNamespace(c.namespace)
-	otherPods := client.MatchingLabelsSelector{Selector: labels.SelectorFromSet(nil).Add(notGateways())}
+	otherPods := selecting(render.LabelComponent, selection.NotEquals, "gateway") // those have a mirror of their own
+	managers := optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, selecting(render.LabelAppName, selection.In, render.OperatorName, liqoManager)), keepManager)
+	managers.narrow = func() (client.InNamespace, bool) { return here, true }
 	networks := s("Network", func() client.ObjectList { return &ipamv1alpha1.NetworkList{} })
 	networks.narrow = func() (client.InNamespace, bool) { return here, true }
 	return []*store{
 		tenant("Namespace", func() client.ObjectList { return &corev1.NamespaceList{} }),
 		s("ConfigMap", func() client.ObjectList { return &corev1.ConfigMapList{} }, here, client.MatchingLabels{render.LabelAppName: render.ClusterIDAppName}),
-		optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, here), nil),
+		managers,
+		optional(s("ClusterRoleBinding", func() client.ObjectList { return &rbacv1.ClusterRoleBindingList{} }, client.MatchingLabels{render.LabelManagedBy: render.ManagedBy}), nil),
 		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, here, otherPods), keepPod),
 		optional(tenant("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.MatchingLabels{render.LabelComponent: "gateway"}), keepPod),
 		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.InNamespace(metav1.NamespaceSystem),
@@ -64,13 +68,12 @@ func (c *Cluster) watchedKinds() []*store {
 	}
 }
 
-// notGateways selects the pods that the gateways' own mirror does not have.
-func notGateways() labels.Requirement {
-	r, err := labels.NewRequirement(render.LabelComponent, selection.NotEquals, []string{"gateway"})
+func selecting(label string, operator selection.Operator, values ...string) client.MatchingLabelsSelector {
+	r, err := labels.NewRequirement(label, operator, values)
 	if err != nil {
 		panic(err) // of constants
 	}
-	return *r
+	return client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*r)}
 }
 
 // tenantNamespace is the one namespace to look in where all may not be seen.

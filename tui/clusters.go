@@ -93,6 +93,9 @@ func (m Model) clusterStatus(c member) status {
 		word := map[flows.ProblemKind]string{flows.Unauthorized: "login refused", flows.Forbidden: "not allowed"}[p.Kind]
 		return status{markFail, cmp.Or(word, "no answer"), strings.TrimSuffix(p.Message, ".") + withHint(p.Hint)}
 	}
+	if why := misplaced(c); why != "" {
+		return status{markFail, "elsewhere", why}
+	}
 	if c.good.Software == flows.NoSoftware {
 		why := "It has neither Liqo nor the liqo-tui operator."
 		if m.options.Install != nil {
@@ -104,6 +107,16 @@ func (m Model) clusterStatus(c member) status {
 		return status{markOK, "ready, protected", "It is protected by your configuration: to change it, you type its name."}
 	}
 	return status{markOK, "ready", ""}
+}
+
+// misplaced says where the installation of a cluster is, "" if that is where it
+// was looked for. Only the command line can name another namespace.
+func misplaced(c member) string {
+	s := flows.InstalledElsewhere(flows.A, c.good)
+	if s == nil || c.good.Software != flows.NoSoftware {
+		return ""
+	}
+	return s.Reason + withHint(fmt.Sprintf("start liqo-tui with --context %s --liqo-namespace %s", c.Ref.Name, c.good.Elsewhere.Namespace))
 }
 
 func withHint(hint string) string {
@@ -126,6 +139,8 @@ func (m Model) refusal(c member) string {
 		return "it has not answered yet"
 	case c.latest.Problem != nil:
 		return c.latest.Problem.Message
+	case misplaced(c) != "":
+		return misplaced(c)
 	case m.chosen(other) && taken.UID == c.good.UID:
 		return fmt.Sprintf("it is the same cluster as %s, seen through another context: both have the UID %s", other, c.good.UID)
 	case m.chosen(other) && c.good.ID != "" && taken.ID == c.good.ID:

@@ -67,6 +67,12 @@ func TestAClusterThatCantBeChosenSaysWhy(t *testing.T) {
 		"its user is missing": {func(_ *flowtest.Pair, w *world) {
 			w.contexts[1].Problem = `context "kind-milan" names user "ada", which is not there`
 		}, `kind-milan can't be B: context "kind-milan" names user "ada"`},
+		"installed in another namespace": {func(p *flowtest.Pair, _ *world) {
+			p.B.Bare()
+			p.B.Be(func(f *flows.ClusterFacts) {
+				f.Elsewhere = flows.ElsewhereFacts{Software: flows.Operator, Namespace: "network"}
+			})
+		}, "kind-milan can't be B: liqo-tui is installed in namespace network, not in liqo. To do:"},
 		"it went away": {func(_ *flowtest.Pair, w *world) { delete(w.clusters, refOf("kind-milan")) }, "no context kind-milan"},
 	} {
 		t.Run(name, func(t *testing.T) {

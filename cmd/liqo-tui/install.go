@@ -145,6 +145,9 @@ func complete(facts flows.ClusterFacts, p *render.InstallParams) error {
 		return unfit(facts, "Liqo's controller-manager already connects this cluster, and two operators would fight over the same objects",
 			"use liqo-tui network connect as it is: it works with Liqo's")
 	}
+	if s := flows.InstalledElsewhere(flows.A, facts); s != nil {
+		return unfit(facts, s.Reason, s.Hint)
+	}
 	switch {
 	case p.ClusterID == "" && facts.ID != "":
 		p.ClusterID = facts.ID

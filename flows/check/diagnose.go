@@ -81,7 +81,9 @@ func (in diagnosis) answers(side flows.Side) Result {
 
 func (in diagnosis) operator(side flows.Side) Result {
 	c := in.cluster(side)
-	switch {
+	switch elsewhere := flows.InstalledElsewhere(side, c); {
+	case c.Software == flows.NoSoftware && elsewhere != nil:
+		return result(Fail, elsewhere.Reason, elsewhere.Hint)
 	case c.Software == flows.NoSoftware:
 		return result(Fail, "neither Liqo nor the liqo-tui operator is there", "run: liqo-tui install --context "+c.Context.Name)
 	case c.Operator.Problem != "":
