@@ -10,7 +10,9 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-func TestAlertRulesAreValid(t *testing.T) {
+// rules reads the rules, which have to be valid.
+func rules(t *testing.T) *rulefmt.RuleGroups {
+	t.Helper()
 	groups, errs := rulefmt.ParseFile("../../dashboards/alerts.yaml", false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
 	for _, err := range errs {
 		t.Error(err)
@@ -18,4 +20,7 @@ func TestAlertRulesAreValid(t *testing.T) {
 	if groups == nil || len(groups.Groups) == 0 {
 		t.Fatal("no rules")
 	}
+	return groups
 }
+
+func TestAlertRulesAreValid(t *testing.T) { rules(t) }

@@ -103,6 +103,27 @@ liqo_tui_holds_tunnel{cluster_id="rome",driver="liqo_wireguard"} 0
 	}
 }
 
+// Who listens to Prometheus only hears of it, too.
+func TestMetricsOfAnUnfitMachineAreThatNothingIsConnected(t *testing.T) {
+	agent := &gatewayAgent{unfit: linux.ErrMachine}
+	m := newTunnelMetrics("rome", agent.status, func() (map[string]linux.Counter, error) { return nil, linux.ErrMachine })
+	want := `
+# HELP liqo_peer_is_connected 1 while the peer's gateway answers pings through the tunnel.
+# TYPE liqo_peer_is_connected gauge
+liqo_peer_is_connected{cluster_id="rome",driver="liqo_wireguard"} 0
+# HELP liqo_tui_holds_tunnel 1 for the gateway's pod that holds the tunnel, 0 for one that stands by; of the tunnel itself, only the former tells.
+# TYPE liqo_tui_holds_tunnel gauge
+liqo_tui_holds_tunnel{cluster_id="rome",driver="liqo_wireguard"} 1
+`
+	if err := testutil.CollectAndCompare(m, strings.NewReader(want), "liqo_peer_is_connected", "liqo_tui_holds_tunnel"); err != nil {
+		t.Error(err)
+	}
+	agent.standby.Store(true)
+	if n := testutil.CollectAndCount(m, "liqo_peer_is_connected"); n != 0 {
+		t.Errorf("another pod holds the tunnel: got %d samples, want none", n)
+	}
+}
+
 var metricName = regexp.MustCompile(`liqo_[a-z_]+`)
 
 // exported are the names that Prometheus stores.

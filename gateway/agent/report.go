@@ -106,11 +106,7 @@ func (g *gatewayAgent) observe(now time.Time) (networkingv1beta1.ConnectionStatu
 	g.mu.Lock()
 	s := g.setup
 	g.mu.Unlock()
-	var status tunnel.Status
-	if g.tunnel != nil {
-		status = g.tunnel.Status(now)
-	}
-	return judge(now, g.options.Role, s, status)
+	return judge(now, g.options.Role, s, g.status(now))
 }
 
 // judge turns what is known of a tunnel into its state and the reason for it.

@@ -72,6 +72,7 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 		return err
 	}
 	kernel, err := linux.New(linux.Options{Logger: o.Log})
+	m := newTunnelMetrics(string(o.Gateway.Tenant.Remote), g.status, kernel.Counters)
 	if err == nil {
 		err = linux.CheckMachine()
 	}
@@ -79,20 +80,19 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 		g.unfit = err
 		o.Log.Error("this machine can't be a gateway", "error", err)
 	} else {
-		m := newTunnelMetrics(string(o.Gateway.Tenant.Remote), func(now time.Time) tunnel.Status { return g.tunnel.Status(now) }, kernel.Counters)
 		g.tunnel = tunnel.New(tunnel.Config{
 			Role: o.Role, PeerID: string(o.Gateway.Tenant.Remote), Log: o.Log, Kernel: kernel, Changed: g.wake, Pinged: m.pinged,
 			Standby: o.Identity != "",
 		})
-		if err := metrics.Registry.Register(m); err != nil {
-			return err
-		}
 		trim := runnable(func(ctx context.Context) error {
 			return trimMemory(ctx, func() uint64 { p := g.tunnel.Status(time.Now()).Peer; return p.Received + p.Sent })
 		})
 		if err := errors.Join(mgr.Add(trim), mgr.Add(runnable(g.tunnel.Run)), mgr.Add(runnable(g.lookUp)), mgr.Add(serveInspect(g.tunnel))); err != nil {
 			return err
 		}
+	}
+	if err := metrics.Registry.Register(m); err != nil {
+		return err
 	}
 	watched := []client.Object{&networkingv1beta1.Configuration{}, &networkingv1beta1.PublicKey{}, &corev1.ConfigMap{}, &corev1.Secret{}, g.kind()}
 	if err := oneRequest(mgr, "tunnel", g, watched...); err != nil {
@@ -107,6 +107,15 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// status is what is known of the tunnel. On a machine that is unfit there is
+// none, and that is known.
+func (g *gatewayAgent) status(now time.Time) tunnel.Status {
+	if g.tunnel == nil {
+		return tunnel.Status{Problem: g.unfit, Standby: g.standby.Load()}
+	}
+	return g.tunnel.Status(now)
 }
 
 type runnable func(context.Context) error
