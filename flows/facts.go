@@ -83,6 +83,9 @@ type ClusterFacts struct {
 	// "gatewayservers.networking.liqo.io/v1beta1". HasCRDs is set when none is.
 	MissingKinds []string
 	Networks     render.Networks
+	// ExternalCIDR is what was asked for as external range, "" if nothing was yet:
+	// Networks.External is what the operator made of it.
+	ExternalCIDR networkingv1beta1.CIDR
 	// ServiceCIDRs are the ranges of the cluster's Services; none if unknown.
 	ServiceCIDRs []networkingv1beta1.CIDR
 	// Taken are all ranges that the cluster has decided on, the remapped ones of

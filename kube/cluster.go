@@ -182,7 +182,7 @@ func mapper() meta.RESTMapper {
 	add(schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}, namespaced, "Role", "RoleBinding")
 	add(schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"}, root, "ServiceCIDR")
 	add(apiextensionsv1.SchemeGroupVersion, root, "CustomResourceDefinition")
-	add(ipamv1alpha1.SchemeGroupVersion, namespaced, ipamv1alpha1.NetworkKind)
+	add(ipamv1alpha1.SchemeGroupVersion, namespaced, ipamv1alpha1.NetworkKind, ipamv1alpha1.IPKind)
 	add(networkingv1beta1.GroupVersion, namespaced,
 		networkingv1beta1.ConfigurationKind, networkingv1beta1.GatewayServerKind, networkingv1beta1.GatewayClientKind,
 		networkingv1beta1.ConnectionKind, networkingv1beta1.InternalFabricKind,

@@ -194,6 +194,9 @@ func imageTag(image string) string {
 }
 
 func addNetwork(f *flows.ClusterFacts, n *ipamv1alpha1.Network) {
+	if n.Namespace == f.Namespace && n.Name == render.NetworkExternalCIDR {
+		f.ExternalCIDR = n.Spec.CIDR
+	}
 	if n.Status.CIDR == "" {
 		return
 	}

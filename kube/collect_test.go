@@ -150,6 +150,10 @@ func TestEveryDecidedRangeIsTaken(t *testing.T) {
 	if !slices.Equal(f.Networks.Pod, []networkingv1beta1.CIDR{"10.244.0.0/16"}) || !slices.Equal(f.ServiceCIDRs, []networkingv1beta1.CIDR{"10.96.0.0/12"}) {
 		t.Errorf("got own ranges %v and %v", f.Networks.Pod, f.ServiceCIDRs)
 	}
+	asked := render.Network(render.DefaultNamespace, render.NetworkExternalCIDR, render.NetworkExternalCIDR, "10.70.0.0/16", 1)
+	if f := factsOf(asked); f.ExternalCIDR != "10.70.0.0/16" || len(f.Taken) > 0 {
+		t.Errorf("got external range %q and taken %v before it is decided", f.ExternalCIDR, f.Taken)
+	}
 	if want := []networkingv1beta1.CIDR{"10.244.0.0/16", "10.71.0.0/16", "10.80.0.0/16", "10.96.0.0/12"}; !slices.Equal(f.Taken, want) {
 		t.Errorf("got taken %v, want %v", f.Taken, want)
 	}

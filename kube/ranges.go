@@ -18,15 +18,26 @@ type RangeError struct {
 	Network    string // namespace/name
 	Have, Want networkingv1beta1.CIDR
 	Peers      int
-	HaveFrom   string // what stated the range that it has
+	Hosts      int    // IPs that have an address of the range
+	HaveFrom   string // what stated the range that it has, "" if nothing says so
 }
 
 func (e *RangeError) Error() string {
-	return fmt.Sprintf("change Network %s from %s (%s) to %s: %d peers were told the former", e.Network, e.Have, e.HaveFrom, e.Want, e.Peers)
+	from, why := string(e.Have), fmt.Sprintf("%d peers were told the former", e.Peers)
+	if e.HaveFrom != "" {
+		from += " (" + e.HaveFrom + ")"
+	}
+	if e.Peers == 0 {
+		why = fmt.Sprintf("%d IPs have an address of the former", e.Hosts)
+	}
+	return fmt.Sprintf("change Network %s from %s to %s: %s", e.Network, from, e.Want, why)
 }
 
 // Hint says how to go on.
 func (e *RangeError) Hint() string {
+	if e.Peers == 0 {
+		return "delete these first (kubectl get ips.ipam.liqo.io -A lists them), then install again"
+	}
 	return "run liqo-tui network reset for each peer first (liqo-tui info lists them), then install again"
 }
 
@@ -35,12 +46,13 @@ func (e *RangeError) Hint() string {
 const replaceAttempts = 10
 
 // replaceRanges has the ranges that an admin states win over those that the
-// operator found: a Network's range can't be changed, so another one takes its place.
+// operator found, and over those that were stated before: a Network's range can't
+// be changed, so another one takes its place.
 func (c *Cluster) replaceRanges(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
 	var changes []flows.Change
 	for _, o := range objects {
 		want, ok := o.(*ipamv1alpha1.Network)
-		if !ok || want.Labels[render.LabelNotRemapped] != "true" {
+		if !ok || want.Labels[render.LabelNetworkType] == "" {
 			continue
 		}
 		more, err := c.replaceRange(ctx, want)
@@ -81,11 +93,33 @@ func (c *Cluster) mayReplace(ctx context.Context, live, want *ipamv1alpha1.Netwo
 	if err := c.client.List(ctx, &peers); err != nil {
 		return fmt.Errorf("list Configurations: %w", err)
 	}
-	if len(peers.Items) == 0 {
+	hosts := 0
+	if want.Labels[render.LabelNetworkType] == render.NetworkExternalCIDR {
+		var err error
+		if hosts, err = c.hosts(ctx); err != nil {
+			return err
+		}
+	}
+	if len(peers.Items) == 0 && hosts == 0 {
 		return nil
 	}
 	return &RangeError{
 		Network: live.Namespace + "/" + live.Name, Have: live.Spec.CIDR, Want: want.Spec.CIDR,
-		Peers: len(peers.Items), HaveFrom: live.Annotations[render.AnnotationSource],
+		Peers: len(peers.Items), Hosts: hosts, HaveFrom: live.Annotations[render.AnnotationSource],
 	}
+}
+
+// hosts counts the IPs that have an address: they keep it for their life.
+func (c *Cluster) hosts(ctx context.Context) (int, error) {
+	var ips ipamv1alpha1.IPList
+	if err := c.client.List(ctx, &ips); err != nil {
+		return 0, fmt.Errorf("list IPs: %w", err)
+	}
+	n := 0
+	for i := range ips.Items {
+		if ips.Items[i].Status.IP != "" {
+			n++
+		}
+	}
+	return n, nil
 }

@@ -126,5 +126,5 @@ func (b *backend) installation(f flows.ClusterFacts, id render.ClusterID) (*flow
 	if id == "" {
 		id = idFrom(f.Context.Name)
 	}
-	return flows.NewInstallation(render.InstallParams{ClusterID: id, Namespace: f.Namespace, Image: b.image})
+	return flows.NewInstallation(render.InstallParams{ClusterID: id, Namespace: f.Namespace, Image: b.image, ExternalCIDR: string(f.ExternalCIDR)})
 }

@@ -162,7 +162,7 @@ func (c *connectFlags) installations(f flows.Facts) (all [2]*flows.Installation,
 		var err error
 		all[side], err = flows.NewInstallation(render.InstallParams{
 			ClusterID: cmp.Or(facts.ID, render.ClusterID(c.ids[side]), idFrom(facts.Context.Name)),
-			Namespace: facts.Namespace, Image: c.image,
+			Namespace: facts.Namespace, Image: c.image, ExternalCIDR: string(facts.ExternalCIDR),
 		})
 		if err != nil {
 			return all, &flows.Step{

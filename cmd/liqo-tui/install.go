@@ -38,7 +38,7 @@ this as part of connecting.`,
 	f.StringVar(&p.Image, "image", defaultImage(), "image of operator, gateways and fabric")
 	f.StringSliceVar(&p.PodCIDRs, "pod-cidr", nil, "address range of the pods, may be repeated (default: the operator finds out)")
 	f.StringVar(&p.ServiceCIDR, "service-cidr", "", "address range of the Services (default: likewise)")
-	f.StringVar(&p.ExternalCIDR, "external-cidr", render.DefaultExternalCIDR, "address range that stands for hosts outside of the pod network")
+	f.StringVar(&p.ExternalCIDR, "external-cidr", "", "address range that stands for hosts outside of the pod network (default: as it is, at first "+render.DefaultExternalCIDR+")")
 	f.StringVar(&id, "cluster-id", "", "name by which peers know the cluster (default: its ID if it has one, else from the context's name)")
 	f.IntVar(&p.GatewayReplicas, "gateway-replicas", 0, "pods of each gateway: one holds the tunnel, the others take over if it is lost (default: as it is, at first 1)")
 	f.BoolVar(&dryRun, "dry-run", false, "print the objects as YAML instead of applying them, as -o yaml does")
@@ -148,6 +148,7 @@ func complete(facts flows.ClusterFacts, p *render.InstallParams) error {
 	if s := flows.InstalledElsewhere(flows.A, facts); s != nil {
 		return unfit(facts, s.Reason, s.Hint)
 	}
+	p.ExternalCIDR = cmp.Or(p.ExternalCIDR, string(facts.ExternalCIDR)) // it can't be changed just so
 	switch {
 	case p.ClusterID == "" && facts.ID != "":
 		p.ClusterID = facts.ID
