@@ -1,12 +1,12 @@
 package flows
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"net/url"
 	"slices"
 
-	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -198,6 +198,9 @@ func (d delegation) access(side Side) Step {
 		Namespace: d.peers[other].Tenant.Namespace, PublicKey: d.peers[other].PublicKey.Name,
 		Gateway: d.gateway(other).GetName(), Endpoint: d.follows(side),
 	}
+	if access.Endpoint {
+		access.Dials = cmp.Or(d.given(side).Dials, render.EndpointText(d.peers[other].Client.Spec.Endpoint))
+	}
 	carries := "a new key"
 	if access.Endpoint {
 		carries = "a new endpoint or key"
@@ -211,20 +214,37 @@ func (d delegation) access(side Side) Step {
 	return s
 }
 
+// given is the access to the other side that this side's operator has already;
+// the zero value if it has none.
+func (d delegation) given(side Side) render.PeerAccess {
+	secret := &corev1.Secret{}
+	secret.SetNamespace(d.peers[side].Tenant.Namespace)
+	secret.SetName(render.DelegateAccessName(d.gateway(side).GetName()))
+	if secret = named(d.known(side).Secrets, secret); secret == nil {
+		return render.PeerAccess{}
+	}
+	access, err := render.ParsePeerAccess(secret)
+	if err != nil {
+		return render.PeerAccess{} // it is replaced
+	}
+	return access
+}
+
 // follows reports whether the other side's client dials what this side's server
-// says. If an admin has told it to dial something else, an address translation
+// says, or what it said when that was last carried: it may have changed since.
+// If an admin has told the client to dial something else, an address translation
 // in between perhaps, then that stays.
 func (d delegation) follows(side Side) bool {
 	server, client := d.peers[side].Server, d.peers[side.Other()].Client
-	if server == nil || client == nil || server.Status.Endpoint == nil {
+	if server == nil || client == nil {
 		return false
 	}
-	return SameEndpoint(*server.Status.Endpoint, client.Spec.Endpoint)
-}
-
-// SameEndpoint reports whether both name the same places to dial.
-func SameEndpoint(a, b networkingv1beta1.EndpointStatus) bool {
-	return a.Port == b.Port && slices.Equal(a.Addresses, b.Addresses)
+	dials := render.EndpointText(client.Spec.Endpoint)
+	if e := server.Status.Endpoint; e != nil && render.EndpointText(*e) == dials {
+		return true
+	}
+	given := d.given(side)
+	return given.Endpoint && (dials == given.Dials || dials == client.Annotations[render.AnnotationCarried])
 }
 
 // named finds the object of want's name, as a nil interface if there is none.

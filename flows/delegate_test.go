@@ -122,6 +122,50 @@ func TestAnAddressThatAnAdminChoseStays(t *testing.T) {
 	}
 }
 
+// The server's endpoint may be on its way to the client when somebody delegates
+// again.
+func TestDelegatingAgainDoesNotEndWhatIsCarried(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*networkingv1beta1.GatewayServer, *networkingv1beta1.GatewayClient)
+		want   bool
+	}{
+		"nothing new":  {func(*networkingv1beta1.GatewayServer, *networkingv1beta1.GatewayClient) {}, true},
+		"moved":        {func(s *networkingv1beta1.GatewayServer, _ *networkingv1beta1.GatewayClient) { s.Status.Endpoint.Port++ }, true},
+		"has none now": {func(s *networkingv1beta1.GatewayServer, _ *networkingv1beta1.GatewayClient) { s.Status.Endpoint = nil }, true},
+		"moved twice, and was carried once": {func(s *networkingv1beta1.GatewayServer, c *networkingv1beta1.GatewayClient) {
+			c.Spec.Endpoint.Port++
+			c.Annotations = map[string]string{render.AnnotationCarried: render.EndpointText(c.Spec.Endpoint)}
+			s.Status.Endpoint.Port += 2
+		}, true},
+		"an admin chose": {func(_ *networkingv1beta1.GatewayServer, c *networkingv1beta1.GatewayClient) {
+			c.Annotations = map[string]string{render.AnnotationCarried: render.EndpointText(c.Spec.Endpoint)}
+			c.Spec.Endpoint.Addresses = []string{"203.0.113.1"}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := connectedPair()
+			for range 3 {
+				applyDelegation(t, &f, flows.PlanDelegate(flows.DelegateParams{}, f))
+			}
+			server, client := &f.Remote.Servers[0], &f.Local.Clients[0]
+			server.Status.Endpoint = server.Status.Endpoint.DeepCopy()
+			tc.change(server, client)
+			plan := flows.PlanDelegate(flows.DelegateParams{}, f)
+			if plan.Done() != tc.want {
+				t.Errorf("got done %t, want %t", plan.Done(), tc.want)
+			}
+			for _, s := range plan.Steps {
+				for _, o := range s.Objects {
+					access, err := render.ParsePeerAccess(o.(*corev1.Secret))
+					if err != nil || access.Endpoint != tc.want {
+						t.Errorf("%s: got endpoint %t, %v; want %t", s.Title, access.Endpoint, err, tc.want)
+					}
+				}
+			}
+		})
+	}
+}
+
 func TestDelegationIsRefusedBeforeAnythingIsChanged(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*flows.Facts, *flows.DelegateParams)

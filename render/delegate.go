@@ -2,6 +2,8 @@ package render
 
 import (
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -26,6 +28,11 @@ const (
 	annotationPeerGateway = "liqo-tui.dev/peer-gateway"
 	annotationPeerKey     = "liqo-tui.dev/peer-key"
 	annotationCarries     = "liqo-tui.dev/carries"
+	annotationPeerDials   = "liqo-tui.dev/peer-dials"
+	// AnnotationCarried on a GatewayClient is the endpoint that its peer's operator
+	// had it dial last, as [EndpointText] writes it. It is written together with
+	// the endpoint, so whoever changes that alone is somebody else.
+	AnnotationCarried = "liqo-tui.dev/carried-endpoint"
 	// AnnotationDelegation on a gateway is one sentence of its operator: what it
 	// carries to the peer's cluster, or why it can't.
 	AnnotationDelegation = "liqo-tui.dev/delegation"
@@ -36,6 +43,15 @@ const (
 	carriesKey      = "key"
 	carriesEndpoint = "endpoint,key"
 )
+
+// EndpointText writes where to dial, as "192.0.2.7:31840", several separated by commas.
+func EndpointText(e networkingv1beta1.EndpointStatus) string {
+	all := make([]string, len(e.Addresses))
+	for i, address := range e.Addresses {
+		all[i] = net.JoinHostPort(address, strconv.Itoa(int(e.Port)))
+	}
+	return strings.Join(all, ",")
+}
 
 // Delegate is the right of the peer's operator to keep one gateway, and the
 // public key beside it, up to date.
@@ -105,6 +121,9 @@ type PeerAccess struct {
 	// Endpoint is set when the GatewayClient's endpoint is to follow this
 	// cluster's server too.
 	Endpoint bool
+	// Dials is the [EndpointText] of what the GatewayClient dialled when its
+	// endpoint was made to follow; "" if that is not known.
+	Dials string
 }
 
 // Access is the Secret that gives this cluster's operator access to the peer's.
@@ -123,6 +142,9 @@ func (d Delegate) Access(a PeerAccess) (*corev1.Secret, error) {
 	meta.Annotations = map[string]string{annotationPeerGateway: a.Gateway, annotationPeerKey: a.PublicKey, annotationCarries: carriesKey}
 	if a.Endpoint {
 		meta.Annotations[annotationCarries] = carriesEndpoint
+		if a.Dials != "" {
+			meta.Annotations[annotationPeerDials] = a.Dials
+		}
 	}
 	return &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: meta,
@@ -163,6 +185,7 @@ func ParsePeerAccess(s *corev1.Secret) (PeerAccess, error) {
 		Namespace: config.Contexts[0].Context.Namespace,
 		Gateway:   s.Annotations[annotationPeerGateway], PublicKey: s.Annotations[annotationPeerKey],
 		Endpoint: s.Annotations[annotationCarries] == carriesEndpoint,
+		Dials:    s.Annotations[annotationPeerDials],
 	}
 	if !strings.HasPrefix(a.Server, "https://") || len(a.CA) == 0 || len(a.Token) == 0 || a.Namespace == "" || a.PublicKey == "" {
 		return PeerAccess{}, fmt.Errorf("kubeconfig of Secret %s/%s: want an https server with its certificate authority, a token, a namespace, and the PublicKey's name", s.Namespace, s.Name)

@@ -12,6 +12,7 @@ import (
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -46,7 +47,9 @@ type peerCluster struct {
 const (
 	peerTimeout = 5 * time.Second  // of a request to another cluster
 	peerRetry   = 10 * time.Second // after one that failed
+	peerAgain   = time.Second      // after one that came together with another's
 	peerResync  = 10 * time.Minute // somebody may have changed our objects there
+	peerLook    = time.Minute      // whether a client that an admin told what to dial follows again
 )
 
 // maxErrorText keeps another cluster's answer from filling an annotation.
@@ -104,12 +107,20 @@ func (r *delegates) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if err != nil {
 		return ctrl.Result{}, r.tell(ctx, gateway, "nothing is carried: "+err.Error())
 	}
-	if err := peer.carry(ctx, said(gateway)); err != nil {
+	chosen, err := peer.carry(ctx, said(gateway))
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: peerAgain}, nil
+	}
+	if err != nil {
 		text := err.Error()
 		return ctrl.Result{RequeueAfter: peerRetry}, r.tell(ctx, gateway, "can't carry changes to "+peer.access.Server+": "+text[:min(len(text), maxErrorText)])
 	}
 	what := "its key is"
-	if peer.access.Endpoint {
+	switch {
+	case chosen != "":
+		return ctrl.Result{RequeueAfter: peerLook}, r.tell(ctx, gateway,
+			fmt.Sprintf("its key is carried to %s; its endpoint is not, since somebody had the client there dial UDP %s", peer.access.Server, chosen))
+	case peer.access.Endpoint:
 		what = "its endpoint and key are"
 	}
 	return ctrl.Result{RequeueAfter: peerResync}, r.tell(ctx, gateway, fmt.Sprintf("%s carried to %s", what, peer.access.Server))
@@ -176,7 +187,41 @@ func (r *delegates) forget(key client.ObjectKey) {
 }
 
 // carry makes the peer's cluster say of our gateway what our gateway says.
-func (p peerCluster) carry(ctx context.Context, s words) error {
+// chosen is what somebody else had the client dial, and what stays; else "".
+func (p peerCluster) carry(ctx context.Context, s words) (chosen string, err error) {
+	if err := p.carryKey(ctx, s); err != nil || s.endpoint == nil || !p.access.Endpoint {
+		return "", err
+	}
+	gateway := &networkingv1beta1.GatewayClient{}
+	if err := p.get(ctx, p.access.Gateway, gateway); err != nil {
+		return "", err
+	}
+	if !p.follows(gateway, *s.endpoint) {
+		return render.EndpointText(gateway.Spec.Endpoint), nil
+	}
+	before := gateway.DeepCopy()
+	gateway.Spec.Endpoint = *s.endpoint
+	// In the same write, so that no end of this process comes in between.
+	annotate(gateway, render.AnnotationCarried, render.EndpointText(*s.endpoint))
+	if reflect.DeepEqual(before, gateway) {
+		return "", nil
+	}
+	// Fails if somebody has changed the client since it was read.
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	return "", p.patch(ctx, gateway, patch)
+}
+
+// follows reports whether the client dials what our server says, or said when
+// that was carried last, or when an admin made it follow.
+func (p peerCluster) follows(c *networkingv1beta1.GatewayClient, server networkingv1beta1.EndpointStatus) bool {
+	dials, carried := render.EndpointText(c.Spec.Endpoint), c.Annotations[render.AnnotationCarried]
+	if carried == "" && p.access.Dials == "" {
+		return true // access of an earlier release, which knew only that it followed
+	}
+	return slices.Contains([]string{render.EndpointText(server), carried, p.access.Dials}, dials)
+}
+
+func (p peerCluster) carryKey(ctx context.Context, s words) error {
 	if raw, err := base64.StdEncoding.DecodeString(s.key); err == nil && len(raw) == keyLen {
 		key := &networkingv1beta1.PublicKey{}
 		if err := p.get(ctx, p.access.PublicKey, key); err != nil {
@@ -184,24 +229,10 @@ func (p peerCluster) carry(ctx context.Context, s words) error {
 		}
 		before := key.DeepCopy()
 		if key.Spec.PublicKey = raw; !slices.Equal(before.Spec.PublicKey, raw) {
-			if err := p.patch(ctx, key, before); err != nil {
-				return err
-			}
+			return p.patch(ctx, key, client.MergeFrom(before))
 		}
 	}
-	if s.endpoint == nil || !p.access.Endpoint {
-		return nil
-	}
-	gateway := &networkingv1beta1.GatewayClient{}
-	if err := p.get(ctx, p.access.Gateway, gateway); err != nil {
-		return err
-	}
-	if sameEndpoint(&gateway.Spec.Endpoint, s.endpoint) {
-		return nil
-	}
-	before := gateway.DeepCopy()
-	gateway.Spec.Endpoint = *s.endpoint
-	return p.patch(ctx, gateway, before)
+	return nil
 }
 
 func (p peerCluster) get(ctx context.Context, name string, o client.Object) error {
@@ -211,8 +242,8 @@ func (p peerCluster) get(ctx context.Context, name string, o client.Object) erro
 	return nil
 }
 
-func (p peerCluster) patch(ctx context.Context, o, before client.Object) error {
-	if err := p.client.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+func (p peerCluster) patch(ctx context.Context, o client.Object, patch client.Patch) error {
+	if err := p.client.Patch(ctx, o, patch, client.FieldOwner(FieldManager)); err != nil {
 		return fmt.Errorf("change %s: %w", render.Name(o), err)
 	}
 	return nil

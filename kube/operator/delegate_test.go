@@ -41,6 +41,7 @@ func TestDelegatedChangesAreCarried(t *testing.T) {
 	access, err := render.Delegate{Tenant: render.Tenant{Namespace: server.Namespace, Remote: "milan"}, Gateway: server}.Access(render.PeerAccess{
 		Server: milan.config.Host, CA: milan.config.CAData, Token: []byte(token), Namespace: identity.Tenant.Namespace,
 		Gateway: identity.Gateway.GetName(), PublicKey: identity.PublicKey, Endpoint: true,
+		Dials: render.EndpointText(*server.Status.Endpoint),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -63,6 +64,9 @@ func TestDelegatedChangesAreCarried(t *testing.T) {
 	})
 	t.Run("the endpoint, when its node fails", func(t *testing.T) {
 		rome.under(t).testCarriedEndpoint(milan, identity)
+	})
+	t.Run("no endpoint, as long as an admin has chosen another", func(t *testing.T) {
+		rome.under(t).testChosenEndpoint(milan, identity, server, access)
 	})
 	t.Run("and says so on the gateway", func(t *testing.T) {
 		until(rome, server, "telling", func(s *networkingv1beta1.GatewayServer) bool {
@@ -138,6 +142,47 @@ func (w *world) testCarriedEndpoint(milan *world, d render.Delegate) {
 	if gateway.Spec.MTU != 1340 {
 		w.t.Errorf("got MTU %d, want what milan's admin chose", gateway.Spec.MTU)
 	}
+}
+
+// testChosenEndpoint has milan's admin dial an address translation, and then
+// what rome's server says again. It begins and ends on node-b.
+func (w *world) testChosenEndpoint(milan *world, d render.Delegate, server *networkingv1beta1.GatewayServer, access client.Object) {
+	gateway := &networkingv1beta1.GatewayClient{ObjectMeta: metav1.ObjectMeta{Namespace: d.Tenant.Namespace, Name: d.Gateway.GetName()}}
+	dial := func(address string, port int32) {
+		w.t.Helper()
+		until(milan, gateway, "there", func(*networkingv1beta1.GatewayClient) bool { return true })
+		before := gateway.DeepCopy()
+		gateway.Spec.Endpoint.Addresses, gateway.Spec.Endpoint.Port = []string{address}, port
+		if err := milan.Patch(w.t.Context(), gateway, client.MergeFrom(before)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	dial("nat.example", 40000)
+	w.fail("node-a", true)
+	w.fail("node-b", false)
+	until(w, server, "telling what the client dials", func(s *networkingv1beta1.GatewayServer) bool {
+		return slices.Equal(s.Status.Endpoint.Addresses, []string{"192.0.2.11"}) &&
+			strings.HasSuffix(s.Annotations[render.AnnotationDelegation], "its endpoint is not, since somebody had the client there dial UDP nat.example:40000")
+	})
+	until(milan, gateway, "there", func(*networkingv1beta1.GatewayClient) bool { return true })
+	if got := render.EndpointText(gateway.Spec.Endpoint); got != "nat.example:40000" {
+		w.t.Fatalf("the client dials %s, want what its admin chose", got)
+	}
+
+	dial(server.Status.Endpoint.Addresses[0], server.Status.Endpoint.Port)
+	before := access.DeepCopyObject().(client.Object)
+	annotate(access, "example.org/look", "now") // rather than in a minute
+	if err := w.Patch(w.t.Context(), access, client.MergeFrom(before)); err != nil {
+		w.t.Fatal(err)
+	}
+	until(milan, gateway, "following again", func(c *networkingv1beta1.GatewayClient) bool {
+		return c.Annotations[render.AnnotationCarried] == render.EndpointText(*server.Status.Endpoint)
+	})
+	w.fail("node-b", true)
+	w.fail("node-a", false)
+	until(milan, gateway, "dialling the other node", func(c *networkingv1beta1.GatewayClient) bool {
+		return slices.Equal(c.Spec.Endpoint.Addresses, []string{"192.0.2.12"})
+	})
 }
 
 // testNarrow asks the API server for all that the identity may do, and tries
