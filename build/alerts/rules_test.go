@@ -37,6 +37,10 @@ func TestAlertsFireForTheGatewayTheyAreAbout(t *testing.T) {
 		{"another pod took its place", "LiqoGatewayMissing", []string{rome + "1x5 stale", another + "_x6 1x10"}, 10 * time.Minute, nil},
 		{"one that stands by is left", "LiqoGatewayMissing", []string{rome + "1x5 stale", another + "0x20"}, 10 * time.Minute, nil},
 		{"one that stands by is left, so nobody holds", "LiqoTunnelUnheld", []string{rome + "1x5 stale", another + "0x20"}, 10 * time.Minute, []string{"rome"}},
+		{"one can't be set up", "LiqoGatewayMisconfigured", []string{
+			`liqo_tui_misconfigured{namespace="liqo-tenant-rome", cluster_id="rome", pod="a"} 1x20`,
+			`liqo_tui_misconfigured{namespace="liqo-tenant-milan", cluster_id="milan", pod="c"} 0x20`,
+		}, 10 * time.Minute, []string{"rome"}},
 		{"the connection was ended long ago", "LiqoGatewayMissing", []string{rome + "1x5 stale"}, 70 * time.Minute, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

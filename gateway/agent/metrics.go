@@ -39,6 +39,8 @@ var (
 
 	descHolds = peerDesc("liqo_tui_holds_tunnel", "1 for the gateway's pod that holds the tunnel, 0 for one that stands by; of the tunnel itself, only the former tells.")
 
+	descMisconfigured = peerDesc("liqo_tui_misconfigured", "1 while the gateway's pod is not set up as it has to be; the Connection of the one that holds the tunnel says why.")
+
 	descHandshake = peerDesc("liqo_tui_handshake_age_seconds", "Seconds since the last handshake; absent before the first.")
 	descLoss      = peerDesc("liqo_tui_ping_loss_ratio", "Share of the last 30 pings that were not answered, 0 to 1.")
 	descPathMTU   = peerDesc("liqo_tui_path_mtu_bytes", "Longest packet that passes through the tunnel; absent while unknown.")
@@ -68,7 +70,7 @@ func (m *tunnelMetrics) pinged(latency time.Duration) {
 // Describe implements prometheus.Collector.
 func (m *tunnelMetrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descHolds, descReceived, descSent, descLatency, descUp, descDriver, descHandshake, descLoss, descPathMTU, descLinkMTU,
+		descHolds, descMisconfigured, descReceived, descSent, descLatency, descUp, descDriver, descHandshake, descLoss, descPathMTU, descLinkMTU,
 		descDropped, descRedials, descRepairs, descErrors, m.latencies.Desc(),
 	} {
 		ch <- d
@@ -82,6 +84,11 @@ func (m *tunnelMetrics) Collect(ch chan<- prometheus.Metric) {
 	send := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, kind, value, append([]string{driver, m.clusterID}, labels...)...)
 	}
+	misconfigured := 0.0
+	if s.Problem != nil {
+		misconfigured = 1
+	}
+	send(descMisconfigured, prometheus.GaugeValue, misconfigured) // also of one that stands by: it could not take over
 	if s.Standby {
 		send(descHolds, prometheus.GaugeValue, 0)
 		return

@@ -97,6 +97,9 @@ func TestMetricsOfAStandbyAreThatItIsOne(t *testing.T) {
 # HELP liqo_tui_holds_tunnel 1 for the gateway's pod that holds the tunnel, 0 for one that stands by; of the tunnel itself, only the former tells.
 # TYPE liqo_tui_holds_tunnel gauge
 liqo_tui_holds_tunnel{cluster_id="rome",driver="liqo_wireguard"} 0
+# HELP liqo_tui_misconfigured 1 while the gateway's pod is not set up as it has to be; the Connection of the one that holds the tunnel says why.
+# TYPE liqo_tui_misconfigured gauge
+liqo_tui_misconfigured{cluster_id="rome",driver="liqo_wireguard"} 0
 `
 	if err := testutil.CollectAndCompare(m, strings.NewReader(want)); err != nil {
 		t.Error(err)
@@ -114,13 +117,40 @@ liqo_peer_is_connected{cluster_id="rome",driver="liqo_wireguard"} 0
 # HELP liqo_tui_holds_tunnel 1 for the gateway's pod that holds the tunnel, 0 for one that stands by; of the tunnel itself, only the former tells.
 # TYPE liqo_tui_holds_tunnel gauge
 liqo_tui_holds_tunnel{cluster_id="rome",driver="liqo_wireguard"} 1
+# HELP liqo_tui_misconfigured 1 while the gateway's pod is not set up as it has to be; the Connection of the one that holds the tunnel says why.
+# TYPE liqo_tui_misconfigured gauge
+liqo_tui_misconfigured{cluster_id="rome",driver="liqo_wireguard"} 1
 `
-	if err := testutil.CollectAndCompare(m, strings.NewReader(want), "liqo_peer_is_connected", "liqo_tui_holds_tunnel"); err != nil {
+	if err := testutil.CollectAndCompare(m, strings.NewReader(want), "liqo_peer_is_connected", "liqo_tui_holds_tunnel", "liqo_tui_misconfigured"); err != nil {
 		t.Error(err)
 	}
 	agent.standby.Store(true)
 	if n := testutil.CollectAndCount(m, "liqo_peer_is_connected"); n != 0 {
 		t.Errorf("another pod holds the tunnel: got %d samples, want none", n)
+	}
+}
+
+// What the API says may be refused before it reaches the tunnel.
+func TestMetricsTellOfASetupThatIsRefused(t *testing.T) {
+	agent := &gatewayAgent{tunnel: tunnel.New(tunnel.Config{})}
+	m := newTunnelMetrics("rome", agent.statusWithSetup, func() (map[string]linux.Counter, error) { return nil, nil })
+	for _, c := range []struct {
+		name    string
+		problem error
+		want    string
+	}{
+		{"nothing is wrong", nil, "0"},
+		{"no Configuration", errNoConfiguration, "1"},
+		{"it is there", nil, "0"},
+	} {
+		agent.setup.problem = c.problem
+		want := `
+# HELP liqo_tui_misconfigured 1 while the gateway's pod is not set up as it has to be; the Connection of the one that holds the tunnel says why.
+# TYPE liqo_tui_misconfigured gauge
+liqo_tui_misconfigured{cluster_id="rome",driver="liqo_wireguard"} ` + c.want + "\n"
+		if err := testutil.CollectAndCompare(m, strings.NewReader(want), "liqo_tui_misconfigured"); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
 	}
 }
 

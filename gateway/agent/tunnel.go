@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,7 +73,7 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 		return err
 	}
 	kernel, err := linux.New(linux.Options{Logger: o.Log})
-	m := newTunnelMetrics(string(o.Gateway.Tenant.Remote), g.status, kernel.Counters)
+	m := newTunnelMetrics(string(o.Gateway.Tenant.Remote), g.statusWithSetup, kernel.Counters)
 	if err == nil {
 		err = linux.CheckMachine()
 	}
@@ -116,6 +117,15 @@ func (g *gatewayAgent) status(now time.Time) tunnel.Status {
 		return tunnel.Status{Problem: g.unfit, Standby: g.standby.Load()}
 	}
 	return g.tunnel.Status(now)
+}
+
+// statusWithSetup has as its problem also what never reached the tunnel.
+func (g *gatewayAgent) statusWithSetup(now time.Time) tunnel.Status {
+	s := g.status(now)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s.Problem = cmp.Or(g.setup.problem, s.Problem)
+	return s
 }
 
 type runnable func(context.Context) error
