@@ -126,9 +126,16 @@ func (c connection) object(side Side, kind string, live render.Object) ObjectRef
 	return ref
 }
 
-// elsewhere refuses to use another namespace than the one that the peering has.
+// elsewhere refuses to use another namespace than the one that the peering has,
+// and one that another peering has.
 func (c connection) elsewhere(side Side) *Step {
 	want, peer := c.params.Namespaces[side], c.peers[side]
+	if other := c.facts.Side(side).peeringIn(peer.Tenant.Namespace); other != "" && other != peer.Tenant.Remote {
+		s := failure(side, CodeNamespace, "the tenant namespace is the peering's own", FailedConflict,
+			fmt.Sprintf("%s keeps the peering with %s in namespace %s", c.facts.Side(side).ID, other, peer.Tenant.Namespace),
+			"give another namespace for the one with "+string(peer.Tenant.Remote))
+		return &s
+	}
 	if want == "" || want == peer.Tenant.Namespace {
 		return nil
 	}

@@ -281,6 +281,22 @@ func (c ClusterFacts) peerIn(namespace string, remote render.ClusterID) Peer {
 	return p
 }
 
+// peeringIn is the peer that a namespace has objects for; "" is none.
+func (c ClusterFacts) peeringIn(namespace string) render.ClusterID {
+	for i := range c.Tenants {
+		ns := &c.Tenants[i]
+		if ns.Name != namespace {
+			continue
+		}
+		t := render.Tenant{Namespace: namespace, Remote: render.ClusterID(ns.Labels[render.LabelRemoteCluster])}
+		if find[networkingv1beta1.Configuration](c.Configurations, t) != nil ||
+			find[networkingv1beta1.GatewayServer](c.Servers, t) != nil || find[networkingv1beta1.GatewayClient](c.Clients, t) != nil {
+			return t.Remote
+		}
+	}
+	return ""
+}
+
 func find[T any, O interface {
 	*T
 	render.Object

@@ -290,3 +290,30 @@ func TestPermissionsCoverAllKinds(t *testing.T) {
 		}
 	}
 }
+
+// A namespace that has another peering would lose that one's objects: they are
+// found by its label.
+func TestANamespaceOfAnotherPeering(t *testing.T) {
+	p := flowtest.NewPair()
+	params := nodePort()
+	params.Namespaces = [2]string{"peers", ""}
+	mustRun(t, p, connect(params))
+	third := flowtest.NewPair()
+	f := factsOf(p)
+	f.Remote = third.B.Facts()
+	f.Remote.ID, f.Remote.UID = "turin", "uid-turin"
+	plan := flows.PlanConnect(params, f)
+	if s := plan.Failure(); s == nil || s.Side != flows.A || s.Code != flows.CodeNamespace || !strings.Contains(s.Reason, "milan") {
+		t.Errorf("got %+v, want a failure that names the other peering", s)
+	}
+	params.Namespaces[flows.A] = "others"
+	if s := flows.PlanConnect(params, f).Failure(); s != nil {
+		t.Errorf("in a namespace of its own: got %+v", s)
+	}
+	mustRun(t, p, reset)
+	p.Settle()
+	f.Local, params.Namespaces[flows.A] = p.A.Facts(), "peers"
+	if s := flows.PlanConnect(params, f).Failure(); s != nil {
+		t.Errorf("after the other peering has gone: got %+v", s)
+	}
+}

@@ -19,6 +19,9 @@ import (
 // the gateway; of Liqo's, the Secret is read, and only its public half kept.
 func (c *Cluster) addKeys(ctx context.Context, f *flows.ClusterFacts) error {
 	f.Keys = map[string]wgtypes.Key{}
+	if f.Problem != nil {
+		return ctx.Err() // who does not answer would be waited for, gateway by gateway
+	}
 	for i := range f.Servers {
 		c.addKey(ctx, f, &f.Servers[i], f.Servers[i].Status.SecretRef)
 	}

@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -108,8 +109,11 @@ func (p *probe) await(ctx context.Context, progress func(string), wanted func(*c
 	told := ""
 	for {
 		objects, err := p.pods.snapshot()
-		if err != nil {
+		if apierrors.IsForbidden(err) {
 			return nil, fmt.Errorf("list pods in namespace %s: %w", p.job.Namespace, err)
+		}
+		if err != nil { // it is listed again in a moment
+			last = fmt.Sprintf("list pods in namespace %s: %v", p.job.Namespace, err)
 		}
 		for _, o := range objects {
 			pod := o.(*corev1.Pod)
@@ -152,7 +156,18 @@ func ended(pod *corev1.Pod) (bool, error) {
 	if pod.DeletionTimestamp != nil && len(pod.Status.ContainerStatuses) == 0 {
 		return false, fmt.Errorf("pod %s was deleted", pod.Name)
 	}
-	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Terminated != nil }), nil
+	return outcome(pod) != nil, nil
+}
+
+// outcome is how the probe ended; nil: it has not. Its pod may have containers
+// that somebody else's admission has added, which go on.
+func outcome(pod *corev1.Pod) *corev1.ContainerStateTerminated {
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.Name == render.ProbeContainer {
+			return s.State.Terminated
+		}
+	}
+	return nil
 }
 
 func (p *probe) Pod() flows.ProbePod { return p.pod }
@@ -175,7 +190,7 @@ func (p *probe) Measure(ctx context.Context, t render.ProbeTarget) (render.Probe
 	if err != nil {
 		return render.ProbeResult{}, err
 	}
-	return render.ParseProbeResult(pod.Status.ContainerStatuses[0].State.Terminated.Message)
+	return render.ParseProbeResult(outcome(pod).Message)
 }
 
 func (p *probe) Remove(ctx context.Context) error {

@@ -65,7 +65,8 @@ func testProbeMeasures(t *testing.T, admin *Cluster, request flows.ProbeRequest)
 		p.Status.Phase, p.Status.PodIP, p.Status.PodIPs = corev1.PodRunning, "10.244.0.9", []corev1.PodIP{{IP: "10.244.0.9"}}
 		if p.Annotations[render.AnnotationProbeTarget] != "" {
 			told <- p.Annotations[render.AnnotationProbeTarget]
-			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "probe", State: corev1.ContainerState{
+			sidecar := corev1.ContainerStatus{Name: "istio-proxy", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{sidecar, {Name: "probe", State: corev1.ContainerState{
 				Terminated: &corev1.ContainerStateTerminated{Message: `{"sent": 40, "received": 39, "largestPacket": 1340}`},
 			}}}
 		}

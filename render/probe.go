@@ -17,6 +17,8 @@ const (
 	ProbeName = "liqo-tui-probe"
 	// ProbePort is the UDP and TCP port on which a probe answers.
 	ProbePort = 6095
+	// ProbeContainer is the probe among the containers of its pod.
+	ProbeContainer = "probe"
 	// AnnotationProbeTarget on a probe's pod holds a [ProbeTarget].
 	AnnotationProbeTarget = "liqo-tui.dev/probe-target"
 	// ProbeTargetFile is where the probe finds that annotation.
@@ -103,7 +105,7 @@ func probePod(p ProbeParams) corev1.PodSpec {
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Containers: []corev1.Container{{
-			Name: "probe", Image: p.Image, ImagePullPolicy: corev1.PullIfNotPresent,
+			Name: ProbeContainer, Image: p.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 			Args: []string{"echo", fmt.Sprintf("--port=%d", ProbePort), "--token=" + p.Token, "--target-file=" + ProbeTargetFile},
 			SecurityContext: &corev1.SecurityContext{
 				AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),

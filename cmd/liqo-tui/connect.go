@@ -292,7 +292,7 @@ interrupts traffic is said to, before it is made.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case file != "":
-				return connectMany(cmd.Context(), io, file, r)
+				return connectMany(cmd.Context(), io, file, cmd.Flags(), r)
 			case e.folder != "":
 				return e.run(cmd.Context(), io, pair, c, cmd.Flags().Changed)
 			}
@@ -307,16 +307,22 @@ interrupts traffic is said to, before it is made.`,
 	r.add(cmd)
 	f := cmd.Flags()
 	c.add(f)
-	f.StringVarP(&file, "filename", "f", "", "connect all pairs of this file: \"peerings\" is a list of maps of these flags, \"defaults\" one such map")
+	f.StringVarP(&file, "filename", "f", "", "connect all pairs of this file: \"peerings\" is a list of maps of these flags, \"defaults\" one such map; flags given beside it are defaults, too")
 	f.StringVar(&e.folder, "export", "", "write the manifests of both clusters into this folder instead of applying them")
 	f.StringVar(&e.format, "format", exportYAML, "of --export: yaml, kustomize or argocd (with sync waves)")
+	c.addInstall(f)
+	cmd.MarkFlagsMutuallyExclusive("filename", "export")
+	cmd.MarkFlagsMutuallyExclusive("install", "export") // what is exported follows from what is installed
+	acceptLiqoctl(cmd)
+	return cmd
+}
+
+// addInstall adds the flags for clusters where nothing manages connections yet.
+func (c *connectFlags) addInstall(f *pflag.FlagSet) {
 	f.BoolVar(&c.install, "install", false, "install our operator first where nothing manages connections")
 	f.StringVar(&c.image, "image", defaultImage(), "with --install: image of operator, gateways and fabric")
 	f.StringVar(&c.ids[flows.A], "cluster-id", "", "with --install: name by which peers know the local cluster (default: from the context's name)")
 	f.StringVar(&c.ids[flows.B], "remote-cluster-id", "", "with --install: likewise, of the remote cluster")
-	cmd.MarkFlagsMutuallyExclusive("filename", "export")
-	acceptLiqoctl(cmd)
-	return cmd
 }
 
 func initCommand(io streams, pair *pairFlags) *cobra.Command {

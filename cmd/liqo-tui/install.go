@@ -202,7 +202,7 @@ func uninstall(ctx context.Context, s *session, c clusterFlags, yes bool) error 
 		return err
 	}
 	s.observed(flows.Facts{Local: facts})
-	if n := len(facts.Configurations); n > 0 {
+	if n := len(facts.KnownPeers()); n > 0 {
 		// Without the operator nobody would clean the nodes up after a gateway.
 		return unfit(facts, fmt.Sprintf("it still has %d peers", n), "run liqo-tui network reset for each; liqo-tui info lists them")
 	}

@@ -41,7 +41,7 @@ func (l *letterFlags) write(letter flows.Letter) error {
 		return err
 	}
 	if err := os.WriteFile(l.file, text, 0o644); err != nil {
-		return usageError{fmt.Errorf("--file: %w", err)}
+		return fmt.Errorf("write the letter, which the same command does again: %w", err)
 	}
 	return nil
 }

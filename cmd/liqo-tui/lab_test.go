@@ -428,13 +428,13 @@ func (l lab) kernels(t *testing.T) map[string]string {
 	return out
 }
 
-// normalize drops lines of pods' interfaces, and the order, which the kernel
-// does not promise.
+// normalize drops lines of pods' interfaces, empty ones, and the order, which the
+// kernel does not promise.
 func normalize(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
-		if !strings.Contains(line, "veth") {
-			lines = append(lines, strings.TrimSpace(line))
+		if line = strings.TrimSpace(line); line != "" && !strings.Contains(line, "veth") {
+			lines = append(lines, line)
 		}
 	}
 	slices.Sort(lines)

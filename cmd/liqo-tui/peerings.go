@@ -33,8 +33,9 @@ func (p peering) String() string {
 //	- {context: rome, remote-context: turin, mtu: 1280}
 //
 // in which keys are flags that choose clusters or say what is wanted of a
-// connection. All that is wrong with it is found before anything is done.
-func readPeerings(file string) ([]peering, error) {
+// connection; those that were given beside the file hold where it says nothing.
+// All that is wrong with it is found before anything is done.
+func readPeerings(file string, given *pflag.FlagSet) ([]peering, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("-f: %w", err)}
@@ -52,7 +53,7 @@ func readPeerings(file string) ([]peering, error) {
 	var errs []error
 	var out []peering
 	for _, wanted := range content.Peerings {
-		p, err := newPeering(file, content.Defaults, wanted)
+		p, err := newPeering(file, given, content.Defaults, wanted)
 		errs = append(errs, err)
 		out = append(out, p)
 	}
@@ -62,7 +63,7 @@ func readPeerings(file string) ([]peering, error) {
 	return out, nil
 }
 
-func newPeering(file string, defaults, wanted map[string]yaml.Node) (peering, error) {
+func newPeering(file string, given *pflag.FlagSet, defaults, wanted map[string]yaml.Node) (peering, error) {
 	values := map[string]yaml.Node{}
 	maps.Copy(values, defaults)
 	maps.Copy(values, wanted)
@@ -71,7 +72,13 @@ func newPeering(file string, defaults, wanted map[string]yaml.Node) (peering, er
 	p.pair.local.add(f, "", "")
 	p.pair.remote.add(f, "remote-", "")
 	p.connect.add(f)
+	p.connect.addInstall(f)
 	var errs []error
+	given.Visit(func(flag *pflag.Flag) {
+		if _, ok := values[flag.Name]; !ok && f.Lookup(flag.Name) != nil {
+			errs = append(errs, copyFlag(f, flag))
+		}
+	})
 	line := 0
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		node := values[name]
@@ -91,7 +98,7 @@ func newPeering(file string, defaults, wanted map[string]yaml.Node) (peering, er
 			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", file, node.Line, name, err))
 		}
 	}
-	if len(errs) == 0 {
+	if errors.Join(errs...) == nil {
 		if _, _, err := p.connect.parse(p.changed); err != nil {
 			errs = append(errs, fmt.Errorf("%s:%d: %w", file, line, err))
 		}
@@ -102,11 +109,21 @@ func newPeering(file string, defaults, wanted map[string]yaml.Node) (peering, er
 	return p, errors.Join(errs...)
 }
 
+// copyFlag gives the flag of the same name its value.
+func copyFlag(to *pflag.FlagSet, flag *pflag.Flag) error {
+	if list, ok := flag.Value.(pflag.SliceValue); ok {
+		to.Lookup(flag.Name).Changed = true
+		return to.Lookup(flag.Name).Value.(pflag.SliceValue).Replace(list.GetSlice())
+	}
+	return to.Set(flag.Name, flag.Value.String())
+}
+
 // connectMany connects one pair after the other, and goes on after a failure:
 // what one pair lacks is no reason for the others to wait. The error, and with
-// it the exit code, is that of the first that failed.
-func connectMany(ctx context.Context, io streams, file string, r runFlags) error {
-	all, err := readPeerings(file)
+// it the exit code, is that of the first that failed; changes that a dry run
+// would make are no failure.
+func connectMany(ctx context.Context, io streams, file string, given *pflag.FlagSet, r runFlags) error {
+	all, err := readPeerings(file, given)
 	if err != nil {
 		return err
 	}
@@ -114,7 +131,7 @@ func connectMany(ctx context.Context, io streams, file string, r runFlags) error
 		return usageError{fmt.Errorf("--output %s: of many peerings there is text only; run them one by one for programs", r.output)}
 	}
 	var first error
-	failed := 0
+	failed, pending := 0, 0
 	for i, p := range all {
 		fmt.Fprintf(io.err, "\n%d of %d: %s\n", i+1, len(all), p)
 		op := operation{
@@ -129,18 +146,26 @@ func connectMany(ctx context.Context, io streams, file string, r runFlags) error
 		if err == nil {
 			continue
 		}
+		if exitCode(err) == exitPending {
+			pending++
+			continue
+		}
 		failed++
 		if first == nil {
 			first = err
 		}
-		if _, pending := errors.AsType[verdict](err); !pending {
+		if _, said := errors.AsType[verdict](err); !said {
 			fmt.Fprintf(io.err, "error: %s: %v\n", p, err)
 			if h := hint(err); h != "" {
 				fmt.Fprintln(io.err, "hint:", h)
 			}
 		}
 	}
-	if first == nil {
+	switch {
+	case first == nil && pending > 0:
+		fmt.Fprintf(io.err, "\n%d of %d peerings would be changed\n", pending, len(all))
+		return verdict(exitPending)
+	case first == nil:
 		return nil
 	}
 	fmt.Fprintf(io.err, "\n%d of %d peerings are not connected; the same command goes on with them\n", failed, len(all))
