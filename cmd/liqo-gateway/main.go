@@ -126,6 +126,7 @@ func fabricCommand(log *slog.Logger) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&o.Namespace, "liqo-namespace", render.DefaultNamespace, "namespace with the cluster's Networks")
+	cmd.Flags().StringVar(&o.Health, "health-address", "", "where HTTP says whether the node is as wanted")
 	return cmd
 }
 

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
@@ -27,7 +29,9 @@ import (
 type FabricOptions struct {
 	Namespace string // with the cluster's Networks
 	NodeIP    netip.Addr
-	Log       *slog.Logger
+	// Health is where HTTP says whether the node is as wanted; "" is nowhere.
+	Health string
+	Log    *slog.Logger
 }
 
 // RunFabric keeps this node's way to every gateway until ctx ends. It leaves
@@ -50,6 +54,11 @@ func RunFabric(ctx context.Context, config *rest.Config, o FabricOptions) error 
 	if err := errors.Join(mgr.Add(runnable(f.repair)), mgr.Add(serveInspect(f))); err != nil {
 		return err
 	}
+	if o.Health != "" {
+		if err := mgr.Add(serve("tcp", o.Health, http.HandlerFunc(f.health))); err != nil {
+			return err
+		}
+	}
 	return mgr.Start(ctx)
 }
 
@@ -63,6 +72,18 @@ type fabric struct {
 	followed map[string]gateway.Gateway // by name, as they were last fit to be
 	applied  bool                       // wanted was brought about
 	compared time.Time                  // when the whole kernel was last compared with wanted
+
+	failed atomic.Pointer[string] // why the node is not as wanted; "" if it is, nil at first
+}
+
+// health lets Kubernetes say which nodes don't lead to other clusters.
+func (f *fabric) health(w http.ResponseWriter, _ *http.Request) {
+	switch why := f.failed.Load(); {
+	case why == nil:
+		http.Error(w, "nothing was set up yet", http.StatusServiceUnavailable)
+	case *why != "":
+		http.Error(w, *why, http.StatusServiceUnavailable)
+	}
 }
 
 // Reconcile reads, computes, and brings the node there.
@@ -74,7 +95,14 @@ func (f *fabric) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 
 // reconcile compares the whole kernel, or changes what is wanted otherwise than
 // before: where a cluster has a thousand peers, one that changes costs little.
-func (f *fabric) reconcile(ctx context.Context, whole bool) (ctrl.Result, error) {
+func (f *fabric) reconcile(ctx context.Context, whole bool) (_ ctrl.Result, err error) {
+	defer func() {
+		why := ""
+		if err != nil {
+			why = err.Error()
+		}
+		f.failed.Store(&why)
+	}()
 	in, err := f.read(ctx)
 	if err != nil {
 		return ctrl.Result{}, err

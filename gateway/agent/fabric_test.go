@@ -1,9 +1,15 @@
 package agent
 
 import (
+	"context"
+	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"net/netip"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
@@ -33,5 +39,52 @@ func TestNodesFollowWhatWasFitLast(t *testing.T) {
 	// Its address is another one's now.
 	if got := follow(gw("milan", "10.0.0.2", "10.1.0.0/16", 1300), gw("turin", "10.0.0.2", "10.2.0.0/16", 1280)); len(got) != 1 || got["milan"] != 1300 {
 		t.Errorf("taken: got %v, want milan alone", got)
+	}
+}
+
+// Kubernetes begins a DaemonSet's next pod while the last one ends, on the same
+// network.
+func TestWaitsForTheAddressOfTheAgentBefore(t *testing.T) {
+	before, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fabric{}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- serve("tcp", before.Addr().String(), http.HandlerFunc(f.health))(ctx) }()
+	select {
+	case err := <-ended:
+		t.Fatalf("gave up while the address was taken: %v", err)
+	case <-time.After(2 * listenAgain):
+	}
+	if err := before.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		why    *string
+		status int
+	}{{nil, http.StatusServiceUnavailable}, {new("no default route"), http.StatusServiceUnavailable}, {new(""), http.StatusOK}} {
+		f.failed.Store(c.why)
+		var answer *http.Response
+		for answer == nil {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+before.Addr().String()+"/", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err = http.DefaultClient.Do(request)
+			if err != nil && ctx.Err() != nil {
+				t.Fatal(err)
+			}
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != c.status || c.why != nil && strings.TrimSpace(string(body)) != *c.why {
+			t.Errorf("got %s %q, %v; want status %d", answer.Status, body, err, c.status)
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("at the end: %v", err)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
@@ -55,29 +57,44 @@ func lines(s gateway.State) []string {
 
 // serveInspect answers Inspect until ctx ends.
 func serveInspect(i inspector) runnable {
+	return serve("unix", inspectSocket, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		_ = e.Encode(inspect(i)) // whoever asked is gone
+	}))
+}
+
+// serve answers at an address until ctx ends. On a node's own network the agent
+// before may still have it: Kubernetes begins a DaemonSet's next pod while the
+// last one ends. Who would give up then would be away for as long as the
+// kubelet waits before it starts a container again.
+func serve(network, address string, handler http.Handler) runnable {
 	return func(ctx context.Context) error {
-		l, err := new(net.ListenConfig).Listen(ctx, "unix", inspectSocket)
+		l, err := new(net.ListenConfig).Listen(ctx, network, address)
+		for errors.Is(err, unix.EADDRINUSE) {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(listenAgain):
+			}
+			l, err = new(net.ListenConfig).Listen(ctx, network, address)
+		}
 		if err != nil {
-			return fmt.Errorf("show the state: %w", err)
+			return fmt.Errorf("answer at %s: %w", address, err)
 		}
-		server := &http.Server{
-			ReadHeaderTimeout: 5 * time.Second,
-			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "application/json")
-				e := json.NewEncoder(w)
-				e.SetIndent("", "  ")
-				e.SetEscapeHTML(false)
-				_ = e.Encode(inspect(i)) // whoever asked is gone
-			}),
-		}
+		server := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: handler}
 		stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 		defer stop()
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("show the state: %w", err)
+			return fmt.Errorf("answer at %s: %w", address, err)
 		}
 		return nil
 	}
 }
+
+const listenAgain = 200 * time.Millisecond
 
 // Text is the Inspection for a person: what differs, then what was found.
 func (i Inspection) Text() string {
