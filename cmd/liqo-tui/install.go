@@ -19,7 +19,7 @@ func installCommand(io streams) *cobra.Command {
 	var p render.InstallParams
 	var id string
 	var c clusterFlags
-	var dryRun bool
+	var dryRun, yes bool
 	output, timeout := formatText, 5*time.Minute
 	cmd := &cobra.Command{
 		Use:   "install",
@@ -44,6 +44,7 @@ this as part of connecting.`,
 	f.BoolVar(&dryRun, "dry-run", false, "print the objects as YAML instead of applying them, as -o yaml does")
 	f.StringVarP(&output, "output", "o", output, "text; ndjson; or yaml to print the objects instead of applying them")
 	f.DurationVar(&timeout, "timeout", timeout, "how long to wait until everything runs")
+	f.BoolVarP(&yes, "yes", "y", false, "don't ask before a protected cluster is changed; others are not asked about")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		p.ClusterID, p.Namespace = render.ClusterID(id), c.namespace
 		switch {
@@ -53,7 +54,7 @@ this as part of connecting.`,
 			return usageError{fmt.Errorf("--output %q: want text, yaml or ndjson", output)}
 		}
 		return inSession(io, output, "install", &pairFlags{local: c}, func(s *session) error {
-			return install(cmd.Context(), s, c, p, timeout)
+			return install(cmd.Context(), s, c, p, yes, timeout)
 		})
 	}
 	return cmd
@@ -81,7 +82,7 @@ func printInstallation(ctx context.Context, io streams, c clusterFlags, p render
 	return err
 }
 
-func install(ctx context.Context, s *session, c clusterFlags, p render.InstallParams, timeout time.Duration) error {
+func install(ctx context.Context, s *session, c clusterFlags, p render.InstallParams, yes bool, timeout time.Duration) error {
 	cluster, err := c.open()
 	if err != nil {
 		return err
@@ -90,6 +91,11 @@ func install(ctx context.Context, s *session, c clusterFlags, p render.InstallPa
 	objects, err := installation(ctx, cluster, &p, s.observed)
 	if err != nil {
 		return err
+	}
+	if names := s.io.settings.protected.of(c); len(names) > 0 {
+		if ok, err := confirm(s.io, yes, fmt.Sprintf("Install liqo-tui on %s?", p.ClusterID), names); err != nil || !ok {
+			return cmp.Or(err, flows.ErrDeclined)
+		}
 	}
 	start := time.Now()
 	progress := func(line string) {
