@@ -109,10 +109,7 @@ func (t *Tunnel) lookInterval(last probe.Traffic) time.Duration {
 	defer t.mu.Unlock()
 	idle := t.carried == last
 	t.carried = last
-	next := wgtypes.Key{}
-	if t.ready {
-		next = t.wanted.Inputs.Peers[0].NextKey
-	}
+	next := t.wanted.next()
 	switch {
 	case next != wgtypes.Key{} && next != t.promoted, !t.rekeyed.IsZero():
 		return rotateInterval
@@ -135,10 +132,7 @@ func (t *Tunnel) notePeer(now time.Time, peer linux.PeerStats) probe.Status {
 	}
 	t.peer = peer
 	pings := t.pings
-	next := wgtypes.Key{}
-	if t.ready {
-		next = t.wanted.Inputs.Peers[0].NextKey
-	}
+	next := t.wanted.next()
 	promote := next != (wgtypes.Key{}) && next != t.promoted && !peer.NextHandshake.IsZero()
 	if promote {
 		t.promoted = next
@@ -239,8 +233,10 @@ func (t *Tunnel) Status(now time.Time) Status {
 		Fights: t.fights.frequent(now), Strangers: t.strangers.count, Redials: t.redials, Repairs: t.repairs, Errors: t.errors,
 		Heard: t.heard, Redialled: t.redialled, Standby: t.standby,
 	}
-	if t.ready {
-		s.NextKey = t.wanted.Inputs.Peers[0].NextKey
+	// Only what the kernel has: who is told of it switches at once, and what it
+	// sends before is lost.
+	if next := t.wanted.next(); next == t.admitted.PublicKey || next == t.admitted.NextKey {
+		s.NextKey = next
 	}
 	return s
 }

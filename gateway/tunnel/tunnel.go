@@ -47,6 +47,14 @@ type Wanted struct {
 	Endpoints []netip.AddrPort
 }
 
+// next is what the peer's key is about to become; zero if nothing is said of it.
+func (w Wanted) next() wgtypes.Key {
+	if len(w.Inputs.Peers) == 0 {
+		return wgtypes.Key{}
+	}
+	return w.Inputs.Peers[0].NextKey
+}
+
 // Status is what is known of a tunnel at one moment.
 type Status struct {
 	Problem   error           // why the kernel is not as wanted; nil when it is
@@ -83,7 +91,8 @@ type Tunnel struct {
 	chosen    netip.AddrPort
 	promoted  wgtypes.Key // the peer's next key, since it dialled with it
 	pathMTU   int
-	applied   string // the state that was last brought about
+	applied   string       // the state that was last brought about
+	admitted  gateway.Peer // as the kernel has it since
 	linkMTU   int
 	problem   error
 	pings     probe.Status
@@ -251,7 +260,7 @@ func (t *Tunnel) note(now time.Time, in gateway.Inputs, state gateway.State, cha
 		t.errors++
 		t.applied = ""
 	default:
-		t.applied, t.linkMTU = text, in.Peers[0].LinkMTU(in.UnderlayMTU)
+		t.applied, t.admitted, t.linkMTU = text, in.Peers[0], in.Peers[0].LinkMTU(in.UnderlayMTU)
 	}
 	if news := damage && len(changes) > 0 || errorText(err) != errorText(t.problem); news {
 		defer t.config.Changed()
