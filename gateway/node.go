@@ -15,9 +15,10 @@ func ComputeNode(in NodeInputs) (State, error) {
 	s := State{
 		Links: []Link{fabricLink(in.NodeIP, in.UnderlayMTU)},
 		Rules: []Rule{{Preference: NodePref, Table: NodeTable}},
-		// Loose, whatever the node's default: a gateway's errors come over the fabric
-		// from an address that the node has another way to.
-		Settings: []Setting{{FabricDevice, ReversePath, 2}},
+		// Whatever the node's default: a gateway's errors come over the fabric from an
+		// address that the node has another way to. Loose (2, systemd's default) is as
+		// strict as 1 for a device without addresses: __fib_validate_source.
+		Settings: []Setting{{FabricDevice, ReversePath, 0}},
 	}
 	var remotes, gateways []Element
 	for _, g := range in.Gateways {
