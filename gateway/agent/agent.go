@@ -55,7 +55,13 @@ func oneRequest(mgr ctrl.Manager, name string, r reconcile.Reconciler, kinds ...
 	}
 	// What failed may have been repaired since without an event: until it is
 	// tried again, reports say that it is not in force.
-	b = b.WithOptions(controller.Options{RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, resync)})
+	b = b.WithOptions(controller.Options{
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, resync),
+		// The default one wakes the process twice a second, to measure itself.
+		NewQueue: func(_ string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+			return workqueue.NewTypedRateLimitingQueue(limiter)
+		},
+	})
 	return b.Complete(r)
 }
 

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 )
 
 // Userspace WireGuard keeps a buffer of 64 KiB for each packet in flight, for
@@ -22,14 +24,15 @@ const (
 // trimMemory gives the memory of a burst back to the machine when it is over.
 // traffic is how many bytes have passed so far.
 func trimMemory(ctx context.Context, traffic func() uint64) error {
-	ticker := time.NewTicker(trimInterval)
-	defer ticker.Stop()
+	timer := time.NewTimer(tunnel.UntilBeat(trimInterval))
+	defer timer.Stop()
 	last := traffic()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-timer.C:
+			timer.Reset(tunnel.UntilBeat(trimInterval))
 		}
 		now := traffic()
 		if now-last < quiet && heldByHeap() > worthwhile {

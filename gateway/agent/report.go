@@ -31,14 +31,15 @@ const (
 // report writes the Connection's status and annotation: at once when the state
 // changes, else every reportInterval.
 func (g *gatewayAgent) report(ctx context.Context) error {
-	ticker := time.NewTicker(lookInterval)
-	defer ticker.Stop()
+	timer := time.NewTimer(tunnel.UntilBeat(lookInterval))
+	defer timer.Stop()
 	var h history
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-timer.C:
+			timer.Reset(tunnel.UntilBeat(lookInterval))
 		case <-g.woken:
 		}
 		if g.standby.Load() {

@@ -276,8 +276,8 @@ const (
 
 // lookUp follows a server that is known by name to other addresses.
 func (g *gatewayAgent) lookUp(ctx context.Context) error {
-	ticker := time.NewTicker(lookUpUnanswered)
-	defer ticker.Stop()
+	timer := time.NewTimer(tunnel.UntilBeat(lookUpUnanswered))
+	defer timer.Stop()
 	var last time.Time
 	var redials uint64
 	for {
@@ -285,7 +285,8 @@ func (g *gatewayAgent) lookUp(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case now = <-ticker.C:
+		case now = <-timer.C:
+			timer.Reset(tunnel.UntilBeat(lookUpUnanswered))
 		}
 		g.mu.Lock()
 		named := g.setup.named

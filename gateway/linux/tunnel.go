@@ -167,14 +167,14 @@ func (k *Kernel) createTunnel(s *session, want gateway.Tunnel) error {
 	err := errors.ErrUnsupported
 	if want.Implementation != gateway.Userspace {
 		attrs := netlink.NewLinkAttrs()
-		attrs.Name, attrs.MTU = want.Device, want.MTU
+		attrs.Name = want.Device
 		err = s.nl.LinkAdd(&netlink.Wireguard{LinkAttrs: attrs})
 		if errors.Is(err, unix.EOPNOTSUPP) && want.Implementation == gateway.InKernel {
 			return fmt.Errorf("create tunnel %s: the kernel has no WireGuard: %w", want.Device, err)
 		}
 	}
 	if errors.Is(err, errors.ErrUnsupported) {
-		err = k.createUserspace(want.Device, want.MTU)
+		err = k.createUserspace(want.Device)
 	}
 	if err != nil {
 		return fmt.Errorf("create tunnel %s: %w", want.Device, err)
@@ -183,7 +183,7 @@ func (k *Kernel) createTunnel(s *session, want gateway.Tunnel) error {
 	if err != nil {
 		return fmt.Errorf("create tunnel %s: %w", want.Device, err)
 	}
-	return k.configureDevice(s, link, gateway.Tunnel{MTU: want.MTU}, want)
+	return k.configureDevice(s, link, gateway.Tunnel{}, want)
 }
 
 func (k *Kernel) configureDevice(s *session, link netlink.Link, have, want gateway.Tunnel) error {
@@ -200,6 +200,9 @@ func (k *Kernel) configureDevice(s *session, link netlink.Link, have, want gatew
 	if have.MTU != want.MTU {
 		if err := s.nl.LinkSetMTU(link, want.MTU); err != nil {
 			return fmt.Errorf("set mtu %d on %s: %w", want.MTU, want.Device, err)
+		}
+		if u, ok := wg.(*userspaceTunnel); ok {
+			u.tun.resize(want.MTU)
 		}
 	}
 	if have.Alias != want.Alias {

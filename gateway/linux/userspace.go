@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,19 +32,20 @@ import (
 type userspaceTunnel struct {
 	name   string
 	index  int // of the link, to tell it from a later one of the same name
+	tun    *tunDevice
 	device *device.Device
 }
 
-func (k *Kernel) createUserspace(name string, mtu int) error {
+func (k *Kernel) createUserspace(name string) error {
 	if err := ensureTunNode(); err != nil {
 		return err
 	}
-	t, err := tun.CreateTUN(name, mtu)
+	t, err := openTUN(name)
 	if err != nil {
 		return fmt.Errorf("create tun device: %w", err)
 	}
 	log := k.log.With("device", name)
-	d := device.NewDevice(newSteadyTUN(t), &resilientBind{Bind: conn.NewDefaultBind()}, &device.Logger{
+	d := device.NewDevice(t, &resilientBind{Bind: conn.NewDefaultBind()}, &device.Logger{
 		Verbosef: device.DiscardLogf,
 		Errorf:   func(format string, args ...any) { log.Error(fmt.Sprintf(format, args...)) },
 	})
@@ -51,7 +54,7 @@ func (k *Kernel) createUserspace(name string, mtu int) error {
 		d.Close()
 		return fmt.Errorf("find tun device: %w", err)
 	}
-	k.userspace[name] = &userspaceTunnel{name: name, index: i.Index, device: d}
+	k.userspace[name] = &userspaceTunnel{name: name, index: i.Index, tun: t, device: d}
 	return nil
 }
 
@@ -63,18 +66,19 @@ func (k *Kernel) closeUserspace(name string) {
 	}
 }
 
+const tunNode = "/dev/net/tun"
+
 // ensureTunNode makes /dev/net/tun where the container runtime did not.
 func ensureTunNode() error {
-	const path = "/dev/net/tun"
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(tunNode); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("userspace WireGuard needs %s: %w", path, err)
+	if err := os.MkdirAll(filepath.Dir(tunNode), 0o755); err != nil {
+		return fmt.Errorf("userspace WireGuard needs %s: %w", tunNode, err)
 	}
-	err := unix.Mknod(path, unix.S_IFCHR|0o600, int(unix.Mkdev(10, 200)))
+	err := unix.Mknod(tunNode, unix.S_IFCHR|0o600, int(unix.Mkdev(10, 200)))
 	if err != nil && !errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("userspace WireGuard needs %s: mknod (CAP_MKNOD): %w", path, err)
+		return fmt.Errorf("userspace WireGuard needs %s: mknod (CAP_MKNOD): %w", tunNode, err)
 	}
 	return nil
 }
@@ -232,27 +236,67 @@ func (b *resilientBind) Send(bufs [][]byte, ep conn.Endpoint) error {
 	return errors.Join(errs...)
 }
 
-// steadyTUN hides from the WireGuard device whether its link is up. The device
-// would stop and start with the link; but what it hears is late and unordered:
-// the "down" of a link that was just made can arrive after Sync has started
-// the device, and stop it until the next poll a second later. Sync starts it
-// and nothing stops it.
-type steadyTUN struct {
+// tunDevice is a TUN device that nobody but Sync watches. WireGuard's own watch
+// starts and stops the tunnel with the link, but what it hears is late and
+// unordered: the "down" of a link that was just made can arrive after Sync has
+// started the tunnel, and stop it for a second. And it wakes an idle process
+// every second.
+type tunDevice struct {
 	tun.Device
+	mtu    atomic.Int32
 	events chan tun.Event
+	mu     sync.Mutex
+	closed bool // events is: the WireGuard device closes itself if its link is deleted
 }
 
-func newSteadyTUN(t tun.Device) *steadyTUN {
-	s := &steadyTUN{Device: t, events: make(chan tun.Event)}
-	go func() {
-		defer close(s.events) // as the inner one does when the device closes
-		for e := range t.Events() {
-			if e &^= tun.EventUp | tun.EventDown; e != 0 {
-				s.events <- e
-			}
-		}
-	}()
-	return s
+// openTUN makes a TUN device with offloads, which exists until it is closed.
+func openTUN(name string) (*tunDevice, error) {
+	request, err := unix.NewIfreq(name)
+	if err != nil {
+		return nil, fmt.Errorf("name %q: %w", name, err)
+	}
+	request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
+	fd, err := unix.Open(tunNode, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", tunNode, err)
+	}
+	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, request); err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("attach to %s: %w", name, err)
+	}
+	inner, _, err := tun.CreateUnmonitoredTUNFromFD(fd)
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	t := &tunDevice{Device: inner, events: make(chan tun.Event, 1)}
+	t.mtu.Store(device.DefaultMTU)
+	return t, nil
 }
 
-func (s *steadyTUN) Events() <-chan tun.Event { return s.events }
+// resize tells the WireGuard device the link's MTU, up to which it pads packets.
+func (t *tunDevice) resize(mtu int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mtu.Store(int32(mtu))
+	if t.closed {
+		return
+	}
+	select {
+	case t.events <- tun.EventMTUUpdate:
+	default: // it has yet to read the last one
+	}
+}
+
+func (t *tunDevice) MTU() (int, error) { return int(t.mtu.Load()), nil }
+
+func (t *tunDevice) Events() <-chan tun.Event { return t.events }
+
+// Close is called once, by the WireGuard device.
+func (t *tunDevice) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	close(t.events)
+	return t.Device.Close()
+}

@@ -5,6 +5,12 @@ import "time"
 // Traffic is what a tunnel has carried since it was made, in bytes.
 type Traffic struct{ Sent, Received uint64 }
 
+// Since is how many bytes were carried both ways since then; very many, if the
+// counters began again.
+func (t Traffic) Since(then Traffic) uint64 {
+	return t.Sent - then.Sent + t.Received - then.Received
+}
+
 // Advice is what a Watchdog thinks of a peer.
 type Advice uint8
 

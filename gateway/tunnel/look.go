@@ -15,52 +15,70 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/probe"
 )
 
+// watch is what is remembered from one look at the tunnel to the next.
+type watch struct {
+	dog     probe.Watchdog
+	carried probe.Traffic
+	redials int // since the peer was last heard
+	looks   int
+}
+
 // look watches what the tunnel carries, dials again, and follows a new key.
 func (t *Tunnel) look(ctx context.Context) error {
-	var dog probe.Watchdog
+	var w watch
 	timer := time.NewTimer(lookInterval)
 	defer timer.Stop()
-	redials := 0 // since the peer was last heard
-	var last probe.Traffic
-	looked := 0
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
 		}
-		timer.Reset(t.lookInterval(last))
-		peer, err := t.config.Kernel.Peer(t.device)
-		if err != nil {
-			continue // no device or no peer yet
-		}
-		if looked++; peer.Handshake.IsZero() && looked%strangersEvery == 0 {
-			t.countStrangers()
-		}
-		last = probe.Traffic{Sent: peer.Sent, Received: peer.Received}
-		now := time.Now()
-		pings := t.notePeer(now, peer)
-		if t.awaitsKey(now, peer.Handshake, pings.Latency) {
-			t.redial(1)
-			continue
-		}
-		switch dog.Judge(now, last, pings) {
-		case probe.Fine:
-			if redials > 0 {
-				t.pingNow() // it is back: find out at once
-			}
-			redials = 0
-		case probe.Doubt:
-			t.pingNow()
-		case probe.Redial:
-			// A server can't dial: it answers where the client was last seen.
-			if t.config.Role == gateway.Client {
-				redials++
-				t.redial(redials)
-			}
-		case probe.Wait:
-		}
+		timer.Reset(t.lookOnce(&w))
 	}
+}
+
+// lookOnce returns when to look again.
+func (t *Tunnel) lookOnce(w *watch) time.Duration {
+	peer, err := t.config.Kernel.Peer(t.device)
+	if err != nil {
+		return lookInterval // no device or no peer yet
+	}
+	if w.looks++; peer.Handshake.IsZero() && w.looks%strangersEvery == 0 {
+		t.countStrangers()
+	}
+	before, now := w.carried, time.Now()
+	w.carried = probe.Traffic{Sent: peer.Sent, Received: peer.Received}
+	pings := t.notePeer(now, peer)
+	if t.awaitsKey(now, peer.Handshake, pings.Latency) {
+		t.redial(1)
+		return rotateInterval
+	}
+	advice := w.dog.Judge(now, w.carried, pings)
+	switch advice {
+	case probe.Fine:
+		if w.redials > 0 {
+			t.pingNow() // it is back: find out at once
+		}
+		w.redials = 0
+	case probe.Doubt:
+		t.pingNow()
+	case probe.Redial:
+		// A server can't dial: it answers where the client was last seen.
+		if t.config.Role == gateway.Client {
+			w.redials++
+			t.redial(w.redials)
+		}
+	case probe.Wait:
+	}
+	switch {
+	case t.awaitsNextKey():
+		return rotateInterval
+	// Until the first answer, each second counts.
+	case advice == probe.Fine && pings.Latency > 0 && w.carried.Since(before) <= pingBytes:
+		return UntilBeat(idleInterval)
+	}
+	return lookInterval
 }
 
 const (
@@ -103,20 +121,12 @@ func (t *Tunnel) countStrangers() {
 	t.strangers.note(counters[gateway.Arrived].Packets)
 }
 
-// lookInterval is until the next look. last is what the last one saw.
-func (t *Tunnel) lookInterval(last probe.Traffic) time.Duration {
+// awaitsNextKey reports whether a key is being replaced.
+func (t *Tunnel) awaitsNextKey() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	idle := t.carried == last
-	t.carried = last
 	next := t.wanted.next()
-	switch {
-	case next != wgtypes.Key{} && next != t.promoted, !t.rekeyed.IsZero():
-		return rotateInterval
-	case idle && t.pings.Latency > 0: // else a first answer is awaited
-		return idleInterval
-	}
-	return lookInterval
+	return next != wgtypes.Key{} && next != t.promoted || !t.rekeyed.IsZero()
 }
 
 // notePeer remembers what is known of the peer, and that it dialled with its

@@ -83,13 +83,14 @@ func (t *Tunnel) measure(ctx context.Context) error {
 		_ = socket.Close()
 	}()
 	m := meter{tunnel: t, prober: &p}
-	ticker := time.NewTicker(verifyInterval)
-	defer ticker.Stop()
+	timer := time.NewTimer(UntilBeat(verifyInterval))
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-timer.C:
+			timer.Reset(UntilBeat(verifyInterval))
 		case <-t.connected:
 		}
 		m.step(ctx, time.Now())
