@@ -19,8 +19,12 @@ const (
 	// gather is how long the first report waits for others, so that clusters
 	// which answer together are seen together.
 	gather = 10 * time.Millisecond
-	// pollInterval bounds how long something that no watch told stays unseen.
-	pollInterval = 2 * time.Second
+	// pollInterval bounds how long something stays unseen that no watch tells of,
+	// such as a key in a Secret that belongs to Liqo.
+	pollInterval = 10 * time.Second
+	// retryInterval is the same for a cluster that can't be observed: nothing is
+	// watched there.
+	retryInterval = 2 * time.Second
 	// observeTimeout bounds one observation. It is longer than the 5 s that an
 	// unreachable API server takes to be one.
 	observeTimeout = 15 * time.Second
@@ -198,13 +202,17 @@ func (o *observer) waitChanged() bool {
 		return false
 	}
 	var changed <-chan struct{}
+	interval := retryInterval
 	if o.cluster != nil {
 		changed = o.cluster.Changed()
+	}
+	if o.answered && o.last.Problem == nil {
+		interval = pollInterval
 	}
 	// All observers poll at the same moments: that wakes an idle program once,
 	// not once for each cluster.
 	now := time.Now()
-	poll := time.NewTimer(now.Truncate(pollInterval).Add(pollInterval).Sub(now))
+	poll := time.NewTimer(now.Truncate(interval).Add(interval).Sub(now))
 	defer poll.Stop()
 	select {
 	case <-o.ctx.Done():

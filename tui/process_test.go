@@ -161,6 +161,10 @@ func runProcess(changes string) error {
 func settle(clusters []*memoryCluster, writes *atomic.Int64) {
 	for _, c := range clusters {
 		for c.looks.Load() < 2 {
+			select {
+			case c.changed <- struct{}{}:
+			default:
+			}
 			time.Sleep(50 * time.Millisecond)
 		}
 	}

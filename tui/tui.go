@@ -91,9 +91,10 @@ const (
 func (g Goal) String() string { return [...]string{"connect", "disconnect", "reset"}[g] }
 
 // FramesPerSecond is how often the terminal is written to at most. Bubble Tea
-// looks that often whether there is something to write, and twice as often, its
-// default, is most of what an idle dashboard would cost.
-const FramesPerSecond = 30
+// looks that often whether there is something to write, which is half of what an
+// idle dashboard costs: measured, 0.1 % of a core for each ten. But the first
+// frame, and what is typed, waits for the next one.
+const FramesPerSecond = 25
 
 const defaultTimeout = 5 * time.Minute
 
