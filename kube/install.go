@@ -76,6 +76,11 @@ func (c *Cluster) Install(ctx context.Context, objects []render.Object, progress
 	if err != nil {
 		return changes, err
 	}
+	more, err = c.dropRanges(ctx, rest)
+	changes = append(changes, more...)
+	if err != nil {
+		return changes, err
+	}
 	progress(fmt.Sprintf("%d objects applied in namespace %s", len(rest), c.namespace))
 	return changes, c.await(ctx, "operator and fabric", progress, c.programsRun)
 }
@@ -104,6 +109,10 @@ func (c *Cluster) GatewayReplicas(ctx context.Context) (int, error) {
 // installation is in another namespace than the cluster's.
 func (c *Cluster) Uninstall(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
 	if err := c.installedHere(ctx, objects); err != nil {
+		return nil, err
+	}
+	objects, err := c.withRanges(ctx, objects)
+	if err != nil {
 		return nil, err
 	}
 	var changes []flows.Change

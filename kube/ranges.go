@@ -3,10 +3,12 @@ package kube
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -23,12 +25,15 @@ type RangeError struct {
 }
 
 func (e *RangeError) Error() string {
-	from, why := string(e.Have), fmt.Sprintf("%d peers were told the former", e.Peers)
+	from, why := string(e.Have), fmt.Sprintf("peers that were told the former: %d", e.Peers)
 	if e.HaveFrom != "" {
 		from += " (" + e.HaveFrom + ")"
 	}
 	if e.Peers == 0 {
-		why = fmt.Sprintf("%d IPs have an address of the former", e.Hosts)
+		why = fmt.Sprintf("IPs with an address of the former: %d", e.Hosts)
+	}
+	if e.Want == "" {
+		return fmt.Sprintf("remove Network %s, %s, which is not stated: %s", e.Network, from, why)
 	}
 	return fmt.Sprintf("change Network %s from %s to %s: %s", e.Network, from, e.Want, why)
 }
@@ -49,6 +54,15 @@ const replaceAttempts = 10
 // operator found, and over those that were stated before: a Network's range can't
 // be changed, so another one takes its place.
 func (c *Cluster) replaceRanges(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
+	surplus, err := c.surplus(ctx, objects)
+	if err != nil {
+		return nil, err
+	}
+	for i := range surplus { // said before anything is changed
+		if err := c.mayReplace(ctx, &surplus[i], &ipamv1alpha1.Network{}); err != nil {
+			return nil, err
+		}
+	}
 	var changes []flows.Change
 	for _, o := range objects {
 		want, ok := o.(*ipamv1alpha1.Network)
@@ -62,6 +76,68 @@ func (c *Cluster) replaceRanges(ctx context.Context, objects []render.Object) ([
 		}
 	}
 	return changes, nil
+}
+
+// surplus are the Networks of pods or Services beside those that an admin states
+// of the same kind: what the operator found, or was stated before.
+func (c *Cluster) surplus(ctx context.Context, objects []render.Object) ([]ipamv1alpha1.Network, error) {
+	stated, names := map[string]bool{}, map[string]bool{}
+	for _, o := range objects {
+		if n, ok := o.(*ipamv1alpha1.Network); ok && n.Labels[render.LabelNotRemapped] == "true" {
+			stated[n.Labels[render.LabelNetworkType]], names[n.Name] = true, true
+		}
+	}
+	if len(stated) == 0 {
+		return nil, nil
+	}
+	all, err := c.ownRanges(ctx)
+	return slices.DeleteFunc(all, func(n ipamv1alpha1.Network) bool {
+		return names[n.Name] || !stated[n.Labels[render.LabelNetworkType]]
+	}), err
+}
+
+// ownRanges are the Networks that we made of the cluster's pods and Services.
+func (c *Cluster) ownRanges(ctx context.Context) ([]ipamv1alpha1.Network, error) {
+	var list ipamv1alpha1.NetworkList
+	err := c.client.List(ctx, &list, client.InNamespace(c.namespace), client.HasLabels{render.LabelNetworkType},
+		client.MatchingLabels{render.LabelNotRemapped: "true", render.LabelManagedBy: render.ManagedBy})
+	if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("list this cluster's Networks: %w", err)
+	}
+	return list.Items, nil
+}
+
+// dropRanges deletes what is beside the ranges that an admin states. Those are
+// there already: otherwise the operator would make again what it has found.
+func (c *Cluster) dropRanges(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
+	surplus, err := c.surplus(ctx, objects)
+	if err != nil {
+		return nil, err
+	}
+	var gone []render.Object
+	for i := range surplus {
+		gone = append(gone, &surplus[i])
+	}
+	return c.Delete(ctx, gone)
+}
+
+// withRanges adds to what [render.Install] makes the Networks that the operator
+// made beside the first of each kind.
+func (c *Cluster) withRanges(ctx context.Context, objects []render.Object) ([]render.Object, error) {
+	first := slices.IndexFunc(objects, func(o render.Object) bool { _, ok := o.(*ipamv1alpha1.Network); return ok })
+	all, err := c.ownRanges(ctx)
+	if err != nil || first < 0 {
+		return objects, err
+	}
+	objects = slices.Clone(objects)
+	for i := range all {
+		n := &all[i]
+		n.SetGroupVersionKind(ipamv1alpha1.SchemeGroupVersion.WithKind(ipamv1alpha1.NetworkKind))
+		if !slices.ContainsFunc(objects, func(o render.Object) bool { return render.Name(o) == render.Name(n) }) {
+			objects = slices.Insert(objects, first, render.Object(n))
+		}
+	}
+	return objects, nil
 }
 
 func (c *Cluster) replaceRange(ctx context.Context, want *ipamv1alpha1.Network) ([]flows.Change, error) {

@@ -3,6 +3,7 @@ package kube
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"testing"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
@@ -36,8 +37,8 @@ func TestAnotherExternalRange(t *testing.T) {
 	host := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "printer"}, Status: ipamv1alpha1.IPStatus{IP: "10.80.0.1"}}
 	for want, there := range map[string][]client.Object{
 		"": nil,
-		"change Network liqo/external-cidr from 10.80.0.0/16 to 10.81.0.0/16: 1 peers were told the former":        {configuration("10.244.0.0/16")},
-		"change Network liqo/external-cidr from 10.80.0.0/16 to 10.81.0.0/16: 1 IPs have an address of the former": {host},
+		"change Network liqo/external-cidr from 10.80.0.0/16 to 10.81.0.0/16: peers that were told the former: 1":   {configuration("10.244.0.0/16")},
+		"change Network liqo/external-cidr from 10.80.0.0/16 to 10.81.0.0/16: IPs with an address of the former: 1": {host},
 	} {
 		c := &Cluster{client: fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().WithObjects(append(there, external("10.80.0.0/16"))...).Build(), namespace: "liqo"}
 		for _, cidr := range []string{"10.80.0.0/16", "10.81.0.0/16"} {
@@ -53,5 +54,60 @@ func TestAnotherExternalRange(t *testing.T) {
 		if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(n), n); err != nil || (n.Spec.CIDR == "10.81.0.0/16") != (want == "") {
 			t.Errorf("%q: the range is %s (%v)", want, n.Spec.CIDR, err)
 		}
+	}
+}
+
+// TestOneStatedRangeReplacesSeveral has two ranges that the operator found.
+func TestOneStatedRangeReplacesSeveral(t *testing.T) {
+	scheme, err := render.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	newCluster := func(more ...client.Object) *Cluster {
+		for _, o := range render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"10.1.0.0/16", "10.2.0.0/16"}, "Calico") {
+			more = append(more, o)
+		}
+		return &Cluster{client: fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().WithObjects(more...).Build(), namespace: "liqo"}
+	}
+	names := func(c *Cluster) (names []string) {
+		all, err := c.ownRanges(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range all {
+			names = append(names, n.Name+" "+string(n.Spec.CIDR))
+		}
+		return names
+	}
+	stated := render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"10.1.0.0/16"}, "stated by install --pod-cidr")
+	c := newCluster()
+	if _, err := c.replaceRanges(t.Context(), stated); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.dropRanges(t.Context(), stated); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := names(c), []string{"pod-cidr 10.1.0.0/16"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	c = newCluster()
+	if _, err := c.dropRanges(t.Context(), nil); err != nil || len(names(c)) != 2 {
+		t.Errorf("nothing was stated, and there is %v (%v)", names(c), err)
+	}
+	c = newCluster(configuration("10.244.0.0/16"))
+	want := "remove Network liqo/pod-cidr-2, 10.2.0.0/16 (Calico), which is not stated: peers that were told the former: 1"
+	if _, err := c.replaceRanges(t.Context(), stated); fmt.Sprint(err) != want || len(names(c)) != 2 {
+		t.Errorf("got %v and %v, want %q", err, names(c), want)
+	}
+	c = newCluster()
+	objects, err := render.Installed("liqo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if objects, err = c.withRanges(t.Context(), objects); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(objects, func(o render.Object) bool { return render.Name(o) == "Network liqo/pod-cidr-2" }) {
+		t.Error("uninstall leaves pod-cidr-2")
 	}
 }

@@ -2,8 +2,10 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
@@ -217,4 +219,47 @@ func TestServiceRangeFromTheAPIServersRefusal(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAllRangesThatWereFoundAreThere has the operator die after one of two ranges.
+func TestAllRangesThatWereFoundAreThere(t *testing.T) {
+	kubeadmConfig := settings("kube-system", "kubeadm-config", "ClusterConfiguration", "networking:\n  podSubnet: 10.1.0.0/16,10.2.0.0/16\n")
+	cl := clusterWith(t, kubeadmConfig)
+	r := &discovery{client: &dying{Client: cl, creates: 1}, reader: cl, namespace: "liqo"}
+	if ok, err := r.ensure(t.Context(), render.NetworkPodCIDR, podStatements()); ok || err == nil {
+		t.Fatalf("got %v, %v although the second can't be made", ok, err)
+	}
+	if own, err := clusterNetworks(t.Context(), cl, "liqo"); own.fixed || err != nil {
+		t.Errorf("half of the ranges is taken for all (%v)", err)
+	}
+	r.client = cl
+	for range 2 {
+		if ok, err := r.ensure(t.Context(), render.NetworkPodCIDR, podStatements()); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	var all ipamv1alpha1.NetworkList
+	if err := cl.List(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, n := range all.Items {
+		got = append(got, n.Name+" "+string(n.Spec.CIDR))
+	}
+	if want := []string{"pod-cidr 10.1.0.0/16", "pod-cidr-2 10.2.0.0/16"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// dying takes that many new objects.
+type dying struct {
+	client.Client
+	creates int
+}
+
+func (d *dying) Create(ctx context.Context, o client.Object, options ...client.CreateOption) error {
+	if d.creates--; d.creates < 0 {
+		return errors.New("the operator was stopped")
+	}
+	return d.Client.Create(ctx, o, options...)
 }

@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
@@ -72,15 +73,21 @@ func (r *discovery) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	return ctrl.Result{RequeueAfter: lookAgain}, r.status.say(ctx, render.OperatorNoNetworks, message)
 }
 
-// ensure reports whether there are Networks of this kind, now.
+// ensure reports whether there are all Networks of this kind, now.
 func (r *discovery) ensure(ctx context.Context, kind string, statements []statement) (bool, error) {
 	var list ipamv1alpha1.NetworkList
 	err := r.reader.List(ctx, &list, client.InNamespace(r.namespace), client.MatchingLabels{render.LabelNetworkType: kind})
 	if err != nil {
 		return false, fmt.Errorf("list this cluster's Networks: %w", err)
 	}
-	if len(list.Items) > 0 {
+	if slices.ContainsFunc(list.Items, madeLast) {
 		return true, nil
+	}
+	for i := range list.Items {
+		n := &list.Items[i]
+		if err := r.client.Delete(ctx, n); client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("delete %s, which was made when something interrupted: %w", render.Name(n), err)
+		}
 	}
 	found, err := discover(ctx, r.reader, statements)
 	if err != nil || len(found.cidrs) == 0 {
@@ -90,12 +97,18 @@ func (r *discovery) ensure(ctx context.Context, kind string, statements []statem
 	for i, p := range found.cidrs {
 		texts[i] = p.String()
 	}
-	for _, n := range render.ClusterNetworks(r.namespace, kind, texts, found.source) {
+	for _, n := range slices.Backward(render.ClusterNetworks(r.namespace, kind, texts, found.source)) {
 		if err := r.client.Create(ctx, n, client.FieldOwner(FieldManager)); err != nil {
 			return false, fmt.Errorf("create %s: %w", render.Name(n), err)
 		}
 	}
 	return true, nil
+}
+
+// madeLast reports whether there are all of a kind's Networks if there is this
+// one: it is the last of ours that is made, or somebody else's.
+func madeLast(n ipamv1alpha1.Network) bool {
+	return n.Name == n.Labels[render.LabelNetworkType] || n.Labels[render.LabelManagedBy] != render.ManagedBy
 }
 
 // networks decides the cluster's own address ranges: those of pods and services
@@ -180,7 +193,7 @@ func clusterNetworks(ctx context.Context, reader client.Reader, namespace string
 		return ownNetworks{}, fmt.Errorf("list this cluster's Networks: %w", err)
 	}
 	var own ownNetworks
-	services, undecided := 0, 0
+	pods, services, undecided := false, false, 0
 	for _, n := range list.Items {
 		if n.Status.CIDR == "" {
 			if n.Labels[render.LabelNotRemapped] == "true" {
@@ -191,12 +204,13 @@ func clusterNetworks(ctx context.Context, reader client.Reader, namespace string
 		switch n.Labels[render.LabelNetworkType] {
 		case render.NetworkPodCIDR:
 			own.Pod = append(own.Pod, n.Status.CIDR)
+			pods = pods || madeLast(n)
 		case render.NetworkExternalCIDR:
 			own.External = append(own.External, n.Status.CIDR)
 		case render.NetworkServiceCIDR:
-			services++
+			services = services || madeLast(n)
 		}
 	}
-	own.fixed = len(own.Pod) > 0 && services > 0 && undecided == 0
+	own.fixed = pods && services && undecided == 0
 	return own, nil
 }
