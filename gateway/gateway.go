@@ -151,9 +151,10 @@ const (
 	// RouteProtocol marks our routes and rules; unassigned in rtnetlink.h and
 	// in iproute2's rt_protos.
 	RouteProtocol = 118
-	// NodeTable, LocalTable and RemoteTable+index are our routing tables.
+	// NodeTable, LocalTable, ErrorTable and RemoteTable+index are our routing tables.
 	NodeTable   = 18000
 	LocalTable  = 18001
+	ErrorTable  = 18002
 	RemoteTable = 18100
 
 	fabricVNI  = 0x11c0
@@ -176,6 +177,8 @@ const (
 	LocalPref = 100
 	// NodePref is before main (32766), behind the rules that CNIs put first.
 	NodePref = 1000
+	// NodeErrorPref is before it, for few packets.
+	NodeErrorPref = 990
 )
 
 // Overheads in bytes.

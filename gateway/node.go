@@ -13,17 +13,16 @@ func ComputeNode(in NodeInputs) (State, error) {
 		return State{}, err
 	}
 	s := State{
-		Links: []Link{fabricLink(in.NodeIP, in.UnderlayMTU)},
-		Rules: []Rule{{Preference: NodePref, Table: NodeTable}},
-		// Whatever the node's default: a gateway's errors come over the fabric from an
-		// address that the node has another way to. Loose (2, systemd's default) is as
-		// strict as 1 for a device without addresses: __fib_validate_source.
-		Settings: []Setting{{FabricDevice, ReversePath, 0}},
+		Links:    []Link{fabricLink(in.NodeIP, in.UnderlayMTU)},
+		Rules:    []Rule{{Preference: NodeErrorPref, Mark: errorMark, Table: ErrorTable}, {Preference: NodePref, Table: NodeTable}},
+		Settings: []Setting{{FabricDevice, ReversePathMark, 1}},
 	}
 	var remotes, gateways []Element
 	for _, g := range in.Gateways {
 		s.reach(g.PodIP)
-		gateways = append(gateways, Element{Prefix: netip.PrefixFrom(g.PodIP, 32), Comment: g.Name})
+		own := netip.PrefixFrom(g.PodIP, 32)
+		s.Routes = append(s.Routes, Route{Table: ErrorTable, Type: Unicast, Destination: own, Via: g.PodIP, Device: FabricDevice})
+		gateways = append(gateways, Element{Prefix: own, Comment: g.Name})
 		for _, c := range g.RemoteCIDRs {
 			s.Routes = append(s.Routes, Route{
 				Table: NodeTable, Type: Unicast, Destination: c, Via: g.PodIP, Device: FabricDevice,
@@ -44,6 +43,9 @@ func ComputeNode(in NodeInputs) (State, error) {
 		},
 		Chains: []Chain{
 			{Name: "fabric", Type: "filter", Hook: "prerouting", Priority: priorityRaw, Rules: fabricRules()},
+			{Name: "errors", Type: "filter", Hook: "forward", Priority: priorityMangle, Rules: []FirewallRule{
+				rule("the mark has served", Statement{Op: MarkIs, Number: errorMark}, Statement{Op: SetMark, Number: 0}),
+			}},
 			{Name: "keep-source", Type: "nat", Hook: "postrouting", Priority: beforeMasquerade, Rules: in.keepSourceRules()},
 		},
 	}
@@ -69,6 +71,12 @@ func fabricRules() []FirewallRule {
 		rule("from gateways come the pods of other clusters, the gateways' errors, and nobody else",
 			Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: SourceIn, Not: true, Name: setRemotes},
 			Statement{Op: SourceIn, Not: true, Name: setGateways}, count, drop),
+		// Many distributions set net.ipv4.conf.all.rp_filter, and loose is as strict as
+		// strict for a device without addresses (__fib_validate_source): what comes
+		// from where the node knows another way to is dropped.
+		rule("gateways' own errors: their way back is the fabric too",
+			Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: SourceIn, Name: setGateways},
+			Statement{Op: ICMPUnreachable}, Statement{Op: SetMark, Number: errorMark}),
 	}
 }
 

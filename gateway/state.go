@@ -291,6 +291,8 @@ func tableAbout(id int) string {
 		return "to other clusters, by their gateways"
 	case LocalTable:
 		return "out of a tunnel, to pods and nodes of this cluster"
+	case ErrorTable:
+		return "back to the gateways, whose errors come by the fabric"
 	}
 	return "to the peer of " + TunnelName(id-RemoteTable) + ", whose addresses may be local ones too"
 }
@@ -308,6 +310,8 @@ func (r Rule) about() string {
 		return "the kernel's own addresses come after ours: a remote pod may have one of them"
 	case NodePref:
 		return "to other clusters"
+	case NodeErrorPref:
+		return "gateways' ICMP errors: the way back that strict nodes ask for"
 	}
 	return "not ours"
 }

@@ -4,7 +4,9 @@ package linux_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,4 +96,38 @@ func vxlan(vni int, to gateway.MAC, packet []byte) []byte {
 	b = append(b, 2, 0, 0, 0, 0, 1) // from a local MAC
 	b = binary.BigEndian.AppendUint16(b, unix.ETH_P_IP)
 	return append(b, packet...)
+}
+
+// Where addresses are not remapped, a gateway's error comes from the gateway's
+// own address, to which the node's way back is another one. A node that takes
+// packets only from where it would send the answer must take it all the same.
+func TestStrictNodesTakeGatewaysErrors(t *testing.T) {
+	const path = 1200
+	a, b := linuxtest.NewPair(t)
+	pod := a.Pod(1, "pod", "10.244.2.2")
+	in := a.Inputs(b)
+	in.Peers[0].Real, in.Peers[0].PathMTU = a.Remapped, path
+	a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
+	to := netip.MustParseAddrPort("10.60.2.2:7777")
+	for _, filter := range []string{"1", "2"} {
+		t.Run("rp_filter="+filter, func(t *testing.T) {
+			a.Nodes[1].Sysctl("conf/all/rp_filter", filter)
+			socket := pod.ListenUDP("10.244.2.2:0")
+			defer socket.Close()
+			linuxtest.DontFragment(t, socket)
+			// A flow is known to conntrack when its first packet has passed.
+			if _, err := socket.WriteToUDPAddrPort([]byte("small"), to); err != nil {
+				t.Fatal(err)
+			}
+			linuxtest.WaitFor(t, "message that it is too long", func() bool {
+				_, err := socket.WriteToUDPAddrPort(make([]byte, path), to)
+				return errors.Is(err, unix.EMSGSIZE)
+			})
+			pod.Run("ip", "route", "flush", "cache")
+			a.Nodes[1].Run("ip", "route", "flush", "cache")
+		})
+	}
+	if got := a.Nodes[1].Run("cat", "/proc/sys/net/ipv4/conf/all/rp_filter"); strings.TrimSpace(got) != "2" {
+		t.Errorf("the node's own filter is now %s", got)
+	}
 }

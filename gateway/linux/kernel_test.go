@@ -383,17 +383,7 @@ func TestPodsLearnThePathMTU(t *testing.T) {
 	podA, podB := a.Pod(1, "podA", "10.244.2.2"), b.Pod(1, "podB", "10.244.2.2")
 	inbox := podB.ListenUDP("0.0.0.0:7777")
 	socket := podA.ListenUDP("10.244.2.2:0")
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var option error
-	err = raw.Control(func(fd uintptr) {
-		option = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
-	})
-	if err = errors.Join(err, option); err != nil {
-		t.Fatal(err)
-	}
+	linuxtest.DontFragment(t, socket)
 	to := netip.MustParseAddrPort("10.60.2.2:7777")
 	const headers = 28 // IPv4 and UDP
 	// The pod's device takes 1500 bytes; the answer of the node, that the path

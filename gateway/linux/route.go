@@ -17,7 +17,7 @@ import (
 
 // ourTable reports whether a routing table is ours altogether.
 func ourTable(id int) bool {
-	return id == gateway.NodeTable || id == gateway.LocalTable ||
+	return id == gateway.NodeTable || id == gateway.LocalTable || id == gateway.ErrorTable ||
 		id >= gateway.RemoteTable && id <= gateway.RemoteTable+gateway.MaxIndex
 }
 

@@ -93,17 +93,7 @@ func TestPodIsToldByTheGateway(t *testing.T) {
 	p := newNarrowPair(t, "1400", true)
 	found := p.waitForMTU(1320, 1340)
 	socket := p.podA.ListenUDP("0.0.0.0:0")
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var option error
-	err = raw.Control(func(fd uintptr) {
-		option = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
-	})
-	if err = errors.Join(err, option); err != nil {
-		t.Fatal(err)
-	}
+	linuxtest.DontFragment(t, socket)
 	to := netip.MustParseAddrPort("10.60.2.2:7777")
 	const headers = 28
 	// A flow is known to conntrack when its first packet has passed.

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
 )
 
@@ -133,5 +135,21 @@ func Bound(t testing.TB, what string, gap, bound time.Duration) {
 	t.Logf("%s: gap %s (bound %s)", what, gap.Round(time.Millisecond), bound)
 	if gap > max(5*bound, hiccup) {
 		t.Errorf("%s: gap %s, far more than the bound %s", what, gap.Round(time.Millisecond), bound)
+	}
+}
+
+// DontFragment has a socket's packets be refused where they are too long.
+func DontFragment(t testing.TB, socket *net.UDPConn) {
+	t.Helper()
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var option error
+	err = raw.Control(func(fd uintptr) {
+		option = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
+	})
+	if err = errors.Join(err, option); err != nil {
+		t.Fatal(err)
 	}
 }
