@@ -58,7 +58,7 @@ type Watchdog struct {
 	deaf    time.Time // earliest redial because pings are not answered
 }
 
-// Judge is to be called often, every 100 ms. pings are the last that is known
+// Judge is to be called often, every 100 ms while something is carried. pings are the last that is known
 // of them; without a latency the path's is unknown.
 func (w *Watchdog) Judge(now time.Time, t Traffic, pings Status) Advice {
 	if advice := w.judgeTraffic(now, t, pings.Latency); advice != Fine {
