@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -45,7 +46,11 @@ func (c connection) claim(peer Peer, owner render.Object) (Status, string) {
 	case ok && report.Stale(c.facts.At):
 		return Waiting, fmt.Sprintf("it says Connected, but that was %s ago", c.facts.At.Sub(report.At).Round(time.Second))
 	case !peer.current(report, ok, owner):
-		return Waiting, "it says Connected, but of before the last change"
+		reason := "it says Connected, but of before the last change"
+		if strings.Contains(report.Message, "; ") { // that, and what is wrong all the same
+			reason += ": " + report.Message
+		}
+		return Waiting, reason
 	}
 	if latency := peer.Connection.Status.Latency.Value; latency != "" && latency != render.FormatLatency(0) {
 		return Done, "Connected, latency " + latency

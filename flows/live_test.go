@@ -161,6 +161,13 @@ func TestConnectedIsNotBelievedOfBeforeAChange(t *testing.T) {
 			if s.Status != flows.Waiting || s.Reason != "it says Connected, but of before the last change" {
 				t.Errorf("got %s: %s", s.Status, s.Reason)
 			}
+			if a := f.Local.Connections[0].Annotations; strings.Contains(a[render.AnnotationStatus], "answers pings") {
+				const wrong = "answers pings; what was changed last is not in force: no such host"
+				a[render.AnnotationStatus] = strings.Replace(a[render.AnnotationStatus], "answers pings", wrong, 1)
+				if s, _ := flows.PlanConnect(params, f).Step("connected-a"); !strings.HasSuffix(s.Reason, "before the last change: the peer's gateway "+wrong) {
+					t.Errorf("the reason is not shown: %s", s.Reason)
+				}
+			}
 			f = factsOf(p)
 			f.At = f.At.Add(time.Second)
 			p.A.Behave(func(b *flowtest.Behaviour) { b.NoReports = false })
