@@ -48,7 +48,7 @@ func (c connection) claim(peer Peer, owner render.Object) (Status, string) {
 	case !peer.current(report, ok, owner):
 		reason := "it says Connected, but of before the last change"
 		if strings.Contains(report.Message, "; ") { // that, and what is wrong all the same
-			reason += ": " + report.Message
+			reason += "; the gateway says: " + report.Message
 		}
 		return Waiting, reason
 	}

@@ -164,7 +164,7 @@ func TestConnectedIsNotBelievedOfBeforeAChange(t *testing.T) {
 			if a := f.Local.Connections[0].Annotations; strings.Contains(a[render.AnnotationStatus], "answers pings") {
 				const wrong = "answers pings; what was changed last is not in force: no such host"
 				a[render.AnnotationStatus] = strings.Replace(a[render.AnnotationStatus], "answers pings", wrong, 1)
-				if s, _ := flows.PlanConnect(params, f).Step("connected-a"); !strings.HasSuffix(s.Reason, "before the last change: the peer's gateway "+wrong) {
+				if s, _ := flows.PlanConnect(params, f).Step("connected-a"); !strings.HasSuffix(s.Reason, "before the last change; the gateway says: the peer's gateway "+wrong) {
 					t.Errorf("the reason is not shown: %s", s.Reason)
 				}
 			}

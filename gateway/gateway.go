@@ -177,8 +177,9 @@ const (
 	LocalPref = 100
 	// NodePref is before main (32766), behind the rules that CNIs put first.
 	NodePref = 1000
-	// NodeErrorPref is before it, for few packets.
-	NodeErrorPref = 990
+	// NodeErrorPref is before those too: it is for few packets, and some CNIs'
+	// rules lead to all pods.
+	NodeErrorPref = 5
 )
 
 // Overheads in bytes.

@@ -15,7 +15,7 @@ func ComputeNode(in NodeInputs) (State, error) {
 	s := State{
 		Links:    []Link{fabricLink(in.NodeIP, in.UnderlayMTU)},
 		Rules:    []Rule{{Preference: NodeErrorPref, Mark: errorMark, Table: ErrorTable}, {Preference: NodePref, Table: NodeTable}},
-		Settings: []Setting{{FabricDevice, ReversePathMark, 1}},
+		Settings: []Setting{{FabricDevice, ReversePath, 0}, {FabricDevice, ReversePathMark, 1}},
 	}
 	var remotes, gateways []Element
 	for _, g := range in.Gateways {

@@ -58,7 +58,7 @@ type secretKey struct {
 	key     []byte // nil if there was none, or it may not be read
 }
 
-const secretAgain = 10 * time.Second
+const secretAgain = 5 * time.Second
 
 func (k *secretKeys) of(ctx context.Context, c client.Client, gateway client.Object, secret string) []byte {
 	name := types.NamespacedName{Namespace: gateway.GetNamespace(), Name: secret}

@@ -28,6 +28,9 @@ var operatorManifest string
 // hosts outside a cluster's pod network.
 const DefaultExternalCIDR = "10.70.0.0/16"
 
+// StatedByInstall is how the source of a range begins that an admin has stated.
+const StatedByInstall = "stated by install "
+
 // InstallParams describe an installation of our operator and fabric.
 type InstallParams struct {
 	Namespace string // default: DefaultNamespace
@@ -97,9 +100,9 @@ func Install(p InstallParams) ([]Object, error) {
 		return nil, err
 	}
 	objs = append(objs, clusterID(p), Network(p.Namespace, NetworkExternalCIDR, NetworkExternalCIDR, cmp.Or(p.ExternalCIDR, DefaultExternalCIDR), 1))
-	objs = append(objs, ClusterNetworks(p.Namespace, NetworkPodCIDR, p.PodCIDRs, "stated by install --pod-cidr")...)
+	objs = append(objs, ClusterNetworks(p.Namespace, NetworkPodCIDR, p.PodCIDRs, StatedByInstall+"--pod-cidr")...)
 	if p.ServiceCIDR != "" {
-		objs = append(objs, ClusterNetworks(p.Namespace, NetworkServiceCIDR, []string{p.ServiceCIDR}, "stated by install --service-cidr")...)
+		objs = append(objs, ClusterNetworks(p.Namespace, NetworkServiceCIDR, []string{p.ServiceCIDR}, StatedByInstall+"--service-cidr")...)
 	}
 	objs = append(objs, programs...)
 	objs = append(objs, templates...)

@@ -34,7 +34,7 @@ func TestKernelReadsLikeDocumentation(t *testing.T) {
 
 	read(t, a.Gateway, "gateway.txt", "ip rule", "ip route show table 18001", "ip route show table 18100",
 		"ip neigh show nud permanent", "nft list ruleset")
-	read(t, a.Nodes[1], "node.txt", "ip rule", "ip route show table 18000", "nft list table ip liqo-tui")
+	read(t, a.Nodes[1], "node.txt", "ip rule", "ip route show table 18000", "ip route show table 18002", "nft list table ip liqo-tui")
 	for device, alias := range map[string]string{"liqo-tunnel": "liqo-tui: tunnel to milan", "liqo-fabric": "liqo-tui: between nodes and gateways"} {
 		if text := a.Gateway.Run("ip", "link", "show", "dev", device); !strings.Contains(text, "alias "+alias+"\n") {
 			t.Errorf("%s: got\n%swant alias %s", device, text, alias)

@@ -264,9 +264,8 @@ func openTUN(name string) (*tunDevice, error) {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("attach to %s: %w", name, err)
 	}
-	inner, _, err := tun.CreateUnmonitoredTUNFromFD(fd)
+	inner, _, err := tun.CreateUnmonitoredTUNFromFD(fd) // closes it, sooner or later, if it fails
 	if err != nil {
-		_ = unix.Close(fd)
 		return nil, err
 	}
 	t := &tunDevice{Device: inner, events: make(chan tun.Event, 1)}

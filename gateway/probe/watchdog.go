@@ -58,8 +58,20 @@ type Watchdog struct {
 	deaf    time.Time // earliest redial because pings are not answered
 }
 
-// Judge is to be called often, every 100 ms while something is carried. pings are the last that is known
-// of them; without a latency the path's is unknown.
+// CalmInterval is until the next call of Judge where that may be later than usual.
+const CalmInterval = 500 * time.Millisecond
+
+// Calm reports whether Judge may be called as late as after CalmInterval: no
+// answer is awaited, and none to a ping can be overdue by then for so long that
+// Judge would advise to redial before it has advised to ask.
+func (w *Watchdog) Calm(now time.Time, pings Status) bool {
+	const late = 100 * time.Millisecond // as a timer may be
+	overdue := now.Sub(pings.LastReply) - DefaultInterval + CalmInterval + late
+	return w.since.IsZero() && !pings.LastReply.IsZero() && overdue < redialAfter
+}
+
+// Judge is to be called often, every 100 ms unless [Watchdog.Calm]. pings are
+// the last that is known of them; without a latency the path's is unknown.
 func (w *Watchdog) Judge(now time.Time, t Traffic, pings Status) Advice {
 	if advice := w.judgeTraffic(now, t, pings.Latency); advice != Fine {
 		return advice

@@ -108,3 +108,41 @@ func TestWatchdogNoticesAPathInOneDirection(t *testing.T) {
 		t.Errorf("got redials after %v, want %v", redials, want)
 	}
 }
+
+// TestNobodyIsRedialledUnasked has one ping be lost of an otherwise idle tunnel,
+// which is looked at as seldom as the watchdog allows.
+func TestNobodyIsRedialledUnasked(t *testing.T) {
+	for _, heard := range []bool{false, true} { // the peer's own pings still come
+		for phase := time.Duration(0); phase < DefaultInterval; phase += 10 * time.Millisecond {
+			var dog Watchdog
+			reply := time.Unix(1000, 0)
+			pings := Status{Value: Connected, LastReply: reply, Latency: time.Millisecond}
+			asked := false
+			for now := reply.Add(phase); now.Before(reply.Add(2 * DefaultInterval)); {
+				carried := Traffic{Sent: 1000, Received: 1000}
+				if now.After(reply.Add(DefaultInterval)) {
+					carried.Sent += 150
+				}
+				if heard {
+					carried.Received += uint64(now.Sub(reply)/DefaultInterval) * 150
+				}
+				advice := dog.Judge(now, carried, pings)
+				asked = asked || advice == Doubt
+				if advice == Redial {
+					if !asked {
+						t.Fatalf("redialled %s after the last answer without a question (peer heard: %t, first look after %s)", now.Sub(reply), heard, phase)
+					}
+					break
+				}
+				next := 100 * time.Millisecond
+				if dog.Calm(now, pings) {
+					next = CalmInterval
+				}
+				now = now.Add(next + time.Millisecond) // timers are late
+			}
+			if !asked {
+				t.Fatalf("never asked (peer heard: %t, first look after %s)", heard, phase)
+			}
+		}
+	}
+}

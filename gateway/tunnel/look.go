@@ -33,6 +33,7 @@ func (t *Tunnel) look(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
+		case <-t.rushed:
 		}
 		timer.Reset(t.lookOnce(&w))
 	}
@@ -41,7 +42,10 @@ func (t *Tunnel) look(ctx context.Context) error {
 // lookOnce returns when to look again.
 func (t *Tunnel) lookOnce(w *watch) time.Duration {
 	peer, err := t.config.Kernel.Peer(t.device)
-	if err != nil {
+	switch {
+	case err != nil && w.looks > 0:
+		return stillInterval // another pod has the tunnel
+	case err != nil:
 		return lookInterval // no device or no peer yet
 	}
 	if w.looks++; peer.Handshake.IsZero() && w.looks%strangersEvery == 0 {
@@ -74,9 +78,10 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 	switch {
 	case t.awaitsNextKey():
 		return rotateInterval
-	// Until the first answer, each second counts.
-	case advice == probe.Fine && pings.Latency > 0 && w.carried.Since(before) <= pingBytes:
-		return UntilBeat(idleInterval)
+	case w.carried.Since(before) <= pingBytes && w.dog.Calm(now, pings):
+		return UntilBeat(probe.CalmInterval)
+	case w.carried == before && pings.Latency > 0: // else a first answer is awaited
+		return stillInterval
 	}
 	return lookInterval
 }

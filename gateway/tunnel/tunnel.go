@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"sync"
@@ -78,6 +79,7 @@ type Tunnel struct {
 	config    Config
 	device    string
 	hurry     chan struct{} // ping now
+	rushed    chan struct{} // to look at the tunnel now
 	up        chan struct{} // closed when there was somebody to ping
 	connected chan struct{} // the peer answers, for the first time or again
 	upOnce    sync.Once
@@ -111,7 +113,7 @@ type Tunnel struct {
 // New returns a Tunnel that does nothing yet.
 func New(c Config) *Tunnel {
 	return &Tunnel{
-		config: c, device: gateway.TunnelName(0), hurry: make(chan struct{}, 1), up: make(chan struct{}),
+		config: c, device: gateway.TunnelName(0), hurry: make(chan struct{}, 1), rushed: make(chan struct{}, 1), up: make(chan struct{}),
 		connected: make(chan struct{}, 1), standby: c.Standby,
 		fights: fights{},
 	}
@@ -143,6 +145,10 @@ func (t *Tunnel) Set(w Wanted) error {
 	}
 	t.mu.Unlock()
 	err = t.sync()
+	select {
+	case t.rushed <- struct{}{}: // a key may be about to be replaced
+	default:
+	}
 	if rekeyed {
 		// The peer can't reach us with the key that it has: only what we send
 		// makes the handshake.
@@ -275,10 +281,11 @@ func errorText(err error) string {
 }
 
 const (
-	// lookInterval is how often the tunnel's counters are looked at.
+	// lookInterval is how often the tunnel's counters are looked at, unless nothing
+	// is carried but pings: [probe.CalmInterval].
 	lookInterval = 100 * time.Millisecond
-	// idleInterval is the same while nothing but pings is carried.
-	idleInterval = 500 * time.Millisecond
+	// stillInterval is the same while nothing is carried, and something awaited.
+	stillInterval = 250 * time.Millisecond
 	// pingBytes bounds what a ping and its answer each way amount to.
 	pingBytes = 1000
 	// rotateInterval is the same while a key is being replaced: what the peer
@@ -291,13 +298,17 @@ const (
 	repairPause = 200 * time.Millisecond
 )
 
-// UntilBeat is how long to wait with what is done every d: a multiple of d, by
-// the clock, so that all of it is done at the same moments. What an idle gateway
-// costs is how often it wakes up: measured, 0.5 ms of CPU each time.
+// UntilBeat is how long to wait with what is done every d, so that a process does
+// all of it at the same moments: what it costs while idle is how often it wakes
+// up (measured, 0.5 ms of CPU each time).
 func UntilBeat(d time.Duration) time.Duration {
-	now := time.Now()
+	now := time.Now().Add(beat)
 	return now.Truncate(d).Add(d).Sub(now)
 }
+
+// beat is another one for each process: not all gateways of a cluster should ask
+// its API server at once.
+var beat = rand.N(time.Minute)
 
 // Run keeps the tunnel until ctx ends.
 func (t *Tunnel) Run(ctx context.Context) error {

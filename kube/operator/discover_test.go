@@ -232,6 +232,11 @@ func TestAllRangesThatWereFoundAreThere(t *testing.T) {
 	if own, err := clusterNetworks(t.Context(), cl, "liqo"); own.fixed || err != nil {
 		t.Errorf("half of the ranges is taken for all (%v)", err)
 	}
+	stated := render.ClusterNetworks("liqo", render.NetworkServiceCIDR, []string{"10.8.0.0/16", "10.9.0.0/16"}, render.StatedByInstall+"--service-cidr")
+	other := clusterWith(t, stated[1])
+	if ok, err := (&discovery{client: other, reader: other, namespace: "liqo"}).ensure(t.Context(), render.NetworkServiceCIDR, podStatements()); !ok || err != nil {
+		t.Errorf("what an admin has stated is completed: %v, %v", ok, err)
+	}
 	r.client = cl
 	for range 2 {
 		if ok, err := r.ensure(t.Context(), render.NetworkPodCIDR, podStatements()); !ok || err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
@@ -80,35 +81,33 @@ func (r *discovery) ensure(ctx context.Context, kind string, statements []statem
 	if err != nil {
 		return false, fmt.Errorf("list this cluster's Networks: %w", err)
 	}
-	if slices.ContainsFunc(list.Items, madeLast) {
+	if slices.ContainsFunc(list.Items, completes) {
 		return true, nil
-	}
-	for i := range list.Items {
-		n := &list.Items[i]
-		if err := r.client.Delete(ctx, n); client.IgnoreNotFound(err) != nil {
-			return false, fmt.Errorf("delete %s, which was made when something interrupted: %w", render.Name(n), err)
-		}
 	}
 	found, err := discover(ctx, r.reader, statements)
 	if err != nil || len(found.cidrs) == 0 {
 		return false, err
 	}
-	texts := make([]string, len(found.cidrs))
-	for i, p := range found.cidrs {
-		texts[i] = p.String()
+	var missing []string
+	for _, p := range found.cidrs {
+		// What is there was made before this was interrupted, from the last on.
+		if !slices.ContainsFunc(list.Items, func(n ipamv1alpha1.Network) bool { return string(n.Spec.CIDR) == p.String() }) {
+			missing = append(missing, p.String())
+		}
 	}
-	for _, n := range slices.Backward(render.ClusterNetworks(r.namespace, kind, texts, found.source)) {
+	for _, n := range slices.Backward(render.ClusterNetworks(r.namespace, kind, missing, found.source)) {
 		if err := r.client.Create(ctx, n, client.FieldOwner(FieldManager)); err != nil {
 			return false, fmt.Errorf("create %s: %w", render.Name(n), err)
 		}
 	}
-	return true, nil
+	return len(missing) > 0, nil
 }
 
-// madeLast reports whether there are all of a kind's Networks if there is this
-// one: it is the last of ours that is made, or somebody else's.
-func madeLast(n ipamv1alpha1.Network) bool {
-	return n.Name == n.Labels[render.LabelNetworkType] || n.Labels[render.LabelManagedBy] != render.ManagedBy
+// completes reports whether there are all of a kind's Networks if there is this
+// one: it is the last that we make of what was found, or not of our finding.
+func completes(n ipamv1alpha1.Network) bool {
+	return n.Name == n.Labels[render.LabelNetworkType] || n.Labels[render.LabelManagedBy] != render.ManagedBy ||
+		strings.HasPrefix(n.Annotations[render.AnnotationSource], render.StatedByInstall)
 }
 
 // networks decides the cluster's own address ranges: those of pods and services
@@ -204,11 +203,11 @@ func clusterNetworks(ctx context.Context, reader client.Reader, namespace string
 		switch n.Labels[render.LabelNetworkType] {
 		case render.NetworkPodCIDR:
 			own.Pod = append(own.Pod, n.Status.CIDR)
-			pods = pods || madeLast(n)
+			pods = pods || completes(n)
 		case render.NetworkExternalCIDR:
 			own.External = append(own.External, n.Status.CIDR)
 		case render.NetworkServiceCIDR:
-			services = services || madeLast(n)
+			services = services || completes(n)
 		}
 	}
 	own.fixed = pods && services && undecided == 0
