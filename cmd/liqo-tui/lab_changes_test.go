@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -183,6 +185,60 @@ func (l lab) testLiveChanges(t *testing.T, way connection) {
 			l.sender(t, w).untilItWorks(t)
 		}
 	}
+}
+
+// testLateProxy has the client told of a port before the server's nodes know it:
+// what they take for their own flow must not stay that. It measures from the
+// moment at which kube-proxy goes on.
+func (l lab) testLateProxy(t *testing.T, way connection, bound time.Duration) {
+	t.Helper()
+	nodes := l.nodes(t, way.b)
+	signal := func(name string) {
+		if err := l.signalProxies(t, way.b, nodes, name); err != nil {
+			t.Error(err)
+		}
+	}
+	connect := func(flag, value string) result {
+		return l.between(way, "connect", flag, value, "--yes", "--timeout", "60s")
+	}
+	connect("--server-service-type", "LoadBalancer").want(t, exitOK)
+	defer signal("CONT")
+	signal("STOP")
+	var back time.Time
+	o := l.during(t, way, 0, func() {
+		var connected sync.WaitGroup
+		var got result
+		connected.Go(func() { got = connect("--server-port", "51998") })
+		eventually(t, 20*time.Second, func() error {
+			if got := l.dials(t, way); !strings.HasSuffix(got, ":51998") {
+				return fmt.Errorf("the client of %s dials %s, want port 51998", way.a, got)
+			}
+			return nil
+		})
+		time.Sleep(4 * time.Second) // until it has noticed, and dialled there in vain
+		signal("CONT")
+		back = time.Now()
+		connected.Wait()
+		got.want(t, exitOK)
+	})
+	o.report(t, "nodes of "+way.b+" dialled before kube-proxy knew the port", back, bound)
+	if o.longest < time.Second {
+		t.Error("the stream went on: kube-proxy was not late")
+	}
+	connect("--server-service-type", "NodePort").want(t, exitOK)
+}
+
+// signalProxies sends a signal to the kube-proxy of each of the nodes that has one.
+func (l lab) signalProxies(t *testing.T, cluster string, nodes []string, signal string) error {
+	t.Helper()
+	var errs []error
+	for _, node := range nodes {
+		if pid := l.process(t, cluster, node, "^[^ ]*/kube-proxy --", ""); pid != "" {
+			_, err := l.try(t, "exec", cluster, node, "--", "kill", "-"+signal, pid)
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // endpoints are what the GatewayClients of a connection were told, and when.

@@ -136,6 +136,13 @@ func killComponent(name string, node func(damage) string) func(damage) (string, 
 	}
 }
 
+// signalProxies sends the kube-proxies of way.a a signal.
+func signalProxies(signal string) func(damage) (string, error) {
+	return func(d damage) (string, error) {
+		return "", d.signalProxies(d.t, d.way.a, d.nodesOf[d.way.a], signal)
+	}
+}
+
 func firstNode(d damage) string { return d.nodesOf[d.way.a][0] }
 
 // path does something to the path between the clusters.
@@ -178,6 +185,10 @@ func faults() []fault {
 		{name: "kill the API server", apply: killComponent("kube-apiserver", firstNode)},
 		{name: "kill a kubelet", apply: killComponent("kubelet", damage.node)},
 		{name: "kill a kube-proxy", apply: killComponent("kube-proxy", damage.node)},
+		{name: "have kube-proxy stand still", lasts: 4 * time.Second, apply: signalProxies("STOP"), undo: func(d damage) error {
+			_, err := signalProxies("CONT")(d)
+			return err
+		}},
 
 		{name: "delete a node's overlay", apply: onNode("ip", "link", "del", "liqo-fabric")},
 		{name: "flush a node's routes", apply: onNode("ip", "route", "flush", "table", "18000")},

@@ -63,6 +63,11 @@ func (k *kernelTunnel) setDevice(key gateway.PrivateKey, port uint16) error {
 	return k.client.ConfigureDevice(k.name, c)
 }
 
+func (k *kernelTunnel) changePort() error {
+	anyPort := 0
+	return k.client.ConfigureDevice(k.name, wgtypes.Config{ListenPort: &anyPort})
+}
+
 func (k *kernelTunnel) setPeers(replace bool, changes ...peerChange) error {
 	config := wgtypes.Config{ReplacePeers: replace}
 	for _, c := range changes {

@@ -85,6 +85,21 @@ func (k *Kernel) Redial(device string, endpoint netip.AddrPort) error {
 	return wg.setPeers(false, peerChange{*main, true}, peerChange{*main, false})
 }
 
+// ChangePort has a client's tunnel send from another port, whichever is free.
+func (k *Kernel) ChangePort(device string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	wg, err := k.find(device)
+	if err != nil {
+		return fmt.Errorf("change port: %w", err)
+	}
+	defer wg.close()
+	if err := wg.changePort(); err != nil {
+		return fmt.Errorf("change the port of %s: %w", device, err)
+	}
+	return nil
+}
+
 // dialed is the endpoint that Sync last set. The peer may have moved since;
 // only a new wish is a reason to set it again.
 type dialed struct {

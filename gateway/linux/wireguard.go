@@ -19,6 +19,8 @@ import (
 type wireguard interface {
 	read() (wireguardConfig, error)
 	setDevice(key gateway.PrivateKey, port uint16) error
+	// changePort listens on another port, whichever is free.
+	changePort() error
 	// setPeers makes the changes in order; replace removes all others before.
 	setPeers(replace bool, changes ...peerChange) error
 	implementation() gateway.Implementation

@@ -4,6 +4,7 @@ package tunnel
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -163,10 +164,17 @@ func (t *Tunnel) notePeer(now time.Time, peer linux.PeerStats) probe.Status {
 	return pings
 }
 
-// perEndpoint is how many handshakes are tried with one endpoint: of several
-// that the server may have, or the one where it was heard last, after which it
-// is dialled where it was said to be.
-const perEndpoint = 4
+const (
+	// perEndpoint is how many handshakes are tried with one endpoint: of several
+	// that the server may have, or the one where it was heard last, after which it
+	// is dialled where it was said to be.
+	perEndpoint = 4
+	// perPort is the same from one port. Whatever tracks flows on the way may be
+	// wrong about one for as long as its packets come: a node that is dialled before
+	// its kube-proxy knows the Service takes them for its own. Of a new one it
+	// knows nothing.
+	perPort = 2
+)
 
 // redial begins a handshake, the n-th without an answer.
 func (t *Tunnel) redial(n int) {
@@ -186,7 +194,11 @@ func (t *Tunnel) redial(n int) {
 		t.config.Log.Info("no answer; trying the server's next address", "endpoint", to)
 		_ = t.sync() // reported by Status
 	}
-	if err := t.config.Kernel.Redial(t.device, to); err != nil {
+	var err error
+	if n%perPort == 0 {
+		err = t.config.Kernel.ChangePort(t.device)
+	}
+	if err := errors.Join(err, t.config.Kernel.Redial(t.device, to)); err != nil {
 		t.config.Log.Error("dial the peer again", "error", err)
 	}
 }

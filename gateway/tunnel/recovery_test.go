@@ -129,6 +129,27 @@ func TestServerGetsAnotherPort(t *testing.T) {
 	linuxtest.Bound(t, "server's port changed", p.stream.Gap(told), 2*time.Second)
 }
 
+// A node that is dialled before its kube-proxy knows the new port tracks that flow
+// as one to itself, and goes on with that as long as the flow does.
+func TestServersNodeIsDialledTooEarly(t *testing.T) {
+	p := newPair(t, linuxtest.TunnelMTU)
+	p.server.Nodes[0].NFT(`table ip proxy {
+		chain closed { type filter hook prerouting priority raw; policy accept; udp dport 51840 ip daddr 198.51.100.2 drop; }
+	}`)
+	w := p.wanted(p.client, p.server)
+	w.Inputs.Peers[0].Endpoint = netip.MustParseAddrPort("198.51.100.2:31000")
+	p.ofClient.Set(w)
+	linuxtest.WaitFor(t, "the client to dial in vain", func() bool {
+		s := p.ofClient.Status()
+		return s.Peer.Endpoint == w.Inputs.Peers[0].Endpoint && s.Redials > 2
+	})
+	p.server.Nodes[0].NFT(`table ip proxy {
+		chain nodeport2 { type nat hook prerouting priority dstnat; policy accept; udp dport 31000 dnat to 10.244.1.5:51840; }
+	}`)
+	open := time.Now()
+	linuxtest.Bound(t, "server's node dialled too early", p.stream.Gap(open), 2*time.Second)
+}
+
 // A name may stand for several addresses, of which one works.
 func TestClientFindsTheAddressThatAnswers(t *testing.T) {
 	p := newPair(t, linuxtest.TunnelMTU)

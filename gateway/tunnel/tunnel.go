@@ -133,6 +133,9 @@ func (t *Tunnel) Set(w Wanted) error {
 		return err
 	}
 	own, peer := t.keys()
+	if e := w.Inputs.Peers[0].Endpoint; len(w.Endpoints) == 0 && e.IsValid() {
+		w.Endpoints = []netip.AddrPort{e}
+	}
 	t.wanted, t.ready = w, true
 	newOwn, newPeer := t.keys()
 	rekeyed := peer != (wgtypes.Key{}) && (own != newOwn || peer != newPeer)
