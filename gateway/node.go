@@ -13,8 +13,10 @@ func ComputeNode(in NodeInputs) (State, error) {
 		return State{}, err
 	}
 	s := State{
-		Links:    []Link{fabricLink(in.NodeIP, in.UnderlayMTU)},
-		Rules:    []Rule{{Preference: NodeErrorPref, Mark: errorMark, Table: ErrorTable}, {Preference: NodePref, Table: NodeTable}},
+		Links: []Link{fabricLink(in.NodeIP, in.UnderlayMTU)},
+		Rules: []Rule{{Preference: NodeErrorPref, Mark: errorMark, Table: ErrorTable}, {Preference: NodePref, Table: NodeTable}},
+		// The mark is for where all devices are filtered; who filters only new ones by
+		// default is not asked, so nothing there depends on who else touches marks.
 		Settings: []Setting{{FabricDevice, ReversePath, 0}, {FabricDevice, ReversePathMark, 1}},
 	}
 	var remotes, gateways []Element

@@ -206,7 +206,7 @@ func (o *observer) waitChanged() bool {
 	if o.cluster != nil {
 		changed = o.cluster.Changed()
 	}
-	if o.answered && o.last.Problem == nil {
+	if o.last.Problem == nil {
 		interval = pollInterval
 	}
 	// All observers poll at the same moments: that wakes an idle program once,

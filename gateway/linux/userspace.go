@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -245,9 +244,9 @@ func (b *resilientBind) Send(bufs [][]byte, ep conn.Endpoint) error {
 // every second.
 type tunDevice struct {
 	tun.Device
-	mtu    atomic.Int32
 	events chan tun.Event
 	mu     sync.Mutex
+	mtu    int
 	closed bool // events is: the WireGuard device closes itself if its link is deleted
 }
 
@@ -270,16 +269,14 @@ func openTUN(name string) (*tunDevice, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tunDevice{Device: inner, events: make(chan tun.Event, 1)}
-	t.mtu.Store(device.DefaultMTU)
-	return t, nil
+	return &tunDevice{Device: inner, events: make(chan tun.Event, 1), mtu: device.DefaultMTU}, nil
 }
 
 // resize tells the WireGuard device the link's MTU, up to which it pads packets.
 func (t *tunDevice) resize(mtu int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.mtu.Store(int32(mtu))
+	t.mtu = mtu
 	if t.closed {
 		return
 	}
@@ -289,7 +286,11 @@ func (t *tunDevice) resize(mtu int) {
 	}
 }
 
-func (t *tunDevice) MTU() (int, error) { return int(t.mtu.Load()), nil }
+func (t *tunDevice) MTU() (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mtu, nil
+}
 
 func (t *tunDevice) Events() <-chan tun.Event { return t.events }
 

@@ -5,6 +5,7 @@ package tunnel_test
 import (
 	"errors"
 	"net/netip"
+	"strconv"
 	"testing"
 	"time"
 
@@ -107,6 +108,14 @@ func TestPodIsToldByTheGateway(t *testing.T) {
 	if _, err := socket.WriteToUDPAddrPort(make([]byte, found-headers), to); err != nil {
 		t.Errorf("the longest that fits: %v", err)
 	}
+}
+
+// WireGuard pads packets to 16 bytes, but not beyond the device's MTU: the longest
+// packet fits a path that is as wide as that.
+func TestTheLongestPacketIsNotPadded(t *testing.T) {
+	const overhead = 60
+	p := newPairOver(t, linuxtest.TunnelMTU, func(wan *netns.Namespace) { narrow(wan, strconv.Itoa(linuxtest.TunnelMTU+overhead), true) })
+	p.waitForMTU(linuxtest.TunnelMTU, linuxtest.TunnelMTU)
 }
 
 func newNarrowPair(t *testing.T, mtu string, hole bool) *pair {

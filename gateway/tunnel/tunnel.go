@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"sync"
@@ -304,14 +303,11 @@ const (
 // UntilBeat is how long to wait with what is done every d, so that a process does
 // all of it at the same moments: what it costs while idle is how often it wakes
 // up (measured, 0.5 ms of CPU each time).
-func UntilBeat(d time.Duration) time.Duration {
-	now := time.Now().Add(beat)
-	return now.Truncate(d).Add(d).Sub(now)
-}
+func UntilBeat(d time.Duration) time.Duration { return d - time.Since(began)%d }
 
-// beat is another one for each process: not all gateways of a cluster should ask
-// its API server at once.
-var beat = rand.N(time.Minute)
+// began makes the moments those of this process: not all gateways of a cluster
+// should ask its API server at once.
+var began = time.Now()
 
 // Run keeps the tunnel until ctx ends.
 func (t *Tunnel) Run(ctx context.Context) error {

@@ -229,8 +229,21 @@ func TestAllRangesThatWereFoundAreThere(t *testing.T) {
 	if ok, err := r.ensure(t.Context(), render.NetworkPodCIDR, podStatements()); ok || err == nil {
 		t.Fatalf("got %v, %v although the second can't be made", ok, err)
 	}
-	if own, err := clusterNetworks(t.Context(), cl, "liqo"); own.fixed || err != nil {
-		t.Errorf("half of the ranges is taken for all (%v)", err)
+	fixed := func() bool {
+		own, err := clusterNetworks(t.Context(), cl, "liqo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return own.fixed
+	}
+	for _, service := range render.ClusterNetworks("liqo", render.NetworkServiceCIDR, []string{"10.96.0.0/12"}, "kubeadm") {
+		if err := cl.Create(t.Context(), service); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decideAll(t, cl)
+	if fixed() {
+		t.Error("half of the ranges is taken for all")
 	}
 	stated := render.ClusterNetworks("liqo", render.NetworkServiceCIDR, []string{"10.8.0.0/16", "10.9.0.0/16"}, render.StatedByInstall+"--service-cidr")
 	other := clusterWith(t, stated[1])
@@ -243,8 +256,18 @@ func TestAllRangesThatWereFoundAreThere(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 	}
+	decideAll(t, cl)
+	if !fixed() {
+		t.Error("all ranges are there, and waited for")
+	}
+	services := render.ClusterNetworks("liqo", render.NetworkServiceCIDR, []string{"10.96.0.0/16", "10.97.0.0/16"}, "kubeadm")
+	half := clusterWith(t, render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"10.244.0.0/16"}, "kubeadm")[0], services[1])
+	decideAll(t, half)
+	if own, err := clusterNetworks(t.Context(), half, "liqo"); err != nil || own.fixed {
+		t.Errorf("half of the Services' ranges is taken for all (%v)", err)
+	}
 	var all ipamv1alpha1.NetworkList
-	if err := cl.List(t.Context(), &all); err != nil {
+	if err := cl.List(t.Context(), &all, client.MatchingLabels{render.LabelNetworkType: render.NetworkPodCIDR}); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -253,6 +276,20 @@ func TestAllRangesThatWereFoundAreThere(t *testing.T) {
 	}
 	if want := []string{"pod-cidr 10.1.0.0/16", "pod-cidr-2 10.2.0.0/16"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// decideAll gives each Network the range that it asks for.
+func decideAll(t *testing.T, cl client.Client) {
+	t.Helper()
+	var all ipamv1alpha1.NetworkList
+	if err := cl.List(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	for i := range all.Items {
+		if err := setNetworkCIDR(t.Context(), cl, &all.Items[i], all.Items[i].Spec.CIDR); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
