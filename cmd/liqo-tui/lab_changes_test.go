@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -192,21 +191,25 @@ func (l lab) testLiveChanges(t *testing.T, way connection) {
 // moment at which kube-proxy goes on.
 func (l lab) testLateProxy(t *testing.T, way connection, bound time.Duration) {
 	t.Helper()
-	nodes := l.nodes(t, way.b)
-	signal := func(name string) {
-		if err := l.signalProxies(t, way.b, nodes, name); err != nil {
-			t.Error(err)
-		}
-	}
 	connect := func(flag, value string) result {
 		return l.between(way, "connect", flag, value, "--yes", "--timeout", "60s")
 	}
 	connect("--server-service-type", "LoadBalancer").want(t, exitOK)
-	defer signal("CONT")
-	signal("STOP")
+	defer func() { connect("--server-service-type", "NodePort").want(t, exitOK) }()
+	nodes := l.nodes(t, way.b)
+	var connected sync.WaitGroup
+	defer connected.Wait()
+	resume := func() {
+		if err := l.resumeProxies(t, way.b, nodes); err != nil {
+			t.Error(err)
+		}
+	}
+	defer resume()
+	if err := l.stopProxies(t, way.b, nodes); err != nil {
+		t.Fatal(err)
+	}
 	var back time.Time
 	o := l.during(t, way, 0, func() {
-		var connected sync.WaitGroup
 		var got result
 		connected.Go(func() { got = connect("--server-port", "51998") })
 		eventually(t, 20*time.Second, func() error {
@@ -216,7 +219,7 @@ func (l lab) testLateProxy(t *testing.T, way connection, bound time.Duration) {
 			return nil
 		})
 		time.Sleep(4 * time.Second) // until it has noticed, and dialled there in vain
-		signal("CONT")
+		resume()
 		back = time.Now()
 		connected.Wait()
 		got.want(t, exitOK)
@@ -225,20 +228,37 @@ func (l lab) testLateProxy(t *testing.T, way connection, bound time.Duration) {
 	if o.longest < time.Second {
 		t.Error("the stream went on: kube-proxy was not late")
 	}
-	connect("--server-service-type", "NodePort").want(t, exitOK)
 }
 
-// signalProxies sends a signal to the kube-proxy of each of the nodes that has one.
-func (l lab) signalProxies(t *testing.T, cluster string, nodes []string, signal string) error {
+const kubeProxy = "^[^ ]*/kube-proxy --" // its command line
+
+// stopProxies has the kube-proxy of each node of a cluster stand still.
+func (l lab) stopProxies(t *testing.T, cluster string, nodes []string) error {
 	t.Helper()
-	var errs []error
 	for _, node := range nodes {
-		if pid := l.process(t, cluster, node, "^[^ ]*/kube-proxy --", ""); pid != "" {
-			_, err := l.try(t, "exec", cluster, node, "--", "kill", "-"+signal, pid)
-			errs = append(errs, err)
+		if _, err := l.try(t, "exec", cluster, node, "--", "pkill", "-STOP", "-f", kubeProxy); err != nil {
+			return fmt.Errorf("stop kube-proxy of %s: %w", node, err)
 		}
 	}
-	return errors.Join(errs...)
+	return nil
+}
+
+// resumeProxies has them go on. One that was killed comes again within moments.
+func (l lab) resumeProxies(t *testing.T, cluster string, nodes []string) error {
+	t.Helper()
+	for _, node := range nodes {
+		var err error
+		for range 20 {
+			if _, err = l.try(t, "exec", cluster, node, "--", "pkill", "-CONT", "-f", kubeProxy); err == nil {
+				break
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+		if err != nil {
+			return fmt.Errorf("resume kube-proxy of %s: %w", node, err)
+		}
+	}
+	return nil
 }
 
 // endpoints are what the GatewayClients of a connection were told, and when.

@@ -136,11 +136,30 @@ func killComponent(name string, node func(damage) string) func(damage) (string, 
 	}
 }
 
-// signalProxies sends the kube-proxies of way.a a signal.
-func signalProxies(signal string) func(damage) (string, error) {
-	return func(d damage) (string, error) {
-		return "", d.signalProxies(d.t, d.way.a, d.nodesOf[d.way.a], signal)
+// changePortEarly has the client told of a port that the server's nodes don't know
+// for a while.
+func changePortEarly(d damage) (string, error) {
+	clusters := []string{d.way.a, d.way.b} // one of them has the server
+	lasts := time.Duration(d.random.Int64N(int64(4 * time.Second)))
+	var errs []error
+	for _, cluster := range clusters {
+		errs = append(errs, d.stopProxies(d.t, cluster, d.nodesOf[cluster]))
 	}
+	resumed := make(chan error)
+	go func() {
+		time.Sleep(lasts)
+		var errs []error
+		for _, cluster := range clusters {
+			errs = append(errs, d.resumeProxies(d.t, cluster, d.nodesOf[cluster]))
+		}
+		resumed <- errors.Join(errs...)
+	}()
+	port := strconv.Itoa(51840 + d.random.IntN(100))
+	told, err := d.command(d.way, "connect", "--server-port", port)
+	if err := <-resumed; err != nil {
+		d.t.Errorf("a kube-proxy stands still for ever: %v", err)
+	}
+	return told + ", kube-proxy stopped for " + lasts.String(), errors.Join(append(errs, err)...)
 }
 
 func firstNode(d damage) string { return d.nodesOf[d.way.a][0] }
@@ -185,10 +204,6 @@ func faults() []fault {
 		{name: "kill the API server", apply: killComponent("kube-apiserver", firstNode)},
 		{name: "kill a kubelet", apply: killComponent("kubelet", damage.node)},
 		{name: "kill a kube-proxy", apply: killComponent("kube-proxy", damage.node)},
-		{name: "have kube-proxy stand still", lasts: 4 * time.Second, apply: signalProxies("STOP"), undo: func(d damage) error {
-			_, err := signalProxies("CONT")(d)
-			return err
-		}},
 
 		{name: "delete a node's overlay", apply: onNode("ip", "link", "del", "liqo-fabric")},
 		{name: "flush a node's routes", apply: onNode("ip", "route", "flush", "table", "18000")},
@@ -227,6 +242,7 @@ func faults() []fault {
 		{name: "change the port", apply: again(func(d damage) []string {
 			return []string{"--server-port", strconv.Itoa(51840 + d.random.IntN(100))}
 		})},
+		{name: "change the port while kube-proxy stands still", apply: changePortEarly},
 		{name: "change the Service's type", apply: again(func(d damage) []string {
 			return []string{"--server-service-type", anyOf(d.random, "NodePort", "LoadBalancer")}
 		})},

@@ -274,7 +274,9 @@ func (r *faultRun) table(stalls []stall) string {
 		c := costs[kind]
 		c.alone++
 		for _, s := range stalls {
-			if s.First.Before(b.began) || s.Last.After(b.works) {
+			// One that began before has another reason. What is broken may show in
+			// the packet that was sent just before.
+			if s.Last.Before(b.began.Add(-100*time.Millisecond)) || s.Last.After(b.works) {
 				continue
 			}
 			c.longest, c.after = max(c.longest, s.length()), max(c.after, min(s.length(), s.First.Sub(b.over)))

@@ -48,7 +48,7 @@ func (g *gatewayAgent) report(ctx context.Context) error {
 		h.follow(g.earlier())
 		now := time.Now()
 		value, r := h.complete(g.observe(now))
-		if !h.news(value, r) && now.Sub(h.written) < reportInterval {
+		if !h.news(now, value, r) && now.Sub(h.written) < reportInterval {
 			continue
 		}
 		if err := g.write(ctx, value, r); err != nil {
@@ -90,10 +90,12 @@ func (h *history) complete(value networkingv1beta1.ConnectionStatusValue, r rend
 	return value, r
 }
 
-// news reports whether r says what can't wait.
-func (h *history) news(value networkingv1beta1.ConnectionStatusValue, r render.Report) bool {
+// news reports whether r says what can't wait. Where a client is can wait a little:
+// one that hears no answer calls from another port several times a second.
+func (h *history) news(now time.Time, value networkingv1beta1.ConnectionStatusValue, r render.Report) bool {
 	return h.written.IsZero() || value != h.value || r.Reason != h.last.Reason || r.Message != h.last.Message ||
-		h.last.LatencyMicros == 0 && r.LatencyMicros > 0 || r.Endpoint != h.last.Endpoint ||
+		h.last.LatencyMicros == 0 && r.LatencyMicros > 0 ||
+		r.Endpoint != h.last.Endpoint && now.Sub(h.written) >= lookInterval ||
 		r.PathMTU != h.last.PathMTU || r.Generation != h.last.Generation || r.NextKey != h.last.NextKey
 }
 

@@ -237,3 +237,18 @@ func TestEndpointIsResolved(t *testing.T) {
 		}
 	}
 }
+
+// A client that hears no answer calls from another port several times a second.
+func TestReportOfAnEndpointWaitsALittle(t *testing.T) {
+	written := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	h := history{value: networkingv1beta1.Connecting, written: written, last: render.Report{Endpoint: "192.0.2.7:1000"}}
+	moved := render.Report{Endpoint: "192.0.2.7:1001"}
+	for after, want := range map[time.Duration]bool{500 * time.Millisecond: false, lookInterval: true} {
+		if got := h.news(written.Add(after), networkingv1beta1.Connecting, moved); got != want {
+			t.Errorf("another endpoint after %s: got %t, want %t", after, got, want)
+		}
+	}
+	if !h.news(written.Add(500*time.Millisecond), networkingv1beta1.Connected, moved) {
+		t.Error("another state waits")
+	}
+}

@@ -40,6 +40,10 @@ const (
 	// slowRedial is the wait for an answer from the far side of a satellite.
 	// WireGuard forgets a handshake when it begins the next one.
 	slowRedial = 2 * time.Second
+	// slowRedials is how often to wait that long where the latency was known: the
+	// path may be another one now. Rarely, as nothing is heard meanwhile of a peer
+	// that is back.
+	slowRedials = 20
 	// firstRedial is the wait at first. Two gateways that are made together start
 	// within a second or two of each other, and so does one that takes the place of
 	// another: who dials before it listens, or where it isn't, should not wait long.
@@ -131,14 +135,14 @@ func (w *Watchdog) judgeTraffic(now time.Time, t Traffic, latency time.Duration)
 	return Wait
 }
 
-// pause is until the next redial. The first waits are short. Later, as long as
-// the path's latency is not known, every fourth one is long.
+// pause is until the next redial. The first waits are short. Later, some are
+// long: every fourth one as long as the path's latency is not known.
 func (w *Watchdog) pause(latency time.Duration) time.Duration {
 	switch {
 	case w.redials < firstRedials:
 		return max(firstRedial, 2*latency)
-	case latency == 0 && w.redials%4 == 0:
-		return slowRedial
+	case latency == 0 && w.redials%4 == 0, w.redials%slowRedials == 0:
+		return max(slowRedial, 2*latency)
 	}
 	return max(redialAfter, 2*latency)
 }

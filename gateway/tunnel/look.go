@@ -20,7 +20,7 @@ import (
 type watch struct {
 	dog     probe.Watchdog
 	carried probe.Traffic
-	redials int // since the peer was last heard
+	redials int // since the last handshake
 	looks   int
 }
 
@@ -62,10 +62,11 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 	advice := w.dog.Judge(now, w.carried, pings)
 	switch advice {
 	case probe.Fine:
-		if w.redials > 0 {
+		// A packet alone is no answer: the server may dial too, and hear nothing.
+		if w.redials > 0 && !peer.Handshake.IsZero() {
 			t.pingNow() // it is back: find out at once
+			w.redials = 0
 		}
-		w.redials = 0
 	case probe.Doubt:
 		t.pingNow()
 	case probe.Redial:
