@@ -123,9 +123,7 @@ func (c *Cluster) Start(w tunnel.Wanted) *Process {
 	p := &Process{t: c.t, name: "gateway " + c.Name, done: make(chan struct{})}
 	p.cmd = exec.Command(os.Args[0])
 	p.cmd.Env = append(os.Environ(), roleVariable+"=1")
-	if testing.Verbose() && os.Getenv("LINUXTEST_LOG") != "" {
-		p.cmd.Stderr = os.Stderr
-	}
+	p.cmd.Stderr = c.t.Output()
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
 		c.t.Fatal(err)
