@@ -178,8 +178,7 @@ func (s *stage) commands() map[string]func(*testscript.TestScript, bool, []strin
 		"loadbalancer": func(ts *testscript.TestScript, _ bool, args []string) {
 			plane(ts, args[0]).nodes.set(func(k *kubelet) { k.loadBalancer = args[1] })
 		},
-		// forget: the tenant namespaces of a reset are gone, for which
-		// Kubernetes would take some seconds.
+		// forget: the tenant namespaces of a reset are gone.
 		"forget": func(ts *testscript.TestScript, _ bool, _ []string) {
 			for _, p := range s.planes {
 				ts.Check(p.forget(context.Background()))

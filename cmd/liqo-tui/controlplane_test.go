@@ -11,10 +11,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
-	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"golang.org/x/sync/errgroup"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -281,39 +280,44 @@ func (p *controlPlane) create(ctx context.Context, objects ...client.Object) err
 	return nil
 }
 
-// tenantKinds are what tenant namespaces may hold after a script.
-func tenantKinds() []client.Object {
-	return []client.Object{
-		&networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{}, &networkingv1beta1.PublicKey{}, &networkingv1beta1.Configuration{},
-		&networkingv1beta1.Connection{}, &networkingv1beta1.InternalFabric{}, &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &corev1.Pod{},
-		&corev1.Service{}, &corev1.Secret{}, &corev1.ConfigMap{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
+// forget removes the tenant namespaces and returns when they are gone. That takes
+// Kubernetes' own controller 5 s. Who is faster than it, by finalizing them, has it
+// empty the next namespace of that name.
+func (p *controlPlane) forget(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	for {
+		left, err := p.removeTenants(ctx)
+		if err != nil || left == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d tenant namespaces of %s are left: %w", left, p.name, ctx.Err())
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
 }
 
-// forget removes the tenant namespaces. Kubernetes' own controller would take
-// 5 s for each, which no test is about.
-func (p *controlPlane) forget(ctx context.Context) error {
+// removeTenants has them removed, and says how many there are.
+func (p *controlPlane) removeTenants(ctx context.Context) (left int, err error) {
 	var all corev1.NamespaceList
 	if err := p.client.List(ctx, &all); err != nil {
-		return err
+		return 0, err
 	}
 	for i := range all.Items {
 		ns := &all.Items[i]
 		if !strings.HasPrefix(ns.Name, render.TenantNamespaceName("")) {
 			continue
 		}
+		left++
+		// No pod has to be given time to end.
+		if err := p.client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(ns.Name), client.GracePeriodSeconds(0)); err != nil {
+			return 0, fmt.Errorf("delete the pods in namespace %s of %s: %w", ns.Name, p.name, err)
+		}
 		if err := p.client.Delete(ctx, ns); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-			return err
-		}
-		for _, kind := range tenantKinds() {
-			if err := p.client.DeleteAllOf(ctx, kind, client.InNamespace(ns.Name), client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("empty namespace %s of %s: %w", ns.Name, p.name, err)
-			}
-		}
-		ns.Spec.Finalizers, ns.ResourceVersion = nil, ""
-		if err := p.client.SubResource("finalize").Update(ctx, ns); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("finalize namespace %s of %s: %w", ns.Name, p.name, err)
+			return 0, err
 		}
 	}
-	return nil
+	return left, nil
 }

@@ -30,8 +30,8 @@ const (
 	// raiseInterval is how often a path that carries less than the device is
 	// asked for more (RFC 8899, PMTU_RAISE_TIMER).
 	raiseInterval = 10 * time.Minute
-	// retryInterval is the same for a peer that answers no probes: ours does
-	// when it is there, Liqo's does not.
+	// retryInterval is the same for a peer that answers no probes, in the end: ours
+	// does when it is there, if sometimes late, Liqo's does not.
 	retryInterval = time.Minute
 	// answersPerSecond keeps a peer from using us as an echo for its floods.
 	answersPerSecond = 200
@@ -105,7 +105,9 @@ type meter struct {
 	link     int            // MTU of the device that it was searched for
 	found    int            // by the last search; 0: none of the probes was answered
 	searched time.Time
-	carried  int64 // bytes of others, when the path was last verified; only differences of it mean something
+	// unanswered is how often it was searched since a probe was last answered.
+	unanswered int
+	carried    int64 // bytes of others, when the path was last verified; only differences of it mean something
 }
 
 func (m *meter) step(ctx context.Context, now time.Time) {
@@ -122,7 +124,7 @@ func (m *meter) step(ctx context.Context, now time.Time) {
 	wait := max(100*time.Millisecond, 2*pings.Latency+50*time.Millisecond)
 	again := raiseInterval
 	if m.found == 0 {
-		again = retryInterval
+		again = min(retryInterval, verifyInterval<<min(m.unanswered, 5))
 	}
 	switch {
 	case m.endpoint != peer.Endpoint || m.link != link || m.found < link && now.Sub(m.searched) >= again:
@@ -154,7 +156,11 @@ func (m *meter) search(ctx context.Context, link int, wait time.Duration) {
 		m.prober.ask(ctx, sizes, wait, passed)
 		s.Answered(sizes, func(size int) bool { return passed[size] })
 	}
-	m.found = s.Found()
+	if m.found = s.Found(); m.found > 0 {
+		m.unanswered = 0
+		return
+	}
+	m.unanswered++
 }
 
 // shrunk reports whether the path carries small packets and no longer the ones

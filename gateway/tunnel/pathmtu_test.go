@@ -4,6 +4,7 @@ package tunnel_test
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"strconv"
 	"testing"
@@ -11,8 +12,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
+	"github.com/liqo-tui/liqo-tui/gateway/probe"
 )
 
 // narrow makes the path between the clusters carry packets of at most mtu
@@ -56,6 +59,23 @@ func TestBlackHoleIsFound(t *testing.T) {
 	started := time.Now()
 	expect(t, p.podA, "10.60.2.2", "podB sees 10.61.2.2")
 	t.Logf("a path of 1400 bytes carries %d; 200 kB in %s", found, time.Since(started))
+}
+
+// A peer that answers pings and no probes may only have been busy.
+func TestPeerThatAnswersProbesLaterIsAskedAgain(t *testing.T) {
+	p := newPair(t, wide)
+	p.ofClient.Kill()
+	p.server.Gateway.NFT(fmt.Sprintf(`table ip busy {
+		chain c { type filter hook input priority 0; policy accept; udp dport %d drop; }
+	}`, gateway.ProbePort))
+	p.ofClient = p.client.Start(p.wanted(p.client, p.server))
+	linuxtest.WaitFor(t, "ping", func() bool { return p.ofClient.Status().Pings.Value == probe.Connected })
+	time.Sleep(3 * time.Second) // it asks as soon as pings are answered
+	if got := p.ofClient.Status().PathMTU; got != 0 {
+		t.Fatalf("got path MTU %d although no probe was answered", got)
+	}
+	p.server.Gateway.Run("nft", "delete", "table", "ip", "busy")
+	p.waitForMTU(wide, wide)
 }
 
 // A router that says so is not needed, and does no harm.
