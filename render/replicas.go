@@ -39,6 +39,9 @@ func ShareTunnel(d *appsv1.Deployment) {
 	if pod.Spec.Affinity == nil && len(pod.Spec.TopologySpreadConstraints) == 0 {
 		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: d.Spec.Selector,
+			// Pods that are being replaced don't count: with one of them on the other
+			// node, both new ones may come to be on this one.
+			MatchLabelKeys: []string{appsv1.DefaultDeploymentUniqueLabelKey},
 		}}
 	}
 }

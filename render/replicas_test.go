@@ -39,7 +39,8 @@ func TestPodsThatShareATunnelAreNotAllActive(t *testing.T) {
 	if d.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType {
 		t.Errorf("got strategy %s: all pods would be replaced at once", d.Spec.Strategy.Type)
 	}
-	if spread := pod.Spec.TopologySpreadConstraints; len(spread) != 1 || spread[0].TopologyKey != corev1.LabelHostname || spread[0].LabelSelector == nil {
+	if spread := pod.Spec.TopologySpreadConstraints; len(spread) != 1 || spread[0].TopologyKey != corev1.LabelHostname || spread[0].LabelSelector == nil ||
+		!slices.Equal(spread[0].MatchLabelKeys, []string{appsv1.DefaultDeploymentUniqueLabelKey}) {
 		t.Errorf("got %+v, want the pods on different nodes", spread)
 	}
 }
