@@ -14,7 +14,11 @@ kube_ldflags = -s -w $(foreach p,k8s.io/component-base/version k8s.io/client-go/
 	-X $(p).gitVersion=$(1) -X $(p).gitMajor=1 -X $(p).gitMinor=$(word 2,$(subst ., ,$(1))))
 # Minors that the API tests run against, besides the lab's.
 KUBERNETES_MINORS := $(notdir $(wildcard testdata/kubernetes/*))
-API_SERVERS       := bin/kubernetes $(KUBERNETES_MINORS:%=bin/kubernetes-%)
+API_SERVERS       := $(KUBERNETES_MINORS:%=bin/kubernetes-%)
+# make test runs a part of the exhaustive tests, and one of these minors. The seed
+# picks them. It is another one for each commit, so that all run over time.
+SEED       ?= $(shell printf %d 0x$$(git rev-parse HEAD 2>/dev/null | cut -c1-7 | grep . || echo 1))
+API_SERVER  = $(word $(shell echo $$(($(SEED) % $(words $(API_SERVERS)) + 1))),$(API_SERVERS))
 
 GOLANGCI_LINT  := v2.15.0
 CONTROLLER_GEN := v0.21.0
@@ -103,11 +107,18 @@ demo: lab build ## Two clusters, connected: from nothing to pods that reach each
 
 # ---- tests
 
-test: lab build $(API_SERVERS) bin/liqoctl ## All tests; without root, those that can run, and what was left out
-	@build/test.sh
+check: ## Unit tests, golden files and lint: no API server, no lab, no network namespaces
+	@build/check.sh
+	@$(MAKE) --no-print-directory lint
+
+test: lab build bin/kubernetes $(API_SERVER) bin/liqoctl ## All kinds of tests, of the exhaustive ones a part; without root, those that can run, and what was left out
+	@SEED=$(SEED) API_SERVERS=$(API_SERVER) build/test.sh
+
+test-all: lab build bin/kubernetes $(API_SERVERS) bin/liqoctl ## All tests, all of each, against all minors of Kubernetes
+	@TEST_ALL=1 SEED=$(SEED) API_SERVERS="$(API_SERVERS)" build/test.sh
 
 e2e: lab build bin/liqoctl ## Only the end-to-end tests, in the lab
-	@build/test.sh e2e
+	@SEED=$(SEED) build/test.sh e2e
 
 soak: lab build ## Break three connected clusters at random for SOAK=10m, in the order of SEED=1
 	@bin/lab down >/dev/null 2>&1 || true
@@ -165,4 +176,4 @@ bin/golangci-lint-$(GOLANGCI_LINT):
 generate: ## Generate the CRDs from Liqo's types
 	@build/generate.sh $(CONTROLLER_GEN)
 
-.PHONY: help build image images lab deps lab-up lab-down demo test e2e soak soak-tui bench bench-operator bench-gateway bench-tui screenshots golden cross lint fmt generate
+.PHONY: help build image images lab deps lab-up lab-down demo check test test-all e2e soak soak-tui bench bench-operator bench-gateway bench-tui screenshots golden cross lint fmt generate

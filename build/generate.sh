@@ -2,7 +2,7 @@
 # generate.sh CONTROLLER-GEN-VERSION: CRDs from the Go types of the Liqo release in go.mod.
 set -euo pipefail
 kinds="core.liqo.io_foreignclusters ipam.liqo.io_networks ipam.liqo.io_ips networking.liqo.io_configurations networking.liqo.io_connections
-networking.liqo.io_gatewayclients networking.liqo.io_gatewayservers networking.liqo.io_internalfabrics
+networking.liqo.io_gatewayclients networking.liqo.io_gatewayservers networking.liqo.io_internalfabrics networking.liqo.io_internalnodes
 networking.liqo.io_publickeies networking.liqo.io_wggatewayclienttemplates networking.liqo.io_wggatewayservertemplates"
 mkdir -p bin
 [ -x "bin/controller-gen-$1" ] || {

@@ -1,5 +1,7 @@
 #!/bin/bash
-# test.sh [e2e]: run the tests, say what was skipped and why, and count it.
+# test.sh [e2e]: run the tests part by part, say what was skipped and why, count
+# it, and say what took long. SEED picks the parts of exhaustive tests that run,
+# unless TEST_ALL is set; API_SERVERS are folders of API servers, besides the lab's.
 # With CI=true everything has to run: a skipped test fails the run.
 set -euo pipefail
 only=${1:-all}
@@ -7,57 +9,120 @@ log=bin/test.log
 mkdir -p bin
 : >"$log"
 failed=0
+export SEED=${SEED:-1} TEST_ALL=${TEST_ALL:-}
 
 if [ "${CI:-}" = true ]; then
 	export REQUIRE_NETNS=1 REQUIRE_API=1 REQUIRE_LAB=1
 fi
 export KUBEBUILDER_ASSETS=$PWD/bin/kubernetes
 
+# Each part is a function, and what it is called for people.
+parts=() names=()
+part() { parts+=("$1") names+=("$2"); }
+if [ "$only" = all ]; then
+	part without_lab "unit tests, golden files, kernel tests in network namespaces, API tests against $(bin/kubernetes/kube-apiserver --version)"
+	for assets in ${API_SERVERS:-}; do
+		part "api $assets" "API tests against $("$assets/kube-apiserver" --version)"
+	done
+	part modules "tests of the lab, the image and the alert rules"
+	part vm "kernel tests again, in a virtual machine with the kernel's WireGuard (it runs since part 2 began)"
+fi
+part two_clusters "end-to-end tests in a lab of two clusters"
+part three_clusters "end-to-end tests in a lab of three clusters"
+
 # Shows results of packages, failures and skipped tests; the rest is in the log.
+show() { tee -a "$log" | build/testfilter.awk; }
+
 run() { # DIRECTORY ARGUMENTS...
 	local dir=$1
 	shift
-	if ! (cd "$dir" && go test -v "$@") 2>&1 | tee -a "$log" | build/testfilter.awk; then
+	if ! (cd "$dir" && go test -v "$@") 2>&1 | show; then
 		failed=1
 	fi
 }
 
-if [ "$only" = all ]; then
-	echo "== unit tests, golden files, kernel tests in network namespaces, API tests against $(bin/kubernetes/kube-apiserver --version)"
-	run . -timeout 30m -skip '^(TestLab|TestThreeClusters)' ./...
-	for assets in bin/kubernetes-*; do
-		echo "== API tests against $("$assets/kube-apiserver" --version)"
-		KUBEBUILDER_ASSETS=$PWD/$assets run . -timeout 10m ./kube/...
-	done
-	echo "== kernel tests again, in a virtual machine with the kernel's WireGuard"
-	if ! build/vm.sh 2>&1 | tee -a "$log" | build/testfilter.awk; then
-		failed=1
-	fi
-	run build/image -timeout 5m .
-	echo "== the lab's own tests"
-	run testdata/lab -timeout 10m . ./pod
-	echo "== the alert rules, as promtool checks them"
-	run build/alerts -timeout 5m .
-fi
+# Three tests at a time, of those that wait most of their time.
+without_lab() { run . -timeout 30m -parallel 3 -skip '^(TestLab|TestThreeClusters)' ./...; }
 
-echo "== end-to-end tests in the lab"
-if ((EUID == 0)); then
+api() { # FOLDER
+	KUBEBUILDER_ASSETS=$PWD/$1 run . -timeout 10m -parallel 3 ./kube/...
+}
+
+# The virtual machine keeps one processor busy, and what runs beside it mostly
+# waits. It is a process group of its own, which ends with this script.
+start_vm() {
+	set -m
+	build/vm.sh >bin/vm.log 2>&1 &
+	vm=$!
+	set +m
+	trap 'kill -- "-$vm" 2>/dev/null || true' EXIT
+}
+
+vm() {
+	wait "$vm" || failed=1
+	trap - EXIT
+	show <bin/vm.log
+	grep -a '^vm: [0-9]* tests passed' bin/vm.log || true
+}
+
+modules() {
+	run build/image -timeout 5m .
+	run testdata/lab -timeout 10m . ./pod
+	run build/alerts -timeout 5m .
+}
+
+lab_down() { bin/lab down >>"$log" 2>&1 || true; }
+
+two_clusters() {
+	if ((EUID != 0)); then
+		echo "left out: not root, so there is no lab"
+		run . -count=1 -run '^TestLab' ./cmd/liqo-tui
+		return
+	fi
 	export REQUIRE_LAB=1
-	trap 'bin/lab down >>"$log" 2>&1 || true' EXIT
-	bin/lab down >>"$log" 2>&1 || true # one that was left behind may be of another shape
+	trap lab_down EXIT
+	lab_down # one that was left behind may be of another shape
 	if bin/lab up --nodes 2 2>&1 | tee -a "$log" && bin/lab load bin/images/liqo-gateway.tar >>"$log" 2>&1; then
 		run . -timeout 30m -count=1 -run '^TestLab' ./cmd/liqo-tui
 	else
 		echo "the lab did not come up; see $log" >&2
 		failed=1
 	fi
-	echo "== end-to-end tests in a lab of three clusters"
-	bin/lab down >>"$log" 2>&1 || true
+	lab_down
+}
+
+three_clusters() {
+	if ((EUID != 0)); then
+		echo "left out: not root, so there is no lab"
+	fi
 	run . -timeout 30m -count=1 -run '^TestThreeClusters' ./cmd/liqo-tui
+}
+
+clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
+
+if [ -n "$TEST_ALL" ]; then
+	echo "all of every test, at random by SEED=$SEED"
 else
-	echo "left out: not root, so there is no lab"
-	run . -count=1 -run '^(TestLab|TestThreeClusters)' ./cmd/liqo-tui
+	echo "parts of the exhaustive tests are picked by SEED=$SEED (make test-all runs all of them)"
 fi
+times=()
+for i in "${!parts[@]}"; do
+	echo "== part $((i + 1)) of ${#parts[@]}, after $(clock $SECONDS): ${names[i]}" | tee -a "$log"
+	began=$SECONDS
+	if [ "$only" = all ] && ((i == 1)); then
+		start_vm
+	fi
+	${parts[i]}
+	times+=($((SECONDS - began)))
+done
+
+echo "== time of each part"
+for i in "${!parts[@]}"; do
+	printf '%8s  %s\n' "$(clock "${times[i]}")" "${names[i]}"
+done
+printf '%8s  %s\n' "$(clock $SECONDS)" "in all"
+echo "== the ten slowest tests"
+build/slowest.awk "$log" | sort -rn | awk 'NR <= 10' # not head: sort would die of a broken pipe
 
 skipped=$(grep -c -- '--- SKIP' "$log" || true)
 echo "skipped tests: $skipped"

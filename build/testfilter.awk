@@ -1,27 +1,36 @@
 #!/usr/bin/awk -f
 # testfilter.awk: of "go test -v", what a person wants to read. A failed test's
-# output comes before its "--- FAIL" line, so the lines of a test are kept until
-# its result is known. Of one message, which may hold a component's log, the
-# first and the last lines are kept: what failed is said by other messages.
-BEGIN { long = 40 }
-function flush_message(  i) {
-	for (i = 1; i <= message && (message <= 2 * long || i <= long); i++) held = held lines[i] "\n"
-	if (message > 2 * long) {
-		held = held "        [" message - 2 * long " lines are in the log]\n"
-		for (i = message - long + 1; i <= message; i++) held = held lines[i] "\n"
+# output comes before its "--- FAIL" line, between that of others which run at the
+# same time, so the lines of each test are kept until its result is known. Of one
+# message, which may hold a component's log, the first and the last lines are kept:
+# what failed is said by other messages.
+BEGIN { long = 40; test = "" }
+function flush_message(t,  i, n) {
+	n = message[t]
+	for (i = 1; i <= n && (n <= 2 * long || i <= long); i++) held[t] = held[t] lines[t, i] "\n"
+	if (n > 2 * long) {
+		held[t] = held[t] "        [" n - 2 * long " lines are in the log]\n"
+		for (i = n - long + 1; i <= n; i++) held[t] = held[t] lines[t, i] "\n"
 	}
-	message = 0
+	message[t] = 0
 }
-function forget() { message = 0; held = "" }
-function result(  text) { flush_message(); text = held; held = ""; return text }
-/^=== (RUN|PAUSE|CONT|NAME)/ { if ($2 == "RUN" && $3 !~ /\//) forget(); next }
-/^ *--- PASS/ { if (/^---/) forget(); next }
+function forget(t) { message[t] = 0; held[t] = "" }
+function forget_all(  t) { for (t in message) forget(t); test = "" }
+function result(t,  text) { flush_message(t); text = held[t]; held[t] = ""; return text }
+function all_results(  t, text) { for (t in message) text = text result(t); return text }
+/^=== (RUN|PAUSE|CONT|NAME)/ {
+	test = $3
+	sub(/\/.*/, "", test)
+	if ($2 == "RUN" && $3 !~ /\//) { forget(test); forget("") }
+	next
+}
+/^ *--- PASS/ { if (/^---/) forget($3); next }
 /^ +--- FAIL/ { print; next } # of a part: its messages were printed with the whole
-/^--- SKIP/ { printf "%s%s\n", result(), $0; next }
-/^--- FAIL/ { printf "%s%s\n", result(), $0; failing = 1; next }
-/^(ok|FAIL|panic:|\?)/ { if ($1 != "ok" && $1 != "?") printf "%s", result(); forget(); if ($1 != "?") print; next }
+/^--- SKIP/ { if (skips == "silent") forget($3); else printf "%s%s\n", result($3), $0; next }
+/^--- FAIL/ { printf "%s%s\n", result($3), $0; failing = 1; next }
+/^(ok|FAIL|panic:|\?)/ { if ($1 != "ok" && $1 != "?") printf "%s", all_results(); forget_all(); if ($1 != "?") print; next }
 /^#|^[^ ]+\.go:[0-9]+:[0-9]+:/ { print; next }
 /^(PASS|testing: warning)/ { next }
-/^ *[^ ]+_test\.go:[0-9]+: / { flush_message() }
-{ lines[++message] = substr($0, 1, 400) }
-END { if (failing) printf "%s", result() }
+/^ *[^ ]+_test\.go:[0-9]+: / { flush_message(test) }
+{ lines[test, ++message[test]] = substr($0, 1, 400) }
+END { if (failing) printf "%s", all_results() }

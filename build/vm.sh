@@ -111,8 +111,8 @@ echo "vm: Linux $(uname -r) after $(cut -d' ' -f1 /proc/uptime) s"
 cd /tests
 export REQUIRE_NETNS=1 REQUIRE_WIREGUARD=kernel
 failed=0
-./linux.test -test.v -test.timeout 10m -test.run '@tests@' -test.skip '@skipped@' || failed=1
-./tunnel.test -test.v -test.timeout 10m -test.run '@around@' || failed=1
+./linux.test -test.v -test.parallel 1 -test.timeout 10m -test.run '@tests@' -test.skip '@skipped@' || failed=1
+./tunnel.test -test.v -test.parallel 1 -test.timeout 10m -test.run '@around@' || failed=1
 echo "vm: exit $failed after $(cut -d' ' -f1 /proc/uptime) s"
 poweroff -f
 INIT

@@ -162,3 +162,27 @@ func kept(wanted, adopted Params, f Facts) []string {
 	say("the client's template", wanted.ClientTemplate.Name, adopted.ClientTemplate.Name)
 	return out
 }
+
+// others says which settings stay that the admin takes back, because another
+// program has set them too.
+func (c connection) others() []string {
+	s := c.peers[c.params.Server].Server
+	if s == nil || s.Spec.Endpoint.ServiceType != c.params.ServiceType {
+		return nil
+	}
+	var out []string
+	stays := func(what string, is any, takeBack func(*networkingv1beta1.Endpoint)) {
+		without := s.DeepCopy()
+		takeBack(&without.Spec.Endpoint)
+		if render.Contains(render.FieldManager, s, without) {
+			out = append(out, fmt.Sprintf("%s stays %v, because liqo-tui did not set it: kubectl edit takes it back", what, is))
+		}
+	}
+	if n := s.Spec.Endpoint.NodePort; n != nil && c.params.NodePort == 0 && c.params.ServiceType == corev1.ServiceTypeNodePort {
+		stays("the node port", *n, func(e *networkingv1beta1.Endpoint) { e.NodePort = nil })
+	}
+	if ip := s.Spec.Endpoint.LoadBalancerIP; ip != nil && c.params.LoadBalancerIP == "" && c.params.ServiceType == corev1.ServiceTypeLoadBalancer {
+		stays("the load balancer's address", *ip, func(e *networkingv1beta1.Endpoint) { e.LoadBalancerIP = nil })
+	}
+	return out
+}

@@ -1,9 +1,11 @@
 package flows_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -81,5 +83,82 @@ func TestANodePortOfALoadBalancerIsNotAdopted(t *testing.T) {
 	}
 	if failed := plan.Failure(); failed != nil {
 		t.Errorf("a change of the port is refused: %v", failed)
+	}
+}
+
+func TestASettingThatIsTakenBackIsRemoved(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		set      func(*flows.Params)
+		takeBack func(*flows.Params)
+		removed  string
+		has      func(networkingv1beta1.Endpoint) bool
+	}{
+		{
+			"--node-port 0", func(p *flows.Params) { p.ServiceType, p.NodePort = corev1.ServiceTypeNodePort, 31555 },
+			func(p *flows.Params) { p.Given = flows.FieldNodePort }, "-    nodePort: 31555\n",
+			func(e networkingv1beta1.Endpoint) bool { return e.NodePort != nil },
+		},
+		{
+			`--load-balancer-ip ""`, func(p *flows.Params) { p.LoadBalancerIP = "203.0.113.77" },
+			func(p *flows.Params) { p.Given = flows.FieldLoadBalancerIP }, "-    loadBalancerIP: 203.0.113.77\n",
+			func(e networkingv1beta1.Endpoint) bool { return e.LoadBalancerIP != nil },
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pair := flowtest.NewPair()
+			p := flows.Defaults()
+			p.Given = flows.AllFields
+			tc.set(&p)
+			mustRun(t, pair, connect(p))
+			if plan := flows.PlanConnect(flows.Defaults(), factsOf(pair)); !plan.Done() || len(plan.Kept) == 0 {
+				t.Errorf("without the flag: got steps %v, kept %q; want nothing to do, and what is kept", plan.Steps, plan.Kept)
+			}
+			p = flows.Defaults()
+			tc.takeBack(&p)
+			plan := flows.PlanConnect(p, factsOf(pair))
+			step, _ := plan.Step("gateway-server-b")
+			if plan.Changes().Total() != 1 || step.Action != flows.Update || !strings.Contains(step.Diff, tc.removed) {
+				t.Errorf("got %s and the diff\n%s\nwant one update, with %q", plan.Changes(), step.Diff, tc.removed)
+			}
+			mustRun(t, pair, flows.Connecting(p))
+			if e := pair.B.Facts().Servers[0].Spec.Endpoint; tc.has(e) {
+				t.Errorf("it is still there: %+v", e)
+			}
+			if plan := flows.PlanConnect(p, factsOf(pair)); !plan.Done() {
+				t.Errorf("again, there is something to do: %v", plan.Steps)
+			}
+		})
+	}
+}
+
+func TestTakingANodePortBackInterruptsNothing(t *testing.T) {
+	pair := flowtest.NewPair()
+	p := nodePort()
+	p.NodePort = 31555
+	mustRun(t, pair, connect(p))
+	p.NodePort = 0
+	if lost := flows.PlanConnect(p, factsOf(pair)).Interrupts(); len(lost) > 0 {
+		t.Errorf("got %q, want no interruption: the Service keeps its port", lost)
+	}
+	p.Port = 51999
+	if lost := flows.PlanConnect(p, factsOf(pair)).Interrupts(); len(lost) == 0 {
+		t.Error("another port as well: got no interruption")
+	}
+}
+
+func TestASettingOfAnotherProgramsIsSaidToStay(t *testing.T) {
+	pair := flowtest.NewPair()
+	p := nodePort()
+	p.NodePort = 31555
+	mustRun(t, pair, connect(p))
+	server := pair.B.Facts().Servers[0]
+	server.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.GatewayServerKind))
+	pair.B.PutAs("argocd", &server)
+	p.NodePort = 0
+	plan := flows.PlanConnect(p, factsOf(pair))
+	const want = "the node port stays 31555, because liqo-tui did not set it: kubectl edit takes it back"
+	if !plan.Done() || !slices.Contains(plan.Kept, want) {
+		t.Errorf("got steps %v and kept %q, want nothing to do and %q", plan.Steps, plan.Kept, want)
 	}
 }

@@ -90,7 +90,7 @@ func TestClocksThatDifferDoNotKeepClustersApart(t *testing.T) {
 			changed := nodePort()
 			changed.Server, changed.MTU = flows.A, 1300
 			mustRun(t, p, flows.Connecting(changed))
-			mustRun(t, p, rotate(flows.Rotation{}))
+			mustRun(t, p, rotate(flows.StartRotation(factsOf(p))))
 			if plan := flows.PlanConnect(flows.Defaults(), factsOf(p)); !plan.Done() || plan.Params.Server != flows.A {
 				t.Errorf("afterwards the server is %s's, and this waits: %v", plan.Params.Server, pending(plan))
 			}

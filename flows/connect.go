@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -76,7 +77,7 @@ func PlanInit(p Params, f Facts) Plan {
 
 // newPlan is a plan without steps, or one that says why there can't be any.
 func newPlan(p Params, f Facts) (Plan, connection) {
-	plan := Plan{A: f.Local.name(), B: f.Remote.name(), Params: p}
+	plan := Plan{A: f.Local.Name(), B: f.Remote.Name(), Params: p}
 	if plan.Steps = Unfit(f); len(plan.Steps) > 0 {
 		return plan, connection{}
 	}
@@ -89,9 +90,10 @@ func completePlan(plan Plan, f Facts) (Plan, connection) {
 	adopted, _ := Adopt(p, f)
 	plan.Params, plan.Kept = adopted, kept(p, adopted, f)
 	for _, err := range adopted.fits() {
-		plan.Steps = append(plan.Steps, failure(A, CodeUsage, "the parameters fit together", FailedUsage, err.Error(), "leave it out, or give the service type that it is for"))
+		plan.Steps = append(plan.Steps, failure(A, CodeUsage, "settings", FailedUsage, err.Error(), "leave it out, or choose the service type that it belongs to"))
 	}
 	c := newConnection(adopted, f)
+	plan.Kept = append(plan.Kept, c.others()...)
 	for _, side := range []Side{A, B} {
 		if s := c.elsewhere(side); s != nil {
 			plan.Steps = append(plan.Steps, *s)
@@ -129,36 +131,42 @@ func (c connection) object(side Side, kind string, live render.Object) ObjectRef
 // elsewhere refuses to use another namespace than the one that the peering has,
 // and one that another peering has.
 func (c connection) elsewhere(side Side) *Step {
-	want, peer := c.params.Namespaces[side], c.peers[side]
-	if other := c.facts.Side(side).peeringIn(peer.Tenant.Namespace); other != "" && other != peer.Tenant.Remote {
-		s := failure(side, CodeNamespace, "the tenant namespace is the peering's own", FailedConflict,
-			fmt.Sprintf("%s keeps the peering with %s in namespace %s", c.facts.Side(side).ID, other, peer.Tenant.Namespace),
-			"give another namespace for the one with "+string(peer.Tenant.Remote))
+	want, peer, facts := c.params.Namespaces[side], c.peers[side], c.facts.Side(side)
+	refuse := func(reason, hint string) *Step {
+		s := failure(side, CodeNamespace, "tenant namespace", FailedConflict, reason, hint)
 		return &s
 	}
-	if want == "" || want == peer.Tenant.Namespace {
-		return nil
+	begun := peer.Configuration != nil || peer.Server != nil || peer.Client != nil
+	if want != "" && want != peer.Tenant.Namespace {
+		return refuse(fmt.Sprintf("%s keeps the peering with %s in namespace %s, not in %s", facts.ID, peer.Tenant.Remote, peer.Tenant.Namespace, want),
+			"leave the namespace out, or run liqo-tui network reset first")
 	}
-	s := failure(side, CodeNamespace, "the tenant namespace is the peering's own", FailedConflict,
-		fmt.Sprintf("%s keeps the peering with %s in namespace %s, not in %s", c.facts.Side(side).ID, peer.Tenant.Remote, peer.Tenant.Namespace, want),
-		"leave the namespace out, or run liqo-tui network reset first")
-	return &s
+	if other := facts.peeringIn(peer.Tenant.Namespace, peer.Tenant.Remote); other != "" && !begun {
+		return refuse(fmt.Sprintf("%s keeps the peering with %s in namespace %s", facts.ID, other, peer.Tenant.Namespace),
+			"choose another namespace for the peering with "+string(peer.Tenant.Remote))
+	}
+	return nil
 }
 
+// namespace makes the peering's namespace, or takes one that is there as it is.
 func (c connection) namespace(side Side) Step {
 	peer := c.peers[side]
-	ns := peer.Namespace
-	want := render.TenantNamespace(peer.Tenant)
-	if ns != nil && ns.DeletionTimestamp == nil && ns.Labels[render.LabelRemoteCluster] == string(peer.Tenant.Remote) {
-		// Whoever made it: the label is what counts.
-		object := refOf(want)
-		return Step{ID: stepID(side, "namespace"), Side: side, Action: Update, Object: object, Title: object.title(), Status: Done}
+	ns, want := peer.Namespace, render.TenantNamespace(peer.Tenant)
+	labelled := ns != nil && ns.Labels[render.LabelRemoteCluster] == string(peer.Tenant.Remote)
+	if ns == nil || ns.DeletionTimestamp != nil || render.CreatedByUs(ns) && !labelled {
+		return ensure(side, "namespace", ns, want)
 	}
-	if c.params.Namespaces[side] != "" {
-		// It may exist for something else: a reset must not take it along.
-		delete(want.Labels, render.LabelManagedBy)
+	object := refOf(want)
+	s := Step{ID: stepID(side, "namespace"), Side: side, Action: Update, Object: object, Title: object.title(), Status: Done}
+	if labelled {
+		return s
 	}
-	return ensure(side, "namespace", ns, want)
+	s.Reason = "used as it is: liqo-tui did not create it"
+	if refused := refusesPods(ns); refused != "" && peer.Server == nil && peer.Client == nil {
+		return failure(side, CodeNamespace, "tenant namespace", FailedConflict, refused,
+			fmt.Sprintf("leave --namespace out, and liqo-tui makes one; or allow it: kubectl label namespace %s %s=privileged --overwrite", ns.Name, podSecurity))
+	}
+	return s
 }
 
 // behindNamespace holds a step back until its namespace exists. What it will
@@ -188,6 +196,26 @@ func keepName[T any, O interface {
 	}
 }
 
+// keepRequests has a gateway keep what a rotation of its key has asked of the
+// operator: without that, it would drop the next key, which the peer may have been
+// told of.
+func keepRequests(want, live render.Object) {
+	keepAnnotation(want, live, render.AnnotationRotateKey)
+	keepAnnotation(want, live, render.AnnotationUseKey)
+}
+
+func keepAnnotation(want, live render.Object, name string) {
+	if !exists(live) || live.GetAnnotations()[name] == "" {
+		return
+	}
+	annotations := want.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[name] = live.GetAnnotations()[name]
+	want.SetAnnotations(annotations)
+}
+
 // remapped waits until the side has decided how it sees the other's addresses.
 func (c connection) remapped(side Side) Step {
 	s := Step{ID: stepID(side, "cidrs"), Side: side, Action: Wait, Title: "addresses of " + string(c.facts.Side(side.Other()).ID), Status: Waiting}
@@ -196,7 +224,7 @@ func (c connection) remapped(side Side) Step {
 	case conf == nil:
 		s.Status, s.Reason = Blocked, "needs the Configuration"
 	case !CIDRsConfigured(conf):
-		s.Reason, s.Code = "the operator has not assigned CIDRs yet"+conditionOf(conf), CodeRemapping
+		s.Reason, s.Code = "the operator has assigned no addresses yet"+conditionOf(conf), CodeRemapping
 	default:
 		s.Status = Done
 		s.Reason = fmt.Sprintf("sees pods %s as %s", joinCIDRs(conf.Spec.Remote.CIDR.Pod), joinCIDRs(conf.Status.Remote.CIDR.Pod))
@@ -246,10 +274,14 @@ func (c connection) gatewayServer(side Side) Step {
 		Port: c.params.Port, NodePort: c.params.NodePort, LoadBalancerIP: c.params.LoadBalancerIP, MTU: c.params.MTU,
 	})
 	keepName(want, peer.Server)
+	keepRequests(want, peer.Server)
 	s := ensure(side, stepServer, peer.Server, want)
 	if s.Action == Update && peer.Server != nil {
 		now := peer.Server.DeepCopy()
 		now.Spec.MTU = want.Spec.MTU
+		if want.Spec.Endpoint.NodePort == nil && want.Spec.Endpoint.ServiceType == now.Spec.Endpoint.ServiceType {
+			now.Spec.Endpoint.NodePort = nil // Kubernetes leaves the Service the port that it has
+		}
 		s.Interrupts = c.changeInterrupts(side, peer.Server, now, want)
 	}
 	return c.replacing(side, c.behindNamespace(side, s), networkingv1beta1.ConnectionTypeServer)
@@ -310,9 +342,9 @@ func (c connection) outdated(server Side) string {
 	fresh := s.Generation > 1 && c.facts.At.Sub(c.peers[server].specChanged(s)) < endpointGrace
 	switch {
 	case isNodePort && nodePort != 0 && port != nodePort:
-		return fmt.Sprintf("the server's endpoint is port %d, and is to become %d", port, nodePort)
+		return fmt.Sprintf("waiting for the server's port to change from %d to %d", port, nodePort)
 	case fresh && isNodePort && nodePort == 0 && !nodePorts.Contains(port), fresh && !isNodePort && port != c.params.Port:
-		return fmt.Sprintf("the server's endpoint is still that of before the change, port %d", port)
+		return fmt.Sprintf("waiting for the server's new endpoint, it still has port %d", port)
 	}
 	return ""
 }
@@ -347,6 +379,7 @@ func (c connection) gatewayClient(side Side) Step {
 		Addresses: addresses, Port: port, MTU: c.params.MTU,
 	})
 	keepName(want, peer.Client)
+	keepRequests(want, peer.Client)
 	s := ensure(side, stepClient, peer.Client, want)
 	if s.Action == Update && peer.Client != nil {
 		now := peer.Client.DeepCopy()
@@ -373,6 +406,9 @@ func (c connection) publicKey(side Side) Step {
 	}
 	want := render.PublicKey(peer.Tenant, *other.Key, owner)
 	keepName(want, peer.PublicKey)
+	if peer.PublicKey != nil && bytes.Equal(peer.PublicKey.Spec.PublicKey, want.Spec.PublicKey) {
+		keepAnnotation(want, peer.PublicKey, render.AnnotationNextPublicKey)
+	}
 	return ensure(side, stepKey, peer.PublicKey, want)
 }
 

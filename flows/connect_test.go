@@ -197,7 +197,7 @@ func TestPlanConnect(t *testing.T) {
 			params: func(p *flows.Params) { p.NodePort = 31000 },
 			want: map[flows.StepID]want{
 				"gateway-server-b": {status: flows.Done},
-				"endpoint-b":       {status: flows.Waiting, reason: "the server's endpoint is port 30020, and is to become 31000"},
+				"endpoint-b":       {status: flows.Waiting, reason: "waiting for the server's port to change from 30020 to 31000"},
 				"gateway-client-a": {status: flows.Blocked, reason: "needs the server's endpoint"},
 			},
 		},
@@ -222,13 +222,13 @@ func TestPlanConnect(t *testing.T) {
 				partWay(manyRounds, nodePort())(t, p)
 			}),
 			want: map[flows.StepID]want{
-				"cidrs-a": {status: flows.Waiting, reason: "the operator has not assigned CIDRs yet"},
-				"cidrs-b": {status: flows.Done, reason: "sees pods 10.244.0.0/16 as 10.0.0.0/16"},
+				"cidrs-a": {status: flows.Waiting, reason: "the operator has assigned no addresses yet"},
+				"cidrs-b": {status: flows.Done, reason: "sees pods 10.244.0.0/16 as 240.160.0.0/16"},
 			},
 		},
 		{
 			name: "half of the CIDRs are assigned", past: partWay(3, nodePort()),
-			want: map[flows.StepID]want{"cidrs-a": {status: flows.Waiting, reason: "the operator has not assigned CIDRs yet"}},
+			want: map[flows.StepID]want{"cidrs-a": {status: flows.Waiting, reason: "the operator has assigned no addresses yet"}},
 		},
 		{
 			name: "a pod can't be started", past: but(nothing, func(p *flowtest.Pair) {
@@ -264,7 +264,7 @@ func TestPlanConnect(t *testing.T) {
 				}
 			}),
 			want: map[flows.StepID]want{
-				"connected-a": {status: flows.Waiting, reason: "it says Connected, but that was 42s ago"},
+				"connected-a": {status: flows.Waiting, reason: "waiting for a new report, the last one is 42s old"},
 				"connected-b": {status: flows.Done, reason: "Connected, latency 1ms"},
 			},
 		},
@@ -276,7 +276,7 @@ func TestPlanConnect(t *testing.T) {
 				partWay(1, nodePort())(t, p)
 				p.A.Put(earlierConnection(p.A))
 			}),
-			want: map[flows.StepID]want{"connected-a": {status: flows.Waiting, reason: "the Connection is an earlier gateway's; waiting for this one's"}},
+			want: map[flows.StepID]want{"connected-a": {status: flows.Waiting, reason: "waiting for this gateway's Connection, there is still the previous one's"}},
 		},
 		{
 			name: "Liqo's gateways write no reports", past: but(nothing, func(p *flowtest.Pair) {
@@ -323,8 +323,8 @@ func TestPlanConnect(t *testing.T) {
 			name: "they are connected the other way round: both gateways are replaced",
 			past: but(nothing, func(p *flowtest.Pair) { p.ConnectByLiqoctl(flows.A) }),
 			want: map[flows.StepID]want{
-				"gateway-server-b": {status: flows.Ready, reason: "in place of GatewayClient client-rome, which can't become one"},
-				"gateway-client-a": {status: flows.Blocked, reason: "in place of GatewayServer server-milan, which can't become one, once the new server exists"},
+				"gateway-server-b": {status: flows.Ready, reason: "replaces GatewayClient client-rome (deleted and created again)"},
+				"gateway-client-a": {status: flows.Blocked, reason: "replaces GatewayServer server-milan (deleted and created again), once the new server exists"},
 				"connected-a":      {status: flows.Blocked, reason: "needs the gateway"},
 			},
 		},
@@ -335,7 +335,7 @@ func TestPlanConnect(t *testing.T) {
 			}),
 			want: map[flows.StepID]want{
 				"gateway-server-b": {status: flows.Ready},
-				"gateway-client-a": {status: flows.Blocked, reason: "in place of GatewayServer milan, which can't become one, once the new server exists"},
+				"gateway-client-a": {status: flows.Blocked, reason: "replaces GatewayServer milan (deleted and created again), once the new server exists"},
 			},
 		},
 		{
@@ -354,11 +354,22 @@ func TestPlanConnect(t *testing.T) {
 				p.B.Be(func(f *flows.ClusterFacts) { f.Networks.External = nil })
 			}),
 			want: map[flows.StepID]want{
-				"preflight-a": preflight(flows.FailedPreflight, "kind-rome has neither Liqo nor the liqo-tui operator",
-					"run: liqo-tui install --context kind-rome --cluster-id NAME"),
+				"preflight-a": preflight(flows.FailedPreflight, "nothing is installed on kind-rome yet, neither Liqo nor the liqo-tui operator",
+					"add --install to liqo-tui network connect, or run: liqo-tui install --context kind-rome --cluster-id NAME"),
 				"preflight-b": preflight(flows.FailedPreflight, "no Network of type pod-cidr or external-cidr with a status in namespace liqo",
-					"is the operator running? see: kubectl --context kind-milan -n liqo get pods,networks"),
+					"read the operator's log, and see: kubectl --context kind-milan -n liqo get pods,networks"),
 			},
+		},
+		{
+			name: "the operator's image can't be pulled: that is why no ranges are known", steps: 1,
+			past: but(nothing, func(p *flowtest.Pair) {
+				p.B.Be(func(f *flows.ClusterFacts) {
+					f.Networks, f.Operator.Problem = render.Networks{}, "Deployment liqo/liqo-tui-operator is not available: ImagePullBackOff"
+				})
+			}),
+			want: map[flows.StepID]want{"preflight-b": preflight(flows.FailedPreflight,
+				"Deployment liqo/liqo-tui-operator is not available: ImagePullBackOff",
+				"if the image can't be pulled, run: liqo-tui install --context kind-milan --image IMAGE; else see: kubectl --context kind-milan -n liqo get pods,events")},
 		},
 		{
 			name: "an ID of digits only", steps: 1,

@@ -24,7 +24,7 @@ func (c connection) connected(side Side) Step {
 	case conn == nil:
 		s.Reason = cmp.Or(podWait(peer.Pod), "the gateway has reported nothing yet")
 	case conn.Spec.GatewayRef.UID != "" && conn.Spec.GatewayRef.UID != owner.GetUID():
-		s.Reason = "the Connection is an earlier gateway's; waiting for this one's"
+		s.Reason = "waiting for this gateway's Connection, there is still the previous one's"
 	case conn.Status.Value == networkingv1beta1.Connected:
 		s.Status, s.Reason = c.claim(peer, owner)
 	default:
@@ -44,9 +44,9 @@ func (c connection) claim(peer Peer, owner render.Object) (Status, string) {
 	case err != nil:
 		return Waiting, err.Error()
 	case ok && report.Stale(c.facts.At):
-		return Waiting, fmt.Sprintf("it says Connected, but that was %s ago", c.facts.At.Sub(report.At).Round(time.Second))
+		return Waiting, fmt.Sprintf("waiting for a new report, the last one is %s old", c.facts.At.Sub(report.At).Round(time.Second))
 	case !peer.current(report, ok, owner):
-		reason := "it says Connected, but of before the last change"
+		reason := "waiting for a report newer than the change"
 		if strings.Contains(report.Message, "; ") { // that, and what is wrong all the same
 			reason += "; the gateway says: " + report.Message
 		}
@@ -108,11 +108,14 @@ func connectingReason(conn *networkingv1beta1.Connection, pod *PodFacts) string 
 	}
 	if report, ok, err := render.ParseReport(conn.Annotations); ok && err == nil && report.Message != "" {
 		if report.Reason == render.ReasonPinged {
-			return "pings are answered, the state follows" // the gateway writes its reason first
+			return "pings are answered, waiting for the state" // the gateway writes its reason first
 		}
 		return report.Message
 	}
-	return "its state is " + cmp.Or(string(conn.Status.Value), "not set yet")
+	if conn.Status.Value == "" {
+		return "waiting for the gateway's first report"
+	}
+	return "its state is " + string(conn.Status.Value)
 }
 
 func podWait(pod *PodFacts) string {

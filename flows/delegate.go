@@ -36,7 +36,7 @@ type DelegateParams struct {
 // gateway and one public key there; all of it belongs to that gateway, and goes
 // with it.
 func PlanDelegate(p DelegateParams, f Facts) Plan {
-	plan := Plan{A: f.Local.name(), B: f.Remote.name()}
+	plan := Plan{A: f.Local.Name(), B: f.Remote.Name()}
 	if steps := Unfit(f); len(steps) > 0 {
 		plan.Steps = steps
 		return plan
@@ -71,19 +71,19 @@ func (d delegation) unfit(side Side) *Step {
 	var s Step
 	switch host := hostOf(d.server(side)); {
 	case c.Software != Operator:
-		s = failure(side, CodeSoftware, "our operator runs", FailedPreflight,
-			fmt.Sprintf("%s is connected by %s, which carries nothing to other clusters", c.ID, c.Software),
+		s = failure(side, CodeSoftware, "operator", FailedPreflight,
+			fmt.Sprintf("%s is connected by %s, which can't pass changes to other clusters", c.ID, c.Software),
 			"both clusters need the liqo-tui operator for this")
 	case !exists(d.gateway(side)) || peer.PublicKey == nil:
-		s = failure(side, CodeKey, "the clusters are connected", FailedPreflight,
+		s = failure(side, CodeKey, "connection", FailedPreflight,
 			fmt.Sprintf("%s has no gateway with a public key for %s", c.ID, peer.Tenant.Remote), "run liqo-tui network connect first")
 	case host == "":
-		s = failure(side, CodeUsage, "the API server's URL is complete", FailedPreflight,
+		s = failure(side, CodeUsage, "API server's URL", FailedPreflight,
 			fmt.Sprintf("%s's API server %q is not an https:// URL", c.ID, d.server(side)), "give its URL with "+apiServerFlag(side))
 	case isLoopback(host):
-		s = failure(side, CodeUsage, "the API server can be reached from the other cluster", FailedPreflight,
-			fmt.Sprintf("%s's API server is %s in this kubeconfig, which means something else on another machine", c.ID, d.server(side)),
-			"give the URL that the other cluster can reach with "+apiServerFlag(side))
+		s = failure(side, CodeUsage, "API server's URL", FailedPreflight,
+			fmt.Sprintf("%s's API server is %s in this kubeconfig, which another machine can't reach", c.ID, d.server(side)),
+			"give a URL that the other cluster can reach: "+apiServerFlag(side))
 	default:
 		return nil
 	}
@@ -166,7 +166,7 @@ func (d delegation) token(side Side) Step {
 	case secret == nil:
 		s.Status, s.Reason = Blocked, "needs the Secret"
 	case len(secret.Data[corev1.ServiceAccountTokenKey]) == 0:
-		s.Reason = "Kubernetes has not made the token yet"
+		s.Reason = "waiting for Kubernetes to create the token"
 	default:
 		s.Status = Done
 	}

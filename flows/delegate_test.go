@@ -178,7 +178,7 @@ func TestDelegationIsRefusedBeforeAnythingIsChanged(t *testing.T) {
 		"overridden, fine": {func(f *flows.Facts, p *flows.DelegateParams) {
 			f.Local.Server, p.APIServer[flows.A] = "https://localhost", "https://rome.example"
 		}, ""},
-		"its name is local": {func(f *flows.Facts, _ *flows.DelegateParams) { f.Local.Server = "https://localhost:6443" }, "which means something else on another machine"},
+		"its name is local": {func(f *flows.Facts, _ *flows.DelegateParams) { f.Local.Server = "https://localhost:6443" }, "which another machine can't reach"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, p := connectedPair(), flows.DelegateParams{}

@@ -1,12 +1,15 @@
 // Package flows decides how two clusters become connected. A plan is a value,
 // computed from what the admin wants ([Params]) and what is there ([Facts]);
-// [Run] observes, plans and applies until the plan is done. Nothing here talks
-// to a cluster: that is behind the [Cluster] interface.
+// engine.Run observes, plans and applies until the plan is done. Nothing here talks
+// to a cluster, reads a clock or starts a goroutine: that is for package engine.
 package flows
 
 import (
 	"cmp"
+	"fmt"
+	"iter"
 	"net/netip"
+	"strings"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -36,6 +39,9 @@ type Facts struct {
 	At            time.Time
 	// Measured is the packet that was sent from pod to pod, nil before that.
 	Measured *Measurement
+	// Contents are what a side's tenant namespace holds besides, nil before a
+	// step has asked for it by [Step.Inspect].
+	Contents [2]*Contents
 }
 
 // Measurement is what became of packets between pods.
@@ -82,7 +88,11 @@ type ClusterFacts struct {
 	// server does not serve in the version that we speak, as
 	// "gatewayservers.networking.liqo.io/v1beta1". HasCRDs is set when none is.
 	MissingKinds []string
-	Networks     render.Networks
+	// Definitions are those of Liqo's kinds that another program has put there,
+	// such as Liqo, which leaves them behind when it is uninstalled. They are looked
+	// for only where nothing manages connections; none if they may not be read.
+	Definitions []DefinitionFacts
+	Networks    render.Networks
 	// ExternalCIDR is what was asked for as external range, "" if nothing was yet:
 	// Networks.External is what the operator made of it.
 	ExternalCIDR networkingv1beta1.CIDR
@@ -90,7 +100,10 @@ type ClusterFacts struct {
 	ServiceCIDRs []networkingv1beta1.CIDR
 	// Taken are all ranges that the cluster has decided on, the remapped ones of
 	// its peers too: the status of every Network. Nodes' addresses are in Nodes.
-	Taken    []networkingv1beta1.CIDR
+	Taken []networkingv1beta1.CIDR
+	// Pools are those from which our operator gives peers ranges, if it was told
+	// others than the default.
+	Pools    []networkingv1beta1.CIDR
 	Operator OperatorFacts
 	Nodes    []NodeFacts // none if they may not be read
 	// NodePorts is the range for node ports; the zero value if unknown.
@@ -98,9 +111,9 @@ type ClusterFacts struct {
 	// LoadBalancers counts the cluster's Services of that type.
 	LoadBalancers LoadBalancerFacts
 
-	// Objects of the peerings of this cluster. Tenants are the namespaces with
-	// the tenants' label, and those that only have a tenant's name.
-	Tenants        []corev1.Namespace
+	// Namespaces are all that may be seen: a peering may be in any of them.
+	Namespaces []corev1.Namespace
+	// Objects of the peerings of this cluster.
 	Configurations []networkingv1beta1.Configuration
 	Servers        []networkingv1beta1.GatewayServer
 	Clients        []networkingv1beta1.GatewayClient
@@ -118,6 +131,16 @@ type ClusterFacts struct {
 	// Polled are the kinds that may be listed but not watched: what they tell is
 	// up to a few seconds old.
 	Polled []string
+}
+
+// DefinitionFacts are a definition of one of Liqo's kinds that is another
+// program's.
+type DefinitionFacts struct {
+	Name    string
+	Manager string // the program that wrote it last; "" if the API server doesn't say
+	// Unusable says why our programs can't work with it, as the end of a sentence;
+	// "" when they can, and it stays as it is.
+	Unusable string
 }
 
 // ElsewhereFacts are what manages connections from another namespace than the
@@ -169,9 +192,9 @@ type EventFacts struct {
 	At              time.Time // the last time
 }
 
-// name is how a plan calls the cluster: by its ID, or as long as that isn't
+// Name is how a plan calls the cluster: by its ID, or as long as that isn't
 // known, as the admin did.
-func (c ClusterFacts) name() render.ClusterID {
+func (c ClusterFacts) Name() render.ClusterID {
 	return cmp.Or(c.ID, render.ClusterID(c.Context.String()))
 }
 
@@ -186,7 +209,9 @@ type PodFacts struct {
 	// Node on which it runs, "" until it is scheduled.
 	Node     string
 	Restarts int
-	Started  time.Time // the zero time until it runs
+	// Restarted is when a container was started anew last; zero if none was, or
+	// that is not known.
+	Restarted time.Time
 }
 
 // Software is what manages connections on a cluster.
@@ -252,18 +277,8 @@ func (c ClusterFacts) Peer(remote render.ClusterID) Peer { return c.peerIn("", r
 // peerIn is Peer, with the namespace to use where no peering exists; "" is
 // Liqo's default.
 func (c ClusterFacts) peerIn(namespace string, remote render.ClusterID) Peer {
-	namespace = cmp.Or(namespace, render.TenantNamespaceName(remote))
-	p := Peer{Tenant: render.Tenant{Namespace: namespace, Remote: remote}, ClockAhead: c.ClockAhead}
-	for i := range c.Tenants {
-		ns := &c.Tenants[i]
-		if ns.Labels[render.LabelRemoteCluster] == string(remote) {
-			p.Namespace, p.Tenant.Namespace = ns, ns.Name
-			break
-		}
-		if ns.Name == p.Tenant.Namespace {
-			p.Namespace = ns // unless another one has the label
-		}
-	}
+	namespace = c.homes(remote)[remote].namespace(cmp.Or(namespace, render.TenantNamespaceName(remote)))
+	p := Peer{Tenant: render.Tenant{Namespace: namespace, Remote: remote}, ClockAhead: c.ClockAhead, Namespace: c.FindNamespace(namespace)}
 	p.Configuration = find[networkingv1beta1.Configuration](c.Configurations, p.Tenant)
 	p.Server = find[networkingv1beta1.GatewayServer](c.Servers, p.Tenant)
 	p.Client = find[networkingv1beta1.GatewayClient](c.Clients, p.Tenant)
@@ -281,17 +296,90 @@ func (c ClusterFacts) peerIn(namespace string, remote render.ClusterID) Peer {
 	return p
 }
 
-// peeringIn is the peer that a namespace has objects for; "" is none.
-func (c ClusterFacts) peeringIn(namespace string) render.ClusterID {
-	for i := range c.Tenants {
-		ns := &c.Tenants[i]
-		if ns.Name != namespace {
+// FindNamespace is nil if there is no such namespace, or it may not be seen.
+func (c ClusterFacts) FindNamespace(name string) *corev1.Namespace {
+	for i := range c.Namespaces {
+		if c.Namespaces[i].Name == name {
+			return &c.Namespaces[i]
+		}
+	}
+	return nil
+}
+
+// home is where a peering is.
+type home struct {
+	labelled string // the first namespace with the peer's label
+	used     bool   // an object of the peering is in it
+	gateway  string // the first namespace with a gateway to the peer
+	other    string // the first with a Configuration for it
+}
+
+// namespace is the peering's. A label without objects counts less than objects:
+// Liqo labels the namespace of its authentication, also where the connection was
+// made by hand in another one.
+func (h home) namespace(standard string) string {
+	if h.used {
+		return h.labelled
+	}
+	return cmp.Or(h.gateway, h.other, h.labelled, standard)
+}
+
+// homes are where the peerings are, or only the one with a peer.
+func (c ClusterFacts) homes(only render.ClusterID) map[render.ClusterID]home {
+	all := map[render.ClusterID]home{}
+	for i := range c.Namespaces {
+		ns := &c.Namespaces[i]
+		remote := render.ClusterID(ns.Labels[render.LabelRemoteCluster])
+		if remote != "" && (only == "" || only == remote) && all[remote].labelled == "" {
+			all[remote] = home{labelled: ns.Name}
+		}
+	}
+	for o := range c.connections() {
+		remote := render.ClusterID(o.GetLabels()[render.LabelRemoteCluster])
+		if remote == "" || only != "" && only != remote {
 			continue
 		}
-		t := render.Tenant{Namespace: namespace, Remote: render.ClusterID(ns.Labels[render.LabelRemoteCluster])}
-		if find[networkingv1beta1.Configuration](c.Configurations, t) != nil ||
-			find[networkingv1beta1.GatewayServer](c.Servers, t) != nil || find[networkingv1beta1.GatewayClient](c.Clients, t) != nil {
-			return t.Remote
+		h := all[remote]
+		h.used = h.used || h.labelled == o.GetNamespace()
+		if _, configuration := o.(*networkingv1beta1.Configuration); configuration {
+			h.other = cmp.Or(h.other, o.GetNamespace())
+		} else {
+			h.gateway = cmp.Or(h.gateway, o.GetNamespace())
+		}
+		all[remote] = h
+	}
+	return all
+}
+
+// connections are the objects that make up connections, those that follow from
+// them left out. Their peer is in a label.
+func (c ClusterFacts) connections() iter.Seq[render.Object] {
+	return func(yield func(render.Object) bool) {
+		for i := range c.Configurations {
+			if !yield(&c.Configurations[i]) {
+				return
+			}
+		}
+		for i := range c.Servers {
+			if !yield(&c.Servers[i]) {
+				return
+			}
+		}
+		for i := range c.Clients {
+			if !yield(&c.Clients[i]) {
+				return
+			}
+		}
+	}
+}
+
+// peeringIn is another peer than remote whose peering a namespace has objects
+// of; "" is none.
+func (c ClusterFacts) peeringIn(namespace string, remote render.ClusterID) render.ClusterID {
+	for o := range c.connections() {
+		of := render.ClusterID(o.GetLabels()[render.LabelRemoteCluster])
+		if o.GetNamespace() == namespace && of != "" && of != remote {
+			return of
 		}
 	}
 	return ""
@@ -308,4 +396,13 @@ func find[T any, O interface {
 		}
 	}
 	return nil
+}
+
+// Text is an event as the end of a sentence.
+func (e EventFacts) Text(now time.Time) string {
+	text := fmt.Sprintf("warning about %s: %s: %s", e.Object, e.Reason, strings.TrimSpace(e.Message))
+	if !e.At.IsZero() {
+		text += fmt.Sprintf(" (%s ago)", now.Sub(e.At).Round(time.Second))
+	}
+	return text
 }

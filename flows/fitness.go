@@ -13,7 +13,7 @@ func Unfit(f Facts) []Step {
 		return steps
 	}
 	if f.Local.UID == f.Remote.UID {
-		return []Step{failure(B, CodeDifferent, "clusters are different", FailedPreflight,
+		return []Step{failure(B, CodeDifferent, "choice of clusters", FailedPreflight,
 			fmt.Sprintf("%s and %s are the same cluster (kube-system has UID %s in both)", f.Local.Context, f.Remote.Context, f.Local.UID),
 			"choose another context with --context or --remote-context")}
 	}
@@ -24,7 +24,7 @@ func Unfit(f Facts) []Step {
 		}
 	}
 	if len(steps) == 0 && f.Local.ID == f.Remote.ID {
-		steps = append(steps, failure(B, CodeClusterID, "cluster IDs are different", FailedPreflight,
+		steps = append(steps, failure(B, CodeClusterID, "cluster IDs", FailedPreflight,
 			fmt.Sprintf("both clusters call themselves %q", f.Local.ID),
 			"install one of them with another --cluster-id"))
 	}
@@ -47,32 +47,38 @@ func problemStep(side Side, p *Problem) Step {
 	if p.Kind != Unreachable {
 		kind = FailedAccess
 	}
-	return failure(side, CodeAnswers, "cluster answers", kind, p.Message, p.Hint)
+	return failure(side, CodeAnswers, "API server", kind, p.Message, p.Hint)
 }
 
 func unfit(side Side, c ClusterFacts) *Step {
 	var s Step
 	switch {
 	case len(c.MissingKinds) > 0 && c.Software != NoSoftware:
-		s = failure(side, CodeSoftware, "the kinds of peerings are served", FailedPreflight,
-			fmt.Sprintf("%s runs %s, and its API server does not serve %s", c.Context, c.Software, strings.Join(c.MissingKinds, ", ")),
-			"these kinds are those of Liqo v1.2: install or upgrade, with liqo-tui install or with Liqo's own installer")
+		s = failure(side, CodeSoftware, "Liqo's API", FailedPreflight,
+			fmt.Sprintf("%s runs %s, but its API server does not serve %s", c.Context, c.Software, strings.Join(c.MissingKinds, ", ")),
+			"these kinds came with Liqo v1.2: install or upgrade, with liqo-tui install or Liqo's own installer")
 	case c.Software == NoSoftware && c.Elsewhere.Software != NoSoftware:
 		return InstalledElsewhere(side, c)
 	case !c.HasCRDs || c.Software == NoSoftware && c.ID == "":
-		s = failure(side, CodeSoftware, "Liqo or our operator is installed", FailedPreflight,
-			fmt.Sprintf("%s has neither Liqo nor the liqo-tui operator", c.Context),
-			fmt.Sprintf("run: liqo-tui install --context %s --cluster-id NAME", c.Context.Name))
+		s = failure(side, CodeSoftware, "installation", FailedPreflight,
+			fmt.Sprintf("nothing is installed on %s yet, neither Liqo nor the liqo-tui operator", c.Context),
+			fmt.Sprintf("add --install to liqo-tui network connect, or run: liqo-tui install --context %s --cluster-id NAME", c.Context.Name))
 	case c.ID.Validate() != nil:
-		s = failure(side, CodeClusterID, "cluster has an ID", FailedPreflight, c.ID.Validate().Error(),
+		s = failure(side, CodeClusterID, "cluster ID", FailedPreflight, c.ID.Validate().Error(),
 			fmt.Sprintf("set it in ConfigMap liqo-clusterid-configmap in namespace %s", c.Namespace))
 	case c.Operator.Refuses:
-		s = failure(side, CodeOperator, "the operator works", FailedPreflight, c.Operator.Problem,
-			"remove one of the two: liqo-tui uninstall, or Liqo's own uninstallation")
+		s = failure(side, CodeOperator, "operator", FailedPreflight, c.Operator.Problem,
+			"remove one of them: liqo-tui uninstall, or Liqo's own uninstallation")
+	case (len(c.Networks.Pod) == 0 || len(c.Networks.External) == 0) && c.Operator.Problem != "":
+		hint := "see: " + c.Context.Kubectl() + " -n " + c.Namespace + " get pods,events"
+		if c.Software == Operator {
+			hint = "if the image can't be pulled, run: liqo-tui install --context " + c.Context.Name + " --image IMAGE; else " + hint
+		}
+		s = failure(side, CodeOperator, "operator", FailedPreflight, c.Operator.Problem, hint)
 	case len(c.Networks.Pod) == 0 || len(c.Networks.External) == 0:
-		s = failure(side, CodeNetworks, "cluster knows its address ranges", FailedPreflight,
+		s = failure(side, CodeNetworks, "address ranges", FailedPreflight,
 			fmt.Sprintf("no Network of type pod-cidr or external-cidr with a status in namespace %s", c.Namespace),
-			"is the operator running? see: "+c.Context.Kubectl()+" -n "+c.Namespace+" get pods,networks")
+			"read the operator's log, and see: "+c.Context.Kubectl()+" -n "+c.Namespace+" get pods,networks")
 	default:
 		return nil
 	}
@@ -93,7 +99,7 @@ func InstalledElsewhere(side Side, c ClusterFacts) *Step {
 	case Operator:
 	}
 	flag := [...]string{"--liqo-namespace", "--remote-liqo-namespace"}[side]
-	s := failure(side, CodeSoftware, "Liqo or our operator is where it is looked for", FailedPreflight,
+	s := failure(side, CodeSoftware, "namespace of the installation", FailedPreflight,
 		fmt.Sprintf("%s is installed in namespace %s, not in %s", what, c.Elsewhere.Namespace, c.Namespace),
 		fmt.Sprintf("use %s %s", flag, c.Elsewhere.Namespace))
 	return &s

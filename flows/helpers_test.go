@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -30,19 +31,21 @@ func connect(params flows.Params) func(flows.Facts) flows.Plan {
 	return func(f flows.Facts) flows.Plan { return flows.PlanConnect(params, f) }
 }
 
+// factsOf are of clusters whose namespaces were looked into, and hold nothing
+// of others.
 func factsOf(p *flowtest.Pair) flows.Facts {
-	return flows.Facts{Local: p.A.Facts(), Remote: p.B.Facts(), At: p.Now()}
+	return flows.Facts{Local: p.A.Facts(), Remote: p.B.Facts(), At: p.Now(), Contents: [2]*flows.Contents{{}, {}}}
 }
 
 // recorder keeps the events of a run.
-type recorder struct{ events []flows.Event }
+type recorder struct{ events []engine.Event }
 
-func (r *recorder) emit(e flows.Event) { r.events = append(r.events, e) }
+func (r *recorder) emit(e engine.Event) { r.events = append(r.events, e) }
 
 func run(t *testing.T, p *flowtest.Pair, plan func(flows.Facts) flows.Plan) (*recorder, error) {
 	t.Helper()
 	var r recorder
-	err := flows.Run(t.Context(), plan, p.A, p.B, r.emit, flows.Options{Now: p.Now})
+	err := engine.Run(t.Context(), plan, p.A, p.B, r.emit, engine.Options{Now: p.Now})
 	return &r, err
 }
 

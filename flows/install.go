@@ -49,6 +49,18 @@ func (f *Facts) side(s Side) *ClusterFacts {
 	return &f.Local
 }
 
+// InstallNamespace refuses a namespace whose pod security allows none of our
+// programs; nil if ns, which may not exist yet, can be used.
+func InstallNamespace(side Side, c ClusterFacts, name string) *Step {
+	ns := c.FindNamespace(name)
+	if ns == nil || render.CreatedByUs(ns) || refusesPods(ns) == "" {
+		return nil
+	}
+	s := failure(side, CodeNamespace, "the operator can be installed", FailedPreflight, refusesPods(ns),
+		fmt.Sprintf("choose another with --liqo-namespace, or allow it: kubectl label namespace %s %s=privileged --overwrite", name, podSecurity))
+	return &s
+}
+
 // promised is a cluster as it will be.
 func promised(c ClusterFacts, p render.InstallParams) ClusterFacts {
 	c.ID, c.Software, c.Operator = cmp.Or(c.ID, p.ClusterID), Operator, OperatorFacts{}
@@ -101,13 +113,18 @@ func (i *Installation) ClusterID() render.ClusterID { return i.params.ClusterID 
 // exists nothing is missing, and before that all is applied again, because an
 // earlier run may have ended anywhere.
 func (i *Installation) steps(side Side, c ClusterFacts) []Step {
-	if s := InstalledElsewhere(side, c); s != nil && c.Software == NoSoftware {
-		return []Step{*s} // somebody was faster
+	if c.Software == NoSoftware {
+		// Somebody was faster, or something is in the way.
+		for _, obstacle := range []*Step{InstalledElsewhere(side, c), InstallNamespace(side, c, i.params.Namespace), UnusableDefinition(side, c.Definitions)} {
+			if obstacle != nil {
+				return []Step{*obstacle}
+			}
+		}
 	}
 	if c.ID != "" && c.ID != i.params.ClusterID {
-		return []Step{failure(side, CodeSoftware, "the operator can be installed", FailedPreflight,
-			fmt.Sprintf("the cluster already has the ID %s, by which its peers know it, not %s", c.ID, i.params.ClusterID),
-			"use the ID that it has")}
+		return []Step{failure(side, CodeSoftware, "installation", FailedPreflight,
+			fmt.Sprintf("its peers know the cluster as %s, not %s", c.ID, i.params.ClusterID),
+			"use the ID that it has: --cluster-id")}
 	}
 	definitions := Step{ID: stepID(side, "definitions"), Side: side, Action: Create, Title: "definitions of Liqo's API", Status: Done}
 	operator := Step{ID: stepID(side, "operator"), Side: side, Action: Create, Title: "liqo-tui operator and fabric", Status: Done}
@@ -115,6 +132,14 @@ func (i *Installation) steps(side Side, c ClusterFacts) []Step {
 	if c.Software != Operator {
 		definitions.Status, definitions.Objects, definitions.Reason = Ready, i.definitions, i.definitionsSummary
 		operator.Status, operator.Objects, operator.Reason, operator.Diff = Ready, i.rest, i.restSummary, i.diff
+		if len(c.Definitions) > 0 {
+			missing, namespace := i.missing(c.Definitions)
+			definitions.Objects, definitions.Reason = missing, KeptDefinitions(c.Definitions)
+			if len(missing) == 0 {
+				definitions.Status = Done
+			}
+			operator.Objects = append(namespace, i.rest...)
+		}
 		works.Status, works.Reason = Blocked, "needs the operator"
 		if !c.HasCRDs {
 			operator.Status, operator.Reason = Blocked, "needs the definitions"
@@ -133,6 +158,52 @@ func (i *Installation) steps(side Side, c ClusterFacts) []Step {
 		works.Status = Done
 	}
 	return []Step{definitions, operator, works}
+}
+
+// missing are the definitions that nobody else has put there, and the namespace,
+// which is applied by another step then: there may be no definition left.
+func (i *Installation) missing(others []DefinitionFacts) (definitions, namespace []render.Object) {
+	for _, o := range i.definitions {
+		_, definition := o.(*apiextensionsv1.CustomResourceDefinition)
+		switch {
+		case !definition:
+			namespace = append(namespace, o)
+		case !slices.ContainsFunc(others, func(d DefinitionFacts) bool { return d.Name == o.GetName() }):
+			definitions = append(definitions, o)
+		}
+	}
+	return definitions, namespace
+}
+
+// KeptDefinitions says that another program's definitions are used as they are.
+func KeptDefinitions(others []DefinitionFacts) string {
+	if len(others) == 1 {
+		return fmt.Sprintf("%s is %s and stays as it is", others[0].Name, others[0].owner())
+	}
+	return fmt.Sprintf("%d definitions are %s and stay as they are", len(others), others[0].owner())
+}
+
+func (d DefinitionFacts) owner() string {
+	if d.Manager == "" {
+		return "another program's"
+	}
+	return d.Manager + "'s"
+}
+
+// UnusableDefinition refuses a cluster whose definitions of Liqo's kinds are
+// another program's and not those that our programs need, as a failed step; nil
+// if there is none. They are not replaced: what was made of them may still be in
+// use.
+func UnusableDefinition(side Side, others []DefinitionFacts) *Step {
+	i := slices.IndexFunc(others, func(d DefinitionFacts) bool { return d.Unusable != "" })
+	if i < 0 {
+		return nil
+	}
+	d := others[i]
+	s := failure(side, CodeSoftware, "the definitions of Liqo's API", FailedPreflight,
+		fmt.Sprintf("definition %s is %s: %s", d.Name, d.owner(), d.Unusable),
+		fmt.Sprintf("bring it to that of Liqo v1.2 with the program that made it; or, if nothing uses it any more, delete it and all objects of its kind: kubectl delete crd %s", d.Name))
+	return &s
 }
 
 // behindInstallation holds back what needs an operator that does not work yet.

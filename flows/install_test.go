@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -38,12 +39,12 @@ func TestConnectingInstallsTheOperatorWhereNothingIs(t *testing.T) {
 			}
 			p := installing(t)
 			var first *flows.Plan
-			emit := func(e flows.Event) {
+			emit := func(e engine.Event) {
 				if first == nil {
 					first = &e.Plan
 				}
 			}
-			if err := flows.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, emit, flows.Options{Now: pair.Now}); err != nil {
+			if err := engine.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, emit, engine.Options{Now: pair.Now}); err != nil {
 				t.Fatal(err)
 			}
 			for _, s := range []flows.Side{flows.A, flows.B} {
@@ -56,7 +57,7 @@ func TestConnectingInstallsTheOperatorWhereNothingIs(t *testing.T) {
 				t.Errorf("got no connection; there is %v", pair.A.Names())
 			}
 			pair.Forget()
-			if err := flows.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, func(flows.Event) {}, flows.Options{Now: pair.Now}); err != nil {
+			if err := engine.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now}); err != nil {
 				t.Fatal(err)
 			}
 			if log := pair.Log(); len(log) > 0 {
@@ -71,7 +72,7 @@ func TestNothingIsInstalledThatNobodyAskedFor(t *testing.T) {
 	pair.B.Bare()
 	p := installing(t)
 	p.Install[flows.B] = nil
-	err := flows.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, func(flows.Event) {}, flows.Options{Now: pair.Now})
+	err := engine.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now})
 	var step *flows.StepError
 	if !errors.As(err, &step) || step.Code() != flows.CodeSoftware {
 		t.Errorf("got %v, want %s", err, flows.CodeSoftware)
@@ -88,7 +89,7 @@ func TestAnInstallationThatWasCutShortIsCompleted(t *testing.T) {
 		pair.B.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = map[int]error{writes: errors.New("killed")} })
 		p := installing(t)
 		run := func() error {
-			return flows.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, func(flows.Event) {}, flows.Options{Now: pair.Now})
+			return engine.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now})
 		}
 		_ = run() // it fails, unless there are fewer writes
 		if err := run(); err != nil {
@@ -104,6 +105,52 @@ func TestAnInstallationThatWasCutShortIsCompleted(t *testing.T) {
 				t.Errorf("killed at write %d: %s is missing", writes, render.Name(o))
 			}
 		}
+	}
+}
+
+// leftBehind makes a cluster one that Liqo was uninstalled from.
+func leftBehind(t *testing.T, c *flowtest.Cluster, unusable string) {
+	t.Helper()
+	crds, err := render.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Bare()
+	c.Be(func(f *flows.ClusterFacts) {
+		f.HasCRDs = true
+		for _, o := range crds {
+			f.Definitions = append(f.Definitions, flows.DefinitionFacts{Name: o.GetName(), Manager: "helm"})
+		}
+		f.Definitions[2].Unusable = unusable
+	})
+}
+
+func TestDefinitionsThatLiqoLeftBehindAreLeftAlone(t *testing.T) {
+	pair := flowtest.NewPair()
+	leftBehind(t, pair.B, "")
+	p := installing(t)
+	plan := flows.PlanConnect(p, factsOf(pair))
+	if s, _ := plan.Step("definitions-b"); s.Status != flows.Done || s.Reason != "12 definitions are helm's and stay as they are" {
+		t.Errorf("got %s, %q", s.Status, s.Reason)
+	}
+	mustRun(t, pair, flows.Connecting(p))
+	names := pair.B.Names()
+	if slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "CustomResourceDefinition ") }) || !slices.Contains(names, "Namespace liqo") {
+		t.Errorf("got %v, want the namespace and no definition", names)
+	}
+}
+
+func TestDefinitionsThatCantBeUsedAreNamedBeforeAnythingIsChanged(t *testing.T) {
+	pair := flowtest.NewPair()
+	leftBehind(t, pair.B, "it does not serve version v1alpha1")
+	_, err := run(t, pair, flows.Connecting(installing(t)))
+	failed, ok := errors.AsType[*flows.StepError](err)
+	if !ok || failed.Step.Kind != flows.FailedPreflight || failed.Step.Code != flows.CodeSoftware || failed.Hint() == "" ||
+		failed.Step.Reason != "definition networks.ipam.liqo.io is helm's: it does not serve version v1alpha1" {
+		t.Errorf("got %v", err)
+	}
+	if log := pair.Log(); len(log) > 0 {
+		t.Errorf("got writes %v", log)
 	}
 }
 
@@ -144,7 +191,7 @@ func TestASecondInstallationIsRefused(t *testing.T) {
 			asked, notAsked := installing(t), installing(t)
 			notAsked.Install[flows.B] = nil
 			for _, p := range []flows.Params{asked, notAsked} {
-				err := flows.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, func(flows.Event) {}, flows.Options{Now: pair.Now})
+				err := engine.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now})
 				var step *flows.StepError
 				if !errors.As(err, &step) || step.Step.Kind != flows.FailedPreflight || step.Step.Reason != c.reason || step.Hint() != c.hint {
 					t.Errorf("got %v, want %q", err, c.reason)

@@ -27,9 +27,9 @@ func PlanInvite(p Params, peer render.ClusterID, f Facts) Plan {
 		return plan
 	}
 	if client := c.peers[A].Client; client != nil {
-		plan.Steps = []Step{failure(A, CodeInvitation, "nothing else is there for "+string(peer), FailedConflict,
+		plan.Steps = []Step{failure(A, CodeInvitation, "invitation", FailedConflict,
 			fmt.Sprintf("%s is already the client of a connection with %s", f.Local.ID, peer),
-			"liqo-tui network disconnect --local-only removes that; or have the other cluster invite this one")}
+			"remove it with liqo-tui network disconnect --local-only, or let the other cluster invite this one")}
 		return plan
 	}
 	plan.Steps = c.explainWaits([]Step{c.namespace(A), c.gatewayServer(A), c.endpoint(A), c.ownKey(A)})
@@ -39,7 +39,7 @@ func PlanInvite(p Params, peer render.ClusterID, f Facts) Plan {
 // PlanJoin makes cluster A's end of the connection that it is invited to.
 func PlanJoin(p Params, l Letter, f Facts) Plan {
 	if s := l.misdirected(f.Local); s != nil {
-		return Plan{A: f.Local.name(), B: l.From.ClusterID, Steps: []Step{*s}}
+		return Plan{A: f.Local.Name(), B: l.From.ClusterID, Steps: []Step{*s}}
 	}
 	f.Remote = l.From.facts(f.Local.ID)
 	live := f.Remote.Servers[0].Spec
@@ -51,8 +51,8 @@ func PlanJoin(p Params, l Letter, f Facts) Plan {
 		return plan
 	}
 	if c.peers[A].Server != nil {
-		plan.Steps = []Step{failure(A, CodeInvitation, "nothing else is there for "+string(l.From.ClusterID), FailedConflict,
-			fmt.Sprintf("%s hosts a gateway server for %s already: it has invited it, or is connected with it", f.Local.ID, l.From.ClusterID),
+		plan.Steps = []Step{failure(A, CodeInvitation, "invitation", FailedConflict,
+			fmt.Sprintf("%s already hosts a gateway server for %s: it has invited that cluster, or is connected with it", f.Local.ID, l.From.ClusterID),
 			"agree on who invites; liqo-tui network disconnect --local-only removes this side's gateway")}
 		return plan
 	}
@@ -66,7 +66,7 @@ func PlanJoin(p Params, l Letter, f Facts) Plan {
 // PlanAccept completes the connection by the answer to an invitation.
 func PlanAccept(p Params, l Letter, f Facts) Plan {
 	if s := l.misdirected(f.Local); s != nil {
-		return Plan{A: f.Local.name(), B: l.From.ClusterID, Steps: []Step{*s}}
+		return Plan{A: f.Local.Name(), B: l.From.ClusterID, Steps: []Step{*s}}
 	}
 	f.Remote = l.From.facts(f.Local.ID)
 	p.Server, p.Given = A, p.Given|FieldServer|FieldClientTemplate
@@ -75,7 +75,7 @@ func PlanAccept(p Params, l Letter, f Facts) Plan {
 		return plan
 	}
 	if c.peers[A].Server == nil {
-		plan.Steps = []Step{failure(A, CodeInvitation, "the answer is to an invitation", FailedPreflight,
+		plan.Steps = []Step{failure(A, CodeInvitation, "answer", FailedPreflight,
 			fmt.Sprintf("%s has not invited %s, or no longer has the gateway for it", f.Local.ID, l.From.ClusterID),
 			"invite it: liqo-tui network invite --for "+string(l.From.ClusterID))}
 		return plan
@@ -92,7 +92,7 @@ func PlanAccept(p Params, l Letter, f Facts) Plan {
 // newHalf is [newPlan] for plans that change cluster A only, and know of B what
 // its admin has told.
 func newHalf(p Params, f Facts) (Plan, connection) {
-	plan := Plan{A: f.Local.name(), B: f.Remote.ID, Params: p}
+	plan := Plan{A: f.Local.Name(), B: f.Remote.ID, Params: p}
 	if plan.Steps = unreachable(f, A); len(plan.Steps) > 0 {
 		return plan, connection{}
 	}
@@ -103,12 +103,12 @@ func newHalf(p Params, f Facts) (Plan, connection) {
 	var s Step
 	switch err := f.Remote.ID.Validate(); {
 	case err != nil:
-		s = failure(B, CodeClusterID, "cluster has an ID", FailedPreflight, err.Error(), "its admin finds it with: liqo-tui info --get clusterid")
+		s = failure(B, CodeClusterID, "cluster ID", FailedPreflight, err.Error(), "its admin finds it with: liqo-tui info --get clusterid")
 	case f.Remote.UID == f.Local.UID && f.Local.UID != "":
-		s = failure(B, CodeDifferent, "clusters are different", FailedPreflight,
+		s = failure(B, CodeDifferent, "choice of clusters", FailedPreflight,
 			fmt.Sprintf("%s is this cluster itself", f.Remote.ID), "choose the other cluster's context")
 	case f.Remote.ID == f.Local.ID:
-		s = failure(B, CodeClusterID, "cluster IDs are different", FailedPreflight,
+		s = failure(B, CodeClusterID, "cluster IDs", FailedPreflight,
 			fmt.Sprintf("both clusters call themselves %q", f.Local.ID), "install one of them with another --cluster-id")
 	default:
 		return completePlan(plan, f)
@@ -124,7 +124,7 @@ func (c connection) ownKey(side Side) Step {
 	case !live(c.gatewayOf(side)):
 		s.Status, s.Reason = Blocked, "needs the gateway"
 	case peer.Key == nil:
-		s.Reason = "the gateway has not made its key known yet"
+		s.Reason = "waiting for the gateway's key"
 	default:
 		s.Status, s.Reason = Done, peer.Key.String()
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -19,7 +20,7 @@ type admin struct {
 
 func (a admin) run(t *testing.T, plan func(flows.Facts) flows.Plan) error {
 	t.Helper()
-	return flows.Run(t.Context(), plan, a.cluster, flows.Absent{}, func(flows.Event) {}, flows.Options{Now: a.pair.Now})
+	return engine.Run(t.Context(), plan, a.cluster, engine.Absent{}, func(engine.Event) {}, engine.Options{Now: a.pair.Now})
 }
 
 func (a admin) facts() flows.Facts { return flows.Facts{Local: a.cluster.Facts(), At: a.pair.Now()} }
@@ -141,7 +142,7 @@ func TestLettersThatDoNotFitAreRefused(t *testing.T) {
 		"both invite each other": {func(p *flowtest.Pair, _, a flows.Letter) flows.Plan {
 			a.Kind, a.From.Endpoint = flows.Invitation, &flows.Dial{Addresses: []string{"192.0.2.1"}, Port: 1}
 			return join(a)(admin{p, p.A}.facts())
-		}, flows.FailedConflict, "rome hosts a gateway server for milan already"},
+		}, flows.FailedConflict, "rome already hosts a gateway server for milan"},
 		"who was invited invites": {func(p *flowtest.Pair, _, _ flows.Letter) flows.Plan {
 			return invite(want, "rome")(admin{p, p.B}.facts())
 		}, flows.FailedConflict, "milan is already the client of a connection with rome"},
@@ -170,7 +171,7 @@ func TestALetterThatCannotBeMeantIsNamed(t *testing.T) {
 		return string(b)
 	}
 	for name, tc := range map[string]struct{ text, says string }{
-		"something else":   {"apiVersion: v1\nkind: Secret\n", "no letter"},
+		"something else":   {"apiVersion: v1\nkind: Secret\n", "not a file of"},
 		"no YAML":          {"{", "yaml"},
 		"no key":           {strings.Replace(text(invitation), "publicKey: ", "publicKey: x", 1), "from.publicKey"},
 		"host bits":        {strings.Replace(text(invitation), "10.244.0.0/16", "10.244.0.1/16", 1), "from.podCIDRs"},

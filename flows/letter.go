@@ -75,7 +75,7 @@ func ParseLetter(text []byte) (Letter, error) {
 		return l, err
 	}
 	if l.APIVersion != letterVersion || l.Kind != Invitation && l.Kind != AnswerTo {
-		return l, errors.New("this is no letter of liqo-tui network invite or join")
+		return l, errors.New("not a file of liqo-tui network invite or join")
 	}
 	var errs []error
 	for what, id := range map[string]render.ClusterID{"for": l.For, "from.clusterID": l.From.ClusterID} {
@@ -101,9 +101,9 @@ func ParseLetter(text []byte) (Letter, error) {
 	}
 	switch e := l.From.Endpoint; {
 	case l.Kind == Invitation && (e == nil || len(e.Addresses) == 0 || e.Port == 0):
-		errs = append(errs, errors.New("from.endpoint: missing, so there is nothing to dial"))
+		errs = append(errs, errors.New("from.endpoint: missing: there is no address to dial"))
 	case l.Kind == AnswerTo && e != nil:
-		errs = append(errs, errors.New("from.endpoint: an answer has none, for the inviter is dialled"))
+		errs = append(errs, errors.New("from.endpoint: an answer has none: the inviting cluster is dialled"))
 	}
 	return l, errors.Join(errs...)
 }

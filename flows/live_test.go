@@ -11,13 +11,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 const (
-	stopsForAWhile = "traffic between rome and milan stops until the gateways reach each other again"
-	stops          = "traffic between rome and milan stops"
+	stopsForAWhile = "traffic between rome and milan is interrupted for some seconds, until the gateways reach each other again"
+	replaced       = "traffic between rome and milan is interrupted for some seconds, while the gateways are replaced"
 )
 
 // changes are what an admin may want of a connection that exists.
@@ -46,7 +47,7 @@ func changes() map[string]struct {
 		"template": {func(p *flows.Params) { p.ServerTemplate.Name = "ours" }, []string{stopsForAWhile}, func(s server) bool {
 			return s.ServerTemplateRef.Name == "ours"
 		}},
-		"server": {func(p *flows.Params) { p.Server = flows.A }, []string{stops}, func(s server) bool { return s.MTU == 1340 }},
+		"server": {func(p *flows.Params) { p.Server = flows.A }, []string{replaced}, func(s server) bool { return s.MTU == 1340 }},
 	}
 }
 
@@ -158,13 +159,13 @@ func TestConnectedIsNotBelievedOfBeforeAChange(t *testing.T) {
 			params := nodePort()
 			params.MTU = 1300
 			s, _ := flows.PlanConnect(params, f).Step("connected-a")
-			if s.Status != flows.Waiting || s.Reason != "it says Connected, but of before the last change" {
+			if s.Status != flows.Waiting || s.Reason != "waiting for a report newer than the change" {
 				t.Errorf("got %s: %s", s.Status, s.Reason)
 			}
 			if a := f.Local.Connections[0].Annotations; strings.Contains(a[render.AnnotationStatus], "answers pings") {
 				const wrong = "answers pings; what was changed last is not in force: no such host"
 				a[render.AnnotationStatus] = strings.Replace(a[render.AnnotationStatus], "answers pings", wrong, 1)
-				if s, _ := flows.PlanConnect(params, f).Step("connected-a"); !strings.HasSuffix(s.Reason, "before the last change; the gateway says: the peer's gateway "+wrong) {
+				if s, _ := flows.PlanConnect(params, f).Step("connected-a"); !strings.HasSuffix(s.Reason, "newer than the change; the gateway says: the peer's gateway "+wrong) {
 					t.Errorf("the reason is not shown: %s", s.Reason)
 				}
 			}
@@ -201,7 +202,7 @@ func TestForceTakesFieldsOver(t *testing.T) {
 	p.ConnectByLiqoctl(flows.B)
 	params := nodePort()
 	params.MTU = 1400
-	err := flows.Run(t.Context(), connect(params), p.A, p.B, func(flows.Event) {}, flows.Options{Now: p.Now, Force: true})
+	err := engine.Run(t.Context(), connect(params), p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now, Force: true})
 	if err != nil {
 		t.Fatal(err)
 	}

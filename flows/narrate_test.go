@@ -6,16 +6,17 @@ import (
 	"testing"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/internal/golden"
 )
 
 // transcript is what Narrate makes of a run, a line for each record.
-func transcript(events []flows.Event) string {
+func transcript(events []engine.Event) string {
 	var b strings.Builder
-	var last flows.Event
+	var last engine.Event
 	for _, e := range events {
-		for _, r := range flows.Narrate(last, e) {
+		for _, r := range engine.Narrate(last, e) {
 			side := ""
 			if r.Step.ID != "" {
 				side = fmt.Sprintf("%s %s", r.Step.Side, e.Plan.ID(r.Step.Side))
@@ -66,15 +67,15 @@ func TestNarrate(t *testing.T) {
 // A step that was found done, after it had been blocked, was not done by the run.
 func TestNarrateClaimsNothingThatWasNotDone(t *testing.T) {
 	started := flowtest.Epoch()
-	event := func(s flows.Step) flows.Event {
+	event := func(s flows.Step) engine.Event {
 		s.ID, s.Title = "x", "GatewayClient milan"
-		return flows.Event{At: started, Started: started, Plan: flows.Plan{Steps: []flows.Step{s}}}
+		return engine.Event{At: started, Started: started, Plan: flows.Plan{Steps: []flows.Step{s}}}
 	}
-	records := flows.Narrate(event(flows.Step{Status: flows.Blocked}), event(flows.Step{Status: flows.Done, Action: flows.Update}))
+	records := engine.Narrate(event(flows.Step{Status: flows.Blocked}), event(flows.Step{Status: flows.Done, Action: flows.Update}))
 	if len(records) != 1 || records[0].Text != "GatewayClient milan: unchanged" {
 		t.Errorf("got %+v, want one record: unchanged", records)
 	}
-	if records := flows.Narrate(event(flows.Step{Status: flows.Done}), event(flows.Step{Status: flows.Done, Reason: "latency 2ms"})); len(records) != 0 {
+	if records := engine.Narrate(event(flows.Step{Status: flows.Done}), event(flows.Step{Status: flows.Done, Reason: "latency 2ms"})); len(records) != 0 {
 		t.Errorf("got %+v for a step that stays done", records)
 	}
 }

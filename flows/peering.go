@@ -79,7 +79,7 @@ type Reading struct {
 	Reason         render.Reason
 	Message        string
 	Handshake      time.Time
-	Loss           float64 // share of pings, 0 to 1
+	Loss           float64 // share of pings, 0 to 1; see LossKnown
 	Received, Sent uint64  // bytes since the tunnel was made
 	PeerAddress    string  // where the peer was last heard, address:port
 	Implementation string
@@ -96,6 +96,12 @@ func (r Reading) StaleAt() time.Time {
 	return r.At.Add(3 * r.Interval)
 }
 
+// LossKnown reports whether the gateway counts lost pings, and one was ever
+// answered: before that it has nothing to count.
+func (r Reading) LossKnown() bool {
+	return r.Reported && (r.Value == networkingv1beta1.Connected || r.Value == networkingv1beta1.ConnectionError)
+}
+
 // State judges the reading, and says why in a sentence.
 func (r Reading) State(now time.Time) (state State, why string) {
 	switch stale := r.StaleAt(); {
@@ -108,7 +114,7 @@ func (r Reading) State(now time.Time) (state State, why string) {
 	case !stale.IsZero() && now.After(stale):
 		return StateStale, fmt.Sprintf("it said %s %s ago, and nothing since", r.Value, now.Sub(r.At).Round(time.Second))
 	}
-	why = cmp.Or(r.Message, "the gateway gives no reason")
+	why = cmp.Or(r.Message, r.meaning())
 	switch r.Value {
 	case networkingv1beta1.Connected:
 		if r.Loss > degradedLoss {
@@ -126,6 +132,21 @@ func (r Reading) State(now time.Time) (state State, why string) {
 		return StateDown, why
 	}
 	return StateUnknown, fmt.Sprintf("the Connection says %q, which this program does not know", r.Value)
+}
+
+// meaning is what the value of a gateway that says no more means: Liqo's own.
+func (r Reading) meaning() string {
+	switch r.Value {
+	case networkingv1beta1.Connected:
+		if r.At.IsZero() {
+			return "Liqo's gateway says so, and measures nothing"
+		}
+		return "the peer's gateway answers"
+	case networkingv1beta1.ConnectionError:
+		return "the peer's gateway does not answer; Liqo's gateway reports no reason"
+	case networkingv1beta1.Connecting:
+	}
+	return "the peer's gateway has not answered yet; Liqo's gateway reports no reason"
 }
 
 // Reading is what the objects of one end say, with times by this machine's clock.
@@ -191,7 +212,7 @@ func (p Peer) readConnection(r *Reading) {
 // Peers are the views of the cluster on all its peerings, by the peer's ID. It
 // goes through the objects once, where [ClusterFacts.Peer] does so for each peer.
 func (c ClusterFacts) Peers() map[render.ClusterID]*Peer {
-	x := newPeerIndex(c.Tenants)
+	x := newPeerIndex(c)
 	assign(x, c.Configurations, func(p *Peer) **networkingv1beta1.Configuration { return &p.Configuration })
 	assign(x, c.Servers, func(p *Peer) **networkingv1beta1.GatewayServer { return &p.Server })
 	assign(x, c.Clients, func(p *Peer) **networkingv1beta1.GatewayClient { return &p.Client })
@@ -256,20 +277,15 @@ func (p Peer) Objects() []render.Object {
 
 // peerIndex finds the view that an object belongs to.
 type peerIndex struct {
-	labelled map[render.ClusterID]*corev1.Namespace // tenants' namespaces by the peer's label
-	named    map[string]*corev1.Namespace
-	peers    map[render.ClusterID]*Peer
+	homes map[render.ClusterID]home
+	named map[string]*corev1.Namespace
+	peers map[render.ClusterID]*Peer
 }
 
-func newPeerIndex(tenants []corev1.Namespace) peerIndex {
-	x := peerIndex{map[render.ClusterID]*corev1.Namespace{}, map[string]*corev1.Namespace{}, map[render.ClusterID]*Peer{}}
-	for i := range tenants {
-		ns := &tenants[i]
-		x.named[ns.Name] = ns
-		remote := render.ClusterID(ns.Labels[render.LabelRemoteCluster])
-		if _, ok := x.labelled[remote]; !ok && remote != "" {
-			x.labelled[remote] = ns
-		}
+func newPeerIndex(c ClusterFacts) peerIndex {
+	x := peerIndex{c.homes(""), make(map[string]*corev1.Namespace, len(c.Namespaces)), map[render.ClusterID]*Peer{}}
+	for i := range c.Namespaces {
+		x.named[c.Namespaces[i].Name] = &c.Namespaces[i]
 	}
 	return x
 }
@@ -282,11 +298,8 @@ func (x peerIndex) view(o metav1.Object) *Peer {
 	}
 	p, known := x.peers[remote]
 	if !known {
-		p = &Peer{Tenant: render.Tenant{Namespace: render.TenantNamespaceName(remote), Remote: remote}}
-		p.Namespace = cmp.Or(x.labelled[remote], x.named[p.Tenant.Namespace])
-		if p.Namespace != nil {
-			p.Tenant.Namespace = p.Namespace.Name
-		}
+		namespace := x.homes[remote].namespace(render.TenantNamespaceName(remote))
+		p = &Peer{Tenant: render.Tenant{Namespace: namespace, Remote: remote}, Namespace: x.named[namespace]}
 	}
 	if o.GetNamespace() != p.Tenant.Namespace {
 		return nil
@@ -310,7 +323,7 @@ func assign[T any, O interface {
 // Equal reports whether nothing is different in o. Objects with the same UID and
 // version are the same: that makes it cheap enough to ask of thousands, often.
 func (c ClusterFacts) Equal(o ClusterFacts) bool {
-	if !equalObjects(c.Tenants, o.Tenants) || !equalObjects(c.Configurations, o.Configurations) ||
+	if !equalObjects(c.Namespaces, o.Namespaces) || !equalObjects(c.Configurations, o.Configurations) ||
 		!equalObjects(c.Servers, o.Servers) || !equalObjects(c.Clients, o.Clients) ||
 		!equalObjects(c.PublicKeys, o.PublicKeys) || !equalObjects(c.Connections, o.Connections) {
 		return false
@@ -322,7 +335,7 @@ func (c ClusterFacts) Equal(o ClusterFacts) bool {
 }
 
 func (c ClusterFacts) withoutObjects() ClusterFacts {
-	c.Tenants, c.Configurations, c.Servers, c.Clients, c.PublicKeys, c.Connections = nil, nil, nil, nil, nil, nil
+	c.Namespaces, c.Configurations, c.Servers, c.Clients, c.PublicKeys, c.Connections = nil, nil, nil, nil, nil, nil
 	c.Pods, c.Events = nil, nil
 	return c
 }

@@ -59,11 +59,11 @@ func TestStateOfOneEnd(t *testing.T) {
 		"down, and then silence":               {flows.Peer{Server: server, Connection: reported(failed, time.Hour, 1)}, flows.StateStale, "it said Error 1h0m0s ago"},
 		"a value of a later release":           {flows.Peer{Server: server, Connection: reported("Paused", 0, 0)}, flows.StateUnknown, `"Paused"`},
 		"a report that can't be read":          {flows.Peer{Server: server, Connection: unreadable}, flows.StateConnected, "parse annotation"},
-		"Liqo's gateway, connected":            {flows.Peer{Server: server, Connection: liqo(connected, "1ms", now)}, flows.StateConnected, "no reason"},
+		"Liqo's gateway, connected":            {flows.Peer{Server: server, Connection: liqo(connected, "1ms", now)}, flows.StateConnected, "the peer's gateway answers"},
 		"Liqo's gateway, connected and silent": {flows.Peer{Server: server, Connection: liqo(connected, "1ms", now.Add(-time.Minute))}, flows.StateStale, "nothing since"},
-		"Liqo's gateway, pings switched off":   {flows.Peer{Server: server, Connection: liqo(connected, "", time.Time{})}, flows.StateConnected, ""},
+		"Liqo's gateway, pings switched off":   {flows.Peer{Server: server, Connection: liqo(connected, "", time.Time{})}, flows.StateConnected, "measures nothing"},
 		"Liqo's gateway before the first ping": {flows.Peer{Server: server, Connection: liqo(failed, "", time.Time{})}, flows.StateConnecting, "not answered yet"},
-		"Liqo's gateway, down":                 {flows.Peer{Server: server, Connection: liqo(failed, "", now.Add(-time.Hour))}, flows.StateDown, ""},
+		"Liqo's gateway, down":                 {flows.Peer{Server: server, Connection: liqo(failed, "", now.Add(-time.Hour))}, flows.StateDown, "Liqo's gateway reports no reason"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, why := test.peer.Reading().State(now)
@@ -117,9 +117,9 @@ func TestPeersAreWhatPeerFinds(t *testing.T) {
 		case 4:
 			f.PublicKeys = append(f.PublicKeys, networkingv1beta1.PublicKey{ObjectMeta: meta})
 		case 5:
-			f.Tenants = append(f.Tenants, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: meta.Namespace}})
+			f.Namespaces = append(f.Namespaces, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: meta.Namespace}})
 		case 9:
-			f.Tenants = append(f.Tenants, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere", Labels: meta.Labels}})
+			f.Namespaces = append(f.Namespaces, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere", Labels: meta.Labels}})
 		}
 	}
 	all := f.Peers()

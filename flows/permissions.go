@@ -2,7 +2,6 @@ package flows
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -10,7 +9,6 @@ import (
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
-	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -121,25 +119,8 @@ func ReadPermissions(namespace string) []Permission {
 	return out
 }
 
-// reviewPlan asks both clusters whether the plan is allowed, as far as they can
-// tell. The steps that it returns have failed.
-func reviewPlan(ctx context.Context, p Plan, clusters [2]Cluster) ([]Step, error) {
-	var g errgroup.Group
-	var reviews [2]Review
-	for _, side := range []Side{A, B} {
-		reviewer, ok := clusters[side].(Reviewer)
-		needs := p.Permissions(side)
-		if !ok || len(needs) == 0 {
-			continue
-		}
-		g.Go(func() (err error) {
-			reviews[side], err = reviewer.Review(ctx, needs)
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
+// Unpermitted are steps that have failed, for what the reviews of both sides miss.
+func Unpermitted(reviews [2]Review) []Step {
 	var steps []Step
 	for _, side := range []Side{A, B} {
 		if len(reviews[side].Missing) > 0 {
@@ -149,7 +130,7 @@ func reviewPlan(ctx context.Context, p Plan, clusters [2]Cluster) ([]Step, error
 			steps = append(steps, s)
 		}
 	}
-	return steps, nil
+	return steps
 }
 
 // Sentence says what is missing.
@@ -163,4 +144,29 @@ func (r Review) Sentence() string {
 		who = fmt.Sprintf("user %q", r.User)
 	}
 	return who + " may not " + strings.Join(missing, ", ")
+}
+
+// Review is the API server's answer about its user.
+type Review struct {
+	User    string // "" if the API server doesn't say
+	Missing []Permission
+}
+
+// Permission is the right to do one thing to one kind of object.
+type Permission struct {
+	Verb      string
+	Group     string // "" for Kubernetes' own
+	Resource  string // plural
+	Namespace string // "" for all of them, and for what is in none
+}
+
+func (p Permission) String() string {
+	text := p.Verb + " " + p.Resource
+	if p.Group != "" {
+		text += "." + p.Group
+	}
+	if p.Namespace != "" {
+		text += " in " + p.Namespace
+	}
+	return text
 }

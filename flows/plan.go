@@ -77,12 +77,24 @@ type Step struct {
 	// Objects to apply or delete when the step is Ready. Of a Replace they are
 	// those to delete.
 	Objects []render.Object
+	// Inspect is a namespace whose contents decide the step: [Facts.Contents].
+	Inspect *render.Tenant
 	// Diff is what applying changes, as a unified diff.
 	Diff string
 
 	// Cause of a failure, if that was an answer of the API server.
 	Cause error
 }
+
+// What a failure's evidence is called.
+const (
+	EvidenceObject   = "object"
+	evidenceManagers = "managers" // who else writes the object
+	EvidenceObserved = "observed" // what was seen last
+	EvidenceSince    = "since"    // when what was seen last began
+	EvidenceEvent    = "event"    // the cluster's latest warning about it
+	evidenceEndpoint = "endpoint"
+)
 
 // ObjectRef names an object of a cluster.
 type ObjectRef struct{ Kind, Namespace, Name string }
@@ -181,6 +193,25 @@ func (p Plan) Changes() Summary {
 // Empty reports whether the plan changes nothing on either cluster.
 func (p Plan) Empty() bool { return p.Changes() == Summary{} }
 
+// MeasureNext reports whether all is done but the measurement.
+func (p Plan) MeasureNext() bool {
+	return !p.Done() && !slices.ContainsFunc(p.Steps, func(s Step) bool {
+		return s.Status != Done && (s.Action != Verify || s.Status != Ready)
+	})
+}
+
+// Foresaw reports whether the plan has said of all that p deletes or replaces
+// that it would.
+func (p Plan) Foresaw(later Plan) bool {
+	return !slices.ContainsFunc(later.Steps, func(s Step) bool {
+		if s.Status == Done || s.Action != Delete && s.Action != Replace {
+			return false
+		}
+		before, known := p.Step(s.ID)
+		return !known || before.Status == Done || before.Action != s.Action || before.Object != s.Object
+	})
+}
+
 // Interrupts says which traffic the plan interrupts, a sentence each.
 func (p Plan) Interrupts() []string {
 	var out []string
@@ -249,11 +280,11 @@ func ensure(side Side, what string, live, want render.Object) Step {
 	switch {
 	case exists(live) && live.GetDeletionTimestamp() != nil:
 		s.Status, s.Reason, s.Objects, s.Code = Waiting, object.title()+" is still being deleted"+deletionState(live), nil, CodeDeletion
-	case render.Contains(live, want):
+	case render.Contains(render.FieldManager, live, want):
 		s.Status, s.Action, s.Objects = Done, Update, nil
 	case exists(live):
 		s.Action, s.Diff = Update, render.Diff(live, want)
-		if who := managers(live); who != "" {
+		if who := strings.Join(Managers(live), ", "); who != "" {
 			s.Evidence = map[string]string{evidenceManagers: who}
 		}
 	default:
@@ -262,9 +293,9 @@ func ensure(side Side, what string, live, want render.Object) Step {
 	return s
 }
 
-// managers are the programs besides this one that wrote something of an object,
+// Managers are the programs besides this one that wrote something of an object,
 // its status left out, the latest first.
-func managers(live render.Object) string {
+func Managers(live render.Object) []string {
 	fields := slices.Clone(live.GetManagedFields())
 	slices.SortStableFunc(fields, func(a, b metav1.ManagedFieldsEntry) int {
 		switch {
@@ -280,7 +311,7 @@ func managers(live render.Object) string {
 			names = append(names, e.Manager)
 		}
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // deletionState is what a deletion waits for, as the end of a sentence.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -19,10 +20,7 @@ import (
 // From any facts, applying the ready steps converges or ends in a failure that
 // says what and why; and once it has converged, another run changes nothing.
 func TestEveryRunEnds(t *testing.T) {
-	seeds := 500
-	if testing.Short() {
-		seeds = 100
-	}
+	const seeds = 500 // of 100, no run ends in the rarest ways
 	var done, failed [flows.FailedVerify + 1]int
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(uint64(seed), 0))
@@ -160,7 +158,7 @@ func (s *scenario) killed(r *rand.Rand) {
 	}
 	s.note("which was killed")
 	// Whatever it says: it is over.
-	_ = flows.Run(context.Background(), plan(), s.pair.A, s.pair.B, func(flows.Event) {}, flows.Options{Timeout: scenarioTimeout, Now: s.pair.Now})
+	_ = engine.Run(context.Background(), plan(), s.pair.A, s.pair.B, func(engine.Event) {}, engine.Options{Timeout: scenarioTimeout, Now: s.pair.Now})
 	for _, c := range []*flowtest.Cluster{s.pair.A, s.pair.B} {
 		c.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = nil })
 	}
@@ -289,12 +287,12 @@ func (s *scenario) run(t *testing.T) error {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	events := 0
-	emit := func(flows.Event) {
+	emit := func(engine.Event) {
 		if events++; events > maxEvents {
 			cancel(fmt.Errorf("no end after %d events", events))
 		}
 	}
-	err := flows.Run(ctx, s.plan(), s.pair.A, s.pair.B, emit, flows.Options{Timeout: scenarioTimeout, Now: s.pair.Now})
+	err := engine.Run(ctx, s.plan(), s.pair.A, s.pair.B, emit, engine.Options{Timeout: scenarioTimeout, Now: s.pair.Now})
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}

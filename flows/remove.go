@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -39,7 +41,7 @@ func planRemoval(command string, o RemoveOptions, f Facts, rest func(connection,
 	if o.LocalOnly {
 		sides = []Side{A}
 	}
-	plan := Plan{A: f.Local.name(), B: f.Remote.name()}
+	plan := Plan{A: f.Local.Name(), B: f.Remote.Name()}
 	if plan.Steps = unreachable(f, sides...); len(plan.Steps) > 0 {
 		for i := range plan.Steps {
 			if s := &plan.Steps[i]; s.Side == B {
@@ -95,7 +97,7 @@ func Removing(plan func(RemoveOptions, Facts) Plan, o RemoveOptions) func(Facts)
 
 // peer is whom A is to forget; "" if there is nobody, or if that is unclear.
 func (o RemoveOptions) peer(f Facts) (render.ClusterID, *Step) {
-	known := f.Local.KnownPeers()
+	known := f.Local.forgettable()
 	switch {
 	case o.Peer != "":
 		return o.Peer, nil
@@ -111,28 +113,36 @@ func (o RemoveOptions) peer(f Facts) (render.ClusterID, *Step) {
 	return "", &s
 }
 
-// KnownPeers are the IDs of the clusters that this one has objects about.
+// KnownPeers are the IDs of the clusters that this one is connected with, or has
+// begun to be. A namespace alone is no peering: a reset keeps one in which somebody
+// else has put something, and Liqo has one for its authentication.
 func (c ClusterFacts) KnownPeers() []render.ClusterID {
-	var ids []render.ClusterID
-	add := func(o render.Object) {
-		if id := render.ClusterID(o.GetLabels()[render.LabelRemoteCluster]); id != "" && !slices.Contains(ids, id) {
-			ids = append(ids, id)
-		}
-	}
-	for i := range c.Tenants {
-		add(&c.Tenants[i])
-	}
-	for i := range c.Configurations {
-		add(&c.Configurations[i])
-	}
-	for i := range c.Servers {
-		add(&c.Servers[i])
-	}
-	for i := range c.Clients {
-		add(&c.Clients[i])
+	var ids peerIDs
+	for o := range c.connections() {
+		ids.add(o)
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// forgettable are besides those that this one has only a namespace for, which may
+// be all that a stopped run has left.
+func (c ClusterFacts) forgettable() []render.ClusterID {
+	ids := peerIDs(c.KnownPeers())
+	for i := range c.Namespaces {
+		ids.add(&c.Namespaces[i])
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+type peerIDs []render.ClusterID
+
+// add adds the peer that an object is about, once.
+func (ids *peerIDs) add(o render.Object) {
+	if id := render.ClusterID(o.GetLabels()[render.LabelRemoteCluster]); id != "" && !slices.Contains(*ids, id) {
+		*ids = append(*ids, id)
+	}
 }
 
 func joinIDs(ids []render.ClusterID) string {
@@ -145,7 +155,7 @@ func joinIDs(ids []render.ClusterID) string {
 
 // owed is what the other cluster's admin has to run, to have there what A has.
 func owed(command string, f Facts) []string {
-	return []string{fmt.Sprintf("liqo-tui network %s --local-only --remote-cluster-id %s --context CONTEXT-OF-%s", command, f.Local.name(), f.Remote.name())}
+	return []string{fmt.Sprintf("liqo-tui network %s --local-only --remote-cluster-id %s --context CONTEXT-OF-%s", command, f.Local.Name(), f.Remote.Name())}
 }
 
 func removeGateways(c connection, side Side) []Step {
@@ -181,9 +191,9 @@ func (c connection) drained(side Side) Step {
 // undrained is what is left of a gateway that was deleted, "" for nothing.
 func (c connection) undrained(side Side) string {
 	peer := c.peers[side]
-	pods := 0
-	for _, pod := range c.facts.Side(side).Pods {
-		if pod.Namespace == peer.Tenant.Namespace {
+	pods, facts := 0, c.facts.Side(side)
+	for _, pod := range facts.Pods {
+		if pod.Namespace == peer.Tenant.Namespace && !facts.hasGateway(pod) {
 			pods++
 		}
 	}
@@ -198,6 +208,14 @@ func (c connection) undrained(side Side) string {
 	return ""
 }
 
+// hasGateway reports whether the gateway that a pod is of still exists: a
+// namespace may hold several peerings.
+func (c ClusterFacts) hasGateway(pod PodFacts) bool {
+	of := func(o render.Object) bool { return o.GetNamespace() == pod.Namespace && o.GetName() == pod.Gateway }
+	return slices.ContainsFunc(c.Servers, func(o networkingv1beta1.GatewayServer) bool { return of(&o) }) ||
+		slices.ContainsFunc(c.Clients, func(o networkingv1beta1.GatewayClient) bool { return of(&o) })
+}
+
 // removeConfiguration comes after the gateway's own object: Liqo's controllers
 // need it to clean up after a gateway. Pods may still end.
 func (c connection) removeConfiguration(side Side) Step {
@@ -208,21 +226,31 @@ func (c connection) removeConfiguration(side Side) Step {
 	return remove(side, "configuration", object, c.peers[side].Configuration, "")
 }
 
+// removeNamespace deletes a namespace that we created, if nobody else has put
+// anything into it: what Liqo's authentication and offloading keep there would go
+// with it, and so would anything of an admin's.
 func (c connection) removeNamespace(side Side) Step {
-	peer := c.peers[side]
+	peer, contents := c.peers[side], c.facts.Contents[side]
 	object := ObjectRef{Kind: kindNamespace, Name: peer.Tenant.Namespace}
-	ns := peer.Namespace
+	s := remove(side, "namespace", object, peer.Namespace, "")
 	switch {
-	case ns != nil && ns.Labels[render.LabelManagedBy] != render.ManagedBy:
-		return Step{ID: stepID(side, "namespace"), Side: side, Action: Delete, Object: object, Title: object.title(), Status: Done, Reason: "kept: liqo-tui did not make it"}
-	case peer.Configuration != nil || c.drained(side).Status != Done:
-		return blocked(side, Delete, "namespace", object, "needs the rest to be gone")
-	}
-	s := remove(side, "namespace", object, ns, "")
-	if s.Status == Waiting {
+	case s.Status == Waiting:
 		// Kubernetes takes its own 5 s for an empty namespace; nothing of the
 		// connection is left by now, and the next connect waits for it.
 		s.Status, s.Reason = Done, "being deleted by Kubernetes"
+	case s.Status == Done:
+	case !render.CreatedByUs(peer.Namespace):
+		s.Status, s.Reason, s.Objects = Done, "kept: liqo-tui did not create it", nil
+	case contents != nil && contents.Keeps() != "":
+		s.Status, s.Reason, s.Objects = Done, "kept: "+contents.Keeps(), nil
+	default:
+		s.Inspect = &peer.Tenant
+		switch {
+		case contents == nil:
+			s.Status, s.Reason, s.Objects = Blocked, "needs the rest to be gone, and stays if anything else is in it", nil
+		case peer.Configuration != nil || c.drained(side).Status != Done:
+			s.Status, s.Reason, s.Objects = Blocked, "needs the rest to be gone", nil
+		}
 	}
 	return s
 }

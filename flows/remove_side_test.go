@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -56,7 +57,7 @@ func TestResetOfOneSide(t *testing.T) {
 
 	// What the other admin was told to run does the rest.
 	p.B.Behave(func(b *flowtest.Behaviour) { *b = flowtest.Behaviour{} })
-	err = flows.Run(t.Context(), removing(flows.RemoveOptions{LocalOnly: true, Peer: "rome"}), p.B, flows.Absent{}, func(flows.Event) {}, flows.Options{Now: p.Now})
+	err = engine.Run(t.Context(), removing(flows.RemoveOptions{LocalOnly: true, Peer: "rome"}), p.B, engine.Absent{}, func(engine.Event) {}, engine.Options{Now: p.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +87,7 @@ func TestDisconnectOfOneSideKeepsTheAddresses(t *testing.T) {
 func TestOneSideHasToKnowWhomToForget(t *testing.T) {
 	p := flowtest.NewPair()
 	absent := func(o flows.RemoveOptions) error {
-		return flows.Run(t.Context(), removing(o), p.A, flows.Absent{}, func(flows.Event) {}, flows.Options{Now: p.Now})
+		return engine.Run(t.Context(), removing(o), p.A, engine.Absent{}, func(engine.Event) {}, engine.Options{Now: p.Now})
 	}
 	var failed *flows.StepError
 	if err := absent(flows.RemoveOptions{LocalOnly: true}); err != nil {

@@ -1,9 +1,15 @@
 package flows_test
 
 import (
+	"context"
+	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -70,7 +76,7 @@ func TestPlanReset(t *testing.T) {
 			want: map[flows.StepID]want{
 				"gateway-server-a": {status: flows.Ready},
 				"gateway-client-b": {status: flows.Ready},
-				"namespace-a":      {status: flows.Done, reason: "kept: liqo-tui did not make it"},
+				"namespace-a":      {status: flows.Done, reason: "kept: liqo-tui did not create it"},
 			},
 		},
 		{
@@ -108,5 +114,43 @@ func TestARemovalLooksInTheNamespaceThatIsNamed(t *testing.T) {
 	plan = flows.PlanReset(flows.RemoveOptions{Namespaces: [2]string{"liqo-tenant-milan", "liqo-tenant-rome"}}, factsOf(p))
 	if s := plan.Failure(); s != nil || plan.Empty() {
 		t.Errorf("got %+v, want a removal", s)
+	}
+}
+
+// replacing is a cluster on which somebody deletes the tenant namespace and makes
+// it again, between the plan that deletes it and that deletion.
+type replacing struct {
+	*flowtest.Cluster
+
+	with *corev1.Namespace
+}
+
+func (r *replacing) Delete(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
+	if ns, ok := objects[0].(*corev1.Namespace); ok && r.with != nil {
+		r.Remove(ns)
+		r.PutAs("somebody", r.with)
+		r.with = nil
+	}
+	return r.Cluster.Delete(ctx, objects)
+}
+
+func TestANamespaceThatWasMadeAgainIsNotDeletedForTheOneBefore(t *testing.T) {
+	p := flowtest.NewPair()
+	mustRun(t, p, connect(nodePort()))
+	tenant := p.A.Tenant()
+	theirs := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: tenant.Namespace}}
+	a := &replacing{p.A, theirs}
+	if err := engine.Run(t.Context(), reset, a, p.B, func(engine.Event) {}, engine.Options{Now: p.Now}); err != nil {
+		t.Fatalf("reset: %v", err)
+	}
+	p.Settle()
+	if a.with != nil {
+		t.Fatal("the namespace was never deleted, so nothing was tried")
+	}
+	if names := p.A.Names(); !slices.Contains(names, "Namespace "+tenant.Namespace) {
+		t.Errorf("got %q, want the namespace that somebody made", names)
+	}
+	if names := p.B.Names(); len(names) > 0 {
+		t.Errorf("on the other side: got %q, want nothing left", names)
 	}
 }

@@ -22,14 +22,16 @@ func (c connection) replacing(side Side, s Step, role networkingv1beta1.Connecti
 	conn := c.peers[side].Connection
 	switch {
 	case !exists(wrong) && !exists(right) && conn != nil && conn.Spec.Type != role:
-		s.Status, s.Reason, s.Code, s.Objects = Waiting, "the Connection of the gateway before it still exists", CodeDeletion, nil
+		s.Status, s.Reason, s.Code, s.Objects = Waiting, "the previous gateway's Connection still exists", CodeDeletion, nil
 	case !exists(wrong):
 	case wrong.GetDeletionTimestamp() != nil:
 		s.Status, s.Reason, s.Code, s.Objects = Waiting, kindOf(wrong)+" is still being deleted"+deletionState(wrong), CodeDeletion, nil
 	default:
 		s.Status, s.Action, s.Objects = Ready, Replace, []render.Object{wrong}
-		s.Reason = fmt.Sprintf("in place of %s %s, which can't become one", kindOf(wrong), wrong.GetName())
-		s.Interrupts = c.gatewayInterrupts(side)
+		s.Reason = fmt.Sprintf("replaces %s %s (deleted and created again)", kindOf(wrong), wrong.GetName())
+		if c.gatewayInterrupts(side) != "" {
+			s.Interrupts = fmt.Sprintf("traffic between %s and %s is interrupted for some seconds, while the gateways are replaced", c.facts.Local.ID, c.facts.Remote.ID)
+		}
 		if role == networkingv1beta1.ConnectionTypeClient && !live(c.peers[side.Other()].Server) {
 			s.Status, s.Objects = Blocked, nil
 			s.Reason += ", once the new server exists"
@@ -71,10 +73,10 @@ func (c connection) changeInterrupts(side Side, live, now, want render.Object) s
 	}
 	now = now.DeepCopyObject().(render.Object)
 	now.SetLabels(want.GetLabels())
-	if !c.carriesTraffic() || render.Contains(now, want) {
+	if !c.carriesTraffic() || render.Contains(render.FieldManager, now, want) {
 		return ""
 	}
-	return fmt.Sprintf("traffic between %s and %s stops until the gateways reach each other again", c.facts.Local.ID, c.facts.Remote.ID)
+	return fmt.Sprintf("traffic between %s and %s is interrupted for some seconds, until the gateways reach each other again", c.facts.Local.ID, c.facts.Remote.ID)
 }
 
 // gatewayOf is the side's gateway of either kind, nil if there is none.
@@ -97,8 +99,8 @@ func Uninterrupting(plan func(Facts) Plan) func(Facts) Plan {
 			return p
 		}
 		if interrupts := p.Interrupts(); len(interrupts) > 0 {
-			p.Steps = []Step{failure(A, CodeInterrupts, "nothing is interrupted", FailedPreflight,
-				strings.Join(interrupts, "; "), "without --strict this is a warning")}
+			p.Steps = []Step{failure(A, CodeInterrupts, "interruption", FailedPreflight,
+				strings.Join(interrupts, "; "), "leave --strict out to accept the interruption")}
 			return p
 		}
 		begun = true

@@ -38,11 +38,34 @@ func StartRotation(f Facts) Rotation {
 	return r
 }
 
+// keptKey says why a side's key stays.
+const keptKey = "it is Liqo's own, which can't replace a key in operation"
+
+// Rotated says whose key a plan that is done has replaced, and whose it kept.
+func Rotated(p Plan) string {
+	var replaced, kept []Side
+	for _, side := range []Side{A, B} {
+		if s, ok := p.Step(stepID(side, stepUseKey)); ok && s.Status == Done {
+			replaced = append(replaced, side)
+		} else {
+			kept = append(kept, side)
+		}
+	}
+	switch {
+	case len(kept) == 0:
+		return "Both gateways use new keys."
+	case len(replaced) == 0:
+		return "No key was replaced."
+	}
+	return fmt.Sprintf("%s's gateway uses a new key. The key of %s's gateway was kept: %s.", p.ID(replaced[0]), p.ID(kept[0]), keptKey)
+}
+
 // PlanRotate replaces the keys of both gateways, one after the other, without
 // interrupting traffic: the peer gets ready for the next key before it is used.
-// A peer that runs Liqo can't, and misses packets for one handshake.
+// A peer that runs Liqo can't, and misses packets for one handshake; its own key
+// stays. Where both do, nothing can be replaced, and the plan fails.
 func PlanRotate(r Rotation, f Facts) Plan {
-	plan := Plan{A: f.Local.name(), B: f.Remote.name()}
+	plan := Plan{A: f.Local.Name(), B: f.Remote.Name()}
 	if plan.Steps = Unfit(f); len(plan.Steps) > 0 {
 		return plan
 	}
@@ -55,8 +78,15 @@ func PlanRotate(r Rotation, f Facts) Plan {
 			return plan
 		}
 	}
+	if s := c.unrotatable(r); s != nil {
+		plan.Steps = []Step{*s}
+		return plan
+	}
 	for _, side := range []Side{A, B} {
 		steps := c.rotate(r, side)
+		if r.keeps(side) {
+			plan.Kept = append(plan.Kept, fmt.Sprintf("the key of %s's gateway stays: %s", f.Side(side).ID, keptKey))
+		}
 		if !plan.Done() {
 			// With both at once, each would dial with a key of the other that is
 			// no longer valid.
@@ -72,13 +102,41 @@ func PlanRotate(r Rotation, f Facts) Plan {
 	return plan
 }
 
+// Steps that say what becomes of a side's key.
+const (
+	stepUseKey  = "use-key"
+	stepKeptKey = "rotate-key"
+)
+
+// keeps reports whether a side's key stays.
+func (r Rotation) keeps(side Side) bool { return r.Old[side] == wgtypes.Key{} }
+
+// unrotatable is what stands against a rotation, as a failed step; nil if nothing does.
+func (c connection) unrotatable(r Rotation) *Step {
+	for _, side := range []Side{A, B} {
+		if r.keeps(side) && c.facts.Side(side).Software == Operator {
+			s := failure(side, CodeKey, "key of the gateway", FailedPreflight,
+				fmt.Sprintf("%s's gateway has not made its key known yet", c.facts.Side(side).ID),
+				fmt.Sprintf("try again in some seconds; if it stays, see the operator's log: %s -n %s logs deployment/%s",
+					c.facts.Side(side).Context.Kubectl(), c.facts.Side(side).Namespace, render.OperatorName))
+			return &s
+		}
+	}
+	if !r.keeps(A) || !r.keeps(B) {
+		return nil
+	}
+	s := failure(A, CodeKeysKept, "a gateway that can replace its key", FailedPreflight,
+		fmt.Sprintf("the gateways of %s and %s are Liqo's own, which can't replace a key in operation", c.facts.Local.ID, c.facts.Remote.ID),
+		"liqo-tui network disconnect, then network connect, makes new gateways with new keys; traffic stops until they are connected")
+	return &s
+}
+
 // rotate is the replacement of one side's key.
 func (c connection) rotate(r Rotation, side Side) []Step {
 	old := r.Old[side]
-	if old == (wgtypes.Key{}) {
+	if r.keeps(side) {
 		return []Step{{
-			ID: stepID(side, "rotate-key"), Side: side, Action: Update, Title: "key of " + string(c.facts.Side(side).ID), Status: Done,
-			Reason: "kept: Liqo's own gateway has no way to replace it in operation",
+			ID: stepID(side, stepKeptKey), Side: side, Action: Update, Title: "key of " + string(c.facts.Side(side).ID), Status: Done, Reason: "kept: " + keptKey,
 		}}
 	}
 	t := turn{c, side, old, wgtypes.Key{}, c.peers[side].Key != nil && *c.peers[side].Key != old}
@@ -192,7 +250,7 @@ func (t turn) reported() bool {
 func (t turn) use() Step {
 	ask := t.asking(map[string]string{render.AnnotationRotateKey: t.old.String(), render.AnnotationUseKey: t.next.String()})
 	s := Step{
-		ID: stepID(t.side, "use-key"), Side: t.side, Action: Update, Object: refOf(ask),
+		ID: stepID(t.side, stepUseKey), Side: t.side, Action: Update, Object: refOf(ask),
 		Title: fmt.Sprintf("%s's gateway uses it", t.c.facts.Side(t.side).ID),
 	}
 	if !t.prepared() && !t.switched {

@@ -1,12 +1,15 @@
 package flows_test
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -51,6 +54,9 @@ func TestRotateReplacesBothKeysWithoutALapse(t *testing.T) {
 	r := flows.StartRotation(factsOf(p))
 	recorded := mustRun(t, p, rotate(r))
 	wantRotated(t, p, before, [2]bool{true, true})
+	if got, want := flows.Rotated(recorded.events[len(recorded.events)-1].Plan), "Both gateways use new keys."; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 	for _, e := range recorded.events {
 		for _, id := range []flows.StepID{"connected-a", "connected-b"} {
 			if s, _ := e.Plan.Step(id); s.Status != flows.Done {
@@ -111,8 +117,47 @@ func TestRotateWithAPeerOfLiqosSaysThatTrafficStops(t *testing.T) {
 	before, _ := keysOf(p)
 	recorded := mustRun(t, p, rotate(flows.StartRotation(factsOf(p))))
 	wantRotated(t, p, before, [2]bool{true, false})
-	if !slices.ContainsFunc(recorded.events, func(e flows.Event) bool { return len(e.Plan.Interrupts()) == 1 }) {
+	last := recorded.events[len(recorded.events)-1].Plan
+	if got, want := flows.Rotated(last), "rome's gateway uses a new key. The key of milan's gateway was kept: it is Liqo's own, which can't replace a key in operation."; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if len(last.Kept) != 1 || !strings.Contains(last.Kept[0], "milan") {
+		t.Errorf("got %q as what is kept, want milan's key", last.Kept)
+	}
+	if !slices.ContainsFunc(recorded.events, func(e engine.Event) bool { return len(e.Plan.Interrupts()) == 1 }) {
 		t.Error("no plan said that traffic stops")
+	}
+}
+
+func TestRotateOfTwoOfLiqosGatewaysChangesNothingAndSaysSo(t *testing.T) {
+	p := flowtest.NewPair()
+	for _, c := range []*flowtest.Cluster{p.A, p.B} {
+		c.Be(func(f *flows.ClusterFacts) { f.Software = flows.Liqo })
+	}
+	mustRun(t, p, connect(nodePort()))
+	p.Forget()
+	_, err := run(t, p, rotate(flows.StartRotation(factsOf(p))))
+	failed, ok := errors.AsType[*flows.StepError](err)
+	if !ok {
+		t.Fatalf("got error %v, want a failed step", err)
+	}
+	if s := failed.Step; s.Code != flows.CodeKeysKept || s.Kind != flows.FailedPreflight || s.Hint == "" {
+		t.Errorf("got code %s, kind %d, hint %q", s.Code, s.Kind, s.Hint)
+	}
+	if len(p.Log()) > 0 {
+		t.Errorf("wrote %v", p.Log())
+	}
+}
+
+// A key that is not known can't be replaced: it is not said that it was.
+func TestRotateNeedsTheKeysOfOurGateways(t *testing.T) {
+	p := flowtest.NewPair()
+	mustRun(t, p, connect(nodePort()))
+	f := factsOf(p)
+	f.Remote.Keys = nil
+	s := flows.PlanRotate(flows.StartRotation(f), f).Failure()
+	if s == nil || s.Code != flows.CodeKey || s.Side != flows.B || s.Kind != flows.FailedPreflight {
+		t.Errorf("got %+v, want the failure that milan's key is not known", s)
 	}
 }
 
@@ -125,4 +170,39 @@ func TestRotateNeedsAConnection(t *testing.T) {
 	if len(p.Log()) > 0 {
 		t.Errorf("wrote %v", p.Log())
 	}
+}
+
+// A run of connect in the middle takes back nothing of what a rotation has asked
+// for: the operator would drop a key that the peer may have been told of.
+func TestConnectLeavesARotationAlone(t *testing.T) {
+	p := flowtest.NewPair()
+	mustRun(t, p, connect(nodePort()))
+	before, _ := keysOf(p)
+	begun := flows.StartRotation(factsOf(p))
+	seen := 0
+	mustRun(t, p, func(f flows.Facts) flows.Plan {
+		if plan := flows.PlanConnect(flows.Defaults(), f); plan.Failure() != nil {
+			t.Fatalf("connect fails: %v", plan.Failure())
+		}
+		for _, s := range flows.PlanConnect(flows.Defaults(), f).Steps {
+			// A key that is in use already is told to the peer, by whoever is first.
+			if s.Status == flows.Ready && s.Action.Changes() && !strings.HasPrefix(string(s.ID), "public-key") {
+				t.Errorf("connect would change %s:\n%s", s.Title, s.Diff)
+			}
+		}
+		for _, side := range []flows.Side{flows.A, flows.B} {
+			if key := f.Side(side).PublicKeys[0]; key.Annotations[render.AnnotationNextPublicKey] != "" {
+				seen++
+				step, _ := flows.PlanConnect(flows.Defaults(), f).Step(flows.StepID("public-key-" + strings.ToLower(side.String())))
+				if step.Status == flows.Ready && strings.Contains(step.Diff, "-    "+render.AnnotationNextPublicKey) && !strings.Contains(step.Diff, "-  publicKey") {
+					t.Errorf("connect would take back the next key:\n%s", step.Diff)
+				}
+			}
+		}
+		return flows.PlanRotate(begun, f)
+	})
+	if seen == 0 {
+		t.Error("no state with an announced key was looked at")
+	}
+	wantRotated(t, p, before, [2]bool{true, true})
 }

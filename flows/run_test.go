@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // rounds are the objects that were changed between two observations.
-func rounds(events []flows.Event) [][]string {
+func rounds(events []engine.Event) [][]string {
 	var out [][]string
 	for _, e := range events {
 		var names []string
@@ -33,13 +34,13 @@ func TestRunAppliesInAsFewRoundsAsThereAreDependencies(t *testing.T) {
 	p := flowtest.NewPair()
 	p.A.Behave(func(b *flowtest.Behaviour) { b.NoCIDRs = true }) // nothing but its own step waits for it
 	var r recorder
-	emit := func(e flows.Event) {
+	emit := func(e engine.Event) {
 		r.emit(e)
 		if s, _ := e.Plan.Step("connected-a"); s.Status == flows.Done {
 			p.A.Behave(func(b *flowtest.Behaviour) { b.NoCIDRs = false })
 		}
 	}
-	if err := flows.Run(t.Context(), connect(nodePort()), p.A, p.B, emit, flows.Options{Now: p.Now}); err != nil {
+	if err := engine.Run(t.Context(), connect(nodePort()), p.A, p.B, emit, engine.Options{Now: p.Now}); err != nil {
 		t.Fatal(err)
 	}
 	want := [][]string{
@@ -67,7 +68,7 @@ func TestRunAgainWritesNothing(t *testing.T) {
 			mustRun(t, p, plan)
 			p.Forget()
 			asked := false
-			err := flows.Run(t.Context(), plan, p.A, p.B, func(flows.Event) {}, flows.Options{
+			err := engine.Run(t.Context(), plan, p.A, p.B, func(engine.Event) {}, engine.Options{
 				Now: p.Now, Approve: func(flows.Plan) (bool, error) { asked = true; return true, nil },
 			})
 			if err != nil || asked || len(p.Log()) > 0 {
@@ -93,7 +94,7 @@ func TestRunConnectsAgainWhileTheNamespacesAreStillBeingDeleted(t *testing.T) {
 	p.A.Behave(func(b *flowtest.Behaviour) { b.NamespaceTicks = 6 })
 	mustRun(t, p, connect(nodePort()))
 	mustRun(t, p, reset)
-	if ns := p.A.Facts().Tenants; len(ns) != 1 || ns[0].DeletionTimestamp == nil {
+	if ns := p.A.Facts().Namespaces; len(ns) != 1 || ns[0].DeletionTimestamp == nil {
 		t.Fatal("the namespace is not being deleted: the test is void")
 	}
 	mustRun(t, p, connect(nodePort()))
@@ -120,7 +121,7 @@ func TestRunTimeoutNamesWhatIsPending(t *testing.T) {
 	}
 	want := []string{
 		text,
-		"B milan: addresses of rome: not within 5m0s: the operator has not assigned CIDRs yet (for 4m58s)",
+		"B milan: addresses of rome: not within 5m0s: the operator has assigned no addresses yet (for 4m58s)",
 		"B milan: Connection: not within 5m0s: waiting for the public key of the peer (for 4m55s)",
 	}
 	if d := diff(want, pending(last.Plan)); d != "" {
@@ -154,7 +155,7 @@ func TestRunDoesNotSpinWhenAnApplyChangesNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		events := 0
-		emit := func(flows.Event) {
+		emit := func(engine.Event) {
 			if events++; events > 1000 {
 				cancel()
 			}
@@ -162,7 +163,7 @@ func TestRunDoesNotSpinWhenAnApplyChangesNothing(t *testing.T) {
 		// The clusters' reports are of the pair's clock; so is the run's, moved on by the real one.
 		start, epoch := time.Now(), p.Now()
 		now := func() time.Time { return epoch.Add(time.Since(start)) }
-		err := flows.Run(ctx, connect(nodePort()), p.A, p.B, emit, flows.Options{Now: now, Timeout: 20 * time.Second})
+		err := engine.Run(ctx, connect(nodePort()), p.A, p.B, emit, engine.Options{Now: now, Timeout: 20 * time.Second})
 		var failed *flows.StepError
 		if !errors.As(err, &failed) || failed.Step.ID != "gateway-client-a" || failed.Step.Kind != flows.FailedConflict {
 			t.Fatalf("got %v after %d events, want a conflict about gateway-client-a", err, events)
@@ -183,13 +184,13 @@ func TestRunStoppedInTheMiddleKeepsWhatWasDone(t *testing.T) {
 		p := flowtest.NewPair()
 		ctx, cancel := context.WithCancel(t.Context())
 		n, reported := 0, 0
-		emit := func(e flows.Event) {
+		emit := func(e engine.Event) {
 			reported += len(e.Changes)
 			if n++; n == stop {
 				cancel()
 			}
 		}
-		err := flows.Run(ctx, connect(nodePort()), p.A, p.B, emit, flows.Options{Now: p.Now})
+		err := engine.Run(ctx, connect(nodePort()), p.A, p.B, emit, engine.Options{Now: p.Now})
 		cancel()
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("stopped after event %d: got %v, want %v", stop, err, context.Canceled)
@@ -217,7 +218,7 @@ func TestRunWaitsForAClusterThatIsLostInTheMiddle(t *testing.T) {
 	p.A.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 2, For: 30}} })
 	p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 20, For: 20}} })
 	r := mustRun(t, p, connect(nodePort()))
-	both := slices.ContainsFunc(r.events, func(e flows.Event) bool {
+	both := slices.ContainsFunc(r.events, func(e engine.Event) bool {
 		a, _ := e.Plan.Step("preflight-a")
 		b, _ := e.Plan.Step("preflight-b")
 		return a.Status == flows.Waiting && b.Status == flows.Waiting && e.Plan.A == "rome"
@@ -241,7 +242,7 @@ func TestRunGivesUpOnAClusterThatStaysLost(t *testing.T) {
 	p := flowtest.NewPair()
 	p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 3}} })
 	_, err := run(t, p, connect(nodePort()))
-	const text = "B milan: cluster answers: not within 5m0s: https://172.18.0.20:6443 (context kind-milan) does not answer (for 4m58s)"
+	const text = "B milan: API server: not within 5m0s: https://172.18.0.20:6443 (context kind-milan) does not answer (for 4m58s)"
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || err.Error() != text || failed.Step.Kind != flows.FailedTimeout || !failed.Changed {
 		t.Errorf("\n got %v\nwant %s", err, text)
@@ -251,7 +252,7 @@ func TestRunGivesUpOnAClusterThatStaysLost(t *testing.T) {
 func TestRunDeclinedChangesNothing(t *testing.T) {
 	p := flowtest.NewPair()
 	asked := 0
-	err := flows.Run(t.Context(), connect(nodePort()), p.A, p.B, func(flows.Event) {}, flows.Options{
+	err := engine.Run(t.Context(), connect(nodePort()), p.A, p.B, func(engine.Event) {}, engine.Options{
 		Now: p.Now,
 		Approve: func(plan flows.Plan) (bool, error) {
 			asked++
@@ -261,7 +262,7 @@ func TestRunDeclinedChangesNothing(t *testing.T) {
 			return false, nil
 		},
 	})
-	if !errors.Is(err, flows.ErrDeclined) || asked != 1 || len(p.Log()) > 0 {
+	if !errors.Is(err, engine.ErrDeclined) || asked != 1 || len(p.Log()) > 0 {
 		t.Errorf("got %v, asked %d times, wrote %v", err, asked, p.Log())
 	}
 }
@@ -269,7 +270,7 @@ func TestRunDeclinedChangesNothing(t *testing.T) {
 func TestRunAsksOnceAndDoesNotCountTheAnswerAsWaiting(t *testing.T) {
 	p := flowtest.NewPair()
 	asked := 0
-	err := flows.Run(t.Context(), connect(nodePort()), p.A, p.B, func(flows.Event) {}, flows.Options{
+	err := engine.Run(t.Context(), connect(nodePort()), p.A, p.B, func(engine.Event) {}, engine.Options{
 		Now: p.Now, Timeout: time.Minute,
 		Approve: func(flows.Plan) (bool, error) {
 			asked++
@@ -341,13 +342,17 @@ func TestANamespaceThatSomebodyMadeIsUsedAndKept(t *testing.T) {
 	ns := render.TenantNamespace(p.A.Tenant())
 	ns.Labels = map[string]string{"team": "network"}
 	p.A.PutAs("kubectl", ns)
+	before := p.A.Facts().FindNamespace(ns.Name)
 	mustRun(t, p, connect(nodePort()))
-	if got := p.A.Facts().Peer("milan").Namespace; got == nil || got.Labels[render.LabelRemoteCluster] != "milan" || got.Labels["team"] != "network" {
-		t.Fatalf("after connecting: got namespace %v, want it labelled as the peer's, and its own label kept", got)
+	if d := diff(before, p.A.Facts().FindNamespace(ns.Name)); d != "" {
+		t.Fatalf("connecting changed a namespace that was there before (-before +after):\n%s", d)
+	}
+	if p.A.Facts().Peer("milan").Client == nil {
+		t.Fatal("the connection is not in it")
 	}
 	mustRun(t, p, reset)
-	if p.A.Facts().Peer("milan").Namespace == nil {
-		t.Error("reset deleted a namespace that liqo-tui did not make")
+	if d := diff(before, p.A.Facts().FindNamespace(ns.Name)); d != "" {
+		t.Errorf("reset changed a namespace that was there before (-before +after):\n%s", d)
 	}
 	if p.B.Facts().Peer("rome").Namespace != nil {
 		t.Error("reset kept the namespace that liqo-tui made on the other side")
@@ -396,7 +401,7 @@ func TestAStrictRunInterruptsNothing(t *testing.T) {
 	_, err := run(t, p, strict(want))
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedPreflight || failed.Code() != flows.CodeInterrupts ||
-		!strings.Contains(failed.Step.Reason, "traffic between rome and milan stops") {
+		!strings.Contains(failed.Step.Reason, "traffic between rome and milan is interrupted for some seconds") {
 		t.Errorf("got %v, want to hear which traffic stops", err)
 	}
 	if after := len(p.A.Log()) + len(p.B.Log()); after != before {

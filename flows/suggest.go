@@ -14,7 +14,7 @@ import (
 func SuggestServer(f Facts) (Side, string) {
 	for _, side := range []Side{B, A} {
 		if s := f.Side(side).Peer(f.Side(side.Other()).ID).Server; live(s) {
-			return side, fmt.Sprintf("%s hosts it already", f.Side(side).name())
+			return side, fmt.Sprintf("%s hosts it already", f.Side(side).Name())
 		}
 	}
 	a, b := reachable(f.Local), reachable(f.Remote)
@@ -24,7 +24,7 @@ func SuggestServer(f Facts) (Side, string) {
 	case b.rank > a.rank:
 		return B, fmt.Sprintf("%s, and %s", b.why, a.why)
 	}
-	return B, fmt.Sprintf("nothing speaks for either side (%s; %s), and the remote one is the default", a.why, b.why)
+	return B, fmt.Sprintf("it is the default (%s; %s)", a.why, b.why)
 }
 
 // reach is how likely a cluster is to be reached from outside.

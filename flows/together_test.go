@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -30,7 +31,7 @@ func TestTwoRunsAtOnce(t *testing.T) {
 			var errs [2]error
 			for i, params := range []flows.Params{nodePort(), tc.second} {
 				both.Go(func() {
-					errs[i] = flows.Run(t.Context(), flows.Connecting(params), p.A, p.B, func(flows.Event) {}, flows.Options{Now: p.Now})
+					errs[i] = engine.Run(t.Context(), flows.Connecting(params), p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now})
 				})
 			}
 			both.Wait()
@@ -62,7 +63,7 @@ func TestARunThatEndsWithAMeasurement(t *testing.T) {
 			params.Wait = flows.WaitVerified
 			measured := 0
 			var r recorder
-			err := flows.Run(t.Context(), flows.Connecting(params), p.A, p.B, r.emit, flows.Options{
+			err := engine.Run(t.Context(), flows.Connecting(params), p.A, p.B, r.emit, engine.Options{
 				Now: p.Now, Measure: func(_ context.Context, f flows.Facts) (flows.Measurement, error) {
 					measured++
 					if c := f.Local.Connections[0].Status.Value; c != "Connected" {
@@ -120,7 +121,7 @@ func TestANamespaceThatDoesNotGoSaysWhy(t *testing.T) {
 	p.Pacing = flowtest.Manual
 	p.A.Put(render.TenantNamespace(p.A.Tenant()))
 	f := factsOf(p)
-	ns := &f.Local.Tenants[0]
+	ns := &f.Local.Namespaces[0]
 	ns.DeletionTimestamp = new(metav1.NewTime(f.At.Add(-time.Minute)))
 	ns.Status.Conditions = []corev1.NamespaceCondition{
 		{Type: corev1.NamespaceDeletionDiscoveryFailure, Status: corev1.ConditionFalse, Message: "all is well"},

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -116,7 +117,7 @@ func TestAPlanThatIsNotAllowedIsNotBegun(t *testing.T) {
 		b.Lacks = []flows.Permission{{Verb: "create", Resource: "publickeies"}, {Verb: "patch", Resource: "gatewayservers"}}
 	})
 	asked := false
-	err := flows.Run(t.Context(), connect(nodePort()), p.A, p.B, func(flows.Event) {}, flows.Options{
+	err := engine.Run(t.Context(), connect(nodePort()), p.A, p.B, func(engine.Event) {}, engine.Options{
 		Now: p.Now, Approve: func(flows.Plan) (bool, error) { asked = true; return true, nil },
 	})
 	var failed *flows.StepError
@@ -207,7 +208,7 @@ func TestATimeoutSaysAllThatIsKnown(t *testing.T) {
 		t.Errorf("got %s %s\nwant %s", s.Code, s.Reason, want)
 	}
 	const hint = "see what the provider says: kubectl --context kind-milan -n liqo-tenant-rome describe service gw-rome; " +
-		"or choose --server-service-type NodePort, or give the address yourself with --client-address; then run the same command again to go on waiting"
+		"or choose --server-service-type NodePort, or give the address: --client-address; then run the same command again to wait longer"
 	if s.Hint != hint {
 		t.Errorf("hint:\n got %s\nwant %s", s.Hint, hint)
 	}
@@ -221,6 +222,7 @@ func TestANamespaceOfTheAdminsChoice(t *testing.T) {
 	p := flowtest.NewPair()
 	params := nodePort()
 	params.Namespaces = [2]string{"network", ""}
+	p.A.PutAs("kubectl", &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "network"}})
 	mustRun(t, p, connect(params))
 	if got := p.A.Facts().Clients[0].Namespace; got != "network" {
 		t.Errorf("the gateway is in %s", got)

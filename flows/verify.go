@@ -1,9 +1,6 @@
 package flows
 
 import (
-	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -11,57 +8,10 @@ import (
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/liqo-tui/liqo-tui/gateway/ipam"
 	"github.com/liqo-tui/liqo-tui/render"
 )
-
-// Prober is a cluster that can run probes. It is an optional ability of a
-// [Cluster].
-type Prober interface {
-	// StartProbe makes a pod that answers another probe, and returns when it
-	// runs. progress is told what it waits for. The probe is of use until ctx
-	// ends. If StartProbe returns an error, it has left nothing behind.
-	StartProbe(ctx context.Context, r ProbeRequest, progress func(string)) (Probe, error)
-}
-
-// ProbeRequest says where a probe shall run, and for whom.
-type ProbeRequest struct {
-	Tenant render.Tenant
-	Token  string        // shared by the two probes
-	Owner  render.Object // the probe goes with it
-	Image  string        // "" means that of our operator
-}
-
-// Probe is a pod that answers, and measures when it is told to.
-type Probe interface {
-	Pod() ProbePod
-	// Measure tells the pod its target, and returns what it found.
-	Measure(context.Context, render.ProbeTarget) (render.ProbeResult, error)
-	// Remove deletes the pod. It works in a context that has ended, too.
-	Remove(context.Context) error
-}
-
-// ProbePod is where a probe runs.
-type ProbePod struct {
-	Namespace, Name, Node string
-	Address               netip.Addr // in its own cluster
-}
-
-// VerifyRequest is what [VerifyPair] shall measure.
-type VerifyRequest struct {
-	// Throughput fills the path for a few seconds in each direction.
-	Throughput bool
-	// Timeout of everything; 0 means 30 seconds.
-	Timeout time.Duration
-	// Image to run the probes from; "" means that of our operator, where it runs.
-	Image string
-	// Seen is told what both clusters are, before anything is measured; may be nil.
-	Seen func(Facts)
-	// Now is the clock; nil means time.Now.
-	Now func() time.Time
-}
 
 // Verification is what is known of the path between the pods of two clusters.
 type Verification struct {
@@ -140,61 +90,12 @@ func (v Verification) Measurement() Measurement {
 	return m
 }
 
-const (
-	verifyTimeout = 30 * time.Second
-	removeTimeout = 10 * time.Second
-)
-
-// VerifyPair measures the path from pod to pod, both ways, with a short-lived pod in
-// each cluster. Where pods can't be made it says what the gateways' own pings
-// say instead. The error is for clusters that can't be looked at, or are not
-// connected at all; a path that does not work is a result.
-func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress func(Side, string)) (Verification, error) {
-	if r.Timeout == 0 {
-		r.Timeout = verifyTimeout
-	}
-	if r.Now == nil {
-		r.Now = time.Now
-	}
-	f, err := Observe(ctx, a, b, r.Now)
-	if err != nil {
-		return Verification{}, err
-	}
-	if r.Seen != nil {
-		r.Seen(f)
-	}
+// Verifiable says why there is nothing to measure between the clusters.
+func Verifiable(f Facts) error {
 	c := newConnection(Params{}, f)
-	if err := verifiable(c); err != nil {
-		return Verification{}, err
-	}
-	v := Verification{A: f.Local.ID, B: f.Remote.ID, At: f.At}
-	limited, cancel := context.WithTimeout(ctx, r.Timeout)
-	defer cancel()
-	v.Ways, err = probePair(limited, c, [2]Cluster{a, b}, r, progress)
-	switch {
-	case ctx.Err() != nil:
-		return v, ctx.Err()
-	case err == nil:
-		v.Between = Pods
-		return v, nil
-	}
-	v.Between, v.Reason, v.Hint = Gateways, err.Error(), hintOf(err)
-	// The pods' attempt took a while.
-	if f, err = Observe(ctx, a, b, r.Now); err != nil {
-		return v, err
-	}
-	v.At = f.At
-	for _, side := range []Side{A, B} {
-		v.Ways[side] = gatewayPings(f, side)
-	}
-	return v, nil
-}
-
-// verifiable says why there is nothing to measure.
-func verifiable(c connection) error {
 	if steps := Unfit(c.facts); len(steps) > 0 {
 		facts := c.facts.Side(steps[0].Side)
-		e := &StepError{Cluster: facts.name(), Step: steps[0]}
+		e := &StepError{Cluster: facts.Name(), Step: steps[0]}
 		if facts.Problem != nil {
 			e.Cause = facts.Problem
 		}
@@ -202,95 +103,15 @@ func verifiable(c connection) error {
 	}
 	for _, side := range []Side{A, B} {
 		if peer := c.peers[side]; peer.Configuration == nil || peer.Server == nil && peer.Client == nil {
-			return &StepError{Cluster: c.facts.Side(side).name(), Step: failure(side, CodeVerification, "a connection to verify", FailedPreflight,
-				fmt.Sprintf("there is none with %s", c.facts.Side(side.Other()).name()), "connect them first: liqo-tui network connect")}
+			return &StepError{Cluster: c.facts.Side(side).Name(), Step: failure(side, CodeVerification, "connection", FailedPreflight,
+				fmt.Sprintf("there is none with %s", c.facts.Side(side.Other()).Name()), "connect them first: liqo-tui network connect")}
 		}
 	}
 	return nil
 }
 
-// probePair runs a probe on each side and has them measure each other.
-func probePair(ctx context.Context, c connection, clusters [2]Cluster, r VerifyRequest, progress func(Side, string)) (ways [2]Way, err error) {
-	var token [16]byte
-	if _, err := rand.Read(token[:]); err != nil {
-		return ways, err
-	}
-	var probes [2]Probe
-	defer func() { err = errors.Join(err, removeProbes(ctx, probes)) }()
-	var starting errgroup.Group
-	for side, cluster := range clusters {
-		starting.Go(func() (err error) {
-			probes[side], err = startProbe(ctx, c, Side(side), cluster, ProbeRequest{Token: hex.EncodeToString(token[:]), Image: r.Image}, progress)
-			return err
-		})
-	}
-	if err := starting.Wait(); err != nil {
-		return ways, err
-	}
-	var measuring errgroup.Group
-	var results [2]render.ProbeResult
-	for _, side := range []Side{A, B} {
-		measuring.Go(func() (err error) {
-			ways[side], results[side], err = measure(ctx, c, side, probes, r.Throughput && side == A, progress)
-			return err
-		})
-	}
-	if err := measuring.Wait(); err != nil {
-		return ways, err
-	}
-	// One probe measures both throughputs: two at a time would share the path.
-	ways[A].Throughput, ways[B].Throughput = float64(results[A].ToBits), float64(results[A].FromBits)
-	return ways, nil
-}
-
-func startProbe(ctx context.Context, c connection, side Side, cluster Cluster, r ProbeRequest, progress func(Side, string)) (Probe, error) {
-	id, peer := c.facts.Side(side).name(), c.peers[side]
-	prober, ok := cluster.(Prober)
-	if !ok {
-		return nil, fmt.Errorf("%s %s: can't run probes", side, id)
-	}
-	owner := peer.Configuration.DeepCopy()
-	owner.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.ConfigurationKind))
-	r.Tenant, r.Owner = peer.Tenant, owner
-	p, err := prober.StartProbe(ctx, r, func(text string) { progress(side, text) })
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", side, id, err)
-	}
-	return p, nil
-}
-
-func removeProbes(ctx context.Context, probes [2]Probe) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
-	defer cancel()
-	var g errgroup.Group
-	for _, p := range probes {
-		if p != nil {
-			g.Go(func() error { return p.Remove(ctx) })
-		}
-	}
-	return g.Wait()
-}
-
-// measure is one direction.
-func measure(ctx context.Context, c connection, side Side, probes [2]Probe, throughput bool, progress func(Side, string)) (Way, render.ProbeResult, error) {
-	from, to := probes[side].Pod(), probes[side.Other()].Pod()
-	here, there := c.facts.Side(side).name(), c.facts.Side(side.Other()).name()
-	address, err := SeenAs(c.peers[side].Configuration, to.Address)
-	if err != nil {
-		return Way{}, render.ProbeResult{}, fmt.Errorf("%s %s: %w", side, here, err)
-	}
-	progress(side, fmt.Sprintf("pod %s measures the way to %s", from.Address, address))
-	result, err := probes[side].Measure(ctx, render.ProbeTarget{Address: address.String(), Throughput: throughput})
-	if err != nil {
-		return Way{}, result, fmt.Errorf("%s %s: %w", side, here, err)
-	}
-	way := wayOf(result)
-	way.From = fmt.Sprintf("pod %s on node %s of %s", from.Address, from.Node, here)
-	way.To = fmt.Sprintf("%s, pod %s on node %s of %s", address, to.Address, to.Node, there)
-	return way, result, nil
-}
-
-func wayOf(r render.ProbeResult) Way {
+// WayOf is one direction as a probe has measured it.
+func WayOf(r render.ProbeResult) Way {
 	way := Way{Sent: r.Sent, Received: r.Received, Largest: r.LargestPacket, Problem: r.Error}
 	way.Min, way.Avg, way.Max = micros(r.MinMicros), micros(r.AvgMicros), micros(r.MaxMicros)
 	if r.Sent > 0 {
@@ -328,10 +149,10 @@ func SeenAs(conf *networkingv1beta1.Configuration, pod netip.Addr) (netip.Addr, 
 	return netip.Addr{}, fmt.Errorf("the other cluster's pod %s is in none of its ranges, %s", pod, joinCIDRs(conf.Spec.Remote.CIDR.Pod))
 }
 
-// gatewayPings is what the side's gateway says of its pings to the other one.
-func gatewayPings(f Facts, side Side) Way {
+// GatewayPings is what the side's gateway says of its pings to the other one.
+func GatewayPings(f Facts, side Side) Way {
 	here, there := f.Side(side), f.Side(side.Other())
-	way := Way{From: "gateway of " + string(here.name()), To: "gateway of " + string(there.name())}
+	way := Way{From: "gateway of " + string(here.Name()), To: "gateway of " + string(there.Name())}
 	peer := here.Peer(there.ID)
 	conn := peer.Connection
 	switch {
@@ -394,7 +215,7 @@ func (v Verification) conclusion() string {
 			return "verified: packets pass between pods both ways"
 		}
 	}
-	return "not verified: the gateways reach each other, which says nothing about pods"
+	return "not verified: the gateways reach each other, but no pod has tested the path"
 }
 
 // String is the measured values in words.

@@ -13,6 +13,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -31,7 +32,7 @@ type probing struct {
 	tokens  []string
 }
 
-func (p *probing) StartProbe(_ context.Context, r flows.ProbeRequest, progress func(string)) (flows.Probe, error) {
+func (p *probing) StartProbe(_ context.Context, r engine.ProbeRequest, progress func(string)) (engine.Probe, error) {
 	if p.refuses != nil {
 		return nil, p.refuses
 	}
@@ -45,8 +46,8 @@ func (p *probing) StartProbe(_ context.Context, r flows.ProbeRequest, progress f
 
 type testProbe struct{ *probing }
 
-func (p testProbe) Pod() flows.ProbePod {
-	return flows.ProbePod{Namespace: "n", Name: "probe", Node: "node-1", Address: p.address}
+func (p testProbe) Pod() engine.ProbePod {
+	return engine.ProbePod{Namespace: "n", Name: "probe", Node: "node-1", Address: p.address}
 }
 
 func (p testProbe) Measure(_ context.Context, t render.ProbeTarget) (render.ProbeResult, error) {
@@ -75,23 +76,23 @@ func probingPair(t *testing.T) (*flowtest.Pair, [2]*probing) {
 	}
 }
 
-func verifyPair(t *testing.T, p *flowtest.Pair, c [2]*probing, r flows.VerifyRequest) (flows.Verification, error) {
+func verifyPair(t *testing.T, p *flowtest.Pair, c [2]*probing, r engine.VerifyRequest) (flows.Verification, error) {
 	t.Helper()
 	r.Now = p.Now
-	return flows.VerifyPair(t.Context(), c[0], c[1], r, func(flows.Side, string) {})
+	return engine.VerifyPair(t.Context(), c[0], c[1], r, func(flows.Side, string) {})
 }
 
 func TestVerifyMeasuresBothWaysBetweenPods(t *testing.T) {
 	p, c := probingPair(t)
 	c[0].finds.ToBits, c[0].finds.FromBits = 940e6, 610e6
-	v, err := verifyPair(t, p, c, flows.VerifyRequest{Throughput: true})
+	v, err := verifyPair(t, p, c, engine.VerifyRequest{Throughput: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := `A rome → B milan: latency 1.20 ms (0.90 ms to 3.10 ms), no loss in 40 packets, largest packet 1340 bytes, throughput 940 Mbit/s (pod to pod)
 B milan → A rome: latency 1.20 ms (0.90 ms to 3.10 ms), no loss in 40 packets, largest packet 1340 bytes, throughput 610 Mbit/s (pod to pod)
-  from pod 10.244.1.7 on node node-1 of rome to 10.0.0.5, pod 10.244.0.5 on node node-1 of milan
-  from pod 10.244.0.5 on node node-1 of milan to 10.0.1.7, pod 10.244.1.7 on node node-1 of rome
+  from pod 10.244.1.7 on node node-1 of rome to 253.18.0.5, pod 10.244.0.5 on node node-1 of milan
+  from pod 10.244.0.5 on node node-1 of milan to 240.160.1.7, pod 10.244.1.7 on node node-1 of rome
 verified: packets pass between pods both ways`
 	if got := strings.Join(v.Lines(), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -127,7 +128,7 @@ func TestVerdicts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, clusters := probingPair(t)
 			clusters[1].finds = c.finds
-			v, err := verifyPair(t, p, clusters, flows.VerifyRequest{})
+			v, err := verifyPair(t, p, clusters, engine.VerifyRequest{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +142,7 @@ func TestVerdicts(t *testing.T) {
 func TestVerifyWithoutPodsSaysWhatTheGatewaysSay(t *testing.T) {
 	p, c := probingPair(t)
 	c[1].refuses = errors.New(`create Job: user "ada" cannot create jobs`)
-	v, err := verifyPair(t, p, c, flows.VerifyRequest{})
+	v, err := verifyPair(t, p, c, engine.VerifyRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,7 @@ func TestVerifyWithoutPodsSaysWhatTheGatewaysSay(t *testing.T) {
 	text := strings.Join(v.Lines(), "\n")
 	for _, want := range []string{
 		"ping between gateways, not pods", `pods could not measure: B milan: create Job: user "ada" cannot create jobs`,
-		"not verified: the gateways reach each other, which says nothing about pods",
+		"not verified: the gateways reach each other, but no pod has tested the path",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it does not say %q:\n%s", want, text)
@@ -168,11 +169,11 @@ func TestVerifyWithoutPodsSaysWhatTheGatewaysSay(t *testing.T) {
 func TestVerifyRemovesItsPodsWhateverHappens(t *testing.T) {
 	p, c := probingPair(t)
 	c[0].fails = errors.New("the pod vanished")
-	if _, err := verifyPair(t, p, c, flows.VerifyRequest{}); err != nil {
+	if _, err := verifyPair(t, p, c, engine.VerifyRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := flows.VerifyPair(ctx, c[0], c[1], flows.VerifyRequest{Now: p.Now}, func(flows.Side, string) { cancel() })
+	_, err := engine.VerifyPair(ctx, c[0], c[1], engine.VerifyRequest{Now: p.Now}, func(flows.Side, string) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: got %v", err)
 	}
@@ -183,7 +184,7 @@ func TestVerifyRemovesItsPodsWhateverHappens(t *testing.T) {
 
 func TestVerifyOfWhatIsNotConnectedIsAnError(t *testing.T) {
 	p := flowtest.NewPair()
-	_, err := flows.VerifyPair(t.Context(), p.A, p.B, flows.VerifyRequest{Now: p.Now}, func(flows.Side, string) {})
+	_, err := engine.VerifyPair(t.Context(), p.A, p.B, engine.VerifyRequest{Now: p.Now}, func(flows.Side, string) {})
 	failed, ok := errors.AsType[*flows.StepError](err)
 	if !ok || failed.Step.Kind != flows.FailedPreflight || !strings.Contains(failed.Hint(), "network connect") {
 		t.Errorf("got %v", err)
@@ -194,7 +195,7 @@ func TestStaleReportsAreNoAnswer(t *testing.T) {
 	p, c := probingPair(t)
 	c[0].refuses = errors.New("no image")
 	later := func() time.Time { return p.Now().Add(time.Hour) }
-	v, err := flows.VerifyPair(t.Context(), c[0], c[1], flows.VerifyRequest{Now: later}, func(flows.Side, string) {})
+	v, err := engine.VerifyPair(t.Context(), c[0], c[1], engine.VerifyRequest{Now: later}, func(flows.Side, string) {})
 	if err != nil {
 		t.Fatal(err)
 	}

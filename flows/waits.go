@@ -60,7 +60,7 @@ func (c connection) blame(steps []Step, s *Step) {
 	if !strings.HasPrefix(problem, render.ProblemRefused) || !applied || c.facts.At.Sub(c.peers[side].specChanged(gateway)) < refusalGrace {
 		return
 	}
-	s.fail(FailedApply, CodeRefused, problem, "change what the answer names, then run the command again with it")
+	s.Fail(FailedApply, CodeRefused, problem, "change the setting that the message names, then run the command again")
 	if aboutNodePort(problem) {
 		s.Code, s.Hint = CodeNodePort, nodePortHint
 	}
@@ -81,18 +81,18 @@ func (c connection) aboutWait(s Step) (kinds []string, hint string) {
 	switch s.Code {
 	case CodeEndpoint:
 		if c.params.ServiceType != corev1.ServiceTypeLoadBalancer {
-			return []string{"Service"}, "see the operator: " + c.kubectlOperator(s.Side)
+			return []string{"Service"}, "check the operator: " + c.kubectlOperator(s.Side)
 		}
 		return []string{"Service"}, "see what the provider says: " + kubectl + " describe service " + gateway +
-			"; or choose --server-service-type NodePort, or give the address yourself with --client-address"
+			"; or choose --server-service-type NodePort, or give the address: --client-address"
 	case CodePod:
 		return []string{"Pod", "ReplicaSet", "Deployment"}, "see: " + kubectl + " describe pods"
 	case CodeTunnel:
 		return []string{"Pod", "Deployment"}, c.tunnelHint(s.Side)
 	case CodeRemapping:
-		return []string{"Configuration", "Network"}, "see the operator: " + c.kubectlOperator(s.Side)
+		return []string{"Configuration", "Network"}, "check the operator: " + c.kubectlOperator(s.Side)
 	case CodeKey:
-		return []string{kindServer, kindClient, "Secret"}, "see the operator: " + c.kubectlOperator(s.keyMaker())
+		return []string{kindServer, kindClient, "Secret"}, "check the operator: " + c.kubectlOperator(s.keyMaker())
 	case CodeDeletion:
 		if s.Object.Namespace == "" {
 			kubectl = c.facts.Side(s.Side).Context.Kubectl()
@@ -106,9 +106,9 @@ func (c connection) aboutWait(s Step) (kinds []string, hint string) {
 // tunnelHint is what to look at when everything was applied and the gateways
 // don't reach each other: the firewall rule, and the way round.
 func (c connection) tunnelHint(side Side) string {
-	hint := fmt.Sprintf("liqo-tui check --context %s --remote-context %s says what is broken", c.facts.Local.Context.Name, c.facts.Remote.Context.Name)
+	hint := fmt.Sprintf("liqo-tui check --context %s --remote-context %s shows what is broken", c.facts.Local.Context.Name, c.facts.Remote.Context.Name)
 	if c.facts.Remote.Described {
-		hint = fmt.Sprintf("ask the admin of %s whether their side is as in their letter, and what liqo-tui info peer %s says there", c.facts.Remote.ID, c.facts.Local.ID)
+		hint = fmt.Sprintf("ask the admin of %s to check their side with: liqo-tui info peer %s", c.facts.Remote.ID, c.facts.Local.ID)
 	}
 	switch c.peers[side].Reading().Reason {
 	case render.ReasonNoHandshake, render.ReasonPeerSilent, "": // nothing comes back, or nobody says why
@@ -116,7 +116,7 @@ func (c connection) tunnelHint(side Side) string {
 		return hint
 	}
 	if addresses, port, reason := c.dial(c.params.Server); reason == "" {
-		hint += fmt.Sprintf("; most often a firewall: allow UDP from the nodes of %s to %s port %d, and the answers",
+		hint += fmt.Sprintf("; most often a firewall blocks it: allow UDP from the nodes of %s to %s port %d, and replies",
 			c.facts.Side(c.params.Server.Other()).ID, strings.Join(addresses, ", "), port)
 	}
 	return hint

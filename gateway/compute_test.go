@@ -160,6 +160,8 @@ func TestNonsenseIsRefusedByName(t *testing.T) {
 		{"own CIDRs overlap", func(in *Inputs) { in.Local.External = cidr("10.244.3.0/24") }, ErrOverlap, "10.244.3.0/24"},
 		{"default route as CIDR", func(in *Inputs) { in.Local.Pod = cidr("0.0.0.0/0") }, ErrPrefix, "0.0.0.0/0"},
 		{"link-local CIDR", func(in *Inputs) { in.Peers[0].Real.Pod = cidr("169.254.0.0/16") }, ErrPrefix, "169.254.0.0/16"},
+		{"multicast CIDR", func(in *Inputs) { in.Peers[0].Remapped.Pod = cidr("224.0.0.0/16") }, ErrPrefix, "224.0.0.0/16"},
+		{"broadcast in CIDR", func(in *Inputs) { in.Peers[0].Remapped.Pod = cidr("255.255.0.0/16") }, ErrPrefix, "255.255.0.0/16"},
 		{"host bits", func(in *Inputs) { in.Local.Pod = cidr("10.244.1.1/16") }, ErrPrefix, "10.244.1.1/16"},
 		{"IPv6 CIDR", func(in *Inputs) { in.Local.Pod = cidr("fd00::/64") }, ErrIPv6, "fd00::/64"},
 		{"node without address", func(in *Inputs) { in.Nodes[0].IP = netip.Addr{} }, ErrAddress, "node worker"},

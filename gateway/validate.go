@@ -54,8 +54,8 @@ func checkAddr(what string, a netip.Addr) error {
 }
 
 // checkPrefix refuses what would break the machine itself: the default route,
-// loopback, link-local (the tunnel's own addresses are there), multicast and
-// class E.
+// loopback, link-local (the tunnel's own addresses are there), multicast, and the
+// end of the address space with the broadcast address.
 func checkPrefix(n named) error {
 	p := n.prefix
 	if p.Addr().Is6() {
@@ -72,9 +72,9 @@ func checkPrefix(n named) error {
 	return nil
 }
 
-func reserved() [4]netip.Prefix {
+func reserved() [5]netip.Prefix {
 	v4 := func(a, b byte, bits int) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{a, b}), bits) }
-	return [4]netip.Prefix{v4(0, 0, 8), v4(127, 0, 8), v4(169, 254, 16), v4(224, 0, 3)}
+	return [5]netip.Prefix{v4(0, 0, 8), v4(127, 0, 8), v4(169, 254, 16), v4(224, 0, 4), v4(255, 0, 8)}
 }
 
 func checkPrefixes(list []named) error {

@@ -12,11 +12,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 )
 
 var (
-	_ flows.Reviewer = (*Cluster)(nil)
-	_ flows.Logger   = (*Cluster)(nil)
+	_ engine.Reviewer = (*Cluster)(nil)
+	_ engine.Logger   = (*Cluster)(nil)
 )
 
 // parallelReviews bounds the questions that are asked at once.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/apitest"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -30,12 +30,7 @@ var tenant = render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"}
 // startAPI starts a real API server for the test.
 func startAPI(t *testing.T) *envtest.Environment {
 	t.Helper()
-	if _, err := os.Stat(os.Getenv("KUBEBUILDER_ASSETS") + "/kube-apiserver"); err != nil {
-		if os.Getenv("REQUIRE_API") != "" {
-			t.Fatalf("no API server to test with: %v", err)
-		}
-		t.Skip("no API server to test with: run make test, or set KUBEBUILDER_ASSETS")
-	}
+	apitest.Require(t)
 	env := &envtest.Environment{}
 	if _, err := env.Start(); err != nil {
 		t.Fatalf("start the API server: %v", err)
@@ -67,7 +62,7 @@ func observe(t *testing.T, c *Cluster) flows.ClusterFacts {
 	return f
 }
 
-// await waits for a fact, woken by Changed as flows.Run is.
+// await waits for a fact, woken by Changed as engine.Run is.
 func await(t *testing.T, c *Cluster, what string, holds func(flows.ClusterFacts) bool) flows.ClusterFacts {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -129,7 +124,10 @@ func TestCluster(t *testing.T) {
 	t.Run("a probe is run, measures and goes", func(t *testing.T) { testProbe(t, env, admin) })
 	t.Run("silence is noticed", func(t *testing.T) { testSilence(t, env.Config) })
 	t.Run("what is deleted is gone at once", func(t *testing.T) { testDelete(t, admin) })
+	t.Run("what was there before is neither changed nor deleted", func(t *testing.T) { testOthersNamespaces(t, env, admin) })
+	t.Run("only what was seen is deleted", func(t *testing.T) { testDeleteAsSeen(t, admin) })
 	t.Run("what our own operator wrote, an admin may change", func(t *testing.T) { testOwnOperator(t, admin) })
+	t.Run("what is no longer applied goes", func(t *testing.T) { testTakeBack(t, admin) })
 }
 
 // testOtherVersion has the API server serve Connections as another release of
@@ -200,6 +198,57 @@ func testApply(t *testing.T, c *Cluster) {
 		if m.Manager == render.FieldManager && strings.Contains(m.FieldsV1.GetRawString(), "f:status") {
 			t.Error("applying claimed the status, which is the operator's")
 		}
+	}
+}
+
+func testTakeBack(t *testing.T, c *Cluster) {
+	params := render.ServerParams{
+		Tenant: tenant, Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: "liqo"},
+		ServiceType: corev1.ServiceTypeNodePort, Port: 51840, NodePort: 31000, MTU: 1340,
+	}
+	if _, err := c.Apply(t.Context(), []render.Object{render.GatewayServer(params)}); err != nil {
+		t.Fatal(err)
+	}
+	params.NodePort = 0
+	want := []render.Object{render.GatewayServer(params)}
+	live := observe(t, c).Peer("milan").Server
+	if d := render.Diff(live, want[0]); !strings.Contains(d, "-    nodePort: 31000\n") {
+		t.Errorf("the diff of what was observed does not show that the node port goes:\n%s", d)
+	}
+	tried, err := c.DryRun(t.Context(), want, false)
+	if err != nil || tried[0].Verb != flows.Updated || !strings.Contains(tried[0].Diff, "-    nodePort: 31000\n") {
+		t.Errorf("a dry run: got %+v, %v; want the node port to go", tried, err)
+	}
+	for i, want := range [][]flows.Verb{{flows.Updated}, {flows.Unchanged}} {
+		changes, err := c.Apply(t.Context(), []render.Object{render.GatewayServer(params)})
+		if got := verbs(changes); err != nil || !slices.Equal(got, want) {
+			t.Errorf("run %d: got %v, %v; want %v", i+1, got, err, want)
+		}
+	}
+	live = observe(t, c).Peer("milan").Server
+	if n := live.Spec.Endpoint.NodePort; n != nil {
+		t.Errorf("got node port %d, want none", *n)
+	}
+	if d := render.Diff(live, want[0]); d != "" {
+		t.Errorf("afterwards, there is still a difference:\n%s", d)
+	}
+	// What no generation counts is a change, too.
+	namespace := render.TenantNamespace(tenant)
+	namespace.Labels["more"] = "yes"
+	for i, more := range []bool{true, false} {
+		if !more {
+			delete(namespace.Labels, "more")
+		}
+		changes, err := c.Apply(t.Context(), []render.Object{namespace})
+		if got := verbs(changes); err != nil || !slices.Equal(got, []flows.Verb{flows.Updated}) {
+			t.Errorf("a label, run %d: got %v, %v; want updated", i+1, got, err)
+		}
+	}
+	if got := observe(t, c).Peer("milan").Namespace.Labels["more"]; got != "" {
+		t.Errorf("the label is still there: %q", got)
+	}
+	if _, err := c.Delete(t.Context(), []render.Object{live}); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -352,6 +401,52 @@ func testDelete(t *testing.T, c *Cluster) {
 	}
 }
 
+// testDeleteAsSeen deletes what somebody has made again, or changed, since it was
+// observed.
+func testDeleteAsSeen(t *testing.T, c *Cluster) {
+	asti := render.Tenant{Namespace: "liqo-tenant-asti", Remote: "asti"}
+	conf := render.Configuration(asti, render.Networks{Pod: []networkingv1beta1.CIDR{"10.244.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}})
+	if _, err := c.Apply(t.Context(), []render.Object{render.TenantNamespace(asti), conf}); err != nil {
+		t.Fatal(err)
+	}
+	seen := observe(t, c).Peer("asti")
+	if err := c.client.Delete(t.Context(), seen.Configuration.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	again := conf.DeepCopy()
+	if err := c.client.Create(t.Context(), again, client.FieldOwner("somebody")); err != nil {
+		t.Fatal(err)
+	}
+	changes, err := c.Delete(t.Context(), []render.Object{seen.Configuration})
+	if !apierrors.IsConflict(err) || len(changes) > 0 {
+		t.Errorf("what was made again: got %v, %v; want a conflict", changes, err)
+	}
+	now := observe(t, c).Peer("asti").Configuration
+	if now == nil || now.UID != again.UID {
+		t.Fatalf("got %v right after that, want what was made again", now)
+	}
+	// A status is no reason not to delete.
+	reported := now.DeepCopy()
+	reported.Status.Remote = &networkingv1beta1.ClusterConfig{}
+	if err := c.client.Status().Update(t.Context(), reported); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Delete(t.Context(), []render.Object{now}); err != nil {
+		t.Errorf("with a newer status: got %v", err)
+	}
+	taken := seen.Namespace.DeepCopy()
+	delete(taken.Labels, render.LabelManagedBy)
+	if err := c.client.Update(t.Context(), taken); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Delete(t.Context(), []render.Object{seen.Namespace}); !apierrors.IsConflict(err) {
+		t.Errorf("a namespace that was taken over: got %v, want a conflict", err)
+	}
+	if ns := observe(t, c).Peer("asti").Namespace; ns == nil || ns.DeletionTimestamp != nil || ns.Labels[render.LabelManagedBy] != "" {
+		t.Errorf("got %+v right after that, want the namespace as it is now", ns)
+	}
+}
+
 func TestUnreachableIsAFact(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -364,6 +459,23 @@ func TestUnreachableIsAFact(t *testing.T) {
 	f := observe(t, open(t, &rest.Config{Host: "https://" + address}))
 	if f.Problem == nil || f.Problem.Kind != flows.Unreachable || !strings.Contains(f.Problem.Message, address) || f.Problem.Hint == "" {
 		t.Errorf("got problem %+v, want the address named, and what to do", f.Problem)
+	}
+}
+
+// A pod that was started long ago may have a container that was started anew just
+// now: that is the restart, not the pod's start.
+func TestARestartIsTheContainersNotThePods(t *testing.T) {
+	start := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	running := func(restarts int32, after time.Duration) corev1.ContainerStatus {
+		return corev1.ContainerStatus{RestartCount: restarts, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(start.Add(after))}}}
+	}
+	pod := &corev1.Pod{Status: corev1.PodStatus{StartTime: new(metav1.NewTime(start)), ContainerStatuses: []corev1.ContainerStatus{running(0, time.Second)}}}
+	if f := podFacts(pod); f.Restarts != 0 || !f.Restarted.IsZero() {
+		t.Errorf("it was started: got %d restarts, the last at %s", f.Restarts, f.Restarted)
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{running(0, time.Second), running(2, time.Hour)}
+	if f := podFacts(pod); f.Restarts != 2 || !f.Restarted.Equal(start.Add(time.Hour)) {
+		t.Errorf("a container was started anew: got %d restarts, the last at %s", f.Restarts, f.Restarted)
 	}
 }
 

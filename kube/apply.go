@@ -3,19 +3,23 @@ package kube
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 var (
-	_ flows.Forcer    = (*Cluster)(nil)
-	_ flows.DryRunner = (*Cluster)(nil)
+	_ engine.Forcer    = (*Cluster)(nil)
+	_ engine.DryRunner = (*Cluster)(nil)
 )
 
 // write is how an object is made to be as wanted.
@@ -46,8 +50,8 @@ func (c *Cluster) applyAll(ctx context.Context, objects []render.Object, w write
 }
 
 // DryRun has the API server try each object.
-func (c *Cluster) DryRun(ctx context.Context, objects []render.Object, force bool) ([]flows.DryRun, error) {
-	out := make([]flows.DryRun, len(objects))
+func (c *Cluster) DryRun(ctx context.Context, objects []render.Object, force bool) ([]engine.DryRunResult, error) {
+	out := make([]engine.DryRunResult, len(objects))
 	for i, o := range objects {
 		p, err := c.place(ctx, o, write{force: force, dryRun: true})
 		if ctx.Err() != nil {
@@ -65,14 +69,30 @@ func (c *Cluster) DryRun(ctx context.Context, objects []render.Object, force boo
 
 // place is put that takes over what our own operator owns, and nobody else: it
 // wrote that on an admin's behalf, an endpoint that it carried, or a range that
-// it found.
+// it found. A definition that others have changed, and that serves us as it is,
+// stays.
 func (c *Cluster) place(ctx context.Context, o render.Object, w write) (written, error) {
 	p, err := c.put(ctx, o, w)
-	if own, ok := errors.AsType[*flows.ConflictError](conflict(render.Name(o), err)); ok && slices.Equal(own.Managers, []string{render.OperatorName}) {
+	other, ok := errors.AsType[*flows.ConflictError](conflict(render.Name(o), err))
+	switch {
+	case !ok:
+	case slices.Equal(other.Managers, []string{render.OperatorName}):
 		w.force = true
 		return c.put(ctx, o, w)
+	case serves(p.before, o):
+		return written{p.before, p.before}, nil
 	}
 	return p, err
+}
+
+// serves reports whether what is there in place of a definition does for us.
+func serves(live *unstructured.Unstructured, o render.Object) bool {
+	wanted, ok := o.(*apiextensionsv1.CustomResourceDefinition)
+	if !ok || live == nil {
+		return false
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	return fromUnstructured(live, &crd) == nil && render.Unusable(&crd, wanted) == ""
 }
 
 // written is an object before and after it was made to be as wanted.
@@ -108,7 +128,17 @@ func (c *Cluster) put(ctx context.Context, o render.Object, w write) (p written,
 	if p.before, err = c.read(ctx, want); err != nil {
 		return p, err
 	}
+	if p.before != nil && !madeByUs(p.before) {
+		// What somebody else made does not become ours: uninstall and reset
+		// delete what is.
+		labels := want.GetLabels()
+		delete(labels, render.LabelManagedBy)
+		want.SetLabels(labels)
+	}
 	kind := want.GetKind()
+	if kind == "Namespace" && (p.before == nil || !render.CreatedByUs(p.before)) {
+		return c.putNamespace(ctx, want, w)
+	}
 	if _, forbidden := c.unpatchable.Load(kind); !forbidden {
 		p.after = want.DeepCopy()
 		err = c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(p.after), w.applyOptions()...)
@@ -130,6 +160,34 @@ func (c *Cluster) put(ctx context.Context, o render.Object, w write) (p written,
 		return p, err // neither is allowed: what we would do first says it best
 	}
 	return p, without
+}
+
+// madeByUs reports whether one of our programs made an object, of any kind but
+// Namespace: see [render.CreatedByUs].
+func madeByUs(o render.Object) bool {
+	manager := o.GetLabels()[render.LabelManagedBy]
+	return manager == render.ManagedBy || manager == render.OperatorName
+}
+
+// putNamespace creates a namespace, and records that it was us. One that exists is
+// left as it is: it is somebody else's, with whatever is in it. An apply would not
+// do, since it would label a namespace that was made a moment ago.
+func (c *Cluster) putNamespace(ctx context.Context, want *unstructured.Unstructured, w write) (p written, err error) {
+	p.after = want.DeepCopy()
+	p.after.SetAnnotations(map[string]string{render.AnnotationCreated: want.GetName()})
+	options := []client.CreateOption{client.FieldOwner(render.FieldManager)}
+	if w.dryRun {
+		options = append(options, client.DryRunAll)
+	}
+	if err = c.client.Create(ctx, p.after, options...); !apierrors.IsAlreadyExists(err) {
+		return p, err
+	}
+	p.before, err = c.read(ctx, want)
+	if err == nil && p.before == nil {
+		err = apierrors.NewConflict(schema.GroupResource{Resource: "namespaces"}, want.GetName(), errors.New("it was deleted a moment ago"))
+	}
+	p.after = p.before
+	return p, err
 }
 
 // onlyOurs reports whether a conflict is with our own programs alone: what those
@@ -167,22 +225,66 @@ func (c *Cluster) read(ctx context.Context, want *unstructured.Unstructured) (*u
 	return live, err
 }
 
-// Delete deletes the objects; their children go with them, in the background.
+// Delete deletes the objects that were seen; their children go with them, in the
+// background. If one is not what it was, the error is a conflict, and the next
+// Observe sees what is there instead.
 func (c *Cluster) Delete(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
 	var changes []flows.Change
 	for _, o := range objects {
-		err := c.client.Delete(ctx, o, client.PropagationPolicy("Background"))
-		if client.IgnoreNotFound(err) != nil {
-			return changes, c.refused("delete", o, err)
+		seen, err := c.asSeen(o)
+		if err != nil {
+			return changes, err
 		}
-		if err == nil {
+		deleting := c.client.Delete(ctx, o, client.PropagationPolicy("Background"), seen)
+		if client.IgnoreNotFound(deleting) != nil && !apierrors.IsConflict(deleting) {
+			return changes, c.refused("delete", o, deleting)
+		}
+		if deleting == nil {
 			changes = append(changes, flows.Change{Verb: flows.Deleted, Object: render.Name(o)})
 		}
 		if err := c.lookAgain(ctx, o); err != nil {
 			return changes, err
 		}
+		if apierrors.IsConflict(deleting) {
+			return changes, &changedError{render.Name(o), deleting}
+		}
 	}
 	return changes, nil
+}
+
+// asSeen has the API server delete an object only as it was seen: by its UID, so
+// that what was made under its name since then stays. Of a namespace nothing may
+// have changed: an annotation says whether it is ours, with all that is in it. The
+// other objects are written all the time, by their operator and with reports:
+// asking for their version too would lose that race again and again.
+func (c *Cluster) asSeen(o render.Object) (client.Preconditions, error) {
+	if o.GetUID() == "" {
+		return client.Preconditions{}, nil // no API server has made it: the name is all there is
+	}
+	seen := client.Preconditions{UID: new(o.GetUID())}
+	gvk, err := c.client.GroupVersionKindFor(o)
+	if gvk.Kind == "Namespace" {
+		seen.ResourceVersion = new(o.GetResourceVersion())
+	}
+	return seen, err
+}
+
+// changedError is an object that is another one by now, or changed, so that what
+// was planned for it does not hold.
+type changedError struct {
+	object string
+	cause  error
+}
+
+func (e *changedError) Error() string {
+	return fmt.Sprintf("delete %s: it was changed, or made again, since it was looked at: %v", e.object, e.cause)
+}
+
+func (e *changedError) Unwrap() error { return e.cause }
+
+// Hint says how to go on.
+func (e *changedError) Hint() string {
+	return "run the same command again: it looks at what is there now"
 }
 
 // lookAgain brings the mirror up to date with what a deletion left: nothing, or

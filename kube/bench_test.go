@@ -55,8 +55,8 @@ func mirrored(tb testing.TB, peers int) *Cluster {
 
 func TestAllPeersAreInOneObservation(t *testing.T) {
 	f := observe(t, mirrored(t, 50))
-	if len(f.Tenants) != 50 || len(f.Connections) != 50 || len(f.Pods) != 50 || len(f.Keys) != 50 {
-		t.Errorf("got %d namespaces, %d Connections, %d pods, %d keys", len(f.Tenants), len(f.Connections), len(f.Pods), len(f.Keys))
+	if len(f.Namespaces) != 50 || len(f.Connections) != 50 || len(f.Pods) != 50 || len(f.Keys) != 50 {
+		t.Errorf("got %d namespaces, %d Connections, %d pods, %d keys", len(f.Namespaces), len(f.Connections), len(f.Pods), len(f.Keys))
 	}
 	if p := f.Peer("c0007"); p.Key == nil || p.Pod == nil || p.Configuration == nil {
 		t.Errorf("got %+v", p)

@@ -22,10 +22,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -50,6 +52,7 @@ type Cluster struct {
 	server    string
 	client    client.WithWatch
 	discovery *discovery.DiscoveryClient
+	metadata  metadata.Interface
 	changed   chan struct{}
 	kinds     []*store
 	namespace string
@@ -67,10 +70,11 @@ type Cluster struct {
 	clock       *clock
 	warnings    warnings
 	secretKeys  secretKeys
+	definitions definitions
 	unpatchable sync.Map // kinds, by name, that may be updated but not patched
 }
 
-var _ flows.Cluster = (*Cluster)(nil)
+var _ engine.Cluster = (*Cluster)(nil)
 
 // dialTimeout bounds how long an API server that drops packets can hold up the
 // first answer about it.
@@ -128,8 +132,12 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	if err != nil {
 		return nil, err
 	}
+	meta, err := metadata.NewForConfigAndClient(config, httpClient)
+	if err != nil {
+		return nil, err
+	}
 	c := &Cluster{
-		options: o, server: config.Host, client: cl, discovery: disco,
+		options: o, server: config.Host, client: cl, discovery: disco, metadata: meta,
 		changed: make(chan struct{}, 1), namespace: o.Namespace, clock: timing,
 	}
 	c.clock.notify = c.notify

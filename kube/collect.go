@@ -32,9 +32,7 @@ type collection struct {
 func (all *collection) add(f *flows.ClusterFacts, o client.Object) {
 	switch o := o.(type) {
 	case *corev1.Namespace:
-		if o.Labels[render.LabelTenantNamespace] == "true" || strings.HasPrefix(o.Name, render.TenantNamespaceName("")) {
-			f.Tenants = append(f.Tenants, *o)
-		}
+		f.Namespaces = append(f.Namespaces, *o)
 	case *corev1.ConfigMap:
 		all.identity, f.ID = o, render.ClusterID(o.Data[render.ClusterIDKey])
 	case *rbacv1.ClusterRoleBinding:
@@ -85,6 +83,8 @@ func grow(f *flows.ClusterFacts, objects []client.Object) {
 	}
 	n := len(objects)
 	switch objects[0].(type) {
+	case *corev1.Namespace:
+		f.Namespaces = slices.Grow(f.Namespaces, n)
 	case *corev1.Pod:
 		f.Pods = slices.Grow(f.Pods, n)
 	case *networkingv1beta1.Configuration:
@@ -109,6 +109,9 @@ func (all *collection) finish(f *flows.ClusterFacts) {
 	}
 	if all.deployment != nil {
 		f.Operator = all.operator()
+		for _, pool := range render.OperatorPools(all.deployment) {
+			f.Pools = append(f.Pools, networkingv1beta1.CIDR(pool))
+		}
 	}
 	slices.Sort(f.Taken)
 }
@@ -220,9 +223,6 @@ func podFacts(p *corev1.Pod) flows.PodFacts {
 		Namespace: p.Namespace, Name: p.Name, Gateway: p.Labels[render.LabelGatewayName], Node: p.Spec.NodeName,
 		Active: p.Labels[render.LabelActive] == "true",
 	}
-	if p.Status.StartTime != nil {
-		f.Started = p.Status.StartTime.Time
-	}
 	for _, cond := range p.Status.Conditions {
 		switch {
 		case cond.Type == corev1.PodReady:
@@ -233,6 +233,9 @@ func podFacts(p *corev1.Pod) flows.PodFacts {
 	}
 	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		f.Restarts = max(f.Restarts, int(s.RestartCount))
+		if running := s.State.Running; running != nil && s.RestartCount > 0 && running.StartedAt.After(f.Restarted) {
+			f.Restarted = running.StartedAt.Time
+		}
 		if f.Waiting == "" && s.State.Waiting != nil && s.State.Waiting.Reason != "PodInitializing" {
 			f.Waiting = s.State.Waiting.Reason
 			if s.State.Waiting.Message != "" {

@@ -2,7 +2,9 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,10 +46,23 @@ func (e *WaitError) Hint() string {
 
 // Install applies the objects of [render.Install] and waits until the operator
 // and the fabric run. progress is told every change, and what is waited for.
-// Nothing is applied if there is an installation in another namespace.
-func (c *Cluster) Install(ctx context.Context, objects []render.Object, progress func(string)) ([]flows.Change, error) {
+// Nothing is applied if there is an installation in another namespace, or another
+// program's definitions that can't be used; those that can stay as they are.
+func (c *Cluster) Install(ctx context.Context, objects []render.Object, progress func(string)) (changes []flows.Change, err error) {
+	defer func() {
+		if conflict, ok := errors.AsType[*flows.ConflictError](err); ok {
+			err = &installConflict{conflict}
+		}
+	}()
 	if err := c.installedHere(ctx, objects); err != nil {
 		return nil, err
+	}
+	objects, others, err := c.withoutOthers(ctx, objects)
+	if err != nil {
+		return nil, err
+	}
+	if len(others) > 0 {
+		progress(flows.KeptDefinitions(others))
 	}
 	var first, rest []render.Object
 	for _, o := range objects {
@@ -58,8 +73,7 @@ func (c *Cluster) Install(ctx context.Context, objects []render.Object, progress
 			rest = append(rest, o)
 		}
 	}
-	changes, err := c.Apply(ctx, first)
-	if err != nil {
+	if changes, err = c.Apply(ctx, first); err != nil {
 		return changes, err
 	}
 	progress(fmt.Sprintf("%d definitions and namespaces applied", len(first)))
@@ -85,6 +99,17 @@ func (c *Cluster) Install(ctx context.Context, objects []render.Object, progress
 	return changes, c.await(ctx, "operator and fabric", progress, c.programsRun)
 }
 
+// installConflict is a conflict that an installation met. It has no flag that
+// takes fields over: what is in its way belongs to another program.
+type installConflict struct{ *flows.ConflictError }
+
+func (e *installConflict) Unwrap() error { return e.ConflictError }
+
+// Hint says how to go on.
+func (e *installConflict) Hint() string {
+	return fmt.Sprintf("change it with %s; or, if nothing uses it any more, delete %s, and run the same command again", strings.Join(e.Managers, " and "), e.Object)
+}
+
 // GatewayReplicas is how many pods a gateway has by the template for servers
 // that is there; 0 if there is none, or it does not say.
 func (c *Cluster) GatewayReplicas(ctx context.Context) (int, error) {
@@ -105,36 +130,78 @@ func (c *Cluster) GatewayReplicas(ctx context.Context) (int, error) {
 }
 
 // Uninstall deletes what [Cluster.Install] made, as far as it carries our label:
-// what has the same name and is somebody else's stays. Nothing is deleted if the
-// installation is in another namespace than the cluster's.
-func (c *Cluster) Uninstall(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
+// what has the same name and is somebody else's stays. The namespace goes only if
+// we created it and nothing else is in it; otherwise kept says why not. Nothing is
+// deleted if the installation is in another namespace than the cluster's.
+func (c *Cluster) Uninstall(ctx context.Context, objects []render.Object) (changes []flows.Change, kept string, err error) {
 	if err := c.installedHere(ctx, objects); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	objects, err := c.withRanges(ctx, objects)
+	objects, err = c.withRanges(ctx, objects)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	var changes []flows.Change
+	if objects, err = c.withNodes(ctx, objects); err != nil {
+		return nil, "", err
+	}
 	for _, o := range objects {
 		live := &unstructured.Unstructured{}
 		live.SetGroupVersionKind(o.GetObjectKind().GroupVersionKind())
 		err := c.client.Get(ctx, client.ObjectKeyFromObject(o), live)
-		switch {
-		case apierrors.IsNotFound(err):
+		if apierrors.IsNotFound(err) {
 			continue
-		case err != nil:
-			return changes, fmt.Errorf("read %s: %w", render.Name(o), err)
-		case live.GetLabels()[render.LabelManagedBy] != render.ManagedBy:
+		}
+		if err != nil {
+			return changes, kept, fmt.Errorf("read %s: %w", render.Name(o), err)
+		}
+		if _, namespace := o.(*corev1.Namespace); namespace {
+			if kept, err = c.keptNamespace(ctx, live); err != nil {
+				return changes, kept, err
+			}
+			if kept != "" {
+				continue
+			}
+		} else if !madeByUs(live) {
 			continue
 		}
 		deleted, err := c.Delete(ctx, []render.Object{live})
 		changes = append(changes, deleted...)
 		if err != nil {
-			return changes, err
+			return changes, kept, err
 		}
 	}
-	return changes, nil
+	return changes, kept, nil
+}
+
+// keptNamespace says why the installation's namespace is not deleted, "" if it is.
+func (c *Cluster) keptNamespace(ctx context.Context, live *unstructured.Unstructured) (string, error) {
+	if !render.CreatedByUs(live) {
+		return "namespace " + live.GetName() + " stays: liqo-tui did not create it", nil
+	}
+	contents, err := c.Inspect(ctx, render.Tenant{Namespace: live.GetName()})
+	if err != nil {
+		return "", err
+	}
+	if keeps := contents.Keeps(); keeps != "" {
+		return "namespace " + live.GetName() + " stays: " + keeps, nil
+	}
+	return "", nil
+}
+
+// withNodes adds what the fabric said of nodes: by then it says nothing more.
+func (c *Cluster) withNodes(ctx context.Context, objects []render.Object) ([]render.Object, error) {
+	var list networkingv1beta1.InternalNodeList
+	err := c.client.List(ctx, &list, client.MatchingLabels{render.LabelManagedBy: render.ManagedBy})
+	if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("list InternalNodes: %w", err)
+	}
+	objects = slices.Clone(objects)
+	for i := range list.Items {
+		n := &list.Items[i]
+		n.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.InternalNodeKind))
+		objects = append(objects, n)
+	}
+	return objects, nil
 }
 
 // installedHere refuses an installation in another namespace: what it has

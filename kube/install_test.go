@@ -1,8 +1,10 @@
 package kube
 
 import (
+	"net/netip"
 	"testing"
 
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,5 +49,28 @@ func TestInstallSaysWhatItWaitsFor(t *testing.T) {
 		if done || err != nil || got != want {
 			t.Errorf("got %v, %q, %v, want %q", done, got, err, want)
 		}
+	}
+}
+
+func TestUninstallTakesWhatTheFabricSaidOfNodes(t *testing.T) {
+	scheme, err := render.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	ours := render.InternalNode(node, netip.MustParseAddr("192.0.2.1"), nil)
+	node.Name = "b"
+	liqos := render.InternalNode(node, netip.MustParseAddr("192.0.2.2"), nil)
+	liqos.Labels = nil
+	c := &Cluster{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(ours, liqos).Build(), namespace: "liqo"}
+	if _, _, err := c.Uninstall(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	var left networkingv1beta1.InternalNodeList
+	if err := c.client.List(t.Context(), &left); err != nil {
+		t.Fatal(err)
+	}
+	if len(left.Items) != 1 || left.Items[0].Name != "b" {
+		t.Errorf("left are %v, want only the one that is not ours", left.Items)
 	}
 }

@@ -136,14 +136,15 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	facts.Events = c.warnings.about(troubled(&facts)) //nolint:contextcheck // they are read on in the background, until Close
 	facts.ClockAhead = c.clock.difference()
 	onOurClock(&facts)
+	c.addDefinitions(ctx, &facts)
 	return facts, c.addKeys(ctx, &facts)
 }
 
 // onOurClock has times be this machine's in what is no object of Kubernetes'.
 func onOurClock(f *flows.ClusterFacts) {
 	for i := range f.Pods {
-		if p := &f.Pods[i]; !p.Started.IsZero() {
-			p.Started = p.Started.Add(-f.ClockAhead)
+		if p := &f.Pods[i]; !p.Restarted.IsZero() {
+			p.Restarted = p.Restarted.Add(-f.ClockAhead)
 		}
 	}
 	for i := range f.Events {

@@ -18,10 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-var _ flows.Prober = (*Cluster)(nil)
+var _ engine.Prober = (*Cluster)(nil)
 
 // probe is a pod that measures, run by a Job.
 type probe struct {
@@ -31,11 +32,11 @@ type probe struct {
 	changed chan struct{}
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
-	pod     flows.ProbePod
+	pod     engine.ProbePod
 }
 
 // StartProbe runs a probe's pod from our operator's image.
-func (c *Cluster) StartProbe(ctx context.Context, r flows.ProbeRequest, progress func(string)) (flows.Probe, error) {
+func (c *Cluster) StartProbe(ctx context.Context, r engine.ProbeRequest, progress func(string)) (engine.Probe, error) {
 	image := r.Image
 	if image == "" {
 		var err error
@@ -58,7 +59,7 @@ func (c *Cluster) StartProbe(ctx context.Context, r flows.ProbeRequest, progress
 		return nil, errors.Join(err, p.Remove(removing))
 	}
 	address, err := netip.ParseAddr(pod.Status.PodIP)
-	p.pod = flows.ProbePod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Address: address}
+	p.pod = engine.ProbePod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Address: address}
 	return p, err
 }
 
@@ -81,7 +82,7 @@ func (c *Cluster) image() (string, error) {
 type noImageError struct{}
 
 func (noImageError) Error() string {
-	return "our operator, from whose image a probe runs, is not on this cluster"
+	return "the liqo-tui operator, whose image the probe needs, is not on this cluster"
 }
 
 // Hint says what else to run.
@@ -170,7 +171,7 @@ func outcome(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	return nil
 }
 
-func (p *probe) Pod() flows.ProbePod { return p.pod }
+func (p *probe) Pod() engine.ProbePod { return p.pod }
 
 func (p *probe) Measure(ctx context.Context, t render.ProbeTarget) (render.ProbeResult, error) {
 	target, err := json.Marshal(t)
@@ -198,8 +199,8 @@ func (p *probe) Remove(ctx context.Context) error {
 		p.stop()
 		p.stopped.Wait()
 	}
-	err := p.cluster.client.Delete(ctx, p.job, client.PropagationPolicy("Background"))
-	if client.IgnoreNotFound(err) != nil {
+	err := p.cluster.client.Delete(ctx, p.job, client.PropagationPolicy("Background"), client.Preconditions{UID: new(p.job.UID)})
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) { // gone; another one is somebody else's
 		return fmt.Errorf("delete %s, which Kubernetes will do itself within 3 minutes: %w", render.Name(p.job), err)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,23 +16,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 const probeToken = "00112233445566778899aabbccddeeff"
 
-func probeRequest(c *Cluster, t *testing.T) flows.ProbeRequest {
+func probeRequest(c *Cluster, t *testing.T) engine.ProbeRequest {
 	t.Helper()
 	owner := observe(t, c).Peer("milan").Configuration.DeepCopy()
 	owner.SetGroupVersionKind(configuration().GroupVersionKind())
-	return flows.ProbeRequest{Tenant: tenant, Token: probeToken, Owner: owner}
+	return engine.ProbeRequest{Tenant: tenant, Token: probeToken, Owner: owner}
 }
 
 // testProbe has a probe's pod run as far as that goes without nodes: the test
 // says of it what a node would.
 func testProbe(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	request := probeRequest(admin, t)
-	if _, err := admin.StartProbe(t.Context(), request, func(string) {}); err == nil || !strings.Contains(err.Error(), "our operator, from whose image a probe runs") {
+	if _, err := admin.StartProbe(t.Context(), request, func(string) {}); err == nil || !strings.Contains(err.Error(), "the liqo-tui operator, whose image the probe needs") {
 		t.Errorf("without an operator: got %v", err)
 	}
 	operator := manager(render.OperatorName, "", "registry/gateway:v9", 1, "")
@@ -59,12 +61,15 @@ func testProbe(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	testProbeImage(t, admin, request)
 }
 
-func testProbeMeasures(t *testing.T, admin *Cluster, request flows.ProbeRequest) {
-	told := make(chan string, 16)
-	go node(t, admin, func(p *corev1.Pod) {
+func testProbeMeasures(t *testing.T, admin *Cluster, request engine.ProbeRequest) {
+	told := make(chan string, 1)
+	untilGone := node(t, admin, func(p *corev1.Pod) {
 		p.Status.Phase, p.Status.PodIP, p.Status.PodIPs = corev1.PodRunning, "10.244.0.9", []corev1.PodIP{{IP: "10.244.0.9"}}
 		if p.Annotations[render.AnnotationProbeTarget] != "" {
-			told <- p.Annotations[render.AnnotationProbeTarget]
+			select {
+			case told <- p.Annotations[render.AnnotationProbeTarget]:
+			default: // it was told before
+			}
 			sidecar := corev1.ContainerStatus{Name: "istio-proxy", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{sidecar, {Name: "probe", State: corev1.ContainerState{
 				Terminated: &corev1.ContainerStateTerminated{Message: `{"sent": 40, "received": 39, "largestPacket": 1340}`},
@@ -97,11 +102,12 @@ func testProbeMeasures(t *testing.T, admin *Cluster, request flows.ProbeRequest)
 		t.Fatal(err)
 	}
 	wantNoJobs(t, admin)
+	untilGone()
 }
 
-func testProbeImage(t *testing.T, admin *Cluster, request flows.ProbeRequest) {
+func testProbeImage(t *testing.T, admin *Cluster, request engine.ProbeRequest) {
 	request.Token = "ff" + request.Token[2:]
-	go node(t, admin, func(p *corev1.Pod) {
+	untilGone := node(t, admin, func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodPending
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "probe", State: corev1.ContainerState{
 			Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such image"},
@@ -112,20 +118,36 @@ func testProbeImage(t *testing.T, admin *Cluster, request flows.ProbeRequest) {
 		t.Errorf("without the image: got %v", err)
 	}
 	wantNoJobs(t, admin)
+	untilGone()
 }
 
-// node makes the pod of the Job that appears, and says what becomes of it until
-// the Job goes.
-func node(t *testing.T, c *Cluster, becomes func(*corev1.Pod)) {
+// node makes the pod of the next Job, and says what becomes of it until the Job
+// goes: untilGone waits for that. The test does not end before.
+func node(t *testing.T, c *Cluster, becomes func(*corev1.Pod)) (untilGone func()) {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- runJob(t.Context(), c, becomes) }()
+	untilGone = sync.OnceFunc(func() {
+		// When the test is over, its context has ended, and the node's requests with it.
+		if err := <-ended; err != nil && t.Context().Err() == nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(untilGone)
+	return untilGone
+}
+
+// runJob does a node's work for one Job. It ends when the Job is gone, or with ctx.
+func runJob(ctx context.Context, c *Cluster, becomes func(*corev1.Pod)) error {
 	var pod *corev1.Pod
-	for t.Context().Err() == nil {
+	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 		var jobs batchv1.JobList
-		if err := c.client.List(t.Context(), &jobs, client.InNamespace(tenant.Namespace)); err != nil {
-			return
+		if err := c.client.List(ctx, &jobs, client.InNamespace(tenant.Namespace)); err != nil {
+			return err
 		}
 		switch {
 		case len(jobs.Items) == 0 && pod != nil:
-			return
+			return nil
 		case len(jobs.Items) > 0 && pod == nil:
 			job := &jobs.Items[0]
 			pod = &corev1.Pod{
@@ -133,22 +155,20 @@ func node(t *testing.T, c *Cluster, becomes func(*corev1.Pod)) {
 				Spec:       job.Spec.Template.Spec,
 			}
 			pod.Spec.ServiceAccountName = ""
-			if err := c.client.Create(t.Context(), pod); err != nil {
-				t.Error(err)
-				return
+			if err := c.client.Create(ctx, pod); err != nil {
+				return err
 			}
 		case pod != nil:
-			if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
-				return
+			if err := c.client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+				return err
 			}
 			becomes(pod)
-			if err := c.client.Status().Update(t.Context(), pod); err != nil && !apierrors.IsConflict(err) {
-				t.Error(err)
-				return
+			if err := c.client.Status().Update(ctx, pod); err != nil && !apierrors.IsConflict(err) {
+				return err
 			}
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
+	return nil
 }
 
 func wantNoJobs(t *testing.T, c *Cluster) {

@@ -59,6 +59,9 @@ func (c *Cluster) replaceRanges(ctx context.Context, objects []render.Object) ([
 		return nil, err
 	}
 	for i := range surplus { // said before anything is changed
+		if surplus[i].Labels[render.LabelNetworkType] == render.NetworkReserved {
+			continue // no peer was told of it
+		}
 		if err := c.mayReplace(ctx, &surplus[i], &ipamv1alpha1.Network{}); err != nil {
 			return nil, err
 		}
@@ -66,7 +69,7 @@ func (c *Cluster) replaceRanges(ctx context.Context, objects []render.Object) ([
 	var changes []flows.Change
 	for _, o := range objects {
 		want, ok := o.(*ipamv1alpha1.Network)
-		if !ok || want.Labels[render.LabelNetworkType] == "" {
+		if !ok || want.Labels[render.LabelNetworkType] == "" || want.Labels[render.LabelNetworkType] == render.NetworkReserved {
 			continue
 		}
 		more, err := c.replaceRange(ctx, want)
@@ -153,7 +156,9 @@ func (c *Cluster) replaceRange(ctx context.Context, want *ipamv1alpha1.Network) 
 		if err := c.mayReplace(ctx, &live, want); err != nil {
 			return nil, err
 		}
-		if _, err := c.Delete(ctx, []render.Object{&live}); err != nil {
+		if _, err := c.Delete(ctx, []render.Object{&live}); apierrors.IsConflict(err) {
+			continue // there is another one by now, perhaps the operator's
+		} else if err != nil {
 			return nil, err
 		}
 		changes, err := c.Apply(ctx, []render.Object{want})

@@ -2,14 +2,19 @@ package kube
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -54,6 +59,40 @@ func TestAnotherExternalRange(t *testing.T) {
 		if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(n), n); err != nil || (n.Spec.CIDR == "10.81.0.0/16") != (want == "") {
 			t.Errorf("%q: the range is %s (%v)", want, n.Spec.CIDR, err)
 		}
+	}
+}
+
+// TestARangeThatTheOperatorMakesAgainIsReplacedToo has the operator make a Network
+// again between the moment when it is looked at and its deletion.
+func TestARangeThatTheOperatorMakesAgainIsReplacedToo(t *testing.T) {
+	scheme, err := render.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	network := func(uid types.UID, cidr string) *ipamv1alpha1.Network {
+		n := render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{cidr}, "found")[0].(*ipamv1alpha1.Network)
+		n.UID = uid
+		return n
+	}
+	refused := 0
+	remaking := interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+		var asked client.DeleteOptions
+		asked.ApplyOptions(options)
+		if uid := asked.Preconditions.UID; *uid == "first" {
+			refused++
+			return errors.Join(c.Delete(ctx, network("first", "")), c.Create(ctx, network("second", "10.1.0.0/16")),
+				apierrors.NewConflict(ipamv1alpha1.NetworkGroupResource, o.GetName(), errors.New("precondition failed: UID")))
+		}
+		return c.Delete(ctx, o, options...)
+	}}
+	c := &Cluster{client: fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().WithObjects(network("first", "10.1.0.0/16")).
+		WithInterceptorFuncs(remaking).Build(), namespace: "liqo"}
+	if _, err := c.replaceRanges(t.Context(), render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"10.2.0.0/16"}, "stated")); err != nil || refused != 1 {
+		t.Errorf("got %v after %d conflicts", err, refused)
+	}
+	n := network("", "")
+	if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(n), n); err != nil || n.Spec.CIDR != "10.2.0.0/16" {
+		t.Errorf("the range is %s (%v), want what was stated", n.Spec.CIDR, err)
 	}
 }
 
@@ -104,7 +143,7 @@ func TestOneStatedRangeReplacesSeveral(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Uninstall(t.Context(), objects); err != nil || len(names(c)) != 0 {
+	if _, _, err := c.Uninstall(t.Context(), objects); err != nil || len(names(c)) != 0 {
 		t.Errorf("uninstall leaves %v (%v)", names(c), err)
 	}
 }

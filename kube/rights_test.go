@@ -3,7 +3,6 @@ package kube
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -97,11 +96,7 @@ func testReview(t *testing.T, env *envtest.Environment, admin *Cluster) {
 // liqoRules are the rules of one of Liqo's own roles, of the release that we use.
 func liqoRules(t *testing.T, name string) []rbacv1.PolicyRule {
 	t.Helper()
-	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/liqotech/liqo").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "deployments/liqo/files", name))
+	data, err := os.ReadFile(filepath.Join(liqoModule(t), "deployments/liqo/files", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,8 +155,8 @@ func testPeeringUser(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	f := await(t, c, "its tenant namespace, by polling", func(f flows.ClusterFacts) bool {
 		return f.Peer("turin").Namespace != nil && slices.Contains(f.Polled, "Configuration")
 	})
-	if f.Problem != nil || f.ID != "rome" || f.UID == "" || !f.HasCRDs || len(f.Tenants) != 1 {
-		t.Errorf("got problem %v, ID %q, UID %q, missing %v, %d tenants", f.Problem, f.ID, f.UID, f.MissingKinds, len(f.Tenants))
+	if f.Problem != nil || f.ID != "rome" || f.UID == "" || !f.HasCRDs || len(f.Namespaces) != 1 {
+		t.Errorf("got problem %v, ID %q, UID %q, missing %v, %d tenants", f.Problem, f.ID, f.UID, f.MissingKinds, len(f.Namespaces))
 	}
 	conf := func(pod networkingv1beta1.CIDR) []render.Object {
 		return []render.Object{render.Configuration(turin, render.Networks{Pod: []networkingv1beta1.CIDR{pod}})}
@@ -178,6 +173,7 @@ func testPeeringUser(t *testing.T, env *envtest.Environment, admin *Cluster) {
 			t.Errorf("right after applying %s: got %v", step.pod, got)
 		}
 	}
+	testPeeringUserTakesBack(t, admin, c, conf("10.2.0.0/16"))
 	testPeeringUserConflict(t, admin, c, conf)
 	r, err := c.Review(t.Context(), []flows.Permission{
 		{Verb: "patch", Group: "networking.liqo.io", Resource: "gatewayservers", Namespace: turin.Namespace},
@@ -190,8 +186,27 @@ func testPeeringUser(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	if _, err := c.Apply(t.Context(), []render.Object{render.Configuration(tenant, render.Networks{})}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "liqo-tenant-milan") {
 		t.Errorf("in another tenant's namespace: got %v", err)
 	}
-	if changes, err := c.Delete(t.Context(), conf("10.2.0.0/16")); err != nil || !slices.Equal(verbs(changes), []flows.Verb{flows.Deleted}) {
+	if changes, err := c.Delete(t.Context(), []render.Object{observe(t, c).Peer("turin").Configuration}); err != nil || !slices.Equal(verbs(changes), []flows.Verb{flows.Deleted}) {
 		t.Errorf("delete: got %v, %v", changes, err)
+	}
+}
+
+// Without the right to patch, what was applied once and is wanted no more goes, too.
+func testPeeringUserTakesBack(t *testing.T, admin, c *Cluster, conf []render.Object) {
+	more := conf[0].DeepCopyObject().(render.Object)
+	more.GetLabels()["more"] = "yes"
+	if _, err := admin.Apply(t.Context(), []render.Object{more}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, c, "the label", func(f flows.ClusterFacts) bool { return f.Peer("turin").Configuration.Labels["more"] != "" })
+	for i, want := range []flows.Verb{flows.Updated, flows.Unchanged} {
+		changes, err := c.Apply(t.Context(), conf)
+		if err != nil || !slices.Equal(verbs(changes), []flows.Verb{want}) {
+			t.Errorf("without the label, run %d: got %v, %v; want %s", i+1, changes, err, want)
+		}
+	}
+	if got := observe(t, c).Peer("turin").Configuration; got.Labels["more"] != "" || got.Labels[render.LabelRemoteCluster] == "" {
+		t.Errorf("got the labels %v, want the one gone and the others kept", got.Labels)
 	}
 }
 

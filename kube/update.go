@@ -23,7 +23,9 @@ const maxUpdates = 5
 
 // update makes an object be as wanted without the right to patch: it creates
 // the object, or changes what is there where it differs. As with a server-side
-// apply, other managers' fields are theirs. before is nil if there is none.
+// apply, other managers' fields are theirs, and what we applied once goes if it is
+// wanted no more. What an update of ours has set stays: it is recorded together
+// with the defaults of that time. before is nil if there is none.
 func (c *Cluster) update(ctx context.Context, before, want *unstructured.Unstructured, w write) (after *unstructured.Unstructured, err error) {
 	owner := client.FieldOwner(render.FieldManager)
 	var dryRun []string
@@ -35,10 +37,11 @@ func (c *Cluster) update(ctx context.Context, before, want *unstructured.Unstruc
 			after = want.DeepCopy()
 			err = c.client.Create(ctx, after, owner, &client.CreateOptions{DryRun: dryRun})
 		} else {
-			if render.Contains(before, want) {
+			if render.Contains(render.FieldManager, before, want) {
 				return before, nil
 			}
 			after = before.DeepCopy()
+			render.Withdraw(render.FieldManager, after, want)
 			merge(after.Object, want.Object)
 			if e := owned(before, after); e != nil && !w.force {
 				return nil, e

@@ -1,21 +1,26 @@
 package render
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/aymanbagabas/go-udiff"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 	"sigs.k8s.io/yaml"
 )
 
-// Diff is the unified diff of what applying want changes in live; "" when it
-// changes nothing. A nil live means that the object does not exist yet. The
-// values of Secrets are masked: equal digests mean equal values.
+// Diff is the unified diff of what applying want as [FieldManager] changes in
+// live; "" when it changes nothing. A nil live means that the object does not
+// exist yet. The values of Secrets are masked: equal digests mean equal values.
 func Diff(live, want Object) string {
 	wanted, err := Wanted(want)
 	if err != nil {
@@ -27,18 +32,24 @@ func Diff(live, want Object) string {
 		if err != nil {
 			return err.Error()
 		}
-		if contains(content, wanted.Object) {
+		gone := withdrawn(FieldManager, live, content, wanted.Object)
+		if gone.Empty() && contains(content, wanted.Object) {
 			return ""
 		}
-		before = diffText(restrict(content, wanted.Object))
+		before = diffText(restrict(content, wanted.Object, gone))
 	}
 	return udiff.Unified("live", "wanted", before, diffText(wanted.Object))
 }
 
-// Contains reports whether live already says everything that applying want
-// would say, so that applying would change nothing. Fields that want doesn't
-// mention are left alone by server-side apply and are not compared.
-func Contains(live, want Object) bool {
+// Contains reports whether applying want as manager would change nothing: live
+// says everything that want says, and nothing more that manager has applied
+// before, which server-side apply would remove. All other fields that want
+// doesn't mention are left alone by it, and are not compared.
+//
+// What manager has written by an update, without server-side apply, counts as
+// somebody else's, as it does for the API server: nobody can tell there what was
+// wanted from the defaults of that time.
+func Contains(manager string, live, want Object) bool {
 	if isNil(live) {
 		return false
 	}
@@ -50,7 +61,97 @@ func Contains(live, want Object) bool {
 	if err != nil {
 		return false
 	}
-	return contains(content, wanted.Object)
+	return contains(content, wanted.Object) && withdrawn(manager, live, content, wanted.Object).Empty()
+}
+
+// withdrawn are the fields that applying want as manager removes from live: those
+// that it has applied before, and no other manager has.
+func withdrawn(manager string, live Object, content, want map[string]any) *fieldpath.Set {
+	own, others := fieldpath.NewSet(), fieldpath.NewSet()
+	for _, e := range live.GetManagedFields() {
+		fields := &fieldpath.Set{}
+		if e.FieldsV1 == nil || fields.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())) != nil {
+			continue // of a notation that is not known: the next apply will tell
+		}
+		if e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" {
+			own = fields
+		} else {
+			others = others.Union(fields)
+		}
+	}
+	gone := fieldpath.NewSet()
+	own.Iterate(func(p fieldpath.Path) {
+		if !others.Has(p) && has(content, p) && !has(want, p) {
+			gone.Insert(p)
+		}
+	})
+	return gone
+}
+
+// Withdraw removes from live what applying want as manager would remove, for who
+// has to update it instead.
+func Withdraw(manager string, live, want *unstructured.Unstructured) {
+	without(live.Object, withdrawn(manager, live, live.Object, want.Object))
+}
+
+// without removes fields from a value, and elements from its lists.
+func without(v any, gone *fieldpath.Set) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name := range v {
+			pe := fieldpath.FieldNameElement(name)
+			if gone.Members.Has(pe) {
+				delete(v, name)
+			} else if below, ok := gone.Children.Get(pe); ok {
+				v[name] = without(v[name], below)
+			}
+		}
+	case []any:
+		gone.Members.Iterate(func(pe fieldpath.PathElement) {
+			v = slices.DeleteFunc(v, func(o any) bool { return chosen(o, pe) })
+		})
+		gone.Children.Iterate(func(pe fieldpath.PathElement) {
+			for _, o := range v {
+				if chosen(o, pe) {
+					without(o, gone.WithPrefix(pe))
+				}
+			}
+		})
+		return v
+	}
+	return v
+}
+
+// has reports whether a value has a field, by the API server's notation. An
+// element of a list is looked up by those of its keys that it says: the others
+// have defaults, which the API server has filled in.
+func has(v any, path fieldpath.Path) bool {
+	if len(path) == 0 {
+		return true
+	}
+	switch pe := path[0]; {
+	case pe.FieldName != nil:
+		m, _ := v.(map[string]any)
+		below, ok := m[*pe.FieldName]
+		return ok && has(below, path[1:])
+	case pe.Index != nil:
+		list, _ := v.([]any)
+		return *pe.Index < len(list) && has(list[*pe.Index], path[1:])
+	default:
+		list, _ := v.([]any)
+		return slices.ContainsFunc(list, func(o any) bool { return chosen(o, pe) && has(o, path[1:]) })
+	}
+}
+
+func chosen(o any, pe fieldpath.PathElement) bool {
+	if pe.Value != nil {
+		return value.Equals(value.NewValueInterface(o), *pe.Value)
+	}
+	m, ok := o.(map[string]any)
+	return ok && pe.Key != nil && !slices.ContainsFunc(*pe.Key, func(f value.Field) bool {
+		v, says := m[f.Name]
+		return says && !value.Equals(value.NewValueInterface(v), f.Value)
+	})
 }
 
 func isNil(o Object) bool {
@@ -123,9 +224,23 @@ func containsOwners(live, want any) bool {
 	return true
 }
 
-// restrict is the part of live that want also mentions.
-func restrict(live, want map[string]any) map[string]any {
+// restrict is the part of live that want also mentions, and what goes.
+func restrict(live, want map[string]any, gone *fieldpath.Set) map[string]any {
 	out := map[string]any{}
+	gone.Members.Iterate(func(pe fieldpath.PathElement) {
+		if pe.FieldName != nil {
+			out[*pe.FieldName] = live[*pe.FieldName]
+		}
+	})
+	gone.Children.Iterate(func(pe fieldpath.PathElement) {
+		if pe.FieldName == nil {
+			return
+		}
+		out[*pe.FieldName] = live[*pe.FieldName]
+		if below, ok := live[*pe.FieldName].(map[string]any); ok {
+			out[*pe.FieldName] = restrict(below, nil, gone.WithPrefix(pe))
+		}
+	})
 	for key, w := range want {
 		l, ok := live[key]
 		if !ok {
@@ -137,7 +252,7 @@ func restrict(live, want map[string]any) map[string]any {
 		lm, lok := l.(map[string]any)
 		wm, wok := w.(map[string]any)
 		if lok && wok {
-			out[key] = restrict(lm, wm)
+			out[key] = restrict(lm, wm, gone.WithPrefix(fieldpath.FieldNameElement(key)))
 			continue
 		}
 		out[key] = l

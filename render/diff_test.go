@@ -1,6 +1,7 @@
 package render_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/liqo-tui/liqo-tui/render"
@@ -35,6 +37,11 @@ func live[O interface {
 	return o
 }
 
+// fieldsOf is the entry of a manager that has applied these fields.
+func fieldsOf(manager, fields string) metav1.ManagedFieldsEntry {
+	return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields)}
+}
+
 func TestContains(t *testing.T) {
 	deployment := func(edit func(*corev1.Container)) *appsv1.Deployment {
 		d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: metav1.ObjectMeta{Name: "gw"}}
@@ -55,6 +62,39 @@ func TestContains(t *testing.T) {
 		s := live(server())
 		edit(s)
 		return s
+	}
+	// applied is s as the API server has it after manager has applied it: from
+	// what a real one has answered, without what is not asked about.
+	applied := func(s *networkingv1beta1.GatewayServer, entries ...metav1.ManagedFieldsEntry) *networkingv1beta1.GatewayServer {
+		s.ManagedFields = entries
+		return s
+	}
+	withNodePort := edited(func(s *networkingv1beta1.GatewayServer) { s.Spec.Endpoint.NodePort = new(int32(31000)) })
+	const nodePort = `{"f:spec":{"f:endpoint":{"f:nodePort":{},"f:port":{}},"f:mtu":{}}}`
+	ownerFields := func(uid string) string {
+		return fmt.Sprintf(`{"f:metadata":{"f:ownerReferences":{"k:{\"uid\":\"%s\"}":{}}}}`, uid)
+	}
+	childOf := func(fields string, uids ...types.UID) *corev1.ServiceAccount {
+		s := owned(uids...)
+		s.ManagedFields = []metav1.ManagedFieldsEntry{fieldsOf(render.FieldManager, fields)}
+		return s
+	}
+	// A Service and a Deployment have lists that are merged by keys.
+	service := func(edit func(*corev1.ServicePort)) *corev1.Service {
+		s := &corev1.Service{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: metav1.ObjectMeta{Name: "gw"}}
+		s.Spec.Ports = []corev1.ServicePort{{Name: "wireguard", Protocol: "UDP", Port: 51840, NodePort: 31000}}
+		s.ManagedFields = []metav1.ManagedFieldsEntry{fieldsOf(render.FieldManager,
+			`{"f:spec":{"f:ports":{"k:{\"port\":51840,\"protocol\":\"UDP\"}":{".":{},"f:name":{},"f:nodePort":{},"f:port":{},"f:protocol":{}}}}}`)}
+		edit(&s.Spec.Ports[0])
+		return s
+	}
+	metrics := func(d *appsv1.Deployment) *appsv1.Deployment {
+		c := &d.Spec.Template.Spec.Containers[0]
+		c.Ports = []corev1.ContainerPort{{Name: "metrics", ContainerPort: 8082}}
+		d.ManagedFields = []metav1.ManagedFieldsEntry{fieldsOf(render.FieldManager, `{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"tunnel\"}":{`+
+			`".":{},"f:image":{},"f:name":{},"f:ports":{"k:{\"containerPort\":8082,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{},"f:name":{}}},`+
+			`"f:securityContext":{"f:capabilities":{"f:add":{}}}}}}}}}`)}
+		return d
 	}
 	for _, tc := range []struct {
 		name       string
@@ -83,9 +123,31 @@ func TestContains(t *testing.T) {
 		{"another owner", owned("other"), owned("mine"), false},
 		{"no owner", owned(), owned("mine"), false},
 		{"no owner wanted", owned("other"), owned(), true},
+		{"a field that we applied and want no more", applied(withNodePort.DeepCopy(), fieldsOf(render.FieldManager, nodePort)), server(), false},
+		{"one that another manager applied", applied(withNodePort.DeepCopy(), fieldsOf("argocd", nodePort)), server(), true},
+		{"one that we and another manager applied", applied(withNodePort.DeepCopy(), fieldsOf(render.FieldManager, nodePort), fieldsOf("argocd", nodePort)), server(), true},
+		{"one that we wrote by an update", applied(withNodePort.DeepCopy(), metav1.ManagedFieldsEntry{
+			Manager: render.FieldManager, Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: metav1.NewFieldsV1(nodePort),
+		}), server(), true},
+		{"one that we applied and that is gone already", applied(live(server()), fieldsOf(render.FieldManager, nodePort)), server(), true},
+		{"fields that can't be read", applied(withNodePort.DeepCopy(), fieldsOf(render.FieldManager, `{"k:unknown":{}}`)), server(), true},
+		{"an owner that we want no more", childOf(ownerFields("gone"), "gone"), owned(), false},
+		{"an owner that we still want", childOf(ownerFields("mine"), "mine", "other"), owned("mine"), true},
+		{"a port's field that we want no more", service(func(*corev1.ServicePort) {}), func() render.Object {
+			s := service(func(p *corev1.ServicePort) { p.NodePort = 0 })
+			s.ManagedFields = nil
+			return s
+		}(), false},
+		{"all of a port's fields", service(func(*corev1.ServicePort) {}), service(func(*corev1.ServicePort) {}), true},
+		{"a key that the API server has completed", metrics(deployment(nil)), deployment(func(c *corev1.Container) {
+			c.Ports = []corev1.ContainerPort{{Name: "metrics", ContainerPort: 8082}}
+		}), true},
+		{"a container's field that we want no more", metrics(deployment(func(c *corev1.Container) {
+			c.SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_ADMIN"}}}
+		})), deployment(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{Name: "metrics", ContainerPort: 8082}} }), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := render.Contains(tc.live, tc.want); got != tc.contained {
+			if got := render.Contains(render.FieldManager, tc.live, tc.want); got != tc.contained {
 				t.Errorf("got %v, want %v", got, tc.contained)
 			}
 			d := render.Diff(tc.live, tc.want)
@@ -114,6 +176,65 @@ func TestDiff(t *testing.T) {
 `
 	if got := render.Diff(changed, server()); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+func TestDiffShowsWhatGoes(t *testing.T) {
+	labelled := live(server())
+	labelled.Labels["ours"], labelled.Labels["theirs"] = "once", "still"
+	labelled.Annotations = map[string]string{"only": "ours"}
+	labelled.ManagedFields = []metav1.ManagedFieldsEntry{
+		fieldsOf("theirs", `{"f:metadata":{"f:labels":{"f:theirs":{}}}}`),
+		fieldsOf(render.FieldManager, `{"f:metadata":{"f:annotations":{"f:only":{}},"f:labels":{"f:ours":{}}}}`),
+	}
+	got := render.Diff(labelled, server())
+	for _, line := range []string{"-  annotations:\n", "-    only: ours\n", "-    ours: once\n"} {
+		if !strings.Contains(got, line) {
+			t.Errorf("the diff does not have the line %q:\n%s", line, got)
+		}
+	}
+	if strings.Contains(got, "theirs") {
+		t.Errorf("what stays is shown:\n%s", got)
+	}
+	secret := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, Data: map[string][]byte{"gone": []byte("secret")}}
+	secret.ManagedFields = []metav1.ManagedFieldsEntry{fieldsOf(render.FieldManager, `{"f:data":{"f:gone":{}}}`)}
+	got = render.Diff(secret, &corev1.Secret{TypeMeta: secret.TypeMeta})
+	if !strings.Contains(got, "-  gone: <redacted sha256:") || strings.Contains(got, "c2VjcmV0") {
+		t.Errorf("a Secret's value that goes: got\n%s", got)
+	}
+}
+
+func TestWithdrawTakesOnlyWhatGoes(t *testing.T) {
+	port := func(edit func(*corev1.Service)) *unstructured.Unstructured {
+		s := &corev1.Service{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: metav1.ObjectMeta{Name: "gw", Labels: map[string]string{"kept": "yes"}}}
+		s.Spec.Ports = []corev1.ServicePort{{Name: "wireguard", Protocol: "UDP", Port: 51840}}
+		edit(s)
+		u, err := render.Wanted(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.SetManagedFields([]metav1.ManagedFieldsEntry{fieldsOf(render.FieldManager, `{"f:metadata":{"f:labels":{"f:kept":{},"f:once":{}},"f:ownerReferences":{"k:{\"uid\":\"once\"}":{}}},`+
+			`"f:spec":{"f:ports":{"k:{\"port\":51840,\"protocol\":\"UDP\"}":{".":{},"f:name":{},"f:nodePort":{},"f:port":{},"f:protocol":{}},`+
+			`"k:{\"port\":1,\"protocol\":\"UDP\"}":{".":{},"f:port":{}}}}}`)})
+		return u
+	}
+	owner := func(uid types.UID) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: "x", UID: uid}
+	}
+	live := port(func(s *corev1.Service) {
+		s.Labels["once"], s.Labels["theirs"] = "yes", "yes"
+		s.OwnerReferences = []metav1.OwnerReference{owner("once"), owner("theirs")}
+		s.Spec.Ports[0].NodePort = 31000
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Protocol: "UDP", Port: 1}, corev1.ServicePort{Protocol: "UDP", Port: 2})
+	})
+	want := port(func(s *corev1.Service) {
+		s.Labels["theirs"] = "yes"
+		s.OwnerReferences = []metav1.OwnerReference{owner("theirs")}
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Protocol: "UDP", Port: 2})
+	})
+	render.Withdraw(render.FieldManager, live, port(func(*corev1.Service) {}))
+	if d := compare(want.Object, live.Object); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
 	}
 }
 

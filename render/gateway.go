@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -95,11 +96,15 @@ func (g Gateway) Connection() *networkingv1beta1.Connection {
 }
 
 // InternalFabric tells the cluster's nodes which addresses to send to the
-// gateway's pod, and where that pod is.
-func (g Gateway) InternalFabric(podIP string, remote []networkingv1beta1.CIDR, mtu int) *networkingv1beta1.InternalFabric {
+// gateway's pod, and where that pod is; and people, which of the peer's not.
+func (g Gateway) InternalFabric(podIP string, remote []networkingv1beta1.CIDR, mtu int, leftOut []string) *networkingv1beta1.InternalFabric {
 	ip := networkingv1beta1.IP(podIP)
+	meta := g.meta(g.Name)
+	if len(leftOut) > 0 {
+		meta.Annotations = map[string]string{AnnotationLeftOut: strings.Join(leftOut, "\n")}
+	}
 	return &networkingv1beta1.InternalFabric{
-		TypeMeta: networkingType(networkingv1beta1.InternalFabricKind), ObjectMeta: g.meta(g.Name),
+		TypeMeta: networkingType(networkingv1beta1.InternalFabricKind), ObjectMeta: meta,
 		Spec: networkingv1beta1.InternalFabricSpec{
 			MTU: mtu, RemoteCIDRs: remote, GatewayIP: ip,
 			// Our fabric's next hops are the underlay's own addresses, so the

@@ -41,6 +41,11 @@ type InstallParams struct {
 	PodCIDRs     []string
 	ServiceCIDR  string
 	ExternalCIDR string // default: DefaultExternalCIDR
+	// Reserve are ranges under which no peer may be seen.
+	Reserve []string
+	// Pools are the ranges under which peers are seen whose own are taken;
+	// default: the operator's.
+	Pools []string
 	// GatewayReplicas is how many pods a gateway has, of which one holds the
 	// tunnel; default: 1.
 	GatewayReplicas int
@@ -63,8 +68,13 @@ func (p InstallParams) Validate() error {
 	if p.ServiceCIDR != "" {
 		cidrs = append(cidrs, stated{"service CIDR", p.ServiceCIDR})
 	}
-	for _, cidr := range p.PodCIDRs {
-		cidrs = append(cidrs, stated{"pod CIDR", cidr})
+	for _, list := range []struct {
+		name   string
+		values []string
+	}{{"pod CIDR", p.PodCIDRs}, {"reserved range", p.Reserve}, {"pool", p.Pools}} {
+		for _, cidr := range list.values {
+			cidrs = append(cidrs, stated{list.name, cidr})
+		}
 	}
 	for _, c := range cidrs {
 		prefix, err := netip.ParsePrefix(c.value)
@@ -104,6 +114,7 @@ func Install(p InstallParams) ([]Object, error) {
 	if p.ServiceCIDR != "" {
 		objs = append(objs, ClusterNetworks(p.Namespace, NetworkServiceCIDR, []string{p.ServiceCIDR}, StatedByInstall+"--service-cidr")...)
 	}
+	objs = append(objs, reserved(p)...)
 	objs = append(objs, programs...)
 	objs = append(objs, templates...)
 	Sort(objs)
@@ -122,6 +133,20 @@ func ClusterNetworks(namespace, kind string, cidrs []string, source string) []Ob
 		n := Network(namespace, name, kind, cidr, 0)
 		n.Labels[LabelNotRemapped] = "true"
 		n.Annotations = map[string]string{AnnotationSource: source}
+		objs = append(objs, n)
+	}
+	return objs
+}
+
+// reserved are Networks as Liqo's chart makes them of its reservedSubnets. Each
+// has a name of its own: a Network's range can't be changed.
+func reserved(p InstallParams) []Object {
+	objs := make([]Object, 0, len(p.Reserve))
+	for _, cidr := range p.Reserve {
+		name := "reserved-" + strings.NewReplacer(".", "-", "/", "-").Replace(cidr)
+		n := Network(p.Namespace, name, NetworkReserved, cidr, 0)
+		n.Labels[LabelNotRemapped] = "true"
+		n.Annotations = map[string]string{AnnotationSource: StatedByInstall + "--reserve"}
 		objs = append(objs, n)
 	}
 	return objs
@@ -196,9 +221,28 @@ func operatorObjects(p InstallParams) ([]Object, error) {
 		if err := yaml.UnmarshalStrict([]byte(doc), o); err != nil {
 			return nil, fmt.Errorf("parse operator.yaml: %s: %w", kind.Kind, err)
 		}
+		if d, ok := o.(*appsv1.Deployment); ok && len(p.Pools) > 0 {
+			args := &d.Spec.Template.Spec.Containers[0].Args
+			*args = append(*args, poolsFlag+strings.Join(p.Pools, ","))
+		}
 		objs = append(objs, o)
 	}
 	return objs, nil
+}
+
+const poolsFlag = "--pools="
+
+// OperatorPools are the pools that the operator of a Deployment was told; none
+// for its own.
+func OperatorPools(d *appsv1.Deployment) []string {
+	for _, c := range d.Spec.Template.Spec.Containers {
+		for _, arg := range c.Args {
+			if text, ok := strings.CutPrefix(arg, poolsFlag); ok {
+				return strings.Split(text, ",")
+			}
+		}
+	}
+	return nil
 }
 
 func manifestObject(kind string) Object {

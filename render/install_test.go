@@ -49,6 +49,7 @@ func TestCRDs(t *testing.T) {
 		{"connections.networking.liqo.io", "Connection", []string{"Type", "Status", "Age"}, true},
 		{"publickeies.networking.liqo.io", "PublicKey", nil, false},
 		{"internalfabrics.networking.liqo.io", "InternalFabric", nil, false},
+		{"internalnodes.networking.liqo.io", "InternalNode", nil, true},
 		{"wggatewayservertemplates.networking.liqo.io", "WgGatewayServerTemplate", nil, false},
 		{"wggatewayclienttemplates.networking.liqo.io", "WgGatewayClientTemplate", nil, false},
 		{"networks.ipam.liqo.io", "Network", nil, true},
@@ -77,8 +78,8 @@ func TestCRDs(t *testing.T) {
 			}
 		}
 	}
-	if len(objs) != 11 {
-		t.Errorf("%d definitions, want 11: is one new and not tested?", len(objs))
+	if len(objs) != 12 {
+		t.Errorf("%d definitions, want 12: is one new and not tested?", len(objs))
 	}
 }
 
@@ -119,6 +120,25 @@ func TestRangesThatNobodyStatesAreLeftToTheOperator(t *testing.T) {
 	p.PodCIDRs = []string{"10.244.0.0/16", "10.245.0.0/16"}
 	if got, want := networks(t, p), []string{"external-cidr 10.70.0.0/16", "pod-cidr 10.244.0.0/16", "pod-cidr-2 10.245.0.0/16"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestWhatAnAdminReservesIsANetworkAndPoolsAreTheOperators(t *testing.T) {
+	p := installParams()
+	p.PodCIDRs, p.ServiceCIDR = nil, ""
+	p.Reserve, p.Pools = []string{"10.1.0.0/16", "192.168.7.0/24"}, []string{"10.0.0.0/8", "172.16.0.0/12"}
+	want := []string{"external-cidr 10.70.0.0/16", "reserved-10-1-0-0-16 10.1.0.0/16", "reserved-192-168-7-0-24 192.168.7.0/24"}
+	if got := networks(t, p); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	objs, err := render.Install(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objs {
+		if d, ok := o.(*appsv1.Deployment); ok && !slices.Equal(render.OperatorPools(d), p.Pools) {
+			t.Errorf("the operator is started with %q, want pools %q", d.Spec.Template.Spec.Containers[0].Args, p.Pools)
+		}
 	}
 }
 
@@ -202,6 +222,10 @@ func TestInstallParamsValidate(t *testing.T) {
 		{"what is needed", func(*render.InstallParams) {}, ""},
 		{"a host's address", func(p *render.InstallParams) { p.PodCIDRs = []string{"10.244.0.1/16"} }, "pod CIDR 10.244.0.1/16: host bits are set, did you mean 10.244.0.0/16?"},
 		{"IPv6", func(p *render.InstallParams) { p.ServiceCIDR = "fd00::/108" }, "service CIDR fd00::/108: only IPv4 is supported"},
+		{
+			"a bad pool, and reserved range", func(p *render.InstallParams) { p.Pools, p.Reserve = []string{"10.0.0.0/33"}, []string{"fd00::/8"} },
+			"reserved range fd00::/8: only IPv4 is supported\npool \"10.0.0.0/33\": want an address range like 10.244.0.0/16",
+		},
 		{"a bad external range", func(p *render.InstallParams) { p.ExternalCIDR = "x" }, `external CIDR "x": want an address range like 10.244.0.0/16`},
 		{
 			"all problems at once", func(p *render.InstallParams) { *p = render.InstallParams{} },

@@ -11,9 +11,8 @@ import (
 	"regexp"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Object is a Kubernetes object with metadata.
@@ -74,8 +73,19 @@ const (
 	// the operator can't make what it consists of. It starts with
 	// [ProblemRefused] if trying again does not help.
 	AnnotationProblem = "liqo-tui.dev/problem"
+	// AnnotationCreated on a Namespace says that our program has created it: its
+	// value is the namespace's name. Only the request that creates it writes
+	// that, no apply and no manifest, so no namespace that was there before has
+	// it. See [CreatedByUs].
+	AnnotationCreated = "liqo-tui.dev/created"
 	// AnnotationSource on a Network says who or what stated its range.
 	AnnotationSource = "liqo-tui.dev/source"
+	// AnnotationNetworks on an InternalNode are the networks that the node knows a
+	// way to, with commas between them.
+	AnnotationNetworks = "liqo-tui.dev/networks"
+	// AnnotationLeftOut on an InternalFabric says which addresses in the peer's
+	// ranges nodes don't send to the gateway, one a line, and why.
+	AnnotationLeftOut = "liqo-tui.dev/left-out"
 	// AnnotationOperatorStatus on the operator's Deployment holds an [OperatorStatus].
 	AnnotationOperatorStatus = "liqo-tui.dev/operator-status"
 )
@@ -97,6 +107,7 @@ const (
 	NetworkPodCIDR      = "pod-cidr"
 	NetworkServiceCIDR  = "service-cidr"
 	NetworkExternalCIDR = "external-cidr"
+	NetworkReserved     = "reserved" // an admin keeps it for something else
 	FabricDevice        = "liqo-fabric"
 	SecretPrivateKey    = "privateKey"
 	SecretPublicKey     = "publicKey"

@@ -36,6 +36,10 @@ func TenantNamespace(t Tenant) *corev1.Namespace {
 	}
 }
 
+// CreatedByUs reports whether our program has created the namespace. All others
+// are used as they are: never labelled, never deleted.
+func CreatedByUs(ns Object) bool { return ns.GetAnnotations()[AnnotationCreated] == ns.GetName() }
+
 // Networks are the address ranges of a cluster, as it knows them itself.
 type Networks struct {
 	Pod      []networkingv1beta1.CIDR

@@ -102,6 +102,8 @@ type gatewayInput struct {
 	PodIP  string
 	CIDRs  []networkingv1beta1.CIDR
 	MTU    int
+	// LeftOut of the peer's ranges.
+	LeftOut []string
 }
 
 type owner struct{ Kind, Name, UID string }
@@ -129,7 +131,7 @@ func children(t *testing.T, in gatewayInput) []render.Object {
 	}
 	return []render.Object{
 		g.KeySecret([32]byte(in.Key), [32]byte(in.Key)), g.ServiceAccount(), g.Role(), g.RoleBinding(), g.Connection(),
-		g.InternalFabric(in.PodIP, in.CIDRs, in.MTU), nodes,
+		g.InternalFabric(in.PodIP, in.CIDRs, in.MTU, in.LeftOut), nodes,
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+	"github.com/liqo-tui/liqo-tui/tui/wizard"
 )
 
 func TestWhatWasChosenIsOfferedTheNextTime(t *testing.T) {
@@ -29,12 +31,12 @@ func TestWhatWasChosenIsOfferedTheNextTime(t *testing.T) {
 		kept = p
 		d.keys("ctrl+c")
 	})
-	again := func(prepare func(*flowtest.Pair)) func(*flowtest.Pair, *world) Options {
-		return func(p *flowtest.Pair, _ *world) Options {
+	again := func(prepare func(*flowtest.Pair)) func(*flowtest.Pair, *world) session.Options {
+		return func(p *flowtest.Pair, _ *world) session.Options {
 			if prepare != nil {
 				prepare(p)
 			}
-			return Options{Answers: func(a, b flows.ContextRef, p flows.Params) (flows.Params, bool) {
+			return session.Options{Answers: func(a, b flows.ContextRef, p flows.Params) (flows.Params, bool) {
 				if a != refOf("kind-rome") || b != refOf("kind-milan") {
 					return p, false
 				}
@@ -58,7 +60,7 @@ func TestWhatWasChosenIsOfferedTheNextTime(t *testing.T) {
 	inWorld(t, again(connectedPair(t)), func(t *testing.T, d *driver) {
 		d.keys("enter")
 		d.keys("down", "enter")
-		d.at(screenLive)
+		d.at(wizard.Live)
 		d.hasNot("would change something")
 	})
 }

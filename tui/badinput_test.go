@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui/board"
+	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
 // A clock that is wrong for a while makes what it says wrong for as long, and no
@@ -30,9 +33,9 @@ func TestAClockThatJumps(t *testing.T) {
 			wrong.Store(0)
 			d.wait(25 * time.Second)
 			d.has("1 ✓ connected")
-			row := d.model.dashboard.board.rows[pairOf("rome", "milan")]
-			if at := d.model.clock; at.Sub(right()).Abs() > 2*time.Minute || len(row.history[0].points) == 0 || row.history[0].last > bucketOf(right()) {
-				t.Errorf("after the end of a jump by %s: the screen is at %s, and the history at %d of %d", by, at, row.history[0].last, bucketOf(right()))
+			row := d.model.dashboard.Board.Rows[board.PairOf("rome", "milan")]
+			if at := d.model.clock; at.Sub(right()).Abs() > 2*time.Minute || len(row.History[0].Points) == 0 || row.History[0].Last > session.BucketOf(right()) {
+				t.Errorf("after the end of a jump by %s: the screen is at %s, and the history at %d of %d", by, at, row.History[0].Last, session.BucketOf(right()))
 			}
 		}
 	})
@@ -42,7 +45,7 @@ func TestAKubeconfigThatDisappearsWhileTheDashboardWatches(t *testing.T) {
 	onDashboard(t, func(_ *testing.T, d *driver) {
 		files := d.world.clusters
 		d.world.mu.Lock()
-		d.world.clusters, d.world.contexts = map[flows.ContextRef]flows.Cluster{}, nil
+		d.world.clusters, d.world.contexts = map[flows.ContextRef]engine.Cluster{}, nil
 		d.world.mu.Unlock()
 		d.wait(10 * time.Second)
 		d.has("1 ✓ connected", "2 contexts") // nobody needs the file while the clusters are open
@@ -61,7 +64,7 @@ func TestAKubeconfigThatDisappearsWhileTheDashboardWatches(t *testing.T) {
 // noisy is a cluster that gives a hundred other warnings whenever it is looked
 // at, and always has something new.
 type noisy struct {
-	flows.Cluster
+	engine.Cluster
 	given *atomic.Int64
 }
 
@@ -85,10 +88,10 @@ func (noisy) Changed() <-chan struct{} {
 
 func TestAThousandEventsASecond(t *testing.T) {
 	var given atomic.Int64
-	inWorld(t, func(p *flowtest.Pair, w *world) Options {
+	inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
 		connectedPair(t)(p)
 		w.replace("kind-rome", noisy{p.A, &given})
-		return Options{Start: StartDashboard, InfoCommand: func(flows.ContextRef, render.ClusterID) string { return "" }}
+		return session.Options{Start: session.StartDashboard, InfoCommand: func(flows.ContextRef, render.ClusterID) string { return "" }}
 	}, func(t *testing.T, d *driver) {
 		before, began := d.got, given.Load()
 		d.wait(5 * time.Second)
@@ -98,9 +101,9 @@ func TestAThousandEventsASecond(t *testing.T) {
 		if got := d.got - before; got > 60 {
 			t.Errorf("got %d messages in 5 s, want at most about ten a second", got)
 		}
-		log := &d.model.dashboard.board.log
-		if log.total < 4000 || len(log.events) > eventsKept {
-			t.Errorf("got %d events in the log, of %d, want the latest %d", len(log.events), log.total, eventsKept)
+		log := &d.model.dashboard.Board.Log
+		if log.Total < 4000 || len(log.Events) > board.EventsKept {
+			t.Errorf("got %d events in the log, of %d, want the latest %d", len(log.Events), log.Total, board.EventsKept)
 		}
 		d.keys("E")
 		d.has("BackOff: restarting a container that failed")

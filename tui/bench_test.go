@@ -17,6 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
 // mesh is clusters of which each is peered with each other one.
@@ -105,12 +106,12 @@ func (m mesh) report(i, n int, at time.Time, watch int) report {
 // dashboardOf is a program that watches a mesh and has been told of it; its
 // commands are not run.
 func dashboardOf(tb testing.TB, m mesh, width, height int) Model {
-	model := New(tb.Context(), Options{Start: StartDashboard, Contexts: m.refs, Backend: &world{}, Now: flowtest.Epoch})
+	model := New(tb.Context(), session.Options{Start: session.StartDashboard, Contexts: m.refs, Backend: &world{}, Now: flowtest.Epoch})
 	model = feedTo(model, startMsg{}, tea.WindowSizeMsg{Width: width, Height: height})
 	for i := range m.ids {
-		model = feedTo(model, newsMsg{reports: []report{m.report(i, 0, flowtest.Epoch(), model.fleet.member(m.refs[i]).watch.id)}, at: flowtest.Epoch()})
+		model = feedTo(model, newsMsg{reports: []report{m.report(i, 0, flowtest.Epoch(), model.fleet.Member(m.refs[i]).Watch.ID)}, at: flowtest.Epoch()})
 	}
-	if got := len(model.dashboard.board.list); got != m.peerings() {
+	if got := len(model.dashboard.Board.List); got != m.peerings() {
 		tb.Fatalf("got %d rows, want %d", got, m.peerings())
 	}
 	return model
@@ -118,15 +119,15 @@ func dashboardOf(tb testing.TB, m mesh, width, height int) Model {
 
 // anHour gives every row an hour of the same history.
 func anHour(m Model) {
-	var hour series
-	for n := range seriesLength {
-		at := m.clock.Add(time.Duration(n+1-seriesLength) * bucket)
+	var hour session.Series
+	for n := range session.SeriesLength {
+		at := m.clock.Add(time.Duration(n+1-session.SeriesLength) * session.Bucket)
 		r := reading("peer", flows.RoleServer, isConnected, at)
 		r.Latency = time.Duration(500+n*37%900) * time.Microsecond
-		hour.add(at, r, rate{known: true, received: float64(n % 7 * 1000), sent: float64(n % 5 * 1000)})
+		hour.Add(at, r, session.Rate{Known: true, Received: float64(n % 7 * 1000), Sent: float64(n % 5 * 1000)})
 	}
-	for _, p := range m.dashboard.board.rows {
-		p.history = [2]series{hour, hour} // shared: nothing is added to it
+	for _, p := range m.dashboard.Board.Rows {
+		p.History = [2]session.Series{hour, hour} // shared: nothing is added to it
 	}
 }
 
@@ -162,7 +163,7 @@ func BenchmarkOneChangedRow(b *testing.B) {
 		b.Run(fmt.Sprintf("peerings=%d", n), func(b *testing.B) {
 			mesh := newMesh(n)
 			m := dashboardOf(b, mesh, 80, 24)
-			watch := m.fleet.member(mesh.refs[1]).watch.id
+			watch := m.fleet.Member(mesh.refs[1]).Watch.ID
 			facts := flows.ClusterFacts{Context: mesh.refs[1], ID: mesh.ids[1], UID: "uid-" + string(mesh.ids[1])}
 			values := []networkingv1beta1.ConnectionStatusValue{isError, isConnected}
 			for i := 0; b.Loop(); i++ {
@@ -188,7 +189,7 @@ func BenchmarkLookingAgain(b *testing.B) {
 	facts[1].Connections[500] = mesh.facts(0, 1, flowtest.Epoch()).Connections[500]
 	for name, step := range map[string]int{"nothing changed": 0, "one changed": 1} {
 		b.Run(name, func(b *testing.B) {
-			o := observer{feed: make(feed, 1), watch: newWatch(b.Context(), 1)}
+			o := observer{feed: make(feed, 1), Watch: session.NewWatch(b.Context(), 1)}
 			o.tell(report{facts: facts[0]})
 			<-o.feed
 			for i := 1; b.Loop(); i++ {
@@ -216,10 +217,10 @@ func TestAnHourOfAThousandPeeringsFitsIntoMemory(t *testing.T) {
 	m := dashboardOf(t, mesh, 120, 40)
 	watches := make([]int, len(mesh.refs))
 	for i, ref := range mesh.refs {
-		watches[i] = m.fleet.member(ref).watch.id
+		watches[i] = m.fleet.Member(ref).Watch.ID
 	}
-	for n := 1; n <= int(time.Hour/bucket)+10; n++ {
-		at := flowtest.Epoch().Add(time.Duration(n) * bucket)
+	for n := 1; n <= int(time.Hour/session.Bucket)+10; n++ {
+		at := flowtest.Epoch().Add(time.Duration(n) * session.Bucket)
 		var all []report
 		for i := range mesh.ids {
 			all = append(all, mesh.report(i, n, at, watches[i]))
@@ -234,12 +235,12 @@ func TestAnHourOfAThousandPeeringsFitsIntoMemory(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	got := float64(after.HeapAlloc-before.HeapAlloc) / (1 << 20)
-	t.Logf("%d peerings, %d points each side: %.0f MiB", mesh.peerings(), len(m.dashboard.board.list[0].history[0].points), got)
+	t.Logf("%d peerings, %d points each side: %.0f MiB", mesh.peerings(), len(m.dashboard.Board.List[0].History[0].Points), got)
 	if got > 120 {
 		t.Errorf("got %.0f MiB, want at most 120", got)
 	}
-	if points := len(m.dashboard.board.list[0].history[1].points); points != seriesLength {
-		t.Errorf("got %d points, want the hour's %d: the test measured less than it says", points, seriesLength)
+	if points := len(m.dashboard.Board.List[0].History[1].Points); points != session.SeriesLength {
+		t.Errorf("got %d points, want the hour's %d: the test measured less than it says", points, session.SeriesLength)
 	}
 	runtime.KeepAlive(m)
 }

@@ -12,16 +12,19 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+	"github.com/liqo-tui/liqo-tui/tui/wizard"
 )
 
 // fresh is a program that was started without naming a cluster.
-func fresh(prepare func(*flowtest.Pair, *world)) func(*flowtest.Pair, *world) Options {
-	return func(p *flowtest.Pair, w *world) Options {
+func fresh(prepare func(*flowtest.Pair, *world)) func(*flowtest.Pair, *world) session.Options {
+	return func(p *flowtest.Pair, w *world) session.Options {
 		if prepare != nil {
 			prepare(p, w)
 		}
-		return Options{}
+		return session.Options{}
 	}
 }
 
@@ -31,18 +34,18 @@ func TestArrowsAndEnterConnectTwoClusters(t *testing.T) {
 		d.keys("enter")
 		d.has("A is kind-rome. Choose the other cluster: B.")
 		d.keys("down", "enter")
-		d.at(screenPreflight)
+		d.at(wizard.Preflight)
 		d.has("passed", "LT-P001")
 		d.keys("enter")
-		d.at(screenSettings)
+		d.at(wizard.Settings)
 		d.keys("enter")
-		d.at(screenPlan)
+		d.at(wizard.Plan)
 		d.has("Apply: 8 changes", "liqo-tui network connect --context kind-rome --remote-context kind-milan")
 		d.keys("enter")
 		d.has("Apply these changes?", "> No")
 		d.keys("down", "enter")
 		d.wait(30 * time.Second)
-		d.at(screenLive)
+		d.at(wizard.Live)
 		d.has("connected: each gateway answers")
 	})
 }
@@ -55,7 +58,7 @@ func TestAClusterThatCantBeChosenSaysWhy(t *testing.T) {
 		"itself": {func(_ *flowtest.Pair, w *world) { w.contexts = w.contexts[:1] }, "kind-rome can't be B: it is A already"},
 		"the same cluster through another context": {func(p *flowtest.Pair, w *world) {
 			w.contexts = w.contexts[:1]
-			w.add(Context{Ref: refOf("rome-as-root")}, p.A)
+			w.add(session.Context{Ref: refOf("rome-as-root")}, p.A)
 		}, "rome-as-root can't be B: it is the same cluster as A, seen through another context"},
 		"it calls itself the same": {func(p *flowtest.Pair, _ *world) {
 			p.B.Be(func(f *flows.ClusterFacts) { f.ID = "rome" })
@@ -79,7 +82,7 @@ func TestAClusterThatCantBeChosenSaysWhy(t *testing.T) {
 			inWorld(t, fresh(test.prepare), func(t *testing.T, d *driver) {
 				d.keys("enter", "down", "enter")
 				d.has(test.want)
-				d.at(screenClusters)
+				d.at(wizard.Clusters)
 			})
 		})
 	}
@@ -88,7 +91,7 @@ func TestAClusterThatCantBeChosenSaysWhy(t *testing.T) {
 // crowd adds contexts of clusters that do not answer.
 func crowd(p *flowtest.Pair, w *world) {
 	for i := range 45 {
-		w.add(Context{Ref: refOf(fmt.Sprintf("edge-%02d", i)), Server: fmt.Sprintf("https://192.0.2.%d:6443", i)}, hanging{p.B})
+		w.add(session.Context{Ref: refOf(fmt.Sprintf("edge-%02d", i)), Server: fmt.Sprintf("https://192.0.2.%d:6443", i)}, hanging{p.B})
 	}
 }
 
@@ -96,7 +99,7 @@ func TestClustersThatDoNotAnswerHoldNobodyUp(t *testing.T) {
 	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
 		d.has("kind-rome", "ready", "edge-00", "asking") // before any time has passed
 		d.keys("enter", "down", "enter")
-		d.at(screenPreflight)
+		d.at(wizard.Preflight)
 		d.wait(20 * time.Second)
 		d.keys("esc")
 		d.wait(16 * time.Second)
@@ -108,8 +111,8 @@ func TestOnlyWhatIsShownIsWatched(t *testing.T) {
 	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
 		d.keys("enter", "down", "enter")
 		var watched []string
-		for _, c := range d.model.fleet.members {
-			if c.watch.on() {
+		for _, c := range d.model.fleet.Members {
+			if c.Watch.On() {
 				watched = append(watched, c.Ref.Name)
 			}
 		}
@@ -136,8 +139,8 @@ func TestTheFilterFindsClustersByAnyOfTheirNames(t *testing.T) {
 
 func TestAFileIsAdded(t *testing.T) {
 	prepare := func(p *flowtest.Pair, w *world) {
-		turin := Context{Ref: flows.ContextRef{File: "/mnt/usb/turin.yaml", Name: "kind-rome"}, File: "/mnt/usb/turin.yaml"}
-		w.files[turin.Ref.File] = []Context{turin}
+		turin := session.Context{Ref: flows.ContextRef{File: "/mnt/usb/turin.yaml", Name: "kind-rome"}, File: "/mnt/usb/turin.yaml"}
+		w.files[turin.Ref.File] = []session.Context{turin}
 		w.clusters[turin.Ref] = p.B
 	}
 	inWorld(t, fresh(prepare), func(t *testing.T, d *driver) {
@@ -190,11 +193,11 @@ func TestTheWayBackKeepsWhatWasChosen(t *testing.T) {
 	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
 		d.keys("enter", "down", "enter")
 		d.keys("enter", "enter")
-		d.at(screenPlan)
+		d.at(wizard.Plan)
 		d.keys("esc")
-		d.at(screenSettings)
+		d.at(wizard.Settings)
 		d.keys("esc")
-		d.at(screenPreflight)
+		d.at(wizard.Preflight)
 		d.keys("esc")
 		d.has("A is kind-rome. Choose the other cluster: B.")
 		d.keys("esc")
@@ -210,15 +213,15 @@ func TestTheProgramOpensTheDashboardWhereThereAreConnections(t *testing.T) {
 	for name, test := range map[string]struct {
 		prepare func(*flowtest.Pair, *world)
 		keys    []string
-		want    screen
+		want    wizard.Step
 	}{
-		"connected": {func(p *flowtest.Pair, _ *world) { connectedPair(t)(p) }, nil, screenDashboard},
-		"nothing":   {nil, nil, screenClusters},
+		"connected": {func(p *flowtest.Pair, _ *world) { connectedPair(t)(p) }, nil, wizard.Away},
+		"nothing":   {nil, nil, wizard.Clusters},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(p *flowtest.Pair, w *world) Options {
+			inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
 				o := fresh(test.prepare)(p, w)
-				o.Start = StartAny
+				o.Start = session.StartAny
 				return o
 			}, func(t *testing.T, d *driver) {
 				d.at(test.want)
@@ -229,25 +232,25 @@ func TestTheProgramOpensTheDashboardWhereThereAreConnections(t *testing.T) {
 
 // slow is a cluster that answers after some time.
 type slow struct {
-	flows.Cluster
+	engine.Cluster
 	after time.Duration
 }
 
 func (s slow) Observe(ctx context.Context) (flows.ClusterFacts, error) {
-	pause(ctx, s.after)
+	session.Pause(ctx, s.after)
 	return s.Cluster.Observe(ctx)
 }
 
 func TestWhoHasBegunIsNotTakenToTheDashboard(t *testing.T) {
-	inWorld(t, func(p *flowtest.Pair, w *world) Options {
+	inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
 		connectedPair(t)(p)
 		w.replace("kind-rome", slow{p.A, time.Second})
 		w.replace("kind-milan", slow{p.B, time.Second})
-		return Options{Start: StartAny}
+		return session.Options{Start: session.StartAny}
 	}, func(t *testing.T, d *driver) {
 		d.keys("down")
 		d.wait(3 * time.Second)
-		d.at(screenClusters)
+		d.at(wizard.Clusters)
 		d.has("ready")
 	})
 }
@@ -266,15 +269,15 @@ func TestThePaletteRunsWhatItsNameSays(t *testing.T) {
 }
 
 func TestTheDashboardIsOneKeyAway(t *testing.T) {
-	inBubble(t, Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
-		d.at(screenLive)
+	inBubble(t, session.Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
+		d.at(wizard.Live)
 		d.keys("d")
 		d.wait(time.Second)
-		d.at(screenDashboard)
+		d.at(wizard.Away)
 		d.has("rome", "milan", "connected")
 		d.keys("n")
-		d.at(screenClusters)
+		d.at(wizard.Clusters)
 		d.keys("d")
-		d.at(screenDashboard)
+		d.at(wizard.Away)
 	})
 }

@@ -8,10 +8,12 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+	"github.com/liqo-tui/liqo-tui/tui/wizard"
 )
 
-func protecting(names string) Options {
-	return Options{Protected: func(ref flows.ContextRef) bool { return strings.Contains(names, ref.Name) }}
+func protecting(names string) session.Options {
+	return session.Options{Protected: func(ref flows.ContextRef) bool { return strings.Contains(names, ref.Name) }}
 }
 
 func TestOnlyTheNameOfAProtectedClusterIsAYes(t *testing.T) {
@@ -26,7 +28,7 @@ func TestOnlyTheNameOfAProtectedClusterIsAYes(t *testing.T) {
 			d.keys("enter")
 			d.has("this is not kind-milan")
 			d.keys("esc")
-			if d.at(screenPlan); len(d.pair.Log()) > 0 {
+			if d.at(wizard.Plan); len(d.pair.Log()) > 0 {
 				t.Errorf("%q: got writes %v", typed, d.pair.Log())
 			}
 		})
@@ -35,7 +37,7 @@ func TestOnlyTheNameOfAProtectedClusterIsAYes(t *testing.T) {
 		d.keys("a", "k", "x", "backspace")
 		d.send(tea.PasteMsg{Content: "ind-milan\nand more"})
 		d.keys("enter")
-		d.at(screenApply)
+		d.at(wizard.Apply)
 	})
 }
 
@@ -45,7 +47,7 @@ func TestBothNamesOfProtectedClusters(t *testing.T) {
 		d.has("Both clusters are protected", "kind-rome kind-milan > ")
 		d.send(tea.PasteMsg{Content: "kind-rome kind-milan"})
 		d.keys("enter")
-		d.at(screenApply)
+		d.at(wizard.Apply)
 	})
 }
 
@@ -56,15 +58,14 @@ func TestAProtectedClusterThatIsLeftAloneIsNotAskedFor(t *testing.T) {
 		p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
 	}
 	inBubble(t, protecting("kind-milan"), gone, func(t *testing.T, d *driver) {
-		d.model = d.model.begin(Reset)
-		d.model, _ = d.model.planLocally()
-		d.keys("a")
+		d.send(session.VisitMsg{Pair: [2]flows.ContextRef{refOf("kind-rome"), refOf("kind-milan")}, Goal: session.Reset})
+		d.keys("l", "a")
 		d.has("Apply these changes?", "Yes, reset")
 	})
 }
 
 func TestTheListSaysWhatIsProtected(t *testing.T) {
-	inWorld(t, func(*flowtest.Pair, *world) Options { return protecting("kind-milan") }, func(t *testing.T, d *driver) {
+	inWorld(t, func(*flowtest.Pair, *world) session.Options { return protecting("kind-milan") }, func(t *testing.T, d *driver) {
 		d.has("ready, protected")
 		d.keys("down")
 		d.has("you type its name")

@@ -6,28 +6,27 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/internal/golden"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
 // sceneModel is a dashboard of the scene, without a backend.
 func sceneModel(t testing.TB, ascii bool) Model {
-	now := flowtest.Epoch().Add(1200 * time.Second)
-	m := New(t.Context(), Options{
-		Start: StartDashboard, Contexts: contextRefs("rome", "milan", "prod-eu", "edge-07"), ASCII: ascii,
+	now := flowtest.Epoch()
+	m := New(t.Context(), session.Options{
+		Start: session.StartDashboard, Contexts: contextRefs("rome", "milan", "prod-eu", "edge-07"), ASCII: ascii,
 		Now: func() time.Time { return now },
 	})
-	m.dashboard.board = scene()
-	m.dashboard.list.board = m.dashboard.board
+	m.dashboard = dashScene(m.dashboard)
+	now = now.Add(1200 * time.Second)
 	m.clock = now
 	return m
 }
@@ -77,9 +76,9 @@ func TestDashboardScreens(t *testing.T) {
 // onDashboard runs a test with a dashboard of the pair, which is connected.
 func onDashboard(t *testing.T, test func(*testing.T, *driver)) {
 	t.Helper()
-	inWorld(t, func(p *flowtest.Pair, _ *world) Options {
+	inWorld(t, func(p *flowtest.Pair, _ *world) session.Options {
 		connectedPair(t)(p)
-		return Options{Start: StartDashboard, InfoCommand: func(of flows.ContextRef, peer render.ClusterID) string {
+		return session.Options{Start: session.StartDashboard, InfoCommand: func(of flows.ContextRef, peer render.ClusterID) string {
 			return fmt.Sprintf("liqo-tui info peer %s --context %s", peer, of.Name)
 		}}
 	}, func(t *testing.T, d *driver) {
@@ -117,6 +116,20 @@ func TestTheDashboardLeadsToAllThatIsKnown(t *testing.T) {
 	})
 }
 
+// A path is judged by two looks: before the second one there is no verdict.
+func TestADiagnosisMeasuresBeforeItJudgesAPath(t *testing.T) {
+	onDashboard(t, func(_ *testing.T, d *driver) {
+		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
+		d.wait(30 * time.Second)
+		d.keys("enter", "D")
+		d.has("2 measuring", "▸ UDP", "✗ ping")
+		d.hasNot("✓ UDP", "ROOT CAUSE")
+		d.wait(24 * time.Second) // the gap between two looks, and another report of each
+		d.has("? UDP", "ROOT CAUSE")
+		d.hasNot("measuring")
+	})
+}
+
 func TestTheDashboardShowsALostClusterAndALostTunnel(t *testing.T) {
 	onDashboard(t, func(t *testing.T, d *driver) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
@@ -131,9 +144,8 @@ func TestTheDashboardShowsALostClusterAndALostTunnel(t *testing.T) {
 		d.has("1 ▸ connecting")
 		d.keys("E")
 		d.has("rome/milan: connecting (was unreachable)", "rome/milan: unreachable (was connected)")
-		if flaps := d.model.dashboard.board.rows[pairOf("rome", "milan")].flapCount(d.model.clock); flaps != 1 {
-			t.Errorf("got %d flaps, want the one of the tunnel", flaps)
-		}
+		d.keys("esc", "enter", "pgdown", "pgdown")
+		d.has("broke once in the last 24 h")
 	})
 }
 
@@ -227,37 +239,6 @@ func TestTheScreenIsSavedAsText(t *testing.T) {
 	})
 }
 
-// Rows move while the admin reads. The one under the cursor stays there.
-func TestTheSelectedRowStaysUnderTheCursor(t *testing.T) {
-	m := dashboardOf(t, newMesh(200), 80, 24)
-	m = pressAll(m, "N", "down", "down", "down", "down", "down", "down", "down", "down", "S", "S")
-	line := func() (int, string) {
-		for i, text := range strings.Split(ansi.Strip(m.View().Content), "\n") {
-			if strings.HasPrefix(text, "▸") {
-				return i, strings.Join(strings.Fields(text)[3:5], " ")
-			}
-		}
-		return -1, ""
-	}
-	at, name := line()
-	for n := 1; n <= 30; n++ {
-		id := m.dashboard.board.sources[n%20].id
-		r := reading(m.dashboard.board.sources[(n+1)%20].id, flows.RoleServer, isError, m.clock.Add(time.Second))
-		ref := m.dashboard.board.sources[n%20].ref
-		m = feedTo(m, newsMsg{reports: []report{{
-			watch: m.fleet.member(ref).watch.id, ref: ref, changed: []flows.Reading{r},
-			facts: flows.ClusterFacts{Context: ref, ID: id, UID: "uid-" + string(id)},
-		}}, at: m.clock.Add(time.Second)})
-		if nowAt, nowName := line(); nowName != name || nowAt != at && m.dashboard.list.top > 0 {
-			t.Fatalf("after %d changes: got %q on line %d, want %q on line %d", n, nowName, nowAt, name, at)
-		}
-	}
-	m = pressAll(m, "g")
-	if l := m.dashboard.list; l.held || l.current() != m.dashboard.board.list[0] {
-		t.Errorf("at the top: got a row that is held on to, %+v", l)
-	}
-}
-
 // FuzzDashboard presses any keys on a dashboard while clusters misbehave; what
 // must not happen is the same as in [FuzzUpdate].
 func FuzzDashboard(f *testing.F) {
@@ -294,11 +275,11 @@ func playDashboard(t *testing.T, script []byte) {
 }
 
 func TestAKubeconfigThatCantBeReadIsSaidOnTheDashboard(t *testing.T) {
-	inWorld(t, func(p *flowtest.Pair, w *world) Options {
+	inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
 		connectedPair(t)(p)
 		w.problems = []error{errors.New("read kubeconfig /home/ada/.kube/config: yaml: line 3")}
 		w.contexts, w.files["later"] = nil, w.contexts
-		return Options{Start: StartDashboard}
+		return session.Options{Start: session.StartDashboard}
 	}, func(_ *testing.T, d *driver) {
 		d.has("There are no contexts", "✗ read kubeconfig /home/ada/.kube/config: yaml: line 3")
 		d.world.mu.Lock()

@@ -9,16 +9,20 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui/board"
+	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
 func TestTheYAMLPageShowsWhatTheObjectsAreNow(t *testing.T) {
 	onDashboard(t, func(t *testing.T, d *driver) {
 		d.keys("enter", "y")
-		page := func() string { return strings.Join(d.model.dashboard.text, "\n") }
+		page := func() string { return d.model.pane.GetContent() }
 		if !strings.Contains(page(), "value: Connected") {
 			t.Fatalf("got\n%s", page())
 		}
@@ -53,7 +57,7 @@ func TestALongPageIsBrokenForItsTerminal(t *testing.T) {
 			d.wait(time.Second)
 			widest := func() int {
 				widest := 0
-				for _, line := range d.model.dashboard.text {
+				for line := range strings.SplitSeq(ansi.Strip(d.model.pane.GetContent()), "\n") {
 					widest = max(widest, len([]rune(line)))
 				}
 				return widest
@@ -72,18 +76,18 @@ func TestALongPageIsBrokenForItsTerminal(t *testing.T) {
 
 // withLogs is a cluster that says what it is told to.
 type withLogs struct {
-	flows.Cluster
+	engine.Cluster
 	logs func() (string, error)
 }
 
 func (w withLogs) Logs(context.Context, flows.PodFacts, int) (string, error) { return w.logs() }
 
 // withoutLogs hides what else a cluster can do.
-type withoutLogs struct{ flows.Cluster }
+type withoutLogs struct{ engine.Cluster }
 
 func TestTheLogsPageSaysWhatItCanNotRead(t *testing.T) {
 	lines := 0
-	inWorld(t, func(p *flowtest.Pair, w *world) Options {
+	inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
 		connectedPair(t)(p)
 		w.replace("kind-rome", withoutLogs{p.A})
 		w.replace("kind-milan", withLogs{p.B, func() (string, error) {
@@ -92,21 +96,21 @@ func TestTheLogsPageSaysWhatItCanNotRead(t *testing.T) {
 			}
 			return fmt.Sprintf("handshake %d done\n\x1b[2Jhello", lines), nil
 		}})
-		return Options{Start: StartDashboard, InfoCommand: func(flows.ContextRef, render.ClusterID) string { return "" }}
+		return session.Options{Start: session.StartDashboard, InfoCommand: func(flows.ContextRef, render.ClusterID) string { return "" }}
 	}, func(_ *testing.T, d *driver) {
 		d.wait(time.Second)
 		d.keys("enter", "l")
 		d.settle()
 		d.has("A rome  pod gw-milan-7c9d", "can't be read: this program has no way to the logs of this cluster", "handshake 1 done", "hello")
-		d.wait(logInterval)
+		d.wait(board.LogInterval)
 		d.has("handshake 2 done")
-		d.wait(logInterval)
+		d.wait(board.LogInterval)
 		d.has("can't be read: pods", "is forbidden")
 		for range 3 { // of a page that is left no log is read any more
 			d.keys("esc")
 		}
 		read := lines
-		d.wait(3 * logInterval)
+		d.wait(3 * board.LogInterval)
 		if lines != read && lines != read+1 {
 			d.t.Errorf("the logs were read %d times after the page was left", lines-read)
 		}

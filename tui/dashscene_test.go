@@ -3,16 +3,50 @@ package tui
 import (
 	"time"
 
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui/board"
+	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// scene is a board that has watched a few peerings for a quarter of an hour:
+// reading is what a gateway says of its peering with peer.
+func reading(peer render.ClusterID, role flows.Role, value networkingv1beta1.ConnectionStatusValue, at time.Time) flows.Reading {
+	return flows.Reading{
+		Peer: peer, Namespace: render.TenantNamespaceName(peer), Role: role, CIDRs: true, Created: flowtest.Epoch().Add(-48 * time.Hour),
+		Exists: true, Value: value, At: at, Interval: 10 * time.Second, Latency: 1200 * time.Microsecond, Reported: true, Message: "as the gateway says",
+	}
+}
+
+const (
+	isConnected  = networkingv1beta1.Connected
+	isConnecting = networkingv1beta1.Connecting
+	isError      = networkingv1beta1.ConnectionError
+)
+
+func contextRefs(names ...string) []flows.ContextRef {
+	refs := make([]flows.ContextRef, len(names))
+	for i, name := range names {
+		refs[i] = flows.ContextRef{Name: name}
+	}
+	return refs
+}
+
+// told is news of a cluster whose context has the same name.
+func told(id render.ClusterID, changed ...flows.Reading) board.News {
+	return board.News{Ref: flows.ContextRef{Name: string(id)}, ID: id, UID: "uid-" + string(id), Changed: changed}
+}
+
+func silence(name string) board.News {
+	return board.News{Ref: flows.ContextRef{Name: name}, Problem: &flows.Problem{Kind: flows.Unreachable, Message: "i/o timeout"}}
+}
+
+// scene has a dashboard watch a few peerings for a quarter of an hour:
 // one slow, one that broke, one of which an API server does not answer.
-func scene() *board {
+func dashScene(s board.Screen) board.Screen {
 	now := flowtest.Epoch()
-	b := newBoard(contextRefs("rome", "milan", "prod-eu", "edge-07"), now)
 	pairs := []struct {
 		a, b    render.ClusterID
 		latency time.Duration
@@ -27,7 +61,7 @@ func scene() *board {
 	const rounds = 120
 	for i := range rounds {
 		at := now.Add(time.Duration(i) * 10 * time.Second)
-		byCluster := map[render.ClusterID]news{}
+		byCluster := map[render.ClusterID]board.News{}
 		for n, p := range pairs {
 			for side, ids := range [2][2]render.ClusterID{{p.a, p.b}, {p.b, p.a}} {
 				switch ids[0] {
@@ -48,19 +82,19 @@ func scene() *board {
 					r.Message = "the peer's gateway has stopped answering pings through the tunnel"
 				}
 				n := byCluster[ids[0]]
-				n.changed = append(n.changed, r)
+				n.Changed = append(n.Changed, r)
 				byCluster[ids[0]] = n
 			}
 		}
-		var all []news
+		var all []board.News
 		for _, id := range []render.ClusterID{"rome", "milan", "prod-eu", "edge-07"} {
-			n := told(id, byCluster[id].changed...)
+			n := told(id, byCluster[id].Changed...)
 			if id == "edge-07" && i > rounds-10 {
 				n = silence("edge-07")
 			}
 			all = append(all, n)
 		}
-		b.take(at.Add(300*time.Millisecond), all)
+		s = s.Take(session.Env{Now: at.Add(300 * time.Millisecond)}, all)
 	}
-	return b
+	return s
 }

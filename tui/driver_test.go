@@ -17,8 +17,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+	"github.com/liqo-tui/liqo-tui/tui/wizard"
 )
 
 // driver is a terminal and the Bubble Tea runtime, in the fake time of a
@@ -39,10 +42,10 @@ type driver struct {
 // program uses it.
 type world struct {
 	mu       sync.Mutex
-	contexts []Context
+	contexts []session.Context
 	problems []error
-	clusters map[flows.ContextRef]flows.Cluster
-	files    map[string][]Context // to be added
+	clusters map[flows.ContextRef]engine.Cluster
+	files    map[string][]session.Context // to be added
 }
 
 func refOf(name string) flows.ContextRef {
@@ -51,15 +54,15 @@ func refOf(name string) flows.ContextRef {
 
 // newWorld has the pair in one kubeconfig.
 func newWorld(p *flowtest.Pair) *world {
-	w := &world{clusters: map[flows.ContextRef]flows.Cluster{}, files: map[string][]Context{}}
+	w := &world{clusters: map[flows.ContextRef]engine.Cluster{}, files: map[string][]session.Context{}}
 	for _, c := range []*flowtest.Cluster{p.A, p.B} {
 		c.Be(func(f *flows.ClusterFacts) { f.Context.File = refOf("").File })
-		w.add(Context{Ref: c.Facts().Context, File: refOf("").File, Server: c.Facts().Server}, c)
+		w.add(session.Context{Ref: c.Facts().Context, File: refOf("").File, Server: c.Facts().Server}, c)
 	}
 	return w
 }
 
-func (w *world) add(c Context, cluster flows.Cluster) {
+func (w *world) add(c session.Context, cluster engine.Cluster) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.contexts = append(w.contexts, c)
@@ -67,13 +70,13 @@ func (w *world) add(c Context, cluster flows.Cluster) {
 }
 
 // replace puts another cluster behind a context.
-func (w *world) replace(name string, c flows.Cluster) {
+func (w *world) replace(name string, c engine.Cluster) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.clusters[refOf(name)] = c
 }
 
-func (w *world) Contexts(added []string) ([]Context, []error) {
+func (w *world) Contexts(added []string) ([]session.Context, []error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	contexts, problems := slices.Clone(w.contexts), slices.Clone(w.problems)
@@ -87,7 +90,7 @@ func (w *world) Contexts(added []string) ([]Context, []error) {
 	return contexts, problems
 }
 
-func (w *world) Open(ref flows.ContextRef) (flows.Cluster, error) {
+func (w *world) Open(ref flows.ContextRef) (engine.Cluster, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c, ok := w.clusters[ref]
@@ -99,9 +102,9 @@ func (w *world) Open(ref flows.ContextRef) (flows.Cluster, error) {
 
 // inBubble runs a test with a program for a pair of clusters that the command
 // line has named. Time passes only when the driver waits.
-func inBubble(t *testing.T, o Options, prepare func(*flowtest.Pair), test func(*testing.T, *driver)) {
+func inBubble(t *testing.T, o session.Options, prepare func(*flowtest.Pair), test func(*testing.T, *driver)) {
 	t.Helper()
-	inWorld(t, func(p *flowtest.Pair, _ *world) Options {
+	inWorld(t, func(p *flowtest.Pair, _ *world) session.Options {
 		if prepare != nil {
 			prepare(p)
 		}
@@ -112,7 +115,7 @@ func inBubble(t *testing.T, o Options, prepare func(*flowtest.Pair), test func(*
 }
 
 // inWorld is inBubble with contexts of the test's own, for the admin to choose.
-func inWorld(t *testing.T, options func(*flowtest.Pair, *world) Options, test func(*testing.T, *driver)) {
+func inWorld(t *testing.T, options func(*flowtest.Pair, *world) session.Options, test func(*testing.T, *driver)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		pair := flowtest.NewPair()
@@ -128,7 +131,7 @@ func inWorld(t *testing.T, options func(*flowtest.Pair, *world) Options, test fu
 			}
 			return flows.NewInstallation(render.InstallParams{ClusterID: id, Image: "example.org/liqo-gateway:v1"})
 		}
-		o.Command = func(r Request) string {
+		o.Command = func(r session.Request) string {
 			return fmt.Sprintf("liqo-tui network %s --context %s --remote-context %s --server-service-type %s", r.Goal, r.A.Name, r.B.Name, r.Params.ServiceType)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -304,11 +307,22 @@ func (d *driver) has(parts ...string) {
 	}
 }
 
-// at checks which screen is shown.
-func (d *driver) at(want screen) {
+// selected is the row of a list that is selected, "" for none.
+func (d *driver) selected() string {
 	d.t.Helper()
-	if got := d.model.screen; got != want {
-		d.t.Errorf("got screen %d, want %d:\n%s", got, want, d.screen())
+	for line := range strings.Lines(d.screen()) {
+		if row, ok := strings.CutPrefix(line, "> "); ok {
+			return strings.TrimSpace(row)
+		}
+	}
+	return ""
+}
+
+// at checks which screen is shown.
+func (d *driver) at(want wizard.Step) {
+	d.t.Helper()
+	if got := d.model.wizard.Step; got != want {
+		d.t.Errorf("got %v, want %v:\n%s", got, want, d.screen())
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
 // FuzzUpdate presses any keys at any sizes while clusters misbehave. Whatever
@@ -62,22 +63,22 @@ func playScript(t *testing.T, script []byte) {
 	t.Chdir(t.TempDir()) // a key saves the screen
 	const longest = 300  // keeps one case below some 100 ms
 	script = script[:min(len(script), longest)]
-	start := func(*flowtest.Pair, *world) Options {
-		return Options{Timeout: time.Minute, A: refOf("kind-rome"), B: refOf("kind-milan")}
+	start := func(*flowtest.Pair, *world) session.Options {
+		return session.Options{Timeout: time.Minute, A: refOf("kind-rome"), B: refOf("kind-milan")}
 	}
 	if len(script) > 0 && script[0] >= 0xc0 && script[0] <= 0xc2 {
 		// Nothing is chosen, or the pair is connected and the dashboard shows it,
 		// or there is nothing installed on one side.
 		how := script[0]
-		start = func(p *flowtest.Pair, _ *world) Options {
+		start = func(p *flowtest.Pair, _ *world) session.Options {
 			switch how {
 			case 0xc1:
 				connectedPair(t)(p)
-				return Options{Timeout: time.Minute, Start: StartDashboard}
+				return session.Options{Timeout: time.Minute, Start: session.StartDashboard}
 			case 0xc2:
 				p.B.Bare()
 			}
-			return Options{Timeout: time.Minute}
+			return session.Options{Timeout: time.Minute}
 		}
 	}
 	t.Chdir(t.TempDir()) // s saves the screen
@@ -181,7 +182,7 @@ func (z *fuzzer) misbehave(how int) {
 // two messages, and that two end any.
 func (z *fuzzer) interrupt(t *testing.T) {
 	z.d.drain() // what the clusters have to say does not count
-	idle := z.d.model.screen != screenApply || !z.d.model.apply.active()
+	idle := !z.d.model.wizard.Busy()
 	before := z.d.got
 	z.d.send(press("ctrl+c"))
 	if idle && (!z.d.quit || z.d.got-before > 2) {

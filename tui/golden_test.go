@@ -7,6 +7,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
 func TestScreens(t *testing.T) {
@@ -30,7 +31,7 @@ func TestScreens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, ascii := range []bool{false, true} {
-				inBubble(t, Options{ASCII: ascii}, test.prepare, func(t *testing.T, d *driver) {
+				inBubble(t, session.Options{ASCII: ascii}, test.prepare, func(t *testing.T, d *driver) {
 					test.reach(d)
 					goldens(t, d, name, ascii)
 				})
@@ -60,11 +61,11 @@ func TestLiveScreens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, ascii := range []bool{false, true} {
-				inWorld(t, func(p *flowtest.Pair, w *world) Options {
+				inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
 					connectedPair(t)(p)
 					w.replace("kind-rome", reporting{p.A, measured(172, "172.18.0.20:30020")})
 					w.replace("kind-milan", reporting{p.B, measured(173, "172.18.0.10:40574")})
-					return Options{A: refOf("kind-rome"), B: refOf("kind-milan"), ASCII: ascii}
+					return session.Options{A: refOf("kind-rome"), B: refOf("kind-milan"), ASCII: ascii}
 				}, func(t *testing.T, d *driver) {
 					d.wait(120 * time.Second)
 					reach(d)

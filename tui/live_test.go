@@ -11,8 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+	"github.com/liqo-tui/liqo-tui/tui/wizard"
 )
 
 // connectedPair prepares two clusters that are connected.
@@ -30,7 +33,7 @@ func connect(t *testing.T, p *flowtest.Pair, server flows.Side, service corev1.S
 	plan := func(f flows.Facts) flows.Plan { return flows.PlanConnect(params, f) }
 	// Not the context of t, which may be of another bubble than the pair.
 	ctx := context.Background()
-	if err := flows.Run(ctx, plan, p.A, p.B, func(flows.Event) {}, flows.Options{Now: p.Now}); err != nil {
+	if err := engine.Run(ctx, plan, p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now}); err != nil {
 		t.Fatal(err)
 	}
 	p.Pacing = pacing
@@ -38,7 +41,7 @@ func connect(t *testing.T, p *flowtest.Pair, server flows.Side, service corev1.S
 }
 
 func TestAClusterThatStopsAnsweringIsAStateOfItsSide(t *testing.T) {
-	inBubble(t, Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
+	inBubble(t, session.Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
 		d.wait(5 * time.Second)
 		d.has("Live", "A says connected, B says not answering", "does not answer", "sees rome's pods")
@@ -49,7 +52,7 @@ func TestAClusterThatStopsAnsweringIsAStateOfItsSide(t *testing.T) {
 }
 
 func TestAReportThatIsTooOldLooksStale(t *testing.T) {
-	inBubble(t, Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
+	inBubble(t, session.Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.NoReports = true })
 		d.wait(20 * time.Second)
 		d.has("connected: each gateway answers")
@@ -59,7 +62,7 @@ func TestAReportThatIsTooOldLooksStale(t *testing.T) {
 }
 
 func TestALostConnectionIsSeen(t *testing.T) {
-	inBubble(t, Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
+	inBubble(t, session.Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
 		d.wait(12 * time.Second)
 		d.has("both sides say: connecting", "no handshake")
@@ -74,7 +77,7 @@ func TestALostConnectionIsSeen(t *testing.T) {
 }
 
 func TestTheAdminsChoiceOfAScreenStays(t *testing.T) {
-	inBubble(t, Options{}, connectedPair(t), func(t *testing.T, d *driver) {
+	inBubble(t, session.Options{}, connectedPair(t), func(t *testing.T, d *driver) {
 		d.keys("p")
 		d.wait(5 * time.Second)
 		d.has("Plan", "Nothing is left to do")
@@ -85,17 +88,17 @@ func TestTheAdminsChoiceOfAScreenStays(t *testing.T) {
 }
 
 func TestALossyConnectionIsDegraded(t *testing.T) {
-	inWorld(t, func(p *flowtest.Pair, w *world) Options {
+	inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
 		connectedPair(t)(p)
 		w.replace("kind-milan", reporting{p.B, func(r *render.Report) { r.Loss = 0.2 }})
-		return Options{A: refOf("kind-rome"), B: refOf("kind-milan")}
+		return session.Options{A: refOf("kind-rome"), B: refOf("kind-milan")}
 	}, func(t *testing.T, d *driver) {
 		d.has("A says connected, B says degraded", "! degraded", "20% of the pings are lost")
 	})
 }
 
 func TestTheClockDoesNotGoBack(t *testing.T) {
-	inBubble(t, Options{}, nil, func(t *testing.T, d *driver) {
+	inBubble(t, session.Options{}, nil, func(t *testing.T, d *driver) {
 		d.send(tickMsg(flowtest.Epoch().Add(time.Minute)))
 		d.send(tickMsg(flowtest.Epoch().Add(time.Second)))
 		d.has("12:01:00")
@@ -103,7 +106,7 @@ func TestTheClockDoesNotGoBack(t *testing.T) {
 }
 
 // hanging is a cluster whose API server takes requests and answers nothing.
-type hanging struct{ flows.Cluster }
+type hanging struct{ engine.Cluster }
 
 func (hanging) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	<-ctx.Done()
@@ -111,9 +114,9 @@ func (hanging) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 }
 
 func TestAClusterThatHangsHidesNothingOfTheOther(t *testing.T) {
-	inWorld(t, func(p *flowtest.Pair, w *world) Options {
+	inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
 		w.replace("kind-milan", hanging{p.B})
-		return Options{A: refOf("kind-rome"), B: refOf("kind-milan")}
+		return session.Options{A: refOf("kind-rome"), B: refOf("kind-milan")}
 	}, func(t *testing.T, d *driver) {
 		d.wait(3 * time.Second)
 		d.has("A rome", "answers", "B  ▸ asked")
@@ -124,7 +127,7 @@ func TestAClusterThatHangsHidesNothingOfTheOther(t *testing.T) {
 
 // restless is a cluster in which something is different whenever it is looked at.
 type restless struct {
-	flows.Cluster
+	engine.Cluster
 	looks *atomic.Int64
 }
 
@@ -142,11 +145,11 @@ func (restless) Changed() <-chan struct{} {
 
 func TestUpdatesAreCoalesced(t *testing.T) {
 	var looks atomic.Int64
-	inWorld(t, func(p *flowtest.Pair, w *world) Options {
+	inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
 		for i := range 20 {
-			w.add(Context{Ref: refOf(fmt.Sprint("restless-", i))}, restless{p.A, &looks})
+			w.add(session.Context{Ref: refOf(fmt.Sprint("restless-", i))}, restless{p.A, &looks})
 		}
-		return Options{Start: StartDashboard}
+		return session.Options{Start: session.StartDashboard}
 	}, func(t *testing.T, d *driver) {
 		before, looked := d.got, looks.Load()
 		d.wait(5 * time.Second)
@@ -160,8 +163,8 @@ func TestUpdatesAreCoalesced(t *testing.T) {
 }
 
 func TestWithoutChangesTheDashboardIsToldNothing(t *testing.T) {
-	inWorld(t, func(p *flowtest.Pair, _ *world) Options {
-		return Options{Start: StartDashboard}
+	inWorld(t, func(p *flowtest.Pair, _ *world) session.Options {
+		return session.Options{Start: session.StartDashboard}
 	}, func(t *testing.T, d *driver) {
 		d.wait(time.Second)
 		before, screen := d.got, d.screen()
@@ -200,10 +203,10 @@ func (r reporting) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 }
 
 func TestAConnectionIsMeasuredWhenItIsMade(t *testing.T) {
-	inBubble(t, Options{}, nil, func(t *testing.T, d *driver) {
+	inBubble(t, session.Options{}, nil, func(t *testing.T, d *driver) {
 		d.keys("enter", "y")
 		d.wait(30 * time.Second)
-		d.at(screenLive)
+		d.at(wizard.Live)
 		d.view(80, 30)
 		// These clusters run no probes: then that is said, and what is known instead.
 		d.has("not verified: only the gateways' pings are known", "can't run probes")
@@ -212,7 +215,7 @@ func TestAConnectionIsMeasuredWhenItIsMade(t *testing.T) {
 }
 
 func TestNothingIsMeasuredThatNobodyAskedFor(t *testing.T) {
-	inBubble(t, Options{}, connectedPair(t), func(t *testing.T, d *driver) {
+	inBubble(t, session.Options{}, connectedPair(t), func(t *testing.T, d *driver) {
 		d.wait(10 * time.Second)
 		d.has("No packet was measured from pod to pod yet: v does.")
 		d.keys("v")

@@ -9,6 +9,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/tui/board"
+	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
 func TestTheMouseIsForWhoAsksForIt(t *testing.T) {
@@ -21,9 +23,9 @@ func TestTheMouseIsForWhoAsksForIt(t *testing.T) {
 			t.Errorf("got mouse mode %v after asking for it", got)
 		}
 		d.keys("g")
-		before := d.model.clusters.selected
+		before := d.selected()
 		d.send(tea.MouseWheelMsg{Button: tea.MouseWheelDown})
-		if d.model.clusters.selected == before {
+		if d.selected() == before {
 			t.Error("the wheel does not move the selection")
 		}
 		d.keys("m")
@@ -61,34 +63,34 @@ func TestClicksOnTheDashboard(t *testing.T) {
 			x, y := find(t, m, text)
 			m = feedTo(m, tea.MouseClickMsg{Button: tea.MouseLeft, X: x, Y: y})
 		}
-		before := m.dashboard.list
-		if click("turin"); m.dashboard.list != before {
+		before := m.View().Content
+		if click("turin"); m.View().Content != before {
 			t.Fatalf("%v: a click selects, and nobody asked for the mouse", size)
 		}
 		m = pressAll(m, "m")
 		click("turin")
-		if got := m.subject(); m.screen != screenDashboard || got == nil || got.id != pairOf("rome", "turin") {
+		if got := m.dashboard.Subject(); m.dashboard.Detail || got == nil || got.ID != board.PairOf("rome", "turin") {
 			t.Fatalf("%v: got %+v selected, want the row of turin", size, got)
 		}
 		click("STATUS")
-		if got := m.dashboard.board.order; got.by != byStatus || !got.reverse {
+		if got := m.dashboard.Board.Order; got.By != board.ByStatus || !got.Reverse {
 			t.Errorf("%v: got order %+v, want the other way round", size, got)
 		}
-		if at := m.dashboard.list.position(); m.subject().id != pairOf("rome", "turin") {
-			t.Errorf("%v: after sorting row %d is selected, want still turin's", size, at)
+		if got := m.dashboard.Subject(); got.ID != board.PairOf("rome", "turin") {
+			t.Errorf("%v: after sorting %v is selected, want still turin's", size, got.ID)
 		}
 		click("A→B")
-		if got := m.dashboard.board.order; got.by != byLatency {
+		if got := m.dashboard.Board.Order; got.By != board.ByLatency {
 			t.Errorf("%v: got order %+v, want by latency", size, got)
 		}
 		m = feedTo(m, tea.MouseClickMsg{Button: tea.MouseLeft, X: 3, Y: size[1] - 1}) // the keys
 		m = feedTo(m, tea.MouseClickMsg{Button: tea.MouseLeft, X: 3, Y: 0})
 		m = feedTo(m, tea.MouseClickMsg{Button: tea.MouseRight, X: 3, Y: 7})
-		if m.screen != screenDashboard || m.subject().id != pairOf("rome", "turin") {
+		if m.dashboard.Detail || m.dashboard.Subject().ID != board.PairOf("rome", "turin") {
 			t.Fatalf("%v: a click beside the list does something", size)
 		}
 		click("turin")
-		if m.screen != screenDetail || m.subject().id != pairOf("rome", "turin") {
+		if !m.dashboard.Detail || m.dashboard.Subject().ID != board.PairOf("rome", "turin") {
 			t.Errorf("%v: a click on the selected row does not open it", size)
 		}
 	}
@@ -96,9 +98,9 @@ func TestClicksOnTheDashboard(t *testing.T) {
 
 func TestAClickOnThePaneOpensIt(t *testing.T) {
 	m := pressAll(feedTo(sceneModel(t, false), tea.WindowSizeMsg{Width: 120, Height: 40}), "m", "down")
-	id := m.subject().id
+	id := m.dashboard.Subject().ID
 	m = feedTo(m, tea.MouseClickMsg{Button: tea.MouseLeft, X: 100, Y: 20})
-	if m.screen != screenDetail || m.subject().id != id {
+	if !m.dashboard.Detail || m.dashboard.Subject().ID != id {
 		t.Error("it does not")
 	}
 }
@@ -107,11 +109,11 @@ func TestClicksOnTheListOfClusters(t *testing.T) {
 	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
 		d.keys("m")
 		d.click("kind-milan")
-		if got := d.model.clusters.selected; got != refOf("kind-milan") || d.model.chosen(flows.A) {
-			t.Fatalf("got %v selected, and A chosen: %v", got, d.model.chosen(flows.A))
+		if got := d.selected(); !strings.Contains(got, "kind-milan") || d.model.wizard.Pair() != [2]flows.ContextRef{} {
+			t.Fatalf("got %q selected, and %v chosen", got, d.model.wizard.Pair())
 		}
 		d.click("kind-milan")
-		if d.model.pair[flows.A] != refOf("kind-milan") {
+		if d.model.wizard.Pair()[flows.A] != refOf("kind-milan") {
 			t.Error("a click on the selected cluster does not choose it")
 		}
 	})
@@ -119,7 +121,7 @@ func TestClicksOnTheListOfClusters(t *testing.T) {
 
 // A click never answers the question before something is changed.
 func TestAClickIsNoYes(t *testing.T) {
-	inBubble(t, Options{}, nil, func(t *testing.T, d *driver) {
+	inBubble(t, session.Options{}, nil, func(t *testing.T, d *driver) {
 		d.keys("m", "a")
 		d.has("Apply these changes?")
 		for y := range 24 {

@@ -4,18 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui/board"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+	"github.com/liqo-tui/liqo-tui/tui/wizard"
 )
 
 const (
-	// coalesce is the least time between two messages of a source, and of all
-	// clusters together: what changes more often than that nobody can read.
-	coalesce = 100 * time.Millisecond
 	// gather is how long the first report waits for others, so that clusters
 	// which answer together are seen together.
 	gather = 10 * time.Millisecond
@@ -25,10 +27,7 @@ const (
 	// retryInterval is the same for a cluster that can't be observed: nothing is
 	// watched there.
 	retryInterval = 2 * time.Second
-	// observeTimeout bounds one observation. It is longer than the 5 s that an
-	// unreachable API server takes to be one.
-	observeTimeout = 15 * time.Second
-	tickInterval   = time.Second
+	tickInterval  = time.Second
 	// relistInterval is how often the kubeconfig files are read again while
 	// their contexts are shown: files change.
 	relistInterval = 5 * time.Second
@@ -38,9 +37,9 @@ const (
 type report struct {
 	watch   int
 	ref     flows.ContextRef
-	cluster flows.Cluster // nil if it can't be opened
-	opened  bool          // the cluster was opened for this
-	first   bool          // answer of its watch: what it does not speak of does not exist
+	cluster engine.Cluster // nil if it can't be opened
+	opened  bool           // the cluster was opened for this
+	first   bool           // answer of its watch: what it does not speak of does not exist
 	facts   flows.ClusterFacts
 	changed []flows.Reading
 	gone    []render.ClusterID
@@ -63,7 +62,7 @@ const feedSize = 64
 // make the program draw ten times a second at most.
 func (f feed) next(ctx context.Context, now func() time.Time, first bool) tea.Cmd {
 	return func() tea.Msg {
-		if !first && !pause(ctx, coalesce-gather) {
+		if !first && !session.Pause(ctx, session.Coalesce-gather) {
 			return nil
 		}
 		var msg newsMsg
@@ -73,7 +72,7 @@ func (f feed) next(ctx context.Context, now func() time.Time, first bool) tea.Cm
 		case <-ctx.Done():
 			return nil
 		}
-		if !pause(ctx, gather) {
+		if !session.Pause(ctx, gather) {
 			return nil
 		}
 		for {
@@ -90,11 +89,11 @@ func (f feed) next(ctx context.Context, now func() time.Time, first bool) tea.Cm
 
 // observer looks at one cluster for as long as its watch lasts.
 type observer struct {
-	watch
+	session.Watch
 	ref     flows.ContextRef
-	backend Backend
+	backend session.Backend
 	feed    feed
-	cluster flows.Cluster
+	cluster engine.Cluster
 	opened  bool // by this observer, and nobody else knows of it yet
 
 	looked   time.Time // because of a change
@@ -105,8 +104,8 @@ type observer struct {
 }
 
 // observe is a command that ends with the watch.
-func (m Model) observe(c member) tea.Cmd {
-	o := &observer{watch: c.watch, ref: c.Ref, backend: m.options.Backend, feed: m.feed, cluster: c.cluster}
+func (m Model) observe(c session.Member) tea.Cmd {
+	o := &observer{Watch: c.Watch, ref: c.Ref, backend: m.options.Backend, feed: m.feed, cluster: c.Cluster}
 	return func() tea.Msg {
 		for o.look() && o.waitChanged() {
 		}
@@ -119,7 +118,7 @@ func (m Model) observe(c member) tea.Cmd {
 
 // look reports what is new, if anything is; false when the watch has ended.
 func (o *observer) look() bool {
-	r := report{watch: o.id, ref: o.ref}
+	r := report{watch: o.ID, ref: o.ref}
 	if o.cluster == nil {
 		cluster, err := o.backend.Open(o.ref)
 		if err != nil {
@@ -129,7 +128,7 @@ func (o *observer) look() bool {
 		o.cluster, o.opened = cluster, true
 	}
 	var ok bool
-	if r.facts, ok = look(o.ctx, o.cluster); !ok {
+	if r.facts, ok = look(o.Ctx, o.cluster); !ok {
 		return false
 	}
 	return o.tell(r)
@@ -146,7 +145,7 @@ func (o *observer) tell(r report) bool {
 	}
 	select {
 	case o.feed <- r:
-	case <-o.ctx.Done():
+	case <-o.Ctx.Done():
 		return false
 	}
 	o.opened, o.told, o.last = false, true, r.facts
@@ -156,33 +155,48 @@ func (o *observer) tell(r report) bool {
 func (m Model) updateNews(msg newsMsg) (Model, tea.Cmd) {
 	m.clock = m.later(msg.at)
 	cmds := []tea.Cmd{m.feed.next(m.ctx, m.options.Now, false)}
-	var all []news
+	var all []board.News
 	pair := false
 	for _, r := range msg.reports {
-		c := m.fleet.member(r.ref)
-		if !c.watch.on() || c.watch.id != r.watch {
+		c := m.fleet.Member(r.ref)
+		if !c.Watch.On() || c.Watch.ID != r.watch {
 			if r.opened {
 				cmds = append(cmds, closing(r.cluster)) // opened for a watch that has ended
 			}
 			continue
 		}
-		c.cluster = r.cluster
-		m.fleet = m.fleet.with(c)
+		c.Cluster = r.cluster
+		m.fleet = m.fleet.With(c)
 		m = m.learn(r.ref, r.facts)
-		pair = pair || m.paired(r.ref)
+		pair = pair || m.wizard.Works(r.ref)
 		all = append(all, newsOf(r))
 	}
-	m = m.tellDashboard(all)
-	for _, n := range all {
-		m = m.renewYAML(n.ref)
-	}
+	m.dashboard = m.dashboard.Take(m.env(), all)
 	switch {
-	case pair && m.planned():
-		m = m.replan()
-	case m.screen == screenClusters:
+	case pair && m.wizard.Planned(m.env()):
+		m.wizard = m.wizard.Replan(m.env())
+	case m.wizard.Step == wizard.Clusters:
 		m = m.greet()
 	}
 	return m, tea.Batch(cmds...)
+}
+
+func newsOf(r report) board.News {
+	return board.News{
+		Ref: r.ref, Problem: r.facts.Problem, ID: r.facts.ID, UID: r.facts.UID,
+		Changed: r.changed, Gone: r.gone, Complete: r.first, Events: r.facts.Events,
+	}
+}
+
+// greet opens the dashboard, if the admin has not begun with anything else and
+// one of the clusters has a connection.
+func (m Model) greet() Model {
+	m.wizard = m.wizard.Listed(m.env())
+	connected := slices.ContainsFunc(m.fleet.Members, func(c *session.Member) bool { return len(c.Good.Connections) > 0 })
+	if m.options.Start == session.StartAny && !m.touched && connected {
+		m.wizard.Step = wizard.Away
+	}
+	return m
 }
 
 // unopened is a cluster that there is no way to talk to.
@@ -198,7 +212,7 @@ func unopened(ref flows.ContextRef, err error) flows.ClusterFacts {
 // waitChanged waits for a reason to look again. A cluster that could not be
 // opened has none but the time.
 func (o *observer) waitChanged() bool {
-	if !pause(o.ctx, coalesce-time.Since(o.looked)) {
+	if !session.Pause(o.Ctx, session.Coalesce-time.Since(o.looked)) {
 		return false
 	}
 	var changed <-chan struct{}
@@ -215,7 +229,7 @@ func (o *observer) waitChanged() bool {
 	poll := time.NewTimer(now.Truncate(interval).Add(interval).Sub(now))
 	defer poll.Stop()
 	select {
-	case <-o.ctx.Done():
+	case <-o.Ctx.Done():
 		return false
 	case <-changed:
 		o.looked = time.Now()
@@ -226,8 +240,8 @@ func (o *observer) waitChanged() bool {
 
 // look turns what keeps a cluster from being observed into a fact, too; ok is
 // false when ctx has ended.
-func look(ctx context.Context, c flows.Cluster) (_ flows.ClusterFacts, ok bool) {
-	bounded, cancel := context.WithTimeout(ctx, observeTimeout)
+func look(ctx context.Context, c engine.Cluster) (_ flows.ClusterFacts, ok bool) {
+	bounded, cancel := context.WithTimeout(ctx, session.AskTimeout)
 	defer cancel()
 	facts, err := c.Observe(bounded)
 	switch {
@@ -235,7 +249,7 @@ func look(ctx context.Context, c flows.Cluster) (_ flows.ClusterFacts, ok bool) 
 		return facts, false
 	case errors.Is(err, context.DeadlineExceeded):
 		facts.Problem = &flows.Problem{
-			Kind: flows.Unreachable, Message: fmt.Sprintf("no answer within %s", observeTimeout),
+			Kind: flows.Unreachable, Message: fmt.Sprintf("no answer within %s", session.AskTimeout),
 			Hint: "does its kubeconfig run a program for the credentials, and does that one wait for something?",
 		}
 	case err != nil:
@@ -245,27 +259,16 @@ func look(ctx context.Context, c flows.Cluster) (_ flows.ClusterFacts, ok bool) 
 }
 
 // closing is a command.
-func closing(c flows.Cluster) tea.Cmd {
+func closing(c engine.Cluster) tea.Cmd {
 	return func() tea.Msg {
 		closeCluster(c)
 		return nil
 	}
 }
 
-func closeCluster(c flows.Cluster) {
+func closeCluster(c engine.Cluster) {
 	if c, ok := c.(interface{ Close() }); ok {
 		c.Close()
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 
@@ -275,9 +278,16 @@ type tickMsg time.Time
 // tick is a command: it tells the time after d.
 func tick(ctx context.Context, now func() time.Time, d time.Duration) tea.Cmd {
 	return func() tea.Msg {
-		if !pause(ctx, d) {
+		if !session.Pause(ctx, d) {
 			return nil
 		}
 		return tickMsg(now())
 	}
+}
+
+// learn takes a cluster's facts in.
+func (m Model) learn(ref flows.ContextRef, f flows.ClusterFacts) Model {
+	m.fleet = m.fleet.Learn(ref, f, m.clock)
+	m.wizard = m.wizard.Learned(m.env(), ref)
+	return m
 }

@@ -23,7 +23,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
 // The figures here are of a whole process on a terminal: this test binary,
@@ -123,15 +125,15 @@ func runProcess(changes string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	mesh := newMesh(processPeerings)
-	backend := &world{clusters: map[flows.ContextRef]flows.Cluster{}}
+	backend := &world{clusters: map[flows.ContextRef]engine.Cluster{}}
 	clusters := make([]*memoryCluster, len(mesh.ids))
 	const fresh = 24 * time.Hour // so that nothing changes by becoming stale
 	for i, ref := range mesh.refs {
 		clusters[i] = &memoryCluster{facts: mesh.facts(i, 0, time.Now().Add(fresh)), changed: make(chan struct{}, 1)}
-		backend.add(Context{Ref: ref}, clusters[i])
+		backend.add(session.Context{Ref: ref}, clusters[i])
 	}
 	var writes, bytes atomic.Int64
-	program := tea.NewProgram(New(ctx, Options{Backend: backend, Start: StartDashboard, Contexts: mesh.refs}),
+	program := tea.NewProgram(New(ctx, session.Options{Backend: backend, Start: session.StartDashboard, Contexts: mesh.refs}),
 		tea.WithInput(os.Stdin), tea.WithOutput(countingTerminal{os.Stdout, &writes, &bytes}), tea.WithoutSignalHandler(), tea.WithFPS(FramesPerSecond))
 	var result processResult
 	go func() {
@@ -148,7 +150,7 @@ func runProcess(changes string) error {
 	if err != nil {
 		return err
 	}
-	result.Events = final.(Model).dashboard.board.log.total
+	result.Events = final.(Model).dashboard.Board.Log.Total
 	text, err := json.Marshal(result)
 	if err != nil {
 		return err

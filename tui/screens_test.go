@@ -9,6 +9,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/internal/golden"
+	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
 // everySize is from more than the screens need down to less than they can use.
@@ -40,7 +41,7 @@ func TestTheWizardAtEverySize(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, ascii := range []bool{false, true} {
-				inWorld(t, func(p *flowtest.Pair, w *world) Options {
+				inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
 					o := fresh(test.prepare)(p, w)
 					o.ASCII = ascii
 					return o

@@ -10,34 +10,46 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+	"github.com/liqo-tui/liqo-tui/tui/wizard"
 )
 
 // inForm is a program that asks how two clusters are to be connected.
 func inForm(t *testing.T, test func(*testing.T, *driver)) {
 	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
 		d.keys("enter", "down", "enter", "enter")
-		d.at(screenSettings)
+		d.at(wizard.Settings)
 		test(t, d)
 	})
 }
 
+// The labels of fields.
+const (
+	labelIDB           = "Cluster ID of B"
+	labelService       = "Reached through"
+	labelPort          = "UDP port"
+	labelNodePort      = "Node port"
+	labelClientAddress = "Client dials"
+	labelMTU           = "MTU"
+)
+
 // to moves to a field.
-func (d *driver) to(id settingID) {
+func (d *driver) to(label string) {
 	d.t.Helper()
-	for range int(settingCount) {
-		if d.model.focused().id == id {
+	for range 11 {
+		if strings.HasPrefix(d.selected(), label) {
 			return
 		}
 		d.keys("down")
 	}
-	d.t.Errorf("there is no field %d:\n%s", id, d.screen())
+	d.t.Errorf("there is no field %s:\n%s", label, d.screen())
 }
 
 func TestOnlyFieldsThatApplyAreShown(t *testing.T) {
 	inForm(t, func(_ *testing.T, d *driver) {
 		d.has("(•) NodePort", "Node port")
 		d.hasNot("Load balancer IP")
-		d.to(settingService)
+		d.to(labelService)
 		d.keys("left")
 		d.has("(•) LoadBalancer", "Load balancer IP")
 		d.hasNot("Node port ")
@@ -50,17 +62,17 @@ func TestOnlyFieldsThatApplyAreShown(t *testing.T) {
 func TestNoFieldIsCutOnTheSmallestScreen(t *testing.T) {
 	inForm(t, func(t *testing.T, d *driver) {
 		d.send(tea.WindowSizeMsg{Width: minWidth, Height: minHeight})
-		d.to(settingService)
+		d.to(labelService)
 		d.keys("left", "left")
 		for range 3 {
-			for _, f := range d.model.shownSettings() {
-				d.to(f.id)
-				body := strings.Join(d.model.settingsBody(d.model.bodyHeight()), "\n")
-				if strings.Contains(body, d.model.theme.ellipsis) {
-					t.Errorf("%s: something is cut off:\n%s", f.Label, body)
+			for range 11 {
+				d.keys("down")
+				body := strings.Join(d.model.wizard.View(d.model.env()), "\n")
+				if strings.Contains(body, d.model.theme.Ellipsis) {
+					t.Errorf("something is cut off:\n%s", body)
 				}
 			}
-			d.to(settingService)
+			d.to(labelService)
 			d.keys("right")
 		}
 	})
@@ -69,12 +81,12 @@ func TestNoFieldIsCutOnTheSmallestScreen(t *testing.T) {
 func TestWhatIsChosenIsInThePlan(t *testing.T) {
 	inForm(t, func(t *testing.T, d *driver) {
 		d.keys("left") // server on A
-		d.to(settingNodePort)
+		d.to(labelNodePort)
 		d.keys("3", "1", "0", "0", "0")
-		d.to(settingMTU)
+		d.to(labelMTU)
 		d.keys("ctrl+u", "1", "2", "8", "0", "enter")
-		d.at(screenPlan)
-		got := d.model.current.Params
+		d.at(wizard.Plan)
+		got := d.model.wizard.Current.Params
 		if got.Server != flows.A || got.NodePort != 31000 || got.MTU != 1280 {
 			t.Errorf("got %+v", got)
 		}
@@ -87,17 +99,17 @@ func TestWhatIsChosenIsInThePlan(t *testing.T) {
 
 func TestAProblemStandsUnderItsFieldAndNothingTypedIsLost(t *testing.T) {
 	for name, test := range map[string]struct {
-		field settingID
+		field string
 		text  string
 		want  string
 	}{
-		"no port":            {settingPort, "0", "want a port, 1 to 65535"},
-		"a port beyond":      {settingPort, "65536", "want a port, 1 to 65535"},
-		"a word as a port":   {settingNodePort, "http", "want a port, 1 to 65535"},
-		"a small MTU":        {settingMTU, "575", "want a number of bytes, 576 to 9000"},
-		"a large MTU":        {settingMTU, "9001", "want a number of bytes, 576 to 9000"},
-		"a URL as a host":    {settingClientAddress, "https://gw.example.org", "want an IP address or a DNS name"},
-		"a host with a port": {settingClientAddress, "gw.example.org:51840", "want an IP address or a DNS name"},
+		"no port":            {labelPort, "0", "want a port, 1 to 65535"},
+		"a port beyond":      {labelPort, "65536", "want a port, 1 to 65535"},
+		"a word as a port":   {labelNodePort, "http", "want a port, 1 to 65535"},
+		"a small MTU":        {labelMTU, "575", "want a number of bytes, 576 to 9000"},
+		"a large MTU":        {labelMTU, "9001", "want a number of bytes, 576 to 9000"},
+		"a URL as a host":    {labelClientAddress, "https://gw.example.org", "want an IP address or a DNS name"},
+		"a host with a port": {labelClientAddress, "gw.example.org:51840", "want an IP address or a DNS name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inForm(t, func(_ *testing.T, d *driver) {
@@ -107,15 +119,15 @@ func TestAProblemStandsUnderItsFieldAndNothingTypedIsLost(t *testing.T) {
 				d.keys("down") // to leave the field is to be told
 				d.has("✗ "+test.want, test.text)
 				d.keys("enter")
-				d.at(screenSettings)
-				if got := d.model.focused().id; got != test.field {
-					t.Errorf("the focus is on field %d, want %d", got, test.field)
+				d.at(wizard.Settings)
+				if got := d.selected(); !strings.HasPrefix(got, test.field) {
+					t.Errorf("the focus is on field %q, want %q", got, test.field)
 				}
 				d.has(test.text)
 				d.keys("ctrl+u", "1", "2", "8", "0")
 				d.hasNot("✗")
 				d.keys("enter")
-				d.at(screenPlan)
+				d.at(wizard.Plan)
 			})
 		})
 	}
@@ -123,12 +135,12 @@ func TestAProblemStandsUnderItsFieldAndNothingTypedIsLost(t *testing.T) {
 
 func TestAHiddenFieldKeepsItsTextAndHasNoSay(t *testing.T) {
 	inForm(t, func(t *testing.T, d *driver) {
-		d.to(settingNodePort)
+		d.to(labelNodePort)
 		d.keys("n", "o")
-		d.to(settingService)
+		d.to(labelService)
 		d.keys("right", "enter")
-		d.at(screenPlan)
-		if got := d.model.current.Params; got.NodePort != 0 || got.ServiceType != corev1.ServiceTypeClusterIP {
+		d.at(wizard.Plan)
+		if got := d.model.wizard.Current.Params; got.NodePort != 0 || got.ServiceType != corev1.ServiceTypeClusterIP {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -136,25 +148,22 @@ func TestAHiddenFieldKeepsItsTextAndHasNoSay(t *testing.T) {
 
 func TestAPastedNovelDoesNoHarm(t *testing.T) {
 	inForm(t, func(t *testing.T, d *driver) {
-		d.to(settingPort)
+		d.to(labelPort)
 		d.send(tea.PasteMsg{Content: strings.Repeat("It was a dark and stormy night; \x1b[2J\x00", 10000)})
 		d.keys("enter")
-		d.at(screenSettings)
+		d.at(wizard.Settings)
 		d.has("want a port")
 		for _, size := range everySize {
 			d.view(size[0], size[1])
-		}
-		if got := len(d.model.form.texts[settingPort].String()); got > maxLine*4 {
-			t.Errorf("got %d bytes kept", got)
 		}
 	})
 }
 
 func TestTheWayBackToTheFormKeepsItsAnswers(t *testing.T) {
 	inForm(t, func(_ *testing.T, d *driver) {
-		d.to(settingPort)
+		d.to(labelPort)
 		d.keys("ctrl+u", "4", "2", "4", "2", "enter")
-		d.at(screenPlan)
+		d.at(wizard.Plan)
 		d.keys("esc")
 		d.has("4242")
 		d.keys("esc", "esc", "enter", "enter") // the same second cluster again
@@ -165,7 +174,7 @@ func TestTheWayBackToTheFormKeepsItsAnswers(t *testing.T) {
 func TestEveryFieldExplainsItself(t *testing.T) {
 	inForm(t, func(t *testing.T, d *driver) {
 		d.view(60, 14)
-		for _, f := range d.model.settings() {
+		for _, f := range session.Fields("A", "B") {
 			if f.Explain == "" {
 				t.Errorf("%s does not explain itself", f.Label)
 			}
@@ -178,26 +187,26 @@ func TestEveryFieldExplainsItself(t *testing.T) {
 
 func TestTheHelpKeyWorksWhileTyping(t *testing.T) {
 	inForm(t, func(_ *testing.T, d *driver) {
-		d.to(settingClientAddress)
+		d.to(labelClientAddress)
 		d.keys("q", "?")
 		d.has("Keys on this screen")
 		d.keys("esc")
 		d.has("q")
-		d.at(screenSettings)
+		d.at(wizard.Settings)
 	})
 }
 
 func TestALiveConnectionIsChangedThroughItsPlan(t *testing.T) {
-	inBubble(t, Options{}, connectedPair(t), func(t *testing.T, d *driver) {
-		d.at(screenLive)
+	inBubble(t, session.Options{}, connectedPair(t), func(t *testing.T, d *driver) {
+		d.at(wizard.Live)
 		d.keys("e")
-		d.to(settingMTU)
+		d.to(labelMTU)
 		d.keys("ctrl+u", "1", "2", "8", "0", "enter")
-		d.at(screenPlan)
+		d.at(wizard.Plan)
 		d.has("2 to update", "what it means")
 		d.keys("enter", "y")
 		d.wait(time.Minute)
-		d.at(screenLive)
+		d.at(wizard.Live)
 		if got := d.pair.B.Facts().Servers[0].Spec.MTU; got != 1280 {
 			t.Errorf("got MTU %d, want 1280", got)
 		}
@@ -208,23 +217,23 @@ func TestALiveConnectionIsChangedThroughItsPlan(t *testing.T) {
 }
 
 func TestWhatWasWantedAndNotAppliedIsForgotten(t *testing.T) {
-	inBubble(t, Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
+	inBubble(t, session.Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
 		d.keys("e")
-		d.to(settingMTU)
+		d.to(labelMTU)
 		d.keys("ctrl+u", "1", "2", "8", "0", "enter", "esc")
-		d.at(screenLive)
+		d.at(wizard.Live)
 		d.hasNot("would change something")
 	})
 }
 
 func TestAConnectionIsTakenAwayByItsPlan(t *testing.T) {
-	for goal, key := range map[Goal]string{Disconnect: "x", Reset: "X"} {
+	for goal, key := range map[session.Goal]string{session.Disconnect: "x", session.Reset: "X"} {
 		t.Run(goal.String(), func(t *testing.T) {
-			inBubble(t, Options{}, connectedPair(t), func(t *testing.T, d *driver) {
+			inBubble(t, session.Options{}, connectedPair(t), func(t *testing.T, d *driver) {
 				d.keys(key)
-				d.at(screenPlan)
+				d.at(wizard.Plan)
 				d.wait(3 * time.Second)
-				d.at(screenPlan)
+				d.at(wizard.Plan)
 				if log := d.pair.Log(); len(log) > 0 {
 					t.Fatalf("got writes %v by one key", log)
 				}
@@ -234,9 +243,9 @@ func TestAConnectionIsTakenAwayByItsPlan(t *testing.T) {
 				d.has("The connection ends.", "> No")
 				d.keys("down", "enter")
 				d.wait(30 * time.Second)
-				d.at(screenLive)
+				d.at(wizard.Live)
 				d.has("not connected")
-				if got := d.pair.B.Facts(); len(got.Servers) > 0 || (len(got.Configurations) > 0) != (goal == Disconnect) {
+				if got := d.pair.B.Facts(); len(got.Servers) > 0 || (len(got.Configurations) > 0) != (goal == session.Disconnect) {
 					t.Errorf("got %v", d.pair.B.Names())
 				}
 				if got := d.model.Summary(); !strings.Contains(got, "no longer connected") {
@@ -257,14 +266,14 @@ func TestTheOperatorIsInstalledWhereNothingIs(t *testing.T) {
 		d.keys("enter")
 		d.has("the plan installs it")
 		d.keys("enter")
-		d.at(screenSettings)
+		d.at(wizard.Settings)
 		d.has("Cluster ID of B", "milan")
 		d.keys("enter")
 		d.has("create liqo-tui operator and fabric", "create definitions of Liqo's API", "B milan")
 		d.has("As which addresses milan will see rome's pods is known after the installation")
 		d.keys("enter", "down", "enter")
 		d.wait(40 * time.Second)
-		d.at(screenLive)
+		d.at(wizard.Live)
 		d.has("connected: each gateway answers", "B milan")
 	})
 }
@@ -283,16 +292,16 @@ func TestTheIDOfAClusterIsTheAdminsToChoose(t *testing.T) {
 	prepare := func(p *flowtest.Pair, _ *world) { p.B.Bare() }
 	inWorld(t, fresh(prepare), func(t *testing.T, d *driver) {
 		d.keys("enter", "down", "enter", "enter")
-		d.to(settingIDB)
+		d.to(labelIDB)
 		d.keys("ctrl+u")
 		d.send(tea.PasteMsg{Content: "Milano Centrale"})
 		d.keys("enter")
-		d.at(screenSettings)
+		d.at(wizard.Settings)
 		d.has("only a-z, 0-9 and - are allowed")
 		d.keys("ctrl+u")
 		d.send(tea.PasteMsg{Content: "milano"})
 		d.keys("enter")
-		d.at(screenPlan)
+		d.at(wizard.Plan)
 		d.has("GatewayServer rome", "Configuration milano")
 		d.keys("a", "y")
 		d.wait(40 * time.Second)
@@ -303,7 +312,7 @@ func TestTheIDOfAClusterIsTheAdminsToChoose(t *testing.T) {
 }
 
 func TestAConnectionIsTakenAwayThoughTheOtherSideIsGone(t *testing.T) {
-	inBubble(t, Options{}, connectedPair(t), func(t *testing.T, d *driver) {
+	inBubble(t, session.Options{}, connectedPair(t), func(t *testing.T, d *driver) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
 		d.wait(3 * time.Second)
 		d.keys("X")
@@ -316,7 +325,7 @@ func TestAConnectionIsTakenAwayThoughTheOtherSideIsGone(t *testing.T) {
 		d.has("Apply:", "to be run by the other cluster's admin")
 		d.keys("enter", "down", "enter")
 		d.wait(30 * time.Second)
-		d.at(screenLive)
+		d.at(wizard.Live)
 		d.has("A says not connected, B says not answering")
 		if got := d.pair.A.Facts(); len(got.Clients)+len(got.Configurations) > 0 {
 			t.Errorf("got %v left on A", d.pair.A.Names())

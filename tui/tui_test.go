@@ -11,8 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+	"github.com/liqo-tui/liqo-tui/tui/wizard"
 )
 
 func TestNothingIsAppliedWithoutAYes(t *testing.T) {
@@ -27,7 +30,7 @@ func TestNothingIsAppliedWithoutAYes(t *testing.T) {
 		"the program is left":                 {"a", "ctrl+c", "y"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, Options{}, nil, func(t *testing.T, d *driver) {
+			inBubble(t, session.Options{}, nil, func(t *testing.T, d *driver) {
 				d.keys(keys...)
 				d.wait(5 * time.Second)
 				if log := d.pair.Log(); len(log) > 0 {
@@ -39,7 +42,7 @@ func TestNothingIsAppliedWithoutAYes(t *testing.T) {
 }
 
 func TestAScreenThatIsTooSmallAnswersNothing(t *testing.T) {
-	inBubble(t, Options{}, nil, func(t *testing.T, d *driver) {
+	inBubble(t, session.Options{}, nil, func(t *testing.T, d *driver) {
 		d.view(38, 8)
 		d.keys("a", "y")
 		d.wait(3 * time.Second)
@@ -60,14 +63,14 @@ func TestConnecting(t *testing.T) {
 		"with enter": {"a", "tab", "enter"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, Options{}, nil, func(t *testing.T, d *driver) {
+			inBubble(t, session.Options{}, nil, func(t *testing.T, d *driver) {
 				d.has("Plan", "8 to create", "Namespace liqo-tenant-milan")
 				d.keys("a")
 				d.has("Apply these changes?", "GatewayServer rome")
 				d.keys(yes[1:]...)
 				d.has("Apply", "of 13 done", "ctrl+c stop")
 				d.wait(30 * time.Second)
-				d.has("Live", "connected: each gateway answers", "sees milan's pods 10.244.0.0/16 as 10.0.0.0/16")
+				d.has("Live", "connected: each gateway answers", "sees milan's pods 10.244.0.0/16 as 253.18.0.0/16")
 				d.hasNot("would change something")
 				d.keys("q")
 				if !d.quit || d.model.Err() != nil || !d.model.Changed() {
@@ -83,7 +86,7 @@ func TestConnecting(t *testing.T) {
 
 func TestAConnectionThatExistsIsShownAtOnceAndKept(t *testing.T) {
 	prepare := func(p *flowtest.Pair) { connect(t, p, flows.A, corev1.ServiceTypeLoadBalancer) }
-	inBubble(t, Options{}, prepare, func(t *testing.T, d *driver) {
+	inBubble(t, session.Options{}, prepare, func(t *testing.T, d *driver) {
 		d.has("Live", "connected: each gateway answers")
 		d.hasNot("would change something")
 		d.keys("p")
@@ -114,7 +117,7 @@ func TestWhatKeepsAPlanFromBeingMadeIsACheckThatFailed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, Options{}, test.prepare, func(t *testing.T, d *driver) {
+			inBubble(t, session.Options{}, test.prepare, func(t *testing.T, d *driver) {
 				d.has(test.want...)
 				d.keys("a", "y")
 				if log := d.pair.Log(); len(log) > 0 {
@@ -129,7 +132,7 @@ func TestAFailedCheckPassesWhenTheClusterAnswers(t *testing.T) {
 	prepare := func(p *flowtest.Pair) {
 		p.A.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1, For: 2}} })
 	}
-	inBubble(t, Options{}, prepare, func(_ *testing.T, d *driver) {
+	inBubble(t, session.Options{}, prepare, func(_ *testing.T, d *driver) {
 		d.has("does not answer")
 		d.keys("r")
 		d.has("does not answer")
@@ -147,7 +150,7 @@ func connecting(p *flowtest.Pair) {
 }
 
 func TestCtrlCStopsAndContinues(t *testing.T) {
-	inBubble(t, Options{}, connecting, func(t *testing.T, d *driver) {
+	inBubble(t, session.Options{}, connecting, func(t *testing.T, d *driver) {
 		d.keys("a", "y")
 		d.wait(5 * time.Second)
 		d.has("waiting", "now:")
@@ -173,7 +176,7 @@ func TestCtrlCStopsAndContinues(t *testing.T) {
 func TestStoppedIsLeftWithAnError(t *testing.T) {
 	for _, key := range []string{"l", "q", "ctrl+c"} {
 		t.Run(key, func(t *testing.T) {
-			inBubble(t, Options{}, connecting, func(t *testing.T, d *driver) {
+			inBubble(t, session.Options{}, connecting, func(t *testing.T, d *driver) {
 				d.keys("a", "y")
 				d.wait(2 * time.Second)
 				d.keys("ctrl+c")
@@ -211,10 +214,10 @@ func (s *stuck) Apply(ctx context.Context, objects []render.Object) ([]flows.Cha
 // withStuckA is a program of which cluster A holds its writes.
 func withStuckA(t *testing.T, test func(*testing.T, *driver, *stuck)) {
 	var s *stuck
-	inWorld(t, func(p *flowtest.Pair, w *world) Options {
+	inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
 		s = &stuck{Cluster: p.A, writing: make(chan struct{}), goOn: make(chan struct{})}
 		w.replace("kind-rome", s)
-		return Options{A: refOf("kind-rome"), B: refOf("kind-milan")}
+		return session.Options{A: refOf("kind-rome"), B: refOf("kind-milan")}
 	}, func(t *testing.T, d *driver) {
 		d.keys("a", "y")
 		<-s.writing
@@ -260,7 +263,7 @@ func TestASignalEndsTheProgramAfterTheRequestUnderWay(t *testing.T) {
 }
 
 func TestASignalOnAnyOtherScreenEndsTheProgram(t *testing.T) {
-	inBubble(t, Options{}, nil, func(t *testing.T, d *driver) {
+	inBubble(t, session.Options{}, nil, func(t *testing.T, d *driver) {
 		d.send(StopMsg{})
 		if !d.quit || !errors.Is(d.model.Err(), ErrInterrupted) || d.model.Changed() {
 			t.Errorf("got quit %v, error %v, changed %v", d.quit, d.model.Err(), d.model.Changed())
@@ -274,7 +277,7 @@ func TestAFailureIsACardAndCanBeRunAgain(t *testing.T) {
 			b.WriteErrors = map[int]error{3: flowtest.Forbidden("ada", "gatewayservers", "liqo-tenant-rome")}
 		})
 	}
-	inBubble(t, Options{}, prepare, func(_ *testing.T, d *driver) {
+	inBubble(t, session.Options{}, prepare, func(_ *testing.T, d *driver) {
 		d.keys("a", "y")
 		d.wait(3 * time.Second)
 		d.has("failed", "GatewayServer rome", "B milan", "Why", `user "ada" cannot create`, "What was applied is kept", "> r  run again")
@@ -288,7 +291,7 @@ func TestAFailureIsTheErrorOfWhoLeaves(t *testing.T) {
 	prepare := func(p *flowtest.Pair) {
 		p.B.Behave(func(b *flowtest.Behaviour) { b.LoadBalancerPending = true })
 	}
-	inBubble(t, Options{Timeout: 20 * time.Second}, prepare, func(t *testing.T, d *driver) {
+	inBubble(t, session.Options{Timeout: 20 * time.Second}, prepare, func(t *testing.T, d *driver) {
 		d.keys("e", "down", "left", "enter") // LoadBalancer
 		d.has("server B, LoadBalancer")
 		d.keys("a", "y")
@@ -305,7 +308,7 @@ func TestAFailureIsTheErrorOfWhoLeaves(t *testing.T) {
 }
 
 func TestTheYesIsForThePlanThatWasShown(t *testing.T) {
-	inBubble(t, Options{}, nil, func(t *testing.T, d *driver) {
+	inBubble(t, session.Options{}, nil, func(t *testing.T, d *driver) {
 		d.keys("a")
 		// Somebody else makes the namespace, with a Configuration to change.
 		tenant := d.pair.A.Tenant()
@@ -326,7 +329,7 @@ func TestAChangedPlanIsShownAgain(t *testing.T) {
 		p.A.Put(render.TenantNamespace(tenant), render.Configuration(tenant, p.B.Facts().Networks))
 		p.Forget()
 	}
-	inBubble(t, Options{}, prepare, func(t *testing.T, d *driver) {
+	inBubble(t, session.Options{}, prepare, func(t *testing.T, d *driver) {
 		d.keys("a")
 		d.pair.A.Put(render.Configuration(d.pair.A.Tenant(), render.Networks{Pod: d.pair.A.Facts().Networks.Pod}))
 		d.pair.Forget()
@@ -340,7 +343,7 @@ func TestAChangedPlanIsShownAgain(t *testing.T) {
 }
 
 func TestACopiedCommandIsWhatTheAdminSees(t *testing.T) {
-	inBubble(t, Options{}, nil, func(t *testing.T, d *driver) {
+	inBubble(t, session.Options{}, nil, func(t *testing.T, d *driver) {
 		d.keys("c")
 		if want := "--server-service-type NodePort"; !strings.Contains(d.clip, want) {
 			t.Errorf("got %q copied, want it to say %s", d.clip, want)
@@ -353,7 +356,7 @@ func TestACopiedCommandIsWhatTheAdminSees(t *testing.T) {
 }
 
 func TestTheSelectionStaysWithItsStep(t *testing.T) {
-	inBubble(t, Options{}, nil, func(t *testing.T, d *driver) {
+	inBubble(t, session.Options{}, nil, func(t *testing.T, d *driver) {
 		d.keys("down", "down", "down", "down", "down")
 		d.has("> · later    B milan create GatewayServer rome")
 		d.view(60, 14)
@@ -372,7 +375,7 @@ func TestTextOfAClusterCantDrawOnTheTerminal(t *testing.T) {
 		p.B.Behave(func(b *flowtest.Behaviour) { b.PodWaiting = hostile })
 	}
 	for _, ascii := range []bool{false, true} {
-		inBubble(t, Options{ASCII: ascii}, prepare, func(t *testing.T, d *driver) {
+		inBubble(t, session.Options{ASCII: ascii}, prepare, func(t *testing.T, d *driver) {
 			d.keys("a", "y")
 			d.wait(10 * time.Second)
 			d.has("[2J") // as text: the escape is gone
@@ -384,7 +387,7 @@ func TestTextOfAClusterCantDrawOnTheTerminal(t *testing.T) {
 }
 
 func TestASCIIIsAllThatIsShown(t *testing.T) {
-	inBubble(t, Options{ASCII: true}, connectedPair(t), func(t *testing.T, d *driver) {
+	inBubble(t, session.Options{ASCII: true}, connectedPair(t), func(t *testing.T, d *driver) {
 		for _, keys := range [][]string{{}, {"p"}, {"?"}} {
 			d.keys(keys...)
 			for _, size := range [][2]int{{120, 40}, {80, 24}, {40, 12}, {30, 5}} {
@@ -398,7 +401,7 @@ func TestASCIIIsAllThatIsShown(t *testing.T) {
 }
 
 func TestNoSizeAndStrangeSizes(t *testing.T) {
-	inBubble(t, Options{}, connectedPair(t), func(t *testing.T, d *driver) {
+	inBubble(t, session.Options{}, connectedPair(t), func(t *testing.T, d *driver) {
 		for _, size := range [][2]int{{0, 0}, {1, 1}, {40, 12}, {39, 12}, {300, 100}, {40, 500}, {-1, -1}} {
 			d.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
 			if size[0] > 0 {
@@ -411,13 +414,13 @@ func TestNoSizeAndStrangeSizes(t *testing.T) {
 }
 
 func TestWhatWasStoppedCanBeRemovedAfterAQuestion(t *testing.T) {
-	inBubble(t, Options{}, connecting, func(t *testing.T, d *driver) {
+	inBubble(t, session.Options{}, connecting, func(t *testing.T, d *driver) {
 		d.keys("a", "y")
 		d.wait(3 * time.Second)
 		d.keys("ctrl+c")
 		d.wait(time.Second)
 		d.keys("down", "down", "enter")
-		d.at(screenPlan)
+		d.at(wizard.Plan)
 		d.has("network reset", "to delete")
 		d.keys("enter")
 		d.has("Apply these changes? The connection ends.")
@@ -432,21 +435,21 @@ func TestWhatWasStoppedCanBeRemovedAfterAQuestion(t *testing.T) {
 
 func TestATunnelThatDoesNotComeUpCanBeTriedTheOtherWayRound(t *testing.T) {
 	prepare := func(p *flowtest.Pair) { p.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true }) }
-	inBubble(t, Options{Timeout: 20 * time.Second}, prepare, func(t *testing.T, d *driver) {
+	inBubble(t, session.Options{Timeout: 20 * time.Second}, prepare, func(t *testing.T, d *driver) {
 		d.keys("a", "y")
 		d.wait(30 * time.Second)
 		d.has("LT-E041", "let the other cluster be the server")
 		d.keys("w")
-		d.at(screenPlan)
+		d.at(wizard.Plan)
 		d.has("server A", "replace")
-		if got := d.model.current.Params.Server; got != flows.A {
+		if got := d.model.wizard.Current.Params.Server; got != flows.A {
 			t.Errorf("got server %s", got)
 		}
 	})
 }
 
 func TestAnotherAdminOnTheSamePairIsNoObstacle(t *testing.T) {
-	inBubble(t, Options{}, nil, func(t *testing.T, d *driver) {
+	inBubble(t, session.Options{}, nil, func(t *testing.T, d *driver) {
 		d.keys("a", "y")
 		d.wait(2 * time.Second)
 		// The other one wants the same, at the same time, from another machine.
@@ -454,10 +457,10 @@ func TestAnotherAdminOnTheSamePairIsNoObstacle(t *testing.T) {
 		params.ServiceType = corev1.ServiceTypeNodePort
 		other := make(chan error, 1)
 		go func() {
-			other <- flows.Run(t.Context(), flows.Connecting(params), d.pair.A, d.pair.B, func(flows.Event) {}, flows.Options{Now: d.pair.Now})
+			other <- engine.Run(t.Context(), flows.Connecting(params), d.pair.A, d.pair.B, func(engine.Event) {}, engine.Options{Now: d.pair.Now})
 		}()
 		d.wait(40 * time.Second)
-		d.at(screenLive)
+		d.at(wizard.Live)
 		d.has("connected: each gateway answers")
 		if err := <-other; err != nil {
 			t.Errorf("the other admin got %v", err)

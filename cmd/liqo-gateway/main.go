@@ -1,7 +1,8 @@
 //go:build linux
 
-// Command liqo-gateway is what runs inside a cluster: the operator (one per
-// cluster), the tunnel (one pod per peering) and the fabric (one per node).
+// Command liqo-gateway runs inside a cluster: as operator (one per cluster), as
+// tunnel (one pod per peering), as fabric (one per node) and as echo (the pod of
+// a measurement). Its subcommand inspect prints a gateway's kernel state.
 package main
 
 import (
@@ -71,9 +72,17 @@ func watchConnections() error {
 
 func operatorCommand() *cobra.Command {
 	var o operator.Options
+	var pools []string
 	cmd := &cobra.Command{
 		Use: "operator", Short: "Assign address ranges, and make and watch gateways", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, text := range pools {
+				p, err := netip.ParsePrefix(text)
+				if err != nil {
+					return fmt.Errorf("--pools: %w", err)
+				}
+				o.Pools = append(o.Pools, p)
+			}
 			config, err := rest.InClusterConfig()
 			if err != nil {
 				return fmt.Errorf("reach the cluster's API: %w", err)
@@ -85,6 +94,7 @@ func operatorCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&o.Namespace, "liqo-namespace", render.DefaultNamespace, "namespace with the cluster's ID and Networks")
+	cmd.Flags().StringSliceVar(&pools, "pools", nil, "address ranges for peers whose own are taken (default: 240.0.0.0/4)")
 	cmd.Flags().StringVar(&o.HealthAddress, "health-address", ":8081", "address of /healthz and /readyz")
 	return cmd
 }
@@ -139,6 +149,7 @@ func fabricCommand(log *slog.Logger) *cobra.Command {
 			if o.NodeIP, err = addressFrom("NODE_IP"); err != nil {
 				return err
 			}
+			o.NodeName = os.Getenv("NODE_NAME")
 			config, err := rest.InClusterConfig()
 			if err != nil {
 				return fmt.Errorf("reach the cluster's API: %w", err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui"
@@ -101,7 +102,7 @@ func expandHome(path string) string {
 }
 
 // Open implements [tui.Backend].
-func (b *backend) Open(ref flows.ContextRef) (flows.Cluster, error) {
+func (b *backend) Open(ref flows.ContextRef) (engine.Cluster, error) {
 	c := b.cluster(ref)
 	cluster, err := c.open()
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 )
 
 // checkFlags say what is checked, and how it is told.
@@ -24,9 +25,14 @@ type checkFlags struct {
 	output   string
 }
 
-// movement is how long a diagnosis that found something looks which way packets
-// move: gateways report at most every 10 s.
-const movement = 11 * time.Second
+const (
+	// movement is how long a diagnosis waits until it looks again which way packets
+	// move: gateways report every 10 s.
+	movement = 11 * time.Second
+	// looks is how often it does. One is enough, unless a gateway was late, or the
+	// connection broke in between.
+	looks = 3
+)
 
 func checkCommand(io streams) *cobra.Command {
 	var o checkFlags
@@ -74,19 +80,20 @@ more about each check.`,
 	return cmd
 }
 
-func (o checkFlags) run(ctx context.Context, s *session, a, b flows.Cluster, p flows.Params) error {
-	f, err := flows.Observe(ctx, a, b, time.Now)
+func (o checkFlags) run(ctx context.Context, s *session, a, b engine.Cluster, p flows.Params) error {
+	f, err := engine.Observe(ctx, a, b, time.Now)
 	s.observed(f)
 	var results []check.Result
 	switch {
 	case err != nil:
 	case o.pre:
 		var reviews [2]*flows.Review
-		if reviews, err = review(ctx, [2]flows.Cluster{a, b}, flows.PlanConnect(p, f)); err == nil {
+		if reviews, err = review(ctx, [2]engine.Cluster{a, b}, flows.PlanConnect(p, f)); err == nil {
 			results = check.Preflight(p, f, reviews)
 		}
 	default:
-		results, err = diagnose(ctx, a, b, f)
+		observe := func(ctx context.Context) (flows.Facts, error) { return engine.Observe(ctx, a, b, time.Now) }
+		results, f, err = diagnose(ctx, f, observe, s.awaitMovement)
 	}
 	if err != nil && ctx.Err() != nil {
 		return stopped(ctx, false)
@@ -97,7 +104,7 @@ func (o checkFlags) run(ctx context.Context, s *session, a, b flows.Cluster, p f
 	doc := o.tell(s, f, results)
 	bad := o.verdict(results)
 	if o.probe && check.Worst(results) != check.Fail {
-		v, err := flows.VerifyPair(ctx, a, b, flows.VerifyRequest{}, func(flows.Side, string) {})
+		v, err := engine.VerifyPair(ctx, a, b, engine.VerifyRequest{}, func(flows.Side, string) {})
 		if err != nil {
 			return err
 		}
@@ -121,33 +128,52 @@ func writeVerification(out io.Writer, v flows.Verification) {
 	}
 }
 
-// diagnose looks twice where the first look found something: which way packets
-// move now tells more than any state.
-func diagnose(ctx context.Context, a, b flows.Cluster, first flows.Facts) ([]check.Result, error) {
-	results := check.Diagnose(first, nil)
-	stuck := slices.ContainsFunc(results, func(r check.Result) bool {
-		return r.ID == check.UDPPath && r.State != check.Pass && r.State != check.Skipped
-	})
-	if !stuck {
-		return results, nil
+// diagnose looks again where only that can tell: which way packets move. It
+// returns the facts of the last look.
+func diagnose(
+	ctx context.Context, f flows.Facts, observe func(context.Context) (flows.Facts, error), await func(context.Context) error,
+) ([]check.Result, flows.Facts, error) {
+	results := check.Diagnose(f, nil)
+	for range looks {
+		if !slices.ContainsFunc(results, func(r check.Result) bool { return r.State == check.Measuring }) {
+			break
+		}
+		if err := await(ctx); err != nil {
+			return nil, f, err
+		}
+		now, err := observe(ctx)
+		if err != nil {
+			return nil, f, err
+		}
+		results, f = check.Diagnose(now, &f), now
+	}
+	return results, f, nil
+}
+
+// awaitMovement lets time pass between two looks, and says so.
+func (s *session) awaitMovement(ctx context.Context) error {
+	text := fmt.Sprintf("looking again in %s, which way packets move", movement)
+	if s.events != nil {
+		s.events.progress(flows.A, text)
+	} else {
+		fmt.Fprintln(s.io.err, text)
 	}
 	timer := time.NewTimer(movement)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	case <-timer.C:
+		return nil
 	}
-	now, err := flows.Observe(ctx, a, b, time.Now)
-	return check.Diagnose(now, &first), err
 }
 
 // review asks both API servers about the plan's permissions, where they can tell.
-func review(ctx context.Context, clusters [2]flows.Cluster, p flows.Plan) ([2]*flows.Review, error) {
+func review(ctx context.Context, clusters [2]engine.Cluster, p flows.Plan) ([2]*flows.Review, error) {
 	var reviews [2]*flows.Review
 	var g errgroup.Group
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		reviewer, ok := clusters[side].(flows.Reviewer)
+		reviewer, ok := clusters[side].(engine.Reviewer)
 		needs := p.Permissions(side)
 		if !ok || len(needs) == 0 {
 			continue
@@ -178,7 +204,7 @@ type checkResult struct {
 	Title    string     `json:"title"`
 	Sides    []string   `json:"sides"` // "a", "b"; of what is directed, from and to
 	Directed bool       `json:"directed,omitempty"`
-	Result   string     `json:"result"` // pass, warn, fail, inconclusive, skipped
+	Result   string     `json:"result"` // pass, warn, fail, inconclusive, skipped, measuring
 	Summary  string     `json:"summary,omitempty"`
 	Evidence []string   `json:"evidence,omitempty"`
 	Fix      []string   `json:"fix,omitempty"`
@@ -233,7 +259,7 @@ func (o checkFlags) tell(s *session, f flows.Facts, results []check.Result) chec
 
 // stateMarks say a state without colour.
 var stateMarks = map[check.State]string{
-	check.Pass: "ok", check.Warn: "warn", check.Fail: "FAIL", check.Inconclusive: "?", check.Skipped: "-",
+	check.Pass: "ok", check.Warn: "warn", check.Fail: "FAIL", check.Inconclusive: "?", check.Skipped: "-", check.Measuring: "...",
 }
 
 func writeChecks(out io.Writer, results []check.Result) {
@@ -258,6 +284,10 @@ func writeChecks(out io.Writer, results []check.Result) {
 			fmt.Fprintf(out, "     fix: %s\n", strings.ReplaceAll(fix, "\n", "\n          "))
 		}
 	}
-	fmt.Fprintf(out, "\n%d ok, %d warnings, %d failed, %d inconclusive, %d skipped\n",
+	fmt.Fprintf(out, "\n%d ok, %d warnings, %d failed, %d inconclusive, %d skipped",
 		counts[check.Pass], counts[check.Warn], counts[check.Fail], counts[check.Inconclusive], counts[check.Skipped])
+	if n := counts[check.Measuring]; n > 0 {
+		fmt.Fprintf(out, ", %d measuring: check again", n)
+	}
+	fmt.Fprintln(out)
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,41 +18,157 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sync/errgroup"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/liqo-tui/liqo-tui/internal/apitest"
 )
 
 // TestClusterScripts runs testdata/cluster: the command line against two
 // clusters, rome and milan, that have everything but nodes. Each script begins
 // with our operator installed on both, and no connection.
 func TestClusterScripts(t *testing.T) {
-	rome, milan := startControlPlanes(t)
-	s := &stage{planes: map[string]*controlPlane{"rome": rome, "milan": milan}, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
-	if err := s.prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	apitest.Require(t)
+	t.Parallel()
 	files, err := filepath.Glob("testdata/cluster/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts: %v", err)
 	}
 	for _, file := range files {
-		// One after the other: they share the two clusters.
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			testscript.Run(t, testscript.Params{
+		onStage(t, strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T, s *stage) {
+			testscript.RunT(inTurn{t}, testscript.Params{
 				Files: []string{file}, UpdateScripts: os.Getenv("UPDATE") != "",
 				Setup: s.setUp, Cmds: s.commands(),
 			})
 		})
 	}
-	t.Run("Ctrl-C at every step", s.testInterrupts)
-	t.Run("questions on a terminal", s.testQuestions)
+	onStage(t, "Ctrl-C at every step", func(t *testing.T, s *stage) { s.testInterrupts(t) })
+	onStage(t, "questions on a terminal", func(t *testing.T, s *stage) { s.testQuestions(t) })
 }
 
-// stage is the two clusters as scripts see them.
+// onStage runs a part of a test beside others, which have clusters of their own:
+// a script waits, most of its time, above all for namespaces to go.
+func onStage(t *testing.T, name string, part func(*testing.T, *stage)) {
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		part(t, useStage(t))
+	})
+}
+
+// inTurn is a test whose scripts run when it does: it has the stage they are for.
+type inTurn struct{ *testing.T }
+
+func (t inTurn) Parallel()     {}
+func (t inTurn) Verbose() bool { return testing.Verbose() }
+func (t inTurn) Run(name string, script func(testscript.T)) {
+	t.T.Run(name, func(t *testing.T) { script(inTurn{t}) })
+}
+
+// stage is two clusters, rome and milan, as tests see them. It takes longer to
+// set up than most tests: they share a few, and reset them.
 type stage struct {
 	planes     map[string]*controlPlane
+	folder     string // of files
 	kubeconfig string
+
+	mu   sync.Mutex
+	ends []func() error // what ends it, in reverse order
+}
+
+// stages are those that were set up, and that no test uses now.
+var stages struct {
+	mu   sync.Mutex
+	all  []*stage
+	idle []*stage
+}
+
+// useStage gives the test two clusters that are as new, until it ends.
+func useStage(t *testing.T) *stage {
+	t.Helper()
+	apitest.Require(t)
+	stages.mu.Lock()
+	var s *stage
+	if n := len(stages.idle); n > 0 {
+		s, stages.idle = stages.idle[n-1], stages.idle[:n-1]
+	} else {
+		s = &stage{planes: map[string]*controlPlane{}}
+		stages.all = append(stages.all, s)
+	}
+	stages.mu.Unlock()
+	if len(s.planes) == 0 {
+		if err := s.start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			s.tell(t)
+		}
+		stages.mu.Lock()
+		defer stages.mu.Unlock()
+		stages.idle = append(stages.idle, s)
+	})
+	if err := s.reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// start starts rome and milan, and installs our operator.
+func (s *stage) start(ctx context.Context) error {
+	var err error
+	if s.folder, err = os.MkdirTemp("", "stage"); err != nil {
+		return err
+	}
+	s.atEnd(func() error { return os.RemoveAll(s.folder) })
+	s.kubeconfig = filepath.Join(s.folder, "kubeconfig")
+	var g errgroup.Group
+	for _, name := range []string{"rome", "milan"} {
+		p := &controlPlane{name: name, stage: s, processes: map[string]*lockedBuffer{}}
+		s.planes[name] = p
+		g.Go(func() error { return p.start(ctx) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	rome, milan := s.planes["rome"], s.planes["milan"]
+	rome.nodes.peer, milan.nodes.peer = milan.nodes, rome.nodes
+	for _, p := range s.planes {
+		if err := p.runOperator(); err != nil {
+			return err
+		}
+		p.runNodes(ctx)
+	}
+	return s.prepare(ctx)
+}
+
+func (s *stage) atEnd(end func() error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ends = append(s.ends, end)
+}
+
+// endStages ends what useStage set up.
+func endStages() error {
+	var errs []error
+	for _, s := range stages.all {
+		for _, end := range slices.Backward(s.ends) {
+			errs = append(errs, end())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// tell shows what the programs on both clusters wrote last.
+func (s *stage) tell(t *testing.T) {
+	t.Helper()
+	for _, p := range s.planes {
+		for name, output := range p.processes {
+			t.Logf("the end of the log of %s of %s:\n%s", name, p.name, output.tail(1500))
+		}
+	}
 }
 
 // prepare writes the kubeconfig that scripts start with, and installs our
@@ -116,7 +233,7 @@ func (s *stage) prepare(ctx context.Context) error {
 	return nil
 }
 
-// setUp gives a script a kubeconfig of its own, and clusters as new.
+// setUp gives a script a kubeconfig of its own.
 func (s *stage) setUp(env *testscript.Env) error {
 	text, err := os.ReadFile(s.kubeconfig)
 	if err != nil {
@@ -134,7 +251,7 @@ func (s *stage) setUp(env *testscript.Env) error {
 	env.Setenv("HOME", env.WorkDir)
 	env.Setenv("LIQO_TUI_TIMEOUT", "60s")
 	env.Setenv("PATH", env.Getenv("PATH")+string(filepath.ListSeparator)+assets)
-	return s.reset(context.Background())
+	return nil
 }
 
 // reset makes the clusters as new.

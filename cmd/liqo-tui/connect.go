@@ -42,18 +42,18 @@ func newConnectFlags() *connectFlags {
 // addTenants adds what init needs too.
 func (c *connectFlags) addTenants(f *pflag.FlagSet) {
 	f.StringVarP(&c.localTenant, "namespace", "n", "", "tenant namespace on the local cluster (default: the peering's own, or liqo-tenant-CLUSTER_ID)")
-	f.StringVar(&c.remoteTenant, "remote-namespace", "", "tenant namespace on the remote cluster (default: likewise)")
+	f.StringVar(&c.remoteTenant, "remote-namespace", "", "tenant namespace on the remote cluster (default: the same)")
 	c.addWait(f)
 }
 
 func (c *connectFlags) addWait(f *pflag.FlagSet) {
-	f.Var(&c.wait, "wait", "what to wait for: none, connected (each gateway answers the other's pings) or verified (a packet passes from pod to pod)")
+	f.Var(&c.wait, "wait", "what to wait for: none, connected (the gateways answer each other's pings) or verified (packets pass from pod to pod)")
 	f.Lookup("wait").NoOptDefVal = flows.WaitConnected.String()
 }
 
 func (c *connectFlags) add(f *pflag.FlagSet) {
 	c.addTenants(f)
-	f.StringVar(&c.server, "server-location", c.server, "the cluster that hosts the gateway server: Remote, Local, or auto for the one that can be reached")
+	f.StringVar(&c.server, "server-location", c.server, "cluster that hosts the gateway server: Remote, Local, or auto for one that can be reached")
 	c.addServer(f)
 	c.addClientTemplate(f)
 }
@@ -61,13 +61,13 @@ func (c *connectFlags) add(f *pflag.FlagSet) {
 // addServer adds what is said of the gateway server, wherever it is.
 func (c *connectFlags) addServer(f *pflag.FlagSet) {
 	p := &c.params
-	f.StringVar(&c.serviceType, "server-service-type", c.serviceType, "how the gateway server is exposed: LoadBalancer, NodePort, ClusterIP, or auto for LoadBalancer where one answers, else NodePort")
+	f.StringVar(&c.serviceType, "server-service-type", c.serviceType, "how the gateway server is exposed: LoadBalancer, NodePort, ClusterIP, or auto: LoadBalancer if the cluster has one, else NodePort")
 	f.Uint16Var(&p.Port, "server-port", p.Port, "UDP port of the gateway server's Service")
-	f.Uint16Var(&p.NodePort, "node-port", 0, "node port of the gateway server (default: Kubernetes chooses)")
-	f.StringVar(&p.LoadBalancerIP, "load-balancer-ip", "", "address to ask the load balancer for (default: it chooses)")
+	f.Uint16Var(&p.NodePort, "node-port", 0, "node port of the gateway server (default: Kubernetes chooses); 0 takes back an earlier choice")
+	f.StringVar(&p.LoadBalancerIP, "load-balancer-ip", "", "address to request from the load balancer (default: it chooses); \"\" takes back an earlier choice")
 	f.StringVar(&p.ClientAddress, "client-address", "", "address or name that the client dials (default: the server's own)")
 	f.Uint16Var(&p.ClientPort, "client-port", 0, "port that the client dials (default: the server's own)")
-	f.StringVar(&c.mtu, "mtu", c.mtu, "largest packet in the tunnel, in bytes, or auto for what the gateways find to pass (Liqo's don't look: 1340)")
+	f.StringVar(&c.mtu, "mtu", c.mtu, "largest packet in the tunnel, in bytes; auto: what the gateways find out (with Liqo's gateways: 1340)")
 	f.StringVar(&p.ServerTemplate.Name, "server-template-name", p.ServerTemplate.Name, "template of the gateway server")
 	f.StringVar(&p.ServerTemplate.Namespace, "server-template-namespace", "", "its namespace (default: Liqo's)")
 }
@@ -272,19 +272,20 @@ func connectCommand(io streams, pair *pairFlags) *cobra.Command {
 	c := newConnectFlags()
 	cmd := &cobra.Command{
 		Use:   "connect",
-		Short: "Connect the two clusters, and wait until both say that they are",
+		Short: "Connect two clusters, and wait until the gateways are connected",
 		Long: `Connect the pod networks of the local (A) and the remote (B) cluster.
 
-It shows what it will do and asks, unless --yes is given. Running it again
-continues where an earlier run stopped; when nothing is left to do, it says so.
+It shows a plan and asks, unless --yes is given. Run it again to continue where
+an earlier run stopped. If there is nothing to do, it says so.
 
-Of a connection that exists, what no flag says stays as it is. A change that
-interrupts traffic is said to, before it is made.`,
+Run it with other flags to change a connection. Settings without a flag stay as
+they are. The plan says which changes interrupt traffic.`,
 		Example: `  liqo-tui network connect --context rome --remote-context milan \
     --server-service-type NodePort
 
-  # install our operator where it is needed, and connect
-  liqo-tui network connect --install --context rome --remote-context milan
+  # install the operator where it is needed, and connect
+  liqo-tui network connect --install --image registry.example/liqo-gateway:v1 \
+    --context rome --remote-context milan
 
   # what would it do? exit code 4 if anything
   liqo-tui network connect --context rome --remote-context milan --dry-run`,
@@ -307,7 +308,7 @@ interrupts traffic is said to, before it is made.`,
 	r.add(cmd)
 	f := cmd.Flags()
 	c.add(f)
-	f.StringVarP(&file, "filename", "f", "", "connect all pairs of this file: \"peerings\" is a list of maps of these flags, \"defaults\" one such map; flags given beside it are defaults, too")
+	f.StringVarP(&file, "filename", "f", "", "connect all pairs of this YAML file: \"peerings\" is a list of maps of these flags, \"defaults\" is one such map. Flags of the command line are defaults, too")
 	f.StringVar(&e.folder, "export", "", "write the manifests of both clusters into this folder instead of applying them")
 	f.StringVar(&e.format, "format", exportYAML, "of --export: yaml, kustomize or argocd (with sync waves)")
 	c.addInstall(f)
@@ -319,10 +320,10 @@ interrupts traffic is said to, before it is made.`,
 
 // addInstall adds the flags for clusters where nothing manages connections yet.
 func (c *connectFlags) addInstall(f *pflag.FlagSet) {
-	f.BoolVar(&c.install, "install", false, "install our operator first where nothing manages connections")
+	f.BoolVar(&c.install, "install", false, "first install the liqo-tui operator on clusters where nothing is installed")
 	f.StringVar(&c.image, "image", defaultImage(), "with --install: image of operator, gateways and fabric")
 	f.StringVar(&c.ids[flows.A], "cluster-id", "", "with --install: name by which peers know the local cluster (default: from the context's name)")
-	f.StringVar(&c.ids[flows.B], "remote-cluster-id", "", "with --install: likewise, of the remote cluster")
+	f.StringVar(&c.ids[flows.B], "remote-cluster-id", "", "with --install: the same for the remote cluster")
 }
 
 func initCommand(io streams, pair *pairFlags) *cobra.Command {
@@ -330,10 +331,10 @@ func initCommand(io streams, pair *pairFlags) *cobra.Command {
 	c := newConnectFlags()
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Tell each cluster the other's address ranges, no more yet",
-		Long: `Tell the local (A) and the remote (B) cluster each other's address ranges, and
-wait until each has decided by which addresses it will reach the other's pods.
-network connect does this too.`,
+		Short: "Exchange address ranges, without gateways",
+		Long: `Tell the local (A) and the remote (B) cluster each other's address ranges. Wait
+until each has assigned the addresses for the other's pods. network connect does
+this, too.`,
 		Example: `  liqo-tui network init --context rome --remote-context milan`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -342,7 +343,7 @@ network connect does this too.`,
 				plan: func() (func(flows.Facts) flows.Plan, error) {
 					p, _, err := c.parse(func(string) bool { return false })
 					if err == nil && p.Wait == flows.WaitVerified {
-						err = usageError{errors.New("--wait=verified: there is nothing to send packets through before network connect")}
+						err = usageError{errors.New("--wait=verified: packets can be sent only after network connect")}
 					}
 					return func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) }, err
 				},

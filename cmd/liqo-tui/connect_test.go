@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 )
 
@@ -45,11 +46,11 @@ func pairFacts(t *testing.T, connected bool) flows.Facts {
 	p := flowtest.NewPair()
 	if connected {
 		params := flows.Defaults()
-		if err := flows.Run(t.Context(), flows.Connecting(params), p.A, p.B, func(flows.Event) {}, flows.Options{Now: p.Now}); err != nil {
+		if err := engine.Run(t.Context(), flows.Connecting(params), p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f, err := flows.Observe(t.Context(), p.A, p.B, time.Now)
+	f, err := engine.Observe(t.Context(), p.A, p.B, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,10 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,43 +29,17 @@ import (
 type controlPlane struct {
 	name   string
 	env    *envtest.Environment
-	client client.Client
+	client client.WithWatch
 	server string // of the API server
 	front  *front // what kubeconfigs name, and what can be cut
 	admin  []byte // kubeconfig
 	nodes  *kubelet
+	stage  *stage // with which it ends
+
+	processes map[string]*lockedBuffer // what they wrote, by name
 }
 
-// startControlPlanes starts rome and milan for the rest of the test.
-func startControlPlanes(t *testing.T) (rome, milan *controlPlane) {
-	t.Helper()
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	if _, err := os.Stat(assets + "/kube-apiserver"); err != nil {
-		if os.Getenv("REQUIRE_API") != "" {
-			t.Fatalf("no API server to test with: %v", err)
-		}
-		t.Skip("no API server to test with: run make test, or set KUBEBUILDER_ASSETS")
-	}
-	planes := []*controlPlane{{name: "rome"}, {name: "milan"}}
-	var g errgroup.Group
-	for _, p := range planes {
-		g.Go(func() error { return p.start(t) })
-	}
-	if err := g.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	planes[0].nodes.peer, planes[1].nodes.peer = planes[1].client, planes[0].client
-	for _, p := range planes {
-		p.runOperator(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); p.nodes.run(ctx) }()
-		t.Cleanup(func() { cancel(); <-done })
-	}
-	return planes[0], planes[1]
-}
-
-func (p *controlPlane) start(t *testing.T) error {
+func (p *controlPlane) start(ctx context.Context) error {
 	scheme, err := render.Scheme()
 	if err != nil {
 		return err
@@ -77,26 +49,28 @@ func (p *controlPlane) start(t *testing.T) error {
 	if err != nil {
 		return fmt.Errorf("start the API server of %s: %w", p.name, err)
 	}
-	t.Cleanup(func() {
+	p.stage.atEnd(func() error {
 		if err := p.env.Stop(); err != nil {
-			t.Errorf("stop the API server of %s: %v", p.name, err)
+			return fmt.Errorf("stop the API server of %s: %w", p.name, err)
 		}
+		return nil
 	})
 	p.server = strings.Trim(strings.TrimPrefix(config.Host, "https:"), "/")
-	if p.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+	if p.client, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
-	if p.front, err = newFront(t, p.server); err != nil {
+	if p.front, err = newFront(ctx, p.server); err != nil {
 		return err
 	}
+	p.stage.atEnd(p.front.close)
 	if p.admin, err = p.user("admin", "system:masters"); err != nil {
 		return err
 	}
-	p.nodes = &kubelet{client: p.client, node: p.name + "-1", address: map[string]string{"rome": "192.0.2.11", "milan": "192.0.2.21"}[p.name]}
-	if err := p.nodes.join(t.Context()); err != nil {
+	p.nodes = &kubelet{client: p.client, news: make(chan struct{}, 1), node: p.name + "-1", address: map[string]string{"rome": "192.0.2.11", "milan": "192.0.2.21"}[p.name]}
+	if err := p.nodes.join(ctx); err != nil {
 		return err
 	}
-	return p.runControllers(t)
+	return p.runControllers()
 }
 
 // user is a kubeconfig for a new user, by way of what can be cut.
@@ -115,12 +89,12 @@ func (p *controlPlane) user(name string, groups ...string) ([]byte, error) {
 // runControllers runs those of Kubernetes' own controllers that deleting
 // namespaces and making pods needs. They are in the same program as the API
 // server, under another name.
-func (p *controlPlane) runControllers(t *testing.T) error {
-	kubeconfig := filepath.Join(t.TempDir(), p.name)
+func (p *controlPlane) runControllers() error {
+	kubeconfig := filepath.Join(p.stage.folder, "controllers-of-"+p.name)
 	if err := os.WriteFile(kubeconfig, []byte(strings.ReplaceAll(string(p.admin), p.front.address, p.server)), 0o600); err != nil {
 		return err
 	}
-	return p.process(t, "kube-controller-manager", os.Getenv("KUBEBUILDER_ASSETS")+"/kube-apiserver", nil,
+	return p.process("kube-controller-manager", os.Getenv("KUBEBUILDER_ASSETS")+"/kube-apiserver", nil,
 		"--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port=0",
 		"--service-account-private-key-file", filepath.Join(p.env.ControlPlane.GetAPIServer().CertDir, "sa-signer.key"),
 		"--controllers=namespace-controller,garbage-collector-controller,deployment-controller,replicaset-controller,serviceaccount-token-controller")
@@ -128,19 +102,24 @@ func (p *controlPlane) runControllers(t *testing.T) error {
 
 // runOperator runs ours in a process of its own: the name says which program
 // the test binary is, see TestMain.
-func (p *controlPlane) runOperator(t *testing.T) {
-	t.Helper()
-	kubeconfig := filepath.Join(t.TempDir(), p.name)
+func (p *controlPlane) runOperator() error {
+	kubeconfig := filepath.Join(p.stage.folder, "operator-of-"+p.name)
 	if err := os.WriteFile(kubeconfig, []byte(strings.ReplaceAll(string(p.admin), p.front.address, p.server)), 0o600); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	self, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	if err := p.process(t, operatorProgram, self, []string{"KUBECONFIG=" + kubeconfig}); err != nil {
-		t.Fatal(err)
-	}
+	return p.process(operatorProgram, self, []string{"KUBECONFIG=" + kubeconfig})
+}
+
+// runNodes does what its nodes would do, also when the test that started them is over.
+func (p *controlPlane) runNodes(ctx context.Context) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() { defer close(done); p.nodes.run(ctx) }()
+	p.stage.atEnd(func() error { cancel(); <-done; return nil })
 }
 
 // operatorProgram is the name under which the test binary is our operator.
@@ -161,23 +140,21 @@ func runOperatorProgram() error {
 	return operator.Run(ctrl.SetupSignalHandler(), config, operator.Options{Namespace: render.DefaultNamespace, Identity: "test"})
 }
 
-// process runs a program until the test ends, and shows what it wrote if the
-// test has failed by then.
-func (p *controlPlane) process(t *testing.T, name, path string, env []string, args ...string) error {
-	var output lockedBuffer
+// process runs a program until the clusters end.
+func (p *controlPlane) process(name, path string, env []string, args ...string) error {
+	output := &lockedBuffer{}
 	cmd := exec.Command(path)
 	cmd.Args = append([]string{name}, args...)
 	cmd.Env = append(os.Environ(), env...)
-	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.Stdout, cmd.Stderr = output, output
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s of %s: %w", name, p.name, err)
 	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended, which Wait tells
-		err := cmd.Wait()
-		if t.Failed() {
-			t.Logf("%s of %s ended with %v; the end of its log:\n%s", name, p.name, err, output.tail(1500))
-		}
+	p.processes[name] = output
+	p.stage.atEnd(func() error {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()         // killed
+		return nil
 	})
 	return nil
 }
@@ -203,18 +180,18 @@ func (b *lockedBuffer) tail(n int) string {
 // front is a TCP proxy before an API server.
 type front struct {
 	address, server string
+	listener        net.Listener
 	mu              sync.Mutex
 	cut             bool
 	open            map[net.Conn]bool
 }
 
-func newFront(t *testing.T, server string) (*front, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+func newFront(ctx context.Context, server string) (*front, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	f := &front{address: listener.Addr().String(), server: server, open: map[net.Conn]bool{}}
-	t.Cleanup(func() { _ = listener.Close(); f.set(true) })
+	f := &front{address: listener.Addr().String(), server: server, open: map[net.Conn]bool{}, listener: listener}
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -225,6 +202,11 @@ func newFront(t *testing.T, server string) (*front, error) {
 		}
 	}()
 	return f, nil
+}
+
+func (f *front) close() error {
+	f.set(true)
+	return f.listener.Close()
 }
 
 // set cuts all connections and refuses new ones, or stops to.

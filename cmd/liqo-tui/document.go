@@ -3,10 +3,12 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 )
 
 // outcome is what -o json and -o yaml write at the end of a run. Fields are
@@ -22,7 +24,8 @@ type outcome struct {
 	Steps   []step   `json:"steps"`
 	Changes []change `json:"changes"`
 	Error   *problem `json:"error,omitempty"`
-	Next    string   `json:"next,omitempty"` // a command line
+	Message string   `json:"message,omitempty"` // what was achieved, as the text says it
+	Next    string   `json:"next,omitempty"`    // a command line
 }
 
 type change struct {
@@ -47,8 +50,9 @@ func (o *outcome) add(changes []flows.Change) {
 	}
 }
 
-func (o *outcome) end(err error, next []nextStep) {
-	o.OK, o.Exit, o.Error, o.Next = err == nil, exitCode(err), problemOf(err), firstCommand(next)
+func (o *outcome) end(err error, a achieved) {
+	o.OK, o.Exit, o.Error = err == nil, exitCode(err), problemOf(err)
+	o.Message, o.Next = strings.TrimSuffix(a.text, "\n"), firstCommand(a.next)
 }
 
 // document writes the outcome as one document to out, and progress to err.
@@ -64,7 +68,7 @@ func (d *document) begin(command string, a, b flows.ContextRef) {
 	d.outcome = newOutcome(command, a, b)
 }
 
-func (d *document) event(e flows.Event) {
+func (d *document) event(e engine.Event) {
 	d.transcript.event(e)
 	d.A.introduce(d.facts.Local)
 	d.B.introduce(d.facts.Remote)
@@ -76,7 +80,7 @@ func (d *document) event(e flows.Event) {
 func (d *document) pending(flows.Plan) {} // the steps say it
 
 func (d *document) end(err error, a achieved) {
-	d.outcome.end(err, a.next)
+	d.outcome.end(err, a)
 	// Encoding can't fail for these types; if nobody reads, nobody is to be told.
 	_ = writeDocument(d.out, d.format, d.outcome)
 }

@@ -6,11 +6,12 @@ import (
 	"errors"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/kube"
 )
 
-// Exit codes. Scripts rely on them: they are documented in the README and
-// never change their meaning.
+// Exit codes. Scripts rely on them: they are documented in docs/scripting.md
+// and never change their meaning.
 const (
 	exitOK          = 0
 	exitUnexpected  = 1
@@ -43,7 +44,7 @@ func exitCode(err error) int {
 		return int(said)
 	case errors.As(err, &signalled):
 		return exitSignal + int(signalled.signal)
-	case errors.Is(err, flows.ErrDeclined):
+	case errors.Is(err, engine.ErrDeclined):
 		return exitSignal + 2 // as if interrupted at the question
 	case errors.As(err, &usage), errors.As(err, &unknown), errors.As(err, &kubeconfig):
 		return exitUsage
@@ -94,7 +95,7 @@ func codeOf(err error) flows.Code {
 		return flows.CodeAccess
 	}
 	switch code := exitCode(err); {
-	case errors.Is(err, flows.ErrDeclined):
+	case errors.Is(err, engine.ErrDeclined):
 		return flows.CodeDeclined
 	case code > exitSignal:
 		return flows.CodeInterrupted

@@ -19,8 +19,8 @@ const (
 func explainCommand(io streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [ID]",
-		Short: "Say what a check or an error means; it needs no cluster",
-		Long: `Say what a check (LT-P…, LT-D…) or an error (LT-E…) means, and what helps.
+		Short: "Explain a check or an error, offline",
+		Long: `Explain a check (LT-P…, LT-D…) or an error (LT-E…), and what helps.
 Without an ID it lists all of them. "` + schemaTopic + `" prints the JSON
 Schema of -o ndjson, "` + configurationTopic + `" says what the configuration
 file can have.`,

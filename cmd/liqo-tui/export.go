@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -49,7 +50,7 @@ func (e exportFlags) run(ctx context.Context, io streams, pair *pairFlags, c *co
 		return err
 	}
 	defer closeBoth()
-	f, err := flows.Observe(ctx, a, b, time.Now)
+	f, err := engine.Observe(ctx, a, b, time.Now)
 	if err != nil {
 		return err
 	}
@@ -85,7 +86,12 @@ func manifests(p flows.Params, f flows.Facts, side flows.Side) (objects []render
 	if ns := p.Namespaces[side]; ns != "" {
 		tenant.Namespace = ns
 	}
-	objects = append(objects, render.TenantNamespace(tenant), render.Configuration(tenant, other.Networks))
+	// A namespace that was there for something else is not ours to label. One of
+	// the peering's stays in the manifests: what is taken out of them, GitOps deletes.
+	if live := c.FindNamespace(tenant.Namespace); live == nil || live.Labels[render.LabelRemoteCluster] == string(other.ID) {
+		objects = append(objects, render.TenantNamespace(tenant))
+	}
+	objects = append(objects, render.Configuration(tenant, other.Networks))
 	if side == p.Server {
 		template := p.ServerTemplate
 		template.Namespace = cmp.Or(template.Namespace, c.Namespace)

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -25,7 +26,7 @@ func (c *clusterFlags) add(f *pflag.FlagSet, prefix, whose string) {
 	f.StringVar(&c.context, prefix+"context", "", "kubeconfig context of "+whose+" (default: the current one)")
 	f.StringVar(&c.cluster, prefix+"cluster", "", "kubeconfig cluster to use instead of the context's")
 	f.StringVar(&c.user, prefix+"user", "", "kubeconfig user to use instead of the context's")
-	f.StringVar(&c.namespace, prefix+"liqo-namespace", render.DefaultNamespace, "namespace of Liqo or our operator on "+whose)
+	f.StringVar(&c.namespace, prefix+"liqo-namespace", render.DefaultNamespace, "namespace of Liqo or the operator on "+whose)
 }
 
 func (c *clusterFlags) options() kube.Options {
@@ -89,13 +90,13 @@ func (p *pairFlags) open() (a, b *kube.Cluster, err error) {
 }
 
 // openFor opens both clusters, or only the local one.
-func (p *pairFlags) openFor(localOnly bool) (a, b flows.Cluster, closeAll func(), err error) {
+func (p *pairFlags) openFor(localOnly bool) (a, b engine.Cluster, closeAll func(), err error) {
 	if localOnly {
 		local, err := p.local.open()
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		return local, flows.Absent{Context: p.remote.options().Context}, local.Close, nil
+		return local, engine.Absent{Context: p.remote.options().Context}, local.Close, nil
 	}
 	local, remote, err := p.open()
 	if err != nil {

@@ -80,6 +80,9 @@ func printValue(out io.Writer, v any) error {
 			}
 			return nil
 		}
+	case nil:
+		_, err := fmt.Fprintln(out, "null") // as in the JSON: it is not known
+		return err
 	case map[string]any:
 	default:
 		_, err := fmt.Fprintln(out, v)

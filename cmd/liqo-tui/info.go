@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -84,17 +85,19 @@ type gatewayInfo struct {
 }
 
 type connectionInfo struct {
-	Name           string        `json:"name"`
-	Value          string        `json:"value"`
-	Reason         render.Reason `json:"reason,omitempty"`
-	LatencyMicros  int64         `json:"latencyMicros,omitempty"` // round trip from gateway to gateway
-	Loss           float64       `json:"loss"`                    // of pings, 0 to 1
-	ReceivedBytes  uint64        `json:"receivedBytes"`
-	SentBytes      uint64        `json:"sentBytes"`
-	Handshake      *time.Time    `json:"handshake,omitempty"`
-	Implementation string        `json:"implementation,omitempty"`
-	MTU            int           `json:"mtu,omitempty"`
-	PeerAddress    string        `json:"peerAddress,omitempty"`
+	Name          string        `json:"name"`
+	Value         string        `json:"value"`
+	Reason        render.Reason `json:"reason,omitempty"`
+	LatencyMicros int64         `json:"latencyMicros,omitempty"` // round trip from gateway to gateway
+	// Null where the gateway does not report it, as Liqo's don't, or has nothing to
+	// report.
+	Loss           *float64   `json:"loss"` // of pings, 0 to 1
+	ReceivedBytes  *uint64    `json:"receivedBytes"`
+	SentBytes      *uint64    `json:"sentBytes"`
+	Handshake      *time.Time `json:"handshake,omitempty"`
+	Implementation string     `json:"implementation,omitempty"`
+	MTU            int        `json:"mtu,omitempty"`
+	PeerAddress    string     `json:"peerAddress,omitempty"`
 }
 
 // infoFlags say what of it is printed, and how.
@@ -170,7 +173,7 @@ func look(ctx context.Context, c clusterFlags) (flows.ClusterFacts, error) {
 }
 
 // lookAt observes a cluster that has to be usable.
-func lookAt(ctx context.Context, cluster flows.Cluster) (flows.ClusterFacts, error) {
+func lookAt(ctx context.Context, cluster engine.Cluster) (flows.ClusterFacts, error) {
 	f, err := cluster.Observe(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -213,9 +216,9 @@ func describePeer(p *flows.Peer, now time.Time) *peerInfo {
 	out.Network.Gateway = describeGateway(p, r)
 	if c := p.Connection; c != nil {
 		out.Network.Connection = &connectionInfo{
-			Name: c.Name, Value: string(r.Value), Reason: r.Reason, LatencyMicros: r.Latency.Microseconds(), Loss: r.Loss,
-			ReceivedBytes: r.Received, SentBytes: r.Sent, Handshake: moment(r.Handshake), Implementation: r.Implementation,
-			MTU: r.MTU, PeerAddress: r.PeerAddress,
+			Name: c.Name, Value: string(r.Value), Reason: r.Reason, LatencyMicros: r.Latency.Microseconds(),
+			Loss: known(r.Loss, r.LossKnown()), ReceivedBytes: known(r.Received, r.Reported), SentBytes: known(r.Sent, r.Reported),
+			Handshake: moment(r.Handshake), Implementation: r.Implementation, MTU: r.MTU, PeerAddress: r.PeerAddress,
 		}
 	}
 	return out
@@ -242,6 +245,14 @@ func describeGateway(p *flows.Peer, r flows.Reading) *gatewayInfo {
 		g.Pod, g.PodWaiting = p.Pod.Name, p.Pod.Waiting
 	}
 	return g
+}
+
+// known is v, nil where it stands for nothing that was measured.
+func known[T any](v T, ok bool) *T {
+	if !ok {
+		return nil
+	}
+	return &v
 }
 
 func moment(t time.Time) *time.Time {
@@ -369,14 +380,34 @@ func writePeer(out io.Writer, i clusterInfo, p *peerInfo) error {
 	}
 	if c := p.Network.Connection; c != nil {
 		row("Latency", latencyText(p))
-		row("Lost pings", fmt.Sprintf("%.3g%%", c.Loss*100))
-		row("Traffic", fmt.Sprintf("%d bytes received, %d sent", c.ReceivedBytes, c.SentBytes))
+		row("Lost pings", lossText(c))
+		row("Traffic", trafficText(c))
 		if c.Handshake != nil {
 			row("Handshake", fmt.Sprintf("%s ago", i.At.Sub(*c.Handshake).Round(time.Second)))
 		}
 		row("WireGuard", c.Implementation)
 	}
 	return w.Flush()
+}
+
+// notReported stands for what only our gateways report.
+const notReported = "not reported by Liqo's gateway"
+
+func lossText(c *connectionInfo) string {
+	switch {
+	case c.Loss != nil:
+		return fmt.Sprintf("%.3g%%", *c.Loss*100)
+	case c.ReceivedBytes != nil:
+		return "not known: none was answered yet"
+	}
+	return notReported
+}
+
+func trafficText(c *connectionInfo) string {
+	if c.ReceivedBytes == nil || c.SentBytes == nil {
+		return notReported
+	}
+	return fmt.Sprintf("%d bytes received, %d sent", *c.ReceivedBytes, *c.SentBytes)
 }
 
 func remapped(r *networkingv1beta1.ClusterConfigCIDR, kind func(*networkingv1beta1.ClusterConfigCIDR) []networkingv1beta1.CIDR) string {

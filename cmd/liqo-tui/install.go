@@ -5,12 +5,15 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -23,10 +26,10 @@ func installCommand(io streams) *cobra.Command {
 	output, timeout := formatText, 5*time.Minute
 	cmd := &cobra.Command{
 		Use:   "install",
-		Short: "Install our operator and fabric on a cluster without Liqo",
-		Long: `Install our operator and fabric on a cluster without Liqo, and wait until they
-run. Running it again brings them up to date. network connect --install does
-this as part of connecting.`,
+		Short: "Install the operator and the node agent on a cluster without Liqo",
+		Long: `Install the liqo-tui operator and its node agent ("fabric") on a cluster without
+Liqo, and wait until they run. Run it again to update them, or to correct the
+image. network connect --install does this as part of connecting.`,
 		Example: `  liqo-tui install --context rome --cluster-id rome
 
   # as manifests, for another tool to apply
@@ -35,16 +38,18 @@ this as part of connecting.`,
 	}
 	f := cmd.Flags()
 	c.add(f, "", "the cluster")
-	f.StringVar(&p.Image, "image", defaultImage(), "image of operator, gateways and fabric")
-	f.StringSliceVar(&p.PodCIDRs, "pod-cidr", nil, "address range of the pods, may be repeated (default: the operator finds out)")
-	f.StringVar(&p.ServiceCIDR, "service-cidr", "", "address range of the Services (default: likewise)")
-	f.StringVar(&p.ExternalCIDR, "external-cidr", "", "address range that stands for hosts outside of the pod network (default: as it is, at first "+render.DefaultExternalCIDR+")")
+	f.StringVar(&p.Image, "image", defaultImage(), "image of operator, gateways and node agent")
+	f.StringSliceVar(&p.PodCIDRs, "pod-cidr", nil, "address range of the pods, may be repeated (default: the operator detects it)")
+	f.StringVar(&p.ServiceCIDR, "service-cidr", "", "address range of the Services (default: the operator detects it)")
+	f.StringVar(&p.ExternalCIDR, "external-cidr", "", "address range for hosts outside of the pod network (default: unchanged, at first "+render.DefaultExternalCIDR+")")
+	f.StringSliceVar(&p.Reserve, "reserve", nil, "address range under which no peer may be seen, such as that of a VPN; may be repeated (default: unchanged, at first none)")
+	f.StringSliceVar(&p.Pools, "pools", nil, "address ranges under which peers are seen whose own are taken, may be repeated (default: unchanged, at first 240.0.0.0/4)")
 	f.StringVar(&id, "cluster-id", "", "name by which peers know the cluster (default: its ID if it has one, else from the context's name)")
-	f.IntVar(&p.GatewayReplicas, "gateway-replicas", 0, "pods of each gateway: one holds the tunnel, the others take over if it is lost (default: as it is, at first 1)")
+	f.IntVar(&p.GatewayReplicas, "gateway-replicas", 0, "pods of each gateway: one holds the tunnel, the others stand by (default: unchanged, at first 1)")
 	f.BoolVar(&dryRun, "dry-run", false, "print the objects as YAML instead of applying them, as -o yaml does")
 	f.StringVarP(&output, "output", "o", output, "text; ndjson; or yaml to print the objects instead of applying them")
 	f.DurationVar(&timeout, "timeout", timeout, "how long to wait until everything runs")
-	f.BoolVarP(&yes, "yes", "y", false, "don't ask before a protected cluster is changed; others are not asked about")
+	f.BoolVarP(&yes, "yes", "y", false, "don't ask before a protected cluster is changed; other clusters are changed without a question")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		p.ClusterID, p.Namespace = render.ClusterID(id), c.namespace
 		switch {
@@ -94,7 +99,7 @@ func install(ctx context.Context, s *session, c clusterFlags, p render.InstallPa
 	}
 	if names := s.io.settings.protected.of(c); len(names) > 0 {
 		if ok, err := confirm(s.io, yes, fmt.Sprintf("Install liqo-tui on %s?", p.ClusterID), names); err != nil || !ok {
-			return cmp.Or(err, flows.ErrDeclined)
+			return cmp.Or(err, engine.Declined(false))
 		}
 	}
 	start := time.Now()
@@ -116,7 +121,7 @@ func install(ctx context.Context, s *session, c clusterFlags, p render.InstallPa
 	}
 	s.next = []nextStep{{c.command("network", "connect") + " --remote-context CONTEXT", "connects it with another cluster"}}
 	if s.format == formatText {
-		fmt.Fprintf(s.io.out, "%s can be connected now: operator and fabric run in namespace %s.\n", p.ClusterID, p.Namespace)
+		fmt.Fprintf(s.io.out, "%s can be connected now: the operator and the node agent run in namespace %s.\n", p.ClusterID, p.Namespace)
 		writeNext(s.io.out, s.next)
 	}
 	return nil
@@ -142,7 +147,13 @@ func installation(ctx context.Context, cluster *kube.Cluster, p *render.InstallP
 	if err != nil {
 		return nil, usageError{err}
 	}
-	return objects, nil
+	// A namespace of somebody else's is not for us to change, nor for who applies
+	// what is printed.
+	return slices.DeleteFunc(objects, func(o render.Object) bool {
+		live := facts.FindNamespace(o.GetName())
+		_, ok := o.(*corev1.Namespace)
+		return ok && live != nil && live.Labels[render.LabelManagedBy] != render.ManagedBy
+	}), nil
 }
 
 // complete fills in what the admin did not say and the cluster does.
@@ -154,7 +165,15 @@ func complete(facts flows.ClusterFacts, p *render.InstallParams) error {
 	if s := flows.InstalledElsewhere(flows.A, facts); s != nil {
 		return unfit(facts, s.Reason, s.Hint)
 	}
+	if s := flows.InstallNamespace(flows.A, facts, p.Namespace); s != nil {
+		return unfit(facts, s.Reason, s.Hint)
+	}
 	p.ExternalCIDR = cmp.Or(p.ExternalCIDR, string(facts.ExternalCIDR)) // it can't be changed just so
+	if len(p.Pools) == 0 {
+		for _, pool := range facts.Pools {
+			p.Pools = append(p.Pools, string(pool))
+		}
+	}
 	switch {
 	case p.ClusterID == "" && facts.ID != "":
 		p.ClusterID = facts.ID
@@ -180,9 +199,9 @@ func uninstallCommand(io streams) *cobra.Command {
 	output := formatText
 	cmd := &cobra.Command{
 		Use:   "uninstall",
-		Short: "Remove our operator and fabric; the definitions stay",
-		Long: `Remove our operator and fabric from a cluster that has no peers any more. The
-definitions of Liqo's API stay, and with them what others have made of them.`,
+		Short: "Remove the operator and the node agent; the CRDs stay",
+		Long: `Remove the liqo-tui operator and its node agent from a cluster without peers.
+The CRDs of Liqo's API stay, with all objects of these kinds.`,
 		Example: `  liqo-tui uninstall --context rome`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -218,9 +237,9 @@ func uninstall(ctx context.Context, s *session, c clusterFlags, yes bool) error 
 	}
 	question := fmt.Sprintf("Remove liqo-tui from %s?", cmp.Or(string(facts.ID), facts.Context.Name))
 	if ok, err := confirm(s.io, yes, question, s.io.settings.protected.of(c)); err != nil || !ok {
-		return cmp.Or(err, flows.ErrDeclined)
+		return cmp.Or(err, engine.Declined(false))
 	}
-	changes, err := cluster.Uninstall(ctx, objects)
+	changes, kept, err := cluster.Uninstall(ctx, objects)
 	s.changes(changes)
 	for _, change := range changes {
 		fmt.Fprintf(s.io.err, "%s %s\n", change.Object, change.Verb)
@@ -231,9 +250,12 @@ func uninstall(ctx context.Context, s *session, c clusterFlags, yes bool) error 
 	if err != nil || s.format != formatText {
 		return err
 	}
-	text := "liqo-tui is removed. The definitions stay; kubectl delete crd removes them, and all that they define."
+	text := "liqo-tui is removed. The CRDs stay; kubectl delete crd removes them, with all objects of these kinds."
 	if len(changes) == 0 {
-		text = "No changes: there is nothing of liqo-tui in namespace " + c.namespace + "."
+		text = "No changes: nothing of liqo-tui is in namespace " + c.namespace + "."
+	}
+	if kept != "" {
+		text += "\n" + strings.ToUpper(kept[:1]) + kept[1:] + "."
 	}
 	_, err = fmt.Fprintln(s.io.out, text)
 	return err

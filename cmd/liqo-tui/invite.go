@@ -24,7 +24,7 @@ type letterFlags struct {
 
 func (l *letterFlags) add(cmd *cobra.Command, standard string) {
 	cmd.Flags().StringVar(&l.file, "file", "", "file to write (default: "+standard+")")
-	cmd.Flags().DurationVar(&l.valid, "valid", letterValid, "how long the other admin has to use it")
+	cmd.Flags().DurationVar(&l.valid, "valid", letterValid, "how long the file is valid")
 }
 
 func (l *letterFlags) validate() error {
@@ -85,7 +85,7 @@ func undoneHere(pair *pairFlags, peer, what string) nextStep {
 
 // handOver says what to do with a letter that was written.
 func (l *letterFlags) handOver(name, command, to string) string {
-	return fmt.Sprintf("The %s is in %s, and holds for %s.\nfor the admin of %s: liqo-tui network %s %s --context CONTEXT-OF-%s",
+	return fmt.Sprintf("The %s is in %s, and is valid for %s.\nfor the admin of %s: liqo-tui network %s %s --context CONTEXT-OF-%s",
 		name, l.file, l.valid, to, command, shellWord(l.file), to)
 }
 
@@ -97,15 +97,14 @@ func oneArgument(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-const inviteLong = `Where nobody has access to both clusters, their admins connect them with two
-files, which hold no secrets:
+const inviteLong = `If nobody has access to both clusters, their admins connect them with two files.
+The files hold no secrets:
 
-  rome's admin    network invite --for milan   makes the gateway server, writes
-                                               an invitation, and sends it
-  milan's admin   network join INVITATION      makes the gateway client, writes
-                                               an answer, and sends it back
-  rome's admin    network accept ANSWER        completes it, and waits until the
-                                               gateways answer each other
+  rome's admin    network invite --for milan   creates the gateway server and
+                                               an invitation, to send to milan
+  milan's admin   network join INVITATION      creates the gateway client and an
+                                               answer, to send back
+  rome's admin    network accept ANSWER        completes the connection
 `
 
 func inviteCommand(io streams, pair *pairFlags) *cobra.Command {
@@ -115,10 +114,10 @@ func inviteCommand(io streams, pair *pairFlags) *cobra.Command {
 	c := newConnectFlags()
 	cmd := &cobra.Command{
 		Use:   "invite --for CLUSTER_ID",
-		Short: "Invite another admin's cluster, and write what they must know",
+		Short: "Invite another admin's cluster: write an invitation",
 		Long: inviteLong + `
-The local cluster hosts the gateway server. Running it again changes nothing,
-and writes the invitation anew.`,
+The local cluster hosts the gateway server. Run it again to write the invitation
+again; that changes nothing else.`,
 		Example: `  liqo-tui network invite --context rome --for milan \
     --server-service-type NodePort`,
 		Args: noArguments,
@@ -167,7 +166,7 @@ and writes the invitation anew.`,
 		}
 		return op.run(cmd.Context(), io, pair, r)
 	}
-	cmd.Flags().StringVar(&peer, "for", "", "cluster ID of the other cluster; liqo-tui info --get clusterid says it there")
+	cmd.Flags().StringVar(&peer, "for", "", "ID of the other cluster; liqo-tui info --get clusterid prints it there")
 	c.addServer(cmd.Flags())
 	out.add(cmd, "invitation-ID-to-ID.yaml")
 	c.addOneSided(cmd, &r)
@@ -181,10 +180,10 @@ func joinCommand(io streams, pair *pairFlags) *cobra.Command {
 	c := newConnectFlags()
 	cmd := &cobra.Command{
 		Use:   "join INVITATION",
-		Short: "Make this end of a connection by an invitation, and answer it",
+		Short: "Accept an invitation: create the client, write an answer",
 		Long: inviteLong + `
-The local cluster dials the one that has invited it. Compare the public key with
-its admin, by another way than the file came.`,
+The local cluster dials the inviting one. Compare the public key with the other
+admin, not by the way that the file came.`,
 		Example: `  liqo-tui network join invitation-rome-to-milan.yaml --context milan`,
 		Args:    oneArgument,
 	}
@@ -230,7 +229,7 @@ func acceptCommand(io streams, pair *pairFlags) *cobra.Command {
 	c := newConnectFlags()
 	cmd := &cobra.Command{
 		Use:     "accept ANSWER",
-		Short:   "Complete a connection by the answer to an invitation",
+		Short:   "Complete the connection with the answer to your invitation",
 		Long:    inviteLong,
 		Example: `  liqo-tui network accept answer-milan-to-rome.yaml --context rome`,
 		Args:    oneArgument,

@@ -21,23 +21,52 @@ import (
 // pods, or says so; and as long as tunnels is not off, it says of a gateway what
 // the gateway would, once both ends have each other's keys.
 type kubelet struct {
-	client, peer client.Client
-	node         string
-	address      string
+	client  client.WithWatch
+	peer    *kubelet
+	node    string
+	address string
+	news    chan struct{} // something has changed, on either cluster
 
 	mu           sync.Mutex
 	silent       bool   // gateways claim nothing
 	loadBalancer string // address that Services of that type get, "" for none
 }
 
-// kubeletInterval is how often it looks: what it does must not be what a
-// script waits for.
-const kubeletInterval = 100 * time.Millisecond
+const (
+	// kubeletInterval is how often it looks although nothing has changed: reports age.
+	kubeletInterval = time.Second
+	// kubeletPause is between two looks: what it does must not be what a script
+	// waits for.
+	kubeletPause = 20 * time.Millisecond
+)
 
 func (k *kubelet) set(change func(*kubelet)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	change(k)
+	k.wake()
+}
+
+// wake has it look at once.
+func (k *kubelet) wake() {
+	select {
+	case k.news <- struct{}{}:
+	default:
+	}
+}
+
+// watch wakes both clusters' kubelets when an object of a kind changes.
+func (k *kubelet) watch(ctx context.Context, kind client.ObjectList) {
+	for ; ctx.Err() == nil; time.Sleep(kubeletPause) {
+		events, err := k.client.Watch(ctx, kind)
+		if err != nil {
+			continue // until then, it looks from time to time
+		}
+		for range events.ResultChan() {
+			k.wake()
+			k.peer.wake()
+		}
+	}
 }
 
 func (k *kubelet) join(ctx context.Context) error {
@@ -56,15 +85,22 @@ func (k *kubelet) join(ctx context.Context) error {
 // run repeats until ctx ends. Errors are of requests that others' changes, or
 // an API server that goes away, got in the way of: the next turn tries again.
 func (k *kubelet) run(ctx context.Context) {
+	var watches sync.WaitGroup
+	defer watches.Wait()
+	for _, kind := range []client.ObjectList{
+		&corev1.PodList{}, &appsv1.DaemonSetList{}, &corev1.ServiceList{}, &networkingv1beta1.ConnectionList{}, &networkingv1beta1.PublicKeyList{},
+	} {
+		watches.Go(func() { k.watch(ctx, kind) })
+	}
 	ticker := time.NewTicker(kubeletInterval)
 	defer ticker.Stop()
-	for {
+	for ; ctx.Err() == nil; time.Sleep(kubeletPause) {
 		select {
 		case <-ctx.Done():
-			return
+		case <-k.news:
 		case <-ticker.C:
-			_ = cmp.Or(k.runPods(ctx), k.runDaemons(ctx), k.balance(ctx), k.report(ctx))
 		}
+		_ = cmp.Or(k.runPods(ctx), k.runDaemons(ctx), k.balance(ctx), k.report(ctx))
 	}
 }
 
@@ -194,7 +230,7 @@ func (k *kubelet) judge(ctx context.Context, c *networkingv1beta1.Connection) (n
 	// The other end is in whichever namespace of the other cluster has a
 	// Connection: there are two clusters.
 	var others networkingv1beta1.ConnectionList
-	if err := k.peer.List(ctx, &others); err != nil || len(others.Items) != 1 || !ready(ctx, k.peer, others.Items[0].Namespace) {
+	if err := k.peer.client.List(ctx, &others); err != nil || len(others.Items) != 1 || !ready(ctx, k.peer.client, others.Items[0].Namespace) {
 		r.Reason, r.Message = render.ReasonNoHandshake, "the peer does not answer yet"
 		return networkingv1beta1.Connecting, r
 	}

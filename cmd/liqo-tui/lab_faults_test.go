@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/liqo-tui/liqo-tui/internal/sample"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -51,7 +52,11 @@ type owed struct {
 const settled = 2 * time.Minute
 
 func (l lab) testFaults(t *testing.T, connections []connection) {
-	length, err := time.ParseDuration(cmp.Or(os.Getenv("SOAK"), "2m"))
+	enough := "1m" // for half of the faults
+	if sample.All() {
+		enough = "5m"
+	}
+	length, err := time.ParseDuration(cmp.Or(os.Getenv("SOAK"), enough))
 	if err != nil {
 		t.Fatalf("SOAK: %v", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/liqo-tui/liqo-tui/internal/sample"
 )
 
 // setReplicas has every gateway of a cluster consist of so many pods.
@@ -31,7 +33,8 @@ func (l lab) leader(t *testing.T, cluster, peer string) (pod, node, address stri
 }
 
 // testReplicas gives both gateways of a connection a second pod, loses the one
-// that holds the tunnel in several ways, and measures from the moment of the loss.
+// that holds the tunnel in several ways, or in one that the seed picks, and
+// measures from the moment of the loss.
 func (l lab) testReplicas(t *testing.T, c connection, bound time.Duration) {
 	t.Helper()
 	for _, cluster := range []string{c.a, c.b} {
@@ -40,26 +43,12 @@ func (l lab) testReplicas(t *testing.T, c connection, bound time.Duration) {
 	for _, way := range c.ways() {
 		eventually(t, 60*time.Second, func() error { return l.hasStandby(t, way.a, way.b) })
 	}
-	for _, way := range c.ways() {
-		for _, loss := range []struct {
-			what string
-			lose func(pod, node string) (back func())
-		}{
-			{"deleted", func(pod, _ string) func() {
-				l.must(t, "kubectl", way.b, "delete", "pod", "-n", "liqo-tenant-"+way.a, pod, "--wait=false")
-				return func() {}
-			}},
-			{"killed", func(pod, node string) func() {
-				l.must(t, "exec", way.b, node, "--", "kill", "-9", l.process(t, way.b, node, tunnelOf(way.a), pod))
-				return func() {}
-			}},
-			{lostNode, func(_, node string) func() {
-				l.must(t, "exec", way.b, node, "--", "nft", "add table inet lost; "+
-					"add chain inet lost in { type filter hook prerouting priority -400; }; add rule inet lost in iifname eth0 drop; "+
-					"add chain inet lost out { type filter hook postrouting priority 400; }; add rule inet lost out oifname eth0 drop")
-				return func() { l.must(t, "exec", way.b, node, "--", "nft", "delete", "table", "inet", "lost") }
-			}},
-		} {
+	for i, way := range c.ways() {
+		losses := l.losses(t, way)
+		if !sample.All() { // each takes half a minute, most of it until the Lease has settled
+			losses = losses[(sample.Seed(t)+uint64(i))%uint64(len(losses)):][:1]
+		}
+		for _, loss := range losses {
 			if loss.what == lostNode {
 				l.leadOn(t, way, way.b+"-2") // the other one runs the API server, without which nobody takes over
 			}
@@ -80,6 +69,32 @@ func (l lab) testReplicas(t *testing.T, c connection, bound time.Duration) {
 }
 
 const lostNode = "lost with its node"
+
+// loss is a way to lose the pod that holds a tunnel.
+type loss struct {
+	what string
+	lose func(pod, node string) (back func())
+}
+
+// losses are those of b's gateway.
+func (l lab) losses(t *testing.T, way connection) []loss {
+	return []loss{
+		{"deleted", func(pod, _ string) func() {
+			l.must(t, "kubectl", way.b, "delete", "pod", "-n", "liqo-tenant-"+way.a, pod, "--wait=false")
+			return func() {}
+		}},
+		{"killed", func(pod, node string) func() {
+			l.must(t, "exec", way.b, node, "--", "kill", "-9", l.process(t, way.b, node, tunnelOf(way.a), pod))
+			return func() {}
+		}},
+		{lostNode, func(_, node string) func() {
+			l.must(t, "exec", way.b, node, "--", "nft", "add table inet lost; "+
+				"add chain inet lost in { type filter hook prerouting priority -400; }; add rule inet lost in iifname eth0 drop; "+
+				"add chain inet lost out { type filter hook postrouting priority 400; }; add rule inet lost out oifname eth0 drop")
+			return func() { l.must(t, "exec", way.b, node, "--", "nft", "delete", "table", "inet", "lost") }
+		}},
+	}
+}
 
 // leadOn has b's gateway hold the tunnel on a node.
 func (l lab) leadOn(t *testing.T, way connection, node string) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/kube"
 )
 
@@ -20,7 +21,7 @@ func TestLabVerify(t *testing.T) {
 	a, b := l.open(t, "lab-rome"), l.open(t, "lab-milan")
 
 	t.Run("a good path", func(t *testing.T) {
-		v, took := verifyPath(t, a, b, flows.VerifyRequest{})
+		v, took := verifyPath(t, a, b, engine.VerifyRequest{})
 		if !v.Verified() || v.Verdict() != flows.Works {
 			t.Fatalf("got %s", v.Verdict())
 		}
@@ -36,7 +37,7 @@ func TestLabVerify(t *testing.T) {
 		l.wantNoProbes(t)
 	})
 	t.Run("throughput", func(t *testing.T) {
-		v, _ := verifyPath(t, a, b, flows.VerifyRequest{Throughput: true})
+		v, _ := verifyPath(t, a, b, engine.VerifyRequest{Throughput: true})
 		for side, w := range v.Ways {
 			if w.Throughput < 1e6 {
 				t.Errorf("way %d: got %.0f bit/s", side, w.Throughput)
@@ -46,7 +47,7 @@ func TestLabVerify(t *testing.T) {
 	t.Run("a path that is cut", func(t *testing.T) {
 		l.must(t, "cut", "rome", "milan", "--direction", "a-to-b")
 		defer l.must(t, "restore")
-		v, took := verifyPath(t, a, b, flows.VerifyRequest{})
+		v, took := verifyPath(t, a, b, engine.VerifyRequest{})
 		if v.Between != flows.Pods || v.Verdict() != flows.Broken || v.Verified() {
 			t.Errorf("got %s between %s", v.Verdict(), v.Between)
 		}
@@ -82,10 +83,10 @@ func (l lab) open(t *testing.T, context string) *kube.Cluster {
 	return c
 }
 
-func verifyPath(t *testing.T, a, b *kube.Cluster, r flows.VerifyRequest) (flows.Verification, time.Duration) {
+func verifyPath(t *testing.T, a, b *kube.Cluster, r engine.VerifyRequest) (flows.Verification, time.Duration) {
 	t.Helper()
 	started := time.Now()
-	v, err := flows.VerifyPair(t.Context(), a, b, r, func(side flows.Side, text string) {
+	v, err := engine.VerifyPair(t.Context(), a, b, r, func(side flows.Side, text string) {
 		t.Logf("%5.1fs %s %s", time.Since(started).Seconds(), side, text)
 	})
 	if err != nil {

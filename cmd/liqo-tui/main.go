@@ -63,7 +63,12 @@ func run(args []string, in io.Reader, out, err io.Writer) int {
 // interrupted is a signal as the cause of a cancellation.
 type interrupted struct{ signal syscall.Signal }
 
-func (i interrupted) Error() string { return "stopped by signal " + i.signal.String() }
+func (i interrupted) Error() string {
+	if i.signal == syscall.SIGINT {
+		return "stopped by Ctrl-C"
+	}
+	return "stopped by signal " + i.signal.String()
+}
 
 // withSignals cancels the context at the first signal. The second one ends the
 // program at once, as the default action of the signal.
@@ -95,9 +100,9 @@ func rootCommand(io streams) (*cobra.Command, func()) {
 		Long: `Connect the pod networks of two Kubernetes clusters through an encrypted tunnel,
 also when both use the same addresses.
 
-Without a command, on a terminal, it shows all connections of your clusters, or
-where there is none, connects two: as --context and --remote-context name them,
-or as you choose.
+Without a command, on a terminal: shows all connections of your clusters. If
+there is none, it connects two clusters, those of --context and --remote-context
+or those that you choose.
 
 ` + valuesHelp,
 		SilenceErrors: true, SilenceUsage: true,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 )
 
 // eventsSchema describes the lines, as a JSON Schema.
@@ -55,7 +56,7 @@ type line struct {
 	Object string `json:"object,omitempty"` // change
 
 	Milestone string `json:"milestone,omitempty"` // milestone: its ID
-	Message   string `json:"message,omitempty"`   // milestone, progress
+	Message   string `json:"message,omitempty"`   // milestone, progress, check, result: what was achieved
 
 	ID    string   `json:"id,omitempty"`    // check
 	Sides []string `json:"sides,omitempty"` // check
@@ -121,7 +122,7 @@ type ndjson struct {
 	seq     int
 	facts   flows.Facts
 	told    passed
-	last    flows.Event
+	last    engine.Event
 	spoken  time.Time // when the last line was written
 	changed bool
 	mu      sync.Mutex // keepAlive writes too
@@ -199,12 +200,12 @@ func (n *ndjson) observed(f flows.Facts) {
 	n.encode(start)
 }
 
-func (n *ndjson) event(e flows.Event) {
+func (n *ndjson) event(e engine.Event) {
 	for _, m := range n.told.news(n.facts) {
 		n.write(line{Type: "milestone", Side: sideName(m.side), Milestone: m.id, Message: m.text})
 	}
 	n.changes(e.Changes)
-	for _, r := range flows.Narrate(n.last, e) {
+	for _, r := range engine.Narrate(n.last, e) {
 		n.record(e, r)
 	}
 	for _, r := range heartbeats(e, n.lastSpoken()) {
@@ -222,8 +223,8 @@ func (n *ndjson) changes(changes []flows.Change) {
 	}
 }
 
-func (n *ndjson) record(e flows.Event, r flows.Record) {
-	if r.Type == flows.RecordPlan {
+func (n *ndjson) record(e engine.Event, r engine.Record) {
+	if r.Type == engine.RecordPlan {
 		sum := e.Plan.Changes()
 		n.write(line{
 			Type: string(r.Type), Summary: &summary{sum.Create, sum.Update, sum.Replace, sum.Delete},
@@ -236,7 +237,7 @@ func (n *ndjson) record(e flows.Event, r flows.Record) {
 		Type: string(r.Type), Side: sideName(r.Step.Side), Step: string(r.Step.ID), Title: r.Step.Title,
 		Reason: r.Step.Reason, ElapsedMS: new(r.Elapsed.Milliseconds()),
 	}
-	if r.Type == flows.RecordEnd {
+	if r.Type == engine.RecordEnd {
 		l.Result = r.Step.Status.String()
 	}
 	n.write(l)
@@ -258,7 +259,7 @@ func (n *ndjson) end(err error, a achieved) {
 	if e := problemOf(err); e != nil {
 		n.write(line{Type: "error", problem: e})
 	}
-	n.write(line{Type: "result", OK: new(err == nil), Exit: new(exitCode(err)), Changed: new(n.changed), Next: firstCommand(a.next)})
+	n.write(line{Type: "result", OK: new(err == nil), Exit: new(exitCode(err)), Changed: new(n.changed), Message: strings.TrimSuffix(a.text, "\n"), Next: firstCommand(a.next)})
 }
 
 func (n *ndjson) hasChanged() bool { return n.changed }

@@ -8,20 +8,21 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/kube"
 )
 
 // runEvents are what a run over the in-memory pair writes, checked as every reader
 // may rely on them.
-func runEvents(t *testing.T, p *flowtest.Pair, o flows.Options, plan func(flows.Facts) flows.Plan) []map[string]any {
+func runEvents(t *testing.T, p *flowtest.Pair, o engine.Options, plan func(flows.Facts) flows.Plan) []map[string]any {
 	t.Helper()
 	var out bytes.Buffer
 	n := &ndjson{out: &out, now: p.Now}
 	n.begin("connect", flows.ContextRef{Name: "rome"}, flows.ContextRef{Name: "milan"})
 	o.Now = p.Now
 	seen := func(f flows.Facts) flows.Plan { n.observed(f); return plan(f) }
-	n.end(flows.Run(t.Context(), seen, p.A, p.B, n.event, o), achieved{})
+	n.end(engine.Run(t.Context(), seen, p.A, p.B, n.event, o), achieved{})
 	return checkEvents(t, out.String())
 }
 
@@ -32,7 +33,7 @@ func connectPlan(f flows.Facts) flows.Plan {
 
 func TestNDJSONTellsARun(t *testing.T) {
 	p := flowtest.NewPair()
-	lines := runEvents(t, p, flows.Options{}, connectPlan)
+	lines := runEvents(t, p, engine.Options{}, connectPlan)
 	if last := lines[len(lines)-1]; last["ok"] != true || last["exit"] != 0.0 || last["changed"] != true {
 		t.Errorf("got result %v, want ok, exit code 0, changed", last)
 	}
@@ -55,7 +56,7 @@ func TestNDJSONTellsARun(t *testing.T) {
 			t.Errorf("step %s did not end well; got %v", step, ended)
 		}
 	}
-	again := runEvents(t, p, flows.Options{}, connectPlan)
+	again := runEvents(t, p, engine.Options{}, connectPlan)
 	if last := again[len(again)-1]; last["changed"] != false {
 		t.Errorf("a second run: got result %v, want nothing changed", last)
 	}
@@ -64,7 +65,7 @@ func TestNDJSONTellsARun(t *testing.T) {
 func TestNDJSONIsNeverSilentForLong(t *testing.T) {
 	p := flowtest.NewPair()
 	p.B.Behave(func(b *flowtest.Behaviour) { b.LoadBalancerPending = true })
-	lines := runEvents(t, p, flows.Options{Timeout: 3 * time.Minute}, connectPlan)
+	lines := runEvents(t, p, engine.Options{Timeout: 3 * time.Minute}, connectPlan)
 	last := time.Time{}
 	for _, l := range lines {
 		ts, err := time.Parse(time.RFC3339Nano, l["ts"].(string))
@@ -98,7 +99,7 @@ func TestExitCodes(t *testing.T) {
 		"timeout":             {&flows.StepError{Step: flows.Step{Kind: flows.FailedTimeout}}, 7},
 		"somebody in the way": {&flows.StepError{Step: flows.Step{Kind: flows.FailedConflict}}, 9},
 		"range is in use":     {&kube.RangeError{}, 9},
-		"declined":            {flows.ErrDeclined, 130},
+		"declined":            {engine.ErrDeclined, 130},
 		"interrupted":         {interrupted{2}, 130},
 		"terminated":          {interrupted{15}, 143},
 	} {

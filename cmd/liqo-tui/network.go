@@ -9,11 +9,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-var errNoRemote = errors.New("which cluster is the remote one? give --remote-context, --remote-kubeconfig or both")
+var errNoRemote = errors.New("the remote cluster is not named: add --remote-context, --remote-kubeconfig or both")
 
 func networkCommand(io streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "network", Short: "Connect two clusters, look after the connection, and undo it", Args: noArguments,
+		Use: "network", Short: "Connect two clusters, maintain the connection, and remove it", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	pair := newPairFlags(cmd, true)
@@ -32,10 +32,10 @@ type removal struct {
 
 func disconnectCommand(io streams, pair *pairFlags) *cobra.Command {
 	return removal{
-		name: "disconnect", short: "Remove the gateways; keep what the clusters know of each other",
+		name: "disconnect", short: "Remove the gateways; keep the address ranges",
 		long: `Remove the gateways of the connection between the local (A) and the remote (B)
-cluster, and wait until they are gone. The clusters keep what they know of each
-other: network connect brings the connection back with the same addresses.`,
+cluster, and wait until they are gone. Each cluster keeps the other's address
+ranges, so network connect restores the connection with the same addresses.`,
 		done: "The gateways are gone.",
 		next: [][2]string{{"connect", "brings them back with the same addresses"}, {"reset", "removes the rest"}},
 		plan: flows.PlanDisconnect,
@@ -44,10 +44,10 @@ other: network connect brings the connection back with the same addresses.`,
 
 func resetCommand(io streams, pair *pairFlags) *cobra.Command {
 	return removal{
-		name: "reset", short: "Remove the connection, and what the clusters know of each other",
-		long: `Remove the connection between the local (A) and the remote (B) cluster, and what
-they know of each other. Namespaces that liqo-tui did not make stay.`,
-		done: "The clusters are no longer connected, and know nothing of each other.",
+		name: "reset", short: "Remove the connection and the address ranges",
+		long: `Remove the connection between the local (A) and the remote (B) cluster, and each
+other's address ranges. Namespaces that liqo-tui did not create stay.`,
+		done: "The clusters are no longer connected. Neither has the other's address ranges any more.",
 		plan: flows.PlanReset,
 	}.command(io, pair)
 }
@@ -60,9 +60,9 @@ func (m removal) command(io streams, pair *pairFlags) *cobra.Command {
 		Use: m.name, Short: m.short, Args: noArguments,
 		Long: m.long + `
 
-It shows what it will do and asks, unless --yes is given. With --local-only it
-works on the local cluster alone, if the other one is gone or somebody else's,
-and says what its admin has to run.`,
+It shows a plan and asks, unless --yes is given. With --local-only it works on
+the local cluster only. Use that if the other cluster is gone, or if you have no
+access to it; then it prints the command for the other admin.`,
 		Example: "  liqo-tui network " + m.name + ` --context rome --remote-context milan
   liqo-tui network ` + m.name + ` --context rome \
     --local-only --remote-cluster-id milan`,
@@ -71,7 +71,7 @@ and says what its admin has to run.`,
 				name: m.name, localOnly: o.LocalOnly,
 				plan: func() (func(flows.Facts) flows.Plan, error) {
 					if o.Peer != "" && !o.LocalOnly {
-						return nil, usageError{errors.New("--remote-cluster-id: applies to --local-only, for else the remote cluster says it itself")}
+						return nil, usageError{errors.New("--remote-cluster-id: applies to --local-only only; else the remote cluster is asked for its ID")}
 					}
 					plan := flows.Removing(m.plan, o)
 					return func(f flows.Facts) flows.Plan { return m.unwaited(wait, plan(f)) }, nil
@@ -83,11 +83,11 @@ and says what its admin has to run.`,
 	}
 	r.add(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&o.LocalOnly, "local-only", false, "leave the remote cluster alone: it need not answer, nor exist")
+	f.BoolVar(&o.LocalOnly, "local-only", false, "work on the local cluster only; the remote one need not answer or exist")
 	f.StringVar((*string)(&o.Peer), "remote-cluster-id", "", "cluster ID of the remote cluster, for --local-only (default: the only peer)")
 	f.StringVarP(&o.Namespaces[flows.A], "namespace", "n", "", "tenant namespace on the local cluster (default: the peering's own)")
-	f.StringVar(&o.Namespaces[flows.B], "remote-namespace", "", "tenant namespace on the remote cluster (default: likewise)")
-	f.BoolVar(&wait, "wait", true, "wait until all is gone; --wait=false ends when all is deleted")
+	f.StringVar(&o.Namespaces[flows.B], "remote-namespace", "", "tenant namespace on the remote cluster (default: the peering's own)")
+	f.BoolVar(&wait, "wait", true, "wait until everything is gone; --wait=false ends after the deletions are requested")
 	acceptLiqoctl(cmd)
 	return cmd
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 )
 
 // achieved is what a command has done, in a person's words, and what to do next.
@@ -50,7 +50,7 @@ func (c clusterFlags) command(words ...string) string {
 
 // afterwards is what to do after a run that did not succeed, if a command helps.
 func afterwards(io streams, pair *pairFlags, err error) []nextStep {
-	if errors.Is(err, flows.ErrDeclined) || len(io.args) == 0 {
+	if errors.Is(err, engine.ErrDeclined) || len(io.args) == 0 {
 		return nil
 	}
 	again := func(args []string) string {

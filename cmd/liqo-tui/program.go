@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui"
 	"github.com/liqo-tui/liqo-tui/tui/accessible"
@@ -81,14 +82,14 @@ func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, star
 func wizardCommand(io streams, g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wizard",
-		Short: "Connect two clusters on the terminal, step by step",
-		Long: `Connect two clusters on the terminal, step by step: choose them, look at the
-plan, apply it, and watch the connection. --context and --remote-context choose
-ahead.`,
+		Short: "Connect two clusters step by step, on a terminal",
+		Long: `Connect two clusters step by step, on a terminal: choose them, read the plan,
+apply it, and watch the connection. --context and --remote-context skip the
+choice.`,
 		Args: noArguments,
 	}
 	o := newPairFlags(cmd, false)
-	cmd.Flags().StringVar(&o.image, "image", defaultImage(), "image of our operator, gateways and fabric, for clusters where nothing is installed")
+	cmd.Flags().StringVar(&o.image, "image", defaultImage(), "image of operator, gateways and node agent, for clusters where nothing is installed")
 	cmd.Flags().Lookup("context").Usage = "kubeconfig context of the local cluster (A; default: you choose)"
 	cmd.Flags().Lookup("remote-context").Usage = "kubeconfig context of the remote cluster (B; default: you choose)"
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -102,13 +103,13 @@ func dashboardCommand(io streams, g *globals) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "dashboard",
-		Short: "Watch all connections of several clusters on the terminal",
+		Short: "Watch all connections of several clusters, on a terminal",
 		Args:  noArguments,
 	}
 	o := &pairFlags{image: defaultImage()}
 	cmd.Flags().Var((*kubeconfigs)(&o.local), "kubeconfig", "kubeconfig file; may be repeated (default: as kubectl finds it)")
 	cmd.Flags().StringSliceVar(&contexts, "contexts", nil, "kubeconfig contexts to watch, separated by commas (default: all)")
-	cmd.Flags().BoolVar(&all, "all-contexts", false, "watch all contexts of the kubeconfig; the default")
+	cmd.Flags().BoolVar(&all, "all-contexts", false, "watch all contexts of the kubeconfig (the default)")
 	cmd.MarkFlagsMutuallyExclusive("contexts", "all-contexts")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return openProgram(cmd.Context(), io, g, o, tui.StartDashboard, contexts)
@@ -122,7 +123,7 @@ func converse(ctx context.Context, io streams, o tui.Options) error {
 	err := accessible.Run(ctx, o, io.in, io.out)
 	switch {
 	case errors.Is(err, accessible.ErrLeft):
-		return flows.ErrDeclined
+		return engine.Declined(false)
 	case errors.Is(err, accessible.ErrNoAnswer):
 		return usageError{err}
 	case errors.Is(err, context.Canceled):
@@ -261,16 +262,14 @@ func clusterWords(prefix string, c clusterFlags) []string {
 func connectCommandLine(o *pairFlags, p flows.Params) string {
 	words := append([]string{"liqo-tui network connect"}, pairWords(o)...)
 	// A connection that exists keeps what no flag says: what was chosen has to be
-	// said, also where it is the default.
+	// said, also where it is the default, or nothing.
 	add := func(flag, value, standard string, field flows.Fields) {
-		if value != standard || p.Given.Has(field) && field != 0 && value != "" {
+		if value != standard || p.Given.Has(field) && field != 0 {
 			words = append(words, "--"+flag, shellWord(value))
 		}
 	}
 	number := func(flag string, value, standard int, field flows.Fields) {
-		if value != 0 || standard != 0 {
-			add(flag, strconv.Itoa(value), strconv.Itoa(standard), field)
-		}
+		add(flag, strconv.Itoa(value), strconv.Itoa(standard), field)
 	}
 	namespace := map[flows.Side]string{flows.A: o.local.namespace, flows.B: o.remote.namespace}
 	server, client := p.ServerTemplate, p.ClientTemplate

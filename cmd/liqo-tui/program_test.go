@@ -33,6 +33,9 @@ func TestTheCommandLineOfAConnection(t *testing.T) {
 		"chosen, also where it is the default": {pair(rome, milan), params(func(p *flows.Params) {
 			p.Given, p.Wait = flows.FieldServiceType|flows.FieldMTU, flows.WaitVerified
 		}), plain + " --server-service-type LoadBalancer --mtu 1340 --wait=verified"},
+		"taken back": {pair(rome, milan), params(func(p *flows.Params) {
+			p.Given = flows.FieldNodePort | flows.FieldLoadBalancerIP
+		}), plain + " --node-port 0 --load-balancer-ip ''"},
 		"client": {pair(rome, milan), params(func(p *flows.Params) {
 			p.ClientAddress, p.ClientPort = "gw.example.org", 4242
 		}), plain + " --client-address gw.example.org --client-port 4242"},

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -22,16 +23,16 @@ func rbacCommand(io streams) *cobra.Command {
 	c := newConnectFlags()
 	cmd := &cobra.Command{
 		Use:   "rbac",
-		Short: "Print the roles that this admin lacks, to hand to a colleague",
-		Long: `Print, as YAML for each side, the smallest roles that the users of both
-kubeconfigs lack to connect the two clusters, and to look at them; with the
-tenant namespace where there is none yet. Of a side that allows all of it, a
-comment says so. --all prints what is needed, whoever has it already.`,
+		Short: "Print the roles that you lack, to hand to an administrator",
+		Long: `Print the smallest roles that the users of both kubeconfigs lack to connect the
+two clusters and to watch them, as YAML for each side. The tenant namespace is
+included if it does not exist. If nothing is missing on a side, a comment says
+so. --all prints all roles that are needed, also those that the user has.`,
 		Example: `  liqo-tui rbac --context rome --remote-context milan > roles.yaml`,
 		Args:    noArguments,
 	}
 	pair := newPairFlags(cmd, false)
-	cmd.Flags().BoolVar(&all, "all", false, "print all that is needed, not only what is missing")
+	cmd.Flags().BoolVar(&all, "all", false, "print everything that is needed, not only what is missing")
 	c.add(cmd.Flags())
 	acceptLiqoctl(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -44,13 +45,13 @@ comment says so. --all prints what is needed, whoever has it already.`,
 			return err
 		}
 		defer closeBoth()
-		return printRoles(cmd.Context(), io, [2]flows.Cluster{a, b}, p, all)
+		return printRoles(cmd.Context(), io, [2]engine.Cluster{a, b}, p, all)
 	}
 	return cmd
 }
 
-func printRoles(ctx context.Context, io streams, clusters [2]flows.Cluster, p flows.Params, all bool) error {
-	f, err := flows.Observe(ctx, clusters[flows.A], clusters[flows.B], time.Now)
+func printRoles(ctx context.Context, io streams, clusters [2]engine.Cluster, p flows.Params, all bool) error {
+	f, err := engine.Observe(ctx, clusters[flows.A], clusters[flows.B], time.Now)
 	if err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func printRoles(ctx context.Context, io streams, clusters [2]flows.Cluster, p fl
 			})
 		}
 		user, missing := "", needs
-		if reviewer, ok := clusters[side].(flows.Reviewer); ok {
+		if reviewer, ok := clusters[side].(engine.Reviewer); ok {
 			answer, err := reviewer.Review(ctx, needs)
 			if err != nil {
 				return fmt.Errorf("%s: %w", side, err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 )
 
 // Formats of --output.
@@ -21,7 +22,7 @@ type reporter interface {
 	// observed is called with what both clusters are before the event that is
 	// made of it.
 	observed(flows.Facts)
-	event(flows.Event)
+	event(engine.Event)
 	// pending is what a dry run would change.
 	pending(flows.Plan)
 	// end is called once, at last, with what the run achieved. After an error that
@@ -46,15 +47,15 @@ func newReporter(io streams, format string) (reporter, error) {
 const heartbeat = 30 * time.Second
 
 // heartbeats are what a run still waits for, if nothing was said for long.
-func heartbeats(e flows.Event, spoken time.Time) []flows.Record {
+func heartbeats(e engine.Event, spoken time.Time) []engine.Record {
 	if spoken.IsZero() || e.At.Sub(spoken) < heartbeat {
 		return nil
 	}
-	var out []flows.Record
+	var out []engine.Record
 	for _, s := range e.Plan.Steps {
 		if s.Status == flows.Waiting {
-			out = append(out, flows.Record{
-				At: e.At, Type: flows.RecordWait, Step: s, Elapsed: e.At.Sub(e.Started), Text: s.Title + ": still waiting, " + s.Reason,
+			out = append(out, engine.Record{
+				At: e.At, Type: engine.RecordWait, Step: s, Elapsed: e.At.Sub(e.Started), Text: s.Title + ": still waiting, " + s.Reason,
 			})
 		}
 	}

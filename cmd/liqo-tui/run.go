@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 )
 
 // runFlags say how a plan is run.
@@ -35,12 +36,12 @@ const (
 func (r *runFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVarP(&r.yes, "yes", "y", false, "don't ask before changing the clusters")
-	f.DurationVar(&r.timeout, "timeout", 5*time.Minute, "how long to wait for the clusters to get there")
+	f.DurationVar(&r.timeout, "timeout", 5*time.Minute, "how long to wait for the clusters")
 	f.StringVarP(&r.output, "output", "o", formatText, "text for people; json or yaml: one document at the end; ndjson: one JSON object a line")
-	f.StringVar(&r.dryRun, "dry-run", dryRunNone, "change nothing and print what would change (exit code 4 if anything): client, or server to have the API servers check it")
+	f.StringVar(&r.dryRun, "dry-run", dryRunNone, "change nothing, print what would change (exit code 4 if anything): client, or server to let the API servers check it")
 	f.Lookup("dry-run").NoOptDefVal = dryRunClient
 	f.BoolVar(&r.force, "force-conflicts", false, "take over fields that another program manages")
-	f.BoolVar(&r.strict, "strict", false, "let warnings count as failures: begin nothing that interrupts traffic (exit code 3)")
+	f.BoolVar(&r.strict, "strict", false, "count warnings as failures: refuse plans that interrupt traffic (exit code 3)")
 }
 
 func (r *runFlags) validate() error {
@@ -116,16 +117,18 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 		return err
 	}
 	defer closeBoth()
-	if r.strict {
-		plan = flows.Uninterrupting(plan)
-	}
 	seen := func(f flows.Facts) flows.Plan { facts = f; report.observed(f); return plan(f) }
 	if r.dryRun != dryRunNone {
 		return r.pretend(ctx, a, b, seen, report)
 	}
-	err = flows.Run(ctx, seen, a, b, report.event, flows.Options{
-		Timeout: r.timeout, Force: r.force, Measure: measure(a, b, r.strict),
+	asked := false
+	err = engine.Run(ctx, seen, a, b, report.event, engine.Options{
+		Timeout: r.timeout, Force: r.force, Strict: r.strict,
 		Approve: func(p flows.Plan) (bool, error) {
+			if asked && !r.yes {
+				fmt.Fprintln(io.err, "\nThe clusters have changed: the plan now deletes or replaces more than you have confirmed.")
+			}
+			asked = true
 			return approve(io, r, p, io.settings.protected.of(o.changed(pair)...))
 		},
 	})

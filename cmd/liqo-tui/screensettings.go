@@ -12,7 +12,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/kube"
-	"github.com/liqo-tui/liqo-tui/tui"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
 )
 
 // Keys of the configuration file that no flag stands for.
@@ -23,7 +23,7 @@ const (
 
 // screenSettings are what they say.
 type screenSettings struct {
-	keys      tui.Keys
+	keys      keys.Own
 	protected guard
 }
 
@@ -61,11 +61,11 @@ func (c clusterFlags) currentContext() string {
 }
 
 // readKeys parses the keys of commands: of a file, whose lines the errors name.
-func readKeys(file string, n *yaml.Node) (tui.Keys, []error) {
+func readKeys(file string, n *yaml.Node) (keys.Own, []error) {
 	if n.Kind != yaml.MappingNode {
 		return nil, []error{fmt.Errorf("%s:%d: %s: want lines of the form \"<command>: <key>\"", file, n.Line, settingKeys)}
 	}
-	keys, lines := tui.Keys{}, map[string]int{}
+	own, lines := keys.Own{}, map[string]int{}
 	var errs []error
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		command, value := n.Content[i], n.Content[i+1]
@@ -74,16 +74,16 @@ func readKeys(file string, n *yaml.Node) (tui.Keys, []error) {
 			errs = append(errs, fmt.Errorf("%s:%d: %s: %s: %w", file, value.Line, settingKeys, command.Value, err))
 			continue
 		}
-		keys[command.Value], lines[command.Value] = list, command.Line
+		own[command.Value], lines[command.Value] = list, command.Line
 	}
-	for _, err := range keys.Validate() {
+	for _, err := range own.Validate() {
 		line := n.Line
-		if k, ok := errors.AsType[tui.KeyError](err); ok {
+		if k, ok := errors.AsType[keys.Error](err); ok {
 			line = lines[k.Command]
 		}
 		errs = append(errs, fmt.Errorf("%s:%d: %s: %w", file, line, settingKeys, err))
 	}
-	return keys, errs
+	return own, errs
 }
 
 // readProtected parses the names of protected contexts.
@@ -143,7 +143,7 @@ func explainConfiguration(out io.Writer) error {
 	if _, err := fmt.Fprint(out, configurationHelp); err != nil {
 		return err
 	}
-	for _, n := range tui.KeyNames() {
+	for _, n := range keys.Names() {
 		if _, err := fmt.Fprintf(out, "  %-13s %-14s %s\n", n.Command, strings.Join(n.Keys, ", "), n.Means); err != nil {
 			return err
 		}

@@ -16,7 +16,19 @@ import (
 var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "events": events}
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"liqo-tui": main, "kubectl-liqo_tui": main, operatorProgram: operatorMain})
+	testscript.Main(allTests{m}, map[string]func(){"liqo-tui": main, "kubectl-liqo_tui": main, operatorProgram: operatorMain})
+}
+
+// allTests end what they share when all have run.
+type allTests struct{ *testing.M }
+
+func (m allTests) Run() int {
+	code := m.M.Run()
+	if err := endStages(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	return code
 }
 
 // TestScripts runs testdata/script: the command line as a manual shows it.

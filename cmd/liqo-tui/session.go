@@ -30,7 +30,7 @@ func inSession(io streams, format, command string, pair *pairFlags, work func(*s
 	case formatJSON, formatYAML:
 		defer func() {
 			if !s.told {
-				s.made.end(err, s.next)
+				s.made.end(err, achieved{next: s.next})
 				s.document(s.made)
 			}
 			err = errors.Join(err, s.err)

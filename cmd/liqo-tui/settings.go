@@ -21,7 +21,7 @@ const (
 LIQO_TUI_SERVER_SERVICE_TYPE=NodePort), and by a line "<flag>: <value>" of
 $XDG_CONFIG_HOME/liqo-tui/config.yaml (~/.config/liqo-tui/config.yaml if that is
 not set). The command line wins over the environment, which wins over the file.
-The file also has keys and protected contexts: liqo-tui explain config.`
+The file can also change keys and protect contexts: liqo-tui explain config.`
 )
 
 // settingsFile is where the configuration file is, if there is one.

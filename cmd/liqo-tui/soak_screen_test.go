@@ -107,8 +107,8 @@ func (i infoOfBoth) matches(row screenRow) bool {
 			if c := p.Network.Connection; c.LatencyMicros > 0 {
 				roundTrip = roundTripText(time.Duration(c.LatencyMicros) * time.Microsecond)
 			}
-			if p.Network.Connection.Reason != "" { // the gateway has reported
-				share = max(share, p.Network.Connection.Loss)
+			if known := p.Network.Connection.Loss; known != nil {
+				share = max(share, *known)
 				loss = fmt.Sprintf("%.3g%%", share*100)
 			}
 		}
@@ -142,7 +142,7 @@ func (i infoOfBoth) String() string {
 			parts = append(parts, fmt.Sprintf("%s: %s, no Connection", cluster, p.State))
 		default:
 			c := p.Network.Connection
-			parts = append(parts, fmt.Sprintf("%s: %s, %d us, loss %.3g%%", cluster, p.State, c.LatencyMicros, c.Loss*100))
+			parts = append(parts, fmt.Sprintf("%s: %s, %d us, loss %s", cluster, p.State, c.LatencyMicros, lossText(c)))
 		}
 	}
 	return strings.Join(parts, "; ")

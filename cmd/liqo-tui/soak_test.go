@@ -65,8 +65,8 @@ func TestDashboardSoak(t *testing.T) {
 	t.Logf("SOAK=%s SEED=%d, heap in %s", length, seed, s.folder)
 
 	ctx, stop := context.WithTimeout(t.Context(), length)
-	defer stop()
 	var disturbing sync.WaitGroup
+	defer func() { stop(); disturbing.Wait() }() // it writes to the test's log
 	disturbing.Go(func() { s.disturb(ctx, rand.New(rand.NewPCG(seed, 0))) })
 	count, longest := map[string]int{}, time.Duration(0)
 	for began := time.Now(); ctx.Err() == nil; pauseFor(ctx, sampleInterval) {

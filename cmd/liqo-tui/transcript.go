@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -17,7 +18,7 @@ type transcript struct {
 	streams
 	facts   flows.Facts
 	told    passed
-	last    flows.Event
+	last    engine.Event
 	spoken  time.Time
 	changed bool
 }
@@ -28,15 +29,15 @@ func (t *transcript) begin(command string, a, b flows.ContextRef) {
 
 func (t *transcript) observed(f flows.Facts) { t.facts = f }
 
-func (t *transcript) event(e flows.Event) {
+func (t *transcript) event(e engine.Event) {
 	for _, m := range t.told.news(t.facts) {
 		t.line(t.err, e.At, e.At.Sub(e.Started), m.side, t.facts.Side(m.side).ID, m.text)
 	}
 	if t.last.Started.IsZero() {
 		t.preamble(e.Plan)
 	}
-	for _, r := range flows.Narrate(t.last, e) {
-		if r.Type == flows.RecordStart {
+	for _, r := range engine.Narrate(t.last, e) {
+		if r.Type == engine.RecordStart {
 			continue // the line that says it is done follows at once
 		}
 		t.record(e.Plan, r)
@@ -58,7 +59,7 @@ func (t *transcript) preamble(p flows.Plan) {
 	}
 }
 
-func (t *transcript) record(p flows.Plan, r flows.Record) {
+func (t *transcript) record(p flows.Plan, r engine.Record) {
 	if r.Step.ID == "" {
 		fmt.Fprintf(t.err, "%6.1fs  %s\n", r.Elapsed.Seconds(), r.Text)
 		return

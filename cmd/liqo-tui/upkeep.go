@@ -11,12 +11,12 @@ func delegateCommand(io streams, pair *pairFlags) *cobra.Command {
 	var p flows.DelegateParams
 	cmd := &cobra.Command{
 		Use:   "delegate",
-		Short: "Let the operators carry a changed endpoint or key to each other",
-		Long: `Let the operators of two connected clusters carry a changed endpoint or key to
-each other, without an admin. Each gets an identity on the other cluster that
-may get and patch one gateway and one public key there, and nothing else. Both
-clusters need our operator, which has to reach the other's API server.
-disconnect and reset take all of it away.`,
+		Short: "Let the operators pass a changed endpoint or key to each other",
+		Long: `Let the operators of two connected clusters pass a changed endpoint or key to
+each other, without an admin. Each operator gets an account on the other
+cluster. The account may get and patch one gateway and one public key there, and
+nothing else. Both clusters need the liqo-tui operator, and each operator has to
+reach the other's API server. disconnect and reset remove the accounts.`,
 		Example: `  liqo-tui network delegate --context rome --remote-context milan`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -28,9 +28,9 @@ disconnect and reset take all of it away.`,
 					return func(f flows.Facts) flows.Plan { return flows.PlanDelegate(p, f) }, nil
 				},
 				done: func(f flows.Facts) achieved {
-					return achieved{"The operators carry changed endpoints and keys to each other.", []nextStep{
-						{pair.local.command("info", "peer", string(f.Remote.ID)), "says what was carried"},
-						{pair.command("network", "disconnect"), "revokes it, with the connection"},
+					return achieved{"The operators pass changed endpoints and keys to each other.", []nextStep{
+						{pair.local.command("info", "peer", string(f.Remote.ID)), "shows what was passed on"},
+						{pair.command("network", "disconnect"), "removes this, with the connection"},
 					}}
 				},
 			}
@@ -40,9 +40,9 @@ disconnect and reset take all of it away.`,
 	r.add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&p.APIServer[flows.A], "api-server", "", "URL by which the remote cluster's operator reaches the local API server (default: the kubeconfig's)")
-	f.StringVar(&p.APIServer[flows.B], "remote-api-server", "", "URL by which the local cluster's operator reaches the remote API server (default: likewise)")
+	f.StringVar(&p.APIServer[flows.B], "remote-api-server", "", "URL by which the local cluster's operator reaches the remote API server (default: the kubeconfig's)")
 	f.StringVarP(&p.Namespaces[flows.A], "namespace", "n", "", "tenant namespace on the local cluster (default: the peering's own)")
-	f.StringVar(&p.Namespaces[flows.B], "remote-namespace", "", "tenant namespace on the remote cluster (default: likewise)")
+	f.StringVar(&p.Namespaces[flows.B], "remote-namespace", "", "tenant namespace on the remote cluster (default: the peering's own)")
 	acceptLiqoctl(cmd)
 	return cmd
 }
@@ -51,21 +51,27 @@ func rotateCommand(io streams, pair *pairFlags) *cobra.Command {
 	var r runFlags
 	cmd := &cobra.Command{
 		Use:   "rotate-keys",
-		Short: "Give both gateways new keys, without a gap between two of ours",
-		Long: `Give the gateways of the local (A) and the remote (B) cluster new WireGuard
-keys, one after the other: the peer gets ready for the next key before it is
-used, so that no packet is lost. A peer that runs Liqo can't do that, and misses
-packets for one handshake; the plan says so. Private keys stay in the clusters
-that made them.
+		Short: "Replace the keys of the gateways",
+		Long: `Replace the WireGuard keys of the gateways of the local (A) and the remote (B)
+cluster, one after the other. The peer learns the next key before it is used, so
+no packet is lost. A peer with Liqo's gateway loses packets for one handshake;
+the plan says so. Liqo's own gateways keep their keys: where both are Liqo's,
+nothing is changed (exit code 3). Private keys stay in the clusters that created
+them.
 
-A run that was interrupted is gone on with.`,
+Run it again to continue an interrupted run.`,
 		Example: `  liqo-tui network rotate-keys --context rome --remote-context milan`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			var last flows.Plan
 			op := operation{
-				name: "rotate-keys", plan: func() (func(flows.Facts) flows.Plan, error) { return rotating(), nil },
+				name: "rotate-keys",
+				plan: func() (func(flows.Facts) flows.Plan, error) {
+					plan := rotating()
+					return func(f flows.Facts) flows.Plan { last = plan(f); return last }, nil
+				},
 				done: func(flows.Facts) achieved {
-					return achieved{"Both gateways use new keys.", []nextStep{{pair.command("network", "verify"), "sends packets from pod to pod"}}}
+					return achieved{flows.Rotated(last), []nextStep{{pair.command("network", "verify"), "sends packets from pod to pod"}}}
 				},
 			}
 			return op.run(cmd.Context(), io, pair, r)

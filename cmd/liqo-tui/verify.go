@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -24,27 +25,26 @@ func verifyCommand(io streams, pair *pairFlags) *cobra.Command {
 	var v verifyFlags
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Measure the connection: from pod to pod, both ways",
-		Long: `Measure the connection from pod to pod, both ways: latency, loss, the largest
-packet that passes, and with --throughput how much of them.
+		Short: "Test and measure the connection from pod to pod, both ways",
+		Long: `Test and measure the connection from pod to pod, both ways: latency, loss, the
+largest packet that passes, and with --throughput the throughput.
 
-It runs a short-lived pod in each cluster's tenant namespace, from the image
-that the gateways run, and removes it again. Where pods can't be run it says so,
-and says what the gateways' own pings tell instead; that does not count as
-verified. So it is on clusters with Liqo, unless --image says what to run there.
+It runs a short-lived pod in the tenant namespace of each cluster, from the
+image of the gateways, and removes it again. If a cluster can't run the pod, it
+shows the gateways' own pings instead, which does not count as verified.
+Clusters with Liqo need --image for the pod.
 
-Exit code 0: packets of pods pass both ways. 8: they don't, or that is not
-known.`,
+Exit code 0: packets of pods pass both ways. 8: they don't, or it is unknown.`,
 		Example: `  liqo-tui network verify --context rome --remote-context milan`,
 		Args:    noArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return v.run(cmd.Context(), io, pair) },
 	}
 	f := cmd.Flags()
-	f.BoolVar(&v.throughput, "throughput", false, "measure throughput too: fills the path for some seconds in each direction")
+	f.BoolVar(&v.throughput, "throughput", false, "also measure the throughput; this fills the path for some seconds in each direction")
 	f.DurationVar(&v.timeout, "timeout", 30*time.Second, "how long it may take")
 	f.StringVarP(&v.output, "output", "o", formatText, "text, json, yaml or ndjson")
-	f.StringVar(&v.image, "image", "", "image of liqo-gateway to measure with (default: the one that our operator runs; clusters with Liqo have none)")
-	f.BoolVar(&v.strict, "strict", false, "exit code 8 also where some packets are lost, or not all could be measured")
+	f.StringVar(&v.image, "image", "", "image of the test pod (default: that of the liqo-tui operator; clusters with Liqo have none)")
+	f.BoolVar(&v.strict, "strict", false, "exit code 8 also if some packets are lost, or not everything could be measured")
 	return cmd
 }
 
@@ -109,7 +109,7 @@ func (o verifyFlags) run(ctx context.Context, io streams, pair *pairFlags) error
 			return err
 		}
 		defer closeBoth()
-		v, err := flows.VerifyPair(ctx, a, b, flows.VerifyRequest{Throughput: o.throughput, Timeout: o.timeout, Image: o.image, Seen: s.observed}, tell)
+		v, err := engine.VerifyPair(ctx, a, b, engine.VerifyRequest{Throughput: o.throughput, Timeout: o.timeout, Image: o.image, Seen: s.observed}, tell)
 		if err != nil && ctx.Err() != nil {
 			return stopped(ctx, false)
 		}
@@ -127,14 +127,4 @@ func (o verifyFlags) run(ctx context.Context, io streams, pair *pairFlags) error
 		}
 		return nil
 	})
-}
-
-// measure is the last step of --wait=verified.
-func measure(a, b flows.Cluster, strict bool) func(context.Context, flows.Facts) (flows.Measurement, error) {
-	return func(ctx context.Context, _ flows.Facts) (flows.Measurement, error) {
-		v, err := flows.VerifyPair(ctx, a, b, flows.VerifyRequest{}, func(flows.Side, string) {})
-		m := v.Measurement()
-		m.OK = m.OK && (!strict || v.Verdict() == flows.Works)
-		return m, err
-	}
 }

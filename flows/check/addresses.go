@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
@@ -73,13 +74,19 @@ func overlapsOf(a, b []addressRange) [][2]addressRange {
 // View is under which addresses one cluster sees, or will see, a range of the
 // other's.
 type View struct {
-	Use       string // pods or external
-	Real, Own netip.Prefix
+	Use  string // pods or external
+	Real netip.Prefix
+	// Own is not valid as long as Liqo has not decided: it chooses by rules and
+	// pools of its own.
+	Own netip.Prefix
 	// Predicted is set as long as the cluster has not decided.
 	Predicted bool
 }
 
 func (v View) String() string {
+	if !v.Own.IsValid() {
+		return fmt.Sprintf("%s %s as a range that Liqo chooses", v.Use, v.Real)
+	}
 	if v.Real == v.Own {
 		return fmt.Sprintf("%s %s as they are", v.Use, v.Real)
 	}
@@ -87,8 +94,8 @@ func (v View) String() string {
 }
 
 // Views are how the side sees the other cluster: what its operator has decided,
-// or else what it will decide, as far as can be known. The error says that
-// there is no room left.
+// or else what ours will decide, as far as can be known: it also keeps clear of
+// addresses that only it sees. The error says that there is no room left.
 func Views(f flows.Facts, side flows.Side) ([]View, error) {
 	me, other := f.Side(side), f.Side(side.Other())
 	if conf := me.Peer(other.ID).Configuration; conf != nil && flows.CIDRsConfigured(conf) {
@@ -99,20 +106,31 @@ func Views(f flows.Facts, side flows.Side) ([]View, error) {
 	var out []View
 	var errs []error
 	for _, r := range []struct {
-		use   string
-		cidrs []networkingv1beta1.CIDR
-	}{{"pods", other.Networks.Pod}, {"external", other.Networks.External}} {
+		use, kind string
+		cidrs     []networkingv1beta1.CIDR
+	}{{"pods", ipam.Pods, other.Networks.Pod}, {"external", ipam.External, other.Networks.External}} {
 		for _, want := range prefixes(r.cidrs) {
-			got, err := ipam.Allocate(taken, want, ipam.DefaultPools())
-			if err != nil {
-				errs = append(errs, fmt.Errorf("%s %s: %w", r.use, want, err))
-				continue
+			v := View{Use: r.use, Real: want, Predicted: true}
+			if me.Software != flows.Liqo {
+				var err error
+				if v.Own, _, err = ipam.Allocate(taken, ipam.Request{Want: want, Peer: string(other.ID), Kind: r.kind}, pools(me)); err != nil {
+					errs = append(errs, fmt.Errorf("%s %s: %w", r.use, want, err))
+					continue
+				}
+				taken = append(taken, ipam.Reservation{Prefix: v.Own, Reason: r.use + " of " + string(other.ID)})
 			}
-			taken = append(taken, got)
-			out = append(out, View{Use: r.use, Real: want, Own: got, Predicted: true})
+			out = append(out, v)
 		}
 	}
 	return out, errors.Join(errs...)
+}
+
+// pools are those that the cluster's operator was told, or will be.
+func pools(c flows.ClusterFacts) []netip.Prefix {
+	if told := prefixes(c.Pools); len(told) > 0 {
+		return told
+	}
+	return ipam.DefaultPools()
 }
 
 func decided(use string, from, to []networkingv1beta1.CIDR) []View {
@@ -124,17 +142,40 @@ func decided(use string, from, to []networkingv1beta1.CIDR) []View {
 	return out
 }
 
-// takenBy is what a cluster's allocation keeps clear of: all that it has
-// decided, and its nodes.
-func takenBy(c flows.ClusterFacts) []netip.Prefix {
-	taken := prefixes(c.Taken)
+// takenBy is what the operator's allocation keeps clear of, as far as it is
+// known here: all that the cluster has decided, its nodes, and its tunnels' ends.
+func takenBy(c flows.ClusterFacts) []ipam.Reservation {
+	var taken []ipam.Reservation
+	add := func(reason string, all []netip.Prefix) {
+		for _, p := range all {
+			taken = append(taken, ipam.Reservation{Prefix: p, Reason: reason})
+		}
+	}
+	add("a Network", prefixes(c.Taken))
 	for _, r := range ranges(c) {
-		taken = append(taken, r.prefix)
+		add(r.use, []netip.Prefix{r.prefix})
+	}
+	for _, n := range c.Nodes {
+		taken = append(taken, ipam.Node(n.Name, slices.Concat(n.Internal, n.External))...)
 	}
 	for i := range c.Configurations {
 		if s := c.Configurations[i].Status.Remote; s != nil {
-			taken = append(taken, prefixes(s.CIDR.Pod)...)
-			taken = append(taken, prefixes(s.CIDR.External)...)
+			add("a peer", prefixes(slices.Concat(s.CIDR.Pod, s.CIDR.External)))
+		}
+	}
+	endpoint := func(e *networkingv1beta1.EndpointStatus) {
+		for _, text := range e.Addresses {
+			if a, err := netip.ParseAddr(text); err == nil {
+				taken = append(taken, ipam.Host(a, "an endpoint"))
+			}
+		}
+	}
+	for i := range c.Clients {
+		endpoint(&c.Clients[i].Spec.Endpoint)
+	}
+	for i := range c.Servers {
+		if e := c.Servers[i].Status.Endpoint; e != nil {
+			endpoint(e)
 		}
 	}
 	return taken
@@ -162,7 +203,10 @@ func (in preflight) overlaps(flows.Side) Result {
 		}
 		for _, v := range views {
 			verb := "sees"
-			if v.Predicted {
+			switch {
+			case !v.Own.IsValid():
+				verb = "will see"
+			case v.Predicted:
 				verb = "will probably see"
 			}
 			r.Evidence = append(r.Evidence, fmt.Sprintf("%s %s %s's %s", me.ID, verb, other.ID, v))

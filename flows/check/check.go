@@ -2,10 +2,10 @@
 // ([Preflight]), and of a connection that exists ([Diagnose]). It is pure: it
 // judges facts and asks nobody.
 //
-// Checks depend on each other. What needs a check that has failed is skipped
-// and says so, and a failure that needs nothing which failed is a root cause.
-// Doubt is a result of its own: what can't be known is inconclusive, neither
-// good nor bad.
+// Checks depend on each other. A check is skipped, and says so, if a check that
+// it needs has failed. A failed check whose needs have all passed is a root
+// cause. A check that can't be decided is inconclusive, neither good nor bad. A
+// check that only a second look can decide is measuring until then.
 package check
 
 import (
@@ -24,10 +24,11 @@ const (
 	Fail               // it can't work
 	Inconclusive       // nothing tells
 	Skipped            // needs a check that has failed
+	Measuring          // another look, some seconds later, will tell
 )
 
 func (s State) String() string {
-	return [...]string{"pass", "warn", "fail", "inconclusive", "skipped"}[s]
+	return [...]string{"pass", "warn", "fail", "inconclusive", "skipped", "measuring"}[s]
 }
 
 // Result is the outcome of one check.
@@ -61,10 +62,10 @@ func (r Result) Where() string {
 	return "A,B"
 }
 
-// Worst is the worst state of results: Fail, then Warn, then Inconclusive. What
-// was skipped has its failure among the results.
+// Worst is the worst state of results: Fail, then Warn, Measuring, Inconclusive.
+// What was skipped has its failure among the results.
 func Worst(results []Result) State {
-	for _, s := range []State{Fail, Warn, Inconclusive} {
+	for _, s := range []State{Fail, Warn, Measuring, Inconclusive} {
 		if slices.ContainsFunc(results, func(r Result) bool { return r.State == s }) {
 			return s
 		}
@@ -119,7 +120,9 @@ func (d definition[T]) evaluate(in T, sides []flows.Side, before []Result) Resul
 		r.Needs, r.Summary = failed.ID, "needs "+string(failed.ID)+": "+failed.Title
 	} else {
 		r = d.run(in, sides[0])
-		r.Root = r.State == Fail
+		// What is being measured may turn out to be the reason.
+		_, open := d.needed(sides, before, Measuring)
+		r.Root = r.State == Fail && !open
 	}
 	r.ID, r.Title, r.Sides, r.Directed = d.id, d.title, sides, d.scope == eachWay
 	return r
@@ -128,16 +131,24 @@ func (d definition[T]) evaluate(in T, sides []flows.Side, before []Result) Resul
 // obstacle is the first of the needed checks that did not pass for a side that
 // this one is about.
 func (d definition[T]) obstacle(sides []flows.Side, before []Result) (Result, bool) {
-	for _, r := range before {
-		concerns := slices.ContainsFunc(r.Sides, func(s flows.Side) bool { return slices.Contains(sides, s) })
-		if concerns && slices.Contains(d.needs, r.ID) && (r.State == Fail || r.State == Skipped) {
-			if r.State == Skipped {
-				return Result{ID: r.Needs, Title: titleOf(r.Needs)}, true
-			}
-			return r, true
-		}
+	r, ok := d.needed(sides, before, Fail, Skipped)
+	if r.State == Skipped && ok {
+		return Result{ID: r.Needs, Title: titleOf(r.Needs)}, true
 	}
-	return Result{}, false
+	return r, ok
+}
+
+// needed is the first of the needed checks, for a side that this one is about,
+// which is in one of the states.
+func (d definition[T]) needed(sides []flows.Side, before []Result, states ...State) (Result, bool) {
+	i := slices.IndexFunc(before, func(r Result) bool {
+		concerns := slices.ContainsFunc(r.Sides, func(s flows.Side) bool { return slices.Contains(sides, s) })
+		return concerns && slices.Contains(d.needs, r.ID) && slices.Contains(states, r.State)
+	})
+	if i < 0 {
+		return Result{}, false
+	}
+	return before[i], true
 }
 
 func titleOf(id flows.Code) string {

@@ -44,7 +44,7 @@ type diagnosis struct {
 
 // Diagnose judges a connection by what both clusters say of it. earlier are
 // facts of some seconds before, from which it sees which way packets move now;
-// nil if there are none.
+// nil if there are none. What they are needed for, and do not tell, is Measuring.
 func Diagnose(f flows.Facts, earlier *flows.Facts) []Result {
 	in := diagnosis{facts: f, earlier: earlier}
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -57,13 +57,13 @@ func Diagnose(f flows.Facts, earlier *flows.Facts) []Result {
 func diagnosisChecks() []definition[diagnosis] {
 	return []definition[diagnosis]{
 		{Answers, "the API server answers", eachSide, nil, diagnosis.answers},
-		{Operator, "what manages connections works", eachSide, []flows.Code{Answers}, diagnosis.operator},
-		{Configured, "the peer's addresses have their own here", eachSide, []flows.Code{Answers}, diagnosis.configured},
-		{SameRanges, "both know the other's present ranges", eachWay, []flows.Code{Configured}, diagnosis.sameRanges},
-		{Gateways, "one gateway is the server, one the client", pair, []flows.Code{Answers}, diagnosis.gateways},
-		{Endpoint, "the client dials where the server is", pair, []flows.Code{Gateways}, diagnosis.endpoint},
+		{Operator, "the operator runs", eachSide, []flows.Code{Answers}, diagnosis.operator},
+		{Configured, "peer addresses are mapped", eachSide, []flows.Code{Answers}, diagnosis.configured},
+		{SameRanges, "address ranges are up to date", eachWay, []flows.Code{Configured}, diagnosis.sameRanges},
+		{Gateways, "one server, one client", pair, []flows.Code{Answers}, diagnosis.gateways},
+		{Endpoint, "the client dials the server", pair, []flows.Code{Gateways}, diagnosis.endpoint},
 		{GatewayPod, "the gateway's pod runs", eachSide, []flows.Code{Answers}, diagnosis.pod},
-		{Keys, "the peer's key is the one it has", eachSide, []flows.Code{Gateways}, diagnosis.keys},
+		{Keys, "the keys match", eachSide, []flows.Code{Gateways}, diagnosis.keys},
 		{Warnings, "no warnings about the gateway", eachSide, []flows.Code{Answers}, diagnosis.warnings},
 		{Fresh, "the gateway reports", eachSide, []flows.Code{GatewayPod}, diagnosis.fresh},
 		{UDPPath, "UDP between the gateways", eachWay, []flows.Code{Endpoint, GatewayPod, Keys, Fresh}, diagnosis.path},
@@ -98,7 +98,7 @@ func (in diagnosis) configured(side flows.Side) Result {
 	case conf == nil:
 		return result(Fail, "there is no Configuration for "+string(other), "run: liqo-tui network connect, or network init")
 	case !flows.CIDRsConfigured(conf):
-		r := result(Fail, "the operator has not assigned addresses to "+string(other), "see the operator's log and the Configuration's conditions")
+		r := result(Fail, "the operator has assigned no addresses to "+string(other), "see the operator's log and the Configuration's conditions")
 		for _, c := range conf.Status.Conditions {
 			r.Evidence = append(r.Evidence, fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
 		}
@@ -117,7 +117,7 @@ func (in diagnosis) sameRanges(side flows.Side) Result {
 	conf, other := in.peers[side].Configuration, in.cluster(side.Other())
 	known, are := conf.Spec.Remote.CIDR, other.Networks
 	if sameCIDRs(known.Pod, are.Pod) && sameCIDRs(known.External, are.External) {
-		return pass("they are as the other cluster has them")
+		return pass("as the other cluster has them")
 	}
 	r := result(Fail, fmt.Sprintf("%s has other ranges than %s was told", other.ID, in.cluster(side).ID), "run the same liqo-tui network connect again: it updates them")
 	r.Evidence = []string{
@@ -181,21 +181,36 @@ func (in diagnosis) endpoint(flows.Side) Result {
 		return r
 	}
 	dials := fmt.Sprintf("UDP %s:%d", address, port)
-	if r := in.readings[client]; r.Reason == render.ReasonUnresolvable {
-		return result(Fail, fmt.Sprintf("%s can't resolve what it dials: %s", in.cluster(client).ID, r.Message),
+	if in.reason(client) == render.ReasonUnresolvable {
+		return result(Fail, fmt.Sprintf("%s can't resolve what it dials: %s", in.cluster(client).ID, in.readings[client].Message),
 			"check the name, and the DNS of "+string(in.cluster(client).ID), "or dial an address: liqo-tui network connect --client-address ADDRESS")
 	}
 	if slices.Contains(e.Addresses, address) && e.Port == port {
 		return pass(fmt.Sprintf("%s dials %s", in.cluster(client).ID, dials))
 	}
 	is := fmt.Sprintf("UDP %s:%d", e.Addresses[0], e.Port)
-	if in.connected(client) {
+	if in.answered(client) {
 		return pass(fmt.Sprintf("%s dials %s, not the server's own %s, and it works", in.cluster(client).ID, dials, is))
 	}
 	r := result(Fail, fmt.Sprintf("%s dials %s; the server is at %s", in.cluster(client).ID, dials, is),
-		"run: liqo-tui network connect; it tells the client the present endpoint",
+		"run: liqo-tui network connect; it updates the client's endpoint",
 		"if the other address was chosen on purpose, check what it leads to")
 	return r
+}
+
+// answered reports whether a side's pings are answered now. A gateway of Liqo's
+// whose pings are switched off says Connected, and has measured nothing.
+func (in diagnosis) answered(side flows.Side) bool {
+	return in.connected(side) && !in.readings[side].At.IsZero()
+}
+
+// reason is what a side's gateway gives as its reason; "" if that is too old to be
+// believed.
+func (in diagnosis) reason(side flows.Side) render.Reason {
+	if state, _ := in.readings[side].State(in.facts.At); state == flows.StateStale {
+		return ""
+	}
+	return in.readings[side].Reason
 }
 
 func (in diagnosis) connected(side flows.Side) bool {
@@ -219,8 +234,8 @@ func (in diagnosis) pod(side flows.Side) Result {
 		return r
 	case !pod.Ready:
 		return result(Warn, pod.Name+" runs, but is not ready", "see: "+kubectl+" logs "+pod.Name)
-	case pod.Restarts > 0 && in.facts.At.Sub(pod.Started) < recentRestart:
-		return result(Warn, fmt.Sprintf("%s restarted %s ago, for the %s time", pod.Name, in.facts.At.Sub(pod.Started).Round(time.Second), ordinal(pod.Restarts)),
+	case in.facts.At.Sub(pod.Restarted) < recentRestart:
+		return result(Warn, fmt.Sprintf("%s restarted %s ago, for the %s time", pod.Name, in.facts.At.Sub(pod.Restarted).Round(time.Second), ordinal(pod.Restarts)),
 			"see why: "+kubectl+" logs --previous "+pod.Name)
 	}
 	text := pod.Name
@@ -246,15 +261,15 @@ func (in diagnosis) keys(side flows.Side) Result {
 	peer, theirs := in.peers[side], in.peers[side.Other()].Key
 	other := in.cluster(side.Other()).ID
 	switch {
-	case in.readings[side].Reason == render.ReasonKeyMismatch:
-		return result(Fail, in.readings[side].Message, "run: liqo-tui network connect; it tells both sides the present keys",
-			"if it stays: something else sends WireGuard packets to this port")
+	case in.reason(side) == render.ReasonKeyMismatch:
+		return result(Fail, in.readings[side].Message, "run: liqo-tui network connect; it updates the keys on both sides",
+			"if that does not help, something else sends WireGuard packets to this port")
 	case theirs == nil:
 		return result(Inconclusive, fmt.Sprintf("%s's gateway has not made its key known", other))
 	case peer.PublicKey == nil:
 		return result(Fail, fmt.Sprintf("%s was not told %s's key", in.cluster(side).ID, other), "run: liqo-tui network connect")
 	case !slices.Equal(peer.PublicKey.Spec.PublicKey, theirs[:]):
-		r := result(Fail, fmt.Sprintf("%s was told another key than %s's gateway has", in.cluster(side).ID, other), "run: liqo-tui network connect; it tells the present key")
+		r := result(Fail, fmt.Sprintf("%s was told another key than %s's gateway has", in.cluster(side).ID, other), "run: liqo-tui network connect; it updates the key")
 		r.Evidence = []string{fmt.Sprintf("told %s, has %s", keyText(peer.PublicKey.Spec.PublicKey), keyText(theirs[:]))}
 		return r
 	}
@@ -340,14 +355,24 @@ func (in diagnosis) ping(side flows.Side) Result {
 		if r.Latency > 0 {
 			return pass(fmt.Sprintf("answered in %s", r.Latency.Round(10*time.Microsecond)))
 		}
+		if !in.answered(side) {
+			return result(Inconclusive, "Liqo's gateway reports no pings", "send packets from pod to pod: liqo-tui network verify")
+		}
 		return pass("answered")
 	case flows.StateNotConnected, flows.StateStarting, flows.StateConnecting, flows.StateDown, flows.StateStale, flows.StateUnknown:
 	}
 	logs := in.seeLogs(side)
 	if r.Reason == render.ReasonNoPing {
-		return result(Fail, why, "the tunnel stands, and pings in it get lost: look for rules on the gateways' nodes that drop UDP 12345", logs)
+		return result(Fail, why, "WireGuard works, but pings through the tunnel get lost: look for rules on the gateways' nodes that drop UDP 12345", logs)
 	}
-	return result(Fail, why, append(in.pathFixes(), logs)...)
+	switch Worst([]Result{in.path(flows.A), in.path(flows.B)}) {
+	case Pass: // it is not the path
+	case Measuring:
+		return result(Fail, why) // what to do depends on what comes out
+	case Warn, Fail, Inconclusive, Skipped:
+		return result(Fail, why, append(in.pathFixes(), logs)...)
+	}
+	return result(Fail, why, logs)
 }
 
 func (in diagnosis) mtu(flows.Side) Result {
@@ -356,9 +381,9 @@ func (in diagnosis) mtu(flows.Side) Result {
 	switch {
 	case path > 0 && path < max(a, b):
 		return result(Warn, fmt.Sprintf("the path carries packets of %d bytes, and the tunnel's MTU is %d", path, max(a, b)),
-			fmt.Sprintf("run: liqo-tui network connect --mtu %d, so that nothing has to find that out", path))
+			fmt.Sprintf("run: liqo-tui network connect --mtu %d, so that no packet is too large", path))
 	case a == 0 || b == 0:
-		return result(Inconclusive, "not both gateways say which MTU their tunnel has")
+		return result(Inconclusive, "not reported by "+in.silent(func(r flows.Reading) bool { return r.MTU > 0 }))
 	case a != b:
 		return result(Warn, fmt.Sprintf("%d on %s, %d on %s: larger packets get lost one way", a, in.facts.Local.ID, b, in.facts.Remote.ID),
 			fmt.Sprintf("run: liqo-tui network connect --mtu %d", min(a, b)))
@@ -387,7 +412,9 @@ func (in diagnosis) loss(side flows.Side) Result {
 	r := in.readings[side]
 	switch {
 	case !r.Reported:
-		return result(Inconclusive, "this gateway does not count lost pings")
+		return result(Inconclusive, "lost pings are not reported by Liqo's gateway")
+	case !r.LossKnown():
+		return result(Inconclusive, "no ping was answered yet")
 	case r.Loss > lossWarning:
 		return result(Warn, fmt.Sprintf("%.3g%% of the last minute's pings are lost", r.Loss*100), "look at the links between the clusters, and at the load of the gateways' nodes")
 	}

@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,30 @@ func counts(f *flows.Facts, sentA, receivedA, sentB, receivedB uint64) {
 	says(&f.Remote, f.At, func(r *render.Report) { r.SentBytes, r.ReceivedBytes = sentB, receivedB })
 }
 
+// before are facts of 10 s earlier, when the gateways had counted nothing yet.
+func before(f flows.Facts) flows.Facts {
+	f.At = f.At.Add(-10 * time.Second)
+	for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+		c.Connections = slices.Clone(c.Connections)
+		for i := range c.Connections {
+			r, ok, err := render.ParseReport(c.Connections[i].Annotations)
+			if err != nil {
+				panic(err)
+			}
+			if !ok {
+				continue
+			}
+			r.At, r.SentBytes, r.ReceivedBytes = r.At.Add(-10*time.Second), 0, 0
+			text, err := json.Marshal(r)
+			if err != nil {
+				panic(err)
+			}
+			c.Connections[i].Annotations = map[string]string{render.AnnotationStatus: string(text)}
+		}
+	}
+	return f
+}
+
 func TestDiagnose(t *testing.T) {
 	for name, tc := range map[string]struct {
 		facts func(f *flows.Facts)
@@ -56,6 +81,14 @@ func TestDiagnose(t *testing.T) {
 		"way-back-closed": {
 			facts: func(f *flows.Facts) { counts(f, 21504, 0, 9200, 21504) },
 			roots: []string{"LT-D020 B→A"},
+		},
+		"both-ways-closed": {
+			facts: func(f *flows.Facts) { counts(f, 21504, 0, 9200, 0) },
+			roots: []string{"LT-D020 A→B"},
+		},
+		"server-is-not-dialled": {
+			facts: func(f *flows.Facts) { counts(f, 0, 0, 9200, 0) },
+			roots: []string{"LT-D030 A", "LT-D030 B"},
 		},
 		"handshake-but-no-ping": {
 			facts: func(f *flows.Facts) {
@@ -99,7 +132,7 @@ func TestDiagnose(t *testing.T) {
 			roots: []string{"LT-D012 B"},
 		},
 		"pod-restarted": {facts: func(f *flows.Facts) {
-			f.Remote.Pods[0].Restarts, f.Remote.Pods[0].Started = 2, f.At.Add(-3*time.Minute)
+			f.Remote.Pods[0].Restarts, f.Remote.Pods[0].Restarted = 2, f.At.Add(-3*time.Minute)
 		}},
 		"stale": {
 			facts: func(f *flows.Facts) {
@@ -148,6 +181,17 @@ func TestDiagnose(t *testing.T) {
 			},
 			roots: []string{"LT-D030 A", "LT-D030 B"},
 		},
+		"liqo-connected": {facts: func(f *flows.Facts) {
+			for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+				c.Software, c.Connections[0].Annotations = flows.Liqo, nil
+			}
+		}},
+		"liqo-without-pings": {facts: func(f *flows.Facts) {
+			for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+				c.Software, c.Connections[0].Annotations = flows.Liqo, nil
+				c.Connections[0].Status.Latency = networkingv1beta1.ConnectionLatency{}
+			}
+		}},
 		"lossy": {facts: func(f *flows.Facts) {
 			says(&f.Local, f.At, func(r *render.Report) {
 				r.Reason, r.Loss, r.LatencyMicros, r.MTU = render.ReasonPinged, 0.12, 1200, 1340
@@ -162,7 +206,7 @@ func TestDiagnose(t *testing.T) {
 			nodes := []flows.NodeFacts{node("r1", "172.18.0.10", "198.51.100.9")}
 			f.Local.Nodes = nodes
 			tc.facts(&f)
-			results := check.Diagnose(f, nil)
+			results := check.Diagnose(f, new(before(f)))
 			golden.Compare(t, "diagnose-"+name+".txt", text(results))
 			var roots []string
 			for _, r := range results {
@@ -182,17 +226,75 @@ func TestDiagnose(t *testing.T) {
 func TestDiagnoseSeesWhatMovesNow(t *testing.T) {
 	pair := flowtest.NewPair()
 	connect(t, pair)
-	before := factsOf(pair)
-	counts(&before, 9000, 8000, 8000, 9000)
-	now := factsOf(pair)
-	now.At = now.At.Add(10 * time.Second)
-	counts(&now, 9900, 8000, 8000, 9000)
-	if r := find(t, check.Diagnose(now, nil), check.UDPPath); r.State != check.Pass {
-		t.Errorf("without an earlier look: got %s", text([]check.Result{r}))
+	at := factsOf(pair).At
+	// look is what both said some seconds after the start, silent since then.
+	look := func(after int, sentA, receivedA, sentB, receivedB uint64) flows.Facts {
+		f := factsOf(pair)
+		f.At = at.Add(time.Duration(after) * time.Second)
+		counts(&f, sentA, receivedA, sentB, receivedB)
+		return f
 	}
-	r := find(t, check.Diagnose(now, &before), check.UDPPath)
-	if r.State != check.Fail || r.Where() != "A→B" || !strings.Contains(r.Evidence[0], "rome sent 900 bytes, milan received 0, in the last 10s") {
+	since := func(f flows.Facts, after int) flows.Facts {
+		for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+			r, _, err := render.ParseReport(c.Connections[0].Annotations)
+			if err != nil {
+				t.Fatal(err)
+			}
+			says(c, f.At, func(edited *render.Report) {
+				*edited = r
+				edited.Since = new(at.Add(time.Duration(after) * time.Second))
+			})
+		}
+		return f
+	}
+	now := look(100, 9900, 8000, 8000, 9000)
+	// Packets get through, and pings are not answered: it is not a firewall.
+	for _, r := range check.Diagnose(look(100, 9900, 9900, 9900, 9900), new(look(90, 100, 100, 100, 100))) {
+		if r.ID == check.Ping && (!r.Root || strings.Contains(strings.Join(r.Fix, "\n"), "firewall")) {
+			t.Errorf("got %s", text([]check.Result{r}))
+		}
+	}
+	for name, earlier := range map[string]*flows.Facts{
+		"no earlier look":            nil,
+		"the same reports":           new(look(100, 9900, 8000, 8000, 9000)),
+		"a look of long ago":         new(look(10, 100, 100, 100, 100)),
+		"another gateway counts now": new(look(90, 99_000, 8000, 8000, 9000)),
+		"no reports":                 new(factsOf(flowtest.NewPair())),
+	} {
+		results := check.Diagnose(now, earlier)
+		for _, r := range results {
+			if r.ID == check.UDPPath && r.State != check.Measuring || r.Root || r.ID == check.Ping && len(r.Fix) > 0 {
+				t.Errorf("%s: got %s", name, text([]check.Result{r}))
+			}
+		}
+		if worst := check.Worst(results); worst != check.Fail { // no ping is answered, whatever the reason
+			t.Errorf("%s: got %s as the worst", name, worst)
+		}
+	}
+	wasWell := since(now, 95)
+	if r := find(t, check.Diagnose(wasWell, new(look(89, 9000, 8000, 8000, 8000))), check.UDPPath); r.State != check.Measuring {
+		t.Errorf("packets arrived while the tunnel worked: got %s", text([]check.Result{r}))
+	}
+	r := find(t, check.Diagnose(since(now, 80), new(look(89, 9000, 8000, 8000, 9000))), check.UDPPath)
+	if r.State != check.Fail || r.Where() != "A→B" || !r.Root || !strings.Contains(r.Evidence[0], "in the last 11s rome sent 900 bytes, milan received 0") {
 		t.Errorf("with an earlier look: got %s", text([]check.Result{r}))
+	}
+}
+
+// What a gateway said before it fell silent is no reason for what is so now.
+func TestDiagnoseBelievesNoOldReason(t *testing.T) {
+	for _, reason := range []render.Reason{render.ReasonKeyMismatch, render.ReasonUnresolvable} {
+		pair := flowtest.NewPair()
+		connect(t, pair)
+		f := factsOf(pair)
+		for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+			says(c, f.At.Add(-time.Hour), func(r *render.Report) { r.Reason, r.Message = reason, "an hour ago" })
+		}
+		for _, r := range check.Diagnose(f, nil) {
+			if r.Root != (r.ID == check.Fresh) {
+				t.Errorf("%s: got %s", reason, text([]check.Result{r}))
+			}
+		}
 	}
 }
 

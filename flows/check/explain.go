@@ -35,7 +35,7 @@ func preflightTexts() map[flows.Code]Text {
 	return map[flows.Code]Text{
 		flows.CodeAnswers: {
 			"the API server answers",
-			"Everything is done through both clusters' API servers, so this machine has to reach both, with credentials that they accept. Each answer carries the time, which tells how old gateways' reports are where clocks differ.",
+			"liqo-tui works through the API servers of both clusters. This machine has to reach both, with credentials that they accept. The time in their answers shows how old a gateway's report is, even if clocks differ.",
 			[]string{
 				"Check the server's address in the kubeconfig, and VPN or firewall on the way.",
 				"Log in again if the credentials have expired.",
@@ -49,58 +49,58 @@ func preflightTexts() map[flows.Code]Text {
 			[]string{"Choose another --context or --remote-context; liqo-tui wizard shows which contexts are the same cluster."},
 		},
 		flows.CodeSoftware: {
-			"Liqo or our operator, with the kinds of peerings",
-			"A peering consists of objects of networking.liqo.io/v1beta1, and something on the cluster has to act on them: Liqo v1.2, or this program's own operator.",
-			[]string{"Install our operator: liqo-tui install, or connect with --install.", "Upgrade Liqo to v1.2 if it is older."},
+			"Liqo or liqo-tui is installed",
+			"A peering consists of objects of networking.liqo.io/v1beta1. Liqo v1.2 or the liqo-tui operator has to act on them.",
+			[]string{"Install the operator: liqo-tui install, or liqo-tui network connect --install.", "Upgrade Liqo to v1.2 if it is older."},
 		},
 		flows.CodeClusterID: {
-			"cluster IDs are valid and unique",
-			"A cluster is known to its peers by its ID, which names namespaces and objects. It has to be there, to be usable as a name, not to consist of digits only (Liqo's templates turn those into numbers), and to differ from the IDs of all peers.",
+			"valid, unique cluster IDs",
+			"Peers know a cluster by its ID. Namespaces and objects are named after it. The ID has to exist, to be a valid name, to have a character that is no digit (Liqo's templates turn digits into a number), and to differ from the IDs of all peers.",
 			[]string{"The ID is in ConfigMap liqo-clusterid-configmap in Liqo's namespace.", "Give one of the clusters another ID before it has any peering."},
 		},
 		flows.CodeNetworks: {
-			"the cluster knows its address ranges",
-			"Each cluster tells the other which addresses its pods have. They are decided when Liqo or our operator is installed, and kept in Network objects in its namespace.",
-			[]string{"See whether the operator runs: kubectl -n liqo get pods,networks.", "Reinstall with --pod-cidr and --service-cidr if the operator could not find them."},
+			"address ranges are known",
+			"Each cluster tells the other which addresses its pods have. Liqo or the operator keeps them in Network objects in its namespace.",
+			[]string{"Check that the operator runs: kubectl -n liqo get pods,networks.", "If the operator could not find them, run liqo-tui install again with --pod-cidr and --service-cidr."},
 		},
 		flows.CodePermission: {
 			"permissions for this plan",
-			"Before anything is changed, the API servers are asked whether this user may do all of it. A plan that would stop half-way is not begun.",
-			[]string{"liqo-tui rbac prints the Roles that are missing, to be applied by an administrator of the cluster."},
+			"Before the first change, the API servers are asked whether this user may do everything in the plan. So no plan stops half-way for want of rights.",
+			[]string{"Ask an administrator of the cluster to apply the Roles that liqo-tui rbac prints."},
 		},
 		flows.CodeOperator: {
-			"what manages connections works",
-			"Liqo's controller-manager or our operator makes gateways and addresses out of the objects that are applied. Ours refuses to work beside Liqo's: two of them would undo each other's work.",
-			[]string{"Remove one of the two.", "See its pod: kubectl -n liqo get pods,events."},
+			"the operator runs",
+			"Liqo's controller-manager or the liqo-tui operator creates gateways and assigns addresses. The liqo-tui operator does not work beside Liqo's: each would undo the other's work.",
+			[]string{"Check its pod: kubectl -n liqo get pods,events.", "If the image can't be pulled: liqo-tui install --image IMAGE.", "If both are installed, remove one of them."},
 		},
 		Overlaps: {
-			"address ranges",
-			"Two clusters may use the same addresses. Each then sees the other's under different ones, which are translated at its gateway. Applications have to use the addresses that their own cluster sees.",
-			[]string{"Nothing has to be done; liqo-tui info peer shows the addresses.", "If there is no room for another range, reset peerings that are no longer needed."},
+			"address overlaps",
+			"Two clusters may use the same addresses. Then each sees the other's pods under different addresses, and its gateway translates them. Applications have to use the addresses that their own cluster sees.",
+			[]string{"There is nothing to do. liqo-tui info peer shows the addresses.", "If there is no room for another range, reset peerings that are no longer needed."},
 		},
 		Leftovers: {
 			"no leftovers of an old peering",
 			"Objects of an earlier peering may be in the way: namespaces that are still being deleted, objects whose finalizers nobody removes, or those of a gateway that is gone.",
-			[]string{"Wait for deletions to end.", "liqo-tui network reset removes what is left; what it does not, the finding names."},
+			[]string{"Wait for deletions to end.", "Run liqo-tui network reset. The finding names what it can't remove."},
 		},
 		LiveTraffic: {
-			"traffic that is interrupted",
+			"traffic interruptions",
 			"Changing a connection that carries traffic may interrupt it: a gateway that moves to the other cluster, another port, another template.",
-			[]string{"Do it when that is convenient; the plan says which step interrupts what."},
+			[]string{"Apply it when an interruption is acceptable. The plan names the steps that interrupt."},
 		},
 		NodePort: {
 			"the node port is free",
 			"A node port has to be in the range that the API server is configured for (30000-32767, unless it was changed), and to be used by no other Service of the cluster.",
-			[]string{"Leave --node-port out: Kubernetes then chooses a free one.", "Choose another one."},
+			[]string{"--node-port 0: Kubernetes chooses a free one.", "Choose another one."},
 		},
 		Reachability: {
 			"UDP to the gateway server",
 			"The client's gateway dials the server's over UDP. A private address is reached only inside its own network, and firewalls have to let the port through.",
-			[]string{"Let the cluster host the server that the other one can reach: --server-location.", "Ask for the firewall rule that the finding names.", "Give an address that leads there: --client-address."},
+			[]string{"Host the server on the cluster that the other one can reach: --server-location.", "Ask for the firewall rule that the finding names.", "Give an address that leads there: --client-address."},
 		},
 		TunnelMTU: {
 			"MTU of the tunnel",
-			"The tunnel adds 60 bytes to each packet on IPv4. If the path between the clusters does not carry the sum, small packets pass and large ones disappear: connections are made, and hang.",
+			"The tunnel adds 60 bytes to each packet on IPv4. If the path between the clusters is too small for that, small packets pass and large ones get lost: connections open, then hang.",
 			[]string{"Choose a smaller --mtu; 1340 fits nearly every path.", "liqo-tui network verify measures the largest packet that comes through."},
 		},
 	}
@@ -108,42 +108,42 @@ func preflightTexts() map[flows.Code]Text {
 
 func diagnosisTexts() map[flows.Code]Text {
 	return map[flows.Code]Text{
-		Answers: {"the API server answers", "What a cluster says of its end of the tunnel is read through its API server.", []string{"See LT-P001."}},
+		Answers: {"the API server answers", "liqo-tui reads the state of each end of the tunnel through that cluster's API server.", []string{"See LT-P001."}},
 		Operator: {
-			"what manages connections works", "Without Liqo or our operator, nothing acts on the objects of the peering.",
-			[]string{"See its pod: kubectl -n liqo get pods,events.", "See LT-P007."},
+			"the operator runs", "Without Liqo or the liqo-tui operator, nothing acts on the objects of the peering.",
+			[]string{"Check its pod: kubectl -n liqo get pods,events.", "See LT-P007."},
 		},
 		Configured: {
-			"the peer's addresses have their own here", "The operator gives each range of the peer one under which this cluster sees it.",
+			"peer addresses are mapped", "The operator decides under which addresses this cluster sees the peer's pods.",
 			[]string{"Look at the conditions of the Configuration, and at the operator's log."},
 		},
 		SameRanges: {
-			"both know the other's present ranges", "A cluster that was installed again may have other address ranges than its peers were told.",
+			"address ranges are up to date", "A cluster that was installed again may have other address ranges than its peers were told.",
 			[]string{"Run liqo-tui network connect again: it updates what each side was told."},
 		},
 		Gateways: {
-			"one gateway is the server, one the client", "A tunnel has two ends: one cluster's gateway is dialled, the other's dials.",
+			"one server, one client", "A tunnel has two ends: one cluster's gateway is dialled, the other's dials.",
 			[]string{"Run liqo-tui network connect: it makes what is missing, and replaces what is in the way."},
 		},
 		Endpoint: {
-			"the client dials where the server is", "The server's address may change: a node is replaced, a load balancer gets another address. The client's object holds what it was at connect time, unless the clusters were allowed to tell each other (liqo-tui network delegate).",
-			[]string{"Run liqo-tui network connect again: it tells the client.", "Allow the clusters to do that themselves: liqo-tui network delegate."},
+			"the client dials the server", "The server's address may change: a node is replaced, a load balancer gets another address. The client keeps the address of connect time, unless the operators may pass on changes (liqo-tui network delegate).",
+			[]string{"Run liqo-tui network connect again: it updates the client.", "Let the operators pass on such changes: liqo-tui network delegate."},
 		},
 		GatewayPod: {
 			"the gateway's pod runs", "Each end of the tunnel is one pod.",
 			[]string{"kubectl describe pod says why it does not start: an image, no room on the nodes, the network plug-in.", "If it restarted, kubectl logs --previous says why."},
 		},
 		Keys: {
-			"the peer's key is the one it has", "Each gateway makes its own WireGuard key, and the other cluster is told the public half. With another key there is never a handshake.",
-			[]string{"Run liqo-tui network connect again: it tells the present key."},
+			"the keys match", "Each gateway has its own WireGuard key, and the other cluster has to know the public half. With a wrong key there is no handshake.",
+			[]string{"Run liqo-tui network connect again: it updates the key."},
 		},
 		Fresh: {
 			"the gateway reports", "A gateway renews its report several times a minute, even if nothing changes. An old one says nothing about the tunnel.",
-			[]string{"Look at the gateway's log.", "See whether its pod may still write its Connection: its Role is beside it."},
+			[]string{"Look at the gateway's log.", "Check that its pod may write its Connection: its Role is in the same namespace."},
 		},
 		Warnings: {"no warnings about the gateway", "Kubernetes' own warnings about objects of the peering.", []string{"kubectl -n NAMESPACE get events shows all."}},
 		UDPPath: {
-			"UDP between the gateways", "Both gateways count what they send and what they receive. If the client sends and the server receives nothing, the way there is closed; if the server receives and the client doesn't, the way back is.",
+			"UDP between the gateways", "Gateways that answer each other's pings reach each other. For gateways that don't, two looks a few seconds apart show what each has sent and received in between. If the client sends and the server receives nothing, the way to the server is blocked. If the server receives and the client does not, the way back is blocked. Before the second look, this is being measured.",
 			[]string{"Ask for the firewall rule that the finding names.", "Let the other cluster dial: --server-location.", "Dial another address: --client-address."},
 		},
 		Ping: {
@@ -164,12 +164,12 @@ func diagnosisTexts() map[flows.Code]Text {
 func commandTexts() map[flows.Code]Text {
 	return map[flows.Code]Text{
 		flows.CodeUnexpected: {
-			"unexpected error", "Something went wrong that this program did not foresee. What was applied before stays.",
+			"unexpected error", "An error that liqo-tui does not know. Changes made before it stay.",
 			[]string{"Run the same command again: it continues.", "Report it, with the output of the command with -v."},
 		},
 		flows.CodeUsage: {
-			"the command can't be run as it is", "Flags, environment or configuration file say something that can't be meant. Nothing was changed.",
-			[]string{"The message names what to change; --help lists all flags."},
+			"wrong command line or settings", "A flag, an environment variable or the configuration file has a value that does not work, or --yes is missing. Nothing was changed.",
+			[]string{"The message says what to change. --help lists all flags."},
 		},
 		flows.CodeInterrupted: {
 			"interrupted", "A signal ended the command. Requests that were under way were finished; what was applied stays.",
@@ -178,16 +178,16 @@ func commandTexts() map[flows.Code]Text {
 		flows.CodeDeclined:    {"declined", "The plan was shown and not approved. Nothing was changed.", []string{"Run the same command again, or with --yes."}},
 		flows.CodeUnreachable: {"a cluster does not answer", "No answer came from the API server of a cluster that the command needs.", []string{"See LT-P001."}},
 		flows.CodeAccess: {
-			"a cluster does not let the user in", "The API server does not accept the credentials, or does not allow to read what is needed.",
+			"a cluster denies access", "The API server does not accept the credentials, or forbids reading what is needed.",
 			[]string{"Log in to the cluster again.", "Ask its administrator for the Roles that liqo-tui rbac prints."},
 		},
 		flows.CodeUnfit: {
-			"the installation does not fit the cluster", "Something on the cluster stands against installing or removing the operator, such as Liqo itself, or peerings that still exist.",
-			[]string{"The message names it, and what to do."},
+			"the installation does not fit the cluster", "Something on the cluster prevents the installation or the removal, such as Liqo itself, or peerings that still exist.",
+			[]string{"The message names it and says what to do."},
 		},
 		flows.CodeNotReady: {
-			"the installation did not become ready", "The operator was applied, and does not run yet.",
-			[]string{"See its pods: kubectl -n liqo get pods,events.", "Run the same command again to go on waiting."},
+			"the installation did not become ready", "The operator was applied, but does not run.",
+			[]string{"Check its pods: kubectl -n liqo get pods,events.", "If the image can't be pulled, run it again with --image IMAGE.", "Run the same command again to wait longer."},
 		},
 	}
 }

@@ -32,8 +32,8 @@ func (in preflight) leftovers(side flows.Side) Result {
 func leftoversOf(c flows.ClusterFacts, peer render.ClusterID) []leftover {
 	var out []leftover
 	kubectl := c.Context.Kubectl()
-	for i := range c.Tenants {
-		ns := &c.Tenants[i]
+	for i := range c.Namespaces {
+		ns := &c.Namespaces[i]
 		if l, ok := staleNamespace(kubectl, ns, peer); ok {
 			out = append(out, l)
 		}
@@ -100,7 +100,7 @@ func stuck(kind string, o metav1.Object) (leftover, bool) {
 	}
 	return leftover{
 		name, "its deletion waits for " + strings.Join(o.GetFinalizers(), ", "),
-		"start the program again that put the finalizer there; only if it is gone for good, take the finalizer off by hand",
+		"start the program that set the finalizer; remove the finalizer by hand only if that program is gone for good",
 	}, true
 }
 

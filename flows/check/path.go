@@ -2,58 +2,95 @@ package check
 
 import (
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
 // handshakeLife is how long a WireGuard session lasts without a new handshake
 // (REJECT_AFTER_TIME of the protocol): an older handshake proves nothing.
-const handshakeLife = 180
+const handshakeLife = 180 * time.Second
+
+// longestWindow is the longest time between two looks that is compared: what
+// moved in it has moved now, not some time ago.
+const longestWindow = time.Minute
+
+// movement is what one gateway has sent and received between two looks.
+type movement struct {
+	sent, received uint64
+	over           time.Duration
+}
+
+// movements are those of both gateways between the earlier look and this one; ok
+// is false if there is none that tells. Totals tell nothing: they hide that a
+// tunnel has stopped.
+func (in diagnosis) movements() (moved [2]movement, ok bool) {
+	if in.earlier == nil {
+		return moved, false
+	}
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		before, now := in.readingOf(*in.earlier, side), in.readings[side]
+		over := now.At.Sub(before.At)
+		switch {
+		case !before.Reported || over <= 0 || over > longestWindow:
+			return moved, false // not two reports of one time
+		case now.Sent < before.Sent || now.Received < before.Received:
+			return moved, false // another gateway counts
+		case before.At.Before(now.Since):
+			return moved, false // some of it moved when all was well
+		}
+		moved[side] = movement{now.Sent - before.Sent, now.Received - before.Received, over}
+	}
+	return moved, true
+}
 
 // path judges whether packets get from a side to the other, by what the gateways
-// count. WireGuard counts as received only what it could decrypt, or a handshake
-// that it could answer.
+// have counted between two looks. WireGuard counts as received only what it could
+// decrypt, or a handshake that it could answer.
 func (in diagnosis) path(from flows.Side) Result {
 	to := from.Other()
-	if in.connected(from) && in.connected(to) {
+	if in.answered(from) && in.answered(to) {
 		return pass("packets arrive, and are answered")
 	}
-	sender, receiver := in.readings[from], in.readings[to]
-	if !sender.Reported || !receiver.Reported {
-		return result(Inconclusive, "not both gateways say what they have sent and received")
+	if !in.readings[from].Reported || !in.readings[to].Reported {
+		return result(Inconclusive, "traffic is not reported by "+in.silent(func(r flows.Reading) bool { return r.Reported }))
 	}
-	sent, received := sender.Sent, receiver.Received
-	span := "since the tunnel was made"
-	if in.earlier != nil {
-		// What moved between two looks counts: totals hide that it has stopped.
-		s, r := in.readingOf(*in.earlier, from), in.readingOf(*in.earlier, to)
-		if s.Reported && r.Reported && sent >= s.Sent && received >= r.Received && sender.At.After(s.At) && receiver.At.After(r.At) {
-			sent, received = sent-s.Sent, received-r.Received
-			span = "in the last " + sender.At.Sub(s.At).Round(1e9).String()
-		}
+	moved, ok := in.movements()
+	if !ok {
+		r := result(Measuring, "what moves now is seen by two looks, some seconds apart")
+		r.Evidence = in.handshakes()
+		return r
 	}
-	evidence := []string{
-		fmt.Sprintf("%s sent %d bytes, %s received %d, %s", in.cluster(from).ID, sent, in.cluster(to).ID, received, span),
-	}
-	r := in.judgePath(from, sent, received)
-	r.Evidence = append(evidence, in.handshakes()...)
+	r := in.judgePath(from, moved)
+	r.Evidence = append([]string{fmt.Sprintf("in the last %s %s sent %d bytes, %s received %d", moved[to].over.Round(time.Second),
+		in.cluster(from).ID, moved[from].sent, in.cluster(to).ID, moved[to].received)}, in.handshakes()...)
 	return r
 }
 
-func (in diagnosis) judgePath(from flows.Side, sent, received uint64) Result {
+func (in diagnosis) judgePath(from flows.Side, moved [2]movement) Result {
 	to := from.Other()
+	sender, receiver := in.cluster(from).ID, in.cluster(to).ID
 	switch {
-	case received > 0:
-		return pass(fmt.Sprintf("packets of %s arrive at %s", in.cluster(from).ID, in.cluster(to).ID))
-	case from == in.server() && (sent == 0 || in.path(to).State == Fail):
-		return result(Inconclusive, fmt.Sprintf("%s only answers, and nothing comes that it could answer", in.cluster(from).ID))
-	case sent == 0:
-		return result(Inconclusive, fmt.Sprintf("%s has sent nothing", in.cluster(from).ID))
+	case moved[to].received > 0:
+		return pass(fmt.Sprintf("packets of %s arrive at %s", sender, receiver))
+	case from == in.server() && moved[from].received == 0 && moved[from].sent == 0:
+		return result(Inconclusive, fmt.Sprintf("%s only answers, and nothing comes that it could answer", sender))
+	case from == in.server() && moved[from].received == 0:
+		// The client dials from new ports, which the server can't know before a
+		// packet comes from there: what it sends is not on its way to the client.
+		return result(Inconclusive, fmt.Sprintf("nothing of %s arrives at %s either; as nothing comes from %s, %s does not know where to answer", sender, receiver, receiver, sender))
+	case moved[from].sent == 0:
+		return result(Inconclusive, fmt.Sprintf("%s has sent nothing", sender))
 	case from == in.server():
-		return result(Fail, fmt.Sprintf("answers from %s get lost on the way to %s", in.cluster(from).ID, in.cluster(to).ID), in.pathFixes()...)
+		return result(Fail, fmt.Sprintf("answers from %s get lost on the way to %s", sender, receiver), in.pathFixes()...)
 	}
 	address, port := in.dialled()
-	return result(Fail, fmt.Sprintf("UDP %s:%d, dialled by %s, leads to nothing that answers", address, port, in.cluster(from).ID), in.pathFixes()...)
+	text := fmt.Sprintf("UDP %s:%d, dialled by %s, leads to nothing that answers", address, port, sender)
+	if moved[to].sent > 0 && moved[from].received == 0 {
+		text += fmt.Sprintf(", and nothing of %s arrives at %s: no packet gets through either way", receiver, sender)
+	}
+	return result(Fail, text, in.pathFixes()...)
 }
 
 // pathFixes are the ways out of a path that is closed.
@@ -71,14 +108,32 @@ func (in diagnosis) pathFixes() []string {
 	}
 }
 
+// silent names the gateways that do not report something.
+func (in diagnosis) silent(reports func(flows.Reading) bool) string {
+	var names []string
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		r := in.readings[side]
+		if reports(r) {
+			continue
+		}
+		name := string(in.cluster(side).ID) + "'s gateway"
+		if !r.Reported && r.Exists {
+			name = "Liqo's gateway on " + string(in.cluster(side).ID)
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, " and ")
+}
+
 func (in diagnosis) handshakes() []string {
 	var out []string
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		r := in.readings[side]
 		switch age := in.facts.At.Sub(r.Handshake); {
 		case r.Handshake.IsZero():
-			out = append(out, fmt.Sprintf("%s: no handshake since the tunnel was made", in.cluster(side).ID))
-		case age.Seconds() > handshakeLife:
+			// Who dials again forgets the one before.
+			out = append(out, fmt.Sprintf("%s: no handshake since it began, or dialled last", in.cluster(side).ID))
+		case age > handshakeLife:
 			out = append(out, fmt.Sprintf("%s: the last handshake was %s ago, too long for a live session", in.cluster(side).ID, age.Round(1e9)))
 		default:
 			out = append(out, fmt.Sprintf("%s: the last handshake was %s ago", in.cluster(side).ID, age.Round(1e9)))

@@ -48,14 +48,14 @@ func preflightChecks() []definition[preflight] {
 	return []definition[preflight]{
 		{flows.CodeAnswers, "the API server answers", eachSide, nil, preflight.answers},
 		{flows.CodeDifferent, "the clusters are different", pair, []flows.Code{flows.CodeAnswers}, preflight.different},
-		{flows.CodeSoftware, "Liqo or our operator, with the kinds of peerings", eachSide, []flows.Code{flows.CodeAnswers}, preflight.software},
-		{flows.CodeOperator, "what manages connections works", eachSide, []flows.Code{flows.CodeSoftware}, preflight.operator},
-		{flows.CodeClusterID, "cluster IDs are valid and unique", pair, []flows.Code{flows.CodeDifferent, flows.CodeSoftware}, preflight.clusterIDs},
-		{flows.CodeNetworks, "the cluster knows its address ranges", eachSide, []flows.Code{flows.CodeOperator}, preflight.networks},
+		{flows.CodeSoftware, "Liqo or liqo-tui is installed", eachSide, []flows.Code{flows.CodeAnswers}, preflight.software},
+		{flows.CodeOperator, "the operator runs", eachSide, []flows.Code{flows.CodeSoftware}, preflight.operator},
+		{flows.CodeClusterID, "valid, unique cluster IDs", pair, []flows.Code{flows.CodeDifferent, flows.CodeSoftware}, preflight.clusterIDs},
+		{flows.CodeNetworks, "address ranges are known", eachSide, []flows.Code{flows.CodeOperator}, preflight.networks},
 		{flows.CodePermission, "permissions for this plan", eachSide, []flows.Code{flows.CodeAnswers}, preflight.permissions},
-		{Overlaps, "address ranges", pair, []flows.Code{flows.CodeNetworks, flows.CodeClusterID}, preflight.overlaps},
+		{Overlaps, "address overlaps", pair, []flows.Code{flows.CodeNetworks, flows.CodeClusterID}, preflight.overlaps},
 		{Leftovers, "no leftovers of an old peering", eachSide, []flows.Code{flows.CodeClusterID}, preflight.leftovers},
-		{LiveTraffic, "traffic that is interrupted", pair, []flows.Code{flows.CodeClusterID, flows.CodeNetworks}, preflight.traffic},
+		{LiveTraffic, "traffic interruptions", pair, []flows.Code{flows.CodeClusterID, flows.CodeNetworks}, preflight.traffic},
 		{NodePort, "the node port is free", pair, []flows.Code{flows.CodeClusterID}, preflight.nodePort},
 		{Reachability, "UDP to the gateway server", pair, []flows.Code{flows.CodeClusterID}, preflight.reachability},
 		{TunnelMTU, "MTU of the tunnel", pair, nil, preflight.mtu},
@@ -77,7 +77,7 @@ func (in preflight) cluster(side flows.Side) flows.ClusterFacts { return in.fact
 func (in preflight) answers(side flows.Side) Result {
 	c := in.cluster(side)
 	if p := c.Problem; p != nil && p.Kind == flows.Forbidden {
-		return result(Fail, "it answers, and refuses what is needed: "+p.Message, p.Hint)
+		return result(Fail, "it answers, but refuses what is needed: "+p.Message, p.Hint)
 	} else if p != nil {
 		return result(Fail, p.Message, p.Hint)
 	}
@@ -137,7 +137,7 @@ func (in preflight) installs(side flows.Side) bool {
 
 func (in preflight) software(side flows.Side) Result {
 	if in.installs(side) {
-		return pass("neither is there; the plan installs our operator")
+		return pass("not yet; the plan installs the liqo-tui operator")
 	}
 	if r, bad := refused(in.facts, flows.CodeSoftware, side); bad {
 		return r
@@ -176,7 +176,7 @@ func (in preflight) operator(side flows.Side) Result {
 		return result(Warn, c.Operator.Problem, "wait for it, or see: "+c.Context.Kubectl()+" -n "+c.Namespace+" get pods,events")
 	}
 	if c.Software == flows.NoSoftware {
-		return result(Fail, "the kinds are there, and nothing acts on them", "run: liqo-tui install --context "+c.Context.Name+" --cluster-id "+string(c.ID))
+		return result(Fail, "Liqo's API is there, but neither Liqo nor the liqo-tui operator", "run: liqo-tui install --context "+c.Context.Name+" --cluster-id "+string(c.ID))
 	}
 	return pass(c.Software.String() + " works")
 }
@@ -214,7 +214,7 @@ func (in preflight) networks(side flows.Side) Result {
 	}
 	n := in.cluster(side).Networks
 	if len(prefixes(n.Pod)) == 0 {
-		return result(Inconclusive, "they are known after the installation")
+		return result(Inconclusive, "known after the installation")
 	}
 	return pass(fmt.Sprintf("pods %s, external %s", joined(n.Pod), joined(n.External)))
 }
@@ -237,7 +237,7 @@ func (in preflight) permissions(side flows.Side) Result {
 
 func (in preflight) traffic(flows.Side) Result {
 	if stops := in.plan.Interrupts(); len(stops) > 0 {
-		r := result(Warn, strings.Join(stops, "; "), "do it when that is convenient")
+		r := result(Warn, strings.Join(stops, "; "), "apply it when an interruption is acceptable")
 		for _, s := range in.plan.Steps {
 			if s.Status != flows.Done && s.Interrupts != "" {
 				r.Evidence = append(r.Evidence, fmt.Sprintf("%s %s: %s %s", s.Side, in.plan.ID(s.Side), s.Action, s.Title))
@@ -255,13 +255,13 @@ func (in preflight) nodePort(flows.Side) Result {
 	}
 	if !c.NodePorts.Contains(p.NodePort) {
 		return result(Fail, fmt.Sprintf("%d is outside of %s's range %d-%d", p.NodePort, c.ID, c.NodePorts.From, c.NodePorts.To),
-			"choose one of the range with --node-port, or leave it out")
+			"choose one of the range with --node-port, or 0 to let Kubernetes choose")
 	}
 	remote := in.cluster(p.Server.Other()).ID
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		if n := s.Spec.Endpoint.NodePort; n != nil && *n == int32(p.NodePort) && s.Labels[render.LabelRemoteCluster] != string(remote) {
-			return result(Fail, fmt.Sprintf("%d is GatewayServer %s/%s's", p.NodePort, s.Namespace, s.Name), "choose another --node-port, or leave it out")
+			return result(Fail, fmt.Sprintf("%d is GatewayServer %s/%s's", p.NodePort, s.Namespace, s.Name), "choose another --node-port, or 0 to let Kubernetes choose")
 		}
 	}
 	return pass(fmt.Sprintf("%d", p.NodePort))

@@ -2,6 +2,8 @@ package check_test
 
 import (
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/internal/golden"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -28,7 +31,7 @@ func nodePort() flows.Params {
 
 func connect(t *testing.T, p *flowtest.Pair) {
 	t.Helper()
-	if err := flows.Run(t.Context(), flows.Connecting(nodePort()), p.A, p.B, func(flows.Event) {}, flows.Options{Now: p.Now}); err != nil {
+	if err := engine.Run(t.Context(), flows.Connecting(nodePort()), p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -39,6 +42,23 @@ func node(name, internal, external string) flows.NodeFacts {
 		n.External = []netip.Addr{netip.MustParseAddr(external)}
 	}
 	return n
+}
+
+// Liqo's gateways whose pings are switched off say Connected, and have measured
+// nothing.
+func TestAConnectionThatNobodyMeasuresIsNoProofOfReach(t *testing.T) {
+	pair := flowtest.NewPair()
+	connect(t, pair)
+	f := factsOf(pair)
+	if r := find(t, check.Preflight(nodePort(), f, [2]*flows.Review{}), check.Reachability); r.State != check.Pass {
+		t.Errorf("it answers pings: got %s", text([]check.Result{r}))
+	}
+	for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+		c.Connections[0].Annotations, c.Connections[0].Status.Latency = nil, networkingv1beta1.ConnectionLatency{}
+	}
+	if r := find(t, check.Preflight(nodePort(), f, [2]*flows.Review{}), check.Reachability); r.State == check.Pass {
+		t.Errorf("it says Connected only: got %s", text([]check.Result{r}))
+	}
 }
 
 func TestPreflight(t *testing.T) {
@@ -229,9 +249,26 @@ func TestViewsArePredicted(t *testing.T) {
 	}
 }
 
+// Liqo has pools and rules of its own: what ours would choose is not what it will.
+func TestWhatLiqoChoosesIsNotPredicted(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.A.Be(func(f *flows.ClusterFacts) { f.Software = flows.Liqo })
+	r := find(t, check.Preflight(nodePort(), factsOf(pair), [2]*flows.Review{}), check.Overlaps)
+	for _, want := range []string{
+		"rome will see milan's pods 10.244.0.0/16 as a range that Liqo chooses", "rome will see milan's external 10.70.0.0/16 as a range that Liqo chooses",
+		"milan will probably see rome's pods 10.244.0.0/16 as 2", // of ours it is
+	} {
+		if !slices.ContainsFunc(r.Evidence, func(line string) bool { return strings.HasPrefix(line, want) }) {
+			t.Errorf("evidence %q: want a line that begins with %q", r.Evidence, want)
+		}
+	}
+}
+
 func TestNoRoomForAnotherRange(t *testing.T) {
 	pair := flowtest.NewPair()
-	pair.A.Be(func(f *flows.ClusterFacts) { f.Taken = cidrs("10.0.0.0/8", "192.168.0.0/16", "172.16.0.0/12") })
+	pair.A.Be(func(f *flows.ClusterFacts) {
+		f.Taken, f.Pools = cidrs("10.0.0.0/8", "192.168.0.0/16"), cidrs("10.0.0.0/8", "192.168.0.0/16")
+	})
 	if r := find(t, check.Preflight(nodePort(), factsOf(pair), [2]*flows.Review{}), check.Overlaps); r.State != check.Fail || len(r.Fix) == 0 {
 		t.Errorf("got %+v", r)
 	}

@@ -17,7 +17,9 @@ func (in preflight) reachability(flows.Side) Result {
 	server, client := in.cluster(p.Server), in.cluster(p.Server.Other())
 	here := server.Peer(client.ID).Reading()
 	state, _ := here.State(in.facts.At)
-	if here.Role == flows.RoleServer && (state == flows.StateConnected || state == flows.StateDegraded) {
+	// Liqo's gateways say Connected without a measurement where their pings are
+	// switched off.
+	if here.Role == flows.RoleServer && (state == flows.StateConnected || state == flows.StateDegraded) && !here.At.IsZero() {
 		return pass("the gateways reach each other now")
 	}
 	if p.ClientAddress != "" {
@@ -113,11 +115,11 @@ func loadBalancerReach(server flows.ClusterFacts) Result {
 
 // rule is the firewall rule to ask for, ready to paste.
 func rule(client flows.ClusterFacts, address, port string) string {
-	from := "the nodes of " + string(client.ID)
+	from, nat := "from the nodes of "+string(client.ID), ""
 	if external, internal := nodeAddresses(client); len(external) > 0 {
-		from += " (" + addresses(external) + ")"
+		from = addresses(external)
 	} else if len(internal) > 0 {
-		from += " (" + addresses(internal) + ", or what they become on the way out)"
+		from, nat = addresses(internal), fmt.Sprintf(" (behind NAT: %s's public address)", client.ID)
 	}
-	return fmt.Sprintf("firewall: allow UDP from %s to %s port %s, and the answers", from, address, port)
+	return fmt.Sprintf("firewall: allow UDP %s → %s port %s and replies%s", from, address, port, nat)
 }

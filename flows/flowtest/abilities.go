@@ -5,46 +5,52 @@ import (
 	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 var (
-	_ flows.Forcer    = (*Cluster)(nil)
-	_ flows.DryRunner = (*Cluster)(nil)
-	_ flows.Reviewer  = (*Cluster)(nil)
+	_ engine.Forcer    = (*Cluster)(nil)
+	_ engine.DryRunner = (*Cluster)(nil)
+	_ engine.Reviewer  = (*Cluster)(nil)
 )
 
 // User is who works on both clusters.
 const User = "ada"
 
-// ForceApply implements [flows.Forcer]: other managers lose the fields that the
+// ForceApply implements [engine.Forcer]: other managers lose the fields that the
 // objects set.
 func (c *Cluster) ForceApply(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
 	return c.write(ctx, "apply", objects, func(o render.Object) (flows.Verb, error) {
 		if r := c.store.records[c.store.keyOf(o)]; r != nil {
 			r.owned = map[string]map[string]any{render.FieldManager: r.owned[render.FieldManager]}
+			r.object.SetManagedFields(slices.DeleteFunc(slices.Clone(r.object.GetManagedFields()), func(e metav1.ManagedFieldsEntry) bool {
+				return e.Manager != render.FieldManager
+			}))
 		}
 		return c.store.apply(o, render.FieldManager)
 	})
 }
 
-// DryRun implements [flows.DryRunner].
-func (c *Cluster) DryRun(_ context.Context, objects []render.Object, force bool) ([]flows.DryRun, error) {
+// DryRun implements [engine.DryRunner].
+func (c *Cluster) DryRun(_ context.Context, objects []render.Object, force bool) ([]engine.DryRunResult, error) {
 	c.pair.mu.Lock()
 	defer c.pair.mu.Unlock()
 	if c.behaviour.unreachable(c.observed) {
 		return nil, c.problem()
 	}
-	var out []flows.DryRun
+	var out []engine.DryRunResult
 	for _, o := range objects {
 		out = append(out, c.dryRun(o, force))
 	}
 	return out, nil
 }
 
-func (c *Cluster) dryRun(o render.Object, force bool) flows.DryRun {
-	d := flows.DryRun{Change: flows.Change{Side: c.side, Object: render.Name(o), Verb: flows.Unchanged}}
+func (c *Cluster) dryRun(o render.Object, force bool) engine.DryRunResult {
+	d := engine.DryRunResult{Change: flows.Change{Side: c.side, Object: render.Name(o), Verb: flows.Unchanged}}
 	want, err := render.Wanted(o)
 	if err != nil {
 		d.Err = err
@@ -67,7 +73,7 @@ func (c *Cluster) dryRun(o render.Object, force bool) flows.DryRun {
 	return d
 }
 
-// Review implements [flows.Reviewer] by [Behaviour.Lacks].
+// Review implements [engine.Reviewer] by [Behaviour.Lacks].
 func (c *Cluster) Review(_ context.Context, permissions []flows.Permission) (flows.Review, error) {
 	c.pair.mu.Lock()
 	defer c.pair.mu.Unlock()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -16,10 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Cluster is one cluster in memory. It implements [flows.Cluster].
+// Cluster is one cluster in memory. It implements [engine.Cluster].
 type Cluster struct {
 	pair    *Pair
 	side    flows.Side
@@ -48,7 +48,7 @@ type gateway struct {
 	ending    bool // its GatewayServer or GatewayClient is gone
 }
 
-var _ flows.Cluster = (*Cluster)(nil)
+var _ engine.Cluster = (*Cluster)(nil)
 
 func newCluster(p *Pair, side flows.Side, id render.ClusterID, host byte) *Cluster {
 	c := &Cluster{pair: p, side: side, host: host, changed: make(chan struct{}, 1), ticked: true, gateways: map[types.UID]*gateway{}}
@@ -188,7 +188,7 @@ func (c *Cluster) Facts() flows.ClusterFacts {
 	return c.facts()
 }
 
-// Observe implements [flows.Cluster].
+// Observe implements [engine.Cluster].
 func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	if err := ctx.Err(); err != nil {
 		return flows.ClusterFacts{}, err
@@ -205,6 +205,23 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 		}, nil
 	}
 	return c.facts(), nil
+}
+
+// Inspect implements [engine.Inspector].
+func (c *Cluster) Inspect(ctx context.Context, tenant render.Tenant) (flows.Contents, error) {
+	if err := ctx.Err(); err != nil {
+		return flows.Contents{}, err
+	}
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	var all []flows.Content
+	for _, r := range c.store.sorted() {
+		if r.object.GetNamespace() == tenant.Namespace {
+			gvk := r.object.GetObjectKind().GroupVersionKind()
+			all = append(all, flows.Content{Group: gvk.Group, Kind: gvk.Kind, Object: r.object})
+		}
+	}
+	return flows.Contents{Others: flows.Foreign(tenant, all)}, nil
 }
 
 // pace lets a tick pass if the cluster was observed since the last one. So two
@@ -240,9 +257,7 @@ func (c *Cluster) facts() flows.ClusterFacts {
 		o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 		switch o := o.(type) {
 		case *corev1.Namespace:
-			if o.Labels[render.LabelTenantNamespace] == "true" || strings.HasPrefix(o.Name, render.TenantNamespaceName("")) {
-				f.Tenants = append(f.Tenants, *o)
-			}
+			f.Namespaces = append(f.Namespaces, *o)
 		case *networkingv1beta1.Configuration:
 			f.Configurations = append(f.Configurations, *o)
 		case *networkingv1beta1.GatewayServer:
@@ -271,18 +286,16 @@ func (c *Cluster) addKey(f *flows.ClusterFacts, o metav1.Object) {
 	}
 }
 
-// Apply implements [flows.Cluster]: a server-side apply without force.
+// Apply implements [engine.Cluster]: a server-side apply without force.
 func (c *Cluster) Apply(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
 	return c.write(ctx, "apply", objects, func(o render.Object) (flows.Verb, error) {
 		return c.store.apply(o, render.FieldManager)
 	})
 }
 
-// Delete implements [flows.Cluster]: in the background, children follow.
+// Delete implements [engine.Cluster]: in the background, children follow.
 func (c *Cluster) Delete(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
-	return c.write(ctx, "delete", objects, func(o render.Object) (flows.Verb, error) {
-		return c.store.remove(o), nil
-	})
+	return c.write(ctx, "delete", objects, c.store.remove)
 }
 
 func (c *Cluster) write(ctx context.Context, what string, objects []render.Object, do func(render.Object) (flows.Verb, error)) ([]flows.Change, error) {
@@ -317,7 +330,7 @@ func (c *Cluster) write(ctx context.Context, what string, objects []render.Objec
 	return changes, nil
 }
 
-// Changed implements [flows.Cluster].
+// Changed implements [engine.Cluster].
 func (c *Cluster) Changed() <-chan struct{} { return c.changed }
 
 func (c *Cluster) notify() {

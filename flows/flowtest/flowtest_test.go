@@ -11,15 +11,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-func run(t *testing.T, p *flowtest.Pair) []flows.Event {
+func run(t *testing.T, p *flowtest.Pair) []engine.Event {
 	t.Helper()
-	var events []flows.Event
+	var events []engine.Event
 	plan := func(f flows.Facts) flows.Plan { return flows.PlanConnect(flows.Defaults(), f) }
-	err := flows.Run(t.Context(), plan, p.A, p.B, func(e flows.Event) { events = append(events, e) }, flows.Options{Now: p.Now})
+	err := engine.Run(t.Context(), plan, p.A, p.B, func(e engine.Event) { events = append(events, e) }, engine.Options{Now: p.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +145,7 @@ func TestFactsAreCopies(t *testing.T) {
 	before := p.A.Facts()
 	f := p.A.Facts()
 	f.Clients[0].Spec.Endpoint.Addresses[0] = "changed"
-	f.Tenants[0].Labels["changed"] = "yes"
+	f.Namespaces[0].Labels["changed"] = "yes"
 	f.Networks.Pod[0] = "changed"
 	clear(f.Keys)
 	if after := p.A.Facts(); !reflect.DeepEqual(before, after) {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/gateway/ipam"
@@ -91,7 +92,7 @@ func (c *Cluster) fixMTUs() bool {
 		if *mtu != fixedMTU {
 			*mtu, changed = fixedMTU, true
 			r.object.SetGeneration(r.object.GetGeneration() + 1)
-			r.written(mtuFixer, c.clock())
+			r.written(mtuFixer, metav1.ManagedFieldsOperationUpdate, fieldpath.NewSet(fieldpath.MakePathOrDie("spec", "mtu")), c.clock())
 		}
 	}
 	return changed
@@ -115,12 +116,12 @@ func (c *Cluster) configure(o *networkingv1beta1.Configuration) bool {
 		c.condition(o, metav1.ConditionFalse, "WaitingForNetworks")
 	case o.Status.Remote == nil || len(o.Status.Remote.CIDR.Pod) != len(want.Pod) || len(o.Status.Remote.CIDR.External) != len(want.External):
 		o.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{
-			Pod: c.remap(want.Pod), External: make([]networkingv1beta1.CIDR, len(want.External)),
+			Pod: c.remap(o, ipam.Pods, want.Pod), External: make([]networkingv1beta1.CIDR, len(want.External)),
 		}}
 		c.condition(o, metav1.ConditionFalse, "WaitingForNetworks")
 	case cond == nil || cond.Status != metav1.ConditionTrue || cond.ObservedGeneration != o.Generation:
-		pods := c.remap(want.Pod)
-		o.Status.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: pods, External: c.remap(want.External, pods...)}
+		pods := c.remap(o, ipam.Pods, want.Pod)
+		o.Status.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: pods, External: c.remap(o, ipam.External, want.External, pods...)}
 		c.condition(o, metav1.ConditionTrue, networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured)
 	default:
 		return false
@@ -136,11 +137,11 @@ func (c *Cluster) condition(o *networkingv1beta1.Configuration, status metav1.Co
 }
 
 // remap allocates as the operator does; a range that can't be is left open.
-func (c *Cluster) remap(cidrs []networkingv1beta1.CIDR, taken ...networkingv1beta1.CIDR) []networkingv1beta1.CIDR {
-	var busy []netip.Prefix
+func (c *Cluster) remap(o *networkingv1beta1.Configuration, kind string, cidrs []networkingv1beta1.CIDR, taken ...networkingv1beta1.CIDR) []networkingv1beta1.CIDR {
+	var busy []ipam.Reservation
 	for _, r := range slices.Concat(c.identity.Networks.Pod, c.identity.Networks.External, taken, []networkingv1beta1.CIDR{"10.96.0.0/12"}) {
 		if p, err := netip.ParsePrefix(string(r)); err == nil {
-			busy = append(busy, p)
+			busy = append(busy, ipam.Reservation{Prefix: p})
 		}
 	}
 	out := make([]networkingv1beta1.CIDR, len(cidrs))
@@ -149,8 +150,9 @@ func (c *Cluster) remap(cidrs []networkingv1beta1.CIDR, taken ...networkingv1bet
 		if err != nil {
 			continue
 		}
-		if got, err := ipam.Allocate(busy, p, ipam.DefaultPools()); err == nil {
-			out[i], busy = networkingv1beta1.CIDR(got.String()), append(busy, got)
+		request := ipam.Request{Want: p, Peer: string(remoteOf(o)), Kind: kind}
+		if got, _, err := ipam.Allocate(busy, request, ipam.DefaultPools()); err == nil {
+			out[i], busy = networkingv1beta1.CIDR(got.String()), append(busy, ipam.Reservation{Prefix: got})
 		}
 	}
 	return out
@@ -270,8 +272,11 @@ func (c *Cluster) endpoint(s *networkingv1beta1.GatewayServer, g *gateway) *netw
 	case corev1.ServiceTypeNodePort:
 		address = fmt.Sprintf("172.18.0.%d", c.host)
 		e.Port = 30000 + int32(c.host)
-		if s.Spec.Endpoint.NodePort != nil {
+		switch was := s.Status.Endpoint; {
+		case s.Spec.Endpoint.NodePort != nil:
 			e.Port = *s.Spec.Endpoint.NodePort
+		case was != nil && was.Port >= 30000 && was.Port <= 32767:
+			e.Port = was.Port // a Service keeps the one that it was given
 		}
 	case corev1.ServiceTypeLoadBalancer:
 		if c.behaviour.LoadBalancerPending || g.age < loadBalancerTicks {

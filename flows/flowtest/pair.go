@@ -3,7 +3,7 @@
 //
 //	p := flowtest.NewPair()
 //	p.B.Behave(func(b *flowtest.Behaviour) { b.LoadBalancerPending = true })
-//	err := flows.Run(t.Context(), plan, p.A, p.B, emit, flows.Options{Now: p.Now})
+//	err := engine.Run(t.Context(), plan, p.A, p.B, emit, engine.Options{Now: p.Now})
 //
 // The clusters hold state; they expect no calls. Apply is a server-side apply
 // with field ownership, objects have owners and are collected with them, and a
@@ -71,7 +71,7 @@ func NewPair() *Pair {
 	return p
 }
 
-// Now is the pair's clock, for [flows.Options].
+// Now is the pair's clock, for [engine.Options].
 func (p *Pair) Now() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -2,6 +2,7 @@ package flowtest
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -82,6 +84,13 @@ func (s *store) apply(o render.Object, manager string) (flows.Verb, error) {
 	}
 	k := s.keyOf(o)
 	r := s.records[k]
+	if k.kind == "Namespace" && manager == render.FieldManager {
+		// Our program creates namespaces, and leaves those that exist as they are.
+		if r != nil && !render.CreatedByUs(r.object) {
+			return flows.Unchanged, nil
+		}
+		want.SetAnnotations(map[string]string{render.AnnotationCreated: k.name})
+	}
 	if r == nil {
 		if err := s.admit(want); err != nil {
 			return "", err
@@ -92,7 +101,7 @@ func (s *store) apply(o render.Object, manager string) (flows.Verb, error) {
 		}
 		r := s.create(k, live)
 		r.owned[manager] = want.Object
-		r.written(manager, s.cluster.clock())
+		r.applied(manager, s.cluster.clock())
 		return flows.Created, nil
 	}
 	return s.merge(r, want.Object, manager)
@@ -141,9 +150,15 @@ func (s *store) merge(r *record, want map[string]any, manager string) (flows.Ver
 	}
 	before := runtime.DeepCopyJSON(live)
 	withdraw(live, r.owned[manager], want)
+	for other, owned := range r.owned {
+		if other != manager {
+			restore(live, before, owned)
+		}
+	}
 	overlay(live, want)
 	r.owned[manager] = want
 	if reflect.DeepEqual(before, live) {
+		r.applied(manager, time.Time{})
 		return flows.Unchanged, nil
 	}
 	after, err := s.typed(r.object.GetObjectKind().GroupVersionKind(), live)
@@ -155,9 +170,11 @@ func (s *store) merge(r *record, want map[string]any, manager string) (flows.Ver
 		after.SetGeneration(r.object.GetGeneration() + 1)
 	}
 	r.object = after
+	at := time.Time{}
 	if specChanged {
-		r.written(manager, s.cluster.clock())
+		at = s.cluster.clock()
 	}
+	r.applied(manager, at)
 	return flows.Updated, nil
 }
 
@@ -179,15 +196,54 @@ func (r *record) conflictWith(manager string, live, want map[string]any) (other 
 	return "", false
 }
 
-// written notes, as an API server does, that a manager wrote the spec: to the
-// second.
-func (r *record) written(manager string, now time.Time) {
-	entry := metav1.ManagedFieldsEntry{
-		Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: r.object.GetObjectKind().GroupVersionKind().GroupVersion().String(),
-		Time: new(metav1.NewTime(now.Truncate(time.Second))), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`),
+// applied notes, as an API server does, what a manager has applied; at is when
+// that changed the spec, zero if it did not.
+func (r *record) applied(manager string, at time.Time) {
+	fields := fieldpath.NewSet()
+	addFields(fields, nil, r.owned[manager])
+	r.written(manager, metav1.ManagedFieldsOperationApply, fields, at)
+}
+
+// written notes which fields are a manager's: to the second.
+func (r *record) written(manager string, operation metav1.ManagedFieldsOperationType, fields *fieldpath.Set, at time.Time) {
+	text, err := fields.ToJSON()
+	if err != nil {
+		panic("flowtest: " + err.Error()) // names of fields can be written
 	}
-	fields := slices.DeleteFunc(slices.Clone(r.object.GetManagedFields()), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == manager })
-	r.object.SetManagedFields(append(fields, entry))
+	entry := metav1.ManagedFieldsEntry{
+		Manager: manager, Operation: operation, APIVersion: r.object.GetObjectKind().GroupVersionKind().GroupVersion().String(),
+		Time: new(metav1.NewTime(at.Truncate(time.Second))), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(text)),
+	}
+	all := slices.Clone(r.object.GetManagedFields())
+	i := slices.IndexFunc(all, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == manager })
+	switch {
+	case i < 0:
+		all = append(all, entry)
+	default:
+		if at.IsZero() {
+			entry.Time = all[i].Time
+		}
+		all[i] = entry
+	}
+	r.object.SetManagedFields(all)
+}
+
+// addFields adds what an applied object says to the set of its manager's fields.
+func addFields(set *fieldpath.Set, path fieldpath.Path, content map[string]any) {
+	for name, v := range content {
+		at := append(slices.Clone(path), fieldpath.FieldNameElement(name))
+		if name == ownerReferences {
+			for _, o := range v.([]any) {
+				set.Insert(append(slices.Clone(at), fieldpath.KeyElementByFields("uid", o.(map[string]any)["uid"])))
+			}
+			continue
+		}
+		if m, ok := v.(map[string]any); ok && len(m) > 0 {
+			addFields(set, at, m)
+			continue
+		}
+		set.Insert(at)
+	}
 }
 
 func (s *store) typed(gvk schema.GroupVersionKind, content map[string]any) (render.Object, error) {
@@ -255,6 +311,27 @@ func withdraw(live, last, want map[string]any) {
 	}
 }
 
+// restore brings back what is in owned, of another manager, and was withdrawn.
+func restore(live, before, owned map[string]any) {
+	for name, o := range owned {
+		was, ok := before[name]
+		if !ok || name == ownerReferences {
+			continue
+		}
+		is, there := live[name]
+		if !there {
+			live[name] = runtime.DeepCopyJSONValue(was)
+			continue
+		}
+		om, isMap := o.(map[string]any)
+		bm, wasMap := was.(map[string]any)
+		lm, liveMap := is.(map[string]any)
+		if isMap && wasMap && liveMap {
+			restore(lm, bm, om)
+		}
+	}
+}
+
 // overlay puts want over live: maps are merged, all else is replaced.
 func overlay(live, want map[string]any) {
 	for name, w := range want {
@@ -290,15 +367,17 @@ func withoutOwners(all, gone, kept any) []any {
 	})
 }
 
-// remove deletes an object; "" if it does not exist. Namespaces, and gateways
-// where the behaviour says so, are only marked.
-func (s *store) remove(o render.Object) flows.Verb {
+// remove deletes an object as it was seen; "" if it does not exist. Namespaces,
+// and gateways where the behaviour says so, are only marked.
+func (s *store) remove(o render.Object) (flows.Verb, error) {
 	k := s.keyOf(o)
 	r := s.records[k]
 	b := s.cluster.behaviour
 	switch {
 	case r == nil:
-		return ""
+		return "", nil
+	case o.GetUID() != "" && r.object.GetUID() != o.GetUID():
+		return "", apierrors.NewConflict(schema.GroupResource{Resource: k.kind}, k.name, errors.New("precondition failed: UID"))
 	case r.object.GetDeletionTimestamp() != nil:
 	case k.kind == "Namespace":
 		r.hold(s.cluster.clock(), b.NamespaceTicks)
@@ -307,7 +386,7 @@ func (s *store) remove(o render.Object) flows.Verb {
 	default:
 		delete(s.records, k)
 	}
-	return flows.Deleted
+	return flows.Deleted, nil
 }
 
 // hold marks an object as being deleted, for a number of ticks.

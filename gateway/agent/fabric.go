@@ -29,6 +29,7 @@ import (
 type FabricOptions struct {
 	Namespace string // with the cluster's Networks
 	NodeIP    netip.Addr
+	NodeName  string
 	// Health is where HTTP says whether the node is as wanted; "" is nowhere.
 	Health string
 	Log    *slog.Logger
@@ -51,7 +52,12 @@ func RunFabric(ctx context.Context, config *rest.Config, o FabricOptions) error 
 	if err := oneRequest(mgr, "fabric", f, &networkingv1beta1.InternalFabric{}, &ipamv1alpha1.Network{}); err != nil {
 		return err
 	}
-	if err := errors.Join(mgr.Add(runnable(f.repair)), mgr.Add(serveInspect(f))); err != nil {
+	direct, err := client.New(config, client.Options{Scheme: mgr.GetScheme()})
+	if err != nil {
+		return err
+	}
+	reporter := newReporter(o, mgr.GetClient(), direct)
+	if err := errors.Join(mgr.Add(runnable(f.repair)), mgr.Add(runnable(reporter.run)), mgr.Add(serveInspect(f))); err != nil {
 		return err
 	}
 	if o.Health != "" {

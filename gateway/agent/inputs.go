@@ -66,7 +66,7 @@ func (g *gatewayAgent) readPrivateKey(ctx context.Context) gateway.PrivateKey {
 }
 
 var (
-	errNoConfiguration = errors.New("no Configuration says which addresses the peer has, or its CIDRs are not assigned yet")
+	errNoConfiguration = errors.New("waiting for a Configuration with the addresses that are assigned to the peer")
 	errAmbiguous       = errors.New("ambiguous")
 )
 

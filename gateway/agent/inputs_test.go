@@ -130,7 +130,7 @@ func TestBadInputIsNamed(t *testing.T) {
 		{"a next key that is none", func(w *world) {
 			w.keys[0].Annotations = map[string]string{render.AnnotationNextPublicKey: "nonsense"}
 		}, render.AnnotationNextPublicKey},
-		{"no Configuration", func(w *world) { w.conf = nil }, "no Configuration says"},
+		{"no Configuration", func(w *world) { w.conf = nil }, "waiting for a Configuration"},
 		{"a CIDR that is none", func(w *world) { w.conf.Status.Remote.CIDR.Pod[0] = "10.60.0.0/33" }, "pod CIDRs of the peer as seen from here"},
 	} {
 		w := newWorld(t)

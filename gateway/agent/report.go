@@ -162,7 +162,7 @@ func explain(now time.Time, role gateway.Role, s setup, t tunnel.Status) (render
 	case !s.hasKey:
 		return render.ReasonNoKey, "the peer's public key is not known yet"
 	case t.Strangers >= fewStrangers && t.Peer.Handshake.IsZero():
-		return render.ReasonKeyMismatch, fmt.Sprintf("%d packets came to UDP port %d, and none was encrypted with the keys that are known: has each cluster the public key of the other's gateway?", t.Strangers, s.port)
+		return render.ReasonKeyMismatch, fmt.Sprintf("%d packets came to UDP port %d, but none was encrypted with a known key: check that each cluster has the public key of the other's gateway", t.Strangers, s.port)
 	case silent:
 		return render.ReasonPeerSilent, "the peer's gateway has stopped answering pings through the tunnel" + since(now, s, t)
 	case !t.Peer.Handshake.IsZero():
@@ -170,7 +170,7 @@ func explain(now time.Time, role gateway.Role, s setup, t tunnel.Status) (render
 	case role == gateway.Server:
 		return render.ReasonNoHandshake, fmt.Sprintf("no client with the right key has dialled UDP port %d yet", s.port)
 	}
-	return render.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: is that port open on the way, and does the server have this gateway's key?", s.endpoint)
+	return render.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: check that the port is open on the way, and that the server has this gateway's key", s.endpoint)
 }
 
 // fewStrangers may be somebody's scan of the port.

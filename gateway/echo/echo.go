@@ -1,11 +1,10 @@
-// Package echo measures the path between two pods: how long a packet takes, how
-// many get lost, how large one may be, and how much gets through. Each pod
-// answers the other's packets and sends its own, so each direction is measured
-// by the side that sends in it.
+// Package echo measures the path between two pods: latency, loss, the largest
+// packet, and throughput. Each pod answers the other's packets and sends its
+// own, so the sending side measures each direction.
 //
-// A datagram is a token that both pods were given, one byte for its kind and
-// four for its number, then padding. An answer is as short as possible, so the
-// size of what was asked is a property of one direction only.
+// A datagram is a token that both pods know, one byte for its kind and four for
+// its number, then padding. An answer has no padding, so that a size is tested in
+// one direction only.
 package echo
 
 import (

@@ -9,9 +9,12 @@
 package ipam
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"net/netip"
+	"slices"
 )
 
 var (
@@ -22,14 +25,91 @@ var (
 	ErrInvalid = errors.New("not a valid IPv4 prefix")
 )
 
-// DefaultPools returns the prefixes from which Liqo allocates by default, in
-// its order.
-func DefaultPools() []netip.Prefix {
-	return []netip.Prefix{
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{10}), 8),
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168}), 16),
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{172, 16}), 12),
+// Reservation is a prefix that no peer is seen under, and why.
+type Reservation struct {
+	Prefix netip.Prefix
+	Reason string
+}
+
+func (r Reservation) String() string { return r.Prefix.String() + ", " + r.Reason }
+
+// Fixed are the reservations of every cluster. [Allocate] knows them.
+func Fixed() []Reservation {
+	v4 := func(a, b, c, d byte, bits int, reason string) Reservation {
+		return Reservation{netip.PrefixFrom(netip.AddrFrom4([4]byte{a, b, c, d}), bits), reason}
 	}
+	return []Reservation{
+		v4(0, 0, 0, 0, 8, "this network (RFC 791)"),
+		v4(127, 0, 0, 0, 8, "loopback"),
+		v4(169, 254, 0, 0, 16, "link-local: clouds' metadata, and the tunnels' own addresses"),
+		v4(168, 63, 129, 16, 32, "Azure's metadata"),
+		v4(100, 100, 100, 200, 32, "Alibaba Cloud's metadata"),
+		v4(192, 0, 0, 192, 32, "Oracle Cloud's metadata"),
+		v4(224, 0, 0, 0, 4, "multicast"),
+		v4(240, 240, 0, 0, 16, "Istio's automatic addresses"),
+		v4(242, 0, 0, 0, 8, "Submariner's Globalnet"),
+		v4(255, 0, 0, 0, 8, "broadcast, and the end of the address space"),
+	}
+}
+
+// Host reserves one address.
+func Host(a netip.Addr, reason string) Reservation {
+	a = a.Unmap()
+	return Reservation{netip.PrefixFrom(a, a.BitLen()), reason}
+}
+
+// lanBits is the length of what is taken for a node's own network, as long as
+// nobody says how long that is.
+const lanBits = 24
+
+// Node reserves a node's addresses, of all kinds, and what is next to private
+// ones: the way to the node, and other machines that the cluster may need.
+func Node(name string, addresses []netip.Addr) []Reservation {
+	var out []Reservation
+	for _, a := range addresses {
+		if a = a.Unmap(); !a.Is4() {
+			continue
+		}
+		out = append(out, Host(a, "node "+name))
+		if a.IsPrivate() {
+			out = append(out, Reservation{netip.PrefixFrom(a, lanBits).Masked(), "the network around node " + name})
+		}
+	}
+	return out
+}
+
+// widest is the length of what a route may lead to and still be taken for a
+// network: VPNs lead everything their way by two routes to one half each.
+const widest = 8
+
+// Around are the networks that routes of a node tell of, without those in own,
+// which are the cluster's: sorted, and none inside another.
+func Around(routes, own []netip.Prefix) []netip.Prefix {
+	inside := func(p netip.Prefix) func(netip.Prefix) bool {
+		return func(o netip.Prefix) bool { return Contains(o, p) }
+	}
+	kept := slices.DeleteFunc(slices.Clone(routes), func(p netip.Prefix) bool {
+		return check(p) != nil || p.Bits() < widest || slices.ContainsFunc(own, inside(p))
+	})
+	slices.SortFunc(kept, func(a, b netip.Prefix) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	})
+	var out []netip.Prefix
+	for _, p := range kept { // what contains p comes before it
+		if n := len(out); n == 0 || !Contains(out[n-1], p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// DefaultPools returns the prefixes from which peers are given ranges: class E,
+// which Linux routes like any other, and where no LAN, VPC, VPN or API server is.
+// It never is bare on a wire: between nodes it is inside the fabric, and the
+// tunnel carries real addresses. Of its 3583 prefixes of length 16 that are not
+// [Fixed], each peer takes two.
+func DefaultPools() []netip.Prefix {
+	return []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{240}), 4)}
 }
 
 // Overlaps reports whether a and b share an address.
@@ -59,75 +139,136 @@ func Remap(addr netip.Addr, from, to netip.Prefix) (netip.Addr, error) {
 	return address(number(to.Addr()) | host), nil
 }
 
-// Allocate chooses the prefix under which the local cluster will see want.
+// Kinds of ranges that a peer has.
+const (
+	Pods     = "pod"
+	External = "external"
+)
+
+// Request is a range of a peer that needs one here.
+type Request struct {
+	Want netip.Prefix // as the peer knows it
+	// Peer and Kind choose where in a pool the search begins: a peer that is
+	// connected anew sees its former range again, and neighbours are apart.
+	Peer, Kind string
+}
+
+// Allocate chooses the prefix under which the local cluster will see what r
+// wants.
 //
-// It is want itself if a pool contains it and none of taken overlaps it,
-// otherwise the first prefix of the same length that is free, scanning the
-// pools in order and each from its lowest address. A network outside all
-// pools is therefore always remapped, as Liqo does. Entries of taken that are
-// no IPv4 prefixes cannot overlap and are ignored; host bits in them too.
+// It is r.Want itself if that is private or in a pool, and overlaps neither taken
+// nor [Fixed]. Otherwise it is a free prefix of the same length: in the first
+// pool that has one, the next from a position that r's peer and kind give. A
+// public network is therefore always remapped. why says what r.Want could not
+// stay for, and is empty if it did. Entries of taken that are no IPv4 prefixes
+// cannot overlap and are ignored; host bits in them too.
 //
 // The error satisfies errors.Is for ErrInvalid or ErrExhausted.
-func Allocate(taken []netip.Prefix, want netip.Prefix, pools []netip.Prefix) (netip.Prefix, error) {
-	if err := check(want); err != nil {
-		return netip.Prefix{}, fmt.Errorf("allocate: %w", err)
+func Allocate(taken []Reservation, r Request, pools []netip.Prefix) (got netip.Prefix, why string, err error) {
+	if err := check(r.Want); err != nil {
+		return netip.Prefix{}, "", fmt.Errorf("allocate: %w", err)
 	}
 	for _, pool := range pools {
 		if err := check(pool); err != nil {
-			return netip.Prefix{}, fmt.Errorf("allocate %s: pool: %w", want, err)
+			return netip.Prefix{}, "", fmt.Errorf("allocate %s: pool: %w", r.Want, err)
 		}
+	}
+	taken = slices.Concat(Fixed(), taken)
+	switch inTheWay, blocked := overlapping(taken, r.Want); {
+	case blocked:
+		why = "it overlaps " + inTheWay.String()
+	case private(r.Want) || slices.ContainsFunc(pools, func(pool netip.Prefix) bool { return Contains(pool, r.Want) }):
+		return r.Want, "", nil
+	default:
+		why = "it is neither private nor in a pool"
 	}
 	for _, pool := range pools {
-		if Contains(pool, want) && isFree(taken, want) {
-			return want, nil
+		if p, ok := nextFree(taken, pool, r); ok {
+			return p, why, nil
 		}
 	}
-	for _, pool := range pools {
-		if p, ok := firstFree(taken, pool, want.Bits()); ok {
-			return p, nil
-		}
-	}
-	return netip.Prefix{}, fmt.Errorf("allocate %s: %w", want, ErrExhausted)
+	return netip.Prefix{}, why, fmt.Errorf("allocate %s: %w", r.Want, ErrExhausted)
 }
 
-func isFree(taken []netip.Prefix, p netip.Prefix) bool {
-	for _, t := range taken {
-		if t.Overlaps(p) {
-			return false
-		}
-	}
-	return true
+// private reports whether all addresses of p are of RFC 1918. Its first and its
+// last tell: no prefix has two of those ranges without the start of the space.
+func private(p netip.Prefix) bool {
+	return p.Addr().IsPrivate() && address(number(p.Addr())|hostMask(p.Bits())).IsPrivate()
 }
 
-// firstFree jumps over each taken prefix that is in the way instead of trying
-// every candidate: a /30 in 10.0.0.0/8 would otherwise need four million.
-func firstFree(taken []netip.Prefix, pool netip.Prefix, bits int) (netip.Prefix, bool) {
+func overlapping(taken []Reservation, p netip.Prefix) (Reservation, bool) {
+	i := slices.IndexFunc(taken, func(t Reservation) bool { return t.Prefix.Overlaps(p) })
+	if i < 0 {
+		return Reservation{}, false
+	}
+	return taken[i], true
+}
+
+func nextFree(taken []Reservation, pool netip.Prefix, r Request) (netip.Prefix, bool) {
+	bits := r.Want.Bits()
 	if bits < pool.Bits() {
 		return netip.Prefix{}, false
 	}
-	// 64-bit arithmetic, so that the end of 255.0.0.0/8 does not wrap.
-	end := uint64(number(pool.Addr())) + size(pool.Bits())
-	for next := uint64(number(pool.Addr())); next < end; {
-		p := netip.PrefixFrom(address(uint32(next)), bits)
-		blocked := false
-		for _, t := range taken {
-			if !t.Overlaps(p) {
-				continue
-			}
-			blocked = true
-			// Prefixes nest or are apart, so the end of the larger one is
-			// aligned for the next candidate.
-			after := uint64(number(p.Addr())) + size(bits)
-			if t.Bits() < bits {
-				after = uint64(number(t.Masked().Addr())) + size(t.Bits())
-			}
-			next = max(next, after)
-		}
-		if !blocked {
-			return p, true
+	// 64-bit arithmetic, so that the end of the address space does not wrap.
+	begin := uint64(number(pool.Addr()))
+	end := begin + size(pool.Bits())
+	from := begin + position(r)%(size(pool.Bits())/size(bits))*size(bits)
+	if p, ok := firstFree(taken, from, end, bits); ok {
+		return p, true
+	}
+	return firstFree(taken, begin, from, bits)
+}
+
+func position(r Request) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(r.Peer + "/" + r.Kind)) // never fails
+	return h.Sum64()
+}
+
+// firstFree is the first prefix of this length from begin to end that no prefix
+// of taken overlaps. It passes each of them once: with a hub's thousands, to
+// compare every candidate with all took 8 ms, and a /30 has four million in a /8.
+func firstFree(taken []Reservation, begin, end uint64, bits int) (netip.Prefix, bool) {
+	type span struct{ start, stop uint64 }
+	spans := make([]span, 0, len(taken))
+	for _, t := range taken {
+		if p := t.Prefix.Masked(); p.Addr().Is4() {
+			start := uint64(number(p.Addr()))
+			spans = append(spans, span{start, start + size(p.Bits())})
 		}
 	}
-	return netip.Prefix{}, false
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.start, b.start) })
+	next := begin
+	for _, s := range spans {
+		if s.start >= next+size(bits) {
+			break // so do all behind it
+		}
+		if s.stop > next {
+			next = (s.stop + size(bits) - 1) / size(bits) * size(bits)
+		}
+	}
+	if next >= end {
+		return netip.Prefix{}, false
+	}
+	return netip.PrefixFrom(address(uint32(next)), bits), true
+}
+
+// Without returns what is left of IPv4 prefixes without the addresses in spared,
+// as the fewest prefixes. Those without such an address stay as they are.
+func Without(prefixes []netip.Prefix, spared []Reservation) []netip.Prefix {
+	var out []netip.Prefix
+	for _, p := range prefixes {
+		inside, some := overlapping(spared, p)
+		switch {
+		case !some:
+			out = append(out, p)
+		case !Contains(inside.Prefix, p): // a part of p
+			low := netip.PrefixFrom(p.Addr(), p.Bits()+1)
+			high := netip.PrefixFrom(address(number(p.Addr())|uint32(size(p.Bits()+1))), p.Bits()+1)
+			out = append(out, Without([]netip.Prefix{low, high}, spared)...)
+		}
+	}
+	return out
 }
 
 func check(p netip.Prefix) error {

@@ -15,6 +15,7 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/ipam"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
@@ -208,6 +209,58 @@ func TestRemoveLeavesTheNamespaceAsItWas(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Class E is where peers are seen by default: the kernel, its firewall and what
+// is translated take it like any other range.
+func TestPeersAreReachedInClassE(t *testing.T) {
+	a, b := linuxtest.NewClusters(t)
+	a.Remapped = gateway.CIDRs{Pod: linuxtest.Prefixes("254.255.0.0/16"), External: linuxtest.Prefixes("240.0.0.0/16")}
+	b.Remapped = gateway.CIDRs{Pod: linuxtest.Prefixes("253.18.0.0/16"), External: linuxtest.Prefixes("247.112.0.0/16")}
+	a.SyncAll(b)
+	b.SyncAll(a)
+	b.AwaitHandshake(0)
+	podA, podB := a.Pod(1, "podA", "10.244.2.2"), b.Pod(1, "podB", "10.244.2.2")
+	podA.Whoami(":8080")
+	podB.Whoami(":8080")
+	linuxtest.ExpectFrom(t, podA, "254.255.2.2", "podB sees 253.18.2.2")
+	linuxtest.ExpectFrom(t, podB, "253.18.2.2", "podA sees 254.255.2.2")
+	linuxtest.ExpectFrom(t, a.Nodes[0], "254.255.2.2", "podB sees 247.112.0.0")
+	linuxtest.ExpectFrom(t, b.Nodes[1], "253.18.2.2", "podA sees 240.0.0.0")
+}
+
+// A cluster's own LAN and the other end of its tunnel are in the ranges under
+// which it sees the peer. Without what nodes are told to leave out, nothing here
+// gets through.
+func TestAddressesThatAreLeftOutOfAPeersRangesStayReachable(t *testing.T) {
+	wan := netns.New(t, "wan")
+	wan.Sysctl("ip_forward", "1")
+	whole := gateway.CIDRs{Pod: linuxtest.Prefixes("203.0.0.0/16"), External: linuxtest.Prefixes("198.51.0.0/16")}
+	a := linuxtest.NewCluster(t, wan, "a", gateway.Server, "198.51.100", "10.244.1.5", whole)
+	b := linuxtest.NewCluster(t, wan, "b", gateway.Client, "203.0.113", "10.244.1.6",
+		gateway.CIDRs{Pod: linuxtest.Prefixes("10.61.0.0/16"), External: linuxtest.Prefixes("10.72.0.0/16")})
+	a.SyncTo(a.Gateway, a.GatewayKernel, a.State(a.Inputs(b)))
+	var spared []ipam.Reservation
+	for _, p := range linuxtest.Prefixes("198.51.100.1/32", "198.51.100.2/32", "198.51.100.3/32", "203.0.113.2/32") {
+		spared = append(spared, ipam.Reservation{Prefix: p})
+	}
+	a.Remapped = gateway.CIDRs{Pod: ipam.Without(whole.Pod, spared), External: ipam.Without(whole.External, spared)}
+	a.SyncNodes()
+	for i, n := range a.Nodes { // sets of neighbouring intervals are read back as they were
+		if lines := a.SyncTo(n, a.NodeKernels[i], a.NodeState(i)); len(lines) != 0 {
+			t.Errorf("%s: second sync: %q", n.Name, lines)
+		}
+	}
+	b.SyncAll(a)
+	b.AwaitHandshake(0)
+	podA, podB := a.Pod(1, "podA", "10.244.2.2"), b.Pod(1, "podB", "10.244.2.2")
+	podA.Whoami(":8080")
+	podB.Whoami(":8080")
+	wan.Whoami("198.51.100.1:8080")
+	linuxtest.ExpectFrom(t, podA, "203.0.2.2", "podB sees 10.61.2.2")
+	linuxtest.ExpectFrom(t, podB, "10.61.2.2", "podA sees 203.0.2.2")
+	linuxtest.ExpectFrom(t, a.Nodes[1], "198.51.100.1", "wan sees 198.51.100.3")
+	linuxtest.ExpectFrom(t, podA, "198.51.100.1", "wan sees 198.51.100.3") // masqueraded, as to any host outside
 }
 
 func TestPeerThatIsKnownLaterConnectsAndItsSessionStays(t *testing.T) {

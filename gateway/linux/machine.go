@@ -69,6 +69,22 @@ func checkNftables() error {
 	return nil
 }
 
+// Networks are what the machine's main table leads to: its own networks, and
+// what an admin, DHCP or a routing protocol added.
+func Networks() ([]netip.Prefix, error) {
+	routes, err := dump(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
+	if err != nil {
+		return nil, fmt.Errorf("list routes: %w", err)
+	}
+	var found []netip.Prefix
+	for _, r := range routes {
+		if r.Protocol != gateway.RouteProtocol && r.Type == unix.RTN_UNICAST && r.Dst != nil {
+			found = append(found, prefix(r.Dst))
+		}
+	}
+	return found, nil
+}
+
 // UnderlayMTU is the MTU in bytes of the way out: of the best IPv4 default
 // route, or of its device. The error satisfies fs.ErrNotExist if there is none.
 func UnderlayMTU() (int, error) {

@@ -4,7 +4,9 @@ package linux_test
 
 import (
 	"errors"
+	"net/netip"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/ipam"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
@@ -96,6 +99,27 @@ func TestMachineWithoutTUNIsRefusedByName(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "userspace WireGuard needs /dev/net/tun: mknod (CAP_MKNOD)") {
 		t.Errorf("got %v, want it to name what is missing", err)
+	}
+}
+
+func TestNetworksAreWhatTheMainTableLeadsTo(t *testing.T) {
+	n := netns.New(t, "node")
+	n.Script(`ip link add lan0 type bridge
+ip link set lan0 up
+ip addr add 10.0.0.5/24 dev lan0
+ip route add default via 10.0.0.1
+ip route add 172.20.0.0/14 via 10.0.0.1
+ip route add blackhole 10.9.0.0/16
+ip route add 10.60.0.0/16 dev lan0 proto 118
+ip route add 10.61.0.0/16 dev lan0 table 18000`)
+	var found []netip.Prefix
+	var err error
+	n.Do(func() { found, err = linux.Networks() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := ipam.Around(found, nil), linuxtest.Prefixes("10.0.0.0/24", "172.20.0.0/14"); !slices.Equal(got, want) {
+		t.Errorf("got %v of %v, want %v", got, found, want)
 	}
 }
 

@@ -260,11 +260,14 @@ func TestW3SegmentsFitTheTunnel(t *testing.T) {
 	}
 	// And nobody is asked for larger segments, whoever asks.
 	const want = linuxtest.TunnelMTU - 40
-	go func() { _, _, _ = podA.Get("", "10.60.9.9:80", 0) }()
+	// Nobody answers: the pod's thread would wait for that, and the test with it.
+	dialling, hangUp := context.WithCancel(t.Context())
+	go podA.Do(func() { _, _ = new(net.Dialer).DialContext(dialling, "tcp4", "10.60.9.9:80") })
 	sent := b.await("SYN", func(p ip4) bool { return p.protocol == unix.IPPROTO_TCP && p.payload[13]&2 != 0 })
 	if got := maximumSegment(sent.payload); got != want {
 		t.Errorf("maximum segment of a SYN to the peer: got %d, want %d", got, want)
 	}
+	hangUp()
 	var segments net.PacketConn // all TCP of the pod
 	var err error
 	podA.Do(func() { segments, err = net.ListenPacket("ip4:tcp", "10.244.2.2") })

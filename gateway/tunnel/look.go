@@ -199,7 +199,13 @@ func (t *Tunnel) redial(n int) {
 	if n%perPort == 0 {
 		err = t.config.Kernel.ChangePort(t.device)
 	}
-	if err := errors.Join(err, t.config.Kernel.Redial(t.device, to)); err != nil {
+	dialled := t.config.Kernel.Redial(t.device, to)
+	if dialled == nil {
+		t.mu.Lock()
+		t.totals.restart()
+		t.mu.Unlock()
+	}
+	if err := errors.Join(err, dialled); err != nil {
 		t.config.Log.Error("dial the peer again", "error", err)
 	}
 }

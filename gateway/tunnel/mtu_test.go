@@ -10,6 +10,7 @@ import (
 
 // An admin changes the MTU of a tunnel that carries traffic, and back.
 func TestMTUIsChanged(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
 	p.podA.Whoami(":8080")
 	p.podB.Whoami(":8080")

@@ -47,12 +47,14 @@ func (p *pair) waitForMTU(atLeast, most int) int {
 }
 
 func TestPathThatCarriesAllIsFoundAtOnce(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, wide)
 	p.waitForMTU(wide, wide)
 }
 
 // WireGuard pads to 16 bytes, so that of 1400-60 = 1340 bytes 1328 can be used.
 func TestBlackHoleIsFound(t *testing.T) {
+	t.Parallel()
 	p := newNarrowPair(t, "1400", true)
 	found := p.waitForMTU(1320, 1340)
 	p.podB.Whoami(":8080")
@@ -63,6 +65,7 @@ func TestBlackHoleIsFound(t *testing.T) {
 
 // A peer that answers pings and no probes may only have been busy.
 func TestPeerThatAnswersProbesLaterIsAskedAgain(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, wide)
 	p.ofClient.Kill()
 	p.server.Gateway.NFT(fmt.Sprintf(`table ip busy {
@@ -80,6 +83,7 @@ func TestPeerThatAnswersProbesLaterIsAskedAgain(t *testing.T) {
 
 // A router that says so is not needed, and does no harm.
 func TestPathThatSaysItsLimitIsFound(t *testing.T) {
+	t.Parallel()
 	p := newNarrowPair(t, "1400", false)
 	p.waitForMTU(1320, 1340)
 	p.podB.Whoami(":8080")
@@ -88,6 +92,7 @@ func TestPathThatSaysItsLimitIsFound(t *testing.T) {
 
 // One end may be allowed less than the other.
 func TestBothEndsAgree(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, wide)
 	p.waitForMTU(wide, wide)
 	w := p.wanted(p.client, p.server)
@@ -99,6 +104,7 @@ func TestBothEndsAgree(t *testing.T) {
 }
 
 func TestPathThatShrinksStallsForSecondsOnly(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, wide)
 	p.waitForMTU(wide, wide)
 	long := linuxtest.NewStreamOf(t, p.podB, "10.61.2.2", 1200)
@@ -111,6 +117,7 @@ func TestPathThatShrinksStallsForSecondsOnly(t *testing.T) {
 // A pod that insists on long packets is told by the gateway how long they may
 // be, under the address that it knows.
 func TestPodIsToldByTheGateway(t *testing.T) {
+	t.Parallel()
 	p := newNarrowPair(t, "1400", true)
 	found := p.waitForMTU(1320, 1340)
 	socket := p.podA.ListenUDP("0.0.0.0:0")
@@ -133,6 +140,7 @@ func TestPodIsToldByTheGateway(t *testing.T) {
 // WireGuard pads packets to 16 bytes, but not beyond the device's MTU: the longest
 // packet fits a path that is as wide as that.
 func TestTheLongestPacketIsNotPadded(t *testing.T) {
+	t.Parallel()
 	const overhead = 60
 	p := newPairOver(t, linuxtest.TunnelMTU, func(wan *netns.Namespace) { narrow(wan, strconv.Itoa(linuxtest.TunnelMTU+overhead), true) })
 	p.waitForMTU(linuxtest.TunnelMTU, linuxtest.TunnelMTU)

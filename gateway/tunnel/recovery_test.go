@@ -17,6 +17,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 )
 
+// Tests run side by side, as they mostly wait, but those that say what a tunnel
+// costs, and how little is lost where nothing may be.
 func TestMain(m *testing.M) { linuxtest.Main(m) }
 
 // pair is two clusters whose gateways are processes, and a pod of each that
@@ -77,6 +79,7 @@ func (p *pair) wantedEndpoint(e netip.AddrPort) tunnel.Wanted {
 
 // The server knows from its report where the client was.
 func TestServerIsKilled(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
 	client := p.ofServer.Status().Peer.Endpoint
 	killed := time.Now()
@@ -87,6 +90,7 @@ func TestServerIsKilled(t *testing.T) {
 
 // Without that, as where the client has moved meanwhile, the client notices.
 func TestServerIsKilledAndKnowsNoClient(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
 	killed := time.Now()
 	p.ofServer.Kill()
@@ -98,6 +102,7 @@ func TestServerIsKilledAndKnowsNoClient(t *testing.T) {
 }
 
 func TestServerIsGoneForLong(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
 	p.ofServer.Kill()
 	linuxtest.WaitFor(t, "the client to dial in vain", func() bool { return p.ofClient.Status().Redials > 8 })
@@ -107,6 +112,7 @@ func TestServerIsGoneForLong(t *testing.T) {
 }
 
 func TestClientIsKilled(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
 	killed := time.Now()
 	p.ofClient.Kill()
@@ -115,6 +121,7 @@ func TestClientIsKilled(t *testing.T) {
 }
 
 func TestServerGetsAnotherPort(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
 	// The old one leads nowhere, also for flows that were known before.
 	p.server.Nodes[0].NFT(`table ip proxy {
@@ -132,6 +139,7 @@ func TestServerGetsAnotherPort(t *testing.T) {
 // A node that is dialled before its kube-proxy knows the new port tracks that flow
 // as one to itself, and goes on with that as long as the flow does.
 func TestServersNodeIsDialledTooEarly(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
 	p.server.Nodes[0].NFT(`table ip proxy {
 		chain closed { type filter hook prerouting priority raw; policy accept; udp dport 51840 ip daddr 198.51.100.2 drop; }
@@ -152,6 +160,7 @@ func TestServersNodeIsDialledTooEarly(t *testing.T) {
 
 // A name may stand for several addresses, of which one works.
 func TestClientFindsTheAddressThatAnswers(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
 	p.ofClient.Kill()
 	w := p.wanted(p.client, p.server)
@@ -165,6 +174,7 @@ func TestClientFindsTheAddressThatAnswers(t *testing.T) {
 }
 
 func TestClientsAddressTranslationChanges(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
 	before := p.ofServer.Status().Peer.Endpoint
 	node := p.client.Nodes[0]
@@ -182,6 +192,7 @@ func TestClientsAddressTranslationChanges(t *testing.T) {
 }
 
 func TestPathIsCutForLong(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
 	p.wan.NFT(`table ip cut {
 		chain c { type filter hook forward priority 0; policy drop; }
@@ -190,6 +201,28 @@ func TestPathIsCutForLong(t *testing.T) {
 	back := time.Now()
 	p.wan.Run("nft", "delete", "table", "ip", "cut")
 	linuxtest.Bound(t, "path cut for seconds", p.stream.Gap(back), time.Second)
+}
+
+// Who judges the path by what was sent has to see that the client dials: each
+// time it sends as much as the time before, and WireGuard counts from zero.
+func TestWhatIsDialledInVainCountsAsSent(t *testing.T) {
+	const handshake = 148 // bytes, of the message that begins one
+	p := newPair(t, linuxtest.TunnelMTU)
+	p.wan.NFT(`table ip cut {
+		chain c { type filter hook forward priority 0; policy drop; }
+	}`)
+	linuxtest.WaitFor(t, "the client to dial in vain", func() bool { return p.ofClient.Status().Redials > 4 })
+	before := p.ofClient.Status()
+	linuxtest.WaitFor(t, "more of that", func() bool { return p.ofClient.Status().Redials >= before.Redials+6 })
+	after := p.ofClient.Status()
+	// The last may not have been counted yet.
+	dialled := after.Redials - before.Redials
+	if sent, want := after.Peer.Sent-before.Peer.Sent, (dialled-1)*handshake; sent < want {
+		t.Errorf("dialled %d times: got %d bytes sent, want %d at least", dialled, sent, want)
+	}
+	if got := after.Peer.Received - before.Peer.Received; got != 0 {
+		t.Errorf("nothing can come: got %d bytes received", got)
+	}
 }
 
 // What recovers fast must not be hasty either: a tunnel that works is left alone.
@@ -213,6 +246,7 @@ func TestHealthyTunnelIsLeftAlone(t *testing.T) {
 }
 
 func TestOthersMayNotHearOrAnswerPings(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
 	for _, port := range []uint16{gateway.PingPort, gateway.ProbePort} {
 		s := p.podA.ListenUDP("0.0.0.0:0")

@@ -47,6 +47,7 @@ func TestDamageIsRepairedWithinASecond(t *testing.T) {
 }
 
 func TestWhoKeepsChangingThingsIsNamed(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
 	p.waitForMTU(linuxtest.TunnelMTU, linuxtest.TunnelMTU)
 	for n := range uint64(3) {
@@ -65,6 +66,7 @@ func TestWhoKeepsChangingThingsIsNamed(t *testing.T) {
 // The device of a userspace tunnel is gone with its process, and a device of
 // the same name may be somebody else's.
 func TestDeletedTunnelIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
 	deleted := time.Now()
 	p.server.Gateway.Run("ip", "link", "del", "liqo-tunnel")
@@ -95,6 +97,7 @@ func TestIdleCostsNothing(t *testing.T) {
 // What no state can satisfy, such as a Configuration that contradicts itself,
 // changes nothing: what was wanted before is kept up.
 func TestImpossibleWishesLeaveTheTunnelAsItWas(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
 	p.waitForMTU(linuxtest.TunnelMTU, linuxtest.TunnelMTU)
 	for name, change := range map[string]func(*gateway.Peer){

@@ -87,6 +87,7 @@ func TestKeysAreReplacedWhileNothingIsSent(t *testing.T) {
 
 // A key that was only announced gives no access.
 func TestNextKeyAloneOpensNothing(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
 	next, err := wgtypes.GeneratePrivateKey()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 // What another process would take over is left to it, and taken back.
 func TestStandbyPassesNothingAndTakesOver(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
 	for _, g := range []*linuxtest.Process{p.ofServer, p.ofClient} {
 		g.Lead(false)

@@ -12,11 +12,15 @@ type totals struct {
 	sum  probe.Traffic
 }
 
+// restart notes that WireGuard's counters begin again, because the peer was made
+// anew. Their values don't tell: who dials in vain sends as much each time.
+func (t *totals) restart() { t.seen = probe.Traffic{} }
+
 // add notes WireGuard's counters as they are now, and returns the sums. If one
-// of the two decreased, both began again.
+// of the two decreased, both began again: somebody else made the peer anew.
 func (t *totals) add(now probe.Traffic) probe.Traffic {
 	if now.Sent < t.seen.Sent || now.Received < t.seen.Received {
-		t.seen = probe.Traffic{}
+		t.restart()
 	}
 	t.sum.Sent += now.Sent - t.seen.Sent
 	t.sum.Received += now.Received - t.seen.Received

@@ -27,6 +27,10 @@ func TestTotalsOutliveWireGuardsCounters(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", step.name, got, step.want)
 		}
 	}
+	sums.restart()
+	if got, want := sums.add(probe.Traffic{Sent: 148, Received: 192}), (probe.Traffic{Sent: 2044, Received: 1076}); got != want {
+		t.Errorf("the peer was made anew, and carried as much as the one before: got %+v, want %+v", got, want)
+	}
 }
 
 // What the path is judged by, and what people and Prometheus are told, are the

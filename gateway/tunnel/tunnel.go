@@ -1,10 +1,9 @@
 //go:build linux
 
-// Package tunnel keeps one end of one tunnel: it brings the kernel where it has
-// to be and repairs what others damage, pings the peer, dials it again when it
-// has gone, finds out how long a packet may be, and follows the peer's next
-// key. It knows no Kubernetes: what is wanted comes by Set, what is so goes out
-// by Status.
+// Package tunnel keeps one end of one tunnel working. It sets up the kernel and
+// repairs what others change, pings the peer and dials it again when it does not
+// answer, finds the path MTU, and follows the peer's next key. It knows no
+// Kubernetes: Set takes the wanted state, Status returns the actual one.
 package tunnel
 
 import (
@@ -253,7 +252,7 @@ func (t *Tunnel) States() (wanted, found gateway.State, err error) {
 	return wanted, found, err
 }
 
-var errNothingWanted = errors.New("what is wanted is not known yet")
+var errNothingWanted = errors.New("the wanted state is not known yet")
 
 func (t *Tunnel) note(now time.Time, in gateway.Inputs, state gateway.State, changes []string, err error) {
 	t.mu.Lock()

@@ -1,5 +1,5 @@
-// Package golden holds what a test got against a file that was read and
-// accepted: the wanted result, where that is a text of many lines.
+// Package golden compares the result of a test with a file in testdata, for
+// results of many lines. UPDATE=1 rewrites the file; read its diff.
 package golden
 
 import (

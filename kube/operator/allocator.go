@@ -3,34 +3,34 @@ package operator
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/netip"
-	"slices"
 	"sync"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/gateway/ipam"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // allocator gives Networks their ranges. What it gave is kept in the Networks'
 // status; here it is remembered too, because the cache is late, and listing
 // every Network for each new one took 4 s for 200 peers.
 type allocator struct {
-	cache  client.Reader // for Nodes
-	reader client.Reader // not cached
+	reader       client.Reader // not cached
+	surroundings *surroundings
+	pools        []netip.Prefix
 
 	mu    sync.Mutex
 	taken map[types.NamespacedName]netip.Prefix // nil before the first use
 }
 
 // assign chooses a range for n, which must exist: the one that it was given
-// before, or one that overlaps nothing in the cluster. The caller records it in
+// before, or one that overlaps nothing that the cluster has or needs. The caller records it in
 // n's status. The error may satisfy errors.Is for ipam's.
 func (a *allocator) assign(ctx context.Context, n *ipamv1alpha1.Network) (networkingv1beta1.CIDR, error) {
 	want, err := netip.ParsePrefix(string(n.Spec.CIDR))
@@ -46,13 +46,21 @@ func (a *allocator) assign(ctx context.Context, n *ipamv1alpha1.Network) (networ
 	if had, ok := a.taken[key]; ok && had.Bits() == want.Bits() {
 		return networkingv1beta1.CIDR(had.String()), nil // recording it failed, or the Network was deleted and made again
 	}
-	nodes, err := nodeAddresses(ctx, a.cache)
+	reserved, err := a.surroundings.reserved(ctx)
 	if err != nil {
 		return "", err
 	}
-	got, err := ipam.Allocate(append(nodes, slices.Collect(maps.Values(a.taken))...), want, ipam.DefaultPools())
+	for of, p := range a.taken {
+		reserved = append(reserved, ipam.Reservation{Prefix: p, Reason: "Network " + of.String()})
+	}
+	got, why, err := ipam.Allocate(reserved, ipam.Request{
+		Want: want, Peer: n.Labels[render.LabelRemoteCluster], Kind: n.Labels[render.LabelCIDRType],
+	}, a.pools)
 	if err != nil {
 		return "", err
+	}
+	if why != "" {
+		ctrl.LoggerFrom(ctx).Info("a range is seen under another one", "network", key, "range", want, "as", got, "because", why)
 	}
 	a.taken[key] = got
 	return networkingv1beta1.CIDR(got.String()), nil
@@ -107,21 +115,4 @@ func (a *allocator) load(ctx context.Context) error {
 	}
 	a.taken = taken
 	return nil
-}
-
-// nodeAddresses are kept free, so that no node becomes unreachable.
-func nodeAddresses(ctx context.Context, cache client.Reader) ([]netip.Prefix, error) {
-	var nodes corev1.NodeList
-	if err := cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list Nodes: %w", err)
-	}
-	var addresses []netip.Prefix
-	for _, node := range nodes.Items {
-		for _, a := range node.Status.Addresses {
-			if ip, err := netip.ParseAddr(a.Address); err == nil && ip.Is4() {
-				addresses = append(addresses, netip.PrefixFrom(ip, ip.BitLen()))
-			}
-		}
-	}
-	return addresses, nil
 }

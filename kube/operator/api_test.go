@@ -14,6 +14,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,7 +33,10 @@ func TestOperator(t *testing.T) {
 	w.node("node-a", "192.0.2.11")
 	t.Run("peers with our own addresses get ranges that overlap nothing", func(t *testing.T) { w.under(t).testRemapping() })
 	t.Run("a server gets keys, pod and Service, and says where it is", func(t *testing.T) { w.under(t).testServer() })
+	t.Run("what the cluster comes to need is left out of a range that was given", func(t *testing.T) { w.under(t).testLeftOut() })
+	t.Run("no peer is seen in a network that a node knows a way to", func(t *testing.T) { w.under(t).testNodeNetworks() })
 	t.Run("children that are deleted or edited come back", func(t *testing.T) { w.under(t).testRepair() })
+	t.Run("children lose what they are no longer told", func(t *testing.T) { w.under(t).testTakeBack() })
 	t.Run("each peer is summed up in a ForeignCluster", func(t *testing.T) { w.under(t).testForeignCluster() })
 	t.Run("what a gateway leaves goes without the garbage collector", func(t *testing.T) { w.under(t).testCleanUp() })
 	t.Run("pods that share a tunnel have a Lease, and say themselves which one holds it", func(t *testing.T) { w.under(t).testReplicas() })
@@ -119,6 +123,93 @@ func (w *world) testPodAddress(server *networkingv1beta1.GatewayServer) {
 	if len(fabric.Spec.RemoteCIDRs) != 2 || fabric.Spec.MTU != 1340 {
 		w.t.Errorf("got fabric %+v, want the peer's two remapped CIDRs and the tunnel's MTU", fabric.Spec)
 	}
+}
+
+// testLeftOut has a node, an API server and the endpoint of another peer come to
+// lie in the range that milan was given.
+func (w *world) testLeftOut() {
+	meta := metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}
+	fabric := until(w, &networkingv1beta1.InternalFabric{ObjectMeta: meta}, "there", func(*networkingv1beta1.InternalFabric) bool { return true })
+	whole := slices.Clone(fabric.Spec.RemoteCIDRs)
+	given := netip.MustParsePrefix(string(whole[0]))
+	third := given.Addr().Next().Next().Next()
+	first, second := third.Prev().Prev(), third.Prev()
+	leads := func(addresses ...netip.Addr) func(*networkingv1beta1.InternalFabric) bool {
+		return func(f *networkingv1beta1.InternalFabric) bool {
+			return slices.ContainsFunc(f.Spec.RemoteCIDRs, func(c networkingv1beta1.CIDR) bool {
+				return slices.ContainsFunc(addresses, netip.MustParsePrefix(string(c)).Contains)
+			})
+		}
+	}
+	without := func(a netip.Addr) func(*networkingv1beta1.InternalFabric) bool {
+		return func(f *networkingv1beta1.InternalFabric) bool { return !leads(a)(f) }
+	}
+	w.node("late", first.String())
+	until(w, fabric, "without the node", without(first))
+	siena := render.Tenant{Namespace: "liqo-tenant-siena", Remote: "siena"}
+	w.create(render.TenantNamespace(siena))
+	dials := render.GatewayClient(render.ClientParams{
+		Tenant: siena, Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: "liqo"}, Addresses: []string{second.String()}, Port: 51840, MTU: 1340,
+	})
+	w.create(dials)
+	until(w, fabric, "without the endpoint", without(second))
+	// The API server takes it back every few seconds.
+	until(w, fabric, "without the API server", func(f *networkingv1beta1.InternalFabric) bool {
+		slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"}}
+		if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(slice), slice); err != nil {
+			w.t.Fatal(err)
+		}
+		if slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{third.String()}}); len(slice.Endpoints) == 2 {
+			if err := w.Update(w.t.Context(), slice); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+				w.t.Fatal(err)
+			}
+		}
+		return without(third)(f)
+	})
+	if !leads(third.Next())(fabric) {
+		w.t.Errorf("got %v, want it to lead to all other addresses", fabric.Spec.RemoteCIDRs)
+	}
+	want := fmt.Sprintf("%s/32, node late\n%s/32, endpoint of GatewayClient liqo-tenant-siena/siena\n%s/32, API server", first, second, third)
+	if got := fabric.Annotations[render.AnnotationLeftOut]; got != want {
+		w.t.Errorf("it says %q, want %q", got, want)
+	}
+	for _, o := range []client.Object{dials, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "late"}}} {
+		if err := w.Delete(w.t.Context(), o); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	until(w, fabric, "whole again", func(f *networkingv1beta1.InternalFabric) bool {
+		return slices.Equal(f.Spec.RemoteCIDRs, whole) && f.Annotations[render.AnnotationLeftOut] == ""
+	})
+}
+
+// testNodeNetworks says what a node's fabric does, with its rights.
+func (w *world) testNodeNetworks() {
+	fabric, err := client.New(w.as(render.FabricName), client.Options{Scheme: w.Scheme()})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var node corev1.Node
+	if err := fabric.Get(w.t.Context(), client.ObjectKey{Name: "node-a"}, &node); err != nil {
+		w.t.Fatal(err)
+	}
+	for range 2 { // it may write what is there
+		u, err := render.Wanted(render.InternalNode(&node, netip.MustParseAddr("192.0.2.11"), []netip.Prefix{netip.MustParsePrefix("10.128.0.0/12")}))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := fabric.Apply(w.t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(render.FabricName)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	// The operator hears of it a moment later: what it gave before that stays.
+	for i := range 16 {
+		pods := networkingv1beta1.CIDR(fmt.Sprintf("10.%d.0.0/16", 128+i))
+		if got := w.peer(render.ClusterID(fmt.Sprintf("ancona-%d", i)), pods).Status.Remote.CIDR.Pod[0]; got != pods {
+			return
+		}
+	}
+	w.t.Error("peers kept ranges of a network that a node knows a way to")
 }
 
 func (w *world) testRepair() {

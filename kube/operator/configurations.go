@@ -109,10 +109,10 @@ const (
 func (r *configurations) remapAll(ctx context.Context, conf *networkingv1beta1.Configuration) (*networkingv1beta1.ClusterConfig, error) {
 	var remapped networkingv1beta1.ClusterConfigCIDR
 	var err error
-	if remapped.Pod, err = r.remap(ctx, conf, "pod", conf.Spec.Remote.CIDR.Pod); err != nil {
+	if remapped.Pod, err = r.remap(ctx, conf, ipam.Pods, conf.Spec.Remote.CIDR.Pod); err != nil {
 		return nil, err
 	}
-	if remapped.External, err = r.remap(ctx, conf, "external", conf.Spec.Remote.CIDR.External); err != nil {
+	if remapped.External, err = r.remap(ctx, conf, ipam.External, conf.Spec.Remote.CIDR.External); err != nil {
 		return nil, err
 	}
 	return &networkingv1beta1.ClusterConfig{CIDR: remapped}, nil
@@ -164,10 +164,10 @@ func (r *configurations) defaultLocal(ctx context.Context, conf *networkingv1bet
 func (r *configurations) release(ctx context.Context, conf *networkingv1beta1.Configuration) error {
 	wanted := map[string]bool{}
 	for _, cidr := range conf.Spec.Remote.CIDR.Pod {
-		wanted[networkName(conf, "pod", cidr)] = true
+		wanted[networkName(conf, ipam.Pods, cidr)] = true
 	}
 	for _, cidr := range conf.Spec.Remote.CIDR.External {
-		wanted[networkName(conf, "external", cidr)] = true
+		wanted[networkName(conf, ipam.External, cidr)] = true
 	}
 	var list ipamv1alpha1.NetworkList
 	if err := r.client.List(ctx, &list, client.InNamespace(conf.Namespace), client.HasLabels{render.LabelCIDRType}); err != nil {

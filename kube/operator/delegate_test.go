@@ -23,6 +23,7 @@ import (
 // TestDelegatedChangesAreCarried has two control planes, and the operator on
 // one of them, rome, which is the server; milan's client and key follow.
 func TestDelegatedChangesAreCarried(t *testing.T) {
+	t.Parallel()
 	rome, milan := newWorld(t), newWorld(t)
 	rome.node("node-a", "192.0.2.11")
 	rome.node("node-b", "192.0.2.12")

@@ -32,10 +32,12 @@ type gateways struct {
 	kind   kind
 	client client.Client
 	reader client.Reader // not cached
+
+	surroundings *surroundings
 }
 
-func newGateways(mgr ctrl.Manager, k kind) *gateways {
-	return &gateways{kind: k, client: mgr.GetClient(), reader: mgr.GetAPIReader()}
+func newGateways(mgr ctrl.Manager, k kind, around *surroundings) *gateways {
+	return &gateways{kind: k, client: mgr.GetClient(), reader: mgr.GetAPIReader(), surroundings: around}
 }
 
 func (r *gateways) setup(mgr ctrl.Manager) error {
@@ -175,7 +177,7 @@ func apply[O client.Object](ctx context.Context, c client.Client, want O) (O, er
 		if err := deleteExactly(ctx, c, live); err != nil {
 			return live, err
 		}
-	case err == nil && render.Contains(live, want):
+	case err == nil && render.Contains(FieldManager, live, want):
 		return live, nil
 	case client.IgnoreNotFound(err) != nil:
 		return live, fmt.Errorf("read %s: %w", render.Name(want), err)
@@ -268,7 +270,7 @@ func (r *gateways) cleanUp(ctx context.Context, key client.ObjectKey) error {
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: render.DelegateAccessName(key.Name)}},
 		&corev1.ServiceAccount{ObjectMeta: delegate},
 		&appsv1.Deployment{ObjectMeta: g.Connection().ObjectMeta}, &corev1.Service{ObjectMeta: g.Connection().ObjectMeta},
-		&corev1.Secret{ObjectMeta: g.Connection().ObjectMeta}, g.Connection(), g.InternalFabric("", nil, 0),
+		&corev1.Secret{ObjectMeta: g.Connection().ObjectMeta}, g.Connection(), g.InternalFabric("", nil, 0, nil),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: render.NodesConfigMapName(key.Name)}},
 		g.RoleBinding(), g.Role(), g.Lease(), g.ServiceAccount(),
 	} {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/liqo-tui/liqo-tui/gateway/ipam"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -32,6 +33,7 @@ type inputs struct {
 	replicas      int                              // pods that share the tunnel
 	told          string                           // the pod's address, as nodes have it; "" if they have none
 	configuration *networkingv1beta1.Configuration // nil until it exists
+	spared        []ipam.Reservation               // addresses that nothing may lead to a gateway
 }
 
 // read collects a gateway's inputs.
@@ -76,7 +78,11 @@ func (r *gateways) readSurroundings(ctx context.Context, in *inputs) error {
 	}
 	in.nodes = nodes.Items
 	slices.SortFunc(in.nodes, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
-	var err error
+	reserved, err := r.surroundings.reserved(ctx)
+	if err != nil {
+		return err
+	}
+	in.spared = spared(reserved)
 	if in.hosts, err = readHosts(ctx, r.client); err != nil {
 		return err
 	}
@@ -148,10 +154,37 @@ func (in *inputs) supports() ([]render.Object, error) {
 		objects = append(objects, g.Lease())
 	}
 	if ip := in.gatewayIP(); ip != "" && in.configuration != nil && in.configuration.Status.Remote != nil {
-		cidr := in.configuration.Status.Remote.CIDR
-		objects = append(objects, g.InternalFabric(ip, slices.Concat(cidr.Pod, cidr.External), in.view.mtu))
+		remote, leftOut, err := in.led()
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, g.InternalFabric(ip, remote, in.view.mtu, leftOut))
 	}
 	return objects, nil
+}
+
+// led are the ranges that nodes lead to the gateway, and what of the peer's they
+// don't. A range may have been given before an address in it was needed here: a
+// VPC's that the peer's pods share with its load balancer, or a node's that came
+// later. Without that address the cluster, or the tunnel itself, would be cut off.
+func (in *inputs) led() (remote []networkingv1beta1.CIDR, leftOut []string, err error) {
+	cidr := in.configuration.Status.Remote.CIDR
+	for _, c := range slices.Concat(cidr.Pod, cidr.External) {
+		p, err := netip.ParsePrefix(string(c))
+		if err != nil {
+			return nil, nil, fmt.Errorf("status of Configuration %s/%s: %w", in.configuration.Namespace, in.configuration.Name, err)
+		}
+		for _, s := range in.spared {
+			if p.Overlaps(s.Prefix) {
+				leftOut = append(leftOut, s.String())
+			}
+		}
+		for _, part := range ipam.Without([]netip.Prefix{p}, in.spared) {
+			remote = append(remote, networkingv1beta1.CIDR(part.String()))
+		}
+	}
+	slices.Sort(leftOut)
+	return remote, slices.Compact(leftOut), nil
 }
 
 // shared reports whether several pods share the tunnel.

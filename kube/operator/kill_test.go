@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/internal/sample"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -82,11 +83,10 @@ func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestKilledAtRandomNothingIsLeft kills the operator while peers are connected
 // and reset. There is no garbage collector here: what goes, the operator deleted.
 func TestKilledAtRandomNothingIsLeft(t *testing.T) {
+	t.Parallel() // it waits, most of the time
 	w := newWorld(t)
 	w.node("node-a", "192.0.2.11")
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0))
+	rnd := rand.New(rand.NewPCG(sample.Seed(t), 0))
 	operator := w.start()
 	defer func() {
 		if err := operator.kill(false); err != nil {
@@ -108,7 +108,7 @@ func TestKilledAtRandomNothingIsLeft(t *testing.T) {
 			operator = w.start()
 		}
 	}
-	const rounds = 50
+	rounds := sample.Of(15, 50)
 	for i := range rounds {
 		p := &struckPeer{world: w.under(t), tenant: render.Tenant{Namespace: fmt.Sprintf("liqo-tenant-peer-%d", i%3), Remote: render.ClusterID(fmt.Sprintf("peer-%d", i%3))}, isServer: rnd.IntN(2) == 0}
 		p.connect() // the operator may be halfway through before the fuse is set

@@ -2,10 +2,13 @@ package operator
 
 import (
 	"context"
+	"net/netip"
+	"slices"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -93,6 +96,8 @@ func (r *gateways) watches(b *builder.Builder) *builder.Builder {
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(gatewayOfPod)).
 		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOfPeer)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allGateways), builder.WithPredicates(addressesChanged)).
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.allGateways)). // the API servers'
+		Watches(&networkingv1beta1.GatewayClient{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOverEndpoint)).
 		Watches(&ipamv1alpha1.IP{}, handler.EnqueueRequestsFromMapFunc(r.allGateways)).
 		Watches(r.kind.newTemplate(), handler.EnqueueRequestsFromMapFunc(r.allGateways))
 }
@@ -110,6 +115,31 @@ func gatewayOfPod(_ context.Context, o client.Object) []reconcile.Request {
 func (r *gateways) gatewaysOfPeer(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.requests(ctx, client.InNamespace(o.GetNamespace()),
 		client.MatchingLabels{render.LabelRemoteCluster: o.GetLabels()[render.LabelRemoteCluster]})
+}
+
+// gatewaysOverEndpoint are those whose peer was given a range that holds an
+// endpoint of another one, or of the same.
+func (r *gateways) gatewaysOverEndpoint(ctx context.Context, o client.Object) []reconcile.Request {
+	g, ok := o.(*networkingv1beta1.GatewayClient)
+	var list networkingv1beta1.ConfigurationList
+	if !ok || r.client.List(ctx, &list, client.UnsafeDisableDeepCopy) != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		conf := &list.Items[i]
+		holds := func(c networkingv1beta1.CIDR) bool {
+			p, err := netip.ParsePrefix(string(c))
+			return err == nil && slices.ContainsFunc(g.Spec.Endpoint.Addresses, func(text string) bool {
+				a, err := netip.ParseAddr(text)
+				return err == nil && p.Contains(a)
+			})
+		}
+		if s := conf.Status.Remote; s != nil && (slices.ContainsFunc(s.CIDR.Pod, holds) || slices.ContainsFunc(s.CIDR.External, holds)) {
+			out = append(out, r.gatewaysOfPeer(ctx, conf)...)
+		}
+	}
+	return out
 }
 
 func (r *gateways) allGateways(ctx context.Context, _ client.Object) []reconcile.Request {

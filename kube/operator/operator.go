@@ -7,13 +7,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	eventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
@@ -25,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/liqo-tui/liqo-tui/gateway/ipam"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -35,6 +41,8 @@ const FieldManager = render.OperatorName
 type Options struct {
 	Namespace     string // where it, and the cluster's Networks, live
 	HealthAddress string // for /healthz and /readyz, like ":8081"; "" for nowhere
+	// Pools are the ranges for peers whose own are taken; none: the default.
+	Pools []netip.Prefix
 	// Identity is what this replica is called while it leads. A process with
 	// the identity of one that crashed takes over from it at once, so it must
 	// never be that of one that may still run: a pod's name is right.
@@ -96,15 +104,21 @@ func newReplica(config *rest.Config, o Options) (*replica, error) {
 }
 
 // setUp adds the controllers.
-func setUp(mgr ctrl.Manager, status *reporter, namespace string) error {
-	allocator := &allocator{cache: mgr.GetClient(), reader: mgr.GetAPIReader()}
+func setUp(mgr ctrl.Manager, status *reporter, o Options) error {
+	namespace := o.Namespace
+	pools := o.Pools
+	if len(pools) == 0 {
+		pools = ipam.DefaultPools()
+	}
+	around := newSurroundings(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetConfig())
+	allocator := &allocator{reader: mgr.GetAPIReader(), surroundings: around, pools: pools}
 	return errors.Join(
 		(&discovery{client: mgr.GetClient(), reader: mgr.GetAPIReader(), status: status, namespace: namespace}).setup(mgr),
 		(&networks{client: mgr.GetClient(), allocator: allocator, namespace: namespace}).setup(mgr),
 		(&configurations{client: mgr.GetClient(), reader: mgr.GetAPIReader(), allocator: allocator, namespace: namespace}).setup(mgr),
 		(&ips{client: mgr.GetClient(), reader: mgr.GetAPIReader(), namespace: namespace}).setup(mgr),
-		newGateways(mgr, serverKind).setup(mgr),
-		newGateways(mgr, clientKind).setup(mgr),
+		newGateways(mgr, serverKind, around).setup(mgr),
+		newGateways(mgr, clientKind, around).setup(mgr),
 		(&foreignClusters{client: mgr.GetClient()}).setup(mgr),
 		(&delegates{client: mgr.GetClient()}).setup(mgr),
 	)
@@ -124,7 +138,7 @@ func newManager(restConfig *rest.Config) (ctrl.Manager, error) {
 		Metrics:    server.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)}, // names are per process, and each term has a manager
 		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
+			DefaultTransform: onlyApplied,
 			ByObject: map[client.Object]cache.ByObject{
 				// Of these, only the gateways' are ours to see.
 				&corev1.Pod{}:            {Label: ofGateways},
@@ -137,9 +151,27 @@ func newManager(restConfig *rest.Config) (ctrl.Manager, error) {
 				&rbacv1.RoleBinding{}:    {Label: ofGateways},
 				&coordinationv1.Lease{}:  {Label: ofGateways},
 				&corev1.Node{}:           {Transform: slimNode},
+				&discoveryv1.EndpointSlice{}: {Namespaces: map[string]cache.Config{apiServerSlice.Namespace: {
+					FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, apiServerSlice.Name),
+				}}},
 			},
 		},
 	})
+}
+
+// onlyApplied leaves of who wrote which fields those that we applied ourselves:
+// [render.Contains] needs them, to see what is to go. The rest is long.
+func onlyApplied(o any) (any, error) {
+	if m, err := meta.Accessor(o); err == nil && len(m.GetManagedFields()) > 0 {
+		var own []metav1.ManagedFieldsEntry
+		for _, e := range m.GetManagedFields() {
+			if e.Manager == FieldManager && e.Operation == metav1.ManagedFieldsOperationApply {
+				own = append(own, e)
+			}
+		}
+		m.SetManagedFields(own)
+	}
+	return o, nil
 }
 
 // slimNode keeps what gateways are made from. The rest of a node's status is

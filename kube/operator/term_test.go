@@ -23,12 +23,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/liqo-tui/liqo-tui/internal/sample"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // TestLeadsAgain is one process through two misfortunes: an API server that is
 // silent for longer than the lease, and one that answers with errors.
 func TestLeadsAgain(t *testing.T) {
+	t.Parallel() // it waits, most of the time
 	w := newWorld(t)
 	w.node("node-a", "192.0.2.11")
 	var broken atomic.Bool
@@ -78,11 +80,13 @@ func TestLeadsAgain(t *testing.T) {
 // TestEndsAtAnyTime ends the operator while its controllers begin: in the first
 // moments of a process, several things start, and none may keep it from ending.
 func TestEndsAtAnyTime(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.node("node-a", "192.0.2.11")
-	for range 150 {
+	rnd := rand.New(rand.NewPCG(sample.Seed(t), 0))
+	for range sample.Of(40, 150) {
 		l := w.start()
-		time.Sleep(rand.N(150 * time.Millisecond)) // at some time: that is what this is about
+		time.Sleep(time.Duration(rnd.Int64N(int64(150 * time.Millisecond)))) // at some time: that is what this is about
 		l.stop()
 		select {
 		case err := <-l.done:

@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -31,7 +30,12 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := stopServers(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // patience is for what comes at once where the machine has nothing else to do.
@@ -43,6 +47,7 @@ type world struct {
 	client.Client
 	t      testing.TB
 	config *rest.Config
+	server *sharedServer
 }
 
 // newWorld is one with our operator installed, but not running.
@@ -53,41 +58,21 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
+// startWorld is one with nothing installed but the definitions.
 func startWorld(t testing.TB) *world {
 	t.Helper()
-	if _, err := os.Stat(os.Getenv("KUBEBUILDER_ASSETS") + "/kube-apiserver"); err != nil {
-		if os.Getenv("REQUIRE_API") != "" {
-			t.Fatalf("no API server to test with: %v", err)
-		}
-		t.Skip("no API server to test with: run make test, or set KUBEBUILDER_ASSETS")
-	}
-	scheme, err := render.Scheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := &envtest.Environment{CRDDirectoryPaths: []string{"../../render/crds"}, Scheme: scheme}
-	config, err := env.Start()
-	if err != nil {
-		t.Fatalf("start the API server: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Errorf("stop the API server: %v", err)
-		}
-	})
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &world{Client: c, t: t, config: config}
+	s := useServer(t)
+	return &world{Client: s.Client, t: t, config: s.config, server: s}
 }
 
-// runOperator runs it until the test ends.
+// runOperator runs it until the test ends, with the rights that it has on a
+// cluster.
 func (w *world) runOperator() {
+	config := w.as(render.OperatorName)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- Run(ctx, w.config, Options{Namespace: "liqo", Identity: w.t.Name()})
+		done <- Run(ctx, config, Options{Namespace: "liqo", Identity: w.t.Name()})
 	}()
 	w.t.Cleanup(func() {
 		cancel()
@@ -95,6 +80,15 @@ func (w *world) runOperator() {
 			w.t.Errorf("the operator ended with: %v", err)
 		}
 	})
+}
+
+// as is the API as a program of ours may use it.
+func (w *world) as(program string) *rest.Config {
+	config := rest.CopyConfig(w.config)
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:liqo:" + program, Groups: []string{"system:serviceaccounts", "system:authenticated"},
+	}
+	return config
 }
 
 // install applies what `liqo-tui install` does.
@@ -155,7 +149,7 @@ func (w *world) peer(id render.ClusterID, pod networkingv1beta1.CIDR) *networkin
 	})
 }
 
-func (w *world) under(t testing.TB) *world { return &world{w.Client, t, w.config} }
+func (w *world) under(t testing.TB) *world { return &world{w.Client, t, w.config, w.server} }
 
 func (w *world) node(name, ip string) {
 	w.t.Helper()

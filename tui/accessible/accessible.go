@@ -14,15 +14,16 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
-	"github.com/liqo-tui/liqo-tui/tui"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
 // wizard is one conversation.
 type wizard struct {
 	prompter
-	options tui.Options
+	options session.Options
 	sides   [2]cluster
-	goal    tui.Goal
+	goal    session.Goal
 	params  flows.Params
 	removal flows.RemoveOptions
 	plan    flows.Plan // the latest of a run
@@ -34,7 +35,7 @@ type wizard struct {
 // the connection that they have. The error is [ErrNoAnswer] where the input ended
 // too early, [ErrLeft] where the admin did not go on, and that of the run if it
 // failed.
-func Run(ctx context.Context, o tui.Options, in io.Reader, out io.Writer) error {
+func Run(ctx context.Context, o session.Options, in io.Reader, out io.Writer) error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -52,7 +53,7 @@ func Run(ctx context.Context, o tui.Options, in io.Reader, out io.Writer) error 
 		return err
 	}
 	steps := []func(context.Context) error{w.preflight, w.settings, w.apply, w.verify}
-	if w.goal != tui.Connect {
+	if w.goal != session.Connect {
 		steps = []func(context.Context) error{w.apply}
 	}
 	for _, step := range steps {
@@ -79,11 +80,11 @@ func (w *wizard) id(s flows.Side) string {
 }
 
 // command is what does the same without a conversation.
-func (w *wizard) command(g tui.Goal) string {
+func (w *wizard) command(g session.Goal) string {
 	if w.options.Command == nil {
 		return "liqo-tui network " + g.String()
 	}
-	return w.options.Command(tui.Request{Goal: g, A: w.sides[flows.A].Ref, B: w.sides[flows.B].Ref, Params: w.params, Removal: w.removal})
+	return w.options.Command(session.Request{Goal: g, A: w.sides[flows.A].Ref, B: w.sides[flows.B].Ref, Params: w.params, Removal: w.removal})
 }
 
 // chooseGoal asks what is to be done, where there is more than one thing.
@@ -110,9 +111,9 @@ func (w *wizard) chooseGoal(ctx context.Context) error {
 	}
 	switch word {
 	case "disconnect":
-		w.goal = tui.Disconnect
+		w.goal = session.Disconnect
 	case "reset":
-		w.goal = tui.Reset
+		w.goal = session.Reset
 	case "verify":
 		if err := w.verify(ctx); err != nil {
 			return err
@@ -187,7 +188,7 @@ func (w *wizard) sayCheck(r check.Result) {
 func (w *wizard) reviews(ctx context.Context) (reviews [2]*flows.Review) {
 	plan := flows.PlanConnect(w.params, w.facts())
 	for side := range w.sides {
-		reviewer, ok := w.sides[side].open.(flows.Reviewer)
+		reviewer, ok := w.sides[side].open.(engine.Reviewer)
 		if !ok {
 			continue
 		}
@@ -213,7 +214,7 @@ func (w *wizard) settings(ctx context.Context) error {
 		}
 		w.suggest()
 	}
-	fields := tui.Fields("A "+w.id(flows.A), "B "+w.id(flows.B))
+	fields := session.Fields("A "+w.id(flows.A), "B "+w.id(flows.B))
 	for _, f := range fields {
 		if f.Applies(w.params) {
 			w.say("%s: %s.", f.Label, f.Value(w.params))
@@ -259,7 +260,7 @@ func (w *wizard) suggest() {
 }
 
 // setting asks for one part of the settings.
-func (w *wizard) setting(ctx context.Context, f tui.Field) error {
+func (w *wizard) setting(ctx context.Context, f session.Field) error {
 	what := f.Label
 	if len(f.Options) > 0 {
 		what += ", " + strings.Join(f.Options, " or ")
@@ -288,13 +289,13 @@ func (w *wizard) setting(ctx context.Context, f tui.Field) error {
 // verify measures the connection, and says what it is.
 func (w *wizard) verify(ctx context.Context) error {
 	w.say("Measuring with a pod on each side.")
-	v, err := flows.VerifyPair(ctx, w.sides[flows.A].open, w.sides[flows.B].open, flows.VerifyRequest{Now: w.options.Now}, func(flows.Side, string) {})
+	v, err := engine.VerifyPair(ctx, w.sides[flows.A].open, w.sides[flows.B].open, engine.VerifyRequest{Now: w.options.Now}, func(flows.Side, string) {})
 	if err != nil {
 		w.say("Not measured: %v.", err)
 	}
 	for _, line := range v.Lines() {
 		w.say("%s", strings.ReplaceAll(strings.TrimSpace(line), "→", "to"))
 	}
-	w.say("To undo: %s", w.command(tui.Reset))
+	w.say("To undo: %s", w.command(session.Reset))
 	return nil
 }

@@ -11,24 +11,25 @@ import (
 	"testing"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
-	"github.com/liqo-tui/liqo-tui/tui"
 	"github.com/liqo-tui/liqo-tui/tui/accessible"
+	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
 // world is a kubeconfig with two clusters in memory, and one that is gone.
 type world struct{ pair *flowtest.Pair }
 
-func (w world) Contexts([]string) ([]tui.Context, []error) {
-	var contexts []tui.Context
+func (w world) Contexts([]string) ([]session.Context, []error) {
+	var contexts []session.Context
 	for _, name := range []string{"kind-rome", "kind-milan", "edge-07"} {
-		contexts = append(contexts, tui.Context{Ref: flows.ContextRef{Name: name}})
+		contexts = append(contexts, session.Context{Ref: flows.ContextRef{Name: name}})
 	}
 	return contexts, []error{errors.New("kubeconfig /home/ada/old: no such file")}
 }
 
-func (w world) Open(ref flows.ContextRef) (flows.Cluster, error) {
+func (w world) Open(ref flows.ContextRef) (engine.Cluster, error) {
 	switch ref.Name {
 	case "kind-rome":
 		return w.pair.A, nil
@@ -48,10 +49,10 @@ func converseOn(ctx context.Context, p *flowtest.Pair, in io.Reader) (string, er
 	return out.String(), err
 }
 
-func optionsFor(p *flowtest.Pair) tui.Options {
-	return tui.Options{
+func optionsFor(p *flowtest.Pair) session.Options {
+	return session.Options{
 		Backend: world{p}, Params: flows.Defaults(), Now: p.Now,
-		Command: func(r tui.Request) string {
+		Command: func(r session.Request) string {
 			return fmt.Sprintf("liqo-tui network %s --context %s --remote-context %s", r.Goal, r.A.Name, r.B.Name)
 		},
 		Install: func(f flows.ClusterFacts, _ render.ClusterID) (*flows.Installation, error) {
@@ -93,8 +94,8 @@ func TestOnlyTheWordApplies(t *testing.T) {
 	for _, word := range []string{"q", "no\nq", "yes\nq", "y\nq", "\nq", "APPLY\nq", "diff\nq"} {
 		pair := flowtest.NewPair()
 		_, err := converse(pair, "1\n2\n\n"+word+"\n")
-		if !errors.Is(err, flows.ErrDeclined) {
-			t.Errorf("%q: got %v, want %v", word, err, flows.ErrDeclined)
+		if !errors.Is(err, engine.ErrDeclined) {
+			t.Errorf("%q: got %v, want %v", word, err, engine.ErrDeclined)
 		}
 		if log := pair.Log(); len(log) > 0 {
 			t.Errorf("%q: got writes %v", word, log)

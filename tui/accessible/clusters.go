@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/tui"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
 // probeTimeout bounds how long the first question waits for clusters that do
@@ -23,8 +24,8 @@ const gone = "gone"
 
 // cluster is one that can be chosen.
 type cluster struct {
-	tui.Context
-	open  flows.Cluster
+	session.Context
+	open  engine.Cluster
 	facts flows.ClusterFacts
 }
 
@@ -116,14 +117,14 @@ func (w *wizard) forget(ctx context.Context) error {
 		}
 	}
 	w.removal = flows.RemoveOptions{LocalOnly: true, Peer: peers[n-1]}
-	w.sides[flows.B] = cluster{open: flows.Absent{}}
+	w.sides[flows.B] = cluster{open: engine.Absent{}}
 	w.say("Remote cluster, B: %s, which is not asked.", peers[n-1])
 	return nil
 }
 
 // probe asks all clusters side by side. One that does not answer in time has
 // that as its problem.
-func (w *wizard) probe(ctx context.Context, contexts []tui.Context) []cluster {
+func (w *wizard) probe(ctx context.Context, contexts []session.Context) []cluster {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	out := make([]cluster, len(contexts))

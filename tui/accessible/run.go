@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/tui"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
 // heartbeat bounds the silence of a run that waits.
@@ -17,11 +18,11 @@ const heartbeat = 30 * time.Second
 // planner is the plan of the goal.
 func (w *wizard) planner() func(flows.Facts) flows.Plan {
 	switch w.goal {
-	case tui.Disconnect:
+	case session.Disconnect:
 		return func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(w.removal, f) }
-	case tui.Reset:
+	case session.Reset:
 		return func(f flows.Facts) flows.Plan { return flows.PlanReset(w.removal, f) }
-	case tui.Connect:
+	case session.Connect:
 	}
 	return flows.Connecting(w.params)
 }
@@ -42,17 +43,17 @@ func (w *wizard) apply(ctx context.Context) error {
 
 // runOnce is one run of the plan.
 func (w *wizard) runOnce(ctx context.Context) error {
-	if w.goal == tui.Connect {
+	if w.goal == session.Connect {
 		w.say("Step 4 of 5: plan.")
 	}
 	began := w.options.Now()
-	var last flows.Event
+	var last engine.Event
 	spoken := began
-	emit := func(e flows.Event) {
+	emit := func(e engine.Event) {
 		w.plan, w.changed = e.Plan, w.changed || len(e.Changes) > 0
-		for _, r := range flows.Narrate(last, e) {
+		for _, r := range engine.Narrate(last, e) {
 			before := last.Started.IsZero() && r.Step.Status == flows.Done // what was so already
-			if r.Type == flows.RecordPlan || r.Type == flows.RecordStart || before {
+			if r.Type == engine.RecordPlan || r.Type == engine.RecordStart || before {
 				continue
 			}
 			w.say("%s, %s, %s.", w.where(r.Step), r.Text, seconds(r.Elapsed))
@@ -70,7 +71,7 @@ func (w *wizard) runOnce(ctx context.Context) error {
 	}
 	a, b := w.sides[flows.A].open, w.sides[flows.B].open
 	approved := false
-	err := flows.Run(ctx, w.planner(), a, b, emit, flows.Options{
+	err := engine.Run(ctx, w.planner(), a, b, emit, engine.Options{
 		Timeout: w.options.Timeout, Now: w.options.Now,
 		Approve: func(p flows.Plan) (ok bool, err error) {
 			approved, err = w.approve(ctx, p)
@@ -91,17 +92,19 @@ func (w *wizard) sayResult(changed bool, took time.Duration) {
 		w.say("To be run by the other cluster's admin: %s", owed)
 	}
 	switch {
-	case w.goal != tui.Connect && !changed:
+	case w.goal != session.Connect && !changed:
 		w.say("Result: there is nothing to take away.")
-	case w.goal != tui.Connect:
+	case w.goal != session.Connect:
 		w.say("Result: %s and %s are no longer connected. %s in all.", a, b, seconds(took))
 		if !w.removal.LocalOnly {
-			w.say("To connect again: %s", w.command(tui.Connect))
+			w.say("To connect again: %s", w.command(session.Connect))
 		}
 	case !changed:
 		w.say("Result: it is connected so already. Nothing was changed.")
 	case w.params.Wait == flows.WaitNone:
 		w.say("Result: applied, %s in all. It was not waited for the connection.", seconds(took))
+	case w.params.Wait == flows.WaitVerified:
+		w.say("Result: connected, and a packet has passed from pod to pod both ways. %s in all.", seconds(took))
 	default:
 		w.say("Result: connected, each gateway answers the other's pings. %s in all.", seconds(took))
 	}
@@ -109,7 +112,7 @@ func (w *wizard) sayResult(changed bool, took time.Duration) {
 
 // sayFailure tells what ended a run, and reports whether it may be run again.
 func (w *wizard) sayFailure(err error) bool {
-	if errors.Is(err, flows.ErrDeclined) || errors.Is(err, ErrNoAnswer) {
+	if errors.Is(err, engine.ErrDeclined) || errors.Is(err, ErrNoAnswer) {
 		return false
 	}
 	failed, again := errors.AsType[*flows.StepError](err)
@@ -133,8 +136,8 @@ func (w *wizard) sayFailure(err error) bool {
 		return again
 	}
 	w.say("What was applied stays. To continue: %s", w.command(w.goal))
-	if w.goal == tui.Connect {
-		w.say("To remove it: %s", w.command(tui.Reset))
+	if w.goal == session.Connect {
+		w.say("To remove it: %s", w.command(session.Reset))
 	}
 	return again
 }
@@ -181,7 +184,7 @@ func (w *wizard) approve(ctx context.Context, p flows.Plan) (bool, error) {
 		case err != nil:
 			return false, err
 		case word == apply:
-			if w.goal == tui.Connect {
+			if w.goal == session.Connect {
 				w.say("Step 5 of 5: applying.")
 			}
 			return true, nil

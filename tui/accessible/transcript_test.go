@@ -17,10 +17,11 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/internal/golden"
-	"github.com/liqo-tui/liqo-tui/tui"
 	"github.com/liqo-tui/liqo-tui/tui/accessible"
+	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
 // A transcript is a whole conversation as a terminal shows it: this test binary
@@ -41,7 +42,7 @@ type exchange struct{ question, answer string }
 
 // transcripts are the conversations; exit is the process' own code.
 var transcripts = map[string]struct {
-	prepare func(*flowtest.Pair, *tui.Options)
+	prepare func(*flowtest.Pair, *session.Options)
 	talk    []exchange
 	exit    int
 }{
@@ -105,18 +106,18 @@ var transcripts = map[string]struct {
 	"reset": {connected, []exchange{
 		{"Local cluster, A", "1"}, {"Remote cluster, B", "2"}, {"What to do?", "reset"}, {"Go on?", "apply"},
 	}, 0},
-	"reset-without-the-other": {func(p *flowtest.Pair, o *tui.Options) {
+	"reset-without-the-other": {func(p *flowtest.Pair, o *session.Options) {
 		connected(p, o)
 		p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
 	}, []exchange{
 		{"Local cluster, A", "1"}, {"Remote cluster, B", "gone"}, {"What to do?", "reset"}, {"Go on?", "apply"},
 	}, 0},
-	"protected": {func(_ *flowtest.Pair, o *tui.Options) {
+	"protected": {func(_ *flowtest.Pair, o *session.Options) {
 		o.Protected = func(ref flows.ContextRef) bool { return ref.Name == "kind-milan" }
 	}, []exchange{
 		{"Local cluster, A", "1"}, {"Remote cluster, B", "2"}, {"settings right?", ""}, {"Go on?", "apply"}, {"Go on?", "kind-milan"},
 	}, 0},
-	"failure": {func(p *flowtest.Pair, _ *tui.Options) {
+	"failure": {func(p *flowtest.Pair, _ *session.Options) {
 		p.B.Behave(func(b *flowtest.Behaviour) {
 			b.WriteErrors = map[int]error{3: flowtest.Forbidden("ada", "gatewayservers", "liqo-tenant-rome")}
 		})
@@ -129,7 +130,7 @@ var transcripts = map[string]struct {
 		{"Go on?", "apply"},
 	}, 0},
 	"ctrl+c-at-a-question": {nil, []exchange{{"Local cluster, A", "1"}, {"Remote cluster, B", ctrlC}}, 1},
-	"ctrl+c-in-a-run": {func(p *flowtest.Pair, o *tui.Options) {
+	"ctrl+c-in-a-run": {func(p *flowtest.Pair, o *session.Options) {
 		o.Protected = func(flows.ContextRef) bool { p.Pacing = flowtest.Manual; return false } // from the plan on, time stands still
 	}, []exchange{
 		{"Local cluster, A", "1"}, {"Remote cluster, B", "2"}, {"settings right?", ""}, {"Go on?", "apply"}, {"has reported nothing yet", ctrlC},
@@ -137,13 +138,13 @@ var transcripts = map[string]struct {
 }
 
 // connected is the pair as an earlier run has left it.
-func connected(p *flowtest.Pair, _ *tui.Options) {
+func connected(p *flowtest.Pair, _ *session.Options) {
 	plan := func(f flows.Facts) flows.Plan {
 		params := flows.Defaults()
 		params.ServiceType = "NodePort"
 		return flows.PlanConnect(params, f)
 	}
-	if err := flows.Run(context.Background(), plan, p.A, p.B, func(flows.Event) {}, flows.Options{Now: p.Now}); err != nil {
+	if err := engine.Run(context.Background(), plan, p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now}); err != nil {
 		panic(err)
 	}
 	p.Forget()

@@ -27,6 +27,9 @@ import (
 func Require(t testing.TB) {
 	t.Helper()
 	missing := ""
+	if testing.Short() {
+		missing = "left out by -short"
+	}
 	if os.Geteuid() != 0 {
 		missing = "not root"
 	}

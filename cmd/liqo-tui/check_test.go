@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// cutOff are facts of a connection whose UDP was cut 100 s ago, after it had
+// carried something. The client has dialled every second since then; the reports
+// are as old as said.
+func cutOff(ctx context.Context, t *testing.T, now, reports time.Duration) flows.Facts {
+	t.Helper()
+	pair := flowtest.NewPair()
+	p := flows.Defaults()
+	p.ServiceType = "NodePort"
+	o := engine.Options{Now: pair.Now}
+	if err := engine.Run(ctx, flows.Connecting(p), pair.A, pair.B, func(engine.Event) {}, o); err != nil {
+		t.Fatal(err)
+	}
+	f := flows.Facts{Local: pair.A.Facts(), Remote: pair.B.Facts(), At: pair.Now()}
+	cut := f.At
+	f.At = f.At.Add(100*time.Second + now)
+	said := f.At.Add(-reports)
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		c := &[]*flows.ClusterFacts{&f.Local, &f.Remote}[side].Connections[0]
+		c.Status.Value = networkingv1beta1.ConnectionError
+		r := render.Report{At: said, Interval: 10, Reason: render.ReasonPeerSilent, Message: "nothing comes back", Since: &cut, ReceivedBytes: 90_000, SentBytes: 90_000}
+		if side == flows.A { // the client
+			r.SentBytes += 148 * uint64(said.Sub(cut)/time.Second)
+		} else {
+			r.SentBytes += 32 * uint64(said.Sub(cut)/time.Second)
+		}
+		text, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Annotations = map[string]string{render.AnnotationStatus: string(text)}
+	}
+	return f
+}
+
+func TestCheckFindsAPathThatWasCutAfterItWorked(t *testing.T) {
+	var waited []time.Duration
+	results, f, err := diagnose(t.Context(), cutOff(t.Context(), t, 0, time.Second),
+		func(ctx context.Context) (flows.Facts, error) {
+			// The first time the gateways have not reported anew.
+			late := time.Duration(len(waited)) * movement
+			if len(waited) == 1 {
+				return cutOff(ctx, t, late, movement+time.Second), nil
+			}
+			return cutOff(ctx, t, late, time.Second), nil
+		},
+		func(context.Context) error { waited = append(waited, movement); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(waited) != 2 || !f.At.Equal(cutOff(t.Context(), t, 2*movement, 0).At) {
+		t.Errorf("looked again %d times, want 2; facts of %s", len(waited), f.At)
+	}
+	var roots []check.Result
+	for _, r := range results {
+		if r.Root {
+			roots = append(roots, r)
+		}
+		if r.ID == check.UDPPath && (r.State == check.Pass || r.State == check.Measuring) {
+			t.Errorf("%s: got %s, %s", r.Where(), r.State, r.Summary)
+		}
+	}
+	if len(roots) != 1 || roots[0].ID != check.UDPPath || !strings.Contains(roots[0].Summary, "no packet gets through either way") {
+		t.Errorf("got root causes %+v, want both directions to be named", roots)
+	}
+	if err := (checkFlags{}).verdict(results); exitCode(err) != exitUnhealthy {
+		t.Errorf("got %v, want exit code %d", err, exitUnhealthy)
+	}
+}
+
+// What could not be measured is neither good nor bad.
+func TestCheckLeavesOpenWhatItCouldNotMeasure(t *testing.T) {
+	r := check.Result{ID: check.UDPPath, Title: "UDP between the gateways", Sides: []flows.Side{flows.A, flows.B}, Directed: true, State: check.Measuring, Summary: "two looks"}
+	if err := (checkFlags{}).verdict([]check.Result{r}); err != nil {
+		t.Errorf("got %v, want no verdict", err)
+	}
+	if err := (checkFlags{strict: true}).verdict([]check.Result{r}); exitCode(err) != exitUnhealthy {
+		t.Errorf("--strict: got %v, want exit code %d", err, exitUnhealthy)
+	}
+	var out bytes.Buffer
+	writeChecks(&out, []check.Result{r})
+	if text := out.String(); !strings.HasPrefix(text, "...  LT-D020 A→B ") || !strings.Contains(text, "0 ok, 0 warnings, 0 failed, 0 inconclusive, 0 skipped, 1 measuring") {
+		t.Errorf("got %q", text)
+	}
+	if got := resultOf(r).Result; got != "measuring" {
+		t.Errorf("got %q for programs", got)
+	}
+}

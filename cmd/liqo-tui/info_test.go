@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// connectionOf is a cluster with one peer, milan, and what its gateway says.
+func connectionOf(value networkingv1beta1.ConnectionStatusValue, at time.Time, report *render.Report) flows.ClusterFacts {
+	meta := metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan", Labels: map[string]string{render.LabelRemoteCluster: "milan"}}
+	c := networkingv1beta1.Connection{ObjectMeta: meta}
+	c.Status.Value = value
+	c.Status.Latency = networkingv1beta1.ConnectionLatency{Value: "2ms", Timestamp: metav1.NewTime(at)}
+	if report != nil {
+		text, err := json.Marshal(report)
+		if err != nil {
+			panic(err)
+		}
+		c.Annotations = map[string]string{render.AnnotationStatus: string(text)}
+	}
+	return flows.ClusterFacts{ID: "rome", Connections: []networkingv1beta1.Connection{c}, Clients: []networkingv1beta1.GatewayClient{{ObjectMeta: meta}}}
+}
+
+// What a gateway does not report is not zero.
+func TestInfoSaysWhatIsNotReported(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		facts      flows.ClusterFacts
+		has, hasNo []string // of the text
+		json       []string
+		get        string // of network.connection.loss
+	}{
+		"Liqo's gateway": {
+			connectionOf(networkingv1beta1.Connected, now, nil),
+			[]string{"State       connected: the peer's gateway answers", "Lost pings  not reported by Liqo's gateway", "Traffic     not reported by Liqo's gateway"},
+			[]string{"%", "bytes", "no reason"},
+			[]string{`"loss": null`, `"receivedBytes": null`, `"sentBytes": null`},
+			"null",
+		},
+		"ours, and no ping was ever answered": {
+			connectionOf(networkingv1beta1.Connecting, now, &render.Report{At: now, Interval: 10, Message: "no handshake", SentBytes: 1480}),
+			[]string{"Lost pings  not known: none was answered yet", "Traffic     0 bytes received, 1480 sent"},
+			[]string{"%"},
+			[]string{`"loss": null`, `"receivedBytes": 0`, `"sentBytes": 1480`},
+			"null",
+		},
+		"ours, connected": {
+			connectionOf(networkingv1beta1.Connected, now, &render.Report{At: now, Interval: 10, Message: "the peer's gateway answers pings"}),
+			[]string{"Lost pings  0%", "Traffic     0 bytes received, 0 sent"},
+			[]string{"not reported"},
+			[]string{`"loss": 0,`, `"receivedBytes": 0`, `"sentBytes": 0`},
+			"0",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			info := describe(c.facts, now)
+			var text, doc, value bytes.Buffer
+			if err := writePeers(&text, info); err != nil {
+				t.Fatal(err)
+			}
+			if err := writeDocument(&doc, formatJSON, info); err != nil {
+				t.Fatal(err)
+			}
+			if err := printPath(&value, info.Peers["milan"], "network.connection.loss"); err != nil || strings.TrimSpace(value.String()) != c.get {
+				t.Errorf("--get: got %q, %v; want %s", value.String(), err, c.get)
+			}
+			for _, want := range c.has {
+				if !strings.Contains(text.String(), want) {
+					t.Errorf("the text does not say %q:\n%s", want, text.String())
+				}
+			}
+			for _, no := range c.hasNo {
+				if strings.Contains(text.String(), no) {
+					t.Errorf("the text says %q:\n%s", no, text.String())
+				}
+			}
+			for _, want := range c.json {
+				if !strings.Contains(doc.String(), want) {
+					t.Errorf("the JSON has no %s:\n%s", want, doc.String())
+				}
+			}
+		})
+	}
+}

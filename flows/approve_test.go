@@ -1,0 +1,86 @@
+package flows_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Between the admin's yes and the first request, somebody makes B's gateway a
+// client: to make it a server, that one has to be deleted, which nobody has seen.
+func TestWhatTheAdminHasNotSeenIsAskedAgain(t *testing.T) {
+	for _, again := range []bool{true, false} {
+		p := flowtest.NewPair()
+		var asked []flows.Plan
+		err := engine.Run(t.Context(), connect(nodePort()), p.A, p.B, func(engine.Event) {}, engine.Options{
+			Now: p.Now,
+			Approve: func(plan flows.Plan) (bool, error) {
+				asked = append(asked, plan)
+				if len(asked) == 1 {
+					p.B.PutAs("kubectl", render.TenantNamespace(p.B.Tenant()), render.GatewayClient(render.ClientParams{
+						Tenant: p.B.Tenant(), Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: render.DefaultNamespace},
+						Addresses: []string{"192.0.2.1"}, Port: 51840, MTU: render.DefaultMTU,
+					}))
+					return true, nil
+				}
+				return again, nil
+			},
+		})
+		if len(asked) != 2 {
+			t.Fatalf("asked %d times, want again before the GatewayClient is deleted; run: %v", len(asked), err)
+		}
+		if s, _ := asked[1].Step("gateway-server-b"); s.Action != flows.Replace {
+			t.Errorf("the second question is about a plan that does not replace: %+v", s)
+		}
+		left := slices.ContainsFunc(p.B.Facts().Clients, func(networkingv1beta1.GatewayClient) bool { return true })
+		switch {
+		case again && (err != nil || left):
+			t.Errorf("after the second yes: %v, GatewayClient still there: %t", err, left)
+		case !again && (!errors.Is(err, engine.ErrDeclined) || !left):
+			t.Errorf("after a no: %v, GatewayClient still there: %t", err, left)
+		case !again && !strings.Contains(err.Error(), "what was applied before stays"):
+			t.Errorf("after a no in the middle: %v, want it to say that something was changed", err)
+		}
+	}
+}
+
+// A dry run of somebody without rights says which are missing, as a run would.
+func TestADryRunSaysWhatIsForbidden(t *testing.T) {
+	for _, judged := range []bool{false, true} {
+		p := flowtest.NewPair()
+		p.B.Behave(func(b *flowtest.Behaviour) {
+			b.Lacks = []flows.Permission{{Verb: "create", Resource: "gatewayservers"}}
+		})
+		e, err := engine.DryRun(t.Context(), connect(nodePort()), p.A, p.B, judged, engine.Options{Now: p.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := e.Plan.Failure()
+		if s == nil || s.Kind != flows.FailedAccess || s.Code != flows.CodePermission || !strings.Contains(s.Reason, "create gatewayservers") {
+			t.Errorf("judged %t: got %+v, want the missing right", judged, s)
+		}
+		if len(p.Log()) > 0 {
+			t.Errorf("a dry run wrote %v", p.Log())
+		}
+	}
+}
+
+// Every front end measures, since the run does it by itself.
+func TestARunVerifiesByItself(t *testing.T) {
+	p := flowtest.NewPair()
+	params := nodePort()
+	params.Wait = flows.WaitVerified
+	_, err := run(t, p, flows.Connecting(params))
+	var failed *flows.StepError
+	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedVerify || failed.Step.Hint != "connect with --wait=connected where no pods can be run for it" {
+		t.Errorf("on clusters that can't run probes: got %v, want the step that verifies to have failed", err)
+	}
+}

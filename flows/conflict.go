@@ -1,0 +1,34 @@
+package flows
+
+import (
+	"fmt"
+	"strings"
+)
+
+// ConflictError is an apply that another manager's ownership of fields stands
+// against.
+type ConflictError struct {
+	Object   string   // as [render.Name] writes it
+	Managers []string // at least one
+	Fields   []string // as the API server writes them; may be unknown
+	Cause    error
+}
+
+func (e *ConflictError) Error() string {
+	what := "fields of this object"
+	if len(e.Fields) > 0 {
+		what = strings.Join(e.Fields, ", ")
+	}
+	verb := "manages"
+	if len(e.Managers) > 1 {
+		verb = "manage"
+	}
+	return fmt.Sprintf("apply %s: %s also %s %s", e.Object, strings.Join(e.Managers, " and "), verb, what)
+}
+
+func (e *ConflictError) Unwrap() error { return e.Cause }
+
+// Hint says how to go on.
+func (e *ConflictError) Hint() string {
+	return fmt.Sprintf("change it with %s, or take the fields over with --force-conflicts", strings.Join(e.Managers, " and "))
+}

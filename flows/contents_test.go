@@ -1,0 +1,144 @@
+package flows_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+func configMap(namespace, name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+	}
+}
+
+// What Liqo's authentication, or an admin, has put into the namespace that we
+// created would go with it.
+func TestResetKeepsANamespaceThatHoldsAnythingElse(t *testing.T) {
+	p := flowtest.NewPair()
+	mustRun(t, p, connect(nodePort()))
+	p.A.PutAs("liqo", configMap("liqo-tenant-milan", "of-the-team"))
+	events := mustRun(t, p, reset).events
+	first, _ := events[0].Plan.Step("namespace-a")
+	if first.Status != flows.Done || first.Reason != "kept: it holds ConfigMap of-the-team" {
+		t.Errorf("the plan that is shown first: got %s, %q, want it to say that the namespace is kept, and why", first.Status, first.Reason)
+	}
+	if got := p.A.Names(); !slices.Contains(got, "ConfigMap liqo-tenant-milan/of-the-team") || p.A.Facts().FindNamespace("liqo-tenant-milan") == nil {
+		t.Errorf("reset deleted what somebody else made; left are %q", got)
+	}
+	if p.A.Facts().Peer("milan").Configuration != nil {
+		t.Error("reset left the connection")
+	}
+	if p.B.Facts().Peer("rome").Namespace != nil {
+		t.Error("reset kept the namespace on the other side, where nothing else is in it")
+	}
+	if known := p.A.Facts().KnownPeers(); len(known) != 0 {
+		t.Errorf("the namespace that is kept counts as a peering with %v: uninstall would refuse for ever", known)
+	}
+}
+
+// Somebody may use the namespace between the question and the deletion.
+func TestResetLooksAgainBeforeItDeletesANamespace(t *testing.T) {
+	p := flowtest.NewPair()
+	mustRun(t, p, connect(nodePort()))
+	var r recorder
+	err := engine.Run(t.Context(), reset, p.A, p.B, r.emit, engine.Options{Now: p.Now, Approve: func(plan flows.Plan) (bool, error) {
+		if s, _ := plan.Step("namespace-a"); s.Status != flows.Blocked {
+			t.Errorf("got %s, want the namespace to be deleted last", s.Status)
+		}
+		p.A.PutAs("kubectl", configMap("liqo-tenant-milan", "late"))
+		return true, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(p.A.Names(), "ConfigMap liqo-tenant-milan/late") {
+		t.Error("reset deleted what somebody put into the namespace meanwhile")
+	}
+}
+
+// A connection that was made by hand, as Liqo's documents do it: in a namespace
+// that has no label.
+func TestAConnectionIsFoundInAnyNamespace(t *testing.T) {
+	p := flowtest.NewPair()
+	params := nodePort()
+	params.Namespaces = [2]string{"default", "default"}
+	for _, c := range []*flowtest.Cluster{p.A, p.B} {
+		ns := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+		c.PutAs("kubernetes", ns)
+	}
+	mustRun(t, p, connect(params))
+	for _, peers := range []map[render.ClusterID]*flows.Peer{p.A.Facts().Peers(), p.B.Facts().Peers()} {
+		for id, peer := range peers {
+			if peer.Tenant.Namespace != "default" || peer.Connection == nil {
+				t.Errorf("peer %s: got namespace %s, Connection %v", id, peer.Tenant.Namespace, peer.Connection)
+			}
+		}
+	}
+	if plan := flows.PlanConnect(flows.Defaults(), factsOf(p)); !plan.Done() {
+		t.Errorf("connecting without naming the namespace builds another connection: %+v", plan.Steps)
+	}
+	before := p.A.Facts().FindNamespace("default")
+	mustRun(t, p, reset)
+	if got := p.A.Names(); !slices.Equal(got, []string{"Namespace default"}) {
+		t.Errorf("left after reset: %q", got)
+	}
+	if d := diff(before, p.A.Facts().FindNamespace("default")); d != "" {
+		t.Errorf("the namespace is changed:\n%s", d)
+	}
+}
+
+func TestANamespaceThatAllowsNoGatewaysIsRefusedBeforeAnythingIsChanged(t *testing.T) {
+	p := flowtest.NewPair()
+	team := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{
+		Name: "team-a", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+	}}
+	p.A.PutAs("kubectl", team)
+	params := nodePort()
+	params.Namespaces[flows.A] = "team-a"
+	_, err := run(t, p, connect(params))
+	if err == nil || !strings.Contains(err.Error(), "namespace team-a enforces the pod security level restricted") {
+		t.Errorf("got %v, want the refusal to name namespace and level", err)
+	}
+	if n := len(p.Log()); n != 0 {
+		t.Errorf("%d changes were made before the refusal", n)
+	}
+}
+
+func TestForeign(t *testing.T) {
+	tenant := render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"}
+	meta := func(name string, labels map[string]string, owners ...metav1.OwnerReference) metav1.Object {
+		return &metav1.ObjectMeta{Namespace: tenant.Namespace, Name: name, Labels: labels, OwnerReferences: owners}
+	}
+	gateway := &metav1.ObjectMeta{Name: "gw", UID: "gateway", Labels: map[string]string{render.LabelRemoteCluster: "milan"}}
+	deployment := &metav1.ObjectMeta{Name: "gw", UID: "deployment", OwnerReferences: []metav1.OwnerReference{{APIVersion: networkingv1beta1.GroupVersion.String(), UID: "gateway"}}}
+	all := []flows.Content{
+		{Group: "networking.liqo.io", Kind: "GatewayServer", Object: gateway},
+		{Group: "apps", Kind: "Deployment", Object: deployment},
+		{Kind: "Pod", Object: meta("gw-1", nil, metav1.OwnerReference{APIVersion: "apps/v1", UID: "deployment"})},
+		{Kind: "Pod", Object: meta("collected", nil, metav1.OwnerReference{APIVersion: appsv1.SchemeGroupVersion.String(), UID: "gone"})},
+		{Kind: "ConfigMap", Object: meta("kube-root-ca.crt", nil)},
+		{Kind: "ServiceAccount", Object: meta("default", nil)},
+		{Group: "batch", Kind: "Job", Object: meta("probe", map[string]string{render.LabelManagedBy: render.ManagedBy})},
+		// Others':
+		{Kind: "Secret", Object: meta("of-the-team", nil)},
+		{Kind: "Pod", Object: meta("of-a-node", nil, metav1.OwnerReference{APIVersion: "v1", Kind: "Node", UID: "node"})},
+		{Group: "authentication.liqo.io", Kind: "Identity", Object: meta("controlplane-milan", map[string]string{render.LabelRemoteCluster: "milan"})},
+		{Group: "networking.liqo.io", Kind: "Configuration", Object: meta("oslo", map[string]string{render.LabelRemoteCluster: "oslo"})},
+	}
+	want := []string{"Configuration oslo", "Identity controlplane-milan", "Pod of-a-node", "Secret of-the-team"}
+	if d := diff(want, flows.Foreign(tenant, all)); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}

@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// What follows are abilities that a [Cluster] may have besides: ask for them by
+// type assertion.
+
+// DryRunner asks the API server what an apply would do, without doing it.
+type DryRunner interface {
+	// DryRun answers for each object, in order. force is as of [Forcer]. The
+	// error is of the cluster as a whole; what is wrong with one object is in
+	// its answer.
+	DryRun(ctx context.Context, objects []render.Object, force bool) ([]DryRunResult, error)
+}
+
+// DryRunResult is what applying one object would do.
+type DryRunResult struct {
+	flows.Change
+	// Diff from what is there to what would be, by the API server's own merge.
+	Diff string
+	// Err is why it would be refused: a [flows.ConflictError], or the API server's
+	// answer. An object whose namespace does not exist yet can't be tried: the
+	// error satisfies apierrors.IsNotFound.
+	Err error
+}
+
+// Forcer applies objects although other managers own some of the fields, and
+// takes those fields over.
+type Forcer interface {
+	ForceApply(context.Context, []render.Object) ([]flows.Change, error)
+}
+
+// Reviewer asks the API server what its user may do.
+type Reviewer interface {
+	// Review says which of the permissions are missing. A verb that the cluster
+	// can do without is not: update where patch is not allowed, list for watch.
+	Review(context.Context, []flows.Permission) (flows.Review, error)
+}
+
+// Logger reads what a pod has written.
+type Logger interface {
+	// Logs are the last lines of a gateway's pod.
+	Logs(ctx context.Context, pod flows.PodFacts, lines int) (string, error)
+}
+
+// Inspector says what a namespace holds besides a connection's own objects. It is
+// an ability that a [Cluster] may have: a namespace goes with all that is in it,
+// so a run asks before it deletes one.
+type Inspector interface {
+	Inspect(context.Context, render.Tenant) (flows.Contents, error)
+}

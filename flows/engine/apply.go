@@ -1,0 +1,111 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// applied is what a run has made of one step.
+type applied struct {
+	want  string // the objects, as YAML
+	times int    // how often that changed something
+}
+
+// maxRepeats is how often a run makes the same change before it says that
+// somebody else undoes it: twice may be an operator that was just starting.
+const maxRepeats = 3
+
+// apply does all that is ready, both sides at once. If there was trouble, the
+// plan that it returns has the steps that failed, or are to be tried again.
+func (r *runner) apply(ctx context.Context, p flows.Plan) (_ []flows.Change, _ flows.Plan, trouble bool) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
+	defer cancel()
+	p.Steps = slices.Clone(p.Steps)
+	var both sync.WaitGroup
+	var changes [2][]flows.Change
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		both.Go(func() { changes[side] = r.applySide(ctx, p.Steps, side) })
+	}
+	both.Wait()
+	all := append(changes[flows.A], changes[flows.B]...)
+	r.changed = r.changed || flows.Changed(all)
+	return all, p, slices.ContainsFunc(p.Steps, func(s flows.Step) bool { return s.Cause != nil || s.Status == flows.Failed })
+}
+
+// applySide applies the ready steps of one side, until one goes wrong.
+func (r *runner) applySide(ctx context.Context, steps []flows.Step, side flows.Side) []flows.Change {
+	var all []flows.Change
+	for i := range steps {
+		s := &steps[i]
+		if s.Side != side || s.Status != flows.Ready || !s.Action.Changes() {
+			continue
+		}
+		if r.undone(*s) {
+			s.Fail(flows.FailedConflict, flows.CodeUndone, "it was applied, and does not stay as applied"+s.AlsoWrittenBy(),
+				"look for another program, or another run of this one, that changes it: kubectl get with --show-managed-fields")
+			return all
+		}
+		changes, err := r.act(side, *s)(ctx, s.Objects)
+		for i := range changes {
+			changes[i].Side = side
+		}
+		all = append(all, changes...)
+		if flows.Changed(changes) {
+			r.count(*s)
+		}
+		if err != nil {
+			s.Refused(err)
+			return all
+		}
+	}
+	return all
+}
+
+func (r *runner) act(side flows.Side, s flows.Step) func(context.Context, []render.Object) ([]flows.Change, error) {
+	c := r.clusters[side]
+	forcer, can := c.(Forcer)
+	switch {
+	case s.Action == flows.Delete || s.Action == flows.Replace:
+		return c.Delete
+	case r.options.Force && can:
+		return forcer.ForceApply
+	}
+	return c.Apply
+}
+
+// undone reports whether a step was made often enough, just as it would be made
+// again now.
+func (r *runner) undone(s flows.Step) bool {
+	a := r.taken(s)
+	return a.times >= maxRepeats && a.want == wantedText(s)
+}
+
+// count notes that a step has changed something.
+func (r *runner) count(s flows.Step) {
+	a, text := r.taken(s), wantedText(s)
+	if a.want != text {
+		a = applied{want: text}
+	}
+	a.times++
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.applied[s.ID] = a
+}
+
+func (r *runner) taken(s flows.Step) applied {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.applied[s.ID]
+}
+
+func wantedText(s flows.Step) string {
+	text, err := render.YAML(s.Objects...)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}

@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// DryRun says what [Run] would do, and changes nothing. What the user may not do
+// fails the plan, as it would fail a run. With judged, the API servers try each
+// object that can be applied now: their own merge is then the diff of its step, and
+// their refusal its failure. A step that needs another one first can't be tried,
+// and its reason says so.
+func DryRun(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster, judged bool, o Options) (Event, error) {
+	r := newRunner(plan, a, b, func(Event) {}, o)
+	facts, p, err := r.look(ctx)
+	if err != nil {
+		return Event{}, err
+	}
+	if p.Failure() == nil && !p.Empty() {
+		if p, err = r.review(ctx, p); err != nil {
+			return Event{}, err
+		}
+	}
+	if judged && p.Failure() == nil {
+		if err := r.try(ctx, p); err != nil {
+			return Event{}, err
+		}
+	}
+	return Event{At: facts.At, Started: facts.At, Plan: p}, nil
+}
+
+// try has the API servers judge what is ready.
+func (r *runner) try(ctx context.Context, p flows.Plan) error {
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		if s.Status == flows.Done || s.Action != flows.Create && s.Action != flows.Update {
+			continue
+		}
+		runner, ok := r.clusters[s.Side].(DryRunner)
+		if !ok || s.Status != flows.Ready {
+			s.Reason = strings.TrimPrefix(s.Reason+"; not tried on the API server", "; ")
+			continue
+		}
+		answers, err := runner.DryRun(ctx, s.Objects, r.options.Force)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", s.Side, p.ID(s.Side), err)
+		}
+		var diff strings.Builder
+		for _, answer := range answers {
+			diff.WriteString(answer.Diff)
+			if answer.Err != nil && !apierrors.IsNotFound(answer.Err) {
+				if s.Refused(answer.Err); s.Code == flows.CodeRefused {
+					s.Hint = flows.HintOf(answer.Err) // nothing was applied, so nothing is to be continued
+				}
+			}
+		}
+		s.Diff = diff.String()
+	}
+	return nil
+}

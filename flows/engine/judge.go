@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// wait is what a step waits for, and since when.
+type wait struct {
+	reason string
+	since  time.Time
+}
+
+// judge adds what only the run knows: that a cluster which answered before and
+// doesn't now may come back, and that time is up.
+func (r *runner) judge(p flows.Plan, now time.Time) flows.Plan {
+	if p.Failure() == nil {
+		r.last = p
+	} else if len(r.last.Steps) > 0 {
+		p = r.outage(p)
+	}
+	r.note(p.Steps, now)
+	if !now.Before(r.deadline) && p.Failure() == nil {
+		p.Steps = slices.Clone(p.Steps)
+		r.expire(p.Steps, now)
+	}
+	return p
+}
+
+// note keeps since when each step has waited for what it waits for.
+func (r *runner) note(steps []flows.Step, now time.Time) {
+	for _, s := range steps {
+		if s.Status != flows.Waiting {
+			delete(r.waits, s.ID)
+		} else if r.waits[s.ID].reason != s.Reason {
+			r.waits[s.ID] = wait{s.Reason, now}
+		}
+	}
+}
+
+// outage is the last plan made with both clusters in sight, headed by a wait
+// for each that does not answer. What else p says has failed stays failed: a
+// cluster that no longer accepts the credentials needs a person.
+func (r *runner) outage(p flows.Plan) flows.Plan {
+	steps := slices.Clone(p.Steps)
+	var lost [2]bool
+	for i, s := range steps {
+		if s.Status == flows.Failed && s.Kind == flows.FailedUnreachable {
+			steps[i].Status, steps[i].Code, lost[s.Side] = flows.Waiting, flows.CodeLost, true
+		}
+	}
+	if lost == [2]bool{} || slices.ContainsFunc(steps, func(s flows.Step) bool { return s.Status == flows.Failed }) {
+		return p
+	}
+	for _, s := range r.last.Steps {
+		// What a lost cluster was waiting for is not known any more.
+		if s.Status == flows.Ready || s.Status == flows.Waiting && lost[s.Side] {
+			s.Status, s.Reason = flows.Blocked, "needs the cluster to answer"
+		}
+		steps = append(steps, s)
+	}
+	p.Steps = steps
+	p.A, p.B, p.Params, p.Kept, p.Owed = r.last.A, r.last.B, r.last.Params, r.last.Kept, r.last.Owed
+	return p
+}
+
+// expire fails what is still waited for. If that is nothing, it fails what is
+// in the way instead: a change that does not last, or a value that never comes.
+func (r *runner) expire(steps []flows.Step, now time.Time) {
+	waiting := slices.ContainsFunc(steps, func(s flows.Step) bool { return s.Status == flows.Waiting })
+	for i := range steps {
+		s := &steps[i]
+		if s.Status == flows.Done || waiting && s.Status != flows.Waiting {
+			continue
+		}
+		if s.Status == flows.Ready && s.Action.Changes() {
+			s.Fail(flows.FailedConflict, flows.CodeUndone,
+				fmt.Sprintf("not within %s: it was applied, and does not stay as applied%s", r.options.Timeout, s.AlsoWrittenBy()),
+				"look for another program that changes it: kubectl get with --show-managed-fields")
+			continue
+		}
+		r.timeOut(s, now)
+	}
+}
+
+// timeOut fails a step with all that is known of what it waited for: what was
+// seen last, since when, and what the cluster says of it.
+func (r *runner) timeOut(s *flows.Step, now time.Time) {
+	again := "run the same command again to wait longer"
+	hint := again
+	if s.Hint != "" {
+		hint = s.Hint + "; then " + again
+	}
+	code := s.Code
+	if code == "" {
+		code = flows.CodeTimeout
+	}
+	evidence := map[string]string{flows.EvidenceObserved: s.Reason}
+	if s.Object.Kind != "" {
+		evidence[flows.EvidenceObject] = s.Object.String()
+	}
+	maps.Copy(evidence, s.Evidence)
+	reason := fmt.Sprintf("not within %s: %s", r.options.Timeout, s.Reason)
+	if w, ok := r.waits[s.ID]; ok {
+		evidence[flows.EvidenceSince] = w.since.UTC().Format(time.RFC3339)
+		if waited := now.Sub(w.since).Round(time.Second); waited < r.options.Timeout {
+			reason += fmt.Sprintf(" (for %s)", waited)
+		}
+	}
+	if len(s.Events) > 0 {
+		evidence[flows.EvidenceEvent] = s.Events[0].Text(now)
+		reason += "; " + s.Events[0].Text(now)
+	}
+	s.Fail(flows.FailedTimeout, code, reason, hint)
+	s.Evidence = evidence
+}

@@ -1,0 +1,287 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// Event is the state of a run at one moment.
+type Event struct {
+	At      time.Time
+	Started time.Time // when the run began
+	Plan    flows.Plan
+	Changes []flows.Change // since the last event
+}
+
+// Changed reports whether anything was changed since the last event.
+func (e Event) Changed() bool { return flows.Changed(e.Changes) }
+
+// Options of [Run].
+type Options struct {
+	// Timeout bounds the waiting after the first change; 0 means 5 minutes.
+	Timeout time.Duration
+	// Approve is asked before the first change, and again before the run deletes
+	// or replaces what no approved plan has said. Nil means yes.
+	Approve func(flows.Plan) (bool, error)
+	// Force takes fields over that other managers own; see [Forcer].
+	Force bool
+	// Strict has warnings count as failures: see [flows.Uninterrupting], and a path that
+	// loses packets is none.
+	Strict bool
+	// Measure sends packets from pod to pod, for a plan that ends with that; nil
+	// means [VerifyPair].
+	Measure func(context.Context, flows.Facts) (flows.Measurement, error)
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// ErrDeclined is returned when [Options.Approve] said no. If that was asked in the
+// middle of a run, something was changed before: the error says so.
+var ErrDeclined = errors.New("declined")
+
+// Declined is [ErrDeclined] with what became of the clusters.
+func Declined(changed bool) error {
+	if changed {
+		return fmt.Errorf("%w; what was applied before stays: the same command continues", ErrDeclined)
+	}
+	return fmt.Errorf("%w, nothing was changed", ErrDeclined)
+}
+
+const (
+	defaultTimeout = 5 * time.Minute
+	// pollInterval bounds how long a run can miss something that no watch told.
+	pollInterval = time.Second
+	// finishTimeout lets a request that is under way end after a cancellation,
+	// so that what was changed is known.
+	finishTimeout = 10 * time.Second
+)
+
+// Run observes both clusters, plans, and applies what is ready, until the plan
+// is done or a step has failed. Before the first change it asks the clusters
+// whether the user may make all of them. It emits an event after every
+// observation and every change. Cancelling stops after the requests that are
+// under way; what was done stays, and another run continues from it.
+func Run(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster, emit func(Event), o Options) error {
+	r := newRunner(plan, a, b, emit, o)
+	for {
+		done, err := r.step(ctx)
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+func newRunner(plan func(flows.Facts) flows.Plan, a, b Cluster, emit func(Event), o Options) *runner {
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Strict {
+		plan = flows.Uninterrupting(plan)
+	}
+	r := &runner{
+		plan: plan, clusters: [2]Cluster{a, b}, emit: emit, options: o, started: o.Now(),
+		applied: map[flows.StepID]applied{}, waits: map[flows.StepID]wait{},
+	}
+	r.deadline = r.started.Add(o.Timeout)
+	return r
+}
+
+type runner struct {
+	plan     func(flows.Facts) flows.Plan
+	clusters [2]Cluster
+	emit     func(Event)
+	options  Options
+	started  time.Time
+	deadline time.Time
+	approved *flows.Plan // by the admin, the last one
+	changed  bool
+	last     flows.Plan // the last plan made with both clusters in sight
+	applied  map[flows.StepID]applied
+	waits    map[flows.StepID]wait
+	measured *flows.Measurement
+	contents [2]*flows.Contents
+	looked   [2]flows.Status // of the step when its namespace was looked into
+
+	mu sync.Mutex // guards applied, which both sides write
+}
+
+// step is one turn of the loop.
+func (r *runner) step(ctx context.Context) (done bool, err error) {
+	facts, p, err := r.look(ctx)
+	if err != nil {
+		return false, err
+	}
+	p = r.judge(p, facts.At)
+	r.send(p, facts.At, nil)
+	if err := r.failure(p); err != nil {
+		return false, err
+	}
+	if p.Done() {
+		return true, nil
+	}
+	if err := r.approve(ctx, p); err != nil {
+		return false, err
+	}
+	if p.MeasureNext() {
+		return false, r.measure(ctx, facts)
+	}
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	changes, p, trouble := r.apply(ctx, p)
+	if trouble || len(changes) > 0 {
+		r.send(p, r.options.Now(), changes)
+	}
+	if err := r.failure(p); err != nil || flows.Changed(changes) && !trouble {
+		return false, err
+	}
+	return false, r.wait(ctx)
+}
+
+// look observes both clusters, and plans.
+func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
+	facts, err := Observe(ctx, r.clusters[flows.A], r.clusters[flows.B], r.options.Now)
+	if err != nil {
+		return flows.Facts{}, flows.Plan{}, err
+	}
+	facts.Measured, facts.Contents = r.measured, r.contents
+	p := r.plan(facts)
+	asked, err := r.inspect(ctx, p)
+	if asked && err == nil {
+		facts.Contents = r.contents
+		p = r.plan(facts)
+	}
+	return facts, p, err
+}
+
+// failure is the error of a plan that can't go on, nil for others.
+func (r *runner) failure(p flows.Plan) error {
+	f := p.Failure()
+	if f == nil {
+		return nil
+	}
+	return &flows.StepError{Step: *f, Cluster: p.ID(f.Side), Changed: r.changed, Cause: f.Cause}
+}
+
+func (r *runner) measure(ctx context.Context, facts flows.Facts) error {
+	send := r.options.Measure
+	if send == nil {
+		send = r.verify
+	}
+	m, err := send(ctx, facts)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		m = flows.Measurement{At: r.options.Now(), Result: err.Error(), Hint: flows.HintOf(err)}
+	}
+	r.measured = &m
+	return nil
+}
+
+func (r *runner) verify(ctx context.Context, _ flows.Facts) (flows.Measurement, error) {
+	v, err := VerifyPair(ctx, r.clusters[flows.A], r.clusters[flows.B], VerifyRequest{Now: r.options.Now}, func(flows.Side, string) {})
+	m := v.Measurement()
+	m.OK = m.OK && (!r.options.Strict || v.Verdict() == flows.Works)
+	return m, err
+}
+
+// inspect has the clusters say what namespaces hold, for the steps that depend on
+// it: when they are first planned, so that the plan says it, and again just before
+// they are done, since anybody may have put something there meanwhile.
+func (r *runner) inspect(ctx context.Context, p flows.Plan) (asked bool, err error) {
+	for _, s := range p.Steps {
+		if s.Inspect == nil || r.contents[s.Side] != nil && r.looked[s.Side] == s.Status {
+			continue
+		}
+		contents := flows.Contents{Unknown: "this program can't look into it"}
+		if inspector, ok := r.clusters[s.Side].(Inspector); ok {
+			if contents, err = inspector.Inspect(ctx, *s.Inspect); ctx.Err() != nil {
+				return true, ctx.Err()
+			}
+			if err != nil {
+				contents = flows.Contents{Unknown: err.Error()}
+			}
+		}
+		r.contents[s.Side], r.looked[s.Side], asked = &contents, s.Status, true
+	}
+	return asked, nil
+}
+
+func (r *runner) send(p flows.Plan, at time.Time, changes []flows.Change) {
+	r.emit(Event{At: at, Started: r.started, Plan: p, Changes: changes})
+}
+
+// approve asks the clusters and then the admin, before the first change and
+// before what the admin has not seen: a plan is made again after every change, and
+// may come to delete or replace something that it did not speak of.
+func (r *runner) approve(ctx context.Context, p flows.Plan) error {
+	if p.Empty() || r.approved != nil && r.approved.Foresaw(p) {
+		return nil
+	}
+	p, err := r.review(ctx, p)
+	if err != nil {
+		return err
+	}
+	if p.Failure() != nil {
+		r.send(p, r.options.Now(), nil)
+		return r.failure(p)
+	}
+	if r.options.Approve != nil {
+		ok, err := r.options.Approve(p)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return Declined(r.changed)
+		}
+		// The admin's thinking does not count as waiting.
+		r.deadline = r.options.Now().Add(r.options.Timeout)
+	}
+	r.approved = &p
+	return nil
+}
+
+// review asks the clusters whether the user may do all of the plan. If not, it
+// begins with failed steps that say what is missing.
+func (r *runner) review(ctx context.Context, p flows.Plan) (flows.Plan, error) {
+	var g errgroup.Group
+	var reviews [2]flows.Review
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		reviewer, ok := r.clusters[side].(Reviewer)
+		needs := p.Permissions(side)
+		if !ok || len(needs) == 0 {
+			continue
+		}
+		g.Go(func() (err error) {
+			reviews[side], err = reviewer.Review(ctx, needs)
+			return err
+		})
+	}
+	err := g.Wait()
+	p.Steps = append(flows.Unpermitted(reviews), p.Steps...)
+	return p, err
+}
+
+func (r *runner) wait(ctx context.Context) error {
+	timer := time.NewTimer(pollInterval)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.clusters[flows.A].Changed():
+	case <-r.clusters[flows.B].Changed():
+	case <-timer.C:
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Prober is a cluster that can run probes. It is an optional ability of a
+// [Cluster].
+type Prober interface {
+	// StartProbe makes a pod that answers another probe, and returns when it
+	// runs. progress is told what it waits for. The probe is of use until ctx
+	// ends. If StartProbe returns an error, it has left nothing behind.
+	StartProbe(ctx context.Context, r ProbeRequest, progress func(string)) (Probe, error)
+}
+
+// ProbeRequest says where a probe shall run, and for whom.
+type ProbeRequest struct {
+	Tenant render.Tenant
+	Token  string        // shared by the two probes
+	Owner  render.Object // the probe goes with it
+	Image  string        // "" means that of our operator
+}
+
+// Probe is a pod that answers, and measures when it is told to.
+type Probe interface {
+	Pod() ProbePod
+	// Measure tells the pod its target, and returns what it found.
+	Measure(context.Context, render.ProbeTarget) (render.ProbeResult, error)
+	// Remove deletes the pod. It works in a context that has ended, too.
+	Remove(context.Context) error
+}
+
+// ProbePod is where a probe runs.
+type ProbePod struct {
+	Namespace, Name, Node string
+	Address               netip.Addr // in its own cluster
+}
+
+// VerifyRequest is what [VerifyPair] shall measure.
+type VerifyRequest struct {
+	// Throughput fills the path for a few seconds in each direction.
+	Throughput bool
+	// Timeout of everything; 0 means 30 seconds.
+	Timeout time.Duration
+	// Image to run the probes from; "" means that of our operator, where it runs.
+	Image string
+	// Seen is told what both clusters are, before anything is measured; may be nil.
+	Seen func(flows.Facts)
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+const (
+	verifyTimeout = 30 * time.Second
+	removeTimeout = 10 * time.Second
+)
+
+// VerifyPair measures the path from pod to pod, both ways, with a short-lived pod in
+// each cluster. Where pods can't be made it says what the gateways' own pings
+// say instead. The error is for clusters that can't be looked at, or are not
+// connected at all; a path that does not work is a result.
+func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress func(flows.Side, string)) (flows.Verification, error) {
+	if r.Timeout == 0 {
+		r.Timeout = verifyTimeout
+	}
+	if r.Now == nil {
+		r.Now = time.Now
+	}
+	f, err := Observe(ctx, a, b, r.Now)
+	if err != nil {
+		return flows.Verification{}, err
+	}
+	if r.Seen != nil {
+		r.Seen(f)
+	}
+	if err := flows.Verifiable(f); err != nil {
+		return flows.Verification{}, err
+	}
+	v := flows.Verification{A: f.Local.ID, B: f.Remote.ID, At: f.At}
+	limited, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	v.Ways, err = probePair(limited, f, [2]Cluster{a, b}, r, progress)
+	switch {
+	case ctx.Err() != nil:
+		return v, ctx.Err()
+	case err == nil:
+		v.Between = flows.Pods
+		return v, nil
+	}
+	v.Between, v.Reason, v.Hint = flows.Gateways, err.Error(), flows.HintOf(err)
+	// The pods' attempt took a while.
+	if f, err = Observe(ctx, a, b, r.Now); err != nil {
+		return v, err
+	}
+	v.At = f.At
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		v.Ways[side] = flows.GatewayPings(f, side)
+	}
+	return v, nil
+}
+
+// probePair runs a probe on each side and has them measure each other.
+func probePair(ctx context.Context, f flows.Facts, clusters [2]Cluster, r VerifyRequest, progress func(flows.Side, string)) (ways [2]flows.Way, err error) {
+	var token [16]byte
+	if _, err := rand.Read(token[:]); err != nil {
+		return ways, err
+	}
+	var probes [2]Probe
+	defer func() { err = errors.Join(err, removeProbes(ctx, probes)) }()
+	var starting errgroup.Group
+	for side, cluster := range clusters {
+		starting.Go(func() (err error) {
+			probes[side], err = startProbe(ctx, f, flows.Side(side), cluster, ProbeRequest{Token: hex.EncodeToString(token[:]), Image: r.Image}, progress)
+			return err
+		})
+	}
+	if err := starting.Wait(); err != nil {
+		return ways, err
+	}
+	var measuring errgroup.Group
+	var results [2]render.ProbeResult
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		measuring.Go(func() (err error) {
+			ways[side], results[side], err = measure(ctx, f, side, probes, r.Throughput && side == flows.A, progress)
+			return err
+		})
+	}
+	if err := measuring.Wait(); err != nil {
+		return ways, err
+	}
+	// One probe measures both throughputs: two at a time would share the path.
+	ways[flows.A].Throughput, ways[flows.B].Throughput = float64(results[flows.A].ToBits), float64(results[flows.A].FromBits)
+	return ways, nil
+}
+
+func startProbe(ctx context.Context, f flows.Facts, side flows.Side, cluster Cluster, r ProbeRequest, progress func(flows.Side, string)) (Probe, error) {
+	here, there := f.Side(side), f.Side(side.Other())
+	id, peer := here.Name(), here.Peer(there.ID)
+	prober, ok := cluster.(Prober)
+	if !ok {
+		return nil, fmt.Errorf("%s %s: can't run probes", side, id)
+	}
+	owner := peer.Configuration.DeepCopy()
+	owner.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.ConfigurationKind))
+	r.Tenant, r.Owner = peer.Tenant, owner
+	p, err := prober.StartProbe(ctx, r, func(text string) { progress(side, text) })
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", side, id, err)
+	}
+	return p, nil
+}
+
+func removeProbes(ctx context.Context, probes [2]Probe) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
+	var g errgroup.Group
+	for _, p := range probes {
+		if p != nil {
+			g.Go(func() error { return p.Remove(ctx) })
+		}
+	}
+	return g.Wait()
+}
+
+// measure is one direction.
+func measure(ctx context.Context, f flows.Facts, side flows.Side, probes [2]Probe, throughput bool, progress func(flows.Side, string)) (flows.Way, render.ProbeResult, error) {
+	from, to := probes[side].Pod(), probes[side.Other()].Pod()
+	here, there := f.Side(side).Name(), f.Side(side.Other()).Name()
+	address, err := flows.SeenAs(f.Side(side).Peer(f.Side(side.Other()).ID).Configuration, to.Address)
+	if err != nil {
+		return flows.Way{}, render.ProbeResult{}, fmt.Errorf("%s %s: %w", side, here, err)
+	}
+	progress(side, fmt.Sprintf("pod %s measures the way to %s", from.Address, address))
+	result, err := probes[side].Measure(ctx, render.ProbeTarget{Address: address.String(), Throughput: throughput})
+	if err != nil {
+		return flows.Way{}, result, fmt.Errorf("%s %s: %w", side, here, err)
+	}
+	way := flows.WayOf(result)
+	way.From = fmt.Sprintf("pod %s on node %s of %s", from.Address, from.Node, here)
+	way.To = fmt.Sprintf("%s, pod %s on node %s of %s", address, to.Address, to.Node, there)
+	return way, result, nil
+}

@@ -1,0 +1,97 @@
+package flows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Fail makes a step one that failed.
+func (s *Step) Fail(kind FailureKind, code Code, reason, hint string) {
+	s.Status, s.Kind, s.Code, s.Reason, s.Hint = Failed, kind, code, reason, hint
+}
+
+// Refused makes of a step what an API server's answer means for it: it failed,
+// or it has to be tried again.
+func (s *Step) Refused(err error) {
+	s.Cause = err
+	hint := HintOf(err)
+	var problem *Problem
+	if errors.As(err, &problem) {
+		hint = problem.Hint
+	}
+	var conflict *ConflictError
+	switch {
+	case errors.As(err, &conflict):
+		s.Fail(FailedConflict, CodeOwnership, err.Error(), hint)
+	case problem != nil && problem.Kind == Unauthorized, apierrors.IsUnauthorized(err):
+		s.Fail(FailedAccess, CodeCredentials, err.Error(), orElse(hint, "log in to the cluster again, then run the same command again"))
+	case isGoing(err):
+		s.Status, s.Reason = Waiting, err.Error()
+	case problem != nil && problem.Kind == Forbidden, apierrors.IsForbidden(err):
+		s.Fail(FailedAccess, CodeForbidden, err.Error(), orElse(hint, "ask the cluster's administrator for the rights that liqo-tui rbac prints"))
+	case problem != nil, isPassing(err):
+		s.Status, s.Reason = Waiting, "trying again: "+err.Error()
+	case apierrors.IsInvalid(err) && aboutNodePort(err.Error()):
+		s.Fail(FailedApply, CodeNodePort, err.Error(), nodePortHint)
+	default:
+		s.Fail(FailedApply, CodeRefused, err.Error(), orElse(hint, "what was applied stays; run the same command again to continue"))
+	}
+}
+
+// isGoing reports whether the namespace of what was applied is being deleted,
+// or gone: the next plan waits for that, or makes it again.
+func isGoing(err error) bool {
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return true
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return apierrors.IsNotFound(err) && details != nil && details.Kind == "namespaces" ||
+		apierrors.IsForbidden(err) && strings.Contains(err.Error(), "because it is being terminated")
+}
+
+// isPassing reports whether an error is one that goes away by itself: the API
+// server is overloaded, restarts, or is not there for a moment.
+func isPassing(err error) bool {
+	var network *url.Error
+	return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsConflict(err) ||
+		errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded)
+}
+
+const nodePortHint = "choose another --node-port, or --node-port 0 to let Kubernetes choose"
+
+func aboutNodePort(text string) bool { return strings.Contains(strings.ToLower(text), "nodeport") }
+
+func orElse(text, other string) string {
+	if text != "" {
+		return text
+	}
+	return other
+}
+
+// AlsoWrittenBy names who else writes the object of a step, as the end of a sentence.
+func (s Step) AlsoWrittenBy() string {
+	if who := s.Evidence[evidenceManagers]; who != "" {
+		return fmt.Sprintf(" (%s writes it too)", who)
+	}
+	return ""
+}
+
+// HintOf is the advice that an error brings along.
+func HintOf(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return ""
+}

@@ -1,0 +1,122 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// definitionsAgain is how long an observation believes what it has read of the
+// definitions: they have no watch, since it would bring all of the cluster's,
+// which are megabytes.
+const definitionsAgain = 5 * time.Second
+
+// definitions are what was read of others' definitions, and when.
+type definitions struct {
+	mu   sync.Mutex
+	at   time.Time
+	last []flows.DefinitionFacts
+}
+
+// addDefinitions finds what an installation would meet.
+func (c *Cluster) addDefinitions(ctx context.Context, f *flows.ClusterFacts) {
+	if f.Problem != nil || f.Software != flows.NoSoftware {
+		return
+	}
+	c.definitions.mu.Lock()
+	defer c.definitions.mu.Unlock()
+	if time.Since(c.definitions.at) >= definitionsAgain {
+		found, err := c.othersDefinitions(ctx)
+		if err != nil && !apierrors.IsForbidden(err) {
+			return // the installation reads them again, and says so
+		}
+		c.definitions.last, c.definitions.at = found, time.Now()
+		if err != nil {
+			c.definitions.at = c.definitions.at.Add(askAgain - definitionsAgain)
+		}
+		if flows.UnusableDefinition(flows.A, found) != nil {
+			// Who is told of it may mend it, and waits to see that.
+			time.AfterFunc(definitionsAgain, c.notify)
+		}
+	}
+	f.Definitions = c.definitions.last
+}
+
+// othersDefinitions are the definitions of Liqo's kinds that are another program's.
+func (c *Cluster) othersDefinitions(ctx context.Context) ([]flows.DefinitionFacts, error) {
+	wanted, err := render.CRDs()
+	if err != nil {
+		return nil, err
+	}
+	found := make([]flows.DefinitionFacts, len(wanted))
+	g, ctx := errgroup.WithContext(ctx)
+	for i, w := range wanted {
+		g.Go(func() error {
+			d, err := c.othersDefinition(ctx, w.(*apiextensionsv1.CustomResourceDefinition))
+			if d != nil {
+				found[i] = *d
+			}
+			return err
+		})
+	}
+	err = g.Wait()
+	return slices.DeleteFunc(found, func(d flows.DefinitionFacts) bool { return d.Name == "" }), err
+}
+
+// othersDefinition is the definition that is there in place of the wanted one; nil
+// if there is none, or it is ours.
+func (c *Cluster) othersDefinition(ctx context.Context, wanted *apiextensionsv1.CustomResourceDefinition) (*flows.DefinitionFacts, error) {
+	var live apiextensionsv1.CustomResourceDefinition
+	err := c.client.Get(ctx, client.ObjectKeyFromObject(wanted), &live)
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // there is none: that is the answer
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", render.Name(wanted), err)
+	}
+	if slices.ContainsFunc(live.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == render.FieldManager && e.Subresource == "" }) {
+		return nil, nil //nolint:nilnil // it is ours
+	}
+	d := &flows.DefinitionFacts{Name: live.Name, Unusable: render.Unusable(&live, wanted)}
+	if who := flows.Managers(&live); len(who) > 0 {
+		d.Manager = who[0]
+	}
+	return d, nil
+}
+
+// withoutOthers are the objects without the definitions that another program has
+// put there: those serve us as well, and stay as they are. One that does not is a
+// [flows.StepError].
+func (c *Cluster) withoutOthers(ctx context.Context, objects []render.Object) (rest []render.Object, others []flows.DefinitionFacts, err error) {
+	for _, o := range objects {
+		crd, ok := o.(*apiextensionsv1.CustomResourceDefinition)
+		if !ok {
+			rest = append(rest, o)
+			continue
+		}
+		d, err := c.othersDefinition(ctx, crd)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case d == nil:
+			rest = append(rest, o)
+		default:
+			others = append(others, *d)
+		}
+	}
+	if step := flows.UnusableDefinition(flows.A, others); step != nil {
+		return nil, nil, &flows.StepError{Cluster: render.ClusterID(c.options.Context.String()), Step: *step}
+	}
+	return rest, others, nil
+}

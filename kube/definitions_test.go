@@ -1,0 +1,205 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// TestInstallOnWhatLiqoLeftBehind has the definitions of Liqo's own chart, which
+// Helm does not remove with the rest.
+func TestInstallOnWhatLiqoLeftBehind(t *testing.T) {
+	env := startAPI(t)
+	c := open(t, env.Config)
+	charts := liqoDefinitions(t)
+	asHelm := func(u *unstructured.Unstructured) {
+		t.Helper()
+		u = u.DeepCopy()
+		if err := c.client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("helm"), client.ForceOwnership); err != nil {
+			t.Fatal(err)
+		}
+	}
+	older := charts["gatewayclients.networking.liqo.io"].DeepCopy()
+	versions, _, _ := unstructured.NestedSlice(older.Object, "spec", "versions")
+	unstructured.RemoveNestedField(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "spec", "properties", "mtu")
+	if err := unstructured.SetNestedSlice(older.Object, versions, "spec", "versions"); err != nil {
+		t.Fatal(err)
+	}
+	for name, u := range charts {
+		if name == older.GetName() {
+			u = older
+		}
+		asHelm(u)
+	}
+	objects, err := render.Install(render.InstallParams{ClusterID: "rome", Image: "example.org/gateway:v1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	install := func() (told []string, err error) {
+		// Nothing runs here: it is waited for the programs in vain.
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err = c.Install(ctx, objects, func(line string) { told = append(told, line) })
+		return told, err
+	}
+
+	t.Run("one that lacks a field is named, and nothing is applied", func(t *testing.T) {
+		const why = "its version v1beta1 has no field .spec.mtu as needed"
+		_, err := install()
+		failed, ok := errors.AsType[*flows.StepError](err)
+		if !ok || failed.Step.Kind != flows.FailedPreflight || failed.Step.Reason != "definition gatewayclients.networking.liqo.io is helm's: "+why || failed.Hint() == "" {
+			t.Errorf("got %v", err)
+		}
+		if err := c.client.Get(t.Context(), client.ObjectKey{Name: "liqo"}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
+			t.Errorf("got %v for namespace liqo, want that it was not made", err)
+		}
+		i := slices.IndexFunc(observe(t, c).Definitions, func(d flows.DefinitionFacts) bool { return d.Unusable == why })
+		if i < 0 {
+			t.Error("an observation does not tell of it")
+		}
+	})
+	asHelm(charts[older.GetName()])
+	before := definitionVersions(t, c)
+
+	t.Run("those that serve us are left alone", func(t *testing.T) {
+		f := await(t, c, "the definitions as Liqo's release has them", func(f flows.ClusterFacts) bool {
+			return !slices.ContainsFunc(f.Definitions, func(d flows.DefinitionFacts) bool { return d.Unusable != "" })
+		})
+		for _, d := range f.Definitions {
+			if d.Manager != "helm" {
+				t.Errorf("got %+v, want it to be helm's", d)
+			}
+		}
+		wanted, err := render.CRDs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(f.Definitions) != len(wanted) {
+			t.Errorf("got %d definitions of others, want all %d", len(f.Definitions), len(wanted))
+		}
+		told, err := install()
+		if wait, ok := errors.AsType[*WaitError](err); !ok || wait.What != "operator and fabric" {
+			t.Fatalf("got %v, want all to be applied, and the programs waited for", err)
+		}
+		if want := "12 definitions are helm's and stay as they are"; !slices.Contains(told, want) {
+			t.Errorf("got %q, want %q among it", told, want)
+		}
+		if after := definitionVersions(t, c); !maps.Equal(before, after) {
+			t.Errorf("the definitions were changed: got %v, want %v", after, before)
+		}
+	})
+
+	t.Run("uninstall leaves them, too", func(t *testing.T) {
+		all, err := render.Installed("liqo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes, _, err := c.Uninstall(t.Context(), all)
+		if err != nil || len(changes) == 0 {
+			t.Fatalf("got %v, %v", changes, err)
+		}
+		if after := definitionVersions(t, c); !maps.Equal(before, after) {
+			t.Errorf("the definitions were changed: got %v, want %v", after, before)
+		}
+	})
+}
+
+// A conflict of an installation does not advise a flag that there is not.
+func TestAConflictOfAnInstallationSaysWhatToDo(t *testing.T) {
+	env := startAPI(t)
+	c := open(t, env.Config)
+	theirs := &corev1.ConfigMap{}
+	theirs.Namespace, theirs.Name = "liqo", render.ClusterIDConfigMap
+	theirs.Data = map[string]string{render.ClusterIDKey: "turin"}
+	ns := &corev1.Namespace{}
+	ns.Name = "liqo"
+	for _, o := range []client.Object{ns, theirs} {
+		if err := c.client.Create(t.Context(), o, client.FieldOwner("argocd")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	objects, err := render.Install(render.InstallParams{ClusterID: "rome", Image: "example.org/gateway:v1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Install(t.Context(), objects, func(string) {})
+	if _, ok := errors.AsType[*flows.ConflictError](err); !ok {
+		t.Fatalf("got %v, want a conflict", err)
+	}
+	var advice interface{ Hint() string }
+	if !errors.As(err, &advice) || strings.Contains(advice.Hint(), "--force") || !strings.Contains(advice.Hint(), "argocd") {
+		t.Errorf("got hint %q", advice.Hint())
+	}
+}
+
+// definitionVersions say of each definition which one it is, how often it was
+// changed, and by whom. The API server itself writes of the status only.
+func definitionVersions(t *testing.T, c *Cluster) map[string]string {
+	t.Helper()
+	var all apiextensionsv1.CustomResourceDefinitionList
+	if err := c.client.List(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for i := range all.Items {
+		o := &all.Items[i]
+		version := fmt.Sprintf("%s %d %v", o.UID, o.Generation, o.Labels)
+		for _, e := range o.ManagedFields {
+			if e.Subresource == "" {
+				version += " " + e.Manager
+			}
+		}
+		versions[o.Name] = version
+	}
+	return versions
+}
+
+// liqoDefinitions are those of the chart of the release that we use, by name.
+func liqoDefinitions(t *testing.T) map[string]*unstructured.Unstructured {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(liqoModule(t), "deployments/liqo/charts/liqo-crds/crds/*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("got %d files, %v", len(files), err)
+	}
+	all := map[string]*unstructured.Unstructured{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(text, &u.Object); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		all[u.GetName()] = u
+	}
+	return all
+}
+
+// liqoModule is where the release of Liqo is that we use.
+func liqoModule(t *testing.T) string {
+	t.Helper()
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/liqotech/liqo").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(dir))
+}

@@ -1,0 +1,372 @@
+package board
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// reported is what a gateway says of its peering with peer.
+func reported(peer render.ClusterID, role flows.Role, value networkingv1beta1.ConnectionStatusValue, at time.Time) flows.Reading {
+	return flows.Reading{
+		Peer: peer, Namespace: render.TenantNamespaceName(peer), Role: role, CIDRs: true, Created: flowtest.Epoch().Add(-48 * time.Hour),
+		Exists: true, Value: value, At: at, Interval: 10 * time.Second, Latency: 1200 * time.Microsecond, Reported: true, Message: "as the gateway says",
+	}
+}
+
+const (
+	up       = networkingv1beta1.Connected
+	dialling = networkingv1beta1.Connecting
+	broken   = networkingv1beta1.ConnectionError
+)
+
+func refsOf(names ...string) []flows.ContextRef {
+	refs := make([]flows.ContextRef, len(names))
+	for i, name := range names {
+		refs[i] = flows.ContextRef{Name: name}
+	}
+	return refs
+}
+
+// toldBy is news of a cluster whose context has the same name.
+func toldBy(id render.ClusterID, changed ...flows.Reading) News {
+	return News{Ref: flows.ContextRef{Name: string(id)}, ID: id, UID: "uid-" + string(id), Changed: changed}
+}
+
+func silent(name string) News {
+	return News{Ref: flows.ContextRef{Name: name}, Problem: &flows.Problem{Kind: flows.Unreachable, Message: "i/o timeout"}}
+}
+
+// lines are the rows as short texts.
+func (b *board) lines() []string {
+	var all []string
+	for _, p := range b.List {
+		all = append(all, fmt.Sprintf("%s %s %s", p.ends[0].id, p.ends[1].id, p.state))
+	}
+	return all
+}
+
+func wantLines(t *testing.T, b *board, want ...string) {
+	t.Helper()
+	if got := b.lines(); !slices.Equal(got, want) {
+		t.Errorf("\n got %q\nwant %q", got, want)
+	}
+}
+
+func TestTheStateOfAPeeringComesFromBothSides(t *testing.T) {
+	now := flowtest.Epoch()
+	const server, client = flows.RoleServer, flows.RoleClient
+	a := func(value networkingv1beta1.ConnectionStatusValue, at time.Time) end {
+		return end{id: "rome", chosen: true, reading: reported("milan", client, value, at)}
+	}
+	b := func(value networkingv1beta1.ConnectionStatusValue, at time.Time) end {
+		return end{id: "milan", chosen: true, reading: reported("rome", server, value, at)}
+	}
+	quiet := b(up, now)
+	quiet.silent, quiet.problem = now.Add(-3*time.Minute), "i/o timeout"
+	lossy := b(up, now)
+	lossy.reading.Loss = 0.2
+	configured := end{id: "milan", chosen: true, reading: flows.Reading{Peer: "rome", CIDRs: true}}
+	old := now.Add(-time.Minute)
+	for name, test := range map[string]struct {
+		a, b end
+		want peeringState
+		why  string
+	}{
+		"both say connected":                {a(up, now), b(up, now), peeringConnected, "each gateway gets answers"},
+		"one pings in vain":                 {a(up, now), b(broken, now), peeringDown, "milan: as the gateway says"},
+		"one is still connecting":           {a(dialling, now), b(up, now), peeringConnecting, "rome:"},
+		"one loses pings":                   {a(up, now), lossy, peeringDegraded, "milan: connected, but 20%"},
+		"one has gone quiet":                {a(up, now), b(up, old), peeringStale, "milan: it said Connected 1m0s ago"},
+		"one's API server does not answer":  {a(up, now), quiet, peeringUnreachable, "milan: i/o timeout; rome says connected"},
+		"a tunnel that is down outranks it": {a(broken, now), quiet, peeringDown, "rome:"},
+		"the other is old news then":        {a(up, old), quiet, peeringUnreachable, "milan: i/o timeout"},
+		"one has no gateway":                {a(broken, now), configured, peeringDown, "rome:"},
+		"one has no gateway, one connects":  {a(dialling, now), configured, peeringOneSided, "rome has a gateway for it, milan has none"},
+		"one has nothing of it":             {a(dialling, now), end{id: "milan", chosen: true}, peeringOneSided, "milan has none"},
+		"none has a gateway": {
+			end{id: "rome", chosen: true, reading: flows.Reading{Peer: "milan"}}, configured, peeringNotConnected, "there is no gateway",
+		},
+		"one is not among the contexts": {a(up, now), end{id: "milan"}, peeringConnected, "rome gets answers to its pings; milan is not among the contexts"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for order, ends := range map[string][2]end{"": {test.a, test.b}, ", the other way round": {test.b, test.a}} {
+				got := judge(ends, now)
+				if got.state != test.want || !strings.Contains(got.why, test.why) {
+					t.Errorf("got %s: %q; want %s, with %q%s", got.state, got.why, test.want, test.why, order)
+				}
+			}
+		})
+	}
+}
+
+func TestAPeeringIsOneRowFromWhicheverSide(t *testing.T) {
+	now := flowtest.Epoch()
+	b := newBoard(refsOf("rome", "milan"), now)
+	b.take(now, []News{toldBy("milan", reported("rome", flows.RoleServer, up, now), reported("turin", flows.RoleServer, up, now))})
+	wantLines(t, b, "milan rome connected", "milan turin connected")
+	before := b.Rows[PairOf("rome", "milan")]
+	b.take(now, []News{toldBy("rome", reported("milan", flows.RoleClient, up, now))})
+	wantLines(t, b, "milan turin connected", "rome milan connected")
+	row := b.Rows[PairOf("milan", "rome")]
+	if row != before || !row.ends[0].says() || !row.ends[1].says() || row.History[1].Last == 0 || row.History[1].At(row.History[1].Last) == (session.Point{}) {
+		t.Errorf("the row, or what it measured, was lost when its second side came: %+v", row)
+	}
+	if side, ok := row.server(); !ok || side != flows.B {
+		t.Errorf("got server %v, want B, which is milan", side)
+	}
+}
+
+func TestAClusterThatStopsAnsweringIsAStateOfItsRows(t *testing.T) {
+	now := flowtest.Epoch()
+	b := newBoard(refsOf("rome", "milan"), now)
+	b.take(now, []News{
+		toldBy("rome", reported("milan", flows.RoleClient, up, now), reported("turin", flows.RoleClient, up, now)),
+		toldBy("milan", reported("rome", flows.RoleServer, up, now)),
+	})
+	b.take(now.Add(5*time.Second), []News{silent("milan")})
+	wantLines(t, b, "rome milan unreachable", "rome turin connected")
+	if since := b.Rows[PairOf("rome", "milan")].began(); !since.Equal(now.Add(5 * time.Second)) {
+		t.Errorf("got since %s, want when it stopped answering", since)
+	}
+	b.take(now.Add(9*time.Second), []News{toldBy("milan")})
+	wantLines(t, b, "rome milan connected", "rome turin connected")
+	if n := b.Rows[PairOf("rome", "milan")].flapCount(b.now); n != 0 {
+		t.Errorf("got %d flaps, want none: the tunnel never failed", n)
+	}
+	if got := len(b.Log.Events); got != 2 {
+		t.Errorf("got %d events, want its going and its coming back", got)
+	}
+}
+
+func TestWhatIsTooOldBecomesStaleWithoutNews(t *testing.T) {
+	now := flowtest.Epoch()
+	b := newBoard(refsOf("rome"), now)
+	b.take(now, []News{toldBy("rome", reported("milan", flows.RoleClient, up, now))})
+	wake := b.wakes()
+	if want := now.Add(30*time.Second + time.Millisecond); !wake.Equal(want) {
+		t.Errorf("got to be woken at %s, want %s", wake, want)
+	}
+	b.advance(wake)
+	wantLines(t, b, "rome milan stale")
+	if got := b.Rows[PairOf("rome", "milan")].roundTrip(flows.A, b.now); got != 0 {
+		t.Errorf("got a round trip of %s, want none of now", got)
+	}
+	if wake := b.wakes(); !wake.Equal(now.Add(time.Minute)) {
+		t.Errorf("got to be woken at %s, want at the next minute", wake)
+	}
+}
+
+func TestFlapsAreCounted(t *testing.T) {
+	now := flowtest.Epoch()
+	b := newBoard(refsOf("rome"), now)
+	for i, value := range []networkingv1beta1.ConnectionStatusValue{broken, dialling, up, broken, dialling, up, dialling} {
+		now = now.Add(time.Second)
+		r := reported("milan", flows.RoleClient, value, now)
+		r.Loss = float64(i%3) / 10
+		b.take(now, []News{toldBy("rome", r)})
+	}
+	row := b.Rows[PairOf("rome", "milan")]
+	if got := row.flapCount(now); got != 2 {
+		t.Errorf("got %d flaps, want the two times that it had worked before", got)
+	}
+	if got := row.flapCount(now.Add(24*time.Hour - time.Second)); got != 1 {
+		t.Errorf("a day after the first: got %d, want 1", got)
+	}
+}
+
+func TestOneClusterThroughTwoContexts(t *testing.T) {
+	now := flowtest.Epoch()
+	b := newBoard(refsOf("rome", "admin@rome"), now)
+	second := toldBy("rome", reported("milan", flows.RoleClient, up, now))
+	second.Ref.Name = "admin@rome"
+	b.take(now, []News{toldBy("rome", reported("milan", flows.RoleClient, up, now)), second})
+	wantLines(t, b, "rome milan connected")
+	b.take(now, []News{silent("rome")})
+	wantLines(t, b, "rome milan connected") // the other way to it works
+	second.Ref.Name = "admin@rome"
+	b.take(now, []News{{Ref: second.Ref, Problem: &flows.Problem{Message: "i/o timeout"}}})
+	wantLines(t, b, "rome milan unreachable")
+	if got := b.strangers(); len(got) != 0 {
+		t.Errorf("got %q, want nothing to be said of one cluster", got)
+	}
+}
+
+func TestTwoClustersWithOneIDAreSaid(t *testing.T) {
+	now := flowtest.Epoch()
+	b := newBoard(refsOf("rome", "other"), now)
+	other := toldBy("rome", reported("turin", flows.RoleClient, up, now))
+	other.Ref.Name, other.UID = "other", "uid-other"
+	b.take(now, []News{toldBy("rome", reported("milan", flows.RoleClient, up, now)), other})
+	wantLines(t, b, "rome milan connected")
+	if got := strings.Join(b.strangers(), "\n"); !strings.Contains(got, "rome and other are different clusters") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestAPeeringThatIsRemovedGoes(t *testing.T) {
+	now := flowtest.Epoch()
+	b := newBoard(refsOf("rome", "milan"), now)
+	b.take(now, []News{
+		toldBy("rome", reported("milan", flows.RoleClient, up, now)), toldBy("milan", reported("rome", flows.RoleServer, up, now)),
+	})
+	gone := toldBy("rome")
+	gone.Gone = []render.ClusterID{"milan"}
+	b.take(now, []News{gone})
+	wantLines(t, b, "rome milan one-sided")
+	gone = toldBy("milan")
+	gone.Gone = []render.ClusterID{"rome"}
+	b.take(now, []News{gone})
+	wantLines(t, b)
+	if e, ok := b.Log.latest(); !ok || e.kind != eventGone {
+		t.Errorf("got %+v, want an event of its end", e)
+	}
+}
+
+func TestSorting(t *testing.T) {
+	now := flowtest.Epoch()
+	b := newBoard(refsOf("rome"), now)
+	slow := reported("slow", flows.RoleClient, up, now)
+	slow.Latency = 150 * time.Millisecond
+	busy := reported("busy", flows.RoleClient, up, now)
+	young := reported("young", flows.RoleClient, dialling, now)
+	young.Latency, young.Created = 0, now
+	b.take(now, []News{toldBy("rome", slow, busy, young)})
+	now = now.Add(10 * time.Second)
+	busy.At, busy.Received = now, 1<<20
+	slow.At, slow.Received = now, 1<<10
+	b.take(now, []News{toldBy("rome", busy, slow)})
+	for _, step := range []struct {
+		key  column
+		want []string
+	}{
+		{ByStatus, []string{"busy", "slow", "young"}}, // it was the order already: the other way round
+		{ByStatus, []string{"young", "busy", "slow"}},
+		{byName, []string{"busy", "slow", "young"}},
+		{byName, []string{"young", "slow", "busy"}},
+		{ByLatency, []string{"slow", "busy", "young"}},
+		{ByLatency, []string{"busy", "slow", "young"}}, // what isn't known stays last
+		{byThroughput, []string{"busy", "slow", "young"}},
+		{byAge, []string{"young", "busy", "slow"}},
+	} {
+		b.sortBy(step.key)
+		var got []string
+		for _, p := range b.List {
+			got = append(got, string(p.ends[1].id))
+		}
+		if !slices.Equal(got, step.want) {
+			t.Errorf("by %s: got %v, want %v", step.key, got, step.want)
+		}
+	}
+}
+
+func TestFiltering(t *testing.T) {
+	now := flowtest.Epoch()
+	b := newBoard(refsOf("rome"), now)
+	b.take(now, []News{toldBy(
+		"rome",
+		reported("milan", flows.RoleClient, up, now), reported("turin", flows.RoleClient, broken, now),
+		reported("milan-2", flows.RoleClient, dialling, now),
+	)})
+	for text, want := range map[string]string{
+		"": "turin milan-2 milan", "milan": "milan-2 milan", "MILAN": "milan-2 milan", "!milan": "turin", "status:down": "turin", "status:fail": "turin",
+		"!status:conn": "turin", "status:ok": "milan", "milan !status:connected": "milan-2", "rome": "turin milan-2 milan", "nobody": "", "! status:": "turin milan-2 milan",
+	} {
+		b.filterBy(text)
+		var got []string
+		for _, p := range b.List {
+			got = append(got, string(p.ends[1].id))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: got %v, want %s", text, got, want)
+		}
+	}
+}
+
+// Whatever comes in whatever order, the board that was changed step by step is
+// the board that is made at once of what is known at the end.
+func TestTheBoardThatGrewIsTheBoardMadeAtOnce(t *testing.T) {
+	ids := []render.ClusterID{"a", "b", "c", "d", "e", "f"} // e and f are not chosen
+	chosen := refsOf("a", "b", "c", "d")
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		now := flowtest.Epoch()
+		b := newBoard(chosen, now)
+		if seed%3 == 0 {
+			b.sortBy(column(r.IntN(5)))
+		}
+		if seed%4 == 0 {
+			b.filterBy([]string{"a", "!b", "status:down", "!status:ok"}[r.IntN(4)])
+		}
+		for range 80 {
+			now = now.Add(time.Duration(r.IntN(8000)) * time.Millisecond)
+			b.take(now, []News{randomNews(r, ids, now)})
+		}
+		if seed%2 == 0 {
+			now = now.Add(time.Minute)
+			b.advance(now)
+		}
+		checkBoard(t, b, now)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func randomNews(r *rand.Rand, ids []render.ClusterID, now time.Time) News {
+	id := ids[r.IntN(4)]
+	if r.IntN(6) == 0 {
+		return silent(string(id))
+	}
+	n := toldBy(id)
+	for range r.IntN(3) {
+		peer := ids[r.IntN(len(ids))]
+		if peer == id {
+			continue
+		}
+		if r.IntN(4) == 0 {
+			n.Gone = append(n.Gone, peer)
+			continue
+		}
+		value := []networkingv1beta1.ConnectionStatusValue{up, dialling, broken}[r.IntN(3)]
+		reading := reported(peer, flows.RoleClient, value, now)
+		reading.Latency, reading.Loss = time.Duration(r.IntN(5))*time.Millisecond, float64(r.IntN(3))/10
+		n.Changed = append(n.Changed, reading)
+	}
+	// One cannot have changed and be gone.
+	n.Changed = slices.DeleteFunc(n.Changed, func(c flows.Reading) bool { return slices.Contains(n.Gone, c.Peer) })
+	return n
+}
+
+func checkBoard(t *testing.T, b *board, now time.Time) {
+	t.Helper()
+	want := newBoard(nil, now)
+	want.Order, want.filter = b.Order, b.filter
+	want.sources = append(want.sources, b.sources...)
+	want.now = now
+	want.settle()
+	for id, p := range b.Rows { // rates are not of the present alone
+		for i := range p.ends {
+			if row, ok := want.Rows[id]; ok {
+				row.ends[i].rate = p.ends[i].rate
+			}
+		}
+	}
+	want.sort()
+	if got, want := b.lines(), want.lines(); !slices.Equal(got, want) {
+		t.Errorf("\n got %q\nwant %q", got, want)
+	}
+	if b.counts != want.counts {
+		t.Errorf("got counts %v, want %v", b.counts, want.counts)
+	}
+}

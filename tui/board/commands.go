@@ -1,0 +1,254 @@
+package board
+
+import (
+	"fmt"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/liqo-tui/liqo-tui/tui/keys"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// What commands do here; a page and a column are messages, too.
+type (
+	// pagesMsg selects another row, so many screens further down.
+	pagesMsg int
+	// visitMsg shows the plan of a goal for the selected peering.
+	visitMsg session.Goal
+	action   uint8
+)
+
+const (
+	actBack action = iota
+	actFilter
+	actClear
+	actAllChecks
+	actWiden
+	actPause
+	actVerify
+	actCopy
+)
+
+// Commands are those of the list and of all pages: what they do, they do to the
+// selected peering.
+func (s Screen) Commands(e session.Env) []keys.Command {
+	k := e.Keys
+	var commands []keys.Command
+	if s.Detail {
+		commands = append(commands, keys.Command{Binding: k.Back, Msg: actBack}, keys.Command{Binding: keys.Named(k.Quit, "back"), Msg: actBack, Quiet: true})
+	} else {
+		commands = append(commands, s.openingCommands(k)...)
+	}
+	if s.Subject() != nil {
+		commands = append(commands, s.peeringCommands(k)...)
+	}
+	if !s.Detail {
+		commands = append(commands, arrangingCommands(k)...)
+	}
+	pause := k.Pause
+	if !s.paused.IsZero() {
+		pause = keys.Named(k.Pause, "go on")
+	}
+	commands = append(
+		commands,
+		keys.Command{Binding: k.AllEvents, Msg: pageAllEvents},
+		keys.Command{Binding: pause, Msg: actPause},
+		keys.Command{Binding: k.Save, Msg: session.SaveMsg{}},
+		keys.Command{Binding: k.CopyCommand, Msg: actCopy},
+		keys.Command{Binding: k.Refresh, Msg: session.RewatchMsg{}},
+	)
+	if s.Detail {
+		return commands
+	}
+	return append(
+		append(commands, k.Moving()...),
+		keys.Command{Binding: k.PageUp, Msg: pagesMsg(-1), Quiet: true}, keys.Command{Binding: k.PageDown, Msg: pagesMsg(+1), Quiet: true},
+	)
+}
+
+// openingCommands are what is done most on the list.
+func (s Screen) openingCommands(k keys.Map) []keys.Command {
+	var commands []keys.Command
+	if s.Subject() != nil {
+		commands = append(commands, keys.Command{Binding: keys.Named(k.Enter, "details"), Msg: pageOverview})
+	}
+	if s.filter.String() != "" {
+		commands = append(commands, keys.Command{Binding: keys.Named(k.Back, "clear the filter"), Msg: actClear})
+	}
+	return append(commands, keys.Command{Binding: k.Filter, Msg: actFilter})
+}
+
+// peeringCommands are about the selected peering.
+func (s Screen) peeringCommands(k keys.Map) []keys.Command {
+	commands := []keys.Command{{Binding: k.Diagnose, Msg: pageDiagnosis}}
+	if s.Detail && s.page == pageDiagnosis {
+		commands = append(commands, keys.Command{Binding: keys.Named(k.Problems, "all or only problems"), Msg: actAllChecks})
+	}
+	return append(
+		commands,
+		keys.Command{Binding: k.Verify, Msg: actVerify},
+		keys.Command{Binding: k.Events, Msg: pageEvents}, keys.Command{Binding: k.Logs, Msg: pageLogs}, keys.Command{Binding: k.YAML, Msg: pageYAML},
+		keys.Command{Binding: k.Disconnect, Msg: visitMsg(session.Disconnect)},
+		keys.Command{Binding: k.Reset, Msg: visitMsg(session.Reset)},
+		keys.Command{Binding: k.Change, Msg: visitMsg(session.Connect)},
+	)
+}
+
+// arrangingCommands change what the list shows, and in which order.
+func arrangingCommands(k keys.Map) []keys.Command {
+	return []keys.Command{
+		{Binding: k.Connect, Msg: session.ChooseMsg{}},
+		{Binding: k.Wide, Msg: actWiden},
+		{Binding: k.SortName, Msg: byName},
+		{Binding: k.SortStatus, Msg: ByStatus},
+		{Binding: k.SortLatency, Msg: ByLatency},
+		{Binding: k.SortTraffic, Msg: byThroughput},
+		{Binding: k.SortAge, Msg: byAge},
+	}
+}
+
+// widen gives the list all of the screen, for more columns, or takes that back.
+func (s Screen) widen(e session.Env) Screen {
+	before := len(s.layout(e).table)
+	s.wide = !s.wide
+	if s.wide && len(s.layout(e).table) <= before && before > 0 {
+		e.Post(session.NoteMsg(fmt.Sprintf("There is no room for more columns in %d.", e.Width)))
+	}
+	return s
+}
+
+func (s Screen) move(e session.Env, by int) Screen {
+	s.list = s.list.move(by, s.layout(e).rows)
+	return s
+}
+
+func (s Screen) filterBy(text keys.Line) Screen {
+	s.filter = text
+	s.Board.filterBy(text.String())
+	return s
+}
+
+// Typing reports whether keys go into the filter.
+func (s Screen) Typing() bool { return s.filtering }
+
+// Key takes a key while the filter is typed; ok is false at any other time.
+func (s Screen) Key(e session.Env, msg tea.KeyPressMsg) (_ Screen, ok bool) {
+	switch {
+	case s.Detail || !s.filtering:
+		return s, false
+	case key.Matches(msg, e.Keys.Enter):
+		s.filtering = false
+	case key.Matches(msg, e.Keys.Back):
+		s.filtering = false
+		s = s.filterBy(keys.Line{})
+	case msg.String() == "up":
+		s = s.move(e, -1)
+	case msg.String() == "down":
+		s = s.move(e, +1)
+	default:
+		if edited, ok := s.filter.Update(msg); ok {
+			s = s.filterBy(edited)
+		}
+	}
+	return s, true
+}
+
+// click selects the row under the pointer, or opens it if it is selected; a
+// column's title sorts.
+func (s Screen) click(e session.Env, at session.ClickMsg) (Screen, tea.Cmd) {
+	if s.Detail {
+		return s, nil
+	}
+	s.filtering = false
+	if at.X >= s.listWidth(e) {
+		return s.turnTo(e, pageOverview) // the pane beside the list is its beginning
+	}
+	parts := s.layout(e)
+	row := at.Y - len(s.top(e)) - len(parts.top)
+	switch {
+	case row == -1 && parts.table != nil:
+		if c, ok := parts.table.at(at.X); ok && c.sorts {
+			s.Board.sortBy(c.by)
+		}
+		return s, nil
+	case row < 0, row >= parts.rows, s.list.top+row >= len(s.Board.List):
+		return s, nil
+	case s.list.held && s.list.position() == s.list.top+row:
+		return s.turnTo(e, pageOverview)
+	}
+	s.list = s.list.pick(s.list.top+row, parts.rows)
+	return s, nil
+}
+
+// copyCommand copies the command that says the same as text.
+func (s Screen) copyCommand(e session.Env) Screen {
+	p := s.Subject()
+	if p == nil || s.options.InfoCommand == nil {
+		e.Post(session.NoteMsg("There is nothing selected that a command could tell of."))
+		return s
+	}
+	for i, end := range p.ends {
+		if end.chosen {
+			s.copied = s.options.InfoCommand(s.Board.speaker(end.id), p.ends[1-i].id)
+			e.Post(session.CopyMsg(s.copied))
+			return s
+		}
+	}
+	return s
+}
+
+// Update takes what happened, and what a command does.
+func (s Screen) Update(e session.Env, msg tea.Msg) (Screen, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		return s.renewPage(e), nil
+	case logsMsg:
+		return s.updateLogs(e, msg)
+	case session.ClickMsg:
+		return s.click(e, msg)
+	case keys.MoveMsg:
+		return s.move(e, int(msg)), nil
+	case pagesMsg:
+		return s.move(e, int(msg)*max(1, s.layout(e).rows-1)), nil
+	case page:
+		return s.turnTo(e, msg)
+	case column:
+		s.Board.sortBy(msg)
+	case visitMsg:
+		if refs, ok := s.pair(e); ok {
+			s.Detail = false
+			e.Post(session.VisitMsg{Pair: refs, Goal: session.Goal(msg)})
+		}
+	case action:
+		return s.act(e, msg)
+	}
+	return s, nil
+}
+
+// act does what needs no more to be said of.
+func (s Screen) act(e session.Env, a action) (Screen, tea.Cmd) {
+	switch a {
+	case actBack:
+		return s.leavePage(e)
+	case actFilter:
+		s.filtering = true
+	case actClear:
+		return s.filterBy(keys.Line{}), nil
+	case actAllChecks:
+		s.allChecks = !s.allChecks
+	case actWiden:
+		return s.widen(e), nil
+	case actPause:
+		return s.pause(e), nil
+	case actVerify:
+		// Sends packets from pod to pod, and shows what comes of it.
+		if refs, ok := s.pair(e); ok {
+			e.Post(session.VerifyMsg{Pair: refs})
+			return s.turnTo(e, pageOverview)
+		}
+	case actCopy:
+		return s.copyCommand(e), nil
+	}
+	return s, nil
+}

@@ -1,0 +1,208 @@
+package board
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// detail draws all that is known of one peering. peers are the objects that
+// each side has of it, nil where they aren't known.
+type detail struct {
+	t     draw.Theme
+	now   time.Time
+	p     *peering
+	peers [2]*flows.Peer
+	log   *eventLog
+	names string
+	// measured tells of packets from pod to pod; nil if none were sent.
+	measured func(width int) []string
+}
+
+// chartHeight is the lines of a chart, its axis of time included: an odd number
+// of lines above that has one in the middle.
+const chartHeight = 8
+
+// lines are at most width cells.
+func (d detail) lines(width int) []string {
+	t := d.t
+	v := judge(d.p.ends, d.now) // anew: its words tell the time
+	head := t.Glyphs[v.state.mark()] + " " + v.state.String()
+	if since := d.p.began(); !since.IsZero() {
+		head += " for " + draw.Minutes(d.now.Sub(since))
+	}
+	lines := []string{t.Marks[v.state.mark()].Render(head)}
+	for _, line := range t.Wrap(v.why, width-2, 0) {
+		lines = append(lines, "  "+line)
+	}
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		lines = append(lines, "")
+		lines = append(lines, d.side(side, v.why, width)...)
+	}
+	lines = append(lines, "")
+	lines = append(lines, d.latency(width)...)
+	lines = append(lines, d.traffic(width)...)
+	lines = append(lines, "")
+	if d.measured != nil {
+		lines = append(lines, t.Label.Render("From pod to pod"))
+		for _, line := range d.measured(width - 2) {
+			lines = append(lines, "  "+line)
+		}
+	} else {
+		lines = append(lines, t.Field("Pods    ", "not measured: the states above are what gateways say of their pings. v sends packets from pod to pod.", width)...)
+	}
+	history := flapText(d.p.flapCount(d.now), v.state) + " in the last 24 h, as far as this program watched"
+	if at := d.p.created(); !at.IsZero() {
+		history += "; gateways made " + draw.Minutes(d.now.Sub(at)) + " ago"
+	}
+	lines = append(lines, t.Field("History ", history, width)...)
+	return append(lines, d.events(width)...)
+}
+
+func flapText(n int, now peeringState) string {
+	switch {
+	case n == 0 && now.broken():
+		return "never seen to work"
+	case n == 0:
+		return "never broke"
+	case n == 1:
+		return "broke once"
+	}
+	return fmt.Sprintf("broke %d times", n)
+}
+
+// side is what one end says, and how old that is. What was said already is not
+// repeated.
+func (d detail) side(s flows.Side, said string, width int) []string {
+	t, e := d.t, d.p.ends[s]
+	name := t.Title.Render(t.Side(s, string(e.id), 0))
+	r := e.reading
+	switch {
+	case !e.chosen:
+		return []string{name + "  " + t.Faint.Render("not among the contexts: nothing is known of its side")}
+	case r.Peer == "":
+		return []string{name + "  " + t.State(draw.Fail, "has nothing of this peering", 0)}
+	}
+	state, why := r.State(d.now)
+	mark, word := draw.StateMarks[state], string(state)
+	if !e.silent.IsZero() {
+		mark, word, why = draw.Unknown, "not answering for "+draw.Minutes(d.now.Sub(e.silent)), e.problem+". What it said last:"
+	}
+	lines := []string{name + "  " + t.Faint.Render(cmp.Or(string(r.Role), "no gateway")) + "  " + t.State(mark, word, 0)}
+	add := func(look draw.Style, text string) {
+		for _, line := range t.Wrap(text, width-2, 0) {
+			lines = append(lines, "  "+look.Render(line))
+		}
+	}
+	if state != flows.StateConnected && !strings.Contains(said, why) || !e.silent.IsZero() {
+		add(draw.Style{}, why)
+	}
+	var look draw.Style
+	if !e.fresh(d.now) {
+		look = t.Faint
+	}
+	for _, line := range t.Pack(d.facts(s), width-2) {
+		lines = append(lines, "  "+look.Render(line))
+	}
+	if peer := d.peers[s]; peer != nil {
+		for _, text := range draw.CIDRText(string(d.p.ends[s.Other()].id), peer.Configuration) {
+			add(look, text)
+		}
+	}
+	return lines
+}
+
+// facts of one end, as short texts.
+func (d detail) facts(s flows.Side) []string {
+	pod := ""
+	if peer := d.peers[s]; peer != nil && peer.Pod != nil {
+		pod = peer.Pod.Name
+	}
+	return d.t.ReadingFacts(d.p.ends[s].reading, pod, func(at time.Time) string { return draw.Minutes(d.now.Sub(at)) })
+}
+
+// latency is the chart of both ends' round trips.
+func (d detail) latency(width int) []string {
+	t := d.t
+	length := d.span(width)
+	var curves []draw.Curve
+	lines := []string{t.Label.Render("Round trip") + t.Faint.Render(fmt.Sprintf(" between the gateways, every %s, last %d min", session.Bucket, int((time.Duration(length)*session.Bucket).Minutes())))}
+	for s := range d.p.ends {
+		side := flows.Side(s)
+		values := session.RoundTrips(d.p.History[s].Until(d.now, length))
+		mean, p95, highest, ok := draw.Statistics(values)
+		if !ok {
+			continue
+		}
+		curves = append(curves, draw.Curve{Values: values, Style: t.Sides[s], Mark: []rune(side.String())[0]})
+		facts := []string{
+			"now " + draw.Latency(d.p.roundTrip(side, d.now)), "mean " + draw.Milliseconds(mean),
+			"p95 " + draw.Milliseconds(p95), "max " + draw.Milliseconds(highest),
+		}
+		key := side.String() + t.To + side.Other().String()
+		lines = append(lines, t.Fit("  "+t.Sides[s].Render(key)+"  "+t.Pack(facts, 1000)[0], width))
+	}
+	if len(curves) == 0 {
+		return append(lines, "  nothing was measured yet")
+	}
+	return append(lines, t.Chart(curves, time.Duration(length)*session.Bucket, width, chartHeight, draw.Milliseconds)...)
+}
+
+// span is how many buckets a chart of that width shows.
+func (d detail) span(width int) int {
+	return max(30, min(session.SeriesLength, 2*(width-8)))
+}
+
+// traffic is received, sent and lost, as the measuring end counts.
+func (d detail) traffic(width int) []string {
+	t := d.t
+	side := flows.A
+	if len(d.p.History[flows.A].Points) == 0 {
+		side = flows.B
+	}
+	length := max(8, min(40, (width-30)/2))
+	points := d.p.History[side].Until(d.now, length)
+	now := "not known"
+	received, sent := now, now
+	if r := d.p.ends[side].rate; r.Known && d.p.ends[side].fresh(d.now) {
+		received, sent = draw.PerSecond(r.Received)+"/s", draw.PerSecond(r.Sent)+"/s"
+	}
+	parts := []string{
+		t.Label.Render("RX ") + draw.Pad(received, 9) + " " + t.Spark(session.ReceivedRates(points)),
+		t.Label.Render("TX ") + draw.Pad(sent, 9) + " " + t.Spark(session.SentRates(points)),
+		t.Faint.Render(fmt.Sprintf("by %s, last %d min", side, int((time.Duration(length) * session.Bucket).Minutes()))),
+	}
+	joined := parts[0] + "  " + parts[1] + "  " + parts[2]
+	if draw.Cells(joined) <= width {
+		return []string{joined}
+	}
+	return []string{parts[0], parts[1] + "  " + parts[2]}
+}
+
+// latestEvents is how many events the overview shows.
+const latestEvents = 4
+
+func (d detail) events(width int) []string {
+	all := d.log.all(func(e event) bool { return e.id == d.p.ID })
+	if len(all) == 0 {
+		return nil
+	}
+	lines := []string{"", d.t.Label.Render("Latest events")}
+	for i := range min(latestEvents, len(all)) {
+		lines = append(lines, eventLines(d.t, all[len(all)-1-i], d.names, width)...)
+	}
+	return lines
+}
+
+// eventLines is one event with its time, wrapped.
+func eventLines(t draw.Theme, e event, names string, width int) []string {
+	at := e.at.Format(time.TimeOnly) + " "
+	lines := t.Wrap(e.line(t, names), width, len(at))
+	lines[0] = t.Faint.Render(at) + lines[0]
+	return lines
+}

@@ -1,0 +1,227 @@
+package board
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// peeringList is the rows of a board on the screen: which one is selected, and
+// which part is in sight.
+type peeringList struct {
+	board *board
+	// held is set when the admin has chosen a row: it then stays under the
+	// cursor, on the same line, wherever it is sorted to. Until then the cursor
+	// is on the first row, whichever that is: usually the worst.
+	held     bool
+	selected pairID
+	row      int // of the selected one, when it was last looked up
+	top      int // the first row in sight
+}
+
+// current is the selected row, or nil without rows.
+func (l peeringList) current() *peering {
+	if len(l.board.List) == 0 {
+		return nil
+	}
+	return l.board.List[l.position()]
+}
+
+// position is where the selected row is now; where it was, if it is gone.
+func (l peeringList) position() int {
+	if !l.held {
+		return 0
+	}
+	if p, ok := l.board.Rows[l.selected]; ok && p.show {
+		if i, ok := l.board.find(p); ok {
+			return i
+		}
+	}
+	return max(0, min(l.row, len(l.board.List)-1))
+}
+
+// follow keeps the selected row on its line while others move; height is how
+// many rows are in sight.
+func (l peeringList) follow(height int) peeringList {
+	at := l.position()
+	l.top += at - l.row
+	l.row = at
+	if p := l.current(); p != nil {
+		l.selected = p.ID
+	}
+	l.top = max(min(l.top, at), at-height+1)
+	l.top = max(0, min(l.top, len(l.board.List)-height))
+	return l
+}
+
+// move selects another row. Going back to the first one lets go of it.
+func (l peeringList) move(by, height int) peeringList {
+	if len(l.board.List) == 0 {
+		return l
+	}
+	at := min(max(l.position()+by, 0), len(l.board.List)-1)
+	l = l.pick(at, height)
+	l.held = at > 0 || by > 0
+	return l
+}
+
+// pick selects the row of an index, and holds on to it.
+func (l peeringList) pick(at, height int) peeringList {
+	l.held, l.row, l.selected = true, at, l.board.List[at].ID
+	return l.follow(height)
+}
+
+// measured are the latest points of the end that measures: A's, or else B's.
+func (p *peering) measured(now time.Time, length int) []session.Point {
+	side := 0
+	if len(p.History[0].Points) == 0 {
+		side = 1
+	}
+	return p.History[side].Until(now, length)
+}
+
+// head is what stands above the rows: how many are how, and what can't be seen.
+func (l peeringList) head(t draw.Theme, width int) []string {
+	b := l.board
+	var counts []string
+	for s := range peeringStates {
+		if n := b.counts[s]; n > 0 {
+			counts = append(counts, t.Marks[s.mark()].Render(fmt.Sprintf("%d %s %s", n, t.Glyphs[s.mark()], s)))
+		}
+	}
+	slices.Reverse(counts)
+	if l.top > 0 {
+		counts = append(counts, t.Faint.Render(fmt.Sprintf("%d rows above, g shows them", l.top)))
+	}
+	lines := t.Pack(counts, width)
+	if b.filter.text != "" {
+		text := fmt.Sprintf("filter %q: %d of %d", b.filter.text, len(b.List), len(b.Rows))
+		lines = append(lines, t.Label.Render(t.Plain(text)))
+	}
+	for _, text := range b.notices(t) {
+		parts := draw.Wrapped(text, width)
+		lines = append(lines, parts[:min(len(parts), noticeLines)]...)
+	}
+	return lines
+}
+
+// noticeLines is how much room a notice gets: the rows matter more.
+const noticeLines = 2
+
+// notices are about contexts of which nothing, or nothing new, is known.
+func (b *board) notices(t draw.Theme) []string {
+	var lines []string
+	var silent, asking []string
+	why := ""
+	for _, s := range b.sources {
+		switch {
+		case !s.asked:
+			asking = append(asking, s.ref.String())
+		case !s.silent.IsZero():
+			silent = append(silent, fmt.Sprintf("%s for %s", cmp.Or(string(s.ID), s.ref.String()), draw.Minutes(b.now.Sub(s.silent))))
+			why = s.problem
+		}
+	}
+	if len(silent) > 0 {
+		text := fmt.Sprintf("no answer from %s", draw.Enumerate(silent))
+		if len(silent) == 1 {
+			text += ": " + why
+		}
+		lines = append(lines, t.Marks[draw.Unknown].Render(t.Plain(t.Glyphs[draw.Unknown]+" "+text)))
+	}
+	if len(asking) > 0 {
+		lines = append(lines, t.Marks[draw.Running].Render(t.Plain(t.Glyphs[draw.Running]+" asking "+draw.Enumerate(asking))))
+	}
+	for _, text := range b.strangers() {
+		lines = append(lines, t.Marks[draw.Warn].Render(t.Plain(t.Glyphs[draw.Warn]+" "+text)))
+	}
+	return lines
+}
+
+// listLayout is where a list of a size has its parts.
+type listLayout struct {
+	top   []string // the lines above the rows; the last ones are the columns' titles
+	table table    // nil without rows
+	rows  int      // in sight, at most
+	foot  []string
+}
+
+func (l peeringList) layout(t draw.Theme, width, height int, wide bool) listLayout {
+	b := l.board
+	lines := l.head(t, width)
+	if spare := height - len(lines); spare > 8 {
+		lines = append(lines, "")
+	}
+	if len(b.List) == 0 {
+		return listLayout{top: append(lines, t.Wrap(b.nothing(), width, 0)...), rows: 1}
+	}
+	columns := tableFor(t, width, wide)
+	lines = append(lines, t.Faint.Render(columns.titles(t, b.Order)))
+	rows, foot := b.room(t, height-len(lines))
+	return listLayout{top: lines, table: columns, rows: rows, foot: foot}
+}
+
+// view draws the list into at most height lines. Only the rows in sight cost
+// anything.
+func (l peeringList) view(t draw.Theme, width, height int, wide bool) []string {
+	b, parts := l.board, l.layout(t, width, height, wide)
+	lines := parts.top
+	if parts.table == nil {
+		return lines
+	}
+	l = l.follow(parts.rows)
+	for i := l.top; i < min(l.top+parts.rows, len(b.List)); i++ {
+		lines = append(lines, parts.table.line(t, b.List[i], b.now, i == l.row))
+	}
+	if len(parts.foot) == 0 {
+		return lines
+	}
+	for len(lines) < height-len(parts.foot) {
+		lines = append(lines, "")
+	}
+	return append(lines, parts.foot...)
+}
+
+// room shares what is left of the height between rows and foot.
+func (b *board) room(t draw.Theme, height int) (rows int, foot []string) {
+	rows = max(1, height)
+	if foot = b.foot(t); rows <= 6 || len(foot) == 0 {
+		return rows, nil
+	}
+	return rows - len(foot) - 1, foot
+}
+
+// foot is the latest event.
+func (b *board) foot(t draw.Theme) []string {
+	e, ok := b.Log.latest()
+	if !ok {
+		return nil
+	}
+	return []string{t.Faint.Render("Last: "+e.at.Format(time.TimeOnly)) + " " + t.Plain(e.line(t, b.names(e.id)))}
+}
+
+// names of a pair, as its row has them.
+func (b *board) names(id pairID) string {
+	if p, ok := b.Rows[id]; ok {
+		return string(p.ends[0].id) + "/" + string(p.ends[1].id)
+	}
+	return string(id.low) + "/" + string(id.high)
+}
+
+// nothing says why there are no rows.
+func (b *board) nothing() string {
+	asked := slices.ContainsFunc(b.sources, func(s source) bool { return s.ID != "" })
+	switch {
+	case len(b.Rows) > 0:
+		return "No peering matches the filter; esc clears it."
+	case len(b.sources) == 0:
+		return "There are no contexts to look at."
+	case !asked:
+		return "Nothing is known of any cluster yet."
+	}
+	return "None of these clusters is peered with another one. n connects two."
+}

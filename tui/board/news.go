@@ -1,0 +1,87 @@
+package board
+
+import (
+	"slices"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// Take takes news in, or keeps them for later while it is paused.
+func (s Screen) Take(e session.Env, all []News) Screen {
+	if s.paused.IsZero() {
+		s.Board.take(e.Now, all)
+	}
+	if p := s.Subject(); s.Detail && s.page == pageDiagnosis && p != nil {
+		s.looks = s.looks.with(s.factsOf(e, p)) // another look
+	}
+	for _, n := range all {
+		if !s.paused.IsZero() {
+			s.kept = keepNews(s.kept, n)
+		} else if s.page == pageYAML && s.shows(n.Ref) {
+			s = s.renewPage(e)
+		}
+	}
+	return s
+}
+
+// shows reports whether a context is of the peering that a page is about.
+func (s Screen) shows(ref flows.ContextRef) bool {
+	p := s.Subject()
+	if !s.Detail || p == nil {
+		return false
+	}
+	refs, _ := s.contextsOf(p)
+	return slices.Contains(refs[:], ref)
+}
+
+// keepNews adds news to those that wait. There is one of each context at most,
+// so that a long pause costs no more than a short one.
+func keepNews(kept []News, n News) []News {
+	i := slices.IndexFunc(kept, func(k News) bool { return k.Ref == n.Ref })
+	if i < 0 {
+		return append(slices.Clip(kept), n)
+	}
+	was := kept[i]
+	if n.Problem != nil { // what it told before is still to be taken in
+		was.Problem = n.Problem
+		n = was
+	} else if !n.Complete && was.Problem == nil {
+		n.Complete = was.Complete
+		n.Gone = append(slices.DeleteFunc(slices.Clone(was.Gone), func(id render.ClusterID) bool { return speaksOf(n.Changed, id) }), n.Gone...)
+		for _, r := range was.Changed {
+			if !speaksOf(n.Changed, r.Peer) && !slices.Contains(n.Gone, r.Peer) {
+				n.Changed = append(slices.Clip(n.Changed), r)
+			}
+		}
+	}
+	kept = slices.Clone(kept)
+	kept[i] = n
+	return kept
+}
+
+func speaksOf(all []flows.Reading, id render.ClusterID) bool {
+	return slices.ContainsFunc(all, func(r flows.Reading) bool { return r.Peer == id })
+}
+
+// Ages is how long the screen stays true if nothing happens.
+func (s Screen) Ages(now time.Time) time.Duration {
+	next := now.Truncate(time.Minute).Add(time.Minute)
+	if wakes := s.Board.wakes(); s.paused.IsZero() && wakes.Before(next) {
+		next = wakes
+	}
+	return max(next.Sub(now), session.Coalesce)
+}
+
+// pause holds everything still, to be read or copied; news wait.
+func (s Screen) pause(e session.Env) Screen {
+	if s.paused.IsZero() {
+		s.paused = e.Now
+		return s
+	}
+	kept := s.kept
+	s.paused, s.kept = time.Time{}, nil
+	return s.Take(e, kept).renewPage(e)
+}

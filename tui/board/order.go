@@ -1,0 +1,186 @@
+package board
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/tui/draw"
+)
+
+// column is what rows can be sorted by.
+type column uint8
+
+// The columns.
+const (
+	byName column = iota
+	ByStatus
+	ByLatency
+	byThroughput
+	byAge
+)
+
+func (c column) String() string { return [...]string{"name", "status", "latency", "traffic", "age"}[c] }
+
+// order is how rows are sorted: by default the worst, the slowest, the busiest,
+// the newest first.
+type order struct {
+	By      column
+	Reverse bool
+}
+
+// sortKey is what a row is sorted by, kept with it so that the row is found
+// again where it was put.
+type sortKey struct {
+	unknown bool // goes last, in either direction
+	value   float64
+}
+
+func (o order) key(p *peering, now time.Time) sortKey {
+	switch o.By {
+	case ByStatus:
+		return sortKey{value: float64(p.state)}
+	case ByLatency:
+		d := max(p.roundTrip(flows.A, now), p.roundTrip(flows.B, now))
+		return sortKey{d == 0, -d.Seconds()}
+	case byThroughput:
+		r := p.traffic(now)
+		return sortKey{!r.Known, -(r.Received + r.Sent)}
+	case byAge:
+		at := p.created()
+		return sortKey{at.IsZero(), -float64(at.Unix())}
+	case byName:
+	}
+	return sortKey{}
+}
+
+// compare goes the other way round if turned, but for what is unknown.
+func (k sortKey) compare(other sortKey, turned bool) int {
+	switch {
+	case k.unknown != other.unknown && k.unknown:
+		return 1
+	case k.unknown != other.unknown:
+		return -1
+	case turned:
+		return cmp.Compare(other.value, k.value)
+	}
+	return cmp.Compare(k.value, other.value)
+}
+
+// compare tells equal keys apart by their names, which go from A to Z either
+// way, unless they are what is sorted by.
+func (o order) compare(x, y *peering) int {
+	if c := x.key.compare(y.key, o.Reverse); c != 0 {
+		return c
+	}
+	if o.By == byName && o.Reverse {
+		return compareNames(y, x)
+	}
+	return compareNames(x, y)
+}
+
+func compareNames(x, y *peering) int {
+	return cmp.Or(strings.Compare(x.name, y.name), strings.Compare(string(x.ID.low), string(y.ID.low)))
+}
+
+// find is where p is in the list, or belongs.
+func (b *board) find(p *peering) (int, bool) {
+	return slices.BinarySearchFunc(b.List, p, b.Order.compare)
+}
+
+// place is a row's key and its number by name: to sort ten thousand of these
+// takes a tenth of the time that it takes to sort the rows.
+type place struct {
+	sortKey
+	number int
+}
+
+// sort makes the list again.
+func (b *board) sort() {
+	if b.named == nil {
+		b.named = slices.SortedFunc(maps.Values(b.Rows), compareNames)
+	}
+	places := make([]place, 0, len(b.named))
+	for i, p := range b.named {
+		p.key = b.Order.key(p, b.now)
+		if p.show = b.filter.matches(p); p.show {
+			places = append(places, place{p.key, i})
+		}
+	}
+	turned := b.Order.By == byName && b.Order.Reverse
+	slices.SortFunc(places, func(x, y place) int {
+		c := x.compare(y.sortKey, b.Order.Reverse)
+		switch {
+		case c != 0:
+			return c
+		case turned:
+			return y.number - x.number
+		}
+		return x.number - y.number
+	})
+	b.List = b.List[:0]
+	for _, at := range places {
+		b.List = append(b.List, b.named[at.number])
+	}
+}
+
+// sortBy sorts by another column; by the same one, the other way round.
+func (b *board) sortBy(c column) {
+	if b.Order.By == c {
+		b.Order.Reverse = !b.Order.Reverse
+	} else {
+		b.Order = order{By: c}
+	}
+	b.sort()
+}
+
+// filter lets rows through that all of its words match.
+type filter struct {
+	text  string
+	words []filterWord
+}
+
+type filterWord struct {
+	not    bool
+	status bool // the word is of the status, not of the names
+	text   string
+}
+
+// parseFilter reads words: text in a cluster's name, status:word, and either of
+// them after an exclamation mark to turn it round.
+func parseFilter(text string) filter {
+	f := filter{text: text}
+	for word := range strings.FieldsSeq(strings.ToLower(text)) {
+		var w filterWord
+		word, w.not = strings.CutPrefix(word, "!")
+		w.text, w.status = strings.CutPrefix(word, "status:")
+		if w.text != "" {
+			f.words = append(f.words, w)
+		}
+	}
+	return f
+}
+
+// markWords are the kinds of states that status: takes beside the states.
+var markWords = map[draw.Mark]string{draw.OK: "ok", draw.Warn: "warn", draw.Fail: "fail"}
+
+func (f filter) matches(p *peering) bool {
+	for _, w := range f.words {
+		in := strings.Contains(p.name, w.text) // cluster IDs have no capitals
+		if w.status {
+			in = strings.HasPrefix(p.state.String(), w.text) || markWords[p.state.mark()] == w.text
+		}
+		if in == w.not {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *board) filterBy(text string) {
+	b.filter = parseFilter(text)
+	b.sort()
+}

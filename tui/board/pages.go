@@ -1,0 +1,131 @@
+package board
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// turnTo shows a page about the selected peering, and holds on to it.
+func (s Screen) turnTo(e session.Env, p page) (Screen, tea.Cmd) {
+	if p := s.Subject(); p != nil {
+		s.list.held, s.list.selected = true, p.ID
+	}
+	s.Detail, s.page, s.text, s.logs = true, p, nil, logsMsg{}
+	subject := s.Subject()
+	switch {
+	case subject == nil:
+	case p == pageDiagnosis:
+		s.looks = looks{}.with(s.factsOf(e, subject))
+	case p == pageLogs:
+		s.text = []string{"Reading" + e.Theme.Ellipsis}
+		return s, s.readLogs(e, 0)
+	}
+	return s.renewPage(e), nil
+}
+
+// renewPage makes the text of a page again, of those that are long and seldom
+// change: when its objects have, when there are new logs, or for another width.
+func (s Screen) renewPage(e session.Env) Screen {
+	p := s.Subject()
+	switch {
+	case !s.Detail || p == nil:
+	case s.page == pageYAML:
+		s.text = s.yamlText(e, p)
+	case s.page == pageLogs && s.logs.id == p.ID:
+		s.text = s.logText(e, p)
+	}
+	return s
+}
+
+// leavePage goes back: to the overview, and from there to the list.
+func (s Screen) leavePage(e session.Env) (Screen, tea.Cmd) {
+	if s.page != pageOverview && s.page != pageAllEvents {
+		return s.turnTo(e, pageOverview)
+	}
+	s.Detail = false
+	return s, nil
+}
+
+// factsOf are those of both clusters of a peering, as a diagnosis needs them.
+func (s Screen) factsOf(e session.Env, p *peering) flows.Facts {
+	refs, _ := s.contextsOf(p)
+	return flows.Facts{Local: e.Fleet.Member(refs[0]).Latest, Remote: e.Fleet.Member(refs[1]).Latest, At: e.Now}
+}
+
+func (s Screen) diagnosisText(e session.Env, p *peering) []string {
+	_, missing := s.contextsOf(p)
+	ids := [2]render.ClusterID{p.ends[0].id, p.ends[1].id}
+	results := diagnosed(s.factsOf(e, p), s.looks)
+	if missing == "" {
+		return s.diagnosisLines(e, results, ids)
+	}
+	results = slices.DeleteFunc(results, func(r check.Result) bool {
+		return len(r.Sides) != 1 || ids[r.Sides[0]] == missing
+	})
+	lines := e.Theme.Wrap(fmt.Sprintf("%s is not among the contexts: only what the other side knows by itself could be checked.", missing), e.Width, 0)
+	return append(append(lines, ""), s.diagnosisLines(e, results, ids)...)
+}
+
+// pageText is what the pane shows.
+func (s Screen) pageText(e session.Env) []string {
+	p := s.Subject()
+	switch {
+	case s.page == pageAllEvents:
+		return s.eventsText(e, func(event) bool { return true })
+	case p == nil:
+		return e.Theme.Wrap("This peering is gone.", e.Width, 0)
+	case s.page == pageEvents:
+		return s.eventsText(e, func(ev event) bool { return ev.id == p.ID })
+	case s.page == pageYAML, s.page == pageLogs:
+		return s.text
+	case s.page == pageDiagnosis:
+		return s.diagnosisText(e, p)
+	}
+	return s.detailOf(e, p).lines(e.Width)
+}
+
+// eventsText are the latest events first.
+func (s Screen) eventsText(e session.Env, keep func(event) bool) []string {
+	b := s.Board
+	all := b.Log.all(keep)
+	if len(all) == 0 {
+		return e.Theme.Wrap("Nothing has happened since the dashboard began to watch, at "+b.began.Format(time.DateTime)+".", e.Width, 0)
+	}
+	var lines []string
+	for _, ev := range slices.Backward(all) {
+		lines = append(lines, eventLines(e.Theme, ev, b.names(ev.id), e.Width)...)
+	}
+	return append(lines, "", e.Theme.Faint.Render("watching since "+b.began.Format(time.DateTime)))
+}
+
+// yamlText is every object of the peering, as each cluster has it.
+func (s Screen) yamlText(e session.Env, p *peering) []string {
+	var lines []string
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		peer := s.objectsOf(e, p, side)
+		heading := e.Theme.Title.Render(e.Theme.Side(side, string(p.ends[side].id), 0))
+		if peer == nil {
+			lines = append(lines, heading+"  not among the contexts", "")
+			continue
+		}
+		text, err := render.LiveYAML(peer.Objects()...)
+		if err != nil {
+			text = []byte(err.Error())
+		}
+		lines = append(lines, heading)
+		for line := range strings.Lines(string(text)) {
+			lines = append(lines, e.Theme.Wrap(strings.TrimRight(line, "\n"), e.Width, 6)...)
+		}
+		lines = append(lines, "")
+	}
+	return lines
+}

@@ -1,0 +1,125 @@
+// Package board is the dashboard: one row for each two clusters that are peered,
+// as both sides tell of them, and pages about one of these.
+package board
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// Screen is the peerings of many clusters: the list of them, and the
+// pages about one of them.
+type Screen struct {
+	options   session.Options
+	chosen    map[flows.ContextRef]bool // contexts that were asked for; nil: all
+	Board     *board
+	list      peeringList
+	filter    keys.Line
+	filtering bool // keys go into the filter
+	wide      bool // the list has all of the screen
+
+	Detail bool // a page is shown, and not the list
+	page   page
+	text   []string // of a page that is made anew only when there is reason to
+	logs   logsMsg  // the latest
+	// looks are those of the diagnosis: what has changed since then tells which way
+	// packets move.
+	looks     looks
+	allChecks bool // those that passed, too
+
+	paused time.Time // since when; zero: it is live
+	kept   []News    // that came meanwhile
+	copied string    // to be printed at the end
+}
+
+// page is what is shown of the selected peering.
+type page uint8
+
+const (
+	pageOverview page = iota
+	pageEvents        // of this peering
+	pageAllEvents
+	pageYAML
+	pageLogs
+	pageDiagnosis
+)
+
+func (p page) String() string {
+	return [...]string{"details", "events", "all events", "YAML", "logs", "diagnosis"}[p]
+}
+
+// New shows the contexts that were asked for; none stands for all that
+// there are.
+func New(o session.Options, e session.Env) Screen {
+	b := newBoard(nil, e.Now)
+	s := Screen{options: o, Board: b, list: peeringList{board: b}}
+	for _, ref := range o.Contexts {
+		if s.chosen == nil {
+			s.chosen = map[flows.ContextRef]bool{}
+		}
+		s.chosen[ref] = true
+	}
+	s.Know(e.Fleet)
+	return s
+}
+
+// Know shows the contexts that were asked for, or all that there are.
+func (s Screen) Know(all session.Fleet) {
+	refs := s.options.Contexts
+	if len(refs) == 0 {
+		for _, c := range all.Members {
+			refs = append(refs, c.Ref)
+		}
+	}
+	s.Board.choose(refs)
+}
+
+// Watches reports whether a context is one of those.
+func (s Screen) Watches(ref flows.ContextRef) bool { return s.chosen == nil || s.chosen[ref] }
+
+// Subject is the peering that keys are about: the selected row, or the one that
+// the page is of, wherever that is in the list; nil when there is none, or no more.
+func (s Screen) Subject() *peering {
+	if !s.Detail || !s.list.held {
+		return s.list.current()
+	}
+	return s.Board.Rows[s.list.selected]
+}
+
+// contextsOf are those of both sides; missing is the cluster that has none.
+func (s Screen) contextsOf(p *peering) (refs [2]flows.ContextRef, missing render.ClusterID) {
+	for i, e := range p.ends {
+		if !e.chosen {
+			missing = e.id
+			continue
+		}
+		refs[i] = s.Board.speaker(e.id)
+	}
+	return refs, missing
+}
+
+// pair are the contexts of the selected peering; ok is false if one of its
+// clusters is not at hand.
+func (s Screen) pair(e session.Env) (refs [2]flows.ContextRef, ok bool) {
+	refs, missing := s.contextsOf(s.Subject())
+	if missing != "" {
+		e.Post(session.NoteMsg(fmt.Sprintf("This needs both clusters, and %s is not among the dashboard's contexts.", missing)))
+	}
+	return refs, missing == ""
+}
+
+// objectsOf are what a side has of a peering; nil if its cluster is not one of
+// the dashboard's.
+func (s Screen) objectsOf(e session.Env, p *peering, side flows.Side) *flows.Peer {
+	end := p.ends[side]
+	if !end.chosen {
+		return nil
+	}
+	peer := e.Fleet.Member(s.Board.speaker(end.id)).Good.Peer(p.ends[side.Other()].id)
+	return &peer
+}

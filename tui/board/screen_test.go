@@ -1,0 +1,71 @@
+package board
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// around is the program around a screen of this size.
+func around(width, height int) session.Env {
+	return session.Env{
+		Now: flowtest.Epoch(), Theme: draw.NewTheme(false, false), Keys: keys.NewMap(false),
+		Width: width, Height: height, Body: height - session.FrameLines,
+	}
+}
+
+// Rows move while the admin reads. The one under the cursor stays there.
+func TestTheSelectedRowStaysUnderTheCursor(t *testing.T) {
+	const clusters = 21
+	name := func(i int) string { return fmt.Sprintf("cluster-%03d", i%clusters) }
+	var names []string
+	var all []News
+	e := around(80, 24)
+	for i := range clusters {
+		n := toldBy(render.ClusterID(name(i)))
+		for j := range clusters {
+			if j != i {
+				n.Changed = append(n.Changed, reported(render.ClusterID(name(j)), flows.RoleServer, up, e.Now))
+			}
+		}
+		names, all = append(names, name(i)), append(all, n)
+	}
+	s := New(session.Options{Contexts: refsOf(names...)}, e).Take(e, all)
+	press := func(msgs ...any) {
+		for _, msg := range msgs {
+			s, _ = s.Update(e, msg)
+			s = s.Follow(e)
+		}
+	}
+	line := func() (int, string) {
+		for i, text := range s.View(e) {
+			if text = ansi.Strip(text); strings.HasPrefix(text, "▸") {
+				return i, strings.Join(strings.Fields(text)[3:5], " ")
+			}
+		}
+		return -1, ""
+	}
+	press(byName, keys.MoveMsg(8), ByStatus)
+	at, row := line()
+	for n := 1; n <= 30; n++ {
+		e.Now = e.Now.Add(time.Second)
+		s = s.Take(e, []News{toldBy(render.ClusterID(name(n)), reported(render.ClusterID(name(n+1)), flows.RoleServer, broken, e.Now))}).Follow(e)
+		if nowAt, nowRow := line(); nowRow != row || nowAt != at && s.list.top > 0 {
+			t.Fatalf("after %d changes: got %q on line %d, want %q on line %d", n, nowRow, nowAt, row, at)
+		}
+	}
+	press(keys.MoveMsg(-1 << 20))
+	if s.list.held || s.list.current() != s.Board.List[0] {
+		t.Errorf("at the top: got a row that is held on to, %+v", s.list)
+	}
+}

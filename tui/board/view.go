@@ -1,0 +1,132 @@
+package board
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// From this size on the detail stands beside the list.
+const (
+	twoPanesWidth  = 120
+	twoPanesHeight = 30
+)
+
+func (s Screen) twoPanes(e session.Env) bool {
+	return !s.Detail && !s.wide && e.Width >= twoPanesWidth && e.Height >= twoPanesHeight && s.list.current() != nil
+}
+
+func (s Screen) listWidth(e session.Env) int {
+	if s.twoPanes(e) {
+		return e.Width * 52 / 100
+	}
+	return e.Width
+}
+
+// layout is where the list has its parts.
+func (s Screen) layout(e session.Env) listLayout {
+	return s.list.layout(e.Theme, s.listWidth(e), max(0, e.Body-len(s.top(e))), s.wide)
+}
+
+// top is what stands above the list.
+func (s Screen) top(e session.Env) []string {
+	t := e.Theme
+	var top []string
+	if s.filtering {
+		const label = "filter: "
+		top = append(top, t.Label.Render(label)+s.filter.View(t, e.Width-len(label), true))
+	}
+	for _, err := range e.Fleet.Problems {
+		top = append(top, t.Marks[draw.Fail].Render(t.Plain(t.Glyphs[draw.Fail]+" "+err.Error())))
+	}
+	return top
+}
+
+// Text is what a page says, which scrolls.
+func (s Screen) Text(e session.Env) session.Text {
+	if !s.Detail {
+		return session.Text{}
+	}
+	return session.Text{ID: fmt.Sprint("page ", s.page, s.list.selected), Lines: s.pageText(e), Height: e.Room()}
+}
+
+// Follow keeps the selected row where it is while others move.
+func (s Screen) Follow(e session.Env) Screen {
+	if !s.Detail {
+		s.list = s.list.follow(s.layout(e).rows)
+	}
+	return s
+}
+
+// View draws the list, with the overview beside it where there is room, or a page.
+func (s Screen) View(e session.Env) []string {
+	if s.Detail {
+		return e.Pane()
+	}
+	t, top := e.Theme, s.top(e)
+	left := s.list.view(t, s.listWidth(e), e.Body-len(top), s.wide)
+	if !s.twoPanes(e) {
+		return append(top, left...)
+	}
+	width := s.listWidth(e)
+	right := s.detailOf(e, s.list.current()).lines(e.Width - width - 3)
+	lines := top
+	for i := range e.Body - len(top) {
+		lines = append(lines, draw.Pad(t.Fit(draw.At(left, i), width), width)+" "+t.Faint.Render(t.Bar)+" "+draw.At(right, i))
+	}
+	return lines
+}
+
+func (s Screen) detailOf(e session.Env, p *peering) detail {
+	d := detail{t: e.Theme, now: s.Board.now, p: p, log: &s.Board.Log, names: s.Board.names(p.ID)}
+	for i := range p.ends {
+		d.peers[i] = s.objectsOf(e, p, flows.Side(i))
+	}
+	if refs, _ := s.contextsOf(p); e.Verified.Pair == refs && e.Pair == refs {
+		d.measured = func(width int) []string { return e.Verified.Lines(e.Theme, e.Pair, e.Now, width) }
+	}
+	return d
+}
+
+// Heading is the line above the screen.
+func (s Screen) Heading(e session.Env) string { return e.Theme.RuleLine("", e.Width) }
+
+// Progress is when it is, to the minute, so that only that draws the screen anew.
+func (s Screen) Progress(e session.Env) string { return e.Theme.Faint.Render(e.Now.Format("15:04")) }
+
+// Title says what is shown, and whether it is live.
+func (s Screen) Title(e session.Env) string {
+	t := e.Theme
+	title := t.Title.Render("Peerings")
+	if p := s.Subject(); s.Detail && p != nil && s.page != pageAllEvents {
+		title += t.Faint.Render(" "+t.Into+" ") + t.Side(flows.A, string(p.ends[0].id), 0) + " " + t.Between + " " + t.Side(flows.B, string(p.ends[1].id), 0)
+	}
+	if s.Detail && s.page != pageOverview {
+		title += t.Faint.Render(" "+t.Into+" ") + s.page.String()
+	}
+	if !s.paused.IsZero() {
+		return title + "  " + t.Marks[draw.Warn].Render("paused at "+s.paused.Format(time.TimeOnly))
+	}
+	if s.Detail {
+		return title
+	}
+	return title + "  " + t.Faint.Render(draw.Counted(len(s.Board.sources), "context")+", by "+s.Board.Order.By.String()+t.Sorted[map[bool]int{false: 0, true: 1}[s.Board.Order.Reverse]])
+}
+
+// Gist is the state of all peerings in a few words.
+func (s Screen) Gist(session.Env) string {
+	var n [draw.Unknown + 1]int
+	for state, count := range s.Board.counts {
+		n[peeringState(state).mark()] += count
+	}
+	return fmt.Sprintf("%d ok %d warn %d fail %d other", n[draw.OK], n[draw.Warn], n[draw.Fail], n[draw.Pending]+n[draw.Running]+n[draw.Unknown])
+}
+
+// Summary is for the terminal after the program has ended.
+func (s Screen) Summary(session.Env) string {
+	return cmp.Or(s.copied, s.Gist(session.Env{})+" of "+draw.Counted(len(s.Board.Rows), "peering"))
+}

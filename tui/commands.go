@@ -1,0 +1,117 @@
+package tui
+
+import (
+	"charm.land/bubbles/v2/help"
+	"charm.land/bubbles/v2/key"
+	"charm.land/bubbles/v2/viewport"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+	"github.com/liqo-tui/liqo-tui/tui/wizard"
+)
+
+// globalMsg is what a command does that can be had everywhere.
+type globalMsg uint8
+
+const (
+	showHelp globalMsg = iota
+	quit
+	switchMouse
+	openPalette
+)
+
+func (m Model) act(msg globalMsg) (Model, tea.Cmd) {
+	switch msg {
+	case showHelp:
+		m.showHelp = true
+	case quit:
+		return m.quit(nil)
+	case switchMouse:
+		m.mouse = !m.mouse
+	case openPalette:
+		m.prompt = &prompt{PromptMsg: session.PromptMsg{Title: "What to do?"}}
+	}
+	return m, nil
+}
+
+// newPane is the part of a screen that scrolls, by the keys of all screens.
+func newPane(k keys.Map) viewport.Model {
+	pane := viewport.New()
+	pane.KeyMap = viewport.KeyMap{
+		Up: k.Up, Down: k.Down, PageUp: k.PageUp, PageDown: k.PageDown,
+		Left: key.NewBinding(key.WithKeys("left")), Right: key.NewBinding(key.WithKeys("right")),
+	}
+	return pane
+}
+
+// commands are what can be done on the screen now, the most likely first. What
+// can be done everywhere is not for a run: that wants one thing.
+func (m Model) commands() []keys.Command {
+	k := m.keys
+	commands := append(m.room().Commands(m.env()), keys.Command{Binding: k.Help, Msg: showHelp})
+	if m.wizard.Step == wizard.Apply {
+		return commands
+	}
+	if m.onBoard() && m.dashboard.Detail {
+		k.Quit.SetEnabled(false) // q leads back to the list
+	}
+	return append(commands,
+		keys.Command{Binding: k.Quit, Msg: quit},
+		keys.Command{Binding: k.Mouse, Msg: switchMouse},
+		keys.Command{Binding: k.Palette, Msg: openPalette, Quiet: true},
+	)
+}
+
+// do runs the command of a key, if there is one.
+func (m Model) do(msg tea.KeyPressMsg) (_ Model, _ tea.Cmd, ok bool) {
+	for _, c := range m.commands() {
+		if key.Matches(msg, c.Binding) {
+			next, cmd := m.update(c.Msg)
+			return next, cmd, true
+		}
+	}
+	return m, nil, false
+}
+
+// short is the help on the screen's last line.
+func (m Model) short() []key.Binding {
+	k := m.keys
+	switch {
+	case m.showHelp:
+		return []key.Binding{k.Back, k.Up, k.Down, k.Quit}
+	case m.wizard.Answering(k) != nil:
+		return m.wizard.Answering(k)
+	case m.prompt != nil:
+		return []key.Binding{keys.Named(k.Enter, "ok"), keys.Named(k.Back, "cancel")}
+	}
+	var own, global []key.Binding
+	for _, c := range m.commands() {
+		switch {
+		case m.onBoard() && m.dashboard.Detail && c.Help().Key == k.Quit.Help().Key:
+		case c.Quiet, c.Help().Key == k.Mouse.Help().Key: // the palette and help have it
+		case c.Help().Key == k.Help.Help().Key, c.Help().Key == k.Quit.Help().Key:
+			global = append(global, c.Binding)
+		default:
+			own = append(own, c.Binding)
+		}
+	}
+	// Help and quit stay in sight when there is room for little else.
+	first := min(len(own), 2)
+	if m.width < 60 {
+		first = min(len(own), 1)
+	}
+	out := append(append([]key.Binding{}, own[:first]...), global...)
+	return append(out, own[first:]...)
+}
+
+func newHelp(t draw.Theme) help.Model {
+	h := help.New()
+	h.Ellipsis, h.ShortSeparator, h.FullSeparator = t.Ellipsis, t.Dot, "   "
+	h.Styles = help.Styles{
+		Ellipsis: t.Faint.Style, ShortKey: t.Title.Style, ShortDesc: t.Faint.Style, ShortSeparator: t.Faint.Style,
+		FullKey: t.Title.Style, FullDesc: t.Faint.Style, FullSeparator: t.Faint.Style,
+	}
+	return h
+}

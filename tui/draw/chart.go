@@ -1,0 +1,171 @@
+package draw
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+	"github.com/NimbleMarkets/ntcharts/v2/canvas"
+	"github.com/NimbleMarkets/ntcharts/v2/canvas/graph"
+	"github.com/NimbleMarkets/ntcharts/v2/linechart"
+)
+
+// Curve is one line of a chart: a value for each bucket, NaN where there is none.
+type Curve struct {
+	Values []float64
+	Style  Style
+	Mark   rune // draws it where there are no Braille patterns
+}
+
+// Chart draws curves over the same buckets of time, back until now, into height lines of at most width
+// cells, the last one being the axis of time. Buckets without a value stay
+// empty: a line across them would be a measurement that nobody made.
+func (t Theme) Chart(curves []Curve, back time.Duration, width, height int, unit func(float64) string) []string {
+	top := ceiling(curves)
+	labels := t.scale(top, height-1, unit)
+	side := 0
+	for _, l := range labels {
+		side = max(side, Cells(l))
+	}
+	plot := max(1, width-side-1)
+	n := len(curves[0].Values)
+	lc := linechart.New(plot, height-1, 0, float64(max(1, n-1)), 0, top, linechart.WithXYSteps(0, 0))
+	for _, c := range curves {
+		t.draw(&lc, c)
+	}
+	lines := make([]string, height-1)
+	for i := range lines {
+		lines[i] = t.Faint.Render(strings.Repeat(" ", side-Cells(labels[i]))+labels[i]+t.axis) + canvasLine(&lc.Canvas, i)
+	}
+	return append(lines, strings.Repeat(" ", side+1)+t.Faint.Render(timeAxis(back, plot)))
+}
+
+// draw puts one curve on the canvas.
+func (t Theme) draw(lc *linechart.Model, c Curve) {
+	at := func(i int) canvas.Float64Point { return canvas.Float64Point{X: float64(i), Y: c.Values[i]} }
+	// One grid for the whole curve: linechart's own lines take one for each.
+	dots := graph.NewBrailleGrid(lc.GraphWidth(), lc.GraphHeight(), lc.MinX(), lc.MaxX(), lc.MinY(), lc.MaxY())
+	for i, v := range c.Values {
+		from := max(0, i-1)
+		switch {
+		case math.IsNaN(v):
+			continue
+		case math.IsNaN(c.Values[from]):
+			from = i
+		}
+		if t.ascii {
+			lc.DrawRuneLineWithStyle(at(from), at(i), c.Mark, c.Style.Style)
+			continue
+		}
+		for _, p := range graph.GetLinePoints(dots.GridPoint(at(from)), dots.GridPoint(at(i))) {
+			dots.Set(p)
+		}
+	}
+	graph.DrawBraillePatterns(&lc.Canvas, canvas.Point{}, dots.BraillePatterns(), c.Style.Style)
+}
+
+// canvasLine is a line of a canvas, with one sequence for each run of cells of
+// one colour, and not, as the canvas itself draws it, for each cell.
+func canvasLine(c *canvas.Model, y int) string {
+	var line, run strings.Builder
+	var style lipgloss.Style
+	flush := func() {
+		if run.Len() > 0 {
+			line.WriteString(style.Render(run.String()))
+			run.Reset()
+		}
+	}
+	for x := range c.Width() {
+		cell := c.Cell(canvas.Point{X: x, Y: y})
+		if cell.Rune == 0 {
+			cell = canvas.NewCell(' ')
+		}
+		if cell.Style.GetForeground() != style.GetForeground() {
+			flush()
+			style = cell.Style
+		}
+		run.WriteRune(cell.Rune)
+	}
+	flush()
+	return line.String()
+}
+
+// ceiling is a round number that no value is above.
+func ceiling(curves []Curve) float64 {
+	top := 0.0
+	for _, c := range curves {
+		for _, v := range c.Values {
+			if !math.IsNaN(v) {
+				top = max(top, v)
+			}
+		}
+	}
+	if top <= 0 {
+		return 1
+	}
+	magnitude := math.Pow(10, math.Floor(math.Log10(top)))
+	for _, round := range []float64{1, 1.5, 2, 3, 4, 5, 6, 8} {
+		if top <= round*magnitude {
+			return round * magnitude
+		}
+	}
+	return 10 * magnitude
+}
+
+// scale are the labels of a chart's lines, from the top: the ceiling, its half
+// where there is room, and 0.
+func (t Theme) scale(top float64, height int, unit func(float64) string) []string {
+	labels := make([]string, height)
+	labels[0], labels[height-1] = unit(top), "0"
+	if height >= 5 && height%2 == 1 {
+		labels[height/2] = unit(top / 2)
+	}
+	return labels
+}
+
+// timeAxis says how far back the buckets go.
+func timeAxis(back time.Duration, width int) string {
+	left, right := fmt.Sprintf("-%d min", int(back.Minutes())), "now"
+	return left + strings.Repeat(" ", max(1, width-len(left)-len(right))) + right
+}
+
+// Spark draws values as one line of bars, from 0 to the largest; NaN is a gap.
+func (t Theme) Spark(values []float64) string {
+	top := 0.0
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			top = max(top, v)
+		}
+	}
+	var b strings.Builder
+	for _, v := range values {
+		switch {
+		case math.IsNaN(v):
+			b.WriteString(t.gap)
+		case top == 0:
+			b.WriteString(t.Bars[0])
+		default:
+			b.WriteString(t.Bars[int(v/top*float64(len(t.Bars)-1)+0.5)])
+		}
+	}
+	return b.String()
+}
+
+// Statistics of what was measured; ok is false if nothing was.
+func Statistics(values []float64) (mean, p95, highest float64, ok bool) {
+	var known []float64
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			known = append(known, v)
+			mean += v
+		}
+	}
+	if len(known) == 0 {
+		return 0, 0, 0, false
+	}
+	slices.Sort(known)
+	return mean / float64(len(known)), known[(len(known)*95+99)/100-1], known[len(known)-1], true
+}

@@ -1,0 +1,41 @@
+package draw
+
+import (
+	"strings"
+)
+
+// At is a line by its number; "" where there is none.
+func At(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return ""
+}
+
+// Row is one of a list: the selected one has a sign and is bold.
+func (t Theme) Row(selected bool, row string) string {
+	if selected {
+		return t.selected.Render("> " + row)
+	}
+	return "  " + row
+}
+
+// RuleLine is a line across the screen, with a heading in it.
+func (t Theme) RuleLine(heading string, width int) string {
+	if heading != "" {
+		heading = strings.Repeat(t.Rule, 2) + " " + t.Plain(heading) + " "
+	}
+	heading = t.Fit(heading, width)
+	return t.Faint.Render(heading + strings.Repeat(t.Rule, max(0, width-Cells(heading))))
+}
+
+// Window is the part of rows, at most height, that shows the one at index.
+func Window(rows []string, index, height int) []string {
+	top := WindowTop(index, len(rows), height)
+	return rows[top:min(top+height, len(rows))]
+}
+
+// WindowTop is the first of n rows in sight, with the one of an index among them.
+func WindowTop(index, n, height int) int {
+	return max(0, min(index-height/2, n-height))
+}

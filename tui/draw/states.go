@@ -1,0 +1,50 @@
+package draw
+
+import (
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+)
+
+// StepMark is how a step's status looks.
+func StepMark(s flows.Status) Mark {
+	switch s {
+	case flows.Done:
+		return OK
+	case flows.Failed:
+		return Fail
+	case flows.Waiting:
+		return Running
+	case flows.Ready, flows.Blocked:
+	}
+	return Pending
+}
+
+// StepWord is a step's status as people read it: that a step needs another one's
+// result is how a plan is, and no trouble.
+func StepWord(s flows.Status) string {
+	if s == flows.Blocked {
+		return "later"
+	}
+	return s.String()
+}
+
+// StateWidth is the room for a step's glyph and the longest word.
+func (t Theme) StateWidth() int { return len("waiting") + 2 + Cells(t.Glyphs[OK]) }
+
+// CheckMarks are how a check's states look.
+var CheckMarks = map[check.State]Mark{
+	check.Pass: OK, check.Warn: Warn, check.Fail: Fail, check.Inconclusive: Unknown, check.Skipped: Pending,
+	check.Measuring: Running,
+}
+
+// StateMarks are how an end's states look.
+var StateMarks = map[flows.State]Mark{
+	flows.StateNotConnected: Pending, flows.StateStarting: Running, flows.StateConnecting: Running,
+	flows.StateConnected: OK, flows.StateDegraded: Warn, flows.StateDown: Fail,
+	flows.StateStale: Unknown, flows.StateUnknown: Unknown,
+}
+
+// Severity orders marks from fine to bad.
+func Severity(k Mark) int {
+	return map[Mark]int{OK: 0, Pending: 1, Running: 2, Warn: 3, Unknown: 4, Fail: 5}[k]
+}

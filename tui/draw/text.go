@@ -1,0 +1,218 @@
+package draw
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// Plain makes text of a cluster fit for one line of a terminal: no control or
+// formatting characters, which could draw anything anywhere, and no characters
+// that the terminal can't show.
+func (t Theme) Plain(text string) string {
+	text = strings.ToValidUTF8(text, "?")
+	if !t.ascii && isPlain(text) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case unicode.IsSpace(r):
+			b.WriteByte(' ')
+		case !unicode.IsPrint(r):
+		case !t.ascii || r < unicode.MaxASCII:
+			b.WriteRune(r)
+		default:
+			b.WriteString(inASCII(r))
+		}
+	}
+	return b.String()
+}
+
+func isPlain(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+func inASCII(r rune) string {
+	switch r {
+	case 'μ', 'µ':
+		return "u" // as in 340us: Liqo writes the Greek letter
+	case '→':
+		return "->"
+	case '…':
+		return "..."
+	case '·', '─', '–':
+		return "-"
+	}
+	return "?"
+}
+
+// Pad fills text up with spaces.
+func Pad(text string, width int) string {
+	return text + strings.Repeat(" ", max(0, width-Cells(text)))
+}
+
+// Fit cuts a styled line to width cells.
+func (t Theme) Fit(line string, width int) string {
+	if Cells(line) <= width {
+		return line
+	}
+	return ansi.Truncate(line, max(0, width), t.Ellipsis)
+}
+
+// Wrap breaks text into lines of at most width cells with an indent, which the
+// first one leaves to a label.
+func (t Theme) Wrap(text string, width, indent int) []string {
+	lines := Wrapped(t.Plain(text), max(1, width-indent))
+	for i := 1; i < len(lines); i++ {
+		lines[i] = strings.Repeat(" ", indent) + lines[i]
+	}
+	return lines
+}
+
+// Wrapped breaks plain text into lines of at most width cells, and a word only if
+// no line is long enough for it: a flag or a path in two pieces is no longer one.
+// [ansi.Wrap] lets a line that ends with a hyphen be one cell too wide.
+func Wrapped(text string, width int) []string {
+	words := strings.Split(text, " ")
+	for i, word := range words {
+		if Cells(word) <= width {
+			words[i] = whole.Replace(word)
+		}
+	}
+	text = strings.Join(words, " ")
+	for limit := width; ; limit-- {
+		lines := strings.Split(broken.Replace(ansi.Wrap(text, limit, "/")), "\n")
+		if limit == 1 || !slices.ContainsFunc(lines, func(line string) bool { return Cells(line) > width }) {
+			return lines
+		}
+	}
+}
+
+// whole are stand-ins for the characters that [ansi.Wrap] breaks words at, one
+// cell wide as these are. They are not printable, so no plain text has them.
+var whole, broken = strings.NewReplacer("-", "\ue000", "/", "\ue001"), strings.NewReplacer("\ue000", "-", "\ue001", "/")
+
+// Field is a labelled text, wrapped beside its label.
+func (t Theme) Field(label, text string, width int) []string {
+	if text == "" {
+		return nil
+	}
+	indent := Cells(label)
+	lines := t.Wrap(text, width, indent)
+	lines[0] = t.Label.Render(label) + lines[0]
+	return lines
+}
+
+// Pack puts facts on lines, as many on each as fit.
+func (t Theme) Pack(facts []string, width int) []string {
+	var lines []string
+	for _, fact := range facts {
+		last := len(lines) - 1
+		if last >= 0 && Cells(lines[last]+t.Dot+fact) <= width {
+			lines[last] += t.Dot + fact
+			continue
+		}
+		lines = append(lines, fact)
+	}
+	return lines
+}
+
+// Command breaks a command line between words, so that it can be copied and run.
+func (t Theme) Command(label, text string, width int) []string {
+	const more = " \\"
+	var lines []string
+	line := label
+	for i, word := range commandWords(t.Plain(text)) {
+		if i > 0 && Cells(line)+1+Cells(word)+len(more) > width {
+			lines = append(lines, line+more)
+			line = strings.Repeat(" ", len(label)) + word
+			continue
+		}
+		if i > 0 {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
+// commandWords are the words of a command line, a flag together with its value.
+func commandWords(text string) []string {
+	var words []string
+	flag := false
+	for word := range strings.FieldsSeq(text) {
+		if flag && !strings.HasPrefix(word, "-") {
+			words[len(words)-1] += " " + word
+			flag = false
+			continue
+		}
+		flag = strings.HasPrefix(word, "-") && !strings.Contains(word, "=")
+		words = append(words, word)
+	}
+	return words
+}
+
+// Diff styles a unified diff; the signs say the same as the colours. It leaves
+// out the lines that say nothing about the object.
+func (t Theme) Diff(text string) []string {
+	text = strings.TrimPrefix(text, "--- live\n+++ wanted\n")
+	if strings.HasPrefix(text, "@@ -0,0 ") {
+		_, text, _ = strings.Cut(text, "\n") // all of it is new
+	}
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i, line := range lines {
+		plain := t.Plain(strings.ReplaceAll(line, "\t", "    "))
+		var style Style
+		switch {
+		case strings.HasPrefix(line, "+"):
+			style = t.added
+		case strings.HasPrefix(line, "-"):
+			style = t.removed
+		case strings.HasPrefix(line, "@@"):
+			style = t.hunk
+		}
+		lines[i] = style.Render(plain)
+	}
+	return lines
+}
+
+// Instead is shown where there is no text, with the cursor of one on it.
+func (t Theme) Instead(text string, focused bool) string {
+	if !focused {
+		return t.Faint.Render(text)
+	}
+	return t.Cursor.Render(text[:1]) + t.Faint.Render(text[1:])
+}
+
+// Middle cuts the middle of a name out: its beginning and its end tell more.
+func (t Theme) Middle(text string, width int) string {
+	over := Cells(text) - width
+	if over <= 0 {
+		return text
+	}
+	keep := width - Cells(t.Ellipsis)
+	if keep < 2 {
+		return ansi.Truncate(text, max(0, width), "")
+	}
+	return ansi.Truncate(text, (keep+1)/2, "") + t.Ellipsis + ansi.TruncateLeft(text, Cells(text)-keep/2, "")
+}
+
+// PadLeft pads on the left: figures stand under each other by their last digit.
+func PadLeft(text string, width int) string {
+	return strings.Repeat(" ", max(0, width-Cells(text))) + text
+}
+
+// State is a glyph and a word, padded to width cells.
+func (t Theme) State(m Mark, word string, width int) string {
+	return t.Marks[m].Render(Pad(t.Glyphs[m]+" "+t.Plain(word), width))
+}
+
+// Side names a cluster: its letter, and its ID when that is known.
+func (t Theme) Side(s flows.Side, id string, width int) string {
+	return t.Sides[s].Render(Pad(t.Plain(strings.TrimSpace(s.String()+" "+id)), width))
+}

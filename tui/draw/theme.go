@@ -1,0 +1,92 @@
+// Package draw makes strings out of values: text that fits, figures that mean
+// something, states with a glyph and a colour, lists and charts. It is pure: it
+// knows no screen and no terminal, only how many cells there are.
+package draw
+
+import (
+	"strings"
+
+	"charm.land/lipgloss/v2"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// Mark is the kind of a state. It is shown as a glyph and a colour, and always
+// beside a word: neither is the only signal.
+type Mark uint8
+
+// The marks, by how far something is.
+const (
+	Pending Mark = iota
+	Running
+	OK
+	Warn
+	Fail
+	Unknown
+)
+
+// Theme is how things look: glyphs that the terminal can show, and styles in
+// the 16 colours that every palette defines.
+type Theme struct {
+	ascii bool
+
+	Glyphs   [6]string // by mark
+	Between  string    // the two clusters
+	Rule     string
+	Ellipsis string
+	Dot      string    // between facts on a line
+	Bars     []string  // of a sparkline, from low to high
+	gap      string    // in a sparkline: no measurement
+	Bullets  [6]string // before a sentence
+	Done     string    // after the number of a step
+	Radio    [2]string // of a choice: not taken, taken
+	axis     string    // between a chart and its labels
+	To       string    // from one cluster to the other
+	Into     string    // from a list to one of it
+	Bar      string    // between two panes
+	Pointer  string    // before the selected row
+	Sorted   [2]string // after the column that rows are sorted by: as usual, reversed
+
+	Marks                         [6]Style
+	Sides                         [2]Style
+	Title, Faint, selected, Label Style
+	added, removed, hunk, Cursor  Style
+}
+
+// NewTheme is for a terminal whose background is dark, unless it is known to be
+// light: yellow and cyan can't be read on white.
+func NewTheme(ascii, light bool) Theme {
+	var none lipgloss.Style
+	colour := func(c string) Style { return newStyle(none.Foreground(lipgloss.Color(c))) }
+	bright := func(c string) Style { return newStyle(none.Foreground(lipgloss.Color(c)).Bold(true)) }
+	red, green, yellow, blue, magenta, cyan := "1", "2", "3", "4", "5", "6"
+	if light {
+		yellow, cyan = "#7a5200", "#005f6b"
+	}
+	t := Theme{
+		Glyphs:  [...]string{Pending: "·", Running: "▸", OK: "✓", Warn: "!", Fail: "✗", Unknown: "?"},
+		Bullets: [...]string{Pending: "·", Running: "▸", OK: "✓", Warn: "!", Fail: "✗", Unknown: "?"},
+		Between: "⇄", Rule: "─", Ellipsis: "…", Dot: " · ", gap: "·", Done: "✓", Radio: [2]string{"( )", "(•)"},
+		axis: "┤", To: "→", Into: "›", Bar: "│", Pointer: "▸", Sorted: [2]string{"▼", "▲"},
+		Bars:  strings.Split("▁▂▃▄▅▆▇█", ""),
+		Sides: [2]Style{flows.A: colour(cyan), flows.B: colour(magenta)},
+		Title: newStyle(none.Bold(true)), Faint: newStyle(none.Faint(true)),
+		selected: newStyle(none.Bold(true)), Label: colour(blue),
+		added: colour(green), removed: colour(red), hunk: colour(cyan),
+		Cursor: newStyle(none.Reverse(true)),
+	}
+	t.Marks = [...]Style{
+		Pending: t.Faint, Running: colour(yellow), OK: colour(green),
+		Warn: bright(yellow), Fail: bright(red), Unknown: colour(magenta),
+	}
+	if ascii {
+		t.ascii = true
+		t.Glyphs = [...]string{Pending: "[..]", Running: "[>>]", OK: "[ok]", Warn: "[!!]", Fail: "[XX]", Unknown: "[??]"}
+		t.Bullets = [...]string{Pending: "-", Running: ">", OK: "*", Warn: "!", Fail: "X", Unknown: "?"}
+		t.Between, t.Rule, t.Ellipsis, t.Dot, t.gap, t.Done = "<->", "-", "...", " - ", " ", "*"
+		t.Radio[1] = "(*)"
+		t.Bars = strings.Split("_.-~=*^#", "")
+		t.axis, t.To, t.Pointer, t.Sorted, t.Into, t.Bar = "|", ">", ">", [2]string{"v", "^"}, ">", "|"
+	}
+	return t
+}

@@ -1,0 +1,120 @@
+package draw
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Counted is a number of things.
+func Counted(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
+
+// byteCount writes a count of bytes in at most eight cells.
+func byteCount(n uint64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, prefix := float64(n)/unit, 0
+	for ; value >= 999.5 && prefix < 5; prefix++ {
+		value /= unit
+	}
+	return fmt.Sprintf("%.3g %ciB", value, "KMGTPE"[prefix])
+}
+
+// Minutes writes a duration in at most three cells, whole minutes at the
+// finest, so that it changes only with the minute.
+func Minutes(d time.Duration) string {
+	switch d = max(0, d); {
+	case d < time.Minute:
+		return "<1m"
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	case d < 1000*24*time.Hour:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	}
+	return fmt.Sprintf("%dy", int(d.Hours()/24/365))
+}
+
+// Enumerate names a few, and how many more there are.
+func Enumerate(names []string) string {
+	const few = 3
+	if len(names) > few {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Percent writes a share with the digits that mean something.
+func Percent(share float64) string { return fmt.Sprintf("%.3g%%", share*100) }
+
+// RoundTrip writes a duration with the digits that mean something.
+func RoundTrip(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return fmt.Sprintf("%dus", d.Microseconds())
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.1fms", float64(d.Microseconds())/1000)
+	}
+	return fmt.Sprintf("%dms", d.Milliseconds())
+}
+
+// Latency is a round trip; one that was not measured is a dash.
+func Latency(d time.Duration) string {
+	if d <= 0 {
+		return "-"
+	}
+	return RoundTrip(d)
+}
+
+// Seconds writes how long something takes: short ones to a tenth of a second.
+func Seconds(d time.Duration) string {
+	if d < 10*time.Second {
+		return fmt.Sprintf("%.1fs", max(0, d).Seconds())
+	}
+	return Age(d)
+}
+
+// Age writes how long ago something was, in whole units.
+func Age(d time.Duration) string {
+	switch d = max(0, d); {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+// AskedText says how long ago a cluster was asked that has not answered yet.
+func AskedText(d time.Duration) string {
+	if d < time.Second {
+		return "asked just now"
+	}
+	return fmt.Sprintf("asked %s ago", Age(d))
+}
+
+// Milliseconds writes a number of them with the digits that mean something.
+func Milliseconds(v float64) string { return RoundTrip(time.Duration(v * float64(time.Millisecond))) }
+
+// PerSecond writes a rate in at most five cells.
+func PerSecond(v float64) string {
+	const unit = 1024
+	if v < unit {
+		return fmt.Sprintf("%.0fB", v)
+	}
+	prefix := -1
+	for ; v >= 999.5 && prefix < 4; prefix++ {
+		v /= unit
+	}
+	return fmt.Sprintf("%.3g%c", v, "KMGTP"[max(0, prefix)])
+}

@@ -1,0 +1,73 @@
+// Package keys is what an admin types: every key of the program, those that the
+// configuration file has chosen instead, and lines of text.
+package keys
+
+import (
+	"charm.land/bubbles/v2/key"
+)
+
+// Map is every key of the program.
+type Map struct {
+	Up, Down, PageUp, PageDown, Top, Bottom    key.Binding
+	Enter, Back, Next, Previous, Left, Right   key.Binding
+	Apply, Plan, Retry, Refresh, Resume, Leave key.Binding
+	Settings, Disconnect, Reset, Swap          key.Binding
+	LocalOnly                                  key.Binding
+	AddFile, Filter, Info, Dashboard, Connect  key.Binding
+	Explain, Problems, Verify                  key.Binding
+	CopyCommand, Mouse, Palette                key.Binding
+	Events, AllEvents, YAML, Pause, Save       key.Binding
+	Change, Diagnose, Logs, Wide               key.Binding
+	SortName, SortStatus, SortLatency          key.Binding
+	SortTraffic, SortAge                       key.Binding
+	Yes, No, Choose                            key.Binding
+	Help, Quit, Interrupt                      key.Binding
+}
+
+// NewMap is the usual keys, with names that the terminal can show.
+func NewMap(ascii bool) Map {
+	arrow := func(fancy, plain string) string {
+		if ascii {
+			return plain
+		}
+		return fancy
+	}
+	bind := func(label, text string, keys ...string) key.Binding {
+		return key.NewBinding(key.WithKeys(keys...), key.WithHelp(label, text))
+	}
+	return Map{
+		Up: bind(arrow("↑/k", "up/k"), "up", "up", "k"), Down: bind(arrow("↓/j", "down/j"), "down", "down", "j"),
+		PageUp: bind("pgup", "scroll up", "pgup", "ctrl+u"), PageDown: bind("pgdn", "scroll down", "pgdown", "ctrl+d"),
+		Top: bind("g", "to the top", "g", "home"), Bottom: bind("G", "to the end", "G", "end"),
+		Enter: bind("enter", "open", "enter"), Back: bind("esc", "back", "esc"),
+		Next: bind("tab", "next field", "tab", "down"), Previous: bind("shift+tab", "field before", "shift+tab", "up"),
+		Left: bind(arrow("←", "left"), "choice before", "left"), Right: bind(arrow("→", "right"), "next choice", "right"),
+		Apply: bind("a", "apply", "a"), Plan: bind("p", "plan", "p"), Retry: bind("r", "run again", "r"),
+		Refresh: bind("r", "look again", "r"), Resume: bind("c", "continue", "c"), Leave: bind("l", "keep and leave", "l"),
+		Settings: bind("e", "change settings", "e"), Disconnect: bind("x", "disconnect", "x"), Reset: bind("X", "reset", "X"),
+		LocalOnly: bind("l", "take away on A only", "l"),
+		Swap:      bind("w", "swap server and client", "w"),
+		AddFile:   bind("a", "add a kubeconfig file", "a"), Filter: bind("/", "filter", "/"), Info: bind("i", "all that is known", "i"),
+		Dashboard: bind("d", "dashboard", "d"), Connect: bind("n", "new connection", "n"),
+		Explain: bind("ctrl+e", "explain", "ctrl+e"), Problems: bind("f", "only problems", "f"), Verify: bind("v", "verify with packets", "v"),
+		CopyCommand: bind("c", "copy command", "c"), Mouse: bind("m", "mouse on or off", "m"), Palette: bind(":", "commands", ":"),
+		Events: bind("e", "events", "e"), AllEvents: bind("E", "events of all", "E"), YAML: bind("y", "YAML of its objects", "y"),
+		Wide:     bind("w", "more columns or fewer", "w"),
+		Diagnose: bind("D", "diagnose", "D"), Logs: bind("l", "gateways' logs", "l"),
+		Change: bind("C", "change the connection", "C"), Pause: bind("p", "pause", "p"), Save: bind("s", "save this screen", "s"),
+		SortName: bind("N", "sort by name", "N"), SortStatus: bind("S", "sort by status", "S"),
+		SortLatency: bind("L", "sort by latency", "L"), SortTraffic: bind("T", "sort by traffic", "T"), SortAge: bind("A", "sort by age", "A"),
+		Yes: bind("y", "yes", "y"), No: bind("n", "no", "n", "esc"),
+		Choose: bind("tab", "choose", "tab", "left", "right", "up", "down", "h", "j", "k", "l"),
+		Help:   bind("?", "help", "?"), Quit: bind("q", "quit", "q"), Interrupt: bind("ctrl+c", "stop", "ctrl+c"),
+	}
+}
+
+// Called is how a key is called in a sentence.
+func Called(b key.Binding) string { return b.Help().Key }
+
+// Named is a key with the words for what it does here.
+func Named(b key.Binding, text string) key.Binding {
+	b.SetHelp(b.Help().Key, text)
+	return b
+}

@@ -1,0 +1,205 @@
+package keys
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"charm.land/bubbles/v2/key"
+)
+
+// Own are an admin's own keys, by the names of commands. A command that is not
+// in it has its usual ones.
+type Own map[string][]string
+
+// Error is why a command can't have its keys.
+type Error struct {
+	Command string
+	Err     error
+}
+
+func (e Error) Error() string { return e.Command + ": " + e.Err.Error() }
+
+func (e Error) Unwrap() error { return e.Err }
+
+// Validate reports every command that can't have the keys that it is given, as
+// KeyErrors in the order of the names.
+func (own Own) Validate() []error {
+	_, errs := NewMap(false).Rebound(own)
+	return errs
+}
+
+// Name is a command whose keys an admin can choose, with its usual ones.
+type Name struct {
+	Command, Means string
+	Keys           []string
+}
+
+// Names are all of them, in the order of their names.
+func Names() []Name {
+	k := NewMap(true)
+	names := k.Bindings()
+	var out []Name
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		out = append(out, Name{name, names[name].Help().Desc, names[name].Keys()})
+	}
+	return out
+}
+
+// Bindings are the commands whose keys can be chosen. Not among them are the keys
+// that everybody knows, and that questions are answered with: arrows, enter, esc,
+// tab, y, n and ctrl+c.
+func (k *Map) Bindings() map[string]*key.Binding {
+	return map[string]*key.Binding{
+		"up": &k.Up, "down": &k.Down, "page-up": &k.PageUp, "page-down": &k.PageDown, "top": &k.Top, "bottom": &k.Bottom,
+		"apply": &k.Apply, "plan": &k.Plan, "retry": &k.Retry, "refresh": &k.Refresh, "continue": &k.Resume, "leave": &k.Leave,
+		"settings": &k.Settings, "disconnect": &k.Disconnect, "reset": &k.Reset, "swap": &k.Swap, "local-only": &k.LocalOnly,
+		"add-file": &k.AddFile, "filter": &k.Filter, "info": &k.Info, "dashboard": &k.Dashboard, "connect": &k.Connect,
+		"explain": &k.Explain, "problems": &k.Problems, "verify": &k.Verify,
+		"copy": &k.CopyCommand, "mouse": &k.Mouse, "palette": &k.Palette,
+		"events": &k.Events, "all-events": &k.AllEvents, "yaml": &k.YAML, "pause": &k.Pause, "save": &k.Save,
+		"wide": &k.Wide, "change": &k.Change, "diagnose": &k.Diagnose, "logs": &k.Logs,
+		"sort-name": &k.SortName, "sort-status": &k.SortStatus, "sort-latency": &k.SortLatency,
+		"sort-traffic": &k.SortTraffic, "sort-age": &k.SortAge,
+		"help": &k.Help, "quit": &k.Quit,
+	}
+}
+
+// Fixed are the keys of everybody's.
+func (k *Map) Fixed() map[string]*key.Binding {
+	return map[string]*key.Binding{
+		"enter": &k.Enter, "esc": &k.Back, "the next field": &k.Next, "the field before": &k.Previous,
+		"the choice before": &k.Left, "the next choice": &k.Right, "yes": &k.Yes, "no": &k.No, "choosing": &k.Choose, "ctrl+c": &k.Interrupt,
+	}
+}
+
+// Scope is a place where commands can be had at the same time, so that none of
+// them may have a key of another.
+type Scope struct {
+	Where    string
+	Commands []string
+}
+
+var (
+	everywhere = []string{"help", "quit", "mouse", "palette", "enter", "esc", "ctrl+c"}
+	scrolled   = []string{"up", "down", "page-up", "page-down"}
+	listed     = slices.Concat(scrolled, []string{"top", "bottom"})
+	// Scopes are all of them.
+	Scopes = []Scope{
+		{"the list of clusters", slices.Concat(everywhere, listed, []string{"filter", "add-file", "info", "refresh", "dashboard"})},
+		{"the checks", slices.Concat(everywhere, listed, []string{"settings", "refresh", "problems"})},
+		{"the form", slices.Concat(everywhere, []string{"explain", "the next field", "the field before", "the choice before", "the next choice"})},
+		{"the plan", slices.Concat(everywhere, listed, []string{"apply", "copy", "settings", "refresh", "local-only"})},
+		{"a run", slices.Concat(everywhere, listed, []string{"continue", "leave", "disconnect", "retry", "plan", "settings", "swap"})},
+		{"the live connection", slices.Concat(everywhere, scrolled, []string{"verify", "settings", "plan", "disconnect", "reset", "copy", "dashboard"})},
+		{"the dashboard", slices.Concat(everywhere, listed, []string{
+			"filter", "info", "diagnose", "problems", "verify", "events", "all-events", "logs", "yaml", "disconnect", "reset", "change",
+			"connect", "wide", "pause", "save", "copy", "refresh", "sort-name", "sort-status", "sort-latency", "sort-traffic", "sort-age",
+		})},
+		{"a question", []string{"yes", "no", "choosing", "enter", "esc", "ctrl+c", "help", "quit"}},
+	}
+)
+
+// Rebound is the key map with an admin's own keys, and every reason why it can't
+// be that.
+func (k Map) Rebound(own Own) (Map, []error) {
+	bindings := k.Bindings()
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		b, ok := bindings[name]
+		if !ok {
+			errs = append(errs, Error{name, errNoCommand})
+			continue
+		}
+		keys := own[name]
+		if err := checkKeys(name, keys); err != nil {
+			errs = append(errs, Error{name, err})
+			continue
+		}
+		label := strings.Join(keys, "/")
+		if name == "up" || name == "down" { // arrows always move
+			keys, label = append([]string{name}, keys...), b.Keys()[0]+"/"+label
+		}
+		b.SetKeys(keys...)
+		b.SetHelp(label, b.Help().Desc)
+	}
+	if len(errs) == 0 {
+		errs = k.conflicts(own)
+	}
+	return k, errs
+}
+
+var errNoCommand = errors.New("no command has this name; liqo-tui explain config lists them")
+
+// conflicts are the keys that two commands of one place have.
+func (k *Map) conflicts(own Own) []error {
+	bindings := k.Bindings()
+	maps.Copy(bindings, k.Fixed())
+	var errs []error
+	told := map[string]bool{}
+	for _, s := range Scopes {
+		for _, name := range s.Commands {
+			for _, other := range s.Commands {
+				if name == other || own[name] == nil || told[name+other] || told[other+name] {
+					continue
+				}
+				for _, taken := range bindings[name].Keys() {
+					if slices.Contains(bindings[other].Keys(), taken) && !told[name+other] {
+						told[name+other] = true
+						errs = append(errs, Error{name, fmt.Errorf("%q is the key of %s too, on %s", taken, other, s.Where)})
+					}
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errs
+}
+
+// checkKeys judges the keys of one command by themselves.
+func checkKeys(name string, keys []string) error {
+	if len(keys) == 0 {
+		return errors.New("want a key, or a list of keys")
+	}
+	for _, text := range keys {
+		if !isKey(text) {
+			return fmt.Errorf("%q is no key: want a character, such as v or V, or a name, such as f5, pgup, ctrl+v or alt+v", text)
+		}
+		if name == "explain" && utf8.RuneCountInString(text) == 1 {
+			return fmt.Errorf("%q can't be typed into a field then: want a key that writes nothing, such as ctrl+e or f1", text)
+		}
+	}
+	return nil
+}
+
+// keyNames are the keys that have a name, as Bubble Tea writes them.
+var keyNames = []string{
+	"up", "down", "left", "right", "home", "end", "pgup", "pgdown", "insert", "delete", "backspace", "tab", "space", "enter", "esc",
+	"f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9", "f10", "f11", "f12",
+}
+
+// isKey reports whether Bubble Tea ever calls a key so: modifiers in their order,
+// then a name or a character. A character is its own capital: shift makes that.
+func isKey(text string) bool {
+	base, modified := text, false
+	for _, modifier := range []string{"ctrl+", "alt+", "shift+"} {
+		if rest, ok := strings.CutPrefix(base, modifier); ok {
+			base, modified = rest, true
+		}
+	}
+	if slices.Contains(keyNames, base) {
+		return true
+	}
+	r, size := utf8.DecodeRuneInString(base)
+	switch {
+	case size != len(base) || size == 0 || !unicode.IsGraphic(r) || unicode.IsSpace(r):
+		return false
+	case strings.Contains(text, "shift+"), modified && unicode.IsUpper(r):
+		return false
+	}
+	return true
+}

@@ -1,0 +1,126 @@
+package tui
+
+import (
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+	"github.com/liqo-tui/liqo-tui/tui/wizard"
+)
+
+// interest is what the program wants of a cluster now.
+type interest uint8
+
+const (
+	notWanted interest = iota
+	heldOpen           // a run observes it by itself
+	watched
+)
+
+// interests follow from what is shown, so that nothing has to be remembered
+// when screens change.
+func (m Model) interests() func(flows.ContextRef) interest {
+	running, choosing := m.wizard.Running(), m.wizard.Step == wizard.Clusters
+	return func(ref flows.ContextRef) interest {
+		paired := m.wizard.Works(ref)
+		switch {
+		case paired && running:
+			return heldOpen
+		case paired, choosing, m.boarded && m.dashboard.Watches(ref):
+			return watched
+		}
+		return notWanted
+	}
+}
+
+// steer starts and stops watches, so that they are those of [Model.interests],
+// and closes the clusters that are of none.
+func (m Model) steer() (Model, tea.Cmd) {
+	var cmds []tea.Cmd
+	// A dashboard reads the files again only while they are what is wrong.
+	unread := m.onBoard() && !m.dashboard.Detail && (len(m.fleet.Problems) > 0 || len(m.fleet.Members) == 0)
+	if (m.wizard.Step == wizard.Clusters || unread) && !m.fleet.Listing {
+		m.fleet.Listing = true
+		cmds = append(cmds, m.list(m.fleet.Listed))
+	}
+	interests := m.interests()
+	for _, known := range m.fleet.Members {
+		want := interests(known.Ref)
+		if (want == watched) == known.Watch.On() && (want != notWanted || known.Cluster == nil) {
+			continue
+		}
+		c := *known
+		switch {
+		case want == watched && !c.Watch.On():
+			m.fleet.Watches++
+			c.Watch = session.NewWatch(m.ctx, m.fleet.Watches)
+			if c.Began.IsZero() {
+				c.Began = m.clock
+			}
+			cmds = append(cmds, m.observe(c))
+		case want != watched && c.Watch.On():
+			cmds = append(cmds, c.Watch.Stop)
+			c.Watch = session.Watch{}
+		case want == notWanted && c.Cluster != nil:
+			cmds = append(cmds, closing(c.Cluster))
+			c.Cluster = nil
+		}
+		m.fleet = m.fleet.With(c)
+	}
+	return m, tea.Batch(cmds...)
+}
+
+// list is a command that reads the kubeconfig files.
+func (m Model) list(again bool) tea.Cmd {
+	backend, added, ctx := m.options.Backend, m.fleet.Added, m.ctx
+	return func() tea.Msg {
+		if again && !session.Pause(ctx, relistInterval) {
+			return nil
+		}
+		contexts, problems := backend.Contexts(added)
+		return contextsMsg{contexts, problems}
+	}
+}
+
+// contextsMsg is what the kubeconfig files say.
+type contextsMsg struct {
+	contexts []session.Context
+	problems []error
+}
+
+func (m Model) updateContexts(msg contextsMsg) (Model, tea.Cmd) {
+	var gone []session.Member
+	m.fleet, gone = m.fleet.Relist(msg.contexts, m.wizard.Works)
+	m.fleet.Problems, m.fleet.Listed, m.fleet.Listing = msg.problems, true, false
+	var cmds []tea.Cmd
+	for _, c := range gone {
+		if c.Watch.On() {
+			cmds = append(cmds, c.Watch.Stop)
+		}
+		if c.Cluster != nil {
+			cmds = append(cmds, closing(c.Cluster))
+		}
+	}
+	m.wizard = m.wizard.Listed(m.env())
+	m.dashboard.Know(m.fleet)
+	return m, tea.Batch(cmds...)
+}
+
+// rewatch opens the clusters on the screen again, and asks them: what was wrong
+// may have been the kubeconfig.
+func (m Model) rewatch() (Model, tea.Cmd) {
+	var cmds []tea.Cmd
+	for _, known := range m.fleet.Members {
+		c := *known
+		if !c.Watch.On() {
+			continue
+		}
+		cmds = append(cmds, c.Watch.Stop)
+		if c.Cluster != nil {
+			cmds = append(cmds, closing(c.Cluster))
+		}
+		c.Watch, c.Cluster = session.Watch{}, nil
+		m.fleet = m.fleet.With(c)
+	}
+	return m, tea.Batch(cmds...)
+}

@@ -1,0 +1,388 @@
+package wizard
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+type phase uint8
+
+const (
+	phaseNone     phase = iota
+	phaseRunning        // the plan is being applied
+	phaseStopping       // requests that are under way end
+	phaseStopped        // by the admin
+	phaseFailed
+	phaseDone
+)
+
+// applyScreen is one run of the plan.
+type applyScreen struct {
+	run          run
+	goal         session.Goal
+	phase        phase
+	approved     flows.Plan
+	timeout      time.Duration
+	began, ended time.Time
+	event        engine.Event // the latest
+	times        map[flows.StepID]stepTime
+	log          []engine.Record
+	changed      bool // something, by this run or one before
+	leave        bool // end the program when the run has ended
+	choice       int  // of what to do after it
+	err          error
+}
+
+// stepTime is when a step could first be worked on, and when it was done.
+type stepTime struct{ began, ended time.Time }
+
+// maxLog bounds the records that are kept.
+const maxLog = 200
+
+func (s applyScreen) active() bool { return s.phase == phaseRunning || s.phase == phaseStopping }
+
+// take adds an event of the run.
+func (s applyScreen) take(e engine.Event) applyScreen {
+	for _, r := range engine.Narrate(s.event, e) {
+		if r.Type != engine.RecordStart { // that it is done follows at once
+			s.log = append(slices.Clip(s.log), r)
+		}
+	}
+	s.log = s.log[max(0, len(s.log)-maxLog):]
+	s.changed = s.changed || len(e.Changes) > 0
+	s.began, s.times = e.Started, maps.Clone(s.times)
+	if s.times == nil {
+		s.times = map[flows.StepID]stepTime{}
+	}
+	for _, step := range e.Plan.Steps {
+		at, known := s.times[step.ID]
+		switch {
+		case step.Status == flows.Ready, step.Status == flows.Waiting:
+			if !known {
+				at.began = e.At
+			}
+			at.ended = time.Time{}
+		case step.Status == flows.Done && known && at.ended.IsZero():
+			at.ended = e.At
+		default:
+			continue
+		}
+		s.times[step.ID] = at
+	}
+	s.event = e
+	return s
+}
+
+// elapsed is how long a step has taken so far; ok is false before it began.
+func (s applyScreen) elapsed(id flows.StepID, now time.Time) (time.Duration, bool) {
+	at, ok := s.times[id]
+	if !at.ended.IsZero() {
+		now = at.ended
+	}
+	return now.Sub(at.began), ok
+}
+
+func (s applyScreen) commands(c scene) []keys.Command {
+	k := c.Keys
+	if choices := s.choices(c); len(choices) > 0 {
+		return append(append(choices, keys.Command{Binding: keys.Named(k.Enter, "take the choice"), Quiet: true, Msg: actChoose}), k.Moving()...)
+	}
+	return []keys.Command{
+		{Binding: k.Interrupt, Msg: session.InterruptMsg{}},
+		{Binding: k.Quit, Msg: session.NoteMsg("It is being applied: ctrl+c stops safely."), Quiet: true},
+	}
+}
+
+func (s applyScreen) update(c scene, msg tea.Msg) applyScreen {
+	choices := s.choices(c)
+	if by, ok := msg.(keys.MoveMsg); ok {
+		s.choice = min(max(s.choice+int(by), 0), len(choices)-1)
+	} else if msg == actChoose {
+		c.Post(choices[min(s.choice, len(choices)-1)].Msg)
+	}
+	return s
+}
+
+// choices are the ways to go on after a run that has ended before its plan was
+// done.
+func (s applyScreen) choices(c scene) []keys.Command {
+	k := c.Keys
+	removes := "remove what was applied"
+	if c.wanted.Install != [2]*flows.Installation{} {
+		removes += ", but for the operator"
+	}
+	remove := keys.Command{Binding: keys.Named(k.Disconnect, removes), Msg: takeAwayMsg(session.Reset)}
+	switch s.phase {
+	case phaseStopped:
+		leave := session.QuitMsg{Err: session.ErrInterrupted}
+		choices := []keys.Command{
+			{Binding: keys.Named(k.Resume, "continue where it stopped"), Msg: goAgain},
+			{Binding: keys.Named(k.Leave, "keep it so, and leave"), Msg: leave},
+		}
+		if s.changed && c.goal == session.Connect {
+			choices = append(choices, remove)
+		}
+		return append(choices, keys.Command{Binding: k.Quit, Msg: leave, Quiet: true})
+	case phaseFailed:
+		choices := []keys.Command{{Binding: k.Retry, Msg: goAgain}, {Binding: keys.Named(k.Plan, "look at the plan"), Msg: goPlan}}
+		if c.goal == session.Connect {
+			choices = append(choices, keys.Command{Binding: k.Settings, Msg: goSettings})
+			if s.fault().Code == flows.CodeTunnel {
+				choices = append(choices, keys.Command{Binding: keys.Named(k.Swap, "let the other cluster be the server"), Msg: goSwapped})
+			}
+		}
+		if s.changed && c.goal == session.Connect {
+			choices = append(choices, remove)
+		}
+		return append(choices,
+			keys.Command{Binding: keys.Named(k.Quit, "keep it so, and leave"), Msg: session.QuitMsg{Err: s.err}},
+			keys.Command{Binding: k.Back, Msg: goPlan, Quiet: true},
+		)
+	case phaseRunning, phaseStopping, phaseNone, phaseDone:
+	}
+	return nil
+}
+
+// fault is the step that ended the run; the zero value for none.
+func (s applyScreen) fault() flows.Step {
+	if failed, ok := errors.AsType[*flows.StepError](s.err); ok {
+		return failed.Step
+	}
+	return flows.Step{}
+}
+
+// interrupt takes ctrl+c: the first one stops safely, the second quits.
+func (s applyScreen) interrupt(c scene) (applyScreen, tea.Cmd) {
+	switch s.phase {
+	case phaseRunning:
+		s.phase = phaseStopping
+		return s, s.run.stop
+	case phaseFailed:
+		c.Post(session.QuitMsg{Err: s.err})
+	case phaseStopping, phaseStopped, phaseNone, phaseDone:
+		c.Post(session.QuitMsg{Err: session.ErrInterrupted})
+	}
+	return s, nil
+}
+
+// roomForChoices is the height from which on all of them stand below each other.
+// On less, what has happened matters more than the other ways to go on.
+const roomForChoices = 16
+
+// choiceRows are the choices as lines, below what has happened.
+func (s applyScreen) choiceRows(c scene) []string {
+	choices := slices.DeleteFunc(s.choices(c), func(choice keys.Command) bool { return choice.Quiet })
+	if len(choices) == 0 {
+		return nil
+	}
+	rows := make([]string, len(choices))
+	column := keys.Column(choices, 1)
+	if c.Height < roomForChoices {
+		i := min(s.choice, len(choices)-1)
+		text := fmt.Sprintf("%s %s (%d/%d)", keys.Called(choices[i].Binding), choices[i].Help().Desc, i+1, len(choices))
+		return []string{c.Theme.RuleLine("what now?", c.Width), c.Theme.Row(true, text)}
+	}
+	for i, choice := range choices {
+		rows[i] = c.Theme.Row(i == s.choice, draw.Pad(keys.Called(choice.Binding), column)+choice.Help().Desc)
+	}
+	return append([]string{c.Theme.RuleLine("what now?", c.Width)}, rows...)
+}
+
+// text is all that is to be said of a run that has ended: it scrolls.
+func (s applyScreen) text(c scene) []string {
+	rows, left := s.rows(c)
+	rows = slices.Concat(rows[left:], rows[:left]) // what is left first
+	if c.Height < roomForChoices {
+		return slices.Concat(s.card(c), []string{""}, rows)
+	}
+	return slices.Concat([]string{s.progress(c), ""}, s.card(c), []string{""}, rows)
+}
+
+func (s applyScreen) view(c scene) []string {
+	if !s.active() {
+		lines, choices := slices.Clone(c.Pane()), s.choiceRows(c)
+		for len(lines) < c.Body-len(choices) {
+			lines = append(lines, "")
+		}
+		return append(lines[:max(0, c.Body-len(choices))], choices...)
+	}
+	lines := append([]string{s.progress(c)}, s.card(c)...)
+	rows, active := s.rows(c)
+	if len(lines)+len(rows) < c.Body {
+		lines = append(lines, "")
+	}
+	room := max(1, c.Body-len(lines))
+	lines = append(lines, draw.Window(rows, active, min(room, len(rows)))...)
+	// What has happened fills the rest.
+	if rest := c.Body - len(lines); rest >= 3 {
+		happened := s.happened(c)
+		lines = append(lines, c.Theme.RuleLine("what happened, the latest first", c.Width))
+		lines = append(lines, happened[:min(rest-1, len(happened))]...)
+	}
+	return lines
+}
+
+// happened is what the run has done and seen, and the clusters' own warnings
+// since it began, the latest first.
+func (s applyScreen) happened(c scene) []string {
+	type line struct {
+		at   time.Time
+		text string
+	}
+	var all []line
+	for _, r := range s.log {
+		all = append(all, line{r.At, c.recordLine(r)})
+	}
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		for _, e := range c.on(side).Latest.Events {
+			if e.At.Before(s.began.Truncate(time.Second)) {
+				continue // events know their second only
+			}
+			text := e.Object + " " + e.Reason + ": " + e.Message
+			if e.Count > 1 {
+				text += fmt.Sprintf(" (%d times)", e.Count)
+			}
+			all = append(all, line{e.At, c.Theme.Faint.Render(e.At.Format(time.TimeOnly)) + " " +
+				c.side(side) + " " + c.Theme.Marks[draw.Warn].Render("! "+c.Theme.Plain(text))})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b line) int { return a.at.Compare(b.at) })
+	out := make([]string, 0, len(all))
+	for _, l := range slices.Backward(all) {
+		out = append(out, l.text)
+	}
+	return out
+}
+
+// progress counts what is done, and says how long it took and may take.
+func (s applyScreen) progress(c scene) string {
+	done := 0
+	for _, step := range s.event.Plan.Steps {
+		if step.Status == flows.Done {
+			done++
+		}
+	}
+	total, now := len(s.event.Plan.Steps), c.Now
+	if !s.active() {
+		now = s.ended
+	}
+	text := fmt.Sprintf("%d of %d done%s%s of at most %s", done, total, c.Theme.Dot, draw.Seconds(now.Sub(s.began)), draw.Seconds(s.timeout))
+	if total > 0 && c.Width >= 70 {
+		const cells = 20
+		full := done * cells / total
+		text += "  " + strings.Repeat(c.Theme.Bars[len(c.Theme.Bars)-1], full) + strings.Repeat(c.Theme.Rule, cells-full)
+	}
+	return c.Theme.Title.Render(text)
+}
+
+// card says what a run that has ended, or is to end, means for the admin.
+func (s applyScreen) card(c scene) []string {
+	t := c.Theme
+	kept := "Nothing was changed."
+	if s.changed {
+		kept = "What was applied is kept."
+	}
+	var lines []string
+	switch s.phase {
+	case phaseStopping:
+		lines = []string{t.Marks[draw.Warn].Render(t.Glyphs[draw.Warn] + " stopping: the requests under way end first. ctrl+c again leaves at once.")}
+	case phaseStopped:
+		lines = append([]string{t.Marks[draw.Warn].Render(t.Glyphs[draw.Warn] + " stopped")}, t.Wrap(kept, c.Width, 0)...)
+	case phaseFailed:
+		lines = slices.Concat(s.failureCard(c), []string{""}, t.Wrap(kept, c.Width, 0))
+	case phaseRunning, phaseNone, phaseDone:
+	}
+	return lines
+}
+
+// failureCard says what failed, why, and what to do.
+func (s applyScreen) failureCard(c scene) []string {
+	if step := s.fault(); step.ID != "" {
+		return c.card(step)
+	}
+	title := c.Theme.Marks[draw.Fail].Render(c.Theme.Glyphs[draw.Fail] + " the run failed")
+	return append([]string{title, ""}, c.Theme.Field("Why   ", s.err.Error(), c.Width)...)
+}
+
+// rows is the checklist, and the index of the line to keep in sight.
+func (s applyScreen) rows(c scene) (rows []string, active int) {
+	steps := s.event.Plan.Steps
+	if len(steps) == 0 {
+		return []string{"Looking at both clusters" + c.Theme.Ellipsis}, 0
+	}
+	fault := s.fault()
+	active = -1
+	for _, step := range steps {
+		if fault.ID == step.ID {
+			step = fault
+		}
+		if active < 0 && step.Status != flows.Done {
+			active = len(rows)
+		}
+		rows = append(rows, s.row(c, step))
+		if step.Status == flows.Waiting && step.Reason != "" {
+			rows = append(rows, c.Theme.Field("      now: ", step.Reason, c.Width)...)
+		}
+	}
+	return rows, max(0, active)
+}
+
+func (s applyScreen) row(c scene, step flows.Step) string {
+	shown := step
+	if step.Status == flows.Waiting || step.Status == flows.Failed {
+		shown.Reason = "" // has its own place
+	}
+	line := c.stepLine(shown, false)
+	now := c.Now
+	if !s.active() {
+		now = s.ended
+	}
+	took, ok := s.elapsed(step.ID, now)
+	if !ok || step.Status == flows.Blocked {
+		return line
+	}
+	const column = 8
+	text := draw.Seconds(took)
+	line = c.Theme.Fit(line, c.Width-column)
+	gap := max(1, c.Width-draw.Cells(line)-draw.Cells(text))
+	return line + strings.Repeat(" ", gap) + c.Theme.Faint.Render(text)
+}
+
+func (c scene) recordLine(r engine.Record) string {
+	side := ""
+	if r.Step.ID != "" {
+		side = c.side(r.Step.Side) + " "
+	}
+	return c.Theme.Faint.Render(r.At.Format(time.TimeOnly)) + " " + side + c.Theme.Plain(r.Text)
+}
+
+// start applies the current plan. approved is what the admin has seen.
+func (s applyScreen) start(c scene, approved flows.Plan) (applyScreen, tea.Cmd) {
+	a, b := c.on(flows.A).Cluster, c.on(flows.B).Cluster
+	r := newRun(c.Ctx, s.run.id+1, c.Clock)
+	s = applyScreen{
+		run: r, goal: c.goal, phase: phaseRunning, approved: approved, began: c.Now, timeout: c.options.Timeout,
+		changed: s.changed, log: s.log,
+	}
+	o := engine.Options{
+		Timeout: c.options.Timeout, Now: c.Clock,
+		Approve: func(p flows.Plan) (bool, error) { return covers(approved, p), nil },
+	}
+	plan := c.planFor
+	if c.goal == session.Connect {
+		plan = flows.Connecting(c.params)
+	}
+	return s, tea.Batch(r.drive(plan, a, b, o), r.next(true))
+}

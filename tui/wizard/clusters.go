@@ -1,0 +1,459 @@
+package wizard
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+	"github.com/sahilm/fuzzy"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// clustersScreen lists the contexts of all kubeconfig files, with what is known
+// of each cluster, for two of them to be chosen.
+type clustersScreen struct {
+	selected  flows.ContextRef // by name: rows come and go
+	filter    keys.Line
+	filtering bool // keys go into the filter
+	info      bool // the selected cluster has the whole screen
+}
+
+// clusterRow is one context on the screen.
+type clusterRow struct {
+	session.Member
+	status
+	side    string // "A" or "B" when it is chosen
+	refusal string // why it can't be chosen now; "" when it can
+}
+
+// keep holds the selection as long as its row is there.
+func (s clustersScreen) keep(rows []clusterRow) clustersScreen {
+	if len(rows) > 0 && indexOfRow(rows, s.selected) < 0 {
+		s.selected = rows[0].Ref
+	}
+	return s
+}
+
+func indexOfRow(rows []clusterRow, ref flows.ContextRef) int {
+	return slices.IndexFunc(rows, func(r clusterRow) bool { return r.Ref == ref })
+}
+
+// rows are the contexts that the filter lets through.
+func (s clustersScreen) rows(c scene) []clusterRow {
+	var rows []clusterRow
+	for _, known := range c.Fleet.Members {
+		r := clusterRow{Member: *known, status: c.clusterStatus(*known), refusal: c.refusal(*known)}
+		for _, s := range []flows.Side{flows.A, flows.B} {
+			if c.pair[s] == known.Ref {
+				r.side = s.String()
+			}
+		}
+		rows = append(rows, r)
+	}
+	text := strings.TrimSpace(s.filter.String())
+	if text == "" {
+		return rows
+	}
+	words := make([]string, len(rows))
+	for i, r := range rows {
+		words[i] = strings.Join([]string{r.Ref.Name, string(r.Good.ID), r.word, r.Server, r.File}, " ")
+	}
+	var matching []clusterRow
+	for _, match := range fuzzy.FindNoSort(text, words) {
+		matching = append(matching, rows[match.Index])
+	}
+	return matching
+}
+
+// clusterStatus is what a probe has told, in a word, with the reason.
+func (c scene) clusterStatus(k session.Member) status {
+	if k.Problem != "" {
+		return status{draw.Fail, "not usable", k.Problem}
+	}
+	if k.Probing() {
+		return status{draw.Running, "asking", draw.AskedText(c.Now.Sub(k.Began)) + ", no answer yet"}
+	}
+	if p := k.Latest.Problem; p != nil {
+		word := map[flows.ProblemKind]string{flows.Unauthorized: "login refused", flows.Forbidden: "not allowed"}[p.Kind]
+		return status{draw.Fail, cmp.Or(word, "no answer"), strings.TrimSuffix(p.Message, ".") + withHint(p.Hint)}
+	}
+	if why := misplaced(k); why != "" {
+		return status{draw.Fail, "elsewhere", why}
+	}
+	if k.Good.Software == flows.NoSoftware {
+		why := "It has neither Liqo nor the liqo-tui operator."
+		if c.options.Install != nil {
+			why += " When you choose it, installing the operator becomes a part of the plan."
+		}
+		return status{draw.Warn, "nothing installed", why}
+	}
+	if c.isProtected(k.Ref) {
+		return status{draw.OK, "ready, protected", "It is protected by your configuration: to change it, you type its name."}
+	}
+	return status{draw.OK, "ready", ""}
+}
+
+// misplaced says where the installation of a cluster is, "" if that is where it
+// was looked for. Only the command line can name another namespace.
+func misplaced(c session.Member) string {
+	s := flows.InstalledElsewhere(flows.A, c.Good)
+	if s == nil || c.Good.Software != flows.NoSoftware {
+		return ""
+	}
+	return s.Reason + withHint(fmt.Sprintf("start liqo-tui with --context %s --liqo-namespace %s", c.Ref.Name, c.Good.Elsewhere.Namespace))
+}
+
+func withHint(hint string) string {
+	if hint == "" {
+		return ""
+	}
+	return ". To do: " + hint
+}
+
+// refusal says why a cluster can't be chosen for the side that is next.
+func (c scene) refusal(k session.Member) string {
+	other := c.choosing().Other()
+	taken := c.on(other).Good
+	switch {
+	case c.paired(k.Ref):
+		return fmt.Sprintf("it is %s already", other)
+	case k.Problem != "":
+		return k.Problem
+	case k.Probing():
+		return "it has not answered yet"
+	case k.Latest.Problem != nil:
+		return k.Latest.Problem.Message
+	case misplaced(k) != "":
+		return misplaced(k)
+	case c.chosen(other) && taken.UID == k.Good.UID:
+		return fmt.Sprintf("it is the same cluster as %s, seen through another context: both have the UID %s", other, k.Good.UID)
+	case c.chosen(other) && k.Good.ID != "" && taken.ID == k.Good.ID:
+		return fmt.Sprintf("it calls itself %q, as %s does: one of them needs another cluster ID", k.Good.ID, other)
+	case k.Good.Software == flows.NoSoftware && k.Good.ID == "" && c.options.Install == nil:
+		return fmt.Sprintf("it has neither Liqo nor the liqo-tui operator. To do: liqo-tui install --context %s", k.Ref.Name)
+	}
+	return ""
+}
+
+// twins are other contexts that lead to the same cluster.
+func (c scene) twins(k session.Member) []string {
+	var names []string
+	for _, other := range c.Fleet.Members {
+		if other.Ref != k.Ref && k.Good.UID != "" && other.Good.UID == k.Good.UID {
+			names = append(names, c.Fleet.Call(*other))
+		}
+	}
+	return names
+}
+
+func (s clustersScreen) commands(c scene) []keys.Command {
+	k := c.Keys
+	if s.info {
+		return []keys.Command{{Binding: k.Back, Msg: actInfo}}
+	}
+	commands := []keys.Command{{Binding: keys.Named(k.Enter, "choose "+c.choosing().String()), Msg: actChoose}, {Binding: k.Filter, Msg: actFilter}}
+	if c.chosen(flows.A) || s.filter.String() != "" || c.Boarded {
+		commands = append(commands, keys.Command{Binding: k.Back, Msg: actLeave})
+	}
+	commands = append(commands,
+		keys.Command{Binding: k.AddFile, Msg: actAddFile},
+		keys.Command{Binding: k.Info, Msg: actInfo},
+		keys.Command{Binding: k.Refresh, Msg: session.RewatchMsg{}},
+		keys.Command{Binding: k.Dashboard, Msg: goBoard},
+	)
+	return append(commands, k.Moving()...)
+}
+
+func (s clustersScreen) update(c scene, msg tea.Msg) clustersScreen {
+	switch msg := msg.(type) {
+	case keys.MoveMsg:
+		s = s.move(c, int(msg))
+	case session.ClickMsg:
+		return s.click(c, msg.Y)
+	case tea.PasteMsg:
+		if s.filtering {
+			s.filter = s.filter.Insert(msg.Content)
+			s = s.keep(s.rows(c))
+		}
+	case action:
+		switch msg {
+		case actInfo:
+			s.info = !s.info
+		case actFilter:
+			s.filtering = true
+		case actChoose:
+			return s.choose(c)
+		case actLeave: // takes back, one thing at a time
+			if s.filter.String() == "" {
+				c.Post(goBack)
+			}
+			s.filter = keys.Line{}
+		case actAddFile:
+			askForFile(c)
+		default:
+		}
+	}
+	return s
+}
+
+func (s clustersScreen) move(c scene, by int) clustersScreen {
+	rows := s.rows(c)
+	if len(rows) > 0 {
+		i := max(0, indexOfRow(rows, s.selected)) + by
+		s.selected = rows[min(max(i, 0), len(rows)-1)].Ref
+	}
+	return s
+}
+
+// choose takes the selected one as A, or as B when there is an A. What can't be
+// chosen says why.
+func (s clustersScreen) choose(c scene) clustersScreen {
+	rows := s.rows(c)
+	i := indexOfRow(rows, s.selected)
+	if i < 0 {
+		return s
+	}
+	if r := rows[i]; r.refusal != "" {
+		c.Post(session.NoteMsg(fmt.Sprintf("%s can't be %s: %s.", c.Fleet.Call(r.Member), c.choosing(), strings.TrimSuffix(r.refusal, "."))))
+		return s
+	}
+	s.filter = keys.Line{}
+	c.Post(chosenMsg(rows[i].Ref))
+	return s
+}
+
+// key takes a key while the filter is typed; ok is false at any other time.
+func (s clustersScreen) key(c scene, msg tea.KeyPressMsg) (_ clustersScreen, ok bool) {
+	switch {
+	case !s.filtering:
+		return s, false
+	case key.Matches(msg, c.Keys.Enter):
+		s.filtering = false
+	case key.Matches(msg, c.Keys.Back):
+		s.filtering, s.filter = false, keys.Line{}
+	case msg.String() == "up":
+		return s.move(c, -1), true
+	case msg.String() == "down":
+		return s.move(c, +1), true
+	default:
+		s.filter, _ = s.filter.Update(msg)
+	}
+	return s.keep(s.rows(c)), true
+}
+
+// click selects the cluster on a line of the body, or chooses it if it is
+// selected.
+func (s clustersScreen) click(c scene, y int) clustersScreen {
+	if s.info {
+		return s
+	}
+	s.filtering = false
+	parts := s.layout(c)
+	row := y - len(parts.head)
+	if row < 0 || row >= parts.list || parts.top+row >= len(parts.rows) {
+		return s
+	}
+	clicked := parts.rows[parts.top+row].Ref
+	if clicked == s.selected {
+		return s.choose(c)
+	}
+	s.selected = clicked
+	return s
+}
+
+// askForFile adds a kubeconfig to the list.
+func askForFile(c scene) {
+	c.Post(session.PromptMsg{
+		Title:   "Which kubeconfig file?",
+		Explain: "Its contexts join the list, until the program ends. Your own kubeconfig is not changed. ~ stands for your home directory.",
+		Submit: func(text string) (_ tea.Msg, problem string) {
+			if text = strings.TrimSpace(text); text == "" {
+				return nil, "type the path of a file"
+			}
+			return session.AddFileMsg(text), ""
+		},
+	})
+}
+
+// Widths of the list's columns, in cells.
+const (
+	contextWidth  = 24
+	stateWidth    = 21
+	versionWidth  = 9
+	softwareWidth = 18
+	idWidth       = 14
+	roomForServer = 118 // an address of a usual length has room after the other columns
+)
+
+func (s clustersScreen) view(c scene) []string {
+	if s.info {
+		return c.Pane()
+	}
+	parts := s.layout(c)
+	lines := parts.head
+	for i := parts.top; i < min(parts.top+parts.list, len(parts.rows)); i++ {
+		lines = append(lines, c.clusterLine(parts.rows[i], i == parts.selected))
+	}
+	for len(lines) < c.Body-len(parts.detail) {
+		lines = append(lines, "")
+	}
+	return append(lines, parts.detail...)
+}
+
+// clustersLayout is where the list of clusters has its parts.
+type clustersLayout struct {
+	head      []string
+	rows      []clusterRow // all of them
+	selected  int
+	top, list int // the first row in sight, and how many there can be
+	detail    []string
+}
+
+func (s clustersScreen) layout(c scene) clustersLayout {
+	l := clustersLayout{rows: s.rows(c), detail: s.detail(c)}
+	l.head = s.head(c, l.rows)
+	l.list = c.Body - len(l.head) - 1
+	if room := l.list - len(l.detail); room >= min(len(l.rows), 3) {
+		l.list = room
+	} else {
+		l.detail = nil
+	}
+	l.list = max(1, l.list)
+	l.selected = max(0, indexOfRow(l.rows, s.selected))
+	l.top = draw.WindowTop(l.selected, len(l.rows), l.list)
+	return l
+}
+
+// head says what is to choose, and what could not be read.
+func (s clustersScreen) head(c scene, rows []clusterRow) []string {
+	t, side := c.Theme, c.choosing()
+	question := "Choose the first of the two clusters: A."
+	if c.chosen(side.Other()) {
+		question = fmt.Sprintf("%s is %s. Choose the other cluster: %s.", side.Other(), c.Fleet.Call(c.on(side.Other())), side)
+	}
+	if draw.Cells(question) > c.Width {
+		question = fmt.Sprintf("Choose cluster %s.", side)
+	}
+	lines := []string{t.Title.Render(t.Plain(question))}
+	for _, p := range c.Fleet.Problems {
+		lines = append(lines, t.Marks[draw.Fail].Render(t.Glyphs[draw.Fail])+" "+t.Plain(p.Error()))
+	}
+	if s.filtering || s.filter.String() != "" {
+		lines = append(lines, t.Label.Render("filter: ")+s.filter.View(t, c.Width-8, s.filtering))
+	}
+	switch {
+	case !c.Fleet.Listed:
+		return append(lines, "Reading the kubeconfig files"+t.Ellipsis)
+	case len(c.Fleet.Members) == 0:
+		lines = append(lines, "")
+		return append(lines, t.Wrap("There are no contexts in your kubeconfig. Press "+keys.Called(c.Keys.AddFile)+" to add a file, or set KUBECONFIG before the start.", c.Width, 0)...)
+	case len(rows) == 0:
+		return append(lines, "No context matches the filter; esc clears it.")
+	}
+	head := "    " + draw.Pad("CONTEXT", contextWidth) + draw.Pad("STATE", stateWidth+draw.Cells(t.Glyphs[draw.OK])-1)
+	if c.Width >= 70 {
+		head += draw.Pad("KUBERNETES", versionWidth+2) + draw.Pad("CLUSTER ID", idWidth)
+	}
+	if c.Width >= 100 {
+		head += draw.Pad("SOFTWARE", softwareWidth)
+	}
+	if c.Width >= roomForServer {
+		head += "SERVER"
+	}
+	return append(lines, t.Faint.Render(head))
+}
+
+func (c scene) clusterLine(r clusterRow, selected bool) string {
+	t := c.Theme
+	column := func(text string, width int) string { return draw.Pad(t.Fit(t.Plain(text), width-1), width) }
+	side := " "
+	if r.side != "" {
+		side = t.Sides[map[string]flows.Side{"A": flows.A, "B": flows.B}[r.side]].Render(r.side)
+	}
+	name := column(c.Fleet.Call(r.Member), contextWidth)
+	if r.refusal != "" && r.side == "" {
+		name = t.Faint.Render(name)
+	}
+	line := side + " " + name + t.State(r.mark, r.word, stateWidth+draw.Cells(t.Glyphs[draw.OK])-1)
+	if c.Width >= 70 {
+		line += column(r.Good.Version, versionWidth+2) + column(string(r.Good.ID), idWidth)
+	}
+	if c.Width >= 100 {
+		software := ""
+		if r.Good.Version != "" {
+			software = r.Good.Software.String()
+		}
+		line += column(software, softwareWidth)
+	}
+	if c.Width >= roomForServer {
+		line += t.Plain(cmp.Or(r.Server, r.Good.Server))
+	}
+	return c.Theme.Row(selected, line)
+}
+
+// detail is what is to be said of the selected cluster, below the list.
+func (s clustersScreen) detail(c scene) []string {
+	rows := s.rows(c)
+	i := indexOfRow(rows, s.selected)
+	if i < 0 {
+		return nil
+	}
+	r := rows[i]
+	lines := []string{c.Theme.RuleLine(c.Fleet.Call(r.Member), c.Width)}
+	lines = append(lines, c.Theme.Plain(cmp.Or(r.Server, r.Latest.Server)))
+	switch {
+	case r.why != "":
+		lines = append(lines, c.Theme.Wrap(r.why, c.Width, 0)...)
+	case r.refusal != "":
+		lines = append(lines, c.Theme.Wrap(r.refusal, c.Width, 0)...)
+	}
+	switch peers := len(r.Good.Connections); {
+	case peers == 1:
+		lines = append(lines, "It has a connection with another cluster.")
+	case peers > 1:
+		lines = append(lines, fmt.Sprintf("It has %d connections with other clusters.", peers))
+	}
+	if twins := c.twins(r.Member); len(twins) > 0 {
+		lines = append(lines, c.Theme.Wrap("The same cluster as "+strings.Join(twins, ", ")+".", c.Width, 0)...)
+	}
+	return lines
+}
+
+// text is all that is known of the selected cluster.
+func (s clustersScreen) text(c scene) []string {
+	rows := s.rows(c)
+	i := indexOfRow(rows, s.selected)
+	if i < 0 {
+		return nil
+	}
+	t, r := c.Theme, rows[i]
+	lines := []string{t.Title.Render(t.Plain(c.Fleet.Call(r.Member))) + "  " + t.State(r.mark, r.word, 0), ""}
+	add := func(label, text string) { lines = append(lines, t.Field(draw.Pad(label, 14), text, c.Width)...) }
+	add("file", r.File)
+	add("user", r.User)
+	add("server", cmp.Or(r.Server, r.Latest.Server))
+	add("what is wrong", r.why)
+	add("kubernetes", r.Good.Version)
+	add("cluster ID", string(r.Good.ID))
+	add("UID", r.Good.UID)
+	if r.Good.Version != "" {
+		add("software", r.Good.Software.String()+", in namespace "+r.Good.Namespace)
+	}
+	add("pods", draw.CIDRs(r.Good.Networks.Pod))
+	add("external", draw.CIDRs(r.Good.Networks.External))
+	for _, conn := range r.Good.Connections {
+		add("connection", fmt.Sprintf("%s: %s", conn.Labels[render.LabelRemoteCluster], cmp.Or(string(conn.Status.Value), "nothing said yet")))
+	}
+	if twins := c.twins(r.Member); len(twins) > 0 {
+		add("same cluster", strings.Join(twins, ", "))
+	}
+	return lines
+}

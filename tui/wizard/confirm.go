@@ -1,0 +1,135 @@
+package wizard
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// confirm is the question before anything changes. It keeps the plan that it
+// asks about: the yes is for that one.
+type confirm struct {
+	plan flows.Plan
+	yes  bool // the choice that enter takes
+	// word is what has to be typed instead, where a protected cluster is changed.
+	word    string
+	typed   keys.Line
+	problem string // with what was typed
+}
+
+// decision is what the admin decided.
+type decision uint8
+
+const (
+	actionNone decision = iota // not decided yet
+	actionCancel
+	actionApply
+)
+
+func (q confirm) update(msg tea.KeyPressMsg, k keys.Map) (confirm, decision) {
+	if q.word != "" {
+		return q.updateWord(msg, k)
+	}
+	switch {
+	case key.Matches(msg, k.Yes):
+		return q, actionApply
+	case key.Matches(msg, k.No), key.Matches(msg, k.Quit):
+		return q, actionCancel
+	case key.Matches(msg, k.Choose):
+		q.yes = !q.yes
+	case key.Matches(msg, k.Enter) && q.yes:
+		return q, actionApply
+	case key.Matches(msg, k.Enter):
+		return q, actionCancel
+	}
+	return q, actionNone
+}
+
+// updateWord takes a key where a word is the only yes.
+func (q confirm) updateWord(msg tea.KeyPressMsg, k keys.Map) (confirm, decision) {
+	switch {
+	case key.Matches(msg, k.Back):
+		return q, actionCancel
+	case key.Matches(msg, k.Enter) && strings.TrimSpace(q.typed.String()) == q.word:
+		return q, actionApply
+	case key.Matches(msg, k.Enter):
+		q.problem = "this is not " + q.word
+	default:
+		q.typed, _ = q.typed.Update(msg)
+		q.problem = ""
+	}
+	return q, actionNone
+}
+
+// askFor is the question for a plan, as its clusters take it.
+func (c scene) askFor(p flows.Plan) *confirm {
+	return &confirm{plan: p, word: strings.Join(c.protected(), " ")}
+}
+
+// protected are the contexts of the clusters that the goal changes and whose
+// names have to be typed for it.
+func (c scene) protected() []string {
+	var names []string
+	for _, s := range []flows.Side{flows.A, flows.B} {
+		ref := c.pair[s]
+		if s == flows.B && c.goal != session.Connect && c.localOnly || !c.isProtected(ref) || slices.Contains(names, ref.Name) {
+			continue
+		}
+		names = append(names, ref.Name)
+	}
+	return names
+}
+
+// view asks.
+func (q confirm) view(c scene) []string {
+	t := c.Theme
+	question, act := "Apply these changes?", "Yes, apply"
+	if c.goal != session.Connect {
+		question, act = "Apply these changes? The connection ends.", "Yes, "+c.goal.String()
+	}
+	lines := []string{t.Title.Render(question), ""}
+	if q.word == "" {
+		lines = append(lines, c.Theme.Row(!q.yes, "No"), c.Theme.Row(q.yes, act), "")
+	} else {
+		lines = append(lines, q.wordLines(c)...)
+	}
+	for _, text := range q.plan.Interrupts() {
+		for _, line := range t.Wrap(text, c.Width-2, 0) {
+			lines = append(lines, t.Marks[draw.Warn].Render("! "+line))
+		}
+	}
+	var changes []string
+	for _, s := range q.plan.Steps {
+		if s.Status == flows.Done || !s.Action.Changes() {
+			continue
+		}
+		changes = append(changes, fmt.Sprintf("%s  %s %s", c.side(s.Side), draw.Pad(s.Action.String(), 6), t.Plain(s.Title)))
+	}
+	if room := c.Body - len(lines); len(changes) > room && room > 0 {
+		rest := len(changes) - room + 1
+		changes = append(changes[:room-1], t.Faint.Render(fmt.Sprintf("and %d more", rest)))
+	}
+	return append(lines, changes...)
+}
+
+// wordLines ask for the names of protected contexts.
+func (q confirm) wordLines(c scene) []string {
+	t := c.Theme
+	what := "This cluster is protected by your configuration: type its context's name, and enter."
+	if strings.Contains(q.word, " ") {
+		what = "Both clusters are protected by your configuration: type their contexts' names, and enter."
+	}
+	lines := append(t.Wrap(what, c.Width, 0), "", t.Label.Render(t.Plain(q.word)+" > ")+q.typed.View(t, c.Width-len(q.word)-3, true))
+	if q.problem != "" {
+		lines = append(lines, t.Marks[draw.Fail].Render(t.Glyphs[draw.Fail]+" "+t.Plain(q.problem)))
+	}
+	return append(lines, "")
+}

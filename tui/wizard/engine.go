@@ -1,0 +1,128 @@
+package wizard
+
+import (
+	"context"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// RunMsg is what a run has told since the last one.
+type RunMsg struct {
+	Run    int
+	Events []runEvent
+	At     time.Time
+	Ended  bool
+	Err    error // of the run, when it has ended
+}
+
+// runEvent is one event, with the facts that its plan was made of.
+type runEvent struct {
+	engine.Event
+	Facts flows.Facts
+}
+
+// run is one call of [engine.Run] and the way its events take into Update.
+type run struct {
+	id      int
+	program context.Context // ends when nobody reads messages any more
+	now     func() time.Time
+	ctx     context.Context
+	cancel  context.CancelFunc
+	events  chan runEvent
+	result  chan error
+}
+
+// eventBuffer is enough for the events of one coalesced message in practice; a
+// run that has more to say waits.
+const eventBuffer = 16
+
+func newRun(ctx context.Context, id int, now func() time.Time) run {
+	r := run{id: id, program: ctx, now: now, events: make(chan runEvent, eventBuffer), result: make(chan error, 1)}
+	r.ctx, r.cancel = context.WithCancel(ctx)
+	return r
+}
+
+// stop is a command: it ends the run after the requests that are under way.
+func (r run) stop() tea.Msg {
+	r.cancel()
+	return nil
+}
+
+// drive is a command: it runs the plan to its end.
+func (r run) drive(plan func(flows.Facts) flows.Plan, a, b engine.Cluster, o engine.Options) tea.Cmd {
+	return func() tea.Msg {
+		defer r.cancel()
+		var facts flows.Facts
+		seen := func(f flows.Facts) flows.Plan {
+			facts = f
+			return plan(f)
+		}
+		r.result <- engine.Run(r.ctx, seen, a, b, func(e engine.Event) {
+			select {
+			case r.events <- runEvent{Event: e, Facts: facts}:
+			case <-r.program.Done():
+			}
+		}, o)
+		close(r.events)
+		return nil
+	}
+}
+
+// next is a command: it waits for events, and takes all that are there.
+func (r run) next(first bool) tea.Cmd {
+	return func() tea.Msg {
+		if !first && !session.Pause(r.program, session.Coalesce) {
+			return nil
+		}
+		msg := RunMsg{Run: r.id}
+		select {
+		case e, ok := <-r.events:
+			msg = r.collect(msg, e, ok)
+		case <-r.program.Done():
+			return nil
+		}
+		msg.At = r.now()
+		return msg
+	}
+}
+
+// collect adds an event and those that have come since, without waiting.
+func (r run) collect(msg RunMsg, e runEvent, ok bool) RunMsg {
+	for ok {
+		msg.Events = append(msg.Events, e)
+		select {
+		case e, ok = <-r.events:
+		default:
+			return msg
+		}
+	}
+	msg.Ended, msg.Err = true, <-r.result
+	return msg
+}
+
+// covers reports whether who approved one plan has approved the other: between
+// the question and the first request the clusters may have changed. A step that
+// had no diff to show yet was approved as what it is going to do.
+func covers(approved, p flows.Plan) bool {
+	for _, s := range p.Steps {
+		if s.Status == flows.Done || !s.Action.Changes() {
+			continue
+		}
+		before, ok := approved.Step(s.ID)
+		if !ok || before.Status == flows.Done || before.Title != s.Title {
+			return false
+		}
+		if s.Status == flows.Blocked {
+			continue
+		}
+		if before.Action != s.Action || before.Diff != "" && before.Diff != s.Diff {
+			return false
+		}
+	}
+	return approved.A == p.A && approved.B == p.B
+}

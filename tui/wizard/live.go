@@ -1,0 +1,174 @@
+package wizard
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// liveScreen is the connection as each side sees it.
+type liveScreen struct {
+	witnesses [2]witness
+	verify    session.Verification
+}
+
+// witness is one side of the pair, and what it measured while it was watched.
+type witness struct {
+	of      flows.ContextRef
+	reading flows.Reading
+	history session.Series
+}
+
+// note takes in what the side says now. What another cluster said, or of
+// another peer, is forgotten.
+func (w witness) note(now time.Time, of flows.ContextRef, r flows.Reading) witness {
+	if w.of != of || w.reading.Peer != r.Peer {
+		w = witness{of: of}
+	}
+	if session.Newer(w.reading, r) {
+		w.history.Points = slices.Clone(w.history.Points) // models share them
+		w.history.Add(now, r, session.RateOf(w.reading, r))
+	}
+	w.reading = r
+	return w
+}
+
+// witness takes in what the pair says now.
+func (s liveScreen) witness(c scene) liveScreen {
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		s.witnesses[side] = s.witnesses[side].note(c.Now, c.pair[side], c.peer(side).Reading())
+	}
+	return s
+}
+
+func (s liveScreen) commands(c scene) []keys.Command {
+	k := c.Keys
+	return []keys.Command{
+		{Binding: k.Verify, Msg: session.VerifyMsg{Pair: c.pair}},
+		{Binding: k.Settings, Msg: goSettings},
+		{Binding: k.Plan, Msg: goPlan},
+		{Binding: k.Disconnect, Msg: takeAwayMsg(session.Disconnect)},
+		{Binding: k.Reset, Msg: takeAwayMsg(session.Reset)},
+		{Binding: k.CopyCommand, Msg: session.CopyMsg(c.command())},
+		{Binding: k.Back, Msg: goClusters},
+		{Binding: k.Dashboard, Msg: goBoard},
+	}
+}
+
+// twoColumns is the width from which both sides stand beside each other.
+const twoColumns = 120
+
+// text is the whole live screen.
+func (s liveScreen) text(c scene) []string {
+	width, lines := c.Width, []string{c.verdict()}
+	var measured []string
+	if both := c.peer(flows.A).Connection != nil && c.peer(flows.B).Connection != nil; both {
+		measured = s.verify.Lines(c.Theme, c.pair, c.Now, width)
+		lines = append(lines, measured[0])
+		measured = measured[1:]
+	}
+	lines = append(lines, "")
+	if width >= twoColumns {
+		half := (width - 3) / 2
+		a, b := s.side(c, flows.A, half), s.side(c, flows.B, half)
+		for i := range max(len(a), len(b)) {
+			lines = append(lines, draw.Pad(c.Theme.Fit(draw.At(a, i), half), half)+"   "+c.Theme.Fit(draw.At(b, i), half))
+		}
+	} else {
+		lines = append(lines, s.side(c, flows.A, width)...)
+		lines = append(lines, "")
+		lines = append(lines, s.side(c, flows.B, width)...)
+	}
+	if len(measured) > 0 {
+		lines = append(lines, "")
+		lines = append(lines, measured...)
+	}
+	if left := c.leftToDo(); left != "" {
+		lines = append(lines, "")
+		lines = append(lines, c.Theme.Wrap(left, width, 0)...)
+	}
+	return lines
+}
+
+// verdict sums both sides up.
+func (c scene) verdict() string {
+	a, b := c.status(flows.A), c.status(flows.B)
+	worst := a
+	if draw.Severity(b.mark) > draw.Severity(a.mark) {
+		worst = b
+	}
+	text := fmt.Sprintf("A says %s, B says %s", a.word, b.word)
+	if a.word == b.word {
+		text = "both sides say: " + a.word
+	}
+	if a.mark == draw.OK && b.mark == draw.OK {
+		text = "connected: each gateway answers the other's pings"
+	}
+	return c.Theme.Marks[worst.mark].Render(c.Theme.Glyphs[worst.mark] + " " + text)
+}
+
+// leftToDo says what differs from what is wanted.
+func (c scene) leftToDo() string {
+	switch n := c.Current.Changes().Total(); {
+	case !c.planned() || c.Current.Failure() != nil || n == 0:
+		return ""
+	default:
+		return fmt.Sprintf("%d of the plan's steps would change something: %s shows them.", n, keys.Called(c.Keys.Plan))
+	}
+}
+
+// side is one side's view, as lines of at most width cells.
+func (s liveScreen) side(c scene, side flows.Side, width int) []string {
+	t, now, peer := c.Theme, c.status(side), c.peer(side)
+	lines := []string{
+		t.Title.Render(t.Side(side, string(c.id(side)), 0)) + "  " + t.Faint.Render(cmp.Or(string(peer.Reading().Role), "no gateway")) + "  " + t.State(now.mark, now.word, 0),
+	}
+	add := func(text string) {
+		for _, line := range t.Wrap(text, width-2, 0) {
+			lines = append(lines, "  "+line)
+		}
+	}
+	if now.why != "" {
+		add(now.why)
+	}
+	r := peer.Reading()
+	if r.Exists {
+		lines = append(lines, s.latencyLine(c, side, r))
+	}
+	ago := func(at time.Time) string { return draw.Age(c.Now.Sub(at)) }
+	for _, line := range t.Pack(t.ReadingFacts(r, "", ago), width-2) {
+		lines = append(lines, "  "+line)
+	}
+	for _, text := range draw.CIDRText(string(c.id(side.Other())), peer.Configuration) {
+		add(text)
+	}
+	if now.mark == draw.Unknown {
+		for i := 1; i < len(lines); i++ {
+			lines[i] = t.Faint.Render(lines[i]) // as it was when it was last known
+		}
+	}
+	return lines
+}
+
+// liveBuckets is how far back a side's sparkline goes: three minutes.
+const liveBuckets = 18
+
+// latencyLine is the latest round trip and how it was before.
+func (s liveScreen) latencyLine(c scene, side flows.Side, r flows.Reading) string {
+	value := "not measured"
+	if r.Latency > 0 {
+		value = draw.RoundTrip(r.Latency)
+	}
+	line := "  round trip " + value
+	values := session.RoundTrips(s.witnesses[side].history.Until(c.Now, liveBuckets))
+	if _, _, highest, ok := draw.Statistics(values); ok {
+		line += "  " + c.Theme.Spark(values) + c.Theme.Faint.Render("  max "+draw.Milliseconds(highest))
+	}
+	return line
+}

@@ -1,0 +1,68 @@
+package wizard
+
+import (
+	"testing"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// Two clusters may be looked at one after the other, and one measurement may be
+// told twice: neither is a measurement of the other, or a second one.
+func TestAWitnessKeepsWhatItsSideMeasured(t *testing.T) {
+	now := flowtest.Epoch()
+	rome, milan := flows.ContextRef{Name: "kind-rome"}, flows.ContextRef{Name: "kind-milan"}
+	r := flows.Reading{Peer: "milan", Exists: true, Value: networkingv1beta1.Connected, At: now, Interval: 10 * time.Second, Latency: 1200 * time.Microsecond}
+	w := witness{}.note(now, rome, r)
+	earlier := w
+	w = w.note(now.Add(session.Bucket), rome, r) // the same again
+	r.At, r.Latency = now.Add(2*session.Bucket), 3*time.Millisecond
+	w = w.note(now.Add(2*session.Bucket), rome, r)
+	if got := draw.NewTheme(true, false).Spark(session.RoundTrips(w.history.Until(now.Add(2*session.Bucket), 3))); got != "~ #" && got != "- #" {
+		t.Errorf("got %q, want two measurements and the gap between", got)
+	}
+	if got := len(earlier.history.Points); got != 1 {
+		t.Errorf("got %d points in the witness of before, want its one", got)
+	}
+	if w = w.note(now.Add(3*session.Bucket), milan, r); len(w.history.Points) != 1 {
+		t.Errorf("got %d points, want one: the others are of another cluster", len(w.history.Points))
+	}
+}
+
+func TestWhatAYesCovers(t *testing.T) {
+	step := func(id flows.StepID, a flows.Action, s flows.Status, diff string) flows.Step {
+		return flows.Step{ID: id, Title: string(id), Action: a, Status: s, Diff: diff}
+	}
+	plan := func(steps ...flows.Step) flows.Plan { return flows.Plan{Steps: steps, A: "rome", B: "milan"} }
+	approved := plan(
+		step("namespace", flows.Create, flows.Ready, "+ns"),
+		step("client", flows.Create, flows.Blocked, ""),
+		step("key", flows.Update, flows.Done, ""),
+		step("connected", flows.Wait, flows.Waiting, ""),
+	)
+	other := approved
+	other.B = "turin"
+	for name, test := range map[string]struct {
+		now  flows.Plan
+		want bool
+	}{
+		"the same":                           {approved, true},
+		"further on":                         {plan(step("namespace", flows.Update, flows.Done, ""), step("client", flows.Create, flows.Ready, "+c")), true},
+		"another diff":                       {plan(step("namespace", flows.Create, flows.Ready, "+other")), false},
+		"an update where it said create":     {plan(step("namespace", flows.Update, flows.Ready, "+ns")), false},
+		"an update of what was not there":    {plan(step("client", flows.Update, flows.Ready, "-x +c")), false},
+		"a change of what was done":          {plan(step("key", flows.Update, flows.Ready, "-k +k")), false},
+		"a step that was not there":          {plan(step("new", flows.Delete, flows.Ready, "")), false},
+		"other clusters":                     {other, false},
+		"only things to wait for were added": {plan(step("other", flows.Wait, flows.Waiting, "")), true},
+	} {
+		if got := covers(approved, test.now); got != test.want {
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,339 @@
+package wizard
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// applyRow is the first row of the list: enter on it applies the plan.
+const applyRow flows.StepID = "apply"
+
+// planScreen lists what is to do, and what the selected row says of it.
+type planScreen struct {
+	selected flows.StepID // by ID: the plan may change while it is looked at
+	zoom     bool         // the diff has the whole screen
+	pinned   bool         // the admin asked for this screen: stay
+	note     string       // stays until the next decision
+	// localOnly leaves cluster B alone, which does not answer.
+	localOnly bool
+}
+
+// planIDs are the rows of the list.
+func planIDs(p flows.Plan) []flows.StepID {
+	var ids []flows.StepID
+	if !p.Done() {
+		ids = append(ids, applyRow)
+	}
+	for _, s := range p.Steps {
+		ids = append(ids, s.ID)
+	}
+	return ids
+}
+
+// keep holds the selection as long as its row exists.
+func (s planScreen) keep(p flows.Plan) planScreen {
+	ids := planIDs(p)
+	if slices.Contains(ids, s.selected) || len(ids) == 0 {
+		return s
+	}
+	s.selected, s.zoom = ids[0], false
+	return s
+}
+
+func (s planScreen) index(p flows.Plan) int { return max(0, slices.Index(planIDs(p), s.selected)) }
+
+func (s planScreen) commands(c scene) []keys.Command {
+	k := c.Keys
+	back, refresh := keys.Command{Binding: k.Back, Msg: actLeave}, keys.Command{Binding: k.Refresh, Msg: session.RewatchMsg{}}
+	switch {
+	case s.zoom:
+		return []keys.Command{back, {Binding: keys.Named(k.Enter, "back"), Msg: actLeave, Quiet: true}}
+	case !c.planned():
+		return []keys.Command{back}
+	case c.Current.Failure() != nil && c.goal != session.Connect && c.on(flows.A).Latest.Problem == nil:
+		return []keys.Command{{Binding: k.LocalOnly, Msg: goLocally}, refresh, back}
+	case c.Current.Failure() != nil:
+		return []keys.Command{refresh, back}
+	}
+	open := keys.Command{Binding: keys.Named(k.Enter, "diff"), Msg: actZoom}
+	if s.selected == applyRow {
+		open = keys.Command{Binding: keys.Named(k.Enter, "apply"), Msg: goApply}
+	}
+	commands := []keys.Command{open}
+	if !c.Current.Done() {
+		commands = append(commands, keys.Command{Binding: k.Apply, Msg: goApply})
+	}
+	commands = append(commands, back, keys.Command{Binding: k.CopyCommand, Msg: session.CopyMsg(c.command())})
+	if c.goal == session.Connect {
+		commands = append(commands, keys.Command{Binding: k.Settings, Msg: goSettings})
+	}
+	commands = append(commands, refresh)
+	return append(commands, k.Moving()...)
+}
+
+func (s planScreen) update(c scene, msg tea.Msg) planScreen {
+	switch msg {
+	case actZoom:
+		s.zoom = true
+	case actLeave: // from the diff to the list, from the list to where the plan came from
+		if !s.zoom {
+			c.Post(goBack)
+		}
+		s.zoom = false
+	}
+	if by, ok := msg.(keys.MoveMsg); ok {
+		if ids := planIDs(c.Current); len(ids) > 0 {
+			s.selected = ids[min(max(s.index(c.Current)+int(by), 0), len(ids)-1)]
+		}
+	}
+	return s
+}
+
+// Heights of parts of the plan screen, in lines.
+const (
+	wantPane   = 7 // its heading, and enough to say what the plan means
+	minList    = 5 // rows beside a pane
+	maxCommand = 3 // help shows all of it
+)
+
+// planLayout divides what is left of the body between the list and the pane.
+func (c scene) planLayout(height int) (list, pane int) {
+	n := len(planIDs(c.Current))
+	switch {
+	case height-n >= wantPane:
+		return n, height - n
+	case height-wantPane >= minList:
+		return height - wantPane, wantPane
+	}
+	return min(n, max(1, height-1)), 0
+}
+
+func (s planScreen) view(c scene) []string {
+	if !c.planned() {
+		return c.asking()
+	}
+	if c.Current.Failure() != nil || s.zoom {
+		return c.Pane()
+	}
+	head := s.head(c, c.Body)
+	list, pane := c.planLayout(c.Body - len(head))
+	lines := append(head, draw.Window(s.rows(c), s.index(c.Current), list)...)
+	if pane > 0 {
+		return append(append(lines, s.heading(c)), c.Pane()...)
+	}
+	step, _ := c.Current.Step(s.selected)
+	where := fmt.Sprintf("%d/%d  ", s.index(c.Current)+1, len(planIDs(c.Current)))
+	hint := "enter shows the diff"
+	if s.selected == applyRow {
+		hint = "enter asks once more, then applies"
+	}
+	return append(lines, c.Theme.Faint.Render(where+c.Theme.Plain(cmp.Or(step.Reason, hint))))
+}
+
+// failures is a card for each reason why there can be no plan.
+func (c scene) failures() []string {
+	var lines []string
+	for _, s := range c.Current.Steps {
+		if s.Status != flows.Failed {
+			continue
+		}
+		lines = append(lines, c.card(s)...)
+		lines = append(lines, "")
+	}
+	return append(lines, c.Theme.Wrap("This screen follows the clusters: it goes on when this is fixed.", c.Width, 0)...)
+}
+
+// card says what failed, why, what to do, and what that is known from.
+func (c scene) card(s flows.Step) []string {
+	t := c.Theme
+	title, side := t.Marks[draw.Fail].Render(t.Glyphs[draw.Fail]+" failed: "+t.Plain(s.Title)), t.Side(s.Side, c.name(s.Side), 0)
+	if s.Code != "" {
+		side += "  " + t.Faint.Render(string(s.Code))
+	}
+	lines := []string{title + "  " + side, ""}
+	if draw.Cells(lines[0]) > c.Width { // where it failed matters more than an empty line
+		lines = []string{title, "  " + side}
+	}
+	column := 9
+	if c.Width < 60 {
+		column = 6
+	}
+	add := func(label, text string) { lines = append(lines, t.Field(draw.Pad(label, column), text, c.Width)...) }
+	add("Why", s.Reason)
+	add("Fix", s.Hint)
+	for _, name := range slices.Sorted(maps.Keys(s.Evidence)) {
+		// The reason says what was seen last, and for how long.
+		if text := s.Evidence[name]; name != flows.EvidenceSince && !strings.Contains(s.Reason, text) {
+			add("Seen", name+": "+text)
+		}
+	}
+	for _, e := range s.Events[:min(len(s.Events), 3)] {
+		if !strings.Contains(s.Reason, e.Message) {
+			add("Event", fmt.Sprintf("%s %s: %s", e.Object, e.Reason, e.Message))
+		}
+	}
+	return lines
+}
+
+// head counts the changes and names the command that does the same.
+func (s planScreen) head(c scene, height int) []string {
+	counts := strings.ReplaceAll(c.Current.Changes().String(), ", ", c.Theme.Dot)
+	if c.Current.Done() {
+		counts = "Nothing is left to do."
+	}
+	p := c.params
+	counts += fmt.Sprintf("%sserver %s, %s", c.Theme.Dot, p.Server, p.ServiceType)
+	lines := []string{c.Theme.Title.Render(counts)}
+	if s.note != "" {
+		note := c.Theme.Wrap(s.note, c.Width, 0)
+		for _, line := range note {
+			lines = append(lines, c.Theme.Marks[draw.Warn].Render(line))
+		}
+	}
+	if height < 12 {
+		return lines
+	}
+	command := c.Theme.Command("same: ", c.command(), c.Width)
+	for _, line := range command[:min(len(command), maxCommand)] {
+		lines = append(lines, c.Theme.Faint.Render(line))
+	}
+	if height > 24 {
+		lines = append(lines, c.Theme.RuleLine("", c.Width))
+	}
+	return lines
+}
+
+func (s planScreen) rows(c scene) []string {
+	var rows []string
+	if !c.Current.Done() {
+		text := "Apply: " + draw.Counted(c.Current.Changes().Total(), "change")
+		if c.Current.Empty() {
+			text = "Wait for what is left"
+		}
+		rows = append(rows, c.Theme.Row(s.selected == applyRow, text))
+	}
+	for _, step := range c.Current.Steps {
+		rows = append(rows, c.Theme.Row(step.ID == s.selected, c.stepLine(step, true)))
+	}
+	return rows
+}
+
+// stepLine is one step as a line: state, side, action, title and reason.
+func (c scene) stepLine(s flows.Step, withAction bool) string {
+	t := c.Theme
+	line := t.State(draw.StepMark(s.Status), draw.StepWord(s.Status), t.StateWidth()) + " " +
+		c.side(s.Side) + " "
+	if withAction && c.Width >= 60 {
+		action := s.Action.String()
+		if s.Status == flows.Done && s.Action.Changes() {
+			action = "-"
+		}
+		line += draw.Pad(action, len("create")+1)
+	}
+	line += t.Plain(s.Title)
+	if s.Reason != "" && c.Width >= 60 {
+		line += "  " + t.Faint.Render(t.Plain(s.Reason))
+	}
+	return line
+}
+
+// text is what scrolls: the reasons why there can be no plan, or what the pane
+// below the list shows of the selected row.
+func (s planScreen) text(c scene) session.Text {
+	switch {
+	case !c.planned():
+		return session.Text{}
+	case c.Current.Failure() != nil:
+		return session.Text{ID: "failures", Lines: c.failures(), Height: c.Room(), Sideways: true}
+	}
+	text := session.Text{ID: "step " + string(s.selected), Lines: s.pane(c), Height: c.Room(), Sideways: true}
+	if !s.zoom {
+		_, pane := c.planLayout(text.Height - len(s.head(c, text.Height)))
+		text.Height = max(0, pane-1)
+	}
+	return text
+}
+
+// pane is what the pane below the list shows of the selected row.
+func (s planScreen) pane(c scene) []string {
+	if s.selected == applyRow {
+		return c.outlook()
+	}
+	step, ok := c.Current.Step(s.selected)
+	if !ok {
+		return nil
+	}
+	var lines []string
+	if step.Reason != "" {
+		lines = append(lines, c.Theme.Wrap(step.Reason, c.Width, 0)...)
+	}
+	switch {
+	case step.Diff != "":
+		lines = append(lines, c.Theme.Diff(step.Diff)...)
+	case step.Status == flows.Done && step.Reason == "":
+		lines = append(lines, "It is there as wanted: nothing to change.")
+	case step.Status == flows.Blocked:
+		lines = append(lines, "What it says is known only after that.")
+	}
+	return lines
+}
+
+// outlook says what applying the plan means for who uses the clusters.
+func (c scene) outlook() []string {
+	t := c.Theme
+	var lines []string
+	add := func(mark draw.Mark, text string) {
+		wrapped := t.Wrap(text, c.Width, 2)
+		lines = append(lines, t.Marks[mark].Render(t.Bullets[mark])+" "+wrapped[0])
+		lines = append(lines, wrapped[1:]...)
+	}
+	a, b := c.id(flows.A), c.id(flows.B)
+	for _, text := range c.Current.Interrupts() {
+		add(draw.Warn, text)
+	}
+	switch {
+	case c.goal == session.Disconnect:
+		add(draw.Pending, fmt.Sprintf("%s and %s keep the addresses that they have for each other, for the next connection.", a, b))
+	case c.goal == session.Reset:
+		add(draw.Pending, fmt.Sprintf("%s and %s forget each other: a later connection may have other addresses.", a, b))
+	case len(c.Current.Interrupts()) == 0:
+		add(draw.Pending, fmt.Sprintf("Pods of %s and %s will reach each other through an encrypted tunnel. No traffic is interrupted.", a, b))
+	}
+	if c.goal == session.Connect && !c.Current.Done() {
+		add(draw.Pending, "When it is connected, a pod on each side sends the other some packets, and goes again.")
+	}
+	if c.goal == session.Connect {
+		for _, s := range []flows.Side{flows.A, flows.B} {
+			add(draw.Pending, c.sees(s))
+		}
+	}
+	for _, text := range c.Current.Kept {
+		add(draw.Pending, text)
+	}
+	for _, command := range c.Current.Owed {
+		add(draw.Warn, "to be run by the other cluster's admin: "+command)
+	}
+	return lines
+}
+
+// heading is the line above the pane.
+func (s planScreen) heading(c scene) string {
+	step, ok := c.Current.Step(s.selected)
+	switch {
+	case s.selected == applyRow:
+		return c.Theme.RuleLine("what it means", c.Width)
+	case !ok:
+		return c.Theme.RuleLine("", c.Width)
+	}
+	return c.Theme.RuleLine(fmt.Sprintf("%s of %s %s", step.Title, step.Side, c.id(step.Side)), c.Width)
+}

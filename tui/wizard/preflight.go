@@ -1,0 +1,303 @@
+package wizard
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// preflightScreen is what is judged before anything is planned.
+type preflightScreen struct {
+	results  []check.Result
+	selected checkKey
+	problems bool // only what did not pass
+	explain  bool // the selected check has the whole screen
+
+	asked   int    // number of the latest review
+	watches [2]int // of the clusters that it was about
+	reviews [2]*flows.Review
+	errs    [2]error
+}
+
+// checkKey names a result: a check is made once, for each side, or each way.
+type checkKey struct {
+	id    flows.Code
+	where string
+}
+
+func keyOf(r check.Result) checkKey { return checkKey{r.ID, r.Where()} }
+
+// reviewMsg is what the clusters say of the user's rights.
+type reviewMsg struct {
+	asked   int
+	reviews [2]*flows.Review
+	errs    [2]error
+}
+
+// judge makes the checks with the latest facts.
+func (s preflightScreen) judge(c scene) preflightScreen {
+	s.results = check.Preflight(c.wanted, c.facts(), s.reviews)
+	if shown := s.shown(); s.index() < 0 && len(shown) > 0 {
+		// What has failed is worth the first look.
+		i := slices.IndexFunc(shown, func(r check.Result) bool { return r.State == check.Fail })
+		s.selected = keyOf(shown[max(0, i)])
+	}
+	return s
+}
+
+// ask asks both clusters whether the user may do what the plan does, as soon as
+// the checks are shown, and again for clusters that were opened anew.
+func (s preflightScreen) ask(c scene) (preflightScreen, tea.Cmd) {
+	clusters := [2]engine.Cluster{c.on(flows.A).Cluster, c.on(flows.B).Cluster}
+	watches := [2]int{c.on(flows.A).Watch.ID, c.on(flows.B).Watch.ID}
+	if !c.planned() || clusters[flows.A] == nil || clusters[flows.B] == nil || watches == s.watches {
+		return s, nil
+	}
+	s.asked++
+	s.watches, s.reviews, s.errs = watches, [2]*flows.Review{}, [2]error{}
+	id, ctx := s.asked, c.Ctx
+	needs := [2][]flows.Permission{c.Current.Permissions(flows.A), c.Current.Permissions(flows.B)}
+	return s.judge(c), func() tea.Msg {
+		ctx, cancel := context.WithTimeout(ctx, session.AskTimeout)
+		defer cancel()
+		msg := reviewMsg{asked: id}
+		var g errgroup.Group
+		for side, c := range clusters {
+			reviewer, ok := c.(engine.Reviewer)
+			if !ok {
+				continue
+			}
+			g.Go(func() error {
+				review, err := reviewer.Review(ctx, needs[side])
+				if msg.errs[side] = err; err == nil {
+					msg.reviews[side] = &review
+				}
+				return nil // one that does not answer hides nothing of the other
+			})
+		}
+		_ = g.Wait()
+		return msg
+	}
+}
+
+func (s preflightScreen) update(c scene, msg tea.Msg) preflightScreen {
+	switch msg := msg.(type) {
+	case reviewMsg:
+		if msg.asked == s.asked {
+			s.reviews, s.errs = msg.reviews, msg.errs
+			return s.judge(c)
+		}
+	case keys.MoveMsg:
+		if shown := s.shown(); len(shown) > 0 {
+			i := max(0, s.index()) + int(msg)
+			s.selected = keyOf(shown[min(max(i, 0), len(shown)-1)])
+		}
+	case action:
+		switch msg {
+		case actExplain:
+			s.explain = !s.explain
+		case actProblems:
+			s.problems = !s.problems
+			return s.judge(c)
+		case actPass:
+			return s.pass(c)
+		default:
+		}
+	}
+	return s
+}
+
+// shown are the checks that the filter lets through.
+func (s preflightScreen) shown() []check.Result {
+	return slices.DeleteFunc(slices.Clone(s.results), func(r check.Result) bool {
+		return s.problems && r.State == check.Pass
+	})
+}
+
+// index is the selected one's among those.
+func (s preflightScreen) index() int {
+	return slices.IndexFunc(s.shown(), func(r check.Result) bool { return keyOf(r) == s.selected })
+}
+
+func (s preflightScreen) commands(k keys.Map) []keys.Command {
+	if s.explain {
+		return []keys.Command{{Binding: k.Back, Msg: actExplain}, {Binding: keys.Named(k.Enter, "back"), Msg: actExplain, Quiet: true}}
+	}
+	commands := []keys.Command{
+		{Binding: keys.Named(k.Enter, "continue"), Msg: actPass},
+		{Binding: keys.Named(k.Settings, "explain"), Msg: actExplain},
+		{Binding: k.Back, Msg: goClusters},
+		{Binding: k.Refresh, Msg: session.RewatchMsg{}},
+		{Binding: k.Problems, Msg: actProblems},
+	}
+	return append(commands, k.Moving()...)
+}
+
+// pass goes on, unless a check has failed.
+func (s preflightScreen) pass(c scene) preflightScreen {
+	for _, r := range s.results {
+		if r.State == check.Fail {
+			s.selected = keyOf(r)
+			c.Post(session.NoteMsg(fmt.Sprintf("%s %s has failed: nothing can be planned before that is mended. This screen follows the clusters.", r.ID, r.Title)))
+			return s
+		}
+	}
+	c.Post(goSettings)
+	return s
+}
+
+func (s preflightScreen) view(c scene) []string {
+	switch {
+	case !c.planned():
+		return c.asking()
+	case s.explain:
+		return c.Pane()
+	}
+	t := c.Theme
+	lines, few := []string{t.Title.Render(s.tally(t.Dot)), ""}, 5
+	if c.Height < 16 { // the evidence matters more than the checks around it
+		lines, few = lines[:1], 4
+	}
+	shown, selected := s.shown(), max(0, s.index())
+	rows := make([]string, len(shown))
+	for i, r := range shown {
+		rows[i] = c.checkLine(r, i == selected)
+	}
+	if len(rows) == 0 {
+		rows = []string{"All checks have passed; " + keys.Called(c.Keys.Problems) + " shows them."}
+	}
+	detail := s.detail(c, shown, selected)
+	room := c.Body - len(lines)
+	if len(rows)+len(detail) > room {
+		detail = detail[:min(len(detail), max(0, room-min(len(rows), few)))]
+	}
+	lines = append(lines, draw.Window(rows, selected, max(1, room-len(detail)))...)
+	for len(lines) < c.Body-len(detail) {
+		lines = append(lines, "")
+	}
+	return append(lines, detail...)
+}
+
+// tally counts the checks by how they ended.
+func (s preflightScreen) tally(dot string) string {
+	var count [check.Measuring + 1]int
+	for _, r := range s.results {
+		count[r.State]++
+	}
+	parts := []string{fmt.Sprintf("%d passed", count[check.Pass])}
+	for _, kind := range []struct {
+		state check.State
+		word  string
+	}{{check.Warn, "to know"}, {check.Fail, "failed"}, {check.Inconclusive, "can't be told"}, {check.Skipped, "skipped"}} {
+		if count[kind.state] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", count[kind.state], kind.word))
+		}
+	}
+	return strings.Join(parts, dot)
+}
+
+func (c scene) checkLine(r check.Result, selected bool) string {
+	t := c.Theme
+	word := map[check.State]string{
+		check.Pass: "pass", check.Warn: "warn", check.Fail: "FAIL", check.Inconclusive: "unknown", check.Skipped: "skipped",
+	}[r.State]
+	line := t.State(draw.CheckMarks[r.State], word, t.StateWidth()) + " " + draw.Pad(t.Plain(r.Where()), 4)
+	if c.Width >= 70 {
+		line += t.Faint.Render(string(r.ID)) + " "
+	}
+	line += t.Plain(r.Title)
+	if c.Width >= 60 {
+		line += "  " + t.Faint.Render(t.Plain(r.Summary))
+	}
+	return c.Theme.Row(selected, line)
+}
+
+// detail is what is to be said of the selected check, below the list.
+func (s preflightScreen) detail(c scene, shown []check.Result, selected int) []string {
+	if selected >= len(shown) {
+		return nil
+	}
+	r := shown[selected]
+	lines := []string{c.Theme.RuleLine(string(r.ID)+" "+r.Title, c.Width)}
+	return append(lines, s.facts(c, r)...)
+}
+
+func (s preflightScreen) facts(c scene, r check.Result) []string {
+	t := c.Theme
+	lines := t.Wrap(r.Summary, c.Width, 0)
+	for _, side := range r.Sides {
+		if err := s.errs[side]; err != nil && r.ID == flows.CodePermission {
+			lines = append(lines, t.Wrap(side.String()+" was asked and answered: "+err.Error(), c.Width, 0)...)
+		}
+	}
+	for _, text := range r.Evidence {
+		lines = append(lines, t.Field("Seen  ", text, c.Width)...)
+	}
+	for i, text := range r.Fix {
+		label := "Fix   "
+		if i > 0 {
+			label = "or    "
+		}
+		lines = append(lines, t.Field(label, text, c.Width)...)
+	}
+	return lines
+}
+
+// text is all about the selected check, also for who never heard of it.
+func (s preflightScreen) text(c scene) []string {
+	shown, i := s.shown(), s.index()
+	if i < 0 {
+		return nil
+	}
+	t, r := c.Theme, shown[i]
+	lines := []string{t.Title.Render(fmt.Sprintf("%s  %s", r.ID, t.Plain(r.Title))), ""}
+	lines = append(lines, s.facts(c, r)...)
+	text, ok := check.Explain(r.ID)
+	if !ok {
+		return lines
+	}
+	lines = append(lines, "")
+	lines = append(lines, t.Wrap(text.Meaning, c.Width, 0)...)
+	lines = append(lines, "")
+	for _, fix := range text.Fix {
+		lines = append(lines, t.Field(t.Bullets[draw.Pending]+" ", fix, c.Width)...)
+	}
+	return lines
+}
+
+// sees says as which addresses a side sees, or will see, the other's pods.
+func (c scene) sees(s flows.Side) string {
+	other := c.id(s.Other())
+	if f := c.on(s).Good; f.Installable() && c.wanted.Install[s] != nil {
+		return fmt.Sprintf("As which addresses %s will see %s's pods is known after the installation.", c.id(s), other)
+	}
+	views, err := check.Views(flows.Expected(c.wanted, c.facts()), s)
+	if err != nil {
+		return fmt.Sprintf("%s has no addresses left for %s: %v.", c.id(s), other, err)
+	}
+	var parts []string
+	verb := "sees"
+	for _, v := range views {
+		if v.Use == "pods" {
+			parts = append(parts, v.String())
+		}
+		if v.Predicted {
+			verb = "will see"
+		}
+	}
+	if len(parts) == 0 {
+		return fmt.Sprintf("As which addresses %s will see %s's pods is known after the installation.", c.id(s), other)
+	}
+	return fmt.Sprintf("%s %s %s's %s.", c.id(s), verb, other, strings.Join(parts, ", "))
+}

@@ -1,0 +1,96 @@
+package wizard
+
+import (
+	"strings"
+	"testing"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// around is the program around a wizard whose clusters have answered. What the
+// wizard asks of it is in posted.
+func around(width, height int) (e session.Env, pair [2]flows.ContextRef, posted *[]tea.Msg) {
+	posted = new([]tea.Msg)
+	e = session.Env{
+		Now: flowtest.Epoch(), Theme: draw.NewTheme(false, false), Keys: keys.NewMap(false),
+		Width: width, Height: height, Body: height - session.FrameLines,
+		Pane: func() []string { return nil },
+		Post: func(msg tea.Msg) { *posted = append(*posted, msg) },
+	}
+	p := flowtest.NewPair()
+	for i, c := range []*flowtest.Cluster{p.A, p.B} {
+		pair[i] = c.Facts().Context
+		e.Fleet = e.Fleet.With(session.Member{Context: session.Context{Ref: pair[i]}}).Learn(pair[i], c.Facts(), e.Now)
+	}
+	e.Fleet.Listed = true
+	return e, pair, posted
+}
+
+func TestEveryScreenIsDrawnWithoutTheProgram(t *testing.T) {
+	for _, size := range [][2]int{{120, 40}, {80, 24}, {40, 12}} {
+		e, pair, _ := around(size[0], size[1])
+		w := New(session.Options{A: pair[flows.A], B: pair[flows.B], Params: flows.Defaults()}).Replan(e)
+		c := w.scene(e)
+		for name, test := range map[string]struct {
+			lines []string
+			want  string
+		}{
+			"clusters":  {w.clusters.view(c), "kind-rome"},
+			"preflight": {w.preflight.judge(c).view(c), "passed"},
+			"settings":  {w.form.open(c).view(c), "Gateway server on"},
+			"plan":      {w.plan.view(c), "Apply: 8 changes"},
+			"apply":     {applyScreen{phase: phaseRunning}.view(c), "Looking at both clusters"},
+			"live":      {w.live.text(c), "both sides say: not connected"},
+			"question":  {c.askFor(w.Current).view(c), "Apply these changes?"},
+		} {
+			text := ansi.Strip(strings.Join(test.lines, "\n"))
+			if !strings.Contains(text, test.want) {
+				t.Errorf("%v: %s does not say %q:\n%s", size, name, test.want, text)
+			}
+			if got := len(test.lines); name != "live" && got > e.Body { // that one scrolls
+				t.Errorf("%v: %s has %d lines, want at most %d", size, name, got, e.Body)
+			}
+		}
+	}
+}
+
+func TestAClusterIsChosenOnce(t *testing.T) {
+	e, pair, posted := around(80, 24)
+	w := New(session.Options{Params: flows.Defaults()})
+	w.clusters.selected = pair[flows.A]
+	w, _ = w.Update(e, actChoose)
+	if len(*posted) != 1 || (*posted)[0] != chosenMsg(pair[flows.A]) {
+		t.Fatalf("got %v asked of the wizard, want cluster A", *posted)
+	}
+	w, _ = w.Update(e, (*posted)[0])
+	if w.Pair() != [2]flows.ContextRef{pair[flows.A]} {
+		t.Fatalf("got the pair %v", w.Pair())
+	}
+	_, _ = w.Update(e, actChoose)
+	if note, ok := (*posted)[1].(session.NoteMsg); !ok || !strings.Contains(string(note), "it is A already") {
+		t.Errorf("got %v for the same cluster again, want why not", (*posted)[1:])
+	}
+}
+
+func TestAFormWithAProblemIsNotSubmitted(t *testing.T) {
+	e, pair, posted := around(80, 24)
+	w := New(session.Options{A: pair[flows.A], B: pair[flows.B], Params: flows.Defaults()}).Replan(e)
+	w = w.openSettings(e)
+	w.form.texts[session.FieldMTU] = keys.Line{}.Insert("12")
+	w, _ = w.Update(e, actSubmit)
+	if note, ok := (*posted)[0].(session.NoteMsg); !ok || !strings.HasPrefix(string(note), "MTU: ") || w.form.focus != session.FieldMTU {
+		t.Fatalf("got %v, and field %v in focus", *posted, w.form.focus)
+	}
+	w.form.texts[session.FieldMTU] = keys.Line{}.Insert("1300")
+	_, _ = w.Update(e, actSubmit)
+	if p, ok := (*posted)[1].(submittedMsg); !ok || p.MTU != 1300 {
+		t.Errorf("got %v, want the form with its MTU", (*posted)[1:])
+	}
+}

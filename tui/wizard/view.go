@@ -1,0 +1,187 @@
+package wizard
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// Text is what scrolls on the screen.
+func (w Wizard) Text(e session.Env) session.Text {
+	c := w.scene(e)
+	switch {
+	case w.Step == Preflight && w.preflight.explain:
+		return session.Text{ID: "explain", Lines: w.preflight.text(c), Height: e.Room()}
+	case w.Step == Clusters && w.clusters.info:
+		return session.Text{ID: "info", Lines: w.clusters.text(c), Height: e.Room()}
+	case w.Step == Live:
+		return session.Text{ID: "live", Lines: w.live.text(c), Height: e.Room()}
+	case w.Step == Apply && !w.apply.active():
+		return session.Text{ID: "ended", Lines: w.apply.text(c), Height: max(1, e.Room()-len(w.apply.choiceRows(c)))}
+	case w.Step == Plan:
+		return w.plan.text(c)
+	}
+	return session.Text{}
+}
+
+// View draws the screen, or the question before anything changes.
+func (w Wizard) View(e session.Env) []string {
+	c := w.scene(e)
+	if w.confirm != nil {
+		return w.confirm.view(c)
+	}
+	switch w.Step {
+	case Clusters:
+		return w.clusters.view(c)
+	case Preflight:
+		return w.preflight.view(c)
+	case Settings:
+		return w.form.view(c)
+	case Plan:
+		return w.plan.view(c)
+	case Apply:
+		return w.apply.view(c)
+	case Live, Away:
+	}
+	return e.Pane()
+}
+
+// Heading is the line above the screen.
+func (w Wizard) Heading(e session.Env) string {
+	if w.Step == Plan && w.plan.zoom {
+		return w.plan.heading(w.scene(e))
+	}
+	return e.Theme.RuleLine("", e.Width)
+}
+
+// Title says what it is about.
+func (w Wizard) Title(e session.Env) string {
+	c, t := w.scene(e), e.Theme
+	if !c.chosen(flows.B) {
+		return t.Title.Render("Connect two clusters")
+	}
+	what := t.Side(flows.A, c.name(flows.A), 0) + " " + t.Between + " " + t.Side(flows.B, c.name(flows.B), 0)
+	if w.goal != session.Connect {
+		what += "  " + t.Marks[draw.Warn].Render(w.goal.String())
+	}
+	return what
+}
+
+// Name is the pair as plain text, "" while it is not chosen.
+func (w Wizard) Name(e session.Env) string {
+	c := w.scene(e)
+	if !c.chosen(flows.B) {
+		return ""
+	}
+	return "A " + c.name(flows.A) + " " + e.Theme.Between + " B " + c.name(flows.B)
+}
+
+// Progress is where the wizard is, and when: done steps with a mark, the present
+// one with its name.
+func (w Wizard) Progress(e session.Env) string {
+	var words []string
+	for s := Clusters; s <= Live; s++ {
+		switch number := fmt.Sprint(int(s)); {
+		case s == w.Step:
+			words = append(words, e.Theme.Title.Render(number+" "+s.String()))
+		case s < w.Step:
+			words = append(words, e.Theme.Faint.Render(number+e.Theme.Done))
+		default:
+			words = append(words, e.Theme.Faint.Render(number))
+		}
+	}
+	return strings.Join(words, " ") + "  " + e.Theme.Faint.Render(e.Now.Format(time.TimeOnly))
+}
+
+// Gist is the state of all in a few words.
+func (w Wizard) Gist(e session.Env) string {
+	c := w.scene(e)
+	switch {
+	case w.confirm != nil:
+		return "asks whether to apply"
+	case w.Step == Apply:
+		return map[phase]string{
+			phaseRunning: "applying", phaseStopping: "stopping", phaseStopped: "stopped", phaseFailed: "failed", phaseDone: "done",
+		}[w.apply.phase]
+	case w.Step == Clusters:
+		return "asks for a cluster"
+	case w.Step == Preflight:
+		return w.preflight.tally(e.Theme.Dot)
+	case w.Step == Settings:
+		return "asks how to connect"
+	case w.Step == Live:
+		return "A " + c.status(flows.A).word + ", B " + c.status(flows.B).word
+	case !c.planned():
+		return "looking at both clusters"
+	case w.Current.Failure() != nil:
+		return "can't connect yet"
+	}
+	return "plan to look at"
+}
+
+// Answering are the keys of the question that is asked; nil without one.
+func (w Wizard) Answering(k keys.Map) []key.Binding {
+	switch {
+	case w.confirm == nil:
+		return nil
+	case w.confirm.word != "":
+		return []key.Binding{keys.Named(k.Enter, "apply, if the name is right"), keys.Named(k.Back, "no")}
+	}
+	return []key.Binding{keys.Named(k.Enter, "take the choice"), k.Choose, k.Yes, k.No}
+}
+
+// Typing reports whether keys are a text's.
+func (w Wizard) Typing() bool {
+	return w.clusters.filtering || w.confirm != nil && w.confirm.word != ""
+}
+
+// Running reports whether a plan is being applied.
+func (w Wizard) Running() bool { return w.apply.active() }
+
+// Busy reports whether the screen is that of a run which goes on.
+func (w Wizard) Busy() bool { return w.Step == Apply && w.apply.active() }
+
+// Pair are the clusters that are worked on; zero: not chosen.
+func (w Wizard) Pair() [2]flows.ContextRef { return w.pair }
+
+// Works reports whether a cluster is one of these.
+func (w Wizard) Works(ref flows.ContextRef) bool { return w.paired(ref) }
+
+// Verified is the latest measurement with packets.
+func (w Wizard) Verified() session.Verification { return w.live.verify }
+
+// Changed reports whether anything was changed on a cluster.
+func (w Wizard) Changed() bool { return w.apply.changed }
+
+// CommandLine does the same without this program; "" while no pair is chosen.
+func (w Wizard) CommandLine(e session.Env) string {
+	c := w.scene(e)
+	if !c.chosen(flows.B) {
+		return ""
+	}
+	return c.command()
+}
+
+// Summary is for the terminal after the program has ended.
+func (w Wizard) Summary(e session.Env) string {
+	c := w.scene(e)
+	a, b := string(c.id(flows.A)), string(c.id(flows.B))
+	switch {
+	case w.apply.phase == phaseDone && w.apply.goal != session.Connect && w.Step == Live:
+		return fmt.Sprintf("%s and %s are no longer connected. connect again: %s", a, b, c.commandFor(session.Connect))
+	case w.Step == Live, w.plan.pinned && w.Step == Plan && w.goal == session.Connect && w.Current.Done():
+		return fmt.Sprintf("%s says: %s; %s says: %s. undo: %s", a, c.status(flows.A).word, b, c.status(flows.B).word, c.commandFor(session.Reset))
+	case w.apply.changed:
+		return "What was applied stays. continue: " + c.command() + "  undo: " + c.commandFor(session.Reset)
+	case w.Step == Plan && c.planned() && w.Current.Failure() == nil:
+		return "Nothing was changed. The same without the program: " + c.command()
+	}
+	return "Nothing was changed."
+}

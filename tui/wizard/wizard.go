@@ -1,0 +1,535 @@
+// Package wizard leads through the connection of two clusters: which ones, checks,
+// settings, the plan, its progress, and the connection as it is. Each screen is a
+// struct with what is its own; what all of them are drawn from is the [scene].
+package wizard
+
+import (
+	"context"
+	"errors"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// Step is a screen of the wizard.
+type Step uint8
+
+// The steps, in order.
+const (
+	Away Step = iota // the dashboard is shown
+	Clusters
+	Preflight
+	Settings
+	Plan
+	Apply
+	Live
+)
+
+func (s Step) String() string {
+	return [...]string{"dashboard", "Clusters", "Preflight", "Gateway", "Plan", "Apply", "Live"}[s]
+}
+
+// Wizard connects two clusters, changes their connection, or ends it.
+type Wizard struct {
+	Step Step
+	task
+	met      [2]flows.ContextRef // the pair that wanted is for
+	chose    answers             // in the form
+	visiting bool                // a peering of the dashboard: back leads there again
+
+	clusters  clustersScreen
+	preflight preflightScreen
+	form      settingsScreen
+	plan      planScreen
+	apply     applyScreen
+	live      liveScreen
+	confirm   *confirm
+}
+
+// New begins with the clusters that the command line has named.
+func New(o session.Options) Wizard {
+	w := Wizard{Step: Clusters, task: task{options: o, pair: [2]flows.ContextRef{o.A, o.B}, wanted: o.Params, params: o.Params}}
+	var none flows.ContextRef
+	switch {
+	case o.Start == session.StartDashboard:
+		w.Step = Away
+	case o.A != none && o.B != none:
+		w.Step = Plan
+	}
+	return w
+}
+
+func (w Wizard) scene(e session.Env) scene { return scene{e, w.task, w.plan.localOnly} }
+
+// Update takes what happened, and what a command does.
+func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
+	c := w.scene(e)
+	switch msg := msg.(type) {
+	case RunMsg:
+		return w.updateRun(c, msg)
+	case reviewMsg:
+		w.preflight = w.preflight.update(c, msg)
+	case session.VerifiedMsg:
+		if v := &w.live.verify; v.Running() && msg.ID == v.ID {
+			v.Stop, v.Result, v.Err, v.Ended = nil, msg.Result, msg.Err, true
+		}
+	case session.VerifyMsg:
+		w.pair = msg.Pair
+		return w.verify(w.scene(e))
+	case session.VisitMsg:
+		w.pair, w.visiting = msg.Pair, true
+		if w = w.begin(e, msg.Goal); msg.Goal == session.Connect {
+			w = w.openSettings(e)
+		}
+	case session.ChooseMsg:
+		w.pair, w.visiting = [2]flows.ContextRef{}, false
+		w = w.toClusters()
+	case session.StopMsg:
+		if w.apply.active() && w.Step == Apply {
+			w.apply.phase, w.apply.leave = phaseStopping, true
+			return w, w.apply.run.stop
+		}
+		e.Post(session.QuitMsg{Err: session.ErrInterrupted})
+	case session.InterruptMsg:
+		return w.interrupt(c)
+	case chosenMsg:
+		side := c.choosing()
+		if w.pair[side] = flows.ContextRef(msg); w.scene(e).chosen(side.Other()) {
+			w = w.meet(e)
+		}
+	case submittedMsg:
+		w.wanted = flows.Params(msg)
+		w.chose = answers{w.pair, w.wanted}
+		w.Step, w.plan = Plan, planScreen{pinned: true}
+		w = w.replan(e)
+	case takeAwayMsg:
+		w = w.begin(e, session.Goal(msg))
+	case move:
+		return w.goTo(c, msg)
+	default:
+		w = w.toScreen(c, msg)
+	}
+	return w, nil
+}
+
+// toScreen gives a message to the screen that is shown.
+func (w Wizard) toScreen(c scene, msg tea.Msg) Wizard {
+	if paste, ok := msg.(tea.PasteMsg); ok && w.confirm != nil {
+		q := *w.confirm
+		q.typed, q.problem = q.typed.Insert(paste.Content), ""
+		w.confirm = &q
+		return w
+	}
+	switch w.Step {
+	case Clusters:
+		w.clusters = w.clusters.update(c, msg)
+	case Preflight:
+		w.preflight = w.preflight.update(c, msg)
+	case Settings:
+		w.form = w.form.update(c, msg)
+	case Plan:
+		w.plan = w.plan.update(c, msg)
+	case Apply:
+		w.apply = w.apply.update(c, msg)
+	case Live, Away:
+	}
+	return w
+}
+
+// goTo leads to another screen.
+func (w Wizard) goTo(c scene, to move) (Wizard, tea.Cmd) {
+	switch to {
+	case goBack:
+		return w.back(c), nil
+	case goClusters:
+		return w.toClusters(), nil
+	case goSettings:
+		return w.openSettings(c.Env), nil
+	case goPlan:
+		pinned := w.Step == Apply
+		w.Step, w.plan.pinned = Plan, true
+		if pinned {
+			w.apply.phase = phaseNone
+			w = w.replan(c.Env)
+		}
+	case goLocally: // what cluster A has goes: the other one may be gone for good
+		w.plan = planScreen{localOnly: true}
+		return w.replan(c.Env), nil
+	case goSwapped:
+		w.wanted.Server = w.params.Server.Other()
+		w.wanted.Given |= flows.FieldServer
+		w.Step, w.plan, w.apply.phase = Plan, planScreen{pinned: true}, phaseNone
+		return w.replan(c.Env), nil
+	case goApply:
+		w.plan.note = ""
+		switch {
+		case w.Current.Done():
+		case w.Current.Empty(): // only things to wait for
+			return w.startRun(c, w.Current)
+		default:
+			w.confirm = c.askFor(w.Current)
+		}
+	case goAgain:
+		return w.startRun(c, w.apply.approved)
+	case goBoard:
+		w.pair, w.plan, w.goal = [2]flows.ContextRef{}, planScreen{}, session.Connect
+		w.Step, w.visiting = Away, false
+	}
+	return w, nil
+}
+
+// back takes back what led to a screen.
+func (w Wizard) back(c scene) Wizard {
+	switch w.Step {
+	case Clusters:
+		if c.chosen(flows.A) {
+			w.clusters.selected, w.pair[flows.A] = w.pair[flows.A], flows.ContextRef{}
+		} else if c.Boarded {
+			w.Step = Away
+		}
+	case Settings:
+		if w.fixed {
+			return w.toLive(c.Env)
+		}
+		w.Step = Preflight
+		w.preflight = w.preflight.judge(c)
+	case Plan:
+		switch {
+		case c.planned() && (w.goal != session.Connect || w.fixed):
+			return w.toLive(c.Env)
+		case c.planned() && w.Current.Failure() == nil:
+			return w.openSettings(c.Env)
+		}
+		return w.toClusters()
+	case Away, Preflight, Apply, Live:
+	}
+	return w
+}
+
+// openSettings asks how the clusters are to be connected.
+func (w Wizard) openSettings(e session.Env) Wizard {
+	w.form, w.Step, w.goal = w.form.open(w.scene(e)), Settings, session.Connect
+	return w
+}
+
+// toLive looks at the connection; what was wanted of it and not applied is
+// forgotten.
+func (w Wizard) toLive(e session.Env) Wizard {
+	w.Step, w.goal, w.plan = Live, session.Connect, planScreen{}
+	w.wanted = w.options.Params
+	return w.replan(e)
+}
+
+// toClusters chooses again; the first choice is kept.
+func (w Wizard) toClusters() Wizard {
+	if w.visiting {
+		w.visiting, w.Step, w.goal = false, Away, session.Connect
+		w.pair, w.plan = [2]flows.ContextRef{}, planScreen{}
+		return w
+	}
+	w.Step, w.clusters.selected = Clusters, w.pair[flows.B]
+	w.pair[flows.B], w.plan, w.goal = flows.ContextRef{}, planScreen{}, session.Connect
+	return w
+}
+
+// meet is the step after both clusters were chosen: the connection if there is
+// one, else how it is to be.
+func (w Wizard) meet(e session.Env) Wizard {
+	w.goal, w.plan = session.Connect, planScreen{}
+	if w.pair != w.met {
+		w.met, w.wanted = w.pair, w.options.Params
+		w = w.remember(e).suggest(e)
+	}
+	w.Step = Plan
+	if w = w.replan(e); w.Step == Plan {
+		w.Step, w.preflight.selected = Preflight, checkKey{}
+		w.preflight = w.preflight.judge(w.scene(e))
+	}
+	return w
+}
+
+// suggest takes what the clusters themselves make likely, unless the command
+// line says otherwise.
+func (w Wizard) suggest(e session.Env) Wizard {
+	facts, p := w.scene(e).facts(), &w.wanted
+	if !p.Given.Has(flows.FieldServer) {
+		p.Server, _ = flows.SuggestServer(facts)
+	}
+	if !p.Given.Has(flows.FieldServiceType) {
+		p.ServiceType, _ = flows.SuggestServiceType(facts.Side(p.Server))
+	}
+	return w
+}
+
+// begin shows the plan of a goal.
+func (w Wizard) begin(e session.Env, g session.Goal) Wizard {
+	w.goal, w.Step, w.plan = g, Plan, planScreen{}
+	if w.scene(e).planned() {
+		w = w.replan(e)
+	}
+	return w
+}
+
+// replan makes the plan of the latest facts. A connection that exists already
+// is shown live: to look at it is what most starts of the program are for.
+func (w Wizard) replan(e session.Env) Wizard {
+	facts := w.scene(e).facts()
+	w = w.offerInstallation(facts)
+	w.params, w.fixed = flows.Adopt(w.wanted, facts)
+	w.Current = w.scene(e).planFor(facts)
+	w.plan = w.plan.keep(w.Current)
+	c := w.scene(e)
+	if w.Step == Plan && w.goal == session.Connect && !w.plan.pinned {
+		exists := c.peer(flows.A).Connection != nil && c.peer(flows.B).Connection != nil
+		switch {
+		case w.Current.Failure() != nil:
+			w.Step = Preflight // which says why there can be no plan
+		case w.confirm == nil && (w.Current.Done() || exists):
+			w.Step = Live
+		}
+	}
+	if w.Step == Preflight {
+		w.preflight = w.preflight.judge(c)
+	}
+	return w
+}
+
+// offerInstallation makes installing our operator a part of the plan for the
+// clusters that need it.
+func (w Wizard) offerInstallation(f flows.Facts) Wizard {
+	if w.options.Install == nil {
+		return w
+	}
+	for _, s := range []flows.Side{flows.A, flows.B} {
+		facts := f.Side(s)
+		if w.wanted.Install[s] != nil || !facts.Installable() {
+			continue
+		}
+		if i, err := w.options.Install(facts, facts.ID); err == nil {
+			w.wanted.Install[s] = i // otherwise the plan says that nothing is installed
+		}
+	}
+	return w
+}
+
+// Learned takes in that the fleet knows more of a cluster.
+func (w Wizard) Learned(e session.Env, ref flows.ContextRef) Wizard {
+	if w.paired(ref) { // the peer's ID may be news too
+		w.live = w.live.witness(w.scene(e))
+	}
+	return w
+}
+
+// Listed takes in which contexts there are now.
+func (w Wizard) Listed(e session.Env) Wizard {
+	w.clusters = w.clusters.keep(w.clusters.rows(w.scene(e)))
+	return w
+}
+
+// Planned reports whether both clusters have been asked.
+func (w Wizard) Planned(e session.Env) bool { return w.scene(e).planned() }
+
+// Replan makes the plan again, once there can be one.
+func (w Wizard) Replan(e session.Env) Wizard {
+	if w.scene(e).planned() {
+		return w.replan(e)
+	}
+	return w
+}
+
+// Ask asks the clusters what the screen needs to know and no fact tells.
+func (w Wizard) Ask(e session.Env) (Wizard, tea.Cmd) {
+	if w.Step != Preflight {
+		return w, nil
+	}
+	var cmd tea.Cmd
+	w.preflight, cmd = w.preflight.ask(w.scene(e))
+	return w, cmd
+}
+
+// Key takes a key that is a text's, or an answer; ok is false for any other.
+func (w Wizard) Key(e session.Env, msg tea.KeyPressMsg) (_ Wizard, _ tea.Cmd, ok bool) {
+	c := w.scene(e)
+	switch {
+	case w.confirm != nil && w.confirm.word == "" && key.Matches(msg, e.Keys.Help):
+	case w.confirm != nil:
+		q, decided := w.confirm.update(msg, e.Keys)
+		switch w.confirm = &q; decided {
+		case actionApply:
+			next, cmd := w.startRun(c, q.plan)
+			return next, cmd, true
+		case actionCancel:
+			w.confirm = nil
+		case actionNone:
+		}
+		return w, nil, true
+	case w.Step == Clusters:
+		w.clusters, ok = w.clusters.key(c, msg)
+	case w.Step == Settings:
+		if next, edited := w.form.key(c, msg); edited {
+			w.form, ok = next, true
+		}
+	}
+	return w, nil, ok
+}
+
+// interrupt takes ctrl+c, wherever it comes.
+func (w Wizard) interrupt(c scene) (Wizard, tea.Cmd) {
+	switch w.Step {
+	case Apply:
+		var cmd tea.Cmd
+		w.apply, cmd = w.apply.interrupt(c)
+		return w, cmd
+	case Live, Away:
+		c.Post(session.QuitMsg{})
+	case Clusters, Preflight, Settings, Plan:
+		c.Post(session.QuitMsg{Err: session.ErrInterrupted})
+	}
+	return w, nil
+}
+
+// startRun applies the current plan. approved is what the admin has seen.
+func (w Wizard) startRun(c scene, approved flows.Plan) (Wizard, tea.Cmd) {
+	w.confirm = nil
+	if c.on(flows.A).Cluster == nil || c.on(flows.B).Cluster == nil { // they are being opened again
+		c.Post(session.NoteMsg("The clusters are being asked again. Look at the plan when they have answered."))
+		return w, nil
+	}
+	var cmd tea.Cmd
+	w.apply, cmd = w.apply.start(c, approved)
+	w.Step = Apply
+	return w, cmd
+}
+
+// Follows reports whether a message is of the latest run.
+func (w Wizard) Follows(msg RunMsg) bool { return msg.Run == w.apply.run.id }
+
+// updateRun takes in what the run has told; the fleet knows its facts already.
+func (w Wizard) updateRun(c scene, msg RunMsg) (Wizard, tea.Cmd) {
+	if !w.Follows(msg) {
+		return w, nil
+	}
+	for _, e := range msg.Events {
+		w.apply = w.apply.take(e.Event)
+	}
+	if !msg.Ended {
+		return w, w.apply.run.next(false)
+	}
+	return w.endRun(c.Env, msg.Err)
+}
+
+// endRun goes on by how the run ended, and watches again.
+func (w Wizard) endRun(e session.Env, err error) (Wizard, tea.Cmd) {
+	w.apply.err, w.apply.ended = err, e.Now
+	if err == nil {
+		w.goal = session.Connect // what a plan is for from now on
+	}
+	w = w.replan(e)
+	switch {
+	case err == nil:
+		w.apply.phase = phaseDone
+		w.Step, w.plan = Live, planScreen{}
+		if w.apply.goal == session.Connect {
+			return w.verify(w.scene(e))
+		}
+	case w.apply.leave:
+		e.Post(session.QuitMsg{Err: session.ErrInterrupted})
+	case errors.Is(err, engine.ErrDeclined):
+		w.apply.phase = phaseNone
+		w.Step, w.plan.pinned = Plan, true
+		w.plan.note = "The clusters have changed since you looked. Nothing was applied: look again."
+		if w.apply.changed {
+			w.plan.note = "The plan came to delete or replace more than you saw, so it stopped. What was applied stays: look again."
+		}
+	case errors.Is(err, context.Canceled):
+		w.apply.phase = phaseStopped
+	default:
+		w.apply.phase = phaseFailed
+	}
+	return w, nil
+}
+
+// verify measures the connection of the pair, from pod to pod.
+func (w Wizard) verify(c scene) (Wizard, tea.Cmd) {
+	a, b := c.on(flows.A).Cluster, c.on(flows.B).Cluster
+	before := w.live.verify
+	switch {
+	case before.Running() && before.Pair == w.pair:
+		return w, nil
+	case a == nil || b == nil:
+		c.Post(session.NoteMsg("A cluster does not answer: nothing can be measured."))
+		return w, nil
+	}
+	ctx, stop := context.WithCancel(c.Ctx)
+	w.live.verify = session.Verification{ID: before.ID + 1, Pair: w.pair, Began: c.Now, Stop: stop}
+	id, now := w.live.verify.ID, c.Clock
+	return w, func() tea.Msg {
+		if before.Running() { // of another pair
+			before.Stop()
+		}
+		defer stop()
+		result, err := engine.VerifyPair(ctx, a, b, engine.VerifyRequest{Now: now}, func(flows.Side, string) {})
+		return session.VerifiedMsg{ID: id, Result: result, Err: err, At: now()}
+	}
+}
+
+// Commands are what can be done on the screen now, the most likely first.
+func (w Wizard) Commands(e session.Env) []keys.Command {
+	c := w.scene(e)
+	switch w.Step {
+	case Clusters:
+		return w.clusters.commands(c)
+	case Preflight:
+		return w.preflight.commands(e.Keys)
+	case Settings:
+		return w.form.commands(c)
+	case Plan:
+		return w.plan.commands(c)
+	case Apply:
+		return w.apply.commands(c)
+	case Live:
+		return w.live.commands(c)
+	case Away:
+	}
+	return nil
+}
+
+// answers are what was chosen in the form for two clusters.
+type answers struct {
+	pair   [2]flows.ContextRef
+	params flows.Params
+}
+
+// Answers are what the admin has chosen in the form, for the next program to
+// offer: also a form that was left half filled, as far as it has values. ok is
+// false where that is nothing.
+func (w Wizard) Answers(e session.Env) (a, b flows.ContextRef, p flows.Params, ok bool) {
+	last := w.chose
+	if w.Step == Settings {
+		last = answers{w.pair, w.form.filled(w.scene(e))}
+	}
+	ok = last.params.Given != w.options.Params.Given || last.params.Wait != w.options.Params.Wait
+	return last.pair[flows.A], last.pair[flows.B], last.params, ok && last.pair != [2]flows.ContextRef{}
+}
+
+// remember offers what was chosen for the pair in an earlier program, unless
+// there are gateways: those know it better.
+func (w Wizard) remember(e session.Env) Wizard {
+	if w.options.Answers == nil {
+		return w
+	}
+	if _, exists := flows.Adopt(w.wanted, w.scene(e).facts()); exists {
+		return w
+	}
+	p, ok := w.options.Answers(w.pair[flows.A], w.pair[flows.B], w.wanted)
+	if ok {
+		w.wanted = p
+		e.Post(session.NoteMsg("The form has what you chose for these clusters the last time."))
+	}
+	return w
+}
