@@ -5,8 +5,10 @@ import (
 	"strconv"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 )
 
@@ -43,6 +45,7 @@ spec:
           annotations: {prometheus.io/scrape: "true", prometheus.io/port: "8082"}
         spec:
           serviceAccountName: "{{ .Name }}"
+          priorityClassName: $PRIORITY
           terminationGracePeriodSeconds: 5
           containers:
           - name: tunnel
@@ -62,6 +65,7 @@ spec:
               valueFrom: {fieldRef: {fieldPath: status.podIP}}
             securityContext:
               allowPrivilegeEscalation: false
+              readOnlyRootFilesystem: true
               capabilities: {drop: [ALL], add: [NET_ADMIN, MKNOD]}
             resources:
               requests: {cpu: 10m, memory: 32Mi}
@@ -97,12 +101,12 @@ const serviceTemplate = `
 
 // GatewayTemplates are the templates that a new installation offers, under
 // Liqo's names. image is the gateway's image; of replicas, one holds the tunnel.
-func GatewayTemplates(namespace, image string, replicas int) ([]Object, error) {
-	server, err := parseTemplate(gatewayTemplate+serviceTemplate, image, replicas, "server")
+func GatewayTemplates(namespace, image string, replicas int, pods PodSettings) ([]Object, error) {
+	server, err := parseTemplate(gatewayTemplate+serviceTemplate, image, replicas, "server", pods)
 	if err != nil {
 		return nil, err
 	}
-	client, err := parseTemplate(gatewayTemplate, image, replicas, "client")
+	client, err := parseTemplate(gatewayTemplate, image, replicas, "client", pods)
 	if err != nil {
 		return nil, err
 	}
@@ -125,11 +129,32 @@ func GatewayTemplates(namespace, image string, replicas int) ([]Object, error) {
 	}, nil
 }
 
-func parseTemplate(text, image string, replicas int, role string) (map[string]any, error) {
-	text = replaceAll(text, map[string]string{"$IMAGE": image, "$REPLICAS": strconv.Itoa(replicas), "$ROLE": role})
+func parseTemplate(text, image string, replicas int, role string, pods PodSettings) (map[string]any, error) {
+	text = replaceAll(text, map[string]string{"$IMAGE": image, "$REPLICAS": strconv.Itoa(replicas), "$ROLE": role, "$PRIORITY": GatewayPriorityClass})
 	var tmpl map[string]any
 	if err := yaml.Unmarshal([]byte(text), &tmpl); err != nil {
 		return nil, fmt.Errorf("gateway template for the %s: %w", role, err)
 	}
+	if err := pods.applyToTemplate(tmpl); err != nil {
+		return nil, fmt.Errorf("gateway template for the %s: %w", role, err)
+	}
 	return tmpl, nil
+}
+
+// applyToTemplate is [PodSettings.apply] for the pods of a template's Deployment.
+func (s PodSettings) applyToTemplate(tmpl map[string]any) error {
+	path := []string{"spec", "deployment", "spec", "template"}
+	fields, _, err := unstructured.NestedMap(tmpl, path...)
+	if err != nil {
+		return err
+	}
+	var pod corev1.PodTemplateSpec
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &pod); err != nil {
+		return err
+	}
+	s.apply(&pod.ObjectMeta, &pod.Spec)
+	if fields, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&pod); err != nil {
+		return err
+	}
+	return unstructured.SetNestedMap(tmpl, fields, path...)
 }

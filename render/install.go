@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -46,6 +47,8 @@ type InstallParams struct {
 	// Pools are the ranges under which peers are seen whose own are taken;
 	// default: the operator's.
 	Pools []string
+	// Pods are what the admin asks of the programs' pods.
+	Pods ProgramSettings
 	// GatewayReplicas is how many pods a gateway has, of which one holds the
 	// tunnel; default: 1.
 	GatewayReplicas int
@@ -105,7 +108,7 @@ func Install(p InstallParams) ([]Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	templates, err := GatewayTemplates(p.Namespace, p.Image, cmp.Or(p.GatewayReplicas, 1))
+	templates, err := GatewayTemplates(p.Namespace, p.Image, cmp.Or(p.GatewayReplicas, 1), p.Pods.Gateway.or(p.Pods.PodSettings))
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +210,7 @@ func CRDs() ([]Object, error) {
 }
 
 func operatorObjects(p InstallParams) ([]Object, error) {
-	text := replaceAll(operatorManifest, map[string]string{"$NAMESPACE": p.Namespace, "$IMAGE": p.Image})
+	text := replaceAll(operatorManifest, map[string]string{"$NAMESPACE": p.Namespace, "$IMAGE": p.Image, "$PRIORITY": GatewayPriorityClass})
 	var objs []Object
 	for doc := range strings.SplitSeq(text, "\n---\n") {
 		var kind metav1.TypeMeta
@@ -221,9 +224,16 @@ func operatorObjects(p InstallParams) ([]Object, error) {
 		if err := yaml.UnmarshalStrict([]byte(doc), o); err != nil {
 			return nil, fmt.Errorf("parse operator.yaml: %s: %w", kind.Kind, err)
 		}
-		if d, ok := o.(*appsv1.Deployment); ok && len(p.Pools) > 0 {
-			args := &d.Spec.Template.Spec.Containers[0].Args
-			*args = append(*args, poolsFlag+strings.Join(p.Pools, ","))
+		switch o := o.(type) {
+		case *appsv1.Deployment:
+			pod := &o.Spec.Template
+			if len(p.Pools) > 0 {
+				args := &pod.Spec.Containers[0].Args
+				*args = append(*args, poolsFlag+strings.Join(p.Pools, ","))
+			}
+			p.Pods.Operator.or(p.Pods.PodSettings).apply(&pod.ObjectMeta, &pod.Spec)
+		case *appsv1.DaemonSet:
+			p.Pods.Fabric.or(p.Pods.PodSettings).apply(&o.Spec.Template.ObjectMeta, &o.Spec.Template.Spec)
 		}
 		objs = append(objs, o)
 	}
@@ -259,6 +269,10 @@ func manifestObject(kind string) Object {
 		return &appsv1.Deployment{}
 	case "DaemonSet":
 		return &appsv1.DaemonSet{}
+	case "ResourceQuota":
+		return &corev1.ResourceQuota{}
+	case "PriorityClass":
+		return &schedulingv1.PriorityClass{}
 	}
 	return nil
 }

@@ -24,6 +24,9 @@ type Object interface {
 // FieldManager is the name under which the admin's program applies objects.
 const FieldManager = "liqo-tui"
 
+// GatewayPriorityClass is the priority of gateways' pods.
+const GatewayPriorityClass = "liqo-tui-gateway"
+
 // DefaultNamespace is where Liqo, and our operator, are installed.
 const DefaultNamespace = "liqo"
 

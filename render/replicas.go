@@ -36,7 +36,7 @@ func ShareTunnel(d *appsv1.Deployment) {
 		// Never a third pod: it would be one more to hear of every change.
 		RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: new(intstr.FromInt32(1)), MaxSurge: new(intstr.FromInt32(0))},
 	}
-	if pod.Spec.Affinity == nil && len(pod.Spec.TopologySpreadConstraints) == 0 {
+	if a := pod.Spec.Affinity; (a == nil || a.PodAffinity == nil && a.PodAntiAffinity == nil) && len(pod.Spec.TopologySpreadConstraints) == 0 {
 		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: d.Spec.Selector,
 			// Pods that are being replaced don't count: with one of them on the other

@@ -13,7 +13,7 @@ import (
 )
 
 func TestPodsThatShareATunnelAreNotAllActive(t *testing.T) {
-	templates, err := render.GatewayTemplates("liqo", "registry.example/gateway:1", 2)
+	templates, err := render.GatewayTemplates("liqo", "registry.example/gateway:1", 2, render.PodSettings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestPodsThatShareATunnelAreNotAllActive(t *testing.T) {
 
 func TestAnAdminsAffinityStays(t *testing.T) {
 	d := &appsv1.Deployment{}
-	d.Spec.Template.Spec.Affinity = &corev1.Affinity{}
+	d.Spec.Template.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}}
 	render.ShareTunnel(d)
 	if n := len(d.Spec.Template.Spec.TopologySpreadConstraints); n != 0 {
 		t.Errorf("got %d constraints beside the template's affinity, want none", n)

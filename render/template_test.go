@@ -128,7 +128,7 @@ func FuzzTemplate(f *testing.F) {
 }
 
 func TestGatewayTemplates(t *testing.T) {
-	templates, err := render.GatewayTemplates("liqo", "registry.example/gateway:1", 1)
+	templates, err := render.GatewayTemplates("liqo", "registry.example/gateway:1", 1, render.PodSettings{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,114 @@
+package render
+
+import (
+	"cmp"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PodSettings are what an admin asks of pods. The fields have the names and the
+// meaning of a PodSpec's; one that is empty leaves what the program needs.
+type PodSettings struct {
+	ImagePullSecrets  []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+	NodeSelector      map[string]string             `json:"nodeSelector,omitempty"`
+	Tolerations       []corev1.Toleration           `json:"tolerations,omitempty"`
+	Affinity          *corev1.Affinity              `json:"affinity,omitempty"`
+	PriorityClassName string                        `json:"priorityClassName,omitempty"`
+	Resources         *corev1.ResourceRequirements  `json:"resources,omitempty"` // of each container
+	Labels            map[string]string             `json:"labels,omitempty"`
+	Annotations       map[string]string             `json:"annotations,omitempty"`
+}
+
+// ProgramSettings are those of all pods of an installation, and of each program
+// what it has otherwise.
+type ProgramSettings struct {
+	PodSettings `json:",inline"`
+
+	Operator PodSettings `json:"operator,omitzero"`
+	Fabric   PodSettings `json:"fabric,omitzero"`
+	Gateway  PodSettings `json:"gateway,omitzero"`
+}
+
+// or is s, and for what it leaves empty, common.
+func (s PodSettings) or(common PodSettings) PodSettings {
+	if s.ImagePullSecrets == nil {
+		s.ImagePullSecrets = common.ImagePullSecrets
+	}
+	if s.NodeSelector == nil {
+		s.NodeSelector = common.NodeSelector
+	}
+	if s.Tolerations == nil {
+		s.Tolerations = common.Tolerations
+	}
+	if s.Labels == nil {
+		s.Labels = common.Labels
+	}
+	if s.Annotations == nil {
+		s.Annotations = common.Annotations
+	}
+	s.Affinity = cmp.Or(s.Affinity, common.Affinity)
+	s.PriorityClassName = cmp.Or(s.PriorityClassName, common.PriorityClassName)
+	s.Resources = cmp.Or(s.Resources, common.Resources)
+	return s
+}
+
+// apply gives a pod what every pod of ours has, and what s asks for. What the
+// program itself says of labels stays: selectors go by them.
+func (s PodSettings) apply(meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
+	spec.SecurityContext = cmp.Or(spec.SecurityContext, &corev1.PodSecurityContext{})
+	spec.SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+	spec.NodeSelector = union(s.NodeSelector, map[string]string{corev1.LabelOSStable: "linux"})
+	spec.Affinity = realNodes(s.Affinity)
+	spec.Tolerations = append(spec.Tolerations, s.Tolerations...)
+	spec.ImagePullSecrets = s.ImagePullSecrets
+	spec.PriorityClassName = cmp.Or(s.PriorityClassName, spec.PriorityClassName)
+	if s.Resources != nil {
+		for i := range spec.Containers {
+			spec.Containers[i].Resources = *s.Resources
+		}
+	}
+	meta.Labels = union(s.Labels, meta.Labels)
+	meta.Annotations = union(s.Annotations, meta.Annotations)
+}
+
+// union has the entries of both, and own's where both have one.
+func union(asked, own map[string]string) map[string]string {
+	if len(asked)+len(own) == 0 {
+		return nil
+	}
+	all := maps.Clone(asked)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, own)
+	return all
+}
+
+// virtualNodes are the labels of nodes without a kernel of their own: those of
+// Liqo, of virtual-kubelet (Azure's virtual nodes have its label) and of AWS
+// Fargate. They tolerate no pod that needs the node's network, and a DaemonSet
+// that tolerates everything would wait for them for ever.
+var virtualNodes = []corev1.NodeSelectorRequirement{
+	{Key: "liqo.io/type", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"virtual-node"}},
+	{Key: "type", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"virtual-kubelet"}},
+	{Key: "eks.amazonaws.com/compute-type", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"fargate"}},
+}
+
+// realNodes is an affinity that leaves out virtual nodes, besides what asked says.
+func realNodes(asked *corev1.Affinity) *corev1.Affinity {
+	affinity := asked.DeepCopy()
+	if affinity == nil {
+		affinity = &corev1.Affinity{}
+	}
+	affinity.NodeAffinity = cmp.Or(affinity.NodeAffinity, &corev1.NodeAffinity{})
+	required := cmp.Or(affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+		&corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}})
+	for i := range required.NodeSelectorTerms { // one of them has to hold
+		term := &required.NodeSelectorTerms[i]
+		term.MatchExpressions = append(term.MatchExpressions, virtualNodes...)
+	}
+	affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = required
+	return affinity
+}

@@ -1,0 +1,112 @@
+package render_test
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/google/go-cmp/cmp"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// TestPodsOfAnInstallation has every pod keep off nodes that can't run it, and
+// follow what the admin asks, the pods of gateways included.
+func TestPodsOfAnInstallation(t *testing.T) {
+	var asked render.ProgramSettings
+	err := yaml.UnmarshalStrict([]byte(`
+imagePullSecrets: [{name: registry}]
+nodeSelector: {zone: a}
+labels: {team: net, app.kubernetes.io/name: mine}
+affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [
+  {matchExpressions: [{key: disk, operator: Exists}]}, {matchExpressions: [{key: pool, operator: Exists}]}]}}}
+gateway: {nodeSelector: {edge: "true"}, priorityClassName: high, resources: {limits: {cpu: "2"}}}
+fabric: {tolerations: [{key: gpu, operator: Exists}]}
+`), &asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := render.Install(render.InstallParams{ClusterID: "rome", Image: "registry.example/gateway:1", Pods: asked})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := podsOf(t, objects)
+	if len(pods) != 4 {
+		t.Fatalf("got pods of %d programs, want operator, fabric, and gateways of both roles", len(pods))
+	}
+	for name, pod := range pods {
+		gateway := name == render.ServerTemplate || name == render.ClientTemplate
+		selector := map[string]string{"kubernetes.io/os": "linux", "zone": "a"}
+		if gateway {
+			selector = map[string]string{"kubernetes.io/os": "linux", "edge": "true"}
+		}
+		if diff := cmp.Diff(selector, pod.Spec.NodeSelector); diff != "" {
+			t.Errorf("%s: node selector (-want +got):\n%s", name, diff)
+		}
+		if diff := cmp.Diff([]corev1.LocalObjectReference{{Name: "registry"}}, pod.Spec.ImagePullSecrets); diff != "" {
+			t.Errorf("%s: pull secrets (-want +got):\n%s", name, diff)
+		}
+		for _, term := range pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+			var keys []string
+			for _, e := range term.MatchExpressions {
+				keys = append(keys, e.Key)
+			}
+			if len(keys) != 4 || keys[1] != "liqo.io/type" {
+				t.Errorf("%s: a term asks for %v only: virtual nodes would do", name, keys)
+			}
+		}
+		if pod.Labels["team"] != "net" || pod.Labels["app.kubernetes.io/name"] == "mine" {
+			t.Errorf("%s: got labels %v, want the admin's besides the program's own", name, pod.Labels)
+		}
+		if got := pod.Spec.SecurityContext.SeccompProfile; got == nil || got.Type != corev1.SeccompProfileTypeRuntimeDefault {
+			t.Errorf("%s: got seccomp profile %v", name, got)
+		}
+		if root := pod.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem; root == nil || !*root {
+			t.Errorf("%s: its root can be written", name)
+		}
+		if got := pod.Spec.PriorityClassName; gateway && got != "high" {
+			t.Errorf("%s: got priority class %q", name, got)
+		}
+		if got := pod.Spec.Containers[0].Resources.Limits.Cpu().String(); gateway && got != "2" {
+			t.Errorf("%s: got a limit of %s CPUs", name, got)
+		}
+	}
+	if got := pods["liqo-tui-fabric"].Spec.Tolerations; len(got) != 2 {
+		t.Errorf("fabric: got tolerations %v, want the program's and the admin's", got)
+	}
+}
+
+// podsOf are the pods that objects ask for, by the name of what asks.
+func podsOf(t *testing.T, objects []render.Object) map[string]corev1.PodTemplateSpec {
+	t.Helper()
+	pods := map[string]corev1.PodTemplateSpec{}
+	template := func(name string, u unstructured.Unstructured) {
+		var pod corev1.PodTemplateSpec
+		fields, _, err := unstructured.NestedMap(u.Object, "spec", "deployment", "spec", "template")
+		if err == nil {
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &pod)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		pods[name] = pod
+	}
+	for _, o := range objects {
+		switch o := o.(type) {
+		case *appsv1.Deployment:
+			pods[o.Name] = o.Spec.Template
+		case *appsv1.DaemonSet:
+			pods[o.Name] = o.Spec.Template
+		case *networkingv1beta1.WgGatewayServerTemplate:
+			template(o.Name, o.Spec.Template)
+		case *networkingv1beta1.WgGatewayClientTemplate:
+			template(o.Name, o.Spec.Template)
+		}
+	}
+	return pods
+}
