@@ -19,6 +19,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -181,7 +182,7 @@ func mapper() meta.RESTMapper {
 	}
 	root, namespaced := meta.RESTScopeRoot, meta.RESTScopeNamespace
 	add(corev1.SchemeGroupVersion, root, "Namespace", "Node")
-	add(corev1.SchemeGroupVersion, namespaced, "ConfigMap", "Pod", "Secret", "Service", "ServiceAccount", "Event")
+	add(corev1.SchemeGroupVersion, namespaced, "ConfigMap", "Pod", "ResourceQuota", "Secret", "Service", "ServiceAccount", "Event")
 	add(appsv1.SchemeGroupVersion, namespaced, "Deployment", "DaemonSet")
 	add(authenticationv1.SchemeGroupVersion, root, "SelfSubjectReview")
 	add(authorizationv1.SchemeGroupVersion, root, "SelfSubjectAccessReview")
@@ -189,6 +190,7 @@ func mapper() meta.RESTMapper {
 	add(schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}, root, "ClusterRole", "ClusterRoleBinding")
 	add(schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}, namespaced, "Role", "RoleBinding")
 	add(schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"}, root, "ServiceCIDR")
+	add(schedulingv1.SchemeGroupVersion, root, "PriorityClass")
 	add(apiextensionsv1.SchemeGroupVersion, root, "CustomResourceDefinition")
 	add(ipamv1alpha1.SchemeGroupVersion, namespaced, ipamv1alpha1.NetworkKind, ipamv1alpha1.IPKind)
 	add(networkingv1beta1.GroupVersion, namespaced,
