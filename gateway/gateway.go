@@ -131,9 +131,9 @@ type NodeInputs struct {
 const (
 	// PingPort is where a gateway answers pings inside the tunnel (Liqo's).
 	PingPort = 12345
-	// ProbePort is where a gateway answers probes of the path's MTU inside the
+	// PathMTUPort is where a gateway answers questions about the path's MTU inside the
 	// tunnel. Liqo's gateways don't.
-	ProbePort = 12346
+	PathMTUPort = 12346
 	// FabricPort carries node-to-gateway VXLAN. It is next to Liqo's Geneve
 	// port 6091 and away from 4789 and 8472, which CNIs use.
 	FabricPort = 6092

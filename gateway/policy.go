@@ -76,7 +76,7 @@ func untrackedInput(peers []Peer) []FirewallRule {
 	}
 	rules := []FirewallRule{
 		untrack("between nodes and gateways", outside, Statement{Op: UDPDestinationPort, Number: FabricPort}),
-		untrack("pings and probes", []Statement{{Op: InputDestinationIn, Name: setEnds}}),
+		untrack("pings and the search for the path's MTU", []Statement{{Op: InputDestinationIn, Name: setEnds}}),
 	}
 	for _, set := range portSets(peers) {
 		port := Statement{Op: UDPDestinationPortIn, Name: set.Name}
@@ -121,8 +121,8 @@ func untrackedOutput() []FirewallRule {
 	return []FirewallRule{
 		rule("between nodes and gateways", Statement{Op: UDPDestinationPort, Number: FabricPort}, Statement{Op: Untrack}),
 		rule("pings, and answers to them", inside, Statement{Op: UDPSourcePort, Number: PingPort}, Statement{Op: Untrack}),
-		rule("answers to probes", inside, Statement{Op: UDPSourcePort, Number: ProbePort}, Statement{Op: Untrack}),
-		rule("probes", inside, Statement{Op: UDPDestinationPort, Number: ProbePort}, Statement{Op: Untrack}),
+		rule("answers about the path's MTU", inside, Statement{Op: UDPSourcePort, Number: PathMTUPort}, Statement{Op: Untrack}),
+		rule("questions about the path's MTU", inside, Statement{Op: UDPDestinationPort, Number: PathMTUPort}, Statement{Op: Untrack}),
 	}
 }
 
@@ -134,9 +134,9 @@ func outputRules(peers []Peer) []FirewallRule {
 		if set.Name == setPortsThere {
 			port.Op = UDPDestinationPortIn
 		}
-		// The kernel's WireGuard lets its packets be fragmented: probes would
+		// The kernel's WireGuard lets its packets be fragmented: questions would
 		// pass where batches of fragments don't. Userspace forbids it already.
-		rules = append(rules, rule("WireGuard: in one piece, so that probes find the path's MTU",
+		rules = append(rules, rule("WireGuard: in one piece, so that the search finds the path's MTU",
 			port, Statement{Op: DontFragment}, Statement{Op: Untrack}))
 	}
 	if len(peers) > 0 {
@@ -175,7 +175,7 @@ func (in Inputs) destinationRules() []FirewallRule {
 func inputRules(peers []Peer) []FirewallRule {
 	mine := Statement{Op: InputDestinationIn, Name: setEnds}
 	ping := Statement{Op: UDPDestinationPort, Number: PingPort}
-	probe := Statement{Op: UDPDestinationPort, Number: ProbePort}
+	question := Statement{Op: UDPDestinationPort, Number: PathMTUPort}
 	count, drop := Statement{Op: Count, Name: DroppedInput}, Statement{Op: Drop}
 	var rules []FirewallRule
 	if slices.ContainsFunc(portSets(peers), func(s Set) bool { return s.Name == setPortsHere }) {
@@ -185,11 +185,11 @@ func inputRules(peers []Peer) []FirewallRule {
 	}
 	return append(rules,
 		rule("ping between gateways", mine, ping, Statement{Op: Accept}),
-		rule("probe of the path's MTU", mine, probe, Statement{Op: Accept}),
+		rule("question about the path's MTU", mine, question, Statement{Op: Accept}),
 		rule("", mine, Statement{Op: ICMP}, Statement{Op: Accept}),
 		rule("a tunnel leads to nothing else of this pod", Statement{Op: InputIn, Name: setTunnels}, count, drop),
 		rule("pings are believed because they come through a tunnel", ping, count, drop),
-		rule("and so are probes", probe, count, drop),
+		rule("and so are questions about the path's MTU", question, count, drop),
 	)
 }
 

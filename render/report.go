@@ -36,7 +36,7 @@ type Report struct {
 	// MTU of the tunnel's interface, in bytes.
 	MTU int `json:"mtu,omitempty"`
 	// PathMTU is the longest packet that was seen to pass through the tunnel,
-	// in bytes; 0 if that is not known, as with a peer that answers no probes.
+	// in bytes; 0 if that is not known, as with a peer that answers no questions about it.
 	PathMTU int `json:"pathMTU,omitempty"`
 	// NextKey is the base64 form of the peer's next public key, which the
 	// gateway is ready to be dialled with.

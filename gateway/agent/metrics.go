@@ -7,7 +7,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
-	"github.com/liqo-tui/liqo-tui/gateway/probe"
+	"github.com/liqo-tui/liqo-tui/gateway/ping"
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 )
 
@@ -95,7 +95,7 @@ func (m *tunnelMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	send(descHolds, prometheus.GaugeValue, 1)
 	up := 0.0
-	if s.Pings.Value == probe.Connected {
+	if s.Pings.Value == ping.Connected {
 		up = 1
 	}
 	send(descUp, prometheus.GaugeValue, up)

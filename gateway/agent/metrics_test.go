@@ -15,7 +15,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
-	"github.com/liqo-tui/liqo-tui/gateway/probe"
+	"github.com/liqo-tui/liqo-tui/gateway/ping"
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 )
 
@@ -23,7 +23,7 @@ func fullMetrics() *tunnelMetrics {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	m := newTunnelMetrics("rome", func(time.Time) tunnel.Status {
 		return tunnel.Status{
-			Pings:   probe.Status{Value: probe.Connected, Latency: 1500 * time.Microsecond, Loss: 0.25},
+			Pings:   ping.Status{Value: ping.Connected, Latency: 1500 * time.Microsecond, Loss: 0.25},
 			Peer:    linux.PeerStats{Handshake: now.Add(-90 * time.Second), Received: 10, Sent: 20, Implementation: gateway.Userspace},
 			LinkMTU: 1440, PathMTU: 1328, Redials: 3, Repairs: 4, Errors: 5,
 		}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/liqo-tui/liqo-tui/gateway/probe"
+	"github.com/liqo-tui/liqo-tui/gateway/ping"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -88,7 +88,7 @@ func (g *gatewayAgent) lead(lead bool) {
 // had to be dialled again, or has answered no ping.
 func (g *gatewayAgent) failing(since time.Time) bool {
 	s := g.tunnel.Status(time.Now())
-	return s.Redialled.After(since) || time.Since(s.Pings.LastReply) > probe.DefaultInterval+leaseDuration
+	return s.Redialled.After(since) || time.Since(s.Pings.LastReply) > ping.DefaultInterval+leaseDuration
 }
 
 // claimRetry is after a failed attempt to say that this pod holds the tunnel.

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
-	"github.com/liqo-tui/liqo-tui/gateway/probe"
+	"github.com/liqo-tui/liqo-tui/gateway/ping"
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -133,11 +133,11 @@ func judge(now time.Time, role gateway.Role, s setup, t tunnel.Status) (networki
 	}
 	value := networkingv1beta1.Connecting
 	switch t.Pings.Value {
-	case probe.Connected:
+	case ping.Connected:
 		value, r.Reason, r.Message = networkingv1beta1.Connected, render.ReasonPinged, "the peer's gateway answers pings through the tunnel"
-	case probe.Error:
+	case ping.Error:
 		value = networkingv1beta1.ConnectionError
-	case probe.Connecting:
+	case ping.Connecting:
 	}
 	if value != networkingv1beta1.Connected {
 		r.Reason, r.Message = explain(now, role, s, t)
@@ -149,7 +149,7 @@ func judge(now time.Time, role gateway.Role, s setup, t tunnel.Status) (networki
 // explain says why no ping is answered: the first thing that is missing.
 func explain(now time.Time, role gateway.Role, s setup, t tunnel.Status) (render.Reason, string) {
 	problem := cmp.Or(s.problem, t.Problem)
-	silent := t.Pings.Value == probe.Error
+	silent := t.Pings.Value == ping.Error
 	switch {
 	case errors.Is(problem, errNoConfiguration):
 		return render.ReasonMisconfigured, problem.Error()
@@ -198,9 +198,9 @@ func since(now time.Time, s setup, t tunnel.Status) string {
 // remarks are what is not as it should be, whether pings are answered or not.
 func remarks(s setup, t tunnel.Status) string {
 	var text string
-	if s.problem != nil && t.Pings.Value == probe.Connected {
+	if s.problem != nil && t.Pings.Value == ping.Connected {
 		text += "; what was changed last is not in force: " + s.problem.Error()
-	} else if t.Problem != nil && t.Pings.Value == probe.Connected {
+	} else if t.Problem != nil && t.Pings.Value == ping.Connected {
 		text += "; not all is as it should be: " + t.Problem.Error()
 	}
 	// Without an endpoint that is the reason itself.

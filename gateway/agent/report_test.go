@@ -13,7 +13,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
-	"github.com/liqo-tui/liqo-tui/gateway/probe"
+	"github.com/liqo-tui/liqo-tui/gateway/ping"
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -32,34 +32,34 @@ func TestReportNamesTheFirstThingThatIsMissing(t *testing.T) {
 	for name, c := range map[string]struct {
 		role      gateway.Role
 		setup     setup
-		pings     probe.Value
+		pings     ping.Value
 		stats     linux.PeerStats
 		value     networkingv1beta1.ConnectionStatusValue
 		reason    render.Reason
 		says      string
 		strangers uint64
 	}{
-		"a ping is answered":                                 {gateway.Client, ready, probe.Connected, handshake, networkingv1beta1.Connected, render.ReasonPinged, "answers pings", 0},
-		"no Configuration yet":                               {gateway.Client, with(func(s *setup) { s.problem = errNoConfiguration }), probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonMisconfigured, "waiting for a Configuration", 0},
-		"the kernel refuses":                                 {gateway.Server, with(func(s *setup) { s.problem = errors.New("nftables: operation not permitted") }), probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonMisconfigured, "operation not permitted", 0},
-		"the server's name has no address":                   {gateway.Client, with(func(s *setup) { s.resolve = errors.New("lookup gw.example.com: no such host") }), probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonUnresolvable, "gw.example.com", 0},
-		"nothing to dial":                                    {gateway.Client, with(func(s *setup) { s.endpoint = "" }), probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoEndpoint, "no address", 0},
-		"the peer's key is unknown":                          {gateway.Server, with(func(s *setup) { s.hasKey = false }), probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoKey, "public key", 0},
-		"nobody has dialled the server":                      {gateway.Server, ready, probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "UDP port 51840", 0},
-		"the server does not answer":                         {gateway.Client, ready, probe.Connecting, linux.PeerStats{Sent: 148}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "UDP 192.0.2.7 port 31840", 0},
-		"a client with another key dials":                    {gateway.Server, ready, probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonKeyMismatch, "none was encrypted with a known key", 9},
-		"somebody scans ports":                               {gateway.Server, ready, probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "UDP port 51840", 1},
-		"two keys for one peer":                              {gateway.Server, with(func(s *setup) { s.problem = fmt.Errorf("%w: PublicKeys a and b", errAmbiguous) }), probe.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonMisconfigured, "PublicKeys a and b", 0},
-		"a change that can't be made to a tunnel that works": {gateway.Server, with(func(s *setup) { s.problem = errors.New("CIDRs overlap") }), probe.Connected, handshake, networkingv1beta1.Connected, render.ReasonPinged, "not in force: CIDRs overlap", 0},
-		"a handshake, but no ping":                           {gateway.Client, ready, probe.Connecting, handshake, networkingv1beta1.Connecting, render.ReasonNoPing, "keys match", 0},
-		"pings are no longer answered":                       {gateway.Client, ready, probe.Error, handshake, networkingv1beta1.ConnectionError, render.ReasonPeerSilent, "stopped answering", 0},
-		"what is broken here outranks the silence":           {gateway.Client, with(func(s *setup) { s.problem = errors.New("no such device") }), probe.Error, handshake, networkingv1beta1.ConnectionError, render.ReasonMisconfigured, "no such device", 0},
+		"a ping is answered":                                 {gateway.Client, ready, ping.Connected, handshake, networkingv1beta1.Connected, render.ReasonPinged, "answers pings", 0},
+		"no Configuration yet":                               {gateway.Client, with(func(s *setup) { s.problem = errNoConfiguration }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonMisconfigured, "waiting for a Configuration", 0},
+		"the kernel refuses":                                 {gateway.Server, with(func(s *setup) { s.problem = errors.New("nftables: operation not permitted") }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonMisconfigured, "operation not permitted", 0},
+		"the server's name has no address":                   {gateway.Client, with(func(s *setup) { s.resolve = errors.New("lookup gw.example.com: no such host") }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonUnresolvable, "gw.example.com", 0},
+		"nothing to dial":                                    {gateway.Client, with(func(s *setup) { s.endpoint = "" }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoEndpoint, "no address", 0},
+		"the peer's key is unknown":                          {gateway.Server, with(func(s *setup) { s.hasKey = false }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoKey, "public key", 0},
+		"nobody has dialled the server":                      {gateway.Server, ready, ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "UDP port 51840", 0},
+		"the server does not answer":                         {gateway.Client, ready, ping.Connecting, linux.PeerStats{Sent: 148}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "UDP 192.0.2.7 port 31840", 0},
+		"a client with another key dials":                    {gateway.Server, ready, ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonKeyMismatch, "none was encrypted with a known key", 9},
+		"somebody scans ports":                               {gateway.Server, ready, ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "UDP port 51840", 1},
+		"two keys for one peer":                              {gateway.Server, with(func(s *setup) { s.problem = fmt.Errorf("%w: PublicKeys a and b", errAmbiguous) }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonMisconfigured, "PublicKeys a and b", 0},
+		"a change that can't be made to a tunnel that works": {gateway.Server, with(func(s *setup) { s.problem = errors.New("CIDRs overlap") }), ping.Connected, handshake, networkingv1beta1.Connected, render.ReasonPinged, "not in force: CIDRs overlap", 0},
+		"a handshake, but no ping":                           {gateway.Client, ready, ping.Connecting, handshake, networkingv1beta1.Connecting, render.ReasonNoPing, "keys match", 0},
+		"pings are no longer answered":                       {gateway.Client, ready, ping.Error, handshake, networkingv1beta1.ConnectionError, render.ReasonPeerSilent, "stopped answering", 0},
+		"what is broken here outranks the silence":           {gateway.Client, with(func(s *setup) { s.problem = errors.New("no such device") }), ping.Error, handshake, networkingv1beta1.ConnectionError, render.ReasonMisconfigured, "no such device", 0},
 		// The address is not found now, but the tunnel to the one found before works.
-		"an unresolvable name of a working tunnel": {gateway.Client, with(func(s *setup) { s.resolve, s.outdated = errors.New("no such host"), true }), probe.Connected, dialled, networkingv1beta1.Connected, render.ReasonPinged, "answers pings through the tunnel; the server's address is the one that was found before; no such host", 0},
-		"one of two names has no address":          {gateway.Client, with(func(s *setup) { s.resolve = errors.New("no such host") }), probe.Connected, dialled, networkingv1beta1.Connected, render.ReasonPinged, "answers pings through the tunnel; no such host", 0},
+		"an unresolvable name of a working tunnel": {gateway.Client, with(func(s *setup) { s.resolve, s.outdated = errors.New("no such host"), true }), ping.Connected, dialled, networkingv1beta1.Connected, render.ReasonPinged, "answers pings through the tunnel; the server's address is the one that was found before; no such host", 0},
+		"one of two names has no address":          {gateway.Client, with(func(s *setup) { s.resolve = errors.New("no such host") }), ping.Connected, dialled, networkingv1beta1.Connected, render.ReasonPinged, "answers pings through the tunnel; no such host", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			value, r := judge(now, c.role, c.setup, tunnel.Status{Pings: probe.Status{Value: c.pings}, Peer: c.stats, Strangers: c.strangers})
+			value, r := judge(now, c.role, c.setup, tunnel.Status{Pings: ping.Status{Value: c.pings}, Peer: c.stats, Strangers: c.strangers})
 			if value != c.value || r.Reason != c.reason || !strings.Contains(r.Message, c.says) {
 				t.Errorf("got %s, %s: %q; want %s, %s, with %q", value, r.Reason, r.Message, c.value, c.reason, c.says)
 			}
@@ -84,7 +84,7 @@ func TestReportTellsAPathThatIsCutFromOneThatWorksOneWay(t *testing.T) {
 		{"not heard by this process", time.Hour, -time.Hour, nothing},
 	} {
 		status := tunnel.Status{
-			Pings: probe.Status{Value: probe.Error, LastReply: cut}, Heard: cut.Add(c.heard),
+			Pings: ping.Status{Value: ping.Error, LastReply: cut}, Heard: cut.Add(c.heard),
 			Peer: linux.PeerStats{Handshake: cut.Add(-time.Minute), Received: 5000},
 		}
 		_, r := judge(cut.Add(c.now), gateway.Server, setup{hasKey: true, port: 51840}, status)
@@ -93,7 +93,7 @@ func TestReportTellsAPathThatIsCutFromOneThatWorksOneWay(t *testing.T) {
 		}
 	}
 	s := setup{hasKey: true, endpoint: "UDP 192.0.2.7 port 31840"}
-	if _, r := judge(cut.Add(time.Minute), gateway.Client, s, tunnel.Status{Pings: probe.Status{Value: probe.Error, LastReply: cut}}); !strings.HasSuffix(r.Message, "nothing comes back from UDP 192.0.2.7 port 31840") {
+	if _, r := judge(cut.Add(time.Minute), gateway.Client, s, tunnel.Status{Pings: ping.Status{Value: ping.Error, LastReply: cut}}); !strings.HasSuffix(r.Message, "nothing comes back from UDP 192.0.2.7 port 31840") {
 		t.Errorf("a client: got %q", r.Message)
 	}
 }
@@ -102,7 +102,7 @@ func TestReportCarriesWhatWasMeasured(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	_, r := judge(now, gateway.Client, setup{generation: 7, since: now.Add(-time.Second)}, tunnel.Status{
 		LinkMTU: 1340, PathMTU: 1328, Fights: []string{"missing: a rule (5 times in the last minute)"},
-		Pings: probe.Status{Value: probe.Connected, Latency: 1500 * time.Microsecond, Loss: 0.25, LastReply: now},
+		Pings: ping.Status{Value: ping.Connected, Latency: 1500 * time.Microsecond, Loss: 0.25, LastReply: now},
 		Peer: linux.PeerStats{
 			Handshake: now.Add(-time.Minute), Received: 10, Sent: 20,
 			Endpoint: netip.MustParseAddrPort("192.0.2.7:31840"), Implementation: gateway.Userspace,
@@ -128,7 +128,7 @@ func TestReportConfirmsAGenerationWithAPing(t *testing.T) {
 	h := history{}
 	report := func(after time.Duration, generation int64, inForce, reply time.Duration) render.Report {
 		s := setup{generation: generation, since: start.Add(inForce)}
-		pings := probe.Status{Value: probe.Connected, LastReply: start.Add(reply)}
+		pings := ping.Status{Value: ping.Connected, LastReply: start.Add(reply)}
 		value, r := h.complete(judge(start.Add(after), gateway.Client, s, tunnel.Status{Pings: pings}))
 		h = history{last: r, value: value, written: r.At}
 		return r
@@ -178,7 +178,7 @@ func TestReportConfirmsNoGenerationThatIsNotInForce(t *testing.T) {
 		c.setup.follow(s, now)
 		s = c.setup
 		// The ping before: it was answered when the last setup was in force.
-		status := tunnel.Status{Pings: probe.Status{Value: probe.Connected, LastReply: now.Add(-time.Millisecond)}, Problem: c.problem}
+		status := tunnel.Status{Pings: ping.Status{Value: ping.Connected, LastReply: now.Add(-time.Millisecond)}, Problem: c.problem}
 		if _, r := judge(now, gateway.Client, s, status); r.Generation != c.want {
 			t.Errorf("%s: got generation %d, want %d", c.name, r.Generation, c.want)
 		}

@@ -121,7 +121,7 @@ func UnderlayMTU() (int, error) {
 
 // CachedMTU is the longest packet that the kernel has been told, by ICMP, to
 // pass the path to an address, in bytes; 0 if it knows of no such limit.
-// Userspace WireGuard has longer packets fragmented here then, so that probes
+// Userspace WireGuard has longer packets fragmented here then, so that questions
 // pass where batches don't.
 func CachedMTU(to netip.Addr) (int, error) {
 	routes, err := netlink.RouteGet(to.AsSlice())

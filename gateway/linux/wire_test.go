@@ -25,7 +25,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
-	"github.com/liqo-tui/liqo-tui/gateway/probe"
+	"github.com/liqo-tui/liqo-tui/gateway/ping"
 )
 
 // These tests pin what another implementation of the peer (Liqo's) relies on:
@@ -313,7 +313,7 @@ func pingAs(t *testing.T, a *linuxtest.Cluster, peerID string) (end func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go a.Gateway.Do(func() {
-		ended <- probe.Run(ctx, probe.Config{
+		ended <- ping.Run(ctx, ping.Config{
 			ListenAddr: netip.MustParseAddrPort("169.254.18.1:12345"),
 			PeerAddr:   netip.MustParseAddrPort("169.254.18.2:12345"),
 			ClusterID:  peerID,
@@ -414,7 +414,7 @@ func TestW6AdvertisedNetworksAreLetInAndNothingElse(t *testing.T) {
 	a, b := wire(t, gateway.Server)
 	a.AwaitHandshake(0)
 	dropped := func() uint64 { return a.Counters()[gateway.DroppedDestination].Packets }
-	// Each probe packet is followed by one that is answered, so that it was
+	// Each test packet is followed by one that is answered, so that it was
 	// judged when the counter is read.
 	judged := func() {
 		b.send <- echoRequest(netip.MustParseAddr("169.254.18.2"), netip.MustParseAddr("169.254.18.1"))

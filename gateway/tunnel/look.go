@@ -13,13 +13,13 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
-	"github.com/liqo-tui/liqo-tui/gateway/probe"
+	"github.com/liqo-tui/liqo-tui/gateway/ping"
 )
 
 // watch is what is remembered from one look at the tunnel to the next.
 type watch struct {
-	dog     probe.Watchdog
-	carried probe.Traffic
+	dog     ping.Watchdog
+	carried ping.Traffic
 	redials int // since the last handshake
 	looks   int
 }
@@ -53,7 +53,7 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 		t.countStrangers()
 	}
 	before, now := w.carried, time.Now()
-	w.carried = probe.Traffic{Sent: peer.Sent, Received: peer.Received}
+	w.carried = ping.Traffic{Sent: peer.Sent, Received: peer.Received}
 	pings := t.notePeer(now, peer)
 	if t.awaitsKey(now, peer.Handshake, pings.Latency) {
 		t.redial(1)
@@ -61,27 +61,27 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 	}
 	advice := w.dog.Judge(now, w.carried, pings)
 	switch advice {
-	case probe.Fine:
+	case ping.Fine:
 		// A packet alone is no answer: the server may dial too, and hear nothing.
 		if w.redials > 0 && !peer.Handshake.IsZero() {
 			t.pingNow() // it is back: find out at once
 			w.redials = 0
 		}
-	case probe.Doubt:
+	case ping.Doubt:
 		t.pingNow()
-	case probe.Redial:
+	case ping.Redial:
 		// A server can't dial: it answers where the client was last seen.
 		if t.config.Role == gateway.Client {
 			w.redials++
 			t.redial(w.redials)
 		}
-	case probe.Wait:
+	case ping.Wait:
 	}
 	switch {
 	case t.awaitsNextKey():
 		return rotateInterval
 	case w.carried.Since(before) <= pingBytes && w.dog.Calm(now, pings):
-		return UntilBeat(probe.CalmInterval)
+		return UntilBeat(ping.CalmInterval)
 	case w.carried == before && pings.Latency > 0: // else a first answer is awaited
 		return stillInterval
 	}
@@ -138,10 +138,10 @@ func (t *Tunnel) awaitsNextKey() bool {
 
 // notePeer remembers what is known of the peer, and that it dialled with its
 // next key: from now on that is its key. It returns what is known of pings.
-func (t *Tunnel) notePeer(now time.Time, peer linux.PeerStats) probe.Status {
+func (t *Tunnel) notePeer(now time.Time, peer linux.PeerStats) ping.Status {
 	t.mu.Lock()
 	moved := peer.Endpoint != t.peer.Endpoint || t.peer.Handshake.IsZero() && !peer.Handshake.IsZero()
-	sum := t.totals.add(probe.Traffic{Sent: peer.Sent, Received: peer.Received})
+	sum := t.totals.add(ping.Traffic{Sent: peer.Sent, Received: peer.Received})
 	peer.Sent, peer.Received = sum.Sent, sum.Received
 	t.hears(now, peer.Received, t.peer == linux.PeerStats{})
 	if !peer.Handshake.IsZero() {
@@ -227,10 +227,10 @@ func (t *Tunnel) ping(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
-	return probe.Run(ctx, probe.Config{
+	return ping.Run(ctx, ping.Config{
 		ListenAddr: t.own(gateway.PingPort), PeerAddr: t.peers(gateway.PingPort),
 		ClusterID: t.config.PeerID, Hurry: t.hurry,
-		OnChange: func(s probe.Status) {
+		OnChange: func(s ping.Status) {
 			t.mu.Lock()
 			changed := t.pings.Value != s.Value || t.pings.Latency == 0 && s.Latency > 0
 			answered := s.LastReply.After(t.pings.LastReply) && s.Latency > 0
@@ -240,7 +240,7 @@ func (t *Tunnel) ping(ctx context.Context) error {
 				t.config.Pinged(s.Latency)
 			}
 			t.config.Changed()
-			if changed && s.Value == probe.Connected {
+			if changed && s.Value == ping.Connected {
 				select {
 				case t.connected <- struct{}{}:
 				default:

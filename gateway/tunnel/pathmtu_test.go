@@ -15,7 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
-	"github.com/liqo-tui/liqo-tui/gateway/probe"
+	"github.com/liqo-tui/liqo-tui/gateway/ping"
 )
 
 // narrow makes the path between the clusters carry packets of at most mtu
@@ -63,19 +63,19 @@ func TestBlackHoleIsFound(t *testing.T) {
 	t.Logf("a path of 1400 bytes carries %d; 200 kB in %s", found, time.Since(started))
 }
 
-// A peer that answers pings and no probes may only have been busy.
-func TestPeerThatAnswersProbesLaterIsAskedAgain(t *testing.T) {
+// A peer that answers pings and no questions about the MTU may only have been busy.
+func TestPeerThatAnswersLaterIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, wide)
 	p.ofClient.Kill()
 	p.server.Gateway.NFT(fmt.Sprintf(`table ip busy {
 		chain c { type filter hook input priority 0; policy accept; udp dport %d drop; }
-	}`, gateway.ProbePort))
+	}`, gateway.PathMTUPort))
 	p.ofClient = p.client.Start(p.wanted(p.client, p.server))
-	linuxtest.WaitFor(t, "ping", func() bool { return p.ofClient.Status().Pings.Value == probe.Connected })
+	linuxtest.WaitFor(t, "ping", func() bool { return p.ofClient.Status().Pings.Value == ping.Connected })
 	time.Sleep(3 * time.Second) // it asks as soon as pings are answered
 	if got := p.ofClient.Status().PathMTU; got != 0 {
-		t.Fatalf("got path MTU %d although no probe was answered", got)
+		t.Fatalf("got path MTU %d although no question was answered", got)
 	}
 	p.server.Gateway.Run("nft", "delete", "table", "ip", "busy")
 	p.waitForMTU(wide, wide)

@@ -13,7 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
-	"github.com/liqo-tui/liqo-tui/gateway/probe"
+	"github.com/liqo-tui/liqo-tui/gateway/ping"
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 )
 
@@ -61,7 +61,7 @@ func newPairOver(t *testing.T, mtu int, change func(wan *netns.Namespace)) *pair
 	for _, g := range []*linuxtest.Process{p.ofServer, p.ofClient} {
 		linuxtest.WaitFor(t, "ping", func() bool {
 			pings := g.Status().Pings
-			return pings.Value == probe.Connected && pings.Latency > 0
+			return pings.Value == ping.Connected && pings.Latency > 0
 		})
 	}
 	return p
@@ -248,7 +248,7 @@ func TestHealthyTunnelIsLeftAlone(t *testing.T) {
 func TestOthersMayNotHearOrAnswerPings(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
-	for _, port := range []uint16{gateway.PingPort, gateway.ProbePort} {
+	for _, port := range []uint16{gateway.PingPort, gateway.PathMTUPort} {
 		s := p.podA.ListenUDP("0.0.0.0:0")
 		to := netip.MustParseAddrPort(fmt.Sprintf("10.244.1.5:%d", port))
 		if _, err := s.WriteToUDPAddrPort([]byte(`{"clusterID":"a","msgType":"PING","timeStamp":"2026-01-02T15:04:05Z"}`), to); err != nil {

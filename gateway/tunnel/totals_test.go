@@ -7,28 +7,28 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
-	"github.com/liqo-tui/liqo-tui/gateway/probe"
+	"github.com/liqo-tui/liqo-tui/gateway/ping"
 )
 
 func TestTotalsOutliveWireGuardsCounters(t *testing.T) {
 	var sums totals
 	for _, step := range []struct {
 		name      string
-		now, want probe.Traffic
+		now, want ping.Traffic
 	}{
-		{"an earlier process left a tunnel that works", probe.Traffic{Sent: 1000, Received: 500}, probe.Traffic{Sent: 1000, Received: 500}},
-		{"traffic", probe.Traffic{Sent: 1500, Received: 600}, probe.Traffic{Sent: 1500, Received: 600}},
-		{"nothing", probe.Traffic{Sent: 1500, Received: 600}, probe.Traffic{Sent: 1500, Received: 600}},
-		{"dialled again", probe.Traffic{Sent: 148}, probe.Traffic{Sent: 1648, Received: 600}},
-		{"answered", probe.Traffic{Sent: 248, Received: 92}, probe.Traffic{Sent: 1748, Received: 692}},
-		{"dialled again, and more came in since than before", probe.Traffic{Sent: 148, Received: 192}, probe.Traffic{Sent: 1896, Received: 884}},
+		{"an earlier process left a tunnel that works", ping.Traffic{Sent: 1000, Received: 500}, ping.Traffic{Sent: 1000, Received: 500}},
+		{"traffic", ping.Traffic{Sent: 1500, Received: 600}, ping.Traffic{Sent: 1500, Received: 600}},
+		{"nothing", ping.Traffic{Sent: 1500, Received: 600}, ping.Traffic{Sent: 1500, Received: 600}},
+		{"dialled again", ping.Traffic{Sent: 148}, ping.Traffic{Sent: 1648, Received: 600}},
+		{"answered", ping.Traffic{Sent: 248, Received: 92}, ping.Traffic{Sent: 1748, Received: 692}},
+		{"dialled again, and more came in since than before", ping.Traffic{Sent: 148, Received: 192}, ping.Traffic{Sent: 1896, Received: 884}},
 	} {
 		if got := sums.add(step.now); got != step.want {
 			t.Errorf("%s: got %+v, want %+v", step.name, got, step.want)
 		}
 	}
 	sums.restart()
-	if got, want := sums.add(probe.Traffic{Sent: 148, Received: 192}), (probe.Traffic{Sent: 2044, Received: 1076}); got != want {
+	if got, want := sums.add(ping.Traffic{Sent: 148, Received: 192}), (ping.Traffic{Sent: 2044, Received: 1076}); got != want {
 		t.Errorf("the peer was made anew, and carried as much as the one before: got %+v, want %+v", got, want)
 	}
 }

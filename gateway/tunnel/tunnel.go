@@ -20,7 +20,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
-	"github.com/liqo-tui/liqo-tui/gateway/probe"
+	"github.com/liqo-tui/liqo-tui/gateway/ping"
 )
 
 // Config of a Tunnel.
@@ -57,7 +57,7 @@ func (w Wanted) next() wgtypes.Key {
 // Status is what is known of a tunnel at one moment.
 type Status struct {
 	Problem   error           // why the kernel is not as wanted; nil when it is
-	Pings     probe.Status    // of the peer's gateway
+	Pings     ping.Status     // of the peer's gateway
 	Peer      linux.PeerStats // zero without peer; its bytes are since the tunnel was made, whatever became of its peers
 	LinkMTU   int             // of the device, in bytes; 0 without one
 	PathMTU   int             // the longest packet that passes, in bytes; 0: unknown
@@ -95,7 +95,7 @@ type Tunnel struct {
 	admitted  gateway.Peer // as the kernel has it since
 	linkMTU   int
 	problem   error
-	pings     probe.Status
+	pings     ping.Status
 	peer      linux.PeerStats // with totals
 	totals    totals
 	fights    fights
@@ -293,7 +293,7 @@ func errorText(err error) string {
 
 const (
 	// lookInterval is how often the tunnel's counters are looked at, unless nothing
-	// is carried but pings: [probe.CalmInterval].
+	// is carried but pings: [ping.CalmInterval].
 	lookInterval = 100 * time.Millisecond
 	// stillInterval is the same while nothing is carried, and something awaited.
 	stillInterval = 250 * time.Millisecond

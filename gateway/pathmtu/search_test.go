@@ -1,4 +1,4 @@
-package probe
+package pathmtu
 
 import (
 	"math/rand/v2"
@@ -6,15 +6,15 @@ import (
 )
 
 // run searches a path that carries inner packets of up to limit bytes.
-func runSearch(limit, upper int, lost func(size int) bool) (found, rounds, probes int) {
-	s := NewSearch(upper, 60)
+func runSearch(limit, upper int, lost func(size int) bool) (found, rounds, questions int) {
+	s := newSearch(upper, 60)
 	for {
-		sizes := s.Sizes()
+		sizes := s.sizes()
 		if len(sizes) == 0 {
-			return s.Found(), rounds, probes
+			return s.passed, rounds, questions
 		}
-		rounds, probes = rounds+1, probes+len(sizes)
-		s.Answered(sizes, func(size int) bool { return size <= limit && !lost(size) })
+		rounds, questions = rounds+1, questions+len(sizes)
+		s.answered(sizes, func(size int) bool { return size <= limit && !lost(size) })
 	}
 }
 
@@ -33,17 +33,17 @@ func TestSearchFindsWhatAPathCarries(t *testing.T) {
 		{"hardly anything", 577, 1440, 576, 3, 45},
 		{"nothing", 0, 1440, 0, 3, 30},
 	} {
-		found, rounds, probes := runSearch(c.limit, c.upper, never)
+		found, rounds, questions := runSearch(c.limit, c.upper, never)
 		if found < c.atLeast || found > c.limit {
 			t.Errorf("%s: found %d, want %d to %d", c.name, found, c.atLeast, c.limit)
 		}
-		if rounds > c.most || probes > c.count {
-			t.Errorf("%s: %d rounds and %d probes, want at most %d and %d", c.name, rounds, probes, c.most, c.count)
+		if rounds > c.most || questions > c.count {
+			t.Errorf("%s: %d rounds and %d questions, want at most %d and %d", c.name, rounds, questions, c.most, c.count)
 		}
 	}
 }
 
-// A lost probe makes the result smaller, never too large: packets of the found
+// A lost question makes the result smaller, never too large: packets of the found
 // size pass.
 func TestSearchNeverFindsTooMuch(t *testing.T) {
 	for range 2000 {

@@ -1,35 +1,33 @@
-package probe
+package pathmtu
 
-import (
-	"slices"
-)
+import "slices"
 
 // Outer packet sizes at which paths end, in bytes: Ethernet and what is taken
 // from it by PPPoE, tunnels and clouds, after the table of RFC 1191, section 7.1.
 var plateaus = []int{9000, 8000, 4352, 2002, 1500, 1492, 1480, 1460, 1450, 1440, 1420, 1400, 1380, 1360, 1340, 1320, 1300, 1280, 1260, 1200, 1100, 1006, 800, 700, 636}
 
-// A search costs two bursts: one probe for each plateau, then one for each of
+// A search costs two bursts: one question for each plateau, then one for each of
 // some sizes between the largest that passed and the smallest that did not.
 const refine = 16
 
-// Search looks for the largest packet that passes a path, from probes that are
-// answered or not. All probes of a round leave at once, so it takes as long as
+// search looks for the largest packet that passes a path, from questions that are
+// answered or not. All questions of a round leave at once, so it takes as long as
 // two waits for an answer, whatever the size; a search that halves takes ten.
-type Search struct {
+type search struct {
 	overhead int // of the tunnel
-	passed   int // largest
+	passed   int // largest; 0: none
 	failed   int // smallest that is larger
 	round    int
 }
 
-// NewSearch begins a search for a packet of at most upper bytes inside a tunnel
+// newSearch begins a search for a packet of at most upper bytes inside a tunnel
 // that adds overhead.
-func NewSearch(upper, overhead int) *Search {
-	return &Search{overhead: overhead, failed: upper + 1}
+func newSearch(upper, overhead int) *search {
+	return &search{overhead: overhead, failed: upper + 1}
 }
 
-// Sizes are the probes of the next round, largest first; none when the search is over.
-func (s *Search) Sizes() []int {
+// sizes are the questions of the next round, largest first; none when the search is over.
+func (s *search) sizes() []int {
 	s.round++
 	var sizes []int
 	switch s.round {
@@ -56,9 +54,9 @@ func (s *Search) Sizes() []int {
 	return sizes
 }
 
-// Answered notes which probes of a round came back. A smaller one that was lost
+// answered notes which questions of a round came back. A smaller one that was lost
 // says nothing: a larger one passed.
-func (s *Search) Answered(sent []int, answered func(size int) bool) {
+func (s *search) answered(sent []int, answered func(size int) bool) {
 	for _, size := range sent {
 		if answered(size) {
 			s.passed = max(s.passed, size)
@@ -73,6 +71,3 @@ func (s *Search) Answered(sent []int, answered func(size int) bool) {
 		s.round = 3 // nothing is left to find
 	}
 }
-
-// Found is the largest packet that passed; 0 if none did.
-func (s *Search) Found() int { return s.passed }

@@ -1,11 +1,11 @@
-// Package probe measures whether the gateway at the other end of a tunnel
+// Package ping measures whether the gateway at the other end of a tunnel
 // answers, with Liqo's ping: one JSON object per UDP datagram.
 //
 //	{"clusterID":"rome","msgType":"PING","timeStamp":"2025-01-02T15:04:05.123456789Z"}
 //
 // The answer is the same object with msgType PONG. clusterID is the ID of the
 // cluster that is asked; timeStamp is the asker's and means nothing to others.
-package probe
+package ping
 
 import (
 	"bytes"

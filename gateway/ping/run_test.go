@@ -1,4 +1,4 @@
-package probe
+package ping
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ func ends(t *testing.T) (ours, theirs *net.UDPConn) {
 
 func address(c *net.UDPConn) netip.AddrPort { return c.LocalAddr().(*net.UDPAddr).AddrPort() }
 
-// start runs a probe and returns its Statuses.
+// start runs the ping and returns its Statuses.
 func start(t *testing.T, socket *net.UDPConn, c Config) <-chan Status {
 	t.Helper()
 	statuses := make(chan Status, 1000)
@@ -86,7 +86,7 @@ func TestTwoProbesConnectAndNoticeTheEnd(t *testing.T) {
 }
 
 // A peer that floods gets so many answers a second and no more, and neither its
-// floods nor its junk keep the probe from what it is there for.
+// floods nor its junk keep the ping from what it is there for.
 func TestFloodsAndJunkChangeNothing(t *testing.T) {
 	ours, peer := ends(t)
 	l := loop{socket: ours, config: Config{PeerAddr: address(peer), ClusterID: "rome"}, tracker: NewTracker(Timing{})}

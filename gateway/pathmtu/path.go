@@ -1,0 +1,198 @@
+//go:build linux
+
+// Package pathmtu finds the longest packet that the path to a peer's gateway
+// carries (RFC 8899), with datagrams of the sizes in question.
+//
+// A question is: magic, kind, three zeros, a number, padding. The answer is the
+// same with another kind and as long, so a path must carry it both ways, and
+// both ends find the same.
+package pathmtu
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+var magic = []byte("liqo-tui")
+
+const (
+	kindOffset   = 8
+	numberOffset = 12
+	headerSize   = 16
+	kindQuestion = 'Q'
+	kindAnswer   = 'A'
+
+	// answersPerSecond keeps a peer from using us as an echo for its floods.
+	answersPerSecond = 200
+	udpHeaders       = 28 // IPv4 20, UDP 8
+	tries            = 3
+	smallest         = 64 // a question that passes wherever anything does
+)
+
+// Path asks and answers.
+type Path struct {
+	socket  *net.UDPConn
+	peer    netip.AddrPort
+	number  uint32 // of the last question
+	answers chan answer
+	bytes   atomic.Uint64
+}
+
+type answer struct {
+	number uint32
+	size   int
+}
+
+// Listen answers the peer's questions at own until ctx ends.
+func Listen(ctx context.Context, own, peer netip.AddrPort) (*Path, error) {
+	// Without fragments, and whatever the kernel believes of the path: the
+	// question is what passes.
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var option error
+		err := c.Control(func(fd uintptr) {
+			option = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE)
+		})
+		return errors.Join(err, option)
+	}}
+	socket, err := config.ListenPacket(ctx, "udp4", own.String())
+	if err != nil {
+		return nil, fmt.Errorf("listen for questions about the path's MTU: %w", err)
+	}
+	p := &Path{socket: socket.(*net.UDPConn), peer: peer, answers: make(chan answer, 64)}
+	go p.serve()
+	context.AfterFunc(ctx, func() { _ = socket.Close() })
+	return p, nil
+}
+
+// Bytes is what questions and answers have added to WireGuard's counters.
+func (p *Path) Bytes() uint64 { return p.bytes.Load() }
+
+// Largest is the largest packet of at most upper bytes that passes, in a tunnel
+// that adds overhead; 0 if nothing was answered. It waits that long for answers.
+func (p *Path) Largest(ctx context.Context, upper, overhead int, wait time.Duration) int {
+	s := newSearch(upper, overhead)
+	for ctx.Err() == nil {
+		sizes := s.sizes()
+		if len(sizes) == 0 {
+			break
+		}
+		passed := map[int]bool{}
+		p.number++
+		p.ask(ctx, sizes, wait, passed)
+		s.answered(sizes, func(size int) bool { return passed[size] })
+	}
+	return s.passed
+}
+
+// Shrunk reports whether the path carries small packets and no longer those of
+// size bytes. A machine that is busy answers late: that counts until the last
+// try, and one answer of several does.
+func (p *Path) Shrunk(ctx context.Context, size int, wait time.Duration) bool {
+	passed := map[int]bool{}
+	p.number++
+	for range tries {
+		p.ask(ctx, []int{size, smallest}, wait, passed)
+		if passed[size] || ctx.Err() != nil {
+			return false
+		}
+	}
+	return passed[smallest] // else the peer is gone: that says nothing of sizes
+}
+
+// ask sends questions of those sizes that have not passed, twice if need be, and
+// notes which came back.
+func (p *Path) ask(ctx context.Context, sizes []int, wait time.Duration, passed map[int]bool) {
+	for range 2 {
+		missing := 0
+		for _, size := range sizes {
+			if !passed[size] {
+				p.send(size)
+				missing++
+			}
+		}
+		if missing == 0 {
+			return
+		}
+		deadline := time.NewTimer(wait)
+		for missing > 0 {
+			select {
+			case <-ctx.Done():
+				deadline.Stop()
+				return
+			case a := <-p.answers:
+				if a.number == p.number && slices.Contains(sizes, a.size) && !passed[a.size] {
+					passed[a.size] = true
+					missing--
+				}
+				continue
+			case <-deadline.C:
+			}
+			break
+		}
+		deadline.Stop()
+	}
+}
+
+func (p *Path) send(size int) {
+	b := make([]byte, max(size-udpHeaders, headerSize))
+	copy(b, magic)
+	b[kindOffset] = kindQuestion
+	binary.BigEndian.PutUint32(b[numberOffset:], p.number)
+	// One that can't leave is one that does not come back.
+	if _, err := p.socket.WriteToUDPAddrPort(b, p.peer); err == nil {
+		p.count(len(b))
+	}
+}
+
+// serve answers questions and passes answers on until the socket is closed.
+func (p *Path) serve() {
+	buffer := make([]byte, 1<<16)
+	var second time.Time
+	count := 0
+	for {
+		n, from, err := p.socket.ReadFromUDPAddrPort(buffer)
+		if err != nil {
+			return
+		}
+		b := buffer[:n]
+		if from.Addr().Unmap() != p.peer.Addr() || n < headerSize || !bytes.HasPrefix(b, magic) {
+			continue
+		}
+		p.count(n)
+		switch b[kindOffset] {
+		case kindQuestion:
+			if now := time.Now(); now.Sub(second) >= time.Second {
+				second, count = now, 0
+			}
+			if count++; count > answersPerSecond {
+				continue
+			}
+			b[kindOffset] = kindAnswer
+			if _, err := p.socket.WriteToUDPAddrPort(b, from); err == nil {
+				p.count(n)
+			}
+		case kindAnswer:
+			select {
+			case p.answers <- answer{binary.BigEndian.Uint32(b[numberOffset:]), n + udpHeaders}:
+			default: // nobody asked
+			}
+		}
+	}
+}
+
+// count adds a datagram: padded to 16 bytes, with a header and an authenticator.
+func (p *Path) count(n int) {
+	const header = 32
+	p.bytes.Add(uint64((n+udpHeaders+15)/16*16 + header))
+}
