@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/liqo-tui/liqo-tui/gateway/echo"
+	"github.com/liqo-tui/liqo-tui/gateway/measure"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -57,11 +57,11 @@ func echoCommand() *cobra.Command {
 }
 
 func runEcho(ctx context.Context, o echoOptions) error {
-	var token echo.Token
+	var token measure.Token
 	if n, err := hex.Decode(token[:], []byte(o.token)); err != nil || n != len(token) {
 		return fmt.Errorf("--token: want %d hexadecimal digits", 2*len(token))
 	}
-	server, err := echo.Listen(netip.AddrPortFrom(netip.IPv4Unspecified(), o.port), token)
+	server, err := measure.Listen(netip.AddrPortFrom(netip.IPv4Unspecified(), o.port), token)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func runEcho(ctx context.Context, o echoOptions) error {
 	if err != nil {
 		return err
 	}
-	result, err := json.Marshal(measure(ctx, target, o.port, token, server.PeerDone()))
+	result, err := json.Marshal(resultOf(ctx, target, o.port, token, server.PeerDone()))
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func runEcho(ctx context.Context, o echoOptions) error {
 }
 
 // linger returns when the other pod has measured, or can't.
-func linger(ctx context.Context, server *echo.Server) {
+func linger(ctx context.Context, server *measure.Server) {
 	started := time.Now()
 	look := time.NewTicker(echoLookEvery)
 	defer look.Stop()
@@ -129,19 +129,19 @@ func awaitTarget(ctx context.Context, file string) (render.ProbeTarget, error) {
 	}
 }
 
-func measure(ctx context.Context, t render.ProbeTarget, port uint16, token echo.Token, quiet <-chan struct{}) render.ProbeResult {
+func resultOf(ctx context.Context, t render.ProbeTarget, port uint16, token measure.Token, quiet <-chan struct{}) render.ProbeResult {
 	address, err := netip.ParseAddr(t.Address)
 	if err != nil {
 		return render.ProbeResult{Error: err.Error()}
 	}
-	c := echo.Config{
+	c := measure.Config{
 		Target: netip.AddrPortFrom(address, port), Token: token,
 		Packets: echoPackets, Interval: echoInterval, WarmUp: echoWarmUp, Patience: echoPatience, Quiet: quiet,
 	}
 	if t.Throughput {
 		c.Throughput = echoThroughput
 	}
-	r, err := echo.Measure(ctx, c)
+	r, err := measure.Run(ctx, c)
 	out := render.ProbeResult{
 		Sent: r.Sent, Received: r.Received, LargestPacket: r.Largest, ToBits: int64(r.To), FromBits: int64(r.From),
 		MinMicros: r.Min.Microseconds(), AvgMicros: r.Avg.Microseconds(), MaxMicros: r.Max.Microseconds(),

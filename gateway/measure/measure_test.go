@@ -1,4 +1,4 @@
-package echo
+package measure
 
 import (
 	"fmt"
@@ -81,7 +81,7 @@ func TestAGoodPath(t *testing.T) {
 	}
 	c := config(s.Address())
 	c.Throughput = 50 * time.Millisecond
-	r, err := Measure(t.Context(), c)
+	r, err := Run(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestTheLargestPacketIsFoundToTheByte(t *testing.T) {
 	for _, mtu := range []int{576, 607, 608, 1340, 1500} {
 		t.Run(fmt.Sprint(mtu), func(t *testing.T) {
 			t.Parallel()
-			r, err := Measure(t.Context(), config(link(t, serve(t).Address(), func(_, size int) bool { return size > mtu })))
+			r, err := Run(t.Context(), config(link(t, serve(t).Address(), func(_, size int) bool { return size > mtu })))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +121,7 @@ func TestTheLargestPacketIsFoundToTheByte(t *testing.T) {
 }
 
 func TestLostPacketsAreCounted(t *testing.T) {
-	r, err := Measure(t.Context(), config(link(t, serve(t).Address(), func(n, size int) bool { return n%5 == 1 && size < smallest })))
+	r, err := Run(t.Context(), config(link(t, serve(t).Address(), func(n, size int) bool { return n%5 == 1 && size < smallest })))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestSilenceIsAResult(t *testing.T) {
 	} {
 		c := config(target)
 		c.Throughput = time.Second
-		r, err := Measure(t.Context(), c)
+		r, err := Run(t.Context(), c)
 		if err != nil || r.Received != 0 || r.Largest != 0 || r.Sent != 10 {
 			t.Errorf("%s: got %+v, %v", name, r, err)
 		}
@@ -148,7 +148,7 @@ func TestSilenceIsAResult(t *testing.T) {
 func TestStrangersAreNotAnswered(t *testing.T) {
 	c := config(serve(t).Address())
 	c.Token = Token{9}
-	r, err := Measure(t.Context(), c)
+	r, err := Run(t.Context(), c)
 	if err != nil || r.Received != 0 {
 		t.Errorf("got %+v, %v", r, err)
 	}
@@ -160,7 +160,7 @@ func TestThroughputWaitsForTheOtherSide(t *testing.T) {
 	c.Throughput, c.Quiet = 10*time.Millisecond, quiet
 	measured := make(chan Result, 1)
 	go func() {
-		r, err := Measure(t.Context(), c)
+		r, err := Run(t.Context(), c)
 		if err != nil {
 			t.Error(err)
 		}

@@ -1,11 +1,11 @@
-// Package echo measures the path between two pods: latency, loss, the largest
+// Package measure measures the path between two pods: latency, loss, the largest
 // packet, and throughput. Each pod answers the other's packets and sends its
 // own, so the sending side measures each direction.
 //
 // A datagram is a token that both pods know, one byte for its kind and four for
 // its number, then padding. An answer has no padding, so that a size is tested in
 // one direction only.
-package echo
+package measure
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package echo
+package measure
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config of [Measure].
+// Config of [Run].
 type Config struct {
 	Target netip.AddrPort
 	Token  Token
@@ -33,7 +33,7 @@ type Config struct {
 	Quiet <-chan struct{}
 }
 
-// Result is what [Measure] found.
+// Result is what [Run] found.
 type Result struct {
 	Sent, Received int
 	Min, Avg, Max  time.Duration // round trips; 0 if nothing was received
@@ -51,9 +51,9 @@ const (
 	copies   = 3    // of each size: one lost packet says nothing about sizes
 )
 
-// Measure sends to the target until it knows. That nothing comes back is a
+// Run sends to the target until it knows. That nothing comes back is a
 // result, not an error.
-func Measure(ctx context.Context, c Config) (Result, error) {
+func Run(ctx context.Context, c Config) (Result, error) {
 	conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(c.Target))
 	if err != nil {
 		return Result{}, fmt.Errorf("dial %s: %w", c.Target, err)
