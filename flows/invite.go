@@ -12,13 +12,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Two admins, each with access to their own cluster alone, connect them by two
-// letters. Who invites hosts the gateway server: it can be made, and has an
+// Two admins, each with access to their own cluster alone, connect them by
+// two files, an invitation and an answer. Who invites hosts the gateway server: it can be made, and has an
 // endpoint and a key, before anything is known of the other cluster. So the
 // invitation has all that the other side needs, and its answer the rest.
 
 // PlanInvite makes cluster A's end of a connection with peer, as far as that
-// needs nothing of it: afterwards [Invite] has something to tell.
+// needs nothing of it: afterwards [NewInvitation] has something to tell.
 func PlanInvite(p Params, peer render.ClusterID, f Facts) Plan {
 	p.Server, p.Given = A, p.Given|FieldServer
 	f.Remote = ClusterFacts{ID: peer, Described: true}
@@ -37,7 +37,7 @@ func PlanInvite(p Params, peer render.ClusterID, f Facts) Plan {
 }
 
 // PlanJoin makes cluster A's end of the connection that it is invited to.
-func PlanJoin(p Params, l Letter, f Facts) Plan {
+func PlanJoin(p Params, l PeerFile, f Facts) Plan {
 	if s := l.misdirected(f.Local); s != nil {
 		return Plan{A: f.Local.Name(), B: l.From.ClusterID, Steps: []Step{*s}}
 	}
@@ -64,7 +64,7 @@ func PlanJoin(p Params, l Letter, f Facts) Plan {
 }
 
 // PlanAccept completes the connection by the answer to an invitation.
-func PlanAccept(p Params, l Letter, f Facts) Plan {
+func PlanAccept(p Params, l PeerFile, f Facts) Plan {
 	if s := l.misdirected(f.Local); s != nil {
 		return Plan{A: f.Local.Name(), B: l.From.ClusterID, Steps: []Step{*s}}
 	}
@@ -160,35 +160,35 @@ func (d Description) facts(peer render.ClusterID) ClusterFacts {
 	return f
 }
 
-// Invite is the letter of cluster A to peer, once [PlanInvite] is done.
-func Invite(p Params, peer render.ClusterID, f Facts, valid time.Duration) (Letter, error) {
+// NewInvitation is what cluster A sends to peer, once [PlanInvite] is done.
+func NewInvitation(p Params, peer render.ClusterID, f Facts, valid time.Duration) (PeerFile, error) {
 	p.Server, p.Given = A, p.Given|FieldServer
 	f.Remote = ClusterFacts{ID: peer, Described: true}
 	p, _ = Adopt(p, f)
 	c := newConnection(p, f)
 	addresses, port, reason := c.dial(A)
 	if reason != "" {
-		return Letter{}, fmt.Errorf("invite %s: %s", peer, reason)
+		return PeerFile{}, fmt.Errorf("invite %s: %s", peer, reason)
 	}
-	l, err := c.letter(Invitation, p.MTU, valid)
+	l, err := c.peerFile(Invitation, p.MTU, valid)
 	l.From.Endpoint = &Dial{Addresses: addresses, Port: port}
 	return l, err
 }
 
-// Answer is the letter of cluster A to who has invited it, once [PlanJoin] is
-// done.
-func Answer(invitation Letter, f Facts, valid time.Duration) (Letter, error) {
+// NewAnswer is what cluster A sends to the cluster that has invited it, once
+// [PlanJoin] is done.
+func NewAnswer(invitation PeerFile, f Facts, valid time.Duration) (PeerFile, error) {
 	f.Remote = invitation.From.facts(f.Local.ID)
-	return newConnection(Params{Server: B}, f).letter(AnswerTo, invitation.From.MTU, valid)
+	return newConnection(Params{Server: B}, f).peerFile(Answer, invitation.From.MTU, valid)
 }
 
-func (c connection) letter(kind LetterKind, mtu int, valid time.Duration) (Letter, error) {
+func (c connection) peerFile(kind PeerFileKind, mtu int, valid time.Duration) (PeerFile, error) {
 	key := c.peers[A].Key
 	if key == nil {
-		return Letter{}, fmt.Errorf("write to %s: the gateway's public key is not known", c.facts.Remote.ID)
+		return PeerFile{}, fmt.Errorf("write to %s: the gateway's public key is not known", c.facts.Remote.ID)
 	}
 	f, now := c.facts.Local, c.facts.At.UTC().Truncate(time.Second)
-	return Letter{
+	return PeerFile{
 		Kind: kind, For: c.facts.Remote.ID, Created: now, Expires: now.Add(valid),
 		From: Description{
 			ClusterID: f.ID, UID: f.UID, PodCIDRs: f.Networks.Pod, ExternalCIDRs: f.Networks.External,

@@ -25,8 +25,8 @@ func (a admin) run(t *testing.T, plan func(flows.Facts) flows.Plan) error {
 
 func (a admin) facts() flows.Facts { return flows.Facts{Local: a.cluster.Facts(), At: a.pair.Now()} }
 
-// sent is a letter as it arrives.
-func sent(t *testing.T, l flows.Letter, err error) flows.Letter {
+// sent is a file as it arrives.
+func sent(t *testing.T, l flows.PeerFile, err error) flows.PeerFile {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func sent(t *testing.T, l flows.Letter, err error) flows.Letter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	arrived, err := flows.ParseLetter(text)
+	arrived, err := flows.ParsePeerFile(text)
 	if err != nil {
 		t.Fatalf("%v in:\n%s", err, text)
 	}
@@ -46,16 +46,16 @@ func invite(p flows.Params, peer render.ClusterID) func(flows.Facts) flows.Plan 
 	return func(f flows.Facts) flows.Plan { return flows.PlanInvite(p, peer, f) }
 }
 
-func join(l flows.Letter) func(flows.Facts) flows.Plan {
+func join(l flows.PeerFile) func(flows.Facts) flows.Plan {
 	return func(f flows.Facts) flows.Plan { return flows.PlanJoin(flows.Defaults(), l, f) }
 }
 
-func accept(l flows.Letter) func(flows.Facts) flows.Plan {
+func accept(l flows.PeerFile) func(flows.Facts) flows.Plan {
 	return func(f flows.Facts) flows.Plan { return flows.PlanAccept(flows.Defaults(), l, f) }
 }
 
-// letters has the two admins connect their clusters.
-func letters(t *testing.T, p *flowtest.Pair, want flows.Params) (invitation, answer flows.Letter) {
+// exchange has the two admins connect their clusters.
+func exchange(t *testing.T, p *flowtest.Pair, want flows.Params) (invitation, answer flows.PeerFile) {
 	t.Helper()
 	rome, milan := admin{p, p.A}, admin{p, p.B}
 	must := func(err error) {
@@ -65,20 +65,20 @@ func letters(t *testing.T, p *flowtest.Pair, want flows.Params) (invitation, ans
 		}
 	}
 	must(rome.run(t, invite(want, "milan")))
-	l, err := flows.Invite(want, "milan", rome.facts(), time.Hour)
+	l, err := flows.NewInvitation(want, "milan", rome.facts(), time.Hour)
 	invitation = sent(t, l, err)
 	must(milan.run(t, join(invitation)))
-	l, err = flows.Answer(invitation, milan.facts(), time.Hour)
+	l, err = flows.NewAnswer(invitation, milan.facts(), time.Hour)
 	answer = sent(t, l, err)
 	must(rome.run(t, accept(answer)))
 	return invitation, answer
 }
 
-func TestTwoAdminsConnectTheirClustersByTwoLetters(t *testing.T) {
+func TestTwoAdminsConnectTheirClustersByTwoFiles(t *testing.T) {
 	p := flowtest.NewPair()
 	want := nodePort()
 	want.Server, want.MTU = flows.A, 1300
-	invitation, answer := letters(t, p, want)
+	invitation, answer := exchange(t, p, want)
 
 	// Who has access to both finds nothing to change.
 	if plan := flows.PlanConnect(want, factsOf(p)); !plan.Empty() || !plan.Done() {
@@ -96,7 +96,7 @@ func TestTwoAdminsConnectTheirClustersByTwoLetters(t *testing.T) {
 	}
 	text, err := invitation.Text()
 	if err != nil || strings.Contains(string(text), "rivate") {
-		t.Errorf("got %v, and a letter that speaks of private things:\n%s", err, text)
+		t.Errorf("got %v, and a file that speaks of private things:\n%s", err, text)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestANewInvitationBringsTheNewEndpoint(t *testing.T) {
 	p := flowtest.NewPair()
 	want := nodePort()
 	want.Server = flows.A
-	invitation, _ := letters(t, p, want)
+	invitation, _ := exchange(t, p, want)
 	invitation.From.Endpoint.Addresses = []string{"203.0.113.9"}
 	milan := admin{p, p.B}
 	if err := milan.run(t, join(invitation)); err != nil {
@@ -116,40 +116,40 @@ func TestANewInvitationBringsTheNewEndpoint(t *testing.T) {
 	}
 }
 
-func TestLettersThatDoNotFitAreRefused(t *testing.T) {
+func TestInvitationsAndAnswersThatDoNotFitAreRefused(t *testing.T) {
 	want := nodePort()
 	want.Server = flows.A
 	for name, tc := range map[string]struct {
-		plan func(*flowtest.Pair, flows.Letter, flows.Letter) flows.Plan
+		plan func(*flowtest.Pair, flows.PeerFile, flows.PeerFile) flows.Plan
 		kind flows.FailureKind
 		says string
 	}{
-		"an invitation for somebody else": {func(p *flowtest.Pair, i, _ flows.Letter) flows.Plan {
+		"an invitation for somebody else": {func(p *flowtest.Pair, i, _ flows.PeerFile) flows.Plan {
 			i.For = "turin"
 			return join(i)(admin{p, p.B}.facts())
 		}, flows.FailedPreflight, "rome wrote it for turin, and this is milan"},
-		"an answer of a cluster that was not invited": {func(p *flowtest.Pair, _, a flows.Letter) flows.Plan {
+		"an answer of a cluster that was not invited": {func(p *flowtest.Pair, _, a flows.PeerFile) flows.Plan {
 			a.From.ClusterID, a.From.UID = "turin", "another"
 			return accept(a)(admin{p, p.A}.facts())
 		}, flows.FailedPreflight, "rome has not invited turin"},
-		"one's own ID": {func(p *flowtest.Pair, _, _ flows.Letter) flows.Plan {
+		"one's own ID": {func(p *flowtest.Pair, _, _ flows.PeerFile) flows.Plan {
 			return invite(want, "rome")(admin{p, p.A}.facts())
 		}, flows.FailedPreflight, `both clusters call themselves "rome"`},
-		"the same cluster under another ID": {func(p *flowtest.Pair, i, _ flows.Letter) flows.Plan {
+		"the same cluster under another ID": {func(p *flowtest.Pair, i, _ flows.PeerFile) flows.Plan {
 			i.From.UID = p.B.Facts().UID
 			return join(i)(admin{p, p.B}.facts())
 		}, flows.FailedPreflight, "rome is this cluster itself"},
-		"both invite each other": {func(p *flowtest.Pair, _, a flows.Letter) flows.Plan {
+		"both invite each other": {func(p *flowtest.Pair, _, a flows.PeerFile) flows.Plan {
 			a.Kind, a.From.Endpoint = flows.Invitation, &flows.Dial{Addresses: []string{"192.0.2.1"}, Port: 1}
 			return join(a)(admin{p, p.A}.facts())
 		}, flows.FailedConflict, "rome already hosts a gateway server for milan"},
-		"who was invited invites": {func(p *flowtest.Pair, _, _ flows.Letter) flows.Plan {
+		"who was invited invites": {func(p *flowtest.Pair, _, _ flows.PeerFile) flows.Plan {
 			return invite(want, "rome")(admin{p, p.B}.facts())
 		}, flows.FailedConflict, "milan is already the client of a connection with rome"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := flowtest.NewPair()
-			invitation, answer := letters(t, p, want)
+			invitation, answer := exchange(t, p, want)
 			s := tc.plan(p, invitation, answer).Failure()
 			if s == nil || s.Kind != tc.kind || !strings.Contains(s.Reason, tc.says) || s.Hint == "" {
 				t.Errorf("got %+v, want kind %d, %q, and a hint", s, tc.kind, tc.says)
@@ -158,12 +158,12 @@ func TestLettersThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-func TestALetterThatCannotBeMeantIsNamed(t *testing.T) {
+func TestAPeerFileWithErrorsIsRefused(t *testing.T) {
 	p := flowtest.NewPair()
 	want := nodePort()
 	want.Server = flows.A
-	invitation, answer := letters(t, p, want)
-	text := func(l flows.Letter) string {
+	invitation, answer := exchange(t, p, want)
+	text := func(l flows.PeerFile) string {
 		b, err := l.Text()
 		if err != nil {
 			t.Fatal(err)
@@ -181,7 +181,7 @@ func TestALetterThatCannotBeMeantIsNamed(t *testing.T) {
 		"nothing to dial":  {strings.Replace(text(answer), "kind: Answer", "kind: Invitation", 1), "from.endpoint: missing"},
 		"who is dialled":   {strings.Replace(text(invitation), "kind: Invitation", "kind: Answer", 1), "from.endpoint: an answer has none"},
 	} {
-		if _, err := flows.ParseLetter([]byte(tc.text)); err == nil || !strings.Contains(err.Error(), tc.says) {
+		if _, err := flows.ParsePeerFile([]byte(tc.text)); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: got %v, want %q", name, err, tc.says)
 		}
 	}

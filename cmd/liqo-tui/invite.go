@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,52 +14,52 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// letterValid is how long a letter may be on its way.
-const letterValid = 24 * time.Hour
+// fileValid is how long an invitation or answer may be on its way.
+const fileValid = 24 * time.Hour
 
-// letterFlags say where a letter is written, and for how long it holds.
-type letterFlags struct {
+// peerFileFlags say where an invitation or answer is written, and for how long it is valid.
+type peerFileFlags struct {
 	file  string
 	valid time.Duration
 }
 
-func (l *letterFlags) add(cmd *cobra.Command, standard string) {
+func (l *peerFileFlags) add(cmd *cobra.Command, standard string) {
 	cmd.Flags().StringVar(&l.file, "file", "", "file to write (default: "+standard+")")
-	cmd.Flags().DurationVar(&l.valid, "valid", letterValid, "how long the file is valid")
+	cmd.Flags().DurationVar(&l.valid, "valid", fileValid, "how long the file is valid")
 }
 
-func (l *letterFlags) validate() error {
+func (l *peerFileFlags) validate() error {
 	if l.valid <= 0 {
 		return usageError{fmt.Errorf("--valid %s: want more than 0", l.valid)}
 	}
 	return nil
 }
 
-// write writes the letter. What is in it is no secret.
-func (l *letterFlags) write(letter flows.Letter) error {
-	text, err := letter.Text()
+// write writes the file. What is in it is no secret.
+func (l *peerFileFlags) write(content flows.PeerFile) error {
+	text, err := content.Text()
 	if err != nil {
 		return err
 	}
 	if err := os.WriteFile(l.file, text, 0o644); err != nil {
-		return fmt.Errorf("write the letter, which the same command does again: %w", err)
+		return fmt.Errorf("write the %s: %w; the same command tries again", strings.ToLower(string(content.Kind)), err)
 	}
 	return nil
 }
 
-// readLetter reads a letter of one kind that still holds.
-func readLetter(file string, want flows.LetterKind) (flows.Letter, error) {
+// readPeerFile reads a file of one kind that is still valid.
+func readPeerFile(file string, want flows.PeerFileKind) (flows.PeerFile, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return flows.Letter{}, usageError{err}
+		return flows.PeerFile{}, usageError{err}
 	}
-	l, err := flows.ParseLetter(text)
+	l, err := flows.ParsePeerFile(text)
 	if err != nil {
 		return l, usageError{fmt.Errorf("%s: %w", file, err)}
 	}
 	if l.Kind != want {
-		command := map[flows.LetterKind]string{flows.Invitation: "join", flows.AnswerTo: "accept"}[l.Kind]
-		return l, usageError{fmt.Errorf("%s is the wrong letter: liqo-tui network %s takes it", file, command)}
+		command := map[flows.PeerFileKind]string{flows.Invitation: "join", flows.Answer: "accept"}[l.Kind]
+		return l, usageError{fmt.Errorf("%s is not the %s: liqo-tui network %s takes it", file, strings.ToLower(string(want)), command)}
 	}
 	return l, l.Expired(time.Now())
 }
@@ -83,8 +84,8 @@ func undoneHere(pair *pairFlags, peer, what string) nextStep {
 	return nextStep{pair.local.command("network", "reset", "--local-only", "--remote-cluster-id", peer), what}
 }
 
-// handOver says what to do with a letter that was written.
-func (l *letterFlags) handOver(name, command, to string) string {
+// handOver says what to do with a file that was written.
+func (l *peerFileFlags) handOver(name, command, to string) string {
 	return fmt.Sprintf("The %s is in %s, and is valid for %s.\nfor the admin of %s: liqo-tui network %s %s --context CONTEXT-OF-%s",
 		name, l.file, l.valid, to, command, shellWord(l.file), to)
 }
@@ -109,7 +110,7 @@ The files hold no secrets:
 
 func inviteCommand(io streams, pair *pairFlags) *cobra.Command {
 	var r runFlags
-	var out letterFlags
+	var out peerFileFlags
 	var peer string
 	c := newConnectFlags()
 	cmd := &cobra.Command{
@@ -148,12 +149,12 @@ again; that changes nothing else.`,
 			}, nil
 		}
 		op.finish = func(f flows.Facts) error {
-			letter, err := flows.Invite(params, render.ClusterID(peer), f, out.valid)
+			invitation, err := flows.NewInvitation(params, render.ClusterID(peer), f, out.valid)
 			if err != nil {
 				return err
 			}
 			out.file = cmp.Or(out.file, fmt.Sprintf("invitation-%s-to-%s.yaml", f.Local.ID, peer))
-			return out.write(letter)
+			return out.write(invitation)
 		}
 		op.done = func(f flows.Facts) achieved {
 			return achieved{
@@ -176,7 +177,7 @@ again; that changes nothing else.`,
 
 func joinCommand(io streams, pair *pairFlags) *cobra.Command {
 	var r runFlags
-	var out letterFlags
+	var out peerFileFlags
 	c := newConnectFlags()
 	cmd := &cobra.Command{
 		Use:   "join INVITATION",
@@ -188,26 +189,26 @@ admin, not by the way that the file came.`,
 		Args:    oneArgument,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var letter flows.Letter
+		var invitation flows.PeerFile
 		op := operation{name: "join", localOnly: true}
 		op.plan = func() (func(flows.Facts) flows.Plan, error) {
 			p, _, err := c.parse(cmd.Flags().Changed)
 			if err := errors.Join(err, oneCluster(pair), out.validate()); err != nil {
 				return nil, err
 			}
-			letter, err = readLetter(args[0], flows.Invitation)
-			return func(f flows.Facts) flows.Plan { return flows.PlanJoin(p, letter, f) }, err
+			invitation, err = readPeerFile(args[0], flows.Invitation)
+			return func(f flows.Facts) flows.Plan { return flows.PlanJoin(p, invitation, f) }, err
 		}
 		op.finish = func(f flows.Facts) error {
-			answer, err := flows.Answer(letter, f, out.valid)
+			answer, err := flows.NewAnswer(invitation, f, out.valid)
 			if err != nil {
 				return err
 			}
-			out.file = cmp.Or(out.file, fmt.Sprintf("answer-%s-to-%s.yaml", f.Local.ID, letter.From.ClusterID))
+			out.file = cmp.Or(out.file, fmt.Sprintf("answer-%s-to-%s.yaml", f.Local.ID, invitation.From.ClusterID))
 			return out.write(answer)
 		}
 		op.done = func(f flows.Facts) achieved {
-			inviter := string(letter.From.ClusterID)
+			inviter := string(invitation.From.ClusterID)
 			return achieved{
 				fmt.Sprintf("%s dials %s now. %s", f.Local.ID, inviter, out.handOver("answer", "accept", inviter)),
 				[]nextStep{
@@ -235,7 +236,7 @@ func acceptCommand(io streams, pair *pairFlags) *cobra.Command {
 		Args:    oneArgument,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var letter flows.Letter
+		var answer flows.PeerFile
 		op := operation{name: "accept", localOnly: true}
 		op.plan = func() (func(flows.Facts) flows.Plan, error) {
 			p, _, err := c.parse(cmd.Flags().Changed)
@@ -245,11 +246,11 @@ func acceptCommand(io streams, pair *pairFlags) *cobra.Command {
 			if err := errors.Join(err, oneCluster(pair)); err != nil {
 				return nil, err
 			}
-			letter, err = readLetter(args[0], flows.AnswerTo)
-			return func(f flows.Facts) flows.Plan { return flows.PlanAccept(p, letter, f) }, err
+			answer, err = readPeerFile(args[0], flows.Answer)
+			return func(f flows.Facts) flows.Plan { return flows.PlanAccept(p, answer, f) }, err
 		}
 		op.done = func(f flows.Facts) achieved {
-			peer := string(letter.From.ClusterID)
+			peer := string(answer.From.ClusterID)
 			text := fmt.Sprintf("%s and %s are connected: %s's gateway answers pings.", f.Local.ID, peer, peer)
 			if c.wait.level == flows.WaitNone {
 				text = fmt.Sprintf("All is applied on %s; nobody waited for the connection.", f.Local.ID)

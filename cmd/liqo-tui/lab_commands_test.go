@@ -67,7 +67,7 @@ func TestLabCommands(t *testing.T) {
 			t.Errorf("rome sees milan's pods as %s, want %s as before", got, before)
 		}
 	})
-	t.Run("two admins connect their clusters by two letters", func(t *testing.T) {
+	t.Run("two admins connect their clusters by two files", func(t *testing.T) {
 		l.reset().want(t, exitOK)
 		invitation, answer := filepath.Join(t.TempDir(), "invitation.yaml"), filepath.Join(t.TempDir(), "answer.yaml")
 		alone := func(cluster string, words ...string) {

@@ -14,23 +14,23 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// LetterKind is what a [Letter] is.
-type LetterKind string
+// PeerFileKind is what a [PeerFile] is.
+type PeerFileKind string
 
-// The kinds of letters.
+// The kinds of files.
 const (
-	Invitation LetterKind = "Invitation" // from the cluster that hosts the gateway server
-	AnswerTo   LetterKind = "Answer"     // to an invitation
+	Invitation PeerFileKind = "Invitation" // from the cluster that hosts the gateway server
+	Answer     PeerFileKind = "Answer"     // to an invitation
 )
 
-// letterVersion is the apiVersion of a letter. Fields are only added to it.
-const letterVersion = "liqo-tui.dev/v1"
+// peerFileVersion is the apiVersion of a file. Fields are only added to it.
+const peerFileVersion = "liqo-tui.dev/v1"
 
-// Letter is what the admin of one cluster tells that of another so that each can
-// make their own end of a connection. Nothing in it is secret.
-type Letter struct {
+// PeerFile is what the admin of one cluster sends to that of another, so that each
+// can make their own end of a connection. Nothing in it is secret.
+type PeerFile struct {
 	APIVersion string           `json:"apiVersion"`
-	Kind       LetterKind       `json:"kind"`
+	Kind       PeerFileKind     `json:"kind"`
 	For        render.ClusterID `json:"for"`
 	From       Description      `json:"from"`
 	Created    time.Time        `json:"created"`
@@ -55,26 +55,26 @@ type Dial struct {
 	Port      uint16   `json:"port"`      // UDP
 }
 
-const letterHead = `# A letter of liqo-tui's, from one cluster's admin to another's. It holds no
-# secrets. But whoever can change it on its way can put himself between the two:
-# send it by a way that you both trust, or compare the public key by another one.
+const peerFileHead = `# Written by liqo-tui for the admin of the other cluster. It contains no secrets.
+# Whoever can change it in transit can intercept the connection: send it over a
+# channel that you both trust, or compare the public key over another one.
 `
 
-// Text is the letter as a file.
-func (l Letter) Text() ([]byte, error) {
-	l.APIVersion = letterVersion
+// Text is the content of the file.
+func (l PeerFile) Text() ([]byte, error) {
+	l.APIVersion = peerFileVersion
 	text, err := yaml.Marshal(l)
-	return append([]byte(letterHead), text...), err
+	return append([]byte(peerFileHead), text...), err
 }
 
-// ParseLetter reads a letter and checks all that can be checked without a
+// ParsePeerFile reads a file and checks all that can be checked without a
 // cluster. One of a newer version may have fields that this program ignores.
-func ParseLetter(text []byte) (Letter, error) {
-	var l Letter
+func ParsePeerFile(text []byte) (PeerFile, error) {
+	var l PeerFile
 	if err := yaml.Unmarshal(text, &l); err != nil {
 		return l, err
 	}
-	if l.APIVersion != letterVersion || l.Kind != Invitation && l.Kind != AnswerTo {
+	if l.APIVersion != peerFileVersion || l.Kind != Invitation && l.Kind != Answer {
 		return l, errors.New("not a file of liqo-tui network invite or join")
 	}
 	var errs []error
@@ -102,15 +102,15 @@ func ParseLetter(text []byte) (Letter, error) {
 	switch e := l.From.Endpoint; {
 	case l.Kind == Invitation && (e == nil || len(e.Addresses) == 0 || e.Port == 0):
 		errs = append(errs, errors.New("from.endpoint: missing: there is no address to dial"))
-	case l.Kind == AnswerTo && e != nil:
+	case l.Kind == Answer && e != nil:
 		errs = append(errs, errors.New("from.endpoint: an answer has none: the inviting cluster is dialled"))
 	}
 	return l, errors.Join(errs...)
 }
 
-// Expired says that a letter is too old to be used, nil if not. Its endpoint and
+// Expired says that a file is too old to be used, nil if not. Its endpoint and
 // key may have changed since.
-func (l Letter) Expired(now time.Time) error {
+func (l PeerFile) Expired(now time.Time) error {
 	if !now.After(l.Expires) {
 		return nil
 	}
@@ -120,8 +120,8 @@ func (l Letter) Expired(now time.Time) error {
 	return &StepError{Step: s, Cluster: l.For}
 }
 
-// misdirected says that the letter is for another cluster, nil if it is not.
-func (l Letter) misdirected(local ClusterFacts) *Step {
+// misdirected says that the file is for another cluster, nil if it is not.
+func (l PeerFile) misdirected(local ClusterFacts) *Step {
 	if local.Problem != nil || local.ID == "" || local.ID == l.For {
 		return nil // or another step says what is wrong with the cluster
 	}
@@ -131,6 +131,6 @@ func (l Letter) misdirected(local ClusterFacts) *Step {
 }
 
 // summary is what the admin should compare with the other one.
-func (l Letter) summary() string {
+func (l PeerFile) summary() string {
 	return fmt.Sprintf("%s of %s, made %s; its public key is %s", strings.ToLower(string(l.Kind)), l.From.ClusterID, l.Created.Format(time.RFC3339), l.From.PublicKey)
 }
