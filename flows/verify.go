@@ -22,8 +22,8 @@ type Verification struct {
 	// Reason is why pods could not, "" if they did; Hint is how they could, if
 	// that is known.
 	Reason, Hint string
-	// Ways are the two directions: the first from A to B.
-	Ways [2]Way
+	// Directions: the first is from A to B.
+	Directions [2]Direction
 }
 
 // Ends are what a measurement was made between.
@@ -35,8 +35,8 @@ const (
 	Gateways Ends = "gateways" // their pings prove the tunnel, not the way from it to the pods
 )
 
-// Way is one direction, measured by the side that sends.
-type Way struct {
+// Direction is one of the two, measured by the side that sends.
+type Direction struct {
 	From, To string // pods with their nodes and addresses, or clusters
 	// Sent and Received count packets; both 0 if the gateways measured.
 	Sent, Received int
@@ -63,7 +63,7 @@ const (
 // Verdict sums up both directions.
 func (v Verification) Verdict() Verdict {
 	verdict := Works
-	for _, w := range v.Ways {
+	for _, w := range v.Directions {
 		switch {
 		case w.Loss >= 1, w.Problem != "" && w.Received == 0:
 			return Broken
@@ -110,9 +110,9 @@ func Verifiable(f Facts) error {
 	return nil
 }
 
-// WayOf is one direction as a probe has measured it.
-func WayOf(r render.ProbeResult) Way {
-	way := Way{Sent: r.Sent, Received: r.Received, Largest: r.LargestPacket, Problem: r.Error}
+// DirectionOf is one direction as a probe has measured it.
+func DirectionOf(r render.ProbeResult) Direction {
+	way := Direction{Sent: r.Sent, Received: r.Received, Largest: r.LargestPacket, Problem: r.Error}
 	way.Min, way.Avg, way.Max = micros(r.MinMicros), micros(r.AvgMicros), micros(r.MaxMicros)
 	if r.Sent > 0 {
 		way.Loss = 1 - float64(r.Received)/float64(r.Sent)
@@ -150,9 +150,9 @@ func SeenAs(conf *networkingv1beta1.Configuration, pod netip.Addr) (netip.Addr, 
 }
 
 // GatewayPings is what the side's gateway says of its pings to the other one.
-func GatewayPings(f Facts, side Side) Way {
+func GatewayPings(f Facts, side Side) Direction {
 	here, there := f.Side(side), f.Side(side.Other())
-	way := Way{From: "gateway of " + string(here.Name()), To: "gateway of " + string(there.Name())}
+	way := Direction{From: "gateway of " + string(here.Name()), To: "gateway of " + string(there.Name())}
 	peer := here.Peer(there.ID)
 	conn := peer.Connection
 	switch {
@@ -186,9 +186,9 @@ func (v Verification) Lines() []string {
 	what := map[Ends]string{Pods: "pod to pod", Gateways: "ping between gateways, not pods"}[v.Between]
 	ids := [2]render.ClusterID{v.A, v.B}
 	for _, side := range []Side{A, B} {
-		lines = append(lines, fmt.Sprintf("%s %s → %s %s: %s (%s)", side, ids[side], side.Other(), ids[side.Other()], v.Ways[side], what))
+		lines = append(lines, fmt.Sprintf("%s %s → %s %s: %s (%s)", side, ids[side], side.Other(), ids[side.Other()], v.Directions[side], what))
 	}
-	for _, w := range v.Ways {
+	for _, w := range v.Directions {
 		if v.Between == Pods {
 			lines = append(lines, fmt.Sprintf("  from %s to %s", w.From, w.To))
 		}
@@ -219,7 +219,7 @@ func (v Verification) conclusion() string {
 }
 
 // String is the measured values in words.
-func (w Way) String() string {
+func (w Direction) String() string {
 	if w.Problem != "" && w.Received == 0 {
 		return w.Problem
 	}

@@ -29,7 +29,7 @@ func TestLabVerify(t *testing.T) {
 		if took > 30*time.Second {
 			t.Errorf("it took %s, which is too long to wait for", took)
 		}
-		for side, w := range v.Ways {
+		for side, w := range v.Directions {
 			if w.Avg <= 0 || w.Largest < 1280 || w.Largest > 1440 {
 				t.Errorf("way %d: got latency %s and largest packet %d, want what a tunnel over 1500 bytes carries", side, w.Avg, w.Largest)
 			}
@@ -38,7 +38,7 @@ func TestLabVerify(t *testing.T) {
 	})
 	t.Run("throughput", func(t *testing.T) {
 		v, _ := verifyPath(t, a, b, engine.VerifyRequest{Throughput: true})
-		for side, w := range v.Ways {
+		for side, w := range v.Directions {
 			if w.Throughput < 1e6 {
 				t.Errorf("way %d: got %.0f bit/s", side, w.Throughput)
 			}
@@ -51,7 +51,7 @@ func TestLabVerify(t *testing.T) {
 		if v.Between != flows.Pods || v.Verdict() != flows.Broken || v.Verified() {
 			t.Errorf("got %s between %s", v.Verdict(), v.Between)
 		}
-		for side, w := range v.Ways {
+		for side, w := range v.Directions {
 			if w.Loss != 1 || !strings.Contains(w.Problem, "none of 40 packets was answered") {
 				t.Errorf("way %d: got loss %.2f, %q", side, w.Loss, w.Problem)
 			}

@@ -59,12 +59,12 @@ type verification struct {
 	Hint    string           `json:"hint,omitempty"` // how to have pods measure
 	Verdict flows.Verdict    `json:"verdict"`
 	// Verified: packets of pods have passed both ways.
-	Verified bool   `json:"verified"`
-	AToB     wayDoc `json:"aToB"`
-	BToA     wayDoc `json:"bToA"`
+	Verified bool         `json:"verified"`
+	AToB     directionDoc `json:"aToB"`
+	BToA     directionDoc `json:"bToA"`
 }
 
-type wayDoc struct {
+type directionDoc struct {
 	From             string  `json:"from"`
 	To               string  `json:"to"`
 	Sent             int     `json:"sent"`
@@ -79,8 +79,8 @@ type wayDoc struct {
 }
 
 func verificationOf(v flows.Verification) verification {
-	way := func(w flows.Way) wayDoc {
-		return wayDoc{
+	way := func(w flows.Direction) directionDoc {
+		return directionDoc{
 			From: w.From, To: w.To, Sent: w.Sent, Received: w.Received, Loss: w.Loss,
 			MinMicros: w.Min.Microseconds(), AvgMicros: w.Avg.Microseconds(), MaxMicros: w.Max.Microseconds(),
 			LargestPacket: w.Largest, ThroughputBitsPS: w.Throughput, Problem: w.Problem,
@@ -88,7 +88,7 @@ func verificationOf(v flows.Verification) verification {
 	}
 	return verification{
 		V: schemaVersion, At: v.At.UTC(), A: v.A, B: v.B, Between: v.Between, Reason: v.Reason, Hint: v.Hint, Verdict: v.Verdict(),
-		Verified: v.Verified(), AToB: way(v.Ways[flows.A]), BToA: way(v.Ways[flows.B]),
+		Verified: v.Verified(), AToB: way(v.Directions[flows.A]), BToA: way(v.Directions[flows.B]),
 	}
 }
 

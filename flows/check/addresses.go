@@ -76,21 +76,22 @@ func overlapsOf(a, b []addressRange) [][2]addressRange {
 type View struct {
 	Use  string // pods or external
 	Real netip.Prefix
-	// Own is not valid as long as Liqo has not decided: it chooses by rules and
-	// pools of its own.
-	Own netip.Prefix
+	// Remapped is the range under which the cluster sees it: equal to Real if it is
+	// not remapped. It is not valid as long as Liqo has not decided: Liqo chooses by
+	// rules and pools of its own.
+	Remapped netip.Prefix
 	// Predicted is set as long as the cluster has not decided.
 	Predicted bool
 }
 
 func (v View) String() string {
-	if !v.Own.IsValid() {
+	if !v.Remapped.IsValid() {
 		return fmt.Sprintf("%s %s as a range that Liqo chooses", v.Use, v.Real)
 	}
-	if v.Real == v.Own {
+	if v.Real == v.Remapped {
 		return fmt.Sprintf("%s %s as they are", v.Use, v.Real)
 	}
-	return fmt.Sprintf("%s %s as %s", v.Use, v.Real, v.Own)
+	return fmt.Sprintf("%s %s as %s", v.Use, v.Real, v.Remapped)
 }
 
 // Views are how the side sees the other cluster: what its operator has decided,
@@ -113,11 +114,11 @@ func Views(f flows.Facts, side flows.Side) ([]View, error) {
 			v := View{Use: r.use, Real: want, Predicted: true}
 			if me.Software != flows.Liqo {
 				var err error
-				if v.Own, _, err = ipam.Allocate(taken, ipam.Request{Want: want, Peer: string(other.ID), Kind: r.kind}, pools(me)); err != nil {
+				if v.Remapped, _, err = ipam.Allocate(taken, ipam.Request{Want: want, Peer: string(other.ID), Kind: r.kind}, pools(me)); err != nil {
 					errs = append(errs, fmt.Errorf("%s %s: %w", r.use, want, err))
 					continue
 				}
-				taken = append(taken, ipam.Reservation{Prefix: v.Own, Reason: r.use + " of " + string(other.ID)})
+				taken = append(taken, ipam.Reservation{Prefix: v.Remapped, Reason: r.use + " of " + string(other.ID)})
 			}
 			out = append(out, v)
 		}
@@ -135,9 +136,9 @@ func pools(c flows.ClusterFacts) []netip.Prefix {
 
 func decided(use string, from, to []networkingv1beta1.CIDR) []View {
 	var out []View
-	reals, owns := prefixes(from), prefixes(to)
-	for i := range min(len(reals), len(owns)) {
-		out = append(out, View{Use: use, Real: reals[i], Own: owns[i]})
+	reals, remapped := prefixes(from), prefixes(to)
+	for i := range min(len(reals), len(remapped)) {
+		out = append(out, View{Use: use, Real: reals[i], Remapped: remapped[i]})
 	}
 	return out
 }
@@ -204,7 +205,7 @@ func (in preflight) overlaps(flows.Side) Result {
 		for _, v := range views {
 			verb := "sees"
 			switch {
-			case !v.Own.IsValid():
+			case !v.Remapped.IsValid():
 				verb = "will see"
 			case v.Predicted:
 				verb = "will probably see"

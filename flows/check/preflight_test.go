@@ -242,7 +242,7 @@ func TestViewsArePredicted(t *testing.T) {
 			t.Fatalf("side %s: predicted %v, now %v (%v)", side, predicted, now, err)
 		}
 		for i, v := range now {
-			if v.Predicted || !predicted[i].Predicted || predicted[i].Own != v.Own || predicted[i].Real != v.Real {
+			if v.Predicted || !predicted[i].Predicted || predicted[i].Remapped != v.Remapped || predicted[i].Real != v.Real {
 				t.Errorf("side %s: predicted %+v, decided %+v", side, predicted[i], v)
 			}
 		}

@@ -91,7 +91,7 @@ func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress fun
 	v := flows.Verification{A: f.Local.ID, B: f.Remote.ID, At: f.At}
 	limited, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
-	v.Ways, err = probePair(limited, f, [2]Cluster{a, b}, r, progress)
+	v.Directions, err = probePair(limited, f, [2]Cluster{a, b}, r, progress)
 	switch {
 	case ctx.Err() != nil:
 		return v, ctx.Err()
@@ -106,13 +106,13 @@ func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress fun
 	}
 	v.At = f.At
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		v.Ways[side] = flows.GatewayPings(f, side)
+		v.Directions[side] = flows.GatewayPings(f, side)
 	}
 	return v, nil
 }
 
 // probePair runs a probe on each side and has them measure each other.
-func probePair(ctx context.Context, f flows.Facts, clusters [2]Cluster, r VerifyRequest, progress func(flows.Side, string)) (ways [2]flows.Way, err error) {
+func probePair(ctx context.Context, f flows.Facts, clusters [2]Cluster, r VerifyRequest, progress func(flows.Side, string)) (ways [2]flows.Direction, err error) {
 	var token [16]byte
 	if _, err := rand.Read(token[:]); err != nil {
 		return ways, err
@@ -175,19 +175,19 @@ func removeProbes(ctx context.Context, probes [2]Probe) error {
 }
 
 // measure is one direction.
-func measure(ctx context.Context, f flows.Facts, side flows.Side, probes [2]Probe, throughput bool, progress func(flows.Side, string)) (flows.Way, render.ProbeResult, error) {
+func measure(ctx context.Context, f flows.Facts, side flows.Side, probes [2]Probe, throughput bool, progress func(flows.Side, string)) (flows.Direction, render.ProbeResult, error) {
 	from, to := probes[side].Pod(), probes[side.Other()].Pod()
 	here, there := f.Side(side).Name(), f.Side(side.Other()).Name()
 	address, err := flows.SeenAs(f.Side(side).Peer(f.Side(side.Other()).ID).Configuration, to.Address)
 	if err != nil {
-		return flows.Way{}, render.ProbeResult{}, fmt.Errorf("%s %s: %w", side, here, err)
+		return flows.Direction{}, render.ProbeResult{}, fmt.Errorf("%s %s: %w", side, here, err)
 	}
 	progress(side, fmt.Sprintf("pod %s measures the way to %s", from.Address, address))
 	result, err := probes[side].Measure(ctx, render.ProbeTarget{Address: address.String(), Throughput: throughput})
 	if err != nil {
-		return flows.Way{}, result, fmt.Errorf("%s %s: %w", side, here, err)
+		return flows.Direction{}, result, fmt.Errorf("%s %s: %w", side, here, err)
 	}
-	way := flows.WayOf(result)
+	way := flows.DirectionOf(result)
 	way.From = fmt.Sprintf("pod %s on node %s of %s", from.Address, from.Node, here)
 	way.To = fmt.Sprintf("%s, pod %s on node %s of %s", address, to.Address, to.Node, there)
 	return way, result, nil
