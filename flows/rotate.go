@@ -139,16 +139,16 @@ func (c connection) rotate(r Rotation, side Side) []Step {
 			ID: stepID(side, stepKeptKey), Side: side, Action: Update, Title: "key of " + string(c.facts.Side(side).ID), Status: Done, Reason: "kept: " + keptKey,
 		}}
 	}
-	t := turn{c, side, old, wgtypes.Key{}, c.peers[side].Key != nil && *c.peers[side].Key != old}
-	t.next, _ = wgtypes.ParseKey(c.gatewayOf(side).GetAnnotations()[render.AnnotationNextPublicKey])
-	if t.switched {
-		t.next = *c.peers[side].Key
+	k := keyRotation{c, side, old, wgtypes.Key{}, c.peers[side].Key != nil && *c.peers[side].Key != old}
+	k.next, _ = wgtypes.ParseKey(c.gatewayOf(side).GetAnnotations()[render.AnnotationNextPublicKey])
+	if k.switched {
+		k.next = *c.peers[side].Key
 	}
-	return []Step{t.make(), t.announce(), t.heard(), t.use(), t.known()}
+	return []Step{k.make(), k.announce(), k.heard(), k.use(), k.known()}
 }
 
-// turn is one side's key while it is replaced.
-type turn struct {
+// keyRotation is one side's key while it is replaced.
+type keyRotation struct {
 	c         connection
 	side      Side
 	old, next wgtypes.Key
@@ -156,8 +156,8 @@ type turn struct {
 }
 
 // asking is the gateway with annotations that ask its operator for something.
-func (t turn) asking(annotations map[string]string) render.Object {
-	o := t.c.gatewayOf(t.side).DeepCopyObject().(render.Object)
+func (r keyRotation) asking(annotations map[string]string) render.Object {
+	o := r.c.gatewayOf(r.side).DeepCopyObject().(render.Object)
 	o.GetObjectKind().SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(kindOf(o)))
 	o.SetAnnotations(annotations) // what others wrote stays theirs
 	o.SetOwnerReferences(nil)
@@ -166,53 +166,53 @@ func (t turn) asking(annotations map[string]string) render.Object {
 }
 
 // make has the operator make the next pair.
-func (t turn) make() Step {
-	ask := t.asking(map[string]string{render.AnnotationRotateKey: t.old.String()})
+func (r keyRotation) make() Step {
+	ask := r.asking(map[string]string{render.AnnotationRotateKey: r.old.String()})
 	s := Step{
-		ID: stepID(t.side, "next-key"), Side: t.side, Action: Update, Object: refOf(ask),
-		Title: "next key of " + string(t.c.facts.Side(t.side).ID),
+		ID: stepID(r.side, "next-key"), Side: r.side, Action: Update, Object: refOf(ask),
+		Title: "next key of " + string(r.c.facts.Side(r.side).ID),
 	}
 	switch {
-	case t.next != wgtypes.Key{}:
-		s.Status, s.Reason = Done, t.next.String()
-	case t.c.gatewayOf(t.side).GetAnnotations()[render.AnnotationRotateKey] == t.old.String():
+	case r.next != wgtypes.Key{}:
+		s.Status, s.Reason = Done, r.next.String()
+	case r.c.gatewayOf(r.side).GetAnnotations()[render.AnnotationRotateKey] == r.old.String():
 		s.Status, s.Reason = Waiting, "the operator has not made it yet"
 	default:
-		s.Status, s.Objects, s.Diff = Ready, []render.Object{ask}, render.Diff(t.c.gatewayOf(t.side), ask)
+		s.Status, s.Objects, s.Diff = Ready, []render.Object{ask}, render.Diff(r.c.gatewayOf(r.side), ask)
 	}
 	return s
 }
 
 // prepared reports whether the peer can get ready for a key.
-func (t turn) prepared() bool { return t.c.facts.Side(t.side.Other()).Software == Operator }
+func (r keyRotation) prepared() bool { return r.c.facts.Side(r.side.Other()).Software == Operator }
 
 // key is the PublicKey on the other side, that says which key this side has.
-func (t turn) key(k wgtypes.Key) *networkingv1beta1.PublicKey {
-	other := t.side.Other()
-	owner := t.c.gatewayOf(other).DeepCopyObject().(render.Object)
+func (r keyRotation) key(k wgtypes.Key) *networkingv1beta1.PublicKey {
+	other := r.side.Other()
+	owner := r.c.gatewayOf(other).DeepCopyObject().(render.Object)
 	owner.GetObjectKind().SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(kindOf(owner)))
-	want := render.PublicKey(t.c.peers[other].Tenant, k, owner)
-	keepName(want, t.c.peers[other].PublicKey)
+	want := render.PublicKey(r.c.peers[other].Tenant, k, owner)
+	keepName(want, r.c.peers[other].PublicKey)
 	return want
 }
 
 // announce tells the peer the next key.
-func (t turn) announce() Step {
-	other := t.side.Other()
+func (r keyRotation) announce() Step {
+	other := r.side.Other()
 	s := Step{
 		ID: stepID(other, "announce-key"), Side: other, Action: Update, Status: Done,
-		Title: fmt.Sprintf("%s learns %s's next key", t.c.facts.Side(other).ID, t.c.facts.Side(t.side).ID),
+		Title: fmt.Sprintf("%s learns %s's next key", r.c.facts.Side(other).ID, r.c.facts.Side(r.side).ID),
 	}
-	live := t.c.peers[other].PublicKey
+	live := r.c.peers[other].PublicKey
 	switch {
-	case t.switched:
-	case !t.prepared():
+	case r.switched:
+	case !r.prepared():
 		s.Reason = "left out: Liqo's gateway can't get ready for a key"
-	case t.next == wgtypes.Key{}:
+	case r.next == wgtypes.Key{}:
 		s.Status, s.Reason = Blocked, "needs the next key"
 	default:
-		want := t.key(t.old)
-		want.Annotations = map[string]string{render.AnnotationNextPublicKey: t.next.String()}
+		want := r.key(r.old)
+		want.Annotations = map[string]string{render.AnnotationNextPublicKey: r.next.String()}
 		e := ensure(other, "announce-key", live, want)
 		e.Title = s.Title
 		return e
@@ -221,63 +221,63 @@ func (t turn) announce() Step {
 }
 
 // heard waits until the peer's gateway is ready to be dialled with the next key.
-func (t turn) heard() Step {
-	other := t.side.Other()
+func (r keyRotation) heard() Step {
+	other := r.side.Other()
 	s := Step{
 		ID: stepID(other, "key-ready"), Side: other, Action: Wait, Status: Done,
-		Title: fmt.Sprintf("%s's gateway is ready for it", t.c.facts.Side(other).ID),
+		Title: fmt.Sprintf("%s's gateway is ready for it", r.c.facts.Side(other).ID),
 	}
 	switch {
-	case t.switched || !t.prepared():
-	case t.announce().Status != Done:
+	case r.switched || !r.prepared():
+	case r.announce().Status != Done:
 		s.Status, s.Reason = Blocked, "needs to be told"
-	case !t.reported():
+	case !r.reported():
 		s.Status, s.Reason = Waiting, "its report does not name the next key yet"
 	}
 	return s
 }
 
-func (t turn) reported() bool {
-	peer := t.c.peers[t.side.Other()]
+func (r keyRotation) reported() bool {
+	peer := r.c.peers[r.side.Other()]
 	if peer.Connection == nil {
 		return false
 	}
 	report, ok, err := peer.report()
-	return err == nil && ok && !report.Stale(t.c.facts.At) && report.NextKey == t.next.String()
+	return err == nil && ok && !report.Stale(r.c.facts.At) && report.NextKey == r.next.String()
 }
 
 // use has the gateway use the next key.
-func (t turn) use() Step {
-	ask := t.asking(map[string]string{render.AnnotationRotateKey: t.old.String(), render.AnnotationUseKey: t.next.String()})
+func (r keyRotation) use() Step {
+	ask := r.asking(map[string]string{render.AnnotationRotateKey: r.old.String(), render.AnnotationUseKey: r.next.String()})
 	s := Step{
-		ID: stepID(t.side, stepUseKey), Side: t.side, Action: Update, Object: refOf(ask),
-		Title: fmt.Sprintf("%s's gateway uses it", t.c.facts.Side(t.side).ID),
+		ID: stepID(r.side, stepUseKey), Side: r.side, Action: Update, Object: refOf(ask),
+		Title: fmt.Sprintf("%s's gateway uses it", r.c.facts.Side(r.side).ID),
 	}
-	if !t.prepared() && !t.switched {
+	if !r.prepared() && !r.switched {
 		s.Interrupts = fmt.Sprintf("traffic between %s and %s stops for one handshake, up to a few seconds: Liqo's gateway can't know two keys of a peer",
-			t.c.facts.Local.ID, t.c.facts.Remote.ID)
+			r.c.facts.Local.ID, r.c.facts.Remote.ID)
 	}
 	switch {
-	case t.switched:
+	case r.switched:
 		s.Status = Done
-	case t.next == wgtypes.Key{} || t.heard().Status != Done:
+	case r.next == wgtypes.Key{} || r.heard().Status != Done:
 		s.Status, s.Reason = Blocked, "needs the peer to be ready"
-	case t.c.gatewayOf(t.side).GetAnnotations()[render.AnnotationUseKey] == t.next.String():
+	case r.c.gatewayOf(r.side).GetAnnotations()[render.AnnotationUseKey] == r.next.String():
 		s.Status, s.Reason = Waiting, "the operator has not replaced the key yet"
 	default:
-		s.Status, s.Objects, s.Diff = Ready, []render.Object{ask}, render.Diff(t.c.gatewayOf(t.side), ask)
+		s.Status, s.Objects, s.Diff = Ready, []render.Object{ask}, render.Diff(r.c.gatewayOf(r.side), ask)
 	}
 	return s
 }
 
 // known makes the next key the peer's only one.
-func (t turn) known() Step {
-	other := t.side.Other()
-	title := fmt.Sprintf("%s forgets %s's old key", t.c.facts.Side(other).ID, t.c.facts.Side(t.side).ID)
-	if !t.switched {
+func (r keyRotation) known() Step {
+	other := r.side.Other()
+	title := fmt.Sprintf("%s forgets %s's old key", r.c.facts.Side(other).ID, r.c.facts.Side(r.side).ID)
+	if !r.switched {
 		return Step{ID: stepID(other, "forget-key"), Side: other, Action: Update, Title: title, Status: Blocked, Reason: "needs the key to be used"}
 	}
-	s := ensure(other, "forget-key", t.c.peers[other].PublicKey, t.key(t.next))
+	s := ensure(other, "forget-key", r.c.peers[other].PublicKey, r.key(r.next))
 	s.Title = title
 	return s
 }

@@ -83,7 +83,7 @@ func (k *kubelet) join(ctx context.Context) error {
 }
 
 // run repeats until ctx ends. Errors are of requests that others' changes, or
-// an API server that goes away, got in the way of: the next turn tries again.
+// an API server that goes away, got in the way of: the next round tries again.
 func (k *kubelet) run(ctx context.Context) {
 	var watches sync.WaitGroup
 	defer watches.Wait()

@@ -115,7 +115,7 @@ type runner struct {
 	mu sync.Mutex // guards applied, which both sides write
 }
 
-// step is one turn of the loop.
+// step is one round of the loop.
 func (r *runner) step(ctx context.Context) (done bool, err error) {
 	facts, p, err := r.look(ctx)
 	if err != nil {
