@@ -50,7 +50,7 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 		return lookInterval // no device or no peer yet
 	}
 	if w.looks++; peer.Handshake.IsZero() && w.looks%strangersEvery == 0 {
-		t.countStrangers()
+		t.countStrangers(time.Now())
 	}
 	before, now := w.carried, time.Now()
 	w.carried = ping.Traffic{Sent: peer.Sent, Received: peer.Received}
@@ -118,14 +118,14 @@ func (t *Tunnel) awaitsKey(now, handshake time.Time, latency time.Duration) bool
 }
 
 // countStrangers counts the packets that came to the tunnel's port.
-func (t *Tunnel) countStrangers() {
+func (t *Tunnel) countStrangers(now time.Time) {
 	counters, err := t.config.Kernel.Counters()
 	if err != nil {
 		return // it is a remark, and will be made the next time
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.strangers.note(counters[gateway.Arrived].Packets)
+	t.strangers.note(now, counters[gateway.Arrived].Packets)
 }
 
 // awaitsNextKey reports whether a key is being replaced.
@@ -264,7 +264,7 @@ func (t *Tunnel) Status(now time.Time) Status {
 	defer t.mu.Unlock()
 	s := Status{
 		Problem: t.problem, Pings: t.pings, Peer: t.peer, LinkMTU: t.linkMTU, PathMTU: t.pathMTU,
-		Fights: t.fights.frequent(now), Strangers: t.strangers.count, Redials: t.redials, Repairs: t.repairs, Errors: t.errors,
+		Fights: t.fights.frequent(now), Strangers: t.strangers.count(), Redials: t.redials, Repairs: t.repairs, Errors: t.errors,
 		Heard: t.heard, Redialled: t.redialled, Standby: t.standby,
 	}
 	// Only what the kernel has: who is told of it switches at once, and what it

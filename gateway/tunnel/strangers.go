@@ -4,25 +4,39 @@ package tunnel
 
 import "time"
 
-// strangers counts the packets that came to the tunnel's port since the peer was
-// heard last, or since its keys changed. Somebody's scan is one or two; who
-// dials with other keys keeps on.
+// strangers counts the packets that came to the tunnel's port lately, since the
+// peer was heard last, or since its keys changed. Somebody's scans are one or two
+// packets at a time; who dials with other keys sends one every 5 s.
 type strangers struct {
-	begun  bool
-	before uint64 // packets at the port when counting began
-	count  uint64
+	begun            bool
+	arrived          uint64    // packets at the port at the last count
+	since            time.Time // when the present period began
+	earlier, present uint64    // packets of the last period and of this one
 }
 
-// strangersEvery is how many looks there are between two counts of strangers.
-const strangersEvery = 10
+const (
+	// strangersEvery is how many looks there are between two counts of strangers.
+	strangersEvery = 10
+	// strangersPeriod is half of how long a packet counts at most.
+	strangersPeriod = time.Minute
+)
 
 // note takes how many packets have come to the port.
-func (s *strangers) note(arrived uint64) {
-	if !s.begun || arrived < s.before { // or the counter is another one
-		*s = strangers{begun: true, before: arrived}
+func (s *strangers) note(now time.Time, arrived uint64) {
+	if !s.begun || arrived < s.arrived { // or the counter is another one
+		*s = strangers{begun: true, arrived: arrived, since: now}
 	}
-	s.count = arrived - s.before
+	switch age := now.Sub(s.since); {
+	case age >= 2*strangersPeriod:
+		s.earlier, s.present, s.since = 0, 0, now
+	case age >= strangersPeriod:
+		s.earlier, s.present, s.since = s.present, 0, s.since.Add(strangersPeriod)
+	}
+	s.present += arrived - s.arrived
+	s.arrived = arrived
 }
+
+func (s *strangers) count() uint64 { return s.earlier + s.present }
 
 // forget begins anew with the next count: what came until then may be the peer's.
 func (s *strangers) forget() { *s = strangers{} }

@@ -19,24 +19,43 @@ func TestStrangersAreThoseSinceThePeerWasHeard(t *testing.T) {
 			t.Errorf("%s: got %d strangers, want %d", what, got, want)
 		}
 	}
-	tunnel.strangers.note(1000)
+	tunnel.strangers.note(now, 1000)
 	expect("what an earlier process saw", 0)
-	tunnel.strangers.note(1007)
+	tunnel.strangers.note(now, 1007)
 	expect("somebody dials", 7)
-	tunnel.strangers.note(3)
+	tunnel.strangers.note(now, 3)
 	expect("the counter is another one", 0)
-	tunnel.strangers.note(8)
+	tunnel.strangers.note(now, 8)
 	expect("somebody dials that", 5)
 	tunnel.notePeer(now, linux.PeerStats{Implementation: gateway.InKernel, Handshake: now})
 	expect("the peer is there", 0)
-	tunnel.strangers.note(1_000_000)
+	tunnel.strangers.note(now, 1_000_000)
 	expect("the peer's packets of a month, and its key was replaced", 0)
-	tunnel.strangers.note(1_000_009)
+	tunnel.strangers.note(now, 1_000_009)
 	expect("it dials with another key", 9)
 	if err := tunnel.Lead(true); err != nil {
 		t.Fatal(err)
 	}
 	expect("this process begins to hold the tunnel", 0)
+}
+
+// Three scans in a week are not a peer with other keys, and a peer that has stopped
+// dialling is none any more.
+func TestStrangersOfLongAgoDoNotCount(t *testing.T) {
+	var s strangers
+	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	s.note(start, 0)
+	for i, c := range []struct {
+		after time.Duration
+		scans uint64
+		want  uint64
+	}{{time.Second, 1, 1}, {24 * time.Hour, 1, 1}, {24 * time.Hour, 1, 1}, {30 * time.Second, 3, 4}, {40 * time.Second, 0, 4}, {2 * time.Minute, 0, 0}} {
+		start = start.Add(c.after)
+		s.note(start, s.arrived+c.scans)
+		if got := s.count(); got != c.want {
+			t.Errorf("step %d: got %d strangers, want %d", i, got, c.want)
+		}
+	}
 }
 
 func TestPeerIsHeardWhenItsBytesGrow(t *testing.T) {

@@ -62,7 +62,7 @@ type Status struct {
 	LinkMTU   int             // of the device, in bytes; 0 without one
 	PathMTU   int             // the longest packet that passes, in bytes; 0: unknown
 	NextKey   wgtypes.Key     // of the peer, with which it may dial; zero: none
-	Strangers uint64          // packets that came to the tunnel's port since the peer was heard, or its keys changed
+	Strangers uint64          // packets of the last two minutes at the tunnel's port, since the peer was heard or its keys changed
 	Heard     time.Time       // when something of the peer last came in, as far as this process knows
 	Standby   bool            // another process holds the tunnel
 	Fights    []string        // what others keep changing, and we keep repairing
