@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -142,10 +143,11 @@ func (l lab) testLoss(t *testing.T, way connection, what string, bound time.Dura
 		}
 	}
 	var lost time.Time
-	var back func()
+	back := func() {}
+	defer func() { back() }() // a node that stays lost fails what comes after, too
 	o := l.senderBetween(t, way, way.a+"-2", target).during(t, 8, 12*time.Second, func() {
 		lost = time.Now()
-		back = lose(pod, node)
+		back = sync.OnceFunc(lose(pod, node))
 	})
 	back()
 	gap := max(o.end.Sub(lost), 0)
