@@ -166,6 +166,12 @@ func (n nodeSpec) cniConfig() any {
 		for _, ofBridge := range []string{"bridge", "isGateway", "hairpinMode"} {
 			delete(plugin, ofBridge)
 		}
+	case cniVPC:
+		plugin["type"] = "ptp"
+		for _, ofBridge := range []string{"bridge", "isGateway", "hairpinMode"} {
+			delete(plugin, ofBridge)
+		}
+		plugin["ipam"].(map[string]any)["ranges"] = []any{n.singleRanges()}
 	case cniFlannel:
 		plugin["ipMasq"], plugin["mtu"] = false, 1450 // 1500 without flannel's VXLAN
 	}
@@ -174,6 +180,17 @@ func (n nodeSpec) cniConfig() any {
 		"name":       "lab",
 		"plugins":    []any{plugin, map[string]any{"type": "portmap", "capabilities": map[string]any{"portMappings": true}}},
 	}
+}
+
+// singleRanges are ranges of one address each.
+func (n nodeSpec) singleRanges() (ranges []any) {
+	for _, a := range n.Singles {
+		subnet, _ := a.Prefix(24)
+		ranges = append(ranges, map[string]any{
+			"subnet": subnet, "rangeStart": a, "rangeEnd": a, "gateway": subnet.Masked().Addr().Next(),
+		})
+	}
+	return ranges
 }
 
 func (n nodeSpec) kubeletConfig() any {

@@ -15,7 +15,8 @@
 // etcd, kube-apiserver, kube-controller-manager, kube-scheduler, containerd,
 // runc, kubelet, kube-proxy (nftables or iptables) and the CNI's bridge or ptp
 // plugin, which masquerades whatever leaves the node's own pods, or flannel
-// (the program flanneld beside this one, built from ../flannel). A node is a process with
+// (the program flanneld beside this one, built from ../flannel), or ptp with
+// addresses and source checks as in a cloud (vpc). A node is a process with
 // network, mount, pid, uts and ipc namespaces of its own; all that runs on the
 // node ends with that process. There is no DNS server, and nothing can reach
 // the internet.
@@ -150,7 +151,7 @@ func upCommand(dir *string) *cobra.Command {
 	flags.StringSliceVar(&asked.NAT, "nat", nil, "clusters behind a masquerading router")
 	flags.IntVar(&asked.MTU, "mtu", 0, "path MTU between clusters (links keep 1500)")
 	flags.StringVar(&asked.LB, "lb", lbServed, "load balancers: "+lbServed+" or "+lbPending)
-	flags.StringToStringVar(&asked.CNI, "cni", nil, "network plugins other than "+cniBridge+", as in milan="+cniPTP+",oslo="+cniFlannel)
+	flags.StringToStringVar(&asked.CNI, "cni", nil, "network plugins other than "+cniBridge+", as in milan="+cniPTP+",oslo="+cniFlannel+" ("+strings.Join(networkPlugins(), ", ")+")")
 	flags.StringToStringVar(&asked.Proxy, "proxy", nil, "kube-proxy in another mode than "+proxyNFTables+", as in milan="+proxyIPTables)
 	flags.StringToStringVar(&pods, "pods", nil, "pod networks other than "+podNetwork+", as in milan=10.244.0.0/17+10.200.0.0/16")
 	flags.StringVar(&asked.Images, "images", "", "folder of *.tar to import (default: images, beside this program)")

@@ -149,11 +149,36 @@ func (l Lab) nodeNetwork(c Cluster, n Node) (port, inside script) {
 	inside.ip("link set eth0 up")
 	inside.ip("route add default via %s", c.Gateway)
 	for _, other := range c.Nodes {
-		if other.Name != n.Name && c.CNI != cniFlannel { // which makes its own
+		if other.Name == n.Name || c.CNI == cniFlannel { // which makes its own
+			continue
+		}
+		if c.CNI != cniVPC {
 			inside.ip("route add %s via %s", other.PodCIDR, other.Address)
 		}
+		for _, pod := range other.Singles {
+			inside.ip("route add %s via %s", pod, other.Address)
+		}
+	}
+	if c.CNI == cniVPC {
+		inside.nft = sourceCheck(c, n)
 	}
 	return port, inside
+}
+
+// sourceCheck drops what leaves a node with a source that is neither its own nor
+// one of its pods', as the networks of clouds do.
+func sourceCheck(c Cluster, n Node) string {
+	sources := []string{n.Address.String(), c.LBs.String()}
+	for _, pod := range n.Singles {
+		sources = append(sources, pod.String())
+	}
+	return fmt.Sprintf(`table ip lab {
+	chain sources {
+		type filter hook postrouting priority 300
+		oifname eth0 ip saddr != { %s } counter drop
+	}
+}
+`, strings.Join(sources, ", "))
 }
 
 // hardwareAddress follows from the IP address, so that neighbours need not learn

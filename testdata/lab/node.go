@@ -24,6 +24,7 @@ type nodeSpec struct {
 	Cgroup        string         `json:"cgroup"`
 	Address       netip.Addr     `json:"address"`
 	PodCIDR       netip.Prefix   `json:"podCIDR"`
+	Singles       []netip.Addr   `json:"singles,omitempty"`
 	Pods          []netip.Prefix `json:"pods"` // of the whole cluster
 	CNI           string         `json:"cni"`
 	Flannel       string         `json:"flannel,omitempty"` // its program
@@ -237,7 +238,7 @@ func apiReady(ctx context.Context, api *kubernetes.Clientset) bool {
 func (l Lab) spec(c Cluster, n Node, from supplies) nodeSpec {
 	s := nodeSpec{
 		Name: n.Name, Dir: l.nodeDir(n), PKI: l.pkiDir(c), Bin: l.path("bin"), Cgroup: l.cgroup(n),
-		Address: n.Address, PodCIDR: n.PodCIDR, Pods: c.Pods, CNI: c.CNI, Proxy: c.Proxy, ControlPlane: n.Index == 1,
+		Address: n.Address, PodCIDR: n.PodCIDR, Singles: n.Singles, Pods: c.Pods, CNI: c.CNI, Proxy: c.Proxy, ControlPlane: n.Index == 1,
 		KubeletServer: kubeletServer(n), KubeletClient: kubeletClient(n), Images: from.images, Flannel: from.flanneld,
 		Shared: []string{l.Dir, filepath.Dir(from.kubelab), l.Images},
 	}

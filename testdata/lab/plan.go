@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // The same in every cluster on purpose: equal addresses on both sides are the
@@ -40,6 +41,10 @@ const (
 	cniBridge  = "bridge"
 	cniPTP     = "ptp" // routes to each pod, no bridge
 	cniFlannel = "flannel"
+	// cniVPC imitates clouds whose network knows each pod's address, as AWS's VPC
+	// CNI has it: nodes' pods have single addresses out of one network, and what
+	// leaves a node with an address that is not the node's or its pods' is dropped.
+	cniVPC = "vpc"
 )
 
 // Modes of kube-proxy.
@@ -87,6 +92,8 @@ type Node struct {
 	Index   int // from 1
 	Address netip.Addr
 	PodCIDR netip.Prefix
+	// Singles are the addresses of its pods where they don't follow PodCIDR.
+	Singles []netip.Addr
 }
 
 // clusterName leaves room for "-9" in a network device's name of 15 bytes.
@@ -126,7 +133,7 @@ func (l Lab) Validate() error {
 	}
 	for c, cni := range l.CNI {
 		check(slices.Contains(l.Clusters, c), "--cni %s=%s: no such cluster", c, cni)
-		check(cni == cniBridge || cni == cniPTP || cni == cniFlannel, "--cni %s=%s: want %s, %s or %s", c, cni, cniBridge, cniPTP, cniFlannel)
+		check(slices.Contains(networkPlugins(), cni), "--cni %s=%s: want one of %s", c, cni, strings.Join(networkPlugins(), ", "))
 	}
 	for c, mode := range l.Proxy {
 		check(slices.Contains(l.Clusters, c), "--proxy %s=%s: no such cluster", c, mode)
@@ -180,6 +187,7 @@ func (l Lab) Plan() []Cluster {
 				Index:   n,
 				Address: host(c.Subnet, 10*n+index),
 				PodCIDR: c.podCIDR(n),
+				Singles: c.singles(n, l.Nodes),
 			})
 		}
 		clusters = append(clusters, c)
@@ -193,6 +201,32 @@ func (c Cluster) podCIDR(n int) netip.Prefix {
 	b[2] += byte(n - 1)
 	return netip.PrefixFrom(netip.AddrFrom4(b), 24)
 }
+
+// podsOfVPC is how many pods a node of a VPC has at most.
+const podsOfVPC = 40
+
+// singles are the addresses of the n-th node's pods in a VPC: every so many-th of
+// one network, so that no two of them are a prefix of one node.
+func (c Cluster) singles(n, nodes int) []netip.Addr {
+	if c.CNI != cniVPC {
+		return nil
+	}
+	addresses := make([]netip.Addr, podsOfVPC)
+	for i := range addresses {
+		b := c.Pods[0].Addr().As4()
+		b[2], b[3] = b[2]+vpcOffset, byte(vpcFirst+i*nodes+n-1)
+		addresses[i] = netip.AddrFrom4(b)
+	}
+	return addresses
+}
+
+const (
+	vpcOffset = 8 // the network of the pods, behind those that Kubernetes gives the nodes
+	vpcFirst  = 4 // as in a subnet of AWS; the first is the pods' gateway
+)
+
+// networkPlugins are all that a cluster can have.
+func networkPlugins() []string { return []string{cniBridge, cniPTP, cniFlannel, cniVPC} }
 
 // private returns the network of the index-th cluster if it is behind a router.
 // It depends on the WAN, so that labs side by side have different ones.

@@ -209,3 +209,27 @@ func TestOnlyAFolderOfItsOwnIsUsedAndRemoved(t *testing.T) {
 		t.Errorf("the empty folder: %v, still there: %v", err, exists(dir))
 	}
 }
+
+func TestPodsOfAVPCHaveSingleAddresses(t *testing.T) {
+	l := testLab(func(l *Lab) { l.CNI, l.Nodes = map[string]string{"rome": cniVPC}, 3 })
+	if err := l.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	node := map[netip.Addr]string{}
+	for _, n := range l.Plan()[0].Nodes {
+		for _, a := range n.Singles {
+			if other := node[a]; other != "" {
+				t.Errorf("%s is of %s and of %s", a, other, n.Name)
+			}
+			node[a] = n.Name
+			if n.PodCIDR.Contains(a) {
+				t.Errorf("%s is in the range %s, which Kubernetes would give the node", a, n.PodCIDR)
+			}
+		}
+	}
+	for a, name := range node {
+		if node[a.Next()] == name {
+			t.Errorf("%s and the next address are both of %s: one prefix would do", a, name)
+		}
+	}
+}

@@ -148,7 +148,10 @@ func awaitNode(ctx context.Context, api kubernetes.Interface, n Node) (bool, err
 		return false, ignoreNotFound(err)
 	}
 	cidr := n.PodCIDR.String()
-	if node.Spec.PodCIDR == "" {
+	if len(n.Singles) > 0 {
+		cidr = "" // as in a cloud whose network gives out the addresses
+	}
+	if node.Spec.PodCIDR == "" && cidr != "" {
 		patch := fmt.Sprintf(`{"spec":{"podCIDR":%q,"podCIDRs":[%q]}}`, cidr, cidr)
 		node, err = nodes.Patch(ctx, n.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
 		if err != nil {
