@@ -101,14 +101,14 @@ func adoptClient(p Params, side Side, f Facts, serverExists bool) Params {
 		return p
 	}
 	keep(p.Given, FieldClientTemplate, &p.ClientTemplate, render.TemplateRef{Name: spec.ClientTemplateRef.Name, Namespace: spec.ClientTemplateRef.Namespace})
-	return adoptEndpoint(p, peer, f.Side(side.Other()).Peer(f.Side(side).ID))
+	return adoptEndpoint(p, peer, f.Side(side.Other()).Peer(f.Side(side).ID), f.At)
 }
 
 // adoptEndpoint keeps an address that the admin chose for the client. One that
 // differs from the server's own may also be out of date: it counts as chosen
 // when the connection works with it.
-func adoptEndpoint(p Params, client, server Peer) Params {
-	if server.Server == nil || server.Server.Status.Endpoint == nil || !settled(client, server) {
+func adoptEndpoint(p Params, client, server Peer, now time.Time) Params {
+	if server.Server == nil || server.Server.Status.Endpoint == nil || !settled(client, server, now) {
 		return p
 	}
 	dialled, own := client.Client.Spec.Endpoint, server.Server.Status.Endpoint
@@ -130,16 +130,12 @@ const patience = 20 * time.Second
 
 // settled reports whether the client says that it works with the endpoint that
 // it dials, and could have noticed by now if it did not.
-func settled(client, server Peer) bool {
-	if client.Connection == nil || client.Connection.Status.Value != networkingv1beta1.Connected {
+func settled(client, server Peer, now time.Time) bool {
+	r := client.Reading()
+	if state, _ := r.State(now); !state.Works() || !client.current(r, client.Client) {
 		return false
 	}
-	report, reported, err := client.report()
-	if err != nil || !client.current(report, reported, client.Client) {
-		return false
-	}
-	at := client.Reading().At
-	return at.IsZero() || server.Server.Generation <= 1 || at.Sub(server.specChanged(server.Server)) > patience
+	return r.At.IsZero() || server.Server.Generation <= 1 || r.At.Sub(server.specChanged(server.Server)) > patience
 }
 
 // kept says what of a connection stays although the admin did not ask for it.

@@ -264,7 +264,7 @@ func TestPlanConnect(t *testing.T) {
 				}
 			}),
 			want: map[flows.StepID]want{
-				"connected-a": {status: flows.Waiting, reason: "waiting for a new report, the last one is 42s old"},
+				"connected-a": {status: flows.Waiting, reason: "it said Connected 42s ago, and nothing since"},
 				"connected-b": {status: flows.Done, reason: "Connected, latency 1ms"},
 			},
 		},
@@ -282,9 +282,16 @@ func TestPlanConnect(t *testing.T) {
 			name: "Liqo's gateways write no reports", past: but(nothing, func(p *flowtest.Pair) {
 				p.A.Be(func(f *flows.ClusterFacts) { f.Software = flows.Liqo })
 				connected(t, p)
-				p.Advance(time.Hour)
 			}),
 			want: map[flows.StepID]want{"connected-a": {status: flows.Done, reason: "Connected, latency 1ms"}},
+		},
+		{
+			name: "Liqo's gateway has not measured lately what it says", past: but(nothing, func(p *flowtest.Pair) {
+				p.A.Be(func(f *flows.ClusterFacts) { f.Software = flows.Liqo })
+				connected(t, p)
+				p.Advance(time.Hour)
+			}),
+			want: map[flows.StepID]want{"connected-a": {status: flows.Waiting, reason: "it said Connected 1h0m2s ago, and nothing since"}},
 		},
 		{
 			name: "a namespace is still being deleted", past: but(connected, func(p *flowtest.Pair) {

@@ -2,12 +2,9 @@ package flows
 
 import (
 	"bytes"
-	"cmp"
-	"fmt"
 	"strings"
 	"time"
 
-	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/render"
@@ -18,65 +15,47 @@ func (c connection) connected(side Side) Step {
 	peer := c.peers[side]
 	s := Step{ID: stepID(side, "connected"), Side: side, Action: Wait, Title: "Connection", Status: Waiting, Code: CodeTunnel}
 	owner := c.gateway(side)
+	r := peer.Reading()
+	state, why := r.State(c.facts.At)
 	switch conn := peer.Connection; {
 	case !exists(owner):
 		s.Status, s.Reason, s.Code = Blocked, "needs the gateway", ""
-	case conn == nil:
-		s.Reason = cmp.Or(podWait(peer.Pod), "the gateway has reported nothing yet")
-	case conn.Spec.GatewayRef.UID != "" && conn.Spec.GatewayRef.UID != owner.GetUID():
+	case conn != nil && conn.Spec.GatewayRef.UID != "" && conn.Spec.GatewayRef.UID != owner.GetUID():
 		s.Reason = "waiting for this gateway's Connection, there is still the previous one's"
-	case conn.Status.Value == networkingv1beta1.Connected:
-		s.Status, s.Reason = c.claim(peer, owner)
+	case !state.Works():
+		s.Reason = why
+	case !peer.current(r, owner):
+		s.Reason = "waiting for a report newer than the change"
+		if strings.Contains(r.Message, "; ") { // that, and what is wrong all the same
+			s.Reason += "; the gateway says: " + r.Message
+		}
 	default:
-		s.Reason = connectingReason(conn, peer.Pod)
+		s.Status, s.Reason = Done, "Connected"
+		if r.Latency > 0 {
+			s.Reason += ", latency " + render.FormatLatency(r.Latency)
+		}
 	}
-	if s.Status == Waiting && podWait(peer.Pod) != "" {
+	if s.Status == Waiting && r.Waiting != "" {
 		s.Code = CodePod
 	}
 	return s
 }
 
-// claim judges a Connection that says Connected: whether that is still so, and
-// whether it is about the gateways as they are now.
-func (c connection) claim(peer Peer, owner render.Object) (Status, string) {
-	report, ok, err := peer.report()
-	switch {
-	case err != nil:
-		return Waiting, err.Error()
-	case ok && report.Stale(c.facts.At):
-		return Waiting, fmt.Sprintf("waiting for a new report, the last one is %s old", c.facts.At.Sub(report.At).Round(time.Second))
-	case !peer.current(report, ok, owner):
-		reason := "waiting for a report newer than the change"
-		if strings.Contains(report.Message, "; ") { // that, and what is wrong all the same
-			reason += "; the gateway says: " + report.Message
-		}
-		return Waiting, reason
-	}
-	if latency := peer.Connection.Status.Latency.Value; latency != "" && latency != render.FormatLatency(0) {
-		return Done, "Connected, latency " + latency
-	}
-	return Done, "Connected"
-}
-
 // current reports whether a Connection's claim is newer than the last change of
 // what the gateway was told. Gateways of ours say which generation they speak
 // of. Of others the time has to do, to the second that the API server notes.
-func (p Peer) current(report render.Report, reported bool, owner render.Object) bool {
-	if report.Generation > 0 {
-		return report.Generation >= owner.GetGeneration()
+func (p Peer) current(r Reading, owner render.Object) bool {
+	if r.Generation > 0 {
+		return r.Generation >= owner.GetGeneration()
 	}
-	at := p.ours(p.Connection.Status.Latency.Timestamp.Time)
-	if reported {
-		at = report.At
-	}
-	if at.IsZero() {
+	if r.At.IsZero() {
 		return true // nothing tells
 	}
 	changed := p.specChanged(owner)
 	if p.PublicKey != nil {
 		changed = later(changed, p.specChanged(p.PublicKey))
 	}
-	return !at.Before(changed)
+	return !r.At.Before(changed)
 }
 
 func later(a, b time.Time) time.Time {
@@ -100,29 +79,6 @@ func specChanged(o render.Object) time.Time {
 
 func touchesSpec(e metav1.ManagedFieldsEntry) bool {
 	return e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:spec"`))
-}
-
-func connectingReason(conn *networkingv1beta1.Connection, pod *PodFacts) string {
-	if wait := podWait(pod); wait != "" {
-		return wait
-	}
-	if report, ok, err := render.ParseReport(conn.Annotations); ok && err == nil && report.Message != "" {
-		if report.Reason == render.ReasonPinged {
-			return "pings are answered, waiting for the state" // the gateway writes its reason first
-		}
-		return report.Message
-	}
-	if conn.Status.Value == "" {
-		return "waiting for the gateway's first report"
-	}
-	return "its state is " + string(conn.Status.Value)
-}
-
-func podWait(pod *PodFacts) string {
-	if pod == nil || pod.Waiting == "" {
-		return ""
-	}
-	return "pod " + pod.Name + ": " + pod.Waiting
 }
 
 // verified is done by a packet that was measured from pod to pod.

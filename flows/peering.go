@@ -31,8 +31,14 @@ const (
 	StateUnknown      State = "unknown"       // a value that this program doesn't know
 )
 
+// Works reports whether packets pass between the gateways.
+func (s State) Works() bool { return s == StateConnected || s == StateDegraded }
+
+// Healthy reports whether nothing needs an admin: what does not exist is no trouble.
+func (s State) Healthy() bool { return s == StateConnected || s == StateNotConnected }
+
 // degradedLoss is the share of lost pings from which a connection counts as
-// degraded: two of the thirty that a minute has.
+// degraded: two of the thirty that a minute has. One that is lost is no pattern.
 const degradedLoss = 0.05
 
 // liqoReportInterval is the longest time between two writes of a Connection's
@@ -61,7 +67,7 @@ type Reading struct {
 	Endpoint string
 	// CIDRs reports whether the peer's ranges have their local ones.
 	CIDRs bool
-	// Waiting is what keeps the gateway's pod from running.
+	// Waiting is what keeps the gateway's pod from running, with the pod's name.
 	Waiting string
 
 	// Exists reports whether there is a Connection, which says the rest.
@@ -79,49 +85,96 @@ type Reading struct {
 	Reason         render.Reason
 	Message        string
 	Handshake      time.Time
-	Loss           float64 // share of pings, 0 to 1; see LossKnown
+	Loss           float64 // share of pings, 0 to 1; see Lost
 	Received, Sent uint64  // bytes since the tunnel was made
 	PeerAddress    string  // where the peer was last heard, address:port
 	Implementation string
 	MTU            int // bytes
 	PathMTU        int // bytes, the longest packet that came through; 0: not known
+	// Generation of the gateway's object that was in force when the peer last
+	// answered; 0: not known.
+	Generation int64
+	// NextKey is the peer's next public key that the gateway is ready for, in base64.
+	NextKey string
 }
 
 // StaleAt is when the reading stops being believed if nothing new comes; zero
 // when it never does.
 func (r Reading) StaleAt() time.Time {
-	if !r.Exists || r.Interval <= 0 || r.At.IsZero() {
+	if !r.Exists {
 		return time.Time{}
 	}
-	return r.At.Add(3 * r.Interval)
+	return render.StaleAt(r.At, r.Interval)
 }
 
-// LossKnown reports whether the gateway counts lost pings, and one was ever
-// answered: before that it has nothing to count.
-func (r Reading) LossKnown() bool {
-	return r.Reported && (r.Value == networkingv1beta1.Connected || r.Value == networkingv1beta1.ConnectionError)
+// Stale reports whether the reading is too old to be believed.
+func (r Reading) Stale(now time.Time) bool {
+	at := r.StaleAt()
+	return !at.IsZero() && now.After(at)
 }
 
-// State judges the reading, and says why in a sentence.
+// Lost is the share of lost pings, 0 to 1. It is not known of a gateway that does
+// not count them, as Liqo's, nor before the first one was answered.
+func (r Reading) Lost() (share float64, known bool) {
+	if !r.Reported || r.Value != networkingv1beta1.Connected && r.Value != networkingv1beta1.ConnectionError {
+		return 0, false
+	}
+	return r.Loss, true
+}
+
+// Lossy reports whether too many pings are lost for a connection that works.
+func (r Reading) Lossy() bool {
+	share, known := r.Lost()
+	return known && share > degradedLoss
+}
+
+// Answered reports whether the peer's gateway answers pings now. Liqo's gateways
+// say Connected also when their pings are switched off: they have measured nothing.
+func (r Reading) Answered(now time.Time) bool {
+	state, _ := r.State(now)
+	return state.Works() && !r.At.IsZero()
+}
+
+// Cause is the reason that the gateway gives for its state; "" if it gives none,
+// or if that is too old to be believed.
+func (r Reading) Cause(now time.Time) render.Reason {
+	if r.Stale(now) {
+		return ""
+	}
+	return r.Reason
+}
+
+// State judges the reading, and says why in a sentence: the root cause, as far as
+// the cluster knows it.
 func (r Reading) State(now time.Time) (state State, why string) {
-	switch stale := r.StaleAt(); {
+	state, why = r.claim(now)
+	if r.Waiting != "" && !state.Works() && state != StateNotConnected {
+		why = r.Waiting
+	}
+	return state, why
+}
+
+// claim is what the Connection says, if it may be believed.
+func (r Reading) claim(now time.Time) (state State, why string) {
+	switch {
 	case !r.Exists && r.Role == "":
 		return StateNotConnected, "there is no gateway"
-	case !r.Exists && r.Waiting != "":
-		return StateStarting, "the gateway's pod waits: " + r.Waiting
 	case !r.Exists, r.Value == "":
 		return StateStarting, "the gateway has reported nothing yet"
-	case !stale.IsZero() && now.After(stale):
+	case r.Stale(now):
 		return StateStale, fmt.Sprintf("it said %s %s ago, and nothing since", r.Value, now.Sub(r.At).Round(time.Second))
 	}
 	why = cmp.Or(r.Message, r.meaning())
 	switch r.Value {
 	case networkingv1beta1.Connected:
-		if r.Loss > degradedLoss {
+		if r.Lossy() {
 			return StateDegraded, fmt.Sprintf("connected, but %.3g%% of the pings are lost", r.Loss*100)
 		}
 		return StateConnected, why
 	case networkingv1beta1.Connecting:
+		if r.Reason == render.ReasonPinged {
+			return StateConnecting, "pings are answered, waiting for the state" // the gateway writes its reason first
+		}
 		return StateConnecting, why
 	case networkingv1beta1.ConnectionError:
 		// Liqo's gateways say Error 10 s after their start if no peer has
@@ -149,6 +202,19 @@ func (r Reading) meaning() string {
 	return "the peer's gateway has not answered yet; Liqo's gateway reports no reason"
 }
 
+// ServerSide is the side whose gateway is dialled; ok is false if neither says.
+func ServerSide(readings [2]Reading) (side Side, ok bool) {
+	for i, r := range readings {
+		switch r.Role {
+		case RoleServer:
+			return Side(i), true
+		case RoleClient:
+			return Side(i).Other(), true
+		}
+	}
+	return A, false
+}
+
 // Reading is what the objects of one end say, with times by this machine's clock.
 func (p Peer) Reading() Reading {
 	r := Reading{Peer: p.Tenant.Remote, Namespace: p.Tenant.Namespace}
@@ -167,13 +233,19 @@ func (p Peer) Reading() Reading {
 			r.Endpoint = fmt.Sprintf("UDP %s:%d", e.Addresses[0], e.Port)
 		}
 	}
-	if p.Pod != nil {
-		r.Waiting = p.Pod.Waiting
-	}
+	r.Waiting = p.waiting()
 	if p.Connection != nil {
 		p.readConnection(&r)
 	}
 	return r
+}
+
+// waiting is what keeps the gateway's pod from running; "" if nothing does.
+func (p Peer) waiting() string {
+	if p.Pod == nil || p.Pod.Waiting == "" {
+		return ""
+	}
+	return "pod " + p.Pod.Name + ": " + p.Pod.Waiting
 }
 
 func (p Peer) readConnection(r *Reading) {
@@ -206,6 +278,7 @@ func (p Peer) readConnection(r *Reading) {
 		r.Handshake = *report.Handshake
 	}
 	r.Loss, r.Received, r.Sent = report.Loss, report.ReceivedBytes, report.SentBytes
+	r.Generation, r.NextKey = report.Generation, report.NextKey
 	r.PeerAddress, r.Implementation, r.MTU, r.PathMTU = report.Endpoint, report.Implementation, report.MTU, report.PathMTU
 }
 
@@ -390,10 +463,7 @@ func (r *Readings) Update(f ClusterFacts) (changed []Reading, gone []render.Clus
 	peers := f.Peers()
 	for id, p := range peers {
 		versions, told := p.versions()
-		next := keptReading{versions: versions, ahead: p.ClockAhead}
-		if p.Pod != nil {
-			next.waiting = p.Pod.Waiting
-		}
+		next := keptReading{versions: versions, ahead: p.ClockAhead, waiting: p.waiting()}
 		was, known := r.kept[id]
 		if known && told && next.versions == was.versions && next.waiting == was.waiting && next.ahead == was.ahead {
 			continue

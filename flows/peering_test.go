@@ -59,6 +59,8 @@ func TestStateOfOneEnd(t *testing.T) {
 		"down, and then silence":               {flows.Peer{Server: server, Connection: reported(failed, time.Hour, 1)}, flows.StateStale, "it said Error 1h0m0s ago"},
 		"a value of a later release":           {flows.Peer{Server: server, Connection: reported("Paused", 0, 0)}, flows.StateUnknown, `"Paused"`},
 		"a report that can't be read":          {flows.Peer{Server: server, Connection: unreadable}, flows.StateConnected, "parse annotation"},
+		"silent since its pod waits":           {flows.Peer{Server: server, Pod: pod("CrashLoopBackOff"), Connection: reported(connected, time.Hour, 0)}, flows.StateStale, "CrashLoopBackOff"},
+		"connected while a new pod waits":      {flows.Peer{Server: server, Pod: pod("ContainerCreating"), Connection: reported(connected, 0, 0)}, flows.StateConnected, "as the gateway says"},
 		"Liqo's gateway, connected":            {flows.Peer{Server: server, Connection: liqo(connected, "1ms", now)}, flows.StateConnected, "the peer's gateway answers"},
 		"Liqo's gateway, connected and silent": {flows.Peer{Server: server, Connection: liqo(connected, "1ms", now.Add(-time.Minute))}, flows.StateStale, "nothing since"},
 		"Liqo's gateway, pings switched off":   {flows.Peer{Server: server, Connection: liqo(connected, "", time.Time{})}, flows.StateConnected, "measures nothing"},
@@ -71,6 +73,24 @@ func TestStateOfOneEnd(t *testing.T) {
 				t.Errorf("got %s: %q; want %s, with %q", got, why, test.want, test.why)
 			}
 		})
+	}
+}
+
+// An old report gives no cause, and no share of lost pings where none is counted.
+func TestWhatAReadingDoesNotKnow(t *testing.T) {
+	now := flowtest.Epoch()
+	r := flows.Reading{Exists: true, Reported: true, Value: networkingv1beta1.Connecting, Reason: render.ReasonKeyMismatch, At: now, Interval: time.Second}
+	if got := r.Cause(now); got != render.ReasonKeyMismatch {
+		t.Errorf("a fresh report: got cause %q", got)
+	}
+	if got := r.Cause(now.Add(time.Minute)); got != "" {
+		t.Errorf("an old report: got cause %q", got)
+	}
+	if share, known := r.Lost(); known {
+		t.Errorf("no ping was ever answered: got loss %v", share)
+	}
+	if share, known := (flows.Reading{Exists: true, Value: networkingv1beta1.Connected}).Lost(); known {
+		t.Errorf("Liqo's gateway: got loss %v", share)
 	}
 }
 
@@ -161,7 +181,7 @@ func TestReadingsTellWhatChanged(t *testing.T) {
 		t.Errorf("the Connection changed: got %v", changed)
 	}
 	facts.Pods[0].Waiting = "CrashLoopBackOff"
-	if changed, _ := r.Update(facts); len(changed) != 1 || changed[0].Waiting != "CrashLoopBackOff" {
+	if changed, _ := r.Update(facts); len(changed) != 1 || !strings.HasSuffix(changed[0].Waiting, ": CrashLoopBackOff") {
 		t.Errorf("the pod changed: got %v", changed)
 	}
 	if changed, gone := r.Update(flows.ClusterFacts{}); len(changed) != 0 || len(gone) != 1 || gone[0] != "milan" {

@@ -47,10 +47,11 @@ func kindOf(o render.Object) string {
 	return kindClient
 }
 
-// carriesTraffic reports whether a gateway of either side says so.
+// carriesTraffic reports whether a gateway of either side says so, or has said so
+// last: a tunnel may work whose gateway can't report.
 func (c connection) carriesTraffic() bool {
 	for _, peer := range c.peers {
-		if peer.Connection != nil && peer.Connection.Status.Value == networkingv1beta1.Connected {
+		if r := peer.Reading(); r.Exists && r.Value == networkingv1beta1.Connected {
 			return true
 		}
 	}

@@ -238,12 +238,8 @@ func (r keyRotation) heard() Step {
 }
 
 func (r keyRotation) reported() bool {
-	peer := r.c.peers[r.side.Other()]
-	if peer.Connection == nil {
-		return false
-	}
-	report, ok, err := peer.report()
-	return err == nil && ok && !report.Stale(r.c.facts.At) && report.NextKey == r.next.String()
+	reading := r.c.peers[r.side.Other()].Reading()
+	return !reading.Stale(r.c.facts.At) && reading.NextKey == r.next.String()
 }
 
 // use has the gateway use the next key.

@@ -41,6 +41,7 @@ type Direction struct {
 	// Sent and Received count packets; both 0 if the gateways measured.
 	Sent, Received int
 	Loss           float64       // 0 to 1
+	Counted        bool          // Loss is known: Liqo's gateways do not report it
 	Min, Avg, Max  time.Duration // round trips; 0 if none was measured
 	// Largest packet that arrived unfragmented, in bytes; 0 if not measured.
 	Largest int
@@ -115,7 +116,7 @@ func DirectionOf(r render.ProbeResult) Direction {
 	way := Direction{Sent: r.Sent, Received: r.Received, Largest: r.LargestPacket, Problem: r.Error}
 	way.Min, way.Avg, way.Max = micros(r.MinMicros), micros(r.AvgMicros), micros(r.MaxMicros)
 	if r.Sent > 0 {
-		way.Loss = 1 - float64(r.Received)/float64(r.Sent)
+		way.Loss, way.Counted = 1-float64(r.Received)/float64(r.Sent), true
 	}
 	switch {
 	case way.Problem != "":
@@ -153,30 +154,17 @@ func SeenAs(conf *networkingv1beta1.Configuration, pod netip.Addr) (netip.Addr, 
 func GatewayPings(f Facts, side Side) Direction {
 	here, there := f.Side(side), f.Side(side.Other())
 	way := Direction{From: "gateway of " + string(here.Name()), To: "gateway of " + string(there.Name())}
-	peer := here.Peer(there.ID)
-	conn := peer.Connection
-	switch {
-	case here.Problem != nil:
+	if here.Problem != nil {
 		way.Problem = here.Problem.Message
 		return way
-	case conn == nil:
-		way.Problem = "the gateway has reported nothing yet"
+	}
+	r := here.Peer(there.ID).Reading()
+	if state, why := r.State(f.At); !state.Works() {
+		way.Problem = why
 		return way
 	}
-	report, known, err := peer.report()
-	switch {
-	case err != nil:
-		way.Problem = err.Error()
-	case known && report.Stale(f.At):
-		way.Problem = fmt.Sprintf("the gateway's last report is %s old", f.At.Sub(report.At).Round(time.Second))
-	case conn.Status.Value != networkingv1beta1.Connected:
-		way.Problem = connectingReason(conn, nil)
-	case known:
-		way.Avg, way.Loss = micros(report.LatencyMicros), report.Loss
-	default:
-		// Liqo's gateways tell their latency, and nothing of loss.
-		way.Avg, _ = time.ParseDuration(conn.Status.Latency.Value)
-	}
+	way.Avg = r.Latency
+	way.Loss, way.Counted = r.Lost()
 	return way
 }
 

@@ -199,7 +199,7 @@ func TestStaleReportsAreNoAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.Verdict() != flows.Broken || !strings.Contains(v.Directions[0].Problem, "last report is") {
+	if v.Verdict() != flows.Broken || !strings.Contains(v.Directions[0].Problem, "and nothing since") {
 		t.Errorf("got %s: %v", v.Verdict(), v.Lines())
 	}
 }

@@ -110,7 +110,7 @@ func (c connection) tunnelHint(side Side) string {
 	if c.facts.Remote.Described {
 		hint = fmt.Sprintf("ask the admin of %s to check their side with: liqo-tui info peer %s", c.facts.Remote.ID, c.facts.Local.ID)
 	}
-	switch c.peers[side].Reading().Reason {
+	switch c.peers[side].Reading().Cause(c.facts.At) {
 	case render.ReasonNoHandshake, render.ReasonPeerSilent, "": // nothing comes back, or nobody says why
 	default:
 		return hint

@@ -65,15 +65,23 @@ const (
 	ReasonMisconfigured Reason = "Misconfigured" // the gateway can't set up its tunnel; the message says why
 )
 
-// Stale reports whether r is too old to be believed: three intervals have
-// passed without a new one.
+// Stale reports whether r is too old to be believed.
 func (r Report) Stale(now time.Time) bool {
-	return r.Interval > 0 && now.After(r.StaleAt())
+	at := r.StaleAt()
+	return !at.IsZero() && now.After(at)
 }
 
-// StaleAt is until when r may be believed.
-func (r Report) StaleAt() time.Time {
-	return r.At.Add(3 * time.Duration(r.Interval) * time.Second)
+// StaleAt is until when r may be believed; zero: for ever.
+func (r Report) StaleAt() time.Time { return StaleAt(r.At, time.Duration(r.Interval)*time.Second) }
+
+// StaleAt is until when something may be believed that was reported at a time by
+// who reports again within interval: three intervals. It is zero, for ever, if one
+// of the two is not known.
+func StaleAt(at time.Time, interval time.Duration) time.Time {
+	if at.IsZero() || interval <= 0 {
+		return time.Time{}
+	}
+	return at.Add(3 * interval)
 }
 
 // ParseReport reads a report from a Connection's annotations. Without one, ok

@@ -216,8 +216,8 @@ func describePeer(p *flows.Peer, now time.Time) *peerInfo {
 	out.Network.Gateway = describeGateway(p, r)
 	if c := p.Connection; c != nil {
 		out.Network.Connection = &connectionInfo{
-			Name: c.Name, Value: string(r.Value), Reason: r.Reason, LatencyMicros: r.Latency.Microseconds(),
-			Loss: known(r.Loss, r.LossKnown()), ReceivedBytes: known(r.Received, r.Reported), SentBytes: known(r.Sent, r.Reported),
+			Name: c.Name, Value: string(r.Value), Reason: r.Cause(now), LatencyMicros: r.Latency.Microseconds(),
+			Loss: known(r.Lost()), ReceivedBytes: known(r.Received, r.Reported), SentBytes: known(r.Sent, r.Reported),
 			Handshake: moment(r.Handshake), Implementation: r.Implementation, MTU: r.MTU, PeerAddress: r.PeerAddress,
 		}
 	}

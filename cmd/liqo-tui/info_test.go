@@ -30,6 +30,28 @@ func connectionOf(value networkingv1beta1.ConnectionStatusValue, at time.Time, r
 	return flows.ClusterFacts{ID: "rome", Connections: []networkingv1beta1.Connection{c}, Clients: []networkingv1beta1.GatewayClient{{ObjectMeta: meta}}}
 }
 
+// The pings of Liqo's gateways have a latency, and no share of lost ones.
+func TestVerifySaysWhatIsNotReported(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		report *render.Report
+		want   string
+	}{
+		"Liqo's gateway": {nil, `"loss":null`},
+		"ours":           {&render.Report{At: now, Interval: 10, Loss: 0.5}, `"loss":0.5`},
+	} {
+		f := flows.Facts{Local: connectionOf(networkingv1beta1.Connected, now, c.report), Remote: flows.ClusterFacts{ID: "milan"}, At: now}
+		v := flows.Verification{Between: flows.Gateways, Directions: [2]flows.Direction{flows.GatewayPings(f, flows.A)}}
+		text, err := json.Marshal(verificationOf(v))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), c.want) {
+			t.Errorf("%s: got %s, want %s", name, text, c.want)
+		}
+	}
+}
+
 // What a gateway does not report is not zero.
 func TestInfoSaysWhatIsNotReported(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)

@@ -43,10 +43,10 @@ func printStatus(ctx context.Context, io streams, o *pairFlags) error {
 	return nil
 }
 
-// healthy reports whether every peering that has a gateway is connected.
+// healthy reports whether no peering needs an admin.
 func (i *clusterInfo) healthy() bool {
 	for _, p := range i.Peers {
-		if p.State != flows.StateConnected && p.State != flows.StateNotConnected {
+		if !p.State.Healthy() {
 			return false
 		}
 	}

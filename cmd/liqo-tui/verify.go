@@ -65,23 +65,25 @@ type verification struct {
 }
 
 type directionDoc struct {
-	From             string  `json:"from"`
-	To               string  `json:"to"`
-	Sent             int     `json:"sent"`
-	Received         int     `json:"received"`
-	Loss             float64 `json:"loss"` // 0 to 1
-	MinMicros        int64   `json:"minMicros,omitempty"`
-	AvgMicros        int64   `json:"avgMicros,omitempty"`
-	MaxMicros        int64   `json:"maxMicros,omitempty"`
-	LargestPacket    int     `json:"largestPacket,omitempty"` // bytes
-	ThroughputBitsPS float64 `json:"throughputBitsPerSecond,omitempty"`
-	Problem          string  `json:"problem,omitempty"`
+	From     string `json:"from"`
+	To       string `json:"to"`
+	Sent     int    `json:"sent"`
+	Received int    `json:"received"`
+	// Loss is a share, 0 to 1; null if it was not measured, or Liqo's gateways
+	// measured, which do not report it.
+	Loss             *float64 `json:"loss"`
+	MinMicros        int64    `json:"minMicros,omitempty"`
+	AvgMicros        int64    `json:"avgMicros,omitempty"`
+	MaxMicros        int64    `json:"maxMicros,omitempty"`
+	LargestPacket    int      `json:"largestPacket,omitempty"` // bytes
+	ThroughputBitsPS float64  `json:"throughputBitsPerSecond,omitempty"`
+	Problem          string   `json:"problem,omitempty"`
 }
 
 func verificationOf(v flows.Verification) verification {
 	way := func(w flows.Direction) directionDoc {
 		return directionDoc{
-			From: w.From, To: w.To, Sent: w.Sent, Received: w.Received, Loss: w.Loss,
+			From: w.From, To: w.To, Sent: w.Sent, Received: w.Received, Loss: known(w.Loss, w.Counted),
 			MinMicros: w.Min.Microseconds(), AvgMicros: w.Avg.Microseconds(), MaxMicros: w.Max.Microseconds(),
 			LargestPacket: w.Largest, ThroughputBitsPS: w.Throughput, Problem: w.Problem,
 		}

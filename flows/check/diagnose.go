@@ -149,12 +149,11 @@ func (in diagnosis) gateways(flows.Side) Result {
 	return result(Fail, describe(flows.A, a)+", "+describe(flows.B, b), "run: liqo-tui network connect; it makes what is missing and replaces what is in the way")
 }
 
-// server is the side whose gateway is dialled.
+// server is the side whose gateway is dialled. Only checks ask for it that need
+// [Gateways], so there is one.
 func (in diagnosis) server() flows.Side {
-	if in.peers[flows.B].Server != nil {
-		return flows.B
-	}
-	return flows.A
+	side, _ := flows.ServerSide(in.readings)
+	return side
 }
 
 func (in diagnosis) dialled() (address string, port int32) {
@@ -181,7 +180,7 @@ func (in diagnosis) endpoint(flows.Side) Result {
 		return r
 	}
 	dials := fmt.Sprintf("UDP %s:%d", address, port)
-	if in.reason(client) == render.ReasonUnresolvable {
+	if in.cause(client) == render.ReasonUnresolvable {
 		return result(Fail, fmt.Sprintf("%s can't resolve what it dials: %s", in.cluster(client).ID, in.readings[client].Message),
 			"check the name, and the DNS of "+string(in.cluster(client).ID), "or dial an address: liqo-tui network connect --client-address ADDRESS")
 	}
@@ -198,25 +197,9 @@ func (in diagnosis) endpoint(flows.Side) Result {
 	return r
 }
 
-// answered reports whether a side's pings are answered now. A gateway of Liqo's
-// whose pings are switched off says Connected, and has measured nothing.
-func (in diagnosis) answered(side flows.Side) bool {
-	return in.connected(side) && !in.readings[side].At.IsZero()
-}
+func (in diagnosis) answered(side flows.Side) bool { return in.readings[side].Answered(in.facts.At) }
 
-// reason is what a side's gateway gives as its reason; "" if that is too old to be
-// believed.
-func (in diagnosis) reason(side flows.Side) render.Reason {
-	if state, _ := in.readings[side].State(in.facts.At); state == flows.StateStale {
-		return ""
-	}
-	return in.readings[side].Reason
-}
-
-func (in diagnosis) connected(side flows.Side) bool {
-	state, _ := in.readings[side].State(in.facts.At)
-	return state == flows.StateConnected || state == flows.StateDegraded
-}
+func (in diagnosis) cause(side flows.Side) render.Reason { return in.readings[side].Cause(in.facts.At) }
 
 func (in diagnosis) pod(side flows.Side) Result {
 	pod := in.peers[side].Pod
@@ -261,7 +244,7 @@ func (in diagnosis) keys(side flows.Side) Result {
 	peer, theirs := in.peers[side], in.peers[side.Other()].Key
 	other := in.cluster(side.Other()).ID
 	switch {
-	case in.reason(side) == render.ReasonKeyMismatch:
+	case in.cause(side) == render.ReasonKeyMismatch:
 		return result(Fail, in.readings[side].Message, "run: liqo-tui network connect; it updates the keys on both sides",
 			"if that does not help, something else sends WireGuard packets to this port")
 	case theirs == nil:
@@ -322,7 +305,7 @@ func (in diagnosis) fresh(side flows.Side) Result {
 		return result(Fail, why, in.seeLogs(side))
 	case !r.Reported:
 		return result(Inconclusive, "this gateway says only whether it is connected: it is Liqo's own")
-	case r.Reason == render.ReasonMisconfigured:
+	case in.cause(side) == render.ReasonMisconfigured:
 		return result(Fail, r.Message, "change what the message names, then run liqo-tui network connect")
 	}
 	return pass(fmt.Sprintf("%s ago: %s", in.facts.At.Sub(r.At).Round(time.Second), cmp.Or(r.Message, string(r.Value))))
@@ -350,19 +333,16 @@ func (in diagnosis) gatewayName(side flows.Side) string {
 func (in diagnosis) ping(side flows.Side) Result {
 	r := in.readings[side]
 	state, why := r.State(in.facts.At)
-	switch state {
-	case flows.StateConnected, flows.StateDegraded:
-		if r.Latency > 0 {
-			return pass(fmt.Sprintf("answered in %s", r.Latency.Round(10*time.Microsecond)))
-		}
-		if !in.answered(side) {
-			return result(Inconclusive, "Liqo's gateway reports no pings", "send packets from pod to pod: liqo-tui network verify")
-		}
+	switch {
+	case in.answered(side) && r.Latency > 0:
+		return pass(fmt.Sprintf("answered in %s", r.Latency.Round(10*time.Microsecond)))
+	case in.answered(side):
 		return pass("answered")
-	case flows.StateNotConnected, flows.StateStarting, flows.StateConnecting, flows.StateDown, flows.StateStale, flows.StateUnknown:
+	case state.Works():
+		return result(Inconclusive, "Liqo's gateway reports no pings", "send packets from pod to pod: liqo-tui network verify")
 	}
 	logs := in.seeLogs(side)
-	if r.Reason == render.ReasonNoPing {
+	if in.cause(side) == render.ReasonNoPing {
 		return result(Fail, why, "WireGuard works, but pings through the tunnel get lost: look for rules on the gateways' nodes that drop UDP 12345", logs)
 	}
 	switch Worst([]Result{in.path(flows.A), in.path(flows.B)}) {
@@ -404,19 +384,16 @@ func pathMTU(r [2]flows.Reading) int {
 	return min(a, b)
 }
 
-// Shares of lost pings from which a connection is worth a warning. A gateway
-// sends thirty a minute: one that is lost is no pattern.
-const lossWarning = 0.05
-
 func (in diagnosis) loss(side flows.Side) Result {
 	r := in.readings[side]
+	share, known := r.Lost()
 	switch {
 	case !r.Reported:
 		return result(Inconclusive, "lost pings are not reported by Liqo's gateway")
-	case !r.LossKnown():
+	case !known:
 		return result(Inconclusive, "no ping was answered yet")
-	case r.Loss > lossWarning:
-		return result(Warn, fmt.Sprintf("%.3g%% of the last minute's pings are lost", r.Loss*100), "look at the links between the clusters, and at the load of the gateways' nodes")
+	case r.Lossy():
+		return result(Warn, fmt.Sprintf("%.3g%% of the last minute's pings are lost", share*100), "look at the links between the clusters, and at the load of the gateways' nodes")
 	}
-	return pass(fmt.Sprintf("%.3g%% of the last minute's pings", r.Loss*100))
+	return pass(fmt.Sprintf("%.3g%% of the last minute's pings", share*100))
 }

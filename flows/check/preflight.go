@@ -202,7 +202,7 @@ func (in preflight) namesake(side flows.Side) string {
 	if theirs.Server != nil || theirs.Client != nil || theirs.Configuration != nil || theirs.Namespace != nil {
 		return ""
 	}
-	if state, _ := mine.Reading().State(in.facts.At); state != flows.StateConnected {
+	if state, _ := mine.Reading().State(in.facts.At); !state.Works() {
 		return ""
 	}
 	return fmt.Sprintf("%s is connected with a cluster called %s, and %s has nothing for it", me.ID, other.ID, other.Context)

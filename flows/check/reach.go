@@ -16,10 +16,7 @@ func (in preflight) reachability(flows.Side) Result {
 	p := in.adopted
 	server, client := in.cluster(p.Server), in.cluster(p.Server.Other())
 	here := server.Peer(client.ID).Reading()
-	state, _ := here.State(in.facts.At)
-	// Liqo's gateways say Connected without a measurement where their pings are
-	// switched off.
-	if here.Role == flows.RoleServer && (state == flows.StateConnected || state == flows.StateDegraded) && !here.At.IsZero() {
+	if here.Role == flows.RoleServer && here.Answered(in.facts.At) {
 		return pass("the gateways reach each other now")
 	}
 	if p.ClientAddress != "" {

@@ -305,7 +305,8 @@ func (c *Cluster) runPod(g *gateway) bool {
 	return true
 }
 
-// reportInterval is how often a gateway renews a report that says nothing new.
+// reportInterval is how often a gateway, ours or Liqo's, renews a report that says
+// nothing new.
 const reportInterval = 10 * time.Second
 
 // report is what the gateway's pod says of its tunnel. Renewing is no change.
@@ -331,17 +332,24 @@ func (c *Cluster) report(o render.Object, g *gateway) bool {
 	last, known, _ := render.ParseReport(conn.Annotations) // of our own making
 	same := conn.Status.Value == value && (c.identity.Software != flows.Operator || known && last.Reason == reason &&
 		last.Generation == generation && last.NextKey == next)
-	if same && (!known || c.clock().Sub(last.At) < reportInterval) {
+	written := last.At
+	if !known {
+		written = conn.Status.Latency.Timestamp.Time
+	}
+	if same && c.clock().Sub(written) < reportInterval {
 		return false
 	}
 	conn.Status.Value = value
+	latency := time.Duration(0)
 	if value == networkingv1beta1.Connected {
-		conn.Status.Latency = networkingv1beta1.ConnectionLatency{
-			Value: render.FormatLatency(1200 * time.Microsecond), Timestamp: metav1.NewTime(c.clock()),
-		}
+		latency = 1200 * time.Microsecond
+		conn.Status.Latency = networkingv1beta1.ConnectionLatency{Value: render.FormatLatency(latency), Timestamp: metav1.NewTime(c.clock())}
 	}
 	if c.identity.Software == flows.Operator {
-		text, err := json.Marshal(render.Report{At: c.clock(), Interval: render.Seconds(reportInterval / time.Second), Reason: reason, Message: message, Generation: generation, NextKey: next})
+		text, err := json.Marshal(render.Report{
+			At: c.clock(), Interval: render.Seconds(reportInterval / time.Second), Reason: reason, Message: message,
+			LatencyMicros: latency.Microseconds(), Generation: generation, NextKey: next,
+		})
 		if err != nil {
 			panic("flowtest: " + err.Error())
 		}

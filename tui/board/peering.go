@@ -42,8 +42,7 @@ func (e end) says() bool { return e.chosen && e.silent.IsZero() && e.reading.Pee
 
 // fresh reports whether the end's figures are of now.
 func (e end) fresh(now time.Time) bool {
-	stale := e.reading.StaleAt()
-	return e.says() && e.reading.Exists && (stale.IsZero() || !now.After(stale))
+	return e.says() && e.reading.Exists && !e.reading.Stale(now)
 }
 
 // peeringState is the state of a peering, seen from both sides.
@@ -210,15 +209,7 @@ func (p *peering) began() time.Time {
 
 // server is the side that is dialled; ok is false if nobody says.
 func (p *peering) server() (side flows.Side, ok bool) {
-	for i, e := range p.ends {
-		switch e.reading.Role {
-		case flows.RoleServer:
-			return flows.Side(i), true
-		case flows.RoleClient:
-			return flows.Side(1 - i), true
-		}
-	}
-	return 0, false
+	return flows.ServerSide([2]flows.Reading{p.ends[flows.A].reading, p.ends[flows.B].reading})
 }
 
 // created is when the older of both gateways was made; zero: not known.
@@ -243,8 +234,8 @@ func (p *peering) roundTrip(s flows.Side, now time.Time) time.Duration {
 // loss is the larger share of lost pings; known is false if no end measures it.
 func (p *peering) loss(now time.Time) (share float64, known bool) {
 	for _, e := range p.ends {
-		if e.fresh(now) && e.reading.LossKnown() {
-			share, known = max(share, e.reading.Loss), true
+		if lost, counted := e.reading.Lost(); counted && e.fresh(now) {
+			share, known = max(share, lost), true
 		}
 	}
 	return share, known

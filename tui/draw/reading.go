@@ -30,7 +30,8 @@ func (t Theme) ReadingFacts(r flows.Reading, pod string, ago func(time.Time) str
 		add(true, "handshake %s ago", ago(r.Handshake))
 	}
 	add(r.Reported && r.Handshake.IsZero() && r.Value != networkingv1beta1.Connected, "no handshake")
-	add(r.LossKnown(), "loss %s", Percent(r.Loss))
+	lost, known := r.Lost()
+	add(known, "loss %s", Percent(lost))
 	add(r.Reported, "received %s", byteCount(r.Received))
 	add(r.Reported, "sent %s", byteCount(r.Sent))
 	add(r.Implementation != "", "%s WireGuard", r.Implementation)

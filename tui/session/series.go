@@ -108,11 +108,11 @@ func Newer(before, after flows.Reading) bool {
 
 func pointOf(r flows.Reading, traffic Rate) Point {
 	v := Point{flags: sampled, received: -1, sent: -1, micros: uint32(min(r.Latency.Microseconds(), 1<<32-1))}
-	if state, _ := r.State(r.At); state == flows.StateConnected || state == flows.StateDegraded {
+	if state, _ := r.State(r.At); state.Works() {
 		v.flags |= answered
 	}
-	if r.Reported {
-		v.loss = uint16(min(max(r.Loss, 0), 1) * 10_000)
+	if share, known := r.Lost(); known {
+		v.loss = uint16(min(max(share, 0), 1) * 10_000)
 	}
 	if traffic.Known {
 		v.received, v.sent = float32(traffic.Received), float32(traffic.Sent)
