@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -76,7 +77,7 @@ func probingPair(t *testing.T) (*flowtest.Pair, [2]*probing) {
 	}
 }
 
-func verifyPair(t *testing.T, p *flowtest.Pair, c [2]*probing, r engine.VerifyRequest) (flows.Verification, error) {
+func verifyPair(t *testing.T, p *flowtest.Pair, c [2]*probing, r engine.VerifyRequest) (verify.Result, error) {
 	t.Helper()
 	r.Now = p.Now
 	return engine.VerifyPair(t.Context(), c[0], c[1], r, func(flows.Side, string) {})
@@ -115,15 +116,15 @@ func TestVerdicts(t *testing.T) {
 	silent := render.ProbeResult{Sent: 40}
 	for name, c := range map[string]struct {
 		finds    render.ProbeResult // on one side
-		verdict  flows.Verdict
+		verdict  verify.Verdict
 		verified bool
 		says     string
 	}{
-		"nothing comes back":        {silent, flows.Broken, false, "none of 40 packets was answered"},
-		"some get lost":             {render.ProbeResult{Sent: 40, Received: 30, AvgMicros: 1000, LargestPacket: 1340}, flows.Degraded, true, "10 of 40 packets lost"},
-		"only small ones pass":      {render.ProbeResult{Sent: 40, Received: 40, AvgMicros: 1000}, flows.Degraded, true, "only small packets pass"},
-		"a part of it failed":       {render.ProbeResult{Sent: 40, Received: 40, LargestPacket: 1340, Error: "throughput: refused"}, flows.Degraded, true, "throughput: refused"},
-		"the probe can't even send": {render.ProbeResult{Error: "network is unreachable"}, flows.Broken, false, "network is unreachable"},
+		"nothing comes back":        {silent, verify.Broken, false, "none of 40 packets was answered"},
+		"some get lost":             {render.ProbeResult{Sent: 40, Received: 30, AvgMicros: 1000, LargestPacket: 1340}, verify.Degraded, true, "10 of 40 packets lost"},
+		"only small ones pass":      {render.ProbeResult{Sent: 40, Received: 40, AvgMicros: 1000}, verify.Degraded, true, "only small packets pass"},
+		"a part of it failed":       {render.ProbeResult{Sent: 40, Received: 40, LargestPacket: 1340, Error: "throughput: refused"}, verify.Degraded, true, "throughput: refused"},
+		"the probe can't even send": {render.ProbeResult{Error: "network is unreachable"}, verify.Broken, false, "network is unreachable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, clusters := probingPair(t)
@@ -146,7 +147,7 @@ func TestVerifyWithoutPodsSaysWhatTheGatewaysSay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.Between != flows.Gateways || v.Verified() || v.Verdict() != flows.Works {
+	if v.Between != verify.Gateways || v.Verified() || v.Verdict() != verify.Works {
 		t.Errorf("got %s between %s, verified %t", v.Verdict(), v.Between, v.Verified())
 	}
 	text := strings.Join(v.Lines(), "\n")
@@ -199,7 +200,7 @@ func TestStaleReportsAreNoAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.Verdict() != flows.Broken || !strings.Contains(v.Directions[0].Problem, "and nothing since") {
+	if v.Verdict() != verify.Broken || !strings.Contains(v.Directions[0].Problem, "and nothing since") {
 		t.Errorf("got %s: %v", v.Verdict(), v.Lines())
 	}
 }

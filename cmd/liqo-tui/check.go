@@ -14,6 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/verify"
 )
 
 // checkFlags say what is checked, and how it is told.
@@ -121,7 +122,7 @@ func (o checkFlags) run(ctx context.Context, s *session, a, b engine.Cluster, p 
 	return bad
 }
 
-func writeVerification(out io.Writer, v flows.Verification) {
+func writeVerification(out io.Writer, v verify.Result) {
 	fmt.Fprintln(out)
 	for _, line := range v.Lines() {
 		fmt.Fprintln(out, line)

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -187,12 +188,12 @@ func settle(p flows.Params, open flows.Fields, f flows.Facts) (flows.Params, []s
 	}
 	if open.Has(flows.FieldServer) {
 		var why string
-		p.Server, why = flows.SuggestServer(f)
+		p.Server, why = check.SuggestServer(f)
 		because("server-location", locationName(p.Server), why)
 	}
 	if open.Has(flows.FieldServiceType) {
 		var why string
-		p.ServiceType, why = flows.SuggestServiceType(f.Side(p.Server))
+		p.ServiceType, why = check.SuggestServiceType(f.Side(p.Server))
 		because("server-service-type", string(p.ServiceType), why)
 	}
 	if open.Has(flows.FieldMTU) {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -41,7 +42,7 @@ func TestVerifySaysWhatIsNotReported(t *testing.T) {
 		"ours":           {&render.Report{At: now, Interval: 10, Loss: 0.5}, `"loss":0.5`},
 	} {
 		f := flows.Facts{Local: connectionOf(networkingv1beta1.Connected, now, c.report), Remote: flows.ClusterFacts{ID: "milan"}, At: now}
-		v := flows.Verification{Between: flows.Gateways, Directions: [2]flows.Direction{flows.GatewayPings(f, flows.A)}}
+		v := verify.Result{Between: verify.Gateways, Directions: [2]verify.Direction{verify.GatewayPings(f, flows.A)}}
 		text, err := json.Marshal(verificationOf(v))
 		if err != nil {
 			t.Fatal(err)

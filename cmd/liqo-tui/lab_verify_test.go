@@ -8,6 +8,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/kube"
 )
 
@@ -22,7 +23,7 @@ func TestLabVerify(t *testing.T) {
 
 	t.Run("a good path", func(t *testing.T) {
 		v, took := verifyPath(t, a, b, engine.VerifyRequest{})
-		if !v.Verified() || v.Verdict() != flows.Works {
+		if !v.Verified() || v.Verdict() != verify.Works {
 			t.Fatalf("got %s", v.Verdict())
 		}
 		// 7 to 9 s, most of it the pods' start: far beyond that it waits in vain.
@@ -48,7 +49,7 @@ func TestLabVerify(t *testing.T) {
 		l.must(t, "cut", "rome", "milan", "--direction", "a-to-b")
 		defer l.must(t, "restore")
 		v, took := verifyPath(t, a, b, engine.VerifyRequest{})
-		if v.Between != flows.Pods || v.Verdict() != flows.Broken || v.Verified() {
+		if v.Between != verify.Pods || v.Verdict() != verify.Broken || v.Verified() {
 			t.Errorf("got %s between %s", v.Verdict(), v.Between)
 		}
 		for side, w := range v.Directions {
@@ -83,7 +84,7 @@ func (l lab) open(t *testing.T, context string) *kube.Cluster {
 	return c
 }
 
-func verifyPath(t *testing.T, a, b *kube.Cluster, r engine.VerifyRequest) (flows.Verification, time.Duration) {
+func verifyPath(t *testing.T, a, b *kube.Cluster, r engine.VerifyRequest) (verify.Result, time.Duration) {
 	t.Helper()
 	started := time.Now()
 	v, err := engine.VerifyPair(t.Context(), a, b, r, func(side flows.Side, text string) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -54,10 +55,10 @@ type verification struct {
 	At      time.Time        `json:"at"`
 	A       render.ClusterID `json:"a"`
 	B       render.ClusterID `json:"b"`
-	Between flows.Ends       `json:"between"` // what was measured between: "pods" or "gateways"
+	Between verify.Ends      `json:"between"` // what was measured between: "pods" or "gateways"
 	Reason  string           `json:"reason,omitempty"`
 	Hint    string           `json:"hint,omitempty"` // how to have pods measure
-	Verdict flows.Verdict    `json:"verdict"`
+	Verdict verify.Verdict   `json:"verdict"`
 	// Verified: packets of pods have passed both ways.
 	Verified bool         `json:"verified"`
 	AToB     directionDoc `json:"aToB"`
@@ -80,8 +81,8 @@ type directionDoc struct {
 	Problem          string   `json:"problem,omitempty"`
 }
 
-func verificationOf(v flows.Verification) verification {
-	way := func(w flows.Direction) directionDoc {
+func verificationOf(v verify.Result) verification {
+	way := func(w verify.Direction) directionDoc {
 		return directionDoc{
 			From: w.From, To: w.To, Sent: w.Sent, Received: w.Received, Loss: known(w.Loss, w.Counted),
 			MinMicros: w.Min.Microseconds(), AvgMicros: w.Avg.Microseconds(), MaxMicros: w.Max.Microseconds(),
@@ -123,7 +124,7 @@ func (o verifyFlags) run(ctx context.Context, io streams, pair *pairFlags) error
 				fmt.Fprintln(io.out, line)
 			}
 		})
-		if !v.Verified() || o.strict && v.Verdict() != flows.Works {
+		if !v.Verified() || o.strict && v.Verdict() != verify.Works {
 			s.next = []nextStep{{command: pair.command("check")}}
 			return verdict(exitUnhealthy)
 		}

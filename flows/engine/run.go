@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/verify"
 )
 
 // Event is the state of a run at one moment.
@@ -192,7 +193,7 @@ func (r *runner) measure(ctx context.Context, facts flows.Facts) error {
 func (r *runner) verify(ctx context.Context, _ flows.Facts) (flows.Measurement, error) {
 	v, err := VerifyPair(ctx, r.clusters[flows.A], r.clusters[flows.B], VerifyRequest{Now: r.options.Now}, func(flows.Side, string) {})
 	m := v.Measurement()
-	m.OK = m.OK && (!r.options.Strict || v.Verdict() == flows.Works)
+	m.OK = m.OK && (!r.options.Strict || v.Verdict() == verify.Works)
 	return m, err
 }
 

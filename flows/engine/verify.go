@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -71,7 +72,7 @@ const (
 // each cluster. Where pods can't be made it says what the gateways' own pings
 // say instead. The error is for clusters that can't be looked at, or are not
 // connected at all; a path that does not work is a result.
-func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress func(flows.Side, string)) (flows.Verification, error) {
+func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress func(flows.Side, string)) (verify.Result, error) {
 	if r.Timeout == 0 {
 		r.Timeout = verifyTimeout
 	}
@@ -80,15 +81,15 @@ func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress fun
 	}
 	f, err := Observe(ctx, a, b, r.Now)
 	if err != nil {
-		return flows.Verification{}, err
+		return verify.Result{}, err
 	}
 	if r.Seen != nil {
 		r.Seen(f)
 	}
 	if err := flows.Verifiable(f); err != nil {
-		return flows.Verification{}, err
+		return verify.Result{}, err
 	}
-	v := flows.Verification{A: f.Local.ID, B: f.Remote.ID, At: f.At}
+	v := verify.Result{A: f.Local.ID, B: f.Remote.ID, At: f.At}
 	limited, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	v.Directions, err = probePair(limited, f, [2]Cluster{a, b}, r, progress)
@@ -96,23 +97,23 @@ func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress fun
 	case ctx.Err() != nil:
 		return v, ctx.Err()
 	case err == nil:
-		v.Between = flows.Pods
+		v.Between = verify.Pods
 		return v, nil
 	}
-	v.Between, v.Reason, v.Hint = flows.Gateways, err.Error(), flows.HintOf(err)
+	v.Between, v.Reason, v.Hint = verify.Gateways, err.Error(), flows.HintOf(err)
 	// The pods' attempt took a while.
 	if f, err = Observe(ctx, a, b, r.Now); err != nil {
 		return v, err
 	}
 	v.At = f.At
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		v.Directions[side] = flows.GatewayPings(f, side)
+		v.Directions[side] = verify.GatewayPings(f, side)
 	}
 	return v, nil
 }
 
 // probePair runs a probe on each side and has them measure each other.
-func probePair(ctx context.Context, f flows.Facts, clusters [2]Cluster, r VerifyRequest, progress func(flows.Side, string)) (ways [2]flows.Direction, err error) {
+func probePair(ctx context.Context, f flows.Facts, clusters [2]Cluster, r VerifyRequest, progress func(flows.Side, string)) (ways [2]verify.Direction, err error) {
 	var token [16]byte
 	if _, err := rand.Read(token[:]); err != nil {
 		return ways, err
@@ -175,19 +176,19 @@ func removeProbes(ctx context.Context, probes [2]Probe) error {
 }
 
 // measure is one direction.
-func measure(ctx context.Context, f flows.Facts, side flows.Side, probes [2]Probe, throughput bool, progress func(flows.Side, string)) (flows.Direction, render.ProbeResult, error) {
+func measure(ctx context.Context, f flows.Facts, side flows.Side, probes [2]Probe, throughput bool, progress func(flows.Side, string)) (verify.Direction, render.ProbeResult, error) {
 	from, to := probes[side].Pod(), probes[side.Other()].Pod()
 	here, there := f.Side(side).Name(), f.Side(side.Other()).Name()
 	address, err := flows.SeenAs(f.Side(side).Peer(f.Side(side.Other()).ID).Configuration, to.Address)
 	if err != nil {
-		return flows.Direction{}, render.ProbeResult{}, fmt.Errorf("%s %s: %w", side, here, err)
+		return verify.Direction{}, render.ProbeResult{}, fmt.Errorf("%s %s: %w", side, here, err)
 	}
 	progress(side, fmt.Sprintf("pod %s measures the way to %s", from.Address, address))
 	result, err := probes[side].Measure(ctx, render.ProbeTarget{Address: address.String(), Throughput: throughput})
 	if err != nil {
-		return flows.Direction{}, result, fmt.Errorf("%s %s: %w", side, here, err)
+		return verify.Direction{}, result, fmt.Errorf("%s %s: %w", side, here, err)
 	}
-	way := flows.DirectionOf(result)
+	way := verify.DirectionOf(result)
 	way.From = fmt.Sprintf("pod %s on node %s of %s", from.Address, from.Node, here)
 	way.To = fmt.Sprintf("%s, pod %s on node %s of %s", address, to.Address, to.Node, there)
 	return way, result, nil

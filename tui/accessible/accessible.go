@@ -248,12 +248,12 @@ func (w *wizard) remembered() (_ flows.Params, ok bool) {
 func (w *wizard) suggest() {
 	p := &w.params
 	if !p.Given.Has(flows.FieldServer) {
-		side, why := flows.SuggestServer(w.facts())
+		side, why := check.SuggestServer(w.facts())
 		p.Server = side
 		w.say("Suggested server: %s, because %s.", side, why)
 	}
 	if !p.Given.Has(flows.FieldServiceType) {
-		service, why := flows.SuggestServiceType(w.facts().Side(p.Server))
+		service, why := check.SuggestServiceType(w.facts().Side(p.Server))
 		p.ServiceType = service
 		w.say("Suggested service type: %s, because %s.", service, why)
 	}

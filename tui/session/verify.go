@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 )
 
@@ -18,7 +19,7 @@ type Verification struct {
 	Began time.Time
 	Stop  context.CancelFunc // of the one under way; nil for none
 	// Result is that of the latest one that has ended; err is why it has none.
-	Result flows.Verification
+	Result verify.Result
 	Err    error
 	Ended  bool
 }
@@ -29,7 +30,7 @@ func (v Verification) Running() bool { return v.Stop != nil }
 // VerifiedMsg is what a measurement has found.
 type VerifiedMsg struct {
 	ID     int
-	Result flows.Verification
+	Result verify.Result
 	Err    error
 	At     time.Time
 }
@@ -45,12 +46,12 @@ func (v Verification) Lines(t draw.Theme, of [2]flows.ContextRef, now time.Time,
 	case v.Err != nil:
 		return t.Wrap("Not measured: "+v.Err.Error(), width, 0)
 	}
-	look := map[flows.Verdict]draw.Mark{flows.Works: draw.OK, flows.Degraded: draw.Warn, flows.Broken: draw.Fail}[v.Result.Verdict()]
+	look := map[verify.Verdict]draw.Mark{verify.Works: draw.OK, verify.Degraded: draw.Warn, verify.Broken: draw.Fail}[v.Result.Verdict()]
 	if look == draw.OK && !v.Result.Verified() {
 		look = draw.Unknown
 	}
 	found := v.Result.Measurement().Result
-	if v.Result.Between == flows.Gateways {
+	if v.Result.Between == verify.Gateways {
 		found = "not verified: only the gateways' pings are known"
 	}
 	lines := []string{t.State(look, found, 0) + t.Faint.Render(", "+draw.Age(now.Sub(v.Result.At))+" ago")}

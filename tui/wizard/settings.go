@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
@@ -218,10 +219,10 @@ func (s settingsScreen) suggestion(c scene, id session.FieldID) string {
 	facts := c.facts()
 	switch id {
 	case session.FieldServer:
-		side, why := flows.SuggestServer(facts)
+		side, why := check.SuggestServer(facts)
 		return fmt.Sprintf("Suggested: %s, because %s.", side, why)
 	case session.FieldService:
-		kind, why := flows.SuggestServiceType(facts.Side(s.draft.Server))
+		kind, why := check.SuggestServiceType(facts.Side(s.draft.Server))
 		return fmt.Sprintf("Suggested: %s, because %s.", kind, why)
 	default:
 		return ""

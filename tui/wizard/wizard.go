@@ -11,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -258,10 +259,10 @@ func (w Wizard) meet(e session.Env) Wizard {
 func (w Wizard) suggest(e session.Env) Wizard {
 	facts, p := w.scene(e).facts(), &w.wanted
 	if !p.Given.Has(flows.FieldServer) {
-		p.Server, _ = flows.SuggestServer(facts)
+		p.Server, _ = check.SuggestServer(facts)
 	}
 	if !p.Given.Has(flows.FieldServiceType) {
-		p.ServiceType, _ = flows.SuggestServiceType(facts.Side(p.Server))
+		p.ServiceType, _ = check.SuggestServiceType(facts.Side(p.Server))
 	}
 	return w
 }

@@ -1,20 +1,17 @@
-package flows
+// Package verify is what was measured between the pods of two clusters, as a value.
+package verify
 
 import (
-	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
 	"time"
 
-	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
-
-	"github.com/liqo-tui/liqo-tui/gateway/ipam"
+	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Verification is what is known of the path between the pods of two clusters.
-type Verification struct {
+// Result is what is known of the path between the pods of two clusters.
+type Result struct {
 	At   time.Time
 	A, B render.ClusterID
 	// Between says whether pods have measured, or only the gateways.
@@ -62,7 +59,7 @@ const (
 )
 
 // Verdict sums up both directions.
-func (v Verification) Verdict() Verdict {
+func (v Result) Verdict() Verdict {
 	verdict := Works
 	for _, w := range v.Directions {
 		switch {
@@ -77,11 +74,11 @@ func (v Verification) Verdict() Verdict {
 
 // Verified reports whether packets of pods have passed in both directions. That
 // the gateways reach each other is less.
-func (v Verification) Verified() bool { return v.Between == Pods && v.Verdict() != Broken }
+func (v Result) Verified() bool { return v.Between == Pods && v.Verdict() != Broken }
 
 // Measurement is the verification as a plan's last step needs it.
-func (v Verification) Measurement() Measurement {
-	m := Measurement{At: v.At, OK: v.Verified(), Result: v.conclusion()}
+func (v Result) Measurement() flows.Measurement {
+	m := flows.Measurement{At: v.At, OK: v.Verified(), Result: v.conclusion()}
 	if !m.OK {
 		m.Hint = "see what is measured: liqo-tui network verify"
 		if v.Reason != "" {
@@ -89,26 +86,6 @@ func (v Verification) Measurement() Measurement {
 		}
 	}
 	return m
-}
-
-// Verifiable says why there is nothing to measure between the clusters.
-func Verifiable(f Facts) error {
-	c := newConnection(Params{}, f)
-	if steps := Unfit(c.facts); len(steps) > 0 {
-		facts := c.facts.Side(steps[0].Side)
-		e := &StepError{Cluster: facts.Name(), Step: steps[0]}
-		if facts.Problem != nil {
-			e.Cause = facts.Problem
-		}
-		return e
-	}
-	for _, side := range []Side{A, B} {
-		if peer := c.peers[side]; peer.Configuration == nil || peer.Server == nil && peer.Client == nil {
-			return &StepError{Cluster: c.facts.Side(side).Name(), Step: failure(side, CodeVerification, "connection", FailedPreflight,
-				fmt.Sprintf("there is none with %s", c.facts.Side(side.Other()).Name()), "connect them first: liqo-tui network connect")}
-		}
-	}
-	return nil
 }
 
 // DirectionOf is one direction as a probe has measured it.
@@ -130,28 +107,8 @@ func DirectionOf(r render.ProbeResult) Direction {
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// SeenAs is the address under which the cluster that has conf sees a pod of the
-// peer that conf is about.
-func SeenAs(conf *networkingv1beta1.Configuration, pod netip.Addr) (netip.Addr, error) {
-	if !CIDRsConfigured(conf) {
-		return netip.Addr{}, errors.New("how it sees the other cluster's addresses is not decided yet")
-	}
-	for i, cidr := range conf.Spec.Remote.CIDR.Pod {
-		real, err := netip.ParsePrefix(string(cidr))
-		if err != nil || !real.Contains(pod) {
-			continue
-		}
-		seen, err := netip.ParsePrefix(string(conf.Status.Remote.CIDR.Pod[i]))
-		if err != nil {
-			return netip.Addr{}, fmt.Errorf("its view of %s: %w", cidr, err)
-		}
-		return ipam.Remap(pod, real, seen)
-	}
-	return netip.Addr{}, fmt.Errorf("the other cluster's pod %s is in none of its ranges, %s", pod, joinCIDRs(conf.Spec.Remote.CIDR.Pod))
-}
-
 // GatewayPings is what the side's gateway says of its pings to the other one.
-func GatewayPings(f Facts, side Side) Direction {
+func GatewayPings(f flows.Facts, side flows.Side) Direction {
 	here, there := f.Side(side), f.Side(side.Other())
 	way := Direction{From: "gateway of " + string(here.Name()), To: "gateway of " + string(there.Name())}
 	if here.Problem != nil {
@@ -169,11 +126,11 @@ func GatewayPings(f Facts, side Side) Direction {
 }
 
 // Lines tell a person, in the order of importance.
-func (v Verification) Lines() []string {
+func (v Result) Lines() []string {
 	var lines []string
 	what := map[Ends]string{Pods: "pod to pod", Gateways: "ping between gateways, not pods"}[v.Between]
 	ids := [2]render.ClusterID{v.A, v.B}
-	for _, side := range []Side{A, B} {
+	for _, side := range []flows.Side{flows.A, flows.B} {
 		lines = append(lines, fmt.Sprintf("%s %s → %s %s: %s (%s)", side, ids[side], side.Other(), ids[side.Other()], v.Directions[side], what))
 	}
 	for _, w := range v.Directions {
@@ -190,7 +147,7 @@ func (v Verification) Lines() []string {
 	return append(lines, v.conclusion())
 }
 
-func (v Verification) conclusion() string {
+func (v Result) conclusion() string {
 	switch v.Verdict() {
 	case Broken:
 		return "not verified: packets do not pass both ways"
