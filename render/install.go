@@ -38,7 +38,7 @@ type InstallParams struct {
 	ClusterID ClusterID
 	Image     string
 	// PodCIDRs and ServiceCIDR are what the admin states. What is left out, the
-	// operator finds out by itself.
+	// operator finds out by itself. It alone makes the Networks of both.
 	PodCIDRs     []string
 	ServiceCIDR  string
 	ExternalCIDR string // default: DefaultExternalCIDR
@@ -113,10 +113,6 @@ func Install(p InstallParams) ([]Object, error) {
 		return nil, err
 	}
 	objs = append(objs, clusterID(p), Network(p.Namespace, NetworkExternalCIDR, NetworkExternalCIDR, cmp.Or(p.ExternalCIDR, DefaultExternalCIDR), 1))
-	objs = append(objs, ClusterNetworks(p.Namespace, NetworkPodCIDR, p.PodCIDRs, StatedByInstall+"--pod-cidr")...)
-	if p.ServiceCIDR != "" {
-		objs = append(objs, ClusterNetworks(p.Namespace, NetworkServiceCIDR, []string{p.ServiceCIDR}, StatedByInstall+"--service-cidr")...)
-	}
 	objs = append(objs, reserved(p)...)
 	objs = append(objs, programs...)
 	objs = append(objs, templates...)
@@ -159,7 +155,7 @@ func reserved(p InstallParams) []Object {
 // content: what to remove again. The definitions are left out: deleting them
 // would delete all that they define, on clusters that share them with others too.
 func Installed(namespace string) ([]Object, error) {
-	p := InstallParams{Namespace: namespace, ClusterID: "any", Image: "any", PodCIDRs: []string{"10.0.0.0/16"}, ServiceCIDR: "10.1.0.0/16"}
+	p := InstallParams{Namespace: namespace, ClusterID: "any", Image: "any"}
 	objs, err := Install(p)
 	if err != nil {
 		return nil, err
@@ -227,9 +223,14 @@ func operatorObjects(p InstallParams) ([]Object, error) {
 		switch o := o.(type) {
 		case *appsv1.Deployment:
 			pod := &o.Spec.Template
-			if len(p.Pools) > 0 {
-				args := &pod.Spec.Containers[0].Args
-				*args = append(*args, poolsFlag+strings.Join(p.Pools, ","))
+			args := &pod.Spec.Containers[0].Args
+			for _, stated := range []struct {
+				flag   string
+				ranges []string
+			}{{poolsFlag, p.Pools}, {podsFlag, p.PodCIDRs}, {servicesFlag, services(p)}} {
+				if len(stated.ranges) > 0 {
+					*args = append(*args, stated.flag+strings.Join(stated.ranges, ","))
+				}
 			}
 			p.Pods.Operator.or(p.Pods.PodSettings).apply(&pod.ObjectMeta, &pod.Spec)
 		case *appsv1.DaemonSet:
@@ -240,19 +241,37 @@ func operatorObjects(p InstallParams) ([]Object, error) {
 	return objs, nil
 }
 
-const poolsFlag = "--pools="
+// Flags of the operator.
+const (
+	poolsFlag    = "--pools="
+	podsFlag     = "--pod-cidr="
+	servicesFlag = "--service-cidr="
+)
 
-// OperatorPools are the pools that the operator of a Deployment was told; none
-// for its own.
-func OperatorPools(d *appsv1.Deployment) []string {
+func services(p InstallParams) []string {
+	if p.ServiceCIDR == "" {
+		return nil
+	}
+	return []string{p.ServiceCIDR}
+}
+
+// OperatorRanges are what the operator of a Deployment was told: its pools, and
+// the ranges of the cluster; none for those that it chooses, or finds, itself.
+func OperatorRanges(d *appsv1.Deployment) (p InstallParams) {
 	for _, c := range d.Spec.Template.Spec.Containers {
 		for _, arg := range c.Args {
 			if text, ok := strings.CutPrefix(arg, poolsFlag); ok {
-				return strings.Split(text, ",")
+				p.Pools = strings.Split(text, ",")
+			}
+			if text, ok := strings.CutPrefix(arg, podsFlag); ok {
+				p.PodCIDRs = strings.Split(text, ",")
+			}
+			if text, ok := strings.CutPrefix(arg, servicesFlag); ok {
+				p.ServiceCIDR = text
 			}
 		}
 	}
-	return nil
+	return p
 }
 
 func manifestObject(kind string) Object {

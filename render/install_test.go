@@ -111,21 +111,17 @@ func TestInstall(t *testing.T) {
 	golden.Compare(t, "install.txt", list.String())
 }
 
-func TestRangesThatNobodyStatesAreLeftToTheOperator(t *testing.T) {
+func TestTheClustersOwnRangesAreLeftToTheOperator(t *testing.T) {
 	p := installParams()
 	p.PodCIDRs, p.ServiceCIDR = nil, ""
 	if got, want := networks(t, p), []string{"external-cidr 10.70.0.0/16"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	p.PodCIDRs = []string{"10.244.0.0/16", "10.245.0.0/16"}
-	if got, want := networks(t, p), []string{"external-cidr 10.70.0.0/16", "pod-cidr 10.244.0.0/16", "pod-cidr-2 10.245.0.0/16"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestWhatAnAdminReservesIsANetworkAndPoolsAreTheOperators(t *testing.T) {
 	p := installParams()
-	p.PodCIDRs, p.ServiceCIDR = nil, ""
+	p.PodCIDRs = []string{"10.244.0.0/16", "10.245.0.0/16"}
 	p.Reserve, p.Pools = []string{"10.1.0.0/16", "192.168.7.0/24"}, []string{"10.0.0.0/8", "172.16.0.0/12"}
 	want := []string{"external-cidr 10.70.0.0/16", "reserved-10-1-0-0-16 10.1.0.0/16", "reserved-192-168-7-0-24 192.168.7.0/24"}
 	if got := networks(t, p); !slices.Equal(got, want) {
@@ -136,8 +132,13 @@ func TestWhatAnAdminReservesIsANetworkAndPoolsAreTheOperators(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range objs {
-		if d, ok := o.(*appsv1.Deployment); ok && !slices.Equal(render.OperatorPools(d), p.Pools) {
-			t.Errorf("the operator is started with %q, want pools %q", d.Spec.Template.Spec.Containers[0].Args, p.Pools)
+		d, ok := o.(*appsv1.Deployment)
+		if !ok {
+			continue
+		}
+		told := render.OperatorRanges(d)
+		if !slices.Equal(told.Pools, p.Pools) || !slices.Equal(told.PodCIDRs, p.PodCIDRs) || told.ServiceCIDR != p.ServiceCIDR {
+			t.Errorf("the operator is started with %q, want %+v", d.Spec.Template.Spec.Containers[0].Args, p)
 		}
 	}
 }
@@ -173,7 +174,7 @@ func TestInstallInAnotherNamespace(t *testing.T) {
 			t.Errorf("%q is left in the manifests", left)
 		}
 	}
-	for _, want := range []string{"--liqo-namespace=elsewhere", "cidr: 10.71.0.0/16", "cidr: 10.244.0.0/16", "CLUSTER_ID: rome"} {
+	for _, want := range []string{"--liqo-namespace=elsewhere", "cidr: 10.71.0.0/16", "--pod-cidr=10.244.0.0/16", "CLUSTER_ID: rome"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is not in the manifests", want)
 		}

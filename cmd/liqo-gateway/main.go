@@ -72,17 +72,21 @@ func watchConnections() error {
 
 func operatorCommand() *cobra.Command {
 	var o operator.Options
-	var pools []string
+	var pools, pods, services []string
 	cmd := &cobra.Command{
 		Use: "operator", Short: "Assign address ranges, and make and watch gateways", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, text := range pools {
-				p, err := netip.ParsePrefix(text)
-				if err != nil {
-					return fmt.Errorf("--pools: %w", err)
+			var of [3][]netip.Prefix
+			for i, texts := range [][]string{pools, pods, services} {
+				for _, text := range texts {
+					p, err := netip.ParsePrefix(text)
+					if err != nil {
+						return fmt.Errorf("%s: %w", [...]string{"--pools", "--pod-cidr", "--service-cidr"}[i], err)
+					}
+					of[i] = append(of[i], p)
 				}
-				o.Pools = append(o.Pools, p)
 			}
+			o.Pools, o.Stated = of[0], map[string][]netip.Prefix{render.NetworkPodCIDR: of[1], render.NetworkServiceCIDR: of[2]}
 			config, err := rest.InClusterConfig()
 			if err != nil {
 				return fmt.Errorf("reach the cluster's API: %w", err)
@@ -95,6 +99,8 @@ func operatorCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.Namespace, "liqo-namespace", render.DefaultNamespace, "namespace with the cluster's ID and Networks")
 	cmd.Flags().StringSliceVar(&pools, "pools", nil, "address ranges for peers whose own are taken (default: 240.0.0.0/4)")
+	cmd.Flags().StringSliceVar(&pods, "pod-cidr", nil, "address ranges of the pods (default: what the cluster states)")
+	cmd.Flags().StringSliceVar(&services, "service-cidr", nil, "address range of the Services (default: what the cluster states)")
 	cmd.Flags().StringVar(&o.HealthAddress, "health-address", ":8081", "address of /healthz and /readyz")
 	return cmd
 }

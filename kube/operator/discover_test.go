@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -304,4 +305,46 @@ func (d *dying) Create(ctx context.Context, o client.Object, options ...client.C
 		return errors.New("the operator was stopped")
 	}
 	return d.Client.Create(ctx, o, options...)
+}
+
+// TestWhatAnAdminStatesTakesThePlaceOfWhatWasFound has two ranges that the operator
+// found, of which one is stated now.
+func TestWhatAnAdminStatesTakesThePlaceOfWhatWasFound(t *testing.T) {
+	found := render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"10.1.0.0/16", "10.2.0.0/16"}, "Calico")
+	liqos := render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"", "", "10.9.0.0/16"}, "")[2]
+	liqos.SetLabels(map[string]string{render.LabelNetworkType: render.NetworkPodCIDR})
+	cl := clusterWith(t, found[0], found[1], liqos)
+	r := &discovery{client: cl, reader: cl, namespace: "liqo", stated: map[string][]netip.Prefix{
+		render.NetworkPodCIDR: {netip.MustParsePrefix("10.2.0.0/16")},
+	}}
+	networks := func() (all []string) {
+		var list ipamv1alpha1.NetworkList
+		if err := cl.List(t.Context(), &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range list.Items {
+			all = append(all, fmt.Sprintf("%s %s %s", n.Name, n.Spec.CIDR, n.Annotations[render.AnnotationSource]))
+		}
+		return all
+	}
+	before := networks()
+
+	peer := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
+	if err := cl.Create(t.Context(), peer); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.ensure(t.Context(), render.NetworkPodCIDR, podStatements())
+	if _, ok := errors.AsType[*toldError](err); !ok || !slices.Equal(networks(), before) {
+		t.Errorf("a peer was told of them: got %v, and %q", err, networks())
+	}
+	if err := cl.Delete(t.Context(), peer); err != nil {
+		t.Fatal(err)
+	}
+
+	want := []string{"pod-cidr 10.2.0.0/16 stated by install --pod-cidr", "pod-cidr-3 10.9.0.0/16 "}
+	for range 2 {
+		if ok, err := r.ensure(t.Context(), render.NetworkPodCIDR, podStatements()); !ok || err != nil || !slices.Equal(networks(), want) {
+			t.Errorf("got %v (%v), and %q, want %q", ok, err, networks(), want)
+		}
+	}
 }

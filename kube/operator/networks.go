@@ -2,7 +2,9 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -20,13 +22,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// discovery makes the Networks of the cluster's own pods and Services, where an
-// admin has not stated them.
+// discovery makes the Networks of the cluster's own pods and Services: of what an
+// admin states, or else of what it finds. Nobody else does, so nothing is made
+// again that was just replaced.
 type discovery struct {
 	client    client.Client
 	reader    client.Reader // not cached: what it reads once is not worth a watch
 	status    *reporter
 	namespace string
+	stated    map[string][]netip.Prefix // by type of Network
 }
 
 // lookAgain is how soon a cluster that does not say its ranges is asked again:
@@ -53,10 +57,13 @@ func (r *discovery) setup(mgr ctrl.Manager) error {
 
 func (r *discovery) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	pods, err := r.ensure(ctx, render.NetworkPodCIDR, podStatements())
-	if err != nil {
-		return ctrl.Result{}, err
+	var services bool
+	if err == nil {
+		services, err = r.ensure(ctx, render.NetworkServiceCIDR, serviceStatements(r.client))
 	}
-	services, err := r.ensure(ctx, render.NetworkServiceCIDR, serviceStatements(r.client))
+	if told, ok := errors.AsType[*toldError](err); ok {
+		return ctrl.Result{RequeueAfter: lookAgain}, r.status.say(ctx, render.OperatorNoNetworks, told.Error())
+	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -81,6 +88,9 @@ func (r *discovery) ensure(ctx context.Context, kind string, statements []statem
 	if err != nil {
 		return false, fmt.Errorf("list this cluster's Networks: %w", err)
 	}
+	if stated := r.stated[kind]; len(stated) > 0 {
+		return true, r.state(ctx, kind, stated, list.Items)
+	}
 	if slices.ContainsFunc(list.Items, completes) {
 		return true, nil
 	}
@@ -101,6 +111,62 @@ func (r *discovery) ensure(ctx context.Context, kind string, statements []statem
 		}
 	}
 	return len(missing) > 0, nil
+}
+
+// state has the Networks of a kind be those that an admin states. A Network's
+// range can't be changed, so another one takes its place.
+func (r *discovery) state(ctx context.Context, kind string, stated []netip.Prefix, live []ipamv1alpha1.Network) error {
+	var cidrs []string
+	for _, p := range stated {
+		cidrs = append(cidrs, p.String())
+	}
+	want := render.ClusterNetworks(r.namespace, kind, cidrs, render.StatedByInstall+"--"+kind)
+	for i := range live {
+		n := &live[i]
+		same := func(o render.Object) bool {
+			w := o.(*ipamv1alpha1.Network)
+			return w.Name == n.Name && w.Spec.CIDR == n.Spec.CIDR
+		}
+		if slices.ContainsFunc(want, same) || n.Labels[render.LabelManagedBy] != render.ManagedBy {
+			continue
+		}
+		if err := r.mayReplace(ctx, n); err != nil {
+			return err
+		}
+		if err := deleteExactly(ctx, r.client, n); err != nil {
+			return err
+		}
+	}
+	for _, n := range want {
+		if _, err := apply(ctx, r.client, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayReplace refuses to replace a range that peers were told of. The plan of an
+// installation refuses that too, before it changes anything.
+func (r *discovery) mayReplace(ctx context.Context, n *ipamv1alpha1.Network) error {
+	var peers networkingv1beta1.ConfigurationList
+	if err := r.reader.List(ctx, &peers); err != nil {
+		return fmt.Errorf("list Configurations: %w", err)
+	}
+	if len(peers.Items) > 0 {
+		return &toldError{network: n.Name, cidr: n.Spec.CIDR, peers: len(peers.Items)}
+	}
+	return nil
+}
+
+// toldError is a range that stays, although an admin states another one.
+type toldError struct {
+	network string
+	cidr    networkingv1beta1.CIDR
+	peers   int
+}
+
+func (e *toldError) Error() string {
+	return fmt.Sprintf("Network %s stays %s, which %d peers were told: run liqo-tui network reset for each peer first", e.network, e.cidr, e.peers)
 }
 
 // completes reports whether there are all of a kind's Networks if there is this

@@ -43,6 +43,9 @@ type Options struct {
 	HealthAddress string // for /healthz and /readyz, like ":8081"; "" for nowhere
 	// Pools are the ranges for peers whose own are taken; none: the default.
 	Pools []netip.Prefix
+	// Stated are the ranges of the cluster's pods and Services, by the type of
+	// their Network, as far as an admin states them.
+	Stated map[string][]netip.Prefix
 	// Identity is what this replica is called while it leads. A process with
 	// the identity of one that crashed takes over from it at once, so it must
 	// never be that of one that may still run: a pod's name is right.
@@ -113,7 +116,7 @@ func setUp(mgr ctrl.Manager, status *reporter, o Options) error {
 	around := newSurroundings(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetConfig())
 	allocator := &allocator{reader: mgr.GetAPIReader(), surroundings: around, pools: pools}
 	return errors.Join(
-		(&discovery{client: mgr.GetClient(), reader: mgr.GetAPIReader(), status: status, namespace: namespace}).setup(mgr),
+		(&discovery{client: mgr.GetClient(), reader: mgr.GetAPIReader(), status: status, namespace: namespace, stated: o.Stated}).setup(mgr),
 		(&networks{client: mgr.GetClient(), allocator: allocator, namespace: namespace}).setup(mgr),
 		(&configurations{client: mgr.GetClient(), reader: mgr.GetAPIReader(), allocator: allocator, namespace: namespace}).setup(mgr),
 		(&ips{client: mgr.GetClient(), reader: mgr.GetAPIReader(), namespace: namespace}).setup(mgr),

@@ -95,10 +95,14 @@ func (w *world) as(program string) *rest.Config {
 func (w *world) install(podCIDRs []string, serviceCIDR string) {
 	w.t.Helper()
 	objects, err := render.Install(render.InstallParams{
-		ClusterID: "rome", Image: "lab.local/liqo-gateway:dev", PodCIDRs: podCIDRs, ServiceCIDR: serviceCIDR,
+		ClusterID: "rome", Image: "lab.local/liqo-gateway:dev",
 	})
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	objects = append(objects, render.ClusterNetworks("liqo", render.NetworkPodCIDR, podCIDRs, render.StatedByInstall)...)
+	if serviceCIDR != "" {
+		objects = append(objects, render.ClusterNetworks("liqo", render.NetworkServiceCIDR, []string{serviceCIDR}, render.StatedByInstall)...)
 	}
 	for _, o := range objects {
 		u, err := render.Wanted(o)
