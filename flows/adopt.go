@@ -141,21 +141,11 @@ func settled(client, server Peer, now time.Time) bool {
 // kept says what of a connection stays although the admin did not ask for it.
 func kept(wanted, adopted Params, f Facts) []string {
 	var out []string
-	say := func(what, was, is string) {
-		if was != is {
-			out = append(out, what+" stays "+is)
+	for _, s := range worded(Settings(), string(f.Local.ID), string(f.Remote.ID)) {
+		if s.Noun != "" && s.Write(wanted) != s.Write(adopted) {
+			out = append(out, "the "+s.Noun+" stays "+s.Value(adopted))
 		}
 	}
-	say("the server's cluster", string(f.Side(wanted.Server).ID), string(f.Side(adopted.Server).ID))
-	say("the service type", string(wanted.ServiceType), string(adopted.ServiceType))
-	say("the server's port", fmt.Sprint(wanted.Port), fmt.Sprint(adopted.Port))
-	say("the node port", fmt.Sprint(wanted.NodePort), fmt.Sprint(adopted.NodePort))
-	say("the load balancer's address", wanted.LoadBalancerIP, adopted.LoadBalancerIP)
-	say("the address that the client dials", wanted.ClientAddress, adopted.ClientAddress)
-	say("the port that the client dials", fmt.Sprint(wanted.ClientPort), fmt.Sprint(adopted.ClientPort))
-	say("the MTU", fmt.Sprint(wanted.MTU), fmt.Sprint(adopted.MTU))
-	say("the server's template", wanted.ServerTemplate.Name, adopted.ServerTemplate.Name)
-	say("the client's template", wanted.ClientTemplate.Name, adopted.ClientTemplate.Name)
 	return out
 }
 

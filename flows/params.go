@@ -3,7 +3,6 @@ package flows
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -87,9 +86,9 @@ const (
 	WaitVerified                   // a packet was measured from pod to pod
 )
 
-func (w WaitLevel) String() string {
-	return [...]string{"connected", "none", "verified"}[w]
-}
+var waitLevels = [...]string{WaitConnected: "connected", WaitNone: "none", WaitVerified: "verified"}
+
+func (w WaitLevel) String() string { return waitLevels[w] }
 
 // Defaults are liqoctl's: the remote cluster is the server, behind a LoadBalancer.
 func Defaults() Params {
@@ -111,37 +110,23 @@ const (
 // What the service type has to fit is checked if it is known: one that was not
 // given may be that of a connection which exists, and then the plan says so.
 func (p Params) Validate() error {
-	var errs []error
-	switch p.ServiceType {
-	case corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort, corev1.ServiceTypeClusterIP:
-	default:
-		errs = append(errs, fmt.Errorf("--server-service-type %q: want LoadBalancer, NodePort or ClusterIP", p.ServiceType))
-	}
-	if p.MTU < minMTU || p.MTU > maxMTU {
-		errs = append(errs, fmt.Errorf("--mtu %d: want %d to %d bytes", p.MTU, minMTU, maxMTU))
-	}
-	if p.Port == 0 {
-		errs = append(errs, errors.New("--server-port 0: want 1 to 65535"))
-	}
+	err := Check(Settings(), p)
 	if p.Given == 0 || p.Given.Has(FieldServiceType) {
-		errs = append(errs, p.fits()...)
+		err = errors.Join(append([]error{err}, p.fits()...)...)
 	}
-	if p.LoadBalancerIP != "" {
-		if _, err := netip.ParseAddr(p.LoadBalancerIP); err != nil {
-			errs = append(errs, fmt.Errorf("--load-balancer-ip %q: want an IP address", p.LoadBalancerIP))
-		}
-	}
-	return errors.Join(errs...)
+	return err
 }
+
+// Uses reports whether a setting means anything with the choices so far.
+func (p Params) Uses(s ConnectionSetting) bool { return s.Service == "" || s.Service == p.ServiceType }
 
 // fits reports what the service type has no use for.
 func (p Params) fits() []error {
 	var errs []error
-	if p.NodePort != 0 && p.ServiceType != corev1.ServiceTypeNodePort {
-		errs = append(errs, fmt.Errorf("--node-port %d: applies to --server-service-type NodePort only, not to %s", p.NodePort, p.ServiceType))
-	}
-	if p.LoadBalancerIP != "" && p.ServiceType != corev1.ServiceTypeLoadBalancer {
-		errs = append(errs, fmt.Errorf("--load-balancer-ip %s: applies to --server-service-type LoadBalancer only, not to %s", p.LoadBalancerIP, p.ServiceType))
+	for _, s := range Settings() {
+		if value := s.Write(p); value != "" && !p.Uses(s) {
+			errs = append(errs, fmt.Errorf("--%s %s: applies to --server-service-type %s only, not to %s", s.Name, value, s.Service, p.ServiceType))
+		}
 	}
 	return errs
 }

@@ -29,10 +29,10 @@ func TestParamsValidate(t *testing.T) {
 			"a service type that makes no endpoint", func(p *flows.Params) { p.ServiceType = corev1.ServiceTypeExternalName },
 			`--server-service-type "ExternalName": want LoadBalancer, NodePort or ClusterIP`,
 		},
-		{"an MTU just too small", func(p *flows.Params) { p.MTU = 575 }, "--mtu 575: want 576 to 9000 bytes"},
-		{"an MTU just too large", func(p *flows.Params) { p.MTU = 9001 }, "--mtu 9001: want 576 to 9000 bytes"},
-		{"a negative MTU", func(p *flows.Params) { p.MTU = -1 }, "--mtu -1: want 576 to 9000 bytes"},
-		{"no port", func(p *flows.Params) { p.Port = 0 }, "--server-port 0: want 1 to 65535"},
+		{"an MTU just too small", func(p *flows.Params) { p.MTU = 575 }, `--mtu "575": want a number of bytes, 576 to 9000`},
+		{"an MTU just too large", func(p *flows.Params) { p.MTU = 9001 }, `--mtu "9001": want a number of bytes, 576 to 9000`},
+		{"a negative MTU", func(p *flows.Params) { p.MTU = -1 }, `--mtu "-1": want a number of bytes, 576 to 9000`},
+		{"no port", func(p *flows.Params) { p.Port = 0 }, `--server-port "0": want a port, 1 to 65535`},
 		{
 			"a node port without NodePort", func(p *flows.Params) { p.NodePort = 31000 },
 			"--node-port 31000: applies to --server-service-type NodePort only, not to LoadBalancer",
@@ -41,15 +41,15 @@ func TestParamsValidate(t *testing.T) {
 			"an address to ask nobody for", func(p *flows.Params) { p.ServiceType, p.LoadBalancerIP = corev1.ServiceTypeNodePort, "203.0.113.7" },
 			"--load-balancer-ip 203.0.113.7: applies to --server-service-type LoadBalancer only, not to NodePort",
 		},
-		{"a name to ask for", func(p *flows.Params) { p.LoadBalancerIP = "lb.example" }, `--load-balancer-ip "lb.example": want an IP address`},
+		{"a name to ask for", func(p *flows.Params) { p.LoadBalancerIP = "lb.example" }, `--load-balancer-ip "lb.example": want an IP address, such as 192.0.2.7`},
 		{
 			"all problems at once", func(p *flows.Params) { *p = flows.Params{NodePort: 1, LoadBalancerIP: "x"} },
 			"--server-service-type \"\": want LoadBalancer, NodePort or ClusterIP\n" +
-				"--mtu 0: want 576 to 9000 bytes\n" +
-				"--server-port 0: want 1 to 65535\n" +
+				"--server-port \"0\": want a port, 1 to 65535\n" +
+				"--load-balancer-ip \"x\": want an IP address, such as 192.0.2.7\n" +
+				"--mtu \"0\": want a number of bytes, 576 to 9000\n" +
 				"--node-port 1: applies to --server-service-type NodePort only, not to \n" +
-				"--load-balancer-ip x: applies to --server-service-type LoadBalancer only, not to \n" +
-				"--load-balancer-ip \"x\": want an IP address",
+				"--load-balancer-ip x: applies to --server-service-type LoadBalancer only, not to ",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -34,6 +35,8 @@ var resources = map[string]Permission{
 	"ConfigMap":                {Resource: "configmaps"},
 	"Deployment":               {Group: appsv1.GroupName, Resource: "deployments"},
 	"DaemonSet":                {Group: appsv1.GroupName, Resource: "daemonsets"},
+	"ResourceQuota":            {Resource: "resourcequotas"},
+	"PriorityClass":            {Group: schedulingv1.GroupName, Resource: "priorityclasses"},
 	"Network":                  {Group: ipamv1alpha1.SchemeGroupVersion.Group, Resource: "networks"},
 	"WgGatewayServerTemplate":  {Group: networkingv1beta1.GroupVersion.Group, Resource: "wggatewayservertemplates"},
 	"WgGatewayClientTemplate":  {Group: networkingv1beta1.GroupVersion.Group, Resource: "wggatewayclienttemplates"},

@@ -174,7 +174,7 @@ func TestTheWayBackToTheFormKeepsItsAnswers(t *testing.T) {
 func TestEveryFieldExplainsItself(t *testing.T) {
 	inForm(t, func(t *testing.T, d *driver) {
 		d.view(60, 14)
-		for _, f := range session.Fields("A", "B") {
+		for _, f := range flows.Form(nil, "A", "B") {
 			if f.Explain == "" {
 				t.Errorf("%s does not explain itself", f.Label)
 			}

@@ -33,9 +33,6 @@ type (
 	Context = session.Context
 )
 
-// Fields are what can be chosen of a connection of two clusters of these names.
-func Fields(a, b string) []session.Field { return session.Fields(a, b) }
-
 // How a program can begin, and what a [Request] can be for.
 const (
 	StartWizard    = session.StartWizard

@@ -12,7 +12,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/tui"
 )
 
 // maxAnswers bounds the pairs of clusters that are remembered.
@@ -71,8 +70,8 @@ func (a *answers) complete(first, second flows.ContextRef, p flows.Params) (_ fl
 	if i < 0 {
 		return p, false
 	}
-	for _, f := range tui.Fields("A", "B") {
-		text, known := a.pairs[i].Values[f.Flag]
+	for _, f := range flows.Form(connectionSettings, "A", "B") {
+		text, known := a.pairs[i].Values[f.Name]
 		if !known || f.Sets != 0 && p.Given.Has(f.Sets) {
 			continue
 		}
@@ -92,10 +91,10 @@ func (a *answers) keep(first, second flows.ContextRef, p flows.Params) error {
 		return nil
 	}
 	values := map[string]string{}
-	for _, f := range tui.Fields("A", "B") {
+	for _, f := range flows.Form(connectionSettings, "A", "B") {
 		chosen := f.Sets != 0 && p.Given.Has(f.Sets) || f.Sets == 0 && p.Wait != flows.WaitConnected
-		if text := f.Value(p); chosen && f.Applies(p) && text != f.Empty {
-			values[f.Flag] = text
+		if text := f.Value(p); chosen && p.Uses(f) && text != f.Empty {
+			values[f.Name] = text
 		}
 	}
 	if i := a.index(first, second); i >= 0 {

@@ -61,12 +61,12 @@ more about each check.`,
 	f.BoolVar(&o.problems, "problems", false, "leave out what passed")
 	f.BoolVar(&o.strict, "strict", false, "let warnings, and what can't be known, count as failures")
 	f.StringVarP(&o.output, "output", "o", formatText, "text, json, yaml or ndjson")
-	c.add(f)
+	c.add(f, everySetting)
 	cmd.MarkFlagsMutuallyExclusive("pre", "probe")
 	acceptLiqoctl(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return inSession(io, o.output, "check", pair, func(s *session) error {
-			p, _, err := c.parse(cmd.Flags().Changed)
+			p, _, err := c.parse()
 			if err != nil {
 				return err
 			}

@@ -5,125 +5,65 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// auto is the value of flags that facts can answer.
-const auto = "auto"
-
-// connectFlags are what an admin may want of a connection, as text: some are
-// decided when both clusters have been looked at.
+// connectFlags are what an admin may want of a connection. Some of it is decided
+// when both clusters have been looked at.
 type connectFlags struct {
-	params       flows.Params
-	server       string // --server-location
-	serviceType  string
-	mtu          string
-	wait         waitLevel
-	install      bool
-	image        string    // of the installation
-	ids          [2]string // of clusters that get our operator
-	localTenant  string
-	remoteTenant string
+	params  flows.Params
+	flags   []*settingFlag[flows.Params]
+	install bool
+	image   string    // of the installation
+	ids     [2]string // of clusters that get our operator
 }
 
-func newConnectFlags() *connectFlags {
-	d := flows.Defaults()
-	return &connectFlags{params: d, server: "Remote", serviceType: string(d.ServiceType), mtu: strconv.Itoa(d.MTU)}
+func newConnectFlags() *connectFlags { return &connectFlags{params: flows.Defaults()} }
+
+// add adds the settings that a command takes.
+func (c *connectFlags) add(f *pflag.FlagSet, takes func(flows.ConnectionSetting) bool) {
+	taken := slices.DeleteFunc(slices.Clone(connectionSettings), func(s flows.ConnectionSetting) bool { return !takes(s) })
+	c.flags = append(c.flags, addSettings(f, &c.params, taken...)...)
 }
 
-// addTenants adds what init needs too.
-func (c *connectFlags) addTenants(f *pflag.FlagSet) {
-	f.StringVarP(&c.localTenant, "namespace", "n", "", "tenant namespace on the local cluster (default: the peering's own, or liqo-tenant-CLUSTER_ID)")
-	f.StringVar(&c.remoteTenant, "remote-namespace", "", "tenant namespace on the remote cluster (default: the same)")
-	c.addWait(f)
-}
+// What commands take.
+func everySetting(flows.ConnectionSetting) bool { return true }
 
-func (c *connectFlags) addWait(f *pflag.FlagSet) {
-	f.Var(&c.wait, "wait", "what to wait for: none, connected (the gateways answer each other's pings) or verified (packets pass from pod to pod)")
-	f.Lookup("wait").NoOptDefVal = flows.WaitConnected.String()
-}
+func noGateways(s flows.ConnectionSetting) bool { return s.Sets == 0 }
 
-func (c *connectFlags) add(f *pflag.FlagSet) {
-	c.addTenants(f)
-	f.StringVar(&c.server, "server-location", c.server, "cluster that hosts the gateway server: Remote, Local, or auto for one that can be reached")
-	c.addServer(f)
-	c.addClientTemplate(f)
-}
-
-// addServer adds what is said of the gateway server, wherever it is.
-func (c *connectFlags) addServer(f *pflag.FlagSet) {
-	p := &c.params
-	f.StringVar(&c.serviceType, "server-service-type", c.serviceType, "how the gateway server is exposed: LoadBalancer, NodePort, ClusterIP, or auto: LoadBalancer if the cluster has one, else NodePort")
-	f.Uint16Var(&p.Port, "server-port", p.Port, "UDP port of the gateway server's Service")
-	f.Uint16Var(&p.NodePort, "node-port", 0, "node port of the gateway server (default: Kubernetes chooses); 0 takes back an earlier choice")
-	f.StringVar(&p.LoadBalancerIP, "load-balancer-ip", "", "address to request from the load balancer (default: it chooses); \"\" takes back an earlier choice")
-	f.StringVar(&p.ClientAddress, "client-address", "", "address or name that the client dials (default: the server's own)")
-	f.Uint16Var(&p.ClientPort, "client-port", 0, "port that the client dials (default: the server's own)")
-	f.StringVar(&c.mtu, "mtu", c.mtu, "largest packet in the tunnel, in bytes; auto: what the gateways find out (with Liqo's gateways: 1340)")
-	f.StringVar(&p.ServerTemplate.Name, "server-template-name", p.ServerTemplate.Name, "template of the gateway server")
-	f.StringVar(&p.ServerTemplate.Namespace, "server-template-namespace", "", "its namespace (default: Liqo's)")
-}
-
-func (c *connectFlags) addClientTemplate(f *pflag.FlagSet) {
-	p := &c.params
-	f.StringVar(&p.ClientTemplate.Name, "client-template-name", p.ClientTemplate.Name, "template of the gateway client")
-	f.StringVar(&p.ClientTemplate.Namespace, "client-template-namespace", "", "its namespace (default: Liqo's)")
-}
-
-// fieldOf are the flags that a connection may already have an answer to.
-var fieldOf = map[string]flows.Fields{
-	"server-location": flows.FieldServer, "server-service-type": flows.FieldServiceType, "server-port": flows.FieldPort,
-	"node-port": flows.FieldNodePort, "load-balancer-ip": flows.FieldLoadBalancerIP, "mtu": flows.FieldMTU,
-	"client-address": flows.FieldClientAddress, "client-port": flows.FieldClientPort,
-	"server-template-name": flows.FieldServerTemplate, "client-template-name": flows.FieldClientTemplate,
-	"server-template-namespace": flows.FieldServerTemplate, "client-template-namespace": flows.FieldClientTemplate,
-}
-
-// parse gives the parameters, and the fields that facts are to decide. changed
-// reports whether a flag was given; a connection keeps what was not.
-func (c *connectFlags) parse(changed func(flag string) bool) (p flows.Params, open flows.Fields, err error) {
+// parse gives the parameters, and the fields that facts are to decide. A
+// connection keeps what was not given.
+func (c *connectFlags) parse() (p flows.Params, open flows.Fields, err error) {
 	p = c.params
-	p.Wait, p.Namespaces = c.wait.level, [2]string{c.localTenant, c.remoteTenant}
-	for name, field := range fieldOf {
-		if changed(name) {
-			p.Given |= field
-		}
-	}
 	var errs []error
-	p.ServiceType = parseServiceType(c.serviceType)
-	if c.serviceType == auto {
-		open, p.ServiceType = open|flows.FieldServiceType, flows.Defaults().ServiceType
-	}
-	if p.Server, err = parseLocation(c.server); c.server == auto {
-		open |= flows.FieldServer
-	} else if err != nil {
-		errs = append(errs, err)
-	}
-	if p.MTU, err = strconv.Atoi(c.mtu); c.mtu == auto {
-		open, p.MTU = open|flows.FieldMTU, flows.Defaults().MTU
-	} else if err != nil {
-		p.MTU = flows.Defaults().MTU
-		errs = append(errs, fmt.Errorf("--mtu %q: want a number of bytes, or auto", c.mtu))
-	}
-	if err := errors.Join(append(errs, p.Validate())...); err != nil {
-		return p, 0, usageError{err}
+	for _, v := range c.flags {
+		if v.given {
+			p.Given |= v.Sets
+		}
+		if v.auto {
+			open |= v.Sets
+		}
+		errs = append(errs, v.wrong())
 	}
 	p.Given &^= open
+	if err = errors.Join(errs...); err == nil {
+		err = p.Validate()
+	}
+	if err != nil {
+		return p, 0, usageError{err}
+	}
 	return p, open, nil
 }
 
 // plan decides what was left to facts once both clusters are in sight.
-func (c *connectFlags) plan(changed func(flag string) bool) (func(flows.Facts) flows.Plan, error) {
-	p, open, err := c.parse(changed)
+func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
+	p, open, err := c.parse()
 	if err != nil {
 		return nil, err
 	}
@@ -183,87 +123,15 @@ func settle(p flows.Params, open flows.Fields, f flows.Facts) (flows.Params, []s
 		return p, nil
 	}
 	var reasons []string
-	because := func(flag, value, why string) {
-		reasons = append(reasons, fmt.Sprintf("--%s is %s, because %s", flag, value, why))
-	}
-	if open.Has(flows.FieldServer) {
-		var why string
-		p.Server, why = check.SuggestServer(f)
-		because("server-location", locationName(p.Server), why)
-	}
-	if open.Has(flows.FieldServiceType) {
-		var why string
-		p.ServiceType, why = check.SuggestServiceType(f.Side(p.Server))
-		because("server-service-type", string(p.ServiceType), why)
-	}
-	if open.Has(flows.FieldMTU) {
-		var why string
-		p.MTU, why = suggestMTU(f)
-		because("mtu", strconv.Itoa(p.MTU), why)
+	for _, s := range connectionSettings {
+		if s.Auto != nil && open.Has(s.Sets) {
+			value, why := s.Auto(p, f)
+			s.Read(&p, value)
+			reasons = append(reasons, fmt.Sprintf("--%s is %s, because %s", s.Name, value, why))
+		}
 	}
 	p.Given |= open
 	return p, reasons
-}
-
-// largestMTU is a bound that no network reaches: our gateways lower it to what
-// their own network carries, and then to what they find to pass.
-const largestMTU = 9000
-
-func suggestMTU(f flows.Facts) (int, string) {
-	for _, side := range []flows.Side{flows.A, flows.B} {
-		if c := f.Side(side); c.Software != flows.Operator {
-			return flows.Defaults().MTU, fmt.Sprintf("%s's gateway does not look for what passes", c.ID)
-		}
-	}
-	return largestMTU, "both gateways use what they find to pass, up to this"
-}
-
-func locationName(s flows.Side) string {
-	if s == flows.A {
-		return "Local"
-	}
-	return "Remote"
-}
-
-// parseServiceType ignores case: liqoctl does.
-func parseServiceType(text string) corev1.ServiceType {
-	for _, t := range []corev1.ServiceType{corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort, corev1.ServiceTypeClusterIP} {
-		if strings.EqualFold(text, string(t)) {
-			return t
-		}
-	}
-	return corev1.ServiceType(text)
-}
-
-func parseLocation(text string) (flows.Side, error) {
-	switch strings.ToLower(text) {
-	case "remote", "provider":
-		return flows.B, nil
-	case "local", "consumer":
-		return flows.A, nil
-	}
-	return flows.B, fmt.Errorf("--server-location %q: want Remote, Local or auto", text)
-}
-
-// waitLevel is --wait: liqoctl's is a switch.
-type waitLevel struct{ level flows.WaitLevel }
-
-func (w *waitLevel) String() string { return w.level.String() }
-func (*waitLevel) Type() string     { return "level" }
-
-// Set implements [pflag.Value].
-func (w *waitLevel) Set(text string) error {
-	switch strings.ToLower(text) {
-	case "none", "false":
-		w.level = flows.WaitNone
-	case "connected", "true":
-		w.level = flows.WaitConnected
-	case "verified":
-		w.level = flows.WaitVerified
-	default:
-		return errors.New("want none, connected or verified")
-	}
-	return nil
 }
 
 func connectCommand(io streams, pair *pairFlags) *cobra.Command {
@@ -296,19 +164,19 @@ they are. The plan says which changes interrupt traffic.`,
 			case file != "":
 				return connectMany(cmd.Context(), io, file, cmd.Flags(), r)
 			case e.folder != "":
-				return e.run(cmd.Context(), io, pair, c, cmd.Flags().Changed)
+				return e.run(cmd.Context(), io, pair, c)
 			}
 			op := operation{
 				name: "connect",
-				plan: func() (func(flows.Facts) flows.Plan, error) { return c.plan(cmd.Flags().Changed) },
-				done: func(f flows.Facts) achieved { return connected(pair, c.wait.level, f) },
+				plan: c.plan,
+				done: func(f flows.Facts) achieved { return connected(pair, c.params.Wait, f) },
 			}
 			return op.run(cmd.Context(), io, pair, r)
 		},
 	}
 	r.add(cmd)
 	f := cmd.Flags()
-	c.add(f)
+	c.add(f, everySetting)
 	f.StringVarP(&file, "filename", "f", "", "connect all pairs of this YAML file: \"peerings\" is a list of maps of these flags, \"defaults\" is one such map. Flags of the command line are defaults, too")
 	f.StringVar(&e.folder, "export", "", "write the manifests of both clusters into this folder instead of applying them")
 	f.StringVar(&e.format, "format", exportYAML, "of --export: yaml, kustomize or argocd (with sync waves)")
@@ -342,7 +210,7 @@ this, too.`,
 			op := operation{
 				name: "init",
 				plan: func() (func(flows.Facts) flows.Plan, error) {
-					p, _, err := c.parse(func(string) bool { return false })
+					p, _, err := c.parse()
 					if err == nil && p.Wait == flows.WaitVerified {
 						err = usageError{errors.New("--wait=verified: packets can be sent only after network connect")}
 					}
@@ -359,7 +227,7 @@ this, too.`,
 		},
 	}
 	r.add(cmd)
-	c.addTenants(cmd.Flags())
+	c.add(cmd.Flags(), noGateways)
 	acceptLiqoctl(cmd)
 	return cmd
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -15,26 +16,29 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 )
 
-func parsed(t *testing.T, edit func(*connectFlags), given ...string) (flows.Params, flows.Fields, error) {
+func parsed(t *testing.T, words ...string) (flows.Params, flows.Fields, error) {
 	t.Helper()
-	c := newConnectFlags()
-	edit(c)
-	return c.parse(func(flag string) bool { return slices.Contains(given, flag) })
+	c, f := newConnectFlags(), pflag.NewFlagSet("", pflag.ContinueOnError)
+	c.add(f, everySetting)
+	if err := f.Parse(words); err != nil {
+		t.Fatal(err)
+	}
+	return c.parse()
 }
 
 func TestWhatIsGivenAndWhatFactsDecide(t *testing.T) {
-	p, open, err := parsed(t, func(c *connectFlags) { c.serviceType, c.server = "nodeport", "Consumer" }, "server-service-type", "server-location")
+	p, open, err := parsed(t, "--server-service-type=nodeport", "--server-location=Consumer")
 	if err != nil || open != 0 || p.ServiceType != corev1.ServiceTypeNodePort || p.Server != flows.A {
 		t.Errorf("got %+v, open %b, error %v; want NodePort on A, nothing open", p, open, err)
 	}
 	if want := flows.FieldServiceType | flows.FieldServer; p.Given != want {
 		t.Errorf("got given %b, want %b", p.Given, want)
 	}
-	p, open, err = parsed(t, func(c *connectFlags) { c.serviceType, c.mtu = auto, auto }, "server-service-type", "mtu")
+	p, open, err = parsed(t, "--server-service-type=auto", "--mtu=auto")
 	if want := flows.FieldServiceType | flows.FieldMTU; err != nil || open != want || p.Given != 0 {
 		t.Errorf("auto: got open %b, given %b, error %v; want open %b, and nothing given yet", open, p.Given, err, want)
 	}
-	_, _, err = parsed(t, func(c *connectFlags) { c.server, c.mtu = "Moon", "big" })
+	_, _, err = parsed(t, "--server-location=Moon", "--mtu=big")
 	if _, ok := errors.AsType[usageError](err); !ok || !strings.Contains(err.Error(), "Moon") || !strings.Contains(err.Error(), "big") {
 		t.Errorf("got %v, want both problems at once", err)
 	}
@@ -69,8 +73,9 @@ func TestAutoIsDecidedOnceAndAConnectionKeepsWhatItHas(t *testing.T) {
 	}
 	mixed := pairFacts(t, false)
 	mixed.Remote.Software = flows.Liqo
-	if mtu, why := suggestMTU(mixed); mtu != flows.Defaults().MTU || !strings.Contains(why, string(mixed.Remote.ID)) {
-		t.Errorf("beside Liqo's gateway: got MTU %d because %s, want the default, and which side is the reason", mtu, why)
+	p, reasons = settle(flows.Defaults(), flows.FieldMTU, mixed)
+	if p.MTU != flows.Defaults().MTU || len(reasons) != 1 || !strings.Contains(reasons[0], string(mixed.Remote.ID)) {
+		t.Errorf("beside Liqo's gateway: got MTU %d, %q; want the default, and which side is the reason", p.MTU, reasons)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 // What explain says something of besides checks and errors.
 const (
 	schemaTopic        = "events-schema"
+	peeringsTopic      = "peerings-schema"
 	configurationTopic = "config"
 )
 
@@ -22,8 +23,9 @@ func explainCommand(io streams) *cobra.Command {
 		Short: "Explain a check or an error, offline",
 		Long: `Explain a check (LT-P…, LT-D…) or an error (LT-E…), and what helps.
 Without an ID it lists all of them. "` + schemaTopic + `" prints the JSON
-Schema of -o ndjson, "` + configurationTopic + `" says what the configuration
-file can have.`,
+Schema of -o ndjson, "` + peeringsTopic + `" that of the file of network
+connect -f, "` + configurationTopic + `" says what the configuration file can
+have.`,
 		Example: `  liqo-tui explain LT-D020`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {
@@ -38,6 +40,8 @@ file can have.`,
 			case args[0] == schemaTopic:
 				_, err := fmt.Fprint(io.out, eventsSchema)
 				return err
+			case args[0] == peeringsTopic:
+				return writeDocument(io.out, formatJSON, peeringsSchema())
 			case args[0] == configurationTopic:
 				return explainConfiguration(io.out)
 			}

@@ -37,11 +37,11 @@ func (e exportFlags) validate() error {
 }
 
 // run looks at both clusters and writes the manifests. Nothing is applied.
-func (e exportFlags) run(ctx context.Context, io streams, pair *pairFlags, c *connectFlags, changed func(string) bool) error {
+func (e exportFlags) run(ctx context.Context, io streams, pair *pairFlags, c *connectFlags) error {
 	if err := e.validate(); err != nil {
 		return err
 	}
-	plan, err := c.plan(changed)
+	plan, err := c.plan()
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -105,28 +106,13 @@ func (p *pairFlags) openFor(localOnly bool) (a, b engine.Cluster, closeAll func(
 	return local, remote, func() { local.Close(); remote.Close() }, nil
 }
 
-// liqoctl's spellings of our flags.
-var liqoctlFlags = map[string]string{
-	"gw-server-service-location":       "server-location",
-	"gw-server-service-type":           "server-service-type",
-	"gw-server-service-port":           "server-port",
-	"gw-server-service-nodeport":       "node-port",
-	"gw-server-service-loadbalancerip": "load-balancer-ip",
-	"gw-client-address":                "client-address",
-	"gw-client-port":                   "client-port",
-	"gw-server-template-name":          "server-template-name",
-	"gw-server-template-namespace":     "server-template-namespace",
-	"gw-client-template-name":          "client-template-name",
-	"gw-client-template-namespace":     "client-template-namespace",
-	"skip-confirm":                     "yes",
-}
-
 // acceptLiqoctl makes a command take liqoctl's names of flags too.
 func acceptLiqoctl(cmd *cobra.Command) {
+	ours := map[string]string{"skip-confirm": "yes"}
+	for _, s := range connectionSettings {
+		ours[s.Liqoctl] = s.Name
+	}
 	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if ours, ok := liqoctlFlags[strings.ToLower(name)]; ok {
-			name = ours
-		}
-		return pflag.NormalizedName(name)
+		return pflag.NormalizedName(cmp.Or(ours[strings.ToLower(name)], name))
 	})
 }

@@ -72,10 +72,10 @@ func oneCluster(pair *pairFlags) error {
 	return nil
 }
 
-// addOneSided adds what commands share whose admin has access to one cluster.
-func (c *connectFlags) addOneSided(cmd *cobra.Command, r *runFlags) {
+// addOneSided adds the flags of commands whose admin has access to one cluster.
+func (c *connectFlags) addOneSided(cmd *cobra.Command, r *runFlags, takes func(flows.ConnectionSetting) bool) {
 	r.add(cmd)
-	cmd.Flags().StringVarP(&c.localTenant, "namespace", "n", "", "tenant namespace (default: the peering's own, or liqo-tenant-CLUSTER_ID)")
+	c.add(cmd.Flags(), func(s flows.ConnectionSetting) bool { return s.Name == "namespace" || takes(s) })
 	hideInherited(cmd, "remote-")
 }
 
@@ -127,7 +127,7 @@ again; that changes nothing else.`,
 		var params flows.Params // as the gateway has them in the end
 		op := operation{name: "invite", localOnly: true}
 		op.plan = func() (func(flows.Facts) flows.Plan, error) {
-			p, open, err := c.parse(cmd.Flags().Changed)
+			p, open, err := c.parse()
 			switch id := render.ClusterID(peer); {
 			case peer == "":
 				err = usageError{errors.New("whom to invite? give --for, the other cluster's ID")}
@@ -168,9 +168,8 @@ again; that changes nothing else.`,
 		return op.run(cmd.Context(), io, pair, r)
 	}
 	cmd.Flags().StringVar(&peer, "for", "", "ID of the other cluster; liqo-tui info --get clusterid prints it there")
-	c.addServer(cmd.Flags())
 	out.add(cmd, "invitation-ID-to-ID.yaml")
-	c.addOneSided(cmd, &r)
+	c.addOneSided(cmd, &r, func(s flows.ConnectionSetting) bool { return s.Inviter })
 	acceptLiqoctl(cmd)
 	return cmd
 }
@@ -192,7 +191,7 @@ admin, not by the way that the file came.`,
 		var invitation flows.PeerFile
 		op := operation{name: "join", localOnly: true}
 		op.plan = func() (func(flows.Facts) flows.Plan, error) {
-			p, _, err := c.parse(cmd.Flags().Changed)
+			p, _, err := c.parse()
 			if err := errors.Join(err, oneCluster(pair), out.validate()); err != nil {
 				return nil, err
 			}
@@ -219,9 +218,8 @@ admin, not by the way that the file came.`,
 		}
 		return op.run(cmd.Context(), io, pair, r)
 	}
-	c.addClientTemplate(cmd.Flags())
 	out.add(cmd, "answer-ID-to-ID.yaml")
-	c.addOneSided(cmd, &r)
+	c.addOneSided(cmd, &r, func(s flows.ConnectionSetting) bool { return s.Sets == flows.FieldClientTemplate })
 	return cmd
 }
 
@@ -239,7 +237,7 @@ func acceptCommand(io streams, pair *pairFlags) *cobra.Command {
 		var answer flows.PeerFile
 		op := operation{name: "accept", localOnly: true}
 		op.plan = func() (func(flows.Facts) flows.Plan, error) {
-			p, _, err := c.parse(cmd.Flags().Changed)
+			p, _, err := c.parse()
 			if err == nil && p.Wait == flows.WaitVerified {
 				err = usageError{errors.New("--wait=verified: it takes a pod in each cluster, and access to both")}
 			}
@@ -252,7 +250,7 @@ func acceptCommand(io streams, pair *pairFlags) *cobra.Command {
 		op.done = func(f flows.Facts) achieved {
 			peer := string(answer.From.ClusterID)
 			text := fmt.Sprintf("%s and %s are connected: %s's gateway answers pings.", f.Local.ID, peer, peer)
-			if c.wait.level == flows.WaitNone {
+			if c.params.Wait == flows.WaitNone {
 				text = fmt.Sprintf("All is applied on %s; nobody waited for the connection.", f.Local.ID)
 			}
 			return achieved{text, []nextStep{
@@ -262,7 +260,6 @@ func acceptCommand(io streams, pair *pairFlags) *cobra.Command {
 		}
 		return op.run(cmd.Context(), io, pair, r)
 	}
-	c.addWait(cmd.Flags())
-	c.addOneSided(cmd, &r)
+	c.addOneSided(cmd, &r, func(s flows.ConnectionSetting) bool { return s.Name == "wait" })
 	return cmd
 }

@@ -129,6 +129,7 @@ or those that you choose.
 		wizardCommand(io, &g), dashboardCommand(io, &g), networkCommand(io), checkCommand(io), infoCommand(io), rbacCommand(io),
 		installCommand(io), uninstallCommand(io), explainCommand(io), manCommand(io), versionCommand(io),
 	)
+	completeSettings(root)
 	wrapHelp(root, io)
 	if name := programName(os.Args[0]); name != root.Use {
 		callAs(root, name)

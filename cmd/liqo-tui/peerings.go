@@ -18,7 +18,6 @@ import (
 type peering struct {
 	pair    *pairFlags
 	connect *connectFlags
-	changed func(string) bool
 }
 
 func (p peering) String() string {
@@ -53,7 +52,7 @@ func readPeerings(file string, given *pflag.FlagSet) ([]peering, error) {
 	var errs []error
 	var out []peering
 	for _, wanted := range content.Peerings {
-		p, err := newPeering(file, given, content.Defaults, wanted)
+		p, err := readPeering(file, given, content.Defaults, wanted)
 		errs = append(errs, err)
 		out = append(out, p)
 	}
@@ -63,16 +62,22 @@ func readPeerings(file string, given *pflag.FlagSet) ([]peering, error) {
 	return out, nil
 }
 
-func newPeering(file string, given *pflag.FlagSet, defaults, wanted map[string]yaml.Node) (peering, error) {
+// newPeering is a peering with the flags that are the keys of its file.
+func newPeering() (peering, *pflag.FlagSet) {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	p := peering{pair: &pairFlags{}, connect: newConnectFlags()}
+	p.pair.local.add(f, "", "the local cluster (A)")
+	p.pair.remote.add(f, "remote-", "the remote cluster (B)")
+	p.connect.add(f, everySetting)
+	p.connect.addInstall(f)
+	return p, f
+}
+
+func readPeering(file string, given *pflag.FlagSet, defaults, wanted map[string]yaml.Node) (peering, error) {
 	values := map[string]yaml.Node{}
 	maps.Copy(values, defaults)
 	maps.Copy(values, wanted)
-	f := pflag.NewFlagSet("", pflag.ContinueOnError)
-	p := peering{pair: &pairFlags{}, connect: newConnectFlags(), changed: f.Changed}
-	p.pair.local.add(f, "", "")
-	p.pair.remote.add(f, "remote-", "")
-	p.connect.add(f)
-	p.connect.addInstall(f)
+	p, f := newPeering()
 	var errs []error
 	given.Visit(func(flag *pflag.Flag) {
 		if _, ok := values[flag.Name]; !ok && f.Lookup(flag.Name) != nil {
@@ -86,20 +91,22 @@ func newPeering(file string, given *pflag.FlagSet, defaults, wanted map[string]y
 			line = own.Line // where the peering begins
 		}
 		words, err := scalars(&node)
-		switch {
-		case f.Lookup(name) == nil:
+		if f.Lookup(name) == nil {
 			err = errors.New("no flag of network connect has this name")
-		case err == nil:
-			for _, word := range words {
-				err = errors.Join(err, f.Set(name, word))
-			}
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", file, node.Line, name, err))
+			continue
+		}
+		for _, word := range words {
+			err = errors.Join(err, setFlag(f, name, word))
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s:%d: %w", file, node.Line, err))
 		}
 	}
 	if errors.Join(errs...) == nil {
-		if _, _, err := p.connect.parse(p.changed); err != nil {
+		if _, _, err := p.connect.parse(); err != nil {
 			errs = append(errs, fmt.Errorf("%s:%d: %w", file, line, err))
 		}
 		if p.pair.remote.context == "" && len(p.pair.remote.files) == 0 {
@@ -115,7 +122,7 @@ func copyFlag(to *pflag.FlagSet, flag *pflag.Flag) error {
 		to.Lookup(flag.Name).Changed = true
 		return to.Lookup(flag.Name).Value.(pflag.SliceValue).Replace(list.GetSlice())
 	}
-	return to.Set(flag.Name, flag.Value.String())
+	return setFlag(to, flag.Name, flag.Value.String())
 }
 
 // connectMany connects one pair after the other, and goes on after a failure:
@@ -136,8 +143,8 @@ func connectMany(ctx context.Context, io streams, file string, given *pflag.Flag
 		fmt.Fprintf(io.err, "\n%d of %d: %s\n", i+1, len(all), p)
 		op := operation{
 			name: "connect",
-			plan: func() (func(flows.Facts) flows.Plan, error) { return p.connect.plan(p.changed) },
-			done: func(f flows.Facts) achieved { return connected(p.pair, p.connect.wait.level, f) },
+			plan: p.connect.plan,
+			done: func(f flows.Facts) achieved { return connected(p.pair, p.connect.params.Wait, f) },
 		}
 		err := op.run(ctx, io, p.pair, r)
 		if ctx.Err() != nil {

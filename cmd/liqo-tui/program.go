@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"unicode"
@@ -43,7 +41,7 @@ func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, star
 	options := tui.Options{
 		Answers: kept.complete,
 		Backend: b, Start: start, A: refs[flows.A], B: refs[flows.B],
-		Params: flows.Defaults(), ASCII: g.ascii || asciiOnly(os.Getenv, runtime.GOOS),
+		Params: flows.Defaults(), Settings: connectionSettings, ASCII: g.ascii || asciiOnly(os.Getenv, runtime.GOOS),
 		Keys: io.settings.keys, Protected: io.settings.protected.protectedContext,
 		Command: b.commandLine, InfoCommand: b.infoCommandLine, Install: b.installation,
 	}
@@ -261,34 +259,26 @@ func clusterWords(prefix string, c clusterFlags) []string {
 // connectCommandLine is the command that connects the clusters with p.
 func connectCommandLine(o *pairFlags, p flows.Params) string {
 	words := append([]string{"liqo-tui network connect"}, pairWords(o)...)
-	// A connection that exists keeps what no flag says: what was chosen has to be
-	// said, also where it is the default, or nothing.
-	add := func(flag, value, standard string, field flows.Fields) {
-		if value != standard || p.Given.Has(field) && field != 0 {
-			words = append(words, "--"+flag, shellWord(value))
+	// A template's namespace is its side's, unless it is said.
+	namespaces := [2]string{o.local.namespace, o.remote.namespace}
+	for side, t := range map[flows.Side]*render.TemplateRef{p.Server: &p.ServerTemplate, p.Server.Other(): &p.ClientTemplate} {
+		if t.Namespace == namespaces[side] {
+			t.Namespace = ""
 		}
 	}
-	number := func(flag string, value, standard int, field flows.Fields) {
-		add(flag, strconv.Itoa(value), strconv.Itoa(standard), field)
-	}
-	namespace := map[flows.Side]string{flows.A: o.local.namespace, flows.B: o.remote.namespace}
-	server, client := p.ServerTemplate, p.ClientTemplate
-	d := flows.Defaults()
-	add("server-location", map[flows.Side]string{flows.A: "Local", flows.B: "Remote"}[p.Server], "Remote", flows.FieldServer)
-	add("server-service-type", string(p.ServiceType), string(d.ServiceType), flows.FieldServiceType)
-	number("server-port", int(p.Port), int(d.Port), flows.FieldPort)
-	number("node-port", int(p.NodePort), int(d.NodePort), flows.FieldNodePort)
-	add("load-balancer-ip", p.LoadBalancerIP, d.LoadBalancerIP, flows.FieldLoadBalancerIP)
-	add("client-address", p.ClientAddress, d.ClientAddress, flows.FieldClientAddress)
-	number("client-port", int(p.ClientPort), int(d.ClientPort), flows.FieldClientPort)
-	number("mtu", p.MTU, d.MTU, flows.FieldMTU)
-	add("server-template-name", server.Name, d.ServerTemplate.Name, flows.FieldServerTemplate)
-	add("client-template-name", client.Name, d.ClientTemplate.Name, flows.FieldClientTemplate)
-	// A template's namespace is its side's, unless it is said.
-	add("server-template-namespace", cmp.Or(server.Namespace, namespace[p.Server]), namespace[p.Server], 0)
-	add("client-template-namespace", cmp.Or(client.Namespace, namespace[p.Server.Other()]), namespace[p.Server.Other()], 0)
-	if p.Wait != flows.WaitConnected {
-		words = append(words, "--wait="+p.Wait.String())
+	standard := flows.Defaults()
+	for _, s := range connectionSettings {
+		// A connection that exists keeps what no flag says: what was chosen has to be
+		// said, also where it is the default, or nothing.
+		value, given := s.Write(p), s.Sets != 0 && p.Given.Has(s.Sets)
+		if value == s.Write(standard) && (!given || value == "" && s.Empty == "") {
+			continue
+		}
+		if word := shellWord(s.Word(p)); s.Bare != "" {
+			words = append(words, "--"+s.Name+"="+word)
+		} else {
+			words = append(words, "--"+s.Name, word)
+		}
 	}
 	return strings.Join(words, " ")
 }

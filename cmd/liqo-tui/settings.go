@@ -126,13 +126,13 @@ func applySettings(cmd *cobra.Command, env func(string) string) (screenSettings,
 		}
 		values, source := []string(nil), ""
 		if s, ok := settings[f.Name]; ok {
-			values, source = s.values, fmt.Sprintf("%s:%d: %s", file, s.line, f.Name)
+			values, source = s.values, fmt.Sprintf("%s:%d", file, s.line)
 		}
 		if v := env(environmentName(f.Name)); v != "" {
 			values, source = []string{v}, environmentName(f.Name)
 		}
 		for _, v := range values {
-			if err := cmd.Flags().Set(f.Name, v); err != nil {
+			if err := setFlag(cmd.Flags(), f.Name, v); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", source, err))
 			}
 		}

@@ -291,15 +291,15 @@ func TestSuggestions(t *testing.T) {
 		"a cloud":                 {remote: flows.ClusterFacts{Nodes: []flows.NodeFacts{{Provider: "aws"}}}, server: flows.B, service: corev1.ServiceTypeLoadBalancer},
 	} {
 		tc.local.ID, tc.remote.ID = "rome", "milan"
-		server, why := check.SuggestServer(flows.Facts{Local: tc.local, Remote: tc.remote})
-		service, because := check.SuggestServiceType(tc.remote)
+		server, why := flows.SuggestServer(flows.Facts{Local: tc.local, Remote: tc.remote})
+		service, because := flows.SuggestServiceType(tc.remote)
 		if server != tc.server || service != tc.service || why == "" || because == "" {
 			t.Errorf("%s: got %s (%s), %s (%s); want %s, %s", name, server, why, service, because, tc.server, tc.service)
 		}
 	}
 	pair := flowtest.NewPair()
 	pair.ConnectByLiqoctl(flows.A)
-	if server, why := check.SuggestServer(factsOf(pair)); server != flows.A || why != "rome hosts it already" {
+	if server, why := flows.SuggestServer(factsOf(pair)); server != flows.A || why != "rome hosts it already" {
 		t.Errorf("a connection that exists: got %s, %s", server, why)
 	}
 }

@@ -106,7 +106,7 @@ func loadBalancerReach(server flows.ClusterFacts) Result {
 			"choose --server-service-type NodePort", "or install something that gives addresses, such as MetalLB")
 		return r
 	}
-	_, reason := SuggestServiceType(server)
+	_, reason := flows.SuggestServiceType(server)
 	return result(Inconclusive, "whether load balancers get addresses here is not known: "+reason, "if the endpoint stays pending: --server-service-type NodePort")
 }
 

@@ -214,9 +214,9 @@ func (w *wizard) settings(ctx context.Context) error {
 		}
 		w.suggest()
 	}
-	fields := session.Fields("A "+w.id(flows.A), "B "+w.id(flows.B))
+	fields := w.form()
 	for _, f := range fields {
-		if f.Applies(w.params) {
+		if w.params.Uses(f) {
 			w.say("%s: %s.", f.Label, f.Value(w.params))
 		}
 	}
@@ -225,7 +225,7 @@ func (w *wizard) settings(ctx context.Context) error {
 		return err
 	}
 	for _, f := range fields {
-		if !f.Applies(w.params) {
+		if !w.params.Uses(f) {
 			continue
 		}
 		if err := w.setting(ctx, f); err != nil {
@@ -233,6 +233,11 @@ func (w *wizard) settings(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// form are the settings that are asked for.
+func (w *wizard) form() []flows.ConnectionSetting {
+	return flows.Form(w.options.Settings, "A "+w.id(flows.A), "B "+w.id(flows.B))
 }
 
 // remembered are the parameters with what was chosen in an earlier program.
@@ -246,24 +251,25 @@ func (w *wizard) remembered() (_ flows.Params, ok bool) {
 // suggest takes what the clusters themselves make likely, unless the command line
 // says otherwise.
 func (w *wizard) suggest() {
-	p := &w.params
-	if !p.Given.Has(flows.FieldServer) {
-		side, why := check.SuggestServer(w.facts())
-		p.Server = side
-		w.say("Suggested server: %s, because %s.", side, why)
-	}
-	if !p.Given.Has(flows.FieldServiceType) {
-		service, why := check.SuggestServiceType(w.facts().Side(p.Server))
-		p.ServiceType = service
-		w.say("Suggested service type: %s, because %s.", service, why)
+	for _, f := range w.form() {
+		if f.Auto == nil || f.Kind != flows.Choice || w.params.Given.Has(f.Sets) {
+			continue
+		}
+		value, why := f.Auto(w.params, w.facts())
+		f.Read(&w.params, value)
+		w.say("Suggested %s: %s, because %s.", f.Noun, f.Value(w.params), why)
 	}
 }
 
 // setting asks for one part of the settings.
-func (w *wizard) setting(ctx context.Context, f session.Field) error {
+func (w *wizard) setting(ctx context.Context, f flows.ConnectionSetting) error {
 	what := f.Label
-	if len(f.Options) > 0 {
-		what += ", " + strings.Join(f.Options, " or ")
+	var options []string
+	for _, o := range f.Options {
+		options = append(options, o.String())
+	}
+	if options != nil {
+		what += ", " + strings.Join(options, " or ")
 	}
 	explain := f.Explain
 	if f.Empty != "" {

@@ -160,3 +160,25 @@ func TestTextOfAClusterCantDrawOnTheTerminal(t *testing.T) {
 		t.Errorf("it does not say what the pod waits for:\n%s", got)
 	}
 }
+
+// An entry of the table is all that a question needs.
+func TestASettingOfTheTableIsAQuestion(t *testing.T) {
+	p := flowtest.NewPair()
+	o := optionsFor(p)
+	cable := "red"
+	o.Settings = append(flows.Settings(), flows.ConnectionSetting{
+		Name: "cable", Label: "Colour of the cable", Explain: "It is laid out in the sun.", Kind: flows.Choice,
+		Options: []flows.Option{{Value: "red"}, {Value: "blue"}},
+		Store:   flows.Store[flows.Params]{Write: func(flows.Params) string { return cable }, Read: func(_ *flows.Params, text string) { cable = text }},
+	})
+	var out strings.Builder
+	in := "1\n2\nedit\n" + strings.Repeat("\n", 8) + "?\ngreen\nblue\nq\n"
+	if err := accessible.Run(t.Context(), o, strings.NewReader(in), &out); err == nil || cable != "blue" {
+		t.Errorf("got %v and a %s cable, want a blue one, and nothing done:\n%s", err, cable, out.String())
+	}
+	for _, want := range []string{"Colour of the cable: red.", "Colour of the cable, red or blue: red.", "It is laid out in the sun.", `"green" can't be used: want red or blue.`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it never says %q:\n%s", want, out.String())
+		}
+	}
+}

@@ -35,6 +35,8 @@ type Options struct {
 	// Params are what is wanted where no connection exists. One that exists
 	// keeps its own.
 	Params flows.Params
+	// Settings are what can be chosen of a connection; nil: [flows.Settings].
+	Settings []flows.ConnectionSetting
 	// Command writes the command line that does the same without this program.
 	Command func(Request) string
 	// InfoCommand writes the command line that tells of one cluster's peering.

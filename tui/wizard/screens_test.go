@@ -83,14 +83,40 @@ func TestAFormWithAProblemIsNotSubmitted(t *testing.T) {
 	e, pair, posted := around(80, 24)
 	w := New(session.Options{A: pair[flows.A], B: pair[flows.B], Params: flows.Defaults()}).Replan(e)
 	w = w.openSettings(e)
-	w.form.texts[session.FieldMTU] = keys.Line{}.Insert("12")
+	w.form.texts = with(w.form.texts, "mtu", keys.Line{}.Insert("12"))
 	w, _ = w.Update(e, actSubmit)
-	if note, ok := (*posted)[0].(session.NoteMsg); !ok || !strings.HasPrefix(string(note), "MTU: ") || w.form.focus != session.FieldMTU {
+	if note, ok := (*posted)[0].(session.NoteMsg); !ok || !strings.HasPrefix(string(note), "MTU: ") || w.form.focus != "mtu" {
 		t.Fatalf("got %v, and field %v in focus", *posted, w.form.focus)
 	}
-	w.form.texts[session.FieldMTU] = keys.Line{}.Insert("1300")
+	w.form.texts = with(w.form.texts, "mtu", keys.Line{}.Insert("1300"))
 	_, _ = w.Update(e, actSubmit)
 	if p, ok := (*posted)[1].(submittedMsg); !ok || p.MTU != 1300 {
 		t.Errorf("got %v, want the form with its MTU", (*posted)[1:])
+	}
+}
+
+// An entry of the table is all that a field of the form needs.
+func TestASettingOfTheTableIsAField(t *testing.T) {
+	e, pair, posted := around(80, 40)
+	got := "3"
+	cable := flows.ConnectionSetting{
+		Name: "cable", Label: "Colour of the cable", Explain: "It is laid out in the sun.", Want: "a colour code", Kind: flows.Number, Min: 3, Max: 9,
+		Store: flows.Store[flows.Params]{Write: func(flows.Params) string { return got }, Read: func(_ *flows.Params, text string) { got = text }},
+	}
+	w := New(session.Options{A: pair[flows.A], B: pair[flows.B], Params: flows.Defaults(), Settings: append(flows.Settings(), cable)}).Replan(e)
+	w = w.openSettings(e)
+	w.form.focus = "cable"
+	w.form.texts = with(w.form.texts, "cable", keys.Line{}.Insert("12"))
+	w, _ = w.Update(e, actSubmit)
+	text := ansi.Strip(strings.Join(w.View(e), "\n"))
+	for _, want := range []string{"Colour of the cable", "It is laid out in the sun.", "want a colour code, 3 to 9"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the form does not say %q:\n%s", want, text)
+		}
+	}
+	w.form.texts = with(w.form.texts, "cable", keys.Line{}.Insert("7"))
+	_, _ = w.Update(e, actSubmit)
+	if p, ok := (*posted)[len(*posted)-1].(submittedMsg); !ok || got != "7" {
+		t.Errorf("got %v and the cable %s, want the form with cable 7", p, got)
 	}
 }

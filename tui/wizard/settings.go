@@ -2,13 +2,13 @@ package wizard
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
@@ -17,44 +17,55 @@ import (
 
 // settingsScreen asks how the clusters are to be connected. What was typed
 // stays, also in fields that do not apply now, and texts that are no values.
+// Its maps have the names of settings as keys, and are never changed.
 type settingsScreen struct {
-	focus    session.FieldID
+	focus    string       // name of a setting
 	draft    flows.Params // of the choices; texts are not in it yet
-	texts    [session.FieldCount]keys.Line
-	problems [session.FieldCount]string
+	texts    map[string]keys.Line
+	problems map[string]string
 	chosen   flows.Fields // that differ from what was offered
 	explain  bool
 }
 
+// with is a copy of m with one more entry.
+func with[V any](m map[string]V, key string, value V) map[string]V {
+	m = maps.Clone(m)
+	m[key] = value
+	return m
+}
+
 // settings are the fields in their order. The names are those of the clusters.
-func (c scene) settings() []session.Field {
+func (c scene) settings() []flows.ConnectionSetting {
 	name := func(s flows.Side) string { return s.String() + " " + c.name(s) }
-	return append(c.idSettings(), session.Fields(name(flows.A), name(flows.B))...)
+	return append(c.idSettings(), flows.Form(c.options.Settings, name(flows.A), name(flows.B))...)
 }
 
 // idSettings name the clusters that have no ID yet, because nothing is
 // installed there.
-func (c scene) idSettings() []session.Field {
-	var out []session.Field
+func (c scene) idSettings() []flows.ConnectionSetting {
+	var out []flows.ConnectionSetting
 	for _, s := range []flows.Side{flows.A, flows.B} {
 		facts := c.on(s).Good
 		if c.options.Install == nil || !facts.Installable() || facts.ID != "" {
 			continue
 		}
-		out = append(out, session.Field{
-			ID: session.FieldIDA + session.FieldID(s), Label: "Cluster ID of " + s.String(), Applies: session.Always,
-			Write: func(p flows.Params) string {
-				if p.Install[s] == nil {
-					return ""
+		var made *flows.Installation // of the ID that was found valid
+		out = append(out, flows.ConnectionSetting{
+			Name: [...]string{"cluster-id", "remote-cluster-id"}[s], Label: "Cluster ID of " + s.String(),
+			Valid: func(text string) (err error) {
+				if err = render.ClusterID(text).Validate(); err == nil {
+					made, err = c.options.Install(facts, render.ClusterID(text))
 				}
-				return string(p.Install[s].ClusterID())
-			},
-			Read: func(p *flows.Params, text string) (err error) {
-				if err := render.ClusterID(text).Validate(); err != nil {
-					return err
-				}
-				p.Install[s], err = c.options.Install(facts, render.ClusterID(text))
 				return err
+			},
+			Store: flows.Store[flows.Params]{
+				Write: func(p flows.Params) string {
+					if p.Install[s] == nil {
+						return ""
+					}
+					return string(p.Install[s].ClusterID())
+				},
+				Read: func(p *flows.Params, _ string) { p.Install[s] = made },
 			},
 			Explain: "The operator is installed there first. Other clusters will know it by this ID: lower case letters, digits and dashes. It can't be changed later without ending all its connections.",
 		})
@@ -64,24 +75,23 @@ func (c scene) idSettings() []session.Field {
 
 // open fills the form with what holds now.
 func (s settingsScreen) open(c scene) settingsScreen {
-	s = settingsScreen{draft: c.params, explain: s.explain, focus: session.FieldServer}
+	s = settingsScreen{draft: c.params, explain: s.explain, texts: map[string]keys.Line{}, problems: map[string]string{}}
 	for _, f := range c.settings() {
-		if f.Write != nil {
-			s.texts[f.ID] = keys.Line{}.Insert(f.Write(c.params))
-		}
+		s.texts[f.Name] = keys.Line{}.Insert(f.Write(c.params))
 	}
+	s.focus = flows.Form(c.options.Settings, "", "")[0].Name
 	return s
 }
 
 // shown are the fields that apply.
-func (s settingsScreen) shown(c scene) []session.Field {
-	return slices.DeleteFunc(c.settings(), func(f session.Field) bool { return !f.Applies(s.draft) })
+func (s settingsScreen) shown(c scene) []flows.ConnectionSetting {
+	return slices.DeleteFunc(c.settings(), func(f flows.ConnectionSetting) bool { return !s.draft.Uses(f) })
 }
 
 // focused is the field that keys go to.
-func (s settingsScreen) focused(c scene) session.Field {
+func (s settingsScreen) focused(c scene) flows.ConnectionSetting {
 	fields := s.shown(c)
-	return fields[max(0, slices.IndexFunc(fields, func(f session.Field) bool { return f.ID == s.focus }))]
+	return fields[max(0, slices.IndexFunc(fields, func(f flows.ConnectionSetting) bool { return f.Name == s.focus }))]
 }
 
 func (s settingsScreen) commands(c scene) []keys.Command {
@@ -93,7 +103,7 @@ func (s settingsScreen) commands(c scene) []keys.Command {
 		{Binding: k.Previous, Msg: keys.MoveMsg(-1), Quiet: true},
 		{Binding: k.Next, Msg: keys.MoveMsg(+1), Quiet: true},
 	}
-	if s.focused(c).Options != nil {
+	if s.focused(c).Kind == flows.Choice {
 		commands = append(commands,
 			keys.Command{Binding: k.Left, Msg: actLeft, Quiet: true},
 			keys.Command{Binding: k.Right, Msg: actRight},
@@ -107,8 +117,8 @@ func (s settingsScreen) update(c scene, msg tea.Msg) settingsScreen {
 	case keys.MoveMsg:
 		return s.move(c, int(msg))
 	case tea.PasteMsg:
-		if f := s.focused(c); f.Options == nil {
-			return s.typed(f, s.texts[f.ID].Insert(msg.Content))
+		if f := s.focused(c); f.Kind != flows.Choice {
+			return s.typed(f, s.texts[f.Name].Insert(msg.Content))
 		}
 	case action:
 		switch msg {
@@ -129,50 +139,51 @@ func (s settingsScreen) update(c scene, msg tea.Msg) settingsScreen {
 // key takes a key that edits a text; ok is false for any other.
 func (s settingsScreen) key(c scene, msg tea.KeyPressMsg) (_ settingsScreen, ok bool) {
 	f := s.focused(c)
-	if f.Options != nil || msg.String() == "?" {
+	if f.Kind == flows.Choice || msg.String() == "?" {
 		return s, false // none of the texts can have one, and it asks for help
 	}
-	edited, ok := s.texts[f.ID].Update(msg)
+	edited, ok := s.texts[f.Name].Update(msg)
 	return s.typed(f, edited), ok
 }
 
 // typed puts a text into a field. A problem goes as soon as the text is a value.
-func (s settingsScreen) typed(f session.Field, text keys.Line) settingsScreen {
-	if text.String() != s.texts[f.ID].String() {
+func (s settingsScreen) typed(f flows.ConnectionSetting, text keys.Line) settingsScreen {
+	if text.String() != s.texts[f.Name].String() {
 		s.chosen |= f.Sets
 	}
-	s.texts[f.ID] = text
-	if s.problems[f.ID] != "" {
+	s.texts = with(s.texts, f.Name, text)
+	if s.problems[f.Name] != "" {
 		s = s.check(f)
 	}
 	return s
 }
 
 // check reads the text of a field.
-func (s settingsScreen) check(f session.Field) settingsScreen {
-	if f.Read == nil {
+func (s settingsScreen) check(f flows.ConnectionSetting) settingsScreen {
+	if f.Kind == flows.Choice {
 		return s
 	}
-	s.problems[f.ID] = ""
-	if err := f.Read(&s.draft, strings.TrimSpace(s.texts[f.ID].String())); err != nil {
-		s.problems[f.ID] = err.Error()
+	problem := ""
+	if err := f.Set(&s.draft, strings.TrimSpace(s.texts[f.Name].String())); err != nil {
+		problem = err.Error()
 	}
+	s.problems = with(s.problems, f.Name, problem)
 	return s
 }
 
 func (s settingsScreen) move(c scene, by int) settingsScreen {
 	fields, f := s.shown(c), s.focused(c)
 	s = s.check(f)
-	i := slices.IndexFunc(fields, func(g session.Field) bool { return g.ID == f.ID })
-	s.focus = fields[(i+by+len(fields))%len(fields)].ID
+	i := slices.IndexFunc(fields, func(g flows.ConnectionSetting) bool { return g.Name == f.Name })
+	s.focus = fields[(i+by+len(fields))%len(fields)].Name
 	return s
 }
 
 func (s settingsScreen) choose(c scene, by int) settingsScreen {
 	f := s.focused(c)
-	i := f.Choice(s.draft)
+	i := f.Option(s.draft)
 	if next := min(max(i+by, 0), len(f.Options)-1); next != i {
-		f.Choose(&s.draft, next)
+		f.Read(&s.draft, f.Options[next].Value)
 		s.chosen |= f.Sets
 	}
 	return s
@@ -180,15 +191,19 @@ func (s settingsScreen) choose(c scene, by int) settingsScreen {
 
 // submit shows the plan, unless a field has a problem.
 func (s settingsScreen) submit(c scene) settingsScreen {
-	s.draft.NodePort, s.draft.LoadBalancerIP = 0, "" // unless their fields apply
+	for _, f := range c.settings() {
+		if !s.draft.Uses(f) {
+			f.Read(&s.draft, "")
+		}
+	}
 	for _, f := range slices.Backward(s.shown(c)) {
-		if s = s.check(f); s.problems[f.ID] != "" {
-			s.focus = f.ID
+		if s = s.check(f); s.problems[f.Name] != "" {
+			s.focus = f.Name
 		}
 	}
 	for _, f := range s.shown(c) {
-		if s.problems[f.ID] != "" {
-			c.Post(session.NoteMsg(fmt.Sprintf("%s: %s.", f.Label, s.problems[f.ID])))
+		if s.problems[f.Name] != "" {
+			c.Post(session.NoteMsg(fmt.Sprintf("%s: %s.", f.Label, s.problems[f.Name])))
 			return s
 		}
 	}
@@ -202,31 +217,23 @@ func (s settingsScreen) submit(c scene) settingsScreen {
 func (s settingsScreen) filled(c scene) flows.Params {
 	draft, given := s.draft, s.chosen
 	for _, f := range s.shown(c) {
-		if f.Read == nil {
-			continue
-		}
-		before := draft
-		if f.Read(&draft, strings.TrimSpace(s.texts[f.ID].String())) != nil {
-			draft, given = before, given&^f.Sets
+		if f.Kind != flows.Choice && f.Set(&draft, strings.TrimSpace(s.texts[f.Name].String())) != nil {
+			given &^= f.Sets
 		}
 	}
 	draft.Given |= given
 	return draft
 }
 
-// suggestion says what the clusters make likely for a field, and why.
-func (s settingsScreen) suggestion(c scene, id session.FieldID) string {
-	facts := c.facts()
-	switch id {
-	case session.FieldServer:
-		side, why := check.SuggestServer(facts)
-		return fmt.Sprintf("Suggested: %s, because %s.", side, why)
-	case session.FieldService:
-		kind, why := check.SuggestServiceType(facts.Side(s.draft.Server))
-		return fmt.Sprintf("Suggested: %s, because %s.", kind, why)
-	default:
+// suggestion says what the clusters make likely for a choice, and why.
+func (s settingsScreen) suggestion(c scene, f flows.ConnectionSetting) string {
+	if f.Auto == nil || f.Kind != flows.Choice {
 		return ""
 	}
+	value, why := f.Auto(s.draft, c.facts())
+	f.Read(&s.draft, value)
+	first, _, _ := strings.Cut(f.Value(s.draft), " ")
+	return fmt.Sprintf("Suggested: %s, because %s.", first, why)
 }
 
 // labelWidth is the room for a field's label.
@@ -243,11 +250,11 @@ func (s settingsScreen) view(c scene) []string {
 	at := 0
 	focus := s.focused(c)
 	for _, f := range s.shown(c) {
-		if f.ID == focus.ID {
+		if f.Name == focus.Name {
 			at = len(lines)
 		}
-		lines = append(lines, s.line(c, f, f.ID == focus.ID))
-		if problem := s.problems[f.ID]; problem != "" {
+		lines = append(lines, s.line(c, f, f.Name == focus.Name))
+		if problem := s.problems[f.Name]; problem != "" {
 			for _, text := range t.Wrap(t.Glyphs[draw.Fail]+" "+problem, c.Width-c.labelWidth()-2, 0) {
 				lines = append(lines, draw.Pad("", c.labelWidth()+2)+t.Marks[draw.Fail].Render(text))
 			}
@@ -264,40 +271,40 @@ func (s settingsScreen) view(c scene) []string {
 	return append(lines, foot...)
 }
 
-func (s settingsScreen) line(c scene, f session.Field, focused bool) string {
+func (s settingsScreen) line(c scene, f flows.ConnectionSetting, focused bool) string {
 	t := c.Theme
 	label := t.Label.Render(draw.Pad(f.Label, c.labelWidth()))
 	room := c.Width - c.labelWidth() - 2
-	if f.Options == nil {
-		text := s.texts[f.ID]
+	if f.Kind != flows.Choice {
+		text := s.texts[f.Name]
 		if text.String() == "" && f.Empty != "" {
 			return c.Theme.Row(focused, label+t.Fit(t.Instead(f.Empty, focused), room))
 		}
 		return c.Theme.Row(focused, label+text.View(t, room, focused))
 	}
-	chosen := f.Choice(s.draft)
+	chosen := f.Option(s.draft)
 	words := make([]string, len(f.Options))
 	for i, option := range f.Options {
-		words[i] = t.Radio[0] + " " + t.Plain(option)
+		words[i] = t.Radio[0] + " " + t.Plain(option.String())
 		if i == chosen {
-			words[i] = t.Radio[1] + " " + t.Plain(option)
+			words[i] = t.Radio[1] + " " + t.Plain(option.String())
 		}
 	}
 	value := strings.Join(words, "  ")
 	if len([]rune(value)) > room {
 		count := fmt.Sprintf(" (%d/%d)", chosen+1, len(f.Options))
-		value = t.Fit(t.Plain(f.Options[chosen]), room-len(count)) + count
+		value = t.Fit(t.Plain(f.Options[chosen].String()), room-len(count)) + count
 	}
 	return c.Theme.Row(focused, label+value)
 }
 
 // foot explains the field, or says what the choices mean.
-func (s settingsScreen) foot(c scene, f session.Field) []string {
+func (s settingsScreen) foot(c scene, f flows.ConnectionSetting) []string {
 	t := c.Theme
 	lines := []string{c.Theme.RuleLine(f.Label, c.Width)}
 	if s.explain || c.Height >= 20 {
 		lines = append(lines, t.Wrap(f.Explain, c.Width, 0)...)
-		if why := s.suggestion(c, f.ID); why != "" {
+		if why := s.suggestion(c, f); why != "" {
 			lines = append(lines, t.Wrap(why, c.Width, 0)...)
 		}
 		return lines

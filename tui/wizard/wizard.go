@@ -11,7 +11,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -257,12 +256,11 @@ func (w Wizard) meet(e session.Env) Wizard {
 // suggest takes what the clusters themselves make likely, unless the command
 // line says otherwise.
 func (w Wizard) suggest(e session.Env) Wizard {
-	facts, p := w.scene(e).facts(), &w.wanted
-	if !p.Given.Has(flows.FieldServer) {
-		p.Server, _ = check.SuggestServer(facts)
-	}
-	if !p.Given.Has(flows.FieldServiceType) {
-		p.ServiceType, _ = check.SuggestServiceType(facts.Side(p.Server))
+	for _, f := range flows.Form(w.options.Settings, "", "") {
+		if f.Auto != nil && f.Kind == flows.Choice && !w.wanted.Given.Has(f.Sets) {
+			value, _ := f.Auto(w.wanted, w.scene(e).facts())
+			f.Read(&w.wanted, value)
+		}
 	}
 	return w
 }

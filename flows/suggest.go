@@ -1,32 +1,33 @@
-package check
+package flows
 
 import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // SuggestServer is the side that should host the gateway server, with the
 // reason as the end of the sentence "… because …": where the gateways are
 // already, or else the one that the other can reach.
-func SuggestServer(f flows.Facts) (flows.Side, string) {
-	for _, side := range []flows.Side{flows.B, flows.A} {
-		if s := f.Side(side).Peer(f.Side(side.Other()).ID).Server; s != nil && s.DeletionTimestamp == nil {
+func SuggestServer(f Facts) (Side, string) {
+	for _, side := range []Side{B, A} {
+		if s := f.Side(side).Peer(f.Side(side.Other()).ID).Server; live(s) {
 			return side, fmt.Sprintf("%s hosts it already", f.Side(side).Name())
 		}
 	}
 	a, b := reachable(f.Local), reachable(f.Remote)
 	switch {
 	case a.rank > b.rank:
-		return flows.A, fmt.Sprintf("%s, and %s", a.why, b.why)
+		return A, fmt.Sprintf("%s, and %s", a.why, b.why)
 	case b.rank > a.rank:
-		return flows.B, fmt.Sprintf("%s, and %s", b.why, a.why)
+		return B, fmt.Sprintf("%s, and %s", b.why, a.why)
 	}
-	return flows.B, fmt.Sprintf("it is the default (%s; %s)", a.why, b.why)
+	return B, fmt.Sprintf("it is the default (%s; %s)", a.why, b.why)
 }
 
 // reach is how likely a cluster is to be reached from outside.
@@ -35,8 +36,8 @@ type reach struct {
 	why  string
 }
 
-func reachable(c flows.ClusterFacts) reach {
-	name := inShort(c)
+func reachable(c ClusterFacts) reach {
+	name := c.inShort()
 	external, public := false, false
 	for _, n := range c.Nodes {
 		external = external || len(n.External) > 0
@@ -59,8 +60,8 @@ func reachable(c flows.ClusterFacts) reach {
 
 // inShort is how a sentence calls a cluster. One that has no ID yet is its
 // context; the file that it is in says nothing about what is suggested.
-func inShort(c flows.ClusterFacts) string {
-	return cmp.Or(string(c.ID), flows.ContextRef{Name: c.Context.Name}.String())
+func (c ClusterFacts) inShort() string {
+	return cmp.Or(string(c.ID), ContextRef{Name: c.Context.Name}.String())
 }
 
 func isPublic(a netip.Addr) bool { return a.IsGlobalUnicast() && !a.IsPrivate() && !isShared(a) }
@@ -81,8 +82,8 @@ var clouds = map[string]string{
 // SuggestServiceType is how the cluster should expose a gateway server, with
 // the reason as the end of the sentence "… because …": by a load balancer where
 // one answers, else by a node port.
-func SuggestServiceType(c flows.ClusterFacts) (corev1.ServiceType, string) {
-	name := inShort(c)
+func SuggestServiceType(c ClusterFacts) (corev1.ServiceType, string) {
+	name := c.inShort()
 	switch {
 	case c.LoadBalancers.Answered > 0:
 		return corev1.ServiceTypeLoadBalancer, fmt.Sprintf("load balancers of %s get addresses", name)
@@ -95,4 +96,15 @@ func SuggestServiceType(c flows.ClusterFacts) (corev1.ServiceType, string) {
 		}
 	}
 	return corev1.ServiceTypeNodePort, fmt.Sprintf("nothing on %s is known to give addresses to load balancers", name)
+}
+
+// suggestMTU is a bound that no network reaches, where both gateways lower it to
+// what their own network carries, and then to what they find to pass.
+func suggestMTU(f Facts) (string, string) {
+	for _, side := range []Side{A, B} {
+		if c := f.Side(side); c.Software != Operator {
+			return strconv.Itoa(render.DefaultMTU), fmt.Sprintf("%s's gateway does not look for what passes", c.ID)
+		}
+	}
+	return strconv.Itoa(maxMTU), "both gateways use what they find to pass, up to this"
 }

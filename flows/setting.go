@@ -1,0 +1,236 @@
+package flows
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Setting is one thing that an admin can choose of a P. Flags, their help and
+// their completion, keys of files, lines of the wizard's form and questions of
+// the accessible one are all made of it.
+type Setting[P any] struct {
+	Name    string // of the flag, and the key in files
+	Letter  string // of the flag; "" for none
+	Liqoctl string // what liqoctl calls the flag
+	Help    string // one line
+	Explain string // to somebody who never heard of it
+	Label   string // in forms; "" keeps it out of them
+	Noun    string // in sentences, after "the"
+	// Field is the field of an object that it ends in: Kind.path.
+	Field string
+
+	Kind    Kind
+	Options []Option // of a Choice
+	// Min and Max bound a Number.
+	Min, Max int
+	// Want says what a Number counts.
+	Want string
+	// Valid is what is wrong with a Text, or with one of a List; nil takes any.
+	Valid func(text string) error
+	// Empty is what no value stands for; "" if there has to be one.
+	Empty string
+	// Bare is the value of a flag that is given without one.
+	Bare string
+	// Auto is the value that facts make likely, and the end of the sentence
+	// "… because …"; nil if they say nothing of it.
+	Auto func(p P, f Facts) (value, why string)
+	Store[P]
+
+	// Sets are the fields of [Params] that it is about.
+	Sets Fields
+	// Service is the only type of Service that it applies to; "" for all.
+	Service corev1.ServiceType
+	// Inviter says that the side with the gateway server decides it alone.
+	Inviter bool
+	// words are what forms call the options, about two clusters of these names;
+	// nil: as everybody does.
+	words func(a, b string) []string
+}
+
+// ConnectionSetting is a setting of a connection.
+type ConnectionSetting = Setting[Params]
+
+// Kind is what the values of a setting are.
+type Kind uint8
+
+// The kinds.
+const (
+	Text Kind = iota
+	Choice
+	Number
+	List // of texts, separated by commas
+)
+
+// Option is one value of a choice.
+type Option struct {
+	Value string
+	Word  string   // in forms, if it has another one there
+	Also  []string // other spellings, such as liqoctl's
+}
+
+func (o Option) String() string { return cmp.Or(o.Word, o.Value) }
+
+// is reports whether text means the option. The first word of a name is enough.
+func (o Option) is(text string) bool {
+	first, _, _ := strings.Cut(o.Word, " ")
+	return slices.ContainsFunc(append([]string{o.Value, o.Word, first}, o.Also...), func(name string) bool {
+		return name != "" && strings.EqualFold(name, text)
+	})
+}
+
+// Store is where the value of a setting is kept, as a text.
+type Store[P any] struct {
+	Write func(P) string
+	Read  func(*P, string)
+}
+
+// TextAt keeps a text.
+func TextAt[P any, S ~string](at func(*P) *S) Store[P] {
+	return Store[P]{func(p P) string { return string(*at(&p)) }, func(p *P, text string) { *at(p) = S(text) }}
+}
+
+// NumberAt keeps a number; 0 is none.
+func NumberAt[P any, N int | uint16](at func(*P) *N) Store[P] {
+	return Store[P]{
+		func(p P) string { return strings.TrimPrefix(strconv.Itoa(int(*at(&p))), "0") },
+		func(p *P, text string) { n, _ := strconv.Atoi(text); *at(p) = N(n) }, // Set has looked at it
+	}
+}
+
+// ListAt keeps a list of texts.
+func ListAt[P any](at func(*P) *[]string) Store[P] {
+	return Store[P]{func(p P) string { return strings.Join(*at(&p), ",") }, func(p *P, text string) {
+		*at(p) = slices.DeleteFunc(strings.Split(text, ","), func(s string) bool { return s == "" })
+	}}
+}
+
+// Set is the only way in which a text becomes a value. The error says what is
+// wanted instead.
+func (s Setting[P]) Set(p *P, text string) error {
+	if text == "0" && s.Kind == Number {
+		text = ""
+	}
+	if text == "" && s.Empty != "" {
+		s.Read(p, "")
+		return nil
+	}
+	switch s.Kind {
+	case Choice:
+		i := slices.IndexFunc(s.Options, func(o Option) bool { return o.is(text) })
+		if i < 0 {
+			return errors.New("want " + alternatives(s.Options))
+		}
+		text = s.Options[i].Value
+	case Number:
+		if n, err := strconv.Atoi(text); err != nil || n < s.Min || n > s.Max {
+			return fmt.Errorf("want %s, %d to %d", s.Want, s.Min, s.Max)
+		}
+	case List:
+		for one := range strings.SplitSeq(text, ",") {
+			if err := s.Valid(one); err != nil {
+				return err
+			}
+		}
+	case Text:
+		if s.Valid != nil {
+			if err := s.Valid(text); err != nil {
+				return err
+			}
+		}
+	}
+	s.Read(p, text)
+	return nil
+}
+
+// alternatives joins words with commas and a last "or".
+func alternatives[T fmt.Stringer](all []T) string {
+	words := make([]string, len(all))
+	for i, one := range all {
+		words[i] = one.String()
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+// Option is the index of the chosen option, the first one if it is none of them.
+func (s Setting[P]) Option(p P) int {
+	value := s.Write(p)
+	return max(0, slices.IndexFunc(s.Options, func(o Option) bool { return o.Value == value }))
+}
+
+// Value is what the setting has, in words.
+func (s Setting[P]) Value(p P) string {
+	if s.Kind == Choice {
+		return s.Options[s.Option(p)].String()
+	}
+	return cmp.Or(s.Write(p), s.Empty)
+}
+
+// Word is what the setting has, as an admin would type it: a number is never
+// nothing.
+func (s Setting[P]) Word(p P) string {
+	if text := s.Write(p); text != "" || s.Kind != Number {
+		return text
+	}
+	return "0"
+}
+
+// Check reports all values of p that are none of the settings', joined. Each
+// error names the flag to change.
+func Check[P any](settings []Setting[P], p P) error {
+	var errs []error
+	for _, s := range settings {
+		if err := s.Set(&p, s.Write(p)); err != nil {
+			errs = append(errs, fmt.Errorf("--%s %q: %w", s.Name, s.Word(p), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Form are the settings that forms ask for, with the words that they have for
+// choices about two clusters of these names; nil stands for [Settings].
+func Form(settings []ConnectionSetting, a, b string) []ConnectionSetting {
+	if settings == nil {
+		settings = Settings()
+	}
+	return slices.DeleteFunc(worded(settings, a, b), func(s ConnectionSetting) bool { return s.Label == "" })
+}
+
+// worded are settings whose options have the words of forms.
+func worded(settings []ConnectionSetting, a, b string) []ConnectionSetting {
+	settings = slices.Clone(settings)
+	for i, s := range settings {
+		if s.words == nil {
+			continue
+		}
+		settings[i].Options = slices.Clone(s.Options)
+		for j, word := range s.words(a, b) {
+			settings[i].Options[j].Word = word
+		}
+	}
+	return settings
+}
+
+func validAddress(text string) error {
+	if _, err := netip.ParseAddr(text); err != nil {
+		return errors.New("want an IP address, such as 192.0.2.7")
+	}
+	return nil
+}
+
+// hostName is what RFC 1123 calls one.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
+
+func validHost(text string) error {
+	if validAddress(text) != nil && !hostName.MatchString(text) {
+		return errors.New("want an IP address or a DNS name, without a port")
+	}
+	return nil
+}
