@@ -33,15 +33,14 @@ type Setting[P any] struct {
 	Min, Max int
 	// Want says what a Number counts.
 	Want string
-	// Valid is what is wrong with a Text, or with one of a List; nil takes any.
+	// Valid is what is wrong with a Text, or with one of a List.
 	Valid func(text string) error
 	// Empty is what no value stands for; "" if there has to be one.
 	Empty string
 	// Bare is the value of a flag that is given without one.
 	Bare string
-	// Auto is the value that facts make likely, and the end of the sentence
-	// "… because …"; nil if they say nothing of it.
-	Auto func(p P, f Facts) (value, why string)
+	// Auto says that facts can answer it: see [Suggest].
+	Auto bool
 	Store[P]
 
 	// Sets are the fields of [Params] that it is about.
@@ -134,29 +133,28 @@ func (s Setting[P]) Set(p *P, text string) error {
 			return fmt.Errorf("want %s, %d to %d", s.Want, s.Min, s.Max)
 		}
 	case List:
-		for one := range strings.SplitSeq(text, ",") {
-			if err := s.Valid(one); err != nil {
+		for part := range strings.SplitSeq(text, ",") {
+			if err := s.Valid(part); err != nil {
 				return err
 			}
 		}
 	case Text:
-		if s.Valid != nil {
-			if err := s.Valid(text); err != nil {
-				return err
-			}
+		if err := s.Valid(text); err != nil {
+			return err
 		}
 	}
 	s.Read(p, text)
 	return nil
 }
 
-// alternatives joins words with commas and a last "or".
-func alternatives[T fmt.Stringer](all []T) string {
-	words := make([]string, len(all))
-	for i, one := range all {
-		words[i] = one.String()
+// alternatives joins options with commas and a last "or".
+func alternatives(options []Option) string {
+	words := make([]string, len(options))
+	for i, o := range options {
+		words[i] = o.String()
 	}
-	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // Option is the index of the chosen option, the first one if it is none of them.
@@ -217,6 +215,8 @@ func worded(settings []ConnectionSetting, a, b string) []ConnectionSetting {
 	}
 	return settings
 }
+
+func anyText(string) error { return nil }
 
 func validAddress(text string) error {
 	if _, err := netip.ParseAddr(text); err != nil {

@@ -4,15 +4,13 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // Settings are all settings of a connection, in the order of forms.
 func Settings() []ConnectionSetting {
 	return []ConnectionSetting{
 		{
-			Name: "server-location", Liqoctl: "gw-server-service-location", Sets: FieldServer, Label: "Gateway server on", Noun: "server's cluster",
+			Name: "server-location", Liqoctl: "gw-server-service-location", Sets: FieldServer, Label: "Gateway server on", Noun: "server's cluster", Auto: true,
 			Help:    "cluster that hosts the gateway server: Remote, Local, or auto for one that can be reached",
 			Explain: "The server waits for the other cluster's gateway to dial it. Choose the cluster that the other one can reach: one with a public address, or without a firewall in front. Traffic flows both ways in either case.",
 			Kind:    Choice, Options: []Option{{Value: "Local", Also: []string{"Consumer"}}, {Value: "Remote", Also: []string{"Provider"}}},
@@ -21,99 +19,60 @@ func Settings() []ConnectionSetting {
 				func(p Params) string { return [...]string{"Local", "Remote"}[p.Server] },
 				func(p *Params, text string) { p.Server = map[string]Side{"Local": A, "Remote": B}[text] },
 			},
-			Auto: func(_ Params, f Facts) (string, string) {
-				side, why := SuggestServer(f)
-				return [...]string{"Local", "Remote"}[side], why
-			},
 		},
 		{
-			Name: "server-service-type", Liqoctl: "gw-server-service-type", Sets: FieldServiceType, Label: "Reached through", Noun: "service type", Inviter: true,
+			Name: "server-service-type", Liqoctl: "gw-server-service-type", Sets: FieldServiceType, Label: "Reached through", Noun: "service type", Inviter: true, Auto: true,
 			Help:    "how the gateway server is exposed: LoadBalancer, NodePort, ClusterIP, or auto: LoadBalancer if the cluster has one, else NodePort",
 			Explain: "The type of the Service in front of the gateway server. LoadBalancer needs a provider of load balancers and survives the loss of a node. NodePort needs nothing, but the client dials one node's address: if that node goes, the tunnel does. ClusterIP is for clusters that reach each other's Service addresses, or an address that you forward yourself.",
-			Field:   "GatewayServer.spec.endpoint.serviceType",
-			Kind:    Choice, Options: []Option{{Value: "LoadBalancer"}, {Value: "NodePort"}, {Value: "ClusterIP"}},
+			Field:   "GatewayServer.spec.endpoint.serviceType", Kind: Choice, Options: []Option{{Value: "LoadBalancer"}, {Value: "NodePort"}, {Value: "ClusterIP"}},
 			Store: TextAt(func(p *Params) *corev1.ServiceType { return &p.ServiceType }),
-			Auto: func(p Params, f Facts) (string, string) {
-				service, why := SuggestServiceType(f.Side(p.Server))
-				return string(service), why
-			},
 		},
 		{
 			Name: "server-port", Liqoctl: "gw-server-service-port", Sets: FieldPort, Label: "UDP port", Noun: "server's port", Inviter: true,
 			Help:    "UDP port of the gateway server's Service",
 			Explain: "The port of the gateway server's Service. With a NodePort the client dials the node port instead.",
-			Field:   "GatewayServer.spec.endpoint.port",
-			Kind:    Number, Want: wantPort, Min: 1, Max: maxPort, Store: NumberAt(func(p *Params) *uint16 { return &p.Port }),
+			Field:   "GatewayServer.spec.endpoint.port", Kind: Number, Want: wantPort, Min: 1, Max: maxPort, Store: NumberAt(func(p *Params) *uint16 { return &p.Port }),
 		},
 		{
 			Name: "node-port", Liqoctl: "gw-server-service-nodeport", Sets: FieldNodePort, Label: "Node port", Noun: "node port", Inviter: true,
 			Service: corev1.ServiceTypeNodePort, Empty: "Kubernetes chooses",
 			Help:    "node port of the gateway server (default: Kubernetes chooses); 0 takes back an earlier choice",
 			Explain: "The UDP port on the node that the client dials. Kubernetes gives out 30000 to 32767, unless the cluster says otherwise. Fix it if a firewall has to be opened for it.",
-			Field:   "GatewayServer.spec.endpoint.nodePort",
-			Kind:    Number, Want: wantPort, Min: 1, Max: maxPort, Store: NumberAt(func(p *Params) *uint16 { return &p.NodePort }),
+			Field:   "GatewayServer.spec.endpoint.nodePort", Kind: Number, Want: wantPort, Min: 1, Max: maxPort, Store: NumberAt(func(p *Params) *uint16 { return &p.NodePort }),
 		},
 		{
 			Name: "load-balancer-ip", Liqoctl: "gw-server-service-loadbalancerip", Sets: FieldLoadBalancerIP, Label: "Load balancer IP", Noun: "load balancer's address", Inviter: true,
 			Service: corev1.ServiceTypeLoadBalancer, Empty: "the provider chooses",
 			Help:    "address to request from the load balancer (default: it chooses); \"\" takes back an earlier choice",
 			Explain: "The address to ask the load balancer's provider for. Not every provider listens.",
-			Field:   "GatewayServer.spec.endpoint.loadBalancerIP",
-			Valid:   validAddress, Store: TextAt(func(p *Params) *string { return &p.LoadBalancerIP }),
+			Field:   "GatewayServer.spec.endpoint.loadBalancerIP", Valid: validAddress, Store: TextAt(func(p *Params) *string { return &p.LoadBalancerIP }),
 		},
 		{
 			Name: "client-address", Liqoctl: "gw-client-address", Sets: FieldClientAddress, Label: "Client dials", Noun: "address that the client dials", Inviter: true,
 			Empty:   "the server's address",
 			Help:    "address or name that the client dials (default: the server's own)",
 			Explain: "Another address or DNS name for the server, if the client can't use the server's own: behind a NAT, or a name that stays when nodes come and go.",
-			Field:   "GatewayClient.spec.endpoint.addresses",
-			Valid:   validHost, Store: TextAt(func(p *Params) *string { return &p.ClientAddress }),
+			Field:   "GatewayClient.spec.endpoint.addresses", Valid: validHost, Store: TextAt(func(p *Params) *string { return &p.ClientAddress }),
 		},
 		{
 			Name: "client-port", Liqoctl: "gw-client-port", Sets: FieldClientPort, Label: "at UDP port", Noun: "port that the client dials", Inviter: true,
 			Empty:   "the server's port",
 			Help:    "port that the client dials (default: the server's own)",
 			Explain: "Another port for the server, if a NAT in front of it has one of its own.",
-			Field:   "GatewayClient.spec.endpoint.port",
-			Kind:    Number, Want: wantPort, Min: 1, Max: maxPort, Store: NumberAt(func(p *Params) *uint16 { return &p.ClientPort }),
+			Field:   "GatewayClient.spec.endpoint.port", Kind: Number, Want: wantPort, Min: 1, Max: maxPort, Store: NumberAt(func(p *Params) *uint16 { return &p.ClientPort }),
 		},
 		{
-			Name: "mtu", Sets: FieldMTU, Label: "MTU", Noun: "MTU", Inviter: true,
+			Name: "mtu", Sets: FieldMTU, Label: "MTU", Noun: "MTU", Inviter: true, Auto: true,
 			Help:    "largest packet in the tunnel, in bytes; auto: what the gateways find out (with Liqo's gateways: 1340)",
 			Explain: "The largest packet in the tunnel, in bytes. WireGuard adds 60 on IPv4, so it is at most the MTU of the network between the clusters less 60. Too large a value shows as connections that open and then hang. The gateways look for the largest packet that comes through, and never send more.",
-			Field:   "GatewayServer.spec.mtu",
-			Kind:    Number, Want: "a number of bytes", Min: minMTU, Max: maxMTU, Store: NumberAt(func(p *Params) *int { return &p.MTU }),
-			Auto: func(_ Params, f Facts) (string, string) { return suggestMTU(f) },
+			Field:   "GatewayServer.spec.mtu", Kind: Number, Want: "a number of bytes", Min: minMTU, Max: maxMTU, Store: NumberAt(func(p *Params) *int { return &p.MTU }),
 		},
-		{
-			Name: "server-template-name", Liqoctl: "gw-server-template-name", Sets: FieldServerTemplate, Noun: "server's template", Inviter: true,
-			Help: "template of the gateway server", Field: "GatewayServer.spec.serverTemplateRef.name",
-			Store: TextAt(func(p *Params) *string { return &p.ServerTemplate.Name }),
-		},
-		{
-			Name: "server-template-namespace", Liqoctl: "gw-server-template-namespace", Sets: FieldServerTemplate, Inviter: true,
-			Help: "its namespace (default: Liqo's)", Field: "GatewayServer.spec.serverTemplateRef.namespace",
-			Store: TextAt(func(p *Params) *string { return &p.ServerTemplate.Namespace }),
-		},
-		{
-			Name: "client-template-name", Liqoctl: "gw-client-template-name", Sets: FieldClientTemplate, Noun: "client's template",
-			Help: "template of the gateway client", Field: "GatewayClient.spec.clientTemplateRef.name",
-			Store: TextAt(func(p *Params) *string { return &p.ClientTemplate.Name }),
-		},
-		{
-			Name: "client-template-namespace", Liqoctl: "gw-client-template-namespace", Sets: FieldClientTemplate,
-			Help: "its namespace (default: Liqo's)", Field: "GatewayClient.spec.clientTemplateRef.namespace",
-			Store: TextAt(func(p *Params) *string { return &p.ClientTemplate.Namespace }),
-		},
-		{
-			Name: "namespace", Letter: "n",
-			Help:  "tenant namespace on the local cluster (default: the peering's own, or liqo-tenant-CLUSTER_ID)",
-			Store: TextAt(func(p *Params) *string { return &p.Namespaces[A] }),
-		},
-		{
-			Name: "remote-namespace", Help: "tenant namespace on the remote cluster (default: the same)",
-			Store: TextAt(func(p *Params) *string { return &p.Namespaces[B] }),
-		},
+		{Name: "server-template-name", Liqoctl: "gw-server-template-name", Help: "template of the gateway server", Noun: "server's template", Inviter: true, Sets: FieldServerTemplate, Field: "GatewayServer.spec.serverTemplateRef.name", Valid: anyText, Store: TextAt(func(p *Params) *string { return &p.ServerTemplate.Name })},
+		{Name: "server-template-namespace", Liqoctl: "gw-server-template-namespace", Help: "its namespace (default: Liqo's)", Inviter: true, Sets: FieldServerTemplate, Field: "GatewayServer.spec.serverTemplateRef.namespace", Valid: anyText, Store: TextAt(func(p *Params) *string { return &p.ServerTemplate.Namespace })},
+		{Name: "client-template-name", Liqoctl: "gw-client-template-name", Help: "template of the gateway client", Noun: "client's template", Sets: FieldClientTemplate, Field: "GatewayClient.spec.clientTemplateRef.name", Valid: anyText, Store: TextAt(func(p *Params) *string { return &p.ClientTemplate.Name })},
+		{Name: "client-template-namespace", Liqoctl: "gw-client-template-namespace", Help: "its namespace (default: Liqo's)", Sets: FieldClientTemplate, Field: "GatewayClient.spec.clientTemplateRef.namespace", Valid: anyText, Store: TextAt(func(p *Params) *string { return &p.ClientTemplate.Namespace })},
+		{Name: "namespace", Letter: "n", Help: "tenant namespace on the local cluster (default: the peering's own, or liqo-tenant-CLUSTER_ID)", Valid: anyText, Store: TextAt(func(p *Params) *string { return &p.Namespaces[A] })},
+		{Name: "remote-namespace", Help: "tenant namespace on the remote cluster (default: the same)", Valid: anyText, Store: TextAt(func(p *Params) *string { return &p.Namespaces[B] })},
 		{
 			Name: "wait", Label: "Done when", Bare: WaitConnected.String(),
 			Help:    "what to wait for: none, connected (the gateways answer each other's pings) or verified (packets pass from pod to pod)",
@@ -132,50 +91,3 @@ const (
 	wantPort = "a port"
 	maxPort  = 65535
 )
-
-// InstallSettings are all settings of an installation.
-func InstallSettings() []Setting[render.InstallParams] {
-	type params = render.InstallParams
-	return []Setting[params]{
-		{
-			Name: "image", Help: "image of operator, gateways and node agent",
-			Store: TextAt(func(p *params) *string { return &p.Image }),
-		},
-		{
-			Name: "cluster-id", Empty: "its ID if it has one, else from the context's name",
-			Help:  "name by which peers know the cluster (default: its ID if it has one, else from the context's name)",
-			Valid: func(text string) error { return render.ClusterID(text).Validate() },
-			Store: TextAt(func(p *params) *render.ClusterID { return &p.ClusterID }),
-		},
-		{
-			Name: "pod-cidr", Kind: List, Empty: "the operator detects it",
-			Help:  "address range of the pods, may be repeated (default: the operator detects it)",
-			Valid: render.ValidRange, Store: ListAt(func(p *params) *[]string { return &p.PodCIDRs }),
-		},
-		{
-			Name: "service-cidr", Empty: "the operator detects it",
-			Help:  "address range of the Services (default: the operator detects it)",
-			Valid: render.ValidRange, Store: TextAt(func(p *params) *string { return &p.ServiceCIDR }),
-		},
-		{
-			Name: "external-cidr", Empty: "unchanged",
-			Help:  "address range for hosts outside of the pod network (default: unchanged, at first " + render.DefaultExternalCIDR + ")",
-			Valid: render.ValidRange, Store: TextAt(func(p *params) *string { return &p.ExternalCIDR }),
-		},
-		{
-			Name: "reserve", Kind: List, Empty: "unchanged",
-			Help:  "address range under which no peer may be seen, such as that of a VPN; may be repeated (default: unchanged, at first none)",
-			Valid: render.ValidRange, Store: ListAt(func(p *params) *[]string { return &p.Reserve }),
-		},
-		{
-			Name: "pools", Kind: List, Empty: "unchanged",
-			Help:  "address ranges under which peers are seen whose own are taken, may be repeated (default: unchanged, at first 240.0.0.0/4)",
-			Valid: render.ValidRange, Store: ListAt(func(p *params) *[]string { return &p.Pools }),
-		},
-		{
-			Name: "gateway-replicas", Kind: Number, Want: "a number of pods", Min: 1, Max: render.MaxGatewayReplicas, Empty: "unchanged",
-			Help:  "pods of each gateway: one holds the tunnel, the others stand by (default: unchanged, at first 1)",
-			Store: NumberAt(func(p *params) *int { return &p.GatewayReplicas }),
-		},
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -100,11 +99,26 @@ func SuggestServiceType(c ClusterFacts) (corev1.ServiceType, string) {
 
 // suggestMTU is a bound that no network reaches, where both gateways lower it to
 // what their own network carries, and then to what they find to pass.
-func suggestMTU(f Facts) (string, string) {
+func suggestMTU(f Facts) (int, string) {
 	for _, side := range []Side{A, B} {
 		if c := f.Side(side); c.Software != Operator {
-			return strconv.Itoa(render.DefaultMTU), fmt.Sprintf("%s's gateway does not look for what passes", c.ID)
+			return render.DefaultMTU, fmt.Sprintf("%s's gateway does not look for what passes", c.ID)
 		}
 	}
-	return strconv.Itoa(maxMTU), "both gateways use what they find to pass, up to this"
+	return maxMTU, "both gateways use what they find to pass, up to this"
+}
+
+// Suggest gives p the value of an Auto setting that facts make likely, with the
+// reason as the end of the sentence "… because …".
+func Suggest(s ConnectionSetting, p *Params, f Facts) (why string) {
+	switch s.Sets {
+	case FieldServer:
+		p.Server, why = SuggestServer(f)
+	case FieldServiceType:
+		p.ServiceType, why = SuggestServiceType(f.Side(p.Server))
+	case FieldMTU:
+		p.MTU, why = suggestMTU(f)
+	default: // facts say nothing of the others
+	}
+	return why
 }

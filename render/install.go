@@ -54,8 +54,8 @@ type InstallParams struct {
 	GatewayReplicas int
 }
 
-// MaxGatewayReplicas is more than anybody needs: only one of them works.
-const MaxGatewayReplicas = 5
+// maxGatewayReplicas is more than anybody needs: only one of them works.
+const maxGatewayReplicas = 5
 
 // Validate reports all problems of p, joined.
 func (p InstallParams) Validate() error {
@@ -63,8 +63,8 @@ func (p InstallParams) Validate() error {
 	if p.Image == "" {
 		errs = append(errs, errors.New("image is empty"))
 	}
-	if p.GatewayReplicas < 0 || p.GatewayReplicas > MaxGatewayReplicas {
-		errs = append(errs, fmt.Errorf("%d replicas of a gateway: want 1 to %d, of which one holds the tunnel and the others stand by", p.GatewayReplicas, MaxGatewayReplicas))
+	if p.GatewayReplicas < 0 || p.GatewayReplicas > maxGatewayReplicas {
+		errs = append(errs, fmt.Errorf("%d replicas of a gateway: want 1 to %d, of which one holds the tunnel and the others stand by", p.GatewayReplicas, maxGatewayReplicas))
 	}
 	type stated struct{ name, value string }
 	cidrs := []stated{{"external CIDR", cmp.Or(p.ExternalCIDR, DefaultExternalCIDR)}}
@@ -80,25 +80,17 @@ func (p InstallParams) Validate() error {
 		}
 	}
 	for _, c := range cidrs {
-		if err := ValidRange(c.value); err != nil {
-			errs = append(errs, fmt.Errorf("%s %q: %w", c.name, c.value, err))
+		prefix, err := netip.ParsePrefix(c.value)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s %q: want an address range like 10.244.0.0/16", c.name, c.value))
+		case !prefix.Addr().Is4():
+			errs = append(errs, fmt.Errorf("%s %s: only IPv4 is supported", c.name, c.value))
+		case prefix.Masked() != prefix:
+			errs = append(errs, fmt.Errorf("%s %s: host bits are set, did you mean %s?", c.name, c.value, prefix.Masked()))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// ValidRange is what is wrong with an address range of an installation.
-func ValidRange(text string) error {
-	prefix, err := netip.ParsePrefix(text)
-	switch {
-	case err != nil:
-		return errors.New("want an address range like 10.244.0.0/16")
-	case !prefix.Addr().Is4():
-		return errors.New("only IPv4 is supported")
-	case prefix.Masked() != prefix:
-		return fmt.Errorf("host bits are set, did you mean %s?", prefix.Masked())
-	}
-	return nil
 }
 
 // Install is everything that a cluster needs to be connected by our operator:

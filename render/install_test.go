@@ -221,11 +221,11 @@ func TestInstallParamsValidate(t *testing.T) {
 		want string // "" for none
 	}{
 		{"what is needed", func(*render.InstallParams) {}, ""},
-		{"a host's address", func(p *render.InstallParams) { p.PodCIDRs = []string{"10.244.0.1/16"} }, `pod CIDR "10.244.0.1/16": host bits are set, did you mean 10.244.0.0/16?`},
-		{"IPv6", func(p *render.InstallParams) { p.ServiceCIDR = "fd00::/108" }, `service CIDR "fd00::/108": only IPv4 is supported`},
+		{"a host's address", func(p *render.InstallParams) { p.PodCIDRs = []string{"10.244.0.1/16"} }, "pod CIDR 10.244.0.1/16: host bits are set, did you mean 10.244.0.0/16?"},
+		{"IPv6", func(p *render.InstallParams) { p.ServiceCIDR = "fd00::/108" }, "service CIDR fd00::/108: only IPv4 is supported"},
 		{
 			"a bad pool, and reserved range", func(p *render.InstallParams) { p.Pools, p.Reserve = []string{"10.0.0.0/33"}, []string{"fd00::/8"} },
-			"reserved range \"fd00::/8\": only IPv4 is supported\npool \"10.0.0.0/33\": want an address range like 10.244.0.0/16",
+			"reserved range fd00::/8: only IPv4 is supported\npool \"10.0.0.0/33\": want an address range like 10.244.0.0/16",
 		},
 		{"a bad external range", func(p *render.InstallParams) { p.ExternalCIDR = "x" }, `external CIDR "x": want an address range like 10.244.0.0/16`},
 		{

@@ -61,7 +61,7 @@ more about each check.`,
 	f.BoolVar(&o.problems, "problems", false, "leave out what passed")
 	f.BoolVar(&o.strict, "strict", false, "let warnings, and what can't be known, count as failures")
 	f.StringVarP(&o.output, "output", "o", formatText, "text, json, yaml or ndjson")
-	c.add(f, everySetting)
+	c.add(f, nil)
 	cmd.MarkFlagsMutuallyExclusive("pre", "probe")
 	acceptLiqoctl(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -26,22 +26,19 @@ type connectFlags struct {
 
 func newConnectFlags() *connectFlags { return &connectFlags{params: flows.Defaults()} }
 
-// add adds the settings that a command takes.
+// add adds the settings that a command takes; nil takes all.
 func (c *connectFlags) add(f *pflag.FlagSet, takes func(flows.ConnectionSetting) bool) {
-	taken := slices.DeleteFunc(slices.Clone(connectionSettings), func(s flows.ConnectionSetting) bool { return !takes(s) })
-	c.flags = append(c.flags, addSettings(f, &c.params, taken...)...)
+	for _, s := range connectionSettings {
+		if takes == nil || takes(s) {
+			c.flags = append(c.flags, addSettings(f, &c.params, s)...)
+		}
+	}
 }
-
-// What commands take.
-func everySetting(flows.ConnectionSetting) bool { return true }
-
-func noGateways(s flows.ConnectionSetting) bool { return s.Sets == 0 }
 
 // parse gives the parameters, and the fields that facts are to decide. A
 // connection keeps what was not given.
 func (c *connectFlags) parse() (p flows.Params, open flows.Fields, err error) {
 	p = c.params
-	var errs []error
 	for _, v := range c.flags {
 		if v.given {
 			p.Given |= v.Sets
@@ -49,10 +46,9 @@ func (c *connectFlags) parse() (p flows.Params, open flows.Fields, err error) {
 		if v.auto {
 			open |= v.Sets
 		}
-		errs = append(errs, v.wrong())
 	}
 	p.Given &^= open
-	if err = errors.Join(errs...); err == nil {
+	if err = wrong(c.flags); err == nil {
 		err = p.Validate()
 	}
 	if err != nil {
@@ -124,10 +120,9 @@ func settle(p flows.Params, open flows.Fields, f flows.Facts) (flows.Params, []s
 	}
 	var reasons []string
 	for _, s := range connectionSettings {
-		if s.Auto != nil && open.Has(s.Sets) {
-			value, why := s.Auto(p, f)
-			s.Read(&p, value)
-			reasons = append(reasons, fmt.Sprintf("--%s is %s, because %s", s.Name, value, why))
+		if s.Auto && open.Has(s.Sets) {
+			why := flows.Suggest(s, &p, f)
+			reasons = append(reasons, fmt.Sprintf("--%s is %s, because %s", s.Name, s.Write(p), why))
 		}
 	}
 	p.Given |= open
@@ -176,7 +171,7 @@ they are. The plan says which changes interrupt traffic.`,
 	}
 	r.add(cmd)
 	f := cmd.Flags()
-	c.add(f, everySetting)
+	c.add(f, nil)
 	f.StringVarP(&file, "filename", "f", "", "connect all pairs of this YAML file: \"peerings\" is a list of maps of these flags, \"defaults\" is one such map. Flags of the command line are defaults, too")
 	f.StringVar(&e.folder, "export", "", "write the manifests of both clusters into this folder instead of applying them")
 	f.StringVar(&e.format, "format", exportYAML, "of --export: yaml, kustomize or argocd (with sync waves)")
@@ -227,7 +222,7 @@ this, too.`,
 		},
 	}
 	r.add(cmd)
-	c.add(cmd.Flags(), noGateways)
+	c.add(cmd.Flags(), func(s flows.ConnectionSetting) bool { return s.Sets == 0 }) // nothing of gateways
 	acceptLiqoctl(cmd)
 	return cmd
 }

@@ -19,7 +19,7 @@ import (
 func parsed(t *testing.T, words ...string) (flows.Params, flows.Fields, error) {
 	t.Helper()
 	c, f := newConnectFlags(), pflag.NewFlagSet("", pflag.ContinueOnError)
-	c.add(f, everySetting)
+	c.add(f, nil)
 	if err := f.Parse(words); err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func newPeering() (peering, *pflag.FlagSet) {
 	p := peering{pair: &pairFlags{}, connect: newConnectFlags()}
 	p.pair.local.add(f, "", "the local cluster (A)")
 	p.pair.remote.add(f, "remote-", "the remote cluster (B)")
-	p.connect.add(f, everySetting)
+	p.connect.add(f, nil)
 	p.connect.addInstall(f)
 	return p, f
 }
@@ -81,7 +81,7 @@ func readPeering(file string, given *pflag.FlagSet, defaults, wanted map[string]
 	var errs []error
 	given.Visit(func(flag *pflag.Flag) {
 		if _, ok := values[flag.Name]; !ok && f.Lookup(flag.Name) != nil {
-			errs = append(errs, copyFlag(f, flag))
+			errs = append(errs, setFlag(f, flag.Name, flag.Value.String()))
 		}
 	})
 	line := 0
@@ -92,11 +92,10 @@ func readPeering(file string, given *pflag.FlagSet, defaults, wanted map[string]
 		}
 		words, err := scalars(&node)
 		if f.Lookup(name) == nil {
-			err = errors.New("no flag of network connect has this name")
+			words, err = nil, errors.New("no flag of network connect has this name")
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", file, node.Line, name, err))
-			continue
+			err = fmt.Errorf("%s: %w", name, err)
 		}
 		for _, word := range words {
 			err = errors.Join(err, setFlag(f, name, word))
@@ -114,15 +113,6 @@ func readPeering(file string, given *pflag.FlagSet, defaults, wanted map[string]
 		}
 	}
 	return p, errors.Join(errs...)
-}
-
-// copyFlag gives the flag of the same name its value.
-func copyFlag(to *pflag.FlagSet, flag *pflag.Flag) error {
-	if list, ok := flag.Value.(pflag.SliceValue); ok {
-		to.Lookup(flag.Name).Changed = true
-		return to.Lookup(flag.Name).Value.(pflag.SliceValue).Replace(list.GetSlice())
-	}
-	return setFlag(to, flag.Name, flag.Value.String())
 }
 
 // connectMany connects one pair after the other, and goes on after a failure:

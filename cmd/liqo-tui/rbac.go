@@ -33,7 +33,7 @@ so. --all prints all roles that are needed, also those that the user has.`,
 	}
 	pair := newPairFlags(cmd, false)
 	cmd.Flags().BoolVar(&all, "all", false, "print everything that is needed, not only what is missing")
-	c.add(cmd.Flags(), everySetting)
+	c.add(cmd.Flags(), nil)
 	acceptLiqoctl(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		p, _, err := c.parse()

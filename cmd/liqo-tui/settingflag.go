@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -49,7 +50,7 @@ func (v *settingFlag[P]) String() string { return v.text }
 
 // Type implements [pflag.Value].
 func (v *settingFlag[P]) Type() string {
-	return map[flows.Kind]string{flows.Text: "string", flows.Choice: "string", flows.Number: "number", flows.List: "strings"}[v.Kind]
+	return map[flows.Kind]string{flows.Text: "string", flows.Choice: "string", flows.Number: "int", flows.List: "strings"}[v.Kind]
 }
 
 // Set implements [pflag.Value].
@@ -58,10 +59,10 @@ func (v *settingFlag[P]) Set(text string) error {
 		text = v.text + "," + text
 	}
 	v.text, v.given, v.problem = text, true, nil
-	if v.auto = v.Auto != nil && text == auto; v.auto {
+	if v.auto = v.Auto && text == auto; v.auto {
 		return nil
 	}
-	if v.problem = v.Setting.Set(v.to, text); v.problem != nil && v.Auto != nil {
+	if v.problem = v.Setting.Set(v.to, text); v.problem != nil && v.Auto {
 		v.problem = fmt.Errorf("%w, or %s", v.problem, auto)
 	}
 	return nil
@@ -73,6 +74,15 @@ func (v *settingFlag[P]) wrong() error {
 		return nil
 	}
 	return fmt.Errorf("--%s %q: %w", v.Name, v.text, v.problem)
+}
+
+// wrong is what is wrong with all of the flags.
+func wrong[P any](flags []*settingFlag[P]) error {
+	var errs []error
+	for _, v := range flags {
+		errs = append(errs, v.wrong())
+	}
+	return errors.Join(errs...)
 }
 
 // setFlag gives a flag a value, of which a setting says only later that it is none.
@@ -92,7 +102,7 @@ func (v *settingFlag[P]) completions() []string {
 	for _, o := range v.Options {
 		words = append(words, o.Value)
 	}
-	if v.Auto != nil {
+	if v.Auto {
 		words = append(words, auto)
 	}
 	return words
@@ -113,33 +123,22 @@ func completeSettings(cmd *cobra.Command) {
 
 // schema is the JSON Schema of a value in a file.
 func (v *settingFlag[P]) schema() map[string]any {
-	s := map[string]any{"type": "string"}
+	s := map[string]any{"description": strings.TrimSpace(strings.Join([]string{v.Help, v.Explain, v.Field}, "\n"))}
 	switch v.Kind {
 	case flows.Choice:
-		s = map[string]any{"enum": v.completions()}
+		s["enum"] = v.completions()
 	case flows.Number:
-		least := v.Min
+		bounds := map[string]any{"type": "integer", "minimum": v.Min, "maximum": v.Max}
 		if v.Empty != "" {
-			least = 0 // takes back an earlier choice
+			bounds["minimum"] = 0 // takes back an earlier choice
 		}
-		s = map[string]any{"type": "integer", "minimum": least, "maximum": v.Max}
-		if v.Auto != nil {
-			s = map[string]any{"anyOf": []any{s, map[string]any{"const": auto}}}
+		s["anyOf"] = []any{bounds}
+		if v.Auto {
+			s["anyOf"] = []any{bounds, map[string]any{"const": auto}}
 		}
-	case flows.List:
-		s = listSchema()
-	case flows.Text:
-	}
-	s["description"] = strings.TrimSpace(v.Help + "\n" + v.Explain)
-	if v.Field != "" {
-		s["$comment"] = v.Field
+	case flows.Text, flows.List: // YAML makes of it what it looks like
 	}
 	return s
-}
-
-func listSchema() map[string]any {
-	text := map[string]any{"type": "string"}
-	return map[string]any{"anyOf": []any{text, map[string]any{"type": "array", "items": text}}}
 }
 
 // peeringsSchema is the JSON Schema of the file of network connect -f.
@@ -147,18 +146,10 @@ func peeringsSchema() map[string]any {
 	_, flags := newPeering()
 	keys := map[string]any{}
 	flags.VisitAll(func(f *pflag.Flag) {
-		s := map[string]any{"type": "string", "description": f.Usage}
-		switch v := f.Value.(type) {
-		case anySetting:
-			s = v.schema()
-		case *kubeconfigs:
-			s = listSchema()
-		default:
-			if v.Type() == "bool" {
-				s["type"] = "boolean"
-			}
+		keys[f.Name] = map[string]any{"description": f.Usage}
+		if v, ok := f.Value.(anySetting); ok {
+			keys[f.Name] = v.schema()
 		}
-		keys[f.Name] = s
 	})
 	peering := map[string]any{"type": "object", "additionalProperties": false, "properties": keys}
 	return map[string]any{

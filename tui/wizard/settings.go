@@ -227,11 +227,10 @@ func (s settingsScreen) filled(c scene) flows.Params {
 
 // suggestion says what the clusters make likely for a choice, and why.
 func (s settingsScreen) suggestion(c scene, f flows.ConnectionSetting) string {
-	if f.Auto == nil || f.Kind != flows.Choice {
+	if !f.Auto || f.Kind != flows.Choice {
 		return ""
 	}
-	value, why := f.Auto(s.draft, c.facts())
-	f.Read(&s.draft, value)
+	why := flows.Suggest(f, &s.draft, c.facts())
 	first, _, _ := strings.Cut(f.Value(s.draft), " ")
 	return fmt.Sprintf("Suggested: %s, because %s.", first, why)
 }

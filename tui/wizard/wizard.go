@@ -257,9 +257,8 @@ func (w Wizard) meet(e session.Env) Wizard {
 // line says otherwise.
 func (w Wizard) suggest(e session.Env) Wizard {
 	for _, f := range flows.Form(w.options.Settings, "", "") {
-		if f.Auto != nil && f.Kind == flows.Choice && !w.wanted.Given.Has(f.Sets) {
-			value, _ := f.Auto(w.wanted, w.scene(e).facts())
-			f.Read(&w.wanted, value)
+		if f.Auto && f.Kind == flows.Choice && !w.wanted.Given.Has(f.Sets) {
+			flows.Suggest(f, &w.wanted, w.scene(e).facts())
 		}
 	}
 	return w
