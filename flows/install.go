@@ -2,6 +2,7 @@ package flows
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -87,7 +88,7 @@ type Installation struct {
 func NewInstallation(p render.InstallParams) (*Installation, error) {
 	p.Namespace = cmp.Or(p.Namespace, render.DefaultNamespace)
 	objects, err := render.Install(p)
-	if err != nil {
+	if err = errors.Join(Check(InstallSettings(), p), err); err != nil {
 		return nil, fmt.Errorf("install on %s: %w", p.ClusterID, err)
 	}
 	i := &Installation{params: p}

@@ -3,10 +3,8 @@ package render
 import (
 	"cmp"
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -54,51 +52,10 @@ type InstallParams struct {
 	GatewayReplicas int
 }
 
-// maxGatewayReplicas is more than anybody needs: only one of them works.
-const maxGatewayReplicas = 5
-
-// Validate reports all problems of p, joined.
-func (p InstallParams) Validate() error {
-	errs := []error{p.ClusterID.Validate()}
-	if p.Image == "" {
-		errs = append(errs, errors.New("image is empty"))
-	}
-	if p.GatewayReplicas < 0 || p.GatewayReplicas > maxGatewayReplicas {
-		errs = append(errs, fmt.Errorf("%d replicas of a gateway: want 1 to %d, of which one holds the tunnel and the others stand by", p.GatewayReplicas, maxGatewayReplicas))
-	}
-	type stated struct{ name, value string }
-	cidrs := []stated{{"external CIDR", cmp.Or(p.ExternalCIDR, DefaultExternalCIDR)}}
-	if p.ServiceCIDR != "" {
-		cidrs = append(cidrs, stated{"service CIDR", p.ServiceCIDR})
-	}
-	for _, list := range []struct {
-		name   string
-		values []string
-	}{{"pod CIDR", p.PodCIDRs}, {"reserved range", p.Reserve}, {"pool", p.Pools}} {
-		for _, cidr := range list.values {
-			cidrs = append(cidrs, stated{list.name, cidr})
-		}
-	}
-	for _, c := range cidrs {
-		prefix, err := netip.ParsePrefix(c.value)
-		switch {
-		case err != nil:
-			errs = append(errs, fmt.Errorf("%s %q: want an address range like 10.244.0.0/16", c.name, c.value))
-		case !prefix.Addr().Is4():
-			errs = append(errs, fmt.Errorf("%s %s: only IPv4 is supported", c.name, c.value))
-		case prefix.Masked() != prefix:
-			errs = append(errs, fmt.Errorf("%s %s: host bits are set, did you mean %s?", c.name, c.value, prefix.Masked()))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // Install is everything that a cluster needs to be connected by our operator:
-// definitions, identity, address ranges, gateway templates, operator, fabric.
+// definitions, identity, address ranges, gateway templates, operator, fabric. Who
+// has p from an admin has checked it.
 func Install(p InstallParams) ([]Object, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
 	p.Namespace = cmp.Or(p.Namespace, DefaultNamespace)
 	objs, err := CRDs()
 	if err != nil {

@@ -213,39 +213,3 @@ func TestYAMLIsStable(t *testing.T) {
 		t.Errorf("the order of the arguments changes the output:\n%s", compare(string(first), string(again)))
 	}
 }
-
-func TestInstallParamsValidate(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		edit func(*render.InstallParams)
-		want string // "" for none
-	}{
-		{"what is needed", func(*render.InstallParams) {}, ""},
-		{"a host's address", func(p *render.InstallParams) { p.PodCIDRs = []string{"10.244.0.1/16"} }, "pod CIDR 10.244.0.1/16: host bits are set, did you mean 10.244.0.0/16?"},
-		{"IPv6", func(p *render.InstallParams) { p.ServiceCIDR = "fd00::/108" }, "service CIDR fd00::/108: only IPv4 is supported"},
-		{
-			"a bad pool, and reserved range", func(p *render.InstallParams) { p.Pools, p.Reserve = []string{"10.0.0.0/33"}, []string{"fd00::/8"} },
-			"reserved range fd00::/8: only IPv4 is supported\npool \"10.0.0.0/33\": want an address range like 10.244.0.0/16",
-		},
-		{"a bad external range", func(p *render.InstallParams) { p.ExternalCIDR = "x" }, `external CIDR "x": want an address range like 10.244.0.0/16`},
-		{
-			"all problems at once", func(p *render.InstallParams) { *p = render.InstallParams{} },
-			"cluster ID is empty\nimage is empty",
-		},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			p := installParams()
-			tc.edit(&p)
-			got := ""
-			if err := p.Validate(); err != nil {
-				got = err.Error()
-			}
-			if got != tc.want {
-				t.Errorf("\n got %s\nwant %s", got, tc.want)
-			}
-			if _, err := render.Install(p); (err != nil) != (tc.want != "") {
-				t.Errorf("Install: %v", err)
-			}
-		})
-	}
-}

@@ -17,11 +17,11 @@ import (
 // connectFlags are what an admin may want of a connection. Some of it is decided
 // when both clusters have been looked at.
 type connectFlags struct {
-	params  flows.Params
-	flags   []*settingFlag[flows.Params]
-	install bool
-	image   string    // of the installation
-	ids     [2]string // of clusters that get our operator
+	params    flows.Params
+	flags     []*settingFlag[flows.Params]
+	install   bool
+	operators [2]render.InstallParams // where they are installed
+	operator  []*settingFlag[render.InstallParams]
 }
 
 func newConnectFlags() *connectFlags { return &connectFlags{params: flows.Defaults()} }
@@ -48,7 +48,7 @@ func (c *connectFlags) parse() (p flows.Params, open flows.Fields, err error) {
 		}
 	}
 	p.Given &^= open
-	if err = wrong(c.flags); err == nil {
+	if err = errors.Join(wrong(c.flags), wrong(c.operator)); err == nil {
 		err = p.Validate()
 	}
 	if err != nil {
@@ -98,8 +98,8 @@ func (c *connectFlags) installations(f flows.Facts) (all [2]*flows.Installation,
 		}
 		var err error
 		all[side], err = flows.NewInstallation(render.InstallParams{
-			ClusterID: cmp.Or(facts.ID, render.ClusterID(c.ids[side]), idFrom(facts.Context.Name)),
-			Namespace: facts.Namespace, Image: c.image, ExternalCIDR: string(facts.ExternalCIDR),
+			ClusterID: cmp.Or(facts.ID, c.operators[side].ClusterID, idFrom(facts.Context.Name)),
+			Namespace: facts.Namespace, Image: c.operators[flows.A].Image, ExternalCIDR: string(facts.ExternalCIDR),
 		})
 		if err != nil {
 			return all, &flows.Step{
@@ -185,9 +185,18 @@ they are. The plan says which changes interrupt traffic.`,
 // addInstall adds the flags for clusters where nothing manages connections yet.
 func (c *connectFlags) addInstall(f *pflag.FlagSet) {
 	f.BoolVar(&c.install, "install", false, "first install the liqo-tui operator on clusters where nothing is installed")
-	f.StringVar(&c.image, "image", defaultImage(), "with --install: image of operator, gateways and fabric")
-	f.StringVar(&c.ids[flows.A], "cluster-id", "", "with --install: name by which peers know the local cluster (default: from the context's name)")
-	f.StringVar(&c.ids[flows.B], "remote-cluster-id", "", "with --install: the same for the remote cluster")
+	c.operators[flows.A].Image = defaultImage()
+	for _, s := range flows.InstallSettings() {
+		s.Help = "with --install: " + s.Help
+		switch s.Name {
+		case "image":
+			c.operator = append(c.operator, addSettings(f, &c.operators[flows.A], s)...)
+		case "cluster-id":
+			c.operator = append(c.operator, addSettings(f, &c.operators[flows.A], s)...)
+			s.Name, s.Help = "remote-cluster-id", "with --install: the same for the remote cluster"
+			c.operator = append(c.operator, addSettings(f, &c.operators[flows.B], s)...)
+		}
+	}
 }
 
 func initCommand(io streams, pair *pairFlags) *cobra.Command {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -19,8 +20,7 @@ import (
 )
 
 func installCommand(io streams) *cobra.Command {
-	var p render.InstallParams
-	var id string
+	p := render.InstallParams{Image: defaultImage()}
 	var c clusterFlags
 	var dryRun, yes bool
 	output, timeout := formatText, 5*time.Minute
@@ -38,21 +38,16 @@ image. network connect --install does this as part of connecting.`,
 	}
 	f := cmd.Flags()
 	c.add(f, "", "the cluster")
-	f.StringVar(&p.Image, "image", defaultImage(), "image of operator, gateways and node agent")
-	f.StringSliceVar(&p.PodCIDRs, "pod-cidr", nil, "address range of the pods, may be repeated (default: the operator detects it)")
-	f.StringVar(&p.ServiceCIDR, "service-cidr", "", "address range of the Services (default: the operator detects it)")
-	f.StringVar(&p.ExternalCIDR, "external-cidr", "", "address range for hosts outside of the pod network (default: unchanged, at first "+render.DefaultExternalCIDR+")")
-	f.StringSliceVar(&p.Reserve, "reserve", nil, "address range under which no peer may be seen, such as that of a VPN; may be repeated (default: unchanged, at first none)")
-	f.StringSliceVar(&p.Pools, "pools", nil, "address ranges under which peers are seen whose own are taken, may be repeated (default: unchanged, at first 240.0.0.0/4)")
-	f.StringVar(&id, "cluster-id", "", "name by which peers know the cluster (default: its ID if it has one, else from the context's name)")
-	f.IntVar(&p.GatewayReplicas, "gateway-replicas", 0, "pods of each gateway: one holds the tunnel, the others stand by (default: unchanged, at first 1)")
+	settings := addSettings(f, &p, flows.InstallSettings()...)
 	f.BoolVar(&dryRun, "dry-run", false, "print the objects as YAML instead of applying them, as -o yaml does")
 	f.StringVarP(&output, "output", "o", output, "text; ndjson; or yaml to print the objects instead of applying them")
 	f.DurationVar(&timeout, "timeout", timeout, "how long to wait until everything runs")
 	f.BoolVarP(&yes, "yes", "y", false, "don't ask before a protected cluster is changed; other clusters are changed without a question")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		p.ClusterID, p.Namespace = render.ClusterID(id), c.namespace
-		switch {
+		p.Namespace = c.namespace
+		switch err := wrong(settings); {
+		case err != nil:
+			return usageError{err}
 		case dryRun, output == formatYAML:
 			return printInstallation(cmd.Context(), io, c, p)
 		case output == formatJSON:
@@ -144,7 +139,7 @@ func installation(ctx context.Context, cluster *kube.Cluster, p *render.InstallP
 		}
 	}
 	objects, err := render.Install(*p)
-	if err != nil {
+	if err = errors.Join(flows.Check(flows.InstallSettings(), *p), err); err != nil {
 		return nil, usageError{err}
 	}
 	// A namespace of somebody else's is not for us to change, nor for who applies

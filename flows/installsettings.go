@@ -1,0 +1,47 @@
+package flows
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// InstallSettings are all settings of an installation.
+func InstallSettings() []Setting[render.InstallParams] {
+	type params = render.InstallParams
+	return []Setting[params]{
+		{Name: "image", Help: "image of operator, gateways and node agent", Valid: notEmpty, Store: TextAt(func(p *params) *string { return &p.Image })},
+		{Name: "cluster-id", Help: "name by which peers know the cluster (default: its ID if it has one, else from the context's name)", Valid: func(text string) error { return render.ClusterID(text).Validate() }, Store: TextAt(func(p *params) *render.ClusterID { return &p.ClusterID })},
+		{Name: "pod-cidr", Help: "address range of the pods, may be repeated (default: the operator detects it)", Kind: List, Empty: "detected", Valid: validRange, Store: ListAt(func(p *params) *[]string { return &p.PodCIDRs })},
+		{Name: "service-cidr", Help: "address range of the Services (default: the operator detects it)", Empty: "detected", Valid: validRange, Store: TextAt(func(p *params) *string { return &p.ServiceCIDR })},
+		{Name: "external-cidr", Help: "address range for hosts outside of the pod network (default: unchanged, at first " + render.DefaultExternalCIDR + ")", Empty: "unchanged", Valid: validRange, Store: TextAt(func(p *params) *string { return &p.ExternalCIDR })},
+		{Name: "reserve", Help: "address range under which no peer may be seen, such as that of a VPN; may be repeated (default: unchanged, at first none)", Kind: List, Empty: "unchanged", Valid: validRange, Store: ListAt(func(p *params) *[]string { return &p.Reserve })},
+		{Name: "pools", Help: "address ranges under which peers are seen whose own are taken, may be repeated (default: unchanged, at first 240.0.0.0/4)", Kind: List, Empty: "unchanged", Valid: validRange, Store: ListAt(func(p *params) *[]string { return &p.Pools })},
+		{Name: "gateway-replicas", Help: "pods of each gateway: one holds the tunnel, the others stand by (default: unchanged, at first 1)", Kind: Number, Want: "a number of pods", Min: 1, Max: maxGatewayReplicas, Empty: "unchanged", Store: NumberAt(func(p *params) *int { return &p.GatewayReplicas })},
+	}
+}
+
+// maxGatewayReplicas is more than anybody needs: only one of them works.
+const maxGatewayReplicas = 5
+
+func notEmpty(text string) error {
+	if text == "" {
+		return errors.New("it is empty")
+	}
+	return nil
+}
+
+func validRange(text string) error {
+	prefix, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil:
+		return errors.New("want an address range like 10.244.0.0/16")
+	case !prefix.Addr().Is4():
+		return errors.New("only IPv4 is supported")
+	case prefix.Masked() != prefix:
+		return fmt.Errorf("host bits are set, did you mean %s?", prefix.Masked())
+	}
+	return nil
+}
