@@ -3,14 +3,11 @@ package flows
 import (
 	"cmp"
 	"fmt"
-	"reflect"
-	"slices"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -391,113 +388,4 @@ func assign[T any, O interface {
 			*field(p) = &all[i]
 		}
 	}
-}
-
-// Equal reports whether nothing is different in o. Objects with the same UID and
-// version are the same: that makes it cheap enough to ask of thousands, often.
-func (c ClusterFacts) Equal(o ClusterFacts) bool {
-	if !equalObjects(c.Namespaces, o.Namespaces) || !equalObjects(c.Configurations, o.Configurations) ||
-		!equalObjects(c.Servers, o.Servers) || !equalObjects(c.Clients, o.Clients) ||
-		!equalObjects(c.PublicKeys, o.PublicKeys) || !equalObjects(c.Connections, o.Connections) {
-		return false
-	}
-	if !slices.Equal(c.Pods, o.Pods) || !slices.Equal(c.Events, o.Events) {
-		return false
-	}
-	return reflect.DeepEqual(c.withoutObjects(), o.withoutObjects())
-}
-
-func (c ClusterFacts) withoutObjects() ClusterFacts {
-	c.Namespaces, c.Configurations, c.Servers, c.Clients, c.PublicKeys, c.Connections = nil, nil, nil, nil, nil, nil
-	c.Pods, c.Events = nil, nil
-	return c
-}
-
-// equalObjects compares in place: copies of a thousand peerings' objects, every
-// two seconds, are most of what a program that only watches would cost.
-func equalObjects[T any, O interface {
-	*T
-	metav1.Object
-}](a, b []T) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		x, y := O(&a[i]), O(&b[i])
-		if v := x.GetResourceVersion(); v != "" && v == y.GetResourceVersion() && x.GetUID() == y.GetUID() {
-			continue
-		}
-		if !reflect.DeepEqual(x, y) {
-			return false
-		}
-	}
-	return true
-}
-
-// Readings are those of all peerings of one cluster, kept from one observation
-// to the next, so that only what has changed is read again. The zero value is
-// ready to use.
-type Readings struct {
-	kept map[render.ClusterID]keptReading
-}
-
-type keptReading struct {
-	reading Reading
-	// versions of the objects that it was read from, and what pods say
-	versions [4]objectVersion
-	waiting  string
-	ahead    time.Duration // of the cluster's clock
-}
-
-type objectVersion struct {
-	uid     types.UID
-	version string
-}
-
-// Update takes an observation in. changed are the peerings whose reading is
-// another than before, gone are those that no object is left of; both sorted.
-func (r *Readings) Update(f ClusterFacts) (changed []Reading, gone []render.ClusterID) {
-	if r.kept == nil {
-		r.kept = map[render.ClusterID]keptReading{}
-	}
-	peers := f.Peers()
-	for id, p := range peers {
-		versions, told := p.versions()
-		next := keptReading{versions: versions, ahead: p.ClockAhead, waiting: p.waiting()}
-		was, known := r.kept[id]
-		if known && told && next.versions == was.versions && next.waiting == was.waiting && next.ahead == was.ahead {
-			continue
-		}
-		next.reading = p.Reading()
-		r.kept[id] = next
-		if !known || next.reading != was.reading {
-			changed = append(changed, next.reading)
-		}
-	}
-	for id := range r.kept {
-		if _, ok := peers[id]; !ok {
-			delete(r.kept, id)
-			gone = append(gone, id)
-		}
-	}
-	slices.SortFunc(changed, func(a, b Reading) int { return cmp.Compare(a.Peer, b.Peer) })
-	slices.Sort(gone)
-	return changed, gone
-}
-
-// versions of the objects that a reading is made of. ok is false if one has no
-// version, as objects that never were on an API server.
-func (p Peer) versions() (all [4]objectVersion, ok bool) {
-	ok = true
-	set := func(i int, exists bool, o metav1.Object) {
-		if exists {
-			all[i] = objectVersion{o.GetUID(), o.GetResourceVersion()}
-			ok = ok && all[i].version != ""
-		}
-	}
-	set(0, p.Configuration != nil, p.Configuration)
-	set(1, p.Server != nil, p.Server)
-	set(2, p.Client != nil, p.Client)
-	set(3, p.Connection != nil, p.Connection)
-	return all, ok
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/board"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -100,7 +101,7 @@ type observer struct {
 	told     bool      // something was
 	answered bool      // without a problem
 	last     flows.ClusterFacts
-	readings flows.Readings
+	readings view.Readings
 }
 
 // observe is a command that ends with the watch.
@@ -135,7 +136,7 @@ func (o *observer) look() bool {
 }
 
 func (o *observer) tell(r report) bool {
-	if o.told && !o.opened && r.facts.Equal(o.last) {
+	if o.told && !o.opened && view.Equal(r.facts, o.last) {
 		return true
 	}
 	r.cluster, r.opened = o.cluster, o.opened

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
@@ -58,7 +59,7 @@ type board struct {
 	filter filter
 	List   []*peering // what is shown, in order
 	named  []*peering // all rows by name, for sort; nil: to be made again
-	counts [peeringStates]int
+	counts [view.States]int
 
 	expires time.Time // when the first verdict does; zero: none
 }
@@ -290,7 +291,7 @@ func (b *board) measure(i int, before, after flows.Reading) {
 	}
 	p := b.row(PairOf(s.ID, after.Peer))
 	side := 0
-	if p.ends[1].id == s.ID {
+	if p.ends[1].ID == s.ID {
 		side = 1
 	}
 	p.ends[side].rate = session.RateOf(before, after)
@@ -301,7 +302,7 @@ func (b *board) measure(i int, before, after flows.Reading) {
 func (b *board) row(id pairID) *peering {
 	p, ok := b.Rows[id]
 	if !ok {
-		p = &peering{ID: id, verdict: verdict{state: peeringStates}}
+		p = &peering{ID: id, Verdict: view.Verdict{State: view.States}}
 		p.ends = b.ends(p)
 		b.Rows[id], b.named = p, nil
 	}
@@ -317,7 +318,7 @@ func (b *board) ends(p *peering) [2]end {
 	if highChosen && (!lowChosen || high < low) {
 		ends[0], ends[1] = ends[1], ends[0]
 	}
-	if p.ends[0].id == ends[1].id {
+	if p.ends[0].ID == ends[1].ID {
 		p.ends[0], p.ends[1] = p.ends[1], p.ends[0]
 		p.History[0], p.History[1] = p.History[1], p.History[0]
 	}
@@ -328,17 +329,17 @@ func (b *board) ends(p *peering) [2]end {
 }
 
 func (b *board) end(id, peer render.ClusterID) end {
-	e := end{id: id}
+	e := end{End: view.End{ID: id}}
 	if i, ok := b.owner[id]; ok {
 		s := b.sources[i]
-		e.chosen, e.problem, e.silent, e.reading = true, s.problem, s.silent, s.readings[peer]
+		e.Chosen, e.Problem, e.Silent, e.Reading = true, s.problem, s.silent, s.readings[peer]
 	}
 	return e
 }
 
 // move makes one row again, and puts it where it belongs.
 func (b *board) move(id pairID) {
-	if p, ok := b.Rows[id]; ok && p.show && p.state != peeringStates {
+	if p, ok := b.Rows[id]; ok && p.show && p.State != view.States {
 		if i, ok := b.find(p); ok {
 			b.List = slices.Delete(b.List, i, i+1)
 		}
@@ -353,30 +354,30 @@ func (b *board) move(id pairID) {
 // refresh makes a row again from what its ends say, wherever it is in the list.
 func (b *board) refresh(id pairID) {
 	p := b.row(id)
-	first := p.state == peeringStates
+	first := p.State == view.States
 	if !first {
-		b.counts[p.state]--
+		b.counts[p.State]--
 	}
 	p.ends = b.ends(p)
-	if p.ends[0].reading.Peer == "" && p.ends[1].reading.Peer == "" {
+	if p.ends[0].Reading.Peer == "" && p.ends[1].Reading.Peer == "" {
 		delete(b.Rows, id)
 		b.named, p.show = nil, false
 		if !first {
-			b.Log.add(event{at: b.now, id: id, kind: eventGone, was: p.state})
+			b.Log.add(event{at: b.now, id: id, kind: eventGone, was: p.State})
 		}
 		return
 	}
-	was := p.state
-	p.verdict = judge(p.ends, b.now)
-	p.expires = expires(p.ends, b.now)
+	was := p.State
+	p.Verdict = p.judge(b.now)
+	p.expires = view.Expires(p.both(), b.now)
 	b.expiresAt(p.expires)
-	b.counts[p.state]++
-	if !first && was != p.state {
+	b.counts[p.State]++
+	if !first && was != p.State {
 		p.seen = b.now
-		b.Log.add(event{at: b.now, id: p.ID, kind: eventState, was: was, is: p.state, text: p.why})
+		b.Log.add(event{at: b.now, id: p.ID, kind: eventState, was: was, is: p.State, text: p.Why})
 	}
 	b.countFlap(p)
-	p.name = string(p.ends[0].id) + " " + string(p.ends[1].id)
+	p.name = string(p.ends[0].ID) + " " + string(p.ends[1].ID)
 	p.key = b.Order.key(p, b.now)
 	p.show = b.filter.matches(p)
 }
@@ -391,9 +392,9 @@ const flapWindow = 24 * time.Hour
 // seen, as while an API server does not answer, is no flap.
 func (b *board) countFlap(p *peering) {
 	switch {
-	case p.state.healthy():
+	case p.State.Works():
 		p.worked = true
-	case p.state.broken() && p.worked:
+	case p.State.Broken() && p.worked:
 		p.worked = false
 		p.flaps = append(p.flaps, b.now)
 		if over := len(p.flaps) - flapsKept; over > 0 {

@@ -51,7 +51,7 @@ func silent(name string) News {
 func (b *board) lines() []string {
 	var all []string
 	for _, p := range b.List {
-		all = append(all, fmt.Sprintf("%s %s %s", p.ends[0].id, p.ends[1].id, p.state))
+		all = append(all, fmt.Sprintf("%s %s %s", p.ends[0].ID, p.ends[1].ID, p.State))
 	}
 	return all
 }
@@ -60,53 +60,6 @@ func wantLines(t *testing.T, b *board, want ...string) {
 	t.Helper()
 	if got := b.lines(); !slices.Equal(got, want) {
 		t.Errorf("\n got %q\nwant %q", got, want)
-	}
-}
-
-func TestTheStateOfAPeeringComesFromBothSides(t *testing.T) {
-	now := flowtest.Epoch()
-	const server, client = flows.RoleServer, flows.RoleClient
-	a := func(value networkingv1beta1.ConnectionStatusValue, at time.Time) end {
-		return end{id: "rome", chosen: true, reading: reported("milan", client, value, at)}
-	}
-	b := func(value networkingv1beta1.ConnectionStatusValue, at time.Time) end {
-		return end{id: "milan", chosen: true, reading: reported("rome", server, value, at)}
-	}
-	quiet := b(up, now)
-	quiet.silent, quiet.problem = now.Add(-3*time.Minute), "i/o timeout"
-	lossy := b(up, now)
-	lossy.reading.Loss = 0.2
-	configured := end{id: "milan", chosen: true, reading: flows.Reading{Peer: "rome", CIDRs: true}}
-	old := now.Add(-time.Minute)
-	for name, test := range map[string]struct {
-		a, b end
-		want peeringState
-		why  string
-	}{
-		"both say connected":                {a(up, now), b(up, now), peeringConnected, "each gateway gets answers"},
-		"one pings in vain":                 {a(up, now), b(broken, now), peeringDown, "milan: as the gateway says"},
-		"one is still connecting":           {a(dialling, now), b(up, now), peeringConnecting, "rome:"},
-		"one loses pings":                   {a(up, now), lossy, peeringDegraded, "milan: connected, but 20%"},
-		"one has gone quiet":                {a(up, now), b(up, old), peeringStale, "milan: it said Connected 1m0s ago"},
-		"one's API server does not answer":  {a(up, now), quiet, peeringUnreachable, "milan: i/o timeout; rome says connected"},
-		"a tunnel that is down outranks it": {a(broken, now), quiet, peeringDown, "rome:"},
-		"the other is old news then":        {a(up, old), quiet, peeringUnreachable, "milan: i/o timeout"},
-		"one has no gateway":                {a(broken, now), configured, peeringDown, "rome:"},
-		"one has no gateway, one connects":  {a(dialling, now), configured, peeringOneSided, "rome has a gateway for it, milan has none"},
-		"one has nothing of it":             {a(dialling, now), end{id: "milan", chosen: true}, peeringOneSided, "milan has none"},
-		"none has a gateway": {
-			end{id: "rome", chosen: true, reading: flows.Reading{Peer: "milan"}}, configured, peeringNotConnected, "there is no gateway",
-		},
-		"one is not among the contexts": {a(up, now), end{id: "milan"}, peeringConnected, "rome gets answers to its pings; milan is not among the contexts"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for order, ends := range map[string][2]end{"": {test.a, test.b}, ", the other way round": {test.b, test.a}} {
-				got := judge(ends, now)
-				if got.state != test.want || !strings.Contains(got.why, test.why) {
-					t.Errorf("got %s: %q; want %s, with %q%s", got.state, got.why, test.want, test.why, order)
-				}
-			}
-		})
 	}
 }
 
@@ -119,7 +72,7 @@ func TestAPeeringIsOneRowFromWhicheverSide(t *testing.T) {
 	b.take(now, []News{toldBy("rome", reported("milan", flows.RoleClient, up, now))})
 	wantLines(t, b, "milan turin connected", "rome milan connected")
 	row := b.Rows[PairOf("milan", "rome")]
-	if row != before || !row.ends[0].says() || !row.ends[1].says() || row.History[1].Last == 0 || row.History[1].At(row.History[1].Last) == (session.Point{}) {
+	if row != before || !row.ends[0].Says() || !row.ends[1].Says() || row.History[1].Last == 0 || row.History[1].At(row.History[1].Last) == (session.Point{}) {
 		t.Errorf("the row, or what it measured, was lost when its second side came: %+v", row)
 	}
 	if side, ok := row.server(); !ok || side != flows.B {
@@ -262,7 +215,7 @@ func TestSorting(t *testing.T) {
 		b.sortBy(step.key)
 		var got []string
 		for _, p := range b.List {
-			got = append(got, string(p.ends[1].id))
+			got = append(got, string(p.ends[1].ID))
 		}
 		if !slices.Equal(got, step.want) {
 			t.Errorf("by %s: got %v, want %v", step.key, got, step.want)
@@ -285,7 +238,7 @@ func TestFiltering(t *testing.T) {
 		b.filterBy(text)
 		var got []string
 		for _, p := range b.List {
-			got = append(got, string(p.ends[1].id))
+			got = append(got, string(p.ends[1].ID))
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("%q: got %v, want %s", text, got, want)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
@@ -108,14 +109,14 @@ func latencyColumn(s flows.Side, title string) tableColumn {
 
 func nameColumn(t draw.Theme, s flows.Side, width int) tableColumn {
 	return tableColumn{title: s.String(), width: width, sorts: s == flows.A, by: byName, text: func(p *peering, _ time.Time) string {
-		return t.Middle(t.Plain(string(p.ends[s].id)), width-1)
+		return t.Middle(t.Plain(string(p.ends[s].ID)), width-1)
 	}}
 }
 
 // bothNames is where there is no room for two columns.
 func bothNames(t draw.Theme, width int) tableColumn {
 	return tableColumn{title: "PEERING", width: width, sorts: true, by: byName, text: func(p *peering, _ time.Time) string {
-		return t.Middle(t.Plain(string(p.ends[0].id)+"/"+string(p.ends[1].id)), width-1)
+		return t.Middle(t.Plain(string(p.ends[0].ID)+"/"+string(p.ends[1].ID)), width-1)
 	}}
 }
 
@@ -196,11 +197,11 @@ func (c table) at(x int) (column tableColumn, ok bool) {
 
 // line is one row.
 func (c table) line(t draw.Theme, p *peering, now time.Time, selected bool) string {
-	word := p.state.String()
-	if since := p.began(); !since.IsZero() && p.state != peeringConnected {
+	word := p.State.String()
+	if since := p.began(); !since.IsZero() && p.State != view.Connected {
 		word += " " + draw.Minutes(now.Sub(since))
 	}
-	state := t.Glyphs[p.state.mark()] + " " + t.Plain(word)
+	state := t.Glyphs[draw.PairMarks[p.State]] + " " + t.Plain(word)
 	var rest strings.Builder
 	for _, column := range c[1:] {
 		rest.WriteString(column.pad(column.text(p, now)))
@@ -208,8 +209,8 @@ func (c table) line(t draw.Theme, p *peering, now time.Time, selected bool) stri
 	switch {
 	case selected:
 		return t.Cursor.Render(t.Pointer + " " + c[0].pad(state) + rest.String())
-	case p.state == peeringStale || p.state == peeringUnreachable:
-		return "  " + t.Marks[p.state.mark()].Render(c[0].pad(state)) + t.Faint.Render(rest.String())
+	case p.State == view.Stale || p.State == view.Unreachable:
+		return "  " + t.Marks[draw.PairMarks[p.State]].Render(c[0].pad(state)) + t.Faint.Render(rest.String())
 	}
-	return "  " + t.Marks[p.state.mark()].Render(c[0].pad(state)) + rest.String()
+	return "  " + t.Marks[draw.PairMarks[p.State]].Render(c[0].pad(state)) + rest.String()
 }

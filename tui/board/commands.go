@@ -189,8 +189,8 @@ func (s Screen) copyCommand(e session.Env) Screen {
 		return s
 	}
 	for i, end := range p.ends {
-		if end.chosen {
-			s.copied = s.options.InfoCommand(s.Board.speaker(end.id), p.ends[1-i].id)
+		if end.Chosen {
+			s.copied = s.options.InfoCommand(s.Board.speaker(end.ID), p.ends[1-i].ID)
 			e.Post(session.CopyMsg(s.copied))
 			return s
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
@@ -31,18 +32,18 @@ const chartHeight = 8
 // lines are at most width cells.
 func (d detail) lines(width int) []string {
 	t := d.t
-	v := judge(d.p.ends, d.now) // anew: its words tell the time
-	head := t.Glyphs[v.state.mark()] + " " + v.state.String()
+	v := d.p.judge(d.now) // anew: its words tell the time
+	head := t.Glyphs[draw.PairMarks[v.State]] + " " + v.State.String()
 	if since := d.p.began(); !since.IsZero() {
 		head += " for " + draw.Minutes(d.now.Sub(since))
 	}
-	lines := []string{t.Marks[v.state.mark()].Render(head)}
-	for _, line := range t.Wrap(v.why, width-2, 0) {
+	lines := []string{t.Marks[draw.PairMarks[v.State]].Render(head)}
+	for _, line := range t.Wrap(v.Why, width-2, 0) {
 		lines = append(lines, "  "+line)
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		lines = append(lines, "")
-		lines = append(lines, d.side(side, v.why, width)...)
+		lines = append(lines, d.side(side, v.Why, width)...)
 	}
 	lines = append(lines, "")
 	lines = append(lines, d.latency(width)...)
@@ -56,7 +57,7 @@ func (d detail) lines(width int) []string {
 	} else {
 		lines = append(lines, t.Field("Pods    ", "not measured: the states above are what gateways say of their pings. v sends packets from pod to pod.", width)...)
 	}
-	history := flapText(d.p.flapCount(d.now), v.state) + " in the last 24 h, as far as this program watched"
+	history := flapText(d.p.flapCount(d.now), v.State) + " in the last 24 h, as far as this program watched"
 	if at := d.p.created(); !at.IsZero() {
 		history += "; gateways made " + draw.Minutes(d.now.Sub(at)) + " ago"
 	}
@@ -64,9 +65,9 @@ func (d detail) lines(width int) []string {
 	return append(lines, d.events(width)...)
 }
 
-func flapText(n int, now peeringState) string {
+func flapText(n int, now view.State) string {
 	switch {
-	case n == 0 && now.broken():
+	case n == 0 && now.Broken():
 		return "never seen to work"
 	case n == 0:
 		return "never broke"
@@ -80,18 +81,18 @@ func flapText(n int, now peeringState) string {
 // repeated.
 func (d detail) side(s flows.Side, said string, width int) []string {
 	t, e := d.t, d.p.ends[s]
-	name := t.Title.Render(t.Side(s, string(e.id), 0))
-	r := e.reading
+	name := t.Title.Render(t.Side(s, string(e.ID), 0))
+	r := e.Reading
 	switch {
-	case !e.chosen:
+	case !e.Chosen:
 		return []string{name + "  " + t.Faint.Render("not among the contexts: nothing is known of its side")}
 	case r.Peer == "":
 		return []string{name + "  " + t.State(draw.Fail, "has nothing of this peering", 0)}
 	}
 	state, why := r.State(d.now)
 	mark, word := draw.StateMarks[state], string(state)
-	if !e.silent.IsZero() {
-		mark, word, why = draw.Unknown, "not answering for "+draw.Minutes(d.now.Sub(e.silent)), e.problem+". What it said last:"
+	if !e.Silent.IsZero() {
+		mark, word, why = draw.Unknown, "not answering for "+draw.Minutes(d.now.Sub(e.Silent)), e.Problem+". What it said last:"
 	}
 	lines := []string{name + "  " + t.Faint.Render(cmp.Or(string(r.Role), "no gateway")) + "  " + t.State(mark, word, 0)}
 	add := func(look draw.Style, text string) {
@@ -99,18 +100,18 @@ func (d detail) side(s flows.Side, said string, width int) []string {
 			lines = append(lines, "  "+look.Render(line))
 		}
 	}
-	if state != flows.StateConnected && !strings.Contains(said, why) || !e.silent.IsZero() {
+	if state != flows.StateConnected && !strings.Contains(said, why) || !e.Silent.IsZero() {
 		add(draw.Style{}, why)
 	}
 	var look draw.Style
-	if !e.fresh(d.now) {
+	if !e.Fresh(d.now) {
 		look = t.Faint
 	}
 	for _, line := range t.Pack(d.facts(s), width-2) {
 		lines = append(lines, "  "+look.Render(line))
 	}
 	if peer := d.peers[s]; peer != nil {
-		for _, text := range draw.CIDRText(string(d.p.ends[s.Other()].id), peer.Configuration) {
+		for _, text := range draw.CIDRText(string(d.p.ends[s.Other()].ID), peer.Configuration) {
 			add(look, text)
 		}
 	}
@@ -123,7 +124,7 @@ func (d detail) facts(s flows.Side) []string {
 	if peer := d.peers[s]; peer != nil && peer.Pod != nil {
 		pod = peer.Pod.Name
 	}
-	return d.t.ReadingFacts(d.p.ends[s].reading, pod, func(at time.Time) string { return draw.Minutes(d.now.Sub(at)) })
+	return d.t.ReadingFacts(d.p.ends[s].Reading, pod, func(at time.Time) string { return draw.Minutes(d.now.Sub(at)) })
 }
 
 // latency is the chart of both ends' round trips.
@@ -169,7 +170,7 @@ func (d detail) traffic(width int) []string {
 	points := d.p.History[side].Until(d.now, length)
 	now := "not known"
 	received, sent := now, now
-	if r := d.p.ends[side].rate; r.Known && d.p.ends[side].fresh(d.now) {
+	if r := d.p.ends[side].rate; r.Known && d.p.ends[side].Fresh(d.now) {
 		received, sent = draw.PerSecond(r.Received)+"/s", draw.PerSecond(r.Sent)+"/s"
 	}
 	parts := []string{

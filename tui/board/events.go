@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 )
@@ -25,8 +26,8 @@ type event struct {
 	at   time.Time
 	id   pairID // of the peering
 	kind eventKind
-	was  peeringState
-	is   peeringState // of eventState
+	was  view.State
+	is   view.State // of eventState
 	text string
 
 	// Of a warning: whose it is, about what, and how often it was given.
@@ -54,7 +55,7 @@ func (e event) line(t draw.Theme, names string) string {
 		return text
 	case eventState:
 	}
-	return fmt.Sprintf("%s %s: %s (was %s): %s", t.Glyphs[e.is.mark()], names, e.is, e.was, e.text)
+	return fmt.Sprintf("%s %s: %s (was %s): %s", t.Glyphs[draw.PairMarks[e.is]], names, e.is, e.was, e.text)
 }
 
 // eventLog is the latest events, the oldest first.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
@@ -88,9 +89,9 @@ func (p *peering) measured(now time.Time, length int) []session.Point {
 func (l peeringList) head(t draw.Theme, width int) []string {
 	b := l.board
 	var counts []string
-	for s := range peeringStates {
+	for s := range view.States {
 		if n := b.counts[s]; n > 0 {
-			counts = append(counts, t.Marks[s.mark()].Render(fmt.Sprintf("%d %s %s", n, t.Glyphs[s.mark()], s)))
+			counts = append(counts, t.Marks[draw.PairMarks[s]].Render(fmt.Sprintf("%d %s %s", n, t.Glyphs[draw.PairMarks[s]], s)))
 		}
 	}
 	slices.Reverse(counts)
@@ -207,7 +208,7 @@ func (b *board) foot(t draw.Theme) []string {
 // names of a pair, as its row has them.
 func (b *board) names(id pairID) string {
 	if p, ok := b.Rows[id]; ok {
-		return string(p.ends[0].id) + "/" + string(p.ends[1].id)
+		return string(p.ends[0].ID) + "/" + string(p.ends[1].ID)
 	}
 	return string(id.low) + "/" + string(id.high)
 }

@@ -42,8 +42,8 @@ func (s Screen) readLogs(e session.Env, after time.Duration) tea.Cmd {
 	var clusters [2]engine.Cluster
 	var pods [2]*flows.PodFacts
 	for i, end := range p.ends {
-		if end.chosen {
-			clusters[i] = e.Fleet.Member(s.Board.speaker(end.id)).Cluster
+		if end.Chosen {
+			clusters[i] = e.Fleet.Member(s.Board.speaker(end.ID)).Cluster
 			pods[i] = s.objectsOf(e, p, flows.Side(i)).Pod
 		}
 	}
@@ -103,7 +103,7 @@ func (s Screen) logText(e session.Env, p *peering) []string {
 	var lines []string
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		peer := s.objectsOf(e, p, side)
-		head := t.Title.Render(t.Side(side, string(p.ends[side].id), 0))
+		head := t.Title.Render(t.Side(side, string(p.ends[side].ID), 0))
 		switch {
 		case peer == nil:
 			lines = append(lines, head+"  not among the contexts")

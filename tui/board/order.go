@@ -42,7 +42,7 @@ type sortKey struct {
 func (o order) key(p *peering, now time.Time) sortKey {
 	switch o.By {
 	case ByStatus:
-		return sortKey{value: float64(p.state)}
+		return sortKey{value: float64(p.State)}
 	case ByLatency:
 		d := max(p.roundTrip(flows.A, now), p.roundTrip(flows.B, now))
 		return sortKey{d == 0, -d.Seconds()}
@@ -171,7 +171,7 @@ func (f filter) matches(p *peering) bool {
 	for _, w := range f.words {
 		in := strings.Contains(p.name, w.text) // cluster IDs have no capitals
 		if w.status {
-			in = strings.HasPrefix(p.state.String(), w.text) || markWords[p.state.mark()] == w.text
+			in = strings.HasPrefix(p.State.String(), w.text) || markWords[draw.PairMarks[p.State]] == w.text
 		}
 		if in == w.not {
 			return false

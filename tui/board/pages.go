@@ -63,7 +63,7 @@ func (s Screen) factsOf(e session.Env, p *peering) flows.Facts {
 
 func (s Screen) diagnosisText(e session.Env, p *peering) []string {
 	_, missing := s.contextsOf(p)
-	ids := [2]render.ClusterID{p.ends[0].id, p.ends[1].id}
+	ids := [2]render.ClusterID{p.ends[0].ID, p.ends[1].ID}
 	results := diagnosed(s.factsOf(e, p), s.looks)
 	if missing == "" {
 		return s.diagnosisLines(e, results, ids)
@@ -112,7 +112,7 @@ func (s Screen) yamlText(e session.Env, p *peering) []string {
 	var lines []string
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		peer := s.objectsOf(e, p, side)
-		heading := e.Theme.Title.Render(e.Theme.Side(side, string(p.ends[side].id), 0))
+		heading := e.Theme.Title.Render(e.Theme.Side(side, string(p.ends[side].ID), 0))
 		if peer == nil {
 			lines = append(lines, heading+"  not among the contexts", "")
 			continue

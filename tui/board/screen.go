@@ -94,11 +94,11 @@ func (s Screen) Subject() *peering {
 // contextsOf are those of both sides; missing is the cluster that has none.
 func (s Screen) contextsOf(p *peering) (refs [2]flows.ContextRef, missing render.ClusterID) {
 	for i, e := range p.ends {
-		if !e.chosen {
-			missing = e.id
+		if !e.Chosen {
+			missing = e.ID
 			continue
 		}
-		refs[i] = s.Board.speaker(e.id)
+		refs[i] = s.Board.speaker(e.ID)
 	}
 	return refs, missing
 }
@@ -117,9 +117,9 @@ func (s Screen) pair(e session.Env) (refs [2]flows.ContextRef, ok bool) {
 // the dashboard's.
 func (s Screen) objectsOf(e session.Env, p *peering, side flows.Side) *flows.Peer {
 	end := p.ends[side]
-	if !end.chosen {
+	if !end.Chosen {
 		return nil
 	}
-	peer := e.Fleet.Member(s.Board.speaker(end.id)).Good.Peer(p.ends[side.Other()].id)
+	peer := e.Fleet.Member(s.Board.speaker(end.ID)).Good.Peer(p.ends[side.Other()].ID)
 	return &peer
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
@@ -103,7 +104,7 @@ func (s Screen) Title(e session.Env) string {
 	t := e.Theme
 	title := t.Title.Render("Peerings")
 	if p := s.Subject(); s.Detail && p != nil && s.page != pageAllEvents {
-		title += t.Faint.Render(" "+t.Into+" ") + t.Side(flows.A, string(p.ends[0].id), 0) + " " + t.Between + " " + t.Side(flows.B, string(p.ends[1].id), 0)
+		title += t.Faint.Render(" "+t.Into+" ") + t.Side(flows.A, string(p.ends[0].ID), 0) + " " + t.Between + " " + t.Side(flows.B, string(p.ends[1].ID), 0)
 	}
 	if s.Detail && s.page != pageOverview {
 		title += t.Faint.Render(" "+t.Into+" ") + s.page.String()
@@ -121,7 +122,7 @@ func (s Screen) Title(e session.Env) string {
 func (s Screen) Gist(session.Env) string {
 	var n [draw.Unknown + 1]int
 	for state, count := range s.Board.counts {
-		n[peeringState(state).mark()] += count
+		n[draw.PairMarks[view.State(state)]] += count
 	}
 	return fmt.Sprintf("%d ok %d warn %d fail %d other", n[draw.OK], n[draw.Warn], n[draw.Fail], n[draw.Pending]+n[draw.Running]+n[draw.Unknown])
 }

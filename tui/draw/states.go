@@ -3,6 +3,7 @@ package draw
 import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/view"
 )
 
 // StepMark is how a step's status looks.
@@ -44,7 +45,9 @@ var StateMarks = map[flows.State]Mark{
 	flows.StateStale: Unknown, flows.StateUnknown: Unknown,
 }
 
-// Severity orders marks from fine to bad.
-func Severity(k Mark) int {
-	return map[Mark]int{OK: 0, Pending: 1, Running: 2, Warn: 3, Unknown: 4, Fail: 5}[k]
+// PairMarks are how the states of a peering look, seen from both sides.
+var PairMarks = [view.States]Mark{
+	view.Down: Fail, view.OneSided: Fail, view.Unreachable: Unknown, view.Stale: Unknown,
+	view.Degraded: Warn, view.Unknown: Unknown, view.Connecting: Running, view.Starting: Running,
+	view.NotConnected: Pending, view.Connected: OK,
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -99,18 +100,26 @@ func (s liveScreen) text(c scene) []string {
 // verdict sums both sides up.
 func (c scene) verdict() string {
 	a, b := c.status(flows.A), c.status(flows.B)
-	worst := a
-	if draw.Severity(b.mark) > draw.Severity(a.mark) {
-		worst = b
-	}
+	state := view.Judge([2]view.End{c.end(flows.A), c.end(flows.B)}, c.Now).State
 	text := fmt.Sprintf("A says %s, B says %s", a.word, b.word)
 	if a.word == b.word {
 		text = "both sides say: " + a.word
 	}
-	if a.mark == draw.OK && b.mark == draw.OK {
+	if state == view.Connected {
 		text = "connected: each gateway answers the other's pings"
 	}
-	return c.Theme.Marks[worst.mark].Render(c.Theme.Glyphs[worst.mark] + " " + text)
+	mark := draw.PairMarks[state]
+	return c.Theme.Marks[mark].Render(c.Theme.Glyphs[mark] + " " + text)
+}
+
+// end is the side of the connection, as the dashboard sees it, too.
+func (c scene) end(s flows.Side) view.End {
+	side := c.on(s)
+	e := view.End{ID: c.id(s), Chosen: true, Reading: c.peer(s).Reading()}
+	if p := side.Latest.Problem; p != nil {
+		e.Problem, e.Silent = p.Message, side.Since
+	}
+	return e
 }
 
 // leftToDo says what differs from what is wanted.

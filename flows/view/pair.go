@@ -1,0 +1,160 @@
+// Package view is what the ends of peerings say, put together: by both ends of one,
+// and by one observation after the other.
+package view
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// End is one side of a peering, as far as it is known.
+type End struct {
+	ID render.ClusterID
+	// Chosen is true if the cluster is one of the chosen contexts and has
+	// ever answered. Of any other only its peer speaks.
+	Chosen bool
+	// Problem is why its API server does not answer now, Silent since when.
+	Problem string
+	Silent  time.Time
+	// Reading is what it says; without a Peer it says nothing of this peering.
+	Reading flows.Reading
+}
+
+// Says reports whether the end's own word on the peering is there to be read.
+func (e End) Says() bool { return e.Chosen && e.Silent.IsZero() && e.Reading.Peer != "" }
+
+// Fresh reports whether the end's figures are of now.
+func (e End) Fresh(now time.Time) bool {
+	return e.Says() && e.Reading.Exists && !e.Reading.Stale(now)
+}
+
+// State is the state of a peering, seen from both sides.
+type State uint8
+
+// The states, from bad to good: the order in which an admin wants to see them.
+const (
+	Down State = iota
+	OneSided
+	Unreachable
+	Stale
+	Degraded
+	Unknown
+	Connecting
+	Starting
+	NotConnected
+	Connected
+	States // how many there are
+)
+
+var words = [States]string{
+	Down: "down", OneSided: "one-sided", Unreachable: "unreachable", Stale: "stale",
+	Degraded: "degraded", Unknown: "unknown", Connecting: "connecting", Starting: "starting",
+	NotConnected: "no gateways", Connected: "connected",
+}
+
+func (s State) String() string { return words[s] }
+
+// Works reports whether traffic between the gateways was last seen to work.
+func (s State) Works() bool { return s == Connected || s == Degraded }
+
+// Broken reports whether it is known not to: what can't be seen now is neither.
+func (s State) Broken() bool {
+	switch s {
+	case Down, OneSided, Connecting, Starting, NotConnected:
+		return true
+	case Unreachable, Stale, Degraded, Unknown, Connected, States:
+	}
+	return false
+}
+
+// Verdict is what both ends together mean.
+type Verdict struct {
+	State State
+	Why   string    // a sentence
+	Since time.Time // zero: not known
+}
+
+// Judge puts what both ends say together. The worse word counts; what one end
+// measures now counts more than that the other can't be asked.
+func Judge(ends [2]End, now time.Time) Verdict {
+	worst := Verdict{State: Connected}
+	said := 0
+	for i, e := range ends {
+		var v Verdict
+		switch other := ends[1-i]; {
+		case !e.Chosen:
+			continue
+		case !e.Silent.IsZero():
+			v = Verdict{Unreachable, fmt.Sprintf("%s: %s", e.ID, e.Problem), e.Silent}
+			if other.Fresh(now) {
+				state, _ := other.Reading.State(now)
+				v.Why += fmt.Sprintf("; %s says %s", other.ID, state)
+			}
+		case other.Reading.Role != "" && other.Says() && e.Reading.Role == "":
+			v = Verdict{State: OneSided, Why: fmt.Sprintf("%s has a gateway for it, %s has none", other.ID, e.ID)}
+		case e.Reading.Peer == "":
+			continue
+		default:
+			v = e.verdict(now)
+		}
+		said++
+		if said == 1 || v.State < worst.State {
+			worst = v
+		} else if v.State == worst.State && v.Since.After(worst.Since) {
+			worst.Since = v.Since
+		}
+	}
+	if worst.State == Connected {
+		worst.Why = connectedBecause(ends)
+	}
+	return worst
+}
+
+func connectedBecause(ends [2]End) string {
+	for i, e := range ends {
+		if !e.Says() {
+			return fmt.Sprintf("%s gets answers to its pings; %s is not among the contexts", ends[1-i].ID, e.ID)
+		}
+	}
+	return "each gateway gets answers to its pings"
+}
+
+// verdict is what the end alone says.
+func (e End) verdict(now time.Time) Verdict {
+	state, why := e.Reading.State(now)
+	v := Verdict{Since: e.Reading.Since, Why: fmt.Sprintf("%s: %s", e.ID, why)}
+	switch state {
+	case flows.StateDown:
+		v.State = Down
+	case flows.StateStale:
+		v.State, v.Since = Stale, e.Reading.At
+	case flows.StateDegraded:
+		v.State, v.Since = Degraded, time.Time{} // Since is that of being connected
+	case flows.StateConnecting:
+		v.State = Connecting
+	case flows.StateStarting:
+		v.State = Starting
+	case flows.StateNotConnected:
+		v.State = NotConnected
+	case flows.StateConnected:
+		v.State = Connected
+	default:
+		v.State = Unknown
+	}
+	return v
+}
+
+// Expires is when the verdict changes only because time passes; zero: never.
+func Expires(ends [2]End, now time.Time) time.Time {
+	var first time.Time
+	for _, e := range ends {
+		at := e.Reading.StaleAt()
+		if e.Says() && at.After(now) && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
+}

@@ -1,0 +1,84 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Readings are those of all peerings of one cluster, kept from one observation
+// to the next, so that only what has changed is read again. The zero value is
+// ready to use.
+type Readings struct {
+	kept map[render.ClusterID]keptReading
+}
+
+type keptReading struct {
+	reading flows.Reading
+	// versions of the objects that it was read from, and what pods say
+	versions     [4]objectVersion
+	pod, waiting string
+	ahead        time.Duration // of the cluster's clock
+}
+
+type objectVersion struct {
+	uid     types.UID
+	version string
+}
+
+// Update takes an observation in. changed are the peerings whose reading is
+// another than before, gone are those that no object is left of; both sorted.
+func (r *Readings) Update(f flows.ClusterFacts) (changed []flows.Reading, gone []render.ClusterID) {
+	if r.kept == nil {
+		r.kept = map[render.ClusterID]keptReading{}
+	}
+	peers := f.Peers()
+	for id, p := range peers {
+		versions, told := versions(p)
+		next := keptReading{versions: versions, ahead: p.ClockAhead}
+		if p.Pod != nil {
+			next.pod, next.waiting = p.Pod.Name, p.Pod.Waiting
+		}
+		was, known := r.kept[id]
+		if known && told && next.versions == was.versions && next.pod == was.pod && next.waiting == was.waiting && next.ahead == was.ahead {
+			continue
+		}
+		next.reading = p.Reading()
+		r.kept[id] = next
+		if !known || next.reading != was.reading {
+			changed = append(changed, next.reading)
+		}
+	}
+	for id := range r.kept {
+		if _, ok := peers[id]; !ok {
+			delete(r.kept, id)
+			gone = append(gone, id)
+		}
+	}
+	slices.SortFunc(changed, func(a, b flows.Reading) int { return cmp.Compare(a.Peer, b.Peer) })
+	slices.Sort(gone)
+	return changed, gone
+}
+
+// versions of the objects that a reading is made of. ok is false if one has no
+// version, as objects that never were on an API server.
+func versions(p *flows.Peer) (all [4]objectVersion, ok bool) {
+	ok = true
+	set := func(i int, exists bool, o metav1.Object) {
+		if exists {
+			all[i] = objectVersion{o.GetUID(), o.GetResourceVersion()}
+			ok = ok && all[i].version != ""
+		}
+	}
+	set(0, p.Configuration != nil, p.Configuration)
+	set(1, p.Server != nil, p.Server)
+	set(2, p.Client != nil, p.Client)
+	set(3, p.Connection != nil, p.Connection)
+	return all, ok
+}
