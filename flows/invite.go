@@ -2,6 +2,7 @@ package flows
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/liqo-tui/liqo-tui/flows/peerfile"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -37,11 +39,11 @@ func PlanInvite(p Params, peer render.ClusterID, f Facts) Plan {
 }
 
 // PlanJoin makes cluster A's end of the connection that it is invited to.
-func PlanJoin(p Params, l PeerFile, f Facts) Plan {
-	if s := l.misdirected(f.Local); s != nil {
+func PlanJoin(p Params, l peerfile.File, f Facts) Plan {
+	if s := misdirected(l, f.Local); s != nil {
 		return Plan{A: f.Local.Name(), B: l.From.ClusterID, Steps: []Step{*s}}
 	}
-	f.Remote = l.From.facts(f.Local.ID)
+	f.Remote = described(l.From, f.Local.ID)
 	live := f.Remote.Servers[0].Spec
 	// What the inviter decides is no choice of this side's admin.
 	p.Server, p.MTU, p.Port, p.ServiceType = B, live.MTU, uint16(live.Endpoint.Port), live.Endpoint.ServiceType
@@ -56,7 +58,7 @@ func PlanJoin(p Params, l PeerFile, f Facts) Plan {
 			"agree on who invites; liqo-tui network disconnect --local-only removes this side's gateway")}
 		return plan
 	}
-	plan.Kept = append(plan.Kept, l.summary())
+	plan.Kept = append(plan.Kept, summary(l))
 	plan.Steps = c.explainWaits([]Step{
 		c.namespace(A), c.configuration(A), c.gatewayClient(A), c.publicKey(A), c.ownKey(A), c.remapped(A),
 	})
@@ -64,11 +66,11 @@ func PlanJoin(p Params, l PeerFile, f Facts) Plan {
 }
 
 // PlanAccept completes the connection by the answer to an invitation.
-func PlanAccept(p Params, l PeerFile, f Facts) Plan {
-	if s := l.misdirected(f.Local); s != nil {
+func PlanAccept(p Params, l peerfile.File, f Facts) Plan {
+	if s := misdirected(l, f.Local); s != nil {
 		return Plan{A: f.Local.Name(), B: l.From.ClusterID, Steps: []Step{*s}}
 	}
-	f.Remote = l.From.facts(f.Local.ID)
+	f.Remote = described(l.From, f.Local.ID)
 	p.Server, p.Given = A, p.Given|FieldServer|FieldClientTemplate
 	plan, c := newHalf(p, f)
 	if len(plan.Steps) > 0 {
@@ -80,7 +82,7 @@ func PlanAccept(p Params, l PeerFile, f Facts) Plan {
 			"invite it: liqo-tui network invite --for "+string(l.From.ClusterID))}
 		return plan
 	}
-	plan.Kept = append(plan.Kept, l.summary())
+	plan.Kept = append(plan.Kept, summary(l))
 	plan.Steps = []Step{c.namespace(A), c.configuration(A), c.gatewayServer(A), c.publicKey(A)}
 	if p.Wait != WaitNone {
 		plan.Steps = append(plan.Steps, c.remapped(A), c.connected(A))
@@ -131,9 +133,9 @@ func (c connection) ownKey(side Side) Step {
 	return s
 }
 
-// facts are those of the cluster as its admin describes it to peer: what plans
+// described are the facts of a cluster as its admin describes it to peer: what plans
 // for the peer's side look at.
-func (d Description) facts(peer render.ClusterID) ClusterFacts {
+func described(d peerfile.Description, peer render.ClusterID) ClusterFacts {
 	f := ClusterFacts{
 		ID: d.ClusterID, UID: d.UID, Described: true, Software: Operator, HasCRDs: true,
 		Networks: render.Networks{Pod: d.PodCIDRs, External: d.ExternalCIDRs}, Keys: map[string]wgtypes.Key{},
@@ -161,38 +163,65 @@ func (d Description) facts(peer render.ClusterID) ClusterFacts {
 }
 
 // NewInvitation is what cluster A sends to peer, once [PlanInvite] is done.
-func NewInvitation(p Params, peer render.ClusterID, f Facts, valid time.Duration) (PeerFile, error) {
+func NewInvitation(p Params, peer render.ClusterID, f Facts, valid time.Duration) (peerfile.File, error) {
 	p.Server, p.Given = A, p.Given|FieldServer
 	f.Remote = ClusterFacts{ID: peer, Described: true}
 	p, _ = Adopt(p, f)
 	c := newConnection(p, f)
 	addresses, port, reason := c.dial(A)
 	if reason != "" {
-		return PeerFile{}, fmt.Errorf("invite %s: %s", peer, reason)
+		return peerfile.File{}, fmt.Errorf("invite %s: %s", peer, reason)
 	}
-	l, err := c.peerFile(Invitation, p.MTU, valid)
-	l.From.Endpoint = &Dial{Addresses: addresses, Port: port}
+	l, err := c.peerFile(peerfile.Invitation, p.MTU, valid)
+	l.From.Endpoint = &peerfile.Dial{Addresses: addresses, Port: port}
 	return l, err
 }
 
 // NewAnswer is what cluster A sends to the cluster that has invited it, once
 // [PlanJoin] is done.
-func NewAnswer(invitation PeerFile, f Facts, valid time.Duration) (PeerFile, error) {
-	f.Remote = invitation.From.facts(f.Local.ID)
-	return newConnection(Params{Server: B}, f).peerFile(Answer, invitation.From.MTU, valid)
+func NewAnswer(invitation peerfile.File, f Facts, valid time.Duration) (peerfile.File, error) {
+	f.Remote = described(invitation.From, f.Local.ID)
+	return newConnection(Params{Server: B}, f).peerFile(peerfile.Answer, invitation.From.MTU, valid)
 }
 
-func (c connection) peerFile(kind PeerFileKind, mtu int, valid time.Duration) (PeerFile, error) {
+func (c connection) peerFile(kind peerfile.Kind, mtu int, valid time.Duration) (peerfile.File, error) {
 	key := c.peers[A].Key
 	if key == nil {
-		return PeerFile{}, fmt.Errorf("write to %s: the gateway's public key is not known", c.facts.Remote.ID)
+		return peerfile.File{}, fmt.Errorf("write to %s: the gateway's public key is not known", c.facts.Remote.ID)
 	}
 	f, now := c.facts.Local, c.facts.At.UTC().Truncate(time.Second)
-	return PeerFile{
+	return peerfile.File{
 		Kind: kind, For: c.facts.Remote.ID, Created: now, Expires: now.Add(valid),
-		From: Description{
+		From: peerfile.Description{
 			ClusterID: f.ID, UID: f.UID, PodCIDRs: f.Networks.Pod, ExternalCIDRs: f.Networks.External,
 			PublicKey: key.String(), MTU: mtu,
 		},
 	}, nil
+}
+
+// Expired says that a file is too old to be used, nil if not. Its endpoint and
+// key may have changed since.
+func Expired(l peerfile.File, now time.Time) error {
+	if !now.After(l.Expires) {
+		return nil
+	}
+	again := "ask the admin of " + string(l.From.ClusterID) + " for a new one: the same command writes it again"
+	s := failure(A, CodeInvitation, strings.ToLower(string(l.Kind))+" is still valid", FailedPreflight,
+		"it has expired at "+l.Expires.Format(time.RFC3339), again)
+	return &StepError{Step: s, Cluster: l.For}
+}
+
+// misdirected says that the file is for another cluster, nil if it is not.
+func misdirected(l peerfile.File, local ClusterFacts) *Step {
+	if local.Problem != nil || local.ID == "" || local.ID == l.For {
+		return nil // or another step says what is wrong with the cluster
+	}
+	s := failure(A, CodeInvitation, strings.ToLower(string(l.Kind))+" is for this cluster", FailedPreflight,
+		fmt.Sprintf("%s wrote it for %s, and this is %s", l.From.ClusterID, l.For, local.ID), "choose the context of "+string(l.For))
+	return &s
+}
+
+// summary is what the admin should compare with the other one.
+func summary(l peerfile.File) string {
+	return fmt.Sprintf("%s of %s, made %s; its public key is %s", strings.ToLower(string(l.Kind)), l.From.ClusterID, l.Created.Format(time.RFC3339), l.From.PublicKey)
 }

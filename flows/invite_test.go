@@ -9,6 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/peerfile"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -26,7 +27,7 @@ func (a admin) run(t *testing.T, plan func(flows.Facts) flows.Plan) error {
 func (a admin) facts() flows.Facts { return flows.Facts{Local: a.cluster.Facts(), At: a.pair.Now()} }
 
 // sent is a file as it arrives.
-func sent(t *testing.T, l flows.PeerFile, err error) flows.PeerFile {
+func sent(t *testing.T, l peerfile.File, err error) peerfile.File {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +36,7 @@ func sent(t *testing.T, l flows.PeerFile, err error) flows.PeerFile {
 	if err != nil {
 		t.Fatal(err)
 	}
-	arrived, err := flows.ParsePeerFile(text)
+	arrived, err := peerfile.Parse(text)
 	if err != nil {
 		t.Fatalf("%v in:\n%s", err, text)
 	}
@@ -46,16 +47,16 @@ func invite(p flows.Params, peer render.ClusterID) func(flows.Facts) flows.Plan 
 	return func(f flows.Facts) flows.Plan { return flows.PlanInvite(p, peer, f) }
 }
 
-func join(l flows.PeerFile) func(flows.Facts) flows.Plan {
+func join(l peerfile.File) func(flows.Facts) flows.Plan {
 	return func(f flows.Facts) flows.Plan { return flows.PlanJoin(flows.Defaults(), l, f) }
 }
 
-func accept(l flows.PeerFile) func(flows.Facts) flows.Plan {
+func accept(l peerfile.File) func(flows.Facts) flows.Plan {
 	return func(f flows.Facts) flows.Plan { return flows.PlanAccept(flows.Defaults(), l, f) }
 }
 
 // exchange has the two admins connect their clusters.
-func exchange(t *testing.T, p *flowtest.Pair, want flows.Params) (invitation, answer flows.PeerFile) {
+func exchange(t *testing.T, p *flowtest.Pair, want flows.Params) (invitation, answer peerfile.File) {
 	t.Helper()
 	rome, milan := admin{p, p.A}, admin{p, p.B}
 	must := func(err error) {
@@ -120,30 +121,30 @@ func TestInvitationsAndAnswersThatDoNotFitAreRefused(t *testing.T) {
 	want := nodePort()
 	want.Server = flows.A
 	for name, tc := range map[string]struct {
-		plan func(*flowtest.Pair, flows.PeerFile, flows.PeerFile) flows.Plan
+		plan func(*flowtest.Pair, peerfile.File, peerfile.File) flows.Plan
 		kind flows.FailureKind
 		says string
 	}{
-		"an invitation for somebody else": {func(p *flowtest.Pair, i, _ flows.PeerFile) flows.Plan {
+		"an invitation for somebody else": {func(p *flowtest.Pair, i, _ peerfile.File) flows.Plan {
 			i.For = "turin"
 			return join(i)(admin{p, p.B}.facts())
 		}, flows.FailedPreflight, "rome wrote it for turin, and this is milan"},
-		"an answer of a cluster that was not invited": {func(p *flowtest.Pair, _, a flows.PeerFile) flows.Plan {
+		"an answer of a cluster that was not invited": {func(p *flowtest.Pair, _, a peerfile.File) flows.Plan {
 			a.From.ClusterID, a.From.UID = "turin", "another"
 			return accept(a)(admin{p, p.A}.facts())
 		}, flows.FailedPreflight, "rome has not invited turin"},
-		"one's own ID": {func(p *flowtest.Pair, _, _ flows.PeerFile) flows.Plan {
+		"one's own ID": {func(p *flowtest.Pair, _, _ peerfile.File) flows.Plan {
 			return invite(want, "rome")(admin{p, p.A}.facts())
 		}, flows.FailedPreflight, `both clusters call themselves "rome"`},
-		"the same cluster under another ID": {func(p *flowtest.Pair, i, _ flows.PeerFile) flows.Plan {
+		"the same cluster under another ID": {func(p *flowtest.Pair, i, _ peerfile.File) flows.Plan {
 			i.From.UID = p.B.Facts().UID
 			return join(i)(admin{p, p.B}.facts())
 		}, flows.FailedPreflight, "rome is this cluster itself"},
-		"both invite each other": {func(p *flowtest.Pair, _, a flows.PeerFile) flows.Plan {
-			a.Kind, a.From.Endpoint = flows.Invitation, &flows.Dial{Addresses: []string{"192.0.2.1"}, Port: 1}
+		"both invite each other": {func(p *flowtest.Pair, _, a peerfile.File) flows.Plan {
+			a.Kind, a.From.Endpoint = peerfile.Invitation, &peerfile.Dial{Addresses: []string{"192.0.2.1"}, Port: 1}
 			return join(a)(admin{p, p.A}.facts())
 		}, flows.FailedConflict, "rome already hosts a gateway server for milan"},
-		"who was invited invites": {func(p *flowtest.Pair, _, _ flows.PeerFile) flows.Plan {
+		"who was invited invites": {func(p *flowtest.Pair, _, _ peerfile.File) flows.Plan {
 			return invite(want, "rome")(admin{p, p.B}.facts())
 		}, flows.FailedConflict, "milan is already the client of a connection with rome"},
 	} {
@@ -163,7 +164,7 @@ func TestAPeerFileWithErrorsIsRefused(t *testing.T) {
 	want := nodePort()
 	want.Server = flows.A
 	invitation, answer := exchange(t, p, want)
-	text := func(l flows.PeerFile) string {
+	text := func(l peerfile.File) string {
 		b, err := l.Text()
 		if err != nil {
 			t.Fatal(err)
@@ -181,15 +182,15 @@ func TestAPeerFileWithErrorsIsRefused(t *testing.T) {
 		"nothing to dial":  {strings.Replace(text(answer), "kind: Answer", "kind: Invitation", 1), "from.endpoint: missing"},
 		"who is dialled":   {strings.Replace(text(invitation), "kind: Invitation", "kind: Answer", 1), "from.endpoint: an answer has none"},
 	} {
-		if _, err := flows.ParsePeerFile([]byte(tc.text)); err == nil || !strings.Contains(err.Error(), tc.says) {
+		if _, err := peerfile.Parse([]byte(tc.text)); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: got %v, want %q", name, err, tc.says)
 		}
 	}
 	var failed *flows.StepError
-	if err := invitation.Expired(p.Now().Add(2 * time.Hour)); !errors.As(err, &failed) || failed.Step.Kind != flows.FailedPreflight || failed.Hint() == "" {
+	if err := flows.Expired(invitation, p.Now().Add(2*time.Hour)); !errors.As(err, &failed) || failed.Step.Kind != flows.FailedPreflight || failed.Hint() == "" {
 		t.Errorf("after its time: got %v", err)
 	}
-	if err := invitation.Expired(invitation.Created); err != nil {
+	if err := flows.Expired(invitation, invitation.Created); err != nil {
 		t.Errorf("in time: got %v", err)
 	}
 }

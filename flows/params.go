@@ -100,12 +100,6 @@ func Defaults() Params {
 	}
 }
 
-// Bounds of an MTU: what every IPv4 host must take, and jumbo frames.
-const (
-	minMTU = 576
-	maxMTU = 9000
-)
-
 // Validate reports all problems of p, joined. Each names the flag to change.
 // What the service type has to fit is checked if it is known: one that was not
 // given may be that of a connection which exists, and then the plan says so.

@@ -105,7 +105,7 @@ func suggestMTU(f Facts) (int, string) {
 			return render.DefaultMTU, fmt.Sprintf("%s's gateway does not look for what passes", c.ID)
 		}
 	}
-	return maxMTU, "both gateways use what they find to pass, up to this"
+	return render.MaxMTU, "both gateways use what they find to pass, up to this"
 }
 
 // Suggest gives p the value of an Auto setting that facts make likely, with the

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/view"
 )
 
 // The value stays while what is measured moves as little as whole seconds and
@@ -87,7 +88,7 @@ func TestTheClusterTellsItsTime(t *testing.T) {
 	ahead.Store(int64(-wrong))
 	await(t, c, "the clock that was set", func(f flows.ClusterFacts) bool { return (f.ClockAhead + wrong).Abs() <= 2*time.Second })
 	first := observe(t, c)
-	if again := observe(t, c); !again.Equal(first) {
+	if again := observe(t, c); !view.Equal(again, first) {
 		t.Errorf("got %+v, then %+v", first, again)
 	}
 }

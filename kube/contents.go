@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/contents"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -37,7 +38,7 @@ func (c *Cluster) Inspect(ctx context.Context, tenant render.Tenant) (flows.Cont
 		return flows.Contents{}, err
 	}
 	var mu sync.Mutex
-	var all []flows.Content
+	var all []contents.Object
 	var g errgroup.Group
 	g.SetLimit(inspectAtOnce)
 	for _, kind := range kinds {
@@ -61,7 +62,7 @@ func (c *Cluster) Inspect(ctx context.Context, tenant render.Tenant) (flows.Cont
 		return flows.Contents{}, ctx.Err()
 	}
 	slices.Sort(missing)
-	contents := flows.Contents{Others: flows.Foreign(tenant, all)}
+	contents := flows.Contents{Others: contents.Foreign(tenant, all)}
 	if len(missing) > 0 {
 		contents.Unknown = missing[0]
 	}
@@ -98,8 +99,8 @@ func (c *Cluster) namespacedKinds(ctx context.Context) (kinds []namespacedKind, 
 	return kinds, missing, nil
 }
 
-func (c *Cluster) listMetadata(ctx context.Context, of namespacedKind, namespace string) ([]flows.Content, error) {
-	var out []flows.Content
+func (c *Cluster) listMetadata(ctx context.Context, of namespacedKind, namespace string) ([]contents.Object, error) {
+	var out []contents.Object
 	options := metav1.ListOptions{Limit: inspectPage}
 	for {
 		list, err := c.metadata.Resource(of.resource).Namespace(namespace).List(ctx, options)
@@ -107,7 +108,7 @@ func (c *Cluster) listMetadata(ctx context.Context, of namespacedKind, namespace
 			return out, err
 		}
 		for i := range list.Items {
-			out = append(out, flows.Content{Group: of.resource.Group, Kind: of.kind, Object: &list.Items[i]})
+			out = append(out, contents.Object{Group: of.resource.Group, Kind: of.kind, Object: &list.Items[i]})
 		}
 		if options.Continue = list.Continue; options.Continue == "" {
 			return out, nil

@@ -124,6 +124,13 @@ const (
 	DefaultMTU  = 1340  // bytes, of the tunnel's interface
 )
 
+// Bounds of a tunnel's MTU: the smallest datagram that every IPv4 host must
+// accept, and jumbo frames.
+const (
+	MinMTU = 576
+	MaxMTU = 9000
+)
+
 // ClusterID is the name by which a cluster is known to its peers.
 type ClusterID string
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/peerfile"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -36,7 +37,7 @@ func (l *peerFileFlags) validate() error {
 }
 
 // write writes the file. What is in it is no secret.
-func (l *peerFileFlags) write(content flows.PeerFile) error {
+func (l *peerFileFlags) write(content peerfile.File) error {
 	text, err := content.Text()
 	if err != nil {
 		return err
@@ -48,20 +49,20 @@ func (l *peerFileFlags) write(content flows.PeerFile) error {
 }
 
 // readPeerFile reads a file of one kind that is still valid.
-func readPeerFile(file string, want flows.PeerFileKind) (flows.PeerFile, error) {
+func readPeerFile(file string, want peerfile.Kind) (peerfile.File, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return flows.PeerFile{}, usageError{err}
+		return peerfile.File{}, usageError{err}
 	}
-	l, err := flows.ParsePeerFile(text)
+	l, err := peerfile.Parse(text)
 	if err != nil {
 		return l, usageError{fmt.Errorf("%s: %w", file, err)}
 	}
 	if l.Kind != want {
-		command := map[flows.PeerFileKind]string{flows.Invitation: "join", flows.Answer: "accept"}[l.Kind]
+		command := map[peerfile.Kind]string{peerfile.Invitation: "join", peerfile.Answer: "accept"}[l.Kind]
 		return l, usageError{fmt.Errorf("%s is not the %s: liqo-tui network %s takes it", file, strings.ToLower(string(want)), command)}
 	}
-	return l, l.Expired(time.Now())
+	return l, flows.Expired(l, time.Now())
 }
 
 // oneCluster refuses flags about the cluster that these commands can't reach.
@@ -188,14 +189,14 @@ admin, not by the way that the file came.`,
 		Args:    oneArgument,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var invitation flows.PeerFile
+		var invitation peerfile.File
 		op := operation{name: "join", localOnly: true}
 		op.plan = func() (func(flows.Facts) flows.Plan, error) {
 			p, _, err := c.parse()
 			if err := errors.Join(err, oneCluster(pair), out.validate()); err != nil {
 				return nil, err
 			}
-			invitation, err = readPeerFile(args[0], flows.Invitation)
+			invitation, err = readPeerFile(args[0], peerfile.Invitation)
 			return func(f flows.Facts) flows.Plan { return flows.PlanJoin(p, invitation, f) }, err
 		}
 		op.finish = func(f flows.Facts) error {
@@ -234,7 +235,7 @@ func acceptCommand(io streams, pair *pairFlags) *cobra.Command {
 		Args:    oneArgument,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var answer flows.PeerFile
+		var answer peerfile.File
 		op := operation{name: "accept", localOnly: true}
 		op.plan = func() (func(flows.Facts) flows.Plan, error) {
 			p, _, err := c.parse()
@@ -244,7 +245,7 @@ func acceptCommand(io streams, pair *pairFlags) *cobra.Command {
 			if err := errors.Join(err, oneCluster(pair)); err != nil {
 				return nil, err
 			}
-			answer, err = readPeerFile(args[0], flows.Answer)
+			answer, err = readPeerFile(args[0], peerfile.Answer)
 			return func(f flows.Facts) flows.Plan { return flows.PlanAccept(p, answer, f) }, err
 		}
 		op.done = func(f flows.Facts) achieved {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/contents"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -214,14 +215,14 @@ func (c *Cluster) Inspect(ctx context.Context, tenant render.Tenant) (flows.Cont
 	}
 	c.pair.mu.Lock()
 	defer c.pair.mu.Unlock()
-	var all []flows.Content
+	var all []contents.Object
 	for _, r := range c.store.sorted() {
 		if r.object.GetNamespace() == tenant.Namespace {
 			gvk := r.object.GetObjectKind().GroupVersionKind()
-			all = append(all, flows.Content{Group: gvk.Group, Kind: gvk.Kind, Object: r.object})
+			all = append(all, contents.Object{Group: gvk.Group, Kind: gvk.Kind, Object: r.object})
 		}
 	}
-	return flows.Contents{Others: flows.Foreign(tenant, all)}, nil
+	return flows.Contents{Others: contents.Foreign(tenant, all)}, nil
 }
 
 // pace lets a tick pass if the cluster was observed since the last one. So two

@@ -1,10 +1,11 @@
-package flows
+// Package peerfile is what two admins send each other, an invitation and its
+// answer, if nobody has access to both clusters.
+package peerfile
 
 import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -14,23 +15,23 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// PeerFileKind is what a [PeerFile] is.
-type PeerFileKind string
+// Kind is what a [File] is.
+type Kind string
 
 // The kinds of files.
 const (
-	Invitation PeerFileKind = "Invitation" // from the cluster that hosts the gateway server
-	Answer     PeerFileKind = "Answer"     // to an invitation
+	Invitation Kind = "Invitation" // from the cluster that hosts the gateway server
+	Answer     Kind = "Answer"     // to an invitation
 )
 
-// peerFileVersion is the apiVersion of a file. Fields are only added to it.
-const peerFileVersion = "liqo-tui.dev/v1"
+// version is the apiVersion of a file. Fields are only added to it.
+const version = "liqo-tui.dev/v1"
 
-// PeerFile is what the admin of one cluster sends to that of another, so that each
+// File is what the admin of one cluster sends to that of another, so that each
 // can make their own end of a connection. Nothing in it is secret.
-type PeerFile struct {
+type File struct {
 	APIVersion string           `json:"apiVersion"`
-	Kind       PeerFileKind     `json:"kind"`
+	Kind       Kind             `json:"kind"`
 	For        render.ClusterID `json:"for"`
 	From       Description      `json:"from"`
 	Created    time.Time        `json:"created"`
@@ -55,26 +56,26 @@ type Dial struct {
 	Port      uint16   `json:"port"`      // UDP
 }
 
-const peerFileHead = `# Written by liqo-tui for the admin of the other cluster. It contains no secrets.
+const head = `# Written by liqo-tui for the admin of the other cluster. It contains no secrets.
 # Whoever can change it in transit can intercept the connection: send it over a
 # channel that you both trust, or compare the public key over another one.
 `
 
 // Text is the content of the file.
-func (l PeerFile) Text() ([]byte, error) {
-	l.APIVersion = peerFileVersion
+func (l File) Text() ([]byte, error) {
+	l.APIVersion = version
 	text, err := yaml.Marshal(l)
-	return append([]byte(peerFileHead), text...), err
+	return append([]byte(head), text...), err
 }
 
-// ParsePeerFile reads a file and checks all that can be checked without a
+// Parse reads a file and checks all that can be checked without a
 // cluster. One of a newer version may have fields that this program ignores.
-func ParsePeerFile(text []byte) (PeerFile, error) {
-	var l PeerFile
+func Parse(text []byte) (File, error) {
+	var l File
 	if err := yaml.Unmarshal(text, &l); err != nil {
 		return l, err
 	}
-	if l.APIVersion != peerFileVersion || l.Kind != Invitation && l.Kind != Answer {
+	if l.APIVersion != version || l.Kind != Invitation && l.Kind != Answer {
 		return l, errors.New("not a file of liqo-tui network invite or join")
 	}
 	var errs []error
@@ -96,8 +97,8 @@ func ParsePeerFile(text []byte) (PeerFile, error) {
 	if _, err := wgtypes.ParseKey(l.From.PublicKey); err != nil {
 		errs = append(errs, fmt.Errorf("from.publicKey: %w", err))
 	}
-	if l.From.MTU < minMTU || l.From.MTU > maxMTU {
-		errs = append(errs, fmt.Errorf("from.mtu: %d, want %d to %d bytes", l.From.MTU, minMTU, maxMTU))
+	if l.From.MTU < render.MinMTU || l.From.MTU > render.MaxMTU {
+		errs = append(errs, fmt.Errorf("from.mtu: %d, want %d to %d bytes", l.From.MTU, render.MinMTU, render.MaxMTU))
 	}
 	switch e := l.From.Endpoint; {
 	case l.Kind == Invitation && (e == nil || len(e.Addresses) == 0 || e.Port == 0):
@@ -106,31 +107,4 @@ func ParsePeerFile(text []byte) (PeerFile, error) {
 		errs = append(errs, errors.New("from.endpoint: an answer has none: the inviting cluster is dialled"))
 	}
 	return l, errors.Join(errs...)
-}
-
-// Expired says that a file is too old to be used, nil if not. Its endpoint and
-// key may have changed since.
-func (l PeerFile) Expired(now time.Time) error {
-	if !now.After(l.Expires) {
-		return nil
-	}
-	again := "ask the admin of " + string(l.From.ClusterID) + " for a new one: the same command writes it again"
-	s := failure(A, CodeInvitation, strings.ToLower(string(l.Kind))+" is still valid", FailedPreflight,
-		"it has expired at "+l.Expires.Format(time.RFC3339), again)
-	return &StepError{Step: s, Cluster: l.For}
-}
-
-// misdirected says that the file is for another cluster, nil if it is not.
-func (l PeerFile) misdirected(local ClusterFacts) *Step {
-	if local.Problem != nil || local.ID == "" || local.ID == l.For {
-		return nil // or another step says what is wrong with the cluster
-	}
-	s := failure(A, CodeInvitation, strings.ToLower(string(l.Kind))+" is for this cluster", FailedPreflight,
-		fmt.Sprintf("%s wrote it for %s, and this is %s", l.From.ClusterID, l.For, local.ID), "choose the context of "+string(l.For))
-	return &s
-}
-
-// summary is what the admin should compare with the other one.
-func (l PeerFile) summary() string {
-	return fmt.Sprintf("%s of %s, made %s; its public key is %s", strings.ToLower(string(l.Kind)), l.From.ClusterID, l.Created.Format(time.RFC3339), l.From.PublicKey)
 }

@@ -1,0 +1,90 @@
+// Package contents says what a namespace holds that is not ours.
+package contents
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Object is one object of a namespace, whatever its kind.
+type Object struct {
+	Group, Kind string
+	metav1.Object
+}
+
+// Foreign are the objects that neither belong to the connection with the tenant's
+// peer, or to our installation if there is no peer, nor come with every namespace.
+func Foreign(tenant render.Tenant, all []Object) []string {
+	byUID := make(map[types.UID]Object, len(all))
+	for _, c := range all {
+		byUID[c.GetUID()] = c
+	}
+	var out []string
+	for _, c := range all {
+		if !c.belongs(tenant, byUID, 0) {
+			out = append(out, c.Kind+" "+c.GetName())
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// maxOwners bounds how far owners are followed: a pod of a Job of a CronJob has
+// two. It also ends a circle.
+const maxOwners = 8
+
+func (c Object) belongs(tenant render.Tenant, byUID map[types.UID]Object, depth int) bool {
+	labels := c.GetLabels()
+	if c.GetDeletionTimestamp() != nil {
+		return true // it goes anyway
+	}
+	switch manager := labels[render.LabelManagedBy]; {
+	case manager == render.ManagedBy, manager == render.OperatorName, automatic[[2]string{c.Kind, c.GetName()}]:
+		return true
+	case strings.HasSuffix(c.Group, "liqo.io") && c.ofConnection() && tenant.Remote != "" && labels[render.LabelRemoteCluster] == string(tenant.Remote):
+		return true // made by liqoctl or by hand: a reset removes it
+	case depth == maxOwners:
+		return false
+	}
+	return slices.ContainsFunc(c.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+		owner, here := byUID[r.UID]
+		// An owner of these groups is in the same namespace: if it is gone,
+		// Kubernetes collects what it owned.
+		gone := !here && slices.Contains(namespacedOwners, groupOf(r))
+		return gone || here && owner.belongs(tenant, byUID, depth+1)
+	})
+}
+
+// namespacedOwners are the groups whose kinds own objects of a connection.
+var namespacedOwners = []string{"apps", "batch", "networking.liqo.io", "ipam.liqo.io"}
+
+func groupOf(r metav1.OwnerReference) string {
+	group, _, _ := strings.Cut(r.APIVersion, "/")
+	return group
+}
+
+// ofConnection reports whether an object of Liqo's is about the network, not
+// about authentication or offloading.
+func (c Object) ofConnection() bool {
+	return strings.HasPrefix(c.Group, "networking.") || strings.HasPrefix(c.Group, "ipam.")
+}
+
+// automatic are objects that a cluster's own controllers put into every
+// namespace: Kubernetes', OpenShift's and Istio's.
+var automatic = map[[2]string]bool{
+	{"ConfigMap", "kube-root-ca.crt"}:         true,
+	{"ServiceAccount", "default"}:             true,
+	{"ConfigMap", "openshift-service-ca.crt"}: true,
+	{"ServiceAccount", "builder"}:             true,
+	{"ServiceAccount", "deployer"}:            true,
+	{"RoleBinding", "system:deployers"}:       true,
+	{"RoleBinding", "system:image-builders"}:  true,
+	{"RoleBinding", "system:image-pullers"}:   true,
+	{"ConfigMap", "istio-ca-root-cert"}:       true,
+	{"Lease", render.OperatorName}:            true, // by which our operator leads
+}
