@@ -53,6 +53,7 @@ const (
 	setPods        = "local-pods"
 	setRemotes     = "remotes"
 	setGateways    = "gateways"
+	setSenders     = "senders"
 	priorityRaw    = -300
 	priorityMangle = -150
 	priorityDNAT   = -100
@@ -63,11 +64,13 @@ const (
 )
 
 // Compute returns the state of a gateway pod. It refuses inputs that no state
-// can satisfy; see ErrAddress and its neighbours.
+// can satisfy; see ErrAddress and its neighbours. Of nodes it leaves out what
+// [Inputs.Fitting] does.
 func Compute(in Inputs) (State, error) {
 	if err := in.check(); err != nil {
 		return State{}, err
 	}
+	in, _ = in.Fitting()
 	peers := slices.SortedFunc(slices.Values(in.Peers), func(a, b Peer) int { return a.Index - b.Index })
 	s := State{
 		Links: []Link{fabricLink(in.PodIP, in.UnderlayMTU)},
@@ -85,8 +88,11 @@ func Compute(in Inputs) (State, error) {
 		s.Routes = append(s.Routes, p.routes(in.UnderlayMTU)...)
 	}
 	s.Routes = append(s.Routes, in.localRoutes()...)
+	s.reach(in.NodeIP)
 	for _, n := range in.Nodes {
-		s.reach(n.IP)
+		if n.IP != in.NodeIP {
+			s.reach(n.IP)
+		}
 	}
 	s.Firewall = in.firewall(peers)
 	s.sort()
@@ -160,23 +166,29 @@ func (p Peer) routes(underlay int) []Route {
 	return routes
 }
 
-// localRoutes is the table for what came out of a tunnel. What it does not
-// know goes to the pod's default route, so that CNIs that do not give each
-// node a CIDR get a chance to deliver.
+// localRoutes is the table for what came out of a tunnel. Pods that no node has
+// announced are left to the own node: it knows what the pod network knows. The
+// pod's default route would not do: pod networks drop what comes from a pod with
+// an address that is not the pod's.
 func (in Inputs) localRoutes() []Route {
 	var routes []Route
+	lead := func(to netip.Prefix, node netip.Addr) {
+		routes = append(routes, Route{Table: LocalTable, Type: Unicast, Destination: to, Via: node, Device: FabricDevice})
+	}
 	for _, n := range in.Nodes {
 		// The node itself: replies to its own packets, which left under the
 		// first external address.
-		to := append([]netip.Prefix{netip.PrefixFrom(n.IP, 32)}, n.PodCIDRs...)
-		for _, c := range to {
-			routes = append(routes, Route{Table: LocalTable, Type: Unicast, Destination: c, Via: n.IP, Device: FabricDevice})
+		lead(netip.PrefixFrom(n.IP, 32), n.IP)
+		for _, p := range n.Pods {
+			lead(p, n.IP)
 		}
 	}
+	lead(netip.PrefixFrom(in.NodeIP, 32), in.NodeIP)
 	for _, h := range in.Hosts {
-		routes = append(routes, Route{
-			Table: LocalTable, Type: Unicast, Destination: netip.PrefixFrom(h.Real, 32), Via: in.ownNode(), Device: FabricDevice,
-		})
+		lead(netip.PrefixFrom(h.Real, 32), in.NodeIP)
+	}
+	for _, c := range in.Local.Pod {
+		lead(c, in.NodeIP)
 	}
 	// Nothing else of ours answers at external addresses once conntrack has undone
 	// what it can. Not "unreachable": the error would be sent to the peer's
@@ -187,19 +199,8 @@ func (in Inputs) localRoutes() []Route {
 	return dedupe(routes)
 }
 
-// ownNode is the address of the node that the gateway pod is on, or of another
-// one where nodes' pod CIDRs are not known: any of them knows the way out.
-func (in Inputs) ownNode() netip.Addr {
-	for _, n := range in.Nodes {
-		if slices.ContainsFunc(n.PodCIDRs, func(p netip.Prefix) bool { return p.Contains(in.PodIP) }) {
-			return n.IP
-		}
-	}
-	return in.Nodes[0].IP
-}
-
 // dedupe drops routes to a destination that an earlier one has: a node whose
-// pod CIDR is its own /32.
+// pods have its own address, or all of the cluster's.
 func dedupe(routes []Route) []Route {
 	seen := make(map[netip.Prefix]bool, len(routes))
 	return slices.DeleteFunc(routes, func(r Route) bool {

@@ -35,11 +35,11 @@ func key(n byte) PrivateKey {
 
 func serverInputs() Inputs {
 	return Inputs{
-		PodIP: netip.MustParseAddr("10.244.1.5"), UnderlayMTU: 1500,
+		PodIP: netip.MustParseAddr("10.244.1.5"), NodeIP: netip.MustParseAddr("192.168.1.11"), UnderlayMTU: 1500,
 		Local: CIDRs{Pod: prefixes("10.244.0.0/16"), External: prefixes("10.70.0.0/16")},
 		Nodes: []Node{
-			{Name: "worker", IP: netip.MustParseAddr("192.168.1.11"), PodCIDRs: prefixes("10.244.1.0/24")},
-			{Name: "control", IP: netip.MustParseAddr("192.168.1.10"), PodCIDRs: prefixes("10.244.0.0/24")},
+			{Name: "worker", IP: netip.MustParseAddr("192.168.1.11"), Pods: prefixes("10.244.1.0/24"), Addresses: addrs("192.168.1.11", "172.17.0.1")},
+			{Name: "control", IP: netip.MustParseAddr("192.168.1.10"), Pods: prefixes("10.244.0.0/24", "10.244.1.77/32")},
 		},
 		Peers: []Peer{{
 			ClusterID: "rome", Role: Server, ListenPort: 51840, MTU: 1340, PrivateKey: key(1), PublicKey: key(2).Public(),
@@ -73,8 +73,9 @@ func nodeInputs() NodeInputs {
 	return NodeInputs{
 		NodeIP: netip.MustParseAddr("192.168.1.11"), UnderlayMTU: 1500, PodCIDRs: prefixes("10.244.0.0/16"),
 		Gateways: []Gateway{
-			{Name: "gw-rome", PodIP: netip.MustParseAddr("10.244.1.5"), MTU: 1340, RemoteCIDRs: prefixes("10.71.0.0/16", "10.60.0.0/16")},
-			{Name: "gw-oslo", PodIP: netip.MustParseAddr("10.244.0.9"), MTU: 9000, RemoteCIDRs: prefixes("10.62.0.0/16")},
+			{Name: "gw-rome", PodIP: netip.MustParseAddr("10.244.1.5"), MTU: 1340, RemoteCIDRs: prefixes("10.71.0.0/16", "10.60.0.0/16"), NodeIPs: addrs("192.168.1.11")},
+			{Name: "gw-oslo", PodIP: netip.MustParseAddr("10.244.0.9"), MTU: 9000, RemoteCIDRs: prefixes("10.62.0.0/16"), NodeIPs: addrs("192.168.1.10")},
+			{Name: "gw-riga", PodIP: netip.MustParseAddr("10.244.0.9"), MTU: 1340, RemoteCIDRs: prefixes("10.63.0.0/16"), Gone: true},
 		},
 	}
 }
@@ -164,9 +165,7 @@ func TestNonsenseIsRefusedByName(t *testing.T) {
 		{"broadcast in CIDR", func(in *Inputs) { in.Peers[0].Remapped.Pod = cidr("255.255.0.0/16") }, ErrPrefix, "255.255.0.0/16"},
 		{"host bits", func(in *Inputs) { in.Local.Pod = cidr("10.244.1.1/16") }, ErrPrefix, "10.244.1.1/16"},
 		{"IPv6 CIDR", func(in *Inputs) { in.Local.Pod = cidr("fd00::/64") }, ErrIPv6, "fd00::/64"},
-		{"node without address", func(in *Inputs) { in.Nodes[0].IP = netip.Addr{} }, ErrAddress, "node worker"},
-		{"nodes share an address", func(in *Inputs) { in.Nodes[1].IP = in.Nodes[0].IP }, ErrDup, "control"},
-		{"nodes share pods", func(in *Inputs) { in.Nodes[1].PodCIDRs = cidr("10.244.1.128/25") }, ErrOverlap, "10.244.1.128/25"},
+		{"own node unknown", func(in *Inputs) { in.NodeIP = netip.Addr{} }, ErrAddress, "the gateway pod's node"},
 		{"index too big", func(in *Inputs) { in.Peers[0].Index = 64 }, ErrIndex, "64"},
 		{"index twice", func(in *Inputs) { in.Peers = append(in.Peers, in.Peers[0]) }, ErrIndex, "rome"},
 		{"no role", func(in *Inputs) { in.Peers[0].Role = 0 }, ErrRole, "rome"},
@@ -377,16 +376,107 @@ func TestUnfitGatewaysAreLeftOut(t *testing.T) {
 				t.Fatal(err)
 			}
 			switch {
-			case c.want == nil && (len(unfit) != 0 || len(in.Gateways) != 3):
+			case c.want == nil && (len(unfit) != 0 || len(in.Gateways) != 4):
 				t.Errorf("got %v left out of %v", unfit, in.Gateways)
-			case c.want != nil && (len(unfit) != 1 || unfit[0].Name != g.Name || !errors.Is(unfit[0].Err, c.want) || len(in.Gateways) != 2):
+			case c.want != nil && (len(unfit) != 1 || unfit[0].Name != g.Name || !errors.Is(unfit[0].Err, c.want) || len(in.Gateways) != 3):
 				t.Errorf("got %v left out of %v, want %v", unfit, in.Gateways, c.want)
 			}
 		})
 	}
 	in := nodeInputs()
 	in.NodeIP = netip.MustParseAddr("fd00::1")
-	if got, unfit := in.Fitting(); len(got.Gateways) != 2 || len(unfit) != 0 {
+	if got, unfit := in.Fitting(); len(got.Gateways) != 3 || len(unfit) != 0 {
 		t.Errorf("a bad node: got %v left out", unfit)
+	}
+}
+
+// A node's word about itself is as good as its agent: one that is wrong must not
+// cost the others.
+func TestAWrongNodeHarmsItselfAlone(t *testing.T) {
+	lead := func(to, via string) Route {
+		return Route{Table: LocalTable, Type: Unicast, Destination: netip.MustParsePrefix(to), Via: netip.MustParseAddr(via), Device: FabricDevice}
+	}
+	third := func(change func(*Node)) Node {
+		n := Node{Name: "third", IP: netip.MustParseAddr("192.168.1.12"), Pods: prefixes("10.244.2.0/24"), Revision: 5}
+		change(&n)
+		return n
+	}
+	for _, c := range []struct {
+		name   string
+		node   Node
+		says   string // of which node, and why
+		want   []Route
+		absent []Route
+	}{
+		{"fine", third(func(*Node) {}), "", []Route{lead("10.244.2.0/24", "192.168.1.12")}, nil},
+		{"no address", third(func(n *Node) { n.IP = netip.Addr{} }), "third: its address", nil, []Route{lead("10.244.2.0/24", "192.168.1.12")}},
+		{
+			"the address of one that wrote earlier", third(func(n *Node) { n.IP = netip.MustParseAddr("192.168.1.10") }), "control: its address 192.168.1.10: named twice: it is that of node third",
+			[]Route{lead("10.244.2.0/24", "192.168.1.10")},
+			[]Route{lead("10.244.0.0/24", "192.168.1.10")},
+		},
+		{
+			"pods of one that wrote earlier", third(func(n *Node) { n.Pods = prefixes("10.244.1.77/32") }), "control: its pods 10.244.1.77/32: named twice: they are those of node third",
+			[]Route{lead("10.244.1.77/32", "192.168.1.12"), lead("10.244.0.0/24", "192.168.1.10")},
+			[]Route{lead("10.244.1.77/32", "192.168.1.10")},
+		},
+		{
+			"pods of one that wrote later", third(func(n *Node) { n.Pods, n.Revision = prefixes("10.244.1.77/32", "10.244.9.0/26"), 0 }), "third: its pods 10.244.1.77/32: named twice: they are those of node control",
+			[]Route{lead("10.244.1.77/32", "192.168.1.10"), lead("10.244.9.0/26", "192.168.1.12")},
+			nil,
+		},
+		{
+			"addresses within another one's", third(func(n *Node) { n.Pods = prefixes("10.244.0.128/25", "10.244.1.9/32") }), "",
+			[]Route{lead("10.244.0.128/25", "192.168.1.12"), lead("10.244.1.9/32", "192.168.1.12"), lead("10.244.0.0/24", "192.168.1.10")},
+			nil,
+		},
+		{"everything", third(func(n *Node) { n.Pods = prefixes("10.0.0.0/8") }), "third: its pods 10.0.0.0/8: not a usable IPv4 network: larger", nil, []Route{lead("10.0.0.0/8", "192.168.1.12")}},
+		{"the default route", third(func(n *Node) { n.Pods = prefixes("0.0.0.0/0") }), "third: its pods 0.0.0.0/0: not a usable", nil, nil},
+		{"a host elsewhere", third(func(n *Node) { n.Pods = prefixes("198.51.100.7/32") }), "", nil, []Route{lead("198.51.100.7/32", "192.168.1.12")}},
+		{"all of the cluster's pods", third(func(n *Node) { n.Pods = prefixes("10.244.0.0/16") }), "", []Route{lead("10.244.0.0/16", "192.168.1.12"), lead("10.244.0.0/24", "192.168.1.10")}, []Route{lead("10.244.0.0/16", "192.168.1.11")}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := serverInputs()
+			in.Nodes[1].Revision = 2
+			in.Nodes = append(in.Nodes, c.node)
+			s, err := Compute(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range append(c.want, lead("10.244.1.0/24", "192.168.1.11")) {
+				if !slices.Contains(s.Routes, r) {
+					t.Errorf("missing: %s", r)
+				}
+			}
+			for _, r := range c.absent {
+				if slices.Contains(s.Routes, r) {
+					t.Errorf("unexpected: %s", r)
+				}
+			}
+			_, unfit := in.Fitting()
+			var says string
+			for _, u := range unfit {
+				says += u.Name + ": " + u.Err.Error()
+			}
+			if (says == "") != (c.says == "") || !strings.HasPrefix(says, c.says) {
+				t.Errorf("it says %q, want %q", says, c.says)
+			}
+		})
+	}
+}
+
+// Where nobody has said yet which nodes the gateways' pods are on, the pod network
+// may send what they send from anywhere.
+func TestNodesTakeAllSendersUntilTheyAreKnown(t *testing.T) {
+	in := nodeInputs()
+	in.Gateways[0].NodeIPs = nil
+	s, err := ComputeNode(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range s.Firewall.Chains {
+		if c.Name == "arrive" && len(c.Rules) > 0 {
+			t.Errorf("got %v, want no rule", c.Rules)
+		}
 	}
 }

@@ -396,3 +396,12 @@ func elements(about string, prefixes []netip.Prefix) []Element {
 	}
 	return list
 }
+
+// hosts are single addresses without comments.
+func hosts(addresses []netip.Addr) []Element {
+	list := make([]Element, len(addresses))
+	for i, a := range addresses {
+		list[i] = Element{Prefix: netip.PrefixFrom(a, 32)}
+	}
+	return list
+}

@@ -67,11 +67,18 @@ func (c CIDRs) all() []netip.Prefix {
 	return append(append([]netip.Prefix(nil), c.Pod...), c.External...)
 }
 
-// Node is a node of the local cluster.
+// Node is a node of the local cluster, as it says itself.
 type Node struct {
-	Name     string
-	IP       netip.Addr // where its fabric listens
-	PodCIDRs []netip.Prefix
+	Name string
+	IP   netip.Addr // where its fabric listens
+	// Addresses are all that the node has: it may send from any of them.
+	Addresses []netip.Addr
+	// Pods are the addresses of its pods: ranges, and single ones. Those of
+	// different nodes may lie in one another: the longest counts.
+	Pods []netip.Prefix
+	// Revision grows with each write: of two nodes that say the same, the one
+	// that said so later is right.
+	Revision uint64
 }
 
 // Host is a machine outside the local cluster, or a node of it, that peers
@@ -104,6 +111,7 @@ type Peer struct {
 // Inputs is all that the state of a gateway pod depends on.
 type Inputs struct {
 	PodIP       netip.Addr // the gateway pod's own
+	NodeIP      netip.Addr // of the node that the pod is on
 	UnderlayMTU int        // of the pod's default route, in bytes
 	Local       CIDRs      // of the local cluster
 	Nodes       []Node
@@ -113,8 +121,14 @@ type Inputs struct {
 
 // Gateway is a gateway pod as a node sees it.
 type Gateway struct {
-	Name        string
-	PodIP       netip.Addr
+	Name  string
+	PodIP netip.Addr
+	// Gone: the pod is, and its address may be another one's. What is for the
+	// gateway is dropped until it has a pod again.
+	Gone bool
+	// NodeIPs are the addresses of the nodes that its pods are on: a pod network
+	// may send a pod's packets from there. None: not known.
+	NodeIPs     []netip.Addr
 	RemoteCIDRs []netip.Prefix // remapped: what local pods use
 	MTU         int            // of its tunnel, in bytes
 }
@@ -175,8 +189,10 @@ const (
 	ErrorPref  = 30
 	// LocalPref is where the kernel's local table moves from 0.
 	LocalPref = 100
-	// NodePref is before main (32766), behind the rules that CNIs put first.
-	NodePref = 1000
+	// NodePref is before the rules by which some CNIs lead what comes from a pod
+	// elsewhere (Cilium's of cloud networks at 109, AWS's at 1536), and behind the
+	// local table, which Cilium moves to 100. A peer's range overlaps nothing local.
+	NodePref = 105
 	// NodeErrorPref is before those too: it is for few packets, and some CNIs'
 	// rules lead to all pods.
 	NodeErrorPref = 5

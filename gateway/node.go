@@ -1,6 +1,9 @@
 package gateway
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // beforeMasquerade runs just before the chains of the CNI and of kube-proxy,
 // which masquerade at 100. The first chain that binds a connection wins.
@@ -21,6 +24,17 @@ func ComputeNode(in NodeInputs) (State, error) {
 	}
 	var remotes, gateways []Element
 	for _, g := range in.Gateways {
+		// Without comments of their own: there may be thousands, and the routes
+		// say by which gateway.
+		remotes = append(remotes, elements("", g.RemoteCIDRs)...)
+		if g.Gone {
+			// Not "unreachable": who is told so gives up, and the next pod is near.
+			// Not without a route: what is for the peer would leave the cluster.
+			for _, c := range g.RemoteCIDRs {
+				s.Routes = append(s.Routes, Route{Table: NodeTable, Type: Blackhole, Destination: c})
+			}
+			continue
+		}
 		s.reach(g.PodIP)
 		own := netip.PrefixFrom(g.PodIP, 32)
 		s.Routes = append(s.Routes, Route{Table: ErrorTable, Type: Unicast, Destination: own, Via: g.PodIP, Device: FabricDevice})
@@ -31,9 +45,6 @@ func ComputeNode(in NodeInputs) (State, error) {
 				Source: in.NodeIP, MTU: min(g.MTU, in.UnderlayMTU-vxlanOverhead),
 			})
 		}
-		// Without comments of their own: there may be thousands, and the routes
-		// say by which gateway.
-		remotes = append(remotes, elements("", g.RemoteCIDRs)...)
 	}
 	s.Firewall = Table{
 		Name:     TableName,
@@ -42,9 +53,11 @@ func ComputeNode(in NodeInputs) (State, error) {
 			{Name: setGateways, Key: KeyHost, Comment: "pods that send over the fabric", Elements: gateways},
 			addressSet(setPods, "pods of this cluster", elements("", in.PodCIDRs)),
 			addressSet(setRemotes, "other clusters, as seen from here", remotes),
+			addressSet(setSenders, "gateways' pods, and the nodes that those are on", append(in.senders(), gateways...)),
 		},
 		Chains: []Chain{
 			{Name: "fabric", Type: "filter", Hook: "prerouting", Priority: priorityRaw, Rules: fabricRules()},
+			{Name: "arrive", Type: "filter", Hook: "input", Priority: priorityMangle, Rules: in.arriveRules()},
 			{Name: "errors", Type: "filter", Hook: "forward", Priority: priorityMangle, Rules: []FirewallRule{
 				rule("the mark has served", Statement{Op: MarkIs, Number: errorMark}, Statement{Op: SetMark, Number: 0}),
 			}},
@@ -80,6 +93,27 @@ func fabricRules() []FirewallRule {
 			Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: SourceIn, Name: setGateways},
 			Statement{Op: ICMPUnreachable}, Statement{Op: SetMark, Number: errorMark}),
 	}
+}
+
+// arriveRules keep everybody else from it, in the cluster and outside. A pod
+// network may send a gateway's packets from the node that it is on. Where an
+// operator has not said yet which one that is, packets are judged as before.
+func (in NodeInputs) arriveRules() []FirewallRule {
+	if slices.ContainsFunc(in.Gateways, func(g Gateway) bool { return !g.Gone && len(g.NodeIPs) == 0 }) {
+		return nil
+	}
+	return []FirewallRule{rule("gateways alone send over the fabric to this node", Statement{Op: UDPDestinationPort, Number: FabricPort},
+		Statement{Op: SourceIn, Not: true, Name: setSenders}, Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop})}
+}
+
+func (in NodeInputs) senders() []Element {
+	var all []Element
+	for _, g := range in.Gateways {
+		if !g.Gone {
+			all = append(all, hosts(g.NodeIPs)...)
+		}
+	}
+	return all
 }
 
 func (in NodeInputs) keepSourceRules() []FirewallRule {

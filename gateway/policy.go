@@ -17,7 +17,8 @@ func (p Peer) name() string {
 // firewall is the gateway's table. Its comments are for people who look at it
 // with nft: they say which peer something is for, and why it is there.
 func (in Inputs) firewall(peers []Peer) Table {
-	sets := append(in.sets(peers), portSets(peers)...)
+	sets := append(in.sets(peers), in.senders())
+	sets = append(sets, portSets(peers)...)
 	if len(in.Hosts) > 0 {
 		sets = append(sets, in.hostMap())
 	}
@@ -52,6 +53,9 @@ func classifyRules(peers []Peer) []FirewallRule {
 		rule("no peer sends over the fabric",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: UDPDestinationPort, Number: FabricPort},
 			Statement{Op: Count, Name: DroppedDestination}, Statement{Op: Drop}),
+		rule("nodes of this cluster alone send over the fabric",
+			Statement{Op: InputIs, Not: true, Name: FabricDevice}, Statement{Op: UDPDestinationPort, Number: FabricPort},
+			Statement{Op: SourceIn, Not: true, Name: setSenders}, Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}),
 	}
 	rules = append(rules, untrackedInput(peers)...)
 	rules = append(rules,
@@ -266,6 +270,19 @@ func (in Inputs) sets(peers []Peer) []Set {
 		}
 	}
 	return []Set{tunnels, sources, ends, addressSet(setOwn, "this cluster, as its peers know it", own), fromPeers, toPeers, toReal, toRemapped}
+}
+
+// senders is where the nodes' packets come from. A node's way to a pod may begin
+// at an address in the pods' range, that of a bridge or of an overlay's device:
+// which ones those are changes with the pods on the node. Or at a link-local one,
+// which pod networks give to the node's end of a pod's link, and no router passes.
+func (in Inputs) senders() Set {
+	all := append(elements("pods, and devices that lead to them", in.Local.Pod), hosts([]netip.Addr{in.NodeIP})...)
+	all = append(all, Element{Prefix: linkLocal(), Comment: "the node's end of this pod's link"})
+	for _, n := range in.Nodes {
+		all = append(all, hosts(append([]netip.Addr{n.IP}, n.Addresses...))...)
+	}
+	return addressSet(setSenders, "where nodes of this cluster send from", all)
 }
 
 // hostMap leads from external addresses to hosts outside the cluster.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -73,8 +74,13 @@ func checkPrefix(n named) error {
 }
 
 func reserved() [5]netip.Prefix {
-	v4 := func(a, b byte, bits int) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{a, b}), bits) }
-	return [5]netip.Prefix{v4(0, 0, 8), v4(127, 0, 8), v4(169, 254, 16), v4(224, 0, 4), v4(255, 0, 8)}
+	return [5]netip.Prefix{v4(0, 0, 8), v4(127, 0, 8), linkLocal(), v4(224, 0, 4), v4(255, 0, 8)}
+}
+
+func linkLocal() netip.Prefix { return v4(169, 254, 16) }
+
+func v4(a, b byte, bits int) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{a, b}), bits)
 }
 
 func checkPrefixes(list []named) error {
@@ -128,14 +134,14 @@ func (in Inputs) checkHosts() error {
 		}
 		seen[h.External] = true
 	}
-	if len(in.Hosts) > 0 && len(in.Nodes) == 0 {
-		return fmt.Errorf("hosts: %w: no node leads to them", ErrAddress)
-	}
 	return nil
 }
 
 func (in Inputs) check() error {
 	if err := checkAddr("gateway pod", in.PodIP); err != nil {
+		return err
+	}
+	if err := checkAddr("the gateway pod's node", in.NodeIP); err != nil {
 		return err
 	}
 	if in.UnderlayMTU < minMTU+vxlanOverhead || in.UnderlayMTU > 65535 {
@@ -151,33 +157,64 @@ func (in Inputs) check() error {
 	if err := checkBetween(name("local pod CIDR", in.Local.Pod), name("local external CIDR", in.Local.External)); err != nil {
 		return err
 	}
-	if err := checkNodes(in.Nodes); err != nil {
-		return err
-	}
 	if err := in.checkHosts(); err != nil {
 		return err
 	}
 	return in.checkPeers(local)
 }
 
-func checkNodes(nodes []Node) error {
-	var pods []named
-	byAddress := make(map[netip.Addr]string, len(nodes))
-	for _, n := range nodes {
-		if err := checkAddr("node "+n.Name, n.IP); err != nil {
-			return err
+// UnfitNode is a node that gateways can't lead to, or not to all of its pods.
+type UnfitNode struct {
+	Name string
+	Err  error
+}
+
+// Fitting leaves out of the nodes what can't be led to, so that one of them does
+// not cut off the others: Compute does so, and this says why. Of two that say the
+// same, the one that said so later stays. What is no pod's address, as this
+// cluster's peers know it, is nobody's fault, and only left out.
+func (in Inputs) Fitting() (Inputs, []UnfitNode) {
+	byAge := slices.SortedFunc(slices.Values(in.Nodes), func(a, b Node) int {
+		return cmp.Or(cmp.Compare(b.Revision, a.Revision), cmp.Compare(a.Name, b.Name))
+	})
+	in.Nodes = nil
+	var unfit []UnfitNode
+	byAddress := make(map[netip.Addr]string, len(byAge))
+	byPods := make(map[netip.Prefix]string, len(byAge))
+	for _, n := range byAge {
+		refuse := func(err error) { unfit = append(unfit, UnfitNode{n.Name, err}) }
+		if err := checkAddr("its address", n.IP); err != nil {
+			refuse(err)
+			continue
 		}
 		if other, taken := byAddress[n.IP]; taken {
-			return fmt.Errorf("nodes %s and %s: address %s: %w", other, n.Name, n.IP, ErrDup)
+			refuse(fmt.Errorf("its address %s: %w: it is that of node %s", n.IP, ErrDup, other))
+			continue
 		}
 		byAddress[n.IP] = n.Name
-		own := name("pods of node "+n.Name, n.PodCIDRs)
-		if err := checkPrefixes(own); err != nil {
-			return err
+		pods := n.Pods
+		n.Pods = nil
+		for _, p := range pods {
+			within := func(c netip.Prefix) bool { return ipam.Contains(c, p) }
+			other, taken := byPods[p]
+			switch err := checkPrefix(named{"its pods", p}); {
+			case err != nil:
+				refuse(err)
+			case taken:
+				refuse(fmt.Errorf("its pods %s: %w: they are those of node %s", p, ErrDup, other))
+			case slices.ContainsFunc(in.Local.Pod, within):
+				byPods[p] = n.Name
+				n.Pods = append(n.Pods, p)
+			case slices.ContainsFunc(in.Local.Pod, p.Overlaps):
+				refuse(fmt.Errorf("its pods %s: %w: larger than the cluster's pod CIDR", p, ErrPrefix))
+			}
 		}
-		pods = append(pods, own...)
+		n.Addresses = slices.DeleteFunc(slices.Clone(n.Addresses), func(a netip.Addr) bool { return checkAddr("", a) != nil })
+		in.Nodes = append(in.Nodes, n)
 	}
-	return checkApart(pods)
+	slices.SortFunc(in.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(unfit, func(a, b UnfitNode) int { return cmp.Compare(a.Name, b.Name) })
+	return in, unfit
 }
 
 func (in Inputs) checkPeers(local []named) error {
@@ -260,10 +297,12 @@ func (in NodeInputs) check() error {
 		if err := g.check(pods); err != nil {
 			return err
 		}
-		if other, taken := byAddress[g.PodIP]; taken {
+		if other, taken := byAddress[g.PodIP]; taken && !g.Gone {
 			return fmt.Errorf("gateways %s and %s: address %s: %w", other, g.Name, g.PodIP, ErrDup)
 		}
-		byAddress[g.PodIP] = g.Name
+		if !g.Gone {
+			byAddress[g.PodIP] = g.Name
+		}
 		remote = append(remote, g.remotes()...)
 	}
 	return checkApart(remote)

@@ -58,9 +58,9 @@ func TestUninstallTakesWhatTheFabricSaidOfNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
-	ours := render.InternalNode(node, netip.MustParseAddr("192.0.2.1"), nil)
+	ours := render.InternalNode(node, render.NodeReport{IP: netip.MustParseAddr("192.0.2.1")})
 	node.Name = "b"
-	liqos := render.InternalNode(node, netip.MustParseAddr("192.0.2.2"), nil)
+	liqos := render.InternalNode(node, render.NodeReport{IP: netip.MustParseAddr("192.0.2.2")})
 	liqos.Labels = nil
 	c := &Cluster{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(ours, liqos).Build(), namespace: "liqo"}
 	if _, _, err := c.Uninstall(t.Context(), nil); err != nil {

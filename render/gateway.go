@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Gateway names one gateway on one cluster: what its children are made for.
@@ -60,7 +61,7 @@ func (g Gateway) Role() *rbacv1.Role {
 		Rules: []rbacv1.PolicyRule{
 			{APIGroups: group, Resources: []string{"gatewayservers", "gatewayclients", "configurations", "publickeies", "connections"}, Verbs: read},
 			{APIGroups: group, Resources: []string{"connections", "connections/status"}, ResourceNames: []string{name}, Verbs: []string{"patch"}},
-			{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{NodesConfigMapName(g.Name)}, Verbs: read},
+			{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{HostsConfigMapName(g.Name)}, Verbs: read},
 			// Its own keys: it follows them when they are changed.
 			{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}, Verbs: read},
 		},
@@ -95,18 +96,37 @@ func (g Gateway) Connection() *networkingv1beta1.Connection {
 	}
 }
 
+// Fabric is what the cluster's nodes are told of a gateway.
+type Fabric struct {
+	PodIP  string
+	Gone   bool // no pod of the gateway has that address any more
+	Remote []networkingv1beta1.CIDR
+	MTU    int
+	// NodeIPs are the addresses of the nodes that the gateway's pods are on.
+	NodeIPs []string
+	LeftOut []string // of the peer's ranges, with reasons: for people
+}
+
 // InternalFabric tells the cluster's nodes which addresses to send to the
-// gateway's pod, and where that pod is; and people, which of the peer's not.
-func (g Gateway) InternalFabric(podIP string, remote []networkingv1beta1.CIDR, mtu int, leftOut []string) *networkingv1beta1.InternalFabric {
-	ip := networkingv1beta1.IP(podIP)
+// gateway's pod, and where that pod is.
+func (g Gateway) InternalFabric(f Fabric) *networkingv1beta1.InternalFabric {
+	ip := networkingv1beta1.IP(f.PodIP)
 	meta := g.meta(g.Name)
-	if len(leftOut) > 0 {
-		meta.Annotations = map[string]string{AnnotationLeftOut: strings.Join(leftOut, "\n")}
+	meta.Annotations = map[string]string{}
+	for name, text := range map[string]string{
+		AnnotationLeftOut: strings.Join(f.LeftOut, "\n"), AnnotationNodeIPs: strings.Join(f.NodeIPs, ","),
+	} {
+		if text != "" {
+			meta.Annotations[name] = text
+		}
+	}
+	if f.Gone {
+		meta.Annotations[AnnotationGone] = f.PodIP
 	}
 	return &networkingv1beta1.InternalFabric{
 		TypeMeta: networkingType(networkingv1beta1.InternalFabricKind), ObjectMeta: meta,
 		Spec: networkingv1beta1.InternalFabricSpec{
-			MTU: mtu, RemoteCIDRs: remote, GatewayIP: ip,
+			MTU: f.MTU, RemoteCIDRs: f.Remote, GatewayIP: ip,
 			// Our fabric's next hops are the underlay's own addresses, so the
 			// gateway's address in the fabric is its pod's.
 			Interface: networkingv1beta1.InternalFabricSpecInterface{
@@ -117,11 +137,18 @@ func (g Gateway) InternalFabric(podIP string, remote []networkingv1beta1.CIDR, m
 	}
 }
 
-// FabricNode is a node as a gateway needs to know it.
-type FabricNode struct {
-	Name     string         `json:"name"`
-	IP       netip.Addr     `json:"ip"`
-	PodCIDRs []netip.Prefix `json:"podCIDRs"`
+// GatewayAccess lets the pods of these gateways read what nodes say of
+// themselves. It is the only thing beyond their namespace that they may read.
+func GatewayAccess(gateways []types.NamespacedName) *rbacv1.ClusterRoleBinding {
+	b := &rbacv1.ClusterRoleBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
+		ObjectMeta: metav1.ObjectMeta{Name: GatewayAccessName},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: GatewayAccessName},
+	}
+	for _, g := range gateways {
+		b.Subjects = append(b.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: g.Namespace, Name: g.Name})
+	}
+	return b
 }
 
 // Host is what an IP resource maps to an address of this cluster's external CIDR.
@@ -130,50 +157,26 @@ type Host struct {
 	Real     netip.Addr `json:"real"`
 }
 
-const (
-	nodesKey = "nodes.json"
-	hostsKey = "hosts.json"
-)
+const hostsKey = "hosts.json"
 
-// NodesConfigMap tells the gateway's pod about the cluster's nodes, and the
-// hosts that peers may reach. With it the pod needs no right to read beyond its
-// namespace.
-func (g Gateway) NodesConfigMap(nodes []FabricNode, hosts []Host) (*corev1.ConfigMap, error) {
-	nodesText, err := json.Marshal(nodes)
+// HostsConfigMap tells the gateway's pod which hosts its peer may reach. With it
+// the pod needs no right to read IPs, which are in all namespaces.
+func (g Gateway) HostsConfigMap(hosts []Host) (*corev1.ConfigMap, error) {
+	text, err := json.Marshal(hosts)
 	if err != nil {
-		return nil, fmt.Errorf("render nodes of gateway %s: %w", g.Name, err)
-	}
-	data := map[string]string{nodesKey: string(nodesText)}
-	if len(hosts) > 0 {
-		hostsText, err := json.Marshal(hosts)
-		if err != nil {
-			return nil, fmt.Errorf("render hosts of gateway %s: %w", g.Name, err)
-		}
-		data[hostsKey] = string(hostsText)
+		return nil, fmt.Errorf("render hosts of gateway %s: %w", g.Name, err)
 	}
 	return &corev1.ConfigMap{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: g.meta(NodesConfigMapName(g.Name)), Data: data,
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: g.meta(HostsConfigMapName(g.Name)),
+		Data: map[string]string{hostsKey: string(text)},
 	}, nil
 }
 
-// ParseHosts reads the hosts that [Gateway.NodesConfigMap] wrote.
+// ParseHosts reads the hosts that [Gateway.HostsConfigMap] wrote.
 func ParseHosts(cm *corev1.ConfigMap) ([]Host, error) {
-	text, ok := cm.Data[hostsKey]
-	if !ok {
-		return nil, nil
-	}
 	var hosts []Host
-	if err := json.Unmarshal([]byte(text), &hosts); err != nil {
+	if err := json.Unmarshal([]byte(cm.Data[hostsKey]), &hosts); err != nil {
 		return nil, fmt.Errorf("parse %s of ConfigMap %s/%s: %w", hostsKey, cm.Namespace, cm.Name, err)
 	}
 	return hosts, nil
-}
-
-// ParseNodes reads the nodes that [Gateway.NodesConfigMap] wrote.
-func ParseNodes(cm *corev1.ConfigMap) ([]FabricNode, error) {
-	var nodes []FabricNode
-	if err := json.Unmarshal([]byte(cm.Data[nodesKey]), &nodes); err != nil {
-		return nil, fmt.Errorf("parse %s of ConfigMap %s/%s: %w", nodesKey, cm.Namespace, cm.Name, err)
-	}
-	return nodes, nil
 }

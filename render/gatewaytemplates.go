@@ -63,6 +63,8 @@ spec:
             env:
             - name: POD_IP
               valueFrom: {fieldRef: {fieldPath: status.podIP}}
+            - name: NODE_IP
+              valueFrom: {fieldRef: {fieldPath: status.hostIP}}
             securityContext:
               allowPrivilegeEscalation: false
               readOnlyRootFilesystem: true

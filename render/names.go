@@ -86,6 +86,18 @@ const (
 	// AnnotationNetworks on an InternalNode are the networks that the node knows a
 	// way to, with commas between them.
 	AnnotationNetworks = "liqo-tui.dev/networks"
+	// AnnotationPods on an InternalNode are the addresses of the node's pods, ranges
+	// and single ones, with commas between them.
+	AnnotationPods = "liqo-tui.dev/pods"
+	// AnnotationAddresses on an InternalNode are the node's own addresses, with
+	// commas between them.
+	AnnotationAddresses = "liqo-tui.dev/addresses"
+	// AnnotationNodeIPs on an InternalFabric are the addresses of the nodes that the
+	// gateway's pods are on, with commas between them.
+	AnnotationNodeIPs = "liqo-tui.dev/node-ips"
+	// AnnotationGone on an InternalFabric is a gateway IP that no pod of the gateway
+	// has any more. It says nothing of another one.
+	AnnotationGone = "liqo-tui.dev/gone"
 	// AnnotationLeftOut on an InternalFabric says which addresses in the peer's
 	// ranges nodes don't send to the gateway, one a line, and why.
 	AnnotationLeftOut = "liqo-tui.dev/left-out"
@@ -102,6 +114,7 @@ const (
 	ManagedBy           = "liqo-tui"
 	OperatorName        = "liqo-tui-operator"
 	FabricName          = "liqo-tui-fabric"
+	GatewayAccessName   = "liqo-tui-gateway"
 	ClusterIDConfigMap  = "liqo-clusterid-configmap"
 	ClusterIDAppName    = "clusterid-configmap"
 	ClusterIDKey        = "CLUSTER_ID"
@@ -166,6 +179,6 @@ func TenantNamespaceName(remote ClusterID) string { return tenantPrefix + string
 // and Connection.
 func GatewayObjectName(gateway string) string { return "gw-" + gateway }
 
-// NodesConfigMapName is the name of the ConfigMap that tells a gateway's pod
-// about the nodes of its cluster.
-func NodesConfigMapName(gateway string) string { return GatewayObjectName(gateway) + "-nodes" }
+// HostsConfigMapName is the name of the ConfigMap that tells a gateway's pod
+// which hosts its peer may reach.
+func HostsConfigMapName(gateway string) string { return GatewayObjectName(gateway) + "-hosts" }

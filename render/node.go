@@ -1,6 +1,8 @@
 package render
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 
@@ -9,34 +11,65 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// InternalNode is what a node's fabric says of its node: the networks that the
-// node knows a way to. The kind is Liqo's, and so are its required fields.
-func InternalNode(node *corev1.Node, ip netip.Addr, networks []netip.Prefix) *networkingv1beta1.InternalNode {
-	text := make([]string, len(networks))
-	for i, p := range networks {
-		text[i] = p.String()
-	}
+// NodeReport is what a node's fabric says of its node.
+type NodeReport struct {
+	IP        netip.Addr     // where the fabric listens
+	Networks  []netip.Prefix // that the node knows a way to
+	Pods      []netip.Prefix // which addresses its pods have: ranges, and single ones
+	Addresses []netip.Addr   // that the node has
+}
+
+// InternalNode is where that is written. The kind is Liqo's, and so are its
+// required fields.
+func InternalNode(node *corev1.Node, r NodeReport) *networkingv1beta1.InternalNode {
 	return &networkingv1beta1.InternalNode{
 		TypeMeta: networkingType(networkingv1beta1.InternalNodeKind),
 		ObjectMeta: metav1.ObjectMeta{
 			Name: node.Name, Labels: map[string]string{LabelManagedBy: ManagedBy},
-			Annotations:     map[string]string{AnnotationNetworks: strings.Join(text, ",")},
+			Annotations: map[string]string{
+				AnnotationNetworks: joined(r.Networks), AnnotationPods: joined(r.Pods), AnnotationAddresses: joined(r.Addresses),
+			},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
 		},
 		Spec: networkingv1beta1.InternalNodeSpec{Interface: networkingv1beta1.InternalNodeSpecInterface{
 			Gateway: networkingv1beta1.InternalNodeSpecInterfaceGateway{Name: FabricDevice},
-			Node:    networkingv1beta1.InternalNodeSpecInterfaceNode{IP: networkingv1beta1.IP(ip.String())},
+			Node:    networkingv1beta1.InternalNodeSpecInterfaceNode{IP: networkingv1beta1.IP(r.IP.String())},
 		}},
 	}
 }
 
-// NodeNetworks reads what an InternalNode says. What is no network is left out.
-func NodeNetworks(n *networkingv1beta1.InternalNode) []netip.Prefix {
-	var out []netip.Prefix
-	for text := range strings.SplitSeq(n.Annotations[AnnotationNetworks], ",") {
-		if p, err := netip.ParsePrefix(text); err == nil {
-			out = append(out, p)
-		}
+// ParseNode reads what an InternalNode says. The error names what can't be read;
+// the rest counts.
+func ParseNode(n *networkingv1beta1.InternalNode) (r NodeReport, err error) {
+	var errs [4]error
+	if r.IP, errs[0] = netip.ParseAddr(string(n.Spec.Interface.Node.IP)); errs[0] != nil {
+		errs[0] = fmt.Errorf("its address %q is none", n.Spec.Interface.Node.IP)
 	}
-	return out
+	r.Networks, errs[1] = parsed(n, AnnotationNetworks, netip.ParsePrefix)
+	r.Pods, errs[2] = parsed(n, AnnotationPods, netip.ParsePrefix)
+	r.Addresses, errs[3] = parsed(n, AnnotationAddresses, netip.ParseAddr)
+	return r, errors.Join(errs[:]...)
+}
+
+func joined[T fmt.Stringer](items []T) string {
+	text := make([]string, len(items))
+	for i, item := range items {
+		text[i] = item.String()
+	}
+	return strings.Join(text, ",")
+}
+
+func parsed[T any](n *networkingv1beta1.InternalNode, annotation string, parse func(string) (T, error)) (out []T, err error) {
+	if n.Annotations[annotation] == "" {
+		return nil, nil
+	}
+	for text := range strings.SplitSeq(n.Annotations[annotation], ",") {
+		item, bad := parse(text)
+		if bad != nil {
+			err = fmt.Errorf("annotation %s: %q is no address", annotation, text)
+			continue
+		}
+		out = append(out, item)
+	}
+	return out, err
 }

@@ -4,11 +4,14 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -125,46 +128,51 @@ func (o owner) object() render.Object {
 func children(t *testing.T, in gatewayInput) []render.Object {
 	t.Helper()
 	g := render.Gateway{Tenant: in.Tenant, Name: in.Name, Type: in.Type, Owner: in.Owner.object()}
-	nodes, err := g.NodesConfigMap([]render.FabricNode{testNode()}, nil)
+	hosts, err := g.HostsConfigMap([]render.Host{{External: netip.MustParseAddr("10.70.0.1"), Real: netip.MustParseAddr("192.0.2.7")}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return []render.Object{
 		g.KeySecret([32]byte(in.Key), [32]byte(in.Key)), g.ServiceAccount(), g.Role(), g.RoleBinding(), g.Connection(),
-		g.InternalFabric(in.PodIP, in.CIDRs, in.MTU, in.LeftOut), nodes,
+		g.InternalFabric(render.Fabric{PodIP: in.PodIP, Remote: in.CIDRs, MTU: in.MTU, LeftOut: in.LeftOut, NodeIPs: []string{"172.18.0.2"}}), hosts,
 	}
 }
 
-func testNode() render.FabricNode {
-	return render.FabricNode{
-		Name: "node-1", IP: netip.MustParseAddr("172.18.0.2"), PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")},
-	}
-}
-
-func TestParseNodesReadsWhatWasWritten(t *testing.T) {
+func TestParseHostsReadsWhatWasWritten(t *testing.T) {
 	g := render.Gateway{Tenant: render.Tenant{Namespace: "ns", Remote: "milan"}, Name: "milan", Owner: owner{Kind: "GatewayClient"}.object()}
-	want := []render.FabricNode{testNode(), {Name: "no-pods", IP: netip.MustParseAddr("172.18.0.3")}}
 	host := render.Host{External: netip.MustParseAddr("10.70.0.1"), Real: netip.MustParseAddr("192.0.2.7")}
-	cm, err := g.NodesConfigMap(want, []render.Host{host})
-	if err != nil {
-		t.Fatal(err)
+	for _, want := range [][]render.Host{nil, {host}} {
+		cm, err := g.HostsConfigMap(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := render.ParseHosts(cm); err != nil || !slices.Equal(got, want) {
+			t.Errorf("got %v, %v, want %v", got, err, want)
+		}
+		cm.Data = nil
+		if _, err := render.ParseHosts(cm); err == nil || !strings.Contains(err.Error(), "hosts.json of ConfigMap ns/gw-milan-hosts") {
+			t.Errorf("without the key: got %v, want an error that names it", err)
+		}
 	}
-	got, err := render.ParseNodes(cm)
-	if err != nil {
-		t.Fatal(err)
+}
+
+func TestParseNodeReadsWhatWasWritten(t *testing.T) {
+	p, a := netip.MustParsePrefix, netip.MustParseAddr
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "of-a"}}
+	for _, want := range []render.NodeReport{
+		{IP: a("172.18.0.2")},
+		{IP: a("172.18.0.2"), Networks: []netip.Prefix{p("172.18.0.0/16")}, Pods: []netip.Prefix{p("10.99.40.128/26"), p("10.99.7.7/32")}, Addresses: []netip.Addr{a("172.18.0.2"), a("10.99.40.128")}},
+	} {
+		got, err := render.ParseNode(render.InternalNode(node, want))
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, %v, want %+v", got, err, want)
+		}
 	}
-	if len(got) != 2 || got[0].PodCIDRs[0] != want[0].PodCIDRs[0] || got[1].IP != want[1].IP || got[1].Name != "no-pods" {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if hosts, err := render.ParseHosts(cm); err != nil || len(hosts) != 1 || hosts[0] != host {
-		t.Errorf("hosts: got %v, %v, want %v", hosts, err, host)
-	}
-	cm.Data = nil
-	if hosts, err := render.ParseHosts(cm); err != nil || hosts != nil {
-		t.Errorf("no hosts: got %v, %v", hosts, err)
-	}
-	if _, err := render.ParseNodes(cm); err == nil || !strings.Contains(err.Error(), "nodes.json of ConfigMap ns/gw-milan-nodes") {
-		t.Errorf("without the key: got %v, want an error that names it", err)
+	broken := render.InternalNode(node, render.NodeReport{IP: a("172.18.0.2")})
+	broken.Annotations[render.AnnotationPods] = "10.99.40.128/26,nonsense,10.99.7.7/32"
+	got, err := render.ParseNode(broken)
+	if err == nil || !strings.Contains(err.Error(), `liqo-tui.dev/pods: "nonsense"`) || len(got.Pods) != 2 || got.IP != a("172.18.0.2") {
+		t.Errorf("got %+v, %v, want all but the nonsense, and an error that names it", got, err)
 	}
 }
 

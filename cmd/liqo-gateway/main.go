@@ -124,6 +124,9 @@ func tunnelCommand(log *slog.Logger) *cobra.Command {
 			if o.PodIP, err = addressFrom("POD_IP"); err != nil {
 				return err
 			}
+			if o.NodeIP, err = addressFrom("NODE_IP"); err != nil {
+				return err
+			}
 			if shared {
 				if o.Identity, err = os.Hostname(); err != nil { // the pod's name
 					return fmt.Errorf("find out which pod this is: %w", err)

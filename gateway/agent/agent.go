@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -44,14 +45,18 @@ func newManager(config *rest.Config, metricsAddress string, o cache.Options) (ct
 }
 
 // oneRequest makes every event of the watched kinds the same request: there is
-// one state, and it is computed from all of them.
-func oneRequest(mgr ctrl.Manager, name string, r reconcile.Reconciler, kinds ...client.Object) error {
+// one state, and it is computed from all of them. more is another source of that
+// request, or nil.
+func oneRequest(mgr ctrl.Manager, name string, r reconcile.Reconciler, more source.Source, kinds ...client.Object) error {
 	same := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
 	})
 	b := ctrl.NewControllerManagedBy(mgr).Named(name)
 	for _, kind := range kinds {
 		b = b.Watches(kind, same)
+	}
+	if more != nil {
+		b = b.WatchesRawSource(more)
 	}
 	// What failed may have been repaired since without an event: until it is
 	// tried again, reports say that it is not in force.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,9 +39,9 @@ type FabricOptions struct {
 // RunFabric keeps this node's way to every gateway until ctx ends. It leaves
 // the kernel as it is then: traffic flows on while the agent is replaced.
 func RunFabric(ctx context.Context, config *rest.Config, o FabricOptions) error {
-	mgr, err := newManager(config, "0", cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&ipamv1alpha1.Network{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
-	}})
+	kept := ofOwnNode(o.NodeName)
+	kept[&ipamv1alpha1.Network{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
+	mgr, err := newManager(config, "0", cache.Options{ByObject: kept})
 	if err != nil {
 		return err
 	}
@@ -49,15 +50,15 @@ func RunFabric(ctx context.Context, config *rest.Config, o FabricOptions) error 
 		return err
 	}
 	f := &fabric{options: o, client: mgr.GetClient(), kernel: kernel}
-	if err := oneRequest(mgr, "fabric", f, &networkingv1beta1.InternalFabric{}, &ipamv1alpha1.Network{}); err != nil {
+	if err := oneRequest(mgr, "fabric", f, nil, &networkingv1beta1.InternalFabric{}, &ipamv1alpha1.Network{}); err != nil {
 		return err
 	}
 	direct, err := client.New(config, client.Options{Scheme: mgr.GetScheme()})
 	if err != nil {
 		return err
 	}
-	reporter := newReporter(o, mgr.GetClient(), direct)
-	if err := errors.Join(mgr.Add(runnable(f.repair)), mgr.Add(runnable(reporter.run)), mgr.Add(serveInspect(f))); err != nil {
+	announces := newAnnouncer(o, mgr.GetClient(), direct)
+	if err := errors.Join(mgr.Add(runnable(f.repair)), announces.setup(ctx, mgr, config), mgr.Add(serveInspect(f))); err != nil {
 		return err
 	}
 	if o.Health != "" {
@@ -254,6 +255,12 @@ func gatewayOf(f *networkingv1beta1.InternalFabric) (gateway.Gateway, error) {
 	var err error
 	if g.PodIP, err = netip.ParseAddr(string(f.Spec.GatewayIP)); err != nil {
 		return g, fmt.Errorf("gateway IP: %w", err)
+	}
+	g.Gone = f.Annotations[render.AnnotationGone] == string(f.Spec.GatewayIP)
+	for text := range strings.SplitSeq(f.Annotations[render.AnnotationNodeIPs], ",") {
+		if ip, err := netip.ParseAddr(text); err == nil && ip.Is4() {
+			g.NodeIPs = append(g.NodeIPs, ip)
+		}
 	}
 	g.RemoteCIDRs, err = prefixes("remote CIDRs", f.Spec.RemoteCIDRs)
 	return g, err

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ import (
 
 // read collects what the tunnel is computed from.
 func (g *gatewayAgent) read(ctx context.Context) (tunnel.Wanted, setup, error) {
-	in := gateway.Inputs{PodIP: g.options.PodIP}
+	in := gateway.Inputs{PodIP: g.options.PodIP, NodeIP: g.options.NodeIP}
 	var s setup
 	peer := gateway.Peer{ClusterID: string(g.options.Gateway.Tenant.Remote), Role: g.options.Role}
 	// First, because what it finds is told also where something else is missing.
@@ -40,9 +41,15 @@ func (g *gatewayAgent) read(ctx context.Context) (tunnel.Wanted, setup, error) {
 	if err := g.readNetworks(ctx, &in, &peer); err != nil {
 		return tunnel.Wanted{}, s, err
 	}
-	if err := g.readSurroundings(ctx, &in); err != nil {
+	if err := g.readHosts(ctx, &in); err != nil {
 		return tunnel.Wanted{}, s, err
 	}
+	if in.Nodes, s.unfit, s.nodes, err = g.nodes.list(time.Now()); err != nil {
+		return tunnel.Wanted{}, s, err
+	}
+	in, unfit := in.Fitting()
+	s.unfit = append(s.unfit, unfit...)
+	slices.SortStableFunc(s.unfit, func(a, b gateway.UnfitNode) int { return cmp.Compare(a.Name, b.Name) })
 	peer.PrivateKey = g.readPrivateKey(ctx)
 	in.Peers = []gateway.Peer{peer}
 	return tunnel.Wanted{Inputs: in, Endpoints: endpoints}, s, nil
@@ -98,19 +105,12 @@ func cidrs(whose string, c networkingv1beta1.ClusterConfigCIDR) (out gateway.CID
 	return out, err
 }
 
-// readSurroundings reads the nodes, and the hosts that peers may reach.
-func (g *gatewayAgent) readSurroundings(ctx context.Context, in *gateway.Inputs) error {
+// readHosts reads which hosts outside the cluster the peer may reach.
+func (g *gatewayAgent) readHosts(ctx context.Context, in *gateway.Inputs) error {
 	var cm corev1.ConfigMap
-	key := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: render.NodesConfigMapName(g.options.Gateway.Name)}
+	key := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: render.HostsConfigMapName(g.options.Gateway.Name)}
 	if err := g.client.Get(ctx, key, &cm); err != nil {
-		return fmt.Errorf("read the cluster's nodes: %w", err)
-	}
-	nodes, err := render.ParseNodes(&cm)
-	if err != nil {
-		return err
-	}
-	for _, n := range nodes {
-		in.Nodes = append(in.Nodes, gateway.Node(n))
+		return fmt.Errorf("read the hosts that the peer may reach: %w", err)
 	}
 	hosts, err := render.ParseHosts(&cm)
 	if err != nil {

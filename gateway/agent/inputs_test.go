@@ -63,11 +63,11 @@ func newWorld(t *testing.T) *world {
 func (w *world) agent(t *testing.T, log *bytes.Buffer) *gatewayAgent {
 	t.Helper()
 	g := render.Gateway{Tenant: render.Tenant{Namespace: "liqo-tenant-rome", Remote: "rome"}, Name: "rome", Type: networkingv1beta1.ConnectionTypeServer, Owner: w.server}
-	nodes, err := g.NodesConfigMap([]render.FabricNode{{Name: "n1", IP: netip.MustParseAddr("192.0.2.1"), PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}}}, nil)
+	hosts, err := g.HostsConfigMap(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects := []client.Object{w.server, nodes}
+	objects := []client.Object{w.server, hosts}
 	if w.conf != nil {
 		objects = append(objects, w.conf)
 	}
@@ -83,8 +83,9 @@ func (w *world) agent(t *testing.T, log *bytes.Buffer) *gatewayAgent {
 	}
 	g.Owner = nil
 	return &gatewayAgent{
-		options: TunnelOptions{Gateway: g, Role: gateway.Server, PodIP: netip.MustParseAddr("10.244.1.5"), Log: slog.New(slog.NewTextHandler(log, nil))},
+		options: TunnelOptions{Gateway: g, Role: gateway.Server, PodIP: netip.MustParseAddr("10.244.1.5"), NodeIP: netip.MustParseAddr("192.0.2.1"), Log: slog.New(slog.NewTextHandler(log, nil))},
 		client:  fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
+		nodes:   &nodes{read: func() bool { return true }},
 		key:     gateway.PrivateKey{0: 8, 1: 77, 31: 64}, // as read at the start
 	}
 }

@@ -61,8 +61,8 @@ func (g *gatewayAgent) compete(mgr ctrl.Manager) error {
 		return ctrl.Result{}, nil
 	})
 	return errors.Join(
-		oneRequest(mgr, "lease", told, &coordinationv1.Lease{}),
-		oneRequest(mgr, "fabric-of-gateway", changed, &networkingv1beta1.InternalFabric{}),
+		oneRequest(mgr, "lease", told, nil, &coordinationv1.Lease{}),
+		oneRequest(mgr, "fabric-of-gateway", changed, nil, &networkingv1beta1.InternalFabric{}),
 		mgr.Add(runnable(func(ctx context.Context) error { return g.claim(ctx, claims) })),
 		mgr.Add(runnable(compete)),
 	)

@@ -213,6 +213,10 @@ func remarks(s setup, t tunnel.Status) string {
 	if t.PathMTU > 0 && t.PathMTU < t.LinkMTU {
 		text += fmt.Sprintf("; the path carries packets of up to %d bytes", t.PathMTU)
 	}
+	if s.nodes != nil {
+		text += "; " + s.nodes.Error()
+	}
+	text += unfitText(s.unfit)
 	if len(t.Fights) > 0 {
 		text += "; something on this node keeps changing what the gateway sets: " + t.Fights[0]
 	}

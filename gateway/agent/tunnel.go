@@ -37,6 +37,7 @@ type TunnelOptions struct {
 	Role    gateway.Role
 	KeysDir string // with the file privateKey: 32 raw bytes
 	PodIP   netip.Addr
+	NodeIP  netip.Addr // of the node that the pod is on
 	Log     *slog.Logger
 	// MetricsAddress is where Prometheus asks, such as ":8082"; "0": nowhere.
 	MetricsAddress string
@@ -58,7 +59,7 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 	mgr, err := newManager(config, o.MetricsAddress, cache.Options{
 		DefaultNamespaces: map[string]cache.Config{o.Gateway.Tenant.Namespace: {}},
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.ConfigMap{}:                 named(render.NodesConfigMapName(o.Gateway.Name)),
+			&corev1.ConfigMap{}:                 named(render.HostsConfigMapName(o.Gateway.Name)),
 			&corev1.Secret{}:                    named(render.GatewayObjectName(o.Gateway.Name)),
 			&coordinationv1.Lease{}:             named(render.GatewayObjectName(o.Gateway.Name)),
 			&networkingv1beta1.InternalFabric{}: named(o.Gateway.Name),
@@ -96,7 +97,10 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 		return err
 	}
 	watched := []client.Object{&networkingv1beta1.Configuration{}, &networkingv1beta1.PublicKey{}, &corev1.ConfigMap{}, &corev1.Secret{}, g.kind()}
-	if err := oneRequest(mgr, "tunnel", g, watched...); err != nil {
+	if g.nodes, err = newNodes(ctx, mgr, config); err != nil {
+		return err
+	}
+	if err := oneRequest(mgr, tunnelController, g, g.nodes, watched...); err != nil {
 		return err
 	}
 	if o.Identity != "" {
@@ -128,6 +132,10 @@ func (g *gatewayAgent) statusWithSetup(now time.Time) tunnel.Status {
 	return s
 }
 
+// tunnelController is the name of the controller that sets the tunnel up, and of
+// its only request.
+const tunnelController = "tunnel"
+
 type runnable func(context.Context) error
 
 func (r runnable) Start(ctx context.Context) error { return r(ctx) }
@@ -138,6 +146,7 @@ type gatewayAgent struct {
 	client  client.Client
 	reader  client.Reader // not cached
 	names   resolver
+	nodes   *nodes
 	tunnel  *tunnel.Tunnel // nil on a machine that is unfit
 	unfit   error
 	woken   chan struct{} // the report may have something new to say
@@ -164,6 +173,8 @@ type past struct {
 // setup is how far the tunnel has been set up, for the report.
 type setup struct {
 	problem    error // why it isn't
+	nodes      error // why it is not known where pods are
+	unfit      []gateway.UnfitNode
 	resolve    error // why a name of the server has no address
 	outdated   bool  // none of the server's names has one: it is dialled where it was found before
 	named      bool  // the server is known by a name

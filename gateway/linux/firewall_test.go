@@ -43,8 +43,8 @@ func hubState(t *testing.T) gateway.State {
 	other.Real = gateway.CIDRs{Pod: prefixes("10.62.0.0/17", "10.62.128.0/17"), External: prefixes("10.70.0.0/18")}
 	other.Remapped = gateway.CIDRs{Pod: prefixes("10.62.0.0/17", "10.62.128.0/17"), External: prefixes("10.63.64.0/18")}
 	s, err := gateway.Compute(gateway.Inputs{
-		PodIP: netip.MustParseAddr("10.244.1.5"), UnderlayMTU: 1500, Local: local(),
-		Nodes: []gateway.Node{{Name: "n", IP: netip.MustParseAddr("192.168.1.10"), PodCIDRs: prefixes("10.244.1.0/24")}},
+		PodIP: netip.MustParseAddr("10.244.1.5"), NodeIP: netip.MustParseAddr("192.168.1.10"), UnderlayMTU: 1500, Local: local(),
+		Nodes: []gateway.Node{{Name: "n", IP: netip.MustParseAddr("192.168.1.10"), Pods: prefixes("10.244.1.0/24")}},
 		Peers: []gateway.Peer{peer, other},
 	})
 	if err != nil {

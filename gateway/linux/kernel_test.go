@@ -148,7 +148,7 @@ func TestDamageIsRepairedAndNamed(t *testing.T) {
 		works()
 	}
 	for _, damage := range []string{
-		"ip route flush table 18000", "ip rule del pref 1000", "ip link del liqo-fabric", "nft delete table ip liqo-tui",
+		"ip route flush table 18000", "ip rule del pref 105", "ip link del liqo-fabric", "nft delete table ip liqo-tui",
 	} {
 		a.Nodes[1].Run(strings.Fields(damage)...)
 		if lines := a.SyncTo(a.Nodes[1], a.NodeKernels[1], a.NodeState(1)); len(lines) == 0 {

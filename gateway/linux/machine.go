@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -83,6 +84,31 @@ func Networks() ([]netip.Prefix, error) {
 		}
 	}
 	return found, nil
+}
+
+// Addresses are those of this machine that it may send from by itself, in order.
+func Addresses() ([]netip.Addr, error) {
+	links, err := dump(netlink.LinkList)
+	if err != nil {
+		return nil, fmt.Errorf("list devices: %w", err)
+	}
+	dummy := map[int]bool{}
+	for _, l := range links {
+		dummy[l.Attrs().Index] = l.Type() == "dummy" // kube-proxy keeps all Services' addresses on one
+	}
+	all, err := dump(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_V4) })
+	if err != nil {
+		return nil, fmt.Errorf("list addresses: %w", err)
+	}
+	var found []netip.Addr
+	for _, a := range all {
+		ip := addr(a.IP)
+		if !dummy[a.LinkIndex] && a.Flags&unix.IFA_F_SECONDARY == 0 && !ip.IsLoopback() && !ip.IsLinkLocalUnicast() {
+			found = append(found, ip)
+		}
+	}
+	slices.SortFunc(found, netip.Addr.Compare)
+	return slices.Compact(found), nil
 }
 
 // UnderlayMTU is the MTU in bytes of the way out: of the best IPv4 default

@@ -72,7 +72,7 @@ func TestMachineWithoutTUNIsRefusedByName(t *testing.T) {
 		Name: "a", Role: gateway.Server, Key: wgtypes.Key{0: 8, 31: 64}, GatewayIP: "10.244.1.5", MTU: linuxtest.TunnelMTU,
 		Remapped: gateway.CIDRs{Pod: linuxtest.Prefixes("10.60.0.0/16"), External: linuxtest.Prefixes("10.71.0.0/16")},
 	}
-	in := gateway.Inputs{PodIP: linuxtest.Prefixes("10.244.1.5/32")[0].Addr(), UnderlayMTU: 1500, Local: linuxtest.Local()}
+	in := gateway.Inputs{PodIP: linuxtest.Prefixes("10.244.1.5/32")[0].Addr(), NodeIP: linuxtest.Prefixes("192.0.2.1/32")[0].Addr(), UnderlayMTU: 1500, Local: linuxtest.Local()}
 	in.Peers = []gateway.Peer{{
 		ClusterID: "b", Role: gateway.Server, Real: linuxtest.Local(), Remapped: a.Remapped, Implementation: gateway.Userspace,
 		PrivateKey: gateway.PrivateKey(a.Key), ListenPort: linuxtest.WireGuardPort, MTU: a.MTU,

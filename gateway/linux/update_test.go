@@ -118,7 +118,7 @@ func TestUpdateLeavesDamageToSync(t *testing.T) {
 		{"nft delete table ip liqo-tui", true},
 		{"ip link set liqo-fabric down", true}, // and up again, without its routes
 		{"ip link del liqo-fabric", true},
-		{"ip rule del pref 1000", true},
+		{"ip rule del pref 105", true},
 	} {
 		n.Run(strings.Fields(c.damage)...)
 		n.update(n.state(1, 3))

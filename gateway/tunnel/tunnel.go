@@ -91,8 +91,8 @@ type Tunnel struct {
 	chosen    netip.AddrPort
 	promoted  wgtypes.Key // the peer's next key, since it dialled with it
 	pathMTU   int
-	applied   string       // the state that was last brought about
-	admitted  gateway.Peer // as the kernel has it since
+	applied   *gateway.State // that was last brought about; nil: none was, or it failed
+	admitted  gateway.Peer   // as the kernel has it since
 	linkMTU   int
 	problem   error
 	pings     ping.Status
@@ -211,9 +211,13 @@ func (t *Tunnel) inputs() (gateway.Inputs, bool) {
 	return in, true
 }
 
-// sync brings the kernel to what is wanted. Differences from a state that was
+// sync brings the kernel to what is wanted otherwise than before: in a large
+// cluster, where pods are changes all the time, and costs little.
+func (t *Tunnel) sync() error { return t.bring(t.config.Kernel.Update) }
+
+// bring does so by either way of Kernel's. Differences from a state that was
 // reached before are somebody else's work.
-func (t *Tunnel) sync() error {
+func (t *Tunnel) bring(way func(gateway.State) ([]string, error)) error {
 	t.syncing.Lock()
 	defer t.syncing.Unlock()
 	in, ok := t.inputs()
@@ -223,7 +227,7 @@ func (t *Tunnel) sync() error {
 	state, err := gateway.Compute(in)
 	var changes []string
 	if err == nil {
-		changes, err = t.config.Kernel.Sync(state)
+		changes, err = way(state)
 		if err != nil {
 			// Somebody may have changed it after it was read: in a test that deletes
 			// what is being written, one of a dozen repairs failed at once.
@@ -257,8 +261,7 @@ var errNothingWanted = errors.New("the wanted state is not known yet")
 func (t *Tunnel) note(now time.Time, in gateway.Inputs, state gateway.State, changes []string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	text := state.String()
-	damage := t.applied == text
+	damage := t.applied != nil && t.applied.Equal(state)
 	for _, c := range changes {
 		if damage {
 			t.repairs++
@@ -271,12 +274,12 @@ func (t *Tunnel) note(now time.Time, in gateway.Inputs, state gateway.State, cha
 	switch {
 	case err != nil:
 		t.errors++
-		t.applied = ""
+		t.applied = nil
 		if errorText(err) != errorText(t.problem) {
 			t.config.Log.Error("bring the kernel to what is wanted", "error", err)
 		}
 	default:
-		t.applied, t.admitted, t.linkMTU = text, in.Peers[0], in.Peers[0].LinkMTU(in.UnderlayMTU)
+		t.applied, t.admitted, t.linkMTU = &state, in.Peers[0], in.Peers[0].LinkMTU(in.UnderlayMTU)
 	}
 	if news := damage && len(changes) > 0 || errorText(err) != errorText(t.problem); news {
 		defer t.config.Changed()
@@ -343,7 +346,7 @@ func (t *Tunnel) repair(ctx context.Context) error {
 		case <-signals:
 		case <-ticker.C:
 		}
-		_ = t.sync() // reported by Status
+		_ = t.bring(t.config.Kernel.Sync) // reported by Status
 		select {
 		case <-ctx.Done():
 			return nil

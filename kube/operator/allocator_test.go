@@ -194,10 +194,10 @@ func TestNoRangeOfAPeerCutsTheClusterOff(t *testing.T) {
 	gone := node("gone", true)
 	for _, o := range []client.Object{
 		&elsewhere, dns, web,
-		render.InternalNode(&elsewhere, netip.MustParseAddr("192.168.1.5"), []netip.Prefix{
+		render.InternalNode(&elsewhere, render.NodeReport{IP: netip.MustParseAddr("192.168.1.5"), Networks: []netip.Prefix{
 			netip.MustParsePrefix("10.20.0.0/17"), netip.MustParsePrefix("0.0.0.0/1"),
-		}),
-		render.InternalNode(&gone, netip.MustParseAddr("192.168.1.6"), []netip.Prefix{netip.MustParsePrefix("10.21.0.0/16")}),
+		}}),
+		render.InternalNode(&gone, render.NodeReport{IP: netip.MustParseAddr("192.168.1.6"), Networks: []netip.Prefix{netip.MustParsePrefix("10.21.0.0/16")}}),
 		&discoveryv1.EndpointSlice{
 			ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"},
 			AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{need("10.0.0.1", "an API server")}}},

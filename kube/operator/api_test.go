@@ -33,8 +33,11 @@ func TestOperator(t *testing.T) {
 	w.node("node-a", "192.0.2.11")
 	t.Run("peers with our own addresses get ranges that overlap nothing", func(t *testing.T) { w.under(t).testRemapping() })
 	t.Run("a server gets keys, pod and Service, and says where it is", func(t *testing.T) { w.under(t).testServer() })
+	t.Run("nodes are told from where a gateway's packets come", func(t *testing.T) { w.under(t).testSenders() })
 	t.Run("what the cluster comes to need is left out of a range that was given", func(t *testing.T) { w.under(t).testLeftOut() })
 	t.Run("no peer is seen in a network that a node knows a way to", func(t *testing.T) { w.under(t).testNodeNetworks() })
+	t.Run("a gateway whose pod is gone attracts nothing", func(t *testing.T) { w.under(t).testGone() })
+	t.Run("gateways may read where pods are, as long as they exist", func(t *testing.T) { w.under(t).testAccess() })
 	t.Run("children that are deleted or edited come back", func(t *testing.T) { w.under(t).testRepair() })
 	t.Run("children lose what they are no longer told", func(t *testing.T) { w.under(t).testTakeBack() })
 	t.Run("each peer is summed up in a ForeignCluster", func(t *testing.T) { w.under(t).testForeignCluster() })
@@ -194,7 +197,7 @@ func (w *world) testNodeNetworks() {
 		w.t.Fatal(err)
 	}
 	for range 2 { // it may write what is there
-		u, err := render.Wanted(render.InternalNode(&node, netip.MustParseAddr("192.0.2.11"), []netip.Prefix{netip.MustParsePrefix("10.128.0.0/12")}))
+		u, err := render.Wanted(render.InternalNode(&node, render.NodeReport{IP: netip.MustParseAddr("192.0.2.11"), Networks: []netip.Prefix{netip.MustParsePrefix("10.128.0.0/12")}}))
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -238,7 +241,7 @@ func (w *world) testRepair() {
 		&appsv1.Deployment{ObjectMeta: key}, &corev1.Service{ObjectMeta: key}, &networkingv1beta1.Connection{ObjectMeta: key},
 		&rbacv1.Role{ObjectMeta: key}, &rbacv1.RoleBinding{ObjectMeta: key}, &corev1.ServiceAccount{ObjectMeta: gateway},
 		&networkingv1beta1.InternalFabric{ObjectMeta: gateway},
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "gw-milan-nodes"}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "gw-milan-hosts"}},
 		&ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "milan-pod-10-244-0-0-16"}},
 		&corev1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}},
 	} {
@@ -309,7 +312,7 @@ func (w *world) testCleanUp() {
 		&appsv1.Deployment{ObjectMeta: children}, &corev1.Secret{ObjectMeta: children}, &networkingv1beta1.Connection{ObjectMeta: children},
 		&rbacv1.Role{ObjectMeta: children}, &rbacv1.RoleBinding{ObjectMeta: children},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: "peer-0"}},
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: "gw-peer-0-nodes"}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: "gw-peer-0-hosts"}},
 	} {
 		w.untilGone(o)
 	}

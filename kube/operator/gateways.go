@@ -270,8 +270,8 @@ func (r *gateways) cleanUp(ctx context.Context, key client.ObjectKey) error {
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: render.DelegateAccessName(key.Name)}},
 		&corev1.ServiceAccount{ObjectMeta: delegate},
 		&appsv1.Deployment{ObjectMeta: g.Connection().ObjectMeta}, &corev1.Service{ObjectMeta: g.Connection().ObjectMeta},
-		&corev1.Secret{ObjectMeta: g.Connection().ObjectMeta}, g.Connection(), g.InternalFabric("", nil, 0, nil),
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: render.NodesConfigMapName(key.Name)}},
+		&corev1.Secret{ObjectMeta: g.Connection().ObjectMeta}, g.Connection(), g.InternalFabric(render.Fabric{}),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: render.HostsConfigMapName(key.Name)}},
 		g.RoleBinding(), g.Role(), g.Lease(), g.ServiceAccount(),
 	} {
 		errs = append(errs, r.deleteOrphan(ctx, o, key.Name))

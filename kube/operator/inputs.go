@@ -29,7 +29,8 @@ type inputs struct {
 	nodes         []corev1.Node
 	hosts         []render.Host
 	pod           *corev1.Pod                      // that holds the tunnel; nil until it has an address
-	pods          []string                         // names of all that there are
+	pods          []corev1.Pod                     // all that there are, by name
+	nodeIPs       []string                         // addresses of the nodes that they are on
 	replicas      int                              // pods that share the tunnel
 	told          string                           // the pod's address, as nodes have it; "" if they have none
 	configuration *networkingv1beta1.Configuration // nil until it exists
@@ -92,10 +93,11 @@ func (r *gateways) readSurroundings(ctx context.Context, in *inputs) error {
 		return fmt.Errorf("list gateway pods: %w", err)
 	}
 	in.pod = activePod(pods.Items)
-	for i := range pods.Items {
-		in.pods = append(in.pods, pods.Items[i].Name)
+	in.pods = pods.Items
+	slices.SortFunc(in.pods, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	if err := r.readNodeIPs(ctx, in); err != nil {
+		return err
 	}
-	slices.Sort(in.pods)
 	if err := r.readFabric(ctx, in); err != nil {
 		return err
 	}
@@ -106,6 +108,39 @@ func (r *gateways) readSurroundings(ctx context.Context, in *inputs) error {
 	if len(confs.Items) > 0 {
 		in.configuration = &confs.Items[0]
 	}
+	return nil
+}
+
+// readNodeIPs reads under which addresses a pod network may send what the gateway's
+// pods send: any that their nodes have. Those of standby pods are among them, so
+// that nodes need not be told anything more when one of them takes over.
+func (r *gateways) readNodeIPs(ctx context.Context, in *inputs) error {
+	add := func(a netip.Addr) {
+		if text := a.String(); a.Is4() && !slices.Contains(in.nodeIPs, text) {
+			in.nodeIPs = append(in.nodeIPs, text)
+		}
+	}
+	for i := range in.pods {
+		name := in.pods[i].Spec.NodeName
+		j := slices.IndexFunc(in.nodes, func(n corev1.Node) bool { return n.Name == name })
+		if j < 0 {
+			continue
+		}
+		for _, a := range in.nodes[j].Status.Addresses {
+			if ip, err := netip.ParseAddr(a.Address); err == nil {
+				add(ip)
+			}
+		}
+		var said networkingv1beta1.InternalNode
+		if err := r.client.Get(ctx, client.ObjectKey{Name: name}, &said); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("read InternalNode %s: %w", name, err)
+		}
+		report, _ := render.ParseNode(&said) // what can't be read is named by the gateways
+		for _, a := range report.Addresses {
+			add(a)
+		}
+	}
+	slices.Sort(in.nodeIPs)
 	return nil
 }
 
@@ -142,15 +177,19 @@ func activePod(pods []corev1.Pod) *corev1.Pod {
 // supports are the objects that a gateway's pod needs before it starts, and
 // that tell the nodes about it.
 func (in *inputs) supports() ([]render.Object, error) {
-	nodes, err := in.gateway.NodesConfigMap(fabricNodes(in.nodes), in.hosts)
+	hosts, err := in.gateway.HostsConfigMap(in.hosts)
 	if err != nil {
 		return nil, err
 	}
 	g := in.gateway
 	role := g.Role()
-	objects := []render.Object{g.ServiceAccount(), role, g.Connection(), nodes}
+	objects := []render.Object{g.ServiceAccount(), role, g.Connection(), hosts}
 	if in.shared() {
-		role.Rules = append(role.Rules, g.LeaderRules(in.pods)...)
+		var names []string
+		for i := range in.pods {
+			names = append(names, in.pods[i].Name)
+		}
+		role.Rules = append(role.Rules, g.LeaderRules(names)...)
 		objects = append(objects, g.Lease())
 	}
 	if ip := in.gatewayIP(); ip != "" && in.configuration != nil && in.configuration.Status.Remote != nil {
@@ -158,7 +197,9 @@ func (in *inputs) supports() ([]render.Object, error) {
 		if err != nil {
 			return nil, err
 		}
-		objects = append(objects, g.InternalFabric(ip, remote, in.view.mtu, leftOut))
+		objects = append(objects, g.InternalFabric(render.Fabric{
+			PodIP: ip, Gone: in.gone(ip), Remote: remote, MTU: in.view.mtu, NodeIPs: in.nodeIPs, LeftOut: leftOut,
+		}))
 	}
 	return objects, nil
 }
@@ -194,46 +235,26 @@ func (in *inputs) shared() bool { return in.replicas > 1 }
 // Where several pods share the tunnel, the one that has it says so itself: what
 // we know of pods may be older than that.
 func (in *inputs) gatewayIP() string {
-	switch {
-	case in.shared() && in.told != "":
+	if in.pod == nil || in.shared() && in.told != "" {
 		return in.told
-	case in.pod != nil:
-		return in.pod.Status.PodIP
 	}
-	return ""
+	return in.pod.Status.PodIP
 }
 
-// fabricNodes are the nodes that can run pods with addresses of their own.
-func fabricNodes(nodes []corev1.Node) []render.FabricNode {
-	out := []render.FabricNode{}
-	for i := range nodes {
-		n := &nodes[i]
-		ip, err := netip.ParseAddr(internalIPv4(n))
-		if err != nil || n.Labels["liqo.io/type"] == "virtual-node" {
-			continue
+// gone reports whether no pod of the gateway has the address: it may be another
+// pod's by now. Of pods that share the tunnel, one may have said that it is there
+// before its address is in its status.
+func (in *inputs) gone(ip string) bool {
+	return !slices.ContainsFunc(in.pods, func(p corev1.Pod) bool {
+		if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
+			return false
 		}
-		f := render.FabricNode{Name: n.Name, IP: ip}
-		for _, cidr := range n.Spec.PodCIDRs {
-			if p, err := netip.ParsePrefix(cidr); err == nil && p.Addr().Is4() {
-				f.PodCIDRs = append(f.PodCIDRs, p)
-			}
-		}
-		out = append(out, f)
-	}
-	return out
-}
-
-func internalIPv4(n *corev1.Node) string {
-	for _, a := range n.Status.Addresses {
-		if a.Type == corev1.NodeInternalIP && isIPv4(a.Address) {
-			return a.Address
-		}
-	}
-	return ""
+		return p.Status.PodIP == ip || in.shared() && p.Status.PodIP == "" && p.Spec.NodeName != ""
+	})
 }
 
 func sameNode(a, b *corev1.Node) bool {
-	return slices.Equal(a.Spec.PodCIDRs, b.Spec.PodCIDRs) && slices.Equal(a.Status.Addresses, b.Status.Addresses) && ready(a) == ready(b)
+	return slices.Equal(a.Status.Addresses, b.Status.Addresses) && ready(a) == ready(b)
 }
 
 func ready(n *corev1.Node) bool {

@@ -89,6 +89,10 @@ func (r *gateways) watches(b *builder.Builder) *builder.Builder {
 		// A node's heartbeat changes its status every few seconds.
 		return ok && ok2 && !sameNode(before, after)
 	}}
+	ownAddressesChanged := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		// Where its pods are is the gateways' own business, and changes all the time.
+		return e.ObjectOld.GetAnnotations()[render.AnnotationAddresses] != e.ObjectNew.GetAnnotations()[render.AnnotationAddresses]
+	}}
 	byOwner := handler.EnqueueRequestForOwner(r.client.Scheme(), r.client.RESTMapper(), r.kind.object())
 	return b.
 		Watches(&networkingv1beta1.PublicKey{}, byOwner, existence()).
@@ -96,6 +100,7 @@ func (r *gateways) watches(b *builder.Builder) *builder.Builder {
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(gatewayOfPod)).
 		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOfPeer)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allGateways), builder.WithPredicates(addressesChanged)).
+		Watches(&networkingv1beta1.InternalNode{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOnNode), builder.WithPredicates(ownAddressesChanged)).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.allGateways)). // the API servers'
 		Watches(&networkingv1beta1.GatewayClient{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOverEndpoint)).
 		Watches(&ipamv1alpha1.IP{}, handler.EnqueueRequestsFromMapFunc(r.allGateways)).
@@ -110,6 +115,20 @@ func existence() builder.Predicates {
 func gatewayOfPod(_ context.Context, o client.Object) []reconcile.Request {
 	name := o.GetLabels()[render.LabelGatewayName]
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: name}}}
+}
+
+func (r *gateways) gatewaysOnNode(ctx context.Context, o client.Object) []reconcile.Request {
+	var pods corev1.PodList
+	if err := r.client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range pods.Items {
+		if pods.Items[i].Spec.NodeName == o.GetName() {
+			out = append(out, gatewayOfPod(ctx, &pods.Items[i])...)
+		}
+	}
+	return out
 }
 
 func (r *gateways) gatewaysOfPeer(ctx context.Context, o client.Object) []reconcile.Request {

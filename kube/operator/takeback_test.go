@@ -25,7 +25,7 @@ import (
 // a template's key, a gateway's setting, the last IP.
 func (w *world) testTakeBack() {
 	meta := metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "gw-milan"}
-	w.takeBackHost(metav1.ObjectMeta{Namespace: meta.Namespace, Name: "gw-milan-nodes"})
+	w.takeBackHost(metav1.ObjectMeta{Namespace: meta.Namespace, Name: "gw-milan-hosts"})
 	w.takeBackTemplateKey(meta)
 	w.takeBackNodePort(meta)
 	w.takeBackLoadBalancerIP(meta)

@@ -131,10 +131,10 @@ func (c *Cluster) Pod(node int, name, ip string) *netns.Namespace {
 
 // Inputs are those of the gateway.
 func (c *Cluster) Inputs(peer *Cluster) gateway.Inputs {
-	in := gateway.Inputs{PodIP: netip.MustParseAddr(c.GatewayIP), UnderlayMTU: 1500, Local: Local()}
+	in := gateway.Inputs{PodIP: netip.MustParseAddr(c.GatewayIP), NodeIP: netip.MustParseAddr(c.NodeIP(0)), UnderlayMTU: 1500, Local: Local()}
 	for i := range c.Nodes {
 		in.Nodes = append(in.Nodes, gateway.Node{
-			Name: c.Nodes[i].Name, IP: netip.MustParseAddr(c.NodeIP(i)), PodCIDRs: Prefixes(fmt.Sprintf("10.244.%d.0/24", i+1)),
+			Name: c.Nodes[i].Name, IP: netip.MustParseAddr(c.NodeIP(i)), Pods: Prefixes(fmt.Sprintf("10.244.%d.0/24", i+1)),
 		})
 	}
 	p := gateway.Peer{
@@ -168,6 +168,7 @@ func (c *Cluster) NodeState(i int) gateway.State {
 		Gateways: []gateway.Gateway{{
 			Name: "gw-" + c.Name, PodIP: netip.MustParseAddr(c.GatewayIP), MTU: c.MTU,
 			RemoteCIDRs: append(append([]netip.Prefix(nil), c.Remapped.Pod...), c.Remapped.External...),
+			NodeIPs:     []netip.Addr{netip.MustParseAddr(c.NodeIP(0))},
 		}},
 	})
 	if err != nil {

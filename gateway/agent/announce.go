@@ -1,0 +1,246 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/ipam"
+	"github.com/liqo-tui/liqo-tui/gateway/linux"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// announcer says of this node what others need to know: the gateways, where pods
+// are and where packets of nodes come from; the operator, which networks the node
+// knows a way to, so that no peer is seen under one of them.
+type announcer struct {
+	options FabricOptions
+	cache   client.Reader // for Networks, this Node and the pods on it
+	client  client.Client // not cached
+	given   *givenRanges  // by the pod network
+	look    func() ([]netip.Prefix, []netip.Addr, error)
+	woken   chan struct{}
+
+	next    gateway.Announcer
+	looked  time.Time         // at the kernel
+	report  render.NodeReport // what there is
+	written render.NodeReport // what was written last
+}
+
+func newAnnouncer(o FabricOptions, cache client.Reader, c client.Client) *announcer {
+	a := &announcer{options: o, cache: cache, client: c, woken: make(chan struct{}, 1), look: lookAround}
+	a.given = newGivenRanges(o.NodeName, a.wake)
+	return a
+}
+
+// lookAround reads the machine's ways and its own addresses.
+func lookAround() (networks []netip.Prefix, addresses []netip.Addr, err error) {
+	if networks, err = linux.Networks(); err != nil {
+		return nil, nil, err
+	}
+	addresses, err = linux.Addresses()
+	return networks, addresses, err
+}
+
+// ofOwnNode are what of the API an agent keeps: its own node, and the pods on it,
+// without what it does not read.
+func ofOwnNode(name string) map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{
+		&corev1.Node{}: {Field: fields.OneTermEqualSelector(metav1.ObjectNameField, name), Transform: func(o any) (any, error) {
+			if n, ok := o.(*corev1.Node); ok {
+				slim := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion}}
+				slim.Annotations = map[string]string{ovnSubnets: n.Annotations[ovnSubnets]}
+				slim.Spec.PodCIDRs = n.Spec.PodCIDRs
+				return slim, nil
+			}
+			return o, nil
+		}},
+		&corev1.Pod{}: {Field: fields.OneTermEqualSelector("spec.nodeName", name), Transform: func(o any) (any, error) {
+			if p, ok := o.(*corev1.Pod); ok {
+				slim := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion}}
+				slim.Spec.HostNetwork = p.Spec.HostNetwork
+				slim.Status.Phase, slim.Status.PodIPs = p.Status.Phase, p.Status.PodIPs
+				return slim, nil
+			}
+			return o, nil
+		}},
+	}
+}
+
+// setup has the announcer run, and woken by what it reads.
+func (a *announcer) setup(ctx context.Context, mgr ctrl.Manager, config *rest.Config) error {
+	for _, kind := range []client.Object{&corev1.Pod{}, &corev1.Node{}} {
+		informer, err := mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err != nil {
+			return fmt.Errorf("watch what is on the node: %w", err)
+		}
+		if _, err := informer.AddEventHandler(onChange(func(any) { a.wake() })); err != nil {
+			return fmt.Errorf("watch what is on the node: %w", err)
+		}
+	}
+	a.given.follow = func(ctx context.Context, k rangesKind) (bool, error) { return followKind(ctx, mgr, config, k, a.given) }
+	return mgr.Add(runnable(a.run))
+}
+
+// onChange calls one function for whatever happens to an object.
+func onChange(do func(any)) toolscache.ResourceEventHandlerFuncs {
+	return toolscache.ResourceEventHandlerFuncs{AddFunc: do, UpdateFunc: func(_, o any) { do(o) }, DeleteFunc: do}
+}
+
+func (a *announcer) wake() {
+	select {
+	case a.woken <- struct{}{}:
+	default:
+	}
+}
+
+// run writes what has changed. Others work without: a failure is tried again.
+func (a *announcer) run(ctx context.Context) error {
+	a.given.find(ctx, a.options.Log)
+	failures := 0
+	for {
+		wait, err := a.announce(ctx, time.Now())
+		if err == nil {
+			failures = 0
+		} else if ctx.Err() == nil {
+			a.options.Log.Warn("say what is on this node", "error", err)
+			wait = min(resync, time.Second<<failures)
+			failures = min(failures+1, 5)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.woken:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// announce writes what is to be said by now, and returns after how long to look
+// again.
+func (a *announcer) announce(ctx context.Context, now time.Time) (time.Duration, error) {
+	if now.Sub(a.looked) >= resync {
+		if err := a.lookAround(ctx); err != nil {
+			return 0, err
+		}
+		a.looked = now
+	}
+	var node corev1.Node
+	if err := a.cache.Get(ctx, client.ObjectKey{Name: a.options.NodeName}, &node); err != nil {
+		return 0, fmt.Errorf("read Node %s: %w", a.options.NodeName, err)
+	}
+	pods, err := a.pods(ctx)
+	if err != nil {
+		return 0, err
+	}
+	also := !slices.Equal(a.report.Networks, a.written.Networks) || !slices.Equal(a.report.Addresses, a.written.Addresses)
+	say, due, wait := a.next.Next(now, append(rangesOf(&node), a.given.list()...), pods, also)
+	if !due {
+		if left := resync - now.Sub(a.looked); wait == 0 || wait > left {
+			wait = left
+		}
+		return wait, nil
+	}
+	report := a.report
+	report.IP, report.Pods = a.options.NodeIP, say
+	u, err := render.Wanted(render.InternalNode(&node, report))
+	if err != nil {
+		return 0, err
+	}
+	err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(render.FabricName), client.ForceOwnership)
+	if err != nil {
+		return 0, fmt.Errorf("apply InternalNode %s: %w", node.Name, err)
+	}
+	a.next.Said(say)
+	a.written = report
+	if slices.ContainsFunc(say, netip.Prefix.IsSingleIP) {
+		a.given.find(ctx, a.options.Log) // the pod network may be newer than this agent
+	}
+	return resync - now.Sub(a.looked), nil
+}
+
+func (a *announcer) lookAround(ctx context.Context) error {
+	routes, addresses, err := a.look()
+	if err != nil {
+		return err
+	}
+	var list ipamv1alpha1.NetworkList
+	if err := a.cache.List(ctx, &list, client.InNamespace(a.options.Namespace)); err != nil {
+		return fmt.Errorf("list Networks: %w", err)
+	}
+	var own []netip.Prefix
+	for i := range list.Items {
+		if p, err := netip.ParsePrefix(string(list.Items[i].Status.CIDR)); err == nil {
+			own = append(own, p)
+		}
+	}
+	a.report.Networks, a.report.Addresses = ipam.Around(routes, own), addresses
+	return nil
+}
+
+// pods are the addresses of the node's pods. One that has ended has given its own
+// back.
+func (a *announcer) pods(ctx context.Context) ([]netip.Addr, error) {
+	var list corev1.PodList
+	if err := a.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the node's pods: %w", err)
+	}
+	var out []netip.Addr
+	for i := range list.Items {
+		p := &list.Items[i]
+		if p.Spec.HostNetwork || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
+			continue
+		}
+		for _, ip := range p.Status.PodIPs {
+			if addr, err := netip.ParseAddr(ip.IP); err == nil {
+				out = append(out, addr)
+			}
+		}
+	}
+	return out, nil
+}
+
+// ovnSubnets is where OVN-Kubernetes says which ranges a node has: JSON, per
+// network, one range or a list.
+const ovnSubnets = "k8s.ovn.org/node-subnets"
+
+// rangesOf are those that a Node names.
+func rangesOf(n *corev1.Node) []gateway.Range {
+	var out []gateway.Range
+	for _, text := range n.Spec.PodCIDRs {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			out = append(out, gateway.Range{Prefix: p})
+		}
+	}
+	var subnets struct {
+		Default any `json:"default"`
+	}
+	if json.Unmarshal([]byte(n.Annotations[ovnSubnets]), &subnets) != nil {
+		return out
+	}
+	list, ok := subnets.Default.([]any)
+	if !ok {
+		list = []any{subnets.Default}
+	}
+	for _, item := range list {
+		text, _ := item.(string)
+		if p, err := netip.ParsePrefix(text); err == nil {
+			out = append(out, gateway.Range{Prefix: p, Given: true})
+		}
+	}
+	return out
+}

@@ -1,0 +1,236 @@
+package agent
+
+import (
+	"errors"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// node is one with an announcer, and with the clock that a test gives it.
+type node struct {
+	*announcer
+
+	t   *testing.T
+	now time.Time
+}
+
+func newNode(t *testing.T, objects ...client.Object) *node {
+	t.Helper()
+	scheme, err := render.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	network := render.Network("liqo", "pod-cidr", render.NetworkPodCIDR, "10.244.0.0/16", 0)
+	network.Status.CIDR = network.Spec.CIDR
+	self := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "of-a"}, Spec: corev1.NodeSpec{PodCIDRs: []string{"10.244.3.0/24"}}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, network, self)...).Build()
+	o := FabricOptions{Namespace: "liqo", NodeIP: netip.MustParseAddr("192.0.2.1"), NodeName: "a", Log: slog.New(slog.DiscardHandler)}
+	n := &node{announcer: newAnnouncer(o, c, c), t: t, now: time.Unix(1000, 0)}
+	n.look = func() ([]netip.Prefix, []netip.Addr, error) { return nil, nil, nil }
+	return n
+}
+
+// after lets time pass and returns what the node says then.
+func (n *node) after(d time.Duration) *networkingv1beta1.InternalNode {
+	n.t.Helper()
+	n.now = n.now.Add(d)
+	if _, err := n.announce(n.t.Context(), n.now); err != nil {
+		n.t.Fatal(err)
+	}
+	var said networkingv1beta1.InternalNode
+	if err := n.client.Get(n.t.Context(), client.ObjectKey{Name: "a"}, &said); err != nil {
+		n.t.Fatal(err)
+	}
+	return &said
+}
+
+func (n *node) pod(name, ip string, change func(*corev1.Pod)) {
+	n.t.Helper()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	p.Status.PodIPs = []corev1.PodIP{{IP: ip}}
+	if change != nil {
+		change(p)
+	}
+	if err := n.client.Create(n.t.Context(), p); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func TestANodeSaysItsNetworksOnceAndWhenTheyChange(t *testing.T) {
+	n := newNode(t)
+	var routes []netip.Prefix
+	n.look = func() ([]netip.Prefix, []netip.Addr, error) {
+		return routes, []netip.Addr{netip.MustParseAddr("192.0.2.1")}, nil
+	}
+	say := func(want string, all ...string) string {
+		t.Helper()
+		routes = nil
+		for _, p := range all {
+			routes = append(routes, netip.MustParsePrefix(p))
+		}
+		said := n.after(resync)
+		if got := said.Annotations[render.AnnotationNetworks]; got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+		if got := said.Annotations[render.AnnotationAddresses]; got != "192.0.2.1" {
+			t.Errorf("its addresses are %q", got)
+		}
+		if len(said.OwnerReferences) != 1 || said.OwnerReferences[0].UID != "of-a" {
+			t.Errorf("owned by %v: it does not go with its node", said.OwnerReferences)
+		}
+		return said.ResourceVersion
+	}
+	first := say("10.0.0.0/24", "0.0.0.0/0", "10.0.0.0/24", "10.244.3.0/24")
+	if again := say("10.0.0.0/24", "10.0.0.0/24", "10.244.4.0/24"); again != first {
+		t.Error("it was written again, although nothing has changed")
+	}
+	say("10.0.0.0/24,172.20.0.0/14", "10.0.0.0/24", "172.20.0.0/14")
+	n.look = func() ([]netip.Prefix, []netip.Addr, error) { return nil, nil, errors.New("busy") }
+	if _, err := n.announce(t.Context(), n.now.Add(resync)); err == nil {
+		t.Error("no error, although the routes are not known")
+	}
+}
+
+func TestANodeSaysWhereItsPodsAre(t *testing.T) {
+	n := newNode(t)
+	says := func(d time.Duration, want string) string {
+		t.Helper()
+		said := n.after(d)
+		if got := said.Annotations[render.AnnotationPods]; got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+		return said.ResourceVersion
+	}
+	says(0, "")
+	// None of these has an address of its own.
+	n.pod("of-the-host", "192.0.2.1", func(p *corev1.Pod) { p.Spec.HostNetwork = true })
+	n.pod("done", "10.99.0.1", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
+	n.pod("waits", "", func(p *corev1.Pod) { p.Status.PodIPs = nil })
+	before := says(time.Minute, "")
+	n.pod("first", "10.244.3.9", nil)
+	says(time.Second, "10.244.3.0/24")
+	n.pod("borrowed", "10.244.7.7", nil)
+	version := says(time.Second, "10.244.3.0/24,10.244.7.7/32")
+	if version == before {
+		t.Error("the test sees no writes")
+	}
+	n.pod("second", "10.244.3.10", nil)
+	if again := says(time.Second, "10.244.3.0/24,10.244.7.7/32"); again != version {
+		t.Error("written again for a pod in a range that was said")
+	}
+	if err := n.client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "borrowed"}}); err != nil {
+		t.Fatal(err)
+	}
+	says(time.Second, "10.244.3.0/24,10.244.7.7/32")
+	says(10*time.Second, "10.244.3.0/24")
+	// Its pod network turns out to be one that gives ranges itself.
+	n.given.put(rangesKinds()[0], blockAffinity("mine", map[string]any{"node": "a", "cidr": "10.99.40.128/26", "state": "confirmed"}), true)
+	says(time.Second, "10.99.40.128/26,10.244.3.9/32,10.244.3.10/32")
+}
+
+func blockAffinity(name string, spec map[string]any) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	u.SetName(name)
+	return u
+}
+
+func TestRangesOfPodNetworksAreRead(t *testing.T) {
+	calico, cilium := rangesKinds()[0], rangesKinds()[1]
+	block := func(change string, value any) *unstructured.Unstructured {
+		spec := map[string]any{"node": "a", "cidr": "10.99.40.128/26", "state": "confirmed", "deleted": "false", "type": "host"}
+		spec[change] = value
+		return blockAffinity("x", spec)
+	}
+	for _, c := range []struct {
+		name   string
+		kind   rangesKind
+		object *unstructured.Unstructured
+		want   string
+	}{
+		{"a block", calico, block("cidr", "10.99.40.128/26"), "10.99.40.128/26"},
+		{"an older Calico's", calico, block("type", nil), "10.99.40.128/26"},
+		{"another node's", calico, block("node", "b"), ""},
+		{"not confirmed yet", calico, block("state", "pending"), ""},
+		{"given back", calico, block("deleted", "true"), ""},
+		{"of load balancers", calico, block("type", "virtual"), ""},
+		{"nonsense", calico, block("cidr", "seven"), ""},
+		{"cluster-pool", cilium, blockAffinity("a", map[string]any{"ipam": map[string]any{"podCIDRs": []any{"10.0.2.0/24"}}}), "10.0.2.0/24"},
+		{"multi-pool", cilium, blockAffinity("a", map[string]any{"ipam": map[string]any{"pools": map[string]any{"allocated": []any{
+			map[string]any{"pool": "default", "cidrs": []any{"10.0.2.0/27", "10.0.9.0/27"}}, map[string]any{"pool": "other", "cidrs": []any{"10.20.0.0/27"}},
+		}}}}), "10.0.2.0/27 10.0.9.0/27 10.20.0.0/27"},
+		{"of a cloud", cilium, blockAffinity("a", map[string]any{"ipam": map[string]any{"pool": map[string]any{"10.1.0.7": map[string]any{}}}}), ""},
+	} {
+		changes := 0
+		g := newGivenRanges("a", func() { changes++ })
+		g.put(c.kind, c.object, true)
+		var got []string
+		for _, r := range g.list() {
+			if !r.Given {
+				t.Errorf("%s: %s counts only if a pod uses it", c.name, r.Prefix)
+			}
+			got = append(got, r.Prefix.String())
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: got %v, want %q", c.name, got, c.want)
+		}
+		if g.put(c.kind, c.object, false); len(g.list()) != 0 {
+			t.Errorf("%s: got %v after it went", c.name, g.list())
+		}
+		if (changes == 2) != (c.want != "") || changes == 1 {
+			t.Errorf("%s: %d changes were told", c.name, changes)
+		}
+	}
+	for text, want := range map[string]int{`{"default":["10.128.2.0/23"]}`: 1, `{"default":"10.128.2.0/23"}`: 1, `{"default":["10.128.2.0/23","fd01::/64"],"other":"10.9.0.0/24"}`: 2, `nonsense`: 0, "": 0} {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{ovnSubnets: text}}}
+		if got := rangesOf(n); len(got) != want || want > 0 && got[0].Prefix.String() != "10.128.2.0/23" {
+			t.Errorf("%s: got %v", text, got)
+		}
+	}
+}
+
+func TestAGatewayKnowsNodesByTheirWord(t *testing.T) {
+	n := &nodes{read: func() bool { return false }, began: time.Now(), known: map[string]gateway.Node{}, broken: map[string]error{}}
+	if _, _, _, err := n.list(time.Now()); !errors.Is(err, errNodesNotRead) {
+		t.Errorf("got %v, want it to wait", err)
+	}
+	if known, _, missing, err := n.list(time.Now().Add(nodesPatience)); err != nil || len(known) != 0 || !errors.Is(missing, errNodesUnknown) {
+		t.Errorf("got %v, %v, %v; want it to go on without, and say so", known, missing, err)
+	}
+	n.read = func() bool { return true }
+	self := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	o := render.InternalNode(self, render.NodeReport{IP: netip.MustParseAddr("192.0.2.1"), Pods: []netip.Prefix{netip.MustParsePrefix("10.244.3.0/24")}})
+	o.ResourceVersion = "77"
+	n.put(o)
+	broken := o.DeepCopy()
+	broken.Name, broken.Annotations[render.AnnotationPods] = "b", "10.244.4.0/24,???"
+	broken.Spec.Interface.Node.IP = "192.0.2.2"
+	n.put(broken)
+	nowhere := o.DeepCopy()
+	nowhere.Name, nowhere.Spec.Interface.Node.IP = "c", "x"
+	n.put(nowhere)
+	known, unread, missing, err := n.list(time.Now())
+	slices.SortFunc(known, func(x, y gateway.Node) int { return strings.Compare(x.Name, y.Name) })
+	if err != nil || missing != nil || len(known) != 2 || known[0].Revision != 77 || known[1].Pods[0].String() != "10.244.4.0/24" || len(unread) != 2 {
+		t.Errorf("got %+v and %v, %v, %v", known, unread, missing, err)
+	}
+	n.put(func() *networkingv1beta1.InternalNode { broken.Annotations = o.Annotations; return broken }())
+	n.drop("a")
+	n.drop("c")
+	if known, unread, _, _ := n.list(time.Now()); len(known) != 1 || len(unread) != 0 {
+		t.Errorf("mended and gone: got %v and %v", known, unread)
+	}
+}

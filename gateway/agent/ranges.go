@@ -1,0 +1,194 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+)
+
+// rangesKind is a kind by which a pod network says which ranges a node has.
+type rangesKind struct {
+	schema.GroupVersionKind
+
+	own  bool // the object has the node's name
+	read func(o *unstructured.Unstructured, node string) []string
+}
+
+// rangesKinds are those that are read where they are defined. Other pod networks
+// go by the Node, or give pods single addresses.
+func rangesKinds() []rangesKind {
+	return []rangesKind{
+		{
+			GroupVersionKind: schema.GroupVersionKind{Group: "crd.projectcalico.org", Version: "v1", Kind: "BlockAffinity"},
+			// One per block of addresses, those of all nodes. Calico gives addresses of a
+			// block once it is confirmed; other types are for load balancers.
+			read: func(o *unstructured.Unstructured, node string) []string {
+				spec, _, _ := unstructured.NestedMap(o.Object, "spec")
+				if spec["node"] != node || spec["state"] != "confirmed" || spec["deleted"] == "true" {
+					return nil
+				}
+				if kind, ok := spec["type"].(string); ok && kind != "" && kind != "host" {
+					return nil
+				}
+				cidr, _ := spec["cidr"].(string)
+				return []string{cidr}
+			},
+		},
+		{
+			GroupVersionKind: schema.GroupVersionKind{Group: "cilium.io", Version: "v2", Kind: "CiliumNode"}, own: true,
+			read: func(o *unstructured.Unstructured, _ string) []string {
+				cidrs, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "ipam", "podCIDRs")
+				pools, _, _ := unstructured.NestedSlice(o.Object, "spec", "ipam", "pools", "allocated")
+				for _, p := range pools {
+					pool, _ := p.(map[string]any)
+					more, _, _ := unstructured.NestedStringSlice(pool, "cidrs")
+					cidrs = append(cidrs, more...)
+				}
+				return cidrs
+			},
+		},
+	}
+}
+
+// findAgain is between two questions whether the API has come to know a kind.
+const findAgain = 10 * time.Minute
+
+// givenRanges are those that a pod network says its node has.
+type givenRanges struct {
+	node    string
+	changed func()
+	// follow has put called with the objects of a kind from now on; false if the API
+	// does not know it.
+	follow   func(context.Context, rangesKind) (bool, error)
+	followed map[schema.GroupVersionKind]bool
+	asked    time.Time
+
+	mu    sync.Mutex
+	known map[string][]gateway.Range // by kind and object
+}
+
+func newGivenRanges(node string, changed func()) *givenRanges {
+	return &givenRanges{
+		node: node, changed: changed, followed: map[schema.GroupVersionKind]bool{}, known: map[string][]gateway.Range{},
+		follow: func(context.Context, rangesKind) (bool, error) { return false, nil },
+	}
+}
+
+// find follows the kinds that the API has come to know.
+func (g *givenRanges) find(ctx context.Context, log *slog.Logger) {
+	if time.Since(g.asked) < findAgain {
+		return
+	}
+	g.asked = time.Now()
+	for _, k := range rangesKinds() {
+		if g.followed[k.GroupVersionKind] {
+			continue
+		}
+		ok, err := g.follow(ctx, k)
+		if err != nil {
+			log.Warn("find out which addresses the pod network has given to this node", "kind", k.Kind, "error", err)
+		}
+		g.followed[k.GroupVersionKind] = ok
+	}
+}
+
+func (g *givenRanges) list() []gateway.Range {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []gateway.Range
+	for _, r := range g.known {
+		out = append(out, r...)
+	}
+	return out
+}
+
+// put notes what an object says; there is false if it is gone.
+func (g *givenRanges) put(k rangesKind, o *unstructured.Unstructured, there bool) {
+	var ranges []gateway.Range
+	if there {
+		for _, text := range k.read(o, g.node) {
+			if p, err := netip.ParsePrefix(text); err == nil {
+				ranges = append(ranges, gateway.Range{Prefix: p, Given: true})
+			}
+		}
+	}
+	key := k.Kind + "/" + o.GetName()
+	g.mu.Lock()
+	had := len(g.known[key])
+	if delete(g.known, key); len(ranges) > 0 {
+		g.known[key] = ranges
+	}
+	g.mu.Unlock()
+	if had+len(ranges) > 0 { // most objects are other nodes'
+		g.changed()
+	}
+}
+
+// followKind watches a kind of the pod network. It has a cache of its own: the
+// manager's would not start while the kind is not known.
+func followKind(ctx context.Context, mgr ctrl.Manager, config *rest.Config, k rangesKind, g *givenRanges) (bool, error) {
+	if _, err := mgr.GetRESTMapper().RESTMapping(k.GroupKind(), k.Version); meta.IsNoMatchError(err) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(k.GroupVersionKind)
+	only := cache.ByObject{Transform: func(o any) (any, error) {
+		if u, ok := o.(*unstructured.Unstructured); ok {
+			u.SetManagedFields(nil)
+			unstructured.RemoveNestedField(u.Object, "status")
+		}
+		return o, nil
+	}}
+	if k.own {
+		only.Field = fields.OneTermEqualSelector(metav1.ObjectNameField, g.node)
+	}
+	c, err := cache.New(config, cache.Options{
+		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), ByObject: map[client.Object]cache.ByObject{o: only},
+	})
+	if err != nil {
+		return false, err
+	}
+	informer, err := c.GetInformer(ctx, o, cache.BlockUntilSynced(false))
+	if err != nil {
+		return false, err
+	}
+	note := func(there bool) func(any) {
+		return func(o any) {
+			if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+				o = gone.Obj
+			}
+			if u, ok := o.(*unstructured.Unstructured); ok {
+				g.put(k, u, there)
+			}
+		}
+	}
+	handler := onChange(note(true))
+	handler.DeleteFunc = note(false)
+	registered, err := informer.AddEventHandler(handler)
+	if err != nil {
+		return false, err
+	}
+	go func() { _ = c.Start(ctx) }() // it ends with ctx
+	// What is there now is better known before the first word of this node.
+	wait, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	toolscache.WaitForCacheSync(wait.Done(), registered.HasSynced)
+	return true, nil
+}

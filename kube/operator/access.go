@@ -1,0 +1,57 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// access keeps the list of gateways whose pods may read where pods are. It is one
+// list, with one writer: the operator may change no other ClusterRoleBinding.
+type access struct{ client client.Client }
+
+func (a *access) setup(mgr ctrl.Manager) error {
+	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: render.GatewayAccessName}}}
+	})
+	return ctrl.NewControllerManagedBy(mgr).Named("access").
+		Watches(&networkingv1beta1.GatewayServer{}, one, existence()).
+		Watches(&networkingv1beta1.GatewayClient{}, one, existence()).
+		Watches(&rbacv1.ClusterRoleBinding{}, one).
+		Complete(a)
+}
+
+// Reconcile writes the list.
+func (a *access) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	var servers networkingv1beta1.GatewayServerList
+	if err := a.client.List(ctx, &servers, client.UnsafeDisableDeepCopy); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list GatewayServers: %w", err)
+	}
+	var clients networkingv1beta1.GatewayClientList
+	if err := a.client.List(ctx, &clients, client.UnsafeDisableDeepCopy); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list GatewayClients: %w", err)
+	}
+	var gateways []types.NamespacedName
+	for i := range servers.Items {
+		gateways = append(gateways, client.ObjectKeyFromObject(&servers.Items[i]))
+	}
+	for i := range clients.Items {
+		gateways = append(gateways, client.ObjectKeyFromObject(&clients.Items[i]))
+	}
+	slices.SortFunc(gateways, func(x, y types.NamespacedName) int {
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+	})
+	_, err := apply(ctx, a.client, render.GatewayAccess(slices.Compact(gateways)))
+	return ctrl.Result{}, err
+}

@@ -1,0 +1,124 @@
+package operator
+
+import (
+	"net/netip"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// testSenders is about the nodes that milan's pods are on: what they send over the
+// fabric may come from any address of theirs.
+func (w *world) testSenders() {
+	fabric := &networkingv1beta1.InternalFabric{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
+	says := func(want string) func(*networkingv1beta1.InternalFabric) bool {
+		return func(f *networkingv1beta1.InternalFabric) bool { return f.Annotations[render.AnnotationNodeIPs] == want }
+	}
+	until(w, fabric, "naming the pod's node", says("192.0.2.11"))
+	var node corev1.Node
+	if err := w.Get(w.t.Context(), client.ObjectKey{Name: "node-a"}, &node); err != nil {
+		w.t.Fatal(err)
+	}
+	said := render.InternalNode(&node, render.NodeReport{
+		IP: netip.MustParseAddr("192.0.2.11"), Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("203.0.113.11")},
+	})
+	w.create(said)
+	until(w, fabric, "naming all of the node's addresses", says("192.0.2.11,203.0.113.11"))
+	if err := w.Delete(w.t.Context(), said); err != nil {
+		w.t.Fatal(err)
+	}
+	until(w, fabric, "naming the pod's node again", says("192.0.2.11"))
+}
+
+// testGone has milan's pod end, and another one come.
+func (w *world) testGone() {
+	fabric := &networkingv1beta1.InternalFabric{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
+	old := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: fabric.Namespace, Name: "gw-milan-0"}}
+	until(w, fabric, "leading to the pod", func(f *networkingv1beta1.InternalFabric) bool {
+		return f.Spec.GatewayIP == "10.244.0.9" && f.Annotations[render.AnnotationGone] == ""
+	})
+	if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(old), old); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.Delete(w.t.Context(), old, client.GracePeriodSeconds(0)); err != nil {
+		w.t.Fatal(err)
+	}
+	until(w, fabric, "marked as without its pod", func(f *networkingv1beta1.InternalFabric) bool {
+		return f.Spec.GatewayIP == "10.244.0.9" && f.Annotations[render.AnnotationGone] == "10.244.0.9"
+	})
+	start := func(name, ip string) *corev1.Pod {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: name, Labels: old.Labels}, Spec: old.Spec}
+		w.create(pod)
+		pod.Status.PodIP, pod.Status.PodIPs = ip, []corev1.PodIP{{IP: ip}}
+		if err := w.Status().Update(w.t.Context(), pod); err != nil {
+			w.t.Fatal(err)
+		}
+		until(w, fabric, "leading to the next pod", func(f *networkingv1beta1.InternalFabric) bool {
+			return f.Spec.GatewayIP == networkingv1beta1.IP(ip) && f.Annotations[render.AnnotationGone] == ""
+		})
+		return pod
+	}
+	next := start("gw-milan-1", "10.244.0.10")
+	// One that failed has given its address back, although its object is there.
+	next.Status.Phase = corev1.PodFailed
+	if err := w.Status().Update(w.t.Context(), next); err != nil {
+		w.t.Fatal(err)
+	}
+	until(w, fabric, "marked as without its pod", func(f *networkingv1beta1.InternalFabric) bool {
+		return f.Annotations[render.AnnotationGone] == "10.244.0.10"
+	})
+	start("gw-milan-2", "10.244.0.9")
+	if err := w.Delete(w.t.Context(), next, client.GracePeriodSeconds(0)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// testAccess reads InternalNodes as gateways of different times do.
+func (w *world) testAccess() {
+	tenant := render.Tenant{Namespace: "liqo-tenant-lecce", Remote: "lecce"}
+	w.create(render.TenantNamespace(tenant))
+	config := rest.CopyConfig(w.config)
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:liqo-tenant-lecce:lecce", Groups: []string{"system:serviceaccounts", "system:authenticated"},
+	}
+	pod, err := client.New(config, client.Options{Scheme: w.Scheme()})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	reads := func() bool {
+		w.t.Helper()
+		err := pod.List(w.t.Context(), &networkingv1beta1.InternalNodeList{})
+		if err != nil && !apierrors.IsForbidden(err) {
+			w.t.Fatal(err)
+		}
+		return err == nil
+	}
+	await := func(what string, want bool) {
+		w.t.Helper()
+		for deadline := time.Now().Add(patience); reads() != want; time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				w.t.Fatalf("%s: it reads InternalNodes: %v, want %v", what, !want, want)
+			}
+		}
+	}
+	await("there is no gateway", false)
+	gateway := render.GatewayClient(render.ClientParams{
+		Tenant: tenant, Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: "liqo"}, Addresses: []string{"192.0.2.7"}, Port: 51840, MTU: 1340,
+	})
+	w.create(gateway)
+	await("the gateway is there", true)
+	if err := pod.List(w.t.Context(), &corev1.NodeList{}); !apierrors.IsForbidden(err) {
+		w.t.Errorf("it lists Nodes: %v, want that forbidden", err)
+	}
+	if err := w.Delete(w.t.Context(), gateway); err != nil {
+		w.t.Fatal(err)
+	}
+	await("the gateway is gone", false)
+}
