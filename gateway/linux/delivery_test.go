@@ -1,0 +1,254 @@
+//go:build linux
+
+package linux_test
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
+)
+
+// Pods whose addresses are in the range of another node, as Calico lends them and
+// AWS gives all of them. Strict nodes take a peer's packet from nowhere else than
+// the fabric, and the pod network takes none from the gateway's pod that is not its own.
+func TestPacketsReachPodsWhereTheyAre(t *testing.T) {
+	a, b := linuxtest.NewPair(t)
+	a.Nodes[0].NFT(`table ip strict {
+		counter foreign { }
+		chain pods { type filter hook prerouting priority raw; policy accept;
+			iifname "v-gw-a" ip saddr != 10.244.1.5 counter name foreign drop
+		}
+	}`)
+	borrowed := a.Pod(1, "borrowed", "10.244.1.77")
+	a.Nodes[0].Run("ip", "route", "add", "10.244.1.77/32", "via", a.NodeIP(1))
+	unknown := a.Pod(0, "unknown", "10.244.9.9") // nobody announces it
+	a.Nodes[1].Run("ip", "route", "add", "10.244.9.9/32", "via", a.NodeIP(0))
+	in := a.Inputs(b)
+	in.Nodes[1].Pods = append(in.Nodes[1].Pods, netip.MustParsePrefix("10.244.1.77/32"))
+	a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
+	borrowed.Whoami(":8080")
+	unknown.Whoami(":8080")
+	client := b.Pod(1, "client", "10.244.2.2")
+	linuxtest.ExpectFrom(t, client, "10.61.1.77", "borrowed sees 10.60.2.2")
+	linuxtest.ExpectFrom(t, client, "10.61.9.9", "unknown sees 10.60.2.2")
+	if got := a.Nodes[0].Run("nft", "list", "counter", "ip", "strict", "foreign"); !strings.Contains(got, "packets 0 ") {
+		t.Errorf("the gateway's pod sent peers' packets by its own device:\n%s", got)
+	}
+}
+
+// Hosts that are no part of the cluster can reach the port, but say nothing.
+func TestStrangersDoNotSpeakOverTheFabric(t *testing.T) {
+	stranger := netns.New(t, "wan")
+	stranger.Sysctl("ip_forward", "1")
+	a := linuxtest.NewCluster(t, stranger, "a", gateway.Server, "198.51.100", "10.244.1.5",
+		gateway.CIDRs{Pod: linuxtest.Prefixes("10.60.0.0/16"), External: linuxtest.Prefixes("10.71.0.0/16")})
+	a.SyncAll(&linuxtest.Cluster{Name: "b", Key: wgtypes.Key{0: 16, 31: 64}})
+	victim := a.Pod(1, "victim", "10.244.2.2")
+	inbox := victim.ListenUDP("10.244.2.2:7777")
+	stranger.Run("ip", "route", "add", a.GatewayIP+"/32", "via", a.NodeIP(0))
+	a.Nodes[0].Run("nft", "delete", "table", "ip", "cni") // or it would speak as the node
+	forge := func(to, from, dest string) {
+		t.Helper()
+		underlay := netip.MustParseAddr(to)
+		socket := stranger.ListenUDP("198.51.100.1:0")
+		defer socket.Close()
+		frame := vxlan(a.NodeState(1).Links[0].VNI, gateway.FabricMAC(underlay), udp4(from, dest, []byte("forged")))
+		if _, err := socket.WriteToUDPAddrPort(frame, netip.AddrPortFrom(underlay, gateway.FabricPort)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	onNode := func() uint64 {
+		var count uint64
+		a.Nodes[1].Do(func() {
+			counters, err := a.NodeKernels[1].Counters()
+			if err != nil {
+				t.Error(err)
+			}
+			count = counters[gateway.DroppedFabric].Packets
+		})
+		return count
+	}
+	onGateway := func() uint64 { return a.Counters()[gateway.DroppedFabric].Packets }
+	const peers, pods = "10.60.2.2:5555", "10.244.2.2:7777"
+	before := onNode()
+	forge(a.NodeIP(1), peers, pods)
+	linuxtest.WaitFor(t, "drop on the node", func() bool { return onNode() == before+1 })
+	before = onGateway()
+	forge(a.GatewayIP, pods, peers)
+	linuxtest.WaitFor(t, "drop on the gateway", func() bool { return onGateway() == before+1 })
+	// Without the rule it arrives, and is the first that does.
+	a.Nodes[1].Run("nft", "flush", "chain", "ip", "liqo-tui", "arrive")
+	forge(a.NodeIP(1), peers, pods)
+	if err := inbox.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	buffer := make([]byte, 100)
+	if _, from, err := inbox.ReadFromUDPAddrPort(buffer); err != nil || from.String() != peers {
+		t.Errorf("without the rule: got a packet from %v, %v: the packets of this test prove nothing", from, err)
+	}
+	if err := inbox.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, from, err := inbox.ReadFromUDPAddrPort(buffer); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got another packet from %v, %v: what was dropped has arrived", from, err)
+	}
+}
+
+// The address of a gateway's pod that is gone may be another pod's, which listens
+// where gateways do.
+func TestNodesSendNothingToAGatewayThatIsGone(t *testing.T) {
+	a, _ := linuxtest.NewPair(t)
+	in := gateway.NodeInputs{
+		NodeIP: netip.MustParseAddr(a.NodeIP(1)), UnderlayMTU: 1500, PodCIDRs: linuxtest.Local().Pod,
+		Gateways: []gateway.Gateway{{
+			Name: "gw-a", PodIP: netip.MustParseAddr("10.244.1.66"), MTU: a.MTU, RemoteCIDRs: a.Remapped.Pod,
+			NodeIPs: []netip.Addr{netip.MustParseAddr(a.NodeIP(0))},
+		}},
+	}
+	sync := func() {
+		t.Helper()
+		s, err := gateway.ComputeNode(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.SyncTo(a.Nodes[1], a.NodeKernels[1], s)
+	}
+	heir := a.Pod(0, "heir", "10.244.1.66")
+	inbox := heir.ListenUDP("10.244.1.66:6092")
+	// What leaves the cluster by the default route is seen there.
+	a.Nodes[1].NFT(`table ip watch {
+		counter out { }
+		chain forward { type filter hook postrouting priority 0; policy accept;
+			ip daddr 10.60.0.0/16 oifname "eth0" counter name out
+		}
+	}`)
+	client := a.Pod(1, "client", "10.244.2.2")
+	send := func() {
+		t.Helper()
+		socket := client.ListenUDP("10.244.2.2:0")
+		defer socket.Close()
+		if _, err := socket.WriteToUDPAddrPort([]byte("secret"), netip.MustParseAddrPort("10.60.2.2:7777")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	arrives := func(within time.Duration) bool {
+		t.Helper()
+		if err := inbox.SetReadDeadline(time.Now().Add(within)); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := inbox.ReadFromUDPAddrPort(make([]byte, 2000))
+		return err == nil
+	}
+	sync()
+	if send(); !arrives(5 * time.Second) {
+		t.Fatal("nothing arrives while the pod is there: the test sees nothing")
+	}
+	in.Gateways[0].Gone = true
+	sync()
+	if send(); arrives(100 * time.Millisecond) {
+		t.Error("the pod that has the address now got a peer's packet")
+	}
+	if got := a.Nodes[1].Run("nft", "list", "counter", "ip", "watch", "out"); !strings.Contains(got, "packets 0 ") {
+		t.Errorf("it left the cluster instead:\n%s", got)
+	}
+	in.Gateways[0].Gone = false
+	sync()
+	if send(); !arrives(5 * time.Second) {
+		t.Error("nothing arrives with the pod back")
+	}
+}
+
+// A cluster of 100 nodes with 100 single addresses each: that one pod comes or goes
+// is one message to the kernel.
+func TestOnePodOfTenThousandIsOneRouteMessage(t *testing.T) {
+	n := newLonelyNode(t) // as a gateway's pod
+	in := gateway.Inputs{
+		PodIP: netip.MustParseAddr("198.51.100.2"), NodeIP: netip.MustParseAddr("192.168.0.1"), UnderlayMTU: 1500,
+		Local: gateway.CIDRs{Pod: linuxtest.Prefixes("10.0.0.0/8"), External: linuxtest.Prefixes("172.20.0.0/16")},
+	}
+	pod := func(node, i int) netip.Prefix {
+		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), byte(node), 7}), 32)
+	}
+	for node := range 100 {
+		next := gateway.Node{Name: "node" + string(rune('a'+node)), IP: netip.AddrFrom4([4]byte{192, 168, 0, byte(node + 1)})}
+		for i := range 100 {
+			next.Pods = append(next.Pods, pod(node, i))
+		}
+		in.Nodes = append(in.Nodes, next)
+	}
+	compute := func() gateway.State {
+		t.Helper()
+		s, err := gateway.Compute(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	began := time.Now()
+	n.update(compute())
+	t.Logf("10,000 routes set up in %s", time.Since(began).Round(time.Millisecond))
+	messages := n.routeMessages(func() {
+		in.Nodes[40].Pods = append(in.Nodes[40].Pods, pod(40, 200))
+		began = time.Now()
+		lines := n.update(compute())
+		t.Logf("one more in %s", time.Since(began).Round(time.Millisecond))
+		if len(lines) != 1 {
+			t.Errorf("it says %q, want one line", lines)
+		}
+	})
+	if messages != 1 {
+		t.Errorf("one pod more: %d messages about routes, want 1", messages)
+	}
+	messages = n.routeMessages(func() {
+		in.Nodes[40].Pods = in.Nodes[40].Pods[:100]
+		in.Nodes[70].Pods = append(in.Nodes[70].Pods, pod(40, 200))
+		n.update(compute())
+	})
+	if messages != 1 {
+		t.Errorf("its address is on another node: %d messages about routes, want 1", messages)
+	}
+	n.expect(compute())
+}
+
+// routeMessages counts what the kernel tells of routes while something is done.
+func (n *lonelyNode) routeMessages(do func()) int {
+	n.t.Helper()
+	var socket *nl.NetlinkSocket
+	var err error
+	n.Do(func() { socket, err = nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_IPV4_ROUTE) })
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer socket.Close()
+	do()
+	// The last one is known.
+	n.Run("ip", "route", "add", "203.0.113.0/24", "via", "198.51.100.1")
+	defer n.Run("ip", "route", "del", "203.0.113.0/24")
+	count := 0
+	for {
+		messages, _, err := socket.Receive()
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		for _, m := range messages {
+			// struct rtmsg has the old, short number of the table.
+			if m.Header.Type == unix.RTM_NEWROUTE && m.Data[4] == unix.RT_TABLE_MAIN {
+				return count
+			}
+			if m.Header.Type == unix.RTM_NEWROUTE || m.Header.Type == unix.RTM_DELROUTE {
+				count++
+			}
+		}
+	}
+}
