@@ -9,6 +9,7 @@ import (
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -29,17 +30,19 @@ var resources = map[string]Permission{
 	"Role":           {Group: rbacv1.GroupName, Resource: "roles"},
 	"RoleBinding":    {Group: rbacv1.GroupName, Resource: "rolebindings"},
 	// Of an installation.
-	"CustomResourceDefinition": {Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
-	"ClusterRole":              {Group: rbacv1.GroupName, Resource: "clusterroles"},
-	"ClusterRoleBinding":       {Group: rbacv1.GroupName, Resource: "clusterrolebindings"},
-	"ConfigMap":                {Resource: "configmaps"},
-	"Deployment":               {Group: appsv1.GroupName, Resource: "deployments"},
-	"DaemonSet":                {Group: appsv1.GroupName, Resource: "daemonsets"},
-	"ResourceQuota":            {Resource: "resourcequotas"},
-	"PriorityClass":            {Group: schedulingv1.GroupName, Resource: "priorityclasses"},
-	"Network":                  {Group: ipamv1alpha1.SchemeGroupVersion.Group, Resource: "networks"},
-	"WgGatewayServerTemplate":  {Group: networkingv1beta1.GroupVersion.Group, Resource: "wggatewayservertemplates"},
-	"WgGatewayClientTemplate":  {Group: networkingv1beta1.GroupVersion.Group, Resource: "wggatewayclienttemplates"},
+	"CustomResourceDefinition":         {Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
+	"ClusterRole":                      {Group: rbacv1.GroupName, Resource: "clusterroles"},
+	"ClusterRoleBinding":               {Group: rbacv1.GroupName, Resource: "clusterrolebindings"},
+	"ConfigMap":                        {Resource: "configmaps"},
+	"Deployment":                       {Group: appsv1.GroupName, Resource: "deployments"},
+	"DaemonSet":                        {Group: appsv1.GroupName, Resource: "daemonsets"},
+	"ResourceQuota":                    {Resource: "resourcequotas"},
+	"PriorityClass":                    {Group: schedulingv1.GroupName, Resource: "priorityclasses"},
+	"ValidatingAdmissionPolicy":        {Group: admissionregistrationv1.GroupName, Resource: "validatingadmissionpolicies"},
+	"ValidatingAdmissionPolicyBinding": {Group: admissionregistrationv1.GroupName, Resource: "validatingadmissionpolicybindings"},
+	"Network":                          {Group: ipamv1alpha1.SchemeGroupVersion.Group, Resource: "networks"},
+	"WgGatewayServerTemplate":          {Group: networkingv1beta1.GroupVersion.Group, Resource: "wggatewayservertemplates"},
+	"WgGatewayClientTemplate":          {Group: networkingv1beta1.GroupVersion.Group, Resource: "wggatewayclienttemplates"},
 }
 
 // Permissions are the rights to change things that the plan still needs on one

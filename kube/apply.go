@@ -8,6 +8,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +41,9 @@ func (c *Cluster) applyAll(ctx context.Context, objects []render.Object, w write
 	var changes []flows.Change
 	for _, o := range objects {
 		p, err := c.place(ctx, o, w)
+		if meta.IsNoMatchError(err) && render.Optional(o) {
+			continue
+		}
 		if err != nil {
 			return changes, c.refused("apply", o, err)
 		}
@@ -58,6 +62,10 @@ func (c *Cluster) DryRun(ctx context.Context, objects []render.Object, force boo
 			return nil, ctx.Err()
 		}
 		out[i].Object = render.Name(o)
+		if meta.IsNoMatchError(err) && render.Optional(o) {
+			out[i].Verb = flows.Unchanged
+			continue
+		}
 		if err != nil {
 			out[i].Err = c.refused("apply", o, err)
 			continue

@@ -148,7 +148,7 @@ func (c *Cluster) Uninstall(ctx context.Context, objects []render.Object) (chang
 		live := &unstructured.Unstructured{}
 		live.SetGroupVersionKind(o.GetObjectKind().GroupVersionKind())
 		err := c.client.Get(ctx, client.ObjectKeyFromObject(o), live)
-		if apierrors.IsNotFound(err) {
+		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 			continue
 		}
 		if err != nil {

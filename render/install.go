@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -249,8 +250,18 @@ func manifestObject(kind string) Object {
 		return &corev1.ResourceQuota{}
 	case "PriorityClass":
 		return &schedulingv1.PriorityClass{}
+	case "ValidatingAdmissionPolicy":
+		return &admissionregistrationv1.ValidatingAdmissionPolicy{}
+	case "ValidatingAdmissionPolicyBinding":
+		return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 	}
 	return nil
+}
+
+// Optional reports whether an installation does without an object on a cluster that
+// does not know its kind: admission policies came with Kubernetes 1.30.
+func Optional(o Object) bool {
+	return o.GetObjectKind().GroupVersionKind().Group == admissionregistrationv1.GroupName
 }
 
 func replaceAll(text string, values map[string]string) string {

@@ -205,6 +205,7 @@ func (w *world) testNodeNetworks() {
 			w.t.Fatal(err)
 		}
 	}
+	w.testPolicy(fabric, &node)
 	// The operator hears of it a moment later: what it gave before that stays.
 	for i := range 16 {
 		pods := networkingv1beta1.CIDR(fmt.Sprintf("10.%d.0.0/16", 128+i))

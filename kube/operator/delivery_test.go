@@ -2,6 +2,7 @@ package operator
 
 import (
 	"net/netip"
+	"strings"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -121,4 +122,27 @@ func (w *world) testAccess() {
 		w.t.Fatal(err)
 	}
 	await("the gateway is gone", false)
+}
+
+// testPolicy has a node's fabric speak of other nodes: the API server takes up an
+// admission policy a moment after it was made.
+func (w *world) testPolicy(fabric client.Client, node *corev1.Node) {
+	w.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		other := render.InternalNode(node, render.NodeReport{IP: netip.MustParseAddr("192.0.2.66")})
+		other.Name, other.OwnerReferences = "node-b", nil
+		err := fabric.Create(w.t.Context(), other)
+		if apierrors.IsInvalid(err) && strings.Contains(err.Error(), "its own node only, and its token is of node node-a") {
+			return
+		}
+		if err == nil {
+			err = w.Delete(w.t.Context(), other)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatal("the agent of node-a may speak of node-b")
+		}
+	}
 }

@@ -87,6 +87,7 @@ func (w *world) as(program string) *rest.Config {
 	config := rest.CopyConfig(w.config)
 	config.Impersonate = rest.ImpersonationConfig{
 		UserName: "system:serviceaccount:liqo:" + program, Groups: []string{"system:serviceaccounts", "system:authenticated"},
+		Extra: map[string][]string{"authentication.kubernetes.io/node-name": {"node-a"}}, // as in the token of a pod there
 	}
 	return config
 }
