@@ -25,7 +25,7 @@ import (
 //
 //	         network   kube-proxy   pods
 //	rome     bridge    nftables     10.244.0.0/17 and 10.200.0.0/16
-//	milan    ptp       iptables     10.244.0.0/16
+//	milan    vpc       iptables     10.244.0.0/16, each node's pods any of them
 //	napoli   flannel   nftables     10.244.0.0/16
 func useThreeClusters(t *testing.T) lab {
 	t.Helper()
@@ -33,7 +33,7 @@ func useThreeClusters(t *testing.T) lab {
 		t.Skip("makes a lab of its own, which takes the place of another: set REQUIRE_LAB")
 	}
 	var l lab
-	l.must(t, "up", "--clusters", "rome,milan,napoli", "--nodes", "2", "--cni", "milan=ptp,napoli=flannel", "--proxy", "milan=iptables",
+	l.must(t, "up", "--clusters", "rome,milan,napoli", "--nodes", "2", "--cni", "milan=vpc,napoli=flannel", "--proxy", "milan=iptables",
 		"--pods", "rome=10.244.0.0/17+10.200.0.0/16")
 	l.must(t, "load", "../../bin/images/liqo-gateway.tar")
 	l = useLab(t)
@@ -54,8 +54,11 @@ func TestThreeClusters(t *testing.T) {
 	connections := []connection{{"rome", "milan"}, {"rome", "napoli"}}
 	for _, cluster := range l.clusters {
 		install := []string{"install", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster, "--cluster-id", cluster, "--image", labImage}
-		if cluster == "rome" { // the others' are found
+		switch cluster {
+		case "rome":
 			install = append(install, "--pod-cidr", "10.244.0.0/17", "--pod-cidr", "10.200.0.0/16")
+		case "milan": // where nothing in Kubernetes says it; napoli's is found
+			install = append(install, "--pod-cidr", "10.244.0.0/16")
 		}
 		l.tui(install...).want(t, exitOK)
 		for _, node := range l.nodes(t, cluster) {
