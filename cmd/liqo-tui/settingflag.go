@@ -50,7 +50,13 @@ func (v *settingFlag[P]) String() string { return v.text }
 
 // Type implements [pflag.Value].
 func (v *settingFlag[P]) Type() string {
-	return map[flows.Kind]string{flows.Text: "string", flows.Choice: "string", flows.Number: "int", flows.List: "strings"}[v.Kind]
+	switch {
+	case v.Kind == flows.List:
+		return "strings"
+	case v.Kind == flows.Number && !v.Auto:
+		return "int"
+	}
+	return "string"
 }
 
 // Set implements [pflag.Value].
@@ -146,18 +152,24 @@ func peeringsSchema() map[string]any {
 	_, flags := newPeering()
 	keys := map[string]any{}
 	flags.VisitAll(func(f *pflag.Flag) {
-		keys[f.Name] = map[string]any{"description": f.Usage}
+		key := map[string]any{"description": f.Usage}
 		if v, ok := f.Value.(anySetting); ok {
-			keys[f.Name] = v.schema()
+			key = v.schema()
+		} else if f.Value.Type() == "bool" {
+			key["type"] = "boolean"
 		}
+		keys[f.Name] = key
 	})
-	peering := map[string]any{"type": "object", "additionalProperties": false, "properties": keys}
+	peering := map[string]any{"$ref": "#/$defs/peering"}
 	return map[string]any{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "liqo-tui.peerings/v1",
 		"title": "The file of liqo-tui network connect -f", "type": "object", "required": []string{"peerings"},
 		"properties": map[string]any{
 			"defaults": peering,
 			"peerings": map[string]any{"type": "array", "minItems": 1, "items": peering},
+		},
+		"$defs": map[string]any{
+			"peering": map[string]any{"type": "object", "additionalProperties": false, "properties": keys},
 		},
 	}
 }

@@ -121,6 +121,7 @@ func TestTheSchemaOfPeeringsKnowsTheirKeys(t *testing.T) {
 		"peerings:\n- {context: rome, remote-context: milan, mtu: 1}\n":                                                      false,
 		"peerings:\n- {context: rome, remote-context: milan, server-port: 0}\n":                                              false,
 		"peerings:\n- {context: rome, remote-context: milan, server-service-type: Pigeon}\n":                                 false,
+		"peerings:\n- {context: rome, remote-context: milan, install: perhaps}\n":                                            false,
 		"peerings: []\n": false,
 	} {
 		if err := fitsSchema(t, file); (err == nil) != good {
