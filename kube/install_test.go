@@ -1,14 +1,21 @@
 package kube
 
 import (
+	"context"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -72,5 +79,37 @@ func TestUninstallTakesWhatTheFabricSaidOfNodes(t *testing.T) {
 	}
 	if len(left.Items) != 1 || left.Items[0].Name != "b" {
 		t.Errorf("left are %v, want only the one that is not ours", left.Items)
+	}
+}
+
+// Kubernetes before 1.30 has no admission policies.
+func TestAnOlderKubernetesIsInstalledWithoutPolicies(t *testing.T) {
+	scheme, err := render.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			if kind := o.GetObjectKind().GroupVersionKind(); strings.HasPrefix(kind.Kind, "ValidatingAdmission") {
+				return &meta.NoKindMatchError{GroupKind: kind.GroupKind()}
+			}
+			return c.Get(ctx, key, o, options...)
+		},
+	})
+	objects, err := render.Install(render.InstallParams{ClusterID: "rome", Image: "none"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects = slices.DeleteFunc(objects, func(o render.Object) bool {
+		_, role := o.(*rbacv1.ClusterRole)
+		return !role && !render.Optional(o)
+	})
+	c := &Cluster{client: old, namespace: "liqo"}
+	changes, err := c.Apply(t.Context(), objects)
+	if err != nil || len(changes) != len(objects)-2 {
+		t.Errorf("apply: got %v, %v, want all but the two of the policy", changes, err)
+	}
+	if changes, _, err := c.Uninstall(t.Context(), objects); err != nil || len(changes) != len(objects)-2 {
+		t.Errorf("uninstall: got %v, %v, want all but the two of the policy", changes, err)
 	}
 }

@@ -45,10 +45,21 @@ func ParseNode(n *networkingv1beta1.InternalNode) (r NodeReport, err error) {
 	if r.IP, errs[0] = netip.ParseAddr(string(n.Spec.Interface.Node.IP)); errs[0] != nil {
 		errs[0] = fmt.Errorf("its address %q is none", n.Spec.Interface.Node.IP)
 	}
-	r.Networks, errs[1] = parsed(n, AnnotationNetworks, netip.ParsePrefix)
+	r.Networks, errs[1] = NodeNetworks(n)
 	r.Pods, errs[2] = parsed(n, AnnotationPods, netip.ParsePrefix)
-	r.Addresses, errs[3] = parsed(n, AnnotationAddresses, netip.ParseAddr)
+	r.Addresses, errs[3] = NodeAddresses(n)
 	return r, errors.Join(errs[:]...)
+}
+
+// NodeNetworks reads of what an InternalNode says only the networks that the node
+// knows a way to.
+func NodeNetworks(n *networkingv1beta1.InternalNode) ([]netip.Prefix, error) {
+	return parsed(n, AnnotationNetworks, netip.ParsePrefix)
+}
+
+// NodeAddresses reads only the node's own addresses.
+func NodeAddresses(n *networkingv1beta1.InternalNode) ([]netip.Addr, error) {
+	return parsed(n, AnnotationAddresses, netip.ParseAddr)
 }
 
 func joined[T fmt.Stringer](items []T) string {

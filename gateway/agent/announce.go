@@ -39,7 +39,12 @@ type announcer struct {
 	looked  time.Time         // at the kernel
 	report  render.NodeReport // what there is
 	written render.NodeReport // what was written last
+	wrote   time.Time         // when
 }
+
+// sayAgain is how often the same is written again. It changes nothing where it was
+// not deleted, and the API server then writes nothing.
+const sayAgain = 10 * time.Minute
 
 func newAnnouncer(o FabricOptions, cache client.Reader, c client.Client) *announcer {
 	a := &announcer{options: o, cache: cache, client: c, woken: make(chan struct{}, 1), look: lookAround}
@@ -147,7 +152,7 @@ func (a *announcer) announce(ctx context.Context, now time.Time) (time.Duration,
 	if err != nil {
 		return 0, err
 	}
-	also := !slices.Equal(a.report.Networks, a.written.Networks) || !slices.Equal(a.report.Addresses, a.written.Addresses)
+	also := now.Sub(a.wrote) >= sayAgain || !slices.Equal(a.report.Networks, a.written.Networks) || !slices.Equal(a.report.Addresses, a.written.Addresses)
 	say, due, wait := a.next.Next(now, append(rangesOf(&node), a.given.list()...), pods, also)
 	if !due {
 		if left := resync - now.Sub(a.looked); wait == 0 || wait > left {
@@ -166,7 +171,7 @@ func (a *announcer) announce(ctx context.Context, now time.Time) (time.Duration,
 		return 0, fmt.Errorf("apply InternalNode %s: %w", node.Name, err)
 	}
 	a.next.Said(say)
-	a.written = report
+	a.written, a.wrote = report, now
 	if slices.ContainsFunc(say, netip.Prefix.IsSingleIP) {
 		a.given.find(ctx, a.options.Log) // the pod network may be newer than this agent
 	}

@@ -98,6 +98,15 @@ func TestANodeSaysItsNetworksOnceAndWhenTheyChange(t *testing.T) {
 	if again := say("10.0.0.0/24", "10.0.0.0/24", "10.244.4.0/24"); again != first {
 		t.Error("it was written again, although nothing has changed")
 	}
+	latest := say("10.0.0.0/24,172.20.0.0/14", "10.0.0.0/24", "172.20.0.0/14")
+	if again := say("10.0.0.0/24,172.20.0.0/14", "10.0.0.0/24", "172.20.0.0/14"); again != latest {
+		t.Error("it was written again, although nothing has changed")
+	}
+	// Somebody deletes it.
+	if err := n.client.Delete(t.Context(), &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: "a"}}); err != nil {
+		t.Fatal(err)
+	}
+	n.now = n.now.Add(sayAgain)
 	say("10.0.0.0/24,172.20.0.0/14", "10.0.0.0/24", "172.20.0.0/14")
 	n.look = func() ([]netip.Prefix, []netip.Addr, error) { return nil, nil, errors.New("busy") }
 	if _, err := n.announce(t.Context(), n.now.Add(resync)); err == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -147,7 +148,7 @@ func unfitText(unfit []gateway.UnfitNode) string {
 		if i == unfitShown {
 			return text + fmt.Sprintf("; and %d more of such nodes", len(unfit)-i)
 		}
-		text += fmt.Sprintf("; what node %s says of itself can't all be used: %v", u.Name, u.Err)
+		text += fmt.Sprintf("; what node %s says of itself can't all be used: %s", u.Name, strings.ReplaceAll(u.Err.Error(), "\n", ", "))
 	}
 	return text
 }

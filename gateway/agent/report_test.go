@@ -56,7 +56,13 @@ func TestReportNamesTheFirstThingThatIsMissing(t *testing.T) {
 		"what is broken here outranks the silence":           {gateway.Client, with(func(s *setup) { s.problem = errors.New("no such device") }), ping.Error, handshake, networkingv1beta1.ConnectionError, render.ReasonMisconfigured, "no such device", 0},
 		// The address is not found now, but the tunnel to the one found before works.
 		"an unresolvable name of a working tunnel": {gateway.Client, with(func(s *setup) { s.resolve, s.outdated = errors.New("no such host"), true }), ping.Connected, dialled, networkingv1beta1.Connected, render.ReasonPinged, "answers pings through the tunnel; the server's address is the one that was found before; no such host", 0},
-		"one of two names has no address":          {gateway.Client, with(func(s *setup) { s.resolve = errors.New("no such host") }), ping.Connected, dialled, networkingv1beta1.Connected, render.ReasonPinged, "answers pings through the tunnel; no such host", 0},
+		"nodes can't be read":                      {gateway.Client, with(func(s *setup) { s.nodes = errNodesUnknown }), ping.Connected, dialled, networkingv1beta1.Connected, render.ReasonPinged, "answers pings through the tunnel; the nodes' InternalNodes can't be read", 0},
+		"nodes that are wrong": {gateway.Client, with(func(s *setup) {
+			for _, name := range []string{"a", "b", "c", "d", "e"} {
+				s.unfit = append(s.unfit, gateway.UnfitNode{Name: name, Err: errors.Join(errors.New("one"), errors.New("two"))})
+			}
+		}), ping.Connected, dialled, networkingv1beta1.Connected, render.ReasonPinged, "answers pings through the tunnel; what node a says of itself can't all be used: one, two; what node b says of itself can't all be used: one, two; what node c says of itself can't all be used: one, two; and 2 more of such nodes", 0},
+		"one of two names has no address": {gateway.Client, with(func(s *setup) { s.resolve = errors.New("no such host") }), ping.Connected, dialled, networkingv1beta1.Connected, render.ReasonPinged, "answers pings through the tunnel; no such host", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			value, r := judge(now, c.role, c.setup, tunnel.Status{Pings: ping.Status{Value: c.pings}, Peer: c.stats, Strangers: c.strangers})

@@ -262,13 +262,16 @@ func (t *Tunnel) note(now time.Time, in gateway.Inputs, state gateway.State, cha
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	damage := t.applied != nil && t.applied.Equal(state)
-	for _, c := range changes {
-		if damage {
+	for i, c := range changes {
+		switch {
+		case damage:
 			t.repairs++
 			t.fights.repaired(now, c)
 			t.config.Log.Warn("repaired what somebody changed", "change", c)
-		} else {
+		case i < logged:
 			t.config.Log.Info("set up", "change", c)
+		case i == logged:
+			t.config.Log.Info("set up", "more changes", len(changes)-i)
 		}
 	}
 	switch {
@@ -286,6 +289,10 @@ func (t *Tunnel) note(now time.Time, in gateway.Inputs, state gateway.State, cha
 	}
 	t.problem = err
 }
+
+// logged is how many changes at once are logged one by one: a large cluster has
+// thousands of nodes to set up.
+const logged = 50
 
 func errorText(err error) string {
 	if err == nil {

@@ -135,8 +135,8 @@ func (r *gateways) readNodeIPs(ctx context.Context, in *inputs) error {
 		if err := r.client.Get(ctx, client.ObjectKey{Name: name}, &said); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("read InternalNode %s: %w", name, err)
 		}
-		report, _ := render.ParseNode(&said) // what can't be read is named by the gateways
-		for _, a := range report.Addresses {
+		addresses, _ := render.NodeAddresses(&said) // what can't be read is named by the gateways
+		for _, a := range addresses {
 			add(a)
 		}
 	}

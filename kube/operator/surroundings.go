@@ -132,8 +132,8 @@ func (s *surroundings) nodes(ctx context.Context) ([]ipam.Reservation, error) {
 		if !there[n.Name] {
 			continue
 		}
-		report, _ := render.ParseNode(n)                      // what can't be read is named by the gateways
-		for _, p := range ipam.Around(report.Networks, nil) { // what it should have said
+		networks, _ := render.NodeNetworks(n)          // what can't be read is named by the gateways
+		for _, p := range ipam.Around(networks, nil) { // what it should have said
 			if !seen[p] {
 				seen[p] = true
 				out = append(out, ipam.Reservation{Prefix: p, Reason: "a route of node " + n.Name})
