@@ -11,6 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -57,7 +58,7 @@ func TestADryRunSaysWhatIsForbidden(t *testing.T) {
 	for _, judged := range []bool{false, true} {
 		p := flowtest.NewPair()
 		p.B.Behave(func(b *flowtest.Behaviour) {
-			b.Lacks = []flows.Permission{{Verb: "create", Resource: "gatewayservers"}}
+			b.Lacks = []rights.Permission{{Verb: "create", Resource: "gatewayservers"}}
 		})
 		e, err := engine.DryRun(t.Context(), connect(nodePort()), p.A, p.B, judged, engine.Options{Now: p.Now})
 		if err != nil {

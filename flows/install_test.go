@@ -11,6 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -165,8 +166,8 @@ func TestWhatAnInstallationWillMakeKnownIsNotInvented(t *testing.T) {
 	if !ok || s.Status != flows.Blocked || len(s.Objects) > 0 || !strings.Contains(s.Diff, "<known after the installation>") {
 		t.Errorf("got %+v", s)
 	}
-	needs := plan.Permissions(flows.B)
-	if !slices.Contains(needs, flows.Permission{Verb: "create", Group: "apps", Resource: "daemonsets", Namespace: "liqo"}) {
+	needs := rights.Needed(plan, flows.B)
+	if !slices.Contains(needs, rights.Permission{Verb: "create", Group: "apps", Resource: "daemonsets", Namespace: "liqo"}) {
 		t.Errorf("the plan does not say that it needs rights for the installation: %v", needs)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -114,7 +115,7 @@ func TestCredentialsThatExpireInTheMiddle(t *testing.T) {
 func TestAPlanThatIsNotAllowedIsNotBegun(t *testing.T) {
 	p := flowtest.NewPair()
 	p.B.Behave(func(b *flowtest.Behaviour) {
-		b.Lacks = []flows.Permission{{Verb: "create", Resource: "publickeies"}, {Verb: "patch", Resource: "gatewayservers"}}
+		b.Lacks = []rights.Permission{{Verb: "create", Resource: "publickeies"}, {Verb: "patch", Resource: "gatewayservers"}}
 	})
 	asked := false
 	err := engine.Run(t.Context(), connect(nodePort()), p.A, p.B, func(engine.Event) {}, engine.Options{
@@ -138,7 +139,7 @@ func TestPermissionsAreThoseThatAreUsed(t *testing.T) {
 	used := map[string]bool{}
 	p := flowtest.NewPair()
 	plan := flows.PlanConnect(nodePort(), factsOf(p))
-	for _, permission := range plan.Permissions(flows.B) {
+	for _, permission := range rights.Needed(plan, flows.B) {
 		used[permission.String()] = true
 	}
 	for _, want := range []string{
@@ -153,11 +154,11 @@ func TestPermissionsAreThoseThatAreUsed(t *testing.T) {
 		t.Errorf("too much is asked for: %v", used)
 	}
 	mustRun(t, p, connect(nodePort()))
-	if left := flows.PlanConnect(nodePort(), factsOf(p)).Permissions(flows.B); len(left) > 0 {
+	if left := rights.Needed(flows.PlanConnect(nodePort(), factsOf(p)), flows.B); len(left) > 0 {
 		t.Errorf("a finished plan needs %v", left)
 	}
 	resetting := map[string]bool{}
-	for _, permission := range reset(factsOf(p)).Permissions(flows.A) {
+	for _, permission := range rights.Needed(reset(factsOf(p)), flows.A) {
 		resetting[permission.Verb+" "+permission.Resource] = true
 	}
 	for _, want := range []string{"delete gatewayclients", "delete publickeies", "delete configurations", "delete namespaces"} {
@@ -277,12 +278,12 @@ func TestPermissionsCoverAllKinds(t *testing.T) {
 				objects++
 				kind := o.GetObjectKind().GroupVersionKind().Kind
 				alone := flows.Plan{Steps: []flows.Step{{Side: s.Side, Status: s.Status, Action: s.Action, Object: flows.ObjectRef{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}}}}
-				for _, permission := range alone.Permissions(s.Side) {
-					if !slices.Contains(plan.Permissions(s.Side), permission) {
+				for _, permission := range rights.Needed(alone, s.Side) {
+					if !slices.Contains(rights.Needed(plan, s.Side), permission) {
 						t.Errorf("%s: %s is not asked for %s", name, permission, kind)
 					}
 				}
-				if len(alone.Permissions(s.Side)) == 0 {
+				if len(rights.Needed(alone, s.Side)) == 0 {
 					t.Errorf("%s applies a %s, which no permission speaks of", name, kind)
 				}
 			}

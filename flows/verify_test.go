@@ -215,12 +215,12 @@ func TestSeenAs(t *testing.T) {
 	}
 	two := conf([]networkingv1beta1.CIDR{"10.244.0.0/16", "10.245.0.0/16"}, []networkingv1beta1.CIDR{"10.244.0.0/16", "10.71.0.0/16"})
 	for pod, want := range map[string]string{"10.244.3.4": "10.244.3.4", "10.245.3.4": "10.71.3.4", "10.9.0.1": ""} {
-		got, err := flows.SeenAs(two, netip.MustParseAddr(pod))
+		got, err := verify.SeenAs(two, netip.MustParseAddr(pod))
 		if want == "" != (err != nil) || err == nil && got.String() != want {
 			t.Errorf("%s: got %s, %v; want %s", pod, got, err, want)
 		}
 	}
-	if _, err := flows.SeenAs(conf([]networkingv1beta1.CIDR{"10.244.0.0/16"}, nil), netip.MustParseAddr("10.244.0.1")); err == nil {
+	if _, err := verify.SeenAs(conf([]networkingv1beta1.CIDR{"10.244.0.0/16"}, nil), netip.MustParseAddr("10.244.0.1")); err == nil {
 		t.Error("without a decision: got no error")
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 )
 
 var (
@@ -27,8 +28,8 @@ const parallelReviews = 16
 var instead = map[string]string{"patch": "update", "watch": "list"}
 
 // Review asks about each permission, side by side.
-func (c *Cluster) Review(ctx context.Context, wanted []flows.Permission) (flows.Review, error) {
-	var r flows.Review
+func (c *Cluster) Review(ctx context.Context, wanted []rights.Permission) (rights.Review, error) {
+	var r rights.Review
 	var mu sync.Mutex
 	var g errgroup.Group
 	g.SetLimit(parallelReviews)
@@ -59,7 +60,7 @@ func (c *Cluster) Review(ctx context.Context, wanted []flows.Permission) (flows.
 }
 
 // mayOrElse reports whether p is allowed, or what does as well.
-func (c *Cluster) mayOrElse(ctx context.Context, p flows.Permission) (bool, error) {
+func (c *Cluster) mayOrElse(ctx context.Context, p rights.Permission) (bool, error) {
 	allowed, err := c.may(ctx, p)
 	if other, ok := instead[p.Verb]; ok && !allowed && err == nil {
 		p.Verb = other
@@ -70,7 +71,7 @@ func (c *Cluster) mayOrElse(ctx context.Context, p flows.Permission) (bool, erro
 
 // may reports whether p is allowed: everywhere or, for who sees only one
 // tenant's namespace, there.
-func (c *Cluster) may(ctx context.Context, p flows.Permission) (bool, error) {
+func (c *Cluster) may(ctx context.Context, p rights.Permission) (bool, error) {
 	namespaces := []string{p.Namespace}
 	if tenant, ok := c.tenantNamespace(); ok && p.Namespace == "" {
 		namespaces = append(namespaces, string(tenant))

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -69,7 +70,7 @@ func testForce(t *testing.T, c *Cluster) {
 
 func testReview(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	const group = "networking.liqo.io"
-	wanted := []flows.Permission{
+	wanted := []rights.Permission{
 		{Verb: "list", Group: group, Resource: "connections"},
 		{Verb: "watch", Group: group, Resource: "connections"}, // listing again does as well
 		{Verb: "patch", Group: group, Resource: "configurations", Namespace: "liqo-tenant-milan"},
@@ -175,7 +176,7 @@ func testPeeringUser(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	}
 	testPeeringUserTakesBack(t, admin, c, conf("10.2.0.0/16"))
 	testPeeringUserConflict(t, admin, c, conf)
-	r, err := c.Review(t.Context(), []flows.Permission{
+	r, err := c.Review(t.Context(), []rights.Permission{
 		{Verb: "patch", Group: "networking.liqo.io", Resource: "gatewayservers", Namespace: turin.Namespace},
 		{Verb: "list", Group: "networking.liqo.io", Resource: "connections"},
 		{Verb: "create", Resource: "namespaces"},

@@ -6,20 +6,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/tui/wizard"
 )
 
 // reviewer is a cluster that says what its user may not do.
 type reviewer struct {
 	*flowtest.Cluster
-	missing []flows.Permission
+	missing []rights.Permission
 	err     error
 }
 
-func (r reviewer) Review(context.Context, []flows.Permission) (flows.Review, error) {
-	return flows.Review{User: "ada", Missing: r.missing}, r.err
+func (r reviewer) Review(context.Context, []rights.Permission) (rights.Review, error) {
+	return rights.Review{User: "ada", Missing: r.missing}, r.err
 }
 
 func inPreflight(t *testing.T, prepare func(*flowtest.Pair, *world), test func(*testing.T, *driver)) {
@@ -31,7 +31,7 @@ func inPreflight(t *testing.T, prepare func(*flowtest.Pair, *world), test func(*
 }
 
 func TestWhatTheUserMayNotDoIsSaidBeforeThePlan(t *testing.T) {
-	missing := []flows.Permission{{Verb: "create", Group: "networking.liqo.io", Resource: "gatewayservers", Namespace: "liqo-tenant-rome"}}
+	missing := []rights.Permission{{Verb: "create", Group: "networking.liqo.io", Resource: "gatewayservers", Namespace: "liqo-tenant-rome"}}
 	prepare := func(p *flowtest.Pair, w *world) {
 		w.replace("kind-rome", reviewer{Cluster: p.A})
 		w.replace("kind-milan", reviewer{Cluster: p.B, missing: missing})

@@ -14,6 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
 )
 
@@ -88,7 +89,7 @@ func (o checkFlags) run(ctx context.Context, s *session, a, b engine.Cluster, p 
 	switch {
 	case err != nil:
 	case o.pre:
-		var reviews [2]*flows.Review
+		var reviews [2]*rights.Review
 		if reviews, err = review(ctx, [2]engine.Cluster{a, b}, flows.PlanConnect(p, f)); err == nil {
 			results = check.Preflight(p, f, reviews)
 		}
@@ -170,12 +171,12 @@ func (s *session) awaitMovement(ctx context.Context) error {
 }
 
 // review asks both API servers about the plan's permissions, where they can tell.
-func review(ctx context.Context, clusters [2]engine.Cluster, p flows.Plan) ([2]*flows.Review, error) {
-	var reviews [2]*flows.Review
+func review(ctx context.Context, clusters [2]engine.Cluster, p flows.Plan) ([2]*rights.Review, error) {
+	var reviews [2]*rights.Review
 	var g errgroup.Group
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		reviewer, ok := clusters[side].(engine.Reviewer)
-		needs := p.Permissions(side)
+		needs := rights.Needed(p, side)
 		if !ok || len(needs) == 0 {
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 )
 
 func parsed(t *testing.T, words ...string) (flows.Params, flows.Fields, error) {
@@ -106,7 +107,7 @@ func TestManifestsHoldWhatIsKnown(t *testing.T) {
 }
 
 func TestRolesAreTheSmallest(t *testing.T) {
-	objects := roles("ada@example.org", []flows.Permission{
+	objects := roles("ada@example.org", []rights.Permission{
 		{Verb: "list", Resource: "pods"},
 		{Verb: "watch", Resource: "pods"},
 		{Verb: "patch", Group: "networking.liqo.io", Resource: "gatewayservers", Namespace: "liqo-tenant-rome"},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -62,10 +63,10 @@ func printRoles(ctx context.Context, io streams, clusters [2]engine.Cluster, p f
 			return fmt.Errorf("%s: %w", side, facts.Problem)
 		}
 		namespaces := tenantNamespaces(plan, side)
-		needs := append(flows.ReadPermissions(facts.Namespace), plan.Permissions(side)...)
+		needs := append(rights.ToObserve(facts.Namespace), rights.Needed(plan, side)...)
 		if len(namespaces) > 0 {
 			// Whoever applies the roles makes the namespaces that they are in.
-			needs = slices.DeleteFunc(needs, func(p flows.Permission) bool {
+			needs = slices.DeleteFunc(needs, func(p rights.Permission) bool {
 				return p.Resource == "namespaces" && (p.Verb == "create" || p.Verb == "patch")
 			})
 		}
@@ -97,7 +98,7 @@ func tenantNamespaces(p flows.Plan, side flows.Side) []render.Object {
 	return nil
 }
 
-func printSide(out io.Writer, side flows.Side, c flows.ClusterFacts, user string, missing []flows.Permission, namespaces []render.Object) error {
+func printSide(out io.Writer, side flows.Side, c flows.ClusterFacts, user string, missing []rights.Permission, namespaces []render.Object) error {
 	name := cmp.Or(string(c.ID), c.Context.String())
 	if len(missing) == 0 {
 		_, err := fmt.Fprintf(out, "# %s %s: user %q lacks nothing\n", side, name, user)
@@ -123,8 +124,8 @@ func roleName(user string) string {
 
 // roles grant the permissions to the user: one Role for each namespace, and one
 // ClusterRole for what is in none or in all.
-func roles(user string, permissions []flows.Permission) []render.Object {
-	byNamespace := map[string][]flows.Permission{}
+func roles(user string, permissions []rights.Permission) []render.Object {
+	byNamespace := map[string][]rights.Permission{}
 	var namespaces []string
 	for _, p := range permissions {
 		if _, ok := byNamespace[p.Namespace]; !ok {
@@ -162,7 +163,7 @@ func rbacType(kind string) metav1.TypeMeta {
 }
 
 // rulesOf joins resources of a group that need the same verbs.
-func rulesOf(permissions []flows.Permission) []rbacv1.PolicyRule {
+func rulesOf(permissions []rights.Permission) []rbacv1.PolicyRule {
 	type resource struct{ group, name string }
 	verbs := map[resource][]string{}
 	for _, p := range permissions {

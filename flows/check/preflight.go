@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -32,13 +33,13 @@ type preflight struct {
 	params  flows.Params // as wanted
 	adopted flows.Params // with what a connection that exists keeps
 	plan    flows.Plan
-	reviews [2]*flows.Review
+	reviews [2]*rights.Review
 }
 
 // Preflight judges whether the two clusters can be connected as p wants it.
 // reviews are the API servers' answers about the plan's permissions, nil where
 // nobody asked.
-func Preflight(p flows.Params, f flows.Facts, reviews [2]*flows.Review) []Result {
+func Preflight(p flows.Params, f flows.Facts, reviews [2]*rights.Review) []Result {
 	in := preflight{facts: flows.Expected(p, f), present: f, params: p, plan: flows.PlanConnect(p, f), reviews: reviews}
 	in.adopted, _ = flows.Adopt(p, f)
 	return evaluate(preflightChecks(), in)

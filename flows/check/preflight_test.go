@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/internal/golden"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -50,23 +51,23 @@ func TestAConnectionThatNobodyMeasuresIsNoProofOfReach(t *testing.T) {
 	pair := flowtest.NewPair()
 	connect(t, pair)
 	f := factsOf(pair)
-	if r := find(t, check.Preflight(nodePort(), f, [2]*flows.Review{}), check.Reachability); r.State != check.Pass {
+	if r := find(t, check.Preflight(nodePort(), f, [2]*rights.Review{}), check.Reachability); r.State != check.Pass {
 		t.Errorf("it answers pings: got %s", text([]check.Result{r}))
 	}
 	for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
 		c.Connections[0].Annotations, c.Connections[0].Status.Latency = nil, networkingv1beta1.ConnectionLatency{}
 	}
-	if r := find(t, check.Preflight(nodePort(), f, [2]*flows.Review{}), check.Reachability); r.State == check.Pass {
+	if r := find(t, check.Preflight(nodePort(), f, [2]*rights.Review{}), check.Reachability); r.State == check.Pass {
 		t.Errorf("it says Connected only: got %s", text([]check.Result{r}))
 	}
 }
 
 func TestPreflight(t *testing.T) {
-	may := [2]*flows.Review{{User: "ada"}, {User: "ada"}}
+	may := [2]*rights.Review{{User: "ada"}, {User: "ada"}}
 	for name, tc := range map[string]struct {
 		pair    func(t *testing.T, p *flowtest.Pair)
 		params  func(*flows.Params)
-		reviews [2]*flows.Review
+		reviews [2]*rights.Review
 	}{
 		"fresh": {reviews: may},
 		"problem": {pair: func(_ *testing.T, p *flowtest.Pair) {
@@ -83,8 +84,8 @@ func TestPreflight(t *testing.T) {
 				f.Operator = flows.OperatorFacts{Problem: "Liqo's controller-manager runs here too", Refuses: true}
 			})
 		}},
-		"forbidden": {reviews: [2]*flows.Review{
-			{User: "ada", Missing: []flows.Permission{{Verb: "create", Group: "networking.liqo.io", Resource: "gatewayservers", Namespace: "liqo-tenant-milan"}}}, nil,
+		"forbidden": {reviews: [2]*rights.Review{
+			{User: "ada", Missing: []rights.Permission{{Verb: "create", Group: "networking.liqo.io", Resource: "gatewayservers", Namespace: "liqo-tenant-milan"}}}, nil,
 		}},
 		"connected": {reviews: may, pair: connect},
 		"clock-here": {reviews: may, pair: func(t *testing.T, p *flowtest.Pair) {
@@ -174,7 +175,7 @@ func TestThePlanRefusesWhatFails(t *testing.T) {
 			pair.B.Be(breakIt)
 			f := factsOf(pair)
 			failed := map[flows.Code]string{}
-			for _, r := range check.Preflight(nodePort(), f, [2]*flows.Review{}) {
+			for _, r := range check.Preflight(nodePort(), f, [2]*rights.Review{}) {
 				if r.Root {
 					failed[r.ID] = r.Summary
 				}
@@ -214,10 +215,10 @@ func TestOverlapsAreSymmetric(t *testing.T) {
 			b := func(f *flows.ClusterFacts) { f.Networks, f.Nodes = tc.b.Networks, tc.b.Nodes }
 			pair.A.Be(a)
 			pair.B.Be(b)
-			one := find(t, check.Preflight(nodePort(), factsOf(pair), [2]*flows.Review{}), check.Overlaps)
+			one := find(t, check.Preflight(nodePort(), factsOf(pair), [2]*rights.Review{}), check.Overlaps)
 			f := factsOf(pair)
 			f.Local, f.Remote = f.Remote, f.Local
-			other := find(t, check.Preflight(nodePort(), f, [2]*flows.Review{}), check.Overlaps)
+			other := find(t, check.Preflight(nodePort(), f, [2]*rights.Review{}), check.Overlaps)
 			if one.State != tc.want || other.State != tc.want {
 				t.Errorf("got %s, and %s the other way round; want %s\n%s", one.State, other.State, tc.want, text([]check.Result{one, other}))
 			}
@@ -253,7 +254,7 @@ func TestViewsArePredicted(t *testing.T) {
 func TestWhatLiqoChoosesIsNotPredicted(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.A.Be(func(f *flows.ClusterFacts) { f.Software = flows.Liqo })
-	r := find(t, check.Preflight(nodePort(), factsOf(pair), [2]*flows.Review{}), check.Overlaps)
+	r := find(t, check.Preflight(nodePort(), factsOf(pair), [2]*rights.Review{}), check.Overlaps)
 	for _, want := range []string{
 		"rome will see milan's pods 10.244.0.0/16 as a range that Liqo chooses", "rome will see milan's external 10.70.0.0/16 as a range that Liqo chooses",
 		"milan will probably see rome's pods 10.244.0.0/16 as 2", // of ours it is
@@ -269,7 +270,7 @@ func TestNoRoomForAnotherRange(t *testing.T) {
 	pair.A.Be(func(f *flows.ClusterFacts) {
 		f.Taken, f.Pools = cidrs("10.0.0.0/8", "192.168.0.0/16"), cidrs("10.0.0.0/8", "192.168.0.0/16")
 	})
-	if r := find(t, check.Preflight(nodePort(), factsOf(pair), [2]*flows.Review{}), check.Overlaps); r.State != check.Fail || len(r.Fix) == 0 {
+	if r := find(t, check.Preflight(nodePort(), factsOf(pair), [2]*rights.Review{}), check.Overlaps); r.State != check.Fail || len(r.Fix) == 0 {
 		t.Errorf("got %+v", r)
 	}
 }

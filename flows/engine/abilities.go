@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -39,7 +40,7 @@ type Forcer interface {
 type Reviewer interface {
 	// Review says which of the permissions are missing. A verb that the cluster
 	// can do without is not: update where patch is not allowed, list for watch.
-	Review(context.Context, []flows.Permission) (flows.Review, error)
+	Review(context.Context, []rights.Permission) (rights.Review, error)
 }
 
 // Logger reads what a pod has written.

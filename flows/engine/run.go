@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
 )
 
@@ -257,10 +258,10 @@ func (r *runner) approve(ctx context.Context, p flows.Plan) error {
 // begins with failed steps that say what is missing.
 func (r *runner) review(ctx context.Context, p flows.Plan) (flows.Plan, error) {
 	var g errgroup.Group
-	var reviews [2]flows.Review
+	var reviews [2]rights.Review
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		reviewer, ok := r.clusters[side].(Reviewer)
-		needs := p.Permissions(side)
+		needs := rights.Needed(p, side)
 		if !ok || len(needs) == 0 {
 			continue
 		}
@@ -270,7 +271,7 @@ func (r *runner) review(ctx context.Context, p flows.Plan) (flows.Plan, error) {
 		})
 	}
 	err := g.Wait()
-	p.Steps = append(flows.Unpermitted(reviews), p.Steps...)
+	p.Steps = append(rights.Unpermitted(reviews), p.Steps...)
 	return p, err
 }
 

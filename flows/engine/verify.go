@@ -179,7 +179,7 @@ func removeProbes(ctx context.Context, probes [2]Probe) error {
 func measure(ctx context.Context, f flows.Facts, side flows.Side, probes [2]Probe, throughput bool, progress func(flows.Side, string)) (verify.Direction, render.ProbeResult, error) {
 	from, to := probes[side].Pod(), probes[side.Other()].Pod()
 	here, there := f.Side(side).Name(), f.Side(side.Other()).Name()
-	address, err := flows.SeenAs(f.Side(side).Peer(f.Side(side.Other()).ID).Configuration, to.Address)
+	address, err := verify.SeenAs(f.Side(side).Peer(f.Side(side.Other()).ID).Configuration, to.Address)
 	if err != nil {
 		return verify.Direction{}, render.ProbeResult{}, fmt.Errorf("%s %s: %w", side, here, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -74,15 +75,15 @@ func (c *Cluster) dryRun(o render.Object, force bool) engine.DryRunResult {
 }
 
 // Review implements [engine.Reviewer] by [Behaviour.Lacks].
-func (c *Cluster) Review(_ context.Context, permissions []flows.Permission) (flows.Review, error) {
+func (c *Cluster) Review(_ context.Context, permissions []rights.Permission) (rights.Review, error) {
 	c.pair.mu.Lock()
 	defer c.pair.mu.Unlock()
 	if c.behaviour.unreachable(c.observed) {
-		return flows.Review{}, fmt.Errorf("review: %w", c.problem())
+		return rights.Review{}, fmt.Errorf("review: %w", c.problem())
 	}
-	review := flows.Review{User: User}
+	review := rights.Review{User: User}
 	for _, p := range permissions {
-		if slices.ContainsFunc(c.behaviour.Lacks, func(l flows.Permission) bool { return l.Verb == p.Verb && l.Resource == p.Resource }) {
+		if slices.ContainsFunc(c.behaviour.Lacks, func(l rights.Permission) bool { return l.Verb == p.Verb && l.Resource == p.Resource }) {
 			review.Missing = append(review.Missing, p)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 )
 
 // Behaviour is how a cluster deviates from one on which all goes well, which is
@@ -24,7 +25,7 @@ type Behaviour struct {
 
 	// Lacks are verbs and resources that the user may not use, as a review says.
 	// Writes are refused by WriteErrors only.
-	Lacks []flows.Permission
+	Lacks []rights.Permission
 
 	// Silent keeps the operator from doing anything. Kubernetes' own
 	// controllers, which collect and finish deletions, go on.

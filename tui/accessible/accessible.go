@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
@@ -185,14 +186,14 @@ func (w *wizard) sayCheck(r check.Result) {
 }
 
 // reviews asks what the user may do; nobody's answer is no failure.
-func (w *wizard) reviews(ctx context.Context) (reviews [2]*flows.Review) {
+func (w *wizard) reviews(ctx context.Context) (reviews [2]*rights.Review) {
 	plan := flows.PlanConnect(w.params, w.facts())
 	for side := range w.sides {
 		reviewer, ok := w.sides[side].open.(engine.Reviewer)
 		if !ok {
 			continue
 		}
-		if review, err := reviewer.Review(ctx, plan.Permissions(flows.Side(side))); err == nil {
+		if review, err := reviewer.Review(ctx, rights.Needed(plan, flows.Side(side))); err == nil {
 			reviews[side] = &review
 		}
 	}

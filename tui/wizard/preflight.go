@@ -12,6 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -26,7 +27,7 @@ type preflightScreen struct {
 
 	asked   int    // number of the latest review
 	watches [2]int // of the clusters that it was about
-	reviews [2]*flows.Review
+	reviews [2]*rights.Review
 	errs    [2]error
 }
 
@@ -41,7 +42,7 @@ func keyOf(r check.Result) checkKey { return checkKey{r.ID, r.Where()} }
 // reviewMsg is what the clusters say of the user's rights.
 type reviewMsg struct {
 	asked   int
-	reviews [2]*flows.Review
+	reviews [2]*rights.Review
 	errs    [2]error
 }
 
@@ -65,9 +66,9 @@ func (s preflightScreen) ask(c scene) (preflightScreen, tea.Cmd) {
 		return s, nil
 	}
 	s.asked++
-	s.watches, s.reviews, s.errs = watches, [2]*flows.Review{}, [2]error{}
+	s.watches, s.reviews, s.errs = watches, [2]*rights.Review{}, [2]error{}
 	id, ctx := s.asked, c.Ctx
-	needs := [2][]flows.Permission{c.Current.Permissions(flows.A), c.Current.Permissions(flows.B)}
+	needs := [2][]rights.Permission{rights.Needed(c.Current, flows.A), rights.Needed(c.Current, flows.B)}
 	return s.judge(c), func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, session.AskTimeout)
 		defer cancel()

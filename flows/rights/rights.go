@@ -1,4 +1,5 @@
-package flows
+// Package rights is what a user may and must be allowed to do on a cluster.
+package rights
 
 import (
 	"cmp"
@@ -14,16 +15,17 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
+	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // resources are the plural names of the kinds that plans apply or delete.
 var resources = map[string]Permission{
-	kindNamespace:     {Resource: "namespaces"},
-	kindConfiguration: {Group: networkingv1beta1.GroupVersion.Group, Resource: "configurations"},
-	kindServer:        {Group: networkingv1beta1.GroupVersion.Group, Resource: "gatewayservers"},
-	kindClient:        {Group: networkingv1beta1.GroupVersion.Group, Resource: "gatewayclients"},
-	kindPublicKey:     {Group: networkingv1beta1.GroupVersion.Group, Resource: "publickeies"},
+	"Namespace":     {Resource: "namespaces"},
+	"Configuration": {Group: networkingv1beta1.GroupVersion.Group, Resource: "configurations"},
+	"GatewayServer": {Group: networkingv1beta1.GroupVersion.Group, Resource: "gatewayservers"},
+	"GatewayClient": {Group: networkingv1beta1.GroupVersion.Group, Resource: "gatewayclients"},
+	"PublicKey":     {Group: networkingv1beta1.GroupVersion.Group, Resource: "publickeies"},
 	// Of a delegation.
 	"ServiceAccount": {Resource: "serviceaccounts"},
 	"Secret":         {Resource: "secrets"},
@@ -45,11 +47,11 @@ var resources = map[string]Permission{
 	"WgGatewayClientTemplate":          {Group: networkingv1beta1.GroupVersion.Group, Resource: "wggatewayclienttemplates"},
 }
 
-// Permissions are the rights to change things that the plan still needs on one
-// side, in order and each once.
-func (p Plan) Permissions(side Side) []Permission {
+// Needed are the rights to change things that the plan still needs on one side, in
+// order and each once.
+func Needed(p flows.Plan, side flows.Side) []Permission {
 	var out []Permission
-	add := func(o ObjectRef, verbs ...string) {
+	add := func(o flows.ObjectRef, verbs ...string) {
 		permission, known := resources[o.Kind]
 		if !known {
 			return // TestPermissionsCoverAllKinds
@@ -60,7 +62,7 @@ func (p Plan) Permissions(side Side) []Permission {
 		}
 	}
 	for _, s := range p.Steps {
-		if s.Side != side || s.Status == Done {
+		if s.Side != side || s.Status == flows.Done {
 			continue
 		}
 		if s.Object.Kind != "" {
@@ -68,7 +70,7 @@ func (p Plan) Permissions(side Side) []Permission {
 		}
 		for _, o := range s.Objects {
 			switch {
-			case s.Action == Replace:
+			case s.Action == flows.Replace:
 				add(objectRef(o), "delete")
 			case s.Object.Kind == "":
 				add(objectRef(o), verbsOf(s.Action)...)
@@ -82,33 +84,30 @@ func (p Plan) Permissions(side Side) []Permission {
 	return slices.Compact(out)
 }
 
-// objectRef is refOf for objects that typed clients have read, without kinds.
-func objectRef(o render.Object) ObjectRef {
-	ref := refOf(o)
-	if ref.Kind == "" {
-		ref.Kind = reflect.TypeOf(o).Elem().Name()
-	}
-	return ref
+// objectRef names an object; one that a typed client has read says no kind.
+func objectRef(o render.Object) flows.ObjectRef {
+	kind := o.GetObjectKind().GroupVersionKind().Kind
+	return flows.ObjectRef{Kind: cmp.Or(kind, reflect.TypeOf(o).Elem().Name()), Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
 // verbsOf are what an action asks of the API server. A server-side apply that
 // makes an object needs the right to create it besides.
-func verbsOf(a Action) []string {
+func verbsOf(a flows.Action) []string {
 	switch a {
-	case Create, Replace:
+	case flows.Create, flows.Replace:
 		return []string{"create", "get", "patch"}
-	case Update:
+	case flows.Update:
 		return []string{"get", "patch"}
-	case Delete:
+	case flows.Delete:
 		return []string{"delete", "get"}
-	case Wait, Verify:
+	case flows.Wait, flows.Verify:
 	}
 	return nil
 }
 
-// ReadPermissions are the rights to observe a cluster whose Liqo, or operator,
+// ToObserve are the rights to observe a cluster whose Liqo, or operator,
 // lives in namespace.
-func ReadPermissions(namespace string) []Permission {
+func ToObserve(namespace string) []Permission {
 	var out []Permission
 	add := func(group, namespace string, names ...string) {
 		for _, name := range names {
@@ -126,13 +125,12 @@ func ReadPermissions(namespace string) []Permission {
 }
 
 // Unpermitted are steps that have failed, for what the reviews of both sides miss.
-func Unpermitted(reviews [2]Review) []Step {
-	var steps []Step
-	for _, side := range []Side{A, B} {
+func Unpermitted(reviews [2]Review) []flows.Step {
+	var steps []flows.Step
+	for _, side := range []flows.Side{flows.A, flows.B} {
 		if len(reviews[side].Missing) > 0 {
-			s := failure(side, CodePermission, "permissions for this plan", FailedAccess, reviews[side].Sentence(),
-				"ask the cluster's administrator for the Role that liqo-tui rbac prints")
-			s.ID = stepID(side, "permissions")
+			s := flows.Step{ID: flows.StepID("permissions-" + strings.ToLower(side.String())), Side: side, Action: flows.Wait, Title: "permissions for this plan"}
+			s.Fail(flows.FailedAccess, flows.CodePermission, reviews[side].Sentence(), "ask the cluster's administrator for the Role that liqo-tui rbac prints")
 			steps = append(steps, s)
 		}
 	}
