@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/sleep"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -244,7 +245,7 @@ func (c *Cluster) await(ctx context.Context, what string, progress func(string),
 			progress(fmt.Sprintf("waiting for %s: %s", what, seen))
 			told = seen
 		}
-		if !sleep(ctx, lookAtInstall) {
+		if !sleep.For(ctx, lookAtInstall) {
 			return &WaitError{What: what, Last: last, Cause: context.Cause(ctx)}
 		}
 	}

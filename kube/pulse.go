@@ -7,6 +7,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/liqo-tui/liqo-tui/internal/sleep"
 )
 
 // pulse asks the API server now and then whether it is there. Watches say
@@ -33,7 +35,7 @@ func (c *Cluster) askVersion(ctx context.Context) error {
 
 func (p *pulse) run(ctx context.Context) {
 	next := pulseInterval
-	for sleep(ctx, next) {
+	for sleep.For(ctx, next) {
 		asking, cancel := context.WithTimeout(ctx, pulseTimeout)
 		err := p.ask(asking)
 		cancel()

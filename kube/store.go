@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/internal/sleep"
 )
 
 // store mirrors the objects of one kind: by a watch where the API server allows
@@ -73,7 +75,7 @@ func (s *store) run(ctx context.Context, c client.WithWatch) {
 			continue
 		}
 		s.fail(err)
-		if !sleep(ctx, backoff) {
+		if !sleep.For(ctx, backoff) {
 			return
 		}
 		backoff = min(backoff*2, maxBackoff)
@@ -87,7 +89,7 @@ func (s *store) mirror(ctx context.Context, c client.WithWatch) error {
 	// A bad request is an older API server that can't select by that field.
 	if s.optional && (apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) {
 		s.hide()
-		sleep(ctx, askAgain)
+		sleep.For(ctx, askAgain)
 		return nil
 	}
 	if err != nil {
@@ -97,7 +99,7 @@ func (s *store) mirror(ctx context.Context, c client.WithWatch) error {
 	if apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
 		// Liqo's peering users may list but not watch.
 		s.poll()
-		sleep(ctx, pollInterval)
+		sleep.For(ctx, pollInterval)
 		return nil
 	}
 	if err != nil {
@@ -107,7 +109,7 @@ func (s *store) mirror(ctx context.Context, c client.WithWatch) error {
 	for event := range w.ResultChan() {
 		if event.Type == watch.Error {
 			// Most often "too old resource version": the next list mends it.
-			sleep(ctx, minBackoff)
+			sleep.For(ctx, minBackoff)
 			return nil
 		}
 		s.take(event)
@@ -293,17 +295,6 @@ func (s *store) snapshot() ([]client.Object, error) {
 		})
 	}
 	return s.sorted, s.err
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // selects reports whether the mirror's list options choose obj.

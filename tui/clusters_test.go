@@ -14,6 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/sleep"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 	"github.com/liqo-tui/liqo-tui/tui/wizard"
 )
@@ -237,7 +238,7 @@ type slow struct {
 }
 
 func (s slow) Observe(ctx context.Context) (flows.ClusterFacts, error) {
-	session.Pause(ctx, s.after)
+	sleep.For(ctx, s.after)
 	return s.Cluster.Observe(ctx)
 }
 

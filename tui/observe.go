@@ -12,6 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/view"
+	"github.com/liqo-tui/liqo-tui/internal/sleep"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/board"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -63,7 +64,7 @@ const feedSize = 64
 // make the program draw ten times a second at most.
 func (f feed) next(ctx context.Context, now func() time.Time, first bool) tea.Cmd {
 	return func() tea.Msg {
-		if !first && !session.Pause(ctx, session.Coalesce-gather) {
+		if !first && !sleep.For(ctx, session.Coalesce-gather) {
 			return nil
 		}
 		var msg newsMsg
@@ -73,7 +74,7 @@ func (f feed) next(ctx context.Context, now func() time.Time, first bool) tea.Cm
 		case <-ctx.Done():
 			return nil
 		}
-		if !session.Pause(ctx, gather) {
+		if !sleep.For(ctx, gather) {
 			return nil
 		}
 		for {
@@ -213,7 +214,7 @@ func unopened(ref flows.ContextRef, err error) flows.ClusterFacts {
 // waitChanged waits for a reason to look again. A cluster that could not be
 // opened has none but the time.
 func (o *observer) waitChanged() bool {
-	if !session.Pause(o.Ctx, session.Coalesce-time.Since(o.looked)) {
+	if !sleep.For(o.Ctx, session.Coalesce-time.Since(o.looked)) {
 		return false
 	}
 	var changed <-chan struct{}
@@ -279,7 +280,7 @@ type tickMsg time.Time
 // tick is a command: it tells the time after d.
 func tick(ctx context.Context, now func() time.Time, d time.Duration) tea.Cmd {
 	return func() tea.Msg {
-		if !session.Pause(ctx, d) {
+		if !sleep.For(ctx, d) {
 			return nil
 		}
 		return tickMsg(now())

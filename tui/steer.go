@@ -4,6 +4,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/sleep"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 	"github.com/liqo-tui/liqo-tui/tui/wizard"
 )
@@ -74,7 +75,7 @@ func (m Model) steer() (Model, tea.Cmd) {
 func (m Model) list(again bool) tea.Cmd {
 	backend, added, ctx := m.options.Backend, m.fleet.Added, m.ctx
 	return func() tea.Msg {
-		if again && !session.Pause(ctx, relistInterval) {
+		if again && !sleep.For(ctx, relistInterval) {
 			return nil
 		}
 		contexts, problems := backend.Contexts(added)

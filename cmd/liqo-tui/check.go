@@ -16,6 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
+	"github.com/liqo-tui/liqo-tui/internal/sleep"
 )
 
 // checkFlags say what is checked, and how it is told.
@@ -160,14 +161,10 @@ func (s *session) awaitMovement(ctx context.Context) error {
 	} else {
 		fmt.Fprintln(s.io.err, text)
 	}
-	timer := time.NewTimer(movement)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
+	if !sleep.For(ctx, movement) {
 		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
+	return nil
 }
 
 // review asks both API servers about the plan's permissions, where they can tell.

@@ -22,6 +22,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/liqo-tui/liqo-tui/internal/weight"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -137,7 +138,7 @@ func (s *soak) open() {
 	if out, err := exec.CommandContext(s.t.Context(), "go", "build", "-tags", "soak", "-o", program, ".").CombinedOutput(); err != nil {
 		s.t.Fatalf("go build: %v\n%s", err, out)
 	}
-	s.screen = openTerminal(s.t, 110, 24, []string{weighEnv + "=" + s.folder}, program, "dashboard", "--kubeconfig", s.kubeconfig)
+	s.screen = openTerminal(s.t, 110, 24, []string{weight.Env + "=" + s.folder}, program, "dashboard", "--kubeconfig", s.kubeconfig)
 	s.screen.wait(30*time.Second, "connected")
 }
 
@@ -264,16 +265,16 @@ func (s *soak) info() infoOfBoth {
 }
 
 // weights are what the program said of itself so far.
-func (s *soak) weights() []weight {
+func (s *soak) weights() []weight.Weight {
 	f, err := os.Open(filepath.Join(s.folder, "heap"))
 	if err != nil {
 		s.t.Errorf("what the program holds: %v", err)
 		return nil
 	}
 	defer f.Close()
-	var all []weight
+	var all []weight.Weight
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var w weight
+		var w weight.Weight
 		if json.Unmarshal(lines.Bytes(), &w) == nil { // the last line may be half written
 			all = append(all, w)
 		}
@@ -281,14 +282,10 @@ func (s *soak) weights() []weight {
 	return all
 }
 
-func (w weight) String() string {
-	return fmt.Sprintf("%.2f MiB live, %d goroutines", float64(w.Live)/(1<<20), w.Goroutines)
-}
-
-func (s *soak) latestWeight() weight {
+func (s *soak) latestWeight() weight.Weight {
 	all := s.weights()
 	if len(all) == 0 {
-		return weight{}
+		return weight.Weight{}
 	}
 	return all[len(all)-1]
 }
@@ -303,8 +300,8 @@ func (s *soak) checkGrowth(length time.Duration) {
 		s.t.Fatal("the program has told nothing of its heap")
 	}
 	settled := all[0].At.Add(min(settleFor, length/3))
-	mean := func(from, to time.Time) weight {
-		var sum weight
+	mean := func(from, to time.Time) weight.Weight {
+		var sum weight.Weight
 		n := 0
 		for _, w := range all {
 			if !w.At.Before(from) && w.At.Before(to) {
@@ -313,7 +310,7 @@ func (s *soak) checkGrowth(length time.Duration) {
 				n++
 			}
 		}
-		return weight{Live: sum.Live / uint64(max(1, n)), Goroutines: sum.Goroutines / max(1, n)}
+		return weight.Weight{Live: sum.Live / uint64(max(1, n)), Goroutines: sum.Goroutines / max(1, n)}
 	}
 	last := all[len(all)-1].At
 	before, after := mean(settled, settled.Add(2*time.Minute)), mean(last.Add(-2*time.Minute), last.Add(time.Second))

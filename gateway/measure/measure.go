@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/liqo-tui/liqo-tui/internal/sleep"
 )
 
 // Config of [Run].
@@ -201,8 +203,8 @@ func (m *measurement) latency(ctx context.Context) (Result, error) {
 		n, _ := m.ask(pingSize)
 		numbers = append(numbers, n)
 		r.Sent++
-		if err := sleep(ctx, m.config.Interval); err != nil {
-			return r, err
+		if !sleep.For(ctx, m.config.Interval) {
+			return r, ctx.Err()
 		}
 	}
 	m.patience = m.config.Patience
@@ -229,8 +231,8 @@ func (m *measurement) latency(ctx context.Context) (Result, error) {
 // await returns when all are answered, or patience has ended.
 func (m *measurement) await(ctx context.Context, numbers []uint32) error {
 	for end := time.Now().Add(m.patience); time.Now().Before(end); {
-		if err := sleep(ctx, 10*time.Millisecond); err != nil {
-			return err
+		if !sleep.For(ctx, 10*time.Millisecond) {
+			return ctx.Err()
 		}
 		m.mu.Lock()
 		missing := 0
@@ -271,8 +273,8 @@ sizes:
 			numbers, sizes[n] = append(numbers, n), size
 		}
 		// Not all in one burst: a short queue on the way would drop the largest.
-		if err := sleep(ctx, 2*time.Millisecond); err != nil {
-			return 0, err
+		if !sleep.For(ctx, 2*time.Millisecond) {
+			return 0, ctx.Err()
 		}
 	}
 	if err := m.await(ctx, numbers); err != nil {
@@ -319,15 +321,4 @@ func throughput(ctx context.Context, c Config) (to, from float64, err error) {
 		return to, 0, fmt.Errorf("throughput: %w", err)
 	}
 	return to, 8 * float64(count) / time.Since(started).Seconds(), nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -10,6 +10,8 @@ import (
 
 var token = Token{1, 2, 3}
 
+func (s *Server) address() netip.AddrPort { return s.packets.LocalAddr().(*net.UDPAddr).AddrPort() }
+
 func serve(t *testing.T) *Server {
 	t.Helper()
 	s, err := Listen(netip.MustParseAddrPort("127.0.0.1:0"), token)
@@ -79,7 +81,7 @@ func TestAGoodPath(t *testing.T) {
 	if _, ever := s.Heard(time.Now()); ever {
 		t.Error("it has heard something before anything was sent")
 	}
-	c := config(s.Address())
+	c := config(s.address())
 	c.Throughput = 50 * time.Millisecond
 	r, err := Run(t.Context(), c)
 	if err != nil {
@@ -109,7 +111,7 @@ func TestTheLargestPacketIsFoundToTheByte(t *testing.T) {
 	for _, mtu := range []int{576, 607, 608, 1340, 1500} {
 		t.Run(fmt.Sprint(mtu), func(t *testing.T) {
 			t.Parallel()
-			r, err := Run(t.Context(), config(link(t, serve(t).Address(), func(_, size int) bool { return size > mtu })))
+			r, err := Run(t.Context(), config(link(t, serve(t).address(), func(_, size int) bool { return size > mtu })))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +123,7 @@ func TestTheLargestPacketIsFoundToTheByte(t *testing.T) {
 }
 
 func TestLostPacketsAreCounted(t *testing.T) {
-	r, err := Run(t.Context(), config(link(t, serve(t).Address(), func(n, size int) bool { return n%5 == 1 && size < smallest })))
+	r, err := Run(t.Context(), config(link(t, serve(t).address(), func(n, size int) bool { return n%5 == 1 && size < smallest })))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +134,7 @@ func TestLostPacketsAreCounted(t *testing.T) {
 
 func TestSilenceIsAResult(t *testing.T) {
 	for name, target := range map[string]netip.AddrPort{
-		"nothing arrives": link(t, serve(t).Address(), func(_, _ int) bool { return true }),
+		"nothing arrives": link(t, serve(t).address(), func(_, _ int) bool { return true }),
 		"nobody listens":  netip.MustParseAddrPort("127.0.0.1:9"),
 	} {
 		c := config(target)
@@ -146,7 +148,7 @@ func TestSilenceIsAResult(t *testing.T) {
 
 // Somebody without the token gets no answer: a probe is no reflector.
 func TestStrangersAreNotAnswered(t *testing.T) {
-	c := config(serve(t).Address())
+	c := config(serve(t).address())
 	c.Token = Token{9}
 	r, err := Run(t.Context(), c)
 	if err != nil || r.Received != 0 {
@@ -155,7 +157,7 @@ func TestStrangersAreNotAnswered(t *testing.T) {
 }
 
 func TestThroughputWaitsForTheOtherSide(t *testing.T) {
-	c := config(serve(t).Address())
+	c := config(serve(t).address())
 	quiet := make(chan struct{})
 	c.Throughput, c.Quiet = 10*time.Millisecond, quiet
 	measured := make(chan Result, 1)

@@ -76,9 +76,6 @@ func Listen(address netip.AddrPort, token Token) (*Server, error) {
 	return &Server{token: token, packets: packets, streams: streams, done: make(chan struct{})}, nil
 }
 
-// Address is where the server listens.
-func (s *Server) Address() netip.AddrPort { return s.packets.LocalAddr().(*net.UDPAddr).AddrPort() }
-
 // PeerDone is closed when the other pod says that it has measured all it wants.
 func (s *Server) PeerDone() <-chan struct{} { return s.done }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/internal/sleep"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
@@ -49,7 +50,7 @@ func (s Screen) readLogs(e session.Env, after time.Duration) tea.Cmd {
 	}
 	ctx, msg := e.Ctx, logsMsg{id: p.ID}
 	return func() tea.Msg {
-		if after > 0 && !session.Pause(ctx, after) {
+		if after > 0 && !sleep.For(ctx, after) {
 			return nil
 		}
 		bounded, cancel := context.WithTimeout(ctx, logTimeout)

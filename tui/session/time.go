@@ -1,9 +1,6 @@
 package session
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 const (
 	// Coalesce is the least time between two messages of a source, and of all
@@ -16,15 +13,3 @@ const (
 	// messages overtake each other by much less.
 	ClockStep = time.Minute
 )
-
-// Pause lets time pass; false if ctx has ended before.
-func Pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}

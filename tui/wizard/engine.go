@@ -8,6 +8,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/internal/sleep"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
@@ -76,7 +77,7 @@ func (r run) drive(plan func(flows.Facts) flows.Plan, a, b engine.Cluster, o eng
 // next is a command: it waits for events, and takes all that are there.
 func (r run) next(first bool) tea.Cmd {
 	return func() tea.Msg {
-		if !first && !session.Pause(r.program, session.Coalesce) {
+		if !first && !sleep.For(r.program, session.Coalesce) {
 			return nil
 		}
 		msg := RunMsg{Run: r.id}

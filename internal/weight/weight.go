@@ -1,6 +1,7 @@
-//go:build soak
-
-package main
+// Package weight has a program weigh itself that imports it, if the environment
+// names a folder for it: how a program grows that runs for hours can't be seen from
+// outside, where there is only memory that the collector has not given back yet.
+package weight
 
 import (
 	"encoding/json"
@@ -12,27 +13,29 @@ import (
 	"time"
 )
 
-// A build with the tag soak weighs itself, if the environment names a folder
-// for it: how a program grows that runs for hours can't be seen from outside,
-// where there is only memory that the collector has not given back yet.
-const weighEnv = "LIQO_TUI_SOAK"
+// Env is the environment variable with the folder.
+const Env = "LIQO_TUI_SOAK"
 
 const (
-	weighInterval = 10 * time.Second
+	interval = 10 * time.Second
 	// profileEvery is how many of these are between two profiles of the heap.
 	profileEvery = 30
 	// profileRate is fine enough to find what half a megabyte was made by.
 	profileRate = 16 << 10 // bytes
 )
 
-// weight is what a program holds, one line of JSON in the file "heap".
-type weight struct {
+// Weight is what a program holds, one line of JSON in the file "heap".
+type Weight struct {
 	At         time.Time
 	Live       uint64 // bytes of the heap that are still reachable
 	Goroutines int
 }
 
-var _ = weighed(os.Getenv(weighEnv))
+func (w Weight) String() string {
+	return fmt.Sprintf("%.2f MiB live, %d goroutines", float64(w.Live)/(1<<20), w.Goroutines)
+}
+
+var _ = weighed(os.Getenv(Env))
 
 func weighed(folder string) bool {
 	if folder == "" {
@@ -44,7 +47,7 @@ func weighed(folder string) bool {
 			if err := weigh(folder, n); err != nil {
 				panic(err)
 			}
-			time.Sleep(weighInterval)
+			time.Sleep(interval)
 		}
 	}()
 	return true
@@ -57,7 +60,7 @@ func weigh(folder string, n int) error {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	line, err := json.Marshal(weight{time.Now(), m.HeapAlloc, runtime.NumGoroutine()})
+	line, err := json.Marshal(Weight{time.Now(), m.HeapAlloc, runtime.NumGoroutine()})
 	if err != nil {
 		return err
 	}
