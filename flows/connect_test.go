@@ -64,45 +64,6 @@ func checkPlan(t *testing.T, tc planCase, plan func(flows.Params, flows.Facts) f
 	}
 }
 
-// partWay brings a connection as far as it gets in a number of rounds.
-func partWay(rounds int, params flows.Params) func(*testing.T, *flowtest.Pair) {
-	return func(t *testing.T, p *flowtest.Pair) {
-		t.Helper()
-		for range rounds {
-			for _, s := range flows.PlanConnect(params, factsOf(p)).Steps {
-				if s.Status != flows.Ready {
-					continue
-				}
-				if _, err := p.Side(s.Side).Apply(t.Context(), s.Objects); err != nil {
-					t.Fatal(err)
-				}
-			}
-			p.Tick()
-		}
-	}
-}
-
-const manyRounds = 30
-
-func connected(t *testing.T, p *flowtest.Pair) {
-	t.Helper()
-	partWay(manyRounds, nodePort())(t, p)
-	if plan := flows.PlanConnect(nodePort(), factsOf(p)); !plan.Done() {
-		t.Fatalf("not connected: %q", pending(plan))
-	}
-}
-
-// but is the past, and then something else.
-func but(past func(*testing.T, *flowtest.Pair), more func(*flowtest.Pair)) func(*testing.T, *flowtest.Pair) {
-	return func(t *testing.T, p *flowtest.Pair) {
-		t.Helper()
-		past(t, p)
-		more(p)
-	}
-}
-
-func nothing(*testing.T, *flowtest.Pair) {}
-
 func TestPlanConnect(t *testing.T) {
 	preflight := func(kind flows.FailureKind, reason, hint string) want {
 		return want{flows.Failed, reason, hint, kind}
@@ -175,7 +136,7 @@ func TestPlanConnect(t *testing.T) {
 			name: "the load balancer is pending",
 			past: but(nothing, func(p *flowtest.Pair) {
 				p.B.Behave(func(b *flowtest.Behaviour) { b.LoadBalancerPending = true })
-				for range manyRounds {
+				for range flowtest.ManyRounds {
 					partWay(1, flows.Defaults())(t, p)
 				}
 			}),
@@ -204,7 +165,7 @@ func TestPlanConnect(t *testing.T) {
 		{
 			name: "a gateway has not made its key known", past: but(nothing, func(p *flowtest.Pair) {
 				p.B.Behave(func(b *flowtest.Behaviour) { b.NoKeys = true })
-				partWay(manyRounds, nodePort())(t, p)
+				partWay(flowtest.ManyRounds, nodePort())(t, p)
 			}),
 			want: map[flows.StepID]want{
 				"public-key-a": {status: flows.Waiting, reason: "milan's gateway has not made its key known yet"},
@@ -219,7 +180,7 @@ func TestPlanConnect(t *testing.T) {
 		{
 			name: "the operator assigns no CIDRs", past: but(nothing, func(p *flowtest.Pair) {
 				p.A.Behave(func(b *flowtest.Behaviour) { b.NoCIDRs = true })
-				partWay(manyRounds, nodePort())(t, p)
+				partWay(flowtest.ManyRounds, nodePort())(t, p)
 			}),
 			want: map[flows.StepID]want{
 				"cidrs-a": {status: flows.Waiting, reason: "the operator has assigned no addresses yet"},
@@ -233,7 +194,7 @@ func TestPlanConnect(t *testing.T) {
 		{
 			name: "a pod can't be started", past: but(nothing, func(p *flowtest.Pair) {
 				p.A.Behave(func(b *flowtest.Behaviour) { b.PodWaiting = "ImagePullBackOff: not found" })
-				partWay(manyRounds, nodePort())(t, p)
+				partWay(flowtest.ManyRounds, nodePort())(t, p)
 			}),
 			want: map[flows.StepID]want{
 				"connected-a": {status: flows.Waiting, reason: "pod gw-milan-7c9d: ImagePullBackOff: not found"},
@@ -243,7 +204,7 @@ func TestPlanConnect(t *testing.T) {
 		{
 			name: "a gateway uses another key than it says", past: but(nothing, func(p *flowtest.Pair) {
 				p.A.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
-				partWay(manyRounds, nodePort())(t, p)
+				partWay(flowtest.ManyRounds, nodePort())(t, p)
 			}),
 			want: map[flows.StepID]want{
 				"public-key-a": {status: flows.Done},

@@ -27,7 +27,7 @@ func TestResetKeepsANamespaceThatHoldsAnythingElse(t *testing.T) {
 	p := flowtest.NewPair()
 	mustRun(t, p, connect(nodePort()))
 	p.A.PutAs("liqo", configMap("liqo-tenant-milan", "of-the-team"))
-	events := mustRun(t, p, reset).events
+	events := mustRun(t, p, reset).Events
 	first, _ := events[0].Plan.Step("namespace-a")
 	if first.Status != flows.Done || first.Reason != "kept: it holds ConfigMap of-the-team" {
 		t.Errorf("the plan that is shown first: got %s, %q, want it to say that the namespace is kept, and why", first.Status, first.Reason)
@@ -50,8 +50,8 @@ func TestResetKeepsANamespaceThatHoldsAnythingElse(t *testing.T) {
 func TestResetLooksAgainBeforeItDeletesANamespace(t *testing.T) {
 	p := flowtest.NewPair()
 	mustRun(t, p, connect(nodePort()))
-	var r recorder
-	err := engine.Run(t.Context(), reset, p.A, p.B, r.emit, engine.Options{Now: p.Now, Approve: func(plan flows.Plan) (bool, error) {
+	var r flowtest.Recorder
+	err := engine.Run(t.Context(), reset, p.A, p.B, r.Emit, engine.Options{Now: p.Now, Approve: func(plan flows.Plan) (bool, error) {
 		if s, _ := plan.Step("namespace-a"); s.Status != flows.Blocked {
 			t.Errorf("got %s, want the namespace to be deleted last", s.Status)
 		}

@@ -43,10 +43,10 @@ func TestResetOfOneSide(t *testing.T) {
 		t.Errorf("B was touched (-before +after):\n%s", d)
 	}
 	want := []string{"liqo-tui network reset --local-only --remote-cluster-id rome --context CONTEXT-OF-milan"}
-	if d := diff(want, r.events[0].Plan.Owed); d != "" {
+	if d := diff(want, r.Events[0].Plan.Owed); d != "" {
 		t.Errorf("owed (-want +got):\n%s", d)
 	}
-	if s, ok := r.events[len(r.events)-1].Plan.Step("namespace-a"); !ok || s.Status != flows.Done {
+	if s, ok := r.Events[len(r.Events)-1].Plan.Step("namespace-a"); !ok || s.Status != flows.Done {
 		t.Errorf("the end of the run does not say that the namespace is gone: %+v", s)
 	}
 	p.Forget()

@@ -54,10 +54,10 @@ func TestRotateReplacesBothKeysWithoutALapse(t *testing.T) {
 	r := flows.StartRotation(factsOf(p))
 	recorded := mustRun(t, p, rotate(r))
 	wantRotated(t, p, before, [2]bool{true, true})
-	if got, want := flows.Rotated(recorded.events[len(recorded.events)-1].Plan), "Both gateways use new keys."; got != want {
+	if got, want := flows.Rotated(recorded.Events[len(recorded.Events)-1].Plan), "Both gateways use new keys."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	for _, e := range recorded.events {
+	for _, e := range recorded.Events {
 		for _, id := range []flows.StepID{"connected-a", "connected-b"} {
 			if s, _ := e.Plan.Step(id); s.Status != flows.Done {
 				t.Fatalf("%s: %s %s", id, s.Status, s.Reason)
@@ -117,14 +117,14 @@ func TestRotateWithAPeerOfLiqosSaysThatTrafficStops(t *testing.T) {
 	before, _ := keysOf(p)
 	recorded := mustRun(t, p, rotate(flows.StartRotation(factsOf(p))))
 	wantRotated(t, p, before, [2]bool{true, false})
-	last := recorded.events[len(recorded.events)-1].Plan
+	last := recorded.Events[len(recorded.Events)-1].Plan
 	if got, want := flows.Rotated(last), "rome's gateway uses a new key. The key of milan's gateway was kept: it is Liqo's own, which can't replace a key in operation."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if len(last.Kept) != 1 || !strings.Contains(last.Kept[0], "milan") {
 		t.Errorf("got %q as what is kept, want milan's key", last.Kept)
 	}
-	if !slices.ContainsFunc(recorded.events, func(e engine.Event) bool { return len(e.Plan.Interrupts()) == 1 }) {
+	if !slices.ContainsFunc(recorded.Events, func(e engine.Event) bool { return len(e.Plan.Interrupts()) == 1 }) {
 		t.Error("no plan said that traffic stops")
 	}
 }

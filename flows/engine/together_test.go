@@ -1,4 +1,4 @@
-package flows_test
+package engine_test
 
 import (
 	"context"
@@ -62,8 +62,8 @@ func TestARunThatEndsWithAMeasurement(t *testing.T) {
 			params := nodePort()
 			params.Wait = flows.WaitVerified
 			measured := 0
-			var r recorder
-			err := engine.Run(t.Context(), flows.Connecting(params), p.A, p.B, r.emit, engine.Options{
+			var r flowtest.Recorder
+			err := engine.Run(t.Context(), flows.Connecting(params), p.A, p.B, r.Emit, engine.Options{
 				Now: p.Now, Measure: func(_ context.Context, f flows.Facts) (flows.Measurement, error) {
 					measured++
 					if c := f.Local.Connections[0].Status.Value; c != "Connected" {

@@ -1,4 +1,4 @@
-package flows_test
+package engine_test
 
 import (
 	"fmt"
@@ -59,7 +59,7 @@ func TestNarrate(t *testing.T) {
 			if (err != nil) != tc.fails {
 				t.Errorf("run: %v", err)
 			}
-			golden.Compare(t, tc.golden, transcript(r.events))
+			golden.Compare(t, tc.golden, transcript(r.Events))
 		})
 	}
 }

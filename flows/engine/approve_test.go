@@ -1,4 +1,4 @@
-package flows_test
+package engine_test
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package flows_test
+package engine_test
 
 import (
 	"errors"
@@ -270,7 +270,7 @@ func TestWhatTheOperatorCantMakeIsSaid(t *testing.T) {
 	if !errors.As(err, &failed) || failed.Code() != flows.CodeNodePort || failed.Step.Kind != flows.FailedApply || !strings.Contains(err.Error(), refusal) {
 		t.Fatalf("got %v", err)
 	}
-	if waited := r.events[len(r.events)-1].At.Sub(r.events[0].At); waited > 20*time.Second {
+	if waited := r.Events[len(r.Events)-1].At.Sub(r.Events[0].At); waited > 20*time.Second {
 		t.Errorf("it took %s to say so", waited)
 	}
 	params.NodePort = 31001

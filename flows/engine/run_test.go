@@ -1,4 +1,4 @@
-package flows_test
+package engine_test
 
 import (
 	"context"
@@ -33,9 +33,9 @@ func rounds(events []engine.Event) [][]string {
 func TestRunAppliesInAsFewRoundsAsThereAreDependencies(t *testing.T) {
 	p := flowtest.NewPair()
 	p.A.Behave(func(b *flowtest.Behaviour) { b.NoCIDRs = true }) // nothing but its own step waits for it
-	var r recorder
+	var r flowtest.Recorder
 	emit := func(e engine.Event) {
-		r.emit(e)
+		r.Emit(e)
 		if s, _ := e.Plan.Step("connected-a"); s.Status == flows.Done {
 			p.A.Behave(func(b *flowtest.Behaviour) { b.NoCIDRs = false })
 		}
@@ -53,7 +53,7 @@ func TestRunAppliesInAsFewRoundsAsThereAreDependencies(t *testing.T) {
 		{"A PublicKey liqo-tenant-milan/milan"},
 		{"B PublicKey liqo-tenant-rome/rome"},
 	}
-	if d := diff(want, rounds(r.events)); d != "" {
+	if d := diff(want, rounds(r.Events)); d != "" {
 		t.Errorf("rounds (-want +got):\n%s", d)
 	}
 }
@@ -115,7 +115,7 @@ func TestRunTimeoutNamesWhatIsPending(t *testing.T) {
 	if failed.Step.Kind != flows.FailedTimeout || failed.Cluster != "milan" || !failed.Changed || failed.Step.Hint == "" {
 		t.Errorf("got %+v", failed)
 	}
-	last := r.events[len(r.events)-1]
+	last := r.Events[len(r.Events)-1]
 	if waited := last.At.Sub(last.Started); waited < 5*time.Minute || waited > 5*time.Minute+2*flowtest.TickLength {
 		t.Errorf("waited %s, want 5m", waited)
 	}
@@ -150,7 +150,7 @@ func TestRunDoesNotSpinWhenAnApplyChangesNothing(t *testing.T) {
 		p := flowtest.NewPair()
 		p.Pacing = flowtest.Manual
 		p.A.Behave(func(b *flowtest.Behaviour) { b.PrunesMTU = true })
-		partWay(manyRounds, nodePort())(t, p) // until nothing is left but the field that does not stay
+		partWay(flowtest.ManyRounds, nodePort())(t, p) // until nothing is left but the field that does not stay
 		p.Forget()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -179,7 +179,7 @@ func TestRunDoesNotSpinWhenAnApplyChangesNothing(t *testing.T) {
 
 func TestRunStoppedInTheMiddleKeepsWhatWasDone(t *testing.T) {
 	whole := flowtest.NewPair()
-	events := len(mustRun(t, whole, connect(nodePort())).events)
+	events := len(mustRun(t, whole, connect(nodePort())).Events)
 	for stop := 1; stop < events; stop++ {
 		p := flowtest.NewPair()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -218,7 +218,7 @@ func TestRunWaitsForAClusterThatIsLostInTheMiddle(t *testing.T) {
 	p.A.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 2, For: 30}} })
 	p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 20, For: 20}} })
 	r := mustRun(t, p, connect(nodePort()))
-	both := slices.ContainsFunc(r.events, func(e engine.Event) bool {
+	both := slices.ContainsFunc(r.Events, func(e engine.Event) bool {
 		a, _ := e.Plan.Step("preflight-a")
 		b, _ := e.Plan.Step("preflight-b")
 		return a.Status == flows.Waiting && b.Status == flows.Waiting && e.Plan.A == "rome"
@@ -233,8 +233,8 @@ func TestRunFailsAtOnceIfAClusterNeverAnswered(t *testing.T) {
 	p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
 	r, err := run(t, p, connect(nodePort()))
 	var failed *flows.StepError
-	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedUnreachable || failed.Changed || len(r.events) != 1 {
-		t.Errorf("got %v after %d events, want unreachable after one", err, len(r.events))
+	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedUnreachable || failed.Changed || len(r.Events) != 1 {
+		t.Errorf("got %v after %d events, want unreachable after one", err, len(r.Events))
 	}
 }
 
@@ -295,12 +295,12 @@ func TestRunShowsARefusedChange(t *testing.T) {
 	if failed.Step.ID != "gateway-server-b" || failed.Step.Kind != flows.FailedConflict || !strings.Contains(failed.Step.Hint, "argocd") || !failed.Changed {
 		t.Errorf("got %+v", failed)
 	}
-	last := r.events[len(r.events)-1]
+	last := r.Events[len(r.Events)-1]
 	if s, _ := last.Plan.Step("gateway-server-b"); s.Status != flows.Failed || s.Reason == "" {
 		t.Errorf("the last event shows the step as %+v", s)
 	}
 	// The other side's changes of the same round were made, and reported.
-	if got := rounds(r.events[len(r.events)-1:]); len(got) != 1 || !slices.Contains(got[0], "A Configuration liqo-tenant-milan/milan") {
+	if got := rounds(r.Events[len(r.Events)-1:]); len(got) != 1 || !slices.Contains(got[0], "A Configuration liqo-tenant-milan/milan") {
 		t.Errorf("the last event reports %v", got)
 	}
 	p.B.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = nil })

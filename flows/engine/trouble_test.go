@@ -1,4 +1,4 @@
-package flows_test
+package engine_test
 
 import (
 	"errors"
@@ -55,7 +55,7 @@ func TestAnswersThatEndARun(t *testing.T) {
 			if s.Kind != tc.kind || failed.Code() != tc.code || !strings.Contains(s.Hint, tc.hint) || !failed.Changed {
 				t.Errorf("got kind %d, code %s, hint %q, changed %v", s.Kind, s.Code, s.Hint, failed.Changed)
 			}
-			if waited := r.events[len(r.events)-1].At.Sub(r.events[0].At); waited > 10*time.Second {
+			if waited := r.Events[len(r.Events)-1].At.Sub(r.Events[0].At); waited > 10*time.Second {
 				t.Errorf("it took %s to say so", waited)
 			}
 			p.B.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = nil })
@@ -83,7 +83,7 @@ func TestAnswersAfterWhichARunGoesOn(t *testing.T) {
 			p.B.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = map[int]error{3: answer} })
 			r := mustRun(t, p, connect(nodePort()))
 			said := false
-			for _, e := range r.events {
+			for _, e := range r.Events {
 				s, _ := e.Plan.Step("gateway-server-b")
 				said = said || s.Status == flows.Waiting && s.Reason != ""
 			}
@@ -106,7 +106,7 @@ func TestCredentialsThatExpireInTheMiddle(t *testing.T) {
 	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedAccess || !failed.Changed {
 		t.Fatalf("got %v", err)
 	}
-	if waited := r.events[len(r.events)-1].At.Sub(r.events[0].At); waited > 10*time.Second {
+	if waited := r.Events[len(r.Events)-1].At.Sub(r.Events[0].At); waited > 10*time.Second {
 		t.Errorf("it took %s to say so", waited)
 	}
 }
@@ -181,7 +181,7 @@ func TestWhoUndoesAChangeIsNamed(t *testing.T) {
 	if !strings.Contains(err.Error(), "mtu-fixer writes it too") {
 		t.Errorf("it does not say who: %v", err)
 	}
-	if waited := r.events[len(r.events)-1].At.Sub(r.events[0].At); waited > 30*time.Second {
+	if waited := r.Events[len(r.Events)-1].At.Sub(r.Events[0].At); waited > 30*time.Second {
 		t.Errorf("it took %s to see", waited)
 	}
 }

@@ -1,0 +1,109 @@
+package flowtest
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+)
+
+// NodePort is a connection that needs no load balancer.
+func NodePort() flows.Params {
+	p := flows.Defaults()
+	p.ServiceType, p.Given = corev1.ServiceTypeNodePort, flows.AllFields
+	return p
+}
+
+// Connect plans a connection.
+func Connect(params flows.Params) func(flows.Facts) flows.Plan {
+	return func(f flows.Facts) flows.Plan { return flows.PlanConnect(params, f) }
+}
+
+// Reset plans to remove a connection with all that belongs to it.
+func Reset(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) }
+
+// Facts are of clusters whose namespaces were looked into, and hold nothing of
+// others.
+func Facts(p *Pair) flows.Facts {
+	return flows.Facts{Local: p.A.Facts(), Remote: p.B.Facts(), At: p.Now(), Contents: [2]*flows.Contents{{}, {}}}
+}
+
+// Recorder keeps the events of a run.
+type Recorder struct{ Events []engine.Event }
+
+// Emit takes an event.
+func (r *Recorder) Emit(e engine.Event) { r.Events = append(r.Events, e) }
+
+// Run has the engine do what is planned.
+func Run(t *testing.T, p *Pair, plan func(flows.Facts) flows.Plan) (*Recorder, error) {
+	t.Helper()
+	var r Recorder
+	err := engine.Run(t.Context(), plan, p.A, p.B, r.Emit, engine.Options{Now: p.Now})
+	return &r, err
+}
+
+// MustRun is [Run] of a plan that has to succeed.
+func MustRun(t *testing.T, p *Pair, plan func(flows.Facts) flows.Plan) *Recorder {
+	t.Helper()
+	r, err := Run(t, p, plan)
+	if err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	return r
+}
+
+// ManyRounds are more than any plan takes.
+const ManyRounds = 30
+
+// PartWay brings a connection as far as it gets in a number of rounds.
+func PartWay(rounds int, params flows.Params) func(*testing.T, *Pair) {
+	return func(t *testing.T, p *Pair) {
+		t.Helper()
+		for range rounds {
+			for _, s := range flows.PlanConnect(params, Facts(p)).Steps {
+				if s.Status != flows.Ready {
+					continue
+				}
+				if _, err := p.Side(s.Side).Apply(t.Context(), s.Objects); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p.Tick()
+		}
+	}
+}
+
+// Connected brings a connection to its end.
+func Connected(t *testing.T, p *Pair) {
+	t.Helper()
+	PartWay(ManyRounds, NodePort())(t, p)
+	if plan := flows.PlanConnect(NodePort(), Facts(p)); !plan.Done() {
+		t.Fatalf("not connected: %q", Pending(plan))
+	}
+}
+
+// But is the past, and then something else.
+func But(past func(*testing.T, *Pair), more func(*Pair)) func(*testing.T, *Pair) {
+	return func(t *testing.T, p *Pair) {
+		t.Helper()
+		past(t, p)
+		more(p)
+	}
+}
+
+// Nothing is no past.
+func Nothing(*testing.T, *Pair) {}
+
+// Pending lists what p still waits for, or waited for in vain, a sentence each.
+func Pending(p flows.Plan) []string {
+	var out []string
+	for _, s := range p.Steps {
+		if s.Status == flows.Waiting || s.Status == flows.Failed {
+			out = append(out, fmt.Sprintf("%s %s: %s: %s", s.Side, p.ID(s.Side), s.Title, s.Reason))
+		}
+	}
+	return out
+}
