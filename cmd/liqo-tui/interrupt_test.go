@@ -4,13 +4,25 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
+
+// What the user has asked for is no error.
+func TestCtrlCIsReportedAsNoError(t *testing.T) {
+	var out bytes.Buffer
+	code := report(streams{out: &out, err: &out}, &cobra.Command{}, nil, fmt.Errorf("connect: %w", interrupted{syscall.SIGINT}))
+	if want := "connect: stopped by Ctrl-C\n"; code != exitSignal+int(syscall.SIGINT) || out.String() != want {
+		t.Errorf("got %d and %q, want 130 and %q", code, out.String(), want)
+	}
+}
 
 // testInterrupts sends Ctrl-C after each change that a connect makes: the run
 // says so in its last line, and the same command ends what it began.

@@ -200,7 +200,11 @@ func report(io streams, cmd *cobra.Command, args []string, err error) int {
 	if _, ok := errors.AsType[verdict](err); ok {
 		return exitCode(err)
 	}
-	fmt.Fprintln(io.err, "error:", err)
+	prefix := "error: "
+	if _, ok := errors.AsType[interrupted](err); ok {
+		prefix = "" // the user wanted it
+	}
+	fmt.Fprintln(io.err, prefix+err.Error())
 	if h := hint(err); h != "" {
 		fmt.Fprintln(io.err, "hint:", h)
 	}
