@@ -18,12 +18,13 @@ import (
 // Nothing waits for the other cluster unless it uses a value from it. What p
 // does not give and a connection has already is kept, see [Adopt].
 func PlanConnect(p Params, f Facts) Plan {
-	install, expected, installed := installation(p, f)
+	install, expected, installs := installation(p, f)
 	plan := planConnect(p, expected)
-	switch {
-	case plan.Failure() != nil:
+	plan.Installs = installs
+	if plan.Failure() != nil {
 		return plan
-	case !installed:
+	}
+	if slices.ContainsFunc(install, func(s Step) bool { return s.Status != Done }) {
 		plan.Steps = behindInstallation(plan.Steps)
 	}
 	plan.Steps = append(install, plan.Steps...)

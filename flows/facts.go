@@ -39,8 +39,8 @@ type Facts struct {
 	At            time.Time
 	// Measured is the packet that was sent from pod to pod, nil before that.
 	Measured *Measurement
-	// Contents are what a side's tenant namespace holds besides, nil before a
-	// step has asked for it by [Step.Inspect].
+	// Contents are what a side's namespace holds besides, nil before a step has
+	// asked for it by [Step.Inspect].
 	Contents [2]*Contents
 }
 
@@ -126,21 +126,13 @@ type ClusterFacts struct {
 	// Events are the recent warnings about objects in the tenant namespaces and
 	// in Liqo's, the newest first.
 	Events []EventFacts
+	// Installation is nil until a plan has asked for it: [Plan.Installs].
+	Installation *InstallationFacts
 	// Delegation is nil unless it was asked for.
 	Delegation *DelegationFacts
 	// Polled are the kinds that may be listed but not watched: what they tell is
 	// up to a few seconds old.
 	Polled []string
-}
-
-// DefinitionFacts are a definition of one of Liqo's kinds that is another
-// program's.
-type DefinitionFacts struct {
-	Name    string
-	Manager string // the program that wrote it last; "" if the API server doesn't say
-	// Unusable says why our programs can't work with it, as the end of a sentence;
-	// "" when they can, and it stays as it is.
-	Unusable string
 }
 
 // ElsewhereFacts are what manages connections from another namespace than the

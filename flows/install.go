@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
-	corev1 "k8s.io/api/core/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/liqo-tui/liqo-tui/render"
@@ -22,25 +22,81 @@ func (c ClusterFacts) Installable() bool {
 	return c.Problem == nil && c.Software == NoSoftware && c.Elsewhere.Software == NoSoftware
 }
 
+// PlanInstall brings our operator to cluster A, or up to date there. What p leaves
+// out stays as it is.
+func PlanInstall(p render.InstallParams, f Facts) Plan {
+	c := f.Local
+	plan := Plan{A: c.Name()}
+	if plan.Steps = unreachable(f, A); len(plan.Steps) > 0 {
+		return plan
+	}
+	plan.A, plan.Installs[A] = cmp.Or(c.ID, p.ClusterID), true
+	if c.Software == Liqo {
+		plan.Steps = []Step{failure(A, CodeUnfit, "installation", FailedPreflight,
+			"Liqo's controller-manager already connects this cluster, and two operators would fight over the same objects",
+			"use liqo-tui network connect as it is: it works with Liqo's")}
+		return plan
+	}
+	i, err := NewInstallation(c.complete(p))
+	if err != nil {
+		plan.Steps = []Step{failure(A, CodeUsage, "settings", FailedUsage, err.Error(), "")}
+		return plan
+	}
+	plan.Steps = i.steps(A, c)
+	if failed := plan.Failure(); failed == nil {
+		plan.Steps = append(plan.Steps, i.operatorWorks(A, c), i.fabricRuns(A, c))
+	} else if failed.Kind == FailedPreflight {
+		failed.Code = CodeUnfit
+	}
+	return plan
+}
+
+// complete fills in what the admin did not say and the cluster does.
+func (c ClusterFacts) complete(p render.InstallParams) render.InstallParams {
+	told := render.InstallParams{}
+	if d := installed[appsv1.Deployment](c, render.OperatorName); d != nil {
+		told = render.OperatorRanges(d)
+	}
+	p.Namespace, p.ClusterID = c.Namespace, cmp.Or(p.ClusterID, c.ID)
+	p.ExternalCIDR = cmp.Or(p.ExternalCIDR, string(c.ExternalCIDR)) // it can't be changed just so
+	p.ServiceCIDR = cmp.Or(p.ServiceCIDR, told.ServiceCIDR)
+	if len(p.Pools) == 0 {
+		p.Pools = told.Pools
+	}
+	if len(p.PodCIDRs) == 0 {
+		p.PodCIDRs = told.PodCIDRs
+	}
+	if p.GatewayReplicas == 0 {
+		p.GatewayReplicas = render.TemplateReplicas(c.installed("WgGatewayServerTemplate", render.ServerTemplate))
+	}
+	return p
+}
+
 // installation is what it takes to bring our operator to the sides that want
 // it, and the facts as a plan may count on them: of a side whose operator does
 // not work yet, they are what the installation will make of it.
-func installation(p Params, f Facts) (steps []Step, expected Facts, done bool) {
-	expected, done = f, true
+func installation(p Params, f Facts) (steps []Step, expected Facts, installs [2]bool) {
+	expected = f
 	for _, side := range []Side{A, B} {
 		c := f.Side(side)
 		if p.Install[side] == nil || c.Problem != nil || c.Software == Liqo {
 			continue
 		}
 		s := p.Install[side].steps(side, c)
-		steps = append(steps, s...)
-		if !slices.ContainsFunc(s, func(s Step) bool { return s.Status != Done }) {
-			continue
+		if c.Software == Operator {
+			// Its Deployment is applied last of all: where it exists, nothing is
+			// missing, and bringing it up to date is another command's.
+			for i := range s {
+				s[i].Status, s[i].Reason, s[i].Objects, s[i].Diff = Done, "", nil, ""
+			}
 		}
-		done = false
-		*expected.side(side) = promised(c, p.Install[side].params)
+		installs[side] = c.Software == NoSoftware
+		if s = append(s, p.Install[side].operatorWorks(side, c)); slices.ContainsFunc(s, func(s Step) bool { return s.Status != Done }) {
+			*expected.side(side) = promised(c, p.Install[side].params)
+		}
+		steps = append(steps, s...)
 	}
-	return steps, expected, done
+	return steps, expected, installs
 }
 
 func (f *Facts) side(s Side) *ClusterFacts {
@@ -78,10 +134,9 @@ func promised(c ClusterFacts, p render.InstallParams) ClusterFacts {
 
 // Installation is our operator as it is to be brought to one cluster.
 type Installation struct {
-	params             render.InstallParams
-	definitions, rest  []render.Object
-	definitionsSummary string
-	restSummary, diff  string
+	params  render.InstallParams
+	objects []render.Object
+	diffs   map[string]string // of objects that don't exist yet, by name
 }
 
 // NewInstallation renders an installation. Plans that contain it don't have to.
@@ -91,120 +146,273 @@ func NewInstallation(p render.InstallParams) (*Installation, error) {
 	if err = errors.Join(Check(InstallSettings(), p), err); err != nil {
 		return nil, fmt.Errorf("install on %s: %w", p.ClusterID, err)
 	}
-	i := &Installation{params: p}
+	i := &Installation{params: p, objects: objects, diffs: map[string]string{}}
 	for _, o := range objects {
-		switch o.(type) {
-		case *apiextensionsv1.CustomResourceDefinition, *corev1.Namespace:
-			i.definitions = append(i.definitions, o)
-		default:
-			i.rest = append(i.rest, o)
-			i.diff += render.Diff(nil, o)
+		if _, definition := o.(*apiextensionsv1.CustomResourceDefinition); !definition { // 8,000 lines that nobody wrote
+			i.diffs[render.Name(o)] = render.Diff(nil, o)
 		}
 	}
-	i.definitionsSummary = fmt.Sprintf("%d objects, with namespace %s", len(i.definitions), p.Namespace)
-	i.restSummary = fmt.Sprintf("%d objects, image %s", len(i.rest), p.Image)
 	return i, nil
 }
 
 // ClusterID is by which name the peers will know the cluster.
 func (i *Installation) ClusterID() render.ClusterID { return i.params.ClusterID }
 
-// steps are the definitions, what they define and the programs, and the wait
-// until those work. The operator's Deployment is applied last of all: where it
-// exists nothing is missing, and before that all is applied again, because an
-// earlier run may have ended anywhere.
+// Parts of an installation, in the order in which they are applied.
+const (
+	stepDefinitions = "definitions"
+	stepHome        = "liqo-namespace"
+	stepRights      = "rights"
+	stepSettings    = "ranges"
+	stepTemplates   = "templates"
+	stepFabric      = "fabric"
+	stepOperator    = "operator"
+)
+
+// parts are the steps of an installation and what they are called. The operator's
+// Deployment comes last: it is by this that later runs know an installation.
+var parts = []struct{ id, title string }{
+	{stepDefinitions, "definitions of Liqo's API"},
+	{stepHome, "namespace of the installation"},
+	{stepRights, "rights of operator and fabric"},
+	{stepSettings, "cluster ID and address ranges"},
+	{stepTemplates, "gateway templates"},
+	{stepFabric, "node agent (fabric)"},
+	{stepOperator, "liqo-tui operator"},
+}
+
+// partOf is the step that an object of an installation belongs to.
+func partOf(o render.Object) string {
+	switch RefTo(o).Kind {
+	case "CustomResourceDefinition":
+		return stepDefinitions
+	case kindNamespace:
+		return stepHome
+	case "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "PriorityClass", "ResourceQuota":
+		return stepRights
+	case "DaemonSet":
+		return stepFabric
+	case "Deployment":
+		return stepOperator
+	case "WgGatewayServerTemplate", "WgGatewayClientTemplate":
+		return stepTemplates
+	}
+	return stepSettings
+}
+
+// steps are what applies the installation, or one that says why it can't be.
 func (i *Installation) steps(side Side, c ClusterFacts) []Step {
-	if c.Software == NoSoftware {
-		// Somebody was faster, or something is in the way.
-		for _, obstacle := range []*Step{InstalledElsewhere(side, c), InstallNamespace(side, c, i.params.Namespace), UnusableDefinition(side, c.Definitions)} {
-			if obstacle != nil {
-				return []Step{*obstacle}
+	if failed := i.obstacle(side, c); failed != nil {
+		return []Step{*failed}
+	}
+	var steps []Step
+	done := map[string]bool{}
+	for _, part := range parts {
+		var s Step
+		switch part.id {
+		case stepDefinitions:
+			s = i.definitions(side, c)
+		case stepHome:
+			s = i.home(side, c)
+		case stepSettings:
+			s = i.settings(side, c)
+		default:
+			s = i.part(side, c, part.id)
+		}
+		s.Title = part.title
+		switch {
+		case s.Status != Ready && s.Status != Done || part.id == stepDefinitions || part.id == stepHome:
+		case !done[stepHome]:
+			s.Status, s.Reason, s.Objects = Blocked, "needs the namespace", nil
+		case part.id != stepRights && (!done[stepDefinitions] || !i.served(c)):
+			s.Status, s.Reason, s.Objects = Blocked, "needs the definitions", nil
+		case part.id == stepOperator && !done[stepFabric]:
+			s.Status, s.Reason, s.Objects = Blocked, "needs the rest to be applied", nil
+		}
+		done[part.id] = s.Status == Done
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+// obstacle is what the installation can't be applied for, nil if it can.
+func (i *Installation) obstacle(side Side, c ClusterFacts) *Step {
+	if c.Software == NoSoftware || c.Installation != nil {
+		for _, s := range []*Step{InstalledElsewhere(side, c), InstallNamespace(side, c, i.params.Namespace), UnusableDefinition(side, i.others(c))} {
+			if s != nil {
+				return s
 			}
 		}
 	}
 	if c.ID != "" && c.ID != i.params.ClusterID {
-		return []Step{failure(side, CodeSoftware, "installation", FailedPreflight,
-			fmt.Sprintf("its peers know the cluster as %s, not %s", c.ID, i.params.ClusterID),
-			"use the ID that it has: --cluster-id")}
+		s := failure(side, CodeUsage, "cluster ID", FailedUsage,
+			fmt.Sprintf("its peers know the cluster as %s, not %s", c.ID, i.params.ClusterID), "use the ID that it has: --cluster-id")
+		return &s
 	}
-	definitions := Step{ID: stepID(side, "definitions"), Side: side, Action: Create, Title: "definitions of Liqo's API", Status: Done}
-	operator := Step{ID: stepID(side, "operator"), Side: side, Action: Create, Title: "liqo-tui operator and fabric", Status: Done}
-	works := Step{ID: stepID(side, "operator-works"), Side: side, Action: Wait, Title: "operator works", Status: Waiting}
-	if c.Software != Operator {
-		definitions.Status, definitions.Objects, definitions.Reason = Ready, i.definitions, i.definitionsSummary
-		operator.Status, operator.Objects, operator.Reason, operator.Diff = Ready, i.rest, i.restSummary, i.diff
-		if len(c.Definitions) > 0 {
-			missing, namespace := i.missing(c.Definitions)
-			definitions.Objects, definitions.Reason = missing, KeptDefinitions(c.Definitions)
-			if len(missing) == 0 {
-				definitions.Status = Done
-			}
-			operator.Objects = append(namespace, i.rest...)
+	return i.toldRange(side, c)
+}
+
+// part is the step for the objects of one part.
+func (i *Installation) part(side Side, c ClusterFacts, id string) Step {
+	var all []Step
+	for _, o := range i.objects {
+		if partOf(o) != id || c.Installation != nil && slices.Contains(c.Installation.Unserved, RefTo(o).Kind) {
+			continue
 		}
-		works.Status, works.Reason = Blocked, "needs the operator"
-		if !c.HasCRDs {
-			operator.Status, operator.Reason = Blocked, "needs the definitions"
+		live := c.installed(RefTo(o).Kind, o.GetName())
+		if live != nil {
+			all = append(all, ensure(side, id, live, o.DeepCopyObject().(render.Object)))
+			continue
 		}
-		return []Step{definitions, operator, works}
+		all = append(all, Step{Action: Create, Status: Ready, Want: []render.Object{o}, Objects: []render.Object{o}, Diff: i.diffs[render.Name(o)]})
 	}
+	s := together(side, id, all)
+	if o := s.Want; len(o) == 1 {
+		s.Object = refOf(o[0])
+	}
+	if (id == stepOperator || id == stepFabric) && s.Status == Ready {
+		s.Reason = "image " + i.params.Image
+	}
+	return s
+}
+
+// together is one step for what several would do.
+func together(side Side, id string, all []Step) Step {
+	s := Step{ID: stepID(side, id), Side: side, Action: Update, Status: Done}
+	for _, p := range all {
+		s.Want, s.Gone = append(s.Want, p.Want...), append(s.Gone, p.Gone...)
+		switch {
+		case p.Status == Done || s.Status == Waiting:
+			continue
+		case p.Status == Waiting:
+			s.Status, s.Reason, s.Code, s.Objects, s.Diff = Waiting, p.Reason, p.Code, nil, ""
+			continue
+		case s.Status == Done || p.Action == Create:
+			s.Action = p.Action
+		}
+		s.Status, s.Diff = Ready, s.Diff+p.Diff
+		s.Objects = append(s.Objects, p.Objects...)
+	}
+	if n := len(s.Objects); n > 1 {
+		s.Reason = fmt.Sprintf("%d objects", n)
+	}
+	return s
+}
+
+// definitions leaves alone those of another program that serve us.
+func (i *Installation) definitions(side Side, c ClusterFacts) Step {
+	s := i.part(side, c, stepDefinitions)
+	others := i.others(c)
+	if len(others) == 0 {
+		return s
+	}
+	s.Objects = slices.DeleteFunc(slices.Clone(s.Objects), func(o render.Object) bool {
+		return slices.ContainsFunc(others, func(d DefinitionFacts) bool { return d.Name == o.GetName() })
+	})
+	s.Reason = KeptDefinitions(others)
+	if len(s.Objects) == 0 && s.Status == Ready {
+		s.Status, s.Diff = Done, ""
+	}
+	return s
+}
+
+// home makes the namespace, or takes one that is there as it is.
+func (i *Installation) home(side Side, c ClusterFacts) Step {
+	s := i.part(side, c, stepHome)
+	ns := c.FindNamespace(i.params.Namespace)
+	switch {
+	case ns == nil:
+	case ns.DeletionTimestamp != nil || render.CreatedByUs(ns):
+		s = ensure(side, stepHome, ns, s.Want[0].DeepCopyObject().(render.Object))
+	default:
+		s.Status, s.Action, s.Objects, s.Diff, s.Reason = Done, Update, nil, "", "used as it is: liqo-tui did not create it"
+		if ns.Labels[render.LabelManagedBy] != render.ManagedBy {
+			s.Want = nil // nor is it for who applies what is printed
+		}
+	}
+	return s
+}
+
+// served reports whether all definitions can be used.
+func (i *Installation) served(c ClusterFacts) bool {
+	if c.Installation == nil {
+		return c.HasCRDs
+	}
+	return c.HasCRDs && !slices.ContainsFunc(i.objects, func(o render.Object) bool {
+		if partOf(o) != stepDefinitions {
+			return false
+		}
+		crd := installed[apiextensionsv1.CustomResourceDefinition](c, o.GetName())
+		return crd == nil || !slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+			return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+		})
+	})
+}
+
+// operatorWorks waits for the operator, and for what it was told.
+func (i *Installation) operatorWorks(side Side, c ClusterFacts) Step {
+	s := Step{ID: stepID(side, "operator-works"), Side: side, Action: Wait, Title: "operator works", Status: Waiting, Code: CodeNotReady}
 	problem := unfit(side, c)
 	switch {
+	case c.Software != Operator:
+		s.Status, s.Reason, s.Code = Blocked, "needs the operator", ""
 	case c.Operator.Refuses:
-		works = *problem
+		s = *problem
 	case c.Operator.Problem != "":
-		works.Reason = c.Operator.Problem
+		s.Reason = c.Operator.Problem
+	case i.rollout(c) != "":
+		s.Reason = i.rollout(c)
 	case problem != nil:
-		works.Reason = problem.Reason
+		s.Reason = problem.Reason
 	default:
-		works.Status = Done
+		s.Status, s.Code = Done, ""
 	}
-	return []Step{definitions, operator, works}
+	return s
 }
 
-// missing are the definitions that nobody else has put there, and the namespace,
-// which is applied by another step then: there may be no definition left.
-func (i *Installation) missing(others []DefinitionFacts) (definitions, namespace []render.Object) {
-	for _, o := range i.definitions {
-		_, definition := o.(*apiextensionsv1.CustomResourceDefinition)
+// rollout is what an operator that was told something new still has to do, "" for
+// nothing.
+func (i *Installation) rollout(c ClusterFacts) string {
+	if c.Installation == nil {
+		return ""
+	}
+	d := installed[appsv1.Deployment](c, render.OperatorName)
+	switch {
+	case d == nil:
+		return "the operator is not there"
+	case d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < 1 || d.Status.AvailableReplicas < 1 || d.Status.Replicas > d.Status.UpdatedReplicas:
+		return c.Installation.waiting("the operator starts", render.OperatorName)
+	}
+	missing := map[string]bool{render.NetworkPodCIDR: true, render.NetworkServiceCIDR: true}
+	for _, n := range c.ranges() {
 		switch {
-		case !definition:
-			namespace = append(namespace, o)
-		case !slices.ContainsFunc(others, func(d DefinitionFacts) bool { return d.Name == o.GetName() }):
-			definitions = append(definitions, o)
+		case n.Status.CIDR == "":
+			return "the operator has not decided Network " + n.Name
+		case i.replaces(n):
+			return "the operator has not replaced Network " + n.Name
 		}
+		delete(missing, n.Labels[render.LabelNetworkType])
 	}
-	return definitions, namespace
+	if len(missing) > 0 {
+		return "the operator has not found the cluster's address ranges yet"
+	}
+	return ""
 }
 
-// KeptDefinitions says that another program's definitions are used as they are.
-func KeptDefinitions(others []DefinitionFacts) string {
-	if len(others) == 1 {
-		return fmt.Sprintf("%s is %s and stays as it is", others[0].Name, others[0].owner())
+// fabricRuns waits for the node agent on all nodes.
+func (i *Installation) fabricRuns(side Side, c ClusterFacts) Step {
+	s := Step{ID: stepID(side, "fabric-runs"), Side: side, Action: Wait, Title: "node agent runs on all nodes", Status: Waiting, Code: CodeNotReady}
+	f := installed[appsv1.DaemonSet](c, render.FabricName)
+	switch {
+	case f == nil:
+		s.Status, s.Reason, s.Code = Blocked, "needs the fabric", ""
+	case f.Status.ObservedGeneration < f.Generation || f.Status.DesiredNumberScheduled == 0 ||
+		f.Status.UpdatedNumberScheduled < f.Status.DesiredNumberScheduled || f.Status.NumberReady < f.Status.DesiredNumberScheduled:
+		s.Reason = c.Installation.waiting(fmt.Sprintf("it runs on %d of %d nodes", f.Status.NumberReady, f.Status.DesiredNumberScheduled), render.FabricName)
+	default:
+		s.Status, s.Code = Done, ""
 	}
-	return fmt.Sprintf("%d definitions are %s and stay as they are", len(others), others[0].owner())
-}
-
-func (d DefinitionFacts) owner() string {
-	if d.Manager == "" {
-		return "another program's"
-	}
-	return d.Manager + "'s"
-}
-
-// UnusableDefinition refuses a cluster whose definitions of Liqo's kinds are
-// another program's and not those that our programs need, as a failed step; nil
-// if there is none. They are not replaced: what was made of them may still be in
-// use.
-func UnusableDefinition(side Side, others []DefinitionFacts) *Step {
-	i := slices.IndexFunc(others, func(d DefinitionFacts) bool { return d.Unusable != "" })
-	if i < 0 {
-		return nil
-	}
-	d := others[i]
-	s := failure(side, CodeSoftware, "the definitions of Liqo's API", FailedPreflight,
-		fmt.Sprintf("definition %s is %s: %s", d.Name, d.owner(), d.Unusable),
-		fmt.Sprintf("bring it to that of Liqo v1.2 with the program that made it; or, if nothing uses it any more, delete it and all objects of its kind: kubectl delete crd %s", d.Name))
-	return &s
+	return s
 }
 
 // behindInstallation holds back what needs an operator that does not work yet.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
@@ -118,12 +119,15 @@ func leftBehind(t *testing.T, c *flowtest.Cluster, unusable string) {
 	}
 	c.Bare()
 	c.Be(func(f *flows.ClusterFacts) {
-		f.HasCRDs = true
-		for _, o := range crds {
-			f.Definitions = append(f.Definitions, flows.DefinitionFacts{Name: o.GetName(), Manager: "helm"})
+		for i, o := range crds {
+			d := flows.DefinitionFacts{Name: o.GetName(), Manager: "helm"}
+			if crd := o.(*apiextensionsv1.CustomResourceDefinition); i == 2 && unusable != "" {
+				d.Unusable, crd.Spec.Versions[0].Served = unusable, false
+			}
+			f.Definitions = append(f.Definitions, d)
 		}
-		f.Definitions[2].Unusable = unusable
 	})
+	c.PutAs("helm", crds...)
 }
 
 func TestDefinitionsThatLiqoLeftBehindAreLeftAlone(t *testing.T) {
@@ -135,9 +139,13 @@ func TestDefinitionsThatLiqoLeftBehindAreLeftAlone(t *testing.T) {
 		t.Errorf("got %s, %q", s.Status, s.Reason)
 	}
 	mustRun(t, pair, flows.Connecting(p))
-	names := pair.B.Names()
-	if slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "CustomResourceDefinition ") }) || !slices.Contains(names, "Namespace liqo") {
-		t.Errorf("got %v, want the namespace and no definition", names)
+	for _, c := range pair.Log() {
+		if strings.HasPrefix(c.Object, "CustomResourceDefinition ") {
+			t.Errorf("%s was %s", c.Object, c.Verb)
+		}
+	}
+	if names := pair.B.Names(); !slices.Contains(names, "Namespace liqo") {
+		t.Errorf("got %v, want the namespace", names)
 	}
 }
 

@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -74,8 +75,11 @@ type Step struct {
 	Evidence map[string]string
 	// Events are the cluster's recent warnings about what the step waits for.
 	Events []EventFacts
-	// Objects to apply or delete when the step is Ready. Of a Replace they are
-	// those to delete.
+	// Want are the objects that the step makes sure of, Gone those that it removes,
+	// whatever its status.
+	Want, Gone []render.Object
+	// Objects of these are to be applied, or deleted, now: when the step is Ready.
+	// Of a Replace they are those to delete.
 	Objects []render.Object
 	// Inspect is a namespace whose contents decide the step: [Facts.Contents].
 	Inspect *render.Tenant
@@ -119,6 +123,9 @@ type Plan struct {
 	Params Params
 	// Kept says, a sentence each, what stays as it is although it is not the default.
 	Kept []string
+	// Installs are the sides of whose installation the plan has to know:
+	// [ClusterFacts.Installation].
+	Installs [2]bool
 	// Owed are commands that somebody else has to run on the other cluster,
 	// because this run can't reach it or leaves it alone.
 	Owed []string
@@ -188,6 +195,16 @@ func (p Plan) Changes() Summary {
 		}
 	}
 	return sum
+}
+
+// Wants are the objects that the plan wants on a side, whether they are there or not.
+func (p Plan) Wants(side Side) (objects []render.Object) {
+	for _, s := range p.Steps {
+		if s.Side == side {
+			objects = append(objects, s.Want...)
+		}
+	}
+	return objects
 }
 
 // Empty reports whether the plan changes nothing on either cluster.
@@ -276,7 +293,8 @@ func ensure(side Side, what string, live, want render.Object) Step {
 		delete(want.GetLabels(), render.LabelManagedBy)
 	}
 	object := refOf(want)
-	s := Step{ID: stepID(side, what), Side: side, Object: object, Title: object.title(), Status: Ready, Action: Create, Objects: []render.Object{want}}
+	s := Step{ID: stepID(side, what), Side: side, Object: object, Title: object.title(), Status: Ready, Action: Create}
+	s.Want, s.Objects = []render.Object{want}, []render.Object{want}
 	switch {
 	case exists(live) && live.GetDeletionTimestamp() != nil:
 		s.Status, s.Reason, s.Objects, s.Code = Waiting, object.title()+" is still being deleted"+deletionState(live), nil, CodeDeletion
@@ -340,7 +358,8 @@ func remove(side Side, what string, object ObjectRef, live render.Object, interr
 	if !exists(live) {
 		return s
 	}
-	s.Status, s.Reason, s.Interrupts, s.Objects = Ready, "", interrupts, []render.Object{live}
+	s.Status, s.Reason, s.Interrupts = Ready, "", interrupts
+	s.Gone, s.Objects = []render.Object{live}, []render.Object{live}
 	if live.GetDeletionTimestamp() != nil {
 		s.Status, s.Reason, s.Objects, s.Code = Waiting, "being deleted"+deletionState(live), nil, CodeDeletion
 	}
@@ -353,3 +372,9 @@ func blocked(side Side, action Action, what string, object ObjectRef, reason str
 
 // exists reports whether o is there: the facts hold nil pointers for what isn't.
 func exists(o render.Object) bool { return o != nil && !reflect.ValueOf(o).IsNil() }
+
+// RefTo names an object; one that a typed client has read says no kind.
+func RefTo(o render.Object) ObjectRef {
+	kind := o.GetObjectKind().GroupVersionKind().Kind
+	return ObjectRef{Kind: cmp.Or(kind, reflect.TypeOf(o).Elem().Name()), Namespace: o.GetNamespace(), Name: o.GetName()}
+}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -226,29 +227,38 @@ func (c connection) removeConfiguration(side Side) Step {
 	return remove(side, "configuration", object, c.peers[side].Configuration, "")
 }
 
-// removeNamespace deletes a namespace that we created, if nobody else has put
-// anything into it: what Liqo's authentication and offloading keep there would go
-// with it, and so would anything of an admin's.
+// removeNamespace deletes the peering's namespace, if that is ours.
 func (c connection) removeNamespace(side Side) Step {
-	peer, contents := c.peers[side], c.facts.Contents[side]
-	object := ObjectRef{Kind: kindNamespace, Name: peer.Tenant.Namespace}
-	s := remove(side, "namespace", object, peer.Namespace, "")
+	peer := c.peers[side]
+	rest := peer.Configuration != nil || c.drained(side).Status != Done
+	return removeNamespace(side, "namespace", peer.Namespace, peer.Tenant, c.facts.Contents[side], rest)
+}
+
+// keptBecause begins the reason of a deletion that is not needed.
+const keptBecause = "kept: "
+
+// removeNamespace deletes a namespace that we created, once the rest of what we put
+// there is gone, if nobody else has put anything into it: what Liqo's
+// authentication and offloading keep there would go with it, and so would anything
+// of an admin's.
+func removeNamespace(side Side, what string, live *corev1.Namespace, tenant render.Tenant, contents *Contents, rest bool) Step {
+	s := remove(side, what, ObjectRef{Kind: kindNamespace, Name: tenant.Namespace}, live, "")
 	switch {
 	case s.Status == Waiting:
-		// Kubernetes takes its own 5 s for an empty namespace; nothing of the
-		// connection is left by now, and the next connect waits for it.
+		// Kubernetes takes its own 5 s for an empty namespace; nothing of ours is left
+		// by now, and the next run waits for it.
 		s.Status, s.Reason = Done, "being deleted by Kubernetes"
 	case s.Status == Done:
-	case !render.CreatedByUs(peer.Namespace):
-		s.Status, s.Reason, s.Objects = Done, "kept: liqo-tui did not create it", nil
+	case !render.CreatedByUs(live):
+		s.Status, s.Reason, s.Objects = Done, keptBecause+"liqo-tui did not create it", nil
 	case contents != nil && contents.Keeps() != "":
-		s.Status, s.Reason, s.Objects = Done, "kept: "+contents.Keeps(), nil
+		s.Status, s.Reason, s.Objects = Done, keptBecause+contents.Keeps(), nil
 	default:
-		s.Inspect = &peer.Tenant
+		s.Inspect = &tenant
 		switch {
 		case contents == nil:
 			s.Status, s.Reason, s.Objects = Blocked, "needs the rest to be gone, and stays if anything else is in it", nil
-		case peer.Configuration != nil || c.drained(side).Status != Done:
+		case rest:
 			s.Status, s.Reason, s.Objects = Blocked, "needs the rest to be gone", nil
 		}
 	}

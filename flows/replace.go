@@ -27,7 +27,7 @@ func (c connection) replacing(side Side, s Step, role networkingv1beta1.Connecti
 	case wrong.GetDeletionTimestamp() != nil:
 		s.Status, s.Reason, s.Code, s.Objects = Waiting, kindOf(wrong)+" is still being deleted"+deletionState(wrong), CodeDeletion, nil
 	default:
-		s.Status, s.Action, s.Objects = Ready, Replace, []render.Object{wrong}
+		s.Status, s.Action, s.Gone, s.Objects = Ready, Replace, []render.Object{wrong}, []render.Object{wrong}
 		s.Reason = fmt.Sprintf("replaces %s %s (deleted and created again)", kindOf(wrong), wrong.GetName())
 		if c.gatewayInterrupts(side) != "" {
 			s.Interrupts = fmt.Sprintf("traffic between %s and %s is interrupted for some seconds, while the gateways are replaced", c.facts.Local.ID, c.facts.Remote.ID)

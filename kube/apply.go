@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,9 +39,6 @@ func (c *Cluster) applyAll(ctx context.Context, objects []render.Object, w write
 	var changes []flows.Change
 	for _, o := range objects {
 		p, err := c.place(ctx, o, w)
-		if meta.IsNoMatchError(err) && render.Optional(o) {
-			continue
-		}
 		if err != nil {
 			return changes, c.refused("apply", o, err)
 		}
@@ -62,10 +57,6 @@ func (c *Cluster) DryRun(ctx context.Context, objects []render.Object, force boo
 			return nil, ctx.Err()
 		}
 		out[i].Object = render.Name(o)
-		if meta.IsNoMatchError(err) && render.Optional(o) {
-			out[i].Verb = flows.Unchanged
-			continue
-		}
 		if err != nil {
 			out[i].Err = c.refused("apply", o, err)
 			continue
@@ -77,30 +68,15 @@ func (c *Cluster) DryRun(ctx context.Context, objects []render.Object, force boo
 
 // place is put that takes over what our own operator owns, and nobody else: it
 // wrote that on an admin's behalf, an endpoint that it carried, or a range that
-// it found. A definition that others have changed, and that serves us as it is,
-// stays.
+// it found.
 func (c *Cluster) place(ctx context.Context, o render.Object, w write) (written, error) {
 	p, err := c.put(ctx, o, w)
 	other, ok := errors.AsType[*flows.ConflictError](conflict(render.Name(o), err))
-	switch {
-	case !ok:
-	case slices.Equal(other.Managers, []string{render.OperatorName}):
+	if ok && slices.Equal(other.Managers, []string{render.OperatorName}) {
 		w.force = true
 		return c.put(ctx, o, w)
-	case serves(p.before, o):
-		return written{p.before, p.before}, nil
 	}
 	return p, err
-}
-
-// serves reports whether what is there in place of a definition does for us.
-func serves(live *unstructured.Unstructured, o render.Object) bool {
-	wanted, ok := o.(*apiextensionsv1.CustomResourceDefinition)
-	if !ok || live == nil {
-		return false
-	}
-	var crd apiextensionsv1.CustomResourceDefinition
-	return fromUnstructured(live, &crd) == nil && render.Unusable(&crd, wanted) == ""
 }
 
 // written is an object before and after it was made to be as wanted.

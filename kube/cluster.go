@@ -13,6 +13,7 @@ import (
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -191,12 +192,14 @@ func mapper() meta.RESTMapper {
 	add(schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}, namespaced, "Role", "RoleBinding")
 	add(schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"}, root, "ServiceCIDR")
 	add(schedulingv1.SchemeGroupVersion, root, "PriorityClass")
+	add(admissionregistrationv1.SchemeGroupVersion, root, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 	add(apiextensionsv1.SchemeGroupVersion, root, "CustomResourceDefinition")
 	add(ipamv1alpha1.SchemeGroupVersion, namespaced, ipamv1alpha1.NetworkKind, ipamv1alpha1.IPKind)
 	add(networkingv1beta1.GroupVersion, namespaced,
 		networkingv1beta1.ConfigurationKind, networkingv1beta1.GatewayServerKind, networkingv1beta1.GatewayClientKind,
 		networkingv1beta1.ConnectionKind, networkingv1beta1.InternalFabricKind,
 		networkingv1beta1.WgGatewayServerTemplateKind, networkingv1beta1.WgGatewayClientTemplateKind)
+	add(networkingv1beta1.GroupVersion, root, networkingv1beta1.InternalNodeKind)
 	m.AddSpecific(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.PublicKeyKind),
 		networkingv1beta1.PublicKeyGroupVersionResource, // Liqo's plural: publickeies
 		networkingv1beta1.GroupVersion.WithResource("publickey"), namespaced)

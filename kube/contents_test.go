@@ -4,29 +4,31 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // testOthersNamespaces installs into namespaces that are there already, and into
 // one that is not, and removes everything again.
 func testOthersNamespaces(t *testing.T, env *envtest.Environment, admin *Cluster) {
-	in := func(namespace string) (*Cluster, []render.Object) {
+	earlier := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.OperatorName}} // a probe's
+	if err := client.IgnoreNotFound(admin.client.Delete(t.Context(), earlier)); err != nil {
+		t.Fatal(err)
+	}
+	in := func(namespace string) *Cluster {
 		c, err := ForConfig(env.Config, Options{Context: flows.ContextRef{Name: "test"}, Namespace: namespace})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(c.Close)
-		objects, err := render.Install(render.InstallParams{Namespace: namespace, ClusterID: "rome", Image: "any"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c, objects
+		return c
 	}
 	namespace := func(name string) *corev1.Namespace {
 		var ns corev1.Namespace
@@ -36,15 +38,11 @@ func testOthersNamespaces(t *testing.T, env *envtest.Environment, admin *Cluster
 		return &ns
 	}
 	uninstall := func(c *Cluster) (kept string) {
-		objects, err := render.Installed(c.namespace)
-		if err != nil {
-			t.Fatal(err)
+		p, err := planned(t, c, flows.PlanUninstall, engine.Options{})
+		if err != nil || !p.Done() {
+			t.Fatalf("got %v, %+v", err, p.Steps)
 		}
-		_, kept, err = c.Uninstall(t.Context(), objects)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return kept
+		return flows.KeptNamespace(p)
 	}
 
 	infra := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "infra", Labels: map[string]string{"team": "infra"}}}
@@ -57,10 +55,8 @@ func testOthersNamespaces(t *testing.T, env *envtest.Environment, admin *Cluster
 		}
 	}
 	before := namespace("infra")
-	c, objects := in("infra")
-	if _, err := c.Apply(t.Context(), objects); err != nil {
-		t.Fatal(err)
-	}
+	c := in("infra")
+	applied(t, c)
 	if got := namespace("infra"); got.ResourceVersion != before.ResourceVersion {
 		t.Errorf("install changed a namespace that was there before: labels %v, annotations %v", got.Labels, got.Annotations)
 	}
@@ -68,7 +64,7 @@ func testOthersNamespaces(t *testing.T, env *envtest.Environment, admin *Cluster
 	if got := namespace("infra"); got.ResourceVersion != before.ResourceVersion || got.DeletionTimestamp != nil {
 		t.Errorf("uninstall changed, or deleted, a namespace that was there before: %v", got.ObjectMeta)
 	}
-	if kept != "namespace infra stays: liqo-tui did not create it" {
+	if kept != "liqo-tui did not create it" {
 		t.Errorf("uninstall says %q of the namespace", kept)
 	}
 	for _, o := range []client.Object{precious, identity} {
@@ -81,10 +77,8 @@ func testOthersNamespaces(t *testing.T, env *envtest.Environment, admin *Cluster
 		t.Errorf("in the namespace after uninstall: %+v, %v", left, err)
 	}
 
-	c, objects = in("ours")
-	if _, err := c.Apply(t.Context(), objects); err != nil {
-		t.Fatal(err)
-	}
+	c = in("ours")
+	applied(t, c)
 	if !render.CreatedByUs(namespace("ours")) {
 		t.Error("nothing records that install created the namespace")
 	}
@@ -92,7 +86,7 @@ func testOthersNamespaces(t *testing.T, env *envtest.Environment, admin *Cluster
 	if err := admin.client.Create(t.Context(), late); err != nil {
 		t.Fatal(err)
 	}
-	if kept := uninstall(c); kept != "namespace ours stays: it holds Secret late" {
+	if kept := uninstall(c); kept != "it holds Secret late" {
 		t.Errorf("with somebody's Secret in it, uninstall says %q", kept)
 	}
 	if err := admin.client.Delete(t.Context(), late); err != nil {

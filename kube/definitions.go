@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -85,38 +84,5 @@ func (c *Cluster) othersDefinition(ctx context.Context, wanted *apiextensionsv1.
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", render.Name(wanted), err)
 	}
-	if slices.ContainsFunc(live.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == render.FieldManager && e.Subresource == "" }) {
-		return nil, nil //nolint:nilnil // it is ours
-	}
-	d := &flows.DefinitionFacts{Name: live.Name, Unusable: render.Unusable(&live, wanted)}
-	if who := flows.Managers(&live); len(who) > 0 {
-		d.Manager = who[0]
-	}
-	return d, nil
-}
-
-// withoutOthers are the objects without the definitions that another program has
-// put there: those serve us as well, and stay as they are. One that does not is a
-// [flows.StepError].
-func (c *Cluster) withoutOthers(ctx context.Context, objects []render.Object) (rest []render.Object, others []flows.DefinitionFacts, err error) {
-	for _, o := range objects {
-		crd, ok := o.(*apiextensionsv1.CustomResourceDefinition)
-		if !ok {
-			rest = append(rest, o)
-			continue
-		}
-		d, err := c.othersDefinition(ctx, crd)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case d == nil:
-			rest = append(rest, o)
-		default:
-			others = append(others, *d)
-		}
-	}
-	if step := flows.UnusableDefinition(flows.A, others); step != nil {
-		return nil, nil, &flows.StepError{Cluster: render.ClusterID(c.options.Context.String()), Step: *step}
-	}
-	return rest, others, nil
+	return flows.OthersDefinition(&live, wanted), nil
 }

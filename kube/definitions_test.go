@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -21,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -49,21 +48,9 @@ func TestInstallOnWhatLiqoLeftBehind(t *testing.T) {
 		}
 		asHelm(u)
 	}
-	objects, err := render.Install(render.InstallParams{ClusterID: "rome", Image: "example.org/gateway:v1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	install := func() (told []string, err error) {
-		// Nothing runs here: it is waited for the programs in vain.
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		_, err = c.Install(ctx, objects, func(line string) { told = append(told, line) })
-		return told, err
-	}
-
 	t.Run("one that lacks a field is named, and nothing is applied", func(t *testing.T) {
 		const why = "its version v1beta1 has no field .spec.mtu as needed"
-		_, err := install()
+		_, err := installed(t, c, render.InstallParams{}, false)
 		failed, ok := errors.AsType[*flows.StepError](err)
 		if !ok || failed.Step.Kind != flows.FailedPreflight || failed.Step.Reason != "definition gatewayclients.networking.liqo.io is helm's: "+why || failed.Hint() == "" {
 			t.Errorf("got %v", err)
@@ -95,12 +82,9 @@ func TestInstallOnWhatLiqoLeftBehind(t *testing.T) {
 		if len(f.Definitions) != len(wanted) {
 			t.Errorf("got %d definitions of others, want all %d", len(f.Definitions), len(wanted))
 		}
-		told, err := install()
-		if wait, ok := errors.AsType[*WaitError](err); !ok || wait.What != "operator and fabric" {
-			t.Fatalf("got %v, want all to be applied, and the programs waited for", err)
-		}
-		if want := "12 definitions are helm's and stay as they are"; !slices.Contains(told, want) {
-			t.Errorf("got %q, want %q among it", told, want)
+		plan := applied(t, c)
+		if step, _ := plan.Step("definitions-a"); step.Reason != "12 definitions are helm's and stay as they are" {
+			t.Errorf("the plan says %q of them", step.Reason)
 		}
 		if after := definitionVersions(t, c); !maps.Equal(before, after) {
 			t.Errorf("the definitions were changed: got %v, want %v", after, before)
@@ -108,46 +92,13 @@ func TestInstallOnWhatLiqoLeftBehind(t *testing.T) {
 	})
 
 	t.Run("uninstall leaves them, too", func(t *testing.T) {
-		all, err := render.Installed("liqo")
-		if err != nil {
-			t.Fatal(err)
-		}
-		changes, _, err := c.Uninstall(t.Context(), all)
-		if err != nil || len(changes) == 0 {
-			t.Fatalf("got %v, %v", changes, err)
+		if p, err := planned(t, c, flows.PlanUninstall, engine.Options{}); err != nil || !p.Done() {
+			t.Fatalf("got %v, %+v", err, p.Steps)
 		}
 		if after := definitionVersions(t, c); !maps.Equal(before, after) {
 			t.Errorf("the definitions were changed: got %v, want %v", after, before)
 		}
 	})
-}
-
-// A conflict of an installation does not advise a flag that there is not.
-func TestAConflictOfAnInstallationSaysWhatToDo(t *testing.T) {
-	env := startAPI(t)
-	c := open(t, env.Config)
-	theirs := &corev1.ConfigMap{}
-	theirs.Namespace, theirs.Name = "liqo", render.ClusterIDConfigMap
-	theirs.Data = map[string]string{render.ClusterIDKey: "turin"}
-	ns := &corev1.Namespace{}
-	ns.Name = "liqo"
-	for _, o := range []client.Object{ns, theirs} {
-		if err := c.client.Create(t.Context(), o, client.FieldOwner("argocd")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	objects, err := render.Install(render.InstallParams{ClusterID: "rome", Image: "example.org/gateway:v1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = c.Install(t.Context(), objects, func(string) {})
-	if _, ok := errors.AsType[*flows.ConflictError](err); !ok {
-		t.Fatalf("got %v, want a conflict", err)
-	}
-	var advice interface{ Hint() string }
-	if !errors.As(err, &advice) || strings.Contains(advice.Hint(), "--force") || !strings.Contains(advice.Hint(), "argocd") {
-		t.Errorf("got hint %q", advice.Hint())
-	}
 }
 
 // definitionVersions say of each definition which one it is, how often it was

@@ -2,87 +2,177 @@ package kube
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// TestInstallSaysWhatItWaitsFor has an operator that runs, and a fabric on one
-// of two nodes.
-func TestInstallSaysWhatItWaitsFor(t *testing.T) {
-	scheme, err := render.Scheme()
-	if err != nil {
-		t.Fatal(err)
+// installed has what install does on a cluster where nothing runs: all is applied,
+// and the operator waited for in vain.
+func installed(t *testing.T, c *Cluster, p render.InstallParams, force bool) (flows.Plan, error) {
+	t.Helper()
+	if p.ClusterID == "" {
+		p.ClusterID, p.Image = "rome", "example.org/gateway:v1"
 	}
-	name := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "liqo", Name: name} }
-	operator := &appsv1.Deployment{ObjectMeta: name(render.OperatorName), Status: appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}}
-	starting := operator.DeepCopy()
-	starting.Status.AvailableReplicas = 0
-	fabric := &appsv1.DaemonSet{ObjectMeta: name(render.FabricName), Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 1}}
-	pod := func(program string, ready corev1.ConditionStatus) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: name(program + "-1")}
-		p.Labels = map[string]string{render.LabelAppName: program}
-		p.Status.Phase = corev1.PodRunning
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
-		if ready != corev1.ConditionTrue {
-			p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}}}
-		}
-		return p
+	plan := func(f flows.Facts) flows.Plan { return flows.PlanInstall(p, f) }
+	return planned(t, c, plan, engine.Options{Timeout: 4 * time.Second, Force: force})
+}
+
+// applied is [installed] where nothing is in the way.
+func applied(t *testing.T, c *Cluster) flows.Plan {
+	t.Helper()
+	plan, err := installed(t, c, render.InstallParams{}, false)
+	failed, ok := errors.AsType[*flows.StepError](err)
+	if !ok || failed.Step.Kind != flows.FailedTimeout || failed.Step.Action != flows.Wait {
+		t.Fatalf("got %v, want all to be applied, and the operator waited for", err)
 	}
-	for want, test := range map[string]struct {
-		operator *appsv1.Deployment
-		pod      *corev1.Pod
-	}{
-		"the operator starts": {starting, pod(render.OperatorName, corev1.ConditionTrue)},
-		"the operator starts: pod liqo-tui-operator-1: ImagePullBackOff":           {starting, pod(render.OperatorName, corev1.ConditionFalse)},
-		"the fabric runs on 1 of 2 nodes":                                          {operator, pod(render.FabricName, corev1.ConditionTrue)},
-		"the fabric runs on 1 of 2 nodes: pod liqo-tui-fabric-1: ImagePullBackOff": {operator, pod(render.FabricName, corev1.ConditionFalse)},
-	} {
-		c := &Cluster{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(test.operator, fabric, test.pod).Build(), namespace: "liqo"}
-		done, got, err := c.programsRun(t.Context())
-		if done || err != nil || got != want {
-			t.Errorf("got %v, %q, %v, want %q", done, got, err, want)
+	return plan
+}
+
+// planned runs a plan for one cluster, and returns it as it was at last.
+func planned(t *testing.T, c *Cluster, plan func(flows.Facts) flows.Plan, o engine.Options) (flows.Plan, error) {
+	t.Helper()
+	var last flows.Plan
+	err := engine.Run(t.Context(), plan, c, engine.Absent{}, func(e engine.Event) { last = e.Plan }, o)
+	return last, err
+}
+
+func TestInstallAndUninstall(t *testing.T) {
+	env := startAPI(t)
+	c := open(t, env.Config)
+	applied(t, c)
+	t.Run("what is installed is not installed again", func(t *testing.T) { testInstallAgain(t, c) })
+	t.Run("who may not see the installation does not remove it", func(t *testing.T) { testBlindUninstall(t, env) })
+	t.Run("uninstall takes what the programs made", func(t *testing.T) { testUninstall(t, c) })
+}
+
+// testInstallAgain compares what the API server makes of the objects with what was
+// wanted.
+func testInstallAgain(t *testing.T, c *Cluster) {
+	dryRun := func(p render.InstallParams) engine.Event {
+		t.Helper()
+		p.Image = "example.org/gateway:" + p.Image
+		e, err := engine.DryRun(t.Context(), func(f flows.Facts) flows.Plan { return flows.PlanInstall(p, f) }, c, engine.Absent{}, true, engine.Options{})
+		if err != nil {
+			t.Fatal(err)
 		}
+		return e
+	}
+	for _, s := range dryRun(render.InstallParams{Image: "v1"}).Plan.Steps {
+		if s.Action.Changes() && s.Status != flows.Done {
+			t.Errorf("%s is to be done again:\n%s", s.ID, s.Diff)
+		}
+	}
+	var todo []flows.StepID
+	newer := dryRun(render.InstallParams{Image: "v2", PodCIDRs: []string{"10.1.0.0/16"}})
+	for _, s := range newer.Plan.Steps {
+		if s.Action.Changes() && s.Status != flows.Done {
+			todo = append(todo, s.ID)
+		}
+	}
+	if want := []flows.StepID{"templates-a", "fabric-a", "operator-a"}; !slices.Equal(todo, want) || newer.Plan.Failure() != nil {
+		t.Errorf("a newer image changes %q (%+v), want %q", todo, newer.Plan.Failure(), want)
+	}
+	fabric, _ := newer.Plan.Step("fabric-a")
+	if !strings.Contains(fabric.Diff, "+        image: example.org/gateway:v2") {
+		t.Errorf("got the diff\n%s", fabric.Diff)
 	}
 }
 
-func TestUninstallTakesWhatTheFabricSaidOfNodes(t *testing.T) {
-	scheme, err := render.Scheme()
-	if err != nil {
-		t.Fatal(err)
+// TestAConflictOfAnInstallationSaysWhatToDo has another program's cluster ID.
+func TestAConflictOfAnInstallationSaysWhatToDo(t *testing.T) {
+	env := startAPI(t)
+	c := open(t, env.Config)
+	theirs := &corev1.ConfigMap{}
+	theirs.Namespace, theirs.Name = "liqo", render.ClusterIDConfigMap
+	theirs.Data = map[string]string{render.ClusterIDKey: "turin"}
+	ns := &corev1.Namespace{}
+	ns.Name = "liqo"
+	for _, o := range []client.Object{ns, theirs} {
+		if err := c.client.Create(t.Context(), o, client.FieldOwner("argocd")); err != nil {
+			t.Fatal(err)
+		}
 	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	_, err := installed(t, c, render.InstallParams{}, false)
+	if _, ok := errors.AsType[*flows.ConflictError](err); !ok {
+		t.Fatalf("got %v, want a conflict", err)
+	}
+	if hint := flows.HintOf(err); !strings.Contains(hint, "argocd") || !strings.Contains(hint, "--force-conflicts") {
+		t.Errorf("got hint %q", hint)
+	}
+	if _, err := installed(t, c, render.InstallParams{}, true); err == nil || flows.HintOf(err) == "" || errors.As(err, new(*flows.ConflictError)) {
+		t.Errorf("by force: got %v", err)
+	}
+	if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs); err != nil || theirs.Data[render.ClusterIDKey] != "rome" {
+		t.Errorf("by force: got %v, %v", theirs.Data, err)
+	}
+}
+
+// testUninstall has Networks that the operator made, and what the fabric said of
+// nodes.
+func testUninstall(t *testing.T, c *Cluster) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a"}}
 	ours := render.InternalNode(node, render.NodeReport{IP: netip.MustParseAddr("192.0.2.1")})
 	node.Name = "b"
 	liqos := render.InternalNode(node, render.NodeReport{IP: netip.MustParseAddr("192.0.2.2")})
 	liqos.Labels = nil
-	c := &Cluster{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(ours, liqos).Build(), namespace: "liqo"}
-	if _, _, err := c.Uninstall(t.Context(), nil); err != nil {
+	made := append(render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"10.1.0.0/16", "10.2.0.0/16"}, "Calico"), ours, liqos)
+	for _, o := range made {
+		if err := c.client.Create(t.Context(), o.(client.Object)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := planned(t, c, flows.PlanUninstall, engine.Options{})
+	if err != nil || !p.Done() {
+		t.Fatalf("got %v, %+v", err, p.Steps)
+	}
+	if contents, err := c.Inspect(t.Context(), render.Tenant{Namespace: "liqo"}); err != nil || contents.Keeps() != "" {
+		t.Errorf("left in the namespace: %+v, %v", contents, err)
+	}
+	left, err := c.Installation(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
-	var left networkingv1beta1.InternalNodeList
-	if err := c.client.List(t.Context(), &left); err != nil {
-		t.Fatal(err)
+	for _, o := range left.Objects {
+		if kind := o.GetObjectKind().GroupVersionKind().Kind; kind != "CustomResourceDefinition" && o.GetDeletionTimestamp() == nil {
+			t.Errorf("%s is left", render.Name(o))
+		}
 	}
-	if len(left.Items) != 1 || left.Items[0].Name != "b" {
-		t.Errorf("left are %v, want only the one that is not ours", left.Items)
+	var nodes networkingv1beta1.InternalNodeList
+	if err := c.client.List(t.Context(), &nodes); err != nil || len(nodes.Items) != 1 || nodes.Items[0].Name != "b" {
+		t.Errorf("left are %v (%v), want only the one that is not ours", nodes.Items, err)
 	}
 }
 
-// Kubernetes before 1.30 has no admission policies.
+// testBlindUninstall has a user for whom there seems to be nothing.
+func testBlindUninstall(t *testing.T, env *envtest.Environment) {
+	_, err := planned(t, restricted(t, env, "blind", "list", "watch"), flows.PlanUninstall, engine.Options{})
+	failed, ok := errors.AsType[*flows.StepError](err)
+	if !ok || failed.Step.Kind != flows.FailedAccess {
+		t.Errorf("got %v, want to be told what is missing", err)
+	}
+}
+
+// Kubernetes before 1.30 has no admission policies, and says of them what it says
+// of any path that does not exist.
 func TestAnOlderKubernetesIsInstalledWithoutPolicies(t *testing.T) {
 	scheme, err := render.Scheme()
 	if err != nil {
@@ -91,25 +181,19 @@ func TestAnOlderKubernetesIsInstalledWithoutPolicies(t *testing.T) {
 	old := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
 			if kind := o.GetObjectKind().GroupVersionKind(); strings.HasPrefix(kind.Kind, "ValidatingAdmission") {
-				return &meta.NoKindMatchError{GroupKind: kind.GroupKind()}
+				return apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{Group: kind.Group}, key.Name, "404 page not found", 0, true)
 			}
 			return c.Get(ctx, key, o, options...)
 		},
 	})
-	objects, err := render.Install(render.InstallParams{ClusterID: "rome", Image: "none"})
+	c := &Cluster{client: old, namespace: "liqo"}
+	installation, err := c.Installation(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects = slices.DeleteFunc(objects, func(o render.Object) bool {
-		_, role := o.(*rbacv1.ClusterRole)
-		return !role && !render.Optional(o)
-	})
-	c := &Cluster{client: old, namespace: "liqo"}
-	changes, err := c.Apply(t.Context(), objects)
-	if err != nil || len(changes) != len(objects)-2 {
-		t.Errorf("apply: got %v, %v, want all but the two of the policy", changes, err)
-	}
-	if changes, _, err := c.Uninstall(t.Context(), objects); err != nil || len(changes) != len(objects)-2 {
-		t.Errorf("uninstall: got %v, %v, want all but the two of the policy", changes, err)
+	plan := flows.PlanInstall(render.InstallParams{ClusterID: "rome", Image: "none"}, flows.Facts{Local: flows.ClusterFacts{Namespace: "liqo", Installation: &installation}})
+	rights, _ := plan.Step("rights-a")
+	if len(rights.Want) == 0 || slices.ContainsFunc(rights.Want, render.Optional) {
+		t.Errorf("got %v, want all but the policy", rights.Want)
 	}
 }

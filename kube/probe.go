@@ -22,6 +22,23 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
+// WaitError is a wait that ended before what it waited for came.
+type WaitError struct {
+	What, Last string
+	Cause      error
+}
+
+func (e *WaitError) Error() string {
+	return fmt.Sprintf("wait for %s: %v; last seen: %s", e.What, e.Cause, e.Last)
+}
+
+func (e *WaitError) Unwrap() error { return e.Cause }
+
+// Hint says how to go on.
+func (e *WaitError) Hint() string {
+	return "what was applied stays; run the same command again to go on"
+}
+
 var _ engine.Prober = (*Cluster)(nil)
 
 // probe is a pod that measures, run by a Job.

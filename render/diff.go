@@ -202,7 +202,7 @@ func containsValue(live, want any) bool {
 		}
 		return true
 	}
-	return reflect.DeepEqual(live, want)
+	return value.Equals(value.NewValueInterface(live), value.NewValueInterface(want)) // 0 is also 0.0, a Go type's
 }
 
 // containsOwners reports whether every wanted owner is among the live ones:

@@ -1,6 +1,7 @@
 package render_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -342,5 +343,26 @@ func TestName(t *testing.T) {
 	}
 	if got, want := render.Name(untyped), "GatewayServer liqo-tenant-rome/rome"; got != want {
 		t.Errorf("without a kind: got %s, want %s", got, want)
+	}
+}
+
+// A Go type may have a number as float64 that the API server sends as an integer.
+func TestANumberIsTheSameInAnyGoType(t *testing.T) {
+	crds, err := render.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range crds {
+		text, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		live := &unstructured.Unstructured{}
+		if err := live.UnmarshalJSON(text); err != nil {
+			t.Fatal(err)
+		}
+		if !render.Contains(render.FieldManager, live, want) {
+			t.Errorf("%s differs from what it is made of", render.Name(want))
+		}
 	}
 }

@@ -160,3 +160,17 @@ func (s PodSettings) applyToTemplate(tmpl map[string]any) error {
 	}
 	return unstructured.SetNestedMap(tmpl, fields, path...)
 }
+
+// TemplateReplicas is how many pods a gateway has by a template as the API server
+// has it; 0 if there is no template, or it does not say.
+func TemplateReplicas(template Object) int {
+	u, ok := template.(*unstructured.Unstructured)
+	if !ok {
+		return 0
+	}
+	replicas, _, err := unstructured.NestedInt64(u.Object, "spec", "template", "spec", "deployment", "spec", "replicas")
+	if err != nil {
+		return 0
+	}
+	return int(replicas)
+}

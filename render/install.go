@@ -5,7 +5,6 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -107,23 +106,6 @@ func reserved(p InstallParams) []Object {
 		objs = append(objs, n)
 	}
 	return objs
-}
-
-// Installed names everything that [Install] makes in namespace, without
-// content: what to remove again. The definitions are left out: deleting them
-// would delete all that they define, on clusters that share them with others too.
-func Installed(namespace string) ([]Object, error) {
-	p := InstallParams{Namespace: namespace, ClusterID: "any", Image: "any"}
-	objs, err := Install(p)
-	if err != nil {
-		return nil, err
-	}
-	objs = slices.DeleteFunc(objs, func(o Object) bool {
-		_, definition := o.(*apiextensionsv1.CustomResourceDefinition)
-		return definition
-	})
-	slices.Reverse(objs) // programs before what they use, the namespace last
-	return objs, nil
 }
 
 func clusterID(p InstallParams) *corev1.ConfigMap {

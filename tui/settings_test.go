@@ -269,7 +269,7 @@ func TestTheOperatorIsInstalledWhereNothingIs(t *testing.T) {
 		d.at(wizard.Settings)
 		d.has("Cluster ID of B", "milan")
 		d.keys("enter")
-		d.has("create liqo-tui operator and fabric", "create definitions of Liqo's API", "B milan")
+		d.has("create liqo-tui operator", "create definitions of Liqo's API", "B milan")
 		d.has("As which addresses milan will see rome's pods is known after the installation")
 		d.keys("enter", "down", "enter")
 		d.wait(40 * time.Second)
@@ -302,7 +302,7 @@ func TestTheIDOfAClusterIsTheAdminsToChoose(t *testing.T) {
 		d.send(tea.PasteMsg{Content: "milano"})
 		d.keys("enter")
 		d.at(wizard.Plan)
-		d.has("GatewayServer rome", "Configuration milano")
+		d.has("Namespace liqo-tenant-milano", "B milano wait   operator works")
 		d.keys("a", "y")
 		d.wait(40 * time.Second)
 		if got := d.pair.B.Facts().ID; got != "milano" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -137,7 +138,9 @@ func runOperatorProgram() error {
 	if err != nil {
 		return err
 	}
-	return operator.Run(ctrl.SetupSignalHandler(), config, operator.Options{Namespace: render.DefaultNamespace, Identity: "test"})
+	return operator.Run(ctrl.SetupSignalHandler(), config, operator.Options{Namespace: render.DefaultNamespace, Identity: "test", Stated: map[string][]netip.Prefix{
+		render.NetworkPodCIDR: {netip.MustParsePrefix("10.244.0.0/16")}, render.NetworkServiceCIDR: {netip.MustParsePrefix("10.96.0.0/16")}, // as the installation states
+	}})
 }
 
 // process runs a program until the clusters end.

@@ -33,7 +33,6 @@ func exitCode(err error) int {
 	var step *flows.StepError
 	var conflict *flows.ConflictError
 	var problem *flows.Problem
-	var told *kube.RangeError
 	var wait *kube.WaitError
 	var signalled interrupted
 	var said verdict
@@ -48,7 +47,7 @@ func exitCode(err error) int {
 		return exitSignal + 2 // as if interrupted at the question
 	case errors.As(err, &usage), errors.As(err, &unknown), errors.As(err, &kubeconfig):
 		return exitUsage
-	case errors.As(err, &conflict), errors.As(err, &told):
+	case errors.As(err, &conflict):
 		return exitConflict
 	case errors.As(err, &step):
 		return stepCode(step.Step.Kind)

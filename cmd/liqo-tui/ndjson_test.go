@@ -10,7 +10,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
-	"github.com/liqo-tui/liqo-tui/kube"
 )
 
 // runEvents are what a run over the in-memory pair writes, checked as every reader
@@ -98,7 +97,6 @@ func TestExitCodes(t *testing.T) {
 		"refused part-way":    {&flows.StepError{Step: flows.Step{Kind: flows.FailedApply}}, 6},
 		"timeout":             {&flows.StepError{Step: flows.Step{Kind: flows.FailedTimeout}}, 7},
 		"somebody in the way": {&flows.StepError{Step: flows.Step{Kind: flows.FailedConflict}}, 9},
-		"range is in use":     {&kube.RangeError{}, 9},
 		"declined":            {engine.ErrDeclined, 130},
 		"interrupted":         {interrupted{2}, 130},
 		"terminated":          {interrupted{15}, 143},

@@ -62,6 +62,9 @@ type operation struct {
 	// localOnly leaves the remote cluster alone, which --local-only or the command
 	// itself may say.
 	localOnly bool
+	// headless changes clusters that are not protected without a question where
+	// there is no terminal to ask on.
+	headless bool
 	// plan is made of the flags; an error is a command line that can't be run.
 	plan func() (func(flows.Facts) flows.Plan, error)
 	// finish is what is left to do once the plan is done; nil for nothing.
@@ -129,7 +132,11 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 				fmt.Fprintln(io.err, "\nThe clusters have changed: the plan now deletes or replaces more than you have confirmed.")
 			}
 			asked = true
-			return approve(io, r, p, io.settings.protected.of(o.changed(pair)...))
+			protected := io.settings.protected.of(o.changed(pair)...)
+			if o.headless && !io.interactive() && len(protected) == 0 {
+				return true, nil
+			}
+			return approve(io, r, p, protected)
 		},
 	})
 	switch {

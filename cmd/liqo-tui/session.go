@@ -64,14 +64,6 @@ func (s *session) observed(f flows.Facts) {
 	}
 }
 
-// changes are told to programs only: a person has read what happened.
-func (s *session) changes(changes []flows.Change) {
-	s.made.add(changes)
-	if s.events != nil {
-		s.events.changes(changes)
-	}
-}
-
 // result says it: a document, a line, or what text prints.
 func (s *session) result(kind string, doc any, text func()) {
 	switch s.format {

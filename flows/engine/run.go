@@ -150,6 +150,17 @@ func (r *runner) step(ctx context.Context) (done bool, err error) {
 	return false, r.wait(ctx)
 }
 
+// Look observes both clusters, and plans. What is in the way of the plan is the
+// error.
+func Look(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster) (flows.Plan, error) {
+	r := newRunner(plan, a, b, func(Event) {}, Options{})
+	_, p, err := r.look(ctx)
+	if err == nil {
+		err = r.failure(p)
+	}
+	return p, err
+}
+
 // look observes both clusters, and plans.
 func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
 	facts, err := Observe(ctx, r.clusters[flows.A], r.clusters[flows.B], r.options.Now)
@@ -158,12 +169,40 @@ func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
 	}
 	facts.Measured, facts.Contents = r.measured, r.contents
 	p := r.plan(facts)
-	asked, err := r.inspect(ctx, p)
+	asked, err := r.readInstallations(ctx, p, &facts)
+	if asked && err == nil {
+		p = r.plan(facts)
+	}
+	if err == nil {
+		asked, err = r.inspect(ctx, p)
+	}
 	if asked && err == nil {
 		facts.Contents = r.contents
 		p = r.plan(facts)
 	}
 	return facts, p, err
+}
+
+// readInstallations has the clusters say what there is of our installation, where
+// the plan has to know it.
+func (r *runner) readInstallations(ctx context.Context, p flows.Plan, f *flows.Facts) (asked bool, err error) {
+	for side, c := range []*flows.ClusterFacts{flows.A: &f.Local, flows.B: &f.Remote} {
+		reader, ok := r.clusters[side].(InstallationReader)
+		if !p.Installs[side] || !ok || c.Problem != nil {
+			continue
+		}
+		found, err := reader.Installation(ctx)
+		if ctx.Err() != nil {
+			return asked, ctx.Err()
+		}
+		if problem, ok := errors.AsType[*flows.Problem](err); ok {
+			c.Problem = problem
+		} else if err != nil {
+			return asked, err
+		}
+		c.Installation, asked = &found, true
+	}
+	return asked, nil
 }
 
 // failure is the error of a plan that can't go on, nil for others.

@@ -17,6 +17,8 @@ var (
 	_ engine.Forcer    = (*Cluster)(nil)
 	_ engine.DryRunner = (*Cluster)(nil)
 	_ engine.Reviewer  = (*Cluster)(nil)
+
+	_ engine.InstallationReader = (*Cluster)(nil)
 )
 
 // User is who works on both clusters.

@@ -1,6 +1,7 @@
 package flowtest
 
 import (
+	"context"
 	"slices"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
@@ -13,8 +14,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// podRange is what an operator that was installed finds out about the cluster.
-const podRange networkingv1beta1.CIDR = "10.244.0.0/16"
+// What an operator that was installed finds out about the cluster.
+const (
+	podRange     networkingv1beta1.CIDR = "10.244.0.0/16"
+	serviceRange networkingv1beta1.CIDR = "10.96.0.0/12"
+)
 
 // Bare makes the cluster one on which nothing is installed.
 func (c *Cluster) Bare() {
@@ -23,38 +27,69 @@ func (c *Cluster) Bare() {
 	})
 }
 
+// Installation implements [engine.InstallationReader].
+func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, error) {
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	var f flows.InstallationFacts
+	for _, r := range c.store.sorted() {
+		_, namespace := r.object.(*corev1.Namespace)
+		if in := r.object.GetNamespace(); !namespace && (in == "" || in == c.identity.Namespace) {
+			f.Objects = append(f.Objects, r.object.DeepCopyObject().(render.Object))
+		}
+	}
+	return f, ctx.Err()
+}
+
 // install is one stage of an installation: definitions are served a tick after
 // they were applied; the operator begins a tick after its Deployment exists, and
 // finds the address ranges in the one after that.
-func (c *Cluster) install() bool {
-	var definitions, program bool
+func (c *Cluster) install() (news bool) {
+	var program bool
 	var id render.ClusterID
 	var external []networkingv1beta1.CIDR
-	for _, r := range c.store.records {
+	f := &c.identity
+	for _, r := range c.store.sorted() {
 		switch o := r.object.(type) {
 		case *apiextensionsv1.CustomResourceDefinition:
-			definitions = true
+			if len(o.Status.Conditions) == 0 {
+				o.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
+				f.HasCRDs, news = true, true
+			}
 		case *appsv1.Deployment:
-			program = program || o.Name == render.OperatorName
+			if o.Name == render.OperatorName {
+				program = true
+				news = news || o.Status.ObservedGeneration < o.Generation
+				o.Status = appsv1.DeploymentStatus{ObservedGeneration: o.Generation, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
+			}
+		case *appsv1.DaemonSet:
+			news = news || o.Status.ObservedGeneration < o.Generation
+			o.Status = appsv1.DaemonSetStatus{ObservedGeneration: o.Generation, DesiredNumberScheduled: 1, UpdatedNumberScheduled: 1, NumberReady: 1}
 		case *corev1.ConfigMap:
 			id = render.ClusterID(o.Data[render.ClusterIDKey])
 		case *ipamv1alpha1.Network:
 			if o.Labels[render.LabelNetworkType] == render.NetworkExternalCIDR {
 				external = append(external, o.Spec.CIDR)
 			}
+			if program && o.Status.CIDR == "" {
+				o.Status.CIDR, news = o.Spec.CIDR, true
+			}
 		}
 	}
-	f := &c.identity
 	switch {
-	case definitions && !f.HasCRDs:
-		f.HasCRDs = true
 	case program && f.Software == flows.NoSoftware:
 		f.Software, f.ID = flows.Operator, id
 		f.Operator.Problem = "pod liqo-tui-operator-7c9d: ContainerCreating"
 	case program && len(f.Networks.Pod) == 0:
 		f.Operator.Problem, f.Networks.Pod, f.Networks.External = "", []networkingv1beta1.CIDR{podRange}, slices.Clone(external)
+		for kind, cidr := range map[string]networkingv1beta1.CIDR{render.NetworkPodCIDR: podRange, render.NetworkServiceCIDR: serviceRange} {
+			n := render.ClusterNetworks(f.Namespace, kind, []string{string(cidr)}, "kubeadm")[0]
+			if c.store.records[c.store.keyOf(n)] == nil {
+				c.store.create(c.store.keyOf(n), n)
+			}
+		}
 	default:
-		return false
+		return news
 	}
 	return true
 }

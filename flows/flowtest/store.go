@@ -89,7 +89,6 @@ func (s *store) apply(o render.Object, manager string) (flows.Verb, error) {
 		if r != nil && !render.CreatedByUs(r.object) {
 			return flows.Unchanged, nil
 		}
-		want.SetAnnotations(map[string]string{render.AnnotationCreated: k.name})
 	}
 	if r == nil {
 		if err := s.admit(want); err != nil {
@@ -98,6 +97,9 @@ func (s *store) apply(o render.Object, manager string) (flows.Verb, error) {
 		live, err := s.typed(want.GroupVersionKind(), want.Object)
 		if err != nil {
 			return "", err
+		}
+		if k.kind == "Namespace" && manager == render.FieldManager {
+			live.SetAnnotations(map[string]string{render.AnnotationCreated: k.name}) // which no apply writes
 		}
 		r := s.create(k, live)
 		r.owned[manager] = want.Object

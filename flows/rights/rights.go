@@ -4,7 +4,6 @@ package rights
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -16,7 +15,6 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // resources are the plural names of the kinds that plans apply or delete.
@@ -42,6 +40,7 @@ var resources = map[string]Permission{
 	"PriorityClass":                    {Group: schedulingv1.GroupName, Resource: "priorityclasses"},
 	"ValidatingAdmissionPolicy":        {Group: admissionregistrationv1.GroupName, Resource: "validatingadmissionpolicies"},
 	"ValidatingAdmissionPolicyBinding": {Group: admissionregistrationv1.GroupName, Resource: "validatingadmissionpolicybindings"},
+	"InternalNode":                     {Group: networkingv1beta1.GroupVersion.Group, Resource: "internalnodes"},
 	"Network":                          {Group: ipamv1alpha1.SchemeGroupVersion.Group, Resource: "networks"},
 	"WgGatewayServerTemplate":          {Group: networkingv1beta1.GroupVersion.Group, Resource: "wggatewayservertemplates"},
 	"WgGatewayClientTemplate":          {Group: networkingv1beta1.GroupVersion.Group, Resource: "wggatewayclienttemplates"},
@@ -65,15 +64,19 @@ func Needed(p flows.Plan, side flows.Side) []Permission {
 		if s.Side != side || s.Status == flows.Done {
 			continue
 		}
-		if s.Object.Kind != "" {
-			add(s.Object, verbsOf(s.Action)...)
+		objects := []flows.ObjectRef{s.Object}
+		if s.Object.Kind == "" {
+			objects = nil
+			for _, o := range slices.Concat(s.Want, s.Gone) {
+				objects = append(objects, flows.RefTo(o))
+			}
 		}
-		for _, o := range s.Objects {
-			switch {
-			case s.Action == flows.Replace:
-				add(objectRef(o), "delete")
-			case s.Object.Kind == "":
-				add(objectRef(o), verbsOf(s.Action)...)
+		for _, o := range objects {
+			add(o, verbsOf(s.Action)...)
+		}
+		if s.Action == flows.Replace {
+			for _, o := range s.Gone {
+				add(flows.RefTo(o), "delete")
 			}
 		}
 	}
@@ -82,12 +85,6 @@ func Needed(p flows.Plan, side flows.Side) []Permission {
 			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Verb, b.Verb))
 	})
 	return slices.Compact(out)
-}
-
-// objectRef names an object; one that a typed client has read says no kind.
-func objectRef(o render.Object) flows.ObjectRef {
-	kind := o.GetObjectKind().GroupVersionKind().Kind
-	return flows.ObjectRef{Kind: cmp.Or(kind, reflect.TypeOf(o).Elem().Name()), Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
 // verbsOf are what an action asks of the API server. A server-side apply that

@@ -1,0 +1,87 @@
+package flows
+
+import (
+	"fmt"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// DefinitionFacts are a definition of one of Liqo's kinds that is another
+// program's.
+type DefinitionFacts struct {
+	Name    string
+	Manager string // the program that wrote it last; "" if the API server doesn't say
+	// Unusable says why our programs can't work with it, as the end of a sentence;
+	// "" when they can, and it stays as it is.
+	Unusable string
+}
+
+// OthersDefinition judges the definition that is there in place of the wanted one;
+// nil if it is ours. One of ours that others have changed is theirs as long as it
+// serves us.
+func OthersDefinition(live, wanted *apiextensionsv1.CustomResourceDefinition) *DefinitionFacts {
+	d := &DefinitionFacts{Name: live.Name, Unusable: render.Unusable(live, wanted)}
+	who := Managers(live)
+	if len(who) > 0 {
+		d.Manager = who[0]
+	}
+	shared := slices.ContainsFunc(live.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == render.FieldManager && e.Subresource == "" })
+	if shared && (len(who) == 0 || d.Unusable != "" || render.Contains(render.FieldManager, live, wanted)) {
+		return nil
+	}
+	return d
+}
+
+// others are the definitions that another program has put on the cluster.
+func (i *Installation) others(c ClusterFacts) (all []DefinitionFacts) {
+	if c.Installation == nil {
+		return c.Definitions
+	}
+	for _, o := range i.objects {
+		wanted, ok := o.(*apiextensionsv1.CustomResourceDefinition)
+		if !ok {
+			continue
+		}
+		if live := installed[apiextensionsv1.CustomResourceDefinition](c, o.GetName()); live != nil {
+			if d := OthersDefinition(live, wanted); d != nil {
+				all = append(all, *d)
+			}
+		}
+	}
+	return all
+}
+
+// KeptDefinitions says that another program's definitions are used as they are.
+func KeptDefinitions(others []DefinitionFacts) string {
+	if len(others) == 1 {
+		return fmt.Sprintf("%s is %s and stays as it is", others[0].Name, others[0].owner())
+	}
+	return fmt.Sprintf("%d definitions are %s and stay as they are", len(others), others[0].owner())
+}
+
+func (d DefinitionFacts) owner() string {
+	if d.Manager == "" {
+		return "another program's"
+	}
+	return d.Manager + "'s"
+}
+
+// UnusableDefinition refuses a cluster whose definitions of Liqo's kinds are
+// another program's and not those that our programs need, as a failed step; nil
+// if there is none. They are not replaced: what was made of them may still be in
+// use.
+func UnusableDefinition(side Side, others []DefinitionFacts) *Step {
+	i := slices.IndexFunc(others, func(d DefinitionFacts) bool { return d.Unusable != "" })
+	if i < 0 {
+		return nil
+	}
+	d := others[i]
+	s := failure(side, CodeSoftware, "the definitions of Liqo's API", FailedPreflight,
+		fmt.Sprintf("definition %s is %s: %s", d.Name, d.owner(), d.Unusable),
+		fmt.Sprintf("bring it to that of Liqo v1.2 with the program that made it; or, if nothing uses it any more, delete it and all objects of its kind: kubectl delete crd %s", d.Name))
+	return &s
+}

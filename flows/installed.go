@@ -1,0 +1,177 @@
+package flows
+
+import (
+	"fmt"
+	"slices"
+
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// InstallationFacts are what is there of an installation of ours, or in its place.
+type InstallationFacts struct {
+	// Objects are those that an installation consists of, with the Networks of the
+	// cluster itself and what the fabric said of nodes. Their kinds are set.
+	Objects []render.Object
+	// Hosts counts the IPs that have an address of the external range.
+	Hosts int
+	// Unserved are kinds of which the API server knows nothing. An installation does
+	// without them.
+	Unserved []string
+	// Waiting says what keeps the pods of a program from running, by its name.
+	Waiting map[string]string
+	// Unknown says why there may be more objects; "" if all may be read.
+	Unknown string
+}
+
+// waiting is what was seen of a program, and why it is not more.
+func (f *InstallationFacts) waiting(seen, program string) string {
+	if why := f.Waiting[program]; why != "" {
+		return seen + ": " + why
+	}
+	return seen
+}
+
+// installed finds an object of the installation; nil if it is not there. Names are
+// unique by kind: all is in one namespace, or in none.
+func (c ClusterFacts) installed(kind, name string) render.Object {
+	if c.Installation == nil {
+		return nil
+	}
+	for _, o := range c.Installation.Objects {
+		if o.GetName() == name && RefTo(o).Kind == kind {
+			return o
+		}
+	}
+	return nil
+}
+
+// installed is [ClusterFacts.installed] of one type.
+func installed[T any, O interface {
+	*T
+	render.Object
+}](c ClusterFacts, name string) *T {
+	return typed[T, O](c.installed(RefTo(O(new(T))).Kind, name))
+}
+
+// typed is an object of the API server's as its Go type; nil for another one.
+func typed[T any, O interface {
+	*T
+	render.Object
+}](o render.Object) *T {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		t := new(T)
+		if RefTo(O(t)).Kind != u.GetKind() || runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, t) != nil {
+			return nil
+		}
+		return t
+	}
+	t, _ := o.(O)
+	return t
+}
+
+// ranges are the Networks of the cluster itself.
+func (c ClusterFacts) ranges() (all []*ipamv1alpha1.Network) {
+	if c.Installation == nil {
+		return nil
+	}
+	for _, o := range c.Installation.Objects {
+		if n := typed[ipamv1alpha1.Network](o); n != nil && n.Labels[render.LabelNetworkType] != "" {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// settings are applied once those ranges are gone that are to be others: a
+// Network's range can't be changed. Those of pods and Services the operator
+// replaces.
+func (i *Installation) settings(side Side, c ClusterFacts) Step {
+	s := i.part(side, c, stepSettings)
+	var gone []render.Object
+	for _, n := range c.ranges() {
+		external := n.Name == render.NetworkExternalCIDR && string(n.Spec.CIDR) != i.external()
+		reserved := len(i.params.Reserve) > 0 && n.Labels[render.LabelNetworkType] == render.NetworkReserved && ours(n) &&
+			!slices.ContainsFunc(i.objects, func(o render.Object) bool { return refOf(o) == RefTo(n) })
+		if external || reserved {
+			gone = append(gone, n)
+		}
+	}
+	if len(gone) > 0 && s.Status != Waiting {
+		s.Status, s.Action, s.Objects, s.Gone, s.Reason = Ready, Replace, gone, gone, ""
+		for _, o := range gone {
+			s.Diff += "- " + RefTo(o).title() + " " + string(o.(*ipamv1alpha1.Network).Spec.CIDR) + "\n"
+		}
+	}
+	return s
+}
+
+func (i *Installation) external() string {
+	if i.params.ExternalCIDR == "" {
+		return render.DefaultExternalCIDR
+	}
+	return i.params.ExternalCIDR
+}
+
+// ours reports whether one of our programs made an object, of any kind but
+// Namespace: see [render.CreatedByUs].
+func ours(o render.Object) bool {
+	manager := o.GetLabels()[render.LabelManagedBy]
+	return manager == render.ManagedBy || manager == render.OperatorName
+}
+
+// replaces reports whether the operator replaces a Network of pods or Services by
+// what the admin states.
+func (i *Installation) replaces(n *ipamv1alpha1.Network) bool {
+	kind := n.Labels[render.LabelNetworkType]
+	var stated []string
+	switch kind {
+	case render.NetworkPodCIDR:
+		stated = i.params.PodCIDRs
+	case render.NetworkServiceCIDR:
+		if i.params.ServiceCIDR != "" {
+			stated = []string{i.params.ServiceCIDR}
+		}
+	}
+	if len(stated) == 0 || !ours(n) {
+		return false
+	}
+	return !slices.ContainsFunc(render.ClusterNetworks(n.Namespace, kind, stated, ""), func(o render.Object) bool {
+		return o.GetName() == n.Name && o.(*ipamv1alpha1.Network).Spec.CIDR == n.Spec.CIDR
+	})
+}
+
+// toldRange refuses to change a range that somebody was told of; nil if there is
+// none.
+func (i *Installation) toldRange(side Side, c ClusterFacts) *Step {
+	peers, hosts := len(c.Configurations), 0
+	if c.Installation != nil {
+		hosts = c.Installation.Hosts
+	}
+	for _, n := range c.ranges() {
+		external := n.Name == render.NetworkExternalCIDR && string(n.Spec.CIDR) != i.external()
+		if peers == 0 && (!external || hosts == 0) || !external && !i.replaces(n) {
+			continue
+		}
+		from := string(n.Spec.CIDR)
+		if source := n.Annotations[render.AnnotationSource]; source != "" {
+			from += " (" + source + ")"
+		}
+		to, why := "what is stated", fmt.Sprintf("peers that were told the former: %d", peers)
+		hint := "run liqo-tui network reset for each peer first (liqo-tui info lists them), then install again"
+		if external {
+			to = i.external()
+		}
+		if peers == 0 {
+			why = fmt.Sprintf("IPs with an address of the former: %d", hosts)
+			hint = "delete these first (kubectl get ips.ipam.liqo.io -A lists them), then install again"
+		}
+		s := failure(side, CodeOwnership, "address ranges", FailedConflict,
+			fmt.Sprintf("change Network %s/%s from %s to %s: %s", n.Namespace, n.Name, from, to, why), hint)
+		return &s
+	}
+	return nil
+}

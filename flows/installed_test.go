@@ -1,0 +1,206 @@
+package flows_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+func install(p render.InstallParams) func(flows.Facts) flows.Plan {
+	if p.Image == "" {
+		p.Image = "example.org/gateway:v1"
+	}
+	if p.ClusterID == "" {
+		p.ClusterID = "rome"
+	}
+	return func(f flows.Facts) flows.Plan { return flows.PlanInstall(p, f) }
+}
+
+// alone runs a plan on cluster A.
+func alone(t *testing.T, pair *flowtest.Pair, plan func(flows.Facts) flows.Plan) (flows.Plan, error) {
+	t.Helper()
+	var last flows.Plan
+	err := engine.Run(t.Context(), plan, pair.A, engine.Absent{}, func(e engine.Event) { last = e.Plan }, engine.Options{Now: pair.Now})
+	return last, err
+}
+
+func TestInstallContinuesAndThenChangesNothing(t *testing.T) {
+	for writes := range 30 {
+		pair := flowtest.NewPair()
+		pair.A.Bare()
+		pair.A.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = map[int]error{writes: errors.New("killed")} })
+		_, _ = alone(t, pair, install(render.InstallParams{}))
+		if _, err := alone(t, pair, install(render.InstallParams{})); err != nil {
+			t.Fatalf("killed at write %d: the next run says: %v", writes, err)
+		}
+		pair.Forget()
+		if p, err := alone(t, pair, install(render.InstallParams{})); err != nil || len(pair.Log()) > 0 {
+			t.Errorf("killed at write %d: again: got %v, %v, writes %v", writes, err, p.Changes(), pair.Log())
+		}
+	}
+}
+
+func TestWhatAnInstallationWasToldStays(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.A.Bare()
+	told := render.InstallParams{Pools: []string{"10.0.0.0/8"}, PodCIDRs: []string{"10.244.0.0/16"}, ServiceCIDR: "10.96.0.0/12", GatewayReplicas: 2}
+	for _, p := range []render.InstallParams{told, {}} {
+		if _, err := alone(t, pair, install(p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, o := range pair.A.Objects() {
+		if d, ok := o.(*appsv1.Deployment); ok {
+			if got := render.OperatorRanges(d); !slices.Equal(got.Pools, told.Pools) || !slices.Equal(got.PodCIDRs, told.PodCIDRs) || got.ServiceCIDR != told.ServiceCIDR {
+				t.Errorf("got %+v, want %+v", got, told)
+			}
+		}
+		if o.GetName() == render.ServerTemplate && render.TemplateReplicas(o) != 2 {
+			t.Errorf("got %d replicas", render.TemplateReplicas(o))
+		}
+	}
+}
+
+func TestUninstallRemovesWhatInstallMade(t *testing.T) {
+	theirs := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "precious"}}
+	for name, others := range map[string][]render.Object{"": nil, "it holds Secret precious": {theirs}} {
+		pair := flowtest.NewPair()
+		pair.A.Bare()
+		if _, err := alone(t, pair, install(render.InstallParams{})); err != nil {
+			t.Fatal(err)
+		}
+		pair.A.PutAs("ada", others...)
+		pair.Forget()
+		p, err := alone(t, pair, flows.PlanUninstall)
+		if err != nil || flows.KeptNamespace(p) != name {
+			t.Errorf("got %v, the namespace stays because %q, want %q", err, flows.KeptNamespace(p), name)
+		}
+		pair.Settle()
+		for _, n := range pair.A.Names() {
+			if !strings.HasPrefix(n, "CustomResourceDefinition ") && name == "" {
+				t.Errorf("%s is left", n)
+			}
+		}
+		if names := pair.A.Names(); name != "" && (!slices.Contains(names, "Secret liqo/precious") || !slices.Contains(names, "Namespace liqo")) {
+			t.Errorf("left are %v", names)
+		}
+	}
+}
+
+func TestUninstallRefusesWhatNobodyWouldCleanUp(t *testing.T) {
+	pair := flowtest.NewPair()
+	mustRun(t, pair, connect(nodePort()))
+	pair.Forget()
+	_, err := alone(t, pair, flows.PlanUninstall)
+	failed, ok := errors.AsType[*flows.StepError](err)
+	if !ok || failed.Step.Kind != flows.FailedPreflight || failed.Step.Reason != "it still has 1 peers" || len(pair.Log()) > 0 {
+		t.Errorf("got %v, and writes %v", err, pair.Log())
+	}
+	blind := unreadable{pair.A}
+	pair.A.Be(func(f *flows.ClusterFacts) { f.ID = "rome" })
+	for _, o := range pair.A.Objects() {
+		pair.A.Remove(o)
+	}
+	err = engine.Run(t.Context(), flows.PlanUninstall, blind, engine.Absent{}, func(engine.Event) {}, engine.Options{Now: pair.Now})
+	if failed, ok := errors.AsType[*flows.StepError](err); !ok || failed.Step.Kind != flows.FailedAccess {
+		t.Errorf("an installation that can't be read: got %v", err)
+	}
+}
+
+// unreadable is a cluster whose installation may not be read.
+type unreadable struct{ *flowtest.Cluster }
+
+func (unreadable) Installation(context.Context) (flows.InstallationFacts, error) {
+	return flows.InstallationFacts{Unknown: "ada may not get deployments.apps"}, nil
+}
+
+// TestARangeThatSomebodyWasToldOfStays has ranges that an admin states anew.
+func TestARangeThatSomebodyWasToldOfStays(t *testing.T) {
+	external := render.Network("liqo", render.NetworkExternalCIDR, render.NetworkExternalCIDR, "10.80.0.0/16", 1)
+	pods := render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"10.1.0.0/16", "10.2.0.0/16"}, "Calico")
+	reserved := render.Network("liqo", "reserved-10-5-0-0-16", render.NetworkReserved, "10.5.0.0/16", 0)
+	peer := networkingv1beta1.Configuration{}
+	for name, c := range map[string]struct {
+		peers []networkingv1beta1.Configuration
+		hosts int
+		p     render.InstallParams
+		want  string // the failure's reason
+		gone  []string
+	}{
+		"nothing is stated":          {peers: []networkingv1beta1.Configuration{peer}},
+		"another external range":     {p: render.InstallParams{ExternalCIDR: "10.81.0.0/16"}, gone: []string{"Network liqo/external-cidr"}},
+		"of which a peer was told":   {peers: []networkingv1beta1.Configuration{peer}, p: render.InstallParams{ExternalCIDR: "10.81.0.0/16"}, want: "change Network liqo/external-cidr from 10.80.0.0/16 to 10.81.0.0/16: peers that were told the former: 1"},
+		"of which a host has one":    {hosts: 1, p: render.InstallParams{ExternalCIDR: "10.81.0.0/16"}, want: "change Network liqo/external-cidr from 10.80.0.0/16 to 10.81.0.0/16: IPs with an address of the former: 1"},
+		"one of two ranges of pods":  {p: render.InstallParams{PodCIDRs: []string{"10.1.0.0/16"}}}, // the operator replaces them
+		"with a peer":                {peers: []networkingv1beta1.Configuration{peer}, p: render.InstallParams{PodCIDRs: []string{"10.1.0.0/16"}}, want: "change Network liqo/pod-cidr-2 from 10.2.0.0/16 (Calico) to what is stated: peers that were told the former: 1"},
+		"the same ranges, and peers": {peers: []networkingv1beta1.Configuration{peer}, p: render.InstallParams{PodCIDRs: []string{"10.1.0.0/16", "10.2.0.0/16"}, ExternalCIDR: "10.80.0.0/16"}},
+		"nobody is told of reserves": {peers: []networkingv1beta1.Configuration{peer}, p: render.InstallParams{Reserve: []string{"10.6.0.0/16"}}, gone: []string{"Network liqo/reserved-10-5-0-0-16"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pair := flowtest.NewPair()
+			f := factsOf(pair)
+			reserved.Labels[render.LabelManagedBy] = render.ManagedBy
+			f.Local.Configurations, f.Local.ExternalCIDR = c.peers, "10.80.0.0/16"
+			f.Local.Installation = &flows.InstallationFacts{Hosts: c.hosts, Objects: append([]render.Object{external, reserved}, pods...)}
+			p := install(c.p)(f)
+			reason := ""
+			if s := p.Failure(); s != nil {
+				reason = s.Reason
+			}
+			var gone []string
+			for _, s := range p.Steps {
+				for _, o := range s.Gone {
+					gone = append(gone, render.Name(o))
+				}
+			}
+			if reason != c.want || !slices.Equal(gone, c.gone) {
+				t.Errorf("got %q, and %q goes; want %q, %q", reason, gone, c.want, c.gone)
+			}
+		})
+	}
+}
+
+func TestInstallSaysWhatItWaitsFor(t *testing.T) {
+	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.OperatorName}, Status: appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}}
+	starting := operator.DeepCopy()
+	starting.Status.UpdatedReplicas = 0
+	fabric := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.FabricName}, Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 1}}
+	network := func(kind, cidr string, decided networkingv1beta1.CIDR) render.Object {
+		n := render.ClusterNetworks("liqo", kind, []string{cidr}, "")[0].(*ipamv1alpha1.Network)
+		n.Status.CIDR = decided
+		return n
+	}
+	pods, services := network(render.NetworkPodCIDR, "10.244.0.0/16", "10.244.0.0/16"), network(render.NetworkServiceCIDR, "10.96.0.0/12", "10.96.0.0/12")
+	waiting := map[string]string{render.OperatorName: "pod liqo-tui-operator-2: ImagePullBackOff", render.FabricName: "pod liqo-tui-fabric-1 is pending"}
+	for want, c := range map[string]struct {
+		step    flows.StepID
+		p       render.InstallParams
+		objects []render.Object
+	}{
+		"the operator starts: pod liqo-tui-operator-2: ImagePullBackOff": {step: "operator-works-a", objects: []render.Object{starting}},
+		"the operator has not found the cluster's address ranges yet":    {step: "operator-works-a", objects: []render.Object{operator, pods}},
+		"the operator has not decided Network pod-cidr":                  {step: "operator-works-a", objects: []render.Object{operator, network(render.NetworkPodCIDR, "10.244.0.0/16", "")}},
+		"the operator has not replaced Network pod-cidr":                 {step: "operator-works-a", p: render.InstallParams{PodCIDRs: []string{"10.1.0.0/16"}}, objects: []render.Object{operator, pods, services}},
+		"": {step: "operator-works-a", objects: []render.Object{operator, pods, services}},
+		"it runs on 1 of 2 nodes: pod liqo-tui-fabric-1 is pending": {step: "fabric-runs-a", objects: []render.Object{fabric}},
+	} {
+		f := factsOf(flowtest.NewPair())
+		f.Local.Installation = &flows.InstallationFacts{Objects: c.objects, Waiting: waiting}
+		if s, ok := install(c.p)(f).Step(c.step); !ok || s.Reason != want || (s.Status == flows.Done) != (want == "") {
+			t.Errorf("got %s, %q, want %q", s.Status, s.Reason, want)
+		}
+	}
+}
