@@ -124,7 +124,6 @@ func TestCluster(t *testing.T) {
 	t.Run("a probe is run, measures and goes", func(t *testing.T) { testProbe(t, env, admin) })
 	t.Run("silence is noticed", func(t *testing.T) { testSilence(t, env.Config) })
 	t.Run("what is deleted is gone at once", func(t *testing.T) { testDelete(t, admin) })
-	t.Run("what was there before is neither changed nor deleted", func(t *testing.T) { testOthersNamespaces(t, env, admin) })
 	t.Run("only what was seen is deleted", func(t *testing.T) { testDeleteAsSeen(t, admin) })
 	t.Run("what our own operator wrote, an admin may change", func(t *testing.T) { testOwnOperator(t, admin) })
 	t.Run("what is no longer applied goes", func(t *testing.T) { testTakeBack(t, admin) })

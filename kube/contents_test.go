@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,10 +17,6 @@ import (
 // testOthersNamespaces installs into namespaces that are there already, and into
 // one that is not, and removes everything again.
 func testOthersNamespaces(t *testing.T, env *envtest.Environment, admin *Cluster) {
-	earlier := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.OperatorName}} // a probe's
-	if err := client.IgnoreNotFound(admin.client.Delete(t.Context(), earlier)); err != nil {
-		t.Fatal(err)
-	}
 	in := func(namespace string) *Cluster {
 		c, err := ForConfig(env.Config, Options{Context: flows.ContextRef{Name: "test"}, Namespace: namespace})
 		if err != nil {

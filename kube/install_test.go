@@ -62,6 +62,7 @@ func TestInstallAndUninstall(t *testing.T) {
 	t.Run("what is installed is not installed again", func(t *testing.T) { testInstallAgain(t, c) })
 	t.Run("who may not see the installation does not remove it", func(t *testing.T) { testBlindUninstall(t, env) })
 	t.Run("uninstall takes what the programs made", func(t *testing.T) { testUninstall(t, c) })
+	t.Run("what was there before is neither changed nor deleted", func(t *testing.T) { testOthersNamespaces(t, env, c) })
 }
 
 // testInstallAgain compares what the API server makes of the objects with what was
