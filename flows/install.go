@@ -44,7 +44,9 @@ func PlanInstall(p render.InstallParams, f Facts) Plan {
 	}
 	plan.Steps = i.steps(A, c)
 	if failed := plan.Failure(); failed == nil {
+		templates, _ := plan.Step(stepID(A, stepTemplates))
 		plan.Steps = append(plan.Steps, i.operatorWorks(A, c), i.fabricRuns(A, c))
+		plan.Steps = append(plan.Steps, i.gateways(A, c, templates, f.At)...)
 	} else if failed.Kind == FailedPreflight {
 		failed.Code = CodeUnfit
 	}

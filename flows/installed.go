@@ -3,8 +3,12 @@ package flows
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -16,6 +20,8 @@ type InstallationFacts struct {
 	// Objects are those that an installation consists of, with the Networks of the
 	// cluster itself and what the fabric said of nodes. Their kinds are set.
 	Objects []render.Object
+	// Gateways are the Deployments of the cluster's gateways.
+	Gateways []appsv1.Deployment
 	// Hosts counts the IPs that have an address of the external range.
 	Hosts int
 	// Unserved are kinds of which the API server knows nothing. An installation does
@@ -174,4 +180,59 @@ func (i *Installation) toldRange(side Side, c ClusterFacts) *Step {
 		return &s
 	}
 	return nil
+}
+
+// gateways wait until those that have our templates are as the templates say now.
+// The operator replaces one after the other.
+func (i *Installation) gateways(side Side, c ClusterFacts, templates Step, at time.Time) (steps []Step) {
+	if c.Installation == nil {
+		return nil
+	}
+	for k := range c.Installation.Gateways {
+		d := &c.Installation.Gateways[k]
+		if !c.fromOurTemplate(d) {
+			continue
+		}
+		var connection *networkingv1beta1.Connection
+		if n := slices.IndexFunc(c.Connections, func(o networkingv1beta1.Connection) bool { return o.Namespace == d.Namespace && o.Name == d.Name }); n >= 0 {
+			connection = &c.Connections[n]
+		}
+		peer := d.Labels[render.LabelRemoteCluster]
+		s := Step{
+			ID: stepID(side, "gateway-"+peer), Side: side, Action: Wait, Title: "gateway for " + peer, Status: Waiting, Code: CodePod,
+			Object: ObjectRef{Kind: "Deployment", Namespace: d.Namespace, Name: d.Name},
+		}
+		older := !slices.ContainsFunc(d.Spec.Template.Spec.Containers, func(o corev1.Container) bool { return o.Image == i.params.Image })
+		switch why := render.Replacing(d, connection, at.Add(c.ClockAhead)); {
+		case templates.Status != Done:
+			s.Status, s.Reason, s.Code = Blocked, "needs the gateway templates", ""
+		case why != "":
+			s.Reason = why
+		case older:
+			s.Reason = "it is replaced once the gateways before it are connected again"
+		default:
+			s.Status, s.Code = Done, ""
+		}
+		if (older || s.Status == Blocked) && connection != nil && connection.Status.Value == networkingv1beta1.Connected {
+			s.Interrupts = fmt.Sprintf("traffic between %s and %s is interrupted for some seconds, while the gateway is replaced; one gateway is replaced after the other", c.Name(), peer)
+		}
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+// fromOurTemplate reports whether a gateway is made from a template of the
+// installation: an admin may have chosen another.
+func (c ClusterFacts) fromOurTemplate(d *appsv1.Deployment) bool {
+	name := d.Labels[render.LabelGatewayName]
+	ours := func(o render.Object, template, wanted render.TemplateRef) bool {
+		return o.GetNamespace() == d.Namespace && o.GetName() == name && template == wanted
+	}
+	return slices.ContainsFunc(c.Servers, func(o networkingv1beta1.GatewayServer) bool {
+		ref := o.Spec.ServerTemplateRef
+		return ours(&o, render.TemplateRef{Name: ref.Name, Namespace: ref.Namespace}, render.TemplateRef{Name: render.ServerTemplate, Namespace: c.Namespace})
+	}) || slices.ContainsFunc(c.Clients, func(o networkingv1beta1.GatewayClient) bool {
+		ref := o.Spec.ClientTemplateRef
+		return ours(&o, render.TemplateRef{Name: ref.Name, Namespace: ref.Namespace}, render.TemplateRef{Name: render.ClientTemplate, Namespace: c.Namespace})
+	})
 }

@@ -204,3 +204,50 @@ func TestInstallSaysWhatItWaitsFor(t *testing.T) {
 		}
 	}
 }
+
+// TestANewerImageSaysWhichTrafficItInterrupts has two gateways of an older image, one
+// of which an admin made from a template of their own.
+func TestANewerImageSaysWhichTrafficItInterrupts(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.A.Bare()
+	if _, err := alone(t, pair, install(render.InstallParams{})); err != nil {
+		t.Fatal(err)
+	}
+	facts := func(image, template string) flows.Facts {
+		f := factsOf(pair)
+		found, err := pair.A.Installation(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "gw-milan", Labels: map[string]string{render.LabelGatewayName: "milan", render.LabelRemoteCluster: "milan"}}}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "tunnel", Image: image}}
+		d.Status = appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
+		found.Gateways = []appsv1.Deployment{d}
+		f.Local.Installation = &found
+		server := render.GatewayServer(render.ServerParams{Tenant: render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"}, Template: render.TemplateRef{Name: template, Namespace: "liqo"}})
+		connection := networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "gw-milan"}}
+		connection.Status.Value = networkingv1beta1.Connected
+		f.Local.Servers, f.Local.Connections = []networkingv1beta1.GatewayServer{*server}, []networkingv1beta1.Connection{connection}
+		return f
+	}
+	newer := install(render.InstallParams{Image: "example.org/gateway:v2"})
+	const warning = "traffic between rome and milan is interrupted for some seconds, while the gateway is replaced; one gateway is replaced after the other"
+	for name, c := range map[string]struct {
+		plan     flows.Plan
+		status   flows.Status
+		reason   string
+		warnings []string
+	}{
+		"before":         {newer(facts("example.org/gateway:v1", render.ServerTemplate)), flows.Blocked, "needs the gateway templates", []string{warning}},
+		"its turn comes": {install(render.InstallParams{})(facts("example.org/gateway:v0", render.ServerTemplate)), flows.Waiting, "it is replaced once the gateways before it are connected again", []string{warning}},
+		"replaced":       {install(render.InstallParams{})(facts("example.org/gateway:v1", render.ServerTemplate)), flows.Done, "", nil},
+	} {
+		s, ok := c.plan.Step("gateway-milan-a")
+		if !ok || s.Status != c.status || s.Reason != c.reason || !slices.Equal(c.plan.Interrupts(), c.warnings) {
+			t.Errorf("%s: got %s, %q, and %q", name, s.Status, s.Reason, c.plan.Interrupts())
+		}
+	}
+	if s, ok := newer(facts("example.org/other:v1", "their-own")).Step("gateway-milan-a"); ok {
+		t.Errorf("a gateway of another template is waited for: %+v", s)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -79,6 +80,11 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 	here := client.InNamespace(c.namespace)
 	list(&ipamv1alpha1.NetworkList{}, func(o client.Object) { add(o) }, here, client.HasLabels{render.LabelNetworkType})
 	list(&networkingv1beta1.InternalNodeList{}, func(o client.Object) { add(o) }, client.MatchingLabels{render.LabelManagedBy: render.ManagedBy})
+	list(&appsv1.DeploymentList{}, func(o client.Object) {
+		if d, ok := o.(*appsv1.Deployment); ok {
+			f.Gateways = append(f.Gateways, *d)
+		}
+	}, client.MatchingLabels{render.LabelComponent: "gateway"})
 	list(&ipamv1alpha1.IPList{}, func(o client.Object) {
 		if ip, ok := o.(*ipamv1alpha1.IP); ok && ip.Status.IP != "" {
 			f.Hosts++

@@ -34,10 +34,11 @@ type gateways struct {
 	reader client.Reader // not cached
 
 	surroundings *surroundings
+	turns        *turns // of the gateways of both kinds
 }
 
-func newGateways(mgr ctrl.Manager, k kind, around *surroundings) *gateways {
-	return &gateways{kind: k, client: mgr.GetClient(), reader: mgr.GetAPIReader(), surroundings: around}
+func newGateways(mgr ctrl.Manager, k kind, around *surroundings, t *turns) *gateways {
+	return &gateways{kind: k, client: mgr.GetClient(), reader: mgr.GetAPIReader(), surroundings: around, turns: t}
 }
 
 func (r *gateways) setup(mgr ctrl.Manager) error {
@@ -72,10 +73,14 @@ func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, errors.Join(err, r.complain(ctx, gateway, err))
 	}
 	var g errgroup.Group // without its context: one failure must not cancel the others
-	g.Go(func() error { return r.run(ctx, made) })
+	var result ctrl.Result
+	g.Go(func() (err error) {
+		result, err = r.run(ctx, made)
+		return err
+	})
 	g.Go(func() error { return r.publish(ctx, in, made) })
 	err = g.Wait()
-	return ctrl.Result{}, errors.Join(err, r.complain(ctx, gateway, err))
+	return result, errors.Join(err, r.complain(ctx, gateway, err))
 }
 
 // complain says on the gateway why its children can't be made, where whoever
@@ -147,8 +152,19 @@ func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
 	return p, g.Wait()
 }
 
-func (r *gateways) run(ctx context.Context, p *prepared) error {
-	return r.applyAll(ctx, []render.Object{p.binding, p.deployment})
+func (r *gateways) run(ctx context.Context, p *prepared) (result ctrl.Result, err error) {
+	var g errgroup.Group
+	g.Go(func() error { return r.applyAll(ctx, []render.Object{p.binding}) })
+	g.Go(func() error {
+		waitsFor, err := r.turns.apply(ctx, r.client, p.deployment)
+		if waitsFor != "" {
+			ctrl.LoggerFrom(ctx).Info("the gateway is replaced later", "waitsFor", waitsFor)
+			result.RequeueAfter = turnAgain
+		}
+		return err
+	})
+	err = g.Wait()
+	return result, err
 }
 
 // applyAll applies objects side by side, those that differ from what is there.

@@ -114,14 +114,15 @@ func setUp(mgr ctrl.Manager, status *reporter, o Options) error {
 		pools = ipam.DefaultPools()
 	}
 	around := newSurroundings(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetConfig())
+	order := &turns{}
 	allocator := &allocator{reader: mgr.GetAPIReader(), surroundings: around, pools: pools}
 	return errors.Join(
 		(&discovery{client: mgr.GetClient(), reader: mgr.GetAPIReader(), status: status, namespace: namespace, stated: o.Stated}).setup(mgr),
 		(&networks{client: mgr.GetClient(), allocator: allocator, namespace: namespace}).setup(mgr),
 		(&configurations{client: mgr.GetClient(), reader: mgr.GetAPIReader(), allocator: allocator, namespace: namespace}).setup(mgr),
 		(&ips{client: mgr.GetClient(), reader: mgr.GetAPIReader(), namespace: namespace}).setup(mgr),
-		newGateways(mgr, serverKind, around).setup(mgr),
-		newGateways(mgr, clientKind, around).setup(mgr),
+		newGateways(mgr, serverKind, around, order).setup(mgr),
+		newGateways(mgr, clientKind, around, order).setup(mgr),
 		(&access{client: mgr.GetClient()}).setup(mgr),
 		(&foreignClusters{client: mgr.GetClient()}).setup(mgr),
 		(&delegates{client: mgr.GetClient()}).setup(mgr),

@@ -50,7 +50,7 @@ func (w *world) untilNothingIsApplied(key client.ObjectKey) {
 			return c.Apply(ctx, o, options...)
 		},
 	})
-	r := &gateways{kind: serverKind, client: counting, reader: direct, surroundings: newSurroundings(direct, direct, w.config)}
+	r := &gateways{kind: serverKind, client: counting, reader: direct, surroundings: newSurroundings(direct, direct, w.config), turns: &turns{}}
 	deadline := time.Now().Add(patience)
 	for {
 		applied = nil

@@ -1,0 +1,81 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// turns has one gateway after the other get new pods. A new template, such as one
+// with a newer image, is for all gateways of the cluster. Replaced at once, none of
+// its peers could be reached meanwhile, and none at all with an image that does not
+// run.
+type turns struct {
+	mu sync.Mutex
+	// applied are the generations of Deployments that were applied: the cache may
+	// still show older ones.
+	applied map[types.UID]int64
+}
+
+// turnAgain is how soon a gateway asks again whether it is its turn.
+const turnAgain = time.Second
+
+// apply makes a gateway's Deployment be as wanted. If it has to wait until another
+// gateway is connected again, it says which one that is.
+func (t *turns) apply(ctx context.Context, c client.Client, want *appsv1.Deployment) (waitsFor string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var live appsv1.Deployment
+	err = c.Get(ctx, client.ObjectKeyFromObject(want), &live)
+	if client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("read %s: %w", render.Name(want), err)
+	}
+	// A gateway that is new, or does not run, takes nothing from anybody.
+	replaced := err == nil && !ownedByAnother(&live, want) && !render.Contains(FieldManager, &live, want) && live.Status.AvailableReplicas > 0
+	if replaced {
+		if waitsFor, err = t.busy(ctx, c, &live); err != nil || waitsFor != "" {
+			return waitsFor, err
+		}
+	}
+	now, err := apply(ctx, c, want)
+	if err == nil && replaced {
+		if t.applied == nil {
+			t.applied = map[types.UID]int64{}
+		}
+		t.applied[now.UID] = now.Generation
+	}
+	return "", err
+}
+
+// busy is a gateway besides d that is not connected again yet, "" if there is none.
+func (t *turns) busy(ctx context.Context, c client.Client, d *appsv1.Deployment) (string, error) {
+	var all appsv1.DeploymentList
+	if err := c.List(ctx, &all, client.HasLabels{render.LabelGatewayName}); err != nil {
+		return "", fmt.Errorf("list the gateways' Deployments: %w", err)
+	}
+	for i := range all.Items {
+		other := &all.Items[i]
+		if other.UID == d.UID {
+			continue
+		}
+		connection := &networkingv1beta1.Connection{}
+		if err := c.Get(ctx, client.ObjectKeyFromObject(other), connection); apierrors.IsNotFound(err) {
+			connection = nil
+		} else if err != nil {
+			return "", fmt.Errorf("read Connection %s/%s: %w", other.Namespace, other.Name, err)
+		}
+		if other.Generation < t.applied[other.UID] || render.Replacing(other, connection, time.Now()) != "" {
+			return other.Namespace + "/" + other.Name, nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,74 @@
+package operator
+
+import (
+	"testing"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// TestGatewaysAreReplacedOneAfterTheOther has a newer image for two gateways that
+// work, and one that does not.
+func TestGatewaysAreReplacedOneAfterTheOther(t *testing.T) {
+	deployment := func(name, image string) *appsv1.Deployment {
+		d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}}
+		d.Namespace, d.Name, d.Labels = "liqo-tenant-"+name, "gw-"+name, map[string]string{render.LabelGatewayName: name}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "tunnel", Image: image}}
+		return d
+	}
+	var there []client.Object
+	for _, name := range []string{"milan", "turin", "asti"} {
+		d := deployment(name, "v1")
+		d.UID, d.Generation = types.UID(name), 1
+		d.Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
+		if name == "asti" {
+			d.Status.AvailableReplicas, d.Status.Conditions = 0, []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse}}
+		}
+		c := &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name}}
+		c.Status.Value = networkingv1beta1.Connected
+		there = append(there, d, c)
+	}
+	cl := clusterWith(t, there...)
+	order := &turns{}
+	try := func(name, want string) {
+		t.Helper()
+		if got, err := order.apply(t.Context(), cl, deployment(name, "v2")); err != nil || got != want {
+			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
+		}
+	}
+	becomes := func(name string, status appsv1.DeploymentStatus, value networkingv1beta1.ConnectionStatusValue) {
+		t.Helper()
+		d, c := deployment(name, ""), &networkingv1beta1.Connection{}
+		if err := cl.Get(t.Context(), client.ObjectKeyFromObject(d), d); err != nil {
+			t.Fatal(err)
+		}
+		status.Replicas, status.ObservedGeneration = 1, 99
+		status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now())}}
+		d.Status = status
+		if err := cl.Status().Update(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		if err := cl.Get(t.Context(), client.ObjectKeyFromObject(d), c); err != nil {
+			t.Fatal(err)
+		}
+		c.Status.Value = value
+		if err := cl.Update(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	try("milan", "")
+	becomes("milan", appsv1.DeploymentStatus{UpdatedReplicas: 1}, networkingv1beta1.Connected) // says the old pod
+	try("turin", "liqo-tenant-milan/gw-milan")
+	try("asti", "") // has no traffic to lose
+	becomes("milan", appsv1.DeploymentStatus{UpdatedReplicas: 1, AvailableReplicas: 1}, networkingv1beta1.Connecting)
+	try("turin", "liqo-tenant-milan/gw-milan")
+	becomes("milan", appsv1.DeploymentStatus{UpdatedReplicas: 1, AvailableReplicas: 1}, networkingv1beta1.Connected)
+	try("turin", "")
+}

@@ -1,0 +1,40 @@
+package render
+
+import (
+	"fmt"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// reconnecting is how long the next gateway waits for one whose pod runs and that
+// is not connected: its peer may be away. A gateway connects within 3 s.
+const reconnecting = 30 * time.Second
+
+// Replacing says what the replacement of a gateway's pods waits for, "" once they
+// are replaced and it is connected again, or won't be. now is by the cluster's
+// clock; c is the gateway's Connection, which has the name of its Deployment, or nil.
+func Replacing(d *appsv1.Deployment, c *networkingv1beta1.Connection, now time.Time) string {
+	replicas := int32(1) // Kubernetes' default
+	if d.Spec.Replicas != nil {
+		replicas = *d.Spec.Replicas
+	}
+	s, available := d.Status, time.Time{}
+	for _, cond := range s.Conditions {
+		switch {
+		case cond.Type == appsv1.DeploymentAvailable && cond.Status == corev1.ConditionTrue:
+			available = cond.LastTransitionTime.Time
+		case cond.Type == appsv1.DeploymentProgressing && cond.Status == corev1.ConditionFalse && s.ObservedGeneration >= d.Generation:
+			return "" // Kubernetes has given it up, after 10 minutes
+		}
+	}
+	switch {
+	case s.ObservedGeneration < d.Generation || s.UpdatedReplicas < replicas || s.AvailableReplicas < replicas || s.Replicas > s.UpdatedReplicas:
+		return fmt.Sprintf("%d of %d pods run", min(s.UpdatedReplicas, s.AvailableReplicas), replicas)
+	case c != nil && c.Status.Value != networkingv1beta1.Connected && now.Sub(available) < reconnecting:
+		return "it is not connected again yet"
+	}
+	return ""
+}
