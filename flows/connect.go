@@ -160,6 +160,7 @@ func (c connection) namespace(side Side) Step {
 	object := refOf(want)
 	s := Step{ID: stepID(side, "namespace"), Side: side, Action: Update, Object: object, Title: object.title(), Status: Done}
 	if labelled {
+		s.Want = []render.Object{want} // what is taken out of manifests, GitOps deletes
 		return s
 	}
 	s.Reason = "used as it is: liqo-tui did not create it"

@@ -82,7 +82,7 @@ func TestAutoIsDecidedOnceAndAConnectionKeepsWhatItHas(t *testing.T) {
 
 func TestManifestsHoldWhatIsKnown(t *testing.T) {
 	kinds := func(f flows.Facts, side flows.Side) (kinds []string, missing int) {
-		objects, left := manifests(flows.Defaults(), f, side)
+		objects, left := manifests(flows.PlanConnect(flows.Defaults(), f), side)
 		for _, o := range objects {
 			kinds = append(kinds, o.GetObjectKind().GroupVersionKind().Kind)
 		}

@@ -2,14 +2,12 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -50,25 +48,21 @@ func (e exportFlags) run(ctx context.Context, io streams, pair *pairFlags, c *co
 		return err
 	}
 	defer closeBoth()
-	f, err := engine.Observe(ctx, a, b, time.Now)
+	p, err := engine.Look(ctx, plan, a, b)
 	if err != nil {
 		return err
 	}
-	p := plan(f)
-	if s := p.Failure(); s != nil {
-		return &flows.StepError{Step: *s, Cluster: p.ID(s.Side)}
-	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		objects, missing := manifests(p.Params, f, side)
-		files, err := e.files(objects, f.Side(side.Other()).ID, missing)
+		objects, missing := manifests(p, side)
+		files, err := e.files(objects, p.ID(side.Other()), missing)
 		if err != nil {
 			return err
 		}
-		folder := filepath.Join(e.folder, string(f.Side(side).ID))
+		folder := filepath.Join(e.folder, string(p.ID(side)))
 		if err := writeFiles(folder, files); err != nil {
 			return err
 		}
-		fmt.Fprintf(io.out, "%s %s: %s\n", side, f.Side(side).ID, folder)
+		fmt.Fprintf(io.out, "%s %s: %s\n", side, p.ID(side), folder)
 		for _, m := range missing {
 			fmt.Fprintf(io.out, "  left out: %s\n", m)
 		}
@@ -77,52 +71,25 @@ func (e exportFlags) run(ctx context.Context, io streams, pair *pairFlags, c *co
 	return err
 }
 
-// manifests are the objects that a side needs for the connection, as far as
-// they can be known, with a sentence for each that can't.
-func manifests(p flows.Params, f flows.Facts, side flows.Side) (objects []render.Object, missing []string) {
-	c, other := f.Side(side), f.Side(side.Other())
-	peer, opposite := c.Peer(other.ID), other.Peer(c.ID)
-	tenant := peer.Tenant
-	if ns := p.Namespaces[side]; ns != "" {
-		tenant.Namespace = ns
+// manifests are what a plan wants on a side, with a sentence for each object that it
+// can't know yet.
+func manifests(p flows.Plan, side flows.Side) (objects []render.Object, missing []string) {
+	for _, o := range p.Wants(side) {
+		o = o.DeepCopyObject().(render.Object)
+		o.SetOwnerReferences(nil) // by UIDs, which are of one cluster's objects
+		o.SetAnnotations(nil)     // requests to the operator, which are of one moment
+		objects = append(objects, o)
 	}
-	// A namespace that was there for something else is not ours to label. One of
-	// the peering's stays in the manifests: what is taken out of them, GitOps deletes.
-	if live := c.FindNamespace(tenant.Namespace); live == nil || live.Labels[render.LabelRemoteCluster] == string(other.ID) {
-		objects = append(objects, render.TenantNamespace(tenant))
-	}
-	objects = append(objects, render.Configuration(tenant, other.Networks))
-	if side == p.Server {
-		template := p.ServerTemplate
-		template.Namespace = cmp.Or(template.Namespace, c.Namespace)
-		objects = append(objects, render.GatewayServer(render.ServerParams{
-			Tenant: tenant, Template: template, ServiceType: p.ServiceType, Port: p.Port,
-			NodePort: p.NodePort, LoadBalancerIP: p.LoadBalancerIP, MTU: p.MTU,
-		}))
-	} else if addresses, port := endpoint(p, opposite); len(addresses) > 0 && port != 0 {
-		template := p.ClientTemplate
-		template.Namespace = cmp.Or(template.Namespace, c.Namespace)
-		objects = append(objects, render.GatewayClient(render.ClientParams{Tenant: tenant, Template: template, Addresses: addresses, Port: port, MTU: p.MTU}))
-	} else {
-		missing = append(missing, fmt.Sprintf("GatewayClient %s, because where %s's gateway server can be reached is known only once it exists; or give --client-address and --client-port", other.ID, other.ID))
-	}
-	if opposite.Key != nil {
-		objects = append(objects, render.PublicKey(tenant, *opposite.Key, nil))
-	} else {
-		missing = append(missing, fmt.Sprintf("PublicKey %s, because %s makes its gateway's keys only once the gateway exists", other.ID, other.ID))
+	for _, s := range p.Steps {
+		if s.Side == side && s.Object.Name != "" && s.Status != flows.Done && len(s.Want) == 0 {
+			why := s.Title + ": " + s.Reason
+			if s.Object.Kind == "GatewayClient" {
+				why += "; or give --client-address and --client-port"
+			}
+			missing = append(missing, why)
+		}
 	}
 	return objects, missing
-}
-
-// endpoint is where the client will find the server, as far as that is known.
-func endpoint(p flows.Params, server flows.Peer) (addresses []string, port uint16) {
-	if s := server.Server; s != nil && s.Status.Endpoint != nil {
-		addresses, port = s.Status.Endpoint.Addresses, uint16(s.Status.Endpoint.Port)
-	}
-	if p.ClientAddress != "" {
-		addresses = []string{p.ClientAddress}
-	}
-	return addresses, cmp.Or(p.ClientPort, port, p.NodePort)
 }
 
 // waves are the order in which Argo CD applies kinds; others go first.

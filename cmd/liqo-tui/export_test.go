@@ -22,7 +22,7 @@ func TestExportedManifestsLeaveTheNamespacesOfOthersAlone(t *testing.T) {
 	params.Namespaces[flows.A] = "team-a"
 	f := flows.Facts{Local: p.A.Facts(), Remote: p.B.Facts(), At: p.Now()}
 	namespaces := func(side flows.Side) (out []*corev1.Namespace) {
-		objects, _ := manifests(flows.PlanConnect(params, f).Params, f, side)
+		objects, _ := manifests(flows.PlanConnect(params, f), side)
 		for _, o := range objects {
 			if ns, ok := o.(*corev1.Namespace); ok {
 				out = append(out, ns)
