@@ -55,8 +55,8 @@ func (i *Installation) others(c ClusterFacts) (all []DefinitionFacts) {
 	return all
 }
 
-// KeptDefinitions says that another program's definitions are used as they are.
-func KeptDefinitions(others []DefinitionFacts) string {
+// keptDefinitions says that another program's definitions are used as they are.
+func keptDefinitions(others []DefinitionFacts) string {
 	if len(others) == 1 {
 		return fmt.Sprintf("%s is %s and stays as it is", others[0].Name, others[0].owner())
 	}

@@ -108,9 +108,9 @@ func (f *Facts) side(s Side) *ClusterFacts {
 	return &f.Local
 }
 
-// InstallNamespace refuses a namespace whose pod security allows none of our
+// installNamespace refuses a namespace whose pod security allows none of our
 // programs; nil if ns, which may not exist yet, can be used.
-func InstallNamespace(side Side, c ClusterFacts, name string) *Step {
+func installNamespace(side Side, c ClusterFacts, name string) *Step {
 	ns := c.FindNamespace(name)
 	if ns == nil || render.CreatedByUs(ns) || refusesPods(ns) == "" {
 		return nil
@@ -240,7 +240,7 @@ func (i *Installation) steps(side Side, c ClusterFacts) []Step {
 // obstacle is what the installation can't be applied for, nil if it can.
 func (i *Installation) obstacle(side Side, c ClusterFacts) *Step {
 	if c.Software == NoSoftware || c.Installation != nil {
-		for _, s := range []*Step{InstalledElsewhere(side, c), InstallNamespace(side, c, i.params.Namespace), UnusableDefinition(side, i.others(c))} {
+		for _, s := range []*Step{InstalledElsewhere(side, c), installNamespace(side, c, i.params.Namespace), UnusableDefinition(side, i.others(c))} {
 			if s != nil {
 				return s
 			}
@@ -311,7 +311,7 @@ func (i *Installation) definitions(side Side, c ClusterFacts) Step {
 	s.Objects = slices.DeleteFunc(slices.Clone(s.Objects), func(o render.Object) bool {
 		return slices.ContainsFunc(others, func(d DefinitionFacts) bool { return d.Name == o.GetName() })
 	})
-	s.Reason = KeptDefinitions(others)
+	s.Reason = keptDefinitions(others)
 	if len(s.Objects) == 0 && s.Status == Ready {
 		s.Status, s.Diff = Done, ""
 	}
