@@ -243,3 +243,22 @@ func TestAGatewayKnowsNodesByTheirWord(t *testing.T) {
 		t.Errorf("mended and gone: got %v and %v", known, unread)
 	}
 }
+
+func TestAGatewayFollowsManyNodesSeldom(t *testing.T) {
+	var n nodes
+	now := time.Unix(1000, 0)
+	const ms = time.Millisecond
+	for _, c := range []struct{ after, want time.Duration }{
+		{0, 200 * ms},
+		{100 * ms, 0}, // one is on its way
+		{200 * ms, 900 * ms},
+		{200 * ms, 0},
+		{1000 * ms, 700 * ms}, // 1 s after the one before
+		{time.Minute, 200 * ms},
+	} {
+		now = now.Add(c.after)
+		if got := n.wait(now); got != c.want {
+			t.Errorf("%s later: a request in %s, want in %s", c.after, got, c.want)
+		}
+	}
+}
