@@ -402,7 +402,7 @@ func (c connection) publicKey(side Side) Step {
 	case !live(c.gateway(side.Other())):
 		return blocked(side, Create, stepKey, object, fmt.Sprintf("needs %s's gateway", c.facts.Side(side.Other()).ID))
 	case other.Key == nil:
-		s := blocked(side, Create, stepKey, object, fmt.Sprintf("%s's gateway has not made its key known yet", c.facts.Side(side.Other()).ID))
+		s := blocked(side, Create, stepKey, object, fmt.Sprintf("%s's gateway has not published its key yet", c.facts.Side(side.Other()).ID))
 		s.Status, s.Code = Waiting, CodeKey
 		return s
 	}

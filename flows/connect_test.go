@@ -163,12 +163,12 @@ func TestPlanConnect(t *testing.T) {
 			},
 		},
 		{
-			name: "a gateway has not made its key known", past: but(nothing, func(p *flowtest.Pair) {
+			name: "a gateway has not published its key", past: but(nothing, func(p *flowtest.Pair) {
 				p.B.Behave(func(b *flowtest.Behaviour) { b.NoKeys = true })
 				partWay(flowtest.ManyRounds, nodePort())(t, p)
 			}),
 			want: map[flows.StepID]want{
-				"public-key-a": {status: flows.Waiting, reason: "milan's gateway has not made its key known yet"},
+				"public-key-a": {status: flows.Waiting, reason: "milan's gateway has not published its key yet"},
 				"public-key-b": {status: flows.Done},
 				"connected-a":  {status: flows.Waiting, reason: "waiting for the public key of the peer"},
 			},

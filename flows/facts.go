@@ -135,14 +135,14 @@ type ClusterFacts struct {
 	Polled []string
 }
 
-// ElsewhereFacts are what manages connections from another namespace than the
+// ElsewhereFacts are an installation of Liqo or of our operator in another namespace than the
 // one that was looked into.
 type ElsewhereFacts struct {
 	Software  Software
 	Namespace string
 }
 
-// OperatorFacts are how well what manages connections does, Liqo or ours.
+// OperatorFacts say whether Liqo, or our operator, runs.
 type OperatorFacts struct {
 	// Version of its image, "" if unknown.
 	Version string
@@ -206,7 +206,7 @@ type PodFacts struct {
 	Restarted time.Time
 }
 
-// Software is what manages connections on a cluster.
+// Software is which operator connects a cluster: none, Liqo or ours.
 type Software uint8
 
 // What can be installed on a cluster.

@@ -109,8 +109,8 @@ func (o RemoveOptions) peer(f Facts) (render.ClusterID, *Step) {
 	case len(known) == 0:
 		return "", nil
 	}
-	s := failure(A, CodeUnnamedPeer, "which cluster to forget is clear", FailedPreflight,
-		"this cluster is peered with "+joinIDs(known), "say which one with --remote-cluster-id")
+	s := failure(A, CodeUnnamedPeer, "the cluster to forget is known", FailedPreflight,
+		"this cluster is peered with "+joinIDs(known), "name one with --remote-cluster-id")
 	return "", &s
 }
 
@@ -200,9 +200,9 @@ func (c connection) undrained(side Side) string {
 	}
 	switch {
 	case pods == 1:
-		return "the gateway's pod still ends"
+		return "the gateway's pod is still ending"
 	case pods > 1:
-		return fmt.Sprintf("%d pods of gateways still end", pods)
+		return fmt.Sprintf("%d gateway pods are still ending", pods)
 	case peer.Connection != nil:
 		return "the Connection still exists"
 	}
@@ -257,9 +257,9 @@ func removeNamespace(side Side, what string, live *corev1.Namespace, tenant rend
 		s.Inspect = &tenant
 		switch {
 		case contents == nil:
-			s.Status, s.Reason, s.Objects = Blocked, "needs the rest to be gone, and stays if anything else is in it", nil
+			s.Status, s.Reason, s.Objects = Blocked, "needs the other deletions; kept if anything else is in it", nil
 		case rest:
-			s.Status, s.Reason, s.Objects = Blocked, "needs the rest to be gone", nil
+			s.Status, s.Reason, s.Objects = Blocked, "needs the other deletions", nil
 		}
 	}
 	return s

@@ -28,7 +28,7 @@ func TestPlanReset(t *testing.T) {
 			"public-key-b":     {status: flows.Ready},
 			"drained-a":        {status: flows.Blocked, reason: "needs the gateway to be deleted"},
 			"configuration-a":  {status: flows.Blocked, reason: "needs the gateway to be deleted"},
-			"namespace-a":      {status: flows.Blocked, reason: "needs the rest to be gone"},
+			"namespace-a":      {status: flows.Blocked, reason: "needs the other deletions"},
 		}},
 		{
 			name: "a gateway is held by a finalizer: it is named", past: but(connected, func(p *flowtest.Pair) {
@@ -47,9 +47,9 @@ func TestPlanReset(t *testing.T) {
 			}),
 			want: map[flows.StepID]want{
 				"gateway-client-a": notThere,
-				"drained-a":        {status: flows.Waiting, reason: "the gateway's pod still ends"},
+				"drained-a":        {status: flows.Waiting, reason: "the gateway's pod is still ending"},
 				"configuration-a":  notThere,
-				"namespace-a":      {status: flows.Blocked, reason: "needs the rest to be gone"},
+				"namespace-a":      {status: flows.Blocked, reason: "needs the other deletions"},
 			},
 		},
 		{

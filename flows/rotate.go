@@ -116,8 +116,8 @@ func (c connection) unrotatable(r Rotation) *Step {
 	for _, side := range []Side{A, B} {
 		if r.keeps(side) && c.facts.Side(side).Software == Operator {
 			s := failure(side, CodeKey, "key of the gateway", FailedPreflight,
-				fmt.Sprintf("%s's gateway has not made its key known yet", c.facts.Side(side).ID),
-				fmt.Sprintf("try again in some seconds; if it stays, see the operator's log: %s -n %s logs deployment/%s",
+				fmt.Sprintf("%s's gateway has not published its key yet", c.facts.Side(side).ID),
+				fmt.Sprintf("try again in a few seconds; if the error remains, see the operator's log: %s -n %s logs deployment/%s",
 					c.facts.Side(side).Context.Kubectl(), c.facts.Side(side).Namespace, render.OperatorName))
 			return &s
 		}
@@ -207,7 +207,7 @@ func (r keyRotation) announce() Step {
 	switch {
 	case r.switched:
 	case !r.prepared():
-		s.Reason = "left out: Liqo's gateway can't get ready for a key"
+		s.Reason = "skipped: Liqo's gateway can't hold a second key"
 	case r.next == wgtypes.Key{}:
 		s.Status, s.Reason = Blocked, "needs the next key"
 	default:
@@ -230,7 +230,7 @@ func (r keyRotation) heard() Step {
 	switch {
 	case r.switched || !r.prepared():
 	case r.announce().Status != Done:
-		s.Status, s.Reason = Blocked, "needs to be told"
+		s.Status, s.Reason = Blocked, "needs the announcement"
 	case !r.reported():
 		s.Status, s.Reason = Waiting, "its report does not name the next key yet"
 	}
@@ -250,7 +250,7 @@ func (r keyRotation) use() Step {
 		Title: fmt.Sprintf("%s's gateway uses it", r.c.facts.Side(r.side).ID),
 	}
 	if !r.prepared() && !r.switched {
-		s.Interrupts = fmt.Sprintf("traffic between %s and %s stops for one handshake, up to a few seconds: Liqo's gateway can't know two keys of a peer",
+		s.Interrupts = fmt.Sprintf("traffic between %s and %s stops for one handshake, up to a few seconds: Liqo's gateway can't hold two keys of a peer",
 			r.c.facts.Local.ID, r.c.facts.Remote.ID)
 	}
 	switch {
@@ -271,7 +271,7 @@ func (r keyRotation) known() Step {
 	other := r.side.Other()
 	title := fmt.Sprintf("%s forgets %s's old key", r.c.facts.Side(other).ID, r.c.facts.Side(r.side).ID)
 	if !r.switched {
-		return Step{ID: stepID(other, "forget-key"), Side: other, Action: Update, Title: title, Status: Blocked, Reason: "needs the key to be used"}
+		return Step{ID: stepID(other, "forget-key"), Side: other, Action: Update, Title: title, Status: Blocked, Reason: "needs the gateway to use the key"}
 	}
 	s := ensure(other, "forget-key", r.c.peers[other].PublicKey, r.key(r.next))
 	s.Title = title

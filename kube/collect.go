@@ -22,7 +22,7 @@ import (
 
 // collection is what facts are made of and don't show themselves.
 type collection struct {
-	deployment *appsv1.Deployment // of what manages connections
+	deployment *appsv1.Deployment // of Liqo or of our operator
 	pods       []*corev1.Pod      // in its namespace
 	identity   *corev1.ConfigMap
 }
@@ -154,7 +154,7 @@ func softwareOf(d *appsv1.Deployment) flows.Software {
 	return flows.NoSoftware
 }
 
-// operator says how well what manages connections does.
+// operator says whether Liqo, or our operator, runs.
 func (all *collection) operator() flows.OperatorFacts {
 	d := all.deployment
 	var o flows.OperatorFacts

@@ -107,7 +107,7 @@ func eventFacts(e *corev1.Event) flows.EventFacts {
 }
 
 // troubled are the namespaces in which something is not as it should be: of
-// peerings that don't work, and Liqo's if what manages connections doesn't.
+// peerings that don't work, and the operator's if it does not run.
 func troubled(f *flows.ClusterFacts) []string {
 	set := map[string]bool{}
 	if f.Operator.Problem != "" {

@@ -61,6 +61,6 @@ func TestWhatWasChosenIsOfferedTheNextTime(t *testing.T) {
 		d.keys("enter")
 		d.keys("down", "enter")
 		d.at(wizard.Live)
-		d.hasNot("would change something")
+		d.hasNot("to see them")
 	})
 }

@@ -99,7 +99,7 @@ func TestTheDashboardLeadsToAllThatIsKnown(t *testing.T) {
 		d.keys("pgdown", "pgdown")
 		d.has("value: Connected")
 		d.keys("e")
-		d.has("› events", "Nothing has happened")
+		d.has("› events", "No events since")
 		d.keys("D")
 		d.has("› diagnosis", "checks", "✓ api", "✓ keys")
 		d.keys("l")
@@ -195,7 +195,7 @@ func TestAPeeringThatGoesWhileItIsShown(t *testing.T) {
 		d.has("Peerings")
 		d.hasNot("Plan")
 		d.keys("esc")
-		d.has("None of these clusters is peered")
+		d.has("None of these clusters has a peer")
 	})
 }
 

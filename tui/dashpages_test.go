@@ -101,7 +101,7 @@ func TestTheLogsPageSaysWhatItCanNotRead(t *testing.T) {
 		d.wait(time.Second)
 		d.keys("enter", "l")
 		d.settle()
-		d.has("A rome  pod gw-milan-7c9d", "can't be read: this program has no way to the logs of this cluster", "handshake 1 done", "hello")
+		d.has("A rome  pod gw-milan-7c9d", "can't be read: the logs of this cluster are not available here", "handshake 1 done", "hello")
 		d.wait(board.LogInterval)
 		d.has("handshake 2 done")
 		d.wait(board.LogInterval)

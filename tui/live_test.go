@@ -72,7 +72,7 @@ func TestALostConnectionIsSeen(t *testing.T) {
 			}
 		}
 		d.wait(10 * time.Second)
-		d.has("there is no gateway", "would change something")
+		d.has("there is no gateway", "to see them")
 	})
 }
 
@@ -217,7 +217,7 @@ func TestAConnectionIsMeasuredWhenItIsMade(t *testing.T) {
 func TestNothingIsMeasuredThatNobodyAskedFor(t *testing.T) {
 	inBubble(t, session.Options{}, connectedPair(t), func(t *testing.T, d *driver) {
 		d.wait(10 * time.Second)
-		d.has("No packet was measured from pod to pod yet: v does.")
+		d.has("Not tested from pod to pod yet. Press v to test.")
 		d.keys("v")
 		d.wait(time.Second)
 		d.view(80, 30)

@@ -252,7 +252,7 @@ func look(ctx context.Context, c engine.Cluster) (_ flows.ClusterFacts, ok bool)
 	case errors.Is(err, context.DeadlineExceeded):
 		facts.Problem = &flows.Problem{
 			Kind: flows.Unreachable, Message: fmt.Sprintf("no answer within %s", session.AskTimeout),
-			Hint: "does its kubeconfig run a program for the credentials, and does that one wait for something?",
+			Hint: "if its kubeconfig runs a program for the credentials, check whether that program waits for input",
 		}
 	case err != nil:
 		facts.Problem = &flows.Problem{Kind: flows.Unreachable, Message: err.Error()}

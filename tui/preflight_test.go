@@ -41,7 +41,7 @@ func TestWhatTheUserMayNotDoIsSaidBeforeThePlan(t *testing.T) {
 		d.has("1 failed", "ada may do all that the plan does", `user "ada" may not create gatewayservers`)
 		d.keys("enter")
 		d.at(wizard.Preflight)
-		d.has("LT-P006", "nothing can be planned before that is mended", "liqo-tui rbac", "gatewayservers.networking.liqo.io in liqo-tenant-rome")
+		d.has("LT-P006", "fix this first", "liqo-tui rbac", "gatewayservers.networking.liqo.io in liqo-tenant-rome")
 		// Somebody grants it.
 		d.world.replace("kind-milan", reviewer{Cluster: d.pair.B})
 		d.keys("r")

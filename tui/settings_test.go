@@ -222,7 +222,7 @@ func TestWhatWasWantedAndNotAppliedIsForgotten(t *testing.T) {
 		d.to(labelMTU)
 		d.keys("ctrl+u", "1", "2", "8", "0", "enter", "esc")
 		d.at(wizard.Live)
-		d.hasNot("would change something")
+		d.hasNot("to see them")
 	})
 }
 
@@ -270,7 +270,7 @@ func TestTheOperatorIsInstalledWhereNothingIs(t *testing.T) {
 		d.has("Cluster ID of B", "milan")
 		d.keys("enter")
 		d.has("create liqo-tui operator", "create definitions of Liqo's API", "B milan")
-		d.has("As which addresses milan will see rome's pods is known after the installation")
+		d.has("The addresses that milan will use for rome's pods are known after the installation")
 		d.keys("enter", "down", "enter")
 		d.wait(40 * time.Second)
 		d.at(wizard.Live)

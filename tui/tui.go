@@ -141,7 +141,7 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 	case session.QuitMsg:
 		return m.quit(msg.Err)
 	case session.CopyMsg:
-		m.note = "Copied, if the terminal allows it; it is printed at the end, too."
+		m.note = "Copied, if the terminal allows it. It is also printed at the end."
 		return m, tea.SetClipboard(string(msg))
 	case session.RewatchMsg:
 		return m.rewatch()

@@ -49,7 +49,7 @@ func TestAScreenThatIsTooSmallAnswersNothing(t *testing.T) {
 		if log := d.pair.Log(); len(log) > 0 {
 			t.Errorf("got writes %v, want none", log)
 		}
-		d.has("plan to look at")
+		d.has("plan ready")
 		d.keys("q")
 		if !d.quit {
 			t.Error("q does not quit")
@@ -71,7 +71,7 @@ func TestConnecting(t *testing.T) {
 				d.has("Apply", "of 13 done", "ctrl+c stop")
 				d.wait(30 * time.Second)
 				d.has("Live", "connected: each gateway answers", "sees milan's pods 10.244.0.0/16 as 253.18.0.0/16")
-				d.hasNot("would change something")
+				d.hasNot("to see them")
 				d.keys("q")
 				if !d.quit || d.model.Err() != nil || !d.model.Changed() {
 					t.Errorf("got quit %v, error %v, changed %v", d.quit, d.model.Err(), d.model.Changed())
@@ -88,7 +88,7 @@ func TestAConnectionThatExistsIsShownAtOnceAndKept(t *testing.T) {
 	prepare := func(p *flowtest.Pair) { connect(t, p, flows.A, corev1.ServiceTypeLoadBalancer) }
 	inBubble(t, session.Options{}, prepare, func(t *testing.T, d *driver) {
 		d.has("Live", "connected: each gateway answers")
-		d.hasNot("would change something")
+		d.hasNot("to see them")
 		d.keys("p")
 		d.has("Nothing is left to do", "server A, LoadBalancer")
 		d.keys("a", "y")
@@ -228,7 +228,7 @@ func withStuckA(t *testing.T, test func(*testing.T, *driver, *stuck)) {
 func TestTheFirstCtrlCWaitsForTheRequestUnderWay(t *testing.T) {
 	withStuckA(t, func(_ *testing.T, d *driver, s *stuck) {
 		d.keys("ctrl+c")
-		d.has("stopping", "ctrl+c again leaves at once")
+		d.has("stopping", "ctrl+c again to leave at once")
 		d.wait(2 * time.Second)
 		d.has("stopping")
 		close(s.goOn)
@@ -335,7 +335,7 @@ func TestAChangedPlanIsShownAgain(t *testing.T) {
 		d.pair.Forget()
 		d.keys("y")
 		d.wait(time.Second)
-		d.has("Plan", "have changed since you looked", "update Configuration milan")
+		d.has("Plan", "have changed since you saw the plan", "update Configuration milan")
 		if log := d.pair.Log(); len(log) > 0 {
 			t.Errorf("got writes %v of a plan nobody saw", log)
 		}

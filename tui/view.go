@@ -227,6 +227,6 @@ func (m Model) helpText() []string {
 	if command == "" {
 		return lines
 	}
-	lines = append(lines, "", "The same without this program:")
+	lines = append(lines, "", "The same as a command:")
 	return append(lines, t.Command("  ", command, m.width)...)
 }

@@ -42,7 +42,7 @@ func checkCommand(io streams) *cobra.Command {
 	c := newConnectFlags()
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Diagnose a connection, or say whether there can be one",
+		Short: "Diagnose a connection, or check if there can be one",
 		Long: `Diagnose the connection of the local (A) and the remote (B) cluster by what both
 say of it: the first thing that is broken is named, and what follows from it is
 not held against anybody. With --pre, check whether the two can be connected, as
@@ -155,7 +155,7 @@ func diagnose(
 
 // awaitMovement lets time pass between two looks, and says so.
 func (s *session) awaitMovement(ctx context.Context) error {
-	text := fmt.Sprintf("looking again in %s, which way packets move", movement)
+	text := fmt.Sprintf("measuring for %s in which direction packets move", movement)
 	if s.events != nil {
 		s.events.progress(flows.A, text)
 	} else {

@@ -48,7 +48,7 @@ have.`,
 			id := flows.Code(strings.ToUpper(args[0]))
 			text, ok := check.Explain(id)
 			if !ok {
-				return usageError{fmt.Errorf("%s is no check or error of this version; liqo-tui explain lists all", id)}
+				return usageError{fmt.Errorf("%s is not a check or error of this version; liqo-tui explain lists all", id)}
 			}
 			fmt.Fprintf(io.out, "%s  %s\n\n%s\n", id, text.Title, text.Meaning)
 			if len(text.Fix) > 0 {

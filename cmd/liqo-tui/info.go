@@ -107,8 +107,8 @@ func infoCommand(io streams) *cobra.Command {
 	var c clusterFlags
 	var o infoFlags
 	cmd := &cobra.Command{
-		Use: "info", Short: "Say what a cluster is, and whom it is connected with", Args: noArguments,
-		Long: `Say what a cluster is, and whom it is connected with.
+		Use: "info", Short: "Show a cluster and its peers", Args: noArguments,
+		Long: `Show a cluster and its peers.
 
 The state of a peering is what this cluster's gateway reports: "connected" means
 that the peer's gateway answers its pings. liqo-tui network verify sends packets
@@ -121,7 +121,7 @@ from pod to pod. It only reads, and waits for nothing.`,
 		},
 	}
 	peer := &cobra.Command{
-		Use: "peer [CLUSTER_ID...]", Short: "Say all about a cluster's peerings, or about some of them",
+		Use: "peer [CLUSTER_ID...]", Short: "Show all details of a cluster's peers, or of some of them",
 		Example: `  liqo-tui info peer milan
   liqo-tui info peer milan --get network.gateway.address
   liqo-tui info peer -o json`,
@@ -398,7 +398,7 @@ func lossText(c *connectionInfo) string {
 	case c.Loss != nil:
 		return fmt.Sprintf("%.3g%%", *c.Loss*100)
 	case c.ReceivedBytes != nil:
-		return "not known: none was answered yet"
+		return "not known: no ping was answered yet"
 	}
 	return notReported
 }

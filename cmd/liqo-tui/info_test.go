@@ -71,7 +71,7 @@ func TestInfoSaysWhatIsNotReported(t *testing.T) {
 		},
 		"ours, and no ping was ever answered": {
 			connectionOf(networkingv1beta1.Connecting, now, &render.Report{At: now, Interval: 10, Message: "no handshake", SentBytes: 1480}),
-			[]string{"Lost pings  not known: none was answered yet", "Traffic     0 bytes received, 1480 sent"},
+			[]string{"Lost pings  not known: no ping was answered yet", "Traffic     0 bytes received, 1480 sent"},
 			[]string{"%"},
 			[]string{`"loss": null`, `"receivedBytes": 0`, `"sentBytes": 1480`},
 			"null",

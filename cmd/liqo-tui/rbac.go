@@ -24,7 +24,7 @@ func rbacCommand(io streams) *cobra.Command {
 	c := newConnectFlags()
 	cmd := &cobra.Command{
 		Use:   "rbac",
-		Short: "Print the roles that you lack, to hand to an administrator",
+		Short: "Print the roles that you are missing, for an administrator",
 		Long: `Print the smallest roles that the users of both kubeconfigs lack to connect the
 two clusters and to watch them, as YAML for each side. The tenant namespace is
 included if it does not exist. If nothing is missing on a side, a comment says
@@ -106,7 +106,7 @@ func printSide(out io.Writer, side flows.Side, c flows.ClusterFacts, user string
 	}
 	fmt.Fprintf(out, "# %s %s: for user %q, to be applied on this cluster\n", side, name, user)
 	if user == "" {
-		fmt.Fprintln(out, "# The API server does not say who the user is: put the name in.")
+		fmt.Fprintln(out, "# The API server does not name the user: fill in the name.")
 		user = "USER"
 	}
 	text, err := render.YAML(append(namespaces, roles(user, missing)...)...)

@@ -41,7 +41,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.StringVar(&r.dryRun, "dry-run", dryRunNone, "change nothing, print what would change (exit code 4 if anything): client, or server to let the API servers check it")
 	f.Lookup("dry-run").NoOptDefVal = dryRunClient
 	f.BoolVar(&r.force, "force-conflicts", false, "take over fields that another program manages")
-	f.BoolVar(&r.strict, "strict", false, "count warnings as failures: refuse plans that interrupt traffic (exit code 3)")
+	f.BoolVar(&r.strict, "strict", false, "treat warnings as failures: refuse plans that interrupt traffic (exit code 3)")
 }
 
 func (r *runFlags) validate() error {

@@ -248,7 +248,7 @@ func (in diagnosis) keys(side flows.Side) Result {
 		return result(Fail, in.readings[side].Message, "run: liqo-tui network connect; it updates the keys on both sides",
 			"if that does not help, something else sends WireGuard packets to this port")
 	case theirs == nil:
-		return result(Inconclusive, fmt.Sprintf("%s's gateway has not made its key known", other))
+		return result(Inconclusive, fmt.Sprintf("%s's gateway has not published its key", other))
 	case peer.PublicKey == nil:
 		return result(Fail, fmt.Sprintf("%s was not told %s's key", in.cluster(side).ID, other), "run: liqo-tui network connect")
 	case !slices.Equal(peer.PublicKey.Spec.PublicKey, theirs[:]):

@@ -113,13 +113,13 @@ func (r *delegates) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	}
 	if err != nil {
 		text := err.Error()
-		return ctrl.Result{RequeueAfter: peerRetry}, r.tell(ctx, gateway, "can't carry changes to "+peer.access.Server+": "+text[:min(len(text), maxErrorText)])
+		return ctrl.Result{RequeueAfter: peerRetry}, r.tell(ctx, gateway, "can't pass changes to "+peer.access.Server+": "+text[:min(len(text), maxErrorText)])
 	}
 	what := "its key is"
 	switch {
 	case chosen != "":
 		return ctrl.Result{RequeueAfter: peerLook}, r.tell(ctx, gateway,
-			fmt.Sprintf("its key is carried to %s; its endpoint is not, since somebody had the client there dial UDP %s", peer.access.Server, chosen))
+			fmt.Sprintf("its key is passed to %s; its endpoint is not, because the client there was told to dial UDP %s", peer.access.Server, chosen))
 	case peer.access.Endpoint:
 		what = "its endpoint and key are"
 	}
@@ -257,7 +257,7 @@ func (r *delegates) tell(ctx context.Context, gateway client.Object, text string
 	before := gateway.DeepCopyObject().(client.Object)
 	annotate(gateway, render.AnnotationDelegation, text)
 	if err := r.client.Patch(ctx, gateway, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
-		return fmt.Errorf("say on %s what is carried: %w", render.Name(gateway), err)
+		return fmt.Errorf("write on %s what was passed on: %w", render.Name(gateway), err)
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func TestDelegatedChangesAreCarried(t *testing.T) {
 		rome.fail("node-a", true)
 		rome.fail("node-b", false)
 		until(rome, server, "telling", func(s *networkingv1beta1.GatewayServer) bool {
-			return strings.HasPrefix(s.Annotations[render.AnnotationDelegation], "can't carry changes to "+milan.config.Host)
+			return strings.HasPrefix(s.Annotations[render.AnnotationDelegation], "can't pass changes to "+milan.config.Host)
 		})
 	})
 }
@@ -163,7 +163,7 @@ func (w *world) testChosenEndpoint(milan *world, d render.Delegate, server *netw
 	w.fail("node-b", false)
 	until(w, server, "telling what the client dials", func(s *networkingv1beta1.GatewayServer) bool {
 		return slices.Equal(s.Status.Endpoint.Addresses, []string{"192.0.2.11"}) &&
-			strings.HasSuffix(s.Annotations[render.AnnotationDelegation], "its endpoint is not, since somebody had the client there dial UDP nat.example:40000")
+			strings.HasSuffix(s.Annotations[render.AnnotationDelegation], "its endpoint is not, because the client there was told to dial UDP nat.example:40000")
 	})
 	until(milan, gateway, "there", func(*networkingv1beta1.GatewayClient) bool { return true })
 	if got := render.EndpointText(gateway.Spec.Endpoint); got != "nat.example:40000" {

@@ -61,7 +61,7 @@ func balancerAddresses(s *corev1.Service) (addresses []string, why string) {
 	case s.Spec.LoadBalancerIP != "":
 		return nil, fmt.Sprintf("the load balancer has not given Service %s the address %s yet", s.Name, s.Spec.LoadBalancerIP)
 	}
-	return nil, fmt.Sprintf("the load balancer has given Service %s no address yet", s.Name)
+	return nil, fmt.Sprintf("the load balancer has not given Service %s an address yet", s.Name)
 }
 
 // nodeAddress picks the address of a NodePort: the one said before while its

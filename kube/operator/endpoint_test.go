@@ -94,7 +94,7 @@ func TestEndpoint(t *testing.T) {
 		"LoadBalancer that is pending": {
 			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: port}},
 			nodes, nil, nil, nil,
-			"the load balancer has given Service gw-x no address yet",
+			"the load balancer has not given Service gw-x an address yet",
 		},
 		"LoadBalancer that is asked for an address": {
 			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerIP: "203.0.113.9", Ports: port}},

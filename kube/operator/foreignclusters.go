@@ -110,7 +110,7 @@ func (r *foreignClusters) read(ctx context.Context, id string) (*peer, error) {
 	var connections networkingv1beta1.ConnectionList
 	for _, list := range []client.ObjectList{&confs, &servers, &clients, &deployments, &connections} {
 		if err := r.client.List(ctx, list, of); err != nil {
-			return nil, fmt.Errorf("list what there is of peer %s: %w", id, err)
+			return nil, fmt.Errorf("list the objects of peer %s: %w", id, err)
 		}
 	}
 	p := &peer{configuration: first(confs.Items), server: first(servers.Items), client: first(clients.Items), deployments: deployments.Items, connection: first(connections.Items)}

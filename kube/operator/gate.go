@@ -30,7 +30,7 @@ func (g *gate) await(ctx context.Context) (version string, err error) {
 			return version, err
 		}
 		message := "refusing to work: Liqo's controller-manager is Deployment " + liqo +
-			", and two operators would fight over the same objects; this one begins when that is gone"
+			", and two operators would write the same objects; this one starts when the other is gone"
 		if err := g.status.say(ctx, render.OperatorRefusing, message); err != nil {
 			return "", err
 		}

@@ -101,7 +101,7 @@ func (r *gateways) complain(ctx context.Context, o client.Object, problem error)
 	before := o.DeepCopyObject().(client.Object)
 	annotate(o, render.AnnotationProblem, text)
 	if err := r.client.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
-		return fmt.Errorf("say on %s %s what its problem is: %w", r.kind.name, o.GetName(), err)
+		return fmt.Errorf("write the problem of %s %s: %w", r.kind.name, o.GetName(), err)
 	}
 	return nil
 }

@@ -59,9 +59,9 @@ func (h *health) ready(r *http.Request) error {
 	h.mu.Unlock()
 	switch {
 	case state == standingBy && failed != nil:
-		return fmt.Errorf("begins again after an error: %w", failed)
+		return fmt.Errorf("starts again after an error: %w", failed)
 	case state == leading:
-		return errors.New("leads, but does not work: see the log")
+		return errors.New("is the leader but cannot work: see the log")
 	case state == working && !cache.WaitForCacheSync(r.Context()):
 		return errors.New("the caches have not synced")
 	}

@@ -90,7 +90,7 @@ func (r *ips) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 
 func checkIP(ip *ipamv1alpha1.IP) error {
 	if _, ok := hostAddress(ip); !ok {
-		return fmt.Errorf("%q is no host's IPv4 address", ip.Spec.IP)
+		return fmt.Errorf("%q is not the IPv4 address of a host", ip.Spec.IP)
 	}
 	if ip.Spec.NetworkRef != nil {
 		return fmt.Errorf("networkRef: %w: addresses come from the external CIDR", errNotSupported)

@@ -100,7 +100,7 @@ func (r *discovery) ensure(ctx context.Context, kind string, statements []statem
 	}
 	var missing []string
 	for _, p := range found.cidrs {
-		// What is there was made before this was interrupted, from the last on.
+		// Existing ones were made before an interruption, starting with the last.
 		if !slices.ContainsFunc(list.Items, func(n ipamv1alpha1.Network) bool { return string(n.Spec.CIDR) == p.String() }) {
 			missing = append(missing, p.String())
 		}

@@ -82,7 +82,7 @@ func (r *replica) term(ctx context.Context) error {
 	case <-leads:
 		err = r.work(leading)
 		if ctx.Err() == nil && leading.Err() != nil {
-			r.log.Info("lost the lease: the API server did not renew it in time")
+			r.log.Info("lost the Lease: the API server did not renew it in time")
 		}
 		if leading.Err() != nil && errors.Is(err, context.Canceled) {
 			err = nil
@@ -93,7 +93,7 @@ func (r *replica) term(ctx context.Context) error {
 	<-stopped
 	if elector.IsLeader() {
 		if err := giveBack(context.WithoutCancel(ctx), lock); err != nil {
-			r.log.Info("did not give the lease back: it runs out by itself", "reason", err.Error())
+			r.log.Info("did not release the Lease: it expires by itself", "reason", err.Error())
 		}
 	}
 	return err

@@ -46,7 +46,7 @@ func Run(ctx context.Context, o session.Options, in io.Reader, out io.Writer) er
 			closeCluster()
 		}
 	}()
-	w.say("To leave at any question, type q. Nothing is changed before you type that it is to be.")
+	w.say("To leave at any question, type q. Nothing is changed before you confirm it.")
 	if err := w.chooseClusters(ctx); err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (w *wizard) chooseGoal(ctx context.Context) error {
 			w.sayConnection()
 			words = []string{"change", "verify", "disconnect", "reset"}
 		case known:
-			w.say("%s and %s know each other's addresses, and are not connected.", w.id(flows.A), w.id(flows.B))
+			w.say("%s and %s know each other's addresses, but are not connected.", w.id(flows.A), w.id(flows.B))
 			words = []string{"connect", "reset"}
 		default:
 			return nil // there is but one thing to do
@@ -132,7 +132,7 @@ func (w *wizard) sayConnection() {
 	}
 }
 
-// preflight tells what was checked; what has failed has to be mended first.
+// preflight tells what was checked. Failed checks have to be fixed first.
 func (w *wizard) preflight(ctx context.Context) error {
 	for side := range w.sides {
 		if facts := w.sides[side].facts; w.options.Install != nil && facts.Installable() {
@@ -207,7 +207,7 @@ func (w *wizard) settings(ctx context.Context) error {
 	adopted, exists := flows.Adopt(w.params, w.facts())
 	w.params = adopted
 	if exists {
-		w.say("%s and %s have gateways already. Their settings are kept, but for what you change:", w.id(flows.A), w.id(flows.B))
+		w.say("%s and %s already have gateways. Settings that you do not change are kept:", w.id(flows.A), w.id(flows.B))
 	} else {
 		if p, ok := w.remembered(); ok {
 			w.params = p
@@ -272,7 +272,7 @@ func (w *wizard) setting(ctx context.Context, f flows.ConnectionSetting) error {
 	}
 	explain := f.Explain
 	if f.Empty != "" {
-		explain += " The word none stands for: " + f.Empty + "."
+		explain += " Type none for: " + f.Empty + "."
 	}
 	return w.value(ctx, what, f.Value(w.params), explain, func(text string) error {
 		changed := w.params

@@ -79,11 +79,11 @@ func (w *wizard) chooseCluster(ctx context.Context, side flows.Side, named flows
 	var words []string
 	if side == flows.B && len(w.sides[flows.A].facts.Configurations) > 0 {
 		words = []string{gone}
-		w.say("If the other cluster does not answer any more, type %q: the connection can be taken away on %s alone.", gone, w.id(flows.A))
+		w.say("If the other cluster no longer answers, type %q to remove the connection on %s alone.", gone, w.id(flows.A))
 	}
 	peered := func(c cluster) bool { return len(c.facts.Configurations) > 0 }
 	if len(ready) < 2 && !slices.ContainsFunc(ready, peered) {
-		return fmt.Errorf("two clusters are needed, and %d can be used", len(ready))
+		return fmt.Errorf("two clusters are needed, but only %d can be used", len(ready))
 	}
 	for {
 		n, word, err := w.choose(ctx, which, len(ready), words...)
@@ -118,7 +118,7 @@ func (w *wizard) forget(ctx context.Context) error {
 	}
 	w.removal = flows.RemoveOptions{LocalOnly: true, Peer: peers[n-1]}
 	w.sides[flows.B] = cluster{open: engine.Absent{}}
-	w.say("Remote cluster, B: %s, which is not asked.", peers[n-1])
+	w.say("Remote cluster, B: %s (not contacted).", peers[n-1])
 	return nil
 }
 

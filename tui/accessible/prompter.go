@@ -14,7 +14,7 @@ import (
 
 // ErrNoAnswer is the end of the input before a question was answered. It is
 // never taken for a yes, nor for what was offered.
-var ErrNoAnswer = errors.New("the input ended before the question was answered; nothing is assumed")
+var ErrNoAnswer = errors.New("the input ended before the question was answered")
 
 // ErrLeft is the admin's own decision not to go on.
 var ErrLeft = errors.New("left")
@@ -88,7 +88,7 @@ func (p *prompter) choose(ctx context.Context, what string, n int, words ...stri
 		case slices.Contains(words, text):
 			return 0, text, nil
 		}
-		p.say("%q is none of these.", text)
+		p.say("%q is not one of these.", text)
 	}
 }
 
@@ -120,14 +120,14 @@ func (p *prompter) pickOr(ctx context.Context, what, empty string, words ...stri
 		case slices.Contains(words, text), text == "" && empty != "":
 			return text, nil
 		}
-		p.say("%q is none of these.", text)
+		p.say("%q is not one of these.", text)
 	}
 }
 
 // value asks for something that has a value already, which an empty line keeps.
 func (p *prompter) value(ctx context.Context, what, present, explain string, set func(string) error) error {
 	for {
-		text, err := p.ask(ctx, fmt.Sprintf("%s: %s. Another value, an empty line to keep it, or ? to hear more:", what, present))
+		text, err := p.ask(ctx, fmt.Sprintf("%s: %s. Type another value, an empty line to keep it, or ? for help:", what, present))
 		switch {
 		case err != nil:
 			return err

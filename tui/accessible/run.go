@@ -93,16 +93,16 @@ func (w *wizard) sayResult(changed bool, took time.Duration) {
 	}
 	switch {
 	case w.goal != session.Connect && !changed:
-		w.say("Result: there is nothing to take away.")
+		w.say("Result: there is nothing to remove.")
 	case w.goal != session.Connect:
 		w.say("Result: %s and %s are no longer connected. %s in all.", a, b, seconds(took))
 		if !w.removal.LocalOnly {
 			w.say("To connect again: %s", w.command(session.Connect))
 		}
 	case !changed:
-		w.say("Result: it is connected so already. Nothing was changed.")
+		w.say("Result: already connected with these settings. Nothing was changed.")
 	case w.params.Wait == flows.WaitNone:
-		w.say("Result: applied, %s in all. It was not waited for the connection.", seconds(took))
+		w.say("Result: applied, %s in all, without waiting for the connection.", seconds(took))
 	case w.params.Wait == flows.WaitVerified:
 		w.say("Result: connected, and a packet has passed from pod to pod both ways. %s in all.", seconds(took))
 	default:
@@ -173,7 +173,7 @@ func (w *wizard) approve(ctx context.Context, p flows.Plan) (bool, error) {
 	}
 	apply := "apply"
 	if names := w.protected(); names != "" {
-		w.say("Protected by your configuration: %s. What is changed there has to be confirmed by name.", names)
+		w.say("Protected by your configuration: %s. Confirm changes there by typing the name.", names)
 		apply = names
 	}
 	for {

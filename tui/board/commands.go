@@ -10,7 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// What commands do here; a page and a column are messages, too.
+// Messages of commands on the dashboard; a page and a column are messages, too.
 type (
 	// pagesMsg selects another row, so many screens further down.
 	pagesMsg int
@@ -185,7 +185,7 @@ func (s Screen) click(e session.Env, at session.ClickMsg) (Screen, tea.Cmd) {
 func (s Screen) copyCommand(e session.Env) Screen {
 	p := s.Subject()
 	if p == nil || s.options.InfoCommand == nil {
-		e.Post(session.NoteMsg("There is nothing selected that a command could tell of."))
+		e.Post(session.NoteMsg("Nothing is selected that has a command."))
 		return s
 	}
 	for i, end := range p.ends {

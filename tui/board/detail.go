@@ -55,7 +55,7 @@ func (d detail) lines(width int) []string {
 			lines = append(lines, "  "+line)
 		}
 	} else {
-		lines = append(lines, t.Field("Pods    ", "not measured: the states above are what gateways say of their pings. v sends packets from pod to pod.", width)...)
+		lines = append(lines, t.Field("Pods    ", "not measured: the states above come from the pings of gateways. Press v to test from pod to pod.", width)...)
 	}
 	history := flapText(d.p.flapCount(d.now), v.State) + " in the last 24 h, as far as this program watched"
 	if at := d.p.created(); !at.IsZero() {
@@ -149,7 +149,7 @@ func (d detail) latency(width int) []string {
 		lines = append(lines, t.Fit("  "+t.Sides[s].Render(key)+"  "+t.Pack(facts, 1000)[0], width))
 	}
 	if len(curves) == 0 {
-		return append(lines, "  nothing was measured yet")
+		return append(lines, "  not measured yet")
 	}
 	return append(lines, t.Chart(curves, time.Duration(length)*session.Bucket, width, chartHeight, draw.Milliseconds)...)
 }

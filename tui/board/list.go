@@ -218,11 +218,11 @@ func (b *board) nothing() string {
 	asked := slices.ContainsFunc(b.sources, func(s source) bool { return s.ID != "" })
 	switch {
 	case len(b.Rows) > 0:
-		return "No peering matches the filter; esc clears it."
+		return "No peering matches the filter. Press esc to clear it."
 	case len(b.sources) == 0:
 		return "There are no contexts to look at."
 	case !asked:
 		return "Nothing is known of any cluster yet."
 	}
-	return "None of these clusters is peered with another one. n connects two."
+	return "None of these clusters has a peer. Press n to connect two clusters."
 }

@@ -73,7 +73,7 @@ func (s Screen) readLogs(e session.Env, after time.Duration) tea.Cmd {
 // Why a log can't be read that nobody has refused.
 var (
 	errNotOpen = errors.New("the cluster has not been reached yet")
-	errNoLogs  = errors.New("this program has no way to the logs of this cluster")
+	errNoLogs  = errors.New("the logs of this cluster are not available here")
 )
 
 func logOf(ctx context.Context, c engine.Cluster, pod flows.PodFacts) (string, error) {

@@ -71,7 +71,7 @@ func (s Screen) diagnosisText(e session.Env, p *peering) []string {
 	results = slices.DeleteFunc(results, func(r check.Result) bool {
 		return len(r.Sides) != 1 || ids[r.Sides[0]] == missing
 	})
-	lines := e.Theme.Wrap(fmt.Sprintf("%s is not among the contexts: only what the other side knows by itself could be checked.", missing), e.Width, 0)
+	lines := e.Theme.Wrap(fmt.Sprintf("%s is not among the contexts: only the other side could be checked.", missing), e.Width, 0)
 	return append(append(lines, ""), s.diagnosisLines(e, results, ids)...)
 }
 
@@ -98,7 +98,7 @@ func (s Screen) eventsText(e session.Env, keep func(event) bool) []string {
 	b := s.Board
 	all := b.Log.all(keep)
 	if len(all) == 0 {
-		return e.Theme.Wrap("Nothing has happened since the dashboard began to watch, at "+b.began.Format(time.DateTime)+".", e.Width, 0)
+		return e.Theme.Wrap("No events since the dashboard started at "+b.began.Format(time.DateTime)+".", e.Width, 0)
 	}
 	var lines []string
 	for _, ev := range slices.Backward(all) {

@@ -108,7 +108,7 @@ func (s Screen) contextsOf(p *peering) (refs [2]flows.ContextRef, missing render
 func (s Screen) pair(e session.Env) (refs [2]flows.ContextRef, ok bool) {
 	refs, missing := s.contextsOf(s.Subject())
 	if missing != "" {
-		e.Post(session.NoteMsg(fmt.Sprintf("This needs both clusters, and %s is not among the dashboard's contexts.", missing)))
+		e.Post(session.NoteMsg(fmt.Sprintf("This needs both clusters, and %s is not among the contexts of the dashboard.", missing)))
 	}
 	return refs, missing == ""
 }

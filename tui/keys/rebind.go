@@ -72,8 +72,8 @@ func (k *Map) Bindings() map[string]*key.Binding {
 // Fixed are the keys of everybody's.
 func (k *Map) Fixed() map[string]*key.Binding {
 	return map[string]*key.Binding{
-		"enter": &k.Enter, "esc": &k.Back, "the next field": &k.Next, "the field before": &k.Previous,
-		"the choice before": &k.Left, "the next choice": &k.Right, "yes": &k.Yes, "no": &k.No, "choosing": &k.Choose, "ctrl+c": &k.Interrupt,
+		"enter": &k.Enter, "esc": &k.Back, "the next field": &k.Next, "the previous field": &k.Previous,
+		"the previous choice": &k.Left, "the next choice": &k.Right, "yes": &k.Yes, "no": &k.No, "choosing": &k.Choose, "ctrl+c": &k.Interrupt,
 	}
 }
 
@@ -92,7 +92,7 @@ var (
 	Scopes = []Scope{
 		{"the list of clusters", slices.Concat(everywhere, listed, []string{"filter", "add-file", "info", "refresh", "dashboard"})},
 		{"the checks", slices.Concat(everywhere, listed, []string{"settings", "refresh", "problems"})},
-		{"the form", slices.Concat(everywhere, []string{"explain", "the next field", "the field before", "the choice before", "the next choice"})},
+		{"the form", slices.Concat(everywhere, []string{"explain", "the next field", "the previous field", "the previous choice", "the next choice"})},
 		{"the plan", slices.Concat(everywhere, listed, []string{"apply", "copy", "settings", "refresh", "local-only"})},
 		{"a run", slices.Concat(everywhere, listed, []string{"continue", "leave", "disconnect", "retry", "plan", "settings", "swap"})},
 		{"the live connection", slices.Concat(everywhere, scrolled, []string{"verify", "settings", "plan", "disconnect", "reset", "copy", "dashboard"})},
@@ -167,10 +167,10 @@ func checkKeys(name string, keys []string) error {
 	}
 	for _, text := range keys {
 		if !isKey(text) {
-			return fmt.Errorf("%q is no key: want a character, such as v or V, or a name, such as f5, pgup, ctrl+v or alt+v", text)
+			return fmt.Errorf("%q is not a key: want a character, such as v or V, or a name, such as f5, pgup, ctrl+v or alt+v", text)
 		}
 		if name == "explain" && utf8.RuneCountInString(text) == 1 {
-			return fmt.Errorf("%q can't be typed into a field then: want a key that writes nothing, such as ctrl+e or f1", text)
+			return fmt.Errorf("%q would be typed into fields: choose a key that writes no character, such as ctrl+e or f1", text)
 		}
 	}
 	return nil

@@ -25,9 +25,9 @@ func TestOwnKeys(t *testing.T) {
 		"no such command":                {Own{"exit": {"Q"}}, []string{"exit: no command has this name"}},
 		"no choice":                      {Own{"enter": {"Q"}}, []string{"enter: no command has this name"}},
 		"no key":                         {Own{"quit": {}}, []string{"quit: want a key, or a list of keys"}},
-		"no such key":                    {Own{"quit": {"ctrl-q"}, "help": {"hh"}, "pause": {"shift+p"}, "save": {""}}, []string{`help: "hh" is no key`, `pause: "shift+p" is no key`, `quit: "ctrl-q" is no key`, `save: "" is no key`}},
-		"a letter where text is written": {Own{"explain": {"e"}}, []string{`explain: "e" can't be typed into a field then`}},
-		"the wrong order of modifiers":   {Own{"quit": {"alt+ctrl+q"}}, []string{`quit: "alt+ctrl+q" is no key`}},
+		"no such key":                    {Own{"quit": {"ctrl-q"}, "help": {"hh"}, "pause": {"shift+p"}, "save": {""}}, []string{`help: "hh" is not a key`, `pause: "shift+p" is not a key`, `quit: "ctrl-q" is not a key`, `save: "" is not a key`}},
+		"a letter where text is written": {Own{"explain": {"e"}}, []string{`explain: "e" would be typed into fields`}},
+		"the wrong order of modifiers":   {Own{"quit": {"alt+ctrl+q"}}, []string{`quit: "alt+ctrl+q" is not a key`}},
 	} {
 		errs := test.own.Validate()
 		ok := len(errs) == len(test.want)

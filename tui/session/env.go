@@ -55,7 +55,7 @@ type Text struct {
 	Sideways bool // it scrolls to the right, too; else lines are cut
 }
 
-// What a screen asks of the program.
+// Messages by which a screen asks something of the program.
 type (
 	// NoteMsg answers the latest key, until the next one.
 	NoteMsg string

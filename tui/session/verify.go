@@ -42,7 +42,7 @@ func (v Verification) Lines(t draw.Theme, of [2]flows.ContextRef, now time.Time,
 		text := fmt.Sprintf("measuring with a pod on each side, for %s", draw.Age(now.Sub(v.Began)))
 		return []string{t.State(draw.Running, text, 0)}
 	case !v.Ended || v.Pair != of:
-		return t.Wrap("No packet was measured from pod to pod yet: v does.", width, 0)
+		return t.Wrap("Not tested from pod to pod yet. Press v to test.", width, 0)
 	case v.Err != nil:
 		return t.Wrap("Not measured: "+v.Err.Error(), width, 0)
 	}

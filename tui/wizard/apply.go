@@ -97,7 +97,7 @@ func (s applyScreen) elapsed(id flows.StepID, now time.Time) (time.Duration, boo
 func (s applyScreen) commands(c scene) []keys.Command {
 	k := c.Keys
 	if choices := s.choices(c); len(choices) > 0 {
-		return append(append(choices, keys.Command{Binding: keys.Named(k.Enter, "take the choice"), Quiet: true, Msg: actChoose}), k.Moving()...)
+		return append(append(choices, keys.Command{Binding: keys.Named(k.Enter, "confirm"), Quiet: true, Msg: actChoose}), k.Moving()...)
 	}
 	return []keys.Command{
 		{Binding: k.Interrupt, Msg: session.InterruptMsg{}},
@@ -225,7 +225,7 @@ func (s applyScreen) view(c scene) []string {
 	}
 	room := max(1, c.Body-len(lines))
 	lines = append(lines, draw.Window(rows, active, min(room, len(rows)))...)
-	// What has happened fills the rest.
+	// The log of events fills the rest.
 	if rest := c.Body - len(lines); rest >= 3 {
 		happened := s.happened(c)
 		lines = append(lines, c.Theme.RuleLine("what happened, the latest first", c.Width))
@@ -297,7 +297,7 @@ func (s applyScreen) card(c scene) []string {
 	var lines []string
 	switch s.phase {
 	case phaseStopping:
-		lines = []string{t.Marks[draw.Warn].Render(t.Glyphs[draw.Warn] + " stopping: the requests under way end first. ctrl+c again leaves at once.")}
+		lines = []string{t.Marks[draw.Warn].Render(t.Glyphs[draw.Warn] + " stopping after the current requests. Press ctrl+c again to leave at once.")}
 	case phaseStopped:
 		lines = append([]string{t.Marks[draw.Warn].Render(t.Glyphs[draw.Warn] + " stopped")}, t.Wrap(kept, c.Width, 0)...)
 	case phaseFailed:

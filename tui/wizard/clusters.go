@@ -356,7 +356,7 @@ func (s clustersScreen) head(c scene, rows []clusterRow) []string {
 		lines = append(lines, "")
 		return append(lines, t.Wrap("There are no contexts in your kubeconfig. Press "+keys.Called(c.Keys.AddFile)+" to add a file, or set KUBECONFIG before the start.", c.Width, 0)...)
 	case len(rows) == 0:
-		return append(lines, "No context matches the filter; esc clears it.")
+		return append(lines, "No context matches the filter. Press esc to clear it.")
 	}
 	head := "    " + draw.Pad("CONTEXT", contextWidth) + draw.Pad("STATE", stateWidth+draw.Cells(t.Glyphs[draw.OK])-1)
 	if c.Width >= 70 {

@@ -128,7 +128,7 @@ func (c scene) leftToDo() string {
 	case !c.planned() || c.Current.Failure() != nil || n == 0:
 		return ""
 	default:
-		return fmt.Sprintf("%d of the plan's steps would change something: %s shows them.", n, keys.Called(c.Keys.Plan))
+		return fmt.Sprintf("The plan has %d changes: press %s to see them.", n, keys.Called(c.Keys.Plan))
 	}
 }
 

@@ -38,7 +38,7 @@ const (
 	goBoard
 )
 
-// What screens ask of the wizard.
+// Messages by which a screen asks something of the wizard.
 type (
 	chosenMsg    flows.ContextRef // a cluster
 	submittedMsg flows.Params     // the form

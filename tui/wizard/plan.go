@@ -150,7 +150,7 @@ func (c scene) failures() []string {
 		lines = append(lines, c.card(s)...)
 		lines = append(lines, "")
 	}
-	return append(lines, c.Theme.Wrap("This screen follows the clusters: it goes on when this is fixed.", c.Width, 0)...)
+	return append(lines, c.Theme.Wrap("This screen continues by itself when this is fixed.", c.Width, 0)...)
 }
 
 // card says what failed, why, what to do, and what that is known from.
@@ -281,9 +281,9 @@ func (s planScreen) pane(c scene) []string {
 	case step.Diff != "":
 		lines = append(lines, c.Theme.Diff(step.Diff)...)
 	case step.Status == flows.Done && step.Reason == "":
-		lines = append(lines, "It is there as wanted: nothing to change.")
+		lines = append(lines, "It exists as wanted: nothing to change.")
 	case step.Status == flows.Blocked:
-		lines = append(lines, "What it says is known only after that.")
+		lines = append(lines, "Its content is known only after that.")
 	}
 	return lines
 }
@@ -310,7 +310,7 @@ func (c scene) outlook() []string {
 		add(draw.Pending, fmt.Sprintf("Pods of %s and %s will reach each other through an encrypted tunnel. No traffic is interrupted.", a, b))
 	}
 	if c.goal == session.Connect && !c.Current.Done() {
-		add(draw.Pending, "When it is connected, a pod on each side sends the other some packets, and goes again.")
+		add(draw.Pending, "Once connected, a pod on each side sends packets to the other, and is removed again.")
 	}
 	if c.goal == session.Connect {
 		for _, s := range []flows.Side{flows.A, flows.B} {

@@ -50,7 +50,7 @@ type reviewMsg struct {
 func (s preflightScreen) judge(c scene) preflightScreen {
 	s.results = check.Preflight(c.wanted, c.facts(), s.reviews)
 	if shown := s.shown(); s.index() < 0 && len(shown) > 0 {
-		// What has failed is worth the first look.
+		// Failed checks come first.
 		i := slices.IndexFunc(shown, func(r check.Result) bool { return r.State == check.Fail })
 		s.selected = keyOf(shown[max(0, i)])
 	}
@@ -150,7 +150,7 @@ func (s preflightScreen) pass(c scene) preflightScreen {
 	for _, r := range s.results {
 		if r.State == check.Fail {
 			s.selected = keyOf(r)
-			c.Post(session.NoteMsg(fmt.Sprintf("%s %s has failed: nothing can be planned before that is mended. This screen follows the clusters.", r.ID, r.Title)))
+			c.Post(session.NoteMsg(fmt.Sprintf("%s %s has failed: fix this first. This screen follows the clusters.", r.ID, r.Title)))
 			return s
 		}
 	}
@@ -281,7 +281,7 @@ func (s preflightScreen) text(c scene) []string {
 func (c scene) sees(s flows.Side) string {
 	other := c.id(s.Other())
 	if f := c.on(s).Good; f.Installable() && c.wanted.Install[s] != nil {
-		return fmt.Sprintf("As which addresses %s will see %s's pods is known after the installation.", c.id(s), other)
+		return fmt.Sprintf("The addresses that %s will use for %s's pods are known after the installation.", c.id(s), other)
 	}
 	views, err := check.Views(flows.Expected(c.wanted, c.facts()), s)
 	if err != nil {
@@ -298,7 +298,7 @@ func (c scene) sees(s flows.Side) string {
 		}
 	}
 	if len(parts) == 0 {
-		return fmt.Sprintf("As which addresses %s will see %s's pods is known after the installation.", c.id(s), other)
+		return fmt.Sprintf("The addresses that %s will use for %s's pods are known after the installation.", c.id(s), other)
 	}
 	return fmt.Sprintf("%s %s %s's %s.", c.id(s), verb, other, strings.Join(parts, ", "))
 }

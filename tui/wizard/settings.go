@@ -67,7 +67,7 @@ func (c scene) idSettings() []flows.ConnectionSetting {
 				},
 				Read: func(p *flows.Params, _ string) { p.Install[s] = made },
 			},
-			Explain: "The operator is installed there first. Other clusters will know it by this ID: lower case letters, digits and dashes. It can't be changed later without ending all its connections.",
+			Explain: "The operator is installed there first. Other clusters know it by this ID: lower-case letters, digits and dashes. It can't be changed later without ending all its connections.",
 		})
 	}
 	return out

@@ -123,7 +123,7 @@ func (w Wizard) Gist(e session.Env) string {
 	case w.Current.Failure() != nil:
 		return "can't connect yet"
 	}
-	return "plan to look at"
+	return "plan ready"
 }
 
 // Answering are the keys of the question that is asked; nil without one.
@@ -132,9 +132,9 @@ func (w Wizard) Answering(k keys.Map) []key.Binding {
 	case w.confirm == nil:
 		return nil
 	case w.confirm.word != "":
-		return []key.Binding{keys.Named(k.Enter, "apply, if the name is right"), keys.Named(k.Back, "no")}
+		return []key.Binding{keys.Named(k.Enter, "apply if the name is right"), keys.Named(k.Back, "no")}
 	}
-	return []key.Binding{keys.Named(k.Enter, "take the choice"), k.Choose, k.Yes, k.No}
+	return []key.Binding{keys.Named(k.Enter, "confirm"), k.Choose, k.Yes, k.No}
 }
 
 // Typing reports whether keys are a text's.
@@ -181,7 +181,7 @@ func (w Wizard) Summary(e session.Env) string {
 	case w.apply.changed:
 		return "What was applied stays. continue: " + c.command() + "  undo: " + c.commandFor(session.Reset)
 	case w.Step == Plan && c.planned() && w.Current.Failure() == nil:
-		return "Nothing was changed. The same without the program: " + c.command()
+		return "Nothing was changed. The same as a command: " + c.command()
 	}
 	return "Nothing was changed."
 }

@@ -395,7 +395,7 @@ func (w Wizard) interrupt(c scene) (Wizard, tea.Cmd) {
 func (w Wizard) startRun(c scene, approved flows.Plan) (Wizard, tea.Cmd) {
 	w.confirm = nil
 	if c.on(flows.A).Cluster == nil || c.on(flows.B).Cluster == nil { // they are being opened again
-		c.Post(session.NoteMsg("The clusters are being asked again. Look at the plan when they have answered."))
+		c.Post(session.NoteMsg("Contacting the clusters again. Look at the plan when they have answered."))
 		return w, nil
 	}
 	var cmd tea.Cmd
@@ -440,9 +440,9 @@ func (w Wizard) endRun(e session.Env, err error) (Wizard, tea.Cmd) {
 	case errors.Is(err, engine.ErrDeclined):
 		w.apply.phase = phaseNone
 		w.Step, w.plan.pinned = Plan, true
-		w.plan.note = "The clusters have changed since you looked. Nothing was applied: look again."
+		w.plan.note = "The clusters have changed since you saw the plan. Nothing was applied: look at the new plan."
 		if w.apply.changed {
-			w.plan.note = "The plan came to delete or replace more than you saw, so it stopped. What was applied stays: look again."
+			w.plan.note = "The run stopped: the plan would now delete or replace more than you saw. What was applied stays: look at the new plan."
 		}
 	case errors.Is(err, context.Canceled):
 		w.apply.phase = phaseStopped
@@ -460,7 +460,7 @@ func (w Wizard) verify(c scene) (Wizard, tea.Cmd) {
 	case before.Running() && before.Pair == w.pair:
 		return w, nil
 	case a == nil || b == nil:
-		c.Post(session.NoteMsg("A cluster does not answer: nothing can be measured."))
+		c.Post(session.NoteMsg("A cluster does not answer, so nothing can be measured."))
 		return w, nil
 	}
 	ctx, stop := context.WithCancel(c.Ctx)
