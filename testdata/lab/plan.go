@@ -214,16 +214,13 @@ func (c Cluster) singles(n, nodes int) []netip.Addr {
 	addresses := make([]netip.Addr, podsOfVPC)
 	for i := range addresses {
 		b := c.Pods[0].Addr().As4()
-		b[2], b[3] = b[2]+vpcOffset, byte(vpcFirst+i*nodes+n-1)
+		b[3] = byte(vpcFirst + i*nodes + n - 1)
 		addresses[i] = netip.AddrFrom4(b)
 	}
 	return addresses
 }
 
-const (
-	vpcOffset = 8 // the network of the pods, behind those that Kubernetes gives the nodes
-	vpcFirst  = 4 // as in a subnet of AWS; the first is the pods' gateway
-)
+const vpcFirst = 4 // as in a subnet of AWS; the first is the pods' gateway
 
 // networkPlugins are all that a cluster can have.
 func networkPlugins() []string { return []string{cniBridge, cniPTP, cniFlannel, cniVPC} }

@@ -222,9 +222,6 @@ func TestPodsOfAVPCHaveSingleAddresses(t *testing.T) {
 				t.Errorf("%s is of %s and of %s", a, other, n.Name)
 			}
 			node[a] = n.Name
-			if n.PodCIDR.Contains(a) {
-				t.Errorf("%s is in the range %s, which Kubernetes would give the node", a, n.PodCIDR)
-			}
 		}
 	}
 	for a, name := range node {
