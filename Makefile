@@ -22,6 +22,9 @@ API_SERVER  = $(word $(shell echo $$(($(SEED) % $(words $(API_SERVERS)) + 1))),$
 
 GOLANGCI_LINT  := v2.15.0
 CONTROLLER_GEN := v0.21.0
+# Where the image of a release was published; it is what the program installs by
+# default. Other builds ask for one.
+RELEASED_IMAGE ?=
 IMAGE          ?= lab.local/liqo-gateway:dev
 
 SOURCES     := $(shell find cmd flows gateway kube render tui -name '*.go' -not -name '*_test.go' 2>/dev/null) $(wildcard render/*.yaml render/crds/*.yaml) go.mod go.sum
@@ -33,7 +36,7 @@ help: ## List the targets
 build: bin/liqo-tui bin/liqo-gateway ## Build both programs into bin/
 
 bin/liqo-tui: $(SOURCES)
-	@build/gobuild.sh . bin/liqo-tui ./cmd/liqo-tui "-s -w -X main.version=$(VERSION)"
+	@build/gobuild.sh . bin/liqo-tui ./cmd/liqo-tui "-s -w -X main.version=$(VERSION) -X main.releasedImage=$(RELEASED_IMAGE)"
 
 bin/liqo-gateway: $(SOURCES)
 	@build/gobuild.sh . bin/liqo-gateway ./cmd/liqo-gateway "-s -w"

@@ -57,8 +57,9 @@ func PlanInstall(p render.InstallParams, f Facts) Plan {
 func (c ClusterFacts) complete(p render.InstallParams) render.InstallParams {
 	told := render.InstallParams{}
 	if d := installed[appsv1.Deployment](c, render.OperatorName); d != nil {
-		told = render.OperatorRanges(d)
+		told = render.OperatorParams(d)
 	}
+	p.Image = cmp.Or(p.Image, told.Image)
 	p.Namespace, p.ClusterID = c.Namespace, cmp.Or(p.ClusterID, c.ID)
 	p.ExternalCIDR = cmp.Or(p.ExternalCIDR, string(c.ExternalCIDR)) // it can't be changed just so
 	p.ServiceCIDR = cmp.Or(p.ServiceCIDR, told.ServiceCIDR)
@@ -245,6 +246,10 @@ func (i *Installation) obstacle(side Side, c ClusterFacts) *Step {
 				return s
 			}
 		}
+	}
+	if i.params.Image == "" {
+		s := failure(side, CodeUsage, "image", FailedUsage, noImage, "push one where the nodes can pull it, and name it: --image REGISTRY/liqo-gateway:TAG")
+		return &s
 	}
 	if c.ID != "" && c.ID != i.params.ClusterID {
 		s := failure(side, CodeUsage, "cluster ID", FailedUsage,

@@ -64,7 +64,7 @@ func TestWhatAnInstallationWasToldStays(t *testing.T) {
 	}
 	for _, o := range pair.A.Objects() {
 		if d, ok := o.(*appsv1.Deployment); ok {
-			if got := render.OperatorRanges(d); !slices.Equal(got.Pools, told.Pools) || !slices.Equal(got.PodCIDRs, told.PodCIDRs) || got.ServiceCIDR != told.ServiceCIDR {
+			if got := render.OperatorParams(d); !slices.Equal(got.Pools, told.Pools) || !slices.Equal(got.PodCIDRs, told.PodCIDRs) || got.ServiceCIDR != told.ServiceCIDR {
 				t.Errorf("got %+v, want %+v", got, told)
 			}
 		}
@@ -249,5 +249,31 @@ func TestANewerImageSaysWhichTrafficItInterrupts(t *testing.T) {
 	}
 	if s, ok := newer(facts("example.org/other:v1", "their-own")).Step("gateway-milan-a"); ok {
 		t.Errorf("a gateway of another template is waited for: %+v", s)
+	}
+}
+
+// TestAnInstallationNeedsAnImage has a build that knows of no published one.
+func TestAnInstallationNeedsAnImage(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.A.Bare()
+	plan := func(image string) func(flows.Facts) flows.Plan {
+		return func(f flows.Facts) flows.Plan {
+			return flows.PlanInstall(render.InstallParams{ClusterID: "rome", Image: image}, f)
+		}
+	}
+	_, err := alone(t, pair, plan(""))
+	failed, ok := errors.AsType[*flows.StepError](err)
+	if !ok || failed.Step.Kind != flows.FailedUsage || !strings.Contains(flows.HintOf(err), "--image") {
+		t.Errorf("got %v (%q), want to be asked for an image", err, flows.HintOf(err))
+	}
+	if log := pair.Log(); len(log) > 0 {
+		t.Errorf("written before that: %v", log)
+	}
+	if _, err := alone(t, pair, plan("example.org/gateway:v7")); err != nil {
+		t.Fatal(err)
+	}
+	pair.Forget()
+	if _, err := alone(t, pair, plan("")); err != nil || len(pair.Log()) > 0 {
+		t.Errorf("again, without the image: got %v, writes %v", err, pair.Log())
 	}
 }

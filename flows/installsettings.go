@@ -12,7 +12,7 @@ import (
 func InstallSettings() []Setting[render.InstallParams] {
 	type params = render.InstallParams
 	return []Setting[params]{
-		{Name: "image", Help: "image of operator, gateways and node agent", Valid: notEmpty, Store: TextAt(func(p *params) *string { return &p.Image })},
+		{Name: "image", Help: imageHelp + " (default: unchanged, at first that of this release)", Empty: "unchanged", Store: TextAt(func(p *params) *string { return &p.Image })},
 		{Name: "cluster-id", Help: "name by which peers know the cluster (default: its ID if it has one, else from the context's name)", Valid: func(text string) error { return render.ClusterID(text).Validate() }, Store: TextAt(func(p *params) *render.ClusterID { return &p.ClusterID })},
 		{Name: "pod-cidr", Help: "address range of the pods, may be repeated (default: the operator detects it)", Kind: List, Empty: "detected", Valid: validRange, Store: ListAt(func(p *params) *[]string { return &p.PodCIDRs })},
 		{Name: "service-cidr", Help: "address range of the Services (default: the operator detects it)", Empty: "detected", Valid: validRange, Store: TextAt(func(p *params) *string { return &p.ServiceCIDR })},
@@ -23,15 +23,50 @@ func InstallSettings() []Setting[render.InstallParams] {
 	}
 }
 
+const imageHelp = "image of operator, gateways and node agent"
+
+// ImageSetting is the image of the installations that are part of a plan for a
+// connection.
+func ImageSetting() ConnectionSetting {
+	return ConnectionSetting{
+		Name: "image", Label: "Image", Help: imageHelp,
+		Explain: "The operator, the gateways and the node agent are one image. Both clusters' nodes have to be able to pull it.",
+		Valid: func(text string) error {
+			if text == "" {
+				return errors.New(noImage + ": push one where the nodes can pull it, and name it here")
+			}
+			return nil
+		},
+		Store: Store[Params]{
+			Write: func(p Params) string {
+				for _, i := range p.Install {
+					if i != nil {
+						return i.params.Image
+					}
+				}
+				return ""
+			},
+			Read: func(p *Params, text string) {
+				for side, i := range p.Install {
+					if i == nil {
+						continue
+					}
+					params := i.params
+					params.Image = text
+					if changed, err := NewInstallation(params); err == nil { // as it was before, but for the image
+						p.Install[side] = changed
+					}
+				}
+			},
+		},
+	}
+}
+
+// noImage is why a build that is not a release can't install anything by itself.
+const noImage = "this build of liqo-tui has no published image"
+
 // maxGatewayReplicas is more than anybody needs: only one of them works.
 const maxGatewayReplicas = 5
-
-func notEmpty(text string) error {
-	if text == "" {
-		return errors.New("it is empty")
-	}
-	return nil
-}
 
 func validRange(text string) error {
 	prefix, err := netip.ParsePrefix(text)

@@ -43,8 +43,8 @@ func TestWhatAnInstallationCanHave(t *testing.T) {
 		{"a bad external range", func(p *render.InstallParams) { p.ExternalCIDR = "x" }, `--external-cidr "x": want an address range like 10.244.0.0/16`},
 		{"too many pods", func(p *render.InstallParams) { p.GatewayReplicas = 9 }, `--gateway-replicas "9": want a number of pods, 1 to 5`},
 		{
-			"all problems at once", func(p *render.InstallParams) { *p = render.InstallParams{} },
-			"--image \"\": it is empty\n--cluster-id \"\": cluster ID is empty",
+			"nothing", func(p *render.InstallParams) { *p = render.InstallParams{} },
+			`--cluster-id "": cluster ID is empty`,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

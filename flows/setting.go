@@ -33,7 +33,8 @@ type Setting[P any] struct {
 	Min, Max int
 	// Want says what a Number counts.
 	Want string
-	// Valid is what is wrong with a Text, or with one of a List.
+	// Valid is what is wrong with a Text, or with one of a List; a Text can do
+	// without it.
 	Valid func(text string) error
 	// Empty is what no value stands for; "" if there has to be one.
 	Empty string
@@ -139,6 +140,9 @@ func (s Setting[P]) Set(p *P, text string) error {
 			}
 		}
 	case Text:
+		if s.Valid == nil {
+			break
+		}
 		if err := s.Valid(text); err != nil {
 			return err
 		}

@@ -109,7 +109,7 @@ func (all *collection) finish(f *flows.ClusterFacts) {
 	}
 	if all.deployment != nil {
 		f.Operator = all.operator()
-		for _, pool := range render.OperatorRanges(all.deployment).Pools {
+		for _, pool := range render.OperatorParams(all.deployment).Pools {
 			f.Pools = append(f.Pools, networkingv1beta1.CIDR(pool))
 		}
 	}

@@ -195,10 +195,12 @@ func services(p InstallParams) []string {
 	return []string{p.ServiceCIDR}
 }
 
-// OperatorRanges are what the operator of a Deployment was told: its pools, and
-// the ranges of the cluster; none for those that it chooses, or finds, itself.
-func OperatorRanges(d *appsv1.Deployment) (p InstallParams) {
+// OperatorParams are what the operator of a Deployment was told: its image, its
+// pools, and the ranges of the cluster; none for those that it chooses, or finds,
+// itself.
+func OperatorParams(d *appsv1.Deployment) (p InstallParams) {
 	for _, c := range d.Spec.Template.Spec.Containers {
+		p.Image = c.Image
 		for _, arg := range c.Args {
 			if text, ok := strings.CutPrefix(arg, poolsFlag); ok {
 				p.Pools = strings.Split(text, ",")

@@ -136,7 +136,7 @@ func TestWhatAnAdminReservesIsANetworkAndPoolsAreTheOperators(t *testing.T) {
 		if !ok {
 			continue
 		}
-		told := render.OperatorRanges(d)
+		told := render.OperatorParams(d)
 		if !slices.Equal(told.Pools, p.Pools) || !slices.Equal(told.PodCIDRs, p.PodCIDRs) || told.ServiceCIDR != p.ServiceCIDR {
 			t.Errorf("the operator is started with %q, want %+v", d.Spec.Template.Spec.Containers[0].Args, p)
 		}

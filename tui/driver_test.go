@@ -46,6 +46,7 @@ type world struct {
 	problems []error
 	clusters map[flows.ContextRef]engine.Cluster
 	files    map[string][]session.Context // to be added
+	image    string                       // that installations get
 }
 
 func refOf(name string) flows.ContextRef {
@@ -54,7 +55,7 @@ func refOf(name string) flows.ContextRef {
 
 // newWorld has the pair in one kubeconfig.
 func newWorld(p *flowtest.Pair) *world {
-	w := &world{clusters: map[flows.ContextRef]engine.Cluster{}, files: map[string][]session.Context{}}
+	w := &world{clusters: map[flows.ContextRef]engine.Cluster{}, files: map[string][]session.Context{}, image: "example.org/liqo-gateway:v1"}
 	for _, c := range []*flowtest.Cluster{p.A, p.B} {
 		c.Be(func(f *flows.ClusterFacts) { f.Context.File = refOf("").File })
 		w.add(session.Context{Ref: c.Facts().Context, File: refOf("").File, Server: c.Facts().Server}, c)
@@ -129,7 +130,7 @@ func inWorld(t *testing.T, options func(*flowtest.Pair, *world) session.Options,
 			if id == "" {
 				id = render.ClusterID(strings.TrimPrefix(f.Context.Name, "kind-"))
 			}
-			return flows.NewInstallation(render.InstallParams{ClusterID: id, Image: "example.org/liqo-gateway:v1"})
+			return flows.NewInstallation(render.InstallParams{ClusterID: id, Image: w.image})
 		}
 		o.Command = func(r session.Request) string {
 			return fmt.Sprintf("liqo-tui network %s --context %s --remote-context %s --server-service-type %s", r.Goal, r.A.Name, r.B.Name, r.Params.ServiceType)

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 	"github.com/liqo-tui/liqo-tui/tui/wizard"
 )
@@ -275,6 +277,39 @@ func TestTheOperatorIsInstalledWhereNothingIs(t *testing.T) {
 		d.wait(40 * time.Second)
 		d.at(wizard.Live)
 		d.has("connected: each gateway answers", "B milan")
+	})
+}
+
+// TestAnImageIsAskedFor has a program that knows of no published image.
+func TestAnImageIsAskedFor(t *testing.T) {
+	unpublished := func(p *flowtest.Pair, w *world) {
+		p.B.Bare()
+		w.image = ""
+	}
+	inWorld(t, fresh(unpublished), func(t *testing.T, d *driver) {
+		d.view(100, 40)
+		d.keys("enter", "down", "enter", "enter", "enter")
+		d.at(wizard.Settings)
+		d.has("this build of liqo-tui has no published image: push one where the nodes can pull it, and name it here")
+		d.send(tea.PasteMsg{Content: "example.org/own:v3"})
+		d.keys("enter")
+		d.at(wizard.Plan)
+		d.keys("enter", "down", "enter")
+		d.wait(40 * time.Second)
+		d.at(wizard.Live)
+		installation, err := d.pair.B.Installation(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range installation.Objects {
+			if deployment, ok := o.(*appsv1.Deployment); ok {
+				if got := render.OperatorParams(deployment).Image; got != "example.org/own:v3" {
+					t.Errorf("the operator has image %q", got)
+				}
+				return
+			}
+		}
+		t.Error("there is no operator")
 	})
 }
 

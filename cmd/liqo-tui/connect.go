@@ -185,7 +185,7 @@ they are. The plan says which changes interrupt traffic.`,
 // addInstall adds the flags for clusters where nothing manages connections yet.
 func (c *connectFlags) addInstall(f *pflag.FlagSet) {
 	f.BoolVar(&c.install, "install", false, "first install the liqo-tui operator on clusters where nothing is installed")
-	c.operators[flows.A].Image = defaultImage()
+	c.operators[flows.A].Image = releasedImage
 	for _, s := range flows.InstallSettings() {
 		s.Help = "with --install: " + s.Help
 		switch s.Name {

@@ -14,7 +14,7 @@ import (
 )
 
 func installCommand(io streams) *cobra.Command {
-	p := render.InstallParams{Image: defaultImage()}
+	p := render.InstallParams{Image: releasedImage}
 	var r runFlags
 	pair := &pairFlags{}
 	cmd := &cobra.Command{
@@ -67,8 +67,9 @@ a flag stay as they are. network connect --install does this while connecting.`,
 	return cmd
 }
 
-// defaultImage is the image of this program's own release.
-func defaultImage() string { return "liqo-tui/liqo-gateway:" + version }
+// releasedImage is where the image of this release was published. It is set when a
+// release is built; other builds have none.
+var releasedImage string
 
 // printInstallation writes the objects instead of applying them.
 func printInstallation(ctx context.Context, io streams, c clusterFlags, plan func(flows.Facts) flows.Plan) error {

@@ -120,7 +120,7 @@ or those that you choose.
 	}
 	g.add(root)
 	o := newPairFlags(root, false)
-	o.image = defaultImage()
+	o.image = releasedImage
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		return openProgram(cmd.Context(), io, &g, o, tui.StartAny, nil)
 	}

@@ -87,7 +87,7 @@ choice.`,
 		Args: noArguments,
 	}
 	o := newPairFlags(cmd, false)
-	cmd.Flags().StringVar(&o.image, "image", defaultImage(), "image of operator, gateways and node agent, for clusters where nothing is installed")
+	cmd.Flags().StringVar(&o.image, "image", releasedImage, "image of operator, gateways and node agent, for clusters where nothing is installed")
 	cmd.Flags().Lookup("context").Usage = "kubeconfig context of the local cluster (A; default: you choose)"
 	cmd.Flags().Lookup("remote-context").Usage = "kubeconfig context of the remote cluster (B; default: you choose)"
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -104,7 +104,7 @@ func dashboardCommand(io streams, g *globals) *cobra.Command {
 		Short: "Watch all connections of several clusters, on a terminal",
 		Args:  noArguments,
 	}
-	o := &pairFlags{image: defaultImage()}
+	o := &pairFlags{image: releasedImage}
 	cmd.Flags().Var((*kubeconfigs)(&o.local), "kubeconfig", "kubeconfig file; may be repeated (default: as kubectl finds it)")
 	cmd.Flags().StringSliceVar(&contexts, "contexts", nil, "kubeconfig contexts to watch, separated by commas (default: all)")
 	cmd.Flags().BoolVar(&all, "all-contexts", false, "watch all contexts of the kubeconfig (the default)")
@@ -225,8 +225,8 @@ func (b *backend) installWords(p flows.Params) []string {
 			words = append(words, [...]string{"--cluster-id", "--remote-cluster-id"}[side], string(i.ClusterID()))
 		}
 	}
-	if b.image != defaultImage() {
-		words = append(words, "--image", shellWord(b.image))
+	if image := flows.ImageSetting().Write(p); image != releasedImage {
+		words = append(words, "--image", shellWord(image))
 	}
 	return words
 }

@@ -60,7 +60,7 @@ func TestTheProgramOnATerminal(t *testing.T) {
 		if code := s.exit(20 * time.Second); code == "0" {
 			t.Error("got exit code 0, and nothing can be connected")
 		}
-		s.wait(30*time.Second, "Not available: edge-49", "two clusters are needed, and 0 can be used")
+		s.wait(30*time.Second, "Not available: edge-49", "two clusters are needed, but only 0 can be used")
 	})
 
 	t.Run("a terminal that is closed without a word ends it", func(t *testing.T) {

@@ -217,9 +217,15 @@ func (w *wizard) settings(ctx context.Context) error {
 	}
 	fields := w.form()
 	for _, f := range fields {
-		if w.params.Uses(f) {
-			w.say("%s: %s.", f.Label, f.Value(w.params))
+		if !w.params.Uses(f) {
+			continue
 		}
+		if f.Empty == "" && f.Value(w.params) == "" { // nobody can go on without it
+			if err := w.setting(ctx, f); err != nil {
+				return err
+			}
+		}
+		w.say("%s: %s.", f.Label, f.Value(w.params))
 	}
 	word, err := w.pickOr(ctx, "Are these settings right?", "keep them", "edit")
 	if err != nil || word == "" {
@@ -238,7 +244,11 @@ func (w *wizard) settings(ctx context.Context) error {
 
 // form are the settings that are asked for.
 func (w *wizard) form() []flows.ConnectionSetting {
-	return flows.Form(w.options.Settings, "A "+w.id(flows.A), "B "+w.id(flows.B))
+	form := flows.Form(w.options.Settings, "A "+w.id(flows.A), "B "+w.id(flows.B))
+	if w.params.Install != ([2]*flows.Installation{}) {
+		form = append([]flows.ConnectionSetting{flows.ImageSetting()}, form...)
+	}
+	return form
 }
 
 // remembered are the parameters with what was chosen in an earlier program.

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build linux
 
 package accessible_test
 
@@ -11,10 +11,12 @@ import (
 	"os/signal"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
@@ -178,11 +180,12 @@ func TestTranscripts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), os.Args[0])
 			cmd.Env = append(os.Environ(), transcriptEnv+"="+name)
-			terminal, err := pty.Start(cmd)
-			if err != nil {
-				t.Skipf("no pseudo-terminals here: %v", err)
+			terminal, inside := openTerminal(t)
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = inside, inside, inside
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
 			}
-			defer terminal.Close()
 			heard := listen(terminal)
 			from := 0
 			for _, e := range test.talk {
@@ -195,14 +198,41 @@ func TestTranscripts(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			<-heard.ended
-			err = cmd.Wait()
+			err := cmd.Wait()
+			if _, err := inside.WriteString(lastLine); err != nil {
+				t.Fatal(err)
+			}
+			heard.wait(t, from, lastLine)
 			if got := cmd.ProcessState.ExitCode(); got != test.exit {
 				t.Errorf("got exit code %d (%v), want %d", got, err, test.exit)
 			}
-			compare(t, name, heard.String())
+			compare(t, name, strings.TrimSuffix(heard.String(), lastLine))
 		})
 	}
+}
+
+// lastLine is what the test itself says when the program has ended.
+const lastLine = "that was all\n"
+
+// openTerminal is a terminal, from outside and from inside. The test keeps the
+// inside open: what a program says last could be lost with it. For the same reason
+// ctrl+c does not discard what waits to be shown, as it does by default.
+func openTerminal(t *testing.T) (terminal, inside *os.File) {
+	t.Helper()
+	terminal, inside, err := pty.Open()
+	if err != nil {
+		t.Skipf("no pseudo-terminals here: %v", err)
+	}
+	t.Cleanup(func() { terminal.Close(); inside.Close() })
+	state, err := unix.IoctlGetTermios(int(inside.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state.Lflag |= unix.NOFLSH
+	if err := unix.IoctlSetTermios(int(inside.Fd()), unix.TCSETS, state); err != nil {
+		t.Fatal(err)
+	}
+	return terminal, inside
 }
 
 // transcript is what a terminal has shown so far.

@@ -37,16 +37,21 @@ func with[V any](m map[string]V, key string, value V) map[string]V {
 // settings are the fields in their order. The names are those of the clusters.
 func (c scene) settings() []flows.ConnectionSetting {
 	name := func(s flows.Side) string { return s.String() + " " + c.name(s) }
-	return append(c.idSettings(), flows.Form(c.options.Settings, name(flows.A), name(flows.B))...)
+	return append(c.installSettings(), flows.Form(c.options.Settings, name(flows.A), name(flows.B))...)
 }
 
-// idSettings name the clusters that have no ID yet, because nothing is
-// installed there.
-func (c scene) idSettings() []flows.ConnectionSetting {
+// installSettings are about the clusters where nothing is installed: their IDs,
+// and the image that they get.
+func (c scene) installSettings() []flows.ConnectionSetting {
 	var out []flows.ConnectionSetting
+	installs := false
 	for _, s := range []flows.Side{flows.A, flows.B} {
 		facts := c.on(s).Good
-		if c.options.Install == nil || !facts.Installable() || facts.ID != "" {
+		if c.options.Install == nil || !facts.Installable() {
+			continue
+		}
+		installs = true
+		if facts.ID != "" {
 			continue
 		}
 		var made *flows.Installation // of the ID that was found valid
@@ -65,10 +70,18 @@ func (c scene) idSettings() []flows.ConnectionSetting {
 					}
 					return string(p.Install[s].ClusterID())
 				},
-				Read: func(p *flows.Params, _ string) { p.Install[s] = made },
+				Read: func(p *flows.Params, _ string) {
+					image := flows.ImageSetting()
+					before := image.Write(*p)
+					p.Install[s] = made
+					image.Read(p, before) // it may have been chosen already
+				},
 			},
 			Explain: "The operator is installed there first. Other clusters know it by this ID: lower-case letters, digits and dashes. It can't be changed later without ending all its connections.",
 		})
+	}
+	if installs {
+		out = append(out, flows.ImageSetting())
 	}
 	return out
 }
