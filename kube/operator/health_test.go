@@ -25,8 +25,8 @@ func TestHealthIsAnsweredOverAllTerms(t *testing.T) {
 		ready string // "" is ready, else what is said
 	}{
 		{"stands by", func() {}, ""},
-		{"waits at the gate", h.leads, "leads, but does not work"},
-		{"failed", func() { h.ended(errors.New("no such kind")) }, "begins again after an error: no such kind"},
+		{"waits at the gate", h.leads, "is the leader but cannot work"},
+		{"failed", func() { h.ended(errors.New("no such kind")) }, "starts again after an error: no such kind"},
 		{"another one leads", h.anotherLeads, ""},
 		{"lost the lease", func() { h.leads(); h.ended(nil) }, ""},
 	} {

@@ -57,7 +57,7 @@ func TestLeadsAgain(t *testing.T) {
 			t.Errorf("got an end with %v, want one without an error", err)
 		}
 	}()
-	w.untilHealth(r, standingBy, "begins again after an error: look for Liqo's controller-manager")
+	w.untilHealth(r, standingBy, "starts again after an error: look for Liqo's controller-manager")
 	broken.Store(false)
 	w.untilHealth(r, working, "")
 	w.peer("milan", "10.244.0.0/16")
