@@ -59,7 +59,7 @@ func (c ClusterFacts) complete(p render.InstallParams) render.InstallParams {
 	if d := installed[appsv1.Deployment](c, render.OperatorName); d != nil {
 		told = render.OperatorParams(d)
 	}
-	p.Image = cmp.Or(p.Image, told.Image)
+	p.Image, p.Pods = cmp.Or(p.Image, told.Image), cmp.Or(p.Pods, told.Pods)
 	p.Namespace, p.ClusterID = c.Namespace, cmp.Or(p.ClusterID, c.ID)
 	p.ExternalCIDR = cmp.Or(p.ExternalCIDR, string(c.ExternalCIDR)) // it can't be changed just so
 	p.ServiceCIDR = cmp.Or(p.ServiceCIDR, told.ServiceCIDR)

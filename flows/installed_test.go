@@ -56,7 +56,10 @@ func TestInstallContinuesAndThenChangesNothing(t *testing.T) {
 func TestWhatAnInstallationWasToldStays(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.A.Bare()
-	told := render.InstallParams{Pools: []string{"10.0.0.0/8"}, PodCIDRs: []string{"10.244.0.0/16"}, ServiceCIDR: "10.96.0.0/12", GatewayReplicas: 2}
+	told := render.InstallParams{
+		Pools: []string{"10.0.0.0/8"}, PodCIDRs: []string{"10.244.0.0/16"}, ServiceCIDR: "10.96.0.0/12", GatewayReplicas: 2,
+		Pods: &render.ProgramSettings{PodSettings: render.PodSettings{NodeSelector: map[string]string{"zone": "a"}}},
+	}
 	for _, p := range []render.InstallParams{told, {}} {
 		if _, err := alone(t, pair, install(p)); err != nil {
 			t.Fatal(err)
@@ -64,7 +67,7 @@ func TestWhatAnInstallationWasToldStays(t *testing.T) {
 	}
 	for _, o := range pair.A.Objects() {
 		if d, ok := o.(*appsv1.Deployment); ok {
-			if got := render.OperatorParams(d); !slices.Equal(got.Pools, told.Pools) || !slices.Equal(got.PodCIDRs, told.PodCIDRs) || got.ServiceCIDR != told.ServiceCIDR {
+			if got := render.OperatorParams(d); !slices.Equal(got.Pools, told.Pools) || !slices.Equal(got.PodCIDRs, told.PodCIDRs) || got.ServiceCIDR != told.ServiceCIDR || d.Spec.Template.Spec.NodeSelector["zone"] != "a" {
 				t.Errorf("got %+v, want %+v", got, told)
 			}
 		}

@@ -32,6 +32,15 @@ func (g Gateway) meta(name string) metav1.ObjectMeta {
 	}
 }
 
+// PullSecret is a copy of a Secret that the gateway's image is pulled with; ok is
+// false for any other kind of Secret.
+func (g Gateway) PullSecret(of *corev1.Secret) (_ *corev1.Secret, ok bool) {
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: g.meta(of.Name), Type: of.Type, Data: of.Data,
+	}, of.Type == corev1.SecretTypeDockerConfigJson || of.Type == corev1.SecretTypeDockercfg
+}
+
 // KeySecret holds the gateway's WireGuard keys, raw, 32 bytes each. It stays on
 // the cluster on which it was made.
 func (g Gateway) KeySecret(private, public [32]byte) *corev1.Secret {

@@ -45,8 +45,8 @@ type InstallParams struct {
 	// Pools are the ranges under which peers are seen whose own are taken;
 	// default: the operator's.
 	Pools []string
-	// Pods are what the admin asks of the programs' pods.
-	Pods ProgramSettings
+	// Pods are what the admin asks of the programs' pods; nil: nothing.
+	Pods *ProgramSettings
 	// GatewayReplicas is how many pods a gateway has, of which one holds the
 	// tunnel; default: 1.
 	GatewayReplicas int
@@ -65,7 +65,7 @@ func Install(p InstallParams) ([]Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	templates, err := GatewayTemplates(p.Namespace, p.Image, cmp.Or(p.GatewayReplicas, 1), p.Pods.Gateway.or(p.Pods.PodSettings))
+	templates, err := GatewayTemplates(p.Namespace, p.Image, cmp.Or(p.GatewayReplicas, 1), p.Pods.gateway())
 	if err != nil {
 		return nil, err
 	}
@@ -172,9 +172,12 @@ func operatorObjects(p InstallParams) ([]Object, error) {
 					*args = append(*args, stated.flag+strings.Join(stated.ranges, ","))
 				}
 			}
-			p.Pods.Operator.or(p.Pods.PodSettings).apply(&pod.ObjectMeta, &pod.Spec)
+			p.Pods.operator().apply(&pod.ObjectMeta, &pod.Spec)
+			if err := p.Pods.remember(o); err != nil {
+				return nil, err
+			}
 		case *appsv1.DaemonSet:
-			p.Pods.Fabric.or(p.Pods.PodSettings).apply(&o.Spec.Template.ObjectMeta, &o.Spec.Template.Spec)
+			p.Pods.fabric().apply(&o.Spec.Template.ObjectMeta, &o.Spec.Template.Spec)
 		}
 		objs = append(objs, o)
 	}
@@ -196,9 +199,10 @@ func services(p InstallParams) []string {
 }
 
 // OperatorParams are what the operator of a Deployment was told: its image, its
-// pools, and the ranges of the cluster; none for those that it chooses, or finds,
-// itself.
+// pools, and the ranges of the cluster, none for those that it chooses, or finds,
+// itself; and what was asked of the pods.
 func OperatorParams(d *appsv1.Deployment) (p InstallParams) {
+	p.Pods = rememberedPods(d)
 	for _, c := range d.Spec.Template.Spec.Containers {
 		p.Image = c.Image
 		for _, arg := range c.Args {

@@ -2,10 +2,14 @@ package render
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"maps"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // PodSettings are what an admin asks of pods. The fields have the names and the
@@ -29,6 +33,59 @@ type ProgramSettings struct {
 	Operator PodSettings `json:"operator,omitzero"`
 	Fabric   PodSettings `json:"fabric,omitzero"`
 	Gateway  PodSettings `json:"gateway,omitzero"`
+}
+
+// ParsePods reads the settings of pods from YAML. It refuses what they don't have.
+func ParsePods(text []byte) (*ProgramSettings, error) {
+	s := &ProgramSettings{}
+	return s, yaml.UnmarshalStrict(text, s)
+}
+
+// annotationPods is on the operator's Deployment, so that an installation that is
+// repeated without the settings keeps them. It holds them as JSON.
+const annotationPods = "liqo-tui.dev/pod-settings"
+
+func (s *ProgramSettings) remember(d *appsv1.Deployment) error {
+	if s == nil {
+		return nil
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("settings of pods: %w", err)
+	}
+	d.Annotations = union(map[string]string{annotationPods: string(text)}, d.Annotations)
+	return nil
+}
+
+// rememberedPods are nil where nothing was asked for.
+func rememberedPods(d *appsv1.Deployment) *ProgramSettings {
+	text, ok := d.Annotations[annotationPods]
+	s, err := ParsePods([]byte(text))
+	if !ok || err != nil { // written by nobody, or by another release
+		return nil
+	}
+	return s
+}
+
+func (s *ProgramSettings) operator() PodSettings {
+	if s == nil {
+		return PodSettings{}
+	}
+	return s.Operator.or(s.PodSettings)
+}
+
+func (s *ProgramSettings) fabric() PodSettings {
+	if s == nil {
+		return PodSettings{}
+	}
+	return s.Fabric.or(s.PodSettings)
+}
+
+func (s *ProgramSettings) gateway() PodSettings {
+	if s == nil {
+		return PodSettings{}
+	}
+	return s.Gateway.or(s.PodSettings)
 }
 
 // or is s, and for what it leaves empty, common.

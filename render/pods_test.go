@@ -10,7 +10,6 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -18,8 +17,7 @@ import (
 // TestPodsOfAnInstallation has every pod keep off nodes that can't run it, and
 // follow what the admin asks, the pods of gateways included.
 func TestPodsOfAnInstallation(t *testing.T) {
-	var asked render.ProgramSettings
-	err := yaml.UnmarshalStrict([]byte(`
+	asked, err := render.ParsePods([]byte(`
 imagePullSecrets: [{name: registry}]
 nodeSelector: {zone: a}
 labels: {team: net, app.kubernetes.io/name: mine}
@@ -27,13 +25,23 @@ affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeS
   {matchExpressions: [{key: disk, operator: Exists}]}, {matchExpressions: [{key: pool, operator: Exists}]}]}}}
 gateway: {nodeSelector: {edge: "true"}, priorityClassName: high, resources: {limits: {cpu: "2"}}}
 fabric: {tolerations: [{key: gpu, operator: Exists}]}
-`), &asked)
+`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	objects, err := render.Install(render.InstallParams{ClusterID: "rome", Image: "registry.example/gateway:1", Pods: asked})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if d, ok := o.(*appsv1.Deployment); ok {
+			if diff := cmp.Diff(asked, render.OperatorParams(d).Pods); diff != "" {
+				t.Errorf("what is asked for is remembered as (-want +got):\n%s", diff)
+			}
+		}
+	}
+	if _, err := render.ParsePods([]byte("nodeselector: {zone: a}\nnodes: 2")); err == nil {
+		t.Error("a setting that does not exist is taken")
 	}
 	pods := podsOf(t, objects)
 	if len(pods) != 4 {

@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"os"
 	"regexp"
 	"strings"
 
@@ -40,8 +42,13 @@ a flag stay as they are. network connect --install does this while connecting.`,
 	pair.local.add(f, "", "the cluster")
 	f.Lookup("output").Usage = "text; json: one document at the end; ndjson: one JSON object a line; yaml: print the objects instead of applying them"
 	settings := addSettings(f, &p, flows.InstallSettings()...)
+	var podsFile string
+	f.StringVar(&podsFile, "pod-settings", "", "YAML file with pull secrets, node selector, tolerations and more of all pods, or those of operator, fabric and gateway (default: unchanged)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := wrong(settings); err != nil {
+			return usageError{err}
+		}
+		if err := readPods(podsFile, &p); err != nil {
 			return usageError{err}
 		}
 		plan := func(f flows.Facts) flows.Plan {
@@ -65,6 +72,21 @@ a flag stay as they are. network connect --install does this while connecting.`,
 		return op.run(cmd.Context(), io, pair, r)
 	}
 	return cmd
+}
+
+// readPods reads the settings of pods from a file, if one is given.
+func readPods(file string, p *render.InstallParams) error {
+	if file == "" {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("--pod-settings: %w", err)
+	}
+	if p.Pods, err = render.ParsePods(text); err != nil {
+		return fmt.Errorf("--pod-settings %s: %w", file, err)
+	}
+	return nil
 }
 
 // releasedImage is where the image of this release was published. It is set when a

@@ -39,6 +39,7 @@ func TestOperator(t *testing.T) {
 	t.Run("a gateway whose pod is gone attracts nothing", func(t *testing.T) { w.under(t).testGone() })
 	t.Run("gateways may read where pods are, as long as they exist", func(t *testing.T) { w.under(t).testAccess() })
 	t.Run("children that are deleted or edited come back", func(t *testing.T) { w.under(t).testRepair() })
+	t.Run("a gateway's image is pulled with the Secrets beside its template", func(t *testing.T) { w.under(t).testPullSecrets() })
 	t.Run("children lose what they are no longer told", func(t *testing.T) { w.under(t).testTakeBack() })
 	t.Run("each peer is summed up in a ForeignCluster", func(t *testing.T) { w.under(t).testForeignCluster() })
 	t.Run("what a gateway leaves goes without the garbage collector", func(t *testing.T) { w.under(t).testCleanUp() })

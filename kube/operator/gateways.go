@@ -143,6 +143,7 @@ func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
 		return err
 	})
 	g.Go(func() error { return r.applyAll(ctx, supports) })
+	g.Go(func() error { return r.bringPullSecrets(ctx, in, p.deployment.Spec.Template.Spec.ImagePullSecrets) })
 	if p.service != nil {
 		g.Go(func() (err error) {
 			p.service, err = apply(ctx, r.client, p.service)
@@ -150,6 +151,41 @@ func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
 		})
 	}
 	return p, g.Wait()
+}
+
+// bringPullSecrets copies the Secrets that the image is pulled with from beside the
+// template to beside the pod, where Kubernetes looks for them. One that is there
+// stays as it is, unless we made it; what is missing, the pod's events say.
+func (r *gateways) bringPullSecrets(ctx context.Context, in *inputs, wanted []corev1.LocalObjectReference) error {
+	from, to := in.view.template.Namespace, in.gateway.Tenant.Namespace
+	if from == to {
+		return nil
+	}
+	for _, ref := range wanted {
+		var source, there corev1.Secret
+		err := r.reader.Get(ctx, client.ObjectKey{Namespace: from, Name: ref.Name}, &source)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read pull secret %s/%s: %w", from, ref.Name, err)
+		}
+		secret, ok := in.gateway.PullSecret(&source)
+		if !ok {
+			return fmt.Errorf("pull secret %s/%s: want type %s, got %s", from, ref.Name, corev1.SecretTypeDockerConfigJson, source.Type)
+		}
+		err = r.reader.Get(ctx, client.ObjectKeyFromObject(secret), &there)
+		if err == nil && !r.owns(in.gateway.Name, &there) {
+			continue
+		}
+		if err := client.IgnoreNotFound(err); err != nil {
+			return fmt.Errorf("read pull secret %s/%s: %w", to, ref.Name, err)
+		}
+		if _, err := apply(ctx, r.client, secret); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *gateways) run(ctx context.Context, p *prepared) (result ctrl.Result, err error) {

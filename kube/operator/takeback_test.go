@@ -175,3 +175,33 @@ func (w *world) editServer(edit func(*networkingv1beta1.Endpoint)) {
 		w.t.Fatal(err)
 	}
 }
+
+// testPullSecrets has one Secret that the pod's namespace lacks, and one of which
+// somebody has put another there.
+func (w *world) testPullSecrets() {
+	secret := func(namespace, name, password string) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Type: corev1.SecretTypeDockerConfigJson,
+			Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{"registry.example":{"auth":"` + password + `"}}}`)},
+		}
+	}
+	const tenant = "liqo-tenant-milan"
+	ours, theirs := secret("liqo", "registry", "b3Vycw=="), secret(tenant, "mirror", "dGhlaXJz")
+	w.create(ours)
+	w.create(secret("liqo", "mirror", "b3Vycw=="))
+	w.create(theirs)
+	restore := w.editServerTemplate(func(t *unstructured.Unstructured) {
+		names := []any{map[string]any{"name": "mirror"}, map[string]any{"name": "registry"}}
+		if err := unstructured.SetNestedSlice(t.Object, names, "spec", "template", "spec", "deployment", "spec", "template", "spec", "imagePullSecrets"); err != nil {
+			w.t.Fatal(err)
+		}
+	})
+	defer restore()
+	until(w, secret(tenant, "registry", ""), "a copy of the one beside the template", func(s *corev1.Secret) bool {
+		return s.Type == ours.Type && string(s.Data[corev1.DockerConfigJsonKey]) == string(ours.Data[corev1.DockerConfigJsonKey]) && metav1.GetControllerOf(s) != nil
+	})
+	before := theirs.ResourceVersion
+	if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(theirs), theirs); err != nil || theirs.ResourceVersion != before {
+		w.t.Errorf("somebody's Secret was changed (%v)", err)
+	}
+}
