@@ -85,16 +85,23 @@ func installation(p Params, f Facts) (steps []Step, expected Facts, installs [2]
 		if p.Install[side] == nil || c.Problem != nil || c.Software == Liqo {
 			continue
 		}
-		s := p.Install[side].steps(side, c)
-		if c.Software == Operator {
+		i := p.Install[side]
+		broken := c.Software == Operator && c.Operator.Problem != ""
+		if broken && c.Installation != nil { // with another image, it may work
+			if mended, err := NewInstallation(c.complete(i.params)); err == nil {
+				i = mended
+			}
+		}
+		s := i.steps(side, c)
+		if c.Software == Operator && (!broken || c.Installation == nil) {
 			// Its Deployment is applied last of all: where it exists, nothing is
-			// missing, and bringing it up to date is another command's.
+			// missing, and bringing one up to date that works is another command's.
 			for i := range s {
 				s[i].Status, s[i].Reason, s[i].Objects, s[i].Diff = Done, "", nil, ""
 			}
 		}
-		installs[side] = c.Software == NoSoftware
-		if s = append(s, p.Install[side].operatorWorks(side, c)); slices.ContainsFunc(s, func(s Step) bool { return s.Status != Done }) {
+		installs[side] = c.Software == NoSoftware || broken
+		if s = append(s, i.operatorWorks(side, c)); slices.ContainsFunc(s, func(s Step) bool { return s.Status != Done }) {
 			*expected.side(side) = promised(c, p.Install[side].params)
 		}
 		steps = append(steps, s...)

@@ -280,3 +280,37 @@ func TestAnInstallationNeedsAnImage(t *testing.T) {
 		t.Errorf("again, without the image: got %v, writes %v", err, pair.Log())
 	}
 }
+
+// TestABrokenOperatorIsMendedWhileConnecting runs the same command again with an
+// image that can be pulled; of an operator that works, the image stays.
+func TestABrokenOperatorIsMendedWhileConnecting(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.B.Bare()
+	connect := func(image string) func(flows.Facts) flows.Plan {
+		i, err := flows.NewInstallation(render.InstallParams{ClusterID: "milan", Image: image})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := flows.Defaults()
+		p.ServiceType, p.Install[flows.B] = corev1.ServiceTypeNodePort, i
+		return func(f flows.Facts) flows.Plan { return flows.PlanConnect(p, f) }
+	}
+	if err := engine.Run(t.Context(), connect("example.org/gateway:v1"), pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now}); err != nil {
+		t.Fatal(err)
+	}
+	operatorChanges := func() string {
+		e, err := engine.DryRun(t.Context(), connect("example.org/gateway:v2"), pair.A, pair.B, true, engine.Options{Now: pair.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, _ := e.Plan.Step("operator-b")
+		return s.Diff
+	}
+	if diff := operatorChanges(); diff != "" {
+		t.Errorf("an operator that works is changed:\n%s", diff)
+	}
+	pair.B.Be(func(f *flows.ClusterFacts) { f.Operator.Problem = "its pod does not start: ImagePullBackOff" })
+	if diff := operatorChanges(); !strings.Contains(diff, "+        image: example.org/gateway:v2") {
+		t.Errorf("got the diff %q, want the other image", diff)
+	}
+}
