@@ -82,7 +82,7 @@ two_clusters() {
 	export REQUIRE_LAB=1
 	trap lab_down EXIT
 	lab_down # one that was left behind may be of another shape
-	if bin/lab up --nodes 2 2>&1 | tee -a "$log" && bin/lab load bin/images/liqo-gateway.tar >>"$log" 2>&1; then
+	if bin/lab up --nodes 2 --cni milan=ptp 2>&1 | tee -a "$log" && bin/lab load bin/images/liqo-gateway.tar >>"$log" 2>&1; then
 		run . -timeout 30m -count=1 -run '^TestLab' ./cmd/liqo-tui
 	else
 		echo "the lab did not come up; see $log" >&2
