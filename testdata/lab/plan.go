@@ -214,13 +214,16 @@ func (c Cluster) singles(n, nodes int) []netip.Addr {
 	addresses := make([]netip.Addr, podsOfVPC)
 	for i := range addresses {
 		b := c.Pods[0].Addr().As4()
-		b[3] = byte(vpcFirst + i*nodes + n - 1)
+		b[2], b[3] = b[2]+vpcNetwork, byte(vpcFirst+i*nodes+n-1)
 		addresses[i] = netip.AddrFrom4(b)
 	}
 	return addresses
 }
 
-const vpcFirst = 4 // as in a subnet of AWS; the first is the pods' gateway
+const (
+	vpcNetwork = 1 // that of the second nodes of other clusters: their pods can have the same addresses
+	vpcFirst   = 4 // as in a subnet of AWS; the first is the pods' gateway
+)
 
 // networkPlugins are all that a cluster can have.
 func networkPlugins() []string { return []string{cniBridge, cniPTP, cniFlannel, cniVPC} }
