@@ -64,7 +64,7 @@ const (
 )
 
 // Compute returns the state of a gateway pod. It refuses inputs that no state
-// can satisfy; see ErrAddress and its neighbours. Of nodes it leaves out what
+// can satisfy; see errAddress and its neighbours. Of nodes it leaves out what
 // [Inputs.Fitting] does.
 func Compute(in Inputs) (State, error) {
 	if err := in.check(); err != nil {

@@ -10,22 +10,25 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/ipam"
 )
 
-// What Compute and ComputeNode refuse. The errors they return satisfy
-// errors.Is for one of these, and name the value.
+// What Compute and ComputeNode refuse, and others ask for. The errors they return
+// satisfy errors.Is for one of these, or of the next ones, and name the value.
 var (
-	ErrIPv6     = errors.New("IPv6 is not supported yet")
-	ErrAddress  = errors.New("not a usable IPv4 address")
-	ErrPrefix   = errors.New("not a usable IPv4 network")
-	ErrOverlap  = errors.New("networks overlap")
-	ErrRemap    = errors.New("real and remapped networks do not correspond")
-	ErrMTU      = errors.New("MTU out of range")
-	ErrIndex    = errors.New("tunnel index out of range or used twice")
-	ErrRole     = errors.New("role is neither server nor client")
-	ErrKey      = errors.New("no private key")
-	ErrPort     = errors.New("no listen port")
-	ErrDup      = errors.New("named twice")
-	ErrNoCIDR   = errors.New("network missing")
-	ErrEndpoint = errors.New("not a usable endpoint")
+	ErrIPv6    = errors.New("IPv6 is not supported yet")
+	ErrOverlap = errors.New("networks overlap")
+	ErrNoCIDR  = errors.New("network missing")
+)
+
+var (
+	errAddress  = errors.New("not a usable IPv4 address")
+	errPrefix   = errors.New("not a usable IPv4 network")
+	errRemap    = errors.New("real and remapped networks do not correspond")
+	errMTU      = errors.New("MTU out of range")
+	errIndex    = errors.New("tunnel index out of range or used twice")
+	errRole     = errors.New("role is neither server nor client")
+	errKey      = errors.New("no private key")
+	errPort     = errors.New("no listen port")
+	errDup      = errors.New("named twice")
+	errEndpoint = errors.New("not a usable endpoint")
 )
 
 // named is a network and what to call it in an error.
@@ -49,7 +52,7 @@ func checkAddr(what string, a netip.Addr) error {
 		return fmt.Errorf("%s %s: %w", what, a, ErrIPv6)
 	}
 	if !a.Is4() || a.IsUnspecified() || a.IsMulticast() || a.IsLoopback() {
-		return fmt.Errorf("%s %q: %w", what, a.String(), ErrAddress)
+		return fmt.Errorf("%s %q: %w", what, a.String(), errAddress)
 	}
 	return nil
 }
@@ -63,11 +66,11 @@ func checkPrefix(n named) error {
 		return fmt.Errorf("%s: %w", n, ErrIPv6)
 	}
 	if !p.IsValid() || !p.Addr().Is4() || p.Masked() != p || p.Bits() == 0 {
-		return fmt.Errorf("%s: %w", n, ErrPrefix)
+		return fmt.Errorf("%s: %w", n, errPrefix)
 	}
 	for _, r := range reserved() {
 		if p.Overlaps(r) {
-			return fmt.Errorf("%s: %w: in %s", n, ErrPrefix, r)
+			return fmt.Errorf("%s: %w: in %s", n, errPrefix, r)
 		}
 	}
 	return nil
@@ -127,10 +130,10 @@ func (in Inputs) checkHosts() error {
 		}
 		inside := func(p netip.Prefix) bool { return p.Contains(h.External) }
 		if !slices.ContainsFunc(in.Local.External, inside) || h.External == in.Local.External[0].Addr() {
-			return fmt.Errorf("host %s as %s: %w: not a free address of the local external CIDR", h.Real, h.External, ErrAddress)
+			return fmt.Errorf("host %s as %s: %w: not a free address of the local external CIDR", h.Real, h.External, errAddress)
 		}
 		if seen[h.External] {
-			return fmt.Errorf("host %s as %s: %w", h.Real, h.External, ErrDup)
+			return fmt.Errorf("host %s as %s: %w", h.Real, h.External, errDup)
 		}
 		seen[h.External] = true
 	}
@@ -145,7 +148,7 @@ func (in Inputs) check() error {
 		return err
 	}
 	if in.UnderlayMTU < minMTU+vxlanOverhead || in.UnderlayMTU > 65535 {
-		return fmt.Errorf("underlay MTU %d: %w", in.UnderlayMTU, ErrMTU)
+		return fmt.Errorf("underlay MTU %d: %w", in.UnderlayMTU, errMTU)
 	}
 	if len(in.Local.Pod) == 0 || len(in.Local.External) == 0 {
 		return fmt.Errorf("local cluster: %w: need a pod and an external CIDR", ErrNoCIDR)
@@ -188,7 +191,7 @@ func (in Inputs) Fitting() (Inputs, []UnfitNode) {
 			continue
 		}
 		if other, taken := byAddress[n.IP]; taken {
-			refuse(fmt.Errorf("its address %s: %w: it is that of node %s", n.IP, ErrDup, other))
+			refuse(fmt.Errorf("its address %s: %w: it is that of node %s", n.IP, errDup, other))
 			continue
 		}
 		byAddress[n.IP] = n.Name
@@ -201,12 +204,12 @@ func (in Inputs) Fitting() (Inputs, []UnfitNode) {
 			case err != nil:
 				refuse(err)
 			case taken:
-				refuse(fmt.Errorf("its pods %s: %w: they are those of node %s", p, ErrDup, other))
+				refuse(fmt.Errorf("its pods %s: %w: they are those of node %s", p, errDup, other))
 			case slices.ContainsFunc(in.Local.Pod, within):
 				byPods[p] = n.Name
 				n.Pods = append(n.Pods, p)
 			case slices.ContainsFunc(in.Local.Pod, p.Overlaps):
-				refuse(fmt.Errorf("its pods %s: %w: larger than the cluster's pod CIDR", p, ErrPrefix))
+				refuse(fmt.Errorf("its pods %s: %w: larger than the cluster's pod CIDR", p, errPrefix))
 			}
 		}
 		n.Addresses = slices.DeleteFunc(slices.Clone(n.Addresses), func(a netip.Addr) bool { return checkAddr("", a) != nil })
@@ -224,7 +227,7 @@ func (in Inputs) checkPeers(local []named) error {
 			return err
 		}
 		if slices.ContainsFunc(in.Peers[:i], func(o Peer) bool { return o.Index == p.Index }) {
-			return fmt.Errorf("peer %s: tunnel %d: %w", p.ClusterID, p.Index, ErrIndex)
+			return fmt.Errorf("peer %s: tunnel %d: %w", p.ClusterID, p.Index, errIndex)
 		}
 		seen := name("cluster "+p.ClusterID+" as", p.Remapped.all())
 		if err := checkBetween(seen, local); err != nil {
@@ -239,17 +242,17 @@ func (p Peer) check() error {
 	subject := "peer " + p.ClusterID
 	switch {
 	case p.Index < 0 || p.Index > MaxIndex:
-		return fmt.Errorf("%s: tunnel %d: %w", subject, p.Index, ErrIndex)
+		return fmt.Errorf("%s: tunnel %d: %w", subject, p.Index, errIndex)
 	case p.Role != Server && p.Role != Client:
-		return fmt.Errorf("%s: %w", subject, ErrRole)
+		return fmt.Errorf("%s: %w", subject, errRole)
 	case p.PrivateKey.IsZero():
-		return fmt.Errorf("%s: %w", subject, ErrKey)
+		return fmt.Errorf("%s: %w", subject, errKey)
 	case p.Role == Server && p.ListenPort == 0:
-		return fmt.Errorf("%s: %w", subject, ErrPort)
+		return fmt.Errorf("%s: %w", subject, errPort)
 	case p.MTU < minMTU || p.MTU > 65535:
-		return fmt.Errorf("%s: MTU %d: %w", subject, p.MTU, ErrMTU)
+		return fmt.Errorf("%s: MTU %d: %w", subject, p.MTU, errMTU)
 	case p.Endpoint.IsValid() && (p.Endpoint.Port() == 0 || p.Endpoint.Addr().IsUnspecified() || p.Endpoint.Addr().IsMulticast()):
-		return fmt.Errorf("%s: endpoint %s: %w", subject, p.Endpoint, ErrEndpoint)
+		return fmt.Errorf("%s: endpoint %s: %w", subject, p.Endpoint, errEndpoint)
 	case p.Endpoint.IsValid() && !p.Endpoint.Addr().Unmap().Is4():
 		return fmt.Errorf("%s: endpoint %s: %w", subject, p.Endpoint, ErrIPv6)
 	case len(p.Real.Pod) == 0:
@@ -270,11 +273,11 @@ func (p Peer) check() error {
 
 func corresponding(actual, remapped []netip.Prefix) error {
 	if len(actual) != len(remapped) {
-		return fmt.Errorf("%d real, %d remapped: %w", len(actual), len(remapped), ErrRemap)
+		return fmt.Errorf("%d real, %d remapped: %w", len(actual), len(remapped), errRemap)
 	}
 	for i := range actual {
 		if actual[i].Bits() != remapped[i].Bits() {
-			return fmt.Errorf("%s seen as %s: %w", actual[i], remapped[i], ErrRemap)
+			return fmt.Errorf("%s seen as %s: %w", actual[i], remapped[i], errRemap)
 		}
 	}
 	return nil
@@ -285,7 +288,7 @@ func (in NodeInputs) check() error {
 		return err
 	}
 	if in.UnderlayMTU < minMTU+vxlanOverhead || in.UnderlayMTU > 65535 {
-		return fmt.Errorf("underlay MTU %d: %w", in.UnderlayMTU, ErrMTU)
+		return fmt.Errorf("underlay MTU %d: %w", in.UnderlayMTU, errMTU)
 	}
 	pods := name("local pod CIDR", in.PodCIDRs)
 	if err := checkPrefixes(pods); err != nil {
@@ -298,7 +301,7 @@ func (in NodeInputs) check() error {
 			return err
 		}
 		if other, taken := byAddress[g.PodIP]; taken && !g.Gone {
-			return fmt.Errorf("gateways %s and %s: address %s: %w", other, g.Name, g.PodIP, ErrDup)
+			return fmt.Errorf("gateways %s and %s: address %s: %w", other, g.Name, g.PodIP, errDup)
 		}
 		if !g.Gone {
 			byAddress[g.PodIP] = g.Name
@@ -316,7 +319,7 @@ func (g Gateway) check(pods []named) error {
 		return err
 	}
 	if g.MTU < minMTU || g.MTU > 65535 {
-		return fmt.Errorf("gateway %s: MTU %d: %w", g.Name, g.MTU, ErrMTU)
+		return fmt.Errorf("gateway %s: MTU %d: %w", g.Name, g.MTU, errMTU)
 	}
 	if err := checkPrefixes(g.remotes()); err != nil {
 		return err
