@@ -144,7 +144,12 @@ func (l lab) testLoss(t *testing.T, way connection, what string, bound time.Dura
 	}
 	var lost time.Time
 	back := func() {}
-	defer func() { back() }() // a node that stays lost fails what comes after, too
+	defer func() {
+		if t.Failed() {
+			l.tellLoss(t, way)
+		}
+		back() // a node that stays lost fails what comes after, too
+	}()
 	o := l.senderBetween(t, way, way.a+"-2", target).during(t, 8, 12*time.Second, func() {
 		lost = time.Now()
 		back = sync.OnceFunc(lose(pod, node))
@@ -170,6 +175,23 @@ func (l lab) testLoss(t *testing.T, way connection, what string, bound time.Dura
 	eventually(t, 90*time.Second, func() error {
 		return errors.Join(l.hasStandby(t, way.b, way.a), l.worksBetween(t, way), l.worksBetween(t, way.ways()[1]))
 	})
+}
+
+// tellLoss says what a takeover of b's gateway needs, a line each.
+func (l lab) tellLoss(t *testing.T, way connection) {
+	t.Helper()
+	in := func(cluster, peer string, args ...string) {
+		out, err := l.try(t, append([]string{"kubectl", cluster, "--request-timeout=5s", "-n", "liqo-tenant-" + peer}, args...)...)
+		t.Logf("%s: %s: %s %v", cluster, strings.Join(args, " "), strings.TrimSpace(out), err)
+	}
+	in(way.a, way.b, "get", "gatewayclient,gatewayserver", "-o", "jsonpath={range .items[*]}{.spec.endpoint} {.status.endpoint}{end}")
+	in(way.b, way.a, "get", "gatewayclient,gatewayserver", "-o", "jsonpath={range .items[*]}{.spec.endpoint} {.status.endpoint}{end}")
+	in(way.b, way.a, "get", "pods", "-L", "networking.liqo.io/active", "-o", "wide")
+	in(way.b, way.a, "get", "role", "-o", `jsonpath={range .items[*]}{.rules[*].resourceNames}{"\n"}{end}`)
+	in(way.b, way.a, "get", "endpointslices", "-o", "jsonpath={range .items[*]}{.endpoints[*].addresses}{end}")
+	in(way.b, way.a, "get", "internalfabric", "-o", "jsonpath={range .items[*]}{.spec.gatewayIP}{end}")
+	in(way.b, way.a, "get", "lease", "-o", "jsonpath={range .items[*]}{.spec.holderIdentity} {.spec.renewTime}{end}")
+	in(way.b, way.a, "get", "pods", "-n", "liqo", "-o", "wide")
 }
 
 // gatewayPods are those of cluster to peer that don't end, as name, node, state
