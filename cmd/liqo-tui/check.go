@@ -99,7 +99,7 @@ func (o checkFlags) run(ctx context.Context, s *session, a, b engine.Cluster, p 
 		results, f, err = diagnose(ctx, f, observe, s.awaitMovement)
 	}
 	if err != nil && ctx.Err() != nil {
-		return stopped(ctx, false)
+		return stopped(ctx)
 	}
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 func (r *runFlags) pretend(ctx context.Context, a, b engine.Cluster, plan func(flows.Facts) flows.Plan, report reporter) error {
 	e, err := engine.DryRun(ctx, plan, a, b, r.dryRun == dryRunServer, engine.Options{Force: r.force, Strict: r.strict})
 	if err != nil && ctx.Err() != nil {
-		return stopped(ctx, false)
+		return stopped(ctx)
 	}
 	if err != nil {
 		return err

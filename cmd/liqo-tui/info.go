@@ -177,7 +177,7 @@ func lookAt(ctx context.Context, cluster engine.Cluster) (flows.ClusterFacts, er
 	f, err := cluster.Observe(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return f, stopped(ctx, false)
+		return f, stopped(ctx)
 	case err != nil:
 		return f, err
 	case f.Problem != nil:

@@ -60,7 +60,7 @@ a flag stay as they are. network connect --install does this while connecting.`,
 			return printInstallation(cmd.Context(), io, pair.local, plan)
 		}
 		op := operation{
-			name: "install", localOnly: true, headless: true,
+			name: "install", localOnly: true, headless: true, undo: "uninstall",
 			plan: func() (func(flows.Facts) flows.Plan, error) { return plan, nil },
 			done: func(f flows.Facts) achieved {
 				return achieved{
@@ -126,7 +126,7 @@ The CRDs of Liqo's API stay, with all objects of these kinds.`,
 			var last flows.Plan
 			nothing := true // was there from the first
 			op := operation{
-				name: "uninstall", localOnly: true,
+				name: "uninstall", localOnly: true, undo: "uninstall",
 				plan: func() (func(flows.Facts) flows.Plan, error) {
 					return func(f flows.Facts) flows.Plan {
 						last = flows.PlanUninstall(f)

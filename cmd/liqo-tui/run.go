@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,6 +66,8 @@ type operation struct {
 	// headless changes clusters that are not protected without a question where
 	// there is no terminal to ask on.
 	headless bool
+	// undo is the command that removes again what was applied; "" for network reset.
+	undo string
 	// plan is made of the flags; an error is a command line that can't be run.
 	plan func() (func(flows.Facts) flows.Plan, error)
 	// finish is what is left to do once the plan is done; nil for nothing.
@@ -140,19 +143,19 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 		},
 	})
 	switch {
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil && report.hasChanged():
+		return fmt.Errorf("%w; what was applied stays: the same command continues, liqo-tui %s removes it",
+			context.Cause(ctx), cmp.Or(o.undo, "network reset"))
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		return stopped(ctx, report.hasChanged())
+		return stopped(ctx)
 	case err == nil && o.finish != nil:
 		return o.finish(facts)
 	}
 	return err
 }
 
-// stopped says what an interruption left behind.
-func stopped(ctx context.Context, changed bool) error {
-	if changed {
-		return fmt.Errorf("%w; what was applied stays: the same command continues, liqo-tui network reset removes it", context.Cause(ctx))
-	}
+// stopped says that an interruption left nothing behind.
+func stopped(ctx context.Context) error {
 	return fmt.Errorf("%w; nothing was changed", context.Cause(ctx))
 }
 

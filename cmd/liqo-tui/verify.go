@@ -114,7 +114,7 @@ func (o verifyFlags) run(ctx context.Context, io streams, pair *pairFlags) error
 		defer closeBoth()
 		v, err := engine.VerifyPair(ctx, a, b, engine.VerifyRequest{Throughput: o.throughput, Timeout: o.timeout, Image: o.image, Seen: s.observed}, tell)
 		if err != nil && ctx.Err() != nil {
-			return stopped(ctx, false)
+			return stopped(ctx)
 		}
 		if err != nil {
 			return err
