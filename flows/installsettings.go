@@ -12,10 +12,10 @@ import (
 func InstallSettings() []Setting[render.InstallParams] {
 	type params = render.InstallParams
 	return []Setting[params]{
-		{Name: "image", Help: imageHelp + " (default: unchanged, at first that of this release)", Empty: "unchanged", Store: TextAt(func(p *params) *string { return &p.Image })},
+		{Name: "image", Help: imageHelp + " (default: unchanged, at first that of this release, if it has one)", Empty: "unchanged", Store: TextAt(func(p *params) *string { return &p.Image })},
 		{Name: "cluster-id", Help: "name by which peers know the cluster (default: its ID if it has one, else from the context's name)", Valid: func(text string) error { return render.ClusterID(text).Validate() }, Store: TextAt(func(p *params) *render.ClusterID { return &p.ClusterID })},
-		{Name: "pod-cidr", Help: "address range of the pods, may be repeated (default: the operator detects it)", Kind: List, Empty: "detected", Valid: validRange, Store: ListAt(func(p *params) *[]string { return &p.PodCIDRs })},
-		{Name: "service-cidr", Help: "address range of the Services (default: the operator detects it)", Empty: "detected", Valid: validRange, Store: TextAt(func(p *params) *string { return &p.ServiceCIDR })},
+		{Name: "pod-cidr", Help: "address range of the pods, may be repeated (default: unchanged, at first the operator detects it)", Kind: List, Empty: "unchanged", Valid: validRange, Store: ListAt(func(p *params) *[]string { return &p.PodCIDRs })},
+		{Name: "service-cidr", Help: "address range of the Services (default: unchanged, at first the operator detects it)", Empty: "unchanged", Valid: validRange, Store: TextAt(func(p *params) *string { return &p.ServiceCIDR })},
 		{Name: "external-cidr", Help: "address range for hosts outside of the pod network (default: unchanged, at first " + render.DefaultExternalCIDR + ")", Empty: "unchanged", Valid: validRange, Store: TextAt(func(p *params) *string { return &p.ExternalCIDR })},
 		{Name: "reserve", Help: "address range under which no peer may be seen, such as that of a VPN; may be repeated (default: unchanged, at first none)", Kind: List, Empty: "unchanged", Valid: validRange, Store: ListAt(func(p *params) *[]string { return &p.Reserve })},
 		{Name: "pools", Help: "address ranges under which peers are seen whose own are taken, may be repeated (default: unchanged, at first 240.0.0.0/4)", Kind: List, Empty: "unchanged", Valid: validRange, Store: ListAt(func(p *params) *[]string { return &p.Pools })},

@@ -61,11 +61,12 @@ func Install(p InstallParams) ([]Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	programs, err := operatorObjects(p)
+	pods := cmp.Or(p.Pods, &ProgramSettings{})
+	programs, err := operatorObjects(p, pods)
 	if err != nil {
 		return nil, err
 	}
-	templates, err := GatewayTemplates(p.Namespace, p.Image, cmp.Or(p.GatewayReplicas, 1), p.Pods.gateway())
+	templates, err := GatewayTemplates(p.Namespace, p.Image, cmp.Or(p.GatewayReplicas, 1), pods.Gateway.or(pods.PodSettings))
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +146,7 @@ func CRDs() ([]Object, error) {
 	return objs, nil
 }
 
-func operatorObjects(p InstallParams) ([]Object, error) {
+func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 	text := replaceAll(operatorManifest, map[string]string{"$NAMESPACE": p.Namespace, "$IMAGE": p.Image, "$PRIORITY": GatewayPriorityClass})
 	var objs []Object
 	for doc := range strings.SplitSeq(text, "\n---\n") {
@@ -172,12 +173,12 @@ func operatorObjects(p InstallParams) ([]Object, error) {
 					*args = append(*args, stated.flag+strings.Join(stated.ranges, ","))
 				}
 			}
-			p.Pods.operator().apply(&pod.ObjectMeta, &pod.Spec)
+			pods.Operator.or(pods.PodSettings).apply(&pod.ObjectMeta, &pod.Spec)
 			if err := p.Pods.remember(o); err != nil {
 				return nil, err
 			}
 		case *appsv1.DaemonSet:
-			p.Pods.fabric().apply(&o.Spec.Template.ObjectMeta, &o.Spec.Template.Spec)
+			pods.Fabric.or(pods.PodSettings).apply(&o.Spec.Template.ObjectMeta, &o.Spec.Template.Spec)
 		}
 		objs = append(objs, o)
 	}

@@ -67,27 +67,6 @@ func rememberedPods(d *appsv1.Deployment) *ProgramSettings {
 	return s
 }
 
-func (s *ProgramSettings) operator() PodSettings {
-	if s == nil {
-		return PodSettings{}
-	}
-	return s.Operator.or(s.PodSettings)
-}
-
-func (s *ProgramSettings) fabric() PodSettings {
-	if s == nil {
-		return PodSettings{}
-	}
-	return s.Fabric.or(s.PodSettings)
-}
-
-func (s *ProgramSettings) gateway() PodSettings {
-	if s == nil {
-		return PodSettings{}
-	}
-	return s.Gateway.or(s.PodSettings)
-}
-
 // or is s, and for what it leaves empty, common.
 func (s PodSettings) or(common PodSettings) PodSettings {
 	if s.ImagePullSecrets == nil {

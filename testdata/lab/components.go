@@ -156,22 +156,16 @@ func (n nodeSpec) cniConfig() any {
 		"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": true, "hairpinMode": true,
 		"ipam": map[string]any{
 			"type":   "host-local",
-			"ranges": []any{[]any{map[string]any{"subnet": n.PodCIDR}}},
+			"ranges": []any{n.addressRanges()},
 			"routes": []any{map[string]any{"dst": "0.0.0.0/0"}},
 		},
 	}
 	switch n.CNI {
-	case cniPTP:
+	case cniPTP, cniVPC:
 		plugin["type"] = "ptp"
 		for _, ofBridge := range []string{"bridge", "isGateway", "hairpinMode"} {
 			delete(plugin, ofBridge)
 		}
-	case cniVPC:
-		plugin["type"] = "ptp"
-		for _, ofBridge := range []string{"bridge", "isGateway", "hairpinMode"} {
-			delete(plugin, ofBridge)
-		}
-		plugin["ipam"].(map[string]any)["ranges"] = []any{n.singleRanges()}
 	case cniFlannel:
 		plugin["ipMasq"], plugin["mtu"] = false, 1450 // 1500 without flannel's VXLAN
 	}
@@ -182,8 +176,11 @@ func (n nodeSpec) cniConfig() any {
 	}
 }
 
-// singleRanges are ranges of one address each.
-func (n nodeSpec) singleRanges() (ranges []any) {
+// addressRanges are those of the node's pods: its own, or single addresses.
+func (n nodeSpec) addressRanges() (ranges []any) {
+	if len(n.Singles) == 0 {
+		return []any{map[string]any{"subnet": n.PodCIDR}}
+	}
 	for _, a := range n.Singles {
 		subnet, _ := a.Prefix(24)
 		ranges = append(ranges, map[string]any{
