@@ -62,7 +62,7 @@ bin/image: build/image/main.go build/image/go.mod build/image/go.sum
 
 # ---- the lab: two real clusters on this machine (needs root)
 
-lab: deps bin/lab bin/kubelab bin/flanneld bin/images/pod.tar image ## Build what the lab needs, without starting it
+lab: deps bin/lab bin/kubelab bin/flanneld bin/calico bin/images/pod.tar image ## Build what the lab needs, without starting it
 
 deps: ## Install the Debian packages that the lab and the kernel tests need
 	@build/deps.sh
@@ -75,6 +75,13 @@ bin/kubelab: testdata/lab/kubelab/main.go testdata/lab/go.mod testdata/lab/go.su
 
 bin/flanneld: testdata/flannel/main.go testdata/flannel/go.mod testdata/flannel/go.sum
 	@build/gobuild.sh testdata/flannel bin/flanneld . "-s -w"
+
+# Its definitions of resources come with the module.
+bin/calico: $(wildcard testdata/calico/*.go) testdata/calico/go.mod testdata/calico/go.sum
+	@build/gobuild.sh testdata/calico $@/calico . "-s -w"
+	@rm -rf $@/crds && install -d $@/crds
+	@install -m 644 "$$(cd testdata/calico && go list -m -f '{{.Dir}}' github.com/projectcalico/calico)"/libcalico-go/config/crd/*.yaml $@/crds
+	@touch $@
 
 bin/images/pod.tar: testdata/lab/pod/main.go bin/image
 	@mkdir -p bin/images
@@ -162,6 +169,7 @@ lint: bin/golangci-lint-$(GOLANGCI_LINT) ## Check style and imports
 	go vet -tags soak ./cmd/liqo-tui # what no other build has; as a setting of the linter it would cost its cache
 	cd testdata/lab && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --disable noctx . ./pod
 	cd testdata/flannel && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
+	cd testdata/calico && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd testdata/wireguard2022 && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd build/image && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd build/screenshots && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --disable noctx ./...

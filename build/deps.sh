@@ -2,7 +2,7 @@
 # deps.sh: install the Debian packages that the lab and the kernel tests use.
 set -euo pipefail
 missing=()
-for package in containerd runc containernetworking-plugins iptables nftables netbase iproute2 conntrack curl procps \
+for package in containerd runc containernetworking-plugins iptables ipset nftables netbase iproute2 conntrack curl procps \
 	qemu-system-x86 busybox-static cpio kmod wireguard-tools iperf3 tmux; do
 	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed$' || missing+=("$package")
 done

@@ -24,7 +24,7 @@ import (
 // are the same. Every kind of network and of kube-proxy occurs at least once.
 //
 //	         network   kube-proxy   pods
-//	rome     bridge    nftables     10.244.0.0/17 and 10.200.0.0/16
+//	rome     calico    nftables     10.244.0.0/17 and 10.200.0.0/16, in blocks
 //	milan    vpc       iptables     10.244.0.0/16, each node's pods any of them
 //	napoli   flannel   nftables     10.244.0.0/16
 func useThreeClusters(t *testing.T) lab {
@@ -33,7 +33,7 @@ func useThreeClusters(t *testing.T) lab {
 		t.Skip("makes a lab of its own, which takes the place of another: set REQUIRE_LAB")
 	}
 	var l lab
-	l.must(t, "up", "--clusters", "rome,milan,napoli", "--nodes", "2", "--cni", "milan=vpc,napoli=flannel", "--proxy", "milan=iptables",
+	l.must(t, "up", "--clusters", "rome,milan,napoli", "--nodes", "2", "--cni", "rome=calico,milan=vpc,napoli=flannel", "--proxy", "milan=iptables",
 		"--pods", "rome=10.244.0.0/17+10.200.0.0/16")
 	l.must(t, "load", "../../bin/images/liqo-gateway.tar")
 	l = useLab(t)
@@ -54,10 +54,7 @@ func TestThreeClusters(t *testing.T) {
 	connections := []connection{{"rome", "milan"}, {"rome", "napoli"}}
 	for _, cluster := range l.clusters {
 		install := []string{"install", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster, "--cluster-id", cluster, "--image", labImage}
-		switch cluster {
-		case "rome":
-			install = append(install, "--pod-cidr", "10.244.0.0/17", "--pod-cidr", "10.200.0.0/16")
-		case "milan": // where nothing in Kubernetes says it; napoli's is found
+		if cluster == "milan" { // where nothing in Kubernetes says it; those of the others are found
 			install = append(install, "--pod-cidr", "10.244.0.0/16")
 		}
 		l.tui(install...).want(t, exitOK)
@@ -101,6 +98,9 @@ func TestThreeClusters(t *testing.T) {
 				l.testHost(t, way)
 			}
 		}
+	})
+	t.Run("a NetworkPolicy knows remote pods by their remapped addresses", func(t *testing.T) {
+		l.testPolicy(t, connection{"milan", "rome"}) // whose Calico enforces it
 	})
 	t.Run("two peers with the same five-tuple at the same time", l.testSameFlow)
 	t.Run("each side was told what the other advertises", func(t *testing.T) {
@@ -318,6 +318,40 @@ endpoints: [{addresses: [%s], conditions: {ready: true}}]
 			return nil
 		})
 	}
+}
+
+// testPolicy has b's pods refuse everybody, then let a's pods in by the addresses
+// that b sees them under. b's network has to enforce policies.
+func (l lab) testPolicy(t *testing.T, way connection) {
+	t.Helper()
+	pod := web(way.b + "-2")
+	url := fmt.Sprintf("http://%s:8080/", l.translations(t, way.a, way.b).of(t, l.podIP(t, way.b, pod)))
+	ask := func() error {
+		_, err := l.try(t, "kubectl", way.a, "exec", web(way.a+"-2"), "--", "/pod", "get", "--timeout", "2s", url)
+		return err
+	}
+	policy := func(rule string) {
+		l.apply(t, way.b, fmt.Sprintf(`
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: closed, namespace: default}
+spec: {podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress], ingress: [%s]}
+`, rule))
+	}
+	policy("")
+	defer l.must(t, "kubectl", way.b, "delete", "networkpolicy", "closed")
+	eventually(t, 20*time.Second, func() error {
+		if ask() == nil {
+			return fmt.Errorf("a pod of %s still reaches %s, which a policy of %s closes to all", way.a, pod, way.b)
+		}
+		return nil
+	})
+	var from []string
+	for _, p := range l.translations(t, way.b, way.a).remapped {
+		from = append(from, fmt.Sprintf("{ipBlock: {cidr: %s}}", p))
+	}
+	policy(fmt.Sprintf("{from: [%s]}", strings.Join(from, ", ")))
+	eventually(t, 20*time.Second, ask)
 }
 
 // testHost has b's IP resource lead to a server on this machine, which is no

@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"path/filepath"
+	"slices"
 )
 
 // podImage is the sandbox of every pod, and what the lab's tests run.
@@ -86,6 +88,11 @@ func (n nodeSpec) flannel() []string {
 	return []string{n.Flannel, n.Name, n.pki("admin.kubeconfig"), n.config("flannel.json"), "eth0"}
 }
 
+// calico waits in the same way.
+func (n nodeSpec) calico() []string {
+	return []string{n.tool("calico-node"), n.Name, n.pki("admin.kubeconfig"), n.config("calico.json")}
+}
+
 // clusterCIDR is for components that know one pod network only: of several, the
 // first.
 func (n nodeSpec) clusterCIDR() string { return n.Pods[0].String() }
@@ -100,14 +107,23 @@ func (n nodeSpec) configFiles() (map[string][]byte, error) {
 	files := map[string][]byte{
 		n.config("containerd.toml"): []byte(n.containerdConfig()),
 	}
-	for path, v := range map[string]any{
-		n.config("kubelet.yaml"):         n.kubeletConfig(),
-		n.config("kube-proxy.yaml"):      n.kubeProxyConfig(),
-		"/etc/cni/net.d/10-lab.conflist": n.cniConfig(),
+	configs := map[string]any{
+		n.config("kubelet.yaml"):    n.kubeletConfig(),
+		n.config("kube-proxy.yaml"): n.kubeProxyConfig(),
 		n.config("flannel.json"): map[string]any{
 			"Network": n.clusterCIDR(), "Backend": map[string]any{"Type": "vxlan"},
 		},
-	} {
+	}
+	if n.CNI == cniCalico { // which writes it when the node has joined
+		configs[n.config("calico.json")] = map[string]any{
+			"address": n.Address.String() + "/32", "pools": n.Pods,
+			"pool": slices.IndexFunc(n.Pods, func(p netip.Prefix) bool { return p.Overlaps(n.PodCIDR) }), "crds": filepath.Join(n.Calico, "crds"),
+			"cni": n.calicoCNI(), "config": cniConfigFile,
+		}
+	} else {
+		configs[cniConfigFile] = n.cniConfig()
+	}
+	for path, v := range configs {
 		data, err := json.MarshalIndent(v, "", "  ")
 		if err != nil {
 			return nil, fmt.Errorf("encode %s: %w", path, err)
@@ -143,7 +159,39 @@ disabled_plugins = [
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = %q
     conf_dir = "/etc/cni/net.d"
-`, containerdSocket, podImage, cniPlugins)
+`, containerdSocket, podImage, n.cniFolder())
+}
+
+// cniFolder is where containerd looks for plugins: Debian's, or the lab's own,
+// which has links to some of Debian's.
+func (n nodeSpec) cniFolder() string {
+	if n.CNI == cniCalico {
+		return n.Bin
+	}
+	return cniPlugins
+}
+
+const cniConfigFile = "/etc/cni/net.d/10-lab.conflist"
+
+// calicoCNI is what Calico's manifests for its own IPAM and policies have.
+func (n nodeSpec) calicoCNI() any {
+	return map[string]any{
+		"cniVersion": "0.3.1",
+		"name":       "k8s-pod-network",
+		"plugins": []any{
+			map[string]any{
+				"type": "calico", "datastore_type": "kubernetes", "nodename": n.Name, "nodename_file_optional": true,
+				"mtu": 1450, "log_level": "warning", "log_file_path": filepath.Join(n.logs(), "calico-cni.log"),
+				"ipam": map[string]any{"type": "calico-ipam"}, "policy": map[string]any{"type": "k8s"},
+				"kubernetes": map[string]any{"kubeconfig": n.pki("admin.kubeconfig")},
+			},
+			portmap(),
+		},
+	}
+}
+
+func portmap() any {
+	return map[string]any{"type": "portmap", "capabilities": map[string]any{"portMappings": true}}
 }
 
 // cniConfig is a plain bridge, or routes to each pod, both with masquerading of
@@ -172,7 +220,7 @@ func (n nodeSpec) cniConfig() any {
 	return map[string]any{
 		"cniVersion": "1.0.0",
 		"name":       "lab",
-		"plugins":    []any{plugin, map[string]any{"type": "portmap", "capabilities": map[string]any{"portMappings": true}}},
+		"plugins":    []any{plugin, portmap()},
 	}
 }
 

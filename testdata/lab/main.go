@@ -5,7 +5,7 @@
 // # What it takes
 //
 // Root, and Debian's containerd, runc, containernetworking-plugins, iptables,
-// nftables, iproute2, procps and util-linux. The program kubelab, built from
+// nftables, ipset, iproute2, procps and util-linux. The program kubelab, built from
 // ./kubelab of this module, lies beside this program; image archives (docker or
 // OCI, *.tar) lie in the folder images beside it and must include
 // lab.local/pod:v1, built from ./pod.
@@ -15,8 +15,9 @@
 // etcd, kube-apiserver, kube-controller-manager, kube-scheduler, containerd,
 // runc, kubelet, kube-proxy (nftables or iptables) and the CNI's bridge or ptp
 // plugin, which masquerades whatever leaves the node's own pods, or flannel
-// (the program flanneld beside this one, built from ../flannel), or ptp with
-// addresses and source checks as in a cloud (vpc). A node is a process with
+// (the program flanneld beside this one, built from ../flannel), or Calico (the
+// folder calico beside this program, built from ../calico), or ptp with addresses
+// and source checks as in a cloud (vpc). A node is a process with
 // network, mount, pid, uts and ipc namespaces of its own; all that runs on the
 // node ends with that process. There is no DNS server, and nothing can reach
 // the internet.

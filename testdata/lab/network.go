@@ -149,7 +149,7 @@ func (l Lab) nodeNetwork(c Cluster, n Node) (port, inside script) {
 	inside.ip("link set eth0 up")
 	inside.ip("route add default via %s", c.Gateway)
 	for _, other := range c.Nodes {
-		if other.Name == n.Name || c.CNI == cniFlannel { // which makes its own
+		if other.Name == n.Name || ownRoutes(c.CNI) {
 			continue
 		}
 		if c.CNI != cniVPC {

@@ -28,6 +28,7 @@ type nodeSpec struct {
 	Pods          []netip.Prefix `json:"pods"` // of the whole cluster
 	CNI           string         `json:"cni"`
 	Flannel       string         `json:"flannel,omitempty"` // its program
+	Calico        string         `json:"calico,omitempty"`  // the folder of its program and definitions
 	Proxy         string         `json:"proxy"`
 	ControlPlane  bool           `json:"controlPlane"`
 	KubeletServer string         `json:"kubeletServer"` // base name of files in PKI
@@ -124,7 +125,7 @@ func (n nodeSpec) boot(tell func(event)) error {
 // startKubelet starts kubelet once its container runtime runs and has the
 // images: nothing could be pulled later.
 func (n nodeSpec) startKubelet(ctx context.Context, s *supervisor, tell func(event)) error {
-	if n.CNI != cniFlannel { // whose own rules do the same
+	if !ownRoutes(n.CNI) {
 		for _, command := range n.keepPodAddresses() {
 			if err := s.run("iptables", nil, command...); err != nil {
 				return err
@@ -189,8 +190,11 @@ func (n nodeSpec) startServices(ctx context.Context, s *supervisor, tell func(ev
 	}
 	tell(event{Reached: "kube-proxy starts"})
 	go s.keep(ctx, "kube-proxy", n.kubeProxy()...)
-	if n.CNI == cniFlannel {
+	switch n.CNI {
+	case cniFlannel:
 		go s.keep(ctx, "flanneld", n.flannel()...)
+	case cniCalico:
+		go s.keep(ctx, "calico-node", n.calico()...)
 	}
 	if !n.ControlPlane || !n.LBs.IsValid() {
 		return nil
@@ -239,7 +243,7 @@ func (l Lab) spec(c Cluster, n Node, from supplies) nodeSpec {
 	s := nodeSpec{
 		Name: n.Name, Dir: l.nodeDir(n), PKI: l.pkiDir(c), Bin: l.path("bin"), Cgroup: l.cgroup(n),
 		Address: n.Address, PodCIDR: n.PodCIDR, Singles: n.Singles, Pods: c.Pods, CNI: c.CNI, Proxy: c.Proxy, ControlPlane: n.Index == 1,
-		KubeletServer: kubeletServer(n), KubeletClient: kubeletClient(n), Images: from.images, Flannel: from.flanneld,
+		KubeletServer: kubeletServer(n), KubeletClient: kubeletClient(n), Images: from.images, Flannel: from.flanneld, Calico: from.calico,
 		Shared: []string{l.Dir, filepath.Dir(from.kubelab), l.Images},
 	}
 	if l.LB == lbServed {

@@ -41,6 +41,7 @@ const (
 	cniBridge  = "bridge"
 	cniPTP     = "ptp" // routes to each pod, no bridge
 	cniFlannel = "flannel"
+	cniCalico  = "calico" // with its own IPAM: no pod has an address of its node's podCIDR
 	// cniVPC imitates clouds whose network knows each pod's address, as AWS's VPC
 	// CNI has it: nodes' pods have single addresses out of one network, and what
 	// leaves a node with an address that is not the node's or its pods' is dropped.
@@ -226,7 +227,12 @@ const (
 )
 
 // networkPlugins are all that a cluster can have.
-func networkPlugins() []string { return []string{cniBridge, cniPTP, cniFlannel, cniVPC} }
+func networkPlugins() []string {
+	return []string{cniBridge, cniPTP, cniFlannel, cniCalico, cniVPC}
+}
+
+// ownRoutes tells that a network plugin makes the routes and rules between nodes itself.
+func ownRoutes(cni string) bool { return cni == cniFlannel || cni == cniCalico }
 
 // private returns the network of the index-th cluster if it is behind a router.
 // It depends on the WAN, so that labs side by side have different ones.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -207,6 +208,38 @@ func TestOnlyAFolderOfItsOwnIsUsedAndRemoved(t *testing.T) {
 	}
 	if err := l.removeState(); err != nil || exists(dir) {
 		t.Errorf("the empty folder: %v, still there: %v", err, exists(dir))
+	}
+}
+
+func TestANodeWithCalicoIsToldItsPool(t *testing.T) {
+	l := testLab(func(l *Lab) {
+		l.Nodes, l.CNI = 2, map[string]string{"rome": cniCalico}
+		l.Pods = map[string][]netip.Prefix{"rome": {netip.MustParsePrefix("10.244.0.0/17"), netip.MustParsePrefix("10.200.0.0/16")}}
+	})
+	if err := l.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	rome := l.Plan()[0]
+	for i, node := range rome.Nodes {
+		spec := l.spec(rome, node, supplies{calico: "/calico"})
+		files, err := spec.configFiles()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, early := files[cniConfigFile]; early {
+			t.Errorf("%s: pods would start before the node has joined", node.Name)
+		}
+		var setup struct {
+			Pools []string
+			Pool  int
+			CRDs  string
+		}
+		if err := json.Unmarshal(files[spec.config("calico.json")], &setup); err != nil {
+			t.Fatal(err)
+		}
+		if setup.Pool != i || len(setup.Pools) != 2 || setup.CRDs != "/calico/crds" {
+			t.Errorf("%s: got %+v, want pool %d of both", node.Name, setup, i)
+		}
 	}
 }
 

@@ -33,6 +33,7 @@ func debianPackages() map[string][]string {
 		"runc":                        {"/usr/sbin/runc"},
 		"containernetworking-plugins": {cniPlugins + "/bridge", cniPlugins + "/ptp", cniPlugins + "/host-local", cniPlugins + "/portmap", cniPlugins + "/loopback"},
 		"iptables":                    {"/usr/sbin/iptables"},
+		"ipset":                       {"ipset"}, // of Calico
 		"nftables":                    {"nft"},
 		"iproute2":                    {"ip"},
 		"procps":                      {"sysctl"},
@@ -75,7 +76,7 @@ func up(ctx context.Context, l Lab, r *reporter) error {
 	if err := l.checkOthers(); err != nil {
 		return err
 	}
-	if err := l.linkTools(supplies.kubelab); err != nil {
+	if err := l.linkTools(supplies); err != nil {
 		return err
 	}
 	if err := l.write(); err != nil {
@@ -148,6 +149,7 @@ func (l Lab) checkOthers() error {
 // supplies are the files that nodes are made of, by absolute path.
 type supplies struct {
 	lab, kubelab, flanneld string // programs; flanneld only where a cluster needs it
+	calico                 string // folder, only where a cluster needs it
 	images                 []string
 }
 
@@ -166,6 +168,12 @@ func (l Lab) supplies() (supplies, error) {
 			return s, fmt.Errorf("flanneld: %w: build the module testdata/flannel into that folder", err)
 		}
 	}
+	if slices.Contains(slices.Collect(maps.Values(l.CNI)), cniCalico) {
+		s.calico = filepath.Join(filepath.Dir(lab), "calico")
+		if _, err := os.Stat(filepath.Join(s.calico, "crds")); err != nil {
+			return s, fmt.Errorf("calico: %w: run make bin/calico", err)
+		}
+	}
 	if s.images, err = filepath.Glob(filepath.Join(l.Images, "*.tar")); err != nil {
 		return s, err
 	}
@@ -175,16 +183,28 @@ func (l Lab) supplies() (supplies, error) {
 	return s, nil
 }
 
-// linkTools gives kubelab the names that its components are started by.
-func (l Lab) linkTools(kubelab string) error {
+// linkTools gives the programs that are several in one the names of each.
+func (l Lab) linkTools(from supplies) error {
 	if err := os.MkdirAll(l.path("bin"), 0o755); err != nil {
 		return err
 	}
+	links := map[string]string{}
 	for _, name := range kubernetesTools() {
+		links[name] = from.kubelab
+	}
+	if from.calico != "" {
+		for _, name := range []string{"calico", "calico-ipam", "calico-node"} {
+			links[name] = filepath.Join(from.calico, "calico")
+		}
+		for _, name := range []string{"portmap", "loopback"} {
+			links[name] = filepath.Join(cniPlugins, name)
+		}
+	}
+	for name, program := range links {
 		if err := os.Remove(l.tool(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-		if err := os.Symlink(kubelab, l.tool(name)); err != nil {
+		if err := os.Symlink(program, l.tool(name)); err != nil {
 			return err
 		}
 	}

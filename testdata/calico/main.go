@@ -1,0 +1,75 @@
+// Command calico is Calico on a node of the lab. As calico and calico-ipam it is
+// the CNI plugin and its address management, which containerd starts. As
+// calico-node it joins a node to the network, as Calico's own init containers do,
+// and then is felix, which makes routes and rules. They are Calico's own packages,
+// without BIRD: the network is a VXLAN.
+//
+//	calico-node NODE KUBECONFIG SETUP.json
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/projectcalico/calico/cni-plugin/pkg/ipamplugin"
+	"github.com/projectcalico/calico/cni-plugin/pkg/plugin"
+	"github.com/projectcalico/calico/felix/daemon"
+)
+
+const version = "v3.28"
+
+func main() {
+	switch filepath.Base(os.Args[0]) {
+	case "calico":
+		plugin.Main(version)
+	case "calico-ipam":
+		ipamplugin.Main(version)
+	default:
+		if err := node(); err != nil {
+			fmt.Fprintln(os.Stderr, "calico-node:", err)
+			os.Exit(1)
+		}
+	}
+}
+
+func node() error {
+	if len(os.Args) != 4 {
+		return errors.New("usage: calico-node NODE KUBECONFIG SETUP.json")
+	}
+	data, err := os.ReadFile(os.Args[3])
+	if err != nil {
+		return err
+	}
+	n := member{name: os.Args[1], kubeconfig: os.Args[2]}
+	if err := json.Unmarshal(data, &n.setup); err != nil {
+		return fmt.Errorf("read %s: %w", os.Args[3], err)
+	}
+	// Who starts this program starts it again until the API server answers, the
+	// definitions are served and the Node exists.
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := n.join(ctx); err != nil {
+		return fmt.Errorf("join the network: %w", err)
+	}
+	for name, value := range map[string]string{
+		"KUBECONFIG": n.kubeconfig, "DATASTORE_TYPE": "kubernetes",
+		"FELIX_DATASTORETYPE": "kubernetes", "FELIX_FELIXHOSTNAME": n.name,
+		"FELIX_IPV6SUPPORT": "false", "FELIX_USAGEREPORTINGENABLED": "false", "FELIX_XDPENABLED": "false",
+		// As in Calico's manifests: its built-in default would keep pods from their node.
+		"FELIX_DEFAULTENDPOINTTOHOSTACTION": "ACCEPT",
+		"FELIX_IPTABLESBACKEND":             "nft",
+		"FELIX_LOGSEVERITYSCREEN":           "warning",
+		"FELIX_LOGFILEPATH":                 "none", "FELIX_LOGSEVERITYFILE": "none", "FELIX_LOGSEVERITYSYS": "none",
+	} {
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	daemon.Run("", version, "", "") // ends the process
+	return nil
+}
