@@ -31,13 +31,6 @@ func PlanConnect(p Params, f Facts) Plan {
 	return plan
 }
 
-// Expected are the facts as a plan of p may count on them: where it installs our
-// operator, they are what that will make of the cluster.
-func Expected(p Params, f Facts) Facts {
-	_, expected, _ := installation(p, f)
-	return expected
-}
-
 // planConnect is the plan for two clusters that have all that it takes.
 func planConnect(p Params, f Facts) Plan {
 	plan, c := newPlan(p, f)
@@ -91,7 +84,7 @@ func completePlan(plan Plan, f Facts) (Plan, connection) {
 	adopted, _ := Adopt(p, f)
 	plan.Params, plan.Kept = adopted, kept(p, adopted, f)
 	for _, err := range adopted.fits() {
-		plan.Steps = append(plan.Steps, failure(A, CodeUsage, "settings", FailedUsage, err.Error(), "leave it out, or choose the service type that it belongs to"))
+		plan.Steps = append(plan.Steps, Refuse(A, CodeUsage, "settings", FailedUsage, err.Error(), "leave it out, or choose the service type that it belongs to"))
 	}
 	c := newConnection(adopted, f)
 	plan.Kept = append(plan.Kept, c.others()...)
@@ -134,7 +127,7 @@ func (c connection) object(side Side, kind string, live render.Object) ObjectRef
 func (c connection) elsewhere(side Side) *Step {
 	want, peer, facts := c.params.Namespaces[side], c.peers[side], c.facts.Side(side)
 	refuse := func(reason, hint string) *Step {
-		s := failure(side, CodeNamespace, "tenant namespace", FailedConflict, reason, hint)
+		s := Refuse(side, CodeNamespace, "tenant namespace", FailedConflict, reason, hint)
 		return &s
 	}
 	begun := peer.Configuration != nil || peer.Server != nil || peer.Client != nil
@@ -155,18 +148,18 @@ func (c connection) namespace(side Side) Step {
 	ns, want := peer.Namespace, render.TenantNamespace(peer.Tenant)
 	labelled := ns != nil && ns.Labels[render.LabelRemoteCluster] == string(peer.Tenant.Remote)
 	if ns == nil || ns.DeletionTimestamp != nil || render.CreatedByUs(ns) && !labelled {
-		return ensure(side, "namespace", ns, want)
+		return Ensure(side, "namespace", ns, want)
 	}
-	object := refOf(want)
-	s := Step{ID: stepID(side, "namespace"), Side: side, Action: Update, Object: object, Title: object.title(), Status: Done}
+	object := RefTo(want)
+	s := Step{ID: IDOf(side, "namespace"), Side: side, Action: Update, Object: object, Title: object.Title(), Status: Done}
 	if labelled {
 		s.Want = []render.Object{want} // what is taken out of manifests, GitOps deletes
 		return s
 	}
 	s.Reason = "used as it is: liqo-tui did not create it"
-	if refused := refusesPods(ns); refused != "" && peer.Server == nil && peer.Client == nil {
-		return failure(side, CodeNamespace, "tenant namespace", FailedConflict, refused,
-			fmt.Sprintf("leave --namespace out, and liqo-tui makes one; or allow it: kubectl label namespace %s %s=privileged --overwrite", ns.Name, podSecurity))
+	if refused := RefusesPods(ns); refused != "" && peer.Server == nil && peer.Client == nil {
+		return Refuse(side, CodeNamespace, "tenant namespace", FailedConflict, refused,
+			fmt.Sprintf("leave --namespace out, and liqo-tui makes one; or allow it: kubectl label namespace %s %s=privileged --overwrite", ns.Name, PodSecurity))
 	}
 	return s
 }
@@ -185,7 +178,7 @@ func (c connection) configuration(side Side) Step {
 	peer, other := c.peers[side], c.facts.Side(side.Other())
 	want := render.Configuration(peer.Tenant, other.Networks)
 	keepName(want, peer.Configuration)
-	return c.behindNamespace(side, ensure(side, "configuration", peer.Configuration, want))
+	return c.behindNamespace(side, Ensure(side, "configuration", peer.Configuration, want))
 }
 
 // keepName adopts an object that another tool made under another name.
@@ -220,7 +213,7 @@ func keepAnnotation(want, live render.Object, name string) {
 
 // remapped waits until the side has decided how it sees the other's addresses.
 func (c connection) remapped(side Side) Step {
-	s := Step{ID: stepID(side, "cidrs"), Side: side, Action: Wait, Title: "addresses of " + string(c.facts.Side(side.Other()).ID), Status: Waiting}
+	s := Step{ID: IDOf(side, "cidrs"), Side: side, Action: Wait, Title: "addresses of " + string(c.facts.Side(side.Other()).ID), Status: Waiting}
 	conf := c.peers[side].Configuration
 	switch {
 	case conf == nil:
@@ -277,7 +270,7 @@ func (c connection) gatewayServer(side Side) Step {
 	})
 	keepName(want, peer.Server)
 	keepRequests(want, peer.Server)
-	s := ensure(side, stepServer, peer.Server, want)
+	s := Ensure(side, stepServer, peer.Server, want)
 	if s.Action == Update && peer.Server != nil {
 		now := peer.Server.DeepCopy()
 		now.Spec.MTU = want.Spec.MTU
@@ -352,7 +345,7 @@ func (c connection) outdated(server Side) string {
 }
 
 func (c connection) endpoint(server Side) Step {
-	s := Step{ID: stepID(server, "endpoint"), Side: server, Action: Wait, Title: "endpoint of the gateway server", Status: Waiting}
+	s := Step{ID: IDOf(server, "endpoint"), Side: server, Action: Wait, Title: "endpoint of the gateway server", Status: Waiting}
 	addresses, port, reason := c.dial(server)
 	switch {
 	case reason == "":
@@ -382,7 +375,7 @@ func (c connection) gatewayClient(side Side) Step {
 	})
 	keepName(want, peer.Client)
 	keepRequests(want, peer.Client)
-	s := ensure(side, stepClient, peer.Client, want)
+	s := Ensure(side, stepClient, peer.Client, want)
 	if s.Action == Update && peer.Client != nil {
 		now := peer.Client.DeepCopy()
 		now.Spec.MTU = want.Spec.MTU
@@ -411,7 +404,7 @@ func (c connection) publicKey(side Side) Step {
 	if peer.PublicKey != nil && bytes.Equal(peer.PublicKey.Spec.PublicKey, want.Spec.PublicKey) {
 		keepAnnotation(want, peer.PublicKey, render.AnnotationNextPublicKey)
 	}
-	return ensure(side, stepKey, peer.PublicKey, want)
+	return Ensure(side, stepKey, peer.PublicKey, want)
 }
 
 // gateway is the side's own end of the tunnel, with its kind set.

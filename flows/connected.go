@@ -13,7 +13,7 @@ import (
 // connected waits for the side's own claim that it reaches the other gateway.
 func (c connection) connected(side Side) Step {
 	peer := c.peers[side]
-	s := Step{ID: stepID(side, "connected"), Side: side, Action: Wait, Title: "Connection", Status: Waiting, Code: CodeTunnel}
+	s := Step{ID: IDOf(side, "connected"), Side: side, Action: Wait, Title: "Connection", Status: Waiting, Code: CodeTunnel}
 	owner := c.gateway(side)
 	r := peer.Reading()
 	state, why := r.State(c.facts.At)

@@ -31,15 +31,15 @@ func (c Contents) Keeps() string {
 	return ""
 }
 
-// podSecurity is the label by which a namespace says how privileged its pods
+// PodSecurity is the label by which a namespace says how privileged its pods
 // may be: https://kubernetes.io/docs/concepts/security/pod-security-admission/.
-const podSecurity = "pod-security.kubernetes.io/enforce"
+const PodSecurity = "pod-security.kubernetes.io/enforce"
 
-// refusesPods says that a namespace's pod security allows no pods of ours; ""
+// RefusesPods says that a namespace's pod security allows no pods of ours; ""
 // where it does. Each level but privileged forbids NET_ADMIN and the node's
 // own network.
-func refusesPods(ns *corev1.Namespace) string {
-	level := ns.Labels[podSecurity]
+func RefusesPods(ns *corev1.Namespace) string {
+	level := ns.Labels[PodSecurity]
 	if level == "" || level == "privileged" {
 		return ""
 	}

@@ -71,17 +71,17 @@ func (d delegation) unfit(side Side) *Step {
 	var s Step
 	switch host := hostOf(d.server(side)); {
 	case c.Software != Operator:
-		s = failure(side, CodeSoftware, "operator", FailedPreflight,
+		s = Refuse(side, CodeSoftware, "operator", FailedPreflight,
 			fmt.Sprintf("%s is connected by %s, which can't pass changes to other clusters", c.ID, c.Software),
 			"both clusters need the liqo-tui operator for this")
 	case !exists(d.gateway(side)) || peer.PublicKey == nil:
-		s = failure(side, CodeKey, "connection", FailedPreflight,
+		s = Refuse(side, CodeKey, "connection", FailedPreflight,
 			fmt.Sprintf("%s has no gateway with a public key for %s", c.ID, peer.Tenant.Remote), "run liqo-tui network connect first")
 	case host == "":
-		s = failure(side, CodeUsage, "API server's URL", FailedPreflight,
+		s = Refuse(side, CodeUsage, "API server's URL", FailedPreflight,
 			fmt.Sprintf("%s's API server %q is not an https:// URL", c.ID, d.server(side)), "give its URL with "+apiServerFlag(side))
 	case isLoopback(host):
-		s = failure(side, CodeUsage, "API server's URL", FailedPreflight,
+		s = Refuse(side, CodeUsage, "API server's URL", FailedPreflight,
 			fmt.Sprintf("%s's API server is %s in this kubeconfig, which another machine can't reach", c.ID, d.server(side)),
 			"give a URL that the other cluster can reach: "+apiServerFlag(side))
 	default:
@@ -127,11 +127,11 @@ func (d delegation) identity(side Side) []Step {
 		var s Step
 		switch o := want.(type) {
 		case *corev1.ServiceAccount:
-			s = ensure(side, "delegate-account", named(facts.Accounts, want), want)
+			s = Ensure(side, "delegate-account", named(facts.Accounts, want), want)
 		case *rbacv1.Role:
-			s = ensure(side, "delegate-role", named(facts.Roles, want), want)
+			s = Ensure(side, "delegate-role", named(facts.Roles, want), want)
 		case *rbacv1.RoleBinding:
-			s = ensure(side, "delegate-binding", named(facts.Bindings, want), want)
+			s = Ensure(side, "delegate-binding", named(facts.Bindings, want), want)
 		case *corev1.Secret:
 			s = d.tokenSecret(side, o)
 		}
@@ -145,7 +145,7 @@ func (d delegation) tokenSecret(side Side, want *corev1.Secret) Step {
 	account := &corev1.ServiceAccount{}
 	account.SetNamespace(want.Namespace)
 	account.SetName(want.Annotations[corev1.ServiceAccountNameKey])
-	s := ensure(side, "delegate-token-secret", named(d.known(side).Secrets, want), want)
+	s := Ensure(side, "delegate-token-secret", named(d.known(side).Secrets, want), want)
 	if s.Status == Ready && !exists(named(d.known(side).Accounts, account)) {
 		s.Status, s.Reason, s.Objects = Blocked, "needs the ServiceAccount", nil
 	}
@@ -161,7 +161,7 @@ func (d delegation) known(side Side) DelegationFacts {
 
 // token waits for Kubernetes to make the identity's token.
 func (d delegation) token(side Side) Step {
-	s := Step{ID: stepID(side, "delegate-token"), Side: side, Action: Wait, Title: "token of the delegate", Status: Waiting, Code: CodeTimeout}
+	s := Step{ID: IDOf(side, "delegate-token"), Side: side, Action: Wait, Title: "token of the delegate", Status: Waiting, Code: CodeTimeout}
 	switch secret := d.madeToken(side); {
 	case secret == nil:
 		s.Status, s.Reason = Blocked, "needs the Secret"
@@ -207,9 +207,9 @@ func (d delegation) access(side Side) Step {
 	}
 	want, err := d.delegate(side).Access(access)
 	if err != nil {
-		return failure(side, CodeUnexpected, object.title(), FailedApply, err.Error(), "")
+		return Refuse(side, CodeUnexpected, object.Title(), FailedApply, err.Error(), "")
 	}
-	s := ensure(side, "delegate-access", named(d.known(side).Secrets, want), want)
+	s := Ensure(side, "delegate-access", named(d.known(side).Secrets, want), want)
 	s.Reason = fmt.Sprintf("%s's operator will carry %s to %s, at %s", d.facts.Side(side).ID, carries, d.facts.Side(other).ID, access.Server)
 	return s
 }

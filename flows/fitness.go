@@ -9,30 +9,30 @@ import (
 // failed steps; none means that all is well. Package check shows the same
 // conditions as checks that pass or fail.
 func Unfit(f Facts) []Step {
-	if steps := unreachable(f, A, B); len(steps) > 0 {
+	if steps := NoAnswer(f, A, B); len(steps) > 0 {
 		return steps
 	}
 	if f.Local.UID == f.Remote.UID {
-		return []Step{failure(B, CodeDifferent, "choice of clusters", FailedPreflight,
+		return []Step{Refuse(B, CodeDifferent, "choice of clusters", FailedPreflight,
 			fmt.Sprintf("%s and %s are the same cluster (kube-system has UID %s in both)", f.Local.Context, f.Remote.Context, f.Local.UID),
 			"choose another context with --context or --remote-context")}
 	}
 	var steps []Step
 	for _, side := range []Side{A, B} {
-		if s := unfit(side, f.Side(side)); s != nil {
+		if s := UnfitSide(side, f.Side(side)); s != nil {
 			steps = append(steps, *s)
 		}
 	}
 	if len(steps) == 0 && f.Local.ID == f.Remote.ID {
-		steps = append(steps, failure(B, CodeClusterID, "cluster IDs", FailedPreflight,
+		steps = append(steps, Refuse(B, CodeClusterID, "cluster IDs", FailedPreflight,
 			fmt.Sprintf("both clusters call themselves %q", f.Local.ID),
 			"install one of them with another --cluster-id"))
 	}
 	return steps
 }
 
-// unreachable are the failed steps of the clusters that can't be used.
-func unreachable(f Facts, sides ...Side) []Step {
+// NoAnswer are the failed steps of the clusters that can't be used.
+func NoAnswer(f Facts, sides ...Side) []Step {
 	var steps []Step
 	for _, side := range sides {
 		if p := f.Side(side).Problem; p != nil {
@@ -47,36 +47,38 @@ func problemStep(side Side, p *Problem) Step {
 	if p.Kind != Unreachable {
 		kind = FailedAccess
 	}
-	return failure(side, CodeAnswers, "API server", kind, p.Message, p.Hint)
+	return Refuse(side, CodeAnswers, "API server", kind, p.Message, p.Hint)
 }
 
-func unfit(side Side, c ClusterFacts) *Step {
+// UnfitSide is what stands against planning anything for one cluster that
+// answers, as a failed step; nil if nothing does.
+func UnfitSide(side Side, c ClusterFacts) *Step {
 	var s Step
 	switch {
 	case len(c.MissingKinds) > 0 && c.Software != NoSoftware:
-		s = failure(side, CodeSoftware, "Liqo's API", FailedPreflight,
+		s = Refuse(side, CodeSoftware, "Liqo's API", FailedPreflight,
 			fmt.Sprintf("%s runs %s, but its API server does not serve %s", c.Context, c.Software, strings.Join(c.MissingKinds, ", ")),
 			"these kinds came with Liqo v1.2: install or upgrade, with liqo-tui install or Liqo's own installer")
 	case c.Software == NoSoftware && c.Elsewhere.Software != NoSoftware:
 		return InstalledElsewhere(side, c)
 	case !c.HasCRDs || c.Software == NoSoftware && c.ID == "":
-		s = failure(side, CodeSoftware, "installation", FailedPreflight,
+		s = Refuse(side, CodeSoftware, "installation", FailedPreflight,
 			fmt.Sprintf("nothing is installed on %s yet, neither Liqo nor the liqo-tui operator", c.Context),
 			fmt.Sprintf("add --install to liqo-tui network connect, or run: liqo-tui install --context %s --cluster-id NAME", c.Context.Name))
 	case c.ID.Validate() != nil:
-		s = failure(side, CodeClusterID, "cluster ID", FailedPreflight, c.ID.Validate().Error(),
+		s = Refuse(side, CodeClusterID, "cluster ID", FailedPreflight, c.ID.Validate().Error(),
 			fmt.Sprintf("set it in ConfigMap liqo-clusterid-configmap in namespace %s", c.Namespace))
 	case c.Operator.Refuses:
-		s = failure(side, CodeOperator, "operator", FailedPreflight, c.Operator.Problem,
+		s = Refuse(side, CodeOperator, "operator", FailedPreflight, c.Operator.Problem,
 			"remove one of them: liqo-tui uninstall, or Liqo's own uninstallation")
 	case (len(c.Networks.Pod) == 0 || len(c.Networks.External) == 0) && c.Operator.Problem != "":
 		hint := "see: " + c.Context.Kubectl() + " -n " + c.Namespace + " get pods,events"
 		if c.Software == Operator {
 			hint = "if the image can't be pulled, run: liqo-tui install --context " + c.Context.Name + " --image IMAGE; else " + hint
 		}
-		s = failure(side, CodeOperator, "operator", FailedPreflight, c.Operator.Problem, hint)
+		s = Refuse(side, CodeOperator, "operator", FailedPreflight, c.Operator.Problem, hint)
 	case len(c.Networks.Pod) == 0 || len(c.Networks.External) == 0:
-		s = failure(side, CodeNetworks, "address ranges", FailedPreflight,
+		s = Refuse(side, CodeNetworks, "address ranges", FailedPreflight,
 			fmt.Sprintf("no Network of type pod-cidr or external-cidr with a status in namespace %s", c.Namespace),
 			"read the operator's log, and see: "+c.Context.Kubectl()+" -n "+c.Namespace+" get pods,networks")
 	default:
@@ -99,15 +101,16 @@ func InstalledElsewhere(side Side, c ClusterFacts) *Step {
 	case Operator:
 	}
 	flag := [...]string{"--liqo-namespace", "--remote-liqo-namespace"}[side]
-	s := failure(side, CodeSoftware, "namespace of the installation", FailedPreflight,
+	s := Refuse(side, CodeSoftware, "namespace of the installation", FailedPreflight,
 		fmt.Sprintf("%s is installed in namespace %s, not in %s", what, c.Elsewhere.Namespace, c.Namespace),
 		fmt.Sprintf("use %s %s", flag, c.Elsewhere.Namespace))
 	return &s
 }
 
-func failure(side Side, code Code, title string, kind FailureKind, reason, hint string) Step {
+// Refuse is the failed step by which a plan says why there is nothing to do.
+func Refuse(side Side, code Code, title string, kind FailureKind, reason, hint string) Step {
 	return Step{
-		ID: stepID(side, "preflight"), Side: side, Action: Wait, Title: title,
+		ID: IDOf(side, "preflight"), Side: side, Action: Wait, Title: title,
 		Status: Failed, Kind: kind, Code: code, Reason: reason, Hint: hint,
 	}
 }

@@ -29,7 +29,7 @@ func PlanInvite(p Params, peer render.ClusterID, f Facts) Plan {
 		return plan
 	}
 	if client := c.peers[A].Client; client != nil {
-		plan.Steps = []Step{failure(A, CodeInvitation, "invitation", FailedConflict,
+		plan.Steps = []Step{Refuse(A, CodeInvitation, "invitation", FailedConflict,
 			fmt.Sprintf("%s is already the client of a connection with %s", f.Local.ID, peer),
 			"remove it with liqo-tui network disconnect --local-only, or let the other cluster invite this one")}
 		return plan
@@ -53,7 +53,7 @@ func PlanJoin(p Params, l peerfile.File, f Facts) Plan {
 		return plan
 	}
 	if c.peers[A].Server != nil {
-		plan.Steps = []Step{failure(A, CodeInvitation, "invitation", FailedConflict,
+		plan.Steps = []Step{Refuse(A, CodeInvitation, "invitation", FailedConflict,
 			fmt.Sprintf("%s already hosts a gateway server for %s: it has invited that cluster, or is connected with it", f.Local.ID, l.From.ClusterID),
 			"agree on who invites; liqo-tui network disconnect --local-only removes this side's gateway")}
 		return plan
@@ -77,7 +77,7 @@ func PlanAccept(p Params, l peerfile.File, f Facts) Plan {
 		return plan
 	}
 	if c.peers[A].Server == nil {
-		plan.Steps = []Step{failure(A, CodeInvitation, "answer", FailedPreflight,
+		plan.Steps = []Step{Refuse(A, CodeInvitation, "answer", FailedPreflight,
 			fmt.Sprintf("%s has not invited %s, or no longer has the gateway for it", f.Local.ID, l.From.ClusterID),
 			"invite it: liqo-tui network invite --for "+string(l.From.ClusterID))}
 		return plan
@@ -95,22 +95,22 @@ func PlanAccept(p Params, l peerfile.File, f Facts) Plan {
 // its admin has told.
 func newHalf(p Params, f Facts) (Plan, connection) {
 	plan := Plan{A: f.Local.Name(), B: f.Remote.ID, Params: p}
-	if plan.Steps = unreachable(f, A); len(plan.Steps) > 0 {
+	if plan.Steps = NoAnswer(f, A); len(plan.Steps) > 0 {
 		return plan, connection{}
 	}
-	if s := unfit(A, f.Local); s != nil {
+	if s := UnfitSide(A, f.Local); s != nil {
 		plan.Steps = []Step{*s}
 		return plan, connection{}
 	}
 	var s Step
 	switch err := f.Remote.ID.Validate(); {
 	case err != nil:
-		s = failure(B, CodeClusterID, "cluster ID", FailedPreflight, err.Error(), "its admin finds it with: liqo-tui info --get clusterid")
+		s = Refuse(B, CodeClusterID, "cluster ID", FailedPreflight, err.Error(), "its admin finds it with: liqo-tui info --get clusterid")
 	case f.Remote.UID == f.Local.UID && f.Local.UID != "":
-		s = failure(B, CodeDifferent, "choice of clusters", FailedPreflight,
+		s = Refuse(B, CodeDifferent, "choice of clusters", FailedPreflight,
 			fmt.Sprintf("%s is this cluster itself", f.Remote.ID), "choose the other cluster's context")
 	case f.Remote.ID == f.Local.ID:
-		s = failure(B, CodeClusterID, "cluster IDs", FailedPreflight,
+		s = Refuse(B, CodeClusterID, "cluster IDs", FailedPreflight,
 			fmt.Sprintf("both clusters call themselves %q", f.Local.ID), "install one of them with another --cluster-id")
 	default:
 		return completePlan(plan, f)
@@ -121,7 +121,7 @@ func newHalf(p Params, f Facts) (Plan, connection) {
 
 // ownKey waits for the key that the other admin has to be told.
 func (c connection) ownKey(side Side) Step {
-	s := Step{ID: stepID(side, stepOwnKey), Side: side, Action: Wait, Title: "public key of the gateway", Status: Waiting, Code: CodeKey}
+	s := Step{ID: IDOf(side, stepOwnKey), Side: side, Action: Wait, Title: "public key of the gateway", Status: Waiting, Code: CodeKey}
 	switch peer := c.peers[side]; {
 	case !live(c.gatewayOf(side)):
 		s.Status, s.Reason = Blocked, "needs the gateway"
@@ -206,7 +206,7 @@ func Expired(l peerfile.File, now time.Time) error {
 		return nil
 	}
 	again := "ask the admin of " + string(l.From.ClusterID) + " for a new one: the same command writes it again"
-	s := failure(A, CodeInvitation, strings.ToLower(string(l.Kind))+" is still valid", FailedPreflight,
+	s := Refuse(A, CodeInvitation, strings.ToLower(string(l.Kind))+" is still valid", FailedPreflight,
 		"it has expired at "+l.Expires.Format(time.RFC3339), again)
 	return &StepError{Step: s, Cluster: l.For}
 }
@@ -216,7 +216,7 @@ func misdirected(l peerfile.File, local ClusterFacts) *Step {
 	if local.Problem != nil || local.ID == "" || local.ID == l.For {
 		return nil // or another step says what is wrong with the cluster
 	}
-	s := failure(A, CodeInvitation, strings.ToLower(string(l.Kind))+" is for this cluster", FailedPreflight,
+	s := Refuse(A, CodeInvitation, strings.ToLower(string(l.Kind))+" is for this cluster", FailedPreflight,
 		fmt.Sprintf("%s wrote it for %s, and this is %s", l.From.ClusterID, l.For, local.ID), "choose the context of "+string(l.For))
 	return &s
 }

@@ -49,7 +49,7 @@ type Params struct {
 	Namespaces [2]string
 	// Install brings our operator to a side where nothing manages connections;
 	// nil where that is not wanted, or the admin has not agreed to it.
-	Install [2]*Installation
+	Install [2]Installation
 	// Wait is what to wait for once everything is applied.
 	Wait WaitLevel
 }

@@ -257,7 +257,8 @@ func (p Plan) Step(id StepID) (Step, bool) {
 	return p.Steps[i], true
 }
 
-func stepID(side Side, what string) StepID {
+// IDOf is the ID of what a plan does on a side.
+func IDOf(side Side, what string) StepID {
 	return StepID(fmt.Sprintf("%s-%s", what, map[Side]string{A: "a", B: "b"}[side]))
 }
 
@@ -278,26 +279,22 @@ const (
 	stepOwnKey = "own-key"
 )
 
-// title is the object without its namespace, which a side's texts don't need.
-func (r ObjectRef) title() string { return r.Kind + " " + r.Name }
+// Title is the object without its namespace, which a side's texts don't need.
+func (r ObjectRef) Title() string { return r.Kind + " " + r.Name }
 
-func refOf(o render.Object) ObjectRef {
-	return ObjectRef{Kind: o.GetObjectKind().GroupVersionKind().Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
-}
-
-// ensure is the step that makes want exist: done when live already says it.
-func ensure(side Side, what string, live, want render.Object) Step {
+// Ensure is the step that makes want exist: done when live already says it.
+func Ensure(side Side, what string, live, want render.Object) Step {
 	if exists(live) && live.GetLabels()[render.LabelManagedBy] != render.ManagedBy {
 		// What somebody else made is used as it is, and does not become ours: a
 		// reset deletes namespaces that are, with whatever else is in them.
 		delete(want.GetLabels(), render.LabelManagedBy)
 	}
-	object := refOf(want)
-	s := Step{ID: stepID(side, what), Side: side, Object: object, Title: object.title(), Status: Ready, Action: Create}
+	object := RefTo(want)
+	s := Step{ID: IDOf(side, what), Side: side, Object: object, Title: object.Title(), Status: Ready, Action: Create}
 	s.Want, s.Objects = []render.Object{want}, []render.Object{want}
 	switch {
 	case exists(live) && live.GetDeletionTimestamp() != nil:
-		s.Status, s.Reason, s.Objects, s.Code = Waiting, object.title()+" is still being deleted"+deletionState(live), nil, CodeDeletion
+		s.Status, s.Reason, s.Objects, s.Code = Waiting, object.Title()+" is still being deleted"+deletionState(live), nil, CodeDeletion
 	case render.Contains(render.FieldManager, live, want):
 		s.Status, s.Action, s.Objects = Done, Update, nil
 	case exists(live):
@@ -349,10 +346,10 @@ func deletionState(o render.Object) string {
 	return ""
 }
 
-// remove is the step that makes live go away; done when it does not exist.
-func remove(side Side, what string, object ObjectRef, live render.Object, interrupts string) Step {
+// Remove is the step that makes live go away; done when it does not exist.
+func Remove(side Side, what string, object ObjectRef, live render.Object, interrupts string) Step {
 	s := Step{
-		ID: stepID(side, what), Side: side, Object: object, Title: object.title(), Action: Delete,
+		ID: IDOf(side, what), Side: side, Object: object, Title: object.Title(), Action: Delete,
 		Status: Done, Reason: "does not exist",
 	}
 	if !exists(live) {
@@ -367,7 +364,7 @@ func remove(side Side, what string, object ObjectRef, live render.Object, interr
 }
 
 func blocked(side Side, action Action, what string, object ObjectRef, reason string) Step {
-	return Step{ID: stepID(side, what), Side: side, Action: action, Object: object, Title: object.title(), Status: Blocked, Reason: reason}
+	return Step{ID: IDOf(side, what), Side: side, Action: action, Object: object, Title: object.Title(), Status: Blocked, Reason: reason}
 }
 
 // exists reports whether o is there: the facts hold nil pointers for what isn't.

@@ -43,7 +43,7 @@ func planRemoval(command string, o RemoveOptions, f Facts, rest func(connection,
 		sides = []Side{A}
 	}
 	plan := Plan{A: f.Local.Name(), B: f.Remote.Name()}
-	if plan.Steps = unreachable(f, sides...); len(plan.Steps) > 0 {
+	if plan.Steps = NoAnswer(f, sides...); len(plan.Steps) > 0 {
 		for i := range plan.Steps {
 			if s := &plan.Steps[i]; s.Side == B {
 				s.Hint += fmt.Sprintf("; if the cluster is gone for good: liqo-tui network %s --local-only", command)
@@ -109,7 +109,7 @@ func (o RemoveOptions) peer(f Facts) (render.ClusterID, *Step) {
 	case len(known) == 0:
 		return "", nil
 	}
-	s := failure(A, CodeUnnamedPeer, "the cluster to forget is known", FailedPreflight,
+	s := Refuse(A, CodeUnnamedPeer, "the cluster to forget is known", FailedPreflight,
 		"this cluster is peered with "+joinIDs(known), "name one with --remote-cluster-id")
 	return "", &s
 }
@@ -164,23 +164,23 @@ func removeGateways(c connection, side Side) []Step {
 }
 
 func (c connection) removeClient(side Side) Step {
-	return remove(side, stepClient, c.object(side, kindClient, c.peers[side].Client), c.peers[side].Client, c.gatewayInterrupts(side))
+	return Remove(side, stepClient, c.object(side, kindClient, c.peers[side].Client), c.peers[side].Client, c.gatewayInterrupts(side))
 }
 
 func (c connection) removeServer(side Side) Step {
-	return remove(side, stepServer, c.object(side, kindServer, c.peers[side].Server), c.peers[side].Server, c.gatewayInterrupts(side))
+	return Remove(side, stepServer, c.object(side, kindServer, c.peers[side].Server), c.peers[side].Server, c.gatewayInterrupts(side))
 }
 
 // removeKey is for keys that no gateway on this side owns.
 func (c connection) removeKey(side Side) Step {
-	return remove(side, stepKey, c.object(side, kindPublicKey, c.peers[side].PublicKey), c.peers[side].PublicKey, "")
+	return Remove(side, stepKey, c.object(side, kindPublicKey, c.peers[side].PublicKey), c.peers[side].PublicKey, "")
 }
 
 // drained waits until the gateway's children are gone: its pod still carries
 // traffic until then, and its interfaces exist.
 func (c connection) drained(side Side) Step {
 	peer := c.peers[side]
-	s := Step{ID: stepID(side, "drained"), Side: side, Action: Wait, Title: "gateway is gone", Status: Done}
+	s := Step{ID: IDOf(side, "drained"), Side: side, Action: Wait, Title: "gateway is gone", Status: Done}
 	if peer.Client != nil || peer.Server != nil {
 		s.Status, s.Reason = Blocked, "needs the gateway to be deleted"
 	} else if left := c.undrained(side); left != "" {
@@ -224,25 +224,25 @@ func (c connection) removeConfiguration(side Side) Step {
 	if c.peers[side].Client != nil || c.peers[side].Server != nil {
 		return blocked(side, Delete, "configuration", object, "needs the gateway to be deleted")
 	}
-	return remove(side, "configuration", object, c.peers[side].Configuration, "")
+	return Remove(side, "configuration", object, c.peers[side].Configuration, "")
 }
 
 // removeNamespace deletes the peering's namespace, if that is ours.
 func (c connection) removeNamespace(side Side) Step {
 	peer := c.peers[side]
 	rest := peer.Configuration != nil || c.drained(side).Status != Done
-	return removeNamespace(side, "namespace", peer.Namespace, peer.Tenant, c.facts.Contents[side], rest)
+	return RemoveNamespace(side, "namespace", peer.Namespace, peer.Tenant, c.facts.Contents[side], rest)
 }
 
-// keptBecause begins the reason of a deletion that is not needed.
-const keptBecause = "kept: "
+// KeptBecause begins the reason of a deletion that is not needed.
+const KeptBecause = "kept: "
 
-// removeNamespace deletes a namespace that we created, once the rest of what we put
+// RemoveNamespace deletes a namespace that we created, once the rest of what we put
 // there is gone, if nobody else has put anything into it: what Liqo's
 // authentication and offloading keep there would go with it, and so would anything
 // of an admin's.
-func removeNamespace(side Side, what string, live *corev1.Namespace, tenant render.Tenant, contents *Contents, rest bool) Step {
-	s := remove(side, what, ObjectRef{Kind: kindNamespace, Name: tenant.Namespace}, live, "")
+func RemoveNamespace(side Side, what string, live *corev1.Namespace, tenant render.Tenant, contents *Contents, rest bool) Step {
+	s := Remove(side, what, ObjectRef{Kind: kindNamespace, Name: tenant.Namespace}, live, "")
 	switch {
 	case s.Status == Waiting:
 		// Kubernetes takes its own 5 s for an empty namespace; nothing of ours is left
@@ -250,9 +250,9 @@ func removeNamespace(side Side, what string, live *corev1.Namespace, tenant rend
 		s.Status, s.Reason = Done, "being deleted by Kubernetes"
 	case s.Status == Done:
 	case !render.CreatedByUs(live):
-		s.Status, s.Reason, s.Objects = Done, keptBecause+"liqo-tui did not create it", nil
+		s.Status, s.Reason, s.Objects = Done, KeptBecause+"liqo-tui did not create it", nil
 	case contents != nil && contents.Keeps() != "":
-		s.Status, s.Reason, s.Objects = Done, keptBecause+contents.Keeps(), nil
+		s.Status, s.Reason, s.Objects = Done, KeptBecause+contents.Keeps(), nil
 	default:
 		s.Inspect = &tenant
 		switch {

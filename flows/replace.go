@@ -100,7 +100,7 @@ func Uninterrupting(plan func(Facts) Plan) func(Facts) Plan {
 			return p
 		}
 		if interrupts := p.Interrupts(); len(interrupts) > 0 {
-			p.Steps = []Step{failure(A, CodeInterrupts, "interruption", FailedPreflight,
+			p.Steps = []Step{Refuse(A, CodeInterrupts, "interruption", FailedPreflight,
 				strings.Join(interrupts, "; "), "leave --strict out to accept the interruption")}
 			return p
 		}

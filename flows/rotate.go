@@ -45,7 +45,7 @@ const keptKey = "it is Liqo's own, which can't replace a key in operation"
 func Rotated(p Plan) string {
 	var replaced, kept []Side
 	for _, side := range []Side{A, B} {
-		if s, ok := p.Step(stepID(side, stepUseKey)); ok && s.Status == Done {
+		if s, ok := p.Step(IDOf(side, stepUseKey)); ok && s.Status == Done {
 			replaced = append(replaced, side)
 		} else {
 			kept = append(kept, side)
@@ -73,7 +73,7 @@ func PlanRotate(r Rotation, f Facts) Plan {
 	c := newConnection(adopted, f)
 	for _, side := range []Side{A, B} {
 		if !live(c.gatewayOf(side)) {
-			plan.Steps = []Step{failure(side, CodeNotConnected, "gateway", FailedPreflight,
+			plan.Steps = []Step{Refuse(side, CodeNotConnected, "gateway", FailedPreflight,
 				fmt.Sprintf("%s has no gateway to %s", f.Side(side).ID, f.Side(side.Other()).ID), "connect the clusters first: liqo-tui network connect")}
 			return plan
 		}
@@ -115,7 +115,7 @@ func (r Rotation) keeps(side Side) bool { return r.Old[side] == wgtypes.Key{} }
 func (c connection) unrotatable(r Rotation) *Step {
 	for _, side := range []Side{A, B} {
 		if r.keeps(side) && c.facts.Side(side).Software == Operator {
-			s := failure(side, CodeKey, "key of the gateway", FailedPreflight,
+			s := Refuse(side, CodeKey, "key of the gateway", FailedPreflight,
 				fmt.Sprintf("%s's gateway has not published its key yet", c.facts.Side(side).ID),
 				fmt.Sprintf("try again in a few seconds; if the error remains, see the operator's log: %s -n %s logs deployment/%s",
 					c.facts.Side(side).Context.Kubectl(), c.facts.Side(side).Namespace, render.OperatorName))
@@ -125,7 +125,7 @@ func (c connection) unrotatable(r Rotation) *Step {
 	if !r.keeps(A) || !r.keeps(B) {
 		return nil
 	}
-	s := failure(A, CodeKeysKept, "a gateway that can replace its key", FailedPreflight,
+	s := Refuse(A, CodeKeysKept, "a gateway that can replace its key", FailedPreflight,
 		fmt.Sprintf("the gateways of %s and %s are Liqo's own, which can't replace a key in operation", c.facts.Local.ID, c.facts.Remote.ID),
 		"liqo-tui network disconnect, then network connect, makes new gateways with new keys; traffic stops until they are connected")
 	return &s
@@ -136,7 +136,7 @@ func (c connection) rotate(r Rotation, side Side) []Step {
 	old := r.Old[side]
 	if r.keeps(side) {
 		return []Step{{
-			ID: stepID(side, stepKeptKey), Side: side, Action: Update, Title: "key of " + string(c.facts.Side(side).ID), Status: Done, Reason: "kept: " + keptKey,
+			ID: IDOf(side, stepKeptKey), Side: side, Action: Update, Title: "key of " + string(c.facts.Side(side).ID), Status: Done, Reason: "kept: " + keptKey,
 		}}
 	}
 	k := keyRotation{c, side, old, wgtypes.Key{}, c.peers[side].Key != nil && *c.peers[side].Key != old}
@@ -169,7 +169,7 @@ func (r keyRotation) asking(annotations map[string]string) render.Object {
 func (r keyRotation) make() Step {
 	ask := r.asking(map[string]string{render.AnnotationRotateKey: r.old.String()})
 	s := Step{
-		ID: stepID(r.side, "next-key"), Side: r.side, Action: Update, Object: refOf(ask),
+		ID: IDOf(r.side, "next-key"), Side: r.side, Action: Update, Object: RefTo(ask),
 		Title: "next key of " + string(r.c.facts.Side(r.side).ID),
 	}
 	switch {
@@ -200,7 +200,7 @@ func (r keyRotation) key(k wgtypes.Key) *networkingv1beta1.PublicKey {
 func (r keyRotation) announce() Step {
 	other := r.side.Other()
 	s := Step{
-		ID: stepID(other, "announce-key"), Side: other, Action: Update, Status: Done,
+		ID: IDOf(other, "announce-key"), Side: other, Action: Update, Status: Done,
 		Title: fmt.Sprintf("%s learns %s's next key", r.c.facts.Side(other).ID, r.c.facts.Side(r.side).ID),
 	}
 	live := r.c.peers[other].PublicKey
@@ -213,7 +213,7 @@ func (r keyRotation) announce() Step {
 	default:
 		want := r.key(r.old)
 		want.Annotations = map[string]string{render.AnnotationNextPublicKey: r.next.String()}
-		e := ensure(other, "announce-key", live, want)
+		e := Ensure(other, "announce-key", live, want)
 		e.Title = s.Title
 		return e
 	}
@@ -224,7 +224,7 @@ func (r keyRotation) announce() Step {
 func (r keyRotation) heard() Step {
 	other := r.side.Other()
 	s := Step{
-		ID: stepID(other, "key-ready"), Side: other, Action: Wait, Status: Done,
+		ID: IDOf(other, "key-ready"), Side: other, Action: Wait, Status: Done,
 		Title: fmt.Sprintf("%s's gateway is ready for it", r.c.facts.Side(other).ID),
 	}
 	switch {
@@ -246,7 +246,7 @@ func (r keyRotation) reported() bool {
 func (r keyRotation) use() Step {
 	ask := r.asking(map[string]string{render.AnnotationRotateKey: r.old.String(), render.AnnotationUseKey: r.next.String()})
 	s := Step{
-		ID: stepID(r.side, stepUseKey), Side: r.side, Action: Update, Object: refOf(ask),
+		ID: IDOf(r.side, stepUseKey), Side: r.side, Action: Update, Object: RefTo(ask),
 		Title: fmt.Sprintf("%s's gateway uses it", r.c.facts.Side(r.side).ID),
 	}
 	if !r.prepared() && !r.switched {
@@ -271,9 +271,9 @@ func (r keyRotation) known() Step {
 	other := r.side.Other()
 	title := fmt.Sprintf("%s forgets %s's old key", r.c.facts.Side(other).ID, r.c.facts.Side(r.side).ID)
 	if !r.switched {
-		return Step{ID: stepID(other, "forget-key"), Side: other, Action: Update, Title: title, Status: Blocked, Reason: "needs the gateway to use the key"}
+		return Step{ID: IDOf(other, "forget-key"), Side: other, Action: Update, Title: title, Status: Blocked, Reason: "needs the gateway to use the key"}
 	}
-	s := ensure(other, "forget-key", r.c.peers[other].PublicKey, r.key(r.next))
+	s := Ensure(other, "forget-key", r.c.peers[other].PublicKey, r.key(r.next))
 	s.Title = title
 	return s
 }

@@ -15,7 +15,7 @@ func Verifiable(f Facts) error {
 	}
 	for _, side := range []Side{A, B} {
 		if peer := c.peers[side]; peer.Configuration == nil || peer.Server == nil && peer.Client == nil {
-			return &StepError{Cluster: c.facts.Side(side).Name(), Step: failure(side, CodeVerification, "connection", FailedPreflight,
+			return &StepError{Cluster: c.facts.Side(side).Name(), Step: Refuse(side, CodeVerification, "connection", FailedPreflight,
 				fmt.Sprintf("there is none with %s", c.facts.Side(side.Other()).Name()), "connect them first: liqo-tui network connect")}
 		}
 	}

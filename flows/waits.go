@@ -55,7 +55,7 @@ func (c connection) blame(steps []Step, s *Step) {
 	}
 	s.Reason = problem
 	applied := slices.ContainsFunc(steps, func(g Step) bool {
-		return (g.ID == stepID(side, stepServer) || g.ID == stepID(side, stepClient)) && g.Status == Done
+		return (g.ID == IDOf(side, stepServer) || g.ID == IDOf(side, stepClient)) && g.Status == Done
 	})
 	if !strings.HasPrefix(problem, render.ProblemRefused) || !applied || c.facts.At.Sub(c.peers[side].specChanged(gateway)) < refusalGrace {
 		return
@@ -68,7 +68,7 @@ func (c connection) blame(steps []Step, s *Step) {
 
 // keyMaker is the side whose operator makes the key that the step waits for.
 func (s *Step) keyMaker() Side {
-	if s.ID == stepID(s.Side, stepOwnKey) {
+	if s.ID == IDOf(s.Side, stepOwnKey) {
 		return s.Side
 	}
 	return s.Side.Other()

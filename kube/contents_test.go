@@ -11,6 +11,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -33,11 +34,11 @@ func testOthersNamespaces(t *testing.T, env *envtest.Environment, admin *Cluster
 		return &ns
 	}
 	uninstall := func(c *Cluster) (kept string) {
-		p, err := planned(t, c, flows.PlanUninstall, engine.Options{})
+		p, err := planned(t, c, install.PlanRemoval, engine.Options{})
 		if err != nil || !p.Done() {
 			t.Fatalf("got %v, %+v", err, p.Steps)
 		}
-		return flows.KeptNamespace(p)
+		return install.KeptNamespace(p)
 	}
 
 	infra := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "infra", Labels: map[string]string{"team": "infra"}}}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -44,7 +45,7 @@ func (c *Cluster) addDefinitions(ctx context.Context, f *flows.ClusterFacts) {
 		if err != nil {
 			c.definitions.at = c.definitions.at.Add(askAgain - definitionsAgain)
 		}
-		if flows.UnusableDefinition(flows.A, found) != nil {
+		if install.UnusableDefinition(flows.A, found) != nil {
 			// Who is told of it may mend it, and waits to see that.
 			time.AfterFunc(definitionsAgain, c.notify)
 		}
@@ -84,5 +85,5 @@ func (c *Cluster) othersDefinition(ctx context.Context, wanted *apiextensionsv1.
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", render.Name(wanted), err)
 	}
-	return flows.OthersDefinition(&live, wanted), nil
+	return install.OthersDefinition(&live, wanted), nil
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -92,7 +93,7 @@ func TestInstallOnWhatLiqoLeftBehind(t *testing.T) {
 	})
 
 	t.Run("uninstall leaves them, too", func(t *testing.T) {
-		if p, err := planned(t, c, flows.PlanUninstall, engine.Options{}); err != nil || !p.Done() {
+		if p, err := planned(t, c, install.PlanRemoval, engine.Options{}); err != nil || !p.Done() {
 			t.Fatalf("got %v, %+v", err, p.Steps)
 		}
 		if after := definitionVersions(t, c); !maps.Equal(before, after) {

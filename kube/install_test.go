@@ -22,6 +22,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -32,7 +33,7 @@ func installed(t *testing.T, c *Cluster, p render.InstallParams, force bool) (fl
 	if p.ClusterID == "" {
 		p.ClusterID, p.Image = "rome", "example.org/gateway:v1"
 	}
-	plan := func(f flows.Facts) flows.Plan { return flows.PlanInstall(p, f) }
+	plan := func(f flows.Facts) flows.Plan { return install.Plan(p, f) }
 	return planned(t, c, plan, engine.Options{Timeout: 4 * time.Second, Force: force})
 }
 
@@ -71,7 +72,7 @@ func testInstallAgain(t *testing.T, c *Cluster) {
 	dryRun := func(p render.InstallParams) engine.Event {
 		t.Helper()
 		p.Image = "example.org/gateway:" + p.Image
-		e, err := engine.DryRun(t.Context(), func(f flows.Facts) flows.Plan { return flows.PlanInstall(p, f) }, c, engine.Absent{}, true, engine.Options{})
+		e, err := engine.DryRun(t.Context(), func(f flows.Facts) flows.Plan { return install.Plan(p, f) }, c, engine.Absent{}, true, engine.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +142,7 @@ func testUninstall(t *testing.T, c *Cluster) {
 			t.Fatal(err)
 		}
 	}
-	p, err := planned(t, c, flows.PlanUninstall, engine.Options{})
+	p, err := planned(t, c, install.PlanRemoval, engine.Options{})
 	if err != nil || !p.Done() {
 		t.Fatalf("got %v, %+v", err, p.Steps)
 	}
@@ -165,7 +166,7 @@ func testUninstall(t *testing.T, c *Cluster) {
 
 // testBlindUninstall has a user for whom there seems to be nothing.
 func testBlindUninstall(t *testing.T, env *envtest.Environment) {
-	_, err := planned(t, restricted(t, env, "blind", "list", "watch"), flows.PlanUninstall, engine.Options{})
+	_, err := planned(t, restricted(t, env, "blind", "list", "watch"), install.PlanRemoval, engine.Options{})
 	failed, ok := errors.AsType[*flows.StepError](err)
 	if !ok || failed.Step.Kind != flows.FailedAccess {
 		t.Errorf("got %v, want to be told what is missing", err)
@@ -192,7 +193,7 @@ func TestAnOlderKubernetesIsInstalledWithoutPolicies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := flows.PlanInstall(render.InstallParams{ClusterID: "rome", Image: "none"}, flows.Facts{Local: flows.ClusterFacts{Namespace: "liqo", Installation: &installation}})
+	plan := install.Plan(render.InstallParams{ClusterID: "rome", Image: "none"}, flows.Facts{Local: flows.ClusterFacts{Namespace: "liqo", Installation: &installation}})
 	rights, _ := plan.Step("rights-a")
 	if len(rights.Want) == 0 || slices.ContainsFunc(rights.Want, render.Optional) {
 		t.Errorf("got %v, want all but the policy", rights.Want)

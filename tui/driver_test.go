@@ -19,6 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 	"github.com/liqo-tui/liqo-tui/tui/wizard"
@@ -126,11 +127,11 @@ func inWorld(t *testing.T, options func(*flowtest.Pair, *world) session.Options,
 		o.Backend = w
 		o.Params, o.Now = flows.Defaults(), pair.Now
 		o.Params.ServiceType = corev1.ServiceTypeNodePort
-		o.Install = func(f flows.ClusterFacts, id render.ClusterID) (*flows.Installation, error) {
+		o.Install = func(f flows.ClusterFacts, id render.ClusterID) (flows.Installation, error) {
 			if id == "" {
 				id = render.ClusterID(strings.TrimPrefix(f.Context.Name, "kind-"))
 			}
-			return flows.NewInstallation(render.InstallParams{ClusterID: id, Image: w.image})
+			return install.New(render.InstallParams{ClusterID: id, Image: w.image})
 		}
 		o.Command = func(r session.Request) string {
 			return fmt.Sprintf("liqo-tui network %s --context %s --remote-context %s --server-service-type %s", r.Goal, r.A.Name, r.B.Name, r.Params.ServiceType)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui"
@@ -123,9 +124,9 @@ func (b *backend) cluster(ref flows.ContextRef) clusterFlags {
 
 // installation is our operator for a cluster, under an ID of the admin's or, if
 // that is "", one made from the context's name.
-func (b *backend) installation(f flows.ClusterFacts, id render.ClusterID) (*flows.Installation, error) {
+func (b *backend) installation(f flows.ClusterFacts, id render.ClusterID) (flows.Installation, error) {
 	if id == "" {
 		id = idFrom(f.Context.Name)
 	}
-	return flows.NewInstallation(render.InstallParams{ClusterID: id, Namespace: f.Namespace, Image: b.image, ExternalCIDR: string(f.ExternalCIDR)})
+	return install.New(render.InstallParams{ClusterID: id, Namespace: f.Namespace, Image: b.image, ExternalCIDR: string(f.ExternalCIDR)})
 }

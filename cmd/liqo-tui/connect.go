@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -90,14 +91,14 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 }
 
 // installations are those that the sides without any software need.
-func (c *connectFlags) installations(f flows.Facts) (all [2]*flows.Installation, failed *flows.Step) {
+func (c *connectFlags) installations(f flows.Facts) (all [2]flows.Installation, failed *flows.Step) {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		facts := f.Side(side)
 		if !facts.Installable() {
 			continue
 		}
 		var err error
-		all[side], err = flows.NewInstallation(render.InstallParams{
+		all[side], err = install.New(render.InstallParams{
 			ClusterID: cmp.Or(facts.ID, c.operators[side].ClusterID, idFrom(facts.Context.Name)),
 			Namespace: facts.Namespace, Image: c.operators[flows.A].Image, ExternalCIDR: string(facts.ExternalCIDR),
 		})
@@ -186,7 +187,7 @@ they are. The plan says which changes interrupt traffic.`,
 func (c *connectFlags) addInstall(f *pflag.FlagSet) {
 	f.BoolVar(&c.install, "install", false, "first install the liqo-tui operator on clusters where nothing is installed")
 	c.operators[flows.A].Image = releasedImage
-	for _, s := range flows.InstallSettings() {
+	for _, s := range install.Settings() {
 		s.Help = "with --install: " + s.Help
 		switch s.Name {
 		case "image":

@@ -12,6 +12,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -41,7 +42,7 @@ a flag stay as they are. network connect --install does this while connecting.`,
 	f := cmd.Flags()
 	pair.local.add(f, "", "the cluster")
 	f.Lookup("output").Usage = "text; json: one document at the end; ndjson: one JSON object a line; yaml: print the objects instead of applying them"
-	settings := addSettings(f, &p, flows.InstallSettings()...)
+	settings := addSettings(f, &p, install.Settings()...)
 	var podsFile string
 	f.StringVar(&podsFile, "pod-settings", "", "YAML file with pull secrets, node selector, tolerations and more of all pods, or those of operator, fabric and gateway (default: unchanged)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -54,7 +55,7 @@ a flag stay as they are. network connect --install does this while connecting.`,
 		plan := func(f flows.Facts) flows.Plan {
 			p := p
 			p.ClusterID = cmp.Or(p.ClusterID, f.Local.ID, idFrom(f.Local.Context.Name))
-			return flows.PlanInstall(p, f)
+			return install.Plan(p, f)
 		}
 		if r.output == formatYAML {
 			return printInstallation(cmd.Context(), io, pair.local, plan)
@@ -129,7 +130,7 @@ The CRDs of Liqo's API stay, with all objects of these kinds.`,
 				name: "uninstall", localOnly: true, undo: "uninstall",
 				plan: func() (func(flows.Facts) flows.Plan, error) {
 					return func(f flows.Facts) flows.Plan {
-						last = flows.PlanUninstall(f)
+						last = install.PlanRemoval(f)
 						nothing = nothing && last.Empty()
 						return last
 					}, nil
@@ -139,7 +140,7 @@ The CRDs of Liqo's API stay, with all objects of these kinds.`,
 					if nothing {
 						text = "Nothing of liqo-tui is in namespace " + f.Local.Namespace + "."
 					}
-					if why := flows.KeptNamespace(last); why != "" {
+					if why := install.KeptNamespace(last); why != "" {
 						text += "\nNamespace " + f.Local.Namespace + " stays: " + why + "."
 					}
 					return achieved{text: text}

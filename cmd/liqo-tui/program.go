@@ -16,6 +16,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui"
 	"github.com/liqo-tui/liqo-tui/tui/accessible"
@@ -216,7 +217,7 @@ func (b *backend) infoCommandLine(of flows.ContextRef, peer render.ClusterID) st
 // installWords bring our operator to the clusters that the request installs it
 // on.
 func (b *backend) installWords(p flows.Params) []string {
-	if p.Install == ([2]*flows.Installation{}) {
+	if p.Install == ([2]flows.Installation{}) {
 		return nil
 	}
 	words := []string{"--install"}
@@ -225,7 +226,7 @@ func (b *backend) installWords(p flows.Params) []string {
 			words = append(words, [...]string{"--cluster-id", "--remote-cluster-id"}[side], string(i.ClusterID()))
 		}
 	}
-	if image := flows.ImageSetting().Write(p); image != releasedImage {
+	if image := install.ImageSetting().Write(p); image != releasedImage {
 		words = append(words, "--image", shellWord(image))
 	}
 	return words

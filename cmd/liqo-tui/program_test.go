@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui"
 )
@@ -73,13 +74,13 @@ func TestWhichTerminalsGetASCII(t *testing.T) {
 }
 
 func TestTheCommandLineOfAnInstallation(t *testing.T) {
-	install, err := flows.NewInstallation(render.InstallParams{ClusterID: "milan", Image: "example.org/gateway:v1"})
+	made, err := install.New(render.InstallParams{ClusterID: "milan", Image: "example.org/gateway:v1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := &backend{image: "example.org/gateway:v1"}
 	r := tui.Request{A: flows.ContextRef{Name: "rome"}, B: flows.ContextRef{Name: "milan"}, Params: flows.Defaults()}
-	r.Params.Install[flows.B] = install
+	r.Params.Install[flows.B] = made
 	want := "liqo-tui network connect --context rome --remote-context milan --install --remote-cluster-id milan --image example.org/gateway:v1"
 	if got := b.commandLine(r); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)

@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/internal/golden"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -122,7 +123,7 @@ func TestPreflight(t *testing.T) {
 				})
 			},
 			params: func(p *flows.Params) {
-				i, err := flows.NewInstallation(render.InstallParams{ClusterID: "milan", Image: "registry.example.org/liqo-gateway:v1"})
+				i, err := install.New(render.InstallParams{ClusterID: "milan", Image: "registry.example.org/liqo-gateway:v1"})
 				if err != nil {
 					panic(err)
 				}

@@ -17,6 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -252,7 +253,7 @@ func TestPermissionsCoverAllKinds(t *testing.T) {
 	p.B.Be(func(f *flows.ClusterFacts) {
 		f.Software, f.HasCRDs, f.ID, f.Networks = flows.NoSoftware, false, "", render.Networks{}
 	})
-	installation, err := flows.NewInstallation(render.InstallParams{
+	installation, err := install.New(render.InstallParams{
 		ClusterID: "milan", Image: "registry.example.org/liqo-gateway:v1", PodCIDRs: []string{"10.244.0.0/16"}, ServiceCIDR: "10.96.0.0/12",
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
@@ -245,8 +246,8 @@ func (w *wizard) settings(ctx context.Context) error {
 // form are the settings that are asked for.
 func (w *wizard) form() []flows.ConnectionSetting {
 	form := flows.Form(w.options.Settings, "A "+w.id(flows.A), "B "+w.id(flows.B))
-	if w.params.Install != ([2]*flows.Installation{}) {
-		form = append([]flows.ConnectionSetting{flows.ImageSetting()}, form...)
+	if w.params.Install != ([2]flows.Installation{}) {
+		form = append([]flows.ConnectionSetting{install.ImageSetting()}, form...)
 	}
 	return form
 }

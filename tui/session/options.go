@@ -44,7 +44,7 @@ type Options struct {
 	// Install says how our operator is brought to a cluster where nothing manages
 	// connections, under an ID; nil means not at all. The admin's "" for the ID
 	// is for it to choose.
-	Install func(flows.ClusterFacts, render.ClusterID) (*flows.Installation, error)
+	Install func(flows.ClusterFacts, render.ClusterID) (flows.Installation, error)
 	// Answers completes parameters by what the admin chose in an earlier program for
 	// the same clusters; ok is false where that was nothing. nil: nobody knows.
 	Answers func(a, b flows.ContextRef, p flows.Params) (_ flows.Params, ok bool)

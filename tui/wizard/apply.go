@@ -120,7 +120,7 @@ func (s applyScreen) update(c scene, msg tea.Msg) applyScreen {
 func (s applyScreen) choices(c scene) []keys.Command {
 	k := c.Keys
 	removes := "remove what was applied"
-	if c.wanted.Install != [2]*flows.Installation{} {
+	if c.wanted.Install != [2]flows.Installation{} {
 		removes += ", but for the operator"
 	}
 	remove := keys.Command{Binding: keys.Named(k.Disconnect, removes), Msg: takeAwayMsg(session.Reset)}

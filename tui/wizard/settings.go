@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
@@ -54,7 +55,7 @@ func (c scene) installSettings() []flows.ConnectionSetting {
 		if facts.ID != "" {
 			continue
 		}
-		var made *flows.Installation // of the ID that was found valid
+		var made flows.Installation // of the ID that was found valid
 		out = append(out, flows.ConnectionSetting{
 			Name: [...]string{"cluster-id", "remote-cluster-id"}[s], Label: "Cluster ID of " + s.String(),
 			Valid: func(text string) (err error) {
@@ -71,7 +72,7 @@ func (c scene) installSettings() []flows.ConnectionSetting {
 					return string(p.Install[s].ClusterID())
 				},
 				Read: func(p *flows.Params, _ string) {
-					image := flows.ImageSetting()
+					image := install.ImageSetting()
 					before := image.Write(*p)
 					p.Install[s] = made
 					image.Read(p, before) // it may have been chosen already
@@ -81,7 +82,7 @@ func (c scene) installSettings() []flows.ConnectionSetting {
 		})
 	}
 	if installs {
-		out = append(out, flows.ImageSetting())
+		out = append(out, install.ImageSetting())
 	}
 	return out
 }

@@ -1,4 +1,4 @@
-package flows
+package install
 
 import (
 	"fmt"
@@ -12,55 +12,38 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// InstallationFacts are what is there of an installation of ours, or in its place.
-type InstallationFacts struct {
-	// Objects are those that an installation consists of, with the Networks of the
-	// cluster itself and what the fabric said of nodes. Their kinds are set.
-	Objects []render.Object
-	// Gateways are the Deployments of the cluster's gateways.
-	Gateways []appsv1.Deployment
-	// Hosts counts the IPs that have an address of the external range.
-	Hosts int
-	// Unserved are kinds of which the API server knows nothing. An installation does
-	// without them.
-	Unserved []string
-	// Waiting says what keeps the pods of a program from running, by its name.
-	Waiting map[string]string
-	// Unknown says why there may be more objects; "" if all may be read.
-	Unknown string
-}
-
 // waiting is what was seen of a program, and why it is not more.
-func (f *InstallationFacts) waiting(seen, program string) string {
+func waiting(f *flows.InstallationFacts, seen, program string) string {
 	if why := f.Waiting[program]; why != "" {
 		return seen + ": " + why
 	}
 	return seen
 }
 
-// installed finds an object of the installation; nil if it is not there. Names are
+// object finds an object of the installation; nil if it is not there. Names are
 // unique by kind: all is in one namespace, or in none.
-func (c ClusterFacts) installed(kind, name string) render.Object {
+func object(c flows.ClusterFacts, kind, name string) render.Object {
 	if c.Installation == nil {
 		return nil
 	}
 	for _, o := range c.Installation.Objects {
-		if o.GetName() == name && RefTo(o).Kind == kind {
+		if o.GetName() == name && flows.RefTo(o).Kind == kind {
 			return o
 		}
 	}
 	return nil
 }
 
-// installed is [ClusterFacts.installed] of one type.
+// installed is [object] of one type.
 func installed[T any, O interface {
 	*T
 	render.Object
-}](c ClusterFacts, name string) *T {
-	return typed[T, O](c.installed(RefTo(O(new(T))).Kind, name))
+}](c flows.ClusterFacts, name string) *T {
+	return typed[T, O](object(c, flows.RefTo(O(new(T))).Kind, name))
 }
 
 // typed is an object of the API server's as its Go type; nil for another one.
@@ -70,7 +53,7 @@ func typed[T any, O interface {
 }](o render.Object) *T {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		t := new(T)
-		if RefTo(O(t)).Kind != u.GetKind() || runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, t) != nil {
+		if flows.RefTo(O(t)).Kind != u.GetKind() || runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, t) != nil {
 			return nil
 		}
 		return t
@@ -80,7 +63,7 @@ func typed[T any, O interface {
 }
 
 // ranges are the Networks of the cluster itself.
-func (c ClusterFacts) ranges() (all []*ipamv1alpha1.Network) {
+func ranges(c flows.ClusterFacts) (all []*ipamv1alpha1.Network) {
 	if c.Installation == nil {
 		return nil
 	}
@@ -95,21 +78,21 @@ func (c ClusterFacts) ranges() (all []*ipamv1alpha1.Network) {
 // settings are applied once those ranges are gone that are to be others: a
 // Network's range can't be changed. Those of pods and Services the operator
 // replaces.
-func (i *Installation) settings(side Side, c ClusterFacts) Step {
+func (i *Installation) settings(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := i.part(side, c, stepSettings)
 	var gone []render.Object
-	for _, n := range c.ranges() {
+	for _, n := range ranges(c) {
 		external := n.Name == render.NetworkExternalCIDR && string(n.Spec.CIDR) != i.external()
 		reserved := len(i.params.Reserve) > 0 && n.Labels[render.LabelNetworkType] == render.NetworkReserved && ours(n) &&
-			!slices.ContainsFunc(i.objects, func(o render.Object) bool { return refOf(o) == RefTo(n) })
+			!slices.ContainsFunc(i.objects, func(o render.Object) bool { return flows.RefTo(o) == flows.RefTo(n) })
 		if external || reserved {
 			gone = append(gone, n)
 		}
 	}
-	if len(gone) > 0 && s.Status != Waiting {
-		s.Status, s.Action, s.Objects, s.Gone, s.Reason = Ready, Replace, gone, gone, ""
+	if len(gone) > 0 && s.Status != flows.Waiting {
+		s.Status, s.Action, s.Objects, s.Gone, s.Reason = flows.Ready, flows.Replace, gone, gone, ""
 		for _, o := range gone {
-			s.Diff += "- " + RefTo(o).title() + " " + string(o.(*ipamv1alpha1.Network).Spec.CIDR) + "\n"
+			s.Diff += "- " + flows.RefTo(o).Title() + " " + string(o.(*ipamv1alpha1.Network).Spec.CIDR) + "\n"
 		}
 	}
 	return s
@@ -152,12 +135,12 @@ func (i *Installation) replaces(n *ipamv1alpha1.Network) bool {
 
 // toldRange refuses to change a range that somebody was told of; nil if there is
 // none.
-func (i *Installation) toldRange(side Side, c ClusterFacts) *Step {
+func (i *Installation) toldRange(side flows.Side, c flows.ClusterFacts) *flows.Step {
 	peers, hosts := len(c.Configurations), 0
 	if c.Installation != nil {
 		hosts = c.Installation.Hosts
 	}
-	for _, n := range c.ranges() {
+	for _, n := range ranges(c) {
 		external := n.Name == render.NetworkExternalCIDR && string(n.Spec.CIDR) != i.external()
 		if peers == 0 && (!external || hosts == 0) || !external && !i.replaces(n) {
 			continue
@@ -175,7 +158,7 @@ func (i *Installation) toldRange(side Side, c ClusterFacts) *Step {
 			why = fmt.Sprintf("IPs with an address of the former: %d", hosts)
 			hint = "delete these first (kubectl get ips.ipam.liqo.io -A lists them), then install again"
 		}
-		s := failure(side, CodeOwnership, "address ranges", FailedConflict,
+		s := flows.Refuse(side, flows.CodeOwnership, "address ranges", flows.FailedConflict,
 			fmt.Sprintf("change Network %s/%s from %s to %s: %s", n.Namespace, n.Name, from, to, why), hint)
 		return &s
 	}
@@ -184,13 +167,13 @@ func (i *Installation) toldRange(side Side, c ClusterFacts) *Step {
 
 // gateways wait until those that have our templates are as the templates say now.
 // The operator replaces one after the other.
-func (i *Installation) gateways(side Side, c ClusterFacts, templates Step, at time.Time) (steps []Step) {
+func (i *Installation) gateways(side flows.Side, c flows.ClusterFacts, templates flows.Step, at time.Time) (steps []flows.Step) {
 	if c.Installation == nil {
 		return nil
 	}
 	for k := range c.Installation.Gateways {
 		d := &c.Installation.Gateways[k]
-		if !c.fromOurTemplate(d) {
+		if !fromOurTemplate(c, d) {
 			continue
 		}
 		var connection *networkingv1beta1.Connection
@@ -198,22 +181,22 @@ func (i *Installation) gateways(side Side, c ClusterFacts, templates Step, at ti
 			connection = &c.Connections[n]
 		}
 		peer := d.Labels[render.LabelRemoteCluster]
-		s := Step{
-			ID: stepID(side, "gateway-"+peer), Side: side, Action: Wait, Title: "gateway for " + peer, Status: Waiting, Code: CodePod,
-			Object: ObjectRef{Kind: "Deployment", Namespace: d.Namespace, Name: d.Name},
+		s := flows.Step{
+			ID: flows.IDOf(side, "gateway-"+peer), Side: side, Action: flows.Wait, Title: "gateway for " + peer, Status: flows.Waiting, Code: flows.CodePod,
+			Object: flows.ObjectRef{Kind: "Deployment", Namespace: d.Namespace, Name: d.Name},
 		}
 		older := !slices.ContainsFunc(d.Spec.Template.Spec.Containers, func(o corev1.Container) bool { return o.Image == i.params.Image })
 		switch why := render.Replacing(d, connection, at.Add(c.ClockAhead)); {
-		case templates.Status != Done:
-			s.Status, s.Reason, s.Code = Blocked, "needs the gateway templates", ""
+		case templates.Status != flows.Done:
+			s.Status, s.Reason, s.Code = flows.Blocked, "needs the gateway templates", ""
 		case why != "":
 			s.Reason = why
 		case older:
 			s.Reason = "it is replaced once the gateways before it are connected again"
 		default:
-			s.Status, s.Code = Done, ""
+			s.Status, s.Code = flows.Done, ""
 		}
-		if (older || s.Status == Blocked) && connection != nil && connection.Status.Value == networkingv1beta1.Connected {
+		if (older || s.Status == flows.Blocked) && connection != nil && connection.Status.Value == networkingv1beta1.Connected {
 			s.Interrupts = fmt.Sprintf("traffic between %s and %s is interrupted for some seconds, while the gateway is replaced; one gateway is replaced after the other", c.Name(), peer)
 		}
 		steps = append(steps, s)
@@ -223,7 +206,7 @@ func (i *Installation) gateways(side Side, c ClusterFacts, templates Step, at ti
 
 // fromOurTemplate reports whether a gateway is made from a template of the
 // installation: an admin may have chosen another.
-func (c ClusterFacts) fromOurTemplate(d *appsv1.Deployment) bool {
+func fromOurTemplate(c flows.ClusterFacts, d *appsv1.Deployment) bool {
 	name := d.Labels[render.LabelGatewayName]
 	ours := func(o render.Object, template, wanted render.TemplateRef) bool {
 		return o.GetNamespace() == d.Namespace && o.GetName() == name && template == wanted

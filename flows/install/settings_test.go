@@ -1,17 +1,18 @@
-package flows_test
+package install_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // A list that is set again is another list.
 func TestListsOfAnInstallation(t *testing.T) {
 	var p render.InstallParams
-	for _, s := range flows.InstallSettings() {
+	for _, s := range install.Settings() {
 		if s.Kind != flows.List {
 			continue
 		}
@@ -51,7 +52,7 @@ func TestWhatAnInstallationCanHave(t *testing.T) {
 			p := render.InstallParams{ClusterID: "rome", Image: "example.org/gateway:v1"}
 			tc.edit(&p)
 			got := ""
-			if _, err := flows.NewInstallation(p); err != nil {
+			if _, err := install.New(p); err != nil {
 				got = strings.TrimPrefix(err.Error(), "install on "+string(p.ClusterID)+": ")
 			}
 			if got != tc.want {

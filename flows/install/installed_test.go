@@ -1,4 +1,4 @@
-package flows_test
+package install_test
 
 import (
 	"context"
@@ -16,17 +16,18 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-func install(p render.InstallParams) func(flows.Facts) flows.Plan {
+func planned(p render.InstallParams) func(flows.Facts) flows.Plan {
 	if p.Image == "" {
 		p.Image = "example.org/gateway:v1"
 	}
 	if p.ClusterID == "" {
 		p.ClusterID = "rome"
 	}
-	return func(f flows.Facts) flows.Plan { return flows.PlanInstall(p, f) }
+	return func(f flows.Facts) flows.Plan { return install.Plan(p, f) }
 }
 
 // alone runs a plan on cluster A.
@@ -42,12 +43,12 @@ func TestInstallContinuesAndThenChangesNothing(t *testing.T) {
 		pair := flowtest.NewPair()
 		pair.A.Bare()
 		pair.A.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = map[int]error{writes: errors.New("killed")} })
-		_, _ = alone(t, pair, install(render.InstallParams{}))
-		if _, err := alone(t, pair, install(render.InstallParams{})); err != nil {
+		_, _ = alone(t, pair, planned(render.InstallParams{}))
+		if _, err := alone(t, pair, planned(render.InstallParams{})); err != nil {
 			t.Fatalf("killed at write %d: the next run says: %v", writes, err)
 		}
 		pair.Forget()
-		if p, err := alone(t, pair, install(render.InstallParams{})); err != nil || len(pair.Log()) > 0 {
+		if p, err := alone(t, pair, planned(render.InstallParams{})); err != nil || len(pair.Log()) > 0 {
 			t.Errorf("killed at write %d: again: got %v, %v, writes %v", writes, err, p.Changes(), pair.Log())
 		}
 	}
@@ -61,7 +62,7 @@ func TestWhatAnInstallationWasToldStays(t *testing.T) {
 		Pods: &render.ProgramSettings{PodSettings: render.PodSettings{NodeSelector: map[string]string{"zone": "a"}}},
 	}
 	for _, p := range []render.InstallParams{told, {}} {
-		if _, err := alone(t, pair, install(p)); err != nil {
+		if _, err := alone(t, pair, planned(p)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -82,14 +83,14 @@ func TestUninstallRemovesWhatInstallMade(t *testing.T) {
 	for name, others := range map[string][]render.Object{"": nil, "it holds Secret precious": {theirs}} {
 		pair := flowtest.NewPair()
 		pair.A.Bare()
-		if _, err := alone(t, pair, install(render.InstallParams{})); err != nil {
+		if _, err := alone(t, pair, planned(render.InstallParams{})); err != nil {
 			t.Fatal(err)
 		}
 		pair.A.PutAs("ada", others...)
 		pair.Forget()
-		p, err := alone(t, pair, flows.PlanUninstall)
-		if err != nil || flows.KeptNamespace(p) != name {
-			t.Errorf("got %v, the namespace stays because %q, want %q", err, flows.KeptNamespace(p), name)
+		p, err := alone(t, pair, install.PlanRemoval)
+		if err != nil || install.KeptNamespace(p) != name {
+			t.Errorf("got %v, the namespace stays because %q, want %q", err, install.KeptNamespace(p), name)
 		}
 		pair.Settle()
 		for _, n := range pair.A.Names() {
@@ -105,9 +106,9 @@ func TestUninstallRemovesWhatInstallMade(t *testing.T) {
 
 func TestUninstallRefusesWhatNobodyWouldCleanUp(t *testing.T) {
 	pair := flowtest.NewPair()
-	mustRun(t, pair, connect(nodePort()))
+	flowtest.MustRun(t, pair, flowtest.Connect(flowtest.NodePort()))
 	pair.Forget()
-	_, err := alone(t, pair, flows.PlanUninstall)
+	_, err := alone(t, pair, install.PlanRemoval)
 	failed, ok := errors.AsType[*flows.StepError](err)
 	if !ok || failed.Step.Kind != flows.FailedPreflight || failed.Step.Reason != "it still has 1 peers" || len(pair.Log()) > 0 {
 		t.Errorf("got %v, and writes %v", err, pair.Log())
@@ -117,7 +118,7 @@ func TestUninstallRefusesWhatNobodyWouldCleanUp(t *testing.T) {
 	for _, o := range pair.A.Objects() {
 		pair.A.Remove(o)
 	}
-	err = engine.Run(t.Context(), flows.PlanUninstall, blind, engine.Absent{}, func(engine.Event) {}, engine.Options{Now: pair.Now})
+	err = engine.Run(t.Context(), install.PlanRemoval, blind, engine.Absent{}, func(engine.Event) {}, engine.Options{Now: pair.Now})
 	if failed, ok := errors.AsType[*flows.StepError](err); !ok || failed.Step.Kind != flows.FailedAccess {
 		t.Errorf("an installation that can't be read: got %v", err)
 	}
@@ -154,11 +155,11 @@ func TestARangeThatSomebodyWasToldOfStays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pair := flowtest.NewPair()
-			f := factsOf(pair)
+			f := flowtest.Facts(pair)
 			reserved.Labels[render.LabelManagedBy] = render.ManagedBy
 			f.Local.Configurations, f.Local.ExternalCIDR = c.peers, "10.80.0.0/16"
 			f.Local.Installation = &flows.InstallationFacts{Hosts: c.hosts, Objects: append([]render.Object{external, reserved}, pods...)}
-			p := install(c.p)(f)
+			p := planned(c.p)(f)
 			reason := ""
 			if s := p.Failure(); s != nil {
 				reason = s.Reason
@@ -200,9 +201,9 @@ func TestInstallSaysWhatItWaitsFor(t *testing.T) {
 		"": {step: "operator-works-a", objects: []render.Object{operator, pods, services}},
 		"it runs on 1 of 2 nodes: pod liqo-tui-fabric-1 is pending": {step: "fabric-runs-a", objects: []render.Object{fabric}},
 	} {
-		f := factsOf(flowtest.NewPair())
+		f := flowtest.Facts(flowtest.NewPair())
 		f.Local.Installation = &flows.InstallationFacts{Objects: c.objects, Waiting: waiting}
-		if s, ok := install(c.p)(f).Step(c.step); !ok || s.Reason != want || (s.Status == flows.Done) != (want == "") {
+		if s, ok := planned(c.p)(f).Step(c.step); !ok || s.Reason != want || (s.Status == flows.Done) != (want == "") {
 			t.Errorf("got %s, %q, want %q", s.Status, s.Reason, want)
 		}
 	}
@@ -213,11 +214,11 @@ func TestInstallSaysWhatItWaitsFor(t *testing.T) {
 func TestANewerImageSaysWhichTrafficItInterrupts(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.A.Bare()
-	if _, err := alone(t, pair, install(render.InstallParams{})); err != nil {
+	if _, err := alone(t, pair, planned(render.InstallParams{})); err != nil {
 		t.Fatal(err)
 	}
 	facts := func(image, template string) flows.Facts {
-		f := factsOf(pair)
+		f := flowtest.Facts(pair)
 		found, err := pair.A.Installation(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -233,7 +234,7 @@ func TestANewerImageSaysWhichTrafficItInterrupts(t *testing.T) {
 		f.Local.Servers, f.Local.Connections = []networkingv1beta1.GatewayServer{*server}, []networkingv1beta1.Connection{connection}
 		return f
 	}
-	newer := install(render.InstallParams{Image: "example.org/gateway:v2"})
+	newer := planned(render.InstallParams{Image: "example.org/gateway:v2"})
 	const warning = "traffic between rome and milan is interrupted for some seconds, while the gateway is replaced; one gateway is replaced after the other"
 	for name, c := range map[string]struct {
 		plan     flows.Plan
@@ -242,8 +243,8 @@ func TestANewerImageSaysWhichTrafficItInterrupts(t *testing.T) {
 		warnings []string
 	}{
 		"before":         {newer(facts("example.org/gateway:v1", render.ServerTemplate)), flows.Blocked, "needs the gateway templates", []string{warning}},
-		"its turn comes": {install(render.InstallParams{})(facts("example.org/gateway:v0", render.ServerTemplate)), flows.Waiting, "it is replaced once the gateways before it are connected again", []string{warning}},
-		"replaced":       {install(render.InstallParams{})(facts("example.org/gateway:v1", render.ServerTemplate)), flows.Done, "", nil},
+		"its turn comes": {planned(render.InstallParams{})(facts("example.org/gateway:v0", render.ServerTemplate)), flows.Waiting, "it is replaced once the gateways before it are connected again", []string{warning}},
+		"replaced":       {planned(render.InstallParams{})(facts("example.org/gateway:v1", render.ServerTemplate)), flows.Done, "", nil},
 	} {
 		s, ok := c.plan.Step("gateway-milan-a")
 		if !ok || s.Status != c.status || s.Reason != c.reason || !slices.Equal(c.plan.Interrupts(), c.warnings) {
@@ -261,7 +262,7 @@ func TestAnInstallationNeedsAnImage(t *testing.T) {
 	pair.A.Bare()
 	plan := func(image string) func(flows.Facts) flows.Plan {
 		return func(f flows.Facts) flows.Plan {
-			return flows.PlanInstall(render.InstallParams{ClusterID: "rome", Image: image}, f)
+			return install.Plan(render.InstallParams{ClusterID: "rome", Image: image}, f)
 		}
 	}
 	_, err := alone(t, pair, plan(""))
@@ -287,7 +288,7 @@ func TestABrokenOperatorIsMendedWhileConnecting(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.B.Bare()
 	connect := func(image string) func(flows.Facts) flows.Plan {
-		i, err := flows.NewInstallation(render.InstallParams{ClusterID: "milan", Image: image})
+		i, err := install.New(render.InstallParams{ClusterID: "milan", Image: image})
 		if err != nil {
 			t.Fatal(err)
 		}

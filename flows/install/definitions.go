@@ -1,4 +1,4 @@
-package flows
+package install
 
 import (
 	"fmt"
@@ -7,25 +7,16 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/render"
 )
-
-// DefinitionFacts are a definition of one of Liqo's kinds that is another
-// program's.
-type DefinitionFacts struct {
-	Name    string
-	Manager string // the program that wrote it last; "" if the API server doesn't say
-	// Unusable says why our programs can't work with it, as the end of a sentence;
-	// "" when they can, and it stays as it is.
-	Unusable string
-}
 
 // OthersDefinition judges the definition that is there in place of the wanted one;
 // nil if it is ours. One of ours that others have changed is theirs as long as it
 // serves us.
-func OthersDefinition(live, wanted *apiextensionsv1.CustomResourceDefinition) *DefinitionFacts {
-	d := &DefinitionFacts{Name: live.Name, Unusable: render.Unusable(live, wanted)}
-	who := Managers(live)
+func OthersDefinition(live, wanted *apiextensionsv1.CustomResourceDefinition) *flows.DefinitionFacts {
+	d := &flows.DefinitionFacts{Name: live.Name, Unusable: render.Unusable(live, wanted)}
+	who := flows.Managers(live)
 	if len(who) > 0 {
 		d.Manager = who[0]
 	}
@@ -37,7 +28,7 @@ func OthersDefinition(live, wanted *apiextensionsv1.CustomResourceDefinition) *D
 }
 
 // others are the definitions that another program has put on the cluster.
-func (i *Installation) others(c ClusterFacts) (all []DefinitionFacts) {
+func (i *Installation) others(c flows.ClusterFacts) (all []flows.DefinitionFacts) {
 	if c.Installation == nil {
 		return c.Definitions
 	}
@@ -56,14 +47,14 @@ func (i *Installation) others(c ClusterFacts) (all []DefinitionFacts) {
 }
 
 // keptDefinitions says that another program's definitions are used as they are.
-func keptDefinitions(others []DefinitionFacts) string {
+func keptDefinitions(others []flows.DefinitionFacts) string {
 	if len(others) == 1 {
-		return fmt.Sprintf("%s is %s and stays as it is", others[0].Name, others[0].owner())
+		return fmt.Sprintf("%s is %s and stays as it is", others[0].Name, owner(others[0]))
 	}
-	return fmt.Sprintf("%d definitions are %s and stay as they are", len(others), others[0].owner())
+	return fmt.Sprintf("%d definitions are %s and stay as they are", len(others), owner(others[0]))
 }
 
-func (d DefinitionFacts) owner() string {
+func owner(d flows.DefinitionFacts) string {
 	if d.Manager == "" {
 		return "another program's"
 	}
@@ -74,14 +65,14 @@ func (d DefinitionFacts) owner() string {
 // another program's and not those that our programs need, as a failed step; nil
 // if there is none. They are not replaced: what was made of them may still be in
 // use.
-func UnusableDefinition(side Side, others []DefinitionFacts) *Step {
-	i := slices.IndexFunc(others, func(d DefinitionFacts) bool { return d.Unusable != "" })
+func UnusableDefinition(side flows.Side, others []flows.DefinitionFacts) *flows.Step {
+	i := slices.IndexFunc(others, func(d flows.DefinitionFacts) bool { return d.Unusable != "" })
 	if i < 0 {
 		return nil
 	}
 	d := others[i]
-	s := failure(side, CodeSoftware, "the definitions of Liqo's API", FailedPreflight,
-		fmt.Sprintf("definition %s is %s: %s", d.Name, d.owner(), d.Unusable),
+	s := flows.Refuse(side, flows.CodeSoftware, "the definitions of Liqo's API", flows.FailedPreflight,
+		fmt.Sprintf("definition %s is %s: %s", d.Name, owner(d), d.Unusable),
 		fmt.Sprintf("bring it to that of Liqo v1.2 with the program that made it; or, if nothing uses it any more, delete it and all objects of its kind: kubectl delete crd %s", d.Name))
 	return &s
 }

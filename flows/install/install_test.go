@@ -1,4 +1,4 @@
-package flows_test
+package install_test
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -23,7 +24,7 @@ func installing(t *testing.T) flows.Params {
 	p := flows.Defaults()
 	p.ServiceType = corev1.ServiceTypeNodePort
 	for side, id := range []render.ClusterID{"rome", "milan"} {
-		i, err := flows.NewInstallation(render.InstallParams{ClusterID: id, Image: "example.org/gateway:v1"})
+		i, err := install.New(render.InstallParams{ClusterID: id, Image: "example.org/gateway:v1"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,11 +135,11 @@ func TestDefinitionsThatLiqoLeftBehindAreLeftAlone(t *testing.T) {
 	pair := flowtest.NewPair()
 	leftBehind(t, pair.B, "")
 	p := installing(t)
-	plan := flows.PlanConnect(p, factsOf(pair))
+	plan := flows.PlanConnect(p, flowtest.Facts(pair))
 	if s, _ := plan.Step("definitions-b"); s.Status != flows.Done || s.Reason != "12 definitions are helm's and stay as they are" {
 		t.Errorf("got %s, %q", s.Status, s.Reason)
 	}
-	mustRun(t, pair, flows.Connecting(p))
+	flowtest.MustRun(t, pair, flows.Connecting(p))
 	for _, c := range pair.Log() {
 		if strings.HasPrefix(c.Object, "CustomResourceDefinition ") {
 			t.Errorf("%s was %s", c.Object, c.Verb)
@@ -152,7 +153,7 @@ func TestDefinitionsThatLiqoLeftBehindAreLeftAlone(t *testing.T) {
 func TestDefinitionsThatCantBeUsedAreNamedBeforeAnythingIsChanged(t *testing.T) {
 	pair := flowtest.NewPair()
 	leftBehind(t, pair.B, "it does not serve version v1alpha1")
-	_, err := run(t, pair, flows.Connecting(installing(t)))
+	_, err := flowtest.Run(t, pair, flows.Connecting(installing(t)))
 	failed, ok := errors.AsType[*flows.StepError](err)
 	if !ok || failed.Step.Kind != flows.FailedPreflight || failed.Step.Code != flows.CodeSoftware || failed.Hint() == "" ||
 		failed.Step.Reason != "definition networks.ipam.liqo.io is helm's: it does not serve version v1alpha1" {

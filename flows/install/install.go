@@ -1,4 +1,6 @@
-package flows
+// Package install plans how our operator comes to a cluster, is brought up to date
+// there, and is removed. Its plans are those of package flows.
+package install
 
 import (
 	"cmp"
@@ -10,51 +12,46 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // notYet stands in a plan for what is known only after the installation.
 const notYet networkingv1beta1.CIDR = "<known after the installation>"
 
-// Installable reports whether our operator can be brought to the cluster as the
-// first part of a plan: nothing manages connections there, from no namespace.
-func (c ClusterFacts) Installable() bool {
-	return c.Problem == nil && c.Software == NoSoftware && c.Elsewhere.Software == NoSoftware
-}
-
-// PlanInstall brings our operator to cluster A, or up to date there. What p leaves
+// Plan brings our operator to cluster A, or up to date there. What p leaves
 // out stays as it is.
-func PlanInstall(p render.InstallParams, f Facts) Plan {
+func Plan(p render.InstallParams, f flows.Facts) flows.Plan {
 	c := f.Local
-	plan := Plan{A: c.Name()}
-	if plan.Steps = unreachable(f, A); len(plan.Steps) > 0 {
+	plan := flows.Plan{A: c.Name()}
+	if plan.Steps = flows.NoAnswer(f, flows.A); len(plan.Steps) > 0 {
 		return plan
 	}
-	plan.A, plan.Installs[A] = cmp.Or(c.ID, p.ClusterID), true
-	if c.Software == Liqo {
-		plan.Steps = []Step{failure(A, CodeUnfit, "installation", FailedPreflight,
+	plan.A, plan.Installs[flows.A] = cmp.Or(c.ID, p.ClusterID), true
+	if c.Software == flows.Liqo {
+		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeUnfit, "installation", flows.FailedPreflight,
 			"Liqo's controller-manager already connects this cluster, and two operators would fight over the same objects",
 			"use liqo-tui network connect as it is: it works with Liqo's")}
 		return plan
 	}
-	i, err := NewInstallation(c.complete(p))
+	i, err := New(complete(c, p))
 	if err != nil {
-		plan.Steps = []Step{failure(A, CodeUsage, "settings", FailedUsage, err.Error(), "")}
+		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeUsage, "settings", flows.FailedUsage, err.Error(), "")}
 		return plan
 	}
-	plan.Steps = i.steps(A, c)
+	plan.Steps = i.steps(flows.A, c)
 	if failed := plan.Failure(); failed == nil {
-		templates, _ := plan.Step(stepID(A, stepTemplates))
-		plan.Steps = append(plan.Steps, i.operatorWorks(A, c), i.fabricRuns(A, c))
-		plan.Steps = append(plan.Steps, i.gateways(A, c, templates, f.At)...)
-	} else if failed.Kind == FailedPreflight {
-		failed.Code = CodeUnfit
+		templates, _ := plan.Step(flows.IDOf(flows.A, stepTemplates))
+		plan.Steps = append(plan.Steps, i.operatorWorks(flows.A, c), i.fabricRuns(flows.A, c))
+		plan.Steps = append(plan.Steps, i.gateways(flows.A, c, templates, f.At)...)
+	} else if failed.Kind == flows.FailedPreflight {
+		failed.Code = flows.CodeUnfit
 	}
 	return plan
 }
 
 // complete fills in what the admin did not say and the cluster does.
-func (c ClusterFacts) complete(p render.InstallParams) render.InstallParams {
+func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams {
 	told := render.InstallParams{}
 	if d := installed[appsv1.Deployment](c, render.OperatorName); d != nil {
 		told = render.OperatorParams(d)
@@ -70,67 +67,55 @@ func (c ClusterFacts) complete(p render.InstallParams) render.InstallParams {
 		p.PodCIDRs = told.PodCIDRs
 	}
 	if p.GatewayReplicas == 0 {
-		p.GatewayReplicas = render.TemplateReplicas(c.installed("WgGatewayServerTemplate", render.ServerTemplate))
+		p.GatewayReplicas = render.TemplateReplicas(object(c, "WgGatewayServerTemplate", render.ServerTemplate))
 	}
 	return p
 }
 
-// installation is what it takes to bring our operator to the sides that want
-// it, and the facts as a plan may count on them: of a side whose operator does
-// not work yet, they are what the installation will make of it.
-func installation(p Params, f Facts) (steps []Step, expected Facts, installs [2]bool) {
-	expected = f
-	for _, side := range []Side{A, B} {
-		c := f.Side(side)
-		if p.Install[side] == nil || c.Problem != nil || c.Software == Liqo {
-			continue
-		}
-		i := p.Install[side]
-		broken := c.Software == Operator && c.Operator.Problem != ""
-		if broken && c.Installation != nil { // with another image, it may work
-			if mended, err := NewInstallation(c.complete(i.params)); err == nil {
-				i = mended
-			}
-		}
-		s := i.steps(side, c)
-		if c.Software == Operator && (!broken || c.Installation == nil) {
-			// Its Deployment is applied last of all: where it exists, nothing is
-			// missing, and bringing one up to date that works is another command's.
-			for i := range s {
-				s[i].Status, s[i].Reason, s[i].Objects, s[i].Diff = Done, "", nil, ""
-			}
-		}
-		installs[side] = c.Software == NoSoftware || broken
-		if s = append(s, i.operatorWorks(side, c)); slices.ContainsFunc(s, func(s Step) bool { return s.Status != Done }) {
-			*expected.side(side) = promised(c, p.Install[side].params)
-		}
-		steps = append(steps, s...)
+// Bring is what a plan for a connection has of the installation on a side: its
+// steps, the cluster as the rest of the plan may count on it, and whether the plan
+// has to know what is there of an installation.
+func (i *Installation) Bring(side flows.Side, c flows.ClusterFacts) (steps []flows.Step, expected flows.ClusterFacts, installs bool) {
+	expected = c
+	if c.Problem != nil || c.Software == flows.Liqo {
+		return nil, c, false
 	}
-	return steps, expected, installs
-}
-
-func (f *Facts) side(s Side) *ClusterFacts {
-	if s == B {
-		return &f.Remote
+	wanted := i.params
+	broken := c.Software == flows.Operator && c.Operator.Problem != ""
+	if broken && c.Installation != nil { // with another image, it may work
+		if mended, err := New(complete(c, i.params)); err == nil {
+			i = mended
+		}
 	}
-	return &f.Local
+	steps = i.steps(side, c)
+	if c.Software == flows.Operator && (!broken || c.Installation == nil) {
+		// Its Deployment is applied last of all: where it exists, nothing is
+		// missing, and bringing one up to date that works is another command's.
+		for k := range steps {
+			steps[k].Status, steps[k].Reason, steps[k].Objects, steps[k].Diff = flows.Done, "", nil, ""
+		}
+	}
+	if steps = append(steps, i.operatorWorks(side, c)); slices.ContainsFunc(steps, func(s flows.Step) bool { return s.Status != flows.Done }) {
+		expected = promised(c, wanted)
+	}
+	return steps, expected, c.Software == flows.NoSoftware || broken
 }
 
 // installNamespace refuses a namespace whose pod security allows none of our
 // programs; nil if ns, which may not exist yet, can be used.
-func installNamespace(side Side, c ClusterFacts, name string) *Step {
+func installNamespace(side flows.Side, c flows.ClusterFacts, name string) *flows.Step {
 	ns := c.FindNamespace(name)
-	if ns == nil || render.CreatedByUs(ns) || refusesPods(ns) == "" {
+	if ns == nil || render.CreatedByUs(ns) || flows.RefusesPods(ns) == "" {
 		return nil
 	}
-	s := failure(side, CodeNamespace, "the operator can be installed", FailedPreflight, refusesPods(ns),
-		fmt.Sprintf("choose another with --liqo-namespace, or allow it: kubectl label namespace %s %s=privileged --overwrite", name, podSecurity))
+	s := flows.Refuse(side, flows.CodeNamespace, "the operator can be installed", flows.FailedPreflight, flows.RefusesPods(ns),
+		fmt.Sprintf("choose another with --liqo-namespace, or allow it: kubectl label namespace %s %s=privileged --overwrite", name, flows.PodSecurity))
 	return &s
 }
 
 // promised is a cluster as it will be.
-func promised(c ClusterFacts, p render.InstallParams) ClusterFacts {
-	c.ID, c.Software, c.Operator = cmp.Or(c.ID, p.ClusterID), Operator, OperatorFacts{}
+func promised(c flows.ClusterFacts, p render.InstallParams) flows.ClusterFacts {
+	c.ID, c.Software, c.Operator = cmp.Or(c.ID, p.ClusterID), flows.Operator, flows.OperatorFacts{}
 	c.HasCRDs, c.MissingKinds = true, nil
 	c.Namespace = cmp.Or(p.Namespace, c.Namespace)
 	if len(c.Networks.Pod) == 0 {
@@ -149,11 +134,11 @@ type Installation struct {
 	diffs   map[string]string // of objects that don't exist yet, by name
 }
 
-// NewInstallation renders an installation. Plans that contain it don't have to.
-func NewInstallation(p render.InstallParams) (*Installation, error) {
+// New renders an installation. Plans that contain it don't have to.
+func New(p render.InstallParams) (*Installation, error) {
 	p.Namespace = cmp.Or(p.Namespace, render.DefaultNamespace)
 	objects, err := render.Install(p)
-	if err = errors.Join(Check(InstallSettings(), p), err); err != nil {
+	if err = errors.Join(flows.Check(Settings(), p), err); err != nil {
 		return nil, fmt.Errorf("install on %s: %w", p.ClusterID, err)
 	}
 	i := &Installation{params: p, objects: objects, diffs: map[string]string{}}
@@ -193,10 +178,10 @@ var parts = []struct{ id, title string }{
 
 // partOf is the step that an object of an installation belongs to.
 func partOf(o render.Object) string {
-	switch RefTo(o).Kind {
+	switch flows.RefTo(o).Kind {
 	case "CustomResourceDefinition":
 		return stepDefinitions
-	case kindNamespace:
+	case "Namespace":
 		return stepHome
 	case "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "PriorityClass", "ResourceQuota":
 		return stepRights
@@ -211,14 +196,14 @@ func partOf(o render.Object) string {
 }
 
 // steps are what applies the installation, or one that says why it can't be.
-func (i *Installation) steps(side Side, c ClusterFacts) []Step {
+func (i *Installation) steps(side flows.Side, c flows.ClusterFacts) []flows.Step {
 	if failed := i.obstacle(side, c); failed != nil {
-		return []Step{*failed}
+		return []flows.Step{*failed}
 	}
-	var steps []Step
+	var steps []flows.Step
 	done := map[string]bool{}
 	for _, part := range parts {
-		var s Step
+		var s flows.Step
 		switch part.id {
 		case stepDefinitions:
 			s = i.definitions(side, c)
@@ -231,35 +216,35 @@ func (i *Installation) steps(side Side, c ClusterFacts) []Step {
 		}
 		s.Title = part.title
 		switch {
-		case s.Status != Ready && s.Status != Done || part.id == stepDefinitions || part.id == stepHome:
+		case s.Status != flows.Ready && s.Status != flows.Done || part.id == stepDefinitions || part.id == stepHome:
 		case !done[stepHome]:
-			s.Status, s.Reason, s.Objects = Blocked, "needs the namespace", nil
+			s.Status, s.Reason, s.Objects = flows.Blocked, "needs the namespace", nil
 		case part.id != stepRights && (!done[stepDefinitions] || !i.served(c)):
-			s.Status, s.Reason, s.Objects = Blocked, "needs the definitions", nil
+			s.Status, s.Reason, s.Objects = flows.Blocked, "needs the definitions", nil
 		case part.id == stepOperator && !done[stepFabric]:
-			s.Status, s.Reason, s.Objects = Blocked, "needs the rest to be applied", nil
+			s.Status, s.Reason, s.Objects = flows.Blocked, "needs the rest to be applied", nil
 		}
-		done[part.id] = s.Status == Done
+		done[part.id] = s.Status == flows.Done
 		steps = append(steps, s)
 	}
 	return steps
 }
 
 // obstacle is what the installation can't be applied for, nil if it can.
-func (i *Installation) obstacle(side Side, c ClusterFacts) *Step {
-	if c.Software == NoSoftware || c.Installation != nil {
-		for _, s := range []*Step{InstalledElsewhere(side, c), installNamespace(side, c, i.params.Namespace), UnusableDefinition(side, i.others(c))} {
+func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.Step {
+	if c.Software == flows.NoSoftware || c.Installation != nil {
+		for _, s := range []*flows.Step{flows.InstalledElsewhere(side, c), installNamespace(side, c, i.params.Namespace), UnusableDefinition(side, i.others(c))} {
 			if s != nil {
 				return s
 			}
 		}
 	}
 	if i.params.Image == "" {
-		s := failure(side, CodeUsage, "image", FailedUsage, noImage, "push one where the nodes can pull it, and name it: --image REGISTRY/liqo-gateway:TAG")
+		s := flows.Refuse(side, flows.CodeUsage, "image", flows.FailedUsage, noImage, "push one where the nodes can pull it, and name it: --image REGISTRY/liqo-gateway:TAG")
 		return &s
 	}
 	if c.ID != "" && c.ID != i.params.ClusterID {
-		s := failure(side, CodeUsage, "cluster ID", FailedUsage,
+		s := flows.Refuse(side, flows.CodeUsage, "cluster ID", flows.FailedUsage,
 			fmt.Sprintf("its peers know the cluster as %s, not %s", c.ID, i.params.ClusterID), "use the ID that it has: --cluster-id")
 		return &s
 	}
@@ -267,44 +252,44 @@ func (i *Installation) obstacle(side Side, c ClusterFacts) *Step {
 }
 
 // part is the step for the objects of one part.
-func (i *Installation) part(side Side, c ClusterFacts, id string) Step {
-	var all []Step
+func (i *Installation) part(side flows.Side, c flows.ClusterFacts, id string) flows.Step {
+	var all []flows.Step
 	for _, o := range i.objects {
-		if partOf(o) != id || c.Installation != nil && slices.Contains(c.Installation.Unserved, RefTo(o).Kind) {
+		if partOf(o) != id || c.Installation != nil && slices.Contains(c.Installation.Unserved, flows.RefTo(o).Kind) {
 			continue
 		}
-		live := c.installed(RefTo(o).Kind, o.GetName())
+		live := object(c, flows.RefTo(o).Kind, o.GetName())
 		if live != nil {
-			all = append(all, ensure(side, id, live, o.DeepCopyObject().(render.Object)))
+			all = append(all, flows.Ensure(side, id, live, o.DeepCopyObject().(render.Object)))
 			continue
 		}
-		all = append(all, Step{Action: Create, Status: Ready, Want: []render.Object{o}, Objects: []render.Object{o}, Diff: i.diffs[render.Name(o)]})
+		all = append(all, flows.Step{Action: flows.Create, Status: flows.Ready, Want: []render.Object{o}, Objects: []render.Object{o}, Diff: i.diffs[render.Name(o)]})
 	}
 	s := together(side, id, all)
 	if o := s.Want; len(o) == 1 {
-		s.Object = refOf(o[0])
+		s.Object = flows.RefTo(o[0])
 	}
-	if (id == stepOperator || id == stepFabric) && s.Status == Ready {
+	if (id == stepOperator || id == stepFabric) && s.Status == flows.Ready {
 		s.Reason = "image " + i.params.Image
 	}
 	return s
 }
 
 // together is one step for what several would do.
-func together(side Side, id string, all []Step) Step {
-	s := Step{ID: stepID(side, id), Side: side, Action: Update, Status: Done}
+func together(side flows.Side, id string, all []flows.Step) flows.Step {
+	s := flows.Step{ID: flows.IDOf(side, id), Side: side, Action: flows.Update, Status: flows.Done}
 	for _, p := range all {
 		s.Want, s.Gone = append(s.Want, p.Want...), append(s.Gone, p.Gone...)
 		switch {
-		case p.Status == Done || s.Status == Waiting:
+		case p.Status == flows.Done || s.Status == flows.Waiting:
 			continue
-		case p.Status == Waiting:
-			s.Status, s.Reason, s.Code, s.Objects, s.Diff = Waiting, p.Reason, p.Code, nil, ""
+		case p.Status == flows.Waiting:
+			s.Status, s.Reason, s.Code, s.Objects, s.Diff = flows.Waiting, p.Reason, p.Code, nil, ""
 			continue
-		case s.Status == Done || p.Action == Create:
+		case s.Status == flows.Done || p.Action == flows.Create:
 			s.Action = p.Action
 		}
-		s.Status, s.Diff = Ready, s.Diff+p.Diff
+		s.Status, s.Diff = flows.Ready, s.Diff+p.Diff
 		s.Objects = append(s.Objects, p.Objects...)
 	}
 	if n := len(s.Objects); n > 1 {
@@ -314,32 +299,32 @@ func together(side Side, id string, all []Step) Step {
 }
 
 // definitions leaves alone those of another program that serve us.
-func (i *Installation) definitions(side Side, c ClusterFacts) Step {
+func (i *Installation) definitions(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := i.part(side, c, stepDefinitions)
 	others := i.others(c)
 	if len(others) == 0 {
 		return s
 	}
 	s.Objects = slices.DeleteFunc(slices.Clone(s.Objects), func(o render.Object) bool {
-		return slices.ContainsFunc(others, func(d DefinitionFacts) bool { return d.Name == o.GetName() })
+		return slices.ContainsFunc(others, func(d flows.DefinitionFacts) bool { return d.Name == o.GetName() })
 	})
 	s.Reason = keptDefinitions(others)
-	if len(s.Objects) == 0 && s.Status == Ready {
-		s.Status, s.Diff = Done, ""
+	if len(s.Objects) == 0 && s.Status == flows.Ready {
+		s.Status, s.Diff = flows.Done, ""
 	}
 	return s
 }
 
 // home makes the namespace, or takes one that is there as it is.
-func (i *Installation) home(side Side, c ClusterFacts) Step {
+func (i *Installation) home(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := i.part(side, c, stepHome)
 	ns := c.FindNamespace(i.params.Namespace)
 	switch {
 	case ns == nil:
 	case ns.DeletionTimestamp != nil || render.CreatedByUs(ns):
-		s = ensure(side, stepHome, ns, s.Want[0].DeepCopyObject().(render.Object))
+		s = flows.Ensure(side, stepHome, ns, s.Want[0].DeepCopyObject().(render.Object))
 	default:
-		s.Status, s.Action, s.Objects, s.Diff, s.Reason = Done, Update, nil, "", "used as it is: liqo-tui did not create it"
+		s.Status, s.Action, s.Objects, s.Diff, s.Reason = flows.Done, flows.Update, nil, "", "used as it is: liqo-tui did not create it"
 		if ns.Labels[render.LabelManagedBy] != render.ManagedBy {
 			s.Want = nil // nor is it for who applies what is printed
 		}
@@ -348,7 +333,7 @@ func (i *Installation) home(side Side, c ClusterFacts) Step {
 }
 
 // served reports whether all definitions can be used.
-func (i *Installation) served(c ClusterFacts) bool {
+func (i *Installation) served(c flows.ClusterFacts) bool {
 	if c.Installation == nil {
 		return c.HasCRDs
 	}
@@ -364,12 +349,12 @@ func (i *Installation) served(c ClusterFacts) bool {
 }
 
 // operatorWorks waits for the operator, and for what it was told.
-func (i *Installation) operatorWorks(side Side, c ClusterFacts) Step {
-	s := Step{ID: stepID(side, "operator-works"), Side: side, Action: Wait, Title: "operator works", Status: Waiting, Code: CodeNotReady}
-	problem := unfit(side, c)
+func (i *Installation) operatorWorks(side flows.Side, c flows.ClusterFacts) flows.Step {
+	s := flows.Step{ID: flows.IDOf(side, "operator-works"), Side: side, Action: flows.Wait, Title: "operator works", Status: flows.Waiting, Code: flows.CodeNotReady}
+	problem := flows.UnfitSide(side, c)
 	switch {
-	case c.Software != Operator:
-		s.Status, s.Reason, s.Code = Blocked, "needs the operator", ""
+	case c.Software != flows.Operator:
+		s.Status, s.Reason, s.Code = flows.Blocked, "needs the operator", ""
 	case c.Operator.Refuses:
 		s = *problem
 	case c.Operator.Problem != "":
@@ -379,14 +364,14 @@ func (i *Installation) operatorWorks(side Side, c ClusterFacts) Step {
 	case problem != nil:
 		s.Reason = problem.Reason
 	default:
-		s.Status, s.Code = Done, ""
+		s.Status, s.Code = flows.Done, ""
 	}
 	return s
 }
 
 // rollout is what an operator that was told something new still has to do, "" for
 // nothing.
-func (i *Installation) rollout(c ClusterFacts) string {
+func (i *Installation) rollout(c flows.ClusterFacts) string {
 	if c.Installation == nil {
 		return ""
 	}
@@ -395,10 +380,10 @@ func (i *Installation) rollout(c ClusterFacts) string {
 	case d == nil:
 		return "the operator is not there"
 	case d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < 1 || d.Status.AvailableReplicas < 1 || d.Status.Replicas > d.Status.UpdatedReplicas:
-		return c.Installation.waiting("the operator starts", render.OperatorName)
+		return waiting(c.Installation, "the operator starts", render.OperatorName)
 	}
 	missing := map[string]bool{render.NetworkPodCIDR: true, render.NetworkServiceCIDR: true}
-	for _, n := range c.ranges() {
+	for _, n := range ranges(c) {
 		switch {
 		case n.Status.CIDR == "":
 			return "the operator has not decided Network " + n.Name
@@ -414,27 +399,17 @@ func (i *Installation) rollout(c ClusterFacts) string {
 }
 
 // fabricRuns waits for the node agent on all nodes.
-func (i *Installation) fabricRuns(side Side, c ClusterFacts) Step {
-	s := Step{ID: stepID(side, "fabric-runs"), Side: side, Action: Wait, Title: "node agent runs on all nodes", Status: Waiting, Code: CodeNotReady}
+func (i *Installation) fabricRuns(side flows.Side, c flows.ClusterFacts) flows.Step {
+	s := flows.Step{ID: flows.IDOf(side, "fabric-runs"), Side: side, Action: flows.Wait, Title: "node agent runs on all nodes", Status: flows.Waiting, Code: flows.CodeNotReady}
 	f := installed[appsv1.DaemonSet](c, render.FabricName)
 	switch {
 	case f == nil:
-		s.Status, s.Reason, s.Code = Blocked, "needs the fabric", ""
+		s.Status, s.Reason, s.Code = flows.Blocked, "needs the fabric", ""
 	case f.Status.ObservedGeneration < f.Generation || f.Status.DesiredNumberScheduled == 0 ||
 		f.Status.UpdatedNumberScheduled < f.Status.DesiredNumberScheduled || f.Status.NumberReady < f.Status.DesiredNumberScheduled:
-		s.Reason = c.Installation.waiting(fmt.Sprintf("it runs on %d of %d nodes", f.Status.NumberReady, f.Status.DesiredNumberScheduled), render.FabricName)
+		s.Reason = waiting(c.Installation, fmt.Sprintf("it runs on %d of %d nodes", f.Status.NumberReady, f.Status.DesiredNumberScheduled), render.FabricName)
 	default:
-		s.Status, s.Code = Done, ""
+		s.Status, s.Code = flows.Done, ""
 	}
 	return s
-}
-
-// behindInstallation holds back what needs an operator that does not work yet.
-func behindInstallation(steps []Step) []Step {
-	for i := range steps {
-		if s := &steps[i]; s.Status == Ready || s.Status == Waiting {
-			s.Status, s.Reason, s.Objects = Blocked, "needs the operator", nil
-		}
-	}
-	return steps
 }

@@ -1,0 +1,84 @@
+package install
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Settings are all settings of an installation.
+func Settings() []flows.Setting[render.InstallParams] {
+	type params = render.InstallParams
+	return []flows.Setting[params]{
+		{Name: "image", Help: imageHelp + " (default: unchanged, at first that of this release, if it has one)", Empty: "unchanged", Store: flows.TextAt(func(p *params) *string { return &p.Image })},
+		{Name: "cluster-id", Help: "name by which peers know the cluster (default: its ID if it has one, else from the context's name)", Valid: func(text string) error { return render.ClusterID(text).Validate() }, Store: flows.TextAt(func(p *params) *render.ClusterID { return &p.ClusterID })},
+		{Name: "pod-cidr", Help: "address range of the pods, may be repeated (default: unchanged, at first the operator detects it)", Kind: flows.List, Empty: "unchanged", Valid: validRange, Store: flows.ListAt(func(p *params) *[]string { return &p.PodCIDRs })},
+		{Name: "service-cidr", Help: "address range of the Services (default: unchanged, at first the operator detects it)", Empty: "unchanged", Valid: validRange, Store: flows.TextAt(func(p *params) *string { return &p.ServiceCIDR })},
+		{Name: "external-cidr", Help: "address range for hosts outside of the pod network (default: unchanged, at first " + render.DefaultExternalCIDR + ")", Empty: "unchanged", Valid: validRange, Store: flows.TextAt(func(p *params) *string { return &p.ExternalCIDR })},
+		{Name: "reserve", Help: "address range under which no peer may be seen, such as that of a VPN; may be repeated (default: unchanged, at first none)", Kind: flows.List, Empty: "unchanged", Valid: validRange, Store: flows.ListAt(func(p *params) *[]string { return &p.Reserve })},
+		{Name: "pools", Help: "address ranges under which peers are seen whose own are taken, may be repeated (default: unchanged, at first 240.0.0.0/4)", Kind: flows.List, Empty: "unchanged", Valid: validRange, Store: flows.ListAt(func(p *params) *[]string { return &p.Pools })},
+		{Name: "gateway-replicas", Help: "pods of each gateway: one holds the tunnel, the others stand by (default: unchanged, at first 1)", Kind: flows.Number, Want: "a number of pods", Min: 1, Max: maxGatewayReplicas, Empty: "unchanged", Store: flows.NumberAt(func(p *params) *int { return &p.GatewayReplicas })},
+	}
+}
+
+const imageHelp = "image of operator, gateways and node agent"
+
+// ImageSetting is the image of the installations that are part of a plan for a
+// connection.
+func ImageSetting() flows.ConnectionSetting {
+	return flows.ConnectionSetting{
+		Name: "image", Label: "Image", Help: imageHelp,
+		Explain: "The operator, the gateways and the node agent are one image. Both clusters' nodes have to be able to pull it.",
+		Valid: func(text string) error {
+			if text == "" {
+				return errors.New(noImage + ": push one where the nodes can pull it, and name it here")
+			}
+			return nil
+		},
+		Store: flows.Store[flows.Params]{
+			Write: func(p flows.Params) string {
+				for _, i := range p.Install {
+					if i, ok := i.(*Installation); ok {
+						return i.params.Image
+					}
+				}
+				return ""
+			},
+			Read: func(p *flows.Params, text string) {
+				for side, i := range p.Install {
+					i, ok := i.(*Installation)
+					if !ok {
+						continue
+					}
+					params := i.params
+					params.Image = text
+					if changed, err := New(params); err == nil { // as it was before, but for the image
+						p.Install[side] = changed
+					}
+				}
+			},
+		},
+	}
+}
+
+// noImage is why a build that is not a release can't install anything by itself.
+const noImage = "this build of liqo-tui has no published image"
+
+// maxGatewayReplicas is more than anybody needs: only one of them works.
+const maxGatewayReplicas = 5
+
+func validRange(text string) error {
+	prefix, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil:
+		return errors.New("want an address range like 10.244.0.0/16")
+	case !prefix.Addr().Is4():
+		return errors.New("only IPv4 is supported")
+	case prefix.Masked() != prefix:
+		return fmt.Errorf("host bits are set, did you mean %s?", prefix.Masked())
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package install
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// PlanRemoval removes our operator from cluster A, as far as its objects carry
+// our label: what has the same name and is somebody else's stays. The definitions
+// stay: deleting them would delete all that they define, on clusters that share
+// them with others too.
+func PlanRemoval(f flows.Facts) flows.Plan {
+	c := f.Local
+	plan := flows.Plan{A: c.Name()}
+	if plan.Steps = flows.NoAnswer(f, flows.A); len(plan.Steps) > 0 {
+		return plan
+	}
+	refuse := func(kind flows.FailureKind, code flows.Code, reason, hint string) flows.Plan {
+		plan.Steps = []flows.Step{flows.Refuse(flows.A, code, "not changed", kind, reason, hint)}
+		return plan
+	}
+	if n := len(c.KnownPeers()); n > 0 {
+		// Without the operator nobody would clean the nodes up after a gateway.
+		return refuse(flows.FailedPreflight, flows.CodeUnfit, fmt.Sprintf("it still has %d peers", n), "run liqo-tui network reset for each; liqo-tui info lists them")
+	}
+	if s := flows.InstalledElsewhere(flows.A, c); s != nil {
+		return refuse(flows.FailedPreflight, flows.CodeUnfit, s.Reason, s.Hint)
+	}
+	plan.Installs[flows.A] = true
+	if c.Installation != nil && c.Installation.Unknown != "" {
+		return refuse(flows.FailedAccess, flows.CodeForbidden, c.Installation.Unknown, "ask the cluster's administrator for the right to read it")
+	}
+	rest := c.Installation == nil
+	// The rights go before what the programs write: they may still be ending.
+	for _, id := range []string{stepOperator, stepFabric, stepRights, stepTemplates, stepSettings} {
+		s := removePart(c, id)
+		rest = rest || s.Status != flows.Done
+		plan.Steps = append(plan.Steps, s)
+	}
+	plan.Steps = append(plan.Steps, flows.RemoveNamespace(flows.A, stepHome, c.FindNamespace(c.Namespace), render.Tenant{Namespace: c.Namespace}, f.Contents[flows.A], rest))
+	return plan
+}
+
+// removePart removes what is ours of one part of the installation.
+func removePart(c flows.ClusterFacts, id string) flows.Step {
+	if c.Installation == nil {
+		return flows.Step{ID: flows.IDOf(flows.A, id), Side: flows.A, Action: flows.Delete, Title: titleOf(id), Status: flows.Blocked, Reason: "needs to be looked for"}
+	}
+	var all []flows.Step
+	for _, o := range c.Installation.Objects {
+		if partOf(o) == id && ours(o) {
+			all = append(all, flows.Remove(flows.A, id, flows.RefTo(o), o, ""))
+		}
+	}
+	s := together(flows.A, id, all)
+	s.Action, s.Title = flows.Delete, titleOf(id)
+	if len(all) == 0 {
+		s.Reason = "does not exist"
+	}
+	return s
+}
+
+// KeptNamespace says why a plan's installation keeps its namespace, "" if it does
+// not.
+func KeptNamespace(p flows.Plan) string {
+	s, _ := p.Step(flows.IDOf(flows.A, stepHome))
+	why, _ := strings.CutPrefix(s.Reason, flows.KeptBecause)
+	if s.Status != flows.Done || why == s.Reason {
+		return ""
+	}
+	return why
+}
+
+func titleOf(id string) string {
+	for _, p := range parts {
+		if p.id == id {
+			return p.title
+		}
+	}
+	return id
+}

@@ -1,0 +1,84 @@
+package flows
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Installation is our operator as it is to be brought to one cluster. Package
+// install makes them.
+type Installation interface {
+	// ClusterID is by which name the peers will know the cluster.
+	ClusterID() render.ClusterID
+	// Bring is what a plan for a connection has of the installation on a side: its
+	// steps, the cluster as the rest of the plan may count on it, and whether the
+	// plan has to know what is there of an installation.
+	Bring(side Side, c ClusterFacts) (steps []Step, expected ClusterFacts, installs bool)
+}
+
+// InstallationFacts are what is there of an installation of ours, or in its place.
+type InstallationFacts struct {
+	// Objects are those that an installation consists of, with the Networks of the
+	// cluster itself and what the fabric said of nodes. Their kinds are set.
+	Objects []render.Object
+	// Gateways are the Deployments of the cluster's gateways.
+	Gateways []appsv1.Deployment
+	// Hosts counts the IPs that have an address of the external range.
+	Hosts int
+	// Unserved are kinds of which the API server knows nothing. An installation does
+	// without them.
+	Unserved []string
+	// Waiting says what keeps the pods of a program from running, by its name.
+	Waiting map[string]string
+	// Unknown says why there may be more objects; "" if all may be read.
+	Unknown string
+}
+
+// DefinitionFacts are a definition of one of Liqo's kinds that is another
+// program's.
+type DefinitionFacts struct {
+	Name    string
+	Manager string // the program that wrote it last; "" if the API server doesn't say
+	// Unusable says why our programs can't work with it, as the end of a sentence;
+	// "" when they can, and it stays as it is.
+	Unusable string
+}
+
+// Installable reports whether our operator can be brought to the cluster as the
+// first part of a plan: nothing manages connections there, from no namespace.
+func (c ClusterFacts) Installable() bool {
+	return c.Problem == nil && c.Software == NoSoftware && c.Elsewhere.Software == NoSoftware
+}
+
+// installation is what it takes to bring our operator to the sides that want
+// it, and the facts as a plan may count on them.
+func installation(p Params, f Facts) (steps []Step, expected Facts, installs [2]bool) {
+	sides := [2]ClusterFacts{f.Local, f.Remote}
+	for side, i := range p.Install {
+		if i != nil {
+			var part []Step
+			part, sides[side], installs[side] = i.Bring(Side(side), sides[side])
+			steps = append(steps, part...)
+		}
+	}
+	f.Local, f.Remote = sides[A], sides[B]
+	return steps, f, installs
+}
+
+// Expected are the facts as a plan of p may count on them: where it installs our
+// operator, they are what that will make of the cluster.
+func Expected(p Params, f Facts) Facts {
+	_, expected, _ := installation(p, f)
+	return expected
+}
+
+// behindInstallation holds back what needs an operator that does not work yet.
+func behindInstallation(steps []Step) []Step {
+	for i := range steps {
+		if s := &steps[i]; s.Status == Ready || s.Status == Waiting {
+			s.Status, s.Reason, s.Objects = Blocked, "needs the operator", nil
+		}
+	}
+	return steps
+}
