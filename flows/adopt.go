@@ -19,7 +19,7 @@ func Adopt(p Params, f Facts) (_ Params, exists bool) {
 		p, exists = adoptServer(p, side, f.Side(side).Peer(f.Side(side.Other()).ID).Server.Spec), true
 	}
 	for _, side := range []Side{A, B} {
-		if c := f.Side(side).Peer(f.Side(side.Other()).ID).Client; live(c) {
+		if c := f.Side(side).Peer(f.Side(side.Other()).ID).Client; Live(c) {
 			p, exists = adoptClient(p, side, f, exists), true
 		}
 	}
@@ -32,13 +32,13 @@ func serversByAge(f Facts) []Side {
 	local, remote := f.Local.Peer(f.Remote.ID), f.Remote.Peer(f.Local.ID)
 	a, b := local.Server, remote.Server
 	switch {
-	case live(a) && live(b) && local.Reading().Created.After(remote.Reading().Created):
+	case Live(a) && Live(b) && local.Reading().Created.After(remote.Reading().Created):
 		return []Side{B, A}
-	case live(a) && live(b):
+	case Live(a) && Live(b):
 		return []Side{A, B}
-	case live(a):
+	case Live(a):
 		return []Side{A}
-	case live(b):
+	case Live(b):
 		return []Side{B}
 	}
 	return nil
@@ -121,8 +121,8 @@ func adoptEndpoint(p Params, client, server Peer, now time.Time) Params {
 	return p
 }
 
-// live reports whether o exists and is not being deleted.
-func live(o render.Object) bool { return exists(o) && o.GetDeletionTimestamp() == nil }
+// Live reports whether o exists and is not being deleted.
+func Live(o render.Object) bool { return Exists(o) && o.GetDeletionTimestamp() == nil }
 
 // patience is how long a gateway may go on saying Connected after its peer has
 // fallen silent: it gives up after five pings, and reports within ten seconds.
@@ -151,9 +151,9 @@ func kept(wanted, adopted Params, f Facts) []string {
 
 // others says which settings stay that the admin takes back, because another
 // program has set them too.
-func (c connection) others() []string {
-	s := c.peers[c.params.Server].Server
-	if s == nil || s.Spec.Endpoint.ServiceType != c.params.ServiceType {
+func (c Connection) others() []string {
+	s := c.Peers[c.Params.Server].Server
+	if s == nil || s.Spec.Endpoint.ServiceType != c.Params.ServiceType {
 		return nil
 	}
 	var out []string
@@ -164,10 +164,10 @@ func (c connection) others() []string {
 			out = append(out, fmt.Sprintf("%s stays %v, because liqo-tui did not set it: kubectl edit takes it back", what, is))
 		}
 	}
-	if n := s.Spec.Endpoint.NodePort; n != nil && c.params.NodePort == 0 && c.params.ServiceType == corev1.ServiceTypeNodePort {
+	if n := s.Spec.Endpoint.NodePort; n != nil && c.Params.NodePort == 0 && c.Params.ServiceType == corev1.ServiceTypeNodePort {
 		stays("the node port", *n, func(e *networkingv1beta1.Endpoint) { e.NodePort = nil })
 	}
-	if ip := s.Spec.Endpoint.LoadBalancerIP; ip != nil && c.params.LoadBalancerIP == "" && c.params.ServiceType == corev1.ServiceTypeLoadBalancer {
+	if ip := s.Spec.Endpoint.LoadBalancerIP; ip != nil && c.Params.LoadBalancerIP == "" && c.Params.ServiceType == corev1.ServiceTypeLoadBalancer {
 		stays("the load balancer's address", *ip, func(e *networkingv1beta1.Endpoint) { e.LoadBalancerIP = nil })
 	}
 	return out

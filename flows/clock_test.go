@@ -11,6 +11,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/upkeep"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -73,7 +74,8 @@ func TestClocksThatDifferDoNotKeepClustersApart(t *testing.T) {
 			changed := nodePort()
 			changed.Server, changed.MTU = flows.A, 1300
 			mustRun(t, p, flows.Connecting(changed))
-			mustRun(t, p, rotate(flows.StartRotation(factsOf(p))))
+			rotation := upkeep.StartRotation(factsOf(p))
+			mustRun(t, p, func(f flows.Facts) flows.Plan { return upkeep.Rotate(rotation, f) })
 			if plan := flows.PlanConnect(flows.Defaults(), factsOf(p)); !plan.Done() || plan.Params.Server != flows.A {
 				t.Errorf("afterwards the server is %s's, and this waits: %v", plan.Params.Server, pending(plan))
 			}

@@ -37,7 +37,7 @@ func planConnect(p Params, f Facts) Plan {
 	if len(plan.Steps) > 0 {
 		return plan
 	}
-	server, client := c.params.Server, c.params.Server.Other()
+	server, client := c.Params.Server, c.Params.Server.Other()
 	plan.Steps = []Step{
 		c.namespace(A), c.namespace(B),
 		c.configuration(A), c.configuration(B),
@@ -45,7 +45,7 @@ func planConnect(p Params, f Facts) Plan {
 		c.publicKey(server), c.publicKey(client),
 	}
 	if p.Wait != WaitNone {
-		plan.Steps = append(plan.Steps, c.remapped(A), c.remapped(B), c.connected(server), c.connected(client))
+		plan.Steps = append(plan.Steps, c.remapped(A), c.remapped(B), c.Connected(server), c.Connected(client))
 	}
 	if p.Wait == WaitVerified {
 		plan.Steps = append(plan.Steps, c.verified())
@@ -70,23 +70,23 @@ func PlanInit(p Params, f Facts) Plan {
 }
 
 // newPlan is a plan without steps, or one that says why there can't be any.
-func newPlan(p Params, f Facts) (Plan, connection) {
+func newPlan(p Params, f Facts) (Plan, Connection) {
 	plan := Plan{A: f.Local.Name(), B: f.Remote.Name(), Params: p}
 	if plan.Steps = Unfit(f); len(plan.Steps) > 0 {
-		return plan, connection{}
+		return plan, Connection{}
 	}
 	return completePlan(plan, f)
 }
 
 // completePlan takes over what the gateways say, for clusters that are fit.
-func completePlan(plan Plan, f Facts) (Plan, connection) {
+func completePlan(plan Plan, f Facts) (Plan, Connection) {
 	p := plan.Params
 	adopted, _ := Adopt(p, f)
 	plan.Params, plan.Kept = adopted, kept(p, adopted, f)
 	for _, err := range adopted.fits() {
 		plan.Steps = append(plan.Steps, Refuse(A, CodeUsage, "settings", FailedUsage, err.Error(), "leave it out, or choose the service type that it belongs to"))
 	}
-	c := newConnection(adopted, f)
+	c := NewConnection(adopted, f)
 	plan.Kept = append(plan.Kept, c.others()...)
 	for _, side := range []Side{A, B} {
 		if s := c.elsewhere(side); s != nil {
@@ -96,27 +96,28 @@ func completePlan(plan Plan, f Facts) (Plan, connection) {
 	return plan, c
 }
 
-// connection is one pair of clusters while a plan is made for it.
-type connection struct {
-	params Params
-	facts  Facts
-	peers  [2]Peer // what each side has for the other
+// Connection is one pair of clusters while a plan is made for it.
+type Connection struct {
+	Params Params
+	Facts  Facts
+	Peers  [2]Peer // what each side has for the other
 }
 
-func newConnection(p Params, f Facts) connection {
-	c := connection{params: p, facts: f}
+// NewConnection is what the facts say of the connection that p wants.
+func NewConnection(p Params, f Facts) Connection {
+	c := Connection{Params: p, Facts: f}
 	for _, side := range []Side{A, B} {
-		c.peers[side] = f.Side(side).peerIn(p.Namespaces[side], f.Side(side.Other()).ID)
+		c.Peers[side] = f.Side(side).peerIn(p.Namespaces[side], f.Side(side.Other()).ID)
 	}
 	return c
 }
 
 // object is what a step of this kind is about: what is there, by its name, or
 // what will be.
-func (c connection) object(side Side, kind string, live render.Object) ObjectRef {
-	tenant := c.peers[side].Tenant
+func (c Connection) object(side Side, kind string, live render.Object) ObjectRef {
+	tenant := c.Peers[side].Tenant
 	ref := ObjectRef{Kind: kind, Namespace: tenant.Namespace, Name: string(tenant.Remote)}
-	if exists(live) {
+	if Exists(live) {
 		ref.Name = live.GetName()
 	}
 	return ref
@@ -124,8 +125,8 @@ func (c connection) object(side Side, kind string, live render.Object) ObjectRef
 
 // elsewhere refuses to use another namespace than the one that the peering has,
 // and one that another peering has.
-func (c connection) elsewhere(side Side) *Step {
-	want, peer, facts := c.params.Namespaces[side], c.peers[side], c.facts.Side(side)
+func (c Connection) elsewhere(side Side) *Step {
+	want, peer, facts := c.Params.Namespaces[side], c.Peers[side], c.Facts.Side(side)
 	refuse := func(reason, hint string) *Step {
 		s := Refuse(side, CodeNamespace, "tenant namespace", FailedConflict, reason, hint)
 		return &s
@@ -143,8 +144,8 @@ func (c connection) elsewhere(side Side) *Step {
 }
 
 // namespace makes the peering's namespace, or takes one that is there as it is.
-func (c connection) namespace(side Side) Step {
-	peer := c.peers[side]
+func (c Connection) namespace(side Side) Step {
+	peer := c.Peers[side]
 	ns, want := peer.Namespace, render.TenantNamespace(peer.Tenant)
 	labelled := ns != nil && ns.Labels[render.LabelRemoteCluster] == string(peer.Tenant.Remote)
 	if ns == nil || ns.DeletionTimestamp != nil || render.CreatedByUs(ns) && !labelled {
@@ -167,22 +168,22 @@ func (c connection) namespace(side Side) Step {
 // behindNamespace holds a step back until its namespace exists. What it will
 // apply is known, and shown, all the same. What is done in a namespace that is
 // being deleted will be to do again.
-func (c connection) behindNamespace(side Side, s Step) Step {
+func (c Connection) behindNamespace(side Side, s Step) Step {
 	if (s.Status == Ready || s.Status == Done) && c.namespace(side).Status != Done {
 		s.Status, s.Reason, s.Objects = Blocked, "needs the namespace", nil
 	}
 	return s
 }
 
-func (c connection) configuration(side Side) Step {
-	peer, other := c.peers[side], c.facts.Side(side.Other())
+func (c Connection) configuration(side Side) Step {
+	peer, other := c.Peers[side], c.Facts.Side(side.Other())
 	want := render.Configuration(peer.Tenant, other.Networks)
-	keepName(want, peer.Configuration)
+	KeepName(want, peer.Configuration)
 	return c.behindNamespace(side, Ensure(side, "configuration", peer.Configuration, want))
 }
 
-// keepName adopts an object that another tool made under another name.
-func keepName[T any, O interface {
+// KeepName adopts an object that another tool made under another name.
+func KeepName[T any, O interface {
 	*T
 	render.Object
 }](want O, live *T) {
@@ -200,7 +201,7 @@ func keepRequests(want, live render.Object) {
 }
 
 func keepAnnotation(want, live render.Object, name string) {
-	if !exists(live) || live.GetAnnotations()[name] == "" {
+	if !Exists(live) || live.GetAnnotations()[name] == "" {
 		return
 	}
 	annotations := want.GetAnnotations()
@@ -212,9 +213,9 @@ func keepAnnotation(want, live render.Object, name string) {
 }
 
 // remapped waits until the side has decided how it sees the other's addresses.
-func (c connection) remapped(side Side) Step {
-	s := Step{ID: IDOf(side, "cidrs"), Side: side, Action: Wait, Title: "addresses of " + string(c.facts.Side(side.Other()).ID), Status: Waiting}
-	conf := c.peers[side].Configuration
+func (c Connection) remapped(side Side) Step {
+	s := Step{ID: IDOf(side, "cidrs"), Side: side, Action: Wait, Title: "addresses of " + string(c.Facts.Side(side.Other()).ID), Status: Waiting}
+	conf := c.Peers[side].Configuration
 	switch {
 	case conf == nil:
 		s.Status, s.Reason = Blocked, "needs the Configuration"
@@ -262,13 +263,13 @@ func joinCIDRs(cidrs []networkingv1beta1.CIDR) string {
 	return strings.Join(text, ", ")
 }
 
-func (c connection) gatewayServer(side Side) Step {
-	peer := c.peers[side]
+func (c Connection) gatewayServer(side Side) Step {
+	peer := c.Peers[side]
 	want := render.GatewayServer(render.ServerParams{
-		Tenant: peer.Tenant, Template: c.template(side, c.params.ServerTemplate), ServiceType: c.params.ServiceType,
-		Port: c.params.Port, NodePort: c.params.NodePort, LoadBalancerIP: c.params.LoadBalancerIP, MTU: c.params.MTU,
+		Tenant: peer.Tenant, Template: c.template(side, c.Params.ServerTemplate), ServiceType: c.Params.ServiceType,
+		Port: c.Params.Port, NodePort: c.Params.NodePort, LoadBalancerIP: c.Params.LoadBalancerIP, MTU: c.Params.MTU,
 	})
-	keepName(want, peer.Server)
+	KeepName(want, peer.Server)
 	keepRequests(want, peer.Server)
 	s := Ensure(side, stepServer, peer.Server, want)
 	if s.Action == Update && peer.Server != nil {
@@ -282,34 +283,34 @@ func (c connection) gatewayServer(side Side) Step {
 	return c.replacing(side, c.behindNamespace(side, s), networkingv1beta1.ConnectionTypeServer)
 }
 
-func (c connection) template(side Side, t render.TemplateRef) render.TemplateRef {
-	t.Namespace = cmp.Or(t.Namespace, c.facts.Side(side).Namespace)
+func (c Connection) template(side Side, t render.TemplateRef) render.TemplateRef {
+	t.Namespace = cmp.Or(t.Namespace, c.Facts.Side(side).Namespace)
 	return t
 }
 
 // dial is where the client finds the server; reason says why that is unknown.
-func (c connection) dial(server Side) (addresses []string, port uint16, reason string) {
+func (c Connection) dial(server Side) (addresses []string, port uint16, reason string) {
 	outdated := ""
-	if s := c.peers[server].Server; s != nil && s.Status.Endpoint != nil {
+	if s := c.Peers[server].Server; s != nil && s.Status.Endpoint != nil {
 		if outdated = c.outdated(server); outdated == "" {
 			addresses = slices.DeleteFunc(slices.Clone(s.Status.Endpoint.Addresses), func(a string) bool { return a == "" })
 			port = uint16(s.Status.Endpoint.Port)
 		}
 	}
-	if c.params.ClientAddress != "" {
-		addresses = []string{c.params.ClientAddress}
+	if c.Params.ClientAddress != "" {
+		addresses = []string{c.Params.ClientAddress}
 	}
 	switch {
-	case c.params.ClientPort != 0:
-		port = c.params.ClientPort
+	case c.Params.ClientPort != 0:
+		port = c.Params.ClientPort
 	case port == 0:
-		port = c.params.NodePort
+		port = c.Params.NodePort
 	}
 	switch {
 	case len(addresses) > 0 && port != 0:
 	case outdated != "":
 		reason = outdated
-	case len(addresses) == 0 && c.params.ServiceType == corev1.ServiceTypeLoadBalancer:
+	case len(addresses) == 0 && c.Params.ServiceType == corev1.ServiceTypeLoadBalancer:
 		reason = "the load balancer has given no address to Service " + render.GatewayObjectName(c.gatewayName(server)) + " yet"
 	case len(addresses) == 0:
 		reason = "the gateway server has no address yet"
@@ -326,54 +327,54 @@ const endpointGrace = 15 * time.Second
 
 // outdated says that an endpoint is from before the server's type or port was
 // changed, "" if not: a GatewayServer's status doesn't say which spec it is about.
-func (c connection) outdated(server Side) string {
-	s := c.peers[server].Server
-	port, nodePort := uint16(s.Status.Endpoint.Port), c.params.NodePort
-	isNodePort := c.params.ServiceType == corev1.ServiceTypeNodePort
-	nodePorts := c.facts.Side(server).NodePorts
+func (c Connection) outdated(server Side) string {
+	s := c.Peers[server].Server
+	port, nodePort := uint16(s.Status.Endpoint.Port), c.Params.NodePort
+	isNodePort := c.Params.ServiceType == corev1.ServiceTypeNodePort
+	nodePorts := c.Facts.Side(server).NodePorts
 	if nodePorts == (PortRange{}) {
 		nodePorts = PortRange{30000, 32767} // Kubernetes' default
 	}
-	fresh := s.Generation > 1 && c.facts.At.Sub(c.peers[server].specChanged(s)) < endpointGrace
+	fresh := s.Generation > 1 && c.Facts.At.Sub(c.Peers[server].specChanged(s)) < endpointGrace
 	switch {
 	case isNodePort && nodePort != 0 && port != nodePort:
 		return fmt.Sprintf("waiting for the server's port to change from %d to %d", port, nodePort)
-	case fresh && isNodePort && nodePort == 0 && !nodePorts.Contains(port), fresh && !isNodePort && port != c.params.Port:
+	case fresh && isNodePort && nodePort == 0 && !nodePorts.Contains(port), fresh && !isNodePort && port != c.Params.Port:
 		return fmt.Sprintf("waiting for the server's new endpoint, it still has port %d", port)
 	}
 	return ""
 }
 
-func (c connection) endpoint(server Side) Step {
+func (c Connection) endpoint(server Side) Step {
 	s := Step{ID: IDOf(server, "endpoint"), Side: server, Action: Wait, Title: "endpoint of the gateway server", Status: Waiting}
 	addresses, port, reason := c.dial(server)
 	switch {
 	case reason == "":
 		s.Status, s.Reason = Done, fmt.Sprintf("UDP %s port %d", strings.Join(addresses, ", "), port)
-	case c.peers[server].Server == nil:
+	case c.Peers[server].Server == nil:
 		s.Status, s.Reason = Blocked, "needs the GatewayServer"
 	default:
 		s.Reason, s.Code = reason, CodeEndpoint
-		if why := c.peers[server].Server.Annotations[render.AnnotationEndpoint]; why != "" {
+		if why := c.Peers[server].Server.Annotations[render.AnnotationEndpoint]; why != "" {
 			s.Reason += ": " + why
 		}
 	}
 	return s
 }
 
-func (c connection) gatewayClient(side Side) Step {
-	peer := c.peers[side]
+func (c Connection) gatewayClient(side Side) Step {
+	peer := c.Peers[side]
 	object := c.object(side, kindClient, peer.Client)
 	addresses, port, reason := c.dial(side.Other())
 	if reason != "" {
-		s := blocked(side, Create, stepClient, object, "needs the server's endpoint")
+		s := BlockedStep(side, Create, stepClient, object, "needs the server's endpoint")
 		return c.replacing(side, s, networkingv1beta1.ConnectionTypeClient)
 	}
 	want := render.GatewayClient(render.ClientParams{
-		Tenant: peer.Tenant, Template: c.template(side, c.params.ClientTemplate),
-		Addresses: addresses, Port: port, MTU: c.params.MTU,
+		Tenant: peer.Tenant, Template: c.template(side, c.Params.ClientTemplate),
+		Addresses: addresses, Port: port, MTU: c.Params.MTU,
 	})
-	keepName(want, peer.Client)
+	KeepName(want, peer.Client)
 	keepRequests(want, peer.Client)
 	s := Ensure(side, stepClient, peer.Client, want)
 	if s.Action == Update && peer.Client != nil {
@@ -385,43 +386,36 @@ func (c connection) gatewayClient(side Side) Step {
 }
 
 // publicKey tells a side the key of the other's gateway.
-func (c connection) publicKey(side Side) Step {
-	peer, other := c.peers[side], c.peers[side.Other()]
+func (c Connection) publicKey(side Side) Step {
+	peer, other := c.Peers[side], c.Peers[side.Other()]
 	object := c.object(side, kindPublicKey, peer.PublicKey)
-	owner := c.gateway(side)
+	owner := c.Gateway(side)
 	switch {
-	case !live(owner):
-		return blocked(side, Create, stepKey, object, "needs the gateway")
-	case !live(c.gateway(side.Other())):
-		return blocked(side, Create, stepKey, object, fmt.Sprintf("needs %s's gateway", c.facts.Side(side.Other()).ID))
+	case !Live(owner):
+		return BlockedStep(side, Create, stepKey, object, "needs the gateway")
+	case !Live(c.Gateway(side.Other())):
+		return BlockedStep(side, Create, stepKey, object, fmt.Sprintf("needs %s's gateway", c.Facts.Side(side.Other()).ID))
 	case other.Key == nil:
-		s := blocked(side, Create, stepKey, object, fmt.Sprintf("%s's gateway has not published its key yet", c.facts.Side(side.Other()).ID))
+		s := BlockedStep(side, Create, stepKey, object, fmt.Sprintf("%s's gateway has not published its key yet", c.Facts.Side(side.Other()).ID))
 		s.Status, s.Code = Waiting, CodeKey
 		return s
 	}
 	want := render.PublicKey(peer.Tenant, *other.Key, owner)
-	keepName(want, peer.PublicKey)
+	KeepName(want, peer.PublicKey)
 	if peer.PublicKey != nil && bytes.Equal(peer.PublicKey.Spec.PublicKey, want.Spec.PublicKey) {
 		keepAnnotation(want, peer.PublicKey, render.AnnotationNextPublicKey)
 	}
 	return Ensure(side, stepKey, peer.PublicKey, want)
 }
 
-// gateway is the side's own end of the tunnel, with its kind set.
-func (c connection) gateway(side Side) render.Object {
-	peer := c.peers[side]
-	if side == c.params.Server {
-		if peer.Server == nil {
-			return nil
-		}
-		o := peer.Server.DeepCopy()
-		o.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.GatewayServerKind))
-		return o
+// Gateway is the side's own end of the tunnel as the parameters want it, with its
+// kind set; nil if there is none.
+func (c Connection) Gateway(side Side) render.Object {
+	role := c.Peers[side]
+	if side == c.Params.Server {
+		role.Client = nil
+	} else {
+		role.Server = nil
 	}
-	if peer.Client == nil {
-		return nil
-	}
-	o := peer.Client.DeepCopy()
-	o.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.GatewayClientKind))
-	return o
+	return role.gateway()
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// connected waits for the side's own claim that it reaches the other gateway.
-func (c connection) connected(side Side) Step {
-	peer := c.peers[side]
+// Connected waits for the side's own claim that it reaches the other gateway.
+func (c Connection) Connected(side Side) Step {
+	peer := c.Peers[side]
 	s := Step{ID: IDOf(side, "connected"), Side: side, Action: Wait, Title: "Connection", Status: Waiting, Code: CodeTunnel}
-	owner := c.gateway(side)
+	owner := c.Gateway(side)
 	r := peer.Reading()
-	state, why := r.State(c.facts.At)
+	state, why := r.State(c.Facts.At)
 	switch conn := peer.Connection; {
-	case !exists(owner):
+	case !Exists(owner):
 		s.Status, s.Reason, s.Code = Blocked, "needs the gateway", ""
 	case conn != nil && conn.Spec.GatewayRef.UID != "" && conn.Spec.GatewayRef.UID != owner.GetUID():
 		s.Reason = "waiting for this gateway's Connection, there is still the previous one's"
@@ -82,11 +82,11 @@ func touchesSpec(e metav1.ManagedFieldsEntry) bool {
 }
 
 // verified is done by a packet that was measured from pod to pod.
-func (c connection) verified() Step {
+func (c Connection) verified() Step {
 	s := Step{ID: "verified", Side: A, Action: Verify, Title: "packets from pod to pod"}
-	m := c.facts.Measured
+	m := c.Facts.Measured
 	switch {
-	case c.connected(A).Status != Done || c.connected(B).Status != Done:
+	case c.Connected(A).Status != Done || c.Connected(B).Status != Done:
 		s.Status, s.Reason = Blocked, "needs both Connections"
 	case m == nil:
 		s.Status = Ready

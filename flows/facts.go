@@ -15,6 +15,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -397,4 +398,14 @@ func (e EventFacts) Text(now time.Time) string {
 		text += fmt.Sprintf(" (%s ago)", now.Sub(e.At).Round(time.Second))
 	}
 	return text
+}
+
+// DelegationFacts are what is there of the operators' access to each other.
+// They hold tokens, so they are observed only for a plan of package upkeep.
+type DelegationFacts struct {
+	CA       []byte // of the API server, PEM, from the admin's kubeconfig; nil if that has none
+	Accounts []corev1.ServiceAccount
+	Roles    []rbacv1.Role
+	Bindings []rbacv1.RoleBinding
+	Secrets  []corev1.Secret
 }

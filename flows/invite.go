@@ -28,7 +28,7 @@ func PlanInvite(p Params, peer render.ClusterID, f Facts) Plan {
 	if len(plan.Steps) > 0 {
 		return plan
 	}
-	if client := c.peers[A].Client; client != nil {
+	if client := c.Peers[A].Client; client != nil {
 		plan.Steps = []Step{Refuse(A, CodeInvitation, "invitation", FailedConflict,
 			fmt.Sprintf("%s is already the client of a connection with %s", f.Local.ID, peer),
 			"remove it with liqo-tui network disconnect --local-only, or let the other cluster invite this one")}
@@ -52,7 +52,7 @@ func PlanJoin(p Params, l peerfile.File, f Facts) Plan {
 	if len(plan.Steps) > 0 {
 		return plan
 	}
-	if c.peers[A].Server != nil {
+	if c.Peers[A].Server != nil {
 		plan.Steps = []Step{Refuse(A, CodeInvitation, "invitation", FailedConflict,
 			fmt.Sprintf("%s already hosts a gateway server for %s: it has invited that cluster, or is connected with it", f.Local.ID, l.From.ClusterID),
 			"agree on who invites; liqo-tui network disconnect --local-only removes this side's gateway")}
@@ -76,7 +76,7 @@ func PlanAccept(p Params, l peerfile.File, f Facts) Plan {
 	if len(plan.Steps) > 0 {
 		return plan
 	}
-	if c.peers[A].Server == nil {
+	if c.Peers[A].Server == nil {
 		plan.Steps = []Step{Refuse(A, CodeInvitation, "answer", FailedPreflight,
 			fmt.Sprintf("%s has not invited %s, or no longer has the gateway for it", f.Local.ID, l.From.ClusterID),
 			"invite it: liqo-tui network invite --for "+string(l.From.ClusterID))}
@@ -85,7 +85,7 @@ func PlanAccept(p Params, l peerfile.File, f Facts) Plan {
 	plan.Kept = append(plan.Kept, summary(l))
 	plan.Steps = []Step{c.namespace(A), c.configuration(A), c.gatewayServer(A), c.publicKey(A)}
 	if p.Wait != WaitNone {
-		plan.Steps = append(plan.Steps, c.remapped(A), c.connected(A))
+		plan.Steps = append(plan.Steps, c.remapped(A), c.Connected(A))
 	}
 	plan.Steps = c.explainWaits(plan.Steps)
 	return plan
@@ -93,14 +93,14 @@ func PlanAccept(p Params, l peerfile.File, f Facts) Plan {
 
 // newHalf is [newPlan] for plans that change cluster A only, and know of B what
 // its admin has told.
-func newHalf(p Params, f Facts) (Plan, connection) {
+func newHalf(p Params, f Facts) (Plan, Connection) {
 	plan := Plan{A: f.Local.Name(), B: f.Remote.ID, Params: p}
 	if plan.Steps = NoAnswer(f, A); len(plan.Steps) > 0 {
-		return plan, connection{}
+		return plan, Connection{}
 	}
 	if s := UnfitSide(A, f.Local); s != nil {
 		plan.Steps = []Step{*s}
-		return plan, connection{}
+		return plan, Connection{}
 	}
 	var s Step
 	switch err := f.Remote.ID.Validate(); {
@@ -116,14 +116,14 @@ func newHalf(p Params, f Facts) (Plan, connection) {
 		return completePlan(plan, f)
 	}
 	plan.Steps = []Step{s}
-	return plan, connection{}
+	return plan, Connection{}
 }
 
 // ownKey waits for the key that the other admin has to be told.
-func (c connection) ownKey(side Side) Step {
+func (c Connection) ownKey(side Side) Step {
 	s := Step{ID: IDOf(side, stepOwnKey), Side: side, Action: Wait, Title: "public key of the gateway", Status: Waiting, Code: CodeKey}
-	switch peer := c.peers[side]; {
-	case !live(c.gatewayOf(side)):
+	switch peer := c.Peers[side]; {
+	case !Live(c.AnyGateway(side)):
 		s.Status, s.Reason = Blocked, "needs the gateway"
 	case peer.Key == nil:
 		s.Reason = "waiting for the gateway's key"
@@ -167,7 +167,7 @@ func NewInvitation(p Params, peer render.ClusterID, f Facts, valid time.Duration
 	p.Server, p.Given = A, p.Given|FieldServer
 	f.Remote = ClusterFacts{ID: peer, Described: true}
 	p, _ = Adopt(p, f)
-	c := newConnection(p, f)
+	c := NewConnection(p, f)
 	addresses, port, reason := c.dial(A)
 	if reason != "" {
 		return peerfile.File{}, fmt.Errorf("invite %s: %s", peer, reason)
@@ -181,17 +181,17 @@ func NewInvitation(p Params, peer render.ClusterID, f Facts, valid time.Duration
 // [PlanJoin] is done.
 func NewAnswer(invitation peerfile.File, f Facts, valid time.Duration) (peerfile.File, error) {
 	f.Remote = described(invitation.From, f.Local.ID)
-	return newConnection(Params{Server: B}, f).peerFile(peerfile.Answer, invitation.From.MTU, valid)
+	return NewConnection(Params{Server: B}, f).peerFile(peerfile.Answer, invitation.From.MTU, valid)
 }
 
-func (c connection) peerFile(kind peerfile.Kind, mtu int, valid time.Duration) (peerfile.File, error) {
-	key := c.peers[A].Key
+func (c Connection) peerFile(kind peerfile.Kind, mtu int, valid time.Duration) (peerfile.File, error) {
+	key := c.Peers[A].Key
 	if key == nil {
-		return peerfile.File{}, fmt.Errorf("write to %s: the gateway's public key is not known", c.facts.Remote.ID)
+		return peerfile.File{}, fmt.Errorf("write to %s: the gateway's public key is not known", c.Facts.Remote.ID)
 	}
-	f, now := c.facts.Local, c.facts.At.UTC().Truncate(time.Second)
+	f, now := c.Facts.Local, c.Facts.At.UTC().Truncate(time.Second)
 	return peerfile.File{
-		Kind: kind, For: c.facts.Remote.ID, Created: now, Expires: now.Add(valid),
+		Kind: kind, For: c.Facts.Remote.ID, Created: now, Expires: now.Add(valid),
 		From: peerfile.Description{
 			ClusterID: f.ID, UID: f.UID, PodCIDRs: f.Networks.Pod, ExternalCIDRs: f.Networks.External,
 			PublicKey: key.String(), MTU: mtu,

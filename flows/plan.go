@@ -284,7 +284,7 @@ func (r ObjectRef) Title() string { return r.Kind + " " + r.Name }
 
 // Ensure is the step that makes want exist: done when live already says it.
 func Ensure(side Side, what string, live, want render.Object) Step {
-	if exists(live) && live.GetLabels()[render.LabelManagedBy] != render.ManagedBy {
+	if Exists(live) && live.GetLabels()[render.LabelManagedBy] != render.ManagedBy {
 		// What somebody else made is used as it is, and does not become ours: a
 		// reset deletes namespaces that are, with whatever else is in them.
 		delete(want.GetLabels(), render.LabelManagedBy)
@@ -293,11 +293,11 @@ func Ensure(side Side, what string, live, want render.Object) Step {
 	s := Step{ID: IDOf(side, what), Side: side, Object: object, Title: object.Title(), Status: Ready, Action: Create}
 	s.Want, s.Objects = []render.Object{want}, []render.Object{want}
 	switch {
-	case exists(live) && live.GetDeletionTimestamp() != nil:
+	case Exists(live) && live.GetDeletionTimestamp() != nil:
 		s.Status, s.Reason, s.Objects, s.Code = Waiting, object.Title()+" is still being deleted"+deletionState(live), nil, CodeDeletion
 	case render.Contains(render.FieldManager, live, want):
 		s.Status, s.Action, s.Objects = Done, Update, nil
-	case exists(live):
+	case Exists(live):
 		s.Action, s.Diff = Update, render.Diff(live, want)
 		if who := strings.Join(Managers(live), ", "); who != "" {
 			s.Evidence = map[string]string{evidenceManagers: who}
@@ -352,7 +352,7 @@ func Remove(side Side, what string, object ObjectRef, live render.Object, interr
 		ID: IDOf(side, what), Side: side, Object: object, Title: object.Title(), Action: Delete,
 		Status: Done, Reason: "does not exist",
 	}
-	if !exists(live) {
+	if !Exists(live) {
 		return s
 	}
 	s.Status, s.Reason, s.Interrupts = Ready, "", interrupts
@@ -363,12 +363,13 @@ func Remove(side Side, what string, object ObjectRef, live render.Object, interr
 	return s
 }
 
-func blocked(side Side, action Action, what string, object ObjectRef, reason string) Step {
+// BlockedStep needs something first.
+func BlockedStep(side Side, action Action, what string, object ObjectRef, reason string) Step {
 	return Step{ID: IDOf(side, what), Side: side, Action: action, Object: object, Title: object.Title(), Status: Blocked, Reason: reason}
 }
 
-// exists reports whether o is there: the facts hold nil pointers for what isn't.
-func exists(o render.Object) bool { return o != nil && !reflect.ValueOf(o).IsNil() }
+// Exists reports whether o is there: the facts hold nil pointers for what isn't.
+func Exists(o render.Object) bool { return o != nil && !reflect.ValueOf(o).IsNil() }
 
 // RefTo names an object; one that a typed client has read says no kind.
 func RefTo(o render.Object) ObjectRef {

@@ -25,7 +25,7 @@ type RemoveOptions struct {
 // PlanReset removes the connection of the two clusters and what they know of
 // each other. What others own stays: a tenant namespace goes only if we made it.
 func PlanReset(o RemoveOptions, f Facts) Plan {
-	return planRemoval("reset", o, f, func(c connection, side Side) []Step {
+	return planRemoval("reset", o, f, func(c Connection, side Side) []Step {
 		return []Step{c.removeConfiguration(side), c.removeNamespace(side)}
 	})
 }
@@ -33,11 +33,11 @@ func PlanReset(o RemoveOptions, f Facts) Plan {
 // PlanDisconnect removes the gateways. What the clusters know of each other
 // stays, so connecting again gives the same addresses.
 func PlanDisconnect(o RemoveOptions, f Facts) Plan {
-	return planRemoval("disconnect", o, f, func(connection, Side) []Step { return nil })
+	return planRemoval("disconnect", o, f, func(Connection, Side) []Step { return nil })
 }
 
 // planRemoval removes the gateways, then what rest says for each side.
-func planRemoval(command string, o RemoveOptions, f Facts, rest func(connection, Side) []Step) Plan {
+func planRemoval(command string, o RemoveOptions, f Facts, rest func(Connection, Side) []Step) Plan {
 	sides := []Side{A, B}
 	if o.LocalOnly {
 		sides = []Side{A}
@@ -65,7 +65,7 @@ func planRemoval(command string, o RemoveOptions, f Facts, rest func(connection,
 		plan.Steps = Unfit(f)
 		return plan
 	}
-	c := newConnection(Params{Namespaces: o.Namespaces}, f)
+	c := NewConnection(Params{Namespaces: o.Namespaces}, f)
 	for _, side := range sides {
 		if s := c.elsewhere(side); s != nil {
 			plan.Steps = append(plan.Steps, *s)
@@ -74,7 +74,7 @@ func planRemoval(command string, o RemoveOptions, f Facts, rest func(connection,
 	if len(plan.Steps) > 0 {
 		return plan
 	}
-	for _, part := range []func(connection, Side) []Step{removeGateways, rest} {
+	for _, part := range []func(Connection, Side) []Step{removeGateways, rest} {
 		for _, side := range sides {
 			plan.Steps = append(plan.Steps, part(c, side)...)
 		}
@@ -159,27 +159,27 @@ func owed(command string, f Facts) []string {
 	return []string{fmt.Sprintf("liqo-tui network %s --local-only --remote-cluster-id %s --context CONTEXT-OF-%s", command, f.Local.Name(), f.Remote.Name())}
 }
 
-func removeGateways(c connection, side Side) []Step {
+func removeGateways(c Connection, side Side) []Step {
 	return []Step{c.removeClient(side), c.removeServer(side), c.removeKey(side), c.drained(side)}
 }
 
-func (c connection) removeClient(side Side) Step {
-	return Remove(side, stepClient, c.object(side, kindClient, c.peers[side].Client), c.peers[side].Client, c.gatewayInterrupts(side))
+func (c Connection) removeClient(side Side) Step {
+	return Remove(side, stepClient, c.object(side, kindClient, c.Peers[side].Client), c.Peers[side].Client, c.gatewayInterrupts(side))
 }
 
-func (c connection) removeServer(side Side) Step {
-	return Remove(side, stepServer, c.object(side, kindServer, c.peers[side].Server), c.peers[side].Server, c.gatewayInterrupts(side))
+func (c Connection) removeServer(side Side) Step {
+	return Remove(side, stepServer, c.object(side, kindServer, c.Peers[side].Server), c.Peers[side].Server, c.gatewayInterrupts(side))
 }
 
 // removeKey is for keys that no gateway on this side owns.
-func (c connection) removeKey(side Side) Step {
-	return Remove(side, stepKey, c.object(side, kindPublicKey, c.peers[side].PublicKey), c.peers[side].PublicKey, "")
+func (c Connection) removeKey(side Side) Step {
+	return Remove(side, stepKey, c.object(side, kindPublicKey, c.Peers[side].PublicKey), c.Peers[side].PublicKey, "")
 }
 
 // drained waits until the gateway's children are gone: its pod still carries
 // traffic until then, and its interfaces exist.
-func (c connection) drained(side Side) Step {
-	peer := c.peers[side]
+func (c Connection) drained(side Side) Step {
+	peer := c.Peers[side]
 	s := Step{ID: IDOf(side, "drained"), Side: side, Action: Wait, Title: "gateway is gone", Status: Done}
 	if peer.Client != nil || peer.Server != nil {
 		s.Status, s.Reason = Blocked, "needs the gateway to be deleted"
@@ -190,9 +190,9 @@ func (c connection) drained(side Side) Step {
 }
 
 // undrained is what is left of a gateway that was deleted, "" for nothing.
-func (c connection) undrained(side Side) string {
-	peer := c.peers[side]
-	pods, facts := 0, c.facts.Side(side)
+func (c Connection) undrained(side Side) string {
+	peer := c.Peers[side]
+	pods, facts := 0, c.Facts.Side(side)
 	for _, pod := range facts.Pods {
 		if pod.Namespace == peer.Tenant.Namespace && !facts.hasGateway(pod) {
 			pods++
@@ -219,19 +219,19 @@ func (c ClusterFacts) hasGateway(pod PodFacts) bool {
 
 // removeConfiguration comes after the gateway's own object: Liqo's controllers
 // need it to clean up after a gateway. Pods may still end.
-func (c connection) removeConfiguration(side Side) Step {
-	object := c.object(side, kindConfiguration, c.peers[side].Configuration)
-	if c.peers[side].Client != nil || c.peers[side].Server != nil {
-		return blocked(side, Delete, "configuration", object, "needs the gateway to be deleted")
+func (c Connection) removeConfiguration(side Side) Step {
+	object := c.object(side, kindConfiguration, c.Peers[side].Configuration)
+	if c.Peers[side].Client != nil || c.Peers[side].Server != nil {
+		return BlockedStep(side, Delete, "configuration", object, "needs the gateway to be deleted")
 	}
-	return Remove(side, "configuration", object, c.peers[side].Configuration, "")
+	return Remove(side, "configuration", object, c.Peers[side].Configuration, "")
 }
 
 // removeNamespace deletes the peering's namespace, if that is ours.
-func (c connection) removeNamespace(side Side) Step {
-	peer := c.peers[side]
+func (c Connection) removeNamespace(side Side) Step {
+	peer := c.Peers[side]
 	rest := peer.Configuration != nil || c.drained(side).Status != Done
-	return RemoveNamespace(side, "namespace", peer.Namespace, peer.Tenant, c.facts.Contents[side], rest)
+	return RemoveNamespace(side, "namespace", peer.Namespace, peer.Tenant, c.Facts.Contents[side], rest)
 }
 
 // KeptBecause begins the reason of a deletion that is not needed.

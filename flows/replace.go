@@ -14,25 +14,25 @@ import (
 // can't change its kind, and both kinds make children of the same names, so the
 // old one has to be gone before the new one is made. The old server goes last:
 // until the new one exists, it is what another run would learn the settings from.
-func (c connection) replacing(side Side, s Step, role networkingv1beta1.ConnectionType) Step {
-	var right, wrong render.Object = c.peers[side].Server, c.peers[side].Client
+func (c Connection) replacing(side Side, s Step, role networkingv1beta1.ConnectionType) Step {
+	var right, wrong render.Object = c.Peers[side].Server, c.Peers[side].Client
 	if role == networkingv1beta1.ConnectionTypeClient {
 		right, wrong = wrong, right
 	}
-	conn := c.peers[side].Connection
+	conn := c.Peers[side].Connection
 	switch {
-	case !exists(wrong) && !exists(right) && conn != nil && conn.Spec.Type != role:
+	case !Exists(wrong) && !Exists(right) && conn != nil && conn.Spec.Type != role:
 		s.Status, s.Reason, s.Code, s.Objects = Waiting, "the previous gateway's Connection still exists", CodeDeletion, nil
-	case !exists(wrong):
+	case !Exists(wrong):
 	case wrong.GetDeletionTimestamp() != nil:
 		s.Status, s.Reason, s.Code, s.Objects = Waiting, kindOf(wrong)+" is still being deleted"+deletionState(wrong), CodeDeletion, nil
 	default:
 		s.Status, s.Action, s.Gone, s.Objects = Ready, Replace, []render.Object{wrong}, []render.Object{wrong}
 		s.Reason = fmt.Sprintf("replaces %s %s (deleted and created again)", kindOf(wrong), wrong.GetName())
 		if c.gatewayInterrupts(side) != "" {
-			s.Interrupts = fmt.Sprintf("traffic between %s and %s is interrupted for some seconds, while the gateways are replaced", c.facts.Local.ID, c.facts.Remote.ID)
+			s.Interrupts = fmt.Sprintf("traffic between %s and %s is interrupted for some seconds, while the gateways are replaced", c.Facts.Local.ID, c.Facts.Remote.ID)
 		}
-		if role == networkingv1beta1.ConnectionTypeClient && !live(c.peers[side.Other()].Server) {
+		if role == networkingv1beta1.ConnectionTypeClient && !Live(c.Peers[side.Other()].Server) {
 			s.Status, s.Objects = Blocked, nil
 			s.Reason += ", once the new server exists"
 		}
@@ -49,8 +49,8 @@ func kindOf(o render.Object) string {
 
 // carriesTraffic reports whether a gateway of either side says so, or has said so
 // last: a tunnel may work whose gateway can't report.
-func (c connection) carriesTraffic() bool {
-	for _, peer := range c.peers {
+func (c Connection) carriesTraffic() bool {
+	for _, peer := range c.Peers {
 		if r := peer.Reading(); r.Exists && r.Value == networkingv1beta1.Connected {
 			return true
 		}
@@ -59,17 +59,17 @@ func (c connection) carriesTraffic() bool {
 }
 
 // gatewayInterrupts is what deleting the side's gateway interrupts.
-func (c connection) gatewayInterrupts(side Side) string {
-	if !c.carriesTraffic() || c.gatewayOf(side) == nil {
+func (c Connection) gatewayInterrupts(side Side) string {
+	if !c.carriesTraffic() || c.AnyGateway(side) == nil {
 		return ""
 	}
-	return fmt.Sprintf("traffic between %s and %s stops", c.facts.Local.ID, c.facts.Remote.ID)
+	return fmt.Sprintf("traffic between %s and %s stops", c.Facts.Local.ID, c.Facts.Remote.ID)
 }
 
 // changeInterrupts is what changing a live gateway into want interrupts. now is
 // the live one with what our own gateways change without interruption.
-func (c connection) changeInterrupts(side Side, live, now, want render.Object) string {
-	if c.facts.Side(side).Software != Operator {
+func (c Connection) changeInterrupts(side Side, live, now, want render.Object) string {
+	if c.Facts.Side(side).Software != Operator {
 		now = live // Liqo's gateway gets a new pod
 	}
 	now = now.DeepCopyObject().(render.Object)
@@ -77,18 +77,27 @@ func (c connection) changeInterrupts(side Side, live, now, want render.Object) s
 	if !c.carriesTraffic() || render.Contains(render.FieldManager, now, want) {
 		return ""
 	}
-	return fmt.Sprintf("traffic between %s and %s is interrupted for some seconds, until the gateways reach each other again", c.facts.Local.ID, c.facts.Remote.ID)
+	return fmt.Sprintf("traffic between %s and %s is interrupted for some seconds, until the gateways reach each other again", c.Facts.Local.ID, c.Facts.Remote.ID)
 }
 
-// gatewayOf is the side's gateway of either kind, nil if there is none.
-func (c connection) gatewayOf(side Side) render.Object {
-	switch peer := c.peers[side]; {
-	case peer.Server != nil:
-		return peer.Server
-	case peer.Client != nil:
-		return peer.Client
+// AnyGateway is the side's gateway of either kind, with its kind set; nil if there
+// is none.
+func (c Connection) AnyGateway(side Side) render.Object { return c.Peers[side].gateway() }
+
+// gateway is the peer's GatewayServer, else its GatewayClient: a copy with its kind
+// set; nil if there is neither.
+func (p Peer) gateway() render.Object {
+	var o render.Object
+	switch {
+	case p.Server != nil:
+		o = p.Server.DeepCopy()
+	case p.Client != nil:
+		o = p.Client.DeepCopy()
+	default:
+		return nil
 	}
-	return nil
+	o.GetObjectKind().SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(kindOf(o)))
+	return o
 }
 
 // Uninterrupting is plan, refused at first sight if it interrupts traffic.

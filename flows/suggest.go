@@ -15,7 +15,7 @@ import (
 // already, or else the one that the other can reach.
 func SuggestServer(f Facts) (Side, string) {
 	for _, side := range []Side{B, A} {
-		if s := f.Side(side).Peer(f.Side(side.Other()).ID).Server; live(s) {
+		if s := f.Side(side).Peer(f.Side(side.Other()).ID).Server; Live(s) {
 			return side, fmt.Sprintf("%s hosts it already", f.Side(side).Name())
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 // explainWaits adds to each step that waits what the cluster says of it, and
 // what to do if it doesn't come.
-func (c connection) explainWaits(steps []Step) []Step {
+func (c Connection) explainWaits(steps []Step) []Step {
 	for i := range steps {
 		switch s := &steps[i]; s.Status {
 		case Waiting:
@@ -36,7 +36,7 @@ const refusalGrace = 5 * time.Second
 
 // blame gives as a wait's reason why an operator can't make the gateway that is
 // waited for. If trying again does not help, the step has failed.
-func (c connection) blame(steps []Step, s *Step) {
+func (c Connection) blame(steps []Step, s *Step) {
 	side := s.Side
 	switch s.Code {
 	case CodeEndpoint, CodePod, CodeTunnel:
@@ -45,7 +45,7 @@ func (c connection) blame(steps []Step, s *Step) {
 	default:
 		return
 	}
-	gateway := c.gatewayOf(side)
+	gateway := c.AnyGateway(side)
 	if gateway == nil {
 		return
 	}
@@ -57,7 +57,7 @@ func (c connection) blame(steps []Step, s *Step) {
 	applied := slices.ContainsFunc(steps, func(g Step) bool {
 		return (g.ID == IDOf(side, stepServer) || g.ID == IDOf(side, stepClient)) && g.Status == Done
 	})
-	if !strings.HasPrefix(problem, render.ProblemRefused) || !applied || c.facts.At.Sub(c.peers[side].specChanged(gateway)) < refusalGrace {
+	if !strings.HasPrefix(problem, render.ProblemRefused) || !applied || c.Facts.At.Sub(c.Peers[side].specChanged(gateway)) < refusalGrace {
 		return
 	}
 	s.Fail(FailedApply, CodeRefused, problem, "change the setting that the message names, then run the command again")
@@ -75,12 +75,12 @@ func (s *Step) keyMaker() Side {
 }
 
 // aboutWait says whose events explain a wait, as kinds, and the next command.
-func (c connection) aboutWait(s Step) (kinds []string, hint string) {
+func (c Connection) aboutWait(s Step) (kinds []string, hint string) {
 	kubectl := c.kubectl(s.Side)
 	gateway := render.GatewayObjectName(c.gatewayName(s.Side))
 	switch s.Code {
 	case CodeEndpoint:
-		if c.params.ServiceType != corev1.ServiceTypeLoadBalancer {
+		if c.Params.ServiceType != corev1.ServiceTypeLoadBalancer {
 			return []string{"Service"}, "check the operator: " + c.kubectlOperator(s.Side)
 		}
 		return []string{"Service"}, "see what the provider says: " + kubectl + " describe service " + gateway +
@@ -95,7 +95,7 @@ func (c connection) aboutWait(s Step) (kinds []string, hint string) {
 		return []string{kindServer, kindClient, "Secret"}, "check the operator: " + c.kubectlOperator(s.keyMaker())
 	case CodeDeletion:
 		if s.Object.Namespace == "" {
-			kubectl = c.facts.Side(s.Side).Context.Kubectl()
+			kubectl = c.Facts.Side(s.Side).Context.Kubectl()
 		}
 		return []string{s.Object.Kind}, "see what holds it: " + kubectl + " get " + strings.ToLower(s.Object.Kind) + " " + s.Object.Name + " -o yaml"
 	default:
@@ -105,29 +105,29 @@ func (c connection) aboutWait(s Step) (kinds []string, hint string) {
 
 // tunnelHint is what to look at when everything was applied and the gateways
 // don't reach each other: the firewall rule, and the way round.
-func (c connection) tunnelHint(side Side) string {
-	hint := fmt.Sprintf("liqo-tui check --context %s --remote-context %s shows what is broken", c.facts.Local.Context.Name, c.facts.Remote.Context.Name)
-	if c.facts.Remote.Described {
-		hint = fmt.Sprintf("ask the admin of %s to check their side with: liqo-tui info peer %s", c.facts.Remote.ID, c.facts.Local.ID)
+func (c Connection) tunnelHint(side Side) string {
+	hint := fmt.Sprintf("liqo-tui check --context %s --remote-context %s shows what is broken", c.Facts.Local.Context.Name, c.Facts.Remote.Context.Name)
+	if c.Facts.Remote.Described {
+		hint = fmt.Sprintf("ask the admin of %s to check their side with: liqo-tui info peer %s", c.Facts.Remote.ID, c.Facts.Local.ID)
 	}
-	switch c.peers[side].Reading().Cause(c.facts.At) {
+	switch c.Peers[side].Reading().Cause(c.Facts.At) {
 	case render.ReasonNoHandshake, render.ReasonPeerSilent, "": // nothing comes back, or nobody says why
 	default:
 		return hint
 	}
-	if addresses, port, reason := c.dial(c.params.Server); reason == "" {
+	if addresses, port, reason := c.dial(c.Params.Server); reason == "" {
 		hint += fmt.Sprintf("; most often a firewall blocks it: allow UDP from the nodes of %s to %s port %d, and replies",
-			c.facts.Side(c.params.Server.Other()).ID, strings.Join(addresses, ", "), port)
+			c.Facts.Side(c.Params.Server.Other()).ID, strings.Join(addresses, ", "), port)
 	}
 	return hint
 }
 
 // eventsAbout are the side's warnings about objects of the peering.
-func (c connection) eventsAbout(side Side, kinds []string) []EventFacts {
+func (c Connection) eventsAbout(side Side, kinds []string) []EventFacts {
 	var out []EventFacts
-	for _, e := range c.facts.Side(side).Events {
+	for _, e := range c.Facts.Side(side).Events {
 		kind, name, _ := strings.Cut(e.Object, " ")
-		if slices.Contains(kinds, kind) && (name == c.peers[side].Tenant.Namespace || strings.HasPrefix(name, c.peers[side].Tenant.Namespace+"/")) {
+		if slices.Contains(kinds, kind) && (name == c.Peers[side].Tenant.Namespace || strings.HasPrefix(name, c.Peers[side].Tenant.Namespace+"/")) {
 			out = append(out, e)
 		}
 	}
@@ -135,20 +135,20 @@ func (c connection) eventsAbout(side Side, kinds []string) []EventFacts {
 }
 
 // gatewayName is the name of the side's gateway, as it is or will be.
-func (c connection) gatewayName(side Side) string {
-	if o := c.gatewayOf(side); o != nil {
+func (c Connection) gatewayName(side Side) string {
+	if o := c.AnyGateway(side); o != nil {
 		return o.GetName()
 	}
-	return string(c.peers[side].Tenant.Remote)
+	return string(c.Peers[side].Tenant.Remote)
 }
 
 // kubectl is the start of a command about the side's tenant namespace.
-func (c connection) kubectl(side Side) string {
-	return c.facts.Side(side).Context.Kubectl() + " -n " + c.peers[side].Tenant.Namespace
+func (c Connection) kubectl(side Side) string {
+	return c.Facts.Side(side).Context.Kubectl() + " -n " + c.Peers[side].Tenant.Namespace
 }
 
-func (c connection) kubectlOperator(side Side) string {
-	f := c.facts.Side(side)
+func (c Connection) kubectlOperator(side Side) string {
+	f := c.Facts.Side(side)
 	return f.Context.Kubectl() + " -n " + f.Namespace + " get pods,events"
 }
 

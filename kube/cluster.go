@@ -44,7 +44,7 @@ type Options struct {
 	// By default that of the peer for whose admin Liqo has made the user.
 	Tenant string
 	// Delegation has Observe read the operators' access to each other, tokens
-	// included: for [flows.PlanDelegate] alone.
+	// included: for [upkeep.Delegate] alone.
 	Delegation bool
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/upkeep"
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 	"github.com/liqo-tui/liqo-tui/kube"
 )
@@ -33,11 +34,11 @@ func TestKilledRunsAreContinued(t *testing.T) {
 	p.ServiceType = corev1.ServiceTypeNodePort
 	moved := p
 	moved.Server, moved.Given = flows.A, flows.FieldServer
-	elsewhere := flows.DelegateParams{APIServer: [2]string{"https://rome.example:6443", "https://milan.example:6443"}}
+	elsewhere := upkeep.DelegateParams{APIServer: [2]string{"https://rome.example:6443", "https://milan.example:6443"}}
 	plans := []killed{
 		{"init", always(func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) })},
 		{"connect", func() planner { return flows.Connecting(p) }},
-		{"delegate", always(func(f flows.Facts) flows.Plan { return flows.PlanDelegate(elsewhere, f) })},
+		{"delegate", always(func(f flows.Facts) flows.Plan { return upkeep.Delegate(elsewhere, f) })},
 		{"rotate-keys", rotating},
 		{"the server's move to the other side", func() planner { return flows.Connecting(moved) }},
 		{"disconnect", always(func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(flows.RemoveOptions{}, f) })},

@@ -4,11 +4,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/upkeep"
 )
 
 func delegateCommand(io streams, pair *pairFlags) *cobra.Command {
 	var r runFlags
-	var p flows.DelegateParams
+	var p upkeep.DelegateParams
 	cmd := &cobra.Command{
 		Use:   "delegate",
 		Short: "Let the operators pass a changed endpoint or key to each other",
@@ -25,7 +26,7 @@ reach the other's API server. disconnect and reset remove the accounts.`,
 			op := operation{
 				name: "delegate",
 				plan: func() (func(flows.Facts) flows.Plan, error) {
-					return func(f flows.Facts) flows.Plan { return flows.PlanDelegate(p, f) }, nil
+					return func(f flows.Facts) flows.Plan { return upkeep.Delegate(p, f) }, nil
 				},
 				done: func(f flows.Facts) achieved {
 					return achieved{"The operators pass changed endpoints and keys to each other.", []nextStep{
@@ -71,7 +72,7 @@ Run it again to continue an interrupted run.`,
 					return func(f flows.Facts) flows.Plan { last = plan(f); return last }, nil
 				},
 				done: func(flows.Facts) achieved {
-					return achieved{flows.Rotated(last), []nextStep{{pair.command("network", "verify"), "sends packets from pod to pod"}}}
+					return achieved{upkeep.Rotated(last), []nextStep{{pair.command("network", "verify"), "sends packets from pod to pod"}}}
 				},
 			}
 			return op.run(cmd.Context(), io, pair, r)
@@ -82,17 +83,17 @@ Run it again to continue an interrupted run.`,
 	return cmd
 }
 
-// rotating is [flows.PlanRotate] for one run: which keys are to be replaced is
+// rotating is [upkeep.Rotate] for one run: which keys are to be replaced is
 // decided when both clusters are in sight for the first time.
 func rotating() func(flows.Facts) flows.Plan {
-	var rotation *flows.Rotation
+	var rotation *upkeep.Rotation
 	return func(f flows.Facts) flows.Plan {
 		if rotation == nil && len(flows.Unfit(f)) == 0 {
-			rotation = new(flows.StartRotation(f))
+			rotation = new(upkeep.StartRotation(f))
 		}
 		if rotation == nil {
-			return flows.PlanRotate(flows.Rotation{}, f)
+			return upkeep.Rotate(upkeep.Rotation{}, f)
 		}
-		return flows.PlanRotate(*rotation, f)
+		return upkeep.Rotate(*rotation, f)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/flows/upkeep"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -264,8 +265,8 @@ func TestPermissionsCoverAllKinds(t *testing.T) {
 	plans := map[string]flows.Plan{"install": flows.PlanConnect(installing, factsOf(p))}
 	made := flowtest.NewPair()
 	mustRun(t, made, connect(nodePort()))
-	plans["delegate"] = flows.PlanDelegate(flows.DelegateParams{APIServer: [2]string{"https://192.0.2.1:6443", "https://192.0.2.2:6443"}}, factsOf(made))
-	plans["rotate"] = flows.PlanRotate(flows.StartRotation(factsOf(made)), factsOf(made))
+	plans["delegate"] = upkeep.Delegate(upkeep.DelegateParams{APIServer: [2]string{"https://192.0.2.1:6443", "https://192.0.2.2:6443"}}, factsOf(made))
+	plans["rotate"] = upkeep.Rotate(upkeep.StartRotation(factsOf(made)), factsOf(made))
 	for name, plan := range plans {
 		if plan.Failure() != nil {
 			t.Fatalf("%s: %+v", name, plan.Failure())

@@ -1,4 +1,4 @@
-package flows_test
+package upkeep_test
 
 import (
 	"errors"
@@ -11,16 +11,17 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/upkeep"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-func rotate(r flows.Rotation) func(flows.Facts) flows.Plan {
-	return func(f flows.Facts) flows.Plan { return flows.PlanRotate(r, f) }
+func rotate(r upkeep.Rotation) func(flows.Facts) flows.Plan {
+	return func(f flows.Facts) flows.Plan { return upkeep.Rotate(r, f) }
 }
 
 // keysOf are the gateways' own keys, and what each is known by on the other side.
 func keysOf(p *flowtest.Pair) (own, known [2]wgtypes.Key) {
-	f := factsOf(p)
+	f := flowtest.Facts(p)
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		here, there := f.Side(side), f.Side(side.Other())
 		own[side] = *here.Peer(there.ID).Key
@@ -49,12 +50,12 @@ func wantRotated(t *testing.T, p *flowtest.Pair, before [2]wgtypes.Key, replaced
 
 func TestRotateReplacesBothKeysWithoutALapse(t *testing.T) {
 	p := flowtest.NewPair()
-	mustRun(t, p, connect(nodePort()))
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	before, _ := keysOf(p)
-	r := flows.StartRotation(factsOf(p))
-	recorded := mustRun(t, p, rotate(r))
+	r := upkeep.StartRotation(flowtest.Facts(p))
+	recorded := flowtest.MustRun(t, p, rotate(r))
 	wantRotated(t, p, before, [2]bool{true, true})
-	if got, want := flows.Rotated(recorded.Events[len(recorded.Events)-1].Plan), "Both gateways use new keys."; got != want {
+	if got, want := upkeep.Rotated(recorded.Events[len(recorded.Events)-1].Plan), "Both gateways use new keys."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for _, e := range recorded.Events {
@@ -68,7 +69,7 @@ func TestRotateReplacesBothKeysWithoutALapse(t *testing.T) {
 		}
 	}
 	p.Forget()
-	if mustRun(t, p, rotate(r)); len(p.Log()) > 0 {
+	if flowtest.MustRun(t, p, rotate(r)); len(p.Log()) > 0 {
 		t.Errorf("the same run again wrote %v", p.Log())
 	}
 }
@@ -76,10 +77,10 @@ func TestRotateReplacesBothKeysWithoutALapse(t *testing.T) {
 // A peer never sees a key that it was not told before.
 func TestRotateUsesNoKeyThatThePeerIsNotReadyFor(t *testing.T) {
 	p := flowtest.NewPair()
-	mustRun(t, p, connect(nodePort()))
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	p.B.Behave(func(b *flowtest.Behaviour) { b.NoReports = true })
 	before, _ := keysOf(p)
-	if _, err := run(t, p, rotate(flows.StartRotation(factsOf(p)))); err == nil {
+	if _, err := flowtest.Run(t, p, rotate(upkeep.StartRotation(flowtest.Facts(p)))); err == nil {
 		t.Fatal("the peer's gateway never said that it is ready: got no error")
 	}
 	if own, _ := keysOf(p); own != before {
@@ -90,12 +91,12 @@ func TestRotateUsesNoKeyThatThePeerIsNotReadyFor(t *testing.T) {
 func TestRotateGoesOnWhereARunBroke(t *testing.T) {
 	for breaks := range 12 {
 		p := flowtest.NewPair()
-		mustRun(t, p, connect(nodePort()))
+		flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 		before, _ := keysOf(p)
 		// The program dies behind so many observations.
-		r := flows.StartRotation(factsOf(p))
+		r := upkeep.StartRotation(flowtest.Facts(p))
 		for range breaks {
-			plan := flows.PlanRotate(r, factsOf(p))
+			plan := upkeep.Rotate(r, flowtest.Facts(p))
 			for _, s := range plan.Steps {
 				if s.Status == flows.Ready {
 					if _, err := p.Side(s.Side).Apply(t.Context(), s.Objects); err != nil {
@@ -105,7 +106,7 @@ func TestRotateGoesOnWhereARunBroke(t *testing.T) {
 			}
 			p.Tick()
 		}
-		mustRun(t, p, rotate(flows.StartRotation(factsOf(p))))
+		flowtest.MustRun(t, p, rotate(upkeep.StartRotation(flowtest.Facts(p))))
 		wantRotated(t, p, before, [2]bool{true, true})
 	}
 }
@@ -113,12 +114,12 @@ func TestRotateGoesOnWhereARunBroke(t *testing.T) {
 func TestRotateWithAPeerOfLiqosSaysThatTrafficStops(t *testing.T) {
 	p := flowtest.NewPair()
 	p.B.Be(func(f *flows.ClusterFacts) { f.Software = flows.Liqo })
-	mustRun(t, p, connect(nodePort()))
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	before, _ := keysOf(p)
-	recorded := mustRun(t, p, rotate(flows.StartRotation(factsOf(p))))
+	recorded := flowtest.MustRun(t, p, rotate(upkeep.StartRotation(flowtest.Facts(p))))
 	wantRotated(t, p, before, [2]bool{true, false})
 	last := recorded.Events[len(recorded.Events)-1].Plan
-	if got, want := flows.Rotated(last), "rome's gateway uses a new key. The key of milan's gateway was kept: it is Liqo's own, which can't replace a key in operation."; got != want {
+	if got, want := upkeep.Rotated(last), "rome's gateway uses a new key. The key of milan's gateway was kept: it is Liqo's own, which can't replace a key in operation."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if len(last.Kept) != 1 || !strings.Contains(last.Kept[0], "milan") {
@@ -134,9 +135,9 @@ func TestRotateOfTwoOfLiqosGatewaysChangesNothingAndSaysSo(t *testing.T) {
 	for _, c := range []*flowtest.Cluster{p.A, p.B} {
 		c.Be(func(f *flows.ClusterFacts) { f.Software = flows.Liqo })
 	}
-	mustRun(t, p, connect(nodePort()))
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	p.Forget()
-	_, err := run(t, p, rotate(flows.StartRotation(factsOf(p))))
+	_, err := flowtest.Run(t, p, rotate(upkeep.StartRotation(flowtest.Facts(p))))
 	failed, ok := errors.AsType[*flows.StepError](err)
 	if !ok {
 		t.Fatalf("got error %v, want a failed step", err)
@@ -152,10 +153,10 @@ func TestRotateOfTwoOfLiqosGatewaysChangesNothingAndSaysSo(t *testing.T) {
 // A key that is not known can't be replaced: it is not said that it was.
 func TestRotateNeedsTheKeysOfOurGateways(t *testing.T) {
 	p := flowtest.NewPair()
-	mustRun(t, p, connect(nodePort()))
-	f := factsOf(p)
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
+	f := flowtest.Facts(p)
 	f.Remote.Keys = nil
-	s := flows.PlanRotate(flows.StartRotation(f), f).Failure()
+	s := upkeep.Rotate(upkeep.StartRotation(f), f).Failure()
 	if s == nil || s.Code != flows.CodeKey || s.Side != flows.B || s.Kind != flows.FailedPreflight {
 		t.Errorf("got %+v, want the failure that milan's key is not known", s)
 	}
@@ -163,7 +164,7 @@ func TestRotateNeedsTheKeysOfOurGateways(t *testing.T) {
 
 func TestRotateNeedsAConnection(t *testing.T) {
 	p := flowtest.NewPair()
-	_, err := run(t, p, rotate(flows.StartRotation(factsOf(p))))
+	_, err := flowtest.Run(t, p, rotate(upkeep.StartRotation(flowtest.Facts(p))))
 	if err == nil {
 		t.Error("got no error")
 	}
@@ -176,11 +177,11 @@ func TestRotateNeedsAConnection(t *testing.T) {
 // for: the operator would drop a key that the peer may have been told of.
 func TestConnectLeavesARotationAlone(t *testing.T) {
 	p := flowtest.NewPair()
-	mustRun(t, p, connect(nodePort()))
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	before, _ := keysOf(p)
-	begun := flows.StartRotation(factsOf(p))
+	begun := upkeep.StartRotation(flowtest.Facts(p))
 	seen := 0
-	mustRun(t, p, func(f flows.Facts) flows.Plan {
+	flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan {
 		if plan := flows.PlanConnect(flows.Defaults(), f); plan.Failure() != nil {
 			t.Fatalf("connect fails: %v", plan.Failure())
 		}
@@ -199,7 +200,7 @@ func TestConnectLeavesARotationAlone(t *testing.T) {
 				}
 			}
 		}
-		return flows.PlanRotate(begun, f)
+		return upkeep.Rotate(begun, f)
 	})
 	if seen == 0 {
 		t.Error("no state with an announced key was looked at")

@@ -1,4 +1,4 @@
-package flows_test
+package upkeep_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/upkeep"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -75,7 +76,7 @@ func TestDelegationComesInThreeRounds(t *testing.T) {
 		{"Secret", "Secret"}, // access
 		nil,
 	} {
-		p := flows.PlanDelegate(flows.DelegateParams{}, f)
+		p := upkeep.Delegate(upkeep.DelegateParams{}, f)
 		var got []string
 		for _, s := range p.Steps {
 			for _, o := range s.Objects {
@@ -113,7 +114,7 @@ func TestAnAddressThatAnAdminChoseStays(t *testing.T) {
 	f := connectedPair()
 	f.Local.Clients[0].Spec.Endpoint.Addresses = []string{"203.0.113.1"} // of a router in front of milan
 	for range 3 {
-		applyDelegation(t, &f, flows.PlanDelegate(flows.DelegateParams{}, f))
+		applyDelegation(t, &f, upkeep.Delegate(upkeep.DelegateParams{}, f))
 	}
 	for _, s := range f.Remote.Delegation.Secrets {
 		if access, err := render.ParsePeerAccess(&s); err == nil && access.Endpoint {
@@ -145,12 +146,12 @@ func TestDelegatingAgainDoesNotEndWhatIsCarried(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := connectedPair()
 			for range 3 {
-				applyDelegation(t, &f, flows.PlanDelegate(flows.DelegateParams{}, f))
+				applyDelegation(t, &f, upkeep.Delegate(upkeep.DelegateParams{}, f))
 			}
 			server, client := &f.Remote.Servers[0], &f.Local.Clients[0]
 			server.Status.Endpoint = server.Status.Endpoint.DeepCopy()
 			tc.change(server, client)
-			plan := flows.PlanDelegate(flows.DelegateParams{}, f)
+			plan := upkeep.Delegate(upkeep.DelegateParams{}, f)
 			if plan.Done() != tc.want {
 				t.Errorf("got done %t, want %t", plan.Done(), tc.want)
 			}
@@ -168,22 +169,22 @@ func TestDelegatingAgainDoesNotEndWhatIsCarried(t *testing.T) {
 
 func TestDelegationIsRefusedBeforeAnythingIsChanged(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*flows.Facts, *flows.DelegateParams)
+		change func(*flows.Facts, *upkeep.DelegateParams)
 		want   string
 	}{
-		"Liqo on one side": {func(f *flows.Facts, _ *flows.DelegateParams) { f.Remote.Software = flows.Liqo }, "milan is connected by Liqo"},
-		"not connected":    {func(f *flows.Facts, _ *flows.DelegateParams) { f.Local.Clients = nil }, "rome has no gateway with a public key for milan"},
-		"a local address":  {func(f *flows.Facts, _ *flows.DelegateParams) { f.Local.Server = "https://127.0.0.1:6443" }, "rome's API server is https://127.0.0.1:6443"},
-		"no https":         {func(_ *flows.Facts, p *flows.DelegateParams) { p.APIServer[flows.B] = "milan.example" }, `milan's API server "milan.example" is not an https:// URL`},
-		"overridden, fine": {func(f *flows.Facts, p *flows.DelegateParams) {
+		"Liqo on one side": {func(f *flows.Facts, _ *upkeep.DelegateParams) { f.Remote.Software = flows.Liqo }, "milan is connected by Liqo"},
+		"not connected":    {func(f *flows.Facts, _ *upkeep.DelegateParams) { f.Local.Clients = nil }, "rome has no gateway with a public key for milan"},
+		"a local address":  {func(f *flows.Facts, _ *upkeep.DelegateParams) { f.Local.Server = "https://127.0.0.1:6443" }, "rome's API server is https://127.0.0.1:6443"},
+		"no https":         {func(_ *flows.Facts, p *upkeep.DelegateParams) { p.APIServer[flows.B] = "milan.example" }, `milan's API server "milan.example" is not an https:// URL`},
+		"overridden, fine": {func(f *flows.Facts, p *upkeep.DelegateParams) {
 			f.Local.Server, p.APIServer[flows.A] = "https://localhost", "https://rome.example"
 		}, ""},
-		"its name is local": {func(f *flows.Facts, _ *flows.DelegateParams) { f.Local.Server = "https://localhost:6443" }, "which another machine can't reach"},
+		"its name is local": {func(f *flows.Facts, _ *upkeep.DelegateParams) { f.Local.Server = "https://localhost:6443" }, "which another machine can't reach"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, p := connectedPair(), flows.DelegateParams{}
+			f, p := connectedPair(), upkeep.DelegateParams{}
 			c.change(&f, &p)
-			plan := flows.PlanDelegate(p, f)
+			plan := upkeep.Delegate(p, f)
 			got := ""
 			if failed := plan.Failure(); failed != nil {
 				got = failed.Reason
@@ -202,7 +203,7 @@ func TestDelegationIsRefusedBeforeAnythingIsChanged(t *testing.T) {
 func TestNoTokenIsShown(t *testing.T) {
 	f := connectedPair()
 	for range 3 {
-		p := flows.PlanDelegate(flows.DelegateParams{}, f)
+		p := upkeep.Delegate(upkeep.DelegateParams{}, f)
 		for _, s := range p.Steps {
 			if text := fmt.Sprint(s.Title, s.Reason, s.Diff, s.Evidence); strings.Contains(text, "token for") || strings.Contains(text, "dG9rZW4gZm9y") {
 				t.Errorf("step %s shows a token: %s", s.ID, text)

@@ -1,4 +1,4 @@
-package flows
+package upkeep
 
 import (
 	"cmp"
@@ -10,18 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/render"
 )
-
-// DelegationFacts are what is there of the operators' access to each other.
-// They hold tokens, so they are observed only for [PlanDelegate].
-type DelegationFacts struct {
-	CA       []byte // of the API server, PEM, from the admin's kubeconfig; nil if that has none
-	Accounts []corev1.ServiceAccount
-	Roles    []rbacv1.Role
-	Bindings []rbacv1.RoleBinding
-	Secrets  []corev1.Secret
-}
 
 // DelegateParams are what an admin may say about a delegation.
 type DelegateParams struct {
@@ -31,23 +22,23 @@ type DelegateParams struct {
 	Namespaces [2]string // of the peering; "" for the one it has
 }
 
-// PlanDelegate lets the operators carry a changed endpoint or key to each
+// Delegate lets the operators carry a changed endpoint or key to each
 // other. Each gets an identity on the other cluster that may get and patch one
 // gateway and one public key there; all of it belongs to that gateway, and goes
 // with it.
-func PlanDelegate(p DelegateParams, f Facts) Plan {
-	plan := Plan{A: f.Local.Name(), B: f.Remote.Name()}
-	if steps := Unfit(f); len(steps) > 0 {
+func Delegate(p DelegateParams, f flows.Facts) flows.Plan {
+	plan := flows.Plan{A: f.Local.Name(), B: f.Remote.Name()}
+	if steps := flows.Unfit(f); len(steps) > 0 {
 		plan.Steps = steps
 		return plan
 	}
-	d := delegation{params: p, connection: newConnection(Params{Namespaces: p.Namespaces}, f)}
-	if d.peers[A].Server != nil {
-		d.connection.params.Server = A
+	d := delegation{params: p, Connection: flows.NewConnection(flows.Params{Namespaces: p.Namespaces}, f)}
+	if d.Peers[flows.A].Server != nil {
+		d.Params.Server = flows.A
 	} else {
-		d.connection.params.Server = B
+		d.Params.Server = flows.B
 	}
-	for _, side := range []Side{A, B} {
+	for _, side := range []flows.Side{flows.A, flows.B} {
 		if s := d.unfit(side); s != nil {
 			plan.Steps = append(plan.Steps, *s)
 		}
@@ -55,33 +46,33 @@ func PlanDelegate(p DelegateParams, f Facts) Plan {
 	if len(plan.Steps) > 0 {
 		return plan
 	}
-	plan.Steps = slices.Concat(d.identity(A), d.identity(B), []Step{d.token(A), d.token(B), d.access(A), d.access(B)})
+	plan.Steps = slices.Concat(d.identity(flows.A), d.identity(flows.B), []flows.Step{d.token(flows.A), d.token(flows.B), d.access(flows.A), d.access(flows.B)})
 	return plan
 }
 
 type delegation struct {
-	connection
+	flows.Connection
 
 	params DelegateParams
 }
 
 // unfit is what stands against delegating, on one side.
-func (d delegation) unfit(side Side) *Step {
-	c, peer := d.facts.Side(side), d.peers[side]
-	var s Step
+func (d delegation) unfit(side flows.Side) *flows.Step {
+	c, peer := d.Facts.Side(side), d.Peers[side]
+	var s flows.Step
 	switch host := hostOf(d.server(side)); {
-	case c.Software != Operator:
-		s = Refuse(side, CodeSoftware, "operator", FailedPreflight,
+	case c.Software != flows.Operator:
+		s = flows.Refuse(side, flows.CodeSoftware, "operator", flows.FailedPreflight,
 			fmt.Sprintf("%s is connected by %s, which can't pass changes to other clusters", c.ID, c.Software),
 			"both clusters need the liqo-tui operator for this")
-	case !exists(d.gateway(side)) || peer.PublicKey == nil:
-		s = Refuse(side, CodeKey, "connection", FailedPreflight,
+	case !flows.Exists(d.Gateway(side)) || peer.PublicKey == nil:
+		s = flows.Refuse(side, flows.CodeKey, "connection", flows.FailedPreflight,
 			fmt.Sprintf("%s has no gateway with a public key for %s", c.ID, peer.Tenant.Remote), "run liqo-tui network connect first")
 	case host == "":
-		s = Refuse(side, CodeUsage, "API server's URL", FailedPreflight,
+		s = flows.Refuse(side, flows.CodeUsage, "API server's URL", flows.FailedPreflight,
 			fmt.Sprintf("%s's API server %q is not an https:// URL", c.ID, d.server(side)), "give its URL with "+apiServerFlag(side))
 	case isLoopback(host):
-		s = Refuse(side, CodeUsage, "API server's URL", FailedPreflight,
+		s = flows.Refuse(side, flows.CodeUsage, "API server's URL", flows.FailedPreflight,
 			fmt.Sprintf("%s's API server is %s in this kubeconfig, which another machine can't reach", c.ID, d.server(side)),
 			"give a URL that the other cluster can reach: "+apiServerFlag(side))
 	default:
@@ -90,16 +81,16 @@ func (d delegation) unfit(side Side) *Step {
 	return &s
 }
 
-func apiServerFlag(side Side) string {
-	return map[Side]string{A: "--api-server", B: "--remote-api-server"}[side]
+func apiServerFlag(side flows.Side) string {
+	return map[flows.Side]string{flows.A: "--api-server", flows.B: "--remote-api-server"}[side]
 }
 
 // server is the URL under which the other side's operator will reach this one.
-func (d delegation) server(side Side) string {
+func (d delegation) server(side flows.Side) string {
 	if d.params.APIServer[side] != "" {
 		return d.params.APIServer[side]
 	}
-	return d.facts.Side(side).Server
+	return d.Facts.Side(side).Server
 }
 
 func hostOf(server string) string {
@@ -115,23 +106,23 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && (ip.IsLoopback() || ip.IsUnspecified())
 }
 
-func (d delegation) delegate(side Side) render.Delegate {
-	return render.Delegate{Tenant: d.peers[side].Tenant, Gateway: d.gateway(side), PublicKey: d.peers[side].PublicKey.Name}
+func (d delegation) delegate(side flows.Side) render.Delegate {
+	return render.Delegate{Tenant: d.Peers[side].Tenant, Gateway: d.Gateway(side), PublicKey: d.Peers[side].PublicKey.Name}
 }
 
 // identity is what the other side's operator becomes on this side.
-func (d delegation) identity(side Side) []Step {
-	var steps []Step
+func (d delegation) identity(side flows.Side) []flows.Step {
+	var steps []flows.Step
 	facts := d.known(side)
 	for _, want := range d.delegate(side).Identity() {
-		var s Step
+		var s flows.Step
 		switch o := want.(type) {
 		case *corev1.ServiceAccount:
-			s = Ensure(side, "delegate-account", named(facts.Accounts, want), want)
+			s = flows.Ensure(side, "delegate-account", named(facts.Accounts, want), want)
 		case *rbacv1.Role:
-			s = Ensure(side, "delegate-role", named(facts.Roles, want), want)
+			s = flows.Ensure(side, "delegate-role", named(facts.Roles, want), want)
 		case *rbacv1.RoleBinding:
-			s = Ensure(side, "delegate-binding", named(facts.Bindings, want), want)
+			s = flows.Ensure(side, "delegate-binding", named(facts.Bindings, want), want)
 		case *corev1.Secret:
 			s = d.tokenSecret(side, o)
 		}
@@ -141,52 +132,52 @@ func (d delegation) identity(side Side) []Step {
 }
 
 // tokenSecret waits for its account: Kubernetes deletes a token without one.
-func (d delegation) tokenSecret(side Side, want *corev1.Secret) Step {
+func (d delegation) tokenSecret(side flows.Side, want *corev1.Secret) flows.Step {
 	account := &corev1.ServiceAccount{}
 	account.SetNamespace(want.Namespace)
 	account.SetName(want.Annotations[corev1.ServiceAccountNameKey])
-	s := Ensure(side, "delegate-token-secret", named(d.known(side).Secrets, want), want)
-	if s.Status == Ready && !exists(named(d.known(side).Accounts, account)) {
-		s.Status, s.Reason, s.Objects = Blocked, "needs the ServiceAccount", nil
+	s := flows.Ensure(side, "delegate-token-secret", named(d.known(side).Secrets, want), want)
+	if s.Status == flows.Ready && !flows.Exists(named(d.known(side).Accounts, account)) {
+		s.Status, s.Reason, s.Objects = flows.Blocked, "needs the ServiceAccount", nil
 	}
 	return s
 }
 
-func (d delegation) known(side Side) DelegationFacts {
-	if facts := d.facts.Side(side).Delegation; facts != nil {
+func (d delegation) known(side flows.Side) flows.DelegationFacts {
+	if facts := d.Facts.Side(side).Delegation; facts != nil {
 		return *facts
 	}
-	return DelegationFacts{}
+	return flows.DelegationFacts{}
 }
 
 // token waits for Kubernetes to make the identity's token.
-func (d delegation) token(side Side) Step {
-	s := Step{ID: IDOf(side, "delegate-token"), Side: side, Action: Wait, Title: "token of the delegate", Status: Waiting, Code: CodeTimeout}
+func (d delegation) token(side flows.Side) flows.Step {
+	s := flows.Step{ID: flows.IDOf(side, "delegate-token"), Side: side, Action: flows.Wait, Title: "token of the delegate", Status: flows.Waiting, Code: flows.CodeTimeout}
 	switch secret := d.madeToken(side); {
 	case secret == nil:
-		s.Status, s.Reason = Blocked, "needs the Secret"
+		s.Status, s.Reason = flows.Blocked, "needs the Secret"
 	case len(secret.Data[corev1.ServiceAccountTokenKey]) == 0:
 		s.Reason = "waiting for Kubernetes to create the token"
 	default:
-		s.Status = Done
+		s.Status = flows.Done
 	}
 	return s
 }
 
-func (d delegation) madeToken(side Side) *corev1.Secret {
+func (d delegation) madeToken(side flows.Side) *corev1.Secret {
 	want := &corev1.Secret{}
-	want.SetNamespace(d.peers[side].Tenant.Namespace)
-	want.SetName(render.DelegateTokenName(d.gateway(side).GetName()))
+	want.SetNamespace(d.Peers[side].Tenant.Namespace)
+	want.SetName(render.DelegateTokenName(d.Gateway(side).GetName()))
 	return named(d.known(side).Secrets, want)
 }
 
 // access gives this side's operator the identity on the other.
-func (d delegation) access(side Side) Step {
+func (d delegation) access(side flows.Side) flows.Step {
 	other := side.Other()
-	name := render.DelegateAccessName(d.gateway(side).GetName())
-	object := ObjectRef{Kind: "Secret", Namespace: d.peers[side].Tenant.Namespace, Name: name}
-	if d.token(other).Status != Done {
-		return blocked(side, Create, "delegate-access", object, fmt.Sprintf("needs the token from %s", d.facts.Side(other).ID))
+	name := render.DelegateAccessName(d.Gateway(side).GetName())
+	object := flows.ObjectRef{Kind: "Secret", Namespace: d.Peers[side].Tenant.Namespace, Name: name}
+	if d.token(other).Status != flows.Done {
+		return flows.BlockedStep(side, flows.Create, "delegate-access", object, fmt.Sprintf("needs the token from %s", d.Facts.Side(other).ID))
 	}
 	token := d.madeToken(other)
 	ca := d.known(other).CA
@@ -195,11 +186,11 @@ func (d delegation) access(side Side) Step {
 	}
 	access := render.PeerAccess{
 		Server: d.server(other), CA: ca, Token: token.Data[corev1.ServiceAccountTokenKey],
-		Namespace: d.peers[other].Tenant.Namespace, PublicKey: d.peers[other].PublicKey.Name,
-		Gateway: d.gateway(other).GetName(), Endpoint: d.follows(side),
+		Namespace: d.Peers[other].Tenant.Namespace, PublicKey: d.Peers[other].PublicKey.Name,
+		Gateway: d.Gateway(other).GetName(), Endpoint: d.follows(side),
 	}
 	if access.Endpoint {
-		access.Dials = cmp.Or(d.given(side).Dials, render.EndpointText(d.peers[other].Client.Spec.Endpoint))
+		access.Dials = cmp.Or(d.given(side).Dials, render.EndpointText(d.Peers[other].Client.Spec.Endpoint))
 	}
 	carries := "a new key"
 	if access.Endpoint {
@@ -207,19 +198,19 @@ func (d delegation) access(side Side) Step {
 	}
 	want, err := d.delegate(side).Access(access)
 	if err != nil {
-		return Refuse(side, CodeUnexpected, object.Title(), FailedApply, err.Error(), "")
+		return flows.Refuse(side, flows.CodeUnexpected, object.Title(), flows.FailedApply, err.Error(), "")
 	}
-	s := Ensure(side, "delegate-access", named(d.known(side).Secrets, want), want)
-	s.Reason = fmt.Sprintf("%s's operator will carry %s to %s, at %s", d.facts.Side(side).ID, carries, d.facts.Side(other).ID, access.Server)
+	s := flows.Ensure(side, "delegate-access", named(d.known(side).Secrets, want), want)
+	s.Reason = fmt.Sprintf("%s's operator will carry %s to %s, at %s", d.Facts.Side(side).ID, carries, d.Facts.Side(other).ID, access.Server)
 	return s
 }
 
 // given is the access to the other side that this side's operator has already;
 // the zero value if it has none.
-func (d delegation) given(side Side) render.PeerAccess {
+func (d delegation) given(side flows.Side) render.PeerAccess {
 	secret := &corev1.Secret{}
-	secret.SetNamespace(d.peers[side].Tenant.Namespace)
-	secret.SetName(render.DelegateAccessName(d.gateway(side).GetName()))
+	secret.SetNamespace(d.Peers[side].Tenant.Namespace)
+	secret.SetName(render.DelegateAccessName(d.Gateway(side).GetName()))
 	if secret = named(d.known(side).Secrets, secret); secret == nil {
 		return render.PeerAccess{}
 	}
@@ -234,8 +225,8 @@ func (d delegation) given(side Side) render.PeerAccess {
 // says, or what it said when that was last carried: it may have changed since.
 // If an admin has told the client to dial something else, an address translation
 // in between perhaps, then that stays.
-func (d delegation) follows(side Side) bool {
-	server, client := d.peers[side].Server, d.peers[side.Other()].Client
+func (d delegation) follows(side flows.Side) bool {
+	server, client := d.Peers[side].Server, d.Peers[side.Other()].Client
 	if server == nil || client == nil {
 		return false
 	}

@@ -1,0 +1,281 @@
+// Package upkeep plans what a connection needs while it exists: new keys, and
+// operators that tell each other of changes.
+package upkeep
+
+import (
+	"fmt"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Rotation says which keys are to be replaced: the gateways' public keys, zero
+// for one that stays. It is decided once, at the start of a run; that a key is
+// another one by now means that this side is done.
+type Rotation struct{ Old [2]wgtypes.Key }
+
+// StartRotation is the rotation of the keys that the gateways have now. One that
+// was begun and not finished is gone on with.
+func StartRotation(f flows.Facts) Rotation {
+	c := flows.NewConnection(flows.Params{}, f)
+	var r Rotation
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		peer := c.Peers[side]
+		if peer.Key == nil || f.Side(side).Software != flows.Operator {
+			continue // of Liqo's own gateways, only Liqo can replace the keys
+		}
+		r.Old[side] = *peer.Key
+		known := c.Peers[side.Other()].PublicKey
+		gateway := c.AnyGateway(side)
+		if known == nil || !flows.Exists(gateway) || string(known.Spec.PublicKey) == string(peer.Key[:]) {
+			continue
+		}
+		// The key was replaced, and the peer not told.
+		if before, err := wgtypes.ParseKey(gateway.GetAnnotations()[render.AnnotationRotateKey]); err == nil {
+			r.Old[side] = before
+		}
+	}
+	return r
+}
+
+// keptKey says why a side's key stays.
+const keptKey = "it is Liqo's own, which can't replace a key in operation"
+
+// Rotated says whose key a plan that is done has replaced, and whose it kept.
+func Rotated(p flows.Plan) string {
+	var replaced, kept []flows.Side
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		if s, ok := p.Step(flows.IDOf(side, stepUseKey)); ok && s.Status == flows.Done {
+			replaced = append(replaced, side)
+		} else {
+			kept = append(kept, side)
+		}
+	}
+	switch {
+	case len(kept) == 0:
+		return "Both gateways use new keys."
+	case len(replaced) == 0:
+		return "No key was replaced."
+	}
+	return fmt.Sprintf("%s's gateway uses a new key. The key of %s's gateway was kept: %s.", p.ID(replaced[0]), p.ID(kept[0]), keptKey)
+}
+
+// Rotate replaces the keys of both gateways, one after the other, without
+// interrupting traffic: the peer gets ready for the next key before it is used.
+// A peer that runs Liqo can't, and misses packets for one handshake; its own key
+// stays. Where both do, nothing can be replaced, and the plan fails.
+func Rotate(r Rotation, f flows.Facts) flows.Plan {
+	plan := flows.Plan{A: f.Local.Name(), B: f.Remote.Name()}
+	if plan.Steps = flows.Unfit(f); len(plan.Steps) > 0 {
+		return plan
+	}
+	adopted, _ := flows.Adopt(flows.Params{}, f)
+	c := flows.NewConnection(adopted, f)
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		if !flows.Live(c.AnyGateway(side)) {
+			plan.Steps = []flows.Step{flows.Refuse(side, flows.CodeNotConnected, "gateway", flows.FailedPreflight,
+				fmt.Sprintf("%s has no gateway to %s", f.Side(side).ID, f.Side(side.Other()).ID), "connect the clusters first: liqo-tui network connect")}
+			return plan
+		}
+	}
+	if s := unrotatable(c, r); s != nil {
+		plan.Steps = []flows.Step{*s}
+		return plan
+	}
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		steps := rotate(c, r, side)
+		if r.keeps(side) {
+			plan.Kept = append(plan.Kept, fmt.Sprintf("the key of %s's gateway stays: %s", f.Side(side).ID, keptKey))
+		}
+		if !plan.Done() {
+			// With both at once, each would dial with a key of the other that is
+			// no longer valid.
+			for i := range steps {
+				if steps[i].Status == flows.Ready {
+					steps[i].Status, steps[i].Reason, steps[i].Objects = flows.Blocked, fmt.Sprintf("needs %s's key to be replaced first", f.Side(side.Other()).ID), nil
+				}
+			}
+		}
+		plan.Steps = append(plan.Steps, steps...)
+	}
+	plan.Steps = append(plan.Steps, c.Connected(flows.A), c.Connected(flows.B))
+	return plan
+}
+
+// Steps that say what becomes of a side's key.
+const (
+	stepUseKey  = "use-key"
+	stepKeptKey = "rotate-key"
+)
+
+// keeps reports whether a side's key stays.
+func (r Rotation) keeps(side flows.Side) bool { return r.Old[side] == wgtypes.Key{} }
+
+// unrotatable is what stands against a rotation, as a failed step; nil if nothing does.
+func unrotatable(c flows.Connection, r Rotation) *flows.Step {
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		if r.keeps(side) && c.Facts.Side(side).Software == flows.Operator {
+			s := flows.Refuse(side, flows.CodeKey, "key of the gateway", flows.FailedPreflight,
+				fmt.Sprintf("%s's gateway has not published its key yet", c.Facts.Side(side).ID),
+				fmt.Sprintf("try again in a few seconds; if the error remains, see the operator's log: %s -n %s logs deployment/%s",
+					c.Facts.Side(side).Context.Kubectl(), c.Facts.Side(side).Namespace, render.OperatorName))
+			return &s
+		}
+	}
+	if !r.keeps(flows.A) || !r.keeps(flows.B) {
+		return nil
+	}
+	s := flows.Refuse(flows.A, flows.CodeKeysKept, "a gateway that can replace its key", flows.FailedPreflight,
+		fmt.Sprintf("the gateways of %s and %s are Liqo's own, which can't replace a key in operation", c.Facts.Local.ID, c.Facts.Remote.ID),
+		"liqo-tui network disconnect, then network connect, makes new gateways with new keys; traffic stops until they are connected")
+	return &s
+}
+
+// rotate is the replacement of one side's key.
+func rotate(c flows.Connection, r Rotation, side flows.Side) []flows.Step {
+	old := r.Old[side]
+	if r.keeps(side) {
+		return []flows.Step{{
+			ID: flows.IDOf(side, stepKeptKey), Side: side, Action: flows.Update, Title: "key of " + string(c.Facts.Side(side).ID), Status: flows.Done, Reason: "kept: " + keptKey,
+		}}
+	}
+	k := keyRotation{c, side, old, wgtypes.Key{}, c.Peers[side].Key != nil && *c.Peers[side].Key != old}
+	k.next, _ = wgtypes.ParseKey(c.AnyGateway(side).GetAnnotations()[render.AnnotationNextPublicKey])
+	if k.switched {
+		k.next = *c.Peers[side].Key
+	}
+	return []flows.Step{k.make(), k.announce(), k.heard(), k.use(), k.known()}
+}
+
+// keyRotation is one side's key while it is replaced.
+type keyRotation struct {
+	c         flows.Connection
+	side      flows.Side
+	old, next wgtypes.Key
+	switched  bool // the gateway uses the next key
+}
+
+// asking is the gateway with annotations that ask its operator for something.
+func (r keyRotation) asking(annotations map[string]string) render.Object {
+	o := r.c.AnyGateway(r.side)
+	o.SetAnnotations(annotations) // what others wrote stays theirs
+	o.SetOwnerReferences(nil)
+	o.SetFinalizers(nil)
+	return o
+}
+
+// make has the operator make the next pair.
+func (r keyRotation) make() flows.Step {
+	ask := r.asking(map[string]string{render.AnnotationRotateKey: r.old.String()})
+	s := flows.Step{
+		ID: flows.IDOf(r.side, "next-key"), Side: r.side, Action: flows.Update, Object: flows.RefTo(ask),
+		Title: "next key of " + string(r.c.Facts.Side(r.side).ID),
+	}
+	switch {
+	case r.next != wgtypes.Key{}:
+		s.Status, s.Reason = flows.Done, r.next.String()
+	case r.c.AnyGateway(r.side).GetAnnotations()[render.AnnotationRotateKey] == r.old.String():
+		s.Status, s.Reason = flows.Waiting, "the operator has not made it yet"
+	default:
+		s.Status, s.Objects, s.Diff = flows.Ready, []render.Object{ask}, render.Diff(r.c.AnyGateway(r.side), ask)
+	}
+	return s
+}
+
+// prepared reports whether the peer can get ready for a key.
+func (r keyRotation) prepared() bool {
+	return r.c.Facts.Side(r.side.Other()).Software == flows.Operator
+}
+
+// key is the PublicKey on the other side, that says which key this side has.
+func (r keyRotation) key(k wgtypes.Key) *networkingv1beta1.PublicKey {
+	other := r.side.Other()
+	want := render.PublicKey(r.c.Peers[other].Tenant, k, r.c.AnyGateway(other))
+	flows.KeepName(want, r.c.Peers[other].PublicKey)
+	return want
+}
+
+// announce tells the peer the next key.
+func (r keyRotation) announce() flows.Step {
+	other := r.side.Other()
+	s := flows.Step{
+		ID: flows.IDOf(other, "announce-key"), Side: other, Action: flows.Update, Status: flows.Done,
+		Title: fmt.Sprintf("%s learns %s's next key", r.c.Facts.Side(other).ID, r.c.Facts.Side(r.side).ID),
+	}
+	live := r.c.Peers[other].PublicKey
+	switch {
+	case r.switched:
+	case !r.prepared():
+		s.Reason = "skipped: Liqo's gateway can't hold a second key"
+	case r.next == wgtypes.Key{}:
+		s.Status, s.Reason = flows.Blocked, "needs the next key"
+	default:
+		want := r.key(r.old)
+		want.Annotations = map[string]string{render.AnnotationNextPublicKey: r.next.String()}
+		e := flows.Ensure(other, "announce-key", live, want)
+		e.Title = s.Title
+		return e
+	}
+	return s
+}
+
+// heard waits until the peer's gateway is ready to be dialled with the next key.
+func (r keyRotation) heard() flows.Step {
+	other := r.side.Other()
+	s := flows.Step{
+		ID: flows.IDOf(other, "key-ready"), Side: other, Action: flows.Wait, Status: flows.Done,
+		Title: fmt.Sprintf("%s's gateway is ready for it", r.c.Facts.Side(other).ID),
+	}
+	switch {
+	case r.switched || !r.prepared():
+	case r.announce().Status != flows.Done:
+		s.Status, s.Reason = flows.Blocked, "needs the announcement"
+	case !r.reported():
+		s.Status, s.Reason = flows.Waiting, "its report does not name the next key yet"
+	}
+	return s
+}
+
+func (r keyRotation) reported() bool {
+	reading := r.c.Peers[r.side.Other()].Reading()
+	return !reading.Stale(r.c.Facts.At) && reading.NextKey == r.next.String()
+}
+
+// use has the gateway use the next key.
+func (r keyRotation) use() flows.Step {
+	ask := r.asking(map[string]string{render.AnnotationRotateKey: r.old.String(), render.AnnotationUseKey: r.next.String()})
+	s := flows.Step{
+		ID: flows.IDOf(r.side, stepUseKey), Side: r.side, Action: flows.Update, Object: flows.RefTo(ask),
+		Title: fmt.Sprintf("%s's gateway uses it", r.c.Facts.Side(r.side).ID),
+	}
+	if !r.prepared() && !r.switched {
+		s.Interrupts = fmt.Sprintf("traffic between %s and %s stops for one handshake, up to a few seconds: Liqo's gateway can't hold two keys of a peer",
+			r.c.Facts.Local.ID, r.c.Facts.Remote.ID)
+	}
+	switch {
+	case r.switched:
+		s.Status = flows.Done
+	case r.next == wgtypes.Key{} || r.heard().Status != flows.Done:
+		s.Status, s.Reason = flows.Blocked, "needs the peer to be ready"
+	case r.c.AnyGateway(r.side).GetAnnotations()[render.AnnotationUseKey] == r.next.String():
+		s.Status, s.Reason = flows.Waiting, "the operator has not replaced the key yet"
+	default:
+		s.Status, s.Objects, s.Diff = flows.Ready, []render.Object{ask}, render.Diff(r.c.AnyGateway(r.side), ask)
+	}
+	return s
+}
+
+// known makes the next key the peer's only one.
+func (r keyRotation) known() flows.Step {
+	other := r.side.Other()
+	title := fmt.Sprintf("%s forgets %s's old key", r.c.Facts.Side(other).ID, r.c.Facts.Side(r.side).ID)
+	if !r.switched {
+		return flows.Step{ID: flows.IDOf(other, "forget-key"), Side: other, Action: flows.Update, Title: title, Status: flows.Blocked, Reason: "needs the gateway to use the key"}
+	}
+	s := flows.Ensure(other, "forget-key", r.c.Peers[other].PublicKey, r.key(r.next))
+	s.Title = title
+	return s
+}
