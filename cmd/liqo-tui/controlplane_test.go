@@ -38,6 +38,7 @@ type controlPlane struct {
 	stage  *stage // with which it ends
 
 	processes map[string]*lockedBuffer // what they wrote, by name
+	planted   []client.Object          // by a test: objects of others
 }
 
 func (p *controlPlane) start(ctx context.Context) error {
@@ -67,7 +68,7 @@ func (p *controlPlane) start(ctx context.Context) error {
 	if p.admin, err = p.user("admin", "system:masters"); err != nil {
 		return err
 	}
-	p.nodes = &kubelet{client: p.client, news: make(chan struct{}, 1), node: p.name + "-1", address: map[string]string{"rome": "192.0.2.11", "milan": "192.0.2.21"}[p.name]}
+	p.nodes = &kubelet{client: p.client, news: make(chan struct{}, 1), node: p.name + "-1", address: map[string]string{"rome": "192.0.2.11", "milan": "192.0.2.21", "genoa": "192.0.2.31"}[p.name]}
 	if err := p.nodes.join(ctx); err != nil {
 		return err
 	}
