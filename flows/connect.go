@@ -223,7 +223,7 @@ func (c Connection) remapped(side Side) Step {
 		s.Reason, s.Code = "the operator has assigned no addresses yet"+conditionOf(conf), CodeRemapping
 	default:
 		s.Status = Done
-		s.Reason = fmt.Sprintf("sees pods %s as %s", joinCIDRs(conf.Spec.Remote.CIDR.Pod), joinCIDRs(conf.Status.Remote.CIDR.Pod))
+		s.Reason = fmt.Sprintf("sees pods %s as %s", Joined(conf.Spec.Remote.CIDR.Pod), Joined(conf.Status.Remote.CIDR.Pod))
 	}
 	return s
 }
@@ -255,10 +255,11 @@ func CIDRsConfigured(c *networkingv1beta1.Configuration) bool {
 		!slices.Contains(have.Pod, "") && !slices.Contains(have.External, "")
 }
 
-func joinCIDRs(cidrs []networkingv1beta1.CIDR) string {
-	text := make([]string, len(cidrs))
-	for i, c := range cidrs {
-		text[i] = string(c)
+// Joined are values separated by commas.
+func Joined[S ~string](parts []S) string {
+	text := make([]string, len(parts))
+	for i, p := range parts {
+		text[i] = string(p)
 	}
 	return strings.Join(text, ", ")
 }

@@ -3,7 +3,6 @@ package flows
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -110,7 +109,7 @@ func (o RemoveOptions) peer(f Facts) (render.ClusterID, *Step) {
 		return "", nil
 	}
 	s := Refuse(A, CodeUnnamedPeer, "the cluster to forget is known", FailedPreflight,
-		"this cluster is peered with "+joinIDs(known), "name one with --remote-cluster-id")
+		"this cluster is peered with "+Joined(known), "name one with --remote-cluster-id")
 	return "", &s
 }
 
@@ -144,14 +143,6 @@ func (ids *peerIDs) add(o render.Object) {
 	if id := render.ClusterID(o.GetLabels()[render.LabelRemoteCluster]); id != "" && !slices.Contains(*ids, id) {
 		*ids = append(*ids, id)
 	}
-}
-
-func joinIDs(ids []render.ClusterID) string {
-	text := make([]string, len(ids))
-	for i, id := range ids {
-		text[i] = string(id)
-	}
-	return strings.Join(text, ", ")
 }
 
 // owed is what the other cluster's admin has to run, to have there what A has.

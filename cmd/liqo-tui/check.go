@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
@@ -62,12 +64,12 @@ more about each check.`,
 	f.BoolVar(&o.probe, "probe", false, "send packets from pod to pod too, as network verify does")
 	f.BoolVar(&o.problems, "problems", false, "leave out what passed")
 	f.BoolVar(&o.strict, "strict", false, "let warnings, and what can't be known, count as failures")
-	f.StringVarP(&o.output, "output", "o", formatText, "text, json, yaml or ndjson")
+	f.StringVarP(&o.output, "output", "o", report.Text, "text, json, yaml or ndjson")
 	c.add(f, nil)
 	cmd.MarkFlagsMutuallyExclusive("pre", "probe")
 	acceptLiqoctl(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return inSession(io, o.output, "check", pair, func(s *session) error {
+		return inSession(io, o.output, "check", pair, func(s *report.Session) error {
 			p, _, err := c.parse()
 			if err != nil {
 				return err
@@ -83,9 +85,9 @@ more about each check.`,
 	return cmd
 }
 
-func (o checkFlags) run(ctx context.Context, s *session, a, b engine.Cluster, p flows.Params) error {
+func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Cluster, p flows.Params) error {
 	f, err := engine.Observe(ctx, a, b, time.Now)
-	s.observed(f)
+	s.Observed(f)
 	var results []check.Result
 	switch {
 	case err != nil:
@@ -96,7 +98,7 @@ func (o checkFlags) run(ctx context.Context, s *session, a, b engine.Cluster, p 
 		}
 	default:
 		observe := func(ctx context.Context) (flows.Facts, error) { return engine.Observe(ctx, a, b, time.Now) }
-		results, f, err = diagnose(ctx, f, observe, s.awaitMovement)
+		results, f, err = diagnose(ctx, f, observe, func(ctx context.Context) error { return awaitMovement(ctx, s) })
 	}
 	if err != nil && ctx.Err() != nil {
 		return stopped(ctx)
@@ -111,15 +113,15 @@ func (o checkFlags) run(ctx context.Context, s *session, a, b engine.Cluster, p 
 		if err != nil {
 			return err
 		}
-		if doc.Verification = new(verificationOf(v)); s.format == formatText || s.events != nil {
-			s.result("verification", doc.Verification, func() { writeVerification(s.io.out, v) })
+		if doc.Verification = new(verificationOf(v)); s.Format == report.Text || s.Events != nil {
+			s.Result("verification", doc.Verification, func() { writeVerification(s.Out, v) })
 		}
 		if bad == nil && !v.Verified() {
-			bad = verdict(exitUnhealthy)
+			bad = exit.Verdict(exit.Unhealthy)
 		}
 	}
-	if s.format != formatText && s.events == nil {
-		s.document(doc)
+	if s.Format != report.Text && s.Events == nil {
+		s.Document(doc)
 	}
 	return bad
 }
@@ -154,12 +156,12 @@ func diagnose(
 }
 
 // awaitMovement lets time pass between two looks, and says so.
-func (s *session) awaitMovement(ctx context.Context) error {
+func awaitMovement(ctx context.Context, s *report.Session) error {
 	text := fmt.Sprintf("measuring for %s in which direction packets move", movement)
-	if s.events != nil {
-		s.events.progress(flows.A, text)
+	if s.Events != nil {
+		s.Events.Progress(flows.A, text)
 	} else {
-		fmt.Fprintln(s.io.err, text)
+		fmt.Fprintln(s.Err, text)
 	}
 	if !sleep.For(ctx, movement) {
 		return ctx.Err()
@@ -192,66 +194,41 @@ func (o checkFlags) verdict(results []check.Result) error {
 	case !bad:
 		return nil
 	case o.pre:
-		return verdict(exitPreflight)
+		return exit.Verdict(exit.Preflight)
 	}
-	return verdict(exitUnhealthy)
-}
-
-// checkResult is one check of -o json; fields are only added while "v" is 1.
-type checkResult struct {
-	ID       flows.Code `json:"id"`
-	Title    string     `json:"title"`
-	Sides    []string   `json:"sides"` // "a", "b"; of what is directed, from and to
-	Directed bool       `json:"directed,omitempty"`
-	Result   string     `json:"result"` // pass, warn, fail, inconclusive, skipped, measuring
-	Summary  string     `json:"summary,omitempty"`
-	Evidence []string   `json:"evidence,omitempty"`
-	Fix      []string   `json:"fix,omitempty"`
-	Needs    flows.Code `json:"needs,omitempty"` // of what is skipped
-	Root     bool       `json:"root,omitempty"`  // no other failure explains this one
+	return exit.Verdict(exit.Unhealthy)
 }
 
 type checkDoc struct {
-	V      int           `json:"v"`
-	At     time.Time     `json:"at"`
-	A      string        `json:"a"`
-	B      string        `json:"b"`
-	Worst  string        `json:"worst"`
-	Checks []checkResult `json:"checks"`
+	V      int            `json:"v"`
+	At     time.Time      `json:"at"`
+	A      string         `json:"a"`
+	B      string         `json:"b"`
+	Worst  string         `json:"worst"`
+	Checks []report.Check `json:"checks"`
 	// Verification is of --probe.
 	Verification *verification `json:"verification,omitempty"`
 }
 
-func resultOf(r check.Result) checkResult {
-	sides := make([]string, len(r.Sides))
-	for i, side := range r.Sides {
-		sides[i] = sideName(side)
-	}
-	return checkResult{
-		ID: r.ID, Title: r.Title, Sides: sides, Directed: r.Directed, Result: r.State.String(),
-		Summary: r.Summary, Evidence: r.Evidence, Fix: r.Fix, Needs: r.Needs, Root: r.Root,
-	}
-}
-
 // tell says what was found to a person, or line by line, and gives it as a
 // document.
-func (o checkFlags) tell(s *session, f flows.Facts, results []check.Result) checkDoc {
+func (o checkFlags) tell(s *report.Session, f flows.Facts, results []check.Result) checkDoc {
 	worst := check.Worst(results)
 	if o.problems {
 		results = slices.DeleteFunc(slices.Clone(results), func(r check.Result) bool { return r.State == check.Pass })
 	}
-	doc := checkDoc{V: schemaVersion, At: f.At.UTC(), A: string(f.Local.ID), B: string(f.Remote.ID), Worst: worst.String(), Checks: []checkResult{}}
+	doc := checkDoc{V: report.SchemaVersion, At: f.At.UTC(), A: string(f.Local.ID), B: string(f.Remote.ID), Worst: worst.String(), Checks: []report.Check{}}
 	for _, r := range results {
-		doc.Checks = append(doc.Checks, resultOf(r))
-		if s.events != nil {
-			s.events.check(r)
+		doc.Checks = append(doc.Checks, report.CheckOf(r))
+		if s.Events != nil {
+			s.Events.Check(r)
 		}
 		if r.Root {
-			s.next = []nextStep{{command: "liqo-tui explain " + string(r.ID)}}
+			s.Next = []report.NextStep{{Command: "liqo-tui explain " + string(r.ID)}}
 		}
 	}
-	if s.format == formatText {
-		writeChecks(s.io.out, results)
+	if s.Format == report.Text {
+		writeChecks(s.Out, results)
 	}
 	return doc
 }

@@ -10,6 +10,8 @@ import (
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
@@ -81,8 +83,8 @@ func TestCheckFindsAPathThatWasCutAfterItWorked(t *testing.T) {
 	if len(roots) != 1 || roots[0].ID != check.UDPPath || !strings.Contains(roots[0].Summary, "no packet gets through either way") {
 		t.Errorf("got root causes %+v, want both directions to be named", roots)
 	}
-	if err := (checkFlags{}).verdict(results); exitCode(err) != exitUnhealthy {
-		t.Errorf("got %v, want exit code %d", err, exitUnhealthy)
+	if err := (checkFlags{}).verdict(results); exit.Code(err) != exit.Unhealthy {
+		t.Errorf("got %v, want exit code %d", err, exit.Unhealthy)
 	}
 }
 
@@ -92,15 +94,15 @@ func TestCheckLeavesOpenWhatItCouldNotMeasure(t *testing.T) {
 	if err := (checkFlags{}).verdict([]check.Result{r}); err != nil {
 		t.Errorf("got %v, want no verdict", err)
 	}
-	if err := (checkFlags{strict: true}).verdict([]check.Result{r}); exitCode(err) != exitUnhealthy {
-		t.Errorf("--strict: got %v, want exit code %d", err, exitUnhealthy)
+	if err := (checkFlags{strict: true}).verdict([]check.Result{r}); exit.Code(err) != exit.Unhealthy {
+		t.Errorf("--strict: got %v, want exit code %d", err, exit.Unhealthy)
 	}
 	var out bytes.Buffer
 	writeChecks(&out, []check.Result{r})
 	if text := out.String(); !strings.HasPrefix(text, "...  LT-D020 A→B ") || !strings.Contains(text, "0 ok, 0 warnings, 0 failed, 0 inconclusive, 0 skipped, 1 measuring") {
 		t.Errorf("got %q", text)
 	}
-	if got := resultOf(r).Result; got != "measuring" {
+	if got := report.CheckOf(r).Result; got != "measuring" {
 		t.Errorf("got %q for programs", got)
 	}
 }

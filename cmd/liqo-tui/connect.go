@@ -10,6 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -19,10 +22,10 @@ import (
 // when both clusters have been looked at.
 type connectFlags struct {
 	params    flows.Params
-	flags     []*settingFlag[flows.Params]
+	flags     []*settingflag.Flag[flows.Params]
 	install   bool
 	operators [2]render.InstallParams // where they are installed
-	operator  []*settingFlag[render.InstallParams]
+	operator  []*settingflag.Flag[render.InstallParams]
 }
 
 func newConnectFlags() *connectFlags { return &connectFlags{params: flows.Defaults()} }
@@ -31,7 +34,7 @@ func newConnectFlags() *connectFlags { return &connectFlags{params: flows.Defaul
 func (c *connectFlags) add(f *pflag.FlagSet, takes func(flows.ConnectionSetting) bool) {
 	for _, s := range connectionSettings {
 		if takes == nil || takes(s) {
-			c.flags = append(c.flags, addSettings(f, &c.params, s)...)
+			c.flags = append(c.flags, settingflag.Add(f, &c.params, s)...)
 		}
 	}
 }
@@ -41,19 +44,19 @@ func (c *connectFlags) add(f *pflag.FlagSet, takes func(flows.ConnectionSetting)
 func (c *connectFlags) parse() (p flows.Params, open flows.Fields, err error) {
 	p = c.params
 	for _, v := range c.flags {
-		if v.given {
+		if v.Given {
 			p.Given |= v.Sets
 		}
-		if v.auto {
+		if v.Open {
 			open |= v.Sets
 		}
 	}
 	p.Given &^= open
-	if err = errors.Join(wrong(c.flags), wrong(c.operator)); err == nil {
+	if err = errors.Join(settingflag.Wrong(c.flags), settingflag.Wrong(c.operator)); err == nil {
 		err = p.Validate()
 	}
 	if err != nil {
-		return p, 0, usageError{err}
+		return p, 0, exit.UsageError{Err: err}
 	}
 	return p, open, nil
 }
@@ -104,7 +107,7 @@ func (c *connectFlags) installations(f flows.Facts) (all [2]flows.Installation, 
 		})
 		if err != nil {
 			return all, &flows.Step{
-				ID: flows.StepID("install-" + sideName(side)), Side: side, Action: flows.Wait, Title: "the operator can be installed",
+				ID: flows.StepID("install-" + report.Side(side)), Side: side, Action: flows.Wait, Title: "the operator can be installed",
 				Status: flows.Failed, Kind: flows.FailedPreflight, Code: flows.CodeUnfit, Reason: err.Error(),
 				Hint: "give " + [...]string{"--cluster-id", "--remote-cluster-id"}[side] + " or --image; liqo-tui install has more to choose",
 			}
@@ -165,7 +168,7 @@ they are. The plan says which changes interrupt traffic.`,
 			op := operation{
 				name: "connect",
 				plan: c.plan,
-				done: func(f flows.Facts) achieved { return connected(pair, c.params.Wait, f) },
+				done: func(f flows.Facts) report.Achieved { return connected(pair, c.params.Wait, f) },
 			}
 			return op.run(cmd.Context(), io, pair, r)
 		},
@@ -191,11 +194,11 @@ func (c *connectFlags) addInstall(f *pflag.FlagSet) {
 		s.Help = "with --install: " + s.Help
 		switch s.Name {
 		case "image":
-			c.operator = append(c.operator, addSettings(f, &c.operators[flows.A], s)...)
+			c.operator = append(c.operator, settingflag.Add(f, &c.operators[flows.A], s)...)
 		case "cluster-id":
-			c.operator = append(c.operator, addSettings(f, &c.operators[flows.A], s)...)
+			c.operator = append(c.operator, settingflag.Add(f, &c.operators[flows.A], s)...)
 			s.Name, s.Help = "remote-cluster-id", "with --install: the same for the remote cluster"
-			c.operator = append(c.operator, addSettings(f, &c.operators[flows.B], s)...)
+			c.operator = append(c.operator, settingflag.Add(f, &c.operators[flows.B], s)...)
 		}
 	}
 }
@@ -217,14 +220,14 @@ this, too.`,
 				plan: func() (func(flows.Facts) flows.Plan, error) {
 					p, _, err := c.parse()
 					if err == nil && p.Wait == flows.WaitVerified {
-						err = usageError{errors.New("--wait=verified: packets can be sent only after network connect")}
+						err = exit.UsageError{Err: errors.New("--wait=verified: packets can be sent only after network connect")}
 					}
 					return func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) }, err
 				},
-				done: func(f flows.Facts) achieved {
-					return achieved{
-						"The clusters know each other's address ranges.\n" + rangesText(f),
-						[]nextStep{{pair.command("network", "connect"), "connects them"}},
+				done: func(f flows.Facts) report.Achieved {
+					return report.Achieved{
+						Text: "The clusters know each other's address ranges.\n" + rangesText(f),
+						Next: []report.NextStep{{Command: pair.command("network", "connect"), Why: "connects them"}},
 					}
 				},
 			}
@@ -238,7 +241,7 @@ this, too.`,
 }
 
 // connected is what the admin needs to know of what was waited for.
-func connected(pair *pairFlags, wait flows.WaitLevel, f flows.Facts) achieved {
+func connected(pair *pairFlags, wait flows.WaitLevel, f flows.Facts) report.Achieved {
 	var b strings.Builder
 	a, z := f.Local.ID, f.Remote.ID
 	switch wait {
@@ -254,14 +257,14 @@ func connected(pair *pairFlags, wait flows.WaitLevel, f flows.Facts) achieved {
 		fmt.Fprintf(&b, "%s and %s are connected: each gateway answers the other's pings.\n", a, z)
 	}
 	b.WriteString(rangesText(f))
-	next := []nextStep{
-		{pair.command("network", "verify"), "sends packets from pod to pod"},
-		{pair.command("network", "reset"), "undoes this"},
+	next := []report.NextStep{
+		{Command: pair.command("network", "verify"), Why: "sends packets from pod to pod"},
+		{Command: pair.command("network", "reset"), Why: "undoes this"},
 	}
 	if wait == flows.WaitVerified {
 		next = next[1:]
 	}
-	return achieved{b.String(), next}
+	return report.Achieved{Text: b.String(), Next: next}
 }
 
 // rangesText says by which addresses pods reach each other.
@@ -271,16 +274,8 @@ func rangesText(f flows.Facts) string {
 		id, other := f.Side(side).ID, f.Side(side.Other()).ID
 		if conf := f.Side(side).Peer(other).Configuration; conf != nil && flows.CIDRsConfigured(conf) {
 			fmt.Fprintf(&b, "  pods of %s reach %s's pods %s as %s\n", id, other,
-				joined(conf.Spec.Remote.CIDR.Pod), joined(conf.Status.Remote.CIDR.Pod))
+				flows.Joined(conf.Spec.Remote.CIDR.Pod), flows.Joined(conf.Status.Remote.CIDR.Pod))
 		}
 	}
 	return b.String()
-}
-
-func joined[S ~string](parts []S) string {
-	text := make([]string, len(parts))
-	for i, p := range parts {
-		text[i] = string(p)
-	}
-	return strings.Join(text, ", ")
 }

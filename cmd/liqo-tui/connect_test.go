@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
@@ -40,7 +41,7 @@ func TestWhatIsGivenAndWhatFactsDecide(t *testing.T) {
 		t.Errorf("auto: got open %b, given %b, error %v; want open %b, and nothing given yet", open, p.Given, err, want)
 	}
 	_, _, err = parsed(t, "--server-location=Moon", "--mtu=big")
-	if _, ok := errors.AsType[usageError](err); !ok || !strings.Contains(err.Error(), "Moon") || !strings.Contains(err.Error(), "big") {
+	if _, ok := errors.AsType[exit.UsageError](err); !ok || !strings.Contains(err.Error(), "Moon") || !strings.Contains(err.Error(), "big") {
 		t.Errorf("got %v, want both problems at once", err)
 	}
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 )
 
 // pretend tells what a run would change. Nothing is changed.
-func (r *runFlags) pretend(ctx context.Context, a, b engine.Cluster, plan func(flows.Facts) flows.Plan, report reporter) error {
+func (r *runFlags) pretend(ctx context.Context, a, b engine.Cluster, plan func(flows.Facts) flows.Plan, told report.Reporter) error {
 	e, err := engine.DryRun(ctx, plan, a, b, r.dryRun == dryRunServer, engine.Options{Force: r.force, Strict: r.strict})
 	if err != nil && ctx.Err() != nil {
 		return stopped(ctx)
@@ -16,13 +18,13 @@ func (r *runFlags) pretend(ctx context.Context, a, b engine.Cluster, plan func(f
 	if err != nil {
 		return err
 	}
-	report.event(e)
+	told.Event(e)
 	if s := e.Plan.Failure(); s != nil {
 		return &flows.StepError{Step: *s, Cluster: e.Plan.ID(s.Side), Cause: s.Cause}
 	}
 	if e.Plan.Empty() {
 		return nil
 	}
-	report.pending(e.Plan)
-	return verdict(exitPending)
+	told.Pending(e.Plan)
+	return exit.Verdict(exit.Pending)
 }

@@ -6,6 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/config"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 )
@@ -36,19 +39,19 @@ have.`,
 				}
 				return nil
 			case len(args) > 1:
-				return usageError{fmt.Errorf("explain takes one ID, got %s", strings.Join(args, " "))}
+				return exit.UsageError{Err: fmt.Errorf("explain takes one ID, got %s", strings.Join(args, " "))}
 			case args[0] == schemaTopic:
-				_, err := fmt.Fprint(io.out, eventsSchema)
+				_, err := fmt.Fprint(io.out, report.EventsSchema)
 				return err
 			case args[0] == peeringsTopic:
-				return writeDocument(io.out, formatJSON, peeringsSchema())
+				return report.WriteDocument(io.out, report.JSON, peeringsSchema())
 			case args[0] == configurationTopic:
-				return explainConfiguration(io.out)
+				return config.Explain(io.out)
 			}
 			id := flows.Code(strings.ToUpper(args[0]))
 			text, ok := check.Explain(id)
 			if !ok {
-				return usageError{fmt.Errorf("%s is not a check or error of this version; liqo-tui explain lists all", id)}
+				return exit.UsageError{Err: fmt.Errorf("%s is not a check or error of this version; liqo-tui explain lists all", id)}
 			}
 			fmt.Fprintf(io.out, "%s  %s\n\n%s\n", id, text.Title, text.Meaning)
 			if len(text.Fix) > 0 {

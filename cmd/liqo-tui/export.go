@@ -11,6 +11,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -31,7 +32,7 @@ func (e exportFlags) validate() error {
 	case exportYAML, exportKustomize, exportArgoCD:
 		return nil
 	}
-	return usageError{fmt.Errorf("--format %q: want yaml, kustomize or argocd", e.format)}
+	return exit.UsageError{Err: fmt.Errorf("--format %q: want yaml, kustomize or argocd", e.format)}
 }
 
 // run looks at both clusters and writes the manifests. Nothing is applied.
@@ -131,18 +132,18 @@ func (e exportFlags) files(objects []render.Object, peer render.ClusterID, missi
 // this peering too, besides others'.
 func writeFiles(folder string, files map[string][]byte) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return usageError{fmt.Errorf("--export: %w", err)}
+		return exit.UsageError{Err: fmt.Errorf("--export: %w", err)}
 	}
 	for name, text := range files {
 		path := filepath.Join(folder, name)
 		if name == "kustomization.yaml" {
 			var err error
 			if text, err = mergeKustomization(path, text); err != nil {
-				return usageError{fmt.Errorf("--export: %w", err)}
+				return exit.UsageError{Err: fmt.Errorf("--export: %w", err)}
 			}
 		}
 		if err := os.WriteFile(path, text, 0o644); err != nil {
-			return usageError{fmt.Errorf("--export: %w", err)}
+			return exit.UsageError{Err: fmt.Errorf("--export: %w", err)}
 		}
 	}
 	return nil

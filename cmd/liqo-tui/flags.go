@@ -2,16 +2,23 @@ package main
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/config"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/render"
 )
+
+// connectionSettings are what can be chosen of a connection: flags, keys of the
+// file of network connect -f, and the wizard's form follow from them.
+var connectionSettings = flows.Settings()
 
 // clusterFlags choose one cluster, as kubectl's flags do.
 type clusterFlags struct {
@@ -81,7 +88,7 @@ func (p *pairFlags) open() (a, b *kube.Cluster, err error) {
 	remote := p.remote
 	if len(remote.files) == 0 && remote.context == "" {
 		a.Close()
-		return nil, nil, usageError{errNoRemote}
+		return nil, nil, exit.UsageError{Err: errNoRemote}
 	}
 	if b, err = remote.open(); err != nil {
 		a.Close()
@@ -115,4 +122,28 @@ func acceptLiqoctl(cmd *cobra.Command) {
 	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(cmp.Or(ours[strings.ToLower(name)], name))
 	})
+}
+
+// protected are the contexts under guard that flags choose, the current ones by their names.
+func protected(g config.Guard, clusters ...clusterFlags) []string {
+	var names []string
+	for _, c := range clusters {
+		name := c.context
+		if name == "" && len(g) > 0 {
+			name = c.currentContext()
+		}
+		if g.Protects(name) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// currentContext is the name of the context that is used if none is named.
+func (c clusterFlags) currentContext() string {
+	contexts, _ := kube.Contexts(c.files) // what is wrong with them is told by who opens them
+	if i := slices.IndexFunc(contexts, func(c kube.Context) bool { return c.Current }); i >= 0 {
+		return contexts[i].Ref.Name
+	}
+	return ""
 }

@@ -8,6 +8,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 )
 
 // pathShortcuts are what liqoctl calls some paths.
@@ -39,7 +42,7 @@ func printPath(out io.Writer, v any, path string) error {
 			key, after = longestField(fields, rest)
 		}
 		if key == "" {
-			return usageError{fmt.Errorf("--get %s: there is nothing at %s; %s", path, rest, whatIsThere(at))}
+			return exit.UsageError{Err: fmt.Errorf("--get %s: there is nothing at %s; %s", path, rest, whatIsThere(at))}
 		}
 		at, rest = fields[key], after
 	}
@@ -88,5 +91,5 @@ func printValue(out io.Writer, v any) error {
 		_, err := fmt.Fprintln(out, v)
 		return err
 	}
-	return writeDocument(out, formatYAML, v)
+	return report.WriteDocument(out, report.YAML, v)
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"testing"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
 func TestValuesByPath(t *testing.T) {
@@ -27,7 +29,7 @@ func TestValuesByPath(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		err := printPath(&out, value, path)
-		_, refused := errors.AsType[usageError](err)
+		_, refused := errors.AsType[exit.UsageError](err)
 		if got := out.String(); got != want || refused != (want == "") {
 			t.Errorf("%s: got %q (error %v), want %q", path, got, err, want)
 		}

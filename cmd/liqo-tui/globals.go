@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
 // globals are the flags of every command.
@@ -48,7 +50,7 @@ func (g *globals) validate() error {
 		errs = append(errs, errors.New("--verbose: give --log-file too, for what it logs must not land among results"))
 	}
 	if len(errs) > 0 {
-		return usageError{errors.Join(errs...)}
+		return exit.UsageError{Err: errors.Join(errs...)}
 	}
 	return nil
 }
@@ -64,7 +66,7 @@ func (g *globals) openLog() (close func(), err error) {
 	}
 	file, err := os.OpenFile(g.logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--log-file: %w", err)}
+		return nil, exit.UsageError{Err: fmt.Errorf("--log-file: %w", err)}
 	}
 	handler := slog.NewTextHandler(file, &slog.HandlerOptions{Level: slog.Level(-g.verbosity)})
 	slog.SetDefault(slog.New(handler))

@@ -14,6 +14,8 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"github.com/spf13/cobra"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -131,7 +133,7 @@ from pod to pod. It only reads, and waits for nothing.`,
 	}
 	f := cmd.PersistentFlags()
 	c.add(f, "", "the cluster")
-	f.StringVarP(&o.output, "output", "o", formatText, "text, json or yaml")
+	f.StringVarP(&o.output, "output", "o", report.Text, "text, json or yaml")
 	f.StringVarP(&o.get, "get", "g", "", "print only what is at this path of the JSON, such as clusterid or network.podCIDRs")
 	cmd.AddCommand(peer)
 	return cmd
@@ -139,9 +141,9 @@ from pod to pod. It only reads, and waits for nothing.`,
 
 func (o infoFlags) show(ctx context.Context, io streams, c clusterFlags, peers []string, detail bool) error {
 	switch o.output {
-	case formatText, formatJSON, formatYAML:
+	case report.Text, report.JSON, report.YAML:
 	default:
-		return usageError{fmt.Errorf("--output %q: want text, json or yaml", o.output)}
+		return exit.UsageError{Err: fmt.Errorf("--output %q: want text, json or yaml", o.output)}
 	}
 	f, err := look(ctx, c)
 	if err != nil {
@@ -154,8 +156,8 @@ func (o infoFlags) show(ctx context.Context, io streams, c clusterFlags, peers [
 	switch {
 	case o.get != "":
 		return printPath(io.out, info.queryRoot(peers), o.get)
-	case o.output != formatText:
-		return writeDocument(io.out, o.output, info)
+	case o.output != report.Text:
+		return report.WriteDocument(io.out, o.output, info)
 	case detail:
 		return writePeers(io.out, info)
 	}
@@ -189,7 +191,7 @@ func lookAt(ctx context.Context, cluster engine.Cluster) (flows.ClusterFacts, er
 // describe is pure: the same facts at the same moment give the same shape.
 func describe(f flows.ClusterFacts, now time.Time) clusterInfo {
 	info := clusterInfo{
-		V: schemaVersion, At: now.UTC().Truncate(time.Second),
+		V: report.SchemaVersion, At: now.UTC().Truncate(time.Second),
 		Local: localInfo{
 			ClusterID: f.ID, Context: f.Context.String(), APIServer: f.Server, Kubernetes: f.Version,
 			Software: f.Software.String(), Namespace: f.Namespace,
@@ -273,9 +275,9 @@ func (i *clusterInfo) keep(wanted []string) error {
 		if !ok {
 			known := "it has none"
 			if len(i.Peers) > 0 {
-				known = "its peers: " + joined(slices.Sorted(maps.Keys(i.Peers)))
+				known = "its peers: " + flows.Joined(slices.Sorted(maps.Keys(i.Peers)))
 			}
-			return usageError{fmt.Errorf("%s has no peer %s; %s", i.Local.ClusterID, id, known)}
+			return exit.UsageError{Err: fmt.Errorf("%s has no peer %s; %s", i.Local.ClusterID, id, known)}
 		}
 		kept[p.ClusterID] = p
 	}
@@ -298,14 +300,14 @@ func writeCluster(out io.Writer, i clusterInfo) error {
 	fmt.Fprintf(w, "API server\t%s\n", i.Local.APIServer)
 	fmt.Fprintf(w, "Kubernetes\t%s\n", i.Local.Kubernetes)
 	fmt.Fprintf(w, "Connected by\t%s\n", i.Local.Software)
-	fmt.Fprintf(w, "Pod CIDR\t%s\n", cmp.Or(joined(i.Network.PodCIDRs), "not known"))
-	fmt.Fprintf(w, "External CIDR\t%s\n", cmp.Or(joined(i.Network.ExternalCIDRs), "not known"))
+	fmt.Fprintf(w, "Pod CIDR\t%s\n", cmp.Or(flows.Joined(i.Network.PodCIDRs), "not known"))
+	fmt.Fprintf(w, "External CIDR\t%s\n", cmp.Or(flows.Joined(i.Network.ExternalCIDRs), "not known"))
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	if len(i.Peers) == 0 {
 		fmt.Fprintln(out, "\nNo peers.")
-		writeNext(out, firstSteps(i.Local.ClusterID))
+		report.WriteNext(out, firstSteps(i.Local.ClusterID))
 		return nil
 	}
 	fmt.Fprintln(w, "\nPEER\tROLE\tSTATE\tLATENCY\tPODS SEEN AS\tWHY")
@@ -316,7 +318,7 @@ func writeCluster(out io.Writer, i clusterInfo) error {
 			role = string(p.Network.Gateway.Role)
 		}
 		if r := p.Network.CIDR.Remapped; r != nil {
-			seenAs = joined(r.Pod)
+			seenAs = flows.Joined(r.Pod)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", id, role, p.State, latencyText(p), seenAs, p.Why)
 	}
@@ -324,11 +326,11 @@ func writeCluster(out io.Writer, i clusterInfo) error {
 }
 
 // firstSteps are for a cluster without peers.
-func firstSteps(id render.ClusterID) []nextStep {
+func firstSteps(id render.ClusterID) []report.NextStep {
 	if id == "" {
-		return []nextStep{{"liqo-tui install", "brings our operator, which network connect --install does too"}}
+		return []report.NextStep{{Command: "liqo-tui install", Why: "brings our operator, which network connect --install does too"}}
 	}
-	return []nextStep{{"liqo-tui network connect --remote-context CONTEXT", "connects it with another cluster"}}
+	return []report.NextStep{{Command: "liqo-tui network connect --remote-context CONTEXT", Why: "connects it with another cluster"}}
 }
 
 func latencyText(p *peerInfo) string {
@@ -341,7 +343,7 @@ func latencyText(p *peerInfo) string {
 func writePeers(out io.Writer, i clusterInfo) error {
 	if len(i.Peers) == 0 {
 		fmt.Fprintf(out, "%s has no peers.\n", i.Local.ClusterID)
-		writeNext(out, firstSteps(i.Local.ClusterID))
+		report.WriteNext(out, firstSteps(i.Local.ClusterID))
 		return nil
 	}
 	for n, id := range slices.Sorted(maps.Keys(i.Peers)) {
@@ -369,8 +371,8 @@ func writePeer(out io.Writer, i clusterInfo, p *peerInfo) error {
 	}
 	row("Namespace", p.Namespace)
 	if c := p.Network.CIDR; c.Remote != nil {
-		row("Pods", joined(c.Remote.Pod)+", "+remapped(c.Remapped, func(r *networkingv1beta1.ClusterConfigCIDR) []networkingv1beta1.CIDR { return r.Pod }))
-		row("External", joined(c.Remote.External)+", "+remapped(c.Remapped, func(r *networkingv1beta1.ClusterConfigCIDR) []networkingv1beta1.CIDR { return r.External }))
+		row("Pods", flows.Joined(c.Remote.Pod)+", "+remapped(c.Remapped, func(r *networkingv1beta1.ClusterConfigCIDR) []networkingv1beta1.CIDR { return r.Pod }))
+		row("External", flows.Joined(c.Remote.External)+", "+remapped(c.Remapped, func(r *networkingv1beta1.ClusterConfigCIDR) []networkingv1beta1.CIDR { return r.External }))
 	}
 	if g := p.Network.Gateway; g != nil {
 		row("Gateway", strings.TrimSpace(fmt.Sprintf("%s, MTU %d %s", g.Role, g.MTU, g.ServiceType)))
@@ -414,7 +416,7 @@ func remapped(r *networkingv1beta1.ClusterConfigCIDR, kind func(*networkingv1bet
 	if r == nil {
 		return "not assigned here yet"
 	}
-	return "reached as " + joined(kind(r))
+	return "reached as " + flows.Joined(kind(r))
 }
 
 func endpointText(g *gatewayInfo) string {

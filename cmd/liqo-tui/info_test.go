@@ -10,6 +10,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -90,7 +91,7 @@ func TestInfoSaysWhatIsNotReported(t *testing.T) {
 			if err := writePeers(&text, info); err != nil {
 				t.Fatal(err)
 			}
-			if err := writeDocument(&doc, formatJSON, info); err != nil {
+			if err := report.WriteDocument(&doc, report.JSON, info); err != nil {
 				t.Fatal(err)
 			}
 			if err := printPath(&value, info.Peers["milan"], "network.connection.loss"); err != nil || strings.TrimSpace(value.String()) != c.get {

@@ -10,6 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
@@ -42,31 +45,31 @@ a flag stay as they are. network connect --install does this while connecting.`,
 	f := cmd.Flags()
 	pair.local.add(f, "", "the cluster")
 	f.Lookup("output").Usage = "text; json: one document at the end; ndjson: one JSON object a line; yaml: print the objects instead of applying them"
-	settings := addSettings(f, &p, install.Settings()...)
+	settings := settingflag.Add(f, &p, install.Settings()...)
 	var podsFile string
 	f.StringVar(&podsFile, "pod-settings", "", "YAML file with pull secrets, node selector, tolerations and more of all pods, or those of operator, fabric and gateway (default: unchanged)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := wrong(settings); err != nil {
-			return usageError{err}
+		if err := settingflag.Wrong(settings); err != nil {
+			return exit.UsageError{Err: err}
 		}
 		if err := readPods(podsFile, &p); err != nil {
-			return usageError{err}
+			return exit.UsageError{Err: err}
 		}
 		plan := func(f flows.Facts) flows.Plan {
 			p := p
 			p.ClusterID = cmp.Or(p.ClusterID, f.Local.ID, idFrom(f.Local.Context.Name))
 			return install.Plan(p, f)
 		}
-		if r.output == formatYAML {
+		if r.output == report.YAML {
 			return printInstallation(cmd.Context(), io, pair.local, plan)
 		}
 		op := operation{
 			name: "install", localOnly: true, headless: true, undo: "uninstall",
 			plan: func() (func(flows.Facts) flows.Plan, error) { return plan, nil },
-			done: func(f flows.Facts) achieved {
-				return achieved{
-					string(f.Local.ID) + " can be connected now: the operator and the node agent run in namespace " + f.Local.Namespace + ".",
-					[]nextStep{{pair.local.command("network", "connect") + " --remote-context CONTEXT", "connects it with another cluster"}},
+			done: func(f flows.Facts) report.Achieved {
+				return report.Achieved{
+					Text: string(f.Local.ID) + " can be connected now: the operator and the node agent run in namespace " + f.Local.Namespace + ".",
+					Next: []report.NextStep{{Command: pair.local.command("network", "connect") + " --remote-context CONTEXT", Why: "connects it with another cluster"}},
 				}
 			},
 		}
@@ -135,7 +138,7 @@ The CRDs of Liqo's API stay, with all objects of these kinds.`,
 						return last
 					}, nil
 				},
-				done: func(f flows.Facts) achieved {
+				done: func(f flows.Facts) report.Achieved {
 					text := "liqo-tui is removed. The CRDs stay; kubectl delete crd removes them, with all objects of these kinds."
 					if nothing {
 						text = "Nothing of liqo-tui is in namespace " + f.Local.Namespace + "."
@@ -143,7 +146,7 @@ The CRDs of Liqo's API stay, with all objects of these kinds.`,
 					if why := install.KeptNamespace(last); why != "" {
 						text += "\nNamespace " + f.Local.Namespace + " stays: " + why + "."
 					}
-					return achieved{text: text}
+					return report.Achieved{Text: text}
 				},
 			}
 			return op.run(cmd.Context(), io, pair, r)

@@ -13,13 +13,15 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
 // What the user has asked for is no error.
 func TestCtrlCIsReportedAsNoError(t *testing.T) {
 	var out bytes.Buffer
-	code := report(streams{out: &out, err: &out}, &cobra.Command{}, nil, fmt.Errorf("connect: %w", interrupted{syscall.SIGINT}))
-	if want := "connect: stopped by Ctrl-C\n"; code != exitSignal+int(syscall.SIGINT) || out.String() != want {
+	code := conclude(streams{out: &out, err: &out}, &cobra.Command{}, nil, fmt.Errorf("connect: %w", exit.Interrupted{Signal: syscall.SIGINT}))
+	if want := "connect: stopped by Ctrl-C\n"; code != exit.Signal+int(syscall.SIGINT) || out.String() != want {
 		t.Errorf("got %d and %q, want 130 and %q", code, out.String(), want)
 	}
 }
@@ -42,14 +44,14 @@ func (s *stage) testInterrupts(t *testing.T) {
 			code, text, reached = s.connectInterrupted(t, n)
 			lines := checkEvents(t, text)
 			last := lines[len(lines)-1]
-			if code != exitSignal+int(syscall.SIGINT) && code != exitOK || last["exit"] != float64(code) {
+			if code != exit.Signal+int(syscall.SIGINT) && code != exit.OK || last["exit"] != float64(code) {
 				t.Fatalf("got exit code %d and result %v, want 130 in both, or 0 if it was done by then", code, last)
 			}
-			if code != exitOK && last["changed"] != true {
+			if code != exit.OK && last["changed"] != true {
 				t.Errorf("got result %v after %d changes, want changed", last, n)
 			}
 			again, text, _ := s.connectInterrupted(t, most)
-			if again != exitOK {
+			if again != exit.OK {
 				t.Errorf("the same command again: got exit code %d, want 0:\n%s", again, text)
 			}
 		})

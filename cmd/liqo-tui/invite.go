@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/peerfile"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -31,7 +33,7 @@ func (l *peerFileFlags) add(cmd *cobra.Command, standard string) {
 
 func (l *peerFileFlags) validate() error {
 	if l.valid <= 0 {
-		return usageError{fmt.Errorf("--valid %s: want more than 0", l.valid)}
+		return exit.UsageError{Err: fmt.Errorf("--valid %s: want more than 0", l.valid)}
 	}
 	return nil
 }
@@ -52,15 +54,15 @@ func (l *peerFileFlags) write(content peerfile.File) error {
 func readPeerFile(file string, want peerfile.Kind) (peerfile.File, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return peerfile.File{}, usageError{err}
+		return peerfile.File{}, exit.UsageError{Err: err}
 	}
 	l, err := peerfile.Parse(text)
 	if err != nil {
-		return l, usageError{fmt.Errorf("%s: %w", file, err)}
+		return l, exit.UsageError{Err: fmt.Errorf("%s: %w", file, err)}
 	}
 	if l.Kind != want {
 		command := map[peerfile.Kind]string{peerfile.Invitation: "join", peerfile.Answer: "accept"}[l.Kind]
-		return l, usageError{fmt.Errorf("%s is not the %s: liqo-tui network %s takes it", file, strings.ToLower(string(want)), command)}
+		return l, exit.UsageError{Err: fmt.Errorf("%s is not the %s: liqo-tui network %s takes it", file, strings.ToLower(string(want)), command)}
 	}
 	return l, flows.Expired(l, time.Now())
 }
@@ -68,7 +70,7 @@ func readPeerFile(file string, want peerfile.Kind) (peerfile.File, error) {
 // oneCluster refuses flags about the cluster that these commands can't reach.
 func oneCluster(pair *pairFlags) error {
 	if pair.remote.context != "" || len(pair.remote.files) > 0 {
-		return usageError{errors.New("--remote-context, --remote-kubeconfig: this works on the local cluster alone; who has access to both uses network connect")}
+		return exit.UsageError{Err: errors.New("--remote-context, --remote-kubeconfig: this works on the local cluster alone; who has access to both uses network connect")}
 	}
 	return nil
 }
@@ -81,8 +83,8 @@ func (c *connectFlags) addOneSided(cmd *cobra.Command, r *runFlags, takes func(f
 }
 
 // undoneHere removes this end of a connection.
-func undoneHere(pair *pairFlags, peer, what string) nextStep {
-	return nextStep{pair.local.command("network", "reset", "--local-only", "--remote-cluster-id", peer), what}
+func undoneHere(pair *pairFlags, peer, what string) report.NextStep {
+	return report.NextStep{Command: pair.local.command("network", "reset", "--local-only", "--remote-cluster-id", peer), Why: what}
 }
 
 // handOver says what to do with a file that was written.
@@ -94,7 +96,7 @@ func (l *peerFileFlags) handOver(name, command, to string) string {
 // oneArgument is a FILE.
 func oneArgument(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usageError{fmt.Errorf("%s takes one FILE", cmd.CommandPath())}
+		return exit.UsageError{Err: fmt.Errorf("%s takes one FILE", cmd.CommandPath())}
 	}
 	return nil
 }
@@ -131,9 +133,9 @@ again; that changes nothing else.`,
 			p, open, err := c.parse()
 			switch id := render.ClusterID(peer); {
 			case peer == "":
-				err = usageError{errors.New("whom to invite? give --for, the other cluster's ID")}
+				err = exit.UsageError{Err: errors.New("whom to invite? give --for, the other cluster's ID")}
 			case id.Validate() != nil:
-				err = usageError{fmt.Errorf("--for: %w", id.Validate())}
+				err = exit.UsageError{Err: fmt.Errorf("--for: %w", id.Validate())}
 			}
 			if err := errors.Join(err, oneCluster(pair), out.validate()); err != nil {
 				return nil, err
@@ -157,11 +159,11 @@ again; that changes nothing else.`,
 			out.file = cmp.Or(out.file, fmt.Sprintf("invitation-%s-to-%s.yaml", f.Local.ID, peer))
 			return out.write(invitation)
 		}
-		op.done = func(f flows.Facts) achieved {
-			return achieved{
-				fmt.Sprintf("%s can be dialled by %s now. %s", f.Local.ID, peer, out.handOver("invitation", "join", peer)),
-				[]nextStep{
-					{pair.local.command("network", "accept", fmt.Sprintf("answer-%s-to-%s.yaml", peer, f.Local.ID)), "once they have sent the answer"},
+		op.done = func(f flows.Facts) report.Achieved {
+			return report.Achieved{
+				Text: fmt.Sprintf("%s can be dialled by %s now. %s", f.Local.ID, peer, out.handOver("invitation", "join", peer)),
+				Next: []report.NextStep{
+					{Command: pair.local.command("network", "accept", fmt.Sprintf("answer-%s-to-%s.yaml", peer, f.Local.ID)), Why: "once they have sent the answer"},
 					undoneHere(pair, peer, "undoes this"),
 				},
 			}
@@ -207,12 +209,12 @@ admin, not by the way that the file came.`,
 			out.file = cmp.Or(out.file, fmt.Sprintf("answer-%s-to-%s.yaml", f.Local.ID, invitation.From.ClusterID))
 			return out.write(answer)
 		}
-		op.done = func(f flows.Facts) achieved {
+		op.done = func(f flows.Facts) report.Achieved {
 			inviter := string(invitation.From.ClusterID)
-			return achieved{
-				fmt.Sprintf("%s dials %s now. %s", f.Local.ID, inviter, out.handOver("answer", "accept", inviter)),
-				[]nextStep{
-					{pair.local.command("info", "peer", inviter), "says whether it is connected, once they have accepted"},
+			return report.Achieved{
+				Text: fmt.Sprintf("%s dials %s now. %s", f.Local.ID, inviter, out.handOver("answer", "accept", inviter)),
+				Next: []report.NextStep{
+					{Command: pair.local.command("info", "peer", inviter), Why: "says whether it is connected, once they have accepted"},
 					undoneHere(pair, inviter, "undoes this"),
 				},
 			}
@@ -240,7 +242,7 @@ func acceptCommand(io streams, pair *pairFlags) *cobra.Command {
 		op.plan = func() (func(flows.Facts) flows.Plan, error) {
 			p, _, err := c.parse()
 			if err == nil && p.Wait == flows.WaitVerified {
-				err = usageError{errors.New("--wait=verified: it takes a pod in each cluster, and access to both")}
+				err = exit.UsageError{Err: errors.New("--wait=verified: it takes a pod in each cluster, and access to both")}
 			}
 			if err := errors.Join(err, oneCluster(pair)); err != nil {
 				return nil, err
@@ -248,14 +250,14 @@ func acceptCommand(io streams, pair *pairFlags) *cobra.Command {
 			answer, err = readPeerFile(args[0], peerfile.Answer)
 			return func(f flows.Facts) flows.Plan { return flows.PlanAccept(p, answer, f) }, err
 		}
-		op.done = func(f flows.Facts) achieved {
+		op.done = func(f flows.Facts) report.Achieved {
 			peer := string(answer.From.ClusterID)
 			text := fmt.Sprintf("%s and %s are connected: %s's gateway answers pings.", f.Local.ID, peer, peer)
 			if c.params.Wait == flows.WaitNone {
 				text = fmt.Sprintf("All is applied on %s; nobody waited for the connection.", f.Local.ID)
 			}
-			return achieved{text, []nextStep{
-				{pair.local.command("info", "peer", peer), "says how it does, and by which addresses its pods are reached"},
+			return report.Achieved{Text: text, Next: []report.NextStep{
+				{Command: pair.local.command("info", "peer", peer), Why: "says how it does, and by which addresses its pods are reached"},
 				undoneHere(pair, peer, "undoes this, on this side"),
 			}}
 		}

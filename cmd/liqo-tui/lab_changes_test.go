@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
 // beyond is how far a gap may exceed its bound on a busy machine before that is
@@ -143,7 +145,7 @@ func (l lab) testRotate(t *testing.T, way connection, bound time.Duration) {
 	var began time.Time
 	o := l.during(t, way, 3*time.Second, func() {
 		began = time.Now()
-		l.between(way, "rotate-keys", "--yes", "--timeout", "60s").want(t, exitOK)
+		l.between(way, "rotate-keys", "--yes", "--timeout", "60s").want(t, exit.OK)
 	})
 	o.report(t, "keys of "+way.String()+" replaced", began, bound)
 }
@@ -175,7 +177,7 @@ func (l lab) testLiveChanges(t *testing.T, way connection) {
 			got = l.between(way, "connect", append(change.flags, "--yes", "--timeout", "60s")...)
 			took = time.Since(began)
 		})
-		got.want(t, exitOK)
+		got.want(t, exit.OK)
 		if strings.HasPrefix(got.out, "No changes") {
 			t.Errorf("%s: nothing was changed:\n%s", change.name, got.out)
 		}
@@ -194,8 +196,8 @@ func (l lab) testLateProxy(t *testing.T, way connection, bound time.Duration) {
 	connect := func(flag, value string) result {
 		return l.between(way, "connect", flag, value, "--yes", "--timeout", "60s")
 	}
-	connect("--server-service-type", "LoadBalancer").want(t, exitOK)
-	defer func() { connect("--server-service-type", "NodePort").want(t, exitOK) }()
+	connect("--server-service-type", "LoadBalancer").want(t, exit.OK)
+	defer func() { connect("--server-service-type", "NodePort").want(t, exit.OK) }()
 	nodes := l.nodes(t, way.b)
 	var connected sync.WaitGroup
 	defer connected.Wait()
@@ -222,7 +224,7 @@ func (l lab) testLateProxy(t *testing.T, way connection, bound time.Duration) {
 		resume()
 		back = time.Now()
 		connected.Wait()
-		got.want(t, exitOK)
+		got.want(t, exit.OK)
 	})
 	o.report(t, "nodes of "+way.b+" dialled before kube-proxy knew the port", back, bound)
 	if o.longest < time.Second {

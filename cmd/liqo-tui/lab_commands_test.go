@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
 // TestLabCommands goes through the commands of the manual in the lab, with
@@ -12,17 +14,17 @@ import (
 func TestLabCommands(t *testing.T) {
 	l := useLab(t)
 	l.prepare(t)
-	defer func() { l.reset().want(t, exitOK) }()
+	defer func() { l.reset().want(t, exit.OK) }()
 
-	l.tui(append(l.pair("network", "init"), "--yes", "--timeout", "60s")...).want(t, exitOK)
+	l.tui(append(l.pair("network", "init"), "--yes", "--timeout", "60s")...).want(t, exit.OK)
 	if got := l.seenAs(t); got == "" {
 		t.Error("after init, rome does not know how it will see milan's pods")
 	}
-	l.connect("--server-service-type", "NodePort", "--yes", "--wait=verified").want(t, exitOK)
+	l.connect("--server-service-type", "NodePort", "--yes", "--wait=verified").want(t, exit.OK)
 	before := l.seenAs(t)
 
 	t.Run("verify measures between pods", func(t *testing.T) {
-		out := l.tui(append(l.pair("network", "verify"), "-o", "json")...).want(t, exitOK).out
+		out := l.tui(append(l.pair("network", "verify"), "-o", "json")...).want(t, exit.OK).out
 		var v verification
 		if err := json.Unmarshal([]byte(out), &v); err != nil {
 			t.Fatal(err)
@@ -34,50 +36,50 @@ func TestLabCommands(t *testing.T) {
 	t.Run("info peer says what the gateways report", func(t *testing.T) {
 		for i, cluster := range l.clusters {
 			other := l.clusters[1-i]
-			got := strings.TrimSpace(l.tui("info", "peer", other, "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--get", "state").want(t, exitOK).out)
+			got := strings.TrimSpace(l.tui("info", "peer", other, "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--get", "state").want(t, exit.OK).out)
 			if got != "connected" {
 				t.Errorf("%s says of %s: %q, want connected", cluster, other, got)
 			}
 		}
 	})
 	t.Run("check finds nothing wrong", func(t *testing.T) {
-		l.tui(l.pair("check")...).want(t, exitOK)
+		l.tui(l.pair("check")...).want(t, exit.OK)
 	})
 	t.Run("rotate-keys gives both gateways other keys", func(t *testing.T) {
 		before := l.publicKeys(t)
-		l.tui(append(l.pair("network", "rotate-keys"), "--yes", "--timeout", "90s")...).want(t, exitOK)
+		l.tui(append(l.pair("network", "rotate-keys"), "--yes", "--timeout", "90s")...).want(t, exit.OK)
 		for i, key := range l.publicKeys(t) {
 			if key == before[i] || key == "" {
 				t.Errorf("%s has key %q, want another than before", l.clusters[i], key)
 			}
 		}
-		l.tui(l.pair("network", "verify")...).want(t, exitOK)
+		l.tui(l.pair("network", "verify")...).want(t, exit.OK)
 	})
 	t.Run("delegate has the operators carry a changed endpoint", func(t *testing.T) {
-		l.tui(append(l.pair("network", "delegate"), "--yes", "--timeout", "60s")...).want(t, exitOK)
+		l.tui(append(l.pair("network", "delegate"), "--yes", "--timeout", "60s")...).want(t, exit.OK)
 		l.must(t, "kubectl", "milan", "patch", "gatewayserver", "rome", "-n", "liqo-tenant-rome", "--type", "merge",
 			"-p", `{"spec":{"endpoint":{"nodePort":30222}}}`)
 		l.must(t, "kubectl", "rome", "wait", "gatewayclient", "milan", "-n", "liqo-tenant-milan",
 			"--for=jsonpath={.spec.endpoint.port}=30222", "--timeout=30s")
 	})
 	t.Run("disconnect keeps the addresses", func(t *testing.T) {
-		l.tui(append(l.pair("network", "disconnect"), "--yes", "--timeout", "60s")...).want(t, exitOK)
-		l.connect("--server-service-type", "NodePort", "--yes").want(t, exitOK)
+		l.tui(append(l.pair("network", "disconnect"), "--yes", "--timeout", "60s")...).want(t, exit.OK)
+		l.connect("--server-service-type", "NodePort", "--yes").want(t, exit.OK)
 		if got := l.seenAs(t); got != before {
 			t.Errorf("rome sees milan's pods as %s, want %s as before", got, before)
 		}
 	})
 	t.Run("two admins connect their clusters by two files", func(t *testing.T) {
-		l.reset().want(t, exitOK)
+		l.reset().want(t, exit.OK)
 		invitation, answer := filepath.Join(t.TempDir(), "invitation.yaml"), filepath.Join(t.TempDir(), "answer.yaml")
 		alone := func(cluster string, words ...string) {
 			t.Helper()
-			l.tui(append(words, "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--yes", "--timeout", "90s")...).want(t, exitOK)
+			l.tui(append(words, "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--yes", "--timeout", "90s")...).want(t, exit.OK)
 		}
 		alone("rome", "network", "invite", "--for", "milan", "--server-service-type", "NodePort", "--file", invitation)
 		alone("milan", "network", "join", invitation, "--file", answer)
 		alone("rome", "network", "accept", answer)
-		l.tui(l.pair("network", "verify")...).want(t, exitOK)
+		l.tui(l.pair("network", "verify")...).want(t, exit.OK)
 	})
 }
 
@@ -85,7 +87,7 @@ func TestLabCommands(t *testing.T) {
 func (l lab) seenAs(t *testing.T) string {
 	t.Helper()
 	return strings.TrimSpace(l.tui("info", "peer", "milan", "--kubeconfig", l.kubeconfig, "--context", "lab-rome",
-		"--get", "network.cidr.remapped.pod").want(t, exitOK).out)
+		"--get", "network.cidr.remapped.pod").want(t, exit.OK).out)
 }
 
 // publicKeys are those of the gateways, in the order of the clusters.
@@ -95,7 +97,7 @@ func (l lab) publicKeys(t *testing.T) []string {
 	for i, cluster := range l.clusters {
 		other := l.clusters[1-i]
 		keys[i] = strings.TrimSpace(l.tui("info", "peer", other, "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster,
-			"--get", "network.gateway.publicKey").want(t, exitOK).out)
+			"--get", "network.gateway.publicKey").want(t, exit.OK).out)
 	}
 	return keys
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
 // TestLabDashboard watches two connected clusters in a terminal while the way
@@ -13,8 +15,8 @@ func TestLabDashboard(t *testing.T) {
 	l := useLab(t)
 	l.prepare(t)
 	program := buildProgram(t)
-	l.connect("--server-service-type", "NodePort", "--yes").want(t, exitOK)
-	defer func() { l.reset().want(t, exitOK) }()
+	l.connect("--server-service-type", "NodePort", "--yes").want(t, exit.OK)
+	defer func() { l.reset().want(t, exit.OK) }()
 
 	way := l.detour(t, "lab-milan")
 	s := openTerminal(t, 120, 40, nil, program, "dashboard", "--kubeconfig", way.kubeconfig)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/gateway/ipam"
 )
 
@@ -57,7 +58,7 @@ func TestThreeClusters(t *testing.T) {
 		if cluster == "milan" { // where nothing in Kubernetes says it; those of the others are found
 			install = append(install, "--pod-cidr", "10.244.0.0/16")
 		}
-		l.tui(install...).want(t, exitOK)
+		l.tui(install...).want(t, exit.OK)
 		for _, node := range l.nodes(t, cluster) {
 			l.apply(t, cluster, webPod(t, node))
 			l.apply(t, cluster, hostPod(node))
@@ -68,7 +69,7 @@ func TestThreeClusters(t *testing.T) {
 	}
 	before := l.kernels(t)
 	for _, c := range connections {
-		got := l.between(c, "connect", "--server-service-type", "NodePort", "--yes", "--timeout", "120s").want(t, exitOK)
+		got := l.between(c, "connect", "--server-service-type", "NodePort", "--yes", "--timeout", "120s").want(t, exit.OK)
 		t.Logf("%s:\n%s", c, got.out)
 	}
 	t.Run("pods, nodes and pods in their node's network reach pods", func(t *testing.T) {
@@ -137,7 +138,7 @@ func TestThreeClusters(t *testing.T) {
 	t.Run("faults at random", func(t *testing.T) { l.testFaults(t, connections) })
 	t.Run("reset leaves nothing in any kernel", func(t *testing.T) {
 		for _, c := range connections {
-			l.between(c, "reset", "--yes", "--timeout", "120s").want(t, exitOK)
+			l.between(c, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
 		}
 		l.waitForNamespacesGone(t)
 		eventually(t, 30*time.Second, func() error {

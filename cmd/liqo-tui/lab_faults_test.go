@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -105,7 +106,7 @@ func (l lab) testFaults(t *testing.T, connections []connection) {
 		for _, way := range c.ways() {
 			l.testReach(t, way)
 		}
-		l.between(c, "verify").want(t, exitOK)
+		l.between(c, "verify").want(t, exit.OK)
 	}
 }
 
@@ -170,7 +171,7 @@ func (r *faultRun) command(way connection, name string, flags ...string) (string
 	args := append([]string{name, "--yes"}, flags...)
 	got := r.between(way, name, append(args[1:], "--timeout", "20s")...)
 	told := strings.Join(args, " ")
-	if got.code != exitOK {
+	if got.code != exit.OK {
 		r.owed = append(r.owed, owed{way, args})
 		told += fmt.Sprintf(": exit code %d, to be repeated: %s", got.code, lastLines(got.err))
 	}
@@ -198,7 +199,7 @@ func (r *faultRun) settle(t *testing.T) {
 	t.Helper()
 	for _, o := range r.owed {
 		eventually(t, settled, func() error {
-			if got := r.between(o.way, o.args[0], append(o.args[1:], "--timeout", "60s")...); got.code != exitOK {
+			if got := r.between(o.way, o.args[0], append(o.args[1:], "--timeout", "60s")...); got.code != exit.OK {
 				return fmt.Errorf("%v between %s: exit code %d: %s", o.args, o.way, got.code, lastLines(got.err))
 			}
 			return nil

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
 // testEndpointMoves changes where b's server is reached, with nobody to tell
@@ -11,7 +13,7 @@ import (
 // endpoint is known.
 func (l lab) testEndpointMoves(t *testing.T, way connection, bound time.Duration) {
 	t.Helper()
-	l.between(way, "delegate", "--yes", "--timeout", "60s").want(t, exitOK)
+	l.between(way, "delegate", "--yes", "--timeout", "60s").want(t, exit.OK)
 	endpoint := func() string {
 		return l.must(t, "kubectl", way.b, "get", "gatewayserver", "-n", "liqo-tenant-"+way.a, way.a, "-o",
 			"jsonpath={.status.endpoint.addresses[0]}:{.status.endpoint.port}")
@@ -38,8 +40,8 @@ func (l lab) testEndpointMoves(t *testing.T, way connection, bound time.Duration
 	})
 	// The field is kubectl's now. The admin takes it back.
 	port := []string{"connect", "--node-port", "30346", "--yes", "--timeout", "60s"}
-	l.between(way, port[0], port[1:]...).want(t, exitConflict)
-	l.between(way, port[0], append(port[1:], "--force-conflicts")...).want(t, exitOK)
+	l.between(way, port[0], port[1:]...).want(t, exit.Conflict)
+	l.between(way, port[0], append(port[1:], "--force-conflicts")...).want(t, exit.OK)
 }
 
 // dials is where a's client dials b's server.

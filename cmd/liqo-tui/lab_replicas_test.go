@@ -8,13 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 )
 
 // setReplicas has every gateway of a cluster consist of so many pods.
 func (l lab) setReplicas(t *testing.T, cluster, replicas string) {
 	t.Helper()
-	l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--image", labImage, "--gateway-replicas", replicas).want(t, exitOK)
+	l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--image", labImage, "--gateway-replicas", replicas).want(t, exit.OK)
 }
 
 // leader is the pod that holds the tunnel of cluster to peer, its node and its

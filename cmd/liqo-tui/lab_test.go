@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/gateway/ipam"
 )
 
@@ -138,7 +139,7 @@ func (l lab) prepare(t *testing.T) {
 	t.Helper()
 	for _, cluster := range l.clusters {
 		l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--cluster-id", cluster,
-			"--pod-cidr", labPodCIDR, "--image", labImage).want(t, exitOK)
+			"--pod-cidr", labPodCIDR, "--image", labImage).want(t, exit.OK)
 		for _, node := range l.nodes(t, cluster) {
 			l.apply(t, cluster, webPod(t, node))
 		}
@@ -146,7 +147,7 @@ func (l lab) prepare(t *testing.T) {
 	for _, cluster := range l.clusters {
 		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app=web", "--timeout=60s")
 	}
-	l.reset().want(t, exitOK)
+	l.reset().want(t, exit.OK)
 	for _, cluster := range l.clusters {
 		l.must(t, "kubectl", cluster, "delete", "namespaces", "-l", "liqo.io/tenant-namespace", "--wait=false")
 	}
@@ -155,16 +156,16 @@ func (l lab) prepare(t *testing.T) {
 
 func (l lab) testRefusals(t *testing.T) {
 	same := l.tui("network", "connect", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-rome",
-		"--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-rome").want(t, exitPreflight)
+		"--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-rome").want(t, exit.Preflight)
 	if !strings.Contains(same.err, "are the same cluster") {
 		t.Errorf("the same cluster twice: got %q", same.err)
 	}
 	unknown := l.tui("network", "connect", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-napoli",
-		"--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-milan").want(t, exitUsage)
+		"--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-milan").want(t, exit.Usage)
 	if !strings.Contains(unknown.err, "lab-milan, lab-rome") {
 		t.Errorf("an unknown context: got %q, want the known ones named", unknown.err)
 	}
-	asks := l.connect().want(t, exitUsage)
+	asks := l.connect().want(t, exit.Usage)
 	if !strings.Contains(asks.err, "--yes") {
 		t.Errorf("without a terminal: got %q, want --yes named", asks.err)
 	}
@@ -209,7 +210,7 @@ func (l lab) apply(t *testing.T, cluster, manifest string) {
 // testConnection connects, and has the pods of every node, and the nodes, talk
 // to the pods of every node of the other cluster, both ways.
 func (l lab) testConnection(t *testing.T, serviceType string) {
-	got := l.connect("--server-service-type", serviceType, "--yes").want(t, exitOK)
+	got := l.connect("--server-service-type", serviceType, "--yes").want(t, exit.OK)
 	t.Logf("connect:\n%s%s", got.err, got.out)
 	l.testPaths(t)
 }
@@ -313,7 +314,7 @@ func (l lab) testColumns(t *testing.T) {
 
 func (l lab) testSecondRun(t *testing.T) {
 	before := l.versions(t)
-	got := l.connect("--server-service-type", "NodePort", "--yes").want(t, exitOK)
+	got := l.connect("--server-service-type", "NodePort", "--yes").want(t, exit.OK)
 	if !strings.HasPrefix(got.out, "No changes.\n") {
 		t.Errorf("got %q, want it to start with No changes.", got.out)
 	}
@@ -335,7 +336,7 @@ func (l lab) versions(t *testing.T) map[string]string {
 }
 
 func (l lab) testReset(t *testing.T, before map[string]string) {
-	got := l.reset().want(t, exitOK)
+	got := l.reset().want(t, exit.OK)
 	t.Logf("reset:\n%s%s", got.err, got.out)
 	l.waitForNamespacesGone(t)
 	kinds := "configurations,gatewayservers,gatewayclients,publickeies,connections,internalfabrics"
@@ -350,7 +351,7 @@ func (l lab) testReset(t *testing.T, before map[string]string) {
 		}
 		return nil
 	})
-	l.reset().want(t, exitOK) // nothing there is no error
+	l.reset().want(t, exit.OK) // nothing there is no error
 }
 
 // testBesideLiqo gives milan what Liqo's controller-manager is known by.
@@ -361,7 +362,7 @@ func (l lab) testBesideLiqo(t *testing.T) {
 	l.must(t, append(manager, "label", "--overwrite", "deployment", "liqo-controller-manager",
 		"app.kubernetes.io/name=controller-manager", "app.kubernetes.io/part-of=liqo")...)
 	got := l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-milan", "--cluster-id", "milan",
-		"--pod-cidr", labPodCIDR, "--image", labImage).want(t, exitPreflight)
+		"--pod-cidr", labPodCIDR, "--image", labImage).want(t, exit.Preflight)
 	if !strings.Contains(got.err, "two operators would fight") {
 		t.Errorf("got %q, want the reason", got.err)
 	}
@@ -369,8 +370,8 @@ func (l lab) testBesideLiqo(t *testing.T) {
 
 func (l lab) testUninstall(t *testing.T) {
 	milan := []string{"--kubeconfig", l.kubeconfig, "--context", "lab-milan"}
-	l.tui(append([]string{"uninstall"}, milan...)...).want(t, exitUsage) // no terminal, no --yes
-	lines := checkEvents(t, l.tui(append([]string{"uninstall", "--yes", "-o", "ndjson"}, milan...)...).want(t, exitOK).out)
+	l.tui(append([]string{"uninstall"}, milan...)...).want(t, exit.Usage) // no terminal, no --yes
+	lines := checkEvents(t, l.tui(append([]string{"uninstall", "--yes", "-o", "ndjson"}, milan...)...).want(t, exit.OK).out)
 	if last := lines[len(lines)-1]; last["changed"] != true {
 		t.Errorf("got %v, want something changed", last)
 	}
@@ -381,10 +382,10 @@ func (l lab) testUninstall(t *testing.T) {
 		}
 		return nil
 	})
-	if got := l.tui(append([]string{"uninstall", "--yes"}, milan...)...).want(t, exitOK); !strings.HasPrefix(got.out, "No changes") {
+	if got := l.tui(append([]string{"uninstall", "--yes"}, milan...)...).want(t, exit.OK); !strings.HasPrefix(got.out, "No changes") {
 		t.Errorf("a second time: got %q, want No changes", got.out)
 	}
-	connect := l.connect("--server-service-type", "NodePort", "--yes").want(t, exitPreflight)
+	connect := l.connect("--server-service-type", "NodePort", "--yes").want(t, exit.Preflight)
 	if !strings.Contains(connect.err, "liqo-tui install --context lab-milan") {
 		t.Errorf("connecting without an operator: got %q, want the install command named", connect.err)
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
 // wizard opens the real program on the lab, for nobody but arrows and enter.
@@ -53,7 +55,7 @@ func (s *terminal) choosePair() {
 // bare takes our operator away from a cluster without peers.
 func (l lab) bare(t *testing.T, cluster string) {
 	t.Helper()
-	l.tui("uninstall", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster).want(t, exitOK)
+	l.tui("uninstall", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster).want(t, exit.OK)
 	l.must(t, "kubectl", cluster, "wait", "--for=delete", "namespace/liqo", "--timeout=60s")
 }
 
@@ -65,7 +67,7 @@ func TestLabWizard(t *testing.T) {
 	// another ID than the tests that come next expect.
 	l.bare(t, "milan")
 	defer func() {
-		l.reset().want(t, exitOK)
+		l.reset().want(t, exit.OK)
 		l.bare(t, "milan")
 	}()
 	t.Run("arrows and enter connect two clusters", func(t *testing.T) {
@@ -112,7 +114,7 @@ func TestLabWizard(t *testing.T) {
 	})
 
 	t.Run("ctrl+c in the middle of a change, and again from the start", func(t *testing.T) {
-		l.reset().want(t, exitOK)
+		l.reset().want(t, exit.OK)
 		s := l.wizard(t, program, 80, 24)
 		s.choosePair()
 		s.toForm()

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
@@ -17,8 +18,8 @@ import (
 func TestLabVerify(t *testing.T) {
 	l := useLab(t)
 	l.prepare(t)
-	l.connect("--server-service-type", "NodePort", "--yes").want(t, exitOK)
-	t.Cleanup(func() { l.reset().want(t, exitOK) })
+	l.connect("--server-service-type", "NodePort", "--yes").want(t, exit.OK)
+	t.Cleanup(func() { l.reset().want(t, exit.OK) })
 	a, b := l.open(t, "lab-rome"), l.open(t, "lab-milan")
 
 	t.Run("a good path", func(t *testing.T) {

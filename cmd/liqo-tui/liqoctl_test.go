@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
 const liqoctlProgram = "../../bin/liqoctl"
@@ -32,7 +34,7 @@ func TestLabLiqoctl(t *testing.T) {
 	})
 	t.Run("what liqoctl connected, we use as it is", func(t *testing.T) {
 		before := l.versions(t)
-		if got := l.connect("--server-service-type", "NodePort", "--yes").want(t, exitOK); !strings.HasPrefix(got.out, "No changes.\n") {
+		if got := l.connect("--server-service-type", "NodePort", "--yes").want(t, exit.OK); !strings.HasPrefix(got.out, "No changes.\n") {
 			t.Errorf("got %q, want it to start with No changes.\n%s", got.out, got.err)
 		}
 		if diff := cmp.Diff(before, l.versions(t)); diff != "" {
@@ -42,13 +44,13 @@ func TestLabLiqoctl(t *testing.T) {
 	t.Run("what we see, liqoctl prints", l.testGenerate)
 	t.Run("info says that the peer's network is healthy", l.testInfo)
 	t.Run("we disconnect, liqoctl connects again", func(t *testing.T) {
-		l.tui(append(l.pair("network", "disconnect"), "--yes")...).want(t, exitOK)
+		l.tui(append(l.pair("network", "disconnect"), "--yes")...).want(t, exit.OK)
 		l.liqoctl(t, l.pair(append([]string{"network", "connect"}, nodePort...)...)...)
 		l.testPaths(t)
 	})
 	t.Run("liqoctl disconnects, we connect again", func(t *testing.T) {
 		l.liqoctl(t, l.pair("network", "disconnect", "--skip-confirm")...)
-		l.connect("--server-service-type", "NodePort", "--yes").want(t, exitOK)
+		l.connect("--server-service-type", "NodePort", "--yes").want(t, exit.OK)
 		l.testPaths(t)
 	})
 	t.Run("what we connected, liqoctl uses as it is", func(t *testing.T) {
@@ -61,7 +63,7 @@ func TestLabLiqoctl(t *testing.T) {
 	})
 	t.Run("liqoctl resets, and nothing is left for us", func(t *testing.T) {
 		l.liqoctl(t, l.pair("network", "reset", "--skip-confirm")...)
-		l.reset().want(t, exitOK)
+		l.reset().want(t, exit.OK)
 		for _, cluster := range l.clusters {
 			if got := l.must(t, "kubectl", cluster, "get", "configurations,gatewayservers,gatewayclients,publickeies,connections", "-A", "-o", "name"); got != "" {
 				t.Errorf("left on %s: %s", cluster, got)
@@ -71,14 +73,14 @@ func TestLabLiqoctl(t *testing.T) {
 	t.Run("liqoctl creates each part by itself, and packets flow", l.testCreate)
 	t.Run("what liqoctl created, we use and remove", func(t *testing.T) {
 		before := l.uids(t)
-		l.connect("--yes").want(t, exitOK) // the PublicKeys get their owners, to go with them
+		l.connect("--yes").want(t, exit.OK) // the PublicKeys get their owners, to go with them
 		if diff := cmp.Diff(before, l.uids(t)); diff != "" {
 			t.Errorf("objects were made anew (-before +after):\n%s", diff)
 		}
-		if got := l.connect("--yes").want(t, exitOK); !strings.HasPrefix(got.out, "No changes.\n") {
+		if got := l.connect("--yes").want(t, exit.OK); !strings.HasPrefix(got.out, "No changes.\n") {
 			t.Errorf("a second time: got %q, want it to start with No changes.\n%s", got.out, got.err)
 		}
-		l.reset().want(t, exitOK)
+		l.reset().want(t, exit.OK)
 	})
 }
 

@@ -16,6 +16,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/config"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/tui"
 )
@@ -31,7 +35,7 @@ type streams struct {
 	out, err io.Writer
 	args     []string // of the program, to name the same command again
 	// settings are how to ask on them; they are read before a command runs.
-	settings *screenSettings
+	settings *config.Screens
 }
 
 // interactive reports whether a person can be asked: stdin and stdout are
@@ -49,7 +53,7 @@ func isTerminal(stream any) bool {
 func run(args []string, in io.Reader, out, err io.Writer) int {
 	ctx, stop := withSignals(context.Background())
 	defer stop()
-	io := streams{in: in, out: out, err: err, args: args, settings: &screenSettings{}}
+	io := streams{in: in, out: out, err: err, args: args, settings: &config.Screens{}}
 	root, closeLog := rootCommand(io)
 	defer closeLog()
 	root.SetArgs(args)
@@ -57,17 +61,7 @@ func run(args []string, in io.Reader, out, err io.Writer) int {
 	root.SetOut(out)
 	root.SetErr(err)
 	cmd, failure := root.ExecuteContextC(ctx)
-	return report(io, cmd, args, failure)
-}
-
-// interrupted is a signal as the cause of a cancellation.
-type interrupted struct{ signal syscall.Signal }
-
-func (i interrupted) Error() string {
-	if i.signal == syscall.SIGINT {
-		return "stopped by Ctrl-C"
-	}
-	return "stopped by signal " + i.signal.String()
+	return conclude(io, cmd, args, failure)
 }
 
 // withSignals cancels the context at the first signal. The second one ends the
@@ -81,7 +75,7 @@ func withSignals(parent context.Context) (context.Context, func()) {
 		case s := <-received:
 			signal.Stop(received)
 			signal.Reset()
-			cancel(interrupted{s.(syscall.Signal)})
+			cancel(exit.Interrupted{Signal: s.(syscall.Signal)})
 		case <-ctx.Done():
 		}
 	}()
@@ -104,11 +98,11 @@ Without a command, on a terminal: shows all connections of your clusters. If
 there is none, it connects two clusters, those of --context and --remote-context
 or those that you choose.
 
-` + valuesHelp,
+` + config.Help,
 		SilenceErrors: true, SilenceUsage: true,
 		Args: noCommand,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if *io.settings, err = applySettings(cmd, os.Getenv); err != nil {
+			if *io.settings, err = config.Apply(cmd, os.Getenv); err != nil {
 				return err
 			}
 			if err := g.validate(); err != nil {
@@ -124,12 +118,12 @@ or those that you choose.
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		return openProgram(cmd.Context(), io, &g, o, tui.StartAny, nil)
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.UsageError{Err: err} })
 	root.AddCommand(
 		wizardCommand(io, &g), dashboardCommand(io, &g), networkCommand(io), checkCommand(io), infoCommand(io), rbacCommand(io),
 		installCommand(io), uninstallCommand(io), explainCommand(io), manCommand(io), versionCommand(io),
 	)
-	completeSettings(root)
+	settingflag.Complete(root)
 	wrapHelp(root, io)
 	if name := programName(os.Args[0]); name != root.Use {
 		callAs(root, name)
@@ -147,14 +141,14 @@ func callAs(cmd *cobra.Command, name string) {
 
 func noCommand(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError{fmt.Errorf("unknown command %q", args[0])}
+		return exit.UsageError{Err: fmt.Errorf("unknown command %q", args[0])}
 	}
 	return nil
 }
 
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError{fmt.Errorf("%s takes no arguments, got %s", cmd.CommandPath(), strings.Join(args, " "))}
+		return exit.UsageError{Err: fmt.Errorf("%s takes no arguments, got %s", cmd.CommandPath(), strings.Join(args, " "))}
 	}
 	return nil
 }
@@ -169,46 +163,29 @@ func versionCommand(io streams) *cobra.Command {
 	}
 }
 
-// usageError is a command line that can't be run.
-type usageError struct{ error }
-
-func (u usageError) Unwrap() error { return u.error }
-
-// told is an error of a run whose reporter has ended: what a program reads of
-// it is written.
-type told struct{ error }
-
-func (t told) Unwrap() error { return t.error }
-
-// verdict is a result that is not a failure, and has an exit code of its own:
-// what it is about is written already.
-type verdict int
-
-func (v verdict) Error() string { return fmt.Sprintf("exit code %d", int(v)) }
-
-// report prints err, if any, and gives the exit code for it.
-func report(io streams, cmd *cobra.Command, args []string, err error) int {
+// conclude prints err, if any, and gives the exit code for it.
+func conclude(io streams, cmd *cobra.Command, args []string, err error) int {
 	if err == nil {
-		return exitOK
+		return exit.OK
 	}
-	if _, ok := errors.AsType[told](err); !ok && wantsEvents(cmd, args) {
+	if _, ok := errors.AsType[report.Told](err); !ok && wantsEvents(cmd, args) {
 		// Refused before it began; a program reads it like any other run.
-		n := &ndjson{out: io.out, now: time.Now}
-		n.begin(cmd.Name(), flows.ContextRef{}, flows.ContextRef{})
-		n.end(err, achieved{})
+		n := &report.NDJSON{Out: io.out, Now: time.Now}
+		n.Begin(cmd.Name(), flows.ContextRef{}, flows.ContextRef{})
+		n.End(err, report.Achieved{})
 	}
-	if _, ok := errors.AsType[verdict](err); ok {
-		return exitCode(err)
+	if _, ok := errors.AsType[exit.Verdict](err); ok {
+		return exit.Code(err)
 	}
 	prefix := "error: "
-	if _, ok := errors.AsType[interrupted](err); ok {
+	if _, ok := errors.AsType[exit.Interrupted](err); ok {
 		prefix = "" // the user wanted it
 	}
 	fmt.Fprintln(io.err, prefix+err.Error())
-	if h := hint(err); h != "" {
+	if h := exit.Hint(err); h != "" {
 		fmt.Fprintln(io.err, "hint:", h)
 	}
-	return exitCode(err)
+	return exit.Code(err)
 }
 
 // wantsEvents reports whether a command was asked for NDJSON. An error among
@@ -219,19 +196,7 @@ func wantsEvents(cmd *cobra.Command, args []string) bool {
 		return false
 	}
 	words := strings.FieldsFunc(strings.Join(args, "\n"), func(r rune) bool { return r == '\n' || r == '=' })
-	after := slices.Index(words, formatNDJSON)
-	return f.Value.String() == formatNDJSON || slices.Contains(words, "-o"+formatNDJSON) ||
+	after := slices.Index(words, report.EventStream)
+	return f.Value.String() == report.EventStream || slices.Contains(words, "-o"+report.EventStream) ||
 		after > 0 && (words[after-1] == "-o" || words[after-1] == "--output")
-}
-
-// hint is what to do about err, "" where nobody knows.
-func hint(err error) string {
-	var h interface{ Hint() string }
-	if errors.As(err, &h) && h.Hint() != "" {
-		return h.Hint()
-	}
-	if _, ok := errors.AsType[usageError](err); ok {
-		return "see liqo-tui --help, or --help after a command"
-	}
-	return ""
 }

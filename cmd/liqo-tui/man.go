@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
 func manCommand(io streams) *cobra.Command {
@@ -23,11 +25,11 @@ func manCommand(io streams) *cobra.Command {
 				return doc.GenMan(root, header, io.out)
 			case 1:
 				if err := os.MkdirAll(args[0], 0o755); err != nil {
-					return usageError{err}
+					return exit.UsageError{Err: err}
 				}
 				return doc.GenManTree(root, header, args[0])
 			}
-			return usageError{fmt.Errorf("man takes one folder, got %s", strings.Join(args, " "))}
+			return exit.UsageError{Err: fmt.Errorf("man takes one folder, got %s", strings.Join(args, " "))}
 		},
 	}
 }

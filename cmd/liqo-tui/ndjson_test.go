@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
@@ -17,11 +19,11 @@ import (
 func runEvents(t *testing.T, p *flowtest.Pair, o engine.Options, plan func(flows.Facts) flows.Plan) []map[string]any {
 	t.Helper()
 	var out bytes.Buffer
-	n := &ndjson{out: &out, now: p.Now}
-	n.begin("connect", flows.ContextRef{Name: "rome"}, flows.ContextRef{Name: "milan"})
+	n := &report.NDJSON{Out: &out, Now: p.Now}
+	n.Begin("connect", flows.ContextRef{Name: "rome"}, flows.ContextRef{Name: "milan"})
 	o.Now = p.Now
-	seen := func(f flows.Facts) flows.Plan { n.observed(f); return plan(f) }
-	n.end(engine.Run(t.Context(), seen, p.A, p.B, n.event, o), achieved{})
+	seen := func(f flows.Facts) flows.Plan { n.Observed(f); return plan(f) }
+	n.End(engine.Run(t.Context(), seen, p.A, p.B, n.Event, o), report.Achieved{})
 	return checkEvents(t, out.String())
 }
 
@@ -71,13 +73,13 @@ func TestNDJSONIsNeverSilentForLong(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if gap := ts.Sub(last); !last.IsZero() && gap > heartbeat+2*time.Second {
+		if gap := ts.Sub(last); !last.IsZero() && gap > report.Heartbeat+2*time.Second {
 			t.Errorf("%v of silence before %v", gap, l)
 		}
 		last = ts
 	}
-	if end := lines[len(lines)-1]; end["ok"] != false || end["exit"] != float64(exitTimeout) {
-		t.Errorf("got result %v, want exit code %d", end, exitTimeout)
+	if end := lines[len(lines)-1]; end["ok"] != false || end["exit"] != float64(exit.Timeout) {
+		t.Errorf("got result %v, want exit code %d", end, exit.Timeout)
 	}
 	if e := lines[len(lines)-2]; e["type"] != "error" || e["why"] == "" || e["fix"] == nil {
 		t.Errorf("got %v before the result, want the error with a fix", e)
@@ -91,17 +93,17 @@ func TestExitCodes(t *testing.T) {
 	}{
 		"no error":            {nil, 0},
 		"anything":            {errors.New("x"), 1},
-		"usage":               {usageError{errors.New("x")}, 2},
+		"usage":               {exit.UsageError{Err: errors.New("x")}, 2},
 		"preflight":           {&flows.StepError{Step: flows.Step{Kind: flows.FailedPreflight}}, 3},
 		"unreachable":         {&flows.StepError{Step: flows.Step{Kind: flows.FailedUnreachable}}, 5},
 		"refused part-way":    {&flows.StepError{Step: flows.Step{Kind: flows.FailedApply}}, 6},
 		"timeout":             {&flows.StepError{Step: flows.Step{Kind: flows.FailedTimeout}}, 7},
 		"somebody in the way": {&flows.StepError{Step: flows.Step{Kind: flows.FailedConflict}}, 9},
 		"declined":            {engine.ErrDeclined, 130},
-		"interrupted":         {interrupted{2}, 130},
-		"terminated":          {interrupted{15}, 143},
+		"interrupted":         {exit.Interrupted{Signal: 2}, 130},
+		"terminated":          {exit.Interrupted{Signal: 15}, 143},
 	} {
-		if got := exitCode(c.err); got != c.want {
+		if got := exit.Code(c.err); got != c.want {
 			t.Errorf("%s: got %d, want %d", name, got, c.want)
 		}
 	}
@@ -110,19 +112,19 @@ func TestExitCodes(t *testing.T) {
 func TestNDJSONIsNotSilentWhileOneRequestTakesLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		n := &ndjson{out: &out, now: time.Now}
-		n.begin("verify", flows.ContextRef{}, flows.ContextRef{})
-		stop := n.keepAlive()
+		n := &report.NDJSON{Out: &out, Now: time.Now}
+		n.Begin("verify", flows.ContextRef{}, flows.ContextRef{})
+		stop := n.KeepAlive()
 		time.Sleep(5 * time.Minute)
 		stop()
-		n.end(nil, achieved{})
+		n.End(nil, report.Achieved{})
 		var last time.Time
 		for _, l := range checkEvents(t, out.String()) {
 			ts, err := time.Parse(time.RFC3339Nano, l["ts"].(string))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if gap := ts.Sub(last); !last.IsZero() && gap > heartbeat {
+			if gap := ts.Sub(last); !last.IsZero() && gap > report.Heartbeat {
 				t.Errorf("%v of silence before %v", gap, l)
 			}
 			last = ts

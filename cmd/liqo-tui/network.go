@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
@@ -71,12 +73,12 @@ access to it; then it prints the command for the other admin.`,
 				name: m.name, localOnly: o.LocalOnly,
 				plan: func() (func(flows.Facts) flows.Plan, error) {
 					if o.Peer != "" && !o.LocalOnly {
-						return nil, usageError{errors.New("--remote-cluster-id: applies to --local-only only; else the remote cluster is asked for its ID")}
+						return nil, exit.UsageError{Err: errors.New("--remote-cluster-id: applies to --local-only only; else the remote cluster is asked for its ID")}
 					}
 					plan := flows.Removing(m.plan, o)
 					return func(f flows.Facts) flows.Plan { return m.unwaited(wait, plan(f)) }, nil
 				},
-				done: func(flows.Facts) achieved { return m.achieved(pair, o) },
+				done: func(flows.Facts) report.Achieved { return m.achieved(pair, o) },
 			}
 			return op.run(cmd.Context(), io, pair, r)
 		},
@@ -94,8 +96,8 @@ access to it; then it prints the command for the other admin.`,
 
 // achieved is what was removed; of what comes next, a removal from one cluster
 // can do no more than remove the rest.
-func (m removal) achieved(pair *pairFlags, o flows.RemoveOptions) achieved {
-	a := achieved{text: m.done}
+func (m removal) achieved(pair *pairFlags, o flows.RemoveOptions) report.Achieved {
+	a := report.Achieved{Text: m.done}
 	for _, n := range m.next {
 		command := pair.command("network", n[0])
 		switch {
@@ -104,7 +106,7 @@ func (m removal) achieved(pair *pairFlags, o flows.RemoveOptions) achieved {
 		case o.LocalOnly:
 			command = strings.Join(append([]string{pair.command("network", n[0])}, localOnlyWords(o)...), " ")
 		}
-		a.next = append(a.next, nextStep{command, n[1]})
+		a.Next = append(a.Next, report.NextStep{Command: command, Why: n[1]})
 	}
 	return a
 }

@@ -2,41 +2,13 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 )
-
-// achieved is what a command has done, in a person's words, and what to do next.
-type achieved struct {
-	text string
-	next []nextStep
-}
-
-// nextStep is a command line, and what it is for. The first of several is the
-// one to take.
-type nextStep struct{ command, why string }
-
-func writeNext(out io.Writer, next []nextStep) {
-	for i, n := range next {
-		fmt.Fprint(out, [...]string{"next: ", "or:   "}[min(i, 1)], n.command)
-		if n.why != "" {
-			fmt.Fprintf(out, "  # %s", n.why)
-		}
-		fmt.Fprintln(out)
-	}
-}
-
-// firstCommand is what a program is told of next.
-func firstCommand(next []nextStep) string {
-	if len(next) == 0 {
-		return ""
-	}
-	return next[0].command
-}
 
 // command is a command line of this program for the same clusters.
 func (p *pairFlags) command(words ...string) string {
@@ -49,7 +21,7 @@ func (c clusterFlags) command(words ...string) string {
 }
 
 // afterwards is what to do after a run that did not succeed, if a command helps.
-func afterwards(io streams, pair *pairFlags, err error) []nextStep {
+func afterwards(io streams, pair *pairFlags, err error) []report.NextStep {
 	if errors.Is(err, engine.ErrDeclined) || len(io.args) == 0 {
 		return nil
 	}
@@ -60,14 +32,20 @@ func afterwards(io streams, pair *pairFlags, err error) []nextStep {
 		}
 		return strings.Join(words, " ")
 	}
-	switch code := exitCode(err); {
-	case code == exitPending:
+	switch code := exit.Code(err); {
+	case code == exit.Pending:
 		applied := slices.DeleteFunc(slices.Clone(io.args), func(a string) bool { return strings.HasPrefix(a, "--dry-run") })
-		return []nextStep{{again(applied), "applies it"}}
-	case code == exitApply, code == exitTimeout, code == exitUnreachable, code > exitSignal:
-		return []nextStep{{again(io.args), "continues"}}
-	case code == exitUnhealthy:
-		return []nextStep{{pair.command("check"), "finds what is broken"}}
+		return []report.NextStep{{Command: again(applied), Why: "applies it"}}
+	case code == exit.Apply, code == exit.Timeout, code == exit.Unreachable, code > exit.Signal:
+		return []report.NextStep{{Command: again(io.args), Why: "continues"}}
+	case code == exit.Unhealthy:
+		return []report.NextStep{{Command: pair.command("check"), Why: "finds what is broken"}}
 	}
 	return nil
+}
+
+// inSession frames what work does, see [session].
+func inSession(io streams, format, command string, pair *pairFlags, work func(*report.Session) error) error {
+	s := &report.Session{Out: io.out, Err: io.err, Format: format, Afterwards: func(err error) []report.NextStep { return afterwards(io, pair, err) }}
+	return s.Run(command, pair.local.options().Context, pair.remote.options().Context, work)
 }

@@ -11,6 +11,10 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/config"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
@@ -37,17 +41,17 @@ func (p peering) String() string {
 func readPeerings(file string, given *pflag.FlagSet) ([]peering, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("-f: %w", err)}
+		return nil, exit.UsageError{Err: fmt.Errorf("-f: %w", err)}
 	}
 	var content struct {
 		Defaults map[string]yaml.Node   `yaml:"defaults"`
 		Peerings []map[string]yaml.Node `yaml:"peerings"`
 	}
 	if err := yaml.Unmarshal(text, &content); err != nil {
-		return nil, usageError{fmt.Errorf("-f %s: %w", file, err)}
+		return nil, exit.UsageError{Err: fmt.Errorf("-f %s: %w", file, err)}
 	}
 	if len(content.Peerings) == 0 {
-		return nil, usageError{fmt.Errorf("-f %s: there are no peerings in it", file)}
+		return nil, exit.UsageError{Err: fmt.Errorf("-f %s: there are no peerings in it", file)}
 	}
 	var errs []error
 	var out []peering
@@ -57,7 +61,7 @@ func readPeerings(file string, given *pflag.FlagSet) ([]peering, error) {
 		out = append(out, p)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, usageError{err}
+		return nil, exit.UsageError{Err: err}
 	}
 	return out, nil
 }
@@ -81,7 +85,7 @@ func readPeering(file string, given *pflag.FlagSet, defaults, wanted map[string]
 	var errs []error
 	given.Visit(func(flag *pflag.Flag) {
 		if _, ok := values[flag.Name]; !ok && f.Lookup(flag.Name) != nil {
-			errs = append(errs, setFlag(f, flag.Name, flag.Value.String()))
+			errs = append(errs, settingflag.Set(f, flag.Name, flag.Value.String()))
 		}
 	})
 	line := 0
@@ -90,7 +94,7 @@ func readPeering(file string, given *pflag.FlagSet, defaults, wanted map[string]
 		if own, ok := wanted[name]; ok && (line == 0 || own.Line < line) {
 			line = own.Line // where the peering begins
 		}
-		words, err := scalars(&node)
+		words, err := config.Scalars(&node)
 		if f.Lookup(name) == nil {
 			words, err = nil, errors.New("no flag of network connect has this name")
 		}
@@ -98,7 +102,7 @@ func readPeering(file string, given *pflag.FlagSet, defaults, wanted map[string]
 			err = fmt.Errorf("%s: %w", name, err)
 		}
 		for _, word := range words {
-			err = errors.Join(err, setFlag(f, name, word))
+			err = errors.Join(err, settingflag.Set(f, name, word))
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s:%d: %w", file, node.Line, err))
@@ -124,8 +128,8 @@ func connectMany(ctx context.Context, io streams, file string, given *pflag.Flag
 	if err != nil {
 		return err
 	}
-	if r.output != formatText {
-		return usageError{fmt.Errorf("--output %s: of many peerings there is text only; run them one by one for programs", r.output)}
+	if r.output != report.Text {
+		return exit.UsageError{Err: fmt.Errorf("--output %s: of many peerings there is text only; run them one by one for programs", r.output)}
 	}
 	var first error
 	failed, pending := 0, 0
@@ -134,7 +138,7 @@ func connectMany(ctx context.Context, io streams, file string, given *pflag.Flag
 		op := operation{
 			name: "connect",
 			plan: p.connect.plan,
-			done: func(f flows.Facts) achieved { return connected(p.pair, p.connect.params.Wait, f) },
+			done: func(f flows.Facts) report.Achieved { return connected(p.pair, p.connect.params.Wait, f) },
 		}
 		err := op.run(ctx, io, p.pair, r)
 		if ctx.Err() != nil {
@@ -143,7 +147,7 @@ func connectMany(ctx context.Context, io streams, file string, given *pflag.Flag
 		if err == nil {
 			continue
 		}
-		if exitCode(err) == exitPending {
+		if exit.Code(err) == exit.Pending {
 			pending++
 			continue
 		}
@@ -151,9 +155,9 @@ func connectMany(ctx context.Context, io streams, file string, given *pflag.Flag
 		if first == nil {
 			first = err
 		}
-		if _, said := errors.AsType[verdict](err); !said {
+		if _, said := errors.AsType[exit.Verdict](err); !said {
 			fmt.Fprintf(io.err, "error: %s: %v\n", p, err)
-			if h := hint(err); h != "" {
+			if h := exit.Hint(err); h != "" {
 				fmt.Fprintln(io.err, "hint:", h)
 			}
 		}
@@ -161,10 +165,37 @@ func connectMany(ctx context.Context, io streams, file string, given *pflag.Flag
 	switch {
 	case first == nil && pending > 0:
 		fmt.Fprintf(io.err, "\n%d of %d peerings would be changed\n", pending, len(all))
-		return verdict(exitPending)
+		return exit.Verdict(exit.Pending)
 	case first == nil:
 		return nil
 	}
 	fmt.Fprintf(io.err, "\n%d of %d peerings are not connected; the same command goes on with them\n", failed, len(all))
-	return verdict(exitCode(first))
+	return exit.Verdict(exit.Code(first))
+}
+
+// peeringsSchema is the JSON Schema of the file of network connect -f.
+func peeringsSchema() map[string]any {
+	_, flags := newPeering()
+	keys := map[string]any{}
+	flags.VisitAll(func(f *pflag.Flag) {
+		key := map[string]any{"description": f.Usage}
+		if v, ok := f.Value.(settingflag.Any); ok {
+			key = v.Schema()
+		} else if f.Value.Type() == "bool" {
+			key["type"] = "boolean"
+		}
+		keys[f.Name] = key
+	})
+	peering := map[string]any{"$ref": "#/$defs/peering"}
+	return map[string]any{
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "liqo-tui.peerings/v1",
+		"title": "The file of liqo-tui network connect -f", "type": "object", "required": []string{"peerings"},
+		"properties": map[string]any{
+			"defaults": peering,
+			"peerings": map[string]any{"type": "array", "minItems": 1, "items": peering},
+		},
+		"$defs": map[string]any{
+			"peering": map[string]any{"type": "object", "additionalProperties": false, "properties": keys},
+		},
+	}
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/charmbracelet/colorprofile"
 	"github.com/spf13/cobra"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/answers"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
@@ -30,7 +32,7 @@ var errNoTerminal = errors.New("this needs a terminal, and there is none: use a 
 func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, start tui.Start, contexts []string) error {
 	if !io.interactive() {
 		if start != tui.StartAny {
-			return usageError{errNoTerminal}
+			return exit.UsageError{Err: errNoTerminal}
 		}
 		return printStatus(ctx, io, o)
 	}
@@ -38,17 +40,17 @@ func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, star
 	if err != nil {
 		return err
 	}
-	kept := readAnswers(answersFile(os.Getenv))
+	kept := answers.Read(answers.Path(os.Getenv))
 	options := tui.Options{
-		Answers: kept.complete,
+		Answers: kept.Complete,
 		Backend: b, Start: start, A: refs[flows.A], B: refs[flows.B],
 		Params: flows.Defaults(), Settings: connectionSettings, ASCII: g.ascii || asciiOnly(os.Getenv, runtime.GOOS),
-		Keys: io.settings.keys, Protected: io.settings.protected.protectedContext,
+		Keys: io.settings.Keys, Protected: io.settings.Protected.ProtectedContext,
 		Command: b.commandLine, InfoCommand: b.infoCommandLine, Install: b.installation,
 	}
 	if g.accessible || os.Getenv("TERM") == "dumb" {
 		if start == tui.StartDashboard {
-			return usageError{errors.New("the dashboard draws screens; liqo-tui info says the same in lines")}
+			return exit.UsageError{Err: errors.New("the dashboard draws screens; liqo-tui info says the same in lines")}
 		}
 		return converse(ctx, io, options)
 	}
@@ -71,7 +73,7 @@ func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, star
 		return fmt.Errorf("run on the terminal: %w", err)
 	}
 	if first, second, p, ok := final.(tui.Model).Answers(); ok {
-		if err := kept.keep(first, second, p); err != nil {
+		if err := kept.Keep(first, second, p); err != nil {
 			fmt.Fprintln(io.err, "warning:", err)
 		}
 	}
@@ -124,7 +126,7 @@ func converse(ctx context.Context, io streams, o tui.Options) error {
 	case errors.Is(err, accessible.ErrLeft):
 		return engine.Declined(false)
 	case errors.Is(err, accessible.ErrNoAnswer):
-		return usageError{err}
+		return exit.UsageError{Err: err}
 	case errors.Is(err, context.Canceled):
 		return context.Cause(ctx)
 	}
@@ -142,7 +144,7 @@ func programResult(ctx context.Context, io streams, m tui.Model) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return interrupted{syscall.SIGINT} // ctrl+c is a key while the terminal is ours
+	return exit.Interrupted{Signal: syscall.SIGINT} // ctrl+c is a key while the terminal is ours
 }
 
 // sshFrames is how often the screen is drawn over SSH. Bubble Tea does not ask

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 )
@@ -38,7 +40,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVarP(&r.yes, "yes", "y", false, "don't ask before changing the clusters")
 	f.DurationVar(&r.timeout, "timeout", 5*time.Minute, "how long to wait for the clusters")
-	f.StringVarP(&r.output, "output", "o", formatText, "text for people; json or yaml: one document at the end; ndjson: one JSON object a line")
+	f.StringVarP(&r.output, "output", "o", report.Text, "text for people; json or yaml: one document at the end; ndjson: one JSON object a line")
 	f.StringVar(&r.dryRun, "dry-run", dryRunNone, "change nothing, print what would change (exit code 4 if anything): client, or server to let the API servers check it")
 	f.Lookup("dry-run").NoOptDefVal = dryRunClient
 	f.BoolVar(&r.force, "force-conflicts", false, "take over fields that another program manages")
@@ -49,10 +51,10 @@ func (r *runFlags) validate() error {
 	switch r.dryRun {
 	case dryRunNone, dryRunClient, dryRunServer:
 	default:
-		return usageError{fmt.Errorf("--dry-run %q: want none, client or server", r.dryRun)}
+		return exit.UsageError{Err: fmt.Errorf("--dry-run %q: want none, client or server", r.dryRun)}
 	}
 	if r.timeout <= 0 {
-		return usageError{fmt.Errorf("--timeout %s: want more than 0", r.timeout)}
+		return exit.UsageError{Err: fmt.Errorf("--timeout %s: want more than 0", r.timeout)}
 	}
 	return nil
 }
@@ -73,7 +75,7 @@ type operation struct {
 	// finish is what is left to do once the plan is done; nil for nothing.
 	finish func(flows.Facts) error
 	// done says what was achieved.
-	done func(flows.Facts) achieved
+	done func(flows.Facts) report.Achieved
 }
 
 // changed are the clusters that it may change.
@@ -86,14 +88,14 @@ func (o operation) changed(pair *pairFlags) []clusterFlags {
 
 // run opens both clusters, runs the plan, and reports it as the admin asked.
 func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFlags) (err error) {
-	report, err := newReporter(io, r.output)
+	reporter, err := report.New(io.out, io.err, r.output)
 	if err != nil {
 		return err
 	}
-	report.begin(o.name, pair.local.options().Context, pair.remote.options().Context)
+	reporter.Begin(o.name, pair.local.options().Context, pair.remote.options().Context)
 	stop := func() {}
-	if n, ok := report.(*ndjson); ok {
-		stop = n.keepAlive()
+	if n, ok := reporter.(*report.NDJSON); ok {
+		stop = n.KeepAlive()
 	}
 	var facts flows.Facts
 	defer func() {
@@ -102,13 +104,13 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 			slog.Error("panic", "cause", cause, "stack", string(debug.Stack()))
 			err = fmt.Errorf("this is a bug in liqo-tui: %v; --log-file keeps the details", cause)
 		}
-		a := achieved{next: afterwards(io, pair, err)}
+		a := report.Achieved{Next: afterwards(io, pair, err)}
 		if err == nil {
 			a = o.done(facts)
 		}
-		report.end(err, a)
+		reporter.End(err, a)
 		if err != nil {
-			err = told{err}
+			err = report.Told{Err: err}
 		}
 	}()
 	if err := r.validate(); err != nil {
@@ -123,27 +125,27 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 		return err
 	}
 	defer closeBoth()
-	seen := func(f flows.Facts) flows.Plan { facts = f; report.observed(f); return plan(f) }
+	seen := func(f flows.Facts) flows.Plan { facts = f; reporter.Observed(f); return plan(f) }
 	if r.dryRun != dryRunNone {
-		return r.pretend(ctx, a, b, seen, report)
+		return r.pretend(ctx, a, b, seen, reporter)
 	}
 	asked := false
-	err = engine.Run(ctx, seen, a, b, report.event, engine.Options{
+	err = engine.Run(ctx, seen, a, b, reporter.Event, engine.Options{
 		Timeout: r.timeout, Force: r.force, Strict: r.strict,
 		Approve: func(p flows.Plan) (bool, error) {
 			if asked && !r.yes {
 				fmt.Fprintln(io.err, "\nThe clusters have changed: the plan now deletes or replaces more than you have confirmed.")
 			}
 			asked = true
-			protected := io.settings.protected.of(o.changed(pair)...)
-			if o.headless && !io.interactive() && len(protected) == 0 {
+			names := protected(io.settings.Protected, o.changed(pair)...)
+			if o.headless && !io.interactive() && len(names) == 0 {
 				return true, nil
 			}
-			return approve(io, r, p, protected)
+			return approve(io, r, p, names)
 		},
 	})
 	switch {
-	case errors.Is(err, context.Canceled) && ctx.Err() != nil && report.hasChanged():
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil && reporter.HasChanged():
 		return fmt.Errorf("%w; what was applied stays: the same command continues, liqo-tui %s removes it",
 			context.Cause(ctx), cmp.Or(o.undo, "network reset"))
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
@@ -162,20 +164,9 @@ func stopped(ctx context.Context) error {
 // approve shows the plan and asks, unless that was answered on the command line.
 func approve(io streams, r runFlags, p flows.Plan, protected []string) (bool, error) {
 	if !r.yes && io.interactive() {
-		fmt.Fprint(io.err, diffs(p))
+		fmt.Fprint(io.err, report.Diffs(p))
 	}
 	return confirm(io, r.yes, "\nApply these changes?", protected)
-}
-
-// diffs is all that a plan changes, object by object.
-func diffs(p flows.Plan) string {
-	var b strings.Builder
-	for _, s := range p.Steps {
-		if s.Diff != "" {
-			fmt.Fprintf(&b, "\n%s %s: %s %s\n%s", s.Side, p.ID(s.Side), s.Action, s.Title, s.Diff)
-		}
-	}
-	return b.String()
 }
 
 // confirm asks a question that --yes answers too. Without a terminal it can't.
@@ -185,7 +176,7 @@ func confirm(io streams, yes bool, question string, protected []string) (bool, e
 		return true, nil
 	}
 	if !io.interactive() {
-		return false, usageError{errors.New("this changes the clusters, and there is no terminal to ask on: give --yes")}
+		return false, exit.UsageError{Err: errors.New("this changes the clusters, and there is no terminal to ask on: give --yes")}
 	}
 	names := strings.Join(protected, " ")
 	choice := "[y/N]"

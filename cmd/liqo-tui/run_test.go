@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
@@ -13,11 +15,11 @@ func TestAPanicIsAnErrorWithAResult(t *testing.T) {
 	op := operation{
 		name: "connect",
 		plan: func() (func(flows.Facts) flows.Plan, error) { panic("no such thing") },
-		done: func(flows.Facts) achieved { return achieved{} },
+		done: func(flows.Facts) report.Achieved { return report.Achieved{} },
 	}
-	err := op.run(t.Context(), streams{in: strings.NewReader(""), out: &out, err: &errs}, &pairFlags{}, runFlags{output: formatNDJSON, dryRun: dryRunNone, timeout: 1})
-	if code := exitCode(err); code != exitUnexpected {
-		t.Errorf("got exit code %d, want %d", code, exitUnexpected)
+	err := op.run(t.Context(), streams{in: strings.NewReader(""), out: &out, err: &errs}, &pairFlags{}, runFlags{output: report.EventStream, dryRun: dryRunNone, timeout: 1})
+	if code := exit.Code(err); code != exit.Unexpected {
+		t.Errorf("got exit code %d, want %d", code, exit.Unexpected)
 	}
 	lines := checkEvents(t, out.String())
 	if e := lines[len(lines)-2]; e["type"] != "error" || e["code"] != string(flows.CodeUnexpected) || !strings.Contains(e["what"].(string), "no such thing") {

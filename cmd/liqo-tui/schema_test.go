@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 )
 
 // failer is the part of testing.T that a test script has too.
@@ -48,7 +50,7 @@ func checkEvents(t failer, text string) []map[string]any {
 func eventsSchemaFor(t failer) *jsonschema.Schema {
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(eventsSchema))
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(report.EventsSchema))
 	if err != nil {
 		t.Fatalf("events.schema.json: %v", err)
 	}

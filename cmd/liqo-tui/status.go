@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
@@ -38,7 +39,7 @@ func printStatus(ctx context.Context, io streams, o *pairFlags) error {
 		return errors.Join(errs...)
 	}
 	if !healthy {
-		return verdict(exitUnhealthy)
+		return exit.Verdict(exit.Unhealthy)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/upkeep"
 )
@@ -28,10 +29,10 @@ reach the other's API server. disconnect and reset remove the accounts.`,
 				plan: func() (func(flows.Facts) flows.Plan, error) {
 					return func(f flows.Facts) flows.Plan { return upkeep.Delegate(p, f) }, nil
 				},
-				done: func(f flows.Facts) achieved {
-					return achieved{"The operators pass changed endpoints and keys to each other.", []nextStep{
-						{pair.local.command("info", "peer", string(f.Remote.ID)), "shows what was passed on"},
-						{pair.command("network", "disconnect"), "removes this, with the connection"},
+				done: func(f flows.Facts) report.Achieved {
+					return report.Achieved{Text: "The operators pass changed endpoints and keys to each other.", Next: []report.NextStep{
+						{Command: pair.local.command("info", "peer", string(f.Remote.ID)), Why: "shows what was passed on"},
+						{Command: pair.command("network", "disconnect"), Why: "removes this, with the connection"},
 					}}
 				},
 			}
@@ -71,8 +72,8 @@ Run it again to continue an interrupted run.`,
 					plan := rotating()
 					return func(f flows.Facts) flows.Plan { last = plan(f); return last }, nil
 				},
-				done: func(flows.Facts) achieved {
-					return achieved{upkeep.Rotated(last), []nextStep{{pair.command("network", "verify"), "sends packets from pod to pod"}}}
+				done: func(flows.Facts) report.Achieved {
+					return report.Achieved{Text: upkeep.Rotated(last), Next: []report.NextStep{{Command: pair.command("network", "verify"), Why: "sends packets from pod to pod"}}}
 				},
 			}
 			return op.run(cmd.Context(), io, pair, r)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
@@ -43,7 +45,7 @@ Exit code 0: packets of pods pass both ways. 8: they don't, or it is unknown.`,
 	f := cmd.Flags()
 	f.BoolVar(&v.throughput, "throughput", false, "also measure the throughput; this fills the path for some seconds in each direction")
 	f.DurationVar(&v.timeout, "timeout", 30*time.Second, "how long it may take")
-	f.StringVarP(&v.output, "output", "o", formatText, "text, json, yaml or ndjson")
+	f.StringVarP(&v.output, "output", "o", report.Text, "text, json, yaml or ndjson")
 	f.StringVar(&v.image, "image", "", "image of the test pod (default: that of the liqo-tui operator; clusters with Liqo have none)")
 	f.BoolVar(&v.strict, "strict", false, "exit code 8 also if some packets are lost, or not everything could be measured")
 	return cmd
@@ -90,43 +92,43 @@ func verificationOf(v verify.Result) verification {
 		}
 	}
 	return verification{
-		V: schemaVersion, At: v.At.UTC(), A: v.A, B: v.B, Between: v.Between, Reason: v.Reason, Hint: v.Hint, Verdict: v.Verdict(),
+		V: report.SchemaVersion, At: v.At.UTC(), A: v.A, B: v.B, Between: v.Between, Reason: v.Reason, Hint: v.Hint, Verdict: v.Verdict(),
 		Verified: v.Verified(), AToB: way(v.Directions[flows.A]), BToA: way(v.Directions[flows.B]),
 	}
 }
 
 func (o verifyFlags) run(ctx context.Context, io streams, pair *pairFlags) error {
 	if o.timeout <= 0 {
-		return usageError{fmt.Errorf("--timeout %s: want more than 0", o.timeout)}
+		return exit.UsageError{Err: fmt.Errorf("--timeout %s: want more than 0", o.timeout)}
 	}
 	start := time.Now()
 	tell := func(side flows.Side, text string) {
 		fmt.Fprintf(io.err, "%6.1fs  %s %s\n", time.Since(start).Seconds(), side, text)
 	}
-	return inSession(io, o.output, "verify", pair, func(s *session) error {
-		if s.events != nil {
-			tell = s.events.progress
+	return inSession(io, o.output, "verify", pair, func(s *report.Session) error {
+		if s.Events != nil {
+			tell = s.Events.Progress
 		}
 		a, b, closeBoth, err := pair.openFor(false)
 		if err != nil {
 			return err
 		}
 		defer closeBoth()
-		v, err := engine.VerifyPair(ctx, a, b, engine.VerifyRequest{Throughput: o.throughput, Timeout: o.timeout, Image: o.image, Seen: s.observed}, tell)
+		v, err := engine.VerifyPair(ctx, a, b, engine.VerifyRequest{Throughput: o.throughput, Timeout: o.timeout, Image: o.image, Seen: s.Observed}, tell)
 		if err != nil && ctx.Err() != nil {
 			return stopped(ctx)
 		}
 		if err != nil {
 			return err
 		}
-		s.result("verification", verificationOf(v), func() {
+		s.Result("verification", verificationOf(v), func() {
 			for _, line := range v.Lines() {
 				fmt.Fprintln(io.out, line)
 			}
 		})
 		if !v.Verified() || o.strict && v.Verdict() != verify.Works {
-			s.next = []nextStep{{command: pair.command("check")}}
-			return verdict(exitUnhealthy)
+			s.Next = []report.NextStep{{Command: pair.command("check")}}
+			return exit.Verdict(exit.Unhealthy)
 		}
 		return nil
 	})

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"cmp"
@@ -28,7 +28,7 @@ func milestones(f flows.Facts) []milestone {
 		}
 		add("identity", "cluster identity: %s, Kubernetes %s, %s", c.ID, c.Version, softwareText(c))
 		if len(c.Networks.Pod) > 0 {
-			add("networks", "network configuration: pods %s, external %s", joined(c.Networks.Pod), cmp.Or(joined(c.Networks.External), "unknown"))
+			add("networks", "network configuration: pods %s, external %s", flows.Joined(c.Networks.Pod), cmp.Or(flows.Joined(c.Networks.External), "unknown"))
 		}
 		other := f.Side(side.Other()).ID
 		if other == "" || other == c.ID {

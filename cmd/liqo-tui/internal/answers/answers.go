@@ -1,4 +1,5 @@
-package main
+// Package answers keeps what the wizard was answered, for the next time.
+package answers
 
 import (
 	"cmp"
@@ -17,10 +18,10 @@ import (
 // maxAnswers bounds the pairs of clusters that are remembered.
 const maxAnswers = 100
 
-// answers are what the wizard was answered for pairs of clusters, the latest
+// File are what the wizard was answered for pairs of clusters, the latest
 // first. They are no settings of the admin's, so they are not in the
 // configuration file, which commands obey: the wizard only offers them.
-type answers struct {
+type File struct {
 	file  string
 	pairs []answered
 }
@@ -39,8 +40,8 @@ type contextName struct {
 
 func nameOf(ref flows.ContextRef) contextName { return contextName{ref.File, ref.Name} }
 
-// answersFile is where they are: with what programs keep between their runs.
-func answersFile(env func(string) string) string {
+// Path is where they are: with what programs keep between their runs.
+func Path(env func(string) string) string {
 	home, err := os.UserHomeDir()
 	dir := cmp.Or(env("XDG_STATE_HOME"), filepath.Join(home, ".local", "state"))
 	if err != nil && env("XDG_STATE_HOME") == "" {
@@ -49,10 +50,10 @@ func answersFile(env func(string) string) string {
 	return filepath.Join(dir, "liqo-tui", "answers.yaml")
 }
 
-// readAnswers reads a file. One that can't be read is as good as none: nothing
+// Read reads a file. One that can't be read is as good as none: nothing
 // depends on it, and the next answers replace it.
-func readAnswers(file string) *answers {
-	a := &answers{file: file}
+func Read(file string) *File {
+	a := &File{file: file}
 	text, err := os.ReadFile(file)
 	if err == nil && yaml.Unmarshal(text, &a.pairs) != nil {
 		a.pairs = nil
@@ -60,17 +61,17 @@ func readAnswers(file string) *answers {
 	return a
 }
 
-func (a *answers) index(first, second flows.ContextRef) int {
+func (a *File) index(first, second flows.ContextRef) int {
 	return slices.IndexFunc(a.pairs, func(p answered) bool { return p.A == nameOf(first) && p.B == nameOf(second) })
 }
 
-// complete has what was answered for the pair, but for what is given already.
-func (a *answers) complete(first, second flows.ContextRef, p flows.Params) (_ flows.Params, ok bool) {
+// Complete has what was answered for the pair, but for what is given already.
+func (a *File) Complete(first, second flows.ContextRef, p flows.Params) (_ flows.Params, ok bool) {
 	i := a.index(first, second)
 	if i < 0 {
 		return p, false
 	}
-	for _, f := range flows.Form(connectionSettings, "A", "B") {
+	for _, f := range flows.Form(flows.Settings(), "A", "B") {
 		text, known := a.pairs[i].Values[f.Name]
 		if !known || f.Sets != 0 && p.Given.Has(f.Sets) {
 			continue
@@ -85,13 +86,13 @@ func (a *answers) complete(first, second flows.ContextRef, p flows.Params) (_ fl
 	return p, ok
 }
 
-// keep writes what was answered for a pair.
-func (a *answers) keep(first, second flows.ContextRef, p flows.Params) error {
+// Keep writes what was answered for a pair.
+func (a *File) Keep(first, second flows.ContextRef, p flows.Params) error {
 	if a.file == "" {
 		return nil
 	}
 	values := map[string]string{}
-	for _, f := range flows.Form(connectionSettings, "A", "B") {
+	for _, f := range flows.Form(flows.Settings(), "A", "B") {
 		chosen := f.Sets != 0 && p.Given.Has(f.Sets) || f.Sets == 0 && p.Wait != flows.WaitConnected
 		if text := f.Value(p); chosen && p.Uses(f) && text != f.Empty {
 			values[f.Name] = text

@@ -1,4 +1,6 @@
-package main
+// Package config reads values of flags, and what is for the screens, from the
+// environment and the configuration file.
+package config
 
 import (
 	"errors"
@@ -11,13 +13,16 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
 )
 
 // Where a flag's value may come from: the command line, else the environment,
 // else the configuration file, else its default.
 const (
 	environmentPrefix = "LIQO_TUI_"
-	valuesHelp        = `Every flag can also be set by the environment variable LIQO_TUI_<FLAG> (such as
+	Help              = `Every flag can also be set by the environment variable LIQO_TUI_<FLAG> (such as
 LIQO_TUI_SERVER_SERVICE_TYPE=NodePort), and by a line "<flag>: <value>" of
 $XDG_CONFIG_HOME/liqo-tui/config.yaml (~/.config/liqo-tui/config.yaml if that is
 not set). The command line wins over the environment, which wins over the file.
@@ -45,24 +50,24 @@ type setting struct {
 // readSettings parses a configuration file: one map of scalars, or lists of
 // scalars, by the names of flags, besides what is for the screens. A file that
 // does not exist is an empty one.
-func readSettings(file string, known func(string) bool) (_ map[string]setting, screens screenSettings, _ error) {
+func readSettings(file string, known func(string) bool) (_ map[string]setting, screens Screens, _ error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, screens, nil
 	}
 	if err != nil {
-		return nil, screens, usageError{fmt.Errorf("read the configuration file: %w", err)}
+		return nil, screens, exit.UsageError{Err: fmt.Errorf("read the configuration file: %w", err)}
 	}
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
-		return nil, screens, usageError{fmt.Errorf("%s: %w", file, err)}
+		return nil, screens, exit.UsageError{Err: fmt.Errorf("%s: %w", file, err)}
 	}
 	if len(document.Content) == 0 {
 		return nil, screens, nil // only comments
 	}
 	root := document.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, screens, usageError{fmt.Errorf("%s:%d: want lines of the form \"<flag>: <value>\"", file, root.Line)}
+		return nil, screens, exit.UsageError{Err: fmt.Errorf("%s:%d: want lines of the form \"<flag>: <value>\"", file, root.Line)}
 	}
 	settings := map[string]setting{}
 	var errs []error
@@ -71,13 +76,13 @@ func readSettings(file string, known func(string) bool) (_ map[string]setting, s
 		var wrong []error
 		switch {
 		case key.Value == settingKeys:
-			screens.keys, wrong = readKeys(file, value)
+			screens.Keys, wrong = readKeys(file, value)
 		case key.Value == settingProtected:
-			screens.protected, wrong = readProtected(file, value)
+			screens.Protected, wrong = readProtected(file, value)
 		case !known(key.Value):
 			wrong = append(wrong, fmt.Errorf("%s:%d: unknown key %q: no flag has this name", file, key.Line, key.Value))
 		default:
-			values, err := scalars(value)
+			values, err := Scalars(value)
 			if err != nil {
 				wrong = append(wrong, fmt.Errorf("%s:%d: %s: %w", file, value.Line, key.Value, err))
 			}
@@ -86,12 +91,13 @@ func readSettings(file string, known func(string) bool) (_ map[string]setting, s
 		errs = append(errs, wrong...)
 	}
 	if len(errs) > 0 {
-		return nil, screens, usageError{errors.Join(errs...)}
+		return nil, screens, exit.UsageError{Err: errors.Join(errs...)}
 	}
 	return settings, screens, nil
 }
 
-func scalars(n *yaml.Node) ([]string, error) {
+// Scalars are one value, or the values of a list.
+func Scalars(n *yaml.Node) ([]string, error) {
 	if n.Kind == yaml.ScalarNode {
 		return []string{n.Value}, nil
 	}
@@ -108,10 +114,10 @@ func scalars(n *yaml.Node) ([]string, error) {
 	return out, nil
 }
 
-// applySettings gives every flag that the command line left out the value of
+// Apply gives every flag that the command line left out the value of
 // the environment, else of the configuration file. Such a flag counts as given.
 // What the file says beside flags is the result.
-func applySettings(cmd *cobra.Command, env func(string) string) (screenSettings, error) {
+func Apply(cmd *cobra.Command, env func(string) string) (Screens, error) {
 	known := map[string]bool{}
 	everyFlag(cmd.Root(), func(f *pflag.Flag) { known[f.Name] = true })
 	file := settingsFile(env)
@@ -132,13 +138,13 @@ func applySettings(cmd *cobra.Command, env func(string) string) (screenSettings,
 			values, source = []string{v}, environmentName(f.Name)
 		}
 		for _, v := range values {
-			if err := setFlag(cmd.Flags(), f.Name, v); err != nil {
+			if err := settingflag.Set(cmd.Flags(), f.Name, v); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", source, err))
 			}
 		}
 	})
 	if len(errs) > 0 {
-		return screens, usageError{errors.Join(errs...)}
+		return screens, exit.UsageError{Err: errors.Join(errs...)}
 	}
 	return screens, nil
 }

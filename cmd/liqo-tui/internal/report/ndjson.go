@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	_ "embed"
@@ -11,19 +11,20 @@ import (
 	"sync"
 	"time"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 )
 
-// eventsSchema describes the lines, as a JSON Schema.
+// EventsSchema describes the lines, as a JSON Schema.
 //
 //go:embed events.schema.json
-var eventsSchema string
+var EventsSchema string
 
-// schemaVersion is "v" of every line: fields and types of lines are only added
+// SchemaVersion is "v" of every line: fields and types of lines are only added
 // while it stays the same, and readers ignore what they don't know.
-const schemaVersion = 1
+const SchemaVersion = 1
 
 // line is one line of -o ndjson. The first is of type run.start, the last of
 // type result, also after an interruption. events.schema.json says the same for
@@ -93,7 +94,7 @@ type step struct {
 func stepsOf(p flows.Plan) []step {
 	out := make([]step, len(p.Steps))
 	for i, s := range p.Steps {
-		out[i] = step{string(s.ID), sideName(s.Side), s.Action.String(), s.Title, s.Status.String(), s.Reason, s.Diff}
+		out[i] = step{string(s.ID), Side(s.Side), s.Action.String(), s.Title, s.Status.String(), s.Reason, s.Diff}
 	}
 	return out
 }
@@ -114,10 +115,10 @@ type summary struct {
 	Delete  int `json:"delete"`
 }
 
-// ndjson writes a run as one JSON object a line.
-type ndjson struct {
-	out     io.Writer
-	now     func() time.Time
+// NDJSON writes a run as one JSON object a line.
+type NDJSON struct {
+	Out     io.Writer
+	Now     func() time.Time
 	start   *line // run.start, until it is written
 	seq     int
 	facts   flows.Facts
@@ -128,14 +129,14 @@ type ndjson struct {
 	mu      sync.Mutex // keepAlive writes too
 }
 
-// keepAlive writes a line whenever nothing else was written for long, until the
+// KeepAlive writes a line whenever nothing else was written for long, until the
 // function that it returns is called: also while a run measures, or an API
 // server takes its time.
-func (n *ndjson) keepAlive() (stop func()) {
+func (n *NDJSON) KeepAlive() (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		ticker := time.NewTicker(heartbeat / 6)
+		ticker := time.NewTicker(Heartbeat / 6)
 		defer ticker.Stop()
 		for {
 			select {
@@ -143,7 +144,7 @@ func (n *ndjson) keepAlive() (stop func()) {
 				return
 			case <-ticker.C:
 			}
-			if n.now().Sub(n.lastSpoken()) >= heartbeat-heartbeat/6 {
+			if n.Now().Sub(n.lastSpoken()) >= Heartbeat-Heartbeat/6 {
 				n.write(line{Type: "progress", Message: "still at work"})
 			}
 		}
@@ -151,13 +152,13 @@ func (n *ndjson) keepAlive() (stop func()) {
 	return func() { close(done); <-ended }
 }
 
-func (n *ndjson) lastSpoken() time.Time {
+func (n *NDJSON) lastSpoken() time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.spoken
 }
 
-func (n *ndjson) write(l line) {
+func (n *NDJSON) write(l line) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.start != nil {
@@ -169,24 +170,25 @@ func (n *ndjson) write(l line) {
 }
 
 // encode needs n.mu.
-func (n *ndjson) encode(l line) {
-	l.V, l.Seq, l.TS = schemaVersion, n.seq, n.now().UTC()
+func (n *NDJSON) encode(l line) {
+	l.V, l.Seq, l.TS = SchemaVersion, n.seq, n.Now().UTC()
 	n.seq++
 	n.spoken = l.TS
 	// Encoding can't fail for these types; if nobody reads, nobody is to be told.
-	_ = json.NewEncoder(n.out).Encode(l)
+	_ = json.NewEncoder(n.Out).Encode(l)
 }
 
-// begin announces a run. Its line is written as soon as both clusters have said
+// Begin announces a run. Its line is written as soon as both clusters have said
 // who they are, or before whatever comes first.
-func (n *ndjson) begin(command string, a, b flows.ContextRef) {
+func (n *NDJSON) Begin(command string, a, b flows.ContextRef) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.start = &line{Type: "run.start", Command: command, A: &cluster{Context: a.Name}, B: &cluster{Context: b.Name}}
-	n.spoken = n.now()
+	n.spoken = n.Now()
 }
 
-func (n *ndjson) observed(f flows.Facts) {
+// Observed implements [Reporter].
+func (n *NDJSON) Observed(f flows.Facts) {
 	n.facts = f
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -200,9 +202,10 @@ func (n *ndjson) observed(f flows.Facts) {
 	n.encode(start)
 }
 
-func (n *ndjson) event(e engine.Event) {
+// Event implements [Reporter].
+func (n *NDJSON) Event(e engine.Event) {
 	for _, m := range n.told.news(n.facts) {
-		n.write(line{Type: "milestone", Side: sideName(m.side), Milestone: m.id, Message: m.text})
+		n.write(line{Type: "milestone", Side: Side(m.side), Milestone: m.id, Message: m.text})
 	}
 	n.changes(e.Changes)
 	for _, r := range engine.Narrate(n.last, e) {
@@ -214,16 +217,16 @@ func (n *ndjson) event(e engine.Event) {
 	n.last = e
 }
 
-func (n *ndjson) changes(changes []flows.Change) {
+func (n *NDJSON) changes(changes []flows.Change) {
 	for _, c := range changes {
 		if c.Verb != flows.Unchanged {
 			n.changed = true
-			n.write(line{Type: "change", Side: sideName(c.Side), Verb: string(c.Verb), Object: c.Object})
+			n.write(line{Type: "change", Side: Side(c.Side), Verb: string(c.Verb), Object: c.Object})
 		}
 	}
 }
 
-func (n *ndjson) record(e engine.Event, r engine.Record) {
+func (n *NDJSON) record(e engine.Event, r engine.Record) {
 	if r.Type == engine.RecordPlan {
 		sum := e.Plan.Changes()
 		n.write(line{
@@ -234,7 +237,7 @@ func (n *ndjson) record(e engine.Event, r engine.Record) {
 		return
 	}
 	l := line{
-		Type: string(r.Type), Side: sideName(r.Step.Side), Step: string(r.Step.ID), Title: r.Step.Title,
+		Type: string(r.Type), Side: Side(r.Step.Side), Step: string(r.Step.ID), Title: r.Step.Title,
 		Reason: r.Step.Reason, ElapsedMS: new(r.Elapsed.Milliseconds()),
 	}
 	if r.Type == engine.RecordEnd {
@@ -243,41 +246,46 @@ func (n *ndjson) record(e engine.Event, r engine.Record) {
 	n.write(l)
 }
 
-// progress is what a command that runs no plan waits for.
-func (n *ndjson) progress(side flows.Side, text string) {
-	n.write(line{Type: "progress", Side: sideName(side), Message: text})
+// Progress is what a command that runs no plan waits for.
+func (n *NDJSON) Progress(side flows.Side, text string) {
+	n.write(line{Type: "progress", Side: Side(side), Message: text})
 }
 
-func (n *ndjson) check(r check.Result) {
-	d := resultOf(r)
+// Check is a line about one check.
+func (n *NDJSON) Check(r check.Result) {
+	d := CheckOf(r)
 	n.write(line{Type: "check", ID: string(d.ID), Title: d.Title, Sides: d.Sides, Result: d.Result, Message: d.Summary, Data: d})
 }
 
-func (n *ndjson) pending(p flows.Plan) { n.write(line{Type: "pending", Steps: stepsOf(p)}) }
+// Pending implements [Reporter].
+func (n *NDJSON) Pending(p flows.Plan) { n.write(line{Type: "pending", Steps: stepsOf(p)}) }
 
-func (n *ndjson) end(err error, a achieved) {
+// End implements [Reporter].
+func (n *NDJSON) End(err error, a Achieved) {
 	if e := problemOf(err); e != nil {
 		n.write(line{Type: "error", problem: e})
 	}
-	n.write(line{Type: "result", OK: new(err == nil), Exit: new(exitCode(err)), Changed: new(n.changed), Message: strings.TrimSuffix(a.text, "\n"), Next: firstCommand(a.next)})
+	n.write(line{Type: "result", OK: new(err == nil), Exit: new(exit.Code(err)), Changed: new(n.changed), Message: strings.TrimSuffix(a.Text, "\n"), Next: firstCommand(a.Next)})
 }
 
-func (n *ndjson) hasChanged() bool { return n.changed }
+// HasChanged implements [Reporter].
+func (n *NDJSON) HasChanged() bool { return n.changed }
 
-func sideName(s flows.Side) string { return strings.ToLower(s.String()) }
+// Side is how programs are told of a side: "a" or "b".
+func Side(s flows.Side) string { return strings.ToLower(s.String()) }
 
 // problemOf is err for a program; nil for a result that is no failure.
 func problemOf(err error) *problem {
-	if _, ok := errors.AsType[verdict](err); ok || err == nil {
+	if _, ok := errors.AsType[exit.Verdict](err); ok || err == nil {
 		return nil
 	}
-	p := &problem{Code: string(codeOf(err)), What: err.Error()}
+	p := &problem{Code: string(exit.Reason(err)), What: err.Error()}
 	if s, ok := errors.AsType[*flows.StepError](err); ok {
 		p.What, p.Why = fmt.Sprintf("%s %s: %s", s.Step.Side, s.Cluster, s.Step.Title), s.Step.Reason
-		p.Evidence = map[string]string{"step": string(s.Step.ID), "side": sideName(s.Step.Side)}
+		p.Evidence = map[string]string{"step": string(s.Step.ID), "side": Side(s.Step.Side)}
 		maps.Copy(p.Evidence, s.Step.Evidence)
 	}
-	if h := hint(err); h != "" {
+	if h := exit.Hint(err); h != "" {
 		p.Fix = []string{h}
 	}
 	return p

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -15,21 +16,21 @@ import (
 // transcript writes a run as lines: one for each change, each with its side.
 // Progress goes to err, the result to out.
 type transcript struct {
-	streams
-	facts   flows.Facts
-	told    passed
-	last    engine.Event
-	spoken  time.Time
-	changed bool
+	out, err io.Writer
+	facts    flows.Facts
+	told     passed
+	last     engine.Event
+	spoken   time.Time
+	changed  bool
 }
 
-func (t *transcript) begin(command string, a, b flows.ContextRef) {
+func (t *transcript) Begin(command string, a, b flows.ContextRef) {
 	slog.Info("begin", "command", command, "a", a.String(), "b", b.String())
 }
 
-func (t *transcript) observed(f flows.Facts) { t.facts = f }
+func (t *transcript) Observed(f flows.Facts) { t.facts = f }
 
-func (t *transcript) event(e engine.Event) {
+func (t *transcript) Event(e engine.Event) {
 	for _, m := range t.told.news(t.facts) {
 		t.line(t.err, e.At, e.At.Sub(e.Started), m.side, t.facts.Side(m.side).ID, m.text)
 	}
@@ -73,27 +74,38 @@ func (t *transcript) line(out io.Writer, at time.Time, elapsed time.Duration, si
 	t.spoken = at
 }
 
-func (t *transcript) pending(p flows.Plan) {
-	fmt.Fprint(t.out, diffs(p))
+func (t *transcript) Pending(p flows.Plan) {
+	fmt.Fprint(t.out, Diffs(p))
 	fmt.Fprintf(t.out, "\nDry run: %s. Nothing was changed.\n", p.Changes())
 }
 
-func (t *transcript) end(err error, a achieved) {
-	slog.Info("end", "error", err, "exit", exitCode(err))
+func (t *transcript) End(err error, a Achieved) {
+	slog.Info("end", "error", err, "exit", exit.Code(err))
 	if err != nil {
-		if exitCode(err) == exitPending {
-			writeNext(t.out, a.next)
+		if exit.Code(err) == exit.Pending {
+			WriteNext(t.out, a.Next)
 		}
 		return // main says the rest, for every command alike
 	}
 	if !t.changed {
 		fmt.Fprintln(t.out, "No changes.")
 	}
-	fmt.Fprintln(t.out, strings.TrimSuffix(a.text, "\n"))
-	writeNext(t.out, a.next)
+	fmt.Fprintln(t.out, strings.TrimSuffix(a.Text, "\n"))
+	WriteNext(t.out, a.Next)
 	for _, command := range t.last.Plan.Owed {
 		fmt.Fprintf(t.out, "for the admin of %s: %s\n", t.last.Plan.B, command)
 	}
 }
 
-func (t *transcript) hasChanged() bool { return t.changed }
+func (t *transcript) HasChanged() bool { return t.changed }
+
+// Diffs is all that a plan changes, object by object.
+func Diffs(p flows.Plan) string {
+	var b strings.Builder
+	for _, s := range p.Steps {
+		if s.Diff != "" {
+			fmt.Fprintf(&b, "\n%s %s: %s %s\n%s", s.Side, p.ID(s.Side), s.Action, s.Title, s.Diff)
+		}
+	}
+	return b.String()
+}

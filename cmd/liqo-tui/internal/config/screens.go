@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -11,7 +11,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 )
 
@@ -21,43 +20,19 @@ const (
 	settingProtected = "protected"
 )
 
-// screenSettings are what they say.
-type screenSettings struct {
-	keys      keys.Own
-	protected guard
+// Screens are what they say.
+type Screens struct {
+	Keys      keys.Own
+	Protected Guard
 }
 
-// guard are the contexts whose clusters take more than a yes to be changed: the
+// Guard are the contexts whose clusters take more than a yes to be changed: the
 // context's name has to be typed.
-type guard []*regexp.Regexp
+type Guard []*regexp.Regexp
 
-// protects reports whether a context is one of them.
-func (g guard) protects(context string) bool {
+// Protects reports whether a context is one of them.
+func (g Guard) Protects(context string) bool {
 	return slices.ContainsFunc(g, func(r *regexp.Regexp) bool { return r.MatchString(context) })
-}
-
-// of are the protected contexts that flags choose, the current ones by their names.
-func (g guard) of(clusters ...clusterFlags) []string {
-	var names []string
-	for _, c := range clusters {
-		name := c.context
-		if name == "" && len(g) > 0 {
-			name = c.currentContext()
-		}
-		if g.protects(name) && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// currentContext is the name of the context that is used if none is named.
-func (c clusterFlags) currentContext() string {
-	contexts, _ := kube.Contexts(c.files) // what is wrong with them is told by who opens them
-	if i := slices.IndexFunc(contexts, func(c kube.Context) bool { return c.Current }); i >= 0 {
-		return contexts[i].Ref.Name
-	}
-	return ""
 }
 
 // readKeys parses the keys of commands: of a file, whose lines the errors name.
@@ -69,7 +44,7 @@ func readKeys(file string, n *yaml.Node) (keys.Own, []error) {
 	var errs []error
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		command, value := n.Content[i], n.Content[i+1]
-		list, err := scalars(value)
+		list, err := Scalars(value)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s:%d: %s: %s: %w", file, value.Line, settingKeys, command.Value, err))
 			continue
@@ -87,12 +62,12 @@ func readKeys(file string, n *yaml.Node) (keys.Own, []error) {
 }
 
 // readProtected parses the names of protected contexts.
-func readProtected(file string, n *yaml.Node) (guard, []error) {
-	names, err := scalars(n)
+func readProtected(file string, n *yaml.Node) (Guard, []error) {
+	names, err := Scalars(n)
 	if err != nil {
 		return nil, []error{fmt.Errorf("%s:%d: %s: %w", file, n.Line, settingProtected, err)}
 	}
-	var g guard
+	var g Guard
 	var errs []error
 	for _, name := range names {
 		r, err := regexp.Compile(name)
@@ -105,8 +80,8 @@ func readProtected(file string, n *yaml.Node) (guard, []error) {
 	return g, errs
 }
 
-// protectedContext is the same for the terminal program.
-func (g guard) protectedContext(ref flows.ContextRef) bool { return g.protects(ref.Name) }
+// ProtectedContext is the same for the terminal program.
+func (g Guard) ProtectedContext(ref flows.ContextRef) bool { return g.Protects(ref.Name) }
 
 const configurationHelp = `The configuration file, $XDG_CONFIG_HOME/liqo-tui/config.yaml (by default
 ~/.config/liqo-tui/config.yaml), is YAML. A key that is none of these is an error.
@@ -138,8 +113,8 @@ answered with. The commands and their usual keys:
 
 `
 
-// explainConfiguration documents the file.
-func explainConfiguration(out io.Writer) error {
+// Explain documents the file.
+func Explain(out io.Writer) error {
 	if _, err := fmt.Fprint(out, configurationHelp); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 )
@@ -34,9 +35,10 @@ type change struct {
 	Object string `json:"object"`
 }
 
-func newOutcome(command string, a, b flows.ContextRef) outcome {
+// NewOutcome is that of a run which has only begun.
+func NewOutcome(command string, a, b flows.ContextRef) outcome {
 	return outcome{
-		V: schemaVersion, Command: command, A: cluster{Context: a.Name}, B: cluster{Context: b.Name},
+		V: SchemaVersion, Command: command, A: cluster{Context: a.Name}, B: cluster{Context: b.Name},
 		Steps: []step{}, Changes: []change{},
 	}
 }
@@ -45,14 +47,14 @@ func (o *outcome) add(changes []flows.Change) {
 	for _, c := range changes {
 		if c.Verb != flows.Unchanged {
 			o.Changed = true
-			o.Changes = append(o.Changes, change{sideName(c.Side), string(c.Verb), c.Object})
+			o.Changes = append(o.Changes, change{Side(c.Side), string(c.Verb), c.Object})
 		}
 	}
 }
 
-func (o *outcome) end(err error, a achieved) {
-	o.OK, o.Exit, o.Error = err == nil, exitCode(err), problemOf(err)
-	o.Message, o.Next = strings.TrimSuffix(a.text, "\n"), firstCommand(a.next)
+func (o *outcome) End(err error, a Achieved) {
+	o.OK, o.Exit, o.Error = err == nil, exit.Code(err), problemOf(err)
+	o.Message, o.Next = strings.TrimSuffix(a.Text, "\n"), firstCommand(a.Next)
 }
 
 // document writes the outcome as one document to out, and progress to err.
@@ -63,13 +65,13 @@ type document struct {
 	outcome
 }
 
-func (d *document) begin(command string, a, b flows.ContextRef) {
-	d.transcript.begin(command, a, b)
-	d.outcome = newOutcome(command, a, b)
+func (d *document) Begin(command string, a, b flows.ContextRef) {
+	d.transcript.Begin(command, a, b)
+	d.outcome = NewOutcome(command, a, b)
 }
 
-func (d *document) event(e engine.Event) {
-	d.transcript.event(e)
+func (d *document) Event(e engine.Event) {
+	d.transcript.Event(e)
 	d.A.introduce(d.facts.Local)
 	d.B.introduce(d.facts.Remote)
 	d.A.ID, d.B.ID = string(e.Plan.A), string(e.Plan.B)
@@ -77,21 +79,21 @@ func (d *document) event(e engine.Event) {
 	d.add(e.Changes)
 }
 
-func (d *document) pending(flows.Plan) {} // the steps say it
+func (d *document) Pending(flows.Plan) {} // the steps say it
 
-func (d *document) end(err error, a achieved) {
-	d.outcome.end(err, a)
+func (d *document) End(err error, a Achieved) {
+	d.outcome.End(err, a)
 	// Encoding can't fail for these types; if nobody reads, nobody is to be told.
-	_ = writeDocument(d.out, d.format, d.outcome)
+	_ = WriteDocument(d.out, d.format, d.outcome)
 }
 
-// writeDocument writes v as JSON or YAML.
-func writeDocument(out io.Writer, format string, v any) error {
+// WriteDocument writes v as JSON or YAML.
+func WriteDocument(out io.Writer, format string, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	if format == formatYAML {
+	if format == YAML {
 		if text, err = yaml.JSONToYAML(text); err != nil {
 			return err
 		}

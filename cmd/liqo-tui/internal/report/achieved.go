@@ -1,0 +1,35 @@
+package report
+
+import (
+	"fmt"
+	"io"
+)
+
+// Achieved is what a command has done, in a person's words, and what to do next.
+type Achieved struct {
+	Text string
+	Next []NextStep
+}
+
+// NextStep is a command line, and what it is for. The first of several is the
+// one to take.
+type NextStep struct{ Command, Why string }
+
+// WriteNext writes what to do next, for a person.
+func WriteNext(out io.Writer, next []NextStep) {
+	for i, n := range next {
+		fmt.Fprint(out, [...]string{"next: ", "or:   "}[min(i, 1)], n.Command)
+		if n.Why != "" {
+			fmt.Fprintf(out, "  # %s", n.Why)
+		}
+		fmt.Fprintln(out)
+	}
+}
+
+// firstCommand is what a program is told of next.
+func firstCommand(next []NextStep) string {
+	if len(next) == 0 {
+		return ""
+	}
+	return next[0].Command
+}

@@ -1,0 +1,32 @@
+package report
+
+import (
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+)
+
+// Check is one check of -o json; fields are only added while "v" is 1.
+type Check struct {
+	ID       flows.Code `json:"id"`
+	Title    string     `json:"title"`
+	Sides    []string   `json:"sides"` // "a", "b"; of what is directed, from and to
+	Directed bool       `json:"directed,omitempty"`
+	Result   string     `json:"result"` // pass, warn, fail, inconclusive, skipped, measuring
+	Summary  string     `json:"summary,omitempty"`
+	Evidence []string   `json:"evidence,omitempty"`
+	Fix      []string   `json:"fix,omitempty"`
+	Needs    flows.Code `json:"needs,omitempty"` // of what is skipped
+	Root     bool       `json:"root,omitempty"`  // no other failure explains this one
+}
+
+// CheckOf is the result of a check, for a program.
+func CheckOf(r check.Result) Check {
+	sides := make([]string, len(r.Sides))
+	for i, side := range r.Sides {
+		sides[i] = Side(side)
+	}
+	return Check{
+		ID: r.ID, Title: r.Title, Sides: sides, Directed: r.Directed, Result: r.State.String(),
+		Summary: r.Summary, Evidence: r.Evidence, Fix: r.Fix, Needs: r.Needs, Root: r.Root,
+	}
+}

@@ -1,0 +1,145 @@
+// Package settingflag makes flags of settings.
+package settingflag
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// auto is the value of flags that facts can answer.
+const auto = "auto"
+
+// Flag is the flag of a setting. It takes any text: what is wrong with it
+// is told together with what is wrong with other flags, and where it is said.
+type Flag[P any] struct {
+	flows.Setting[P]
+	to          *P
+	text        string
+	Given, Open bool // the admin has given it; as auto, which facts decide
+	problem     error
+}
+
+// Any is a [Flag] of whatever parameters.
+type Any interface {
+	wrong() error
+	completions() []string
+	Schema() map[string]any
+}
+
+// Add adds flags that set the fields of to.
+func Add[P any](f *pflag.FlagSet, to *P, settings ...flows.Setting[P]) []*Flag[P] {
+	var all []*Flag[P]
+	for _, s := range settings {
+		v := &Flag[P]{Setting: s, to: to, text: s.Write(*to)}
+		f.VarPF(v, s.Name, s.Letter, s.Help).NoOptDefVal = s.Bare
+		all = append(all, v)
+	}
+	return all
+}
+
+func (v *Flag[P]) String() string { return v.text }
+
+// Type implements [pflag.Value].
+func (v *Flag[P]) Type() string {
+	switch {
+	case v.Kind == flows.List:
+		return "strings"
+	case v.Kind == flows.Number && !v.Auto:
+		return "int"
+	}
+	return "string"
+}
+
+// Set implements [pflag.Value].
+func (v *Flag[P]) Set(text string) error {
+	if v.Kind == flows.List && v.Given {
+		text = v.text + "," + text
+	}
+	v.text, v.Given, v.problem = text, true, nil
+	if v.Open = v.Auto && text == auto; v.Open {
+		return nil
+	}
+	if v.problem = v.Setting.Set(v.to, text); v.problem != nil && v.Auto {
+		v.problem = fmt.Errorf("%w, or %s", v.problem, auto)
+	}
+	return nil
+}
+
+// wrong says why the text is no value.
+func (v *Flag[P]) wrong() error {
+	if v.problem == nil {
+		return nil
+	}
+	return fmt.Errorf("--%s %q: %w", v.Name, v.text, v.problem)
+}
+
+// Wrong is what is wrong with all of the flags.
+func Wrong[P any](flags []*Flag[P]) error {
+	var errs []error
+	for _, v := range flags {
+		errs = append(errs, v.wrong())
+	}
+	return errors.Join(errs...)
+}
+
+// Set gives a flag a value, of which a setting says only later that it is none.
+func Set(f *pflag.FlagSet, name, text string) error {
+	if err := f.Set(name, text); err != nil {
+		return err
+	}
+	if v, ok := f.Lookup(name).Value.(Any); ok {
+		return v.wrong()
+	}
+	return nil
+}
+
+// completions are the words that can be a value.
+func (v *Flag[P]) completions() []string {
+	var words []string
+	for _, o := range v.Options {
+		words = append(words, o.Value)
+	}
+	if v.Auto {
+		words = append(words, auto)
+	}
+	return words
+}
+
+// Complete has shells complete the values of settings.
+func Complete(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if v, ok := f.Value.(Any); ok {
+			// It fails only for a flag that does not exist, or has a completion.
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.completions(), cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
+	for _, c := range cmd.Commands() {
+		Complete(c)
+	}
+}
+
+// Schema is the JSON Schema of a value in a file.
+func (v *Flag[P]) Schema() map[string]any {
+	s := map[string]any{"description": strings.TrimSpace(strings.Join([]string{v.Help, v.Explain, v.Field}, "\n"))}
+	switch v.Kind {
+	case flows.Choice:
+		s["enum"] = v.completions()
+	case flows.Number:
+		bounds := map[string]any{"type": "integer", "minimum": v.Min, "maximum": v.Max}
+		if v.Empty != "" {
+			bounds["minimum"] = 0 // takes back an earlier choice
+		}
+		s["anyOf"] = []any{bounds}
+		if v.Auto {
+			s["anyOf"] = []any{bounds, map[string]any{"const": auto}}
+		}
+	case flows.Text, flows.List: // YAML makes of it what it looks like
+	}
+	return s
+}
