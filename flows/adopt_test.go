@@ -16,10 +16,10 @@ import (
 func TestAdoptingAConnectionLeavesNothingToDo(t *testing.T) {
 	for _, server := range []flows.Side{flows.A, flows.B} {
 		pair := flowtest.NewPair()
-		params := nodePort()
+		params := flowtest.NodePort()
 		params.Server = server
-		mustRun(t, pair, connect(params))
-		f := factsOf(pair)
+		flowtest.MustRun(t, pair, flowtest.Connect(params))
+		f := flowtest.Facts(pair)
 		p, fixed := flows.Adopt(flows.Defaults(), f)
 		if !fixed || p.Server != server || p.ServiceType != corev1.ServiceTypeNodePort {
 			t.Errorf("server %s: got %+v, fixed %v", server, p, fixed)
@@ -33,7 +33,7 @@ func TestAdoptingAConnectionLeavesNothingToDo(t *testing.T) {
 func TestAdoptingALiqoctlConnectionKeepsItsSpec(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.ConnectByLiqoctl(flows.A)
-	f := factsOf(pair)
+	f := flowtest.Facts(pair)
 	p, _ := flows.Adopt(flows.Defaults(), f)
 	for _, s := range flows.PlanConnect(p, f).Steps {
 		for line := range strings.Lines(s.Diff) {
@@ -47,14 +47,14 @@ func TestAdoptingALiqoctlConnectionKeepsItsSpec(t *testing.T) {
 func TestAnAddressOfTheAdminsOwnIsKeptWhileItWorks(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.B.Behave(func(b *flowtest.Behaviour) { b.AlsoAt = []string{"gw.example.org:4242"} })
-	mustRun(t, pair, connect(nodePort()))
+	flowtest.MustRun(t, pair, flowtest.Connect(flowtest.NodePort()))
 	client := pair.A.Facts().Clients[0].DeepCopy()
 	pair.A.Put(render.GatewayClient(render.ClientParams{
 		Tenant: pair.A.Tenant(), Template: render.TemplateRef{Name: client.Spec.ClientTemplateRef.Name, Namespace: client.Spec.ClientTemplateRef.Namespace},
 		Addresses: []string{"gw.example.org"}, Port: 4242, MTU: client.Spec.MTU,
 	}))
 	pair.Settle()
-	f := factsOf(pair)
+	f := flowtest.Facts(pair)
 	p, _ := flows.Adopt(flows.Defaults(), f)
 	if p.ClientAddress != "gw.example.org" || p.ClientPort != 4242 {
 		t.Errorf("got %s port %d, want the admin's", p.ClientAddress, p.ClientPort)
@@ -68,7 +68,7 @@ func TestAnAddressOfTheAdminsOwnIsKeptWhileItWorks(t *testing.T) {
 // another type: what is left over is no reason to refuse a change.
 func TestANodePortOfALoadBalancerIsNotAdopted(t *testing.T) {
 	pair := flowtest.NewPair()
-	mustRun(t, pair, connect(nodePort()))
+	flowtest.MustRun(t, pair, flowtest.Connect(flowtest.NodePort()))
 	server := pair.B.Facts().Servers[0]
 	pair.B.Put(render.GatewayServer(render.ServerParams{
 		Tenant: pair.B.Tenant(), Template: render.TemplateRef{Name: server.Spec.ServerTemplateRef.Name, Namespace: server.Spec.ServerTemplateRef.Namespace},
@@ -77,7 +77,7 @@ func TestANodePortOfALoadBalancerIsNotAdopted(t *testing.T) {
 	pair.Settle()
 	p := flows.Defaults()
 	p.Port, p.Given = 51999, flows.FieldPort
-	plan := flows.PlanConnect(p, factsOf(pair))
+	plan := flows.PlanConnect(p, flowtest.Facts(pair))
 	if plan.Params.ServiceType != corev1.ServiceTypeLoadBalancer || plan.Params.NodePort != 0 {
 		t.Errorf("got %s with node port %d, want LoadBalancer without one", plan.Params.ServiceType, plan.Params.NodePort)
 	}
@@ -110,22 +110,22 @@ func TestASettingThatIsTakenBackIsRemoved(t *testing.T) {
 			p := flows.Defaults()
 			p.Given = flows.AllFields
 			tc.set(&p)
-			mustRun(t, pair, connect(p))
-			if plan := flows.PlanConnect(flows.Defaults(), factsOf(pair)); !plan.Done() || len(plan.Kept) == 0 {
+			flowtest.MustRun(t, pair, flowtest.Connect(p))
+			if plan := flows.PlanConnect(flows.Defaults(), flowtest.Facts(pair)); !plan.Done() || len(plan.Kept) == 0 {
 				t.Errorf("without the flag: got steps %v, kept %q; want nothing to do, and what is kept", plan.Steps, plan.Kept)
 			}
 			p = flows.Defaults()
 			tc.takeBack(&p)
-			plan := flows.PlanConnect(p, factsOf(pair))
+			plan := flows.PlanConnect(p, flowtest.Facts(pair))
 			step, _ := plan.Step("gateway-server-b")
 			if plan.Changes().Total() != 1 || step.Action != flows.Update || !strings.Contains(step.Diff, tc.removed) {
 				t.Errorf("got %s and the diff\n%s\nwant one update, with %q", plan.Changes(), step.Diff, tc.removed)
 			}
-			mustRun(t, pair, flows.Connecting(p))
+			flowtest.MustRun(t, pair, flows.Connecting(p))
 			if e := pair.B.Facts().Servers[0].Spec.Endpoint; tc.has(e) {
 				t.Errorf("it is still there: %+v", e)
 			}
-			if plan := flows.PlanConnect(p, factsOf(pair)); !plan.Done() {
+			if plan := flows.PlanConnect(p, flowtest.Facts(pair)); !plan.Done() {
 				t.Errorf("again, there is something to do: %v", plan.Steps)
 			}
 		})
@@ -134,29 +134,29 @@ func TestASettingThatIsTakenBackIsRemoved(t *testing.T) {
 
 func TestTakingANodePortBackInterruptsNothing(t *testing.T) {
 	pair := flowtest.NewPair()
-	p := nodePort()
+	p := flowtest.NodePort()
 	p.NodePort = 31555
-	mustRun(t, pair, connect(p))
+	flowtest.MustRun(t, pair, flowtest.Connect(p))
 	p.NodePort = 0
-	if lost := flows.PlanConnect(p, factsOf(pair)).Interrupts(); len(lost) > 0 {
+	if lost := flows.PlanConnect(p, flowtest.Facts(pair)).Interrupts(); len(lost) > 0 {
 		t.Errorf("got %q, want no interruption: the Service keeps its port", lost)
 	}
 	p.Port = 51999
-	if lost := flows.PlanConnect(p, factsOf(pair)).Interrupts(); len(lost) == 0 {
+	if lost := flows.PlanConnect(p, flowtest.Facts(pair)).Interrupts(); len(lost) == 0 {
 		t.Error("another port as well: got no interruption")
 	}
 }
 
 func TestASettingOfAnotherProgramsIsSaidToStay(t *testing.T) {
 	pair := flowtest.NewPair()
-	p := nodePort()
+	p := flowtest.NodePort()
 	p.NodePort = 31555
-	mustRun(t, pair, connect(p))
+	flowtest.MustRun(t, pair, flowtest.Connect(p))
 	server := pair.B.Facts().Servers[0]
 	server.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.GatewayServerKind))
 	pair.B.PutAs("argocd", &server)
 	p.NodePort = 0
-	plan := flows.PlanConnect(p, factsOf(pair))
+	plan := flows.PlanConnect(p, flowtest.Facts(pair))
 	const want = "the node port stays 31555, because liqo-tui did not set it: kubectl edit takes it back"
 	if !plan.Done() || !slices.Contains(plan.Kept, want) {
 		t.Errorf("got steps %v and kept %q, want nothing to do and %q", plan.Steps, plan.Kept, want)

@@ -70,19 +70,19 @@ func TestClocksThatDifferDoNotKeepClustersApart(t *testing.T) {
 			p := flowtest.NewPair()
 			p.A.Be(func(f *flows.ClusterFacts) { f.ClockAhead = ahead[flows.A] })
 			p.B.Be(func(f *flows.ClusterFacts) { f.ClockAhead = ahead[flows.B] })
-			mustRun(t, p, connect(nodePort()))
-			changed := nodePort()
+			flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
+			changed := flowtest.NodePort()
 			changed.Server, changed.MTU = flows.A, 1300
-			mustRun(t, p, flows.Connecting(changed))
-			rotation := upkeep.StartRotation(factsOf(p))
-			mustRun(t, p, func(f flows.Facts) flows.Plan { return upkeep.Rotate(rotation, f) })
-			if plan := flows.PlanConnect(flows.Defaults(), factsOf(p)); !plan.Done() || plan.Params.Server != flows.A {
-				t.Errorf("afterwards the server is %s's, and this waits: %v", plan.Params.Server, pending(plan))
+			flowtest.MustRun(t, p, flows.Connecting(changed))
+			rotation := upkeep.StartRotation(flowtest.Facts(p))
+			flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan { return upkeep.Rotate(rotation, f) })
+			if plan := flows.PlanConnect(flows.Defaults(), flowtest.Facts(p)); !plan.Done() || plan.Params.Server != flows.A {
+				t.Errorf("afterwards the server is %s's, and this waits: %v", plan.Params.Server, flowtest.Pending(plan))
 			}
 
 			p.A.Behave(func(b *flowtest.Behaviour) { b.NoReports = true })
 			p.Advance(40 * time.Second)
-			if plan := flows.PlanConnect(flows.Defaults(), factsOf(p)); plan.Done() {
+			if plan := flows.PlanConnect(flows.Defaults(), flowtest.Facts(p)); plan.Done() {
 				t.Error("a gateway that has fallen silent counts as connected")
 			}
 		})

@@ -37,11 +37,11 @@ func checkPlan(t *testing.T, tc planCase, plan func(flows.Params, flows.Facts) f
 	if tc.past != nil {
 		tc.past(t, p)
 	}
-	params := nodePort()
+	params := flowtest.NodePort()
 	if tc.params != nil {
 		tc.params(&params)
 	}
-	made := plan(params, factsOf(p))
+	made := plan(params, flowtest.Facts(p))
 	for id, w := range tc.want {
 		s, ok := made.Step(id)
 		if !ok {
@@ -80,7 +80,7 @@ func TestPlanConnect(t *testing.T) {
 			"cidrs-a":          {status: flows.Blocked, reason: "needs the Configuration"},
 			"connected-b":      {status: flows.Blocked, reason: "needs the gateway"},
 		}},
-		{name: "namespaces exist: configurations and server wait for nothing from the other side", past: partWay(1, nodePort()), want: map[flows.StepID]want{
+		{name: "namespaces exist: configurations and server wait for nothing from the other side", past: flowtest.PartWay(1, flowtest.NodePort()), want: map[flows.StepID]want{
 			"namespace-a":      {status: flows.Done},
 			"configuration-a":  {status: flows.Ready},
 			"configuration-b":  {status: flows.Ready},
@@ -88,7 +88,7 @@ func TestPlanConnect(t *testing.T) {
 			"gateway-client-a": {status: flows.Blocked, reason: "needs the server's endpoint"},
 		}},
 		{
-			name: "one side is slower: the other goes on", past: but(partWay(1, nodePort()), func(p *flowtest.Pair) {
+			name: "one side is slower: the other goes on", past: flowtest.But(flowtest.PartWay(1, flowtest.NodePort()), func(p *flowtest.Pair) {
 				p.A.Remove(render.TenantNamespace(p.A.Tenant()))
 			}),
 			want: map[flows.StepID]want{
@@ -99,7 +99,7 @@ func TestPlanConnect(t *testing.T) {
 			},
 		},
 		{
-			name: "an explicit address and port: the client does not wait for the server", past: partWay(1, nodePort()),
+			name: "an explicit address and port: the client does not wait for the server", past: flowtest.PartWay(1, flowtest.NodePort()),
 			params: func(p *flows.Params) { p.ClientAddress, p.ClientPort = "198.51.100.7", 4500 },
 			want: map[flows.StepID]want{
 				"gateway-server-b": {status: flows.Ready},
@@ -108,13 +108,13 @@ func TestPlanConnect(t *testing.T) {
 			},
 		},
 		{
-			name: "an explicit address and node port: the client does not wait for the server", past: partWay(1, nodePort()),
+			name: "an explicit address and node port: the client does not wait for the server", past: flowtest.PartWay(1, flowtest.NodePort()),
 			params: func(p *flows.Params) { p.ClientAddress, p.NodePort = "198.51.100.7", 31000 },
 			want:   map[flows.StepID]want{"gateway-client-a": {status: flows.Ready}},
 		},
 		{
 			name: "an explicit address without a port: the server's port is waited for",
-			past: but(partWay(1, nodePort()), func(p *flowtest.Pair) {
+			past: flowtest.But(flowtest.PartWay(1, flowtest.NodePort()), func(p *flowtest.Pair) {
 				p.B.Behave(func(b *flowtest.Behaviour) { b.Silent = true })
 				p.B.Put(render.GatewayServer(render.ServerParams{Tenant: p.B.Tenant(), ServiceType: "NodePort", Port: 51840, MTU: 1340}))
 			}),
@@ -125,7 +125,7 @@ func TestPlanConnect(t *testing.T) {
 			},
 		},
 		{
-			name: "the server can be the local cluster", past: partWay(1, nodePort()),
+			name: "the server can be the local cluster", past: flowtest.PartWay(1, flowtest.NodePort()),
 			params: func(p *flows.Params) { p.Server = flows.A },
 			want: map[flows.StepID]want{
 				"gateway-server-a": {status: flows.Ready},
@@ -134,10 +134,10 @@ func TestPlanConnect(t *testing.T) {
 		},
 		{
 			name: "the load balancer is pending",
-			past: but(nothing, func(p *flowtest.Pair) {
+			past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) {
 				p.B.Behave(func(b *flowtest.Behaviour) { b.LoadBalancerPending = true })
 				for range flowtest.ManyRounds {
-					partWay(1, flows.Defaults())(t, p)
+					flowtest.PartWay(1, flows.Defaults())(t, p)
 				}
 			}),
 			params: func(p *flows.Params) { p.ServiceType = corev1.ServiceTypeLoadBalancer },
@@ -149,11 +149,11 @@ func TestPlanConnect(t *testing.T) {
 			},
 		},
 		{
-			name: "the server's endpoint is still the one from before its port was changed", past: but(connected, func(p *flowtest.Pair) {
+			name: "the server's endpoint is still the one from before its port was changed", past: flowtest.But(flowtest.Connected, func(p *flowtest.Pair) {
 				p.B.Behave(func(b *flowtest.Behaviour) { b.Silent = true })
-				want := nodePort()
+				want := flowtest.NodePort()
 				want.NodePort = 31000
-				partWay(1, want)(t, p)
+				flowtest.PartWay(1, want)(t, p)
 			}),
 			params: func(p *flows.Params) { p.NodePort = 31000 },
 			want: map[flows.StepID]want{
@@ -163,9 +163,9 @@ func TestPlanConnect(t *testing.T) {
 			},
 		},
 		{
-			name: "a gateway has not published its key", past: but(nothing, func(p *flowtest.Pair) {
+			name: "a gateway has not published its key", past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) {
 				p.B.Behave(func(b *flowtest.Behaviour) { b.NoKeys = true })
-				partWay(flowtest.ManyRounds, nodePort())(t, p)
+				flowtest.PartWay(flowtest.ManyRounds, flowtest.NodePort())(t, p)
 			}),
 			want: map[flows.StepID]want{
 				"public-key-a": {status: flows.Waiting, reason: "milan's gateway has not published its key yet"},
@@ -173,14 +173,14 @@ func TestPlanConnect(t *testing.T) {
 				"connected-a":  {status: flows.Waiting, reason: "waiting for the public key of the peer"},
 			},
 		},
-		{name: "the client's key needs no key from the server", past: partWay(6, nodePort()), want: map[flows.StepID]want{
+		{name: "the client's key needs no key from the server", past: flowtest.PartWay(6, flowtest.NodePort()), want: map[flows.StepID]want{
 			"gateway-client-a": {status: flows.Done},
 			"public-key-b":     {status: flows.Ready},
 		}},
 		{
-			name: "the operator assigns no CIDRs", past: but(nothing, func(p *flowtest.Pair) {
+			name: "the operator assigns no CIDRs", past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) {
 				p.A.Behave(func(b *flowtest.Behaviour) { b.NoCIDRs = true })
-				partWay(flowtest.ManyRounds, nodePort())(t, p)
+				flowtest.PartWay(flowtest.ManyRounds, flowtest.NodePort())(t, p)
 			}),
 			want: map[flows.StepID]want{
 				"cidrs-a": {status: flows.Waiting, reason: "the operator has assigned no addresses yet"},
@@ -188,13 +188,13 @@ func TestPlanConnect(t *testing.T) {
 			},
 		},
 		{
-			name: "half of the CIDRs are assigned", past: partWay(3, nodePort()),
+			name: "half of the CIDRs are assigned", past: flowtest.PartWay(3, flowtest.NodePort()),
 			want: map[flows.StepID]want{"cidrs-a": {status: flows.Waiting, reason: "the operator has assigned no addresses yet"}},
 		},
 		{
-			name: "a pod can't be started", past: but(nothing, func(p *flowtest.Pair) {
+			name: "a pod can't be started", past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) {
 				p.A.Behave(func(b *flowtest.Behaviour) { b.PodWaiting = "ImagePullBackOff: not found" })
-				partWay(flowtest.ManyRounds, nodePort())(t, p)
+				flowtest.PartWay(flowtest.ManyRounds, flowtest.NodePort())(t, p)
 			}),
 			want: map[flows.StepID]want{
 				"connected-a": {status: flows.Waiting, reason: "pod gw-milan-7c9d: ImagePullBackOff: not found"},
@@ -202,23 +202,23 @@ func TestPlanConnect(t *testing.T) {
 			},
 		},
 		{
-			name: "a gateway uses another key than it says", past: but(nothing, func(p *flowtest.Pair) {
+			name: "a gateway uses another key than it says", past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) {
 				p.A.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
-				partWay(flowtest.ManyRounds, nodePort())(t, p)
+				flowtest.PartWay(flowtest.ManyRounds, flowtest.NodePort())(t, p)
 			}),
 			want: map[flows.StepID]want{
 				"public-key-a": {status: flows.Done},
 				"connected-a":  {status: flows.Waiting, reason: "no handshake with the peer's gateway"},
 			},
 		},
-		{name: "connected", past: connected, want: map[flows.StepID]want{
+		{name: "connected", past: flowtest.Connected, want: map[flows.StepID]want{
 			"gateway-client-a": {status: flows.Done},
 			"endpoint-b":       {status: flows.Done, reason: "UDP 172.18.0.20 port 30020"},
 			"connected-a":      {status: flows.Done, reason: "Connected, latency 1ms"},
 			"connected-b":      {status: flows.Done, reason: "Connected, latency 1ms"},
 		}},
 		{
-			name: "a gateway says Connected, but has not said so lately", past: but(connected, func(p *flowtest.Pair) {
+			name: "a gateway says Connected, but has not said so lately", past: flowtest.But(flowtest.Connected, func(p *flowtest.Pair) {
 				p.A.Behave(func(b *flowtest.Behaviour) { b.NoReports = true })
 				for range 40 {
 					p.Tick()
@@ -230,32 +230,32 @@ func TestPlanConnect(t *testing.T) {
 			},
 		},
 		{
-			name: "the Connection is an earlier gateway's", past: but(connected, func(p *flowtest.Pair) {
+			name: "the Connection is an earlier gateway's", past: flowtest.But(flowtest.Connected, func(p *flowtest.Pair) {
 				p.A.Behave(func(b *flowtest.Behaviour) { b.Silent = true })
 				live := p.A.Facts().Clients[0]
 				p.A.Remove(&live)
-				partWay(1, nodePort())(t, p)
+				flowtest.PartWay(1, flowtest.NodePort())(t, p)
 				p.A.Put(earlierConnection(p.A))
 			}),
 			want: map[flows.StepID]want{"connected-a": {status: flows.Waiting, reason: "waiting for this gateway's Connection, there is still the previous one's"}},
 		},
 		{
-			name: "Liqo's gateways write no reports", past: but(nothing, func(p *flowtest.Pair) {
+			name: "Liqo's gateways write no reports", past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) {
 				p.A.Be(func(f *flows.ClusterFacts) { f.Software = flows.Liqo })
-				connected(t, p)
+				flowtest.Connected(t, p)
 			}),
 			want: map[flows.StepID]want{"connected-a": {status: flows.Done, reason: "Connected, latency 1ms"}},
 		},
 		{
-			name: "Liqo's gateway has not measured lately what it says", past: but(nothing, func(p *flowtest.Pair) {
+			name: "Liqo's gateway has not measured lately what it says", past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) {
 				p.A.Be(func(f *flows.ClusterFacts) { f.Software = flows.Liqo })
-				connected(t, p)
+				flowtest.Connected(t, p)
 				p.Advance(time.Hour)
 			}),
 			want: map[flows.StepID]want{"connected-a": {status: flows.Waiting, reason: "it said Connected 1h0m2s ago, and nothing since"}},
 		},
 		{
-			name: "a namespace is still being deleted", past: but(connected, func(p *flowtest.Pair) {
+			name: "a namespace is still being deleted", past: flowtest.But(flowtest.Connected, func(p *flowtest.Pair) {
 				p.A.Terminate(render.TenantNamespace(p.A.Tenant()))
 			}),
 			want: map[flows.StepID]want{
@@ -265,7 +265,7 @@ func TestPlanConnect(t *testing.T) {
 			},
 		},
 		{
-			name: "a gateway is still being deleted", past: but(connected, func(p *flowtest.Pair) {
+			name: "a gateway is still being deleted", past: flowtest.But(flowtest.Connected, func(p *flowtest.Pair) {
 				live := p.B.Facts().Servers[0]
 				p.B.Terminate(&live)
 			}),
@@ -274,12 +274,12 @@ func TestPlanConnect(t *testing.T) {
 			},
 		},
 		{
-			name: "another MTU is wanted", past: connected, params: func(p *flows.Params) { p.MTU = 1400 },
+			name: "another MTU is wanted", past: flowtest.Connected, params: func(p *flows.Params) { p.MTU = 1400 },
 			want: map[flows.StepID]want{"gateway-server-b": {status: flows.Ready}, "gateway-client-a": {status: flows.Ready}},
 		},
 		{
 			name: "another tool connected them: its objects are used as they are",
-			past: but(nothing, func(p *flowtest.Pair) { p.ConnectByLiqoctl(flows.B) }),
+			past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) { p.ConnectByLiqoctl(flows.B) }),
 			want: map[flows.StepID]want{
 				"namespace-a": {status: flows.Done}, "configuration-b": {status: flows.Done},
 				"gateway-server-b": {status: flows.Done}, "gateway-client-a": {status: flows.Done},
@@ -289,7 +289,7 @@ func TestPlanConnect(t *testing.T) {
 		},
 		{
 			name: "they are connected the other way round: both gateways are replaced",
-			past: but(nothing, func(p *flowtest.Pair) { p.ConnectByLiqoctl(flows.A) }),
+			past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) { p.ConnectByLiqoctl(flows.A) }),
 			want: map[flows.StepID]want{
 				"gateway-server-b": {status: flows.Ready, reason: "replaces GatewayClient client-rome (deleted and created again)"},
 				"gateway-client-a": {status: flows.Blocked, reason: "replaces GatewayServer server-milan (deleted and created again), once the new server exists"},
@@ -298,7 +298,7 @@ func TestPlanConnect(t *testing.T) {
 		},
 		{
 			name: "half of a connection the other way round",
-			past: but(partWay(1, nodePort()), func(p *flowtest.Pair) {
+			past: flowtest.But(flowtest.PartWay(1, flowtest.NodePort()), func(p *flowtest.Pair) {
 				p.A.Put(render.GatewayServer(render.ServerParams{Tenant: p.A.Tenant(), ServiceType: "NodePort", Port: 51840, MTU: 1340}))
 			}),
 			want: map[flows.StepID]want{
@@ -308,7 +308,7 @@ func TestPlanConnect(t *testing.T) {
 		},
 		{
 			name: "one cluster does not answer", steps: 1,
-			past: but(nothing, func(p *flowtest.Pair) {
+			past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) {
 				p.B.Be(func(f *flows.ClusterFacts) {
 					f.Problem = &flows.Problem{Kind: flows.Unauthorized, Message: "milan does not accept the credentials", Hint: "log in again"}
 				})
@@ -317,7 +317,7 @@ func TestPlanConnect(t *testing.T) {
 		},
 		{
 			name: "both clusters are unfit: both are named", steps: 2,
-			past: but(nothing, func(p *flowtest.Pair) {
+			past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) {
 				p.A.Be(func(f *flows.ClusterFacts) { f.Software, f.ID, f.HasCRDs = flows.NoSoftware, "", false })
 				p.B.Be(func(f *flows.ClusterFacts) { f.Networks.External = nil })
 			}),
@@ -330,7 +330,7 @@ func TestPlanConnect(t *testing.T) {
 		},
 		{
 			name: "the operator's image can't be pulled: that is why no ranges are known", steps: 1,
-			past: but(nothing, func(p *flowtest.Pair) {
+			past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) {
 				p.B.Be(func(f *flows.ClusterFacts) {
 					f.Networks, f.Operator.Problem = render.Networks{}, "Deployment liqo/liqo-tui-operator is not available: ImagePullBackOff"
 				})
@@ -341,21 +341,21 @@ func TestPlanConnect(t *testing.T) {
 		},
 		{
 			name: "an ID of digits only", steps: 1,
-			past: but(nothing, func(p *flowtest.Pair) { p.A.Be(func(f *flows.ClusterFacts) { f.ID = "42" }) }),
+			past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) { p.A.Be(func(f *flows.ClusterFacts) { f.ID = "42" }) }),
 			want: map[flows.StepID]want{"preflight-a": preflight(flows.FailedPreflight,
 				`cluster ID "42" is only digits, which Liqo's gateway templates can't carry`,
 				"set it in ConfigMap liqo-clusterid-configmap in namespace liqo")},
 		},
 		{
 			name: "twice the same cluster", steps: 1,
-			past: but(nothing, func(p *flowtest.Pair) { p.B.Be(func(f *flows.ClusterFacts) { f.UID = "uid-of-rome" }) }),
+			past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) { p.B.Be(func(f *flows.ClusterFacts) { f.UID = "uid-of-rome" }) }),
 			want: map[flows.StepID]want{"preflight-b": preflight(flows.FailedPreflight,
 				"kind-rome and kind-milan are the same cluster (kube-system has UID uid-of-rome in both)",
 				"choose another context with --context or --remote-context")},
 		},
 		{
 			name: "twice the same ID", steps: 1,
-			past: but(nothing, func(p *flowtest.Pair) { p.B.Be(func(f *flows.ClusterFacts) { f.ID = "rome" }) }),
+			past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) { p.B.Be(func(f *flows.ClusterFacts) { f.ID = "rome" }) }),
 			want: map[flows.StepID]want{"preflight-b": preflight(flows.FailedPreflight,
 				`both clusters call themselves "rome"`, "install one of them with another --cluster-id")},
 		},
@@ -377,9 +377,9 @@ func TestPlanConnectAdoptsNames(t *testing.T) {
 	p := flowtest.NewPair()
 	p.ConnectByLiqoctl(flows.B)
 	p.B.Be(func(f *flows.ClusterFacts) { f.Networks.Pod = []networkingv1beta1.CIDR{"10.99.0.0/16"} })
-	changed := nodePort()
+	changed := flowtest.NodePort()
 	changed.MTU = 1400
-	plan := flows.PlanConnect(changed, factsOf(p))
+	plan := flows.PlanConnect(changed, flowtest.Facts(p))
 	for id, name := range map[flows.StepID]string{
 		"configuration-a": "conf-milan", "gateway-server-b": "server-rome", "gateway-client-a": "client-milan",
 	} {
@@ -393,10 +393,10 @@ func TestPlanConnectAdoptsNames(t *testing.T) {
 func TestPlanConnectShowsWhatAnUpdateChanges(t *testing.T) {
 	p := flowtest.NewPair()
 	p.Pacing = flowtest.Manual
-	connected(t, p)
-	params := nodePort()
+	flowtest.Connected(t, p)
+	params := flowtest.NodePort()
 	params.MTU = 1400
-	s, _ := flows.PlanConnect(params, factsOf(p)).Step("gateway-client-a")
+	s, _ := flows.PlanConnect(params, flowtest.Facts(p)).Step("gateway-client-a")
 	if s.Action != flows.Update || !strings.Contains(s.Diff, "-  mtu: 1340\n+  mtu: 1400\n") {
 		t.Errorf("got %s with diff:\n%s", s.Action, s.Diff)
 	}
@@ -406,9 +406,9 @@ func TestPlanConnectShowsWhatAnUpdateChanges(t *testing.T) {
 func TestPlansDoNotChangeFacts(t *testing.T) {
 	p := flowtest.NewPair()
 	p.Pacing = flowtest.Manual
-	connected(t, p)
-	f, before := factsOf(p), factsOf(p)
-	for _, plan := range []func(flows.Facts) flows.Plan{connect(nodePort()), connect(flows.Defaults()), reset} {
+	flowtest.Connected(t, p)
+	f, before := flowtest.Facts(p), flowtest.Facts(p)
+	for _, plan := range []func(flows.Facts) flows.Plan{flowtest.Connect(flowtest.NodePort()), flowtest.Connect(flows.Defaults()), flowtest.Reset} {
 		first := plan(f)
 		if d := diff(before, f); d != "" {
 			t.Fatalf("the plan changed the facts:\n%s", d)

@@ -25,9 +25,9 @@ func configMap(namespace, name string) *corev1.ConfigMap {
 // created would go with it.
 func TestResetKeepsANamespaceThatHoldsAnythingElse(t *testing.T) {
 	p := flowtest.NewPair()
-	mustRun(t, p, connect(nodePort()))
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	p.A.PutAs("liqo", configMap("liqo-tenant-milan", "of-the-team"))
-	events := mustRun(t, p, reset).Events
+	events := flowtest.MustRun(t, p, flowtest.Reset).Events
 	first, _ := events[0].Plan.Step("namespace-a")
 	if first.Status != flows.Done || first.Reason != "kept: it holds ConfigMap of-the-team" {
 		t.Errorf("the plan that is shown first: got %s, %q, want it to say that the namespace is kept, and why", first.Status, first.Reason)
@@ -49,9 +49,9 @@ func TestResetKeepsANamespaceThatHoldsAnythingElse(t *testing.T) {
 // Somebody may use the namespace between the question and the deletion.
 func TestResetLooksAgainBeforeItDeletesANamespace(t *testing.T) {
 	p := flowtest.NewPair()
-	mustRun(t, p, connect(nodePort()))
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	var r flowtest.Recorder
-	err := engine.Run(t.Context(), reset, p.A, p.B, r.Emit, engine.Options{Now: p.Now, Approve: func(plan flows.Plan) (bool, error) {
+	err := engine.Run(t.Context(), flowtest.Reset, p.A, p.B, r.Emit, engine.Options{Now: p.Now, Approve: func(plan flows.Plan) (bool, error) {
 		if s, _ := plan.Step("namespace-a"); s.Status != flows.Blocked {
 			t.Errorf("got %s, want the namespace to be deleted last", s.Status)
 		}
@@ -70,13 +70,13 @@ func TestResetLooksAgainBeforeItDeletesANamespace(t *testing.T) {
 // that has no label.
 func TestAConnectionIsFoundInAnyNamespace(t *testing.T) {
 	p := flowtest.NewPair()
-	params := nodePort()
+	params := flowtest.NodePort()
 	params.Namespaces = [2]string{"default", "default"}
 	for _, c := range []*flowtest.Cluster{p.A, p.B} {
 		ns := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 		c.PutAs("kubernetes", ns)
 	}
-	mustRun(t, p, connect(params))
+	flowtest.MustRun(t, p, flowtest.Connect(params))
 	for _, peers := range []map[render.ClusterID]*flows.Peer{p.A.Facts().Peers(), p.B.Facts().Peers()} {
 		for id, peer := range peers {
 			if peer.Tenant.Namespace != "default" || peer.Connection == nil {
@@ -84,11 +84,11 @@ func TestAConnectionIsFoundInAnyNamespace(t *testing.T) {
 			}
 		}
 	}
-	if plan := flows.PlanConnect(flows.Defaults(), factsOf(p)); !plan.Done() {
+	if plan := flows.PlanConnect(flows.Defaults(), flowtest.Facts(p)); !plan.Done() {
 		t.Errorf("connecting without naming the namespace builds another connection: %+v", plan.Steps)
 	}
 	before := p.A.Facts().FindNamespace("default")
-	mustRun(t, p, reset)
+	flowtest.MustRun(t, p, flowtest.Reset)
 	if got := p.A.Names(); !slices.Equal(got, []string{"Namespace default"}) {
 		t.Errorf("left after reset: %q", got)
 	}
@@ -103,9 +103,9 @@ func TestANamespaceThatAllowsNoGatewaysIsRefusedBeforeAnythingIsChanged(t *testi
 		Name: "team-a", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
 	}}
 	p.A.PutAs("kubectl", team)
-	params := nodePort()
+	params := flowtest.NodePort()
 	params.Namespaces[flows.A] = "team-a"
-	_, err := run(t, p, connect(params))
+	_, err := flowtest.Run(t, p, flowtest.Connect(params))
 	if err == nil || !strings.Contains(err.Error(), "namespace team-a enforces the pod security level restricted") {
 		t.Errorf("got %v, want the refusal to name namespace and level", err)
 	}

@@ -6,23 +6,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
-)
-
-// Shared with the tests of the engine.
-var (
-	nodePort  = flowtest.NodePort
-	connect   = flowtest.Connect
-	reset     = flowtest.Reset
-	factsOf   = flowtest.Facts
-	run       = flowtest.Run
-	mustRun   = flowtest.MustRun
-	partWay   = flowtest.PartWay
-	connected = flowtest.Connected
-	but       = flowtest.But
-	nothing   = flowtest.Nothing
-	pending   = flowtest.Pending
 )
 
 func diff(a, b any) string { return cmp.Diff(a, b, cmpopts.EquateEmpty()) }

@@ -77,12 +77,12 @@ func exchange(t *testing.T, p *flowtest.Pair, want flows.Params) (invitation, an
 
 func TestTwoAdminsConnectTheirClustersByTwoFiles(t *testing.T) {
 	p := flowtest.NewPair()
-	want := nodePort()
+	want := flowtest.NodePort()
 	want.Server, want.MTU = flows.A, 1300
 	invitation, answer := exchange(t, p, want)
 
 	// Who has access to both finds nothing to change.
-	if plan := flows.PlanConnect(want, factsOf(p)); !plan.Empty() || !plan.Done() {
+	if plan := flows.PlanConnect(want, flowtest.Facts(p)); !plan.Empty() || !plan.Done() {
 		t.Errorf("connect with both in sight would change something: %s; %+v", plan.Changes(), plan.Failure())
 	}
 	// Nor does anything change if each does their part again.
@@ -104,7 +104,7 @@ func TestTwoAdminsConnectTheirClustersByTwoFiles(t *testing.T) {
 // An endpoint that has changed is told by a new invitation.
 func TestANewInvitationBringsTheNewEndpoint(t *testing.T) {
 	p := flowtest.NewPair()
-	want := nodePort()
+	want := flowtest.NodePort()
 	want.Server = flows.A
 	invitation, _ := exchange(t, p, want)
 	invitation.From.Endpoint.Addresses = []string{"203.0.113.9"}
@@ -118,7 +118,7 @@ func TestANewInvitationBringsTheNewEndpoint(t *testing.T) {
 }
 
 func TestInvitationsAndAnswersThatDoNotFitAreRefused(t *testing.T) {
-	want := nodePort()
+	want := flowtest.NodePort()
 	want.Server = flows.A
 	for name, tc := range map[string]struct {
 		plan func(*flowtest.Pair, peerfile.File, peerfile.File) flows.Plan
@@ -161,7 +161,7 @@ func TestInvitationsAndAnswersThatDoNotFitAreRefused(t *testing.T) {
 
 func TestAPeerFileWithErrorsIsRefused(t *testing.T) {
 	p := flowtest.NewPair()
-	want := nodePort()
+	want := flowtest.NodePort()
 	want.Server = flows.A
 	invitation, answer := exchange(t, p, want)
 	text := func(l peerfile.File) string {

@@ -96,7 +96,7 @@ func TestWhatAReadingDoesNotKnow(t *testing.T) {
 
 func TestAReadingSaysWhatItsObjectsSay(t *testing.T) {
 	p := flowtest.NewPair()
-	mustRun(t, p, connect(nodePort()))
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	a := p.A.Facts().Peer("milan").Reading()
 	b := p.B.Facts().Peer("rome").Reading()
 	if a.Role != flows.RoleClient || b.Role != flows.RoleServer || a.Endpoint == "" || a.Endpoint != b.Endpoint {

@@ -20,11 +20,11 @@ func removing(o flows.RemoveOptions) func(flows.Facts) flows.Plan {
 func TestResetOfOneSide(t *testing.T) {
 	lost := func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} }
 	p := flowtest.NewPair()
-	mustRun(t, p, connect(nodePort()))
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	p.B.Behave(lost)
 	before := p.B.Names()
 
-	_, err := run(t, p, reset)
+	_, err := flowtest.Run(t, p, flowtest.Reset)
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedUnreachable || failed.Changed {
 		t.Fatalf("without --local-only: got %v", err)
@@ -34,7 +34,7 @@ func TestResetOfOneSide(t *testing.T) {
 		t.Errorf("hint: got %s", failed.Step.Hint)
 	}
 
-	r := mustRun(t, p, removing(flows.RemoveOptions{LocalOnly: true}))
+	r := flowtest.MustRun(t, p, removing(flows.RemoveOptions{LocalOnly: true}))
 	p.Settle()
 	if left := p.A.Names(); len(left) > 0 {
 		t.Errorf("left on A: %v", left)
@@ -50,7 +50,7 @@ func TestResetOfOneSide(t *testing.T) {
 		t.Errorf("the end of the run does not say that the namespace is gone: %+v", s)
 	}
 	p.Forget()
-	mustRun(t, p, removing(flows.RemoveOptions{LocalOnly: true, Peer: "milan"}))
+	flowtest.MustRun(t, p, removing(flows.RemoveOptions{LocalOnly: true, Peer: "milan"}))
 	if log := p.Log(); len(log) > 0 {
 		t.Errorf("the second run wrote %v", log)
 	}
@@ -69,8 +69,8 @@ func TestResetOfOneSide(t *testing.T) {
 
 func TestDisconnectOfOneSideKeepsTheAddresses(t *testing.T) {
 	p := flowtest.NewPair()
-	mustRun(t, p, connect(nodePort()))
-	mustRun(t, p, func(f flows.Facts) flows.Plan {
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
+	flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan {
 		return flows.PlanDisconnect(flows.RemoveOptions{LocalOnly: true}, f)
 	})
 	p.Settle()
@@ -81,7 +81,7 @@ func TestDisconnectOfOneSideKeepsTheAddresses(t *testing.T) {
 	if len(p.B.Facts().Servers) != 1 {
 		t.Error("B's gateway is gone too")
 	}
-	mustRun(t, p, connect(nodePort())) // and it can be connected again
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort())) // and it can be connected again
 }
 
 func TestOneSideHasToKnowWhomToForget(t *testing.T) {
@@ -93,7 +93,7 @@ func TestOneSideHasToKnowWhomToForget(t *testing.T) {
 	if err := absent(flows.RemoveOptions{LocalOnly: true}); err != nil {
 		t.Errorf("without a peering: got %v, want nothing to do", err)
 	}
-	mustRun(t, p, connect(nodePort()))
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	other := render.Tenant{Namespace: "liqo-tenant-turin", Remote: "turin"}
 	p.A.Put(render.TenantNamespace(other))
 	if err := absent(flows.RemoveOptions{LocalOnly: true}); !errors.As(err, &failed) || failed.Code() != flows.CodeUnnamedPeer ||

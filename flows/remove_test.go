@@ -21,7 +21,7 @@ func TestPlanReset(t *testing.T) {
 			"gateway-client-a": notThere, "gateway-server-b": notThere, "public-key-a": notThere,
 			"drained-a": {status: flows.Done}, "configuration-b": notThere, "namespace-a": notThere,
 		}},
-		{name: "connected: the gateways go first", past: connected, want: map[flows.StepID]want{
+		{name: "connected: the gateways go first", past: flowtest.Connected, want: map[flows.StepID]want{
 			"gateway-client-a": {status: flows.Ready},
 			"gateway-server-a": notThere,
 			"gateway-server-b": {status: flows.Ready},
@@ -31,7 +31,7 @@ func TestPlanReset(t *testing.T) {
 			"namespace-a":      {status: flows.Blocked, reason: "needs the other deletions"},
 		}},
 		{
-			name: "a gateway is held by a finalizer: it is named", past: but(connected, func(p *flowtest.Pair) {
+			name: "a gateway is held by a finalizer: it is named", past: flowtest.But(flowtest.Connected, func(p *flowtest.Pair) {
 				live := p.B.Facts().Servers[0]
 				p.B.Terminate(&live)
 			}),
@@ -41,7 +41,7 @@ func TestPlanReset(t *testing.T) {
 			},
 		},
 		{
-			name: "the gateway is gone, its pod is not: the namespace waits", past: but(connected, func(p *flowtest.Pair) {
+			name: "the gateway is gone, its pod is not: the namespace waits", past: flowtest.But(flowtest.Connected, func(p *flowtest.Pair) {
 				client, conf := p.A.Facts().Clients[0], p.A.Facts().Configurations[0]
 				p.A.Remove(&client, &conf)
 			}),
@@ -53,7 +53,7 @@ func TestPlanReset(t *testing.T) {
 			},
 		},
 		{
-			name: "all that is left is a Connection without an owner", past: but(partWay(1, nodePort()), func(p *flowtest.Pair) {
+			name: "all that is left is a Connection without an owner", past: flowtest.But(flowtest.PartWay(1, flowtest.NodePort()), func(p *flowtest.Pair) {
 				conn := render.Gateway{Tenant: p.A.Tenant(), Name: "milan", Owner: render.TenantNamespace(p.A.Tenant())}.Connection()
 				conn.OwnerReferences = nil
 				p.A.Put(conn)
@@ -61,18 +61,18 @@ func TestPlanReset(t *testing.T) {
 			want: map[flows.StepID]want{"drained-a": {status: flows.Waiting, reason: "the Connection still exists"}},
 		},
 		{
-			name: "only the namespaces are left", past: partWay(1, nodePort()),
+			name: "only the namespaces are left", past: flowtest.PartWay(1, flowtest.NodePort()),
 			want: map[flows.StepID]want{"configuration-a": notThere, "namespace-a": {status: flows.Ready}, "namespace-b": {status: flows.Ready}},
 		},
 		{
-			name: "a namespace that Kubernetes is still deleting is not waited for", past: but(partWay(1, nodePort()), func(p *flowtest.Pair) {
+			name: "a namespace that Kubernetes is still deleting is not waited for", past: flowtest.But(flowtest.PartWay(1, flowtest.NodePort()), func(p *flowtest.Pair) {
 				p.A.Terminate(render.TenantNamespace(p.A.Tenant()))
 			}),
 			want: map[flows.StepID]want{"namespace-a": {status: flows.Done, reason: "being deleted by Kubernetes"}},
 		},
 		{
 			name: "another tool's connection goes, its namespaces stay",
-			past: but(nothing, func(p *flowtest.Pair) { p.ConnectByLiqoctl(flows.A) }),
+			past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) { p.ConnectByLiqoctl(flows.A) }),
 			want: map[flows.StepID]want{
 				"gateway-server-a": {status: flows.Ready},
 				"gateway-client-b": {status: flows.Ready},
@@ -80,7 +80,7 @@ func TestPlanReset(t *testing.T) {
 			},
 		},
 		{
-			name: "a cluster that can't be used is not worked on", steps: 1, past: but(connected, func(p *flowtest.Pair) {
+			name: "a cluster that can't be used is not worked on", steps: 1, past: flowtest.But(flowtest.Connected, func(p *flowtest.Pair) {
 				p.A.Be(func(f *flows.ClusterFacts) {
 					f.Problem = &flows.Problem{Kind: flows.Forbidden, Message: "list Configurations: forbidden", Hint: "ask for the right"}
 				})
@@ -98,20 +98,20 @@ func TestPlanReset(t *testing.T) {
 func TestPlanResetCountsDeletionsOnly(t *testing.T) {
 	p := flowtest.NewPair()
 	p.Pacing = flowtest.Manual
-	connected(t, p)
-	if got := reset(factsOf(p)).Changes(); got != (flows.Summary{Delete: 8}) {
+	flowtest.Connected(t, p)
+	if got := flowtest.Reset(flowtest.Facts(p)).Changes(); got != (flows.Summary{Delete: 8}) {
 		t.Errorf("got %s, want 8 to delete", got)
 	}
 }
 
 func TestARemovalLooksInTheNamespaceThatIsNamed(t *testing.T) {
 	p := flowtest.NewPair()
-	mustRun(t, p, connect(nodePort()))
-	plan := flows.PlanReset(flows.RemoveOptions{Namespaces: [2]string{"", "elsewhere"}}, factsOf(p))
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
+	plan := flows.PlanReset(flows.RemoveOptions{Namespaces: [2]string{"", "elsewhere"}}, flowtest.Facts(p))
 	if s := plan.Failure(); s == nil || s.Side != flows.B || s.Code != flows.CodeNamespace || !plan.Empty() {
 		t.Errorf("got %+v, want B's namespace to be refused", plan.Steps)
 	}
-	plan = flows.PlanReset(flows.RemoveOptions{Namespaces: [2]string{"liqo-tenant-milan", "liqo-tenant-rome"}}, factsOf(p))
+	plan = flows.PlanReset(flows.RemoveOptions{Namespaces: [2]string{"liqo-tenant-milan", "liqo-tenant-rome"}}, flowtest.Facts(p))
 	if s := plan.Failure(); s != nil || plan.Empty() {
 		t.Errorf("got %+v, want a removal", s)
 	}
@@ -136,11 +136,11 @@ func (r *replacing) Delete(ctx context.Context, objects []render.Object) ([]flow
 
 func TestANamespaceThatWasMadeAgainIsNotDeletedForTheOneBefore(t *testing.T) {
 	p := flowtest.NewPair()
-	mustRun(t, p, connect(nodePort()))
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	tenant := p.A.Tenant()
 	theirs := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: tenant.Namespace}}
 	a := &replacing{p.A, theirs}
-	if err := engine.Run(t.Context(), reset, a, p.B, func(engine.Event) {}, engine.Options{Now: p.Now}); err != nil {
+	if err := engine.Run(t.Context(), flowtest.Reset, a, p.B, func(engine.Event) {}, engine.Options{Now: p.Now}); err != nil {
 		t.Fatalf("reset: %v", err)
 	}
 	p.Settle()

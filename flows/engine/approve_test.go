@@ -21,7 +21,7 @@ func TestWhatTheAdminHasNotSeenIsAskedAgain(t *testing.T) {
 	for _, again := range []bool{true, false} {
 		p := flowtest.NewPair()
 		var asked []flows.Plan
-		err := engine.Run(t.Context(), connect(nodePort()), p.A, p.B, func(engine.Event) {}, engine.Options{
+		err := engine.Run(t.Context(), flowtest.Connect(flowtest.NodePort()), p.A, p.B, func(engine.Event) {}, engine.Options{
 			Now: p.Now,
 			Approve: func(plan flows.Plan) (bool, error) {
 				asked = append(asked, plan)
@@ -60,7 +60,7 @@ func TestADryRunSaysWhatIsForbidden(t *testing.T) {
 		p.B.Behave(func(b *flowtest.Behaviour) {
 			b.Lacks = []rights.Permission{{Verb: "create", Resource: "gatewayservers"}}
 		})
-		e, err := engine.DryRun(t.Context(), connect(nodePort()), p.A, p.B, judged, engine.Options{Now: p.Now})
+		e, err := engine.DryRun(t.Context(), flowtest.Connect(flowtest.NodePort()), p.A, p.B, judged, engine.Options{Now: p.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,9 +77,9 @@ func TestADryRunSaysWhatIsForbidden(t *testing.T) {
 // Every front end measures, since the run does it by itself.
 func TestARunVerifiesByItself(t *testing.T) {
 	p := flowtest.NewPair()
-	params := nodePort()
+	params := flowtest.NodePort()
 	params.Wait = flows.WaitVerified
-	_, err := run(t, p, flows.Connecting(params))
+	_, err := flowtest.Run(t, p, flows.Connecting(params))
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedVerify || failed.Step.Hint != "connect with --wait=connected where no pods can be run for it" {
 		t.Errorf("on clusters that can't run probes: got %v, want the step that verifies to have failed", err)

@@ -22,7 +22,7 @@ func commands() map[string]command {
 	moved.Server, moved.Given = flows.A, flows.FieldServer
 	changed := flows.Defaults()
 	changed.Port, changed.MTU, changed.Given = 4242, 1300, flows.FieldPort|flows.FieldMTU
-	initial := func(f flows.Facts) flows.Plan { return flows.PlanInit(nodePort(), f) }
+	initial := func(f flows.Facts) flows.Plan { return flows.PlanInit(flowtest.NodePort(), f) }
 	same := func(plan func(flows.Facts) flows.Plan) func() func(flows.Facts) flows.Plan {
 		return func() func(flows.Facts) flows.Plan { return plan }
 	}
@@ -30,16 +30,16 @@ func commands() map[string]command {
 		return func() func(flows.Facts) flows.Plan { return flows.Connecting(p) }
 	}
 	alone := flows.RemoveOptions{LocalOnly: true}
-	made := func(t *testing.T, p *flowtest.Pair) { mustRun(t, p, connect(nodePort())) }
+	made := func(t *testing.T, p *flowtest.Pair) { flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort())) }
 	return map[string]command{
-		"init":             {nothing, same(initial)},
-		"connect":          {nothing, with(nodePort())},
+		"init":             {flowtest.Nothing, same(initial)},
+		"connect":          {flowtest.Nothing, with(flowtest.NodePort())},
 		"change":           {made, with(changed)},
 		"move the server":  {made, with(moved)},
 		"disconnect":       {made, same(disconnect)},
-		"reset":            {made, same(reset)},
+		"reset":            {made, same(flowtest.Reset)},
 		"reset one side":   {made, func() func(flows.Facts) flows.Plan { return flows.Removing(flows.PlanReset, alone) }},
-		"after disconnect": {func(t *testing.T, p *flowtest.Pair) { made(t, p); mustRun(t, p, disconnect) }, with(nodePort())},
+		"after disconnect": {func(t *testing.T, p *flowtest.Pair) { made(t, p); flowtest.MustRun(t, p, disconnect) }, with(flowtest.NodePort())},
 	}
 }
 
@@ -68,7 +68,7 @@ func TestKilledAfterEveryWrite(t *testing.T) {
 				return p
 			}
 			whole := prepared()
-			mustRun(t, whole, c.plan())
+			flowtest.MustRun(t, whole, c.plan())
 			whole.Settle()
 			want, writes := world(whole), [2]int{len(whole.A.Log()), len(whole.B.Log())}
 			before := [2]int{prepared().A.Writes(), prepared().B.Writes()}
@@ -77,13 +77,13 @@ func TestKilledAfterEveryWrite(t *testing.T) {
 					p := prepared()
 					p.A.Behave(killedAfter(before[flows.A] + a))
 					p.B.Behave(killedAfter(before[flows.B] + b))
-					if _, err := run(t, p, c.plan()); err != nil && !errors.Is(err, errKilled) {
+					if _, err := flowtest.Run(t, p, c.plan()); err != nil && !errors.Is(err, errKilled) {
 						t.Fatalf("killed after %d and %d writes: got %v", a, b, err)
 					}
 					for _, cluster := range []*flowtest.Cluster{p.A, p.B} {
 						cluster.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = nil })
 					}
-					if _, err := run(t, p, c.plan()); err != nil {
+					if _, err := flowtest.Run(t, p, c.plan()); err != nil {
 						t.Fatalf("killed after %d and %d writes, then run again: %v", a, b, err)
 					}
 					p.Settle()
@@ -91,7 +91,7 @@ func TestKilledAfterEveryWrite(t *testing.T) {
 						t.Fatalf("killed after %d and %d writes, then run again (-want +got):\n%s", a, b, d)
 					}
 					p.Forget()
-					if _, err := run(t, p, c.plan()); err != nil || len(p.Log()) > 0 {
+					if _, err := flowtest.Run(t, p, c.plan()); err != nil || len(p.Log()) > 0 {
 						t.Fatalf("killed after %d and %d writes, run again, and once more: %v, wrote %v", a, b, err, p.Log())
 					}
 				}

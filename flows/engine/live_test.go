@@ -55,14 +55,14 @@ func TestALiveConnectionIsChanged(t *testing.T) {
 	for name, tc := range changes() {
 		t.Run(name, func(t *testing.T) {
 			p := flowtest.NewPair()
-			mustRun(t, p, connect(nodePort()))
-			params := nodePort()
+			flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
+			params := flowtest.NodePort()
 			tc.edit(&params)
-			plan := flows.PlanConnect(params, factsOf(p))
+			plan := flows.PlanConnect(params, flowtest.Facts(p))
 			if d := diff(tc.interrupts, plan.Interrupts()); d != "" {
 				t.Errorf("interrupted traffic (-want +got):\n%s", d)
 			}
-			mustRun(t, p, flows.Connecting(params))
+			flowtest.MustRun(t, p, flows.Connecting(params))
 			servers := p.Side(params.Server).Facts().Servers
 			if len(servers) != 1 || !tc.check(servers[0].Spec) {
 				t.Errorf("the server is %+v", servers)
@@ -70,11 +70,11 @@ func TestALiveConnectionIsChanged(t *testing.T) {
 			if n := len(p.Side(params.Server.Other()).Facts().Servers) + len(p.Side(params.Server).Facts().Clients); n != 0 {
 				t.Errorf("%d gateways are left where the other kind should be", n)
 			}
-			if f := factsOf(p); dialled(f, params.Server) != listened(f, params.Server) {
+			if f := flowtest.Facts(p); dialled(f, params.Server) != listened(f, params.Server) {
 				t.Errorf("the client dials %s, the server is at %s", dialled(f, params.Server), listened(f, params.Server))
 			}
 			p.Forget()
-			mustRun(t, p, flows.Connecting(params))
+			flowtest.MustRun(t, p, flows.Connecting(params))
 			if log := p.Log(); len(log) > 0 {
 				t.Errorf("the second run wrote %v", log)
 			}
@@ -93,14 +93,14 @@ func listened(f flows.Facts, server flows.Side) string {
 // A flag that is left out leaves what it says alone.
 func TestConnectingAgainKeepsWhatWasSet(t *testing.T) {
 	p := flowtest.NewPair()
-	first := nodePort()
+	first := flowtest.NodePort()
 	first.NodePort, first.MTU, first.Port, first.Server = 31000, 1300, 4242, flows.A
-	mustRun(t, p, connect(first))
+	flowtest.MustRun(t, p, flowtest.Connect(first))
 	p.Forget()
 
-	plan := flows.PlanConnect(flows.Defaults(), factsOf(p))
+	plan := flows.PlanConnect(flows.Defaults(), flowtest.Facts(p))
 	if !plan.Done() {
-		t.Errorf("without flags, this would be done: %v", pending(plan))
+		t.Errorf("without flags, this would be done: %v", flowtest.Pending(plan))
 	}
 	want := []string{
 		"the server's cluster stays rome", "the service type stays NodePort", "the server's port stays 4242",
@@ -112,7 +112,7 @@ func TestConnectingAgainKeepsWhatWasSet(t *testing.T) {
 
 	one := flows.Defaults()
 	one.MTU, one.Given = 1280, flows.FieldMTU
-	mustRun(t, p, flows.Connecting(one))
+	flowtest.MustRun(t, p, flows.Connecting(one))
 	s := p.A.Facts().Servers[0].Spec
 	if s.MTU != 1280 || *s.Endpoint.NodePort != 31000 || s.Endpoint.Port != 4242 {
 		t.Errorf("after --mtu 1280: %+v", s)
@@ -123,12 +123,12 @@ func TestConnectingAgainKeepsWhatWasSet(t *testing.T) {
 // there is a moment at which no gateway exists.
 func TestMovingTheServerKeepsTheRest(t *testing.T) {
 	p := flowtest.NewPair()
-	first := nodePort()
+	first := flowtest.NodePort()
 	first.MTU, first.Port = 1300, 4242
-	mustRun(t, p, connect(first))
+	flowtest.MustRun(t, p, flowtest.Connect(first))
 	move := flows.Defaults()
 	move.Server, move.Given = flows.A, flows.FieldServer
-	mustRun(t, p, flows.Connecting(move))
+	flowtest.MustRun(t, p, flows.Connecting(move))
 	if s := p.A.Facts().Servers[0].Spec; s.MTU != 1300 || s.Endpoint.Port != 4242 || s.Endpoint.ServiceType != corev1.ServiceTypeNodePort {
 		t.Errorf("the new server is %+v", s)
 	}
@@ -146,7 +146,7 @@ func TestConnectedIsNotBelievedOfBeforeAChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := flowtest.NewPair()
 			p.Pacing = flowtest.Manual
-			connected(t, p)
+			flowtest.Connected(t, p)
 			p.Advance(5 * time.Second)
 			p.A.Behave(func(b *flowtest.Behaviour) { b.NoReports = true })
 			client := p.A.Facts().Clients[0].DeepCopy()
@@ -154,9 +154,9 @@ func TestConnectedIsNotBelievedOfBeforeAChange(t *testing.T) {
 				Tenant: p.A.Tenant(), Template: render.TemplateRef{Name: client.Spec.ClientTemplateRef.Name, Namespace: client.Spec.ClientTemplateRef.Namespace},
 				Addresses: client.Spec.Endpoint.Addresses, Port: uint16(client.Spec.Endpoint.Port), MTU: 1300,
 			}))
-			f := factsOf(p)
+			f := flowtest.Facts(p)
 			forget(&f.Local.Connections[0])
-			params := nodePort()
+			params := flowtest.NodePort()
 			params.MTU = 1300
 			s, _ := flows.PlanConnect(params, f).Step("connected-a")
 			if s.Status != flows.Waiting || s.Reason != "waiting for a report newer than the change" {
@@ -169,12 +169,12 @@ func TestConnectedIsNotBelievedOfBeforeAChange(t *testing.T) {
 					t.Errorf("the reason is not shown: %s", s.Reason)
 				}
 			}
-			f = factsOf(p)
+			f = flowtest.Facts(p)
 			f.At = f.At.Add(time.Second)
 			p.A.Behave(func(b *flowtest.Behaviour) { b.NoReports = false })
 			p.Advance(10 * time.Second)
 			p.Tick()
-			f = factsOf(p)
+			f = flowtest.Facts(p)
 			if s, _ := flows.PlanConnect(params, f).Step("connected-a"); s.Status != flows.Done {
 				t.Errorf("after a new report: got %s: %s", s.Status, s.Reason)
 			}
@@ -187,12 +187,12 @@ func TestConnectedIsNotBelievedOfBeforeAChange(t *testing.T) {
 func TestATemplateWithItsOwnPortIsConnected(t *testing.T) {
 	p := flowtest.NewPair()
 	p.B.Behave(func(b *flowtest.Behaviour) { b.ServicePort = 443 })
-	params := nodePort()
+	params := flowtest.NodePort()
 	params.ServiceType = corev1.ServiceTypeLoadBalancer
-	mustRun(t, p, connect(params))
+	flowtest.MustRun(t, p, flowtest.Connect(params))
 	params.Port = 4242
-	mustRun(t, p, connect(params))
-	if got := dialled(factsOf(p), flows.B); got != "UDP 203.0.113.20:443" {
+	flowtest.MustRun(t, p, flowtest.Connect(params))
+	if got := dialled(flowtest.Facts(p), flows.B); got != "UDP 203.0.113.20:443" {
 		t.Errorf("the client dials %s", got)
 	}
 }
@@ -200,9 +200,9 @@ func TestATemplateWithItsOwnPortIsConnected(t *testing.T) {
 func TestForceTakesFieldsOver(t *testing.T) {
 	p := flowtest.NewPair()
 	p.ConnectByLiqoctl(flows.B)
-	params := nodePort()
+	params := flowtest.NodePort()
 	params.MTU = 1400
-	err := engine.Run(t.Context(), connect(params), p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now, Force: true})
+	err := engine.Run(t.Context(), flowtest.Connect(params), p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now, Force: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,9 +215,9 @@ func TestForceTakesFieldsOver(t *testing.T) {
 func TestDryRunOfAPlan(t *testing.T) {
 	p := flowtest.NewPair()
 	p.ConnectByLiqoctl(flows.B)
-	params := nodePort()
+	params := flowtest.NodePort()
 	params.MTU = 1400
-	plan := flows.PlanConnect(params, factsOf(p))
+	plan := flows.PlanConnect(params, flowtest.Facts(p))
 	s, _ := plan.Step("gateway-server-b")
 	got, err := p.B.DryRun(t.Context(), s.Objects, false)
 	var conflict *flows.ConflictError
@@ -237,20 +237,20 @@ func TestDryRunOfAPlan(t *testing.T) {
 // before anything is done; one that fits needs no --server-service-type.
 func TestFlagsHaveToFitWhatIsThere(t *testing.T) {
 	p := flowtest.NewPair()
-	mustRun(t, p, connect(nodePort()))
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	params := flows.Defaults()
 	params.NodePort, params.Given = 31234, flows.FieldNodePort
 	if err := params.Validate(); err != nil {
 		t.Errorf("before the clusters are asked: %v", err)
 	}
-	mustRun(t, p, flows.Connecting(params))
+	flowtest.MustRun(t, p, flows.Connecting(params))
 	if n := p.B.Facts().Servers[0].Spec.Endpoint.NodePort; n == nil || *n != 31234 {
 		t.Errorf("the node port is %v", n)
 	}
 	params = flows.Defaults()
 	params.LoadBalancerIP, params.Given = "203.0.113.9", flows.FieldLoadBalancerIP
 	p.Forget()
-	_, err := run(t, p, flows.Connecting(params))
+	_, err := flowtest.Run(t, p, flows.Connecting(params))
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedUsage || failed.Code() != flows.CodeUsage || len(p.Log()) > 0 {
 		t.Errorf("got %v, wrote %v", err, p.Log())
@@ -263,9 +263,9 @@ func TestWhatTheOperatorCantMakeIsSaid(t *testing.T) {
 	const refusal = render.ProblemRefused + `Service "gw-rome" is invalid: spec.ports[0].nodePort: provided port is already allocated`
 	p := flowtest.NewPair()
 	p.B.Behave(func(b *flowtest.Behaviour) { b.Refuses = map[uint16]string{31000: refusal} })
-	params := nodePort()
+	params := flowtest.NodePort()
 	params.NodePort = 31000
-	r, err := run(t, p, connect(params))
+	r, err := flowtest.Run(t, p, flowtest.Connect(params))
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || failed.Code() != flows.CodeNodePort || failed.Step.Kind != flows.FailedApply || !strings.Contains(err.Error(), refusal) {
 		t.Fatalf("got %v", err)
@@ -274,7 +274,7 @@ func TestWhatTheOperatorCantMakeIsSaid(t *testing.T) {
 		t.Errorf("it took %s to say so", waited)
 	}
 	params.NodePort = 31001
-	mustRun(t, p, connect(params))
+	flowtest.MustRun(t, p, flowtest.Connect(params))
 }
 
 // A run that was killed between the two gateways leaves a client that dials
@@ -283,14 +283,14 @@ func TestWhatTheOperatorCantMakeIsSaid(t *testing.T) {
 func TestAnEndpointOfBeforeAChangeIsNotKept(t *testing.T) {
 	p := flowtest.NewPair()
 	p.Pacing = flowtest.Manual
-	connected(t, p)
+	flowtest.Connected(t, p)
 	p.A.Behave(func(b *flowtest.Behaviour) { b.NoReports = true })
 	p.B.Put(render.GatewayServer(render.ServerParams{
 		Tenant: p.B.Tenant(), Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: "liqo"},
 		ServiceType: "NodePort", Port: 51840, NodePort: 31234, MTU: 1340,
 	}))
 	p.Settle()
-	plan := flows.PlanConnect(flows.Defaults(), factsOf(p))
+	plan := flows.PlanConnect(flows.Defaults(), flowtest.Facts(p))
 	s, _ := plan.Step("gateway-client-a")
 	if s.Status != flows.Ready || !strings.Contains(s.Diff, "+    port: 31234") || plan.Params.ClientPort != 0 {
 		t.Errorf("got %s, client port %d, diff\n%s", s.Status, plan.Params.ClientPort, s.Diff)
@@ -301,13 +301,13 @@ func TestAnEndpointOfBeforeAChangeIsNotKept(t *testing.T) {
 func TestARefusalOfBeforeAChangeIsNotFinal(t *testing.T) {
 	p := flowtest.NewPair()
 	p.Pacing = flowtest.Manual
-	partWay(3, nodePort())(t, p)
-	f := factsOf(p)
+	flowtest.PartWay(3, flowtest.NodePort())(t, p)
+	f := flowtest.Facts(p)
 	f.Remote.Servers[0].Status.Endpoint = nil
 	f.Remote.Servers[0].Annotations = map[string]string{render.AnnotationProblem: render.ProblemRefused + "the port is taken"}
 	for after, want := range map[time.Duration]flows.Status{time.Second: flows.Waiting, time.Minute: flows.Failed} {
 		f.At = f.Remote.Servers[0].CreationTimestamp.Add(after)
-		if s, _ := flows.PlanConnect(nodePort(), f).Step("endpoint-b"); s.Status != want || s.Reason != render.ProblemRefused+"the port is taken" {
+		if s, _ := flows.PlanConnect(flowtest.NodePort(), f).Step("endpoint-b"); s.Status != want || s.Reason != render.ProblemRefused+"the port is taken" {
 			t.Errorf("%s after the change: got %s: %s, want %s", after, s.Status, s.Reason, want)
 		}
 	}

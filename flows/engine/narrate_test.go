@@ -35,27 +35,27 @@ func TestNarrate(t *testing.T) {
 		plan   func(flows.Facts) flows.Plan
 		fails  bool
 	}{
-		{golden: "connect.txt", past: nothing, plan: connect(nodePort())},
-		{golden: "connect-again.txt", past: connected, plan: connect(nodePort())},
-		{golden: "reset.txt", past: connected, plan: reset},
-		{golden: "reset-nothing.txt", past: nothing, plan: reset},
-		{golden: "reset-liqoctl.txt", past: but(nothing, func(p *flowtest.Pair) { p.ConnectByLiqoctl(flows.B) }), plan: reset},
-		{golden: "connect-outage.txt", past: but(nothing, func(p *flowtest.Pair) {
+		{golden: "connect.txt", past: flowtest.Nothing, plan: flowtest.Connect(flowtest.NodePort())},
+		{golden: "connect-again.txt", past: flowtest.Connected, plan: flowtest.Connect(flowtest.NodePort())},
+		{golden: "reset.txt", past: flowtest.Connected, plan: flowtest.Reset},
+		{golden: "reset-nothing.txt", past: flowtest.Nothing, plan: flowtest.Reset},
+		{golden: "reset-liqoctl.txt", past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) { p.ConnectByLiqoctl(flows.B) }), plan: flowtest.Reset},
+		{golden: "connect-outage.txt", past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) {
 			p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 3, For: 4}} })
-		}), plan: connect(nodePort())},
-		{golden: "connect-refused.txt", past: but(nothing, func(p *flowtest.Pair) {
+		}), plan: flowtest.Connect(flowtest.NodePort())},
+		{golden: "connect-refused.txt", past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) {
 			p.B.Behave(func(b *flowtest.Behaviour) {
 				b.WriteErrors = map[int]error{3: flowtest.Forbidden("ada", "gatewayservers", "liqo-tenant-rome")}
 			})
-		}), plan: connect(nodePort()), fails: true},
-		{golden: "connect-timeout.txt", past: but(nothing, func(p *flowtest.Pair) {
+		}), plan: flowtest.Connect(flowtest.NodePort()), fails: true},
+		{golden: "connect-timeout.txt", past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) {
 			p.B.Behave(func(b *flowtest.Behaviour) { b.LoadBalancerPending, b.NoCIDRs = true, true })
-		}), plan: connect(flows.Defaults()), fails: true},
+		}), plan: flowtest.Connect(flows.Defaults()), fails: true},
 	} {
 		t.Run(tc.golden, func(t *testing.T) {
 			p := flowtest.NewPair()
 			tc.past(t, p)
-			r, err := run(t, p, tc.plan)
+			r, err := flowtest.Run(t, p, tc.plan)
 			if (err != nil) != tc.fails {
 				t.Errorf("run: %v", err)
 			}

@@ -305,7 +305,7 @@ func checkEnd(t *testing.T, seed int, s *scenario, err error) flows.FailureKind 
 	t.Helper()
 	if err == nil {
 		if p := s.plan()(s.facts()); !p.Done() {
-			t.Errorf("seed %d: %q: the run ended well, and this is open: %q", seed, s.what, pending(p))
+			t.Errorf("seed %d: %q: the run ended well, and this is open: %q", seed, s.what, flowtest.Pending(p))
 		}
 		return 0
 	}

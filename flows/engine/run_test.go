@@ -40,7 +40,7 @@ func TestRunAppliesInAsFewRoundsAsThereAreDependencies(t *testing.T) {
 			p.A.Behave(func(b *flowtest.Behaviour) { b.NoCIDRs = false })
 		}
 	}
-	if err := engine.Run(t.Context(), connect(nodePort()), p.A, p.B, emit, engine.Options{Now: p.Now}); err != nil {
+	if err := engine.Run(t.Context(), flowtest.Connect(flowtest.NodePort()), p.A, p.B, emit, engine.Options{Now: p.Now}); err != nil {
 		t.Fatal(err)
 	}
 	want := [][]string{
@@ -60,12 +60,12 @@ func TestRunAppliesInAsFewRoundsAsThereAreDependencies(t *testing.T) {
 
 func TestRunAgainWritesNothing(t *testing.T) {
 	for name, plan := range map[string]func(flows.Facts) flows.Plan{
-		"connect": connect(flows.Defaults()), "reset": reset,
+		"connect": flowtest.Connect(flows.Defaults()), "reset": flowtest.Reset,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := flowtest.NewPair()
-			mustRun(t, p, connect(flows.Defaults()))
-			mustRun(t, p, plan)
+			flowtest.MustRun(t, p, flowtest.Connect(flows.Defaults()))
+			flowtest.MustRun(t, p, plan)
 			p.Forget()
 			asked := false
 			err := engine.Run(t.Context(), plan, p.A, p.B, func(engine.Event) {}, engine.Options{
@@ -81,8 +81,8 @@ func TestRunAgainWritesNothing(t *testing.T) {
 func TestRunResetLeavesNothing(t *testing.T) {
 	p := flowtest.NewPair()
 	p.B.Behave(func(b *flowtest.Behaviour) { b.DeletionTicks, b.NamespaceTicks = 3, 4 })
-	mustRun(t, p, connect(nodePort()))
-	mustRun(t, p, reset)
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
+	flowtest.MustRun(t, p, flowtest.Reset)
 	p.Settle()
 	if left := append(p.A.Names(), p.B.Names()...); len(left) > 0 {
 		t.Errorf("left: %q", left)
@@ -92,18 +92,18 @@ func TestRunResetLeavesNothing(t *testing.T) {
 func TestRunConnectsAgainWhileTheNamespacesAreStillBeingDeleted(t *testing.T) {
 	p := flowtest.NewPair()
 	p.A.Behave(func(b *flowtest.Behaviour) { b.NamespaceTicks = 6 })
-	mustRun(t, p, connect(nodePort()))
-	mustRun(t, p, reset)
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
+	flowtest.MustRun(t, p, flowtest.Reset)
 	if ns := p.A.Facts().Namespaces; len(ns) != 1 || ns[0].DeletionTimestamp == nil {
 		t.Fatal("the namespace is not being deleted: the test is void")
 	}
-	mustRun(t, p, connect(nodePort()))
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 }
 
 func TestRunTimeoutNamesWhatIsPending(t *testing.T) {
 	p := flowtest.NewPair()
 	p.B.Behave(func(b *flowtest.Behaviour) { b.LoadBalancerPending, b.NoCIDRs = true, true })
-	r, err := run(t, p, connect(flows.Defaults()))
+	r, err := flowtest.Run(t, p, flowtest.Connect(flows.Defaults()))
 	var failed *flows.StepError
 	if !errors.As(err, &failed) {
 		t.Fatalf("got %v, want a failed step", err)
@@ -124,7 +124,7 @@ func TestRunTimeoutNamesWhatIsPending(t *testing.T) {
 		"B milan: addresses of rome: not within 5m0s: the operator has assigned no addresses yet (for 4m58s)",
 		"B milan: Connection: not within 5m0s: waiting for the public key of the peer (for 4m55s)",
 	}
-	if d := diff(want, pending(last.Plan)); d != "" {
+	if d := diff(want, flowtest.Pending(last.Plan)); d != "" {
 		t.Errorf("pending (-want +got):\n%s", d)
 	}
 }
@@ -133,7 +133,7 @@ func TestRunTimeoutNamesWhatIsPending(t *testing.T) {
 func TestRunEndsWhenAChangeDoesNotLast(t *testing.T) {
 	p := flowtest.NewPair()
 	p.A.Behave(func(b *flowtest.Behaviour) { b.MTUFixer = true })
-	_, err := run(t, p, connect(nodePort()))
+	_, err := flowtest.Run(t, p, flowtest.Connect(flowtest.NodePort()))
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedConflict || failed.Step.ID != "gateway-client-a" {
 		t.Fatalf("got %v, want a conflict about gateway-client-a", err)
@@ -150,7 +150,7 @@ func TestRunDoesNotSpinWhenAnApplyChangesNothing(t *testing.T) {
 		p := flowtest.NewPair()
 		p.Pacing = flowtest.Manual
 		p.A.Behave(func(b *flowtest.Behaviour) { b.PrunesMTU = true })
-		partWay(flowtest.ManyRounds, nodePort())(t, p) // until nothing is left but the field that does not stay
+		flowtest.PartWay(flowtest.ManyRounds, flowtest.NodePort())(t, p) // until nothing is left but the field that does not stay
 		p.Forget()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -163,7 +163,7 @@ func TestRunDoesNotSpinWhenAnApplyChangesNothing(t *testing.T) {
 		// The clusters' reports are of the pair's clock; so is the run's, moved on by the real one.
 		start, epoch := time.Now(), p.Now()
 		now := func() time.Time { return epoch.Add(time.Since(start)) }
-		err := engine.Run(ctx, connect(nodePort()), p.A, p.B, emit, engine.Options{Now: now, Timeout: 20 * time.Second})
+		err := engine.Run(ctx, flowtest.Connect(flowtest.NodePort()), p.A, p.B, emit, engine.Options{Now: now, Timeout: 20 * time.Second})
 		var failed *flows.StepError
 		if !errors.As(err, &failed) || failed.Step.ID != "gateway-client-a" || failed.Step.Kind != flows.FailedConflict {
 			t.Fatalf("got %v after %d events, want a conflict about gateway-client-a", err, events)
@@ -179,7 +179,7 @@ func TestRunDoesNotSpinWhenAnApplyChangesNothing(t *testing.T) {
 
 func TestRunStoppedInTheMiddleKeepsWhatWasDone(t *testing.T) {
 	whole := flowtest.NewPair()
-	events := len(mustRun(t, whole, connect(nodePort())).Events)
+	events := len(flowtest.MustRun(t, whole, flowtest.Connect(flowtest.NodePort())).Events)
 	for stop := 1; stop < events; stop++ {
 		p := flowtest.NewPair()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -190,7 +190,7 @@ func TestRunStoppedInTheMiddleKeepsWhatWasDone(t *testing.T) {
 				cancel()
 			}
 		}
-		err := engine.Run(ctx, connect(nodePort()), p.A, p.B, emit, engine.Options{Now: p.Now})
+		err := engine.Run(ctx, flowtest.Connect(flowtest.NodePort()), p.A, p.B, emit, engine.Options{Now: p.Now})
 		cancel()
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("stopped after event %d: got %v, want %v", stop, err, context.Canceled)
@@ -201,7 +201,7 @@ func TestRunStoppedInTheMiddleKeepsWhatWasDone(t *testing.T) {
 		if n > stop {
 			t.Errorf("stopped after event %d: %d events", stop, n)
 		}
-		mustRun(t, p, connect(nodePort()))
+		flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 		for _, c := range p.Log() {
 			if c.Verb != flows.Created {
 				t.Errorf("stopped after event %d: %s was %s, want each object created once", stop, c.Object, c.Verb)
@@ -217,7 +217,7 @@ func TestRunWaitsForAClusterThatIsLostInTheMiddle(t *testing.T) {
 	p := flowtest.NewPair()
 	p.A.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 2, For: 30}} })
 	p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 20, For: 20}} })
-	r := mustRun(t, p, connect(nodePort()))
+	r := flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	both := slices.ContainsFunc(r.Events, func(e engine.Event) bool {
 		a, _ := e.Plan.Step("preflight-a")
 		b, _ := e.Plan.Step("preflight-b")
@@ -231,7 +231,7 @@ func TestRunWaitsForAClusterThatIsLostInTheMiddle(t *testing.T) {
 func TestRunFailsAtOnceIfAClusterNeverAnswered(t *testing.T) {
 	p := flowtest.NewPair()
 	p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
-	r, err := run(t, p, connect(nodePort()))
+	r, err := flowtest.Run(t, p, flowtest.Connect(flowtest.NodePort()))
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedUnreachable || failed.Changed || len(r.Events) != 1 {
 		t.Errorf("got %v after %d events, want unreachable after one", err, len(r.Events))
@@ -241,7 +241,7 @@ func TestRunFailsAtOnceIfAClusterNeverAnswered(t *testing.T) {
 func TestRunGivesUpOnAClusterThatStaysLost(t *testing.T) {
 	p := flowtest.NewPair()
 	p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 3}} })
-	_, err := run(t, p, connect(nodePort()))
+	_, err := flowtest.Run(t, p, flowtest.Connect(flowtest.NodePort()))
 	const text = "B milan: API server: not within 5m0s: https://172.18.0.20:6443 (context kind-milan) does not answer (for 4m58s)"
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || err.Error() != text || failed.Step.Kind != flows.FailedTimeout || !failed.Changed {
@@ -252,7 +252,7 @@ func TestRunGivesUpOnAClusterThatStaysLost(t *testing.T) {
 func TestRunDeclinedChangesNothing(t *testing.T) {
 	p := flowtest.NewPair()
 	asked := 0
-	err := engine.Run(t.Context(), connect(nodePort()), p.A, p.B, func(engine.Event) {}, engine.Options{
+	err := engine.Run(t.Context(), flowtest.Connect(flowtest.NodePort()), p.A, p.B, func(engine.Event) {}, engine.Options{
 		Now: p.Now,
 		Approve: func(plan flows.Plan) (bool, error) {
 			asked++
@@ -270,7 +270,7 @@ func TestRunDeclinedChangesNothing(t *testing.T) {
 func TestRunAsksOnceAndDoesNotCountTheAnswerAsWaiting(t *testing.T) {
 	p := flowtest.NewPair()
 	asked := 0
-	err := engine.Run(t.Context(), connect(nodePort()), p.A, p.B, func(engine.Event) {}, engine.Options{
+	err := engine.Run(t.Context(), flowtest.Connect(flowtest.NodePort()), p.A, p.B, func(engine.Event) {}, engine.Options{
 		Now: p.Now, Timeout: time.Minute,
 		Approve: func(flows.Plan) (bool, error) {
 			asked++
@@ -287,7 +287,7 @@ func TestRunShowsARefusedChange(t *testing.T) {
 	refusal := &flows.ConflictError{Object: "GatewayServer liqo-tenant-rome/rome", Managers: []string{"argocd"}}
 	p := flowtest.NewPair()
 	p.B.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = map[int]error{3: refusal} })
-	r, err := run(t, p, connect(nodePort()))
+	r, err := flowtest.Run(t, p, flowtest.Connect(flowtest.NodePort()))
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || !errors.Is(err, error(refusal)) {
 		t.Fatalf("got %v, want a failed step because of %v", err, refusal)
@@ -304,15 +304,15 @@ func TestRunShowsARefusedChange(t *testing.T) {
 		t.Errorf("the last event reports %v", got)
 	}
 	p.B.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = nil })
-	mustRun(t, p, connect(nodePort()))
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 }
 
 func TestRunRefusesToTakeAnotherToolsFields(t *testing.T) {
 	p := flowtest.NewPair()
 	p.ConnectByLiqoctl(flows.B)
-	params := nodePort()
+	params := flowtest.NodePort()
 	params.MTU = 1400
-	_, err := run(t, p, connect(params))
+	_, err := flowtest.Run(t, p, flowtest.Connect(params))
 	var conflict *flows.ConflictError
 	if !errors.As(err, &conflict) || conflict.Managers[0] != "liqoctl" {
 		t.Fatalf("got %v, want a conflict with liqoctl", err)
@@ -326,7 +326,7 @@ func TestRunContinuesAConnectionOfAnotherTool(t *testing.T) {
 	p := flowtest.NewPair()
 	p.ConnectByLiqoctl(flows.B)
 	before := p.A.Names()
-	mustRun(t, p, connect(nodePort()))
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	if d := diff(before, p.A.Names()); d != "" {
 		t.Errorf("objects (-before +after):\n%s", d)
 	}
@@ -343,14 +343,14 @@ func TestANamespaceThatSomebodyMadeIsUsedAndKept(t *testing.T) {
 	ns.Labels = map[string]string{"team": "network"}
 	p.A.PutAs("kubectl", ns)
 	before := p.A.Facts().FindNamespace(ns.Name)
-	mustRun(t, p, connect(nodePort()))
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	if d := diff(before, p.A.Facts().FindNamespace(ns.Name)); d != "" {
 		t.Fatalf("connecting changed a namespace that was there before (-before +after):\n%s", d)
 	}
 	if p.A.Facts().Peer("milan").Client == nil {
 		t.Fatal("the connection is not in it")
 	}
-	mustRun(t, p, reset)
+	flowtest.MustRun(t, p, flowtest.Reset)
 	if d := diff(before, p.A.Facts().FindNamespace(ns.Name)); d != "" {
 		t.Errorf("reset changed a namespace that was there before (-before +after):\n%s", d)
 	}
@@ -361,19 +361,19 @@ func TestANamespaceThatSomebodyMadeIsUsedAndKept(t *testing.T) {
 
 func TestDisconnectKeepsTheAddresses(t *testing.T) {
 	p := flowtest.NewPair()
-	mustRun(t, p, connect(nodePort()))
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	before := p.A.Facts().Peer("milan").Configuration.Status.Remote
-	mustRun(t, p, disconnect)
+	flowtest.MustRun(t, p, disconnect)
 	peer := p.A.Facts().Peer("milan")
 	if peer.Client != nil || peer.Connection != nil || peer.PublicKey != nil || p.B.Facts().Peer("rome").Server != nil {
 		t.Errorf("disconnect left %v on A and %v on B", p.A.Names(), p.B.Names())
 	}
 	p.Forget()
-	mustRun(t, p, disconnect)
+	flowtest.MustRun(t, p, disconnect)
 	if log := p.Log(); len(log) > 0 {
 		t.Errorf("a second run wrote %v", log)
 	}
-	mustRun(t, p, connect(nodePort()))
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	if d := diff(before, p.A.Facts().Peer("milan").Configuration.Status.Remote); d != "" {
 		t.Errorf("connecting again gave other addresses (-before +after):\n%s", d)
 	}
@@ -381,7 +381,7 @@ func TestDisconnectKeepsTheAddresses(t *testing.T) {
 
 func TestThePlanShowsWhatItWillApplyBeforeTheNamespacesExist(t *testing.T) {
 	p := flowtest.NewPair()
-	plan := flows.PlanConnect(nodePort(), factsOf(p))
+	plan := flows.PlanConnect(flowtest.NodePort(), flowtest.Facts(p))
 	for _, id := range []flows.StepID{"configuration-a", "configuration-b", "gateway-server-b"} {
 		s, _ := plan.Step(id)
 		if s.Status != flows.Blocked || !strings.Contains(s.Diff, "+kind: ") || len(s.Objects) > 0 {
@@ -393,12 +393,14 @@ func TestThePlanShowsWhatItWillApplyBeforeTheNamespacesExist(t *testing.T) {
 // What is only a warning otherwise fails a strict run, before anything changes.
 func TestAStrictRunInterruptsNothing(t *testing.T) {
 	p := flowtest.NewPair()
-	want := nodePort()
-	strict := func(want flows.Params) func(flows.Facts) flows.Plan { return flows.Uninterrupting(connect(want)) }
-	mustRun(t, p, strict(want)) // a new connection interrupts nothing, also on its way
+	want := flowtest.NodePort()
+	strict := func(want flows.Params) func(flows.Facts) flows.Plan {
+		return flows.Uninterrupting(flowtest.Connect(want))
+	}
+	flowtest.MustRun(t, p, strict(want)) // a new connection interrupts nothing, also on its way
 	want.Server = flows.A
 	before := len(p.A.Log()) + len(p.B.Log())
-	_, err := run(t, p, strict(want))
+	_, err := flowtest.Run(t, p, strict(want))
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedPreflight || failed.Code() != flows.CodeInterrupts ||
 		!strings.Contains(failed.Step.Reason, "traffic between rome and milan is interrupted for some seconds") {
@@ -407,5 +409,5 @@ func TestAStrictRunInterruptsNothing(t *testing.T) {
 	if after := len(p.A.Log()) + len(p.B.Log()); after != before {
 		t.Errorf("%d writes were made", after-before)
 	}
-	mustRun(t, p, connect(want))
+	flowtest.MustRun(t, p, flowtest.Connect(want))
 }

@@ -19,17 +19,17 @@ import (
 // Two admins connect the same pair at the same moment. If they want the same,
 // both get it; if not, neither goes on for ever, and who loses is told why.
 func TestTwoRunsAtOnce(t *testing.T) {
-	other := nodePort()
+	other := flowtest.NodePort()
 	other.MTU = 1300
 	for name, tc := range map[string]struct {
 		second flows.Params
 		same   bool
-	}{"the same": {nodePort(), true}, "different": {other, false}} {
+	}{"the same": {flowtest.NodePort(), true}, "different": {other, false}} {
 		t.Run(name, func(t *testing.T) {
 			p := flowtest.NewPair()
 			var both sync.WaitGroup
 			var errs [2]error
-			for i, params := range []flows.Params{nodePort(), tc.second} {
+			for i, params := range []flows.Params{flowtest.NodePort(), tc.second} {
 				both.Go(func() {
 					errs[i] = engine.Run(t.Context(), flows.Connecting(params), p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now})
 				})
@@ -41,7 +41,7 @@ func TestTwoRunsAtOnce(t *testing.T) {
 					t.Errorf("run %d: got %v", i+1, err)
 				}
 			}
-			mustRun(t, p, flows.Connecting(nodePort()))
+			flowtest.MustRun(t, p, flows.Connecting(flowtest.NodePort()))
 		})
 	}
 }
@@ -59,7 +59,7 @@ func TestARunThatEndsWithAMeasurement(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := flowtest.NewPair()
-			params := nodePort()
+			params := flowtest.NodePort()
 			params.Wait = flows.WaitVerified
 			measured := 0
 			var r flowtest.Recorder
@@ -91,9 +91,9 @@ func TestNoWaitEndsWhenAllIsApplied(t *testing.T) {
 	for _, c := range []*flowtest.Cluster{p.A, p.B} {
 		c.Behave(func(b *flowtest.Behaviour) { b.NoReports, b.NoCIDRs = true, true })
 	}
-	params := nodePort()
+	params := flowtest.NodePort()
 	params.Wait = flows.WaitNone
-	mustRun(t, p, flows.Connecting(params))
+	flowtest.MustRun(t, p, flows.Connecting(params))
 	if len(p.A.Facts().PublicKeys) != 1 || len(p.B.Facts().PublicKeys) != 1 {
 		t.Error("not all was applied")
 	}
@@ -102,15 +102,15 @@ func TestNoWaitEndsWhenAllIsApplied(t *testing.T) {
 // What our own operator carried here from the other cluster is no obstacle.
 func TestOurOperatorsFieldsAreTakenOver(t *testing.T) {
 	p := flowtest.NewPair()
-	mustRun(t, p, connect(nodePort()))
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	client := p.A.Facts().Clients[0].DeepCopy()
 	p.A.Remove(client)
 	p.A.PutAs(render.OperatorName, render.GatewayClient(render.ClientParams{
 		Tenant: p.A.Tenant(), Template: render.TemplateRef{Name: client.Spec.ClientTemplateRef.Name, Namespace: client.Spec.ClientTemplateRef.Namespace},
 		Addresses: []string{"192.0.2.9"}, Port: 4242, MTU: client.Spec.MTU,
 	}))
-	mustRun(t, p, connect(nodePort()))
-	if got := dialled(factsOf(p), flows.B); got != "UDP 172.18.0.20:30020" {
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
+	if got := dialled(flowtest.Facts(p), flows.B); got != "UDP 172.18.0.20:30020" {
 		t.Errorf("the client dials %s", got)
 	}
 }
@@ -120,7 +120,7 @@ func TestANamespaceThatDoesNotGoSaysWhy(t *testing.T) {
 	p := flowtest.NewPair()
 	p.Pacing = flowtest.Manual
 	p.A.Put(render.TenantNamespace(p.A.Tenant()))
-	f := factsOf(p)
+	f := flowtest.Facts(p)
 	ns := &f.Local.Namespaces[0]
 	ns.DeletionTimestamp = new(metav1.NewTime(f.At.Add(-time.Minute)))
 	ns.Status.Conditions = []corev1.NamespaceCondition{
@@ -130,7 +130,7 @@ func TestANamespaceThatDoesNotGoSaysWhy(t *testing.T) {
 			Message: "Some content in the namespace has finalizers remaining: example.org/hold in 1 resource instances",
 		},
 	}
-	s, _ := flows.PlanConnect(nodePort(), f).Step("namespace-a")
+	s, _ := flows.PlanConnect(flowtest.NodePort(), f).Step("namespace-a")
 	const want = "Namespace liqo-tenant-milan is still being deleted: Some content in the namespace has finalizers remaining: example.org/hold in 1 resource instances"
 	if s.Status != flows.Waiting || s.Reason != want || s.Hint != "see what holds it: kubectl --context kind-rome get namespace liqo-tenant-milan -o yaml" {
 		t.Errorf("got %s: %s (%s)", s.Status, s.Reason, s.Hint)

@@ -48,7 +48,7 @@ func TestAnswersThatEndARun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := flowtest.NewPair()
 			p.B.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = map[int]error{3: tc.answer} })
-			r, err := run(t, p, connect(nodePort()))
+			r, err := flowtest.Run(t, p, flowtest.Connect(flowtest.NodePort()))
 			var failed *flows.StepError
 			if !errors.As(err, &failed) || !errors.Is(err, tc.answer) {
 				t.Fatalf("got %v, want a failed step because of %v", err, tc.answer)
@@ -61,7 +61,7 @@ func TestAnswersThatEndARun(t *testing.T) {
 				t.Errorf("it took %s to say so", waited)
 			}
 			p.B.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = nil })
-			mustRun(t, p, connect(nodePort()))
+			flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 		})
 	}
 }
@@ -83,7 +83,7 @@ func TestAnswersAfterWhichARunGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := flowtest.NewPair()
 			p.B.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = map[int]error{3: answer} })
-			r := mustRun(t, p, connect(nodePort()))
+			r := flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 			said := false
 			for _, e := range r.Events {
 				s, _ := e.Plan.Step("gateway-server-b")
@@ -103,7 +103,7 @@ func TestCredentialsThatExpireInTheMiddle(t *testing.T) {
 		b.Unreachable = []flowtest.Window{{From: 3}}
 		b.Problem = &flows.Problem{Kind: flows.Unauthorized, Message: "milan does not accept the credentials", Hint: "log in again"}
 	})
-	r, err := run(t, p, connect(nodePort()))
+	r, err := flowtest.Run(t, p, flowtest.Connect(flowtest.NodePort()))
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedAccess || !failed.Changed {
 		t.Fatalf("got %v", err)
@@ -120,7 +120,7 @@ func TestAPlanThatIsNotAllowedIsNotBegun(t *testing.T) {
 		b.Lacks = []rights.Permission{{Verb: "create", Resource: "publickeies"}, {Verb: "patch", Resource: "gatewayservers"}}
 	})
 	asked := false
-	err := engine.Run(t.Context(), connect(nodePort()), p.A, p.B, func(engine.Event) {}, engine.Options{
+	err := engine.Run(t.Context(), flowtest.Connect(flowtest.NodePort()), p.A, p.B, func(engine.Event) {}, engine.Options{
 		Now: p.Now, Approve: func(flows.Plan) (bool, error) { asked = true; return true, nil },
 	})
 	var failed *flows.StepError
@@ -140,7 +140,7 @@ func TestAPlanThatIsNotAllowedIsNotBegun(t *testing.T) {
 func TestPermissionsAreThoseThatAreUsed(t *testing.T) {
 	used := map[string]bool{}
 	p := flowtest.NewPair()
-	plan := flows.PlanConnect(nodePort(), factsOf(p))
+	plan := flows.PlanConnect(flowtest.NodePort(), flowtest.Facts(p))
 	for _, permission := range rights.Needed(plan, flows.B) {
 		used[permission.String()] = true
 	}
@@ -155,12 +155,12 @@ func TestPermissionsAreThoseThatAreUsed(t *testing.T) {
 	if used["create gatewayclients.networking.liqo.io in liqo-tenant-rome"] || used["delete gatewayservers.networking.liqo.io in liqo-tenant-rome"] {
 		t.Errorf("too much is asked for: %v", used)
 	}
-	mustRun(t, p, connect(nodePort()))
-	if left := rights.Needed(flows.PlanConnect(nodePort(), factsOf(p)), flows.B); len(left) > 0 {
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
+	if left := rights.Needed(flows.PlanConnect(flowtest.NodePort(), flowtest.Facts(p)), flows.B); len(left) > 0 {
 		t.Errorf("a finished plan needs %v", left)
 	}
 	resetting := map[string]bool{}
-	for _, permission := range rights.Needed(reset(factsOf(p)), flows.A) {
+	for _, permission := range rights.Needed(flowtest.Reset(flowtest.Facts(p)), flows.A) {
 		resetting[permission.Verb+" "+permission.Resource] = true
 	}
 	for _, want := range []string{"delete gatewayclients", "delete publickeies", "delete configurations", "delete namespaces"} {
@@ -175,7 +175,7 @@ func TestPermissionsAreThoseThatAreUsed(t *testing.T) {
 func TestWhoUndoesAChangeIsNamed(t *testing.T) {
 	p := flowtest.NewPair()
 	p.B.Behave(func(b *flowtest.Behaviour) { b.MTUFixer = true })
-	r, err := run(t, p, connect(nodePort()))
+	r, err := flowtest.Run(t, p, flowtest.Connect(flowtest.NodePort()))
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedConflict || failed.Code() != flows.CodeUndone {
 		t.Fatalf("got %v", err)
@@ -199,7 +199,7 @@ func TestATimeoutSaysAllThatIsKnown(t *testing.T) {
 			{Object: "Service liqo-tenant-rome/gw-rome", Reason: "SyncLoadBalancerFailed", Message: "no quota left", Count: 14, At: flowtest.Epoch().Add(4 * time.Minute)},
 		}
 	})
-	_, err := run(t, p, connect(flows.Defaults()))
+	_, err := flowtest.Run(t, p, flowtest.Connect(flows.Defaults()))
 	var failed *flows.StepError
 	if !errors.As(err, &failed) {
 		t.Fatalf("got %v", err)
@@ -223,24 +223,24 @@ func TestATimeoutSaysAllThatIsKnown(t *testing.T) {
 // A namespace that an admin names is used, and never deleted by us.
 func TestANamespaceOfTheAdminsChoice(t *testing.T) {
 	p := flowtest.NewPair()
-	params := nodePort()
+	params := flowtest.NodePort()
 	params.Namespaces = [2]string{"network", ""}
 	p.A.PutAs("kubectl", &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "network"}})
-	mustRun(t, p, connect(params))
+	flowtest.MustRun(t, p, flowtest.Connect(params))
 	if got := p.A.Facts().Clients[0].Namespace; got != "network" {
 		t.Errorf("the gateway is in %s", got)
 	}
 	if got := p.B.Facts().Servers[0].Namespace; got != "liqo-tenant-rome" {
 		t.Errorf("the other gateway is in %s", got)
 	}
-	mustRun(t, p, connect(nodePort())) // it is found again without being named
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort())) // it is found again without being named
 	params.Namespaces[flows.A] = "elsewhere"
-	_, err := run(t, p, connect(params))
+	_, err := flowtest.Run(t, p, flowtest.Connect(params))
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || failed.Code() != flows.CodeNamespace || failed.Step.Kind != flows.FailedConflict {
 		t.Errorf("another name later: got %v", err)
 	}
-	mustRun(t, p, reset)
+	flowtest.MustRun(t, p, flowtest.Reset)
 	p.Settle()
 	if left := p.A.Names(); len(left) != 1 || left[0] != "Namespace network" {
 		t.Errorf("left on A: %v", left)
@@ -260,13 +260,13 @@ func TestPermissionsCoverAllKinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	installing := nodePort()
+	installing := flowtest.NodePort()
 	installing.Install[flows.B] = installation
-	plans := map[string]flows.Plan{"install": flows.PlanConnect(installing, factsOf(p))}
+	plans := map[string]flows.Plan{"install": flows.PlanConnect(installing, flowtest.Facts(p))}
 	made := flowtest.NewPair()
-	mustRun(t, made, connect(nodePort()))
-	plans["delegate"] = upkeep.Delegate(upkeep.DelegateParams{APIServer: [2]string{"https://192.0.2.1:6443", "https://192.0.2.2:6443"}}, factsOf(made))
-	plans["rotate"] = upkeep.Rotate(upkeep.StartRotation(factsOf(made)), factsOf(made))
+	flowtest.MustRun(t, made, flowtest.Connect(flowtest.NodePort()))
+	plans["delegate"] = upkeep.Delegate(upkeep.DelegateParams{APIServer: [2]string{"https://192.0.2.1:6443", "https://192.0.2.2:6443"}}, flowtest.Facts(made))
+	plans["rotate"] = upkeep.Rotate(upkeep.StartRotation(flowtest.Facts(made)), flowtest.Facts(made))
 	for name, plan := range plans {
 		if plan.Failure() != nil {
 			t.Fatalf("%s: %+v", name, plan.Failure())
@@ -300,11 +300,11 @@ func TestPermissionsCoverAllKinds(t *testing.T) {
 // found by its label.
 func TestANamespaceOfAnotherPeering(t *testing.T) {
 	p := flowtest.NewPair()
-	params := nodePort()
+	params := flowtest.NodePort()
 	params.Namespaces = [2]string{"peers", ""}
-	mustRun(t, p, connect(params))
+	flowtest.MustRun(t, p, flowtest.Connect(params))
 	third := flowtest.NewPair()
-	f := factsOf(p)
+	f := flowtest.Facts(p)
 	f.Remote = third.B.Facts()
 	f.Remote.ID, f.Remote.UID = "turin", "uid-turin"
 	plan := flows.PlanConnect(params, f)
@@ -315,7 +315,7 @@ func TestANamespaceOfAnotherPeering(t *testing.T) {
 	if s := flows.PlanConnect(params, f).Failure(); s != nil {
 		t.Errorf("in a namespace of its own: got %+v", s)
 	}
-	mustRun(t, p, reset)
+	flowtest.MustRun(t, p, flowtest.Reset)
 	p.Settle()
 	f.Local, params.Namespaces[flows.A] = p.A.Facts(), "peers"
 	if s := flows.PlanConnect(params, f).Failure(); s != nil {
