@@ -69,6 +69,9 @@ func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	if err == nil {
 		made, err = r.prepare(ctx, in)
 	}
+	if errors.Is(err, errTemplate) {
+		return ctrl.Result{}, r.complain(ctx, gateway, err)
+	}
 	if err != nil {
 		return ctrl.Result{}, errors.Join(err, r.complain(ctx, gateway, err))
 	}
@@ -88,7 +91,7 @@ func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 func (r *gateways) complain(ctx context.Context, o client.Object, problem error) error {
 	text := ""
 	switch {
-	case apierrors.IsInvalid(problem), apierrors.IsForbidden(problem), apierrors.IsBadRequest(problem):
+	case apierrors.IsInvalid(problem), apierrors.IsForbidden(problem), apierrors.IsBadRequest(problem), errors.Is(problem, errTemplate):
 		text = render.ProblemRefused + problem.Error()
 	case apierrors.IsConflict(problem), apierrors.IsAlreadyExists(problem), errors.Is(problem, context.Canceled):
 		return nil // the cache is late, or we end: the next try will do
@@ -114,16 +117,28 @@ type prepared struct {
 	binding    render.Object
 }
 
+// errTemplate is a template that asks for what no gateway is given.
+var errTemplate = errors.New("ask an admin for another template")
+
+// unfit refuses the gateway's template. Its change brings the gateway back.
+func (in *inputs) unfit(why error) error {
+	return fmt.Errorf("gateway template %s/%s: %w: %w", in.view.template.Namespace, in.view.template.Name, why, errTemplate)
+}
+
 // prepare makes everything but the pod, and the binding of its Role: the API
 // server checks the Role when it is bound.
 func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
-	template, err := in.fill(cmp.Or(in.view.secretName, render.GatewayObjectName(in.gateway.Name)))
+	keys := cmp.Or(in.view.secretName, render.GatewayObjectName(in.gateway.Name))
+	template, err := in.fill(keys)
 	if err != nil {
 		return nil, err
 	}
 	p := &prepared{binding: in.gateway.RoleBinding()}
 	if p.deployment, err = in.deployment(template); err != nil {
 		return nil, err
+	}
+	if err := in.gateway.CheckPods(p.deployment, keys); err != nil {
+		return nil, in.unfit(err)
 	}
 	supports, err := in.supports()
 	if err != nil {
@@ -132,6 +147,9 @@ func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
 	if server, ok := in.view.object.(*networkingv1beta1.GatewayServer); ok {
 		if p.service, err = in.service(template, server); err != nil {
 			return nil, err
+		}
+		if err := in.gateway.CheckService(p.service); err != nil {
+			return nil, in.unfit(err)
 		}
 	}
 	var g errgroup.Group

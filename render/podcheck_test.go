@@ -1,0 +1,131 @@
+package render
+
+import (
+	"strings"
+	"testing"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// filledServer is what the operator makes of our own template.
+func filledServer(t *testing.T, g Gateway) (*appsv1.Deployment, *corev1.Service) {
+	t.Helper()
+	templates, err := GatewayTemplates("liqo", "image", 1, PodSettings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := networkingv1beta1.GatewayServerSpec{Endpoint: networkingv1beta1.Endpoint{Port: 51840, ServiceType: corev1.ServiceTypeNodePort}}
+	filled, err := Template(templates[0].(*networkingv1beta1.WgGatewayServerTemplate).Spec.Template.Object, Values{
+		Spec: spec, Name: g.Name, Namespace: "liqo-tenant-milan", ClusterID: "milan", SecretName: "gw-milan",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, s := &appsv1.Deployment{}, &corev1.Service{}
+	for part, into := range map[string]any{"deployment": d, "service": s} {
+		fields, _, err := unstructured.NestedMap(filled, "spec", part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d, s
+}
+
+// TestPodsOfTemplatesReachNothingElse has the pods of our own template pass, and
+// none that reach beyond the gateway.
+func TestPodsOfTemplatesReachNothingElse(t *testing.T) {
+	g := Gateway{Name: "milan"}
+	volume := func(s corev1.VolumeSource) func(*corev1.PodSpec) {
+		return func(p *corev1.PodSpec) { p.Volumes = append(p.Volumes, corev1.Volume{Name: "v", VolumeSource: s}) }
+	}
+	security := func(change func(*corev1.SecurityContext)) func(*corev1.PodSpec) {
+		return func(p *corev1.PodSpec) { change(p.Containers[0].SecurityContext) }
+	}
+	foreign := corev1.LocalObjectReference{Name: "admin-token"}
+	for _, c := range []struct {
+		name, want string
+		change     func(*corev1.PodSpec)
+	}{
+		{"our own", "", func(*corev1.PodSpec) {}},
+		{"a scratch directory", "", volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})},
+		{"the host's network", "hostNetwork", func(p *corev1.PodSpec) { p.HostNetwork = true }},
+		{"the host's processes", "hostPID", func(p *corev1.PodSpec) { p.HostPID = true }},
+		{"the host's memory", "hostIPC", func(p *corev1.PodSpec) { p.HostIPC = true }},
+		{"the host's files", "hostPath /", volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}})},
+		{"a disk of others", `volume "v"`, volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "db"}})},
+		{"a driver", `volume "v"`, volume(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "secrets-store.csi.k8s.io"}})},
+		{"another Secret", `Secret "admin-token"`, volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "admin-token"}})},
+		{"another Secret, projected", `Secret "admin-token"`, volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{Secret: &corev1.SecretProjection{LocalObjectReference: foreign}}},
+		}})},
+		{"another Secret as variable", `Secret "admin-token"`, func(p *corev1.PodSpec) {
+			p.Containers[0].Env = append(p.Containers[0].Env, corev1.EnvVar{Name: "T", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: foreign, Key: "token"}}})
+		}},
+		{"another Secret as variables", `Secret "admin-token"`, func(p *corev1.PodSpec) {
+			p.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: foreign}}}
+		}},
+		{"another account", `serviceAccountName "admin" instead of "milan"`, func(p *corev1.PodSpec) { p.ServiceAccountName = "admin" }},
+		{"another account by its old name", "serviceAccountName", func(p *corev1.PodSpec) { p.DeprecatedServiceAccount = "admin" }},
+		{"the namespace's account", "serviceAccountName", func(p *corev1.PodSpec) { p.ServiceAccountName = "" }},
+		{"privileged", "a privileged container (tunnel)", security(func(s *corev1.SecurityContext) { s.Privileged = new(true) })},
+		{"another capability", "capability SYS_ADMIN", security(func(s *corev1.SecurityContext) { s.Capabilities.Add = append(s.Capabilities.Add, "SYS_ADMIN") })},
+		{"no seccomp", "container tunnel without seccomp", security(func(s *corev1.SecurityContext) {
+			s.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
+		})},
+		{"no AppArmor", "container tunnel without AppArmor", security(func(s *corev1.SecurityContext) {
+			s.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+		})},
+		{"the whole /proc", "procMount", security(func(s *corev1.SecurityContext) { s.ProcMount = new(corev1.UnmaskedProcMount) })},
+		{"a port of the host", "hostPort 22", func(p *corev1.PodSpec) { p.Containers[0].Ports[0].HostPort = 22 }},
+		{"a sysctl of the node", "sysctl kernel.msgmax", func(p *corev1.PodSpec) {
+			p.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel.msgmax", Value: "1"}}}
+		}},
+		{"in an init container", "a privileged container (init)", func(p *corev1.PodSpec) {
+			p.InitContainers = []corev1.Container{{Name: "init", SecurityContext: &corev1.SecurityContext{Privileged: new(true)}}}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, _ := filledServer(t, g)
+			c.change(&d.Spec.Template.Spec)
+			got := ""
+			if err := g.CheckPods(d, "gw-milan"); err != nil {
+				got = err.Error()
+			}
+			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestServicesOfTemplatesLeadToTheGatewayOnly(t *testing.T) {
+	g := Gateway{Name: "milan"}
+	for _, c := range []struct {
+		name, want string
+		change     func(*corev1.ServiceSpec)
+	}{
+		{"our own", "", func(*corev1.ServiceSpec) {}},
+		{"others' addresses", "externalIPs", func(s *corev1.ServiceSpec) { s.ExternalIPs = []string{"192.0.2.1"} }},
+		{"another name", "type ExternalName", func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeExternalName }},
+		{"other pods", "a selector without", func(s *corev1.ServiceSpec) { s.Selector = map[string]string{"app": "db"} }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, s := filledServer(t, g)
+			c.change(&s.Spec)
+			got := ""
+			if err := g.CheckService(s); err != nil {
+				got = err.Error()
+			}
+			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
