@@ -78,14 +78,15 @@ func (d Delegate) meta(name, value string) metav1.ObjectMeta {
 }
 
 // Identity is what the peer's operator is on this cluster, and all that it may
-// do: get and patch two objects, by name. Deleting its token takes it away.
+// do: get and patch the PublicKey, and a client, by name. Which of their fields,
+// policies.yaml says. Of a server it changes nothing. Deleting its token takes it away.
 func (d Delegate) Identity() []Object {
 	name := DelegateName(d.Gateway.GetName())
-	plural := "gatewayclients"
-	if d.Gateway.GetObjectKind().GroupVersionKind().Kind == networkingv1beta1.GatewayServerKind {
-		plural = "gatewayservers"
-	}
 	group, verbs := []string{networkingv1beta1.GroupVersion.Group}, []string{"get", "patch"}
+	rules := []rbacv1.PolicyRule{{APIGroups: group, Resources: []string{"publickeies"}, ResourceNames: []string{d.PublicKey}, Verbs: verbs}}
+	if d.Gateway.GetObjectKind().GroupVersionKind().Kind == networkingv1beta1.GatewayClientKind {
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: group, Resources: []string{"gatewayclients"}, ResourceNames: []string{d.Gateway.GetName()}, Verbs: verbs})
+	}
 	token := d.meta(DelegateTokenName(d.Gateway.GetName()), DelegateIdentity)
 	token.Annotations = map[string]string{corev1.ServiceAccountNameKey: name}
 	return []Object{
@@ -94,10 +95,7 @@ func (d Delegate) Identity() []Object {
 		},
 		&rbacv1.Role{
 			TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"}, ObjectMeta: d.meta(name, DelegateIdentity),
-			Rules: []rbacv1.PolicyRule{
-				{APIGroups: group, Resources: []string{plural}, ResourceNames: []string{d.Gateway.GetName()}, Verbs: verbs},
-				{APIGroups: group, Resources: []string{"publickeies"}, ResourceNames: []string{d.PublicKey}, Verbs: verbs},
-			},
+			Rules: rules,
 		},
 		&rbacv1.RoleBinding{
 			TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"}, ObjectMeta: d.meta(name, DelegateIdentity),

@@ -146,6 +146,26 @@ func (g Gateway) InternalFabric(f Fabric) *networkingv1beta1.InternalFabric {
 	}
 }
 
+// TenantAccess gives the operator, which is in namespace home, its rights in a
+// tenant's namespace. They end with the Configurations there, which own it.
+func TenantAccess(namespace, home string, configurations []networkingv1beta1.Configuration) *rbacv1.RoleBinding {
+	b := &rbacv1.RoleBinding{
+		TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: OperatorName, Namespace: namespace, Labels: map[string]string{LabelManagedBy: OperatorName},
+		},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: TenantAccessName},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: OperatorName}},
+	}
+	for i := range configurations {
+		c := &configurations[i]
+		b.OwnerReferences = append(b.OwnerReferences, metav1.OwnerReference{
+			APIVersion: networkingv1beta1.GroupVersion.String(), Kind: networkingv1beta1.ConfigurationKind, Name: c.Name, UID: c.UID,
+		})
+	}
+	return b
+}
+
 // GatewayAccess lets the pods of these gateways read what nodes say of
 // themselves. It is the only thing beyond their namespace that they may read.
 func GatewayAccess(gateways []types.NamespacedName) *rbacv1.ClusterRoleBinding {

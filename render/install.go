@@ -23,6 +23,11 @@ var crdFiles embed.FS
 //go:embed operator.yaml
 var operatorManifest string
 
+// policies are what rights can't say: which fields may be changed, and where.
+//
+//go:embed policies.yaml
+var policies string
+
 // DefaultExternalCIDR is Liqo's default range for addresses that stand for
 // hosts outside a cluster's pod network.
 const DefaultExternalCIDR = "10.70.0.0/16"
@@ -147,7 +152,9 @@ func CRDs() ([]Object, error) {
 }
 
 func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
-	text := replaceAll(operatorManifest, map[string]string{"$NAMESPACE": p.Namespace, "$IMAGE": p.Image, "$PRIORITY": GatewayPriorityClass})
+	text := replaceAll(operatorManifest+"---\n"+policies, map[string]string{
+		"$NAMESPACE": p.Namespace, "$IMAGE": p.Image, "$PRIORITY": GatewayPriorityClass, "$TENANT": TenantAccessName,
+	})
 	var objs []Object
 	for doc := range strings.SplitSeq(text, "\n---\n") {
 		var kind metav1.TypeMeta
@@ -176,6 +183,14 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 			pods.Operator.or(pods.PodSettings).apply(&pod.ObjectMeta, &pod.Spec)
 			if err := p.Pods.remember(o); err != nil {
 				return nil, err
+			}
+		case *rbacv1.Role:
+			var names []string
+			for _, s := range pods.Gateway.or(pods.PodSettings).ImagePullSecrets {
+				names = append(names, s.Name)
+			}
+			if len(names) > 0 { // it copies them to gateways' namespaces; no names would mean all
+				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: names, Verbs: []string{"get"}})
 			}
 		case *appsv1.DaemonSet:
 			pods.Fabric.or(pods.PodSettings).apply(&o.Spec.Template.ObjectMeta, &o.Spec.Template.Spec)
@@ -227,6 +242,10 @@ func manifestObject(kind string) Object {
 		return &corev1.Namespace{}
 	case "ServiceAccount":
 		return &corev1.ServiceAccount{}
+	case "Role":
+		return &rbacv1.Role{}
+	case "RoleBinding":
+		return &rbacv1.RoleBinding{}
 	case "ClusterRole":
 		return &rbacv1.ClusterRole{}
 	case "ClusterRoleBinding":

@@ -115,6 +115,7 @@ const (
 	OperatorName        = "liqo-tui-operator"
 	FabricName          = "liqo-tui-fabric"
 	GatewayAccessName   = "liqo-tui-gateway"
+	TenantAccessName    = "liqo-tui-tenant" // of the ClusterRole that the operator has in tenants' namespaces
 	ClusterIDConfigMap  = "liqo-clusterid-configmap"
 	ClusterIDAppName    = "clusterid-configmap"
 	ClusterIDKey        = "CLUSTER_ID"

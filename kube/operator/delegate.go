@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -55,7 +56,7 @@ const (
 // maxErrorText keeps another cluster's answer from filling an annotation.
 const maxErrorText = 300
 
-func (r *delegates) setup(mgr ctrl.Manager) error {
+func (r *delegates) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
 	r.peers = map[client.ObjectKey]peerCluster{}
 	access := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[render.LabelDelegate] == render.DelegateAccess })
 	ofGateway := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
@@ -66,7 +67,7 @@ func (r *delegates) setup(mgr ctrl.Manager) error {
 		return before.key != after.key || !sameEndpoint(before.endpoint, after.endpoint)
 	}})
 	return ctrl.NewControllerManagedBy(mgr).Named("delegate").
-		For(&corev1.Secret{}, builder.WithPredicates(access)).
+		WatchesRawSource(source.Channel(secrets, &handler.EnqueueRequestForObject{}, source.WithPredicates[client.Object, reconcile.Request](access))).
 		Watches(&networkingv1beta1.GatewayServer{}, ofGateway, news).
 		Watches(&networkingv1beta1.GatewayClient{}, ofGateway, news).
 		Complete(r)
@@ -94,8 +95,15 @@ func sameEndpoint(a, b *networkingv1beta1.EndpointStatus) bool {
 }
 
 func (r *delegates) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	rights, err := rightsIn(ctx, r.client, req.Namespace)
+	if rights == nil || err != nil { // their coming tells of the Secrets there
+		return ctrl.Result{}, err
+	}
 	var secret corev1.Secret
 	if err := r.client.Get(ctx, req.NamespacedName, &secret); err != nil {
+		if notYet(err, rights) {
+			return ctrl.Result{RequeueAfter: rightsAgain}, nil
+		}
 		r.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}

@@ -40,11 +40,11 @@ func podStatements() []statement {
 	}
 }
 
-func serviceStatements(c client.Client) []statement {
+func serviceStatements(c client.Client, namespace string) []statement {
 	return []statement{
 		serviceCIDRs, openShift("serviceNetwork"), kubeadm("serviceSubnet"),
 		programFlag("kube-apiserver", "--service-cluster-ip-range"), programFlag("kube-controller-manager", "--service-cluster-ip-range"),
-		refusedService(c),
+		refusedService(c, namespace),
 	}
 }
 
@@ -290,10 +290,10 @@ var validIPs = regexp.MustCompile(`range of valid IPs is ([0-9./]+)`)
 // refusedService has the API server say which addresses it would have taken:
 // before ServiceCIDRs, nothing else does on a managed cluster. It is a dry run,
 // with an address that is nobody's (RFC 5737).
-func refusedService(c client.Client) statement {
+func refusedService(c client.Client, namespace string) statement {
 	return func(ctx context.Context, _ client.Reader) (ranges, error) {
 		probe := &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, GenerateName: "liqo-tui-probe-"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "liqo-tui-probe-"},
 			Spec:       corev1.ServiceSpec{ClusterIP: "192.0.2.1", Ports: []corev1.ServicePort{{Port: 1}}},
 		}
 		err := c.Create(ctx, probe, client.DryRunAll)

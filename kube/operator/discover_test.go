@@ -177,7 +177,7 @@ func TestServiceRangesAreFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reader := clusterWith(t, c.objects...)
-			found, err := discover(t.Context(), reader, serviceStatements(reader))
+			found, err := discover(t.Context(), reader, serviceStatements(reader, "liqo"))
 			if got := fmt.Sprintf("%v %s", found.cidrs, found.source); err != nil || got != c.want {
 				t.Errorf("\n got %s (%v)\nwant %s", got, err, c.want)
 			}
@@ -214,7 +214,7 @@ func TestServiceRangeFromTheAPIServersRefusal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reader := clusterWith(t)
-			found, err := discover(t.Context(), reader, serviceStatements(refusing{reader, c.answer}))
+			found, err := discover(t.Context(), reader, serviceStatements(refusing{reader, c.answer}, "liqo"))
 			if got := fmt.Sprintf("%v %s", found.cidrs, found.source); err != nil || got != c.want {
 				t.Errorf("\n got %s (%v)\nwant %s", got, err, c.want)
 			}

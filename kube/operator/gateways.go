@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -41,16 +42,16 @@ func newGateways(mgr ctrl.Manager, k kind, around *surroundings, t *turns) *gate
 	return &gateways{kind: k, client: mgr.GetClient(), reader: mgr.GetAPIReader(), surroundings: around, turns: t}
 }
 
-func (r *gateways) setup(mgr ctrl.Manager) error {
+func (r *gateways) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named(r.kind.name).For(r.kind.object())
 	for _, child := range []client.Object{
-		&appsv1.Deployment{}, &corev1.Service{}, &corev1.Secret{}, &corev1.ConfigMap{}, &corev1.ServiceAccount{},
+		&appsv1.Deployment{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.ServiceAccount{},
 		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1beta1.InternalFabric{},
 	} {
 		b = b.Owns(child)
 	}
 	// A Lease is written all the time.
-	return r.watches(b.Owns(&coordinationv1.Lease{}, existence())).Complete(r)
+	return r.watches(b.Owns(&coordinationv1.Lease{}, existence()), secrets).Complete(r)
 }
 
 // Reconcile reads the inputs, makes the children, and reports. What does not
@@ -64,10 +65,24 @@ func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	if err != nil || gateway.GetDeletionTimestamp() != nil { // its children go with it
 		return ctrl.Result{}, err
 	}
+	rights, err := rightsIn(ctx, r.client, req.Namespace)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	var made *prepared
 	in, err := r.read(ctx, gateway)
-	if err == nil {
+	switch {
+	case err == nil && (in.configuration == nil || rights == nil): // their coming brings it back
+		if young(gateway) {
+			return ctrl.Result{RequeueAfter: rightsLag}, nil
+		}
+		err = fmt.Errorf("waits for a Configuration in namespace %s with the label %s=%s", req.Namespace, render.LabelRemoteCluster, in.gateway.Tenant.Remote)
+		return ctrl.Result{}, r.complain(ctx, gateway, err)
+	case err == nil:
 		made, err = r.prepare(ctx, in)
+	}
+	if notYet(err, rights) {
+		return ctrl.Result{RequeueAfter: rightsAgain}, nil
 	}
 	if errors.Is(err, errTemplate) {
 		return ctrl.Result{}, r.complain(ctx, gateway, err)
@@ -82,7 +97,9 @@ func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		return err
 	})
 	g.Go(func() error { return r.publish(ctx, in, made) })
-	err = g.Wait()
+	if err = g.Wait(); notYet(err, rights) {
+		return ctrl.Result{RequeueAfter: rightsAgain}, nil
+	}
 	return result, errors.Join(err, r.complain(ctx, gateway, err))
 }
 
@@ -181,23 +198,23 @@ func (r *gateways) bringPullSecrets(ctx context.Context, in *inputs, wanted []co
 	}
 	for _, ref := range wanted {
 		var source, there corev1.Secret
-		err := r.reader.Get(ctx, client.ObjectKey{Namespace: from, Name: ref.Name}, &source)
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("read pull secret %s/%s: %w", from, ref.Name, err)
-		}
-		secret, ok := in.gateway.PullSecret(&source)
-		if !ok {
-			return fmt.Errorf("pull secret %s/%s: want type %s, got %s", from, ref.Name, corev1.SecretTypeDockerConfigJson, source.Type)
-		}
-		err = r.reader.Get(ctx, client.ObjectKeyFromObject(secret), &there)
+		err := r.client.Get(ctx, client.ObjectKey{Namespace: to, Name: ref.Name}, &there)
 		if err == nil && !r.owns(in.gateway.Name, &there) {
 			continue
 		}
 		if err := client.IgnoreNotFound(err); err != nil {
 			return fmt.Errorf("read pull secret %s/%s: %w", to, ref.Name, err)
+		}
+		err = r.client.Get(ctx, client.ObjectKey{Namespace: from, Name: ref.Name}, &source)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil { // it may read those that install was told of
+			return fmt.Errorf("read pull secret %s/%s, which only install with the pods' settings allows: %w", from, ref.Name, err)
+		}
+		secret, ok := in.gateway.PullSecret(&source)
+		if !ok {
+			return fmt.Errorf("pull secret %s/%s: want type %s, got %s", from, ref.Name, corev1.SecretTypeDockerConfigJson, source.Type)
 		}
 		if _, err := apply(ctx, r.client, secret); err != nil {
 			return err
@@ -329,6 +346,9 @@ func (r *gateways) cleanUp(ctx context.Context, key client.ObjectKey) error {
 	err := r.reader.Get(ctx, key, r.kind.object())
 	if !apierrors.IsNotFound(err) {
 		return err // made again, with a PublicKey perhaps, and the cache is late
+	}
+	if rights, err := rightsIn(ctx, r.client, key.Namespace); rights == nil || err != nil {
+		return err // all that is left is the garbage collector's
 	}
 	g := render.Gateway{Tenant: render.Tenant{Namespace: key.Namespace}, Name: key.Name, Owner: r.kind.object()}
 	var errs []error

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdh"
 	"crypto/rand"
@@ -28,14 +29,10 @@ func newKeys() (private, public [keyLen]byte, err error) {
 
 // keys finds the gateway's key pair, or makes one. A pair is never replaced.
 func (r *gateways) keys(ctx context.Context, in *inputs) (*corev1.Secret, error) {
-	name := render.GatewayObjectName(in.gateway.Name)
-	reader := client.Reader(r.client)
-	if in.view.secretName != "" {
-		name, reader = in.view.secretName, r.reader
-	}
+	name := cmp.Or(in.view.secretName, render.GatewayObjectName(in.gateway.Name))
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: in.gateway.Tenant.Namespace, Name: name}
-	err := reader.Get(ctx, key, secret)
+	err := r.client.Get(ctx, key, secret)
 	if apierrors.IsNotFound(err) && in.view.secretName == "" {
 		return r.makeKeys(ctx, in)
 	}
@@ -64,7 +61,6 @@ func (r *gateways) makeKeys(ctx context.Context, in *inputs) (*corev1.Secret, er
 	}
 	secret := in.gateway.KeySecret(private, public)
 	if err := r.client.Create(ctx, secret); err != nil {
-		// "Already exists" is a cache that lags: the retry will find it.
 		return nil, fmt.Errorf("create Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
 	return secret, nil

@@ -9,6 +9,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -82,7 +84,7 @@ func (k kind) newTemplate() *unstructured.Unstructured {
 }
 
 // watches adds what a gateway depends on without owning it.
-func (r *gateways) watches(b *builder.Builder) *builder.Builder {
+func (r *gateways) watches(b *builder.Builder, secrets <-chan event.GenericEvent) *builder.Builder {
 	addressesChanged := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*corev1.Node)
 		after, ok2 := e.ObjectNew.(*corev1.Node)
@@ -95,6 +97,8 @@ func (r *gateways) watches(b *builder.Builder) *builder.Builder {
 	}}
 	byOwner := handler.EnqueueRequestForOwner(r.client.Scheme(), r.client.RESTMapper(), r.kind.object())
 	return b.
+		WatchesRawSource(source.Channel(secrets, handler.EnqueueRequestForOwner(r.client.Scheme(), r.client.RESTMapper(), r.kind.object(), handler.OnlyControllerOwner()))).
+		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysBeside), builder.WithPredicates(tenantAccess())).
 		Watches(&networkingv1beta1.PublicKey{}, byOwner, existence()).
 		Watches(&networkingv1beta1.Connection{}, byOwner, existence()). // its status is the gateway's own
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(gatewayOfPod)).
@@ -129,6 +133,10 @@ func (r *gateways) gatewaysOnNode(ctx context.Context, o client.Object) []reconc
 		}
 	}
 	return out
+}
+
+func (r *gateways) gatewaysBeside(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.requests(ctx, client.InNamespace(o.GetNamespace()))
 }
 
 func (r *gateways) gatewaysOfPeer(ctx context.Context, o client.Object) []reconcile.Request {

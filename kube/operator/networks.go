@@ -59,7 +59,7 @@ func (r *discovery) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	pods, err := r.ensure(ctx, render.NetworkPodCIDR, podStatements())
 	var services bool
 	if err == nil {
-		services, err = r.ensure(ctx, render.NetworkServiceCIDR, serviceStatements(r.client))
+		services, err = r.ensure(ctx, render.NetworkServiceCIDR, serviceStatements(r.client, r.namespace))
 	}
 	if told, ok := errors.AsType[*toldError](err); ok {
 		return ctrl.Result{RequeueAfter: lookAgain}, r.status.say(ctx, render.OperatorNoNetworks, told.Error())

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	eventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -115,17 +116,23 @@ func setUp(mgr ctrl.Manager, status *reporter, o Options) error {
 	}
 	around := newSurroundings(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetConfig())
 	order := &turns{}
+	ofTenants, err := metadata.NewForConfig(mgr.GetConfig())
+	if err != nil {
+		return err
+	}
+	kept := &secrets{client: ofTenants}
 	allocator := &allocator{reader: mgr.GetAPIReader(), surroundings: around, pools: pools}
 	return errors.Join(
 		(&discovery{client: mgr.GetClient(), reader: mgr.GetAPIReader(), status: status, namespace: namespace, stated: o.Stated}).setup(mgr),
 		(&networks{client: mgr.GetClient(), allocator: allocator, namespace: namespace}).setup(mgr),
 		(&configurations{client: mgr.GetClient(), reader: mgr.GetAPIReader(), allocator: allocator, namespace: namespace}).setup(mgr),
 		(&ips{client: mgr.GetClient(), reader: mgr.GetAPIReader(), namespace: namespace}).setup(mgr),
-		newGateways(mgr, serverKind, around, order).setup(mgr),
-		newGateways(mgr, clientKind, around, order).setup(mgr),
+		newGateways(mgr, serverKind, around, order).setup(mgr, kept.tell()),
+		newGateways(mgr, clientKind, around, order).setup(mgr, kept.tell()),
 		(&access{client: mgr.GetClient()}).setup(mgr),
 		(&foreignClusters{client: mgr.GetClient()}).setup(mgr),
-		(&delegates{client: mgr.GetClient()}).setup(mgr),
+		(&delegates{client: mgr.GetClient()}).setup(mgr, kept.tell()),
+		(&tenants{client: mgr.GetClient(), home: namespace, secrets: kept}).setup(mgr),
 	)
 }
 
@@ -138,8 +145,13 @@ func newManager(restConfig *rest.Config) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	ofPrograms, err := labels.NewRequirement(render.LabelManagedBy, selection.In, []string{render.ManagedBy, render.OperatorName})
+	if err != nil {
+		return nil, err
+	}
 	return ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:     scheme,
+		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Metrics:    server.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)}, // names are per process, and each term has a manager
 		Cache: cache.Options{
@@ -147,13 +159,12 @@ func newManager(restConfig *rest.Config) (ctrl.Manager, error) {
 			ByObject: map[client.Object]cache.ByObject{
 				// Of these, only the gateways' are ours to see.
 				&corev1.Pod{}:                {Label: ofGateways},
-				&corev1.Secret{}:             {Label: ofGateways},
 				&corev1.Service{}:            {Label: ofGateways},
 				&corev1.ServiceAccount{}:     {Label: ofGateways},
 				&corev1.ConfigMap{}:          {Label: ofGateways},
 				&appsv1.Deployment{}:         {Label: ofGateways},
 				&rbacv1.Role{}:               {Label: ofGateways},
-				&rbacv1.RoleBinding{}:        {Label: ofGateways},
+				&rbacv1.RoleBinding{}:        {Label: labels.NewSelector().Add(*ofPrograms)}, // the operator's own among them
 				&coordinationv1.Lease{}:      {Label: ofGateways},
 				&rbacv1.ClusterRoleBinding{}: {Field: fields.OneTermEqualSelector(metav1.ObjectNameField, render.GatewayAccessName)},
 				&corev1.Node{}:               {Transform: slimNode},

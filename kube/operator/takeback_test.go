@@ -87,6 +87,7 @@ func (w *world) takeBackTemplateKey(meta metav1.ObjectMeta) {
 	}
 	until(w, &appsv1.Deployment{ObjectMeta: meta}, "annotated", scraped(true))
 	requests := func(d *appsv1.Deployment) bool { return len(d.Spec.Template.Spec.Containers[0].Resources.Requests) > 0 }
+	w.installWith(render.InstallParams{Pods: &render.ProgramSettings{PodSettings: render.PodSettings{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "mirror"}, {Name: "registry"}}}}})
 	restore := w.editServerTemplate(func(t *unstructured.Unstructured) {
 		unstructured.RemoveNestedField(t.Object, append(slices.Clone(pod), "metadata", "annotations", scrape)...)
 		containers, _, err := unstructured.NestedSlice(t.Object, append(slices.Clone(pod), "spec", "containers")...)
@@ -190,6 +191,7 @@ func (w *world) testPullSecrets() {
 	w.create(ours)
 	w.create(secret("liqo", "mirror", "b3Vycw=="))
 	w.create(theirs)
+	w.installWith(render.InstallParams{Pods: &render.ProgramSettings{PodSettings: render.PodSettings{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "mirror"}, {Name: "registry"}}}}})
 	restore := w.editServerTemplate(func(t *unstructured.Unstructured) {
 		names := []any{map[string]any{"name": "mirror"}, map[string]any{"name": "registry"}}
 		if err := unstructured.SetNestedSlice(t.Object, names, "spec", "template", "spec", "deployment", "spec", "template", "spec", "imagePullSecrets"); err != nil {

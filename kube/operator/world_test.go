@@ -95,16 +95,22 @@ func (w *world) as(program string) *rest.Config {
 // install applies what `liqo-tui install` does.
 func (w *world) install(podCIDRs []string, serviceCIDR string) {
 	w.t.Helper()
-	objects, err := render.Install(render.InstallParams{
-		ClusterID: "rome", Image: "lab.local/liqo-gateway:dev",
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	objects = append(objects, render.ClusterNetworks("liqo", render.NetworkPodCIDR, podCIDRs, render.StatedByInstall)...)
+	objects := render.ClusterNetworks("liqo", render.NetworkPodCIDR, podCIDRs, render.StatedByInstall)
 	if serviceCIDR != "" {
 		objects = append(objects, render.ClusterNetworks("liqo", render.NetworkServiceCIDR, []string{serviceCIDR}, render.StatedByInstall)...)
 	}
+	w.installWith(render.InstallParams{}, objects...)
+}
+
+// installWith applies what an installation consists of, and more.
+func (w *world) installWith(p render.InstallParams, more ...render.Object) {
+	w.t.Helper()
+	p.ClusterID, p.Image = "rome", "lab.local/liqo-gateway:dev"
+	objects, err := render.Install(p)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	objects = append(objects, more...)
 	for _, o := range objects {
 		u, err := render.Wanted(o)
 		if err != nil {

@@ -1,0 +1,387 @@
+package operator
+
+import (
+	"encoding/json"
+	"net/netip"
+	"strings"
+	"testing"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// TestRights has two peers: milan dials in, and turin, whose gateway has two pods,
+// is dialled. Each program works with the rights that it has on a cluster.
+func TestRights(t *testing.T) {
+	w := newWorld(t)
+	w.node("node-a", "192.0.2.11")
+	w.runOperator()
+	w.setReplicas(2)
+	w.peer("milan", "10.244.0.0/16")
+	w.peer("turin", "10.244.0.0/16")
+	template := func(name string) render.TemplateRef { return render.TemplateRef{Name: name, Namespace: "liqo"} }
+	server := render.GatewayServer(render.ServerParams{
+		Tenant:   render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"},
+		Template: template(render.ServerTemplate), ServiceType: corev1.ServiceTypeNodePort, Port: 51840, MTU: 1340,
+	})
+	dialling := render.GatewayClient(render.ClientParams{
+		Tenant:   render.Tenant{Namespace: "liqo-tenant-turin", Remote: "turin"},
+		Template: template(render.ClientTemplate), Addresses: []string{"192.0.2.7"}, Port: 51840, MTU: 1340,
+	})
+	w.create(server)
+	w.create(dialling)
+	w.testPodAddress(server)
+	w.pod(dialling, "gw-turin-a", "10.244.0.21")
+	until(w, dialling, "reported on", func(c *networkingv1beta1.GatewayClient) bool { return c.Status.InternalEndpoint != nil })
+	for _, gateway := range []render.Object{server, dialling} {
+		delegate := render.Delegate{Tenant: render.Tenant{Namespace: gateway.GetNamespace(), Remote: render.ClusterID(gateway.GetName())}, Gateway: gateway, PublicKey: gateway.GetName()}
+		kind := networkingv1beta1.GatewayServerKind
+		if gateway == render.Object(dialling) {
+			kind = networkingv1beta1.GatewayClientKind
+		}
+		gateway.GetObjectKind().SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(kind))
+		w.create(render.PublicKey(delegate.Tenant, [32]byte{1}, gateway))
+		for _, o := range delegate.Identity() {
+			w.create(o)
+		}
+	}
+	secret := func(namespace, name string) {
+		w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+	}
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "victim"}})
+	secret("victim", "token")
+	secret("liqo", "token")
+	secret("liqo-tenant-milan", "token")
+	secret("liqo-tenant-turin", "token")
+	t.Run("gateways", func(t *testing.T) { w.under(t).testGatewayRights() })
+	t.Run("abuses", func(t *testing.T) { w.under(t).testAbuses() })
+	t.Run("templates", func(t *testing.T) { w.under(t).testTemplates(server) })
+}
+
+// pod plays the kubelet.
+func (w *world) pod(gateway client.Object, name, ip string) {
+	w.t.Helper()
+	key := metav1.ObjectMeta{Namespace: gateway.GetNamespace(), Name: render.GatewayObjectName(gateway.GetName())}
+	d := until(w, &appsv1.Deployment{ObjectMeta: key}, "there", func(*appsv1.Deployment) bool { return true })
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: name, Labels: d.Spec.Template.Labels}, Spec: d.Spec.Template.Spec}
+	pod.Spec.NodeName = "node-a"
+	w.create(pod)
+	pod.Status.PodIP, pod.Status.PodIPs, pod.Status.Phase = ip, []corev1.PodIP{{IP: ip}}, corev1.PodRunning
+	if err := w.Status().Update(w.t.Context(), pod); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// account is the API as a ServiceAccount may use it.
+func (w *world) account(namespace, name string) client.Client {
+	w.t.Helper()
+	config := rest.CopyConfig(w.config)
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + namespace + ":" + name, Groups: []string{"system:serviceaccounts", "system:authenticated"},
+		Extra: map[string][]string{"authentication.kubernetes.io/node-name": {"node-a"}},
+	}
+	c, err := client.New(config, client.Options{Scheme: w.Scheme(), Mapper: w.RESTMapper()})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+func merge(patch string) client.Patch {
+	return client.RawPatch("application/merge-patch+json", []byte(patch))
+}
+
+// testGatewayRights does what turin's gateway does when one of its pods takes the
+// tunnel over, and reports.
+func (w *world) testGatewayRights() {
+	const namespace = "liqo-tenant-turin"
+	c := w.account(namespace, "turin")
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: "gw-turin"}
+	until(w, &rbacv1.Role{ObjectMeta: meta}, "about the pod", func(r *rbacv1.Role) bool {
+		last := r.Rules[len(r.Rules)-1]
+		return len(last.ResourceNames) == 1 && last.ResourceNames[0] == "gw-turin-a"
+	})
+	until(w, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: render.GatewayAccessName}}, "about it", func(b *rbacv1.ClusterRoleBinding) bool { return len(b.Subjects) == 2 })
+	lease := &coordinationv1.Lease{}
+	own := metav1.ObjectMeta{Namespace: namespace, Name: "turin"}
+	for what, do := range map[string]func() error{
+		"read its Configuration": func() error {
+			return c.List(w.t.Context(), &networkingv1beta1.ConfigurationList{}, client.InNamespace(namespace))
+		},
+		"read its peer's key": func() error {
+			return c.List(w.t.Context(), &networkingv1beta1.PublicKeyList{}, client.InNamespace(namespace))
+		},
+		"read its GatewayClient": func() error {
+			return c.Get(w.t.Context(), client.ObjectKey{Namespace: namespace, Name: "turin"}, &networkingv1beta1.GatewayClient{})
+		},
+		"read where pods are": func() error { return c.List(w.t.Context(), &networkingv1beta1.InternalNodeList{}) },
+		"read its keys": func() error {
+			return c.Get(w.t.Context(), client.ObjectKey{Namespace: namespace, Name: "gw-turin"}, &corev1.Secret{})
+		},
+		"read its hosts": func() error {
+			return c.Get(w.t.Context(), client.ObjectKey{Namespace: namespace, Name: "gw-turin-hosts"}, &corev1.ConfigMap{})
+		},
+		"annotate its Connection": func() error {
+			return c.Patch(w.t.Context(), &networkingv1beta1.Connection{ObjectMeta: meta}, merge(`{"metadata":{"annotations":{"a":"b"}}}`))
+		},
+		"report on it": func() error {
+			return c.Status().Patch(w.t.Context(), &networkingv1beta1.Connection{ObjectMeta: meta}, merge(`{"status":{"value":"Connected"}}`))
+		},
+		"list its pods": func() error { return c.List(w.t.Context(), &corev1.PodList{}, client.InNamespace(namespace)) },
+		"say that its pod has the tunnel": func() error {
+			return c.Patch(w.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "gw-turin-a"}}, merge(`{"metadata":{"labels":{"networking.liqo.io/active":"true"}}}`))
+		},
+		"take the Lease": func() error {
+			if err := c.Get(w.t.Context(), client.ObjectKey{Namespace: namespace, Name: "gw-turin"}, lease); err != nil {
+				return err
+			}
+			lease.Spec.HolderIdentity = new("gw-turin-a")
+			return c.Update(w.t.Context(), lease)
+		},
+		"tell the nodes its address": func() error {
+			return c.Patch(w.t.Context(), &networkingv1beta1.InternalFabric{ObjectMeta: own}, merge(`{"spec":{"gatewayIP":"10.244.0.22","interface":{"gateway":{"ip":"10.244.0.22"}}}}`))
+		},
+	} {
+		if err := do(); err != nil {
+			w.t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// abuse is what must not be possible. With an admin's rights it is: so it is refused
+// for want of rights, and for no other reason.
+type abuse struct {
+	name string
+	do   func(client.Client) error
+	// nobody may, or it can't be tried as a dry run.
+	nobody bool
+}
+
+// testAbuses tries what a program could do with its rights if somebody else had
+// its token. What a pod could do with forged packets of the fabric is tried in
+// gateway/linux.
+func (w *world) testAbuses() {
+	ctx := w.t.Context()
+	at := func(namespace, name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name}
+	}
+	create := func(o client.Object) func(client.Client) error {
+		return func(c client.Client) error { return c.Create(ctx, o.DeepCopyObject().(client.Object)) }
+	}
+	remove := func(o client.Object) func(client.Client) error {
+		return func(c client.Client) error { return c.Delete(ctx, o) }
+	}
+	patch := func(o client.Object, text string) func(client.Client) error {
+		return func(c client.Client) error { return c.Patch(ctx, o.DeepCopyObject().(client.Object), merge(text)) }
+	}
+	read := func(namespace, name string) func(client.Client) error {
+		return func(c client.Client) error {
+			return c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Secret{})
+		}
+	}
+	list := func(list client.ObjectList, options ...client.ListOption) func(client.Client) error {
+		return func(c client.Client) error { return c.List(ctx, list, options...) }
+	}
+	binding := func(namespace, role, of, account string) client.Object {
+		return &rbacv1.RoleBinding{
+			ObjectMeta: at(namespace, "abuse"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: of, Name: account}},
+		}
+	}
+	pod := func(change func(*corev1.PodSpec)) corev1.PodSpec {
+		s := corev1.PodSpec{ServiceAccountName: "milan", Containers: []corev1.Container{{Name: "a", Image: "a"}}}
+		change(&s)
+		return s
+	}
+	deployment := func(namespace string, change func(*corev1.PodSpec)) client.Object {
+		labels := map[string]string{render.LabelGatewayName: "milan"}
+		meta := at(namespace, "abuse")
+		meta.Labels = labels
+		return &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod(change)},
+		}}
+	}
+	as := func(*corev1.PodSpec) {}
+	const milan, turin = "liqo-tenant-milan", "liqo-tenant-turin"
+	role := func(namespace, resource string) client.Object {
+		return &rbacv1.Role{ObjectMeta: at(namespace, "abuse"), Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{"create"}}}}
+	}
+	node := func(name string) client.Object {
+		return render.InternalNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "x"}}, render.NodeReport{IP: netip.MustParseAddr("192.0.2.77")})
+	}
+	own := func(namespace string) client.Object {
+		b := binding(namespace, render.TenantAccessName, "liqo", render.OperatorName)
+		b.SetName(render.OperatorName)
+		return b
+	}
+	w.refused("the operator", w.account("liqo", render.OperatorName), []abuse{
+		{name: "reads another's Secret", do: read("victim", "token")},
+		{name: "reads a Secret beside it", do: read("liqo", "token")},
+		{name: "lists all Secrets", do: list(&corev1.SecretList{})},
+		{name: "makes itself an admin", do: create(&rbacv1.ClusterRoleBinding{ObjectMeta: at("", "abuse"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}})},
+		{name: "widens its ClusterRole", do: patch(&rbacv1.ClusterRole{ObjectMeta: at("", render.OperatorName)}, `{"rules":[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}]}`)},
+		{name: "gives itself its rights where nobody is connected", do: create(binding("victim", render.TenantAccessName, "liqo", render.OperatorName))},
+		{name: "gives itself its rights there under its own name", nobody: true, do: create(own("victim"))},
+		{name: "gives its rights to another", do: create(binding(milan, render.TenantAccessName, "victim", "eve"))},
+		{name: "gives an admin's rights", do: create(binding(milan, "cluster-admin", "liqo", render.OperatorName))},
+		{name: "makes a Role beyond its rights", do: create(role(milan, "pods/exec"))},
+		{name: "makes a Role elsewhere", do: create(role("victim", "services"))},
+		{name: "makes a place to be", do: create(render.Configuration(render.Tenant{Namespace: "victim", Remote: "x"}, render.Networks{Pod: []networkingv1beta1.CIDR{"10.1.0.0/16"}}))},
+		{name: "runs pods elsewhere", do: create(deployment("victim", as))},
+		{name: "mounts the host", do: create(deployment(milan, func(s *corev1.PodSpec) {
+			s.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+		}))},
+		{name: "uses the host's network", do: create(deployment(milan, func(s *corev1.PodSpec) { s.HostNetwork = true }))},
+		{name: "runs a privileged container", do: create(deployment(milan, func(s *corev1.PodSpec) {
+			s.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(true)}
+		}))},
+		{name: "adds a capability", do: create(deployment(milan, func(s *corev1.PodSpec) {
+			s.InitContainers = []corev1.Container{{Name: "i", Image: "i", SecurityContext: &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN"}}}}}
+		}))},
+		{name: "runs pods as another", do: create(deployment(milan, func(s *corev1.PodSpec) { s.ServiceAccountName = "default" }))},
+		{name: "makes a pod by itself", do: create(&corev1.Pod{ObjectMeta: at(milan, "abuse"), Spec: pod(func(s *corev1.PodSpec) { s.ServiceAccountName = "" })})},
+		{name: "makes a Service elsewhere", do: create(&corev1.Service{ObjectMeta: at("victim", "abuse"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}})},
+		{name: "changes another program", do: patch(&appsv1.DaemonSet{ObjectMeta: at("liqo", render.FabricName)}, `{"metadata":{"labels":{"a":"b"}}}`)},
+		{name: "deletes a namespace", do: remove(&corev1.Namespace{ObjectMeta: at("", milan)})},
+		{name: "changes a node", do: patch(&corev1.Node{ObjectMeta: at("", "node-a")}, `{"metadata":{"labels":{"a":"b"}}}`)},
+		{name: "speaks for a node", do: create(node("abuse"))},
+		{name: "lifts a policy", do: remove(&admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: at("", "liqo-tui-operator-rights")})},
+		{name: "becomes another account", nobody: true, do: func(c client.Client) error {
+			return c.SubResource("token").Create(ctx, &corev1.ServiceAccount{ObjectMeta: at(milan, "milan")}, &authenticationv1.TokenRequest{})
+		}},
+	})
+	fabric := func(namespace, name string) client.Object {
+		return &networkingv1beta1.InternalFabric{ObjectMeta: at(namespace, name)}
+	}
+	w.refused("a gateway", w.account(turin, "turin"), []abuse{
+		{name: "claims all pods' ranges", do: patch(fabric(turin, "turin"), `{"spec":{"remoteCIDRs":["10.244.0.0/16"]}}`)},
+		{name: "changes what nodes take from it", do: patch(fabric(turin, "turin"), `{"metadata":{"annotations":{"liqo-tui.dev/node-ips":"0.0.0.0"}}}`)},
+		{name: "claims another gateway's traffic", do: patch(fabric(milan, "milan"), `{"spec":{"gatewayIP":"10.244.0.21"}}`)},
+		{name: "claims traffic besides", do: create(&networkingv1beta1.InternalFabric{ObjectMeta: at(turin, "abuse"), Spec: networkingv1beta1.InternalFabricSpec{GatewayIP: "10.244.0.21", Interface: networkingv1beta1.InternalFabricSpecInterface{
+			Node: networkingv1beta1.InternalFabricSpecInterfaceNode{Name: "x"}, Gateway: networkingv1beta1.InternalFabricSpecInterfaceGateway{IP: "10.244.0.21"},
+		}}})},
+		{name: "reads another gateway's keys", do: read(milan, "gw-milan")},
+		{name: "reads a Secret beside its keys", do: read(turin, "token")},
+		{name: "lists the Secrets beside its keys", do: list(&corev1.SecretList{}, client.InNamespace(turin))},
+		{name: "reports for another", do: patch(&networkingv1beta1.Connection{ObjectMeta: at(milan, "gw-milan")}, `{"metadata":{"annotations":{"a":"b"}}}`)},
+		{name: "speaks for a node", do: create(node("abuse"))},
+		{name: "changes its settings", do: patch(&networkingv1beta1.GatewayClient{ObjectMeta: at(turin, "turin")}, `{"spec":{"mtu":1000}}`)},
+		{name: "changes its peer's ranges", do: patch(&networkingv1beta1.Configuration{ObjectMeta: at(turin, "turin")}, `{"spec":{"remote":{"cidr":{"pod":["10.0.0.0/8"]}}}}`)},
+		{name: "makes a pod", do: create(&corev1.Pod{ObjectMeta: at(turin, "abuse"), Spec: pod(func(s *corev1.PodSpec) { s.ServiceAccountName = "" })})},
+		{name: "changes another's pod", do: patch(&corev1.Pod{ObjectMeta: at(milan, "gw-milan-0")}, `{"metadata":{"labels":{"a":"b"}}}`)},
+		{name: "reads others' pods", do: list(&corev1.PodList{})},
+	})
+	dials := &networkingv1beta1.GatewayClient{ObjectMeta: at(turin, "turin")}
+	key := &networkingv1beta1.PublicKey{ObjectMeta: at(turin, "turin")}
+	w.refused("the delegate of a client", w.account(turin, "turin-delegate"), []abuse{
+		{name: "changes its template", do: patch(dials, `{"spec":{"clientTemplateRef":{"name":"other"}}}`)},
+		{name: "changes its MTU", do: patch(dials, `{"spec":{"mtu":1000}}`)},
+		{name: "changes its keys", do: patch(dials, `{"spec":{"secretRef":{"name":"token"}}}`)},
+		{name: "asks for new keys", do: patch(dials, `{"metadata":{"annotations":{"liqo-tui.dev/rotate-key":"x"}}}`)},
+		{name: "takes away what the operator says", do: patch(dials, `{"metadata":{"annotations":{"liqo-tui.dev/public-key":null}}}`)},
+		{name: "changes whose peer it is", do: patch(dials, `{"metadata":{"labels":{"liqo.io/remote-cluster-id":"milan"}}}`)},
+		{name: "holds its deletion up", do: patch(dials, `{"metadata":{"finalizers":["example.org/stay"]}}`)},
+		{name: "leaves the key behind", do: patch(key, `{"metadata":{"ownerReferences":null}}`)},
+		{name: "reads Secrets", do: read(turin, "gw-turin")},
+		{name: "makes a pod", do: create(&corev1.Pod{ObjectMeta: at(turin, "abuse"), Spec: pod(func(s *corev1.PodSpec) { s.ServiceAccountName = "" })})},
+		{name: "deletes the gateway", do: remove(dials)},
+		{name: "changes another peer's key", do: patch(&networkingv1beta1.PublicKey{ObjectMeta: at(milan, "milan")}, `{"spec":{"publicKey":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}}`)},
+	})
+	w.refused("the delegate of a server", w.account(milan, "milan-delegate"), []abuse{
+		{name: "changes its Service's type", do: patch(&networkingv1beta1.GatewayServer{ObjectMeta: at(milan, "milan")}, `{"spec":{"endpoint":{"serviceType":"LoadBalancer"}}}`)},
+		{name: "changes the Service", do: patch(&corev1.Service{ObjectMeta: at(milan, "gw-milan")}, `{"metadata":{"labels":{"a":"b"}}}`)},
+	})
+	w.refused("a node's agent", w.account("liqo", render.FabricName), []abuse{
+		{name: "speaks for another node", do: create(node("node-b"))},
+		{name: "changes a gateway's traffic", do: patch(fabric(milan, "milan"), `{"spec":{"gatewayIP":"10.244.0.21"}}`)},
+		{name: "reads Secrets", do: read(milan, "gw-milan")},
+		{name: "changes its node", do: patch(&corev1.Node{ObjectMeta: at("", "node-a")}, `{"metadata":{"labels":{"a":"b"}}}`)},
+	})
+}
+
+func (w *world) refused(who string, c client.Client, all []abuse) {
+	w.t.Helper()
+	for _, a := range all {
+		if err := a.do(client.NewDryRunClient(w.Client)); err != nil && !a.nobody {
+			w.t.Errorf("%s %s: an admin can't either: %v", who, a.name, err)
+		}
+		err := a.do(c)
+		if err == nil {
+			w.t.Errorf("%s %s", who, a.name)
+		} else if !apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
+			w.t.Errorf("%s %s: got %v, want it refused for want of rights", who, a.name, err)
+		}
+	}
+	w.t.Logf("%s: %d abuses, all refused", who, len(all))
+}
+
+// testTemplates has an admin's template ask for what the operator gives to no
+// gateway: it changes nothing, and says so.
+func (w *world) testTemplates(server *networkingv1beta1.GatewayServer) {
+	template := serverKind.newTemplate()
+	if err := w.Get(w.t.Context(), client.ObjectKey{Namespace: "liqo", Name: render.ServerTemplate}, template); err != nil {
+		w.t.Fatal(err)
+	}
+	good := template.DeepCopy()
+	meta := metav1.ObjectMeta{Namespace: server.Namespace, Name: "gw-milan"}
+	before := until(w, &appsv1.Deployment{ObjectMeta: meta}, "there", func(*appsv1.Deployment) bool { return true }).Generation
+	write := func(u *unstructured.Unstructured) {
+		w.t.Helper()
+		u.SetResourceVersion("")
+		text, err := json.Marshal(u)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := w.Patch(w.t.Context(), u.DeepCopy(), merge(string(text))); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	at := []string{"spec", "template", "spec", "deployment", "spec", "template", "spec"}
+	volume := func(source string, fields map[string]any) any {
+		return []any{map[string]any{"name": "wireguard-config", source: fields}}
+	}
+	for _, c := range []struct {
+		name, want string
+		field      string
+		value      any
+	}{
+		{"the host's files", "hostPath /etc", "volumes", volume("hostPath", map[string]any{"path": "/etc"})},
+		{"the host's network", "hostNetwork", "hostNetwork", true},
+		{"another account", `serviceAccountName "default"`, "serviceAccountName", "default"},
+		{"another Secret", `Secret "token"`, "volumes", volume("secret", map[string]any{"secretName": "token"})},
+	} {
+		bad := good.DeepCopy()
+		if err := unstructured.SetNestedField(bad.Object, c.value, append(at, c.field)...); err != nil {
+			w.t.Fatal(err)
+		}
+		write(bad)
+		until(w, server, "refusing "+c.name, func(s *networkingv1beta1.GatewayServer) bool {
+			return strings.HasPrefix(s.Annotations[render.AnnotationProblem], render.ProblemRefused+"gateway template liqo/wireguard-server: its pods may not have ") &&
+				strings.Contains(s.Annotations[render.AnnotationProblem], c.want)
+		})
+		reset := good.DeepCopy()
+		if c.field == "hostNetwork" {
+			if err := unstructured.SetNestedField(reset.Object, nil, append(at, c.field)...); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+		write(reset)
+		until(w, server, "without a problem", func(s *networkingv1beta1.GatewayServer) bool { return s.Annotations[render.AnnotationProblem] == "" })
+	}
+	if d := until(w, &appsv1.Deployment{ObjectMeta: meta}, "there", func(*appsv1.Deployment) bool { return true }); d.Generation != before {
+		w.t.Errorf("the Deployment was changed %d times", d.Generation-before)
+	}
+}
