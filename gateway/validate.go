@@ -343,17 +343,25 @@ func (in NodeInputs) Fitting() (NodeInputs, []Unfit) {
 	if in.check() == nil || fit.check() != nil {
 		return in, nil
 	}
-	var unfit []Unfit
-	for _, g := range in.Gateways {
-		more := fit
-		more.Gateways = append(slices.Clip(fit.Gateways), g)
-		if err := more.check(); err != nil {
-			unfit = append(unfit, Unfit{g, err})
-			continue
-		}
-		fit = more
+	return fit.with(in.Gateways)
+}
+
+// with adds gateways, the earlier ones first, and says which don't fit to those
+// before them. It tries many at once: what fits together, fits one by one.
+func (in NodeInputs) with(more []Gateway) (NodeInputs, []Unfit) {
+	all := in
+	all.Gateways = slices.Concat(in.Gateways, more)
+	err := all.check()
+	switch {
+	case err == nil:
+		return all, nil
+	case len(more) == 1:
+		return in, []Unfit{{more[0], err}}
 	}
-	return fit, unfit
+	half := len(more) / 2
+	in, first := in.with(more[:half])
+	in, second := in.with(more[half:])
+	return in, append(first, second...)
 }
 
 // outermost sorts prefixes and drops those that another one contains.

@@ -116,6 +116,7 @@ func TestCluster(t *testing.T) {
 	t.Run("a change by others wakes the observer", func(t *testing.T) { testChanged(t, admin) })
 	t.Run("who may list but not watch still sees changes", func(t *testing.T) { testPolling(t, env, admin) })
 	t.Run("who may not list is told what is missing", func(t *testing.T) { testForbidden(t, env) })
+	t.Run("kinds of little use may fail", func(t *testing.T) { testMinorKinds(t, env) })
 	t.Run("a dry run tells what would be, and changes nothing", func(t *testing.T) { testDryRun(t, admin) })
 	t.Run("fields are taken over only by force", func(t *testing.T) { testForce(t, admin) })
 	t.Run("rights are asked for before they are needed", func(t *testing.T) { testReview(t, env, admin) })

@@ -3,9 +3,11 @@ package kube
 import (
 	"context"
 	"encoding/base64"
+	"slices"
 	"sync"
 	"time"
 
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,16 +38,25 @@ func (c *Cluster) addKey(ctx context.Context, f *flows.ClusterFacts, gateway cli
 	if text, ok := gateway.GetAnnotations()[render.AnnotationPublicKey]; ok {
 		raw, _ = base64.StdEncoding.DecodeString(text) // a bad one is no key: the length tells
 	} else if ref != nil && f.Software != flows.Operator {
-		raw = c.secretKeys.of(ctx, c.client, gateway, ref.Name)
+		raw = c.secretKeys.of(ctx, c.client, gateway, ref.Name, connected(f, gateway))
 	}
 	if key, err := wgtypes.NewKey(raw); err == nil {
 		f.Keys[gateway.GetNamespace()+"/"+gateway.GetName()] = key
 	}
 }
 
+// connected reports whether a gateway's tunnel works, so that its key is the one
+// that was read.
+func connected(f *flows.ClusterFacts, gateway client.Object) bool {
+	return slices.ContainsFunc(f.Connections, func(c networkingv1beta1.Connection) bool {
+		return c.Status.Value == networkingv1beta1.Connected && c.Namespace == gateway.GetNamespace() &&
+			c.Labels[render.LabelRemoteCluster] == gateway.GetLabels()[render.LabelRemoteCluster]
+	})
+}
+
 // secretKeys are the public keys that were read from Secrets. A Secret is read
 // again when its gateway has changed, or after a while: its key may be replaced
-// in place.
+// in place. A tunnel that works had the key a moment ago; hubs have hundreds.
 type secretKeys struct {
 	mu   sync.Mutex
 	read map[types.NamespacedName]secretKey
@@ -58,14 +69,21 @@ type secretKey struct {
 	key     []byte // nil if there was none, or it may not be read
 }
 
-const secretAgain = 5 * time.Second
+const (
+	secretAgain = 5 * time.Second
+	secretRests = 5 * time.Minute // while the tunnel works
+)
 
-func (k *secretKeys) of(ctx context.Context, c client.Client, gateway client.Object, secret string) []byte {
+func (k *secretKeys) of(ctx context.Context, c client.Client, gateway client.Object, secret string, connected bool) []byte {
 	name := types.NamespacedName{Namespace: gateway.GetNamespace(), Name: secret}
 	k.mu.Lock()
 	last := k.read[name]
 	k.mu.Unlock()
-	if last.gateway == gateway.GetUID() && last.version == gateway.GetResourceVersion() && time.Since(last.at) < secretAgain {
+	again := secretAgain
+	if connected && last.key != nil {
+		again = secretRests
+	}
+	if last.gateway == gateway.GetUID() && last.version == gateway.GetResourceVersion() && time.Since(last.at) < again {
 		return last.key
 	}
 	next := secretKey{gateway: gateway.GetUID(), version: gateway.GetResourceVersion(), at: time.Now()}

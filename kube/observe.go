@@ -39,12 +39,13 @@ func (c *Cluster) watchedKinds() []*store {
 		return st
 	}
 	optional := func(st *store, keep func(client.Object) client.Object) *store {
-		st.optional, st.keep = true, keep
+		st.optional, st.minor, st.keep = true, true, keep
 		return st
 	}
 	here := client.InNamespace(c.namespace)
 	otherPods := selecting(render.LabelComponent, selection.NotEquals, "gateway") // those have a mirror of their own
 	managers := optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, selecting(render.LabelAppName, selection.In, render.OperatorName, liqoManager)), keepManager)
+	managers.minor = false // without them, a plan would install what runs
 	managers.narrow = func() (client.InNamespace, bool) { return here, true }
 	networks := s("Network", func() client.ObjectList { return &ipamv1alpha1.NetworkList{} })
 	networks.narrow = func() (client.InNamespace, bool) { return here, true }
@@ -114,7 +115,7 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 		switch {
 		case apierrors.IsNotFound(err):
 			facts.MissingKinds = append(facts.MissingKinds, c.resourceOf(s))
-		case err != nil:
+		case err != nil && !s.minor:
 			facts.Problem = c.problem(fmt.Sprintf("list %s", s.kind), err)
 		}
 		if s.isPolled() {

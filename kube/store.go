@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -35,6 +36,8 @@ type store struct {
 	keep func(client.Object) client.Object
 	// optional kinds may be forbidden: then nothing is known of them.
 	optional bool
+	// minor kinds may fail: then what was seen last counts.
+	minor bool
 	// narrow is where to list instead where listing all is forbidden.
 	narrow func() (client.InNamespace, bool)
 
@@ -53,6 +56,7 @@ const (
 	minBackoff   = 200 * time.Millisecond
 	maxBackoff   = 2 * time.Second
 	listTimeout  = 15 * time.Second
+	pageSize     = 500 // of a list, as kubectl's: one answer of a large cluster takes seconds and hundreds of MB
 	// askAgain is how often what is forbidden is asked for again: somebody may
 	// give the right meanwhile.
 	askAgain = 30 * time.Second
@@ -70,15 +74,17 @@ func (s *store) run(ctx context.Context, c client.WithWatch) {
 	backoff := minBackoff
 	for ctx.Err() == nil {
 		err := s.mirror(ctx, c)
+		pause := backoff
 		if err == nil {
-			backoff = minBackoff // the watch ended, as watches do: list again at once
-			continue
+			pause, backoff = minBackoff, minBackoff // the watch ended, as watches do
+		} else {
+			s.fail(err)
+			backoff = min(backoff*2, maxBackoff)
 		}
-		s.fail(err)
-		if !sleep.For(ctx, backoff) {
+		// All watches of all programs end together when an API server does.
+		if !sleep.For(ctx, pause/2+rand.N(pause)) {
 			return
 		}
-		backoff = min(backoff*2, maxBackoff)
 	}
 }
 
@@ -108,9 +114,7 @@ func (s *store) mirror(ctx context.Context, c client.WithWatch) error {
 	defer w.Stop()
 	for event := range w.ResultChan() {
 		if event.Type == watch.Error {
-			// Most often "too old resource version": the next list mends it.
-			sleep.For(ctx, minBackoff)
-			return nil
+			return nil // most often "too old resource version": the next list mends it
 		}
 		s.take(event)
 	}
@@ -122,23 +126,30 @@ func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	list, options := s.newList(), s.options
-	err := c.List(ctx, list, options...)
-	if namespace, ok := s.narrower(); ok && apierrors.IsForbidden(err) {
-		options = append(slices.Clone(options), namespace)
-		err = s.listIn(ctx, c, namespace, list, options)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
 	found := map[types.NamespacedName]client.Object{}
-	err = meta.EachListItem(list, func(o runtime.Object) error {
-		if obj := s.kept(o.(client.Object)); obj != nil {
-			found[client.ObjectKeyFromObject(obj)] = obj
+	for more := ""; ; {
+		page := append(slices.Clone(options), client.Limit(pageSize), client.Continue(more))
+		err := c.List(ctx, list, page...)
+		if namespace, ok := s.narrower(); ok && more == "" && apierrors.IsForbidden(err) {
+			options = append(slices.Clone(options), namespace)
+			err = s.listIn(ctx, c, namespace, list, options)
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, nil, err
+		if err != nil {
+			return nil, nil, err
+		}
+		err = meta.EachListItem(list, func(o runtime.Object) error {
+			if obj := s.kept(o.(client.Object)); obj != nil {
+				found[client.ObjectKeyFromObject(obj)] = obj
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		if more = list.GetContinue(); more == "" {
+			break
+		}
+		list = s.newList() // what is kept of the last one is shared
 	}
 	s.mu.Lock()
 	news := s.err != nil || s.hidden || !sameVersions(s.objects, found)

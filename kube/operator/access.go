@@ -26,6 +26,7 @@ func (a *access) setup(mgr ctrl.Manager) error {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: render.GatewayAccessName}}}
 	})
 	return ctrl.NewControllerManagedBy(mgr).Named("access").
+		WithOptions(workers(1)).
 		Watches(&networkingv1beta1.GatewayServer{}, one, existence()).
 		Watches(&networkingv1beta1.GatewayClient{}, one, existence()).
 		Watches(&rbacv1.ClusterRoleBinding{}, one).

@@ -67,6 +67,7 @@ func (r *delegates) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) e
 		return before.key != after.key || !sameEndpoint(before.endpoint, after.endpoint)
 	}})
 	return ctrl.NewControllerManagedBy(mgr).Named("delegate").
+		WithOptions(workers(1)).
 		WatchesRawSource(source.Channel(secrets, &handler.EnqueueRequestForObject{}, source.WithPredicates[client.Object, reconcile.Request](access))).
 		Watches(&networkingv1beta1.GatewayServer{}, ofGateway, news).
 		Watches(&networkingv1beta1.GatewayClient{}, ofGateway, news).

@@ -47,6 +47,7 @@ func (r *foreignClusters) setup(mgr ctrl.Manager) error {
 		return ok && ok2 && before.Status.Value != after.Status.Value
 	}})
 	return ctrl.NewControllerManagedBy(mgr).Named("foreigncluster").
+		WithOptions(workers(1)).
 		For(&corev1beta1.ForeignCluster{}).
 		Watches(&networkingv1beta1.Configuration{}, peer).
 		Watches(&networkingv1beta1.GatewayServer{}, peer).

@@ -21,8 +21,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -43,7 +45,7 @@ func newGateways(mgr ctrl.Manager, k kind, around *surroundings, t *turns) *gate
 }
 
 func (r *gateways) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
-	b := ctrl.NewControllerManagedBy(mgr).Named(r.kind.name).For(r.kind.object())
+	b := ctrl.NewControllerManagedBy(mgr).Named(r.kind.name).WithOptions(workers(1)).For(r.kind.object(), builder.WithPredicates(gatewayNews()))
 	for _, child := range []client.Object{
 		&appsv1.Deployment{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.ServiceAccount{},
 		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1beta1.InternalFabric{},
@@ -52,6 +54,20 @@ func (r *gateways) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) er
 	}
 	// A Lease is written all the time.
 	return r.watches(b.Owns(&coordinationv1.Lease{}, existence()), secrets).Complete(r)
+}
+
+// gatewayNews tells of all changes of a gateway but those of our complaint: a text that
+// changes with each attempt would have the next one come at once.
+func gatewayNews() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.DeepCopyObject().(client.Object), e.ObjectNew.DeepCopyObject().(client.Object)
+		for _, o := range []client.Object{before, after} {
+			annotate(o, render.AnnotationProblem, "")
+			o.SetResourceVersion("")
+			o.SetManagedFields(nil)
+		}
+		return !equality.Semantic.DeepEqual(before, after)
+	}}
 }
 
 // Reconcile reads the inputs, makes the children, and reports. What does not

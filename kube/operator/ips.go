@@ -33,6 +33,7 @@ type ips struct {
 
 func (r *ips) setup(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("ip").
+		WithOptions(workers(1)).
 		For(&ipamv1alpha1.IP{}).
 		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(r.waiting)).
 		Complete(r)

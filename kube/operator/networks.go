@@ -50,6 +50,7 @@ func (r *discovery) setup(mgr ctrl.Manager) error {
 		return cluster
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("discovery").
+		WithOptions(workers(1)).
 		WatchesRawSource(once).
 		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(ofCluster)).
 		Complete(r)
@@ -187,6 +188,7 @@ type networks struct {
 
 func (r *networks) setup(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("network").
+		WithOptions(workers(1)).
 		For(&ipamv1alpha1.Network{}).
 		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(r.undecided)).
 		Complete(r)

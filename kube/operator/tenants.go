@@ -44,6 +44,7 @@ func (r *tenants) setup(mgr ctrl.Manager) error {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("tenant").
+		WithOptions(workers(1)).
 		Watches(&networkingv1beta1.Configuration{}, byNamespace, existence()).
 		Watches(&rbacv1.RoleBinding{}, byNamespace, builder.WithPredicates(tenantAccess())).
 		Complete(r)

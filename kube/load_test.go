@@ -1,0 +1,137 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// TestLongListsComeInPages has an API server that gives two nodes at a time, however
+// many it is asked for.
+func TestLongListsComeInPages(t *testing.T) {
+	asked := 0
+	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			var o client.ListOptions
+			o.ApplyOptions(options)
+			if o.Limit == 0 {
+				t.Error("asks for everything at once")
+			}
+			from := 0
+			if o.Continue != "" {
+				if _, err := fmt.Sscan(o.Continue, &from); err != nil {
+					return err
+				}
+			}
+			nodes := list.(*corev1.NodeList)
+			for i := from; i < min(from+2, 5); i++ {
+				nodes.Items = append(nodes.Items, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i)}})
+			}
+			if asked++; from+2 < 5 {
+				nodes.Continue = fmt.Sprint(from + 2)
+			}
+			nodes.ResourceVersion = "7"
+			return nil
+		},
+	}).Build()
+	s := newStore("Node", func() client.ObjectList { return &corev1.NodeList{} }, func() {})
+	list, _, err := s.list(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if objects, err := s.snapshot(); err != nil || len(objects) != 5 || asked != 3 || list.GetResourceVersion() != "7" {
+		t.Errorf("got %d objects in %d answers, to watch on from %s (%v), want 5 in 3, from 7", len(objects), asked, list.GetResourceVersion(), err)
+	}
+}
+
+// TestKeysOfConnectedGatewaysAreLeftAlone looks at a hub of Liqo's twice, 10 s later
+// the second time.
+func TestKeysOfConnectedGatewaysAreLeftAlone(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		value networkingv1beta1.ConnectionStatusValue
+		want  int
+	}{{"connected", networkingv1beta1.Connected, 1}, {"not connected", networkingv1beta1.ConnectionError, 2}} {
+		t.Run(c.name, func(t *testing.T) {
+			scheme, err := render.Scheme()
+			if err != nil {
+				t.Fatal(err)
+			}
+			meta := metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan", UID: "1", Labels: map[string]string{render.LabelRemoteCluster: "milan"}}
+			read := 0
+			cluster := &Cluster{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(&corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: "keys"}, Data: map[string][]byte{render.SecretPublicKey: make([]byte, 32)},
+			}).WithInterceptorFuncs(interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+					read++
+					return c.Get(ctx, key, o, options...)
+				},
+			}).Build()}
+			f := flows.ClusterFacts{
+				Software: flows.Liqo,
+				Servers:  []networkingv1beta1.GatewayServer{{ObjectMeta: meta, Status: networkingv1beta1.GatewayServerStatus{SecretRef: &corev1.ObjectReference{Name: "keys"}}}},
+				Connections: []networkingv1beta1.Connection{{
+					ObjectMeta: meta, Status: networkingv1beta1.ConnectionStatus{Value: c.value},
+				}},
+			}
+			for range 2 {
+				if err := cluster.addKeys(t.Context(), &f); err != nil || len(f.Keys) != 1 {
+					t.Fatalf("got %d keys, %v", len(f.Keys), err)
+				}
+				for name, k := range cluster.secretKeys.read {
+					k.at = k.at.Add(-2 * secretAgain)
+					cluster.secretKeys.read[name] = k
+				}
+			}
+			if read != c.want {
+				t.Errorf("read the Secret %d times, want %d", read, c.want)
+			}
+		})
+	}
+}
+
+type failing struct {
+	next http.RoundTripper
+	path string
+}
+
+func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasPrefix(r.URL.Path, f.path) {
+		return nil, fmt.Errorf("the API server has no answer for %s", f.path)
+	}
+	return f.next.RoundTrip(r)
+}
+
+// testMinorKinds has the lists of some kinds fail all the time, which are of use
+// where they can be had, and then one that everything is made of.
+func testMinorKinds(t *testing.T, env *envtest.Environment) {
+	without := func(path string) flows.ClusterFacts {
+		config := rest.CopyConfig(env.Config)
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return failing{next, path} })
+		return observe(t, open(t, config))
+	}
+	for _, path := range []string{"/api/v1/nodes", "/api/v1/services", "/api/v1/pods"} {
+		if f := without(path); f.Problem != nil || !f.HasCRDs {
+			t.Errorf("without %s: got problem %v, want the rest of the facts", path, f.Problem)
+		}
+	}
+	for _, path := range []string{"/apis/apps/v1/deployments", "/apis/networking.liqo.io/v1beta1/connections"} {
+		if f := without(path); f.Problem == nil {
+			t.Errorf("without %s: got no problem", path)
+		}
+	}
+}
