@@ -184,9 +184,12 @@ const (
 	lately = 30 * time.Second
 )
 
-// since tells a path that is cut from a peer that is heard and hears nothing.
+// since tells a path that is cut from a peer that is heard and hears nothing, and
+// from one that works and answers no pings.
 func since(now time.Time, s setup, t tunnel.Status) string {
 	switch {
+	case t.Pings.Mute(now, t.Peer.Handshake):
+		return ", although WireGuard works: packets pass, and whatever answers pings there does not; look at that gateway's log"
 	case t.Heard.Sub(t.Pings.LastReply) > unanswered && now.Sub(t.Heard) < lately:
 		return ", although packets of it come in"
 	case s.endpoint != "":

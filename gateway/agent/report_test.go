@@ -98,6 +98,13 @@ func TestReportTellsAPathThatIsCutFromOneThatWorksOneWay(t *testing.T) {
 			t.Errorf("%s: got %s: %q, want it to end with %q", c.name, r.Reason, r.Message, c.says)
 		}
 	}
+	mute := tunnel.Status{
+		Pings: ping.Status{Value: ping.Error, LastReply: cut}, Heard: cut.Add(59 * time.Second),
+		Peer: linux.PeerStats{Handshake: cut.Add(30 * time.Second), Received: 5000},
+	}
+	if _, r := judge(cut.Add(time.Minute), gateway.Server, setup{hasKey: true}, mute); r.Reason != render.ReasonPeerSilent || !strings.Contains(r.Message, "WireGuard works") {
+		t.Errorf("a handshake since the last answer: got %s: %q", r.Reason, r.Message)
+	}
 	s := setup{hasKey: true, endpoint: "UDP 192.0.2.7 port 31840"}
 	if _, r := judge(cut.Add(time.Minute), gateway.Client, s, tunnel.Status{Pings: ping.Status{Value: ping.Error, LastReply: cut}}); !strings.HasSuffix(r.Message, "nothing comes back from UDP 192.0.2.7 port 31840") {
 		t.Errorf("a client: got %q", r.Message)

@@ -50,7 +50,21 @@ const (
 	firstRedial = 200 * time.Millisecond
 	// firstRedials is how often to wait that little.
 	firstRedials = 10
+	// muteRedial is the silence after which WireGuard itself begins a handshake:
+	// it answers what it has received after 10 s at the latest, and an answer may
+	// take 5 s (KEEPALIVE_TIMEOUT and REKEY_TIMEOUT of its paper, section 6.1).
+	muteRedial = 15 * time.Second
+	// sessionLife is how long keys are used after a handshake, which is repeated
+	// well before if anything is sent (REJECT_AFTER_TIME).
+	sessionLife = 3 * time.Minute
 )
+
+// Mute reports whether the peer answers no pings although its WireGuard works:
+// a handshake, which takes packets both ways, was made after a ping had been
+// missed, and its keys are still in use. handshake is the last one.
+func (s Status) Mute(now, handshake time.Time) bool {
+	return !s.LastReply.IsZero() && handshake.Sub(s.LastReply) >= DefaultInterval+redialAfter && now.Sub(handshake) < sessionLife
+}
 
 // Watchdog finds out that a peer no longer answers, from what the tunnel
 // counts. It sends nothing itself, so an idle tunnel stays idle.
@@ -60,6 +74,7 @@ type Watchdog struct {
 	redials int       // since then
 	next    time.Time // earliest redial
 	deaf    time.Time // earliest redial because pings are not answered
+	mute    bool      // the peer answers no pings, and works
 }
 
 // CalmInterval is until the next call of Judge where that may be later than usual.
@@ -71,21 +86,24 @@ const CalmInterval = 500 * time.Millisecond
 func (w *Watchdog) Calm(now time.Time, pings Status) bool {
 	const late = 100 * time.Millisecond // as a timer may be
 	overdue := now.Sub(pings.LastReply) - DefaultInterval + CalmInterval + late
-	return w.since.IsZero() && !pings.LastReply.IsZero() && overdue < redialAfter
+	return w.since.IsZero() && !pings.LastReply.IsZero() && (w.mute || overdue < redialAfter)
 }
 
 // Judge is to be called often, every 100 ms unless [Watchdog.Calm]. pings are
 // the last that is known of them; without a latency the path's is unknown.
-func (w *Watchdog) Judge(now time.Time, t Traffic, pings Status) Advice {
-	if advice := w.judgeTraffic(now, t, pings.Latency); advice != Fine {
+// handshake is when the last one was made; zero: none since the last redial.
+func (w *Watchdog) Judge(now time.Time, t Traffic, pings Status, handshake time.Time) Advice {
+	w.mute = pings.Mute(now, handshake)
+	advice := w.judgeTraffic(now, t, pings.Latency)
+	if advice != Fine || w.mute {
 		return advice
 	}
 	return w.judgePings(now, pings)
 }
 
 // judgePings is for a path that works towards us only: there is always
-// something to hear, and never an answer. As a peer may answer no pings and
-// work all the same, this is less hasty.
+// something to hear, and never an answer. A peer may also answer no pings and
+// work all the same. The handshake of one redial tells the two apart.
 func (w *Watchdog) judgePings(now time.Time, pings Status) Advice {
 	if pings.LastReply.IsZero() {
 		return Fine
@@ -109,7 +127,7 @@ func (w *Watchdog) judgeTraffic(now time.Time, t Traffic, latency time.Duration)
 	w.last = t
 	switch {
 	case heard:
-		*w = Watchdog{last: t, deaf: w.deaf}
+		*w = Watchdog{last: t, deaf: w.deaf, mute: w.mute}
 		return Fine
 	case w.since.IsZero() && sent:
 		w.since = now
@@ -117,6 +135,9 @@ func (w *Watchdog) judgeTraffic(now time.Time, t Traffic, latency time.Duration)
 		return Fine
 	}
 	silent := now.Sub(w.since)
+	if w.mute && silent < muteRedial {
+		return Fine
+	}
 	patience := max(redialAfter, 4*latency)
 	if latency == 0 {
 		patience = firstRedial

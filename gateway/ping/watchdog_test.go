@@ -20,7 +20,7 @@ func watch(letters string, latency time.Duration) string {
 		if l == 'h' || l == 'b' {
 			t.Received += 100
 		}
-		advice += string("-?.R"[w.Judge(now, t, Status{Latency: latency})])
+		advice += string("-?.R"[w.Judge(now, t, Status{Latency: latency}, time.Time{})])
 		now = now.Add(100 * time.Millisecond)
 	}
 	return advice
@@ -62,7 +62,7 @@ func TestWatchdogLeavesTimeForAnAnswerFromFarAway(t *testing.T) {
 		start, longest := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC), time.Duration(0)
 		for ms := range within {
 			now := start.Add(time.Duration(ms) * time.Millisecond)
-			if w.Judge(now, Traffic{Sent: 148}, Status{Latency: latency}) == Redial {
+			if w.Judge(now, Traffic{Sent: 148}, Status{Latency: latency}, time.Time{}) == Redial {
 				if !last.IsZero() {
 					longest = max(longest, now.Sub(last))
 				}
@@ -81,15 +81,15 @@ func TestWatchdogSurvivesNewCounters(t *testing.T) {
 	var w Watchdog
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	at := func(ms int) time.Time { return now.Add(time.Duration(ms) * time.Millisecond) }
-	w.Judge(at(0), Traffic{Sent: 1000, Received: 1000}, Status{})
-	w.Judge(at(100), Traffic{Sent: 1100, Received: 1000}, Status{})
-	if got := w.Judge(at(600), Traffic{Sent: 1200, Received: 1000}, Status{}); got != Redial {
+	w.Judge(at(0), Traffic{Sent: 1000, Received: 1000}, Status{}, time.Time{})
+	w.Judge(at(100), Traffic{Sent: 1100, Received: 1000}, Status{}, time.Time{})
+	if got := w.Judge(at(600), Traffic{Sent: 1200, Received: 1000}, Status{}, time.Time{}); got != Redial {
 		t.Fatalf("silence: got %v, want Redial", got)
 	}
-	if got := w.Judge(at(700), Traffic{Sent: 148}, Status{}); got == Fine {
+	if got := w.Judge(at(700), Traffic{Sent: 148}, Status{}, time.Time{}); got == Fine {
 		t.Error("a handshake that nobody answered counts as life")
 	}
-	if got := w.Judge(at(800), Traffic{Sent: 148, Received: 92}, Status{}); got != Fine {
+	if got := w.Judge(at(800), Traffic{Sent: 148, Received: 92}, Status{}, time.Time{}); got != Fine {
 		t.Errorf("an answer: got %v, want Fine", got)
 	}
 }
@@ -102,7 +102,7 @@ func TestWatchdogNoticesAPathInOneDirection(t *testing.T) {
 	var redials []time.Duration
 	for i := range uint64(120) {
 		now := start.Add(time.Duration(i) * 100 * time.Millisecond)
-		if w.Judge(now, Traffic{Sent: i, Received: i}, pings) == Redial {
+		if w.Judge(now, Traffic{Sent: i, Received: i}, pings, time.Time{}) == Redial {
 			redials = append(redials, now.Sub(start))
 		}
 	}
@@ -129,7 +129,7 @@ func TestNobodyIsRedialledUnasked(t *testing.T) {
 				if heard {
 					carried.Received += uint64(now.Sub(reply)/DefaultInterval) * 150
 				}
-				advice := dog.Judge(now, carried, pings)
+				advice := dog.Judge(now, carried, pings, time.Time{})
 				asked = asked || advice == Doubt
 				if advice == Redial {
 					if !asked {
@@ -148,4 +148,50 @@ func TestNobodyIsRedialledUnasked(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The peer's gateway has stopped answering pings, and its WireGuard works: the
+// handshake of a redial proves it, and the session is left alone from then on.
+func TestPeerThatOnlyStopsAnsweringPingsIsLeftAlone(t *testing.T) {
+	start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	pings := Status{LastReply: start, Latency: time.Millisecond}
+	for name, carries := range map[string]func(i uint64) Traffic{
+		"traffic both ways": func(i uint64) Traffic { return Traffic{Sent: 1000 * i, Received: 1000 * i} },
+		// WireGuard answers what it has received with an empty packet after 10 s.
+		"traffic to the peer only": func(i uint64) Traffic { return Traffic{Sent: 1000 * i, Received: 32 * (i / 100)} },
+	} {
+		var dog Watchdog
+		var handshake time.Time
+		var redials []time.Duration
+		for i := range uint64(1200) {
+			now, carried := start.Add(time.Duration(i)*100*time.Millisecond), carries(i)
+			carried.Received += 92 * uint64(len(redials)) // answers to handshakes
+			if dog.Judge(now, carried, pings, handshake) == Redial {
+				redials, handshake = append(redials, now.Sub(start)), now.Add(time.Millisecond)
+			}
+		}
+		if n := len(redials); n == 0 || n > 5 || redials[n-1] > 4*time.Second {
+			t.Errorf("%s: got redials after %v, want some in the first seconds", name, redials)
+		}
+		if now := start.Add(2 * time.Minute); !pings.Mute(now, handshake) || pings.Mute(now, start) || pings.Mute(now, now.Add(-time.Hour)) {
+			t.Errorf("%s: a handshake of two minutes ago proves that packets pass, and no older one", name)
+		}
+	}
+}
+
+// Where pings are not answered anyway, WireGuard's own answers tell.
+func TestPeerThatAnswersNoPingsAndIsGoneIsDialled(t *testing.T) {
+	start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	pings, handshake := Status{LastReply: start, Latency: time.Millisecond}, start.Add(4*time.Second)
+	var dog Watchdog
+	for i := range uint64(400) {
+		now := start.Add(5*time.Second + time.Duration(i)*100*time.Millisecond)
+		if dog.Judge(now, Traffic{Sent: 1000 * i, Received: 1000}, pings, handshake) == Redial {
+			if silent := time.Duration(i) * 100 * time.Millisecond; silent < 15*time.Second || silent > 16*time.Second {
+				t.Errorf("got a redial after %s of silence, want 15s", silent)
+			}
+			return
+		}
+	}
+	t.Error("never dialled again")
 }

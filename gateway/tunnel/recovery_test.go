@@ -245,6 +245,27 @@ func TestHealthyTunnelIsLeftAlone(t *testing.T) {
 	}
 }
 
+// Nobody answers pings at the other end, where all else works.
+func TestTunnelOfAPeerThatAnswersNoPingsIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, linuxtest.TunnelMTU)
+	before, started := p.ofClient.Status(), time.Now()
+	p.server.Gateway.NFT(fmt.Sprintf(`table ip mute {
+		chain c { type filter hook output priority 0; policy accept; udp sport %d drop; }
+	}`, gateway.PingPort))
+	linuxtest.WaitFor(t, "word that pings are not answered", func() bool {
+		s := p.ofClient.Status()
+		return s.Pings.Value == ping.Error && s.Pings.Mute(time.Now(), s.Peer.Handshake)
+	})
+	// One is the proof, and another one a machine that did not run for half a
+	// second. Without proof there was one at once, and then every 5 s.
+	linuxtest.WaitFor(t, "time for a third", func() bool { return time.Since(started) > 14*time.Second })
+	if dialled := p.ofClient.Status().Redials - before.Redials; dialled > 2 {
+		t.Errorf("dialled %d times", dialled)
+	}
+	linuxtest.Bound(t, "the peer's pings stopped", p.stream.Gap(started), 100*time.Millisecond)
+}
+
 func TestOthersMayNotHearOrAnswerPings(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
