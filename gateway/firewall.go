@@ -145,6 +145,9 @@ const (
 	SourceKeep       // binds the connection to the source it has
 	MaximumSegment   // Number: bytes; only ever lowers
 	DontFragment
+	// SourceOfError takes as the source of an ICMP error where the packet that it is
+	// about was sent to. No connection knows of the change.
+	SourceOfError
 )
 
 // Statement is one step of a rule.
@@ -228,6 +231,8 @@ func (s Statement) String() string {
 		return fmt.Sprintf("tcp option maxseg size set %d", s.Number)
 	case DontFragment:
 		return "ip frag-off set 16384"
+	case SourceOfError:
+		return "ip saddr set @th,192,32"
 	}
 	return fmt.Sprintf("unknown statement %d", s.Op)
 }

@@ -228,7 +228,11 @@ func leaveRules() []FirewallRule {
 		// The fabric's own packets inherit the mark, and would go round in a circle.
 		rule("the mark has served: the packet around this one must not have it",
 			Statement{Op: MarkIs, Number: errorMark}, Statement{Op: SetMark, Number: 0}),
-		// ICMP errors of a related connection pass NAT as they are.
+		// NAT leaves the source of ICMP errors as it is, where the flow's own is not
+		// translated. A node's, which no peer knows, becomes that of the pod.
+		rule("errors of nodes about pods' packets come from the pods",
+			Statement{Op: OutputIn, Name: setTunnels}, Statement{Op: SourceIn, Not: true, Name: setOwn},
+			Statement{Op: ICMP}, Statement{Op: Related}, Statement{Op: SourceOfError}),
 		rule("no peer sees an address that it does not know",
 			Statement{Op: OutputIn, Name: setTunnels}, Statement{Op: SourceIn, Not: true, Name: setOwn},
 			Statement{Op: Count, Name: DroppedOutput}, Statement{Op: Drop}),

@@ -31,6 +31,7 @@ const (
 	tcpFlags        = 13
 	tcpSYN          = 0x02
 	maxsegValue     = 2 // of the option
+	aboutTo         = 8 + ipDestination // behind the header of an ICMP error
 )
 
 const (
@@ -157,11 +158,11 @@ func compileEffect(st gateway.Statement) ([]expr.Any, error) {
 		}, nil
 	case gateway.DontFragment:
 		return []expr.Any{
-			immediate(binary.BigEndian.AppendUint16(nil, dontFragment)),
-			&expr.Payload{
-				OperationType: expr.PayloadWrite, SourceRegister: register, Base: expr.PayloadBaseNetworkHeader,
-				Offset: ipFragment, Len: 2, CsumType: expr.CsumTypeInet, CsumOffset: ipChecksum,
-			},
+			immediate(binary.BigEndian.AppendUint16(nil, dontFragment)), writeIP(ipFragment, 2),
+		}, nil
+	case gateway.SourceOfError:
+		return []expr.Any{
+			&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: aboutTo, Len: 4}, writeIP(ipSource, 4),
 		}, nil
 	default:
 		return nil, fmt.Errorf("statement %q: unknown", st)
@@ -189,6 +190,14 @@ func immediate(data []byte) *expr.Immediate { return &expr.Immediate{Register: r
 
 func address(offset, reg uint32) *expr.Payload {
 	return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4}
+}
+
+// writeIP writes what is in the register into the IP header.
+func writeIP(offset, length uint32) *expr.Payload {
+	return &expr.Payload{
+		OperationType: expr.PayloadWrite, SourceRegister: register, Base: expr.PayloadBaseNetworkHeader,
+		Offset: offset, Len: length, CsumType: expr.CsumTypeInet, CsumOffset: ipChecksum,
+	}
 }
 
 // prefixNAT keeps the host bits and takes the network from the range in the

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -129,5 +130,36 @@ func TestStrictNodesTakeGatewaysErrors(t *testing.T) {
 	}
 	if got := a.Nodes[1].Run("cat", "/proc/sys/net/ipv4/conf/all/rp_filter"); strings.TrimSpace(got) != "2" {
 		t.Errorf("the node's own filter is now %s", got)
+	}
+}
+
+// A node on the way to the pod of another cluster says that a packet is too long
+// for the pod's device: under its own address, which the sender's cluster does
+// not know.
+func TestPodsHearErrorsOfTheOtherClustersNodes(t *testing.T) {
+	const narrow = 1000
+	a, b := linuxtest.NewPair(t)
+	podA, podB := a.Pod(1, "podA", "10.244.2.2"), b.Pod(1, "podB", "10.244.2.2")
+	b.Nodes[1].Run("ip", "link", "set", "v-podB", "mtu", strconv.Itoa(narrow))
+	inbox := podB.ListenUDP("0.0.0.0:7777")
+	socket := podA.ListenUDP("10.244.2.2:0")
+	linuxtest.DontFragment(t, socket)
+	to := netip.MustParseAddrPort("10.60.2.2:7777")
+	const headers = 28
+	linuxtest.WaitFor(t, "message that it is too long", func() bool {
+		_, err := socket.WriteToUDPAddrPort(make([]byte, narrow-headers+1), to)
+		return errors.Is(err, unix.EMSGSIZE)
+	})
+	if _, err := socket.WriteToUDPAddrPort(make([]byte, narrow-headers), to); err != nil {
+		t.Errorf("the longest that fits: %v", err)
+	}
+	if err := inbox.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := inbox.ReadFromUDPAddrPort(make([]byte, 2000)); err != nil || n != narrow-headers {
+		t.Errorf("got %d bytes, %v, want %d", n, err, narrow-headers)
+	}
+	if dropped := b.Counters()[gateway.DroppedOutput].Packets; dropped != 0 {
+		t.Errorf("%d packets to the peer were dropped", dropped)
 	}
 }
