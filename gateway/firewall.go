@@ -118,6 +118,7 @@ const (
 	OutputIn                           // Name: set of interfaces
 	SourceIn                           // Name: set of prefixes
 	DestinationIn                      // Name: set of prefixes
+	DestinationHere                    // an address of this machine
 	InputSourceIn                      // Name: set of interface and prefix
 	InputDestinationIn                 // Name: set of interface and prefix
 	UDPDestinationPort                 // Number
@@ -181,6 +182,8 @@ func (s Statement) String() string {
 		return "ip saddr " + in
 	case DestinationIn:
 		return "ip daddr " + in
+	case DestinationHere:
+		return "fib daddr type local"
 	case InputSourceIn:
 		return "iifname . ip saddr " + in
 	case InputDestinationIn:

@@ -57,6 +57,7 @@ func ComputeNode(in NodeInputs) (State, error) {
 		},
 		Chains: []Chain{
 			{Name: "fabric", Type: "filter", Hook: "prerouting", Priority: priorityRaw, Rules: fabricRules()},
+			{Name: "own-packets", Type: "filter", Hook: "output", Priority: priorityRaw, Rules: []FirewallRule{untrackedToGateways()}},
 			{Name: "arrive", Type: "filter", Hook: "input", Priority: priorityMangle, Rules: in.arriveRules()},
 			{Name: "errors", Type: "filter", Hook: "forward", Priority: priorityMangle, Rules: []FirewallRule{
 				rule("the mark has served", Statement{Op: MarkIs, Number: errorMark}, Statement{Op: SetMark, Number: 0}),
@@ -92,7 +93,17 @@ func fabricRules() []FirewallRule {
 		rule("gateways' own errors: their way back is the fabric too",
 			Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: SourceIn, Name: setGateways},
 			Statement{Op: ICMPUnreachable}, Statement{Op: SetMark, Number: errorMark}),
+		untrackedToGateways(),
+		rule("gateways to this node: no connection is kept, of which each pod's flow would take one",
+			Statement{Op: UDPDestinationPort, Number: FabricPort}, Statement{Op: DestinationHere}, Statement{Op: Untrack}),
 	}
+}
+
+// untrackedToGateways keeps the fabric out of conntrack, as gateways do. What
+// gateways send to other nodes stays there: pod networks masquerade it.
+func untrackedToGateways() FirewallRule {
+	return rule("nodes to gateways: no connection is kept, of which each pod's flow would take one",
+		Statement{Op: UDPDestinationPort, Number: FabricPort}, Statement{Op: DestinationIn, Name: setGateways}, Statement{Op: Untrack})
 }
 
 // arriveRules keep everybody else from it, in the cluster and outside. A pod

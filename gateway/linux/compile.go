@@ -73,6 +73,11 @@ func compileStatement(st gateway.Statement, ids map[string]uint32) ([]expr.Any, 
 		return []expr.Any{address(ipSource, register), member}, nil
 	case gateway.DestinationIn:
 		return []expr.Any{address(ipDestination, register), member}, nil
+	case gateway.DestinationHere:
+		return []expr.Any{
+			&expr.Fib{Register: register, FlagDADDR: true, ResultADDRTYPE: true},
+			equal(binary.NativeEndian.AppendUint32(nil, unix.RTN_LOCAL)),
+		}, nil
 	case gateway.InputSourceIn:
 		return []expr.Any{load(expr.MetaKeyIIFNAME), address(ipSource, registerKey), member}, nil
 	case gateway.InputDestinationIn:

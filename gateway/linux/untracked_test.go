@@ -32,5 +32,18 @@ func TestTunnelNeedsNoRoomInTheTableOfConnections(t *testing.T) {
 				t.Errorf("%s: is in the table: %s", c.Name, line)
 			}
 		}
+		// The gateway's node alone: pod networks masquerade what pods send to other nodes.
+		passedOn := regexp.MustCompile(`src=` + c.GatewayIP + ` dst=` + c.NodeIP(1) + ` sport=\d+ dport=6092\b`)
+		for i, n := range c.Nodes {
+			table := n.Run("conntrack", "-L")
+			if i == 1 && !strings.Contains(table, "dport=8080") {
+				t.Errorf("%s: the pods' connection is not in the table:\n%s", n.Name, table)
+			}
+			for line := range strings.Lines(table) {
+				if strings.Contains(line, "dport=6092") && (i != 0 || !passedOn.MatchString(line)) {
+					t.Errorf("%s: is in the table: %s", n.Name, line)
+				}
+			}
+		}
 	}
 }
