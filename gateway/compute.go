@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"math"
 	"net/netip"
 	"slices"
@@ -80,12 +81,12 @@ func Compute(in Inputs) (State, error) {
 		Settings: []Setting{{FabricDevice, Forwarding, 1}, {FabricDevice, ReversePath, 0}},
 	}
 	for _, p := range peers {
-		s.Tunnels = append(s.Tunnels, p.tunnel(in.UnderlayMTU))
+		s.Tunnels = append(s.Tunnels, p.tunnel(in.LinkMTU(p)))
 		s.Rules = append(s.Rules,
 			Rule{Preference: RemotePref, Mark: Mark(p.Index), Input: FabricDevice, Table: RemoteTable + p.Index},
 			Rule{Preference: TunnelPref, Input: TunnelName(p.Index), Table: LocalTable})
 		s.Settings = append(s.Settings, tunnelSettings(TunnelName(p.Index))...)
-		s.Routes = append(s.Routes, p.routes(in.UnderlayMTU)...)
+		s.Routes = append(s.Routes, in.routes(p)...)
 	}
 	s.Routes = append(s.Routes, in.localRoutes()...)
 	s.reach(in.NodeIP)
@@ -118,27 +119,38 @@ func (s *State) reach(underlay netip.Addr) {
 	s.Forwards = append(s.Forwards, Forward{Device: FabricDevice, MAC: mac, To: underlay})
 }
 
-// LinkMTU is that of the tunnel's device: what was asked for, or less if the
-// underlay carries less. Fragments of the outer packet cost more than smaller
-// inner ones, and userspace WireGuard loses whole batches to them.
-func (p Peer) LinkMTU(underlay int) int { return min(p.MTU, underlay-Overhead) }
-
-// carries is the longest packet that is sent to the peer.
-func (p Peer) carries(underlay int) int {
-	if p.PathMTU > 0 {
-		return min(p.PathMTU, p.LinkMTU(underlay))
+// LinkMTU is that of a tunnel's device: what was asked for, or less if the way to
+// the peer carries less. Fragments of the outer packet cost more than smaller
+// inner ones, and userspace WireGuard loses whole batches to them. It is no more
+// than what this cluster's fabric carries, so that the search for the path's MTU,
+// whose questions are answered by the tunnel's other end, finds that too.
+func (in Inputs) LinkMTU(p Peer) int {
+	fabric := in.UnderlayMTU
+	for _, n := range in.Nodes {
+		if n.MTU > 0 {
+			fabric = min(fabric, n.MTU)
+		}
 	}
-	return p.LinkMTU(underlay)
+	return min(p.MTU, cmp.Or(p.UnderlayMTU, in.UnderlayMTU)-Overhead, fabric-vxlanOverhead)
 }
 
-func (p Peer) tunnel(underlay int) Tunnel {
+// carries is the longest packet that is sent to the peer.
+func (in Inputs) carries(p Peer) int {
+	mtu := in.LinkMTU(p)
+	if known := cmp.Or(p.PathMTU, p.UnprovenMTU); known > 0 {
+		mtu = min(mtu, known)
+	}
+	return mtu
+}
+
+func (p Peer) tunnel(mtu int) Tunnel {
 	t := Tunnel{
 		Device:         TunnelName(p.Index),
 		Alias:          "liqo-tui: tunnel to " + p.name(),
 		Role:           p.Role,
 		Implementation: p.Implementation,
 		Address:        TunnelAddr(p.Role, p.Index),
-		MTU:            p.LinkMTU(underlay),
+		MTU:            mtu,
 		Up:             true,
 		PrivateKey:     p.PrivateKey.clamped(),
 		ListenPort:     p.ListenPort,
@@ -153,11 +165,11 @@ func (p Peer) tunnel(underlay int) Tunnel {
 }
 
 // routes is the peer's own table. It has to answer for every marked packet.
-func (p Peer) routes(underlay int) []Route {
+func (in Inputs) routes(p Peer) []Route {
 	table := RemoteTable + p.Index
 	routes := []Route{{Table: table, Type: Unreachable, Destination: netip.PrefixFrom(netip.IPv4Unspecified(), 0), Metric: lastResort}}
-	mtu := p.carries(underlay)
-	if mtu == p.LinkMTU(underlay) {
+	mtu := in.carries(p)
+	if mtu == in.LinkMTU(p) {
 		mtu = 0 // the device's
 	}
 	for _, c := range p.Real.all() {

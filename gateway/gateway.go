@@ -76,6 +76,8 @@ type Node struct {
 	// Pods are the addresses of its pods: ranges, and single ones. Those of
 	// different nodes may lie in one another: the longest counts.
 	Pods []netip.Prefix
+	// MTU is the longest packet between it and gateways' pods, in bytes; 0: not known.
+	MTU int
 	// Revision grows with each write: of two nodes that say the same, the one
 	// that said so later is right.
 	Revision uint64
@@ -103,8 +105,12 @@ type Peer struct {
 	// was announced. Its owner is listened to, and nothing is sent to it.
 	NextKey wgtypes.Key
 	MTU     int // bytes of an inner packet; lowered to what the underlay carries
+	// UnderlayMTU is of the way to the endpoint, in bytes; 0: that of Inputs.
+	UnderlayMTU int
 	// PathMTU is the longest inner packet that was seen to pass; 0 if unknown.
-	PathMTU        int
+	PathMTU int
+	// UnprovenMTU is the longest that is sent as long as PathMTU is unknown; 0: MTU.
+	UnprovenMTU    int
 	Implementation Implementation
 }
 
@@ -112,7 +118,7 @@ type Peer struct {
 type Inputs struct {
 	PodIP       netip.Addr // the gateway pod's own
 	NodeIP      netip.Addr // of the node that the pod is on
-	UnderlayMTU int        // of the pod's default route, in bytes
+	UnderlayMTU int        // of the pod's way to its node, in bytes
 	Local       CIDRs      // of the local cluster
 	Nodes       []Node
 	Hosts       []Host
@@ -131,12 +137,13 @@ type Gateway struct {
 	NodeIPs     []netip.Addr
 	RemoteCIDRs []netip.Prefix // remapped: what local pods use
 	MTU         int            // of its tunnel, in bytes
+	UnderlayMTU int            // of the node's way to the pod, in bytes; 0: that of NodeInputs
 }
 
 // NodeInputs is all that the state of a node depends on.
 type NodeInputs struct {
 	NodeIP      netip.Addr
-	UnderlayMTU int            // of the node's default route, in bytes
+	UnderlayMTU int            // of the widest of the node's ways to gateways, in bytes
 	PodCIDRs    []netip.Prefix // of the whole local cluster
 	Gateways    []Gateway
 }

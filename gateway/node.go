@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 )
@@ -42,7 +43,7 @@ func ComputeNode(in NodeInputs) (State, error) {
 		for _, c := range g.RemoteCIDRs {
 			s.Routes = append(s.Routes, Route{
 				Table: NodeTable, Type: Unicast, Destination: c, Via: g.PodIP, Device: FabricDevice,
-				Source: in.NodeIP, MTU: min(g.MTU, in.UnderlayMTU-vxlanOverhead),
+				Source: in.NodeIP, MTU: min(g.MTU, cmp.Or(g.UnderlayMTU, in.UnderlayMTU)-vxlanOverhead),
 			})
 		}
 	}

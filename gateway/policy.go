@@ -202,7 +202,7 @@ func inputRules(peers []Peer) []FirewallRule {
 func (in Inputs) clampRules(peers []Peer) []FirewallRule {
 	var rules []FirewallRule
 	for _, p := range peers {
-		size := Statement{Op: MaximumSegment, Number: uint32(p.carries(in.UnderlayMTU) - 40)} // IPv4 20, TCP 20
+		size := Statement{Op: MaximumSegment, Number: uint32(in.carries(p) - 40)} // IPv4 20, TCP 20
 		rules = append(rules, rule("from "+p.name()+" and to it: segments that the path carries",
 			Statement{Op: MarkIs, Number: Mark(p.Index)}, Statement{Op: TCPSYN}, size))
 	}

@@ -122,6 +122,15 @@ func checkBetween(x, y []named) error {
 	return nil
 }
 
+// checkUnderlay wants that the smallest packet fits into the fabric, and into a
+// tunnel as well.
+func checkUnderlay(mtu int) error {
+	if mtu < minMTU+Overhead || mtu > 65535 {
+		return fmt.Errorf("underlay MTU %d: %w", mtu, errMTU)
+	}
+	return nil
+}
+
 func (in Inputs) checkHosts() error {
 	seen := map[netip.Addr]bool{}
 	for _, h := range in.Hosts {
@@ -147,8 +156,8 @@ func (in Inputs) check() error {
 	if err := checkAddr("the gateway pod's node", in.NodeIP); err != nil {
 		return err
 	}
-	if in.UnderlayMTU < minMTU+vxlanOverhead || in.UnderlayMTU > 65535 {
-		return fmt.Errorf("underlay MTU %d: %w", in.UnderlayMTU, errMTU)
+	if err := checkUnderlay(in.UnderlayMTU); err != nil {
+		return err
 	}
 	if len(in.Local.Pod) == 0 || len(in.Local.External) == 0 {
 		return fmt.Errorf("local cluster: %w: need a pod and an external CIDR", ErrNoCIDR)
@@ -195,6 +204,10 @@ func (in Inputs) Fitting() (Inputs, []UnfitNode) {
 			continue
 		}
 		byAddress[n.IP] = n.Name
+		if n.MTU != 0 && checkUnderlay(n.MTU) != nil {
+			refuse(checkUnderlay(n.MTU))
+			n.MTU = 0
+		}
 		pods := n.Pods
 		n.Pods = nil
 		for _, p := range pods {
@@ -251,6 +264,8 @@ func (p Peer) check() error {
 		return fmt.Errorf("%s: %w", subject, errPort)
 	case p.MTU < minMTU || p.MTU > 65535:
 		return fmt.Errorf("%s: MTU %d: %w", subject, p.MTU, errMTU)
+	case p.UnderlayMTU != 0 && checkUnderlay(p.UnderlayMTU) != nil:
+		return fmt.Errorf("%s: %w", subject, checkUnderlay(p.UnderlayMTU))
 	case p.Endpoint.IsValid() && (p.Endpoint.Port() == 0 || p.Endpoint.Addr().IsUnspecified() || p.Endpoint.Addr().IsMulticast()):
 		return fmt.Errorf("%s: endpoint %s: %w", subject, p.Endpoint, errEndpoint)
 	case p.Endpoint.IsValid() && !p.Endpoint.Addr().Unmap().Is4():
@@ -287,8 +302,8 @@ func (in NodeInputs) check() error {
 	if err := checkAddr("node", in.NodeIP); err != nil {
 		return err
 	}
-	if in.UnderlayMTU < minMTU+vxlanOverhead || in.UnderlayMTU > 65535 {
-		return fmt.Errorf("underlay MTU %d: %w", in.UnderlayMTU, errMTU)
+	if err := checkUnderlay(in.UnderlayMTU); err != nil {
+		return err
 	}
 	pods := name("local pod CIDR", in.PodCIDRs)
 	if err := checkPrefixes(pods); err != nil {
@@ -320,6 +335,11 @@ func (g Gateway) check(pods []named) error {
 	}
 	if g.MTU < minMTU || g.MTU > 65535 {
 		return fmt.Errorf("gateway %s: MTU %d: %w", g.Name, g.MTU, errMTU)
+	}
+	if g.UnderlayMTU != 0 {
+		if err := checkUnderlay(g.UnderlayMTU); err != nil {
+			return fmt.Errorf("gateway %s: %w", g.Name, err)
+		}
 	}
 	if err := checkPrefixes(g.remotes()); err != nil {
 		return err

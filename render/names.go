@@ -92,6 +92,9 @@ const (
 	// AnnotationAddresses on an InternalNode are the node's own addresses, with
 	// commas between them.
 	AnnotationAddresses = "liqo-tui.dev/addresses"
+	// AnnotationMTU on an InternalNode is that of the narrowest of the node's ways to
+	// gateways' pods, in bytes.
+	AnnotationMTU = "liqo-tui.dev/mtu"
 	// AnnotationNodeIPs on an InternalFabric are the addresses of the nodes that the
 	// gateway's pods are on, with commas between them.
 	AnnotationNodeIPs = "liqo-tui.dev/node-ips"

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -17,17 +18,23 @@ type NodeReport struct {
 	Networks  []netip.Prefix // that the node knows a way to
 	Pods      []netip.Prefix // which addresses its pods have: ranges, and single ones
 	Addresses []netip.Addr   // that the node has
+	MTU       int            // of the narrowest of its ways to gateways' pods, in bytes; 0: not known
 }
 
 // InternalNode is where that is written. The kind is Liqo's, and so are its
 // required fields.
 func InternalNode(node *corev1.Node, r NodeReport) *networkingv1beta1.InternalNode {
+	mtu := ""
+	if r.MTU > 0 {
+		mtu = strconv.Itoa(r.MTU)
+	}
 	return &networkingv1beta1.InternalNode{
 		TypeMeta: networkingType(networkingv1beta1.InternalNodeKind),
 		ObjectMeta: metav1.ObjectMeta{
 			Name: node.Name, Labels: map[string]string{LabelManagedBy: ManagedBy},
 			Annotations: map[string]string{
 				AnnotationNetworks: joined(r.Networks), AnnotationPods: joined(r.Pods), AnnotationAddresses: joined(r.Addresses),
+				AnnotationMTU: mtu,
 			},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
 		},
@@ -41,13 +48,18 @@ func InternalNode(node *corev1.Node, r NodeReport) *networkingv1beta1.InternalNo
 // ParseNode reads what an InternalNode says. The error names what can't be read;
 // the rest counts.
 func ParseNode(n *networkingv1beta1.InternalNode) (r NodeReport, err error) {
-	var errs [4]error
+	var errs [5]error
 	if r.IP, errs[0] = netip.ParseAddr(string(n.Spec.Interface.Node.IP)); errs[0] != nil {
 		errs[0] = fmt.Errorf("its address %q is none", n.Spec.Interface.Node.IP)
 	}
 	r.Networks, errs[1] = NodeNetworks(n)
 	r.Pods, errs[2] = parsed(n, AnnotationPods, netip.ParsePrefix)
 	r.Addresses, errs[3] = NodeAddresses(n)
+	if text := n.Annotations[AnnotationMTU]; text != "" {
+		if r.MTU, errs[4] = strconv.Atoi(text); errs[4] != nil {
+			errs[4] = fmt.Errorf("annotation %s: %q is no number", AnnotationMTU, text)
+		}
+	}
 	return r, errors.Join(errs[:]...)
 }
 

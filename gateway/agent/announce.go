@@ -9,6 +9,7 @@ import (
 	"time"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -33,6 +34,7 @@ type announcer struct {
 	client  client.Client // not cached
 	given   *givenRanges  // by the pod network
 	look    func() ([]netip.Prefix, []netip.Addr, error)
+	mtuTo   func(netip.Addr) int // 0: not known
 	woken   chan struct{}
 
 	next    gateway.Announcer
@@ -47,7 +49,7 @@ type announcer struct {
 const sayAgain = 10 * time.Minute
 
 func newAnnouncer(o FabricOptions, cache client.Reader, c client.Client) *announcer {
-	a := &announcer{options: o, cache: cache, client: c, woken: make(chan struct{}, 1), look: lookAround}
+	a := &announcer{options: o, cache: cache, client: c, woken: make(chan struct{}, 1), look: lookAround, mtuTo: o.mtuTo}
 	a.given = newGivenRanges(o.NodeName, a.wake)
 	return a
 }
@@ -152,7 +154,8 @@ func (a *announcer) announce(ctx context.Context, now time.Time) (time.Duration,
 	if err != nil {
 		return 0, err
 	}
-	also := now.Sub(a.wrote) >= sayAgain || !slices.Equal(a.report.Networks, a.written.Networks) || !slices.Equal(a.report.Addresses, a.written.Addresses)
+	also := now.Sub(a.wrote) >= sayAgain || !slices.Equal(a.report.Networks, a.written.Networks) || !slices.Equal(a.report.Addresses, a.written.Addresses) ||
+		a.report.MTU != a.written.MTU
 	say, due, wait := a.next.Next(now, append(rangesOf(&node), a.given.list()...), pods, also)
 	if !due {
 		if left := resync - now.Sub(a.looked); wait == 0 || wait > left {
@@ -194,7 +197,26 @@ func (a *announcer) lookAround(ctx context.Context) error {
 		}
 	}
 	a.report.Networks, a.report.Addresses = ipam.Around(routes, own), addresses
-	return nil
+	a.report.MTU, err = a.mtu(ctx)
+	return err
+}
+
+// mtu is that of the narrowest way to a gateway's pod.
+func (a *announcer) mtu(ctx context.Context) (narrowest int, err error) {
+	var list networkingv1beta1.InternalFabricList
+	if err := a.cache.List(ctx, &list); err != nil {
+		return 0, fmt.Errorf("list InternalFabrics: %w", err)
+	}
+	for i := range list.Items {
+		g, err := gatewayOf(&list.Items[i])
+		if err != nil || g.Gone || list.Items[i].DeletionTimestamp != nil {
+			continue
+		}
+		if mtu := a.mtuTo(g.PodIP); mtu > 0 && (narrowest == 0 || mtu < narrowest) {
+			narrowest = mtu
+		}
+	}
+	return narrowest, nil
 }
 
 // pods are the addresses of the node's pods. One that has ended has given its own

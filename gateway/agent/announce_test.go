@@ -114,6 +114,33 @@ func TestANodeSaysItsNetworksOnceAndWhenTheyChange(t *testing.T) {
 	}
 }
 
+func TestANodeSaysTheNarrowestOfItsWaysToGateways(t *testing.T) {
+	n := newNode(t)
+	ways := map[string]int{"10.244.1.5": 1500, "10.244.2.5": 1450, "10.244.3.5": 1400, "10.244.4.5": 0}
+	n.mtuTo = func(pod netip.Addr) int { return ways[pod.String()] }
+	for pod := range ways {
+		f := &networkingv1beta1.InternalFabric{ObjectMeta: metav1.ObjectMeta{Namespace: "t", Name: "gw-" + pod}}
+		f.Spec.GatewayIP = networkingv1beta1.IP(pod)
+		if pod == "10.244.3.5" {
+			f.Annotations = map[string]string{render.AnnotationGone: pod}
+		}
+		if err := n.client.Create(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := n.after(resync)
+	if got := said.Annotations[render.AnnotationMTU]; got != "1450" {
+		t.Errorf("it says %q, want 1450", got)
+	}
+	if r, err := render.ParseNode(said); err != nil || r.MTU != 1450 {
+		t.Errorf("read back: got %d, %v", r.MTU, err)
+	}
+	ways["10.244.2.5"] = 1500
+	if got := n.after(resync).Annotations[render.AnnotationMTU]; got != "1500" {
+		t.Errorf("it says %q, want 1500 now", got)
+	}
+}
+
 func TestANodeSaysWhereItsPodsAre(t *testing.T) {
 	n := newNode(t)
 	says := func(d time.Duration, want string) string {

@@ -180,9 +180,6 @@ func (f *fabric) States() (wanted, found gateway.State, err error) {
 func (f *fabric) read(ctx context.Context) (gateway.NodeInputs, error) {
 	in := gateway.NodeInputs{NodeIP: f.options.NodeIP}
 	var err error
-	if in.UnderlayMTU, err = linux.UnderlayMTU(); err != nil {
-		return in, err
-	}
 	var networks ipamv1alpha1.NetworkList
 	if err := f.client.List(ctx, &networks, client.InNamespace(f.options.Namespace), client.MatchingLabels{render.LabelNetworkType: render.NetworkPodCIDR}); err != nil {
 		return in, fmt.Errorf("list Networks: %w", err)
@@ -211,11 +208,29 @@ func (f *fabric) read(ctx context.Context) (gateway.NodeInputs, error) {
 			unfit = append(unfit, gateway.Unfit{Gateway: g, Err: err})
 			continue
 		}
+		if !g.Gone {
+			g.UnderlayMTU = f.options.mtuTo(g.PodIP)
+		}
+		in.UnderlayMTU = max(in.UnderlayMTU, g.UnderlayMTU)
 		in.Gateways = append(in.Gateways, g)
 	}
+	in.UnderlayMTU = cmp.Or(in.UnderlayMTU, ethernet)
 	in = f.follow(in, unfit)
 	slices.SortFunc(in.Gateways, func(a, b gateway.Gateway) int { return cmp.Compare(a.Name, b.Name) })
 	return in, nil
+}
+
+// ethernet is the MTU where no way to a gateway's pod is known yet.
+const ethernet = 1500
+
+// mtuTo is the longest packet to a pod, in bytes; 0 where there is no way to it yet.
+func (o FabricOptions) mtuTo(pod netip.Addr) int {
+	mtu, err := linux.MTUTo(pod)
+	if err != nil {
+		o.Log.Debug("no way to a gateway's pod", "error", err)
+		return 0
+	}
+	return mtu
 }
 
 // follow keeps what no node can follow as it was when one could: its gateway

@@ -35,7 +35,7 @@ func (g *gatewayAgent) read(ctx context.Context) (tunnel.Wanted, setup, error) {
 		return tunnel.Wanted{}, s, err
 	}
 	s.hasKey = peer.PublicKey != wgtypes.Key{}
-	if in.UnderlayMTU, err = linux.UnderlayMTU(); err != nil {
+	if in.UnderlayMTU, err = linux.MTUTo(in.NodeIP); err != nil {
 		return tunnel.Wanted{}, s, err
 	}
 	if err := g.readNetworks(ctx, &in, &peer); err != nil {
@@ -166,13 +166,14 @@ func (g *gatewayAgent) readGateway(ctx context.Context, peer *gateway.Peer, s *s
 	s.generation = object.GetGeneration()
 	switch o := object.(type) {
 	case *networkingv1beta1.GatewayServer:
-		peer.MTU, peer.ListenPort = o.Spec.MTU, uint16(o.Spec.Endpoint.Port)
+		widths(peer, o.Spec.MTU)
+		peer.ListenPort = uint16(o.Spec.Endpoint.Port)
 		s.port = peer.ListenPort
 		g.mu.Lock()
 		peer.Endpoint = g.past.seen
 		g.mu.Unlock()
 	case *networkingv1beta1.GatewayClient:
-		peer.MTU = o.Spec.MTU
+		widths(peer, o.Spec.MTU)
 		if len(o.Spec.Endpoint.Addresses) == 0 {
 			return nil, nil
 		}
@@ -190,6 +191,16 @@ func (g *gatewayAgent) readGateway(ctx context.Context, peer *gateway.Peer, s *s
 		return g.endpoints, nil
 	}
 	return nil, nil
+}
+
+// widths sets what a tunnel carries. The largest MTU that there is leaves it to the
+// gateways: until they have seen what passes, they send what nearly every path
+// carries.
+func widths(p *gateway.Peer, mtu int) {
+	p.MTU = mtu
+	if mtu == render.MaxMTU {
+		p.UnprovenMTU = render.DefaultMTU
+	}
 }
 
 const resolveTimeout = 3 * time.Second

@@ -120,7 +120,7 @@ func (n *nodes) put(o *networkingv1beta1.InternalNode) {
 	defer n.mu.Unlock()
 	delete(n.known, o.Name)
 	if r.IP.IsValid() {
-		n.known[o.Name] = gateway.Node{Name: o.Name, IP: r.IP, Addresses: r.Addresses, Pods: r.Pods, Revision: revision}
+		n.known[o.Name] = gateway.Node{Name: o.Name, IP: r.IP, Addresses: r.Addresses, Pods: r.Pods, MTU: r.MTU, Revision: revision}
 	}
 	delete(n.broken, o.Name)
 	if err != nil {

@@ -116,28 +116,30 @@ func FuzzPrefixOf(f *testing.F) {
 	})
 }
 
-func TestUnderlayMTUIsThatOfTheBestDefaultRoute(t *testing.T) {
-	n := netns.New(t, "pod")
-	mtu := func() (m int, err error) {
-		n.Do(func() { m, err = UnderlayMTU() })
-		return m, err
-	}
-	if _, err := mtu(); err == nil {
-		t.Error("without a default route: got no error")
+func TestMTUToIsThatOfTheRoute(t *testing.T) {
+	n := netns.New(t, "node")
+	expect := func(what, to string, want int) {
+		t.Helper()
+		var got int
+		var err error
+		n.Do(func() { got, err = MTUTo(netip.MustParseAddr(to)) })
+		if got != want || (err == nil) != (want != 0) {
+			t.Errorf("%s: to %s: got %d, %v, want %d", what, to, got, err, want)
+		}
 	}
 	netns.Veth(n, "eth0", n, "peer0")
 	netns.Veth(n, "eth1", n, "peer1")
-	n.Script(`ip link set eth0 mtu 1450
-		ip link set eth1 mtu 9000
-		ip route add default dev eth0 metric 100
-		ip route add default dev eth1 metric 200`)
-	if got, err := mtu(); err != nil || got != 1450 {
-		t.Errorf("two devices: got %d, %v, want 1450", got, err)
-	}
-	n.Run("ip", "route", "add", "default", "dev", "eth1", "metric", "50", "mtu", "1400")
-	if got, err := mtu(); err != nil || got != 1400 {
-		t.Errorf("route with its own: got %d, %v, want 1400", got, err)
-	}
+	n.Script("ip link set eth0 mtu 1450\nip link set eth1 mtu 9000\nip addr add 192.0.2.2/24 dev eth0")
+	expect("without a default route", "10.244.1.5", 0)
+	n.Run("ip", "route", "add", "10.244.1.0/24", "dev", "eth0")
+	expect("without a default route", "10.244.1.5", 1450)
+	n.Script("ip route add default dev eth0 metric 100\nip route add default dev eth1 metric 50")
+	expect("two default routes", "198.51.100.7", 9000)
+	expect("the pod network's own", "10.244.1.5", 1450)
+	n.Run("ip", "route", "add", "203.0.113.0/24", "dev", "eth1", "mtu", "1400")
+	expect("a route with its own", "203.0.113.7", 1400)
+	n.Run("ip", "route", "add", "10.244.9.0/24", "nexthop", "dev", "eth0", "nexthop", "dev", "eth0", "weight", "2")
+	expect("several ways", "10.244.9.1", 1450)
 }
 
 func TestReleases(t *testing.T) {

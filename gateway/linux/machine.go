@@ -111,33 +111,25 @@ func Addresses() ([]netip.Addr, error) {
 	return slices.Compact(found), nil
 }
 
-// UnderlayMTU is the MTU in bytes of the way out: of the best IPv4 default
-// route, or of its device. The error satisfies fs.ErrNotExist if there is none.
-func UnderlayMTU() (int, error) {
-	routes, err := dump(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
+// MTUTo is the longest packet in bytes that the machine's own configuration lets
+// go to an address: of the route, or of its device. What routers have said of the
+// path since does not count; see CachedMTU.
+func MTUTo(to netip.Addr) (int, error) {
+	routes, err := netlink.RouteGetWithOptions(to.AsSlice(), &netlink.RouteGetOptions{FIBMatch: true})
+	if err == nil && len(routes) == 0 {
+		err = fs.ErrNotExist
+	}
 	if err != nil {
-		return 0, fmt.Errorf("list routes: %w", err)
+		return 0, fmt.Errorf("look up the route to %s: %w", to, err)
 	}
-	var best *netlink.Route
-	for i, r := range routes {
-		// Ours are in tables of their own.
-		if prefix(r.Dst).Bits() != 0 || r.Protocol == gateway.RouteProtocol || r.Type != unix.RTN_UNICAST {
-			continue
-		}
-		if best == nil || r.Priority < best.Priority {
-			best = &routes[i]
-		}
-	}
-	if best == nil {
-		return 0, fmt.Errorf("default route: %w", fs.ErrNotExist)
-	}
+	best := routes[0]
 	index := best.LinkIndex
 	if index == 0 && len(best.MultiPath) > 0 {
 		index = best.MultiPath[0].LinkIndex
 	}
 	link, err := netlink.LinkByIndex(index)
 	if err != nil {
-		return 0, fmt.Errorf("device of the default route: %w", err)
+		return 0, fmt.Errorf("device of the route to %s: %w", to, err)
 	}
 	if best.MTU != 0 {
 		return min(best.MTU, link.Attrs().MTU), nil

@@ -29,7 +29,8 @@ func TestSearchFindsWhatAPathCarries(t *testing.T) {
 		{"all that the device does", 1440, 1440, 1440, 1, 1},
 		{"a common tunnel on the way", 1340, 1440, 1340, 3, 30},
 		{"between two plateaus", 1333, 1440, 1330, 3, 40},
-		{"jumbo frames that end", 1440, 8940, 1440, 3, 45},
+		{"jumbo frames that end", 1440, 8940, 1440, 3, 50},
+		{"jumbo frames of a cloud between networks", 8440, 8941, 8440, 3, 50},
 		{"hardly anything", 577, 1440, 576, 3, 45},
 		{"nothing", 0, 1440, 0, 3, 30},
 	} {

@@ -58,6 +58,8 @@ func (t *Tunnel) measure(ctx context.Context) error {
 type meter struct {
 	tunnel   *Tunnel
 	path     *pathmtu.Path
+	routed   netip.AddrPort // whose route was looked up last
+	asked    time.Time      // when
 	endpoint netip.AddrPort // for which the rest holds
 	link     int            // MTU of the device that it was searched for
 	found    int            // by the last search; 0: no question was answered
@@ -69,6 +71,7 @@ type meter struct {
 
 func (m *meter) step(ctx context.Context, now time.Time) {
 	t := m.tunnel
+	m.route(now)
 	t.mu.Lock()
 	pings, peer, link := t.pings, t.peer, t.linkMTU
 	t.mu.Unlock()
@@ -99,6 +102,29 @@ func (m *meter) step(ctx context.Context, now time.Time) {
 		}
 	}
 	t.setPathMTU(best)
+}
+
+// route has the device be as wide as this machine's route to where the peer is.
+func (m *meter) route(now time.Time) {
+	t := m.tunnel
+	t.mu.Lock()
+	endpoint := t.peer.Endpoint
+	t.mu.Unlock()
+	if !endpoint.IsValid() || endpoint == m.routed && now.Sub(m.asked) < resync {
+		return
+	}
+	mtu, err := linux.MTUTo(endpoint.Addr())
+	if err != nil {
+		return // there may be a route later; what was known counts until then
+	}
+	m.routed, m.asked = endpoint, now
+	t.mu.Lock()
+	changed := t.wayMTU != mtu
+	t.wayMTU = mtu
+	t.mu.Unlock()
+	if changed {
+		_ = t.sync() // reported by Status
+	}
 }
 
 func (m *meter) search(ctx context.Context, link int, wait time.Duration) {

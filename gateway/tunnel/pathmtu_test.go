@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +62,70 @@ func TestBlackHoleIsFound(t *testing.T) {
 	started := time.Now()
 	expect(t, p.podA, "10.60.2.2", "podB sees 10.61.2.2")
 	t.Logf("a path of 1400 bytes carries %d; 200 kB in %s", found, time.Since(started))
+}
+
+// Nobody said how long packets may be.
+func auto(in *gateway.Peer) { in.MTU, in.UnprovenMTU = 9000, linuxtest.TunnelMTU }
+
+// newAutoPair leaves the MTU to the gateways, on networks of that MTU.
+func newAutoPair(t *testing.T, underlay int, change func(wan *netns.Namespace)) *pair {
+	t.Helper()
+	return newPairWith(t, 9000, auto, func(p *pair) {
+		p.server.Widen(p.wan, underlay)
+		p.client.Widen(p.wan, underlay)
+		change(p.wan)
+	})
+}
+
+func TestJumboFramesAreUsed(t *testing.T) {
+	t.Parallel()
+	p := newAutoPair(t, 8960, func(*netns.Namespace) {})
+	p.waitForMTU(8900, 8900)
+	p.podB.Whoami(":8080")
+	expect(t, p.podA, "10.60.2.2", "podB sees 10.61.2.2")
+	if s := p.ofServer.Status(); s.LinkMTU != 8900 {
+		t.Errorf("got a device of %d, want 8900", s.LinkMTU)
+	}
+}
+
+// Networks of jumbo frames are connected by one without, which says nothing.
+func TestJumboFramesThatEndOnTheWay(t *testing.T) {
+	t.Parallel()
+	p := newAutoPair(t, 9000, func(wan *netns.Namespace) { narrow(wan, "1500", true) })
+	p.waitForMTU(1420, wide)
+	p.podB.Whoami(":8080")
+	expect(t, p.podA, "10.60.2.2", "podB sees 10.61.2.2")
+}
+
+// A gateway of Liqo answers pings, and no question about the MTU.
+func TestPeerThatAnswersNoQuestionsGetsWhatNearlyEveryPathCarries(t *testing.T) {
+	t.Parallel()
+	p := newAutoPair(t, 9000, func(*netns.Namespace) {})
+	p.waitForMTU(8940, 8940)
+	p.ofClient.Kill()
+	p.server.Gateway.NFT(fmt.Sprintf(`table ip liqo {
+		chain c { type filter hook input priority 0; policy accept; udp dport %d drop; }
+	}`, gateway.PathMTUPort))
+	w := p.wanted(p.client, p.server)
+	auto(&w.Inputs.Peers[0])
+	p.ofClient = p.client.Start(w)
+	linuxtest.WaitFor(t, "ping", func() bool { return p.ofClient.Status().Pings.Value == ping.Connected })
+	if got := p.client.Gateway.Run("ip", "route", "show", "table", strconv.Itoa(gateway.RemoteTable)); !strings.Contains(got, "mtu "+strconv.Itoa(linuxtest.TunnelMTU)) {
+		t.Errorf("got routes\n%s\nwant an mtu of %d", got, linuxtest.TunnelMTU)
+	}
+}
+
+// The peer is behind a route that is narrower than the device.
+func TestRouteToThePeerLimitsTheTunnel(t *testing.T) {
+	t.Parallel()
+	p := newAutoPair(t, 9000, func(*netns.Namespace) {})
+	p.waitForMTU(8940, 8940)
+	p.ofClient.Kill()
+	p.client.Gateway.Run("ip", "route", "add", "198.51.100.0/24", "via", "169.254.1.1", "mtu", "1400")
+	w := p.wanted(p.client, p.server)
+	auto(&w.Inputs.Peers[0])
+	p.ofClient = p.client.Start(w)
+	linuxtest.WaitFor(t, "a device of 1340", func() bool { return p.ofClient.Status().LinkMTU == 1340 })
 }
 
 // A peer that answers pings and no questions about the MTU may only have been busy.

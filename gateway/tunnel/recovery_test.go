@@ -42,6 +42,12 @@ func newPair(t *testing.T, mtu int) *pair {
 // newPairOver changes the way between the clusters before they are connected.
 func newPairOver(t *testing.T, mtu int, change func(wan *netns.Namespace)) *pair {
 	t.Helper()
+	return newPairWith(t, mtu, func(*gateway.Peer) {}, func(p *pair) { change(p.wan) })
+}
+
+// newPairWith also changes what each says of the other.
+func newPairWith(t *testing.T, mtu int, say func(*gateway.Peer), change func(*pair)) *pair {
+	t.Helper()
 	p := &pair{t: t, wan: netns.New(t, "wan")}
 	p.wan.Sysctl("ip_forward", "1")
 	p.server = linuxtest.NewCluster(t, p.wan, "a", gateway.Server, "198.51.100", "10.244.1.5",
@@ -49,11 +55,15 @@ func newPairOver(t *testing.T, mtu int, change func(wan *netns.Namespace)) *pair
 	p.client = linuxtest.NewCluster(t, p.wan, "b", gateway.Client, "203.0.113", "10.244.1.6",
 		gateway.CIDRs{Pod: linuxtest.Prefixes("10.61.0.0/16"), External: linuxtest.Prefixes("10.72.0.0/16")})
 	p.server.MTU, p.client.MTU = mtu, mtu
-	change(p.wan)
+	change(p)
 	p.server.SyncNodes()
 	p.client.SyncNodes()
-	p.ofServer = p.server.Start(p.wanted(p.server, p.client))
-	p.ofClient = p.client.Start(p.wanted(p.client, p.server))
+	start := func(c, peer *linuxtest.Cluster) *linuxtest.Process {
+		w := p.wanted(c, peer)
+		say(&w.Inputs.Peers[0])
+		return c.Start(w)
+	}
+	p.ofServer, p.ofClient = start(p.server, p.client), start(p.client, p.server)
 	p.podA, p.podB = p.server.Pod(1, "podA", "10.244.2.2"), p.client.Pod(1, "podB", "10.244.2.2")
 	linuxtest.Echo(p.podA)
 	linuxtest.Echo(p.podB)

@@ -91,6 +91,7 @@ type Tunnel struct {
 	chosen    netip.AddrPort
 	promoted  wgtypes.Key // the peer's next key, since it dialled with it
 	pathMTU   int
+	wayMTU    int            // of this machine's route to where the peer is; 0: not known
 	applied   *gateway.State // that was last brought about; nil: none was, or it failed
 	admitted  gateway.Peer   // as the kernel has it since
 	linkMTU   int
@@ -204,7 +205,7 @@ func (t *Tunnel) inputs() (gateway.Inputs, bool) {
 	if p.NextKey != (wgtypes.Key{}) && p.NextKey == t.promoted {
 		p.PublicKey, p.NextKey = p.NextKey, p.PublicKey
 	}
-	p.PathMTU = t.pathMTU
+	p.PathMTU, p.UnderlayMTU = t.pathMTU, t.wayMTU
 	if t.standby {
 		p.PublicKey, p.NextKey, p.Endpoint = wgtypes.Key{}, wgtypes.Key{}, netip.AddrPort{}
 	}
@@ -282,7 +283,7 @@ func (t *Tunnel) note(now time.Time, in gateway.Inputs, state gateway.State, cha
 			t.config.Log.Error("bring the kernel to what is wanted", "error", err)
 		}
 	default:
-		t.applied, t.admitted, t.linkMTU = &state, in.Peers[0], in.Peers[0].LinkMTU(in.UnderlayMTU)
+		t.applied, t.admitted, t.linkMTU = &state, in.Peers[0], in.LinkMTU(in.Peers[0])
 	}
 	if news := damage && len(changes) > 0 || errorText(err) != errorText(t.problem); news {
 		defer t.config.Changed()

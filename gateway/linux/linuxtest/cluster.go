@@ -7,6 +7,7 @@ package linuxtest
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"testing"
 	"time"
 
@@ -32,6 +33,8 @@ type Cluster struct {
 	GatewayIP string
 	Remapped  gateway.CIDRs // how it sees the other cluster
 	MTU       int           // of its tunnels and of its nodes' routes
+	// Underlay is the MTU of its network, of its nodes and of its pods.
+	Underlay int
 
 	GatewayKernel *linux.Kernel
 	NodeKernels   [2]*linux.Kernel
@@ -65,7 +68,7 @@ func NewCluster(t testing.TB, wan *netns.Namespace, name string, role gateway.Ro
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Cluster{t: t, Name: name, Role: role, lan: lan, Key: key, GatewayIP: gwIP, Remapped: remapped, MTU: TunnelMTU}
+	c := &Cluster{t: t, Name: name, Role: role, lan: lan, Key: key, GatewayIP: gwIP, Remapped: remapped, MTU: TunnelMTU, Underlay: ethernet}
 	wan.Script("ip link add lan-" + name + " type bridge\nip link set lan-" + name + " up\nip addr add " + lan + ".1/24 dev lan-" + name)
 	for i := range c.Nodes {
 		n := netns.New(t, fmt.Sprintf("node-%s%d", name, i+1))
@@ -104,6 +107,26 @@ func NewCluster(t testing.TB, wan *netns.Namespace, name string, role gateway.Ro
 	return c
 }
 
+const ethernet = 1500
+
+// Widen changes the MTU of the cluster's network.
+func (c *Cluster) Widen(wan *netns.Namespace, mtu int) {
+	c.Underlay = mtu
+	for i, n := range c.Nodes {
+		c.widen(wan, fmt.Sprintf("port-%s%d", c.Name, i+1))
+		c.widen(n, "eth0")
+	}
+	c.widen(wan, "lan-"+c.Name)
+	c.widen(c.Nodes[0], "v-gw-"+c.Name)
+	c.widen(c.Gateway, "eth0")
+}
+
+func (c *Cluster) widen(n *netns.Namespace, device string) {
+	if c.Underlay != ethernet {
+		n.Run("ip", "link", "set", device, "mtu", strconv.Itoa(c.Underlay))
+	}
+}
+
 // Kernel returns a driver for a namespace of the cluster.
 func (c *Cluster) Kernel(n *netns.Namespace) *linux.Kernel {
 	c.t.Helper()
@@ -124,6 +147,8 @@ func (c *Cluster) Pod(node int, name, ip string) *netns.Namespace {
 	p := netns.New(c.t, name)
 	host := "v-" + name
 	netns.Veth(c.Nodes[node], host, p, "eth0")
+	c.widen(c.Nodes[node], host)
+	c.widen(p, "eth0")
 	c.Nodes[node].Script("ip addr add 169.254.1.1/32 dev " + host + "\nip route add " + ip + "/32 dev " + host)
 	p.Script("ip addr add " + ip + "/32 dev eth0\nip route add 169.254.1.1 dev eth0\nip route add default via 169.254.1.1")
 	return p
@@ -131,7 +156,7 @@ func (c *Cluster) Pod(node int, name, ip string) *netns.Namespace {
 
 // Inputs are those of the gateway.
 func (c *Cluster) Inputs(peer *Cluster) gateway.Inputs {
-	in := gateway.Inputs{PodIP: netip.MustParseAddr(c.GatewayIP), NodeIP: netip.MustParseAddr(c.NodeIP(0)), UnderlayMTU: 1500, Local: Local()}
+	in := gateway.Inputs{PodIP: netip.MustParseAddr(c.GatewayIP), NodeIP: netip.MustParseAddr(c.NodeIP(0)), UnderlayMTU: c.Underlay, Local: Local()}
 	for i := range c.Nodes {
 		in.Nodes = append(in.Nodes, gateway.Node{
 			Name: c.Nodes[i].Name, IP: netip.MustParseAddr(c.NodeIP(i)), Pods: Prefixes(fmt.Sprintf("10.244.%d.0/24", i+1)),
@@ -164,7 +189,7 @@ func (c *Cluster) State(in gateway.Inputs) gateway.State {
 func (c *Cluster) NodeState(i int) gateway.State {
 	c.t.Helper()
 	s, err := gateway.ComputeNode(gateway.NodeInputs{
-		NodeIP: netip.MustParseAddr(c.NodeIP(i)), UnderlayMTU: 1500, PodCIDRs: Local().Pod,
+		NodeIP: netip.MustParseAddr(c.NodeIP(i)), UnderlayMTU: c.Underlay, PodCIDRs: Local().Pod,
 		Gateways: []gateway.Gateway{{
 			Name: "gw-" + c.Name, PodIP: netip.MustParseAddr(c.GatewayIP), MTU: c.MTU,
 			RemoteCIDRs: append(append([]netip.Prefix(nil), c.Remapped.Pod...), c.Remapped.External...),
