@@ -30,7 +30,7 @@ const (
 	portDestination = 2
 	tcpFlags        = 13
 	tcpSYN          = 0x02
-	maxsegValue     = 2 // of the option
+	maxsegValue     = 2                 // of the option
 	aboutTo         = 8 + ipDestination // behind the header of an ICMP error
 )
 

@@ -71,8 +71,8 @@ func auto(in *gateway.Peer) { in.MTU, in.UnprovenMTU = 9000, linuxtest.TunnelMTU
 func newAutoPair(t *testing.T, underlay int, change func(wan *netns.Namespace)) *pair {
 	t.Helper()
 	return newPairWith(t, 9000, auto, func(p *pair) {
-		p.server.Widen(p.wan, underlay)
-		p.client.Widen(p.wan, underlay)
+		p.server.Widen(underlay)
+		p.client.Widen(underlay)
 		change(p.wan)
 	})
 }

@@ -24,7 +24,8 @@ import (
 // leaves the pod network, as common CNIs do.
 type Cluster struct {
 	t         testing.TB
-	lan       string // first three octets of the nodes' network
+	WAN       *netns.Namespace // where it meets the other one
+	lan       string           // first three octets of the nodes' network
 	Name      string
 	Role      gateway.Role
 	Key       wgtypes.Key
@@ -68,7 +69,7 @@ func NewCluster(t testing.TB, wan *netns.Namespace, name string, role gateway.Ro
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Cluster{t: t, Name: name, Role: role, lan: lan, Key: key, GatewayIP: gwIP, Remapped: remapped, MTU: TunnelMTU, Underlay: ethernet}
+	c := &Cluster{t: t, WAN: wan, Name: name, Role: role, lan: lan, Key: key, GatewayIP: gwIP, Remapped: remapped, MTU: TunnelMTU, Underlay: ethernet}
 	wan.Script("ip link add lan-" + name + " type bridge\nip link set lan-" + name + " up\nip addr add " + lan + ".1/24 dev lan-" + name)
 	for i := range c.Nodes {
 		n := netns.New(t, fmt.Sprintf("node-%s%d", name, i+1))
@@ -110,13 +111,13 @@ func NewCluster(t testing.TB, wan *netns.Namespace, name string, role gateway.Ro
 const ethernet = 1500
 
 // Widen changes the MTU of the cluster's network.
-func (c *Cluster) Widen(wan *netns.Namespace, mtu int) {
+func (c *Cluster) Widen(mtu int) {
 	c.Underlay = mtu
 	for i, n := range c.Nodes {
-		c.widen(wan, fmt.Sprintf("port-%s%d", c.Name, i+1))
+		c.widen(c.WAN, fmt.Sprintf("port-%s%d", c.Name, i+1))
 		c.widen(n, "eth0")
 	}
-	c.widen(wan, "lan-"+c.Name)
+	c.widen(c.WAN, "lan-"+c.Name)
 	c.widen(c.Nodes[0], "v-gw-"+c.Name)
 	c.widen(c.Gateway, "eth0")
 }

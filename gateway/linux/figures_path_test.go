@@ -1,0 +1,184 @@
+//go:build linux
+
+package linux_test
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
+)
+
+// BenchmarkFigurePodToPod has three ways between the same nodes of two clusters:
+// from pod to pod by our gateways, from gateway to gateway by the tunnel alone, and
+// from pod to pod routed, as if the clusters were one.
+func BenchmarkFigurePodToPod(b *testing.B) {
+	for _, underlay := range []int{1500, 9000} {
+		b.Run(fmt.Sprint("MTU", underlay), func(b *testing.B) {
+			w := newWays(b, underlay)
+			for _, streams := range []int{1, 16} {
+				what := fmt.Sprintf("MTU %d, %d streams", underlay, streams)
+				ours, alone := inTurn(func() float64 { return w.ours(b, streams) }, func() float64 { return w.tunnel(b, streams) })
+				row(b, what+": pod to pod against the tunnel alone", "≥ 0.8", ratios(ours, alone))
+				ours, routed := inTurn(func() float64 { return w.ours(b, streams) }, func() float64 { return w.routed(b, streams) })
+				row(b, what+": pod to pod against routed", "", ratios(ours, routed))
+				row(b, "  pod to pod, MB/s", "", ours)
+				row(b, "  tunnel alone, MB/s", "", alone)
+				row(b, "  routed, MB/s", "", routed)
+			}
+			w.latencies(b, fmt.Sprintf("MTU %d", underlay))
+		})
+	}
+}
+
+// ways are those between two clusters.
+type ways struct {
+	x, y       *linuxtest.Cluster
+	podX, podY *netns.Namespace
+}
+
+// Addresses of the pods where no gateway is needed, and of what they are reached by.
+const (
+	routedX, routedY = "172.31.0.1", "172.31.0.2"
+	remoteY          = "10.60.2.2"
+)
+
+func newWays(b *testing.B, underlay int) ways {
+	b.Helper()
+	x, y := linuxtest.NewClusters(b)
+	for _, c := range []*linuxtest.Cluster{x, y} {
+		c.MTU = underlay
+		if underlay != 1500 {
+			c.Widen(underlay)
+		}
+	}
+	x.SyncAll(y)
+	y.SyncAll(x)
+	y.AwaitHandshake(0)
+	w := ways{x, y, x.Pod(1, "podA", "10.244.2.2"), y.Pod(1, "podB", "10.244.2.2")}
+	for _, s := range []struct {
+		c, peer   *linuxtest.Cluster
+		pod       *netns.Namespace
+		own, gate string
+	}{{x, y, w.podX, routedX, "198.51.100"}, {y, x, w.podY, routedY, "203.0.113"}} {
+		s.pod.Run("ip", "addr", "add", s.own+"/32", "dev", "lo")
+		s.c.Nodes[1].Run("ip", "route", "add", s.own+"/32", "dev", "v-"+s.pod.Name)
+		s.c.WAN.Run("ip", "route", "add", s.own+"/32", "via", s.c.NodeIP(1))
+		// Nobody talks to a gateway by its tunnel but other gateways' pings.
+		s.c.Gateway.Run("nft", "insert", "rule", "ip", gateway.TableName, "own-address", "iifname", gateway.TunnelDevice, "accept")
+	}
+	linuxtest.Echo(w.podY)
+	return w
+}
+
+func (w ways) ours(b *testing.B, streams int) float64 {
+	return rate(b, w.podX, w.podY, "", remoteY, streams)
+}
+
+func (w ways) tunnel(b *testing.B, streams int) float64 {
+	return rate(b, w.x.Gateway, w.y.Gateway, "", gateway.TunnelAddr(w.y.Role, 0).Addr().String(), streams)
+}
+
+func (w ways) routed(b *testing.B, streams int) float64 {
+	return rate(b, w.podX, w.podY, routedX, routedY, streams)
+}
+
+// latencies are of questions one after the other, half of which are slower than
+// p50.
+func (w ways) latencies(b *testing.B, what string) {
+	b.Helper()
+	ours, routed := inTurn(func() [2]float64 { return roundTrips(b, w.podX, "10.244.2.2", remoteY) },
+		func() [2]float64 { return roundTrips(b, w.podX, routedX, routedY) })
+	for i, name := range []string{"p50", "p99"} {
+		pick := func(v [2]float64) float64 { return v[i] }
+		row(b, fmt.Sprintf("%s: round trip from pod to pod, %s in µs", what, name), "", each(ours, pick))
+		row(b, "  routed, "+name+" in µs", "", each(routed, pick))
+	}
+}
+
+func roundTrips(b *testing.B, from *netns.Namespace, source, to string) [2]float64 {
+	b.Helper()
+	const questions = 1000
+	socket := from.ListenUDP(source + ":0")
+	defer socket.Close()
+	peer := netip.AddrPortFrom(netip.MustParseAddr(to), 7777)
+	took := make([]time.Duration, 0, questions)
+	buffer := make([]byte, 100)
+	for range questions {
+		start := time.Now()
+		_, err := socket.WriteToUDPAddrPort(buffer, peer)
+		if err == nil {
+			err = socket.SetReadDeadline(start.Add(5 * time.Second))
+		}
+		if err == nil {
+			_, _, err = socket.ReadFromUDPAddrPort(buffer)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	return [2]float64{float64(took[questions/2].Nanoseconds()) / 1e3, float64(took[questions*99/100].Nanoseconds()) / 1e3}
+}
+
+// rate is what so many TCP connections carry together for a second, in MB/s.
+func rate(b *testing.B, from, to *netns.Namespace, source, address string, streams int) float64 {
+	b.Helper()
+	listener := to.Listen(":0")
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	dialer := net.Dialer{Timeout: 10 * time.Second}
+	if source != "" {
+		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(source)}
+	}
+	var senders, receivers []net.Conn
+	for range streams {
+		var c net.Conn
+		var err error
+		from.Do(func() { c, err = dialer.DialContext(b.Context(), "tcp4", net.JoinHostPort(address, port)) })
+		if err != nil {
+			b.Fatalf("%s to %s: %v", from.Name, address, err)
+		}
+		r, err := listener.Accept()
+		if err != nil {
+			b.Fatal(err)
+		}
+		senders, receivers = append(senders, c), append(receivers, r)
+	}
+	var wait sync.WaitGroup
+	arrived := make([]int, streams)
+	start := time.Now()
+	for i := range streams {
+		wait.Go(func() {
+			defer receivers[i].Close()
+			for chunk := make([]byte, 1<<20); ; {
+				n, err := receivers[i].Read(chunk)
+				if arrived[i] += n; err != nil {
+					return
+				}
+			}
+		})
+		wait.Go(func() {
+			defer senders[i].Close()
+			for chunk := make([]byte, 256<<10); time.Since(start) < time.Second; {
+				if _, err := senders[i].Write(chunk); err != nil {
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	total := 0
+	for _, n := range arrived {
+		total += n
+	}
+	return float64(total) / 1e6 / time.Since(start).Seconds()
+}
