@@ -89,10 +89,10 @@ func Compute(in Inputs) (State, error) {
 		s.Routes = append(s.Routes, in.routes(p)...)
 	}
 	s.Routes = append(s.Routes, in.localRoutes()...)
-	s.reach(in.NodeIP)
+	s.reach(in.NodeIP, in.NodeIP)
 	for _, n := range in.Nodes {
 		if n.IP != in.NodeIP {
-			s.reach(n.IP)
+			s.reach(n.IP, n.IP)
 		}
 	}
 	s.Firewall = in.firewall(peers)
@@ -112,11 +112,12 @@ func fabricLink(underlay netip.Addr, mtu int) Link {
 	return Link{Name: FabricDevice, Alias: "liqo-tui: between nodes and gateways", VNI: fabricVNI, Port: FabricPort, MAC: FabricMAC(underlay), MTU: mtu - vxlanOverhead, Up: true}
 }
 
-// reach makes an underlay address usable as a next hop in the fabric.
-func (s *State) reach(underlay netip.Addr) {
+// reach makes an underlay address usable as a next hop in the fabric. Packets go
+// to another address if that passes them on.
+func (s *State) reach(underlay, by netip.Addr) {
 	mac := FabricMAC(underlay)
 	s.Neighbors = append(s.Neighbors, Neighbor{Device: FabricDevice, IP: underlay, MAC: mac})
-	s.Forwards = append(s.Forwards, Forward{Device: FabricDevice, MAC: mac, To: underlay})
+	s.Forwards = append(s.Forwards, Forward{Device: FabricDevice, MAC: mac, To: by})
 }
 
 // LinkMTU is that of a tunnel's device: what was asked for, or less if the way to

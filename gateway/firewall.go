@@ -119,6 +119,7 @@ const (
 	SourceIn                           // Name: set of prefixes
 	DestinationIn                      // Name: set of prefixes
 	DestinationHere                    // an address of this machine
+	FrameNotTo                         // Addr: of whom a VXLAN packet's frame is not
 	InputSourceIn                      // Name: set of interface and prefix
 	InputDestinationIn                 // Name: set of interface and prefix
 	UDPDestinationPort                 // Number
@@ -149,6 +150,9 @@ const (
 	// SourceOfError takes as the source of an ICMP error where the packet that it is
 	// about was sent to. No connection knows of the change.
 	SourceOfError
+	// DestinationOfFrame takes as the destination of a VXLAN packet without UDP
+	// checksum the machine that its frame is for; see [FabricMAC].
+	DestinationOfFrame
 )
 
 // Statement is one step of a rule.
@@ -182,6 +186,9 @@ func (s Statement) String() string {
 		return "ip saddr " + in
 	case DestinationIn:
 		return "ip daddr " + in
+	case FrameNotTo:
+		a := s.Addr.As4()
+		return fmt.Sprintf("@th,144,32 != 0x%x", a[:])
 	case DestinationHere:
 		return "fib daddr type local"
 	case InputSourceIn:
@@ -236,6 +243,8 @@ func (s Statement) String() string {
 		return "ip frag-off set 16384"
 	case SourceOfError:
 		return "ip saddr set @th,192,32"
+	case DestinationOfFrame:
+		return "ip daddr set @th,144,32"
 	}
 	return fmt.Sprintf("unknown statement %d", s.Op)
 }

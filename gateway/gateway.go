@@ -132,6 +132,9 @@ type Gateway struct {
 	// Gone: the pod is, and its address may be another one's. What is for the
 	// gateway is dropped until it has a pod again.
 	Gone bool
+	// HostIP is of the node that the pod is on, if the way there is better than
+	// the pod network's; zero: it is not, or not known.
+	HostIP netip.Addr
 	// NodeIPs are the addresses of the nodes that its pods are on: a pod network
 	// may send a pod's packets from there. None: not known.
 	NodeIPs     []netip.Addr
@@ -180,6 +183,7 @@ const (
 
 	fabricVNI  = 0x11c0
 	errorMark  = 0x11c00000 // of ICMP errors about tunnels' flows
+	frameMark  = 0x11c00001 // of the fabric's packets that are passed on to a gateway's pod
 	markBase   = 0xc00000c0 // around the index, twice
 	zoneBase   = 0x11c1     // + index; 0 is everybody else's zone
 	kernelMain = 254

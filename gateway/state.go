@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"net/netip"
@@ -325,7 +326,9 @@ func (s *State) sort() {
 		return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Name, b.Name))
 	})
 	slices.SortFunc(s.Neighbors, func(a, b Neighbor) int { return a.IP.Compare(b.IP) })
-	slices.SortFunc(s.Forwards, func(a, b Forward) int { return a.To.Compare(b.To) })
+	slices.SortFunc(s.Forwards, func(a, b Forward) int {
+		return cmp.Or(a.To.Compare(b.To), bytes.Compare(a.MAC[:], b.MAC[:]))
+	})
 	slices.SortFunc(s.Rules, func(a, b Rule) int {
 		return cmp.Or(cmp.Compare(a.Preference, b.Preference), cmp.Compare(a.Table, b.Table), cmp.Compare(a.Input, b.Input))
 	})

@@ -336,6 +336,11 @@ func (g Gateway) check(pods []named) error {
 	if g.MTU < minMTU || g.MTU > 65535 {
 		return fmt.Errorf("gateway %s: MTU %d: %w", g.Name, g.MTU, errMTU)
 	}
+	if g.HostIP.IsValid() {
+		if err := checkAddr("the node of gateway "+g.Name, g.HostIP); err != nil {
+			return err
+		}
+	}
 	if g.UnderlayMTU != 0 {
 		if err := checkUnderlay(g.UnderlayMTU); err != nil {
 			return fmt.Errorf("gateway %s: %w", g.Name, err)

@@ -111,6 +111,8 @@ type Fabric struct {
 	Gone   bool // no pod of the gateway has that address any more
 	Remote []networkingv1beta1.CIDR
 	MTU    int
+	// Host is the address of the pod's node, if it takes packets for the pod.
+	Host netip.Addr
 	// NodeIPs are the addresses of the nodes that the gateway's pods are on.
 	NodeIPs []string
 	LeftOut []string // of the peer's ranges, with reasons: for people
@@ -128,6 +130,9 @@ func (g Gateway) InternalFabric(f Fabric) *networkingv1beta1.InternalFabric {
 		if text != "" {
 			meta.Annotations[name] = text
 		}
+	}
+	if f.Host.IsValid() {
+		meta.Annotations[AnnotationHost] = f.PodIP + "@" + f.Host.String()
 	}
 	if f.Gone {
 		meta.Annotations[AnnotationGone] = f.PodIP

@@ -98,6 +98,9 @@ const (
 	// AnnotationNodeIPs on an InternalFabric are the addresses of the nodes that the
 	// gateway's pods are on, with commas between them.
 	AnnotationNodeIPs = "liqo-tui.dev/node-ips"
+	// AnnotationHost on an InternalFabric is a gateway IP, and behind "@" the address
+	// of the node that the pod with it is on. It says nothing of another gateway IP.
+	AnnotationHost = "liqo-tui.dev/host"
 	// AnnotationGone on an InternalFabric is a gateway IP that no pod of the gateway
 	// has any more. It says nothing of another one.
 	AnnotationGone = "liqo-tui.dev/gone"

@@ -209,7 +209,7 @@ func (f *fabric) read(ctx context.Context) (gateway.NodeInputs, error) {
 			continue
 		}
 		if !g.Gone {
-			g.UnderlayMTU = f.options.mtuTo(g.PodIP)
+			choose(&g, in.NodeIP, f.options.mtuTo)
 		}
 		in.UnderlayMTU = max(in.UnderlayMTU, g.UnderlayMTU)
 		in.Gateways = append(in.Gateways, g)
@@ -222,6 +222,15 @@ func (f *fabric) read(ctx context.Context) (gateway.NodeInputs, error) {
 
 // ethernet is the MTU where no way to a gateway's pod is known yet.
 const ethernet = 1500
+
+// choose takes the better of a node's ways to a gateway's pod. One that is narrower
+// than that to the pod's node is an overlay's.
+func choose(g *gateway.Gateway, node netip.Addr, mtuTo func(netip.Addr) int) {
+	g.UnderlayMTU = mtuTo(g.PodIP)
+	if !g.HostIP.IsValid() || g.HostIP == node || mtuTo(g.HostIP) <= g.UnderlayMTU {
+		g.HostIP = netip.Addr{}
+	}
+}
 
 // mtuTo is the longest packet to a pod, in bytes; 0 where there is no way to it yet.
 func (o FabricOptions) mtuTo(pod netip.Addr) int {
@@ -272,6 +281,11 @@ func gatewayOf(f *networkingv1beta1.InternalFabric) (gateway.Gateway, error) {
 		return g, fmt.Errorf("gateway IP: %w", err)
 	}
 	g.Gone = f.Annotations[render.AnnotationGone] == string(f.Spec.GatewayIP)
+	if pod, host, _ := strings.Cut(f.Annotations[render.AnnotationHost], "@"); pod == string(f.Spec.GatewayIP) {
+		if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() {
+			g.HostIP = ip
+		}
+	}
 	for text := range strings.SplitSeq(f.Annotations[render.AnnotationNodeIPs], ",") {
 		if ip, err := netip.ParseAddr(text); err == nil && ip.Is4() {
 			g.NodeIPs = append(g.NodeIPs, ip)

@@ -11,7 +11,10 @@ import (
 	"testing"
 	"time"
 
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+
 	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // A gateway that refuses what it is told goes on as it was, and so do nodes.
@@ -86,5 +89,42 @@ func TestWaitsForTheAddressOfTheAgentBefore(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil {
 		t.Errorf("at the end: %v", err)
+	}
+}
+
+// A node goes by the gateway's node where the pod network's own way is an overlay.
+func TestNodeGoesByTheGatewaysNode(t *testing.T) {
+	for _, c := range []struct {
+		name, annotation string
+		pod, host        int // widths of the ways
+		want             string
+	}{
+		{"overlay", "10.244.1.5@192.0.2.11", 1450, 1500, "192.0.2.11"},
+		{"no overlay", "10.244.1.5@192.0.2.11", 1500, 1500, ""},
+		{"the node's way is not known", "10.244.1.5@192.0.2.11", 1450, 0, ""},
+		{"this node", "10.244.1.5@192.0.2.1", 1450, 65536, ""},
+		{"said of the pod before", "10.244.1.4@192.0.2.11", 1450, 1500, ""},
+		{"nothing said", "", 1450, 1500, ""},
+		{"no address", "10.244.1.5@node", 1450, 1500, ""},
+	} {
+		f := &networkingv1beta1.InternalFabric{Spec: networkingv1beta1.InternalFabricSpec{GatewayIP: "10.244.1.5"}}
+		f.Annotations = map[string]string{render.AnnotationHost: c.annotation}
+		g, err := gatewayOf(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		choose(&g, netip.MustParseAddr("192.0.2.1"), func(to netip.Addr) int {
+			if to == g.PodIP {
+				return c.pod
+			}
+			return c.host
+		})
+		got := ""
+		if g.HostIP.IsValid() {
+			got = g.HostIP.String()
+		}
+		if got != c.want || g.UnderlayMTU != c.pod {
+			t.Errorf("%s: got %q and %d, want %q and %d", c.name, got, g.UnderlayMTU, c.want, c.pod)
+		}
 	}
 }

@@ -32,6 +32,7 @@ const (
 	tcpSYN          = 0x02
 	maxsegValue     = 2                 // of the option
 	aboutTo         = 8 + ipDestination // behind the header of an ICMP error
+	frameDirection  = 8 + 8 + 2         // behind the headers of UDP and VXLAN, in the MAC
 )
 
 const (
@@ -73,6 +74,9 @@ func compileStatement(st gateway.Statement, ids map[string]uint32) ([]expr.Any, 
 		return []expr.Any{address(ipSource, register), member}, nil
 	case gateway.DestinationIn:
 		return []expr.Any{address(ipDestination, register), member}, nil
+	case gateway.FrameNotTo:
+		a := st.Addr.As4()
+		return []expr.Any{frameTo(), &expr.Cmp{Op: expr.CmpOpNeq, Register: register, Data: a[:]}}, nil
 	case gateway.DestinationHere:
 		return []expr.Any{
 			&expr.Fib{Register: register, FlagDADDR: true, ResultADDRTYPE: true},
@@ -169,6 +173,8 @@ func compileEffect(st gateway.Statement) ([]expr.Any, error) {
 		return []expr.Any{
 			&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: aboutTo, Len: 4}, writeIP(ipSource, 4),
 		}, nil
+	case gateway.DestinationOfFrame:
+		return []expr.Any{frameTo(), writeIP(ipDestination, 4)}, nil
 	default:
 		return nil, fmt.Errorf("statement %q: unknown", st)
 	}
@@ -195,6 +201,11 @@ func immediate(data []byte) *expr.Immediate { return &expr.Immediate{Register: r
 
 func address(offset, reg uint32) *expr.Payload {
 	return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4}
+}
+
+// frameTo loads the address that is in the destination of a VXLAN packet's frame.
+func frameTo() *expr.Payload {
+	return &expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: frameDirection, Len: 4}
 }
 
 // writeIP writes what is in the register into the IP header.

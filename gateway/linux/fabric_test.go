@@ -5,6 +5,7 @@ package linux_test
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/linux"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
 )
@@ -86,6 +88,68 @@ func TestPodsDoNotSpeakOverTheFabric(t *testing.T) {
 	}
 	if n, from, err := inbox.ReadFromUDPAddrPort(make([]byte, 100)); err == nil {
 		t.Errorf("got another %d bytes from %v, want what was dropped to be gone", n, from)
+	}
+}
+
+// Where the pod network is an overlay, its device would get each packet of the
+// fabric by itself, and not many as one.
+func TestOtherNodesReachTheGatewayByWayOfItsNode(t *testing.T) {
+	a, b := linuxtest.NewClusters(t)
+	a.Overlay()
+	b.Overlay()
+	a.SyncAll(b)
+	b.SyncAll(a)
+	b.AwaitHandshake(0)
+	podA, podB := a.Pod(1, "podA", "10.244.2.2"), b.Pod(1, "podB", "10.244.2.2")
+	podA.Whoami(":8080")
+	podB.Whoami(":8080")
+	overlaid := func(c *linuxtest.Cluster) string {
+		return c.Nodes[1].Run("ip", "-s", "link", "show", "dev", linuxtest.OverlayDevice)
+	}
+	exchange := func() {
+		t.Helper()
+		linuxtest.ExpectFrom(t, podA, "10.60.2.2", "podB sees 10.61.2.2")
+		linuxtest.ExpectFrom(t, podB, "10.61.2.2", "podA sees 10.60.2.2")
+	}
+	idle := overlaid(a)
+	exchange()
+	if overlaid(a) == idle {
+		t.Fatal("nothing went over the overlay: the test sees nothing")
+	}
+	for _, c := range []*linuxtest.Cluster{a, b} {
+		c.ByNode = true
+		c.SyncNodes()
+	}
+	before := [2]string{overlaid(a), overlaid(b)}
+	exchange()
+	if after := [2]string{overlaid(a), overlaid(b)}; after != before {
+		t.Errorf("packets over the overlays: got %v, want still %v", after, before)
+	}
+
+	// What is for no gateway is not passed on, whoever sends it.
+	victim := a.Pod(0, "victim", "10.244.1.66")
+	inbox := victim.ListenUDP(fmt.Sprintf("0.0.0.0:%d", gateway.FabricPort))
+	dropped := func() uint64 {
+		var counters map[string]linux.Counter
+		var err error
+		a.Nodes[0].Do(func() { counters, err = a.NodeKernels[0].Counters() })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return counters[gateway.DroppedFabric].Packets
+	}
+	count := dropped()
+	frame := vxlan(a.NodeState(1).Links[0].VNI, gateway.FabricMAC(netip.MustParseAddr("10.244.1.66")), udp4("10.244.2.2:5555", "10.60.2.2:7777", []byte("forged")))
+	socket := a.Nodes[1].ListenUDP("0.0.0.0:0")
+	if _, err := socket.WriteToUDPAddrPort(frame, netip.AddrPortFrom(netip.MustParseAddr(a.NodeIP(0)), gateway.FabricPort)); err != nil {
+		t.Fatal(err)
+	}
+	linuxtest.WaitFor(t, "drop of what is for no gateway", func() bool { return dropped() == count+1 })
+	if err := inbox.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if n, from, err := inbox.ReadFromUDPAddrPort(make([]byte, 200)); err == nil {
+		t.Errorf("a pod that is no gateway got %d bytes from %v", n, from)
 	}
 }
 

@@ -20,20 +20,38 @@ import (
 // from pod to pod by our gateways, from gateway to gateway by the tunnel alone, and
 // from pod to pod routed, as if the clusters were one.
 func BenchmarkFigurePodToPod(b *testing.B) {
-	for _, underlay := range []int{1500, 9000} {
-		b.Run(fmt.Sprint("MTU", underlay), func(b *testing.B) {
-			w := newWays(b, underlay)
+	for _, network := range []struct {
+		name   string
+		change func(*linuxtest.Cluster)
+	}{
+		{"MTU 1500", func(c *linuxtest.Cluster) { c.MTU = 1440 }},
+		{"MTU 9000", func(c *linuxtest.Cluster) {
+			c.MTU = 8940
+			c.Widen(9000)
+		}},
+		{"overlay", func(c *linuxtest.Cluster) {
+			c.MTU, c.ByNode = 1390, true
+			c.Overlay()
+		}},
+	} {
+		b.Run(network.name, func(b *testing.B) {
+			w := newWays(b, network.change)
 			for _, streams := range []int{1, 16} {
-				what := fmt.Sprintf("MTU %d, %d streams", underlay, streams)
-				ours, alone := inTurn(func() float64 { return w.ours(b, streams) }, func() float64 { return w.tunnel(b, streams) })
-				row(b, what+": pod to pod against the tunnel alone", "≥ 0.8", ratios(ours, alone))
-				ours, routed := inTurn(func() float64 { return w.ours(b, streams) }, func() float64 { return w.routed(b, streams) })
-				row(b, what+": pod to pod against routed", "", ratios(ours, routed))
-				row(b, "  pod to pod, MB/s", "", ours)
-				row(b, "  tunnel alone, MB/s", "", alone)
-				row(b, "  routed, MB/s", "", routed)
+				what := fmt.Sprintf("%s, %d streams", network.name, streams)
+				speed, perByte := transfer.megabytesPerSecond, transfer.nanosecondsPerByte
+				ours := func() transfer { return w.ours(b, streams) }
+				a, alone := inTurn(ours, func() transfer { return w.tunnel(b, streams) })
+				row(b, what+": throughput against the tunnel alone", "≥ 0.8", ratios(each(a, speed), each(alone, speed)))
+				row(b, what+": work per CPU second against that", "≥ 0.8", ratios(each(alone, perByte), each(a, perByte)))
+				a, routed := inTurn(ours, func() transfer { return w.routed(b, streams) })
+				row(b, what+": throughput against routed", "", ratios(each(a, speed), each(routed, speed)))
+				row(b, "  pod to pod, MB/s", "", each(a, speed))
+				row(b, "  tunnel alone, MB/s", "", each(alone, speed))
+				row(b, "  routed, MB/s", "", each(routed, speed))
+				row(b, "  pod to pod, ns of CPU per byte", "", each(a, perByte))
+				row(b, "  routed, ns of CPU per byte", "", each(routed, perByte))
 			}
-			w.latencies(b, fmt.Sprintf("MTU %d", underlay))
+			w.latencies(b, network.name)
 		})
 	}
 }
@@ -50,14 +68,11 @@ const (
 	remoteY          = "10.60.2.2"
 )
 
-func newWays(b *testing.B, underlay int) ways {
+func newWays(b *testing.B, change func(*linuxtest.Cluster)) ways {
 	b.Helper()
 	x, y := linuxtest.NewClusters(b)
 	for _, c := range []*linuxtest.Cluster{x, y} {
-		c.MTU = underlay
-		if underlay != 1500 {
-			c.Widen(underlay)
-		}
+		change(c)
 	}
 	x.SyncAll(y)
 	y.SyncAll(x)
@@ -78,15 +93,15 @@ func newWays(b *testing.B, underlay int) ways {
 	return w
 }
 
-func (w ways) ours(b *testing.B, streams int) float64 {
+func (w ways) ours(b *testing.B, streams int) transfer {
 	return rate(b, w.podX, w.podY, "", remoteY, streams)
 }
 
-func (w ways) tunnel(b *testing.B, streams int) float64 {
+func (w ways) tunnel(b *testing.B, streams int) transfer {
 	return rate(b, w.x.Gateway, w.y.Gateway, "", gateway.TunnelAddr(w.y.Role, 0).Addr().String(), streams)
 }
 
-func (w ways) routed(b *testing.B, streams int) float64 {
+func (w ways) routed(b *testing.B, streams int) transfer {
 	return rate(b, w.podX, w.podY, routedX, routedY, streams)
 }
 
@@ -129,8 +144,8 @@ func roundTrips(b *testing.B, from *netns.Namespace, source, to string) [2]float
 	return [2]float64{float64(took[questions/2].Nanoseconds()) / 1e3, float64(took[questions*99/100].Nanoseconds()) / 1e3}
 }
 
-// rate is what so many TCP connections carry together for a second, in MB/s.
-func rate(b *testing.B, from, to *netns.Namespace, source, address string, streams int) float64 {
+// rate is what so many TCP connections carry together for a second.
+func rate(b *testing.B, from, to *netns.Namespace, source, address string, streams int) transfer {
 	b.Helper()
 	listener := to.Listen(":0")
 	defer listener.Close()
@@ -155,7 +170,7 @@ func rate(b *testing.B, from, to *netns.Namespace, source, address string, strea
 	}
 	var wait sync.WaitGroup
 	arrived := make([]int, streams)
-	start := time.Now()
+	start, spent := time.Now(), ownTime()
 	for i := range streams {
 		wait.Go(func() {
 			defer receivers[i].Close()
@@ -180,5 +195,5 @@ func rate(b *testing.B, from, to *netns.Namespace, source, address string, strea
 	for _, n := range arrived {
 		total += n
 	}
-	return float64(total) / 1e6 / time.Since(start).Seconds()
+	return transfer{bytes: float64(total), took: time.Since(start), cpu: ownTime() - spent}
 }

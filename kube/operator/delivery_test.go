@@ -32,6 +32,16 @@ func (w *world) testSenders() {
 	})
 	w.create(said)
 	until(w, fabric, "naming all of the node's addresses", says("192.0.2.11,203.0.113.11"))
+	if host, ok := fabric.Annotations[render.AnnotationHost]; ok {
+		w.t.Errorf("nodes are told of %q, whose agent does not say that it passes packets on", host)
+	}
+	said.Annotations[render.AnnotationMTU] = "1450"
+	if err := w.Update(w.t.Context(), said); err != nil {
+		w.t.Fatal(err)
+	}
+	until(w, fabric, "naming the node that passes packets on to the pod", func(f *networkingv1beta1.InternalFabric) bool {
+		return f.Annotations[render.AnnotationHost] == string(f.Spec.GatewayIP)+"@192.0.2.11"
+	})
 	if err := w.Delete(w.t.Context(), said); err != nil {
 		w.t.Fatal(err)
 	}

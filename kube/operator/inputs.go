@@ -31,6 +31,7 @@ type inputs struct {
 	pod           *corev1.Pod                      // that holds the tunnel; nil until it has an address
 	pods          []corev1.Pod                     // all that there are, by name
 	nodeIPs       []string                         // addresses of the nodes that they are on
+	host          netip.Addr                       // of the node of pod, if it passes packets on to pods
 	replicas      int                              // pods that share the tunnel
 	told          string                           // the pod's address, as nodes have it; "" if they have none
 	configuration *networkingv1beta1.Configuration // nil until it exists
@@ -135,9 +136,13 @@ func (r *gateways) readNodeIPs(ctx context.Context, in *inputs) error {
 		if err := r.client.Get(ctx, client.ObjectKey{Name: name}, &said); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("read InternalNode %s: %w", name, err)
 		}
-		addresses, _ := render.NodeAddresses(&said) // what can't be read is named by the gateways
-		for _, a := range addresses {
+		report, _ := render.ParseNode(&said) // what can't be read is named by the gateways
+		for _, a := range report.Addresses {
 			add(a)
+		}
+		// Agents that don't say it don't pass packets on to pods either.
+		if in.pod != nil && in.pod.Name == in.pods[i].Name && report.MTU > 0 {
+			in.host = report.IP
 		}
 	}
 	slices.Sort(in.nodeIPs)
@@ -197,8 +202,12 @@ func (in *inputs) supports() ([]render.Object, error) {
 		if err != nil {
 			return nil, err
 		}
+		host := in.host
+		if in.pod == nil || in.pod.Status.PodIP != ip {
+			host = netip.Addr{}
+		}
 		objects = append(objects, g.InternalFabric(render.Fabric{
-			PodIP: ip, Gone: in.gone(ip), Remote: remote, MTU: in.view.mtu, NodeIPs: in.nodeIPs, LeftOut: leftOut,
+			PodIP: ip, Host: host, Gone: in.gone(ip), Remote: remote, MTU: in.view.mtu, NodeIPs: in.nodeIPs, LeftOut: leftOut,
 		}))
 	}
 	return objects, nil

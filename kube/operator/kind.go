@@ -93,7 +93,8 @@ func (r *gateways) watches(b *builder.Builder, secrets <-chan event.GenericEvent
 	}}
 	ownAddressesChanged := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		// Where its pods are is the gateways' own business, and changes all the time.
-		return e.ObjectOld.GetAnnotations()[render.AnnotationAddresses] != e.ObjectNew.GetAnnotations()[render.AnnotationAddresses]
+		before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
+		return before[render.AnnotationAddresses] != after[render.AnnotationAddresses] || (before[render.AnnotationMTU] == "") != (after[render.AnnotationMTU] == "")
 	}}
 	byOwner := handler.EnqueueRequestForOwner(r.client.Scheme(), r.client.RESTMapper(), r.kind.object())
 	return b.

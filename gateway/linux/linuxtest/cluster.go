@@ -36,6 +36,8 @@ type Cluster struct {
 	MTU       int           // of its tunnels and of its nodes' routes
 	// Underlay is the MTU of its network, of its nodes and of its pods.
 	Underlay int
+	// ByNode has nodes send to the gateway's pod by way of its node.
+	ByNode bool
 
 	GatewayKernel *linux.Kernel
 	NodeKernels   [2]*linux.Kernel
@@ -128,6 +130,27 @@ func (c *Cluster) widen(n *netns.Namespace, device string) {
 	}
 }
 
+// OverlayDevice is that of a pod network which Overlay makes.
+const OverlayDevice = "overlay"
+
+// Overlay makes the way between the nodes' pods a VXLAN, as flannel's is.
+func (c *Cluster) Overlay() {
+	mac := func(i int) string { return fmt.Sprintf("02:00:00:00:00:0%d", i+1) }
+	c.Underlay = ethernet - 50
+	for i, n := range c.Nodes {
+		other := 1 - i
+		n.Script(fmt.Sprintf(`ip link add %[1]s address %[2]s mtu %[3]d type vxlan id 1 dstport 8472 local %[4]s nolearning
+			ip addr add 10.244.%[5]d.0/32 dev %[1]s
+			ip link set %[1]s up
+			bridge fdb add %[6]s dev %[1]s dst %[7]s
+			ip neigh add 10.244.%[8]d.0 lladdr %[6]s dev %[1]s nud permanent
+			ip route replace 10.244.%[8]d.0/24 via 10.244.%[8]d.0 dev %[1]s onlink`,
+			OverlayDevice, mac(i), c.Underlay, c.NodeIP(i), i+1, mac(other), c.NodeIP(other), other+1))
+	}
+	c.widen(c.Nodes[0], "v-gw-"+c.Name)
+	c.widen(c.Gateway, "eth0")
+}
+
 // Kernel returns a driver for a namespace of the cluster.
 func (c *Cluster) Kernel(n *netns.Namespace) *linux.Kernel {
 	c.t.Helper()
@@ -189,12 +212,17 @@ func (c *Cluster) State(in gateway.Inputs) gateway.State {
 // NodeState computes the state of a node.
 func (c *Cluster) NodeState(i int) gateway.State {
 	c.t.Helper()
+	var host netip.Addr
+	if c.ByNode && i != 0 {
+		host = netip.MustParseAddr(c.NodeIP(0))
+	}
 	s, err := gateway.ComputeNode(gateway.NodeInputs{
 		NodeIP: netip.MustParseAddr(c.NodeIP(i)), UnderlayMTU: c.Underlay, PodCIDRs: Local().Pod,
 		Gateways: []gateway.Gateway{{
 			Name: "gw-" + c.Name, PodIP: netip.MustParseAddr(c.GatewayIP), MTU: c.MTU,
 			RemoteCIDRs: append(append([]netip.Prefix(nil), c.Remapped.Pod...), c.Remapped.External...),
 			NodeIPs:     []netip.Addr{netip.MustParseAddr(c.NodeIP(0))},
+			HostIP:      host,
 		}},
 	})
 	if err != nil {
