@@ -23,7 +23,7 @@ func (p Peer) specChanged(o render.Object) time.Time { return p.ours(specChanged
 func (p Peer) report() (r render.Report, ok bool, err error) {
 	r, ok, err = render.ParseReport(p.Connection.Annotations)
 	r.At = p.ours(r.At)
-	for _, t := range []**time.Time{&r.Since, &r.Handshake} {
+	for _, t := range []**time.Time{&r.Since, &r.Handshake, &r.PodTraffic} {
 		if *t != nil {
 			ours := p.ours(**t)
 			*t = &ours

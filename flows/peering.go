@@ -84,7 +84,10 @@ type Reading struct {
 	Handshake      time.Time
 	Loss           float64 // share of pings, 0 to 1; see Lost
 	Received, Sent uint64  // bytes since the tunnel was made
-	PeerAddress    string  // where the peer was last heard, address:port
+	// PodTraffic is when packets of pods were last seen to pass both ways; zero: never,
+	// or the gateway does not look.
+	PodTraffic     time.Time
+	PeerAddress    string // where the peer was last heard, address:port
 	Implementation string
 	MTU            int // bytes
 	PathMTU        int // bytes, the longest packet that came through; 0: not known
@@ -273,6 +276,9 @@ func (p Peer) readConnection(r *Reading) {
 	}
 	if report.Handshake != nil {
 		r.Handshake = *report.Handshake
+	}
+	if report.PodTraffic != nil {
+		r.PodTraffic = *report.PodTraffic
 	}
 	r.Loss, r.Received, r.Sent = report.Loss, report.ReceivedBytes, report.SentBytes
 	r.Generation, r.NextKey = report.Generation, report.NextKey

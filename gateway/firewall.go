@@ -129,6 +129,7 @@ const (
 	ICMP
 	ICMPUnreachable // also: needs fragmentation
 	Related         // to a connection, as ICMP errors are
+	Established     // of a connection that was answered
 	MarkIs          // Number
 	TCPSYN
 	SetZone // Number
@@ -211,6 +212,8 @@ func (s Statement) String() string {
 		return fmt.Sprintf("meta mark 0x%08x", s.Number)
 	case Related:
 		return "ct state related"
+	case Established:
+		return "ct state established"
 	case TCPSYN:
 		return "tcp flags syn"
 	case SetZone:

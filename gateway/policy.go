@@ -24,7 +24,7 @@ func (in Inputs) firewall(peers []Peer) Table {
 	}
 	return Table{
 		Name:     TableName,
-		Counters: []string{Arrived, DroppedDestination, DroppedFabric, DroppedInput, DroppedOutput, DroppedSource},
+		Counters: []string{Arrived, DroppedDestination, DroppedFabric, DroppedInput, DroppedOutput, DroppedSource, PodsReceived, PodsSent},
 		Sets:     sets,
 		Chains: []Chain{
 			{Name: "classify", Type: "filter", Hook: "prerouting", Priority: priorityRaw, Rules: classifyRules(peers)},
@@ -33,6 +33,7 @@ func (in Inputs) firewall(peers []Peer) Table {
 			{Name: "translate-destination", Type: "nat", Hook: "prerouting", Priority: priorityDNAT, Rules: in.destinationRules()},
 			{Name: "own-address", Type: "filter", Hook: "input", Priority: priorityFilter, Rules: inputRules(peers)},
 			{Name: "clamp", Type: "filter", Hook: "forward", Priority: priorityMangle, Rules: in.clampRules(peers)},
+			{Name: "answered", Type: "filter", Hook: "forward", Priority: priorityFilter, Rules: answeredRules()},
 			{Name: "translate-source", Type: "nat", Hook: "postrouting", Priority: prioritySNAT, Rules: in.sourceRules()},
 			{Name: "leave", Type: "filter", Hook: "postrouting", Priority: priorityLast, Rules: leaveRules()},
 		},
@@ -207,6 +208,18 @@ func (in Inputs) clampRules(peers []Peer) []FirewallRule {
 			Statement{Op: MarkIs, Number: Mark(p.Index)}, Statement{Op: TCPSYN}, size))
 	}
 	return rules
+}
+
+// answeredRules count what proves a path from pod to pod: packets of flows that were
+// answered, each way. To conntrack a SYN counts as such as soon as it has seen the
+// answer, also where that never reaches the pod, which sends the SYN again.
+func answeredRules() []FirewallRule {
+	answered := Statement{Op: Established}
+	return []FirewallRule{
+		rule("a repeated SYN proves nothing", Statement{Op: TCPSYN}, Statement{Op: Accept}),
+		rule("flows that were answered: to a peer", Statement{Op: OutputIn, Name: setTunnels}, answered, Statement{Op: Count, Name: PodsSent}),
+		rule("flows that were answered: from a peer", Statement{Op: InputIn, Name: setTunnels}, answered, Statement{Op: Count, Name: PodsReceived}),
+	}
 }
 
 func (in Inputs) sourceRules() []FirewallRule {

@@ -29,6 +29,9 @@ type Report struct {
 	// ReceivedBytes and SentBytes count the tunnel's traffic since it was made.
 	ReceivedBytes uint64 `json:"receivedBytes"`
 	SentBytes     uint64 `json:"sentBytes"`
+	// PodTraffic is when packets of pods were last seen to pass both ways, in flows
+	// that were answered; nil: they never were. Pings of gateways don't count.
+	PodTraffic *time.Time `json:"podTraffic,omitempty"`
 	// Endpoint is where the peer was last heard or is being dialled.
 	Endpoint string `json:"endpoint,omitempty"`
 	// Implementation is "kernel" or "userspace".

@@ -16,7 +16,7 @@ import (
 func reading(peer render.ClusterID, role flows.Role, value networkingv1beta1.ConnectionStatusValue, at time.Time) flows.Reading {
 	return flows.Reading{
 		Peer: peer, Namespace: render.TenantNamespaceName(peer), Role: role, CIDRs: true, Created: flowtest.Epoch().Add(-48 * time.Hour),
-		Exists: true, Value: value, At: at, Interval: 10 * time.Second, Latency: 1200 * time.Microsecond, Reported: true, Message: "as the gateway says",
+		Exists: true, Value: value, At: at, Interval: 10 * time.Second, Latency: 1200 * time.Microsecond, Reported: true, Message: "as the gateway says", PodTraffic: at,
 	}
 }
 
@@ -74,6 +74,9 @@ func dashScene(s board.Screen) board.Screen {
 				r.Received, r.Sent = uint64(i)*p.traffic, uint64(i)*p.traffic/4
 				r.Endpoint, r.PeerAddress, r.Implementation, r.MTU = "UDP 203.0.113.7:31840", "203.0.113.7:31840", "kernel", 1340
 				r.Handshake, r.Since = at.Truncate(2*time.Minute), now.Add(-time.Hour)
+				if p.traffic == 0 {
+					r.PodTraffic = time.Time{}
+				}
 				if p.a == "prod-eu" && p.b == "milan" && i > rounds*2/3 {
 					r.Latency, r.Loss = r.Latency*5/2, 0.08
 				}

@@ -276,7 +276,7 @@ func TestTheOperatorIsInstalledWhereNothingIs(t *testing.T) {
 		d.keys("enter", "down", "enter")
 		d.wait(40 * time.Second)
 		d.at(wizard.Live)
-		d.has("connected: each gateway answers", "B milan")
+		d.has("connected: each gateway gets answers", "B milan")
 	})
 }
 

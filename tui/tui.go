@@ -133,6 +133,7 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 		return m.updateRun(msg)
 	case session.VerifiedMsg:
 		m.clock = m.later(msg.At)
+		m.dashboard = m.dashboard.Tested(m.env(), msg)
 		return m.tell(msg)
 	case savedMsg:
 		return m.updateSaved(msg), nil

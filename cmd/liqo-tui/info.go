@@ -18,6 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -58,6 +59,8 @@ type peerInfo struct {
 	ReportedAt *time.Time  `json:"reportedAt,omitempty"`
 	StaleAt    *time.Time  `json:"staleAt,omitempty"`
 	Network    peerNetwork `json:"network"`
+	// verdict is State, and whether pods reach each other as far as that is known.
+	verdict view.Verdict
 }
 
 type peerNetwork struct {
@@ -96,6 +99,8 @@ type connectionInfo struct {
 	Loss           *float64   `json:"loss"` // of pings, 0 to 1
 	ReceivedBytes  *uint64    `json:"receivedBytes"`
 	SentBytes      *uint64    `json:"sentBytes"`
+	// PodTraffic is when packets of pods were last seen to pass both ways.
+	PodTraffic     *time.Time `json:"podTraffic,omitempty"`
 	Handshake      *time.Time `json:"handshake,omitempty"`
 	Implementation string     `json:"implementation,omitempty"`
 	MTU            int        `json:"mtu,omitempty"`
@@ -112,9 +117,11 @@ func infoCommand(io streams) *cobra.Command {
 		Use: "info", Short: "Show a cluster and its peers", Args: noArguments,
 		Long: `Show a cluster and its peers.
 
-The state of a peering is what this cluster's gateway reports: "connected" means
-that the peer's gateway answers its pings. liqo-tui network verify sends packets
-from pod to pod. It only reads, and waits for nothing.`,
+The state of a peering is what this cluster's gateway reports. "untested": the
+gateways answer each other's pings, and no packet of a pod was seen to pass both
+ways yet; liqo-tui network verify sends some. "connected": one was. In the JSON,
+"connected" means the pings alone, and network.connection.podTraffic is when
+pods' packets passed last. It only reads, and waits for nothing.`,
 		Example: `  liqo-tui info --context rome
   liqo-tui info --get clusterid
   liqo-tui info -o json`,
@@ -209,6 +216,7 @@ func describePeer(p *flows.Peer, now time.Time) *peerInfo {
 	r := p.Reading()
 	out := &peerInfo{ClusterID: r.Peer, Namespace: r.Namespace, Since: moment(r.Since), ReportedAt: moment(r.At), StaleAt: moment(r.StaleAt())}
 	out.State, out.Why = r.State(now)
+	out.verdict = view.End{Chosen: true, Reading: r}.Alone(now)
 	if conf := p.Configuration; conf != nil {
 		out.Network.CIDR.Remote = &conf.Spec.Remote.CIDR
 		if r.CIDRs {
@@ -220,7 +228,7 @@ func describePeer(p *flows.Peer, now time.Time) *peerInfo {
 		out.Network.Connection = &connectionInfo{
 			Name: c.Name, Value: string(r.Value), Reason: r.Cause(now), LatencyMicros: r.Latency.Microseconds(),
 			Loss: known(r.Lost()), ReceivedBytes: known(r.Received, r.Reported), SentBytes: known(r.Sent, r.Reported),
-			Handshake: moment(r.Handshake), Implementation: r.Implementation, MTU: r.MTU, PeerAddress: r.PeerAddress,
+			PodTraffic: moment(r.PodTraffic), Handshake: moment(r.Handshake), Implementation: r.Implementation, MTU: r.MTU, PeerAddress: r.PeerAddress,
 		}
 	}
 	return out
@@ -310,6 +318,7 @@ func writeCluster(out io.Writer, i clusterInfo) error {
 		report.WriteNext(out, firstSteps(i.Local.ClusterID))
 		return nil
 	}
+	untested := false
 	fmt.Fprintln(w, "\nPEER\tROLE\tSTATE\tLATENCY\tPODS SEEN AS\tWHY")
 	for _, id := range slices.Sorted(maps.Keys(i.Peers)) {
 		p := i.Peers[id]
@@ -320,9 +329,16 @@ func writeCluster(out io.Writer, i clusterInfo) error {
 		if r := p.Network.CIDR.Remapped; r != nil {
 			seenAs = flows.Joined(r.Pod)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", id, role, p.State, latencyText(p), seenAs, p.Why)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", id, role, p.verdict.State, latencyText(p), seenAs, p.verdict.Why)
+		untested = untested || p.verdict.State == view.Untested
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if untested {
+		writeNext(out, testSteps())
+	}
+	return nil
 }
 
 // firstSteps are for a cluster without peers.
@@ -331,6 +347,12 @@ func firstSteps(id render.ClusterID) []report.NextStep {
 		return []report.NextStep{{Command: "liqo-tui install", Why: "brings our operator, which network connect --install does too"}}
 	}
 	return []report.NextStep{{Command: "liqo-tui network connect --remote-context CONTEXT", Why: "connects it with another cluster"}}
+}
+
+// testSteps are for peers whose gateways reach each other, and of whose pods nobody
+// knows.
+func testSteps() []nextStep {
+	return []nextStep{{"liqo-tui network verify --remote-context CONTEXT", "tests the path from pod to pod"}}
 }
 
 func latencyText(p *peerInfo) string {
@@ -365,7 +387,7 @@ func writePeer(out io.Writer, i clusterInfo, p *peerInfo) error {
 			fmt.Fprintf(w, "  %s\t%s\n", name, value)
 		}
 	}
-	row("State", string(p.State)+": "+p.Why)
+	row("State", p.verdict.Title()+": "+p.verdict.Why)
 	if p.Since != nil {
 		row("Since", p.Since.Format(time.RFC3339))
 	}

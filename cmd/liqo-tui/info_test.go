@@ -65,7 +65,7 @@ func TestInfoSaysWhatIsNotReported(t *testing.T) {
 	}{
 		"Liqo's gateway": {
 			connectionOf(networkingv1beta1.Connected, now, nil),
-			[]string{"State       connected: the peer's gateway answers", "Lost pings  not reported by Liqo's gateway", "Traffic     not reported by Liqo's gateway"},
+			[]string{"State       connected, no pod traffic seen yet: the peer's gateway answers", "Lost pings  not reported by Liqo's gateway", "Traffic     not reported by Liqo's gateway"},
 			[]string{"%", "bytes", "no reason"},
 			[]string{`"loss": null`, `"receivedBytes": null`, `"sentBytes": null`},
 			"null",
@@ -79,9 +79,16 @@ func TestInfoSaysWhatIsNotReported(t *testing.T) {
 		},
 		"ours, connected": {
 			connectionOf(networkingv1beta1.Connected, now, &render.Report{At: now, Interval: 10, Message: "the peer's gateway answers pings"}),
-			[]string{"Lost pings  0%", "Traffic     0 bytes received, 0 sent"},
+			[]string{"Lost pings  0%", "Traffic     0 bytes received, 0 sent", "State       connected, no pod traffic seen yet: "},
 			[]string{"not reported"},
 			[]string{`"loss": 0,`, `"receivedBytes": 0`, `"sentBytes": 0`},
+			"0",
+		},
+		"ours, and pods' packets have passed": {
+			connectionOf(networkingv1beta1.Connected, now, &render.Report{At: now, Interval: 10, Message: "the peer's gateway answers pings", PodTraffic: new(now.Add(-time.Minute))}),
+			[]string{"State       connected: the peer's gateway answers pings; pod traffic seen 1m0s ago"},
+			[]string{"no pod traffic"},
+			[]string{`"podTraffic": "`},
 			"0",
 		},
 	} {

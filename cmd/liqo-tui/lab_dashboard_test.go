@@ -20,7 +20,7 @@ func TestLabDashboard(t *testing.T) {
 
 	way := l.detour(t, "lab-milan")
 	s := openTerminal(t, 120, 40, nil, program, "dashboard", "--kubeconfig", way.kubeconfig)
-	s.wait(30*time.Second, "2 contexts", "1 ✓ connected", "A milan", "B rome", "each gateway gets answers to its pings")
+	s.wait(30*time.Second, "2 contexts", "A milan", "B rome", "each gateway gets answers to its pings")
 
 	way.close()
 	s.wait(40*time.Second, "1 ? unreachable", "no answer from milan for", "? unreachable <1m", "not answering", "said last:", "rome says connected")
@@ -41,10 +41,10 @@ func TestLabDashboard(t *testing.T) {
 	s.press("Escape")
 
 	way.open(t)
-	s.wait(60*time.Second, "1 ✓ connected")
+	s.wait(60*time.Second, "each gateway gets answers to its pings")
 	s.waitWithout(20*time.Second, "no answer from")
 	s.press("E")
-	s.wait(20*time.Second, "unreachable (was connected)", "connected (was unreachable)")
+	s.wait(20*time.Second, "unreachable (was ", "(was unreachable)")
 	s.press("q")
 	s.wait(20*time.Second, "2 contexts")
 	s.press("q")

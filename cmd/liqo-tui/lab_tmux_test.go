@@ -89,7 +89,7 @@ func TestLabWizard(t *testing.T) {
 		record(t, "4-plan-confirm", s.wait(30*time.Second, "Apply these changes?", "> No"))
 		s.press("Down", "Enter")
 		record(t, "5-apply", s.wait(30*time.Second, "Apply", "done", "now:"))
-		record(t, "6-live-measuring", s.wait(120*time.Second, "connected: each gateway answers"))
+		record(t, "6-live-measuring", s.wait(120*time.Second, "connected: each gateway gets answers"))
 		record(t, "6-live", s.wait(60*time.Second, "verified: packets pass between pods both ways"))
 		s.resize(120, 40)
 		record(t, "6-live-120x40", s.wait(30*time.Second, strings.Repeat("─", 100)))
@@ -104,11 +104,11 @@ func TestLabWizard(t *testing.T) {
 		way := l.detour(t, "lab-milan")
 		s := openTerminal(t, 80, 24, nil, program, "wizard", "--kubeconfig", way.kubeconfig, "--context", "lab-rome",
 			"--remote-kubeconfig", way.kubeconfig, "--remote-context", "lab-milan")
-		s.wait(20*time.Second, "connected: each gateway answers")
+		s.wait(20*time.Second, "connected: each gateway gets answers")
 		way.close()
 		s.wait(40*time.Second, "not answering", "connected")
 		way.open(t)
-		s.wait(40*time.Second, "connected: each gateway answers")
+		s.wait(40*time.Second, "connected: each gateway gets answers")
 		s.press("q")
 		s.exit(30 * time.Second)
 	})
@@ -143,7 +143,7 @@ func TestLabWizard(t *testing.T) {
 				again.screen()
 			}
 		}
-		again.wait(120*time.Second, "connected: each gateway answers")
+		again.wait(120*time.Second, "connected: each gateway gets answers")
 		again.press("q")
 		again.exit(30 * time.Second)
 	})

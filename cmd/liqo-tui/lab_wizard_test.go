@@ -28,7 +28,7 @@ func (s *terminal) agree() {
 func (l lab) testOtherTerminals(t *testing.T, program string) {
 	t.Run("over SSH, a live connection is changed", func(t *testing.T) {
 		s := l.wizardOn(t, program, "SSH_TTY=/dev/pts/9")
-		s.wait(30*time.Second, "Live", "connected: each gateway answers")
+		s.wait(30*time.Second, "Live", "connected: each gateway gets answers")
 		s.press("e")
 		s.wait(30*time.Second, "> Gateway server on")
 		s.press("Up", "Up") // to the last field but one
@@ -36,7 +36,7 @@ func (l lab) testOtherTerminals(t *testing.T, program string) {
 		s.press("C-u", "1", "3", "0", "0", "Enter")
 		record(t, "7-change", s.wait(30*time.Second, "network connect", "--mtu 1300"))
 		s.agree()
-		s.wait(120*time.Second, "Live", "connected: each gateway answers", "MTU 1300")
+		s.wait(120*time.Second, "Live", "connected: each gateway gets answers", "MTU 1300")
 		s.press("q")
 		if code := s.exit(30 * time.Second); code != "0" {
 			t.Errorf("got exit code %s, want 0", code)
@@ -51,7 +51,7 @@ func (l lab) testOtherTerminals(t *testing.T, program string) {
 
 	t.Run("without UTF-8, the connection is ended", func(t *testing.T) {
 		s := l.wizardOn(t, program, "LANG=C", "LC_ALL=C")
-		s.wait(30*time.Second, "Live", "[ok] connected")
+		s.wait(30*time.Second, "Live", "each gateway gets answers")
 		s.press("x")
 		screen := s.wait(30*time.Second, "disconnect", "> Apply:")
 		record(t, "8-disconnect-ascii", screen)

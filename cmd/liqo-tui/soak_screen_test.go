@@ -25,7 +25,7 @@ type screenRow struct {
 
 func (r screenRow) String() string { return cmp.Or(r.text, "no row") }
 
-var rowPattern = regexp.MustCompile(`(down|one-sided|unreachable|stale|degraded|unknown|connecting|starting|no gateways|connected)( \S+)? +` +
+var rowPattern = regexp.MustCompile(`(down|one-sided|unreachable|stale|degraded|unknown|connecting|starting|untested|no gateways|connected)( \S+)? +` +
 	`(rome|milan) +(rome|milan) +[AB-] +(\S+) +(\S+) .* (\S+) +\S+/?\S* +\d+ +\S+$`)
 
 // row is what is on the screen now.
@@ -48,7 +48,7 @@ type infoOfBoth map[render.ClusterID]*clusterInfo
 
 // fromBad are the words of the dashboard from the worst to the best. What one
 // side sees is what counts.
-var fromBad = []string{"down", "one-sided", "unreachable", "stale", "degraded", "unknown", "connecting", "starting", "no gateways", "connected"}
+var fromBad = []string{"down", "one-sided", "unreachable", "stale", "degraded", "unknown", "connecting", "starting", "untested", "no gateways", "connected"}
 
 // state is the word that the dashboard must have for it.
 func (i infoOfBoth) state() string {

@@ -139,7 +139,7 @@ func (s *soak) open() {
 		s.t.Fatalf("go build: %v\n%s", err, out)
 	}
 	s.screen = openTerminal(s.t, 110, 24, []string{weight.Env + "=" + s.folder}, program, "dashboard", "--kubeconfig", s.kubeconfig)
-	s.screen.wait(30*time.Second, "connected")
+	s.screen.wait(30*time.Second, "untested")
 }
 
 // disturb changes things at random until the end.

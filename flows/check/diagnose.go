@@ -29,6 +29,7 @@ const (
 	Ping       flows.Code = "LT-D030"
 	PathMTU    flows.Code = "LT-D031"
 	PacketLoss flows.Code = "LT-D032"
+	PodTraffic flows.Code = "LT-D033"
 )
 
 // recentRestart is how long a restart is worth a warning.
@@ -70,6 +71,7 @@ func diagnosisChecks() []definition[diagnosis] {
 		{Ping, "ping through the tunnel", eachSide, []flows.Code{UDPPath}, diagnosis.ping},
 		{PathMTU, "MTU of the tunnel", pair, []flows.Code{Ping}, diagnosis.mtu},
 		{PacketLoss, "packet loss", eachSide, []flows.Code{Ping}, diagnosis.loss},
+		{PodTraffic, "packets from pod to pod", pair, []flows.Code{Ping}, diagnosis.podTraffic},
 	}
 }
 

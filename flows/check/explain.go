@@ -158,6 +158,10 @@ func diagnosisTexts() map[flows.Code]Text {
 			"packet loss", "The share of a minute's pings that were not answered. TCP becomes slow from one in a hundred.",
 			[]string{"Look at the links between the clusters, and at the load of the gateways' nodes."},
 		},
+		PodTraffic: {
+			"packets from pod to pod", "Gateways that reach each other prove the tunnel, not the way between gateways and pods. Our gateways count packets of pods that were answered, both ways.",
+			[]string{"liqo-tui network verify sends packets from pod to pod, both ways."},
+		},
 	}
 }
 

@@ -4,9 +4,11 @@ package view
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -44,6 +46,7 @@ const (
 	Unknown
 	Connecting
 	Starting
+	Untested // the gateways reach each other; of pods nobody knows
 	NotConnected
 	Connected
 	States // how many there are
@@ -52,20 +55,20 @@ const (
 var words = [States]string{
 	Down: "down", OneSided: "one-sided", Unreachable: "unreachable", Stale: "stale",
 	Degraded: "degraded", Unknown: "unknown", Connecting: "connecting", Starting: "starting",
-	NotConnected: "no gateways", Connected: "connected",
+	NotConnected: "no gateways", Connected: "connected", Untested: "untested",
 }
 
 func (s State) String() string { return words[s] }
 
 // Works reports whether traffic between the gateways was last seen to work.
-func (s State) Works() bool { return s == Connected || s == Degraded }
+func (s State) Works() bool { return s == Connected || s == Degraded || s == Untested }
 
 // Broken reports whether it is known not to: what can't be seen now is neither.
 func (s State) Broken() bool {
 	switch s {
 	case Down, OneSided, Connecting, Starting, NotConnected:
 		return true
-	case Unreachable, Stale, Degraded, Unknown, Connected, States:
+	case Unreachable, Stale, Degraded, Unknown, Untested, Connected, States:
 	}
 	return false
 }
@@ -77,9 +80,18 @@ type Verdict struct {
 	Since time.Time // zero: not known
 }
 
+// Title is the state where there is room for more than a word.
+func (v Verdict) Title() string {
+	if v.State == Untested {
+		return "connected, no pod traffic seen yet"
+	}
+	return v.State.String()
+}
+
 // Judge puts what both ends say together. The worse word counts; what one end
-// measures now counts more than that the other can't be asked.
-func Judge(ends [2]End, now time.Time) Verdict {
+// measures now counts more than that the other can't be asked. tested is the last test
+// from pod to pod, nil if none is known.
+func Judge(ends [2]End, tested *verify.Result, now time.Time) Verdict {
 	worst := Verdict{State: Connected}
 	said := 0
 	for i, e := range ends {
@@ -109,8 +121,49 @@ func Judge(ends [2]End, now time.Time) Verdict {
 	}
 	if worst.State == Connected {
 		worst.Why = connectedBecause(ends)
+		worst.prove(ends, tested, now)
 	}
 	return worst
+}
+
+// Alone is what an end means of whose other one nothing is known.
+func (e End) Alone(now time.Time) Verdict {
+	v := e.verdict(now)
+	v.Why = strings.TrimPrefix(v.Why, string(e.ID)+": ")
+	if v.State == Connected {
+		v.prove([2]End{e}, nil, now)
+	}
+	return v
+}
+
+// prove lets a connection count as one only where pods reach each other, too.
+func (v *Verdict) prove(ends [2]End, tested *verify.Result, now time.Time) {
+	state, how := FromPodToPod(ends, tested, now)
+	if v.State, v.Why = state, v.Why+"; "+how; state == Degraded {
+		v.Since = time.Time{} // that is since when it is connected
+	}
+}
+
+// FromPodToPod decides whether pods are known to reach each other: pings of gateways
+// say nothing of the way between a gateway and pods. The state is Connected, Untested or
+// Degraded, and how the end of a sentence. tested is the last test, nil if none is known.
+func FromPodToPod(ends [2]End, tested *verify.Result, now time.Time) (state State, how string) {
+	var passed time.Time
+	for _, e := range ends {
+		if at := e.Reading.PodTraffic; e.Says() && at.After(passed) {
+			passed = at
+		}
+	}
+	ago := func(at time.Time) string { return max(0, now.Sub(at)).Round(time.Second).String() + " ago" }
+	switch byPods := tested != nil && tested.Between == verify.Pods; {
+	case byPods && !tested.Verified():
+		return Degraded, "the last test from pod to pod, " + ago(tested.At) + ", failed"
+	case byPods && tested.At.After(passed):
+		return Connected, "tested from pod to pod " + ago(tested.At)
+	case !passed.IsZero():
+		return Connected, "pod traffic seen " + ago(passed)
+	}
+	return Untested, "no pod traffic seen yet"
 }
 
 func connectedBecause(ends [2]End) string {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -34,36 +35,50 @@ func TestTheStateOfAPeeringComesFromBothSides(t *testing.T) {
 	b := func(value networkingv1beta1.ConnectionStatusValue, at time.Time) End {
 		return End{ID: "milan", Chosen: true, Reading: reported("rome", server, value, at)}
 	}
+	old := now.Add(-time.Minute)
 	quiet := b(up, now)
 	quiet.Silent, quiet.Problem = now.Add(-3*time.Minute), "i/o timeout"
 	lossy := b(up, now)
 	lossy.Reading.Loss = 0.2
+	ours := a(up, now)
+	ours.Reading.PodTraffic = now.Add(-12 * time.Second)
+	broke := a(broken, now)
+	broke.Reading.PodTraffic = now.Add(-12 * time.Second)
+	measured := func(ends verify.Ends, loss float64, at time.Time) *verify.Result {
+		return &verify.Result{At: at, Between: ends, Directions: [2]verify.Direction{{Sent: 10, Received: 10}, {Sent: 10, Loss: loss}}}
+	}
 	configured := End{ID: "milan", Chosen: true, Reading: flows.Reading{Peer: "rome", CIDRs: true}}
-	old := now.Add(-time.Minute)
 	for name, test := range map[string]struct {
-		a, b End
-		want State
-		why  string
+		a, b   End
+		want   State
+		why    string
+		tested *verify.Result
 	}{
-		"both say connected":                {a(up, now), b(up, now), Connected, "each gateway gets answers"},
-		"one pings in vain":                 {a(up, now), b(broken, now), Down, "milan: as the gateway says"},
-		"one is still connecting":           {a(dialling, now), b(up, now), Connecting, "rome:"},
-		"one loses pings":                   {a(up, now), lossy, Degraded, "milan: connected, but 20%"},
-		"one has gone quiet":                {a(up, now), b(up, old), Stale, "milan: it said Connected 1m0s ago"},
-		"one's API server does not answer":  {a(up, now), quiet, Unreachable, "milan: i/o timeout; rome says connected"},
-		"a tunnel that is down outranks it": {a(broken, now), quiet, Down, "rome:"},
-		"the other is old news then":        {a(up, old), quiet, Unreachable, "milan: i/o timeout"},
-		"one has no gateway":                {a(broken, now), configured, Down, "rome:"},
-		"one has no gateway, one connects":  {a(dialling, now), configured, OneSided, "rome has a gateway for it, milan has none"},
-		"one has nothing of it":             {a(dialling, now), End{ID: "milan", Chosen: true}, OneSided, "milan has none"},
+		"both say connected":                {a: a(up, now), b: b(up, now), want: Untested, why: "each gateway gets answers to its pings; no pod traffic seen yet"},
+		"and pods' packets have passed":     {a: ours, b: b(up, now), want: Connected, why: "pod traffic seen 12s ago"},
+		"a test passed":                     {a: a(up, now), b: b(up, now), want: Connected, why: "tested from pod to pod 1m0s ago", tested: measured(verify.Pods, 0, old)},
+		"the gateways alone were tested":    {a: a(up, now), b: b(up, now), want: Untested, why: "no pod traffic", tested: measured(verify.Gateways, 0, old)},
+		"a test failed":                     {a: ours, b: b(up, now), want: Degraded, why: "the last test from pod to pod, 1m0s ago, failed", tested: measured(verify.Pods, 1, old)},
+		"packets passed before it broke":    {a: broke, b: b(up, now), want: Down, why: "rome:", tested: measured(verify.Pods, 0, old)},
+		"what a side that is gone has seen": {a: End{ID: "rome"}, b: b(up, now), want: Untested, why: "rome is not among the contexts; no pod traffic seen yet"},
+		"one pings in vain":                 {a: a(up, now), b: b(broken, now), want: Down, why: "milan: as the gateway says"},
+		"one is still connecting":           {a: a(dialling, now), b: b(up, now), want: Connecting, why: "rome:"},
+		"one loses pings":                   {a: a(up, now), b: lossy, want: Degraded, why: "milan: connected, but 20%"},
+		"one has gone quiet":                {a: a(up, now), b: b(up, old), want: Stale, why: "milan: it said Connected 1m0s ago"},
+		"one's API server does not answer":  {a: a(up, now), b: quiet, want: Unreachable, why: "milan: i/o timeout; rome says connected"},
+		"a tunnel that is down outranks it": {a: a(broken, now), b: quiet, want: Down, why: "rome:"},
+		"the other is old news then":        {a: a(up, old), b: quiet, want: Unreachable, why: "milan: i/o timeout"},
+		"one has no gateway":                {a: a(broken, now), b: configured, want: Down, why: "rome:"},
+		"one has no gateway, one connects":  {a: a(dialling, now), b: configured, want: OneSided, why: "rome has a gateway for it, milan has none"},
+		"one has nothing of it":             {a: a(dialling, now), b: End{ID: "milan", Chosen: true}, want: OneSided, why: "milan has none"},
 		"none has a gateway": {
-			End{ID: "rome", Chosen: true, Reading: flows.Reading{Peer: "milan"}}, configured, NotConnected, "there is no gateway",
+			a: End{ID: "rome", Chosen: true, Reading: flows.Reading{Peer: "milan"}}, b: configured, want: NotConnected, why: "there is no gateway",
 		},
-		"one is not among the contexts": {a(up, now), End{ID: "milan"}, Connected, "rome gets answers to its pings; milan is not among the contexts"},
+		"one is not among the contexts": {a: a(up, now), b: End{ID: "milan"}, want: Untested, why: "rome gets answers to its pings; milan is not among the contexts"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for order, ends := range map[string][2]End{"": {test.a, test.b}, ", the other way round": {test.b, test.a}} {
-				got := Judge(ends, now)
+				got := Judge(ends, test.tested, now)
 				if got.State != test.want || !strings.Contains(got.Why, test.why) {
 					t.Errorf("got %s: %q; want %s, with %q%s", got.State, got.Why, test.want, test.why, order)
 				}

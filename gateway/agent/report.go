@@ -48,9 +48,14 @@ func (g *gatewayAgent) report(ctx context.Context) error {
 		h.follow(g.earlier())
 		now := time.Now()
 		value, r := h.complete(g.observe(now))
-		if !h.news(now, value, r) && now.Sub(h.written) < reportInterval {
+		news := h.news(now, value, r)
+		if !news && now.Sub(h.written) < reportInterval {
 			continue
 		}
+		if counters, err := g.counters(); err == nil {
+			h.pods = h.pods.next(now, counters[gateway.PodsSent].Packets, counters[gateway.PodsReceived].Packets)
+		}
+		r.PodTraffic = cmp.Or(h.pods.passed, h.last.PodTraffic)
 		if err := g.write(ctx, value, r); err != nil {
 			if ctx.Err() == nil {
 				g.options.Log.Error("report on the Connection", "error", err)
@@ -67,6 +72,27 @@ type history struct {
 	value   networkingv1beta1.ConnectionStatusValue
 	written time.Time // by this process; zero: not yet
 	term    int       // of the past that it goes on from
+	pods    podTraffic
+}
+
+// podTraffic is what the gateway's counters of answered flows have shown.
+type podTraffic struct {
+	counted        bool
+	sent, received uint64     // when packets had passed both ways last
+	passed         *time.Time // when that was seen; nil: not by this process
+}
+
+// next looks at the counters again. What they had before this process began is of
+// unknown age.
+func (p podTraffic) next(now time.Time, sent, received uint64) podTraffic {
+	switch {
+	case !p.counted, sent < p.sent, received < p.received: // they began again, with the table
+		p.sent, p.received = sent, received
+	case sent > p.sent && received > p.received:
+		p.sent, p.received, p.passed = sent, received, &now
+	}
+	p.counted = true
+	return p
 }
 
 // follow goes on from what another process reported, if it did since the last time.

@@ -251,6 +251,30 @@ func TestEndpointIsResolved(t *testing.T) {
 	}
 }
 
+func TestPodTrafficIsWhatPassesBothWaysFromNowOn(t *testing.T) {
+	start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	var p podTraffic
+	for i, look := range []struct {
+		sent, received uint64
+		passed         int // at which look that was last, -1: never
+	}{
+		{700, 700, -1}, // before this process began, nobody knows when
+		{701, 700, -1}, // the pod asks
+		{709, 700, -1},
+		{709, 701, 3}, // and is answered
+		{709, 702, 3},
+		{710, 702, 5},
+		{1, 1, 5}, // the counters have begun again
+		{2, 2, 7},
+	} {
+		p = p.next(start.Add(time.Duration(i)*reportInterval), look.sent, look.received)
+		switch {
+		case look.passed < 0 && p.passed != nil, look.passed >= 0 && (p.passed == nil || !p.passed.Equal(start.Add(time.Duration(look.passed)*reportInterval))):
+			t.Errorf("look %d: got %v, want look %d", i, p.passed, look.passed)
+		}
+	}
+}
+
 // A client that hears no answer calls from another port several times a second.
 func TestReportOfAnEndpointWaitsALittle(t *testing.T) {
 	written := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)

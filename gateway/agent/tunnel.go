@@ -74,6 +74,7 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 		return err
 	}
 	kernel, err := linux.New(linux.Options{Logger: o.Log})
+	g.counters = kernel.Counters
 	m := newTunnelMetrics(string(o.Gateway.Tenant.Remote), g.statusWithSetup, kernel.Counters)
 	if err == nil {
 		err = linux.CheckMachine()
@@ -148,10 +149,12 @@ type gatewayAgent struct {
 	names   resolver
 	nodes   *nodes
 	tunnel  *tunnel.Tunnel // nil on a machine that is unfit
-	unfit   error
-	woken   chan struct{} // the report may have something new to say
-	holds   atomic.Bool   // this pod has the Lease, if several share the tunnel
-	standby atomic.Bool   // another pod reports
+	// counters of the firewall
+	counters func() (map[string]linux.Counter, error)
+	unfit    error
+	woken    chan struct{} // the report may have something new to say
+	holds    atomic.Bool   // this pod has the Lease, if several share the tunnel
+	standby  atomic.Bool   // another pod reports
 
 	reading   sync.Mutex         // one Reconcile at a time
 	key       gateway.PrivateKey // the newest that was read

@@ -103,16 +103,10 @@ func compileStatement(st gateway.Statement, ids map[string]uint32) ([]expr.Any, 
 		return []expr.Any{load(expr.MetaKeyL4PROTO), equal([]byte{unix.IPPROTO_ICMP})}, nil
 	case gateway.MarkIs:
 		return []expr.Any{load(expr.MetaKeyMARK), equal(binary.NativeEndian.AppendUint32(nil, st.Number))}, nil
+	case gateway.Established:
+		return connectionState(1 << 1), nil // IP_CT_ESTABLISHED of nf_conntrack_common.h, as a bit
 	case gateway.Related:
-		const related = 1 << 2 // IP_CT_RELATED of nf_conntrack_common.h, as a bit
-		return []expr.Any{
-			&expr.Ct{Key: expr.CtKeySTATE, Register: register},
-			&expr.Bitwise{
-				SourceRegister: register, DestRegister: register, Len: 4,
-				Mask: binary.NativeEndian.AppendUint32(nil, related), Xor: make([]byte, 4),
-			},
-			&expr.Cmp{Op: expr.CmpOpNeq, Register: register, Data: make([]byte, 4)},
-		}, nil
+		return connectionState(1 << 2), nil // IP_CT_RELATED
 	case gateway.TCPSYN:
 		return []expr.Any{
 			load(expr.MetaKeyL4PROTO), equal([]byte{unix.IPPROTO_TCP}),
@@ -177,6 +171,17 @@ func compileEffect(st gateway.Statement) ([]expr.Any, error) {
 		return []expr.Any{frameTo(), writeIP(ipDestination, 4)}, nil
 	default:
 		return nil, fmt.Errorf("statement %q: unknown", st)
+	}
+}
+
+func connectionState(bit uint32) []expr.Any {
+	return []expr.Any{
+		&expr.Ct{Key: expr.CtKeySTATE, Register: register},
+		&expr.Bitwise{
+			SourceRegister: register, DestRegister: register, Len: 4,
+			Mask: binary.NativeEndian.AppendUint32(nil, bit), Xor: make([]byte, 4),
+		},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: register, Data: make([]byte, 4)},
 	}
 }
 

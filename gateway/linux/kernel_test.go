@@ -56,7 +56,7 @@ func TestClustersWithEqualAddressesReachEachOther(t *testing.T) {
 	linuxtest.PingThrough(t, b, a)
 	for _, c := range []*linuxtest.Cluster{a, b} {
 		for name, count := range c.Counters() {
-			if count.Packets != 0 && name != gateway.Arrived {
+			if strings.HasPrefix(name, "dropped") && count.Packets != 0 {
 				t.Errorf("%s: %s: %d packets, want none", c.Name, name, count.Packets)
 			}
 		}

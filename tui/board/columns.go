@@ -198,7 +198,7 @@ func (c table) at(x int) (column tableColumn, ok bool) {
 // line is one row.
 func (c table) line(t draw.Theme, p *peering, now time.Time, selected bool) string {
 	word := p.State.String()
-	if since := p.began(); !since.IsZero() && p.State != view.Connected {
+	if since := p.began(); !since.IsZero() && p.State != view.Connected && p.State != view.Untested {
 		word += " " + draw.Minutes(now.Sub(since))
 	}
 	state := t.Glyphs[draw.PairMarks[p.State]] + " " + t.Plain(word)

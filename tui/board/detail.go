@@ -33,7 +33,7 @@ const chartHeight = 8
 func (d detail) lines(width int) []string {
 	t := d.t
 	v := d.p.judge(d.now) // anew: its words tell the time
-	head := t.Glyphs[draw.PairMarks[v.State]] + " " + v.State.String()
+	head := t.Glyphs[draw.PairMarks[v.State]] + " " + v.Title()
 	if since := d.p.began(); !since.IsZero() {
 		head += " for " + draw.Minutes(d.now.Sub(since))
 	}
@@ -43,7 +43,7 @@ func (d detail) lines(width int) []string {
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		lines = append(lines, "")
-		lines = append(lines, d.side(side, v.Why, width)...)
+		lines = append(lines, d.side(side, v, width)...)
 	}
 	lines = append(lines, "")
 	lines = append(lines, d.latency(width)...)
@@ -79,7 +79,7 @@ func flapText(n int, now view.State) string {
 
 // side is what one end says, and how old that is. What was said already is not
 // repeated.
-func (d detail) side(s flows.Side, said string, width int) []string {
+func (d detail) side(s flows.Side, both view.Verdict, width int) []string {
 	t, e := d.t, d.p.ends[s]
 	name := t.Title.Render(t.Side(s, string(e.ID), 0))
 	r := e.Reading
@@ -90,7 +90,7 @@ func (d detail) side(s flows.Side, said string, width int) []string {
 		return []string{name + "  " + t.State(draw.Fail, "has nothing of this peering", 0)}
 	}
 	state, why := r.State(d.now)
-	mark, word := draw.StateMarks[state], string(state)
+	mark, word := draw.EndMark(state, both.State), string(state)
 	if !e.Silent.IsZero() {
 		mark, word, why = draw.Unknown, "not answering for "+draw.Minutes(d.now.Sub(e.Silent)), e.Problem+". What it said last:"
 	}
@@ -100,7 +100,7 @@ func (d detail) side(s flows.Side, said string, width int) []string {
 			lines = append(lines, "  "+look.Render(line))
 		}
 	}
-	if state != flows.StateConnected && !strings.Contains(said, why) || !e.Silent.IsZero() {
+	if state != flows.StateConnected && !strings.Contains(both.Why, why) || !e.Silent.IsZero() {
 		add(draw.Style{}, why)
 	}
 	var look draw.Style

@@ -27,6 +27,17 @@ func (s Screen) Take(e session.Env, all []News) Screen {
 	return s
 }
 
+// Tested takes in what a test from pod to pod has found.
+func (s Screen) Tested(e session.Env, msg session.VerifiedMsg) Screen {
+	id := PairOf(msg.Result.A, msg.Result.B)
+	if p, ok := s.Board.Rows[id]; ok && msg.Err == nil {
+		p.tested = &msg.Result
+		s.Board.take(e.Now, nil)
+		s.Board.move(id)
+	}
+	return s
+}
+
 // shows reports whether a context is of the peering that a page is about.
 func (s Screen) shows(ref flows.ContextRef) bool {
 	p := s.Subject()

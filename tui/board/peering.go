@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -40,6 +41,7 @@ type peering struct {
 	worked  bool      // when it was last seen to work or not
 	flaps   []time.Time
 	History [2]session.Series
+	tested  *verify.Result // the last test from pod to pod that this program made
 
 	key  sortKey
 	name string // for the filter, and to tell equal keys apart
@@ -47,7 +49,7 @@ type peering struct {
 }
 
 // judge is what both ends mean at a time.
-func (p *peering) judge(now time.Time) view.Verdict { return view.Judge(p.both(), now) }
+func (p *peering) judge(now time.Time) view.Verdict { return view.Judge(p.both(), p.tested, now) }
 
 func (p *peering) both() [2]view.End { return [2]view.End{p.ends[flows.A].End, p.ends[flows.B].End} }
 

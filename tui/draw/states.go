@@ -49,5 +49,14 @@ var StateMarks = map[flows.State]Mark{
 var PairMarks = [view.States]Mark{
 	view.Down: Fail, view.OneSided: Fail, view.Unreachable: Unknown, view.Stale: Unknown,
 	view.Degraded: Warn, view.Unknown: Unknown, view.Connecting: Running, view.Starting: Running,
-	view.NotConnected: Pending, view.Connected: OK,
+	view.NotConnected: Pending, view.Untested: Pending, view.Connected: OK,
+}
+
+// EndMark is how an end's state looks where that of the peering is known: that
+// gateways answer pings is no more than that.
+func EndMark(s flows.State, both view.State) Mark {
+	if s == flows.StateConnected && both == view.Untested {
+		return PairMarks[both]
+	}
+	return StateMarks[s]
 }

@@ -27,6 +27,14 @@ type Verification struct {
 // Running reports whether one is under way.
 func (v Verification) Running() bool { return v.Stop != nil }
 
+// Of is what was measured between two clusters last; nil: nothing.
+func (v Verification) Of(pair [2]flows.ContextRef) *verify.Result {
+	if !v.Ended || v.Err != nil || v.Pair != pair {
+		return nil
+	}
+	return &v.Result
+}
+
 // VerifiedMsg is what a measurement has found.
 type VerifiedMsg struct {
 	ID     int

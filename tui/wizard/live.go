@@ -67,7 +67,7 @@ const twoColumns = 120
 
 // text is the whole live screen.
 func (s liveScreen) text(c scene) []string {
-	width, lines := c.Width, []string{c.verdict()}
+	width, lines := c.Width, []string{s.verdict(c)}
 	var measured []string
 	if both := c.peer(flows.A).Connection != nil && c.peer(flows.B).Connection != nil; both {
 		measured = s.verify.Lines(c.Theme, c.pair, c.Now, width)
@@ -98,18 +98,23 @@ func (s liveScreen) text(c scene) []string {
 }
 
 // verdict sums both sides up.
-func (c scene) verdict() string {
+func (s liveScreen) verdict(c scene) string {
 	a, b := c.status(flows.A), c.status(flows.B)
-	state := view.Judge([2]view.End{c.end(flows.A), c.end(flows.B)}, c.Now).State
+	v := s.judge(c)
 	text := fmt.Sprintf("A says %s, B says %s", a.word, b.word)
 	if a.word == b.word {
 		text = "both sides say: " + a.word
 	}
-	if state == view.Connected {
-		text = "connected: each gateway answers the other's pings"
+	if v.State == view.Connected || v.State == view.Untested {
+		text = "connected: " + v.Why
 	}
-	mark := draw.PairMarks[state]
+	mark := draw.PairMarks[v.State]
 	return c.Theme.Marks[mark].Render(c.Theme.Glyphs[mark] + " " + text)
+}
+
+// judge is what both sides mean together.
+func (s liveScreen) judge(c scene) view.Verdict {
+	return view.Judge([2]view.End{c.end(flows.A), c.end(flows.B)}, s.verify.Of(c.pair), c.Now)
 }
 
 // end is the side of the connection, as the dashboard sees it, too.
@@ -135,8 +140,12 @@ func (c scene) leftToDo() string {
 // side is one side's view, as lines of at most width cells.
 func (s liveScreen) side(c scene, side flows.Side, width int) []string {
 	t, now, peer := c.Theme, c.status(side), c.peer(side)
+	mark := now.mark
+	if mark == draw.OK {
+		mark = draw.EndMark(flows.StateConnected, s.judge(c).State)
+	}
 	lines := []string{
-		t.Title.Render(t.Side(side, string(c.id(side)), 0)) + "  " + t.Faint.Render(cmp.Or(string(peer.Reading().Role), "no gateway")) + "  " + t.State(now.mark, now.word, 0),
+		t.Title.Render(t.Side(side, string(c.id(side)), 0)) + "  " + t.Faint.Render(cmp.Or(string(peer.Reading().Role), "no gateway")) + "  " + t.State(mark, now.word, 0),
 	}
 	add := func(text string) {
 		for _, line := range t.Wrap(text, width-2, 0) {
