@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -107,6 +108,10 @@ type ClusterFacts struct {
 	Pools    []networkingv1beta1.CIDR
 	Operator OperatorFacts
 	Nodes    []NodeFacts // none if they may not be read
+	// Unreached are the gateways that a node's agent can't reach, sorted by node; those
+	// of which all is well are only counted. Both none if they may not be read.
+	Unreached []UnreachedFacts
+	Agents    int
 	// NodePorts is the range for node ports; the zero value if unknown.
 	NodePorts PortRange
 	// LoadBalancers counts the cluster's Services of that type.
@@ -129,6 +134,8 @@ type ClusterFacts struct {
 	Events []EventFacts
 	// Installation is nil until a plan has asked for it: [Plan.Installs].
 	Installation *InstallationFacts
+	// Policies are nil unless they were asked for.
+	Policies *policy.Facts
 	// Delegation is nil unless it was asked for.
 	Delegation *DelegationFacts
 	// Polled are the kinds that may be listed but not watched: what they tell is
@@ -163,6 +170,13 @@ type NodeFacts struct {
 	// Provider is the scheme of the node's provider ID, such as "aws" or "kind";
 	// "" if it has none.
 	Provider string
+}
+
+// UnreachedFacts are what one node's agent says: it asks gateways over the fabric all
+// the time.
+type UnreachedFacts struct {
+	Node     string
+	Gateways []string // as namespace/name
 }
 
 // PortRange is an inclusive range of ports.
@@ -261,6 +275,8 @@ type Peer struct {
 	Key *wgtypes.Key
 	// ClockAhead is the cluster's.
 	ClockAhead time.Duration
+	// Unreached are the nodes that can't reach the gateway; their pods can't reach the peer.
+	Unreached []string
 }
 
 // Peer finds the objects of the peering with remote, by label: names are not
@@ -286,7 +302,19 @@ func (c ClusterFacts) peerIn(namespace string, remote render.ClusterID) Peer {
 	if key, ok := c.Keys[p.Tenant.Namespace+"/"+name]; ok && name != "" {
 		p.Key = &key
 	}
+	p.Unreached = c.unreached()[p.Tenant.Namespace+"/"+name]
 	return p
+}
+
+// unreached are the nodes that can't reach a gateway, by its namespace/name.
+func (c ClusterFacts) unreached() map[string][]string {
+	nodes := map[string][]string{}
+	for _, u := range c.Unreached {
+		for _, gateway := range u.Gateways {
+			nodes[gateway] = append(nodes[gateway], u.Node)
+		}
+	}
+	return nodes
 }
 
 // FindNamespace is nil if there is no such namespace, or it may not be seen.

@@ -3,6 +3,7 @@ package flows
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -38,6 +39,9 @@ func (s State) Healthy() bool { return s == StateConnected || s == StateNotConne
 // degraded: two of the thirty that a minute has. One that is lost is no pattern.
 const degradedLoss = 0.05
 
+// FabricPort is the UDP port between nodes and gateways of our operator.
+const FabricPort = 6092
+
 // liqoReportInterval is the longest time between two writes of a Connection's
 // latency by Liqo's gateways while the peer answers. It is a setting of theirs;
 // this is its default.
@@ -66,6 +70,9 @@ type Reading struct {
 	CIDRs bool
 	// Waiting is what keeps the gateway's pod from running, with the pod's name.
 	Waiting string
+	// Unreached are the nodes that can't reach the gateway, as text; "" if all can, or
+	// nothing is known of that.
+	Unreached string
 
 	// Exists reports whether there is a Connection, which says the rest.
 	Exists bool
@@ -170,6 +177,9 @@ func (r Reading) claim(now time.Time) (state State, why string) {
 		if r.Lossy() {
 			return StateDegraded, fmt.Sprintf("connected, but %.3g%% of the pings are lost", r.Loss*100)
 		}
+		if r.Unreached != "" {
+			return StateDegraded, fmt.Sprintf("connected, but pods on %s can't reach the gateway: open UDP port %d between the cluster's nodes", r.Unreached, FabricPort)
+		}
 		return StateConnected, why
 	case networkingv1beta1.Connecting:
 		if r.Reason == render.ReasonPinged {
@@ -233,7 +243,7 @@ func (p Peer) Reading() Reading {
 			r.Endpoint = fmt.Sprintf("UDP %s:%d", e.Addresses[0], e.Port)
 		}
 	}
-	r.Waiting = p.waiting()
+	r.Waiting, r.Unreached = p.waiting(), p.unreached()
 	if p.Connection != nil {
 		p.readConnection(&r)
 	}
@@ -246,6 +256,15 @@ func (p Peer) waiting() string {
 		return ""
 	}
 	return "pod " + p.Pod.Name + ": " + p.Pod.Waiting
+}
+
+// unreached names the nodes that can't reach the gateway; "" if there are none.
+func (p Peer) unreached() string {
+	const named = 3
+	if len(p.Unreached) <= named {
+		return strings.Join(p.Unreached, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(p.Unreached[:named], ", "), len(p.Unreached)-named)
 }
 
 func (p Peer) readConnection(r *Reading) {
@@ -295,6 +314,7 @@ func (c ClusterFacts) Peers() map[render.ClusterID]*Peer {
 	assign(x, c.PublicKeys, func(p *Peer) **networkingv1beta1.PublicKey { return &p.PublicKey })
 	assign(x, c.Connections, func(p *Peer) **networkingv1beta1.Connection { return &p.Connection })
 	gateways := map[string]*Peer{} // by namespace/name
+	unreached := c.unreached()
 	for _, p := range x.peers {
 		p.ClockAhead = c.ClockAhead
 		name := p.gatewayName()
@@ -303,6 +323,7 @@ func (c ClusterFacts) Peers() map[render.ClusterID]*Peer {
 		}
 		name = p.Tenant.Namespace + "/" + name
 		gateways[name] = p
+		p.Unreached = unreached[name]
 		if key, ok := c.Keys[name]; ok {
 			p.Key = &key
 		}

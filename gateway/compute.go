@@ -80,8 +80,10 @@ func Compute(in Inputs) (State, error) {
 		Links: []Link{fabricLink(in.PodIP, in.UnderlayMTU)},
 		// The kernel's own addresses come after ours, because a remote pod may
 		// have the address of this pod: that is normal where CIDRs are equal.
-		Rules:    []Rule{{Preference: LocalPref, Table: KernelLocal}, {Preference: ErrorPref, Mark: errorMark, Table: LocalTable}},
-		Settings: []Setting{{FabricDevice, Forwarding, 1}, {FabricDevice, ReversePath, 0}},
+		Rules: []Rule{{Preference: LocalPref, Table: KernelLocal}, {Preference: ErrorPref, Mark: errorMark, Table: LocalTable}},
+		// Nodes ask by ARP whether their way here is open. 3 answers for what other
+		// devices have, too; with 1, which clusters with IPVS set, nobody is there.
+		Settings: []Setting{{FabricDevice, Forwarding, 1}, {FabricDevice, ReversePath, 0}, {FabricDevice, AnswerARP, 3}},
 	}
 	for _, p := range peers {
 		s.Tunnels = append(s.Tunnels, p.tunnel(in.LinkMTU(p)))

@@ -73,6 +73,9 @@ const (
 	ReversePathMark = "src_valid_mark"
 	// AcceptLocal takes packets whose source is an address of this machine.
 	AcceptLocal = "accept_local"
+	// AnswerARP says for which addresses questions are answered. The kernel takes the
+	// larger of the device's value and that of "all".
+	AnswerARP = "arp_ignore"
 )
 
 // Neighbor is a permanent neighbour entry: packets to IP on Device are framed

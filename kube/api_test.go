@@ -99,6 +99,7 @@ func TestCluster(t *testing.T) {
 			t.Errorf("got missing %q, want %q", f.MissingKinds, want)
 		}
 	})
+	t.Run("network policies are read as far as they may be", func(t *testing.T) { testPolicies(t, env, admin) })
 	crds, err := render.CRDs()
 	if err != nil {
 		t.Fatal(err)

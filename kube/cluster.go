@@ -19,6 +19,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -191,6 +192,7 @@ func mapper() meta.RESTMapper {
 	add(schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}, root, "ClusterRole", "ClusterRoleBinding")
 	add(schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}, namespaced, "Role", "RoleBinding")
 	add(schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"}, root, "ServiceCIDR")
+	add(networkingv1.SchemeGroupVersion, namespaced, "NetworkPolicy")
 	add(schedulingv1.SchemeGroupVersion, root, "PriorityClass")
 	add(admissionregistrationv1.SchemeGroupVersion, root, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 	add(apiextensionsv1.SchemeGroupVersion, root, "CustomResourceDefinition")

@@ -54,6 +54,11 @@ func (all *collection) add(f *flows.ClusterFacts, o client.Object) {
 		}
 	case *corev1.Node:
 		f.Nodes = append(f.Nodes, nodeFacts(o))
+	case *networkingv1beta1.InternalNode:
+		f.Agents++
+		if gateways := render.NodeUnreached(o); len(gateways) > 0 {
+			f.Unreached = append(f.Unreached, flows.UnreachedFacts{Node: o.Name, Gateways: gateways})
+		}
 	case *corev1.Service:
 		if len(o.Status.LoadBalancer.Ingress) > 0 {
 			f.LoadBalancers.Answered++
@@ -338,6 +343,18 @@ func keepNode(o client.Object) client.Object {
 		if c.Type == corev1.NodeReady { // without the time, which is renewed every few minutes
 			out.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
 		}
+	}
+	return out
+}
+
+// keepInternalNode leaves out those of Liqo, which say nothing of gateways.
+func keepInternalNode(o client.Object) client.Object {
+	if o.GetLabels()[render.LabelManagedBy] != render.ManagedBy {
+		return nil
+	}
+	out := &networkingv1beta1.InternalNode{ObjectMeta: kept(o)}
+	if text := o.GetAnnotations()[render.AnnotationUnreached]; text != "" {
+		out.Annotations = map[string]string{render.AnnotationUnreached: text}
 	}
 	return out
 }

@@ -215,3 +215,27 @@ func TestNodePortRange(t *testing.T) {
 		}
 	}
 }
+
+func TestNodesThatCantReachAGatewayAreKept(t *testing.T) {
+	node := func(name, unreached string) client.Object {
+		o := &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{render.LabelManagedBy: render.ManagedBy}, Annotations: map[string]string{render.AnnotationPods: "10.244.0.0/24"},
+		}}
+		if unreached != "" {
+			o.Annotations[render.AnnotationUnreached] = unreached
+		}
+		return keepInternalNode(o)
+	}
+	if o := keepInternalNode(&networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: "liqos"}}); o != nil {
+		t.Errorf("kept %v of Liqo's, which says nothing of gateways", o)
+	}
+	cut := node("b", "liqo-tenant-milan/milan,liqo-tenant-oslo/oslo")
+	if _, ok := cut.GetAnnotations()[render.AnnotationPods]; ok {
+		t.Error("what can be large is kept, too")
+	}
+	f := factsOf(node("a", ""), cut, node("c", ""))
+	want := []flows.UnreachedFacts{{Node: "b", Gateways: []string{"liqo-tenant-milan/milan", "liqo-tenant-oslo/oslo"}}}
+	if diff := cmp.Diff(want, f.Unreached); diff != "" || f.Agents != 3 {
+		t.Errorf("of %d agents:\n%s", f.Agents, diff)
+	}
+}

@@ -59,6 +59,7 @@ func (c *Cluster) watchedKinds() []*store {
 		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.InNamespace(metav1.NamespaceSystem),
 			client.MatchingLabels{"component": apiServer}), keepAPIServer),
 		optional(s("Node", func() client.ObjectList { return &corev1.NodeList{} }), keepNode),
+		optional(s(networkingv1beta1.InternalNodeKind, func() client.ObjectList { return &networkingv1beta1.InternalNodeList{} }), keepInternalNode),
 		optional(s("Service", func() client.ObjectList { return &corev1.ServiceList{} }, client.MatchingFields{"spec.type": string(corev1.ServiceTypeLoadBalancer)}), keepService),
 		networks,
 		tenant("Configuration", func() client.ObjectList { return &networkingv1beta1.ConfigurationList{} }),
@@ -113,6 +114,7 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	for _, s := range c.kinds {
 		objects, err := s.snapshot()
 		switch {
+		case s.optional && apierrors.IsNotFound(err):
 		case apierrors.IsNotFound(err):
 			facts.MissingKinds = append(facts.MissingKinds, c.resourceOf(s))
 		case err != nil && !s.minor:

@@ -95,6 +95,9 @@ const (
 	// AnnotationMTU on an InternalNode is that of the narrowest of the node's ways to
 	// gateways' pods, in bytes.
 	AnnotationMTU = "liqo-tui.dev/mtu"
+	// AnnotationUnreached on an InternalNode are the gateways that do not answer the
+	// node over the fabric, with commas between them. Without any there is none.
+	AnnotationUnreached = "liqo-tui.dev/unreached"
 	// AnnotationNodeIPs on an InternalFabric are the addresses of the nodes that the
 	// gateway's pods are on, with commas between them.
 	AnnotationNodeIPs = "liqo-tui.dev/node-ips"

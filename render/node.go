@@ -19,6 +19,7 @@ type NodeReport struct {
 	Pods      []netip.Prefix // which addresses its pods have: ranges, and single ones
 	Addresses []netip.Addr   // that the node has
 	MTU       int            // of the narrowest of its ways to gateways' pods, in bytes; 0: not known
+	Unreached []string       // gateways that don't answer it over the fabric, as namespace/name
 }
 
 // InternalNode is where that is written. The kind is Liqo's, and so are its
@@ -28,7 +29,7 @@ func InternalNode(node *corev1.Node, r NodeReport) *networkingv1beta1.InternalNo
 	if r.MTU > 0 {
 		mtu = strconv.Itoa(r.MTU)
 	}
-	return &networkingv1beta1.InternalNode{
+	o := &networkingv1beta1.InternalNode{
 		TypeMeta: networkingType(networkingv1beta1.InternalNodeKind),
 		ObjectMeta: metav1.ObjectMeta{
 			Name: node.Name, Labels: map[string]string{LabelManagedBy: ManagedBy},
@@ -43,6 +44,19 @@ func InternalNode(node *corev1.Node, r NodeReport) *networkingv1beta1.InternalNo
 			Node:    networkingv1beta1.InternalNodeSpecInterfaceNode{IP: networkingv1beta1.IP(r.IP.String())},
 		}},
 	}
+	if len(r.Unreached) > 0 {
+		o.Annotations[AnnotationUnreached] = strings.Join(r.Unreached, ",")
+	}
+	return o
+}
+
+// NodeUnreached reads only which gateways the node can't reach, as namespace/name.
+func NodeUnreached(o metav1.Object) []string {
+	text := o.GetAnnotations()[AnnotationUnreached]
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
 }
 
 // ParseNode reads what an InternalNode says. The error names what can't be read;
@@ -60,6 +74,7 @@ func ParseNode(n *networkingv1beta1.InternalNode) (r NodeReport, err error) {
 			errs[4] = fmt.Errorf("annotation %s: %q is no number", AnnotationMTU, text)
 		}
 	}
+	r.Unreached = NodeUnreached(n)
 	return r, errors.Join(errs[:]...)
 }
 

@@ -71,10 +71,15 @@ type ProbeParams struct {
 	Owner  Object // the probe goes with it; with its kind set
 }
 
+// ProbeLabels are those of a probe's pod for a peer, besides the Job's own.
+func ProbeLabels(remote ClusterID) map[string]string {
+	return map[string]string{LabelAppName: ProbeName, LabelManagedBy: ManagedBy, LabelRemoteCluster: string(remote)}
+}
+
 // Probe is the Job that runs a probe's pod. A Job, because Kubernetes removes it
 // after its end, even if the program that made it has died.
 func Probe(p ProbeParams) *batchv1.Job {
-	labels := map[string]string{LabelAppName: ProbeName, LabelManagedBy: ManagedBy, LabelRemoteCluster: string(p.Tenant.Remote)}
+	labels := ProbeLabels(p.Tenant.Remote)
 	return &batchv1.Job{
 		TypeMeta: metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
 		ObjectMeta: metav1.ObjectMeta{

@@ -97,7 +97,14 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 			results = check.Preflight(p, f, reviews)
 		}
 	default:
-		observe := func(ctx context.Context) (flows.Facts, error) { return engine.Observe(ctx, a, b, time.Now) }
+		if f, err = engine.ReadPolicies(ctx, f, a, b); err != nil {
+			break
+		}
+		observe := func(ctx context.Context) (flows.Facts, error) {
+			now, err := engine.Observe(ctx, a, b, time.Now)
+			now.Local.Policies, now.Remote.Policies = f.Local.Policies, f.Remote.Policies
+			return now, err
+		}
 		results, f, err = diagnose(ctx, f, observe, func(ctx context.Context) error { return awaitMovement(ctx, s) })
 	}
 	if err != nil && ctx.Err() != nil {

@@ -96,9 +96,9 @@ type connectionInfo struct {
 	LatencyMicros int64         `json:"latencyMicros,omitempty"` // round trip from gateway to gateway
 	// Null where the gateway does not report it, as Liqo's don't, or has nothing to
 	// report.
-	Loss           *float64   `json:"loss"` // of pings, 0 to 1
-	ReceivedBytes  *uint64    `json:"receivedBytes"`
-	SentBytes      *uint64    `json:"sentBytes"`
+	Loss          *float64 `json:"loss"` // of pings, 0 to 1
+	ReceivedBytes *uint64  `json:"receivedBytes"`
+	SentBytes     *uint64  `json:"sentBytes"`
 	// PodTraffic is when packets of pods were last seen to pass both ways.
 	PodTraffic     *time.Time `json:"podTraffic,omitempty"`
 	Handshake      *time.Time `json:"handshake,omitempty"`
@@ -336,7 +336,7 @@ func writeCluster(out io.Writer, i clusterInfo) error {
 		return err
 	}
 	if untested {
-		writeNext(out, testSteps())
+		report.WriteNext(out, testSteps())
 	}
 	return nil
 }
@@ -351,8 +351,8 @@ func firstSteps(id render.ClusterID) []report.NextStep {
 
 // testSteps are for peers whose gateways reach each other, and of whose pods nobody
 // knows.
-func testSteps() []nextStep {
-	return []nextStep{{"liqo-tui network verify --remote-context CONTEXT", "tests the path from pod to pod"}}
+func testSteps() []report.NextStep {
+	return []report.NextStep{{Command: "liqo-tui network verify --remote-context CONTEXT", Why: "tests the path from pod to pod"}}
 }
 
 func latencyText(p *peerInfo) string {

@@ -25,6 +25,8 @@ const (
 	Keys       flows.Code = "LT-D013"
 	Fresh      flows.Code = "LT-D014"
 	Warnings   flows.Code = "LT-D015"
+	NodePaths  flows.Code = "LT-D016"
+	Policies   flows.Code = "LT-D017"
 	UDPPath    flows.Code = "LT-D020"
 	Ping       flows.Code = "LT-D030"
 	PathMTU    flows.Code = "LT-D031"
@@ -65,6 +67,8 @@ func diagnosisChecks() []definition[diagnosis] {
 		{Endpoint, "the client dials the server", pair, []flows.Code{Gateways}, diagnosis.endpoint},
 		{GatewayPod, "the gateway's pod runs", eachSide, []flows.Code{Answers}, diagnosis.pod},
 		{Keys, "the keys match", eachSide, []flows.Code{Gateways}, diagnosis.keys},
+		{NodePaths, "nodes reach the gateway", eachSide, []flows.Code{GatewayPod}, diagnosis.nodePaths},
+		{Policies, "policies let the peer in", eachSide, []flows.Code{Configured}, diagnosis.policies},
 		{Warnings, "no warnings about the gateway", eachSide, []flows.Code{Answers}, diagnosis.warnings},
 		{Fresh, "the gateway reports", eachSide, []flows.Code{GatewayPod}, diagnosis.fresh},
 		{UDPPath, "UDP between the gateways", eachWay, []flows.Code{Endpoint, GatewayPod, Keys, Fresh}, diagnosis.path},

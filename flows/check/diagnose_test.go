@@ -8,10 +8,14 @@ import (
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/policy"
+	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/internal/golden"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -133,6 +137,31 @@ func TestDiagnose(t *testing.T) {
 		},
 		"pod-restarted": {facts: func(f *flows.Facts) {
 			f.Remote.Pods[0].Restarts, f.Remote.Pods[0].Restarted = 2, f.At.Add(-3*time.Minute)
+		}},
+		"node-cut-off": {
+			facts: func(f *flows.Facts) {
+				gateway := f.Remote.Servers[0].Namespace + "/" + f.Remote.Servers[0].Name
+				f.Remote.Agents = 6
+				for _, node := range []string{"milan-2", "milan-3", "milan-4", "milan-6"} {
+					f.Remote.Unreached = append(f.Remote.Unreached, flows.UnreachedFacts{Node: node, Gateways: []string{"liqo-tenant-turin/turin", gateway}})
+				}
+				says(&f.Remote, f.At, func(r *render.Report) { r.Reason, r.PodTraffic = render.ReasonPinged, new(f.At.Add(-4*time.Second)) })
+			},
+			roots: []string{"LT-D016 B"},
+		},
+		"policies-close": {facts: func(f *flows.Facts) {
+			policies := []networkingv1.NetworkPolicy{
+				{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "default-deny"}},
+				{ObjectMeta: metav1.ObjectMeta{Namespace: "bank", Name: "rome-only"}, Spec: networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{
+					From: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "240.160.0.0/16"}}},
+				}}}},
+			}
+			f.Remote.Policies = &policy.Facts{Policies: policies, Others: []string{"Calico"}}
+			for range 12 {
+				f.Remote.Policies.Count("shop", nil)
+				f.Remote.Policies.Count("bank", nil)
+			}
+			f.Local.Policies = &policy.Facts{Unknown: "you may not list networkpolicies"}
 		}},
 		"stale": {
 			facts: func(f *flows.Facts) {
@@ -304,5 +333,11 @@ func TestDiagnoseOfNothing(t *testing.T) {
 	results := check.Diagnose(factsOf(pair), nil)
 	if r := find(t, results, check.UDPPath); r.State != check.Skipped {
 		t.Errorf("got\n%s", text(results))
+	}
+}
+
+func TestThePortOfTheFabricIsTheGateways(t *testing.T) {
+	if flows.FabricPort != gateway.FabricPort {
+		t.Errorf("advice names UDP port %d, gateways use %d", flows.FabricPort, gateway.FabricPort)
 	}
 }

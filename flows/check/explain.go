@@ -154,6 +154,14 @@ func diagnosisTexts() map[flows.Code]Text {
 			"MTU of the tunnel", "Both ends should have the same MTU, or packets that one sends are too large for the other.",
 			[]string{"Run liqo-tui network connect with the smaller --mtu."},
 		},
+		Policies: {
+			"policies let the peer in", "A NetworkPolicy that isolates pods drops what it does not name. Selectors of pods and namespaces match local pods only: a peer's pods have to be let in by an ipBlock with the range by which the cluster sees them.",
+			[]string{"Add the printed rule to spec.ingress of one of the policies, if the peer is to reach these pods.", "The policies of Calico, Cilium and others are not read: let the same range in there."},
+		},
+		NodePaths: {
+			"nodes reach the gateway", "Packets of pods go from their node to the gateway's pod over VXLAN, UDP port 6092. Each node's agent asks each gateway every 20 to 30 s whether it is there, by the same way.",
+			[]string{"Allow UDP port 6092 between all nodes, both ways: in security groups, host firewalls and policies for hosts.", "If one node alone fails, compare its firewall with the others'."},
+		},
 		PacketLoss: {
 			"packet loss", "The share of a minute's pings that were not answered. TCP becomes slow from one in a hundred.",
 			[]string{"Look at the links between the clusters, and at the load of the gateways' nodes."},

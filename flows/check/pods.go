@@ -1,8 +1,14 @@
 package check
 
 import (
+	"fmt"
+	"net/netip"
+	"strings"
+
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/flows/view"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // podTraffic asks for more than that the gateways reach each other.
@@ -16,4 +22,78 @@ func (in diagnosis) podTraffic(flows.Side) Result {
 		return pass(how)
 	}
 	return result(Inconclusive, how+": the gateways reach each other, of pods nothing is known", "send packets from pod to pod: liqo-tui network verify")
+}
+
+// nodePaths is what the nodes' agents say, which ask gateways all the time. The nodes'
+// routes lead packets of their pods to the gateway: on such a node they are lost.
+func (in diagnosis) nodePaths(side flows.Side) Result {
+	c, r := in.cluster(side), in.readings[side]
+	switch {
+	case r.Unreached != "":
+		out := result(Fail, fmt.Sprintf("the gateway does not answer over UDP port %d on %s: pods there can't reach %s", flows.FabricPort, r.Unreached, in.cluster(side.Other()).ID),
+			fmt.Sprintf("firewall: allow UDP port %d between all nodes of %s, and between nodes and pods, both ways", flows.FabricPort, c.ID),
+			"see the node agent: "+c.Context.Kubectl()+" -n "+c.Namespace+" logs daemonset/"+render.FabricName)
+		for _, node := range in.peers[side].Unreached[:min(maxWarnings, len(in.peers[side].Unreached))] {
+			out.Evidence = append(out.Evidence, "no answer: node "+node)
+		}
+		return out
+	case c.Software == flows.Liqo:
+		return result(Inconclusive, "Liqo's nodes don't tell")
+	case c.Agents == 0:
+		return result(Inconclusive, "no node agent has said anything, or InternalNodes may not be read")
+	}
+	return pass(count(c.Agents, "node agent finds", "node agents find") + " that the gateway answers")
+}
+
+// maxGroups is how many groups of pods are named.
+const maxGroups = 10
+
+// policies looks for NetworkPolicies that drop what comes from the peer. Whether that is
+// wanted nobody knows, so it is a warning.
+func (in diagnosis) policies(side flows.Side) Result {
+	c, other := in.cluster(side), in.cluster(side.Other()).ID
+	f := c.Policies
+	switch {
+	case f == nil:
+		return result(Inconclusive, "not read here: liqo-tui check reads them")
+	case f.Unknown != "":
+		return result(Inconclusive, "they can't be read: "+f.Unknown)
+	}
+	others := ""
+	if len(f.Others) > 0 {
+		others = "; policies of " + strings.Join(f.Others, ", ") + " are not read"
+	}
+	var from []netip.Prefix
+	for _, cidr := range in.peers[side].Configuration.Status.Remote.CIDR.Pod {
+		if p, err := netip.ParsePrefix(string(cidr)); err == nil {
+			from = append(from, p)
+		}
+	}
+	var closed []policy.Group
+	var ranges []netip.Prefix
+	for _, p := range from {
+		if groups := f.Closed(p); len(groups) > 0 {
+			ranges = append(ranges, p)
+			closed = groups
+		}
+	}
+	if len(ranges) == 0 {
+		return pass(fmt.Sprintf("no NetworkPolicy keeps %s's pods out", other) + others)
+	}
+	pods := 0
+	var evidence []string
+	for _, g := range closed {
+		pods += g.Pods
+		evidence = append(evidence, fmt.Sprintf("%s: %s", g.Names(), count(g.Pods, "pod", "pods")))
+	}
+	r := result(Warn, fmt.Sprintf("NetworkPolicy %s lets nothing in from %s's pods", closed[0].Names(), other),
+		fmt.Sprintf("if %s is to reach them, add to spec.ingress: %s", other, policy.Rule(ranges)))
+	if len(closed) > 1 {
+		r.Summary = fmt.Sprintf("NetworkPolicies let nothing in from %s's pods, such as %s", other, closed[0].Names())
+	}
+	r.Summary += fmt.Sprintf(": %s can't be reached", count(pods, "pod", "pods")) + others
+	if r.Evidence = evidence; len(evidence) > maxGroups {
+		r.Evidence = append(evidence[:maxGroups], fmt.Sprintf("and %d more", len(evidence)-maxGroups))
+	}
+	return r
 }

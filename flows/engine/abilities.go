@@ -3,7 +3,10 @@ package engine
 import (
 	"context"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -60,4 +63,31 @@ type InstallationReader interface {
 // so a run asks before it deletes one.
 type Inspector interface {
 	Inspect(context.Context, render.Tenant) (flows.Contents, error)
+}
+
+// PolicyReader is a cluster that can say which NetworkPolicies isolate pods. It is an
+// optional ability of a [Cluster].
+type PolicyReader interface {
+	// What may not be read is in the facts. The error is of ctx.
+	Policies(context.Context) (policy.Facts, error)
+}
+
+// ReadPolicies adds to the facts of both sides what only a diagnosis needs: which
+// policies isolate pods.
+func ReadPolicies(ctx context.Context, f flows.Facts, a, b Cluster) (flows.Facts, error) {
+	var g errgroup.Group
+	for side, cluster := range [2]Cluster{a, b} {
+		reader, ok := cluster.(PolicyReader)
+		facts := []*flows.ClusterFacts{&f.Local, &f.Remote}[side]
+		if !ok || facts.Problem != nil {
+			continue
+		}
+		g.Go(func() error {
+			p, err := reader.Policies(ctx)
+			facts.Policies = &p
+			return err
+		})
+	}
+	err := g.Wait() // before f is copied
+	return f, err
 }

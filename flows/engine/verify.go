@@ -66,6 +66,8 @@ type VerifyRequest struct {
 const (
 	verifyTimeout = 30 * time.Second
 	removeTimeout = 10 * time.Second
+	// policiesTimeout is for what only adds to a result.
+	policiesTimeout = 5 * time.Second
 )
 
 // VerifyPair measures the path from pod to pod, both ways, with a short-lived pod in
@@ -98,6 +100,7 @@ func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress fun
 		return v, ctx.Err()
 	case err == nil:
 		v.Between = verify.Pods
+		blamePolicies(ctx, f, [2]Cluster{a, b}, &v)
 		return v, nil
 	}
 	v.Between, v.Reason, v.Hint = verify.Gateways, err.Error(), flows.HintOf(err)
@@ -110,6 +113,27 @@ func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress fun
 		v.Directions[side] = verify.GatewayPings(f, side)
 	}
 	return v, nil
+}
+
+// blamePolicies names the NetworkPolicies that keep a probe from being reached, as far
+// as they may be read.
+func blamePolicies(ctx context.Context, f flows.Facts, clusters [2]Cluster, v *verify.Result) {
+	if v.Verdict() != verify.Broken {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, policiesTimeout)
+	defer cancel()
+	f, err := ReadPolicies(ctx, f, clusters[0], clusters[1])
+	if err != nil {
+		return // the result stands without
+	}
+	for _, from := range []flows.Side{flows.A, flows.B} {
+		there := f.Side(from.Other())
+		peer := there.Peer(f.Side(from).ID)
+		if way := &v.Directions[from]; way.Problem != "" && way.Received == 0 && there.Policies != nil {
+			way.Problem += verify.ClosedBy(*there.Policies, peer.Configuration, render.ProbeLabels(peer.Tenant.Remote), peer.Tenant.Namespace)
+		}
+	}
 }
 
 // probePair runs a probe on each side and has them measure each other.

@@ -11,10 +11,13 @@ import (
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -222,5 +225,43 @@ func TestSeenAs(t *testing.T) {
 	}
 	if _, err := verify.SeenAs(conf([]networkingv1beta1.CIDR{"10.244.0.0/16"}, nil), netip.MustParseAddr("10.244.0.1")); err == nil {
 		t.Error("without a decision: got no error")
+	}
+}
+
+// guarded is a cluster whose NetworkPolicies may be read.
+type guarded struct {
+	*probing
+	policies policy.Facts
+}
+
+func (g guarded) Policies(context.Context) (policy.Facts, error) { return g.policies, nil }
+
+func TestAFailedVerificationNamesThePolicyThatKeepsPodsOut(t *testing.T) {
+	p, c := probingPair(t)
+	c[0].finds = render.ProbeResult{Sent: 40}
+	deny := networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome-by-liqoctl", Name: "default-deny"}}
+	elsewhere := networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "default-deny"}}
+	open := *deny.DeepCopy()
+	open.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "240.160.0.0/16"}}}}}
+	const nothing = "none of 40 packets was answered"
+	for name, test := range map[string]struct {
+		policies policy.Facts
+		want     string
+	}{
+		"in the pod's namespace": {policy.Facts{Policies: []networkingv1.NetworkPolicy{deny}}, nothing + "; NetworkPolicy liqo-tenant-rome-by-liqoctl/default-deny drops it: no ipBlock has 240.160.0.0/16"},
+		"in another":             {policy.Facts{Policies: []networkingv1.NetworkPolicy{elsewhere}}, nothing},
+		"with the range":         {policy.Facts{Policies: []networkingv1.NetworkPolicy{open}}, nothing},
+		"unknown":                {policy.Facts{Unknown: "forbidden"}, nothing},
+	} {
+		v, err := engine.VerifyPair(t.Context(), c[0], guarded{c[1], test.policies}, engine.VerifyRequest{Now: p.Now}, func(flows.Side, string) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := v.Directions[flows.A].Problem; got != test.want {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+		if got := v.Directions[flows.B].Problem; got != "" {
+			t.Errorf("%s: the other direction: %q", name, got)
+		}
 	}
 }

@@ -278,6 +278,9 @@ func (c *Cluster) facts() flows.ClusterFacts {
 			f.Pods = append(f.Pods, *pod)
 		}
 	}
+	if f.Software == flows.Operator {
+		f.Agents = max(1, len(f.Nodes))
+	}
 	return f
 }
 

@@ -116,8 +116,9 @@ func ToObserve(namespace string) []Permission {
 	add("", "", "namespaces", "pods")
 	add("", namespace, "configmaps")
 	add("apps", namespace, "deployments")
+	out = append(out, Permission{Verb: "list", Group: "networking.k8s.io", Resource: "networkpolicies"}) // for check
 	add("ipam.liqo.io", namespace, "networks")
-	add(networkingv1beta1.GroupVersion.Group, "", "configurations", "connections", "gatewayclients", "gatewayservers", "publickeies")
+	add(networkingv1beta1.GroupVersion.Group, "", "configurations", "connections", "gatewayclients", "gatewayservers", "internalnodes", "publickeies")
 	return out
 }
 

@@ -3,10 +3,14 @@ package verify
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -103,6 +107,22 @@ func DirectionOf(r render.ProbeResult) Direction {
 		way.Problem = "only small packets pass, of less than 576 bytes"
 	}
 	return way
+}
+
+// ClosedBy ends the sentence about a pod that nothing reached: by which policies of its
+// namespace the peer's pods are kept out; "" if by none that is known.
+func ClosedBy(f policy.Facts, c *networkingv1beta1.Configuration, pod map[string]string, namespace string) string {
+	if c == nil || c.Status.Remote == nil {
+		return ""
+	}
+	names := policy.Selecting(f.Policies, namespace, pod)
+	for _, cidr := range c.Status.Remote.CIDR.Pod {
+		from, err := netip.ParsePrefix(string(cidr))
+		if err == nil && !f.Admits(namespace, names, from) {
+			return fmt.Sprintf("; NetworkPolicy %s drops it: no ipBlock has %s", policy.Group{Namespace: namespace, Policies: names}.Names(), from)
+		}
+	}
+	return ""
 }
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -24,6 +24,7 @@ type keptReading struct {
 	// versions of the objects that it was read from, and what pods say
 	versions     [4]objectVersion
 	pod, waiting string
+	unreached    []string
 	ahead        time.Duration // of the cluster's clock
 }
 
@@ -41,12 +42,12 @@ func (r *Readings) Update(f flows.ClusterFacts) (changed []flows.Reading, gone [
 	peers := f.Peers()
 	for id, p := range peers {
 		versions, told := versions(p)
-		next := keptReading{versions: versions, ahead: p.ClockAhead}
+		next := keptReading{versions: versions, ahead: p.ClockAhead, unreached: p.Unreached}
 		if p.Pod != nil {
 			next.pod, next.waiting = p.Pod.Name, p.Pod.Waiting
 		}
 		was, known := r.kept[id]
-		if known && told && next.versions == was.versions && next.pod == was.pod && next.waiting == was.waiting && next.ahead == was.ahead {
+		if known && told && next.versions == was.versions && next.pod == was.pod && next.waiting == was.waiting && next.ahead == was.ahead && slices.Equal(next.unreached, was.unreached) {
 			continue
 		}
 		next.reading = p.Reading()

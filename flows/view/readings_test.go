@@ -31,6 +31,10 @@ func TestReadingsTellWhatChanged(t *testing.T) {
 	if changed, _ := r.Update(facts); len(changed) != 1 || !strings.HasSuffix(changed[0].Waiting, ": CrashLoopBackOff") {
 		t.Errorf("the pod changed: got %v", changed)
 	}
+	facts.Unreached = []flows.UnreachedFacts{{Node: "rome-2", Gateways: []string{facts.Clients[0].Namespace + "/" + facts.Clients[0].Name}}}
+	if changed, _ := r.Update(facts); len(changed) != 1 || changed[0].Unreached != "rome-2" {
+		t.Errorf("a node can't reach the gateway: got %v", changed)
+	}
 	if changed, gone := r.Update(flows.ClusterFacts{}); len(changed) != 0 || len(gone) != 1 || gone[0] != "milan" {
 		t.Errorf("all was deleted: got %v changed and %v gone", changed, gone)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
@@ -36,6 +37,9 @@ type announcer struct {
 	look    func() ([]netip.Prefix, []netip.Addr, error)
 	mtuTo   func(netip.Addr) int // 0: not known
 	woken   chan struct{}
+
+	mu        sync.Mutex
+	unreached []string // gateways that this node can't reach, sorted
 
 	next    gateway.Announcer
 	looked  time.Time         // at the kernel
@@ -154,8 +158,11 @@ func (a *announcer) announce(ctx context.Context, now time.Time) (time.Duration,
 	if err != nil {
 		return 0, err
 	}
-	also := now.Sub(a.wrote) >= sayAgain || !slices.Equal(a.report.Networks, a.written.Networks) || !slices.Equal(a.report.Addresses, a.written.Addresses) ||
-		a.report.MTU != a.written.MTU
+	a.mu.Lock()
+	a.report.Unreached = a.unreached
+	a.mu.Unlock()
+	also := now.Sub(a.wrote) >= sayAgain || !slices.Equal(a.report.Unreached, a.written.Unreached) || a.report.MTU != a.written.MTU ||
+		!slices.Equal(a.report.Networks, a.written.Networks) || !slices.Equal(a.report.Addresses, a.written.Addresses)
 	say, due, wait := a.next.Next(now, append(rangesOf(&node), a.given.list()...), pods, also)
 	if !due {
 		if left := resync - now.Sub(a.looked); wait == 0 || wait > left {

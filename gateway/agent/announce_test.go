@@ -289,3 +289,46 @@ func TestAGatewayFollowsManyNodesSeldom(t *testing.T) {
 		}
 	}
 }
+
+// All is well most of the time: that costs no write.
+func TestANodeSaysWhichGatewaysItCantReachOnlyWhenThatChanges(t *testing.T) {
+	n := newNode(t)
+	version := n.after(0).ResourceVersion
+	var answers bool
+	p := &paths{
+		log: slog.New(slog.DiscardHandler),
+		asked: func() []gateway.Gateway {
+			return []gateway.Gateway{{Name: "liqo-tenant-milan/milan", PodIP: netip.MustParseAddr("10.244.1.5")}}
+		},
+		ask: func(_ netip.Addr, members []netip.Addr) (map[netip.Addr]bool, error) {
+			return map[netip.Addr]bool{members[0]: answers}, nil
+		},
+		told: n.lost,
+	}
+	for _, step := range []struct {
+		answers bool
+		rounds  int
+		want    string
+		writes  bool
+	}{
+		{true, 10, "", false},
+		{false, 2, "", false},
+		{false, 1, "liqo-tenant-milan/milan", true},
+		{false, 10, "liqo-tenant-milan/milan", false},
+		{true, 1, "", true},
+		{true, 10, "", false},
+	} {
+		answers = step.answers
+		for range step.rounds {
+			if err := p.round(); err != nil {
+				t.Fatal(err)
+			}
+			n.after(askInterval)
+		}
+		said := n.after(0)
+		if got := said.Annotations[render.AnnotationUnreached]; got != step.want || (said.ResourceVersion != version) != step.writes {
+			t.Errorf("%+v: it says %q, written: %v", step, got, said.ResourceVersion != version)
+		}
+		version = said.ResourceVersion
+	}
+}

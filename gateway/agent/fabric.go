@@ -58,7 +58,7 @@ func RunFabric(ctx context.Context, config *rest.Config, o FabricOptions) error 
 		return err
 	}
 	announces := newAnnouncer(o, mgr.GetClient(), direct)
-	if err := errors.Join(mgr.Add(runnable(f.repair)), announces.setup(ctx, mgr, config), mgr.Add(serveInspect(f))); err != nil {
+	if err := errors.Join(mgr.Add(runnable(f.repair)), announces.setup(ctx, mgr, config), mgr.Add(runnable(newPaths(f, announces).run)), mgr.Add(serveInspect(f))); err != nil {
 		return err
 	}
 	if o.Health != "" {
@@ -77,6 +77,7 @@ type fabric struct {
 	mu       sync.Mutex // one Reconcile at a time
 	wanted   gateway.State
 	followed map[string]gateway.Gateway // by name, as they were last fit to be
+	reached  []gateway.Gateway          // that wanted leads to
 	applied  bool                       // wanted was brought about
 	compared time.Time                  // when the whole kernel was last compared with wanted
 
@@ -141,6 +142,7 @@ func (f *fabric) reconcile(ctx context.Context, whole bool) (_ ctrl.Result, err 
 		}
 	}
 	f.wanted, f.applied = state, err == nil
+	f.reached = slices.DeleteFunc(in.Gateways, func(g gateway.Gateway) bool { return g.Gone })
 	return ctrl.Result{RequeueAfter: resync}, err
 }
 

@@ -27,6 +27,8 @@ func settingNumber(name string) (uint16, error) {
 		return 1, nil
 	case gateway.ReversePath:
 		return 8, nil
+	case gateway.AnswerARP:
+		return 19, nil
 	case gateway.AcceptLocal:
 		return 23, nil
 	case gateway.ReversePathMark:

@@ -1,0 +1,125 @@
+// Package policy says which NetworkPolicies keep a peer's packets from local pods. To
+// the network that enforces them a remote pod is no pod: of all that a rule can name,
+// only an address range matches it.
+package policy
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Facts are what one cluster has of them.
+type Facts struct {
+	// Policies are those that isolate pods from what comes in.
+	Policies []networkingv1.NetworkPolicy
+	Pods     []Group // that such policies select
+	// Others are makers whose own policies the cluster knows, too: nobody reads those.
+	Others []string
+	// Unknown is why policies or pods could not be read, "" if they were.
+	Unknown string
+}
+
+// Group are the pods of a namespace that the same policies select.
+type Group struct {
+	Namespace string
+	Policies  []string // names, sorted
+	Pods      int
+}
+
+// Isolates reports whether a policy lets in only what it names. Without types it is
+// about ingress, too.
+func Isolates(p *networkingv1.NetworkPolicy) bool {
+	return len(p.Spec.PolicyTypes) == 0 || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeIngress)
+}
+
+// Selecting are the names of the policies that select a pod, sorted.
+func Selecting(all []networkingv1.NetworkPolicy, namespace string, of map[string]string) []string {
+	var names []string
+	for i := range all {
+		p := &all[i]
+		if p.Namespace != namespace || !Isolates(p) {
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
+		if err == nil && selector.Matches(labels.Set(of)) {
+			names = append(names, p.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Count puts a pod into its group. A pod that no policy selects is in none.
+func (f *Facts) Count(namespace string, of map[string]string) {
+	names := Selecting(f.Policies, namespace, of)
+	if len(names) == 0 {
+		return
+	}
+	i := slices.IndexFunc(f.Pods, func(g Group) bool { return g.Namespace == namespace && slices.Equal(g.Policies, names) })
+	if i < 0 {
+		i, f.Pods = len(f.Pods), append(f.Pods, Group{Namespace: namespace, Policies: names})
+	}
+	f.Pods[i].Pods++
+}
+
+// Closed are the groups of pods that nothing reaches from a range, the largest first.
+func (f Facts) Closed(from netip.Prefix) []Group {
+	var closed []Group
+	for _, g := range f.Pods {
+		if !f.Admits(g.Namespace, g.Policies, from) {
+			closed = append(closed, g)
+		}
+	}
+	slices.SortStableFunc(closed, func(a, b Group) int { return b.Pods - a.Pods })
+	return closed
+}
+
+// Admits reports whether one of the policies lets a whole range in, at any port at least.
+// Without a policy all is let in.
+func (f Facts) Admits(namespace string, names []string, from netip.Prefix) bool {
+	if len(names) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(f.Policies, func(p networkingv1.NetworkPolicy) bool {
+		return p.Namespace == namespace && slices.Contains(names, p.Name) && slices.ContainsFunc(p.Spec.Ingress, func(r networkingv1.NetworkPolicyIngressRule) bool {
+			return len(r.From) == 0 || slices.ContainsFunc(r.From, func(peer networkingv1.NetworkPolicyPeer) bool { return contains(peer.IPBlock, from) })
+		})
+	})
+}
+
+func contains(b *networkingv1.IPBlock, from netip.Prefix) bool {
+	if b == nil {
+		return false
+	}
+	block, err := netip.ParsePrefix(b.CIDR)
+	if err != nil || block.Bits() > from.Bits() || !block.Overlaps(from) {
+		return false
+	}
+	return !slices.ContainsFunc(b.Except, func(text string) bool {
+		except, err := netip.ParsePrefix(text)
+		return err == nil && except.Overlaps(from)
+	})
+}
+
+// Names are the policies of a group as namespace/name.
+func (g Group) Names() string {
+	names := make([]string, len(g.Policies))
+	for i, name := range g.Policies {
+		names[i] = g.Namespace + "/" + name
+	}
+	return strings.Join(names, ", ")
+}
+
+// Rule is what lets ranges in, as an item of a policy's spec.ingress.
+func Rule(from []netip.Prefix) string {
+	blocks := make([]string, len(from))
+	for i, p := range from {
+		blocks[i] = "{ipBlock: {cidr: " + p.String() + "}}"
+	}
+	return "- from: [" + strings.Join(blocks, ", ") + "]"
+}

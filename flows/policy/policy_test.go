@@ -1,0 +1,61 @@
+package policy_test
+
+import (
+	"net/netip"
+	"testing"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows/policy"
+)
+
+type spec = networkingv1.NetworkPolicySpec
+
+func from(peers ...networkingv1.NetworkPolicyPeer) []networkingv1.NetworkPolicyIngressRule {
+	return []networkingv1.NetworkPolicyIngressRule{{From: peers}}
+}
+
+func block(cidr string, except ...string) networkingv1.NetworkPolicyPeer {
+	return networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr, Except: except}}
+}
+
+func TestARemotePodIsAnAddressOfWhichOnlyIPBlocksSpeak(t *testing.T) {
+	milan := netip.MustParsePrefix("253.18.0.0/16")
+	everyPod := networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{}}
+	web := metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	for name, test := range map[string]struct {
+		policies []spec
+		closed   int // pods of one web and two others
+	}{
+		"none":                                   {nil, 0},
+		"nothing is let in":                      {[]spec{{}}, 3},
+		"of the web server alone":                {[]spec{{PodSelector: web}}, 1},
+		"about egress only":                      {[]spec{{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}}}, 0},
+		"all sources":                            {[]spec{{Ingress: from()}}, 0},
+		"every pod, of this cluster":             {[]spec{{Ingress: from(everyPod)}}, 3},
+		"the peer's range":                       {[]spec{{Ingress: from(everyPod, block("253.18.0.0/16"))}}, 0},
+		"a larger range":                         {[]spec{{Ingress: from(block("0.0.0.0/0"))}}, 0},
+		"but for a part of the peer's":           {[]spec{{Ingress: from(block("0.0.0.0/0", "253.18.3.0/24"))}}, 3},
+		"half of the peer's":                     {[]spec{{Ingress: from(block("253.18.0.0/17"))}}, 3},
+		"another peer's":                         {[]spec{{Ingress: from(block("253.19.0.0/16"))}}, 3},
+		"another policy lets the peer in":        {[]spec{{}, {Ingress: from(block("240.0.0.0/4"))}}, 0},
+		"another policy lets it to the web only": {[]spec{{}, {PodSelector: web, Ingress: from(block("240.0.0.0/4"))}}, 2},
+	} {
+		var f policy.Facts
+		for i, s := range test.policies {
+			f.Policies = append(f.Policies, networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: string(rune('a' + i))}, Spec: s})
+		}
+		f.Count("shop", map[string]string{"app": "web"})
+		f.Count("shop", map[string]string{"app": "db"})
+		f.Count("shop", nil)
+		f.Count("elsewhere", map[string]string{"app": "web"})
+		closed := 0
+		for _, g := range f.Closed(milan) {
+			closed += g.Pods
+		}
+		if closed != test.closed {
+			t.Errorf("%s: closed to %d pods, want %d: %v", name, closed, test.closed, f.Pods)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/linux"
+	"github.com/liqo-tui/liqo-tui/internal/sleep"
+)
+
+// askInterval is between two questions of a node to a gateway, and up to a half
+// longer, so that not all nodes ask at a time. One is a packet of 28 bytes, which the
+// gateway's kernel answers.
+const askInterval = 20 * time.Second
+
+// paths keeps asking whether each gateway can be reached from this node by the way
+// that pods' packets take.
+type paths struct {
+	log   *slog.Logger
+	own   netip.Addr
+	ask   func(own netip.Addr, members []netip.Addr) (map[netip.Addr]bool, error)
+	asked func() []gateway.Gateway // who there is
+	told  func(lost []string)
+	noted gateway.Paths
+}
+
+func newPaths(f *fabric, a *announcer) *paths {
+	return &paths{log: f.options.Log, own: f.options.NodeIP, ask: linux.Ask, asked: f.present, told: a.lost}
+}
+
+func (p *paths) run(ctx context.Context) error {
+	for sleep.For(ctx, askInterval+rand.N(askInterval/2)) {
+		if err := p.round(); errors.Is(err, unix.EPERM) {
+			p.log.Warn("the way to gateways can't be watched: the capability NET_RAW is missing", "error", err)
+			return nil
+		} else if err != nil {
+			p.log.Warn("ask the gateways", "error", err)
+		}
+	}
+	return nil
+}
+
+// round asks all of them once.
+func (p *paths) round() error {
+	all := p.asked()
+	var members []netip.Addr
+	for _, g := range all {
+		members = append(members, g.PodIP)
+	}
+	var answered map[netip.Addr]bool
+	if len(members) > 0 {
+		var err error
+		if answered, err = p.ask(p.own, members); err != nil {
+			return err
+		}
+	}
+	p.told(p.noted.Note(all, answered))
+	return nil
+}
+
+// present are the gateways that this node leads to now, without those whose pod is
+// gone.
+func (f *fabric) present() []gateway.Gateway {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.applied {
+		return nil
+	}
+	return slices.Clone(f.reached)
+}
+
+// lost notes which gateways this node can't reach.
+func (a *announcer) lost(names []string) {
+	a.mu.Lock()
+	changed := !slices.Equal(a.unreached, names)
+	a.unreached = names
+	a.mu.Unlock()
+	if changed {
+		a.options.Log.Warn("gateways that this node can't reach over the fabric", "names", names)
+		a.wake()
+	}
+}
