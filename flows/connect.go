@@ -128,8 +128,7 @@ func (c Connection) object(side Side, kind string, live render.Object) ObjectRef
 func (c Connection) elsewhere(side Side) *Step {
 	want, peer, facts := c.Params.Namespaces[side], c.Peers[side], c.Facts.Side(side)
 	refuse := func(reason, hint string) *Step {
-		s := Refuse(side, CodeNamespace, "tenant namespace", FailedConflict, reason, hint)
-		return &s
+		return new(Refuse(side, CodeNamespace, "tenant namespace", FailedConflict, reason, hint))
 	}
 	begun := peer.Configuration != nil || peer.Server != nil || peer.Client != nil
 	if want != "" && want != peer.Tenant.Namespace {

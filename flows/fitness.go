@@ -101,10 +101,9 @@ func InstalledElsewhere(side Side, c ClusterFacts) *Step {
 	case Operator:
 	}
 	flag := [...]string{"--liqo-namespace", "--remote-liqo-namespace"}[side]
-	s := Refuse(side, CodeSoftware, "namespace of the installation", FailedPreflight,
+	return new(Refuse(side, CodeSoftware, "namespace of the installation", FailedPreflight,
 		fmt.Sprintf("%s is installed in namespace %s, not in %s", what, c.Elsewhere.Namespace, c.Namespace),
-		fmt.Sprintf("use %s %s", flag, c.Elsewhere.Namespace))
-	return &s
+		fmt.Sprintf("use %s %s", flag, c.Elsewhere.Namespace)))
 }
 
 // Refuse is the failed step by which a plan says why there is nothing to do.

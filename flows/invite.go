@@ -216,9 +216,8 @@ func misdirected(l peerfile.File, local ClusterFacts) *Step {
 	if local.Problem != nil || local.ID == "" || local.ID == l.For {
 		return nil // or another step says what is wrong with the cluster
 	}
-	s := Refuse(A, CodeInvitation, strings.ToLower(string(l.Kind))+" is for this cluster", FailedPreflight,
-		fmt.Sprintf("%s wrote it for %s, and this is %s", l.From.ClusterID, l.For, local.ID), "choose the context of "+string(l.For))
-	return &s
+	return new(Refuse(A, CodeInvitation, strings.ToLower(string(l.Kind))+" is for this cluster", FailedPreflight,
+		fmt.Sprintf("%s wrote it for %s, and this is %s", l.From.ClusterID, l.For, local.ID), "choose the context of "+string(l.For)))
 }
 
 // summary is what the admin should compare with the other one.

@@ -71,8 +71,7 @@ func UnusableDefinition(side flows.Side, others []flows.DefinitionFacts) *flows.
 		return nil
 	}
 	d := others[i]
-	s := flows.Refuse(side, flows.CodeSoftware, "the definitions of Liqo's API", flows.FailedPreflight,
+	return new(flows.Refuse(side, flows.CodeSoftware, "the definitions of Liqo's API", flows.FailedPreflight,
 		fmt.Sprintf("definition %s is %s: %s", d.Name, owner(d), d.Unusable),
-		fmt.Sprintf("bring it to that of Liqo v1.2 with the program that made it; or, if nothing uses it any more, delete it and all objects of its kind: kubectl delete crd %s", d.Name))
-	return &s
+		fmt.Sprintf("bring it to that of Liqo v1.2 with the program that made it; or, if nothing uses it any more, delete it and all objects of its kind: kubectl delete crd %s", d.Name)))
 }

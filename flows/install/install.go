@@ -72,15 +72,12 @@ func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams
 	return p
 }
 
-// Bring is what a plan for a connection has of the installation on a side: its
-// steps, the cluster as the rest of the plan may count on it, and whether the plan
-// has to know what is there of an installation.
+// Bring implements [flows.Installation].
 func (i *Installation) Bring(side flows.Side, c flows.ClusterFacts) (steps []flows.Step, expected flows.ClusterFacts, installs bool) {
-	expected = c
 	if c.Problem != nil || c.Software == flows.Liqo {
 		return nil, c, false
 	}
-	wanted := i.params
+	expected, wanted := c, i.params
 	broken := c.Software == flows.Operator && c.Operator.Problem != ""
 	if broken && c.Installation != nil { // with another image, it may work
 		if mended, err := New(complete(c, i.params)); err == nil {
@@ -108,9 +105,8 @@ func installNamespace(side flows.Side, c flows.ClusterFacts, name string) *flows
 	if ns == nil || render.CreatedByUs(ns) || flows.RefusesPods(ns) == "" {
 		return nil
 	}
-	s := flows.Refuse(side, flows.CodeNamespace, "the operator can be installed", flows.FailedPreflight, flows.RefusesPods(ns),
-		fmt.Sprintf("choose another with --liqo-namespace, or allow it: kubectl label namespace %s %s=privileged --overwrite", name, flows.PodSecurity))
-	return &s
+	return new(flows.Refuse(side, flows.CodeNamespace, "the operator can be installed", flows.FailedPreflight, flows.RefusesPods(ns),
+		fmt.Sprintf("choose another with --liqo-namespace, or allow it: kubectl label namespace %s %s=privileged --overwrite", name, flows.PodSecurity)))
 }
 
 // promised is a cluster as it will be.
@@ -240,13 +236,11 @@ func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.St
 		}
 	}
 	if i.params.Image == "" {
-		s := flows.Refuse(side, flows.CodeUsage, "image", flows.FailedUsage, noImage, "push one where the nodes can pull it, and name it: --image REGISTRY/liqo-gateway:TAG")
-		return &s
+		return new(flows.Refuse(side, flows.CodeUsage, "image", flows.FailedUsage, noImage, "push one where the nodes can pull it, and name it: --image REGISTRY/liqo-gateway:TAG"))
 	}
 	if c.ID != "" && c.ID != i.params.ClusterID {
-		s := flows.Refuse(side, flows.CodeUsage, "cluster ID", flows.FailedUsage,
-			fmt.Sprintf("its peers know the cluster as %s, not %s", c.ID, i.params.ClusterID), "use the ID that it has: --cluster-id")
-		return &s
+		return new(flows.Refuse(side, flows.CodeUsage, "cluster ID", flows.FailedUsage,
+			fmt.Sprintf("its peers know the cluster as %s, not %s", c.ID, i.params.ClusterID), "use the ID that it has: --cluster-id"))
 	}
 	return i.toldRange(side, c)
 }

@@ -158,9 +158,8 @@ func (i *Installation) toldRange(side flows.Side, c flows.ClusterFacts) *flows.S
 			why = fmt.Sprintf("IPs with an address of the former: %d", hosts)
 			hint = "delete these first (kubectl get ips.ipam.liqo.io -A lists them), then install again"
 		}
-		s := flows.Refuse(side, flows.CodeOwnership, "address ranges", flows.FailedConflict,
-			fmt.Sprintf("change Network %s/%s from %s to %s: %s", n.Namespace, n.Name, from, to, why), hint)
-		return &s
+		return new(flows.Refuse(side, flows.CodeOwnership, "address ranges", flows.FailedConflict,
+			fmt.Sprintf("change Network %s/%s from %s to %s: %s", n.Namespace, n.Name, from, to, why), hint))
 	}
 	return nil
 }

@@ -118,20 +118,18 @@ func (r Rotation) keeps(side flows.Side) bool { return r.Old[side] == wgtypes.Ke
 func unrotatable(c flows.Connection, r Rotation) *flows.Step {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		if r.keeps(side) && c.Facts.Side(side).Software == flows.Operator {
-			s := flows.Refuse(side, flows.CodeKey, "key of the gateway", flows.FailedPreflight,
+			return new(flows.Refuse(side, flows.CodeKey, "key of the gateway", flows.FailedPreflight,
 				fmt.Sprintf("%s's gateway has not published its key yet", c.Facts.Side(side).ID),
 				fmt.Sprintf("try again in a few seconds; if the error remains, see the operator's log: %s -n %s logs deployment/%s",
-					c.Facts.Side(side).Context.Kubectl(), c.Facts.Side(side).Namespace, render.OperatorName))
-			return &s
+					c.Facts.Side(side).Context.Kubectl(), c.Facts.Side(side).Namespace, render.OperatorName)))
 		}
 	}
 	if !r.keeps(flows.A) || !r.keeps(flows.B) {
 		return nil
 	}
-	s := flows.Refuse(flows.A, flows.CodeKeysKept, "a gateway that can replace its key", flows.FailedPreflight,
+	return new(flows.Refuse(flows.A, flows.CodeKeysKept, "a gateway that can replace its key", flows.FailedPreflight,
 		fmt.Sprintf("the gateways of %s and %s are Liqo's own, which can't replace a key in operation", c.Facts.Local.ID, c.Facts.Remote.ID),
-		"liqo-tui network disconnect, then network connect, makes new gateways with new keys; traffic stops until they are connected")
-	return &s
+		"liqo-tui network disconnect, then network connect, makes new gateways with new keys; traffic stops until they are connected"))
 }
 
 // rotate is the replacement of one side's key.
