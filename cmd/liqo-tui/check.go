@@ -107,11 +107,8 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 		}
 		results, f, err = diagnose(ctx, f, observe, func(ctx context.Context) error { return awaitMovement(ctx, s) })
 	}
-	if err != nil && ctx.Err() != nil {
-		return stopped(ctx)
-	}
 	if err != nil {
-		return err
+		return stopped(ctx, err)
 	}
 	doc := o.tell(s, f, results)
 	bad := o.verdict(results)

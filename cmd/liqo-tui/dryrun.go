@@ -12,11 +12,8 @@ import (
 // pretend tells what a run would change. Nothing is changed.
 func (r *runFlags) pretend(ctx context.Context, a, b engine.Cluster, plan func(flows.Facts) flows.Plan, told report.Reporter) error {
 	e, err := engine.DryRun(ctx, plan, a, b, r.dryRun == dryRunServer, engine.Options{Force: r.force, Strict: r.strict})
-	if err != nil && ctx.Err() != nil {
-		return stopped(ctx)
-	}
 	if err != nil {
-		return err
+		return stopped(ctx, err)
 	}
 	told.Event(e)
 	if s := e.Plan.Failure(); s != nil {

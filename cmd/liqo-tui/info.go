@@ -185,10 +185,8 @@ func look(ctx context.Context, c clusterFlags) (flows.ClusterFacts, error) {
 func lookAt(ctx context.Context, cluster engine.Cluster) (flows.ClusterFacts, error) {
 	f, err := cluster.Observe(ctx)
 	switch {
-	case err != nil && ctx.Err() != nil:
-		return f, stopped(ctx)
 	case err != nil:
-		return f, err
+		return f, stopped(ctx, err)
 	case f.Problem != nil:
 		return f, f.Problem
 	}

@@ -149,15 +149,18 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 		return fmt.Errorf("%w; what was applied stays: the same command continues, liqo-tui %s removes it",
 			context.Cause(ctx), cmp.Or(o.undo, "network reset"))
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		return stopped(ctx)
+		return stopped(ctx, err)
 	case err == nil && o.finish != nil:
 		return o.finish(facts)
 	}
 	return err
 }
 
-// stopped says that an interruption left nothing behind.
-func stopped(ctx context.Context) error {
+// stopped is err; after an interruption, that it left nothing behind.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
 	return fmt.Errorf("%w; nothing was changed", context.Cause(ctx))
 }
 

@@ -115,11 +115,8 @@ func (o verifyFlags) run(ctx context.Context, io streams, pair *pairFlags) error
 		}
 		defer closeBoth()
 		v, err := engine.VerifyPair(ctx, a, b, engine.VerifyRequest{Throughput: o.throughput, Timeout: o.timeout, Image: o.image, Seen: s.Observed}, tell)
-		if err != nil && ctx.Err() != nil {
-			return stopped(ctx)
-		}
 		if err != nil {
-			return err
+			return stopped(ctx, err)
 		}
 		s.Result("verification", verificationOf(v), func() {
 			for _, line := range v.Lines() {
