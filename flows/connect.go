@@ -46,6 +46,11 @@ func planConnect(p Params, f Facts) Plan {
 	}
 	if p.Wait != WaitNone {
 		plan.Steps = append(plan.Steps, c.remapped(A), c.remapped(B), c.Connected(server), c.Connected(client))
+		for _, side := range []Side{A, B} {
+			if p.Install[side] != nil {
+				plan.Steps = append(plan.Steps, c.agents(side))
+			}
+		}
 	}
 	if p.Wait == WaitVerified {
 		plan.Steps = append(plan.Steps, c.verified())

@@ -108,10 +108,12 @@ type ClusterFacts struct {
 	Pools    []networkingv1beta1.CIDR
 	Operator OperatorFacts
 	Nodes    []NodeFacts // none if they may not be read
-	// Unreached are the gateways that a node's agent can't reach, sorted by node; those
-	// of which all is well are only counted. Both none if they may not be read.
+	// Unreached are the gateways that a node's agent can't reach, sorted by node.
 	Unreached []UnreachedFacts
-	Agents    int
+	// Agents are the nodes of which an agent has said something, sorted.
+	Agents []string
+	// AgentsUnknown: what agents say may not be read.
+	AgentsUnknown bool
 	// NodePorts is the range for node ports; the zero value if unknown.
 	NodePorts PortRange
 	// LoadBalancers counts the cluster's Services of that type.
@@ -167,6 +169,9 @@ type NodeFacts struct {
 	Internal []netip.Addr
 	External []netip.Addr
 	Ready    bool
+	// Unfit is why our programs can't run on it, ready or not: "runs windows"; "" if
+	// they can.
+	Unfit string
 	// Provider is the scheme of the node's provider ID, such as "aws" or "kind";
 	// "" if it has none.
 	Provider string

@@ -11,6 +11,8 @@ import (
 type Installation interface {
 	// ClusterID is by which name the peers will know the cluster.
 	ClusterID() render.ClusterID
+	// PlacesAgents reports whether an admin has said on which nodes agents run.
+	PlacesAgents() bool
 	// Bring is what a plan for a connection has of the installation on a side: its
 	// steps, the cluster as the rest of the plan may count on it, and whether the
 	// plan has to know what is there of an installation.

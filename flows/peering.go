@@ -3,7 +3,6 @@ package flows
 import (
 	"cmp"
 	"fmt"
-	"strings"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -260,11 +259,7 @@ func (p Peer) waiting() string {
 
 // unreached names the nodes that can't reach the gateway; "" if there are none.
 func (p Peer) unreached() string {
-	const named = 3
-	if len(p.Unreached) <= named {
-		return strings.Join(p.Unreached, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(p.Unreached[:named], ", "), len(p.Unreached)-named)
+	return some(p.Unreached)
 }
 
 func (p Peer) readConnection(r *Reading) {

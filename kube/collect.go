@@ -55,7 +55,7 @@ func (all *collection) add(f *flows.ClusterFacts, o client.Object) {
 	case *corev1.Node:
 		f.Nodes = append(f.Nodes, nodeFacts(o))
 	case *networkingv1beta1.InternalNode:
-		f.Agents++
+		f.Agents = append(f.Agents, o.Name)
 		if gateways := render.NodeUnreached(o); len(gateways) > 0 {
 			f.Unreached = append(f.Unreached, flows.UnreachedFacts{Node: o.Name, Gateways: gateways})
 		}
@@ -275,7 +275,7 @@ func nodePorts(p *corev1.Pod) flows.PortRange {
 }
 
 func nodeFacts(n *corev1.Node) flows.NodeFacts {
-	f := flows.NodeFacts{Name: n.Name}
+	f := flows.NodeFacts{Name: n.Name, Unfit: render.UnfitNode(n.Labels)}
 	f.Provider, _, _ = strings.Cut(n.Spec.ProviderID, "://")
 	for _, a := range n.Status.Addresses {
 		ip, err := netip.ParseAddr(a.Address)
@@ -337,7 +337,7 @@ func keepNode(o client.Object) client.Object {
 		return nil
 	}
 	out := &corev1.Node{ObjectMeta: kept(n), Spec: corev1.NodeSpec{ProviderID: n.Spec.ProviderID}}
-	out.Labels = nil
+	out.Labels = render.FitnessLabels(n.Labels)
 	out.Status.Addresses = n.Status.Addresses
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady { // without the time, which is renewed every few minutes

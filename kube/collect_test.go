@@ -122,13 +122,13 @@ func TestInstallationsInOtherNamespacesAreSeen(t *testing.T) {
 }
 
 func TestNodesAndLoadBalancersAreCounted(t *testing.T) {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: corev1.NodeSpec{ProviderID: "aws:///eu/i-1"}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{corev1.LabelOSStable: "linux", "type": "virtual-kubelet"}}, Spec: corev1.NodeSpec{ProviderID: "aws:///eu/i-1"}}
 	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}, {Type: corev1.NodeExternalIP, Address: "203.0.113.1"}, {Type: corev1.NodeHostName, Address: "n1"}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	waits, has := &corev1.Service{}, &corev1.Service{}
 	has.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.9"}}
 	f := factsOf(keepNode(node), keepService(waits), keepService(has), keepService(has))
-	want := []flows.NodeFacts{{Name: "n1", Internal: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, External: []netip.Addr{netip.MustParseAddr("203.0.113.1")}, Ready: true, Provider: "aws"}}
+	want := []flows.NodeFacts{{Name: "n1", Internal: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, External: []netip.Addr{netip.MustParseAddr("203.0.113.1")}, Ready: true, Unfit: "virtual, type=virtual-kubelet", Provider: "aws"}}
 	if diff := cmp.Diff(want, f.Nodes, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
@@ -235,7 +235,7 @@ func TestNodesThatCantReachAGatewayAreKept(t *testing.T) {
 	}
 	f := factsOf(node("a", ""), cut, node("c", ""))
 	want := []flows.UnreachedFacts{{Node: "b", Gateways: []string{"liqo-tenant-milan/milan", "liqo-tenant-oslo/oslo"}}}
-	if diff := cmp.Diff(want, f.Unreached); diff != "" || f.Agents != 3 {
-		t.Errorf("of %d agents:\n%s", f.Agents, diff)
+	if diff := cmp.Diff(want, f.Unreached); diff != "" || len(f.Agents) != 3 {
+		t.Errorf("of agents %v:\n%s", f.Agents, diff)
 	}
 }

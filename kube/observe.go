@@ -120,6 +120,7 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 		case err != nil && !s.minor:
 			facts.Problem = c.problem(fmt.Sprintf("list %s", s.kind), err)
 		}
+		facts.AgentsUnknown = facts.AgentsUnknown || s.kind == networkingv1beta1.InternalNodeKind && s.isHidden()
 		if s.isPolled() {
 			facts.Polled = append(facts.Polled, s.kind)
 		}

@@ -293,6 +293,12 @@ func (s *store) isPolled() bool {
 	return s.polled
 }
 
+func (s *store) isHidden() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hidden
+}
+
 func (s *store) attempted() { s.once.Do(func() { close(s.tried) }) }
 
 // snapshot is what is mirrored now, by namespace and name, and why that may be

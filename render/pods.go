@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -130,6 +131,36 @@ var virtualNodes = []corev1.NodeSelectorRequirement{
 	{Key: "liqo.io/type", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"virtual-node"}},
 	{Key: "type", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"virtual-kubelet"}},
 	{Key: "eks.amazonaws.com/compute-type", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"fargate"}},
+}
+
+// UnfitNode is why the programs of an installation don't run on a node with these
+// labels, "" if they do. It is what their pods' selectors say.
+func UnfitNode(labels map[string]string) string {
+	if os := labels[corev1.LabelOSStable]; os != "linux" {
+		return "runs " + cmp.Or(os, "an unknown system")
+	}
+	for _, r := range virtualNodes {
+		if value, ok := labels[r.Key]; ok && slices.Contains(r.Values, value) {
+			return "virtual, " + r.Key + "=" + value
+		}
+	}
+	return ""
+}
+
+// FitnessLabels are of a node's labels those that [UnfitNode] reads.
+func FitnessLabels(all map[string]string) map[string]string {
+	out := map[string]string{}
+	for key, value := range all {
+		if key == corev1.LabelOSStable || slices.ContainsFunc(virtualNodes, func(r corev1.NodeSelectorRequirement) bool { return r.Key == key }) {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+// PlacesFabric reports whether an admin has said on which nodes agents run.
+func (s *ProgramSettings) PlacesFabric() bool {
+	return s != nil && (s.NodeSelector != nil || s.Affinity != nil || s.Fabric.NodeSelector != nil || s.Fabric.Affinity != nil)
 }
 
 // realNodes is an affinity that leaves out virtual nodes, besides what asked says.

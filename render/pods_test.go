@@ -118,3 +118,32 @@ func podsOf(t *testing.T, objects []render.Object) map[string]corev1.PodTemplate
 	}
 	return pods
 }
+
+// The programs' own selectors decide where they run: what is said of a node agrees.
+func TestNodesThatCantRunThePrograms(t *testing.T) {
+	linux := func(more ...string) map[string]string {
+		labels := map[string]string{"kubernetes.io/os": "linux", "other": "label"}
+		for i := 0; i < len(more); i += 2 {
+			labels[more[i]] = more[i+1]
+		}
+		return labels
+	}
+	for _, c := range []struct {
+		labels map[string]string
+		want   string
+	}{
+		{linux(), ""},
+		{linux("type", "large"), ""},
+		{map[string]string{"kubernetes.io/os": "windows"}, "runs windows"},
+		{nil, "runs an unknown system"},
+		{linux("liqo.io/type", "virtual-node"), "virtual, liqo.io/type=virtual-node"},
+		{linux("type", "virtual-kubelet"), "virtual, type=virtual-kubelet"},
+		{linux("eks.amazonaws.com/compute-type", "fargate"), "virtual, eks.amazonaws.com/compute-type=fargate"},
+		{linux("eks.amazonaws.com/compute-type", "ec2"), ""},
+	} {
+		kept := render.FitnessLabels(c.labels)
+		if got := render.UnfitNode(c.labels); got != c.want || render.UnfitNode(kept) != c.want || kept["other"] != "" {
+			t.Errorf("%v: got %q, want %q, of %v the same", c.labels, got, c.want, kept)
+		}
+	}
+}

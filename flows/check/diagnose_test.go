@@ -141,7 +141,7 @@ func TestDiagnose(t *testing.T) {
 		"node-cut-off": {
 			facts: func(f *flows.Facts) {
 				gateway := f.Remote.Servers[0].Namespace + "/" + f.Remote.Servers[0].Name
-				f.Remote.Agents = 6
+				f.Remote.Agents = []string{"milan-1", "milan-2", "milan-3", "milan-4", "milan-5", "milan-6"}
 				for _, node := range []string{"milan-2", "milan-3", "milan-4", "milan-6"} {
 					f.Remote.Unreached = append(f.Remote.Unreached, flows.UnreachedFacts{Node: node, Gateways: []string{"liqo-tenant-turin/turin", gateway}})
 				}

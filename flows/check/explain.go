@@ -53,6 +53,11 @@ func preflightTexts() map[flows.Code]Text {
 			"A peering consists of objects of networking.liqo.io/v1beta1. Liqo v1.2 or the liqo-tui operator has to act on them.",
 			[]string{"Install the operator: liqo-tui install, or liqo-tui network connect --install.", "Upgrade Liqo to v1.2 if it is older."},
 		},
+		AgentNodes: {
+			"nodes can run the agent",
+			"An agent on each node leads packets of its pods to the gateways. It needs Linux and a kernel of its own: Windows, virtual nodes of Liqo or virtual-kubelet, and AWS Fargate have none. A node that is not ready gets it later.",
+			[]string{"Run pods that need the other cluster on the nodes that are not named."},
+		},
 		flows.CodeClusterID: {
 			"valid, unique cluster IDs",
 			"Peers know a cluster by its ID. Namespaces and objects are named after it. The ID has to exist, to be a valid name, to have a character that is no digit (Liqo's templates turn digits into a number), and to differ from the IDs of all peers.",

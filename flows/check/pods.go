@@ -39,10 +39,10 @@ func (in diagnosis) nodePaths(side flows.Side) Result {
 		return out
 	case c.Software == flows.Liqo:
 		return result(Inconclusive, "Liqo's nodes don't tell")
-	case c.Agents == 0:
+	case len(c.Agents) == 0:
 		return result(Inconclusive, "no node agent has said anything, or InternalNodes may not be read")
 	}
-	return pass(count(c.Agents, "node agent finds", "node agents find") + " that the gateway answers")
+	return pass(count(len(c.Agents), "node agent finds", "node agents find") + " that the gateway answers")
 }
 
 // maxGroups is how many groups of pods are named.

@@ -18,6 +18,7 @@ import (
 // Identifiers of the checks before a connection, besides those that package
 // flows refuses to plan without.
 const (
+	AgentNodes   flows.Code = "LT-P008"
 	Overlaps     flows.Code = "LT-P010"
 	Leftovers    flows.Code = "LT-P012"
 	LiveTraffic  flows.Code = "LT-P013"
@@ -54,6 +55,7 @@ func preflightChecks() []definition[preflight] {
 		{flows.CodeClusterID, "valid, unique cluster IDs", pair, []flows.Code{flows.CodeDifferent, flows.CodeSoftware}, preflight.clusterIDs},
 		{flows.CodeNetworks, "address ranges are known", eachSide, []flows.Code{flows.CodeOperator}, preflight.networks},
 		{flows.CodePermission, "permissions for this plan", eachSide, []flows.Code{flows.CodeAnswers}, preflight.permissions},
+		{AgentNodes, "nodes can run the agent", eachSide, []flows.Code{flows.CodeSoftware}, preflight.agentNodes},
 		{Overlaps, "address overlaps", pair, []flows.Code{flows.CodeNetworks, flows.CodeClusterID}, preflight.overlaps},
 		{Leftovers, "no leftovers of an old peering", eachSide, []flows.Code{flows.CodeClusterID}, preflight.leftovers},
 		{LiveTraffic, "traffic interruptions", pair, []flows.Code{flows.CodeClusterID, flows.CodeNetworks}, preflight.traffic},
@@ -154,6 +156,27 @@ func (in preflight) software(side flows.Side) Result {
 		return r
 	}
 	return pass(text)
+}
+
+// agentNodes names the nodes whose pods will reach no peer.
+func (in preflight) agentNodes(side flows.Side) Result {
+	c := in.cluster(side)
+	unable := c.UnableNodes()
+	switch {
+	case c.Software == flows.Liqo:
+		return pass("Liqo has agents of its own")
+	case len(c.Nodes) == 0:
+		return result(Inconclusive, "nodes may not be read")
+	case len(unable) == 0:
+		return pass("all " + count(len(c.Nodes), "node", "nodes"))
+	}
+	r := result(Warn, fmt.Sprintf("%d of %s can't: pods there can't reach %s", len(unable), count(len(c.Nodes), "node", "nodes"), in.cluster(side.Other()).Name()),
+		"run pods that need the other cluster on other nodes", "a node that is not ready is led to the gateways as soon as it is")
+	if len(unable) == len(c.Nodes) {
+		r.State = Fail
+	}
+	r.Evidence = unable[:min(len(unable), maxGroups)]
+	return r
 }
 
 // minor is the "v1.2" of "v1.2.3", "" if there is no such thing.

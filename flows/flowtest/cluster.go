@@ -279,7 +279,10 @@ func (c *Cluster) facts() flows.ClusterFacts {
 		}
 	}
 	if f.Software == flows.Operator {
-		f.Agents = max(1, len(f.Nodes))
+		f.Agents = []string{"node-1"}
+		for _, n := range f.Nodes {
+			f.Agents = append(f.Agents, n.Name)
+		}
 	}
 	return f
 }

@@ -149,6 +149,9 @@ func New(p render.InstallParams) (*Installation, error) {
 // ClusterID is by which name the peers will know the cluster.
 func (i *Installation) ClusterID() render.ClusterID { return i.params.ClusterID }
 
+// PlacesAgents reports whether an admin has said on which nodes agents run.
+func (i *Installation) PlacesAgents() bool { return i.params.Pods.PlacesFabric() }
+
 // Parts of an installation, in the order in which they are applied.
 const (
 	stepDefinitions = "definitions"
@@ -392,18 +395,29 @@ func (i *Installation) rollout(c flows.ClusterFacts) string {
 	return ""
 }
 
-// fabricRuns waits for the node agent on all nodes.
+// fabricRuns waits for the node agent on all nodes that can run it, and names the others.
 func (i *Installation) fabricRuns(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := flows.Step{ID: flows.IDOf(side, "fabric-runs"), Side: side, Action: flows.Wait, Title: "node agent runs on all nodes", Status: flows.Waiting, Code: flows.CodeNotReady}
 	f := installed[appsv1.DaemonSet](c, render.FabricName)
+	able := int32(0) // a DaemonSet counts nodes that don't answer, too
+	if f != nil {
+		able = f.Status.DesiredNumberScheduled
+		for _, n := range c.Nodes {
+			if n.Unfit == "" && !n.Ready {
+				able--
+			}
+		}
+	}
 	switch {
 	case f == nil:
 		s.Status, s.Reason, s.Code = flows.Blocked, "needs the fabric", ""
-	case f.Status.ObservedGeneration < f.Generation || f.Status.DesiredNumberScheduled == 0 ||
-		f.Status.UpdatedNumberScheduled < f.Status.DesiredNumberScheduled || f.Status.NumberReady < f.Status.DesiredNumberScheduled:
-		s.Reason = waiting(c.Installation, fmt.Sprintf("it runs on %d of %d nodes", f.Status.NumberReady, f.Status.DesiredNumberScheduled), render.FabricName)
+	case f.Status.ObservedGeneration < f.Generation || f.Status.DesiredNumberScheduled == 0 || f.Status.NumberReady == 0 || f.Status.UpdatedNumberScheduled < able || f.Status.NumberReady < able:
+		s.Reason = waiting(c.Installation, fmt.Sprintf("it runs on %d of %d nodes", f.Status.NumberReady, able), render.FabricName)
+		if others := c.NoAgentOn(); others != "" {
+			s.Reason += "; " + others
+		}
 	default:
-		s.Status, s.Code = flows.Done, ""
+		s.Status, s.Code, s.Reason = flows.Done, "", c.NoAgentOn()
 	}
 	return s
 }

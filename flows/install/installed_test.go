@@ -193,17 +193,28 @@ func TestInstallSaysWhatItWaitsFor(t *testing.T) {
 		step    flows.StepID
 		p       render.InstallParams
 		objects []render.Object
+		nodes   []flows.NodeFacts
+		done    bool
 	}{
 		"the operator starts: pod liqo-tui-operator-2: ImagePullBackOff": {step: "operator-works-a", objects: []render.Object{starting}},
 		"the operator has not found the cluster's address ranges yet":    {step: "operator-works-a", objects: []render.Object{operator, pods}},
 		"the operator has not decided Network pod-cidr":                  {step: "operator-works-a", objects: []render.Object{operator, network(render.NetworkPodCIDR, "10.244.0.0/16", "")}},
 		"the operator has not replaced Network pod-cidr":                 {step: "operator-works-a", p: render.InstallParams{PodCIDRs: []string{"10.1.0.0/16"}}, objects: []render.Object{operator, pods, services}},
-		"": {step: "operator-works-a", objects: []render.Object{operator, pods, services}},
+		"": {step: "operator-works-a", objects: []render.Object{operator, pods, services}, done: true},
 		"it runs on 1 of 2 nodes: pod liqo-tui-fabric-1 is pending": {step: "fabric-runs-a", objects: []render.Object{fabric}},
+		"not on a-2 (not ready), win (runs windows)": {
+			step: "fabric-runs-a", objects: []render.Object{fabric}, done: true,
+			nodes: []flows.NodeFacts{{Name: "a-1", Ready: true}, {Name: "a-2"}, {Name: "win", Unfit: "runs windows"}},
+		},
+		"it runs on 1 of 2 nodes: pod liqo-tui-fabric-1 is pending; not on win (runs windows)": {
+			step: "fabric-runs-a", objects: []render.Object{fabric},
+			nodes: []flows.NodeFacts{{Name: "a-1", Ready: true}, {Name: "a-2", Ready: true}, {Name: "win", Ready: true, Unfit: "runs windows"}},
+		},
 	} {
 		f := flowtest.Facts(flowtest.NewPair())
 		f.Local.Installation = &flows.InstallationFacts{Objects: c.objects, Waiting: waiting}
-		if s, ok := planned(c.p)(f).Step(c.step); !ok || s.Reason != want || (s.Status == flows.Done) != (want == "") {
+		f.Local.Nodes = c.nodes
+		if s, ok := planned(c.p)(f).Step(c.step); !ok || s.Reason != want || (s.Status == flows.Done) != c.done {
 			t.Errorf("got %s, %q, want %q", s.Status, s.Reason, want)
 		}
 	}

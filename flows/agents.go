@@ -1,0 +1,82 @@
+package flows
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Unable is why no agent of ours can run on a node, "" if one can.
+func (n NodeFacts) Unable() string {
+	switch {
+	case n.Unfit != "":
+		return n.Unfit
+	case !n.Ready:
+		return "not ready"
+	}
+	return ""
+}
+
+// UnableNodes are the nodes that can't run an agent, each with the reason. Pods on them
+// reach no peer.
+func (c ClusterFacts) UnableNodes() []string {
+	var out []string
+	for _, n := range c.Nodes {
+		if why := n.Unable(); why != "" {
+			out = append(out, n.Name+" ("+why+")")
+		}
+	}
+	return out
+}
+
+// NoAgentOn says on which nodes there can be no agent, "" for none.
+func (c ClusterFacts) NoAgentOn() string {
+	if unable := c.UnableNodes(); len(unable) > 0 {
+		return "not on " + some(unable)
+	}
+	return ""
+}
+
+// some are the first few of many.
+func some(names []string) string {
+	const few = 3
+	if len(names) <= few {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+}
+
+// agents waits until the nodes that can run an agent have one: pods on others reach no
+// peer, whatever the gateways say.
+func (c Connection) agents(side Side) Step {
+	s := Step{ID: IDOf(side, "agents"), Side: side, Action: Wait, Title: "node agents", Status: Waiting, Code: CodeNotReady}
+	f := c.Facts.Side(side)
+	var missing []string
+	fit := 0
+	for _, n := range f.Nodes {
+		if n.Unable() != "" {
+			continue
+		}
+		fit++
+		if !slices.Contains(f.Agents, n.Name) {
+			missing = append(missing, n.Name)
+		}
+	}
+	brought := c.Params.Install[side]
+	switch {
+	case f.Software != Operator:
+		s.Status, s.Reason, s.Code = Blocked, "needs the operator", ""
+	case len(f.Nodes) == 0 || f.AgentsUnknown:
+		s.Status, s.Reason, s.Code = Done, "not known: nodes or InternalNodes may not be read", ""
+	case brought != nil && brought.PlacesAgents():
+		s.Status, s.Reason, s.Code = Done, "on the nodes that the settings of pods choose", ""
+	case len(missing) > 0:
+		s.Reason = fmt.Sprintf("%d of %d nodes have no agent yet: %s", len(missing), fit, some(missing))
+	default:
+		s.Status, s.Code = Done, ""
+		if unable := f.NoAgentOn(); unable != "" {
+			s.Reason = fmt.Sprintf("on %d of %d nodes; %s", fit, len(f.Nodes), unable)
+		}
+	}
+	return s
+}
