@@ -62,9 +62,11 @@ spec:
             - {name: metrics, containerPort: 8082}
             env:
             - name: POD_IP
-              valueFrom: {fieldRef: {fieldPath: status.podIP}}
+              valueFrom: {fieldRef: {fieldPath: status.podIPs}}
             - name: NODE_IP
               valueFrom: {fieldRef: {fieldPath: status.hostIP}}
+            - name: NODE_NAME
+              valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
             securityContext:
               allowPrivilegeEscalation: false
               readOnlyRootFilesystem: true

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"strings"
 	"os/signal"
 	"syscall"
 
@@ -127,6 +128,7 @@ func tunnelCommand(log *slog.Logger) *cobra.Command {
 			if o.NodeIP, err = addressFrom("NODE_IP"); err != nil {
 				return err
 			}
+			o.NodeName = os.Getenv("NODE_NAME")
 			if shared {
 				if o.Identity, err = os.Hostname(); err != nil { // the pod's name
 					return fmt.Errorf("find out which pod this is: %w", err)
@@ -186,10 +188,19 @@ func inspectCommand() *cobra.Command {
 	return cmd
 }
 
-func addressFrom(variable string) (netip.Addr, error) {
-	ip, err := netip.ParseAddr(os.Getenv(variable))
-	if err != nil {
-		return netip.Addr{}, fmt.Errorf("environment variable %s: %w", variable, err)
+// addressFrom is the first IPv4 address of those that a variable has, with commas
+// between them, else the first.
+func addressFrom(variable string) (first netip.Addr, err error) {
+	for text := range strings.SplitSeq(os.Getenv(variable), ",") {
+		ip, err := netip.ParseAddr(text)
+		switch {
+		case err != nil:
+			return netip.Addr{}, fmt.Errorf("environment variable %s: %w", variable, err)
+		case ip.Is4():
+			return ip, nil
+		case !first.IsValid():
+			first = ip
+		}
 	}
-	return ip, nil
+	return first, nil
 }

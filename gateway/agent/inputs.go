@@ -35,9 +35,6 @@ func (g *gatewayAgent) read(ctx context.Context) (tunnel.Wanted, setup, error) {
 		return tunnel.Wanted{}, s, err
 	}
 	s.hasKey = peer.PublicKey != wgtypes.Key{}
-	if in.UnderlayMTU, err = linux.MTUTo(in.NodeIP); err != nil {
-		return tunnel.Wanted{}, s, err
-	}
 	if err := g.readNetworks(ctx, &in, &peer); err != nil {
 		return tunnel.Wanted{}, s, err
 	}
@@ -45,6 +42,12 @@ func (g *gatewayAgent) read(ctx context.Context) (tunnel.Wanted, setup, error) {
 		return tunnel.Wanted{}, s, err
 	}
 	if in.Nodes, s.unfit, s.nodes, err = g.nodes.list(time.Now()); err != nil {
+		return tunnel.Wanted{}, s, err
+	}
+	if i := slices.IndexFunc(in.Nodes, func(n gateway.Node) bool { return n.Name == g.options.NodeName }); i >= 0 && !in.NodeIP.Is4() {
+		in.NodeIP = in.Nodes[i].IP
+	}
+	if in.UnderlayMTU, err = linux.MTUTo(in.NodeIP); err != nil {
 		return tunnel.Wanted{}, s, err
 	}
 	in, unfit := in.Fitting()

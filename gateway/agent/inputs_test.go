@@ -12,6 +12,7 @@ import (
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"golang.org/x/sys/unix"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,7 +96,7 @@ func (w *world) agent(t *testing.T, log *bytes.Buffer) *gatewayAgent {
 func readIn(t *testing.T, w *world, log *bytes.Buffer) (gateway.Peer, setup, error) {
 	t.Helper()
 	wanted, s, err := w.agent(t, log).read(t.Context())
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, unix.ENETUNREACH) {
 		t.Skip("needs a default route: ", err)
 	}
 	if err != nil {
@@ -113,6 +114,31 @@ func TestInputsAreRead(t *testing.T) {
 	if !bytes.Equal(peer.PublicKey[:], w.keys[0].Spec.PublicKey) || !bytes.Equal(peer.PrivateKey[:], w.secret.Data[render.SecretPrivateKey]) ||
 		peer.ListenPort != 51840 || peer.MTU != 1340 || peer.Remapped.Pod[0].String() != "10.60.0.0/16" || !s.hasKey {
 		t.Errorf("got %+v, %+v", peer, s)
+	}
+}
+
+// The node lists its IPv6 address first, which Kubernetes tells its pods.
+func TestNodesIPv4AddressIsFound(t *testing.T) {
+	g := newWorld(t).agent(t, &bytes.Buffer{})
+	g.options.NodeIP, g.options.NodeName = netip.MustParseAddr("fd00::11"), "node-a"
+	g.nodes.known = map[string]gateway.Node{"node-a": {Name: "node-a", IP: netip.MustParseAddr("192.0.2.1")}}
+	wanted, _, err := g.read(t.Context())
+	if errors.Is(err, unix.ENETUNREACH) {
+		t.Skip("needs a default route: ", err)
+	}
+	if err != nil || wanted.Inputs.NodeIP != netip.MustParseAddr("192.0.2.1") {
+		t.Errorf("got %s, %v, want 192.0.2.1", wanted.Inputs.NodeIP, err)
+	}
+}
+
+// An MTU that no network reaches leaves it to the gateways.
+func TestLargestMTUIsNotSentUnproven(t *testing.T) {
+	for mtu, unproven := range map[int]int{render.MaxMTU: render.DefaultMTU, 1420: 0} {
+		w := newWorld(t)
+		w.server.Spec.MTU = mtu
+		if peer, _, err := readIn(t, w, &bytes.Buffer{}); err != nil || peer.MTU != mtu || peer.UnprovenMTU != unproven {
+			t.Errorf("MTU %d: got %d and %d, %v, want %d", mtu, peer.MTU, peer.UnprovenMTU, err, unproven)
+		}
 	}
 }
 

@@ -38,6 +38,9 @@ type TunnelOptions struct {
 	KeysDir string // with the file privateKey: 32 raw bytes
 	PodIP   netip.Addr
 	NodeIP  netip.Addr // of the node that the pod is on
+	// NodeName finds the node's IPv4 address where NodeIP is of the other family:
+	// what the node says itself has it.
+	NodeName string
 	Log     *slog.Logger
 	// MetricsAddress is where Prometheus asks, such as ":8082"; "0": nowhere.
 	MetricsAddress string

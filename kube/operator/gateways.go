@@ -328,7 +328,7 @@ func (r *gateways) publish(ctx context.Context, in *inputs, p *prepared) error {
 	}
 	if in.pod != nil {
 		*in.view.internal = &networkingv1beta1.InternalGatewayEndpoint{
-			IP: new(networkingv1beta1.IP(in.pod.Status.PodIP)), Node: new(in.pod.Spec.NodeName),
+			IP: new(networkingv1beta1.IP(podIP(in.pod))), Node: new(in.pod.Spec.NodeName),
 		}
 	}
 	if in.view.endpoint != nil {

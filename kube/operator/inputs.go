@@ -169,7 +169,7 @@ func activePod(pods []corev1.Pod) *corev1.Pod {
 	var found *corev1.Pod
 	for i := range pods {
 		p := &pods[i]
-		if p.DeletionTimestamp != nil || p.Status.PodIP == "" || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
+		if p.DeletionTimestamp != nil || podIP(p) == "" || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
 			continue
 		}
 		if found == nil || found.CreationTimestamp.Before(&p.CreationTimestamp) {
@@ -203,7 +203,7 @@ func (in *inputs) supports() ([]render.Object, error) {
 			return nil, err
 		}
 		host := in.host
-		if in.pod == nil || in.pod.Status.PodIP != ip {
+		if in.pod == nil || podIP(in.pod) != ip {
 			host = netip.Addr{}
 		}
 		objects = append(objects, g.InternalFabric(render.Fabric{
@@ -247,7 +247,7 @@ func (in *inputs) gatewayIP() string {
 	if in.pod == nil || in.shared() && in.told != "" {
 		return in.told
 	}
-	return in.pod.Status.PodIP
+	return podIP(in.pod)
 }
 
 // gone reports whether no pod of the gateway has the address: it may be another
@@ -258,8 +258,18 @@ func (in *inputs) gone(ip string) bool {
 		if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
 			return false
 		}
-		return p.Status.PodIP == ip || in.shared() && p.Status.PodIP == "" && p.Spec.NodeName != ""
+		return podIP(&p) == ip || in.shared() && podIP(&p) == "" && p.Spec.NodeName != ""
 	})
+}
+
+// podIP is the pod's IPv4 address, which need not be its first.
+func podIP(p *corev1.Pod) string {
+	for _, ip := range p.Status.PodIPs {
+		if isIPv4(ip.IP) {
+			return ip.IP
+		}
+	}
+	return p.Status.PodIP
 }
 
 func sameNode(a, b *corev1.Node) bool {
