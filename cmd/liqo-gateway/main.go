@@ -13,8 +13,8 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
-	"strings"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/go-logr/logr"

@@ -41,7 +41,7 @@ type TunnelOptions struct {
 	// NodeName finds the node's IPv4 address where NodeIP is of the other family:
 	// what the node says itself has it.
 	NodeName string
-	Log     *slog.Logger
+	Log      *slog.Logger
 	// MetricsAddress is where Prometheus asks, such as ":8082"; "0": nowhere.
 	MetricsAddress string
 	// Identity is the pod's name if several pods share the tunnel, and "" if
