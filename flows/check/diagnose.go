@@ -365,6 +365,8 @@ func (in diagnosis) mtu(flows.Side) Result {
 	a, b := in.readings[flows.A].MTU, in.readings[flows.B].MTU
 	path := pathMTU(in.readings)
 	switch {
+	case path > 0 && in.leftToGateways():
+		return pass(fmt.Sprintf("packets of %d bytes come through, and the gateways send no longer ones", path))
 	case path > 0 && path < max(a, b):
 		return result(Warn, fmt.Sprintf("the path carries packets of %d bytes, and the tunnel's MTU is %d", path, max(a, b)),
 			fmt.Sprintf("run: liqo-tui network connect --mtu %d, so that no packet is too large", path))
@@ -379,6 +381,17 @@ func (in diagnosis) mtu(flows.Side) Result {
 		text += fmt.Sprintf(", and packets of %d come through", path)
 	}
 	return pass(text)
+}
+
+// leftToGateways reports whether the tunnel's MTU is only a bound, up to which both
+// gateways look for what passes.
+func (in diagnosis) leftToGateways() bool {
+	for _, p := range in.peers {
+		if p.Server != nil && p.Server.Spec.MTU != render.MaxMTU || p.Client != nil && p.Client.Spec.MTU != render.MaxMTU {
+			return false
+		}
+	}
+	return in.readings[flows.A].PathMTU > 0 && in.readings[flows.B].PathMTU > 0
 }
 
 // pathMTU is the longest packet that came through both ways; 0 if not known.

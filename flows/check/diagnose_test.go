@@ -201,6 +201,19 @@ func TestDiagnose(t *testing.T) {
 				})
 			}
 		}},
+		"mtu-left-to-gateways": {facts: func(f *flows.Facts) {
+			for i, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+				for j := range c.Servers {
+					c.Servers[j].Spec.MTU = render.MaxMTU
+				}
+				for j := range c.Clients {
+					c.Clients[j].Spec.MTU = render.MaxMTU
+				}
+				says(c, f.At, func(r *render.Report) {
+					r.Reason, r.MTU, r.PathMTU, r.LatencyMicros = render.ReasonPinged, []int{8941, 1440}[i], 1428, 900
+				})
+			}
+		}},
 		"liqo": {
 			facts: func(f *flows.Facts) {
 				for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {

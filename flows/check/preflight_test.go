@@ -130,6 +130,7 @@ func TestPreflight(t *testing.T) {
 				p.Install[flows.B] = i
 			},
 		},
+		"mtu-auto": {reviews: may, params: func(p *flows.Params) { p.MTU = render.MaxMTU }},
 		"jumbo-port-taken": {
 			reviews: may,
 			pair: func(_ *testing.T, p *flowtest.Pair) {
