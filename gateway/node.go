@@ -62,7 +62,9 @@ func ComputeNode(in NodeInputs) (State, error) {
 		},
 		Chains: []Chain{
 			{Name: "fabric", Type: "filter", Hook: "prerouting", Priority: priorityRaw, Rules: append(fabricRules(), in.passOnRules()...)},
-			{Name: "own-packets", Type: "filter", Hook: "output", Priority: priorityRaw, Rules: []FirewallRule{untrackedToGateways()}},
+			{Name: "own-packets", Type: "filter", Hook: "output", Priority: priorityRaw, Rules: []FirewallRule{
+				rule("to gateways: no connection is kept, of which each pod's flow would take one", Statement{Op: UDPDestinationPort, Number: FabricPort}, Statement{Op: Untrack}),
+			}},
 			{Name: "arrive", Type: "filter", Hook: "input", Priority: priorityMangle, Rules: in.arriveRules()},
 			{Name: "errors", Type: "filter", Hook: "forward", Priority: priorityMangle, Rules: []FirewallRule{
 				rule("the mark has served", Statement{Op: MarkIs, Number: errorMark}, Statement{Op: SetMark, Number: 0}),
@@ -114,17 +116,12 @@ func (in NodeInputs) passOnRules() []FirewallRule {
 		rule("and for no other pod", Statement{Op: MarkIs, Number: frameMark}, Statement{Op: DestinationIn, Not: true, Name: setGateways},
 			Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}),
 		rule("the mark has served", Statement{Op: MarkIs, Number: frameMark}, Statement{Op: SetMark, Number: 0}),
-		untrackedToGateways(),
+		// What gateways send to other nodes stays there: pod networks masquerade it.
+		rule("nodes to gateways: no connection is kept, of which each pod's flow would take one",
+			Statement{Op: UDPDestinationPort, Number: FabricPort}, Statement{Op: DestinationIn, Name: setGateways}, Statement{Op: Untrack}),
 		rule("gateways to this node: no connection is kept, of which each pod's flow would take one",
 			append(toNode, Statement{Op: Untrack})...),
 	}
-}
-
-// untrackedToGateways keeps the fabric out of conntrack, as gateways do. What
-// gateways send to other nodes stays there: pod networks masquerade it.
-func untrackedToGateways() FirewallRule {
-	return rule("nodes to gateways: no connection is kept, of which each pod's flow would take one",
-		Statement{Op: UDPDestinationPort, Number: FabricPort}, Statement{Op: DestinationIn, Name: setGateways}, Statement{Op: Untrack})
 }
 
 // arriveRules keep everybody else from it, in the cluster and outside. A pod
