@@ -5,6 +5,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,7 @@ const (
 	annotationPeerKey     = "liqo-tui.dev/peer-key"
 	annotationCarries     = "liqo-tui.dev/carries"
 	annotationPeerDials   = "liqo-tui.dev/peer-dials"
+	annotationExpires     = "liqo-tui.dev/token-expires" // RFC 3339
 	// AnnotationCarried on a GatewayClient is the endpoint that its peer's operator
 	// had it dial last, as [EndpointText] writes it. It is written together with
 	// the endpoint, so whoever changes that alone is somebody else.
@@ -37,6 +39,10 @@ const (
 	// carries to the peer's cluster, or why it can't.
 	AnnotationDelegation = "liqo-tui.dev/delegation"
 )
+
+// DelegateTokenLife is how long a token of a delegate is good for. The operator that
+// has it renews it long before, so one that was stolen from a backup is of no use.
+const DelegateTokenLife = 24 * time.Hour
 
 const (
 	kubeconfigKey   = "kubeconfig"
@@ -79,11 +85,17 @@ func (d Delegate) meta(name, value string) metav1.ObjectMeta {
 
 // Identity is what the peer's operator is on this cluster, and all that it may
 // do: get and patch the PublicKey, and a client, by name. Which of their fields,
-// policies.yaml says. Of a server it changes nothing. Deleting its token takes it away.
+// policies.yaml says. Of a server it changes nothing. Its first token does not
+// expire: Kubernetes makes no other without being asked for it. So the operator asks
+// for one that does, and deletes the first. Deleting the account takes all of it away.
 func (d Delegate) Identity() []Object {
 	name := DelegateName(d.Gateway.GetName())
 	group, verbs := []string{networkingv1beta1.GroupVersion.Group}, []string{"get", "patch"}
-	rules := []rbacv1.PolicyRule{{APIGroups: group, Resources: []string{"publickeies"}, ResourceNames: []string{d.PublicKey}, Verbs: verbs}}
+	rules := []rbacv1.PolicyRule{
+		{APIGroups: group, Resources: []string{"publickeies"}, ResourceNames: []string{d.PublicKey}, Verbs: verbs},
+		{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{name}, Verbs: []string{"create"}},
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{DelegateTokenName(d.Gateway.GetName())}, Verbs: []string{"delete"}},
+	}
 	if d.Gateway.GetObjectKind().GroupVersionKind().Kind == networkingv1beta1.GatewayClientKind {
 		rules = append(rules, rbacv1.PolicyRule{APIGroups: group, Resources: []string{"gatewayclients"}, ResourceNames: []string{d.Gateway.GetName()}, Verbs: verbs})
 	}
@@ -119,6 +131,8 @@ type PeerAccess struct {
 	// Endpoint is set when the GatewayClient's endpoint is to follow this
 	// cluster's server too.
 	Endpoint bool
+	// Expires is when the token is no good any more; zero for one that does not end.
+	Expires time.Time
 	// Dials is the [EndpointText] of what the GatewayClient dialled when its
 	// endpoint was made to follow; "" if that is not known.
 	Dials string
@@ -138,6 +152,9 @@ func (d Delegate) Access(a PeerAccess) (*corev1.Secret, error) {
 	}
 	meta := d.meta(DelegateAccessName(d.Gateway.GetName()), DelegateAccess)
 	meta.Annotations = map[string]string{annotationPeerGateway: a.Gateway, annotationPeerKey: a.PublicKey, annotationCarries: carriesKey}
+	if !a.Expires.IsZero() {
+		meta.Annotations[annotationExpires] = a.Expires.UTC().Format(time.RFC3339)
+	}
 	if a.Endpoint {
 		meta.Annotations[annotationCarries] = carriesEndpoint
 		if a.Dials != "" {
@@ -184,6 +201,12 @@ func ParsePeerAccess(s *corev1.Secret) (PeerAccess, error) {
 		Gateway:   s.Annotations[annotationPeerGateway], PublicKey: s.Annotations[annotationPeerKey],
 		Endpoint: s.Annotations[annotationCarries] == carriesEndpoint,
 		Dials:    s.Annotations[annotationPeerDials],
+	}
+	if text := s.Annotations[annotationExpires]; text != "" {
+		var err error
+		if a.Expires, err = time.Parse(time.RFC3339, text); err != nil {
+			return PeerAccess{}, fmt.Errorf("annotation %s of Secret %s/%s: %w", annotationExpires, s.Namespace, s.Name, err)
+		}
 	}
 	if !strings.HasPrefix(a.Server, "https://") || len(a.CA) == 0 || len(a.Token) == 0 || a.Namespace == "" || a.PublicKey == "" {
 		return PeerAccess{}, fmt.Errorf("kubeconfig of Secret %s/%s: want an https server with its certificate authority, a token, a namespace, and the PublicKey's name", s.Namespace, s.Name)

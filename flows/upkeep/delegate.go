@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -137,6 +138,9 @@ func (d delegation) tokenSecret(side flows.Side, want *corev1.Secret) flows.Step
 	account.SetNamespace(want.Namespace)
 	account.SetName(want.Annotations[corev1.ServiceAccountNameKey])
 	s := flows.Ensure(side, "delegate-token-secret", named(d.known(side).Secrets, want), want)
+	if d.exchanged(side) {
+		return flows.Step{ID: s.ID, Side: side, Action: s.Action, Title: s.Title, Object: s.Object, Status: flows.Done}
+	}
 	if s.Status == flows.Ready && !flows.Exists(named(d.known(side).Accounts, account)) {
 		s.Status, s.Reason, s.Objects = flows.Blocked, "needs the ServiceAccount", nil
 	}
@@ -154,6 +158,8 @@ func (d delegation) known(side flows.Side) flows.DelegationFacts {
 func (d delegation) token(side flows.Side) flows.Step {
 	s := flows.Step{ID: flows.IDOf(side, "delegate-token"), Side: side, Action: flows.Wait, Title: "token of the delegate", Status: flows.Waiting, Code: flows.CodeTimeout}
 	switch secret := d.madeToken(side); {
+	case d.exchanged(side):
+		s.Status = flows.Done
 	case secret == nil:
 		s.Status, s.Reason = flows.Blocked, "needs the Secret"
 	case len(secret.Data[corev1.ServiceAccountTokenKey]) == 0:
@@ -179,18 +185,23 @@ func (d delegation) access(side flows.Side) flows.Step {
 	if d.token(other).Status != flows.Done {
 		return flows.BlockedStep(side, flows.Create, "delegate-access", object, fmt.Sprintf("needs the token from %s", d.Facts.Side(other).ID))
 	}
-	token := d.madeToken(other)
-	ca := d.known(other).CA
+	given, ca := d.given(side), d.known(other).CA
+	token, expires := given.Token, given.Expires
+	if !d.exchanged(other) {
+		made := d.madeToken(other)
+		token, expires = made.Data[corev1.ServiceAccountTokenKey], time.Time{}
+		given.CA = made.Data[corev1.ServiceAccountRootCAKey]
+	}
 	if len(ca) == 0 {
-		ca = token.Data[corev1.ServiceAccountRootCAKey]
+		ca = given.CA
 	}
 	access := render.PeerAccess{
-		Server: d.server(other), CA: ca, Token: token.Data[corev1.ServiceAccountTokenKey],
+		Server: d.server(other), CA: ca, Token: token, Expires: expires,
 		Namespace: d.Peers[other].Tenant.Namespace, PublicKey: d.Peers[other].PublicKey.Name,
 		Gateway: d.Gateway(other).GetName(), Endpoint: d.follows(side),
 	}
 	if access.Endpoint {
-		access.Dials = cmp.Or(d.given(side).Dials, render.EndpointText(d.Peers[other].Client.Spec.Endpoint))
+		access.Dials = cmp.Or(given.Dials, render.EndpointText(d.Peers[other].Client.Spec.Endpoint))
 	}
 	carries := "a new key"
 	if access.Endpoint {
@@ -201,8 +212,16 @@ func (d delegation) access(side flows.Side) flows.Step {
 		return flows.Refuse(side, flows.CodeUnexpected, object.Title(), flows.FailedApply, err.Error(), "")
 	}
 	s := flows.Ensure(side, "delegate-access", named(d.known(side).Secrets, want), want)
-	s.Reason = fmt.Sprintf("%s's operator will carry %s to %s, at %s", d.Facts.Side(side).ID, carries, d.Facts.Side(other).ID, access.Server)
+	s.Reason = fmt.Sprintf("%s's operator will carry %s to %s, at %s; it replaces its token by one for %.0f hours, and renews that",
+		d.Facts.Side(side).ID, carries, d.Facts.Side(other).ID, access.Server, render.DelegateTokenLife.Hours())
 	return s
+}
+
+// exchanged reports whether the other side's operator has a token here that expires,
+// and not yet: it has deleted the one that does not.
+func (d delegation) exchanged(side flows.Side) bool {
+	given := d.given(side.Other())
+	return given.Expires.After(d.Facts.At)
 }
 
 // given is the access to the other side that this side's operator has already;

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -106,6 +107,30 @@ func TestDelegationComesInThreeRounds(t *testing.T) {
 		}
 		if access.Endpoint != (side.carries == "endpoint and key") {
 			t.Errorf("to %s: endpoint is carried: %t, want %s", access.Namespace, access.Endpoint, side.carries)
+		}
+	}
+}
+
+// TestATokenThatExpiresIsKeptAsLongAsItIsGood has the operators replace the tokens,
+// as they do, and then be away for longer than these are good for.
+func TestATokenThatExpiresIsKeptAsLongAsItIsGood(t *testing.T) {
+	f := connectedPair()
+	f.At = time.Unix(1e9, 0)
+	for range 3 {
+		applyDelegation(t, &f, upkeep.Delegate(upkeep.DelegateParams{}, f))
+	}
+	for _, facts := range []*flows.DelegationFacts{f.Local.Delegation, f.Remote.Delegation} {
+		facts.Secrets = slices.DeleteFunc(facts.Secrets, func(s corev1.Secret) bool { return s.Type == corev1.SecretTypeServiceAccountToken })
+		facts.Secrets[0].Annotations["liqo-tui.dev/token-expires"] = f.At.Add(render.DelegateTokenLife).UTC().Format(time.RFC3339)
+	}
+	if p := upkeep.Delegate(upkeep.DelegateParams{}, f); !p.Done() {
+		t.Errorf("while they are good, got %+v", p.Steps)
+	}
+	f.At = f.At.Add(render.DelegateTokenLife)
+	p := upkeep.Delegate(upkeep.DelegateParams{}, f)
+	for _, id := range []flows.StepID{"delegate-token-secret-a", "delegate-token-secret-b"} {
+		if s, ok := p.Step(id); !ok || s.Status != flows.Ready {
+			t.Errorf("%s when they are over: got %v, want it ready", id, s.Status)
 		}
 	}
 }

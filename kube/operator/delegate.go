@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -116,13 +118,24 @@ func (r *delegates) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if err != nil {
 		return ctrl.Result{}, r.tell(ctx, gateway, "nothing is carried: "+err.Error())
 	}
+	unsafe := ""
+	if time.Until(peer.access.Expires) < render.DelegateTokenLife/2 {
+		err := r.renew(ctx, &secret, gateway, peer)
+		switch {
+		case err == nil:
+			return ctrl.Result{RequeueAfter: peerAgain}, nil
+		case !peer.access.Expires.IsZero():
+			return ctrl.Result{RequeueAfter: peerRetry}, r.tell(ctx, gateway, peer.cannot("renew its token at", err))
+		case apierrors.IsForbidden(err): // the account is of an earlier release
+			unsafe = "; its token does not expire until liqo-tui network delegate is run again"
+		}
+	}
 	chosen, err := peer.carry(ctx, said(gateway))
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: peerAgain}, nil
 	}
 	if err != nil {
-		text := err.Error()
-		return ctrl.Result{RequeueAfter: peerRetry}, r.tell(ctx, gateway, "can't pass changes to "+peer.access.Server+": "+text[:min(len(text), maxErrorText)])
+		return ctrl.Result{RequeueAfter: peerRetry}, r.tell(ctx, gateway, peer.cannot("pass changes to", err))
 	}
 	what := "its key is"
 	switch {
@@ -132,7 +145,33 @@ func (r *delegates) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	case peer.access.Endpoint:
 		what = "its endpoint and key are"
 	}
-	return ctrl.Result{RequeueAfter: peerResync}, r.tell(ctx, gateway, fmt.Sprintf("%s carried to %s", what, peer.access.Server))
+	return ctrl.Result{RequeueAfter: peerResync}, r.tell(ctx, gateway, fmt.Sprintf("%s carried to %s", what, peer.access.Server)+unsafe)
+}
+
+// renew has the peer's API server give the identity another token. The first one,
+// which an admin's run has left there, goes.
+func (r *delegates) renew(ctx context.Context, secret *corev1.Secret, gateway client.Object, p peerCluster) error {
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(render.DelegateTokenLife.Seconds()))}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: p.access.Namespace, Name: render.DelegateName(p.access.Gateway)}}
+	if err := p.client.SubResource("token").Create(ctx, account, request); err != nil {
+		return err
+	}
+	next := p.access
+	next.Token, next.Expires = []byte(request.Status.Token), request.Status.ExpirationTimestamp.Time
+	want, err := render.Delegate{Tenant: render.Tenant{Namespace: secret.Namespace}, Gateway: gateway}.Access(next)
+	if err != nil {
+		return err
+	}
+	before := secret.DeepCopy()
+	secret.Data = want.Data
+	maps.Copy(secret.Annotations, want.Annotations)
+	// Fails if an admin has given another access meanwhile.
+	return r.client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldManager))
+}
+
+func (p peerCluster) cannot(do string, err error) string {
+	text := err.Error()
+	return "can't " + do + " " + p.access.Server + ": " + text[:min(len(text), maxErrorText)]
 }
 
 // gateway is the owner of the Secret; nil if it has none of ours.
@@ -178,6 +217,8 @@ func (r *delegates) peer(secret *corev1.Secret) (peerCluster, error) {
 	for _, kind := range []string{networkingv1beta1.GatewayServerKind, networkingv1beta1.GatewayClientKind} {
 		mapper.Add(networkingv1beta1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("ServiceAccount"), meta.RESTScopeNamespace)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
 	mapper.AddSpecific(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.PublicKeyKind),
 		networkingv1beta1.PublicKeyGroupVersionResource, networkingv1beta1.GroupVersion.WithResource("publickey"), meta.RESTScopeNamespace)
 	c, err := client.New(config, client.Options{Scheme: r.client.Scheme(), Mapper: mapper})
@@ -198,6 +239,12 @@ func (r *delegates) forget(key client.ObjectKey) {
 // carry makes the peer's cluster say of our gateway what our gateway says.
 // chosen is what somebody else had the client dial, and what stays; else "".
 func (p peerCluster) carry(ctx context.Context, s words) (chosen string, err error) {
+	if !p.access.Expires.IsZero() {
+		first := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.access.Namespace, Name: render.DelegateTokenName(p.access.Gateway)}}
+		if err := p.client.Delete(ctx, first); client.IgnoreNotFound(err) != nil {
+			return "", fmt.Errorf("delete the token that does not expire: %w", err)
+		}
+	}
 	if err := p.carryKey(ctx, s); err != nil || s.endpoint == nil || !p.access.Endpoint {
 		return "", err
 	}

@@ -63,6 +63,7 @@ func TestDelegatedChangesAreCarried(t *testing.T) {
 			return !bytes.Equal(k.Spec.PublicKey, secret.Data[render.SecretPublicKey])
 		})
 	})
+	t.Run("a token that expires, instead of the first", func(t *testing.T) { rome.under(t).testRenewed(milan, identity, access, token) })
 	t.Run("the endpoint, when its node fails", func(t *testing.T) {
 		rome.under(t).testCarriedEndpoint(milan, identity)
 	})
@@ -77,7 +78,7 @@ func TestDelegatedChangesAreCarried(t *testing.T) {
 	t.Run("the identity may do nothing else", func(t *testing.T) { milan.under(t).testNarrow(identity, token) })
 	t.Run("without its right it says so", func(t *testing.T) {
 		for _, o := range identity.Identity() {
-			if err := milan.Delete(t.Context(), o); err != nil {
+			if err := milan.Delete(t.Context(), o); client.IgnoreNotFound(err) != nil { // the first token went before
 				t.Fatal(err)
 			}
 		}
@@ -116,6 +117,26 @@ func (w *world) identify(d render.Delegate) string {
 		w.t.Fatal(err)
 	}
 	return request.Status.Token
+}
+
+// testRenewed has the operator replace the token that an admin's run left, and then
+// one that is half way to its end.
+func (w *world) testRenewed(milan *world, d render.Delegate, access *corev1.Secret, first string) {
+	expires := func(s *corev1.Secret) time.Time {
+		a, err := render.ParsePeerAccess(s)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if left := time.Until(a.Expires); !a.Expires.IsZero() && (left > render.DelegateTokenLife+time.Minute || string(a.Token) == first) {
+			w.t.Fatalf("the token is good for %s more, and the first: %t", left, string(a.Token) == first)
+		}
+		return a.Expires
+	}
+	until(w, access, "with a token that expires", func(s *corev1.Secret) bool { return !expires(s).IsZero() })
+	milan.under(w.t).untilGone(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: d.Tenant.Namespace, Name: render.DelegateTokenName(d.Gateway.GetName())}})
+	soon := time.Now().Add(render.DelegateTokenLife / 3)
+	w.patch(access, func() { annotate(access, "liqo-tui.dev/token-expires", soon.UTC().Format(time.RFC3339)) })
+	until(w, access, "renewed", func(s *corev1.Secret) bool { return expires(s).After(soon.Add(time.Hour)) })
 }
 
 // fail makes a node ready or not.
@@ -198,6 +219,8 @@ func (w *world) testNarrow(d render.Delegate, token string) {
 	everybody := w.rulesOf(nobody, d.Tenant.Namespace)
 	got := slices.DeleteFunc(w.rulesOf(config, d.Tenant.Namespace), func(rule string) bool { return slices.Contains(everybody, rule) })
 	want := []string{
+		"[create] [] [serviceaccounts/token] [rome-delegate]",
+		"[delete] [] [secrets] [rome-delegate-token]",
 		"[get patch] [networking.liqo.io] [gatewayclients] [rome]",
 		"[get patch] [networking.liqo.io] [publickeies] [rome]",
 	}

@@ -298,6 +298,13 @@ func (w *world) testAbuses() {
 		{name: "reads Secrets", do: read(turin, "gw-turin")},
 		{name: "makes a pod", do: create(&corev1.Pod{ObjectMeta: at(turin, "abuse"), Spec: pod(func(s *corev1.PodSpec) { s.ServiceAccountName = "" })})},
 		{name: "deletes the gateway", do: remove(dials)},
+		{name: "makes its token last", nobody: true, do: func(c client.Client) error {
+			return c.SubResource("token").Create(ctx, &corev1.ServiceAccount{ObjectMeta: at(turin, "turin-delegate")},
+				&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(365 * 24 * 3600))}})
+		}},
+		{name: "becomes the gateway", nobody: true, do: func(c client.Client) error {
+			return c.SubResource("token").Create(ctx, &corev1.ServiceAccount{ObjectMeta: at(turin, "turin")}, &authenticationv1.TokenRequest{})
+		}},
 		{name: "changes another peer's key", do: patch(&networkingv1beta1.PublicKey{ObjectMeta: at(milan, "milan")}, `{"spec":{"publicKey":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}}`)},
 	})
 	w.refused("the delegate of a server", w.account(milan, "milan-delegate"), []abuse{
