@@ -6,12 +6,17 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 // health is what the kubelet is told, over all terms.
@@ -68,6 +73,38 @@ func (h *health) ready(r *http.Request) error {
 	return nil
 }
 
+// Metrics of controller-runtime's that say how the operator does: what fails, what
+// waits, and what the API server is asked for. It has a hundred more.
+var ofController = []string{
+	"controller_runtime_reconcile_total", "controller_runtime_reconcile_errors_total", "workqueue_depth", "rest_client_requests_total",
+}
+
+var descLeads = prometheus.NewDesc("liqo_tui_operator_leads", "1 for the replica of the operator that works, 0 for one that stands by or waits.", nil, nil)
+
+// Describe implements prometheus.Collector.
+func (h *health) Describe(ch chan<- *prometheus.Desc) { ch <- descLeads }
+
+// Collect implements prometheus.Collector.
+func (h *health) Collect(ch chan<- prometheus.Metric) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	leads := 0.0
+	if h.state == working {
+		leads = 1
+	}
+	ch <- prometheus.MustNewConstMetric(descLeads, prometheus.GaugeValue, leads)
+}
+
+// metrics are what Prometheus hears of the operator.
+func (h *health) metrics() prometheus.Gatherer {
+	own := prometheus.NewRegistry()
+	own.MustRegister(h)
+	return prometheus.Gatherers{own, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		all, err := metrics.Registry.Gather()
+		return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool { return !slices.Contains(ofController, f.GetName()) }), err
+	})}
+}
+
 // server answers at address. What runs is alive: that it can't reach the API
 // server is nothing that a restart would mend.
 func (h *health) server(ctx context.Context, address string) (*manager.Server, error) {
@@ -79,6 +116,7 @@ func (h *health) server(ctx context.Context, address string) (*manager.Server, e
 	mux := http.NewServeMux()
 	mux.Handle("/healthz", healthz.CheckHandler{Checker: healthz.Ping})
 	mux.Handle("/readyz", healthz.CheckHandler{Checker: h.ready})
+	mux.Handle("/metrics", promhttp.HandlerFor(h.metrics(), promhttp.HandlerOpts{}))
 	return &manager.Server{
 		Name:            "health probe",
 		Server:          &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -38,6 +39,17 @@ func TestHealthIsAnsweredOverAllTerms(t *testing.T) {
 		if (code == http.StatusOK) != (step.ready == "") || !strings.Contains(text, step.ready) {
 			t.Errorf("%s: got readiness %d %q, want %q", step.name, code, text, step.ready)
 		}
+	}
+	h.works(nil)
+	_, text := get(t, "http://"+server.Listener.Addr().String()+"/metrics")
+	for line := range strings.Lines(text) {
+		if name, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(line, "# HELP "), "# TYPE "), " "); !strings.HasPrefix(name, "liqo_tui_operator_leads") &&
+			!slices.ContainsFunc(ofController, func(known string) bool { return strings.HasPrefix(name, known) }) {
+			t.Errorf("got metric %s", name)
+		}
+	}
+	if !strings.Contains(text, "\nliqo_tui_operator_leads 1\n") {
+		t.Errorf("got metrics %q, want that this replica works", text)
 	}
 	cancel()
 	if err := <-ended; err != nil {
