@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strconv"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -55,6 +58,82 @@ func BenchmarkIdle(b *testing.B) {
 			b.ReportMetric(float64(after.Requests-before.Requests)/idle.Seconds(), "requests/s")
 			b.ReportMetric(0, "ns/op") // means nothing here
 		})
+	}
+}
+
+// BenchmarkNodeJoins is what one more node costs the operator of a cluster with 1,000
+// nodes and 200 peers, half of which dial in through NodePorts: from the node's first
+// word until nothing has been asked for 5 s. Run it with -benchtime 1x.
+func BenchmarkNodeJoins(b *testing.B) {
+	const nodes, peers = 1000, 200
+	w := newWorld(b)
+	join := func(i int) error {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i)}}
+		if err := w.Create(b.Context(), n); err != nil {
+			return err
+		}
+		ip := netip.AddrFrom4([4]byte{192, 168, byte(i / 250), byte(1 + i%250)})
+		n.Status = corev1.NodeStatus{
+			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip.String()}},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		}
+		if err := w.Status().Update(b.Context(), n); err != nil {
+			return err
+		}
+		pods := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244 + byte(i/256), byte(i), 0}), 24)
+		return w.Create(b.Context(), render.InternalNode(n, render.NodeReport{IP: ip, Addresses: []netip.Addr{ip}, Pods: []netip.Prefix{pods}}))
+	}
+	w.atOnce(0, nodes, join)
+	w.tenants(peers)
+	w.configure(0, peers)
+	w.atOnce(0, peers, func(i int) error {
+		if i%2 == 0 {
+			return w.Create(b.Context(), render.GatewayServer(render.ServerParams{
+				Tenant: nthPeer(i), Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: "liqo"},
+				ServiceType: corev1.ServiceTypeNodePort, Port: 51840, MTU: 1340,
+			}))
+		}
+		return w.Create(b.Context(), render.GatewayClient(render.ClientParams{
+			Tenant: nthPeer(i), Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: "liqo"},
+			Addresses: []string{"192.0.2.7"}, Port: 51840, MTU: 1340,
+		}))
+	})
+	p := startProcess(b, w.config)
+	w.untilRemapped(peers)
+	p.untilQuiet()
+	before := p.usage()
+	if err := join(nodes); err != nil {
+		b.Fatal(err)
+	}
+	p.untilQuiet()
+	after := p.usage()
+	b.ReportMetric(float64(after.Writes-before.Writes), "writes")
+	b.ReportMetric(float64(after.Requests-before.Requests), "requests")
+	b.ReportMetric((after.cpu - before.cpu).Seconds(), "cpu-s")
+	b.ReportMetric(0, "ns/op") // means nothing here
+	if writes := after.Writes - before.Writes; writes > 1 {
+		b.Errorf("%d writes, want one at most", writes)
+	}
+	if cpu := after.cpu - before.cpu; cpu > 2*time.Second {
+		b.Errorf("%s of CPU time, want 2 s at most", cpu)
+	}
+}
+
+// untilQuiet waits until the operator has asked for nothing for 5 s, but for its
+// Lease, and what it lists now and then.
+func (p *process) untilQuiet() {
+	p.b.Helper()
+	const look, few = 5 * time.Second, 10
+	deadline := time.Now().Add(5 * patience)
+	for last := p.usage(); ; {
+		time.Sleep(look)
+		now := p.usage()
+		if now.Requests-last.Requests < few {
+			return
+		}
+		if last = now; time.Now().After(deadline) {
+			p.b.Fatal("the operator is never quiet")
+		}
 	}
 }
 
@@ -122,6 +201,7 @@ func startProcess(b *testing.B, config *rest.Config) *process {
 
 type usage struct {
 	Requests, Bytes int64 // with the API server
+	Writes          int64 // of the requests, but for the Lease
 	anonymous       int64 // bytes of memory of its own
 	cpu             time.Duration
 }
@@ -169,19 +249,19 @@ func runAsProcess(kubeconfig string) error {
 	if err != nil {
 		return err
 	}
-	var requests, bytes atomic.Int64
+	var requests, writes, bytes atomic.Int64
 	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		return countedConn{Conn: c, bytes: &bytes}, err
 	}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return countedRequests{next: next, requests: &requests}
+		return countedRequests{next: next, requests: &requests, writes: &writes}
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
 		defer stop()
 		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-			fmt.Printf("{\"Requests\": %d, \"Bytes\": %d}\n", requests.Load(), bytes.Load())
+			fmt.Printf("{\"Requests\": %d, \"Writes\": %d, \"Bytes\": %d}\n", requests.Load(), writes.Load(), bytes.Load())
 		}
 	}()
 	return Run(ctx, config, Options{Namespace: "liqo", Identity: "process"})
@@ -206,11 +286,14 @@ func (c countedConn) Write(p []byte) (int, error) {
 }
 
 type countedRequests struct {
-	next     http.RoundTripper
-	requests *atomic.Int64
+	next             http.RoundTripper
+	requests, writes *atomic.Int64
 }
 
 func (c countedRequests) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.requests.Add(1)
+	if r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/leases/") {
+		c.writes.Add(1)
+	}
 	return c.next.RoundTrip(r)
 }

@@ -26,7 +26,7 @@ type inputs struct {
 	view          view
 	gateway       render.Gateway
 	template      map[string]any
-	nodes         []corev1.Node
+	nodes         []corev1.Node // shared: nothing changes them
 	hosts         []render.Host
 	pod           *corev1.Pod                      // that holds the tunnel; nil until it has an address
 	pods          []corev1.Pod                     // all that there are, by name
@@ -74,17 +74,11 @@ func (r *gateways) readTemplate(ctx context.Context, ref corev1.ObjectReference)
 }
 
 func (r *gateways) readSurroundings(ctx context.Context, in *inputs) error {
-	var nodes corev1.NodeList
-	if err := r.client.List(ctx, &nodes); err != nil {
-		return fmt.Errorf("list Nodes: %w", err)
-	}
-	in.nodes = nodes.Items
-	slices.SortFunc(in.nodes, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	reserved, err := r.surroundings.reserved(ctx)
 	if err != nil {
 		return err
 	}
-	in.spared = spared(reserved)
+	in.spared, in.nodes = spared(reserved), r.surroundings.sorted()
 	if in.hosts, err = readHosts(ctx, r.client); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"time"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -11,6 +12,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -104,12 +106,31 @@ func (r *gateways) watches(b *builder.Builder, secrets <-chan event.GenericEvent
 		Watches(&networkingv1beta1.Connection{}, byOwner, existence()). // its status is the gateway's own
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(gatewayOfPod)).
 		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOfPeer)).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allGateways), builder.WithPredicates(addressesChanged)).
+		Watches(&corev1.Node{}, soon(r.allGateways), builder.WithPredicates(addressesChanged)).
 		Watches(&networkingv1beta1.InternalNode{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOnNode), builder.WithPredicates(ownAddressesChanged)).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.allGateways)). // the API servers'
 		Watches(&networkingv1beta1.GatewayClient{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOverEndpoint)).
 		Watches(&ipamv1alpha1.IP{}, handler.EnqueueRequestsFromMapFunc(r.allGateways)).
 		Watches(r.kind.newTemplate(), handler.EnqueueRequestsFromMapFunc(r.allGateways))
+}
+
+// settling is how long a change of a node is waited with. One that joins changes
+// several times, and each time is for all gateways.
+const settling = 250 * time.Millisecond
+
+// soon is [handler.EnqueueRequestsFromMapFunc] for what comes in several pieces.
+func soon(requests handler.MapFunc) handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	add := func(ctx context.Context, o client.Object, q queue) {
+		for _, r := range requests(ctx, o) {
+			q.AddAfter(r, settling)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { add(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { add(ctx, e.ObjectNew, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { add(ctx, e.Object, q) },
+	}
 }
 
 // existence tells of what comes and goes, and of no change between.

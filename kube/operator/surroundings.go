@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -34,6 +35,23 @@ type surroundings struct {
 	services []host
 	listed   time.Time
 	names    map[string]answer
+	all      []corev1.Node // by name
+	ofNodes  []ipam.Reservation
+	version  ofVersion // of both
+}
+
+// ofVersion tells states of the Nodes and InternalNodes apart: what is new or changed
+// has a higher version than all before.
+type ofVersion struct {
+	nodes, said int
+	last        string
+}
+
+func (v *ofVersion) see(version string) {
+	// Versions are decimal numbers.
+	if cmp.Or(cmp.Compare(len(version), len(v.last)), cmp.Compare(version, v.last)) > 0 {
+		v.last = version
+	}
 }
 
 // host is an address or a name, and what is there.
@@ -103,14 +121,46 @@ func (s *surroundings) reserved(ctx context.Context) ([]ipam.Reservation, error)
 	return out, nil
 }
 
+// nodes are the addresses and networks of the nodes. Hundreds of gateways ask for
+// them at once when one node has changed.
 func (s *surroundings) nodes(ctx context.Context) ([]ipam.Reservation, error) {
 	var list corev1.NodeList
 	if err := s.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Nodes: %w", err)
 	}
+	var said networkingv1beta1.InternalNodeList
+	err := s.cache.List(ctx, &said, client.UnsafeDisableDeepCopy)
+	if err != nil && !meta.IsNoMatchError(err) { // an installation before them: the rest counts
+		return nil, fmt.Errorf("list InternalNodes: %w", err)
+	}
+	now := ofVersion{nodes: len(list.Items), said: len(said.Items)}
+	for i := range list.Items {
+		now.see(list.Items[i].ResourceVersion)
+	}
+	for i := range said.Items {
+		now.see(said.Items[i].ResourceVersion)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.version != now {
+		slices.SortFunc(list.Items, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+		s.all, s.ofNodes, s.version = list.Items, nodeReservations(list.Items, said.Items), now
+	}
+	return slices.Clone(s.ofNodes), nil
+}
+
+// sorted are the nodes, by name, of which the last reservations were. They are
+// shared: callers must not change them.
+func (s *surroundings) sorted() []corev1.Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all
+}
+
+func nodeReservations(nodes []corev1.Node, said []networkingv1beta1.InternalNode) []ipam.Reservation {
 	var out []ipam.Reservation
-	there := make(map[string]bool, len(list.Items))
-	for _, n := range list.Items {
+	there := make(map[string]bool, len(nodes))
+	for _, n := range nodes {
 		there[n.Name] = true
 		var addresses []netip.Addr
 		for _, a := range n.Status.Addresses {
@@ -120,15 +170,10 @@ func (s *surroundings) nodes(ctx context.Context) ([]ipam.Reservation, error) {
 		}
 		out = append(out, ipam.Node(n.Name, addresses)...)
 	}
-	var said networkingv1beta1.InternalNodeList
-	err := s.cache.List(ctx, &said, client.UnsafeDisableDeepCopy)
-	if err != nil && !meta.IsNoMatchError(err) { // an installation before them: the rest counts
-		return nil, fmt.Errorf("list InternalNodes: %w", err)
-	}
 	// Nodes of a cluster are mostly in the same networks.
 	seen := map[netip.Prefix]bool{}
-	for i := range said.Items {
-		n := &said.Items[i]
+	for i := range said {
+		n := &said[i]
 		if !there[n.Name] {
 			continue
 		}
@@ -140,7 +185,7 @@ func (s *surroundings) nodes(ctx context.Context) ([]ipam.Reservation, error) {
 			}
 		}
 	}
-	return out, nil
+	return out
 }
 
 // gateways are the ends of this cluster's tunnels, here and at its peers.

@@ -128,7 +128,7 @@ func (s *secrets) Start(ctx context.Context) error {
 	s.mu.Lock()
 	s.ctx = ctx
 	for namespace := range s.watching {
-		s.watch(namespace)
+		s.watch(ctx, namespace)
 	}
 	s.mu.Unlock()
 	<-ctx.Done()
@@ -146,7 +146,7 @@ func (s *secrets) enter(namespace string) {
 	}
 	s.watching[namespace] = func() {}
 	if s.ctx != nil {
-		s.watch(namespace)
+		s.watch(s.ctx, namespace)
 	}
 }
 
@@ -160,8 +160,8 @@ func (s *secrets) leave(namespace string) {
 }
 
 // watch is called with the lock.
-func (s *secrets) watch(namespace string) {
-	ctx, end := context.WithCancel(s.ctx)
+func (s *secrets) watch(term context.Context, namespace string) {
+	ctx, end := context.WithCancel(term)
 	s.watching[namespace] = end
 	informer := metadatainformer.NewFilteredMetadataInformer(s.client, corev1.SchemeGroupVersion.WithResource("secrets"), namespace, 0,
 		toolscache.Indexers{}, func(o *metav1.ListOptions) { o.LabelSelector = render.LabelGatewayName }).Informer()
