@@ -32,13 +32,13 @@ func (c ClusterFacts) UnableNodes() []string {
 // NoAgentOn says on which nodes there can be no agent, "" for none.
 func (c ClusterFacts) NoAgentOn() string {
 	if unable := c.UnableNodes(); len(unable) > 0 {
-		return "not on " + some(unable)
+		return "not on " + Some(unable)
 	}
 	return ""
 }
 
-// some are the first few of many.
-func some(names []string) string {
+// Some are the first few of many.
+func Some(names []string) string {
 	const few = 3
 	if len(names) <= few {
 		return strings.Join(names, ", ")
@@ -71,7 +71,7 @@ func (c Connection) agents(side Side) Step {
 	case brought != nil && brought.PlacesAgents():
 		s.Status, s.Reason, s.Code = Done, "on the nodes that the settings of pods choose", ""
 	case len(missing) > 0:
-		s.Reason = fmt.Sprintf("%d of %d nodes have no agent yet: %s", len(missing), fit, some(missing))
+		s.Reason = fmt.Sprintf("%d of %d nodes have no agent yet: %s", len(missing), fit, Some(missing))
 	default:
 		s.Status, s.Code = Done, ""
 		if unable := f.NoAgentOn(); unable != "" {

@@ -259,7 +259,7 @@ func (p Peer) waiting() string {
 
 // unreached names the nodes that can't reach the gateway; "" if there are none.
 func (p Peer) unreached() string {
-	return some(p.Unreached)
+	return Some(p.Unreached)
 }
 
 func (p Peer) readConnection(r *Reading) {

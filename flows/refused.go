@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,8 @@ func (s *Step) Refused(err error) {
 		s.Fail(FailedAccess, CodeCredentials, err.Error(), orElse(hint, "log in to the cluster again, then run the same command again"))
 	case isGoing(err):
 		s.Status, s.Reason = Waiting, err.Error()
+	case isPolicy(err):
+		s.Fail(FailedApply, CodeRefused, err.Error(), orElse(hint, "a policy of the cluster does not allow this, whatever rights you have: ask whoever runs what the message names"))
 	case problem != nil && problem.Kind == Forbidden, apierrors.IsForbidden(err):
 		s.Fail(FailedAccess, CodeForbidden, err.Error(), orElse(hint, "ask the cluster's administrator for the rights that liqo-tui rbac prints"))
 	case problem != nil, isPassing(err):
@@ -57,6 +60,13 @@ func isGoing(err error) bool {
 	details := status.Status().Details
 	return apierrors.IsNotFound(err) && details != nil && details.Kind == "namespaces" ||
 		apierrors.IsForbidden(err) && strings.Contains(err.Error(), "because it is being terminated")
+}
+
+// isPolicy reports whether an API server has let the user in and then refused the object.
+// It answers 403 for missing rights and for most of admission; only texts differ.
+func isPolicy(err error) bool {
+	return slices.ContainsFunc([]string{"admission webhook ", "ValidatingAdmissionPolicy ", "violates PodSecurity", "exceeded quota"},
+		func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
 // isPassing reports whether an error is one that goes away by itself: the API

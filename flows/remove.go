@@ -125,6 +125,22 @@ func (c ClusterFacts) KnownPeers() []render.ClusterID {
 	return ids
 }
 
+// EndingPeers are those of which all that is left is being deleted, as after a reset.
+func (c ClusterFacts) EndingPeers() []string {
+	stays := map[render.ClusterID]bool{}
+	for o := range c.connections() {
+		id := render.ClusterID(o.GetLabels()[render.LabelRemoteCluster])
+		stays[id] = stays[id] || o.GetDeletionTimestamp() == nil
+	}
+	var ending []string
+	for _, id := range c.KnownPeers() {
+		if !stays[id] {
+			ending = append(ending, string(id))
+		}
+	}
+	return ending
+}
+
 // forgettable are besides those that this one has only a namespace for, which may
 // be all that a stopped run has left.
 func (c ClusterFacts) forgettable() []render.ClusterID {

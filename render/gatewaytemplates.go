@@ -50,6 +50,7 @@ spec:
           containers:
           - name: tunnel
             image: $IMAGE
+            terminationMessagePolicy: FallbackToLogsOnError # what it said last is why it has ended
             imagePullPolicy: IfNotPresent
             args:
             - tunnel

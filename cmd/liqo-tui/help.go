@@ -18,7 +18,7 @@ const (
 // wrapHelp has the help of all commands wrap what it says of flags.
 func wrapHelp(root *cobra.Command, io streams) {
 	width := helpWidth
-	if f, ok := io.out.(*os.File); ok {
+	if f, ok := screen(io.out).(*os.File); ok {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
 			width = min(max(width, columns), maxHelpWidth)
 		}

@@ -45,12 +45,16 @@ func (s streams) interactive() bool {
 }
 
 func isTerminal(stream any) bool {
+	if w, ok := stream.(io.Writer); ok {
+		stream = screen(w)
+	}
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // run is the whole program but for the exit.
 func run(args []string, in io.Reader, out, err io.Writer) int {
+	out, err = printable{out}, printable{err}
 	ctx, stop := withSignals(context.Background())
 	defer stop()
 	io := streams{in: in, out: out, err: err, args: args, settings: &config.Screens{}}

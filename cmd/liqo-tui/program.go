@@ -154,7 +154,7 @@ const sshFrames = 5 // per second
 
 func programOptions(io streams, g *globals) []tea.ProgramOption {
 	options := []tea.ProgramOption{
-		tea.WithInput(io.in), tea.WithOutput(io.out),
+		tea.WithInput(io.in), tea.WithOutput(screen(io.out)),
 		tea.WithoutSignalHandler(), // main has one
 	}
 	switch g.color {

@@ -31,6 +31,15 @@ func (r *runner) judge(p flows.Plan, now time.Time) flows.Plan {
 	return p
 }
 
+// heard is a reason that a step has waited for.
+type heard struct {
+	step   flows.StepID
+	reason string
+}
+
+// sayAgainAfter is when a reason that comes back is news again.
+const sayAgainAfter = 30 * time.Second
+
 // note keeps since when each step has waited for what it waits for.
 func (r *runner) note(steps []flows.Step, now time.Time) {
 	for _, s := range steps {
@@ -38,6 +47,10 @@ func (r *runner) note(steps []flows.Step, now time.Time) {
 			delete(r.waits, s.ID)
 		} else if r.waits[s.ID].reason != s.Reason {
 			r.waits[s.ID] = wait{s.Reason, now}
+			said, before := r.heard[heard{s.ID, s.Reason}]
+			if r.again[s.ID] = before && now.Sub(said) < sayAgainAfter; !r.again[s.ID] {
+				r.heard[heard{s.ID, s.Reason}] = now
+			}
 		}
 	}
 }

@@ -59,6 +59,9 @@ func Narrate(prev, next Event) []Record {
 		case flows.Failed:
 			record(RecordEnd, s, s.Title+" failed: "+s.Reason)
 		case flows.Waiting:
+			if next.Again[s.ID] {
+				continue
+			}
 			record(RecordWait, s, fmt.Sprintf("%s: waiting, %s", s.Title, s.Reason))
 		case flows.Ready:
 			record(RecordStart, s, fmt.Sprintf("%s: %s", s.Action, s.Title))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -20,6 +21,9 @@ type Event struct {
 	Started time.Time // when the run began
 	Plan    flows.Plan
 	Changes []flows.Change // since the last event
+	// Again are steps that wait for what they waited for a moment ago, and for something
+	// else in between: two reasons that take turns are said once.
+	Again map[flows.StepID]bool
 }
 
 // Changed reports whether anything was changed since the last event.
@@ -92,7 +96,7 @@ func newRunner(plan func(flows.Facts) flows.Plan, a, b Cluster, emit func(Event)
 	}
 	r := &runner{
 		plan: plan, clusters: [2]Cluster{a, b}, emit: emit, options: o, started: o.Now(),
-		applied: map[flows.StepID]applied{}, waits: map[flows.StepID]wait{},
+		applied: map[flows.StepID]applied{}, waits: map[flows.StepID]wait{}, heard: map[heard]time.Time{}, again: map[flows.StepID]bool{},
 	}
 	r.deadline = r.started.Add(o.Timeout)
 	return r
@@ -110,6 +114,8 @@ type runner struct {
 	last     flows.Plan // the last plan made with both clusters in sight
 	applied  map[flows.StepID]applied
 	waits    map[flows.StepID]wait
+	heard    map[heard]time.Time // when that was said last
+	again    map[flows.StepID]bool
 	measured *flows.Measurement
 	contents [2]*flows.Contents
 	looked   [2]flows.Status // of the step when its namespace was looked into
@@ -260,7 +266,7 @@ func (r *runner) inspect(ctx context.Context, p flows.Plan) (asked bool, err err
 }
 
 func (r *runner) send(p flows.Plan, at time.Time, changes []flows.Change) {
-	r.emit(Event{At: at, Started: r.started, Plan: p, Changes: changes})
+	r.emit(Event{At: at, Started: r.started, Plan: p, Changes: changes, Again: maps.Clone(r.again)})
 }
 
 // approve asks the clusters and then the admin, before the first change and

@@ -113,6 +113,24 @@ func TestUninstallRefusesWhatNobodyWouldCleanUp(t *testing.T) {
 	if !ok || failed.Step.Kind != flows.FailedPreflight || failed.Step.Reason != "it still has 1 peers" || len(pair.Log()) > 0 {
 		t.Errorf("got %v, and writes %v", err, pair.Log())
 	}
+	// After a reset, what is left ends by itself: there is nothing to do about it.
+	ending := flowtest.Facts(pair)
+	now := metav1.NewTime(pair.Now())
+	for i := range ending.Local.Configurations {
+		ending.Local.Configurations[i].DeletionTimestamp = &now
+	}
+	if s, ok := install.PlanRemoval(ending).Step("peers-a"); ok {
+		t.Errorf("got %s, although a gateway stays", s.Reason)
+	}
+	for i := range ending.Local.Servers {
+		ending.Local.Servers[i].DeletionTimestamp = &now
+	}
+	for i := range ending.Local.Clients {
+		ending.Local.Clients[i].DeletionTimestamp = &now
+	}
+	if s, ok := install.PlanRemoval(ending).Step("peers-a"); !ok || s.Status != flows.Waiting || s.Reason != "what is left of milan is being deleted" {
+		t.Errorf("while the peering ends: got %v, %s %q", ok, s.Status, s.Reason)
+	}
 	blind := unreadable{pair.A}
 	pair.A.Be(func(f *flows.ClusterFacts) { f.ID = "rome" })
 	for _, o := range pair.A.Objects() {

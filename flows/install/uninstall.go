@@ -22,6 +22,13 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 		plan.Steps = []flows.Step{flows.Refuse(flows.A, code, "not changed", kind, reason, hint)}
 		return plan
 	}
+	if ending := c.EndingPeers(); len(ending) > 0 && len(ending) == len(c.KnownPeers()) {
+		plan.Steps = []flows.Step{{
+			ID: flows.IDOf(flows.A, "peers"), Side: flows.A, Action: flows.Wait, Title: "peerings end", Status: flows.Waiting,
+			Code: flows.CodeDeletion, Reason: "what is left of " + flows.Some(ending) + " is being deleted",
+		}}
+		return plan
+	}
 	if n := len(c.KnownPeers()); n > 0 {
 		// Without the operator nobody would clean the nodes up after a gateway.
 		return refuse(flows.FailedPreflight, flows.CodeUnfit, fmt.Sprintf("it still has %d peers", n), "run liqo-tui network reset for each; liqo-tui info lists them")

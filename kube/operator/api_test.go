@@ -337,7 +337,12 @@ func (w *world) testRefusal() {
 		}
 	}
 	until(w, server, "without its template", problem(`"of-my-own" not found`))
-	server.Spec.ServerTemplateRef.Name = render.ServerTemplate
+	server.Spec.ServerTemplateRef.Name, server.Spec.ServerTemplateRef.Kind = render.ServerTemplate, "IPSecGatewayServerTemplate"
+	if err := w.Update(w.t.Context(), server); err != nil {
+		w.t.Fatal(err)
+	}
+	until(w, server, "with a template of another kind", problem("the reference is to a IPSecGatewayServerTemplate"))
+	server.Spec.ServerTemplateRef.Kind = networkingv1beta1.WgGatewayServerTemplateKind
 	if err := w.Update(w.t.Context(), server); err != nil {
 		w.t.Fatal(err)
 	}

@@ -63,6 +63,9 @@ func (r *gateways) read(ctx context.Context, object client.Object) (*inputs, err
 
 func (r *gateways) readTemplate(ctx context.Context, ref corev1.ObjectReference) (map[string]any, error) {
 	o := r.kind.newTemplate()
+	if ref.Kind != "" && ref.Kind != r.kind.template {
+		return nil, fmt.Errorf("gateway template %s/%s: the reference is to a %s, and this operator reads %s only", ref.Namespace, ref.Name, ref.Kind, r.kind.template)
+	}
 	if err := r.client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, o); err != nil {
 		return nil, fmt.Errorf("read gateway template %s/%s: %w", ref.Namespace, ref.Name, err)
 	}

@@ -1,0 +1,34 @@
+package flows_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// Both are 403, and who has all rights would look for missing ones.
+func TestAPolicyOfTheClusterIsNoMissingRight(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for text, want := range map[string]flows.Code{
+		`User "ada" cannot create resource "pods" in API group "" in the namespace "liqo"`:                                                                           flows.CodeForbidden,
+		`admission webhook "validate.kyverno.svc-fail" denied the request: images have to come from registry.example.org`:                                            flows.CodeRefused,
+		`violates PodSecurity "restricted:latest": host namespaces (hostNetwork=true)`:                                                                               flows.CodeRefused,
+		`exceeded quota: few, requested: pods=1, used: pods=3, limited: pods=3`:                                                                                      flows.CodeRefused,
+		`ValidatingAdmissionPolicy 'no-host-network' with binding 'all' denied request: failed expression: !object.spec.hostNetwork`:                                 flows.CodeRefused,
+		`User "ada" cannot create resource "pods" in API group "" in the namespace "shop": the admission of shop is ours; ask for access at https://example.org/a/b`: flows.CodeForbidden,
+	} {
+		var s flows.Step
+		s.Refused(apierrors.NewForbidden(pods, "gw-milan", errors.New(text)))
+		if s.Status != flows.Failed || s.Code != want || !strings.Contains(s.Reason, text) {
+			t.Errorf("%s: got %s %s, %q; want %s", text, s.Status, s.Code, s.Hint, want)
+		}
+		if rights := strings.Contains(s.Hint, "rbac"); rights != (want == flows.CodeForbidden) {
+			t.Errorf("%s: hint %q", text, s.Hint)
+		}
+	}
+}
