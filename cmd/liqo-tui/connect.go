@@ -254,7 +254,7 @@ func connected(pair *pairFlags, wait flows.WaitLevel, f flows.Facts) report.Achi
 		}
 		fmt.Fprintln(&b)
 	case flows.WaitConnected:
-		fmt.Fprintf(&b, "%s and %s are connected: each gateway answers the other's pings.\n", a, z)
+		fmt.Fprintf(&b, "%s and %s are connected: each gateway answers the other's pings. No pod has tested it yet.\n", a, z)
 	}
 	b.WriteString(rangesText(f))
 	next := []report.NextStep{

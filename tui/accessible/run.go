@@ -106,7 +106,7 @@ func (w *wizard) sayResult(changed bool, took time.Duration) {
 	case w.params.Wait == flows.WaitVerified:
 		w.say("Result: connected, and a packet has passed from pod to pod both ways. %s in all.", seconds(took))
 	default:
-		w.say("Result: connected, each gateway answers the other's pings. %s in all.", seconds(took))
+		w.say("Result: connected, each gateway answers the other's pings; no pod has tested it yet. %s in all.", seconds(took))
 	}
 }
 
