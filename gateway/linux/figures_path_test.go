@@ -56,6 +56,29 @@ func BenchmarkFigurePodToPod(b *testing.B) {
 	}
 }
 
+// BenchmarkFigureByTheGatewaysNode has nodes of an overlay send to the gateway's
+// node, and in turn to its pod, which is a tunnel in a tunnel.
+func BenchmarkFigureByTheGatewaysNode(b *testing.B) {
+	w := newWays(b, func(c *linuxtest.Cluster) {
+		c.MTU = 1390
+		c.Overlay()
+	})
+	for _, streams := range []int{1, 16} {
+		measure := func(byNode bool) func() transfer {
+			return func() transfer {
+				w.x.ByNode = byNode
+				w.x.SyncNodes()
+				return w.ours(b, streams)
+			}
+		}
+		byNode, toPod := inTurn(measure(true), measure(false))
+		speed, perByte := transfer.megabytesPerSecond, transfer.nanosecondsPerByte
+		what := fmt.Sprintf("overlay, %d streams, by the gateway's node: ", streams)
+		row(b, what+"throughput", "≥ 1.2", ratios(each(byNode, speed), each(toPod, speed)))
+		row(b, what+"work per CPU s", "≥ 1.2", ratios(each(toPod, perByte), each(byNode, perByte)))
+	}
+}
+
 // ways are those between two clusters.
 type ways struct {
 	x, y       *linuxtest.Cluster
