@@ -93,6 +93,9 @@ func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 			return ctrl.Result{RequeueAfter: rightsLag}, nil
 		}
 		err = fmt.Errorf("waits for a Configuration in namespace %s with the label %s=%s", req.Namespace, render.LabelRemoteCluster, in.gateway.Tenant.Remote)
+		if in.configuration != nil {
+			err = fmt.Errorf("waits until the API server lets the operator work in namespace %s, which takes up to 30 s after an installation", req.Namespace)
+		}
 		return ctrl.Result{}, r.complain(ctx, gateway, err)
 	case err == nil:
 		made, err = r.prepare(ctx, in)

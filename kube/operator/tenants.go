@@ -69,8 +69,12 @@ func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	}
 	slices.SortFunc(list.Items, func(a, b networkingv1beta1.Configuration) int { return strings.Compare(a.Name, b.Name) })
 	_, err := apply(ctx, r.client, render.TenantAccess(req.Name, r.home, list.Items))
-	if apierrors.IsForbidden(err) && young(&list.Items[0]) {
+	switch {
+	case apierrors.IsForbidden(err) && young(&list.Items[0]):
 		return ctrl.Result{RequeueAfter: rightsAgain}, nil
+	case apierrors.IsForbidden(err):
+		ctrl.LoggerFrom(ctx).Info("waits for its rights", "reason", err.Error())
+		return ctrl.Result{RequeueAfter: kindsAgain}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, err
@@ -84,6 +88,9 @@ const (
 	// on a Configuration by which it admits the binding, on the binding itself.
 	rightsLag   = 5 * time.Second
 	rightsAgain = 50 * time.Millisecond
+	// kindsAgain is for an API server whose policies don't know Configurations yet:
+	// where another policy has parameters, they learn of new kinds every 30 s.
+	kindsAgain = time.Second
 )
 
 // rightsIn is the binding that gives the operator its rights in a namespace; nil
