@@ -36,9 +36,10 @@ const (
 	// Arrived counts all packets at a server's port, whoever sent them: where
 	// none makes a handshake, the keys don't match.
 	Arrived = "arrived"
-	// PodsSent and PodsReceived count packets that went to the peer and came from it,
-	// in flows of which an answer was seen.
-	PodsSent, PodsReceived = "pods-sent", "pods-received"
+	// PodsSent counts packets to the peer in flows of which an answer was seen.
+	PodsSent = "pods-sent"
+	// PodsReceived counts those from the peer.
+	PodsReceived = "pods-received"
 )
 
 // Names within the table.

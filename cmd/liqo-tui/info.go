@@ -232,6 +232,22 @@ func describePeer(p *flows.Peer, now time.Time) *peerInfo {
 	return out
 }
 
+// word is the state in a column.
+func (p *peerInfo) word() string {
+	if p.untested() != "" {
+		return p.verdict.State.String()
+	}
+	return string(p.State)
+}
+
+// untested says that nobody knows of pods, "" where something is known.
+func (p *peerInfo) untested() string {
+	if p.verdict.State == view.Untested {
+		return p.verdict.Title()
+	}
+	return ""
+}
+
 func describeGateway(p *flows.Peer, r flows.Reading) *gatewayInfo {
 	g := &gatewayInfo{Role: r.Role, Address: []string{}}
 	switch {
@@ -327,7 +343,7 @@ func writeCluster(out io.Writer, i clusterInfo) error {
 		if r := p.Network.CIDR.Remapped; r != nil {
 			seenAs = flows.Joined(r.Pod)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", id, role, p.verdict.State, latencyText(p), seenAs, p.verdict.Why)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", id, role, p.word(), latencyText(p), seenAs, p.verdict.Why)
 		untested = untested || p.verdict.State == view.Untested
 	}
 	if err := w.Flush(); err != nil {
@@ -385,7 +401,7 @@ func writePeer(out io.Writer, i clusterInfo, p *peerInfo) error {
 			fmt.Fprintf(w, "  %s\t%s\n", name, value)
 		}
 	}
-	row("State", p.verdict.Title()+": "+p.verdict.Why)
+	row("State", cmp.Or(p.untested(), string(p.State))+": "+p.verdict.Why)
 	if p.Since != nil {
 		row("Since", p.Since.Format(time.RFC3339))
 	}

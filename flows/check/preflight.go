@@ -172,9 +172,6 @@ func (in preflight) agentNodes(side flows.Side) Result {
 	}
 	r := result(Warn, fmt.Sprintf("%d of %s can't: pods there can't reach %s", len(unable), count(len(c.Nodes), "node", "nodes"), in.cluster(side.Other()).Name()),
 		"run pods that need the other cluster on other nodes", "a node that is not ready is led to the gateways as soon as it is")
-	if len(unable) == len(c.Nodes) {
-		r.State = Fail
-	}
 	r.Evidence = unable[:min(len(unable), maxGroups)]
 	return r
 }
