@@ -19,8 +19,8 @@ each other, without an admin. Each operator gets an account on the other
 cluster. The account may change one public key there and, on the client's side,
 the endpoint that the client dials, and nothing else. Its token is good for 24
 hours; the operator renews it. After an operator was away for longer, run
-delegate again. Both clusters need the liqo-tui operator, and each operator has to
-reach the other's API server. disconnect and reset remove the accounts.`,
+delegate again. Both clusters need the liqo-tui operator, and each operator has
+to reach the other's API server. disconnect and reset remove the accounts.`,
 		Example: `  liqo-tui network delegate --context rome --remote-context milan`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
