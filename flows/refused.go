@@ -35,7 +35,7 @@ func (s *Step) Refused(err error) {
 	case isGoing(err):
 		s.Status, s.Reason = Waiting, err.Error()
 	case isPolicy(err):
-		s.Fail(FailedApply, CodeRefused, err.Error(), orElse(hint, "a policy of the cluster does not allow this, whatever rights you have: ask whoever runs what the message names"))
+		s.Fail(FailedApply, CodeRefused, err.Error(), orElse(hint, "a policy of the cluster does not allow this, whatever rights you have: ask whoever runs what the message names, then run the same command again to continue"))
 	case problem != nil && problem.Kind == Forbidden, apierrors.IsForbidden(err):
 		s.Fail(FailedAccess, CodeForbidden, err.Error(), orElse(hint, "ask the cluster's administrator for the rights that liqo-tui rbac prints"))
 	case problem != nil, isPassing(err):
