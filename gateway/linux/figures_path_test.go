@@ -20,20 +20,7 @@ import (
 // from pod to pod by our gateways, from gateway to gateway by the tunnel alone, and
 // from pod to pod routed, as if the clusters were one.
 func BenchmarkFigurePodToPod(b *testing.B) {
-	for _, network := range []struct {
-		name   string
-		change func(*linuxtest.Cluster)
-	}{
-		{"MTU 1500", func(c *linuxtest.Cluster) { c.MTU = 1440 }},
-		{"MTU 9000", func(c *linuxtest.Cluster) {
-			c.MTU = 8940
-			c.Widen(9000)
-		}},
-		{"overlay", func(c *linuxtest.Cluster) {
-			c.MTU, c.ByNode = 1390, true
-			c.Overlay()
-		}},
-	} {
+	for _, network := range networks() {
 		b.Run(network.name, func(b *testing.B) {
 			w := newWays(b, network.change)
 			for _, streams := range []int{1, 16} {
@@ -51,8 +38,34 @@ func BenchmarkFigurePodToPod(b *testing.B) {
 				row(b, "  pod to pod, ns of CPU per byte", "", each(a, perByte))
 				row(b, "  routed, ns of CPU per byte", "", each(routed, perByte))
 			}
-			w.latencies(b, network.name)
 		})
+	}
+}
+
+// BenchmarkFigureRoundTrip is of questions one after the other.
+func BenchmarkFigureRoundTrip(b *testing.B) {
+	for _, network := range networks() {
+		b.Run(network.name, func(b *testing.B) { newWays(b, network.change).latencies(b, network.name) })
+	}
+}
+
+// networkKind is what both clusters have.
+type networkKind struct {
+	name   string
+	change func(*linuxtest.Cluster)
+}
+
+func networks() []networkKind {
+	return []networkKind{
+		{"MTU 1500", func(c *linuxtest.Cluster) { c.MTU = 1440 }},
+		{"MTU 9000", func(c *linuxtest.Cluster) {
+			c.MTU = 8940
+			c.Widen(9000)
+		}},
+		{"overlay", func(c *linuxtest.Cluster) {
+			c.MTU, c.ByNode = 1390, true
+			c.Overlay()
+		}},
 	}
 }
 
@@ -128,8 +141,7 @@ func (w ways) routed(b *testing.B, streams int) transfer {
 	return rate(b, w.podX, w.podY, routedX, routedY, streams)
 }
 
-// latencies are of questions one after the other, half of which are slower than
-// p50.
+// latencies measures round trips, half of which are slower than p50.
 func (w ways) latencies(b *testing.B, what string) {
 	b.Helper()
 	ours, routed := inTurn(func() [2]float64 { return roundTrips(b, w.podX, "10.244.2.2", remoteY) },
