@@ -151,8 +151,8 @@ const (
 	// SourceOfError takes as the source of an ICMP error where the packet that it is
 	// about was sent to. No connection knows of the change.
 	SourceOfError
-	// DestinationOfFrame takes as the destination of a VXLAN packet without UDP
-	// checksum the machine that its frame is for; see [FabricMAC].
+	// DestinationOfFrame takes as the destination of a VXLAN packet the machine that
+	// its frame is for, and the UDP checksum away; see [FabricMAC].
 	DestinationOfFrame
 )
 
@@ -247,7 +247,7 @@ func (s Statement) String() string {
 	case SourceOfError:
 		return "ip saddr set @th,192,32"
 	case DestinationOfFrame:
-		return "ip daddr set @th,144,32"
+		return "udp checksum set 0 ip daddr set @th,144,32"
 	}
 	return fmt.Sprintf("unknown statement %d", s.Op)
 }

@@ -26,6 +26,7 @@ const (
 	ipDestination   = 16
 	ipFragment      = 6
 	ipChecksum      = 10
+	udpChecksum     = 6
 	portSource      = 0
 	portDestination = 2
 	tcpFlags        = 13
@@ -168,7 +169,9 @@ func compileEffect(st gateway.Statement) ([]expr.Any, error) {
 			&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: aboutTo, Len: 4}, writeIP(ipSource, 4),
 		}, nil
 	case gateway.DestinationOfFrame:
-		return []expr.Any{frameTo(), writeIP(ipDestination, 4)}, nil
+		// The checksum covers the addresses. Without one, as VXLAN over IPv4 may be
+		// (RFC 7348, section 5), none is verified.
+		return []expr.Any{immediate(make([]byte, 2)), writeUDP(udpChecksum, 2), frameTo(), writeIP(ipDestination, 4)}, nil
 	default:
 		return nil, fmt.Errorf("statement %q: unknown", st)
 	}
@@ -218,6 +221,14 @@ func writeIP(offset, length uint32) *expr.Payload {
 	return &expr.Payload{
 		OperationType: expr.PayloadWrite, SourceRegister: register, Base: expr.PayloadBaseNetworkHeader,
 		Offset: offset, Len: length, CsumType: expr.CsumTypeInet, CsumOffset: ipChecksum,
+	}
+}
+
+// writeUDP writes what is in the register into the UDP header.
+func writeUDP(offset, length uint32) *expr.Payload {
+	return &expr.Payload{
+		OperationType: expr.PayloadWrite, SourceRegister: register, Base: expr.PayloadBaseTransportHeader,
+		Offset: offset, Len: length, CsumType: expr.CsumTypeNone,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -126,6 +127,20 @@ func TestOtherNodesReachTheGatewayByWayOfItsNode(t *testing.T) {
 		t.Errorf("packets over the overlays: got %v, want still %v", after, before)
 	}
 
+	// A checksum that is complete covers the address that the packet came to. What
+	// machines in one kernel send each other has none yet, most of the time.
+	peer := podB.ListenUDP("0.0.0.0:7777")
+	checked := udp4(a.NodeIP(1)+":40000", fmt.Sprintf("%s:%d", a.NodeIP(0), gateway.FabricPort),
+		vxlan(a.NodeState(1).Links[0].VNI, gateway.FabricMAC(netip.MustParseAddr(a.GatewayIP)), udp4("10.244.2.2:5555", "10.60.2.2:7777", []byte("complete"))))
+	addChecksum(checked)
+	a.Nodes[1].Do(func() { sendRaw(t, checked, netip.MustParseAddr(a.NodeIP(0))) })
+	if err := peer.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if n, from, err := peer.ReadFromUDPAddrPort(make([]byte, 200)); err != nil || n != len("complete") {
+		t.Errorf("a packet with a complete checksum: got %d bytes from %v, %v", n, from, err)
+	}
+
 	// What is for no gateway is not passed on, whoever sends it.
 	victim := a.Pod(0, "victim", "10.244.1.66")
 	inbox := victim.ListenUDP(fmt.Sprintf("0.0.0.0:%d", gateway.FabricPort))
@@ -150,6 +165,26 @@ func TestOtherNodesReachTheGatewayByWayOfItsNode(t *testing.T) {
 	}
 	if n, from, err := inbox.ReadFromUDPAddrPort(make([]byte, 200)); err == nil {
 		t.Errorf("a pod that is no gateway got %d bytes from %v", n, from)
+	}
+}
+
+// addChecksum completes a UDP packet that has none.
+func addChecksum(packet []byte) {
+	udp := packet[20:]
+	pseudo := append(slices.Clone(packet[12:20]), 0, unix.IPPROTO_UDP, udp[4], udp[5])
+	binary.BigEndian.PutUint16(udp[6:], checksum(append(pseudo, udp...)))
+}
+
+// sendRaw sends a packet as it is.
+func sendRaw(t *testing.T, packet []byte, to netip.Addr) {
+	t.Helper()
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Close(socket) }()
+	if err := unix.Sendto(socket, packet, 0, &unix.SockaddrInet4{Addr: to.As4()}); err != nil {
+		t.Fatal(err)
 	}
 }
 
