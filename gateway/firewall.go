@@ -247,7 +247,7 @@ func (s Statement) String() string {
 	case SourceOfError:
 		return "ip saddr set @th,192,32"
 	case DestinationOfFrame:
-		return "udp checksum set 0 ip daddr set @th,144,32"
+		return "@th,48,16 set 0 ip daddr set @th,144,32"
 	}
 	return fmt.Sprintf("unknown statement %d", s.Op)
 }
