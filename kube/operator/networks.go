@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/liqo-tui/liqo-tui/kube/operator/discover"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -57,10 +58,10 @@ func (r *discovery) setup(mgr ctrl.Manager) error {
 }
 
 func (r *discovery) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	pods, err := r.ensure(ctx, render.NetworkPodCIDR, podStatements())
+	pods, err := r.ensure(ctx, render.NetworkPodCIDR, discover.Pods())
 	var services bool
 	if err == nil {
-		services, err = r.ensure(ctx, render.NetworkServiceCIDR, serviceStatements(r.client, r.namespace))
+		services, err = r.ensure(ctx, render.NetworkServiceCIDR, discover.Services(r.client, r.namespace))
 	}
 	if told, ok := errors.AsType[*toldError](err); ok {
 		return ctrl.Result{RequeueAfter: lookAgain}, r.status.say(ctx, render.OperatorNoNetworks, told.Error())
@@ -83,7 +84,7 @@ func (r *discovery) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 }
 
 // ensure reports whether there are all Networks of this kind, now.
-func (r *discovery) ensure(ctx context.Context, kind string, statements []statement) (bool, error) {
+func (r *discovery) ensure(ctx context.Context, kind string, statements []discover.Statement) (bool, error) {
 	var list ipamv1alpha1.NetworkList
 	err := r.reader.List(ctx, &list, client.InNamespace(r.namespace), client.MatchingLabels{render.LabelNetworkType: kind})
 	if err != nil {
@@ -95,18 +96,18 @@ func (r *discovery) ensure(ctx context.Context, kind string, statements []statem
 	if slices.ContainsFunc(list.Items, completes) {
 		return true, nil
 	}
-	found, err := discover(ctx, r.reader, statements)
-	if err != nil || len(found.cidrs) == 0 {
+	found, err := discover.First(ctx, r.reader, statements)
+	if err != nil || len(found.CIDRs) == 0 {
 		return false, err
 	}
 	var missing []string
-	for _, p := range found.cidrs {
+	for _, p := range found.CIDRs {
 		// Existing ones were made before an interruption, starting with the last.
 		if !slices.ContainsFunc(list.Items, func(n ipamv1alpha1.Network) bool { return string(n.Spec.CIDR) == p.String() }) {
 			missing = append(missing, p.String())
 		}
 	}
-	for _, n := range slices.Backward(render.ClusterNetworks(r.namespace, kind, missing, found.source)) {
+	for _, n := range slices.Backward(render.ClusterNetworks(r.namespace, kind, missing, found.Source)) {
 		if err := r.client.Create(ctx, n, client.FieldOwner(FieldManager)); err != nil {
 			return false, fmt.Errorf("create %s: %w", render.Name(n), err)
 		}

@@ -1,15 +1,12 @@
-package operator
+package discover
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"testing"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
-	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -121,8 +118,8 @@ func TestPodRangesAreFoundWhereTheNetworkStatesThem(t *testing.T) {
 		"nothing": {nil, "[] "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found, err := discover(t.Context(), clusterWith(t, c.objects...), podStatements())
-			if got := fmt.Sprintf("%v %s", found.cidrs, found.source); err != nil || got != c.want {
+			found, err := First(t.Context(), clusterWith(t, c.objects...), Pods())
+			if got := fmt.Sprintf("%v %s", found.CIDRs, found.Source); err != nil || got != c.want {
 				t.Errorf("\n got %s (%v)\nwant %s", got, err, c.want)
 			}
 		})
@@ -146,7 +143,7 @@ func TestRoomForMoreNodesKeepsClearOfOthers(t *testing.T) {
 		"larger ranges, and Services beside them": {[]corev1.Node{at("10.42.0.0/20", "192.0.2.1")}, "[10.42.0.0/16]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := fmt.Sprint(coverNodes(c.nodes, services).cidrs); got != c.want {
+			if got := fmt.Sprint(coverNodes(c.nodes, services).CIDRs); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
@@ -177,8 +174,8 @@ func TestServiceRangesAreFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reader := clusterWith(t, c.objects...)
-			found, err := discover(t.Context(), reader, serviceStatements(reader, "liqo"))
-			if got := fmt.Sprintf("%v %s", found.cidrs, found.source); err != nil || got != c.want {
+			found, err := First(t.Context(), reader, Services(reader, "liqo"))
+			if got := fmt.Sprintf("%v %s", found.CIDRs, found.Source); err != nil || got != c.want {
 				t.Errorf("\n got %s (%v)\nwant %s", got, err, c.want)
 			}
 		})
@@ -214,137 +211,10 @@ func TestServiceRangeFromTheAPIServersRefusal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reader := clusterWith(t)
-			found, err := discover(t.Context(), reader, serviceStatements(refusing{reader, c.answer}, "liqo"))
-			if got := fmt.Sprintf("%v %s", found.cidrs, found.source); err != nil || got != c.want {
+			found, err := First(t.Context(), reader, Services(refusing{reader, c.answer}, "liqo"))
+			if got := fmt.Sprintf("%v %s", found.CIDRs, found.Source); err != nil || got != c.want {
 				t.Errorf("\n got %s (%v)\nwant %s", got, err, c.want)
 			}
 		})
-	}
-}
-
-// TestAllRangesThatWereFoundAreThere has the operator die after one of two ranges.
-func TestAllRangesThatWereFoundAreThere(t *testing.T) {
-	kubeadmConfig := settings("kube-system", "kubeadm-config", "ClusterConfiguration", "networking:\n  podSubnet: 10.1.0.0/16,10.2.0.0/16\n")
-	cl := clusterWith(t, kubeadmConfig)
-	r := &discovery{client: &dying{Client: cl, creates: 1}, reader: cl, namespace: "liqo"}
-	if ok, err := r.ensure(t.Context(), render.NetworkPodCIDR, podStatements()); ok || err == nil {
-		t.Fatalf("got %v, %v although the second can't be made", ok, err)
-	}
-	fixed := func() bool {
-		own, err := clusterNetworks(t.Context(), cl, "liqo")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return own.fixed
-	}
-	for _, service := range render.ClusterNetworks("liqo", render.NetworkServiceCIDR, []string{"10.96.0.0/12"}, "kubeadm") {
-		if err := cl.Create(t.Context(), service); err != nil {
-			t.Fatal(err)
-		}
-	}
-	decideAll(t, cl)
-	if fixed() {
-		t.Error("half of the ranges is taken for all")
-	}
-	stated := render.ClusterNetworks("liqo", render.NetworkServiceCIDR, []string{"10.8.0.0/16", "10.9.0.0/16"}, render.StatedByInstall+"--service-cidr")
-	other := clusterWith(t, stated[1])
-	if ok, err := (&discovery{client: other, reader: other, namespace: "liqo"}).ensure(t.Context(), render.NetworkServiceCIDR, podStatements()); !ok || err != nil {
-		t.Errorf("what an admin has stated is completed: %v, %v", ok, err)
-	}
-	r.client = cl
-	for range 2 {
-		if ok, err := r.ensure(t.Context(), render.NetworkPodCIDR, podStatements()); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-	}
-	decideAll(t, cl)
-	if !fixed() {
-		t.Error("all ranges are there, and waited for")
-	}
-	services := render.ClusterNetworks("liqo", render.NetworkServiceCIDR, []string{"10.96.0.0/16", "10.97.0.0/16"}, "kubeadm")
-	half := clusterWith(t, render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"10.244.0.0/16"}, "kubeadm")[0], services[1])
-	decideAll(t, half)
-	if own, err := clusterNetworks(t.Context(), half, "liqo"); err != nil || own.fixed {
-		t.Errorf("half of the Services' ranges is taken for all (%v)", err)
-	}
-	var all ipamv1alpha1.NetworkList
-	if err := cl.List(t.Context(), &all, client.MatchingLabels{render.LabelNetworkType: render.NetworkPodCIDR}); err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, n := range all.Items {
-		got = append(got, n.Name+" "+string(n.Spec.CIDR))
-	}
-	if want := []string{"pod-cidr 10.1.0.0/16", "pod-cidr-2 10.2.0.0/16"}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
-// decideAll gives each Network the range that it asks for.
-func decideAll(t *testing.T, cl client.Client) {
-	t.Helper()
-	var all ipamv1alpha1.NetworkList
-	if err := cl.List(t.Context(), &all); err != nil {
-		t.Fatal(err)
-	}
-	for i := range all.Items {
-		if err := setNetworkCIDR(t.Context(), cl, &all.Items[i], all.Items[i].Spec.CIDR); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// dying takes that many new objects.
-type dying struct {
-	client.Client
-	creates int
-}
-
-func (d *dying) Create(ctx context.Context, o client.Object, options ...client.CreateOption) error {
-	if d.creates--; d.creates < 0 {
-		return errors.New("the operator was stopped")
-	}
-	return d.Client.Create(ctx, o, options...)
-}
-
-// TestWhatAnAdminStatesTakesThePlaceOfWhatWasFound has two ranges that the operator
-// found, of which one is stated now.
-func TestWhatAnAdminStatesTakesThePlaceOfWhatWasFound(t *testing.T) {
-	found := render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"10.1.0.0/16", "10.2.0.0/16"}, "Calico")
-	liqos := render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"", "", "10.9.0.0/16"}, "")[2]
-	liqos.SetLabels(map[string]string{render.LabelNetworkType: render.NetworkPodCIDR})
-	cl := clusterWith(t, found[0], found[1], liqos)
-	r := &discovery{client: cl, reader: cl, namespace: "liqo", stated: map[string][]netip.Prefix{
-		render.NetworkPodCIDR: {netip.MustParsePrefix("10.2.0.0/16")},
-	}}
-	networks := func() (all []string) {
-		var list ipamv1alpha1.NetworkList
-		if err := cl.List(t.Context(), &list); err != nil {
-			t.Fatal(err)
-		}
-		for _, n := range list.Items {
-			all = append(all, fmt.Sprintf("%s %s %s", n.Name, n.Spec.CIDR, n.Annotations[render.AnnotationSource]))
-		}
-		return all
-	}
-	before := networks()
-
-	peer := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
-	if err := cl.Create(t.Context(), peer); err != nil {
-		t.Fatal(err)
-	}
-	_, err := r.ensure(t.Context(), render.NetworkPodCIDR, podStatements())
-	if _, ok := errors.AsType[*toldError](err); !ok || !slices.Equal(networks(), before) {
-		t.Errorf("a peer was told of them: got %v, and %q", err, networks())
-	}
-	if err := cl.Delete(t.Context(), peer); err != nil {
-		t.Fatal(err)
-	}
-
-	want := []string{"pod-cidr 10.2.0.0/16 stated by install --pod-cidr", "pod-cidr-3 10.9.0.0/16 "}
-	for range 2 {
-		if ok, err := r.ensure(t.Context(), render.NetworkPodCIDR, podStatements()); !ok || err != nil || !slices.Equal(networks(), want) {
-			t.Errorf("got %v (%v), and %q, want %q", ok, err, networks(), want)
-		}
 	}
 }

@@ -1,4 +1,5 @@
-package operator
+// Package discover finds which address ranges a cluster's pods and Services have.
+package discover
 
 import (
 	"context"
@@ -22,45 +23,46 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/ipam"
 )
 
-// ranges are address ranges that something in the cluster states.
-type ranges struct {
-	cidrs  []netip.Prefix
-	source string // what states them, as a person would look it up
+// Ranges are address ranges that something in the cluster states.
+type Ranges struct {
+	CIDRs  []netip.Prefix
+	Source string // what states them, as a person would look it up
 }
 
-// statement is one place where a cluster may state ranges. None is no error.
-type statement func(context.Context, client.Reader) (ranges, error)
+// Statement is one place where a cluster may state ranges. None is no error.
+type Statement func(context.Context, client.Reader) (Ranges, error)
 
-// podStatements go from what assigns the pods' addresses to what only says
+// Pods are the statements about pods. They go from what assigns the pods' addresses to what only says
 // which it should assign.
-func podStatements() []statement {
-	return []statement{
+func Pods() []Statement {
+	return []Statement{
 		calicoPools, ciliumPools, flannelNetwork, openShift("clusterNetwork"),
 		kubeadm("podSubnet"), programFlag("kube-controller-manager", "--cluster-cidr"), kubeProxyRange, nodeRanges,
 	}
 }
 
-func serviceStatements(c client.Client, namespace string) []statement {
-	return []statement{
+// Services are the statements about Services.
+func Services(c client.Client, namespace string) []Statement {
+	return []Statement{
 		serviceCIDRs, openShift("serviceNetwork"), kubeadm("serviceSubnet"),
 		programFlag("kube-apiserver", "--service-cluster-ip-range"), programFlag("kube-controller-manager", "--service-cluster-ip-range"),
 		refusedService(c, namespace),
 	}
 }
 
-// discover asks one statement after another, and believes the first that says
+// First asks one statement after another, and believes the first that says
 // something.
-func discover(ctx context.Context, reader client.Reader, statements []statement) (ranges, error) {
+func First(ctx context.Context, reader client.Reader, statements []Statement) (Ranges, error) {
 	for _, state := range statements {
 		found, err := state(ctx, reader)
 		if err != nil && !absent(err) {
-			return ranges{}, fmt.Errorf("look for the cluster's address ranges: %w", err)
+			return Ranges{}, fmt.Errorf("look for the cluster's address ranges: %w", err)
 		}
-		if len(found.cidrs) > 0 {
+		if len(found.CIDRs) > 0 {
 			return found, nil
 		}
 	}
-	return ranges{}, nil
+	return Ranges{}, nil
 }
 
 // absent reports whether err says that there is nothing to read here, or that
@@ -70,11 +72,11 @@ func absent(err error) bool {
 }
 
 // parseRanges keeps what is IPv4: that is what tunnels carry today.
-func parseRanges(source string, texts ...string) ranges {
-	found := ranges{source: source}
+func parseRanges(source string, texts ...string) Ranges {
+	found := Ranges{Source: source}
 	for _, text := range texts {
-		if p, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil && p.Addr().Is4() && !slices.Contains(found.cidrs, p.Masked()) {
-			found.cidrs = append(found.cidrs, p.Masked())
+		if p, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil && p.Addr().Is4() && !slices.Contains(found.CIDRs, p.Masked()) {
+			found.CIDRs = append(found.CIDRs, p.Masked())
 		}
 	}
 	return found
@@ -88,11 +90,11 @@ func getAny(ctx context.Context, reader client.Reader, gvk schema.GroupVersionKi
 }
 
 // calicoPools are the pools from which Calico gives pods their addresses.
-func calicoPools(ctx context.Context, reader client.Reader) (ranges, error) {
+func calicoPools(ctx context.Context, reader client.Reader) (Ranges, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "crd.projectcalico.org", Version: "v1", Kind: "IPPoolList"})
 	if err := reader.List(ctx, list); err != nil {
-		return ranges{}, err
+		return Ranges{}, err
 	}
 	var names, cidrs []string
 	for _, pool := range list.Items {
@@ -114,37 +116,37 @@ func configMap(ctx context.Context, reader client.Reader, namespace, name string
 }
 
 // ciliumPools are Cilium's own, unless it uses the nodes' spec.podCIDRs.
-func ciliumPools(ctx context.Context, reader client.Reader) (ranges, error) {
+func ciliumPools(ctx context.Context, reader client.Reader) (Ranges, error) {
 	data, err := configMap(ctx, reader, metav1.NamespaceSystem, "cilium-config")
 	if err != nil || !strings.HasPrefix(data["ipam"], "cluster-pool") {
-		return ranges{}, err
+		return Ranges{}, err
 	}
 	const key = "cluster-pool-ipv4-cidr"
 	return parseRanges("ConfigMap kube-system/cilium-config, "+key, strings.FieldsFunc(data[key], func(r rune) bool { return r == ' ' || r == ',' })...), nil
 }
 
-func flannelNetwork(ctx context.Context, reader client.Reader) (ranges, error) {
+func flannelNetwork(ctx context.Context, reader client.Reader) (Ranges, error) {
 	const name, key = "kube-flannel-cfg", "net-conf.json"
 	for _, namespace := range []string{"kube-flannel", metav1.NamespaceSystem} {
 		data, err := configMap(ctx, reader, namespace, name)
 		if err != nil && !absent(err) {
-			return ranges{}, err
+			return Ranges{}, err
 		}
 		var conf struct{ Network string }
 		if json.Unmarshal([]byte(data[key]), &conf) == nil && conf.Network != "" {
 			return parseRanges("ConfigMap "+namespace+"/"+name+", "+key, conf.Network), nil
 		}
 	}
-	return ranges{}, nil
+	return Ranges{}, nil
 }
 
 // openShift reads the status of its network configuration: field is
 // clusterNetwork, a list of {cidr}, or serviceNetwork, a list of strings.
-func openShift(field string) statement {
-	return func(ctx context.Context, reader client.Reader) (ranges, error) {
+func openShift(field string) Statement {
+	return func(ctx context.Context, reader client.Reader) (Ranges, error) {
 		o, err := getAny(ctx, reader, schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "Network"}, "cluster")
 		if err != nil {
-			return ranges{}, err
+			return Ranges{}, err
 		}
 		list, _, _ := unstructured.NestedSlice(o, "status", field)
 		var cidrs []string
@@ -161,11 +163,11 @@ func openShift(field string) statement {
 	}
 }
 
-func kubeadm(field string) statement {
-	return func(ctx context.Context, reader client.Reader) (ranges, error) {
+func kubeadm(field string) Statement {
+	return func(ctx context.Context, reader client.Reader) (Ranges, error) {
 		data, err := configMap(ctx, reader, metav1.NamespaceSystem, "kubeadm-config")
 		if err != nil {
-			return ranges{}, err
+			return Ranges{}, err
 		}
 		var settings struct {
 			Networking map[string]any `json:"networking"`
@@ -177,11 +179,11 @@ func kubeadm(field string) statement {
 }
 
 // programFlag reads a flag of a part of the control plane that runs as a pod.
-func programFlag(program, flag string) statement {
-	return func(ctx context.Context, reader client.Reader) (ranges, error) {
+func programFlag(program, flag string) Statement {
+	return func(ctx context.Context, reader client.Reader) (Ranges, error) {
 		var pods corev1.PodList
 		if err := reader.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"component": program}); err != nil {
-			return ranges{}, err
+			return Ranges{}, err
 		}
 		for _, p := range pods.Items {
 			for _, container := range p.Spec.Containers {
@@ -192,14 +194,14 @@ func programFlag(program, flag string) statement {
 				}
 			}
 		}
-		return ranges{}, nil
+		return Ranges{}, nil
 	}
 }
 
-func kubeProxyRange(ctx context.Context, reader client.Reader) (ranges, error) {
+func kubeProxyRange(ctx context.Context, reader client.Reader) (Ranges, error) {
 	data, err := configMap(ctx, reader, metav1.NamespaceSystem, "kube-proxy")
 	if err != nil {
-		return ranges{}, err
+		return Ranges{}, err
 	}
 	var settings struct {
 		ClusterCIDR string `json:"clusterCIDR"`
@@ -210,22 +212,22 @@ func kubeProxyRange(ctx context.Context, reader client.Reader) (ranges, error) {
 
 // nodeRanges is what is left where nothing states the whole range: what the
 // nodes have of it.
-func nodeRanges(ctx context.Context, reader client.Reader) (ranges, error) {
+func nodeRanges(ctx context.Context, reader client.Reader) (Ranges, error) {
 	var nodes corev1.NodeList
 	if err := reader.List(ctx, &nodes); err != nil {
-		return ranges{}, err
+		return Ranges{}, err
 	}
-	services, err := discover(ctx, reader, []statement{serviceCIDRs})
+	services, err := First(ctx, reader, []Statement{serviceCIDRs})
 	if err != nil {
-		return ranges{}, err
+		return Ranges{}, err
 	}
-	return coverNodes(nodes.Items, services.cidrs), nil
+	return coverNodes(nodes.Items, services.CIDRs), nil
 }
 
 // coverNodes is the smallest range with all the nodes' spec.podCIDRs, and room
 // for the nodes that are yet to come: Kubernetes' default is a /16 of /24s, so
 // up to 8 bits, as long as that overlaps neither Services nor nodes.
-func coverNodes(nodes []corev1.Node, avoid []netip.Prefix) ranges {
+func coverNodes(nodes []corev1.Node, avoid []netip.Prefix) Ranges {
 	const room = 8
 	var cover netip.Prefix
 	longest := 0
@@ -243,7 +245,7 @@ func coverNodes(nodes []corev1.Node, avoid []netip.Prefix) ranges {
 		}
 	}
 	if !cover.IsValid() {
-		return ranges{}
+		return Ranges{}
 	}
 	for cover.Bits() > longest-room {
 		wider := netip.PrefixFrom(cover.Addr(), cover.Bits()-1).Masked()
@@ -252,7 +254,7 @@ func coverNodes(nodes []corev1.Node, avoid []netip.Prefix) ranges {
 		}
 		cover = wider
 	}
-	return ranges{cidrs: []netip.Prefix{cover}, source: "the nodes' spec.podCIDRs, with room for more nodes; the cluster states no whole range"}
+	return Ranges{CIDRs: []netip.Prefix{cover}, Source: "the nodes' spec.podCIDRs, with room for more nodes; the cluster states no whole range"}
 }
 
 // enclose is the smallest prefix that contains both.
@@ -268,7 +270,7 @@ func enclose(a, b netip.Prefix) netip.Prefix {
 }
 
 // serviceCIDRs asks Kubernetes itself: its own resource, since 1.31 as beta.
-func serviceCIDRs(ctx context.Context, reader client.Reader) (ranges, error) {
+func serviceCIDRs(ctx context.Context, reader client.Reader) (Ranges, error) {
 	var last error
 	for _, version := range []string{"v1", "v1beta1"} {
 		o, err := getAny(ctx, reader, schema.GroupVersionKind{Group: "networking.k8s.io", Version: version, Kind: "ServiceCIDR"}, "kubernetes")
@@ -276,12 +278,12 @@ func serviceCIDRs(ctx context.Context, reader client.Reader) (ranges, error) {
 			if absent(err) {
 				continue
 			}
-			return ranges{}, err
+			return Ranges{}, err
 		}
 		cidrs, _, err := unstructured.NestedStringSlice(o, "spec", "cidrs")
 		return parseRanges("ServiceCIDR kubernetes", cidrs...), err
 	}
-	return ranges{}, last
+	return Ranges{}, last
 }
 
 // validIPs is how an API server without ServiceCIDRs refuses a Service's address.
@@ -290,8 +292,8 @@ var validIPs = regexp.MustCompile(`range of valid IPs is ([0-9./]+)`)
 // refusedService has the API server say which addresses it would have taken:
 // before ServiceCIDRs, nothing else does on a managed cluster. It is a dry run,
 // with an address that is nobody's (RFC 5737).
-func refusedService(c client.Client, namespace string) statement {
-	return func(ctx context.Context, _ client.Reader) (ranges, error) {
+func refusedService(c client.Client, namespace string) Statement {
+	return func(ctx context.Context, _ client.Reader) (Ranges, error) {
 		probe := &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "liqo-tui-probe-"},
 			Spec:       corev1.ServiceSpec{ClusterIP: "192.0.2.1", Ports: []corev1.ServicePort{{Port: 1}}},
@@ -301,8 +303,8 @@ func refusedService(c client.Client, namespace string) statement {
 			if m := validIPs.FindStringSubmatch(status.Error()); m != nil {
 				return parseRanges("the API server's answer to a Service with another address", m[1]), nil
 			}
-			return ranges{}, nil
+			return Ranges{}, nil
 		}
-		return ranges{}, err
+		return Ranges{}, err
 	}
 }
