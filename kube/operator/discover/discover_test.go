@@ -35,6 +35,9 @@ func clusterWith(t *testing.T, objects ...client.Object) client.Client {
 		t.Fatal(err)
 	}
 	for _, gvk := range offers {
+		if scheme.Recognizes(gvk) {
+			continue
+		}
 		scheme.AddKnownTypeWithName(gvk, &unstructured.Unstructured{})
 		scheme.AddKnownTypeWithName(gvk.GroupVersion().WithKind(gvk.Kind+"List"), &unstructured.UnstructuredList{})
 	}
