@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
 // fault is one way to break something.
@@ -207,7 +209,7 @@ func faults() []fault {
 
 		{name: "delete a node's overlay", apply: onNode("ip", "link", "del", "liqo-fabric")},
 		{name: "flush a node's routes", apply: onNode("ip", "route", "flush", "table", "18000")},
-		{name: "delete a node's rule", apply: onNode("ip", "rule", "del", "pref", "1000")},
+		{name: "delete a node's rule", apply: onNode("ip", "rule", "del", "pref", strconv.Itoa(gateway.NodePref))},
 		{name: "delete a node's nft table", apply: onNode("nft", "delete", "table", "ip", "liqo-tui")},
 		{name: "forget a node's flows", apply: onNode("conntrack", "-F")},
 
