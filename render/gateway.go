@@ -152,8 +152,9 @@ func (g Gateway) InternalFabric(f Fabric) *networkingv1beta1.InternalFabric {
 }
 
 // TenantAccess gives the operator, which is in namespace home, its rights in a
-// tenant's namespace. They end with the Configurations there, which own it.
-func TenantAccess(namespace, home string, configurations []networkingv1beta1.Configuration) *rbacv1.RoleBinding {
+// tenant's namespace. They end with the owners there: Configurations, or servers for
+// peers that are invited, each by a binding of its own.
+func TenantAccess(namespace, home string, owners []Object) *rbacv1.RoleBinding {
 	b := &rbacv1.RoleBinding{
 		TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -162,10 +163,13 @@ func TenantAccess(namespace, home string, configurations []networkingv1beta1.Con
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: TenantAccessName},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: OperatorName}},
 	}
-	for i := range configurations {
-		c := &configurations[i]
+	for _, o := range owners {
+		kind := networkingv1beta1.ConfigurationKind
+		if _, server := o.(*networkingv1beta1.GatewayServer); server {
+			kind, b.Name = networkingv1beta1.GatewayServerKind, InvitedAccessName
+		}
 		b.OwnerReferences = append(b.OwnerReferences, metav1.OwnerReference{
-			APIVersion: networkingv1beta1.GroupVersion.String(), Kind: networkingv1beta1.ConfigurationKind, Name: c.Name, UID: c.UID,
+			APIVersion: networkingv1beta1.GroupVersion.String(), Kind: kind, Name: o.GetName(), UID: o.GetUID(),
 		})
 	}
 	return b

@@ -125,6 +125,7 @@ const (
 	FabricName          = "liqo-tui-fabric"
 	GatewayAccessName   = "liqo-tui-gateway"
 	TenantAccessName    = "liqo-tui-tenant" // of the ClusterRole that the operator has in tenants' namespaces
+	InvitedAccessName   = "liqo-tui-operator-invited"
 	ClusterIDConfigMap  = "liqo-clusterid-configmap"
 	ClusterIDAppName    = "clusterid-configmap"
 	ClusterIDKey        = "CLUSTER_ID"

@@ -41,7 +41,7 @@ func TestLabDashboard(t *testing.T) {
 	s.press("Escape")
 
 	way.open(t)
-	s.wait(60*time.Second, "each gateway gets answers to its pings")
+	s.wait(60*time.Second, "· untested")
 	s.waitWithout(20*time.Second, "no answer from")
 	s.press("E")
 	s.wait(20*time.Second, "unreachable (was ", "(was unreachable)")

@@ -371,10 +371,7 @@ func (w *world) testUnlabelled() {
 		ServiceType: corev1.ServiceTypeClusterIP, Port: 51840, MTU: 1340,
 	})
 	w.create(later)
-	until(w, later, "without a Configuration", func(s *networkingv1beta1.GatewayServer) bool {
-		return strings.HasPrefix(s.Annotations[render.AnnotationProblem], "waits for a Configuration in namespace default")
-	})
-	w.create(render.Configuration(render.Tenant{Namespace: "default", Remote: "later"}, render.Networks{Pod: []networkingv1beta1.CIDR{"10.125.0.0/16"}}))
+	// Its peer is invited: there is no Configuration before it answers.
 	until(w, later, "reported on", func(s *networkingv1beta1.GatewayServer) bool { return s.Status.SecretRef != nil })
 	var secret corev1.Secret
 	err := w.Get(w.t.Context(), client.ObjectKey{Namespace: "default", Name: "gw-x"}, &secret)

@@ -88,13 +88,13 @@ func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	var made *prepared
 	in, err := r.read(ctx, gateway)
 	switch {
-	case err == nil && (in.configuration == nil || rights == nil): // their coming brings it back
+	case err == nil && rights == nil: // its coming brings it back
 		if young(gateway) {
 			return ctrl.Result{RequeueAfter: rightsLag}, nil
 		}
-		err = fmt.Errorf("waits for a Configuration in namespace %s with the label %s=%s", req.Namespace, render.LabelRemoteCluster, in.gateway.Tenant.Remote)
-		if in.configuration != nil {
-			err = fmt.Errorf("waits until the API server lets the operator work in namespace %s, which takes up to 30 s after an installation", req.Namespace)
+		err = fmt.Errorf("waits until the API server lets the operator work in namespace %s, which takes up to 30 s after an installation", req.Namespace)
+		if _, invites := gateway.(*networkingv1beta1.GatewayServer); !invites && in.configuration == nil {
+			err = fmt.Errorf("waits for a Configuration in namespace %s with the label %s=%s", req.Namespace, render.LabelRemoteCluster, in.gateway.Tenant.Remote)
 		}
 		return ctrl.Result{}, r.complain(ctx, gateway, err)
 	case err == nil:

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -180,6 +182,20 @@ func (w *world) testAbuses() {
 	create := func(o client.Object) func(client.Client) error {
 		return func(c client.Client) error { return c.Create(ctx, o.DeepCopyObject().(client.Object)) }
 	}
+	apply := func(o client.Object) func(client.Client) error {
+		return func(c client.Client) error {
+			kind, err := apiutil.GVKForObject(o, c.Scheme())
+			if err != nil {
+				return err
+			}
+			o.GetObjectKind().SetGroupVersionKind(kind)
+			u, err := render.Wanted(o)
+			if err != nil {
+				return err
+			}
+			return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("abuse"), client.ForceOwnership)
+		}
+	}
 	remove := func(o client.Object) func(client.Client) error {
 		return func(c client.Client) error { return c.Delete(ctx, o) }
 	}
@@ -227,7 +243,21 @@ func (w *world) testAbuses() {
 		b.SetName(render.OperatorName)
 		return b
 	}
-	w.refused("the operator", w.account("liqo", render.OperatorName), []abuse{
+	invited := func(namespace string) client.Object {
+		b := own(namespace)
+		b.SetName(render.InvitedAccessName)
+		return b
+	}
+	program := w.account("liqo", render.OperatorName)
+	for _, b := range []client.Object{own("victim"), invited("victim")} {
+		// An API server acts on a new policy a moment later.
+		for deadline := time.Now().Add(time.Minute); apply(b)(client.NewDryRunClient(program)) == nil; time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				w.t.Fatal("nothing keeps the operator from giving itself rights")
+			}
+		}
+	}
+	w.refused("the operator", program, []abuse{
 		{name: "reads another's Secret", do: read("victim", "token")},
 		{name: "reads a Secret beside it", do: read("liqo", "token")},
 		{name: "lists all Secrets", do: list(&corev1.SecretList{})},
@@ -235,6 +265,8 @@ func (w *world) testAbuses() {
 		{name: "widens its ClusterRole", do: patch(&rbacv1.ClusterRole{ObjectMeta: at("", render.OperatorName)}, `{"rules":[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}]}`)},
 		{name: "gives itself its rights where nobody is connected", do: create(binding("victim", render.TenantAccessName, "liqo", render.OperatorName))},
 		{name: "gives itself its rights there under its own name", nobody: true, do: create(own("victim"))},
+		{name: "applies them there", nobody: true, do: apply(own("victim"))},
+		{name: "applies them there as if a peer was invited", nobody: true, do: apply(invited("victim"))},
 		{name: "gives its rights to another", do: create(binding(milan, render.TenantAccessName, "victim", "eve"))},
 		{name: "gives an admin's rights", do: create(binding(milan, "cluster-admin", "liqo", render.OperatorName))},
 		{name: "makes a Role beyond its rights", do: create(role(milan, "pods/exec"))},

@@ -27,8 +27,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// tenants gives the operator its rights where an admin has made a Configuration,
-// and nowhere else. So it can't read the Secrets of other namespaces, nor make pods
+// tenants gives the operator its rights where an admin has made a Configuration, or a
+// server for a peer who is invited and has no Configuration yet, and nowhere else. So it can't read the Secrets of other namespaces, nor make pods
 // there. A request is about a namespace.
 type tenants struct {
 	client  client.Client
@@ -46,31 +46,41 @@ func (r *tenants) setup(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("tenant").
 		WithOptions(workers(1)).
 		Watches(&networkingv1beta1.Configuration{}, byNamespace, existence()).
+		Watches(&networkingv1beta1.GatewayServer{}, byNamespace, existence()).
 		Watches(&rbacv1.RoleBinding{}, byNamespace, builder.WithPredicates(tenantAccess())).
 		Complete(r)
 }
 
+// accessNames are those of the bindings, of which one is enough.
+var accessNames = []string{render.OperatorName, render.InvitedAccessName}
+
 // tenantAccess tells of the bindings that this keeps.
 func tenantAccess() predicate.Predicate {
-	return predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == render.OperatorName })
+	return predicate.NewPredicateFuncs(func(o client.Object) bool { return slices.Contains(accessNames, o.GetName()) })
 }
 
-// Reconcile keeps the binding of one namespace. Without a Configuration it goes:
-// they own it.
+// Reconcile keeps the bindings of one namespace. They go with what they are for, which
+// owns them.
 func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var list networkingv1beta1.ConfigurationList
 	if err := r.client.List(ctx, &list, client.InNamespace(req.Name)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list Configurations of %s: %w", req.Name, err)
 	}
-	list.Items = slices.DeleteFunc(list.Items, func(c networkingv1beta1.Configuration) bool { return c.DeletionTimestamp != nil })
-	if len(list.Items) == 0 {
+	owners := living(list.Items)
+	if len(owners) == 0 {
+		var servers networkingv1beta1.GatewayServerList
+		if err := r.client.List(ctx, &servers, client.InNamespace(req.Name), client.HasLabels{render.LabelRemoteCluster}); err != nil {
+			return ctrl.Result{}, fmt.Errorf("list GatewayServers of %s: %w", req.Name, err)
+		}
+		owners = living(servers.Items)
+	}
+	if len(owners) == 0 {
 		r.secrets.leave(req.Name)
 		return ctrl.Result{}, nil
 	}
-	slices.SortFunc(list.Items, func(a, b networkingv1beta1.Configuration) int { return strings.Compare(a.Name, b.Name) })
-	_, err := apply(ctx, r.client, render.TenantAccess(req.Name, r.home, list.Items))
+	_, err := apply(ctx, r.client, render.TenantAccess(req.Name, r.home, owners))
 	switch {
-	case apierrors.IsForbidden(err) && young(&list.Items[0]):
+	case apierrors.IsForbidden(err) && young(owners[0]):
 		return ctrl.Result{RequeueAfter: rightsAgain}, nil
 	case apierrors.IsForbidden(err):
 		ctrl.LoggerFrom(ctx).Info("waits for its rights", "reason", err.Error())
@@ -81,6 +91,20 @@ func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	}
 	r.secrets.enter(req.Name)
 	return ctrl.Result{}, nil
+}
+
+// living are the objects that are not being deleted, by name.
+func living[T any, O interface {
+	*T
+	render.Object
+}](items []T) (out []render.Object) {
+	for i := range items {
+		if o := O(&items[i]); o.GetDeletionTimestamp() == nil {
+			out = append(out, o)
+		}
+	}
+	slices.SortFunc(out, func(a, b render.Object) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return out
 }
 
 const (
@@ -94,14 +118,16 @@ const (
 )
 
 // rightsIn is the binding that gives the operator its rights in a namespace; nil
-// before [tenants] has made it.
+// before [tenants] has made one.
 func rightsIn(ctx context.Context, c client.Reader, namespace string) (*rbacv1.RoleBinding, error) {
-	b := &rbacv1.RoleBinding{}
-	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: render.OperatorName}, b)
-	if err != nil {
-		return nil, client.IgnoreNotFound(err)
+	for _, name := range accessNames {
+		b := &rbacv1.RoleBinding{}
+		err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, b)
+		if err == nil || !apierrors.IsNotFound(err) {
+			return b, err
+		}
 	}
-	return b, nil
+	return nil, nil
 }
 
 // notYet reports whether err is that the API server does not know of the rights yet.
