@@ -51,7 +51,7 @@ func TestLabDashboard(t *testing.T) {
 	if code := s.exit(30 * time.Second); code != "0" {
 		t.Errorf("got exit code %s, want 0", code)
 	}
-	s.wait(30*time.Second, "1 ok 0 warn 0 fail 0 other of 1 peering")
+	s.wait(30*time.Second, "0 ok 0 warn 0 fail 1 other of 1 peering")
 }
 
 // fits checks that what is on the screen is one picture of that size: the title
