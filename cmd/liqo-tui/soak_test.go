@@ -22,6 +22,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/internal/weight"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -115,9 +116,9 @@ func (s *soak) connect(t *testing.T) {
 	t.Helper()
 	for _, cluster := range s.clusters {
 		s.tui("install", "--kubeconfig", s.kubeconfig, "--context", s.contexts[cluster], "--cluster-id", cluster,
-			"--pod-cidr", labPodCIDR, "--image", labImage).want(t, exitOK)
+			"--pod-cidr", labPodCIDR, "--image", labImage).want(t, exit.OK)
 	}
-	s.tui(s.network("connect")...).want(t, exitOK)
+	s.tui(s.network("connect")...).want(t, exit.OK)
 }
 
 func (s *soak) network(command string) []string {
@@ -188,7 +189,7 @@ func (s *soak) changes() []disturbance {
 		return func(string) error {
 			var r result
 			for range 4 {
-				if r = s.tui(s.network(command)...); r.code == exitOK {
+				if r = s.tui(s.network(command)...); r.code == exit.OK {
 					return nil
 				}
 			}
@@ -250,7 +251,7 @@ func (s *soak) info() infoOfBoth {
 			r := s.tui("info", "peer", "-o", "json", "--kubeconfig", s.kubeconfig, "--context", s.contexts[cluster])
 			mu.Lock()
 			defer mu.Unlock()
-			if r.code != exitOK {
+			if r.code != exit.OK {
 				s.t.Logf("        info peer of %s: %s", cluster, strings.TrimSpace(r.err))
 				return
 			}
