@@ -112,7 +112,10 @@ or those that you choose.
 			if err := g.validate(); err != nil {
 				return err
 			}
-			closeLog, err = g.openLog()
+			end, err := g.openLog()
+			if err == nil {
+				closeLog = end
+			}
 			return err
 		},
 	}

@@ -59,8 +59,7 @@ func tenantAccess() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(o client.Object) bool { return slices.Contains(accessNames, o.GetName()) })
 }
 
-// Reconcile keeps the bindings of one namespace. They go with what they are for, which
-// owns them.
+// Reconcile keeps the bindings of one namespace. What they are for owns them.
 func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var list networkingv1beta1.ConfigurationList
 	if err := r.client.List(ctx, &list, client.InNamespace(req.Name)); err != nil {
