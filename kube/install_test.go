@@ -34,7 +34,7 @@ func installed(t *testing.T, c *Cluster, p render.InstallParams, force bool) (fl
 		p.ClusterID, p.Image = "rome", "example.org/gateway:v1"
 	}
 	plan := func(f flows.Facts) flows.Plan { return install.Plan(p, f) }
-	return planned(t, c, plan, engine.Options{Timeout: 4 * time.Second, Force: force})
+	return planned(t, c, plan, engine.Options{Timeout: 8 * time.Second, Force: force})
 }
 
 // applied is [installed] where nothing is in the way.
