@@ -62,7 +62,10 @@ bin/image: build/image/main.go build/image/go.mod build/image/go.sum
 
 # ---- the lab: two real clusters on this machine (needs root)
 
-lab: deps bin/lab bin/kubelab bin/flanneld bin/calico bin/images/pod.tar image ## Build what the lab needs, without starting it
+lab: lab-of-two bin/flanneld bin/calico ## Build what the lab needs, without starting it
+
+# What two clusters on a bridge need. The demonstration waits for nothing else.
+lab-of-two: deps bin/lab bin/kubelab bin/images/pod.tar image
 
 deps: ## Install the Debian packages that the lab and the kernel tests need
 	@build/deps.sh
@@ -106,13 +109,13 @@ bin/kubernetes-%: testdata/kubernetes/%/go.mod testdata/kubernetes/%/go.sum bin/
 bin/liqoctl: testdata/liqoctl/tools.go testdata/liqoctl/go.mod testdata/liqoctl/go.sum
 	@build/gobuild.sh testdata/liqoctl bin/liqoctl github.com/liqotech/liqo/cmd/liqoctl "-s -w"
 
-lab-up: lab ## Bring two clusters up: rome and milan
+lab-up: lab-of-two ## Bring two clusters up: rome and milan
 	bin/lab up
 
 lab-down: ## Take the clusters down; nothing is left behind
 	@if [ -x bin/lab ]; then bin/lab down; fi
 
-demo: lab build ## Two clusters, connected: from nothing to pods that reach each other
+demo: lab-of-two build ## Two clusters, connected: from nothing to pods that reach each other
 	@build/demo.sh
 
 # ---- tests
