@@ -190,4 +190,4 @@ bin/golangci-lint-$(GOLANGCI_LINT):
 generate: ## Generate the CRDs from Liqo's types
 	@build/generate.sh $(CONTROLLER_GEN)
 
-.PHONY: help build image images lab deps lab-up lab-down demo check test test-all e2e soak soak-tui bench bench-operator bench-gateway bench-tui screenshots golden cross lint fmt generate
+.PHONY: help build image images lab lab-of-two deps lab-up lab-down demo check test test-all e2e soak soak-tui bench bench-operator bench-gateway bench-tui screenshots golden cross lint fmt generate
