@@ -106,8 +106,13 @@ bin/kubernetes-%: testdata/kubernetes/%/go.mod testdata/kubernetes/%/go.sum bin/
 	@touch $@
 
 # The released liqoctl: tests have it work against our operator.
-bin/liqoctl: testdata/liqoctl/tools.go testdata/liqoctl/go.mod testdata/liqoctl/go.sum
-	@build/gobuild.sh testdata/liqoctl bin/liqoctl github.com/liqotech/liqo/cmd/liqoctl "-s -w"
+bin/liqoctl: testdata/liqo/1.2/go.mod testdata/liqo/1.2/go.sum build/liqo.sh
+	@build/liqo.sh 1.2 liqoctl
+	@ln -sf liqo-1.2/liqoctl $@
+
+# A whole Liqo, by its minor: controllers as images, chart, liqoctl.
+bin/liqo-%/version: testdata/liqo/%/go.mod testdata/liqo/%/go.sum testdata/liqo/vxlan.go build/liqo.sh bin/image
+	@build/liqo.sh $*
 
 lab-up: lab-of-two ## Bring two clusters up: rome and milan
 	bin/lab up

@@ -17,7 +17,9 @@
 // plugin, which masquerades whatever leaves the node's own pods, or flannel
 // (the program flanneld beside this one, built from ../flannel), or Calico (the
 // folder calico beside this program, built from ../calico), or ptp with addresses
-// and source checks as in a cloud (vpc). A node is a process with
+// and source checks as in a cloud (vpc). Where --liqo says so, Liqo's own
+// controllers run, with one source file of ours (testdata/liqo): VXLAN between
+// its pods instead of Geneve. A node is a process with
 // network, mount, pid, uts and ipc namespaces of its own; all that runs on the
 // node ends with that process. There is no DNS server, and nothing can reach
 // the internet.
@@ -155,10 +157,11 @@ func upCommand(dir *string) *cobra.Command {
 	flags.StringToStringVar(&asked.CNI, "cni", nil, "network plugins other than "+cniBridge+", as in milan="+cniPTP+",oslo="+cniFlannel+" ("+strings.Join(networkPlugins(), ", ")+")")
 	flags.StringToStringVar(&asked.Proxy, "proxy", nil, "kube-proxy in another mode than "+proxyNFTables+", as in milan="+proxyIPTables)
 	flags.StringToStringVar(&pods, "pods", nil, "pod networks other than "+podNetwork+", as in milan=10.244.0.0/17+10.200.0.0/16")
+	flags.StringToStringVar(&asked.Liqo, "liqo", nil, "clusters where Liqo runs, and its release, as in rome=1.2 (folder liqo-1.2 beside this program)")
 	flags.StringVar(&asked.Images, "images", "", "folder of *.tar to import (default: images, beside this program)")
 	flags.StringVar(&asked.Name, "name", "lab", "prefix of namespaces, cgroups and devices")
 	flags.StringVar(&wan, "wan", defaultWAN, "network between the clusters, a /24")
-	flags.DurationVar(&timeout, "timeout", 2*time.Minute, "for all clusters to be ready")
+	flags.DurationVar(&timeout, "timeout", 6*time.Minute, "for all clusters to be ready")
 	return cmd
 }
 
@@ -244,6 +247,7 @@ func differing(cmd *cobra.Command, l, asked Lab) []string {
 		"cni":      {l.CNI, asked.CNI},
 		"proxy":    {l.Proxy, asked.Proxy},
 		"pods":     {l.Pods, asked.Pods},
+		"liqo":     {l.Liqo, asked.Liqo},
 		"images":   {l.Images, asked.Images},
 		"name":     {l.Name, asked.Name},
 		"wan":      {l.WAN, asked.WAN},

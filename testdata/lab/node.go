@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -243,7 +244,7 @@ func (l Lab) spec(c Cluster, n Node, from supplies) nodeSpec {
 	s := nodeSpec{
 		Name: n.Name, Dir: l.nodeDir(n), PKI: l.pkiDir(c), Bin: l.path("bin"), Cgroup: l.cgroup(n),
 		Address: n.Address, PodCIDR: n.PodCIDR, Singles: n.Singles, Pods: c.Pods, CNI: c.CNI, Proxy: c.Proxy, ControlPlane: n.Index == 1,
-		KubeletServer: kubeletServer(n), KubeletClient: kubeletClient(n), Images: from.images, Flannel: from.flanneld, Calico: from.calico,
+		KubeletServer: kubeletServer(n), KubeletClient: kubeletClient(n), Images: slices.Concat(from.images, from.liqo[c.Name].images()), Flannel: from.flanneld, Calico: from.calico,
 		Shared: []string{l.Dir, filepath.Dir(from.kubelab), l.Images},
 	}
 	if l.LB == lbServed {

@@ -69,7 +69,8 @@ type Lab struct {
 	CNI    map[string]string         `json:"cni,omitempty"`
 	Proxy  map[string]string         `json:"proxy,omitempty"`
 	Pods   map[string][]netip.Prefix `json:"pods,omitempty"`
-	Images string                    `json:"images"` // folder of *.tar that every node imports
+	Liqo   map[string]string         `json:"liqo,omitempty"` // minor of its release, as in 1.2
+	Images string                    `json:"images"`         // folder of *.tar that every node imports
 }
 
 // Cluster is one cluster of the address plan.
@@ -146,6 +147,9 @@ func (l Lab) Validate() error {
 		for _, p := range pods {
 			check(p.Addr().Is4() && p.Bits() <= 20 && p == p.Masked(), "--pods %s=%s: want IPv4 networks of /20 or larger", c, p)
 		}
+	}
+	for c, minor := range l.Liqo {
+		check(slices.Contains(l.Clusters, c), "--liqo %s=%s: no such cluster", c, minor)
 	}
 	check(l.MTU == 0 || checkPathMTU(l.MTU) == nil, "--mtu %d: want 1280 to 1500", l.MTU)
 	check(l.LB == lbServed || l.LB == lbPending, "--lb %q: want %s or %s", l.LB, lbServed, lbPending)

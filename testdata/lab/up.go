@@ -148,8 +148,9 @@ func (l Lab) checkOthers() error {
 
 // supplies are the files that nodes are made of, by absolute path.
 type supplies struct {
-	lab, kubelab, flanneld string // programs; flanneld only where a cluster needs it
-	calico                 string // folder, only where a cluster needs it
+	lab, kubelab, flanneld string                 // programs; flanneld only where a cluster needs it
+	calico                 string                 // folder, only where a cluster needs it
+	liqo                   map[string]liqoRelease // by cluster
 	images                 []string
 }
 
@@ -173,6 +174,9 @@ func (l Lab) supplies() (supplies, error) {
 		if _, err := os.Stat(filepath.Join(s.calico, "crds")); err != nil {
 			return s, fmt.Errorf("calico: %w: run make bin/calico", err)
 		}
+	}
+	if s.liqo, err = l.liqoReleases(filepath.Dir(lab)); err != nil {
+		return s, err
 	}
 	if s.images, err = filepath.Glob(filepath.Join(l.Images, "*.tar")); err != nil {
 		return s, err
@@ -247,7 +251,10 @@ func (l Lab) upCluster(ctx context.Context, c Cluster, running map[string]int, s
 		}
 		started[l.nodeDir(n)] = ended
 	}
-	return l.awaitCluster(ctx, c, started, r)
+	if err := l.awaitCluster(ctx, c, started, r); err != nil || s.liqo[c.Name] == "" {
+		return err
+	}
+	return l.installLiqo(ctx, c, s.liqo[c.Name], r)
 }
 
 // startNode prepares the folder and the cgroups of a node and starts it.
