@@ -129,14 +129,17 @@ check: ## Unit tests, golden files and lint: no API server, no lab, no network n
 	@build/check.sh
 	@$(MAKE) --no-print-directory lint
 
-test: lab build bin/kubernetes $(API_SERVER) bin/liqoctl ## All kinds of tests, of the exhaustive ones a part; without root, those that can run, and what was left out
+test: lab build bin/kubernetes $(API_SERVER) bin/liqo-1.2/version bin/liqoctl ## All kinds of tests, of the exhaustive ones a part; without root, those that can run, and what was left out
 	@SEED=$(SEED) API_SERVERS=$(API_SERVER) build/test.sh
 
-test-all: lab build bin/kubernetes $(API_SERVERS) bin/liqoctl ## All tests, all of each, against all minors of Kubernetes
+test-all: lab build bin/kubernetes $(API_SERVERS) bin/liqo-1.2/version bin/liqo-1.1/version bin/liqoctl ## All tests, all of each, against all minors of Kubernetes
 	@TEST_ALL=1 SEED=$(SEED) API_SERVERS="$(API_SERVERS)" build/test.sh
 
 e2e: lab build bin/liqoctl ## Only the end-to-end tests, in the lab
 	@SEED=$(SEED) build/test.sh e2e
+
+e2e-liqo: lab build bin/liqo-1.2/version ## Only the tests beside Liqo's own controllers
+	@SEED=$(SEED) build/test.sh liqo
 
 soak: lab build ## Break three connected clusters at random for SOAK=10m, in the order of SEED=1
 	@bin/lab down >/dev/null 2>&1 || true
@@ -195,4 +198,4 @@ bin/golangci-lint-$(GOLANGCI_LINT):
 generate: ## Generate the CRDs from Liqo's types
 	@build/generate.sh $(CONTROLLER_GEN)
 
-.PHONY: help build image images lab lab-of-two deps lab-up lab-down demo check test test-all e2e soak soak-tui bench bench-operator bench-gateway bench-tui screenshots golden cross lint fmt generate
+.PHONY: help build image images lab lab-of-two deps lab-up lab-down demo check test test-all e2e e2e-liqo soak soak-tui bench bench-operator bench-gateway bench-tui screenshots golden cross lint fmt generate

@@ -1,5 +1,5 @@
 #!/bin/bash
-# test.sh [e2e]: run the tests part by part, say what was skipped and why, count
+# test.sh [e2e|liqo]: run the tests part by part, say what was skipped and why, count
 # it, and say what took long. SEED picks the parts of exhaustive tests that run,
 # unless TEST_ALL is set; API_SERVERS are folders of API servers, besides the lab's.
 # With CI=true everything has to run: a skipped test fails the run.
@@ -27,8 +27,13 @@ if [ "$only" = all ]; then
 	part modules "tests of the lab, the image and the alert rules"
 	part vm "kernel tests again, in a virtual machine with the kernel's WireGuard (it runs since part 2 began)"
 fi
-part two_clusters "end-to-end tests in a lab of two clusters"
-part three_clusters "end-to-end tests in a lab of three clusters"
+if [ "$only" != liqo ]; then
+	part two_clusters "end-to-end tests in a lab of two clusters"
+	part three_clusters "end-to-end tests in a lab of three clusters"
+fi
+if [ "$only" != e2e ]; then
+	part liqo "end-to-end tests beside Liqo's own controllers"
+fi
 
 # Shows results of packages, failures and skipped tests; the rest is in the log.
 show() { tee -a "$log" | build/testfilter.awk; }
@@ -42,7 +47,7 @@ run() { # DIRECTORY ARGUMENTS...
 }
 
 # Three tests at a time, of those that wait most of their time.
-without_lab() { run . -timeout 30m -parallel 3 -skip '^(TestLab|TestThreeClusters)' ./...; }
+without_lab() { run . -timeout 30m -parallel 3 -skip '^(TestLab|TestThreeClusters|TestBesideLiqo)' ./...; }
 
 api() { # FOLDER
 	KUBEBUILDER_ASSETS=$PWD/$1 run . -timeout 10m -parallel 3 ./kube/...
@@ -91,12 +96,20 @@ two_clusters() {
 	lab_down
 }
 
-three_clusters() {
+# Tests that make a lab of their own.
+own_lab() { # TEST
 	if ((EUID != 0)); then
 		echo "left out: not root, so there is no lab"
 	fi
-	run . -timeout 30m -count=1 -run '^TestThreeClusters' ./cmd/liqo-tui
+	trap lab_down EXIT
+	lab_down
+	run . -timeout 30m -count=1 -run "^$1" ./cmd/liqo-tui
+	lab_down
 }
+
+three_clusters() { own_lab TestThreeClusters; }
+
+liqo() { own_lab TestBesideLiqo; }
 
 clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 

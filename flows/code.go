@@ -44,6 +44,7 @@ const (
 	CodeInterrupts   Code = "LT-E035" // a plan that must not would interrupt traffic
 	CodeInvitation   Code = "LT-E036" // an invitation or an answer does not fit the cluster
 	CodeKeysKept     Code = "LT-E037" // no gateway of the two can replace its key
+	CodeTemplate     Code = "LT-E038" // a gateway template is not there, or can't be run here
 	CodePod          Code = "LT-E040" // a gateway's pod does not start
 	CodeTunnel       Code = "LT-E041" // the gateways do not reach each other
 	CodeEndpoint     Code = "LT-E042" // the gateway server gets no address

@@ -38,6 +38,17 @@ func planConnect(p Params, f Facts) Plan {
 		return plan
 	}
 	server, client := c.Params.Server, c.Params.Server.Other()
+	for _, refused := range []*Step{
+		c.refusedTemplate(server, networkingv1beta1.WgGatewayServerTemplateKind, c.Params.ServerTemplate),
+		c.refusedTemplate(client, networkingv1beta1.WgGatewayClientTemplateKind, c.Params.ClientTemplate),
+	} {
+		if refused != nil {
+			plan.Steps = append(plan.Steps, *refused)
+		}
+	}
+	if len(plan.Steps) > 0 {
+		return plan
+	}
 	plan.Steps = []Step{
 		c.namespace(A), c.namespace(B),
 		c.configuration(A), c.configuration(B),

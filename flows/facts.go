@@ -127,6 +127,8 @@ type ClusterFacts struct {
 	Clients        []networkingv1beta1.GatewayClient
 	PublicKeys     []networkingv1beta1.PublicKey
 	Connections    []networkingv1beta1.Connection
+	// Templates of gateways; none if they may not be read.
+	Templates []TemplateFacts
 	// Pods of gateways, by what they are waiting for.
 	Pods []PodFacts
 	// Keys are the gateways' own public keys, by namespace/name of the gateway.

@@ -47,6 +47,9 @@ type Options struct {
 	// Delegation has Observe read the operators' access to each other, tokens
 	// included: for [upkeep.Delegate] alone.
 	Delegation bool
+	// Image is that of our gateways, for probes where our operator does not run; ""
+	// if none is known.
+	Image string
 }
 
 // Cluster is one cluster. Its watches run from the first Observe until Close.

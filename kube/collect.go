@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -67,6 +68,10 @@ func (all *collection) add(f *flows.ClusterFacts, o client.Object) {
 		}
 	case *ipamv1alpha1.Network:
 		addNetwork(f, o)
+	case *unstructured.Unstructured:
+		f.Templates = append(f.Templates, flows.TemplateFacts{
+			Kind: o.GetKind(), TemplateRef: render.TemplateRef{Name: o.GetName(), Namespace: o.GetNamespace()}, Ours: render.RunsOurTunnel(o),
+		})
 	case *networkingv1beta1.Configuration:
 		f.Configurations = append(f.Configurations, *o)
 	case *networkingv1beta1.GatewayServer:
@@ -365,4 +370,14 @@ func keepService(o client.Object) client.Object {
 		return nil
 	}
 	return &corev1.Service{ObjectMeta: kept(s), Status: corev1.ServiceStatus{LoadBalancer: s.Status.LoadBalancer}}
+}
+
+func keepTemplate(o client.Object) client.Object {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return nil
+	}
+	u.SetManagedFields(nil)
+	u.SetAnnotations(nil) // where kubectl keeps all of it once more
+	return u
 }

@@ -13,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
@@ -47,6 +48,14 @@ func (c *Cluster) watchedKinds() []*store {
 	managers := optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, selecting(render.LabelAppName, selection.In, render.OperatorName, liqoManager)), keepManager)
 	managers.minor = false // without them, a plan would install what runs
 	managers.narrow = func() (client.InNamespace, bool) { return here, true }
+	template := func(kind string) *store {
+		// Liqo's Go type embeds the template as an object with a kind, which templates don't have.
+		return optional(s(kind, func() client.ObjectList {
+			l := &unstructured.UnstructuredList{}
+			l.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(kind + "List"))
+			return l
+		}), keepTemplate)
+	}
 	networks := s("Network", func() client.ObjectList { return &ipamv1alpha1.NetworkList{} })
 	networks.narrow = func() (client.InNamespace, bool) { return here, true }
 	return []*store{
@@ -62,6 +71,8 @@ func (c *Cluster) watchedKinds() []*store {
 		optional(s(networkingv1beta1.InternalNodeKind, func() client.ObjectList { return &networkingv1beta1.InternalNodeList{} }), keepInternalNode),
 		optional(s("Service", func() client.ObjectList { return &corev1.ServiceList{} }, client.MatchingFields{"spec.type": string(corev1.ServiceTypeLoadBalancer)}), keepService),
 		networks,
+		template(networkingv1beta1.WgGatewayServerTemplateKind),
+		template(networkingv1beta1.WgGatewayClientTemplateKind),
 		tenant("Configuration", func() client.ObjectList { return &networkingv1beta1.ConfigurationList{} }),
 		tenant("GatewayServer", func() client.ObjectList { return &networkingv1beta1.GatewayServerList{} }),
 		tenant("GatewayClient", func() client.ObjectList { return &networkingv1beta1.GatewayClientList{} }),

@@ -52,7 +52,7 @@ type probe struct {
 	pod     engine.ProbePod
 }
 
-// StartProbe runs a probe's pod from our operator's image.
+// StartProbe runs a probe's pod from our gateways' image.
 func (c *Cluster) StartProbe(ctx context.Context, r engine.ProbeRequest, progress func(string)) (engine.Probe, error) {
 	image := r.Image
 	if image == "" {
@@ -80,7 +80,8 @@ func (c *Cluster) StartProbe(ctx context.Context, r engine.ProbeRequest, progres
 	return p, err
 }
 
-// image is the one that our operator runs: it has the probe's program, too.
+// image is the one that our operator runs: it has the probe's program, too. Where
+// another software connects the cluster, it is the one that was named.
 func (c *Cluster) image() (string, error) {
 	for _, st := range c.kinds {
 		objects, _ := st.snapshot()
@@ -90,6 +91,9 @@ func (c *Cluster) image() (string, error) {
 				return d.Spec.Template.Spec.Containers[0].Image, nil
 			}
 		}
+	}
+	if c.options.Image != "" {
+		return c.options.Image, nil
 	}
 	return "", noImageError{}
 }

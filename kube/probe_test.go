@@ -36,6 +36,10 @@ func testProbe(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	if _, err := admin.StartProbe(t.Context(), request, func(string) {}); err == nil || !strings.Contains(err.Error(), "the liqo-tui operator, whose image the probe needs") {
 		t.Errorf("without an operator: got %v", err)
 	}
+	named := &Cluster{options: Options{Image: "registry/named:v1"}}
+	if image, err := named.image(); image != "registry/named:v1" {
+		t.Errorf("where Liqo runs: got image %q, %v, want the one that was named", image, err)
+	}
 	operator := manager(render.OperatorName, "", "registry/gateway:v9", 1, "")
 	operator.Spec.Template.Labels, operator.Spec.Template.Spec.Containers[0].Name = operator.Spec.Selector.MatchLabels, "operator"
 	if err := admin.client.Create(t.Context(), operator); err != nil {

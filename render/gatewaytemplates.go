@@ -2,7 +2,9 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -176,4 +178,16 @@ func TemplateReplicas(template Object) int {
 		return 0
 	}
 	return int(replicas)
+}
+
+// RunsOurTunnel reports whether a template as the API server has it runs our gateway.
+func RunsOurTunnel(template *unstructured.Unstructured) bool {
+	containers, _, err := unstructured.NestedSlice(template.Object, "spec", "template", "spec", "deployment", "spec", "template", "spec", "containers")
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(containers, func(c any) bool {
+		args, _, err := unstructured.NestedStringSlice(map[string]any{"c": c}, "c", "args")
+		return err == nil && slices.Index(args, "tunnel") == 0 && slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--keys-dir=") })
+	})
 }

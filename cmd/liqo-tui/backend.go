@@ -40,6 +40,7 @@ func newBackend(o *pairFlags) (b *backend, refs [2]flows.ContextRef, err error) 
 		if refs[side], err = b.resolve(c); err != nil {
 			return nil, refs, err
 		}
+		c.image = o.image
 		b.flags[refs[side]] = c
 	}
 	return b, refs, nil

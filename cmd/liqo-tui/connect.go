@@ -165,6 +165,7 @@ they are. The plan says which changes interrupt traffic.`,
 			case e.folder != "":
 				return e.run(cmd.Context(), io, pair, c)
 			}
+			pair.image = c.operators[flows.A].Image
 			op := operation{
 				name: "connect",
 				plan: c.plan,

@@ -27,6 +27,7 @@ type clusterFlags struct {
 	files []string
 	// delegation has the operators' access to each other observed too.
 	delegation bool
+	image      string // of our gateways; "" for that of the release
 }
 
 func (c *clusterFlags) add(f *pflag.FlagSet, prefix, whose string) {
@@ -40,7 +41,7 @@ func (c *clusterFlags) add(f *pflag.FlagSet, prefix, whose string) {
 func (c *clusterFlags) options() kube.Options {
 	return kube.Options{
 		Context: flows.ContextRef{File: c.kubeconfig, Name: c.context}, Files: c.files,
-		Cluster: c.cluster, User: c.user, Namespace: c.namespace, Delegation: c.delegation,
+		Cluster: c.cluster, User: c.user, Namespace: c.namespace, Delegation: c.delegation, Image: cmp.Or(c.image, releasedImage),
 	}
 }
 
@@ -65,7 +66,7 @@ func (c *clusterFlags) open() (*kube.Cluster, error) { return kube.Open(c.option
 // pairFlags choose the two clusters: A is local, B is remote.
 type pairFlags struct {
 	local, remote clusterFlags
-	image         string // of our operator, where it may be installed
+	image         string // of our operator where it may be installed, and of test pods
 }
 
 func newPairFlags(cmd *cobra.Command, persistent bool) *pairFlags {
@@ -82,6 +83,7 @@ func newPairFlags(cmd *cobra.Command, persistent bool) *pairFlags {
 
 // open opens both clusters, or neither.
 func (p *pairFlags) open() (a, b *kube.Cluster, err error) {
+	p.local.image, p.remote.image = p.image, p.image
 	if a, err = p.local.open(); err != nil {
 		return nil, nil, err
 	}

@@ -35,7 +35,7 @@ largest packet that passes, and with --throughput the throughput.
 It runs a short-lived pod in the tenant namespace of each cluster, from the
 image of the gateways, and removes it again. If a cluster can't run the pod, it
 shows the gateways' own pings instead, which does not count as verified.
-Clusters with Liqo need --image for the pod.
+On clusters with Liqo, the pod has the image of this release, or --image.
 
 Exit code 0: packets of pods pass both ways. 8: they don't, or it is unknown.`,
 		Example: `  liqo-tui network verify --context rome --remote-context milan`,
@@ -46,7 +46,7 @@ Exit code 0: packets of pods pass both ways. 8: they don't, or it is unknown.`,
 	f.BoolVar(&v.throughput, "throughput", false, "also measure the throughput; this fills the path for some seconds in each direction")
 	f.DurationVar(&v.timeout, "timeout", 30*time.Second, "how long it may take")
 	f.StringVarP(&v.output, "output", "o", report.Text, "text, json, yaml or ndjson")
-	f.StringVar(&v.image, "image", "", "image of the test pod (default: that of the liqo-tui operator; clusters with Liqo have none)")
+	f.StringVar(&v.image, "image", "", "image of the test pod (default: that of the liqo-tui operator, and of this release where Liqo runs)")
 	f.BoolVar(&v.strict, "strict", false, "exit code 8 also if some packets are lost, or not everything could be measured")
 	return cmd
 }

@@ -57,6 +57,10 @@ func runTexts() map[flows.Code]Text {
 			"the gateways can't replace their keys", "Our gateways replace their keys while traffic flows. Liqo's own make a key once, when they are created, and keep it. Where both run, there is nothing to replace. Nothing was changed.",
 			[]string{"Make the gateways anew, with new keys: liqo-tui network disconnect, then liqo-tui network connect. Traffic stops in between."},
 		},
+		flows.CodeTemplate: {
+			"a gateway template can't be used", "A GatewayServer or GatewayClient names a template from which its pod is made. It has to be there, in the namespace that is named or in Liqo's. Liqo's controllers can't run liqo-tui's own gateway. Nothing was changed.",
+			[]string{"Leave out --server-template-name and --client-template-name to use the installation's own templates, or name one that is there."},
+		},
 		flows.CodePod: {
 			"a gateway's pod does not start", "The gateway can't work before its pod runs.",
 			[]string{"kubectl describe pod says why: an image that can't be pulled, no room on the nodes, the network plug-in."},

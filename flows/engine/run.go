@@ -117,6 +117,7 @@ type runner struct {
 	heard    map[heard]time.Time // when that was said last
 	again    map[flows.StepID]bool
 	measured *flows.Measurement
+	tries    int // to measure
 	contents [2]*flows.Contents
 	looked   [2]flows.Status // of the step when its namespace was looked into
 
@@ -220,6 +221,12 @@ func (r *runner) failure(p flows.Plan) error {
 	return &flows.StepError{Step: *f, Cluster: p.ID(f.Side), Changed: r.changed, Cause: f.Cause}
 }
 
+// measureTries is how often packets are sent before they count as lost. Nodes
+// follow a gateway that moved after the gateways have found each other: Liqo's up
+// to ten seconds later. A try takes about two seconds.
+const measureTries = 5
+
+// measure sends packets, and lets the plan judge what became of them.
 func (r *runner) measure(ctx context.Context, facts flows.Facts) error {
 	send := r.options.Measure
 	if send == nil {
@@ -231,6 +238,8 @@ func (r *runner) measure(ctx context.Context, facts flows.Facts) error {
 			return ctx.Err()
 		}
 		m = flows.Measurement{At: r.options.Now(), Result: err.Error(), Hint: flows.HintOf(err)}
+	} else if r.tries++; !m.OK && r.tries < measureTries {
+		return r.wait(ctx)
 	}
 	r.measured = &m
 	return nil

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+)
+
+// useLiqo makes a lab where Liqo's own controllers run in two clusters, and ours
+// in the third.
+func useLiqo(t *testing.T) lab {
+	t.Helper()
+	if os.Getenv("REQUIRE_LAB") == "" {
+		t.Skip("makes a lab of its own, which takes the place of another: set REQUIRE_LAB")
+	}
+	var l lab
+	l.must(t, "up", "--clusters", "rome,milan,napoli", "--liqo", "rome=1.2,milan=1.2")
+	l.must(t, "load", "../../bin/images/liqo-gateway.tar")
+	l = useLab(t)
+	l.clusters = []string{"rome", "milan", "napoli"}
+	return l
+}
+
+// beside is two clusters of which at least one runs Liqo.
+type beside struct {
+	connection
+	server  string // where the tunnel's server is to be
+	rotates bool   // both gateways can replace their keys
+}
+
+func TestBesideLiqo(t *testing.T) {
+	l := useLiqo(t)
+	l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-napoli", "--cluster-id", "napoli", "--image", labImage, "--pod-cidr", labPodCIDR).want(t, exit.OK)
+	for _, cluster := range l.clusters {
+		for _, node := range l.nodes(t, cluster) {
+			l.apply(t, cluster, webPod(t, node))
+		}
+		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app=web", "--timeout=60s")
+	}
+	for _, b := range []beside{
+		{connection: connection{"rome", "milan"}, server: "Remote"},
+		{connection: connection{"rome", "napoli"}, server: "Remote"},
+		{connection: connection{"rome", "napoli"}, server: "Local"},
+	} {
+		t.Run(fmt.Sprintf("%s, server %s", b.connection, b.server), func(t *testing.T) { l.testBeside(t, b) })
+	}
+}
+
+// testBeside goes through the commands that a connection meets.
+func (l lab) testBeside(t *testing.T, b beside) {
+	before := map[string][]string{b.a: l.objects(t, b.a), b.b: l.objects(t, b.b)}
+	flags := []string{"--server-service-type", "NodePort", "--server-location", b.server, "--yes", "--timeout", "120s"}
+	packets := func(t *testing.T) {
+		t.Helper()
+		for _, way := range b.ways() {
+			eventually(t, 20*time.Second, func() error { return l.worksBetween(t, way) })
+		}
+	}
+	if !t.Run("check --pre fails nowhere", func(t *testing.T) { l.both(b.connection, "check", "--pre").want(t, exit.OK) }) {
+		return
+	}
+	if !t.Run("connect", func(t *testing.T) {
+		began := time.Now()
+		got := l.between(b.connection, "connect", flags...).want(t, exit.OK)
+		t.Logf("connected in %.1fs\n%s", time.Since(began).Seconds(), got.out)
+		packets(t)
+	}) {
+		return
+	}
+	t.Run("connect again changes nothing", func(t *testing.T) {
+		versions := l.versionsOf(t, b.connection)
+		if got := l.between(b.connection, "connect", flags...).want(t, exit.OK); !strings.HasPrefix(got.out, "No changes.\n") {
+			t.Errorf("got %q, want it to start with No changes.\n%s", got.out, got.err)
+		}
+		if diff := cmp.Diff(versions, l.versionsOf(t, b.connection)); diff != "" {
+			t.Errorf("objects changed (-before +after):\n%s", diff)
+		}
+	})
+	t.Run("info and check say what Kubernetes says", func(t *testing.T) {
+		for _, way := range b.ways() {
+			l.testSaid(t, way)
+		}
+		l.both(b.connection, "check").want(t, exit.OK)
+	})
+	t.Run("verify", func(t *testing.T) {
+		var v verification
+		out := l.between(b.connection, "verify", "-o", "json").want(t, exit.OK).out
+		if err := json.Unmarshal([]byte(out), &v); err != nil {
+			t.Fatal(err)
+		}
+		if !v.Verified || v.Between != "pods" {
+			t.Errorf("got %+v, want packets of pods both ways", v)
+		}
+	})
+	t.Run("another MTU", func(t *testing.T) {
+		l.between(b.connection, "connect", append(flags, "--mtu", "1300")...).want(t, exit.OK)
+		packets(t)
+	})
+	t.Run("rotate-keys says what it can't, and changes nothing", func(t *testing.T) {
+		versions := l.versionsOf(t, b.connection)
+		got := l.between(b.connection, "rotate-keys", "--yes", "--timeout", "60s")
+		if b.rotates {
+			got.want(t, exit.OK)
+			return
+		}
+		if got.want(t, exit.Preflight); !strings.Contains(got.err, "key") {
+			t.Errorf("got %q, want the reason", got.err)
+		}
+		if diff := cmp.Diff(versions, l.versionsOf(t, b.connection)); diff != "" {
+			t.Errorf("objects changed (-before +after):\n%s", diff)
+		}
+	})
+	t.Run("disconnect, and connect again with the same ranges", func(t *testing.T) {
+		seen := l.translations(t, b.a, b.b)
+		l.between(b.connection, "disconnect", "--yes", "--timeout", "60s").want(t, exit.OK)
+		l.between(b.connection, "connect", flags...).want(t, exit.OK)
+		packets(t)
+		if again := l.translations(t, b.a, b.b); !slices.Equal(seen.remapped, again.remapped) {
+			t.Errorf("%s sees %s's pods as %v, want %v as before", b.a, b.b, again.remapped, seen.remapped)
+		}
+	})
+	t.Run("reset leaves what was there before", func(t *testing.T) {
+		l.between(b.connection, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
+		eventually(t, 60*time.Second, func() error {
+			after := map[string][]string{b.a: l.objects(t, b.a), b.b: l.objects(t, b.b)}
+			if diff := cmp.Diff(before, after); diff != "" {
+				return fmt.Errorf("objects differ (-before +after):\n%s", diff)
+			}
+			return nil
+		})
+		l.between(b.connection, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
+	})
+}
+
+// both runs a command of two clusters that is none of network's.
+func (l lab) both(c connection, command ...string) result {
+	return l.tui(append(command, "--kubeconfig", l.kubeconfig, "--context", "lab-"+c.a,
+		"--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-"+c.b)...)
+}
+
+// testSaid compares what info says of a peer with the objects.
+func (l lab) testSaid(t *testing.T, way connection) {
+	t.Helper()
+	said := map[string]string{}
+	for _, key := range []string{"state", "network.cidr.remapped.pod", "network.cidr.remapped.external"} {
+		said[key] = strings.TrimSpace(l.tui("info", "peer", way.b, "--kubeconfig", l.kubeconfig, "--context", "lab-"+way.a, "--get", key).want(t, exit.OK).out)
+	}
+	seen := l.translations(t, way.a, way.b)
+	want := map[string]string{
+		"state":                          strings.ToLower(l.must(t, "kubectl", way.a, "get", "connections", "-n", "liqo-tenant-"+way.b, "-o", "jsonpath={.items[*].status.value}")),
+		"network.cidr.remapped.pod":      seen.remapped[0].String(),
+		"network.cidr.remapped.external": seen.remappedExternal.String(),
+	}
+	if diff := cmp.Diff(want, said); diff != "" {
+		t.Errorf("info peer %s on %s (-objects +said):\n%s", way.b, way.a, diff)
+	}
+}
+
+// versionsOf are the objects of the connection, with their versions of the spec.
+func (l lab) versionsOf(t *testing.T, c connection) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, way := range c.ways() {
+		out[way.a] = l.must(t, "kubectl", way.a, "get", "configurations,gatewayservers,gatewayclients,publickeies,deployments,services,secrets", "-n", "liqo-tenant-"+way.b,
+			"-o", `jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.uid} {.metadata.generation}{"\n"}{end}`)
+	}
+	return out
+}
+
+// objects are the names of all objects of a cluster, but of those that come and
+// go by themselves.
+func (l lab) objects(t *testing.T, cluster string) []string {
+	t.Helper()
+	passing := []string{"bindings", "componentstatuses", "endpoints", "endpointslices.discovery.k8s.io", "events", "events.events.k8s.io",
+		"leases.coordination.k8s.io", "pods", "replicasets.apps", "controllerrevisions.apps"}
+	kinds := slices.DeleteFunc(strings.Fields(l.must(t, "kubectl", cluster, "api-resources", "--verbs=list", "-o", "name")),
+		func(kind string) bool { return slices.Contains(passing, kind) })
+	names := strings.Split(l.must(t, "kubectl", cluster, "get", strings.Join(kinds, ","), "-A", "--ignore-not-found",
+		"-o", `jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}`), "\n")
+	slices.Sort(names)
+	return names
+}

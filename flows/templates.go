@@ -1,0 +1,45 @@
+package flows
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// TemplateFacts is one gateway template.
+type TemplateFacts struct {
+	Kind string // as in a reference to it
+	render.TemplateRef
+	// Ours: its pods run our tunnel, which works under our operator alone.
+	Ours bool
+}
+
+// refusedTemplate refuses a gateway's template that is not there, or that the
+// cluster's controllers can't run, as a failed step; nil if nothing is against it.
+// Liqo's controllers say neither: the gateway would wait for ever.
+func (c Connection) refusedTemplate(side Side, kind string, ref render.TemplateRef) *Step {
+	cluster := c.Facts.Side(side)
+	ref = c.template(side, ref)
+	if len(cluster.Templates) == 0 {
+		return nil // they may not be read, or come with the installation
+	}
+	i := slices.IndexFunc(cluster.Templates, func(t TemplateFacts) bool { return t.Kind == kind && t.TemplateRef == ref })
+	switch {
+	case i < 0:
+		var there []string
+		for _, t := range cluster.Templates {
+			if t.Kind == kind {
+				there = append(there, t.Namespace+"/"+t.Name)
+			}
+		}
+		return new(Refuse(side, CodeTemplate, "gateway template", FailedPreflight,
+			fmt.Sprintf("%s has no %s %s/%s", cluster.Name(), kind, ref.Namespace, ref.Name),
+			"name one that is there: "+Joined(there)))
+	case cluster.Software == Liqo && cluster.Templates[i].Ours:
+		return new(Refuse(side, CodeTemplate, "gateway template", FailedPreflight,
+			fmt.Sprintf("%s %s/%s runs liqo-tui's gateway, which Liqo's controllers on %s can't run: it needs objects that liqo-tui's operator alone writes", kind, ref.Namespace, ref.Name, cluster.Name()),
+			"use a template of Liqo's own gateway there"))
+	}
+	return nil
+}
