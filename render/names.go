@@ -32,6 +32,7 @@ const DefaultNamespace = "liqo"
 
 // Labels and annotations that Liqo's programs look objects up by.
 const (
+	LabelManaged          = "liqo.io/managed" // "true": made by a controller, of another object
 	LabelRemoteCluster    = "liqo.io/remote-cluster-id"
 	LabelTenantNamespace  = "liqo.io/tenant-namespace"
 	LabelGatewayResource  = "networking.liqo.io/gateway-resource"

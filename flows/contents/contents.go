@@ -48,6 +48,8 @@ func (c Object) belongs(tenant render.Tenant, byUID map[types.UID]Object, depth 
 		return true
 	case strings.HasSuffix(c.Group, "liqo.io") && c.ofConnection() && tenant.Remote != "" && labels[render.LabelRemoteCluster] == string(tenant.Remote):
 		return true // made by liqoctl or by hand: a reset removes it
+	case c.ofConnection() && labels[render.LabelManaged] == "true" && labels[render.LabelRemoteCluster] == "":
+		return true // Liqo's controllers make it of the connection's objects, and take it away with them, owned or not
 	case depth == maxOwners:
 		return false
 	}

@@ -26,13 +26,16 @@ func TestForeign(t *testing.T) {
 		{Kind: "ConfigMap", Object: meta("kube-root-ca.crt", nil)},
 		{Kind: "ServiceAccount", Object: meta("default", nil)},
 		{Group: "batch", Kind: "Job", Object: meta("probe", map[string]string{render.LabelManagedBy: render.ManagedBy})},
+		{Group: "networking.liqo.io", Kind: "FirewallConfiguration", Object: meta("milan-unknown-source-remap", map[string]string{render.LabelManaged: "true"})},
 		// Others':
+		{Group: "networking.liqo.io", Kind: "FirewallConfiguration", Object: meta("of-the-team", nil)},
+		{Group: "offloading.liqo.io", Kind: "VirtualNode", Object: meta("milan", map[string]string{render.LabelManaged: "true"})},
 		{Kind: "Secret", Object: meta("of-the-team", nil)},
 		{Kind: "Pod", Object: meta("of-a-node", nil, metav1.OwnerReference{APIVersion: "v1", Kind: "Node", UID: "node"})},
 		{Group: "authentication.liqo.io", Kind: "Identity", Object: meta("controlplane-milan", map[string]string{render.LabelRemoteCluster: "milan"})},
 		{Group: "networking.liqo.io", Kind: "Configuration", Object: meta("oslo", map[string]string{render.LabelRemoteCluster: "oslo"})},
 	}
-	want := []string{"Configuration oslo", "Identity controlplane-milan", "Pod of-a-node", "Secret of-the-team"}
+	want := []string{"Configuration oslo", "FirewallConfiguration of-the-team", "Identity controlplane-milan", "Pod of-a-node", "Secret of-the-team", "VirtualNode milan"}
 	if d := cmp.Diff(want, Foreign(tenant, all)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
