@@ -71,16 +71,22 @@ func TestLabCommands(t *testing.T) {
 	})
 	t.Run("two admins connect their clusters by two files", func(t *testing.T) {
 		l.reset().want(t, exit.OK)
-		invitation, answer := filepath.Join(t.TempDir(), "invitation.yaml"), filepath.Join(t.TempDir(), "answer.yaml")
-		alone := func(cluster string, words ...string) {
-			t.Helper()
-			l.tui(append(words, "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--yes", "--timeout", "90s")...).want(t, exit.OK)
-		}
-		alone("rome", "network", "invite", "--for", "milan", "--server-service-type", "NodePort", "--file", invitation)
-		alone("milan", "network", "join", invitation, "--file", answer)
-		alone("rome", "network", "accept", answer)
+		l.byFiles(t, connection{"rome", "milan"})
 		l.tui(l.pair("network", "verify")...).want(t, exit.OK)
 	})
+}
+
+// byFiles connects two clusters, each by its own admin: the first one invites.
+func (l lab) byFiles(t *testing.T, c connection) {
+	t.Helper()
+	invitation, answer := filepath.Join(t.TempDir(), "invitation.yaml"), filepath.Join(t.TempDir(), "answer.yaml")
+	alone := func(cluster string, words ...string) {
+		t.Helper()
+		l.tui(append(words, "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--yes", "--timeout", "90s")...).want(t, exit.OK)
+	}
+	alone(c.a, "network", "invite", "--for", c.b, "--server-service-type", "NodePort", "--file", invitation)
+	alone(c.b, "network", "join", invitation, "--file", answer)
+	alone(c.a, "network", "accept", answer)
 }
 
 // seenAs is how rome sees milan's pods.

@@ -12,17 +12,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/internal/sample"
 )
 
-// useLiqo makes a lab where Liqo's own controllers run in two clusters, and ours
-// in the third.
-func useLiqo(t *testing.T) lab {
+// useLiqo makes a lab where Liqo's own controllers run in two clusters, of the same
+// release or of two, and ours in the third.
+func useLiqo(t *testing.T, milan string) lab {
 	t.Helper()
 	if os.Getenv("REQUIRE_LAB") == "" {
 		t.Skip("makes a lab of its own, which takes the place of another: set REQUIRE_LAB")
 	}
 	var l lab
-	l.must(t, "up", "--clusters", "rome,milan,napoli", "--liqo", "rome=1.2,milan=1.2")
+	l.must(t, "down")
+	l.must(t, "up", "--clusters", "rome,milan,napoli", "--liqo", "rome=1.2,milan="+milan)
 	l.must(t, "load", "../../bin/images/liqo-gateway.tar")
 	l = useLab(t)
 	l.clusters = []string{"rome", "milan", "napoli"}
@@ -33,11 +35,20 @@ func useLiqo(t *testing.T) lab {
 type beside struct {
 	connection
 	server  string // where the tunnel's server is to be
-	rotates bool   // both gateways can replace their keys
+	rotates bool   // a gateway is ours, and replaces its key
 }
 
 func TestBesideLiqo(t *testing.T) {
-	l := useLiqo(t)
+	releases := []string{"1.2"}
+	if sample.All() {
+		releases = append(releases, "1.1")
+	}
+	for _, milan := range releases {
+		t.Run("v1.2 and v"+milan, func(t *testing.T) { testBesideLiqo(t, useLiqo(t, milan)) })
+	}
+}
+
+func testBesideLiqo(t *testing.T, l lab) {
 	l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-napoli", "--cluster-id", "napoli", "--image", labImage, "--pod-cidr", labPodCIDR).want(t, exit.OK)
 	for _, cluster := range l.clusters {
 		for _, node := range l.nodes(t, cluster) {
@@ -47,8 +58,8 @@ func TestBesideLiqo(t *testing.T) {
 	}
 	for _, b := range []beside{
 		{connection: connection{"rome", "milan"}, server: "Remote"},
-		{connection: connection{"rome", "napoli"}, server: "Remote"},
-		{connection: connection{"rome", "napoli"}, server: "Local"},
+		{connection: connection{"rome", "napoli"}, server: "Remote", rotates: true},
+		{connection: connection{"rome", "napoli"}, server: "Local", rotates: true},
 	} {
 		t.Run(fmt.Sprintf("%s, server %s", b.connection, b.server), func(t *testing.T) { l.testBeside(t, b) })
 	}
@@ -92,7 +103,7 @@ func (l lab) testBeside(t *testing.T, b beside) {
 	})
 	t.Run("verify", func(t *testing.T) {
 		var v verification
-		out := l.between(b.connection, "verify", "-o", "json").want(t, exit.OK).out
+		out := l.between(b.connection, "verify", "--image", labImage, "-o", "json").want(t, exit.OK).out
 		if err := json.Unmarshal([]byte(out), &v); err != nil {
 			t.Fatal(err)
 		}
@@ -101,14 +112,16 @@ func (l lab) testBeside(t *testing.T, b beside) {
 		}
 	})
 	t.Run("another MTU", func(t *testing.T) {
-		l.between(b.connection, "connect", append(flags, "--mtu", "1300")...).want(t, exit.OK)
-		packets(t)
+		l.between(b.connection, "connect", append(flags, "--mtu", "1300", "--image", labImage, "--wait=verified")...).want(t, exit.OK)
 	})
 	t.Run("rotate-keys says what it can't, and changes nothing", func(t *testing.T) {
 		versions := l.versionsOf(t, b.connection)
 		got := l.between(b.connection, "rotate-keys", "--yes", "--timeout", "60s")
 		if b.rotates {
-			got.want(t, exit.OK)
+			if got.want(t, exit.OK); !strings.Contains(got.out, "The key of rome's gateway was kept") {
+				t.Errorf("got %q, want it to say which key was kept", got.out)
+			}
+			packets(t)
 			return
 		}
 		if got.want(t, exit.Preflight); !strings.Contains(got.err, "key") {
@@ -127,7 +140,8 @@ func (l lab) testBeside(t *testing.T, b beside) {
 			t.Errorf("%s sees %s's pods as %v, want %v as before", b.a, b.b, again.remapped, seen.remapped)
 		}
 	})
-	t.Run("reset leaves what was there before", func(t *testing.T) {
+	reset := func(t *testing.T) {
+		t.Helper()
 		l.between(b.connection, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
 		eventually(t, 60*time.Second, func() error {
 			after := map[string][]string{b.a: l.objects(t, b.a), b.b: l.objects(t, b.b)}
@@ -136,8 +150,16 @@ func (l lab) testBeside(t *testing.T, b beside) {
 			}
 			return nil
 		})
-		l.between(b.connection, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
-	})
+		l.between(b.connection, "reset", "--yes", "--timeout", "120s").want(t, exit.OK) // nothing there is no error
+	}
+	t.Run("reset leaves what was there before", reset)
+	if b.server == "Remote" {
+		t.Run("two admins connect their clusters by two files", func(t *testing.T) {
+			l.byFiles(t, b.connection)
+			packets(t)
+			reset(t)
+		})
+	}
 }
 
 // both runs a command of two clusters that is none of network's.
@@ -179,7 +201,8 @@ func (l lab) versionsOf(t *testing.T, c connection) map[string]string {
 // go by themselves.
 func (l lab) objects(t *testing.T, cluster string) []string {
 	t.Helper()
-	passing := []string{"bindings", "componentstatuses", "endpoints", "endpointslices.discovery.k8s.io", "events", "events.events.k8s.io",
+	// Liqo keeps a ForeignCluster of each cluster that it ever knew.
+	passing := []string{"foreignclusters.core.liqo.io", "bindings", "componentstatuses", "endpoints", "endpointslices.discovery.k8s.io", "events", "events.events.k8s.io",
 		"leases.coordination.k8s.io", "pods", "replicasets.apps", "controllerrevisions.apps"}
 	kinds := slices.DeleteFunc(strings.Fields(l.must(t, "kubectl", cluster, "api-resources", "--verbs=list", "-o", "name")),
 		func(kind string) bool { return slices.Contains(passing, kind) })
