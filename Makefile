@@ -151,6 +151,9 @@ soak-tui: lab ## Leave the dashboard running for SOAK=1h while things change, an
 bench: lab build bin/liqoctl ## Measure how long connecting and removing takes, in the lab
 	@build/bench.sh
 
+bench-liqo: lab-of-two build bin/liqo-1.2/version ## The same where Liqo runs
+	@LIQO=1.2 build/bench.sh
+
 bench-gateway: lab build bin/wireguard2022 ## Measure the data plane: throughput, NAT, maps, memory
 	@build/bench-gateway.sh
 
@@ -198,4 +201,4 @@ bin/golangci-lint-$(GOLANGCI_LINT):
 generate: ## Generate the CRDs from Liqo's types
 	@build/generate.sh $(CONTROLLER_GEN)
 
-.PHONY: help build image images lab lab-of-two deps lab-up lab-down demo check test test-all e2e e2e-liqo soak soak-tui bench bench-operator bench-gateway bench-tui screenshots golden cross lint fmt generate
+.PHONY: help build image images lab lab-of-two deps lab-up lab-down demo check test test-all e2e e2e-liqo soak soak-tui bench bench-liqo bench-operator bench-gateway bench-tui screenshots golden cross lint fmt generate

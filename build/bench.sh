@@ -1,7 +1,8 @@
 #!/bin/bash
 # bench.sh: how long connecting and removing takes in the lab: against a bare
 # Deployment on the same clusters, and against the released liqoctl, which works
-# against the same operator. Rounds take turns; median, minimum, maximum.
+# against the same operator: ours, or that of Liqo's minor LIQO. Rounds take turns;
+# median, minimum, maximum.
 set -euo pipefail
 rounds=${ROUNDS:-10}
 out=$(mktemp -d)
@@ -20,12 +21,12 @@ timed() { # NAME COMMAND...: append the milliseconds that it took to $out/NAME
 version() { for _ in {1..10}; do timed "liqo-tui version" bin/liqo-tui version; done; }
 version
 
-bin/lab up
+bin/lab up ${LIQO:+--liqo "rome=$LIQO,milan=$LIQO"}
 bin/lab load bin/images/liqo-gateway.tar
 kubeconfig=$(bin/lab kubeconfig)
 both=(--kubeconfig "$kubeconfig" --context lab-rome --remote-kubeconfig "$kubeconfig" --remote-context lab-milan)
 for cluster in rome milan; do
-	bin/liqo-tui install --kubeconfig "$kubeconfig" --context "lab-$cluster" --cluster-id "$cluster" \
+	[ -n "${LIQO:-}" ] || bin/liqo-tui install --kubeconfig "$kubeconfig" --context "lab-$cluster" --cluster-id "$cluster" \
 		--pod-cidr 10.244.0.0/16 --image "${IMAGE:-lab.local/liqo-gateway:dev}" >/dev/null 2>&1
 done
 
@@ -60,8 +61,8 @@ for ((i = 1; i <= rounds; i++)); do
 	}
 	timed "reset to all gone" bin/liqo-tui network reset "${both[@]}" --yes
 	gone
-	# liqoctl wants what network init and the tenant namespaces give it.
-	bin/liqo-tui network init "${both[@]}" --yes >/dev/null 2>&1
+	# Without Liqo, liqoctl wants what network init and the tenant namespaces give it.
+	[ -n "${LIQO:-}" ] || bin/liqo-tui network init "${both[@]}" --yes >/dev/null 2>&1
 	timed "liqoctl network connect --wait" bin/liqoctl network connect "${both[@]}" --gw-server-service-type NodePort --wait
 	clean
 	version
