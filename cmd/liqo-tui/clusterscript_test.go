@@ -246,6 +246,7 @@ func (s *stage) setUp(env *testscript.Env) error {
 	if err != nil {
 		return err
 	}
+	failOnCrash(env)
 	env.Setenv("KUBECONFIG", filepath.Join(env.WorkDir, "kubeconfig"))
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
 	env.Setenv("HOME", env.WorkDir)
@@ -319,7 +320,8 @@ func (s *stage) when(ts *testscript.TestScript, _ bool, args []string) {
 	path, err := exec.LookPath(args[4])
 	ts.Check(err)
 	cmd := exec.Command(path, args[5:]...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+ts.Getenv("KUBECONFIG"), "XDG_CONFIG_HOME="+ts.Getenv("XDG_CONFIG_HOME"), "LIQO_TUI_TIMEOUT=60s")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+ts.Getenv("KUBECONFIG"), "XDG_CONFIG_HOME="+ts.Getenv("XDG_CONFIG_HOME"), "LIQO_TUI_TIMEOUT=60s",
+		crashesVariable+"="+ts.Getenv(crashesVariable))
 	started := make(chan struct{})
 	cmd.Stdout, cmd.Stderr = &announced{Writer: ts.Stdout(), started: started}, ts.Stderr()
 	ts.Check(cmd.Start())

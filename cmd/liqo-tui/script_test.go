@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +18,46 @@ import (
 var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "events": events}
 
 func TestMain(m *testing.M) {
-	testscript.Main(allTests{m}, map[string]func(){"liqo-tui": main, "kubectl-liqo_tui": main, operatorProgram: operatorMain})
+	testscript.Main(allTests{m}, map[string]func(){
+		"liqo-tui": traced(main), "kubectl-liqo_tui": traced(main), operatorProgram: operatorMain,
+		crashingProgram: traced(func() { go panic("on purpose"); select {} }),
+	})
+}
+
+const (
+	// crashesVariable names the file that the programs of a script crash into. A
+	// crash ends with 2, as a usage error does.
+	crashesVariable = "CRASHES"
+	crashingProgram = "crashes" // with a panic
+)
+
+// traced is a program that tells of a crash in any of its goroutines.
+func traced(program func()) func() {
+	return func() {
+		if name := os.Getenv(crashesVariable); name != "" {
+			f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+			if err == nil {
+				err = debug.SetCrashOutput(f, debug.CrashOptions{})
+			}
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(125)
+			}
+		}
+		program()
+	}
+}
+
+// failOnCrash has a script fail if any of its programs crashes, whatever the script
+// expects of it.
+func failOnCrash(env *testscript.Env) {
+	file := filepath.Join(env.WorkDir, ".crashes")
+	env.Setenv(crashesVariable, file)
+	env.Defer(func() {
+		if text, err := os.ReadFile(file); err == nil && len(text) > 0 {
+			env.T().Fatal("a program crashed:\n" + string(text))
+		}
+	})
 }
 
 // allTests end what they share when all have run.
@@ -37,12 +78,55 @@ func TestScripts(t *testing.T) {
 		Dir:           "testdata/script",
 		UpdateScripts: os.Getenv("UPDATE") != "",
 		Setup: func(env *testscript.Env) error {
+			failOnCrash(env)
 			env.Setenv("KUBECONFIG", env.WorkDir+"/kubeconfig")
 			env.Setenv("XDG_CONFIG_HOME", env.WorkDir+"/config")
 			return nil
 		},
 		Cmds: scriptCommands,
 	})
+}
+
+func TestAScriptFailsIfAProgramCrashes(t *testing.T) {
+	for name, script := range map[string]string{
+		"which is to end with 2":   "exits 2 " + crashingProgram,
+		"which is to fail":         "! exec " + crashingProgram,
+		"in the background":        "! exec " + crashingProgram + " &\nwait",
+		"which a shell starts":     "! exec sh -c " + crashingProgram,
+		"before another that ends": "! exec " + crashingProgram + "\nexec liqo-tui version",
+	} {
+		file := filepath.Join(t.TempDir(), "script.txtar")
+		if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		t.Run(name, func(t *testing.T) {
+			testscript.RunT(fails{t, &said}, testscript.Params{Files: []string{file}, Cmds: scriptCommands, Setup: func(env *testscript.Env) error {
+				failOnCrash(env)
+				return nil
+			}})
+		})
+		if !strings.Contains(said, "panic: on purpose") {
+			t.Errorf("a program %s: the script says %q, want the panic", name, said)
+		}
+	}
+}
+
+// fails is a test that says why it fails, and passes.
+type fails struct {
+	*testing.T
+	why *string
+}
+
+func (f fails) Parallel()     {}
+func (f fails) Verbose() bool { return false }
+func (f fails) Fatal(args ...any) {
+	*f.why += fmt.Sprint(args...)
+	f.SkipNow()
+}
+func (f fails) FailNow() { f.Fatal("a command failed\n") }
+func (f fails) Run(name string, script func(testscript.T)) {
+	f.T.Run(name, func(t *testing.T) { script(fails{t, f.why}) })
 }
 
 // exits runs a command that ends with CODE. What it writes is there for the
