@@ -7,14 +7,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/policy"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/internal/golden"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -116,7 +120,7 @@ func TestDiagnose(t *testing.T) {
 			facts: func(f *flows.Facts) {
 				f.Remote.Servers[0].Status.Endpoint = nil
 				f.Remote.Events = []flows.EventFacts{{
-					Object: "Service liqo-tenant-rome/gw-rome", Reason: "SyncLoadBalancerFailed", Message: "no quota left", Count: 14, At: f.At.Add(-20 * time.Second),
+					Object: "Service " + f.Remote.Servers[0].Namespace + "/gw-rome", Reason: "SyncLoadBalancerFailed", Message: "no quota left", Count: 14, At: f.At.Add(-20 * time.Second),
 				}}
 			},
 			roots: []string{"LT-D011 A,B"},
@@ -242,14 +246,21 @@ func TestDiagnose(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			diagnose := func(pair *flowtest.Pair) []check.Result {
+				f := factsOf(pair)
+				nodes := []flows.NodeFacts{node("r1", "172.18.0.10", "198.51.100.9")}
+				f.Local.Nodes = nodes
+				tc.facts(&f)
+				return check.Diagnose(f, new(before(f)))
+			}
 			pair := flowtest.NewPair()
 			connect(t, pair)
-			f := factsOf(pair)
-			nodes := []flows.NodeFacts{node("r1", "172.18.0.10", "198.51.100.9")}
-			f.Local.Nodes = nodes
-			tc.facts(&f)
-			results := check.Diagnose(f, new(before(f)))
+			results := diagnose(pair)
 			golden.Compare(t, "diagnose-"+name+".txt", text(results))
+			want := strings.NewReplacer("liqo-tenant-milan", elsewhere[flows.A], "liqo-tenant-rome", elsewhere[flows.B]).Replace(text(results))
+			if diff := cmp.Diff(want, text(diagnose(connectedElsewhere(t)))); diff != "" {
+				t.Errorf("in other namespaces (-want +got):\n%s", diff)
+			}
 			var roots []string
 			for _, r := range results {
 				if r.Root {
@@ -260,6 +271,46 @@ func TestDiagnose(t *testing.T) {
 				t.Errorf("root causes: got %s, want %s\n%s", got, want, text(results))
 			}
 		})
+	}
+}
+
+// elsewhere are namespaces that were there before us, and don't say whom they are for.
+var elsewhere = [2]string{"default", "network-team"}
+
+// connectedElsewhere is a connection in namespaces of the admins' choice. Liqo's
+// authentication has labelled others for the peer since then.
+func connectedElsewhere(t *testing.T) *flowtest.Pair {
+	t.Helper()
+	pair := flowtest.NewPair()
+	for side, name := range elsewhere {
+		pair.Side(flows.Side(side)).PutAs("others", &corev1.Namespace{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name},
+		})
+	}
+	p := nodePort()
+	p.Namespaces = elsewhere
+	if err := engine.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*flowtest.Cluster{pair.A, pair.B} {
+		c.PutAs("liqo", render.TenantNamespace(render.Tenant{Namespace: "liqo-tenant-" + string(c.Tenant().Remote), Remote: c.Tenant().Remote}))
+	}
+	return pair
+}
+
+func TestAConnectionElsewhereIsNoLeftover(t *testing.T) {
+	pair := connectedElsewhere(t)
+	results := check.Preflight(nodePort(), factsOf(pair), [2]*rights.Review{})
+	for _, r := range results {
+		if r.ID == check.Leftovers && r.State != check.Pass || r.ID == check.Reachability && r.State != check.Pass {
+			t.Errorf("got %s", text([]check.Result{r}))
+		}
+	}
+	pair.A.PutAs("liqoctl", &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "old"}},
+		render.Configuration(render.Tenant{Namespace: "old", Remote: "milan"}, render.Networks{}))
+	r := find(t, check.Preflight(nodePort(), factsOf(pair), [2]*rights.Review{}), check.Leftovers)
+	if r.State != check.Warn || !slices.Equal(r.Evidence, []string{"Configuration old/milan: it is not in the peering's namespace default"}) {
+		t.Errorf("a Configuration in a third namespace: got %s", text([]check.Result{r}))
 	}
 }
 
