@@ -10,6 +10,7 @@ import (
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -117,6 +118,8 @@ type Connection struct {
 	Params Params
 	Facts  Facts
 	Peers  [2]Peer // what each side has for the other
+
+	nonce string // of invitations to a server that has none; "": it needs none
 }
 
 // NewConnection is what the facts say of the connection that p wants.
@@ -287,6 +290,10 @@ func (c Connection) gatewayServer(side Side) Step {
 	})
 	KeepName(want, peer.Server)
 	keepRequests(want, peer.Server)
+	keepAnnotation(want, peer.Server, render.AnnotationInvitation)
+	if c.nonce != "" && want.Annotations[render.AnnotationInvitation] == "" {
+		metav1.SetMetaDataAnnotation(&want.ObjectMeta, render.AnnotationInvitation, c.nonce)
+	}
 	s := Ensure(side, stepServer, peer.Server, want)
 	if s.Action == Update && peer.Server != nil {
 		now := peer.Server.DeepCopy()

@@ -20,8 +20,9 @@ import (
 // invitation has all that the other side needs, and its answer the rest.
 
 // PlanInvite makes cluster A's end of a connection with peer, as far as that
-// needs nothing of it: afterwards [NewInvitation] has something to tell.
-func PlanInvite(p Params, peer render.ClusterID, f Facts) Plan {
+// needs nothing of it: afterwards [NewInvitation] has something to tell. The nonce is
+// random; a server that has one already keeps it.
+func PlanInvite(p Params, peer render.ClusterID, nonce string, f Facts) Plan {
 	p.Server, p.Given = A, p.Given|FieldServer
 	f.Remote = ClusterFacts{ID: peer, Described: true}
 	plan, c := newHalf(p, f)
@@ -34,6 +35,7 @@ func PlanInvite(p Params, peer render.ClusterID, f Facts) Plan {
 			"remove it with liqo-tui network disconnect --local-only, or let the other cluster invite this one")}
 		return plan
 	}
+	c.nonce = nonce
 	plan.Steps = c.explainWaits([]Step{c.namespace(A), c.gatewayServer(A), c.endpoint(A), c.ownKey(A)})
 	return plan
 }
@@ -58,7 +60,7 @@ func PlanJoin(p Params, l peerfile.File, f Facts) Plan {
 			"agree on who invites; liqo-tui network disconnect --local-only removes this side's gateway")}
 		return plan
 	}
-	plan.Kept = append(plan.Kept, summary(l))
+	plan.Kept = append(plan.Kept, summary(l)...)
 	plan.Steps = c.explainWaits([]Step{
 		c.namespace(A), c.configuration(A), c.gatewayClient(A), c.publicKey(A), c.ownKey(A), c.remapped(A),
 	})
@@ -82,7 +84,15 @@ func PlanAccept(p Params, l peerfile.File, f Facts) Plan {
 			"invite it: liqo-tui network invite --for "+string(l.From.ClusterID))}
 		return plan
 	}
-	plan.Kept = append(plan.Kept, summary(l))
+	if c.Peers[A].Key == nil {
+		plan.Steps = c.explainWaits([]Step{c.ownKey(A)})
+		return plan
+	}
+	if s := c.misanswered(l); s != nil {
+		plan.Steps = []Step{*s}
+		return plan
+	}
+	plan.Kept = append(plan.Kept, summary(l)...)
 	plan.Steps = []Step{c.namespace(A), c.configuration(A), c.gatewayServer(A), c.publicKey(A)}
 	if p.Wait != WaitNone {
 		plan.Steps = append(plan.Steps, c.remapped(A), c.Connected(A))
@@ -172,16 +182,49 @@ func NewInvitation(p Params, peer render.ClusterID, f Facts, valid time.Duration
 	if reason != "" {
 		return peerfile.File{}, fmt.Errorf("invite %s: %s", peer, reason)
 	}
-	l, err := c.peerFile(peerfile.Invitation, p.MTU, valid)
+	l, err := c.invitation(valid)
 	l.From.Endpoint = &peerfile.Dial{Addresses: addresses, Port: port}
 	return l, err
+}
+
+// invitation is the one that cluster A's server stands for, without its endpoint.
+func (c Connection) invitation(valid time.Duration) (peerfile.File, error) {
+	server := c.Peers[A].Server
+	l, err := c.peerFile(peerfile.Invitation, server.Spec.MTU, valid)
+	l.Nonce = server.Annotations[render.AnnotationInvitation]
+	return l, err
+}
+
+// misanswered says that l is no answer to the invitation that stands, nil if it is
+// one, or an earlier version has written it, which does not say.
+func (c Connection) misanswered(l peerfile.File) *Step {
+	invitation, err := c.invitation(0)
+	if err != nil || l.Answers == nil {
+		return nil
+	}
+	me, peer := c.Facts.Local.ID, l.From.ClusterID
+	var reason string
+	switch {
+	case l.Answers.Nonce != invitation.Nonce:
+		reason = fmt.Sprintf("it is to another invitation than the one that %s's gateway server was made for", me)
+	case l.Answers.Digest != invitation.Digest():
+		reason = fmt.Sprintf("%s was told another key, address range or MTU than %s has: the invitation was changed on its way, or the gateway since", peer, me)
+	default:
+		return nil
+	}
+	return new(Refuse(A, CodeInvitation, "answer to the present invitation", FailedPreflight, reason,
+		fmt.Sprintf("write the invitation again, and have %s answer that one: liqo-tui network invite --for %s", peer, peer)))
 }
 
 // NewAnswer is what cluster A sends to the cluster that has invited it, once
 // [PlanJoin] is done.
 func NewAnswer(invitation peerfile.File, f Facts, valid time.Duration) (peerfile.File, error) {
 	f.Remote = described(invitation.From, f.Local.ID)
-	return NewConnection(Params{Server: B}, f).peerFile(peerfile.Answer, invitation.From.MTU, valid)
+	l, err := NewConnection(Params{Server: B}, f).peerFile(peerfile.Answer, invitation.From.MTU, valid)
+	if invitation.Nonce != "" {
+		l.Answers = &peerfile.Reference{Nonce: invitation.Nonce, Digest: invitation.Digest()}
+	}
+	return l, err
 }
 
 func (c Connection) peerFile(kind peerfile.Kind, mtu int, valid time.Duration) (peerfile.File, error) {
@@ -211,6 +254,18 @@ func Expired(l peerfile.File, now time.Time) error {
 	return &StepError{Step: s, Cluster: l.For}
 }
 
+// WrongFingerprint says that a file does not have the fingerprint that its writer has told,
+// nil if it has it, or none is known.
+func WrongFingerprint(l peerfile.File, told string) error {
+	if told == "" || peerfile.SameFingerprint(told, l.Fingerprint) {
+		return nil
+	}
+	s := Refuse(A, CodeInvitation, "fingerprint of the "+strings.ToLower(string(l.Kind)), FailedPreflight,
+		fmt.Sprintf("it is %s, not %s", l.Fingerprint, told),
+		fmt.Sprintf("the file was changed on its way, or it is another one: have the admin of %s send it again, and say its fingerprint", l.From.ClusterID))
+	return &StepError{Step: s, Cluster: l.For}
+}
+
 // misdirected says that the file is for another cluster, nil if it is not.
 func misdirected(l peerfile.File, local ClusterFacts) *Step {
 	if local.Problem != nil || local.ID == "" || local.ID == l.For {
@@ -221,6 +276,14 @@ func misdirected(l peerfile.File, local ClusterFacts) *Step {
 }
 
 // summary is what the admin should compare with the other one.
-func summary(l peerfile.File) string {
-	return fmt.Sprintf("%s of %s, made %s; its public key is %s", strings.ToLower(string(l.Kind)), l.From.ClusterID, l.Created.Format(time.RFC3339), l.From.PublicKey)
+func summary(l peerfile.File) []string {
+	kind, from := strings.ToLower(string(l.Kind)), l.From.ClusterID
+	text := []string{
+		fmt.Sprintf("%s of %s, made %s; its public key is %s", kind, from, l.Created.Format(time.RFC3339), l.From.PublicKey),
+		fmt.Sprintf("its fingerprint is %s: compare it with the admin of %s, not by the way that the file came", l.Fingerprint, from),
+	}
+	if l.Kind == peerfile.Invitation && l.Nonce == "" || l.Kind == peerfile.Answer && l.Answers == nil {
+		text = append(text, fmt.Sprintf("warning: an earlier liqo-tui has written the %s: nothing tells it from an old one", kind))
+	}
+	return text
 }

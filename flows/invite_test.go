@@ -2,6 +2,7 @@ package flows_test
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func sent(t *testing.T, l peerfile.File, err error) peerfile.File {
 }
 
 func invite(p flows.Params, peer render.ClusterID) func(flows.Facts) flows.Plan {
-	return func(f flows.Facts) flows.Plan { return flows.PlanInvite(p, peer, f) }
+	return func(f flows.Facts) flows.Plan { return flows.PlanInvite(p, peer, "first", f) }
 }
 
 func join(l peerfile.File) func(flows.Facts) flows.Plan {
@@ -87,7 +88,7 @@ func TestTwoAdminsConnectTheirClustersByTwoFiles(t *testing.T) {
 	}
 	// Nor does anything change if each does their part again.
 	for name, again := range map[string]flows.Plan{
-		"invite": flows.PlanInvite(want, "milan", admin{p, p.A}.facts()),
+		"invite": flows.PlanInvite(want, "milan", "second", admin{p, p.A}.facts()),
 		"join":   flows.PlanJoin(flows.Defaults(), invitation, admin{p, p.B}.facts()),
 		"accept": flows.PlanAccept(flows.Defaults(), answer, admin{p, p.A}.facts()),
 	} {
@@ -156,6 +157,119 @@ func TestInvitationsAndAnswersThatDoNotFitAreRefused(t *testing.T) {
 				t.Errorf("got %+v, want kind %d, %q, and a hint", s, tc.kind, tc.says)
 			}
 		})
+	}
+}
+
+func TestAnAnswerIsToTheInvitationThatStands(t *testing.T) {
+	want := flowtest.NodePort()
+	want.Server = flows.A
+	for name, tc := range map[string]struct {
+		onTheWay func(*peerfile.File)             // to milan
+		back     func(*peerfile.File)             // to rome
+		since    func(*testing.T, *flowtest.Pair) // on rome
+		refused  string
+		warns    bool
+	}{
+		"as it was sent": {},
+		"the endpoint has changed since": {since: func(_ *testing.T, p *flowtest.Pair) {
+			p.A.Behave(func(b *flowtest.Behaviour) { b.ServicePort = 31999 })
+			p.Settle()
+		}},
+		"another gateway was made since": {since: func(t *testing.T, p *flowtest.Pair) {
+			t.Helper()
+			server := p.A.Facts().Servers[0]
+			p.A.Remove(&server)
+			p.Settle()
+			again := func(f flows.Facts) flows.Plan { return flows.PlanInvite(want, "milan", "second", f) }
+			if err := (admin{p, p.A}).run(t, again); err != nil {
+				t.Fatal(err)
+			}
+		}, refused: "it is to another invitation"},
+		"somebody put in their key":       {onTheWay: func(l *peerfile.File) { l.From.PublicKey = strings.Repeat("A", 43) + "=" }, refused: "milan was told another key"},
+		"somebody put in a range":         {onTheWay: func(l *peerfile.File) { l.From.PodCIDRs[0] = "10.99.0.0/16" }, refused: "address range"},
+		"an answer of an earlier version": {back: func(l *peerfile.File) { l.Answers = nil }, warns: true},
+		"an invitation of one":            {onTheWay: func(l *peerfile.File) { l.Nonce = "" }, warns: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := flowtest.NewPair()
+			rome, milan := admin{p, p.A}, admin{p, p.B}
+			change := func(l peerfile.File, how func(*peerfile.File)) peerfile.File {
+				if how != nil {
+					how(&l)
+				}
+				return l
+			}
+			if err := rome.run(t, invite(want, "milan")); err != nil {
+				t.Fatal(err)
+			}
+			l, err := flows.NewInvitation(want, "milan", rome.facts(), time.Hour)
+			invitation := change(sent(t, l, err), tc.onTheWay)
+			if err := milan.run(t, join(invitation)); err != nil {
+				t.Fatal(err)
+			}
+			l, err = flows.NewAnswer(invitation, milan.facts(), time.Hour)
+			answer := change(sent(t, l, err), tc.back)
+			if tc.since != nil {
+				tc.since(t, p)
+			}
+			plan := accept(answer)(rome.facts())
+			switch s := plan.Failure(); {
+			case (s != nil) != (tc.refused != ""):
+				t.Errorf("got failure %+v", s)
+			case s != nil && (!strings.Contains(s.Reason, tc.refused) || !strings.Contains(s.Hint, "network invite --for milan")):
+				t.Errorf("got %q, hint %q, want %q", s.Reason, s.Hint, tc.refused)
+			}
+			if warns := strings.Contains(strings.Join(plan.Kept, "\n"), "warning: an earlier liqo-tui"); warns != tc.warns {
+				t.Errorf("warns: %v, in %q", warns, plan.Kept)
+			}
+		})
+	}
+}
+
+func TestAFingerprintIsOfAllThatAFileSays(t *testing.T) {
+	p := flowtest.NewPair()
+	want := flowtest.NodePort()
+	want.Server = flows.A
+	invitation, _ := exchange(t, p, want)
+	b, err := invitation.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	fingerprint := func(text string) string {
+		l, err := peerfile.Parse([]byte(text))
+		if err != nil {
+			t.Fatalf("%v in:\n%s", err, text)
+		}
+		return l.Fingerprint
+	}
+	is := fingerprint(text)
+	if !regexp.MustCompile(`^[0-9a-hjkmnp-tv-z]{4}(-[0-9a-hjkmnp-tv-z]{4}){3}$`).MatchString(is) || is != invitation.Fingerprint {
+		t.Errorf("got %q, %q, want four groups of four", is, invitation.Fingerprint)
+	}
+	for name, changed := range map[string]struct {
+		text string
+		same bool
+	}{
+		"lines as mail ends them": {strings.ReplaceAll(text, "\n", "\r\n"), true},
+		"no comments":             {text[strings.Index(text, "apiVersion"):], true},
+		"another port":            {strings.Replace(text, "port: 30010", "port: 30011", 1), false},
+		"another nonce":           {strings.Replace(text, "nonce: first", "nonce: worst", 1), false},
+		"a field of tomorrow":     {text + "tomorrow: true\n", false},
+	} {
+		if changed.text == text {
+			t.Errorf("%s: nothing has changed in:\n%s", name, text)
+		} else if got := fingerprint(changed.text); (got == is) != changed.same {
+			t.Errorf("%s: got %s, it was %s", name, got, is)
+		}
+	}
+	spoken := strings.ToUpper(strings.ReplaceAll(is, "-", " "))
+	for told, differs := range map[string]bool{"": false, is: false, spoken: false, "0" + is[1:] + "0": true} {
+		err := flows.WrongFingerprint(invitation, told)
+		var failed *flows.StepError
+		if (err != nil) != differs || differs && (!errors.As(err, &failed) || failed.Hint() == "" || !strings.Contains(err.Error(), is)) {
+			t.Errorf("told %q: got %v", told, err)
+		}
 	}
 }
 

@@ -77,6 +77,9 @@ const (
 	// the operator can't make what it consists of. It starts with
 	// [ProblemRefused] if trying again does not help.
 	AnnotationProblem = "liqo-tui.dev/problem"
+	// AnnotationInvitation on a GatewayServer is the nonce of the invitations to it,
+	// which answers repeat.
+	AnnotationInvitation = "liqo-tui.dev/invitation"
 	// AnnotationCreated on a Namespace says that our program has created it: its
 	// value is the namespace's name. Only the request that creates it writes
 	// that, no apply and no manifest, so no namespace that was there before has

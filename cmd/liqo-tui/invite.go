@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -22,8 +23,9 @@ const fileValid = 24 * time.Hour
 
 // peerFileFlags say where an invitation or answer is written, and for how long it is valid.
 type peerFileFlags struct {
-	file  string
-	valid time.Duration
+	file        string
+	valid       time.Duration
+	fingerprint string // of the file, once it is written
 }
 
 func (l *peerFileFlags) add(cmd *cobra.Command, standard string) {
@@ -44,14 +46,23 @@ func (l *peerFileFlags) write(content peerfile.File) error {
 	if err != nil {
 		return err
 	}
+	if l.fingerprint, err = peerfile.Fingerprint(text); err != nil {
+		return err
+	}
 	if err := os.WriteFile(l.file, text, 0o644); err != nil {
 		return fmt.Errorf("write the %s: %w; the same command tries again", strings.ToLower(string(content.Kind)), err)
 	}
 	return nil
 }
 
-// readPeerFile reads a file of one kind that is still valid.
-func readPeerFile(file string, want peerfile.Kind) (peerfile.File, error) {
+// addFingerprint adds the flag for what the other admin has said of the file.
+func addFingerprint(cmd *cobra.Command, fingerprint *string) {
+	cmd.Flags().StringVar(fingerprint, "fingerprint", "", "refuse a file with another fingerprint than this, which the other admin has told")
+}
+
+// readPeerFile reads a file of one kind that is still valid, and has the fingerprint;
+// "" for any.
+func readPeerFile(file string, want peerfile.Kind, fingerprint string) (peerfile.File, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return peerfile.File{}, exit.UsageError{Err: err}
@@ -64,7 +75,7 @@ func readPeerFile(file string, want peerfile.Kind) (peerfile.File, error) {
 		command := map[peerfile.Kind]string{peerfile.Invitation: "join", peerfile.Answer: "accept"}[l.Kind]
 		return l, exit.UsageError{Err: fmt.Errorf("%s is not the %s: liqo-tui network %s takes it", file, strings.ToLower(string(want)), command)}
 	}
-	return l, flows.Expired(l, time.Now())
+	return l, cmp.Or(flows.WrongFingerprint(l, fingerprint), flows.Expired(l, time.Now()))
 }
 
 // oneCluster refuses flags about the cluster that these commands can't reach.
@@ -89,8 +100,8 @@ func undoneHere(pair *pairFlags, peer, what string) report.NextStep {
 
 // handOver says what to do with a file that was written.
 func (l *peerFileFlags) handOver(name, command, to string) string {
-	return fmt.Sprintf("The %s is in %s, and is valid for %s.\nfor the admin of %s: liqo-tui network %s %s --context CONTEXT-OF-%s",
-		name, l.file, l.valid, to, command, shellWord(l.file), to)
+	return fmt.Sprintf("The %s is in %s, and is valid for %s. Its fingerprint is %s.\nfor the admin of %s: liqo-tui network %s %s --context CONTEXT-OF-%s",
+		name, l.file, l.valid, l.fingerprint, to, command, shellWord(l.file), to)
 }
 
 // oneArgument is a FILE.
@@ -141,12 +152,13 @@ again; that changes nothing else.`,
 				return nil, err
 			}
 			p.Server = flows.A
+			nonce := rand.Text()
 			return func(f flows.Facts) flows.Plan {
 				if open != 0 && f.Local.Problem == nil {
 					p, _ = settle(p, open, flows.Facts{Local: f.Local, Remote: flows.ClusterFacts{ID: render.ClusterID(peer)}, At: f.At})
 					open = 0
 				}
-				plan := flows.PlanInvite(p, render.ClusterID(peer), f)
+				plan := flows.PlanInvite(p, render.ClusterID(peer), nonce, f)
 				params = plan.Params
 				return plan
 			}, nil
@@ -180,13 +192,14 @@ again; that changes nothing else.`,
 func joinCommand(io streams, pair *pairFlags) *cobra.Command {
 	var r runFlags
 	var out peerFileFlags
+	var fingerprint string
 	c := newConnectFlags()
 	cmd := &cobra.Command{
 		Use:   "join INVITATION",
 		Short: "Accept an invitation: create the client, write an answer",
 		Long: inviteLong + `
-The local cluster dials the inviting one. Compare the public key with the other
-admin, not by the way that the file came.`,
+The local cluster dials the inviting one. Compare the file's fingerprint with
+the other admin, not by the way that the file came. --fingerprint compares it.`,
 		Example: `  liqo-tui network join invitation-rome-to-milan.yaml --context milan`,
 		Args:    oneArgument,
 	}
@@ -198,7 +211,7 @@ admin, not by the way that the file came.`,
 			if err := errors.Join(err, oneCluster(pair), out.validate()); err != nil {
 				return nil, err
 			}
-			invitation, err = readPeerFile(args[0], peerfile.Invitation)
+			invitation, err = readPeerFile(args[0], peerfile.Invitation, fingerprint)
 			return func(f flows.Facts) flows.Plan { return flows.PlanJoin(p, invitation, f) }, err
 		}
 		op.finish = func(f flows.Facts) error {
@@ -222,17 +235,21 @@ admin, not by the way that the file came.`,
 		return op.run(cmd.Context(), io, pair, r)
 	}
 	out.add(cmd, "answer-ID-to-ID.yaml")
+	addFingerprint(cmd, &fingerprint)
 	c.addOneSided(cmd, &r, func(s flows.ConnectionSetting) bool { return s.Sets == flows.FieldClientTemplate })
 	return cmd
 }
 
 func acceptCommand(io streams, pair *pairFlags) *cobra.Command {
 	var r runFlags
+	var fingerprint string
 	c := newConnectFlags()
 	cmd := &cobra.Command{
-		Use:     "accept ANSWER",
-		Short:   "Complete the connection with the answer to your invitation",
-		Long:    inviteLong,
+		Use:   "accept ANSWER",
+		Short: "Complete the connection with the answer to your invitation",
+		Long: inviteLong + `
+It has to be the answer to the invitation that stands: the one of this gateway
+server. Compare its fingerprint with the other admin, as milan's has done.`,
 		Example: `  liqo-tui network accept answer-milan-to-rome.yaml --context rome`,
 		Args:    oneArgument,
 	}
@@ -247,7 +264,7 @@ func acceptCommand(io streams, pair *pairFlags) *cobra.Command {
 			if err := errors.Join(err, oneCluster(pair)); err != nil {
 				return nil, err
 			}
-			answer, err = readPeerFile(args[0], peerfile.Answer)
+			answer, err = readPeerFile(args[0], peerfile.Answer, fingerprint)
 			return func(f flows.Facts) flows.Plan { return flows.PlanAccept(p, answer, f) }, err
 		}
 		op.done = func(f flows.Facts) report.Achieved {
@@ -263,6 +280,7 @@ func acceptCommand(io streams, pair *pairFlags) *cobra.Command {
 		}
 		return op.run(cmd.Context(), io, pair, r)
 	}
+	addFingerprint(cmd, &fingerprint)
 	c.addOneSided(cmd, &r, func(s flows.ConnectionSetting) bool { return s.Name == "wait" })
 	return cmd
 }

@@ -50,8 +50,8 @@ func runTexts() map[flows.Code]Text {
 			[]string{"--dry-run shows which step it is.", "Leave --strict out when an interruption is acceptable."},
 		},
 		flows.CodeInvitation: {
-			"the invitation or answer does not fit", "One admin invites: liqo-tui network invite. The other one answers with join, and accept completes it. Each file is for one cluster, and is valid for a day unless --valid says otherwise.",
-			[]string{"Check that the context is the right one: liqo-tui info --get clusterid.", "If the file has expired, run the command again that wrote it. It changes nothing else."},
+			"the invitation or answer does not fit", "One admin invites: liqo-tui network invite. The other one answers with join, and accept completes it. Each file is for one cluster, and is valid for a day unless --valid says otherwise. An answer is to one invitation: that of the gateway server that stands, with its key, ranges and MTU.",
+			[]string{"Check that the context is the right one: liqo-tui info --get clusterid.", "Compare the fingerprints of the files with the other admin, by another way than the files came.", "If the file has expired, run the command again that wrote it. It changes nothing else."},
 		},
 		flows.CodeKeysKept: {
 			"the gateways can't replace their keys", "Our gateways replace their keys while traffic flows. Liqo's own make a key once, when they are created, and keep it. Where both run, there is nothing to replace. Nothing was changed.",

@@ -3,9 +3,14 @@
 package peerfile
 
 import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -36,6 +41,19 @@ type File struct {
 	From       Description      `json:"from"`
 	Created    time.Time        `json:"created"`
 	Expires    time.Time        `json:"expires"`
+	// Nonce of an invitation: another one for each gateway server. Files of earlier
+	// versions have none.
+	Nonce string `json:"nonce,omitempty"`
+	// Answers says to which invitation an answer is.
+	Answers *Reference `json:"answers,omitempty"`
+	// Fingerprint of the text that was parsed: see [Fingerprint].
+	Fingerprint string `json:"-"`
+}
+
+// Reference is an invitation, as who answers has read it.
+type Reference struct {
+	Nonce  string `json:"nonce"`
+	Digest string `json:"digest"` // see [File.Digest]
 }
 
 // Description is a cluster as its peer has to know it.
@@ -58,7 +76,7 @@ type Dial struct {
 
 const head = `# Written by liqo-tui for the admin of the other cluster. It contains no secrets.
 # Whoever can change it in transit can intercept the connection: send it over a
-# channel that you both trust, or compare the public key over another one.
+# channel that you both trust, or compare its fingerprint over another one.
 `
 
 // Text is the content of the file.
@@ -73,6 +91,10 @@ func (l File) Text() ([]byte, error) {
 func Parse(text []byte) (File, error) {
 	var l File
 	if err := yaml.Unmarshal(text, &l); err != nil {
+		return l, err
+	}
+	var err error
+	if l.Fingerprint, err = Fingerprint(text); err != nil {
 		return l, err
 	}
 	if l.APIVersion != version || l.Kind != Invitation && l.Kind != Answer {
@@ -107,4 +129,39 @@ func Parse(text []byte) (File, error) {
 		errs = append(errs, errors.New("from.endpoint: an answer has none: the inviting cluster is dialled"))
 	}
 	return l, errors.Join(errs...)
+}
+
+// Fingerprint is what two admins compare by voice: 80 bits of the SHA-256 of all that
+// a file says, fields of later versions too, whatever mail did to its lines.
+func Fingerprint(text []byte) (string, error) {
+	var content any
+	if err := yaml.Unmarshal(text, &content); err != nil {
+		return "", err
+	}
+	canonical, err := json.Marshal(content) // keys are sorted
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(canonical)
+	letters := spoken.EncodeToString(sum[:10])
+	return strings.Join([]string{letters[:4], letters[4:8], letters[8:12], letters[12:]}, "-"), nil
+}
+
+// spoken has no letters that sound or look like another letter or digit of it.
+var spoken = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+
+// SameFingerprint compares one that was typed, in any case and in groups of any kind.
+func SameFingerprint(a, b string) bool {
+	plain := strings.NewReplacer("-", "", " ", "", ":", "")
+	return strings.EqualFold(plain.Replace(a), plain.Replace(b))
+}
+
+// Digest is what an answer says of the invitation that it is to: which one it is, and
+// whether it is as it was written. An endpoint is left out, because it may change, and
+// because WireGuard proves at any endpoint that the key is right. The fields stay the
+// same in later versions.
+func (l File) Digest() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q %q %q %d",
+		l.Nonce, l.For, l.From.ClusterID, l.From.UID, l.From.PodCIDRs, l.From.ExternalCIDRs, l.From.PublicKey, l.From.MTU))
+	return base64.StdEncoding.EncodeToString(sum[:])
 }
