@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // warnings are the warning events in the namespaces where something is not as it
@@ -70,6 +71,9 @@ func (w *warnings) readAll(namespaces []string) {
 		_ = w.client.List(ctx, &list, client.InNamespace(ns), client.MatchingFields{"type": corev1.EventTypeWarning})
 		var found []flows.EventFacts
 		for i := range list.Items {
+			if render.IsOwnEvent(&list.Items[i]) {
+				continue // the object says so too
+			}
 			if f := eventFacts(&list.Items[i]); time.Since(f.At)+w.clock.difference() < recentEvents {
 				found = append(found, f)
 			}

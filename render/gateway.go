@@ -73,6 +73,7 @@ func (g Gateway) Role() *rbacv1.Role {
 			{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{HostsConfigMapName(g.Name)}, Verbs: read},
 			// Its own keys: it follows them when they are changed.
 			{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}, Verbs: read},
+			{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 		},
 	}
 }

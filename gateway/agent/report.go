@@ -48,19 +48,24 @@ func (g *gatewayAgent) report(ctx context.Context) error {
 		h.follow(g.earlier())
 		now := time.Now()
 		value, r := h.complete(g.observe(now))
-		news := h.news(now, value, r)
-		if !news && now.Sub(h.written) < reportInterval {
+		due := h.told.due(now, value, r.Reason)
+		if !due && !h.news(now, value, r) && now.Sub(h.written) < reportInterval {
 			continue
 		}
 		if counters, err := g.counters(); err == nil {
 			h.pods = h.pods.next(now, counters[gateway.PodsSent].Packets, counters[gateway.PodsReceived].Packets)
 		}
 		r.PodTraffic = cmp.Or(h.pods.passed, h.last.PodTraffic)
-		if err := g.write(ctx, value, r); err != nil {
+		conn, err := g.write(ctx, value, r)
+		if err != nil {
 			if ctx.Err() == nil {
 				g.options.Log.Error("report on the Connection", "error", err)
 			}
 			continue
+		}
+		if due {
+			record(g.events, conn, value, r)
+			h.told.reason = r.Reason
 		}
 		h.value, h.last, h.written = value, r, now
 	}
@@ -73,6 +78,7 @@ type history struct {
 	written time.Time // by this process; zero: not yet
 	term    int       // of the past that it goes on from
 	pods    podTraffic
+	told    told
 }
 
 // podTraffic is what the gateway's counters of answered flows have shown.
@@ -99,6 +105,9 @@ func (p podTraffic) next(now time.Time, sent, received uint64) podTraffic {
 func (h *history) follow(p past) {
 	if p.term != h.term {
 		*h = history{last: p.report, value: p.value, term: p.term}
+		if p.value == networkingv1beta1.Connected {
+			h.told.reason = p.report.Reason
+		}
 	}
 }
 
@@ -252,11 +261,12 @@ func remarks(s setup, t tunnel.Status) string {
 	return text
 }
 
-// write patches only what is the gateway's own: status and annotation.
-func (g *gatewayAgent) write(ctx context.Context, value networkingv1beta1.ConnectionStatusValue, r render.Report) error {
+// write patches only what is the gateway's own: status and annotation. It returns the
+// Connection as it is then.
+func (g *gatewayAgent) write(ctx context.Context, value networkingv1beta1.ConnectionStatusValue, r render.Report) (*networkingv1beta1.Connection, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	annotation := map[string]any{"metadata": map[string]any{"annotations": map[string]any{render.AnnotationStatus: string(text)}}}
 	status := map[string]any{"status": connectionStatus(value, r)}
@@ -265,9 +275,9 @@ func (g *gatewayAgent) write(ctx context.Context, value networkingv1beta1.Connec
 	}}
 	// The reason first: who sees the new state finds its reason beside it.
 	if err := patch(ctx, g.client, conn, annotation); err != nil {
-		return err
+		return nil, err
 	}
-	return patch(ctx, g.client.Status(), conn, status)
+	return conn, patch(ctx, g.client.Status(), conn, status)
 }
 
 // connectionStatus is what Liqo's own programs read. A latency is that of the
@@ -287,10 +297,11 @@ type patcher[O any] interface {
 	Patch(context.Context, client.Object, client.Patch, ...O) error
 }
 
+// patch changes o to what the API server has then.
 func patch[O any](ctx context.Context, p patcher[O], o client.Object, content map[string]any) error {
 	raw, err := json.Marshal(content)
 	if err != nil {
 		return err
 	}
-	return p.Patch(ctx, o.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, raw))
+	return p.Patch(ctx, o, client.RawPatch(types.MergePatchType, raw))
 }

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
@@ -71,7 +72,7 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 	if err != nil {
 		return err
 	}
-	g := &gatewayAgent{options: o, key: key, client: mgr.GetClient(), reader: mgr.GetAPIReader(), names: net.DefaultResolver, woken: make(chan struct{}, 1)}
+	g := &gatewayAgent{options: o, key: key, client: mgr.GetClient(), reader: mgr.GetAPIReader(), names: net.DefaultResolver, woken: make(chan struct{}, 1), events: mgr.GetEventRecorder(render.GatewayReporter)}
 	g.standby.Store(o.Identity != "")
 	if err := g.remember(ctx); err != nil {
 		return err
@@ -155,6 +156,7 @@ type gatewayAgent struct {
 	// counters of the firewall
 	counters func() (map[string]linux.Counter, error)
 	unfit    error
+	events   recorder.EventRecorder
 	woken    chan struct{} // the report may have something new to say
 	holds    atomic.Bool   // this pod has the Lease, if several share the tunnel
 	standby  atomic.Bool   // another pod reports

@@ -357,6 +357,18 @@ func (w *world) testRefusal() {
 	until(w, server, "without a problem, at its port", func(s *networkingv1beta1.GatewayServer) bool {
 		return s.Annotations[render.AnnotationProblem] == "" && s.Status.Endpoint != nil && s.Status.Endpoint.Port == 30177
 	})
+	var events []corev1.Event
+	for _, e := range [][3]string{
+		{corev1.EventTypeWarning, "Failing", `"of-my-own" not found`}, {corev1.EventTypeWarning, "Refused", "The range of valid ports is 30000-32767"},
+		{corev1.EventTypeNormal, "Recovered", ""},
+	} {
+		events = append(events, w.untilEvent(server.Namespace, e[0], e[1], e[2])...)
+	}
+	for _, e := range events {
+		if e.InvolvedObject.UID != server.UID || e.InvolvedObject.Kind != networkingv1beta1.GatewayServerKind || len(events) > 4 {
+			w.t.Errorf("one of %d events, want one of 4 at most, about %s: %+v", len(events), server.UID, e)
+		}
+	}
 }
 
 func (w *world) testUnlabelled() {
@@ -388,7 +400,7 @@ func TestNeverWorksBesideLiqo(t *testing.T) {
 	w.runOperator()
 	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.OperatorName}}
 	until(w, operator, "refusing", says(render.OperatorRefusing, "liqo/liqo-controller-manager"))
-	w.untilEvent("Refusing", "liqo/liqo-controller-manager")
+	w.untilEvent("liqo", corev1.EventTypeWarning, "Refusing", "liqo/liqo-controller-manager")
 	external := &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "external-cidr"}}
 	if err := w.Get(t.Context(), client.ObjectKeyFromObject(external), external); err != nil || external.Status.CIDR != "" {
 		t.Errorf("while refusing: got external CIDR %q (%v), want it left alone", external.Status.CIDR, err)

@@ -307,13 +307,6 @@ func (p peerCluster) patch(ctx context.Context, o client.Object, patch client.Pa
 
 // tell says on our gateway how it goes, where whoever may not read Secrets sees it.
 func (r *delegates) tell(ctx context.Context, gateway client.Object, text string) error {
-	if gateway.GetAnnotations()[render.AnnotationDelegation] == text {
-		return nil
-	}
-	before := gateway.DeepCopyObject().(client.Object)
-	annotate(gateway, render.AnnotationDelegation, text)
-	if err := r.client.Patch(ctx, gateway, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
-		return fmt.Errorf("write on %s what was passed on: %w", render.Name(gateway), err)
-	}
-	return nil
+	_, err := note(ctx, r.client, gateway, render.AnnotationDelegation, text)
+	return err
 }

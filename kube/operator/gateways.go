@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,12 +37,10 @@ type gateways struct {
 	client client.Client
 	reader client.Reader // not cached
 
+	events events.EventRecorder
+
 	surroundings *surroundings
 	turns        *turns // of the gateways of both kinds
-}
-
-func newGateways(mgr ctrl.Manager, k kind, around *surroundings, t *turns) *gateways {
-	return &gateways{kind: k, client: mgr.GetClient(), reader: mgr.GetAPIReader(), surroundings: around, turns: t}
 }
 
 func (r *gateways) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
@@ -123,7 +122,7 @@ func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 }
 
 // complain says on the gateway why its children can't be made, where whoever
-// waits for them reads it; no problem takes the sentence away again.
+// waits for them reads it, and in an Event; no problem takes the sentence away again.
 func (r *gateways) complain(ctx context.Context, o client.Object, problem error) error {
 	text := ""
 	switch {
@@ -134,15 +133,25 @@ func (r *gateways) complain(ctx context.Context, o client.Object, problem error)
 	case problem != nil:
 		text = problem.Error()
 	}
-	if o.GetAnnotations()[render.AnnotationProblem] == text {
-		return nil
+	if changed, err := note(ctx, r.client, o, render.AnnotationProblem, text); !changed {
+		return err
+	}
+	kind, reason, said := render.ProblemEvent(text)
+	r.events.Eventf(render.EventAbout(o), nil, kind, reason, "Reconcile", "%s", said)
+	return nil
+}
+
+// note sets an annotation on the API server, unless o has it; an empty value removes it.
+func note(ctx context.Context, c client.Client, o client.Object, key, value string) (changed bool, err error) {
+	if o.GetAnnotations()[key] == value {
+		return false, nil
 	}
 	before := o.DeepCopyObject().(client.Object)
-	annotate(o, render.AnnotationProblem, text)
-	if err := r.client.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
-		return fmt.Errorf("write the problem of %s %s: %w", r.kind.name, o.GetName(), err)
+	annotate(o, key, value)
+	if err := c.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+		return false, fmt.Errorf("write annotation %s of %s: %w", key, render.Name(o), err)
 	}
-	return nil
+	return true, nil
 }
 
 // prepared is what a gateway's pod needs to exist, and what is said of it.
@@ -362,8 +371,7 @@ func annotate(o client.Object, key, value string) {
 // collector would too, but it learns of kinds only every 30 s: on a cluster that
 // got the definitions a moment ago, a gateway's pod outlived it by that long.
 func (r *gateways) cleanUp(ctx context.Context, key client.ObjectKey) error {
-	err := r.reader.Get(ctx, key, r.kind.object())
-	if !apierrors.IsNotFound(err) {
+	if err := r.reader.Get(ctx, key, r.kind.object()); !apierrors.IsNotFound(err) {
 		return err // made again, with a PublicKey perhaps, and the cache is late
 	}
 	if rights, err := rightsIn(ctx, r.client, key.Namespace); rights == nil || err != nil {

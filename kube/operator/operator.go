@@ -140,14 +140,16 @@ func setUp(mgr ctrl.Manager, status *reporter, o Options) error {
 		return err
 	}
 	kept := &secrets{client: ofTenants}
+	ofKind := func(k kind) error {
+		return (&gateways{kind: k, client: mgr.GetClient(), reader: mgr.GetAPIReader(), events: status.recorder, surroundings: around, turns: order}).setup(mgr, kept.tell())
+	}
 	allocator := &allocator{reader: mgr.GetAPIReader(), surroundings: around, pools: pools}
 	return errors.Join(
 		(&discovery{client: mgr.GetClient(), reader: mgr.GetAPIReader(), status: status, namespace: namespace, stated: o.Stated}).setup(mgr),
 		(&networks{client: mgr.GetClient(), allocator: allocator, namespace: namespace}).setup(mgr),
 		(&configurations{client: mgr.GetClient(), reader: mgr.GetAPIReader(), allocator: allocator, namespace: namespace}).setup(mgr),
 		(&ips{client: mgr.GetClient(), reader: mgr.GetAPIReader(), namespace: namespace}).setup(mgr),
-		newGateways(mgr, serverKind, around, order).setup(mgr, kept.tell()),
-		newGateways(mgr, clientKind, around, order).setup(mgr, kept.tell()),
+		ofKind(serverKind), ofKind(clientKind),
 		(&access{client: mgr.GetClient()}).setup(mgr),
 		(&foreignClusters{client: mgr.GetClient()}).setup(mgr),
 		(&delegates{client: mgr.GetClient()}).setup(mgr, kept.tell()),

@@ -141,7 +141,8 @@ func (w *world) testGatewayRights() {
 		"report on it": func() error {
 			return c.Status().Patch(w.t.Context(), &networkingv1beta1.Connection{ObjectMeta: meta}, merge(`{"status":{"value":"Connected"}}`))
 		},
-		"list its pods": func() error { return c.List(w.t.Context(), &corev1.PodList{}, client.InNamespace(namespace)) },
+		"record an Event about it": func() error { return c.Create(w.t.Context(), eventOf(namespace, "gw-turin")) },
+		"list its pods":            func() error { return c.List(w.t.Context(), &corev1.PodList{}, client.InNamespace(namespace)) },
 		"say that its pod has the tunnel": func() error {
 			return c.Patch(w.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "gw-turin-a"}}, merge(`{"metadata":{"labels":{"networking.liqo.io/active":"true"}}}`))
 		},
@@ -160,6 +161,15 @@ func (w *world) testGatewayRights() {
 			w.t.Errorf("%s: %v", what, err)
 		}
 	}
+}
+
+func eventOf(namespace, about string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": map[string]any{"namespace": namespace, "name": "abuse"},
+		"eventTime": time.Now().UTC().Format(metav1.RFC3339Micro), "type": corev1.EventTypeWarning, "reason": "KeyMismatch", "action": "Ping",
+		"reportingController": render.GatewayReporter, "reportingInstance": "abuse", "note": "no",
+		"regarding": map[string]any{"apiVersion": networkingv1beta1.GroupVersion.String(), "kind": networkingv1beta1.ConnectionKind, "namespace": namespace, "name": about},
+	}}
 }
 
 // abuse is what must not be possible. With an admin's rights it is: so it is refused
@@ -286,6 +296,7 @@ func (w *world) testAbuses() {
 		{name: "runs pods as another", do: create(deployment(milan, func(s *corev1.PodSpec) { s.ServiceAccountName = "default" }))},
 		{name: "makes a pod by itself", do: create(&corev1.Pod{ObjectMeta: at(milan, "abuse"), Spec: pod(func(s *corev1.PodSpec) { s.ServiceAccountName = "" })})},
 		{name: "makes a Service elsewhere", do: create(&corev1.Service{ObjectMeta: at("victim", "abuse"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}})},
+		{name: "records an Event elsewhere", do: create(eventOf("victim", "token"))},
 		{name: "changes another program", do: patch(&appsv1.DaemonSet{ObjectMeta: at("liqo", render.FabricName)}, `{"metadata":{"labels":{"a":"b"}}}`)},
 		{name: "deletes a namespace", do: remove(&corev1.Namespace{ObjectMeta: at("", milan)})},
 		{name: "changes a node", do: patch(&corev1.Node{ObjectMeta: at("", "node-a")}, `{"metadata":{"labels":{"a":"b"}}}`)},
@@ -308,6 +319,8 @@ func (w *world) testAbuses() {
 		{name: "reads another gateway's keys", do: read(milan, "gw-milan")},
 		{name: "reads a Secret beside its keys", do: read(turin, "token")},
 		{name: "lists the Secrets beside its keys", do: list(&corev1.SecretList{}, client.InNamespace(turin))},
+		{name: "records an Event elsewhere", do: create(eventOf(milan, "gw-milan"))},
+		{name: "takes an Event back", do: remove(eventOf(turin, "gw-turin"))},
 		{name: "reports for another", do: patch(&networkingv1beta1.Connection{ObjectMeta: at(milan, "gw-milan")}, `{"metadata":{"annotations":{"a":"b"}}}`)},
 		{name: "speaks for a node", do: create(node("abuse"))},
 		{name: "changes its settings", do: patch(&networkingv1beta1.GatewayClient{ObjectMeta: at(turin, "turin")}, `{"spec":{"mtu":1000}}`)},

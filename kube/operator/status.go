@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"sync"
 	"time"
 
@@ -62,10 +61,6 @@ func (r *reporter) publish(ctx context.Context, s render.OperatorStatus) error {
 	if err != nil {
 		return err
 	}
-	before := d.DeepCopy()
-	metav1.SetMetaDataAnnotation(&d.ObjectMeta, render.AnnotationOperatorStatus, string(text))
-	if err := r.client.Patch(ctx, d, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
-		return fmt.Errorf("record the operator's status on Deployment %s/%s: %w", r.namespace, render.OperatorName, err)
-	}
-	return nil
+	_, err = note(ctx, r.client, d, render.AnnotationOperatorStatus, string(text))
+	return err
 }

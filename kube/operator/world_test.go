@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -197,21 +198,22 @@ func says(state render.OperatorState, text string) func(*appsv1.Deployment) bool
 	}
 }
 
-func (w *world) untilEvent(reason, text string) {
+// untilEvent returns the Events of a namespace with this type and reason, of which
+// one has the text.
+func (w *world) untilEvent(namespace, kind, reason, text string) (found []corev1.Event) {
 	w.t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
 		var list corev1.EventList
-		if err := w.List(w.t.Context(), &list, client.InNamespace("liqo")); err != nil {
+		if err := w.List(w.t.Context(), &list, client.InNamespace(namespace)); err != nil {
 			w.t.Fatal(err)
 		}
-		for _, e := range list.Items {
-			if e.Reason == reason && e.Type == corev1.EventTypeWarning && strings.Contains(e.Message, text) {
-				return
-			}
+		found = slices.DeleteFunc(slices.Clone(list.Items), func(e corev1.Event) bool { return e.Reason != reason || e.Type != kind })
+		if slices.ContainsFunc(found, func(e corev1.Event) bool { return strings.Contains(e.Message, text) }) {
+			return found
 		}
 		if time.Now().After(deadline) {
-			w.t.Fatalf("no warning event %s with %q; events: %+v", reason, text, list.Items)
+			w.t.Fatalf("no %s event %s with %q; events: %+v", kind, reason, text, list.Items)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
