@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	"github.com/liqo-tui/liqo-tui/kube/operator/echo"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -38,13 +38,15 @@ type gateways struct {
 	reader client.Reader // not cached
 
 	events events.EventRecorder
+	writes echo.Writes
 
 	surroundings *surroundings
 	turns        *turns // of the gateways of both kinds
 }
 
 func (r *gateways) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
-	b := ctrl.NewControllerManagedBy(mgr).Named(r.kind.name).WithOptions(workers(1)).For(r.kind.object(), builder.WithPredicates(gatewayNews()))
+	// A complaint that changes with each attempt would have the next one come at once.
+	b := ctrl.NewControllerManagedBy(mgr).Named(r.kind.name).WithOptions(workers(1)).For(r.kind.object(), builder.WithPredicates(r.writes.News(render.AnnotationProblem)))
 	for _, child := range []client.Object{
 		&appsv1.Deployment{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.ServiceAccount{},
 		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1beta1.InternalFabric{},
@@ -53,20 +55,6 @@ func (r *gateways) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) er
 	}
 	// A Lease is written all the time.
 	return r.watches(b.Owns(&coordinationv1.Lease{}, existence()), secrets).Complete(r)
-}
-
-// gatewayNews tells of all changes of a gateway but those of our complaint: a text that
-// changes with each attempt would have the next one come at once.
-func gatewayNews() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, after := e.ObjectOld.DeepCopyObject().(client.Object), e.ObjectNew.DeepCopyObject().(client.Object)
-		for _, o := range []client.Object{before, after} {
-			annotate(o, render.AnnotationProblem, "")
-			o.SetResourceVersion("")
-			o.SetManagedFields(nil)
-		}
-		return !equality.Semantic.DeepEqual(before, after)
-	}}
 }
 
 // Reconcile reads the inputs, makes the children, and reports. What does not
@@ -329,7 +317,7 @@ func (r *gateways) publish(ctx context.Context, in *inputs, p *prepared) error {
 		annotate(o, render.AnnotationEndpoint, why)
 	}
 	if !maps.Equal(before.GetAnnotations(), o.GetAnnotations()) {
-		if err := r.client.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+		if err := r.writes.Patch(ctx, r.client, o, before, FieldManager); err != nil {
 			return fmt.Errorf("publish the key of %s %s: %w", r.kind.name, in.gateway.Name, err)
 		}
 	}
@@ -349,7 +337,7 @@ func (r *gateways) publish(ctx context.Context, in *inputs, p *prepared) error {
 	if equality.Semantic.DeepEqual(before, o) {
 		return nil
 	}
-	if err := r.client.Status().Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+	if err := r.writes.PatchStatus(ctx, r.client, o, before, FieldManager); err != nil {
 		return fmt.Errorf("report on %s %s: %w", r.kind.name, in.gateway.Name, err)
 	}
 	return nil
