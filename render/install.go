@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -128,6 +129,17 @@ func clusterID(p InstallParams) *corev1.ConfigMap {
 // CRDs are the definitions of the kinds that our programs use, generated from
 // Liqo's types.
 func CRDs() ([]Object, error) {
+	parsed, err := parsedCRDs()
+	objs := make([]Object, len(parsed))
+	for i, crd := range parsed {
+		objs[i] = crd.DeepCopyObject().(Object)
+	}
+	return objs, err
+}
+
+// parsedCRDs parses them once: it takes longer than all else of a plan, which is made
+// again after each observation.
+var parsedCRDs = sync.OnceValues(func() ([]Object, error) {
 	files, err := fs.Glob(crdFiles, "crds/*.yaml")
 	if err != nil {
 		return nil, err
@@ -149,7 +161,7 @@ func CRDs() ([]Object, error) {
 		objs = append(objs, crd)
 	}
 	return objs, nil
-}
+})
 
 func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 	text := replaceAll(operatorManifest+"---\n"+policies, map[string]string{
