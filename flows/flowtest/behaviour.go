@@ -8,6 +8,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // Behaviour is how a cluster deviates from one on which all goes well, which is
@@ -22,6 +23,10 @@ type Behaviour struct {
 	// WriteErrors answers the n-th object that is applied or deleted, counted
 	// from 1, and leaves it as it is. See [Forbidden] and [flows.ConflictError].
 	WriteErrors map[int]error
+
+	// Meanwhile is what somebody else makes in place of an object just before it is
+	// written, nil for nothing. It must not call methods of the pair or its clusters.
+	Meanwhile func(render.Object) render.Object
 
 	// Lacks are verbs and resources that the user may not use, as a review says.
 	// Writes are refused by WriteErrors only.

@@ -320,6 +320,9 @@ func (c *Cluster) write(ctx context.Context, what string, objects []render.Objec
 		if c.behaviour.unreachable(c.observed) {
 			return changes, fmt.Errorf("%s %s: %w", what, render.Name(o), c.problem())
 		}
+		if err := c.intervene(o); err != nil {
+			return changes, err
+		}
 		verb, err := do(o)
 		if err != nil {
 			return changes, fmt.Errorf("%s %s: %w", what, render.Name(o), err)
@@ -335,6 +338,26 @@ func (c *Cluster) write(ctx context.Context, what string, objects []render.Objec
 		}
 	}
 	return changes, nil
+}
+
+// intervene has somebody else delete an object, with all that is in it, and make another
+// one of its name.
+func (c *Cluster) intervene(o render.Object) error {
+	r := c.store.records[c.store.keyOf(o)]
+	if c.behaviour.Meanwhile == nil || r == nil {
+		return nil
+	}
+	other := c.behaviour.Meanwhile(o)
+	if other == nil {
+		return nil
+	}
+	other.GetObjectKind().SetGroupVersionKind(r.object.GetObjectKind().GroupVersionKind())
+	delete(c.store.records, c.store.keyOf(o))
+	if _, namespace := r.object.(*corev1.Namespace); namespace {
+		maps.DeleteFunc(c.store.records, func(k key, _ *record) bool { return k.namespace == o.GetName() })
+	}
+	_, err := c.store.apply(other, "somebody-else")
+	return err
 }
 
 // Changed implements [engine.Cluster].

@@ -66,7 +66,9 @@ func (c *Cluster) install() (news bool) {
 			news = news || o.Status.ObservedGeneration < o.Generation
 			o.Status = appsv1.DaemonSetStatus{ObservedGeneration: o.Generation, DesiredNumberScheduled: 1, UpdatedNumberScheduled: 1, NumberReady: 1}
 		case *corev1.ConfigMap:
-			id = render.ClusterID(o.Data[render.ClusterIDKey])
+			if o.Name == render.ClusterIDConfigMap && o.Namespace == f.Namespace {
+				id = render.ClusterID(o.Data[render.ClusterIDKey])
+			}
 		case *ipamv1alpha1.Network:
 			if o.Labels[render.LabelNetworkType] == render.NetworkExternalCIDR {
 				external = append(external, o.Spec.CIDR)

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -42,8 +43,11 @@ type record struct {
 	held int
 }
 
+// scheme takes longer to make than most tests of a pair run.
+var scheme = sync.OnceValues(render.Scheme)
+
 func newStore(c *Cluster) store {
-	scheme, err := render.Scheme()
+	scheme, err := scheme()
 	if err != nil {
 		panic("flowtest: " + err.Error()) // it is a constant
 	}
