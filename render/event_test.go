@@ -5,6 +5,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -16,6 +18,40 @@ func TestAnEventHoldsItsNote(t *testing.T) {
 		got := render.EventNote(strings.Repeat("x", n) + strings.Repeat("ä€", 600))
 		if len(got) > 1024 || len(got) < 1000 || !utf8.ValidString(got) || !strings.HasSuffix(got, "…") {
 			t.Errorf("got %d bytes: %q", len(got), got)
+		}
+	}
+}
+
+// A warning of ours is about what the object says itself. Those of others, and of the
+// operator about its own Deployment, are not.
+func TestAnEventOfOursIsKnown(t *testing.T) {
+	gateway := render.GatewayClient(render.ClientParams{Tenant: render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"}})
+	about := *render.EventAbout(gateway)
+	if about.Kind != "GatewayClient" || about.APIVersion != "networking.liqo.io/v1beta1" || about.Namespace != gateway.Namespace || about.ResourceVersion != "" {
+		t.Errorf("it is about %+v", about)
+	}
+	home := corev1.ObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "liqo", Name: render.OperatorName}
+	for _, c := range []struct {
+		about corev1.ObjectReference
+		by    string
+		own   bool
+	}{
+		{about, render.GatewayReporter, true}, {about, render.OperatorName, true}, {about, "liqo-controller-manager", false}, {about, "", false}, {home, render.OperatorName, false},
+	} {
+		if got := render.IsOwnEvent(&corev1.Event{InvolvedObject: c.about, ReportingController: c.by}); got != c.own {
+			t.Errorf("about %s, by %q: got %v", c.about.Kind, c.by, got)
+		}
+	}
+}
+
+func TestAProblemIsAnEvent(t *testing.T) {
+	for problem, want := range map[string][2]string{
+		"":                                       {corev1.EventTypeNormal, "Recovered"},
+		"template not found":                     {corev1.EventTypeWarning, "Failing"},
+		render.ProblemRefused + "port not valid": {corev1.EventTypeWarning, "Refused"},
+	} {
+		if kind, reason, said := render.ProblemEvent(problem); [2]string{kind, reason} != want || said == "" {
+			t.Errorf("%q: got %s %s %q", problem, kind, reason, said)
 		}
 	}
 }
