@@ -250,13 +250,24 @@ func (c *Cluster) problem() *flows.Problem {
 
 // facts are copies, without the kinds: typed clients drop them.
 func (c *Cluster) facts() flows.ClusterFacts {
+	return c.collect(func(o render.Object) render.Object {
+		o = o.DeepCopyObject().(render.Object)
+		o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+		return o
+	})
+}
+
+// peek are facts for who only looks: they share what objects point to with the store.
+func (c *Cluster) peek() flows.ClusterFacts {
+	return c.collect(func(o render.Object) render.Object { return o })
+}
+
+func (c *Cluster) collect(read func(render.Object) render.Object) flows.ClusterFacts {
 	f := c.identity
 	f.Networks.Pod, f.Networks.External = slices.Clone(f.Networks.Pod), slices.Clone(f.Networks.External)
 	f.Keys = map[string]wgtypes.Key{}
 	for _, r := range c.store.sorted() {
-		o := r.object.DeepCopyObject().(render.Object)
-		o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
-		switch o := o.(type) {
+		switch o := read(r.object).(type) {
 		case *corev1.Namespace:
 			f.Namespaces = append(f.Namespaces, *o)
 		case *networkingv1beta1.Configuration:

@@ -326,7 +326,7 @@ func (c *Cluster) report(o render.Object, g *gateway) bool {
 		generation = o.GetGeneration()
 	}
 	next := ""
-	if key := c.facts().Peer(remoteOf(o)).PublicKey; key != nil {
+	if key := c.peek().Peer(remoteOf(o)).PublicKey; key != nil {
 		next = key.Annotations[render.AnnotationNextPublicKey]
 	}
 	last, known, _ := render.ParseReport(conn.Annotations) // of our own making
@@ -361,7 +361,7 @@ func (c *Cluster) report(o render.Object, g *gateway) bool {
 // hears says whether a gateway hears the other one, or why it does not.
 func (c *Cluster) hears(o render.Object) (render.Reason, string) {
 	other := c.pair.other(c)
-	peer, theirs := c.facts().Peer(remoteOf(o)), other.facts().Peer(c.identity.ID)
+	peer, theirs := c.peek().Peer(remoteOf(o)), other.peek().Peer(c.identity.ID)
 	gone := theirs.Server == nil && theirs.Client == nil
 	switch {
 	case peer.PublicKey == nil:
