@@ -60,7 +60,7 @@ func PlanJoin(p Params, l peerfile.File, f Facts) Plan {
 			"agree on who invites; liqo-tui network disconnect --local-only removes this side's gateway")}
 		return plan
 	}
-	plan.Kept = append(plan.Kept, summary(l)...)
+	plan.Kept = append(plan.Kept, l.Summary()...)
 	plan.Steps = c.explainWaits([]Step{
 		c.namespace(A), c.configuration(A), c.gatewayClient(A), c.publicKey(A), c.ownKey(A), c.remapped(A),
 	})
@@ -92,7 +92,7 @@ func PlanAccept(p Params, l peerfile.File, f Facts) Plan {
 		plan.Steps = []Step{*s}
 		return plan
 	}
-	plan.Kept = append(plan.Kept, summary(l)...)
+	plan.Kept = append(plan.Kept, l.Summary()...)
 	plan.Steps = []Step{c.namespace(A), c.configuration(A), c.gatewayServer(A), c.publicKey(A)}
 	if p.Wait != WaitNone {
 		plan.Steps = append(plan.Steps, c.remapped(A), c.Connected(A))
@@ -273,17 +273,4 @@ func misdirected(l peerfile.File, local ClusterFacts) *Step {
 	}
 	return new(Refuse(A, CodeInvitation, strings.ToLower(string(l.Kind))+" is for this cluster", FailedPreflight,
 		fmt.Sprintf("%s wrote it for %s, and this is %s", l.From.ClusterID, l.For, local.ID), "choose the context of "+string(l.For)))
-}
-
-// summary is what the admin should compare with the other one.
-func summary(l peerfile.File) []string {
-	kind, from := strings.ToLower(string(l.Kind)), l.From.ClusterID
-	text := []string{
-		fmt.Sprintf("%s of %s, made %s; its public key is %s", kind, from, l.Created.Format(time.RFC3339), l.From.PublicKey),
-		fmt.Sprintf("its fingerprint is %s: compare it with the admin of %s, not by the way that the file came", l.Fingerprint, from),
-	}
-	if l.Kind == peerfile.Invitation && l.Nonce == "" || l.Kind == peerfile.Answer && l.Answers == nil {
-		text = append(text, fmt.Sprintf("warning: an earlier liqo-tui has written the %s: nothing tells it from an old one", kind))
-	}
-	return text
 }

@@ -131,6 +131,20 @@ func Parse(text []byte) (File, error) {
 	return l, errors.Join(errs...)
 }
 
+// Summary is what the admin who reads the file should compare with the other one, a
+// sentence each.
+func (l File) Summary() []string {
+	kind, from := strings.ToLower(string(l.Kind)), l.From.ClusterID
+	text := []string{
+		fmt.Sprintf("%s of %s, made %s; its public key is %s", kind, from, l.Created.Format(time.RFC3339), l.From.PublicKey),
+		fmt.Sprintf("its fingerprint is %s: compare it with the admin of %s, not by the way that the file came", l.Fingerprint, from),
+	}
+	if l.Kind == Invitation && l.Nonce == "" || l.Kind == Answer && l.Answers == nil {
+		text = append(text, fmt.Sprintf("warning: an earlier liqo-tui has written the %s: nothing tells it from an old one", kind))
+	}
+	return text
+}
+
 // Fingerprint is what two admins compare by voice: 80 bits of the SHA-256 of all that
 // a file says, fields of later versions too, whatever mail did to its lines.
 func Fingerprint(text []byte) (string, error) {
