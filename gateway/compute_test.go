@@ -69,6 +69,17 @@ func hubInputs() Inputs {
 	return in
 }
 
+// renumberingInputs are those of a server whose peer gets another range for its
+// pods: both are listed all the time, and the newer is in use already.
+func renumberingInputs() Inputs {
+	in := serverInputs()
+	before, after := prefixes("10.244.0.0/16")[0], prefixes("240.5.0.0/16")[0]
+	p := &in.Peers[0]
+	p.Also = []Alias{{p.Remapped.Pod[0], before}, {after, before}}
+	p.Remapped.Pod = []netip.Prefix{after}
+	return in
+}
+
 func nodeInputs() NodeInputs {
 	return NodeInputs{
 		NodeIP: netip.MustParseAddr("192.168.1.11"), UnderlayMTU: 1500, PodCIDRs: prefixes("10.244.0.0/16"),
@@ -88,6 +99,7 @@ func TestStatesRead(t *testing.T) {
 		{"server.txt", func() (State, error) { return Compute(serverInputs()) }},
 		{"client.txt", func() (State, error) { return Compute(clientInputs()) }},
 		{"hub.txt", func() (State, error) { return Compute(hubInputs()) }},
+		{"renumbering.txt", func() (State, error) { return Compute(renumberingInputs()) }},
 		{"lonely.txt", func() (State, error) { in := serverInputs(); in.Peers, in.Nodes = nil, nil; return Compute(in) }},
 		{"node.txt", func() (State, error) { return ComputeNode(nodeInputs()) }},
 	} {
@@ -178,6 +190,10 @@ func TestNonsenseIsRefusedByName(t *testing.T) {
 		{"remapped to another length", func(in *Inputs) { in.Peers[0].Remapped.Pod = cidr("10.60.0.0/17") }, errRemap, "10.60.0.0/17"},
 		{"remapped onto own pods", func(in *Inputs) { in.Peers[0].Remapped.Pod = cidr("10.244.0.0/16") }, ErrOverlap, "local pod CIDR"},
 		{"real networks overlap", func(in *Inputs) { in.Peers[0].Real.External = cidr("10.244.0.0/16") }, ErrOverlap, "rome"},
+		{"also onto own pods", func(in *Inputs) { in.Peers[0].Also = []Alias{{cidr("10.244.0.0/16")[0], cidr("10.244.0.0/16")[0]}} }, ErrOverlap, "also as"},
+		{"also to another length", func(in *Inputs) { in.Peers[0].Also = []Alias{{cidr("10.61.0.0/17")[0], cidr("10.244.0.0/16")[0]}} }, errRemap, "10.61.0.0/17"},
+		{"also of whom nobody knows", func(in *Inputs) { in.Peers[0].Also = []Alias{{cidr("10.61.0.0/16")[0], cidr("10.9.0.0/16")[0]}} }, errRemap, "10.9.0.0/16"},
+		{"also multicast", func(in *Inputs) { in.Peers[0].Also = []Alias{{cidr("224.0.0.0/16")[0], cidr("10.244.0.0/16")[0]}} }, errPrefix, "224.0.0.0/16"},
 		{"two peers under one network", func(in *Inputs) {
 			p := in.Peers[0]
 			p.Index, p.ClusterID = 1, "oslo"

@@ -87,6 +87,10 @@ type Node struct {
 // reach under an address of the local external CIDR.
 type Host struct{ External, Real netip.Addr }
 
+// Alias is a range of a peer, and one of the same length under which the local
+// cluster reaches it.
+type Alias struct{ Seen, Real netip.Prefix }
+
 // Peer is one remote cluster, and the tunnel to it.
 type Peer struct {
 	// Index numbers the tunnels of a gateway from 0 to MaxIndex. Device name,
@@ -97,10 +101,14 @@ type Peer struct {
 	// Real are the peer's networks as it knows them, Remapped those under
 	// which the local cluster reaches them: same order, same lengths.
 	Real, Remapped CIDRs
-	PrivateKey     PrivateKey
-	PublicKey      wgtypes.Key    // the peer's; zero until it is known
-	ListenPort     uint16         // required of a server; 0 on a client means any
-	Endpoint       netip.AddrPort // where to dial; zero if not (yet) known
+	// Also are ranges under which the local cluster reaches some of Real besides,
+	// while it moves from one to another. New flows from the peer appear under
+	// Remapped. One that is in Remapped adds nothing.
+	Also       []Alias
+	PrivateKey PrivateKey
+	PublicKey  wgtypes.Key    // the peer's; zero until it is known
+	ListenPort uint16         // required of a server; 0 on a client means any
+	Endpoint   netip.AddrPort // where to dial; zero if not (yet) known
 	// NextKey is what the peer's public key is about to become; zero if nothing
 	// was announced. Its owner is listened to, and nothing is sent to it.
 	NextKey wgtypes.Key
@@ -139,8 +147,10 @@ type Gateway struct {
 	// may send a pod's packets from there. None: not known.
 	NodeIPs     []netip.Addr
 	RemoteCIDRs []netip.Prefix // remapped: what local pods use
-	MTU         int            // of its tunnel, in bytes
-	UnderlayMTU int            // of the node's way to the pod, in bytes; 0: that of NodeInputs
+	// Also are ranges among these of which the node has to say that it has the way.
+	Also        []netip.Prefix
+	MTU         int // of its tunnel, in bytes
+	UnderlayMTU int // of the node's way to the pod, in bytes; 0: that of NodeInputs
 }
 
 // NodeInputs is all that the state of a node depends on.

@@ -285,6 +285,13 @@ func (in Inputs) sets(peers []Peer) []Set {
 			toReal.Elements = append(toReal.Elements, Element{Prefix: remapped[i], To: actual, Comment: about})
 			toRemapped.Elements = append(toRemapped.Elements, Element{Interface: dev, Prefix: actual, To: remapped[i], Comment: about})
 		}
+		for _, a := range p.aliases() {
+			about := "while " + p.name() + " is renumbered"
+			toPeers.Elements = append(toPeers.Elements, Element{Prefix: a.Seen, Mark: Mark(p.Index), Comment: about})
+			if a.Seen != a.Real {
+				toReal.Elements = append(toReal.Elements, Element{Prefix: a.Seen, To: a.Real, Comment: about})
+			}
+		}
 	}
 	return []Set{tunnels, sources, ends, addressSet(setOwn, "this cluster, as its peers know it", own), fromPeers, toPeers, toReal, toRemapped}
 }

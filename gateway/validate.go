@@ -243,6 +243,9 @@ func (in Inputs) checkPeers(local []named) error {
 			return fmt.Errorf("peer %s: tunnel %d: %w", p.ClusterID, p.Index, errIndex)
 		}
 		seen := name("cluster "+p.ClusterID+" as", p.Remapped.all())
+		for _, a := range p.aliases() {
+			seen = append(seen, named{"cluster " + p.ClusterID + " also as", a.Seen})
+		}
 		if err := checkBetween(seen, local); err != nil {
 			return err
 		}
@@ -283,7 +286,21 @@ func (p Peer) check() error {
 	if err := checkPrefixes(append(actual, name(subject+": remapped", p.Remapped.all())...)); err != nil {
 		return err
 	}
+	for _, a := range p.aliases() {
+		if !slices.Contains(p.Real.all(), a.Real) || a.Seen.Bits() != a.Real.Bits() {
+			return fmt.Errorf("%s: %s also as %s: %w", subject, a.Real, a.Seen, errRemap)
+		}
+		if err := checkPrefix(named{subject + ": also", a.Seen}); err != nil {
+			return err
+		}
+	}
 	return checkApart(actual)
+}
+
+// aliases are the ranges of Also that Remapped does not have.
+func (p Peer) aliases() []Alias {
+	known := p.Remapped.all()
+	return slices.DeleteFunc(slices.Clone(p.Also), func(a Alias) bool { return slices.Contains(known, a.Seen) })
 }
 
 func corresponding(actual, remapped []netip.Prefix) error {

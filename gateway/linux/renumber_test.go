@@ -1,0 +1,167 @@
+//go:build linux
+
+package linux_test
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
+)
+
+// Cluster a sees b under another range from one moment to the next, as the operator
+// does it: nodes and gateway learn the new range, then new flows use it, then the
+// old one goes. No packet of a flow is lost, and no new connection fails, as long as
+// the old range is there.
+func TestNoPacketIsLostWhileAPeerIsRenumbered(t *testing.T) {
+	a, b := linuxtest.NewPair(t)
+	podA, podB := a.Pod(1, "podA", "10.244.2.2"), b.Pod(1, "podB", "10.244.2.2")
+	podA.Whoami(":8080")
+	podB.Whoami(":8080")
+	before, after := a.Remapped, a.Remapped
+	after.Pod = linuxtest.Prefixes("240.5.0.0/16")
+	at := func(c gateway.CIDRs) string { // podB's address, as podA sees it
+		raw := c.Pod[0].Addr().As4()
+		return netip.AddrFrom4([4]byte{raw[0], raw[1], 2, 2}).String()
+	}
+	linuxtest.Echo(podA)
+	linuxtest.Echo(podB)
+	there := newFlow(t, podA, at(before))
+	back := newFlow(t, podB, at(b.Remapped))
+	defer there.stop()
+	defer back.stop()
+
+	real := linuxtest.Local().Pod[0]
+	in := a.Inputs(b)
+	move := func(nodes []netip.Prefix, seen gateway.CIDRs, also ...gateway.Alias) {
+		t.Helper()
+		in.Peers[0].Remapped, in.Peers[0].Also = seen, also
+		// The two hear of it at different times, in any order.
+		gatewayFirst := len(also) > 0
+		if gatewayFirst {
+			a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
+		}
+		a.Remapped = gateway.CIDRs{Pod: nodes, External: seen.External}
+		a.SyncNodes()
+		if !gatewayFirst {
+			a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
+		}
+	}
+	both := []gateway.Alias{{Seen: before.Pod[0], Real: real}, {Seen: after.Pod[0], Real: real}}
+	ranges := []netip.Prefix{before.Pod[0], after.Pod[0]}
+
+	move(ranges, before, both...)
+	linuxtest.ExpectFrom(t, podA, at(before), "podB sees "+seenAs(b, "10.244.2.2"))
+	linuxtest.ExpectFrom(t, podA, at(after), "podB sees "+seenAs(b, "10.244.2.2"))
+	linuxtest.ExpectFrom(t, podB, seenAs(b, "10.244.2.2"), "podA sees "+at(before))
+
+	move(ranges, after, both...)
+	linuxtest.ExpectFrom(t, podA, at(before), "podB sees "+seenAs(b, "10.244.2.2"))
+	linuxtest.ExpectFrom(t, podA, at(after), "podB sees "+seenAs(b, "10.244.2.2"))
+	linuxtest.ExpectFrom(t, podB, seenAs(b, "10.244.2.2"), "podA sees "+at(after))
+	there.lostNone("from a to b, under the old range")
+	back.lostNone("from b to a, begun under the old range")
+	late := newFlow(t, podA, at(after))
+	defer late.stop()
+
+	move(after.Pod, after)
+	linuxtest.ExpectFrom(t, podA, at(after), "podB sees "+seenAs(b, "10.244.2.2"))
+	late.lostNone("from a to b, under the new range")
+	if n := there.answeredAfter(300 * time.Millisecond); n > 0 {
+		t.Errorf("%d packets were answered under a range that is gone", n)
+	}
+}
+
+// seenAs is under which address a cluster sees the other's pod.
+func seenAs(c *linuxtest.Cluster, pod string) string {
+	raw, p := netip.MustParseAddr(pod).As4(), c.Remapped.Pod[0].Addr().As4()
+	return netip.AddrFrom4([4]byte{p[0], p[1], raw[2], raw[3]}).String()
+}
+
+// flow sends numbered packets to an Echo all the time, from one port, and knows which
+// were answered.
+type flow struct {
+	t      *testing.T
+	socket *net.UDPConn
+	sent   atomic.Uint32
+
+	mu       sync.Mutex
+	answered map[uint32]bool
+}
+
+const flowInterval = 2 * time.Millisecond
+
+func newFlow(t *testing.T, from *netns.Namespace, to string) *flow {
+	t.Helper()
+	f := &flow{t: t, socket: from.ListenUDP("0.0.0.0:0"), answered: map[uint32]bool{}}
+	peer := netip.AddrPortFrom(netip.MustParseAddr(to), 7777)
+	go func() {
+		for {
+			n := f.sent.Add(1)
+			if _, err := f.socket.WriteToUDPAddrPort(binary.BigEndian.AppendUint32(nil, n), peer); err != nil {
+				return
+			}
+			time.Sleep(flowInterval)
+		}
+	}()
+	go func() {
+		buffer := make([]byte, 64)
+		for {
+			n, from, err := f.socket.ReadFromUDPAddrPort(buffer)
+			if err != nil {
+				return
+			}
+			if n == 4 && from == peer {
+				f.mu.Lock()
+				f.answered[binary.BigEndian.Uint32(buffer)] = true
+				f.mu.Unlock()
+			}
+		}
+	}()
+	linuxtest.WaitFor(t, "answer from "+to, func() bool { return len(f.missing(1)) == 0 })
+	return f
+}
+
+func (f *flow) stop() { _ = f.socket.Close() }
+
+// missing are those of the first n packets that were not answered.
+func (f *flow) missing(n uint32) []uint32 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []uint32
+	for i := uint32(1); i <= n; i++ {
+		if !f.answered[i] {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// lostNone fails if one of the packets sent until now is never answered.
+func (f *flow) lostNone(what string) {
+	f.t.Helper()
+	n := f.sent.Load()
+	deadline := time.Now().Add(5 * time.Second)
+	for len(f.missing(n)) > 0 && time.Now().Before(deadline) {
+		time.Sleep(flowInterval)
+	}
+	if lost := f.missing(n); len(lost) > 0 {
+		f.t.Errorf("%s: %d of %d packets were lost: %v", what, len(lost), n, lost[:min(len(lost), 20)])
+	}
+}
+
+// answeredAfter counts the answers to packets that are sent during a time from now.
+func (f *flow) answeredAfter(d time.Duration) int {
+	first := f.sent.Load() + 2 // one may be on its way
+	time.Sleep(d)
+	last := f.sent.Load()
+	return int(last-first) + 1 - len(slices.DeleteFunc(f.missing(last), func(i uint32) bool { return i < first }))
+}
