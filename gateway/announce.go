@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/liqo-tui/liqo-tui/gateway/ipam"
 )
 
 // Range is one of which a node's pods may have addresses.
@@ -42,8 +44,8 @@ func (a *Announcer) Next(now time.Time, ranges []Range, pods []netip.Addr, also 
 	switch {
 	case !a.told:
 		due = now
-	case also || slices.ContainsFunc(say, func(p netip.Prefix) bool { return !slices.Contains(a.said, p) }):
-	case len(say) == len(a.said):
+	case also || slices.ContainsFunc(say, func(p netip.Prefix) bool { return !within(a.said, p) }):
+	case slices.Equal(say, a.said):
 		a.excess = time.Time{}
 		return nil, false, 0
 	default:
@@ -68,7 +70,8 @@ func (a *Announcer) Said(what []netip.Prefix) {
 
 // serves returns as few prefixes as hold the addresses of all pods: what the pod
 // network has given to the node; where it says nothing, those of the Node's ranges
-// of which a pod had an address; and single addresses for the rest.
+// of which a pod had an address; and for the rest single addresses, or blocks of which
+// pods have all.
 func (a *Announcer) serves(ranges []Range, pods []netip.Addr) []netip.Prefix {
 	var given, stated, out []netip.Prefix
 	for _, r := range ranges {
@@ -93,11 +96,32 @@ func (a *Announcer) serves(ranges []Range, pods []netip.Addr) []netip.Prefix {
 		}
 	}
 	a.used = used
-	out = append(out, given...)
-	for _, pod := range pods {
-		if pod.Is4() {
-			out = append(out, netip.PrefixFrom(pod, 32))
+	return outermost(slices.Concat(out, given, whole(pods)))
+}
+
+func within(prefixes []netip.Prefix, p netip.Prefix) bool {
+	return slices.ContainsFunc(prefixes, func(outer netip.Prefix) bool { return ipam.Contains(outer, p) })
+}
+
+// whole are the fewest prefixes that hold these IPv4 addresses and no other: where
+// all of a block are this node's, no other node has one of them.
+func whole(addresses []netip.Addr) []netip.Prefix {
+	sorted := slices.Compact(slices.SortedFunc(slices.Values(addresses), netip.Addr.Compare))
+	var out []netip.Prefix
+	for _, a := range sorted {
+		if !a.Is4() {
+			continue
 		}
+		p := netip.PrefixFrom(a, a.BitLen())
+		// Two halves are one, which may be half of the next.
+		for n := len(out); n > 0 && out[n-1].Bits() == p.Bits(); n = len(out) {
+			both := netip.PrefixFrom(p.Addr(), p.Bits()-1).Masked()
+			if !both.Contains(out[n-1].Addr()) {
+				break
+			}
+			out, p = out[:n-1], both
+		}
+		out = append(out, p)
 	}
-	return outermost(out)
+	return out
 }

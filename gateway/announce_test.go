@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"testing"
@@ -53,11 +54,15 @@ func TestNodesAnnounceWhereTheirPodsAre(t *testing.T) {
 			"Calico: its pool is the range that podCIDRs are cut from", append(stated("10.244.1.0/24"), given("10.244.40.128/26")...),
 			addrs("10.244.40.130", "10.244.1.7"), prefixes("10.244.1.7/32", "10.244.40.128/26"),
 		},
-		{"Calico: blocks can't be read", stated("10.244.1.0/24"), addrs("10.99.40.131", "10.99.40.130"), prefixes("10.99.40.130/32", "10.99.40.131/32")},
+		{"Calico: blocks can't be read", stated("10.244.1.0/24"), addrs("10.99.40.131", "10.99.40.130"), prefixes("10.99.40.130/31")},
 		{"Cilium kubernetes", append(stated("10.0.1.0/24"), given("10.0.1.0/24")...), addrs("10.0.1.3"), prefixes("10.0.1.0/24")},
 		{"Cilium cluster-pool", append(stated("10.244.1.0/24"), given("10.0.2.0/24")...), addrs("10.0.2.3"), prefixes("10.0.2.0/24")},
 		{"Cilium multi-pool", given("10.0.2.0/27", "10.20.0.0/27"), addrs("10.0.2.3", "10.20.0.9"), prefixes("10.0.2.0/27", "10.20.0.0/27")},
 		{"AWS: single addresses of the VPC", nil, addrs("10.1.7.20", "10.1.3.9"), prefixes("10.1.3.9/32", "10.1.7.20/32")},
+		{
+			"AWS: a prefix that pods fill, and its neighbours", nil,
+			addrs("10.1.7.19", "10.1.7.16", "10.1.7.18", "10.1.7.17", "10.1.7.20", "10.1.7.15", "fd00::1", "10.1.7.16"), prefixes("10.1.7.15/32", "10.1.7.16/30", "10.1.7.20/32"),
+		},
 		{"GKE: an alias range", stated("10.8.3.0/24"), addrs("10.8.3.17"), prefixes("10.8.3.0/24")},
 		{"AKS overlay: no podCIDR", nil, addrs("10.244.3.4"), prefixes("10.244.3.4/32")},
 		{"AKS kubenet", stated("10.244.0.0/24"), addrs("10.244.0.4"), prefixes("10.244.0.0/24")},
@@ -106,7 +111,7 @@ func TestANodeWritesSeldom(t *testing.T) {
 	if _, wait := at(20*second, false, "10.1.0.2", "10.1.0.3"); wait != 10*second {
 		t.Errorf("taken back in %s, want 10s", wait)
 	}
-	if said, wait := at(26*second, false, "10.1.0.3"); wait != 4*second || len(said) != 4 {
+	if said, wait := at(26*second, false, "10.1.0.3"); wait != 4*second || len(said) != 3 {
 		t.Errorf("taken back in %s, with %v until then; want 4s", wait, said)
 	}
 	if said, _ := at(30*second, false, "10.1.0.3"); !slices.Equal(said, prefixes("10.1.0.3/32", "10.99.40.128/26")) {
@@ -151,5 +156,74 @@ func TestAPodCIDRStaysOnceItWasUsed(t *testing.T) {
 	say, ok, _ := a.Next(now.Add(time.Hour), append(stated("10.244.1.0/24"), given("10.0.2.0/24")...), nil, false)
 	if !ok || !slices.Equal(say, prefixes("10.0.2.0/24")) {
 		t.Errorf("got %v, want only what the pod network gives", say)
+	}
+}
+
+// Nodes have single addresses, mixed. What a node says holds all that its pods have,
+// and no address that is not a pod's of its own: so none of another node's.
+func TestBlocksOfSingleAddressesAreTheNodesOwn(t *testing.T) {
+	for seed := range uint64(50) {
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		const nodes = 3
+		pods := [nodes][]netip.Addr{}
+		var owner [256]int // + 1; 0: no pod has it
+		base := netip.MustParseAddr("10.1.7.0").As4()
+		for i := 0; i < len(owner); {
+			// Runs of addresses, as prefix delegation gives them, and single ones.
+			run, node := 1+rnd.IntN(20), rnd.IntN(nodes+1)
+			for ; run > 0 && i < len(owner); i, run = i+1, run-1 {
+				if owner[i] = node; node > 0 {
+					base[3] = byte(i)
+					pods[node-1] = append(pods[node-1], netip.AddrFrom4(base))
+				}
+			}
+		}
+		for n, of := range pods {
+			rnd.Shuffle(len(of), func(i, j int) { of[i], of[j] = of[j], of[i] })
+			var a Announcer
+			said, _, _ := a.Next(time.Now(), nil, of, false)
+			held := 0
+			for i := range owner {
+				base[3] = byte(i)
+				holds := slices.ContainsFunc(said, func(p netip.Prefix) bool { return p.Contains(netip.AddrFrom4(base)) })
+				if holds != (owner[i] == n+1) {
+					t.Fatalf("seed %d: node %d says %v: %v is held: %v", seed, n, said, netip.AddrFrom4(base), holds)
+				}
+				if holds {
+					held++
+				}
+			}
+			if held != len(of) {
+				t.Fatalf("seed %d: node %d holds %d addresses of %d pods", seed, n, held, len(of))
+			}
+			for i, p := range said {
+				if i > 0 && p.Bits() == said[i-1].Bits() && netip.PrefixFrom(p.Addr(), p.Bits()-1).Masked().Contains(said[i-1].Addr()) {
+					t.Fatalf("seed %d: node %d says %v and %v, which are one block", seed, n, said[i-1], p)
+				}
+			}
+		}
+	}
+}
+
+// A pod that goes splits its block. That only takes back, so it is no hurry.
+func TestABlockThatIsNoLongerWholeIsTakenBackLate(t *testing.T) {
+	var a Announcer
+	now := time.Unix(1000, 0)
+	full := addrs("10.1.7.16", "10.1.7.17", "10.1.7.18", "10.1.7.19")
+	say, _, _ := a.Next(now, nil, full, false)
+	a.Said(say)
+	now = now.Add(time.Minute)
+	if say, due, wait := a.Next(now, nil, full[:3], false); due || wait != takeBackAfter {
+		t.Fatalf("got %v, due %v, in %s; want nothing for %s", say, due, wait, takeBackAfter)
+	}
+	if _, due, wait := a.Next(now.Add(time.Second), nil, full, false); due || wait != 0 {
+		t.Errorf("the pod is back: due %v, in %s; want nothing", due, wait)
+	}
+	now = now.Add(2 * time.Second)
+	if _, due, _ := a.Next(now, nil, full[:3], false); due {
+		t.Error("due at once after the pod had come back")
+	}
+	if say, due, _ := a.Next(now.Add(takeBackAfter), nil, full[:3], false); !due || !slices.Equal(say, prefixes("10.1.7.16/31", "10.1.7.18/32")) {
+		t.Errorf("got %v, due %v; want what is left", say, due)
 	}
 }
