@@ -117,6 +117,8 @@ type Fabric struct {
 	// NodeIPs are the addresses of the nodes that the gateway's pods are on.
 	NodeIPs []string
 	LeftOut []string // of the peer's ranges, with reasons: for people
+	// Also are those of the peer's ranges of which nodes say that they have the way.
+	Also []netip.Prefix
 }
 
 // InternalFabric tells the cluster's nodes which addresses to send to the
@@ -127,6 +129,7 @@ func (g Gateway) InternalFabric(f Fabric) *networkingv1beta1.InternalFabric {
 	meta.Annotations = map[string]string{}
 	for name, text := range map[string]string{
 		AnnotationLeftOut: strings.Join(f.LeftOut, "\n"), AnnotationNodeIPs: strings.Join(f.NodeIPs, ","),
+		AnnotationAlso: joined(f.Also),
 	} {
 		if text != "" {
 			meta.Annotations[name] = text

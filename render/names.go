@@ -96,6 +96,9 @@ const (
 	// AnnotationAddresses on an InternalNode are the node's own addresses, with
 	// commas between them.
 	AnnotationAddresses = "liqo-tui.dev/addresses"
+	// AnnotationNameservers on an InternalNode are the DNS servers that the node asks,
+	// with commas between them. Without any there is none.
+	AnnotationNameservers = "liqo-tui.dev/nameservers"
 	// AnnotationMTU on an InternalNode is that of the narrowest of the node's ways to
 	// gateways' pods, in bytes.
 	AnnotationMTU = "liqo-tui.dev/mtu"

@@ -20,6 +20,9 @@ type NodeReport struct {
 	Addresses []netip.Addr   // that the node has
 	MTU       int            // of the narrowest of its ways to gateways' pods, in bytes; 0: not known
 	Unreached []string       // gateways that don't answer it over the fabric, as namespace/name
+	// Nameservers are the DNS servers that the node asks.
+	Nameservers []netip.Addr
+	Also        []netip.Prefix // of peers that have two ranges for a while: those that it has a way to
 }
 
 // InternalNode is where that is written. The kind is Liqo's, and so are its
@@ -47,6 +50,12 @@ func InternalNode(node *corev1.Node, r NodeReport) *networkingv1beta1.InternalNo
 	if len(r.Unreached) > 0 {
 		o.Annotations[AnnotationUnreached] = strings.Join(r.Unreached, ",")
 	}
+	if len(r.Also) > 0 {
+		o.Annotations[AnnotationAlso] = joined(r.Also)
+	}
+	if len(r.Nameservers) > 0 {
+		o.Annotations[AnnotationNameservers] = joined(r.Nameservers)
+	}
 	return o
 }
 
@@ -62,7 +71,7 @@ func NodeUnreached(o metav1.Object) []string {
 // ParseNode reads what an InternalNode says. The error names what can't be read;
 // the rest counts.
 func ParseNode(n *networkingv1beta1.InternalNode) (r NodeReport, err error) {
-	var errs [5]error
+	var errs [7]error
 	if r.IP, errs[0] = netip.ParseAddr(string(n.Spec.Interface.Node.IP)); errs[0] != nil {
 		errs[0] = fmt.Errorf("its address %q is none", n.Spec.Interface.Node.IP)
 	}
@@ -75,6 +84,8 @@ func ParseNode(n *networkingv1beta1.InternalNode) (r NodeReport, err error) {
 		}
 	}
 	r.Unreached = NodeUnreached(n)
+	r.Also, errs[5] = Also(n)
+	r.Nameservers, errs[6] = NodeNameservers(n)
 	return r, errors.Join(errs[:]...)
 }
 
@@ -82,6 +93,11 @@ func ParseNode(n *networkingv1beta1.InternalNode) (r NodeReport, err error) {
 // knows a way to.
 func NodeNetworks(n *networkingv1beta1.InternalNode) ([]netip.Prefix, error) {
 	return parsed(n, AnnotationNetworks, netip.ParsePrefix)
+}
+
+// NodeNameservers reads only the DNS servers that the node asks.
+func NodeNameservers(n *networkingv1beta1.InternalNode) ([]netip.Addr, error) {
+	return parsed(n, AnnotationNameservers, netip.ParseAddr)
 }
 
 // NodeAddresses reads only the node's own addresses.
@@ -97,11 +113,12 @@ func joined[T fmt.Stringer](items []T) string {
 	return strings.Join(text, ",")
 }
 
-func parsed[T any](n *networkingv1beta1.InternalNode, annotation string, parse func(string) (T, error)) (out []T, err error) {
-	if n.Annotations[annotation] == "" {
+func parsed[T any](o metav1.Object, annotation string, parse func(string) (T, error)) (out []T, err error) {
+	list := o.GetAnnotations()[annotation]
+	if list == "" {
 		return nil, nil
 	}
-	for text := range strings.SplitSeq(n.Annotations[annotation], ",") {
+	for text := range strings.SplitSeq(list, ",") {
 		item, bad := parse(text)
 		if bad != nil {
 			err = fmt.Errorf("annotation %s: %q is no address", annotation, text)

@@ -3,6 +3,7 @@ package render
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"time"
 )
 
@@ -44,6 +45,9 @@ type Report struct {
 	// NextKey is the base64 form of the peer's next public key, which the
 	// gateway is ready to be dialled with.
 	NextKey string `json:"nextKey,omitempty"`
+	// Also are the former and the next ranges of the peer, while it has both, under
+	// which the gateway reaches it.
+	Also []netip.Prefix `json:"also,omitempty"`
 	// Generation of the GatewayServer or GatewayClient that was in force when the
 	// peer last answered a ping; 0 if it never did, or if that is not known.
 	Generation int64 `json:"generation,omitempty"`

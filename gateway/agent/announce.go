@@ -3,9 +3,12 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,10 +39,12 @@ type announcer struct {
 	given   *givenRanges  // by the pod network
 	look    func() ([]netip.Prefix, []netip.Addr, error)
 	mtuTo   func(netip.Addr) int // 0: not known
+	resolv  string               // file with the DNS servers that the node asks
 	woken   chan struct{}
 
 	mu        sync.Mutex
-	unreached []string // gateways that this node can't reach, sorted
+	unreached []string       // gateways that this node can't reach, sorted
+	also      []netip.Prefix // ranges of peers that this node has a way to, as was asked
 
 	next    gateway.Announcer
 	looked  time.Time         // at the kernel
@@ -53,7 +58,7 @@ type announcer struct {
 const sayAgain = 10 * time.Minute
 
 func newAnnouncer(o FabricOptions, cache client.Reader, c client.Client) *announcer {
-	a := &announcer{options: o, cache: cache, client: c, woken: make(chan struct{}, 1), look: lookAround, mtuTo: o.mtuTo}
+	a := &announcer{options: o, cache: cache, client: c, woken: make(chan struct{}, 1), look: lookAround, mtuTo: o.mtuTo, resolv: "/etc/resolv.conf"}
 	a.given = newGivenRanges(o.NodeName, a.wake)
 	return a
 }
@@ -112,6 +117,17 @@ func onChange(do func(any)) toolscache.ResourceEventHandlerFuncs {
 	return toolscache.ResourceEventHandlerFuncs{AddFunc: do, UpdateFunc: func(_, o any) { do(o) }, DeleteFunc: do}
 }
 
+// leads notes of which ranges this node has the way to the gateway.
+func (a *announcer) leads(ranges []netip.Prefix) {
+	a.mu.Lock()
+	changed := !slices.Equal(a.also, ranges)
+	a.also = ranges
+	a.mu.Unlock()
+	if changed {
+		a.wake()
+	}
+}
+
 func (a *announcer) wake() {
 	select {
 	case a.woken <- struct{}{}:
@@ -159,10 +175,11 @@ func (a *announcer) announce(ctx context.Context, now time.Time) (time.Duration,
 		return 0, err
 	}
 	a.mu.Lock()
-	a.report.Unreached = a.unreached
+	a.report.Unreached, a.report.Also = a.unreached, a.also
 	a.mu.Unlock()
-	also := now.Sub(a.wrote) >= sayAgain || !slices.Equal(a.report.Unreached, a.written.Unreached) || a.report.MTU != a.written.MTU ||
-		!slices.Equal(a.report.Networks, a.written.Networks) || !slices.Equal(a.report.Addresses, a.written.Addresses)
+	also := now.Sub(a.wrote) >= sayAgain || !slices.Equal(a.report.Unreached, a.written.Unreached) || a.report.MTU != a.written.MTU || !slices.Equal(a.report.Also, a.written.Also) ||
+		!slices.Equal(a.report.Networks, a.written.Networks) || !slices.Equal(a.report.Addresses, a.written.Addresses) ||
+		!slices.Equal(a.report.Nameservers, a.written.Nameservers)
 	say, due, wait := a.next.Next(now, append(rangesOf(&node), a.given.list()...), pods, also)
 	if !due {
 		if left := resync - now.Sub(a.looked); wait == 0 || wait > left {
@@ -204,8 +221,32 @@ func (a *announcer) lookAround(ctx context.Context) error {
 		}
 	}
 	a.report.Networks, a.report.Addresses = ipam.Around(routes, own), addresses
+	if a.report.Nameservers, err = nameservers(a.resolv); err != nil {
+		return err
+	}
 	a.report.MTU, err = a.mtu(ctx)
 	return err
+}
+
+// nameservers are the IPv4 ones of a file, as resolv.conf(5) has it. In the agent's
+// pod, which is on the host's network, it is what the kubelet takes for the node's.
+// One of the node itself is reached in any case.
+func nameservers(file string) ([]netip.Addr, error) {
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("read the node's DNS servers: %w", err)
+	}
+	var out []netip.Addr
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) < 2 || words[0] != "nameserver" {
+			continue
+		}
+		if a, err := netip.ParseAddr(words[1]); err == nil && a.Is4() && !a.IsLoopback() && !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	return out, nil
 }
 
 // mtu is that of the narrowest way to a gateway's pod.

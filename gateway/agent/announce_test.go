@@ -4,6 +4,8 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -41,6 +43,7 @@ func newNode(t *testing.T, objects ...client.Object) *node {
 	o := FabricOptions{Namespace: "liqo", NodeIP: netip.MustParseAddr("192.0.2.1"), NodeName: "a", Log: slog.New(slog.DiscardHandler)}
 	n := &node{announcer: newAnnouncer(o, c, c), t: t, now: time.Unix(1000, 0)}
 	n.look = func() ([]netip.Prefix, []netip.Addr, error) { return nil, nil, nil }
+	n.resolv = filepath.Join(t.TempDir(), "resolv.conf") // there is none
 	return n
 }
 
@@ -330,5 +333,69 @@ func TestANodeSaysWhichGatewaysItCantReachOnlyWhenThatChanges(t *testing.T) {
 			t.Errorf("%+v: it says %q, written: %v", step, got, said.ResourceVersion != version)
 		}
 		version = said.ResourceVersion
+	}
+}
+
+// The operator changes over to another range of a peer when all nodes have it.
+func TestANodeSaysWhichRangesItHasAWayTo(t *testing.T) {
+	n := newNode(t)
+	version := n.after(0).ResourceVersion
+	both := []netip.Prefix{netip.MustParsePrefix("10.60.0.0/16"), netip.MustParsePrefix("240.5.0.0/16")}
+	for _, step := range []struct {
+		leads  []netip.Prefix
+		writes bool
+	}{{nil, false}, {both, true}, {both, false}, {nil, true}} {
+		n.leads(step.leads)
+		said := n.after(2 * time.Second)
+		got, err := render.Also(said)
+		if err != nil || !slices.Equal(got, step.leads) || (said.ResourceVersion != version) != step.writes {
+			t.Errorf("%+v: it says %v (%v), written: %v", step, got, err, said.ResourceVersion != version)
+		}
+		version = said.ResourceVersion
+	}
+}
+
+// No range of a peer may lead the questions of nodes away.
+func TestANodeSaysWhichDNSServersItAsks(t *testing.T) {
+	n := newNode(t)
+	for text, want := range map[string]string{
+		"": "",
+		"# of DHCP\nsearch lab\nnameserver 10.0.0.2\nnameserver\t192.168.7.1 \nnameserver 10.0.0.2\nnameserver 127.0.0.53\nnameserver fd00::2\nnameserver\noptions ndots:5\n": "10.0.0.2,192.168.7.1",
+	} {
+		if err := os.WriteFile(n.resolv, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		said := n.after(resync)
+		got, err := render.NodeNameservers(said)
+		if said.Annotations[render.AnnotationNameservers] != want || err != nil || len(got) != len(strings.FieldsFunc(want, func(r rune) bool { return r == ',' })) {
+			t.Errorf("%q: it says %q (%v)", text, said.Annotations[render.AnnotationNameservers], err)
+		}
+	}
+}
+
+// What the kernel does not have is not said.
+func TestANodeIsAskedForTheRangesOfGatewaysThatItFollows(t *testing.T) {
+	range1, range2 := netip.MustParsePrefix("10.60.0.0/16"), netip.MustParsePrefix("240.5.0.0/16")
+	f := &networkingv1beta1.InternalFabric{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{render.AnnotationAlso: "240.5.0.0/16,10.60.0.0/16"}},
+		Spec: networkingv1beta1.InternalFabricSpec{
+			MTU: 1340, GatewayIP: "10.244.1.5", RemoteCIDRs: []networkingv1beta1.CIDR{"10.60.0.0/16", "240.5.0.0/16"},
+		},
+	}
+	g, err := gatewayOf(f)
+	if err != nil || !slices.Equal(asked([]gateway.Gateway{g}), []netip.Prefix{range1, range2}) {
+		t.Errorf("got %v (%v), want both", asked([]gateway.Gateway{g}), err)
+	}
+	// One that does not fit, as its address is another's, is followed as it was.
+	agent := &fabric{options: FabricOptions{Log: slog.New(slog.DiscardHandler)}}
+	was := g
+	was.Also, was.RemoteCIDRs, was.Name = nil, g.RemoteCIDRs[:1], "milan"
+	in := gateway.NodeInputs{NodeIP: netip.MustParseAddr("192.0.2.1"), UnderlayMTU: 1500, Gateways: []gateway.Gateway{was}}
+	agent.follow(in, nil)
+	now := g
+	now.Name, now.MTU = "milan", 100
+	in.Gateways = []gateway.Gateway{now}
+	if got := asked(agent.follow(in, nil).Gateways); len(got) != 0 {
+		t.Errorf("got %v of a gateway that is not followed", got)
 	}
 }

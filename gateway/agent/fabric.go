@@ -58,6 +58,7 @@ func RunFabric(ctx context.Context, config *rest.Config, o FabricOptions) error 
 		return err
 	}
 	announces := newAnnouncer(o, mgr.GetClient(), direct)
+	f.leads = announces.leads
 	if err := errors.Join(mgr.Add(runnable(f.repair)), announces.setup(ctx, mgr, config), mgr.Add(runnable(newPaths(f, announces).run)), mgr.Add(serveInspect(f))); err != nil {
 		return err
 	}
@@ -73,6 +74,7 @@ type fabric struct {
 	options FabricOptions
 	client  client.Client
 	kernel  *linux.Kernel
+	leads   func([]netip.Prefix) // is told of the ranges that gateways ask about
 
 	mu       sync.Mutex // one Reconcile at a time
 	wanted   gateway.State
@@ -117,6 +119,7 @@ func (f *fabric) reconcile(ctx context.Context, whole bool) (_ ctrl.Result, err 
 	}
 	if len(in.Gateways) == 0 {
 		f.wanted, f.applied = gateway.State{}, false
+		f.leads(nil)
 		if err := f.kernel.Remove(); err != nil {
 			return ctrl.Result{}, fmt.Errorf("clean up the node: %w", err)
 		}
@@ -142,8 +145,21 @@ func (f *fabric) reconcile(ctx context.Context, whole bool) (_ ctrl.Result, err 
 		}
 	}
 	f.wanted, f.applied = state, err == nil
+	if err == nil {
+		f.leads(asked(in.Gateways))
+	}
 	f.reached = slices.DeleteFunc(in.Gateways, func(g gateway.Gateway) bool { return g.Gone })
 	return ctrl.Result{RequeueAfter: resync}, err
+}
+
+// asked are the ranges of which the node has to say that it has the way.
+func asked(all []gateway.Gateway) []netip.Prefix {
+	var out []netip.Prefix
+	for _, g := range all {
+		out = append(out, g.Also...)
+	}
+	slices.SortFunc(out, netip.Prefix.Compare)
+	return out
 }
 
 // repairPause is between two repairs, so that a fight with another program
@@ -292,6 +308,9 @@ func gatewayOf(f *networkingv1beta1.InternalFabric) (gateway.Gateway, error) {
 		if ip, err := netip.ParseAddr(text); err == nil && ip.Is4() {
 			g.NodeIPs = append(g.NodeIPs, ip)
 		}
+	}
+	if g.Also, err = render.Also(f); err != nil {
+		return g, err
 	}
 	g.RemoteCIDRs, err = prefixes("remote CIDRs", f.Spec.RemoteCIDRs)
 	return g, err

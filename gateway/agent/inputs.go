@@ -96,7 +96,13 @@ func (g *gatewayAgent) readNetworks(ctx context.Context, in *gateway.Inputs, pee
 	if peer.Real, err = cidrs("the peer", c.Spec.Remote.CIDR); err != nil {
 		return err
 	}
-	peer.Remapped, err = cidrs("the peer as seen from here", c.Status.Remote.CIDR)
+	if peer.Remapped, err = cidrs("the peer as seen from here", c.Status.Remote.CIDR); err != nil {
+		return err
+	}
+	also, err := render.ParseAliases(c)
+	for _, a := range also {
+		peer.Also = append(peer.Also, gateway.Alias(a))
+	}
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -142,6 +143,20 @@ func TestLargestMTUIsNotSentUnproven(t *testing.T) {
 	}
 }
 
+// While a peer is renumbered, its Configuration names both ranges.
+func TestAlsoRangesOfAPeerAreRead(t *testing.T) {
+	w := newWorld(t)
+	w.conf.Annotations = map[string]string{render.AnnotationAlso: "10.60.0.0/16=10.244.0.0/16,240.5.0.0/16=10.244.0.0/16"}
+	peer, _, err := readIn(t, w, &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, is, next := netip.MustParsePrefix("10.60.0.0/16"), netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("240.5.0.0/16")
+	if want := []gateway.Alias{{Seen: was, Real: is}, {Seen: next, Real: is}}; !slices.Equal(peer.Also, want) {
+		t.Errorf("got %v, want %v", peer.Also, want)
+	}
+}
+
 func TestBadInputIsNamed(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -158,6 +173,9 @@ func TestBadInputIsNamed(t *testing.T) {
 			w.keys[0].Annotations = map[string]string{render.AnnotationNextPublicKey: "nonsense"}
 		}, render.AnnotationNextPublicKey},
 		{"no Configuration", func(w *world) { w.conf = nil }, "waiting for a Configuration"},
+		{"another range that is none", func(w *world) {
+			w.conf.Annotations = map[string]string{render.AnnotationAlso: "240.5.0.0/16=pods"}
+		}, render.AnnotationAlso},
 		{"a CIDR that is none", func(w *world) { w.conf.Status.Remote.CIDR.Pod[0] = "10.60.0.0/33" }, "pod CIDRs of the peer as seen from here"},
 	} {
 		w := newWorld(t)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -131,7 +132,8 @@ func (h *history) news(now time.Time, value networkingv1beta1.ConnectionStatusVa
 	return h.written.IsZero() || value != h.value || r.Reason != h.last.Reason || r.Message != h.last.Message ||
 		h.last.LatencyMicros == 0 && r.LatencyMicros > 0 ||
 		r.Endpoint != h.last.Endpoint && now.Sub(h.written) >= lookInterval ||
-		r.PathMTU != h.last.PathMTU || r.Generation != h.last.Generation || r.NextKey != h.last.NextKey
+		r.PathMTU != h.last.PathMTU || r.Generation != h.last.Generation || r.NextKey != h.last.NextKey ||
+		!slices.Equal(r.Also, h.last.Also)
 }
 
 func (g *gatewayAgent) earlier() past {
@@ -162,6 +164,9 @@ func judge(now time.Time, role gateway.Role, s setup, t tunnel.Status) (networki
 	}
 	if t.NextKey != (wgtypes.Key{}) && t.Problem == nil {
 		r.NextKey = t.NextKey.String()
+	}
+	if s.problem == nil && t.Problem == nil {
+		r.Also = s.also
 	}
 	if s.inForce() && t.Problem == nil && t.Pings.LastReply.After(s.since) {
 		r.Generation = s.generation

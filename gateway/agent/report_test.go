@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,26 @@ func TestReportTellsAPathThatIsCutFromOneThatWorksOneWay(t *testing.T) {
 	s := setup{hasKey: true, endpoint: "UDP 192.0.2.7 port 31840"}
 	if _, r := judge(cut.Add(time.Minute), gateway.Client, s, tunnel.Status{Pings: ping.Status{Value: ping.Error, LastReply: cut}}); !strings.HasSuffix(r.Message, "nothing comes back from UDP 192.0.2.7 port 31840") {
 		t.Errorf("a client: got %q", r.Message)
+	}
+}
+
+// Which ranges of a peer are translated is news: a change of the range waits for it.
+func TestReportNamesTheRangesThatAreInForce(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	both := []netip.Prefix{netip.MustParsePrefix("10.60.0.0/16"), netip.MustParsePrefix("240.5.0.0/16")}
+	connected := tunnel.Status{Pings: ping.Status{Value: ping.Connected, LastReply: now}}
+	value, before := judge(now, gateway.Client, setup{}, connected)
+	h := history{last: before, value: value, written: now}
+	if value, r := judge(now, gateway.Client, setup{also: both}, connected); !slices.Equal(r.Also, both) || !h.news(now, value, r) {
+		t.Errorf("got %v, want %v, and at once", r.Also, both)
+	}
+	if _, r := judge(now, gateway.Client, setup{also: both, problem: errors.New("refused")}, connected); r.Also != nil {
+		t.Errorf("got %v, which is not in force", r.Also)
+	}
+	broken := connected
+	broken.Problem = errors.New("the table can't be changed")
+	if _, r := judge(now, gateway.Client, setup{also: both}, broken); r.Also != nil {
+		t.Errorf("got %v, which the kernel does not have", r.Also)
 	}
 }
 

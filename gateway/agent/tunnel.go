@@ -188,9 +188,10 @@ type setup struct {
 	named      bool  // the server is known by a name
 	hasKey     bool  // the peer's public key is known
 	endpoint   string
-	port       uint16    // where the server listens
-	generation int64     // of the GatewayServer or GatewayClient
-	since      time.Time // when that came into force
+	port       uint16         // where the server listens
+	generation int64          // of the GatewayServer or GatewayClient
+	since      time.Time      // when that came into force
+	also       []netip.Prefix // ranges of a peer that has two of them for a while
 }
 
 // inForce reports whether the tunnel is set up as the generation says. Else the
@@ -262,6 +263,9 @@ func (g *gatewayAgent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Resu
 	case g.unfit != nil:
 		err = g.unfit
 	case err == nil:
+		for _, a := range w.Inputs.Peers[0].Also {
+			s.also = append(s.also, a.Seen)
+		}
 		err = g.tunnel.Set(w)
 	}
 	s.problem = err

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
@@ -17,9 +18,11 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/gateway/ipam"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -36,6 +39,7 @@ func TestOperator(t *testing.T) {
 	t.Run("nodes are told from where a gateway's packets come", func(t *testing.T) { w.under(t).testSenders() })
 	t.Run("what the cluster comes to need is left out of a range that was given", func(t *testing.T) { w.under(t).testLeftOut() })
 	t.Run("no peer is seen in a network that a node knows a way to", func(t *testing.T) { w.under(t).testNodeNetworks() })
+	t.Run("a peer is seen under another range when nodes and gateway have it", func(t *testing.T) { w.under(t).testRenumber() })
 	t.Run("a gateway whose pod is gone attracts nothing", func(t *testing.T) { w.under(t).testGone() })
 	t.Run("gateways may read where pods are, as long as they exist", func(t *testing.T) { w.under(t).testAccess() })
 	t.Run("children that are deleted or edited come back", func(t *testing.T) { w.under(t).testRepair() })
@@ -217,6 +221,77 @@ func (w *world) testNodeNetworks() {
 	w.t.Error("peers kept ranges of a network that a node knows a way to")
 }
 
+// testRenumber has milan's pods be seen under another range, since a node has come to
+// know a way into the one that they have. It plays the node's agent and the gateway.
+func (w *world) testRenumber() {
+	conf := until(w, &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}, "there", func(*networkingv1beta1.Configuration) bool { return true })
+	before := netip.MustParsePrefix(string(conf.Status.Remote.CIDR.Pod[0]))
+	lan := netip.PrefixFrom(before.Addr(), 20)
+	var also []netip.Prefix
+	agent := func() {
+		fabric, err := client.New(w.as(render.FabricName), client.Options{Scheme: w.Scheme()})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		var node corev1.Node
+		if err := w.Get(w.t.Context(), client.ObjectKey{Name: "node-a"}, &node); err != nil {
+			w.t.Fatal(err)
+		}
+		u, err := render.Wanted(render.InternalNode(&node, render.NodeReport{IP: netip.MustParseAddr("192.0.2.11"), Networks: []netip.Prefix{lan}, Also: also}))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := fabric.Apply(w.t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(render.FabricName), client.ForceOwnership); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	agent()
+	want := render.Overlap{Range: before, With: ipam.Reservation{Prefix: lan, Reason: "a route of node node-a"}}
+	until(w, conf, "said to overlap the LAN", func(c *networkingv1beta1.Configuration) bool { return slices.Contains(render.Overlaps(c), want) })
+
+	change := conf.DeepCopy()
+	for key, value := range (render.Renumbering{Leave: []netip.Prefix{before}, Keep: time.Hour}).Annotations() {
+		annotate(conf, key, value)
+	}
+	if err := w.Patch(w.t.Context(), conf, client.MergeFrom(change)); err != nil {
+		w.t.Fatal(err)
+	}
+	fabric := until(w, &networkingv1beta1.InternalFabric{ObjectMeta: conf.ObjectMeta}, "leading to both ranges", func(f *networkingv1beta1.InternalFabric) bool {
+		also, _ = render.Also(f)
+		return len(also) == 2
+	})
+	for _, p := range also {
+		if !slices.Contains(fabric.Spec.RemoteCIDRs, networkingv1beta1.CIDR(p.String())) {
+			w.t.Errorf("nodes are told %v and led to %v", also, fabric.Spec.RemoteCIDRs)
+		}
+	}
+	until(w, conf, "waiting for the node", func(c *networkingv1beta1.Configuration) bool {
+		said := meta.FindStatusCondition(c.Status.Conditions, render.ConditionRenumbering)
+		return said != nil && strings.Contains(said.Message, "waits for node node-a")
+	})
+	if got := conf.Status.Remote.CIDR.Pod[0]; string(got) != before.String() {
+		w.t.Errorf("seen as %s before the node has the way", got)
+	}
+	agent()
+	until(w, conf, "seen under another range", func(c *networkingv1beta1.Configuration) bool {
+		return string(c.Status.Remote.CIDR.Pod[0]) != before.String() && len(render.Overlaps(c)) > 0 // the former still is
+	})
+	change = conf.DeepCopy()
+	annotate(conf, render.AnnotationKeep, "0s")
+	if err := w.Patch(w.t.Context(), conf, client.MergeFrom(change)); err != nil {
+		w.t.Fatal(err)
+	}
+	until(w, conf, "without the former range", func(c *networkingv1beta1.Configuration) bool {
+		return c.Annotations[render.AnnotationAlso] == "" && len(render.Overlaps(c)) == 0
+	})
+	until(w, fabric, "leading to the next range alone", func(f *networkingv1beta1.InternalFabric) bool {
+		return f.Annotations[render.AnnotationAlso] == "" && len(f.Spec.RemoteCIDRs) == 2 && !slices.Contains(f.Spec.RemoteCIDRs, networkingv1beta1.CIDR(before.String()))
+	})
+	w.untilGone(&ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: conf.Namespace, Name: "milan-pod-10-244-0-0-16"}})
+	lan = netip.MustParsePrefix("10.128.0.0/12")
+	agent()
+}
+
 func (w *world) testRepair() {
 	key := metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "gw-milan"}
 	deployment := until(w, &appsv1.Deployment{ObjectMeta: key}, "there", func(*appsv1.Deployment) bool { return true })
@@ -244,7 +319,7 @@ func (w *world) testRepair() {
 		&rbacv1.Role{ObjectMeta: key}, &rbacv1.RoleBinding{ObjectMeta: key}, &corev1.ServiceAccount{ObjectMeta: gateway},
 		&networkingv1beta1.InternalFabric{ObjectMeta: gateway},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "gw-milan-hosts"}},
-		&ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "milan-pod-10-244-0-0-16"}},
+		&ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "milan-external-10-70-0-0-16"}},
 		&corev1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}},
 	} {
 		until(w, o, "there", func(client.Object) bool { return true })

@@ -7,19 +7,26 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/liqo-tui/liqo-tui/gateway/ipam"
+	"github.com/liqo-tui/liqo-tui/kube/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -29,7 +36,7 @@ import (
 type configurations struct {
 	client    client.Client
 	reader    client.Reader // not cached
-	allocator *allocator
+	allocator *ranges.Allocator
 	namespace string
 }
 
@@ -42,15 +49,32 @@ func (r *configurations) setup(mgr ctrl.Manager) error {
 		WithOptions(workers(configurationWorkers)).
 		For(&networkingv1beta1.Configuration{}).
 		Owns(&ipamv1alpha1.Network{}).
-		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(r.all)).
+		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(r.waiting)).
+		Watches(&corev1.Node{}, soon(r.all), builder.WithPredicates(nodeNews())).
+		Watches(&networkingv1beta1.InternalNode{}, soon(r.all), builder.WithPredicates(networksNews())).
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.all)).
 		Complete(r)
 }
 
-// all is for changes of the cluster's own ranges, which every Configuration waits for.
-func (r *configurations) all(ctx context.Context, o client.Object) []reconcile.Request {
+// networksNews tells of nodes that know a way to other networks than before, or ask
+// other DNS servers.
+func networksNews() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
+		return before[render.AnnotationNetworks] != after[render.AnnotationNetworks] || before[render.AnnotationNameservers] != after[render.AnnotationNameservers]
+	}}
+}
+
+// waiting is for changes of the cluster's own ranges, which every Configuration waits for.
+func (r *configurations) waiting(ctx context.Context, o client.Object) []reconcile.Request {
 	if o.GetNamespace() != r.namespace {
 		return nil
 	}
+	return r.all(ctx, o)
+}
+
+// all is for what a peer's range may overlap.
+func (r *configurations) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list networkingv1beta1.ConfigurationList
 	if err := r.client.List(ctx, &list); err != nil {
 		return nil
@@ -85,7 +109,11 @@ func (r *configurations) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	if err := r.release(ctx, &conf); err != nil {
 		return ctrl.Result{}, err
 	}
-	remapped, err := r.remapAll(ctx, &conf)
+	moves, err := ranges.NewMoves(ctx, r.client, &conf)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	remapped, err := r.remapAll(ctx, &conf, moves)
 	switch {
 	case errors.Is(err, ipam.ErrInvalid):
 		return ctrl.Result{}, errors.Join(r.report(ctx, &conf, nil, reasonInvalid, err.Error()), reconcile.TerminalError(err))
@@ -94,8 +122,33 @@ func (r *configurations) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	case err != nil:
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, r.report(ctx, &conf, remapped,
-		networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured, "every CIDR of the peer has an address range here")
+	// Whoever reads the status finds beside it what else is in force.
+	if err := r.tell(ctx, &conf, moves); err != nil {
+		return ctrl.Result{}, err
+	}
+	overlaps, err := r.allocator.Overlaps(ctx, moves)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: moves.Again}, r.report(ctx, &conf, remapped, networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured,
+		"every CIDR of the peer has an address range here", moves.Conditions(overlaps, conf.Generation)...)
+}
+
+// tell has gateway and nodes know both ranges of what is being renumbered, and gives
+// back the ranges that they need know no longer.
+func (r *configurations) tell(ctx context.Context, conf *networkingv1beta1.Configuration, m *ranges.Moves) error {
+	before := conf.DeepCopy()
+	if annotate(conf, render.AnnotationAlso, render.JoinAliases(m.Also)); conf.Annotations[render.AnnotationAlso] != before.Annotations[render.AnnotationAlso] {
+		if err := r.client.Patch(ctx, conf, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+			return fmt.Errorf("write the ranges of Configuration %s/%s: %w", conf.Namespace, conf.Name, err)
+		}
+	}
+	for _, n := range m.Released {
+		if err := deleteExactly(ctx, r.client, n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Reasons of a Configuration that has no ranges yet. The first is Liqo's.
@@ -105,13 +158,16 @@ const (
 	reasonExhausted = "NoFreeRange"
 )
 
-func (r *configurations) remapAll(ctx context.Context, conf *networkingv1beta1.Configuration) (*networkingv1beta1.ClusterConfig, error) {
-	var remapped networkingv1beta1.ClusterConfigCIDR
+func (r *configurations) remapAll(ctx context.Context, conf *networkingv1beta1.Configuration, m *ranges.Moves) (*networkingv1beta1.ClusterConfig, error) {
+	var remapped, shown networkingv1beta1.ClusterConfigCIDR
 	var err error
-	if remapped.Pod, err = r.remap(ctx, conf, ipam.Pods, conf.Spec.Remote.CIDR.Pod); err != nil {
+	if conf.Status.Remote != nil {
+		shown = conf.Status.Remote.CIDR
+	}
+	if remapped.Pod, err = r.remap(ctx, conf, ipam.Pods, conf.Spec.Remote.CIDR.Pod, shown.Pod, m); err != nil {
 		return nil, err
 	}
-	if remapped.External, err = r.remap(ctx, conf, ipam.External, conf.Spec.Remote.CIDR.External); err != nil {
+	if remapped.External, err = r.remap(ctx, conf, ipam.External, conf.Spec.Remote.CIDR.External, shown.External, m); err != nil {
 		return nil, err
 	}
 	return &networkingv1beta1.ClusterConfig{CIDR: remapped}, nil
@@ -163,10 +219,10 @@ func (r *configurations) defaultLocal(ctx context.Context, conf *networkingv1bet
 func (r *configurations) release(ctx context.Context, conf *networkingv1beta1.Configuration) error {
 	wanted := map[string]bool{}
 	for _, cidr := range conf.Spec.Remote.CIDR.Pod {
-		wanted[networkName(conf, ipam.Pods, cidr)] = true
+		wanted[networkName(conf, ipam.Pods, cidr)], wanted[otherName(conf, ipam.Pods, cidr)] = true, true
 	}
 	for _, cidr := range conf.Spec.Remote.CIDR.External {
-		wanted[networkName(conf, ipam.External, cidr)] = true
+		wanted[networkName(conf, ipam.External, cidr)], wanted[otherName(conf, ipam.External, cidr)] = true, true
 	}
 	var list ipamv1alpha1.NetworkList
 	if err := r.client.List(ctx, &list, client.InNamespace(conf.Namespace), client.HasLabels{render.LabelCIDRType}); err != nil {
@@ -184,56 +240,114 @@ func (r *configurations) release(ctx context.Context, conf *networkingv1beta1.Co
 	return nil
 }
 
-func (r *configurations) remap(ctx context.Context, conf *networkingv1beta1.Configuration, kind string, cidrs []networkingv1beta1.CIDR) ([]networkingv1beta1.CIDR, error) {
+// remap returns under which ranges the peer is seen. Those that are to be left are
+// taken one step further; shown are those that the status names.
+func (r *configurations) remap(ctx context.Context, conf *networkingv1beta1.Configuration, kind string, cidrs, shown []networkingv1beta1.CIDR, m *ranges.Moves) ([]networkingv1beta1.CIDR, error) {
 	out := make([]networkingv1beta1.CIDR, 0, len(cidrs))
 	for _, cidr := range cidrs {
-		n, err := r.network(ctx, conf, kind, cidr)
+		p, err := r.pair(ctx, conf, kind, cidr, shown)
 		if err != nil {
 			return nil, err
 		}
-		if n.Status.CIDR == "" {
-			got, err := r.allocator.assign(ctx, n)
-			if err != nil {
-				return nil, fmt.Errorf("remap %s CIDR %s of %s: %w", kind, cidr, conf.Name, err)
+		now := time.Now()
+		step, again := p.Next(m.Asked, m.Ready(p, cidr), now)
+		switch step {
+		case ranges.Begin:
+			if p.Other == nil {
+				name := networkName(conf, kind, cidr)
+				if p.Current.Name == name {
+					name = otherName(conf, kind, cidr)
+				}
+				if p.Other, err = r.network(ctx, conf, kind, cidr, name); err != nil {
+					return nil, err
+				}
 			}
-			if err := setNetworkCIDR(ctx, r.client, n, got); err != nil {
+			if err := r.assign(ctx, conf, p.Other, m.Asked.Leave...); m.Fail(err) {
+				p.Other = nil // what there is stays
+			} else if err != nil {
 				return nil, err
 			}
+		case ranges.Switch:
+			before := p.Current.DeepCopy()
+			annotate(p.Current, render.AnnotationLeft, now.UTC().Format(time.RFC3339))
+			if err := r.client.Patch(ctx, p.Current, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+				return nil, fmt.Errorf("record that Network %s/%s is left: %w", p.Current.Namespace, p.Current.Name, err)
+			}
+			again = m.Asked.Keep
+			p.Swap()
+		case ranges.Rest, ranges.Prepare, ranges.Keep, ranges.Release:
 		}
-		out = append(out, n.Status.CIDR)
+		m.Note(p, cidr, step, again, now)
+		out = append(out, p.Current.Status.CIDR)
 	}
 	return out, nil
 }
 
-// network is the Network of one CIDR, made if it is missing.
-func (r *configurations) network(ctx context.Context, conf *networkingv1beta1.Configuration, kind string, cidr networkingv1beta1.CIDR) (*ipamv1alpha1.Network, error) {
+// pair are the Networks of one CIDR. The first is made if both are missing. What the
+// status names is the current one: a single write changes over.
+func (r *configurations) pair(ctx context.Context, conf *networkingv1beta1.Configuration, kind string, cidr networkingv1beta1.CIDR, shown []networkingv1beta1.CIDR) (p ranges.Pair, err error) {
 	if p, err := netip.ParsePrefix(string(cidr)); err != nil || !p.Addr().Is4() || p.Masked() != p {
-		return nil, fmt.Errorf("remote %s CIDR %q: %w", kind, cidr, ipam.ErrInvalid)
+		return ranges.Pair{}, fmt.Errorf("remote %s CIDR %q: %w", kind, cidr, ipam.ErrInvalid)
 	}
+	name := networkName(conf, kind, cidr)
+	if p.Current, err = r.find(ctx, conf, name); err != nil {
+		return p, err
+	}
+	if p.Other, err = r.find(ctx, conf, otherName(conf, kind, cidr)); err != nil {
+		return p, err
+	}
+	switch {
+	case p.Current == nil && p.Other != nil:
+		p.Swap()
+	case p.Current == nil:
+		if p.Current, err = r.network(ctx, conf, kind, cidr, name); err != nil {
+			return p, err
+		}
+	case p.Other != nil && p.Other.Status.CIDR != "" && slices.Contains(shown, p.Other.Status.CIDR):
+		p.Swap()
+	}
+	return p, r.assign(ctx, conf, p.Current)
+}
+
+// assign gives a Network its range, if it has none.
+func (r *configurations) assign(ctx context.Context, conf *networkingv1beta1.Configuration, n *ipamv1alpha1.Network, left ...netip.Prefix) error {
+	if n.Status.CIDR != "" {
+		return nil
+	}
+	got, err := r.allocator.Assign(ctx, n, left...)
+	if err != nil {
+		return fmt.Errorf("remap %s CIDR %s of %s: %w", n.Labels[render.LabelCIDRType], n.Spec.CIDR, conf.Name, err)
+	}
+	return ranges.Record(ctx, r.client, n, got)
+}
+
+// find is a Network of the Configuration, nil if there is none.
+func (r *configurations) find(ctx context.Context, conf *networkingv1beta1.Configuration, name string) (*ipamv1alpha1.Network, error) {
 	n := &ipamv1alpha1.Network{}
-	key := client.ObjectKey{Namespace: conf.Namespace, Name: networkName(conf, kind, cidr)}
-	err := r.client.Get(ctx, key, n)
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: conf.Namespace, Name: name}, n)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
 	if err == nil && !metav1.IsControlledBy(n, conf) && metav1.GetControllerOf(n) != nil {
 		// Left by an earlier Configuration of this name: the garbage collector
 		// would take it away under us. The allocator gives the new one the same range.
-		if err := deleteExactly(ctx, r.client, n); err != nil {
-			return nil, err
-		}
-		err = apierrors.NewNotFound(ipamv1alpha1.NetworkGroupResource, n.Name)
+		return nil, deleteExactly(ctx, r.client, n)
 	}
-	if !apierrors.IsNotFound(err) {
-		return n, err
-	}
-	n = render.Network(key.Namespace, key.Name, "", string(cidr), 0)
+	return n, err
+}
+
+// network makes the Network of one CIDR.
+func (r *configurations) network(ctx context.Context, conf *networkingv1beta1.Configuration, kind string, cidr networkingv1beta1.CIDR, name string) (*ipamv1alpha1.Network, error) {
+	n := render.Network(conf.Namespace, name, "", string(cidr), 0)
 	conf.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.ConfigurationKind))
 	n.OwnerReferences = []metav1.OwnerReference{render.OwnerReference(conf)}
 	n.Labels = map[string]string{
 		render.LabelCIDRType: kind, render.LabelManagedBy: FieldManager,
 		render.LabelRemoteCluster: conf.Labels[render.LabelRemoteCluster],
 	}
-	err = r.client.Create(ctx, n)
+	err := r.client.Create(ctx, n)
 	if apierrors.IsAlreadyExists(err) { // the cache is late
-		return n, r.reader.Get(ctx, key, n)
+		return n, r.reader.Get(ctx, client.ObjectKeyFromObject(n), n)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("create Network %s/%s: %w", n.Namespace, n.Name, err)
@@ -245,8 +359,15 @@ func networkName(conf *networkingv1beta1.Configuration, kind string, cidr networ
 	return conf.Name + "-" + kind + "-" + strings.NewReplacer(".", "-", "/", "-").Replace(string(cidr))
 }
 
-// report writes the Configuration's status if it says something new.
-func (r *configurations) report(ctx context.Context, conf *networkingv1beta1.Configuration, remote *networkingv1beta1.ClusterConfig, reason, message string) error {
+// otherName is that of a second Network, while a peer is seen under two ranges, and
+// of the only one after that.
+func otherName(conf *networkingv1beta1.Configuration, kind string, cidr networkingv1beta1.CIDR) string {
+	return networkName(conf, kind, cidr) + "-renumbered"
+}
+
+// report writes the Configuration's status if it says something new. Of more, it has
+// those conditions that are true.
+func (r *configurations) report(ctx context.Context, conf *networkingv1beta1.Configuration, remote *networkingv1beta1.ClusterConfig, reason, message string, more ...metav1.Condition) error {
 	before := conf.DeepCopy()
 	// Liqo v1.2.0's DeepCopy shares the conditions: setting one would change the
 	// copy too, so that the patch leaves it out, and the cache's object.
@@ -262,6 +383,13 @@ func (r *configurations) report(ctx context.Context, conf *networkingv1beta1.Con
 		Type: networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured, Status: status,
 		Reason: reason, Message: message, ObservedGeneration: conf.Generation,
 	})
+	for _, c := range more {
+		if c.Status == metav1.ConditionTrue {
+			meta.SetStatusCondition(&conf.Status.Conditions, c)
+		} else {
+			meta.RemoveStatusCondition(&conf.Status.Conditions, c.Type)
+		}
+	}
 	if equality.Semantic.DeepEqual(before.Status, conf.Status) {
 		return nil
 	}

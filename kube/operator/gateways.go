@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/liqo-tui/liqo-tui/kube/operator/echo"
+	"github.com/liqo-tui/liqo-tui/kube/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -40,7 +41,7 @@ type gateways struct {
 	events events.EventRecorder
 	writes echo.Writes
 
-	surroundings *surroundings
+	surroundings *ranges.Surroundings
 	turns        *turns // of the gateways of both kinds
 }
 

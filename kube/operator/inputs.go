@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/liqo-tui/liqo-tui/gateway/ipam"
+	"github.com/liqo-tui/liqo-tui/kube/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -77,11 +78,11 @@ func (r *gateways) readTemplate(ctx context.Context, ref corev1.ObjectReference)
 }
 
 func (r *gateways) readSurroundings(ctx context.Context, in *inputs) error {
-	reserved, err := r.surroundings.reserved(ctx)
+	reserved, err := r.surroundings.Reserved(ctx)
 	if err != nil {
 		return err
 	}
-	in.spared, in.nodes = spared(reserved), r.surroundings.sorted()
+	in.spared, in.nodes = ranges.Spared(reserved), r.surroundings.Sorted()
 	if in.hosts, err = readHosts(ctx, r.client); err != nil {
 		return err
 	}
@@ -204,7 +205,7 @@ func (in *inputs) supports() ([]render.Object, error) {
 			host = netip.Addr{}
 		}
 		objects = append(objects, g.InternalFabric(render.Fabric{
-			PodIP: ip, Host: host, Gone: in.gone(ip), Remote: remote, MTU: in.view.mtu, NodeIPs: in.nodeIPs, LeftOut: leftOut,
+			PodIP: ip, Host: host, Gone: in.gone(ip), Remote: remote, MTU: in.view.mtu, NodeIPs: in.nodeIPs, LeftOut: leftOut, Also: in.also(),
 		}))
 	}
 	return objects, nil
@@ -215,12 +216,11 @@ func (in *inputs) supports() ([]render.Object, error) {
 // VPC's that the peer's pods share with its load balancer, or a node's that came
 // later. Without that address the cluster, or the tunnel itself, would be cut off.
 func (in *inputs) led() (remote []networkingv1beta1.CIDR, leftOut []string, err error) {
-	cidr := in.configuration.Status.Remote.CIDR
-	for _, c := range slices.Concat(cidr.Pod, cidr.External) {
-		p, err := netip.ParsePrefix(string(c))
-		if err != nil {
-			return nil, nil, fmt.Errorf("status of Configuration %s/%s: %w", in.configuration.Namespace, in.configuration.Name, err)
-		}
+	all, err := in.seen()
+	if err != nil {
+		return nil, nil, fmt.Errorf("status of Configuration %s/%s: %w", in.configuration.Namespace, in.configuration.Name, err)
+	}
+	for _, p := range all {
 		for _, s := range in.spared {
 			if p.Overlaps(s.Prefix) {
 				leftOut = append(leftOut, s.String())
@@ -232,6 +232,35 @@ func (in *inputs) led() (remote []networkingv1beta1.CIDR, leftOut []string, err 
 	}
 	slices.Sort(leftOut)
 	return remote, slices.Compact(leftOut), nil
+}
+
+// seen are the ranges under which the peer is seen, in any way.
+func (in *inputs) seen() ([]netip.Prefix, error) {
+	cidr := in.configuration.Status.Remote.CIDR
+	var out []netip.Prefix
+	for _, c := range slices.Concat(cidr.Pod, cidr.External) {
+		p, err := netip.ParsePrefix(string(c))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	for _, p := range in.also() {
+		if !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// also are the former and the next ranges of a peer that has both.
+func (in *inputs) also() []netip.Prefix {
+	told, _ := render.ParseAliases(in.configuration) // written by the operator alone
+	var out []netip.Prefix
+	for _, a := range told {
+		out = append(out, a.Seen)
+	}
+	return out
 }
 
 // shared reports whether several pods share the tunnel.

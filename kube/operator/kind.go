@@ -87,12 +87,6 @@ func (k kind) newTemplate() *unstructured.Unstructured {
 
 // watches adds what a gateway depends on without owning it.
 func (r *gateways) watches(b *builder.Builder, secrets <-chan event.GenericEvent) *builder.Builder {
-	addressesChanged := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*corev1.Node)
-		after, ok2 := e.ObjectNew.(*corev1.Node)
-		// A node's heartbeat changes its status every few seconds.
-		return ok && ok2 && !sameNode(before, after)
-	}}
 	ownAddressesChanged := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		// Where its pods are is the gateways' own business, and changes all the time.
 		before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
@@ -106,12 +100,22 @@ func (r *gateways) watches(b *builder.Builder, secrets <-chan event.GenericEvent
 		Watches(&networkingv1beta1.Connection{}, byOwner, existence()). // its status is the gateway's own
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(gatewayOfPod)).
 		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOfPeer)).
-		Watches(&corev1.Node{}, soon(r.allGateways), builder.WithPredicates(addressesChanged)).
+		Watches(&corev1.Node{}, soon(r.allGateways), builder.WithPredicates(nodeNews())).
 		Watches(&networkingv1beta1.InternalNode{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOnNode), builder.WithPredicates(ownAddressesChanged)).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.allGateways)). // the API servers'
 		Watches(&networkingv1beta1.GatewayClient{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOverEndpoint)).
 		Watches(&ipamv1alpha1.IP{}, handler.EnqueueRequestsFromMapFunc(r.allGateways)).
 		Watches(r.kind.newTemplate(), handler.EnqueueRequestsFromMapFunc(r.allGateways))
+}
+
+// nodeNews tells of nodes with other addresses, and whether they are ready. A node's
+// heartbeat changes its status every few seconds.
+func nodeNews() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*corev1.Node)
+		after, ok2 := e.ObjectNew.(*corev1.Node)
+		return ok && ok2 && !sameNode(before, after)
+	}}
 }
 
 // settling is how long a change of a node is waited with. One that joins changes

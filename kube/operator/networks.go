@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/liqo-tui/liqo-tui/kube/operator/discover"
+	"github.com/liqo-tui/liqo-tui/kube/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -183,7 +184,7 @@ func completes(n ipamv1alpha1.Network) bool {
 // peers were given, it notices when they are free again.
 type networks struct {
 	client    client.Client
-	allocator *allocator
+	allocator *ranges.Allocator
 	namespace string
 }
 
@@ -215,7 +216,7 @@ func (r *networks) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	var n ipamv1alpha1.Network
 	if err := r.client.Get(ctx, req.NamespacedName, &n); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			err = r.allocator.release(ctx, req.NamespacedName)
+			err = r.allocator.Release(ctx, req.NamespacedName)
 		}
 		return ctrl.Result{}, err
 	}
@@ -223,29 +224,20 @@ func (r *networks) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, nil
 	}
 	if n.Labels[render.LabelNotRemapped] == "true" {
-		if err := r.allocator.fix(ctx, &n); err != nil {
+		if err := r.allocator.Fix(ctx, &n); err != nil {
 			return ctrl.Result{}, reconcile.TerminalError(err)
 		}
-		return ctrl.Result{}, setNetworkCIDR(ctx, r.client, &n, n.Spec.CIDR)
+		return ctrl.Result{}, ranges.Record(ctx, r.client, &n, n.Spec.CIDR)
 	}
 	own, err := clusterNetworks(ctx, r.client, r.namespace)
 	if err != nil || !own.fixed {
 		return ctrl.Result{}, err // another Network's change brings it back
 	}
-	cidr, err := r.allocator.assign(ctx, &n)
+	cidr, err := r.allocator.Assign(ctx, &n)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("allocate %s of Network %s: %w", n.Spec.CIDR, n.Name, err)
 	}
-	return ctrl.Result{}, setNetworkCIDR(ctx, r.client, &n, cidr)
-}
-
-func setNetworkCIDR(ctx context.Context, c client.Client, n *ipamv1alpha1.Network, cidr networkingv1beta1.CIDR) error {
-	before := n.DeepCopy()
-	n.Status.CIDR = cidr
-	if err := c.Status().Patch(ctx, n, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
-		return fmt.Errorf("record %s as CIDR of Network %s/%s: %w", cidr, n.Namespace, n.Name, err)
-	}
-	return nil
+	return ctrl.Result{}, ranges.Record(ctx, r.client, &n, cidr)
 }
 
 // ownNetworks are this cluster's own ranges, as far as they are decided.

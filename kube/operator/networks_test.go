@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/liqo-tui/liqo-tui/kube/operator/discover"
+	"github.com/liqo-tui/liqo-tui/kube/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -97,7 +98,7 @@ func decideAll(t *testing.T, cl client.Client) {
 		t.Fatal(err)
 	}
 	for i := range all.Items {
-		if err := setNetworkCIDR(t.Context(), cl, &all.Items[i], all.Items[i].Spec.CIDR); err != nil {
+		if err := ranges.Record(t.Context(), cl, &all.Items[i], all.Items[i].Spec.CIDR); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -35,7 +35,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/liqo-tui/liqo-tui/gateway/ipam"
+	"github.com/liqo-tui/liqo-tui/kube/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -129,11 +129,7 @@ func workers(n int) controller.Options {
 // setUp adds the controllers.
 func setUp(mgr ctrl.Manager, status *reporter, o Options) error {
 	namespace := o.Namespace
-	pools := o.Pools
-	if len(pools) == 0 {
-		pools = ipam.DefaultPools()
-	}
-	around := newSurroundings(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetConfig())
+	around := ranges.NewSurroundings(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetConfig())
 	order := &turns{}
 	ofTenants, err := metadata.NewForConfig(mgr.GetConfig())
 	if err != nil {
@@ -143,7 +139,7 @@ func setUp(mgr ctrl.Manager, status *reporter, o Options) error {
 	ofKind := func(k kind) error {
 		return (&gateways{kind: k, client: mgr.GetClient(), reader: mgr.GetAPIReader(), events: status.recorder, surroundings: around, turns: order}).setup(mgr, kept.tell())
 	}
-	allocator := &allocator{reader: mgr.GetAPIReader(), surroundings: around, pools: pools}
+	allocator := ranges.NewAllocator(mgr.GetAPIReader(), around, o.Pools)
 	return errors.Join(
 		(&discovery{client: mgr.GetClient(), reader: mgr.GetAPIReader(), status: status, namespace: namespace, stated: o.Stated}).setup(mgr),
 		(&networks{client: mgr.GetClient(), allocator: allocator, namespace: namespace}).setup(mgr),
@@ -189,8 +185,8 @@ func newManager(restConfig *rest.Config) (ctrl.Manager, error) {
 				&coordinationv1.Lease{}:      {Label: ofGateways},
 				&rbacv1.ClusterRoleBinding{}: {Field: fields.OneTermEqualSelector(metav1.ObjectNameField, render.GatewayAccessName)},
 				&corev1.Node{}:               {Transform: slimNode},
-				&discoveryv1.EndpointSlice{}: {Namespaces: map[string]cache.Config{apiServerSlice.Namespace: {
-					FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, apiServerSlice.Name),
+				&discoveryv1.EndpointSlice{}: {Namespaces: map[string]cache.Config{ranges.APIServerSlice().Namespace: {
+					FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, ranges.APIServerSlice().Name),
 				}}},
 			},
 		},

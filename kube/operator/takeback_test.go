@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/liqo-tui/liqo-tui/kube/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -50,7 +51,7 @@ func (w *world) untilNothingIsApplied(key client.ObjectKey) {
 			return c.Apply(ctx, o, options...)
 		},
 	})
-	r := &gateways{kind: serverKind, client: counting, reader: direct, surroundings: newSurroundings(direct, direct, w.config), turns: &turns{}}
+	r := &gateways{kind: serverKind, client: counting, reader: direct, surroundings: ranges.NewSurroundings(direct, direct, w.config), turns: &turns{}}
 	deadline := time.Now().Add(patience)
 	for {
 		applied = nil

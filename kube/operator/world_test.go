@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -157,7 +158,8 @@ func (w *world) peer(id render.ClusterID, pod networkingv1beta1.CIDR) *networkin
 	conf := render.Configuration(tenant, render.Networks{Pod: []networkingv1beta1.CIDR{pod}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}})
 	w.create(conf)
 	return until(w, conf, "remapped", func(c *networkingv1beta1.Configuration) bool {
-		return c.Status.Remote != nil && len(c.Status.Conditions) == 1 && c.Status.Conditions[0].ObservedGeneration == c.Generation
+		said := meta.FindStatusCondition(c.Status.Conditions, networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured)
+		return c.Status.Remote != nil && said != nil && said.ObservedGeneration == c.Generation
 	})
 }
 

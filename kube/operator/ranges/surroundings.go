@@ -1,4 +1,4 @@
-package operator
+package ranges
 
 import (
 	"cmp"
@@ -23,9 +23,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// surroundings are the addresses that the cluster, its admins and its tunnels
+// Surroundings are the addresses that the cluster, its admins and its tunnels
 // need as they are: a range of a peer that held one would lead it to a gateway.
-type surroundings struct {
+type Surroundings struct {
 	cache  client.Reader // for Nodes and what they say, gateways, and the API servers' EndpointSlice
 	reader client.Reader // not cached: to mirror every Service would cost more than to list them seldom
 	server string        // host by which the operator itself reaches the API server
@@ -72,20 +72,28 @@ const (
 	lookUpTime = 2 * time.Second
 )
 
-// apiServerSlice lists the API servers' addresses. They keep it themselves,
+// APIServerSlice lists the API servers' addresses. They keep it themselves,
 // under this name.
-var apiServerSlice = client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}
+func APIServerSlice() client.ObjectKey {
+	return client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}
+}
 
-func newSurroundings(cache, reader client.Reader, config *rest.Config) *surroundings {
-	s := &surroundings{cache: cache, reader: reader, lookUp: net.DefaultResolver.LookupNetIP}
+// NewSurroundings of the API server of config. Of the two readers the first is cached.
+func NewSurroundings(cache, reader client.Reader, config *rest.Config) *Surroundings {
+	s := &Surroundings{cache: cache, reader: reader, lookUp: net.DefaultResolver.LookupNetIP}
 	if u, _, err := rest.DefaultServerUrlFor(config); err == nil { // else nothing would have started
 		s.server = u.Hostname()
 	}
 	return s
 }
 
-// reserved lists them, each with its reason.
-func (s *surroundings) reserved(ctx context.Context) ([]ipam.Reservation, error) {
+// Reserved lists them, each with its reason.
+func (s *Surroundings) Reserved(ctx context.Context) ([]ipam.Reservation, error) {
+	return s.known(ctx, servicesAge)
+}
+
+// known are the same; Services may have been listed so long ago.
+func (s *Surroundings) known(ctx context.Context, age time.Duration) ([]ipam.Reservation, error) {
 	out, err := s.nodes(ctx)
 	if err != nil {
 		return nil, err
@@ -101,7 +109,7 @@ func (s *surroundings) reserved(ctx context.Context) ([]ipam.Reservation, error)
 	hosts = append(hosts, servers...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if time.Since(s.listed) > servicesAge {
+	if time.Since(s.listed) > age {
 		if s.services, err = listServices(ctx, s.reader); err != nil {
 			return nil, err
 		}
@@ -123,7 +131,7 @@ func (s *surroundings) reserved(ctx context.Context) ([]ipam.Reservation, error)
 
 // nodes are the addresses and networks of the nodes. Hundreds of gateways ask for
 // them at once when one node has changed.
-func (s *surroundings) nodes(ctx context.Context) ([]ipam.Reservation, error) {
+func (s *Surroundings) nodes(ctx context.Context) ([]ipam.Reservation, error) {
 	var list corev1.NodeList
 	if err := s.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Nodes: %w", err)
@@ -149,9 +157,9 @@ func (s *surroundings) nodes(ctx context.Context) ([]ipam.Reservation, error) {
 	return slices.Clone(s.ofNodes), nil
 }
 
-// sorted are the nodes, by name, of which the last reservations were. They are
+// Sorted are the nodes, by name, of which the last reservations were. They are
 // shared: callers must not change them.
-func (s *surroundings) sorted() []corev1.Node {
+func (s *Surroundings) Sorted() []corev1.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all
@@ -184,12 +192,19 @@ func nodeReservations(nodes []corev1.Node, said []networkingv1beta1.InternalNode
 				out = append(out, ipam.Reservation{Prefix: p, Reason: "a route of node " + n.Name})
 			}
 		}
+		servers, _ := render.NodeNameservers(n)
+		for _, a := range servers {
+			if r := ipam.Host(a, "DNS server of node "+n.Name); !seen[r.Prefix] {
+				seen[r.Prefix] = true
+				out = append(out, r)
+			}
+		}
 	}
 	return out
 }
 
 // gateways are the ends of this cluster's tunnels, here and at its peers.
-func (s *surroundings) gateways(ctx context.Context) ([]host, error) {
+func (s *Surroundings) gateways(ctx context.Context) ([]host, error) {
 	var clients networkingv1beta1.GatewayClientList
 	if err := s.cache.List(ctx, &clients, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list GatewayClients: %w", err)
@@ -215,13 +230,13 @@ func (s *surroundings) gateways(ctx context.Context) ([]host, error) {
 	return out, nil
 }
 
-func (s *surroundings) apiServers(ctx context.Context) ([]host, error) {
+func (s *Surroundings) apiServers(ctx context.Context) ([]host, error) {
 	var out []host
 	if s.server != "" {
 		out = append(out, host{s.server, "API server, as the operator reaches it"})
 	}
 	var slice discoveryv1.EndpointSlice
-	if err := s.cache.Get(ctx, apiServerSlice, &slice); client.IgnoreNotFound(err) != nil {
+	if err := s.cache.Get(ctx, APIServerSlice(), &slice); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read the API servers' addresses: %w", err)
 	}
 	for _, e := range slice.Endpoints {
@@ -247,7 +262,7 @@ func listServices(ctx context.Context, reader client.Reader) ([]host, error) {
 				}
 			}
 		}
-		if client.ObjectKeyFromObject(svc) == apiServerSlice || svc.Labels["k8s-app"] == "kube-dns" {
+		if client.ObjectKeyFromObject(svc) == APIServerSlice() || svc.Labels["k8s-app"] == "kube-dns" {
 			add("cluster IP", svc.Spec.ClusterIPs...)
 		}
 		add("external IP", svc.Spec.ExternalIPs...)
@@ -260,7 +275,7 @@ func listServices(ctx context.Context, reader client.Reader) ([]host, error) {
 }
 
 // resolve looks the names among hosts up, and forgets others.
-func (s *surroundings) resolve(ctx context.Context, hosts []host) {
+func (s *Surroundings) resolve(ctx context.Context, hosts []host) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpTime)
 	defer cancel()
 	known := s.names
@@ -292,8 +307,8 @@ func (s *surroundings) resolve(ctx context.Context, hosts []host) {
 	}
 }
 
-// spared are those of the reservations that are one address: what gateways are
+// Spared are those of the reservations that are one address: what gateways are
 // given must never lead there, also where it came first.
-func spared(all []ipam.Reservation) []ipam.Reservation {
+func Spared(all []ipam.Reservation) []ipam.Reservation {
 	return slices.DeleteFunc(slices.Clone(all), func(r ipam.Reservation) bool { return !r.Prefix.IsSingleIP() })
 }

@@ -1,4 +1,4 @@
-package operator
+package ranges
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/liqo-tui/liqo-tui/gateway/ipam"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -52,7 +53,7 @@ func TestAllocationsNeverOverlapAndAreStable(t *testing.T) {
 type allocations struct {
 	t         *testing.T
 	cluster   client.Client
-	allocator *allocator
+	allocator *Allocator
 	pools     []netip.Prefix
 	names     map[string]netip.Addr
 	given     map[string]netip.Prefix
@@ -66,8 +67,8 @@ func newAllocations(t *testing.T, pools ...netip.Prefix) *allocations {
 	m.restart()
 	own := render.Network("liqo", "pod-cidr", render.NetworkPodCIDR, ownPods, 0)
 	m.must(m.cluster.Create(t.Context(), own))
-	m.must(m.allocator.fix(t.Context(), own))
-	m.must(setNetworkCIDR(t.Context(), m.cluster, own, own.Spec.CIDR))
+	m.must(m.allocator.Fix(t.Context(), own))
+	m.must(Record(t.Context(), m.cluster, own, own.Spec.CIDR))
 	return m
 }
 
@@ -81,9 +82,9 @@ func (m *allocations) must(err error) {
 // restart forgets what is only remembered. Allocations that were not recorded
 // have been told to nobody, so they may change.
 func (m *allocations) restart() {
-	m.allocator = &allocator{
+	m.allocator = &Allocator{
 		reader: m.cluster, pools: m.pools,
-		surroundings: newSurroundings(m.cluster, m.cluster, &rest.Config{Host: "https://10.8.0.8:6443"}),
+		surroundings: NewSurroundings(m.cluster, m.cluster, &rest.Config{Host: "https://10.8.0.8:6443"}),
 	}
 	m.allocator.surroundings.lookUp = func(_ context.Context, _, name string) ([]netip.Addr, error) {
 		if a, ok := m.names[name]; ok {
@@ -111,7 +112,7 @@ func (m *allocations) give(name, want string, recorded bool) {
 		n.Labels[render.LabelRemoteCluster] = name
 		m.must(m.cluster.Create(m.t.Context(), n))
 	}
-	got, err := m.allocator.assign(m.t.Context(), n)
+	got, err := m.allocator.Assign(m.t.Context(), n)
 	m.must(err)
 	p := netip.MustParsePrefix(string(got))
 	if known && p != had {
@@ -122,7 +123,7 @@ func (m *allocations) give(name, want string, recorded bool) {
 	}
 	m.given[name] = p
 	if recorded {
-		m.must(setNetworkCIDR(m.t.Context(), m.cluster, n, got))
+		m.must(Record(m.t.Context(), m.cluster, n, got))
 	}
 }
 
@@ -130,7 +131,7 @@ func (m *allocations) remove(name string) {
 	m.t.Helper()
 	key := types.NamespacedName{Namespace: "tenant", Name: name}
 	m.must(client.IgnoreNotFound(m.cluster.Delete(m.t.Context(), &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})))
-	m.must(m.allocator.release(m.t.Context(), key))
+	m.must(m.allocator.Release(m.t.Context(), key))
 	delete(m.given, name)
 }
 
@@ -154,11 +155,11 @@ func TestReleasedRangesAreGivenAgain(t *testing.T) {
 	m.give("second", "10.64.0.0/10", true)
 	third := render.Network("tenant", "third", "", "10.64.0.0/10", 0)
 	m.must(m.cluster.Create(t.Context(), third))
-	if got, err := m.allocator.assign(t.Context(), third); !errors.Is(err, ipam.ErrExhausted) {
+	if got, err := m.allocator.Assign(t.Context(), third); !errors.Is(err, ipam.ErrExhausted) {
 		t.Fatalf("got %s (%v), want no free range", got, err)
 	}
 	m.remove("first")
-	if got, err := m.allocator.assign(t.Context(), third); err != nil || got != "10.64.0.0/10" {
+	if got, err := m.allocator.Assign(t.Context(), third); err != nil || got != "10.64.0.0/10" {
 		t.Errorf("got %s (%v), want the range that was released", got, err)
 	}
 }
@@ -196,7 +197,7 @@ func TestNoRangeOfAPeerCutsTheClusterOff(t *testing.T) {
 		&elsewhere, dns, web,
 		render.InternalNode(&elsewhere, render.NodeReport{IP: netip.MustParseAddr("192.168.1.5"), Networks: []netip.Prefix{
 			netip.MustParsePrefix("10.20.0.0/17"), netip.MustParsePrefix("0.0.0.0/1"),
-		}}),
+		}, Nameservers: []netip.Addr{netip.MustParseAddr(need("10.22.0.2", "a DNS server of a node"))}}),
 		render.InternalNode(&gone, render.NodeReport{IP: netip.MustParseAddr("192.168.1.6"), Networks: []netip.Prefix{netip.MustParsePrefix("10.21.0.0/16")}}),
 		&discoveryv1.EndpointSlice{
 			ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"},
@@ -217,7 +218,7 @@ func TestNoRangeOfAPeerCutsTheClusterOff(t *testing.T) {
 		n := render.Network("tenant", fmt.Sprint("peer-", i), "", fmt.Sprintf("10.%d.0.0/16", i%256), 0)
 		m.must(m.cluster.Create(t.Context(), n))
 		var got networkingv1beta1.CIDR
-		if got, err = m.allocator.assign(t.Context(), n); err == nil {
+		if got, err = m.allocator.Assign(t.Context(), n); err == nil {
 			m.given[n.Name] = netip.MustParsePrefix(string(got))
 		}
 	}
@@ -254,4 +255,27 @@ func TestAPeerThatOverlapsIsSeenWhereNobodyIs(t *testing.T) {
 	if p := m.given["milan"]; p != milan {
 		t.Errorf("milan's pods were given %s, and %s when it was connected again", milan, p)
 	}
+}
+
+func clusterWith(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme, err := render.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&ipamv1alpha1.Network{}).Build()
+}
+
+func node(name string, isReady bool, addresses ...corev1.NodeAddress) corev1.Node {
+	status := corev1.ConditionFalse
+	if isReady {
+		status = corev1.ConditionTrue
+	}
+	return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{
+		Addresses: addresses, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}},
+	}}
+}
+
+func internal(ip string) corev1.NodeAddress {
+	return corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip}
 }

@@ -1,4 +1,6 @@
-package operator
+// Package ranges decides under which address ranges a cluster sees its peers, and
+// moves a peer from one range to another.
+package ranges
 
 import (
 	"context"
@@ -17,22 +19,35 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// allocator gives Networks their ranges. What it gave is kept in the Networks'
+// fieldManager is the operator's.
+const fieldManager = render.OperatorName
+
+// Allocator gives Networks their ranges. What it gave is kept in the Networks'
 // status; here it is remembered too, because the cache is late, and listing
 // every Network for each new one took 4 s for 200 peers.
-type allocator struct {
+type Allocator struct {
 	reader       client.Reader // not cached
-	surroundings *surroundings
+	surroundings *Surroundings
 	pools        []netip.Prefix
 
 	mu    sync.Mutex
 	taken map[types.NamespacedName]netip.Prefix // nil before the first use
 }
 
-// assign chooses a range for n, which must exist: the one that it was given
-// before, or one that overlaps nothing that the cluster has or needs. The caller records it in
-// n's status. The error may satisfy errors.Is for ipam's.
-func (a *allocator) assign(ctx context.Context, n *ipamv1alpha1.Network) (networkingv1beta1.CIDR, error) {
+// NewAllocator gives ranges of pools, by default those of package ipam. The reader
+// is not cached.
+func NewAllocator(reader client.Reader, around *Surroundings, pools []netip.Prefix) *Allocator {
+	if len(pools) == 0 {
+		pools = ipam.DefaultPools()
+	}
+	return &Allocator{reader: reader, surroundings: around, pools: pools}
+}
+
+// Assign chooses a range for n, which must exist: the one that it was given
+// before, or one that overlaps nothing that the cluster has or needs, and none of
+// left. The caller records it in n's status. The error may satisfy errors.Is for
+// ipam's.
+func (a *Allocator) Assign(ctx context.Context, n *ipamv1alpha1.Network, left ...netip.Prefix) (networkingv1beta1.CIDR, error) {
 	want, err := netip.ParsePrefix(string(n.Spec.CIDR))
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ipam.ErrInvalid, err)
@@ -46,12 +61,12 @@ func (a *allocator) assign(ctx context.Context, n *ipamv1alpha1.Network) (networ
 	if had, ok := a.taken[key]; ok && had.Bits() == want.Bits() {
 		return networkingv1beta1.CIDR(had.String()), nil // recording it failed, or the Network was deleted and made again
 	}
-	reserved, err := a.surroundings.reserved(ctx)
+	reserved, err := a.reserved(ctx)
 	if err != nil {
 		return "", err
 	}
-	for of, p := range a.taken {
-		reserved = append(reserved, ipam.Reservation{Prefix: p, Reason: "Network " + of.String()})
+	for _, p := range left {
+		reserved = append(reserved, ipam.Reservation{Prefix: p, Reason: "the range that is to be left"})
 	}
 	got, why, err := ipam.Allocate(reserved, ipam.Request{
 		Want: want, Peer: n.Labels[render.LabelRemoteCluster], Kind: n.Labels[render.LabelCIDRType],
@@ -66,8 +81,20 @@ func (a *allocator) assign(ctx context.Context, n *ipamv1alpha1.Network) (networ
 	return networkingv1beta1.CIDR(got.String()), nil
 }
 
-// fix records that n has the range that it asks for, whatever else has it.
-func (a *allocator) fix(ctx context.Context, n *ipamv1alpha1.Network) error {
+// reserved are all ranges that nobody else may have. The caller has the lock.
+func (a *Allocator) reserved(ctx context.Context) ([]ipam.Reservation, error) {
+	reserved, err := a.surroundings.Reserved(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for of, p := range a.taken {
+		reserved = append(reserved, ipam.Reservation{Prefix: p, Reason: "Network " + of.String()})
+	}
+	return reserved, nil
+}
+
+// Fix records that n has the range that it asks for, whatever else has it.
+func (a *Allocator) Fix(ctx context.Context, n *ipamv1alpha1.Network) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.load(ctx); err != nil {
@@ -81,8 +108,8 @@ func (a *allocator) fix(ctx context.Context, n *ipamv1alpha1.Network) error {
 	return nil
 }
 
-// release forgets the range of a Network, if there is none of this name.
-func (a *allocator) release(ctx context.Context, key types.NamespacedName) error {
+// Release forgets the range of a Network, if there is none of this name.
+func (a *Allocator) Release(ctx context.Context, key types.NamespacedName) error {
 	a.mu.Lock() // also while asking: nobody may make it again and be given a range meanwhile
 	defer a.mu.Unlock()
 	err := a.reader.Get(ctx, key, &ipamv1alpha1.Network{})
@@ -93,7 +120,7 @@ func (a *allocator) release(ctx context.Context, key types.NamespacedName) error
 	return err
 }
 
-func (a *allocator) load(ctx context.Context) error {
+func (a *Allocator) load(ctx context.Context) error {
 	if a.taken != nil {
 		return nil
 	}
@@ -114,5 +141,15 @@ func (a *allocator) load(ctx context.Context) error {
 		taken[client.ObjectKeyFromObject(n)] = p
 	}
 	a.taken = taken
+	return nil
+}
+
+// Record writes the range that n was given into its status.
+func Record(ctx context.Context, c client.Client, n *ipamv1alpha1.Network, cidr networkingv1beta1.CIDR) error {
+	before := n.DeepCopy()
+	n.Status.CIDR = cidr
+	if err := c.Status().Patch(ctx, n, client.MergeFrom(before), client.FieldOwner(fieldManager)); err != nil {
+		return fmt.Errorf("record %s as CIDR of Network %s/%s: %w", cidr, n.Namespace, n.Name, err)
+	}
 	return nil
 }
