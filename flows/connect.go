@@ -197,6 +197,9 @@ func (c Connection) configuration(side Side) Step {
 	peer, other := c.Peers[side], c.Facts.Side(side.Other())
 	want := render.Configuration(peer.Tenant, other.Networks)
 	KeepName(want, peer.Configuration)
+	// Without what a renumbering has asked for, the operator would break it off.
+	keepAnnotation(want, peer.Configuration, render.AnnotationRenumber)
+	keepAnnotation(want, peer.Configuration, render.AnnotationKeep)
 	return c.behindNamespace(side, Ensure(side, "configuration", peer.Configuration, want))
 }
 

@@ -61,6 +61,9 @@ func (k *kubeconfigs) Set(file string) error {
 	return nil
 }
 
+// named reports whether flags choose the cluster, and not the current context alone.
+func (c *clusterFlags) named() bool { return len(c.files) > 0 || c.context != "" }
+
 func (c *clusterFlags) open() (*kube.Cluster, error) { return kube.Open(c.options()) }
 
 // pairFlags choose the two clusters: A is local, B is remote.
@@ -88,7 +91,7 @@ func (p *pairFlags) open() (a, b *kube.Cluster, err error) {
 		return nil, nil, err
 	}
 	remote := p.remote
-	if len(remote.files) == 0 && remote.context == "" {
+	if !remote.named() {
 		a.Close()
 		return nil, nil, exit.UsageError{Err: errNoRemote}
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -198,7 +200,7 @@ func (k *kubelet) report(ctx context.Context) error {
 			return err
 		}
 		value, r := k.judge(ctx, c)
-		if ok && value == c.Status.Value && r.NextKey == old.NextKey && time.Since(old.At) < 5*time.Second {
+		if ok && value == c.Status.Value && r.NextKey == old.NextKey && slices.Equal(r.Also, old.Also) && time.Since(old.At) < 5*time.Second {
 			continue
 		}
 		text, err := json.Marshal(r)
@@ -235,7 +237,7 @@ func (k *kubelet) judge(ctx context.Context, c *networkingv1beta1.Connection) (n
 		return networkingv1beta1.Connecting, r
 	}
 	r.Reason, r.Message, r.LatencyMicros = render.ReasonPinged, "the peer's gateway answers pings through the tunnel", 420
-	r.NextKey = k.nextKey(ctx, c.Namespace)
+	r.NextKey, r.Also = k.nextKey(ctx, c.Namespace), k.also(ctx, c.Namespace)
 	r.Handshake, r.Implementation, r.ReceivedBytes, r.SentBytes = new(time.Now()), "kernel", 1840, 1920
 	return networkingv1beta1.Connected, r
 }
@@ -247,6 +249,19 @@ func (k *kubelet) nextKey(ctx context.Context, namespace string) string {
 		return ""
 	}
 	return keys.Items[0].Annotations[render.AnnotationNextPublicKey]
+}
+
+// also are the ranges that the gateway was told the peer has besides.
+func (k *kubelet) also(ctx context.Context, namespace string) (seen []netip.Prefix) {
+	var all networkingv1beta1.ConfigurationList
+	if err := k.client.List(ctx, &all, client.InNamespace(namespace)); err != nil || len(all.Items) == 0 {
+		return nil
+	}
+	told, _ := render.ParseAliases(&all.Items[0]) // what can't be read is asked for again
+	for _, a := range told {
+		seen = append(seen, a.Seen)
+	}
+	return seen
 }
 
 func ready(ctx context.Context, c client.Client, namespace string) bool {

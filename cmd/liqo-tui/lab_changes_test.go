@@ -150,6 +150,51 @@ func (l lab) testRotate(t *testing.T, way connection, bound time.Duration) {
 	o.report(t, "keys of "+way.String()+" replaced", began, bound)
 }
 
+// testRenumber has way.a see way.b under other ranges while packets flow both ways,
+// then gives the former ones back.
+func (l lab) testRenumber(t *testing.T, way connection, bound time.Duration) {
+	t.Helper()
+	renumber := func(flags ...string) result {
+		return l.tui(append([]string{"network", "renumber", way.b, "--kubeconfig", l.kubeconfig, "--context", "lab-" + way.a, "--timeout", "60s"}, flags...)...)
+	}
+	renumber("--dry-run").want(t, exit.Pending)
+	was := l.sender(t, way).to
+	var began time.Time
+	var back outage
+	there := l.during(t, way, 3*time.Second, func() {
+		back = l.during(t, way.ways()[1], 3*time.Second, func() {
+			began = time.Now()
+			renumber("--keep", "10m", "--yes").want(t, exit.OK)
+		})
+	})
+	there.report(t, way.b+" renumbered on "+way.a+", from there", began, bound)
+	back.report(t, way.b+" renumbered on "+way.a+", to there", began, bound)
+	now := l.sender(t, way)
+	if now.to == was {
+		t.Fatalf("%s sees pods of %s at %s, as before", way.a, way.b, was)
+	}
+	now.untilItWorks(t) // under the next range
+	if again := renumber("--keep", "10m", "--yes"); again.code != exit.OK || !strings.HasPrefix(again.out, "No changes") {
+		t.Errorf("a second run: exit code %d\n%s", again.code, again.out)
+	}
+	o := l.during(t, way, 3*time.Second, func() {
+		began = time.Now()
+		renumber("--keep", "0", "--yes").want(t, exit.OK)
+	})
+	o.report(t, "former range of "+way.b+" given back", began, bound)
+	former := now
+	former.to = was
+	if err := former.works(t); err == nil {
+		t.Errorf("pods of %s still answer at %s", way.b, was)
+	}
+	for _, w := range way.ways() {
+		l.sender(t, w).untilItWorks(t)
+	}
+	if checked := l.tui("check", "--kubeconfig", l.kubeconfig, "--context", "lab-"+way.a, "--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-"+way.b); !strings.Contains(checked.out, "LT-D018") {
+		t.Errorf("check does not speak of overlaps:\n%s", checked.out)
+	}
+}
+
 // testLiveChanges connects again, with other flags, two clusters whose packets
 // flow. What counts is the gap after the client was told where its server is
 // now; where it isn't told anything else, the whole gap.

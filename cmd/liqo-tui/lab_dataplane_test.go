@@ -114,6 +114,7 @@ func TestThreeClusters(t *testing.T) {
 	t.Run("a connection that is changed", func(t *testing.T) { l.testLiveChanges(t, connections[0]) })
 	t.Run("a port that kube-proxy hears of late", func(t *testing.T) { l.testLateProxy(t, connections[0], 2*time.Second) })
 	t.Run("keys that are replaced", func(t *testing.T) { l.testRotate(t, connections[0], 100*time.Millisecond) })
+	t.Run("a peer that is renumbered", func(t *testing.T) { l.testRenumber(t, connections[0], 100*time.Millisecond) })
 	t.Run("a path that was cut", func(t *testing.T) { l.testCutPath(t, connections[0], time.Second) })
 	t.Run("a path that became narrower", func(t *testing.T) { l.testNarrow(t, connections[0], 5*time.Second) })
 	t.Run("a client whose address is translated to others", func(t *testing.T) {

@@ -19,7 +19,7 @@ func networkCommand(io streams) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	pair := newPairFlags(cmd, true)
-	cmd.AddCommand(initCommand(io, pair), connectCommand(io, pair), disconnectCommand(io, pair), resetCommand(io, pair), verifyCommand(io, pair), rotateCommand(io, pair), delegateCommand(io, pair),
+	cmd.AddCommand(initCommand(io, pair), connectCommand(io, pair), disconnectCommand(io, pair), resetCommand(io, pair), verifyCommand(io, pair), rotateCommand(io, pair), renumberCommand(io, pair), delegateCommand(io, pair),
 		inviteCommand(io, pair), joinCommand(io, pair), acceptCommand(io, pair))
 	return cmd
 }

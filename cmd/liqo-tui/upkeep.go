@@ -1,11 +1,16 @@
 package main
 
 import (
+	"errors"
+	"time"
+
 	"github.com/spf13/cobra"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/upkeep"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 func delegateCommand(io streams, pair *pairFlags) *cobra.Command {
@@ -98,5 +103,80 @@ func rotating() func(flows.Facts) flows.Plan {
 			return upkeep.Rotate(upkeep.Rotation{}, f)
 		}
 		return upkeep.Rotate(*rotation, f)
+	}
+}
+
+func renumberCommand(io streams, pair *pairFlags) *cobra.Command {
+	var r runFlags
+	p := upkeep.RenumberParams{}
+	cmd := &cobra.Command{
+		Use:   "renumber [PEER]",
+		Short: "See a peer under other address ranges",
+		Long: `Have the local cluster (A) see a peer under other address ranges, while packets
+flow. It is for ranges in which the cluster needs addresses now: check names them
+(LT-D018). If nothing overlaps, all remapped ranges are replaced. PEER is the
+cluster ID of the peer; it may be left out if there is only one.
+
+The operator chooses the next ranges; the plan predicts them. Once all nodes and
+the gateway have them, the cluster uses them for new connections. The former
+ranges work for the time of --keep. Run it again with another --keep to change
+that, also to end it at once.
+
+The peer need not be told: it sees its own addresses. With --remote-context, the
+remote cluster sees this one under other ranges too. Where Liqo chooses the
+ranges, nothing is changed (exit code 3). Run it again to continue an interrupted
+run.`,
+		Example: `  liqo-tui network renumber milan --context rome
+  liqo-tui network renumber milan --context rome --keep 0`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return exit.UsageError{Err: errors.New(cmd.CommandPath() + ": give one peer, by its cluster ID")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p.LocalOnly = !pair.remote.named()
+			if len(args) > 0 {
+				p.Peer = render.ClusterID(args[0])
+			}
+			var last flows.Plan
+			op := operation{
+				name: "renumber", localOnly: p.LocalOnly,
+				plan: func() (func(flows.Facts) flows.Plan, error) {
+					if p.Keep < 0 {
+						return nil, exit.UsageError{Err: errors.New("--keep: want 0 or more")}
+					}
+					plan := renumbering(p)
+					return func(f flows.Facts) flows.Plan { last = plan(f); return last }, nil
+				},
+				done: func(flows.Facts) report.Achieved {
+					a := report.Achieved{Text: upkeep.Renumbered(last)}
+					if last.B != "" {
+						a.Next = []report.NextStep{{Command: pair.local.command("info", "peer", string(last.B)), Why: "shows the ranges"}}
+					}
+					return a
+				},
+			}
+			return op.run(cmd.Context(), io, pair, r)
+		},
+	}
+	r.add(cmd)
+	cmd.Flags().DurationVar(&p.Keep, "keep", time.Hour, "how long the former ranges work after the change; 0 ends connections that use them")
+	acceptLiqoctl(cmd)
+	return cmd
+}
+
+// renumbering is [upkeep.Renumber] for one run: which ranges are left is decided when
+// the clusters are in sight for the first time.
+func renumbering(p upkeep.RenumberParams) func(flows.Facts) flows.Plan {
+	var begun *upkeep.Renumbering
+	return func(f flows.Facts) flows.Plan {
+		if begun == nil && f.Local.Problem == nil && (p.LocalOnly || f.Remote.Problem == nil) {
+			begun = new(upkeep.StartRenumbering(p, f))
+		}
+		if begun == nil {
+			return upkeep.Renumber(p, upkeep.Renumbering{}, f)
+		}
+		return upkeep.Renumber(p, *begun, f)
 	}
 }

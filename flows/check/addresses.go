@@ -10,6 +10,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/gateway/ipam"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // addressRange is one range that a cluster uses, by what it is used for.
@@ -100,8 +101,7 @@ func (v View) String() string {
 func Views(f flows.Facts, side flows.Side) ([]View, error) {
 	me, other := f.Side(side), f.Side(side.Other())
 	if conf := me.Peer(other.ID).Configuration; conf != nil && flows.CIDRsConfigured(conf) {
-		spec, status := conf.Spec.Remote.CIDR, conf.Status.Remote.CIDR
-		return append(decided("pods", spec.Pod, status.Pod), decided("external", spec.External, status.External)...), nil
+		return Decided(conf), nil
 	}
 	taken := takenBy(me)
 	var out []View
@@ -126,6 +126,12 @@ func Views(f flows.Facts, side flows.Side) ([]View, error) {
 	return out, errors.Join(errs...)
 }
 
+// Decided are the views of a Configuration that has them all.
+func Decided(conf *networkingv1beta1.Configuration) []View {
+	spec, status := conf.Spec.Remote.CIDR, conf.Status.Remote.CIDR
+	return append(decided("pods", spec.Pod, status.Pod), decided("external", spec.External, status.External)...)
+}
+
 // pools are those that the cluster's operator was told, or will be.
 func pools(c flows.ClusterFacts) []netip.Prefix {
 	if told := prefixes(c.Pools); len(told) > 0 {
@@ -143,31 +149,114 @@ func decided(use string, from, to []networkingv1beta1.CIDR) []View {
 	return out
 }
 
+// Becomes is what a range of a peer becomes: the range that is left, the one that
+// is likely to take its place, and why.
+type Becomes struct {
+	Left, Next netip.Prefix
+	Why        string
+}
+
+func (b Becomes) String() string {
+	if !b.Next.IsValid() {
+		return fmt.Sprintf("%s becomes another range: %s", b.Left, b.Why)
+	}
+	return fmt.Sprintf("%s becomes %s: %s", b.Left, b.Next, b.Why)
+}
+
+// Renumbered predicts what our operator makes of ranges of a peer that are to be
+// left. What it has chosen already is no prediction. The error says that there is no
+// room left.
+func Renumbered(c flows.ClusterFacts, conf *networkingv1beta1.Configuration, left []netip.Prefix) ([]Becomes, error) {
+	taken := takenBy(c)
+	overlaps := render.Overlaps(conf)
+	for _, o := range overlaps {
+		taken = append(taken, o.With)
+	}
+	for _, p := range left {
+		taken = append(taken, ipam.Reservation{Prefix: p, Reason: "the range that is to be left"})
+	}
+	chosen, _ := render.ParseAliases(conf) // the operator's own words
+	peer := conf.Labels[render.LabelRemoteCluster]
+	var out []Becomes
+	var errs []error
+	for _, r := range []struct {
+		kind        string
+		reals, seen []networkingv1beta1.CIDR
+	}{
+		{ipam.Pods, conf.Spec.Remote.CIDR.Pod, conf.Status.Remote.CIDR.Pod}, {ipam.External, conf.Spec.Remote.CIDR.External, conf.Status.Remote.CIDR.External},
+	} {
+		for _, v := range decided(r.kind, r.reals, r.seen) {
+			b := Becomes{Left: v.Remapped}
+			if i := slices.IndexFunc(chosen, func(a render.Alias) bool { return a.Real == v.Real && !slices.Contains(left, a.Seen) }); i >= 0 {
+				b.Next, b.Why = chosen[i].Seen, "the operator has chosen it"
+				if j := slices.IndexFunc(chosen, func(a render.Alias) bool { return a.Real == v.Real && slices.Contains(left, a.Seen) }); j >= 0 {
+					b.Left = chosen[j].Seen
+				}
+				out = append(out, b)
+				continue
+			}
+			if !slices.Contains(left, v.Remapped) {
+				continue
+			}
+			next, why, err := ipam.Allocate(taken, ipam.Request{Want: v.Real, Peer: peer, Kind: r.kind}, pools(c))
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s %s: %w", v.Use, v.Real, err))
+				continue
+			}
+			taken = append(taken, ipam.Reservation{Prefix: next, Reason: v.Use + " of " + peer})
+			b.Next, b.Why = next, because(overlaps, v, why)
+			out = append(out, b)
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+// because says why a range is left, and why it is not the peer's own that takes its place.
+func because(overlaps []render.Overlap, v View, why string) string {
+	text := "it was asked for"
+	if i := slices.IndexFunc(overlaps, func(o render.Overlap) bool { return o.Range == v.Remapped }); i >= 0 {
+		text = "it overlaps " + overlaps[i].With.String()
+	}
+	switch {
+	case why == "":
+		return text + "; the peer's own range is free"
+	case v.Real != v.Remapped:
+		return fmt.Sprintf("%s; as for the peer's own %s, %s", text, v.Real, why)
+	}
+	return text
+}
+
 // takenBy is what the operator's allocation keeps clear of, as far as it is
 // known here: all that the cluster has decided, its nodes, and its tunnels' ends.
 func takenBy(c flows.ClusterFacts) []ipam.Reservation {
-	var taken []ipam.Reservation
+	taken := neededBy(c)
 	add := func(reason string, all []netip.Prefix) {
 		for _, p := range all {
 			taken = append(taken, ipam.Reservation{Prefix: p, Reason: reason})
 		}
 	}
 	add("a Network", prefixes(c.Taken))
-	for _, r := range ranges(c) {
-		add(r.use, []netip.Prefix{r.prefix})
-	}
-	for _, n := range c.Nodes {
-		taken = append(taken, ipam.Node(n.Name, slices.Concat(n.Internal, n.External))...)
-	}
 	for i := range c.Configurations {
 		if s := c.Configurations[i].Status.Remote; s != nil {
 			add("a peer", prefixes(slices.Concat(s.CIDR.Pod, s.CIDR.External)))
 		}
 	}
+	return taken
+}
+
+// neededBy is what a cluster has and needs itself.
+func neededBy(c flows.ClusterFacts) []ipam.Reservation {
+	var needed []ipam.Reservation
+	for _, r := range ranges(c) {
+		needed = append(needed, ipam.Reservation{Prefix: r.prefix, Reason: r.use})
+	}
+	for _, n := range c.Nodes {
+		needed = append(needed, ipam.Node(n.Name, slices.Concat(n.Internal, n.External))...)
+	}
 	endpoint := func(e *networkingv1beta1.EndpointStatus) {
 		for _, text := range e.Addresses {
 			if a, err := netip.ParseAddr(text); err == nil {
-				taken = append(taken, ipam.Host(a, "an endpoint"))
+				needed = append(needed, ipam.Host(a, "an endpoint"))
 			}
 		}
 	}
@@ -179,7 +268,38 @@ func takenBy(c flows.ClusterFacts) []ipam.Reservation {
 			endpoint(e)
 		}
 	}
-	return taken
+	return needed
+}
+
+// free compares the ranges of the peer with what came to the cluster after they were
+// given. Our operator does that, and sees more than an admin may. Liqo does not.
+func (in diagnosis) free(side flows.Side) Result {
+	c, other := in.cluster(side), in.cluster(side.Other()).ID
+	overlaps := render.Overlaps(in.peers[side].Configuration)
+	if c.Software == flows.Liqo {
+		views, _ := Views(in.facts, side) // decided, so nothing is allocated
+		for _, v := range views {
+			for _, n := range neededBy(c) {
+				if o := (render.Overlap{Range: v.Remapped, With: n}); v.Remapped.Overlaps(n.Prefix) && !slices.Contains(overlaps, o) {
+					overlaps = append(overlaps, o)
+				}
+			}
+		}
+	}
+	if len(overlaps) == 0 {
+		return pass(fmt.Sprintf("no address that %s needs is in them", c.ID))
+	}
+	r := result(Warn, fmt.Sprintf("%s needs addresses in ranges under which it sees %s: its nodes send what goes there to %s", c.ID, other, other))
+	for _, o := range overlaps {
+		r.Evidence = append(r.Evidence, o.String())
+	}
+	if c.Software == flows.Liqo {
+		r.Fix = []string{"Liqo can't change these ranges in operation: run liqo-tui network reset, then network connect"}
+		return r
+	}
+	r.Summary += "; the addresses of API servers, DNS and nodes are left out"
+	r.Fix = []string{fmt.Sprintf("give %s other ranges while packets flow: liqo-tui network renumber %s --context %s", other, other, c.Context.Name)}
+	return r
 }
 
 func (in preflight) overlaps(flows.Side) Result {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -27,6 +28,7 @@ const (
 	Warnings   flows.Code = "LT-D015"
 	NodePaths  flows.Code = "LT-D016"
 	Policies   flows.Code = "LT-D017"
+	FreeRanges flows.Code = "LT-D018"
 	UDPPath    flows.Code = "LT-D020"
 	Ping       flows.Code = "LT-D030"
 	PathMTU    flows.Code = "LT-D031"
@@ -63,6 +65,7 @@ func diagnosisChecks() []definition[diagnosis] {
 		{Operator, "the operator runs", eachSide, []flows.Code{Answers}, diagnosis.operator},
 		{Configured, "peer addresses are mapped", eachSide, []flows.Code{Answers}, diagnosis.configured},
 		{SameRanges, "address ranges are up to date", eachWay, []flows.Code{Configured}, diagnosis.sameRanges},
+		{FreeRanges, "ranges overlap nothing new", eachSide, []flows.Code{Configured}, diagnosis.free},
 		{Gateways, "one server, one client", pair, []flows.Code{Answers}, diagnosis.gateways},
 		{Endpoint, "the client dials the server", pair, []flows.Code{Gateways}, diagnosis.endpoint},
 		{GatewayPod, "the gateway's pod runs", eachSide, []flows.Code{Answers}, diagnosis.pod},
@@ -115,7 +118,11 @@ func (in diagnosis) configured(side flows.Side) Result {
 	for i, v := range views {
 		text[i] = v.String()
 	}
-	return pass("sees " + strings.Join(text, ", "))
+	seen := "sees " + strings.Join(text, ", ")
+	if c := meta.FindStatusCondition(conf.Status.Conditions, render.ConditionRenumbering); c != nil {
+		seen += "; " + c.Message
+	}
+	return pass(seen)
 }
 
 // sameRanges compares what side knows of the other with what the other is.

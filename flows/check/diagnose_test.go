@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"encoding/json"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/ipam"
 	"github.com/liqo-tui/liqo-tui/internal/golden"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -237,6 +239,21 @@ func TestDiagnose(t *testing.T) {
 				c.Software, c.Connections[0].Annotations = flows.Liqo, nil
 				c.Connections[0].Status.Latency = networkingv1beta1.ConnectionLatency{}
 			}
+		}},
+		// rome's operator says what overlaps; Liqo on milan looks at nothing.
+		"ranges-overlap": {facts: func(f *flows.Facts) {
+			conf := &f.Local.Configurations[0]
+			seen := netip.MustParsePrefix(string(conf.Status.Remote.CIDR.Pod[0]))
+			conf.Status.Conditions = append(conf.Status.Conditions, metav1.Condition{
+				Type: render.ConditionOverlap, Status: metav1.ConditionTrue, Reason: render.ReasonNeeded,
+				Message: render.JoinOverlaps([]render.Overlap{
+					{Range: seen, With: ipam.Reservation{Prefix: netip.PrefixFrom(seen.Addr(), 20), Reason: "a route of node r1"}},
+					{Range: seen, With: ipam.Host(seen.Addr().Next(), "load balancer of Service shop/web")},
+				}),
+			})
+			f.Remote.Software, f.Remote.Connections[0].Annotations = flows.Liqo, nil
+			external := netip.MustParsePrefix(string(f.Remote.Configurations[0].Status.Remote.CIDR.External[0]))
+			f.Remote.Nodes = append(f.Remote.Nodes, node("late", external.Addr().Next().String(), ""))
 		}},
 		"lossy": {facts: func(f *flows.Facts) {
 			says(&f.Local, f.At, func(r *render.Report) {

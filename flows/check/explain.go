@@ -163,6 +163,10 @@ func diagnosisTexts() map[flows.Code]Text {
 			"policies let the peer in", "A NetworkPolicy that isolates pods drops what it does not name. Selectors of pods and namespaces match local pods only: a peer's pods have to be let in by an ipBlock with the range by which the cluster sees them.",
 			[]string{"Add the printed rule to spec.ingress of one of the policies, if the peer is to reach these pods.", "The policies of Calico, Cilium and others are not read: let the same range in there."},
 		},
+		FreeRanges: {
+			"ranges overlap nothing new", "A peer is seen under ranges that were free when it was connected. A route of a node, a load balancer, an endpoint or a reserved range that came later may lie in one of them. Nodes send what goes there to the peer. The operator leaves single addresses out at once, such as those of API servers, DNS and nodes, and names the rest.",
+			[]string{"Run liqo-tui network renumber PEER: the cluster sees the peer under another range, and the former one works for a while.", "Where Liqo chooses the ranges, run network reset and network connect."},
+		},
 		NodePaths: {
 			"nodes reach the gateway", "Packets of pods go from their node to the gateway's pod over VXLAN, UDP port 6092. Each node's agent asks each gateway every 20 to 30 s whether it is there, by the same way.",
 			[]string{"Allow UDP port 6092 between all nodes, both ways: in security groups, host firewalls and policies for hosts.", "If one node alone fails, compare its firewall with the others'."},

@@ -37,6 +37,8 @@ type Behaviour struct {
 	Silent bool
 	// NoCIDRs keeps the operator from remapping addresses only.
 	NoCIDRs bool
+	// NodesLag keeps nodes from saying that they have a way to another range.
+	NodesLag bool
 	// NoKeys keeps the operator from publishing the gateways' keys.
 	NoKeys bool
 	// LoadBalancerPending keeps Services of that type from getting an address.

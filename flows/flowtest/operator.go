@@ -124,9 +124,74 @@ func (c *Cluster) configure(o *networkingv1beta1.Configuration) bool {
 		o.Status.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: pods, External: c.remap(o, ipam.External, want.External, pods...)}
 		c.condition(o, metav1.ConditionTrue, networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured)
 	default:
+		return c.renumber(o)
+	}
+	return true
+}
+
+// renumber has the peer be seen under other ranges, in three stages: both are told,
+// the next is used, the former is given back.
+func (c *Cluster) renumber(o *networkingv1beta1.Configuration) bool {
+	asked, err := render.ParseRenumbering(o)
+	if err != nil || c.identity.Software != flows.Operator {
+		return false
+	}
+	told, _ := render.ParseAliases(o)
+	say := func(reason, message string) {
+		meta.SetStatusCondition(&o.Status.Conditions, metav1.Condition{
+			Type: render.ConditionRenumbering, Status: metav1.ConditionTrue, Reason: reason, Message: message,
+			ObservedGeneration: o.Generation, LastTransitionTime: metav1.NewTime(c.clock()),
+		})
+	}
+	leaves := func(seen networkingv1beta1.CIDR) bool {
+		return slices.ContainsFunc(asked.Leave, func(p netip.Prefix) bool { return p.String() == string(seen) })
+	}
+	seen := o.Status.Remote.CIDR
+	switch leaving := slices.ContainsFunc(slices.Concat(seen.Pod, seen.External), leaves); {
+	case leaving && len(told) == 0:
+		pods := c.next(o, ipam.Pods, o.Spec.Remote.CIDR.Pod, seen.Pod, leaves)
+		told = append(pods, c.next(o, ipam.External, o.Spec.Remote.CIDR.External, seen.External, leaves, pods...)...)
+		setAnnotation(o, render.AnnotationAlso, render.JoinAliases(told))
+		say(render.ReasonPreparing, "this waits for node control")
+	case leaving && !c.behaviour.NodesLag:
+		o.Status.Remote = o.Status.Remote.DeepCopy()
+		for _, list := range [][]networkingv1beta1.CIDR{o.Status.Remote.CIDR.Pod, o.Status.Remote.CIDR.External} {
+			for i, cidr := range list {
+				if !leaves(cidr) {
+					continue
+				}
+				former := slices.IndexFunc(told, func(a render.Alias) bool { return a.Seen.String() == string(cidr) })
+				j := slices.IndexFunc(told, func(a render.Alias) bool { return a.Real == told[former].Real && a.Seen != told[former].Seen })
+				list[i] = networkingv1beta1.CIDR(told[j].Seen.String())
+			}
+		}
+		say(render.ReasonFormerKept, "the former range works until later")
+	case !leaving && len(told) > 0 && asked.Keep <= 0:
+		delete(o.GetAnnotations(), render.AnnotationAlso)
+		meta.RemoveStatusCondition(&o.Status.Conditions, render.ConditionRenumbering)
+	default:
 		return false
 	}
 	return true
+}
+
+// next are both ranges of what is to be left.
+func (c *Cluster) next(o *networkingv1beta1.Configuration, kind string, reals, seen []networkingv1beta1.CIDR, leaves func(networkingv1beta1.CIDR) bool, more ...render.Alias) []render.Alias {
+	taken := slices.Concat(seen, o.Status.Remote.CIDR.Pod, o.Status.Remote.CIDR.External)
+	for _, a := range more {
+		taken = append(taken, networkingv1beta1.CIDR(a.Seen.String()))
+	}
+	var out []render.Alias
+	for i, cidr := range reals {
+		if !leaves(seen[i]) {
+			continue
+		}
+		is := netip.MustParsePrefix(string(cidr))
+		for _, both := range append(c.remap(o, kind, []networkingv1beta1.CIDR{cidr}, taken...), seen[i]) {
+			out = append(out, render.Alias{Seen: netip.MustParsePrefix(string(both)), Real: is})
+		}
+	}
+	return out
 }
 
 func (c *Cluster) condition(o *networkingv1beta1.Configuration, status metav1.ConditionStatus, reason string) {

@@ -1,0 +1,313 @@
+package upkeep
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// RenumberParams are what an admin may say about other ranges for a peer.
+type RenumberParams struct {
+	// LocalOnly leaves cluster B alone, which need not answer: it notices nothing of
+	// what A sees it under.
+	LocalOnly bool
+	// Peer is the cluster ID of B; "" takes what B says, or else the only peer of A.
+	Peer render.ClusterID
+	// Keep is how long the former ranges work after the change.
+	Keep time.Duration
+}
+
+// Renumbering says which ranges are to be left. It is decided once, at the start of a
+// run; that the peer is seen under another range by now means that this is done.
+type Renumbering struct {
+	Peer  render.ClusterID // "" as long as it is not known
+	Leave [2][]netip.Prefix
+}
+
+// StartRenumbering leaves the ranges in which the cluster needs addresses, or if there
+// are none, all that are remapped. A renumbering that was begun is gone on with.
+func StartRenumbering(p RenumberParams, f flows.Facts) Renumbering {
+	r := Renumbering{Peer: p.peer(f)}
+	if r.Peer == "" {
+		return r
+	}
+	for _, side := range p.sides() {
+		if conf := p.connection(r, f).Peers[side].Configuration; conf != nil && flows.CIDRsConfigured(conf) {
+			r.Leave[side] = leaves(conf)
+		}
+	}
+	return r
+}
+
+func leaves(conf *networkingv1beta1.Configuration) []netip.Prefix {
+	if conf.Annotations[render.AnnotationAlso] != "" {
+		asked, _ := render.ParseRenumbering(conf) // the operator says what is wrong with it
+		return asked.Leave
+	}
+	var all, overlapping []netip.Prefix
+	overlaps := render.Overlaps(conf)
+	for _, v := range check.Decided(conf) {
+		if slices.ContainsFunc(overlaps, func(o render.Overlap) bool { return o.Range == v.Remapped }) {
+			overlapping = append(overlapping, v.Remapped)
+		}
+		if v.Real != v.Remapped {
+			all = append(all, v.Remapped)
+		}
+	}
+	if len(overlapping) > 0 {
+		return overlapping
+	}
+	return all
+}
+
+func (p RenumberParams) sides() []flows.Side {
+	if p.LocalOnly {
+		return []flows.Side{flows.A}
+	}
+	return []flows.Side{flows.A, flows.B}
+}
+
+// peer is which cluster B is; "" if that is not clear.
+func (p RenumberParams) peer(f flows.Facts) render.ClusterID {
+	known := f.Local.KnownPeers()
+	switch {
+	case !p.LocalOnly:
+		return f.Remote.ID
+	case p.Peer == "" && len(known) == 1:
+		return known[0]
+	}
+	return p.Peer
+}
+
+func (p RenumberParams) connection(r Renumbering, f flows.Facts) flows.Connection {
+	if p.LocalOnly {
+		f.Remote.ID = r.Peer
+	}
+	return flows.NewConnection(flows.Params{}, f)
+}
+
+// Renumber has clusters see each other under other ranges, without a gap: nodes and
+// gateways know both for a while. The wire carries real addresses, so the cluster
+// that is seen notices nothing but the new addresses of its clients.
+func Renumber(p RenumberParams, r Renumbering, f flows.Facts) flows.Plan {
+	plan := flows.Plan{A: f.Local.Name(), B: f.Remote.Name()}
+	if plan.Steps = p.unfit(r, f); len(plan.Steps) > 0 {
+		return plan
+	}
+	plan.B = r.Peer
+	c := p.connection(r, f)
+	for _, side := range p.sides() {
+		if s := unrenumberable(c, side); s != nil {
+			plan.Steps = append(plan.Steps, *s)
+		}
+	}
+	if len(plan.Steps) > 0 {
+		return plan
+	}
+	for _, side := range p.sides() {
+		steps, kept := renumbering{c, side, c.Peers[side].Configuration, render.Renumbering{Leave: r.Leave[side], Keep: p.Keep}}.plan()
+		plan.Steps, plan.Kept = append(plan.Steps, steps...), append(plan.Kept, kept...)
+	}
+	return plan
+}
+
+// unfit is what stands against planning at all.
+func (p RenumberParams) unfit(r Renumbering, f flows.Facts) []flows.Step {
+	if p.LocalOnly {
+		if steps := flows.NoAnswer(f, flows.A); len(steps) > 0 {
+			return steps
+		}
+		if s := flows.UnfitSide(flows.A, f.Local); s != nil {
+			return []flows.Step{*s}
+		}
+	} else if steps := flows.Unfit(f); len(steps) > 0 {
+		return steps
+	}
+	refuse := func(reason, hint string) []flows.Step {
+		return []flows.Step{flows.Refuse(flows.A, flows.CodeUnnamedPeer, "the peer is known", flows.FailedPreflight, reason, hint)}
+	}
+	known := f.Local.KnownPeers()
+	switch {
+	case len(known) == 0:
+		return []flows.Step{flows.Refuse(flows.A, flows.CodeNotConnected, "peers", flows.FailedPreflight,
+			fmt.Sprintf("%s has no peers", f.Local.ID), "connect the clusters first: liqo-tui network connect")}
+	case r.Peer == "":
+		return refuse(fmt.Sprintf("%s is peered with %s", f.Local.ID, flows.Joined(known)), "name one: liqo-tui network renumber PEER")
+	case p.Peer != "" && p.Peer != r.Peer:
+		return refuse(fmt.Sprintf("the remote cluster is %s, not %s", r.Peer, p.Peer), "leave the peer's name out, or choose another --remote-context")
+	case !slices.Contains(known, r.Peer):
+		return refuse(fmt.Sprintf("%s has no peer %s; its peers: %s", f.Local.ID, r.Peer, flows.Joined(known)), "name one of them")
+	}
+	return nil
+}
+
+// unrenumberable is what stands against it on one side, as a failed step; nil if
+// nothing does.
+func unrenumberable(c flows.Connection, side flows.Side) *flows.Step {
+	f, conf := c.Facts.Side(side), c.Peers[side].Configuration
+	switch {
+	case f.Software == flows.Liqo:
+		return new(flows.Refuse(side, flows.CodeSoftware, "operator", flows.FailedPreflight,
+			fmt.Sprintf("Liqo chooses under which ranges %s sees its peers, and can't change them in operation", f.ID),
+			"liqo-tui network reset, then network connect, chooses them again; traffic stops until the clusters are connected"))
+	case conf == nil || !flows.CIDRsConfigured(conf):
+		return new(flows.Refuse(side, flows.CodeNotConnected, "ranges of the peer", flows.FailedPreflight,
+			fmt.Sprintf("%s sees %s under no ranges yet", f.ID, c.Facts.Side(side.Other()).ID), "connect the clusters first: liqo-tui network connect"))
+	}
+	return nil
+}
+
+// renumbering is one side's view of its peer while that changes.
+type renumbering struct {
+	c     flows.Connection
+	side  flows.Side
+	conf  *networkingv1beta1.Configuration
+	asked render.Renumbering
+}
+
+func (r renumbering) plan() (steps []flows.Step, kept []string) {
+	me, other := r.c.Facts.Side(r.side).ID, r.c.Facts.Side(r.side.Other()).ID
+	if len(r.asked.Leave) == 0 {
+		return []flows.Step{{
+			ID: flows.IDOf(r.side, stepRenumber), Side: r.side, Action: flows.Update, Title: "ranges of " + string(other), Status: flows.Done,
+			Reason: fmt.Sprintf("%s sees %s under its own ranges, and nothing overlaps them", me, other),
+		}}, nil
+	}
+	becomes, err := check.Renumbered(r.c.Facts.Side(r.side), r.conf, r.asked.Leave)
+	if err != nil {
+		return []flows.Step{flows.Refuse(r.side, flows.CodeRemapping, "another range", flows.FailedPreflight,
+			fmt.Sprintf("%s has no room for %s: %v", me, other, err), "reset peerings that are no longer needed, or give the operator more: liqo-tui install --pools")}, nil
+	}
+	if !r.switched() {
+		kept = append(kept, fmt.Sprintf("%s still works on %s, %s: renew addresses that are written down; NetworkPolicies that name it have to name the new range before the change",
+			joinedRanges(r.asked.Leave), me, lasting(r.asked.Keep)))
+	}
+	return []flows.Step{r.ask(becomes), r.change(becomes), r.former()}, kept
+}
+
+// Steps of a renumbering.
+const (
+	stepRenumber = "renumber"
+	stepChange   = "renumbered"
+	stepFormer   = "former-range"
+)
+
+func lasting(keep time.Duration) string {
+	if keep <= 0 {
+		return "until the change"
+	}
+	return "for " + keep.String() + " after the change"
+}
+
+func joinedRanges(all []netip.Prefix) string {
+	text := make([]string, len(all))
+	for i, p := range all {
+		text[i] = p.String()
+	}
+	return strings.Join(text, ", ")
+}
+
+// switched reports whether the peer is seen under none of the ranges that are left.
+func (r renumbering) switched() bool {
+	return !slices.ContainsFunc(check.Decided(r.conf), func(v check.View) bool { return slices.Contains(r.asked.Leave, v.Remapped) })
+}
+
+// ask has the operator choose other ranges.
+func (r renumbering) ask(becomes []check.Becomes) flows.Step {
+	peer := r.c.Peers[r.side]
+	cidr := r.conf.Spec.Remote.CIDR
+	want := render.Configuration(peer.Tenant, render.Networks{Pod: cidr.Pod, External: cidr.External})
+	flows.KeepName(want, r.conf)
+	want.Annotations = r.asked.Annotations()
+	s := flows.Ensure(r.side, stepRenumber, r.conf, want)
+	text := make([]string, len(becomes))
+	for i, b := range becomes {
+		text[i] = b.String()
+	}
+	if s.Status != flows.Waiting {
+		s.Reason = strings.Join(text, "; ")
+	}
+	if s.Status == flows.Ready && r.asked.Keep <= 0 {
+		s.Interrupts = fmt.Sprintf("on %s, connections that use addresses in %s end: add --keep to have them work for a while",
+			r.c.Facts.Side(r.side).ID, joinedRanges(r.asked.Leave))
+	}
+	return s
+}
+
+// change waits until the operator has changed over, which it does when nodes and
+// gateway have both ranges.
+func (r renumbering) change(becomes []check.Becomes) flows.Step {
+	s := flows.Step{
+		ID: flows.IDOf(r.side, stepChange), Side: r.side, Action: flows.Wait, Status: flows.Waiting, Code: flows.CodeRemapping,
+		Title: fmt.Sprintf("%s's nodes and gateway have both ranges", r.c.Facts.Side(r.side).ID),
+	}
+	condition := meta.FindStatusCondition(r.conf.Status.Conditions, render.ConditionRenumbering)
+	switch {
+	case r.switched():
+		var seen []string
+		for _, v := range check.Decided(r.conf) {
+			seen = append(seen, v.String())
+		}
+		s.Status, s.Reason, s.Code = flows.Done, "sees "+strings.Join(seen, ", "), ""
+	case r.ask(becomes).Status != flows.Done:
+		s.Status, s.Reason, s.Code = flows.Blocked, "needs the operator to be asked", ""
+	case condition != nil && condition.Reason == render.ReasonNotRenumbered:
+		s.Fail(flows.FailedPreflight, flows.CodeRemapping, condition.Message, "reset peerings that are no longer needed, or give the operator more: liqo-tui install --pools")
+	case condition != nil:
+		s.Reason = condition.Message
+		s.Hint = "see whether its agents run, and are up to date: liqo-tui check, liqo-tui install"
+	default:
+		s.Reason = "the operator has not begun"
+	}
+	return s
+}
+
+// former waits until the former ranges are given back, if that is not for later.
+func (r renumbering) former() flows.Step {
+	s := flows.Step{
+		ID: flows.IDOf(r.side, stepFormer), Side: r.side, Action: flows.Wait, Status: flows.Done,
+		Title: "former range of " + string(r.c.Facts.Side(r.side.Other()).ID),
+	}
+	condition := meta.FindStatusCondition(r.conf.Status.Conditions, render.ConditionRenumbering)
+	switch {
+	case !r.switched():
+		s.Status, s.Reason = flows.Blocked, "needs the change"
+	case r.conf.Annotations[render.AnnotationAlso] == "":
+		s.Reason = "given back"
+	case r.asked.Keep > 0 && condition != nil:
+		s.Reason = condition.Message
+	case r.asked.Keep > 0:
+		s.Reason = "works " + lasting(r.asked.Keep)
+	default:
+		s.Status, s.Reason, s.Code = flows.Waiting, "the operator has not given it back yet", flows.CodeRemapping
+	}
+	return s
+}
+
+// Renumbered says what a plan that is done has achieved.
+func Renumbered(p flows.Plan) string {
+	var text []string
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		changed, ok := p.Step(flows.IDOf(side, stepChange))
+		if !ok || changed.Status != flows.Done {
+			continue
+		}
+		text = append(text, fmt.Sprintf("%s %s.", p.ID(side), changed.Reason))
+		if former, _ := p.Step(flows.IDOf(side, stepFormer)); former.Status == flows.Done && former.Reason != "" {
+			text = append(text, fmt.Sprintf("The former range: %s.", former.Reason))
+		}
+	}
+	if len(text) == 0 {
+		return "No range had to be changed."
+	}
+	return strings.Join(text, " ")
+}
