@@ -113,9 +113,9 @@ func renumberCommand(io streams, pair *pairFlags) *cobra.Command {
 		Use:   "renumber [PEER]",
 		Short: "See a peer under other address ranges",
 		Long: `Have the local cluster (A) see a peer under other address ranges, while packets
-flow. It is for ranges in which the cluster needs addresses now: check names them
-(LT-D018). If nothing overlaps, all remapped ranges are replaced. PEER is the
-cluster ID of the peer; it may be left out if there is only one.
+flow. It is for ranges in which the cluster needs addresses now: liqo-tui check
+names them (LT-D018). If nothing overlaps, all remapped ranges are replaced.
+PEER is the cluster ID of the peer; it may be left out if there is only one.
 
 The operator chooses the next ranges; the plan predicts them. Once all nodes and
 the gateway have them, the cluster uses them for new connections. The former
@@ -124,8 +124,9 @@ that, also to end it at once.
 
 The peer need not be told: it sees its own addresses. With --remote-context, the
 remote cluster sees this one under other ranges too. Where Liqo chooses the
-ranges, nothing is changed (exit code 3). Run it again to continue an interrupted
-run.`,
+ranges, nothing is changed (exit code 3).
+
+Run it again to continue an interrupted run.`,
 		Example: `  liqo-tui network renumber milan --context rome
   liqo-tui network renumber milan --context rome --keep 0`,
 		Args: func(cmd *cobra.Command, args []string) error {
