@@ -121,7 +121,8 @@ type Plan struct {
 	// Params are what PlanConnect wants, with what it keeps of a connection that
 	// exists: all that is needed to say the same again.
 	Params Params
-	// Kept says, a sentence each, what stays as it is although it is not the default.
+	// Kept says, a sentence each, what stays as it is although it is not the default,
+	// or what is likely to be chosen.
 	Kept []string
 	// Installs are the sides of whose installation the plan has to know:
 	// [ClusterFacts.Installation].

@@ -157,9 +157,6 @@ type Becomes struct {
 }
 
 func (b Becomes) String() string {
-	if !b.Next.IsValid() {
-		return fmt.Sprintf("%s becomes another range: %s", b.Left, b.Why)
-	}
 	return fmt.Sprintf("%s becomes %s: %s", b.Left, b.Next, b.Why)
 }
 

@@ -188,6 +188,9 @@ func (r renumbering) plan() (steps []flows.Step, kept []string) {
 			fmt.Sprintf("%s has no room for %s: %v", me, other, err), "reset peerings that are no longer needed, or give the operator more: liqo-tui install --pools")}, nil
 	}
 	if !r.switched() {
+		for _, b := range becomes {
+			kept = append(kept, fmt.Sprintf("on %s, %s", me, b))
+		}
 		kept = append(kept, fmt.Sprintf("%s still works on %s, %s: renew addresses that are written down; NetworkPolicies that name it have to name the new range before the change",
 			joinedRanges(r.asked.Leave), me, lasting(r.asked.Keep)))
 	}

@@ -58,7 +58,7 @@ func TestRenumberMovesBothRangesToThosePredicted(t *testing.T) {
 	params := upkeep.RenumberParams{LocalOnly: true, Keep: time.Hour}
 	r := upkeep.StartRenumbering(params, flowtest.Facts(p))
 	plan := upkeep.Renumber(params, r, flowtest.Facts(p))
-	if len(plan.Interrupts()) > 0 || len(plan.Kept) != 1 || !strings.Contains(plan.Kept[0], "for 1h0m0s after the change") {
+	if len(plan.Interrupts()) > 0 || len(plan.Kept) != 3 || !strings.Contains(plan.Kept[0], "on rome, "+string(before.Pod[0])+" becomes ") || !strings.Contains(plan.Kept[2], "for 1h0m0s after the change") {
 		t.Errorf("got %q as what is interrupted and %q as what is kept", plan.Interrupts(), plan.Kept)
 	}
 	recorded := flowtest.MustRun(t, p, renumber(params, r))

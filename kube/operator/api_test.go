@@ -256,7 +256,7 @@ func (w *world) testRenumber() {
 	if err := w.Patch(w.t.Context(), conf, client.MergeFrom(change)); err != nil {
 		w.t.Fatal(err)
 	}
-	fabric := until(w, &networkingv1beta1.InternalFabric{ObjectMeta: conf.ObjectMeta}, "leading to both ranges", func(f *networkingv1beta1.InternalFabric) bool {
+	fabric := until(w, &networkingv1beta1.InternalFabric{ObjectMeta: metav1.ObjectMeta{Namespace: conf.Namespace, Name: conf.Name}}, "leading to both ranges", func(f *networkingv1beta1.InternalFabric) bool {
 		also, _ = render.Also(f)
 		return len(also) == 2
 	})
