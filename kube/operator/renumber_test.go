@@ -36,7 +36,7 @@ type renumbered struct {
 
 var errWrite = errors.New("the API server is away")
 
-func newRenumbered(t *testing.T, more ...client.Object) *renumbered {
+func newRenumbered(t *testing.T) *renumbered {
 	t.Helper()
 	scheme, err := render.Scheme()
 	if err != nil {
@@ -58,10 +58,10 @@ func newRenumbered(t *testing.T, more ...client.Object) *renumbered {
 	}
 	a, b := node("a", true, internal("192.0.2.1")), node("b", true, internal("192.0.2.2"))
 	gone := node("gone", false, internal("192.0.2.3"))
-	objects := append([]client.Object{
+	objects := []client.Object{
 		network(render.NetworkPodCIDR, "10.244.0.0/16"), network(render.NetworkServiceCIDR, "10.96.0.0/16"), network(render.NetworkExternalCIDR, "10.70.0.0/16"), &a, &b, &gone,
 		render.Configuration(milan(), render.Networks{Pod: []networkingv1beta1.CIDR{"10.244.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}),
-	}, more...)
+	}
 	for i := range objects {
 		if n, ok := objects[i].(*networkingv1beta1.Configuration); ok {
 			n.UID = "of-milan"
@@ -193,7 +193,7 @@ func (w *renumbered) say(fabric, gateway, nodeA, nodeB []netip.Prefix) {
 	}
 }
 
-func (w *renumbered) condition(conf *networkingv1beta1.Configuration, kind string) (reason, message string) {
+func conditionOf(conf *networkingv1beta1.Configuration, kind string) (reason, message string) {
 	if c := meta.FindStatusCondition(conf.Status.Conditions, kind); c != nil {
 		return c.Reason, c.Message
 	}
@@ -234,7 +234,7 @@ func TestAPeerIsRenumberedWithoutAGap(t *testing.T) {
 			} {
 				w.say(c.fabric, c.gateway, c.a, c.b)
 				conf = w.look()
-				reason, message := w.condition(conf, render.ConditionRenumbering)
+				reason, message := conditionOf(conf, render.ConditionRenumbering)
 				if string(conf.Status.Remote.CIDR.Pod[0]) != before || reason != render.ReasonPreparing || !strings.Contains(message, "waits for "+c.waitsFor) {
 					t.Fatalf("without %s: seen as %v, %s: %s", c.waitsFor, conf.Status.Remote.CIDR, reason, message)
 				}
@@ -245,7 +245,7 @@ func TestAPeerIsRenumberedWithoutAGap(t *testing.T) {
 			if got := conf.Status.Remote.CIDR; string(got.Pod[0]) != after || got.External[0] != external {
 				t.Fatalf("got %v, want pods as %s, and the rest as it was", got, after)
 			}
-			if reason, message := w.condition(conf, render.ConditionRenumbering); reason != render.ReasonFormerKept || !strings.HasPrefix(message, before+" works until ") {
+			if reason, message := conditionOf(conf, render.ConditionRenumbering); reason != render.ReasonFormerKept || !strings.HasPrefix(message, before+" works until ") {
 				t.Errorf("got %s: %s", reason, message)
 			}
 			if conf.Annotations[render.AnnotationAlso] != render.JoinAliases(also) {
@@ -254,7 +254,7 @@ func TestAPeerIsRenumberedWithoutAGap(t *testing.T) {
 			w.ask(before, 0)
 			w.writes = dies
 			conf = w.look()
-			if reason, message := w.condition(conf, render.ConditionRenumbering); conf.Annotations[render.AnnotationAlso] != "" || reason != "" || string(conf.Status.Remote.CIDR.Pod[0]) != after {
+			if reason, message := conditionOf(conf, render.ConditionRenumbering); conf.Annotations[render.AnnotationAlso] != "" || reason != "" || string(conf.Status.Remote.CIDR.Pod[0]) != after {
 				t.Errorf("got %v, %s: %s; want the new range alone", conf.Annotations, reason, message)
 			}
 			w.wantNetworks(after, string(external))
@@ -332,7 +332,7 @@ func TestAPeerStaysWhereThereIsNoOtherRange(t *testing.T) {
 	before := w.look()
 	w.ask(string(before.Status.Remote.CIDR.Pod[0]), 0)
 	conf := w.look()
-	if reason, message := w.condition(conf, render.ConditionRenumbering); reason != render.ReasonNotRenumbered || !strings.Contains(message, "no free prefix") {
+	if reason, message := conditionOf(conf, render.ConditionRenumbering); reason != render.ReasonNotRenumbered || !strings.Contains(message, "no free prefix") {
 		t.Errorf("got %s: %s", reason, message)
 	}
 	if got := conf.Status.Remote.CIDR; !slices.Equal(got.Pod, before.Status.Remote.CIDR.Pod) || !meta.IsStatusConditionTrue(conf.Status.Conditions, networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured) {
@@ -344,7 +344,7 @@ func TestAPeerStaysWhereThereIsNoOtherRange(t *testing.T) {
 func TestOverlapsWithWhatCameLaterAreSaid(t *testing.T) {
 	w := newRenumbered(t)
 	conf := w.look()
-	if reason, message := w.condition(conf, render.ConditionOverlap); reason != "" {
+	if reason, message := conditionOf(conf, render.ConditionOverlap); reason != "" {
 		t.Fatalf("got %s: %s before anything overlaps", reason, message)
 	}
 	seen := netip.MustParsePrefix(string(conf.Status.Remote.CIDR.Pod[0]))
@@ -363,7 +363,7 @@ func TestOverlapsWithWhatCameLaterAreSaid(t *testing.T) {
 	}
 	conf = w.look()
 	want := fmt.Sprintf("%[1]s overlaps %[2]s, Network liqo/reserved-vpn; %[1]s overlaps %[3]s, a route of node a", seen, reserved.Spec.CIDR, lan)
-	if reason, message := w.condition(conf, render.ConditionOverlap); reason != render.ReasonNeeded || message != want {
+	if reason, message := conditionOf(conf, render.ConditionOverlap); reason != render.ReasonNeeded || message != want {
 		t.Errorf("got %s: %s\nwant %s", reason, message, want)
 	}
 	if got := render.Overlaps(conf); len(got) != 2 || got[1].Range != seen || got[1].With.Prefix != lan || got[1].With.Reason != "a route of node a" {
@@ -374,7 +374,7 @@ func TestOverlapsWithWhatCameLaterAreSaid(t *testing.T) {
 	if got := netip.MustParsePrefix(string(conf.Status.Remote.CIDR.Pod[0])); got.Overlaps(lan) {
 		t.Errorf("got %s, which is in the way too", got)
 	}
-	if reason, message := w.condition(conf, render.ConditionOverlap); reason != "" {
+	if reason, message := conditionOf(conf, render.ConditionOverlap); reason != "" {
 		t.Errorf("got %s: %s after nothing overlaps any more", reason, message)
 	}
 }
