@@ -2,6 +2,8 @@ package flows
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -112,8 +114,9 @@ func adoptEndpoint(p Params, client, server Peer, now time.Time) Params {
 		return p
 	}
 	dialled, own := client.Client.Spec.Endpoint, server.Server.Status.Endpoint
-	if len(dialled.Addresses) == 1 && (len(own.Addresses) != 1 || own.Addresses[0] != dialled.Addresses[0]) {
-		keep(p.Given, FieldClientAddress, &p.ClientAddress, dialled.Addresses[0])
+	foreign := func(address string) bool { return !slices.Contains(own.Addresses, address) }
+	if len(dialled.Addresses) == 1 && len(own.Addresses) != 1 || slices.ContainsFunc(dialled.Addresses, foreign) {
+		keep(p.Given, FieldClientAddress, &p.ClientAddress, strings.Join(dialled.Addresses, ","))
 	}
 	if dialled.Port != own.Port {
 		keep(p.Given, FieldClientPort, &p.ClientPort, uint16(dialled.Port))

@@ -162,3 +162,37 @@ func TestASettingOfAnotherProgramsIsSaidToStay(t *testing.T) {
 		t.Errorf("got steps %v and kept %q, want nothing to do and %q", plan.Steps, plan.Kept, want)
 	}
 }
+
+// By hand, a client may dial several addresses. As long as that works, none of them
+// is taken away.
+func TestSeveralAddressesOfTheAdminsOwnAreKept(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.B.Behave(func(b *flowtest.Behaviour) { b.AlsoAt = []string{"gw.example.org:4242"} })
+	flowtest.MustRun(t, pair, flowtest.Connect(flowtest.NodePort()))
+	client := pair.A.Facts().Clients[0].DeepCopy()
+	pair.A.Put(render.GatewayClient(render.ClientParams{
+		Tenant: pair.A.Tenant(), Template: render.TemplateRef{Name: client.Spec.ClientTemplateRef.Name, Namespace: client.Spec.ClientTemplateRef.Namespace},
+		Addresses: []string{"gw.example.org", "203.0.113.9"}, Port: 4242, MTU: client.Spec.MTU,
+	}))
+	pair.Settle()
+	if plan := flows.PlanConnect(flows.Defaults(), flowtest.Facts(pair)); !plan.Done() || plan.Params.ClientAddress != "gw.example.org,203.0.113.9" {
+		t.Errorf("got %q and steps %v, want both addresses and nothing to do", plan.Params.ClientAddress, plan.Steps)
+	}
+}
+
+// A PublicKey that was applied by hand belongs to no gateway, and stays that way.
+func TestAKeyThatWasMadeByHandIsUsedAsItIs(t *testing.T) {
+	pair := flowtest.NewPair()
+	flowtest.MustRun(t, pair, flowtest.Connect(flowtest.NodePort()))
+	key := pair.A.Facts().PublicKeys[0]
+	pair.A.Remove(&key)
+	pair.A.PutAs("kubectl", render.PublicKey(pair.A.Tenant(), [32]byte(key.Spec.PublicKey), nil))
+	pair.Settle()
+	if plan := flows.PlanConnect(flows.Defaults(), flowtest.Facts(pair)); !plan.Done() {
+		t.Errorf("a connection that works would be changed: %v", plan.Steps)
+	}
+	flowtest.MustRun(t, pair, flowtest.Reset)
+	if n := len(pair.A.Facts().PublicKeys); n > 0 {
+		t.Errorf("%d keys are left", n)
+	}
+}

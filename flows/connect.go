@@ -51,13 +51,13 @@ func planConnect(p Params, f Facts) Plan {
 		return plan
 	}
 	plan.Steps = []Step{
-		c.namespace(A), c.namespace(B),
-		c.configuration(A), c.configuration(B),
-		c.gatewayServer(server), c.endpoint(server), c.gatewayClient(client),
-		c.publicKey(server), c.publicKey(client),
+		c.Namespace(A), c.Namespace(B),
+		c.Configuration(A), c.Configuration(B),
+		c.GatewayServer(server), c.Endpoint(server), c.GatewayClient(client),
+		c.PublicKey(server), c.PublicKey(client),
 	}
 	if p.Wait != WaitNone {
-		plan.Steps = append(plan.Steps, c.remapped(A), c.remapped(B), c.Connected(server), c.Connected(client))
+		plan.Steps = append(plan.Steps, c.Remapped(A), c.Remapped(B), c.Connected(server), c.Connected(client))
 		for _, side := range []Side{A, B} {
 			if p.Install[side] != nil {
 				plan.Steps = append(plan.Steps, c.agents(side))
@@ -67,7 +67,7 @@ func planConnect(p Params, f Facts) Plan {
 	if p.Wait == WaitVerified {
 		plan.Steps = append(plan.Steps, c.verified())
 	}
-	plan.Steps = c.explainWaits(plan.Steps)
+	plan.Steps = c.ExplainWaits(plan.Steps)
 	return plan
 }
 
@@ -78,11 +78,11 @@ func PlanInit(p Params, f Facts) Plan {
 	if len(plan.Steps) > 0 {
 		return plan
 	}
-	plan.Steps = []Step{c.namespace(A), c.namespace(B), c.configuration(A), c.configuration(B)}
+	plan.Steps = []Step{c.Namespace(A), c.Namespace(B), c.Configuration(A), c.Configuration(B)}
 	if p.Wait != WaitNone {
-		plan.Steps = append(plan.Steps, c.remapped(A), c.remapped(B))
+		plan.Steps = append(plan.Steps, c.Remapped(A), c.Remapped(B))
 	}
-	plan.Steps = c.explainWaits(plan.Steps)
+	plan.Steps = c.ExplainWaits(plan.Steps)
 	return plan
 }
 
@@ -106,7 +106,7 @@ func completePlan(plan Plan, f Facts) (Plan, Connection) {
 	c := NewConnection(adopted, f)
 	plan.Kept = append(plan.Kept, c.others()...)
 	for _, side := range []Side{A, B} {
-		if s := c.elsewhere(side); s != nil {
+		if s := c.Elsewhere(side); s != nil {
 			plan.Steps = append(plan.Steps, *s)
 		}
 	}
@@ -135,16 +135,16 @@ func NewConnection(p Params, f Facts) Connection {
 // what will be.
 func (c Connection) object(side Side, kind string, live render.Object) ObjectRef {
 	tenant := c.Peers[side].Tenant
-	ref := ObjectRef{Kind: kind, Namespace: tenant.Namespace, Name: string(tenant.Remote)}
+	ref := ObjectRef{Kind: kind, Namespace: tenant.Namespace, Name: tenant.ObjectName()}
 	if Exists(live) {
-		ref.Name = live.GetName()
+		ref.Name, ref.Namespace = live.GetName(), live.GetNamespace()
 	}
 	return ref
 }
 
-// elsewhere refuses to use another namespace than the one that the peering has,
+// Elsewhere refuses to use another namespace than the one that the peering has,
 // and one that another peering has.
-func (c Connection) elsewhere(side Side) *Step {
+func (c Connection) Elsewhere(side Side) *Step {
 	want, peer, facts := c.Params.Namespaces[side], c.Peers[side], c.Facts.Side(side)
 	refuse := func(reason, hint string) *Step {
 		return new(Refuse(side, CodeNamespace, "tenant namespace", FailedConflict, reason, hint))
@@ -161,8 +161,8 @@ func (c Connection) elsewhere(side Side) *Step {
 	return nil
 }
 
-// namespace makes the peering's namespace, or takes one that is there as it is.
-func (c Connection) namespace(side Side) Step {
+// Namespace makes the peering's namespace, or takes one that is there as it is.
+func (c Connection) Namespace(side Side) Step {
 	peer := c.Peers[side]
 	ns, want := peer.Namespace, render.TenantNamespace(peer.Tenant)
 	labelled := ns != nil && ns.Labels[render.LabelRemoteCluster] == string(peer.Tenant.Remote)
@@ -187,13 +187,14 @@ func (c Connection) namespace(side Side) Step {
 // apply is known, and shown, all the same. What is done in a namespace that is
 // being deleted will be to do again.
 func (c Connection) behindNamespace(side Side, s Step) Step {
-	if (s.Status == Ready || s.Status == Done) && c.namespace(side).Status != Done {
+	if (s.Status == Ready || s.Status == Done) && c.Namespace(side).Status != Done {
 		s.Status, s.Reason, s.Objects = Blocked, "needs the namespace", nil
 	}
 	return s
 }
 
-func (c Connection) configuration(side Side) Step {
+// Configuration tells a side the address ranges of the other.
+func (c Connection) Configuration(side Side) Step {
 	peer, other := c.Peers[side], c.Facts.Side(side.Other())
 	want := render.Configuration(peer.Tenant, other.Networks)
 	KeepName(want, peer.Configuration)
@@ -203,13 +204,15 @@ func (c Connection) configuration(side Side) Step {
 	return c.behindNamespace(side, Ensure(side, "configuration", peer.Configuration, want))
 }
 
-// KeepName adopts an object that another tool made under another name.
+// KeepName adopts an object that another tool made under another name, or a
+// Configuration in another namespace.
 func KeepName[T any, O interface {
 	*T
 	render.Object
 }](want O, live *T) {
 	if live != nil {
 		want.SetName(O(live).GetName())
+		want.SetNamespace(O(live).GetNamespace())
 	}
 }
 
@@ -233,8 +236,8 @@ func keepAnnotation(want, live render.Object, name string) {
 	want.SetAnnotations(annotations)
 }
 
-// remapped waits until the side has decided how it sees the other's addresses.
-func (c Connection) remapped(side Side) Step {
+// Remapped waits until the side has decided how it sees the other's addresses.
+func (c Connection) Remapped(side Side) Step {
 	s := Step{ID: IDOf(side, "cidrs"), Side: side, Action: Wait, Title: "addresses of " + string(c.Facts.Side(side.Other()).ID), Status: Waiting}
 	conf := c.Peers[side].Configuration
 	switch {
@@ -285,7 +288,8 @@ func Joined[S ~string](parts []S) string {
 	return strings.Join(text, ", ")
 }
 
-func (c Connection) gatewayServer(side Side) Step {
+// GatewayServer is the side's end of the tunnel if it is dialled.
+func (c Connection) GatewayServer(side Side) Step {
 	peer := c.Peers[side]
 	want := render.GatewayServer(render.ServerParams{
 		Tenant: peer.Tenant, Template: c.template(side, c.Params.ServerTemplate), ServiceType: c.Params.ServiceType,
@@ -324,7 +328,7 @@ func (c Connection) dial(server Side) (addresses []string, port uint16, reason s
 		}
 	}
 	if c.Params.ClientAddress != "" {
-		addresses = []string{c.Params.ClientAddress}
+		addresses = strings.Split(c.Params.ClientAddress, ",")
 	}
 	switch {
 	case c.Params.ClientPort != 0:
@@ -371,7 +375,8 @@ func (c Connection) outdated(server Side) string {
 	return ""
 }
 
-func (c Connection) endpoint(server Side) Step {
+// Endpoint waits until the server can be dialled.
+func (c Connection) Endpoint(server Side) Step {
 	s := Step{ID: IDOf(server, "endpoint"), Side: server, Action: Wait, Title: "endpoint of the gateway server", Status: Waiting}
 	addresses, port, reason := c.dial(server)
 	switch {
@@ -388,7 +393,8 @@ func (c Connection) endpoint(server Side) Step {
 	return s
 }
 
-func (c Connection) gatewayClient(side Side) Step {
+// GatewayClient is the side's end of the tunnel if it dials.
+func (c Connection) GatewayClient(side Side) Step {
 	peer := c.Peers[side]
 	object := c.object(side, kindClient, peer.Client)
 	addresses, port, reason := c.dial(side.Other())
@@ -411,8 +417,8 @@ func (c Connection) gatewayClient(side Side) Step {
 	return c.replacing(side, c.behindNamespace(side, s), networkingv1beta1.ConnectionTypeClient)
 }
 
-// publicKey tells a side the key of the other's gateway.
-func (c Connection) publicKey(side Side) Step {
+// PublicKey tells a side the key of the other's gateway.
+func (c Connection) PublicKey(side Side) Step {
 	peer, other := c.Peers[side], c.Peers[side.Other()]
 	object := c.object(side, kindPublicKey, peer.PublicKey)
 	owner := c.Gateway(side)
@@ -430,6 +436,9 @@ func (c Connection) publicKey(side Side) Step {
 	KeepName(want, peer.PublicKey)
 	if peer.PublicKey != nil && bytes.Equal(peer.PublicKey.Spec.PublicKey, want.Spec.PublicKey) {
 		keepAnnotation(want, peer.PublicKey, render.AnnotationNextPublicKey)
+		if len(peer.PublicKey.OwnerReferences) == 0 {
+			want.OwnerReferences = nil // made by hand: it does not go with a gateway, and disconnect removes it
+		}
 	}
 	return Ensure(side, stepKey, peer.PublicKey, want)
 }

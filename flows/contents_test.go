@@ -113,3 +113,48 @@ func TestANamespaceThatAllowsNoGatewaysIsRefusedBeforeAnythingIsChanged(t *testi
 		t.Errorf("%d changes were made before the refusal", n)
 	}
 }
+
+// Liqo takes a peer's Configuration from any namespace, so a gateway works that has
+// none beside it, also where the peer's labelled namespace has it.
+func TestALiqoPeeringIsFoundWhoseConfigurationIsInAnotherNamespace(t *testing.T) {
+	p := flowtest.NewPair()
+	p.ConnectByLiqoctl(flows.A)
+	f := flowtest.Facts(p)
+	for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+		c.Software = flows.Liqo
+		tenant := c.Configurations[0].Namespace
+		c.Namespaces = append(c.Namespaces, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+		for _, o := range c.Servers {
+			c.Keys["default/"+o.Name] = c.Keys[tenant+"/"+o.Name]
+		}
+		for _, o := range c.Clients {
+			c.Keys["default/"+o.Name] = c.Keys[tenant+"/"+o.Name]
+		}
+		move := func(o metav1.Object) { o.SetNamespace("default") }
+		for i := range c.Servers {
+			move(&c.Servers[i])
+		}
+		for i := range c.Clients {
+			move(&c.Clients[i])
+		}
+		for i := range c.PublicKeys {
+			move(&c.PublicKeys[i])
+		}
+		for i := range c.Connections {
+			move(&c.Connections[i])
+		}
+	}
+	for id, peer := range f.Local.Peers() {
+		one := f.Local.Peer(id)
+		if peer.Tenant.Namespace != "default" || peer.Configuration == nil || one.Configuration == nil || one.Server == nil {
+			t.Errorf("peer %s: got %+v", id, peer)
+		}
+	}
+	plan := flows.PlanConnect(flows.Defaults(), f)
+	if n := plan.Changes(); n.Create > 0 || n.Delete > 0 || plan.Failure() != nil {
+		t.Errorf("connecting would make a second one: %s, failure %v", n, plan.Failure())
+	}
+	if plan := flows.PlanReset(flows.RemoveOptions{}, f); plan.Changes().Delete != 6 {
+		t.Errorf("a reset deletes %d objects, want 3 of each", plan.Changes().Delete)
+	}
+}

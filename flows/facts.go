@@ -80,6 +80,10 @@ type ClusterFacts struct {
 	// Events are by this machine's.
 	ClockAhead time.Duration
 
+	// ContextNamespace is the namespace that the kubeconfig's context names; "" if
+	// it names none.
+	ContextNamespace string
+
 	ID        render.ClusterID
 	Software  Software
 	Namespace string // where Liqo or our operator lives
@@ -295,7 +299,9 @@ func (c ClusterFacts) Peer(remote render.ClusterID) Peer { return c.peerIn("", r
 func (c ClusterFacts) peerIn(namespace string, remote render.ClusterID) Peer {
 	namespace = c.homes(remote)[remote].namespace(cmp.Or(namespace, render.TenantNamespaceName(remote)))
 	p := Peer{Tenant: render.Tenant{Namespace: namespace, Remote: remote}, ClockAhead: c.ClockAhead, Namespace: c.FindNamespace(namespace)}
-	p.Configuration = find[networkingv1beta1.Configuration](c.Configurations, p.Tenant)
+	if p.Configuration = find[networkingv1beta1.Configuration](c.Configurations, p.Tenant); p.Configuration == nil {
+		p.Configuration = c.farConfiguration(remote)
+	}
 	p.Server = find[networkingv1beta1.GatewayServer](c.Servers, p.Tenant)
 	p.Client = find[networkingv1beta1.GatewayClient](c.Clients, p.Tenant)
 	p.PublicKey = find[networkingv1beta1.PublicKey](c.PublicKeys, p.Tenant)
@@ -337,18 +343,14 @@ func (c ClusterFacts) FindNamespace(name string) *corev1.Namespace {
 // home is where a peering is.
 type home struct {
 	labelled string // the first namespace with the peer's label
-	used     bool   // an object of the peering is in it
 	gateway  string // the first namespace with a gateway to the peer
 	other    string // the first with a Configuration for it
 }
 
-// namespace is the peering's. A label without objects counts less than objects:
-// Liqo labels the namespace of its authentication, also where the connection was
-// made by hand in another one.
+// namespace is the peering's. A label counts less than objects: Liqo labels the
+// namespace of its authentication, also where the connection was made by hand in
+// another one. Of several namespaces with a gateway, the labelled one counts.
 func (h home) namespace(standard string) string {
-	if h.used {
-		return h.labelled
-	}
 	return cmp.Or(h.gateway, h.other, h.labelled, standard)
 }
 
@@ -368,15 +370,27 @@ func (c ClusterFacts) homes(only render.ClusterID) map[render.ClusterID]home {
 			continue
 		}
 		h := all[remote]
-		h.used = h.used || h.labelled == o.GetNamespace()
+		found := &h.gateway
 		if _, configuration := o.(*networkingv1beta1.Configuration); configuration {
-			h.other = cmp.Or(h.other, o.GetNamespace())
-		} else {
-			h.gateway = cmp.Or(h.gateway, o.GetNamespace())
+			found = &h.other
+		}
+		if ns := o.GetNamespace(); *found == "" || ns == h.labelled {
+			*found = ns
 		}
 		all[remote] = h
 	}
 	return all
+}
+
+// farConfiguration is the Configuration of a peering that has none beside its
+// gateway. Liqo takes it from any namespace; our operator does not.
+func (c ClusterFacts) farConfiguration(remote render.ClusterID) *networkingv1beta1.Configuration {
+	for i := range c.Configurations {
+		if o := &c.Configurations[i]; c.Software == Liqo && o.Labels[render.LabelRemoteCluster] == string(remote) {
+			return o
+		}
+	}
+	return nil
 }
 
 // connections are the objects that make up connections, those that follow from

@@ -25,7 +25,7 @@ import (
 func PlanInvite(p Params, peer render.ClusterID, nonce string, f Facts) Plan {
 	p.Server, p.Given = A, p.Given|FieldServer
 	f.Remote = ClusterFacts{ID: peer, Described: true}
-	plan, c := newHalf(p, f)
+	plan, c := NewHalf(p, f)
 	if len(plan.Steps) > 0 {
 		return plan
 	}
@@ -36,7 +36,7 @@ func PlanInvite(p Params, peer render.ClusterID, nonce string, f Facts) Plan {
 		return plan
 	}
 	c.nonce = nonce
-	plan.Steps = c.explainWaits([]Step{c.namespace(A), c.gatewayServer(A), c.endpoint(A), c.ownKey(A)})
+	plan.Steps = c.ExplainWaits([]Step{c.Namespace(A), c.GatewayServer(A), c.Endpoint(A), c.OwnKey(A)})
 	return plan
 }
 
@@ -50,7 +50,7 @@ func PlanJoin(p Params, l peerfile.File, f Facts) Plan {
 	// What the inviter decides is no choice of this side's admin.
 	p.Server, p.MTU, p.Port, p.ServiceType = B, live.MTU, uint16(live.Endpoint.Port), live.Endpoint.ServiceType
 	p.Given |= FieldServer | FieldServiceType | FieldPort | FieldMTU | FieldServerTemplate | FieldClientAddress | FieldClientPort
-	plan, c := newHalf(p, f)
+	plan, c := NewHalf(p, f)
 	if len(plan.Steps) > 0 {
 		return plan
 	}
@@ -61,8 +61,8 @@ func PlanJoin(p Params, l peerfile.File, f Facts) Plan {
 		return plan
 	}
 	plan.Kept = append(plan.Kept, l.Summary()...)
-	plan.Steps = c.explainWaits([]Step{
-		c.namespace(A), c.configuration(A), c.gatewayClient(A), c.publicKey(A), c.ownKey(A), c.remapped(A),
+	plan.Steps = c.ExplainWaits([]Step{
+		c.Namespace(A), c.Configuration(A), c.GatewayClient(A), c.PublicKey(A), c.OwnKey(A), c.Remapped(A),
 	})
 	return plan
 }
@@ -74,7 +74,7 @@ func PlanAccept(p Params, l peerfile.File, f Facts) Plan {
 	}
 	f.Remote = described(l.From, f.Local.ID)
 	p.Server, p.Given = A, p.Given|FieldServer|FieldClientTemplate
-	plan, c := newHalf(p, f)
+	plan, c := NewHalf(p, f)
 	if len(plan.Steps) > 0 {
 		return plan
 	}
@@ -85,7 +85,7 @@ func PlanAccept(p Params, l peerfile.File, f Facts) Plan {
 		return plan
 	}
 	if c.Peers[A].Key == nil {
-		plan.Steps = c.explainWaits([]Step{c.ownKey(A)})
+		plan.Steps = c.ExplainWaits([]Step{c.OwnKey(A)})
 		return plan
 	}
 	if s := c.misanswered(l); s != nil {
@@ -93,17 +93,17 @@ func PlanAccept(p Params, l peerfile.File, f Facts) Plan {
 		return plan
 	}
 	plan.Kept = append(plan.Kept, l.Summary()...)
-	plan.Steps = []Step{c.namespace(A), c.configuration(A), c.gatewayServer(A), c.publicKey(A)}
+	plan.Steps = []Step{c.Namespace(A), c.Configuration(A), c.GatewayServer(A), c.PublicKey(A)}
 	if p.Wait != WaitNone {
-		plan.Steps = append(plan.Steps, c.remapped(A), c.Connected(A))
+		plan.Steps = append(plan.Steps, c.Remapped(A), c.Connected(A))
 	}
-	plan.Steps = c.explainWaits(plan.Steps)
+	plan.Steps = c.ExplainWaits(plan.Steps)
 	return plan
 }
 
-// newHalf is [newPlan] for plans that change cluster A only, and know of B what
-// its admin has told.
-func newHalf(p Params, f Facts) (Plan, Connection) {
+// NewHalf is a plan without steps, or one that says why there can't be any, for
+// plans that change cluster A only, and know of B what its admin has told.
+func NewHalf(p Params, f Facts) (Plan, Connection) {
 	plan := Plan{A: f.Local.Name(), B: f.Remote.ID, Params: p}
 	if plan.Steps = NoAnswer(f, A); len(plan.Steps) > 0 {
 		return plan, Connection{}
@@ -129,8 +129,8 @@ func newHalf(p Params, f Facts) (Plan, Connection) {
 	return plan, Connection{}
 }
 
-// ownKey waits for the key that the other admin has to be told.
-func (c Connection) ownKey(side Side) Step {
+// OwnKey waits for the key that the other admin has to be told.
+func (c Connection) OwnKey(side Side) Step {
 	s := Step{ID: IDOf(side, stepOwnKey), Side: side, Action: Wait, Title: "public key of the gateway", Status: Waiting, Code: CodeKey}
 	switch peer := c.Peers[side]; {
 	case !Live(c.AnyGateway(side)):

@@ -35,7 +35,7 @@ type Params struct {
 	Port           uint16 // UDP port of the server's Service
 	NodePort       uint16 // 0: Kubernetes chooses
 	LoadBalancerIP string // "": the provider chooses
-	ClientAddress  string // what the client dials; "": the server's own endpoint
+	ClientAddress  string // what the client dials, several with commas between them; "": the server's own endpoint
 	ClientPort     uint16 // 0: the server's own endpoint
 	MTU            int    // bytes
 	ServerTemplate render.TemplateRef

@@ -310,8 +310,11 @@ func (c ClusterFacts) Peers() map[render.ClusterID]*Peer {
 	assign(x, c.Connections, func(p *Peer) **networkingv1beta1.Connection { return &p.Connection })
 	gateways := map[string]*Peer{} // by namespace/name
 	unreached := c.unreached()
-	for _, p := range x.peers {
+	for remote, p := range x.peers {
 		p.ClockAhead = c.ClockAhead
+		if p.Configuration == nil {
+			p.Configuration = c.farConfiguration(remote)
+		}
 		name := p.gatewayName()
 		if name == "" {
 			continue

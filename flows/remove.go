@@ -66,7 +66,7 @@ func planRemoval(command string, o RemoveOptions, f Facts, rest func(Connection,
 	}
 	c := NewConnection(Params{Namespaces: o.Namespaces}, f)
 	for _, side := range sides {
-		if s := c.elsewhere(side); s != nil {
+		if s := c.Elsewhere(side); s != nil {
 			plan.Steps = append(plan.Steps, *s)
 		}
 	}
@@ -78,7 +78,7 @@ func planRemoval(command string, o RemoveOptions, f Facts, rest func(Connection,
 			plan.Steps = append(plan.Steps, part(c, side)...)
 		}
 	}
-	plan.Steps = c.explainWaits(plan.Steps)
+	plan.Steps = c.ExplainWaits(plan.Steps)
 	return plan
 }
 
@@ -217,7 +217,7 @@ func (c Connection) undrained(side Side) string {
 }
 
 // hasGateway reports whether the gateway that a pod is of still exists: a
-// namespace may hold several peerings.
+// Namespace may hold several peerings.
 func (c ClusterFacts) hasGateway(pod PodFacts) bool {
 	of := func(o render.Object) bool { return o.GetNamespace() == pod.Namespace && o.GetName() == pod.Gateway }
 	return slices.ContainsFunc(c.Servers, func(o networkingv1beta1.GatewayServer) bool { return of(&o) }) ||

@@ -232,9 +232,12 @@ func validAddress(text string) error {
 // hostName is what RFC 1123 calls one.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
 
-func validHost(text string) error {
-	if validAddress(text) != nil && !hostName.MatchString(text) {
-		return errors.New("want an IP address or a DNS name, without a port")
+// validHosts is for what a client dials: one, or several with commas between them.
+func validHosts(text string) error {
+	for host := range strings.SplitSeq(text, ",") {
+		if validAddress(host) != nil && !hostName.MatchString(host) {
+			return errors.New("want an IP address or a DNS name, without a port")
+		}
 	}
 	return nil
 }

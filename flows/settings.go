@@ -54,7 +54,7 @@ func Settings() []ConnectionSetting {
 			Empty:   "the server's address",
 			Help:    "address or name that the client dials (default: the server's own)",
 			Explain: "Another address or DNS name for the server, if the client can't use the server's own: behind a NAT, or a name that stays when nodes come and go.",
-			Field:   "GatewayClient.spec.endpoint.addresses", Valid: validHost, Store: TextAt(func(p *Params) *string { return &p.ClientAddress }),
+			Field:   "GatewayClient.spec.endpoint.addresses", Valid: validHosts, Store: TextAt(func(p *Params) *string { return &p.ClientAddress }),
 		},
 		{
 			Name: "client-port", Liqoctl: "gw-client-port", Sets: FieldClientPort, Label: "at UDP port", Noun: "port that the client dials", Inviter: true,

@@ -11,9 +11,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// explainWaits adds to each step that waits what the cluster says of it, and
+// ExplainWaits adds to each step that waits what the cluster says of it, and
 // what to do if it doesn't come.
-func (c Connection) explainWaits(steps []Step) []Step {
+func (c Connection) ExplainWaits(steps []Step) []Step {
 	for i := range steps {
 		switch s := &steps[i]; s.Status {
 		case Waiting:
@@ -139,7 +139,7 @@ func (c Connection) gatewayName(side Side) string {
 	if o := c.AnyGateway(side); o != nil {
 		return o.GetName()
 	}
-	return string(c.Peers[side].Tenant.Remote)
+	return c.Peers[side].Tenant.ObjectName()
 }
 
 // kubectl is the start of a command about the side's tenant namespace.

@@ -1,6 +1,8 @@
 package render
 
 import (
+	"cmp"
+
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -11,7 +13,12 @@ import (
 type Tenant struct {
 	Namespace string
 	Remote    ClusterID
+	// Name is what an admin calls the objects; "" is the peer's ID.
+	Name string
 }
+
+// ObjectName is what the peering's objects are called that are made of it.
+func (t Tenant) ObjectName() string { return cmp.Or(t.Name, string(t.Remote)) }
 
 func (t Tenant) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: t.Namespace, Labels: t.labels()}
@@ -50,7 +57,7 @@ type Networks struct {
 func Configuration(t Tenant, remote Networks) *networkingv1beta1.Configuration {
 	return &networkingv1beta1.Configuration{
 		TypeMeta:   networkingType(networkingv1beta1.ConfigurationKind),
-		ObjectMeta: t.meta(string(t.Remote)),
+		ObjectMeta: t.meta(t.ObjectName()),
 		Spec: networkingv1beta1.ConfigurationSpec{Remote: networkingv1beta1.ClusterConfig{
 			CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: remote.Pod, External: remote.External},
 		}},
@@ -82,7 +89,7 @@ func GatewayServer(p ServerParams) *networkingv1beta1.GatewayServer {
 	}
 	return &networkingv1beta1.GatewayServer{
 		TypeMeta:   networkingType(networkingv1beta1.GatewayServerKind),
-		ObjectMeta: p.Tenant.meta(string(p.Tenant.Remote)),
+		ObjectMeta: p.Tenant.meta(p.Tenant.ObjectName()),
 		Spec: networkingv1beta1.GatewayServerSpec{
 			ServerTemplateRef: templateRef(networkingv1beta1.WgGatewayServerTemplateKind, p.Template),
 			MTU:               p.MTU,
@@ -104,7 +111,7 @@ type ClientParams struct {
 func GatewayClient(p ClientParams) *networkingv1beta1.GatewayClient {
 	return &networkingv1beta1.GatewayClient{
 		TypeMeta:   networkingType(networkingv1beta1.GatewayClientKind),
-		ObjectMeta: p.Tenant.meta(string(p.Tenant.Remote)),
+		ObjectMeta: p.Tenant.meta(p.Tenant.ObjectName()),
 		Spec: networkingv1beta1.GatewayClientSpec{
 			ClientTemplateRef: templateRef(networkingv1beta1.WgGatewayClientTemplateKind, p.Template),
 			MTU:               p.MTU,
@@ -119,7 +126,7 @@ func GatewayClient(p ClientParams) *networkingv1beta1.GatewayClient {
 // PublicKey tells a cluster the WireGuard public key of its peer. The owner,
 // when given, is the gateway on the same cluster: the key goes when it goes.
 func PublicKey(t Tenant, key [32]byte, owner Object) *networkingv1beta1.PublicKey {
-	meta := t.meta(string(t.Remote))
+	meta := t.meta(t.ObjectName())
 	meta.Labels[LabelGatewayResource] = "true"
 	if owner != nil {
 		meta.OwnerReferences = []metav1.OwnerReference{OwnerReference(owner)}

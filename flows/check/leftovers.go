@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -121,11 +122,21 @@ func ownerlessLeftover(kubectl, kind string, o metav1.Object) leftover {
 	}
 }
 
-// elsewhere are objects about the peer in other namespaces than the peering's.
+// elsewhere are objects about the peer in other namespaces than the peering's. None
+// is what a tunnel that works consists of, whoever made a second one.
 func elsewhere(c flows.ClusterFacts, p flows.Peer) []leftover {
+	used := map[string]bool{p.Tenant.Namespace: true}
+	if p.Configuration != nil {
+		used[p.Configuration.Namespace] = true
+	}
+	for i := range c.Connections {
+		if o := &c.Connections[i]; o.Labels[render.LabelRemoteCluster] == string(p.Tenant.Remote) && o.Status.Value == networkingv1beta1.Connected {
+			used[o.Namespace] = true
+		}
+	}
 	var out []leftover
 	add := func(kind string, o metav1.Object) {
-		if o.GetNamespace() != p.Tenant.Namespace && o.GetLabels()[render.LabelRemoteCluster] == string(p.Tenant.Remote) {
+		if !used[o.GetNamespace()] && o.GetLabels()[render.LabelRemoteCluster] == string(p.Tenant.Remote) {
 			out = append(out, leftover{
 				fmt.Sprintf("%s %s/%s", kind, o.GetNamespace(), o.GetName()), "it is not in the peering's namespace " + p.Tenant.Namespace,
 				fmt.Sprintf("delete it: %s -n %s delete %s %s", c.Context.Kubectl(), o.GetNamespace(), strings.ToLower(kind), o.GetName()),

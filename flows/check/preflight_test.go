@@ -319,3 +319,30 @@ func find(t *testing.T, results []check.Result, id flows.Code) check.Result {
 }
 
 func cidrs(text ...networkingv1beta1.CIDR) []networkingv1beta1.CIDR { return text }
+
+// What works is no leftover, wherever it is: only what is dead beside it.
+func TestNothingOfATunnelThatWorksIsALeftover(t *testing.T) {
+	p := flowtest.NewPair()
+	connect(t, p)
+	f := flowtest.Facts(p)
+	tenant := render.Tenant{Namespace: "default", Remote: "milan", Name: "second"}
+	f.Local.Configurations = append(f.Local.Configurations, *render.Configuration(tenant, render.Networks{}))
+	f.Local.Clients = append(f.Local.Clients, *render.GatewayClient(render.ClientParams{Tenant: tenant}))
+	leftover := func() check.State {
+		for _, r := range check.Preflight(flows.Defaults(), f, [2]*rights.Review{}) {
+			if r.ID == check.Leftovers && r.Sides[0] == flows.A {
+				return r.State
+			}
+		}
+		return check.Inconclusive
+	}
+	if got := leftover(); got != check.Warn {
+		t.Errorf("a gateway that does not work: got %v, want a warning", got)
+	}
+	second := f.Local.Connections[0].DeepCopy()
+	second.Namespace, second.Name = "default", "gw-second"
+	f.Local.Connections = append(f.Local.Connections, *second)
+	if got := leftover(); got != check.Pass {
+		t.Errorf("a gateway that works: got %v, want a pass", got)
+	}
+}
