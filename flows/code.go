@@ -45,6 +45,7 @@ const (
 	CodeInvitation   Code = "LT-E036" // an invitation or an answer does not fit the cluster
 	CodeKeysKept     Code = "LT-E037" // no gateway of the two can replace its key
 	CodeTemplate     Code = "LT-E038" // a gateway template is not there, or can't be run here
+	CodeByHand       Code = "LT-E039" // a step by hand does not fit what there is
 	CodePod          Code = "LT-E040" // a gateway's pod does not start
 	CodeTunnel       Code = "LT-E041" // the gateways do not reach each other
 	CodeEndpoint     Code = "LT-E042" // the gateway server gets no address

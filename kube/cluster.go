@@ -62,6 +62,7 @@ type Cluster struct {
 	changed   chan struct{}
 	kinds     []*store
 	namespace string
+	standard  string // the namespace that the kubeconfig's context names
 	ca        []byte // of the API server, read for delegations only
 
 	ctx    context.Context // the watches' life
@@ -102,6 +103,7 @@ func Open(o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, &KubeconfigError{File: found.File, cause: fmt.Errorf("context %q: %w", found.Ref.Name, err)}
 	}
+	c.standard = found.Namespace
 	return c, nil
 }
 

@@ -19,11 +19,13 @@ import (
 type Context struct {
 	// Ref opens it. Its file is named where kubectl's own rules would not find
 	// it, or would find another one of the same name.
-	Ref     flows.ContextRef
-	File    string
-	Server  string // URL of the API server
-	User    string // name of the kubeconfig's user
-	Current bool   // what kubectl would use without --context
+	Ref    flows.ContextRef
+	File   string
+	Server string // URL of the API server
+	User   string // name of the kubeconfig's user
+	// Namespace is what the context names, "" for none.
+	Namespace string
+	Current   bool // what kubectl would use without --context
 	// Problem is why it can't be opened, nil when it can: its cluster or user is
 	// in none of the files.
 	Problem error
@@ -79,7 +81,7 @@ func loadKubeconfigs(given []string) kubeconfigs {
 }
 
 func (k kubeconfigs) describe(f kubeconfig, name string) Context {
-	c := Context{File: f.path, Ref: flows.ContextRef{File: f.path, Name: name}, User: f.config.Contexts[name].AuthInfo}
+	c := Context{File: f.path, Ref: flows.ContextRef{File: f.path, Name: name}, User: f.config.Contexts[name].AuthInfo, Namespace: f.config.Contexts[name].Namespace}
 	if alone := len(k.holding(name)) == 1; alone && !k.given {
 		c.Ref.File = ""
 	}

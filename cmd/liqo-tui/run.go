@@ -68,6 +68,8 @@ type operation struct {
 	// headless changes clusters that are not protected without a question where
 	// there is no terminal to ask on.
 	headless bool
+	// unasked changes them anyhow, if that interrupts no traffic.
+	unasked bool
 	// undo is the command that removes again what was applied; "" for network reset.
 	undo string
 	// plan is made of the flags; an error is a command line that can't be run.
@@ -138,7 +140,7 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 			}
 			asked = true
 			names := protected(io.settings.Protected, o.changed(pair)...)
-			if o.headless && !io.interactive() && len(names) == 0 {
+			if len(names) == 0 && (o.headless && !io.interactive() || o.unasked && len(p.Interrupts()) == 0) {
 				return true, nil
 			}
 			return approve(io, r, p, names)

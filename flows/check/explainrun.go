@@ -61,6 +61,10 @@ func runTexts() map[flows.Code]Text {
 			"a gateway template can't be used", "A GatewayServer or GatewayClient names a template from which its pod is made. It has to be there, in the namespace that is named or in Liqo's. Liqo's controllers can't run liqo-tui's own gateway. Nothing was changed.",
 			[]string{"Leave out --server-template-name and --client-template-name to use the installation's own templates, or name one that is there."},
 		},
+		flows.CodeByHand: {
+			"a step by hand does not fit", "By hand, each cluster gets the other's Configuration first, then its own gateway, then the other gateway's PublicKey. It has one of each for a peer, and a server or a client. Nothing was changed.",
+			[]string{"The hint names the step that is missing, or the object that is there already.", "liqo-tui info peer shows how far a connection is."},
+		},
 		flows.CodePod: {
 			"a gateway's pod does not start", "The gateway can't work before its pod runs.",
 			[]string{"kubectl describe pod says why: an image that can't be pulled, no room on the nodes, the network plug-in."},

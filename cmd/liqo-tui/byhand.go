@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/byhand"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+const byHandLong = `Two admins, each with access to their own cluster, connect them in eight steps:
+
+  client  generate configuration            its output is applied on the server
+  server  generate configuration            its output is applied on the client
+  server  create gatewayserver NAME         says where it can be dialled
+  client  create gatewayclient NAME         with that address and port
+  server  generate publickey                its output is applied on the client
+  client  generate publickey                its output is applied on the server
+
+"kubectl apply -f FILE" applies an output. The namespace is that of the kubeconfig's
+context, or the one that the peering has. network invite, join and accept take
+fewer steps.`
+
+// byHandCommand is a command with one subcommand for each kind.
+func byHandCommand(use, short string, subcommand func(pair *pairFlags, k byhand.Kind) *cobra.Command, kinds ...byhand.Kind) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: byHandLong, Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	pair := &pairFlags{}
+	pair.local.add(cmd.PersistentFlags(), "", "the cluster")
+	for _, k := range kinds {
+		sub := subcommand(pair, k)
+		sub.Aliases = k.Aliases()
+		cmd.AddCommand(sub)
+	}
+	return cmd
+}
+
+func createCommand(io streams) *cobra.Command {
+	return byHandCommand("create", "Create one object of a connection that is made by hand", func(pair *pairFlags, k byhand.Kind) *cobra.Command {
+		return createOne(io, pair, k)
+	}, byhand.Configuration, byhand.GatewayServer, byhand.GatewayClient, byhand.PublicKey)
+}
+
+func createOne(io streams, pair *pairFlags, k byhand.Kind) *cobra.Command {
+	var r runFlags
+	o, c, wait := byhand.New(k), newConnectFlags(), true
+	cmd := &cobra.Command{
+		Use: k.Word() + " NAME", Short: "Create or change a " + string(k), Long: k.Explain(), Example: "  liqo-tui create " + k.Example(),
+	}
+	r.add(cmd)
+	f := cmd.Flags()
+	f.Lookup("output").Usage = "text or ndjson: tell what is done; yaml or json: print the object, apply nothing"
+	f.BoolVar(&wait, "wait", true, "wait for what the other admin has to be told; --wait=false ends when it is applied")
+	own := settingflag.Add(f, &o, k.Settings()...)
+	for _, s := range k.OfConnection() {
+		c.flags = append(c.flags, settingflag.Add(f, &c.params, s)...)
+	}
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName { return pflag.NormalizedName(k.Alias(name)) })
+	plan := func() (func(flows.Facts) flows.Plan, error) {
+		p, open, err := c.parse()
+		if err = errors.Join(err, settingflag.Wrong(own)); err == nil {
+			err = o.Check(p)
+		}
+		if !wait {
+			p.Wait = flows.WaitNone
+		}
+		if err != nil {
+			return nil, exit.UsageError{Err: err}
+		}
+		return func(f flows.Facts) flows.Plan {
+			if open != 0 && f.Local.Problem == nil {
+				p, _ = settle(p, open, flows.Facts{Local: f.Local, Remote: flows.ClusterFacts{ID: o.Remote, Software: f.Local.Software}, At: f.At})
+				open = 0
+			}
+			return byhand.Create(o, p, f)
+		}, nil
+	}
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return exit.UsageError{Err: fmt.Errorf("create %s takes one NAME", k.Word())}
+		}
+		o.Name = args[0]
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if o.Printed = r.output == report.YAML || r.output == report.JSON; o.Printed {
+			return printPlanned(cmd.Context(), io, pair, o, r.output, plan)
+		}
+		op := operation{name: "create " + k.Word(), localOnly: true, unasked: true, plan: plan, undo: "network reset --local-only"}
+		op.done = func(f flows.Facts) report.Achieved {
+			next, why := o.Next(f.Local)
+			return report.Achieved{Text: o.Done(f.Local), Next: []report.NextStep{{Command: pair.local.command(next...), Why: why}}}
+		}
+		return op.run(cmd.Context(), io, pair, r)
+	}
+	return cmd
+}
+
+// generateCommand prints what the other cluster's admin has to apply.
+func generateCommand(io streams) *cobra.Command {
+	return byHandCommand("generate", "Print what the other cluster's admin has to apply, by hand", func(pair *pairFlags, k byhand.Kind) *cobra.Command {
+		var g byhand.Gateway
+		var output string
+		timeout := time.Minute
+		cmd := &cobra.Command{
+			Use: k.Word(), Short: "Print this cluster's " + string(k) + ", for the other cluster", Args: noArguments,
+			Example: "  liqo-tui generate " + k.Generated(),
+		}
+		f := cmd.Flags()
+		f.StringVarP(&output, "output", "o", report.YAML, "yaml or json")
+		flags := settingflag.Add(f, &g, k.OfGateway()...)
+		if k == byhand.PublicKey {
+			f.DurationVar(&timeout, "timeout", timeout, "how long to wait for the gateway's key")
+		}
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+			err := errors.Join(settingflag.Wrong(flags), flows.Check(k.OfGateway(), g))
+			if output != report.YAML && output != report.JSON {
+				err = errors.Join(err, fmt.Errorf("--output %q: want yaml or json", output))
+			}
+			if err != nil {
+				return exit.UsageError{Err: err}
+			}
+			a, b, closeAll, err := pair.openFor(true)
+			if err != nil {
+				return err
+			}
+			defer closeAll()
+			var seen flows.ClusterFacts
+			plan := func(f flows.Facts) flows.Plan { seen = f.Local; return k.Known(g, f) }
+			if err := engine.Run(cmd.Context(), plan, a, b, func(engine.Event) {}, engine.Options{Timeout: timeout}); err != nil {
+				return stopped(cmd.Context(), err)
+			}
+			return printObject(io, output, k.Told(g, seen))
+		}
+		return cmd
+	}, byhand.Configuration, byhand.PublicKey)
+}
+
+func printObject(io streams, format string, o render.Object) error {
+	want, err := render.Wanted(o)
+	if err != nil {
+		return err
+	}
+	return report.WriteDocument(io.out, format, want.Object)
+}
+
+// printPlanned prints what would be applied.
+func printPlanned(ctx context.Context, io streams, pair *pairFlags, o byhand.Object, format string, plan func() (func(flows.Facts) flows.Plan, error)) error {
+	wanted, err := plan()
+	if err != nil {
+		return err
+	}
+	a, b, closeAll, err := pair.openFor(true)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	p, err := engine.Look(ctx, wanted, a, b)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	return printObject(io, format, o.Manifest(p))
+}

@@ -1,0 +1,250 @@
+// Package byhand plans the single steps of a connection that two admins make by
+// hand, each on their own cluster. The objects, and the waits for them, are those of
+// [flows.PlanConnect].
+package byhand
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Object is what one command makes, besides what [flows.Params] say of it.
+type Object struct {
+	Kind   Kind
+	Name   string           // "" is the peer's ID
+	Remote render.ClusterID // the peer
+	// PodCIDRs and ExternalCIDRs are the peer's, of a Configuration.
+	PodCIDRs, ExternalCIDRs []string
+	// Key is that of the peer's gateway, in base64.
+	Key string
+	// Printed is for others to apply: whether its time has come is not looked at.
+	Printed bool
+	// Type and Protocol are what liqoctl can choose of gateways.
+	Type, Protocol string
+}
+
+// Kind is the kind of an [Object].
+type Kind string
+
+// The kinds, in the order of the steps.
+const (
+	Configuration Kind = "Configuration"
+	GatewayServer Kind = "GatewayServer"
+	GatewayClient Kind = "GatewayClient"
+	PublicKey     Kind = "PublicKey"
+)
+
+// Word is what commands call the kind.
+func (k Kind) Word() string { return strings.ToLower(string(k)) }
+
+func (k Kind) gateway() bool { return k == GatewayServer || k == GatewayClient }
+
+// Create makes the object on cluster A, or changes it, and waits for what the other
+// admin has to be told. Of p it takes what is about this kind.
+func Create(o Object, p flows.Params, f flows.Facts) flows.Plan {
+	namespace, conf := p.Namespaces[flows.A], render.Networks{Pod: cidrs(o.PodCIDRs), External: cidrs(o.ExternalCIDRs)}
+	p.Namespaces[flows.A] = ""
+	f.Remote = flows.ClusterFacts{ID: o.Remote, Described: true, Networks: conf}
+	p.Server, p.Given = flows.A, p.Given|flows.FieldServer
+	if o.Kind == GatewayClient || o.Kind == PublicKey && f.Local.Peer(o.Remote).Server == nil {
+		p.Server = flows.B
+	}
+	if own := f.Local.ID; own == o.Remote && f.Local.Problem == nil {
+		return flows.Plan{A: own, B: own, Steps: []flows.Step{*refuse(flows.FailedPreflight, fmt.Sprintf("%s is this cluster itself", own),
+			"give the other cluster's ID: there, liqo-tui info --get clusterid prints it; or choose another --context")}}
+	}
+	plan, c := flows.NewHalf(p, f)
+	if len(plan.Steps) > 0 {
+		return plan
+	}
+	if o.Kind == Configuration || o.Kind == PublicKey {
+		plan.Kept = nil // of gateways
+	}
+	refused := settle(&c, namespace)
+	c.Peers[flows.A].Tenant.Name = o.Name
+	for _, unfit := range []func(Object, flows.Connection) *flows.Step{Object.second, Object.taken, Object.early, Object.ownKey} {
+		if refused == nil {
+			refused = unfit(o, c)
+		}
+	}
+	if refused != nil {
+		plan.Steps = []flows.Step{*refused}
+		return plan
+	}
+	plan.Steps = c.ExplainWaits(o.steps(c, p.Wait != flows.WaitNone && !o.Printed))
+	plan.Owed = o.owed(c)
+	return plan
+}
+
+func cidrs(texts []string) (out []networkingv1beta1.CIDR) {
+	for _, text := range texts {
+		out = append(out, networkingv1beta1.CIDR(text))
+	}
+	return out
+}
+
+func (o Object) steps(c flows.Connection, wait bool) []flows.Step {
+	const a = flows.A
+	steps, waits := []flows.Step{c.Namespace(a)}, []flows.Step(nil)
+	switch o.Kind {
+	case Configuration:
+		steps, waits = append(steps, c.Configuration(a)), []flows.Step{c.Remapped(a)}
+	case GatewayServer:
+		steps, waits = append(steps, c.GatewayServer(a)), []flows.Step{c.Endpoint(a), c.OwnKey(a)}
+	case GatewayClient:
+		steps, waits = append(steps, c.GatewayClient(a)), []flows.Step{c.OwnKey(a)}
+	case PublicKey:
+		key, _ := wgtypes.ParseKey(o.Key) // [Settings] have looked at it
+		if o.Printed {
+			return append(steps, flows.Ensure(a, "public-key", c.Peers[a].PublicKey, render.PublicKey(c.Peers[a].Tenant, key, nil)))
+		}
+		// The peer's gateway is there, for all that this cluster can know.
+		c.Peers[flows.B] = flows.Peer{Key: &key, Server: &networkingv1beta1.GatewayServer{}, Client: &networkingv1beta1.GatewayClient{}}
+		steps = append(steps, c.PublicKey(a))
+	}
+	if !wait {
+		return steps
+	}
+	return append(steps, waits...)
+}
+
+// settle decides the namespace: the one that the peering has, else what was asked
+// for, else the kubeconfig's, as kubectl does.
+func settle(c *flows.Connection, wanted string) *flows.Step {
+	peer := &c.Peers[flows.A]
+	if peer.Configuration != nil || peer.Server != nil || peer.Client != nil {
+		c.Params.Namespaces[flows.A] = wanted
+		return c.Elsewhere(flows.A)
+	}
+	namespace := cmp.Or(wanted, c.Facts.Local.ContextNamespace, metav1.NamespaceDefault)
+	peer.Tenant.Namespace, peer.Namespace = namespace, c.Facts.Local.FindNamespace(namespace)
+	return nil
+}
+
+func refuse(kind flows.FailureKind, reason, hint string) *flows.Step {
+	return new(flows.Refuse(flows.A, flows.CodeByHand, "manual step", kind, reason, hint))
+}
+
+// second refuses another object of a kind of which a peering has one.
+func (o Object) second(c flows.Connection) *flows.Step {
+	p, id := c.Peers[flows.A], c.Facts.Local.ID
+	var live render.Object
+	for kind, other := range map[Kind]render.Object{Configuration: p.Configuration, GatewayServer: p.Server, GatewayClient: p.Client, PublicKey: p.PublicKey} {
+		if kind == o.Kind {
+			live = other
+		}
+	}
+	switch {
+	case o.Kind == GatewayServer && p.Client != nil:
+		return refuse(flows.FailedConflict, fmt.Sprintf("%s is already the client of a connection with %s: %s", id, o.Remote, render.Name(p.Client)), oneGateway(o.Remote))
+	case o.Kind == GatewayClient && p.Server != nil:
+		return refuse(flows.FailedConflict, fmt.Sprintf("%s already hosts a gateway server for %s: %s", id, o.Remote, render.Name(p.Server)), oneGateway(o.Remote))
+	case flows.Exists(live) && o.Name != "" && live.GetName() != o.Name:
+		return refuse(flows.FailedConflict, fmt.Sprintf("%s has %s for %s already, and a peer has one", id, render.Name(live), o.Remote),
+			fmt.Sprintf("to change it, give its name: liqo-tui create %s %s", o.Kind.Word(), live.GetName()))
+	}
+	return nil
+}
+
+func oneGateway(peer render.ClusterID) string {
+	return fmt.Sprintf("a cluster has one gateway for a peer; liqo-tui network disconnect --local-only --remote-cluster-id %s removes it", peer)
+}
+
+// taken refuses a name that an object about somebody else has. Two gateways of one
+// name would have the same Deployment.
+func (o Object) taken(c flows.Connection) *flows.Step {
+	f, tenant := c.Facts.Local, c.Peers[flows.A].Tenant
+	for _, other := range objects(f) {
+		kind := Kind(flows.RefTo(other).Kind)
+		same := kind == o.Kind || kind.gateway() && o.Kind.gateway()
+		if !same || other.GetNamespace() != tenant.Namespace || other.GetName() != tenant.ObjectName() {
+			continue
+		}
+		about := other.GetLabels()[render.LabelRemoteCluster]
+		if about == string(o.Remote) {
+			continue
+		}
+		return refuse(flows.FailedConflict, fmt.Sprintf("%s of %s is about %s", render.Name(other), f.ID, cmp.Or(about, "no peer: it has no label "+render.LabelRemoteCluster)),
+			"choose another name for the one about "+string(o.Remote))
+	}
+	return nil
+}
+
+// objects are all that steps by hand are about.
+func objects(f flows.ClusterFacts) (all []render.Object) {
+	add(&all, f.Configurations)
+	add(&all, f.Servers)
+	add(&all, f.Clients)
+	add(&all, f.PublicKeys)
+	return all
+}
+
+func add[T any, O interface {
+	*T
+	render.Object
+}](all *[]render.Object, items []T) {
+	for i := range items {
+		*all = append(*all, O(&items[i]))
+	}
+}
+
+// early refuses a step whose predecessor is missing.
+func (o Object) early(c flows.Connection) *flows.Step {
+	p, id := c.Peers[flows.A], c.Facts.Local.ID
+	switch {
+	case o.Printed:
+	case o.Kind == PublicKey && p.Server == nil && p.Client == nil:
+		return refuse(flows.FailedPreflight, fmt.Sprintf("%s has no gateway for %s yet, so nothing uses the key", id, o.Remote),
+			fmt.Sprintf("first: liqo-tui create gatewayserver NAME --remote-cluster-id %s, or gatewayclient where the other cluster has the server", o.Remote))
+	case o.Kind.gateway() && p.Configuration == nil:
+		hint := fmt.Sprintf("first, on %s: liqo-tui generate configuration > configuration.yaml; then here: kubectl apply -f configuration.yaml", o.Remote)
+		for i := range c.Facts.Local.Configurations {
+			if own := &c.Facts.Local.Configurations[i]; own.Labels[render.LabelRemoteCluster] == string(id) {
+				hint = fmt.Sprintf("%s is %s's own, which is for %s: delete it here; %s", render.Name(own), id, o.Remote, hint)
+			}
+		}
+		return refuse(flows.FailedPreflight, fmt.Sprintf("%s has no Configuration for %s yet", id, o.Remote), hint)
+	}
+	return nil
+}
+
+// ownKey refuses the key of this cluster's own gateway as the peer's.
+func (o Object) ownKey(c flows.Connection) *flows.Step {
+	if own := c.Peers[flows.A].Key; o.Kind != PublicKey || own == nil || own.String() != o.Key {
+		return nil
+	}
+	return refuse(flows.FailedPreflight, fmt.Sprintf("this is the public key of %s's own gateway", c.Facts.Local.ID),
+		fmt.Sprintf("take what liqo-tui generate publickey prints on %s", o.Remote))
+}
+
+// owed is what the other admin has to run next with what is known here.
+func (o Object) owed(c flows.Connection) []string {
+	peer, id := c.Peers[flows.A], c.Facts.Local.ID
+	if s := peer.Server; o.Kind == GatewayServer && s != nil && s.Status.Endpoint != nil {
+		return []string{fmt.Sprintf("liqo-tui create gatewayclient client --remote-cluster-id %s --addresses %s --port %d",
+			id, strings.Join(s.Status.Endpoint.Addresses, ","), s.Status.Endpoint.Port)}
+	}
+	return nil
+}
+
+// Manifest is the object of a plan of [Create], as others are to apply it.
+func (o Object) Manifest(plan flows.Plan) render.Object {
+	wants := plan.Wants(flows.A)
+	i := slices.IndexFunc(wants, func(w render.Object) bool { return Kind(flows.RefTo(w).Kind) == o.Kind })
+	if i < 0 {
+		return nil
+	}
+	want := wants[i].DeepCopyObject().(render.Object)
+	want.SetOwnerReferences(nil) // by UIDs, which are of one cluster's objects
+	want.SetAnnotations(nil)     // requests to the operator, which are of one moment
+	return want
+}

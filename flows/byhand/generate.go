@@ -1,0 +1,114 @@
+package byhand
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Gateway is one that an admin names.
+type Gateway struct {
+	Role      flows.Role
+	Name      string
+	Namespace string // "" is the one that has such a gateway
+}
+
+// Told is what cluster A tells its peers of itself: its own Configuration, or the
+// PublicKey of a gateway. The plan of [Kind.Known] is done by then.
+func (k Kind) Told(g Gateway, f flows.ClusterFacts) render.Object {
+	if k == Configuration {
+		return render.Configuration(render.Tenant{Namespace: there(cmp.Or(g.Namespace, f.ContextNamespace), f.ID), Remote: f.ID}, f.Networks)
+	}
+	peer, _ := g.find(f)
+	return render.PublicKey(render.Tenant{Namespace: there(peer.Tenant.Namespace, f.ID), Remote: f.ID}, *peer.Key, nil)
+}
+
+// there is the namespace on another cluster for what belongs to one here: the same,
+// but for those that are called after a peer. Nothing is said of the default one.
+func there(here string, own render.ClusterID) string {
+	switch {
+	case here == metav1.NamespaceDefault:
+		return ""
+	case strings.HasPrefix(here, render.TenantNamespaceName("")):
+		return render.TenantNamespaceName(own)
+	}
+	return here
+}
+
+// Known waits until that is known. It changes nothing.
+func (k Kind) Known(g Gateway, f flows.Facts) flows.Plan {
+	plan := flows.Plan{A: f.Local.Name(), Steps: flows.NoAnswer(f, flows.A)}
+	if s := flows.UnfitSide(flows.A, f.Local); len(plan.Steps) == 0 && s != nil {
+		plan.Steps = []flows.Step{*s}
+	}
+	if len(plan.Steps) > 0 || k == Configuration {
+		return plan
+	}
+	peer, refused := g.find(f.Local)
+	if refused != nil {
+		plan.Steps = []flows.Step{*refused}
+		return plan
+	}
+	c := flows.Connection{Facts: f, Peers: [2]flows.Peer{peer}}
+	plan.Steps = c.ExplainWaits([]flows.Step{c.OwnKey(flows.A)})
+	return plan
+}
+
+// find is the end of a peering that the gateway is of.
+func (g Gateway) find(f flows.ClusterFacts) (peer flows.Peer, refused *flows.Step) {
+	kind := map[flows.Role]Kind{flows.RoleServer: GatewayServer, flows.RoleClient: GatewayClient}[g.Role]
+	var found, others []render.Object
+	for _, o := range objects(f) {
+		switch {
+		case !Kind(flows.RefTo(o).Kind).gateway():
+		case Kind(flows.RefTo(o).Kind) != kind || o.GetName() != g.Name || g.Namespace != "" && o.GetNamespace() != g.Namespace:
+			others = append(others, o)
+		default:
+			found = append(found, o)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		where, hint := "", fmt.Sprintf("first: liqo-tui create %s %s --remote-cluster-id CLUSTER_ID", kind.Word(), g.Name)
+		if g.Namespace != "" {
+			where = " in namespace " + g.Namespace
+		}
+		if len(others) > 0 {
+			hint = fmt.Sprintf("there is %s; or %s", listed(others), hint)
+		}
+		return peer, refuse(flows.FailedPreflight, fmt.Sprintf("%s has no %s %s%s", f.ID, kind, g.Name, where), hint)
+	case len(found) > 1:
+		return peer, refuse(flows.FailedPreflight, fmt.Sprintf("%s has several: %s", f.ID, listed(found)), "choose one with --namespace")
+	}
+	return peerOf(found[0], f), nil
+}
+
+func listed(all []render.Object) string {
+	text := make([]string, len(all))
+	for i, o := range all {
+		text[i] = render.Name(o)
+	}
+	return strings.Join(text, ", ")
+}
+
+// peerOf is what there is of a gateway's peering, with this gateway of it.
+func peerOf(o render.Object, f flows.ClusterFacts) flows.Peer {
+	peer := flows.Peer{Tenant: render.Tenant{Namespace: o.GetNamespace(), Remote: render.ClusterID(o.GetLabels()[render.LabelRemoteCluster])}}
+	switch o := o.(type) {
+	case *networkingv1beta1.GatewayServer:
+		peer.Server = o
+	case *networkingv1beta1.GatewayClient:
+		peer.Client = o
+	}
+	if key, ok := f.Keys[o.GetNamespace()+"/"+o.GetName()]; ok {
+		peer.Key = &key
+	}
+	return peer
+}

@@ -1,0 +1,156 @@
+package byhand
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Aliases are liqoctl's other names of the kind.
+func (k Kind) Aliases() []string {
+	return map[Kind][]string{
+		Configuration: {"config", "configurations"},
+		GatewayServer: {"gatewayservers", "server", "servers", "gws"},
+		GatewayClient: {"gatewayclients", "client", "clients", "gwc"},
+		PublicKey:     {"publickeys", "publickeies"},
+	}[k]
+}
+
+// Settings are those of an object that no connection has, by liqoctl's names.
+func (k Kind) Settings() []flows.Setting[Object] {
+	settings := []flows.Setting[Object]{{
+		Name: "remote-cluster-id", Help: "ID of the other cluster; liqo-tui info --get clusterid prints it there",
+		Valid: func(text string) error { return render.ClusterID(text).Validate() }, Store: flows.TextAt(func(o *Object) *render.ClusterID { return &o.Remote }),
+	}}
+	switch k {
+	case Configuration:
+		return append(
+			settings,
+			flows.Setting[Object]{Name: "pod-cidr", Help: "pod CIDR of the other cluster", Kind: flows.List, Valid: validRange, Store: flows.ListAt(func(o *Object) *[]string { return &o.PodCIDRs })},
+			flows.Setting[Object]{Name: "external-cidr", Help: "external CIDR of the other cluster", Kind: flows.List, Valid: validRange, Store: flows.ListAt(func(o *Object) *[]string { return &o.ExternalCIDRs })},
+		)
+	case PublicKey:
+		return append(settings, flows.Setting[Object]{Name: "public-key", Help: "public key of the other cluster's gateway, 32 bytes in base64", Valid: validKey, Store: flows.TextAt(func(o *Object) *string { return &o.Key })})
+	case GatewayClient:
+		settings = append(settings, flows.Setting[Object]{Name: "protocol", Help: "protocol of the tunnel: UDP", Valid: only("UDP"), Store: flows.TextAt(func(o *Object) *string { return &o.Protocol })})
+	case GatewayServer:
+	}
+	template := fmt.Sprintf("networking.liqo.io/v1beta1/wg%stemplates", k.Word())
+	return append(settings, flows.Setting[Object]{Name: "type", Help: "kind of the template: " + template, Valid: only(template), Store: flows.TextAt(func(o *Object) *string { return &o.Type })})
+}
+
+// New is an object before anything is chosen.
+func New(k Kind) Object {
+	return Object{Kind: k, Protocol: "UDP", Type: fmt.Sprintf("networking.liqo.io/v1beta1/wg%stemplates", k.Word())}
+}
+
+func validRange(text string) error {
+	if p, err := netip.ParsePrefix(text); err != nil || p != p.Masked() {
+		return errors.New("want an address range, such as 10.244.0.0/16")
+	}
+	return nil
+}
+
+func validKey(text string) error {
+	if _, err := wgtypes.ParseKey(text); err != nil {
+		return errors.New("want 32 bytes in base64, as liqo-tui generate publickey prints them")
+	}
+	return nil
+}
+
+func only(value string) func(string) error {
+	return func(text string) error {
+		if text != value {
+			return errors.New("want " + value)
+		}
+		return nil
+	}
+}
+
+// names are what the settings of a connection are called for one gateway, as
+// liqoctl does.
+var names = map[Kind]map[string]string{
+	GatewayServer: {
+		"server-service-type": "service-type", "server-port": "port", "node-port": "node-port", "load-balancer-ip": "load-balancer-ip", "mtu": "mtu",
+		"server-template-name": "template-name", "server-template-namespace": "template-namespace",
+	},
+	GatewayClient: {
+		"client-address": "addresses", "client-port": "port", "mtu": "mtu",
+		"client-template-name": "template-name", "client-template-namespace": "template-namespace",
+	},
+}
+
+// OfConnection are the settings of a connection that the kind has too.
+func (k Kind) OfConnection() []flows.ConnectionSetting {
+	var out []flows.ConnectionSetting
+	for _, s := range flows.Settings() {
+		name, ok := names[k][s.Name]
+		switch {
+		case s.Name == "namespace":
+			s.Help = "namespace of the object (default: the peering's own, or else the context's)"
+			out = append(out, s)
+		case ok:
+			s.Name, s.Help = name, strings.Replace(s.Help, " (default: the server's own)", " (needed)", 1)
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Alias is the name of a flag of this kind that an admin may give under another one:
+// connect's, or with remote- before it.
+func (k Kind) Alias(flag string) string {
+	if name, ok := names[k][flag]; ok {
+		return name
+	}
+	if flag == "cluster-id" {
+		return "remote-cluster-id"
+	}
+	if name, ok := strings.CutPrefix(flag, "remote-"); ok && slices.Contains([]string{"pod-cidr", "external-cidr"}, name) {
+		return name
+	}
+	return flag
+}
+
+// OfGateway are the settings of what a cluster tells of itself.
+func (k Kind) OfGateway() []flows.Setting[Gateway] {
+	namespace := flows.Setting[Gateway]{
+		Name: "namespace", Letter: "n", Help: "namespace of the object; one that is called after a peer is called after this cluster on the other one (default: the context's)",
+		Store: flows.TextAt(func(g *Gateway) *string { return &g.Namespace }),
+	}
+	if k == Configuration {
+		return []flows.Setting[Gateway]{namespace}
+	}
+	namespace.Help = "namespace of the gateway (default: any that has one of this name)"
+	return []flows.Setting[Gateway]{
+		namespace,
+		{
+			Name: "gateway-type", Help: "this cluster's end of the tunnel: server or client", Kind: flows.Choice,
+			Options: []flows.Option{{Value: string(flows.RoleServer)}, {Value: string(flows.RoleClient)}}, Store: flows.TextAt(func(g *Gateway) *flows.Role { return &g.Role }),
+		},
+		{Name: "gateway-name", Help: "name of the GatewayServer or GatewayClient", Valid: named, Store: flows.TextAt(func(g *Gateway) *string { return &g.Name })},
+	}
+}
+
+func named(text string) error {
+	if text == "" {
+		return errors.New("want a name")
+	}
+	return nil
+}
+
+// Check reports what is missing for a command that makes the object.
+func (o Object) Check(p flows.Params) error {
+	err := flows.Check(o.Kind.Settings(), o)
+	if o.Kind == GatewayClient && (p.ClientAddress == "" || p.ClientPort == 0) {
+		err = errors.Join(err, errors.New("where is the server? give --addresses and --port; on its cluster, liqo-tui info peer CLUSTER_ID --get network.gateway prints them"))
+	}
+	return err
+}
