@@ -27,9 +27,9 @@ const byHandLong = `Two admins, each with access to their own cluster, connect t
   server  generate publickey                its output is applied on the client
   client  generate publickey                its output is applied on the server
 
-"kubectl apply -f FILE" applies an output. The namespace is that of the kubeconfig's
-context, or the one that the peering has. network invite, join and accept take
-fewer steps.`
+"kubectl apply -f FILE" applies an output. The namespace is the one that the
+peering has, or else that of the kubeconfig's context. Fewer steps: liqo-tui
+network invite, join and accept.`
 
 // byHandCommand is a command with one subcommand for each kind.
 func byHandCommand(use, short string, subcommand func(pair *pairFlags, k byhand.Kind) *cobra.Command, kinds ...byhand.Kind) *cobra.Command {

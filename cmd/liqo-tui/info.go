@@ -162,7 +162,7 @@ func (o infoFlags) show(ctx context.Context, io streams, c clusterFlags, peers [
 	}
 	switch {
 	case o.get != "":
-		return printPath(io.out, info.queryRoot(peers), o.get)
+		return report.WritePath(io.out, info.queryRoot(peers), o.get)
 	case o.output != report.Text:
 		return report.WriteDocument(io.out, o.output, info)
 	case detail:

@@ -101,7 +101,7 @@ func TestInfoSaysWhatIsNotReported(t *testing.T) {
 			if err := report.WriteDocument(&doc, report.JSON, info); err != nil {
 				t.Fatal(err)
 			}
-			if err := printPath(&value, info.Peers["milan"], "network.connection.loss"); err != nil || strings.TrimSpace(value.String()) != c.get {
+			if err := report.WritePath(&value, info.Peers["milan"], "network.connection.loss"); err != nil || strings.TrimSpace(value.String()) != c.get {
 				t.Errorf("--get: got %q, %v; want %s", value.String(), err, c.get)
 			}
 			for _, want := range c.has {

@@ -2,7 +2,6 @@ package byhand
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -42,14 +41,14 @@ func (k Kind) Settings() []flows.Setting[Object] {
 		settings = append(settings, flows.Setting[Object]{Name: "protocol", Help: "protocol of the tunnel: UDP", Valid: only("UDP"), Store: flows.TextAt(func(o *Object) *string { return &o.Protocol })})
 	case GatewayServer:
 	}
-	template := fmt.Sprintf("networking.liqo.io/v1beta1/wg%stemplates", k.Word())
-	return append(settings, flows.Setting[Object]{Name: "type", Help: "kind of the template: " + template, Valid: only(template), Store: flows.TextAt(func(o *Object) *string { return &o.Type })})
+	return append(settings, flows.Setting[Object]{
+		Name: "type", Help: "kind of the template (default: WireGuard's, the only one)", Empty: "WireGuard's",
+		Valid: only("networking.liqo.io/v1beta1/wg" + k.Word() + "templates"), Store: flows.TextAt(func(o *Object) *string { return &o.Type }),
+	})
 }
 
 // New is an object before anything is chosen.
-func New(k Kind) Object {
-	return Object{Kind: k, Protocol: "UDP", Type: fmt.Sprintf("networking.liqo.io/v1beta1/wg%stemplates", k.Word())}
-}
+func New(k Kind) Object { return Object{Kind: k, Protocol: "UDP"} }
 
 func validRange(text string) error {
 	if p, err := netip.ParsePrefix(text); err != nil || p != p.Masked() {

@@ -19,8 +19,8 @@ a key. The cluster needs the other one's Configuration first.`,
 		GatewayClient: `Create the end of a tunnel that dials, and wait until it has a key. On the
 server's cluster, liqo-tui info peer CLUSTER_ID --get network.gateway prints the
 address and the port. The cluster needs the other one's Configuration first.`,
-		PublicKey: `Tell this cluster's gateway the public key of the other cluster's gateway. There,
-liqo-tui generate publickey prints the same object.`,
+		PublicKey: `Tell this cluster's gateway the public key of the other cluster's gateway.
+There, liqo-tui generate publickey prints the same object.`,
 	}[k] + `
 
 The same name again changes the object. What is not given stays as it is.`

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"bytes"
@@ -28,7 +28,7 @@ func TestValuesByPath(t *testing.T) {
 		"loc":                       "",
 	} {
 		var out bytes.Buffer
-		err := printPath(&out, value, path)
+		err := WritePath(&out, value, path)
 		_, refused := errors.AsType[exit.UsageError](err)
 		if got := out.String(); got != want || refused != (want == "") {
 			t.Errorf("%s: got %q (error %v), want %q", path, got, err, want)

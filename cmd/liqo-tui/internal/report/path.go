@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"bytes"
@@ -10,16 +10,15 @@ import (
 	"strings"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 )
 
 // pathShortcuts are what liqoctl calls some paths.
 var pathShortcuts = map[string]string{"clusterid": "local.clusterid", "network.podcidr": "network.podcidrs", "network.externalcidr": "network.externalcidrs"}
 
-// printPath prints what is at a path of v's JSON: names joined by dots, in
+// WritePath prints what is at a path of v's JSON: names joined by dots, in
 // upper or lower case. A scalar is printed as it is, a list of scalars one a
 // line, the rest as YAML.
-func printPath(out io.Writer, v any, path string) error {
+func WritePath(out io.Writer, v any, path string) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -91,5 +90,5 @@ func printValue(out io.Writer, v any) error {
 		_, err := fmt.Fprintln(out, v)
 		return err
 	}
-	return report.WriteDocument(out, report.YAML, v)
+	return WriteDocument(out, YAML, v)
 }
