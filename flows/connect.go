@@ -51,7 +51,7 @@ func planConnect(p Params, f Facts) Plan {
 		return plan
 	}
 	plan.Steps = []Step{
-		c.Namespace(A), c.Namespace(B),
+		c.TenantNamespace(A), c.TenantNamespace(B),
 		c.Configuration(A), c.Configuration(B),
 		c.GatewayServer(server), c.Endpoint(server), c.GatewayClient(client),
 		c.PublicKey(server), c.PublicKey(client),
@@ -78,7 +78,7 @@ func PlanInit(p Params, f Facts) Plan {
 	if len(plan.Steps) > 0 {
 		return plan
 	}
-	plan.Steps = []Step{c.Namespace(A), c.Namespace(B), c.Configuration(A), c.Configuration(B)}
+	plan.Steps = []Step{c.TenantNamespace(A), c.TenantNamespace(B), c.Configuration(A), c.Configuration(B)}
 	if p.Wait != WaitNone {
 		plan.Steps = append(plan.Steps, c.Remapped(A), c.Remapped(B))
 	}
@@ -161,8 +161,8 @@ func (c Connection) Elsewhere(side Side) *Step {
 	return nil
 }
 
-// Namespace makes the peering's namespace, or takes one that is there as it is.
-func (c Connection) Namespace(side Side) Step {
+// TenantNamespace makes the peering's namespace, or takes one that is there as it is.
+func (c Connection) TenantNamespace(side Side) Step {
 	peer := c.Peers[side]
 	ns, want := peer.Namespace, render.TenantNamespace(peer.Tenant)
 	labelled := ns != nil && ns.Labels[render.LabelRemoteCluster] == string(peer.Tenant.Remote)
@@ -187,7 +187,7 @@ func (c Connection) Namespace(side Side) Step {
 // apply is known, and shown, all the same. What is done in a namespace that is
 // being deleted will be to do again.
 func (c Connection) behindNamespace(side Side, s Step) Step {
-	if (s.Status == Ready || s.Status == Done) && c.Namespace(side).Status != Done {
+	if (s.Status == Ready || s.Status == Done) && c.TenantNamespace(side).Status != Done {
 		s.Status, s.Reason, s.Objects = Blocked, "needs the namespace", nil
 	}
 	return s

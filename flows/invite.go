@@ -36,7 +36,7 @@ func PlanInvite(p Params, peer render.ClusterID, nonce string, f Facts) Plan {
 		return plan
 	}
 	c.nonce = nonce
-	plan.Steps = c.ExplainWaits([]Step{c.Namespace(A), c.GatewayServer(A), c.Endpoint(A), c.OwnKey(A)})
+	plan.Steps = c.ExplainWaits([]Step{c.TenantNamespace(A), c.GatewayServer(A), c.Endpoint(A), c.OwnKey(A)})
 	return plan
 }
 
@@ -62,7 +62,7 @@ func PlanJoin(p Params, l peerfile.File, f Facts) Plan {
 	}
 	plan.Kept = append(plan.Kept, l.Summary()...)
 	plan.Steps = c.ExplainWaits([]Step{
-		c.Namespace(A), c.Configuration(A), c.GatewayClient(A), c.PublicKey(A), c.OwnKey(A), c.Remapped(A),
+		c.TenantNamespace(A), c.Configuration(A), c.GatewayClient(A), c.PublicKey(A), c.OwnKey(A), c.Remapped(A),
 	})
 	return plan
 }
@@ -93,7 +93,7 @@ func PlanAccept(p Params, l peerfile.File, f Facts) Plan {
 		return plan
 	}
 	plan.Kept = append(plan.Kept, l.Summary()...)
-	plan.Steps = []Step{c.Namespace(A), c.Configuration(A), c.GatewayServer(A), c.PublicKey(A)}
+	plan.Steps = []Step{c.TenantNamespace(A), c.Configuration(A), c.GatewayServer(A), c.PublicKey(A)}
 	if p.Wait != WaitNone {
 		plan.Steps = append(plan.Steps, c.Remapped(A), c.Connected(A))
 	}

@@ -94,7 +94,7 @@ func cidrs(texts []string) (out []networkingv1beta1.CIDR) {
 
 func (o Object) steps(c flows.Connection, wait bool) []flows.Step {
 	const a = flows.A
-	steps, waits := []flows.Step{c.Namespace(a)}, []flows.Step(nil)
+	steps, waits := []flows.Step{c.TenantNamespace(a)}, []flows.Step(nil)
 	switch o.Kind {
 	case Configuration:
 		steps, waits = append(steps, c.Configuration(a)), []flows.Step{c.Remapped(a)}
