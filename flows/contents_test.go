@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -156,5 +157,29 @@ func TestALiqoPeeringIsFoundWhoseConfigurationIsInAnotherNamespace(t *testing.T)
 	}
 	if plan := flows.PlanReset(flows.RemoveOptions{}, f); plan.Changes().Delete != 6 {
 		t.Errorf("a reset deletes %d objects, want 3 of each", plan.Changes().Delete)
+	}
+}
+
+// Of two gateways for a peer, the one that works is the peering's, else the one in the
+// namespace that is labelled for the peer.
+func TestOfTwoGatewaysThePeeringHasTheOneThatWorks(t *testing.T) {
+	p := flowtest.NewPair()
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
+	f := p.A.Facts()
+	second := f.Clients[0].DeepCopy()
+	second.Namespace, second.Name = "a-namespace", "by-hand"
+	f.Clients = append([]networkingv1beta1.GatewayClient{*second}, f.Clients...)
+	if got := f.Peer("milan").Tenant.Namespace; got != "liqo-tenant-milan" {
+		t.Errorf("the labelled one works: got namespace %s", got)
+	}
+	f.Connections[0].Status.Value = networkingv1beta1.ConnectionError
+	if got := f.Peer("milan").Tenant.Namespace; got != "liqo-tenant-milan" {
+		t.Errorf("none works: got namespace %s, want the labelled one", got)
+	}
+	working := f.Connections[0].DeepCopy()
+	working.Namespace, working.Name, working.Status.Value = "a-namespace", "gw-by-hand", networkingv1beta1.Connected
+	f.Connections = append(f.Connections, *working)
+	if got := f.Peer("milan").Tenant.Namespace; got != "a-namespace" {
+		t.Errorf("the other one works: got namespace %s, want a-namespace", got)
 	}
 }

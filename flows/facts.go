@@ -343,13 +343,15 @@ func (c ClusterFacts) FindNamespace(name string) *corev1.Namespace {
 // home is where a peering is.
 type home struct {
 	labelled string // the first namespace with the peer's label
+	works    string // the first with a Connection that is Connected
 	gateway  string // the first namespace with a gateway to the peer
 	other    string // the first with a Configuration for it
 }
 
 // namespace is the peering's. A label counts less than objects: Liqo labels the
 // namespace of its authentication, also where the connection was made by hand in
-// another one. Of several namespaces with a gateway, the labelled one counts.
+// another one. Of several namespaces with a gateway, the one whose gateway works
+// counts, else the labelled one.
 func (h home) namespace(standard string) string {
 	return cmp.Or(h.gateway, h.other, h.labelled, standard)
 }
@@ -364,6 +366,14 @@ func (c ClusterFacts) homes(only render.ClusterID) map[render.ClusterID]home {
 			all[remote] = home{labelled: ns.Name}
 		}
 	}
+	for i := range c.Connections {
+		o := &c.Connections[i]
+		remote := render.ClusterID(o.Labels[render.LabelRemoteCluster])
+		if h := all[remote]; remote != "" && h.works == "" && o.Status.Value == networkingv1beta1.Connected {
+			h.works = o.Namespace
+			all[remote] = h
+		}
+	}
 	for o := range c.connections() {
 		remote := render.ClusterID(o.GetLabels()[render.LabelRemoteCluster])
 		if remote == "" || only != "" && only != remote {
@@ -374,7 +384,7 @@ func (c ClusterFacts) homes(only render.ClusterID) map[render.ClusterID]home {
 		if _, configuration := o.(*networkingv1beta1.Configuration); configuration {
 			found = &h.other
 		}
-		if ns := o.GetNamespace(); *found == "" || ns == h.labelled {
+		if ns := o.GetNamespace(); *found == "" || ns == cmp.Or(h.works, h.labelled) {
 			*found = ns
 		}
 		all[remote] = h
