@@ -100,7 +100,7 @@ func createOne(io streams, pair *pairFlags, k byhand.Kind) *cobra.Command {
 		}
 		op := operation{name: "create " + k.Word(), localOnly: true, unasked: true, plan: plan, undo: "network reset --local-only"}
 		op.done = func(f flows.Facts) report.Achieved {
-			next, why := o.Next(f.Local)
+			next, why := o.Next()
 			return report.Achieved{Text: o.Done(f.Local), Next: []report.NextStep{{Command: pair.local.command(next...), Why: why}}}
 		}
 		return op.run(cmd.Context(), io, pair, r)

@@ -64,7 +64,7 @@ func (o Object) Done(f flows.ClusterFacts) string {
 }
 
 // Next is what to run here afterwards, and why.
-func (o Object) Next(f flows.ClusterFacts) (words []string, why string) {
+func (o Object) Next() (words []string, why string) {
 	role := flows.RoleServer
 	switch o.Kind {
 	case Configuration:
