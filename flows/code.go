@@ -15,6 +15,7 @@ const (
 	CodeNetworks   Code = "LT-P005" // address ranges are known
 	CodePermission Code = "LT-P006" // the user may do all that the plan does
 	CodeOperator   Code = "LT-P007" // the operator runs
+	CodeImage      Code = "LT-P009" // a node can pull the image that is to be installed
 )
 
 // Errors of a command, before or besides a run.

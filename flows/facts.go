@@ -18,6 +18,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows/policy"
+	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -41,6 +42,8 @@ type Facts struct {
 	At            time.Time
 	// Measured is the packet that was sent from pod to pod, nil before that.
 	Measured *Measurement
+	// Reach is what pods have tried of the ways between the clusters, nil before that.
+	Reach *trial.Reach
 	// Contents are what a side's namespace holds besides, nil before a step has
 	// asked for it by [Step.Inspect].
 	Contents [2]*Contents
@@ -142,6 +145,8 @@ type ClusterFacts struct {
 	Events []EventFacts
 	// Installation is nil until a plan has asked for it: [Plan.Installs].
 	Installation *InstallationFacts
+	// ImageTrial is nil until a plan has asked for it: [Step.Try].
+	ImageTrial *trial.Image
 	// Policies are nil unless they were asked for.
 	Policies *policy.Facts
 	// Delegation is nil unless it was asked for.

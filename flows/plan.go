@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -83,6 +84,9 @@ type Step struct {
 	Objects []render.Object
 	// Inspect is a namespace whose contents decide the step: [Facts.Contents].
 	Inspect *render.Tenant
+	// Try is an image that a node has to pull before the plan changes anything; nil once
+	// that was tried: [ClusterFacts.ImageTrial].
+	Try *trial.ImageTry
 	// Diff is what applying changes, as a unified diff.
 	Diff string
 

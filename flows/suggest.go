@@ -19,6 +19,14 @@ func SuggestServer(f Facts) (Side, string) {
 			return side, fmt.Sprintf("%s hosts it already", f.Side(side).Name())
 		}
 	}
+	if f.Reach != nil {
+		for _, server := range []Side{B, A} {
+			there, back := f.Reach.Ways[server.Other()], f.Reach.Ways[server]
+			if there.Open() && !back.Open() {
+				return server, fmt.Sprintf("pods of %s have reached it by UDP", f.Side(server.Other()).inShort())
+			}
+		}
+	}
 	a, b := reachable(f.Local), reachable(f.Remote)
 	switch {
 	case a.rank > b.rank:

@@ -62,8 +62,9 @@ type Cluster struct {
 	changed   chan struct{}
 	kinds     []*store
 	namespace string
-	standard  string // the namespace that the kubeconfig's context names
-	ca        []byte // of the API server, read for delegations only
+	standard  string                 // the namespace that the kubeconfig's context names
+	trust     func() ([]byte, error) // reads by what the API server is trusted
+	ca        []byte                 // the same, read for delegations only
 
 	ctx    context.Context // the watches' life
 	cancel context.CancelFunc
@@ -147,6 +148,7 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	c := &Cluster{
 		options: o, server: config.Host, client: cl, discovery: disco, metadata: meta,
 		changed: make(chan struct{}, 1), namespace: o.Namespace, clock: timing,
+		trust: func() ([]byte, error) { return certificateAuthority(config) },
 	}
 	c.clock.notify = c.notify
 	if c.namespace == "" {
@@ -158,7 +160,7 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	c.kinds = c.watchedKinds()
 	if o.Delegation {
 		c.kinds = append(c.kinds, c.delegationKinds()...)
-		if c.ca, err = certificateAuthority(config); err != nil {
+		if c.ca, err = c.trust(); err != nil {
 			return nil, err
 		}
 	}

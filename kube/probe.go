@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,47 +56,54 @@ type probe struct {
 // StartProbe runs a probe's pod from our gateways' image.
 func (c *Cluster) StartProbe(ctx context.Context, r engine.ProbeRequest, progress func(string)) (engine.Probe, error) {
 	image := r.Image
-	if image == "" {
-		var err error
-		if image, err = c.image(); err != nil {
-			return nil, err
-		}
+	if d := c.operator(); image == "" && d != nil {
+		image = render.OperatorParams(d).Image // it has the probe's program, too
 	}
-	p := &probe{cluster: c, changed: make(chan struct{}, 1)}
-	p.job = render.Probe(render.ProbeParams{
-		Tenant: r.Tenant, Name: render.ProbeName + "-" + r.Token[:8], Image: image, Token: r.Token, Owner: r.Owner,
-	})
-	if err := c.client.Create(ctx, p.job); err != nil {
-		return nil, fmt.Errorf("create %s: %w", render.Name(p.job), err)
+	if image = cmp.Or(image, c.options.Image); image == "" {
+		return nil, noImageError{}
 	}
-	p.watch(ctx)
+	p, err := c.runProbe(ctx, render.ProbeParams{Tenant: r.Tenant, Image: image, Token: r.Token, Owner: r.Owner})
+	if err != nil {
+		return nil, err
+	}
 	pod, err := p.await(ctx, progress, running)
 	if err != nil {
-		removing, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
-		defer cancel()
-		return nil, errors.Join(err, p.Remove(removing))
+		return nil, errors.Join(err, p.removeNow(ctx))
 	}
 	address, err := netip.ParseAddr(pod.Status.PodIP)
 	p.pod = engine.ProbePod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Address: address}
 	return p, err
 }
 
-// image is the one that our operator runs: it has the probe's program, too. Where
-// another software connects the cluster, it is the one that was named.
-func (c *Cluster) image() (string, error) {
+// runProbe makes the Job of a probe, and watches its pod.
+func (c *Cluster) runProbe(ctx context.Context, r render.ProbeParams) (*probe, error) {
+	r.Name = render.ProbeName + "-" + r.Token[:8]
+	p := &probe{cluster: c, changed: make(chan struct{}, 1), job: render.Probe(r)}
+	if err := c.client.Create(ctx, p.job); err != nil {
+		return nil, fmt.Errorf("create %s: %w", render.Name(p.job), err)
+	}
+	p.watch(ctx)
+	return p, nil
+}
+
+// removeNow removes the probe although ctx may have ended.
+func (p *probe) removeNow(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
+	defer cancel()
+	return p.Remove(ctx)
+}
+
+// operator is the Deployment of our operator; nil if it is not there.
+func (c *Cluster) operator() *appsv1.Deployment {
 	for _, st := range c.kinds {
 		objects, _ := st.snapshot()
 		for _, o := range objects {
-			d, ok := o.(*appsv1.Deployment)
-			if ok && softwareOf(d) == flows.Operator && len(d.Spec.Template.Spec.Containers) > 0 {
-				return d.Spec.Template.Spec.Containers[0].Image, nil
+			if d, ok := o.(*appsv1.Deployment); ok && softwareOf(d) == flows.Operator {
+				return d
 			}
 		}
 	}
-	if c.options.Image != "" {
-		return c.options.Image, nil
-	}
-	return "", noImageError{}
+	return nil
 }
 
 // noImageError is a cluster that another software connects, which has nothing
@@ -113,16 +121,17 @@ func (noImageError) Hint() string {
 
 // watch mirrors the Job's pods until the probe is removed or ctx ends.
 func (p *probe) watch(ctx context.Context) {
-	notify := func() {
-		select {
-		case p.changed <- struct{}{}:
-		default:
-		}
-	}
-	p.pods = newStore("Pod", func() client.ObjectList { return &corev1.PodList{} }, notify,
+	p.pods = newStore("Pod", func() client.ObjectList { return &corev1.PodList{} }, p.notify,
 		client.InNamespace(p.job.Namespace), client.MatchingLabels{batchv1.JobNameLabel: p.job.Name})
 	ctx, p.stop = context.WithCancel(ctx)
 	p.stopped.Go(func() { p.pods.run(ctx, p.cluster.client) })
+}
+
+func (p *probe) notify() {
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
 }
 
 // await waits until the pod is as wanted, and says meanwhile what it waits for.
@@ -162,19 +171,38 @@ func (p *probe) await(ctx context.Context, progress func(string), wanted func(*c
 // hopeless are the reasons of a container that will not start by waiting.
 var hopeless = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
-func running(pod *corev1.Pod) (bool, error) {
+// stuckError is a pod that will not run by waiting.
+type stuckError struct{ pod, node, words string }
+
+func (e *stuckError) Error() string { return "pod " + e.pod + ": " + e.words }
+
+// stuck is why a pod will not run by waiting, nil if it may.
+func stuck(pod *corev1.Pod) error {
 	for _, s := range pod.Status.ContainerStatuses {
-		switch {
-		case s.State.Waiting != nil && slices.Contains(hopeless, s.State.Waiting.Reason):
-			return false, fmt.Errorf("pod %s: %s", pod.Name, podFacts(pod).Waiting)
-		case s.State.Terminated != nil:
-			return false, fmt.Errorf("pod %s ended at once: exit status %d", pod.Name, s.State.Terminated.ExitCode)
+		if s.State.Waiting != nil && slices.Contains(hopeless, s.State.Waiting.Reason) {
+			return &stuckError{pod.Name, pod.Spec.NodeName, podFacts(pod).Waiting}
 		}
 	}
-	return pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "", nil
+	return nil
+}
+
+func running(pod *corev1.Pod) (bool, error) {
+	for _, s := range pod.Status.ContainerStatuses {
+		if end := s.State.Terminated; end != nil {
+			words := fmt.Sprintf("it ended at once: exit status %d", end.ExitCode)
+			if text := cmp.Or(lastLine(end.Message), end.Reason); text != "" {
+				words += ": " + text
+			}
+			return false, &stuckError{pod.Name, pod.Spec.NodeName, words}
+		}
+	}
+	return pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "", stuck(pod)
 }
 
 func ended(pod *corev1.Pod) (bool, error) {
+	if err := stuck(pod); err != nil {
+		return false, err
+	}
 	if pod.DeletionTimestamp != nil && len(pod.Status.ContainerStatuses) == 0 {
 		return false, fmt.Errorf("pod %s was deleted", pod.Name)
 	}

@@ -36,10 +36,6 @@ func testProbe(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	if _, err := admin.StartProbe(t.Context(), request, func(string) {}); err == nil || !strings.Contains(err.Error(), "the liqo-tui operator, whose image the probe needs") {
 		t.Errorf("without an operator: got %v", err)
 	}
-	named := &Cluster{options: Options{Image: "registry/named:v1"}}
-	if image, err := named.image(); image != "registry/named:v1" {
-		t.Errorf("where Liqo runs: got image %q, %v, want the one that was named", image, err)
-	}
 	operator := manager(render.OperatorName, "", "registry/gateway:v9", 1, "")
 	operator.Spec.Template.Labels, operator.Spec.Template.Spec.Containers[0].Name = operator.Spec.Selector.MatchLabels, "operator"
 	if err := admin.client.Create(t.Context(), operator); err != nil {
@@ -146,7 +142,7 @@ func runJob(ctx context.Context, c *Cluster, becomes func(*corev1.Pod)) error {
 	var pod *corev1.Pod
 	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 		var jobs batchv1.JobList
-		if err := c.client.List(ctx, &jobs, client.InNamespace(tenant.Namespace)); err != nil {
+		if err := c.client.List(ctx, &jobs); err != nil {
 			return err
 		}
 		switch {
@@ -158,7 +154,7 @@ func runJob(ctx context.Context, c *Cluster, becomes func(*corev1.Pod)) error {
 				ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name + "-x", Labels: map[string]string{batchv1.JobNameLabel: job.Name}},
 				Spec:       job.Spec.Template.Spec,
 			}
-			pod.Spec.ServiceAccountName = ""
+			pod.Spec.ServiceAccountName, pod.Spec.NodeName = "", "node-1"
 			if err := c.client.Create(ctx, pod); err != nil {
 				return err
 			}

@@ -72,7 +72,7 @@ func Install(p InstallParams) ([]Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	templates, err := GatewayTemplates(p.Namespace, p.Image, cmp.Or(p.GatewayReplicas, 1), pods.Gateway.or(pods.PodSettings))
+	templates, err := GatewayTemplates(p.Namespace, p.Image, cmp.Or(p.GatewayReplicas, 1), pods.ForGateway())
 	if err != nil {
 		return nil, err
 	}
@@ -192,13 +192,13 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 					*args = append(*args, stated.flag+strings.Join(stated.ranges, ","))
 				}
 			}
-			pods.Operator.or(pods.PodSettings).apply(&pod.ObjectMeta, &pod.Spec)
+			pods.ForOperator().apply(&pod.ObjectMeta, &pod.Spec)
 			if err := p.Pods.remember(o); err != nil {
 				return nil, err
 			}
 		case *rbacv1.Role:
 			var names []string
-			for _, s := range pods.Gateway.or(pods.PodSettings).ImagePullSecrets {
+			for _, s := range pods.ForGateway().ImagePullSecrets {
 				names = append(names, s.Name)
 			}
 			if len(names) > 0 { // it copies them to gateways' namespaces; no names would mean all

@@ -68,6 +68,22 @@ func rememberedPods(d *appsv1.Deployment) *ProgramSettings {
 	return s
 }
 
+// ForOperator is what was asked of the operator's pod.
+func (s *ProgramSettings) ForOperator() PodSettings {
+	if s == nil {
+		return PodSettings{}
+	}
+	return s.Operator.or(s.PodSettings)
+}
+
+// ForGateway is what was asked of gateways' pods.
+func (s *ProgramSettings) ForGateway() PodSettings {
+	if s == nil {
+		return PodSettings{}
+	}
+	return s.Gateway.or(s.PodSettings)
+}
+
 // or is s, and for what it leaves empty, common.
 func (s PodSettings) or(common PodSettings) PodSettings {
 	if s.ImagePullSecrets == nil {

@@ -3,10 +3,12 @@ package render
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // A probe is a pod that measures the path to the pod of another probe, in the
@@ -31,9 +33,28 @@ const (
 
 // ProbeTarget is what a probe shall measure.
 type ProbeTarget struct {
-	Address string `json:"address"` // of the other probe's pod, as this cluster sees it
+	Address string `json:"address,omitempty"` // of the other probe's pod, as this cluster sees it
 	// Throughput asks for it, too. It fills the path for a few seconds.
 	Throughput bool `json:"throughput,omitempty"`
+	// Ways are to be tried instead, before the clusters are connected.
+	Ways *ProbeWays `json:"ways,omitempty"`
+}
+
+// ProbeWays are the ways to the other cluster that a probe shall try.
+type ProbeWays struct {
+	Token     string   `json:"token"`               // that the other probe answers
+	Addresses []string `json:"addresses,omitempty"` // host:port, at which it may be reached
+	API       ProbeAPI `json:"api,omitzero"`
+	// Until is when the probe has to be done, by the clock of its cluster.
+	Until time.Time `json:"until"`
+}
+
+// ProbeAPI is an API server that a probe shall ask for its version, without
+// credentials.
+type ProbeAPI struct {
+	URL string `json:"url,omitempty"` // "" for none
+	// CA are the certificates to trust, PEM; without any, whoever answers will do.
+	CA []byte `json:"ca,omitempty"`
 }
 
 // ProbeResult is what a probe found, in the direction from it to its target.
@@ -51,6 +72,30 @@ type ProbeResult struct {
 	FromBits int64 `json:"fromBits,omitempty"`
 	// Error is why the probe could not measure, or not all.
 	Error string `json:"error,omitempty"`
+	// Ways are what it found if it was to try ways.
+	Ways *ProbeWaysResult `json:"ways,omitempty"`
+}
+
+// ProbeWaysResult is what became of [ProbeWays].
+type ProbeWaysResult struct {
+	Dials []ProbeDial `json:"dials,omitempty"`
+	// Arrived counts the other probe's packets; From are their senders' addresses, as
+	// they look here.
+	Arrived int      `json:"arrived,omitempty"`
+	From    []string `json:"from,omitempty"`
+	// API is the HTTP status of the API server's answer; 0 for none.
+	API      int    `json:"api,omitempty"`
+	APIError string `json:"apiError,omitempty"`
+}
+
+// ProbeDial is what became of one address.
+type ProbeDial struct {
+	Address       string `json:"address"`
+	Sent          int    `json:"sent,omitempty"`
+	Received      int    `json:"received,omitempty"`
+	AvgMicros     int64  `json:"avgMicros,omitempty"`
+	LargestPacket int    `json:"largestPacket,omitempty"`
+	Error         string `json:"error,omitempty"`
 }
 
 // ParseProbeResult reads a probe's termination message.
@@ -64,27 +109,30 @@ func ParseProbeResult(message string) (ProbeResult, error) {
 
 // ProbeParams describe a probe.
 type ProbeParams struct {
-	Tenant Tenant
+	Tenant Tenant // without a remote cluster where there is no peering yet
 	Name   string
 	Image  string
 	Token  string // what both probes know, in hexadecimal digits
-	Owner  Object // the probe goes with it; with its kind set
+	Owner  Object // the probe goes with it; with its kind set; nil for none
+	Pods   PodSettings
 }
 
 // ProbeLabels are those of a probe's pod for a peer, besides the Job's own.
 func ProbeLabels(remote ClusterID) map[string]string {
-	return map[string]string{LabelAppName: ProbeName, LabelManagedBy: ManagedBy, LabelRemoteCluster: string(remote)}
+	labels := map[string]string{LabelAppName: ProbeName, LabelManagedBy: ManagedBy}
+	if remote != "" {
+		labels[LabelRemoteCluster] = string(remote)
+	}
+	return labels
 }
 
 // Probe is the Job that runs a probe's pod. A Job, because Kubernetes removes it
 // after its end, even if the program that made it has died.
 func Probe(p ProbeParams) *batchv1.Job {
 	labels := ProbeLabels(p.Tenant.Remote)
-	return &batchv1.Job{
-		TypeMeta: metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: p.Name, Namespace: p.Tenant.Namespace, Labels: labels, OwnerReferences: []metav1.OwnerReference{OwnerReference(p.Owner)},
-		},
+	job := &batchv1.Job{
+		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Tenant.Namespace, Labels: labels},
 		Spec: batchv1.JobSpec{
 			BackoffLimit:            new(int32(0)),
 			ActiveDeadlineSeconds:   new(int64(probeLife)),
@@ -93,6 +141,31 @@ func Probe(p ProbeParams) *batchv1.Job {
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec:       probePod(p),
 			},
+		},
+	}
+	p.Pods.apply(&job.Spec.Template.ObjectMeta, &job.Spec.Template.Spec)
+	if p.Owner != nil {
+		job.OwnerReferences = []metav1.OwnerReference{OwnerReference(p.Owner)}
+	}
+	return job
+}
+
+// ProbeService leads to the pod of a probe as the Service of a gateway server with
+// these parameters leads to the gateway. It goes with the Job, which exists.
+func ProbeService(job *batchv1.Job, p ServerParams) *corev1.Service {
+	owner := job.DeepCopy()
+	owner.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job")) // typed clients drop it
+	return &corev1.Service{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: job.Name, Namespace: job.Namespace, Labels: job.Labels, OwnerReferences: []metav1.OwnerReference{OwnerReference(owner)},
+		},
+		Spec: corev1.ServiceSpec{
+			Type: p.ServiceType, LoadBalancerIP: p.LoadBalancerIP, PublishNotReadyAddresses: true,
+			Selector: map[string]string{batchv1.JobNameLabel: job.Name},
+			Ports: []corev1.ServicePort{{
+				Name: "probe", Protocol: corev1.ProtocolUDP, Port: int32(p.Port), NodePort: int32(p.NodePort), TargetPort: intstr.FromInt32(ProbePort),
+			}},
 		},
 	}
 }
@@ -111,7 +184,8 @@ func probePod(p ProbeParams) corev1.PodSpec {
 		},
 		Containers: []corev1.Container{{
 			Name: ProbeContainer, Image: p.Image, ImagePullPolicy: corev1.PullIfNotPresent,
-			Args: []string{"echo", fmt.Sprintf("--port=%d", ProbePort), "--token=" + p.Token, "--target-file=" + ProbeTargetFile},
+			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+			Args:                     []string{"echo", fmt.Sprintf("--port=%d", ProbePort), "--token=" + p.Token, "--target-file=" + ProbeTargetFile},
 			SecurityContext: &corev1.SecurityContext{
 				AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
 				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},

@@ -73,16 +73,21 @@ func runEcho(ctx context.Context, o echoOptions) error {
 	if err != nil {
 		return err
 	}
-	result, err := json.Marshal(resultOf(ctx, target, o.port, token, server.PeerDone()))
+	if target.Ways != nil {
+		err = writeResult(o.to, render.ProbeResult{Ways: tryWays(ctx, *target.Ways, server)})
+	} else if err = writeResult(o.to, resultOf(ctx, target, o.port, token, server.PeerDone())); err == nil {
+		linger(ctx, server)
+	}
+	cancel()
+	return errors.Join(err, <-served)
+}
+
+func writeResult(file string, r render.ProbeResult) error {
+	text, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(o.to, result, 0o600); err != nil {
-		return err
-	}
-	linger(ctx, server)
-	cancel()
-	return <-served
+	return os.WriteFile(file, text, 0o600)
 }
 
 // linger returns when the other pod has measured, or can't.

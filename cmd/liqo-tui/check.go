@@ -50,28 +50,37 @@ say of it: the first thing that is broken is named, and what follows from it is
 not held against anybody. With --pre, check whether the two can be connected, as
 network connect with the same flags would want it.
 
-It changes nothing. Exit code 8: something of the connection does not work; with
+With --pre --install, a short-lived pod on each cluster that needs the operator
+pulls the image. With --pre --probe, a short-lived pod on each cluster answers
+behind a Service like the gateway server's, dials the other one by UDP, and asks
+its API server: within 8 seconds it is known what a firewall drops. --image names
+the image for clusters with Liqo.
+
+It leaves nothing behind. Exit code 8: something of the connection does not work; with
 --pre, 3: the clusters can't be connected like this. liqo-tui explain ID says
 more about each check.`,
 		Example: `  liqo-tui check --context rome --remote-context milan
   liqo-tui check --pre --context rome --remote-context milan \
-    --server-service-type NodePort`,
+    --server-service-type NodePort
+
+  # what does a firewall drop?
+  liqo-tui check --pre --probe --context rome --remote-context milan \
+    --server-service-type NodePort --node-port 31840`,
 		Args: noArguments,
 	}
 	pair := newPairFlags(cmd, false)
 	f := cmd.Flags()
 	f.BoolVar(&o.pre, "pre", false, "check whether the clusters can be connected, instead of a connection")
-	f.BoolVar(&o.probe, "probe", false, "send packets from pod to pod too, as network verify does")
+	f.BoolVar(&o.probe, "probe", false, "send packets from pod to pod too, as network verify does; with --pre, try the ways between the clusters before there is a connection")
 	f.BoolVar(&o.problems, "problems", false, "leave out what passed")
 	f.BoolVar(&o.strict, "strict", false, "let warnings, and what can't be known, count as failures")
 	f.StringVarP(&o.output, "output", "o", report.Text, "text, json, yaml or ndjson")
 	c.add(f, nil)
-	cmd.MarkFlagsMutuallyExclusive("pre", "probe")
+	c.addInstall(f)
 	acceptLiqoctl(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return inSession(io, o.output, "check", pair, func(s *report.Session) error {
-			p, _, err := c.parse()
-			if err != nil {
+			if _, _, err := c.parse(); err != nil {
 				return err
 			}
 			a, b, closeBoth, err := pair.openFor(false)
@@ -79,23 +88,20 @@ more about each check.`,
 				return err
 			}
 			defer closeBoth()
-			return o.run(cmd.Context(), s, a, b, p)
+			return o.run(cmd.Context(), s, a, b, c)
 		})
 	}
 	return cmd
 }
 
-func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Cluster, p flows.Params) error {
+func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Cluster, c *connectFlags) error {
 	f, err := engine.Observe(ctx, a, b, time.Now)
 	s.Observed(f)
 	var results []check.Result
 	switch {
 	case err != nil:
 	case o.pre:
-		var reviews [2]*rights.Review
-		if reviews, err = review(ctx, [2]engine.Cluster{a, b}, flows.PlanConnect(p, f)); err == nil {
-			results = check.Preflight(p, f, reviews)
-		}
+		results, f, err = o.before(ctx, s, f, a, b, c)
 	default:
 		if f, err = engine.ReadPolicies(ctx, f, a, b); err != nil {
 			break
@@ -112,7 +118,7 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 	}
 	doc := o.tell(s, f, results)
 	bad := o.verdict(results)
-	if o.probe && check.Worst(results) != check.Fail {
+	if o.probe && !o.pre && check.Worst(results) != check.Fail {
 		v, err := engine.VerifyPair(ctx, a, b, engine.VerifyRequest{}, func(flows.Side, string) {})
 		if err != nil {
 			return err
@@ -128,6 +134,47 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 		s.Document(doc)
 	}
 	return bad
+}
+
+// before makes the checks of two clusters that are to be connected.
+func (o checkFlags) before(ctx context.Context, s *report.Session, f flows.Facts, a, b engine.Cluster, c *connectFlags) ([]check.Result, flows.Facts, error) {
+	p, open, err := c.parse()
+	if err != nil {
+		return nil, f, err
+	}
+	if c.install {
+		var failed *flows.Step
+		if p.Install, failed = c.installations(f); failed != nil {
+			return nil, f, &flows.StepError{Step: *failed, Cluster: f.Side(failed.Side).Name()}
+		}
+	}
+	if _, err := engine.TryImages(ctx, flows.PlanConnect(p, f), &f, a, b); err != nil {
+		return nil, f, err
+	}
+	if o.probe && len(flows.NoAnswer(f, flows.A, flows.B)) == 0 {
+		progress(s, "trying the ways between the clusters, for 8 s at most")
+		guessed, _ := settle(p, open, f)
+		reach, err := engine.TryReach(ctx, guessed, f, a, b, c.operators[flows.A].Image, time.Now)
+		if err != nil {
+			return nil, f, err
+		}
+		f.Reach = &reach
+	}
+	p, _ = settle(p, open, f)
+	reviews, err := review(ctx, [2]engine.Cluster{a, b}, flows.PlanConnect(p, f))
+	if err != nil {
+		return nil, f, err
+	}
+	return check.Preflight(p, f, reviews), f, nil
+}
+
+// progress says what takes a while.
+func progress(s *report.Session, text string) {
+	if s.Events != nil {
+		s.Events.Progress(flows.A, text)
+	} else {
+		fmt.Fprintln(s.Err, text)
+	}
 }
 
 func writeVerification(out io.Writer, v verify.Result) {
@@ -161,12 +208,7 @@ func diagnose(
 
 // awaitMovement lets time pass between two looks, and says so.
 func awaitMovement(ctx context.Context, s *report.Session) error {
-	text := fmt.Sprintf("measuring for %s in which direction packets move", movement)
-	if s.Events != nil {
-		s.Events.Progress(flows.A, text)
-	} else {
-		fmt.Fprintln(s.Err, text)
-	}
+	progress(s, fmt.Sprintf("measuring for %s in which direction packets move", movement))
 	if !sleep.For(ctx, movement) {
 		return ctx.Err()
 	}

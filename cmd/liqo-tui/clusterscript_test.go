@@ -259,7 +259,7 @@ func (s *stage) setUp(env *testscript.Env) error {
 func (s *stage) reset(ctx context.Context) error {
 	for _, p := range s.planes {
 		p.front.set(false)
-		p.nodes.set(func(k *kubelet) { k.silent, k.loadBalancer = false, "" })
+		p.nodes.set(func(k *kubelet) { k.silent, k.loadBalancer, k.closed, k.unpullable = false, "", false, "" })
 	}
 	var out, errs strings.Builder
 	reset := []string{"network", "reset", "--kubeconfig", s.kubeconfig, "--context", "rome", "--remote-kubeconfig", s.kubeconfig, "--remote-context", "milan", "--yes", "--timeout", "30s"}
@@ -291,6 +291,14 @@ func (s *stage) commands() map[string]func(*testscript.TestScript, bool, []strin
 		// silence CLUSTER: its gateways never say that they are connected.
 		"silence": func(ts *testscript.TestScript, _ bool, args []string) {
 			plane(ts, args[0]).nodes.set(func(k *kubelet) { k.silent = true })
+		},
+		// firewall CLUSTER: no UDP of the other cluster reaches it.
+		"firewall": func(ts *testscript.TestScript, _ bool, args []string) {
+			plane(ts, args[0]).nodes.set(func(k *kubelet) { k.closed = true })
+		},
+		// unpullable CLUSTER IMAGE: no node can pull it.
+		"unpullable": func(ts *testscript.TestScript, _ bool, args []string) {
+			plane(ts, args[0]).nodes.set(func(k *kubelet) { k.unpullable = args[1] })
 		},
 		// loadbalancer CLUSTER ADDRESS: Services of that type get an address.
 		"loadbalancer": func(ts *testscript.TestScript, _ bool, args []string) {

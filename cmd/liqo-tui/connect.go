@@ -2,10 +2,12 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -14,7 +16,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -26,6 +32,8 @@ type connectFlags struct {
 	install   bool
 	operators [2]render.InstallParams // where they are installed
 	operator  []*settingflag.Flag[render.InstallParams]
+	probe     bool         // pods try the ways first
+	reach     *trial.Reach // what they have found; nil before
 }
 
 func newConnectFlags() *connectFlags { return &connectFlags{params: flows.Defaults()} }
@@ -67,7 +75,7 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if open == 0 && !c.install {
+	if open == 0 && !c.install && !c.probe {
 		return flows.Connecting(p), nil
 	}
 	var decided func(flows.Facts) flows.Plan
@@ -75,6 +83,7 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 	return func(f flows.Facts) flows.Plan {
 		if decided == nil {
 			settled := p
+			f.Reach = c.reach
 			if c.install {
 				var failed *flows.Step
 				if settled.Install, failed = c.installations(f); failed != nil {
@@ -85,6 +94,9 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 				return plan // not yet in sight, or not fit for it
 			}
 			settled, reasons = settle(settled, open, f)
+			if failed := closedWay(settled, f); failed != nil {
+				return flows.Plan{Steps: []flows.Step{*failed}, A: f.Local.ID, B: f.Remote.ID}
+			}
 			decided = flows.Connecting(settled)
 		}
 		plan := decided(f)
@@ -114,6 +126,36 @@ func (c *connectFlags) installations(f flows.Facts) (all [2]flows.Installation, 
 		}
 	}
 	return all, nil
+}
+
+// try has pods try the ways between the clusters, if that is asked for.
+func (c *connectFlags) try(ctx context.Context, a, b engine.Cluster) error {
+	p, open, err := c.parse()
+	if err != nil || !c.probe {
+		return err
+	}
+	f, err := engine.Observe(ctx, a, b, time.Now)
+	if err != nil || len(flows.NoAnswer(f, flows.A, flows.B)) > 0 {
+		return err // the plan says what is the matter
+	}
+	p, _ = settle(p, open, f)
+	reach, err := engine.TryReach(ctx, p, f, a, b, c.operators[flows.A].Image, time.Now)
+	c.reach = &reach
+	return err
+}
+
+// closedWay refuses to connect clusters whose pods have not reached each other, as a failed
+// step; nil if they have, or that was not tried.
+func closedWay(p flows.Params, f flows.Facts) *flows.Step {
+	if f.Reach == nil {
+		return nil
+	}
+	results := check.Preflight(p, f, [2]*rights.Review{})
+	i := slices.IndexFunc(results, func(r check.Result) bool { return r.ID == check.Reachability && r.State == check.Fail })
+	if i < 0 {
+		return nil
+	}
+	return new(flows.Refuse(p.Server, check.Reachability, results[i].Title, flows.FailedPreflight, results[i].Summary, strings.Join(results[i].Fix, "; ")))
 }
 
 // settle decides the open fields, with a sentence for each. What a connection
@@ -167,9 +209,10 @@ they are. The plan says which changes interrupt traffic.`,
 			}
 			pair.image = c.operators[flows.A].Image
 			op := operation{
-				name: "connect",
-				plan: c.plan,
-				done: func(f flows.Facts) report.Achieved { return connected(pair, c.params.Wait, f) },
+				name:    "connect",
+				plan:    c.plan,
+				prepare: c.try,
+				done:    func(f flows.Facts) report.Achieved { return connected(pair, c.params.Wait, f) },
 			}
 			return op.run(cmd.Context(), io, pair, r)
 		},
@@ -177,6 +220,7 @@ they are. The plan says which changes interrupt traffic.`,
 	r.add(cmd)
 	f := cmd.Flags()
 	c.add(f, nil)
+	f.BoolVar(&c.probe, "probe", false, "first have short-lived pods try the ways between the clusters, as check --pre --probe does: 8 s at most. What is closed stops before anything is applied; --server-location auto chooses what is open")
 	f.StringVarP(&file, "filename", "f", "", "connect all pairs of this YAML file: \"peerings\" is a list of maps of these flags, \"defaults\" is one such map. Flags of the command line are defaults, too")
 	f.StringVar(&e.folder, "export", "", "write the manifests of both clusters into this folder instead of applying them")
 	f.StringVar(&e.format, "format", exportYAML, "of --export: yaml, kustomize or argocd (with sync waves)")

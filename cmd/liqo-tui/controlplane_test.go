@@ -99,7 +99,7 @@ func (p *controlPlane) runControllers() error {
 	return p.process("kube-controller-manager", os.Getenv("KUBEBUILDER_ASSETS")+"/kube-apiserver", nil,
 		"--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port=0",
 		"--service-account-private-key-file", filepath.Join(p.env.ControlPlane.GetAPIServer().CertDir, "sa-signer.key"),
-		"--controllers=namespace-controller,garbage-collector-controller,deployment-controller,replicaset-controller,serviceaccount-token-controller")
+		"--controllers=namespace-controller,garbage-collector-controller,deployment-controller,replicaset-controller,job-controller,serviceaccount-token-controller")
 }
 
 // runOperator runs ours in a process of its own: the name says which program

@@ -31,6 +31,8 @@ type kubelet struct {
 
 	mu           sync.Mutex
 	silent       bool   // gateways claim nothing
+	closed       bool   // a firewall lets no UDP in from the other cluster
+	unpullable   string // an image that can't be pulled
 	loadBalancer string // address that Services of that type get, "" for none
 }
 
@@ -114,12 +116,17 @@ func (k *kubelet) runPods(ctx context.Context) error {
 	for i := range pods.Items {
 		p := &pods.Items[i]
 		var err error
-		switch {
+		switch probe := p.Labels[render.LabelAppName] == render.ProbeName; {
+		case probe && p.Labels[render.LabelRemoteCluster] != "" && p.DeletionTimestamp == nil:
+			continue // there is no connection that it could measure
 		case p.DeletionTimestamp != nil:
 			err = k.client.Delete(ctx, p, client.GracePeriodSeconds(0))
 		case p.Spec.NodeName == "":
 			binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace}, Target: corev1.ObjectReference{Kind: "Node", Name: k.node}}
 			err = k.client.SubResource("binding").Create(ctx, p, binding)
+		case len(p.Status.ContainerStatuses) > 0: // a probe that has ended, or can't begin
+		case probe && k.runProbe(p):
+			err = k.client.Status().Update(ctx, p)
 		case p.Status.Phase != corev1.PodRunning:
 			p.Status.Phase, p.Status.PodIP, p.Status.HostIP = corev1.PodRunning, fmt.Sprintf("10.244.0.%d", 10+i), k.address
 			p.Status.PodIPs = []corev1.PodIP{{IP: p.Status.PodIP}}
@@ -132,6 +139,49 @@ func (k *kubelet) runPods(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// runProbe says what became of a pod that tries an image or ways, if that is news:
+// everything goes well, unless the script says otherwise.
+func (k *kubelet) runProbe(p *corev1.Pod) (news bool) {
+	closed := func(k *kubelet) bool {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return k.closed
+	}
+	k.mu.Lock()
+	unpullable := k.unpullable
+	k.mu.Unlock()
+	say := func(state corev1.ContainerState) {
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: render.ProbeContainer, State: state}}
+	}
+	if p.Spec.Containers[0].Image == unpullable {
+		p.Status.Phase = corev1.PodPending
+		say(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: unpullable + ": not found"}})
+		return true
+	}
+	var target render.ProbeTarget
+	if err := json.Unmarshal([]byte(p.Annotations[render.AnnotationProbeTarget]), &target); err != nil || target.Ways == nil {
+		return false
+	}
+	r := &render.ProbeWaysResult{API: 401}
+	for _, address := range target.Ways.Addresses {
+		d := render.ProbeDial{Address: address, Sent: 10}
+		if !closed(k.peer) {
+			d.Received, d.AvgMicros, d.LargestPacket = 10, 400, 1500
+		}
+		r.Dials = append(r.Dials, d)
+	}
+	if !closed(k) {
+		r.Arrived, r.From = 10, []string{k.peer.address}
+	}
+	text, err := json.Marshal(render.ProbeResult{Ways: r})
+	if err != nil {
+		return false
+	}
+	p.Status.Phase = corev1.PodSucceeded
+	say(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: string(text)}})
+	return true
 }
 
 // runDaemons says of every DaemonSet that it runs: its pods' only purpose here

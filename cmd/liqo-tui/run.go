@@ -74,6 +74,8 @@ type operation struct {
 	undo string
 	// plan is made of the flags; an error is a command line that can't be run.
 	plan func() (func(flows.Facts) flows.Plan, error)
+	// prepare is done before the clusters are looked at, unless nothing is to be changed; nil for nothing.
+	prepare func(ctx context.Context, a, b engine.Cluster) error
 	// finish is what is left to do once the plan is done; nil for nothing.
 	finish func(flows.Facts) error
 	// done says what was achieved.
@@ -127,6 +129,11 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 		return err
 	}
 	defer closeBoth()
+	if o.prepare != nil && r.dryRun == dryRunNone {
+		if err := o.prepare(ctx, a, b); err != nil {
+			return stopped(ctx, err)
+		}
+	}
 	seen := func(f flows.Facts) flows.Plan { facts = f; reporter.Observed(f); return plan(f) }
 	if r.dryRun != dryRunNone {
 		return r.pretend(ctx, a, b, seen, reporter)

@@ -53,6 +53,15 @@ func preflightTexts() map[flows.Code]Text {
 			"A peering consists of objects of networking.liqo.io/v1beta1. Liqo v1.2 or the liqo-tui operator has to act on them.",
 			[]string{"Install the operator: liqo-tui install, or liqo-tui network connect --install.", "Upgrade Liqo to v1.2 if it is older."},
 		},
+		flows.CodeImage: {
+			"the image can be pulled",
+			"Operator, gateways and node agent are one image. Before an installation changes anything, a short-lived pod of that image is started on a node that the operator could run on, with the pull secrets, node selector and tolerations of --pod-settings, in the installation's namespace or, as long as there is none, in namespace default. The finding is what the node said. If you may not run pods there, nothing is tried, and the installation goes on.",
+			[]string{
+				"Push the image to where the nodes of the cluster can pull it, and name it: --image REGISTRY/liqo-gateway:TAG.",
+				"Give the registry's password as a Secret in the installation's namespace, named by imagePullSecrets in --pod-settings.",
+				"exec format error: the image was built for another architecture than that of the node.",
+			},
+		},
 		AgentNodes: {
 			"nodes can run the agent",
 			"An agent on each node leads packets of its pods to the gateways. It needs Linux and a kernel of its own: Windows, virtual nodes of Liqo or virtual-kubelet, and AWS Fargate have none. A node that is not ready gets it later.",
@@ -100,8 +109,13 @@ func preflightTexts() map[flows.Code]Text {
 		},
 		Reachability: {
 			"UDP to the gateway server",
-			"The client's gateway dials the server's over UDP. A private address is reached only inside its own network, and firewalls have to let the port through.",
-			[]string{"Host the server on the cluster that the other one can reach: --server-location.", "Ask for the firewall rule that the finding names.", "Give an address that leads there: --client-address."},
+			"The client's gateway dials the server's over UDP. A private address is reached only inside its own network, and firewalls have to let the port through. Addresses alone allow a guess. liqo-tui check --pre --probe tries it: a short-lived pod in each cluster answers behind a Service like the gateway server's, and dials the other one. The finding says whether packets arrived, and whether the answers came back.",
+			[]string{"Try it: liqo-tui check --pre --probe.", "Host the server on the cluster that the other one can reach: --server-location.", "Ask for the firewall rule that the finding names.", "Give an address that leads there: --client-address."},
+		},
+		APIReached: {
+			"API server, reached by pods",
+			"liqo-tui check --pre --probe has a pod of each cluster ask the other's API server, at the address of your kubeconfig, without credentials. The operators need that way if they are to pass on changes to each other (liqo-tui network delegate), and so does a peering of Liqo. A connection of pod networks does without.",
+			[]string{"Open TCP from the nodes of the one cluster to the API server of the other.", "Use an address of the API server in the kubeconfig that other clusters reach, not localhost."},
 		},
 		TunnelMTU: {
 			"MTU of the tunnel",

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -24,6 +25,7 @@ const (
 	LiveTraffic  flows.Code = "LT-P013"
 	Reachability flows.Code = "LT-P020"
 	NodePort     flows.Code = "LT-P021"
+	APIReached   flows.Code = "LT-P022"
 	TunnelMTU    flows.Code = "LT-P031"
 )
 
@@ -43,7 +45,12 @@ type preflight struct {
 func Preflight(p flows.Params, f flows.Facts, reviews [2]*rights.Review) []Result {
 	in := preflight{facts: flows.Expected(p, f), present: f, params: p, plan: flows.PlanConnect(p, f), reviews: reviews}
 	in.adopted, _ = flows.Adopt(p, f)
-	return evaluate(preflightChecks(), in)
+	return slices.DeleteFunc(evaluate(preflightChecks(), in), in.pointless)
+}
+
+// pointless are checks of what the plan has nothing to do with.
+func (in preflight) pointless(r Result) bool {
+	return r.ID == flows.CodeImage && !in.triesImage(r.Sides[0]) || r.ID == APIReached && in.facts.Reach == nil
 }
 
 func preflightChecks() []definition[preflight] {
@@ -56,11 +63,13 @@ func preflightChecks() []definition[preflight] {
 		{flows.CodeNetworks, "address ranges are known", eachSide, []flows.Code{flows.CodeOperator}, preflight.networks},
 		{flows.CodePermission, "permissions for this plan", eachSide, []flows.Code{flows.CodeAnswers}, preflight.permissions},
 		{AgentNodes, "nodes can run the agent", eachSide, []flows.Code{flows.CodeSoftware}, preflight.agentNodes},
+		{flows.CodeImage, "the image can be pulled", eachSide, []flows.Code{flows.CodeAnswers}, preflight.image},
 		{Overlaps, "address overlaps", pair, []flows.Code{flows.CodeNetworks, flows.CodeClusterID}, preflight.overlaps},
 		{Leftovers, "no leftovers of an old peering", eachSide, []flows.Code{flows.CodeClusterID}, preflight.leftovers},
 		{LiveTraffic, "traffic interruptions", pair, []flows.Code{flows.CodeClusterID, flows.CodeNetworks}, preflight.traffic},
 		{NodePort, "the node port is free", pair, []flows.Code{flows.CodeClusterID}, preflight.nodePort},
 		{Reachability, "UDP to the gateway server", pair, []flows.Code{flows.CodeClusterID}, preflight.reachability},
+		{APIReached, "API server, reached by pods", eachWay, []flows.Code{flows.CodeAnswers}, preflight.apiServer},
 		{TunnelMTU, "MTU of the tunnel", pair, nil, preflight.mtu},
 	}
 }
@@ -156,6 +165,27 @@ func (in preflight) software(side flows.Side) Result {
 		return r
 	}
 	return pass(text)
+}
+
+func (in preflight) triesImage(side flows.Side) bool {
+	_, ok := in.plan.Step(install.ImageStep(side))
+	return ok
+}
+
+// image says whether a node could pull the image that the plan installs.
+func (in preflight) image(side flows.Side) Result {
+	switch t := in.cluster(side).ImageTrial; {
+	case !in.triesImage(side):
+		return pass("nothing is installed") // and nobody is told
+	case t == nil:
+		return result(Inconclusive, "a node pulls it before anything is applied")
+	case t.Failed != "":
+		return result(Fail, t.Text(), t.Fix()...)
+	case t.Unknown != "":
+		return result(Inconclusive, t.Text())
+	default:
+		return pass(t.Text())
+	}
 }
 
 // agentNodes names the nodes whose pods will reach no peer.
@@ -301,12 +331,32 @@ func (in preflight) mtu(flows.Side) Result {
 	if mtu == render.MaxMTU && in.facts.Local.Software == flows.Operator && in.facts.Remote.Software == flows.Operator {
 		return pass("the gateways send what they find to pass")
 	}
+	if largest := in.largest(); largest > 0 && mtu+wireguardOverhead > largest {
+		return result(Warn, fmt.Sprintf("%d bytes, and %d of WireGuard's make %d: packets of pods passed up to %d", mtu, wireguardOverhead, mtu+wireguardOverhead, largest),
+			fmt.Sprintf("--mtu %d or less, or auto", largest-wireguardOverhead))
+	} else if largest > 0 {
+		return pass(fmt.Sprintf("%d bytes, and %d of WireGuard's make %d; packets of pods passed up to %d", mtu, wireguardOverhead, mtu+wireguardOverhead, largest))
+	}
 	text := fmt.Sprintf("%d bytes, and %d of WireGuard's make %d", mtu, wireguardOverhead, mtu+wireguardOverhead)
 	if mtu+wireguardOverhead > commonMTU {
 		return result(Warn, text+": most paths carry "+fmt.Sprint(commonMTU),
 			fmt.Sprintf("unless every link between the clusters carries more: --mtu %d or less", commonMTU-wireguardOverhead))
 	}
 	return pass(text + fmt.Sprintf(", which a path of %d carries", commonMTU))
+}
+
+// largest is the longest packet that pods got through by UDP, both ways as far as that
+// was tried; 0 if nothing is known.
+func (in preflight) largest() (size int) {
+	if in.facts.Reach == nil {
+		return 0
+	}
+	for _, way := range in.facts.Reach.Ways {
+		if n := way.Largest(); n > 0 && (size == 0 || n < size) {
+			size = n
+		}
+	}
+	return size
 }
 
 func joined[S ~string](parts []S) string {

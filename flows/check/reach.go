@@ -2,16 +2,19 @@ package check
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/trial"
 )
 
-// reachability judges whether the client will be able to dial the server, as
-// far as the kinds of addresses tell.
+// reachability judges whether the client will be able to dial the server: by what pods
+// have tried, or else as far as the kinds of addresses tell.
 func (in preflight) reachability(flows.Side) Result {
 	p := in.adopted
 	server, client := in.cluster(p.Server), in.cluster(p.Server.Other())
@@ -19,6 +22,75 @@ func (in preflight) reachability(flows.Side) Result {
 	if here.Role == flows.RoleServer && here.Answered(in.facts.At) {
 		return pass("the gateways reach each other now")
 	}
+	guess := in.guessReach(p, server, client)
+	if in.facts.Reach == nil {
+		return guess
+	}
+	way := in.facts.Reach.Ways[p.Server.Other()]
+	if !way.Tried() {
+		guess.Evidence = append(guess.Evidence, "not tried: "+way.Unknown)
+		return guess
+	}
+	return in.triedReach(p, way)
+}
+
+// triedReach judges by packets of pods.
+func (in preflight) triedReach(p flows.Params, way trial.Way) (r Result) {
+	server, client := in.cluster(p.Server), in.cluster(p.Server.Other())
+	back := in.facts.Reach.Ways[p.Server]
+	var address, port string
+	if silent := way.Silent(); len(silent) > 0 {
+		address, port, _ = net.SplitHostPort(silent[0])
+	}
+	switch {
+	case !way.Open():
+		r = result(Fail, in.closedText(p, way), in.closedFixes(p, back, address, port)...)
+	case len(way.Silent()) > 0:
+		r = result(Warn, fmt.Sprintf("some addresses of %s don't answer pods of %s; the client dials one of them", server.Name(), client.Name()), rule(client, address, port))
+	default:
+		r = pass(fmt.Sprintf("a pod of %s has reached one of %s, and was answered", client.Name(), server.Name()))
+	}
+	r.Evidence = way.Text()
+	if back.Unknown != "" {
+		r.Evidence = append(r.Evidence, "the other way round was not tried: "+back.Unknown)
+	} else {
+		for _, line := range back.Text() {
+			r.Evidence = append(r.Evidence, "the other way round: "+line)
+		}
+	}
+	return r
+}
+
+// closedText says in which direction packets of a trial got lost.
+func (in preflight) closedText(p flows.Params, way trial.Way) string {
+	server, client := in.cluster(p.Server).Name(), in.cluster(p.Server.Other()).Name()
+	dialled := strings.Join(way.Silent(), ", ")
+	switch problem := way.Dials[0].Problem; {
+	case problem != "":
+		return fmt.Sprintf("a pod of %s can't send to UDP %s: %s", client, dialled, problem)
+	case way.Arrived > 0:
+		return fmt.Sprintf("packets of %s arrive at %s (UDP %s), and the answers get lost on the way back", client, server, dialled)
+	}
+	return fmt.Sprintf("nothing that a pod of %s sends to UDP %s arrives at %s", client, dialled, server)
+}
+
+// closedFixes are the ways out of a way that is closed. A port that Kubernetes chooses
+// can't be in a firewall's rule.
+func (in preflight) closedFixes(p flows.Params, back trial.Way, address, port string) []string {
+	var fixes []string
+	if back.Open() {
+		fixes = append(fixes, fmt.Sprintf("let %s host the server, which pods of %s have reached: --server-location %s",
+			in.cluster(p.Server.Other()).Name(), in.cluster(p.Server).Name(), [...]string{"Local", "Remote"}[p.Server.Other()]))
+	}
+	if p.ServiceType == corev1.ServiceTypeNodePort && p.NodePort == 0 && p.ClientPort == 0 {
+		port = "N"
+		fixes = append(fixes, "fix the port, --node-port N, and open it:")
+	}
+	return append(fixes, rule(in.cluster(p.Server.Other()), address, port), "or give an address that leads there with --client-address")
+}
+
+// guessReach judges by the kinds of addresses.
+func (in preflight) guessReach(p flows.Params, server, client flows.ClusterFacts) Result {
 	if p.ClientAddress != "" {
 		return result(Inconclusive, fmt.Sprintf("%s will dial %s, which nobody has tried yet", client.ID, p.ClientAddress),
 			rule(client, p.ClientAddress, portText(p)))
@@ -119,4 +191,21 @@ func rule(client flows.ClusterFacts, address, port string) string {
 		from, nat = addresses(internal), fmt.Sprintf(" (behind NAT: %s's public address)", client.ID)
 	}
 	return fmt.Sprintf("firewall: allow UDP %s → %s port %s and replies%s", from, address, port, nat)
+}
+
+// apiServer says whether pods of a side reach the other's API server.
+func (in preflight) apiServer(from flows.Side) Result {
+	if in.facts.Reach == nil {
+		return pass("") // and nobody is told
+	}
+	here, there, api := in.cluster(from).Name(), in.cluster(from.Other()).Name(), in.facts.Reach.Ways[from].API
+	switch {
+	case api.Unknown != "":
+		return result(Inconclusive, "not tried: "+api.Unknown)
+	case api.Problem != "":
+		return result(Warn, fmt.Sprintf("pods of %s don't reach %s, as your kubeconfig has it: %s", here, api.URL, api.Problem),
+			fmt.Sprintf("if you want network delegate or a peering of Liqo: open TCP from the nodes of %s to the API server of %s, at an address that leads there", here, there),
+			"the connection of pods works without")
+	}
+	return pass(fmt.Sprintf("a pod of %s was answered by %s", here, api.URL))
 }

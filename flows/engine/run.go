@@ -12,6 +12,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
 )
 
@@ -118,6 +119,7 @@ type runner struct {
 	again    map[flows.StepID]bool
 	measured *flows.Measurement
 	tries    int // to measure
+	images   [2]*trial.Image
 	contents [2]*flows.Contents
 	looked   [2]flows.Status // of the step when its namespace was looked into
 
@@ -143,6 +145,10 @@ func (r *runner) step(ctx context.Context) (done bool, err error) {
 	}
 	if p.MeasureNext() {
 		return false, r.measure(ctx, facts)
+	}
+	if tried, err := TryImages(ctx, p, &facts, r.clusters[flows.A], r.clusters[flows.B]); tried || err != nil {
+		r.images = [2]*trial.Image{facts.Local.ImageTrial, facts.Remote.ImageTrial}
+		return false, err
 	}
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -175,6 +181,7 @@ func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
 		return flows.Facts{}, flows.Plan{}, err
 	}
 	facts.Measured, facts.Contents = r.measured, r.contents
+	facts.Local.ImageTrial, facts.Remote.ImageTrial = r.images[flows.A], r.images[flows.B]
 	p := r.plan(facts)
 	asked, err := r.readInstallations(ctx, p, &facts)
 	if asked && err == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -19,7 +20,23 @@ var (
 	_ engine.Reviewer  = (*Cluster)(nil)
 
 	_ engine.InstallationReader = (*Cluster)(nil)
+	_ engine.ImageTrier         = (*Cluster)(nil)
 )
+
+// TryImage implements [engine.ImageTrier].
+func (c *Cluster) TryImage(_ context.Context, try trial.ImageTry) trial.Image {
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	c.images = append(c.images, try)
+	return trial.Image{Image: try.Image, Node: "node-1", Took: 2 * TickLength, Failed: c.behaviour.ImageFails, Unknown: c.behaviour.ImageUnknown}
+}
+
+// Images are those that nodes were asked to pull.
+func (c *Cluster) Images() []trial.ImageTry {
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	return slices.Clone(c.images)
+}
 
 // User is who works on both clusters.
 const User = "ada"

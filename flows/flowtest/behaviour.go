@@ -66,6 +66,19 @@ type Behaviour struct {
 	// dialled besides the endpoint that it publishes.
 	AlsoAt []string
 
+	// ImageFails is what the kubelet says when a node is to pull an image; "" if it can.
+	ImageFails string
+	// ImageUnknown is why no node can be asked to.
+	ImageUnknown string
+
+	// NoPods is why no pod can be run that tries ways.
+	NoPods string
+	// Firewalled keeps UDP from arriving from the other cluster, Mute keeps the answers
+	// from leaving.
+	Firewalled, Mute bool
+	// APIProblem is what the other cluster's pods meet when they ask the API server.
+	APIProblem string
+
 	// DeletionTicks is how long gateways that were deleted are held by a
 	// finalizer; Forever for always.
 	DeletionTicks int

@@ -17,6 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/contents"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -33,10 +34,12 @@ type Cluster struct {
 	store     store
 	gateways  map[types.UID]*gateway
 	log       []flows.Change
-	observed  int  // calls of Observe
-	writes    int  // objects that were applied or deleted
-	ticked    bool // a tick has passed since the last Observe
-	ordinal   int  // of UIDs, node ports
+	images    []trial.ImageTry // that were asked for
+	probes    int              // that are there
+	observed  int              // calls of Observe
+	writes    int              // objects that were applied or deleted
+	ticked    bool             // a tick has passed since the last Observe
+	ordinal   int              // of UIDs, node ports
 }
 
 // gateway is what the operator runs for a GatewayServer or GatewayClient.

@@ -40,11 +40,12 @@ func Plan(p render.InstallParams, f flows.Facts) flows.Plan {
 		return plan
 	}
 	plan.Steps = i.steps(flows.A, c)
+	plan.Steps = append(i.tryImage(flows.A, c, plan.Steps), plan.Steps...)
 	if failed := plan.Failure(); failed == nil {
 		templates, _ := plan.Step(flows.IDOf(flows.A, stepTemplates))
 		plan.Steps = append(plan.Steps, i.operatorWorks(flows.A, c), i.fabricRuns(flows.A, c))
 		plan.Steps = append(plan.Steps, i.gateways(flows.A, c, templates, f.At)...)
-	} else if failed.Kind == flows.FailedPreflight {
+	} else if failed.Kind == flows.FailedPreflight && failed.Code != flows.CodeImage {
 		failed.Code = flows.CodeUnfit
 	}
 	return plan
@@ -92,6 +93,7 @@ func (i *Installation) Bring(side flows.Side, c flows.ClusterFacts) (steps []flo
 			steps[k].Status, steps[k].Reason, steps[k].Objects, steps[k].Diff = flows.Done, "", nil, ""
 		}
 	}
+	steps = append(i.tryImage(side, c, steps), steps...)
 	if steps = append(steps, i.operatorWorks(side, c)); slices.ContainsFunc(steps, func(s flows.Step) bool { return s.Status != flows.Done }) {
 		expected = promised(c, wanted)
 	}

@@ -33,6 +33,8 @@ type Config struct {
 	// Quiet is waited for before that, for a while: the other side's own
 	// measurement would be disturbed.
 	Quiet <-chan struct{}
+	// Stays has the other side go on to answer when this ends: see [Bye].
+	Stays bool
 }
 
 // Result is what [Run] found.
@@ -158,7 +160,20 @@ func (m *measurement) ask(size int) (number uint32, fits bool) {
 	return number, !errors.Is(err, syscall.EMSGSIZE)
 }
 
+// Bye tells the other side that all is measured which has left that to it.
+func Bye(target netip.AddrPort, token Token) error {
+	conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(target))
+	if err != nil {
+		return fmt.Errorf("dial %s: %w", target, err)
+	}
+	(&measurement{config: Config{Token: token}, conn: conn}).bye()
+	return conn.Close()
+}
+
 func (m *measurement) bye() {
+	if m.config.Stays {
+		return
+	}
 	for range copies {
 		_, _ = m.conn.Write(datagram{kind: kindBye}.append(nil, m.config.Token))
 	}

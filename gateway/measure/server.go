@@ -16,6 +16,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -61,6 +62,8 @@ type Server struct {
 	mu    sync.Mutex
 	heard time.Time // when the other pod sent last; zero if never
 	busy  int       // streams that are open
+	count int       // packets that asked
+	from  []netip.Addr
 }
 
 // Listen opens the UDP and the TCP port. Port 0 of address stands for any.
@@ -87,6 +90,28 @@ func (s *Server) Heard(now time.Time) (ago time.Duration, ok bool) {
 		return 0, true
 	}
 	return now.Sub(s.heard), !s.heard.IsZero()
+}
+
+// maxSenders bounds what is remembered of who has sent: a NAT with many addresses
+// shows in a few of them.
+const maxSenders = 4
+
+// Arrived is how many packets of the other pod have come, and from which addresses,
+// the first ones.
+func (s *Server) Arrived() (packets int, from []netip.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count, slices.Clone(s.from)
+}
+
+// arrived notes a packet of the other pod.
+func (s *Server) arrived(from netip.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count++
+	if len(s.from) < maxSenders && !slices.Contains(s.from, from.Unmap()) {
+		s.from = append(s.from, from.Unmap())
+	}
 }
 
 // hears notes that the other pod sends, and how many more streams it has now.
@@ -121,6 +146,7 @@ func (s *Server) Serve(ctx context.Context) error {
 			s.once.Do(func() { close(s.done) })
 		case d.kind == kindAsk:
 			s.hears(0)
+			s.arrived(from.Addr())
 			answer = datagram{kind: kindAnswer, number: d.number}.append(answer[:0], s.token)
 			// One that can't be sent is lost, as any other may be.
 			_, _ = s.packets.WriteToUDPAddrPort(answer, from)

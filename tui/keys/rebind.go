@@ -91,7 +91,7 @@ var (
 	// Scopes are all of them.
 	Scopes = []Scope{
 		{"the list of clusters", slices.Concat(everywhere, listed, []string{"filter", "add-file", "info", "refresh", "dashboard"})},
-		{"the checks", slices.Concat(everywhere, listed, []string{"settings", "refresh", "problems"})},
+		{"the checks", slices.Concat(everywhere, listed, []string{"settings", "refresh", "problems", "verify"})},
 		{"the form", slices.Concat(everywhere, []string{"explain", "the next field", "the previous field", "the previous choice", "the next choice"})},
 		{"the plan", slices.Concat(everywhere, listed, []string{"apply", "copy", "settings", "refresh", "local-only"})},
 		{"a run", slices.Concat(everywhere, listed, []string{"continue", "leave", "disconnect", "retry", "plan", "settings", "swap"})},

@@ -138,6 +138,7 @@ func (s preflightScreen) commands(k keys.Map) []keys.Command {
 	commands := []keys.Command{
 		{Binding: keys.Named(k.Enter, "continue"), Msg: actPass},
 		{Binding: keys.Named(k.Settings, "explain"), Msg: actExplain},
+		{Binding: keys.Named(k.Verify, "try with packets"), Msg: tryMsg{}},
 		{Binding: k.Back, Msg: goClusters},
 		{Binding: k.Refresh, Msg: session.RewatchMsg{}},
 		{Binding: k.Problems, Msg: actProblems},
@@ -166,7 +167,11 @@ func (s preflightScreen) view(c scene) []string {
 		return c.Pane()
 	}
 	t := c.Theme
-	lines, few := []string{t.Title.Render(s.tally(t.Dot)), ""}, 5
+	tally := s.tally(t.Dot)
+	if c.tried.stop != nil {
+		tally += t.Dot + "trying with a pod on each side, for " + draw.Age(c.Now.Sub(c.tried.began))
+	}
+	lines, few := []string{t.Title.Render(tally), ""}, 5
 	if c.Height < 16 { // the evidence matters more than the checks around it
 		lines, few = lines[:1], 4
 	}

@@ -18,6 +18,7 @@ type task struct {
 	params  flows.Params // wanted, unless gateways exist
 	fixed   bool         // gateways exist
 	Current flows.Plan   // what is to do by the latest facts
+	tried   tries
 }
 
 // scene is all that a screen of the wizard is drawn from and decides by, but
@@ -53,7 +54,7 @@ func (c scene) planned() bool { return c.on(flows.A).Asked && c.on(flows.B).Aske
 
 // facts are the latest of both sides.
 func (c scene) facts() flows.Facts {
-	return flows.Facts{Local: c.on(flows.A).Latest, Remote: c.on(flows.B).Latest, At: c.Now}
+	return c.tried.addTo(flows.Facts{Local: c.on(flows.A).Latest, Remote: c.on(flows.B).Latest, At: c.Now}, c.pair)
 }
 
 // id is the side's cluster ID, if it was ever known, or the one that it will have.

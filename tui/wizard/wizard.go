@@ -78,6 +78,10 @@ func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 		if v := &w.live.verify; v.Running() && msg.ID == v.ID {
 			v.Stop, v.Result, v.Err, v.Ended = nil, msg.Result, msg.Err, true
 		}
+	case tryMsg:
+		return w.try(c)
+	case triedMsg:
+		return w.takeTrial(e, msg), nil
 	case session.VerifyMsg:
 		w.pair = msg.Pair
 		return w.verify(w.scene(e))

@@ -1,0 +1,45 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/trial"
+)
+
+// ImageTrier is a cluster that can have one of its nodes pull an image. It is an
+// optional ability of a [Cluster].
+type ImageTrier interface {
+	// TryImage runs a pod of the image until it has started, or can't, or ctx ends, and
+	// removes it. That nobody knows is a result, too.
+	TryImage(ctx context.Context, try trial.ImageTry) trial.Image
+}
+
+// imageTimeout is longer than a node takes to pull some ten MB from a registry that is
+// far away. A pull that takes longer holds nothing up: the installation waits for it, too.
+const imageTimeout = time.Minute
+
+// TryImages has the clusters pull the images that p wants to be tried, and adds to
+// the facts what became of it. It reports whether there were any.
+func TryImages(ctx context.Context, p flows.Plan, f *flows.Facts, a, b Cluster) (tried bool, err error) {
+	limited, cancel := context.WithTimeout(ctx, imageTimeout)
+	defer cancel()
+	var trying sync.WaitGroup
+	for _, s := range p.Steps {
+		if s.Try == nil {
+			continue
+		}
+		tried = true
+		facts := []*flows.ClusterFacts{flows.A: &f.Local, flows.B: &f.Remote}[s.Side]
+		trier, ok := [2]Cluster{a, b}[s.Side].(ImageTrier)
+		if !ok {
+			facts.ImageTrial = &trial.Image{Image: s.Try.Image, Unknown: "this program can't run pods there"}
+			continue
+		}
+		trying.Go(func() { facts.ImageTrial = new(trier.TryImage(limited, *s.Try)) })
+	}
+	trying.Wait()
+	return tried, ctx.Err()
+}

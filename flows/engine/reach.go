@@ -1,0 +1,234 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/trial"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Reacher is a cluster that can try the ways to and from another one. It is an
+// optional ability of a [Cluster].
+type Reacher interface {
+	// StartReach makes a pod that answers behind a Service, and returns at once. If it
+	// returns an error, it has left nothing behind.
+	StartReach(ctx context.Context, r ReachRequest) (ReachPod, error)
+	// API is where this program reaches the cluster's API server, and by what it trusts
+	// it.
+	API() (render.ProbeAPI, error)
+}
+
+// ReachRequest is how the pod and its Service are to be.
+type ReachRequest struct {
+	Image   string // "" means that of our operator
+	Token   string // that it answers
+	Service render.ServerParams
+}
+
+// ReachPod is a pod that answers behind a Service, and tries ways when it is told to.
+type ReachPod interface {
+	// Exposed waits until the Service has what others dial: addresses and a port. Those of
+	// a NodePort are the nodes', and left out.
+	Exposed(context.Context) (addresses []string, port int32, err error)
+	// Measure tells the pod what to try, and returns what it found.
+	Measure(context.Context, render.ProbeTarget) (render.ProbeResult, error)
+	// Remove deletes the pod and the Service. It works in a context that has ended, too.
+	Remove(context.Context) error
+}
+
+// Times of a trial of both ways, which takes 8 s at most.
+const (
+	reachTimeout = 7200 * time.Millisecond
+	// reachRemoval is for two deletions that nobody waits to see done.
+	reachRemoval = 800 * time.Millisecond
+	// reachExposed is how long a load balancer is given to get an address.
+	reachExposed = 2500 * time.Millisecond
+	// reachReports is what a node needs to say that a pod has ended, and how.
+	reachReports = 1200 * time.Millisecond
+	// reachAddresses bounds the nodes that are dialled: their firewalls are alike.
+	reachAddresses = 3
+)
+
+// TryReach has a pod in each cluster dial the other one by UDP, behind a Service as the
+// gateway server's would be, and ask the other's API server. What can't be tried is
+// a result; the error is of ctx, or of what was left behind. image is for clusters without
+// our operator.
+func TryReach(ctx context.Context, p flows.Params, f flows.Facts, a, b Cluster, image string, now func() time.Time) (trial.Reach, error) {
+	t := reachTrial{params: p, facts: f, clusters: [2]Cluster{a, b}, now: now, until: now().Add(reachTimeout - reachReports)}
+	limited, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	t.both(func(side flows.Side) { t.problems[side] = t.start(limited, side, image) })
+	if t.problems == [2]error{} {
+		t.both(func(side flows.Side) { t.expose(limited, side) })
+		t.both(func(side flows.Side) { t.results[side], t.problems[side] = t.measure(limited, side) })
+	}
+	reach := trial.Reach{At: now()}
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		reach.Ways[side] = t.way(side)
+	}
+	removing, cancel := context.WithTimeout(context.WithoutCancel(ctx), reachRemoval)
+	defer cancel()
+	var left [2]error
+	t.both(func(side flows.Side) {
+		if t.pods[side] != nil {
+			left[side] = t.pods[side].Remove(removing)
+		}
+	})
+	return reach, errors.Join(ctx.Err(), left[flows.A], left[flows.B])
+}
+
+// reachTrial is one trial of both ways. What is of one side is written for that side
+// alone, side by side.
+type reachTrial struct {
+	params   flows.Params
+	facts    flows.Facts
+	clusters [2]Cluster
+	now      func() time.Time
+	until    time.Time // by this machine's clock
+
+	tokens    [2]string // that each side answers
+	apis      [2]render.ProbeAPI
+	pods      [2]ReachPod
+	addresses [2][]string // at which each side is dialled
+	closed    [2]error    // why there are none
+	results   [2]render.ProbeWaysResult
+	problems  [2]error
+}
+
+func (t *reachTrial) both(do func(flows.Side)) {
+	var g sync.WaitGroup
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		g.Go(func() { do(side) })
+	}
+	g.Wait()
+}
+
+func (t *reachTrial) start(ctx context.Context, side flows.Side, image string) error {
+	reacher, ok := t.clusters[side].(Reacher)
+	if !ok {
+		return errors.New("this program can't run pods there")
+	}
+	var token [16]byte
+	if _, err := rand.Read(token[:]); err != nil {
+		return err
+	}
+	// Each answers its own: who dials an address that is another's in its own network, or
+	// its own, must not be answered by itself.
+	t.tokens[side] = hex.EncodeToString(token[:])
+	var err error
+	if t.apis[side], err = reacher.API(); err != nil {
+		return err
+	}
+	r := ReachRequest{Token: t.tokens[side], Service: render.ServerParams{
+		ServiceType: t.params.ServiceType, Port: t.params.Port, NodePort: t.params.NodePort,
+	}}
+	if side == t.params.Server {
+		r.Service.LoadBalancerIP = t.params.LoadBalancerIP
+	}
+	if c := t.facts.Side(side); c.Software != flows.Operator {
+		if r.Image = image; image == "" && c.ImageTrial != nil {
+			r.Image = c.ImageTrial.Image // which is to be installed
+		}
+	}
+	t.pods[side], err = reacher.StartReach(ctx, r)
+	return err
+}
+
+// expose finds at which addresses a side is dialled.
+func (t *reachTrial) expose(ctx context.Context, side flows.Side) {
+	ctx, cancel := context.WithTimeout(ctx, reachExposed)
+	defer cancel()
+	hosts, port, err := t.pods[side].Exposed(ctx)
+	if err != nil {
+		t.closed[side] = err
+		return
+	}
+	if t.params.ServiceType == corev1.ServiceTypeNodePort {
+		hosts = nodeAddresses(t.facts.Side(side))
+	}
+	if p := t.params; side == p.Server && p.ClientAddress != "" {
+		hosts = []string{p.ClientAddress}
+	}
+	if p := t.params; side == p.Server && p.ClientPort != 0 {
+		port = int32(p.ClientPort)
+	}
+	for _, host := range hosts[:min(len(hosts), reachAddresses)] {
+		t.addresses[side] = append(t.addresses[side], net.JoinHostPort(host, fmt.Sprint(port)))
+	}
+	if len(t.addresses[side]) == 0 {
+		t.closed[side] = errors.New("its nodes' addresses are not known")
+	}
+}
+
+// nodeAddresses are one of each ready node, the one that is reached from farthest away,
+// as the operator chooses it for a NodePort.
+func nodeAddresses(c flows.ClusterFacts) (hosts []string) {
+	for _, n := range c.Nodes {
+		for _, all := range [][]netip.Addr{n.External, n.Internal} {
+			if i := slices.IndexFunc(all, netip.Addr.Is4); n.Ready && i >= 0 {
+				hosts = append(hosts, all[i].String())
+				break
+			}
+		}
+	}
+	return hosts
+}
+
+func (t *reachTrial) measure(ctx context.Context, side flows.Side) (render.ProbeWaysResult, error) {
+	other := side.Other()
+	r, err := t.pods[side].Measure(ctx, render.ProbeTarget{Ways: &render.ProbeWays{
+		Token: t.tokens[other], Addresses: t.addresses[other], API: t.apis[other],
+		Until: t.until.Add(t.facts.Side(side).ClockAhead),
+	}})
+	switch {
+	case err != nil:
+		return render.ProbeWaysResult{}, err
+	case r.Ways == nil:
+		return render.ProbeWaysResult{}, errors.New("the image is of an older release, which can't try this: --image NAME names another")
+	}
+	return *r.Ways, nil
+}
+
+// way is what is known of the way from a side to the other.
+func (t *reachTrial) way(from flows.Side) trial.Way {
+	to := from.Other()
+	name := func(s flows.Side) string { return string(t.facts.Side(s).Name()) }
+	w := trial.Way{API: trial.API{URL: t.apis[to].URL, Problem: t.results[from].APIError}}
+	for _, side := range []flows.Side{from, to} {
+		if err := t.problems[side]; err != nil {
+			w.Unknown = fmt.Sprintf("on %s: %v", name(side), err)
+			break
+		}
+	}
+	if t.problems[from] != nil || t.pods[from] == nil {
+		w.API.Unknown = w.Unknown
+	} else if t.results[from].API == 0 && w.API.Problem == "" {
+		w.API.Unknown = "it was not asked"
+	}
+	if w.Unknown == "" && t.closed[to] != nil {
+		w.Unknown = fmt.Sprintf("on %s: %v", name(to), t.closed[to])
+	}
+	if w.Unknown != "" {
+		return w
+	}
+	for _, d := range t.results[from].Dials {
+		w.Dials = append(w.Dials, trial.Dial{
+			Address: d.Address, Sent: d.Sent, Answered: d.Received, RoundTrip: time.Duration(d.AvgMicros) * time.Microsecond,
+			Largest: d.LargestPacket, Problem: d.Error,
+		})
+	}
+	w.Arrived, w.From = t.results[to].Arrived, t.results[to].From
+	return w
+}

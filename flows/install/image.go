@@ -1,0 +1,43 @@
+package install
+
+import (
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/trial"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// ImageStep is the step that waits until a node has pulled the image.
+func ImageStep(side flows.Side) flows.StepID { return flows.IDOf(side, "image") }
+
+// tryImage has a node pull the image before steps change anything; there is no such
+// step where a program of that image runs already.
+func (i *Installation) tryImage(side flows.Side, c flows.ClusterFacts, steps []flows.Step) []flows.Step {
+	changes := slices.ContainsFunc(steps, func(s flows.Step) bool {
+		return (s.Status == flows.Ready || s.Status == flows.Blocked) && (s.ID == flows.IDOf(side, stepOperator) || s.ID == flows.IDOf(side, stepFabric))
+	})
+	runs := false
+	if d := installed[appsv1.Deployment](c, render.OperatorName); d != nil {
+		runs = c.Operator.Problem == "" && render.OperatorParams(d).Image == i.params.Image
+	}
+	if c.ImageTrial == nil && (!changes || runs) {
+		return nil
+	}
+	s := flows.Step{
+		ID: ImageStep(side), Side: side, Action: flows.Wait, Title: "image can be pulled", Status: flows.Waiting, Code: flows.CodeImage,
+		Reason: "a short-lived pod of " + i.params.Image + " is tried first",
+	}
+	switch t := c.ImageTrial; {
+	case t == nil || t.Image != i.params.Image:
+		s.Try = &trial.ImageTry{Image: i.params.Image, Pods: i.params.Pods.ForOperator()}
+	case t.Failed != "":
+		s.Fail(flows.FailedPreflight, flows.CodeImage, t.Text(), strings.Join(t.Fix(), "; or "))
+	default:
+		s.Status, s.Reason, s.Code = flows.Done, t.Text(), ""
+	}
+	return []flows.Step{s}
+}

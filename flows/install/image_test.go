@@ -1,0 +1,146 @@
+package install_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+const noSuchImage = `ErrImagePull: failed to resolve reference "example.org/gateway:v1": not found`
+
+// installing1 plans to install on A alone, as liqo-tui install does.
+func installing1(p render.InstallParams) func(flows.Facts) flows.Plan {
+	return func(f flows.Facts) flows.Plan { return install.Plan(p, f) }
+}
+
+func runPlan(t *testing.T, pair *flowtest.Pair, plan func(flows.Facts) flows.Plan, o engine.Options) error {
+	t.Helper()
+	o.Now = pair.Now
+	return engine.Run(t.Context(), plan, pair.A, pair.B, func(engine.Event) {}, o)
+}
+
+func TestAnImageThatNoNodePullsStopsBeforeAnythingIsApplied(t *testing.T) {
+	for name, plan := range map[string]func(*testing.T) func(flows.Facts) flows.Plan{
+		"install": func(*testing.T) func(flows.Facts) flows.Plan {
+			return installing1(render.InstallParams{ClusterID: "rome", Image: "example.org/gateway:v1"})
+		},
+		"connect": func(t *testing.T) func(flows.Facts) flows.Plan { return flows.Connecting(installing(t)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			pair := flowtest.NewPair()
+			pair.A.Bare()
+			pair.A.Behave(func(b *flowtest.Behaviour) { b.ImageFails = noSuchImage })
+			err := runPlan(t, pair, plan(t), engine.Options{})
+			var step *flows.StepError
+			if !errors.As(err, &step) || step.Code() != flows.CodeImage || step.Step.Kind != flows.FailedPreflight {
+				t.Fatalf("got %v, want %s", err, flows.CodeImage)
+			}
+			if !strings.Contains(err.Error(), "node node-1 can't run example.org/gateway:v1: "+noSuchImage) || !strings.Contains(step.Hint(), "--image") {
+				t.Errorf("got %v, hint %s", err, step.Hint())
+			}
+			if step.Changed {
+				t.Error("it says that something was changed")
+			}
+			if log := pair.Log(); len(log) > 0 {
+				t.Errorf("it wrote %v", log)
+			}
+		})
+	}
+}
+
+// Who may not run pods, or whose cluster takes its time, can still install.
+func TestAnImageThatNobodyCanTryIsInstalled(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.B.Bare()
+	pair.B.Behave(func(b *flowtest.Behaviour) { b.ImageUnknown = "you may not create jobs in default" })
+	var last flows.Plan
+	plan := flows.Connecting(installing(t))
+	if err := runPlan(t, pair, func(f flows.Facts) flows.Plan { last = plan(f); return last }, engine.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := last.Step("image-b")
+	if s.Status != flows.Done || s.Reason != "not tried: you may not create jobs in default" {
+		t.Errorf("got %s: %s", s.Status, s.Reason)
+	}
+}
+
+func TestAnImageIsTriedOnceAndOnlyWhereItIsNew(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.B.Bare()
+	approved := false
+	approve := func(p flows.Plan) (bool, error) {
+		approved = true
+		if n := len(pair.B.Images()); n > 0 {
+			t.Errorf("%d pods were made before the admin was asked", n)
+		}
+		if s, ok := p.Step("image-b"); !ok || s.Status != flows.Waiting {
+			t.Errorf("the plan that is asked about says of the image: %s", s.Status)
+		}
+		return true, nil
+	}
+	if err := runPlan(t, pair, flows.Connecting(installing(t)), engine.Options{Approve: approve}); err != nil || !approved {
+		t.Fatal(err, approved)
+	}
+	if a, b := pair.A.Images(), pair.B.Images(); len(a) != 0 || len(b) != 1 || b[0].Image != "example.org/gateway:v1" {
+		t.Errorf("got %v and %v, want one of the image on B, where it was missing", a, b)
+	}
+	// The same, and other settings with the same image: nothing is to be proven.
+	back := flowtest.NewPair()
+	back.A.Bare()
+	for _, p := range []render.InstallParams{
+		{ClusterID: "rome", Image: "example.org/gateway:v1"},
+		{ClusterID: "rome", Image: "example.org/gateway:v1"},
+		{ClusterID: "rome", Image: "example.org/gateway:v1", Pools: []string{"10.0.0.0/8"}},
+	} {
+		if err := runPlan(t, back, installing1(p), engine.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(back.A.Images()); n != 1 {
+			t.Errorf("%d trials, want 1", n)
+		}
+	}
+	newer := render.InstallParams{ClusterID: "rome", Image: "example.org/gateway:v2"}
+	if err := runPlan(t, back, installing1(newer), engine.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if all := back.A.Images(); len(all) != 2 || all[1].Image != "example.org/gateway:v2" {
+		t.Errorf("got %v, want another one of v2", all)
+	}
+}
+
+func TestTheTrialHasThePodSettingsOfTheOperator(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.A.Bare()
+	pods := &render.ProgramSettings{
+		PodSettings: render.PodSettings{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}, NodeSelector: map[string]string{"pool": "all"}},
+		Operator:    render.PodSettings{NodeSelector: map[string]string{"pool": "edge"}},
+	}
+	if err := runPlan(t, pair, installing1(render.InstallParams{ClusterID: "rome", Image: "example.org/gateway:v1", Pods: pods}), engine.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	all := pair.A.Images()
+	if len(all) != 1 || all[0].Pods.NodeSelector["pool"] != "edge" || !slices.Equal(all[0].Pods.ImagePullSecrets, pods.ImagePullSecrets) {
+		t.Errorf("got %+v", all)
+	}
+}
+
+// A dry run changes nothing: no pod either.
+func TestADryRunPullsNothing(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.A.Bare()
+	if _, err := engine.DryRun(t.Context(), flows.Connecting(installing(t)), pair.A, pair.B, true, engine.Options{Now: pair.Now}); err != nil {
+		t.Fatal(err)
+	}
+	if all := pair.A.Images(); len(all) > 0 {
+		t.Errorf("got %v", all)
+	}
+}

@@ -1,0 +1,226 @@
+package kube
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/flows/trial"
+	"github.com/liqo-tui/liqo-tui/internal/sleep"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+var (
+	_ engine.ImageTrier = (*Cluster)(nil)
+	_ engine.Reacher    = (*Cluster)(nil)
+)
+
+const (
+	// unscheduledFor is how long a pod may be without a node that takes it. A scheduler
+	// knows within milliseconds; a node that has just joined is ready within seconds.
+	unscheduledFor = 5 * time.Second
+	// leftoverAge is more than Kubernetes itself lets a probe live, see [render.Probe].
+	leftoverAge = 5 * time.Minute
+)
+
+// TryImage runs a pod of the image, and removes it.
+func (c *Cluster) TryImage(ctx context.Context, try trial.ImageTry) trial.Image {
+	t := trial.Image{Image: try.Image}
+	began := time.Now()
+	var token [16]byte
+	_, err := rand.Read(token[:])
+	var p *probe
+	if err == nil {
+		p, err = c.runTrial(ctx, render.ProbeParams{Image: try.Image, Pods: try.Pods, Token: hex.EncodeToString(token[:])})
+	}
+	if err != nil {
+		t.Unknown = err.Error()
+		return t
+	}
+	pod, err := p.await(ctx, func(string) {}, p.scheduled(running))
+	t.Took = time.Since(began)
+	left := p.removeNow(ctx)
+	switch words, wait := (*stuckError)(nil), (*WaitError)(nil); {
+	case errors.As(err, &words):
+		t.Node, t.Failed = words.node, words.words
+	case errors.As(err, &wait):
+		t.Unknown = fmt.Sprintf("the pod has not started within %s; last seen: %s", t.Took.Round(time.Second), wait.Last)
+	case err != nil:
+		t.Unknown = err.Error()
+	case left != nil:
+		t.Unknown = left.Error()
+	default:
+		t.Node = pod.Spec.NodeName
+	}
+	return t
+}
+
+// scheduled is wanted, but ends the wait for a node once it has lasted for a while.
+func (p *probe) scheduled(wanted func(*corev1.Pod) (bool, error)) func(*corev1.Pod) (bool, error) {
+	var since time.Time
+	return func(pod *corev1.Pod) (bool, error) {
+		waiting := podFacts(pod).Waiting
+		switch {
+		case pod.Spec.NodeName != "" || waiting == "":
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+			time.AfterFunc(unscheduledFor, p.notify)
+		case time.Since(since) >= unscheduledFor:
+			return false, errors.New("no node takes the pod: " + waiting)
+		}
+		return wanted(pod)
+	}
+}
+
+// runTrial runs a probe that belongs to no connection: in the installation's namespace,
+// where its pull secrets are, or else in default. What a trial that was killed has left
+// there goes first.
+func (c *Cluster) runTrial(ctx context.Context, r render.ProbeParams) (*probe, error) {
+	r.Tenant.Namespace = metav1.NamespaceDefault
+	var home corev1.Namespace
+	if err := c.client.Get(ctx, client.ObjectKey{Name: c.namespace}, &home); err == nil && home.DeletionTimestamp == nil {
+		r.Tenant.Namespace = home.Name
+	}
+	c.removeLeftovers(ctx, r.Tenant.Namespace, leftoverAge)
+	if err := c.admits(ctx, r); err != nil {
+		return nil, err
+	}
+	return c.runProbe(ctx, r)
+}
+
+// admits asks whether the API server would have the pod. Of a Job's pods it tells nobody
+// but the Job's controller.
+func (c *Cluster) admits(ctx context.Context, r render.ProbeParams) error {
+	r.Name = render.ProbeName
+	template := render.Probe(r).Spec.Template
+	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	pod.Namespace, pod.GenerateName = r.Tenant.Namespace, render.ProbeName+"-"
+	err := c.client.Create(ctx, pod, client.DryRunAll)
+	if apierrors.IsForbidden(err) { // by the user's rights, which may still do for a Job, or by an admission
+		if allowed, asking := c.may(ctx, rights.Permission{Verb: "create", Resource: "pods", Namespace: r.Tenant.Namespace}); asking == nil && !allowed {
+			return nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("create a pod in namespace %s: %w", r.Tenant.Namespace, err)
+	}
+	return nil
+}
+
+// removeLeftovers removes trials of others that Kubernetes should have removed. It is a
+// favour: what can't be removed hinders nothing.
+func (c *Cluster) removeLeftovers(ctx context.Context, namespace string, age time.Duration) {
+	var jobs batchv1.JobList
+	labels := client.MatchingLabels{render.LabelAppName: render.ProbeName, render.LabelManagedBy: render.ManagedBy}
+	if err := c.client.List(ctx, &jobs, client.InNamespace(namespace), labels); err != nil {
+		return
+	}
+	now := time.Now().Add(c.clock.difference())
+	for i := range jobs.Items {
+		if job := &jobs.Items[i]; now.Sub(job.CreationTimestamp.Time) >= age {
+			_ = (&probe{cluster: c, job: job}).Remove(ctx)
+		}
+	}
+}
+
+// API is where the cluster's API server is for this program.
+func (c *Cluster) API() (render.ProbeAPI, error) {
+	ca, err := c.trust()
+	url := c.server
+	if !strings.Contains(url, "://") {
+		url = "https://" + url
+	}
+	return render.ProbeAPI{URL: url, CA: ca}, err
+}
+
+// reachPod is a probe behind a Service.
+type reachPod struct {
+	*probe
+	service *corev1.Service
+	refused error // to make the Service
+}
+
+// StartReach runs a probe, and a Service that goes with it.
+func (c *Cluster) StartReach(ctx context.Context, r engine.ReachRequest) (engine.ReachPod, error) {
+	params := render.ProbeParams{Image: r.Image, Token: r.Token}
+	if d := c.operator(); d != nil && params.Image == "" {
+		installed := render.OperatorParams(d)
+		params.Image, params.Pods = installed.Image, installed.Pods.ForGateway()
+	}
+	if params.Image == "" {
+		return nil, noImageError{}
+	}
+	p, err := c.runTrial(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	out := &reachPod{probe: p, service: render.ProbeService(p.job, r.Service)}
+	if err := c.client.Create(ctx, out.service); err != nil {
+		out.refused = fmt.Errorf("create %s: %w", render.Name(out.service), err)
+	}
+	return out, nil
+}
+
+// exposedPoll is how often a load balancer's address is asked for.
+const exposedPoll = 200 * time.Millisecond
+
+// Exposed is what the Service is dialled at.
+func (p *reachPod) Exposed(ctx context.Context) (addresses []string, port int32, err error) {
+	s := p.service
+	switch {
+	case p.refused != nil:
+		return nil, 0, p.refused
+	case s.Spec.Type == corev1.ServiceTypeNodePort:
+		return nil, s.Spec.Ports[0].NodePort, nil
+	case s.Spec.Type == corev1.ServiceTypeClusterIP:
+		return []string{s.Spec.ClusterIP}, s.Spec.Ports[0].Port, nil
+	}
+	for len(s.Status.LoadBalancer.Ingress) == 0 {
+		if !sleep.For(ctx, exposedPoll) {
+			return nil, 0, errors.New("the load balancer has given no address yet")
+		}
+		if err := p.cluster.client.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil && ctx.Err() == nil {
+			return nil, 0, fmt.Errorf("read %s: %w", render.Name(s), err)
+		}
+	}
+	for _, in := range s.Status.LoadBalancer.Ingress {
+		addresses = append(addresses, in.IP+in.Hostname)
+	}
+	return addresses, s.Spec.Ports[0].Port, nil
+}
+
+// Measure tells the pod what to try as soon as there is one: it need not run yet.
+func (p *reachPod) Measure(ctx context.Context, t render.ProbeTarget) (render.ProbeResult, error) {
+	pod, err := p.await(ctx, func(string) {}, func(*corev1.Pod) (bool, error) { return true, nil })
+	if err != nil {
+		return render.ProbeResult{}, err
+	}
+	p.pod = engine.ProbePod{Namespace: pod.Namespace, Name: pod.Name}
+	return p.probe.Measure(ctx, t)
+}
+
+// Remove deletes the Service, too, which would go with the Job a little later.
+func (p *reachPod) Remove(ctx context.Context) error {
+	err := p.probe.Remove(ctx)
+	if p.refused != nil {
+		return err
+	}
+	gone := p.cluster.client.Delete(ctx, p.service, client.Preconditions{UID: new(p.service.UID)})
+	if client.IgnoreNotFound(gone) != nil && !apierrors.IsConflict(gone) {
+		return errors.Join(err, fmt.Errorf("delete %s, which Kubernetes will do itself within 3 minutes: %w", render.Name(p.service), gone))
+	}
+	return err
+}

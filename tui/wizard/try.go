@@ -1,0 +1,84 @@
+package wizard
+
+import (
+	"context"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/trial"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// tries are what short-lived pods have found for a pair before it is connected.
+type tries struct {
+	id     int // of the latest
+	pair   [2]flows.ContextRef
+	began  time.Time
+	stop   context.CancelFunc // of the one under way; nil for none
+	images [2]*trial.Image
+	reach  *trial.Reach
+}
+
+// Messages of a trial.
+type (
+	tryMsg   struct{} // it is asked for
+	triedMsg struct {
+		id    int
+		facts flows.Facts // with what was found
+		err   error
+	}
+)
+
+// addTo adds to the facts of a pair what was found for it.
+func (t tries) addTo(f flows.Facts, pair [2]flows.ContextRef) flows.Facts {
+	if t.pair == pair {
+		f.Local.ImageTrial, f.Remote.ImageTrial, f.Reach = t.images[flows.A], t.images[flows.B], t.reach
+	}
+	return f
+}
+
+// try has nodes pull the image that is to be installed, and pods try the ways between
+// the clusters.
+func (w Wizard) try(c scene) (Wizard, tea.Cmd) {
+	a, b := c.on(flows.A).Cluster, c.on(flows.B).Cluster
+	switch {
+	case w.tried.stop != nil:
+		return w, nil
+	case a == nil || b == nil || !c.planned():
+		c.Post(session.NoteMsg("A cluster does not answer, so nothing can be tried."))
+		return w, nil
+	}
+	ctx, stop := context.WithCancel(c.Ctx)
+	w.tried = tries{id: w.tried.id + 1, pair: w.pair, began: c.Now, stop: stop}
+	f := w.scene(c.Env).facts() // without what was found before
+	id, params, plan, now := w.tried.id, w.params, flows.PlanConnect(w.params, f), c.Clock
+	return w, func() tea.Msg {
+		defer stop()
+		msg := triedMsg{id: id, facts: f}
+		if _, msg.err = engine.TryImages(ctx, plan, &msg.facts, a, b); msg.err == nil {
+			var reach trial.Reach
+			reach, msg.err = engine.TryReach(ctx, params, msg.facts, a, b, "", now)
+			msg.facts.Reach = &reach
+		}
+		return msg
+	}
+}
+
+// takeTrial takes in what was found. What it suggests is what the form begins with.
+func (w Wizard) takeTrial(e session.Env, msg triedMsg) Wizard {
+	if msg.id != w.tried.id {
+		return w
+	}
+	w.tried.stop = nil
+	if msg.err != nil {
+		e.Post(session.NoteMsg("Trying has failed: " + msg.err.Error()))
+	}
+	w.tried.images, w.tried.reach = [2]*trial.Image{msg.facts.Local.ImageTrial, msg.facts.Remote.ImageTrial}, msg.facts.Reach
+	if w.tried.pair == w.pair && w.Planned(e) {
+		w = w.suggest(e).replan(e)
+	}
+	return w
+}
