@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -51,6 +52,7 @@ type probe struct {
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
 	pod     engine.ProbePod
+	began   time.Time // when the Job was made, by this machine's clock
 }
 
 // StartProbe runs a probe's pod from our gateways' image.
@@ -82,6 +84,7 @@ func (c *Cluster) runProbe(ctx context.Context, r render.ProbeParams) (*probe, e
 	if err := c.client.Create(ctx, p.job); err != nil {
 		return nil, fmt.Errorf("create %s: %w", render.Name(p.job), err)
 	}
+	p.began = time.Now()
 	p.watch(ctx)
 	return p, nil
 }

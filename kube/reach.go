@@ -52,10 +52,14 @@ func (c *Cluster) TryImage(ctx context.Context, try trial.ImageTry) trial.Image 
 	pod, err := p.await(ctx, func(string) {}, p.scheduled(running))
 	t.Took = time.Since(began)
 	left := p.removeNow(ctx)
-	switch words, wait := (*stuckError)(nil), (*WaitError)(nil); {
-	case errors.As(err, &words):
-		t.Node, t.Failed = words.node, words.words
-	case errors.As(err, &wait):
+	end, failed := errors.AsType[*stuckError](err)
+	wait, late := errors.AsType[*WaitError](err)
+	switch {
+	case failed && p.job.Namespace != c.namespace && len(try.Pods.ImagePullSecrets) > 0:
+		t.Unknown = fmt.Sprintf("the pull secrets have to be in namespace %s, which does not exist yet; without them: %s", c.namespace, end.words)
+	case failed:
+		t.Node, t.Failed = end.node, end.words
+	case late:
 		t.Unknown = fmt.Sprintf("the pod has not started within %s; last seen: %s", t.Took.Round(time.Second), wait.Last)
 	case err != nil:
 		t.Unknown = err.Error()
@@ -209,7 +213,15 @@ func (p *reachPod) Measure(ctx context.Context, t render.ProbeTarget) (render.Pr
 		return render.ProbeResult{}, err
 	}
 	p.pod = engine.ProbePod{Namespace: pod.Namespace, Name: pod.Name}
-	return p.probe.Measure(ctx, t)
+	ways := *t.Ways
+	ways.Until = p.onItsClock(ways.Until)
+	return p.probe.Measure(ctx, render.ProbeTarget{Ways: &ways})
+}
+
+// onItsClock is a time of this machine's as the cluster has it. The Job says when it was
+// made, in whole seconds: that is closer than [clock], which leaves out small differences.
+func (p *probe) onItsClock(t time.Time) time.Time {
+	return p.job.CreationTimestamp.Add(time.Second/2 + t.Sub(p.began))
 }
 
 // Remove deletes the Service, too, which would go with the Job a little later.

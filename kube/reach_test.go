@@ -63,6 +63,10 @@ func testImageTrial(t *testing.T, env *envtest.Environment) {
 			"strict", corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such image"}},
 			trial.Image{Node: "node-1", Failed: "ErrImagePull: no such image"},
 		},
+		"its pull secrets are not there yet": {
+			"default", corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "unauthorized"}},
+			trial.Image{Unknown: "the pull secrets have to be in namespace not-yet, which does not exist yet; without them: ErrImagePull: unauthorized"},
+		},
 		"its name is none": {
 			"strict", corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "InvalidImageName", Message: "couldn't parse"}},
 			trial.Image{Node: "node-1", Failed: "InvalidImageName: couldn't parse"},

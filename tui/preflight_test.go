@@ -3,9 +3,11 @@ package tui
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"testing"
 	"time"
 
+	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/tui/wizard"
@@ -73,6 +75,35 @@ func TestOnlyProblemsAreShownOnRequest(t *testing.T) {
 		d.hasNot("the clusters are different")
 		d.keys("f", "g")
 		d.has("the clusters are different")
+	})
+}
+
+// Pods try the ways on request, and what they find decides which cluster hosts the
+// server.
+func TestTheWaysAreTriedOnRequest(t *testing.T) {
+	prepare := func(p *flowtest.Pair, _ *world) {
+		for side, address := range []string{"192.0.2.11", "192.0.2.21"} {
+			p.Side(flows.Side(side)).Be(func(f *flows.ClusterFacts) {
+				f.Nodes = []flows.NodeFacts{{Name: "node-1", Ready: true, Internal: []netip.Addr{netip.MustParseAddr(address)}}}
+			})
+		}
+		p.B.Behave(func(b *flowtest.Behaviour) { b.Firewalled = true })
+	}
+	inPreflight(t, prepare, func(t *testing.T, d *driver) {
+		d.view(120, 40)
+		d.hasNot("LT-P022")
+		d.keys("v")
+		d.wait(time.Second)
+		d.has("LT-P022", "a pod of milan has reached one of rome, and was answered")
+		if n := d.pair.A.Probes() + d.pair.B.Probes(); n != 0 {
+			t.Errorf("%d pods are left", n)
+		}
+		d.pair.A.Behave(func(b *flowtest.Behaviour) { b.Firewalled = true })
+		d.keys("v")
+		d.wait(time.Second)
+		d.has("1 failed", "arrives at")
+		d.keys("enter")
+		d.at(wizard.Preflight)
 	})
 }
 

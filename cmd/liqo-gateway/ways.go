@@ -29,8 +29,12 @@ const (
 	wayPackets          = 10
 	wayInterval         = 20 * time.Millisecond
 	wayPatience         = 300 * time.Millisecond
-	// waySilent is what is needed after the last attempt to get a first answer.
-	waySilent = wayPackets*wayInterval + wayPatience + 100*time.Millisecond
+	// wayWarmUp is how long one attempt waits for a first answer. The next one is made from
+	// another port: a node that is dialled before it knows the Service keeps the flow for
+	// itself, as long as packets of it arrive.
+	wayWarmUp = 500 * time.Millisecond
+	// wayAttempt is what one that nobody answers takes.
+	wayAttempt = wayWarmUp + wayPackets*wayInterval + wayPatience
 	// apiPatience is longer than three attempts of TCP to open a connection take.
 	apiPatience = 3500 * time.Millisecond
 )
@@ -54,7 +58,7 @@ func tryWays(ctx context.Context, w render.ProbeWays, server *measure.Server) *r
 			if targets[i], err = resolve(ctx, address); err == nil {
 				err = dialWay(ctx, measure.Config{
 					Target: targets[i], Token: token, Packets: wayPackets, Interval: wayInterval,
-					WarmUp: window - waySilent, Patience: wayPatience, Stays: true,
+					WarmUp: wayWarmUp, Patience: wayPatience, Stays: true,
 				}, d)
 			}
 			if err = errors.Join(wrong, err); err != nil && d.Received == 0 && ctx.Err() == nil {
@@ -88,10 +92,16 @@ func tryWays(ctx context.Context, w render.ProbeWays, server *measure.Server) *r
 	return r
 }
 
+// dialWay tries until there is an answer, or no time for another attempt.
 func dialWay(ctx context.Context, c measure.Config, d *render.ProbeDial) error {
-	m, err := measure.Run(ctx, c)
-	d.Sent, d.Received, d.AvgMicros, d.LargestPacket = m.Sent, m.Received, m.Avg.Microseconds(), m.Largest
-	return err
+	end, _ := ctx.Deadline()
+	for {
+		m, err := measure.Run(ctx, c)
+		d.Sent, d.Received, d.AvgMicros, d.LargestPacket = m.Sent, m.Received, m.Avg.Microseconds(), m.Largest
+		if err != nil || m.Received > 0 || time.Until(end) < wayAttempt {
+			return err
+		}
+	}
 }
 
 // resolve is an address that may be a name.

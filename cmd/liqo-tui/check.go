@@ -53,12 +53,12 @@ network connect with the same flags would want it.
 With --pre --install, a short-lived pod on each cluster that needs the operator
 pulls the image. With --pre --probe, a short-lived pod on each cluster answers
 behind a Service like the gateway server's, dials the other one by UDP, and asks
-its API server: within 8 seconds it is known what a firewall drops. --image names
-the image for clusters with Liqo.
+its API server: within 8 seconds it is known what a firewall drops. --image
+names the image for clusters with Liqo.
 
-It leaves nothing behind. Exit code 8: something of the connection does not work; with
---pre, 3: the clusters can't be connected like this. liqo-tui explain ID says
-more about each check.`,
+It leaves nothing behind. Exit code 8: something of the connection does not
+work; with --pre, 3: the clusters can't be connected like this. liqo-tui explain
+ID says more about each check.`,
 		Example: `  liqo-tui check --context rome --remote-context milan
   liqo-tui check --pre --context rome --remote-context milan \
     --server-service-type NodePort

@@ -225,7 +225,7 @@ they are. The plan says which changes interrupt traffic.`,
 	f.StringVar(&e.folder, "export", "", "write the manifests of both clusters into this folder instead of applying them")
 	f.StringVar(&e.format, "format", exportYAML, "of --export: yaml, kustomize or argocd (with sync waves)")
 	c.addInstall(f)
-	cmd.MarkFlagsMutuallyExclusive("filename", "export")
+	cmd.MarkFlagsMutuallyExclusive("filename", "export", "probe")
 	cmd.MarkFlagsMutuallyExclusive("install", "export") // what is exported follows from what is installed
 	acceptLiqoctl(cmd)
 	return cmd

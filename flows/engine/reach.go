@@ -42,7 +42,8 @@ type ReachPod interface {
 	// Exposed waits until the Service has what others dial: addresses and a port. Those of
 	// a NodePort are the nodes', and left out.
 	Exposed(context.Context) (addresses []string, port int32, err error)
-	// Measure tells the pod what to try, and returns what it found.
+	// Measure tells the pod what to try, until a time by this machine's clock, and returns
+	// what it found.
 	Measure(context.Context, render.ProbeTarget) (render.ProbeResult, error)
 	// Remove deletes the pod and the Service. It works in a context that has ended, too.
 	Remove(context.Context) error
@@ -190,7 +191,7 @@ func (t *reachTrial) measure(ctx context.Context, side flows.Side) (render.Probe
 	other := side.Other()
 	r, err := t.pods[side].Measure(ctx, render.ProbeTarget{Ways: &render.ProbeWays{
 		Token: t.tokens[other], Addresses: t.addresses[other], API: t.apis[other],
-		Until: t.until.Add(t.facts.Side(side).ClockAhead),
+		Until: t.until,
 	}})
 	switch {
 	case err != nil:

@@ -36,6 +36,7 @@ type Cluster struct {
 	log       []flows.Change
 	images    []trial.ImageTry // that were asked for
 	probes    int              // that are there
+	token     string           // that the latest of them answers
 	observed  int              // calls of Observe
 	writes    int              // objects that were applied or deleted
 	ticked    bool             // a tick has passed since the last Observe

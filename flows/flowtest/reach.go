@@ -28,7 +28,7 @@ func (c *Cluster) StartReach(_ context.Context, r engine.ReachRequest) (engine.R
 	if c.behaviour.NoPods != "" {
 		return nil, errors.New(c.behaviour.NoPods)
 	}
-	c.probes++
+	c.probes, c.token = c.probes+1, r.Token
 	return &reachPod{cluster: c, request: r}, nil
 }
 
@@ -73,7 +73,7 @@ func (p *reachPod) Measure(_ context.Context, t render.ProbeTarget) (render.Prob
 	}
 	for _, address := range t.Ways.Addresses {
 		d := render.ProbeDial{Address: address, Sent: packets}
-		if !there.behaviour.Firewalled && !there.behaviour.Mute {
+		if !there.behaviour.Firewalled && !there.behaviour.Mute && t.Ways.Token == there.token && there.token != here.token {
 			d.Received, d.AvgMicros, d.LargestPacket = packets, 900, longest
 		}
 		r.Dials = append(r.Dials, d)

@@ -28,8 +28,8 @@ func (i *Installation) tryImage(side flows.Side, c flows.ClusterFacts, steps []f
 		return nil
 	}
 	s := flows.Step{
-		ID: ImageStep(side), Side: side, Action: flows.Wait, Title: "image can be pulled", Status: flows.Waiting, Code: flows.CodeImage,
-		Reason: "a short-lived pod of " + i.params.Image + " is tried first",
+		ID: ImageStep(side), Side: side, Action: flows.Wait, Title: "image", Status: flows.Waiting, Code: flows.CodeImage,
+		Reason: "a node pulls " + i.params.Image + " first",
 	}
 	switch t := c.ImageTrial; {
 	case t == nil || t.Image != i.params.Image:

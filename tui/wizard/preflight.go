@@ -138,8 +138,8 @@ func (s preflightScreen) commands(k keys.Map) []keys.Command {
 	commands := []keys.Command{
 		{Binding: keys.Named(k.Enter, "continue"), Msg: actPass},
 		{Binding: keys.Named(k.Settings, "explain"), Msg: actExplain},
-		{Binding: keys.Named(k.Verify, "try with packets"), Msg: tryMsg{}},
 		{Binding: k.Back, Msg: goClusters},
+		{Binding: keys.Named(k.Verify, "try with packets"), Msg: tryMsg{}},
 		{Binding: k.Refresh, Msg: session.RewatchMsg{}},
 		{Binding: k.Problems, Msg: actProblems},
 	}
