@@ -178,3 +178,36 @@ func TestThroughputWaitsForTheOtherSide(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 }
+
+// Who measures several ways to one server says that all is done once.
+func TestTheServerIsToldOnlyWhenAllIsMeasured(t *testing.T) {
+	s := serve(t)
+	if n, from := s.Arrived(); n != 0 || from != nil {
+		t.Errorf("%d packets arrived from %v before any was sent", n, from)
+	}
+	c := config(s.address())
+	c.Stays = true
+	if r, err := Run(t.Context(), c); err != nil || r.Received != 10 {
+		t.Fatalf("got %+v, %v", r, err)
+	}
+	// A goodbye would be in the socket's queue before this packet, which is answered.
+	if r, err := Run(t.Context(), c); err != nil || r.Received != 10 {
+		t.Fatalf("got %+v, %v", r, err)
+	}
+	select {
+	case <-s.PeerDone():
+		t.Error("it was told that all is measured")
+	default:
+	}
+	if n, from := s.Arrived(); n < 20 || len(from) != 1 || from[0].String() != "127.0.0.1" {
+		t.Errorf("%d packets arrived from %v", n, from)
+	}
+	if err := Bye(s.address(), token); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-s.PeerDone():
+	case <-time.After(10 * time.Second):
+		t.Error("it was not told that all is measured")
+	}
+}
