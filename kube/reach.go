@@ -49,13 +49,13 @@ func (c *Cluster) TryImage(ctx context.Context, try trial.ImageTry) trial.Image 
 		t.Unknown = err.Error()
 		return t
 	}
-	pod, err := p.await(ctx, func(string) {}, p.scheduled(running))
+	pod, err := p.await(ctx, func(string) {}, p.scheduled(unscheduledFor, running))
 	t.Took = time.Since(began)
 	left := p.removeNow(ctx)
 	end, failed := errors.AsType[*stuckError](err)
 	wait, late := errors.AsType[*WaitError](err)
 	switch {
-	case failed && p.job.Namespace != c.namespace && len(try.Pods.ImagePullSecrets) > 0:
+	case failed && strings.Contains(end.words, "ImagePull") && p.job.Namespace != c.namespace && len(try.Pods.ImagePullSecrets) > 0:
 		t.Unknown = fmt.Sprintf("the pull secrets have to be in namespace %s, which does not exist yet; without them: %s", c.namespace, end.words)
 	case failed:
 		t.Node, t.Failed = end.node, end.words
@@ -72,7 +72,7 @@ func (c *Cluster) TryImage(ctx context.Context, try trial.ImageTry) trial.Image 
 }
 
 // scheduled is wanted, but ends the wait for a node once it has lasted for a while.
-func (p *probe) scheduled(wanted func(*corev1.Pod) (bool, error)) func(*corev1.Pod) (bool, error) {
+func (p *probe) scheduled(patience time.Duration, wanted func(*corev1.Pod) (bool, error)) func(*corev1.Pod) (bool, error) {
 	var since time.Time
 	return func(pod *corev1.Pod) (bool, error) {
 		waiting := podFacts(pod).Waiting
@@ -81,8 +81,8 @@ func (p *probe) scheduled(wanted func(*corev1.Pod) (bool, error)) func(*corev1.P
 			since = time.Time{}
 		case since.IsZero():
 			since = time.Now()
-			time.AfterFunc(unscheduledFor, p.notify)
-		case time.Since(since) >= unscheduledFor:
+			time.AfterFunc(patience, p.notify)
+		case time.Since(since) >= patience:
 			return false, errors.New("no node takes the pod: " + waiting)
 		}
 		return wanted(pod)

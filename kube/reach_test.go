@@ -193,3 +193,29 @@ func wantNoProbes(t *testing.T, c *Cluster) {
 		t.Errorf("%d Services are left", len(services.Items))
 	}
 }
+
+// A pod that no node takes is waited for for a while, and news of it don't begin that
+// again.
+func TestAPodThatNoNodeTakesIsGivenUp(t *testing.T) {
+	p := &probe{changed: make(chan struct{}, 1)}
+	pod := &corev1.Pod{}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/2 nodes are available"}}
+	wanted := p.scheduled(50*time.Millisecond, running)
+	for range 2 {
+		if done, err := wanted(pod); done || err != nil {
+			t.Fatalf("at once: got %t, %v", done, err)
+		}
+	}
+	select {
+	case <-p.changed:
+	case <-time.After(10 * time.Second):
+		t.Fatal("nobody looks again")
+	}
+	if _, err := wanted(pod); err == nil || err.Error() != "no node takes the pod: 0/2 nodes are available" {
+		t.Errorf("later: got %v", err)
+	}
+	pod.Spec.NodeName = "node-1"
+	if done, err := wanted(pod); done || err != nil {
+		t.Errorf("on a node: got %t, %v", done, err)
+	}
+}
