@@ -148,7 +148,7 @@ func (o checkFlags) before(ctx context.Context, s *report.Session, f flows.Facts
 			return nil, f, &flows.StepError{Step: *failed, Cluster: f.Side(failed.Side).Name()}
 		}
 	}
-	if _, err := engine.TryImages(ctx, flows.PlanConnect(p, f), &f, a, b); err != nil {
+	if _, err := engine.TryImages(ctx, flows.PlanConnect(p, f), &f, a, b, 0); err != nil {
 		return nil, f, err
 	}
 	if o.probe && len(flows.NoAnswer(f, flows.A, flows.B)) == 0 {

@@ -63,7 +63,7 @@ func TestTrialsAreJudged(t *testing.T) {
 				tc.params(&params)
 			}
 			f := factsOf(pair)
-			tried, err := engine.TryImages(t.Context(), flows.PlanConnect(params, f), &f, pair.A, pair.B)
+			tried, err := engine.TryImages(t.Context(), flows.PlanConnect(params, f), &f, pair.A, pair.B, 0)
 			if err != nil || tried != tc.bare {
 				t.Fatalf("images: got %v, %v", tried, err)
 			}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -22,9 +23,10 @@ type ImageTrier interface {
 const imageTimeout = time.Minute
 
 // TryImages has the clusters pull the images that p wants to be tried, and adds to
-// the facts what became of it. It reports whether there were any.
-func TryImages(ctx context.Context, p flows.Plan, f *flows.Facts, a, b Cluster) (tried bool, err error) {
-	limited, cancel := context.WithTimeout(ctx, imageTimeout)
+// the facts what became of it. It reports whether there were any. It takes a minute at
+// most, and no longer than timeout, if that is not 0.
+func TryImages(ctx context.Context, p flows.Plan, f *flows.Facts, a, b Cluster, timeout time.Duration) (tried bool, err error) {
+	limited, cancel := context.WithTimeout(ctx, min(imageTimeout, cmp.Or(timeout, imageTimeout)))
 	defer cancel()
 	var trying sync.WaitGroup
 	for _, s := range p.Steps {

@@ -146,7 +146,8 @@ func (r *runner) step(ctx context.Context) (done bool, err error) {
 	if p.MeasureNext() {
 		return false, r.measure(ctx, facts)
 	}
-	if tried, err := TryImages(ctx, p, &facts, r.clusters[flows.A], r.clusters[flows.B]); tried || err != nil {
+	if tried, err := TryImages(ctx, p, &facts, r.clusters[flows.A], r.clusters[flows.B], r.options.Timeout); tried || err != nil {
+		r.deadline = r.options.Now().Add(r.options.Timeout) // nothing was changed so far
 		r.images = [2]*trial.Image{facts.Local.ImageTrial, facts.Remote.ImageTrial}
 		return false, err
 	}

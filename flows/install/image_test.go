@@ -1,10 +1,12 @@
 package install_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -142,5 +145,33 @@ func TestADryRunPullsNothing(t *testing.T) {
 	}
 	if all := pair.A.Images(); len(all) > 0 {
 		t.Errorf("got %v", all)
+	}
+}
+
+// slowNode is a cluster whose node takes longer to pull an image than a run may wait.
+type slowNode struct {
+	*flowtest.Cluster
+	pair *flowtest.Pair
+	ends time.Duration // until the trial has to end
+}
+
+func (s *slowNode) TryImage(ctx context.Context, try trial.ImageTry) trial.Image {
+	at, _ := ctx.Deadline()
+	s.ends = time.Until(at)
+	s.pair.Advance(time.Hour)
+	return trial.Image{Image: try.Image, Unknown: "it is still being pulled"}
+}
+
+func TestASlowPullTakesNoTimeFromTheInstallation(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.A.Bare()
+	slow := &slowNode{Cluster: pair.A, pair: pair}
+	plan := installing1(render.InstallParams{ClusterID: "rome", Image: "example.org/gateway:v1"})
+	o := engine.Options{Now: pair.Now, Timeout: 40 * time.Second}
+	if err := engine.Run(t.Context(), plan, slow, engine.Absent{}, func(engine.Event) {}, o); err != nil {
+		t.Error(err)
+	}
+	if slow.ends <= 0 || slow.ends > o.Timeout {
+		t.Errorf("the trial may take %s of %s", slow.ends, o.Timeout)
 	}
 }

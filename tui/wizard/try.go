@@ -58,7 +58,7 @@ func (w Wizard) try(c scene) (Wizard, tea.Cmd) {
 	return w, func() tea.Msg {
 		defer stop()
 		msg := triedMsg{id: id, facts: f}
-		if _, msg.err = engine.TryImages(ctx, plan, &msg.facts, a, b); msg.err == nil {
+		if _, msg.err = engine.TryImages(ctx, plan, &msg.facts, a, b, 0); msg.err == nil {
 			var reach trial.Reach
 			reach, msg.err = engine.TryReach(ctx, params, msg.facts, a, b, "", now)
 			msg.facts.Reach = &reach
