@@ -183,10 +183,10 @@ func (c Connection) TenantNamespace(side Side) Step {
 	return s
 }
 
-// behindNamespace holds a step back until its namespace exists. What it will
+// BehindNamespace holds a step back until its namespace exists. What it will
 // apply is known, and shown, all the same. What is done in a namespace that is
 // being deleted will be to do again.
-func (c Connection) behindNamespace(side Side, s Step) Step {
+func (c Connection) BehindNamespace(side Side, s Step) Step {
 	if (s.Status == Ready || s.Status == Done) && c.TenantNamespace(side).Status != Done {
 		s.Status, s.Reason, s.Objects = Blocked, "needs the namespace", nil
 	}
@@ -201,7 +201,7 @@ func (c Connection) Configuration(side Side) Step {
 	// Without what a renumbering has asked for, the operator would break it off.
 	keepAnnotation(want, peer.Configuration, render.AnnotationRenumber)
 	keepAnnotation(want, peer.Configuration, render.AnnotationKeep)
-	return c.behindNamespace(side, Ensure(side, "configuration", peer.Configuration, want))
+	return c.BehindNamespace(side, Ensure(side, "configuration", peer.Configuration, want))
 }
 
 // KeepName adopts an object that another tool made under another name, or a
@@ -310,7 +310,7 @@ func (c Connection) GatewayServer(side Side) Step {
 		}
 		s.Interrupts = c.changeInterrupts(side, peer.Server, now, want)
 	}
-	return c.replacing(side, c.behindNamespace(side, s), networkingv1beta1.ConnectionTypeServer)
+	return c.replacing(side, c.BehindNamespace(side, s), networkingv1beta1.ConnectionTypeServer)
 }
 
 func (c Connection) template(side Side, t render.TemplateRef) render.TemplateRef {
@@ -414,7 +414,7 @@ func (c Connection) GatewayClient(side Side) Step {
 		now.Spec.MTU = want.Spec.MTU
 		s.Interrupts = c.changeInterrupts(side, peer.Client, now, want)
 	}
-	return c.replacing(side, c.behindNamespace(side, s), networkingv1beta1.ConnectionTypeClient)
+	return c.replacing(side, c.BehindNamespace(side, s), networkingv1beta1.ConnectionTypeClient)
 }
 
 // PublicKey tells a side the key of the other's gateway.

@@ -151,6 +151,8 @@ type ClusterFacts struct {
 	Policies *policy.Facts
 	// Delegation is nil unless it was asked for.
 	Delegation *DelegationFacts
+	// Lending is nil unless it was asked for.
+	Lending *LendingFacts
 	// Polled are the kinds that may be listed but not watched: what they tell is
 	// up to a few seconds old.
 	Polled []string

@@ -20,7 +20,7 @@ func (c Connection) ExplainWaits(steps []Step) []Step {
 			c.blame(steps, s)
 			if s.Status == Waiting {
 				kinds, hint := c.aboutWait(*s)
-				s.Events, s.Hint = c.eventsAbout(s.Side, kinds), hint
+				s.Events, s.Hint = c.EventsAbout(s.Side, kinds), hint
 			}
 		case Done, Blocked:
 			s.Code = ""
@@ -76,7 +76,7 @@ func (s *Step) keyMaker() Side {
 
 // aboutWait says whose events explain a wait, as kinds, and the next command.
 func (c Connection) aboutWait(s Step) (kinds []string, hint string) {
-	kubectl := c.kubectl(s.Side)
+	kubectl := c.Kubectl(s.Side)
 	gateway := render.GatewayObjectName(c.gatewayName(s.Side))
 	switch s.Code {
 	case CodeEndpoint:
@@ -122,8 +122,8 @@ func (c Connection) tunnelHint(side Side) string {
 	return hint
 }
 
-// eventsAbout are the side's warnings about objects of the peering.
-func (c Connection) eventsAbout(side Side, kinds []string) []EventFacts {
+// EventsAbout are the side's warnings about objects of the peering.
+func (c Connection) EventsAbout(side Side, kinds []string) []EventFacts {
 	var out []EventFacts
 	for _, e := range c.Facts.Side(side).Events {
 		kind, name, _ := strings.Cut(e.Object, " ")
@@ -142,8 +142,8 @@ func (c Connection) gatewayName(side Side) string {
 	return c.Peers[side].Tenant.ObjectName()
 }
 
-// kubectl is the start of a command about the side's tenant namespace.
-func (c Connection) kubectl(side Side) string {
+// Kubectl is the start of a command about the side's tenant namespace.
+func (c Connection) Kubectl(side Side) string {
 	return c.Facts.Side(side).Context.Kubectl() + " -n " + c.Peers[side].Tenant.Namespace
 }
 

@@ -76,9 +76,10 @@ func (c *Cluster) may(ctx context.Context, p rights.Permission) (bool, error) {
 	if tenant, ok := c.tenantNamespace(); ok && p.Namespace == "" {
 		namespaces = append(namespaces, string(tenant))
 	}
+	resource, subresource, _ := strings.Cut(p.Resource, "/")
 	for _, ns := range namespaces {
 		review := authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: p.Verb, Group: p.Group, Resource: p.Resource, Namespace: ns},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: p.Verb, Group: p.Group, Resource: resource, Subresource: subresource, Namespace: ns},
 		}}
 		if err := c.client.Create(ctx, &review); err != nil {
 			return false, fmt.Errorf("ask whether %s is allowed: %w", p, c.problem("ask for rights", err))

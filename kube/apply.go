@@ -1,11 +1,13 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -214,12 +216,17 @@ func (c *Cluster) read(ctx context.Context, want *unstructured.Unstructured) (*u
 // Observe sees what is there instead.
 func (c *Cluster) Delete(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
 	var changes []flows.Change
+	var held error // the first pod that a budget holds: the others are evicted all the same
 	for _, o := range objects {
 		seen, err := c.asSeen(o)
 		if err != nil {
 			return changes, err
 		}
-		deleting := c.client.Delete(ctx, o, client.PropagationPolicy("Background"), seen)
+		deleting := c.end(ctx, o, seen)
+		if apierrors.IsTooManyRequests(deleting) {
+			held = cmp.Or(held, c.refused("evict", o, deleting))
+			continue
+		}
 		if client.IgnoreNotFound(deleting) != nil && !apierrors.IsConflict(deleting) {
 			return changes, c.refused("delete", o, deleting)
 		}
@@ -233,7 +240,15 @@ func (c *Cluster) Delete(ctx context.Context, objects []render.Object) ([]flows.
 			return changes, &changedError{render.Name(o), deleting}
 		}
 	}
-	return changes, nil
+	return changes, held
+}
+
+// end deletes an object; a pod is evicted.
+func (c *Cluster) end(ctx context.Context, o render.Object, seen client.Preconditions) error {
+	if pod, ok := o.(*corev1.Pod); ok {
+		return c.evict(ctx, pod, seen)
+	}
+	return c.client.Delete(ctx, o, client.PropagationPolicy("Background"), seen)
 }
 
 // asSeen has the API server delete an object only as it was seen: by its UID, so

@@ -11,8 +11,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -20,6 +23,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -32,6 +36,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // Options choose a cluster the way kubectl's flags do.
@@ -50,6 +55,9 @@ type Options struct {
 	// Image is that of our gateways, for probes where our operator does not run; ""
 	// if none is known.
 	Image string
+	// Lending has Observe read what peerings consist of besides the network:
+	// [flows.LendingFacts].
+	Lending bool
 }
 
 // Cluster is one cluster. Its watches run from the first Observe until Close.
@@ -124,7 +132,7 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(authenticationv1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(authenticationv1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme), policyv1.AddToScheme(scheme), peering.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	transport, err := newRenewing(config, reload)
@@ -158,6 +166,9 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	c.pulse = pulse{ask: c.askVersion, notify: c.notify}
 	c.warnings = warnings{ctx: c.ctx, client: cl, notify: c.notify, clock: c.clock}
 	c.kinds = c.watchedKinds()
+	if o.Lending {
+		c.kinds = append(c.kinds, c.lendingKinds()...)
+	}
 	if o.Delegation {
 		c.kinds = append(c.kinds, c.delegationKinds()...)
 		if c.ca, err = c.trust(); err != nil {
@@ -203,6 +214,10 @@ func mapper() meta.RESTMapper {
 	add(schedulingv1.SchemeGroupVersion, root, "PriorityClass")
 	add(admissionregistrationv1.SchemeGroupVersion, root, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 	add(apiextensionsv1.SchemeGroupVersion, root, "CustomResourceDefinition")
+	add(policyv1.SchemeGroupVersion, namespaced, "Eviction")
+	add(authv1beta1.GroupVersion, namespaced, authv1beta1.TenantKind, authv1beta1.IdentityKind, authv1beta1.RenewKind, authv1beta1.ResourceSliceKind)
+	add(offloadingv1beta1.SchemeGroupVersion, namespaced, offloadingv1beta1.VirtualNodeKind, "NamespaceMap", "NamespaceOffloading")
+	add(corev1beta1.GroupVersion, root, corev1beta1.ForeignClusterKind)
 	add(ipamv1alpha1.SchemeGroupVersion, namespaced, ipamv1alpha1.NetworkKind, ipamv1alpha1.IPKind)
 	add(networkingv1beta1.GroupVersion, namespaced,
 		networkingv1beta1.ConfigurationKind, networkingv1beta1.GatewayServerKind, networkingv1beta1.GatewayClientKind,

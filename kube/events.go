@@ -138,5 +138,8 @@ func troubled(f *flows.ClusterFacts) []string {
 			set[ns] = true
 		}
 	}
+	if f.Lending != nil {
+		f.Lending.Troubled(func(namespace string) { set[namespace] = true })
+	}
 	return slices.Sorted(maps.Keys(set))
 }

@@ -104,6 +104,9 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	if c.options.Delegation {
 		facts.Delegation = &flows.DelegationFacts{CA: c.ca}
 	}
+	if c.options.Lending {
+		facts.Lending = &flows.LendingFacts{Waiting: map[string]string{}}
+	}
 	facts.Problem = c.identify(ctx, &facts)
 	if facts.Problem != nil {
 		return facts, ctx.Err()
@@ -123,6 +126,10 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	}
 	var all collection
 	for _, s := range c.kinds {
+		if s.lending {
+			c.collectLending(&facts, s)
+			continue
+		}
 		objects, err := s.snapshot()
 		switch {
 		case s.optional && apierrors.IsNotFound(err):
@@ -148,6 +155,9 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	}
 	facts.HasCRDs = len(facts.MissingKinds) == 0
 	all.finish(&facts)
+	if facts.Lending != nil {
+		c.finishLending(&facts)
+	}
 	facts.Events = c.warnings.about(troubled(&facts)) //nolint:contextcheck // they are read on in the background, until Close
 	facts.ClockAhead = c.clock.difference()
 	onOurClock(&facts)

@@ -262,9 +262,13 @@ func restrict(live, want map[string]any, gone *fieldpath.Set) map[string]any {
 
 func diffText(content map[string]any) string {
 	u := &unstructured.Unstructured{Object: content}
-	if u.GetKind() == "Secret" {
+	switch u.GetKind() {
+	case "Secret":
 		u = u.DeepCopy()
 		maskSecret(u.Object)
+	case "Identity":
+		u = u.DeepCopy()
+		maskCloudKeys(u.Object)
 	}
 	text, err := yaml.Marshal(u.Object)
 	if err != nil {
@@ -286,6 +290,21 @@ func maskSecret(content map[string]any) {
 			}
 			sum := sha256.Sum256(raw)
 			data[key] = "<redacted sha256:" + hex.EncodeToString(sum[:4]) + ">"
+		}
+	}
+}
+
+// cloudKey is what Identities have in place of a certificate where the provider is
+// on AWS.
+const cloudKey = "awsSecretAccessKey"
+
+func maskCloudKeys(content map[string]any) {
+	for name, value := range content {
+		if below, ok := value.(map[string]any); ok {
+			maskCloudKeys(below)
+		}
+		if name == cloudKey {
+			content[name] = "<redacted>"
 		}
 	}
 }

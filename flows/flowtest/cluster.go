@@ -293,6 +293,9 @@ func (c *Cluster) collect(read func(render.Object) render.Object) flows.ClusterF
 			f.Pods = append(f.Pods, *pod)
 		}
 	}
+	if f.Software == flows.Liqo {
+		f.Lending = c.lendingFacts()
+	}
 	if f.Software == flows.Operator {
 		f.Agents = []string{"node-1"}
 		for _, n := range f.Nodes {

@@ -36,6 +36,9 @@ func (c *Cluster) work() bool {
 	if c.behaviour.Silent || c.identity.Software == flows.NoSoftware {
 		return changed
 	}
+	if c.identity.Software == flows.Liqo {
+		changed = c.lend() || changed
+	}
 	for _, r := range c.store.sorted() {
 		if r.object.GetDeletionTimestamp() != nil {
 			continue

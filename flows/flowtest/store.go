@@ -23,6 +23,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // store is what an API server keeps of one cluster.
@@ -44,7 +45,13 @@ type record struct {
 }
 
 // scheme takes longer to make than most tests of a pair run.
-var scheme = sync.OnceValues(render.Scheme)
+var scheme = sync.OnceValues(func() (*runtime.Scheme, error) {
+	scheme, err := render.Scheme()
+	if err == nil {
+		err = peering.AddToScheme(scheme)
+	}
+	return scheme, err
+})
 
 func newStore(c *Cluster) store {
 	scheme, err := scheme()
@@ -389,6 +396,8 @@ func (s *store) remove(o render.Object) (flows.Verb, error) {
 		r.hold(s.cluster.clock(), b.NamespaceTicks)
 	case b.DeletionTicks != 0 && isGateway(r.object):
 		r.hold(s.cluster.clock(), b.DeletionTicks)
+	case len(r.object.GetFinalizers()) > 0:
+		r.hold(s.cluster.clock(), Forever) // whoever wrote them lets it go
 	default:
 		delete(s.records, k)
 	}
@@ -424,6 +433,7 @@ func (s *store) collect() bool {
 	var gone []key
 	for k, r := range s.records {
 		switch {
+		case r.object.GetDeletionTimestamp() != nil && r.held == Forever:
 		case s.orphaned(r.object, alive) || s.ended(k, r):
 			gone = append(gone, k)
 		case r.held > 0 && r.object.GetDeletionTimestamp() != nil:
@@ -432,6 +442,10 @@ func (s *store) collect() bool {
 		}
 	}
 	for _, k := range gone {
+		if r := s.records[k]; r.object.GetDeletionTimestamp() == nil && len(r.object.GetFinalizers()) > 0 {
+			r.hold(s.cluster.clock(), Forever)
+			continue
+		}
 		delete(s.records, k)
 	}
 	return counting || len(gone) > 0

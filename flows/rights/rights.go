@@ -7,8 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -24,6 +27,17 @@ var resources = map[string]Permission{
 	"GatewayServer": {Group: networkingv1beta1.GroupVersion.Group, Resource: "gatewayservers"},
 	"GatewayClient": {Group: networkingv1beta1.GroupVersion.Group, Resource: "gatewayclients"},
 	"PublicKey":     {Group: networkingv1beta1.GroupVersion.Group, Resource: "publickeies"},
+	// Of a peering.
+	"Tenant":              {Group: authv1beta1.GroupVersion.Group, Resource: "tenants"},
+	"Identity":            {Group: authv1beta1.GroupVersion.Group, Resource: "identities"},
+	"ResourceSlice":       {Group: authv1beta1.GroupVersion.Group, Resource: "resourceslices"},
+	"Renew":               {Group: authv1beta1.GroupVersion.Group, Resource: "renews"},
+	"VirtualNode":         {Group: offloadingv1beta1.SchemeGroupVersion.Group, Resource: "virtualnodes"},
+	"NamespaceMap":        {Group: offloadingv1beta1.SchemeGroupVersion.Group, Resource: "namespacemaps"},
+	"NamespaceOffloading": {Group: offloadingv1beta1.SchemeGroupVersion.Group, Resource: "namespaceoffloadings"},
+	"ForeignCluster":      {Group: corev1beta1.GroupVersion.Group, Resource: "foreignclusters"},
+	"Node":                {Resource: "nodes"},
+	"Pod":                 {Resource: "pods"},
 	// Of a delegation.
 	"ServiceAccount": {Resource: "serviceaccounts"},
 	"Secret":         {Resource: "secrets"},
@@ -54,6 +68,9 @@ func Needed(p flows.Plan, side flows.Side) []Permission {
 		permission, known := resources[o.Kind]
 		if !known {
 			return // TestPermissionsCoverAllKinds
+		}
+		if o.Kind == "Pod" {
+			permission.Resource, verbs = "pods/eviction", []string{"create"} // see kube's Delete
 		}
 		for _, verb := range verbs {
 			permission.Verb, permission.Namespace = verb, o.Namespace

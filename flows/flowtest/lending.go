@@ -1,0 +1,606 @@
+package flowtest
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"math/big"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// Lending is how Liqo deviates, in what it does for peerings besides the network.
+type Lending struct {
+	// NoNonces, NoSignatures, NoTenants, NoReplicas, NoSlices, NoNodes keep one of its
+	// controllers from doing anything.
+	NoNonces, NoSignatures, NoTenants, NoReplicas, NoSlices, NoNodes bool
+	// Denies are the conditions of slices that the provider denies.
+	Denies authv1beta1.ResourceSliceConditionType
+	// Hides keeps consumers from reaching this cluster's API server.
+	Hides bool
+	// KubeletWaiting keeps the pods of virtual nodes from running, and says why.
+	KubeletWaiting string
+	// Taken are names of namespaces that consumers can't have here.
+	Taken []string
+	// Reinstalled gives the cluster another key.
+	Reinstalled bool
+}
+
+// LiqoPair are two clusters with Liqo.
+func LiqoPair() *Pair {
+	p := NewPair()
+	for _, c := range []*Cluster{p.A, p.B} {
+		c.Be(func(f *flows.ClusterFacts) { f.Software = flows.Liqo })
+	}
+	return p
+}
+
+// key is the cluster's own: it follows from its ID.
+func (c *Cluster) key() ed25519.PrivateKey {
+	seed := sha256.Sum256([]byte(fmt.Sprint(c.identity.ID, c.behaviour.Lending.Reinstalled)))
+	return ed25519.NewKeyFromSeed(seed[:])
+}
+
+func (c *Cluster) request() *peering.Request {
+	der, err := x509.MarshalPKCS8PrivateKey(c.key())
+	if err != nil {
+		panic("flowtest: " + err.Error())
+	}
+	r, err := peering.NewRequest(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), c.identity.ID, rand.Reader)
+	if err != nil {
+		panic("flowtest: " + err.Error())
+	}
+	return &r
+}
+
+// lendingFacts are those of a cluster with Liqo.
+func (c *Cluster) lendingFacts() *flows.LendingFacts {
+	l := &flows.LendingFacts{Request: c.request(), Waiting: map[string]string{}}
+	for _, r := range c.store.sorted() {
+		switch o := r.object.DeepCopyObject().(type) {
+		case *corev1.Secret:
+			l.Secrets = append(l.Secrets, *o)
+		case *authv1beta1.Tenant:
+			l.Tenants = append(l.Tenants, *o)
+		case *authv1beta1.Identity:
+			l.Identities = append(l.Identities, *o)
+		case *authv1beta1.Renew:
+			l.Renews = append(l.Renews, *o)
+		case *authv1beta1.ResourceSlice:
+			l.Slices = append(l.Slices, *o)
+		case *offloadingv1beta1.VirtualNode:
+			l.Nodes = append(l.Nodes, *o)
+			if why := c.behaviour.Lending.KubeletWaiting; why != "" {
+				l.Waiting[o.Namespace+"/"+o.Name] = why
+			}
+		case *offloadingv1beta1.NamespaceMap:
+			l.Maps = append(l.Maps, *o)
+		case *offloadingv1beta1.NamespaceOffloading:
+			l.Offloadings = append(l.Offloadings, *o)
+		case *corev1beta1.ForeignCluster:
+			l.Clusters = append(l.Clusters, *o)
+		case *corev1.Node:
+			l.Members = append(l.Members, *o)
+		case *corev1.Pod:
+			l.Pods = append(l.Pods, *o)
+		case *appsv1.Deployment:
+			if o.Labels[peering.LabelKubelet] != "" {
+				l.Kubelets = append(l.Kubelets, *o)
+			} else {
+				l.Components = append(l.Components, *o)
+			}
+		}
+	}
+	return l
+}
+
+// lend is one stage of Liqo's controllers for all but the network.
+func (c *Cluster) lend() bool {
+	b := c.behaviour.Lending
+	changed := false
+	for _, r := range c.store.sorted() {
+		did := false
+		switch o := r.object.(type) {
+		case *corev1.Secret:
+			did = c.handshake(o, b)
+		case *authv1beta1.Tenant:
+			did = !b.NoTenants && c.acceptTenant(o)
+		case *authv1beta1.Identity:
+			did = c.useIdentity(o)
+		case *authv1beta1.ResourceSlice:
+			did = c.serveSlice(r, o, b)
+		case *offloadingv1beta1.VirtualNode:
+			did = !b.NoNodes && c.runNode(r, o)
+		case *offloadingv1beta1.NamespaceMap:
+			did = c.serveMap(r, o, b)
+		case *offloadingv1beta1.NamespaceOffloading:
+			did = c.offload(r, o)
+		}
+		changed = did || changed
+	}
+	return c.seeClusters() || changed
+}
+
+func (c *Cluster) handshake(s *corev1.Secret, b Lending) bool {
+	switch {
+	case s.DeletionTimestamp != nil && s.Labels[peering.LabelIdentityType] != "":
+		return c.release(s, !c.hasReplicas())
+	case s.Labels[peering.LabelNonce] != "" && len(s.Data[peering.KeyNonce]) == 0 && !b.NoNonces:
+		s.Data = map[string][]byte{peering.KeyNonce: []byte("nonce of " + s.UID)}
+		return true
+	case s.Labels[peering.LabelSignedNonce] != "" && !b.NoSignatures:
+		signature := ed25519.Sign(c.key(), s.Data[peering.KeyNonce])
+		if slices.Equal(s.Data[peering.KeySignedNonce], signature) {
+			return false
+		}
+		s.Data[peering.KeySignedNonce] = signature
+		return true
+	}
+	return false
+}
+
+// release lets an object go that a finalizer holds.
+func (c *Cluster) release(o render.Object, ready bool) bool {
+	if ready {
+		delete(c.store.records, c.store.keyOf(o))
+	}
+	return ready
+}
+
+// hasReplicas reports whether anything of this consumer has to be removed abroad.
+func (c *Cluster) hasReplicas() bool {
+	return slices.ContainsFunc(c.store.sorted(), func(r *record) bool { return r.object.GetLabels()[peering.LabelReplication] == "true" })
+}
+
+func (c *Cluster) make(o render.Object) bool {
+	k := c.store.keyOf(o)
+	if c.store.records[k] != nil || c.store.admit(o) != nil {
+		return false
+	}
+	c.store.create(k, o)
+	return true
+}
+
+const tenantFinalizer = "tenant.liqo.io/finalizer"
+
+func (c *Cluster) acceptTenant(t *authv1beta1.Tenant) bool {
+	if t.DeletionTimestamp != nil {
+		return c.release(t, true)
+	}
+	if len(t.Finalizers) == 0 {
+		t.Finalizers = []string{tenantFinalizer}
+		return true
+	}
+	request := peering.Request{PublicKey: t.Spec.PublicKey}
+	if !slices.ContainsFunc(c.store.sorted(), func(r *record) bool {
+		s, ok := r.object.(*corev1.Secret)
+		return ok && s.Labels[peering.LabelNonce] != "" && remoteOf(s) == render.ClusterID(t.Spec.ClusterID) && request.Signed(s.Data[peering.KeyNonce], t.Spec.Signature)
+	}) {
+		return false
+	}
+	kept := c.sign(t.Namespace, peering.CertificateName, remoteOf(t), t.Spec.CSR)
+	if kept == nil {
+		return false
+	}
+	params := c.authParams(kept, t.Spec.ProxyURL)
+	if reflect.DeepEqual(t.Status.AuthParams, &params) {
+		return false
+	}
+	t.Status = authv1beta1.TenantStatus{TenantNamespace: t.Namespace, AuthParams: &params}
+	return true
+}
+
+func (c *Cluster) authParams(certificate []byte, proxy *string) authv1beta1.AuthParams {
+	return authv1beta1.AuthParams{CA: []byte("CA of " + c.identity.ID), SignedCRT: certificate, APIServer: c.identity.Server, ProxyURL: proxy}
+}
+
+// sign is the certificate for a request, kept in a Secret; nil for another request of
+// that name than before.
+func (c *Cluster) sign(namespace, name string, remote render.ClusterID, csr []byte) []byte {
+	s := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name, Labels: map[string]string{render.LabelRemoteCluster: string(remote)},
+	}}
+	if r := c.store.records[c.store.keyOf(s)]; r != nil {
+		kept := r.object.(*corev1.Secret)
+		if !slices.Equal(kept.Data[peering.KeyCSR], csr) {
+			return nil
+		}
+		return kept.Data[peering.KeyCertificate]
+	}
+	block, _ := pem.Decode(csr)
+	request, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return nil
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: request.Subject.CommonName}, NotBefore: c.clock(), NotAfter: c.clock().Add(365 * 24 * time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, request.PublicKey, c.key())
+	if err != nil {
+		panic("flowtest: " + err.Error())
+	}
+	s.Data = map[string][]byte{peering.KeyCSR: csr, peering.KeyCertificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
+	c.make(s)
+	return s.Data[peering.KeyCertificate]
+}
+
+func ownedBy(o render.Object) []metav1.OwnerReference {
+	return []metav1.OwnerReference{render.OwnerReference(o)}
+}
+
+func (c *Cluster) useIdentity(i *authv1beta1.Identity) bool {
+	name := "kubeconfig-" + i.Name
+	labels := map[string]string{render.LabelRemoteCluster: string(i.Spec.ClusterID), peering.LabelIdentityType: string(i.Spec.Type)}
+	s := &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: name, Labels: labels, OwnerReferences: ownedBy(i)},
+		Data:       map[string][]byte{peering.KeyKubeconfig: nil},
+	}
+	if i.Spec.Type == authv1beta1.ControlPlaneIdentityType {
+		s.Finalizers = []string{"crdreplicator.liqo.io/operator"}
+	}
+	switch {
+	case c.make(s):
+		return true
+	case i.Status.KubeconfigSecretRef == nil:
+		i.Status.KubeconfigSecretRef = &corev1.LocalObjectReference{Name: name}
+		return true
+	}
+	return false
+}
+
+// seeClusters keeps what Liqo knows of the peer.
+func (c *Cluster) seeClusters() bool {
+	other := c.pair.other(c)
+	fc := &corev1beta1.ForeignCluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: corev1beta1.GroupVersion.String(), Kind: corev1beta1.ForeignClusterKind},
+		ObjectMeta: metav1.ObjectMeta{Name: string(other.identity.ID)}, Spec: corev1beta1.ForeignClusterSpec{ClusterID: corev1beta1.ClusterID(other.identity.ID)},
+	}
+	wants, access := false, false
+	for _, r := range c.store.sorted() {
+		switch o := r.object.(type) {
+		case *authv1beta1.Tenant:
+			wants = true
+		case *authv1beta1.Identity:
+			wants, access = true, access || o.Status.KubeconfigSecretRef != nil
+		}
+	}
+	r := c.store.records[c.store.keyOf(fc)]
+	if r == nil {
+		return wants && c.make(fc)
+	}
+	live := r.object.(*corev1beta1.ForeignCluster)
+	var conditions []corev1beta1.Condition
+	if access {
+		state := corev1beta1.ConditionStatusEstablished
+		if other.behaviour.Lending.Hides || other.behaviour.unreachable(other.observed) {
+			state = corev1beta1.ConditionStatusError
+		}
+		conditions = []corev1beta1.Condition{{Type: corev1beta1.APIServerStatusCondition, Status: state}}
+	}
+	if reflect.DeepEqual(conditions, live.Status.Conditions) {
+		return false
+	}
+	live.Status.Conditions = conditions
+	return true
+}
+
+// replicate has a copy of a consumer's object on the provider. It reports what was
+// done, and the copy; gone is when there is none any more that a deletion waits for.
+func (c *Cluster) replicate(local *record, status func(remote render.Object) bool) bool {
+	other, o := c.pair.other(c), local.object
+	if c.behaviour.Lending.NoReplicas || o.GetLabels()[peering.LabelDestination] != string(other.identity.ID) {
+		return false
+	}
+	remote := o.DeepCopyObject().(render.Object)
+	labels := maps.Clone(o.GetLabels())
+	labels[peering.LabelReplication], labels[peering.LabelReplicated] = "false", "true"
+	labels[peering.LabelOrigin], labels[render.LabelRemoteCluster] = string(c.identity.ID), string(c.identity.ID)
+	remote.SetLabels(labels)
+	remote.SetOwnerReferences(nil)
+	remote.SetFinalizers(nil)
+	remote.SetManagedFields(nil)
+	remote.SetDeletionTimestamp(nil)
+	remote.SetNamespace(render.TenantNamespaceName(c.identity.ID))
+	there := other.store.records[other.store.keyOf(remote)]
+	dead := slices.ContainsFunc(c.store.sorted(), func(r *record) bool { return r.object.GetAnnotations()[peering.AnnotationUnreachable] != "" })
+	switch {
+	case o.GetDeletionTimestamp() != nil && (there == nil || dead):
+		return c.release(o, true)
+	case o.GetDeletionTimestamp() != nil:
+		if there.object.GetDeletionTimestamp() == nil {
+			_, _ = other.store.remove(there.object)
+			return true
+		}
+		return false
+	case dead:
+		return false
+	case len(o.GetFinalizers()) == 0:
+		o.SetFinalizers([]string{peering.FinalizerReplicas})
+		return true
+	case there == nil:
+		return other.make(remote)
+	}
+	return status(there.object)
+}
+
+func (c *Cluster) serveSlice(r *record, s *authv1beta1.ResourceSlice, b Lending) bool {
+	if s.Labels[peering.LabelReplicated] == "true" {
+		return s.DeletionTimestamp == nil && !b.NoSlices && c.grant(s, b)
+	}
+	if s.DeletionTimestamp == nil && len(s.Spec.CSR) == 0 {
+		s.Spec.CSR = c.request().CSR
+		return true
+	}
+	if c.replicate(r, func(remote render.Object) bool {
+		theirs := remote.(*authv1beta1.ResourceSlice)
+		switch {
+		case !reflect.DeepEqual(theirs.Spec, s.Spec):
+			theirs.Spec = *s.Spec.DeepCopy()
+		case !reflect.DeepEqual(theirs.Status, s.Status):
+			s.Status = *theirs.Status.DeepCopy()
+		default:
+			return false
+		}
+		return true
+	}) {
+		return true
+	}
+	return s.DeletionTimestamp == nil && c.makeNode(s)
+}
+
+// grant is what a provider's Liqo does with a slice.
+func (c *Cluster) grant(s *authv1beta1.ResourceSlice, b Lending) bool {
+	say := func(what authv1beta1.ResourceSliceConditionType) authv1beta1.ResourceSliceCondition {
+		cond := authv1beta1.ResourceSliceCondition{Type: what, Status: authv1beta1.ResourceSliceConditionAccepted, LastTransitionTime: metav1.NewTime(c.clock())}
+		if b.Denies == what {
+			cond.Status = authv1beta1.ResourceSliceConditionDenied
+		}
+		return cond
+	}
+	granted := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("110"),
+	}
+	maps.Copy(granted, s.Spec.Resources)
+	switch {
+	case len(s.Status.Conditions) == 0:
+		certificate := c.sign(s.Namespace, peering.CertificateName+"-"+s.Name, remoteOf(s), s.Spec.CSR)
+		s.Status.Conditions = []authv1beta1.ResourceSliceCondition{say(authv1beta1.ResourceSliceConditionTypeAuthentication)}
+		params := c.authParams(certificate, nil)
+		s.Status.AuthParams = &params
+	case len(s.Status.Conditions) == 1:
+		s.Status.Conditions = append(s.Status.Conditions, say(authv1beta1.ResourceSliceConditionTypeResources))
+		s.Status.Resources = granted
+	case !reflect.DeepEqual(s.Status.Resources, granted):
+		s.Status.Resources = granted
+	default:
+		return false
+	}
+	return true
+}
+
+// makeNode makes the Identity of a slice, and the VirtualNode.
+func (c *Cluster) makeNode(s *authv1beta1.ResourceSlice) bool {
+	accepted := func(what authv1beta1.ResourceSliceConditionType) bool {
+		return flows.Granted(s, what) == authv1beta1.ResourceSliceConditionAccepted
+	}
+	if !accepted(authv1beta1.ResourceSliceConditionTypeAuthentication) {
+		return false
+	}
+	meta := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{
+			Namespace: s.Namespace, Name: name, OwnerReferences: ownedBy(s),
+			Labels: map[string]string{render.LabelRemoteCluster: s.Labels[peering.LabelDestination], peering.LabelSliceName: s.Name},
+		}
+	}
+	if c.make(&authv1beta1.Identity{
+		TypeMeta:   metav1.TypeMeta{APIVersion: authv1beta1.GroupVersion.String(), Kind: authv1beta1.IdentityKind},
+		ObjectMeta: meta("resourceslice-" + s.Name),
+		Spec:       authv1beta1.IdentitySpec{ClusterID: *s.Spec.ProviderClusterID, Type: authv1beta1.ResourceSliceIdentityType, AuthParams: *s.Status.AuthParams},
+	}) {
+		return true
+	}
+	if !accepted(authv1beta1.ResourceSliceConditionTypeResources) || s.Annotations[peering.AnnotationVirtualNode] != "true" || c.behaviour.Lending.NoNodes {
+		return false
+	}
+	o := meta(s.Name)
+	o.Finalizers = []string{"virtualnode-controller.liqo.io/finalizer"}
+	vn := &offloadingv1beta1.VirtualNode{
+		TypeMeta:   metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: offloadingv1beta1.VirtualNodeKind},
+		ObjectMeta: o, Spec: offloadingv1beta1.VirtualNodeSpec{ClusterID: *s.Spec.ProviderClusterID, ResourceQuota: corev1.ResourceQuotaSpec{Hard: s.Status.Resources}},
+	}
+	if r := c.store.records[c.store.keyOf(vn)]; r != nil {
+		live := r.object.(*offloadingv1beta1.VirtualNode)
+		if live.DeletionTimestamp == nil && !reflect.DeepEqual(live.Spec.ResourceQuota.Hard, s.Status.Resources) {
+			live.Spec.ResourceQuota.Hard = s.Status.Resources
+			return true
+		}
+		return false
+	}
+	return c.make(vn)
+}
+
+// runNode runs what a VirtualNode stands for, or removes it, one thing at a time.
+func (c *Cluster) runNode(r *record, v *offloadingv1beta1.VirtualNode) bool {
+	labels := map[string]string{render.LabelRemoteCluster: string(v.Spec.ClusterID)}
+	kubelet := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: metav1.ObjectMeta{
+		Namespace: v.Namespace, Name: "vk-" + v.Name,
+		Labels: map[string]string{render.LabelRemoteCluster: string(v.Spec.ClusterID), peering.LabelKubelet: peering.KubeletComponent, peering.LabelVirtualNode: v.Name},
+	}}
+	node := peering.Node(v.Name, false)
+	node.Labels = maps.Clone(labels)
+	node.Labels[peering.LabelNodeType] = "virtual-node"
+	m := &offloadingv1beta1.NamespaceMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: "NamespaceMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: string(v.Spec.ClusterID), Labels: map[string]string{
+			render.LabelRemoteCluster: string(v.Spec.ClusterID), peering.LabelReplication: "true", peering.LabelDestination: string(v.Spec.ClusterID),
+		}},
+	}
+	at := func(o render.Object) *record { return c.store.records[c.store.keyOf(o)] }
+	if v.DeletionTimestamp != nil {
+		for _, o := range []render.Object{kubelet, node} {
+			if at(o) != nil {
+				delete(c.store.records, c.store.keyOf(o))
+				return true
+			}
+		}
+		if there := at(m); there != nil && there.object.GetDeletionTimestamp() == nil {
+			_, _ = c.store.remove(there.object)
+		}
+		return c.release(v, true)
+	}
+	if c.make(kubelet) || c.make(m) {
+		return true
+	}
+	available := int32(1)
+	if c.behaviour.Lending.KubeletWaiting != "" {
+		available = 0
+	}
+	d := at(kubelet).object.(*appsv1.Deployment)
+	if d.Status.AvailableReplicas != available {
+		d.Status.AvailableReplicas = available
+		return true
+	}
+	if available == 0 || c.make(node) {
+		return available != 0
+	}
+	n := at(node).object.(*corev1.Node)
+	if !reflect.DeepEqual(n.Status.Allocatable, v.Spec.ResourceQuota.Hard) {
+		n.Status.Allocatable = v.Spec.ResourceQuota.Hard
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		return true
+	}
+	return false
+}
+
+// serveMap makes the namespaces of a consumer, and removes them.
+func (c *Cluster) serveMap(r *record, m *offloadingv1beta1.NamespaceMap, b Lending) bool {
+	if m.Labels[peering.LabelReplicated] != "true" {
+		return c.replicate(r, func(remote render.Object) bool {
+			theirs := remote.(*offloadingv1beta1.NamespaceMap)
+			switch {
+			case !reflect.DeepEqual(theirs.Spec, m.Spec):
+				theirs.Spec = *m.Spec.DeepCopy()
+			case !reflect.DeepEqual(theirs.Status, m.Status):
+				m.Status = *theirs.Status.DeepCopy()
+			default:
+				return false
+			}
+			return true
+		})
+	}
+	if len(m.Finalizers) == 0 {
+		m.Finalizers = []string{"namespacemap-controller.liqo.io/finalizer"}
+		return true
+	}
+	wanted := m.Spec.DesiredMapping
+	if m.DeletionTimestamp != nil {
+		wanted = nil
+	}
+	owner := m.Namespace + "/" + m.Name
+	for _, there := range c.store.sorted() {
+		ns, ok := there.object.(*corev1.Namespace)
+		if ok && ns.Annotations[peering.AnnotationMapped] == owner && !slices.Contains(slices.Collect(maps.Values(wanted)), ns.Name) {
+			delete(c.store.records, c.store.keyOf(ns))
+			return true
+		}
+	}
+	if m.DeletionTimestamp != nil {
+		return c.release(m, true)
+	}
+	current := map[string]offloadingv1beta1.RemoteNamespaceStatus{}
+	for local, remote := range wanted {
+		phase := offloadingv1beta1.MappingAccepted
+		ns := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: remote, Annotations: map[string]string{peering.AnnotationMapped: owner}}}
+		if slices.Contains(b.Taken, remote) {
+			phase = offloadingv1beta1.MappingCreationLoopBackOff
+		} else {
+			c.make(ns)
+		}
+		current[local] = offloadingv1beta1.RemoteNamespaceStatus{RemoteNamespace: remote, Phase: phase}
+	}
+	if len(current)+len(m.Status.CurrentMapping) == 0 || reflect.DeepEqual(current, m.Status.CurrentMapping) {
+		return false
+	}
+	m.Status.CurrentMapping = current
+	return true
+}
+
+// offload maps a namespace to all providers.
+func (c *Cluster) offload(r *record, o *offloadingv1beta1.NamespaceOffloading) bool {
+	name := o.Namespace + "-" + string(c.identity.ID)
+	switch o.Spec.NamespaceMappingStrategy {
+	case offloadingv1beta1.EnforceSameNameMappingStrategyType:
+		name = o.Namespace
+	case offloadingv1beta1.SelectedNameMappingStrategyType:
+		name = o.Spec.RemoteNamespaceName
+	case offloadingv1beta1.DefaultNameMappingStrategyType:
+	}
+	if len(o.Finalizers) == 0 {
+		o.Finalizers = []string{"namespaceoffloading-controller.liqo.io/finalizer"}
+		return true
+	}
+	status := offloadingv1beta1.NamespaceOffloadingStatus{
+		RemoteNamespaceName: name, ObservedGeneration: o.Generation, OffloadingPhase: offloadingv1beta1.NoClusterSelectedOffloadingPhaseType,
+	}
+	waiting := false
+	for _, there := range c.store.sorted() {
+		m, ok := there.object.(*offloadingv1beta1.NamespaceMap)
+		if !ok || m.Labels[peering.LabelReplicated] == "true" || m.DeletionTimestamp != nil {
+			continue
+		}
+		if o.DeletionTimestamp != nil {
+			if _, mapped := m.Spec.DesiredMapping[o.Namespace]; mapped {
+				delete(m.Spec.DesiredMapping, o.Namespace)
+				return true
+			}
+			_, waits := m.Status.CurrentMapping[o.Namespace]
+			waiting = waiting || waits
+			continue
+		}
+		if m.Spec.DesiredMapping[o.Namespace] != name {
+			if m.Spec.DesiredMapping == nil {
+				m.Spec.DesiredMapping = map[string]string{}
+			}
+			m.Spec.DesiredMapping[o.Namespace] = name
+			return true
+		}
+		cond := offloadingv1beta1.RemoteNamespaceCondition{Type: offloadingv1beta1.NamespaceReady, Status: corev1.ConditionFalse, Reason: "Creating"}
+		status.OffloadingPhase = offloadingv1beta1.InProgressOffloadingPhaseType
+		switch m.Status.CurrentMapping[o.Namespace].Phase {
+		case offloadingv1beta1.MappingAccepted:
+			cond.Status, cond.Reason = corev1.ConditionTrue, "NamespaceCreated"
+			status.OffloadingPhase = offloadingv1beta1.ReadyOffloadingPhaseType
+		case offloadingv1beta1.MappingCreationLoopBackOff:
+			cond.Reason = "CreationLoopBackOff"
+			status.OffloadingPhase = offloadingv1beta1.AllFailedOffloadingPhaseType
+		case offloadingv1beta1.MappingTerminating:
+		}
+		status.RemoteNamespacesConditions = map[string]offloadingv1beta1.RemoteNamespaceConditions{strings.TrimSpace(m.Name): {cond}}
+	}
+	if o.DeletionTimestamp != nil {
+		return c.release(o, !waiting)
+	}
+	if reflect.DeepEqual(status, o.Status) {
+		return false
+	}
+	o.Status = status
+	return true
+}

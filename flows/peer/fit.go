@@ -1,0 +1,217 @@
+package peer
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// unfit is what stands against a peering whose network can be made.
+func (p pair) unfit() []flows.Step {
+	var steps []flows.Step
+	refuse := func(side flows.Side, code flows.Code, title, reason, hint string) {
+		steps = append(steps, flows.Refuse(side, code, title, flows.FailedPreflight, reason, hint))
+	}
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		c := p.Facts.Side(side)
+		switch {
+		case c.Software != flows.Liqo:
+			refuse(side, flows.CodeLending, "Liqo", fmt.Sprintf("%s has no Liqo (%s): only Liqo lends resources", c.ID, c.Software),
+				"liqo-tui network connect connects the pods of these clusters; for virtual nodes install Liqo on both")
+		case len(p.lending(side).Missing) > 0:
+			refuse(side, flows.CodeLending, "Liqo's API", fmt.Sprintf("%s does not serve %s", c.ID, strings.Join(p.lending(side).Missing, ", ")), "install Liqo's CRDs completely, of v1.0 or later")
+		}
+	}
+	if len(steps) > 0 {
+		return steps
+	}
+	for _, side := range []flows.Side{p.con, p.pro} {
+		if reason, hint := p.unfitNamespace(side); reason != "" {
+			refuse(side, flows.CodeNamespace, "tenant namespace", reason, hint)
+		}
+		for _, name := range p.needs(side) {
+			if reason := p.down(side, name); reason != "" {
+				refuse(side, flows.CodeLending, "Liqo's programs", reason, p.readLog(side, name))
+			}
+		}
+	}
+	if reason, hint := p.unfitKey(); reason != "" {
+		refuse(p.con, flows.CodeNewKey, "key of "+string(p.id(p.con)), reason, hint)
+	}
+	if reason, hint := p.unfitConsumer(); reason != "" {
+		refuse(p.con, flows.CodeLending, "consumer", reason, hint)
+	}
+	if reason, hint := p.unfitProvider(); reason != "" {
+		refuse(p.pro, flows.CodeLending, "provider", reason, hint)
+	}
+	return steps
+}
+
+// needs are the programs of Liqo without which a side does not do its part.
+func (p pair) needs(side flows.Side) []string {
+	names := []string{manager, webhook}
+	if side == p.con {
+		names = append(names, replicator)
+	} else if p.params.InBand == yes && p.params.ProxyURL == "" {
+		names = append(names, proxy)
+	}
+	return names
+}
+
+// down says that a program of Liqo does not run. One that is not seen is not judged:
+// it may have another name, or may not be read.
+func (p pair) down(side flows.Side, name string) string {
+	for _, d := range p.lending(side).Components {
+		if d.Name == name && d.Status.AvailableReplicas == 0 {
+			return fmt.Sprintf("Deployment %s/%s on %s is not available: without it Liqo does nothing for peerings, or refuses their objects", d.Namespace, d.Name, p.id(side))
+		}
+	}
+	return ""
+}
+
+// unfitNamespace: Liqo finds the namespace by its labels alone.
+func (p pair) unfitNamespace(side flows.Side) (reason, hint string) {
+	t, c := p.tenant(side), p.Facts.Side(side)
+	var labelled []string
+	for _, ns := range c.Namespaces {
+		if ns.Labels[render.LabelRemoteCluster] == string(t.Remote) && ns.Labels[render.LabelTenantNamespace] != "" {
+			labelled = append(labelled, ns.Name)
+		}
+	}
+	ns := c.FindNamespace(t.Namespace)
+	switch {
+	case len(labelled) > 1:
+		return fmt.Sprintf("%s has %d tenant namespaces for %s, and Liqo takes none then: %s", c.ID, len(labelled), t.Remote, strings.Join(labelled, ", ")),
+			fmt.Sprintf("take label %s off all but one", render.LabelTenantNamespace)
+	case side == p.con && p.wants(p.params.Slice, true) && !strings.HasPrefix(t.Namespace, peering.NamespacePrefix):
+		return fmt.Sprintf("namespace %s does not begin with %s: Liqo gives virtual nodes in it no certificate, so logs and exec don't work", t.Namespace, peering.NamespacePrefix),
+			"leave --namespace out, or reset the connection first if it is there"
+	case ns == nil || ns.DeletionTimestamp != nil:
+		return "", ""
+	case ns.Labels[render.LabelTenantNamespace] != "true" || ns.Labels[render.LabelRemoteCluster] != string(t.Remote):
+		return fmt.Sprintf("namespace %s has not the labels by which Liqo finds it", ns.Name),
+			fmt.Sprintf("add them: %s label namespace %s %s=true %s=%s", c.Context.Kubectl(), ns.Name, render.LabelTenantNamespace, render.LabelRemoteCluster, t.Remote)
+	}
+	return "", ""
+}
+
+// unfitKey: a provider gives no access to a consumer that has another key than before.
+func (p pair) unfitKey() (reason, hint string) {
+	l := p.lending(p.con)
+	if l.Request == nil {
+		return l.RequestProblem, fmt.Sprintf("Liqo makes it when its authentication module is on; to read it takes the right to get secrets in namespace %s", p.Facts.Side(p.con).Namespace)
+	}
+	var other []string
+	for _, s := range p.certificates() {
+		if csr := s.Data[peering.KeyCSR]; len(csr) > 0 && !l.Request.Has(csr) {
+			other = append(other, s.Name)
+		}
+	}
+	if len(other) == 0 {
+		return "", ""
+	}
+	return fmt.Sprintf("%s knows %s by another key, and refuses the present one: Secret %s", p.id(p.pro), p.id(p.con), strings.Join(other, ", ")),
+		fmt.Sprintf("if %s was installed again: %s delete secret %s; then run the same command again", p.id(p.con), p.Kubectl(p.pro), strings.Join(other, " "))
+}
+
+func (p pair) unfitConsumer() (reason, hint string) {
+	kubectl, name := p.Facts.Side(p.con).Context.Kubectl(), p.nodeName()
+	if all := p.identities(); len(all) > 1 {
+		return fmt.Sprintf("there are %d Identities for %s, and Liqo uses none then", len(all), p.id(p.pro)), "delete all but one: " + p.Kubectl(p.con) + " get identities"
+	}
+	if c := p.cluster(p.con); c != nil && c.Annotations[peering.AnnotationUnreachable] == "true" {
+		return fmt.Sprintf("Liqo on %s was told that %s is gone for good", p.id(p.con), p.id(p.pro)),
+			fmt.Sprintf("take that back: %s annotate foreigncluster %s %s-", kubectl, c.Name, peering.AnnotationUnreachable)
+	}
+	if !p.wants(p.params.Slice, true) {
+		return "", ""
+	}
+	for _, s := range p.lending(p.con).Slices {
+		if s.Name == name && s.Namespace != p.tenant(p.con).Namespace && s.Labels[peering.LabelReplicated] == "" {
+			return fmt.Sprintf("there is a ResourceSlice %s in namespace %s, and its name has to be unique", name, s.Namespace), "delete it, if it is not needed any more"
+		}
+	}
+	if p.wantsNode() && slices.ContainsFunc(p.Facts.Side(p.con).Nodes, func(n flows.NodeFacts) bool { return n.Name == name }) && p.member(name) == nil {
+		return fmt.Sprintf("there is a node %s already, and the virtual node gets the name of the provider", name), "use --create-virtual-node=false, and make one of another name: liqoctl create virtualnode"
+	}
+	return "", ""
+}
+
+func (p pair) unfitProvider() (reason, hint string) {
+	l, t := p.lending(p.pro), p.tenant(p.pro)
+	if v := p.Facts.Side(p.pro).Operator.Version; tooOld(v) {
+		return fmt.Sprintf("%s runs Liqo %s, which takes keys in another form", p.id(p.pro), v), "upgrade Liqo there to v1.0.2 or later"
+	}
+	for _, o := range l.Tenants {
+		if (o.Namespace == t.Namespace) != (string(o.Spec.ClusterID) == string(t.Remote)) {
+			return fmt.Sprintf("Tenant %s/%s is of %s: Liqo wants one Tenant per namespace, and one namespace per Tenant", o.Namespace, o.Name, o.Spec.ClusterID),
+				"delete the one that is not needed any more"
+		}
+	}
+	if live := p.accepted(); live != nil && live.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
+		return fmt.Sprintf("an admin of %s has drained %s", p.id(p.pro), p.id(p.con)), fmt.Sprintf("to take that back, on %s: liqoctl activate tenant %s", p.id(p.pro), p.id(p.con))
+	}
+	foreign := in(t.Namespace, l.Slices, func(s *authv1beta1.ResourceSlice) bool {
+		return s.Name == p.nodeName() && !p.copied(s) && s.Labels[peering.LabelReplication] == ""
+	})
+	if len(foreign) > 0 {
+		return fmt.Sprintf("ResourceSlice %s/%s on %s is no copy of %s's, and stands in the place of it", t.Namespace, foreign[0].Name, p.id(p.pro), p.id(p.con)),
+			fmt.Sprintf("delete it, if it is not needed: %s delete resourceslice %s", p.Kubectl(p.pro), foreign[0].Name)
+	}
+	return "", ""
+}
+
+// tooOld are v1.0.0 and v1.0.1: https://github.com/liqotech/liqo/releases/tag/v1.0.2.
+func tooOld(version string) bool {
+	return version == "v1.0.0" || version == "v1.0.1" || strings.HasPrefix(version, "v0.")
+}
+
+// before reports whether a release is older than v1.minor; not if it is not known.
+func before(version string, minor int) bool {
+	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
+	if len(parts) < 2 || parts[0] != "1" {
+		return false
+	}
+	n, err := strconv.Atoi(parts[1])
+	return err == nil && n < minor
+}
+
+// notes are what an admin should know of a peering, a sentence each.
+func (p pair) notes() []string {
+	var out []string
+	pro, con := p.Facts.Side(p.pro), p.Facts.Side(p.con)
+	if live := p.accepted(); live != nil {
+		if live.Spec.TenantCondition == authv1beta1.TenantConditionCordoned {
+			out = append(out, fmt.Sprintf("an admin of %s has cordoned %s: it gives nothing new; to take that back: liqoctl uncordon tenant %s", pro.ID, con.ID, con.ID))
+		}
+		if live.Spec.ProxyURL != nil && p.params.InBand == "" && p.params.ProxyURL == "" {
+			out = append(out, "access stays through "+*live.Spec.ProxyURL)
+		}
+	}
+	if live := p.slice(); live != nil && p.wants(p.params.Slice, true) && p.params.CPU+p.params.Memory+p.params.Pods == "" && len(live.Spec.Resources) > 0 {
+		out = append(out, "the resources that are asked for stay "+amounts(p.params.resources(live.Spec.Resources)))
+	}
+	for _, c := range []flows.ClusterFacts{pro, con} {
+		if before(c.Operator.Version, 2) {
+			out = append(out, fmt.Sprintf("Liqo %s on %s does not renew certificates: access ends when they expire, after a year as a rule", c.Operator.Version, c.ID))
+		}
+	}
+	if p.wants(p.params.Slice, true) && p.slice() == nil && isDefaultClass(p.params.Class) {
+		out = append(out, fmt.Sprintf("%s grants what is asked for, whether it has that or not: Liqo reserves nothing", pro.ID))
+	}
+	if len(p.lending(p.con).Offloadings) == 0 && p.slice() == nil && p.wantsNode() {
+		out = append(out, "pods get on the virtual node in offloaded namespaces only: liqo-tui offload namespace NAME")
+	}
+	return out
+}
+
+func isDefaultClass(class string) bool {
+	return class == "" || class == string(authv1beta1.ResourceSliceClassDefault)
+}

@@ -1,0 +1,282 @@
+package peer
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"time"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/gateway/ipam"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// Names of steps that others ask about.
+const (
+	stepNonce     = "nonce"
+	stepSigned    = "signed-nonce"
+	stepTenant    = "tenant"
+	stepIdentity  = "identity"
+	stepReachable = "reachable"
+	stepSlice     = "resource-slice"
+)
+
+// controllerTime is how long Liqo's controllers take for one answer on a slow
+// cluster; from then on a step says where to look.
+const controllerTime = 10 * time.Second
+
+// handshake are the steps by which the provider accepts the consumer, and the consumer
+// gets access.
+func (p pair) handshake() []flows.Step {
+	return []flows.Step{
+		p.nonce(), p.nonceMade(), p.signedNonce(), p.signature(), p.applicant(), p.access(), p.identity(), p.kubeconfig(), p.reachable(),
+	}
+}
+
+func (p pair) nonce() flows.Step {
+	live, want := p.secret(p.pro, peering.LabelNonce), peering.Nonce(p.tenant(p.pro))
+	flows.KeepName(want, live)
+	return p.BehindNamespace(p.pro, flows.Ensure(p.pro, stepNonce, live, want))
+}
+
+func (p pair) nonceText() []byte {
+	if s := p.secret(p.pro, peering.LabelNonce); s != nil {
+		return s.Data[peering.KeyNonce]
+	}
+	return nil
+}
+
+func (p pair) nonceMade() flows.Step {
+	s := p.wait(p.pro, "nonce-made", "nonce", flows.CodeHandshake)
+	live := p.secret(p.pro, peering.LabelNonce)
+	switch {
+	case live == nil:
+		s.Status, s.Reason = flows.Blocked, "needs the Secret"
+	case len(p.nonceText()) > 0:
+		s.Status = flows.Done
+	default:
+		s.Reason = fmt.Sprintf("waiting for %s to make the nonce", p.id(p.pro))
+		if p.age(p.pro, live) > controllerTime {
+			s.Reason += "; is Liqo's authentication module on there (Helm value authentication.enabled)?"
+		}
+		s.Hint = p.readLog(p.pro, manager)
+	}
+	return s
+}
+
+func (p pair) signedNonce() flows.Step {
+	live := p.secret(p.con, peering.LabelSignedNonce)
+	want := peering.SignedNonce(p.tenant(p.con), p.nonceText())
+	flows.KeepName(want, live)
+	if len(p.nonceText()) == 0 {
+		return flows.BlockedStep(p.con, flows.Create, stepSigned, flows.RefTo(want), fmt.Sprintf("needs %s's nonce", p.id(p.pro)))
+	}
+	return p.BehindNamespace(p.con, flows.Ensure(p.con, stepSigned, live, want))
+}
+
+// signed is the consumer's signature of the nonce as it is now, nil if there is none.
+func (p pair) signed() []byte {
+	s, request := p.secret(p.con, peering.LabelSignedNonce), p.lending(p.con).Request
+	if s == nil || request == nil || !request.Signed(p.nonceText(), s.Data[peering.KeySignedNonce]) {
+		return nil
+	}
+	return s.Data[peering.KeySignedNonce]
+}
+
+func (p pair) signature() flows.Step {
+	s := p.wait(p.con, "signature", "signature of the nonce", flows.CodeHandshake)
+	live := p.secret(p.con, peering.LabelSignedNonce)
+	switch {
+	case live == nil:
+		s.Status, s.Reason = flows.Blocked, "needs the Secret"
+	case p.signed() != nil:
+		s.Status = flows.Done
+	default:
+		s.Reason = fmt.Sprintf("waiting for %s to sign the nonce", p.id(p.con))
+		if len(live.Data[peering.KeySignedNonce]) > 0 {
+			s.Reason = fmt.Sprintf("waiting for %s to sign the present nonce; the signature that is there is of another one, or by another key", p.id(p.con))
+		}
+		s.Hint = p.readLog(p.con, manager)
+	}
+	return s
+}
+
+// applicant presents the consumer to the provider. What the provider has already and
+// is as good stays: Liqo refuses another request of the same consumer.
+func (p pair) applicant() flows.Step {
+	object := flows.ObjectRef{Kind: authv1beta1.TenantKind, Namespace: p.tenant(p.pro).Namespace, Name: string(p.tenant(p.pro).Remote)}
+	request, live, signature := p.lending(p.con).Request, p.accepted(), p.signed()
+	if signature == nil || request == nil {
+		return flows.BlockedStep(p.pro, flows.Create, stepTenant, object, fmt.Sprintf("needs %s's signature", p.id(p.con)))
+	}
+	proxy, missing := p.proxy()
+	if missing != "" {
+		return flows.BlockedStep(p.pro, flows.Create, stepTenant, object, missing)
+	}
+	a := peering.Applicant{ID: p.tenant(p.pro).Remote, Request: *request, Signature: signature, ProxyURL: proxy}
+	if s := p.certificate(peering.CertificateName); s != nil && request.Fits(s.Data[peering.KeyCSR], a.ID) {
+		a.CSR = s.Data[peering.KeyCSR]
+	}
+	if live != nil && bytes.Equal(live.Spec.PublicKey, request.PublicKey) {
+		if request.Fits(live.Spec.CSR, a.ID) {
+			a.CSR = live.Spec.CSR
+		}
+		if request.Signed(p.nonceText(), live.Spec.Signature) {
+			a.Signature = live.Spec.Signature
+		}
+	}
+	want := peering.Tenant(p.tenant(p.pro), a)
+	flows.KeepName(want, live)
+	return p.BehindNamespace(p.pro, flows.Ensure(p.pro, stepTenant, live, want))
+}
+
+// proxy is by which the consumer reaches the provider's API server; "" for directly.
+// missing says what it needs first.
+func (p pair) proxy() (url, missing string) {
+	live := p.accepted()
+	switch {
+	case p.params.ProxyURL != "":
+		return p.params.ProxyURL, ""
+	case p.params.InBand == "" && live != nil && live.Spec.ProxyURL != nil:
+		return *live.Spec.ProxyURL, ""
+	case p.params.InBand != yes:
+		return "", ""
+	}
+	for _, ip := range p.lending(p.pro).Proxies {
+		address, err := netip.ParseAddr(string(ip.Status.IP))
+		if err != nil {
+			continue
+		}
+		conf := p.Peers[p.con].Configuration
+		if conf == nil || !flows.CIDRsConfigured(conf) {
+			return "", fmt.Sprintf("needs %s's addresses on %s", p.id(p.pro), p.id(p.con))
+		}
+		for i, from := range conf.Spec.Remote.CIDR.External {
+			f, ferr := netip.ParsePrefix(string(from))
+			to, terr := netip.ParsePrefix(string(conf.Status.Remote.CIDR.External[i]))
+			if ferr != nil || terr != nil || !f.Contains(address) {
+				continue
+			}
+			if mapped, err := ipam.Remap(address, f, to); err == nil {
+				return "http://" + mapped.String() + ":" + peering.ProxyPort, ""
+			}
+		}
+		return "", fmt.Sprintf("%s's proxy %s is not in its external range", p.id(p.pro), address)
+	}
+	return "", fmt.Sprintf("needs the address of %s's proxy: IP %s in its namespace %s", p.id(p.pro), peering.ProxyIPName, p.Facts.Side(p.pro).Namespace)
+}
+
+// access waits until the provider has given the consumer access for the key that it has.
+func (p pair) access() flows.Step {
+	s := p.wait(p.pro, "access", "access for "+string(p.id(p.con)), flows.CodeTenant)
+	live, request := p.accepted(), p.lending(p.con).Request
+	s.Hint = p.readLog(p.pro, manager)
+	switch {
+	case live == nil || request == nil || p.applicant().Status != flows.Done:
+		s.Status, s.Reason, s.Hint = flows.Blocked, "needs the Tenant", ""
+	case live.Status.AuthParams == nil || live.Status.TenantNamespace == "":
+		s.Reason = fmt.Sprintf("waiting for %s to accept %s", p.id(p.pro), p.id(p.con))
+		if authv1beta1.GetAuthzPolicyValue(live.Spec.AuthzPolicy) == authv1beta1.TolerateNoHandshake {
+			s.Fail(flows.FailedConflict, flows.CodeTenant, fmt.Sprintf("Tenant %s tolerates that there is no handshake, so Liqo gives no access by it", live.Name),
+				"whoever made it gives access by hand; to use the handshake: "+p.Kubectl(p.pro)+" delete tenant "+live.Name)
+		}
+	case live.Status.AuthParams.AwsConfig == nil && !request.Certifies(live.Status.AuthParams.SignedCRT):
+		s.Reason = "waiting for a certificate of the present key"
+	case expired(live.Status.AuthParams.SignedCRT, p.now(p.pro)):
+		s.Fail(flows.FailedConflict, flows.CodeTenant, fmt.Sprintf("the certificate that %s gave %s has expired, and %s has not renewed it", p.id(p.pro), p.id(p.con), p.id(p.pro)),
+			fmt.Sprintf("delete it, and %s makes a new one: %s delete secret %s; then run the same command again", p.id(p.pro), p.Kubectl(p.pro), peering.CertificateName))
+	case loopback(live.Status.AuthParams.APIServer) && live.Status.AuthParams.ProxyURL == nil:
+		s.Fail(flows.FailedConflict, flows.CodeIdentity, fmt.Sprintf("%s tells its consumers that its API server is %s, which they can't reach", p.id(p.pro), live.Status.AuthParams.APIServer),
+			"set Liqo's Helm value apiServer.address there, or use --in-band")
+	default:
+		s.Status, s.Hint = flows.Done, ""
+		if proxy := live.Status.AuthParams.ProxyURL; proxy != nil && *proxy != "" {
+			s.Reason = "through " + *proxy
+		} else {
+			s.Reason = "at " + live.Status.AuthParams.APIServer
+		}
+	}
+	return s
+}
+
+func (p pair) now(side flows.Side) time.Time { return p.Facts.At.Add(p.Facts.Side(side).ClockAhead) }
+
+func expired(certificate []byte, now time.Time) bool {
+	c, err := peering.Certificate(certificate)
+	return err == nil && now.After(c.NotAfter)
+}
+
+func loopback(server string) bool {
+	u, err := url.Parse(server)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && (ip.IsLoopback() || ip.IsUnspecified())
+}
+
+// identity has the consumer use its access. A certificate that Liqo has renewed stays.
+func (p pair) identity() flows.Step {
+	live, tenant := first(p.identities()), p.accepted()
+	object := flows.ObjectRef{Kind: authv1beta1.IdentityKind, Namespace: p.tenant(p.con).Namespace, Name: "controlplane-" + string(p.tenant(p.con).Remote)}
+	if p.access().Status != flows.Done {
+		return flows.BlockedStep(p.con, flows.Create, stepIdentity, object, fmt.Sprintf("needs %s's access", p.id(p.pro)))
+	}
+	params := *tenant.Status.AuthParams.DeepCopy()
+	if live != nil && newer(live.Spec.AuthParams, params) {
+		params = *live.Spec.AuthParams.DeepCopy()
+	}
+	want := peering.Identity(p.tenant(p.con), params, tenant.Status.TenantNamespace)
+	flows.KeepName(want, live)
+	return p.BehindNamespace(p.con, flows.Ensure(p.con, stepIdentity, live, want))
+}
+
+// newer reports whether a is b but for a certificate that is good for longer.
+func newer(a, b authv1beta1.AuthParams) bool {
+	ca, aerr := peering.Certificate(a.SignedCRT)
+	cb, berr := peering.Certificate(b.SignedCRT)
+	if aerr != nil || berr != nil || ca.NotAfter.Before(cb.NotAfter) || !reflect.DeepEqual(ca.PublicKey, cb.PublicKey) {
+		return false
+	}
+	a.SignedCRT, b.SignedCRT = nil, nil
+	return reflect.DeepEqual(a, b)
+}
+
+func (p pair) kubeconfig() flows.Step {
+	s := p.wait(p.con, "kubeconfig", "kubeconfig for "+string(p.id(p.pro)), flows.CodeIdentity)
+	live := first(p.identities())
+	switch {
+	case live == nil || p.identity().Status != flows.Done:
+		s.Status, s.Reason = flows.Blocked, "needs the Identity"
+	case live.Status.KubeconfigSecretRef == nil:
+		s.Reason, s.Hint = "waiting for Liqo to write the Secret", p.readLog(p.con, manager)
+	default:
+		s.Status = flows.Done
+	}
+	return s
+}
+
+// reachable waits until the consumer's Liqo reaches the provider's API server.
+func (p pair) reachable() flows.Step {
+	s := p.wait(p.con, stepReachable, "API server of "+string(p.id(p.pro)), flows.CodeIdentity)
+	state, message := answers(p.cluster(p.con))
+	switch {
+	case p.kubeconfig().Status != flows.Done:
+		s.Status, s.Reason = flows.Blocked, "needs the kubeconfig"
+	case state == corev1beta1.ConditionStatusEstablished:
+		s.Status = flows.Done
+	default:
+		at := p.access().Reason
+		s.Reason = fmt.Sprintf("Liqo on %s does not reach it yet, %s", p.id(p.con), at)
+		if message != "" {
+			s.Reason += ": " + message
+		}
+		s.Hint = fmt.Sprintf("pods of %s have to reach it: open the firewall, set Helm value apiServer.address of Liqo on %s, or use --in-band", p.id(p.con), p.id(p.pro))
+	}
+	return s
+}

@@ -1,0 +1,276 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// OffloadParams are what an admin wants of offloaded namespaces. What is "" is kept.
+type OffloadParams struct {
+	Namespaces []string
+	Pods       string
+	Mapping    string
+	RemoteName string
+	Selectors  []string // label selectors of virtual nodes: one of them has to match
+}
+
+// OffloadSettings are all settings of offloading.
+func OffloadSettings() []flows.Setting[OffloadParams] {
+	type params = OffloadParams
+	choice := func(name, help, unset string, at func(*params) *string, options ...string) flows.Setting[params] {
+		s := flows.Setting[params]{Name: name, Help: help + ": " + strings.Join(options, ", ") + " (default: unchanged, at first " + unset + ")", Kind: flows.Choice, Empty: "unchanged", Store: flows.TextAt(at)}
+		for _, o := range options {
+			s.Options = append(s.Options, flows.Option{Value: o})
+		}
+		return s
+	}
+	return []flows.Setting[params]{
+		choice("pod-offloading-strategy", "where pods may run", "LocalAndRemote", func(p *params) *string { return &p.Pods }, "Local", "Remote", "LocalAndRemote"),
+		choice("namespace-mapping-strategy", "how the namespace is called on providers", "DefaultName", func(p *params) *string { return &p.Mapping }, "DefaultName", "EnforceSameName", "SelectedName"),
+		{Name: "remote-namespace-name", Help: "name on providers, for SelectedName", Empty: "unchanged", Valid: validNamespace, Store: flows.TextAt(func(p *params) *string { return &p.RemoteName })},
+	}
+}
+
+func validNamespace(text string) error {
+	if wrong := validation.IsDNS1123Label(text); len(wrong) > 0 {
+		return errors.New("want the name of a namespace: " + wrong[0])
+	}
+	return nil
+}
+
+// terms are the node selector that label selectors stand for.
+func (p OffloadParams) terms() (terms []corev1.NodeSelectorTerm, err error) {
+	operators := map[selection.Operator]corev1.NodeSelectorOperator{
+		selection.In: corev1.NodeSelectorOpIn, selection.NotIn: corev1.NodeSelectorOpNotIn, selection.Equals: corev1.NodeSelectorOpIn,
+		selection.DoubleEquals: corev1.NodeSelectorOpIn, selection.NotEquals: corev1.NodeSelectorOpNotIn,
+		selection.Exists: corev1.NodeSelectorOpExists, selection.DoesNotExist: corev1.NodeSelectorOpDoesNotExist,
+		selection.GreaterThan: corev1.NodeSelectorOpGt, selection.LessThan: corev1.NodeSelectorOpLt,
+	}
+	for _, text := range p.Selectors {
+		parsed, err := labels.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("--selector %q: %w", text, err)
+		}
+		var term corev1.NodeSelectorTerm
+		requirements, _ := parsed.Requirements()
+		for _, r := range requirements {
+			term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{Key: r.Key(), Operator: operators[r.Operator()], Values: r.ValuesUnsorted()})
+		}
+		if len(term.MatchExpressions) == 0 {
+			return nil, fmt.Errorf("--selector %q: want labels of virtual nodes, such as liqo.io/remote-cluster-id=milan", text)
+		}
+		slices.SortFunc(term.MatchExpressions, func(a, b corev1.NodeSelectorRequirement) int { return strings.Compare(a.Key, b.Key) })
+		terms = append(terms, term)
+	}
+	return terms, nil
+}
+
+// Validate reports all problems of p, joined.
+func (p OffloadParams) Validate() error {
+	_, err := p.terms()
+	err = errors.Join(flows.Check(OffloadSettings(), p), err)
+	selected := p.Mapping == string(offloadingv1beta1.SelectedNameMappingStrategyType)
+	if (p.RemoteName != "") != selected {
+		err = errors.Join(err, errors.New("--remote-namespace-name and --namespace-mapping-strategy SelectedName: give both or none"))
+	}
+	return err
+}
+
+// Offload lets pods of a cluster's namespaces run on its virtual nodes.
+func Offload(p OffloadParams, f flows.Facts) flows.Plan {
+	plan := flows.Plan{A: f.Local.Name()}
+	if plan.Steps = unfitConsumer(f); len(plan.Steps) > 0 {
+		return plan
+	}
+	for _, name := range p.Namespaces {
+		plan.Steps = append(plan.Steps, p.offload(name, f)...)
+	}
+	for _, name := range p.Namespaces {
+		if _, there := offloading(f.Local, name); !there {
+			plan.Kept = append(plan.Kept, fmt.Sprintf("pods that run in %s already stay where they are", name))
+		}
+	}
+	return plan
+}
+
+func unfitConsumer(f flows.Facts) []flows.Step {
+	if steps := flows.NoAnswer(f, flows.A); len(steps) > 0 {
+		return steps
+	}
+	c := f.Local
+	switch {
+	case c.Software != flows.Liqo || c.Lending == nil:
+		return []flows.Step{flows.Refuse(flows.A, flows.CodeLending, "Liqo", flows.FailedPreflight, fmt.Sprintf("%s has no Liqo (%s): only Liqo offloads pods", c.Name(), c.Software), "install Liqo")}
+	case len(c.Lending.Missing) > 0:
+		return []flows.Step{flows.Refuse(flows.A, flows.CodeLending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), "install Liqo's CRDs completely")}
+	}
+	p := pair{Connection: flows.Connection{Facts: f}}
+	if reason := p.down(flows.A, webhook); reason != "" {
+		return []flows.Step{flows.Refuse(flows.A, flows.CodeLending, "Liqo's programs", flows.FailedPreflight, reason, p.readLog(flows.A, webhook))}
+	}
+	return nil
+}
+
+func offloading(c flows.ClusterFacts, namespace string) (*offloadingv1beta1.NamespaceOffloading, bool) {
+	o := first(in(namespace, c.Lending.Offloadings, func(o *offloadingv1beta1.NamespaceOffloading) bool { return o.Name == peering.OffloadingName }))
+	return o, o != nil
+}
+
+// offload are the steps for one namespace.
+func (p OffloadParams) offload(name string, f flows.Facts) []flows.Step {
+	live, there := offloading(f.Local, name)
+	want, reason, hint := p.wanted(name, live, f.Local)
+	if reason != "" {
+		return []flows.Step{flows.Refuse(flows.A, flows.CodeOffloading, "namespace "+name, flows.FailedPreflight, reason, hint)}
+	}
+	s := flows.Ensure(flows.A, "offloading-"+name, live, want)
+	wait := flows.Step{ID: flows.IDOf(flows.A, "offloaded-"+name), Side: flows.A, Action: flows.Wait, Title: "namespace " + name, Status: flows.Waiting, Code: flows.CodeOffloading}
+	if !there || s.Status != flows.Done {
+		wait.Status, wait.Reason, wait.Code = flows.Blocked, "needs the NamespaceOffloading", ""
+		return []flows.Step{s, wait}
+	}
+	wait.Hint = "see: " + f.Local.Context.Kubectl() + " -n " + name + " get namespaceoffloading " + peering.OffloadingName + " -o yaml"
+	switch phase := live.Status.OffloadingPhase; {
+	case live.Status.ObservedGeneration != live.Generation || phase == "" || phase == offloadingv1beta1.InProgressOffloadingPhaseType:
+		wait.Reason = "waiting for Liqo to make it on the providers" + failing(live)
+	case phase == offloadingv1beta1.ReadyOffloadingPhaseType:
+		wait.Status, wait.Code, wait.Reason = flows.Done, "", "is "+live.Status.RemoteNamespaceName+" on "+strings.Join(ready(live), ", ")
+	case phase == offloadingv1beta1.NoClusterSelectedOffloadingPhaseType:
+		wait.Status, wait.Code, wait.Reason = flows.Done, "", "no virtual node is selected: pods stay here"
+	default:
+		wait.Reason = string(phase) + failing(live)
+		if f.At.Add(f.Local.ClockAhead).Sub(changed(live)) > deniedTime {
+			wait.Fail(flows.FailedConflict, flows.CodeOffloading, wait.Reason, "most often the name is taken on the provider: liqo-tui unoffload namespace "+name+", then offload it with another --namespace-mapping-strategy")
+		}
+	}
+	return []flows.Step{s, wait}
+}
+
+// changed is when a provider was last heard of.
+func changed(o *offloadingv1beta1.NamespaceOffloading) (at time.Time) {
+	at = o.CreationTimestamp.Time
+	for _, conditions := range o.Status.RemoteNamespacesConditions {
+		for _, c := range conditions {
+			if c.LastTransitionTime.After(at) {
+				at = c.LastTransitionTime.Time
+			}
+		}
+	}
+	return at
+}
+
+// failing are the providers on which the namespace can't be made, as the end of a
+// sentence.
+func failing(o *offloadingv1beta1.NamespaceOffloading) string {
+	var out []string
+	for cluster, conditions := range o.Status.RemoteNamespacesConditions {
+		for _, c := range conditions {
+			if c.Type == offloadingv1beta1.NamespaceReady && c.Status != corev1.ConditionTrue {
+				out = append(out, strings.TrimSuffix(fmt.Sprintf("%s says %s: %s", cluster, c.Reason, c.Message), ": "))
+			}
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	slices.Sort(out)
+	return ": " + strings.Join(out, "; ")
+}
+
+func ready(o *offloadingv1beta1.NamespaceOffloading) []string {
+	var out []string
+	for cluster, conditions := range o.Status.RemoteNamespacesConditions {
+		if slices.ContainsFunc(conditions, func(c offloadingv1beta1.RemoteNamespaceCondition) bool {
+			return c.Type == offloadingv1beta1.NamespaceReady && c.Status == corev1.ConditionTrue
+		}) {
+			out = append(out, cluster)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// maxName is the longest name of a namespace.
+const maxName = 63
+
+// wanted is how the namespace is to be offloaded: as given, the rest as it is.
+func (p OffloadParams) wanted(name string, live *offloadingv1beta1.NamespaceOffloading, c flows.ClusterFacts) (want render.Object, reason, hint string) {
+	ns := c.FindNamespace(name)
+	if ns == nil {
+		return nil, fmt.Sprintf("%s has no namespace %s", c.ID, name), "create it first: " + c.Context.Kubectl() + " create namespace " + name
+	}
+	if ns.DeletionTimestamp != nil {
+		return nil, fmt.Sprintf("namespace %s is being deleted", name), "wait for that"
+	}
+	o := peering.OffloadingParams{
+		Pods: string(offloadingv1beta1.LocalAndRemotePodOffloadingStrategyType), Mapping: string(offloadingv1beta1.DefaultNameMappingStrategyType),
+	}
+	if live != nil {
+		o = peering.OffloadingParams{
+			Pods: string(live.Spec.PodOffloadingStrategy), Mapping: string(live.Spec.NamespaceMappingStrategy),
+			RemoteName: live.Spec.RemoteNamespaceName, Selector: live.Spec.ClusterSelector.NodeSelectorTerms,
+		}
+		if p.Mapping != "" && p.Mapping != o.Mapping || p.RemoteName != "" && p.RemoteName != o.RemoteName {
+			return nil, fmt.Sprintf("%s is offloaded already, and its name on providers can't be changed", name),
+				fmt.Sprintf("liqo-tui unoffload namespace %s, which deletes it on the providers with everything in it; then offload it again", name)
+		}
+	}
+	if p.Pods != "" {
+		o.Pods = p.Pods
+	}
+	if p.Mapping != "" {
+		o.Mapping, o.RemoteName = p.Mapping, p.RemoteName
+	}
+	if terms, err := p.terms(); err == nil && len(terms) > 0 {
+		o.Selector = terms
+	}
+	if o.Mapping == string(offloadingv1beta1.DefaultNameMappingStrategyType) && len(name)+1+len(c.ID) > maxName {
+		return nil, fmt.Sprintf("its name on providers would be %s-%s, which is longer than %d characters", name, c.ID, maxName),
+			"choose another: --namespace-mapping-strategy SelectedName --remote-namespace-name NAME"
+	}
+	return peering.Offloading(name, o), "", ""
+}
+
+// Unoffload takes that back: the namespaces on the providers go, with all in them.
+func Unoffload(namespaces []string, f flows.Facts) flows.Plan {
+	plan := flows.Plan{A: f.Local.Name()}
+	if plan.Steps = unfitConsumer(f); len(plan.Steps) > 0 {
+		return plan
+	}
+	for _, name := range namespaces {
+		live, _ := offloading(f.Local, name)
+		interrupts := ""
+		if live != nil && len(ready(live)) > 0 {
+			interrupts = fmt.Sprintf("namespace %s on %s is deleted, with everything in it", live.Status.RemoteNamespaceName, strings.Join(ready(live), ", "))
+			if n := running(f.Local, name); n > 0 {
+				interrupts += fmt.Sprintf("; %d pods that run there end", n)
+			}
+		}
+		object := flows.ObjectRef{Kind: "NamespaceOffloading", Namespace: name, Name: peering.OffloadingName}
+		s := flows.Remove(flows.A, "offloading-"+name, object, live, interrupts)
+		s.Title = "offloading of namespace " + name
+		if s.Status == flows.Waiting {
+			s.Hint = "it waits for the providers; see: " + f.Local.Context.Kubectl() + " -n " + name + " get namespaceoffloading " + peering.OffloadingName + " -o yaml"
+		}
+		plan.Steps = append(plan.Steps, s)
+	}
+	return plan
+}
+
+func running(c flows.ClusterFacts, namespace string) int {
+	return len(in(namespace, c.Lending.Pods, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning }))
+}

@@ -1,0 +1,57 @@
+package peer
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// Plan is what it takes to peer two clusters on which Liqo runs, and how far it is: one
+// plan over both. network plans their network; nil leaves that alone.
+func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, f flows.Facts) flows.Plan {
+	plan := flows.Plan{A: f.Local.Name(), B: f.Remote.Name()}
+	if network != nil {
+		plan = network(f)
+	} else {
+		plan.Steps = slices.DeleteFunc(flows.Unfit(f), func(s flows.Step) bool { return s.Code == flows.CodeNetworks })
+	}
+	if plan.Failure() != nil {
+		return plan
+	}
+	pair := newPair(p, namespaces, f)
+	if steps := pair.unfit(); len(steps) > 0 {
+		plan.Steps = steps
+		return plan
+	}
+	var needed []flows.Step
+	if network == nil {
+		plan.Steps = []flows.Step{pair.TenantNamespace(flows.A), pair.TenantNamespace(flows.B)}
+	} else {
+		needed = slices.DeleteFunc(slices.Clone(plan.Steps), func(s flows.Step) bool {
+			return s.ID != flows.IDOf(pair.con, "cidrs") && s.ID != flows.IDOf(pair.con, "connected")
+		})
+	}
+	steps := append(pair.handshake(), pair.lend(needed)...)
+	plan.Steps = append(plan.Steps, pair.explain(steps, map[flows.Code][]string{
+		flows.CodeHandshake:   {"Secret"},
+		flows.CodeTenant:      {"Tenant"},
+		flows.CodeIdentity:    {"Identity"},
+		flows.CodeSlice:       {"ResourceSlice"},
+		flows.CodeVirtualNode: {"VirtualNode", "Deployment", "ReplicaSet", "Pod", "ResourceSlice"},
+	})...)
+	plan.Kept = append(plan.Kept, pair.notes()...)
+	return plan
+}
+
+// Peered is what was achieved, in a few sentences.
+func Peered(p Params, f flows.Facts) string {
+	pair := newPair(p, [2]string{}, f)
+	switch s := pair.ready(); {
+	case s.Status == flows.Done:
+		return fmt.Sprintf("%s uses resources of %s: Node %s is %s.", pair.id(pair.con), pair.id(pair.pro), pair.nodeName(), s.Reason)
+	case pair.granted().Status == flows.Done:
+		return fmt.Sprintf("%s grants %s: %s. There is no virtual node for it.", pair.id(pair.pro), pair.id(pair.con), pair.granted().Reason)
+	}
+	return fmt.Sprintf("%s has access to %s.", pair.id(pair.con), pair.id(pair.pro))
+}

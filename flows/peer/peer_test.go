@@ -1,0 +1,309 @@
+package peer_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// planner makes a plan anew for each run, as by a new process.
+type planner func() func(flows.Facts) flows.Plan
+
+// peering plans a peering with its network.
+func peering(p peer.Params) planner {
+	return func() func(flows.Facts) flows.Plan {
+		n := flowtest.NodePort()
+		n.Server = p.Consumer.Other()
+		network := flows.Connecting(n)
+		return func(f flows.Facts) flows.Plan { return peer.Plan(p, network, [2]string{}, f) }
+	}
+}
+
+func unpeering(o peer.RemoveOptions) planner {
+	return func() func(flows.Facts) flows.Plan { return peer.Removing(o) }
+}
+
+func peered(t *testing.T) *flowtest.Pair {
+	t.Helper()
+	p := flowtest.LiqoPair()
+	flowtest.MustRun(t, p, peering(peer.Params{})())
+	p.Settle()
+	p.Forget()
+	return p
+}
+
+func names(p *flowtest.Pair) []string {
+	var out []string
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		for _, name := range p.Side(side).Names() {
+			out = append(out, side.String()+" "+name)
+		}
+	}
+	return out
+}
+
+func difference(want, got any) string { return cmp.Diff(want, got, cmpopts.EquateEmpty()) }
+
+func TestPeeringMakesANodeAndASecondRunChangesNothing(t *testing.T) {
+	p := flowtest.LiqoPair()
+	r := flowtest.MustRun(t, p, peering(peer.Params{CPU: "2", Other: []string{"nvidia.com/gpu=1"}})())
+	f := flowtest.Facts(p)
+	if len(f.Local.Lending.Members) != 1 || len(f.Remote.Lending.Members) != 0 {
+		t.Fatalf("got %d and %d virtual nodes, want one on the consumer", len(f.Local.Lending.Members), len(f.Remote.Lending.Members))
+	}
+	want := "rome uses resources of milan: Node milan is Ready with cpu 2, memory 8Gi, nvidia.com/gpu 1, pods 110."
+	if got := peer.Peered(peer.Params{}, f); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if f.Remote.Peer("rome").Server == nil || f.Local.Peer("milan").Client == nil {
+		t.Error("the provider has not the gateway server, or the consumer not the client")
+	}
+	for _, e := range r.Events {
+		for _, s := range e.Plan.Steps {
+			if strings.Contains(s.Diff, "PRIVATE KEY") || strings.Contains(s.Diff, "nonce of ") {
+				t.Errorf("%s shows a secret:\n%s", s.ID, s.Diff)
+			}
+		}
+	}
+	p.Settle()
+	p.Forget()
+	flowtest.MustRun(t, p, peering(peer.Params{})())
+	if log := p.Log(); len(log) > 0 {
+		t.Errorf("a second run with fewer flags wrote %v", log)
+	}
+}
+
+func TestResourcesChangeAndTheRestStays(t *testing.T) {
+	p := flowtest.LiqoPair()
+	flowtest.MustRun(t, p, peering(peer.Params{CPU: "2", Memory: "3Gi"})())
+	flowtest.MustRun(t, p, peering(peer.Params{CPU: "5"})())
+	node := p.A.Facts().Lending.Members[0]
+	if got := fmt.Sprint(node.Status.Allocatable.Cpu(), " ", node.Status.Allocatable.Memory()); got != "5 3Gi" {
+		t.Errorf("got %s, want 5 3Gi", got)
+	}
+}
+
+func TestWithoutNodeSliceOrNetwork(t *testing.T) {
+	p := flowtest.LiqoPair()
+	flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan { return peer.Plan(peer.Params{Slice: "false"}, nil, [2]string{}, f) })
+	f := flowtest.Facts(p)
+	if len(f.Local.Lending.Slices) != 0 || len(f.Local.Lending.Identities) != 1 || len(f.Local.Configurations) != 0 {
+		t.Errorf("access alone: got %v", names(p))
+	}
+	flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan {
+		return peer.Plan(peer.Params{VirtualNode: "false"}, nil, [2]string{}, f)
+	})
+	p.Settle()
+	if f = flowtest.Facts(p); len(f.Local.Lending.Slices) != 1 || len(f.Local.Lending.Members) != 0 {
+		t.Errorf("without a virtual node: got %v", names(p))
+	}
+	flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan {
+		return peer.Plan(peer.Params{VirtualNode: "true"}, nil, [2]string{}, f)
+	})
+	if f = flowtest.Facts(p); len(f.Local.Lending.Members) != 1 {
+		t.Errorf("with one: got %v", names(p))
+	}
+}
+
+func TestUnpeeringLeavesWhatLiqoKeeps(t *testing.T) {
+	p := peered(t)
+	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{})())
+	p.Settle()
+	want := []string{"A ForeignCluster milan", "B ForeignCluster rome"}
+	if d := difference(want, names(p)); d != "" {
+		t.Errorf("left (-want +got):\n%s", d)
+	}
+	p.Forget()
+	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{})())
+	if log := p.Log(); len(log) > 0 {
+		t.Errorf("a second time: wrote %v", log)
+	}
+}
+
+func TestKeptNetwork(t *testing.T) {
+	p := flowtest.LiqoPair()
+	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
+	p.Settle()
+	before := names(p)
+	flowtest.MustRun(t, p, peering(peer.Params{})())
+	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{KeepNetwork: true})())
+	p.Settle()
+	want := append([]string{"A ForeignCluster milan", "B ForeignCluster rome"}, before...)
+	slices.Sort(want)
+	got := names(p)
+	slices.Sort(got)
+	if d := difference(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// Both clusters lend to each other: the one peering goes, the other one and the
+// network stay.
+func TestBothWays(t *testing.T) {
+	p := peered(t)
+	flowtest.MustRun(t, p, peering(peer.Params{Consumer: flows.B})())
+	p.Settle()
+	both := flowtest.Facts(p)
+	if len(both.Local.Lending.Members) != 1 || len(both.Remote.Lending.Members) != 1 {
+		t.Fatalf("got %v, want a virtual node on each", names(p))
+	}
+	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{})())
+	p.Settle()
+	f := flowtest.Facts(p)
+	if len(f.Local.Lending.Members) != 0 || len(f.Remote.Lending.Members) != 1 || len(f.Local.Clients) != 1 {
+		t.Errorf("got %v, want the other virtual node and the network to stay", names(p))
+	}
+	p.Forget()
+	flowtest.MustRun(t, p, peering(peer.Params{Consumer: flows.B})())
+	if log := p.Log(); len(log) > 0 {
+		t.Errorf("the peering that stays needed %v", log)
+	}
+}
+
+var errKilled = errors.New("killed")
+
+func killedAfter(n int) func(*flowtest.Behaviour) {
+	return func(b *flowtest.Behaviour) {
+		b.WriteErrors = map[int]error{}
+		for i := range 100 {
+			b.WriteErrors[n+1+i] = errKilled
+		}
+	}
+}
+
+// A program that is killed after any of its writes, on either cluster, has left
+// something from which the same command ends where it would have ended.
+func TestKilledAfterEveryWrite(t *testing.T) {
+	for name, c := range map[string]struct {
+		past func(*testing.T) *flowtest.Pair
+		plan planner
+	}{
+		"peer":            {func(*testing.T) *flowtest.Pair { return flowtest.LiqoPair() }, peering(peer.Params{CPU: "2"})},
+		"unpeer":          {peered, unpeering(peer.RemoveOptions{})},
+		"unpeer one side": {peeredWithGoneProvider, unpeering(peer.RemoveOptions{RemoveOptions: flows.RemoveOptions{LocalOnly: true}})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			whole := c.past(t)
+			before := [2]int{whole.A.Writes(), whole.B.Writes()}
+			flowtest.MustRun(t, whole, c.plan())
+			whole.Settle()
+			want, writes := names(whole), [2]int{len(whole.A.Log()), len(whole.B.Log())}
+			if writes[flows.A] == 0 {
+				t.Fatal("it writes nothing")
+			}
+			for a := range writes[flows.A] + 1 {
+				for b := range writes[flows.B] + 1 {
+					p := c.past(t)
+					p.A.Behave(killedAfter(before[flows.A] + a))
+					p.B.Behave(killedAfter(before[flows.B] + b))
+					if _, err := flowtest.Run(t, p, c.plan()); err != nil && !errors.Is(err, errKilled) {
+						t.Fatalf("killed after %d and %d writes: got %v", a, b, err)
+					}
+					for _, cluster := range []*flowtest.Cluster{p.A, p.B} {
+						cluster.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = nil })
+					}
+					if _, err := flowtest.Run(t, p, c.plan()); err != nil {
+						t.Fatalf("killed after %d and %d writes, then run again: %v", a, b, err)
+					}
+					p.Settle()
+					if d := difference(want, names(p)); d != "" {
+						t.Fatalf("killed after %d and %d writes, then run again (-want +got):\n%s", a, b, d)
+					}
+					p.Forget()
+					if _, err := flowtest.Run(t, p, c.plan()); err != nil || len(p.Log()) > 0 {
+						t.Fatalf("killed after %d and %d writes, run again, and once more: %v, wrote %v", a, b, err, p.Log())
+					}
+				}
+			}
+		})
+	}
+}
+
+func peeredWithGoneProvider(t *testing.T) *flowtest.Pair {
+	t.Helper()
+	p := peered(t)
+	p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
+	p.Tick()
+	return p
+}
+
+// The provider is gone for good: the consumer forgets it, and may be peered with it
+// again later.
+func TestUnpeeringFromAGoneProvider(t *testing.T) {
+	p := peeredWithGoneProvider(t)
+	_, err := flowtest.Run(t, p, unpeering(peer.RemoveOptions{})())
+	if err == nil || !strings.Contains(flows.HintOf(err), "--local-only") {
+		t.Errorf("with both: got %v, hint %q, want --local-only named", err, flows.HintOf(err))
+	}
+	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{RemoveOptions: flows.RemoveOptions{LocalOnly: true}})())
+	p.Settle()
+	if d := difference([]string{"ForeignCluster milan"}, p.A.Names()); d != "" {
+		t.Errorf("left (-want +got):\n%s", d)
+	}
+	if a := p.A.Facts().Lending.Clusters[0].Annotations; len(a) > 0 {
+		t.Errorf("Liqo still takes milan for gone: %v", a)
+	}
+}
+
+func TestUnpeeringFromAGoneConsumer(t *testing.T) {
+	p := peered(t)
+	p.A.Behave(func(b *flowtest.Behaviour) { b.Unreachable, b.Silent = []flowtest.Window{{From: 1}}, true })
+	// The admin of milan has milan as cluster A.
+	p.A, p.B = p.B, p.A
+	o := peer.RemoveOptions{RemoveOptions: flows.RemoveOptions{LocalOnly: true}, Consumer: flows.B}
+	flowtest.MustRun(t, p, unpeering(o)())
+	p.Settle()
+	if d := difference([]string{"ForeignCluster rome"}, p.A.Names()); d != "" {
+		t.Errorf("left (-want +got):\n%s", d)
+	}
+}
+
+// What does not come is named by its reason, and says where to look.
+func TestFailuresAreNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		side   flows.Side
+		how    func(*flowtest.Lending)
+		reason string
+		code   flows.Code
+	}{
+		"no nonce":      {flows.B, func(l *flowtest.Lending) { l.NoNonces = true }, "authentication.enabled", flows.CodeHandshake},
+		"no signature":  {flows.A, func(l *flowtest.Lending) { l.NoSignatures = true }, "waiting for rome to sign", flows.CodeHandshake},
+		"no access":     {flows.B, func(l *flowtest.Lending) { l.NoTenants = true }, "waiting for milan to accept rome", flows.CodeTenant},
+		"unreachable":   {flows.B, func(l *flowtest.Lending) { l.Hides = true }, "Liqo on rome does not reach it yet, at https://172.18.0.20:6443", flows.CodeIdentity},
+		"no replicator": {flows.A, func(l *flowtest.Lending) { l.NoReplicas = true }, "crd-replicator on rome does nothing", flows.CodeSlice},
+		"no answer":     {flows.B, func(l *flowtest.Lending) { l.NoSlices = true }, "waiting for milan to answer", flows.CodeSlice},
+		"denied":        {flows.B, func(l *flowtest.Lending) { l.Denies = "Resources" }, "milan denies the resources", flows.CodeSlice},
+		"refused":       {flows.B, func(l *flowtest.Lending) { l.Denies = "Authentication" }, "milan does not accept the request", flows.CodeSlice},
+		"no node":       {flows.A, func(l *flowtest.Lending) { l.NoNodes = true }, "waiting for Liqo to make the VirtualNode", flows.CodeVirtualNode},
+		"no kubelet":    {flows.A, func(l *flowtest.Lending) { l.KubeletWaiting = "pod vk: ErrImagePull" }, "pod vk: ErrImagePull", flows.CodeVirtualNode},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := flowtest.LiqoPair()
+			p.Side(c.side).Behave(func(b *flowtest.Behaviour) { c.how(&b.Lending) })
+			_, err := flowtest.Run(t, p, peering(peer.Params{})())
+			var failed *flows.StepError
+			if !errors.As(err, &failed) || !strings.Contains(err.Error(), c.reason) || failed.Code() != c.code || failed.Hint() == "" {
+				t.Fatalf("got %v (%s, hint %q), want %s: %s", err, failed.Code(), flows.HintOf(err), c.code, c.reason)
+			}
+			p.Side(c.side).Behave(func(b *flowtest.Behaviour) { b.Lending = flowtest.Lending{} })
+			if name == "denied" || name == "refused" {
+				return // Liqo does not decide again by itself
+			}
+			if _, err := flowtest.Run(t, p, peering(peer.Params{})()); err != nil {
+				t.Errorf("once it works again: %v", err)
+			}
+		})
+	}
+}
+
+var _ = render.ManagedBy

@@ -1,0 +1,205 @@
+package peer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// pair is one consumer and one provider while a plan is made for them.
+type pair struct {
+	flows.Connection
+
+	params   Params
+	con, pro flows.Side
+}
+
+func newPair(p Params, namespaces [2]string, f flows.Facts) pair {
+	return pair{Connection: flows.NewConnection(flows.Params{Namespaces: namespaces}, f), params: p, con: p.Consumer, pro: p.Consumer.Other()}
+}
+
+func (p pair) id(side flows.Side) render.ClusterID { return p.Facts.Side(side).Name() }
+
+func (p pair) tenant(side flows.Side) render.Tenant { return p.Peers[side].Tenant }
+
+// lending are the facts of a side; the zero value where it was not asked.
+func (p pair) lending(side flows.Side) flows.LendingFacts {
+	if l := p.Facts.Side(side).Lending; l != nil {
+		return *l
+	}
+	return flows.LendingFacts{}
+}
+
+// in finds the objects of a side's tenant namespace that meet a condition.
+func in[T any, O interface {
+	*T
+	render.Object
+}](namespace string, all []T, is func(O) bool) []O {
+	var out []O
+	for i := range all {
+		if o := O(&all[i]); o.GetNamespace() == namespace && is(o) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// first is the first of a list, nil of none.
+func first[T any](all []*T) *T {
+	if len(all) == 0 {
+		return nil
+	}
+	return all[0]
+}
+
+func (p pair) ofPeer(side flows.Side) func(metav1.Object) bool {
+	return func(o metav1.Object) bool {
+		return o.GetLabels()[render.LabelRemoteCluster] == string(p.tenant(side).Remote)
+	}
+}
+
+// secrets of a side with a label of a handshake.
+func (p pair) secret(side flows.Side, label string) *corev1.Secret {
+	return first(in(p.tenant(side).Namespace, p.lending(side).Secrets, func(s *corev1.Secret) bool {
+		return p.ofPeer(side)(s) && s.Labels[label] != ""
+	}))
+}
+
+// certificates are what the provider has signed for the consumer, and keeps.
+func (p pair) certificates() []*corev1.Secret {
+	return in(p.tenant(p.pro).Namespace, p.lending(p.pro).Secrets, func(s *corev1.Secret) bool {
+		return p.ofPeer(p.pro)(s) && (s.Name == peering.CertificateName || strings.HasPrefix(s.Name, peering.CertificateName+"-"))
+	})
+}
+
+func (p pair) certificate(name string) *corev1.Secret {
+	all := slices.DeleteFunc(p.certificates(), func(s *corev1.Secret) bool { return s.Name != name })
+	return first(all)
+}
+
+// accepted is the provider's Tenant of the consumer.
+func (p pair) accepted() *authv1beta1.Tenant {
+	return first(in(p.tenant(p.pro).Namespace, p.lending(p.pro).Tenants, func(t *authv1beta1.Tenant) bool {
+		return string(t.Spec.ClusterID) == string(p.tenant(p.pro).Remote)
+	}))
+}
+
+// identities are those of the consumer's control plane toward the provider.
+func (p pair) identities() []*authv1beta1.Identity {
+	return in(p.tenant(p.con).Namespace, p.lending(p.con).Identities, func(i *authv1beta1.Identity) bool {
+		return string(i.Spec.ClusterID) == string(p.tenant(p.con).Remote) && i.Spec.Type == authv1beta1.ControlPlaneIdentityType
+	})
+}
+
+// slices are the consumer's own requests to the provider.
+func (p pair) slices() []*authv1beta1.ResourceSlice {
+	return in(p.tenant(p.con).Namespace, p.lending(p.con).Slices, func(s *authv1beta1.ResourceSlice) bool {
+		return s.Labels[peering.LabelDestination] == string(p.tenant(p.con).Remote) && s.Labels[peering.LabelReplicated] == ""
+	})
+}
+
+// slice is the one that this program makes; its name is that of the virtual node.
+func (p pair) slice() *authv1beta1.ResourceSlice {
+	all := slices.DeleteFunc(p.slices(), func(s *authv1beta1.ResourceSlice) bool { return s.Name != p.nodeName() })
+	return first(all)
+}
+
+func (p pair) nodeName() string { return string(p.tenant(p.con).Remote) }
+
+// copied reports whether an object of the provider is a copy of the consumer's.
+func (p pair) copied(o metav1.Object) bool {
+	return o.GetLabels()[peering.LabelReplicated] == "true" && o.GetLabels()[peering.LabelOrigin] == string(p.tenant(p.pro).Remote)
+}
+
+// cluster is what a side's Liqo says of the other one.
+func (p pair) cluster(side flows.Side) *corev1beta1.ForeignCluster {
+	l := p.lending(side)
+	for i := range l.Clusters {
+		if c := &l.Clusters[i]; string(c.Spec.ClusterID) == string(p.tenant(side).Remote) {
+			return c
+		}
+	}
+	return nil
+}
+
+// answers is whether a side's Liqo reaches the other's API server: Established, Error,
+// or "" where it does not try.
+func answers(c *corev1beta1.ForeignCluster) (corev1beta1.ConditionStatusType, string) {
+	if c != nil {
+		for _, cond := range c.Status.Conditions {
+			if cond.Type == corev1beta1.APIServerStatusCondition {
+				return cond.Status, cond.Message
+			}
+		}
+	}
+	return "", ""
+}
+
+// wait is a step for something that Liqo's controllers do.
+func (p pair) wait(side flows.Side, what, title string, code flows.Code) flows.Step {
+	return flows.Step{ID: flows.IDOf(side, what), Side: side, Action: flows.Wait, Title: title, Status: flows.Waiting, Code: code}
+}
+
+// blockedBy holds a step back until those before it are done.
+func blockedBy(s flows.Step, why string, before ...flows.Step) flows.Step {
+	done := !slices.ContainsFunc(before, func(b flows.Step) bool { return b.Status != flows.Done })
+	if !done && s.Status != flows.Failed {
+		s.Status, s.Reason, s.Objects = flows.Blocked, why, nil
+	}
+	return s
+}
+
+// for how long o has been there, by its cluster's clock.
+func (p pair) age(side flows.Side, o metav1.Object) time.Duration {
+	return p.since(side, o.GetCreationTimestamp())
+}
+
+func (p pair) since(side flows.Side, t metav1.Time) time.Duration {
+	return p.Facts.At.Add(p.Facts.Side(side).ClockAhead).Sub(t.Time)
+}
+
+// explain adds to the steps that wait what the cluster has said of them.
+func (p pair) explain(steps []flows.Step, kinds map[flows.Code][]string) []flows.Step {
+	for i := range steps {
+		s := &steps[i]
+		if s.Status == flows.Done || s.Status == flows.Blocked {
+			s.Code = ""
+		}
+		about, ok := kinds[s.Code]
+		if !ok || s.Status != flows.Waiting && s.Status != flows.Failed {
+			continue
+		}
+		// The provider says on its side why it denies what the consumer asks for.
+		s.Events = p.EventsAbout(s.Side, about)
+		if s.Code == flows.CodeSlice {
+			s.Events = append(p.EventsAbout(p.pro, about), s.Events...)
+		}
+		if len(s.Events) > 0 && s.Status == flows.Failed {
+			s.Reason += "; " + s.Events[0].Text(p.Facts.At)
+		}
+	}
+	return steps
+}
+
+// readLog is where to look when a controller of Liqo does nothing.
+func (p pair) readLog(side flows.Side, deployment string) string {
+	c := p.Facts.Side(side)
+	return fmt.Sprintf("read the log of Liqo on %s: %s -n %s logs deployment/%s", c.ID, c.Context.Kubectl(), c.Namespace, deployment)
+}
+
+const (
+	manager    = "liqo-controller-manager"
+	replicator = "liqo-crd-replicator"
+	webhook    = "liqo-webhook"
+	proxy      = "liqo-proxy"
+)

@@ -1,0 +1,289 @@
+package peer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// lend are the steps by which the consumer gets resources and a virtual node.
+// network are those of the plan's network that the virtual node's program needs when
+// it starts, since it reads the addresses only once.
+func (p pair) lend(network []flows.Step) []flows.Step {
+	if !p.wants(p.params.Slice, true) {
+		return nil
+	}
+	slice := p.resourceSlice(network)
+	steps := []flows.Step{slice, p.granted()}
+	if !p.wantsNode() {
+		return steps
+	}
+	steps = append(steps, p.virtualNode(), p.ready())
+	if m := p.member(p.nodeName()); m != nil && cordonedByUs(m) {
+		steps = append(steps, flows.Ensure(p.con, "uncordon", m, peering.Node(m.Name, false)))
+	}
+	return steps
+}
+
+// wants is a choice that may have been left open.
+func (pair) wants(choice string, otherwise bool) bool {
+	return choice == yes || choice == "" && otherwise
+}
+
+func (p pair) wantsNode() bool {
+	live := p.slice()
+	return p.wants(p.params.VirtualNode, live == nil || createsNode(live))
+}
+
+func createsNode(s *authv1beta1.ResourceSlice) bool {
+	value := s.Annotations[peering.AnnotationVirtualNode]
+	return value != "" && !strings.EqualFold(value, no)
+}
+
+func (p pair) resourceSlice(network []flows.Step) flows.Step {
+	live := p.slice()
+	ask := peering.SliceParams{Class: p.params.Class, VirtualNode: p.wantsNode()}
+	var were corev1.ResourceList
+	if live != nil {
+		were = live.Spec.Resources
+		if ask.Class == "" {
+			ask.Class = string(live.Spec.Class)
+		}
+	}
+	ask.Resources = p.params.resources(were)
+	want := peering.ResourceSlice(p.tenant(p.con), ask)
+	s := p.BehindNamespace(p.con, flows.Ensure(p.con, stepSlice, live, want))
+	if s.Status == flows.Done {
+		return s
+	}
+	return blockedBy(blockedBy(s, "needs the network", network...), fmt.Sprintf("needs access to %s", p.id(p.pro)), p.kubeconfig(), p.reachable())
+}
+
+// deniedTime is how long a denial may be one that passes: Liqo denies, too, when a
+// certificate takes more than 30 s, and tries again.
+const deniedTime = 45 * time.Second
+
+// granted waits until the provider has granted the resources.
+func (p pair) granted() flows.Step {
+	s := p.wait(p.con, "granted", "resources of "+string(p.id(p.pro)), flows.CodeSlice)
+	live := p.slice()
+	if live == nil || live.DeletionTimestamp != nil {
+		s.Status, s.Reason = flows.Blocked, "needs the ResourceSlice"
+		return s
+	}
+	copied := first(in(p.tenant(p.pro).Namespace, p.lending(p.pro).Slices, func(o *authv1beta1.ResourceSlice) bool {
+		return o.Name == live.Name && p.copied(o)
+	}))
+	authentication, resources := condition(live, authv1beta1.ResourceSliceConditionTypeAuthentication), condition(live, authv1beta1.ResourceSliceConditionTypeResources)
+	switch {
+	case denied(authentication):
+		p.deny(&s, authentication, "does not accept the request for a certificate",
+			fmt.Sprintf("if %s has another key than before: %s delete secret %s-%s", p.id(p.con), p.Kubectl(p.pro), peering.CertificateName, live.Name))
+	case denied(resources):
+		p.deny(&s, resources, "denies the resources", p.denial(live))
+	case authentication == nil || resources == nil:
+		s.Reason, s.Hint = p.pending(live, copied, authentication)
+	case live.Status.Resources.Cpu().IsZero() || live.Status.Resources.Memory().IsZero():
+		s.Fail(flows.FailedConflict, flows.CodeSlice, fmt.Sprintf("%s grants %s: a virtual node needs CPU and memory", p.id(p.pro), amounts(live.Status.Resources)), "ask for some: --cpu, --memory")
+	case isDefault(live) && !covers(live.Status.Resources, live.Spec.Resources):
+		s.Reason = fmt.Sprintf("waiting for %s to grant %s; so far it is %s", p.id(p.pro), amounts(live.Spec.Resources), amounts(live.Status.Resources))
+		s.Hint = p.readLog(p.pro, manager)
+	default:
+		s.Status, s.Reason = flows.Done, amounts(live.Status.Resources)
+	}
+	return s
+}
+
+func isDefault(s *authv1beta1.ResourceSlice) bool {
+	return s.Spec.Class == authv1beta1.ResourceSliceClassDefault || s.Spec.Class == authv1beta1.ResourceSliceClassUnknown
+}
+
+// covers reports whether what was granted is what was asked.
+func covers(granted, asked corev1.ResourceList) bool {
+	for name, q := range asked {
+		if have := granted[name]; have.Cmp(q) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func condition(s *authv1beta1.ResourceSlice, what authv1beta1.ResourceSliceConditionType) *authv1beta1.ResourceSliceCondition {
+	for i := range s.Status.Conditions {
+		if c := &s.Status.Conditions[i]; c.Type == what {
+			return c
+		}
+	}
+	return nil
+}
+
+func denied(c *authv1beta1.ResourceSliceCondition) bool {
+	return c != nil && c.Status == authv1beta1.ResourceSliceConditionDenied
+}
+
+// deny has the step fail, once it is no denial that passes.
+func (p pair) deny(s *flows.Step, c *authv1beta1.ResourceSliceCondition, what, hint string) {
+	s.Reason, s.Hint = fmt.Sprintf("%s %s", p.id(p.pro), what), hint
+	if c.Message != "" {
+		s.Reason += ": " + c.Message
+	}
+	if p.since(p.pro, c.LastTransitionTime) > deniedTime || p.refuses() != "" {
+		s.Fail(flows.FailedConflict, flows.CodeSlice, s.Reason, hint)
+	}
+}
+
+// refuses is why the provider gives nothing to anybody in its Tenant's state.
+func (p pair) refuses() string {
+	if t := p.accepted(); t != nil && t.Spec.TenantCondition != "" && t.Spec.TenantCondition != authv1beta1.TenantConditionActive {
+		return string(t.Spec.TenantCondition)
+	}
+	return ""
+}
+
+func (p pair) denial(s *authv1beta1.ResourceSlice) string {
+	if state := p.refuses(); state != "" {
+		return fmt.Sprintf("an admin of %s has set tenant %s to %s; to take that back: liqoctl %s tenant %s", p.id(p.pro), p.id(p.con), state,
+			map[string]string{string(authv1beta1.TenantConditionCordoned): "uncordon", string(authv1beta1.TenantConditionDrained): "activate"}[state], p.id(p.con))
+	}
+	return fmt.Sprintf("whoever runs class %q on %s says why: %s describe resourceslice %s", s.Spec.Class, p.id(p.pro), p.Kubectl(p.pro), s.Name)
+}
+
+// pending says who has not answered yet.
+func (p pair) pending(live, copied *authv1beta1.ResourceSlice, authentication *authv1beta1.ResourceSliceCondition) (reason, hint string) {
+	slow := p.age(p.con, live) > controllerTime
+	switch {
+	case copied == nil && slow && !slices.Contains(live.Finalizers, peering.FinalizerReplicas):
+		return fmt.Sprintf("Liqo's crd-replicator on %s does nothing for the ResourceSlice", p.id(p.con)), p.readLog(p.con, replicator)
+	case copied == nil:
+		return fmt.Sprintf("waiting for the ResourceSlice to arrive on %s", p.id(p.pro)), p.readLog(p.con, replicator) + "; most often it is not allowed to write there"
+	case authentication == nil:
+		return fmt.Sprintf("waiting for %s to answer", p.id(p.pro)), p.readLog(p.pro, manager)
+	case slow:
+		return fmt.Sprintf("%s has not decided yet; is there a controller for class %q?", p.id(p.pro), live.Spec.Class), "choose another --resource-slice-class, or " + p.readLog(p.pro, manager)
+	}
+	return fmt.Sprintf("waiting for %s to grant the resources", p.id(p.pro)), p.readLog(p.pro, manager)
+}
+
+// amounts are resources in words, sorted.
+func amounts(r corev1.ResourceList) string {
+	if len(r) == 0 {
+		return "nothing"
+	}
+	var out []string
+	for name, q := range r {
+		out = append(out, fmt.Sprintf("%s %s", name, q.String()))
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+func (p pair) virtualNodes() []*offloadingv1beta1.VirtualNode {
+	return in(p.tenant(p.con).Namespace, p.lending(p.con).Nodes, func(v *offloadingv1beta1.VirtualNode) bool {
+		return string(v.Spec.ClusterID) == string(p.tenant(p.con).Remote)
+	})
+}
+
+func (p pair) kubelets() []*appsv1.Deployment {
+	return in(p.tenant(p.con).Namespace, p.lending(p.con).Kubelets, func(d *appsv1.Deployment) bool { return p.ofPeer(p.con)(d) })
+}
+
+// members are the Nodes of the provider's virtual nodes.
+func (p pair) members() []*corev1.Node {
+	return in("", p.lending(p.con).Members, func(n *corev1.Node) bool { return p.ofPeer(p.con)(n) })
+}
+
+func (p pair) member(name string) *corev1.Node {
+	return first(slices.DeleteFunc(p.members(), func(n *corev1.Node) bool { return n.Name != name }))
+}
+
+// virtualNode waits for the program of the virtual node: what the VirtualNode says
+// of it is only that its Deployment was written.
+func (p pair) virtualNode() flows.Step {
+	s := p.wait(p.con, "virtual-node", "virtual node "+p.nodeName(), flows.CodeVirtualNode)
+	all := slices.DeleteFunc(p.virtualNodes(), func(v *offloadingv1beta1.VirtualNode) bool { return v.Name != p.nodeName() })
+	kubelet := first(slices.DeleteFunc(p.kubelets(), func(d *appsv1.Deployment) bool { return d.Labels[peering.LabelVirtualNode] != p.nodeName() }))
+	switch {
+	case p.granted().Status != flows.Done:
+		s.Status, s.Reason = flows.Blocked, "needs the resources"
+	case len(all) == 0:
+		s.Reason, s.Hint = "waiting for Liqo to make the VirtualNode", p.readLog(p.con, manager)
+	case kubelet == nil:
+		s.Reason, s.Hint = "waiting for Liqo to make its Deployment", p.readLog(p.con, manager)
+	case kubelet.Status.AvailableReplicas == 0:
+		s.Reason = "its pod does not run yet"
+		if why := p.lending(p.con).Waiting[kubelet.Namespace+"/"+p.nodeName()]; why != "" {
+			s.Reason = why
+		}
+		s.Hint = "see: " + p.Kubectl(p.con) + " describe pods -l " + peering.LabelVirtualNode + "=" + p.nodeName()
+	default:
+		s.Status = flows.Done
+	}
+	return s
+}
+
+// ready waits for the Node.
+func (p pair) ready() flows.Step {
+	s := p.wait(p.con, "node-ready", "Node "+p.nodeName(), flows.CodeVirtualNode)
+	m := p.member(p.nodeName())
+	s.Hint = p.Kubectl(p.con) + " logs -l " + peering.LabelVirtualNode + "=" + p.nodeName()
+	switch {
+	case p.virtualNode().Status != flows.Done:
+		s.Status, s.Reason, s.Hint = flows.Blocked, "needs the virtual node", ""
+	case m == nil:
+		s.Reason = "waiting for the Node"
+	case status(m, corev1.NodeNetworkUnavailable) == corev1.ConditionTrue:
+		s.Reason = fmt.Sprintf("its network is unavailable: the tunnel to %s does not work, or Liqo has not seen it yet", p.id(p.pro))
+		s.Hint = fmt.Sprintf("liqo-tui check --context %s --remote-context %s shows what is broken", p.Facts.Local.Context.Name, p.Facts.Remote.Context.Name)
+	case status(m, corev1.NodeReady) != corev1.ConditionTrue:
+		s.Reason = "it is not ready" + message(m)
+	case !grants(m, p.slice()):
+		s.Reason = "it does not have the granted resources yet"
+	default:
+		s.Status, s.Reason = flows.Done, "Ready with "+amounts(m.Status.Allocatable)
+		if m.Spec.Unschedulable && !cordonedByUs(m) {
+			s.Reason += "; it is cordoned, so no pods get there"
+		}
+	}
+	return s
+}
+
+// grants reports whether a Node offers what its slice was granted.
+func grants(m *corev1.Node, s *authv1beta1.ResourceSlice) bool {
+	return !m.Status.Allocatable.Cpu().IsZero() && (s == nil || covers(m.Status.Allocatable, s.Status.Resources))
+}
+
+func status(n *corev1.Node, what corev1.NodeConditionType) corev1.ConditionStatus {
+	for _, c := range n.Status.Conditions {
+		if c.Type == what {
+			return c.Status
+		}
+	}
+	return ""
+}
+
+func message(n *corev1.Node) string {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Message != "" {
+			return ": " + c.Message
+		}
+	}
+	return ""
+}
+
+// cordonedByUs reports whether a removal of this program has cordoned a Node.
+func cordonedByUs(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == render.FieldManager && e.FieldsV1 != nil && strings.Contains(string(e.FieldsV1.GetRawBytes()), `"f:unschedulable"`)
+	})
+}

@@ -1,0 +1,448 @@
+package peer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// RemoveOptions say what of a peering is to be removed, and where.
+type RemoveOptions struct {
+	flows.RemoveOptions
+
+	Consumer flows.Side
+	// KeepNetwork leaves the connection of the pods' networks.
+	KeepNetwork bool
+}
+
+// Unplan removes what Plan makes: first pods leave the virtual node, while their quota
+// and their access still hold, then the resources go, then the access, then the
+// network, unless the clusters are peered the other way round too.
+func Unplan(o RemoveOptions, f flows.Facts) flows.Plan {
+	reset := flows.PlanReset(o.RemoveOptions, withoutContents(f))
+	if reset.Failure() != nil || o.LocalOnly && reset.B == "" {
+		return reset
+	}
+	if o.LocalOnly {
+		f.Remote.ID = reset.B
+	}
+	p := newPair(Params{Consumer: o.Consumer}, o.Namespaces, f)
+	r := removal{pair: p, local: o.LocalOnly}
+	plan := flows.Plan{A: reset.A, B: reset.B, Owed: owed(o, f)}
+	if plan.Steps = r.unfit(); len(plan.Steps) > 0 {
+		return plan
+	}
+	plan.Steps = r.steps()
+	done := !slices.ContainsFunc(plan.Steps, func(s flows.Step) bool { return s.Status != flows.Done })
+	plan.Kept = r.stays()
+	switch other := r.reverse(); {
+	case o.KeepNetwork:
+		plan.Kept = append(plan.Kept, "the network between the clusters stays")
+	case other != "":
+		plan.Kept = append(plan.Kept, "the network between the clusters stays: "+other)
+	default:
+		if done {
+			reset = flows.PlanReset(o.RemoveOptions, f)
+		}
+		plan.Steps = append(plan.Steps, behind(reset.Steps, done)...)
+	}
+	// What is taken back last must be done last.
+	plan.Steps = append(plan.Steps, r.forgetUnreachable(done)...)
+	return plan
+}
+
+// withoutContents are facts in which nobody has looked into the namespaces: that is
+// for when the peering is gone from them.
+func withoutContents(f flows.Facts) flows.Facts {
+	f.Contents = [2]*flows.Contents{}
+	return f
+}
+
+// behind holds the network's removal back.
+func behind(steps []flows.Step, done bool) []flows.Step {
+	if done {
+		return steps
+	}
+	for i := range steps {
+		s := &steps[i]
+		s.Inspect = nil
+		if s.Status == flows.Ready || s.Status == flows.Waiting {
+			s.Status, s.Reason, s.Objects = flows.Blocked, "needs the peering to be removed", nil
+		}
+	}
+	return steps
+}
+
+func owed(o RemoveOptions, f flows.Facts) []string {
+	if !o.LocalOnly {
+		return nil
+	}
+	consumer := [...]string{"Remote", "Local"}[o.Consumer]
+	return []string{fmt.Sprintf("liqo-tui unpeer --local-only --consumer %s --remote-cluster-id %s --context CONTEXT-OF-%s", consumer, f.Local.Name(), f.Remote.Name())}
+}
+
+// removal is a pair while its peering is removed.
+type removal struct {
+	pair
+
+	local bool // leave side B alone
+}
+
+func (r removal) asked(side flows.Side) bool { return side == flows.A || !r.local }
+
+func (r removal) unfit() []flows.Step {
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		if c := r.Facts.Side(side); r.asked(side) && c.Software != flows.Liqo {
+			return []flows.Step{flows.Refuse(side, flows.CodeLending, "Liqo", flows.FailedPreflight,
+				fmt.Sprintf("%s has no Liqo (%s), whose controllers have to let go of what they made", c.ID, c.Software), "to remove the network alone: liqo-tui network reset")}
+		}
+	}
+	return nil
+}
+
+// steps are in the order in which Liqo's controllers can follow.
+func (r removal) steps() []flows.Step {
+	var steps []flows.Step
+	if r.asked(r.con) {
+		steps = append(steps, r.leave()...)
+	}
+	if r.asked(r.pro) {
+		if r.asked(r.con) {
+			steps = append(steps, blockedBy(r.copiesGone(), "needs the consumer to let go", steps...))
+		} else {
+			steps = append(steps, r.evictConsumer()...)
+		}
+	}
+	if r.asked(r.con) {
+		steps = append(steps, r.logOut(steps)...)
+	}
+	if r.asked(r.pro) {
+		steps = append(steps, r.shutOut(steps)...)
+	}
+	return steps
+}
+
+// ending is one deletion that waits for what is before it.
+func ending(s flows.Step, why string, before []flows.Step) flows.Step {
+	if s.Status == flows.Done {
+		return s
+	}
+	if s.Status == flows.Waiting {
+		s.Hint = "see what holds it: kubectl get " + strings.ToLower(s.Object.Kind) + " " + s.Object.Name + " -o yaml"
+		return s
+	}
+	return blockedBy(s, why, before...)
+}
+
+func (r removal) remove(side flows.Side, what string, o render.Object, interrupts string) flows.Step {
+	return flows.Remove(side, what+"-"+o.GetName(), flows.RefTo(o), o, interrupts)
+}
+
+// leave empties the consumer's virtual nodes and gives the resources back.
+func (r removal) leave() []flows.Step {
+	var steps []flows.Step
+	if s := r.giveUp(); s != nil {
+		steps = append(steps, *s)
+	}
+	for _, m := range r.members() {
+		if m.DeletionTimestamp == nil && !m.Spec.Unschedulable {
+			steps = append(steps, flows.Ensure(r.con, "cordon-"+m.Name, m, peering.Node(m.Name, true)))
+		}
+	}
+	steps = append(steps, blockedBy(r.drain(), "needs the node to be cordoned", steps...))
+	before := slices.Clone(steps)
+	for _, s := range r.slices() {
+		steps = append(steps, ending(r.remove(r.con, "slice", s, ""), "needs the pods to leave", before))
+	}
+	before = slices.Clone(steps)
+	for _, v := range r.virtualNodes() {
+		steps = append(steps, ending(r.remove(r.con, "virtual-node", v, ""), "needs the resources to be given back", before))
+	}
+	steps = append(steps, r.nodesGone())
+	before = slices.Clone(steps)
+	for _, m := range r.maps() {
+		steps = append(steps, ending(r.remove(r.con, "map", m, ""), "needs the virtual node to go", before))
+	}
+	return steps
+}
+
+func (r removal) maps() []*offloadingv1beta1.NamespaceMap {
+	return in(r.tenant(r.con).Namespace, r.lending(r.con).Maps, func(m *offloadingv1beta1.NamespaceMap) bool {
+		return m.Labels[peering.LabelDestination] == string(r.tenant(r.con).Remote) && m.Labels[peering.LabelReplicated] == ""
+	})
+}
+
+// dead reports whether the provider is gone for the consumer's Liqo, too.
+func (r removal) dead() bool {
+	state, _ := answers(r.cluster(r.con))
+	return r.local && state != corev1beta1.ConditionStatusEstablished
+}
+
+// giveUp tells the consumer's Liqo that the provider does not come back, so that it
+// waits for nothing there.
+func (r removal) giveUp() *flows.Step {
+	c := r.cluster(r.con)
+	if !r.dead() || c == nil || !r.remains() {
+		return nil
+	}
+	s := flows.Ensure(r.con, "give-up", c, peering.Unreachable(c.Name, true))
+	s.Interrupts = fmt.Sprintf("what runs on %s is given up: its pods here are deleted without waiting for them to end there", r.id(r.pro))
+	return &s
+}
+
+func (r removal) remains() bool {
+	return len(r.slices())+len(r.virtualNodes())+len(r.maps())+len(r.identities())+len(r.kubeconfigs()) > 0
+}
+
+// forgetUnreachable takes giveUp back, or a later peering would be cut off.
+func (r removal) forgetUnreachable(done bool) []flows.Step {
+	c := r.cluster(r.con)
+	if !r.asked(r.con) || c == nil || c.Annotations[peering.AnnotationUnreachable] == "" || !wroteAnnotation(c) && done {
+		return nil
+	}
+	want := peering.Unreachable(c.Name, false)
+	s := flows.Ensure(r.con, "unreachable", c, want)
+	if !done {
+		s = flows.BlockedStep(r.con, flows.Update, "unreachable", flows.RefTo(want), "needs the rest to be gone")
+	}
+	return []flows.Step{s}
+}
+
+func wroteAnnotation(o metav1.Object) bool {
+	return slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == render.FieldManager && e.FieldsV1 != nil && strings.Contains(string(e.FieldsV1.GetRawBytes()), peering.AnnotationUnreachable)
+	})
+}
+
+// drain evicts the pods of the virtual nodes: their controllers start others elsewhere.
+func (r removal) drain() flows.Step {
+	s := flows.Step{ID: flows.IDOf(r.con, "drain"), Side: r.con, Action: flows.Delete, Title: "pods on " + r.nodeName(), Status: flows.Done, Code: ""}
+	members := r.members()
+	on := func(p *corev1.Pod) bool {
+		return slices.ContainsFunc(members, func(m *corev1.Node) bool { return m.Name == p.Spec.NodeName }) && !daemon(p)
+	}
+	pods, ending := []string{}, 0
+	for i := range r.lending(r.con).Pods {
+		pod := &r.lending(r.con).Pods[i]
+		switch {
+		case !on(pod):
+		case pod.DeletionTimestamp != nil:
+			ending++
+		default:
+			pods = append(pods, pod.Namespace+"/"+pod.Name)
+			s.Gone = append(s.Gone, pod)
+		}
+	}
+	switch {
+	case r.dead() || len(pods)+ending == 0:
+		s.Gone = nil
+		return s
+	case len(pods) > 0:
+		s.Status, s.Objects = flows.Ready, s.Gone
+		s.Interrupts = fmt.Sprintf("%d pods on %s end; whoever made them starts others elsewhere", len(pods), r.nodeName())
+		s.Reason = "evicted as PodDisruptionBudgets allow: " + some(pods)
+		s.Hint = "a budget that allows no eviction holds a pod for ever: kubectl get poddisruptionbudgets -A"
+	default:
+		s.Status, s.Code, s.Reason = flows.Waiting, flows.CodeDrain, fmt.Sprintf("%d pods are still ending", ending)
+		s.Hint = "see: " + r.Facts.Side(r.con).Context.Kubectl() + " get pods -A --field-selector spec.nodeName=" + r.nodeName()
+	}
+	return s
+}
+
+// named bounds how many names a sentence has.
+const named = 3
+
+func some(names []string) string {
+	if len(names) > named {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:named], ", "), len(names)-named)
+	}
+	return strings.Join(names, ", ")
+}
+
+func daemon(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "DaemonSet" || o.Kind == "Node" })
+}
+
+// nodesGone waits for what the VirtualNodes had made.
+func (r removal) nodesGone() flows.Step {
+	s := r.wait(r.con, "node-gone", "Node is gone", flows.CodeVirtualNode)
+	switch nodes, kubelets := len(r.members()), len(r.kubelets()); {
+	case len(r.virtualNodes()) > 0:
+		s.Status, s.Reason = flows.Blocked, "needs the VirtualNode to be deleted"
+	case nodes+kubelets > 0:
+		s.Reason, s.Hint = "waiting for Liqo to remove the Node and its Deployment", r.readLog(r.con, manager)
+	default:
+		s.Status = flows.Done
+	}
+	return s
+}
+
+// copiesGone waits until nothing of the consumer is left on the provider.
+func (r removal) copiesGone() flows.Step {
+	s := r.wait(r.pro, "copies-gone", fmt.Sprintf("nothing of %s is left", r.id(r.con)), flows.CodeDeletion)
+	if left := r.left(); len(left) > 0 {
+		s.Reason, s.Hint = "still there: "+some(left), r.readLog(r.con, replicator)
+	} else {
+		s.Status = flows.Done
+	}
+	return s
+}
+
+func (r removal) left() (names []string) {
+	for _, o := range r.copies() {
+		names = append(names, flows.RefTo(o).Title())
+	}
+	for _, ns := range r.Facts.Side(r.pro).Namespaces {
+		if r.lent(&ns) {
+			names = append(names, "Namespace "+ns.Name)
+		}
+	}
+	return names
+}
+
+// lent reports whether a namespace of the provider was made for the consumer.
+func (r removal) lent(ns *corev1.Namespace) bool {
+	return strings.HasPrefix(ns.Annotations[peering.AnnotationMapped], r.tenant(r.pro).Namespace+"/")
+}
+
+// copies are the provider's copies of what the consumer asked for; those of its access
+// go with the access.
+func (r removal) copies() (all []render.Object) {
+	namespace, l := r.tenant(r.pro).Namespace, r.lending(r.pro)
+	for _, m := range in(namespace, l.Maps, func(m *offloadingv1beta1.NamespaceMap) bool { return r.copied(m) }) {
+		all = append(all, m)
+	}
+	for _, s := range in(namespace, l.Slices, func(s *authv1beta1.ResourceSlice) bool { return r.copied(s) }) {
+		all = append(all, s)
+	}
+	return all
+}
+
+// evictConsumer removes from the provider what a consumer that is gone has there.
+func (r removal) evictConsumer() []flows.Step {
+	var steps []flows.Step
+	interrupts := ""
+	for _, ns := range r.Facts.Side(r.pro).Namespaces {
+		if r.lent(&ns) {
+			interrupts = fmt.Sprintf("the pods that %s runs on %s are deleted, with everything in their namespaces", r.id(r.con), r.id(r.pro))
+		}
+	}
+	for _, o := range r.copies() {
+		steps = append(steps, ending(r.remove(r.pro, strings.ToLower(flows.RefTo(o).Kind), o, interrupts), "", nil))
+	}
+	for _, o := range in(r.tenant(r.pro).Namespace, r.lending(r.pro).Renews, func(o *authv1beta1.Renew) bool { return r.copied(o) }) {
+		steps = append(steps, ending(r.remove(r.pro, "renew", o, ""), "", nil))
+	}
+	return append(steps, blockedBy(r.copiesGone(), "needs the deletions", steps...))
+}
+
+// kubeconfigs are the Secrets with the consumer's access.
+func (r removal) kubeconfigs() []*corev1.Secret {
+	return in(r.tenant(r.con).Namespace, r.lending(r.con).Secrets, func(s *corev1.Secret) bool {
+		return r.ofPeer(r.con)(s) && s.Labels[peering.LabelIdentityType] != "" && len(s.OwnerReferences) > 0
+	})
+}
+
+// logOut removes the consumer's access, once it is not needed to delete anything on
+// the provider.
+func (r removal) logOut(before []flows.Step) []flows.Step {
+	var steps []flows.Step
+	for _, i := range r.identities() {
+		steps = append(steps, ending(r.remove(r.con, "identity", i, ""), "needs the rest to be gone", before))
+	}
+	s := r.wait(r.con, "access-gone", "access is gone", flows.CodeIdentity)
+	renews := in(r.tenant(r.con).Namespace, r.lending(r.con).Renews, func(o *authv1beta1.Renew) bool {
+		return o.Labels[peering.LabelDestination] == string(r.tenant(r.con).Remote) && o.Labels[peering.LabelReplicated] == ""
+	})
+	switch {
+	case len(r.identities()) > 0:
+		s.Status, s.Reason = flows.Blocked, "needs the Identity to be deleted"
+	case len(renews)+len(r.kubeconfigs()) > 0:
+		s.Reason, s.Hint = "waiting for Liqo to remove the kubeconfig", r.readLog(r.con, replicator)
+	default:
+		s.Status = flows.Done
+	}
+	steps = append(steps, s)
+	if o := r.secret(r.con, peering.LabelSignedNonce); o != nil {
+		steps = append(steps, ending(r.remove(r.con, "secret", o, ""), "needs the access to be gone", slices.Concat(before, steps)))
+	}
+	return steps
+}
+
+// shutOut removes the provider's Tenant, and then what it was made with.
+func (r removal) shutOut(before []flows.Step) []flows.Step {
+	var steps []flows.Step
+	if t := r.accepted(); t != nil {
+		steps = append(steps, ending(r.remove(r.pro, "tenant", t, ""), "needs the access to be gone", before))
+	}
+	before = slices.Concat(before, steps)
+	secrets := r.certificates()
+	if o := r.secret(r.pro, peering.LabelNonce); o != nil {
+		secrets = append(secrets, o)
+	}
+	for _, o := range secrets {
+		steps = append(steps, ending(r.remove(r.pro, "secret", o, ""), "needs the Tenant to be gone", before))
+	}
+	return steps
+}
+
+// reverse says that the provider uses the consumer's resources, too; "" if not.
+func (r removal) reverse() string {
+	sentence := fmt.Sprintf("%s uses resources of %s", r.id(r.pro), r.id(r.con))
+	other := pair{Connection: r.Connection, con: r.pro, pro: r.con}
+	switch {
+	case r.asked(r.con) && other.accepted() != nil, r.asked(r.pro) && len(other.identities())+len(other.slices())+len(other.virtualNodes()) > 0:
+		return sentence
+	}
+	return ""
+}
+
+// stays are sentences about what is left, since Liqo keeps it or nobody can remove it.
+func (r removal) stays() []string {
+	var out []string
+	if s := r.certificate(peering.CertificateName); s != nil {
+		if c, err := peering.Certificate(s.Data[peering.KeyCertificate]); err == nil {
+			out = append(out, fmt.Sprintf("the certificates that %s has given %s can't be called back: they are good until %s, and allow nothing as long as %s has no Tenant %s",
+				r.id(r.pro), r.id(r.con), c.NotAfter.UTC().Format("2006-01-02"), r.id(r.pro), r.id(r.con)))
+		}
+	}
+	if r.asked(r.con) {
+		var namespaces []string
+		for _, o := range r.lending(r.con).Offloadings {
+			if _, here := o.Status.RemoteNamespacesConditions[string(r.tenant(r.con).Remote)]; here {
+				namespaces = append(namespaces, o.Namespace)
+			}
+		}
+		if len(namespaces) > 0 {
+			out = append(out, fmt.Sprintf("namespaces stay marked for offloading: %s; liqo-tui unoffload namespace takes that back", some(namespaces)))
+		}
+	}
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		if c := r.cluster(side); r.asked(side) && c != nil {
+			out = append(out, fmt.Sprintf("Liqo on %s keeps ForeignCluster %s, which says that there is no peering", r.id(side), c.Name))
+		}
+	}
+	return out
+}
+
+// Removing is [Unplan] for one run: whom to forget is settled once, since in the end
+// nothing is left that would tell.
+func Removing(o RemoveOptions) func(flows.Facts) flows.Plan {
+	return func(f flows.Facts) flows.Plan {
+		p := Unplan(o, f)
+		if o.Peer == "" && p.Failure() == nil && len(p.Steps) > 0 {
+			o.Peer = p.B
+		}
+		return p
+	}
+}

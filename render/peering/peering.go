@@ -1,0 +1,192 @@
+// Package peering renders what a whole peering consists of besides the network:
+// identities, resources and offloaded namespaces, in Liqo's kinds. It is pure.
+//
+// Words: the consumer gets a virtual node, the provider lends the resources.
+package peering
+
+import (
+	"cmp"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Labels by which Liqo's controllers find objects of a peering.
+const (
+	LabelNonce            = "liqo.io/nonce"
+	LabelSignedNonce      = "liqo.io/signed-nonce"
+	LabelIdentityType     = "liqo.io/identity-type"
+	LabelSliceName        = "liqo.io/resourceslice-name"
+	LabelReplication      = "liqo.io/replication" // on the consumer: to be copied to the provider
+	LabelReplicated       = "liqo.io/replicated"  // on the provider: a copy
+	LabelOrigin           = "liqo.io/originID"    // of a copy: the consumer
+	LabelDestination      = "liqo.io/remoteID"    // the provider
+	LabelNodeType         = "liqo.io/type"        // only virtual nodes have it
+	LabelOffloadedPod     = "liqo.io/shadowPod"
+	LabelKubelet          = "offloading.liqo.io/component"
+	LabelVirtualNode      = "liqo.io/virtual-node"
+	AnnotationVirtualNode = "liqo.io/create-virtual-node"
+	AnnotationUnreachable = "liqo.io/foreign-cluster-permanently-unreachable"
+	AnnotationMapped      = "liqo.io/managed-by-namespace-map" // of a namespace that a consumer got
+)
+
+// Values of labels, names of objects and keys of Secrets.
+const (
+	KubeletComponent  = "virtual-kubelet"
+	NonceName         = "liqo-nonce"
+	SignedNonceName   = "liqo-signed-nonce"
+	CertificateName   = "liqo-remote-certificate" // of a slice: with a dash and its name
+	KeysName          = "authentication-keys"     // in Liqo's namespace: the cluster's own key
+	OffloadingName    = "offloading"
+	ProxyIPName       = "api-server-proxy"
+	ProxyPort         = "8118"
+	KeyNonce          = "nonce"
+	KeySignedNonce    = "signedNonce"
+	KeyKubeconfig     = "kubeconfig"
+	KeyCSR            = "csr"
+	KeyCertificate    = "certificate"
+	NamespacePrefix   = "liqo-tenant-" // Liqo's controllers let virtual kubelets of such namespaces serve
+	FinalizerReplicas = "crdreplicator.liqo.io/resource"
+)
+
+// AddToScheme adds the kinds of a peering.
+func AddToScheme(scheme *runtime.Scheme) error {
+	for _, add := range []func(*runtime.Scheme) error{authv1beta1.AddToScheme, offloadingv1beta1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func meta(t render.Tenant, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: t.Namespace, Name: name, Labels: map[string]string{
+		render.LabelRemoteCluster: string(t.Remote), render.LabelManagedBy: render.ManagedBy,
+	}}
+}
+
+func authentication(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: authv1beta1.GroupVersion.String(), Kind: kind}
+}
+
+func secret(t render.Tenant, name, label string) *corev1.Secret {
+	s := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: meta(t, name)}
+	s.Labels[label] = "true"
+	return s
+}
+
+// Nonce asks the provider for a nonce that a consumer is to sign.
+func Nonce(t render.Tenant) *corev1.Secret { return secret(t, NonceName, LabelNonce) }
+
+// SignedNonce asks the consumer's controllers to sign the provider's nonce: its
+// text, as it is.
+func SignedNonce(t render.Tenant, nonce []byte) *corev1.Secret {
+	s := secret(t, SignedNonceName, LabelSignedNonce)
+	s.Data = map[string][]byte{KeyNonce: nonce}
+	return s
+}
+
+// Applicant is what a consumer shows a provider: all of it is public.
+type Applicant struct {
+	ID        render.ClusterID
+	Request          // its key, and what the provider is to sign
+	Signature []byte // of the provider's nonce
+	ProxyURL  string // by which it reaches the provider's API server, "" for none
+}
+
+// Tenant has a provider accept a consumer. t is the provider's.
+func Tenant(t render.Tenant, a Applicant) *authv1beta1.Tenant {
+	o := &authv1beta1.Tenant{TypeMeta: authentication(authv1beta1.TenantKind), ObjectMeta: meta(t, string(a.ID))}
+	o.Spec = authv1beta1.TenantSpec{
+		ClusterID: corev1beta1.ClusterID(a.ID), PublicKey: a.PublicKey, CSR: a.CSR, Signature: a.Signature,
+	}
+	if a.ProxyURL != "" {
+		o.Spec.ProxyURL = &a.ProxyURL
+	}
+	return o
+}
+
+// Identity has the consumer use what a provider gave it. t is the consumer's,
+// remoteNamespace the provider's namespace for it.
+func Identity(t render.Tenant, params authv1beta1.AuthParams, remoteNamespace string) *authv1beta1.Identity {
+	return &authv1beta1.Identity{
+		TypeMeta: authentication(authv1beta1.IdentityKind), ObjectMeta: meta(t, "controlplane-"+string(t.Remote)),
+		Spec: authv1beta1.IdentitySpec{
+			ClusterID: corev1beta1.ClusterID(t.Remote), Type: authv1beta1.ControlPlaneIdentityType, AuthParams: params, Namespace: &remoteNamespace,
+		},
+	}
+}
+
+// SliceParams are what a consumer asks of a provider.
+type SliceParams struct {
+	Class       string // "" is Liqo's default
+	Resources   corev1.ResourceList
+	VirtualNode bool
+}
+
+// ResourceSlice asks the provider for resources. Its name becomes that of the
+// virtual node.
+func ResourceSlice(t render.Tenant, p SliceParams) *authv1beta1.ResourceSlice {
+	o := &authv1beta1.ResourceSlice{TypeMeta: authentication(authv1beta1.ResourceSliceKind), ObjectMeta: meta(t, string(t.Remote))}
+	o.Labels[LabelReplication], o.Labels[LabelDestination] = "true", string(t.Remote)
+	o.Annotations = map[string]string{AnnotationVirtualNode: "false"}
+	if p.VirtualNode {
+		o.Annotations[AnnotationVirtualNode] = "true"
+	}
+	provider := corev1beta1.ClusterID(t.Remote)
+	o.Spec = authv1beta1.ResourceSliceSpec{
+		ProviderClusterID: &provider, Resources: p.Resources,
+		Class: authv1beta1.ResourceSliceClass(cmp.Or(p.Class, string(authv1beta1.ResourceSliceClassDefault))),
+	}
+	return o
+}
+
+// OffloadingParams say how a namespace is to be offloaded.
+type OffloadingParams struct {
+	Pods       string // a PodOffloadingStrategyType
+	Mapping    string // a NamespaceMappingStrategyType
+	RemoteName string // for the mapping SelectedName
+	Selector   []corev1.NodeSelectorTerm
+}
+
+// Offloading offloads a namespace of the consumer.
+func Offloading(namespace string, p OffloadingParams) *offloadingv1beta1.NamespaceOffloading {
+	return &offloadingv1beta1.NamespaceOffloading{
+		TypeMeta:   metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: "NamespaceOffloading"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: OffloadingName, Labels: map[string]string{render.LabelManagedBy: render.ManagedBy}},
+		Spec: offloadingv1beta1.NamespaceOffloadingSpec{
+			PodOffloadingStrategy:    offloadingv1beta1.PodOffloadingStrategyType(p.Pods),
+			NamespaceMappingStrategy: offloadingv1beta1.NamespaceMappingStrategyType(p.Mapping),
+			RemoteNamespaceName:      p.RemoteName,
+			ClusterSelector:          corev1.NodeSelector{NodeSelectorTerms: p.Selector},
+		},
+	}
+}
+
+// Node is a virtual node that takes no new pods, or one of which this program says
+// nothing any more.
+func Node(name string, cordoned bool) *corev1.Node {
+	return &corev1.Node{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.NodeSpec{Unschedulable: cordoned},
+	}
+}
+
+// Unreachable tells Liqo's controllers that a cluster is gone for good, so that
+// they don't wait for it; or takes that back.
+func Unreachable(name string, gone bool) *corev1beta1.ForeignCluster {
+	o := &corev1beta1.ForeignCluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: corev1beta1.GroupVersion.String(), Kind: corev1beta1.ForeignClusterKind},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+	}
+	if gone {
+		o.Annotations = map[string]string{AnnotationUnreachable: "true"}
+	}
+	return o
+}
