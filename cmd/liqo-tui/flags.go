@@ -28,6 +28,8 @@ type clusterFlags struct {
 	// delegation has the operators' access to each other observed too.
 	delegation bool
 	image      string // of our gateways; "" for that of the release
+	// lending has what peerings consist of besides the network observed too.
+	lending bool
 }
 
 func (c *clusterFlags) add(f *pflag.FlagSet, prefix, whose string) {
@@ -41,7 +43,7 @@ func (c *clusterFlags) add(f *pflag.FlagSet, prefix, whose string) {
 func (c *clusterFlags) options() kube.Options {
 	return kube.Options{
 		Context: flows.ContextRef{File: c.kubeconfig, Name: c.context}, Files: c.files,
-		Cluster: c.cluster, User: c.user, Namespace: c.namespace, Delegation: c.delegation, Image: cmp.Or(c.image, releasedImage),
+		Cluster: c.cluster, User: c.user, Namespace: c.namespace, Delegation: c.delegation, Lending: c.lending, Image: cmp.Or(c.image, releasedImage),
 	}
 }
 

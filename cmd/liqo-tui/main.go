@@ -127,8 +127,9 @@ or those that you choose.
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.UsageError{Err: err} })
 	root.AddCommand(
-		wizardCommand(io, &g), dashboardCommand(io, &g), networkCommand(io), checkCommand(io), infoCommand(io), rbacCommand(io),
-		generateCommand(io), createCommand(io), installCommand(io), uninstallCommand(io), explainCommand(io), manCommand(io), versionCommand(io),
+		wizardCommand(io, &g), dashboardCommand(io, &g), networkCommand(io), peerCommand(io), unpeerCommand(io), offloadCommand(io), unoffloadCommand(io),
+		checkCommand(io), infoCommand(io), rbacCommand(io), generateCommand(io), createCommand(io), installCommand(io), uninstallCommand(io),
+		explainCommand(io), manCommand(io), versionCommand(io),
 	)
 	settingflag.Complete(root)
 	wrapHelp(root, io)

@@ -19,6 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // Cluster is one cluster in memory. It implements [engine.Cluster].
@@ -33,6 +34,7 @@ type Cluster struct {
 	behaviour Behaviour
 	store     store
 	gateways  map[types.UID]*gateway
+	requests  map[bool]*peering.Request // of Liqo, by whether it was installed again
 	log       []flows.Change
 	images    []trial.ImageTry // that were asked for
 	probes    int              // that are there
@@ -56,7 +58,7 @@ type gateway struct {
 var _ engine.Cluster = (*Cluster)(nil)
 
 func newCluster(p *Pair, side flows.Side, id render.ClusterID, host byte) *Cluster {
-	c := &Cluster{pair: p, side: side, host: host, changed: make(chan struct{}, 1), ticked: true, gateways: map[types.UID]*gateway{}}
+	c := &Cluster{pair: p, side: side, host: host, changed: make(chan struct{}, 1), ticked: true, gateways: map[types.UID]*gateway{}, requests: map[bool]*peering.Request{}}
 	c.store = newStore(c)
 	c.identity = flows.ClusterFacts{
 		Context: flows.ContextRef{Name: "kind-" + string(id)},
@@ -190,7 +192,7 @@ func (c *Cluster) clock() time.Time { return c.pair.now.Add(c.identity.ClockAhea
 func (c *Cluster) Facts() flows.ClusterFacts {
 	c.pair.mu.Lock()
 	defer c.pair.mu.Unlock()
-	return c.facts()
+	return c.everything()
 }
 
 // Observe implements [engine.Cluster].
@@ -209,7 +211,7 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 			Context: c.identity.Context, Server: c.identity.Server, Namespace: c.identity.Namespace, Problem: c.problem(),
 		}, nil
 	}
-	return c.facts(), nil
+	return c.everything(), nil
 }
 
 // Inspect implements [engine.Inspector].
@@ -252,6 +254,15 @@ func (c *Cluster) problem() *flows.Problem {
 	}
 }
 
+// everything is what Observe says.
+func (c *Cluster) everything() flows.ClusterFacts {
+	f := c.facts()
+	if f.Software == flows.Liqo {
+		f.Lending = c.lendingFacts()
+	}
+	return f
+}
+
 // facts are copies, without the kinds: typed clients drop them.
 func (c *Cluster) facts() flows.ClusterFacts {
 	return c.collect(func(o render.Object) render.Object {
@@ -292,9 +303,6 @@ func (c *Cluster) collect(read func(render.Object) render.Object) flows.ClusterF
 		if pod := c.gateways[uid].pod; pod != nil {
 			f.Pods = append(f.Pods, *pod)
 		}
-	}
-	if f.Software == flows.Liqo {
-		f.Lending = c.lendingFacts()
 	}
 	if f.Software == flows.Operator {
 		f.Agents = []string{"node-1"}

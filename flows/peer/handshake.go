@@ -88,7 +88,9 @@ func (p pair) signed() []byte {
 	return s.Data[peering.KeySignedNonce]
 }
 
-func (p pair) signature() flows.Step {
+func (p pair) signature() flows.Step { return p.once("signature", p.makeSignature) }
+
+func (p pair) makeSignature() flows.Step {
 	s := p.wait(p.con, "signature", "signature of the nonce", flows.CodeHandshake)
 	live := p.secret(p.con, peering.LabelSignedNonce)
 	switch {
@@ -108,7 +110,9 @@ func (p pair) signature() flows.Step {
 
 // applicant presents the consumer to the provider. What the provider has already and
 // is as good stays: Liqo refuses another request of the same consumer.
-func (p pair) applicant() flows.Step {
+func (p pair) applicant() flows.Step { return p.once("applicant", p.makeApplicant) }
+
+func (p pair) makeApplicant() flows.Step {
 	object := flows.ObjectRef{Kind: authv1beta1.TenantKind, Namespace: p.tenant(p.pro).Namespace, Name: string(p.tenant(p.pro).Remote)}
 	request, live, signature := p.lending(p.con).Request, p.accepted(), p.signed()
 	if signature == nil || request == nil {
@@ -172,7 +176,9 @@ func (p pair) proxy() (url, missing string) {
 }
 
 // access waits until the provider has given the consumer access for the key that it has.
-func (p pair) access() flows.Step {
+func (p pair) access() flows.Step { return p.once("access", p.makeAccess) }
+
+func (p pair) makeAccess() flows.Step {
 	s := p.wait(p.pro, "access", "access for "+string(p.id(p.con)), flows.CodeTenant)
 	live, request := p.accepted(), p.lending(p.con).Request
 	s.Hint = p.readLog(p.pro, manager)
@@ -221,7 +227,9 @@ func loopback(server string) bool {
 }
 
 // identity has the consumer use its access. A certificate that Liqo has renewed stays.
-func (p pair) identity() flows.Step {
+func (p pair) identity() flows.Step { return p.once("identity", p.makeIdentity) }
+
+func (p pair) makeIdentity() flows.Step {
 	live, tenant := first(p.identities()), p.accepted()
 	object := flows.ObjectRef{Kind: authv1beta1.IdentityKind, Namespace: p.tenant(p.con).Namespace, Name: "controlplane-" + string(p.tenant(p.con).Remote)}
 	if p.access().Status != flows.Done {
@@ -247,7 +255,9 @@ func newer(a, b authv1beta1.AuthParams) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-func (p pair) kubeconfig() flows.Step {
+func (p pair) kubeconfig() flows.Step { return p.once("kubeconfig", p.makeKubeconfig) }
+
+func (p pair) makeKubeconfig() flows.Step {
 	s := p.wait(p.con, "kubeconfig", "kubeconfig for "+string(p.id(p.pro)), flows.CodeIdentity)
 	live := first(p.identities())
 	switch {
@@ -262,7 +272,9 @@ func (p pair) kubeconfig() flows.Step {
 }
 
 // reachable waits until the consumer's Liqo reaches the provider's API server.
-func (p pair) reachable() flows.Step {
+func (p pair) reachable() flows.Step { return p.once("reachable", p.makeReachable) }
+
+func (p pair) makeReachable() flows.Step {
 	s := p.wait(p.con, stepReachable, "API server of "+string(p.id(p.pro)), flows.CodeIdentity)
 	state, message := answers(p.cluster(p.con))
 	switch {

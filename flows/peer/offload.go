@@ -274,3 +274,19 @@ func Unoffload(namespaces []string, f flows.Facts) flows.Plan {
 func running(c flows.ClusterFacts, namespace string) int {
 	return len(in(namespace, c.Lending.Pods, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning }))
 }
+
+// Offloaded is what was achieved, a sentence for each namespace.
+func Offloaded(namespaces []string, f flows.Facts) string {
+	var out []string
+	for _, name := range namespaces {
+		live, _ := offloading(f.Local, name)
+		switch {
+		case live == nil:
+		case live.Status.OffloadingPhase == offloadingv1beta1.NoClusterSelectedOffloadingPhaseType:
+			out = append(out, fmt.Sprintf("Namespace %s is offloaded, but no virtual node is selected: its pods stay here.", name))
+		default:
+			out = append(out, fmt.Sprintf("Pods of namespace %s may run on %s, in namespace %s.", name, strings.Join(ready(live), ", "), live.Status.RemoteNamespaceName))
+		}
+	}
+	return strings.Join(out, "\n")
+}

@@ -22,10 +22,22 @@ type pair struct {
 
 	params   Params
 	con, pro flows.Side
+	// steps are those that were made already: later ones ask for them again.
+	made map[string]flows.Step
+}
+
+// once makes a step the first time that it is asked for.
+func (p pair) once(name string, step func() flows.Step) flows.Step {
+	s, ok := p.made[name]
+	if !ok {
+		s = step()
+		p.made[name] = s
+	}
+	return s
 }
 
 func newPair(p Params, namespaces [2]string, f flows.Facts) pair {
-	return pair{Connection: flows.NewConnection(flows.Params{Namespaces: namespaces}, f), params: p, con: p.Consumer, pro: p.Consumer.Other()}
+	return pair{Connection: flows.NewConnection(flows.Params{Namespaces: namespaces}, f), params: p, con: p.Consumer, pro: p.Consumer.Other(), made: map[string]flows.Step{}}
 }
 
 func (p pair) id(side flows.Side) render.ClusterID { return p.Facts.Side(side).Name() }

@@ -75,7 +75,9 @@ func (p pair) resourceSlice(network []flows.Step) flows.Step {
 const deniedTime = 45 * time.Second
 
 // granted waits until the provider has granted the resources.
-func (p pair) granted() flows.Step {
+func (p pair) granted() flows.Step { return p.once("granted", p.makeGranted) }
+
+func (p pair) makeGranted() flows.Step {
 	s := p.wait(p.con, "granted", "resources of "+string(p.id(p.pro)), flows.CodeSlice)
 	live := p.slice()
 	if live == nil || live.DeletionTimestamp != nil {
@@ -209,7 +211,9 @@ func (p pair) member(name string) *corev1.Node {
 
 // virtualNode waits for the program of the virtual node: what the VirtualNode says
 // of it is only that its Deployment was written.
-func (p pair) virtualNode() flows.Step {
+func (p pair) virtualNode() flows.Step { return p.once("virtualNode", p.makeVirtualNode) }
+
+func (p pair) makeVirtualNode() flows.Step {
 	s := p.wait(p.con, "virtual-node", "virtual node "+p.nodeName(), flows.CodeVirtualNode)
 	all := slices.DeleteFunc(p.virtualNodes(), func(v *offloadingv1beta1.VirtualNode) bool { return v.Name != p.nodeName() })
 	kubelet := first(slices.DeleteFunc(p.kubelets(), func(d *appsv1.Deployment) bool { return d.Labels[peering.LabelVirtualNode] != p.nodeName() }))
@@ -233,7 +237,9 @@ func (p pair) virtualNode() flows.Step {
 }
 
 // ready waits for the Node.
-func (p pair) ready() flows.Step {
+func (p pair) ready() flows.Step { return p.once("ready", p.makeReady) }
+
+func (p pair) makeReady() flows.Step {
 	s := p.wait(p.con, "node-ready", "Node "+p.nodeName(), flows.CodeVirtualNode)
 	m := p.member(p.nodeName())
 	s.Hint = p.Kubectl(p.con) + " logs -l " + peering.LabelVirtualNode + "=" + p.nodeName()

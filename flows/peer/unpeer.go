@@ -31,6 +31,9 @@ type RemoveOptions struct {
 func Unplan(o RemoveOptions, f flows.Facts) flows.Plan {
 	reset := flows.PlanReset(o.RemoveOptions, withoutContents(f))
 	if reset.Failure() != nil || o.LocalOnly && reset.B == "" {
+		for i := range reset.Steps {
+			reset.Steps[i].Hint = strings.ReplaceAll(reset.Steps[i].Hint, "liqo-tui network reset", "liqo-tui unpeer")
+		}
 		return reset
 	}
 	if o.LocalOnly {

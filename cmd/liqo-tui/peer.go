@@ -1,0 +1,166 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/peer"
+)
+
+// peerTimeout is liqoctl's: an image may have to be pulled.
+const peerTimeout = 10 * time.Minute
+
+func peerCommand(io streams) *cobra.Command {
+	var r runFlags
+	var p peer.Params
+	var noNetwork bool
+	c := newConnectFlags()
+	cmd := &cobra.Command{
+		Use:   "peer",
+		Short: "Give a cluster a virtual node with resources of another one (needs Liqo on both)",
+		Long: `Give the local cluster (A) a virtual node with resources of the remote one (B): the
+local one is the consumer, the remote one the provider. Liqo has to run on both.
+
+One plan over both clusters: it connects the pod networks unless they are, has the
+provider accept the consumer, asks for resources, and waits until the virtual node
+is Ready. Run it again to continue where an earlier run stopped. Run it with other
+flags to change the resources; settings without a flag stay as they are.
+
+To let the remote cluster use the local one's resources too, run it again with
+--consumer Remote.`,
+		Example: `  liqo-tui peer --context rome --remote-context milan \
+    --cpu 4 --memory 8Gi --server-service-type NodePort
+
+  # what would it do? exit code 4 if anything
+  liqo-tui peer --context rome --remote-context milan --dry-run`,
+		Args: noArguments,
+	}
+	pair := newPairFlags(cmd, false)
+	r.add(cmd)
+	setDefault(cmd.Flags(), "timeout", peerTimeout.String())
+	flags := settingflag.Add(cmd.Flags(), &p, peer.Settings()...)
+	c.add(cmd.Flags(), func(s flows.ConnectionSetting) bool { return s.Name != "wait" })
+	cmd.Flags().BoolVar(&noNetwork, "networking-disabled", false, "leave the network between the clusters alone")
+	acceptLiqoctl(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		lending := pair.withLending()
+		op := operation{
+			name: "peer", undo: "unpeer",
+			plan: func() (func(flows.Facts) flows.Plan, error) {
+				if err := errors.Join(settingflag.Wrong(flags), p.Validate()); err != nil {
+					return nil, exit.UsageError{Err: err}
+				}
+				c.params.Server = serverOf(c, p)
+				network, err := c.plan()
+				if noNetwork {
+					network = nil
+				}
+				return func(f flows.Facts) flows.Plan { return peer.Plan(p, network, c.params.Namespaces, f) }, err
+			},
+			done: func(f flows.Facts) report.Achieved {
+				return report.Achieved{Text: peer.Peered(p, f), Next: []report.NextStep{
+					{Command: consumer(pair, p.Consumer).command("offload", "namespace", "NAME"), Why: "lets a namespace's pods run there"},
+					{Command: pair.command("unpeer"), Why: "undoes this"},
+				}}
+			},
+		}
+		return op.run(cmd.Context(), io, lending, r)
+	}
+	return cmd
+}
+
+// serverOf is the side of the gateway server: the provider, unless the admin says
+// something else.
+func serverOf(c *connectFlags, p peer.Params) flows.Side {
+	for _, f := range c.flags {
+		if f.Given && f.Sets.Has(flows.FieldServer) && f.Sets != 0 {
+			return c.params.Server
+		}
+	}
+	return p.Consumer.Other()
+}
+
+// consumer are the flags of the cluster that gets the virtual node.
+func consumer(pair *pairFlags, side flows.Side) clusterFlags {
+	if side == flows.B {
+		return pair.remote
+	}
+	return pair.local
+}
+
+// withLending has what peerings consist of observed too.
+func (p *pairFlags) withLending() *pairFlags {
+	lending := *p
+	lending.local.lending, lending.remote.lending = true, true
+	return &lending
+}
+
+// setDefault gives a flag of several commands another default.
+func setDefault(f *pflag.FlagSet, name, value string) {
+	flag := f.Lookup(name)
+	if err := flag.Value.Set(value); err != nil {
+		panic(err) // of constants
+	}
+	flag.DefValue = value
+}
+
+func unpeerCommand(io streams) *cobra.Command {
+	var r runFlags
+	var p peer.Params
+	var o peer.RemoveOptions
+	cmd := &cobra.Command{
+		Use:   "unpeer",
+		Short: "Remove a virtual node, its resources, and the connection of the clusters",
+		Long: `Remove what peer makes, in the order in which Liqo can follow: the node is
+cordoned, its pods are evicted, the resources go, then the consumer's access, then
+the connection of the pod networks.
+
+The connection stays if the clusters are peered the other way round, too, or with
+--keep-network. What is left is named. An interrupted run is continued by the same
+command.
+
+With --local-only it works on the local cluster only: use that if the other one is
+gone for good. Where the local cluster is the provider, add --consumer Remote.`,
+		Example: `  liqo-tui unpeer --context rome --remote-context milan
+  liqo-tui unpeer --context rome --local-only --remote-cluster-id milan`,
+		Args: noArguments,
+	}
+	pair := newPairFlags(cmd, false)
+	r.add(cmd)
+	flags := settingflag.Add(cmd.Flags(), &p, peer.Settings()[0])
+	f := cmd.Flags()
+	f.BoolVar(&o.KeepNetwork, "keep-network", false, "leave the connection of the pod networks")
+	f.BoolVar(&o.LocalOnly, "local-only", false, "work on the local cluster only; the remote one need not answer or exist")
+	f.StringVar((*string)(&o.Peer), "remote-cluster-id", "", "cluster ID of the remote cluster, for --local-only (default: the only peer)")
+	f.StringVarP(&o.Namespaces[flows.A], "namespace", "n", "", "tenant namespace on the local cluster (default: the peering's own)")
+	f.StringVar(&o.Namespaces[flows.B], "remote-namespace", "", "tenant namespace on the remote cluster (default: the peering's own)")
+	acceptLiqoctl(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		op := operation{
+			name: "unpeer", undo: "unpeer", localOnly: o.LocalOnly,
+			plan: func() (func(flows.Facts) flows.Plan, error) {
+				err := settingflag.Wrong(flags)
+				if o.Peer != "" && !o.LocalOnly {
+					err = errors.Join(err, errors.New("--remote-cluster-id: applies to --local-only only; else the remote cluster is asked for its ID"))
+				}
+				if err != nil {
+					return nil, exit.UsageError{Err: err}
+				}
+				o.Consumer = p.Consumer
+				return peer.Removing(o), nil
+			},
+			done: func(flows.Facts) report.Achieved {
+				return report.Achieved{Text: "The clusters are no longer peered."}
+			},
+		}
+		return op.run(cmd.Context(), io, pair.withLending(), r)
+	}
+	return cmd
+}
