@@ -145,7 +145,8 @@ func keepSecret(o client.Object) client.Object {
 		return nil
 	}
 	out := &corev1.Secret{ObjectMeta: kept(s), Data: map[string][]byte{}}
-	out.Annotations, out.Finalizers, out.ManagedFields, out.CreationTimestamp = s.Annotations, s.Finalizers, s.ManagedFields, s.CreationTimestamp
+	out.Annotations, out.Finalizers, out.OwnerReferences = s.Annotations, s.Finalizers, s.OwnerReferences
+	out.ManagedFields, out.CreationTimestamp = s.ManagedFields, s.CreationTimestamp
 	for key, value := range s.Data {
 		switch key {
 		case peering.KeyNonce, peering.KeySignedNonce, peering.KeyCSR, peering.KeyCertificate:

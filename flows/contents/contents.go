@@ -50,6 +50,8 @@ func (c Object) belongs(tenant render.Tenant, byUID map[types.UID]Object, depth 
 		return true // made by liqoctl or by hand: a reset removes it
 	case c.ofConnection() && labels[render.LabelManaged] == "true" && labels[render.LabelRemoteCluster] == "":
 		return true // Liqo's controllers make it of the connection's objects, and take it away with them, owned or not
+	case c.Kind == "Lease" && tenant.Remote != "" && (c.GetName() == virtualKubelets || c.GetName() == string(tenant.Remote)):
+		return true // by which programs of virtual nodes led: a virtual node that is still there is somebody else's by itself
 	case depth == maxOwners:
 		return false
 	}
@@ -63,7 +65,11 @@ func (c Object) belongs(tenant render.Tenant, byUID map[types.UID]Object, depth 
 }
 
 // namespacedOwners are the groups whose kinds own objects of a connection.
-var namespacedOwners = []string{"apps", "batch", "networking.liqo.io", "ipam.liqo.io"}
+var namespacedOwners = []string{"apps", "batch", "networking.liqo.io", "ipam.liqo.io", "authentication.liqo.io", "offloading.liqo.io"}
+
+// virtualKubelets is the Lease by which one of a peer's virtual nodes leads. Liqo
+// leaves it behind.
+const virtualKubelets = "virtual-kubelet-leader-election"
 
 func groupOf(r metav1.OwnerReference) string {
 	group, _, _ := strings.Cut(r.APIVersion, "/")

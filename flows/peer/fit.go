@@ -138,7 +138,7 @@ func (p pair) unfitConsumer() (reason, hint string) {
 			return fmt.Sprintf("there is a ResourceSlice %s in namespace %s, and its name has to be unique", name, s.Namespace), "delete it, if it is not needed any more"
 		}
 	}
-	if p.wantsNode() && slices.ContainsFunc(p.Facts.Side(p.con).Nodes, func(n flows.NodeFacts) bool { return n.Name == name }) && p.member(name) == nil {
+	if p.wantsNode() && p.slice() == nil && slices.ContainsFunc(p.Facts.Side(p.con).Nodes, func(n flows.NodeFacts) bool { return n.Name == name }) {
 		return fmt.Sprintf("there is a node %s already, and the virtual node gets the name of the provider", name), "use --create-virtual-node=false, and make one of another name: liqoctl create virtualnode"
 	}
 	return "", ""

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+)
+
+// testPeer has a consumer run a Deployment on a provider, both with Liqo, and then
+// takes everything away again.
+func (l lab) testPeer(t *testing.T, consumer, provider string) {
+	clusters := []string{consumer, provider}
+	pair := func(command ...string) []string {
+		return append(command, "--kubeconfig", l.kubeconfig, "--context", "lab-"+consumer,
+			"--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-"+provider, "--yes", "--timeout", "300s")
+	}
+	alone := func(command ...string) []string {
+		return append(command, "--kubeconfig", l.kubeconfig, "--context", "lab-"+consumer, "--yes", "--timeout", "120s")
+	}
+	before := l.inventories(t, clusters)
+	peer := func() result {
+		return l.tui(pair("peer", "--cpu", "2", "--memory", "2Gi", "--server-service-type", "NodePort")...)
+	}
+	started := time.Now()
+	got := peer().want(t, exit.OK)
+	t.Logf("peer: %.1f s\n%s%s", time.Since(started).Seconds(), got.err, got.out)
+	if ready := l.must(t, "kubectl", consumer, "get", "node", provider, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`); ready != "True" {
+		t.Errorf("Node %s is Ready: got %q", provider, ready)
+	}
+	if got := peer().want(t, exit.OK); !strings.HasPrefix(got.out, "No changes.\n") {
+		t.Errorf("a second time: got %q, want it to start with No changes.", got.out)
+	}
+
+	const namespace = "lent"
+	l.must(t, "kubectl", consumer, "create", "namespace", namespace)
+	got = l.tui(alone("offload", "namespace", namespace, "--pod-offloading-strategy", "Remote")...).want(t, exit.OK)
+	t.Logf("offload: %s%s", got.err, got.out)
+	l.apply(t, consumer, lentWeb(namespace))
+	l.must(t, "kubectl", consumer, "-n", namespace, "rollout", "status", "deployment/web", "--timeout=120s")
+	if on := l.must(t, "kubectl", consumer, "-n", namespace, "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].spec.nodeName}"); on != provider {
+		t.Errorf("the Deployment's pod is on %q, want %s", on, provider)
+	}
+	// The lab has no DNS: a Service is asked by its address, which each cluster has
+	// its own of.
+	for _, from := range []struct{ cluster, namespace string }{{consumer, namespace}, {provider, namespace + "-" + consumer}} {
+		l.asks(t, from.cluster, from.namespace)
+	}
+	l.tui(alone("unoffload", "namespace", namespace)...).want(t, exit.OK)
+	l.must(t, "kubectl", consumer, "delete", "namespace", namespace, "--timeout=120s")
+
+	got = l.tui(pair("unpeer")...).want(t, exit.OK)
+	t.Logf("unpeer:\n%s%s", got.err, got.out)
+	eventually(t, 60*time.Second, func() error {
+		for cluster, want := range before {
+			if more := added(want, l.inventory(t, cluster), kept(clusters)); len(more) > 0 {
+				return fmt.Errorf("unpeer left on %s: %s", cluster, strings.Join(more, ", "))
+			}
+		}
+		return nil
+	})
+	if got := l.tui(pair("unpeer")...).want(t, exit.OK); !strings.HasPrefix(got.out, "No changes.\n") {
+		t.Errorf("a second unpeer: got %q, want it to start with No changes.", got.out)
+	}
+}
+
+// asks has an ordinary pod of a cluster ask the Service of the offloaded Deployment.
+func (l lab) asks(t *testing.T, cluster, namespace string) {
+	t.Helper()
+	var address string
+	eventually(t, 60*time.Second, func() (err error) {
+		address, err = l.try(t, "kubectl", cluster, "-n", namespace, "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+		return err
+	})
+	node := l.workers(t, cluster)[0]
+	l.apply(t, cluster, webPod(t, node))
+	defer l.must(t, "kubectl", cluster, "delete", "pod", web(node), "--wait=false")
+	l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", web(node), "--timeout=60s")
+	eventually(t, 60*time.Second, func() error {
+		_, err := l.try(t, "kubectl", cluster, "exec", web(node), "--", "/pod", "get", "--timeout", "5s", "http://"+address+":8080/")
+		return err
+	})
+}
+
+// workers are the nodes that are no virtual ones.
+func (l lab) workers(t *testing.T, cluster string) []string {
+	t.Helper()
+	return strings.Fields(l.must(t, "kubectl", cluster, "get", "nodes", "-l", "!liqo.io/type", "-o", "jsonpath={.items[*].metadata.name}"))
+}
+
+// lentWeb answers HTTP behind a Service.
+func lentWeb(namespace string) string {
+	return strings.ReplaceAll(`apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: NAMESPACE}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - name: web
+        image: lab.local/pod:v1
+        imagePullPolicy: IfNotPresent
+        args: [serve]
+        ports: [{containerPort: 8080}]
+        readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
+        resources: {requests: {cpu: 50m, memory: 32Mi}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: NAMESPACE}
+spec:
+  selector: {app: web}
+  ports: [{port: 8080}]
+`, "NAMESPACE", namespace)
+}
+
+func (l lab) inventories(t *testing.T, clusters []string) map[string][]string {
+	t.Helper()
+	out := map[string][]string{}
+	for _, c := range clusters {
+		out[c] = l.inventory(t, c)
+	}
+	return out
+}
+
+// inventory is the names of all objects of a cluster, but for those that come and go
+// by themselves.
+func (l lab) inventory(t *testing.T, cluster string) []string {
+	t.Helper()
+	var kinds []string
+	for _, scope := range []string{"--namespaced=true", "--namespaced=false"} {
+		kinds = append(kinds, strings.Fields(l.must(t, "kubectl", cluster, "api-resources", "--verbs=list", scope, "-o", "name"))...)
+	}
+	kinds = slices.DeleteFunc(kinds, func(k string) bool {
+		return strings.HasPrefix(k, "events") || strings.Contains(k, "metrics.k8s.io") || k == "pods" || k == "componentstatuses" ||
+			strings.HasPrefix(k, "certificatesigningrequests") || strings.HasPrefix(k, "ipaddresses") || strings.HasPrefix(k, "controllerrevisions") ||
+			strings.HasPrefix(k, "replicasets")
+	})
+	names := strings.Split(l.must(t, "kubectl", cluster, "get", strings.Join(kinds, ","), "-A", "--ignore-not-found", "--no-headers",
+		"-o", `custom-columns=KIND:.kind,NAMESPACE:.metadata.namespace,NAME:.metadata.name`), "\n")
+	for i, name := range names {
+		names[i] = strings.Join(strings.Fields(name), " ")
+	}
+	slices.Sort(names)
+	return names
+}
+
+// added are names that were not there before, but for those that are kept.
+func added(before, after, kept []string) []string {
+	return slices.DeleteFunc(slices.Clone(after), func(name string) bool {
+		return slices.Contains(before, name) || slices.ContainsFunc(kept, func(k string) bool { return strings.HasPrefix(name, k) })
+	})
+}
+
+// kept is what Liqo itself leaves behind.
+func kept(clusters []string) []string {
+	var out []string
+	for _, c := range clusters {
+		out = append(out, "ForeignCluster <none> "+c)
+	}
+	return out
+}
