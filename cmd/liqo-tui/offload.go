@@ -17,9 +17,9 @@ func offloadCommand(io streams) *cobra.Command {
 	var p peer.OffloadParams
 	cmd := &cobra.Command{
 		Use: "namespace NAME...", Short: "Let pods of a namespace run on virtual nodes",
-		Long: `Let pods of namespaces run on virtual nodes, and wait until the providers have made
-a namespace for each. Pods that run already stay where they are. Settings without a
-flag stay as they are.`,
+		Long: `Let pods of namespaces run on virtual nodes, and wait until the providers have
+made a namespace for each. Pods that run already stay where they are. Settings
+without a flag stay as they are.`,
 		Example: `  liqo-tui offload namespace demo --context rome
   liqo-tui offload namespace demo --pod-offloading-strategy Remote \
     --selector liqo.io/remote-cluster-id=milan`,
@@ -37,7 +37,7 @@ flag stay as they are.`,
 		},
 		done: peer.Offloaded,
 	}.run(io, cmd)
-	return group("offload", "Let pods run on virtual nodes", cmd)
+	return group("offload", "With Liqo: let pods run on virtual nodes", cmd)
 }
 
 func unoffloadCommand(io streams) *cobra.Command {
@@ -56,7 +56,7 @@ deleted, with everything in them.`,
 			return fmt.Sprintf("No pods of %s run on virtual nodes any more.", flows.Joined(names))
 		},
 	}.run(io, cmd)
-	return group("unoffload", "Keep pods from virtual nodes", cmd)
+	return group("unoffload", "With Liqo: keep pods from virtual nodes", cmd)
 }
 
 // group is a command that has others.

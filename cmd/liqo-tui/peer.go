@@ -24,14 +24,16 @@ func peerCommand(io streams) *cobra.Command {
 	c := newConnectFlags()
 	cmd := &cobra.Command{
 		Use:   "peer",
-		Short: "Give a cluster a virtual node with resources of another one (needs Liqo on both)",
-		Long: `Give the local cluster (A) a virtual node with resources of the remote one (B): the
-local one is the consumer, the remote one the provider. Liqo has to run on both.
+		Short: "With Liqo: give a cluster a virtual node of another cluster",
+		Long: `Give the local cluster (A) a virtual node with resources of the remote one (B).
+The local one is the consumer, the remote one the provider. Liqo has to run on
+both.
 
-One plan over both clusters: it connects the pod networks unless they are, has the
-provider accept the consumer, asks for resources, and waits until the virtual node
-is Ready. Run it again to continue where an earlier run stopped. Run it with other
-flags to change the resources; settings without a flag stay as they are.
+One plan over both clusters: it connects the pod networks unless they are, has
+the provider accept the consumer, asks for resources, and waits until the
+virtual node is Ready. Run it again to continue where an earlier run stopped.
+Run it with other flags to change the resources; settings without a flag stay
+as they are.
 
 To let the remote cluster use the local one's resources too, run it again with
 --consumer Remote.`,
@@ -117,17 +119,18 @@ func unpeerCommand(io streams) *cobra.Command {
 	var o peer.RemoveOptions
 	cmd := &cobra.Command{
 		Use:   "unpeer",
-		Short: "Remove a virtual node, its resources, and the connection of the clusters",
+		Short: "With Liqo: remove a virtual node, and the connection",
 		Long: `Remove what peer makes, in the order in which Liqo can follow: the node is
-cordoned, its pods are evicted, the resources go, then the consumer's access, then
-the connection of the pod networks.
+cordoned, its pods are evicted, the resources go, then the consumer's access,
+then the connection of the pod networks.
 
-The connection stays if the clusters are peered the other way round, too, or with
---keep-network. What is left is named. An interrupted run is continued by the same
-command.
+The connection stays with --keep-network, and if the clusters are peered the
+other way round, too. What is left is named. An interrupted run is continued by
+the same command.
 
-With --local-only it works on the local cluster only: use that if the other one is
-gone for good. Where the local cluster is the provider, add --consumer Remote.`,
+With --local-only it works on the local cluster only. Use that if the other one
+is gone for good. Where the local cluster is the provider, add --consumer
+Remote.`,
 		Example: `  liqo-tui unpeer --context rome --remote-context milan
   liqo-tui unpeer --context rome --local-only --remote-cluster-id milan`,
 		Args: noArguments,
