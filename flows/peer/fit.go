@@ -204,7 +204,7 @@ func (p pair) notes() []string {
 		}
 	}
 	if p.wants(p.params.Slice, true) && p.slice() == nil && isDefaultClass(p.params.Class) {
-		out = append(out, fmt.Sprintf("%s grants what is asked for, whether it has that or not: Liqo reserves nothing", pro.ID))
+		out = append(out, fmt.Sprintf("%s grants what is asked for, whether it has that or not: Liqo reserves nothing. Pods on the virtual node may request no resource that was not granted", pro.ID))
 	}
 	if len(p.lending(p.con).Offloadings) == 0 && p.slice() == nil && p.wantsNode() {
 		out = append(out, "pods get on the virtual node in offloaded namespaces only: liqo-tui offload namespace NAME")

@@ -257,7 +257,7 @@ func Unoffload(namespaces []string, f flows.Facts) flows.Plan {
 		if live != nil && len(ready(live)) > 0 {
 			interrupts = fmt.Sprintf("namespace %s on %s is deleted, with everything in it", live.Status.RemoteNamespaceName, strings.Join(ready(live), ", "))
 			if n := running(f.Local, name); n > 0 {
-				interrupts += fmt.Sprintf("; %d pods that run there end", n)
+				interrupts += fmt.Sprintf("; pods that run there and end: %d", n)
 			}
 		}
 		object := flows.ObjectRef{Kind: "NamespaceOffloading", Namespace: name, Name: peering.OffloadingName}

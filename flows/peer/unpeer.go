@@ -252,11 +252,14 @@ func (r removal) drain() flows.Step {
 		return s
 	case len(pods) > 0:
 		s.Status, s.Objects = flows.Ready, s.Gone
-		s.Interrupts = fmt.Sprintf("%d pods on %s end; whoever made them starts others elsewhere", len(pods), r.nodeName())
+		s.Interrupts = fmt.Sprintf("%s on %s ends; whoever made it starts another one elsewhere", pods[0], r.nodeName())
+		if len(pods) > 1 {
+			s.Interrupts = fmt.Sprintf("%d pods on %s end; whoever made them starts others elsewhere", len(pods), r.nodeName())
+		}
 		s.Reason = "evicted as PodDisruptionBudgets allow: " + some(pods)
 		s.Hint = "a budget that allows no eviction holds a pod for ever: kubectl get poddisruptionbudgets -A"
 	default:
-		s.Status, s.Code, s.Reason = flows.Waiting, flows.CodeDrain, fmt.Sprintf("%d pods are still ending", ending)
+		s.Status, s.Code, s.Reason = flows.Waiting, flows.CodeDrain, fmt.Sprintf("pods that are still ending: %d", ending)
 		s.Hint = "see: " + r.Facts.Side(r.con).Context.Kubectl() + " get pods -A --field-selector spec.nodeName=" + r.nodeName()
 	}
 	return s

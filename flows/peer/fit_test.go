@@ -1,0 +1,123 @@
+package peer_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/render"
+	objects "github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// What can't work is refused before anything is changed, with what helps.
+func TestUnfitClustersAreRefused(t *testing.T) {
+	tenant := render.Tenant{Namespace: "liqo-tenant-rome", Remote: "rome"}
+	for name, c := range map[string]struct {
+		past         func(*testing.T, *flowtest.Pair)
+		params       peer.Params
+		code         flows.Code
+		reason, hint string
+	}{
+		"no Liqo": {func(_ *testing.T, p *flowtest.Pair) {
+			p.B.Be(func(f *flows.ClusterFacts) { f.Software = flows.Operator })
+		}, peer.Params{}, flows.CodeLending, "milan has no Liqo", "network connect"},
+		"an old release": {func(_ *testing.T, p *flowtest.Pair) {
+			p.B.Be(func(f *flows.ClusterFacts) { f.Operator.Version = "v1.0.1" })
+		}, peer.Params{}, flows.CodeLending, "takes keys in another form", "v1.0.2"},
+		"the webhook is away": {func(_ *testing.T, p *flowtest.Pair) {
+			p.B.PutAs("helm", &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "liqo"}},
+				&appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-webhook"}})
+		}, peer.Params{}, flows.CodeLending, "liqo/liqo-webhook on milan is not available", "logs deployment/liqo-webhook"},
+		"another key than before": {func(t *testing.T, p *flowtest.Pair) {
+			t.Helper()
+			flowtest.MustRun(t, p, peering(peer.Params{})())
+			p.A.Behave(func(b *flowtest.Behaviour) { b.Lending.Reinstalled = true })
+		}, peer.Params{}, flows.CodeNewKey, "milan knows rome by another key", "-n liqo-tenant-rome delete secret liqo-remote-certificate liqo-remote-certificate-milan"},
+		"a namespace of another name": {func(_ *testing.T, p *flowtest.Pair) {
+			ns := render.TenantNamespace(render.Tenant{Namespace: "mine", Remote: "milan"})
+			p.A.Put(ns, render.Configuration(render.Tenant{Namespace: "mine", Remote: "milan"}, p.B.Facts().Networks))
+		}, peer.Params{}, flows.CodeNamespace, "does not begin with liqo-tenant-", "--namespace"},
+		"drained": {func(t *testing.T, p *flowtest.Pair) {
+			t.Helper()
+			flowtest.MustRun(t, p, peering(peer.Params{})())
+			drained := &authv1beta1.Tenant{TypeMeta: metav1.TypeMeta{APIVersion: authv1beta1.GroupVersion.String(), Kind: "Tenant"}, ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: "rome"}}
+			drained.Spec.TenantCondition = authv1beta1.TenantConditionDrained
+			p.B.PutAs("liqoctl", drained)
+		}, peer.Params{}, flows.CodeLending, "an admin of milan has drained rome", "liqoctl activate tenant rome"},
+		"given up before": {func(_ *testing.T, p *flowtest.Pair) {
+			fc := objects.Unreachable("milan", true)
+			fc.Spec.ClusterID = "milan"
+			p.A.PutAs("liqoctl", fc)
+		}, peer.Params{}, flows.CodeLending, "gone for good", "annotate foreigncluster milan liqo.io/foreign-cluster-permanently-unreachable-"},
+		"a node of that name": {func(_ *testing.T, p *flowtest.Pair) {
+			p.A.Be(func(f *flows.ClusterFacts) { f.Nodes = []flows.NodeFacts{{Name: "milan"}} })
+		}, peer.Params{}, flows.CodeLending, "there is a node milan already", "--create-virtual-node=false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := flowtest.LiqoPair()
+			c.past(t, p)
+			p.Settle()
+			p.Forget()
+			_, err := flowtest.Run(t, p, peering(c.params)())
+			var failed *flows.StepError
+			if !errors.As(err, &failed) || failed.Code() != c.code || !strings.Contains(err.Error(), c.reason) || !strings.Contains(failed.Hint(), c.hint) {
+				t.Fatalf("got %v, hint %q, want %s: %s, hint %s", err, flows.HintOf(err), c.code, c.reason, c.hint)
+			}
+			if log := p.Log(); len(log) > 0 {
+				t.Errorf("wrote %v", log)
+			}
+		})
+	}
+}
+
+// A Tenant that somebody cordoned stays so, and the plan says it.
+func TestCordonedTenantStaysCordoned(t *testing.T) {
+	p := peered(t)
+	cordoned := &authv1beta1.Tenant{TypeMeta: metav1.TypeMeta{APIVersion: authv1beta1.GroupVersion.String(), Kind: "Tenant"}, ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: "rome"}}
+	cordoned.Spec.TenantCondition = authv1beta1.TenantConditionCordoned
+	p.B.PutAs("liqoctl", cordoned)
+	r := flowtest.MustRun(t, p, peering(peer.Params{CPU: "3"})())
+	if got := p.B.Facts().Lending.Tenants[0].Spec.TenantCondition; got != authv1beta1.TenantConditionCordoned {
+		t.Errorf("the Tenant is %s", got)
+	}
+	if kept := strings.Join(r.Events[0].Plan.Kept, "\n"); !strings.Contains(kept, "has cordoned rome") {
+		t.Errorf("the plan says %s", kept)
+	}
+}
+
+// Pods leave the virtual node before its resources go, and only those that can.
+func TestPodsLeaveFirst(t *testing.T) {
+	p := peered(t)
+	pod := func(name, node string, owner ...metav1.OwnerReference) *corev1.Pod {
+		return &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{
+			Namespace: "demo", Name: name, Labels: map[string]string{objects.LabelOffloadedPod: "true"}, OwnerReferences: owner,
+		}, Spec: corev1.PodSpec{NodeName: node}}
+	}
+	ns := namespace("demo")
+	p.A.PutAs("kubectl", ns)
+	p.A.PutAs("scheduler", pod("away", "milan"), pod("elsewhere", "turin"))
+	r := flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{})())
+	if warned := strings.Join(r.Events[0].Plan.Interrupts(), "\n"); !strings.Contains(warned, "demo/away on milan ends") {
+		t.Errorf("the plan warns %q", warned)
+	}
+	var order []string
+	for _, c := range p.A.Log() {
+		for _, kind := range []string{"Node ", "Pod ", "ResourceSlice ", "Identity "} {
+			if strings.HasPrefix(c.Object, kind) {
+				order = append(order, string(c.Verb)+" "+c.Object)
+			}
+		}
+	}
+	want := []string{"updated Node milan", "deleted Pod demo/away", "deleted ResourceSlice liqo-tenant-milan/milan", "deleted Identity liqo-tenant-milan/controlplane-milan"}
+	if d := difference(want, order); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
