@@ -17,6 +17,8 @@ import (
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +43,8 @@ type Lending struct {
 	KubeletWaiting string
 	// Taken are names of namespaces that consumers can't have here.
 	Taken []string
+	// Proxy is the address of this cluster's API server for peers, in its external range.
+	Proxy string
 	// Reinstalled gives the cluster another key.
 	Reinstalled bool
 }
@@ -80,6 +84,9 @@ func (c *Cluster) request() *peering.Request {
 // lendingFacts are those of a cluster with Liqo.
 func (c *Cluster) lendingFacts() *flows.LendingFacts {
 	l := &flows.LendingFacts{Request: c.request(), Waiting: map[string]string{}}
+	if ip := c.behaviour.Lending.Proxy; ip != "" {
+		l.Proxies = []ipamv1alpha1.IP{{Status: ipamv1alpha1.IPStatus{IP: networkingv1beta1.IP(ip)}}}
+	}
 	for _, r := range c.store.sorted() {
 		switch o := r.object.DeepCopyObject().(type) {
 		case *corev1.Secret:

@@ -40,7 +40,7 @@ func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, 
 		flows.CodeSlice:       {"ResourceSlice"},
 		flows.CodeVirtualNode: {"VirtualNode", "Deployment", "ReplicaSet", "Pod", "ResourceSlice"},
 	})...)
-	plan.Kept = append(plan.Kept, pair.notes()...)
+	plan.Kept = slices.Concat(plan.Kept, pair.notes())
 	return plan
 }
 

@@ -117,6 +117,29 @@ func TestWithoutNodeSliceOrNetwork(t *testing.T) {
 	}
 }
 
+// In-band, the consumer reaches the provider's API server at the address that the
+// proxy has on the consumer, and that stays with the next run.
+func TestInBand(t *testing.T) {
+	p := flowtest.LiqoPair()
+	if _, err := flowtest.Run(t, p, peering(peer.Params{InBand: "true"})()); err == nil || !strings.Contains(err.Error(), "needs the address of milan's proxy") {
+		t.Errorf("without a proxy: got %v", err)
+	}
+	p.B.Behave(func(b *flowtest.Behaviour) { b.Lending.Proxy = "10.70.0.9" })
+	flowtest.MustRun(t, p, peering(peer.Params{InBand: "true"})())
+	f := flowtest.Facts(p)
+	seen := strings.TrimSuffix(string(f.Local.Peer("milan").Configuration.Status.Remote.CIDR.External[0]), "0.0/16")
+	want := "http://" + seen + "0.9:8118"
+	if got := f.Local.Lending.Identities[0].Spec.AuthParams.ProxyURL; got == nil || *got != want {
+		t.Errorf("got proxy %v, want %s", got, want)
+	}
+	p.Settle()
+	p.Forget()
+	flowtest.MustRun(t, p, peering(peer.Params{})())
+	if log := p.Log(); len(log) > 0 {
+		t.Errorf("a second run without the flag wrote %v", log)
+	}
+}
+
 func TestUnpeeringLeavesWhatLiqoKeeps(t *testing.T) {
 	p := peered(t)
 	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{})())
