@@ -95,7 +95,7 @@ func preflightTexts() map[flows.Code]Text {
 		flows.CodeNewKey: {
 			"the provider knows the consumer's key",
 			"A provider keeps what it has signed for a consumer, and refuses another key of it. A consumer that was installed again has another key.",
-			[]string{"If that is what happened: delete the Secrets that the finding names on the provider.", "If not, find out who else calls itself by the consumer's cluster ID."},
+			[]string{"If that is what happened: delete what the finding names on the provider: its Tenant, and the Secrets with what it has signed.", "If not, find out who else calls itself by the consumer's cluster ID."},
 		},
 		Overlaps: {
 			"address overlaps",

@@ -111,14 +111,17 @@ func (p pair) unfitKey() (reason, hint string) {
 	var other []string
 	for _, s := range p.certificates() {
 		if csr := s.Data[peering.KeyCSR]; len(csr) > 0 && !l.Request.Has(csr) {
-			other = append(other, s.Name)
+			other = append(other, "secret/"+s.Name)
 		}
 	}
 	if len(other) == 0 {
 		return "", ""
 	}
-	return fmt.Sprintf("%s knows %s by another key, and refuses the present one: Secret %s", p.id(p.pro), p.id(p.con), strings.Join(other, ", ")),
-		fmt.Sprintf("if %s was installed again: %s delete secret %s; then run the same command again", p.id(p.con), p.Kubectl(p.pro), strings.Join(other, " "))
+	if live := p.accepted(); live != nil { // Liqo would sign its old request again
+		other = append([]string{"tenant/" + live.Name}, other...)
+	}
+	return fmt.Sprintf("%s knows %s by another key, and refuses the present one", p.id(p.pro), p.id(p.con)),
+		fmt.Sprintf("if %s was installed again: %s delete %s; then run the same command again", p.id(p.con), p.Kubectl(p.pro), strings.Join(other, " "))
 }
 
 func (p pair) unfitConsumer() (reason, hint string) {

@@ -2,6 +2,7 @@ package peer_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,7 +41,7 @@ func TestUnfitClustersAreRefused(t *testing.T) {
 			t.Helper()
 			flowtest.MustRun(t, p, peering(peer.Params{})())
 			p.A.Behave(func(b *flowtest.Behaviour) { b.Lending.Reinstalled = true })
-		}, peer.Params{}, flows.CodeNewKey, "milan knows rome by another key", "-n liqo-tenant-rome delete secret liqo-remote-certificate liqo-remote-certificate-milan"},
+		}, peer.Params{}, flows.CodeNewKey, "milan knows rome by another key", "-n liqo-tenant-rome delete tenant/rome secret/liqo-remote-certificate secret/liqo-remote-certificate-milan"},
 		"a namespace of another name": {func(_ *testing.T, p *flowtest.Pair) {
 			ns := render.TenantNamespace(render.Tenant{Namespace: "mine", Remote: "milan"})
 			p.A.Put(ns, render.Configuration(render.Tenant{Namespace: "mine", Remote: "milan"}, p.B.Facts().Networks))
@@ -119,5 +120,57 @@ func TestPodsLeaveFirst(t *testing.T) {
 	want := []string{"updated Node milan", "deleted Pod demo/away", "deleted ResourceSlice liqo-tenant-milan/milan", "deleted Identity liqo-tenant-milan/controlplane-milan"}
 	if d := difference(want, order); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// A removal that was given up leaves no cordoned node behind once the peering is
+// wanted again.
+func TestANodeIsUncordonedAgain(t *testing.T) {
+	p := peered(t)
+	before := p.A.Writes()
+	p.A.Behave(killedAfter(before + 1))
+	if _, err := flowtest.Run(t, p, unpeering(peer.RemoveOptions{})()); !errors.Is(err, errKilled) || !p.A.Facts().Lending.Members[0].Spec.Unschedulable {
+		t.Fatalf("got %v, want a run that ends after the cordon", err)
+	}
+	p.A.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = nil })
+	flowtest.MustRun(t, p, peering(peer.Params{})())
+	if p.A.Facts().Lending.Members[0].Spec.Unschedulable {
+		t.Error("the node is still cordoned")
+	}
+}
+
+// The consumer needs its access to remove anything on the provider: as long as it does
+// not, the access stays.
+func TestAccessGoesLast(t *testing.T) {
+	p := peered(t)
+	p.A.Behave(func(b *flowtest.Behaviour) { b.Lending.NoReplicas = true })
+	_, err := flowtest.Run(t, p, unpeering(peer.RemoveOptions{})())
+	if err == nil || !strings.Contains(err.Error(), "crdreplicator.liqo.io/resource") {
+		t.Errorf("got %v, want the finalizer named", err)
+	}
+	if a, b := p.A.Facts().Lending, p.B.Facts().Lending; len(b.Tenants) != 1 || !slices.ContainsFunc(a.Identities, func(i authv1beta1.Identity) bool { return i.DeletionTimestamp == nil }) {
+		t.Error("the Tenant or the Identity is gone before what needs it")
+	}
+	p.A.Behave(func(b *flowtest.Behaviour) { b.Lending.NoReplicas = false })
+	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{})())
+}
+
+// A consumer that was installed again has another key: once the provider has forgotten
+// the old one, the access is by a certificate of the new one.
+func TestAnotherKey(t *testing.T) {
+	p := peered(t)
+	p.A.Remove(p.A.Objects()...)
+	p.A.Behave(func(b *flowtest.Behaviour) { b.Lending.Reinstalled = true })
+	for _, o := range p.B.Objects() {
+		if _, tenant := o.(*authv1beta1.Tenant); tenant || strings.HasPrefix(o.GetName(), objects.CertificateName) {
+			p.B.Remove(o)
+		}
+	}
+	flowtest.MustRun(t, p, peering(peer.Params{})())
+	l := p.A.Facts().Lending
+	for _, i := range l.Identities {
+		if i.Spec.Type == authv1beta1.ControlPlaneIdentityType && !l.Request.Certifies(i.Spec.AuthParams.SignedCRT) {
+			t.Error("the Identity has a certificate of the old key")
+		}
 	}
 }
