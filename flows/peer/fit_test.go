@@ -174,3 +174,20 @@ func TestAnotherKey(t *testing.T) {
 		}
 	}
 }
+
+// What the provider has said of an older key does not count.
+func TestOldAccessDoesNotCount(t *testing.T) {
+	p := peered(t)
+	p.A.Remove(p.A.Objects()...)
+	p.A.Behave(func(b *flowtest.Behaviour) { b.Lending.Reinstalled = true })
+	p.B.Behave(func(b *flowtest.Behaviour) { b.Lending.NoTenants = true })
+	for _, o := range p.B.Objects() {
+		if strings.HasPrefix(o.GetName(), objects.CertificateName) {
+			p.B.Remove(o)
+		}
+	}
+	_, err := flowtest.Run(t, p, peering(peer.Params{})())
+	if err == nil || !strings.Contains(err.Error(), "waiting for a certificate of the present key") || len(p.A.Facts().Lending.Identities) > 0 {
+		t.Errorf("got %v, want it to wait for the certificate", err)
+	}
+}
