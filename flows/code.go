@@ -16,8 +16,6 @@ const (
 	CodePermission Code = "LT-P006" // the user may do all that the plan does
 	CodeOperator   Code = "LT-P007" // the operator runs
 	CodeImage      Code = "LT-P009" // a node can pull the image that is to be installed
-	CodeLending    Code = "LT-P040" // Liqo can lend and use resources on these clusters
-	CodeNewKey     Code = "LT-P041" // the provider knows the consumer by the key that it has
 )
 
 // Errors of a command, before or besides a run.
@@ -56,12 +54,5 @@ const (
 	CodeKey          Code = "LT-E044" // a gateway does not publish its key
 	CodeDeletion     Code = "LT-E045" // a deletion does not end
 	CodeVerification Code = "LT-E046" // a packet got lost
-	CodeHandshake    Code = "LT-E050" // Liqo's controllers don't answer the handshake of a peering
-	CodeTenant       Code = "LT-E051" // the provider does not accept the consumer
-	CodeIdentity     Code = "LT-E052" // the consumer can't use what the provider gave it
-	CodeSlice        Code = "LT-E053" // the provider does not grant the resources
-	CodeVirtualNode  Code = "LT-E054" // the virtual node does not become ready
-	CodeDrain        Code = "LT-E055" // pods don't leave a virtual node
-	CodeOffloading   Code = "LT-E056" // a namespace is not offloaded
 	CodeTimeout      Code = "LT-E049" // anything else that was waited for
 )

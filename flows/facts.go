@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -149,10 +150,9 @@ type ClusterFacts struct {
 	ImageTrial *trial.Image
 	// Policies are nil unless they were asked for.
 	Policies *policy.Facts
-	// Delegation is nil unless it was asked for.
+	// Delegation and Lending are nil unless they were asked for.
 	Delegation *DelegationFacts
-	// Lending is nil unless it was asked for.
-	Lending *LendingFacts
+	Lending    *lending.Facts
 	// Polled are the kinds that may be listed but not watched: what they tell is
 	// up to a few seconds old.
 	Polled []string

@@ -56,7 +56,7 @@ type Options struct {
 	// if none is known.
 	Image string
 	// Lending has Observe read what peerings consist of besides the network:
-	// [flows.LendingFacts].
+	// [lending.Facts].
 	Lending bool
 }
 

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -110,7 +111,7 @@ func (c *Cluster) collectLending(f *flows.ClusterFacts, s *store) {
 
 // request makes of the cluster's key what it shows to others; the key itself goes no
 // further.
-func (c *Cluster) request(l *flows.LendingFacts, s *corev1.Secret, id render.ClusterID) {
+func (c *Cluster) request(l *lending.Facts, s *corev1.Secret, id render.ClusterID) {
 	r, err := peering.NewRequest(s.Data[render.SecretPrivateKey], id, rand.Reader)
 	if err != nil {
 		l.RequestProblem = fmt.Sprintf("Secret %s/%s: %v", s.Namespace, s.Name, err)
@@ -120,7 +121,7 @@ func (c *Cluster) request(l *flows.LendingFacts, s *corev1.Secret, id render.Clu
 }
 
 // collectPod adds a pod of a virtual node: one that runs on it, or its own.
-func (c *Cluster) collectPod(l *flows.LendingFacts, p *corev1.Pod) {
+func (c *Cluster) collectPod(l *lending.Facts, p *corev1.Pod) {
 	if p.Labels[peering.LabelKubelet] == "" {
 		l.Pods = append(l.Pods, *p)
 		return

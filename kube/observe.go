@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -105,7 +106,7 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 		facts.Delegation = &flows.DelegationFacts{CA: c.ca}
 	}
 	if c.options.Lending {
-		facts.Lending = &flows.LendingFacts{Waiting: map[string]string{}}
+		facts.Lending = &lending.Facts{Waiting: map[string]string{}}
 	}
 	facts.Problem = c.identify(ctx, &facts)
 	if facts.Problem != nil {

@@ -38,7 +38,7 @@ type store struct {
 	optional bool
 	// minor kinds may fail: then what was seen last counts.
 	minor bool
-	// lending kinds are what [flows.LendingFacts] are made of.
+	// lending kinds are what [lending.Facts] are made of.
 	lending bool
 	// narrow is where to list instead where listing all is forbidden.
 	narrow func() (client.InNamespace, bool)

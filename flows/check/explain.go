@@ -28,6 +28,7 @@ func texts() map[flows.Code]Text {
 	maps.Copy(all, diagnosisTexts())
 	maps.Copy(all, commandTexts())
 	maps.Copy(all, runTexts())
+	maps.Copy(all, lendingTexts())
 	return all
 }
 
@@ -86,16 +87,6 @@ func preflightTexts() map[flows.Code]Text {
 			"the operator runs",
 			"Liqo's controller-manager or the liqo-tui operator creates gateways and assigns addresses. The liqo-tui operator does not work beside Liqo's: each would undo the other's work.",
 			[]string{"Check its pod: kubectl -n liqo get pods,events.", "If the image can't be pulled: liqo-tui install --image IMAGE.", "If both are installed, remove one of them."},
-		},
-		flows.CodeLending: {
-			"Liqo can lend resources",
-			"A virtual node takes Liqo on both clusters, with its authentication and offloading modules. Its webhook, controller-manager and, on the consumer, crd-replicator have to run, and nothing may stand where their objects are to be.",
-			[]string{"The finding names what is in the way, and the command that helps.", "To connect pod networks alone, without virtual nodes: liqo-tui network connect."},
-		},
-		flows.CodeNewKey: {
-			"the provider knows the consumer's key",
-			"A provider keeps what it has signed for a consumer, and refuses another key of it. A consumer that was installed again has another key.",
-			[]string{"If that is what happened: delete what the finding names on the provider: its Tenant, and the Secrets with what it has signed.", "If not, find out who else calls itself by the consumer's cluster ID."},
 		},
 		Overlaps: {
 			"address overlaps",

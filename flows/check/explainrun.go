@@ -96,34 +96,6 @@ func runTexts() map[flows.Code]Text {
 			"a packet got lost", "Both gateways reach each other, but a packet from pod to pod did not arrive.",
 			[]string{"liqo-tui network verify shows which direction fails, and from which packet size.", "A network policy or the firewall of a node may block the way between pod and gateway.", "Without Liqo, check that the pod network is a supported one: docs/requirements.md."},
 		},
-		flows.CodeHandshake: {
-			"no answer in a peering's handshake", "The provider's Liqo makes a nonce, and the consumer's Liqo signs it. One of them did not.",
-			[]string{"Check that Liqo's authentication module is on: Helm value authentication.enabled.", "Read the log of Liqo's controller-manager."},
-		},
-		flows.CodeTenant: {
-			"the provider does not accept the consumer", "The provider's Liqo checks the consumer's signature and has its certificate signed by the cluster.",
-			[]string{"The events of the Tenant on the provider say why.", "API servers that sign no client certificates, such as EKS's, need Liqo's own settings for that."},
-		},
-		flows.CodeIdentity: {
-			"the consumer does not reach the provider's API server", "Liqo on the consumer works through the API server of the provider, at the address that the provider's Liqo names.",
-			[]string{"Open the firewall from the consumer's nodes to that address.", "Set Helm value apiServer.address of Liqo on the provider.", "Use --in-band: it goes through the tunnel."},
-		},
-		flows.CodeSlice: {
-			"the provider does not grant the resources", "The consumer's ResourceSlice is copied to the provider, whose Liqo accepts or denies it. Liqo does not say why in the object, only in events on the provider.",
-			[]string{"The message names who has not answered, or the event.", "An admin of the provider may have cordoned or drained the consumer: liqoctl uncordon tenant, liqoctl activate tenant."},
-		},
-		flows.CodeVirtualNode: {
-			"the virtual node is not ready", "A virtual node is a Deployment in the tenant namespace, and the Node that it makes. What the VirtualNode says is only that the Deployment was written.",
-			[]string{"kubectl describe pod says why the Deployment's pod does not start.", "If the network is unavailable, liqo-tui check finds what is broken."},
-		},
-		flows.CodeDrain: {
-			"pods do not leave the virtual node", "Before a virtual node goes its pods are evicted, as PodDisruptionBudgets allow. They end on the provider first.",
-			[]string{"Change the budget that holds them, or delete the pods.", "If the provider is gone for good: liqo-tui unpeer --local-only."},
-		},
-		flows.CodeOffloading: {
-			"the namespace is not offloaded", "Each provider makes a namespace for it. A name that is taken there can't be used.",
-			[]string{"Choose another name: --namespace-mapping-strategy SelectedName --remote-namespace-name NAME.", "The conditions of the NamespaceOffloading name the provider."},
-		},
 		flows.CodeTimeout: {
 			"the wait timed out", "The timeout ended before the expected state was reached. What was applied stays.",
 			[]string{"Run the same command again to continue. --timeout sets the limit."},

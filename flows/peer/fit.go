@@ -9,6 +9,7 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -23,10 +24,10 @@ func (p pair) unfit() []flows.Step {
 		c := p.Facts.Side(side)
 		switch {
 		case c.Software != flows.Liqo:
-			refuse(side, flows.CodeLending, "Liqo", fmt.Sprintf("%s has no Liqo (%s): only Liqo lends resources", c.ID, c.Software),
+			refuse(side, check.Lending, "Liqo", fmt.Sprintf("%s has no Liqo (%s): only Liqo lends resources", c.ID, c.Software),
 				"liqo-tui network connect connects the pods of these clusters; for virtual nodes install Liqo on both")
 		case len(p.lending(side).Missing) > 0:
-			refuse(side, flows.CodeLending, "Liqo's API", fmt.Sprintf("%s does not serve %s", c.ID, strings.Join(p.lending(side).Missing, ", ")), "install Liqo's CRDs completely, of v1.0 or later")
+			refuse(side, check.Lending, "Liqo's API", fmt.Sprintf("%s does not serve %s", c.ID, strings.Join(p.lending(side).Missing, ", ")), "install Liqo's CRDs completely, of v1.0 or later")
 		}
 	}
 	if len(steps) > 0 {
@@ -38,18 +39,18 @@ func (p pair) unfit() []flows.Step {
 		}
 		for _, name := range p.needs(side) {
 			if reason := p.down(side, name); reason != "" {
-				refuse(side, flows.CodeLending, "Liqo's programs", reason, p.readLog(side, name))
+				refuse(side, check.Lending, "Liqo's programs", reason, p.readLog(side, name))
 			}
 		}
 	}
 	if reason, hint := p.unfitKey(); reason != "" {
-		refuse(p.con, flows.CodeNewKey, "key of "+string(p.id(p.con)), reason, hint)
+		refuse(p.con, check.NewKey, "key of "+string(p.id(p.con)), reason, hint)
 	}
 	if reason, hint := p.unfitConsumer(); reason != "" {
-		refuse(p.con, flows.CodeLending, "consumer", reason, hint)
+		refuse(p.con, check.Lending, "consumer", reason, hint)
 	}
 	if reason, hint := p.unfitProvider(); reason != "" {
-		refuse(p.pro, flows.CodeLending, "provider", reason, hint)
+		refuse(p.pro, check.Lending, "provider", reason, hint)
 	}
 	return steps
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -29,19 +30,19 @@ func TestUnfitClustersAreRefused(t *testing.T) {
 	}{
 		"no Liqo": {func(_ *testing.T, p *flowtest.Pair) {
 			p.B.Be(func(f *flows.ClusterFacts) { f.Software = flows.Operator })
-		}, peer.Params{}, flows.CodeLending, "milan has no Liqo", "network connect"},
+		}, peer.Params{}, check.Lending, "milan has no Liqo", "network connect"},
 		"an old release": {func(_ *testing.T, p *flowtest.Pair) {
 			p.B.Be(func(f *flows.ClusterFacts) { f.Operator.Version = "v1.0.1" })
-		}, peer.Params{}, flows.CodeLending, "takes keys in another form", "v1.0.2"},
+		}, peer.Params{}, check.Lending, "takes keys in another form", "v1.0.2"},
 		"the webhook is away": {func(_ *testing.T, p *flowtest.Pair) {
 			p.B.PutAs("helm", &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "liqo"}},
 				&appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-webhook"}})
-		}, peer.Params{}, flows.CodeLending, "liqo/liqo-webhook on milan is not available", "logs deployment/liqo-webhook"},
+		}, peer.Params{}, check.Lending, "liqo/liqo-webhook on milan is not available", "logs deployment/liqo-webhook"},
 		"another key than before": {func(t *testing.T, p *flowtest.Pair) {
 			t.Helper()
 			flowtest.MustRun(t, p, peering(peer.Params{})())
 			p.A.Behave(func(b *flowtest.Behaviour) { b.Lending.Reinstalled = true })
-		}, peer.Params{}, flows.CodeNewKey, "milan knows rome by another key", "-n liqo-tenant-rome delete tenant/rome secret/liqo-remote-certificate secret/liqo-remote-certificate-milan"},
+		}, peer.Params{}, check.NewKey, "milan knows rome by another key", "-n liqo-tenant-rome delete tenant/rome secret/liqo-remote-certificate secret/liqo-remote-certificate-milan"},
 		"a namespace of another name": {func(_ *testing.T, p *flowtest.Pair) {
 			ns := render.TenantNamespace(render.Tenant{Namespace: "mine", Remote: "milan"})
 			p.A.Put(ns, render.Configuration(render.Tenant{Namespace: "mine", Remote: "milan"}, p.B.Facts().Networks))
@@ -52,15 +53,15 @@ func TestUnfitClustersAreRefused(t *testing.T) {
 			drained := &authv1beta1.Tenant{TypeMeta: metav1.TypeMeta{APIVersion: authv1beta1.GroupVersion.String(), Kind: "Tenant"}, ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: "rome"}}
 			drained.Spec.TenantCondition = authv1beta1.TenantConditionDrained
 			p.B.PutAs("liqoctl", drained)
-		}, peer.Params{}, flows.CodeLending, "an admin of milan has drained rome", "liqoctl activate tenant rome"},
+		}, peer.Params{}, check.Lending, "an admin of milan has drained rome", "liqoctl activate tenant rome"},
 		"given up before": {func(_ *testing.T, p *flowtest.Pair) {
 			fc := objects.Unreachable("milan", true)
 			fc.Spec.ClusterID = "milan"
 			p.A.PutAs("liqoctl", fc)
-		}, peer.Params{}, flows.CodeLending, "gone for good", "annotate foreigncluster milan liqo.io/foreign-cluster-permanently-unreachable-"},
+		}, peer.Params{}, check.Lending, "gone for good", "annotate foreigncluster milan liqo.io/foreign-cluster-permanently-unreachable-"},
 		"a node of that name": {func(_ *testing.T, p *flowtest.Pair) {
 			p.A.Be(func(f *flows.ClusterFacts) { f.Nodes = []flows.NodeFacts{{Name: "milan"}} })
-		}, peer.Params{}, flows.CodeLending, "there is a node milan already", "--create-virtual-node=false"},
+		}, peer.Params{}, check.Lending, "there is a node milan already", "--create-virtual-node=false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := flowtest.LiqoPair()

@@ -12,6 +12,7 @@ import (
 	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/gateway/ipam"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -52,7 +53,7 @@ func (p pair) nonceText() []byte {
 }
 
 func (p pair) nonceMade() flows.Step {
-	s := p.wait(p.pro, "nonce-made", "nonce", flows.CodeHandshake)
+	s := p.wait(p.pro, "nonce-made", "nonce", check.Handshake)
 	live := p.secret(p.pro, peering.LabelNonce)
 	switch {
 	case live == nil:
@@ -91,7 +92,7 @@ func (p pair) signed() []byte {
 func (p pair) signature() flows.Step { return p.once("signature", p.makeSignature) }
 
 func (p pair) makeSignature() flows.Step {
-	s := p.wait(p.con, "signature", "signature of the nonce", flows.CodeHandshake)
+	s := p.wait(p.con, "signature", "signature of the nonce", check.Handshake)
 	live := p.secret(p.con, peering.LabelSignedNonce)
 	switch {
 	case live == nil:
@@ -179,7 +180,7 @@ func (p pair) proxy() (url, missing string) {
 func (p pair) access() flows.Step { return p.once("access", p.makeAccess) }
 
 func (p pair) makeAccess() flows.Step {
-	s := p.wait(p.pro, "access", "access for "+string(p.id(p.con)), flows.CodeTenant)
+	s := p.wait(p.pro, "access", "access for "+string(p.id(p.con)), check.Tenant)
 	live, request := p.accepted(), p.lending(p.con).Request
 	s.Hint = p.readLog(p.pro, manager)
 	switch {
@@ -188,16 +189,16 @@ func (p pair) makeAccess() flows.Step {
 	case live.Status.AuthParams == nil || live.Status.TenantNamespace == "":
 		s.Reason = fmt.Sprintf("waiting for %s to accept %s", p.id(p.pro), p.id(p.con))
 		if authv1beta1.GetAuthzPolicyValue(live.Spec.AuthzPolicy) == authv1beta1.TolerateNoHandshake {
-			s.Fail(flows.FailedConflict, flows.CodeTenant, fmt.Sprintf("Tenant %s tolerates that there is no handshake, so Liqo gives no access by it", live.Name),
+			s.Fail(flows.FailedConflict, check.Tenant, fmt.Sprintf("Tenant %s tolerates that there is no handshake, so Liqo gives no access by it", live.Name),
 				"whoever made it gives access by hand; to use the handshake: "+p.Kubectl(p.pro)+" delete tenant "+live.Name)
 		}
 	case live.Status.AuthParams.AwsConfig == nil && !request.Certifies(live.Status.AuthParams.SignedCRT):
 		s.Reason = "waiting for a certificate of the present key"
 	case expired(live.Status.AuthParams.SignedCRT, p.now(p.pro)):
-		s.Fail(flows.FailedConflict, flows.CodeTenant, fmt.Sprintf("the certificate that %s gave %s has expired, and %s has not renewed it", p.id(p.pro), p.id(p.con), p.id(p.pro)),
+		s.Fail(flows.FailedConflict, check.Tenant, fmt.Sprintf("the certificate that %s gave %s has expired, and %s has not renewed it", p.id(p.pro), p.id(p.con), p.id(p.pro)),
 			fmt.Sprintf("delete it, and %s makes a new one: %s delete secret %s; then run the same command again", p.id(p.pro), p.Kubectl(p.pro), peering.CertificateName))
 	case loopback(live.Status.AuthParams.APIServer) && live.Status.AuthParams.ProxyURL == nil:
-		s.Fail(flows.FailedConflict, flows.CodeIdentity, fmt.Sprintf("%s tells its consumers that its API server is %s, which they can't reach", p.id(p.pro), live.Status.AuthParams.APIServer),
+		s.Fail(flows.FailedConflict, check.Identity, fmt.Sprintf("%s tells its consumers that its API server is %s, which they can't reach", p.id(p.pro), live.Status.AuthParams.APIServer),
 			"set Liqo's Helm value apiServer.address there, or use --in-band")
 	default:
 		s.Status, s.Hint = flows.Done, ""
@@ -258,7 +259,7 @@ func newer(a, b authv1beta1.AuthParams) bool {
 func (p pair) kubeconfig() flows.Step { return p.once("kubeconfig", p.makeKubeconfig) }
 
 func (p pair) makeKubeconfig() flows.Step {
-	s := p.wait(p.con, "kubeconfig", "kubeconfig for "+string(p.id(p.pro)), flows.CodeIdentity)
+	s := p.wait(p.con, "kubeconfig", "kubeconfig for "+string(p.id(p.pro)), check.Identity)
 	live := first(p.identities())
 	switch {
 	case live == nil || p.identity().Status != flows.Done:
@@ -275,7 +276,7 @@ func (p pair) makeKubeconfig() flows.Step {
 func (p pair) reachable() flows.Step { return p.once("reachable", p.makeReachable) }
 
 func (p pair) makeReachable() flows.Step {
-	s := p.wait(p.con, stepReachable, "API server of "+string(p.id(p.pro)), flows.CodeIdentity)
+	s := p.wait(p.con, stepReachable, "API server of "+string(p.id(p.pro)), check.Identity)
 	state, message := answers(p.cluster(p.con))
 	switch {
 	case p.kubeconfig().Status != flows.Done:

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -114,13 +115,13 @@ func unfitConsumer(f flows.Facts) []flows.Step {
 	c := f.Local
 	switch {
 	case c.Software != flows.Liqo || c.Lending == nil:
-		return []flows.Step{flows.Refuse(flows.A, flows.CodeLending, "Liqo", flows.FailedPreflight, fmt.Sprintf("%s has no Liqo (%s): only Liqo offloads pods", c.Name(), c.Software), "install Liqo")}
+		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo", flows.FailedPreflight, fmt.Sprintf("%s has no Liqo (%s): only Liqo offloads pods", c.Name(), c.Software), "install Liqo")}
 	case len(c.Lending.Missing) > 0:
-		return []flows.Step{flows.Refuse(flows.A, flows.CodeLending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), "install Liqo's CRDs completely")}
+		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), "install Liqo's CRDs completely")}
 	}
 	p := pair{Connection: flows.Connection{Facts: f}}
 	if reason := p.down(flows.A, webhook); reason != "" {
-		return []flows.Step{flows.Refuse(flows.A, flows.CodeLending, "Liqo's programs", flows.FailedPreflight, reason, p.readLog(flows.A, webhook))}
+		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo's programs", flows.FailedPreflight, reason, p.readLog(flows.A, webhook))}
 	}
 	return nil
 }
@@ -135,10 +136,10 @@ func (p OffloadParams) offload(name string, f flows.Facts) []flows.Step {
 	live, there := offloading(f.Local, name)
 	want, reason, hint := p.wanted(name, live, f.Local)
 	if reason != "" {
-		return []flows.Step{flows.Refuse(flows.A, flows.CodeOffloading, "namespace "+name, flows.FailedPreflight, reason, hint)}
+		return []flows.Step{flows.Refuse(flows.A, check.Offloading, "namespace "+name, flows.FailedPreflight, reason, hint)}
 	}
 	s := flows.Ensure(flows.A, "offloading-"+name, live, want)
-	wait := flows.Step{ID: flows.IDOf(flows.A, "offloaded-"+name), Side: flows.A, Action: flows.Wait, Title: "namespace " + name, Status: flows.Waiting, Code: flows.CodeOffloading}
+	wait := flows.Step{ID: flows.IDOf(flows.A, "offloaded-"+name), Side: flows.A, Action: flows.Wait, Title: "namespace " + name, Status: flows.Waiting, Code: check.Offloading}
 	if !there || s.Status != flows.Done {
 		wait.Status, wait.Reason, wait.Code = flows.Blocked, "needs the NamespaceOffloading", ""
 		return []flows.Step{s, wait}
@@ -154,7 +155,7 @@ func (p OffloadParams) offload(name string, f flows.Facts) []flows.Step {
 	default:
 		wait.Reason = string(phase) + failing(live)
 		if f.At.Add(f.Local.ClockAhead).Sub(changed(live)) > deniedTime {
-			wait.Fail(flows.FailedConflict, flows.CodeOffloading, wait.Reason, "most often the name is taken on the provider: liqo-tui unoffload namespace "+name+", then offload it with another --namespace-mapping-strategy")
+			wait.Fail(flows.FailedConflict, check.Offloading, wait.Reason, "most often the name is taken on the provider: liqo-tui unoffload namespace "+name+", then offload it with another --namespace-mapping-strategy")
 		}
 	}
 	return []flows.Step{s, wait}

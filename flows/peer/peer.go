@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 )
 
 // Plan is what it takes to peer two clusters on which Liqo runs, and how far it is: one
@@ -34,11 +35,11 @@ func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, 
 	}
 	steps := append(pair.handshake(), pair.lend(needed)...)
 	plan.Steps = append(plan.Steps, pair.explain(steps, map[flows.Code][]string{
-		flows.CodeHandshake:   {"Secret"},
-		flows.CodeTenant:      {"Tenant"},
-		flows.CodeIdentity:    {"Identity"},
-		flows.CodeSlice:       {"ResourceSlice"},
-		flows.CodeVirtualNode: {"VirtualNode", "Deployment", "ReplicaSet", "Pod", "ResourceSlice"},
+		check.Handshake:   {"Secret"},
+		check.Tenant:      {"Tenant"},
+		check.Identity:    {"Identity"},
+		check.Slice:       {"ResourceSlice"},
+		check.VirtualNode: {"VirtualNode", "Deployment", "ReplicaSet", "Pod", "ResourceSlice"},
 	})...)
 	plan.Kept = slices.Concat(plan.Kept, pair.notes())
 	return plan

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
@@ -304,16 +305,16 @@ func TestFailuresAreNamed(t *testing.T) {
 		reason string
 		code   flows.Code
 	}{
-		"no nonce":      {flows.B, func(l *flowtest.Lending) { l.NoNonces = true }, "authentication.enabled", flows.CodeHandshake},
-		"no signature":  {flows.A, func(l *flowtest.Lending) { l.NoSignatures = true }, "waiting for rome to sign", flows.CodeHandshake},
-		"no access":     {flows.B, func(l *flowtest.Lending) { l.NoTenants = true }, "waiting for milan to accept rome", flows.CodeTenant},
-		"unreachable":   {flows.B, func(l *flowtest.Lending) { l.Hides = true }, "Liqo on rome does not reach it yet, at https://172.18.0.20:6443", flows.CodeIdentity},
-		"no replicator": {flows.A, func(l *flowtest.Lending) { l.NoReplicas = true }, "crd-replicator on rome does nothing", flows.CodeSlice},
-		"no answer":     {flows.B, func(l *flowtest.Lending) { l.NoSlices = true }, "waiting for milan to answer", flows.CodeSlice},
-		"denied":        {flows.B, func(l *flowtest.Lending) { l.Denies = "Resources" }, "milan denies the resources", flows.CodeSlice},
-		"refused":       {flows.B, func(l *flowtest.Lending) { l.Denies = "Authentication" }, "milan does not accept the request", flows.CodeSlice},
-		"no node":       {flows.A, func(l *flowtest.Lending) { l.NoNodes = true }, "waiting for Liqo to make the VirtualNode", flows.CodeVirtualNode},
-		"no kubelet":    {flows.A, func(l *flowtest.Lending) { l.KubeletWaiting = "pod vk: ErrImagePull" }, "pod vk: ErrImagePull", flows.CodeVirtualNode},
+		"no nonce":      {flows.B, func(l *flowtest.Lending) { l.NoNonces = true }, "authentication.enabled", check.Handshake},
+		"no signature":  {flows.A, func(l *flowtest.Lending) { l.NoSignatures = true }, "waiting for rome to sign", check.Handshake},
+		"no access":     {flows.B, func(l *flowtest.Lending) { l.NoTenants = true }, "waiting for milan to accept rome", check.Tenant},
+		"unreachable":   {flows.B, func(l *flowtest.Lending) { l.Hides = true }, "Liqo on rome does not reach it yet, at https://172.18.0.20:6443", check.Identity},
+		"no replicator": {flows.A, func(l *flowtest.Lending) { l.NoReplicas = true }, "crd-replicator on rome does nothing", check.Slice},
+		"no answer":     {flows.B, func(l *flowtest.Lending) { l.NoSlices = true }, "waiting for milan to answer", check.Slice},
+		"denied":        {flows.B, func(l *flowtest.Lending) { l.Denies = "Resources" }, "milan denies the resources", check.Slice},
+		"refused":       {flows.B, func(l *flowtest.Lending) { l.Denies = "Authentication" }, "milan does not accept the request", check.Slice},
+		"no node":       {flows.A, func(l *flowtest.Lending) { l.NoNodes = true }, "waiting for Liqo to make the VirtualNode", check.VirtualNode},
+		"no kubelet":    {flows.A, func(l *flowtest.Lending) { l.KubeletWaiting = "pod vk: ErrImagePull" }, "pod vk: ErrImagePull", check.VirtualNode},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := flowtest.LiqoPair()

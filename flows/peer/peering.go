@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -45,11 +47,11 @@ func (p pair) id(side flows.Side) render.ClusterID { return p.Facts.Side(side).N
 func (p pair) tenant(side flows.Side) render.Tenant { return p.Peers[side].Tenant }
 
 // lending are the facts of a side; the zero value where it was not asked.
-func (p pair) lending(side flows.Side) flows.LendingFacts {
+func (p pair) lending(side flows.Side) lending.Facts {
 	if l := p.Facts.Side(side).Lending; l != nil {
 		return *l
 	}
-	return flows.LendingFacts{}
+	return lending.Facts{}
 }
 
 // in finds the objects of a side's tenant namespace that meet a condition.
@@ -193,7 +195,7 @@ func (p pair) explain(steps []flows.Step, kinds map[flows.Code][]string) []flows
 		}
 		// The provider says on its side why it denies what the consumer asks for.
 		s.Events = p.EventsAbout(s.Side, about)
-		if s.Code == flows.CodeSlice {
+		if s.Code == check.Slice {
 			s.Events = append(p.EventsAbout(p.pro, about), s.Events...)
 		}
 		if len(s.Events) > 0 && s.Status == flows.Failed {

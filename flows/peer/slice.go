@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -78,7 +79,7 @@ const deniedTime = 45 * time.Second
 func (p pair) granted() flows.Step { return p.once("granted", p.makeGranted) }
 
 func (p pair) makeGranted() flows.Step {
-	s := p.wait(p.con, "granted", "resources of "+string(p.id(p.pro)), flows.CodeSlice)
+	s := p.wait(p.con, "granted", "resources of "+string(p.id(p.pro)), check.Slice)
 	live := p.slice()
 	if live == nil || live.DeletionTimestamp != nil {
 		s.Status, s.Reason = flows.Blocked, "needs the ResourceSlice"
@@ -97,7 +98,7 @@ func (p pair) makeGranted() flows.Step {
 	case authentication == nil || resources == nil:
 		s.Reason, s.Hint = p.pending(live, copied, authentication)
 	case live.Status.Resources.Cpu().IsZero() || live.Status.Resources.Memory().IsZero():
-		s.Fail(flows.FailedConflict, flows.CodeSlice, fmt.Sprintf("%s grants %s: a virtual node needs CPU and memory", p.id(p.pro), amounts(live.Status.Resources)), "ask for some: --cpu, --memory")
+		s.Fail(flows.FailedConflict, check.Slice, fmt.Sprintf("%s grants %s: a virtual node needs CPU and memory", p.id(p.pro), amounts(live.Status.Resources)), "ask for some: --cpu, --memory")
 	case isDefault(live) && !covers(live.Status.Resources, live.Spec.Resources):
 		s.Reason = fmt.Sprintf("waiting for %s to grant %s; so far it is %s", p.id(p.pro), amounts(live.Spec.Resources), amounts(live.Status.Resources))
 		s.Hint = p.readLog(p.pro, manager)
@@ -141,7 +142,7 @@ func (p pair) deny(s *flows.Step, c *authv1beta1.ResourceSliceCondition, what, h
 		s.Reason += ": " + c.Message
 	}
 	if p.since(p.pro, c.LastTransitionTime) > deniedTime || p.refuses() != "" {
-		s.Fail(flows.FailedConflict, flows.CodeSlice, s.Reason, hint)
+		s.Fail(flows.FailedConflict, check.Slice, s.Reason, hint)
 	}
 }
 
@@ -214,7 +215,7 @@ func (p pair) member(name string) *corev1.Node {
 func (p pair) virtualNode() flows.Step { return p.once("virtualNode", p.makeVirtualNode) }
 
 func (p pair) makeVirtualNode() flows.Step {
-	s := p.wait(p.con, "virtual-node", "virtual node "+p.nodeName(), flows.CodeVirtualNode)
+	s := p.wait(p.con, "virtual-node", "virtual node "+p.nodeName(), check.VirtualNode)
 	all := slices.DeleteFunc(p.virtualNodes(), func(v *offloadingv1beta1.VirtualNode) bool { return v.Name != p.nodeName() })
 	kubelet := first(slices.DeleteFunc(p.kubelets(), func(d *appsv1.Deployment) bool { return d.Labels[peering.LabelVirtualNode] != p.nodeName() }))
 	switch {
@@ -240,7 +241,7 @@ func (p pair) makeVirtualNode() flows.Step {
 func (p pair) ready() flows.Step { return p.once("ready", p.makeReady) }
 
 func (p pair) makeReady() flows.Step {
-	s := p.wait(p.con, "node-ready", "Node "+p.nodeName(), flows.CodeVirtualNode)
+	s := p.wait(p.con, "node-ready", "Node "+p.nodeName(), check.VirtualNode)
 	m := p.member(p.nodeName())
 	s.Hint = p.Kubectl(p.con) + " logs -l " + peering.LabelVirtualNode + "=" + p.nodeName()
 	switch {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -106,7 +107,7 @@ func (r removal) asked(side flows.Side) bool { return side == flows.A || !r.loca
 func (r removal) unfit() []flows.Step {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		if c := r.Facts.Side(side); r.asked(side) && c.Software != flows.Liqo {
-			return []flows.Step{flows.Refuse(side, flows.CodeLending, "Liqo", flows.FailedPreflight,
+			return []flows.Step{flows.Refuse(side, check.Lending, "Liqo", flows.FailedPreflight,
 				fmt.Sprintf("%s has no Liqo (%s), whose controllers have to let go of what they made", c.ID, c.Software), "to remove the network alone: liqo-tui network reset")}
 		}
 	}
@@ -259,7 +260,7 @@ func (r removal) drain() flows.Step {
 		s.Reason = "evicted as PodDisruptionBudgets allow: " + some(pods)
 		s.Hint = "a budget that allows no eviction holds a pod for ever: kubectl get poddisruptionbudgets -A"
 	default:
-		s.Status, s.Code, s.Reason = flows.Waiting, flows.CodeDrain, fmt.Sprintf("pods that are still ending: %d", ending)
+		s.Status, s.Code, s.Reason = flows.Waiting, check.Drain, fmt.Sprintf("pods that are still ending: %d", ending)
 		s.Hint = "see: " + r.Facts.Side(r.con).Context.Kubectl() + " get pods -A --field-selector spec.nodeName=" + r.nodeName()
 	}
 	return s
@@ -281,7 +282,7 @@ func daemon(p *corev1.Pod) bool {
 
 // nodesGone waits for what the VirtualNodes had made.
 func (r removal) nodesGone() flows.Step {
-	s := r.wait(r.con, "node-gone", "Node is gone", flows.CodeVirtualNode)
+	s := r.wait(r.con, "node-gone", "Node is gone", check.VirtualNode)
 	switch nodes, kubelets := len(r.members()), len(r.kubelets()); {
 	case len(r.virtualNodes()) > 0:
 		s.Status, s.Reason = flows.Blocked, "needs the VirtualNode to be deleted"
@@ -366,7 +367,7 @@ func (r removal) logOut(before []flows.Step) []flows.Step {
 	for _, i := range r.identities() {
 		steps = append(steps, ending(r.remove(r.con, "identity", i, ""), "needs the rest to be gone", before))
 	}
-	s := r.wait(r.con, "access-gone", "access is gone", flows.CodeIdentity)
+	s := r.wait(r.con, "access-gone", "access is gone", check.Identity)
 	renews := in(r.tenant(r.con).Namespace, r.lending(r.con).Renews, func(o *authv1beta1.Renew) bool {
 		return o.Labels[peering.LabelDestination] == string(r.tenant(r.con).Remote) && o.Labels[peering.LabelReplicated] == ""
 	})

@@ -1,4 +1,6 @@
-package flows
+// Package lending is what is there of peerings besides the network: identities,
+// resources, virtual nodes and offloaded namespaces.
+package lending
 
 import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -11,10 +13,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// LendingFacts are what is there of peerings besides the network: identities,
-// resources, virtual nodes and offloaded namespaces. They are of one cluster, which
-// may be consumer of some peers and provider of others.
-type LendingFacts struct {
+// Facts are of one cluster, which may be consumer of some peers and provider of
+// others.
+type Facts struct {
 	// Missing are kinds that the API server does not serve, as
 	// "tenants.authentication.liqo.io/v1beta1".
 	Missing []string
@@ -48,7 +49,7 @@ type LendingFacts struct {
 }
 
 // Troubled names the namespaces in which something of a peering is not there yet.
-func (l *LendingFacts) Troubled(add func(namespace string)) {
+func (l *Facts) Troubled(add func(namespace string)) {
 	for i := range l.Tenants {
 		if l.Tenants[i].Status.AuthParams == nil {
 			add(l.Tenants[i].Namespace)

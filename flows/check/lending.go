@@ -1,0 +1,60 @@
+package check
+
+import "github.com/liqo-tui/liqo-tui/flows"
+
+// Checks and errors of whole peerings: package peer's.
+const (
+	Lending     flows.Code = "LT-P040" // Liqo can lend and use resources on these clusters
+	NewKey      flows.Code = "LT-P041" // the provider knows the consumer by the key that it has
+	Handshake   flows.Code = "LT-E050" // Liqo's controllers don't answer the handshake of a peering
+	Tenant      flows.Code = "LT-E051" // the provider does not accept the consumer
+	Identity    flows.Code = "LT-E052" // the consumer can't use what the provider gave it
+	Slice       flows.Code = "LT-E053" // the provider does not grant the resources
+	VirtualNode flows.Code = "LT-E054" // the virtual node does not become ready
+	Drain       flows.Code = "LT-E055" // pods don't leave a virtual node
+	Offloading  flows.Code = "LT-E056" // a namespace is not offloaded
+)
+
+// lendingTexts explain them.
+func lendingTexts() map[flows.Code]Text {
+	return map[flows.Code]Text{
+		Lending: {
+			"Liqo can lend resources",
+			"A virtual node takes Liqo on both clusters, with its authentication and offloading modules. Its webhook, controller-manager and, on the consumer, crd-replicator have to run, and nothing may stand where their objects are to be.",
+			[]string{"The finding names what is in the way, and the command that helps.", "To connect pod networks alone, without virtual nodes: liqo-tui network connect."},
+		},
+		NewKey: {
+			"the provider knows the consumer's key",
+			"A provider keeps what it has signed for a consumer, and refuses another key of it. A consumer that was installed again has another key.",
+			[]string{"If that is what happened: delete what the finding names on the provider: its Tenant, and the Secrets with what it has signed.", "If not, find out who else calls itself by the consumer's cluster ID."},
+		},
+		Handshake: {
+			"no answer in a peering's handshake", "The provider's Liqo makes a nonce, and the consumer's Liqo signs it. One of them did not.",
+			[]string{"Check that Liqo's authentication module is on: Helm value authentication.enabled.", "Read the log of Liqo's controller-manager."},
+		},
+		Tenant: {
+			"the provider does not accept the consumer", "The provider's Liqo checks the consumer's signature and has its certificate signed by the cluster.",
+			[]string{"The events of the Tenant on the provider say why.", "API servers that sign no client certificates, such as EKS's, need Liqo's own settings for that."},
+		},
+		Identity: {
+			"the consumer does not reach the provider's API server", "Liqo on the consumer works through the API server of the provider, at the address that the provider's Liqo names.",
+			[]string{"Open the firewall from the consumer's nodes to that address.", "Set Helm value apiServer.address of Liqo on the provider.", "Use --in-band: it goes through the tunnel."},
+		},
+		Slice: {
+			"the provider does not grant the resources", "The consumer's ResourceSlice is copied to the provider, whose Liqo accepts or denies it. Liqo does not say why in the object, only in events on the provider.",
+			[]string{"The message names who has not answered, or the event.", "An admin of the provider may have cordoned or drained the consumer: liqoctl uncordon tenant, liqoctl activate tenant."},
+		},
+		VirtualNode: {
+			"the virtual node is not ready", "A virtual node is a Deployment in the tenant namespace, and the Node that it makes. What the VirtualNode says is only that the Deployment was written.",
+			[]string{"kubectl describe pod says why the Deployment's pod does not start.", "If the network is unavailable, liqo-tui check finds what is broken."},
+		},
+		Drain: {
+			"pods do not leave the virtual node", "Before a virtual node goes its pods are evicted, as PodDisruptionBudgets allow. They end on the provider first.",
+			[]string{"Change the budget that holds them, or delete the pods.", "If the provider is gone for good: liqo-tui unpeer --local-only."},
+		},
+		Offloading: {
+			"the namespace is not offloaded", "Each provider makes a namespace for it. A name that is taken there can't be used.",
+			[]string{"Choose another name: --namespace-mapping-strategy SelectedName --remote-namespace-name NAME.", "The conditions of the NamespaceOffloading name the provider."},
+		},
+	}
+}
