@@ -30,7 +30,7 @@ func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, 
 		plan.Steps = []flows.Step{pair.TenantNamespace(flows.A), pair.TenantNamespace(flows.B)}
 	} else {
 		needed = slices.DeleteFunc(slices.Clone(plan.Steps), func(s flows.Step) bool {
-			return s.ID != flows.IDOf(pair.con, "cidrs") && s.ID != flows.IDOf(pair.con, "connected")
+			return s.ID != flows.IDOf(pair.con, "cidrs")
 		})
 	}
 	steps := append(pair.handshake(), pair.lend(needed)...)

@@ -20,7 +20,7 @@ import (
 
 // lend are the steps by which the consumer gets resources and a virtual node.
 // network are those of the plan's network that the virtual node's program needs when
-// it starts, since it reads the addresses only once.
+// it starts, since it reads the addresses only once. The tunnel itself may come later.
 func (p pair) lend(network []flows.Step) []flows.Step {
 	if !p.wants(p.params.Slice, true) {
 		return nil
@@ -68,7 +68,7 @@ func (p pair) resourceSlice(network []flows.Step) flows.Step {
 	if s.Status == flows.Done {
 		return s
 	}
-	return blockedBy(blockedBy(s, "needs the network", network...), fmt.Sprintf("needs access to %s", p.id(p.pro)), p.kubeconfig(), p.reachable())
+	return blockedBy(blockedBy(s, "needs the addresses of the network", network...), fmt.Sprintf("needs access to %s", p.id(p.pro)), p.kubeconfig())
 }
 
 // deniedTime is how long a denial may be one that passes: Liqo denies, too, when a
