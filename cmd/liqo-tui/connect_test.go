@@ -108,7 +108,7 @@ func TestManifestsHoldWhatIsKnown(t *testing.T) {
 }
 
 func TestRolesAreTheSmallest(t *testing.T) {
-	objects := roles("ada@example.org", []rights.Permission{
+	objects := rights.Roles("ada@example.org", []rights.Permission{
 		{Verb: "list", Resource: "pods"},
 		{Verb: "watch", Resource: "pods"},
 		{Verb: "patch", Group: "networking.liqo.io", Resource: "gatewayservers", Namespace: "liqo-tenant-rome"},
