@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/manifest"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -223,7 +224,7 @@ they are. The plan says which changes interrupt traffic.`,
 	f.BoolVar(&c.probe, "probe", false, "first have short-lived pods try the ways between the clusters, as check --pre --probe does: 8 s at most. What is closed stops before anything is applied; --server-location auto chooses what is open")
 	f.StringVarP(&file, "filename", "f", "", "connect all pairs of this YAML file: \"peerings\" is a list of maps of these flags, \"defaults\" is one such map. Flags of the command line are defaults, too")
 	f.StringVar(&e.folder, "export", "", "write the manifests of both clusters into this folder instead of applying them")
-	f.StringVar(&e.format, "format", exportYAML, "of --export: yaml, kustomize or argocd (with sync waves)")
+	f.StringVar(&e.format, "format", manifest.YAML, "of --export: yaml, kustomize or argocd (with sync waves)")
 	c.addInstall(f)
 	cmd.MarkFlagsMutuallyExclusive("filename", "export", "probe")
 	cmd.MarkFlagsMutuallyExclusive("install", "export") // what is exported follows from what is installed

@@ -12,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/manifest"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
@@ -83,7 +84,7 @@ func TestAutoIsDecidedOnceAndAConnectionKeepsWhatItHas(t *testing.T) {
 
 func TestManifestsHoldWhatIsKnown(t *testing.T) {
 	kinds := func(f flows.Facts, side flows.Side) (kinds []string, missing int) {
-		objects, left := manifests(flows.PlanConnect(flows.Defaults(), f), side)
+		objects, left := manifest.Of(flows.PlanConnect(flows.Defaults(), f), side)
 		for _, o := range objects {
 			kinds = append(kinds, o.GetObjectKind().GroupVersionKind().Kind)
 		}

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/manifest"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -22,7 +23,7 @@ func TestExportedManifestsLeaveTheNamespacesOfOthersAlone(t *testing.T) {
 	params.Namespaces[flows.A] = "team-a"
 	f := flows.Facts{Local: p.A.Facts(), Remote: p.B.Facts(), At: p.Now()}
 	namespaces := func(side flows.Side) (out []*corev1.Namespace) {
-		objects, _ := manifests(flows.PlanConnect(params, f), side)
+		objects, _ := manifest.Of(flows.PlanConnect(params, f), side)
 		for _, o := range objects {
 			if ns, ok := o.(*corev1.Namespace); ok {
 				out = append(out, ns)
