@@ -60,19 +60,23 @@ func testImageTrial(t *testing.T, env *envtest.Environment) {
 		"it starts":                 {"strict", corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, trial.Image{Node: "node-1"}},
 		"there is no namespace yet": {"default", corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, trial.Image{Node: "node-1"}},
 		"it can't be pulled": {
-			"strict", corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such image"}},
+			"strict",
+			corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such image"}},
 			trial.Image{Node: "node-1", Failed: "ErrImagePull: no such image"},
 		},
 		"its pull secrets are not there yet": {
-			"default", corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "unauthorized"}},
+			"default",
+			corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "unauthorized"}},
 			trial.Image{Unknown: "the pull secrets have to be in namespace not-yet, which does not exist yet; without them: ErrImagePull: unauthorized"},
 		},
 		"its name is none": {
-			"strict", corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "InvalidImageName", Message: "couldn't parse"}},
+			"strict",
+			corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "InvalidImageName", Message: "couldn't parse"}},
 			trial.Image{Node: "node-1", Failed: "InvalidImageName: couldn't parse"},
 		},
 		"it is for another architecture": {
-			"strict", corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 255, Message: "exec /liqo-gateway: exec format error\n"}},
+			"strict",
+			corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 255, Message: "exec /liqo-gateway: exec format error\n"}},
 			trial.Image{Node: "node-1", Failed: "it ended at once: exit status 255: exec /liqo-gateway: exec format error"},
 		},
 	} {

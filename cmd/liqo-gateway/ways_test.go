@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/hex"
+	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -12,8 +13,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"encoding/pem"
 
 	"github.com/liqo-tui/liqo-tui/gateway/measure"
 	"github.com/liqo-tui/liqo-tui/render"

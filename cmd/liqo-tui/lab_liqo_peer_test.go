@@ -2,10 +2,11 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
@@ -13,7 +14,6 @@ import (
 // testPeer has a consumer run a Deployment on a provider, both with Liqo, and then
 // takes everything away again.
 func (l lab) testPeer(t *testing.T, consumer, provider string) {
-	clusters := []string{consumer, provider}
 	pair := func(command ...string) []string {
 		return append(command, "--kubeconfig", l.kubeconfig, "--context", "lab-"+consumer,
 			"--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-"+provider, "--yes", "--timeout", "300s")
@@ -21,7 +21,7 @@ func (l lab) testPeer(t *testing.T, consumer, provider string) {
 	alone := func(command ...string) []string {
 		return append(command, "--kubeconfig", l.kubeconfig, "--context", "lab-"+consumer, "--yes", "--timeout", "120s")
 	}
-	before := l.inventories(t, clusters)
+	before := map[string][]string{consumer: l.objects(t, consumer), provider: l.objects(t, provider)}
 	peer := func() result {
 		return l.tui(pair("peer", "--cpu", "2", "--memory", "2Gi", "--server-service-type", "NodePort")...)
 	}
@@ -55,10 +55,9 @@ func (l lab) testPeer(t *testing.T, consumer, provider string) {
 	got = l.tui(pair("unpeer")...).want(t, exit.OK)
 	t.Logf("unpeer:\n%s%s", got.err, got.out)
 	eventually(t, 60*time.Second, func() error {
-		for cluster, want := range before {
-			if more := added(want, l.inventory(t, cluster), kept(clusters)); len(more) > 0 {
-				return fmt.Errorf("unpeer left on %s: %s", cluster, strings.Join(more, ", "))
-			}
+		after := map[string][]string{consumer: l.objects(t, consumer), provider: l.objects(t, provider)}
+		if diff := cmp.Diff(before, after); diff != "" {
+			return fmt.Errorf("objects differ (-before +after):\n%s", diff)
 		}
 		return nil
 	})
@@ -76,9 +75,6 @@ func (l lab) asks(t *testing.T, cluster, namespace string) {
 		return err
 	})
 	node := l.workers(t, cluster)[0]
-	l.apply(t, cluster, webPod(t, node))
-	defer l.must(t, "kubectl", cluster, "delete", "pod", web(node), "--wait=false")
-	l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", web(node), "--timeout=60s")
 	eventually(t, 60*time.Second, func() error {
 		_, err := l.try(t, "kubectl", cluster, "exec", web(node), "--", "/pod", "get", "--timeout", "5s", "http://"+address+":8080/")
 		return err
@@ -118,51 +114,4 @@ spec:
   selector: {app: web}
   ports: [{port: 8080}]
 `, "NAMESPACE", namespace)
-}
-
-func (l lab) inventories(t *testing.T, clusters []string) map[string][]string {
-	t.Helper()
-	out := map[string][]string{}
-	for _, c := range clusters {
-		out[c] = l.inventory(t, c)
-	}
-	return out
-}
-
-// inventory is the names of all objects of a cluster, but for those that come and go
-// by themselves.
-func (l lab) inventory(t *testing.T, cluster string) []string {
-	t.Helper()
-	var kinds []string
-	for _, scope := range []string{"--namespaced=true", "--namespaced=false"} {
-		kinds = append(kinds, strings.Fields(l.must(t, "kubectl", cluster, "api-resources", "--verbs=list", scope, "-o", "name"))...)
-	}
-	kinds = slices.DeleteFunc(kinds, func(k string) bool {
-		return strings.HasPrefix(k, "events") || strings.Contains(k, "metrics.k8s.io") || k == "pods" || k == "componentstatuses" ||
-			strings.HasPrefix(k, "certificatesigningrequests") || strings.HasPrefix(k, "ipaddresses") || strings.HasPrefix(k, "controllerrevisions") ||
-			strings.HasPrefix(k, "replicasets")
-	})
-	names := strings.Split(l.must(t, "kubectl", cluster, "get", strings.Join(kinds, ","), "-A", "--ignore-not-found", "--no-headers",
-		"-o", `custom-columns=KIND:.kind,NAMESPACE:.metadata.namespace,NAME:.metadata.name`), "\n")
-	for i, name := range names {
-		names[i] = strings.Join(strings.Fields(name), " ")
-	}
-	slices.Sort(names)
-	return names
-}
-
-// added are names that were not there before, but for those that are kept.
-func added(before, after, kept []string) []string {
-	return slices.DeleteFunc(slices.Clone(after), func(name string) bool {
-		return slices.Contains(before, name) || slices.ContainsFunc(kept, func(k string) bool { return strings.HasPrefix(name, k) })
-	})
-}
-
-// kept is what Liqo itself leaves behind.
-func kept(clusters []string) []string {
-	var out []string
-	for _, c := range clusters {
-		out = append(out, "ForeignCluster <none> "+c)
-	}
-	return out
 }

@@ -63,6 +63,7 @@ func testBesideLiqo(t *testing.T, l lab) {
 	} {
 		t.Run(fmt.Sprintf("%s, server %s", b.connection, b.server), func(t *testing.T) { l.testBeside(t, b) })
 	}
+	t.Run("rome uses resources of milan", func(t *testing.T) { l.testPeer(t, "rome", "milan") })
 }
 
 // testBeside goes through the commands that a connection meets.
@@ -202,8 +203,10 @@ func (l lab) versionsOf(t *testing.T, c connection) map[string]string {
 func (l lab) objects(t *testing.T, cluster string) []string {
 	t.Helper()
 	// Liqo keeps a ForeignCluster of each cluster that it ever knew.
-	passing := []string{"foreignclusters.core.liqo.io", "bindings", "componentstatuses", "endpoints", "endpointslices.discovery.k8s.io", "events", "events.events.k8s.io",
-		"leases.coordination.k8s.io", "pods", "replicasets.apps", "controllerrevisions.apps"}
+	passing := []string{
+		"foreignclusters.core.liqo.io", "bindings", "componentstatuses", "endpoints", "endpointslices.discovery.k8s.io", "events", "events.events.k8s.io",
+		"leases.coordination.k8s.io", "pods", "replicasets.apps", "controllerrevisions.apps",
+	}
 	kinds := slices.DeleteFunc(strings.Fields(l.must(t, "kubectl", cluster, "api-resources", "--verbs=list", "-o", "name")),
 		func(kind string) bool { return slices.Contains(passing, kind) })
 	names := strings.Split(l.must(t, "kubectl", cluster, "get", strings.Join(kinds, ","), "-A", "--ignore-not-found",

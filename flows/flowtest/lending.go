@@ -141,11 +141,11 @@ func (c *Cluster) lend() bool {
 		case *authv1beta1.ResourceSlice:
 			did = c.serveSlice(r, o, b)
 		case *offloadingv1beta1.VirtualNode:
-			did = !b.NoNodes && c.runNode(r, o)
+			did = !b.NoNodes && c.runNode(o)
 		case *offloadingv1beta1.NamespaceMap:
 			did = c.serveMap(r, o, b)
 		case *offloadingv1beta1.NamespaceOffloading:
-			did = c.offload(r, o)
+			did = c.offload(o)
 		}
 		changed = did || changed
 	}

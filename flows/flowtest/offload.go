@@ -16,7 +16,7 @@ import (
 )
 
 // runNode runs what a VirtualNode stands for, or removes it, one thing at a time.
-func (c *Cluster) runNode(r *record, v *offloadingv1beta1.VirtualNode) bool {
+func (c *Cluster) runNode(v *offloadingv1beta1.VirtualNode) bool {
 	labels := map[string]string{render.LabelRemoteCluster: string(v.Spec.ClusterID)}
 	kubelet := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: metav1.ObjectMeta{
 		Namespace: v.Namespace, Name: "vk-" + v.Name,
@@ -122,7 +122,7 @@ func (c *Cluster) serveMap(r *record, m *offloadingv1beta1.NamespaceMap, b Lendi
 }
 
 // offload maps a namespace to all providers.
-func (c *Cluster) offload(r *record, o *offloadingv1beta1.NamespaceOffloading) bool {
+func (c *Cluster) offload(o *offloadingv1beta1.NamespaceOffloading) bool {
 	name := o.Namespace + "-" + string(c.identity.ID)
 	switch o.Spec.NamespaceMappingStrategy {
 	case offloadingv1beta1.EnforceSameNameMappingStrategyType:

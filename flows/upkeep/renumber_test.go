@@ -160,8 +160,11 @@ func TestRenumberIsRefusedBeforeAnythingChanges(t *testing.T) {
 		params upkeep.RenumberParams
 		says   string
 	}{
-		{"Liqo chooses the ranges", func(p *flowtest.Pair) { p.A.Be(func(f *flows.ClusterFacts) { f.Software = flows.Liqo }) },
-			upkeep.RenumberParams{LocalOnly: true}, "Liqo chooses"},
+		{
+			"Liqo chooses the ranges", func(p *flowtest.Pair) { p.A.Be(func(f *flows.ClusterFacts) { f.Software = flows.Liqo }) },
+			upkeep.RenumberParams{LocalOnly: true},
+			"Liqo chooses",
+		},
 		{"Liqo on the other side", func(p *flowtest.Pair) { p.B.Be(func(f *flows.ClusterFacts) { f.Software = flows.Liqo }) }, upkeep.RenumberParams{}, "Liqo chooses"},
 		{"no such peer", func(*flowtest.Pair) {}, upkeep.RenumberParams{LocalOnly: true, Peer: "turin"}, "no peer turin"},
 		{"another cluster", func(*flowtest.Pair) {}, upkeep.RenumberParams{Peer: "turin"}, "milan, not turin"},

@@ -434,7 +434,8 @@ func (w *world) testRefusal() {
 	})
 	var events []corev1.Event
 	for _, e := range [][3]string{
-		{corev1.EventTypeWarning, "Failing", `"of-my-own" not found`}, {corev1.EventTypeWarning, "Refused", "The range of valid ports is 30000-32767"},
+		{corev1.EventTypeWarning, "Failing", `"of-my-own" not found`},
+		{corev1.EventTypeWarning, "Refused", "The range of valid ports is 30000-32767"},
 		{corev1.EventTypeNormal, "Recovered", ""},
 	} {
 		events = append(events, w.untilEvent(server.Namespace, e[0], e[1], e[2])...)

@@ -164,7 +164,8 @@ func Offloading(namespace string, p OffloadingParams) *offloadingv1beta1.Namespa
 			PodOffloadingStrategy:    offloadingv1beta1.PodOffloadingStrategyType(p.Pods),
 			NamespaceMappingStrategy: offloadingv1beta1.NamespaceMappingStrategyType(p.Mapping),
 			RemoteNamespaceName:      p.RemoteName,
-			ClusterSelector:          corev1.NodeSelector{NodeSelectorTerms: p.Selector},
+			// Liqo's API refuses to be without the list, which is empty for all clusters.
+			ClusterSelector: corev1.NodeSelector{NodeSelectorTerms: append([]corev1.NodeSelectorTerm{}, p.Selector...)},
 		},
 	}
 }

@@ -102,11 +102,11 @@ func NewMoves(ctx context.Context, c client.Reader, conf *networkingv1beta1.Conf
 	if m.Asked, m.failed = render.ParseRenumbering(conf); m.failed != nil {
 		m.Asked.Keep = forever
 	}
-	var err error
-	if m.told, err = render.ParseAliases(conf); err != nil || len(m.told) == 0 {
-		m.told = nil // they are told again
-		return m, nil
+	told, err := render.ParseAliases(conf)
+	if err != nil || len(told) == 0 {
+		return m, nil //nolint:nilerr // what is not readable is told again
 	}
+	m.told = told
 	m.lacking, err = lacking(ctx, c, conf, m.told)
 	return m, err
 }
@@ -224,7 +224,7 @@ func lacking(ctx context.Context, c client.Reader, conf *networkingv1beta1.Confi
 	var out []string
 	for i := range fabrics.Items {
 		if has, err := render.Also(&fabrics.Items[i]); err != nil || lacks(has) {
-			return []string{"the operator, which has not told the nodes yet"}, nil
+			return []string{"the operator, which has not told the nodes yet"}, nil //nolint:nilerr // what is not readable is told again
 		}
 	}
 	var connections networkingv1beta1.ConnectionList
