@@ -204,7 +204,7 @@ func (l lab) objects(t *testing.T, cluster string) []string {
 	t.Helper()
 	// Liqo keeps a ForeignCluster of each cluster that it ever knew.
 	passing := []string{
-		"foreignclusters.core.liqo.io", "bindings", "componentstatuses", "endpoints", "endpointslices.discovery.k8s.io", "events", "events.events.k8s.io",
+		"foreignclusters.core.liqo.io", "bindings", "componentstatuses", "endpoints", "certificatesigningrequests.certificates.k8s.io", "endpointslices.discovery.k8s.io", "events", "events.events.k8s.io",
 		"leases.coordination.k8s.io", "pods", "replicasets.apps", "controllerrevisions.apps",
 	}
 	kinds := slices.DeleteFunc(strings.Fields(l.must(t, "kubectl", cluster, "api-resources", "--verbs=list", "-o", "name")),
