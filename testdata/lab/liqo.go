@@ -63,13 +63,15 @@ func (l Lab) installLiqo(ctx context.Context, c Cluster, release liqoRelease, r 
 	if err != nil {
 		return err
 	}
-	args := []string{"install",
+	args := []string{
+		"install",
 		"--kubeconfig", l.adminKubeconfig(c), "--cluster-id", c.Name, "--version", strings.TrimSpace(string(version)),
 		"--local-chart-path", filepath.Join(string(release), "chart"),
 		"--service-cidr", serviceNetwork, "--skip-validation",
 		"--api-server-url", c.APIServer(), "--disable-api-server-sanity-check", "--disable-kernel-version-check", "--disable-telemetry",
 		"--set", "networking.gatewayTemplates.wireguard.implementation=userspace", "--set", "metricAgent.enabled=false",
-		"--set", "proxy.enabled=true", "--set", "controllerManager.pod.extraArgs={--ipam-server=" + liqoIPAM + ":6000}", "--timeout", "4m"}
+		"--set", "proxy.enabled=true", "--set", "controllerManager.pod.extraArgs={--ipam-server=" + liqoIPAM + ":6000}", "--timeout", "4m",
+	}
 	for _, p := range c.Pods {
 		args = append(args, "--pod-cidr", p.String())
 	}
