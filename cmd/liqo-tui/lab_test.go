@@ -265,8 +265,8 @@ func (l lab) client(t *testing.T, answer string) netip.Addr {
 // range, of peer.
 func (l lab) remapped(t *testing.T, cluster, peer, kind string) netip.Prefix {
 	t.Helper()
-	text := l.must(t, "kubectl", cluster, "get", "configuration", "-n", "liqo-tenant-"+peer, peer,
-		"-o", "jsonpath={.status.remote.cidr."+kind+"[0]}")
+	text := l.must(t, "kubectl", cluster, "get", "configurations", "-A", "-l", "liqo.io/remote-cluster-id="+peer,
+		"-o", "jsonpath={.items[*].status.remote.cidr."+kind+"[0]}")
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
 		t.Fatalf("%s CIDR of %s on %s: %v", kind, peer, cluster, err)
