@@ -415,10 +415,10 @@ func (l lab) kernels(t *testing.T) map[string]string {
 			"rules":  "ip rule",
 			"routes": "ip -4 route show table all",
 			// kube-proxy keeps chains of Services that are gone until it syncs next. The
-			// pod network has a chain CNI-... for each pod: an operator's pod that was
+			// pod network has a chain CNI-..., or several cali-..., for each pod: an operator's pod that was
 			// killed may have come back on another node.
 			"firewall": "nft list tables | grep -v kube-proxy | while read _ table; do nft --stateless list table $table; done | " +
-				"awk '/chain CNI-/ {skip = 1} !skip && !/CNI-/; /}/ {skip = 0}'",
+				"awk '/chain (CNI-|cali-)/ {skip = 1} !skip && !/CNI-|cali-/; /}/ {skip = 0}'",
 			"overlay": "bridge fdb show | grep -v 33:33: ; ip -4 neighbour show nud permanent",
 		} {
 			for _, node := range l.nodes(t, cluster) {
@@ -429,12 +429,12 @@ func (l lab) kernels(t *testing.T) map[string]string {
 	return out
 }
 
-// normalize drops lines of pods' interfaces, empty ones, and the order, which the
+// normalize drops lines of pods' interfaces, which Calico calls cali..., empty ones, and the order, which the
 // kernel does not promise.
 func normalize(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" && !strings.Contains(line, "veth") {
+		if line = strings.TrimSpace(line); line != "" && !strings.Contains(line, "veth") && !strings.Contains(line, "cali") {
 			lines = append(lines, line)
 		}
 	}
