@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -122,11 +123,16 @@ func (f fails) Parallel()     {}
 func (f fails) Verbose() bool { return false }
 func (f fails) Fatal(args ...any) {
 	*f.why += fmt.Sprint(args...)
-	f.SkipNow()
+	runtime.Goexit()
 }
 func (f fails) FailNow() { f.Fatal("a command failed\n") }
-func (f fails) Run(name string, script func(testscript.T)) {
-	f.T.Run(name, func(t *testing.T) { script(fails{t, f.why}) })
+func (f fails) Run(_ string, script func(testscript.T)) {
+	ended := make(chan struct{})
+	go func() { // which a failure ends: it would end the test
+		defer close(ended)
+		script(f)
+	}()
+	<-ended
 }
 
 // exits runs a command that ends with CODE. What it writes is there for the
