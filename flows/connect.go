@@ -95,6 +95,34 @@ func newPlan(p Params, f Facts) (Plan, Connection) {
 	return completePlan(plan, f)
 }
 
+// NewHalf is a plan without steps, or one that says why there can't be any, for
+// plans that change cluster A only, and know of B what its admin has told.
+func NewHalf(p Params, f Facts) (Plan, Connection) {
+	plan := Plan{A: f.Local.Name(), B: f.Remote.ID, Params: p}
+	if plan.Steps = NoAnswer(f, A); len(plan.Steps) > 0 {
+		return plan, Connection{}
+	}
+	if s := UnfitSide(A, f.Local); s != nil {
+		plan.Steps = []Step{*s}
+		return plan, Connection{}
+	}
+	var s Step
+	switch err := f.Remote.ID.Validate(); {
+	case err != nil:
+		s = Refuse(B, CodeClusterID, "cluster ID", FailedPreflight, err.Error(), "its admin finds it with: liqo-tui info --get clusterid")
+	case f.Remote.UID == f.Local.UID && f.Local.UID != "":
+		s = Refuse(B, CodeDifferent, "choice of clusters", FailedPreflight,
+			fmt.Sprintf("%s is this cluster itself", f.Remote.ID), "choose the other cluster's context")
+	case f.Remote.ID == f.Local.ID:
+		s = Refuse(B, CodeClusterID, "cluster IDs", FailedPreflight,
+			fmt.Sprintf("both clusters call themselves %q", f.Local.ID), "install one of them with another --cluster-id")
+	default:
+		return completePlan(plan, f)
+	}
+	plan.Steps = []Step{s}
+	return plan, Connection{}
+}
+
 // completePlan takes over what the gateways say, for clusters that are fit.
 func completePlan(plan Plan, f Facts) (Plan, Connection) {
 	p := plan.Params
@@ -119,7 +147,8 @@ type Connection struct {
 	Facts  Facts
 	Peers  [2]Peer // what each side has for the other
 
-	nonce string // of invitations to a server that has none; "": it needs none
+	// Nonce is that of invitations to a gateway server that has none; "": it needs none.
+	Nonce string
 }
 
 // NewConnection is what the facts say of the connection that p wants.
@@ -298,8 +327,8 @@ func (c Connection) GatewayServer(side Side) Step {
 	KeepName(want, peer.Server)
 	keepRequests(want, peer.Server)
 	keepAnnotation(want, peer.Server, render.AnnotationInvitation)
-	if c.nonce != "" && want.Annotations[render.AnnotationInvitation] == "" {
-		metav1.SetMetaDataAnnotation(&want.ObjectMeta, render.AnnotationInvitation, c.nonce)
+	if c.Nonce != "" && want.Annotations[render.AnnotationInvitation] == "" {
+		metav1.SetMetaDataAnnotation(&want.ObjectMeta, render.AnnotationInvitation, c.Nonce)
 	}
 	s := Ensure(side, stepServer, peer.Server, want)
 	if s.Action == Update && peer.Server != nil {
@@ -318,8 +347,8 @@ func (c Connection) template(side Side, t render.TemplateRef) render.TemplateRef
 	return t
 }
 
-// dial is where the client finds the server; reason says why that is unknown.
-func (c Connection) dial(server Side) (addresses []string, port uint16, reason string) {
+// Dial is where the client finds the server; reason says why that is unknown.
+func (c Connection) Dial(server Side) (addresses []string, port uint16, reason string) {
 	outdated := ""
 	if s := c.Peers[server].Server; s != nil && s.Status.Endpoint != nil {
 		if outdated = c.outdated(server); outdated == "" {
@@ -378,7 +407,7 @@ func (c Connection) outdated(server Side) string {
 // Endpoint waits until the server can be dialled.
 func (c Connection) Endpoint(server Side) Step {
 	s := Step{ID: IDOf(server, "endpoint"), Side: server, Action: Wait, Title: "endpoint of the gateway server", Status: Waiting}
-	addresses, port, reason := c.dial(server)
+	addresses, port, reason := c.Dial(server)
 	switch {
 	case reason == "":
 		s.Status, s.Reason = Done, fmt.Sprintf("UDP %s port %d", strings.Join(addresses, ", "), port)
@@ -397,7 +426,7 @@ func (c Connection) Endpoint(server Side) Step {
 func (c Connection) GatewayClient(side Side) Step {
 	peer := c.Peers[side]
 	object := c.object(side, kindClient, peer.Client)
-	addresses, port, reason := c.dial(side.Other())
+	addresses, port, reason := c.Dial(side.Other())
 	if reason != "" {
 		s := BlockedStep(side, Create, stepClient, object, "needs the server's endpoint")
 		return c.replacing(side, s, networkingv1beta1.ConnectionTypeClient)

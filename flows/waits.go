@@ -115,7 +115,7 @@ func (c Connection) tunnelHint(side Side) string {
 	default:
 		return hint
 	}
-	if addresses, port, reason := c.dial(c.Params.Server); reason == "" {
+	if addresses, port, reason := c.Dial(c.Params.Server); reason == "" {
 		hint += fmt.Sprintf("; most often a firewall blocks it: allow UDP from the nodes of %s to %s port %d, and replies",
 			c.Facts.Side(c.Params.Server.Other()).ID, strings.Join(addresses, ", "), port)
 	}
@@ -162,4 +162,18 @@ func (r ContextRef) Kubectl() string {
 		text += " --context " + r.Name
 	}
 	return text
+}
+
+// OwnKey waits for the key that the other admin has to be told.
+func (c Connection) OwnKey(side Side) Step {
+	s := Step{ID: IDOf(side, stepOwnKey), Side: side, Action: Wait, Title: "public key of the gateway", Status: Waiting, Code: CodeKey}
+	switch peer := c.Peers[side]; {
+	case !Live(c.AnyGateway(side)):
+		s.Status, s.Reason = Blocked, "needs the gateway"
+	case peer.Key == nil:
+		s.Reason = "waiting for the gateway's key"
+	default:
+		s.Status, s.Reason = Done, peer.Key.String()
+	}
+	return s
 }

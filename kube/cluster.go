@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
@@ -35,6 +34,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -92,10 +92,6 @@ type Cluster struct {
 
 var _ engine.Cluster = (*Cluster)(nil)
 
-// dialTimeout bounds how long an API server that drops packets can hold up the
-// first answer about it.
-const dialTimeout = 5 * time.Second
-
 // Open reads the kubeconfig and prepares a client. It sends nothing yet: that
 // a cluster does not answer is for Observe to say.
 func Open(o Options) (*Cluster, error) {
@@ -135,7 +131,7 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	if err := errors.Join(authenticationv1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme), policyv1.AddToScheme(scheme), peering.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	transport, err := newRenewing(config, reload)
+	transport, err := credentials.NewTransport(config, reload)
 	if err != nil {
 		return nil, err
 	}

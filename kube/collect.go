@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -252,7 +253,7 @@ func podFacts(p *corev1.Pod) flows.PodFacts {
 				f.Waiting += ": " + s.State.Waiting.Message
 			}
 			if last := s.LastTerminationState.Terminated; last != nil && last.Message != "" {
-				f.Waiting += "; it ended with: " + lastLine(last.Message)
+				f.Waiting += "; it ended with: " + credentials.LastLine(last.Message)
 			}
 		}
 	}

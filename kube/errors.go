@@ -17,6 +17,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -129,7 +130,7 @@ func (c *Cluster) problem(operation string, err error) *flows.Problem {
 	p := &flows.Problem{Kind: flows.Unreachable}
 	var dns *net.DNSError
 	var network *url.Error
-	var plugin *PluginError
+	var plugin *credentials.PluginError
 	switch {
 	case errors.As(err, &plugin):
 		p.Kind = flows.Unauthorized

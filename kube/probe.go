@@ -21,6 +21,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -193,7 +194,7 @@ func running(pod *corev1.Pod) (bool, error) {
 	for _, s := range pod.Status.ContainerStatuses {
 		if end := s.State.Terminated; end != nil {
 			words := fmt.Sprintf("it ended at once: exit status %d", end.ExitCode)
-			if text := cmp.Or(lastLine(end.Message), end.Reason); text != "" {
+			if text := cmp.Or(credentials.LastLine(end.Message), end.Reason); text != "" {
 				words += ": " + text
 			}
 			return false, &stuckError{pod.Name, pod.Spec.NodeName, words}

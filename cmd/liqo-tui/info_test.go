@@ -10,6 +10,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/info"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
@@ -93,15 +94,15 @@ func TestInfoSaysWhatIsNotReported(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			info := describe(c.facts, now)
+			shown := info.Describe(c.facts, now)
 			var text, doc, value bytes.Buffer
-			if err := writePeers(&text, info); err != nil {
+			if err := info.WritePeers(&text, shown); err != nil {
 				t.Fatal(err)
 			}
-			if err := report.WriteDocument(&doc, report.JSON, info); err != nil {
+			if err := report.WriteDocument(&doc, report.JSON, shown); err != nil {
 				t.Fatal(err)
 			}
-			if err := report.WritePath(&value, info.Peers["milan"], "network.connection.loss"); err != nil || strings.TrimSpace(value.String()) != c.get {
+			if err := report.WritePath(&value, shown.Peers["milan"], "network.connection.loss"); err != nil || strings.TrimSpace(value.String()) != c.get {
 				t.Errorf("--get: got %q, %v; want %s", value.String(), err, c.get)
 			}
 			for _, want := range c.has {

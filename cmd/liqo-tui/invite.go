@@ -14,6 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/invite"
 	"github.com/liqo-tui/liqo-tui/flows/peerfile"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -75,7 +76,7 @@ func readPeerFile(file string, want peerfile.Kind, fingerprint string) (peerfile
 		command := map[peerfile.Kind]string{peerfile.Invitation: "join", peerfile.Answer: "accept"}[l.Kind]
 		return l, exit.UsageError{Err: fmt.Errorf("%s is not the %s: liqo-tui network %s takes it", file, strings.ToLower(string(want)), command)}
 	}
-	return l, cmp.Or(flows.WrongFingerprint(l, fingerprint), flows.Expired(l, time.Now()))
+	return l, cmp.Or(invite.WrongFingerprint(l, fingerprint), invite.Expired(l, time.Now()))
 }
 
 // oneCluster refuses flags about the cluster that these commands can't reach.
@@ -158,13 +159,13 @@ again; that changes nothing else.`,
 					p, _ = settle(p, open, flows.Facts{Local: f.Local, Remote: flows.ClusterFacts{ID: render.ClusterID(peer)}, At: f.At})
 					open = 0
 				}
-				plan := flows.PlanInvite(p, render.ClusterID(peer), nonce, f)
+				plan := invite.PlanInvite(p, render.ClusterID(peer), nonce, f)
 				params = plan.Params
 				return plan
 			}, nil
 		}
 		op.finish = func(f flows.Facts) error {
-			invitation, err := flows.NewInvitation(params, render.ClusterID(peer), f, out.valid)
+			invitation, err := invite.NewInvitation(params, render.ClusterID(peer), f, out.valid)
 			if err != nil {
 				return err
 			}
@@ -212,10 +213,10 @@ the other admin, not by the way that the file came. --fingerprint compares it.`,
 				return nil, err
 			}
 			invitation, err = readPeerFile(args[0], peerfile.Invitation, fingerprint)
-			return func(f flows.Facts) flows.Plan { return flows.PlanJoin(p, invitation, f) }, err
+			return func(f flows.Facts) flows.Plan { return invite.PlanJoin(p, invitation, f) }, err
 		}
 		op.finish = func(f flows.Facts) error {
-			answer, err := flows.NewAnswer(invitation, f, out.valid)
+			answer, err := invite.NewAnswer(invitation, f, out.valid)
 			if err != nil {
 				return err
 			}
@@ -265,7 +266,7 @@ server. Compare its fingerprint with the other admin, as milan's has done.`,
 				return nil, err
 			}
 			answer, err = readPeerFile(args[0], peerfile.Answer, fingerprint)
-			return func(f flows.Facts) flows.Plan { return flows.PlanAccept(p, answer, f) }, err
+			return func(f flows.Facts) flows.Plan { return invite.PlanAccept(p, answer, f) }, err
 		}
 		op.done = func(f flows.Facts) report.Achieved {
 			peer := string(answer.From.ClusterID)

@@ -7,6 +7,7 @@ import (
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/info"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -14,9 +15,9 @@ import (
 func TestWhatOthersWroteDoesNotCommandTheTerminal(t *testing.T) {
 	now := flowtest.Epoch()
 	const evil = "answers\x1b]0;owned\x07\x1b[2J\u009b31m\u202etxt.exe\r"
-	info := describe(connectionOf(networkingv1beta1.Connected, now, &render.Report{At: now, Interval: 10, Message: evil}), now)
+	shown := info.Describe(connectionOf(networkingv1beta1.Connected, now, &render.Report{At: now, Interval: 10, Message: evil}), now)
 	var out bytes.Buffer
-	if err := writePeers(printable{&out}, info); err != nil {
+	if err := info.WritePeers(printable{&out}, shown); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Contains(out.Bytes(), []byte("answers�]0;owned��[2J�31m�txt.exe�")) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/info"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -44,7 +45,7 @@ func (s *soak) row() screenRow {
 
 // infoOfBoth is what `info peer -o json` says, by cluster; one that does not
 // answer is missing.
-type infoOfBoth map[render.ClusterID]*clusterInfo
+type infoOfBoth map[render.ClusterID]*info.Cluster
 
 // fromBad are the words of the dashboard from the worst to the best. What one
 // side sees is what counts.
@@ -80,7 +81,7 @@ func (i infoOfBoth) state() string {
 }
 
 // peer is what a cluster says of the only other one.
-func (i infoOfBoth) peer(cluster render.ClusterID) *peerInfo {
+func (i infoOfBoth) peer(cluster render.ClusterID) *info.Peer {
 	if i[cluster] == nil {
 		return nil
 	}
@@ -91,7 +92,7 @@ func (i infoOfBoth) peer(cluster render.ClusterID) *peerInfo {
 }
 
 // fresh is the same, if its figures are of now.
-func (i infoOfBoth) fresh(cluster render.ClusterID) *peerInfo {
+func (i infoOfBoth) fresh(cluster render.ClusterID) *info.Peer {
 	if p := i.peer(cluster); p != nil && p.State != flows.StateStale && p.Network.Connection != nil {
 		return p
 	}
@@ -142,7 +143,7 @@ func (i infoOfBoth) String() string {
 			parts = append(parts, fmt.Sprintf("%s: %s, no Connection", cluster, p.State))
 		default:
 			c := p.Network.Connection
-			parts = append(parts, fmt.Sprintf("%s: %s, %d us, loss %s", cluster, p.State, c.LatencyMicros, lossText(c)))
+			parts = append(parts, fmt.Sprintf("%s: %s, %d us, loss %s", cluster, p.State, c.LatencyMicros, info.LossText(c)))
 		}
 	}
 	return strings.Join(parts, "; ")

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/info"
 	"github.com/liqo-tui/liqo-tui/internal/weight"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -247,7 +248,7 @@ func (s *soak) info() infoOfBoth {
 	var asking sync.WaitGroup
 	for _, cluster := range s.clusters {
 		asking.Go(func() {
-			var i clusterInfo
+			var i info.Cluster
 			r := s.tui("info", "peer", "-o", "json", "--kubeconfig", s.kubeconfig, "--context", s.contexts[cluster])
 			mu.Lock()
 			defer mu.Unlock()

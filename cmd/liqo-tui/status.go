@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/info"
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
@@ -29,9 +30,9 @@ func printStatus(ctx context.Context, io streams, o *pairFlags) error {
 			errs = append(errs, fmt.Errorf("%s: %w", flows.Side(i), err))
 			continue
 		}
-		info := describe(f, time.Now())
-		healthy = healthy && info.healthy()
-		if err := writeCluster(io.out, info); err != nil {
+		doc := info.Describe(f, time.Now())
+		healthy = healthy && doc.Healthy()
+		if err := info.WriteCluster(io.out, doc); err != nil {
 			return err
 		}
 	}
@@ -42,14 +43,4 @@ func printStatus(ctx context.Context, io streams, o *pairFlags) error {
 		return exit.Verdict(exit.Unhealthy)
 	}
 	return nil
-}
-
-// healthy reports whether no peering needs an admin.
-func (i *clusterInfo) healthy() bool {
-	for _, p := range i.Peers {
-		if !p.State.Healthy() {
-			return false
-		}
-	}
-	return true
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/info"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
@@ -86,7 +87,7 @@ type directionDoc struct {
 func verificationOf(v verify.Result) verification {
 	way := func(w verify.Direction) directionDoc {
 		return directionDoc{
-			From: w.From, To: w.To, Sent: w.Sent, Received: w.Received, Loss: known(w.Loss, w.Counted),
+			From: w.From, To: w.To, Sent: w.Sent, Received: w.Received, Loss: info.Known(w.Loss, w.Counted),
 			MinMicros: w.Min.Microseconds(), AvgMicros: w.Avg.Microseconds(), MaxMicros: w.Max.Microseconds(),
 			LargestPacket: w.Largest, ThroughputBitsPS: w.Throughput, Problem: w.Problem,
 		}

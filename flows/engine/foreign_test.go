@@ -25,6 +25,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/flows/invite"
 	"github.com/liqo-tui/liqo-tui/flows/peerfile"
 	"github.com/liqo-tui/liqo-tui/flows/upkeep"
 	"github.com/liqo-tui/liqo-tui/internal/sample"
@@ -248,7 +249,7 @@ func (w *walk) connectionLife() []errand {
 	life := []errand{
 		{name: "init", plan: func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) }},
 		{name: "connect", plan: flows.Connecting(p)},
-		{name: "invite", alone: true, plan: func(f flows.Facts) flows.Plan { return flows.PlanInvite(p, "milan", "nonce", f) }},
+		{name: "invite", alone: true, plan: func(f flows.Facts) flows.Plan { return invite.PlanInvite(p, "milan", "nonce", f) }},
 		{name: "accept", alone: true, plan: w.accept(p)},
 		{name: "connect", plan: flows.Connecting(moved)},
 		{name: "rotate-keys", plan: func(f flows.Facts) flows.Plan {
@@ -271,7 +272,7 @@ func (w *walk) accept(p flows.Params) func(flows.Facts) flows.Plan {
 		ClusterID: "milan", UID: "uid-of-milan", PodCIDRs: []networkingv1beta1.CIDR{"10.244.0.0/16"}, ExternalCIDRs: []networkingv1beta1.CIDR{"10.70.0.0/16"},
 		PublicKey: strings.Repeat("A", 42) + "E=", MTU: p.MTU,
 	}}
-	return func(f flows.Facts) flows.Plan { return flows.PlanAccept(p, answer, f) }
+	return func(f flows.Facts) flows.Plan { return invite.PlanAccept(p, answer, f) }
 }
 
 // installationLife installs and uninstalls on milan, which has no peer, where others

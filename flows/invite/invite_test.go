@@ -1,4 +1,4 @@
-package flows_test
+package invite_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/invite"
 	"github.com/liqo-tui/liqo-tui/flows/peerfile"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -44,16 +45,16 @@ func sent(t *testing.T, l peerfile.File, err error) peerfile.File {
 	return arrived
 }
 
-func invite(p flows.Params, peer render.ClusterID) func(flows.Facts) flows.Plan {
-	return func(f flows.Facts) flows.Plan { return flows.PlanInvite(p, peer, "first", f) }
+func inviting(p flows.Params, peer render.ClusterID) func(flows.Facts) flows.Plan {
+	return func(f flows.Facts) flows.Plan { return invite.PlanInvite(p, peer, "first", f) }
 }
 
 func join(l peerfile.File) func(flows.Facts) flows.Plan {
-	return func(f flows.Facts) flows.Plan { return flows.PlanJoin(flows.Defaults(), l, f) }
+	return func(f flows.Facts) flows.Plan { return invite.PlanJoin(flows.Defaults(), l, f) }
 }
 
 func accept(l peerfile.File) func(flows.Facts) flows.Plan {
-	return func(f flows.Facts) flows.Plan { return flows.PlanAccept(flows.Defaults(), l, f) }
+	return func(f flows.Facts) flows.Plan { return invite.PlanAccept(flows.Defaults(), l, f) }
 }
 
 // exchange has the two admins connect their clusters.
@@ -66,11 +67,11 @@ func exchange(t *testing.T, p *flowtest.Pair, want flows.Params) (invitation, an
 			t.Fatal(err)
 		}
 	}
-	must(rome.run(t, invite(want, "milan")))
-	l, err := flows.NewInvitation(want, "milan", rome.facts(), time.Hour)
+	must(rome.run(t, inviting(want, "milan")))
+	l, err := invite.NewInvitation(want, "milan", rome.facts(), time.Hour)
 	invitation = sent(t, l, err)
 	must(milan.run(t, join(invitation)))
-	l, err = flows.NewAnswer(invitation, milan.facts(), time.Hour)
+	l, err = invite.NewAnswer(invitation, milan.facts(), time.Hour)
 	answer = sent(t, l, err)
 	must(rome.run(t, accept(answer)))
 	return invitation, answer
@@ -88,9 +89,9 @@ func TestTwoAdminsConnectTheirClustersByTwoFiles(t *testing.T) {
 	}
 	// Nor does anything change if each does their part again.
 	for name, again := range map[string]flows.Plan{
-		"invite": flows.PlanInvite(want, "milan", "second", admin{p, p.A}.facts()),
-		"join":   flows.PlanJoin(flows.Defaults(), invitation, admin{p, p.B}.facts()),
-		"accept": flows.PlanAccept(flows.Defaults(), answer, admin{p, p.A}.facts()),
+		"invite": invite.PlanInvite(want, "milan", "second", admin{p, p.A}.facts()),
+		"join":   invite.PlanJoin(flows.Defaults(), invitation, admin{p, p.B}.facts()),
+		"accept": invite.PlanAccept(flows.Defaults(), answer, admin{p, p.A}.facts()),
 	} {
 		if !again.Done() || !again.Empty() {
 			t.Errorf("%s again: got %s, failure %v", name, again.Changes(), again.Failure())
@@ -135,7 +136,7 @@ func TestInvitationsAndAnswersThatDoNotFitAreRefused(t *testing.T) {
 			return accept(a)(admin{p, p.A}.facts())
 		}, flows.FailedPreflight, "rome has not invited turin"},
 		"one's own ID": {func(p *flowtest.Pair, _, _ peerfile.File) flows.Plan {
-			return invite(want, "rome")(admin{p, p.A}.facts())
+			return inviting(want, "rome")(admin{p, p.A}.facts())
 		}, flows.FailedPreflight, `both clusters call themselves "rome"`},
 		"the same cluster under another ID": {func(p *flowtest.Pair, i, _ peerfile.File) flows.Plan {
 			i.From.UID = p.B.Facts().UID
@@ -146,7 +147,7 @@ func TestInvitationsAndAnswersThatDoNotFitAreRefused(t *testing.T) {
 			return join(a)(admin{p, p.A}.facts())
 		}, flows.FailedConflict, "rome already hosts a gateway server for milan"},
 		"who was invited invites": {func(p *flowtest.Pair, _, _ peerfile.File) flows.Plan {
-			return invite(want, "rome")(admin{p, p.B}.facts())
+			return inviting(want, "rome")(admin{p, p.B}.facts())
 		}, flows.FailedConflict, "milan is already the client of a connection with rome"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,7 +181,7 @@ func TestAnAnswerIsToTheInvitationThatStands(t *testing.T) {
 			server := p.A.Facts().Servers[0]
 			p.A.Remove(&server)
 			p.Settle()
-			again := func(f flows.Facts) flows.Plan { return flows.PlanInvite(want, "milan", "second", f) }
+			again := func(f flows.Facts) flows.Plan { return invite.PlanInvite(want, "milan", "second", f) }
 			if err := (admin{p, p.A}).run(t, again); err != nil {
 				t.Fatal(err)
 			}
@@ -199,15 +200,15 @@ func TestAnAnswerIsToTheInvitationThatStands(t *testing.T) {
 				}
 				return l
 			}
-			if err := rome.run(t, invite(want, "milan")); err != nil {
+			if err := rome.run(t, inviting(want, "milan")); err != nil {
 				t.Fatal(err)
 			}
-			l, err := flows.NewInvitation(want, "milan", rome.facts(), time.Hour)
+			l, err := invite.NewInvitation(want, "milan", rome.facts(), time.Hour)
 			invitation := change(sent(t, l, err), tc.onTheWay)
 			if err := milan.run(t, join(invitation)); err != nil {
 				t.Fatal(err)
 			}
-			l, err = flows.NewAnswer(invitation, milan.facts(), time.Hour)
+			l, err = invite.NewAnswer(invitation, milan.facts(), time.Hour)
 			answer := change(sent(t, l, err), tc.back)
 			if tc.since != nil {
 				tc.since(t, p)
@@ -265,7 +266,7 @@ func TestAFingerprintIsOfAllThatAFileSays(t *testing.T) {
 	}
 	spoken := strings.ToUpper(strings.ReplaceAll(is, "-", " "))
 	for told, differs := range map[string]bool{"": false, is: false, spoken: false, "0" + is[1:] + "0": true} {
-		err := flows.WrongFingerprint(invitation, told)
+		err := invite.WrongFingerprint(invitation, told)
 		var failed *flows.StepError
 		if (err != nil) != differs || differs && (!errors.As(err, &failed) || failed.Hint() == "" || !strings.Contains(err.Error(), is)) {
 			t.Errorf("told %q: got %v", told, err)
@@ -301,10 +302,10 @@ func TestAPeerFileWithErrorsIsRefused(t *testing.T) {
 		}
 	}
 	var failed *flows.StepError
-	if err := flows.Expired(invitation, p.Now().Add(2*time.Hour)); !errors.As(err, &failed) || failed.Step.Kind != flows.FailedPreflight || failed.Hint() == "" {
+	if err := invite.Expired(invitation, p.Now().Add(2*time.Hour)); !errors.As(err, &failed) || failed.Step.Kind != flows.FailedPreflight || failed.Hint() == "" {
 		t.Errorf("after its time: got %v", err)
 	}
-	if err := flows.Expired(invitation, invitation.Created); err != nil {
+	if err := invite.Expired(invitation, invitation.Created); err != nil {
 		t.Errorf("in time: got %v", err)
 	}
 }

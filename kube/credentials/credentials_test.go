@@ -1,4 +1,4 @@
-package kube
+package credentials
 
 import (
 	"encoding/base64"
@@ -16,19 +16,17 @@ import (
 
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
-	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// guard is an API server as far as its door: it lets one token in, and answers
+// Guard is an API server as far as its door: it lets one token in, and answers
 // who it let in with "not found".
-type guard struct {
+type Guard struct {
 	*httptest.Server
 	token atomic.Value // string
 }
 
-func newGuard(t *testing.T, token string) *guard {
-	g := &guard{}
+func NewGuard(t *testing.T, token string) *Guard {
+	g := &Guard{}
 	g.token.Store(token)
 	g.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status := http.StatusNotFound
@@ -44,12 +42,12 @@ func newGuard(t *testing.T, token string) *guard {
 	return g
 }
 
-func (g *guard) ca() []byte {
+func (g *Guard) ca() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.Certificate().Raw})
 }
 
-// kubeconfig is a file with one context, whose user is as given in YAML.
-func (g *guard) kubeconfig(t *testing.T, path, user string) {
+// Kubeconfig is a file with one context, whose user is as given in YAML.
+func (g *Guard) Kubeconfig(t *testing.T, path, user string) {
 	t.Helper()
 	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: rome,
 contexts: [{name: rome, context: {cluster: k8s, user: ada}}],
@@ -74,23 +72,23 @@ func get(t *testing.T, rt http.RoundTripper, url string) (status int, err error)
 	return response.StatusCode, response.Body.Close()
 }
 
-const credentialAPI = "client.authentication.k8s.io/v1"
+const PluginAPI = "client.authentication.k8s.io/v1"
 
-// script is a credentials plug-in.
-func script(t *testing.T, body string) *clientcmdapi.ExecConfig {
+// Script is a credentials plug-in.
+func Script(t *testing.T, body string) *clientcmdapi.ExecConfig {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "plugin")
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body), 0o700); err != nil { //nolint:gosec // it is a program
 		t.Fatal(err)
 	}
-	return &clientcmdapi.ExecConfig{Command: path, APIVersion: credentialAPI, InteractiveMode: clientcmdapi.IfAvailableExecInteractiveMode}
+	return &clientcmdapi.ExecConfig{Command: path, APIVersion: PluginAPI, InteractiveMode: clientcmdapi.IfAvailableExecInteractiveMode}
 }
 
 func answer(status string) string {
-	return `echo '{"apiVersion": "` + credentialAPI + `", "kind": "ExecCredential", "status": ` + status + "}'\n"
+	return `echo '{"apiVersion": "` + PluginAPI + `", "kind": "ExecCredential", "status": ` + status + "}'\n"
 }
 
-func pluginRoundTripper(t *testing.T, g *guard, e *clientcmdapi.ExecConfig, timeout time.Duration) http.RoundTripper {
+func pluginRoundTripper(t *testing.T, g *Guard, e *clientcmdapi.ExecConfig, timeout time.Duration) http.RoundTripper {
 	t.Helper()
 	config := &rest.Config{Host: g.URL, ExecProvider: e, TLSClientConfig: rest.TLSClientConfig{CAData: g.ca()}}
 	if err := usePlugin(config); err != nil {
@@ -105,10 +103,10 @@ func pluginRoundTripper(t *testing.T, g *guard, e *clientcmdapi.ExecConfig, time
 }
 
 func TestPluginGivesTheCredentials(t *testing.T) {
-	g := newGuard(t, "first")
+	g := NewGuard(t, "first")
 	runs := filepath.Join(t.TempDir(), "runs")
 	t.Setenv("RUNS", runs)
-	rt := pluginRoundTripper(t, g, script(t, `echo run >> $RUNS
+	rt := pluginRoundTripper(t, g, Script(t, `echo run >> $RUNS
 if [ $(wc -l < $RUNS) = 1 ]; then token=first; else token=second; fi
 echo '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "'$token'"}}'
 `), time.Minute)
@@ -137,25 +135,25 @@ echo '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"
 }
 
 func TestPluginThatGivesNothingSaysWhy(t *testing.T) {
-	g := newGuard(t, "x")
-	asks := script(t, "true")
+	g := NewGuard(t, "x")
+	asks := Script(t, "true")
 	asks.InteractiveMode = clientcmdapi.AlwaysExecInteractiveMode
-	missing := script(t, "")
+	missing := Script(t, "")
 	missing.Command, missing.InstallHint = filepath.Join(t.TempDir(), "absent"), "get it from your provider"
 	for name, c := range map[string]struct {
 		plugin *clientcmdapi.ExecConfig
 		reason string
 		hint   string
 	}{
-		"hangs, and so does its child": {script(t, "echo opening the browser >&2\nsleep 600 &\nwait"), "it did not end within 500ms; its last words: opening the browser", "run it by hand"},
-		"reads a password":             {script(t, "echo -n Password: >&2\nread password || exit 3"), "exit status 3: Password:", "log in with that program"},
-		"reads it from the terminal":   {script(t, "(read password < /dev/tty) 2>/dev/null || { echo no terminal >&2; exit 4; }"), "exit status 4: no terminal", ""},
+		"hangs, and so does its child": {Script(t, "echo opening the browser >&2\nsleep 600 &\nwait"), "it did not end within 500ms; its last words: opening the browser", "run it by hand"},
+		"reads a password":             {Script(t, "echo -n Password: >&2\nread password || exit 3"), "exit status 3: Password:", "log in with that program"},
+		"reads it from the terminal":   {Script(t, "(read password < /dev/tty) 2>/dev/null || { echo no terminal >&2; exit 4; }"), "exit status 4: no terminal", ""},
 		"needs a terminal":             {asks, "it wants to ask on the terminal", "log in by using kubectl once"},
-		"fails":                        {script(t, "echo one >&2\necho token expired, log in >&2\nexit 1"), "exit status 1: token expired, log in", ""},
+		"fails":                        {Script(t, "echo one >&2\necho token expired, log in >&2\nexit 1"), "exit status 1: token expired, log in", ""},
 		"is not installed":             {missing, "it is not installed", "get it from your provider"},
-		"answers nonsense":             {script(t, "echo hello"), "its answer is not JSON", ""},
-		"answers nothing":              {script(t, answer("{}")), "it gave neither a token nor a certificate", ""},
-		"answers another version":      {script(t, strings.ReplaceAll(answer(`{"token": "x"}`), "/v1", "/v1alpha1")), "it answered ExecCredential client.authentication.k8s.io/v1alpha1", ""},
+		"answers nonsense":             {Script(t, "echo hello"), "its answer is not JSON", ""},
+		"answers nothing":              {Script(t, answer("{}")), "it gave neither a token nor a certificate", ""},
+		"answers another version":      {Script(t, strings.ReplaceAll(answer(`{"token": "x"}`), "/v1", "/v1alpha1")), "it answered ExecCredential client.authentication.k8s.io/v1alpha1", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			started := time.Now()
@@ -168,48 +166,5 @@ func TestPluginThatGivesNothingSaysWhy(t *testing.T) {
 				t.Errorf("it took %s", took)
 			}
 		})
-	}
-}
-
-func TestPluginProblemIsAFactOfTheCluster(t *testing.T) {
-	g := newGuard(t, "x")
-	path := filepath.Join(t.TempDir(), "config")
-	plugin := script(t, "echo please log in >&2; exit 1")
-	g.kubeconfig(t, path, fmt.Sprintf("{exec: {apiVersion: %s, command: %s, interactiveMode: IfAvailable}}", credentialAPI, plugin.Command))
-	c, err := Open(Options{Context: flows.ContextRef{File: path}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	f := observe(t, c)
-	if f.Problem == nil || f.Problem.Kind != flows.Unauthorized || !strings.Contains(f.Problem.Message, "please log in") || f.Problem.Hint == "" {
-		t.Errorf("got %+v, want the plug-in's own words", f.Problem)
-	}
-}
-
-func TestExpiredCredentialsAreReadAgain(t *testing.T) {
-	g := newGuard(t, "new")
-	path := filepath.Join(t.TempDir(), "config")
-	g.kubeconfig(t, path, "{token: old}")
-	c, err := Open(Options{Context: flows.ContextRef{File: path}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if f := observe(t, c); f.Problem == nil || f.Problem.Kind != flows.Unauthorized ||
-		!strings.Contains(f.Problem.Message, "does not accept the credentials") || f.Problem.Hint != "log in to the cluster again" {
-		t.Fatalf("got %+v, want the credentials to be refused", f.Problem)
-	}
-	g.kubeconfig(t, path, "{token: new}") // somebody logs in
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		f := observe(t, c)
-		if f.Problem != nil && f.Problem.Kind != flows.Unauthorized {
-			return // the door is open; behind it this server has nothing
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the new credentials are never used: %+v", f.Problem)
-		}
-		time.Sleep(50 * time.Millisecond)
 	}
 }

@@ -1,4 +1,7 @@
-package kube
+// Package credentials reaches an API server with the credentials of a kubeconfig:
+// it runs credentials plug-ins, which can be stopped, and reads the kubeconfig
+// again when the API server refuses what it said before.
+package credentials
 
 import (
 	"bytes"
@@ -37,12 +40,12 @@ type plugin struct {
 	timeout time.Duration
 
 	mu      sync.Mutex
-	current *credentials
+	current *credential
 	running chan struct{} // closed when the run that is under way has ended; nil if none is
 	err     error         // of the last run
 }
 
-type credentials struct {
+type credential struct {
 	token   string
 	cert    *tls.Certificate
 	expires time.Time // zero: never
@@ -100,7 +103,7 @@ func usePlugin(config *rest.Config) error {
 
 // certificate is what crypto/tls asks for in a handshake.
 func (p *plugin) certificate(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	c, err := p.credentials(info.Context())
+	c, err := p.credential(info.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +119,7 @@ type pluginTransport struct {
 }
 
 func (t pluginTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	c, err := t.plugin.credentials(request.Context())
+	c, err := t.plugin.credential(request.Context())
 	if err != nil {
 		if request.Body != nil {
 			_ = request.Body.Close() // as RoundTrip must
@@ -138,7 +141,7 @@ func (t pluginTransport) RoundTrip(request *http.Request) (*http.Response, error
 
 // forget drops credentials that the API server did not accept, so that the next
 // request asks for new ones.
-func (p *plugin) forget(c *credentials) bool {
+func (p *plugin) forget(c *credential) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.current != c {
@@ -151,7 +154,7 @@ func (p *plugin) forget(c *credentials) bool {
 // credentials are the plug-in's last ones while they are valid. Requests that
 // need new ones at the same time share one run, and each waits as long as it
 // may itself.
-func (p *plugin) credentials(ctx context.Context) (*credentials, error) {
+func (p *plugin) credential(ctx context.Context) (*credential, error) {
 	p.mu.Lock()
 	if c := p.current; c != nil && (c.expires.IsZero() || time.Now().Before(c.expires)) {
 		p.mu.Unlock()
@@ -191,7 +194,7 @@ func (p *plugin) fail(hint, format string, arguments ...any) error {
 }
 
 // run executes the plug-in: https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
-func (p *plugin) run(ctx context.Context) (*credentials, error) {
+func (p *plugin) run(ctx context.Context) (*credential, error) {
 	if p.config.InteractiveMode == clientcmdapi.AlwaysExecInteractiveMode {
 		return nil, p.fail("log in by using kubectl once, or choose a user that needs no terminal",
 			"it wants to ask on the terminal (interactiveMode Always), which it isn't given here")
@@ -220,7 +223,7 @@ func (p *plugin) run(ctx context.Context) (*credentials, error) {
 }
 
 func (p *plugin) runError(ctx context.Context, err error, stderr string) error {
-	last := lastLine(stderr)
+	last := LastLine(stderr)
 	switch {
 	case ctx.Err() != nil:
 		reason := fmt.Sprintf("it did not end within %s", p.timeout)
@@ -229,20 +232,20 @@ func (p *plugin) runError(ctx context.Context, err error, stderr string) error {
 		}
 		return p.fail("run it by hand to see what it waits for; it gets no terminal to ask on here", "%s", reason)
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist):
-		return p.fail(cmp.Or(lastLine(p.config.InstallHint), "install it, or correct the user's exec.command in the kubeconfig"), "it is not installed")
+		return p.fail(cmp.Or(LastLine(p.config.InstallHint), "install it, or correct the user's exec.command in the kubeconfig"), "it is not installed")
 	case last != "":
 		return p.fail("", "%v: %s", err, last)
 	}
 	return p.fail("", "%v", err)
 }
 
-// lastLine is where programs say why they end.
-func lastLine(text string) string {
+// LastLine of what a program wrote is where programs say why they end.
+func LastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])
 }
 
-func (p *plugin) parse(stdout []byte) (*credentials, error) {
+func (p *plugin) parse(stdout []byte) (*credential, error) {
 	var answer struct {
 		APIVersion string
 		Kind       string
@@ -258,7 +261,7 @@ func (p *plugin) parse(stdout []byte) (*credentials, error) {
 	case status == nil, status.Token == "" && status.ClientCertificateData == "":
 		return nil, p.fail("", "it gave neither a token nor a certificate")
 	}
-	c := &credentials{token: status.Token}
+	c := &credential{token: status.Token}
 	if status.ExpirationTimestamp != nil {
 		c.expires = status.ExpirationTimestamp.Time
 	}
@@ -288,7 +291,14 @@ type renewing struct {
 // refuses the credentials.
 const lookAgainAfter = 2 * time.Second
 
-func newRenewing(config *rest.Config, reload func() (*rest.Config, error)) (*renewing, error) {
+// dialTimeout bounds how long an API server that drops packets can hold up the
+// first answer about it.
+const dialTimeout = 5 * time.Second
+
+// NewTransport reaches the API server as config says. When that refuses the
+// credentials, reload reads them again; nil if they are not from a file. An error
+// is of the config, and may be a [PluginError]; so may those of requests.
+func NewTransport(config *rest.Config, reload func() (*rest.Config, error)) (http.RoundTripper, error) {
 	rt, err := newTransport(config)
 	return &renewing{reload: reload, config: config, rt: rt}, err
 }

@@ -1,0 +1,235 @@
+// Package info is what `info` says of a cluster and its peers: one document, which
+// is written as it is, or as text.
+package info
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/view"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Cluster is what `info -o json` writes, and `info peer` in part. Fields
+// are only added while "v" is 1.
+type Cluster struct {
+	V       int                        `json:"v"`
+	At      time.Time                  `json:"at"`
+	Local   Local                      `json:"local"`
+	Network Network                    `json:"network"`
+	Peers   map[render.ClusterID]*Peer `json:"peers"`
+}
+
+type Local struct {
+	ClusterID  render.ClusterID `json:"clusterID"`
+	Context    string           `json:"context"`
+	APIServer  string           `json:"apiServer"`
+	Kubernetes string           `json:"kubernetes"`
+	// Software is "none", "Liqo" or "liqo-tui operator".
+	Software  string `json:"software"`
+	Namespace string `json:"namespace"`
+}
+
+type Network struct {
+	PodCIDRs      []networkingv1beta1.CIDR `json:"podCIDRs"`
+	ExternalCIDRs []networkingv1beta1.CIDR `json:"externalCIDRs"`
+}
+
+// Peer is one peering as the cluster sees it.
+type Peer struct {
+	ClusterID render.ClusterID `json:"clusterID"`
+	Namespace string           `json:"namespace"`
+	// State is a [flows.State], Why a sentence.
+	State flows.State `json:"state"`
+	Why   string      `json:"why"`
+	Since *time.Time  `json:"since,omitempty"`
+	// ReportedAt is when the gateway said it; after StaleAt it isn't believed.
+	ReportedAt *time.Time  `json:"reportedAt,omitempty"`
+	StaleAt    *time.Time  `json:"staleAt,omitempty"`
+	Network    PeerNetwork `json:"network"`
+	// verdict is State, and whether pods reach each other as far as that is known.
+	verdict view.Verdict
+}
+
+type PeerNetwork struct {
+	CIDR       PeerCIDRs   `json:"cidr"`
+	Gateway    *Gateway    `json:"gateway,omitempty"`
+	Connection *Connection `json:"connection,omitempty"`
+}
+
+// PeerCIDRs are the peer's ranges, and those by which this cluster's pods
+// reach them; "remapped" is missing until the operator has decided.
+type PeerCIDRs struct {
+	Remote   *networkingv1beta1.ClusterConfigCIDR `json:"remote,omitempty"`
+	Remapped *networkingv1beta1.ClusterConfigCIDR `json:"remapped,omitempty"`
+}
+
+type Gateway struct {
+	Name string     `json:"name"`
+	Role flows.Role `json:"role"`
+	// Address and Port are where the server is dialled.
+	Address     []string `json:"address"`
+	Port        int32    `json:"port"`
+	ServiceType string   `json:"serviceType,omitempty"` // of a server
+	MTU         int      `json:"mtu"`
+	PublicKey   string   `json:"publicKey,omitempty"`
+	Pod         string   `json:"pod,omitempty"`
+	PodWaiting  string   `json:"podWaiting,omitempty"`
+}
+
+type Connection struct {
+	Name          string        `json:"name"`
+	Value         string        `json:"value"`
+	Reason        render.Reason `json:"reason,omitempty"`
+	LatencyMicros int64         `json:"latencyMicros,omitempty"` // round trip from gateway to gateway
+	// Null where the gateway does not report it, as Liqo's don't, or has nothing to
+	// report.
+	Loss          *float64 `json:"loss"` // of pings, 0 to 1
+	ReceivedBytes *uint64  `json:"receivedBytes"`
+	SentBytes     *uint64  `json:"sentBytes"`
+	// PodTraffic is when packets of pods were last seen to pass both ways.
+	PodTraffic     *time.Time `json:"podTraffic,omitempty"`
+	Handshake      *time.Time `json:"handshake,omitempty"`
+	Implementation string     `json:"implementation,omitempty"`
+	MTU            int        `json:"mtu,omitempty"`
+	PeerAddress    string     `json:"peerAddress,omitempty"`
+}
+
+// Describe is pure: the same facts at the same moment give the same shape.
+func Describe(f flows.ClusterFacts, now time.Time) Cluster {
+	info := Cluster{
+		V: report.SchemaVersion, At: now.UTC().Truncate(time.Second),
+		Local: Local{
+			ClusterID: f.ID, Context: f.Context.String(), APIServer: f.Server, Kubernetes: f.Version,
+			Software: f.Software.String(), Namespace: f.Namespace,
+		},
+		Network: Network{PodCIDRs: f.Networks.Pod, ExternalCIDRs: f.Networks.External},
+		Peers:   map[render.ClusterID]*Peer{},
+	}
+	for id, p := range f.Peers() {
+		info.Peers[id] = describePeer(p, now)
+	}
+	return info
+}
+
+func describePeer(p *flows.Peer, now time.Time) *Peer {
+	r := p.Reading()
+	out := &Peer{ClusterID: r.Peer, Namespace: r.Namespace, Since: moment(r.Since), ReportedAt: moment(r.At), StaleAt: moment(r.StaleAt())}
+	out.State, out.Why = r.State(now)
+	out.verdict = view.End{Chosen: true, Reading: r}.Alone(now)
+	if conf := p.Configuration; conf != nil {
+		out.Network.CIDR.Remote = &conf.Spec.Remote.CIDR
+		if r.CIDRs {
+			out.Network.CIDR.Remapped = &conf.Status.Remote.CIDR
+		}
+	}
+	out.Network.Gateway = describeGateway(p, r)
+	if c := p.Connection; c != nil {
+		out.Network.Connection = &Connection{
+			Name: c.Name, Value: string(r.Value), Reason: r.Cause(now), LatencyMicros: r.Latency.Microseconds(),
+			Loss: Known(r.Lost()), ReceivedBytes: Known(r.Received, r.Reported), SentBytes: Known(r.Sent, r.Reported),
+			PodTraffic: moment(r.PodTraffic), Handshake: moment(r.Handshake), Implementation: r.Implementation, MTU: r.MTU, PeerAddress: r.PeerAddress,
+		}
+	}
+	return out
+}
+
+// word is the state in a column.
+func (p *Peer) word() string {
+	if p.untested() != "" {
+		return p.verdict.State.String()
+	}
+	return string(p.State)
+}
+
+// untested says that nobody knows of pods, "" where something is known.
+func (p *Peer) untested() string {
+	if p.verdict.State == view.Untested {
+		return p.verdict.Title()
+	}
+	return ""
+}
+
+func describeGateway(p *flows.Peer, r flows.Reading) *Gateway {
+	g := &Gateway{Role: r.Role, Address: []string{}}
+	switch {
+	case p.Server != nil:
+		g.Name, g.MTU, g.ServiceType = p.Server.Name, p.Server.Spec.MTU, string(p.Server.Spec.Endpoint.ServiceType)
+		if e := p.Server.Status.Endpoint; e != nil {
+			g.Address, g.Port = append(g.Address, e.Addresses...), e.Port
+		}
+	case p.Client != nil:
+		g.Name, g.MTU = p.Client.Name, p.Client.Spec.MTU
+		g.Address, g.Port = append(g.Address, p.Client.Spec.Endpoint.Addresses...), p.Client.Spec.Endpoint.Port
+	default:
+		return nil
+	}
+	if p.Key != nil {
+		g.PublicKey = p.Key.String()
+	}
+	if p.Pod != nil {
+		g.Pod, g.PodWaiting = p.Pod.Name, p.Pod.Waiting
+	}
+	return g
+}
+
+// Known is v, nil where it stands for nothing that was measured.
+func Known[T any](v T, ok bool) *T {
+	if !ok {
+		return nil
+	}
+	return &v
+}
+
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(t.UTC())
+}
+
+// Keep drops all peers but those that were asked for.
+func (i *Cluster) Keep(wanted []string) error {
+	if len(wanted) == 0 {
+		return nil
+	}
+	kept := map[render.ClusterID]*Peer{}
+	for _, id := range wanted {
+		p, ok := i.Peers[render.ClusterID(id)]
+		if !ok {
+			known := "it has none"
+			if len(i.Peers) > 0 {
+				known = "its peers: " + flows.Joined(slices.Sorted(maps.Keys(i.Peers)))
+			}
+			return exit.UsageError{Err: fmt.Errorf("%s has no peer %s; %s", i.Local.ClusterID, id, known)}
+		}
+		kept[p.ClusterID] = p
+	}
+	i.Peers = kept
+	return nil
+}
+
+// QueryRoot is where --get begins: at the peer, if one was asked for.
+func (i *Cluster) QueryRoot(peers []string) any {
+	if len(peers) == 1 {
+		return i.Peers[render.ClusterID(peers[0])]
+	}
+	return i
+}
+
+// Healthy reports whether no peering needs an admin.
+func (i *Cluster) Healthy() bool {
+	for _, p := range i.Peers {
+		if !p.State.Healthy() {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,65 @@
+package credentials_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/kube"
+	"github.com/liqo-tui/liqo-tui/kube/credentials"
+)
+
+func observe(t *testing.T, c *kube.Cluster) flows.ClusterFacts {
+	t.Helper()
+	f, err := c.Observe(t.Context())
+	if err != nil {
+		t.Fatalf("Observe: %v", err)
+	}
+	return f
+}
+
+func TestPluginProblemIsAFactOfTheCluster(t *testing.T) {
+	g := credentials.NewGuard(t, "x")
+	path := filepath.Join(t.TempDir(), "config")
+	plugin := credentials.Script(t, "echo please log in >&2; exit 1")
+	g.Kubeconfig(t, path, fmt.Sprintf("{exec: {apiVersion: %s, command: %s, interactiveMode: IfAvailable}}", credentials.PluginAPI, plugin.Command))
+	c, err := kube.Open(kube.Options{Context: flows.ContextRef{File: path}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	f := observe(t, c)
+	if f.Problem == nil || f.Problem.Kind != flows.Unauthorized || !strings.Contains(f.Problem.Message, "please log in") || f.Problem.Hint == "" {
+		t.Errorf("got %+v, want the plug-in's own words", f.Problem)
+	}
+}
+
+func TestExpiredCredentialsAreReadAgain(t *testing.T) {
+	g := credentials.NewGuard(t, "new")
+	path := filepath.Join(t.TempDir(), "config")
+	g.Kubeconfig(t, path, "{token: old}")
+	c, err := kube.Open(kube.Options{Context: flows.ContextRef{File: path}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if f := observe(t, c); f.Problem == nil || f.Problem.Kind != flows.Unauthorized ||
+		!strings.Contains(f.Problem.Message, "does not accept the credentials") || f.Problem.Hint != "log in to the cluster again" {
+		t.Fatalf("got %+v, want the credentials to be refused", f.Problem)
+	}
+	g.Kubeconfig(t, path, "{token: new}") // somebody logs in
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		f := observe(t, c)
+		if f.Problem != nil && f.Problem.Kind != flows.Unauthorized {
+			return // the door is open; behind it this server has nothing
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the new credentials are never used: %+v", f.Problem)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
