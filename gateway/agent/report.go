@@ -220,7 +220,7 @@ const (
 	// unanswered is above what comes in between the last answer and the end of a
 	// path: pings are 2 s apart.
 	unanswered = 5 * time.Second
-	// lately is above WireGuard's keepalive of 25 s.
+	// lately is above the time between keepalives, of which 25 s is the usual one.
 	lately = 30 * time.Second
 )
 
