@@ -27,6 +27,7 @@ type Cluster struct {
 	Peers   map[render.ClusterID]*Peer `json:"peers"`
 }
 
+// Local is the cluster itself.
 type Local struct {
 	ClusterID  render.ClusterID `json:"clusterID"`
 	Context    string           `json:"context"`
@@ -37,6 +38,7 @@ type Local struct {
 	Namespace string `json:"namespace"`
 }
 
+// Network is what the cluster calls its own address ranges.
 type Network struct {
 	PodCIDRs      []networkingv1beta1.CIDR `json:"podCIDRs"`
 	ExternalCIDRs []networkingv1beta1.CIDR `json:"externalCIDRs"`
@@ -58,6 +60,7 @@ type Peer struct {
 	verdict view.Verdict
 }
 
+// PeerNetwork is how the two clusters are connected.
 type PeerNetwork struct {
 	CIDR       PeerCIDRs   `json:"cidr"`
 	Gateway    *Gateway    `json:"gateway,omitempty"`
@@ -71,6 +74,7 @@ type PeerCIDRs struct {
 	Remapped *networkingv1beta1.ClusterConfigCIDR `json:"remapped,omitempty"`
 }
 
+// Gateway is the cluster's end of the tunnel.
 type Gateway struct {
 	Name string     `json:"name"`
 	Role flows.Role `json:"role"`
@@ -84,6 +88,7 @@ type Gateway struct {
 	PodWaiting  string   `json:"podWaiting,omitempty"`
 }
 
+// Connection is what the gateway reports of the tunnel.
 type Connection struct {
 	Name          string        `json:"name"`
 	Value         string        `json:"value"`

@@ -18,6 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
+// WriteCluster writes the cluster and one line per peer, as text.
 func WriteCluster(out io.Writer, i Cluster) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "Cluster ID\t%s\n", cmp.Or(string(i.Local.ClusterID), "none"))
@@ -79,6 +80,7 @@ func latencyText(p *Peer) string {
 	return "-"
 }
 
+// WritePeers writes all details of all peers, as text.
 func WritePeers(out io.Writer, i Cluster) error {
 	if len(i.Peers) == 0 {
 		fmt.Fprintf(out, "%s has no peers.\n", i.Local.ClusterID)
@@ -134,6 +136,7 @@ func writePeer(out io.Writer, i Cluster, p *Peer) error {
 // notReported stands for what only our gateways report.
 const notReported = "not reported by Liqo's gateway"
 
+// LossText is the share of pings that were lost, or why it is not known.
 func LossText(c *Connection) string {
 	switch {
 	case c.Loss != nil:
