@@ -30,6 +30,7 @@ fi
 if [ "$only" != liqo ]; then
 	part two_clusters "end-to-end tests in a lab of two clusters"
 	part three_clusters "end-to-end tests in a lab of three clusters"
+	part nat "end-to-end tests of clusters behind routers that translate addresses"
 fi
 if [ "$only" != e2e ]; then
 	part liqo "end-to-end tests beside Liqo's own controllers"
@@ -47,7 +48,7 @@ run() { # DIRECTORY ARGUMENTS...
 }
 
 # Three tests at a time, of those that wait most of their time.
-without_lab() { run . -timeout 30m -parallel 3 -skip '^(TestLab|TestThreeClusters|TestBesideLiqo)' ./...; }
+without_lab() { run . -timeout 30m -parallel 3 -skip '^(TestLab|TestThreeClusters|TestBehindNAT|TestBesideLiqo)' ./...; }
 
 api() { # FOLDER
 	KUBEBUILDER_ASSETS=$PWD/$1 run . -timeout 10m -parallel 3 ./kube/...
@@ -108,6 +109,8 @@ own_lab() { # TEST
 }
 
 three_clusters() { own_lab TestThreeClusters; }
+
+nat() { own_lab TestBehindNAT; }
 
 liqo() { own_lab TestBesideLiqo; }
 

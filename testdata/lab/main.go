@@ -110,7 +110,7 @@ func command() *cobra.Command {
 	}
 	root.PersistentFlags().StringVar(&dir, "dir", dir, "state of the lab (or set "+dirVariable+")")
 	root.AddCommand(upCommand(&dir), downCommand(&dir), statusCommand(&dir), loadCommand(&dir),
-		kubeconfigCommand(&dir), kubectlCommand(&dir), execCommand(&dir), cutCommand(&dir), rebindCommand(&dir), narrowCommand(&dir),
+		kubeconfigCommand(&dir), kubectlCommand(&dir), execCommand(&dir), cutCommand(&dir), rebindCommand(&dir), forwardCommand(&dir), narrowCommand(&dir),
 		restoreCommand(&dir))
 	return root
 }
@@ -422,6 +422,21 @@ func rebindCommand(dir *string) *cobra.Command {
 		Short: "have the cluster's UDP come from another address and other ports, and from others again each time",
 		Args:  cobra.ExactArgs(1),
 		RunE:  withLab(dir, func(_ *cobra.Command, l Lab, args []string) error { return rebind(l, args[0]) }),
+	}
+}
+
+func forwardCommand(dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "forward CLUSTER PORT NODE_PORT",
+		Short: "have the router of a cluster behind NAT pass a UDP port on to the first node",
+		Args:  cobra.ExactArgs(3),
+		RunE: withLab(dir, func(_ *cobra.Command, l Lab, args []string) error {
+			ports, err := parsePorts(args[1:])
+			if err != nil {
+				return err
+			}
+			return forward(l, args[0], ports[0], ports[1])
+		}),
 	}
 }
 

@@ -100,6 +100,39 @@ func rebind(l Lab, cluster string) error {
 	return l.nftOnWAN(fmt.Sprintf("flush chain inet %s unasked\n", cutTable))
 }
 
+// parsePorts reads ports of UDP.
+func parsePorts(text []string) ([]uint16, error) {
+	ports := make([]uint16, len(text))
+	for i, t := range text {
+		n, err := strconv.ParseUint(t, 10, 16)
+		if err != nil || n == 0 {
+			return nil, fmt.Errorf("port %q: want 1 to 65535", t)
+		}
+		ports[i] = uint16(n)
+	}
+	return ports, nil
+}
+
+// forward has the masquerading router of a cluster pass what comes to one of its
+// UDP ports on to a port of the cluster's first node, as an admin would set it.
+func forward(l Lab, cluster string, port, nodePort uint16) error {
+	c, err := l.Cluster(cluster)
+	if err != nil {
+		return err
+	}
+	if !c.Behind {
+		return fmt.Errorf("forward: %s is not behind a router: `lab up --nat %s`", cluster, cluster)
+	}
+	return runTool(forwardScript(c, port, nodePort), "nsenter", "--net="+filepath.Join(netnsFolder, l.routerNetns(c)), "nft", "-f", "-")
+}
+
+func forwardScript(c Cluster, port, nodePort uint16) string {
+	return fmt.Sprintf(`add chain ip lab prerouting { type nat hook prerouting priority dstnat; }
+add rule ip lab prerouting iifname eth0 ip daddr %s udp dport %d dnat to %s:%d
+insert rule ip lab forward ct status dnat accept
+`, c.Public, port, c.Nodes[0].Address, nodePort)
+}
+
 // unasked is for how long nothing may come to the cluster that it has not asked
 // for. What a peer sends on would else be a flow of its own, whose answers keep
 // their address. Peers that dial the cluster have to come through later.

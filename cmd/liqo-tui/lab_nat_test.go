@@ -1,0 +1,103 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+)
+
+// What routers that translate addresses let through, and what is said of what they don't.
+// Rome can be dialled; milan and napoli are each behind a router that lets
+// answers in and nothing else.
+func TestBehindNAT(t *testing.T) {
+	if os.Getenv("REQUIRE_LAB") == "" {
+		t.Skip("makes a lab of its own, which takes the place of another: set REQUIRE_LAB")
+	}
+	var l lab
+	l.must(t, "down")
+	l.must(t, "up", "--clusters", "rome,milan,napoli", "--nat", "milan,napoli")
+	l.must(t, "load", "../../bin/images/liqo-gateway.tar")
+	l = useLab(t)
+	l.clusters = []string{"rome", "milan", "napoli"}
+	for _, cluster := range l.clusters {
+		l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--cluster-id", cluster,
+			"--image", labImage, "--pod-cidr", labPodCIDR).want(t, exit.OK)
+		for _, node := range l.nodes(t, cluster) {
+			l.apply(t, cluster, webPod(t, node))
+		}
+		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app=web", "--timeout=60s")
+	}
+	open, both := connection{"rome", "milan"}, connection{"milan", "napoli"}
+	behind := func(c connection, flags ...string) func(*testing.T) {
+		return func(t *testing.T) { l.testBehindNAT(t, c, flags...) }
+	}
+	t.Run("what can be dialled becomes the server", behind(open, "--probe", "--server-location", "auto"))
+	t.Run("so it does from the other side", behind(connection{"milan", "rome"}, "--probe", "--server-location", "auto"))
+	t.Run("a router that gives each flow another port", func(t *testing.T) {
+		l.must(t, "rebind", "milan")
+		defer l.must(t, "restore")
+		l.testBehindNAT(t, open, "--server-location", "Local")
+	})
+	t.Run("a server that can't be dialled is named", func(t *testing.T) { l.testClosed(t, open) })
+	t.Run("a server behind a port that is passed on", func(t *testing.T) {
+		l.must(t, "forward", "milan", "5182", "31820")
+		l.testBehindNAT(t, open, "--server-location", "Remote", "--server-service-type", "NodePort", "--node-port", "31820",
+			"--client-address", "172.30.0.12", "--client-port", "5182")
+	})
+	t.Run("two that can't be dialled are refused before anything changes", func(t *testing.T) {
+		before := map[string][]string{both.a: l.objects(t, both.a), both.b: l.objects(t, both.b)}
+		got := l.between(both, "connect", "--probe", "--yes", "--timeout", "60s").want(t, exit.Preflight)
+		if !strings.Contains(got.err, "--client-address") {
+			t.Errorf("got %q, want what helps", got.err)
+		}
+		for cluster, objects := range before {
+			if diff := cmp.Diff(objects, l.objects(t, cluster)); diff != "" {
+				t.Errorf("objects of %s changed (-before +after):\n%s", cluster, diff)
+			}
+		}
+	})
+}
+
+// testBehindNAT connects, until packets have passed from pod to pod both ways, and
+// removes it.
+func (l lab) testBehindNAT(t *testing.T, c connection, flags ...string) {
+	t.Helper()
+	defer l.removed(t, c)
+	began := time.Now()
+	got := l.between(c, "connect", append(flags, "--yes", "--wait=verified", "--timeout", "60s")...).want(t, exit.OK)
+	t.Logf("%s verified in %.1fs\n%s", c, time.Since(began).Seconds(), got.err)
+	for _, way := range c.ways() {
+		eventually(t, 20*time.Second, func() error { return l.worksBetween(t, way) })
+	}
+	l.both(c, "check").want(t, exit.OK)
+}
+
+// testClosed has the client dial what its router does not let in.
+func (l lab) testClosed(t *testing.T, c connection) {
+	defer l.removed(t, c)
+	got := l.between(c, "connect", "--server-location", "Remote", "--yes", "--timeout", "15s")
+	if got.code == exit.OK {
+		t.Fatalf("it connected:\n%s", got.out)
+	}
+	t.Logf("exit code %d\n%s", got.code, got.err)
+	said := l.both(c, "check")
+	t.Logf("check: exit code %d\n%s", said.code, said.out)
+	for _, want := range []string{"UDP", "--server-location"} {
+		if !slices.ContainsFunc([]string{got.err, said.out}, func(s string) bool { return strings.Contains(s, want) }) {
+			t.Errorf("nothing says %q", want)
+		}
+	}
+}
+
+// removed removes the connection, and waits for what Kubernetes removes in its own time.
+func (l lab) removed(t *testing.T, c connection) {
+	t.Helper()
+	l.between(c, "reset", "--yes", "--timeout", "60s").want(t, exit.OK)
+	l.waitForNamespacesGone(t)
+}
