@@ -6,7 +6,9 @@ SHELL := /bin/bash
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath -buildvcs=false
 
-VERSION    := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# A release's tag, else the version that comes next, by CHANGELOG.md, and the commit.
+VERSION    := $(shell build/version.sh)
+COMMIT     := $(shell git describe --always --dirty --exclude '*' 2>/dev/null)
 # The release of Kubernetes that a module's go.mod asks for.
 kubernetes = $(shell awk '$$1 == "require" && $$2 == "k8s.io/kubernetes" {print $$3; exit}' $(1)/go.mod)
 # Without these, nodes report v0.0.0 and kubectl warns about the skew.
@@ -36,7 +38,7 @@ help: ## List the targets
 build: bin/liqo-tui bin/liqo-gateway ## Build both programs into bin/
 
 bin/liqo-tui: $(SOURCES)
-	@build/gobuild.sh . bin/liqo-tui ./cmd/liqo-tui "-s -w -X main.version=$(VERSION) -X main.releasedImage=$(RELEASED_IMAGE)"
+	@build/gobuild.sh . bin/liqo-tui ./cmd/liqo-tui "-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.releasedImage=$(RELEASED_IMAGE)"
 
 bin/liqo-gateway: $(SOURCES)
 	@build/gobuild.sh . bin/liqo-gateway ./cmd/liqo-gateway "-s -w"

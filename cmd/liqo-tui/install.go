@@ -93,10 +93,6 @@ func readPods(file string, p *render.InstallParams) error {
 	return nil
 }
 
-// releasedImage is where the image of this release was published. It is set when a
-// release is built; other builds have none.
-var releasedImage string
-
 // printInstallation writes the objects instead of applying them.
 func printInstallation(ctx context.Context, io streams, c clusterFlags, plan func(flows.Facts) flows.Plan) error {
 	cluster, err := c.open()

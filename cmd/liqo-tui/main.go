@@ -24,9 +24,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui"
 )
 
-// version is set when a release is built.
-var version = "dev"
-
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
 // streams are the program's ends. Results go to out, everything else to err.
@@ -159,16 +156,6 @@ func noArguments(cmd *cobra.Command, args []string) error {
 		return exit.UsageError{Err: fmt.Errorf("%s takes no arguments, got %s", cmd.CommandPath(), strings.Join(args, " "))}
 	}
 	return nil
-}
-
-func versionCommand(io streams) *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version of this program", Args: noArguments,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(io.out, "liqo-tui", version)
-			return err
-		},
-	}
 }
 
 // conclude prints err, if any, and gives the exit code for it.
