@@ -174,6 +174,9 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	return c, nil
 }
 
+// Reader reads any object, for who collects them.
+func (c *Cluster) Reader() client.Reader { return c.client }
+
 // Close ends the watches.
 func (c *Cluster) Close() { c.cancel() }
 

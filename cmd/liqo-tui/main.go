@@ -126,7 +126,7 @@ or those that you choose.
 	root.AddCommand(
 		wizardCommand(io, &g), dashboardCommand(io, &g), networkCommand(io), peerCommand(io), unpeerCommand(io), offloadCommand(io), unoffloadCommand(io),
 		checkCommand(io), infoCommand(io), rbacCommand(io), generateCommand(io), createCommand(io), installCommand(io), uninstallCommand(io),
-		explainCommand(io), manCommand(io), versionCommand(io),
+		explainCommand(io), manCommand(io), versionCommand(io), bundleCommand(io),
 	)
 	settingflag.Complete(root)
 	wrapHelp(root, io)

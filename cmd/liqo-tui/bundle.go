@@ -1,0 +1,139 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
+	"github.com/liqo-tui/liqo-tui/flows/bundle"
+	"github.com/liqo-tui/liqo-tui/kube/support"
+)
+
+const bundleReadme = `What liqo-tui bundle has read of clusters, for a bug report. Each folder is a cluster.
+
+Of Secrets there are names, no values: they were not read. Fields that may have a
+password, a token or a key are "<removed: N bytes>", and so is in texts and logs what
+looks like one. Of WireGuard's keys there are fingerprints.
+
+It has names and addresses of your clusters, nodes and namespaces. Have a look before
+you hand it to somebody.
+`
+
+func bundleCommand(io streams) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use: "bundle", Short: "Write an archive for a bug report, without secrets", Args: noArguments,
+		Long: `Write an archive with what a bug report needs of a cluster, or of two: versions,
+objects, events and logs of the operator, the node agents and the gateways.
+
+Of Secrets only the names are read. Values that may be passwords, tokens or keys
+are left out. It has names and addresses: have a look before you hand it on.`,
+		Example: `  liqo-tui bundle --context rome --remote-context milan --to bug.tar.gz`,
+	}
+	pair := newPairFlags(cmd, false)
+	cmd.Flags().StringVar(&file, "to", "", "archive to write (default: liqo-tui-bundle-TIME.tar.gz)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		file := cmp.Or(file, "liqo-tui-bundle-"+time.Now().UTC().Format("20060102-150405")+".tar.gz")
+		clusters := []clusterFlags{pair.local}
+		if pair.remote.named() {
+			clusters = append(clusters, pair.remote)
+		}
+		data, missing, err := bundleOf(cmd.Context(), clusters)
+		if err != nil {
+			return err
+		}
+		to, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return exit.UsageError{Err: fmt.Errorf("--to: %w", err)}
+		}
+		if _, err := to.Write(data); err != nil {
+			_ = to.Close()
+			return err
+		}
+		if err := to.Close(); err != nil {
+			return err
+		}
+		for _, name := range missing {
+			fmt.Fprintf(io.err, "not everything could be read: see %s in the archive\n", name)
+		}
+		fmt.Fprintf(io.out, "%s has %d KB. Have a look before you hand it on: it has names and addresses.\n", file, (len(data)+1023)/1024)
+		return nil
+	}
+	return cmd
+}
+
+// bundleOf is the archive, and which of its files tell what is missing.
+func bundleOf(ctx context.Context, clusters []clusterFlags) (data []byte, missing []string, err error) {
+	v := versions{V: 1, Program: thisProgram()}
+	files := support.Files{"README.txt": []byte(bundleReadme)}
+	for i, c := range clusters {
+		name := [...]string{"A", "B"}[i]
+		of, err := versionsOn(ctx, c) // what it could not read is in it
+		v.Clusters = append(v.Clusters, of)
+		if err != nil {
+			files[name+"/problems.txt"] = []byte(bundle.Text(err.Error()) + "\n")
+			missing = append(missing, name+"/problems.txt")
+			continue
+		}
+		parts, err := collect(ctx, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		for path, text := range parts {
+			files[name+"/"+path] = text
+			if path == "problems.txt" {
+				missing = append(missing, name+"/"+path)
+			}
+		}
+	}
+	var text bytes.Buffer
+	if err := report.WriteDocument(&text, report.JSON, v); err != nil {
+		return nil, nil, err
+	}
+	files["versions.json"] = []byte(bundle.Text(text.String()))
+	data, err = archived(files)
+	return data, missing, err
+}
+
+func collect(ctx context.Context, c clusterFlags) (support.Files, error) {
+	cluster, err := c.open()
+	if err != nil {
+		return nil, err
+	}
+	defer cluster.Close()
+	f, err := cluster.Observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return support.Collect(ctx, cluster, f), nil
+}
+
+func archived(files support.Files) ([]byte, error) {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	w := tar.NewWriter(z)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: int64(len(files[name]))}); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(files[name]); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	err := z.Close()
+	return out.Bytes(), err
+}

@@ -1,0 +1,98 @@
+package support_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/kube/support"
+)
+
+const planted = "hunter2-planted"
+
+// lister does nothing but to list.
+type lister struct{ client.Reader }
+
+// cluster has one object of each kind in each namespace that it is asked about.
+type cluster struct {
+	lister
+	asked     map[string]bool
+	forbidden string // kind
+	unknown   string // kind
+}
+
+func (c *cluster) Reader() client.Reader { return c }
+
+func (c *cluster) Logs(_ context.Context, p flows.PodFacts, _ int) (string, error) {
+	return "dial https://ada:" + planted + "@proxy.example failed for " + p.Name, nil
+}
+
+func (c *cluster) List(_ context.Context, into client.ObjectList, options ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(options)
+	kind := strings.TrimSuffix(into.GetObjectKind().GroupVersionKind().Kind, "List")
+	c.asked[kind+" "+o.Namespace] = true
+	switch kind {
+	case c.forbidden:
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "", errors.New("token="+planted))
+	case c.unknown:
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "x"}, "")
+	}
+	switch l := into.(type) {
+	case *metav1.PartialObjectMetadataList:
+		l.Items = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "gw-milan", Namespace: o.Namespace}}}
+	case *unstructured.UnstructuredList:
+		l.Items = []unstructured.Unstructured{{Object: map[string]any{
+			"apiVersion": "v1", "kind": kind, "metadata": map[string]any{"name": "one", "namespace": o.Namespace},
+			"data":   map[string]any{"password": planted},
+			"spec":   map[string]any{"containers": []any{map[string]any{"name": "c", "args": []any{"--password=" + planted}}}},
+			"status": map[string]any{"containerStatuses": []any{map[string]any{"name": "c", "state": map[string]any{"running": map[string]any{}}}}},
+		}}}
+	default:
+		return fmt.Errorf("%s: values of %T would leave the API server", kind, into)
+	}
+	return nil
+}
+
+func TestABundleHasWhatIsOursWithoutSecrets(t *testing.T) {
+	c := &cluster{asked: map[string]bool{}, forbidden: "Node", unknown: "Tenant"}
+	f := flows.ClusterFacts{Namespace: "liqo", Configurations: []networkingv1beta1.Configuration{{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan"}}}}
+	files := support.Collect(t.Context(), c, f)
+	for name, text := range files {
+		if strings.Contains(string(text), planted) {
+			t.Errorf("%s has a secret:\n%s", name, text)
+		}
+	}
+	names := slices.Collect(maps.Keys(files))
+	for _, want := range []string{"objects/pod.yaml", "objects/secret.yaml", "objects/connection.yaml", "logs/liqo/one.log", "logs/liqo-tenant-milan/one.log", "problems.txt"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("%s is missing; there is %q", want, names)
+		}
+	}
+	if slices.Contains(names, "objects/tenant.yaml") {
+		t.Error("there are objects of a kind that the cluster does not know")
+	}
+	if got := string(files["problems.txt"]); !strings.Contains(got, "list Node") || strings.Contains(got, "Tenant") {
+		t.Errorf("got problems %q", got)
+	}
+	for _, want := range []string{"Secret liqo", "Secret liqo-tenant-milan", "Connection "} {
+		if !c.asked[want] {
+			t.Errorf("was not asked for %s", want)
+		}
+	}
+	if c.asked["Secret "] || c.asked["Pod "] || c.asked["ConfigMap "] {
+		t.Error("other people's namespaces were read")
+	}
+}
