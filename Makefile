@@ -175,7 +175,7 @@ bench-operator: bin/kubernetes ## Measure what the operator costs, and how fast 
 	@build/bench-operator.sh
 
 golden: ## Rewrite the golden files
-	UPDATE=1 go test ./render ./flows/... ./gateway/... ./tui/...
+	UPDATE=1 go test ./render ./flows/... ./gateway/... ./tui/... ./build/chart
 
 cross: ## Compile the admin's program for Windows and macOS
 	@for os in windows darwin; do GOOS=$$os go build -o /dev/null ./cmd/liqo-tui && echo "compiled for $$os"; done
@@ -187,6 +187,7 @@ lint: bin/golangci-lint-$(GOLANGCI_LINT) ## Check style and imports
 	cd testdata/flannel && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd testdata/calico && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd testdata/wireguard2022 && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
+	cd testdata/helm && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd build/image && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd build/screenshots && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --disable noctx ./...
 
@@ -200,7 +201,8 @@ bin/golangci-lint-$(GOLANGCI_LINT):
 		>bin/golangci-lint.log 2>&1 || { cat bin/golangci-lint.log; exit 1; }
 	@mv bin/golangci-lint $@
 
-generate: ## Generate the CRDs from Liqo's types
+generate: ## Generate the CRDs from Liqo's types, and the Helm chart
 	@build/generate.sh $(CONTROLLER_GEN)
+	go run ./build/chart -o charts/liqo-tui
 
 .PHONY: help build image images lab lab-of-two deps lab-up lab-down demo check test test-all e2e e2e-liqo soak soak-tui bench bench-liqo bench-operator bench-gateway bench-tui screenshots golden cross lint fmt generate

@@ -36,6 +36,9 @@ type Setting[P any] struct {
 	// Valid is what is wrong with a Text, or with one of a List; a Text can do
 	// without it.
 	Valid func(text string) error
+	// Pattern is a regular expression for what a schema can say of Valid; "" for
+	// nothing.
+	Pattern string
 	// Empty is what no value stands for; "" if there has to be one.
 	Empty string
 	// Bare is the value of a flag that is given without one.
@@ -110,6 +113,21 @@ func ListAt[P any](at func(*P) *[]string) Store[P] {
 	return Store[P]{func(p P) string { return strings.Join(*at(&p), ",") }, func(p *P, text string) {
 		*at(p) = slices.DeleteFunc(strings.Split(text, ","), func(s string) bool { return s == "" })
 	}}
+}
+
+// Key is what files call the setting that are written for Helm too: podCIDR for
+// pod-cidr.
+func (s Setting[P]) Key() string {
+	words := strings.Split(s.Name, "-")
+	for i, w := range words {
+		switch {
+		case i > 0 && (w == "cidr" || w == "id"):
+			words[i] = strings.ToUpper(w)
+		case i > 0:
+			words[i] = strings.ToUpper(w[:1]) + w[1:]
+		}
+	}
+	return strings.Join(words, "")
 }
 
 // Set is the only way in which a text becomes a value. The error says what is

@@ -44,7 +44,7 @@ func run(args []string, stderr io.Writer) int {
 		Use: "liqo-gateway", Short: "In-cluster programs of liqo-tui",
 		SilenceErrors: true, SilenceUsage: true,
 	}
-	root.AddCommand(operatorCommand(), tunnelCommand(log), fabricCommand(log), echoCommand(), inspectCommand())
+	root.AddCommand(operatorCommand(), tunnelCommand(log), fabricCommand(log), echoCommand(), inspectCommand(), readyCommand())
 	root.SetArgs(args)
 	root.SetErr(stderr)
 	if err := root.ExecuteContext(ctx); err != nil && !errors.Is(err, context.Canceled) {

@@ -37,6 +37,9 @@ a flag stay as they are. network connect --install does this while connecting.`,
   # what would it do? exit code 4 if anything
   liqo-tui install --context rome --dry-run
 
+  # with the same settings as the Helm chart
+  liqo-tui install --context rome -f values.yaml
+
   # as manifests, for another tool to apply
   liqo-tui install --context rome --cluster-id rome -o yaml`,
 		Args: noArguments,
@@ -46,10 +49,14 @@ a flag stay as they are. network connect --install does this while connecting.`,
 	pair.local.add(f, "", "the cluster")
 	f.Lookup("output").Usage = "text; json: one document at the end; ndjson: one JSON object a line; yaml: print the objects instead of applying them"
 	settings := settingflag.Add(f, &p, install.Settings()...)
-	var podsFile string
+	var file, podsFile string
+	f.StringVarP(&file, "filename", "f", "", "YAML file with settings: values of the Helm chart liqo-tui. Flags count more")
 	f.StringVar(&podsFile, "pod-settings", "", "YAML file with pull secrets, node selector, tolerations and more of all pods, or those of operator, fabric and gateway (default: unchanged)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settingflag.Wrong(settings); err != nil {
+			return exit.UsageError{Err: err}
+		}
+		if err := readValues(file, &p, settings); err != nil {
 			return exit.UsageError{Err: err}
 		}
 		if err := readPods(podsFile, &p); err != nil {
@@ -76,6 +83,28 @@ a flag stay as they are. network connect --install does this while connecting.`,
 		return op.run(cmd.Context(), io, pair, r)
 	}
 	return cmd
+}
+
+// readValues reads all settings that no flag was given for from a file, if one is
+// given.
+func readValues(file string, p *render.InstallParams, flags []*settingflag.Flag[render.InstallParams]) error {
+	if file == "" {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("--filename: %w", err)
+	}
+	asked := *p
+	if err := install.ReadValues(text, p); err != nil {
+		return fmt.Errorf("--filename %s: %w", file, err)
+	}
+	for _, f := range flags {
+		if f.Given {
+			f.Read(p, f.Write(asked))
+		}
+	}
+	return nil
 }
 
 // readPods reads the settings of pods from a file, if one is given.

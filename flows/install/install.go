@@ -34,6 +34,10 @@ func Plan(p render.InstallParams, f flows.Facts) flows.Plan {
 			"use liqo-tui network connect as it is: it works with Liqo's")}
 		return plan
 	}
+	if s := byHelm(c); s != nil {
+		plan.Steps = []flows.Step{*s}
+		return plan
+	}
 	i, err := New(complete(c, p))
 	if err != nil {
 		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeUsage, "settings", flows.FailedUsage, err.Error(), "")}
@@ -72,6 +76,25 @@ func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams
 	}
 	return p
 }
+
+// byHelm refuses an installation that is a Helm release, as a failed step; nil if
+// none is. Helm would take back with the next upgrade what we change.
+func byHelm(c flows.ClusterFacts) *flows.Step {
+	d := installed[appsv1.Deployment](c, render.OperatorName)
+	if d == nil || d.Annotations[helmRelease] == "" {
+		return nil
+	}
+	release, namespace := d.Annotations[helmRelease], cmp.Or(d.Annotations[helmNamespace], d.Namespace)
+	return new(flows.Refuse(flows.A, flows.CodeOwnership, "the installation is Helm's", flows.FailedConflict,
+		fmt.Sprintf("Helm release %s in namespace %s made the installation, and would take back what another program changes of it", release, namespace),
+		fmt.Sprintf("change it with helm upgrade %[1]s -n %[2]s --reuse-values, or remove it with helm uninstall %[1]s -n %[2]s", release, namespace)))
+}
+
+// Annotations that Helm puts on the objects of a release.
+const (
+	helmRelease   = "meta.helm.sh/release-name"
+	helmNamespace = "meta.helm.sh/release-namespace"
+)
 
 // Bring implements [flows.Installation].
 func (i *Installation) Bring(side flows.Side, c flows.ClusterFacts) (steps []flows.Step, expected flows.ClusterFacts, installs bool) {

@@ -217,3 +217,39 @@ func TestASecondInstallationIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// A Helm release is changed and removed by Helm; connecting does not need to.
+func TestAHelmReleaseIsLeftToHelm(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.A.Bare()
+	run := func(plan func(flows.Facts) flows.Plan) error {
+		return engine.Run(t.Context(), plan, pair.A, engine.Absent{}, func(engine.Event) {}, engine.Options{Now: pair.Now})
+	}
+	installs := func(image string) func(flows.Facts) flows.Plan {
+		return func(f flows.Facts) flows.Plan {
+			return install.Plan(render.InstallParams{ClusterID: "rome", Image: image}, f)
+		}
+	}
+	if err := run(installs("example.org/gateway:v1")); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range pair.A.Objects() {
+		if o.GetName() == render.OperatorName && flows.RefTo(o).Kind == "Deployment" {
+			o.SetAnnotations(map[string]string{"meta.helm.sh/release-name": "net", "meta.helm.sh/release-namespace": "liqo"})
+			pair.A.PutAs("helm", o)
+		}
+	}
+	pair.Forget()
+	for name, plan := range map[string]func(flows.Facts) flows.Plan{"install": installs("example.org/gateway:v2"), "uninstall": install.PlanRemoval} {
+		var step *flows.StepError
+		if err := run(plan); !errors.As(err, &step) || step.Code() != flows.CodeOwnership || !strings.Contains(err.Error(), "Helm release net in namespace liqo") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if log := pair.Log(); len(log) > 0 {
+		t.Errorf("it wrote %v", log)
+	}
+	if err := engine.Run(t.Context(), flows.Connecting(installing(t)), pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now}); err != nil {
+		t.Errorf("connecting: %v", err)
+	}
+}

@@ -14,12 +14,12 @@ func Settings() []flows.Setting[render.InstallParams] {
 	type params = render.InstallParams
 	return []flows.Setting[params]{
 		{Name: "image", Help: imageHelp + " (default: unchanged, at first that of this release, if it has one)", Empty: "unchanged", Store: flows.TextAt(func(p *params) *string { return &p.Image })},
-		{Name: "cluster-id", Help: "name by which peers know the cluster (default: its ID if it has one, else from the context's name)", Valid: func(text string) error { return render.ClusterID(text).Validate() }, Store: flows.TextAt(func(p *params) *render.ClusterID { return &p.ClusterID })},
-		{Name: "pod-cidr", Help: "address range of the pods, may be repeated (default: unchanged, at first the operator detects it)", Kind: flows.List, Empty: "unchanged", Valid: validRange, Store: flows.ListAt(func(p *params) *[]string { return &p.PodCIDRs })},
-		{Name: "service-cidr", Help: "address range of the Services (default: unchanged, at first the operator detects it)", Empty: "unchanged", Valid: validRange, Store: flows.TextAt(func(p *params) *string { return &p.ServiceCIDR })},
-		{Name: "external-cidr", Help: "address range for hosts outside of the pod network (default: unchanged, at first " + render.DefaultExternalCIDR + ")", Empty: "unchanged", Valid: validRange, Store: flows.TextAt(func(p *params) *string { return &p.ExternalCIDR })},
-		{Name: "reserve", Help: "address range under which no peer may be seen, such as that of a VPN; may be repeated (default: unchanged, at first none)", Kind: flows.List, Empty: "unchanged", Valid: validRange, Store: flows.ListAt(func(p *params) *[]string { return &p.Reserve })},
-		{Name: "pools", Help: "address ranges under which peers are seen whose own are taken, may be repeated (default: unchanged, at first 240.0.0.0/4)", Kind: flows.List, Empty: "unchanged", Valid: validRange, Store: flows.ListAt(func(p *params) *[]string { return &p.Pools })},
+		{Name: "cluster-id", Help: "name by which peers know the cluster (default: its ID if it has one, else from the context's name)", Valid: func(text string) error { return render.ClusterID(text).Validate() }, Pattern: `^(?:[a-z0-9]|[a-z0-9][-a-z0-9]*[a-z0-9])$`, Store: flows.TextAt(func(p *params) *render.ClusterID { return &p.ClusterID })},
+		{Name: "pod-cidr", Help: "address range of the pods, may be repeated (default: unchanged, at first the operator detects it)", Kind: flows.List, Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: flows.ListAt(func(p *params) *[]string { return &p.PodCIDRs })},
+		{Name: "service-cidr", Help: "address range of the Services (default: unchanged, at first the operator detects it)", Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: flows.TextAt(func(p *params) *string { return &p.ServiceCIDR })},
+		{Name: "external-cidr", Help: "address range for hosts outside of the pod network (default: unchanged, at first " + render.DefaultExternalCIDR + ")", Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: flows.TextAt(func(p *params) *string { return &p.ExternalCIDR })},
+		{Name: "reserve", Help: "address range under which no peer may be seen, such as that of a VPN; may be repeated (default: unchanged, at first none)", Kind: flows.List, Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: flows.ListAt(func(p *params) *[]string { return &p.Reserve })},
+		{Name: "pools", Help: "address ranges under which peers are seen whose own are taken, may be repeated (default: unchanged, at first 240.0.0.0/4)", Kind: flows.List, Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: flows.ListAt(func(p *params) *[]string { return &p.Pools })},
 		{Name: "gateway-replicas", Help: "pods of each gateway: one holds the tunnel, the others stand by (default: unchanged, at first 1)", Kind: flows.Number, Want: "a number of pods", Min: 1, Max: maxGatewayReplicas, Empty: "unchanged", Store: flows.NumberAt(func(p *params) *int { return &p.GatewayReplicas })},
 	}
 }
@@ -69,6 +69,8 @@ const noImage = "this build of liqo-tui has no published image"
 
 // maxGatewayReplicas is more than anybody needs: only one of them works.
 const maxGatewayReplicas = 5
+
+const rangePattern = `^([0-9]{1,3}\.){3}[0-9]{1,3}/[0-9]{1,2}$`
 
 func validRange(text string) error {
 	prefix, err := netip.ParsePrefix(text)

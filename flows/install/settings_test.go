@@ -1,6 +1,7 @@
 package install_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -59,5 +60,59 @@ func TestWhatAnInstallationCanHave(t *testing.T) {
 				t.Errorf("\n got %s\nwant %s", got, tc.want)
 			}
 		})
+	}
+}
+
+// Flags and the values of the chart are the same settings.
+func TestValuesAreSettings(t *testing.T) {
+	const text = `
+image: registry.example/liqo-gateway:v1
+clusterID: rome
+podCIDR: [10.244.0.0/16, 10.245.0.0/16]
+serviceCIDR: ""
+gatewayReplicas: 2
+nodeSelector: {pool: edge}
+gateway:
+  tolerations: [{key: dedicated, operator: Exists}]
+`
+	p := render.InstallParams{ExternalCIDR: "10.71.0.0/16", ServiceCIDR: "10.96.0.0/12"}
+	if err := install.ReadValues([]byte(text), &p); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range install.Settings() {
+		got = append(got, s.Key()+"="+s.Write(p))
+	}
+	want := "image=registry.example/liqo-gateway:v1 clusterID=rome podCIDR=10.244.0.0/16,10.245.0.0/16 serviceCIDR=10.96.0.0/12 externalCIDR=10.71.0.0/16 reserve= pools= gatewayReplicas=2"
+	if got := strings.Join(got, " "); got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+	if p.Pods.NodeSelector["pool"] != "edge" || p.Pods.ForGateway().Tolerations[0].Key != "dedicated" {
+		t.Errorf("got %+v for pods", p.Pods)
+	}
+	for text, want := range map[string]string{
+		"clusterId: rome":            `unknown field "clusterId"`,
+		"podCIDR: 10.244.0.1/16":     `podCIDR "10.244.0.1/16": host bits are set, did you mean 10.244.0.0/16?`,
+		"gatewayReplicas: 9":         `gatewayReplicas "9": want a number of pods, 1 to 5`,
+		"operator: {nodeSelctor: a}": `unknown field "nodeSelctor"`,
+		"image: [a":                  "did not find expected",
+	} {
+		if err := install.ReadValues([]byte(text), &p); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+// A schema says the pattern, Valid decides.
+func TestPatternsAllowWhatIsValid(t *testing.T) {
+	for _, s := range install.Settings() {
+		for _, text := range []string{"rome", "a", "rome-2", "10.244.0.0/16", "0.0.0.0/0", "Rome", "-rome", "10.244.0.0", "fd00::/8", "x/8"} {
+			if s.Pattern != "" && s.Valid(text) == nil && !regexp.MustCompile(s.Pattern).MatchString(text) {
+				t.Errorf("%s: %q is valid, and pattern %s refuses it", s.Name, text, s.Pattern)
+			}
+		}
+		if s.Pattern != "" && regexp.MustCompile(s.Pattern).MatchString("no range, no name") {
+			t.Errorf("%s: pattern %s refuses nothing", s.Name, s.Pattern)
+		}
 	}
 }

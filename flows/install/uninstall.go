@@ -40,6 +40,10 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 	if c.Installation != nil && c.Installation.Unknown != "" {
 		return refuse(flows.FailedAccess, flows.CodeForbidden, c.Installation.Unknown, "ask the cluster's administrator for the right to read it")
 	}
+	if s := byHelm(c); s != nil {
+		plan.Steps = []flows.Step{*s}
+		return plan
+	}
 	rest := c.Installation == nil
 	// The rights go before what the programs write: they may still be ending.
 	for _, id := range []string{stepOperator, stepFabric, stepRights, stepTemplates, stepSettings} {

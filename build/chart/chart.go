@@ -1,0 +1,306 @@
+package main
+
+import (
+	"cmp"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// unreleased is the version of the chart in the repository.
+const unreleased = "0.0.0"
+
+// Release is what a release of the chart has of its own.
+type Release struct {
+	Version string
+	Image   string // "" if none was published
+}
+
+// static are the files that follow from no object.
+//
+//go:embed all:static
+var static embed.FS
+
+// namespace stands for that of the release while objects are rendered.
+const namespace = "release-namespace"
+
+// Files are those of the chart, by their paths.
+func Files(r Release) (map[string]string, error) {
+	p := render.InstallParams{Namespace: namespace}
+	for i, s := range install.Settings() {
+		s.Read(&p, cmp.Or(number(s, i), "§"+s.Name+"§"))
+	}
+	objects, err := render.Install(p)
+	if err != nil {
+		return nil, err
+	}
+	h := &holes{}
+	texts := map[string]string{}
+	for _, o := range objects {
+		u, err := render.Wanted(o)
+		if err != nil {
+			return nil, err
+		}
+		kind := u.GetKind()
+		if kind == "Namespace" {
+			continue // the release's is there before
+		}
+		if kind == "CustomResourceDefinition" {
+			text, err := yaml.Marshal(u.Object)
+			if err != nil {
+				return nil, err
+			}
+			texts["crds/"+u.GetName()+".yaml"] = string(text)
+			continue
+		}
+		h.cut(kind, u.Object)
+		text, err := yaml.Marshal(u.Object)
+		if err != nil {
+			return nil, fmt.Errorf("render %s: %w", render.Name(o), err)
+		}
+		filled := h.fill(fitted(escaped(string(text))))
+		if render.Optional(o) {
+			filled = "{{- if $.Capabilities.APIVersions.Has \"" + u.GetAPIVersion() + "/" + kind + "\" }}\n---\n" + filled + "{{- end }}\n"
+		} else if !strings.HasPrefix(filled, "{{- range") {
+			filled = "---\n" + filled
+		}
+		texts[fileOf(kind)] += filled
+	}
+	if err := addStatic(texts, h.virtual); err != nil {
+		return nil, err
+	}
+	if texts["values.schema.json"], err = schema(); err != nil {
+		return nil, err
+	}
+	texts["values.yaml"] = values(r)
+	texts["Chart.yaml"] = fmt.Sprintf(chartYAML, r.Version, r.Version)
+	return texts, nil
+}
+
+const chartYAML = `apiVersion: v2
+name: liqo-tui
+description: Operator and node agent that connect the pod network of a cluster without Liqo with those of others
+type: application
+version: %s
+appVersion: %q
+kubeVersion: ">= 1.26.0-0"
+home: https://github.com/liqo-tui/liqo-tui
+sources: [https://github.com/liqo-tui/liqo-tui]
+keywords: [liqo, multi-cluster, wireguard, network]
+annotations:
+  artifacthub.io/license: Apache-2.0
+`
+
+// fileOf is the template that objects of a kind are in.
+func fileOf(kind string) string {
+	name := "settings"
+	switch kind {
+	case "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "PriorityClass", "ResourceQuota":
+		name = "rights"
+	case "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding":
+		name = "policies"
+	case "Deployment":
+		name = "operator"
+	case "DaemonSet":
+		name = "fabric"
+	case "WgGatewayServerTemplate", "WgGatewayClientTemplate":
+		name = "gateways"
+	}
+	return "templates/" + name + ".yaml"
+}
+
+func addStatic(texts map[string]string, virtual string) error {
+	fields := podFields()
+	for i, f := range fields {
+		fields[i] = strconv.Quote(f)
+	}
+	return fs.WalkDir(static, "static", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := static.ReadFile(path)
+		texts[strings.TrimPrefix(path, "static/")] = strings.NewReplacer("@virtual@", virtual, "@pods@", strings.Join(fields, " ")).Replace(string(text))
+		return err
+	})
+}
+
+// number is what stands for a number while objects are rendered; "" for a setting
+// that is none.
+func number(s flows.Setting[render.InstallParams], i int) string {
+	if s.Kind != flows.Number {
+		return ""
+	}
+	return strconv.Itoa(900000 + i)
+}
+
+var (
+	liqosBraces = regexp.MustCompile(`\{\{.*?\}\}`)
+	// arguments that are there if something is asked for
+	askedArgument = regexp.MustCompile(`(?m)^( *)(- --[a-z-]+=)§([a-z-]+)§\n`)
+)
+
+// escaped keeps Helm from reading what is in Liqo's own template language.
+func escaped(text string) string {
+	return liqosBraces.ReplaceAllStringFunc(text, func(braces string) string { return "{{ " + strconv.Quote(braces) + " }}" })
+}
+
+// fitted has values in place of what stood for them.
+func fitted(text string) string {
+	text = whole(text, namespace, "$.Release.Namespace")
+	if strings.Contains(text, "reserved-§reserve§") {
+		text = "{{- range $.Values.reserve }}\n---\n" + strings.NewReplacer(
+			": §reserve§", ": {{ . | quote }}", "reserved-§reserve§", `reserved-{{ . | replace "." "-" | replace "/" "-" }}`).Replace(text) + "{{- end }}\n"
+	}
+	list := map[string]string{}
+	for i, s := range install.Settings() {
+		value := "$.Values." + s.Key()
+		if s.Name == "image" {
+			value = `include "liqo-tui.image" $`
+		}
+		list[s.Name] = "."
+		if s.Kind == flows.List {
+			list[s.Name] = `join "," .`
+		}
+		if n := number(s, i); n != "" {
+			text = strings.ReplaceAll(text, n, "{{ "+value+" }}")
+		}
+		text = askedArgument.ReplaceAllStringFunc(text, func(line string) string {
+			m := askedArgument.FindStringSubmatch(line)
+			if m[3] != s.Name {
+				return line
+			}
+			return m[1] + "{{- with $.Values." + s.Key() + " }}\n" + m[1] + m[2] + "{{ " + list[s.Name] + " }}\n" + m[1] + "{{- end }}\n"
+		})
+		text = whole(text, "§"+s.Name+"§", value)
+	}
+	return text
+}
+
+// whole has an expression in place of what stood for it. A text that is nothing else
+// is quoted: YAML would take some for numbers.
+func whole(text, from, expression string) string {
+	text = strings.ReplaceAll(text, ": "+from+"\n", ": {{ "+expression+" | quote }}\n")
+	return strings.ReplaceAll(text, from, "{{ "+expression+" }}")
+}
+
+// holes are the lines of templates that markers in objects stand for. INDENT in
+// them is how far a marker is indented, and NEXT two more.
+type holes struct {
+	lines   []string
+	virtual string // requirements that keep pods from virtual nodes, as JSON
+}
+
+func (h *holes) mark(lines ...string) string {
+	h.lines = append(h.lines, strings.Join(lines, "\n"))
+	return fmt.Sprintf("zz~%d~", len(h.lines)-1) // last of an object's fields: the first of a list's entry has its dash
+}
+
+var marker = regexp.MustCompile(`(?m)^( *)(?:- )?["']?zz~(\d+)~["']?(?::.*)?$`)
+
+func (h *holes) fill(text string) string {
+	return marker.ReplaceAllStringFunc(text, func(line string) string {
+		m := marker.FindStringSubmatch(line)
+		n, _ := strconv.Atoi(m[2]) // the expression has digits
+		lines := strings.NewReplacer("INDENT", strconv.Itoa(len(m[1])), "NEXT", strconv.Itoa(len(m[1])+2)).Replace(h.lines[n])
+		return m[1] + strings.ReplaceAll(lines, "\n", "\n"+m[1])
+	})
+}
+
+// cut makes holes in an object where the settings of pods go.
+func (h *holes) cut(kind string, o map[string]any) {
+	switch kind {
+	case "Deployment":
+		at(o, "metadata")[h.mark(`{{- with include "liqo-tui.pods" $ }}`, `annotations:`, `  liqo-tui.dev/pod-settings: {{ . | quote }}`, `{{- end }}`)] = ""
+		h.cutPod("operator", at(o, "spec", "template"))
+	case "DaemonSet":
+		h.cutPod("fabric", at(o, "spec", "template"))
+	case "WgGatewayServerTemplate", "WgGatewayClientTemplate":
+		h.cutPod("gateway", at(o, "spec", "template", "spec", "deployment", "spec", "template"))
+	case "Role": // an empty list of names would mean all
+		o["rules"] = append(o["rules"].([]any), h.mark(`{{- with include "liqo-tui.asked" (list $ "gateway" "imagePullSecrets") | fromYamlArray }}`,
+			`- apiGroups: [""]`, `  resources: [secrets]`, `  resourceNames:`, `  {{- range . }}`, `  - {{ .name }}`, `  {{- end }}`, `  verbs: [get]`, `{{- end }}`))
+	}
+}
+
+func (h *holes) cutPod(program string, pod map[string]any) {
+	asked := func(field string) string {
+		return fmt.Sprintf(`include "liqo-tui.asked" (list $ %q %q)`, program, field)
+	}
+	// entries besides the program's own
+	union := func(of map[string]any, field string) {
+		own, _ := of[field].(map[string]any)
+		var names []string
+		for _, name := range slices.Sorted(maps.Keys(own)) {
+			names = append(names, strconv.Quote(name))
+		}
+		with := strings.TrimSpace(fmt.Sprintf(`{{- with omit (%s | fromYaml) %s`, asked(field), strings.Join(names, " "))) + " }}"
+		if len(own) > 0 {
+			own[h.mark(with, `{{- toYaml . | nindent INDENT }}`, `{{- end }}`)] = ""
+		} else {
+			of[h.mark(with, field+":", `  {{- toYaml . | nindent NEXT }}`, `{{- end }}`)] = ""
+		}
+	}
+	meta, spec := at(pod, "metadata"), at(pod, "spec")
+	union(meta, "labels")
+	union(meta, "annotations")
+	union(spec, "nodeSelector")
+	for _, field := range []string{"imagePullSecrets", "tolerations"} {
+		with := `{{- with ` + asked(field) + ` | fromYamlArray }}`
+		if own, ok := spec[field].([]any); ok {
+			spec[field] = append(own, h.mark(with, `{{- toYaml . | nindent INDENT }}`, `{{- end }}`))
+		} else {
+			spec[h.mark(with, field+":", `  {{- toYaml . | nindent NEXT }}`, `{{- end }}`)] = ""
+		}
+	}
+	node := at(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")["nodeSelectorTerms"].([]any)[0]
+	h.virtual = toJSON(node.(map[string]any)["matchExpressions"])
+	delete(spec, "affinity")
+	spec[h.mark(`affinity:`, `  {{- include "liqo-tui.affinity" (list $ "`+program+`") | nindent NEXT }}`)] = ""
+	spec[h.mark(`priorityClassName: {{ `+asked("priorityClassName")+` | default `+strconv.Quote(spec["priorityClassName"].(string))+` }}`)] = ""
+	delete(spec, "priorityClassName")
+	for _, c := range spec["containers"].([]any) {
+		c := c.(map[string]any)
+		c[h.mark(`resources:`, `  {{- `+asked("resources")+" | default `"+toJSON(c["resources"])+"` | nindent NEXT }}")] = ""
+		delete(c, "resources")
+	}
+}
+
+// at is the map at a path; it is made where there is none.
+func at(o map[string]any, path ...string) map[string]any {
+	for _, key := range path {
+		next, ok := o[key].(map[string]any)
+		if !ok {
+			next = map[string]any{}
+			o[key] = next
+		}
+		o = next
+	}
+	return o
+}
+
+func toJSON(value any) string {
+	text, _ := json.Marshal(value) // what came from YAML can be written
+	return string(text)
+}
+
+// podFields are the names of the settings of pods: of all, and the programs'.
+func podFields() []string {
+	var names []string
+	for name := range properties(render.ProgramSettings{}) {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

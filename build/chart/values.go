@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// needed is the setting that the chart can't choose: a release knows no context.
+const needed = "cluster-id"
+
+// defaults are what values have in the chart. It writes them down, where install
+// leaves what the cluster has.
+func defaults(r Release) render.InstallParams {
+	return render.InstallParams{Image: r.Image, ExternalCIDR: render.DefaultExternalCIDR, GatewayReplicas: 1}
+}
+
+var (
+	kept    = regexp.MustCompile(`\(default: unchanged, at first `)
+	atFirst = regexp.MustCompile(` \(default: .*\)$`)
+)
+
+// about is a setting's help, for somebody who reads values.
+func about(s flows.Setting[render.InstallParams]) string {
+	if s.Name == needed {
+		return atFirst.ReplaceAllString(s.Help, "") + "; required, and not to be changed later"
+	}
+	return kept.ReplaceAllString(s.Help, "(default: ")
+}
+
+const podsComment = `
+# What is asked of all pods, with the names that a Pod has: imagePullSecrets (Secrets of
+# the release's namespace), nodeSelector, tolerations, affinity, priorityClassName,
+# resources, labels, annotations. The same below operator, fabric (the node agent) and
+# gateway counts for these pods alone, instead of what is said of all.
+`
+
+func values(r Release) string {
+	var out strings.Builder
+	p := defaults(r)
+	for _, s := range install.Settings() {
+		value := s.Write(p)
+		switch {
+		case s.Kind == flows.List:
+			value = "[]"
+		case s.Kind != flows.Number:
+			value = fmt.Sprintf("%q", value)
+		}
+		fmt.Fprintf(&out, "# %s\n%s: %s\n", about(s), s.Key(), value)
+	}
+	out.WriteString(podsComment)
+	for _, name := range podFields() {
+		empty := "{}"
+		switch properties(render.ProgramSettings{})[name].(map[string]any)["type"] {
+		case "array":
+			empty = "[]"
+		case "string":
+			empty = `""`
+		}
+		fmt.Fprintf(&out, "%s: %s\n", name, empty)
+	}
+	return out.String()
+}
+
+// schema refuses values that no setting has, and those that would be refused
+// later.
+func schema() (string, error) {
+	all := properties(render.ProgramSettings{})
+	all["global"] = map[string]any{"type": "object", "description": "Helm's own"}
+	for _, s := range install.Settings() {
+		value := map[string]any{"type": "string"}
+		if s.Pattern != "" {
+			value["pattern"] = s.Pattern
+		}
+		switch s.Kind {
+		case flows.List:
+			value = map[string]any{"type": "array", "items": value}
+		case flows.Number:
+			value = map[string]any{"type": "integer", "minimum": s.Min, "maximum": s.Max}
+		case flows.Choice:
+			var words []string
+			for _, o := range s.Options {
+				words = append(words, o.Value)
+			}
+			value = map[string]any{"type": "string", "enum": words}
+		case flows.Text:
+			if s.Pattern != "" && s.Name != needed {
+				value["pattern"] = "^$|" + s.Pattern
+			}
+		}
+		value["description"] = about(s)
+		all[s.Key()] = value
+	}
+	text, err := json.MarshalIndent(map[string]any{
+		"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of the chart liqo-tui",
+		"type": "object", "properties": all, "additionalProperties": false, "required": []string{"clusterID"},
+	}, "", "  ")
+	return string(text) + "\n", err
+}
+
+// properties are the JSON Schemas of a struct's fields, by their names.
+func properties(of any) map[string]any {
+	all := map[string]any{}
+	for f := range reflect.TypeOf(of).Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" { // inline
+			maps.Copy(all, properties(reflect.Zero(f.Type).Interface()))
+			continue
+		}
+		all[name] = schemaOf(f.Type)
+	}
+	return all
+}
+
+func schemaOf(t reflect.Type) map[string]any {
+	switch t {
+	case reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString]():
+		return map[string]any{"type": []string{"string", "number"}}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return schemaOf(t.Elem())
+	case reflect.Struct:
+		return map[string]any{"type": "object", "properties": properties(reflect.Zero(t).Interface()), "additionalProperties": false}
+	case reflect.Map:
+		return map[string]any{"type": "object", "additionalProperties": schemaOf(t.Elem())}
+	case reflect.Slice:
+		return map[string]any{"type": "array", "items": schemaOf(t.Elem())}
+	case reflect.String:
+		return map[string]any{"type": "string"}
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	default:
+		return map[string]any{"type": "integer"}
+	}
+}

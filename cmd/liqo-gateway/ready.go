@@ -1,0 +1,85 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/internal/sleep"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// readyCommand is what the pod of helm test runs.
+func readyCommand() *cobra.Command {
+	var namespace string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use: "ready", Short: "Wait until operator and node agents run", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := rest.InClusterConfig()
+			if err != nil {
+				return fmt.Errorf("reach the cluster's API: %w", err)
+			}
+			scheme, err := render.Scheme()
+			if err != nil {
+				return err
+			}
+			c, err := client.New(config, client.Options{Scheme: scheme})
+			if err != nil {
+				return fmt.Errorf("reach the cluster's API: %w", err)
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			return waitReady(ctx, c, namespace, time.Second)
+		},
+	}
+	cmd.Flags().StringVar(&namespace, "liqo-namespace", render.DefaultNamespace, "namespace of the installation")
+	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Minute, "how long to wait")
+	return cmd
+}
+
+// waitReady looks again every interval. When ctx is done, the error is what was
+// missing last.
+func waitReady(ctx context.Context, c client.Reader, namespace string, interval time.Duration) error {
+	last := errors.New("nothing was read yet")
+	for {
+		missing := unready(ctx, c, namespace)
+		if missing == nil {
+			return nil
+		}
+		if ctx.Err() == nil { // else it is the end of the wait that was met
+			last = missing
+		}
+		if !sleep.For(ctx, interval) {
+			return last
+		}
+	}
+}
+
+// unready is what is missing until both programs run as they were last told to.
+func unready(ctx context.Context, c client.Reader, namespace string) error {
+	var d appsv1.Deployment
+	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: render.OperatorName}, &d); err != nil {
+		return fmt.Errorf("read the operator's Deployment: %w", err)
+	}
+	if d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < 1 || d.Status.AvailableReplicas < 1 {
+		return errors.New("the operator does not run yet: kubectl describe pods -l app.kubernetes.io/name=" + render.OperatorName + " says why")
+	}
+	var s appsv1.DaemonSet
+	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: render.FabricName}, &s); err != nil {
+		return fmt.Errorf("read the node agents' DaemonSet: %w", err)
+	}
+	wanted := s.Status.DesiredNumberScheduled
+	if s.Status.ObservedGeneration < s.Generation || wanted == 0 || s.Status.UpdatedNumberScheduled < wanted || s.Status.NumberReady < wanted {
+		return fmt.Errorf("the node agent runs on %d of %d nodes: kubectl describe pods -l app.kubernetes.io/name=%s says why", s.Status.NumberReady, wanted, render.FabricName)
+	}
+	return nil
+}
