@@ -59,6 +59,11 @@ bin/release/liqo-gateway.tar: $(SOURCES) bin/image
 	bin/image -o $@ -tag $(IMAGE) linux/amd64:bin/release/amd64/liqo-gateway=/liqo-gateway \
 		linux/arm64:bin/release/arm64/liqo-gateway=/liqo-gateway linux/arm/v7:bin/release/arm/liqo-gateway=/liqo-gateway -- /liqo-gateway
 
+release: ## Build all that a release consists of into dist/, twice, and try it: REGISTRY=ghcr.io/me has programs name their image
+	@build/release.sh dist
+	@build/reproduce.sh dist
+	cd build/release && RELEASE=$(CURDIR)/dist go test -count=1 -tags release .
+
 bin/image: build/image/main.go build/image/go.mod build/image/go.sum
 	@build/gobuild.sh build/image bin/image . "-s -w"
 
@@ -188,6 +193,7 @@ lint: bin/golangci-lint-$(GOLANGCI_LINT) ## Check style and imports
 	cd testdata/calico && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd testdata/wireguard2022 && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd testdata/helm && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
+	cd build/release && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --build-tags release ./...
 	cd build/image && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd build/screenshots && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --disable noctx ./...
 
@@ -205,4 +211,4 @@ generate: ## Generate the CRDs from Liqo's types, and the Helm chart
 	@build/generate.sh $(CONTROLLER_GEN)
 	go run ./build/chart -o charts/liqo-tui
 
-.PHONY: help build image images lab lab-of-two deps lab-up lab-down demo check test test-all e2e e2e-liqo soak soak-tui bench bench-liqo bench-operator bench-gateway bench-tui screenshots golden cross lint fmt generate
+.PHONY: help build image images release lab lab-of-two deps lab-up lab-down demo check test test-all e2e e2e-liqo soak soak-tui bench bench-liqo bench-operator bench-gateway bench-tui screenshots golden cross lint fmt generate

@@ -24,7 +24,7 @@ if [ "$only" = all ]; then
 	for assets in ${API_SERVERS:-}; do
 		part "api $assets" "API tests against $("$assets/kube-apiserver" --version)"
 	done
-	part modules "tests of the lab, the image, the chart and the alert rules"
+	part modules "tests of the lab, the image, the chart, the release and the alert rules"
 	part vm "kernel tests again, in a virtual machine with the kernel's WireGuard (it runs since part 2 began)"
 fi
 if [ "$only" != liqo ]; then
@@ -73,6 +73,7 @@ vm() {
 
 modules() {
 	run build/image -timeout 5m .
+	run build/release -timeout 5m .
 	run testdata/helm -timeout 5m .
 	run testdata/lab -timeout 10m . ./pod
 	run build/alerts -timeout 5m .
