@@ -24,6 +24,7 @@ API_SERVER  = $(word $(shell echo $$(($(SEED) % $(words $(API_SERVERS)) + 1))),$
 
 GOLANGCI_LINT  := v2.15.0
 CONTROLLER_GEN := v0.21.0
+ACTIONLINT     := v1.7.12
 # Where the image of a release was published; it is what the program installs by
 # default. Other builds ask for one.
 RELEASED_IMAGE ?=
@@ -185,7 +186,7 @@ golden: ## Rewrite the golden files
 cross: ## Compile the admin's program for Windows and macOS
 	@for os in windows darwin; do GOOS=$$os go build -o /dev/null ./cmd/liqo-tui && echo "compiled for $$os"; done
 
-lint: bin/golangci-lint-$(GOLANGCI_LINT) ## Check style and imports
+lint: bin/golangci-lint-$(GOLANGCI_LINT) bin/actionlint-$(ACTIONLINT) ## Check style, imports and workflows
 	$< run ./...
 	go vet -tags soak ./cmd/liqo-tui # what no other build has; as a setting of the linter it would cost its cache
 	cd testdata/lab && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --disable noctx . ./pod
@@ -196,6 +197,12 @@ lint: bin/golangci-lint-$(GOLANGCI_LINT) ## Check style and imports
 	cd build/release && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --build-tags release ./...
 	cd build/image && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd build/screenshots && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --disable noctx ./...
+	bin/actionlint-$(ACTIONLINT) -shellcheck= -pyflakes=
+
+bin/actionlint-$(ACTIONLINT):
+	@mkdir -p bin
+	@GOBIN=$(CURDIR)/bin go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT)
+	@mv bin/actionlint $@
 
 fmt: bin/golangci-lint-$(GOLANGCI_LINT) ## Format the code
 	$< fmt ./...
