@@ -32,3 +32,17 @@ func (e *ConflictError) Unwrap() error { return e.Cause }
 func (e *ConflictError) Hint() string {
 	return fmt.Sprintf("change it with %s, or take the fields over with --force-conflicts", strings.Join(e.Managers, " and "))
 }
+
+// ForeignError is an apply over an object that somebody else made under a name of ours.
+type ForeignError struct {
+	Object string // as [render.Name] writes it
+}
+
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("apply %s: it exists, and is not ours", e.Object)
+}
+
+// Hint says how to go on.
+func (e *ForeignError) Hint() string {
+	return "find out who made it: kubectl get with --show-managed-fields; delete it if nobody needs it, or change it all the same with --force-conflicts"
+}

@@ -27,8 +27,9 @@ func (s *Step) Refused(err error) {
 		hint = problem.Hint
 	}
 	var conflict *ConflictError
+	var foreign *ForeignError
 	switch {
-	case errors.As(err, &conflict):
+	case errors.As(err, &conflict), errors.As(err, &foreign):
 		s.Fail(FailedConflict, CodeOwnership, err.Error(), hint)
 	case problem != nil && problem.Kind == Unauthorized, apierrors.IsUnauthorized(err):
 		s.Fail(FailedAccess, CodeCredentials, err.Error(), orElse(hint, "log in to the cluster again, then run the same command again"))

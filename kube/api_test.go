@@ -113,6 +113,7 @@ func TestCluster(t *testing.T) {
 	})
 	t.Run("what is applied is observed at once", func(t *testing.T) { testApply(t, admin) })
 	t.Run("another manager's field is a conflict that names it", func(t *testing.T) { testConflict(t, admin) })
+	t.Run("what somebody else made is not taken over", func(t *testing.T) { testForeign(t, admin) })
 	t.Run("the wrong field is refused by the definition", func(t *testing.T) { testValidation(t, admin) })
 	t.Run("a change by others wakes the observer", func(t *testing.T) { testChanged(t, admin) })
 	t.Run("who may list but not watch still sees changes", func(t *testing.T) { testPolling(t, env, admin) })
@@ -387,6 +388,39 @@ func testDelete(t *testing.T, c *Cluster) {
 	changes, err = c.Delete(t.Context(), []render.Object{conf})
 	if err != nil || len(changes) != 0 {
 		t.Errorf("deleting again: got %v, %v; want no change and no error", changes, err)
+	}
+}
+
+// testForeign applies over an object of others that has a name of ours, and no field
+// that conflicts.
+func testForeign(t *testing.T, c *Cluster) {
+	want := render.PublicKey(tenant, [32]byte{3}, nil)
+	want.Name = "of-others"
+	theirs := want.DeepCopy()
+	theirs.Labels = map[string]string{"team": "a"}
+	if err := c.client.Create(t.Context(), theirs, client.FieldOwner("others")); err != nil {
+		t.Fatal(err)
+	}
+	var foreign *flows.ForeignError
+	if changes, err := c.Apply(t.Context(), []render.Object{want}); !errors.As(err, &foreign) || len(changes) > 0 || flows.HintOf(err) == "" {
+		t.Errorf("got %v, %v; want it refused", changes, err)
+	}
+	if got, err := c.DryRun(t.Context(), []render.Object{want}, false); err != nil || !errors.As(got[0].Err, &foreign) {
+		t.Errorf("dry run: got %+v, %v; want it refused", got, err)
+	}
+	now := &networkingv1beta1.PublicKey{}
+	if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(want), now); err != nil || now.ResourceVersion != theirs.ResourceVersion {
+		t.Errorf("got %+v (%v), want the object as it was", now.ObjectMeta, err)
+	}
+	// Taken over on purpose, it is changed, and does not become ours.
+	if _, err := c.ForceApply(t.Context(), []render.Object{want}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(want), now); err != nil || now.Labels[render.LabelRemoteCluster] == "" || render.MadeByUs(now) {
+		t.Errorf("by force: got labels %v (%v), want the peer's and not ours", now.Labels, err)
+	}
+	if _, err := c.Delete(t.Context(), []render.Object{now}); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -114,16 +114,12 @@ func (c *Cluster) put(ctx context.Context, o render.Object, w write) (p written,
 	if p.before, err = c.read(ctx, want); err != nil {
 		return p, err
 	}
-	if p.before != nil && !madeByUs(p.before) {
-		// What somebody else made does not become ours: uninstall and reset
-		// delete what is.
-		labels := want.GetLabels()
-		delete(labels, render.LabelManagedBy)
-		want.SetLabels(labels)
-	}
 	kind := want.GetKind()
 	if kind == "Namespace" && (p.before == nil || !render.CreatedByUs(p.before)) {
 		return c.putNamespace(ctx, want, w)
+	}
+	if want, err = w.adopt(p.before, want); err != nil {
+		return p, err
 	}
 	if _, forbidden := c.unpatchable.Load(kind); !forbidden {
 		p.after = want.DeepCopy()
@@ -148,11 +144,20 @@ func (c *Cluster) put(ctx context.Context, o render.Object, w write) (p written,
 	return p, without
 }
 
-// madeByUs reports whether one of our programs made an object, of any kind but
-// Namespace: see [render.CreatedByUs].
-func madeByUs(o render.Object) bool {
-	manager := o.GetLabels()[render.LabelManagedBy]
-	return manager == render.ManagedBy || manager == render.OperatorName
+// adopt refuses to take over what somebody else made. With force it may be changed,
+// but does not become ours: uninstall and reset delete what is.
+func (w write) adopt(before, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	switch {
+	case before == nil || !render.TakesOver(before, want):
+		return want, nil
+	case !w.force:
+		return nil, &flows.ForeignError{Object: render.Name(want)}
+	}
+	want = want.DeepCopy()
+	labels := want.GetLabels()
+	delete(labels, render.LabelManagedBy)
+	want.SetLabels(labels)
+	return want, nil
 }
 
 // putNamespace creates a namespace, and records that it was us. One that exists is

@@ -114,6 +114,9 @@ func (c *Cluster) refused(operation string, o render.Object, err error) error {
 	if e := conflict(name, err); e != nil {
 		return e
 	}
+	if e, ok := errors.AsType[*flows.ForeignError](err); ok {
+		return e
+	}
 	var status apierrors.APIStatus
 	if errors.As(err, &status) && !apierrors.IsUnauthorized(err) || errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%s %s: %w", operation, name, err)

@@ -33,6 +33,9 @@ func (c *Cluster) update(ctx context.Context, before, want *unstructured.Unstruc
 		dryRun = []string{metav1.DryRunAll}
 	}
 	for range maxUpdates {
+		if want, err = w.adopt(before, want); err != nil {
+			return nil, err
+		}
 		if before == nil {
 			after = want.DeepCopy()
 			err = c.client.Create(ctx, after, owner, &client.CreateOptions{DryRun: dryRun})

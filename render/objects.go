@@ -47,6 +47,20 @@ func TenantNamespace(t Tenant) *corev1.Namespace {
 // are used as they are: never labelled, never deleted.
 func CreatedByUs(ns Object) bool { return ns.GetAnnotations()[AnnotationCreated] == ns.GetName() }
 
+// MadeByUs reports whether one of our programs made an object, of any kind but
+// Namespace: see [CreatedByUs].
+func MadeByUs(o Object) bool {
+	manager := o.GetLabels()[LabelManagedBy]
+	return manager == ManagedBy || manager == OperatorName
+}
+
+// TakesOver reports whether an apply of want would silently take over what somebody
+// else made under a name of ours. A plan that adopts an object on purpose wants it
+// without our label.
+func TakesOver(live, want Object) bool {
+	return want.GetLabels()[LabelManagedBy] != "" && !MadeByUs(live)
+}
+
 // Networks are the address ranges of a cluster, as it knows them itself.
 type Networks struct {
 	Pod      []networkingv1beta1.CIDR

@@ -3,11 +3,13 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,6 +44,7 @@ func TestAnswersThatEndARun(t *testing.T) {
 			flows.FailedAccess, flows.CodeCredentials, "log in to milan",
 		},
 		"conflict":  {&flows.ConflictError{Object: "x", Managers: []string{"argocd"}}, flows.FailedConflict, flows.CodeOwnership, "--force-conflicts"},
+		"others'":   {&flows.ForeignError{Object: "x"}, flows.FailedConflict, flows.CodeOwnership, "who made it"},
 		"node port": {invalidNodePort("provided port is already allocated"), flows.FailedApply, flows.CodeNodePort, "another --node-port"},
 		"other":     {errors.New("admission webhook denied the request"), flows.FailedApply, flows.CodeRefused, "run the same command again"},
 	} {
@@ -63,6 +66,26 @@ func TestAnswersThatEndARun(t *testing.T) {
 			p.B.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = nil })
 			flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 		})
+	}
+}
+
+// An object of others under a name of ours stays as it is, though no field of it stands
+// against an apply.
+func TestANameThatOthersHave(t *testing.T) {
+	p := flowtest.NewPair()
+	theirs := render.Configuration(p.A.Tenant(), render.Networks{})
+	theirs.Labels, theirs.Spec = map[string]string{"team": "a"}, networkingv1beta1.ConfigurationSpec{}
+	p.A.PutAs("others", render.TenantNamespace(p.A.Tenant()), theirs)
+	before := p.A.Objects()
+	_, err := flowtest.Run(t, p, flowtest.Connect(flowtest.NodePort()))
+	var foreign *flows.ForeignError
+	if !errors.As(err, &foreign) || foreign.Object != render.Name(theirs) {
+		t.Errorf("got %v, want %s to be refused", err, render.Name(theirs))
+	}
+	for i, o := range before {
+		if now := p.A.Objects(); !slices.ContainsFunc(now, func(n render.Object) bool { return reflect.DeepEqual(n, o) }) {
+			t.Errorf("%s was changed: %v", render.Name(before[i]), now)
+		}
 	}
 }
 

@@ -83,6 +83,10 @@ func (c *Cluster) dryRun(o render.Object, force bool) engine.DryRunResult {
 		}
 		return d
 	}
+	if render.TakesOver(r.object, want) && !force {
+		d.Err = &flows.ForeignError{Object: d.Object}
+		return d
+	}
 	if manager, taken := r.conflict(want.Object); taken && !force {
 		d.Err = &flows.ConflictError{Object: d.Object, Managers: []string{manager}}
 		return d

@@ -100,6 +100,8 @@ func (s *store) apply(o render.Object, manager string) (flows.Verb, error) {
 		if r != nil && !render.CreatedByUs(r.object) {
 			return flows.Unchanged, nil
 		}
+	} else if r != nil && manager == render.FieldManager && render.TakesOver(r.object, want) {
+		return "", &flows.ForeignError{Object: render.Name(o)}
 	}
 	if r == nil {
 		if err := s.admit(want); err != nil {

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"slices"
 
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -270,7 +272,26 @@ func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.St
 		return new(flows.Refuse(side, flows.CodeUsage, "cluster ID", flows.FailedUsage,
 			fmt.Sprintf("its peers know the cluster as %s, not %s", c.ID, i.params.ClusterID), "use the ID that it has: --cluster-id"))
 	}
+	if s := i.foreign(side, c); s != nil {
+		return s
+	}
 	return i.toldRange(side, c)
+}
+
+// foreign refuses names that somebody else has. Definitions and what says the cluster's
+// ID and ranges are adopted: Liqo leaves them behind.
+func (i *Installation) foreign(side flows.Side, c flows.ClusterFacts) *flows.Step {
+	for _, o := range i.objects {
+		switch o.(type) {
+		case *corev1.Namespace, *corev1.ConfigMap, *ipamv1alpha1.Network:
+			continue
+		}
+		if live := object(c, flows.RefTo(o).Kind, o.GetName()); live != nil && render.TakesOver(live, o) {
+			err := &flows.ForeignError{Object: render.Name(o)}
+			return new(flows.Refuse(side, flows.CodeOwnership, flows.RefTo(o).Title(), flows.FailedConflict, err.Error(), "delete it if nobody needs it"))
+		}
+	}
+	return nil
 }
 
 // part is the step for the objects of one part.

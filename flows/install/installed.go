@@ -83,7 +83,7 @@ func (i *Installation) settings(side flows.Side, c flows.ClusterFacts) flows.Ste
 	var gone []render.Object
 	for _, n := range ranges(c) {
 		external := n.Name == render.NetworkExternalCIDR && string(n.Spec.CIDR) != i.external()
-		reserved := len(i.params.Reserve) > 0 && n.Labels[render.LabelNetworkType] == render.NetworkReserved && ours(n) &&
+		reserved := len(i.params.Reserve) > 0 && n.Labels[render.LabelNetworkType] == render.NetworkReserved && render.MadeByUs(n) &&
 			!slices.ContainsFunc(i.objects, func(o render.Object) bool { return flows.RefTo(o) == flows.RefTo(n) })
 		if external || reserved {
 			gone = append(gone, n)
@@ -105,13 +105,6 @@ func (i *Installation) external() string {
 	return i.params.ExternalCIDR
 }
 
-// ours reports whether one of our programs made an object, of any kind but
-// Namespace: see [render.CreatedByUs].
-func ours(o render.Object) bool {
-	manager := o.GetLabels()[render.LabelManagedBy]
-	return manager == render.ManagedBy || manager == render.OperatorName
-}
-
 // replaces reports whether the operator replaces a Network of pods or Services by
 // what the admin states.
 func (i *Installation) replaces(n *ipamv1alpha1.Network) bool {
@@ -125,7 +118,7 @@ func (i *Installation) replaces(n *ipamv1alpha1.Network) bool {
 			stated = []string{i.params.ServiceCIDR}
 		}
 	}
-	if len(stated) == 0 || !ours(n) {
+	if len(stated) == 0 || !render.MadeByUs(n) {
 		return false
 	}
 	return !slices.ContainsFunc(render.ClusterNetworks(n.Namespace, kind, stated, ""), func(o render.Object) bool {

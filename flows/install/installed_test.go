@@ -11,6 +11,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -196,10 +197,11 @@ func TestARangeThatSomebodyWasToldOfStays(t *testing.T) {
 }
 
 func TestInstallSaysWhatItWaitsFor(t *testing.T) {
-	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.OperatorName}, Status: appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}}
+	ours := map[string]string{render.LabelManagedBy: render.ManagedBy}
+	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.OperatorName, Labels: ours}, Status: appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}}
 	starting := operator.DeepCopy()
 	starting.Status.UpdatedReplicas = 0
-	fabric := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.FabricName}, Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 1}}
+	fabric := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.FabricName, Labels: ours}, Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 1}}
 	network := func(kind, cidr string, decided networkingv1beta1.CIDR) render.Object {
 		n := render.ClusterNetworks("liqo", kind, []string{cidr}, "")[0].(*ipamv1alpha1.Network)
 		n.Status.CIDR = decided
@@ -342,5 +344,18 @@ func TestABrokenOperatorIsMendedWhileConnecting(t *testing.T) {
 	pair.B.Be(func(f *flows.ClusterFacts) { f.Operator.Problem = "its pod does not start: ImagePullBackOff" })
 	if diff := operatorChanges(); !strings.Contains(diff, "+        image: example.org/gateway:v2") {
 		t.Errorf("got the diff %q, want the other image", diff)
+	}
+}
+
+// A name that somebody else has is refused before anything is changed.
+func TestAnInstallationTakesNothingOver(t *testing.T) {
+	p := flowtest.NewPair()
+	p.A.Bare()
+	theirs := &rbacv1.ClusterRole{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"}, ObjectMeta: metav1.ObjectMeta{Name: render.OperatorName}}
+	p.A.PutAs("others", theirs)
+	_, err := alone(t, p, planned(render.InstallParams{}))
+	var failed *flows.StepError
+	if !errors.As(err, &failed) || failed.Code() != flows.CodeOwnership || !strings.Contains(failed.Step.Reason, theirs.Name) || failed.Changed {
+		t.Errorf("got %v, want a refusal that names %s", err, theirs.Name)
 	}
 }

@@ -62,7 +62,7 @@ func removePart(c flows.ClusterFacts, id string) flows.Step {
 	}
 	var all []flows.Step
 	for _, o := range c.Installation.Objects {
-		if partOf(o) == id && ours(o) {
+		if partOf(o) == id && render.MadeByUs(o) {
 			all = append(all, flows.Remove(flows.A, id, flows.RefTo(o), o, ""))
 		}
 	}

@@ -37,6 +37,7 @@ func Code(err error) int {
 	var kubeconfig *kube.KubeconfigError
 	var step *flows.StepError
 	var conflict *flows.ConflictError
+	var foreign *flows.ForeignError
 	var problem *flows.Problem
 	var wait *kube.WaitError
 	var signalled Interrupted
@@ -52,7 +53,7 @@ func Code(err error) int {
 		return Signal + 2 // as if interrupted at the question
 	case errors.As(err, &usage), errors.As(err, &unknown), errors.As(err, &kubeconfig):
 		return Usage
-	case errors.As(err, &conflict):
+	case errors.As(err, &conflict), errors.As(err, &foreign):
 		return Conflict
 	case errors.As(err, &step):
 		return stepCode(step.Step.Kind)
