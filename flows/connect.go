@@ -230,6 +230,9 @@ func (c Connection) Configuration(side Side) Step {
 	// Without what a renumbering has asked for, the operator would break it off.
 	keepAnnotation(want, peer.Configuration, render.AnnotationRenumber)
 	keepAnnotation(want, peer.Configuration, render.AnnotationKeep)
+	if peer.Configuration == nil && c.Params.ForPeering || forPeering(peer.Configuration) {
+		metav1.SetMetaDataAnnotation(&want.ObjectMeta, render.AnnotationForPeering, "true")
+	}
 	return c.BehindNamespace(side, Ensure(side, "configuration", peer.Configuration, want))
 }
 
@@ -327,6 +330,9 @@ func (c Connection) GatewayServer(side Side) Step {
 	KeepName(want, peer.Server)
 	keepRequests(want, peer.Server)
 	keepAnnotation(want, peer.Server, render.AnnotationInvitation)
+	if c.gatewaysForPeering() {
+		metav1.SetMetaDataAnnotation(&want.ObjectMeta, render.AnnotationForPeering, "true")
+	}
 	if c.Nonce != "" && want.Annotations[render.AnnotationInvitation] == "" {
 		metav1.SetMetaDataAnnotation(&want.ObjectMeta, render.AnnotationInvitation, c.Nonce)
 	}
@@ -437,6 +443,9 @@ func (c Connection) GatewayClient(side Side) Step {
 	})
 	KeepName(want, peer.Client)
 	keepRequests(want, peer.Client)
+	if c.gatewaysForPeering() {
+		metav1.SetMetaDataAnnotation(&want.ObjectMeta, render.AnnotationForPeering, "true")
+	}
 	s := Ensure(side, stepClient, peer.Client, want)
 	if s.Action == Update && peer.Client != nil {
 		now := peer.Client.DeepCopy()

@@ -148,6 +148,8 @@ type ClusterFacts struct {
 	Installation *InstallationFacts
 	// ImageTrial is nil until a plan has asked for it: [Step.Try].
 	ImageTrial *trial.Image
+	// APITrial is nil until a plan has asked for it: [Step.Asks].
+	APITrial *trial.API
 	// Policies are nil unless they were asked for.
 	Policies *policy.Facts
 	// Delegation and Lending are nil unless they were asked for.

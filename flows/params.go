@@ -52,6 +52,8 @@ type Params struct {
 	Install [2]Installation
 	// Wait is what to wait for once everything is applied.
 	Wait WaitLevel
+	// ForPeering has what is made now go with a whole peering: [render.AnnotationForPeering].
+	ForPeering bool
 }
 
 // Fields is a set of fields of [Params].

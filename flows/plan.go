@@ -87,6 +87,9 @@ type Step struct {
 	// Try is an image that a node has to pull before the plan changes anything; nil once
 	// that was tried: [ClusterFacts.ImageTrial].
 	Try *trial.ImageTry
+	// Asks is the URL of the other cluster's API server that a pod of this side asks before
+	// the plan changes anything; "" once that was tried: [ClusterFacts.APITrial].
+	Asks string
 	// Diff is what applying changes, as a unified diff.
 	Diff string
 

@@ -127,6 +127,7 @@ func TestCluster(t *testing.T) {
 	t.Run("a probe is run, measures and goes", func(t *testing.T) { testProbe(t, env, admin) })
 	t.Run("an image is tried by a pod that goes", func(t *testing.T) { testImageTrial(t, env) })
 	t.Run("ways are tried by pods that go", func(t *testing.T) { testReach(t, admin) })
+	t.Run("a pod asks another cluster's API server", func(t *testing.T) { testAskAPI(t, admin) })
 	t.Run("silence is noticed", func(t *testing.T) { testSilence(t, env.Config) })
 	t.Run("what is deleted is gone at once", func(t *testing.T) { testDelete(t, admin) })
 	t.Run("only what was seen is deleted", func(t *testing.T) { testDeleteAsSeen(t, admin) })

@@ -57,8 +57,19 @@ type Options struct {
 	Image string
 	// Lending has Observe read what peerings consist of besides the network:
 	// [lending.Facts].
-	Lending bool
+	Lending Lending
 }
+
+// Lending is how much Observe reads of peerings besides the network.
+type Lending uint8
+
+// LendingShown is what is shown of them, as far as Liqo runs and the user may read it: no
+// Secrets. LendingPlanned is all that a plan has to know.
+const (
+	LendingIgnored Lending = iota
+	LendingShown
+	LendingPlanned
+)
 
 // Cluster is one cluster. Its watches run from the first Observe until Close.
 type Cluster struct {
@@ -77,6 +88,7 @@ type Cluster struct {
 	ctx    context.Context // the watches' life
 	cancel context.CancelFunc
 	start  sync.Once
+	lend   sync.Once // starts the watches of lending kinds
 
 	identityOnce sync.Mutex
 	uid, version string
@@ -162,7 +174,7 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	c.pulse = pulse{ask: c.askVersion, notify: c.notify}
 	c.warnings = warnings{ctx: c.ctx, client: cl, notify: c.notify, clock: c.clock}
 	c.kinds = c.watchedKinds()
-	if o.Lending {
+	if o.Lending != LendingIgnored {
 		c.kinds = append(c.kinds, c.lendingKinds()...)
 	}
 	if o.Delegation {

@@ -40,23 +40,33 @@ func (c *Cluster) lendingKinds() []*store {
 	keys.narrow = nil
 	secrets := s("Secret", func() client.ObjectList { return &corev1.SecretList{} }, client.HasLabels{render.LabelRemoteCluster})
 	secrets.keep = keepSecret
-	return []*store{
-		keys, secrets,
+	shown := []*store{
 		s("Tenant", func() client.ObjectList { return &authv1beta1.TenantList{} }),
 		s("Identity", func() client.ObjectList { return &authv1beta1.IdentityList{} }),
 		s("ResourceSlice", func() client.ObjectList { return &authv1beta1.ResourceSliceList{} }),
-		optional(s("Renew", func() client.ObjectList { return &authv1beta1.RenewList{} }), nil),
 		s("VirtualNode", func() client.ObjectList { return &offloadingv1beta1.VirtualNodeList{} }),
-		s("NamespaceMap", func() client.ObjectList { return &offloadingv1beta1.NamespaceMapList{} }),
-		optional(s("NamespaceOffloading", func() client.ObjectList { return &offloadingv1beta1.NamespaceOffloadingList{} }), nil),
 		optional(s("ForeignCluster", func() client.ObjectList { return &corev1beta1.ForeignClusterList{} }), nil),
 		optional(s("Node", func() client.ObjectList { return &corev1.NodeList{} }, client.HasLabels{peering.LabelNodeType}), keepMember),
 		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.HasLabels{peering.LabelOffloadedPod}), keepOffloaded),
+		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.HasLabels{peering.LabelPodOrigin}), keepOffloaded),
+	}
+	if c.options.Lending == LendingShown {
+		for _, st := range shown {
+			st.optional, st.minor = true, true
+		}
+		return shown
+	}
+	return append(shown,
+		keys, secrets,
+		optional(s("Renew", func() client.ObjectList { return &authv1beta1.RenewList{} }), nil),
+		s("NamespaceMap", func() client.ObjectList { return &offloadingv1beta1.NamespaceMapList{} }),
+		optional(s("NamespaceOffloading", func() client.ObjectList { return &offloadingv1beta1.NamespaceOffloadingList{} }), nil),
+		optional(s("Node", func() client.ObjectList { return &corev1.NodeList{} }, client.HasLabels{labelControlPlane}), keepAddresses),
 		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.MatchingLabels{peering.LabelKubelet: peering.KubeletComponent}), keepPod),
 		optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, client.MatchingLabels{peering.LabelKubelet: peering.KubeletComponent}), nil),
 		optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, here, client.MatchingLabels{render.LabelPartOf: "liqo"}), nil),
 		optional(s("IP", func() client.ObjectList { return &ipamv1alpha1.IPList{} }, here, client.MatchingFields{"metadata.name": peering.ProxyIPName}), nil),
-	}
+	)
 }
 
 // collectLending adds what one store of these kinds has.
@@ -70,41 +80,17 @@ func (c *Cluster) collectLending(f *flows.ClusterFacts, s *store) {
 		f.Problem = c.problem(fmt.Sprintf("list %s", s.kind), err)
 	}
 	for _, o := range objects {
-		switch o := o.(type) {
-		case *corev1.Secret:
-			if o.Name == peering.KeysName && o.Namespace == c.namespace {
-				c.request(l, o, f.ID)
-			} else {
-				l.Secrets = append(l.Secrets, *o)
+		secret, isSecret := o.(*corev1.Secret)
+		pod, isPod := o.(*corev1.Pod)
+		switch {
+		case isSecret && secret.Name == peering.KeysName && secret.Namespace == c.namespace:
+			c.request(l, secret, f.ID)
+		case isPod && pod.Labels[peering.LabelKubelet] != "":
+			if facts := podFacts(pod); !facts.Ready {
+				l.Waiting[pod.Namespace+"/"+pod.Labels[peering.LabelVirtualNode]] = "pod " + pod.Name + ": " + cmp.Or(facts.Waiting, "it is not ready")
 			}
-		case *authv1beta1.Tenant:
-			l.Tenants = append(l.Tenants, *o)
-		case *authv1beta1.Identity:
-			l.Identities = append(l.Identities, *o)
-		case *authv1beta1.Renew:
-			l.Renews = append(l.Renews, *o)
-		case *authv1beta1.ResourceSlice:
-			l.Slices = append(l.Slices, *o)
-		case *offloadingv1beta1.VirtualNode:
-			l.Nodes = append(l.Nodes, *o)
-		case *offloadingv1beta1.NamespaceMap:
-			l.Maps = append(l.Maps, *o)
-		case *offloadingv1beta1.NamespaceOffloading:
-			l.Offloadings = append(l.Offloadings, *o)
-		case *corev1beta1.ForeignCluster:
-			l.Clusters = append(l.Clusters, *o)
-		case *corev1.Node:
-			l.Members = append(l.Members, *o)
-		case *corev1.Pod:
-			c.collectPod(l, o)
-		case *appsv1.Deployment:
-			if o.Labels[peering.LabelKubelet] != "" {
-				l.Kubelets = append(l.Kubelets, *o)
-			} else {
-				l.Components = append(l.Components, *o)
-			}
-		case *ipamv1alpha1.IP:
-			l.Proxies = append(l.Proxies, *o)
+		default:
+			l.Add(o)
 		}
 	}
 }
@@ -120,22 +106,36 @@ func (c *Cluster) request(l *lending.Facts, s *corev1.Secret, id render.ClusterI
 	l.Request = &r
 }
 
-// collectPod adds a pod of a virtual node: one that runs on it, or its own.
-func (c *Cluster) collectPod(l *lending.Facts, p *corev1.Pod) {
-	if p.Labels[peering.LabelKubelet] == "" {
-		l.Pods = append(l.Pods, *p)
-		return
-	}
-	if facts := podFacts(p); !facts.Ready {
-		l.Waiting[p.Namespace+"/"+p.Labels[peering.LabelVirtualNode]] = "pod " + p.Name + ": " + cmp.Or(facts.Waiting, "it is not ready")
-	}
+func (c *Cluster) startLending() {
+	c.lend.Do(func() {
+		for _, s := range c.kinds {
+			if s.lending {
+				go s.run(c.ctx, c.client)
+			}
+		}
+	})
 }
 
-// finishLending adds what several objects tell together.
-func (c *Cluster) finishLending(f *flows.ClusterFacts) {
+// observeLending adds what there is of peerings besides the network, if that was asked
+// for. Where it is only shown, nobody asks clusters for it on which Liqo does not run.
+func (c *Cluster) observeLending(ctx context.Context, f *flows.ClusterFacts) error {
+	if c.options.Lending == LendingIgnored || c.options.Lending == LendingShown && f.Software != flows.Liqo {
+		return nil
+	}
+	c.startLending()
+	if err := c.tried(ctx, true); err != nil {
+		return err
+	}
+	f.Lending = &lending.Facts{Waiting: map[string]string{}}
+	for _, s := range c.kinds {
+		if s.lending {
+			c.collectLending(f, s)
+		}
+	}
 	if l := f.Lending; l.Request == nil && l.RequestProblem == "" {
 		l.RequestProblem = fmt.Sprintf("Secret %s/%s does not exist, or may not be read", c.namespace, peering.KeysName)
 	}
+	return nil
 }
 
 // keepSecret leaves out what nobody but the cluster's own programs needs: the private
@@ -157,6 +157,17 @@ func keepSecret(o client.Object) client.Object {
 		}
 	}
 	return out
+}
+
+// labelControlPlane is how Kubernetes' own tools mark nodes with an API server.
+const labelControlPlane = "node-role.kubernetes.io/control-plane"
+
+func keepAddresses(o client.Object) client.Object {
+	n, ok := o.(*corev1.Node)
+	if !ok {
+		return nil
+	}
+	return &corev1.Node{ObjectMeta: kept(n), Status: corev1.NodeStatus{Addresses: n.Status.Addresses}}
 }
 
 // keepMember leaves out the images, and the times that change with each heartbeat.
@@ -189,6 +200,9 @@ func keepOffloaded(o client.Object) client.Object {
 	}
 	out := &corev1.Pod{ObjectMeta: kept(p), Spec: corev1.PodSpec{NodeName: p.Spec.NodeName}, Status: corev1.PodStatus{Phase: p.Status.Phase}}
 	out.OwnerReferences = p.OwnerReferences
+	for _, container := range p.Spec.Containers {
+		out.Spec.Containers = append(out.Spec.Containers, corev1.Container{Resources: corev1.ResourceRequirements{Requests: container.Resources.Requests}})
+	}
 	return out
 }
 

@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -105,30 +104,27 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	if c.options.Delegation {
 		facts.Delegation = &flows.DelegationFacts{CA: c.ca}
 	}
-	if c.options.Lending {
-		facts.Lending = &lending.Facts{Waiting: map[string]string{}}
-	}
 	facts.Problem = c.identify(ctx, &facts)
 	if facts.Problem != nil {
 		return facts, ctx.Err()
 	}
 	c.start.Do(func() {
 		for _, s := range c.kinds {
-			go s.run(c.ctx, c.client)
+			if !s.lending {
+				go s.run(c.ctx, c.client)
+			}
 		}
 		go c.pulse.run(c.ctx)
 	})
-	for _, s := range c.kinds {
-		select {
-		case <-s.tried:
-		case <-ctx.Done():
-			return facts, ctx.Err()
-		}
+	if c.options.Lending == LendingPlanned {
+		c.startLending()
+	}
+	if err := c.tried(ctx, false); err != nil {
+		return facts, err
 	}
 	var all collection
 	for _, s := range c.kinds {
 		if s.lending {
-			c.collectLending(&facts, s)
 			continue
 		}
 		objects, err := s.snapshot()
@@ -156,14 +152,29 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	}
 	facts.HasCRDs = len(facts.MissingKinds) == 0
 	all.finish(&facts)
-	if facts.Lending != nil {
-		c.finishLending(&facts)
+	if err := c.observeLending(ctx, &facts); err != nil {
+		return facts, err
 	}
 	facts.Events = c.warnings.about(troubled(&facts)) //nolint:contextcheck // they are read on in the background, until Close
 	facts.ClockAhead = c.clock.difference()
 	onOurClock(&facts)
 	c.addDefinitions(ctx, &facts)
 	return facts, c.addKeys(ctx, &facts)
+}
+
+// tried waits for the first answer of every watch, of lending kinds or of the others.
+func (c *Cluster) tried(ctx context.Context, lending bool) error {
+	for _, s := range c.kinds {
+		if s.lending != lending {
+			continue
+		}
+		select {
+		case <-s.tried:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // onOurClock has times be this machine's in what is no object of Kubernetes'.

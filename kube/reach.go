@@ -25,6 +25,7 @@ import (
 var (
 	_ engine.ImageTrier = (*Cluster)(nil)
 	_ engine.Reacher    = (*Cluster)(nil)
+	_ engine.APIAsker   = (*Cluster)(nil)
 )
 
 const (
@@ -159,15 +160,7 @@ type reachPod struct {
 
 // StartReach runs a probe, and a Service that goes with it.
 func (c *Cluster) StartReach(ctx context.Context, r engine.ReachRequest) (engine.ReachPod, error) {
-	params := render.ProbeParams{Image: r.Image, Token: r.Token}
-	if d := c.operator(); d != nil && params.Image == "" {
-		installed := render.OperatorParams(d)
-		params.Image, params.Pods = installed.Image, installed.Pods.ForGateway()
-	}
-	if params.Image == "" {
-		return nil, noImageError{}
-	}
-	p, err := c.runTrial(ctx, params)
+	p, err := c.runWays(ctx, r.Image, r.Token)
 	if err != nil {
 		return nil, err
 	}
@@ -176,6 +169,52 @@ func (c *Cluster) StartReach(ctx context.Context, r engine.ReachRequest) (engine
 		out.refused = fmt.Errorf("create %s: %w", render.Name(out.service), err)
 	}
 	return out, nil
+}
+
+// runWays runs a probe that tries ways.
+func (c *Cluster) runWays(ctx context.Context, image, token string) (*probe, error) {
+	params := render.ProbeParams{Image: image, Token: token}
+	if d := c.operator(); d != nil && params.Image == "" {
+		installed := render.OperatorParams(d)
+		params.Image, params.Pods = installed.Image, installed.Pods.ForGateway()
+	}
+	if params.Image == "" {
+		return nil, noImageError{}
+	}
+	return c.runTrial(ctx, params)
+}
+
+// apiWindow is how long a pod asks another cluster's API server once it runs.
+const apiWindow = 5 * time.Second
+
+// AskAPI runs a pod that asks another cluster's API server, and removes it. Whom it
+// trusts does not matter: it is about the way there.
+func (c *Cluster) AskAPI(ctx context.Context, url string) trial.API {
+	t := trial.API{URL: url}
+	var token [16]byte
+	_, err := rand.Read(token[:])
+	var p *probe
+	if err == nil {
+		p, err = c.runWays(ctx, c.options.Image, hex.EncodeToString(token[:]))
+	}
+	if err != nil {
+		t.Unknown = err.Error()
+		return t
+	}
+	pod := &reachPod{probe: p, refused: errors.New("nobody dials it")}
+	r, err := pod.Measure(ctx, render.ProbeTarget{Ways: &render.ProbeWays{Token: hex.EncodeToString(token[:]), API: render.ProbeAPI{URL: url}, Alone: true, Until: time.Now().Add(apiWindow)}})
+	left := p.removeNow(ctx)
+	switch {
+	case err != nil:
+		t.Unknown = err.Error()
+	case r.Ways == nil:
+		t.Unknown = "the image is of an older release, which can't try this"
+	case left != nil:
+		t.Unknown = left.Error()
+	default:
+		t.Problem = r.Ways.APIError
+	}
+	return t
 }
 
 // exposedPoll is how often a load balancer's address is asked for.

@@ -186,6 +186,47 @@ func testReach(t *testing.T, admin *Cluster) {
 	wantNoProbes(t, admin)
 }
 
+// testAskAPI has a pod ask another cluster's API server, and nobody dial it.
+func testAskAPI(t *testing.T, admin *Cluster) {
+	if got := admin.AskAPI(t.Context(), "https://192.0.2.7:6443"); got.Unknown == "" || got.Problem != "" {
+		t.Errorf("without an image: got %+v", got)
+	}
+	before := admin.options
+	admin.options.Image = "registry/gateway:v9"
+	defer func() { admin.options = before }()
+	for name, c := range map[string]struct {
+		message string
+		want    trial.API
+	}{
+		"answered": {`{"ways":{"api":401}}`, trial.API{}},
+		"silent":   {`{"ways":{"apiError":"no answer from 192.0.2.7:6443"}}`, trial.API{Problem: "no answer from 192.0.2.7:6443"}},
+		"older":    {`{}`, trial.API{Unknown: "the image is of an older release, which can't try this"}},
+	} {
+		told := make(chan string, 1)
+		untilGone := node(t, admin, func(p *corev1.Pod) {
+			target := p.Annotations[render.AnnotationProbeTarget]
+			if target == "" {
+				says(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}})(p)
+				return
+			}
+			select {
+			case told <- target:
+			default: // it was told before
+			}
+			says(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: c.message}})(p)
+		})
+		c.want.URL = "https://192.0.2.7:6443"
+		if got := admin.AskAPI(t.Context(), c.want.URL); got != c.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		}
+		if target := <-told; !strings.Contains(target, `"alone":true`) || !strings.Contains(target, c.want.URL) {
+			t.Errorf("%s: the pod was told %s", name, target)
+		}
+		wantNoProbes(t, admin)
+		untilGone()
+	}
+}
+
 func wantNoProbes(t *testing.T, c *Cluster) {
 	t.Helper()
 	wantNoJobs(t, c)

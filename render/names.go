@@ -85,6 +85,9 @@ const (
 	// that, no apply and no manifest, so no namespace that was there before has
 	// it. See [CreatedByUs].
 	AnnotationCreated = "liqo-tui.dev/created"
+	// AnnotationForPeering on a Configuration or a gateway says that it was made for a
+	// whole peering, and goes with it: what was there before has no such annotation.
+	AnnotationForPeering = "liqo-tui.dev/for-peering"
 	// AnnotationSource on a Network says who or what stated its range.
 	AnnotationSource = "liqo-tui.dev/source"
 	// AnnotationNetworks on an InternalNode are the networks that the node knows a

@@ -45,6 +45,8 @@ type ProbeWays struct {
 	Token     string   `json:"token"`               // that the other probe answers
 	Addresses []string `json:"addresses,omitempty"` // host:port, at which it may be reached
 	API       ProbeAPI `json:"api,omitzero"`
+	// Alone is set if no other probe dials this one, which would be waited for.
+	Alone bool `json:"alone,omitempty"`
 	// Until is when the probe has to be done, by the clock of its cluster.
 	Until time.Time `json:"until"`
 }

@@ -80,6 +80,9 @@ func tryWays(ctx context.Context, w render.ProbeWays, server *measure.Server) *r
 			_ = measure.Bye(target, token) // it goes on until time is up otherwise
 		}
 	}
+	if w.Alone {
+		return r
+	}
 	select {
 	case <-server.PeerDone():
 	case <-ctx.Done():

@@ -108,3 +108,17 @@ func TestAnAPIServerThatIsNotTheOne(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A probe that nobody dials waits for nobody.
+func TestAnAPIServerIsAskedAlone(t *testing.T) {
+	api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	t.Cleanup(api.Close)
+	w := ways(tokens[0], time.Now().Add(time.Minute))
+	w.API, w.Alone = render.ProbeAPI{URL: api.URL}, true
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got := tryWays(ctx, w, answering(t, "127.0.0.1:16099", tokens[0]))
+	if got.API != http.StatusUnauthorized || got.APIError != "" || time.Until(w.Until) < 56*time.Second {
+		t.Errorf("got %+v with %s left", got, time.Until(w.Until))
+	}
+}

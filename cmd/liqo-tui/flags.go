@@ -29,7 +29,7 @@ type clusterFlags struct {
 	delegation bool
 	image      string // of our gateways; "" for that of the release
 	// lending has what peerings consist of besides the network observed too.
-	lending bool
+	lending kube.Lending
 }
 
 func (c *clusterFlags) add(f *pflag.FlagSet, prefix, whose string) {

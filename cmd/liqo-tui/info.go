@@ -12,6 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/kube"
 )
 
 // infoFlags say what of it is printed, and how.
@@ -42,6 +43,7 @@ pods' packets passed last. It only reads, and waits for nothing.`,
   liqo-tui info peer milan --get network.gateway.address
   liqo-tui info peer -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			c.lending = kube.LendingShown
 			return o.show(cmd.Context(), io, c, args, true)
 		},
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/kube"
 )
 
 // peerTimeout is liqoctl's: an image may have to be pulled.
@@ -59,7 +60,7 @@ To let the remote cluster use the local one's resources too, run it again with
 				if err := errors.Join(settingflag.Wrong(flags), p.Validate()); err != nil {
 					return nil, exit.UsageError{Err: err}
 				}
-				c.params.Server = serverOf(c, p)
+				c.params.Server, c.params.ForPeering = serverOf(c, p), true
 				network, err := c.plan()
 				if noNetwork {
 					network = nil
@@ -100,7 +101,7 @@ func consumer(pair *pairFlags, side flows.Side) clusterFlags {
 // withLending has what peerings consist of observed too.
 func (p *pairFlags) withLending() *pairFlags {
 	lending := *p
-	lending.local.lending, lending.remote.lending = true, true
+	lending.local.lending, lending.remote.lending = kube.LendingPlanned, kube.LendingPlanned
 	return &lending
 }
 
@@ -119,14 +120,14 @@ func unpeerCommand(io streams) *cobra.Command {
 	var o peer.RemoveOptions
 	cmd := &cobra.Command{
 		Use:   "unpeer",
-		Short: "With Liqo: remove a virtual node, and the connection",
+		Short: "With Liqo: remove a virtual node, and what peer made for it",
 		Long: `Remove what peer makes, in the order in which Liqo can follow: the node is
 cordoned, its pods are evicted, the resources go, then the consumer's access,
-then the connection of the pod networks.
+then the connection of the pod networks, if peer made it.
 
-The connection stays with --keep-network, and if the clusters are peered the
-other way round, too. What is left is named. An interrupted run is continued by
-the same command.
+The connection stays if it was there before, with --keep-network, and if the
+clusters are peered the other way round, too. What is left is named. An
+interrupted run is continued by the same command.
 
 With --local-only it works on the local cluster only. Use that if the other one
 is gone for good. Where the local cluster is the provider, add --consumer

@@ -45,3 +45,35 @@ func TryImages(ctx context.Context, p flows.Plan, f *flows.Facts, a, b Cluster, 
 	trying.Wait()
 	return tried, ctx.Err()
 }
+
+// APIAsker is a cluster of which a pod can ask another cluster's API server. It is an
+// optional ability of a [Cluster].
+type APIAsker interface {
+	// AskAPI runs a pod that asks until there is an answer, or ctx ends, and removes it.
+	// That nobody knows is a result, too.
+	AskAPI(ctx context.Context, url string) trial.API
+}
+
+// apiTimeout is longer than a pod takes whose image is there, and three attempts of TCP
+// to open a connection.
+const apiTimeout = 15 * time.Second
+
+// askAPIs has pods ask the API servers that p wants to be asked, and adds to the facts
+// what became of it. It reports whether there were any.
+func askAPIs(ctx context.Context, p flows.Plan, f *flows.Facts, clusters [2]Cluster) (asked bool, err error) {
+	limited, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	for _, s := range p.Steps {
+		if s.Asks == "" {
+			continue
+		}
+		asked = true
+		facts := []*flows.ClusterFacts{flows.A: &f.Local, flows.B: &f.Remote}[s.Side]
+		if asker, ok := clusters[s.Side].(APIAsker); ok {
+			facts.APITrial = new(asker.AskAPI(limited, s.Asks))
+		} else {
+			facts.APITrial = &trial.API{URL: s.Asks, Unknown: "this program can't run pods there"}
+		}
+	}
+	return asked, ctx.Err()
+}

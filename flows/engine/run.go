@@ -120,6 +120,7 @@ type runner struct {
 	measured *flows.Measurement
 	tries    int // to measure
 	images   [2]*trial.Image
+	apis     [2]*trial.API
 	contents [2]*flows.Contents
 	looked   [2]flows.Status // of the step when its namespace was looked into
 
@@ -149,6 +150,10 @@ func (r *runner) step(ctx context.Context) (done bool, err error) {
 	if tried, err := TryImages(ctx, p, &facts, r.clusters[flows.A], r.clusters[flows.B], r.options.Timeout); tried || err != nil {
 		r.deadline = r.options.Now().Add(r.options.Timeout) // nothing was changed so far
 		r.images = [2]*trial.Image{facts.Local.ImageTrial, facts.Remote.ImageTrial}
+		return false, err
+	}
+	if asked, err := askAPIs(ctx, p, &facts, r.clusters); asked || err != nil {
+		r.apis = [2]*trial.API{facts.Local.APITrial, facts.Remote.APITrial}
 		return false, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -183,6 +188,7 @@ func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
 	}
 	facts.Measured, facts.Contents = r.measured, r.contents
 	facts.Local.ImageTrial, facts.Remote.ImageTrial = r.images[flows.A], r.images[flows.B]
+	facts.Local.APITrial, facts.Remote.APITrial = r.apis[flows.A], r.apis[flows.B]
 	p := r.plan(facts)
 	asked, err := r.readInstallations(ctx, p, &facts)
 	if asked && err == nil {

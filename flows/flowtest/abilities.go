@@ -21,7 +21,27 @@ var (
 
 	_ engine.InstallationReader = (*Cluster)(nil)
 	_ engine.ImageTrier         = (*Cluster)(nil)
+	_ engine.APIAsker           = (*Cluster)(nil)
 )
+
+// AskAPI implements [engine.APIAsker].
+func (c *Cluster) AskAPI(_ context.Context, url string) trial.API {
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	c.asked++
+	t := trial.API{URL: url, Unknown: c.behaviour.NoPods}
+	if there := c.pair.other(c); t.Unknown == "" && (there.behaviour.Lending.Hides || url != there.identity.Server) {
+		t.Problem = "no answer from " + url
+	}
+	return t
+}
+
+// Asked is how often a pod was to ask the other cluster's API server.
+func (c *Cluster) Asked() int {
+	c.pair.mu.Lock()
+	defer c.pair.mu.Unlock()
+	return c.asked
+}
 
 // TryImage implements [engine.ImageTrier].
 func (c *Cluster) TryImage(_ context.Context, try trial.ImageTry) trial.Image {

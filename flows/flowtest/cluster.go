@@ -38,6 +38,7 @@ type Cluster struct {
 	log       []flows.Change
 	images    []trial.ImageTry // that were asked for
 	probes    int              // that are there
+	asked     int              // pods that asked the other cluster's API server
 	token     string           // that the latest of them answers
 	observed  int              // calls of Observe
 	writes    int              // objects that were applied or deleted

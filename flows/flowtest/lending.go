@@ -19,7 +19,6 @@ import (
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,7 +36,7 @@ type Lending struct {
 	NoNonces, NoSignatures, NoTenants, NoReplicas, NoSlices, NoNodes bool
 	// Denies are the conditions of slices that the provider denies.
 	Denies authv1beta1.ResourceSliceConditionType
-	// Hides keeps consumers from reaching this cluster's API server.
+	// Hides keeps consumers from reaching this cluster's API server directly.
 	Hides bool
 	// KubeletWaiting keeps the pods of virtual nodes from running, and says why.
 	KubeletWaiting string
@@ -83,44 +82,16 @@ func (c *Cluster) request() *peering.Request {
 
 // lendingFacts are those of a cluster with Liqo.
 func (c *Cluster) lendingFacts() *lending.Facts {
-	l := &lending.Facts{Request: c.request(), Waiting: map[string]string{}}
+	l := &lending.Facts{Request: c.request(), Waiting: map[string]string{}, ControlPlane: []string{fmt.Sprintf("172.18.0.%d", c.host)}}
 	if ip := c.behaviour.Lending.Proxy; ip != "" {
 		l.Proxies = []ipamv1alpha1.IP{{Status: ipamv1alpha1.IPStatus{IP: networkingv1beta1.IP(ip)}}}
 	}
 	for _, r := range c.store.sorted() {
-		switch o := r.object.DeepCopyObject().(type) {
-		case *corev1.Secret:
-			l.Secrets = append(l.Secrets, *o)
-		case *authv1beta1.Tenant:
-			l.Tenants = append(l.Tenants, *o)
-		case *authv1beta1.Identity:
-			l.Identities = append(l.Identities, *o)
-		case *authv1beta1.Renew:
-			l.Renews = append(l.Renews, *o)
-		case *authv1beta1.ResourceSlice:
-			l.Slices = append(l.Slices, *o)
-		case *offloadingv1beta1.VirtualNode:
-			l.Nodes = append(l.Nodes, *o)
-			if why := c.behaviour.Lending.KubeletWaiting; why != "" {
-				l.Waiting[o.Namespace+"/"+o.Name] = why
-			}
-		case *offloadingv1beta1.NamespaceMap:
-			l.Maps = append(l.Maps, *o)
-		case *offloadingv1beta1.NamespaceOffloading:
-			l.Offloadings = append(l.Offloadings, *o)
-		case *corev1beta1.ForeignCluster:
-			l.Clusters = append(l.Clusters, *o)
-		case *corev1.Node:
-			l.Members = append(l.Members, *o)
-		case *corev1.Pod:
-			l.Pods = append(l.Pods, *o)
-		case *appsv1.Deployment:
-			if o.Labels[peering.LabelKubelet] != "" {
-				l.Kubelets = append(l.Kubelets, *o)
-			} else {
-				l.Components = append(l.Components, *o)
-			}
+		o := r.object.DeepCopyObject().(render.Object)
+		if _, node := o.(*offloadingv1beta1.VirtualNode); node && c.behaviour.Lending.KubeletWaiting != "" {
+			l.Waiting[o.GetNamespace()+"/"+o.GetName()] = c.behaviour.Lending.KubeletWaiting
 		}
+		l.Add(o)
 	}
 	return l
 }
@@ -285,13 +256,14 @@ func (c *Cluster) seeClusters() bool {
 		TypeMeta:   metav1.TypeMeta{APIVersion: corev1beta1.GroupVersion.String(), Kind: corev1beta1.ForeignClusterKind},
 		ObjectMeta: metav1.ObjectMeta{Name: string(other.identity.ID)}, Spec: corev1beta1.ForeignClusterSpec{ClusterID: corev1beta1.ClusterID(other.identity.ID)},
 	}
-	wants, access := false, false
+	wants, access, proxied := false, false, false
 	for _, r := range c.store.sorted() {
 		switch o := r.object.(type) {
 		case *authv1beta1.Tenant:
 			wants = true
 		case *authv1beta1.Identity:
 			wants, access = true, access || o.Status.KubeconfigSecretRef != nil
+			proxied = proxied || o.Spec.AuthParams.ProxyURL != nil
 		}
 	}
 	r := c.store.records[c.store.keyOf(fc)]
@@ -302,7 +274,7 @@ func (c *Cluster) seeClusters() bool {
 	var conditions []corev1beta1.Condition
 	if access {
 		state := corev1beta1.ConditionStatusEstablished
-		if other.behaviour.Lending.Hides || other.behaviour.unreachable(other.observed) {
+		if other.behaviour.Lending.Hides && !proxied || other.behaviour.unreachable(other.observed) {
 			state = corev1beta1.ConditionStatusError
 		}
 		conditions = []corev1beta1.Condition{{Type: corev1beta1.APIServerStatusCondition, Status: state}}
@@ -410,10 +382,7 @@ func (c *Cluster) grant(s *authv1beta1.ResourceSlice, b Lending) bool {
 
 // makeNode makes the Identity of a slice, and the VirtualNode.
 func (c *Cluster) makeNode(s *authv1beta1.ResourceSlice) bool {
-	accepted := func(what authv1beta1.ResourceSliceConditionType) bool {
-		return lending.Granted(s, what) == authv1beta1.ResourceSliceConditionAccepted
-	}
-	if !accepted(authv1beta1.ResourceSliceConditionTypeAuthentication) {
+	if !lending.Accepted(s, authv1beta1.ResourceSliceConditionTypeAuthentication) {
 		return false
 	}
 	meta := func(name string) metav1.ObjectMeta {
@@ -429,7 +398,7 @@ func (c *Cluster) makeNode(s *authv1beta1.ResourceSlice) bool {
 	}) {
 		return true
 	}
-	if !accepted(authv1beta1.ResourceSliceConditionTypeResources) || s.Annotations[peering.AnnotationVirtualNode] != "true" || c.behaviour.Lending.NoNodes {
+	if !lending.Accepted(s, authv1beta1.ResourceSliceConditionTypeResources) || s.Annotations[peering.AnnotationVirtualNode] != "true" || c.behaviour.Lending.NoNodes {
 		return false
 	}
 	o := meta(s.Name)

@@ -3,12 +3,16 @@
 package lending
 
 import (
+	"net"
+	"strings"
+
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -46,6 +50,78 @@ type Facts struct {
 	// Proxies are the addresses by which peers reach this cluster's API server through
 	// the tunnel.
 	Proxies []ipamv1alpha1.IP
+	// ControlPlane are addresses of the cluster's control plane nodes, one of each.
+	ControlPlane []string
+}
+
+// Add adds an object that an API server has. Of pods those on virtual nodes count.
+func (l *Facts) Add(o metav1.Object) {
+	switch o := o.(type) {
+	case *corev1.Secret:
+		l.Secrets = append(l.Secrets, *o)
+	case *authv1beta1.Tenant:
+		l.Tenants = append(l.Tenants, *o)
+	case *authv1beta1.Identity:
+		l.Identities = append(l.Identities, *o)
+	case *authv1beta1.Renew:
+		l.Renews = append(l.Renews, *o)
+	case *authv1beta1.ResourceSlice:
+		l.Slices = append(l.Slices, *o)
+	case *offloadingv1beta1.VirtualNode:
+		l.Nodes = append(l.Nodes, *o)
+	case *offloadingv1beta1.NamespaceMap:
+		l.Maps = append(l.Maps, *o)
+	case *offloadingv1beta1.NamespaceOffloading:
+		l.Offloadings = append(l.Offloadings, *o)
+	case *corev1beta1.ForeignCluster:
+		l.Clusters = append(l.Clusters, *o)
+	case *corev1.Node:
+		if _, virtual := o.Labels[peering.LabelNodeType]; virtual {
+			l.Members = append(l.Members, *o)
+		} else if address := addressOf(o); address != "" {
+			l.ControlPlane = append(l.ControlPlane, address)
+		}
+	case *corev1.Pod:
+		l.Pods = append(l.Pods, *o)
+	case *appsv1.Deployment:
+		if o.Labels[peering.LabelKubelet] != "" {
+			l.Kubelets = append(l.Kubelets, *o)
+		} else {
+			l.Components = append(l.Components, *o)
+		}
+	case *ipamv1alpha1.IP:
+		l.Proxies = append(l.Proxies, *o)
+	}
+}
+
+// addressOf is the address of a node that Liqo would choose.
+func addressOf(n *corev1.Node) string {
+	for _, kind := range []corev1.NodeAddressType{corev1.NodeExternalDNS, corev1.NodeExternalIP, corev1.NodeInternalDNS, corev1.NodeInternalIP, corev1.NodeHostName} {
+		for _, a := range n.Status.Addresses {
+			if a.Type == kind {
+				return a.Address
+			}
+		}
+	}
+	return ""
+}
+
+// APIServer is the URL at which the cluster's Liqo has its consumers reach its API
+// server; "" if that is not known. Liqo tells it only to those that it has accepted.
+func (l *Facts) APIServer() string {
+	for i := range l.Components {
+		for _, container := range l.Components[i].Spec.Template.Spec.Containers {
+			for _, arg := range container.Args {
+				if address, ok := strings.CutPrefix(arg, "--api-server-address-override="); ok && address != "" {
+					return "https://" + strings.TrimPrefix(address, "https://")
+				}
+			}
+		}
+	}
+	if len(l.ControlPlane) == 0 {
+		return ""
+	}
+	return "https://" + net.JoinHostPort(l.ControlPlane[0], "6443")
 }
 
 // Troubled names the namespaces in which something of a peering is not there yet.
@@ -56,8 +132,7 @@ func (l *Facts) Troubled(add func(namespace string)) {
 		}
 	}
 	for i := range l.Slices {
-		if s := &l.Slices[i]; Granted(s, authv1beta1.ResourceSliceConditionTypeAuthentication) != authv1beta1.ResourceSliceConditionAccepted ||
-			Granted(s, authv1beta1.ResourceSliceConditionTypeResources) != authv1beta1.ResourceSliceConditionAccepted {
+		if s := &l.Slices[i]; !Granted(s) {
 			add(s.Namespace)
 		}
 	}
@@ -66,14 +141,4 @@ func (l *Facts) Troubled(add func(namespace string)) {
 			add(l.Kubelets[i].Namespace)
 		}
 	}
-}
-
-// Granted is what the provider has said of one side of a slice, "" if nothing.
-func Granted(s *authv1beta1.ResourceSlice, what authv1beta1.ResourceSliceConditionType) authv1beta1.ResourceSliceConditionStatus {
-	for _, c := range s.Status.Conditions {
-		if c.Type == what {
-			return c.Status
-		}
-	}
-	return ""
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -149,6 +150,9 @@ func (p pair) unfitConsumer() (reason, hint string) {
 }
 
 func (p pair) unfitProvider() (reason, hint string) {
+	if reason, hint := p.unfitProxy(); reason != "" {
+		return reason, hint
+	}
 	l, t := p.lending(p.pro), p.tenant(p.pro)
 	if v := p.Facts.Side(p.pro).Operator.Version; tooOld(v) {
 		return fmt.Sprintf("%s runs Liqo %s, which takes keys in another form", p.id(p.pro), v), "upgrade Liqo there to v1.0.2 or later"
@@ -200,7 +204,7 @@ func (p pair) notes() []string {
 		}
 	}
 	if live := p.slice(); live != nil && p.wants(p.params.Slice, true) && p.params.CPU+p.params.Memory+p.params.Pods == "" && len(live.Spec.Resources) > 0 {
-		out = append(out, "the resources that are asked for stay "+amounts(p.params.resources(live.Spec.Resources)))
+		out = append(out, "the resources that are asked for stay "+lending.Amounts(p.params.resources(live.Spec.Resources)))
 	}
 	for _, c := range []flows.ClusterFacts{pro, con} {
 		if before(c.Operator.Version, 2) {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
-	"github.com/liqo-tui/liqo-tui/gateway/ipam"
+	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -121,7 +121,11 @@ func (p pair) makeApplicant() flows.Step {
 	}
 	proxy, missing := p.proxy()
 	if missing != "" {
-		return flows.BlockedStep(p.pro, flows.Create, stepTenant, object, missing)
+		step := flows.BlockedStep(p.pro, flows.Create, stepTenant, object, missing)
+		if reason, hint := p.unfitProxy(); reason != "" {
+			step.Fail(flows.FailedConflict, check.Identity, reason, hint)
+		}
+		return step
 	}
 	a := peering.Applicant{ID: p.tenant(p.pro).Remote, Request: *request, Signature: signature, ProxyURL: proxy}
 	if s := p.certificate(peering.CertificateName); s != nil && request.Fits(s.Data[peering.KeyCSR], a.ID) {
@@ -138,42 +142,6 @@ func (p pair) makeApplicant() flows.Step {
 	want := peering.Tenant(p.tenant(p.pro), a)
 	flows.KeepName(want, live)
 	return p.BehindNamespace(p.pro, flows.Ensure(p.pro, stepTenant, live, want))
-}
-
-// proxy is by which the consumer reaches the provider's API server; "" for directly.
-// missing says what it needs first.
-func (p pair) proxy() (url, missing string) {
-	live := p.accepted()
-	switch {
-	case p.params.ProxyURL != "":
-		return p.params.ProxyURL, ""
-	case p.params.InBand == "" && live != nil && live.Spec.ProxyURL != nil:
-		return *live.Spec.ProxyURL, ""
-	case p.params.InBand != yes:
-		return "", ""
-	}
-	for _, ip := range p.lending(p.pro).Proxies {
-		address, err := netip.ParseAddr(string(ip.Status.IP))
-		if err != nil {
-			continue
-		}
-		conf := p.Peers[p.con].Configuration
-		if conf == nil || !flows.CIDRsConfigured(conf) {
-			return "", fmt.Sprintf("needs %s's addresses on %s", p.id(p.pro), p.id(p.con))
-		}
-		for i, from := range conf.Spec.Remote.CIDR.External {
-			f, ferr := netip.ParsePrefix(string(from))
-			to, terr := netip.ParsePrefix(string(conf.Status.Remote.CIDR.External[i]))
-			if ferr != nil || terr != nil || !f.Contains(address) {
-				continue
-			}
-			if mapped, err := ipam.Remap(address, f, to); err == nil {
-				return "http://" + mapped.String() + ":" + peering.ProxyPort, ""
-			}
-		}
-		return "", fmt.Sprintf("%s's proxy %s is not in its external range", p.id(p.pro), address)
-	}
-	return "", fmt.Sprintf("needs the address of %s's proxy: IP %s in its namespace %s", p.id(p.pro), peering.ProxyIPName, p.Facts.Side(p.pro).Namespace)
 }
 
 // access waits until the provider has given the consumer access for the key that it has.
@@ -277,7 +245,7 @@ func (p pair) reachable() flows.Step { return p.once("reachable", p.makeReachabl
 
 func (p pair) makeReachable() flows.Step {
 	s := p.wait(p.con, stepReachable, "API server of "+string(p.id(p.pro)), check.Identity)
-	state, message := answers(p.cluster(p.con))
+	state, message := lending.Reached(p.cluster(p.con))
 	switch {
 	case p.kubeconfig().Status != flows.Done:
 		s.Status, s.Reason = flows.Blocked, "needs the kubeconfig"

@@ -63,7 +63,7 @@ func Settings() []Setting {
 		{Name: "resource-slice-class", Help: "class of the ResourceSlice (default: unchanged, at first \"default\")", Empty: "unchanged", Valid: validClass, Store: flows.TextAt(func(p *Params) *string { return &p.Class })},
 		choice("create-resource-slice", "ask the provider for resources (default: true)", func(p *Params) *string { return &p.Slice }),
 		choice("create-virtual-node", "make a virtual node of them (default: unchanged, at first true)", func(p *Params) *string { return &p.VirtualNode }),
-		choice("in-band", "the consumer reaches the provider's API server through the tunnel (default: unchanged, at first false)", func(p *Params) *string { return &p.InBand }),
+		choice("in-band", "the consumer reaches the provider's API server through the tunnel (default: unchanged, at first only if its pods don't reach it otherwise)", func(p *Params) *string { return &p.InBand }),
 		{Name: "proxy-url", Help: "proxy by which the consumer reaches the provider's API server (default: unchanged, with --in-band the provider's own)", Empty: "unchanged", Valid: validProxy, Store: flows.TextAt(func(p *Params) *string { return &p.ProxyURL })},
 	}
 }

@@ -21,6 +21,11 @@ func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, 
 		return plan
 	}
 	pair := newPair(p, namespaces, f)
+	var way *flows.Step
+	var notes []string
+	if network != nil {
+		way, notes = pair.chooseWay()
+	}
 	if steps := pair.unfit(); len(steps) > 0 {
 		plan.Steps = steps
 		return plan
@@ -33,6 +38,9 @@ func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, 
 			return s.ID != flows.IDOf(pair.con, "cidrs")
 		})
 	}
+	if way != nil {
+		plan.Steps = append(plan.Steps, *way)
+	}
 	steps := append(pair.handshake(), pair.lend(needed)...)
 	plan.Steps = append(plan.Steps, pair.explain(steps, map[flows.Code][]string{
 		check.Handshake:   {"Secret"},
@@ -41,7 +49,7 @@ func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, 
 		check.Slice:       {"ResourceSlice"},
 		check.VirtualNode: {"VirtualNode", "Deployment", "ReplicaSet", "Pod", "ResourceSlice"},
 	})...)
-	plan.Kept = slices.Concat(plan.Kept, pair.notes())
+	plan.Kept = slices.Concat(plan.Kept, notes, pair.notes())
 	return plan
 }
 

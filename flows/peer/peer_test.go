@@ -26,7 +26,7 @@ type planner func() func(flows.Facts) flows.Plan
 func peering(p peer.Params) planner {
 	return func() func(flows.Facts) flows.Plan {
 		n := flowtest.NodePort()
-		n.Server, n.Given = p.Consumer.Other(), flows.FieldServiceType
+		n.Server, n.Given, n.ForPeering = p.Consumer.Other(), flows.FieldServiceType, true
 		network := flows.Connecting(n)
 		return func(f flows.Facts) flows.Plan { return peer.Plan(p, network, [2]string{}, f) }
 	}
@@ -122,8 +122,8 @@ func TestWithoutNodeSliceOrNetwork(t *testing.T) {
 // proxy has on the consumer, and that stays with the next run.
 func TestInBand(t *testing.T) {
 	p := flowtest.LiqoPair()
-	if _, err := flowtest.Run(t, p, peering(peer.Params{InBand: "true"})()); err == nil || !strings.Contains(err.Error(), "needs the address of milan's proxy") {
-		t.Errorf("without a proxy: got %v", err)
+	if _, err := flowtest.Run(t, p, peering(peer.Params{InBand: "true"})()); err == nil || !strings.Contains(err.Error(), "milan has no proxy for --in-band") || len(p.Log()) > 0 {
+		t.Errorf("without a proxy: got %v, wrote %v", err, p.Log())
 	}
 	p.B.Behave(func(b *flowtest.Behaviour) { b.Lending.Proxy = "10.70.0.9" })
 	flowtest.MustRun(t, p, peering(peer.Params{InBand: "true"})())
@@ -156,20 +156,117 @@ func TestUnpeeringLeavesWhatLiqoKeeps(t *testing.T) {
 	}
 }
 
-func TestKeptNetwork(t *testing.T) {
-	p := flowtest.LiqoPair()
-	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
-	p.Settle()
-	before := names(p)
-	flowtest.MustRun(t, p, peering(peer.Params{})())
-	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{KeepNetwork: true})())
-	p.Settle()
-	want := append([]string{"A ForeignCluster milan", "B ForeignCluster rome"}, before...)
-	slices.Sort(want)
-	got := names(p)
-	slices.Sort(got)
-	if d := difference(want, got); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
+// Where nobody has said how, a pod of the consumer finds out, before anything is
+// changed and once: the next run keeps what there is.
+func TestTheWayIsChosen(t *testing.T) {
+	for name, c := range map[string]struct {
+		params        peer.Params
+		hides, noPods bool
+		asked         int
+		proxied       bool
+		says          string
+	}{
+		"reached":     {asked: 1, says: "a pod was answered by https://172.18.0.20:6443"},
+		"not reached": {hides: true, asked: 1, proxied: true, says: "through the tunnel: no answer"},
+		"not tried":   {noPods: true, asked: 1, says: "not tried: no pods here"},
+		"was said":    {params: peer.Params{InBand: "true"}, hides: true, proxied: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := flowtest.LiqoPair()
+			p.B.Behave(func(b *flowtest.Behaviour) { b.Lending.Proxy, b.Lending.Hides = "10.70.0.9", c.hides })
+			if c.noPods {
+				p.A.Behave(func(b *flowtest.Behaviour) { b.NoPods = "no pods here" })
+			}
+			r := flowtest.MustRun(t, p, peering(c.params)())
+			var said string
+			for _, e := range r.Events {
+				s, there := e.Plan.Step("way-a")
+				if there {
+					said = s.Reason
+				}
+				if there && s.Status != flows.Done && e.Changed() {
+					t.Errorf("%v was changed before a pod had tried", e.Changes)
+				}
+			}
+			if !strings.HasPrefix(said, c.says) || c.says == "" && said != "" {
+				t.Errorf("it says %q, want %q", said, c.says)
+			}
+			if got := p.A.Facts().Lending.Identities[0].Spec.AuthParams.ProxyURL; (got != nil) != c.proxied {
+				t.Errorf("got proxy %v, want one: %v", got, c.proxied)
+			}
+			p.Settle()
+			p.Forget()
+			flowtest.MustRun(t, p, peering(peer.Params{})())
+			if log := p.Log(); len(log) > 0 || p.A.Asked() != c.asked {
+				t.Errorf("the second run wrote %v, %d pods have tried", log, p.A.Asked())
+			}
+		})
+	}
+}
+
+// What was there of the network before the peering stays, and what an admin wants to
+// keep. The rest goes, whoever has changed it since.
+func TestUnpeeringRemovesTheNetworkThatPeerMade(t *testing.T) {
+	ours := func(t *testing.T, p *flowtest.Pair) {
+		t.Helper()
+		flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
+	}
+	for name, c := range map[string]struct {
+		before, then func(*testing.T, *flowtest.Pair)
+		keep         bool
+		says         string
+	}{
+		"its own":                       {},
+		"its own, completed by connect": {then: ours},
+		"its own, with the server moved": {then: func(t *testing.T, p *flowtest.Pair) {
+			t.Helper()
+			moved := flowtest.NodePort()
+			moved.Server, moved.Given = flows.A, flows.FieldServer
+			flowtest.MustRun(t, p, flows.Connecting(moved))
+		}},
+		"its own, to be kept": {keep: true, says: "the network between the clusters stays"},
+		"was there":           {before: ours, says: "it was there before the peering"},
+		"was begun": {before: func(t *testing.T, p *flowtest.Pair) {
+			t.Helper()
+			flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan { return flows.PlanInit(flowtest.NodePort(), f) })
+		}, says: "what the clusters know of each other's addresses stays"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := flowtest.LiqoPair()
+			if c.before != nil {
+				c.before(t, p)
+			}
+			p.Settle()
+			before := names(p)
+			flowtest.MustRun(t, p, peering(peer.Params{})())
+			if c.then != nil {
+				c.then(t, p)
+			}
+			p.Settle()
+			if c.keep {
+				connected := flowtest.LiqoPair()
+				ours(t, connected)
+				connected.Settle()
+				before = names(connected)
+			}
+			r := flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{KeepNetwork: c.keep})())
+			if said := strings.Join(r.Events[0].Plan.Kept, "; "); !strings.Contains(said, c.says) || c.says == "" && strings.Contains(said, "network") {
+				t.Errorf("it says %q, want %q", said, c.says)
+			}
+			p.Settle()
+			want := append([]string{"A ForeignCluster milan", "B ForeignCluster rome"}, before...)
+			slices.Sort(want)
+			got := names(p)
+			slices.Sort(got)
+			if d := difference(want, got); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+			p.Forget()
+			flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{KeepNetwork: c.keep})())
+			if log := p.Log(); len(log) > 0 {
+				t.Errorf("a second time: wrote %v", log)
+			}
+		})
 	}
 }
 
@@ -214,8 +311,17 @@ func TestKilledAfterEveryWrite(t *testing.T) {
 		past func(*testing.T) *flowtest.Pair
 		plan planner
 	}{
-		"peer":            {func(*testing.T) *flowtest.Pair { return flowtest.LiqoPair() }, peering(peer.Params{CPU: "2"})},
-		"unpeer":          {peered, unpeering(peer.RemoveOptions{})},
+		"peer":   {func(*testing.T) *flowtest.Pair { return flowtest.LiqoPair() }, peering(peer.Params{CPU: "2"})},
+		"unpeer": {peered, unpeering(peer.RemoveOptions{})},
+		"unpeer, with a network of before": {func(t *testing.T) *flowtest.Pair {
+			t.Helper()
+			p := flowtest.LiqoPair()
+			flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
+			flowtest.MustRun(t, p, peering(peer.Params{})())
+			p.Settle()
+			p.Forget()
+			return p
+		}, unpeering(peer.RemoveOptions{})},
 		"unpeer one side": {peeredWithGoneProvider, unpeering(peer.RemoveOptions{RemoveOptions: flows.RemoveOptions{LocalOnly: true}})},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -251,6 +357,13 @@ func TestKilledAfterEveryWrite(t *testing.T) {
 					p.Forget()
 					if _, err := flowtest.Run(t, p, c.plan()); err != nil || len(p.Log()) > 0 {
 						t.Fatalf("killed after %d and %d writes, run again, and once more: %v, wrote %v", a, b, err, p.Log())
+					}
+					if name == "peer" {
+						flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{})())
+						p.Settle()
+						if d := difference([]string{"A ForeignCluster milan", "B ForeignCluster rome"}, names(p)); d != "" {
+							t.Fatalf("killed after %d and %d writes, then peered, left by unpeer (-want +got):\n%s", a, b, d)
+						}
 					}
 				}
 			}

@@ -146,19 +146,6 @@ func (p pair) cluster(side flows.Side) *corev1beta1.ForeignCluster {
 	return nil
 }
 
-// answers is whether a side's Liqo reaches the other's API server: Established, Error,
-// or "" where it does not try.
-func answers(c *corev1beta1.ForeignCluster) (corev1beta1.ConditionStatusType, string) {
-	if c != nil {
-		for _, cond := range c.Status.Conditions {
-			if cond.Type == corev1beta1.APIServerStatusCondition {
-				return cond.Status, cond.Message
-			}
-		}
-	}
-	return "", ""
-}
-
 // wait is a step for something that Liqo's controllers do.
 func (p pair) wait(side flows.Side, what, title string, code flows.Code) flows.Step {
 	return flows.Step{ID: flows.IDOf(side, what), Side: side, Action: flows.Wait, Title: title, Status: flows.Waiting, Code: code}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -88,7 +89,7 @@ func (p pair) makeGranted() flows.Step {
 	copied := first(in(p.tenant(p.pro).Namespace, p.lending(p.pro).Slices, func(o *authv1beta1.ResourceSlice) bool {
 		return o.Name == live.Name && p.copied(o)
 	}))
-	authentication, resources := condition(live, authv1beta1.ResourceSliceConditionTypeAuthentication), condition(live, authv1beta1.ResourceSliceConditionTypeResources)
+	authentication, resources := lending.Condition(live, authv1beta1.ResourceSliceConditionTypeAuthentication), lending.Condition(live, authv1beta1.ResourceSliceConditionTypeResources)
 	switch {
 	case denied(authentication):
 		p.deny(&s, authentication, "does not accept the request for a certificate",
@@ -98,12 +99,12 @@ func (p pair) makeGranted() flows.Step {
 	case authentication == nil || resources == nil:
 		s.Reason, s.Hint = p.pending(live, copied, authentication)
 	case live.Status.Resources.Cpu().IsZero() || live.Status.Resources.Memory().IsZero():
-		s.Fail(flows.FailedConflict, check.Slice, fmt.Sprintf("%s grants %s: a virtual node needs CPU and memory", p.id(p.pro), amounts(live.Status.Resources)), "ask for some: --cpu, --memory")
+		s.Fail(flows.FailedConflict, check.Slice, fmt.Sprintf("%s grants %s: a virtual node needs CPU and memory", p.id(p.pro), lending.Amounts(live.Status.Resources)), "ask for some: --cpu, --memory")
 	case isDefault(live) && !covers(live.Status.Resources, live.Spec.Resources):
-		s.Reason = fmt.Sprintf("waiting for %s to grant %s; so far it is %s", p.id(p.pro), amounts(live.Spec.Resources), amounts(live.Status.Resources))
+		s.Reason = fmt.Sprintf("waiting for %s to grant %s; so far it is %s", p.id(p.pro), lending.Amounts(live.Spec.Resources), lending.Amounts(live.Status.Resources))
 		s.Hint = p.readLog(p.pro, manager)
 	default:
-		s.Status, s.Reason = flows.Done, amounts(live.Status.Resources)
+		s.Status, s.Reason = flows.Done, lending.Amounts(live.Status.Resources)
 	}
 	return s
 }
@@ -120,15 +121,6 @@ func covers(granted, asked corev1.ResourceList) bool {
 		}
 	}
 	return true
-}
-
-func condition(s *authv1beta1.ResourceSlice, what authv1beta1.ResourceSliceConditionType) *authv1beta1.ResourceSliceCondition {
-	for i := range s.Status.Conditions {
-		if c := &s.Status.Conditions[i]; c.Type == what {
-			return c
-		}
-	}
-	return nil
 }
 
 func denied(c *authv1beta1.ResourceSliceCondition) bool {
@@ -176,19 +168,6 @@ func (p pair) pending(live, copied *authv1beta1.ResourceSlice, authentication *a
 		return fmt.Sprintf("%s has not decided yet; is there a controller for class %q?", p.id(p.pro), live.Spec.Class), "choose another --resource-slice-class, or " + p.readLog(p.pro, manager)
 	}
 	return fmt.Sprintf("waiting for %s to grant the resources", p.id(p.pro)), p.readLog(p.pro, manager)
-}
-
-// amounts are resources in words, sorted.
-func amounts(r corev1.ResourceList) string {
-	if len(r) == 0 {
-		return "nothing"
-	}
-	var out []string
-	for name, q := range r {
-		out = append(out, fmt.Sprintf("%s %s", name, q.String()))
-	}
-	slices.Sort(out)
-	return strings.Join(out, ", ")
 }
 
 func (p pair) virtualNodes() []*offloadingv1beta1.VirtualNode {
@@ -249,15 +228,15 @@ func (p pair) makeReady() flows.Step {
 		s.Status, s.Reason, s.Hint = flows.Blocked, "needs the virtual node", ""
 	case m == nil:
 		s.Reason = "waiting for the Node"
-	case status(m, corev1.NodeNetworkUnavailable) == corev1.ConditionTrue:
+	case lending.NodeCondition(m, corev1.NodeNetworkUnavailable) == corev1.ConditionTrue:
 		s.Reason = fmt.Sprintf("its network is unavailable: the tunnel to %s does not work, or Liqo has not seen it yet", p.id(p.pro))
 		s.Hint = fmt.Sprintf("liqo-tui check --context %s --remote-context %s shows what is broken", p.Facts.Local.Context.Name, p.Facts.Remote.Context.Name)
-	case status(m, corev1.NodeReady) != corev1.ConditionTrue:
+	case lending.NodeCondition(m, corev1.NodeReady) != corev1.ConditionTrue:
 		s.Reason = "it is not ready" + message(m)
 	case !grants(m, p.slice()):
 		s.Reason = "it does not have the granted resources yet"
 	default:
-		s.Status, s.Reason = flows.Done, "Ready with "+amounts(m.Status.Allocatable)
+		s.Status, s.Reason = flows.Done, "Ready with "+lending.Amounts(m.Status.Allocatable)
 		if m.Spec.Unschedulable && !cordonedByUs(m) {
 			s.Reason += "; it is cordoned, so no pods get there"
 		}
@@ -268,15 +247,6 @@ func (p pair) makeReady() flows.Step {
 // grants reports whether a Node offers what its slice was granted.
 func grants(m *corev1.Node, s *authv1beta1.ResourceSlice) bool {
 	return !m.Status.Allocatable.Cpu().IsZero() && (s == nil || covers(m.Status.Allocatable, s.Status.Resources))
-}
-
-func status(n *corev1.Node, what corev1.NodeConditionType) corev1.ConditionStatus {
-	for _, c := range n.Status.Conditions {
-		if c.Type == what {
-			return c.Status
-		}
-	}
-	return ""
 }
 
 func message(n *corev1.Node) string {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -27,8 +28,8 @@ type RemoveOptions struct {
 }
 
 // Unplan removes what Plan makes: first pods leave the virtual node, while their quota
-// and their access still hold, then the resources go, then the access, then the
-// network, unless the clusters are peered the other way round too.
+// and their access still hold, then the resources go, then the access, then what was
+// made of the network, unless the clusters are peered the other way round too.
 func Unplan(o RemoveOptions, f flows.Facts) flows.Plan {
 	reset := flows.PlanReset(o.RemoveOptions, withoutContents(f))
 	if reset.Failure() != nil || o.LocalOnly && reset.B == "" {
@@ -49,20 +50,38 @@ func Unplan(o RemoveOptions, f flows.Facts) flows.Plan {
 	plan.Steps = r.steps()
 	done := !slices.ContainsFunc(plan.Steps, func(s flows.Step) bool { return s.Status != flows.Done })
 	plan.Kept = r.stays()
-	switch other := r.reverse(); {
-	case o.KeepNetwork:
-		plan.Kept = append(plan.Kept, "the network between the clusters stays")
-	case other != "":
-		plan.Kept = append(plan.Kept, "the network between the clusters stays: "+other)
-	default:
-		if done {
-			reset = flows.PlanReset(o.RemoveOptions, f)
+	remove, stays := r.network(o)
+	if stays != "" {
+		plan.Kept = append(plan.Kept, stays)
+	}
+	if remove != nil {
+		known := f
+		if !done {
+			known = withoutContents(f)
 		}
-		plan.Steps = append(plan.Steps, behind(reset.Steps, done)...)
+		plan.Steps = append(plan.Steps, behind(remove(o.RemoveOptions, known).Steps, done)...)
 	}
 	// What is taken back last must be done last.
 	plan.Steps = append(plan.Steps, r.forgetUnreachable(done)...)
 	return plan
+}
+
+// network removes as much of the network as was made for the peering, and says what
+// stays.
+func (r removal) network(o RemoveOptions) (remove func(flows.RemoveOptions, flows.Facts) flows.Plan, stays string) {
+	const all = "the network between the clusters stays"
+	gateways, configurations := r.ForPeering()
+	switch other := r.reverse(); {
+	case o.KeepNetwork:
+		return nil, all
+	case other != "":
+		return nil, all + ": " + other
+	case !gateways:
+		return nil, all + ": it was there before the peering; liqo-tui network reset removes it"
+	case !configurations:
+		return flows.PlanDisconnect, "what the clusters know of each other's addresses stays: it was there before the peering; liqo-tui network reset removes it"
+	}
+	return flows.PlanReset, ""
 }
 
 // withoutContents are facts in which nobody has looked into the namespaces: that is
@@ -188,7 +207,7 @@ func (r removal) maps() []*offloadingv1beta1.NamespaceMap {
 
 // dead reports whether the provider is gone for the consumer's Liqo, too.
 func (r removal) dead() bool {
-	state, _ := answers(r.cluster(r.con))
+	state, _ := lending.Reached(r.cluster(r.con))
 	return r.local && state != corev1beta1.ConditionStatusEstablished
 }
 

@@ -29,6 +29,7 @@ const (
 	LabelDestination      = "liqo.io/remoteID"    // the provider
 	LabelNodeType         = "liqo.io/type"        // only virtual nodes have it
 	LabelOffloadedPod     = "liqo.io/shadowPod"
+	LabelPodOrigin        = "offloading.liqo.io/origin" // of a pod on the provider: the consumer
 	LabelKubelet          = "offloading.liqo.io/component"
 	LabelVirtualNode      = "liqo.io/virtual-node"
 	AnnotationVirtualNode = "liqo.io/create-virtual-node"

@@ -19,8 +19,10 @@ type detail struct {
 	now   time.Time
 	p     *peering
 	peers [2]*flows.Peer
-	log   *eventLog
-	names string
+	// lendings are what each side says of the peering besides the network.
+	lendings [2][]view.Lending
+	log      *eventLog
+	names    string
 	// measured tells of packets from pod to pod; nil if none were sent.
 	measured func(width int) []string
 }
@@ -114,6 +116,9 @@ func (d detail) side(s flows.Side, both view.Verdict, width int) []string {
 		for _, text := range draw.CIDRText(string(d.p.ends[s.Other()].ID), peer.Configuration) {
 			add(look, text)
 		}
+	}
+	for _, line := range t.Lending(d.lendings[s], e.ID, d.p.ends[s.Other()].ID, width-2) {
+		lines = append(lines, "  "+line)
 	}
 	return lines
 }

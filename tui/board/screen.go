@@ -120,6 +120,14 @@ func (s Screen) objectsOf(e session.Env, p *peering, side flows.Side) *flows.Pee
 	if !end.Chosen {
 		return nil
 	}
-	peer := e.Fleet.Member(s.Board.speaker(end.ID)).Good.Peer(p.ends[side.Other()].ID)
+	peer := s.clusterOf(e, p, side).Peer(p.ends[side.Other()].ID)
 	return &peer
+}
+
+// clusterOf are the facts of a side; none if it is not among the contexts.
+func (s Screen) clusterOf(e session.Env, p *peering, side flows.Side) flows.ClusterFacts {
+	if end := p.ends[side]; end.Chosen {
+		return e.Fleet.Member(s.Board.speaker(end.ID)).Good
+	}
+	return flows.ClusterFacts{}
 }

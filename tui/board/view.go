@@ -86,6 +86,7 @@ func (s Screen) detailOf(e session.Env, p *peering) detail {
 	d := detail{t: e.Theme, now: s.Board.now, p: p, log: &s.Board.Log, names: s.Board.names(p.ID)}
 	for i := range p.ends {
 		d.peers[i] = s.objectsOf(e, p, flows.Side(i))
+		d.lendings[i] = view.Lendings(s.clusterOf(e, p, flows.Side(i)), p.ends[1-i].ID)
 	}
 	if refs, _ := s.contextsOf(p); e.Verified.Pair == refs && e.Pair == refs {
 		d.measured = func(width int) []string { return e.Verified.Lines(e.Theme, e.Pair, e.Now, width) }

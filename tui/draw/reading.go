@@ -8,6 +8,8 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/view"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // ReadingFacts are what a side says beyond its state, as short texts; ago
@@ -65,4 +67,20 @@ func CIDRs(cidrs []networkingv1beta1.CIDR) string {
 		text[i] = string(c)
 	}
 	return strings.Join(text, ", ")
+}
+
+// Lending are lines of what a side says of its peerings besides the network.
+func (t Theme) Lending(all []view.Lending, cluster, peer render.ClusterID, width int) []string {
+	var lines []string
+	for _, l := range all {
+		mark := OK
+		if !l.Healthy() {
+			mark = Warn
+		}
+		lines = append(lines, t.State(mark, t.Plain(l.Title(cluster, peer)), 0))
+		for _, r := range l.Rows() {
+			lines = append(lines, t.Field("  "+Pad(r.Name, 11), t.Plain(r.Text), width)...)
+		}
+	}
+	return lines
 }

@@ -166,6 +166,9 @@ func (s liveScreen) side(c scene, side flows.Side, width int) []string {
 	for _, text := range draw.CIDRText(string(c.id(side.Other())), peer.Configuration) {
 		add(text)
 	}
+	for _, line := range t.Lending(view.Lendings(c.on(side).Good, c.id(side.Other())), c.id(side), c.id(side.Other()), width-2) {
+		lines = append(lines, "  "+line)
+	}
 	if now.mark == draw.Unknown {
 		for i := 1; i < len(lines); i++ {
 			lines[i] = t.Faint.Render(lines[i]) // as it was when it was last known

@@ -56,6 +56,8 @@ type Peer struct {
 	ReportedAt *time.Time  `json:"reportedAt,omitempty"`
 	StaleAt    *time.Time  `json:"staleAt,omitempty"`
 	Network    PeerNetwork `json:"network"`
+	// Lending is what Liqo does besides the network.
+	Lending []view.Lending `json:"lending,omitempty"`
 	// verdict is State, and whether pods reach each other as far as that is known.
 	verdict view.Verdict
 }
@@ -120,6 +122,7 @@ func Describe(f flows.ClusterFacts, now time.Time) Cluster {
 	}
 	for id, p := range f.Peers() {
 		info.Peers[id] = describePeer(p, now)
+		info.Peers[id].Lending = view.Lendings(f, id)
 	}
 	return info
 }

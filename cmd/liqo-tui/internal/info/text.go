@@ -130,6 +130,12 @@ func writePeer(out io.Writer, i Cluster, p *Peer) error {
 		}
 		row("WireGuard", c.Implementation)
 	}
+	for _, l := range p.Lending {
+		fmt.Fprintf(w, "  %s:\n", l.Title(i.Local.ClusterID, p.ClusterID))
+		for _, r := range l.Rows() {
+			row("  "+r.Name, r.Text)
+		}
+	}
 	return w.Flush()
 }
 

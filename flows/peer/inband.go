@@ -1,0 +1,94 @@
+package peer
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/gateway/ipam"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// chooseWay decides how the consumer reaches the provider's API server, where nobody has
+// said it and there is a choice: through the tunnel if a pod of the consumer gets no
+// answer otherwise. The step is nil if nothing is to be decided.
+func (p *pair) chooseWay() (step *flows.Step, notes []string) {
+	tried, url := p.Facts.Side(p.con).APITrial, ""
+	if l := p.lending(p.pro); p.params.InBand == "" && p.params.ProxyURL == "" && len(l.Proxies) > 0 && (tried != nil || p.accepted() == nil) {
+		url = l.APIServer()
+	}
+	if url == "" {
+		return nil, nil
+	}
+	s := p.wait(p.con, "way", fmt.Sprintf("way to the API server of %s", p.id(p.pro)), check.Identity)
+	switch {
+	case tried == nil:
+		s.Asks, s.Reason = url, "a pod asks it before anything is changed"
+		return &s, []string{fmt.Sprintf("if pods of %s don't reach %s, access goes through the tunnel, as with --in-band", p.id(p.con), url)}
+	case tried.Unknown != "":
+		s.Reason = "not tried: " + tried.Unknown
+	case tried.Problem != "":
+		p.params.InBand = yes
+		s.Reason = "through the tunnel: " + tried.Problem
+		notes = append(notes, fmt.Sprintf("access goes through the tunnel, since pods of %s don't reach %s: %s", p.id(p.con), url, tried.Problem))
+	default:
+		s.Reason = "a pod was answered by " + url
+	}
+	s.Status, s.Code = flows.Done, ""
+	return &s, notes
+}
+
+// unfitProxy: without a proxy on the provider nothing goes through the tunnel.
+func (p pair) unfitProxy() (reason, hint string) {
+	if p.params.InBand != yes || p.params.ProxyURL != "" {
+		return "", ""
+	}
+	l, name := p.lending(p.pro), fmt.Sprintf("IP %s in namespace %s", peering.ProxyIPName, p.Facts.Side(p.pro).Namespace)
+	hint = "switch Liqo's proxy on there (Helm value proxy.enabled), or name another one: --proxy-url"
+	if len(l.Proxies) == 0 {
+		return fmt.Sprintf("%s has no proxy for --in-band: there is no %s, or it may not be read", p.id(p.pro), name), hint
+	}
+	for i := range l.Proxies {
+		if ip := &l.Proxies[i]; ip.Status.IP != "" || p.age(p.pro, ip) < controllerTime {
+			return "", ""
+		}
+	}
+	return fmt.Sprintf("the proxy of %s has no address in its external range: %s", p.id(p.pro), name), p.readLog(p.pro, manager)
+}
+
+// proxy is by which the consumer reaches the provider's API server; "" for directly.
+// missing says what it needs first.
+func (p pair) proxy() (url, missing string) {
+	live := p.accepted()
+	switch {
+	case p.params.ProxyURL != "":
+		return p.params.ProxyURL, ""
+	case p.params.InBand == "" && live != nil && live.Spec.ProxyURL != nil:
+		return *live.Spec.ProxyURL, ""
+	case p.params.InBand != yes:
+		return "", ""
+	}
+	for _, ip := range p.lending(p.pro).Proxies {
+		address, err := netip.ParseAddr(string(ip.Status.IP))
+		if err != nil {
+			continue
+		}
+		conf := p.Peers[p.con].Configuration
+		if conf == nil || !flows.CIDRsConfigured(conf) {
+			return "", fmt.Sprintf("needs %s's addresses on %s", p.id(p.pro), p.id(p.con))
+		}
+		for i, from := range conf.Spec.Remote.CIDR.External {
+			f, ferr := netip.ParsePrefix(string(from))
+			to, terr := netip.ParsePrefix(string(conf.Status.Remote.CIDR.External[i]))
+			if ferr != nil || terr != nil || !f.Contains(address) {
+				continue
+			}
+			if mapped, err := ipam.Remap(address, f, to); err == nil {
+				return "http://" + mapped.String() + ":" + peering.ProxyPort, ""
+			}
+		}
+		return "", fmt.Sprintf("%s's proxy %s is not in its external range", p.id(p.pro), address)
+	}
+	return "", fmt.Sprintf("needs the address of %s's proxy: IP %s in its namespace %s", p.id(p.pro), peering.ProxyIPName, p.Facts.Side(p.pro).Namespace)
+}

@@ -1,0 +1,32 @@
+package flows
+
+import "github.com/liqo-tui/liqo-tui/render"
+
+func forPeering(o render.Object) bool {
+	return Exists(o) && o.GetAnnotations()[render.AnnotationForPeering] != ""
+}
+
+// gatewaysForPeering reports whether gateways are made for a whole peering. One that
+// completes or replaces another is what the other was.
+func (c Connection) gatewaysForPeering() bool {
+	a, b := c.AnyGateway(A), c.AnyGateway(B)
+	if a == nil && b == nil {
+		return c.Params.ForPeering
+	}
+	return forPeering(a) || forPeering(b)
+}
+
+// ForPeering reports whether the network was made for a whole peering: all gateways,
+// and all Configurations. What does not exist is nobody's.
+func (c Connection) ForPeering() (gateways, configurations bool) {
+	gateways, configurations = true, true
+	for _, side := range []Side{A, B} {
+		if g := c.AnyGateway(side); g != nil && !forPeering(g) {
+			gateways = false
+		}
+		if conf := c.Peers[side].Configuration; conf != nil && !forPeering(conf) {
+			configurations = false
+		}
+	}
+	return gateways, configurations
+}
