@@ -63,11 +63,13 @@ type Options struct {
 // Lending is how much Observe reads of peerings besides the network.
 type Lending uint8
 
-// LendingShown is what is shown of them, as far as Liqo runs and the user may read it: no
-// Secrets. LendingPlanned is all that a plan has to know.
+// LendingShown is what is shown of them: no Secrets. LendingOffered is all that a plan
+// wants to know. Both are as far as Liqo runs and the user may read it. LendingPlanned is
+// what a plan has to know.
 const (
 	LendingIgnored Lending = iota
 	LendingShown
+	LendingOffered
 	LendingPlanned
 )
 

@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,22 +52,33 @@ func (c *Cluster) lendingKinds() []*store {
 		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.HasLabels{peering.LabelPodOrigin}), keepOffloaded),
 	}
 	if c.options.Lending == LendingShown {
-		for _, st := range shown {
-			st.optional, st.minor = true, true
-		}
-		return shown
+		return lenient(shown)
 	}
-	return append(shown,
+	all := append(shown,
 		keys, secrets,
 		optional(s("Renew", func() client.ObjectList { return &authv1beta1.RenewList{} }), nil),
 		s("NamespaceMap", func() client.ObjectList { return &offloadingv1beta1.NamespaceMapList{} }),
 		optional(s("NamespaceOffloading", func() client.ObjectList { return &offloadingv1beta1.NamespaceOffloadingList{} }), nil),
-		optional(s("Node", func() client.ObjectList { return &corev1.NodeList{} }, client.HasLabels{labelControlPlane}), keepAddresses),
+		optional(s("Node", func() client.ObjectList { return &corev1.NodeList{} }), keepHost),
+		optional(s("ClusterRoleBinding", func() client.ObjectList { return &rbacv1.ClusterRoleBindingList{} }), keepSubjects),
+		optional(s("RoleBinding", func() client.ObjectList { return &rbacv1.RoleBindingList{} }), keepSubjects),
 		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.MatchingLabels{peering.LabelKubelet: peering.KubeletComponent}), keepPod),
 		optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, client.MatchingLabels{peering.LabelKubelet: peering.KubeletComponent}), nil),
 		optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, here, client.MatchingLabels{render.LabelPartOf: "liqo"}), nil),
 		optional(s("IP", func() client.ObjectList { return &ipamv1alpha1.IPList{} }, here, client.MatchingFields{"metadata.name": peering.ProxyIPName}), nil),
 	)
+	if c.options.Lending == LendingOffered {
+		return lenient(all)
+	}
+	return all
+}
+
+// lenient kinds may be forbidden, and may fail.
+func lenient(all []*store) []*store {
+	for _, s := range all {
+		s.optional, s.minor = true, true
+	}
+	return all
 }
 
 // collectLending adds what one store of these kinds has.
@@ -119,7 +131,7 @@ func (c *Cluster) startLending() {
 // observeLending adds what there is of peerings besides the network, if that was asked
 // for. Where it is only shown, nobody asks clusters for it on which Liqo does not run.
 func (c *Cluster) observeLending(ctx context.Context, f *flows.ClusterFacts) error {
-	if c.options.Lending == LendingIgnored || c.options.Lending == LendingShown && f.Software != flows.Liqo {
+	if c.options.Lending == LendingIgnored || c.options.Lending != LendingPlanned && f.Software != flows.Liqo {
 		return nil
 	}
 	c.startLending()
@@ -159,15 +171,38 @@ func keepSecret(o client.Object) client.Object {
 	return out
 }
 
-// labelControlPlane is how Kubernetes' own tools mark nodes with an API server.
-const labelControlPlane = "node-role.kubernetes.io/control-plane"
-
-func keepAddresses(o client.Object) client.Object {
+// keepHost is what a node of the cluster's own has for pods, and where it is reached.
+func keepHost(o client.Object) client.Object {
 	n, ok := o.(*corev1.Node)
-	if !ok {
+	if !ok || n.Labels[peering.LabelNodeType] != "" {
 		return nil
 	}
-	return &corev1.Node{ObjectMeta: kept(n), Status: corev1.NodeStatus{Addresses: n.Status.Addresses}}
+	out := &corev1.Node{ObjectMeta: kept(n), Spec: corev1.NodeSpec{Unschedulable: n.Spec.Unschedulable}}
+	out.Status = corev1.NodeStatus{Addresses: n.Status.Addresses, Allocatable: n.Status.Allocatable}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady { // without the time, which is renewed every few minutes
+			out.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
+	return out
+}
+
+// keepSubjects leaves out the bindings of programs.
+func keepSubjects(o client.Object) client.Object {
+	people := func(all []rbacv1.Subject) bool {
+		return slices.ContainsFunc(all, func(s rbacv1.Subject) bool { return s.Kind != rbacv1.ServiceAccountKind })
+	}
+	switch b := o.(type) {
+	case *rbacv1.ClusterRoleBinding:
+		if people(b.Subjects) {
+			return &rbacv1.ClusterRoleBinding{ObjectMeta: kept(b), RoleRef: b.RoleRef, Subjects: b.Subjects}
+		}
+	case *rbacv1.RoleBinding:
+		if people(b.Subjects) {
+			return &rbacv1.RoleBinding{ObjectMeta: kept(b), RoleRef: b.RoleRef, Subjects: b.Subjects}
+		}
+	}
+	return nil
 }
 
 // keepMember leaves out the images, and the times that change with each heartbeat.

@@ -2,16 +2,19 @@ package kube
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -65,4 +68,30 @@ func TestPodsAreEvicted(t *testing.T) {
 
 func pod(name string) *corev1.Pod {
 	return &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name}}
+}
+
+// Whatever is read for a peering, rbac grants.
+func TestRightsToPeerCoverWhatIsRead(t *testing.T) {
+	c, err := ForConfig(&rest.Config{Host: "https://127.0.0.1:1"}, Options{Lending: LendingPlanned})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, s := range c.kinds {
+		if !s.lending {
+			continue
+		}
+		for _, verb := range []string{"list", "watch"} {
+			if !slices.ContainsFunc(rights.ToPeer(), func(p rights.Permission) bool {
+				name := p.Resource
+				if p.Group != "" {
+					name += "." + p.Group
+				}
+				resource, _, _ := strings.Cut(c.resourceOf(s), "/")
+				return p.Verb == verb && p.Namespace == "" && strings.TrimSuffix(resource, ".") == name
+			}) {
+				t.Errorf("nobody may %s %s", verb, c.resourceOf(s))
+			}
+		}
+	}
 }

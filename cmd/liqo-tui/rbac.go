@@ -12,12 +12,13 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 func rbacCommand(io streams) *cobra.Command {
-	var all bool
+	var all, peers bool
 	c := newConnectFlags()
 	cmd := &cobra.Command{
 		Use:   "rbac",
@@ -25,12 +26,15 @@ func rbacCommand(io streams) *cobra.Command {
 		Long: `Print the smallest roles that the users of both kubeconfigs lack to connect the
 two clusters and to watch them, as YAML for each side. The tenant namespace is
 included if it does not exist. If nothing is missing on a side, a comment says
-so. --all prints all roles that are needed, also those that the user has.`,
-		Example: `  liqo-tui rbac --context rome --remote-context milan > roles.yaml`,
+so. --all prints all roles that are needed, also those that the user has.
+--peering prints what peer needs, where Liqo runs on both.`,
+		Example: `  liqo-tui rbac --context rome --remote-context milan > roles.yaml
+  liqo-tui rbac --context rome --remote-context milan --peering > roles.yaml`,
 		Args:    noArguments,
 	}
 	pair := newPairFlags(cmd, false)
 	cmd.Flags().BoolVar(&all, "all", false, "print everything that is needed, not only what is missing")
+	cmd.Flags().BoolVar(&peers, "peering", false, "print what peer needs, virtual nodes included: Liqo has to run on both")
 	c.add(cmd.Flags(), nil)
 	acceptLiqoctl(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -38,29 +42,36 @@ so. --all prints all roles that are needed, also those that the user has.`,
 		if err != nil {
 			return err
 		}
-		a, b, closeBoth, err := pair.openFor(false)
+		plan, observe, clusters := flows.Connecting(p), rights.ToObserve, pair
+		if peers {
+			network := plan
+			plan = func(f flows.Facts) flows.Plan { return peer.Plan(peer.Params{}, network, p.Namespaces, f) }
+			observe = func(namespace string) []rights.Permission { return append(rights.ToObserve(namespace), rights.ToPeer()...) }
+			clusters = pair.withLending()
+		}
+		a, b, closeBoth, err := clusters.openFor(false)
 		if err != nil {
 			return err
 		}
 		defer closeBoth()
-		return printRoles(cmd.Context(), io, [2]engine.Cluster{a, b}, p, all)
+		return printRoles(cmd.Context(), io, [2]engine.Cluster{a, b}, plan, observe, all)
 	}
 	return cmd
 }
 
-func printRoles(ctx context.Context, io streams, clusters [2]engine.Cluster, p flows.Params, all bool) error {
+func printRoles(ctx context.Context, io streams, clusters [2]engine.Cluster, planned func(flows.Facts) flows.Plan, observe func(namespace string) []rights.Permission, all bool) error {
 	f, err := engine.Observe(ctx, clusters[flows.A], clusters[flows.B], time.Now)
 	if err != nil {
 		return err
 	}
-	plan := flows.PlanConnect(p, f)
+	plan := planned(f)
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		facts := f.Side(side)
 		if facts.Problem != nil && facts.Problem.Kind != flows.Forbidden {
 			return fmt.Errorf("%s: %w", side, facts.Problem)
 		}
 		namespaces := tenantNamespaces(plan, side)
-		needs := append(rights.ToObserve(facts.Namespace), rights.Needed(plan, side)...)
+		needs := append(observe(facts.Namespace), rights.Needed(plan, side)...)
 		if len(namespaces) > 0 {
 			// Whoever applies the roles makes the namespaces that they are in.
 			needs = slices.DeleteFunc(needs, func(p rights.Permission) bool {

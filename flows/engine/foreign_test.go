@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -26,10 +28,12 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/invite"
+	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/flows/peerfile"
 	"github.com/liqo-tui/liqo-tui/flows/upkeep"
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 const others = "others" // who manages what is not ours
@@ -74,11 +78,14 @@ func TestNothingOfOthersIsTouched(t *testing.T) {
 // run is the whole walk.
 func (w *walk) run(t *testing.T) {
 	t.Helper()
-	w.plant(t)
 	life := w.connectionLife
-	if w.r.IntN(20) == 0 { // it takes ten times as long: definitions are large
+	switch n := w.r.IntN(20); {
+	case n == 0: // it takes ten times as long: definitions are large
 		life = w.installationLife
+	case n < 3: // nor do these take little
+		life, w.pair = w.peeringLife, flowtest.LiqoPair()
 	}
+	w.plant(t)
 	for _, c := range life() {
 		w.do(t, c)
 		if diff := w.touched(); diff != "" {
@@ -150,6 +157,9 @@ func (w *walk) plant(t *testing.T) {
 				o.SetLabels(labels)
 			}
 		}
+		if c.Facts().Software == flows.Liqo && flows.Side(side) == flows.A {
+			objects = append(objects, peeringsWithOslo()...)
+		}
 		w.put(t, flows.Side(side), objects...)
 	}
 	w.pair.Settle()
@@ -160,6 +170,35 @@ func (w *walk) plant(t *testing.T) {
 		})
 	}
 	w.pair.Forget()
+}
+
+// peeringsWithOslo are what liqoctl and Liqo have made for peerings both ways with
+// another cluster, with a pod that runs there.
+func peeringsWithOslo() []render.Object {
+	oslo := render.Tenant{Namespace: "liqo-tenant-oslo", Remote: "oslo"}
+	proxy := "http://10.251.0.9:8118"
+	slice := peering.ResourceSlice(oslo, peering.SliceParams{VirtualNode: true})
+	node := peering.Node("oslo", false)
+	node.Labels = map[string]string{peering.LabelNodeType: "virtual-node", render.LabelRemoteCluster: "oslo"}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "strangers", Name: "away", Labels: map[string]string{peering.LabelOffloadedPod: "true"}},
+		Spec:       corev1.PodSpec{NodeName: "oslo"},
+	}
+	certificate := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: oslo.Namespace, Name: peering.CertificateName, Labels: map[string]string{render.LabelRemoteCluster: "oslo"},
+	}}
+	objects := []render.Object{
+		peering.Nonce(oslo), peering.SignedNonce(oslo, []byte("nonce of oslo")), certificate,
+		peering.Tenant(oslo, peering.Applicant{ID: "oslo", Request: peering.Request{PublicKey: []byte("of oslo")}, Signature: []byte("of oslo"), ProxyURL: proxy}),
+		peering.Identity(oslo, authv1beta1.AuthParams{APIServer: "https://192.0.2.1:6443"}, "liqo-tenant-rome"),
+		slice, node, pod, peering.Offloading("strangers", peering.OffloadingParams{Pods: "Remote", Mapping: "DefaultName"}),
+	}
+	for _, o := range objects {
+		labels := o.GetLabels()
+		delete(labels, render.LabelManagedBy)
+		o.SetLabels(labels)
+	}
+	return objects
 }
 
 // in are objects of others in a namespace.
@@ -184,6 +223,9 @@ func (w *walk) put(t *testing.T, side flows.Side, objects ...render.Object) {
 		t.Fatal(err)
 	}
 	for _, o := range objects {
+		if o.GetObjectKind().GroupVersionKind().Kind != "" {
+			continue
+		}
 		kinds, _, err := known.ObjectKinds(o)
 		if err != nil {
 			t.Fatal(err)
@@ -202,6 +244,8 @@ func (w *walk) have(side flows.Side) map[string]render.Object {
 			o.Status = networkingv1beta1.GatewayServerStatus{}
 		case *ipamv1alpha1.Network:
 			o.Status = ipamv1alpha1.NetworkStatus{}
+		case *offloadingv1beta1.NamespaceOffloading:
+			o.Status = offloadingv1beta1.NamespaceOffloadingStatus{} // Liqo offloads it to each provider that comes
 		}
 		out[render.Name(o)] = o
 	}
@@ -266,6 +310,31 @@ func (w *walk) connectionLife() []errand {
 	return append(life, errand{name: "last reset", delete: true, plan: reset})
 }
 
+// peeringLife is what happens to whole peerings of clusters on which Liqo runs.
+func (w *walk) peeringLife() []errand {
+	n := flowtest.NodePort()
+	n.ForPeering = w.r.IntN(4) > 0
+	peers := func(consumer flows.Side) errand {
+		n := n
+		n.Server = consumer.Other()
+		network := flows.Connecting(n)
+		p := peer.Params{Consumer: consumer, CPU: []string{"", "2"}[w.r.IntN(2)]}
+		return errand{name: "peer", plan: func(f flows.Facts) flows.Plan { return peer.Plan(p, network, [2]string{}, f) }}
+	}
+	removal := peer.RemoveOptions{KeepNetwork: w.r.IntN(4) == 0}
+	if w.r.IntN(4) == 0 {
+		removal.LocalOnly, removal.Peer = true, "milan"
+	}
+	life := []errand{
+		{name: "connect", plan: flows.Connecting(n)},
+		peers(flows.A), peers(flows.B), peers(flows.A),
+		{name: "unpeer", delete: true, plan: peer.Removing(removal)},
+		{name: "unpeer", delete: true, plan: peer.Removing(peer.RemoveOptions{Consumer: flows.B})},
+	}
+	life = slices.DeleteFunc(life, func(c errand) bool { return w.r.IntN(2) == 0 })
+	return append(life, errand{name: "last unpeer", delete: true, plan: peer.Removing(peer.RemoveOptions{})})
+}
+
 // accept is of an answer that milan's admin may have written.
 func (w *walk) accept(p flows.Params) func(flows.Facts) flows.Plan {
 	answer := peerfile.File{Kind: peerfile.Answer, For: "rome", From: peerfile.Description{
@@ -316,7 +385,7 @@ func (w *walk) do(t *testing.T, c errand) {
 			}
 		})
 		if kills {
-			cluster.Behave(killedAfter(cluster.Writes() + w.r.IntN(8)))
+			cluster.Behave(flowtest.KilledAfter(cluster.Writes() + w.r.IntN(8)))
 		}
 	}
 	before := len(w.pair.Log())
@@ -326,7 +395,7 @@ func (w *walk) do(t *testing.T, c errand) {
 	if len(w.pair.Log()) > before {
 		w.changed[c.name]++
 	}
-	if errors.Is(err, errKilled) {
+	if errors.Is(err, flowtest.ErrKilled) {
 		w.killed++
 	}
 	for i, objects := range replaced {

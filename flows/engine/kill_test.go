@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 
@@ -43,59 +42,18 @@ func commands() map[string]command {
 	}
 }
 
-var errKilled = errors.New("killed")
-
-// killedAfter lets no write through after the first n.
-func killedAfter(n int) func(*flowtest.Behaviour) {
-	return func(b *flowtest.Behaviour) {
-		b.WriteErrors = map[int]error{}
-		for i := range 100 {
-			b.WriteErrors[n+1+i] = errKilled
-		}
-	}
-}
-
 // A program that is killed after any of its writes, on either cluster, has left
 // something from which the same command ends where it would have ended.
 func TestKilledAfterEveryWrite(t *testing.T) {
 	for name, c := range commands() {
 		t.Run(name, func(t *testing.T) {
-			prepared := func() *flowtest.Pair {
+			past := func(t *testing.T) *flowtest.Pair {
+				t.Helper()
 				p := flowtest.NewPair()
 				c.past(t, p)
-				p.Settle()
-				p.Forget()
 				return p
 			}
-			whole := prepared()
-			flowtest.MustRun(t, whole, c.plan())
-			whole.Settle()
-			want, writes := world(whole), [2]int{len(whole.A.Log()), len(whole.B.Log())}
-			before := [2]int{prepared().A.Writes(), prepared().B.Writes()}
-			for a := range writes[flows.A] + 1 {
-				for b := range writes[flows.B] + 1 {
-					p := prepared()
-					p.A.Behave(killedAfter(before[flows.A] + a))
-					p.B.Behave(killedAfter(before[flows.B] + b))
-					if _, err := flowtest.Run(t, p, c.plan()); err != nil && !errors.Is(err, errKilled) {
-						t.Fatalf("killed after %d and %d writes: got %v", a, b, err)
-					}
-					for _, cluster := range []*flowtest.Cluster{p.A, p.B} {
-						cluster.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = nil })
-					}
-					if _, err := flowtest.Run(t, p, c.plan()); err != nil {
-						t.Fatalf("killed after %d and %d writes, then run again: %v", a, b, err)
-					}
-					p.Settle()
-					if d := diff(want, world(p)); d != "" {
-						t.Fatalf("killed after %d and %d writes, then run again (-want +got):\n%s", a, b, d)
-					}
-					p.Forget()
-					if _, err := flowtest.Run(t, p, c.plan()); err != nil || len(p.Log()) > 0 {
-						t.Fatalf("killed after %d and %d writes, run again, and once more: %v, wrote %v", a, b, err, p.Log())
-					}
-				}
-			}
+			flowtest.Command{Past: past, Plan: c.plan, World: world}.KilledAnywhere(t, true)
 		})
 	}
 }

@@ -154,7 +154,7 @@ func (s *scenario) killed(r *rand.Rand) {
 	plan := s.command(r, randomParams(r))
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		c := s.pair.Side(side)
-		c.Behave(killedAfter(c.Writes() + r.IntN(6)))
+		c.Behave(flowtest.KilledAfter(c.Writes() + r.IntN(6)))
 	}
 	s.note("which was killed")
 	// Whatever it says: it is over.

@@ -46,6 +46,9 @@ type Lending struct {
 	Proxy string
 	// Reinstalled gives the cluster another key.
 	Reinstalled bool
+	// Capacity is what the cluster's nodes have, Known whom it gives rights.
+	Capacity corev1.ResourceList
+	Known    map[string]string
 }
 
 // LiqoPair are two clusters with Liqo.
@@ -83,6 +86,7 @@ func (c *Cluster) request() *peering.Request {
 // lendingFacts are those of a cluster with Liqo.
 func (c *Cluster) lendingFacts() *lending.Facts {
 	l := &lending.Facts{Request: c.request(), Waiting: map[string]string{}, ControlPlane: []string{fmt.Sprintf("172.18.0.%d", c.host)}}
+	l.Capacity, l.Known = c.behaviour.Lending.Capacity, c.behaviour.Lending.Known
 	if ip := c.behaviour.Lending.Proxy; ip != "" {
 		l.Proxies = []ipamv1alpha1.IP{{Status: ipamv1alpha1.IPStatus{IP: networkingv1beta1.IP(ip)}}}
 	}
@@ -126,7 +130,7 @@ func (c *Cluster) lend() bool {
 func (c *Cluster) handshake(s *corev1.Secret, b Lending) bool {
 	switch {
 	case s.DeletionTimestamp != nil && s.Labels[peering.LabelIdentityType] != "":
-		return c.release(s, !c.hasReplicas())
+		return c.release(s, !c.hasReplicas(remoteOf(s)))
 	case s.Labels[peering.LabelNonce] != "" && len(s.Data[peering.KeyNonce]) == 0 && !b.NoNonces:
 		s.Data = map[string][]byte{peering.KeyNonce: []byte("nonce of " + s.UID)}
 		return true
@@ -150,8 +154,11 @@ func (c *Cluster) release(o render.Object, ready bool) bool {
 }
 
 // hasReplicas reports whether anything of this consumer has to be removed abroad.
-func (c *Cluster) hasReplicas() bool {
-	return slices.ContainsFunc(c.store.sorted(), func(r *record) bool { return r.object.GetLabels()[peering.LabelReplication] == "true" })
+func (c *Cluster) hasReplicas(provider render.ClusterID) bool {
+	return slices.ContainsFunc(c.store.sorted(), func(r *record) bool {
+		labels := r.object.GetLabels()
+		return labels[peering.LabelReplication] == "true" && labels[peering.LabelDestination] == string(provider)
+	})
 }
 
 func (c *Cluster) make(o render.Object) bool {

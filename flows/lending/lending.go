@@ -12,6 +12,7 @@ import (
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/render/peering"
@@ -52,6 +53,12 @@ type Facts struct {
 	Proxies []ipamv1alpha1.IP
 	// ControlPlane are addresses of the cluster's control plane nodes, one of each.
 	ControlPlane []string
+	// Capacity is what the cluster's own nodes have for pods, in all; nil if that is not
+	// known.
+	Capacity corev1.ResourceList
+	// Known are the users and groups that have rights here, Liqo's and Kubernetes' own
+	// left out, by name: each with a binding that gives it some.
+	Known map[string]string
 }
 
 // Add adds an object that an API server has. Of pods those on virtual nodes count.
@@ -78,9 +85,13 @@ func (l *Facts) Add(o metav1.Object) {
 	case *corev1.Node:
 		if _, virtual := o.Labels[peering.LabelNodeType]; virtual {
 			l.Members = append(l.Members, *o)
-		} else if address := addressOf(o); address != "" {
-			l.ControlPlane = append(l.ControlPlane, address)
+		} else {
+			l.addNode(o)
 		}
+	case *rbacv1.ClusterRoleBinding:
+		l.know("ClusterRoleBinding "+o.Name, o.RoleRef, o.Subjects)
+	case *rbacv1.RoleBinding:
+		l.know("RoleBinding "+o.Namespace+"/"+o.Name, o.RoleRef, o.Subjects)
 	case *corev1.Pod:
 		l.Pods = append(l.Pods, *o)
 	case *appsv1.Deployment:
@@ -91,6 +102,43 @@ func (l *Facts) Add(o metav1.Object) {
 		}
 	case *ipamv1alpha1.IP:
 		l.Proxies = append(l.Proxies, *o)
+	}
+}
+
+// labelControlPlane is how Kubernetes' own tools mark nodes with an API server.
+const labelControlPlane = "node-role.kubernetes.io/control-plane"
+
+func (l *Facts) addNode(n *corev1.Node) {
+	if _, marked := n.Labels[labelControlPlane]; marked {
+		if address := addressOf(n); address != "" {
+			l.ControlPlane = append(l.ControlPlane, address)
+		}
+	}
+	if n.Spec.Unschedulable || NodeCondition(n, corev1.NodeReady) != corev1.ConditionTrue {
+		return
+	}
+	if l.Capacity == nil {
+		l.Capacity = corev1.ResourceList{}
+	}
+	for name, q := range n.Status.Allocatable {
+		sum := l.Capacity[name]
+		sum.Add(q)
+		l.Capacity[name] = sum
+	}
+}
+
+func (l *Facts) know(binding string, role rbacv1.RoleRef, subjects []rbacv1.Subject) {
+	if strings.HasPrefix(role.Name, "liqo-") {
+		return // it is what a peering gives
+	}
+	for _, s := range subjects {
+		if s.Kind == rbacv1.ServiceAccountKind || strings.HasPrefix(s.Name, "system:") {
+			continue
+		}
+		if l.Known == nil {
+			l.Known = map[string]string{}
+		}
+		l.Known[s.Name] = binding
 	}
 }
 

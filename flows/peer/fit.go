@@ -2,11 +2,14 @@ package peer
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
@@ -154,6 +157,10 @@ func (p pair) unfitProvider() (reason, hint string) {
 		return reason, hint
 	}
 	l, t := p.lending(p.pro), p.tenant(p.pro)
+	if binding := l.Known[string(p.id(p.con))]; binding != "" && p.accepted() == nil {
+		return fmt.Sprintf("%s knows %s already, as a user or a group with rights: %s. Liqo would give the consumer a certificate of that name, and the rights with it", p.id(p.pro), p.id(p.con), binding),
+			fmt.Sprintf("take that subject out of %s, or install Liqo on the consumer with another cluster ID", binding)
+	}
 	if v := p.Facts.Side(p.pro).Operator.Version; tooOld(v) {
 		return fmt.Sprintf("%s runs Liqo %s, which takes keys in another form", p.id(p.pro), v), "upgrade Liqo there to v1.0.2 or later"
 	}
@@ -206,6 +213,20 @@ func (p pair) notes() []string {
 	if live := p.slice(); live != nil && p.wants(p.params.Slice, true) && p.params.CPU+p.params.Memory+p.params.Pods == "" && len(live.Spec.Resources) > 0 {
 		out = append(out, "the resources that are asked for stay "+lending.Amounts(p.params.resources(live.Spec.Resources)))
 	}
+	if apart := (pro.ClockAhead - con.ClockAhead).Abs(); apart > clocksApart {
+		out = append(out, fmt.Sprintf("the clocks of %s and %s are %s apart: a certificate of the one counts by the clock of the other; set them by NTP", pro.ID, con.ID, apart.Round(time.Second)))
+	}
+	if p.accepted() == nil {
+		out = append(out, fmt.Sprintf("%s will be let in on %s: it may ask for resources, and run pods and keep their Services, ConfigMaps, Secrets and volumes in namespaces that %s makes for it; it may nothing outside of them", con.ID, pro.ID, pro.ID))
+	}
+	if p.wants(p.params.Slice, true) {
+		out = append(out, p.quota())
+		out = append(out, p.tooMuch()...)
+	}
+	if p.accessMoves() {
+		out = append(out, fmt.Sprintf("the program of virtual node %s learns of another way to the API server of %s only when it starts: %s rollout restart deployment -l %s=%s",
+			p.nodeName(), pro.ID, p.Kubectl(p.con), peering.LabelVirtualNode, p.nodeName()))
+	}
 	for _, c := range []flows.ClusterFacts{pro, con} {
 		if before(c.Operator.Version, 2) {
 			out = append(out, fmt.Sprintf("Liqo %s on %s does not renew certificates: access ends when they expire, after a year as a rule", c.Operator.Version, c.ID))
@@ -216,6 +237,55 @@ func (p pair) notes() []string {
 	}
 	if len(p.lending(p.con).Offloadings) == 0 && p.slice() == nil && p.wantsNode() {
 		out = append(out, "pods get on the virtual node in offloaded namespaces only: liqo-tui offload namespace NAME")
+	}
+	return out
+}
+
+// clocksApart is from when on it is worth a word. Kubernetes' signers date certificates
+// back by 5 minutes.
+const clocksApart = time.Minute
+
+// accessMoves reports whether a virtual node works with another way to the provider than
+// the consumer has from now on.
+func (p pair) accessMoves() bool {
+	i, t := first(p.identities()), p.accepted()
+	if i == nil || t == nil || t.Status.AuthParams == nil || len(p.kubelets()) == 0 {
+		return false
+	}
+	was := ""
+	if url := i.Spec.AuthParams.ProxyURL; url != nil {
+		was = *url
+	}
+	proxy, missing := p.proxy()
+	return missing == "" && proxy != was || t.Status.AuthParams.APIServer != i.Spec.AuthParams.APIServer
+}
+
+// quota says what the consumer's pods may use.
+func (p pair) quota() string {
+	var were corev1.ResourceList
+	if live := p.slice(); live != nil {
+		were = live.Spec.Resources
+	}
+	asked := p.params.resources(were)
+	if len(asked) == 0 {
+		return fmt.Sprintf("pods of %s may request on %s what Liqo there grants by default: 4 CPUs, 8 GiB and 110 pods, unless an admin has set it otherwise", p.id(p.con), p.id(p.pro))
+	}
+	return fmt.Sprintf("pods of %s may request on %s, in all: %s; of the rest what Liqo there grants by default", p.id(p.con), p.id(p.pro), lending.Amounts(asked))
+}
+
+// tooMuch are the resources of which more is asked for than the provider's nodes have.
+// It is no obstacle: Liqo grants them, and nodes may come.
+func (p pair) tooMuch() (out []string) {
+	var were corev1.ResourceList
+	if live := p.slice(); live != nil {
+		were = live.Spec.Resources
+	}
+	asked := p.params.resources(were)
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		want, has := asked[name], p.lending(p.pro).Capacity
+		if have := has[name]; has != nil && want.Cmp(have) > 0 {
+			out = append(out, fmt.Sprintf("%s %s is asked for, and the nodes of %s have %s in all: pods beyond that wait there", name, want.String(), p.id(p.pro), have.String()))
+		}
 	}
 	return out
 }

@@ -129,8 +129,8 @@ func TestPodsLeaveFirst(t *testing.T) {
 func TestANodeIsUncordonedAgain(t *testing.T) {
 	p := peered(t)
 	before := p.A.Writes()
-	p.A.Behave(killedAfter(before + 1))
-	if _, err := flowtest.Run(t, p, unpeering(peer.RemoveOptions{})()); !errors.Is(err, errKilled) || !p.A.Facts().Lending.Members[0].Spec.Unschedulable {
+	p.A.Behave(flowtest.KilledAfter(before + 1))
+	if _, err := flowtest.Run(t, p, unpeering(peer.RemoveOptions{})()); !errors.Is(err, flowtest.ErrKilled) || !p.A.Facts().Lending.Members[0].Spec.Unschedulable {
 		t.Fatalf("got %v, want a run that ends after the cordon", err)
 	}
 	p.A.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = nil })

@@ -293,80 +293,34 @@ func TestBothWays(t *testing.T) {
 	}
 }
 
-var errKilled = errors.New("killed")
-
-func killedAfter(n int) func(*flowtest.Behaviour) {
-	return func(b *flowtest.Behaviour) {
-		b.WriteErrors = map[int]error{}
-		for i := range 100 {
-			b.WriteErrors[n+1+i] = errKilled
-		}
-	}
-}
-
 // A program that is killed after any of its writes, on either cluster, has left
 // something from which the same command ends where it would have ended.
 func TestKilledAfterEveryWrite(t *testing.T) {
-	for name, c := range map[string]struct {
-		past func(*testing.T) *flowtest.Pair
-		plan planner
-	}{
-		"peer":   {func(*testing.T) *flowtest.Pair { return flowtest.LiqoPair() }, peering(peer.Params{CPU: "2"})},
-		"unpeer": {peered, unpeering(peer.RemoveOptions{})},
-		"unpeer, with a network of before": {func(t *testing.T) *flowtest.Pair {
-			t.Helper()
-			p := flowtest.LiqoPair()
-			flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
-			flowtest.MustRun(t, p, peering(peer.Params{})())
-			p.Settle()
-			p.Forget()
-			return p
-		}, unpeering(peer.RemoveOptions{})},
-		"unpeer one side": {peeredWithGoneProvider, unpeering(peer.RemoveOptions{RemoveOptions: flows.RemoveOptions{LocalOnly: true}})},
+	fresh := func(*testing.T) *flowtest.Pair { return flowtest.LiqoPair() }
+	connected := func(t *testing.T) *flowtest.Pair {
+		t.Helper()
+		p := flowtest.LiqoPair()
+		flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
+		flowtest.MustRun(t, p, peering(peer.Params{})())
+		return p
+	}
+	nothing := func(t *testing.T, p *flowtest.Pair) {
+		t.Helper()
+		flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{})())
+		p.Settle()
+		if d := difference([]string{"A ForeignCluster milan", "B ForeignCluster rome"}, names(p)); d != "" {
+			t.Fatalf("left by unpeer (-want +got):\n%s", d)
+		}
+	}
+	for name, c := range map[string]flowtest.Command{
+		"peer":                             {Past: fresh, Plan: peering(peer.Params{CPU: "2"}), Then: nothing},
+		"unpeer":                           {Past: peered, Plan: unpeering(peer.RemoveOptions{})},
+		"unpeer, with a network of before": {Past: connected, Plan: unpeering(peer.RemoveOptions{})},
+		"unpeer one side":                  {Past: peeredWithGoneProvider, Plan: unpeering(peer.RemoveOptions{RemoveOptions: flows.RemoveOptions{LocalOnly: true}})},
 	} {
 		t.Run(name, func(t *testing.T) {
-			whole := c.past(t)
-			before := [2]int{whole.A.Writes(), whole.B.Writes()}
-			flowtest.MustRun(t, whole, c.plan())
-			whole.Settle()
-			want, writes := names(whole), [2]int{len(whole.A.Log()), len(whole.B.Log())}
-			if writes[flows.A] == 0 {
-				t.Fatal("it writes nothing")
-			}
-			for a := range writes[flows.A] + 1 {
-				for b := range writes[flows.B] + 1 {
-					if !sample.All() && a < writes[flows.A] && b < writes[flows.B] {
-						continue // on one cluster at a time
-					}
-					p := c.past(t)
-					p.A.Behave(killedAfter(before[flows.A] + a))
-					p.B.Behave(killedAfter(before[flows.B] + b))
-					if _, err := flowtest.Run(t, p, c.plan()); err != nil && !errors.Is(err, errKilled) {
-						t.Fatalf("killed after %d and %d writes: got %v", a, b, err)
-					}
-					for _, cluster := range []*flowtest.Cluster{p.A, p.B} {
-						cluster.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = nil })
-					}
-					if _, err := flowtest.Run(t, p, c.plan()); err != nil {
-						t.Fatalf("killed after %d and %d writes, then run again: %v", a, b, err)
-					}
-					p.Settle()
-					if d := difference(want, names(p)); d != "" {
-						t.Fatalf("killed after %d and %d writes, then run again (-want +got):\n%s", a, b, d)
-					}
-					p.Forget()
-					if _, err := flowtest.Run(t, p, c.plan()); err != nil || len(p.Log()) > 0 {
-						t.Fatalf("killed after %d and %d writes, run again, and once more: %v, wrote %v", a, b, err, p.Log())
-					}
-					if name == "peer" {
-						flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{})())
-						p.Settle()
-						if d := difference([]string{"A ForeignCluster milan", "B ForeignCluster rome"}, names(p)); d != "" {
-							t.Fatalf("killed after %d and %d writes, then peered, left by unpeer (-want +got):\n%s", a, b, d)
-						}
-					}
-				}
-			}
+			c.World = names
+			c.KilledAnywhere(t, sample.All())
 		})
 	}
 }

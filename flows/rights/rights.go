@@ -38,6 +38,7 @@ var resources = map[string]Permission{
 	"ForeignCluster":      {Group: corev1beta1.GroupVersion.Group, Resource: "foreignclusters"},
 	"Node":                {Resource: "nodes"},
 	"Pod":                 {Resource: "pods"},
+	"IP":                  {Group: ipamv1alpha1.SchemeGroupVersion.Group, Resource: "ips"},
 	// Of a delegation.
 	"ServiceAccount": {Resource: "serviceaccounts"},
 	"Secret":         {Resource: "secrets"},
@@ -136,6 +137,22 @@ func ToObserve(namespace string) []Permission {
 	out = append(out, Permission{Verb: "list", Group: "networking.k8s.io", Resource: "networkpolicies"}) // for check
 	add("ipam.liqo.io", namespace, "networks")
 	add(networkingv1beta1.GroupVersion.Group, "", "configurations", "connections", "gatewayclients", "gatewayservers", "internalnodes", "publickeies")
+	return out
+}
+
+// ToPeer are the rights to observe whole peerings, besides those of [ToObserve].
+func ToPeer() []Permission {
+	var out []Permission
+	for _, kind := range []string{
+		"Tenant", "Identity", "ResourceSlice", "Renew", "VirtualNode", "NamespaceMap", "NamespaceOffloading", "ForeignCluster",
+		"Secret", "Node", "Pod", "Deployment", "ClusterRoleBinding", "RoleBinding", "IP",
+	} {
+		for _, verb := range []string{"list", "watch"} {
+			p := resources[kind]
+			p.Verb = verb
+			out = append(out, p)
+		}
+	}
 	return out
 }
 

@@ -1,0 +1,84 @@
+package flowtest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// ErrKilled is what a program meets that was killed: nothing of it is written any more.
+var ErrKilled = errors.New("killed")
+
+// KilledAfter lets no write through after the first n.
+func KilledAfter(n int) func(*Behaviour) {
+	return func(b *Behaviour) {
+		b.WriteErrors = map[int]error{}
+		for i := range 100 {
+			b.WriteErrors[n+1+i] = ErrKilled
+		}
+	}
+}
+
+// Command is what an admin runs, and what was there before.
+type Command struct {
+	Past func(*testing.T) *Pair
+	// Plan is made anew for each run, as by a new process.
+	Plan func() func(flows.Facts) flows.Plan
+	// World is what matters of a pair.
+	World func(*Pair) []string
+	// Then is what has to be possible in the end, too; nil for nothing.
+	Then func(*testing.T, *Pair)
+}
+
+// KilledAnywhere kills the program after each of its writes, on either cluster, or on
+// both if together is set, and demands that the same command then ends where it would have
+// ended, and once more changes nothing.
+func (c Command) KilledAnywhere(t *testing.T, together bool) {
+	t.Helper()
+	prepared := func() *Pair {
+		p := c.Past(t)
+		p.Settle()
+		p.Forget()
+		return p
+	}
+	whole := prepared()
+	before := [2]int{whole.A.Writes(), whole.B.Writes()}
+	MustRun(t, whole, c.Plan())
+	whole.Settle()
+	want, writes := c.World(whole), [2]int{len(whole.A.Log()), len(whole.B.Log())}
+	if writes == [2]int{} {
+		t.Fatal("it writes nothing")
+	}
+	for a := range writes[flows.A] + 1 {
+		for b := range writes[flows.B] + 1 {
+			if !together && a < writes[flows.A] && b < writes[flows.B] {
+				continue
+			}
+			p := prepared()
+			p.A.Behave(KilledAfter(before[flows.A] + a))
+			p.B.Behave(KilledAfter(before[flows.B] + b))
+			if _, err := Run(t, p, c.Plan()); err != nil && !errors.Is(err, ErrKilled) {
+				t.Fatalf("killed after %d and %d writes: got %v", a, b, err)
+			}
+			for _, cluster := range []*Cluster{p.A, p.B} {
+				cluster.Behave(func(b *Behaviour) { b.WriteErrors = nil })
+			}
+			if _, err := Run(t, p, c.Plan()); err != nil {
+				t.Fatalf("killed after %d and %d writes, then run again: %v", a, b, err)
+			}
+			p.Settle()
+			if got := c.World(p); !slices.Equal(got, want) {
+				t.Fatalf("killed after %d and %d writes, then run again: got\n%q\nwant\n%q", a, b, got, want)
+			}
+			p.Forget()
+			if _, err := Run(t, p, c.Plan()); err != nil || len(p.Log()) > 0 {
+				t.Fatalf("killed after %d and %d writes, run again, and once more: %v, wrote %v", a, b, err, p.Log())
+			}
+			if c.Then != nil {
+				c.Then(t, p)
+			}
+		}
+	}
+}
