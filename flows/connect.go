@@ -19,6 +19,12 @@ import (
 // Nothing waits for the other cluster unless it uses a value from it. What p
 // does not give and a connection has already is kept, see [Adopt].
 func PlanConnect(p Params, f Facts) Plan {
+	if whole := p.Peering; whole != nil {
+		p.Peering, p.ForPeering = nil, true
+		plan := whole.Whole(func(f Facts) Plan { return PlanConnect(p, f) }, p.Namespaces, f)
+		plan.Params.Peering = whole
+		return plan
+	}
 	install, expected, installs := installation(p, f)
 	plan := planConnect(p, expected)
 	plan.Installs = installs

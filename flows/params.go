@@ -52,8 +52,16 @@ type Params struct {
 	Install [2]Installation
 	// Wait is what to wait for once everything is applied.
 	Wait WaitLevel
+	// Peering makes a whole peering of it, where Liqo runs; nil to connect only.
+	Peering Peering
 	// ForPeering has what is made now go with a whole peering: [render.AnnotationForPeering].
 	ForPeering bool
+}
+
+// Peering is what is wanted of a whole peering besides the network.
+type Peering interface {
+	// Whole is the plan for all of it. network plans the connection.
+	Whole(network func(Facts) Plan, namespaces [2]string, f Facts) Plan
 }
 
 // Fields is a set of fields of [Params].
@@ -114,7 +122,9 @@ func (p Params) Validate() error {
 }
 
 // Uses reports whether a setting means anything with the choices so far.
-func (p Params) Uses(s ConnectionSetting) bool { return s.Service == "" || s.Service == p.ServiceType }
+func (p Params) Uses(s ConnectionSetting) bool {
+	return (s.Service == "" || s.Service == p.ServiceType) && (!s.Peering || p.Peering != nil)
+}
 
 // fits reports what the service type has no use for.
 func (p Params) fits() []error {

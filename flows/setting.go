@@ -51,6 +51,8 @@ type Setting[P any] struct {
 	Sets Fields
 	// Service is the only type of Service that it applies to; "" for all.
 	Service corev1.ServiceType
+	// Peering says that it applies to whole peerings only.
+	Peering bool
 	// Inviter says that the side with the gateway server decides it alone.
 	Inviter bool
 	// words are what forms call the options, about two clusters of these names;

@@ -119,7 +119,7 @@ func (b *backend) cluster(ref flows.ContextRef) clusterFlags {
 	if !ok {
 		c.namespace = render.DefaultNamespace
 	}
-	c.kubeconfig, c.context, c.lending = ref.File, ref.Name, kube.LendingShown
+	c.kubeconfig, c.context, c.lending = ref.File, ref.Name, kube.LendingOffered
 	return c
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui"
 	"github.com/liqo-tui/liqo-tui/tui/accessible"
@@ -261,7 +262,12 @@ func clusterWords(prefix string, c clusterFlags) []string {
 
 // connectCommandLine is the command that connects the clusters with p.
 func connectCommandLine(o *pairFlags, p flows.Params) string {
-	words := append([]string{"liqo-tui network connect"}, pairWords(o)...)
+	own, whole := p.Peering.(*peer.Params)
+	command := "liqo-tui network connect"
+	if whole {
+		command = "liqo-tui peer"
+	}
+	words := append([]string{command}, pairWords(o)...)
 	// A template's namespace is its side's, unless it is said.
 	namespaces := [2]string{o.local.namespace, o.remote.namespace}
 	for side, t := range map[flows.Side]*render.TemplateRef{p.Server: &p.ServerTemplate, p.Server.Other(): &p.ClientTemplate} {
@@ -270,7 +276,14 @@ func connectCommandLine(o *pairFlags, p flows.Params) string {
 		}
 	}
 	standard := flows.Defaults()
+	if whole {
+		standard.Server = own.Consumer.Other()
+		words = append(words, peerWords(*own)...)
+	}
 	for _, s := range connectionSettings {
+		if whole && s.Name == "wait" {
+			continue // for what peer makes
+		}
 		// A connection that exists keeps what no flag says: what was chosen has to be
 		// said, also where it is the default, or nothing.
 		value, given := s.Write(p), s.Sets != 0 && p.Given.Has(s.Sets)
@@ -284,6 +297,16 @@ func connectCommandLine(o *pairFlags, p flows.Params) string {
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// peerWords say what is wanted of a whole peering.
+func peerWords(p peer.Params) (words []string) {
+	for _, s := range peer.Settings() {
+		if value := s.Write(p); value != s.Write(peer.Params{}) {
+			words = append(words, "--"+s.Name, shellWord(value))
+		}
+	}
+	return words
 }
 
 // shellWord quotes a word for a POSIX shell, if it needs that.

@@ -1,6 +1,10 @@
 package check
 
-import "github.com/liqo-tui/liqo-tui/flows"
+import (
+	"fmt"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
 
 // Checks and errors of whole peerings: package peer's.
 const (
@@ -56,5 +60,15 @@ func lendingTexts() map[flows.Code]Text {
 			"the namespace is not offloaded", "Each provider makes a namespace for it. A name that is taken there can't be used.",
 			[]string{"Choose another name: --namespace-mapping-strategy SelectedName --remote-namespace-name NAME.", "The conditions of the NamespaceOffloading name the provider."},
 		},
+	}
+}
+
+// lends reports what the plan of a whole peering refuses for one reason.
+func lends(code flows.Code) func(preflight, flows.Side) Result {
+	return func(in preflight, _ flows.Side) Result {
+		if s := in.plan.Failure(); s != nil && s.Code == code {
+			return result(Fail, fmt.Sprintf("%s: %s", s.Title, s.Reason), s.Hint)
+		}
+		return pass("nothing stands against it")
 	}
 }

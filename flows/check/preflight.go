@@ -50,7 +50,8 @@ func Preflight(p flows.Params, f flows.Facts, reviews [2]*rights.Review) []Resul
 
 // pointless are checks of what the plan has nothing to do with.
 func (in preflight) pointless(r Result) bool {
-	return r.ID == flows.CodeImage && !in.triesImage(r.Sides[0]) || r.ID == APIReached && in.facts.Reach == nil
+	return r.ID == flows.CodeImage && !in.triesImage(r.Sides[0]) || r.ID == APIReached && in.facts.Reach == nil ||
+		(r.ID == Lending || r.ID == NewKey) && in.params.Peering == nil
 }
 
 func preflightChecks() []definition[preflight] {
@@ -71,6 +72,8 @@ func preflightChecks() []definition[preflight] {
 		{Reachability, "UDP to the gateway server", pair, []flows.Code{flows.CodeClusterID}, preflight.reachability},
 		{APIReached, "API server, reached by pods", eachWay, []flows.Code{flows.CodeAnswers}, preflight.apiServer},
 		{TunnelMTU, "MTU of the tunnel", pair, nil, preflight.mtu},
+		{Lending, "Liqo can lend resources", pair, []flows.Code{flows.CodeSoftware, flows.CodeClusterID}, lends(Lending)},
+		{NewKey, "the provider knows the consumer's key", pair, []flows.Code{Lending}, lends(NewKey)},
 	}
 }
 

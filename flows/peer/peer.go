@@ -8,6 +8,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 )
 
+// Whole implements [flows.Peering].
+func (p *Params) Whole(network func(flows.Facts) flows.Plan, namespaces [2]string, f flows.Facts) flows.Plan {
+	return Plan(*p, network, namespaces, f)
+}
+
 // Plan is what it takes to peer two clusters on which Liqo runs, and how far it is: one
 // plan over both. network plans their network; nil leaves that alone.
 func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, f flows.Facts) flows.Plan {

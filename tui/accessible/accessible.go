@@ -16,6 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
@@ -245,7 +246,8 @@ func (w *wizard) settings(ctx context.Context) error {
 
 // form are the settings that are asked for.
 func (w *wizard) form() []flows.ConnectionSetting {
-	form := flows.Form(w.options.Settings, "A "+w.id(flows.A), "B "+w.id(flows.B))
+	a, b := "A "+w.id(flows.A), "B "+w.id(flows.B)
+	form := append(peer.Form(w.facts(), a, b), flows.Form(w.options.Settings, a, b)...)
 	if w.params.Install != ([2]flows.Installation{}) {
 		form = append([]flows.ConnectionSetting{install.ImageSetting()}, form...)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
@@ -38,7 +39,7 @@ func with[V any](m map[string]V, key string, value V) map[string]V {
 // settings are the fields in their order. The names are those of the clusters.
 func (c scene) settings() []flows.ConnectionSetting {
 	name := func(s flows.Side) string { return s.String() + " " + c.name(s) }
-	return append(c.installSettings(), flows.Form(c.options.Settings, name(flows.A), name(flows.B))...)
+	return slices.Concat(c.installSettings(), peer.Form(c.facts(), name(flows.A), name(flows.B)), flows.Form(c.options.Settings, name(flows.A), name(flows.B)))
 }
 
 // installSettings are about the clusters where nothing is installed: their IDs,

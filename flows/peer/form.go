@@ -1,0 +1,82 @@
+package peer
+
+import (
+	"slices"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// connectOnly is the value of the form's first choice for no peering.
+const connectOnly = "connect"
+
+// Form asks for two clusters of these names whether to connect them only, or to lend
+// resources too, and how much. There is nothing to ask where Liqo does not run on both.
+func Form(f flows.Facts, a, b string) []flows.ConnectionSetting {
+	if f.Local.Software != flows.Liqo || f.Remote.Software != flows.Liqo {
+		return nil
+	}
+	form := []flows.ConnectionSetting{{
+		Name: "lend", Label: "Purpose", Kind: flows.Choice,
+		Options: []flows.Option{{Value: connectOnly, Word: "connect only"}, {Value: "Local", Word: a + " uses " + b}, {Value: "Remote", Word: b + " uses " + a}},
+		Explain: "Connect only: pods reach each other. Or lend resources, too: the cluster that uses the other one gets a virtual node, and pods that are scheduled there run on the other cluster. It gets access to the other one's API server for that, in namespaces of its own.",
+		Store: flows.Store[flows.Params]{
+			Write: func(p flows.Params) string {
+				if of(p) == nil {
+					return connectOnly
+				}
+				return consumerSetting().Write(*of(p))
+			},
+			Read: func(p *flows.Params, text string) {
+				if text == connectOnly {
+					p.Peering = nil
+					return
+				}
+				change(p, func(own *Params) { consumerSetting().Read(own, text) })
+			},
+		},
+	}}
+	labels := map[string]string{"cpu": "CPUs", "memory": "Memory", "pods": "Pods"}
+	for _, s := range Settings() {
+		label := labels[s.Name]
+		if label == "" {
+			continue
+		}
+		form = append(form, flows.ConnectionSetting{
+			Name: s.Name, Label: label, Kind: flows.Text, Valid: s.Valid, Empty: "as the provider decides", Peering: true,
+			Explain: "How much pods on the virtual node may request in all. Liqo of the other cluster grants what is asked for, and refuses pods beyond it.",
+			Store: flows.Store[flows.Params]{
+				Write: func(p flows.Params) string {
+					if of(p) == nil {
+						return ""
+					}
+					return s.Write(*of(p))
+				},
+				Read: func(p *flows.Params, text string) {
+					if of(*p) != nil {
+						change(p, func(own *Params) { s.Read(own, text) })
+					}
+				},
+			},
+		})
+	}
+	return form
+}
+
+func consumerSetting() Setting { return Settings()[0] }
+
+// of is the peering that is wanted besides a connection; nil for none.
+func of(p flows.Params) *Params {
+	own, _ := p.Peering.(*Params)
+	return own
+}
+
+// change edits a copy: drafts share what they point to.
+func change(p *flows.Params, edit func(*Params)) {
+	var own Params
+	if was := of(*p); was != nil {
+		own = *was
+		own.Other = slices.Clone(own.Other)
+	}
+	edit(&own)
+	p.Peering = &own
+}
