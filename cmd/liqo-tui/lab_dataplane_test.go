@@ -153,10 +153,7 @@ func TestThreeClusters(t *testing.T) {
 
 // between runs a network command for two clusters.
 func (l lab) between(c connection, command string, args ...string) result {
-	return l.tui(append([]string{
-		"network", command, "--kubeconfig", l.kubeconfig, "--context", "lab-" + c.a,
-		"--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-" + c.b,
-	}, args...)...)
+	return l.tui(append(l.argsOf(c, "network", command), args...)...)
 }
 
 func hostPod(node string) string {

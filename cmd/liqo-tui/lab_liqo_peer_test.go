@@ -44,6 +44,7 @@ func (l lab) testPeer(t *testing.T, consumer, provider string) {
 	if on := l.must(t, "kubectl", consumer, "-n", namespace, "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].spec.nodeName}"); on != provider {
 		t.Errorf("the Deployment's pod is on %q, want %s", on, provider)
 	}
+	l.besideGateway(t, consumer, provider, namespace)
 	// The lab has no DNS: a Service is asked by its address, which each cluster has
 	// its own of.
 	for _, from := range []struct{ cluster, namespace string }{{consumer, namespace}, {provider, namespace + "-" + consumer}} {
@@ -64,6 +65,20 @@ func (l lab) testPeer(t *testing.T, consumer, provider string) {
 	if got := l.tui(pair("unpeer")...).want(t, exit.OK); !strings.HasPrefix(got.out, "No changes.\n") {
 		t.Errorf("a second unpeer: got %q, want it to start with No changes.", got.out)
 	}
+}
+
+// besideGateway gives the offloaded pod another address if it has the one of the
+// consumer's gateway pod: Liqo's gateway takes packets to that address for its own.
+func (l lab) besideGateway(t *testing.T, consumer, provider, namespace string) {
+	t.Helper()
+	gateway, _ := l.gatewayPod(t, consumer, provider)
+	address := l.must(t, "kubectl", consumer, "-n", "liqo-tenant-"+provider, "get", "pod", gateway, "-o", "jsonpath={.status.podIP}")
+	if l.must(t, "kubectl", provider, "-n", namespace+"-"+consumer, "get", "pods", "-o", "jsonpath={.items[*].status.podIP}") != address {
+		return
+	}
+	t.Logf("the offloaded pod has the address of the gateway's pod, %s: it is made again", address)
+	l.must(t, "kubectl", consumer, "-n", namespace, "delete", "pod", "-l", "app=web")
+	l.must(t, "kubectl", consumer, "-n", namespace, "rollout", "status", "deployment/web", "--timeout=60s")
 }
 
 // asks has an ordinary pod of a cluster ask the Service of the offloaded Deployment.

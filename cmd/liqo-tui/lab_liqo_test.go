@@ -132,6 +132,20 @@ func (l lab) testBeside(t *testing.T, b beside) {
 			t.Errorf("objects changed (-before +after):\n%s", diff)
 		}
 	})
+	if b.server == "Remote" {
+		t.Run("another port, a load balancer, and the server on the other side", func(t *testing.T) {
+			for _, change := range [][]string{
+				{"--server-port", "51841"},
+				{"--server-service-type", "LoadBalancer"},
+				{"--server-location", "Local"},
+			} {
+				l.between(b.connection, "connect", append(change, "--yes", "--timeout", "120s")...).want(t, exit.OK)
+				packets(t)
+			}
+			l.between(b.connection, "connect", append(flags, "--server-port", "51840")...).want(t, exit.OK)
+			packets(t)
+		})
+	}
 	t.Run("disconnect, and connect again with the same ranges", func(t *testing.T) {
 		seen := l.translations(t, b.a, b.b)
 		l.between(b.connection, "disconnect", "--yes", "--timeout", "60s").want(t, exit.OK)
@@ -141,6 +155,9 @@ func (l lab) testBeside(t *testing.T, b beside) {
 			t.Errorf("%s sees %s's pods as %v, want %v as before", b.a, b.b, again.remapped, seen.remapped)
 		}
 	})
+	if b.server == "Remote" {
+		t.Run("liqoctl and we in turn", func(t *testing.T) { l.testTurns(t, b.connection) })
+	}
 	reset := func(t *testing.T) {
 		t.Helper()
 		l.between(b.connection, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
@@ -164,9 +181,11 @@ func (l lab) testBeside(t *testing.T, b beside) {
 }
 
 // both runs a command of two clusters that is none of network's.
-func (l lab) both(c connection, command ...string) result {
-	return l.tui(append(command, "--kubeconfig", l.kubeconfig, "--context", "lab-"+c.a,
-		"--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-"+c.b)...)
+func (l lab) both(c connection, command ...string) result { return l.tui(l.argsOf(c, command...)...) }
+
+func (l lab) argsOf(c connection, command ...string) []string {
+	return append(command, "--kubeconfig", l.kubeconfig, "--context", "lab-"+c.a,
+		"--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-"+c.b)
 }
 
 // testSaid compares what info says of a peer with the objects.
