@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,23 +21,48 @@ type Values struct {
 	SecretName string
 }
 
+// FieldError is what is wrong with one field of a gateway template.
+type FieldError struct {
+	Field   string // as .spec.deployment.spec.replicas
+	Problem string
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
+
+// maxRendered is how many bytes a whole template may render to. An API server takes
+// no larger object.
+const maxRendered = 1 << 20
+
 // Template fills in a gateway template, by the rules of Liqo's templates:
 //   - every string is a text/template over v;
 //   - a result that is an integer becomes one, except in metadata, labels and
 //     annotations, where Kubernetes wants strings;
-//   - a key that starts with "?" loses that mark, and is left out when its
-//     value, a template of one variable, is the variable's zero value.
+//   - a string of one variable that is a map becomes that map;
+//   - a key that starts with "?" loses that mark. It is left out if the first
+//     variable of its value has the zero value, or if nothing comes out.
+//
+// Whoever may write templates has the operator fill them in. So neither time nor
+// memory depend on what they say: what could be endless is refused. The error wraps a
+// [FieldError].
 func Template(tmpl map[string]any, v Values) (map[string]any, error) {
-	filled, err := fillMap(tmpl, v, "", false)
+	f := filler{values: v, left: maxRendered}
+	filled, err := f.fillMap(tmpl, "", false)
 	if err != nil {
 		return nil, fmt.Errorf("gateway template: %w", err)
 	}
 	return filled, nil
 }
 
-var singleVariable = regexp.MustCompile(`^\s*\{\{-?\s*(\.[A-Za-z0-9_.]+)\s*-?\}\}\s*$`)
+// filler fills in one template.
+type filler struct {
+	values Values
+	left   int // bytes that may come out yet
+}
 
-func fillMap(m map[string]any, v Values, path string, keepStrings bool) (map[string]any, error) {
+// firstVariable is what decides whether an optional field is there, as for Liqo.
+var firstVariable = regexp.MustCompile(`\{\{-?\s*(\.[A-Za-z0-9_.]+)\s*-?\}\}`)
+
+func (f *filler) fillMap(m map[string]any, path string, keepStrings bool) (map[string]any, error) {
 	if _, ok := m["labels"]; ok {
 		keepStrings = true
 	}
@@ -45,67 +71,80 @@ func fillMap(m map[string]any, v Values, path string, keepStrings bool) (map[str
 	}
 	out := make(map[string]any, len(m))
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		field := path + "." + key
-		value, keep, name, err := fillField(key, m[key], v, field, keepStrings || key == "metadata")
+		name, optional := strings.CutPrefix(key, "?")
+		field, asString := path+"."+key, keepStrings || key == "metadata"
+		var filled any
+		var err error
+		if text, ok := m[key].(string); ok {
+			filled, err = f.fillString(text, field, asString, optional)
+		} else {
+			filled, err = f.fill(m[key], field, asString)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if keep {
-			out[name] = value
+		if !optional || !empty(filled) {
+			out[name] = filled
 		}
 	}
 	return out, nil
 }
 
-// fillField fills one field, and says under which name to keep it, if at all.
-func fillField(key string, value any, v Values, path string, keepStrings bool) (filled any, keep bool, name string, err error) {
-	name, optional := strings.CutPrefix(key, "?")
-	if !optional {
-		filled, err = fill(value, v, path, keepStrings)
-		return filled, true, key, err
+func empty(value any) bool {
+	switch x := value.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		return len(x) == 0
+	case []any:
+		return len(x) == 0
 	}
-	text, ok := value.(string)
-	if !ok {
-		return nil, false, name, fmt.Errorf("%s: an optional field must be a string with one variable, like \"{{ .Spec.X }}\"", path)
-	}
-	variable := singleVariable.FindStringSubmatch(text)
-	if variable == nil {
-		return nil, false, name, fmt.Errorf("%s: %q is no template of one variable, like \"{{ .Spec.X }}\"", path, text)
-	}
-	filled, err = fill("{{if "+variable[1]+"}}"+text+"{{end}}", v, path, keepStrings)
-	return filled, filled != "", name, err
+	return value == "" || value == int64(0) || value == 0.0 || value == false
 }
 
-func fill(value any, v Values, path string, keepStrings bool) (any, error) {
+func (f *filler) fill(value any, path string, keepStrings bool) (any, error) {
 	switch x := value.(type) {
 	case map[string]any:
-		return fillMap(x, v, path, keepStrings)
+		return f.fillMap(x, path, keepStrings)
 	case []any:
 		out := make([]any, len(x))
 		for i := range x {
 			var err error
-			if out[i], err = fill(x[i], v, path+"["+strconv.Itoa(i)+"]", keepStrings); err != nil {
+			if out[i], err = f.fill(x[i], path+"["+strconv.Itoa(i)+"]", keepStrings); err != nil {
 				return nil, err
 			}
 		}
 		return out, nil
 	case string:
-		return fillString(x, v, path, keepStrings)
+		return f.fillString(x, path, keepStrings, false)
 	}
 	return value, nil
 }
 
-func fillString(text string, v Values, path string, keepStrings bool) (any, error) {
+func (f *filler) fillString(text, path string, keepStrings, optional bool) (any, error) {
+	variable := firstVariable.FindStringSubmatch(text)
+	if variable != nil && variable[0] == strings.TrimSpace(text) {
+		if m, ok := f.mapAt(variable[1]); ok {
+			return m, nil
+		}
+	}
 	if !strings.Contains(text, "{{") {
 		return text, nil // an integer written as a string by the template's author stays what it is
 	}
-	t, err := template.New(path).Option("missingkey=error").Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	whole := text
+	if optional && variable != nil {
+		whole = "{{if " + variable[1] + "}}" + text + "{{end}}"
+	}
+	t, err := template.New(path).Option("missingkey=error").Funcs(bounded).Parse(whole)
+	if err == nil {
+		err = endless(t)
 	}
 	var out strings.Builder
-	if err := t.Execute(&out, v); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if err == nil {
+		err = t.Execute(limited{&out, &f.left}, f.values)
+	}
+	if err != nil {
+		return nil, &FieldError{Field: path, Problem: strings.TrimPrefix(err.Error(), "template: "+path+":")}
 	}
 	if !keepStrings {
 		if n, err := strconv.ParseInt(out.String(), 10, 64); err == nil {
@@ -113,4 +152,28 @@ func fillString(text string, v Values, path string, keepStrings bool) (any, erro
 		}
 	}
 	return out.String(), nil
+}
+
+// mapAt is the map of strings that a variable like .Spec.ServiceLabels names; ok is
+// false if it names anything else.
+func (f *filler) mapAt(variable string) (_ map[string]any, ok bool) {
+	v := reflect.ValueOf(f.values)
+	for name := range strings.SplitSeq(variable[1:], ".") {
+		for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
+			v = v.Elem()
+		}
+		if v.Kind() != reflect.Struct {
+			return nil, false
+		}
+		v = v.FieldByName(name)
+	}
+	if !v.IsValid() {
+		return nil, false
+	}
+	m, ok := v.Interface().(map[string]string)
+	out := make(map[string]any, len(m))
+	for key, value := range m {
+		out[key] = value
+	}
+	return out, ok
 }

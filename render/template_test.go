@@ -1,6 +1,7 @@
 package render_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -47,15 +48,31 @@ func TestTemplate(t *testing.T) {
 		{name: "an optional field that is set loses its mark", template: `{"?mtu": "{{ .Spec.MTU }}"}`, want: `{mtu: 1340}`},
 		{name: "an optional field, trimmed", template: `{"?mtu": "  {{- .Spec.MTU -}}  "}`, want: `{mtu: 1340}`},
 		{name: "an optional pointer that is set", template: `{"?lb": "{{ .Spec.Endpoint.LoadBalancerIP }}"}`, want: `{lb: 203.0.113.7}`},
-		{name: "an optional field that is no string", template: `{spec: {"?a": {b: c}}}`, err: "gateway template: .spec.?a: an optional field must be a string with one variable"},
-		{name: "an optional field without a variable", template: `{"?a": plain}`, err: `gateway template: .?a: "plain" is no template of one variable`},
-		{name: "an optional field with two variables", template: `{"?a": "{{ .Name }}{{ .Name }}"}`, err: "gateway template: .?a: "},
+		{name: "an optional map", template: `{spec: {"?a": {b: "{{ .Name }}"}, "?c": {"?d": "{{ .Spec.Endpoint.NodePort }}"}}}`, want: `{spec: {a: {b: rome}}}`},
+		{name: "an optional list", template: `{"?a": ["{{ .Spec.MTU }}"], "?b": []}`, want: `{a: [1340]}`},
+		{name: "an optional integer, and what is none", template: `{"?a": 7, "?b": 0, "?c": false, "?d": ""}`, want: `{a: 7}`},
+		{name: "an optional text without a variable", template: `{"?a": plain}`, want: `{a: plain}`},
+		{name: "of several variables of an optional field the first decides", template: `{"?a": "{{ .Spec.Endpoint.LoadBalancerIP }}-{{ .Name }}", "?b": "{{ .Spec.Endpoint.NodePort }}-{{ .Name }}"}`, want: `{a: 203.0.113.7-rome}`},
+		{name: "several variables that make an integer", template: `{"?a": "{{ .Spec.MTU }}{{ .Spec.Endpoint.Port }}"}`, want: `{a: 134051840}`},
+		{name: "a map", template: `{annotations: "{{ .Spec.ServiceAnnotations }}", "?none": "{{ .Spec.ServiceLabels }}"}`, want: `{annotations: {cost: low}}`},
+		{name: "all variables", template: `{a: "{{ .Name }} {{ .Namespace }} {{ .GatewayUID }} {{ .ClusterID }} {{ .SecretName }} {{ .Spec.MTU }}"}`, want: `{a: rome liqo-tenant-rome 5e3b rome gw-rome 1340}`},
+		{name: "variables in all of metadata", template: `{metadata: {name: "{{ .Name }}", namespace: "{{ .Namespace }}", labels: {uid: "{{ .GatewayUID }}"}, annotations: {mtu: "{{ .Spec.MTU }}"}}}`, want: `{metadata: {name: rome, namespace: liqo-tenant-rome, labels: {uid: 5e3b}, annotations: {mtu: "1340"}}}`},
+		{name: "an unknown variable", template: `{a: "{{ .Nobody }}"}`, err: "gateway template: .a: 1:3: executing"},
+		{name: "a template of itself", template: `{spec: {a: '{{define "x"}}{{template "x"}}{{end}}{{template "x"}}'}}`, err: "gateway template: .spec.a: define, block and template are not for gateways' templates"},
+		{name: "a template of another's", template: `{a: '{{template "a"}}'}`, err: "gateway template: .a: define, block and template"},
+		{name: "a loop that ends late", template: `{a: "{{range 1000000000}}{{end}}"}`, err: "gateway template: .a: range is for a field of the gateway"},
+		{name: "a loop within a loop", template: `{a: "{{range .Spec.ServiceAnnotations}}{{if true}}{{range $.Spec.ServiceAnnotations}}{{end}}{{end}}{{end}}"}`, err: "gateway template: .a: a range within a range"},
+		{name: "a loop over what the gateway has", template: `{a: "{{range .Spec.ServiceAnnotations}}{{.}};{{end}}"}`, want: `{a: low;}`},
+		{name: "a text without end", template: `{a: '{{printf "%100000d" 1}}'}`, err: "gateway template: .a: 1:2: executing"},
+		{name: "a text that doubles", template: `{a: '{{$x := printf "%9999d" 1}}{{$x = printf "%s%s%s%s%s%s%s" $x $x $x $x $x $x $x}}{{$x}}'}`, err: "gateway template: .a: 1:"},
 		{name: "a field that does not exist", template: `{spec: {list: [{a: "{{ .Spec.Nope }}"}]}}`, err: "gateway template: .spec.list[0].a: "},
 		{name: "a template that can't be parsed", template: `{spec: {a: "{{ .Spec"}}`, err: "gateway template: .spec.a: "},
 		{name: "a function that does not exist", template: `{a: "{{ env }}"}`, err: "gateway template: .a: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			v := values(func(s *networkingv1beta1.GatewayServerSpec) { s.Endpoint.LoadBalancerIP = new("203.0.113.7") })
+			v := values(func(s *networkingv1beta1.GatewayServerSpec) {
+				s.Endpoint.LoadBalancerIP, s.ServiceAnnotations = new("203.0.113.7"), map[string]string{"cost": "low"}
+			})
 			tmpl := parse(t, tc.template)
 			got, err := render.Template(tmpl, v)
 			if tc.err != "" {
@@ -75,6 +92,32 @@ func TestTemplate(t *testing.T) {
 				t.Errorf("the template was changed:\n%s", d)
 			}
 		})
+	}
+}
+
+// Many fields that are large together: a whole template is bounded, too.
+func TestATemplateRendersToNoMoreThanAnAPIServerTakes(t *testing.T) {
+	fields := make([]any, 40)
+	for i := range fields {
+		fields[i] = `{{printf "%60000d" 1}}`
+	}
+	_, err := render.Template(map[string]any{"spec": map[string]any{"list": fields}}, values(nil))
+	if wrong, ok := errors.AsType[*render.FieldError](err); !ok || wrong.Field != ".spec.list[17]" || !strings.Contains(wrong.Problem, "renders to more than 1048576 bytes") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A gateway is rendered each time that anything about it changes: at most 1 ms each.
+func BenchmarkTemplate(b *testing.B) {
+	templates, err := render.GatewayTemplates("liqo", "registry.example/gateway:1", 1, render.PodSettings{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	tmpl, v := templates[0].(*networkingv1beta1.WgGatewayServerTemplate).Spec.Template.Object, values(nil)
+	for b.Loop() {
+		if _, err := render.Template(tmpl, v); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

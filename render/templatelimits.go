@@ -1,0 +1,85 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"text/template"
+	"text/template/parse"
+)
+
+// limited is a writer that refuses what is more than left, which it counts down.
+type limited struct {
+	to   io.Writer
+	left *int
+}
+
+func (l limited) Write(text []byte) (int, error) {
+	if *l.left -= len(text); *l.left < 0 {
+		return 0, fmt.Errorf("the template renders to more than %d bytes", maxRendered)
+	}
+	return l.to.Write(text)
+}
+
+// maxText is the longest text that a function makes. Without a bound a few lines that
+// hand on twice what they got need any amount of memory.
+const maxText = 64 << 10
+
+// bounded are those of text/template's functions whose results may be longer than what
+// they are given.
+var bounded = template.FuncMap{
+	"print":    func(args ...any) (string, error) { return short(fmt.Sprint(args...)) },
+	"println":  func(args ...any) (string, error) { return short(fmt.Sprintln(args...)) },
+	"printf":   func(format string, args ...any) (string, error) { return short(fmt.Sprintf(format, args...)) },
+	"html":     func(args ...any) (string, error) { return short(template.HTMLEscaper(args...)) },
+	"js":       func(args ...any) (string, error) { return short(template.JSEscaper(args...)) },
+	"urlquery": func(args ...any) (string, error) { return short(template.URLQueryEscaper(args...)) },
+}
+
+func short(text string) (string, error) {
+	if len(text) > maxText {
+		return "", fmt.Errorf("a text of more than %d bytes", maxText)
+	}
+	return text, nil
+}
+
+// endless refuses what may run for ever: templates that use templates, and loops other
+// than one over a list of the gateway's.
+func endless(t *template.Template) error {
+	if len(t.Templates()) > 1 {
+		return errors.New("define, block and template are not for gateways' templates")
+	}
+	if t.Tree == nil {
+		return nil
+	}
+	return loops(t.Root, false)
+}
+
+func loops(node parse.Node, inLoop bool) error {
+	switch n := node.(type) {
+	case *parse.ListNode:
+		if n == nil {
+			return nil
+		}
+		for _, child := range n.Nodes {
+			if err := loops(child, inLoop); err != nil {
+				return err
+			}
+		}
+	case *parse.TemplateNode:
+		return errors.New("define, block and template are not for gateways' templates")
+	case *parse.IfNode:
+		return errors.Join(loops(n.List, inLoop), loops(n.ElseList, inLoop))
+	case *parse.WithNode:
+		return errors.Join(loops(n.List, inLoop), loops(n.ElseList, inLoop))
+	case *parse.RangeNode:
+		if inLoop {
+			return errors.New("a range within a range may take too long")
+		}
+		if len(n.Pipe.Cmds) != 1 || len(n.Pipe.Cmds[0].Args) != 1 || n.Pipe.Cmds[0].Args[0].Type() != parse.NodeField {
+			return errors.New("range is for a field of the gateway, like .Spec.Endpoint.Addresses")
+		}
+		return errors.Join(loops(n.List, true), loops(n.ElseList, true))
+	}
+	return nil
+}
