@@ -11,10 +11,43 @@ func (n NodeFacts) Unable() string {
 	switch {
 	case n.Unfit != "":
 		return n.Unfit
+	case n.OldKernel():
+		return fmt.Sprintf("its kernel %s is older than %s", n.Kernel, OldestKernel)
 	case !n.Ready:
 		return "not ready"
 	}
 	return ""
+}
+
+// OldestKernel is the first one with the features of nftables that gateways and
+// agents use. They refuse to run on an older one.
+const OldestKernel = "5.10"
+
+// OldKernel reports whether the node's kernel is too old for our programs.
+func (n NodeFacts) OldKernel() bool {
+	var major, minor int
+	_, err := fmt.Sscanf(n.Kernel, "%d.%d", &major, &minor)
+	return err == nil && (major < 5 || major == 5 && minor < 10)
+}
+
+// OldKernels refuses a cluster on whose nodes no gateway can run, as a failed step;
+// nil if there is such a node, or nobody knows.
+func (c ClusterFacts) OldKernels(side Side) *Step {
+	var old []string
+	for _, n := range c.Nodes {
+		switch {
+		case n.OldKernel():
+			old = append(old, n.Name+" "+n.Kernel)
+		case n.Unfit == "":
+			return nil
+		}
+	}
+	if len(old) == 0 {
+		return nil
+	}
+	return new(Refuse(side, CodeKernel, "kernel of the nodes", FailedPreflight,
+		fmt.Sprintf("no node of %s can host a gateway, which needs Linux %s: %s", c.Name(), OldestKernel, Some(old)),
+		"add a node with a newer kernel, or upgrade one"))
 }
 
 // UnableNodes are the nodes that can't run an agent, each with the reason. Pods on them

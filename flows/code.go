@@ -16,6 +16,7 @@ const (
 	CodePermission Code = "LT-P006" // the user may do all that the plan does
 	CodeOperator   Code = "LT-P007" // the operator runs
 	CodeImage      Code = "LT-P009" // a node can pull the image that is to be installed
+	CodeKernel     Code = "LT-P014" // the nodes' kernel is new enough
 )
 
 // Errors of a command, before or besides a run.

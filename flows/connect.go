@@ -140,8 +140,10 @@ func completePlan(plan Plan, f Facts) (Plan, Connection) {
 	c := NewConnection(adopted, f)
 	plan.Kept = append(plan.Kept, c.others()...)
 	for _, side := range []Side{A, B} {
-		if s := c.Elsewhere(side); s != nil {
-			plan.Steps = append(plan.Steps, *s)
+		for _, s := range []*Step{c.Elsewhere(side), f.Side(side).OldKernels(side)} {
+			if s != nil {
+				plan.Steps = append(plan.Steps, *s)
+			}
 		}
 	}
 	return plan, c

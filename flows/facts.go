@@ -178,7 +178,7 @@ type OperatorFacts struct {
 	Refuses bool
 }
 
-// NodeFacts are one node's addresses.
+// NodeFacts are what one node says of itself.
 type NodeFacts struct {
 	Name     string
 	Internal []netip.Addr
@@ -190,6 +190,9 @@ type NodeFacts struct {
 	// Provider is the scheme of the node's provider ID, such as "aws" or "kind";
 	// "" if it has none.
 	Provider string
+	Kernel   string // its release, such as "6.1.0-18-amd64"; "" if unknown
+	// CPUs, in thousandths, and bytes of memory that the node has; 0 if unknown.
+	CPUs, Memory int64
 }
 
 // UnreachedFacts are what one node's agent says: it asks gateways over the fabric all

@@ -100,7 +100,8 @@ var waitLevels = [...]string{WaitConnected: "connected", WaitNone: "none", WaitV
 
 func (w WaitLevel) String() string { return waitLevels[w] }
 
-// Defaults are liqoctl's: the remote cluster is the server, behind a LoadBalancer.
+// Defaults are liqoctl's: the remote cluster is the server, behind a LoadBalancer. What
+// of them depends on the clusters, [Params.Undecided] says.
 func Defaults() Params {
 	return Params{
 		Server: B, ServiceType: corev1.ServiceTypeLoadBalancer,

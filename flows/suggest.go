@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -43,13 +44,16 @@ type reach struct {
 	why  string
 }
 
+// rankPrivate is of clusters that nothing from another network is known to reach.
+const rankPrivate = 1
+
 func reachable(c ClusterFacts) reach {
 	name := c.inShort()
 	external, public := false, false
 	for _, n := range c.Nodes {
 		external = external || len(n.External) > 0
 		for _, a := range append(n.Internal, n.External...) {
-			public = public || isPublic(a)
+			public = public || Public(a)
 		}
 	}
 	switch {
@@ -60,9 +64,9 @@ func reachable(c ClusterFacts) reach {
 	case external:
 		return reach{2, fmt.Sprintf("nodes of %s have external addresses", name)}
 	case len(c.Nodes) == 0:
-		return reach{1, fmt.Sprintf("the nodes' addresses of %s are not known", name)}
+		return reach{rankPrivate, fmt.Sprintf("the nodes' addresses of %s are not known", name)}
 	}
-	return reach{1, fmt.Sprintf("nodes of %s have private addresses only", name)}
+	return reach{rankPrivate, fmt.Sprintf("nodes of %s have private addresses only", name)}
 }
 
 // inShort is how a sentence calls a cluster. One that has no ID yet is its
@@ -71,12 +75,59 @@ func (c ClusterFacts) inShort() string {
 	return cmp.Or(string(c.ID), ContextRef{Name: c.Context.Name}.String())
 }
 
-func isPublic(a netip.Addr) bool { return a.IsGlobalUnicast() && !a.IsPrivate() && !isShared(a) }
+// unroutable are the ranges, besides the private ones, to which no packet from another
+// network gets: RFC 6890 lists them. Carriers share 100.64.0.0/10 behind their own NAT
+// (RFC 6598).
+var unroutable = [...]netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"),
+}
 
-// isShared reports whether a is of the range that carriers share behind their
-// own NAT (RFC 6598).
-func isShared(a netip.Addr) bool {
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10).Contains(a)
+// Public reports whether packets from anywhere may reach an address.
+func Public(a netip.Addr) bool {
+	a = a.Unmap()
+	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(unroutable[:], func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// BehindNAT reports whether nothing of a cluster is known that another network could
+// dial: its nodes are known, and all their addresses are private.
+func (c ClusterFacts) BehindNAT() bool {
+	return len(c.Nodes) > 0 && reachable(c).rank <= rankPrivate && c.LoadBalancers.Answered == 0
+}
+
+// BothBehindNAT reports whether neither of the two clusters can be dialled, as far as
+// addresses tell. Nodes with addresses in one network reach each other all the same.
+func (f Facts) BothBehindNAT() bool {
+	return f.Local.BehindNAT() && f.Remote.BehindNAT() && !f.Local.Neighbours(f.Remote)
+}
+
+// Neighbours reports whether nodes of two clusters have addresses in one /24: the
+// narrowest guess at "the same network" that addresses alone allow.
+func (c ClusterFacts) Neighbours(other ClusterFacts) bool {
+	for _, n := range c.Nodes {
+		for _, a := range n.Internal {
+			p, err := a.Prefix(24)
+			for _, m := range other.Nodes {
+				if err == nil && a.Is4() && slices.ContainsFunc(m.Internal, p.Contains) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// Undecided are the fields that facts decide if the admin says nothing of them: how the
+// server is exposed; and, if nothing at all was asked for, which cluster hosts it, where
+// only the local one can be dialled.
+func (p Params) Undecided(f Facts) (open Fields) {
+	if p.Given&(FieldServiceType|FieldNodePort|FieldLoadBalancerIP) == 0 {
+		open |= FieldServiceType
+	}
+	if p.Given&^FieldMTU == 0 && f.Remote.BehindNAT() && reachable(f.Local).rank > rankPrivate && !f.Local.Neighbours(f.Remote) {
+		open |= FieldServer
+	}
+	return open
 }
 
 // clouds are providers of nodes whose clusters usually come with load balancers.

@@ -153,14 +153,14 @@ func (o checkFlags) before(ctx context.Context, s *report.Session, f flows.Facts
 	}
 	if o.probe && len(flows.NoAnswer(f, flows.A, flows.B)) == 0 {
 		progress(s, "trying the ways between the clusters, for 8 s at most")
-		guessed, _ := settle(p, open, f)
+		guessed, _ := settle(p, open|p.Undecided(f), f)
 		reach, err := engine.TryReach(ctx, guessed, f, a, b, c.operators[flows.A].Image, time.Now)
 		if err != nil {
 			return nil, f, err
 		}
 		f.Reach = &reach
 	}
-	p, _ = settle(p, open, f)
+	p, _ = settle(p, open|p.Undecided(f), f)
 	reviews, err := review(ctx, [2]engine.Cluster{a, b}, flows.PlanConnect(p, f))
 	if err != nil {
 		return nil, f, err

@@ -46,6 +46,9 @@ func (c *connectFlags) add(f *pflag.FlagSet, takes func(flows.ConnectionSetting)
 			c.flags = append(c.flags, settingflag.Add(f, &c.params, s)...)
 		}
 	}
+	if takes == nil { // see [flows.Params.Undecided]
+		f.Lookup("server-service-type").DefValue = settingflag.Auto
+	}
 }
 
 // parse gives the parameters, and the fields that facts are to decide. A
@@ -76,9 +79,6 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if open == 0 && !c.install && !c.probe {
-		return flows.Connecting(p), nil
-	}
 	var decided func(flows.Facts) flows.Plan
 	var reasons []string
 	return func(f flows.Facts) flows.Plan {
@@ -94,7 +94,7 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 			if plan := flows.PlanConnect(settled, f); plan.Failure() != nil {
 				return plan // not yet in sight, or not fit for it
 			}
-			settled, reasons = settle(settled, open, f)
+			settled, reasons = settle(settled, open|settled.Undecided(f), f)
 			if failed := closedWay(settled, f); failed != nil {
 				return flows.Plan{Steps: []flows.Step{*failed}, A: f.Local.ID, B: f.Remote.ID}
 			}
@@ -139,7 +139,7 @@ func (c *connectFlags) try(ctx context.Context, a, b engine.Cluster) error {
 	if err != nil || len(flows.NoAnswer(f, flows.A, flows.B)) > 0 {
 		return err // the plan says what is the matter
 	}
-	p, _ = settle(p, open, f)
+	p, _ = settle(p, open|p.Undecided(f), f)
 	reach, err := engine.TryReach(ctx, p, f, a, b, c.operators[flows.A].Image, time.Now)
 	c.reach = &reach
 	return err

@@ -63,6 +63,21 @@ func preflightTexts() map[flows.Code]Text {
 				"exec format error: the image was built for another architecture than that of the node.",
 			},
 		},
+		Release: {
+			"release of Kubernetes",
+			"The last three minor releases of Kubernetes are tested with each change of liqo-tui. Older and newer ones are not refused: most of what is used has not changed for years. Nobody has tried them.",
+			[]string{"Upgrade an old cluster.", "For a new one, look for a newer liqo-tui.", "liqo-tui network verify sends packets from pod to pod."},
+		},
+		flows.CodeKernel: {
+			"kernel of the nodes",
+			"Gateways and node agents need Linux 5.10, for features of nftables. On an older kernel they say so and end. A node with an older kernel is left out: its pods don't reach the other cluster. A cluster on which no node can host a gateway is refused.",
+			[]string{"Upgrade the kernel of a node, or add a node with a newer one.", "Keep gateways off old nodes: liqo-tui install --pod-settings FILE, with a nodeSelector."},
+		},
+		Room: {
+			"CPUs and memory",
+			"Liqo's documents advise 2 CPUs and 2 GB of memory for a cluster, for Kubernetes' own programs too. What counts is the sum of the nodes. liqo-tui's programs request about 0.1 CPUs and 130 MB for a cluster of one node with one peer.",
+			[]string{"It may work with less. Watch the nodes' load.", "Add a node."},
+		},
 		AgentNodes: {
 			"nodes can run the agent",
 			"An agent on each node leads packets of its pods to the gateways. It needs Linux and a kernel of its own: Windows, virtual nodes of Liqo or virtual-kubelet, and AWS Fargate have none. A node that is not ready gets it later.",

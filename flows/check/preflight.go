@@ -21,8 +21,10 @@ import (
 const (
 	AgentNodes   flows.Code = "LT-P008"
 	Overlaps     flows.Code = "LT-P010"
+	Release      flows.Code = "LT-P011"
 	Leftovers    flows.Code = "LT-P012"
 	LiveTraffic  flows.Code = "LT-P013"
+	Room         flows.Code = "LT-P015"
 	Reachability flows.Code = "LT-P020"
 	NodePort     flows.Code = "LT-P021"
 	APIReached   flows.Code = "LT-P022"
@@ -48,9 +50,13 @@ func Preflight(p flows.Params, f flows.Facts, reviews [2]*rights.Review) []Resul
 	return slices.DeleteFunc(evaluate(preflightChecks(), in), in.pointless)
 }
 
-// pointless are checks of what the plan has nothing to do with.
+// pointless are checks of what the plan has nothing to do with, of clusters and nodes
+// that say nothing, and of a release that is tested: the answer of the API server names
+// it already.
 func (in preflight) pointless(r Result) bool {
-	return r.ID == flows.CodeImage && !in.triesImage(r.Sides[0]) || r.ID == APIReached && in.facts.Reach == nil ||
+	unknown := r.State == Inconclusive || r.State == Skipped
+	return r.ID == Release && (unknown || r.State == Pass) || unknown && (r.ID == flows.CodeKernel || r.ID == Room) ||
+		r.ID == flows.CodeImage && !in.triesImage(r.Sides[0]) || r.ID == APIReached && in.facts.Reach == nil ||
 		(r.ID == Lending || r.ID == NewKey) && in.params.Peering == nil
 }
 
@@ -63,6 +69,9 @@ func preflightChecks() []definition[preflight] {
 		{flows.CodeClusterID, "valid, unique cluster IDs", pair, []flows.Code{flows.CodeDifferent, flows.CodeSoftware}, preflight.clusterIDs},
 		{flows.CodeNetworks, "address ranges are known", eachSide, []flows.Code{flows.CodeOperator}, preflight.networks},
 		{flows.CodePermission, "permissions for this plan", eachSide, []flows.Code{flows.CodeAnswers}, preflight.permissions},
+		{Release, "release of Kubernetes", eachSide, []flows.Code{flows.CodeAnswers}, preflight.release},
+		{flows.CodeKernel, "kernel of the nodes", eachSide, []flows.Code{flows.CodeSoftware}, preflight.kernels},
+		{Room, "CPUs and memory", eachSide, []flows.Code{flows.CodeAnswers}, preflight.room},
 		{AgentNodes, "nodes can run the agent", eachSide, []flows.Code{flows.CodeSoftware}, preflight.agentNodes},
 		{flows.CodeImage, "the image can be pulled", eachSide, []flows.Code{flows.CodeAnswers}, preflight.image},
 		{Overlaps, "address overlaps", pair, []flows.Code{flows.CodeNetworks, flows.CodeClusterID}, preflight.overlaps},

@@ -116,6 +116,10 @@ func TestPreflight(t *testing.T) {
 			p.A.Be(func(f *flows.ClusterFacts) { f.Nodes = []flows.NodeFacts{node("r1", "192.168.7.4", "198.51.100.9")} })
 			p.B.Be(func(f *flows.ClusterFacts) { f.Nodes = []flows.NodeFacts{node("m1", "10.9.0.4", "")} })
 		}},
+		"both-behind-nat": {reviews: may, pair: func(_ *testing.T, p *flowtest.Pair) {
+			p.A.Be(func(f *flows.ClusterFacts) { f.Nodes = []flows.NodeFacts{node("r1", "192.168.7.4", "")} })
+			p.B.Be(func(f *flows.ClusterFacts) { f.Nodes = []flows.NodeFacts{node("m1", "100.64.0.4", "")} })
+		}},
 		"installs": {
 			pair: func(_ *testing.T, p *flowtest.Pair) {
 				p.B.Be(func(f *flows.ClusterFacts) {

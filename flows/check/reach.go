@@ -68,6 +68,8 @@ func (in preflight) closedText(p flows.Params, way trial.Way) string {
 	switch problem := way.Dials[0].Problem; {
 	case problem != "":
 		return fmt.Sprintf("a pod of %s can't send to UDP %s: %s", client, dialled, problem)
+	case in.facts.BothBehindNAT() && in.facts.Reach.Ways[p.Server].Closed() && way.Arrived == 0:
+		return bothBehindNAT(in.cluster(p.Server), in.cluster(p.Server.Other()))
 	case way.Arrived > 0:
 		return fmt.Sprintf("packets of %s arrive at %s (UDP %s), and the answers get lost on the way back", client, server, dialled)
 	}
@@ -78,6 +80,9 @@ func (in preflight) closedText(p flows.Params, way trial.Way) string {
 // can't be in a firewall's rule.
 func (in preflight) closedFixes(p flows.Params, back trial.Way, address, port string) []string {
 	var fixes []string
+	if in.facts.BothBehindNAT() && back.Closed() {
+		fixes = outOfNAT(in.cluster(p.Server))
+	}
 	if back.Open() {
 		fixes = append(fixes, fmt.Sprintf("let %s host the server, which pods of %s have reached: --server-location %s",
 			in.cluster(p.Server.Other()).Name(), in.cluster(p.Server).Name(), [...]string{"Local", "Remote"}[p.Server.Other()]))
@@ -128,35 +133,41 @@ func nodePortReach(p flows.Params, server, client flows.ClusterFacts) Result {
 		return result(Inconclusive, fmt.Sprintf("%s's nodes have external addresses; the port can be tried only once it is open", server.ID),
 			rule(client, addresses(external), portText(p)))
 	}
-	public := slices.ContainsFunc(internal, func(a netip.Addr) bool { return !a.IsPrivate() })
+	public := slices.ContainsFunc(internal, flows.Public)
 	_, theirs := nodeAddresses(client)
 	switch {
 	case public:
 		return result(Inconclusive, fmt.Sprintf("%s's nodes have public addresses; the port can be tried only once it is open", server.ID),
 			rule(client, addresses(internal), portText(p)))
-	case neighbours(internal, theirs):
+	case server.Neighbours(client):
 		return pass(fmt.Sprintf("both clusters' nodes are in the same network, by their addresses (%s)", internal[0]))
 	}
-	r := result(Warn, fmt.Sprintf("%s's nodes have private addresses only (%s): %s reaches them only if there is a route, such as a VPN",
-		server.ID, addresses(internal), client.ID),
+	text := fmt.Sprintf("%s's nodes have private addresses only (%s): %s reaches them only if there is a route, such as a VPN", server.ID, addresses(internal), client.ID)
+	fixes := []string{
 		"let the other side host the server, if its nodes can be reached: --server-location",
 		"or choose --server-service-type LoadBalancer",
 		"or give an address that leads there with --client-address",
-		rule(client, addresses(internal), portText(p)))
+	}
+	if client.BehindNAT() {
+		text, fixes = bothBehindNAT(server, client)+", unless there is a route between them, such as a VPN", outOfNAT(server)
+	}
+	r := result(Warn, text, append(fixes, rule(client, addresses(internal), portText(p)))...)
 	r.Evidence = []string{fmt.Sprintf("nodes of %s: %s", client.ID, addresses(theirs))}
 	return r
 }
 
-// neighbours reports whether two lists of addresses have members in one /24:
-// the narrowest guess at "the same network" that addresses alone allow.
-func neighbours(a, b []netip.Addr) bool {
-	for _, x := range a {
-		p, err := x.Prefix(24)
-		if err == nil && slices.ContainsFunc(b, p.Contains) {
-			return true
-		}
+// bothBehindNAT names what keeps either cluster from dialling the other.
+func bothBehindNAT(server, client flows.ClusterFacts) string {
+	return fmt.Sprintf("%s and %s are both behind NAT: neither has an address that the other can dial", server.Name(), client.Name())
+}
+
+// outOfNAT is what helps two clusters of which neither can dial the other.
+func outOfNAT(server flows.ClusterFacts) []string {
+	return []string{
+		fmt.Sprintf("forward a UDP port of the router in front of %s to one of its nodes: --node-port N, --client-address THE_ROUTER and --client-port", server.Name()),
+		"or give one of them a load balancer with a public address: --server-service-type LoadBalancer",
+		"or join their networks by a VPN; tunnels over IPv6 are not supported yet",
 	}
-	return false
 }
 
 func nodeAddresses(c flows.ClusterFacts) (external, internal []netip.Addr) {

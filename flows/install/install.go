@@ -45,6 +45,10 @@ func Plan(p render.InstallParams, f flows.Facts) flows.Plan {
 		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeUsage, "settings", flows.FailedUsage, err.Error(), "")}
 		return plan
 	}
+	if s := c.OldKernels(flows.A); s != nil {
+		plan.Steps = []flows.Step{*s}
+		return plan
+	}
 	plan.Steps = i.steps(flows.A, c)
 	plan.Steps = append(i.tryImage(flows.A, c, plan.Steps), plan.Steps...)
 	if failed := plan.Failure(); failed == nil {
@@ -445,11 +449,11 @@ func (i *Installation) rollout(c flows.ClusterFacts) string {
 func (i *Installation) fabricRuns(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := flows.Step{ID: flows.IDOf(side, "fabric-runs"), Side: side, Action: flows.Wait, Title: "node agent runs on all nodes", Status: flows.Waiting, Code: flows.CodeNotReady}
 	f := installed[appsv1.DaemonSet](c, render.FabricName)
-	able := int32(0) // a DaemonSet counts nodes that don't answer, too
+	able := int32(0) // a DaemonSet counts nodes that don't answer, and those where the agent ends, too
 	if f != nil {
 		able = f.Status.DesiredNumberScheduled
 		for _, n := range c.Nodes {
-			if n.Unfit == "" && !n.Ready {
+			if n.Unfit == "" && n.Unable() != "" {
 				able--
 			}
 		}

@@ -226,6 +226,10 @@ func TestInstallSaysWhatItWaitsFor(t *testing.T) {
 			step: "fabric-runs-a", objects: []render.Object{fabric}, done: true,
 			nodes: []flows.NodeFacts{{Name: "a-1", Ready: true}, {Name: "a-2"}, {Name: "win", Unfit: "runs windows"}},
 		},
+		"not on a-2 (its kernel 4.19.0 is older than 5.10)": {
+			step: "fabric-runs-a", objects: []render.Object{fabric}, done: true,
+			nodes: []flows.NodeFacts{{Name: "a-1", Ready: true, Kernel: "6.1.0"}, {Name: "a-2", Ready: true, Kernel: "4.19.0"}},
+		},
 		"it runs on 1 of 2 nodes: pod liqo-tui-fabric-1 is pending; not on win (runs windows)": {
 			step: "fabric-runs-a", objects: []render.Object{fabric},
 			nodes: []flows.NodeFacts{{Name: "a-1", Ready: true}, {Name: "a-2", Ready: true}, {Name: "win", Ready: true, Unfit: "runs windows"}},

@@ -12,8 +12,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// auto is the value of flags that facts can answer.
-const auto = "auto"
+// Auto is the value of flags that facts can answer.
+const Auto = "auto"
 
 // Flag is the flag of a setting. It takes any text: what is wrong with it
 // is told together with what is wrong with other flags, and where it is said.
@@ -62,11 +62,11 @@ func (v *Flag[P]) Set(text string) error {
 		text = v.text + "," + text
 	}
 	v.text, v.Given, v.problem = text, true, nil
-	if v.Open = v.Auto && text == auto; v.Open {
+	if v.Open = v.Auto && text == Auto; v.Open {
 		return nil
 	}
 	if v.problem = v.Setting.Set(v.to, text); v.problem != nil && v.Auto {
-		v.problem = fmt.Errorf("%w, or %s", v.problem, auto)
+		v.problem = fmt.Errorf("%w, or %s", v.problem, Auto)
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (v *Flag[P]) completions() []string {
 		words = append(words, o.Value)
 	}
 	if v.Auto {
-		words = append(words, auto)
+		words = append(words, Auto)
 	}
 	return words
 }
@@ -137,7 +137,7 @@ func (v *Flag[P]) Schema() map[string]any {
 		}
 		s["anyOf"] = []any{bounds}
 		if v.Auto {
-			s["anyOf"] = []any{bounds, map[string]any{"const": auto}}
+			s["anyOf"] = []any{bounds, map[string]any{"const": Auto}}
 		}
 	case flows.Text, flows.List: // YAML makes of it what it looks like
 	}

@@ -1,0 +1,88 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// Minors of Kubernetes 1 that are tested. TestTheTestedReleasesAreThose compares
+// them with those that the tests run.
+const (
+	oldestMinor = 35
+	newestMinor = 37
+)
+
+// release compares Kubernetes with the releases that are tested. None is refused: most
+// of what is used has been stable for years.
+func (in preflight) release(side flows.Side) Result {
+	version := in.cluster(side).Version
+	var minor int
+	_, err := fmt.Sscanf(version, "v1.%d", &minor)
+	tested := fmt.Sprintf("1.%d to 1.%d", oldestMinor, newestMinor)
+	switch {
+	case err != nil:
+		return result(Inconclusive, fmt.Sprintf("version %q is not understood; tested are %s", version, tested))
+	case minor < oldestMinor:
+		return result(Warn, fmt.Sprintf("%s is older than the releases that liqo-tui is tested with, %s: it may work", version, tested),
+			"upgrade the cluster", "before you rely on it: liqo-tui network verify")
+	case minor > newestMinor:
+		return result(Warn, fmt.Sprintf("%s is newer than the releases that liqo-tui is tested with, %s: it may work", version, tested),
+			"look for a newer liqo-tui", "before you rely on it: liqo-tui network verify")
+	}
+	return pass(fmt.Sprintf("%s; tested are %s", version, tested))
+}
+
+// kernels says whether gateways can run on the cluster's nodes.
+func (in preflight) kernels(side flows.Side) Result {
+	c := in.cluster(side)
+	if s := c.OldKernels(side); s != nil {
+		return result(Fail, s.Reason, s.Hint)
+	}
+	var known, old []string
+	for _, n := range c.Nodes {
+		switch {
+		case n.Unfit != "" || n.Kernel == "":
+		case n.OldKernel():
+			old = append(old, n.Name+" "+n.Kernel)
+		default:
+			known = append(known, n.Name+" "+n.Kernel)
+		}
+	}
+	switch {
+	case len(old) > 0:
+		r := result(Warn, fmt.Sprintf("older than %s: %s; a gateway that is scheduled there does not start", flows.OldestKernel, flows.Some(old)),
+			"keep gateways off these nodes: liqo-tui install --pod-settings FILE, with a nodeSelector")
+		r.Evidence = old[:min(len(old), maxGroups)]
+		return r
+	case len(known) == 0:
+		return result(Inconclusive, "the nodes' kernels are not known")
+	}
+	return pass(flows.Some(known))
+}
+
+// What Liqo's documents advise a cluster to have before anything is installed. A
+// machine that is sold with 2 GB reports some of it less: the kernel keeps it.
+const (
+	advisedCPUs   = 2000
+	advisedMemory = 1_800_000_000
+)
+
+// room compares the cluster with what the documents advise. What our programs use
+// themselves is a small part of it.
+func (in preflight) room(side flows.Side) Result {
+	var cpus, memory int64
+	for _, n := range in.cluster(side).Nodes {
+		if n.Unfit == "" {
+			cpus, memory = cpus+n.CPUs, memory+n.Memory
+		}
+	}
+	if cpus == 0 || memory == 0 {
+		return result(Inconclusive, "the nodes' CPUs and memory are not known")
+	}
+	text := fmt.Sprintf("%.3g CPUs, %.1f GB of memory", float64(cpus)/1000, float64(memory)/1e9)
+	if cpus < advisedCPUs || memory < advisedMemory {
+		return result(Warn, text+": 2 CPUs and 2 GB are advised, Kubernetes' own programs included", "it may work; watch the nodes' load, or add a node")
+	}
+	return pass(text)
+}
