@@ -7,6 +7,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui"
 )
@@ -43,6 +44,15 @@ func TestTheCommandLineOfAConnection(t *testing.T) {
 		"a template in its side's namespace": {pair(rome, milan), params(func(p *flows.Params) {
 			p.ServerTemplate.Namespace = render.DefaultNamespace
 		}), plain},
+		"lending": {pair(rome, milan), params(func(p *flows.Params) {
+			p.Peering, p.Wait = &peer.Params{CPU: "4", Memory: "8Gi"}, flows.WaitVerified
+		}), "liqo-tui peer --context rome --remote-context milan --cpu 4 --memory 8Gi"},
+		"lending the other way": {pair(rome, milan), params(func(p *flows.Params) {
+			p.Peering, p.Server = &peer.Params{Consumer: flows.B}, flows.A
+		}), "liqo-tui peer --context rome --remote-context milan --consumer Remote"},
+		"lending, with the server on the consumer": {pair(rome, milan), params(func(p *flows.Params) {
+			p.Peering, p.Server = &peer.Params{}, flows.A
+		}), "liqo-tui peer --context rome --remote-context milan --server-location Local"},
 		"words that a shell would break": {
 			pair(rome, elsewhere), flows.Defaults(),
 			`liqo-tui network connect --context rome --remote-kubeconfig '/home/ada/my config' --remote-context 'it'\''s' --remote-liqo-namespace liqo-two`,

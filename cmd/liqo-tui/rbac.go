@@ -30,7 +30,7 @@ so. --all prints all roles that are needed, also those that the user has.
 --peering prints what peer needs, where Liqo runs on both.`,
 		Example: `  liqo-tui rbac --context rome --remote-context milan > roles.yaml
   liqo-tui rbac --context rome --remote-context milan --peering > roles.yaml`,
-		Args:    noArguments,
+		Args: noArguments,
 	}
 	pair := newPairFlags(cmd, false)
 	cmd.Flags().BoolVar(&all, "all", false, "print everything that is needed, not only what is missing")
@@ -46,7 +46,9 @@ so. --all prints all roles that are needed, also those that the user has.
 		if peers {
 			network := plan
 			plan = func(f flows.Facts) flows.Plan { return peer.Plan(peer.Params{}, network, p.Namespaces, f) }
-			observe = func(namespace string) []rights.Permission { return append(rights.ToObserve(namespace), rights.ToPeer()...) }
+			observe = func(namespace string) []rights.Permission {
+				return append(rights.ToObserve(namespace), rights.ToPeer()...)
+			}
 			clusters = pair.withLending()
 		}
 		a, b, closeBoth, err := clusters.openFor(false)
