@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -53,6 +54,6 @@ func (a *access) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 	slices.SortFunc(gateways, func(x, y types.NamespacedName) int {
 		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 	})
-	_, err := apply(ctx, a.client, render.GatewayAccess(slices.Compact(gateways)))
+	_, err := own.Apply(ctx, a.client, render.GatewayAccess(slices.Compact(gateways)))
 	return ctrl.Result{}, err
 }

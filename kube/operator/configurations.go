@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/liqo-tui/liqo-tui/gateway/ipam"
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
 	"github.com/liqo-tui/liqo-tui/kube/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -144,7 +145,7 @@ func (r *configurations) tell(ctx context.Context, conf *networkingv1beta1.Confi
 		}
 	}
 	for _, n := range m.Released {
-		if err := deleteExactly(ctx, r.client, n); err != nil {
+		if err := own.Delete(ctx, r.client, n); err != nil {
 			return err
 		}
 	}
@@ -186,7 +187,7 @@ func (r *configurations) cleanUp(ctx context.Context, key client.ObjectKey) erro
 		if owner == nil || owner.Kind != networkingv1beta1.ConfigurationKind || owner.Name != key.Name {
 			continue
 		}
-		if err := deleteExactly(ctx, r.client, n); err != nil {
+		if err := own.Delete(ctx, r.client, n); err != nil {
 			return err
 		}
 	}
@@ -233,7 +234,7 @@ func (r *configurations) release(ctx context.Context, conf *networkingv1beta1.Co
 		if !metav1.IsControlledBy(n, conf) || wanted[n.Name] {
 			continue
 		}
-		if err := deleteExactly(ctx, r.client, n); err != nil {
+		if err := own.Delete(ctx, r.client, n); err != nil {
 			return err
 		}
 	}
@@ -331,7 +332,7 @@ func (r *configurations) find(ctx context.Context, conf *networkingv1beta1.Confi
 	if err == nil && !metav1.IsControlledBy(n, conf) && metav1.GetControllerOf(n) != nil {
 		// Left by an earlier Configuration of this name: the garbage collector
 		// would take it away under us. The allocator gives the new one the same range.
-		return nil, deleteExactly(ctx, r.client, n)
+		return nil, own.Delete(ctx, r.client, n)
 	}
 	return n, err
 }

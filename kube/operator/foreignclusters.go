@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -74,7 +75,7 @@ func (r *foreignClusters) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	case err != nil:
 		return ctrl.Result{}, err
 	case !p.exists() && fc.Labels[render.LabelManagedBy] == FieldManager:
-		return ctrl.Result{}, deleteExactly(ctx, r.client, fc)
+		return ctrl.Result{}, own.Delete(ctx, r.client, fc)
 	}
 	now := time.Now()
 	conditions, again := p.conditions(now)

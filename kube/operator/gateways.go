@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"strings"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -19,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -27,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/liqo-tui/liqo-tui/kube/operator/echo"
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
 	"github.com/liqo-tui/liqo-tui/kube/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -198,7 +197,7 @@ func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
 	g.Go(func() error { return r.bringPullSecrets(ctx, in, p.deployment.Spec.Template.Spec.ImagePullSecrets) })
 	if p.service != nil {
 		g.Go(func() (err error) {
-			p.service, err = apply(ctx, r.client, p.service)
+			p.service, err = own.Apply(ctx, r.client, p.service)
 			return err
 		})
 	}
@@ -233,7 +232,7 @@ func (r *gateways) bringPullSecrets(ctx context.Context, in *inputs, wanted []co
 		if !ok {
 			return fmt.Errorf("pull secret %s/%s: want type %s, got %s", from, ref.Name, corev1.SecretTypeDockerConfigJson, source.Type)
 		}
-		if _, err := apply(ctx, r.client, secret); err != nil {
+		if _, err := own.Apply(ctx, r.client, secret); err != nil {
 			return err
 		}
 	}
@@ -260,47 +259,11 @@ func (r *gateways) applyAll(ctx context.Context, objects []render.Object) error 
 	var g errgroup.Group
 	for _, o := range objects {
 		g.Go(func() error {
-			_, err := apply(ctx, r.client, o)
+			_, err := own.Apply(ctx, r.client, o)
 			return err
 		})
 	}
 	return g.Wait()
-}
-
-// apply makes a child be as wanted, and returns it as it is then.
-func apply[O client.Object](ctx context.Context, c client.Client, want O) (O, error) {
-	live, ok := reflect.TypeAssert[O](reflect.New(reflect.TypeOf(want).Elem()))
-	if !ok {
-		return want, fmt.Errorf("apply %s: %T is not a pointer", render.Name(want), want)
-	}
-	err := c.Get(ctx, client.ObjectKeyFromObject(want), live)
-	switch {
-	case err == nil && ownedByAnother(live, want):
-		// Left by an earlier gateway of this name. What it says, such as being
-		// Connected, is not true of this one.
-		if err := deleteExactly(ctx, c, live); err != nil {
-			return live, err
-		}
-	case err == nil && render.Contains(FieldManager, live, want):
-		return live, nil
-	case client.IgnoreNotFound(err) != nil:
-		return live, fmt.Errorf("read %s: %w", render.Name(want), err)
-	}
-	u, err := render.Wanted(want)
-	if err != nil {
-		return live, err
-	}
-	// Children are ours alone: what somebody else changed in them is undone.
-	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(FieldManager), client.ForceOwnership)
-	if err != nil {
-		return live, fmt.Errorf("apply %s: %w", render.Name(want), err)
-	}
-	return live, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, live)
-}
-
-func ownedByAnother(live, want client.Object) bool {
-	has, wants := metav1.GetControllerOf(live), metav1.GetControllerOf(want)
-	return has != nil && wants != nil && has.UID != wants.UID
 }
 
 // publish says what peers and their admins need to know: the public key, which
@@ -395,7 +358,7 @@ func (r *gateways) deleteKeysOfPeer(ctx context.Context, key client.ObjectKey) e
 	var errs []error
 	for i := range keys.Items {
 		if o := &keys.Items[i]; r.owns(key.Name, o) {
-			errs = append(errs, deleteExactly(ctx, r.client, o))
+			errs = append(errs, own.Delete(ctx, r.client, o))
 		}
 	}
 	return errors.Join(errs...)
@@ -414,15 +377,5 @@ func (r *gateways) deleteOrphan(ctx context.Context, o render.Object, gateway st
 	if err != nil || !r.owns(gateway, o) {
 		return client.IgnoreNotFound(err)
 	}
-	return deleteExactly(ctx, r.client, o)
-}
-
-// deleteExactly deletes o as it was seen: what was made under its name since
-// then stays.
-func deleteExactly(ctx context.Context, c client.Client, o client.Object) error {
-	err := c.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: new(o.GetUID())})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete %s, which nothing needs any more: %w", render.Name(o), err)
-	}
-	return nil
+	return own.Delete(ctx, r.client, o)
 }

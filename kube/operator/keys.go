@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -39,7 +40,7 @@ func (r *gateways) keys(ctx context.Context, in *inputs) (*corev1.Secret, error)
 	if owner := metav1.GetControllerOf(secret); err == nil && in.view.secretName == "" && owner != nil && owner.UID != in.view.object.GetUID() {
 		// Left by an earlier gateway of this name, whose keys were not meant for
 		// this one; the garbage collector would take it away under us.
-		if err := deleteExactly(ctx, r.client, secret); err != nil {
+		if err := own.Delete(ctx, r.client, secret); err != nil {
 			return nil, err
 		}
 		return r.makeKeys(ctx, in)

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/liqo-tui/liqo-tui/kube/operator/discover"
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
 	"github.com/liqo-tui/liqo-tui/kube/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -136,12 +137,12 @@ func (r *discovery) state(ctx context.Context, kind string, stated []netip.Prefi
 		if err := r.mayReplace(ctx, n); err != nil {
 			return err
 		}
-		if err := deleteExactly(ctx, r.client, n); err != nil {
+		if err := own.Delete(ctx, r.client, n); err != nil {
 			return err
 		}
 	}
 	for _, n := range want {
-		if _, err := apply(ctx, r.client, n); err != nil {
+		if _, err := own.Apply(ctx, r.client, n); err != nil {
 			return err
 		}
 	}

@@ -23,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	eventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -35,12 +34,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
 	"github.com/liqo-tui/liqo-tui/kube/operator/ranges"
+	"github.com/liqo-tui/liqo-tui/kube/operator/secrets"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // FieldManager is the name under which the operator applies children.
-const FieldManager = render.OperatorName
+const FieldManager = own.Manager
 
 // Options of the operator.
 type Options struct {
@@ -131,13 +132,12 @@ func setUp(mgr ctrl.Manager, status *reporter, o Options) error {
 	namespace := o.Namespace
 	around := ranges.NewSurroundings(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetConfig())
 	order := &turns{}
-	ofTenants, err := metadata.NewForConfig(mgr.GetConfig())
+	kept, err := secrets.New(mgr.GetConfig(), render.LabelGatewayName)
 	if err != nil {
 		return err
 	}
-	kept := &secrets{client: ofTenants}
 	ofKind := func(k kind) error {
-		return (&gateways{kind: k, client: mgr.GetClient(), reader: mgr.GetAPIReader(), events: status.recorder, surroundings: around, turns: order}).setup(mgr, kept.tell())
+		return (&gateways{kind: k, client: mgr.GetClient(), reader: mgr.GetAPIReader(), events: status.recorder, surroundings: around, turns: order}).setup(mgr, kept.Tell())
 	}
 	allocator := ranges.NewAllocator(mgr.GetAPIReader(), around, o.Pools)
 	return errors.Join(
@@ -148,7 +148,7 @@ func setUp(mgr ctrl.Manager, status *reporter, o Options) error {
 		ofKind(serverKind), ofKind(clientKind),
 		(&access{client: mgr.GetClient()}).setup(mgr),
 		(&foreignClusters{client: mgr.GetClient()}).setup(mgr),
-		(&delegates{client: mgr.GetClient()}).setup(mgr, kept.tell()),
+		(&delegates{client: mgr.GetClient()}).setup(mgr, kept.Tell()),
 		(&tenants{client: mgr.GetClient(), home: namespace, secrets: kept}).setup(mgr),
 	)
 }

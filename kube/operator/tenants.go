@@ -5,25 +5,20 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
-	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
+	"github.com/liqo-tui/liqo-tui/kube/operator/secrets"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -33,7 +28,7 @@ import (
 type tenants struct {
 	client  client.Client
 	home    string // namespace of the operator
-	secrets *secrets
+	secrets *secrets.Watch
 }
 
 func (r *tenants) setup(mgr ctrl.Manager) error {
@@ -74,10 +69,10 @@ func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		owners = living(servers.Items)
 	}
 	if len(owners) == 0 {
-		r.secrets.leave(req.Name)
+		r.secrets.Leave(req.Name)
 		return ctrl.Result{}, nil
 	}
-	_, err := apply(ctx, r.client, render.TenantAccess(req.Name, r.home, owners))
+	_, err := own.Apply(ctx, r.client, render.TenantAccess(req.Name, r.home, owners))
 	switch {
 	case apierrors.IsForbidden(err) && young(owners[0]):
 		return ctrl.Result{RequeueAfter: rightsAgain}, nil
@@ -88,7 +83,7 @@ func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	r.secrets.enter(req.Name)
+	r.secrets.Enter(req.Name)
 	return ctrl.Result{}, nil
 }
 
@@ -135,86 +130,3 @@ func notYet(err error, rights *rbacv1.RoleBinding) bool {
 }
 
 func young(o client.Object) bool { return time.Since(o.GetCreationTimestamp().Time) < rightsLag }
-
-// secrets tells controllers of the gateways' Secrets, in each tenant's namespace: a
-// watch of all namespaces would take the right to read every Secret of the cluster.
-// It keeps no more than their metadata. What is in a Secret is read when it is needed.
-type secrets struct {
-	client metadata.Interface
-	told   []chan event.GenericEvent
-
-	mu       sync.Mutex
-	ctx      context.Context // of the term; nil before it begins
-	watching map[string]context.CancelFunc
-}
-
-// tell returns what tells one more controller. All of it is called before the start.
-func (s *secrets) tell() <-chan event.GenericEvent {
-	c := make(chan event.GenericEvent)
-	s.told = append(s.told, c)
-	return c
-}
-
-// Start has the watches end with ctx.
-func (s *secrets) Start(ctx context.Context) error {
-	s.mu.Lock()
-	s.ctx = ctx
-	for namespace := range s.watching {
-		s.watch(ctx, namespace)
-	}
-	s.mu.Unlock()
-	<-ctx.Done()
-	return nil
-}
-
-func (s *secrets) enter(namespace string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.watching == nil {
-		s.watching = map[string]context.CancelFunc{}
-	}
-	if _, there := s.watching[namespace]; there {
-		return
-	}
-	s.watching[namespace] = func() {}
-	if s.ctx != nil {
-		s.watch(s.ctx, namespace)
-	}
-}
-
-func (s *secrets) leave(namespace string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if end, there := s.watching[namespace]; there {
-		end()
-		delete(s.watching, namespace)
-	}
-}
-
-// watch is called with the lock.
-func (s *secrets) watch(term context.Context, namespace string) {
-	ctx, end := context.WithCancel(term)
-	s.watching[namespace] = end
-	informer := metadatainformer.NewFilteredMetadataInformer(s.client, corev1.SchemeGroupVersion.WithResource("secrets"), namespace, 0,
-		toolscache.Indexers{}, func(o *metav1.ListOptions) { o.LabelSelector = render.LabelGatewayName }).Informer()
-	say := func(o any) {
-		if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-			o = gone.Obj
-		}
-		secret, ok := o.(*metav1.PartialObjectMetadata)
-		if !ok {
-			return
-		}
-		for _, c := range s.told {
-			select {
-			case c <- event.GenericEvent{Object: secret}:
-			case <-ctx.Done():
-			}
-		}
-	}
-	_, _ = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{ // fails for one that has ended only
-		AddFunc: say, DeleteFunc: say,
-		UpdateFunc: func(_, o any) { say(o) },
-	})
-	go informer.RunWithContext(ctx)
-}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -40,13 +41,13 @@ func (t *turns) apply(ctx context.Context, c client.Client, want *appsv1.Deploym
 		return "", fmt.Errorf("read %s: %w", render.Name(want), err)
 	}
 	// A gateway that is new, or does not run, takes nothing from anybody.
-	replaced := err == nil && !ownedByAnother(&live, want) && !render.Contains(FieldManager, &live, want) && live.Status.AvailableReplicas > 0
+	replaced := err == nil && !own.OfAnother(&live, want) && !render.Contains(FieldManager, &live, want) && live.Status.AvailableReplicas > 0
 	if replaced {
 		if waitsFor, err = t.busy(ctx, c, &live); err != nil || waitsFor != "" {
 			return waitsFor, err
 		}
 	}
-	now, err := apply(ctx, c, want)
+	now, err := own.Apply(ctx, c, want)
 	if err == nil && replaced {
 		if t.applied == nil {
 			t.applied = map[types.UID]int64{}

@@ -1,0 +1,104 @@
+// Package secrets tells controllers of Secrets in some namespaces: a watch of all
+// namespaces would take the right to read every Secret of the cluster.
+package secrets
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+)
+
+// Watch tells of Secrets. It keeps no more than their metadata. What is in a Secret is
+// read when it is needed.
+type Watch struct {
+	client   metadata.Interface
+	selector string
+	told     []chan event.GenericEvent
+
+	mu       sync.Mutex
+	ctx      context.Context // of the term; nil before it begins
+	watching map[string]context.CancelFunc
+}
+
+// New watches Secrets with labels, in no namespace yet.
+func New(config *rest.Config, selector string) (*Watch, error) {
+	c, err := metadata.NewForConfig(config)
+	return &Watch{client: c, selector: selector, watching: map[string]context.CancelFunc{}}, err
+}
+
+// Tell returns what tells one more controller. All of it is called before the start.
+func (w *Watch) Tell() <-chan event.GenericEvent {
+	c := make(chan event.GenericEvent)
+	w.told = append(w.told, c)
+	return c
+}
+
+// Start has the watches end with ctx.
+func (w *Watch) Start(ctx context.Context) error {
+	w.mu.Lock()
+	w.ctx = ctx
+	for namespace := range w.watching {
+		w.begin(ctx, namespace)
+	}
+	w.mu.Unlock()
+	<-ctx.Done()
+	return nil
+}
+
+// Enter begins to watch a namespace, in which that is allowed.
+func (w *Watch) Enter(namespace string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, there := w.watching[namespace]; there {
+		return
+	}
+	w.watching[namespace] = func() {}
+	if w.ctx != nil {
+		w.begin(w.ctx, namespace)
+	}
+}
+
+// Leave ends the watch of a namespace.
+func (w *Watch) Leave(namespace string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if end, there := w.watching[namespace]; there {
+		end()
+		delete(w.watching, namespace)
+	}
+}
+
+// begin is called with the lock.
+func (w *Watch) begin(term context.Context, namespace string) {
+	ctx, end := context.WithCancel(term)
+	w.watching[namespace] = end
+	informer := metadatainformer.NewFilteredMetadataInformer(w.client, corev1.SchemeGroupVersion.WithResource("secrets"), namespace, 0,
+		toolscache.Indexers{}, func(o *metav1.ListOptions) { o.LabelSelector = w.selector }).Informer()
+	say := func(o any) {
+		if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+			o = gone.Obj
+		}
+		secret, ok := o.(*metav1.PartialObjectMetadata)
+		if !ok {
+			return
+		}
+		for _, c := range w.told {
+			select {
+			case c <- event.GenericEvent{Object: secret}:
+			case <-ctx.Done():
+			}
+		}
+	}
+	_, _ = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{ // fails for one that has ended only
+		AddFunc: say, DeleteFunc: say,
+		UpdateFunc: func(_, o any) { say(o) },
+	})
+	go informer.RunWithContext(ctx)
+}
