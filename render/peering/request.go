@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -25,30 +26,18 @@ type Request struct {
 	CSR       []byte
 }
 
-// organization is what Liqo's controllers demand of such requests.
-const organization = "liqo.io"
+// Organization is the group that Liqo's controllers demand of such requests.
+const Organization = "liqo.io"
 
 // NewRequest is the request of a cluster with this private key, in PKCS#8 as PEM.
 // Ed25519 and RSA keys give the same bytes each time, which Liqo's controllers
 // count on: they refuse another request of the same consumer.
 func NewRequest(privateKey []byte, id render.ClusterID, random io.Reader) (Request, error) {
-	block, _ := pem.Decode(privateKey)
-	if block == nil {
-		return Request{}, errors.New("the private key is no PEM")
-	}
-	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	signer, r, err := parseKey(privateKey)
 	if err != nil {
-		return Request{}, fmt.Errorf("parse the private key: %w", err)
+		return Request{}, err
 	}
-	signer, ok := key.(crypto.Signer)
-	if !ok {
-		return Request{}, fmt.Errorf("a private key of type %T signs nothing", key)
-	}
-	public, err := x509.MarshalPKIXPublicKey(signer.Public())
-	if err != nil {
-		return Request{}, fmt.Errorf("encode the public key: %w", err)
-	}
-	subject, err := asn1.Marshal(pkix.Name{CommonName: string(id), Organization: []string{organization}}.ToRDNSequence())
+	subject, err := asn1.Marshal(pkix.Name{CommonName: string(id), Organization: []string{Organization}}.ToRDNSequence())
 	if err != nil {
 		return Request{}, fmt.Errorf("encode the subject: %w", err)
 	}
@@ -56,10 +45,113 @@ func NewRequest(privateKey []byte, id render.ClusterID, random io.Reader) (Reque
 	if err != nil {
 		return Request{}, fmt.Errorf("sign the request: %w", err)
 	}
-	return Request{
-		PublicKey: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
-		CSR:       pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr}),
-	}, nil
+	r.CSR = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr})
+	return r, nil
+}
+
+// parseKey is what signs with a key, and its public half.
+func parseKey(privateKey []byte) (crypto.Signer, Request, error) {
+	block, _ := pem.Decode(privateKey)
+	if block == nil {
+		return nil, Request{}, errors.New("the private key is no PEM")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, Request{}, fmt.Errorf("parse the private key: %w", err)
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, Request{}, fmt.Errorf("a private key of type %T signs nothing", key)
+	}
+	public, err := x509.MarshalPKIXPublicKey(signer.Public())
+	if err != nil {
+		return nil, Request{}, fmt.Errorf("encode the public key: %w", err)
+	}
+	return signer, Request{PublicKey: pem.EncodeToMemory(&pem.Block{Type: publicKeyBlock, Bytes: public})}, nil
+}
+
+// NewKey is a cluster's own key, as Liqo's controllers make it: both halves as PEM.
+func NewKey(random io.Reader) (private, public []byte, err error) {
+	key, secret, err := ed25519.GenerateKey(random)
+	if err != nil {
+		return nil, nil, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(secret)
+	if err != nil {
+		return nil, nil, err
+	}
+	pub, err := x509.MarshalPKIXPublicKey(key)
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: publicKeyBlock, Bytes: pub}), err
+}
+
+const publicKeyBlock = "PUBLIC KEY"
+
+// nonceBytes are as many as Liqo's nonces have; in base64, 88.
+const nonceBytes = 64
+
+// NewNonce is a text for a consumer to sign.
+func NewNonce(random io.Reader) ([]byte, error) {
+	raw := make([]byte, nonceBytes)
+	if _, err := io.ReadFull(random, raw); err != nil {
+		return nil, err
+	}
+	return []byte(base64.StdEncoding.EncodeToString(raw)), nil
+}
+
+// Sign signs a provider's nonce, and nothing but nonces: the same key signs requests
+// for certificates and opens connections, so a provider that had other texts signed
+// could be this cluster toward others. Those texts are not base64.
+func Sign(privateKey, nonce []byte, random io.Reader) ([]byte, error) {
+	signer, _, err := parseKey(privateKey)
+	if err != nil {
+		return nil, err
+	}
+	if raw, err := base64.StdEncoding.Strict().DecodeString(string(nonce)); err != nil || len(raw) != nonceBytes || bytes.ContainsAny(nonce, "\r\n") {
+		return nil, fmt.Errorf("the nonce is not the base64 text of %d bytes, and nothing else is signed", nonceBytes)
+	}
+	if _, ok := signer.(ed25519.PrivateKey); ok {
+		return signer.Sign(random, nonce, crypto.Hash(0))
+	}
+	sum := sha256.Sum256(nonce)
+	return signer.Sign(random, sum[:], crypto.SHA256)
+}
+
+// Acceptable is why a provider does not have this request signed for a consumer; nil
+// if it does. The certificate must make the consumer that one user, in that one group:
+// of a third attribute of the subject, an API server may make something, such as a UID.
+func (r Request) Acceptable(id render.ClusterID) error {
+	block, rest := pem.Decode(r.CSR)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(bytes.TrimSpace(rest)) > 0 {
+		return errors.New("its CSR is not one request as PEM")
+	}
+	csr, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return fmt.Errorf("its CSR can't be read: %w", err)
+	}
+	if err := csr.CheckSignature(); err != nil {
+		return fmt.Errorf("its CSR is not signed by its own key: %w", err)
+	}
+	switch {
+	case csr.Subject.CommonName != string(id):
+		return fmt.Errorf("its CSR is for user %q, not %q", csr.Subject.CommonName, id)
+	case len(csr.Subject.Organization) != 1 || csr.Subject.Organization[0] != Organization:
+		return fmt.Errorf("its CSR is for the groups %q, not for %q alone", csr.Subject.Organization, Organization)
+	case len(csr.Subject.Names) != 2:
+		return errors.New("the subject of its CSR has more than a name and a group")
+	case len(csr.Extensions) > 0:
+		return errors.New("its CSR asks for extensions, such as other names or usages")
+	case !r.has(csr.PublicKey):
+		return errors.New("its CSR is for another key than the Tenant's")
+	}
+	switch k := csr.PublicKey.(type) {
+	case ed25519.PublicKey, *ecdsa.PublicKey:
+		return nil
+	case *rsa.PublicKey:
+		if k.N.BitLen() >= 2048 {
+			return nil
+		}
+	}
+	return errors.New("its key is too weak: want Ed25519, ECDSA, or RSA of 2048 bits or more")
 }
 
 // Fits reports whether another request is of the same key and the same cluster, so
@@ -125,4 +217,10 @@ func (r Request) Signed(nonce, signature []byte) bool {
 		return ecdsa.VerifyASN1(k, sum[:], signature)
 	}
 	return false
+}
+
+// HasSigned reports whether a signature is one by this private key.
+func HasSigned(privateKey, nonce, signature []byte) (bool, error) {
+	_, r, err := parseKey(privateKey)
+	return err == nil && r.Signed(nonce, signature), err
 }
