@@ -176,6 +176,8 @@ type OperatorFacts struct {
 	Problem string
 	// Refuses is set when it runs and will not work here, for instance beside Liqo.
 	Refuses bool
+	// Peering is the part that ours takes in whole peerings.
+	Peering render.PeeringRole
 }
 
 // NodeFacts are what one node says of itself.

@@ -120,7 +120,9 @@ func (all *collection) finish(f *flows.ClusterFacts) {
 	}
 	if all.deployment != nil {
 		f.Operator = all.operator()
-		for _, pool := range render.OperatorParams(all.deployment).Pools {
+		told := render.OperatorParams(all.deployment)
+		f.Operator.Peering = told.Peering
+		for _, pool := range told.Pools {
 			f.Pools = append(f.Pools, networkingv1beta1.CIDR(pool))
 		}
 	}

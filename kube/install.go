@@ -31,7 +31,7 @@ var _ engine.InstallationReader = (*Cluster)(nil)
 // plans, and once in a while. What may not be read counts as if it did not exist,
 // and is said to be unknown.
 func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, error) {
-	wanted, err := render.Install(render.InstallParams{Namespace: c.namespace, ClusterID: "any", Image: "any"})
+	wanted, err := render.Install(render.InstallParams{Namespace: c.namespace, ClusterID: "any", Image: "any", Peering: render.PeeringBoth})
 	if err != nil {
 		return flows.InstallationFacts{}, err
 	}

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-//go:embed crds/*.yaml
+//go:embed crds/*.yaml crds/peering/*.yaml
 var crdFiles embed.FS
 
 //go:embed operator.yaml
@@ -28,6 +28,16 @@ var operatorManifest string
 //
 //go:embed policies.yaml
 var policies string
+
+// What a cluster needs besides that takes part in whole peerings.
+var (
+	//go:embed peering.yaml
+	peeringManifest string
+	//go:embed consumer.yaml
+	consumerManifest string
+	//go:embed provider.yaml
+	providerManifest string
+)
 
 // DefaultExternalCIDR is Liqo's default range for addresses that stand for
 // hosts outside a cluster's pod network.
@@ -56,7 +66,29 @@ type InstallParams struct {
 	// GatewayReplicas is how many pods a gateway has, of which one holds the
 	// tunnel; default: 1.
 	GatewayReplicas int
+	// Peering is which part the operator takes in whole peerings; "" is [PeeringNone].
+	Peering PeeringRole
+	// APIServer is the URL at which consumers reach the cluster's API server; default:
+	// where the API servers themselves say that they are.
+	APIServer string
 }
+
+// PeeringRole is which part a cluster takes in whole peerings.
+type PeeringRole string
+
+// Roles in whole peerings.
+const (
+	PeeringNone     PeeringRole = "none"
+	PeeringConsumer PeeringRole = "consumer"
+	PeeringProvider PeeringRole = "provider"
+	PeeringBoth     PeeringRole = "both"
+)
+
+// Consumes reports whether the cluster uses others' resources.
+func (r PeeringRole) Consumes() bool { return r == PeeringConsumer || r == PeeringBoth }
+
+// Provides reports whether the cluster lends resources.
+func (r PeeringRole) Provides() bool { return r == PeeringProvider || r == PeeringBoth }
 
 // Install is everything that a cluster needs to be connected by our operator:
 // definitions, identity, address ranges, gateway templates, operator, fabric. Who
@@ -66,6 +98,13 @@ func Install(p InstallParams) ([]Object, error) {
 	objs, err := CRDs()
 	if err != nil {
 		return nil, err
+	}
+	if p.Peering.Consumes() || p.Peering.Provides() {
+		more, err := PeeringCRDs()
+		if err != nil {
+			return nil, err
+		}
+		objs = append(objs, more...)
 	}
 	pods := cmp.Or(p.Pods, &ProgramSettings{})
 	programs, err := operatorObjects(p, pods)
@@ -128,8 +167,12 @@ func clusterID(p InstallParams) *corev1.ConfigMap {
 
 // CRDs are the definitions of the kinds that our programs use, generated from
 // Liqo's types.
-func CRDs() ([]Object, error) {
-	parsed, err := parsedCRDs()
+func CRDs() ([]Object, error) { return copies(parsedCRDs()) }
+
+// PeeringCRDs are those that whole peerings need besides.
+func PeeringCRDs() ([]Object, error) { return copies(parsedPeeringCRDs()) }
+
+func copies(parsed []Object, err error) ([]Object, error) {
 	objs := make([]Object, len(parsed))
 	for i, crd := range parsed {
 		objs[i] = crd.DeepCopyObject().(Object)
@@ -139,8 +182,13 @@ func CRDs() ([]Object, error) {
 
 // parsedCRDs parses them once: it takes longer than all else of a plan, which is made
 // again after each observation.
-var parsedCRDs = sync.OnceValues(func() ([]Object, error) {
-	files, err := fs.Glob(crdFiles, "crds/*.yaml")
+var (
+	parsedCRDs        = sync.OnceValues(func() ([]Object, error) { return parseCRDs("crds/*.yaml") })
+	parsedPeeringCRDs = sync.OnceValues(func() ([]Object, error) { return parseCRDs("crds/peering/*.yaml") })
+)
+
+func parseCRDs(pattern string) ([]Object, error) {
+	files, err := fs.Glob(crdFiles, pattern)
 	if err != nil {
 		return nil, err
 	}
@@ -161,11 +209,22 @@ var parsedCRDs = sync.OnceValues(func() ([]Object, error) {
 		objs = append(objs, crd)
 	}
 	return objs, nil
-})
+}
 
 func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
-	text := replaceAll(operatorManifest+"---\n"+policies, map[string]string{
+	manifests := []string{operatorManifest, policies}
+	if p.Peering.Consumes() || p.Peering.Provides() {
+		manifests = append(manifests, peeringManifest)
+	}
+	if p.Peering.Consumes() {
+		manifests = append(manifests, consumerManifest)
+	}
+	if p.Peering.Provides() {
+		manifests = append(manifests, providerManifest)
+	}
+	text := replaceAll(strings.Join(manifests, "---\n"), map[string]string{
 		"$NAMESPACE": p.Namespace, "$IMAGE": p.Image, "$PRIORITY": GatewayPriorityClass, "$TENANT": TenantAccessName,
+		"$PEERING": PeeringAccessName, "$CONSUMER": ConsumerAccessName, "$CLUSTER": string(p.ClusterID),
 	})
 	var objs []Object
 	for doc := range strings.SplitSeq(text, "\n---\n") {
@@ -192,6 +251,12 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 					*args = append(*args, stated.flag+strings.Join(stated.ranges, ","))
 				}
 			}
+			if p.Peering != "" && p.Peering != PeeringNone {
+				*args = append(*args, peeringFlag+string(p.Peering))
+			}
+			if p.APIServer != "" {
+				*args = append(*args, apiServerFlag+p.APIServer)
+			}
 			pods.ForOperator().apply(&pod.ObjectMeta, &pod.Spec)
 			if err := p.Pods.remember(o); err != nil {
 				return nil, err
@@ -201,7 +266,7 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 			for _, s := range pods.ForGateway().ImagePullSecrets {
 				names = append(names, s.Name)
 			}
-			if len(names) > 0 { // it copies them to gateways' namespaces; no names would mean all
+			if o.Name == OperatorName+"-home" && len(names) > 0 { // it copies them to gateways' namespaces; no names would mean all
 				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: names, Verbs: []string{"get"}})
 			}
 		case *appsv1.DaemonSet:
@@ -214,9 +279,11 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 
 // Flags of the operator.
 const (
-	poolsFlag    = "--pools="
-	podsFlag     = "--pod-cidr="
-	servicesFlag = "--service-cidr="
+	poolsFlag     = "--pools="
+	podsFlag      = "--pod-cidr="
+	servicesFlag  = "--service-cidr="
+	peeringFlag   = "--peering="
+	apiServerFlag = "--api-server="
 )
 
 func services(p InstallParams) []string {
@@ -228,7 +295,7 @@ func services(p InstallParams) []string {
 
 // OperatorParams are what the operator of a Deployment was told: its image, its
 // pools, and the ranges of the cluster, none for those that it chooses, or finds,
-// itself; and what was asked of the pods.
+// itself; its part in whole peerings; and what was asked of the pods.
 func OperatorParams(d *appsv1.Deployment) (p InstallParams) {
 	p.Pods = rememberedPods(d)
 	for _, c := range d.Spec.Template.Spec.Containers {
@@ -242,6 +309,12 @@ func OperatorParams(d *appsv1.Deployment) (p InstallParams) {
 			}
 			if text, ok := strings.CutPrefix(arg, servicesFlag); ok {
 				p.ServiceCIDR = text
+			}
+			if text, ok := strings.CutPrefix(arg, peeringFlag); ok {
+				p.Peering = PeeringRole(text)
+			}
+			if text, ok := strings.CutPrefix(arg, apiServerFlag); ok {
+				p.APIServer = text
 			}
 		}
 	}

@@ -77,6 +77,9 @@ const (
 	// the operator can't make what it consists of. It starts with
 	// [ProblemRefused] if trying again does not help.
 	AnnotationProblem = "liqo-tui.dev/problem"
+	// AnnotationProblemOf on a Tenant or Identity is the generation that its
+	// [AnnotationProblem] is of.
+	AnnotationProblemOf = "liqo-tui.dev/problem-of"
 	// AnnotationInvitation on a GatewayServer is the nonce of the invitations to it,
 	// which answers repeat.
 	AnnotationInvitation = "liqo-tui.dev/invitation"
@@ -136,6 +139,8 @@ const (
 	GatewayAccessName   = "liqo-tui-gateway"
 	TenantAccessName    = "liqo-tui-tenant" // of the ClusterRole that the operator has in tenants' namespaces
 	InvitedAccessName   = "liqo-tui-operator-invited"
+	PeeringAccessName   = "liqo-tui-peering"  // of what the operator may do in a peer's namespace, for whole peerings
+	ConsumerAccessName  = "liqo-tui-consumer" // of what a consumer may do in its namespace
 	ClusterIDConfigMap  = "liqo-clusterid-configmap"
 	ClusterIDAppName    = "clusterid-configmap"
 	ClusterIDKey        = "CLUSTER_ID"

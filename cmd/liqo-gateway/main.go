@@ -88,6 +88,10 @@ func operatorCommand() *cobra.Command {
 				}
 			}
 			o.Pools, o.Stated = of[0], map[string][]netip.Prefix{render.NetworkPodCIDR: of[1], render.NetworkServiceCIDR: of[2]}
+			if r := o.Tenancy.Role; !o.Tenancy.On() && r != render.PeeringNone {
+				return fmt.Errorf("--peering %q: want none, consumer, provider or both", r)
+			}
+			o.Tenancy.Home = o.Namespace
 			config, err := rest.InClusterConfig()
 			if err != nil {
 				return fmt.Errorf("reach the cluster's API: %w", err)
@@ -102,6 +106,8 @@ func operatorCommand() *cobra.Command {
 	cmd.Flags().StringSliceVar(&pools, "pools", nil, "address ranges for peers whose own are taken (default: 240.0.0.0/4)")
 	cmd.Flags().StringSliceVar(&pods, "pod-cidr", nil, "address ranges of the pods (default: what the cluster states)")
 	cmd.Flags().StringSliceVar(&services, "service-cidr", nil, "address range of the Services (default: what the cluster states)")
+	cmd.Flags().StringVar((*string)(&o.Tenancy.Role), "peering", string(render.PeeringNone), "part in whole peerings: none, consumer, provider or both")
+	cmd.Flags().StringVar(&o.Tenancy.APIServer, "api-server", "", "URL at which consumers reach the API server (default: the address that it states)")
 	cmd.Flags().StringVar(&o.HealthAddress, "health-address", ":8081", "address of /healthz and /readyz")
 	return cmd
 }

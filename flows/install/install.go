@@ -71,6 +71,7 @@ func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams
 	p.Namespace, p.ClusterID = c.Namespace, cmp.Or(p.ClusterID, c.ID)
 	p.ExternalCIDR = cmp.Or(p.ExternalCIDR, string(c.ExternalCIDR)) // it can't be changed just so
 	p.ServiceCIDR = cmp.Or(p.ServiceCIDR, told.ServiceCIDR)
+	p.Peering, p.APIServer = cmp.Or(p.Peering, told.Peering), cmp.Or(p.APIServer, told.APIServer)
 	if len(p.Pools) == 0 {
 		p.Pools = told.Pools
 	}
@@ -192,6 +193,7 @@ const (
 	stepTemplates   = "templates"
 	stepFabric      = "fabric"
 	stepOperator    = "operator"
+	stepFormer      = "former-rights"
 )
 
 // parts are the steps of an installation and what they are called. The operator's
@@ -257,7 +259,27 @@ func (i *Installation) steps(side flows.Side, c flows.ClusterFacts) []flows.Step
 		done[part.id] = s.Status == flows.Done
 		steps = append(steps, s)
 	}
+	if s := i.formerRights(side, c); s.Status != flows.Done {
+		steps = append(steps, s)
+	}
 	return steps
+}
+
+// formerRights removes what an operator has no use for any more that had another part
+// in whole peerings. What it gave to consumers ends with the roles.
+func (i *Installation) formerRights(side flows.Side, c flows.ClusterFacts) flows.Step {
+	var all []flows.Step
+	if c.Installation != nil {
+		for _, o := range c.Installation.Objects {
+			wanted := slices.ContainsFunc(i.objects, func(w render.Object) bool { return flows.RefTo(w) == flows.RefTo(o) })
+			if !wanted && partOf(o) == stepRights && ours(o) {
+				all = append(all, flows.Remove(side, stepFormer, flows.RefTo(o), o, ""))
+			}
+		}
+	}
+	s := together(side, stepFormer, all)
+	s.Action, s.Title = flows.Delete, "rights for peerings that are not needed any more"
+	return s
 }
 
 // obstacle is what the installation can't be applied for, nil if it can.

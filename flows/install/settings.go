@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -21,7 +22,20 @@ func Settings() []flows.Setting[render.InstallParams] {
 		{Name: "reserve", Help: "address range under which no peer may be seen, such as that of a VPN; may be repeated (default: unchanged, at first none)", Kind: flows.List, Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: flows.ListAt(func(p *params) *[]string { return &p.Reserve })},
 		{Name: "pools", Help: "address ranges under which peers are seen whose own are taken, may be repeated (default: unchanged, at first 240.0.0.0/4)", Kind: flows.List, Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: flows.ListAt(func(p *params) *[]string { return &p.Pools })},
 		{Name: "gateway-replicas", Help: "pods of each gateway: one holds the tunnel, the others stand by (default: unchanged, at first 1)", Kind: flows.Number, Want: "a number of pods", Min: 1, Max: maxGatewayReplicas, Empty: "unchanged", Store: flows.NumberAt(func(p *params) *int { return &p.GatewayReplicas })},
+		{
+			Name: "peering", Help: "part of the cluster in whole peerings: consumer gets access to others, provider gives it (default: unchanged, at first none)", Kind: flows.Choice, Empty: "unchanged",
+			Options: []flows.Option{{Value: string(render.PeeringNone)}, {Value: string(render.PeeringConsumer)}, {Value: string(render.PeeringProvider)}, {Value: string(render.PeeringBoth)}},
+			Store:   flows.TextAt(func(p *params) *render.PeeringRole { return &p.Peering }),
+		},
+		{Name: "api-server", Help: "URL at which consumers reach the cluster's API server (default: unchanged, at first the address that the API server itself states)", Empty: "unchanged", Valid: validServer, Store: flows.TextAt(func(p *params) *string { return &p.APIServer })},
 	}
+}
+
+func validServer(text string) error {
+	if u, err := url.Parse(text); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return errors.New("want a URL like https://203.0.113.7:6443")
+	}
+	return nil
 }
 
 const imageHelp = "image of operator, gateways and node agent"

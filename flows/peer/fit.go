@@ -26,12 +26,10 @@ func (p pair) unfit() []flows.Step {
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		c := p.Facts.Side(side)
-		switch {
-		case c.Software != flows.Liqo:
-			refuse(side, check.Lending, "Liqo", fmt.Sprintf("%s has no Liqo (%s): only Liqo lends resources", c.ID, c.Software),
-				"liqo-tui network connect connects the pods of these clusters; for virtual nodes install Liqo on both")
-		case len(p.lending(side).Missing) > 0:
-			refuse(side, check.Lending, "Liqo's API", fmt.Sprintf("%s does not serve %s", c.ID, strings.Join(p.lending(side).Missing, ", ")), "install Liqo's CRDs completely, of v1.0 or later")
+		if reason, hint := p.unfitSoftware(side); reason != "" {
+			refuse(side, check.Lending, "Liqo", reason, hint)
+		} else if missing := p.missing(side); len(missing) > 0 {
+			refuse(side, check.Lending, "Liqo's API", fmt.Sprintf("%s does not serve %s", c.ID, strings.Join(missing, ", ")), "install Liqo's CRDs completely, of v1.0 or later")
 		}
 	}
 	if len(steps) > 0 {
@@ -58,6 +56,38 @@ func (p pair) unfit() []flows.Step {
 	}
 	return steps
 }
+
+// unfitSoftware: Liqo lends resources; our operator gives access alone.
+func (p pair) unfitSoftware(side flows.Side) (reason, hint string) {
+	c, other := p.Facts.Side(side), p.Facts.Side(side.Other())
+	role := c.Operator.Peering
+	switch {
+	case c.Software == flows.Liqo:
+		return "", ""
+	case c.Software != flows.Operator || other.Software != flows.Operator || role == "" || role == render.PeeringNone:
+		return fmt.Sprintf("%s has no Liqo (%s): only Liqo lends resources", c.ID, c.Software),
+			"liqo-tui network connect connects the pods of these clusters; for virtual nodes install Liqo on both; for access alone, liqo-tui install --peering both on both, and --create-resource-slice=false here"
+	case side == p.con && !role.Consumes():
+		return fmt.Sprintf("the operator on %s is not told that the cluster is a consumer", c.ID), fmt.Sprintf("liqo-tui install --peering %s --context %s", render.PeeringBoth, c.Context.Name)
+	case side == p.pro && !role.Provides():
+		return fmt.Sprintf("the operator on %s is not told that the cluster is a provider", c.ID), fmt.Sprintf("liqo-tui install --peering %s --context %s", render.PeeringBoth, c.Context.Name)
+	case side == p.pro && p.wants(p.params.Slice, true):
+		return fmt.Sprintf("the operator on %s gives access, and no resources", c.ID), "--create-resource-slice=false asks for access alone; for virtual nodes install Liqo on both"
+	case side == p.pro && p.params.InBand == yes && p.params.ProxyURL == "":
+		return fmt.Sprintf("the operator on %s has no proxy for its API server", c.ID), "leave --in-band out, or name a proxy of your own: --proxy-url"
+	}
+	return "", ""
+}
+
+// missing are the kinds that a side does not serve, and needs.
+func (p pair) missing(side flows.Side) []string {
+	return slices.DeleteFunc(slices.Clone(p.lending(side).Missing), func(kind string) bool {
+		return p.ours(side) && !strings.Contains(kind, "."+authv1beta1.GroupVersion.Group+"/")
+	})
+}
+
+// ours reports whether our operator is on a side.
+func (p pair) ours(side flows.Side) bool { return p.Facts.Side(side).Software == flows.Operator }
 
 // needs are the programs of Liqo without which a side does not do its part.
 func (p pair) needs(side flows.Side) []string {
@@ -111,9 +141,15 @@ func (p pair) unfitNamespace(side flows.Side) (reason, hint string) {
 func (p pair) unfitKey() (reason, hint string) {
 	l := p.lending(p.con)
 	if l.Request == nil {
+		if p.ours(p.con) {
+			return l.RequestProblem, fmt.Sprintf("the operator makes it; to read it takes the right to get secrets in namespace %s", p.Facts.Side(p.con).Namespace)
+		}
 		return l.RequestProblem, fmt.Sprintf("Liqo makes it when its authentication module is on; to read it takes the right to get secrets in namespace %s", p.Facts.Side(p.con).Namespace)
 	}
 	var other []string
+	if p.ours(p.pro) { // it gives another certificate to who has signed its nonce
+		return "", ""
+	}
 	for _, s := range p.certificates() {
 		if csr := s.Data[peering.KeyCSR]; len(csr) > 0 && !l.Request.Has(csr) {
 			other = append(other, "secret/"+s.Name)

@@ -22,6 +22,13 @@ import (
 // What can't work is refused before anything is changed, with what helps.
 func TestUnfitClustersAreRefused(t *testing.T) {
 	tenant := render.Tenant{Namespace: "liqo-tenant-rome", Remote: "rome"}
+	access := peer.Params{Slice: "false"}
+	ours := func(rome, milan render.PeeringRole) func(*testing.T, *flowtest.Pair) {
+		return func(_ *testing.T, p *flowtest.Pair) {
+			p.A.Be(func(f *flows.ClusterFacts) { f.Software, f.Operator.Peering = flows.Operator, rome })
+			p.B.Be(func(f *flows.ClusterFacts) { f.Software, f.Operator.Peering = flows.Operator, milan })
+		}
+	}
 	for name, c := range map[string]struct {
 		past         func(*testing.T, *flowtest.Pair)
 		params       peer.Params
@@ -62,6 +69,14 @@ func TestUnfitClustersAreRefused(t *testing.T) {
 		"a node of that name": {func(_ *testing.T, p *flowtest.Pair) {
 			p.A.Be(func(f *flows.ClusterFacts) { f.Nodes = []flows.NodeFacts{{Name: "milan"}} })
 		}, peer.Params{}, check.Lending, "there is a node milan already", "--create-virtual-node=false"},
+		"ours, that take no part": {ours("", ""), peer.Params{}, check.Lending, "rome has no Liqo", "install --peering both"},
+		"ours, no consumer":       {ours(render.PeeringProvider, render.PeeringBoth), access, check.Lending, "rome is not told that the cluster is a consumer", "install --peering both --context rome"},
+		"ours, no provider":       {ours(render.PeeringBoth, render.PeeringConsumer), access, check.Lending, "milan is not told that the cluster is a provider", "install --peering both --context milan"},
+		"ours, and resources":     {ours(render.PeeringBoth, render.PeeringBoth), peer.Params{}, check.Lending, "gives access, and no resources", "--create-resource-slice=false"},
+		"ours, in-band":           {ours(render.PeeringBoth, render.PeeringBoth), peer.Params{Slice: "false", InBand: "true"}, check.Lending, "has no proxy", "--proxy-url"},
+		"ours beside Liqo": {func(_ *testing.T, p *flowtest.Pair) {
+			p.B.Be(func(f *flows.ClusterFacts) { f.Software, f.Operator.Peering = flows.Operator, render.PeeringBoth })
+		}, access, check.Lending, "milan has no Liqo", "install --peering both on both"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := flowtest.LiqoPair()

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
+	"strings"
 	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -14,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/lending"
+	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -62,7 +64,7 @@ func (p pair) nonceMade() flows.Step {
 		s.Status = flows.Done
 	default:
 		s.Reason = fmt.Sprintf("waiting for %s to make the nonce", p.id(p.pro))
-		if p.age(p.pro, live) > controllerTime {
+		if p.age(p.pro, live) > controllerTime && !p.ours(p.pro) {
 			s.Reason += "; is Liqo's authentication module on there (Helm value authentication.enabled)?"
 		}
 		s.Hint = p.readLog(p.pro, manager)
@@ -154,6 +156,11 @@ func (p pair) makeAccess() flows.Step {
 	switch {
 	case live == nil || request == nil || p.applicant().Status != flows.Done:
 		s.Status, s.Reason, s.Hint = flows.Blocked, "needs the Tenant", ""
+	case refused(live) != "":
+		s.Reason = refused(live)
+		if strings.HasPrefix(s.Reason, render.ProblemRefused) {
+			s.Fail(flows.FailedConflict, check.Tenant, s.Reason, "change what it names, then run the same command again")
+		}
 	case live.Status.AuthParams == nil || live.Status.TenantNamespace == "":
 		s.Reason = fmt.Sprintf("waiting for %s to accept %s", p.id(p.pro), p.id(p.con))
 		if authv1beta1.GetAuthzPolicyValue(live.Spec.AuthzPolicy) == authv1beta1.TolerateNoHandshake {
@@ -167,7 +174,7 @@ func (p pair) makeAccess() flows.Step {
 			fmt.Sprintf("delete it, and %s makes a new one: %s delete secret %s; then run the same command again", p.id(p.pro), p.Kubectl(p.pro), peering.CertificateName))
 	case loopback(live.Status.AuthParams.APIServer) && live.Status.AuthParams.ProxyURL == nil:
 		s.Fail(flows.FailedConflict, check.Identity, fmt.Sprintf("%s tells its consumers that its API server is %s, which they can't reach", p.id(p.pro), live.Status.AuthParams.APIServer),
-			"set Liqo's Helm value apiServer.address there, or use --in-band")
+			map[bool]string{false: "set Liqo's Helm value apiServer.address there, or use --in-band", true: "say where it is: liqo-tui install --api-server URL --context " + p.Facts.Side(p.pro).Context.Name}[p.ours(p.pro)])
 	default:
 		s.Status, s.Hint = flows.Done, ""
 		if proxy := live.Status.AuthParams.ProxyURL; proxy != nil && *proxy != "" {
@@ -232,8 +239,10 @@ func (p pair) makeKubeconfig() flows.Step {
 	switch {
 	case live == nil || p.identity().Status != flows.Done:
 		s.Status, s.Reason = flows.Blocked, "needs the Identity"
+	case refused(live) != "":
+		s.Reason, s.Hint = refused(live), p.readLog(p.con, manager)
 	case live.Status.KubeconfigSecretRef == nil:
-		s.Reason, s.Hint = "waiting for Liqo to write the Secret", p.readLog(p.con, manager)
+		s.Reason, s.Hint = fmt.Sprintf("waiting for %s to write the Secret", p.program(p.con)), p.readLog(p.con, manager)
 	default:
 		s.Status = flows.Done
 	}
@@ -253,11 +262,14 @@ func (p pair) makeReachable() flows.Step {
 		s.Status = flows.Done
 	default:
 		at := p.access().Reason
-		s.Reason = fmt.Sprintf("Liqo on %s does not reach it yet, %s", p.id(p.con), at)
+		s.Reason = fmt.Sprintf("%s on %s does not reach it yet, %s", p.program(p.con), p.id(p.con), at)
 		if message != "" {
 			s.Reason += ": " + message
 		}
 		s.Hint = fmt.Sprintf("pods of %s have to reach it: open the firewall, set Helm value apiServer.address of Liqo on %s, or use --in-band", p.id(p.con), p.id(p.pro))
+		if p.ours(p.pro) {
+			s.Hint = fmt.Sprintf("pods of %s have to reach it: open the firewall, or say where it is: liqo-tui install --api-server URL --context %s", p.id(p.con), p.Facts.Side(p.pro).Context.Name)
+		}
 	}
 	return s
 }

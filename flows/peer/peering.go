@@ -3,6 +3,7 @@ package peer
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -192,10 +193,30 @@ func (p pair) explain(steps []flows.Step, kinds map[flows.Code][]string) []flows
 	return steps
 }
 
-// readLog is where to look when a controller of Liqo does nothing.
+// readLog is where to look when a controller of Liqo, or of our operator, does nothing.
 func (p pair) readLog(side flows.Side, deployment string) string {
 	c := p.Facts.Side(side)
-	return fmt.Sprintf("read the log of Liqo on %s: %s -n %s logs deployment/%s", c.ID, c.Context.Kubectl(), c.Namespace, deployment)
+	if p.ours(side) {
+		deployment = render.OperatorName
+	}
+	return fmt.Sprintf("read the log of %s on %s: %s -n %s logs deployment/%s", p.program(side), c.ID, c.Context.Kubectl(), c.Namespace, deployment)
+}
+
+// program is who does a side's part.
+func (p pair) program(side flows.Side) string {
+	if p.ours(side) {
+		return "the operator"
+	}
+	return "Liqo"
+}
+
+// refused is why our operator will not have an object as it is now, "" if it does, or has
+// not looked at it yet.
+func refused(o metav1.Object) string {
+	if o.GetAnnotations()[render.AnnotationProblemOf] != strconv.FormatInt(o.GetGeneration(), 10) {
+		return ""
+	}
+	return o.GetAnnotations()[render.AnnotationProblem]
 }
 
 const (

@@ -125,7 +125,9 @@ func (r removal) asked(side flows.Side) bool { return side == flows.A || !r.loca
 
 func (r removal) unfit() []flows.Step {
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		if c := r.Facts.Side(side); r.asked(side) && c.Software != flows.Liqo {
+		c := r.Facts.Side(side)
+		ours := c.Software == flows.Operator && (c.Operator.Peering.Consumes() || c.Operator.Peering.Provides())
+		if r.asked(side) && c.Software != flows.Liqo && !ours {
 			return []flows.Step{flows.Refuse(side, check.Lending, "Liqo", flows.FailedPreflight,
 				fmt.Sprintf("%s has no Liqo (%s), whose controllers have to let go of what they made", c.ID, c.Software), "to remove the network alone: liqo-tui network reset")}
 		}
@@ -212,10 +214,10 @@ func (r removal) dead() bool {
 }
 
 // giveUp tells the consumer's Liqo that the provider does not come back, so that it
-// waits for nothing there.
+// waits for nothing there. Our operator never does.
 func (r removal) giveUp() *flows.Step {
 	c := r.cluster(r.con)
-	if !r.dead() || c == nil || !r.remains() {
+	if !r.dead() || c == nil || !r.remains() || r.ours(r.con) {
 		return nil
 	}
 	s := flows.Ensure(r.con, "give-up", c, peering.Unreachable(c.Name, true))
@@ -394,7 +396,7 @@ func (r removal) logOut(before []flows.Step) []flows.Step {
 	case len(r.identities()) > 0:
 		s.Status, s.Reason = flows.Blocked, "needs the Identity to be deleted"
 	case len(renews)+len(r.kubeconfigs()) > 0:
-		s.Reason, s.Hint = "waiting for Liqo to remove the kubeconfig", r.readLog(r.con, replicator)
+		s.Reason, s.Hint = fmt.Sprintf("waiting for %s to remove the kubeconfig", r.program(r.con)), r.readLog(r.con, replicator)
 	default:
 		s.Status = flows.Done
 	}
@@ -454,7 +456,7 @@ func (r removal) stays() []string {
 		}
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		if c := r.cluster(side); r.asked(side) && c != nil {
+		if c := r.cluster(side); r.asked(side) && c != nil && !r.ours(side) {
 			out = append(out, fmt.Sprintf("Liqo on %s keeps ForeignCluster %s, which says that there is no peering", r.id(side), c.Name))
 		}
 	}

@@ -22,14 +22,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/liqo-tui/liqo-tui/kube/operator/own"
+	"github.com/liqo-tui/liqo-tui/kube/operator/tenancy"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // foreignClusters sums each peer up in a ForeignCluster, as Liqo does: it is
-// what `liqoctl info` and `kubectl get foreignclusters` show. Of its modules, we
-// have only networking. One exists as long as anything of the peer does.
+// what `liqoctl info` and `kubectl get foreignclusters` show. Of its modules, this
+// writes networking. One exists as long as anything of the peer does.
 type foreignClusters struct {
-	client client.Client
+	client  client.Client
+	besides tenancy.Options // which knows what there may be of a peer besides the network
 }
 
 func (r *foreignClusters) setup(mgr ctrl.Manager) error {
@@ -47,15 +49,18 @@ func (r *foreignClusters) setup(mgr ctrl.Manager) error {
 		after, ok2 := e.ObjectNew.(*networkingv1beta1.Connection)
 		return ok && ok2 && before.Status.Value != after.Status.Value
 	}})
-	return ctrl.NewControllerManagedBy(mgr).Named("foreigncluster").
+	b := ctrl.NewControllerManagedBy(mgr).Named("foreigncluster").
 		WithOptions(workers(1)).
 		For(&corev1beta1.ForeignCluster{}).
 		Watches(&networkingv1beta1.Configuration{}, peer).
 		Watches(&networkingv1beta1.GatewayServer{}, peer).
 		Watches(&networkingv1beta1.GatewayClient{}, peer).
 		Watches(&appsv1.Deployment{}, peer).
-		Watches(&networkingv1beta1.Connection{}, peer, news).
-		Complete(r)
+		Watches(&networkingv1beta1.Connection{}, peer, news)
+	for _, kind := range r.besides.Kinds() {
+		b = b.Watches(kind, peer)
+	}
+	return b.Complete(r)
 }
 
 func (r *foreignClusters) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -63,10 +68,15 @@ func (r *foreignClusters) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	known, err := r.besides.Knows(ctx, r.client, req.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	known = known || p.exists()
 	fc := &corev1beta1.ForeignCluster{}
 	err = r.client.Get(ctx, client.ObjectKey{Name: req.Name}, fc)
 	switch {
-	case apierrors.IsNotFound(err) && !p.exists():
+	case apierrors.IsNotFound(err) && !known:
 		return ctrl.Result{}, nil
 	case apierrors.IsNotFound(err):
 		if fc, err = r.create(ctx, req.Name); err != nil {
@@ -74,7 +84,7 @@ func (r *foreignClusters) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		}
 	case err != nil:
 		return ctrl.Result{}, err
-	case !p.exists() && fc.Labels[render.LabelManagedBy] == FieldManager:
+	case !known && fc.Labels[render.LabelManagedBy] == FieldManager:
 		return ctrl.Result{}, own.Delete(ctx, r.client, fc)
 	}
 	now := time.Now()
@@ -221,7 +231,7 @@ func (r *foreignClusters) report(ctx context.Context, fc *corev1beta1.ForeignClu
 	}
 	fc.Status.Role = cmp.Or(fc.Status.Role, corev1beta1.UnknownRole) // consumer or provider is a matter of the other modules
 	fc.Status.ObservedGeneration = fc.Generation
-	fc.Status.TenantNamespace.Local = namespace
+	fc.Status.TenantNamespace.Local = cmp.Or(namespace, fc.Status.TenantNamespace.Local)
 	fc.Status.Modules.Networking = corev1beta1.Module{Enabled: enabled, Conditions: conditions}
 	if equality.Semantic.DeepEqual(before.Status, fc.Status) {
 		return nil

@@ -37,6 +37,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/operator/own"
 	"github.com/liqo-tui/liqo-tui/kube/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/kube/operator/secrets"
+	"github.com/liqo-tui/liqo-tui/kube/operator/tenancy"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -52,6 +53,8 @@ type Options struct {
 	// Stated are the ranges of the cluster's pods and Services, by the type of
 	// their Network, as far as an admin states them.
 	Stated map[string][]netip.Prefix
+	// Tenancy is of whole peerings; off by default.
+	Tenancy tenancy.Options
 	// Identity is what this replica is called while it leads. A process with
 	// the identity of one that crashed takes over from it at once, so it must
 	// never be that of one that may still run: a pod's name is right.
@@ -90,6 +93,9 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 
 func newReplica(config *rest.Config, o Options) (*replica, error) {
 	scheme, err := render.Scheme()
+	if err == nil {
+		err = o.Tenancy.AddToScheme(scheme)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -147,13 +153,14 @@ func setUp(mgr ctrl.Manager, status *reporter, o Options) error {
 		(&ips{client: mgr.GetClient(), reader: mgr.GetAPIReader(), namespace: namespace}).setup(mgr),
 		ofKind(serverKind), ofKind(clientKind),
 		(&access{client: mgr.GetClient()}).setup(mgr),
-		(&foreignClusters{client: mgr.GetClient()}).setup(mgr),
+		(&foreignClusters{client: mgr.GetClient(), besides: o.Tenancy}).setup(mgr),
+		o.Tenancy.SetUp(mgr, status.recorder),
 		(&delegates{client: mgr.GetClient()}).setup(mgr, kept.Tell()),
 		(&tenants{client: mgr.GetClient(), home: namespace, secrets: kept}).setup(mgr),
 	)
 }
 
-func newManager(restConfig *rest.Config) (ctrl.Manager, error) {
+func newManager(restConfig *rest.Config, o Options) (ctrl.Manager, error) {
 	scheme, err := render.Scheme()
 	if err != nil {
 		return nil, err
@@ -166,7 +173,7 @@ func newManager(restConfig *rest.Config) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ctrl.NewManager(restConfig, ctrl.Options{
+	options := ctrl.Options{
 		Scheme:     scheme,
 		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Metrics:    server.Options{BindAddress: "0"},
@@ -190,7 +197,11 @@ func newManager(restConfig *rest.Config) (ctrl.Manager, error) {
 				}}},
 			},
 		},
-	})
+	}
+	if err := o.Tenancy.Prepare(&options); err != nil {
+		return nil, err
+	}
+	return ctrl.NewManager(restConfig, options)
 }
 
 // onlyApplied leaves of who wrote which fields those that we applied ourselves:

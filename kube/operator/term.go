@@ -125,7 +125,7 @@ func (r *replica) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(r.config)
+	mgr, err := newManager(r.config, r.options)
 	if err != nil {
 		return fmt.Errorf("set up the operator: %w", err)
 	}

@@ -1,0 +1,144 @@
+package tenancy
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+const (
+	// signingTime is how long Kubernetes may take to sign: 30 to 190 ms as a rule.
+	signingTime = 30 * time.Second
+	// refusedAgain is how soon a signer that has refused is asked again.
+	refusedAgain = 5 * time.Minute
+)
+
+// tenantOf is the Tenant that a request for a certificate is of.
+func tenantOf(_ context.Context, o client.Object) []reconcile.Request {
+	namespace, name, ok := strings.Cut(o.GetAnnotations()[peering.AnnotationTenant], "/")
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}}}
+}
+
+// certificate is what was signed for a Tenant that is accepted; nil while there is none.
+// A new one is asked for when the last third of its life begins. again is when to look
+// again, 0 for when something changes.
+func (r *tenants) certificate(ctx context.Context, in *inputs, now time.Time) (certificate []byte, again time.Duration, err error) {
+	name := "liqo-tui-" + in.id()
+	var last []byte
+	if in.accepted() {
+		last = in.stored.Data[peering.KeyCertificate]
+		if c, err := peering.Certificate(last); err == nil {
+			certificate, again = last, peering.RenewAt(c.NotBefore, c.NotAfter).Sub(now)
+			if again > 0 {
+				return certificate, again, nil
+			}
+		}
+	}
+	// The name is that of one certificate: a request that was left half-way is found
+	// again, and one for another key, or for the time after, is another.
+	sum := sha256.Sum256(bytes.Join([][]byte{[]byte(in.tenant.UID), in.tenant.Spec.CSR, last}, []byte{0}))
+	request, err := r.request(ctx, in, fmt.Sprintf("%s-%x", name, sum[:8]))
+	if err != nil {
+		return certificate, 0, err
+	}
+	if why := refused(request); why != "" {
+		if err := own.Delete(ctx, r.client, request); err != nil {
+			return certificate, 0, err
+		}
+		return certificate, refusedAgain, errors.New(why)
+	}
+	if len(request.Status.Certificate) == 0 {
+		waits := now.Sub(request.CreationTimestamp.Time)
+		if waits > signingTime {
+			return certificate, refusedAgain, fmt.Errorf("nothing on this cluster has signed request %s for %s: does its control plane sign for %s?", request.Name, waits.Truncate(time.Second), request.Spec.SignerName)
+		}
+		return certificate, signingTime - waits + time.Second, nil
+	}
+	// A signer may change what it signs.
+	c, err := peering.Certificate(request.Status.Certificate)
+	if err != nil {
+		return certificate, refusedAgain, fmt.Errorf("what was signed can't be read: %w", err)
+	}
+	if s := c.Subject; !in.request().Certifies(request.Status.Certificate) || s.CommonName != string(in.id()) || len(s.Organization) != 1 || s.Organization[0] != peering.Organization {
+		return certificate, refusedAgain, fmt.Errorf("what was signed is for %s, not for what was asked", c.Subject)
+	}
+	if _, err := own.Apply(ctx, r.client, peering.CertificateSecret(in.tenant, request.Status.Certificate)); err != nil {
+		return certificate, 0, err
+	}
+	return request.Status.Certificate, max(peering.RenewAt(c.NotBefore, c.NotAfter).Sub(now), time.Minute), own.Delete(ctx, r.client, request)
+}
+
+// request asks Kubernetes for a certificate, and approves that. What stands under the
+// name and asks for something else is not ours, and goes.
+func (r *tenants) request(ctx context.Context, in *inputs, name string) (*certificatesv1.CertificateSigningRequest, error) {
+	want := peering.SigningRequest(in.tenant, name)
+	live := &certificatesv1.CertificateSigningRequest{}
+	err := r.reader.Get(ctx, client.ObjectKey{Name: name}, live)
+	if err == nil && !asks(live, want) {
+		if err := own.Delete(ctx, r.client, live); err != nil {
+			return nil, err
+		}
+		err = apierrors.NewNotFound(certificatesv1.Resource("certificatesigningrequests"), name)
+	}
+	if apierrors.IsNotFound(err) {
+		live, err = want, r.client.Create(ctx, want, client.FieldOwner(own.Manager))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask for the certificate of Tenant %s/%s: %w", in.tenant.Namespace, in.tenant.Name, err)
+	}
+	if len(live.Status.Conditions) > 0 {
+		return live, nil
+	}
+	live.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "TenantAccepted",
+		Message: fmt.Sprintf("Tenant %s/%s has signed its nonce", in.tenant.Namespace, in.tenant.Name), LastUpdateTime: metav1.Now(),
+	}}
+	if err := r.client.SubResource("approval").Update(ctx, live, client.FieldOwner(own.Manager)); err != nil {
+		return nil, fmt.Errorf("approve request %s: %w", name, err)
+	}
+	return live, nil
+}
+
+// asks reports whether a request is for what is wanted.
+func asks(live, want *certificatesv1.CertificateSigningRequest) bool {
+	a, b := live.Spec, want.Spec
+	if len(a.Usages) != len(b.Usages) || !bytes.Equal(a.Request, b.Request) || a.SignerName != b.SignerName || a.ExpirationSeconds == nil || *a.ExpirationSeconds != *b.ExpirationSeconds {
+		return false
+	}
+	for i := range a.Usages {
+		if a.Usages[i] != b.Usages[i] {
+			return false
+		}
+	}
+	return live.Annotations[peering.AnnotationTenant] == want.Annotations[peering.AnnotationTenant]
+}
+
+// refused is why a request gets no certificate, "" if it may.
+func refused(r *certificatesv1.CertificateSigningRequest) string {
+	for _, c := range r.Status.Conditions {
+		if c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed {
+			return fmt.Sprintf("request %s for its certificate was refused: %s %s", r.Name, c.Reason, c.Message)
+		}
+	}
+	return ""
+}

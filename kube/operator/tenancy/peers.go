@@ -1,0 +1,174 @@
+package tenancy
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+const (
+	// lookEvery is how often a provider is asked whether it answers, as Liqo does.
+	lookEvery  = 15 * time.Second
+	lookAgain  = time.Second // after a time without an answer
+	lookWithin = 5 * time.Second
+)
+
+// peers says of each peer, in its ForeignCluster, what it is to this cluster and whether
+// its API server answers. It has the certificate renewed by which that is asked.
+// Whoever sums up the network makes the ForeignCluster, and removes it.
+type peers struct {
+	client client.Client
+	reader client.Reader // not cached
+	keys   *keys
+	role   render.PeeringRole
+	home   string // namespace of the operator
+}
+
+func (r *peers) setup(mgr ctrl.Manager) error {
+	peer := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		if id := o.GetLabels()[render.LabelRemoteCluster]; id != "" {
+			return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: id}}}
+		}
+		return nil
+	})
+	// One that does not answer holds its worker.
+	b := ctrl.NewControllerManagedBy(mgr).Named("peer").WithOptions(workers(8)).For(&corev1beta1.ForeignCluster{})
+	for _, kind := range (Options{Role: r.role}).Kinds() {
+		b = b.Watches(kind, peer)
+	}
+	return b.Complete(r)
+}
+
+// peer is what there is of one besides the network.
+type peer struct {
+	tenant   *authv1beta1.Tenant
+	identity *authv1beta1.Identity // of the control plane
+}
+
+func readPeer(ctx context.Context, c client.Reader, role render.PeeringRole, id string) (p peer, err error) {
+	of := client.MatchingLabels{render.LabelRemoteCluster: id}
+	if role.Provides() {
+		var list authv1beta1.TenantList
+		if err := c.List(ctx, &list, of); err != nil {
+			return p, fmt.Errorf("list Tenants of %s: %w", id, err)
+		}
+		for i := range list.Items {
+			if string(list.Items[i].Spec.ClusterID) == id && p.tenant == nil {
+				p.tenant = &list.Items[i]
+			}
+		}
+	}
+	if role.Consumes() {
+		var list authv1beta1.IdentityList
+		if err := c.List(ctx, &list, of); err != nil {
+			return p, fmt.Errorf("list Identities for %s: %w", id, err)
+		}
+		for i := range list.Items {
+			if o := &list.Items[i]; string(o.Spec.ClusterID) == id && o.Spec.Type == authv1beta1.ControlPlaneIdentityType && p.identity == nil {
+				p.identity = o
+			}
+		}
+	}
+	return p, nil
+}
+
+// Reconcile looks at one peer.
+func (r *peers) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	fc := &corev1beta1.ForeignCluster{}
+	if err := r.client.Get(ctx, req.NamespacedName, fc); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	p, err := readPeer(ctx, r.client, r.role, req.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	var answer error
+	again, asked := time.Duration(0), p.identity != nil && p.identity.Status.KubeconfigSecretRef != nil
+	if asked {
+		again = lookEvery
+		if answer = r.ask(ctx, p.identity); answer != nil {
+			again = lookAgain
+		}
+	}
+	before := fc.DeepCopy()
+	p.describe(&fc.Status, asked, answer, metav1.Now())
+	if equality.Semantic.DeepEqual(before.Status, fc.Status) {
+		return ctrl.Result{RequeueAfter: again}, nil
+	}
+	if err := r.client.Status().Update(ctx, fc, client.FieldOwner(own.Manager)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("report on ForeignCluster %s: %w", fc.Name, err)
+	}
+	return ctrl.Result{RequeueAfter: again}, nil
+}
+
+// describe writes into a status what follows from the peer.
+func (p peer) describe(s *corev1beta1.ForeignClusterStatus, asked bool, answer error, now metav1.Time) {
+	s.Role = cmp.Or(map[[2]bool]corev1beta1.RoleType{
+		{true, false}: corev1beta1.ConsumerRole, {false, true}: corev1beta1.ProviderRole, {true, true}: corev1beta1.ConsumerAndProviderRole,
+	}[[2]bool{p.tenant != nil, p.identity != nil}], corev1beta1.UnknownRole)
+	var conditions []corev1beta1.Condition
+	if t := p.tenant; t != nil {
+		c := corev1beta1.Condition{Type: corev1beta1.AuthTenantStatusCondition, Status: corev1beta1.ConditionStatusReady, Reason: "TenantReady", Message: "the peer has access to this cluster"}
+		if t.Status.AuthParams == nil || t.Annotations[render.AnnotationProblem] != "" {
+			c.Status, c.Reason, c.Message = corev1beta1.ConditionStatusNotReady, "TenantNotReady", cmp.Or(t.Annotations[render.AnnotationProblem], "the peer has no access to this cluster yet")
+		}
+		conditions = append(conditions, c)
+		s.TenantNamespace.Local = t.Namespace
+	}
+	s.APIServerURL, s.ForeignProxyURL, s.TenantNamespace.Remote = "", "", ""
+	if i := p.identity; i != nil {
+		c := corev1beta1.Condition{Type: corev1beta1.AuthIdentityControlPlaneStatusCondition, Status: corev1beta1.ConditionStatusReady, Reason: "IdentityReady", Message: "this cluster has access to the peer"}
+		if !asked {
+			c.Status, c.Reason, c.Message = corev1beta1.ConditionStatusNotReady, "IdentityNotReady", cmp.Or(i.Annotations[render.AnnotationProblem], "there is no kubeconfig for the peer yet")
+		}
+		conditions = append(conditions, c)
+		s.TenantNamespace.Local, s.APIServerURL = i.Namespace, i.Spec.AuthParams.APIServer
+		if i.Spec.AuthParams.ProxyURL != nil {
+			s.ForeignProxyURL = *i.Spec.AuthParams.ProxyURL
+		}
+		if i.Spec.Namespace != nil {
+			s.TenantNamespace.Remote = *i.Spec.Namespace
+		}
+	}
+	s.Modules.Authentication = corev1beta1.Module{Enabled: len(conditions) > 0, Conditions: since(conditions, s.Modules.Authentication.Conditions, now)}
+	old := s.Conditions
+	s.Conditions = slices.DeleteFunc(slices.Clone(old), func(c corev1beta1.Condition) bool { return c.Type == corev1beta1.APIServerStatusCondition })
+	if asked {
+		c := corev1beta1.Condition{Type: corev1beta1.APIServerStatusCondition, Status: corev1beta1.ConditionStatusEstablished, Reason: "APIServerReady", Message: "the peer's API server answers"}
+		if answer != nil {
+			c.Status, c.Reason, c.Message = corev1beta1.ConditionStatusError, "APIServerNotReady", answer.Error()
+		}
+		s.Conditions = append(s.Conditions, since([]corev1beta1.Condition{c}, old, now)...)
+	}
+	if len(s.Conditions) == 0 {
+		s.Conditions = nil
+	}
+}
+
+// since keeps the time of conditions whose status is as before.
+func since(conditions, before []corev1beta1.Condition, now metav1.Time) []corev1beta1.Condition {
+	for i := range conditions {
+		c := &conditions[i]
+		c.LastTransitionTime = now
+		for _, old := range before {
+			if old.Type == c.Type && old.Status == c.Status {
+				c.LastTransitionTime = old.LastTransitionTime
+			}
+		}
+	}
+	return conditions
+}

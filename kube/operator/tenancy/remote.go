@@ -1,0 +1,119 @@
+package tenancy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// ask finds out whether a provider's API server answers this cluster, which proves its
+// certificate and its rights too, and takes a newer certificate when it is time.
+func (r *peers) ask(ctx context.Context, i *authv1beta1.Identity) error {
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	private, err := r.keys.private(ctx)
+	if err != nil {
+		return err
+	}
+	remote, err := remoteClient(i, private)
+	if err != nil {
+		return err
+	}
+	var list authv1beta1.RenewList
+	if err := remote.List(ctx, &list, client.InNamespace(*i.Spec.Namespace), client.Limit(1)); err != nil {
+		return fmt.Errorf("ask the provider: %w", err)
+	}
+	if c, err := peering.Certificate(i.Spec.AuthParams.SignedCRT); err != nil || time.Now().Before(peering.RenewAt(c.NotBefore, c.NotAfter)) {
+		return err
+	}
+	return r.renew(ctx, remote, i)
+}
+
+// remoteClient is a provider's API as this cluster may use it.
+func remoteClient(i *authv1beta1.Identity, private []byte) (client.Client, error) {
+	p := i.Spec.AuthParams
+	if i.Spec.Namespace == nil || *i.Spec.Namespace == "" {
+		return nil, errors.New("the Identity does not name the tenant namespace on the provider")
+	}
+	config := &rest.Config{Host: p.APIServer, TLSClientConfig: rest.TLSClientConfig{CAData: p.CA, CertData: p.SignedCRT, KeyData: private}, Timeout: lookWithin}
+	if p.ProxyURL != nil && *p.ProxyURL != "" {
+		u, err := url.Parse(*p.ProxyURL)
+		if err != nil {
+			return nil, fmt.Errorf("parse the proxy's URL: %w", err)
+		}
+		config.Proxy = http.ProxyURL(u)
+	}
+	scheme := runtime.NewScheme()
+	if err := authv1beta1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	// It is known what a Renew is: to ask the provider takes two more answers.
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(authv1beta1.GroupVersion.WithKind(authv1beta1.RenewKind), meta.RESTScopeNamespace)
+	return client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
+}
+
+// renew asks the provider for a certificate that is good for longer, and takes it once
+// it is there. Of what the provider says, only the certificate and the authority count:
+// an admin has said where its API server is.
+func (r *peers) renew(ctx context.Context, remote client.Client, i *authv1beta1.Identity) error {
+	o := &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{Namespace: *i.Spec.Namespace, Name: i.Name}}
+	err := remote.Get(ctx, client.ObjectKeyFromObject(o), o)
+	if apierrors.IsNotFound(err) {
+		id, iderr := r.id(ctx)
+		if iderr != nil {
+			return iderr
+		}
+		o.Labels = map[string]string{
+			render.LabelRemoteCluster: id, peering.LabelOrigin: id, peering.LabelReplicated: "true", peering.LabelReplication: "false",
+			peering.LabelDestination: string(i.Spec.ClusterID),
+		}
+		o.Spec = authv1beta1.RenewSpec{ConsumerClusterID: corev1beta1.ClusterID(id), IdentityType: authv1beta1.ControlPlaneIdentityType}
+		err = remote.Create(ctx, o, client.FieldOwner(own.Manager))
+	}
+	if err != nil {
+		return fmt.Errorf("ask the provider for another certificate: %w", err)
+	}
+	before, now := i.DeepCopy(), o.Status.AuthParams
+	if now == nil || !newer(now.SignedCRT, i.Spec.AuthParams.SignedCRT) {
+		return nil // the provider makes it at the same time of its life; it is looked at again
+	}
+	i.Spec.AuthParams.SignedCRT, i.Spec.AuthParams.CA = now.SignedCRT, now.CA
+	if err := r.client.Patch(ctx, i, client.MergeFrom(before), client.FieldOwner(own.Manager)); err != nil {
+		return fmt.Errorf("renew Identity %s/%s: %w", i.Namespace, i.Name, err)
+	}
+	return client.IgnoreNotFound(remote.Delete(ctx, o))
+}
+
+// newer reports whether a certificate is good for longer than another one.
+func newer(certificate, than []byte) bool {
+	a, aerr := peering.Certificate(certificate)
+	b, berr := peering.Certificate(than)
+	return aerr == nil && berr == nil && a.NotAfter.After(b.NotAfter)
+}
+
+// id is by which name the providers know this cluster.
+func (r *peers) id(ctx context.Context) (string, error) {
+	var m corev1.ConfigMap
+	if err := r.reader.Get(ctx, client.ObjectKey{Namespace: r.home, Name: render.ClusterIDConfigMap}, &m); err != nil {
+		return "", fmt.Errorf("read the cluster's ID: %w", err)
+	}
+	return m.Data[render.ClusterIDKey], nil
+}

@@ -1,0 +1,73 @@
+package tenancy
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
+	"github.com/liqo-tui/liqo-tui/kube/operator/secrets"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// spaces gives the operator its rights in namespaces that an admin has labelled for a
+// peer, and takes them back when the label goes. In no other it reads Secrets.
+type spaces struct {
+	client  client.Client
+	home    string
+	secrets *secrets.Watch
+}
+
+func (r *spaces) setup(mgr ctrl.Manager) error {
+	if err := mgr.Add(r.secrets); err != nil {
+		return err
+	}
+	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == render.PeeringAccessName })
+	return ctrl.NewControllerManagedBy(mgr).Named("tenant-namespace").
+		WithOptions(workers(2)).
+		For(&corev1.Namespace{}).
+		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+			return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: o.GetNamespace()}}}
+		}), builder.WithPredicates(ours)).
+		Complete(r)
+}
+
+// Reconcile keeps the binding of one namespace.
+func (r *spaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	ns := &corev1.Namespace{}
+	err := r.client.Get(ctx, client.ObjectKey{Name: req.Name}, ns)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && ns.Labels[render.LabelRemoteCluster] == "":
+		r.secrets.Leave(req.Name)
+		return ctrl.Result{}, r.withdraw(ctx, req.Name)
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("read namespace %s: %w", req.Name, err)
+	case ns.DeletionTimestamp != nil:
+		r.secrets.Leave(req.Name)
+		return ctrl.Result{}, nil
+	}
+	if _, err := own.Apply(ctx, r.client, peering.OperatorAccess(ns, r.home)); err != nil {
+		return ctrl.Result{}, err
+	}
+	r.secrets.Enter(req.Name)
+	return ctrl.Result{}, nil
+}
+
+func (r *spaces) withdraw(ctx context.Context, namespace string) error {
+	b := &rbacv1.RoleBinding{}
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: render.PeeringAccessName}, b)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return own.Delete(ctx, r.client, b)
+}

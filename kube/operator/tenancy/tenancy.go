@@ -1,0 +1,157 @@
+// Package tenancy gives other clusters access to this one, and keeps the access that
+// others give. It is of whole peerings the part that comes before resources: nonces,
+// Tenants and certificates where the cluster is provider, keys and Identities where it
+// is consumer. It reconciles Liqo's kinds, by Liqo's contract.
+package tenancy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"time"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
+	"github.com/liqo-tui/liqo-tui/kube/operator/secrets"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// Options say what the cluster takes part in, and as what.
+type Options struct {
+	Role render.PeeringRole
+	// APIServer is the URL that consumers are told; "" for the address that the API
+	// servers state themselves.
+	APIServer string
+	Home      string // namespace of the operator
+}
+
+// On reports whether the cluster takes part in whole peerings.
+func (o Options) On() bool { return o.Role.Consumes() || o.Role.Provides() }
+
+// AddToScheme adds the kinds that the controllers handle.
+func (o Options) AddToScheme(scheme *runtime.Scheme) error {
+	return errors.Join(authv1beta1.AddToScheme(scheme), certificatesv1.AddToScheme(scheme))
+}
+
+// Prepare adds what the controllers watch to a manager that is to be made. It keeps of
+// each kind only what they look at.
+func (o Options) Prepare(m *ctrl.Options) error {
+	if !o.On() {
+		return nil
+	}
+	if err := o.AddToScheme(m.Scheme); err != nil {
+		return err
+	}
+	m.Cache.ByObject[&corev1.Namespace{}] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{render.LabelTenantNamespace: "true"})}
+	m.Cache.ByObject[&certificatesv1.CertificateSigningRequest{}] = cache.ByObject{
+		Label: labels.SelectorFromSet(labels.Set{peering.LabelRequest: "true", render.LabelManagedBy: own.Manager}),
+	}
+	return nil
+}
+
+// SetUp adds the controllers.
+func (o Options) SetUp(mgr ctrl.Manager, recorder events.EventRecorder) error {
+	if !o.On() {
+		return nil
+	}
+	of, err := secrets.New(mgr.GetConfig(), render.LabelRemoteCluster)
+	if err != nil {
+		return err
+	}
+	c, reader := mgr.GetClient(), mgr.GetAPIReader()
+	s := &spaces{client: c, home: o.Home, secrets: of}
+	k := &keys{client: c, home: o.Home}
+	var errs []error
+	if o.Role.Provides() {
+		t := &tenants{client: c, reader: reader, recorder: recorder, options: o, config: mgr.GetConfig()}
+		errs = append(errs,
+			(&nonces{client: c, reader: reader}).setup(mgr, of.Tell()),
+			t.setup(mgr, of.Tell()),
+			(&renews{client: c}).setup(mgr))
+	}
+	if o.Role.Consumes() {
+		errs = append(errs,
+			mgr.Add(k),
+			(&signatures{client: c, recorder: recorder, keys: k}).setup(mgr, of.Tell()),
+			(&identities{client: c, recorder: recorder, keys: k}).setup(mgr, of.Tell()))
+	}
+	return errors.Join(append(errs, s.setup(mgr), (&peers{client: c, reader: reader, keys: k, role: o.Role, home: o.Home}).setup(mgr))...)
+}
+
+// Kinds are those of which a peer may have an object here. They have its ID as label.
+func (o Options) Kinds() (kinds []client.Object) {
+	if o.Role.Provides() {
+		kinds = append(kinds, &authv1beta1.Tenant{})
+	}
+	if o.Role.Consumes() {
+		kinds = append(kinds, &authv1beta1.Identity{})
+	}
+	return kinds
+}
+
+// Knows reports whether a peer has such an object.
+func (o Options) Knows(ctx context.Context, c client.Reader, id string) (bool, error) {
+	p, err := readPeer(ctx, c, o.Role, id)
+	return p.tenant != nil || p.identity != nil, err
+}
+
+// What failed is tried again at these intervals, at first and at last: the rights in a
+// namespace come with a lag.
+const (
+	firstRetry = 20 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
+
+func workers(n int) controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: n,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+	}
+}
+
+// labelled tells of objects with a label.
+func labelled(key string) predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[key] != "" })
+}
+
+// complain says on o what is wrong with it, "" for nothing, and records an Event if that
+// is new.
+func complain(ctx context.Context, c client.Client, recorder events.EventRecorder, o client.Object, why error) error {
+	before := o.DeepCopyObject().(client.Object)
+	annotations := maps.Clone(o.GetAnnotations())
+	delete(annotations, render.AnnotationProblem)
+	delete(annotations, render.AnnotationProblemOf)
+	if why != nil {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[render.AnnotationProblem], annotations[render.AnnotationProblemOf] = why.Error(), strconv.FormatInt(o.GetGeneration(), 10)
+	}
+	if maps.Equal(annotations, o.GetAnnotations()) {
+		return nil
+	}
+	if why != nil {
+		recorder.Eventf(o, nil, corev1.EventTypeWarning, "Refused", "Accept", "%s", why.Error())
+	}
+	o.SetAnnotations(annotations)
+	if err := c.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(own.Manager)); err != nil {
+		return fmt.Errorf("say what is wrong with %s: %w", render.Name(o), err)
+	}
+	return nil
+}
