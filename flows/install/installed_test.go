@@ -60,7 +60,8 @@ func TestWhatAnInstallationWasToldStays(t *testing.T) {
 	pair.A.Bare()
 	told := render.InstallParams{
 		Pools: []string{"10.0.0.0/8"}, PodCIDRs: []string{"10.244.0.0/16"}, ServiceCIDR: "10.96.0.0/12", GatewayReplicas: 2,
-		Pods: &render.ProgramSettings{PodSettings: render.PodSettings{NodeSelector: map[string]string{"zone": "a"}}},
+		Pods:    &render.ProgramSettings{PodSettings: render.PodSettings{NodeSelector: map[string]string{"zone": "a"}}},
+		Peering: render.PeeringProvider, APIServer: "https://203.0.113.7:6443",
 	}
 	for _, p := range []render.InstallParams{told, {}} {
 		if _, err := alone(t, pair, planned(p)); err != nil {
@@ -69,13 +70,66 @@ func TestWhatAnInstallationWasToldStays(t *testing.T) {
 	}
 	for _, o := range pair.A.Objects() {
 		if d, ok := o.(*appsv1.Deployment); ok {
-			if got := render.OperatorParams(d); !slices.Equal(got.Pools, told.Pools) || !slices.Equal(got.PodCIDRs, told.PodCIDRs) || got.ServiceCIDR != told.ServiceCIDR || d.Spec.Template.Spec.NodeSelector["zone"] != "a" {
+			if got := render.OperatorParams(d); !slices.Equal(got.Pools, told.Pools) || !slices.Equal(got.PodCIDRs, told.PodCIDRs) || got.ServiceCIDR != told.ServiceCIDR || d.Spec.Template.Spec.NodeSelector["zone"] != "a" ||
+				got.Peering != told.Peering || got.APIServer != told.APIServer {
 				t.Errorf("got %+v, want %+v", got, told)
 			}
 		}
 		if o.GetName() == render.ServerTemplate && render.TemplateReplicas(o) != 2 {
 			t.Errorf("got %d replicas", render.TemplateReplicas(o))
 		}
+	}
+}
+
+// Another part in whole peerings has other rights. Those of the former go, and the
+// definitions stay: they may be of objects that are still there.
+func TestAnotherPartInPeeringsHasOtherRights(t *testing.T) {
+	rights := func(pair *flowtest.Pair) (names []string) {
+		for _, o := range pair.A.Objects() {
+			if kind := flows.RefTo(o).Kind; kind == "ClusterRole" || kind == "Role" {
+				names = append(names, o.GetName())
+			}
+		}
+		return names
+	}
+	pair := flowtest.NewPair()
+	pair.A.Bare()
+	if _, err := alone(t, pair, planned(render.InstallParams{})); err != nil {
+		t.Fatal(err)
+	}
+	none := rights(pair)
+	for _, c := range []struct {
+		role       render.PeeringRole
+		has, lacks []string
+	}{
+		{render.PeeringBoth, []string{render.PeeringAccessName, render.ConsumerAccessName, "liqo-tui-operator-keys"}, nil},
+		{render.PeeringConsumer, []string{render.PeeringAccessName, "liqo-tui-operator-keys"}, []string{render.ConsumerAccessName, "liqo-tui-operator-provider"}},
+		{render.PeeringProvider, []string{render.PeeringAccessName, render.ConsumerAccessName}, []string{"liqo-tui-operator-keys", "liqo-tui-operator-consumer"}},
+		{render.PeeringNone, none, []string{render.PeeringAccessName, render.ConsumerAccessName, "liqo-tui-operator-keys", "liqo-tui-operator-peering"}},
+	} {
+		for again := range 2 {
+			pair.Forget()
+			if _, err := alone(t, pair, planned(render.InstallParams{Peering: c.role})); err != nil {
+				t.Fatal(err)
+			}
+			if log := pair.Log(); again > 0 && len(log) > 0 {
+				t.Errorf("%s again: writes %v", c.role, log)
+			}
+		}
+		now := rights(pair)
+		for _, name := range c.has {
+			if !slices.Contains(now, name) {
+				t.Errorf("%s: lacks %s", c.role, name)
+			}
+		}
+		for _, name := range c.lacks {
+			if slices.Contains(now, name) {
+				t.Errorf("%s: has %s", c.role, name)
+			}
+		}
+	}
+	if now := rights(pair); !slices.Equal(now, none) {
+		t.Errorf("after none: got %v, want %v", now, none)
 	}
 }
 

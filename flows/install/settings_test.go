@@ -43,6 +43,8 @@ func TestWhatAnInstallationCanHave(t *testing.T) {
 			"--reserve \"fd00::/8\": only IPv4 is supported\n--pools \"10.0.0.0/33\": want an address range like 10.244.0.0/16",
 		},
 		{"a bad external range", func(p *render.InstallParams) { p.ExternalCIDR = "x" }, `--external-cidr "x": want an address range like 10.244.0.0/16`},
+		{"another part", func(p *render.InstallParams) { p.Peering = "guest" }, `--peering "guest": want none, consumer, provider or both`},
+		{"no URL", func(p *render.InstallParams) { p.APIServer = "203.0.113.7:6443" }, `--api-server "203.0.113.7:6443": want a URL like https://203.0.113.7:6443`},
 		{"too many pods", func(p *render.InstallParams) { p.GatewayReplicas = 9 }, `--gateway-replicas "9": want a number of pods, 1 to 5`},
 		{
 			"nothing", func(p *render.InstallParams) { *p = render.InstallParams{} },

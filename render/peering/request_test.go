@@ -11,7 +11,9 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -77,5 +79,48 @@ func TestRequests(t *testing.T) {
 	}
 	if _, err := peering.NewRequest([]byte("x"), "rome", rand.Reader); err == nil {
 		t.Error("no error of a key that is none")
+	}
+}
+
+// A provider chooses what a consumer signs. With anything but a nonce it could have the
+// consumer sign a request for another certificate, or the opening of a connection.
+func TestNothingButNoncesIsSigned(t *testing.T) {
+	private, _, err := peering.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := peering.NewRequest(private, "rome", rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(request.CSR)
+	csr, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nonce, err := peering.NewNonce(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature, err := peering.Sign(private, nonce, rand.Reader)
+	if done, herr := peering.HasSigned(private, nonce, signature); err != nil || herr != nil || !done || !request.Signed(nonce, signature) {
+		t.Errorf("a nonce: %v, %v, signed %v", err, herr, done)
+	}
+	handshake := append(bytes.Repeat([]byte{' '}, 64), "TLS 1.3, client CertificateVerify\x00"...)
+	for name, text := range map[string][]byte{
+		"a request for a certificate": csr.RawTBSCertificateRequest, "a connection": append(handshake, make([]byte, 32)...),
+		"nothing": nil, "a short one": nonce[:40], "a long one": append(bytes.Clone(nonce), nonce...), "with an end": append(bytes.Clone(nonce), '\n'),
+		"with a line inside": slices.Concat(nonce[:44], []byte("\n"), nonce[44:]), "raw bytes": bytes.Repeat([]byte{7}, 64),
+	} {
+		if _, err := peering.Sign(private, text, rand.Reader); err == nil {
+			t.Errorf("%s was signed", name)
+		}
+	}
+}
+
+func TestACertificateIsRenewedInItsLastThird(t *testing.T) {
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	if got, want := peering.RenewAt(from, from.Add(peering.CertificateLife)), from.AddDate(0, 0, 20); !got.Equal(want) {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

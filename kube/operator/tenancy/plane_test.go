@@ -136,6 +136,7 @@ type plane struct {
 	config    *rest.Config
 	authority *authority
 	server    string // URL of the API server
+	kubecfg   string // file with an admin's access
 	stop      func() // ends the operator
 }
 
@@ -196,6 +197,7 @@ func (p *plane) runControllers(admin *envtest.AuthenticatedUser, folder string) 
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	p.kubecfg = file
 	var log bytes.Buffer
 	cmd := exec.Command(program)
 	cmd.Args = []string{

@@ -1,0 +1,68 @@
+package tenancy_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// TestLiqoctl has the released liqoctl, unmodified, give rome access to milan where our
+// operators answer. Our plan uses what liqoctl has made, and liqoctl ends it.
+func TestLiqoctl(t *testing.T) {
+	requireAPI(t)
+	program, err := filepath.Abs(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "..", "liqoctl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(program); err != nil {
+		t.Fatalf("liqoctl has not been built (make bin/liqoctl): %v", err)
+	}
+	w := &pair{t: t, rome: newPlane(t, "rome", render.PeeringBoth), milan: newPlane(t, "milan", render.PeeringBoth), proxy: proxy(t)}
+	liqoctl := func(args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), program, args...)
+		cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("liqoctl %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	both := []string{"--kubeconfig", w.rome.kubecfg, "--remote-kubeconfig", w.milan.kubecfg}
+	liqoctl(append([]string{"authenticate", "--proxy-url", w.proxy, "--timeout", "1m"}, both...)...)
+	fc := &corev1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}
+	until(t, w.rome, fc, "reached", answers(corev1beta1.ConditionStatusEstablished))
+	if err := w.mayRead(t); err != nil {
+		t.Error(err)
+	}
+	info := strings.Join(strings.Fields(liqoctl("info", "peer", "--kubeconfig", w.rome.kubecfg)), " ")
+	for _, want := range []string{"Cluster ID: milan", "Role: Provider", "Authentication ─────────────────────────────────────────────────────────────────┐ | Status: Healthy"} {
+		if !strings.Contains(info, want) {
+			t.Errorf("liqoctl info does not say %q: %s", want, info)
+		}
+	}
+	access := w.config(t)
+	w.peer(t)
+	if now := w.config(t); !bytes.Equal(now.CertData, access.CertData) {
+		t.Error("peer had another certificate made")
+	}
+	liqoctl(append([]string{"unauthenticate", "--timeout", "1m"}, both...)...)
+	untilGone(t, w.rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "kubeconfig-controlplane-milan"}})
+	untilGone(t, w.milan, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: render.ConsumerAccessName}})
+	if err := w.consumerClient(t, access).List(t.Context(), &authv1beta1.RenewList{}, client.InNamespace("liqo-tenant-rome")); !apierrors.IsForbidden(err) {
+		t.Errorf("after unauthenticate: got %v", err)
+	}
+}
