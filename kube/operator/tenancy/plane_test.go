@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -24,6 +25,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -137,6 +139,7 @@ type plane struct {
 	authority *authority
 	server    string // URL of the API server
 	kubecfg   string // file with an admin's access
+	crashes   atomic.Int64
 	stop      func() // ends the operator
 }
 
@@ -255,17 +258,36 @@ func (p *plane) as(user string, groups ...string) *rest.Config {
 const operatorUser = "system:serviceaccount:liqo:liqo-tui-operator"
 
 // runOperator runs it until the test ends, with the rights that it has on a cluster.
-func (p *plane) runOperator(role render.PeeringRole) {
+func (p *plane) runOperator(role render.PeeringRole) { p.runOperatorThatEnds(role, 0) }
+
+// runOperatorThatEnds runs it, and has it end after so many of its writes, as if the
+// node had crashed: it does not learn what became of the last one. Another begins then.
+// 0 is for no end.
+func (p *plane) runOperatorThatEnds(role render.PeeringRole, writes int64) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() {
-		done <- operator.Run(ctx, p.as(operatorUser, "system:serviceaccounts"), operator.Options{
+	run := func(ctx context.Context, config *rest.Config) error {
+		return operator.Run(ctx, config, operator.Options{
 			Namespace: "liqo", Identity: string(p.id),
 			Stated: map[string][]netip.Prefix{
 				render.NetworkPodCIDR: {netip.MustParsePrefix("10.244.0.0/16")}, render.NetworkServiceCIDR: {netip.MustParsePrefix("10.96.0.0/16")},
 			},
 			Tenancy: tenancy.Options{Role: role, APIServer: p.server, Home: "liqo"},
 		})
+	}
+	go func() {
+		config := p.as(operatorUser, "system:serviceaccounts")
+		if writes > 0 {
+			first, kill := context.WithCancel(ctx)
+			defer kill()
+			mortal := rest.CopyConfig(config)
+			mortal.Wrap(func(next http.RoundTripper) http.RoundTripper { return &crash{next: next, after: writes, kill: kill} })
+			_ = run(first, mortal) // it can't say good-bye
+			if ctx.Err() == nil {
+				p.crashes.Add(1)
+			}
+		}
+		done <- run(ctx, config)
 	}()
 	p.stop = sync.OnceFunc(func() {
 		cancel()
@@ -274,6 +296,30 @@ func (p *plane) runOperator(role render.PeeringRole) {
 		}
 	})
 	p.t.Cleanup(p.stop)
+}
+
+// crash is a connection to the API server that ends with its process.
+type crash struct {
+	next  http.RoundTripper
+	after int64
+	made  atomic.Int64
+	kill  func()
+}
+
+var errCrashed = errors.New("the process has crashed")
+
+func (c *crash) RoundTrip(r *http.Request) (*http.Response, error) {
+	writes := r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/leases") && !strings.Contains(r.URL.Path, "/events") && r.URL.Query().Get("dryRun") == ""
+	if c.made.Load() >= c.after {
+		return nil, errCrashed
+	}
+	answer, err := c.next.RoundTrip(r)
+	if err != nil || !writes || c.made.Add(1) != c.after {
+		return answer, err
+	}
+	c.kill()
+	_ = answer.Body.Close() // of an answer that nobody gets
+	return nil, errCrashed
 }
 
 // cluster is the plane as the admin's program sees it.

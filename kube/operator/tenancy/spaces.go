@@ -3,10 +3,12 @@ package tenancy
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +26,7 @@ import (
 // peer, and takes them back when the label goes. In no other it reads Secrets.
 type spaces struct {
 	client  client.Client
+	reader  client.Reader // not cached
 	home    string
 	secrets *secrets.Watch
 }
@@ -59,9 +62,21 @@ func (r *spaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if _, err := own.Apply(ctx, r.client, peering.OperatorAccess(ns, r.home)); err != nil {
 		return ctrl.Result{}, err
 	}
+	// An API server takes a moment to act on a binding; a watch that is refused meanwhile
+	// would wait a second and more before it is tried again.
+	known := &metav1.PartialObjectMetadataList{}
+	known.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	switch err := r.reader.List(ctx, known, client.InNamespace(req.Name), client.Limit(1)); {
+	case apierrors.IsForbidden(err):
+		return ctrl.Result{RequeueAfter: rightsAgain}, nil
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("list Secrets of namespace %s: %w", req.Name, err)
+	}
 	r.secrets.Enter(req.Name)
 	return ctrl.Result{}, nil
 }
+
+const rightsAgain = 50 * time.Millisecond
 
 func (r *spaces) withdraw(ctx context.Context, namespace string) error {
 	b := &rbacv1.RoleBinding{}

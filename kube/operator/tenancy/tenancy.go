@@ -75,7 +75,7 @@ func (o Options) SetUp(mgr ctrl.Manager, recorder events.EventRecorder) error {
 		return err
 	}
 	c, reader := mgr.GetClient(), mgr.GetAPIReader()
-	s := &spaces{client: c, home: o.Home, secrets: of}
+	s := &spaces{client: c, reader: reader, home: o.Home, secrets: of}
 	k := &keys{client: c, home: o.Home}
 	var errs []error
 	if o.Role.Provides() {
