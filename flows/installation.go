@@ -28,6 +28,9 @@ type InstallationFacts struct {
 	Gateways []appsv1.Deployment
 	// Hosts counts the IPs that have an address of the external range.
 	Hosts int
+	// Tenants counts those who have access by our operator, Identities whom it has
+	// access to.
+	Tenants, Identities int
 	// Unserved are kinds of which the API server knows nothing. An installation does
 	// without them.
 	Unserved []string

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"golang.org/x/sync/errgroup"
@@ -90,7 +91,7 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 			f.Hosts++
 		}
 	})
-	err = g.Wait()
+	err = errors.Join(g.Wait(), c.countAccess(ctx, &f))
 	if problem, ok := errors.AsType[*flows.Problem](err); ok && problem.Kind == flows.Forbidden {
 		f.Unknown, err = problem.Message, nil
 	}
@@ -99,6 +100,24 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 		f.Waiting[program] = c.podsWait(ctx, program)
 	}
 	return f, err
+}
+
+// countAccess counts who has access by our operator, if that gives any.
+func (c *Cluster) countAccess(ctx context.Context, f *flows.InstallationFacts) error {
+	var d appsv1.Deployment
+	err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: render.OperatorName}, &d)
+	if role := render.OperatorParams(&d).Peering; err != nil || !role.Consumes() && !role.Provides() {
+		return c.unlessMissing("read the operator's Deployment", err)
+	}
+	var tenants authv1beta1.TenantList
+	var identities authv1beta1.IdentityList
+	for _, l := range []client.ObjectList{&tenants, &identities} {
+		if err := c.client.List(ctx, l); err != nil {
+			return c.unlessMissing("list who has access", err)
+		}
+	}
+	f.Tenants, f.Identities = len(tenants.Items), len(identities.Items)
+	return nil
 }
 
 // unlessMissing is why something can't be read; that it does not exist is an answer.

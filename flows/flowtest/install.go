@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -33,6 +34,12 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 	defer c.pair.mu.Unlock()
 	var f flows.InstallationFacts
 	for _, r := range c.store.sorted() {
+		switch r.object.(type) {
+		case *authv1beta1.Tenant:
+			f.Tenants++
+		case *authv1beta1.Identity:
+			f.Identities++
+		}
 		_, namespace := r.object.(*corev1.Namespace)
 		if in := r.object.GetNamespace(); !namespace && (in == "" || in == c.identity.Namespace) {
 			f.Objects = append(f.Objects, r.object.DeepCopyObject().(render.Object))

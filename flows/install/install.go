@@ -272,7 +272,7 @@ func (i *Installation) formerRights(side flows.Side, c flows.ClusterFacts) flows
 	if c.Installation != nil {
 		for _, o := range c.Installation.Objects {
 			wanted := slices.ContainsFunc(i.objects, func(w render.Object) bool { return flows.RefTo(w) == flows.RefTo(o) })
-			if !wanted && partOf(o) == stepRights && ours(o) {
+			if !wanted && partOf(o) == stepRights && render.MadeByUs(o) {
 				all = append(all, flows.Remove(side, stepFormer, flows.RefTo(o), o, ""))
 			}
 		}
@@ -301,6 +301,9 @@ func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.St
 	if s := i.foreign(side, c); s != nil {
 		return s
 	}
+	if why := endsAccess(c, i.params.Peering); why != "" {
+		return new(flows.Refuse(side, flows.CodeOwnership, "part in peerings", flows.FailedConflict, why, "run liqo-tui unpeer for each first, then install again"))
+	}
 	return i.toldRange(side, c)
 }
 
@@ -318,6 +321,23 @@ func (i *Installation) foreign(side flows.Side, c flows.ClusterFacts) *flows.Ste
 		}
 	}
 	return nil
+}
+
+// endsAccess is whose access an operator with this part would no longer care for, "" for
+// nobody's.
+func endsAccess(c flows.ClusterFacts, role render.PeeringRole) string {
+	d := installed[appsv1.Deployment](c, render.OperatorName)
+	if d == nil {
+		return ""
+	}
+	was := render.OperatorParams(d).Peering
+	switch {
+	case c.Installation.Tenants > 0 && was.Provides() && !role.Provides():
+		return fmt.Sprintf("clusters that have access to it: %d", c.Installation.Tenants)
+	case c.Installation.Identities > 0 && was.Consumes() && !role.Consumes():
+		return fmt.Sprintf("clusters that it has access to: %d", c.Installation.Identities)
+	}
+	return ""
 }
 
 // part is the step for the objects of one part.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -130,6 +131,37 @@ func TestAnotherPartInPeeringsHasOtherRights(t *testing.T) {
 	}
 	if now := rights(pair); !slices.Equal(now, none) {
 		t.Errorf("after none: got %v, want %v", now, none)
+	}
+}
+
+// Access that others have, or that the cluster has, is not left without who cares for it.
+func TestAnOperatorThatGivesAccessStays(t *testing.T) {
+	tenant := &authv1beta1.Tenant{TypeMeta: metav1.TypeMeta{APIVersion: authv1beta1.GroupVersion.String(), Kind: "Tenant"}, ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
+	identity := &authv1beta1.Identity{TypeMeta: metav1.TypeMeta{APIVersion: authv1beta1.GroupVersion.String(), Kind: "Identity"}, ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "controlplane-milan"}}
+	for _, c := range []struct {
+		was, role render.PeeringRole
+		of        render.Object
+		want      string
+	}{
+		{render.PeeringBoth, render.PeeringConsumer, tenant, "clusters that have access to it: 1"},
+		{render.PeeringBoth, render.PeeringProvider, identity, "clusters that it has access to: 1"},
+		{render.PeeringConsumer, render.PeeringBoth, identity, ""},
+		{render.PeeringNone, render.PeeringNone, tenant, ""}, // another program's
+	} {
+		pair := flowtest.NewPair()
+		pair.A.Bare()
+		if _, err := alone(t, pair, planned(render.InstallParams{Peering: c.was})); err != nil {
+			t.Fatal(err)
+		}
+		pair.A.Put(render.TenantNamespace(render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"}), c.of)
+		_, err := alone(t, pair, planned(render.InstallParams{Peering: c.role}))
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("from %s to %s: got %v, want %q", c.was, c.role, err, c.want)
+		}
+		_, err = alone(t, pair, install.PlanRemoval)
+		if refused := err != nil && strings.Contains(err.Error(), "access to"); refused != (c.was != render.PeeringNone) {
+			t.Errorf("uninstall with part %s: got %v", c.was, err)
+		}
 	}
 }
 

@@ -44,6 +44,9 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 		plan.Steps = []flows.Step{*s}
 		return plan
 	}
+	if why := endsAccess(c, render.PeeringNone); why != "" {
+		return refuse(flows.FailedPreflight, flows.CodeUnfit, why, "run liqo-tui unpeer for each")
+	}
 	rest := c.Installation == nil
 	// The rights go before what the programs write: they may still be ending.
 	for _, id := range []string{stepOperator, stepFabric, stepRights, stepTemplates, stepSettings} {
