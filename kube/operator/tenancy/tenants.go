@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"strconv"
 	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -301,11 +303,8 @@ func serverURL(slice *discoveryv1.EndpointSlice) string {
 		port = *cmp.Or(p.Port, &port)
 	}
 	for _, e := range slice.Endpoints {
-		for _, address := range e.Addresses {
-			if slice.AddressType == discoveryv1.AddressTypeIPv6 {
-				address = "[" + address + "]"
-			}
-			return fmt.Sprintf("https://%s:%d", address, port)
+		if len(e.Addresses) > 0 {
+			return "https://" + net.JoinHostPort(e.Addresses[0], strconv.Itoa(int(port)))
 		}
 	}
 	return ""
