@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -39,7 +38,7 @@ const namespace = "release-namespace"
 // Files are those of the chart, by their paths.
 func Files(r Release) (map[string]string, error) {
 	p := render.InstallParams{Namespace: namespace}
-	for i, s := range install.Settings() {
+	for i, s := range settings() {
 		s.Read(&p, cmp.Or(number(s, i), "§"+s.Name+"§"))
 	}
 	objects, err := render.Install(p)
@@ -164,7 +163,7 @@ func fitted(text string) string {
 			": §reserve§", ": {{ . | quote }}", "reserved-§reserve§", `reserved-{{ . | replace "." "-" | replace "/" "-" }}`).Replace(text) + "{{- end }}\n"
 	}
 	list := map[string]string{}
-	for i, s := range install.Settings() {
+	for i, s := range settings() {
 		value := "$.Values." + s.Key()
 		if s.Name == "image" {
 			value = `include "liqo-tui.image" $`

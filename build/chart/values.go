@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -18,6 +19,12 @@ import (
 
 // needed is the setting that the chart can't choose: a release knows no context.
 const needed = "cluster-id"
+
+// settings are those of install that the chart has. It has none of whole peerings: Helm
+// would bring their definitions to every cluster.
+func settings() []flows.Setting[render.InstallParams] {
+	return slices.DeleteFunc(install.Settings(), func(s flows.Setting[render.InstallParams]) bool { return s.Name == "peering" || s.Name == "api-server" })
+}
 
 // defaults are what values have in the chart. It writes them down, where install
 // leaves what the cluster has.
@@ -48,7 +55,7 @@ const podsComment = `
 func values(r Release) string {
 	var out strings.Builder
 	p := defaults(r)
-	for _, s := range install.Settings() {
+	for _, s := range settings() {
 		value := s.Write(p)
 		switch {
 		case s.Kind == flows.List:
@@ -77,7 +84,7 @@ func values(r Release) string {
 func schema() (string, error) {
 	all := properties(render.ProgramSettings{})
 	all["global"] = map[string]any{"type": "object", "description": "Helm's own"}
-	for _, s := range install.Settings() {
+	for _, s := range settings() {
 		value := map[string]any{"type": "string"}
 		if s.Pattern != "" {
 			value["pattern"] = s.Pattern
