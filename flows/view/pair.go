@@ -4,6 +4,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -120,7 +121,7 @@ func Judge(ends [2]End, tested *verify.Result, now time.Time) Verdict {
 		}
 	}
 	if worst.State == Connected {
-		worst.Why = connectedBecause(ends)
+		worst.Why = connectedBecause(ends, now)
 		worst.prove(ends, tested, now)
 	}
 	return worst
@@ -145,34 +146,57 @@ func (v *Verdict) prove(ends [2]End, tested *verify.Result, now time.Time) {
 }
 
 // FromPodToPod decides whether pods are known to reach each other: pings of gateways
-// say nothing of the way between a gateway and pods. The state is Connected, Untested or
-// Degraded, and how the end of a sentence. tested is the last test, nil if none is known.
+// say nothing of the way between a gateway and pods. What passed before the present
+// connection began proves nothing of it: a gateway may be on another node since. The
+// state is Connected, Untested or Degraded, and how the end of a sentence. tested is the
+// last test, nil if none is known.
 func FromPodToPod(ends [2]End, tested *verify.Result, now time.Time) (state State, how string) {
-	var passed time.Time
+	var passed, began time.Time
 	for _, e := range ends {
-		if at := e.Reading.PodTraffic; e.Says() && at.After(passed) {
-			passed = at
+		if !e.Says() {
+			continue
 		}
+		passed, began = later(passed, e.Reading.PodTraffic), later(began, e.Reading.Since)
 	}
 	ago := func(at time.Time) string { return max(0, now.Sub(at)).Round(time.Second).String() + " ago" }
-	switch byPods := tested != nil && tested.Between == verify.Pods; {
+	switch byPods := tested != nil && tested.Between == verify.Pods && !tested.At.Before(began); {
 	case byPods && !tested.Verified():
 		return Degraded, "the last test from pod to pod, " + ago(tested.At) + ", failed"
 	case byPods && tested.At.After(passed):
 		return Connected, "tested from pod to pod " + ago(tested.At)
-	case !passed.IsZero():
-		return Connected, "pod traffic seen " + ago(passed)
+	case passed.IsZero():
+		return Untested, "no pod traffic seen yet"
+	case passed.Before(began):
+		return Untested, "no pod traffic seen since it connected " + ago(began)
 	}
-	return Untested, "no pod traffic seen yet"
+	return Connected, "pod traffic seen " + ago(passed)
 }
 
-func connectedBecause(ends [2]End) string {
-	for i, e := range ends {
-		if !e.Says() {
-			return fmt.Sprintf("%s gets answers to its pings; %s is not among the contexts", ends[1-i].ID, e.ID)
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// connectedBecause says what is known of both gateways: that they answer each other,
+// where a gateway has measured that.
+func connectedBecause(ends [2]End, now time.Time) string {
+	var answered, said, unknown []string
+	for _, e := range ends {
+		switch id := string(e.ID); {
+		case !e.Says():
+			unknown = append(unknown, id+" is not among the contexts")
+		case e.Reading.Answered(now):
+			answered = append(answered, id+" gets answers to its pings")
+		default:
+			said = append(said, id+"'s gateway says connected, and measures nothing")
 		}
 	}
-	return "each gateway gets answers to its pings"
+	if len(answered) == len(ends) {
+		return "each gateway gets answers to its pings"
+	}
+	return strings.Join(slices.Concat(answered, said, unknown), "; ")
 }
 
 // verdict is what the end alone says.
