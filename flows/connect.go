@@ -48,6 +48,7 @@ func planConnect(p Params, f Facts) Plan {
 	for _, refused := range []*Step{
 		c.refusedTemplate(server, networkingv1beta1.WgGatewayServerTemplateKind, c.Params.ServerTemplate),
 		c.refusedTemplate(client, networkingv1beta1.WgGatewayClientTemplateKind, c.Params.ClientTemplate),
+		RefusedNodePort(c.Params, f),
 	} {
 		if refused != nil {
 			plan.Steps = append(plan.Steps, *refused)

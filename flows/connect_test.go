@@ -324,8 +324,8 @@ func TestPlanConnect(t *testing.T) {
 			want: map[flows.StepID]want{
 				"preflight-a": preflight(flows.FailedPreflight, "nothing is installed on kind-rome yet, neither Liqo nor the liqo-tui operator",
 					"add --install to liqo-tui network connect, or run: liqo-tui install --context kind-rome --cluster-id NAME"),
-				"preflight-b": preflight(flows.FailedPreflight, "no Network of type pod-cidr or external-cidr with a status in namespace liqo",
-					"read the operator's log, and see: kubectl --context kind-milan -n liqo get pods,networks"),
+				"preflight-b": preflight(flows.FailedPreflight, "liqo-tui operator on kind-milan has published no address ranges: namespace liqo has no Network of type pod-cidr or external-cidr with a status",
+					"read its log, and see: kubectl --context kind-milan -n liqo get pods,networks"),
 			},
 		},
 		{

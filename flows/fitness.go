@@ -3,6 +3,10 @@ package flows
 import (
 	"fmt"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // Unfit is what stands against planning anything for the two clusters, as
@@ -79,8 +83,8 @@ func UnfitSide(side Side, c ClusterFacts) *Step {
 		s = Refuse(side, CodeOperator, "operator", FailedPreflight, c.Operator.Problem, hint)
 	case len(c.Networks.Pod) == 0 || len(c.Networks.External) == 0:
 		s = Refuse(side, CodeNetworks, "address ranges", FailedPreflight,
-			fmt.Sprintf("no Network of type pod-cidr or external-cidr with a status in namespace %s", c.Namespace),
-			"read the operator's log, and see: "+c.Context.Kubectl()+" -n "+c.Namespace+" get pods,networks")
+			fmt.Sprintf("%s on %s has published no address ranges: namespace %s has no Network of type pod-cidr or external-cidr with a status", c.Software, c.Context, c.Namespace),
+			"read its log, and see: "+c.Context.Kubectl()+" -n "+c.Namespace+" get pods,networks")
 	default:
 		return nil
 	}
@@ -112,4 +116,27 @@ func Refuse(side Side, code Code, title string, kind FailureKind, reason, hint s
 		ID: IDOf(side, "preflight"), Side: side, Action: Wait, Title: title,
 		Status: Failed, Kind: kind, Code: code, Reason: reason, Hint: hint,
 	}
+}
+
+// RefusedNodePort refuses a node port that the server's cluster will not give out, as a
+// failed step; nil if nothing is known against it. The operator would refuse it only
+// after the GatewayServer is written, and what is written is kept by later runs.
+func RefusedNodePort(p Params, f Facts) *Step {
+	if p.ServiceType != corev1.ServiceTypeNodePort || p.NodePort == 0 {
+		return nil
+	}
+	server, client := f.Side(p.Server), f.Side(p.Server.Other()).ID
+	refuse := func(format string, args ...any) *Step {
+		return new(Refuse(p.Server, CodeFreePort, "node port", FailedPreflight, fmt.Sprintf(format, args...), nodePortHint))
+	}
+	if !server.NodePorts.Contains(p.NodePort) {
+		return refuse("%d is outside of %s's range %d-%d", p.NodePort, server.ID, server.NodePorts.From, server.NodePorts.To)
+	}
+	for i := range server.Servers {
+		s := &server.Servers[i]
+		if n := s.Spec.Endpoint.NodePort; n != nil && *n == int32(p.NodePort) && s.Labels[render.LabelRemoteCluster] != string(client) {
+			return refuse("%d is GatewayServer %s/%s's", p.NodePort, s.Namespace, s.Name)
+		}
+	}
+	return nil
 }

@@ -174,7 +174,7 @@ func (r Reading) claim(now time.Time) (state State, why string) {
 	switch r.Value {
 	case networkingv1beta1.Connected:
 		if r.Lossy() {
-			return StateDegraded, fmt.Sprintf("connected, but %.3g%% of the pings are lost", r.Loss*100)
+			return StateDegraded, r.lossText(now)
 		}
 		if r.Unreached != "" {
 			return StateDegraded, fmt.Sprintf("connected, but pods on %s can't reach the gateway: open UDP port %d between the cluster's nodes", r.Unreached, FabricPort)
@@ -194,6 +194,18 @@ func (r Reading) claim(now time.Time) (state State, why string) {
 		return StateDown, why
 	}
 	return StateUnknown, fmt.Sprintf("the Connection says %q, which this program does not know", r.Value)
+}
+
+// lossWindow is how far back a gateway counts lost pings.
+const lossWindow = time.Minute
+
+// lossText tells a connection that has just come back from one that begins to fail: the
+// pings of the last minute were lost before.
+func (r Reading) lossText(now time.Time) string {
+	if back := now.Sub(r.Since); !r.Since.IsZero() && r.At.Sub(r.Since) < lossWindow {
+		return fmt.Sprintf("recovering: pings are answered again for %s; of the last minute's, %.3g%% were lost", max(0, back).Round(time.Second), r.Loss*100)
+	}
+	return fmt.Sprintf("connected, but %.3g%% of the pings are lost", r.Loss*100)
 }
 
 // meaning is what the value of a gateway that says no more means: Liqo's own.

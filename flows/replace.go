@@ -29,6 +29,7 @@ func (c Connection) replacing(side Side, s Step, role networkingv1beta1.Connecti
 	default:
 		s.Status, s.Action, s.Gone, s.Objects = Ready, Replace, []render.Object{wrong}, []render.Object{wrong}
 		s.Reason = fmt.Sprintf("replaces %s %s (deleted and created again)", kindOf(wrong), wrong.GetName())
+		s.Diff = goneDiff(wrong) + s.Diff
 		if c.gatewayInterrupts(side) != "" {
 			s.Interrupts = fmt.Sprintf("traffic between %s and %s is interrupted for some seconds, while the gateways are replaced", c.Facts.Local.ID, c.Facts.Remote.ID)
 		}
@@ -38,6 +39,19 @@ func (c Connection) replacing(side Side, s Step, role networkingv1beta1.Connecti
 		}
 	}
 	return s
+}
+
+// goneDiff shows an object that goes, as lines of a diff.
+func goneDiff(o render.Object) string {
+	text, err := render.LiveYAML(o)
+	if err != nil {
+		return ""
+	}
+	var b strings.Builder
+	for line := range strings.Lines(string(text)) {
+		b.WriteString("-" + line)
+	}
+	return b.String()
 }
 
 func kindOf(o render.Object) string {

@@ -153,13 +153,16 @@ func (c Connection) kubectlOperator(side Side) string {
 }
 
 // Kubectl is the start of a kubectl command for the context.
-func (r ContextRef) Kubectl() string {
-	text := "kubectl"
+func (r ContextRef) Kubectl() string { return "kubectl" + r.flags("") }
+
+// flags choose the context, each with a prefix of its name.
+func (r ContextRef) flags(prefix string) string {
+	text := ""
 	if r.File != "" {
-		text += " --kubeconfig " + r.File
+		text += " --" + prefix + "kubeconfig " + r.File
 	}
 	if r.Name != "" {
-		text += " --context " + r.Name
+		text += " --" + prefix + "context " + r.Name
 	}
 	return text
 }
@@ -176,4 +179,10 @@ func (c Connection) OwnKey(side Side) Step {
 		s.Status, s.Reason = Done, peer.Key.String()
 	}
 	return s
+}
+
+// Network is a command line of liqo-tui network for both clusters, to be pasted.
+func (f Facts) Network(words string) string {
+	command, rest, _ := strings.Cut(words, " ")
+	return strings.TrimSpace("liqo-tui network " + command + f.Local.Context.flags("") + f.Remote.Context.flags("remote-") + " " + rest)
 }

@@ -9,7 +9,9 @@
 package check
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 )
@@ -149,6 +151,53 @@ func (d definition[T]) needed(sides []flows.Side, before []Result, states ...Sta
 		return Result{}, false
 	}
 	return before[i], true
+}
+
+// Headline is what all results mean, in one line.
+func Headline(results []Result) string {
+	var count [Measuring + 1]int
+	var causes []string
+	for _, r := range results {
+		count[r.State]++
+		if r.Root && !slices.Contains(causes, r.Title) {
+			causes = append(causes, r.Title)
+		}
+	}
+	passed := fmt.Sprintf("%d of %s passed", count[Pass], counted(len(results), "check"))
+	switch {
+	case len(causes) > 0:
+		return "failed: " + strings.Join(causes, "; ") + " · " + passed
+	case count[Fail] > 0: // what may explain it is being measured
+		return counted(count[Fail], "failure") + ", the cause is being measured · " + passed
+	case count[Measuring] > 0:
+		return "measuring · " + passed + " so far"
+	case count[Warn] > 0:
+		return counted(count[Warn], "warning") + ", no failure · " + passed
+	case count[Inconclusive] > 0:
+		return fmt.Sprintf("no failure, %d not known · %s", count[Inconclusive], passed)
+	}
+	return passed
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Once leaves out of each result what helps if an earlier one has said it: what is wrong
+// with both ends is mended once.
+func Once(results []Result) []Result {
+	said := map[string]bool{}
+	results = slices.Clone(results)
+	for i := range results {
+		results[i].Fix = slices.DeleteFunc(slices.Clone(results[i].Fix), func(fix string) bool { return said[fix] })
+		for _, fix := range results[i].Fix {
+			said[fix] = true
+		}
+	}
+	return results
 }
 
 func titleOf(id flows.Code) string {

@@ -105,7 +105,7 @@ func (in diagnosis) configured(side flows.Side) Result {
 	conf, other := in.peers[side].Configuration, in.cluster(side.Other()).ID
 	switch {
 	case conf == nil:
-		return result(Fail, "there is no Configuration for "+string(other), "run: liqo-tui network connect, or network init")
+		return result(Fail, "there is no Configuration for "+string(other), "run: "+in.facts.Network("connect"))
 	case !flows.CIDRsConfigured(conf):
 		r := result(Fail, "the operator has assigned no addresses to "+string(other), "see the operator's log and the Configuration's conditions")
 		for _, c := range conf.Status.Conditions {
@@ -132,7 +132,7 @@ func (in diagnosis) sameRanges(side flows.Side) Result {
 	if sameCIDRs(known.Pod, are.Pod) && sameCIDRs(known.External, are.External) {
 		return pass("as the other cluster has them")
 	}
-	r := result(Fail, fmt.Sprintf("%s has other ranges than %s was told", other.ID, in.cluster(side).ID), "run the same liqo-tui network connect again: it updates them")
+	r := result(Fail, fmt.Sprintf("%s has other ranges than %s was told", other.ID, in.cluster(side).ID), "run: "+in.facts.Network("connect")+"; it updates them")
 	r.Evidence = []string{
 		fmt.Sprintf("told: pods %s, external %s", joined(known.Pod), joined(known.External)),
 		fmt.Sprintf("are: pods %s, external %s", joined(are.Pod), joined(are.External)),
@@ -159,7 +159,7 @@ func (in diagnosis) gateways(flows.Side) Result {
 	if (a.Server != nil) != (a.Client != nil) && (b.Server != nil) != (b.Client != nil) && (a.Server != nil) == (b.Client != nil) {
 		return pass(describe(flows.A, a) + ", " + describe(flows.B, b))
 	}
-	return result(Fail, describe(flows.A, a)+", "+describe(flows.B, b), "run: liqo-tui network connect; it makes what is missing and replaces what is in the way")
+	return result(Fail, describe(flows.A, a)+", "+describe(flows.B, b), "run: "+in.facts.Network("connect")+"; it makes what is missing and replaces what is in the way")
 }
 
 // server is the side whose gateway is dialled. Only checks ask for it that need
@@ -185,7 +185,7 @@ func (in diagnosis) endpoint(flows.Side) Result {
 		gateway := in.peers[server].Server
 		r := result(Fail, fmt.Sprintf("%s's gateway server has no address", in.cluster(server).ID),
 			fmt.Sprintf("see: %s describe service %s", in.kubectl(server), render.GatewayObjectName(gateway.Name)),
-			"or expose it another way: liqo-tui network connect --server-service-type NodePort")
+			"or expose it another way: "+in.facts.Network("connect --server-service-type NodePort"))
 		r.Evidence = in.eventsAbout(server, "Service")
 		if text := gateway.Annotations[render.AnnotationEndpoint]; text != "" {
 			r.Evidence = append([]string{text}, r.Evidence...)
@@ -195,7 +195,7 @@ func (in diagnosis) endpoint(flows.Side) Result {
 	dials := fmt.Sprintf("UDP %s:%d", address, port)
 	if in.cause(client) == render.ReasonUnresolvable {
 		return result(Fail, fmt.Sprintf("%s can't resolve what it dials: %s", in.cluster(client).ID, in.readings[client].Message),
-			"check the name, and the DNS of "+string(in.cluster(client).ID), "or dial an address: liqo-tui network connect --client-address ADDRESS")
+			"check the name, and the DNS of "+string(in.cluster(client).ID), "or dial an address: "+in.facts.Network("connect --client-address ADDRESS"))
 	}
 	if slices.Contains(e.Addresses, address) && e.Port == port {
 		return pass(fmt.Sprintf("%s dials %s", in.cluster(client).ID, dials))
@@ -205,7 +205,7 @@ func (in diagnosis) endpoint(flows.Side) Result {
 		return pass(fmt.Sprintf("%s dials %s, not the server's own %s, and it works", in.cluster(client).ID, dials, is))
 	}
 	r := result(Fail, fmt.Sprintf("%s dials %s; the server is at %s", in.cluster(client).ID, dials, is),
-		"run: liqo-tui network connect; it updates the client's endpoint",
+		"run: "+in.facts.Network("connect")+"; it updates the client's endpoint",
 		"if the other address was chosen on purpose, check what it leads to")
 	return r
 }
@@ -258,14 +258,14 @@ func (in diagnosis) keys(side flows.Side) Result {
 	other := in.cluster(side.Other()).ID
 	switch {
 	case in.cause(side) == render.ReasonKeyMismatch:
-		return result(Fail, in.readings[side].Message, "run: liqo-tui network connect; it updates the keys on both sides",
+		return result(Fail, in.readings[side].Message, "run: "+in.facts.Network("connect")+"; it updates the keys on both sides",
 			"if that does not help, something else sends WireGuard packets to this port")
 	case theirs == nil:
 		return result(Inconclusive, fmt.Sprintf("%s's gateway has not published its key", other))
 	case peer.PublicKey == nil:
-		return result(Fail, fmt.Sprintf("%s was not told %s's key", in.cluster(side).ID, other), "run: liqo-tui network connect")
+		return result(Fail, fmt.Sprintf("%s was not told %s's key", in.cluster(side).ID, other), "run: "+in.facts.Network("connect"))
 	case !slices.Equal(peer.PublicKey.Spec.PublicKey, theirs[:]):
-		r := result(Fail, fmt.Sprintf("%s was told another key than %s's gateway has", in.cluster(side).ID, other), "run: liqo-tui network connect; it updates the key")
+		r := result(Fail, fmt.Sprintf("%s was told another key than %s's gateway has", in.cluster(side).ID, other), "run: "+in.facts.Network("connect")+"; it updates the key")
 		r.Evidence = []string{fmt.Sprintf("told %s, has %s", keyText(peer.PublicKey.Spec.PublicKey), keyText(theirs[:]))}
 		return r
 	}
@@ -319,7 +319,7 @@ func (in diagnosis) fresh(side flows.Side) Result {
 	case !r.Reported:
 		return result(Inconclusive, "this gateway says only whether it is connected: it is Liqo's own")
 	case in.cause(side) == render.ReasonMisconfigured:
-		return result(Fail, r.Message, "change what the message names, then run liqo-tui network connect")
+		return result(Fail, r.Message, "change what the message names, then run: "+in.facts.Network("connect"))
 	}
 	return pass(fmt.Sprintf("%s ago: %s", in.facts.At.Sub(r.At).Round(time.Second), cmp.Or(r.Message, string(r.Value))))
 }
@@ -352,7 +352,7 @@ func (in diagnosis) ping(side flows.Side) Result {
 	case in.answered(side):
 		return pass("answered")
 	case state.Works():
-		return result(Inconclusive, "Liqo's gateway reports no pings", "send packets from pod to pod: liqo-tui network verify")
+		return result(Inconclusive, "Liqo's gateway reports no pings", "send packets from pod to pod: "+in.facts.Network("verify"))
 	}
 	logs := in.seeLogs(side)
 	if in.cause(side) == render.ReasonNoPing {
@@ -376,12 +376,12 @@ func (in diagnosis) mtu(flows.Side) Result {
 		return pass(fmt.Sprintf("packets of %d bytes come through, and the gateways send no longer ones", path))
 	case path > 0 && path < max(a, b):
 		return result(Warn, fmt.Sprintf("the path carries packets of %d bytes, and the tunnel's MTU is %d", path, max(a, b)),
-			fmt.Sprintf("run: liqo-tui network connect --mtu %d, so that no packet is too large", path))
+			"run: "+in.facts.Network(fmt.Sprintf("connect --mtu %d", path))+", so that no packet is too large")
 	case a == 0 || b == 0:
 		return result(Inconclusive, "not reported by "+in.silent(func(r flows.Reading) bool { return r.MTU > 0 }))
 	case a != b:
 		return result(Warn, fmt.Sprintf("%d on %s, %d on %s: larger packets get lost one way", a, in.facts.Local.ID, b, in.facts.Remote.ID),
-			fmt.Sprintf("run: liqo-tui network connect --mtu %d", min(a, b)))
+			"run: "+in.facts.Network(fmt.Sprintf("connect --mtu %d", min(a, b))))
 	}
 	text := fmt.Sprintf("%d bytes on both sides", a)
 	if path > 0 {

@@ -118,7 +118,7 @@ func preflightTexts() map[flows.Code]Text {
 			"Changing a connection that carries traffic may interrupt it: a gateway that moves to the other cluster, another port, another template.",
 			[]string{"Apply it when an interruption is acceptable. The plan names the steps that interrupt."},
 		},
-		NodePort: {
+		flows.CodeFreePort: {
 			"the node port is free",
 			"A node port has to be in the range that the API server is configured for (30000-32767, unless it was changed), and to be used by no other Service of the cluster.",
 			[]string{"--node-port 0: Kubernetes chooses a free one.", "Choose another one."},

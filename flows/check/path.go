@@ -103,8 +103,8 @@ func (in diagnosis) pathFixes() []string {
 	}
 	return []string{
 		rule(in.cluster(client), address, fmt.Sprint(port)),
-		fmt.Sprintf("or let %s dial: liqo-tui network connect --server-location %s", in.cluster(server).ID, swap),
-		fmt.Sprintf("or dial another address of %s: liqo-tui network connect --client-address ADDRESS", in.cluster(server).ID),
+		fmt.Sprintf("or let %s dial: %s", in.cluster(server).ID, in.facts.Network("connect --server-location "+swap)),
+		fmt.Sprintf("or dial another address of %s: %s", in.cluster(server).ID, in.facts.Network("connect --client-address ADDRESS")),
 	}
 }
 

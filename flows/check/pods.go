@@ -21,7 +21,7 @@ func (in diagnosis) podTraffic(flows.Side) Result {
 	if state == view.Connected {
 		return pass(how)
 	}
-	return result(Inconclusive, how+": the gateways reach each other, of pods nothing is known", "send packets from pod to pod: liqo-tui network verify")
+	return result(Inconclusive, how+": the gateways reach each other, of pods nothing is known", "send packets from pod to pod: "+in.facts.Network("verify"))
 }
 
 // nodePaths is what the nodes' agents say, which ask gateways all the time. The nodes'

@@ -26,7 +26,6 @@ const (
 	LiveTraffic  flows.Code = "LT-P013"
 	Room         flows.Code = "LT-P015"
 	Reachability flows.Code = "LT-P020"
-	NodePort     flows.Code = "LT-P021"
 	APIReached   flows.Code = "LT-P022"
 	TunnelMTU    flows.Code = "LT-P031"
 )
@@ -77,7 +76,7 @@ func preflightChecks() []definition[preflight] {
 		{Overlaps, "address overlaps", pair, []flows.Code{flows.CodeNetworks, flows.CodeClusterID}, preflight.overlaps},
 		{Leftovers, "no leftovers of an old peering", eachSide, []flows.Code{flows.CodeClusterID}, preflight.leftovers},
 		{LiveTraffic, "traffic interruptions", pair, []flows.Code{flows.CodeClusterID, flows.CodeNetworks}, preflight.traffic},
-		{NodePort, "the node port is free", pair, []flows.Code{flows.CodeClusterID}, preflight.nodePort},
+		{flows.CodeFreePort, "the node port is free", pair, []flows.Code{flows.CodeClusterID}, preflight.nodePort},
 		{Reachability, "UDP to the gateway server", pair, []flows.Code{flows.CodeClusterID}, preflight.reachability},
 		{APIReached, "API server, reached by pods", eachWay, []flows.Code{flows.CodeAnswers}, preflight.apiServer},
 		{TunnelMTU, "MTU of the tunnel", pair, nil, preflight.mtu},
@@ -312,20 +311,12 @@ func (in preflight) traffic(flows.Side) Result {
 }
 
 func (in preflight) nodePort(flows.Side) Result {
-	p, c := in.adopted, in.cluster(in.adopted.Server)
+	p := in.adopted
 	if p.ServiceType != corev1.ServiceTypeNodePort || p.NodePort == 0 {
 		return pass("Kubernetes chooses, if one is needed")
 	}
-	if !c.NodePorts.Contains(p.NodePort) {
-		return result(Fail, fmt.Sprintf("%d is outside of %s's range %d-%d", p.NodePort, c.ID, c.NodePorts.From, c.NodePorts.To),
-			"choose one of the range with --node-port, or 0 to let Kubernetes choose")
-	}
-	remote := in.cluster(p.Server.Other()).ID
-	for i := range c.Servers {
-		s := &c.Servers[i]
-		if n := s.Spec.Endpoint.NodePort; n != nil && *n == int32(p.NodePort) && s.Labels[render.LabelRemoteCluster] != string(remote) {
-			return result(Fail, fmt.Sprintf("%d is GatewayServer %s/%s's", p.NodePort, s.Namespace, s.Name), "choose another --node-port, or 0 to let Kubernetes choose")
-		}
+	if s := flows.RefusedNodePort(p, in.facts); s != nil {
+		return result(Fail, s.Reason, s.Hint)
 	}
 	return pass(fmt.Sprintf("%d", p.NodePort))
 }

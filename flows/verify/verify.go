@@ -80,6 +80,13 @@ func (v Result) Verdict() Verdict {
 // the gateways reach each other is less.
 func (v Result) Verified() bool { return v.Between == Pods && v.Verdict() != Broken }
 
+// Turned is the same measurement with the other cluster as A.
+func (v Result) Turned() Result {
+	v.A, v.B = v.B, v.A
+	v.Directions[flows.A], v.Directions[flows.B] = v.Directions[flows.B], v.Directions[flows.A]
+	return v
+}
+
 // Measurement is the verification as a plan's last step needs it.
 func (v Result) Measurement() flows.Measurement {
 	m := flows.Measurement{At: v.At, OK: v.Verified(), Result: v.conclusion()}

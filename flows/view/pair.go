@@ -186,7 +186,7 @@ func connectedBecause(ends [2]End, now time.Time) string {
 	for _, e := range ends {
 		switch id := string(e.ID); {
 		case !e.Says():
-			unknown = append(unknown, id+" is not among the contexts")
+			unknown = append(unknown, "nothing is known from "+id+" itself")
 		case e.Reading.Answered(now):
 			answered = append(answered, id+" gets answers to its pings")
 		default:

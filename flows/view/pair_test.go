@@ -60,7 +60,7 @@ func TestTheStateOfAPeeringComesFromBothSides(t *testing.T) {
 		"the gateways alone were tested":    {a: a(up, now), b: b(up, now), want: Untested, why: "no pod traffic", tested: measured(verify.Gateways, 0, old)},
 		"a test failed":                     {a: ours, b: b(up, now), want: Degraded, why: "the last test from pod to pod, 1m0s ago, failed", tested: measured(verify.Pods, 1, old)},
 		"packets passed before it broke":    {a: broke, b: b(up, now), want: Down, why: "rome:", tested: measured(verify.Pods, 0, old)},
-		"what a side that is gone has seen": {a: End{ID: "rome"}, b: b(up, now), want: Untested, why: "rome is not among the contexts; no pod traffic seen yet"},
+		"what a side that is gone has seen": {a: End{ID: "rome"}, b: b(up, now), want: Untested, why: "nothing is known from rome itself; no pod traffic seen yet"},
 		"one pings in vain":                 {a: a(up, now), b: b(broken, now), want: Down, why: "milan: as the gateway says"},
 		"one is still connecting":           {a: a(dialling, now), b: b(up, now), want: Connecting, why: "rome:"},
 		"one loses pings":                   {a: a(up, now), b: lossy, want: Degraded, why: "milan: connected, but 20%"},
@@ -74,7 +74,7 @@ func TestTheStateOfAPeeringComesFromBothSides(t *testing.T) {
 		"none has a gateway": {
 			a: End{ID: "rome", Chosen: true, Reading: flows.Reading{Peer: "milan"}}, b: configured, want: NotConnected, why: "there is no gateway",
 		},
-		"one is not among the contexts": {a: a(up, now), b: End{ID: "milan"}, want: Untested, why: "rome gets answers to its pings; milan is not among the contexts"},
+		"one is not among the contexts": {a: a(up, now), b: End{ID: "milan"}, want: Untested, why: "rome gets answers to its pings; nothing is known from milan itself"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for order, ends := range map[string][2]End{"": {test.a, test.b}, ", the other way round": {test.b, test.a}} {
