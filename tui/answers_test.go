@@ -47,7 +47,7 @@ func TestWhatWasChosenIsOfferedTheNextTime(t *testing.T) {
 	}
 	inWorld(t, again(nil), func(t *testing.T, d *driver) {
 		d.keys("enter", "down", "enter")
-		d.has("what you chose for these clusters the last time")
+		d.has("what you entered for these clusters the last time")
 		d.keys("enter")
 		d.has("(•) A rome", "1280")
 		d.keys("enter")

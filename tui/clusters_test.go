@@ -99,7 +99,7 @@ func crowd(p *flowtest.Pair, w *world) {
 func TestClustersThatDoNotAnswerHoldNobodyUp(t *testing.T) {
 	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
 		d.has("kind-rome", "ready", "edge-00", "asking") // before any time has passed
-		d.keys("enter", "down", "enter")
+		d.keys("enter", "enter")                         // the selection has moved on to what can be B
 		d.at(wizard.Preflight)
 		d.wait(20 * time.Second)
 		d.keys("esc")
@@ -110,7 +110,7 @@ func TestClustersThatDoNotAnswerHoldNobodyUp(t *testing.T) {
 
 func TestOnlyWhatIsShownIsWatched(t *testing.T) {
 	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
-		d.keys("enter", "down", "enter")
+		d.keys("enter", "enter")
 		var watched []string
 		for _, c := range d.model.fleet.Members {
 			if c.Watch.On() {

@@ -80,7 +80,7 @@ func (m Model) short() []key.Binding {
 	k := m.keys
 	switch {
 	case m.showHelp:
-		return []key.Binding{k.Back, k.Up, k.Down, k.Quit}
+		return []key.Binding{k.Back, k.Up, k.Down, keys.Named(k.Quit, "close help")}
 	case m.wizard.Answering(k) != nil:
 		return m.wizard.Answering(k)
 	case m.prompt != nil:

@@ -122,7 +122,7 @@ func TestADiagnosisMeasuresBeforeItJudgesAPath(t *testing.T) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
 		d.wait(30 * time.Second)
 		d.keys("enter", "D")
-		d.has("2 measuring", "▸ UDP", "✗ ping")
+		d.has("the cause is being measured", "○ UDP", "✗ ping")
 		d.hasNot("✓ UDP", "ROOT CAUSE")
 		d.wait(24 * time.Second) // the gap between two looks, and another report of each
 		d.has("? UDP", "ROOT CAUSE")
@@ -141,11 +141,11 @@ func TestTheDashboardShowsALostClusterAndALostTunnel(t *testing.T) {
 		d.keys("esc", "esc")
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable, b.WrongKey = nil, true })
 		d.wait(15 * time.Second)
-		d.has("1 ▸ connecting")
+		d.has("1 ○ connecting")
 		d.keys("E")
 		d.has("rome/milan: connecting (was unreachable)", "rome/milan: unreachable (was untested)")
 		d.keys("esc", "enter", "pgdown", "pgdown")
-		d.has("broke once in the last 24 h")
+		d.has("1 outage since 12:0", "when the dashboard was opened")
 	})
 }
 
@@ -156,7 +156,7 @@ func TestWhatIsOnAPausedScreenStays(t *testing.T) {
 		d.wait(15 * time.Second)
 		d.has("· untested", "paused at 12:")
 		d.keys("p")
-		d.has("▸ connecting")
+		d.has("○ connecting")
 		d.hasNot("paused")
 	})
 }
@@ -190,7 +190,7 @@ func TestAPeeringThatGoesWhileItIsShown(t *testing.T) {
 			}
 		}
 		d.wait(5 * time.Second)
-		d.has("This peering is gone.")
+		d.has("Nothing is known of this peering, or no more.")
 		d.keys("x", "X", "C", "v", "y", "l", "D", "c")
 		d.has("Peerings")
 		d.hasNot("Plan")

@@ -119,7 +119,7 @@ func TestAClusterThatHangsHidesNothingOfTheOther(t *testing.T) {
 		return session.Options{A: refOf("kind-rome"), B: refOf("kind-milan")}
 	}, func(t *testing.T, d *driver) {
 		d.wait(3 * time.Second)
-		d.has("A rome", "answers", "B  ▸ asked")
+		d.has("A rome", "answers", "B  ○ asked")
 		d.wait(15 * time.Second)
 		d.has("no answer within 15s", "LT-P001")
 	})

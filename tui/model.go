@@ -42,6 +42,7 @@ type Model struct {
 
 	pane    viewport.Model // the one part of a screen that scrolls
 	paneKey string         // what it shows
+	paged   bool           // it has the whole body
 
 	err error
 }

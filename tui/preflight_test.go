@@ -59,7 +59,7 @@ func TestRightsThatCantBeToldAreNoFailure(t *testing.T) {
 		w.replace("kind-milan", reviewer{Cluster: p.B, err: errors.New("selfsubjectaccessreviews is forbidden")})
 	}
 	inPreflight(t, prepare, func(_ *testing.T, d *driver) {
-		d.has("can't be told")
+		d.has("You can go on", "not known yet")
 		d.keys("f")
 		d.view(120, 40)
 		d.has("unknown B", "LT-P006")

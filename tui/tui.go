@@ -8,6 +8,7 @@ package tui
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -267,5 +268,12 @@ func (m Model) Answers() (a, b flows.ContextRef, p flows.Params, ok bool) {
 	return m.wizard.Answers(m.env())
 }
 
-// Summary is one line for the terminal after the program has ended.
-func (m Model) Summary() string { return m.theme.Plain(m.room().Summary(m.env())) }
+// Summary is for the terminal after the program has ended: a command to copy has a line
+// of its own.
+func (m Model) Summary() string {
+	lines := strings.Split(m.room().Summary(m.env()), "\n")
+	for i, line := range lines {
+		lines[i] = m.theme.Plain(line)
+	}
+	return strings.Join(lines, "\n")
+}

@@ -77,6 +77,14 @@ func (m Model) typing() bool { return m.prompt != nil || m.wizard.Typing() || m.
 
 // scroll moves the pane.
 func (m Model) scroll(msg tea.KeyPressMsg) (Model, tea.Cmd) {
+	switch {
+	case key.Matches(msg, m.keys.Top):
+		m.pane.GotoTop()
+		return m, nil
+	case key.Matches(msg, m.keys.Bottom):
+		m.pane.GotoBottom()
+		return m, nil
+	}
 	var cmd tea.Cmd
 	m.pane, cmd = m.pane.Update(msg)
 	return m, cmd
@@ -86,6 +94,7 @@ func (m Model) scroll(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 // its top; the same with new contents stays where it is.
 func (m Model) arrange() Model {
 	var text session.Text
+	m.paged = false
 	switch {
 	case m.tiny():
 		return m
@@ -104,13 +113,18 @@ func (m Model) arrange() Model {
 			text.Lines[i] = m.theme.Fit(line, m.width)
 		}
 	}
+	m.paged = text.Height >= m.env().Room()
 	m.pane.SetWidth(m.width)
 	m.pane.SetHeight(text.Height)
+	follows := text.Tail && (m.pane.AtBottom() || text.ID != m.paneKey)
 	m.pane.SetContentLines(text.Lines)
 	if text.ID != m.paneKey {
 		m.pane.GotoTop()
 		m.pane.SetXOffset(0)
 		m.paneKey = text.ID
+	}
+	if follows {
+		m.pane.GotoBottom()
 	}
 	return m
 }
@@ -120,6 +134,16 @@ func (m Model) paneLines() []string {
 		return nil
 	}
 	return strings.Split(m.pane.View(), "\n")
+}
+
+// position is which lines of a page are in sight; "" where that is all of them, or the
+// pane is only a part of the screen.
+func (m Model) position() string {
+	total := m.pane.TotalLineCount()
+	if !m.paged || m.prompt != nil && !m.showHelp || total <= m.pane.Height() {
+		return ""
+	}
+	return fmt.Sprintf("lines %d to %d of %d", m.pane.YOffset()+1, min(total, m.pane.YOffset()+m.pane.Height()), total)
 }
 
 func (m Model) tiny() bool { return m.width < minWidth || m.height < minHeight }
@@ -153,6 +177,9 @@ func (m Model) content() string {
 	rule := m.theme.RuleLine("", m.width)
 	if !m.showHelp {
 		rule = m.room().Heading(m.env())
+	}
+	if where := m.position(); where != "" {
+		rule = m.theme.RuleLine(where, m.width)
 	}
 	lines = append(lines, m.titleLine(), rule)
 	for i := range height {

@@ -52,8 +52,10 @@ type board struct {
 	// owner is the source that speaks for a cluster: several contexts may reach
 	// the same one.
 	owner map[render.ClusterID]int
-	Rows  map[pairID]*peering
-	Log   eventLog
+	// worked are the pairs that were worked on, A first.
+	worked map[[2]flows.ContextRef]bool
+	Rows   map[pairID]*peering
+	Log    eventLog
 
 	Order  order
 	filter filter
@@ -65,7 +67,7 @@ type board struct {
 }
 
 func newBoard(contexts []flows.ContextRef, now time.Time) *board {
-	b := &board{began: now, now: now, owner: map[render.ClusterID]int{}, Rows: map[pairID]*peering{}, Order: order{By: ByStatus}}
+	b := &board{began: now, now: now, owner: map[render.ClusterID]int{}, worked: map[[2]flows.ContextRef]bool{}, Rows: map[pairID]*peering{}, Order: order{By: ByStatus}}
 	b.choose(contexts)
 	return b
 }
@@ -123,6 +125,25 @@ func (b *board) settle() {
 
 // speaker is the context that speaks for a cluster.
 func (b *board) speaker(id render.ClusterID) flows.ContextRef { return b.sources[b.owner[id]].ref }
+
+// prefer has the first of two contexts be A where both are the ends of a row.
+func (b *board) prefer(pair [2]flows.ContextRef) {
+	turned := [2]flows.ContextRef{pair[flows.B], pair[flows.A]}
+	if b.worked[pair] || pair[flows.A] == pair[flows.B] {
+		return
+	}
+	delete(b.worked, turned)
+	b.worked[pair] = true
+	b.settle()
+}
+
+// absence is why nothing is known from a cluster itself.
+func (b *board) absence() string {
+	if slices.ContainsFunc(b.sources, func(s source) bool { return s.ID == "" }) {
+		return "not among the contexts that have answered"
+	}
+	return "not among the contexts"
+}
 
 // strangers are contexts of which nothing is shown, because another cluster
 // has the same ID.
@@ -309,13 +330,19 @@ func (b *board) row(id pairID) *peering {
 	return p
 }
 
-// ends are both sides as they are known now: A is the cluster whose context
-// comes first. What belongs to a side moves with it.
+// ends are both sides as they are known now: A is the cluster that was A when the pair
+// was worked on, or else the one whose context comes first. What belongs to a side moves
+// with it.
 func (b *board) ends(p *peering) [2]end {
 	ends := [2]end{b.end(p.ID.low, p.ID.high), b.end(p.ID.high, p.ID.low)}
 	low, lowChosen := b.owner[p.ID.low]
 	high, highChosen := b.owner[p.ID.high]
-	if highChosen && (!lowChosen || high < low) {
+	turned := highChosen && (!lowChosen || high < low)
+	if lowChosen && highChosen {
+		l, h := b.sources[low].ref, b.sources[high].ref
+		turned = turned && !b.worked[[2]flows.ContextRef{l, h}] || b.worked[[2]flows.ContextRef{h, l}]
+	}
+	if turned {
 		ends[0], ends[1] = ends[1], ends[0]
 	}
 	if p.ends[0].ID == ends[1].ID {

@@ -13,6 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
@@ -321,5 +322,46 @@ func checkBoard(t *testing.T, b *board, now time.Time) {
 	}
 	if b.counts != want.counts {
 		t.Errorf("got counts %v, want %v", b.counts, want.counts)
+	}
+}
+
+// Who was A while the pair was worked on stays A, whichever context comes first.
+func TestTheLettersOfAPairStay(t *testing.T) {
+	now := flowtest.Epoch()
+	b := newBoard(refsOf("milan", "rome"), now)
+	b.prefer([2]flows.ContextRef{{Name: "rome"}, {Name: "milan"}})
+	slow := reported("rome", flows.RoleServer, up, now)
+	slow.Latency = 9 * time.Millisecond
+	b.take(now, []News{toldBy("rome", reported("milan", flows.RoleClient, up, now)), toldBy("milan", slow)})
+	row := b.Rows[PairOf("rome", "milan")]
+	if row.ends[flows.A].ID != "rome" || row.roundTrip(flows.B, now) != slow.Latency {
+		t.Errorf("got A %s and a round trip of B of %s, want rome, and milan's", row.ends[flows.A].ID, row.roundTrip(flows.B, now))
+	}
+	b.prefer([2]flows.ContextRef{{Name: "milan"}, {Name: "rome"}})
+	if row.ends[flows.A].ID != "milan" || row.roundTrip(flows.A, now) != slow.Latency {
+		t.Errorf("turned: got A %s, and a round trip of %s", row.ends[flows.A].ID, row.roundTrip(flows.A, now))
+	}
+	wantLines(t, b, "milan rome connected")
+}
+
+// 50 contexts of which most don't answer are said in two lines, with how many there are.
+func TestANoticeThatIsCutSaysSo(t *testing.T) {
+	now := flowtest.Epoch()
+	var names []string
+	for i := range 50 {
+		names = append(names, fmt.Sprintf("arn:aws:eks:eu-central-1:123456789012:cluster/number-%02d", i))
+	}
+	b := newBoard(refsOf(names...), now)
+	var all []News
+	for _, name := range names[:46] {
+		all = append(all, silent(name))
+	}
+	b.take(now, all)
+	head := strings.Join(peeringList{board: b}.head(draw.NewTheme(false, false), 80), "\n")
+	if !strings.Contains(head, "no answer from 46 contexts") || strings.Contains(head, "number-00 for") != strings.Contains(head, "and 43 more") && !strings.Contains(head, "…") {
+		t.Errorf("got\n%s", head)
+	}
+	if !strings.Contains(head, "number-00") {
+		t.Errorf("got\n%s\nwant the ends of names, which tell them apart", head)
 	}
 }

@@ -42,6 +42,8 @@ const (
 	// A name is cut in its middle; with less than this nobody knows it again.
 	leastName = 10
 	mostName  = 28
+	// All rows' round trips, in ms, have one scale, so that they can be compared.
+	lowRTT, highRTT = 0.3, 300
 )
 
 // tableFor drops what matters less until both names have room. A wide one has
@@ -83,11 +85,11 @@ func columnsOf(t draw.Theme) table {
 		{rank: 3, title: "SRV", width: serverCells, text: serverText},
 		latencyColumn(flows.A, "RTT A"+t.To+"B"),
 		back,
-		{rank: 4, title: " 2 min", width: sparkCells, text: func(p *peering, now time.Time) string {
-			return " " + t.Spark(session.RoundTrips(p.measured(now, sparkCells-1)))
+		{rank: 4, title: "  RTT 2 min", width: sparkCells, text: func(p *peering, now time.Time) string {
+			return " " + t.SparkBetween(session.RoundTrips(p.measured(now, sparkCells-1)), lowRTT, highRTT)
 		}},
 		{rank: 6, title: "LOSS", width: lossCells, right: true, text: lossText},
-		{rank: 5, title: "RX/TX", width: trafficCells, right: true, sorts: true, by: byThroughput, text: trafficText},
+		{rank: 5, title: "RX/TX /s", width: trafficCells, right: true, sorts: true, by: byThroughput, text: trafficText},
 		{rank: 7, title: "FLAPS", width: flapCells, right: true, text: func(p *peering, now time.Time) string { return fmt.Sprint(p.flapCount(now)) }},
 		{rank: 2, title: "AGE", width: ageCells, right: true, sorts: true, by: byAge, text: ageText},
 		{rank: 8, title: "HANDSHAKE", width: handshakeCells, right: true, text: handshakeText},
@@ -149,7 +151,7 @@ func lossText(p *peering, now time.Time) string {
 }
 
 func handshakeText(p *peering, now time.Time) string {
-	if at := p.handshake(); !at.IsZero() {
+	if at := p.handshake(now); !at.IsZero() {
 		return draw.Minutes(now.Sub(at))
 	}
 	return "-"

@@ -36,7 +36,11 @@ func (s Screen) Commands(e session.Env) []keys.Command {
 	k := e.Keys
 	var commands []keys.Command
 	if s.Detail {
-		commands = append(commands, keys.Command{Binding: k.Back, Msg: actBack}, keys.Command{Binding: keys.Named(k.Quit, "back"), Msg: actBack, Quiet: true})
+		back := k.Back
+		if s.find.String() != "" {
+			back = keys.Named(k.Back, "show all lines")
+		}
+		commands = append(commands, keys.Command{Binding: back, Msg: actBack}, keys.Command{Binding: keys.Named(k.Filter, "search"), Msg: actFilter}, keys.Command{Binding: keys.Named(k.Quit, "back"), Msg: actBack, Quiet: true})
 	} else {
 		commands = append(commands, s.openingCommands(k)...)
 	}
@@ -135,10 +139,14 @@ func (s Screen) Typing() bool { return s.filtering }
 // Key takes a key while the filter is typed; ok is false at any other time.
 func (s Screen) Key(e session.Env, msg tea.KeyPressMsg) (_ Screen, ok bool) {
 	switch {
-	case s.Detail || !s.filtering:
+	case !s.filtering:
 		return s, false
 	case key.Matches(msg, e.Keys.Enter):
 		s.filtering = false
+	case key.Matches(msg, e.Keys.Back) && s.Detail:
+		s.filtering, s.find = false, keys.Line{}
+	case s.Detail:
+		s.find, _ = s.find.Update(msg)
 	case key.Matches(msg, e.Keys.Back):
 		s.filtering = false
 		s = s.filterBy(keys.Line{})
@@ -161,8 +169,8 @@ func (s Screen) click(e session.Env, at session.ClickMsg) (Screen, tea.Cmd) {
 		return s, nil
 	}
 	s.filtering = false
-	if at.X >= s.listWidth(e) {
-		return s.turnTo(e, pageOverview) // the pane beside the list is its beginning
+	if at.X >= s.listWidth(e) || at.Y >= len(s.top(e))+s.listHeight(e) {
+		return s.turnTo(e, pageOverview) // the pane beside or below the list is its beginning
 	}
 	parts := s.layout(e)
 	row := at.Y - len(s.top(e)) - len(parts.top)
@@ -213,6 +221,13 @@ func (s Screen) Update(e session.Env, msg tea.Msg) (Screen, tea.Cmd) {
 		return s.move(e, int(msg)*max(1, s.layout(e).rows-1)), nil
 	case page:
 		return s.turnTo(e, msg)
+	case session.PairMsg:
+		s.Board.prefer(msg)
+	case session.DiagnoseMsg:
+		s.Detail, s.list.held, s.list.selected = true, true, PairOf(msg.A, msg.B)
+		s, cmd := s.turnTo(e, pageDiagnosis)
+		s.direct = true
+		return s, cmd
 	case column:
 		s.Board.sortBy(msg)
 	case visitMsg:
@@ -245,6 +260,7 @@ func (s Screen) act(e session.Env, a action) (Screen, tea.Cmd) {
 		// Sends packets from pod to pod, and shows what comes of it.
 		if refs, ok := s.pair(e); ok {
 			e.Post(session.VerifyMsg{Pair: refs})
+			e.Post(session.NoteMsg("A short-lived pod on each side tests the path now."))
 			return s.turnTo(e, pageOverview)
 		}
 	case actCopy:

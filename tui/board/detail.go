@@ -23,7 +23,10 @@ type detail struct {
 	lendings [2][]view.Lending
 	log      *eventLog
 	names    string
-	// measured tells of packets from pod to pod; nil if none were sent.
+	began    time.Time // when the dashboard was opened
+	// absence is why a side says nothing.
+	absence string
+	// measured tells of packets from pod to pod; nil where none can be sent.
 	measured func(width int) []string
 }
 
@@ -43,6 +46,12 @@ func (d detail) lines(width int) []string {
 	for _, line := range t.Wrap(v.Why, width-2, 0) {
 		lines = append(lines, "  "+line)
 	}
+	if d.measured != nil { // what a key starts is to be seen without scrolling
+		const label = "Pods   "
+		for i, line := range d.measured(width - len(label)) {
+			lines = append(lines, map[bool]string{true: t.Label.Render(label), false: strings.Repeat(" ", len(label))}[i == 0]+line)
+		}
+	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		lines = append(lines, "")
 		lines = append(lines, d.side(side, v, width)...)
@@ -51,17 +60,12 @@ func (d detail) lines(width int) []string {
 	lines = append(lines, d.latency(width)...)
 	lines = append(lines, d.traffic(width)...)
 	lines = append(lines, "")
-	if d.measured != nil {
-		lines = append(lines, t.Label.Render("From pod to pod"))
-		for _, line := range d.measured(width - 2) {
-			lines = append(lines, "  "+line)
-		}
-	} else {
-		lines = append(lines, t.Field("Pods    ", "not measured: the states above come from the pings of gateways. Press v to test from pod to pod.", width)...)
+	history := flapText(d.p.flapCount(d.now), v.State) + " in the last 24 h"
+	if d.now.Sub(d.began) < flapWindow {
+		history = flapText(d.p.flapCount(d.now), v.State) + " since " + d.began.Format("15:04") + ", when the dashboard was opened"
 	}
-	history := flapText(d.p.flapCount(d.now), v.State) + " in the last 24 h, as far as this program watched"
 	if at := d.p.created(); !at.IsZero() {
-		history += "; gateways made " + draw.Minutes(d.now.Sub(at)) + " ago"
+		history += "; gateways are " + draw.Minutes(d.now.Sub(at)) + " old"
 	}
 	lines = append(lines, t.Field("History ", history, width)...)
 	return append(lines, d.events(width)...)
@@ -72,11 +76,9 @@ func flapText(n int, now view.State) string {
 	case n == 0 && now.Broken():
 		return "never seen to work"
 	case n == 0:
-		return "never broke"
-	case n == 1:
-		return "broke once"
+		return "no outage"
 	}
-	return fmt.Sprintf("broke %d times", n)
+	return draw.Counted(n, "outage")
 }
 
 // side is what one end says, and how old that is. What was said already is not
@@ -87,7 +89,7 @@ func (d detail) side(s flows.Side, both view.Verdict, width int) []string {
 	r := e.Reading
 	switch {
 	case !e.Chosen:
-		return []string{name + "  " + t.Faint.Render("not among the contexts: nothing is known of its side")}
+		return []string{name + "  " + t.Faint.Render(d.absence+": nothing is known from it")}
 	case r.Peer == "":
 		return []string{name + "  " + t.State(draw.Fail, "has nothing of this peering", 0)}
 	}

@@ -20,6 +20,7 @@ var links = map[flows.Code]string{
 	check.Answers: "api", check.Operator: "operator", check.Configured: "addresses", check.SameRanges: "ranges",
 	check.Gateways: "gateways", check.Endpoint: "endpoint", check.GatewayPod: "pod", check.Keys: "keys", check.Warnings: "warnings",
 	check.Fresh: "reports", check.UDPPath: "UDP", check.Ping: "ping", check.PathMTU: "MTU", check.PacketLoss: "loss",
+	check.FreeRanges: "free", check.NodePaths: "nodes", check.Policies: "policies", check.PodTraffic: "pods",
 }
 
 // diagnosisGap is the least time between two observations of which the
@@ -56,20 +57,7 @@ func diagnosed(facts flows.Facts, l looks) []check.Result {
 // if all of them are wanted.
 func (s Screen) diagnosisLines(e session.Env, results []check.Result, ids [2]render.ClusterID) []string {
 	t, all, width := e.Theme, s.allChecks, e.Width
-	count := map[check.State]int{}
-	roots := 0
-	for _, r := range results {
-		count[r.State]++
-		if r.Root {
-			roots++
-		}
-	}
-	verdict := fmt.Sprintf("%d checks: %d pass, %d warn, %d fail, %d inconclusive, %d skipped",
-		len(results), count[check.Pass], count[check.Warn], count[check.Fail], count[check.Inconclusive], count[check.Skipped])
-	if n := count[check.Measuring]; n > 0 {
-		verdict += fmt.Sprintf(", %d measuring", n)
-	}
-	lines := []string{t.State(draw.CheckMarks[check.Worst(results)], verdict, 0), ""}
+	lines := []string{t.State(draw.CheckMarks[check.Worst(results)], check.Headline(results), 0), ""}
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		lines = append(lines, chain(t, results, side, ids[side], width)...)
 	}
@@ -79,10 +67,10 @@ func (s Screen) diagnosisLines(e session.Env, results []check.Result, ids [2]ren
 		shown = slices.DeleteFunc(shown, func(r check.Result) bool { return r.State == check.Pass })
 	}
 	slices.SortStableFunc(shown, func(a, b check.Result) int { return cmp.Compare(urgency(a), urgency(b)) })
-	for _, r := range shown {
+	for _, r := range check.Once(shown) {
 		lines = append(lines, checkLines(t, r, width)...)
 	}
-	if passed := count[check.Pass]; !all && passed > 0 {
+	if passed := len(results) - len(shown); !all && passed > 0 {
 		text := fmt.Sprintf("%d passed; %s shows them.", passed, keys.Called(e.Keys.Problems))
 		lines = append(lines, "", t.Faint.Render(text))
 	}

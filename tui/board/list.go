@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows/view"
@@ -76,8 +77,10 @@ func (l peeringList) pick(at, height int) peeringList {
 	return l.follow(height)
 }
 
-// measured are the latest points of the end that measures: A's, or else B's.
+// measured are the latest points of the end that measures: A's, or else B's. The bucket
+// of now is not full yet: nothing in it would look like a gap.
 func (p *peering) measured(now time.Time, length int) []session.Point {
+	now = now.Add(-session.Bucket)
 	side := 0
 	if len(p.History[0].Points) == 0 {
 		side = 1
@@ -105,7 +108,10 @@ func (l peeringList) head(t draw.Theme, width int) []string {
 	}
 	for _, text := range b.notices(t) {
 		parts := draw.Wrapped(text, width)
-		lines = append(lines, parts[:min(len(parts), noticeLines)]...)
+		if len(parts) > noticeLines {
+			parts = append(parts[:noticeLines-1], t.Fit(parts[noticeLines-1]+t.Ellipsis+strings.Repeat(" ", width), width))
+		}
+		lines = append(lines, parts...)
 	}
 	return lines
 }
@@ -121,9 +127,9 @@ func (b *board) notices(t draw.Theme) []string {
 	for _, s := range b.sources {
 		switch {
 		case !s.asked:
-			asking = append(asking, s.ref.String())
+			asking = append(asking, t.Middle(s.ref.String(), mostName))
 		case !s.silent.IsZero():
-			silent = append(silent, fmt.Sprintf("%s for %s", cmp.Or(string(s.ID), s.ref.String()), draw.Minutes(b.now.Sub(s.silent))))
+			silent = append(silent, fmt.Sprintf("%s for %s", t.Middle(cmp.Or(string(s.ID), s.ref.String()), mostName), draw.Minutes(b.now.Sub(s.silent))))
 			why = s.problem
 		}
 	}
@@ -131,6 +137,8 @@ func (b *board) notices(t draw.Theme) []string {
 		text := fmt.Sprintf("no answer from %s", draw.Enumerate(silent))
 		if len(silent) == 1 {
 			text += ": " + why
+		} else {
+			text = fmt.Sprintf("no answer from %d contexts: %s", len(silent), draw.Enumerate(silent))
 		}
 		lines = append(lines, t.Marks[draw.Unknown].Render(t.Plain(t.Glyphs[draw.Unknown]+" "+text)))
 	}

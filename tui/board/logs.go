@@ -99,46 +99,66 @@ func (s Screen) updateLogs(e session.Env, msg logsMsg) (Screen, tea.Cmd) {
 	return s.renewPage(e), s.readLogs(e, LogInterval)
 }
 
+// logText is what both gateways have written, by time, below whose logs these are.
 func (s Screen) logText(e session.Env, p *peering) []string {
 	t, msg := e.Theme, s.logs
-	var lines []string
+	type entry struct {
+		at    time.Time
+		lines []string
+	}
+	var heads []string
+	var all []entry
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		peer := s.objectsOf(e, p, side)
 		head := t.Title.Render(t.Side(side, string(p.ends[side].ID), 0))
 		switch {
 		case peer == nil:
-			lines = append(lines, head+"  not among the contexts")
+			heads = append(heads, head+"  "+s.Board.absence())
+			continue
 		case peer.Pod == nil:
-			lines = append(lines, head+"  has no gateway's pod")
-		case msg.errs[side] != nil:
-			lines = append(lines, head+"  pod "+t.Plain(peer.Pod.Name))
-			lines = append(lines, t.Wrap("can't be read: "+msg.errs[side].Error(), e.Width, 0)...)
-		default:
-			lines = append(lines, head+"  pod "+t.Plain(peer.Pod.Name))
-			if msg.texts[side] == "" {
-				lines = append(lines, "has written nothing")
-			}
-			for line := range strings.Lines(msg.texts[side]) {
-				lines = append(lines, t.Wrap(logLine(strings.TrimRight(line, "\n")), e.Width, 2)...)
-			}
+			heads = append(heads, head+"  has no gateway's pod")
+			continue
 		}
-		lines = append(lines, "")
+		heads = append(heads, head+"  pod "+t.Plain(peer.Pod.Name))
+		switch {
+		case msg.errs[side] != nil:
+			heads = append(heads, t.Wrap("can't be read: "+msg.errs[side].Error(), e.Width, 0)...)
+		case msg.texts[side] == "":
+			heads = append(heads, "has written nothing")
+		}
+		var at time.Time
+		for line := range strings.Lines(msg.texts[side]) {
+			text, when, timed := logLine(strings.TrimRight(line, "\n"))
+			if timed {
+				at = when // a line without a time belongs to the one before
+			}
+			lines := t.Wrap(text, e.Width-2, 2)
+			for i := range lines {
+				lines[i] = t.Sides[side].Render(side.String()) + " " + lines[i]
+			}
+			all = append(all, entry{at, lines})
+		}
+	}
+	slices.SortStableFunc(all, func(x, y entry) int { return x.at.Compare(y.at) })
+	lines := append(heads, "")
+	for _, entry := range all {
+		lines = append(lines, entry.lines...)
 	}
 	return lines
 }
 
 // logLine is a line as a person reads it: of one that is JSON, as our gateways
 // write, the time, the level and the message, and then whatever else it says. Any
-// other stays as it is.
-func logLine(line string) string {
+// other stays as it is. ok is false for a line without a time.
+func logLine(line string) (text string, at time.Time, ok bool) {
 	var fields map[string]any
 	if json.Unmarshal([]byte(line), &fields) != nil {
-		return line
+		return line, at, false
 	}
 	at, err := time.Parse(time.RFC3339Nano, fmt.Sprint(fields["time"]))
 	message, ok := fields["msg"].(string)
 	if err != nil || !ok {
-		return line
+		return line, at, err == nil
 	}
 	words := []string{at.Format(time.TimeOnly), fmt.Sprint(fields["level"]), message}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -146,5 +166,5 @@ func logLine(line string) string {
 			words = append(words, fmt.Sprintf("%s=%v", name, fields[name]))
 		}
 	}
-	return strings.Join(words, " ")
+	return strings.Join(words, " "), at, true
 }

@@ -16,7 +16,7 @@ func TestALogLineIsForPeople(t *testing.T) {
 		{"a line that was cut", `{"time":"2026-05-04T12:2`, `{"time":"2026-05-04T12:2`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := logLine(test.line); got != test.want {
+			if got, _, _ := logLine(test.line); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

@@ -7,10 +7,13 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
@@ -19,7 +22,9 @@ func (s Screen) turnTo(e session.Env, p page) (Screen, tea.Cmd) {
 	if p := s.Subject(); p != nil {
 		s.list.held, s.list.selected = true, p.ID
 	}
+	s.direct = p != pageOverview && (s.direct || !s.Detail)
 	s.Detail, s.page, s.text, s.logs = true, p, nil, logsMsg{}
+	s.find, s.filtering = keys.Line{}, false
 	subject := s.Subject()
 	switch {
 	case subject == nil:
@@ -46,9 +51,14 @@ func (s Screen) renewPage(e session.Env) Screen {
 	return s
 }
 
-// leavePage goes back: to the overview, and from there to the list.
+// leavePage goes back: to all lines of the page, to the overview if the page was opened
+// there, and from there to the list.
 func (s Screen) leavePage(e session.Env) (Screen, tea.Cmd) {
-	if s.page != pageOverview && s.page != pageAllEvents {
+	if s.find.String() != "" {
+		s.find = keys.Line{}
+		return s, nil
+	}
+	if !s.direct && s.page != pageOverview && s.page != pageAllEvents {
 		return s.turnTo(e, pageOverview)
 	}
 	s.Detail = false
@@ -71,7 +81,7 @@ func (s Screen) diagnosisText(e session.Env, p *peering) []string {
 	results = slices.DeleteFunc(results, func(r check.Result) bool {
 		return len(r.Sides) != 1 || ids[r.Sides[0]] == missing
 	})
-	lines := e.Theme.Wrap(fmt.Sprintf("%s is not among the contexts: only the other side could be checked.", missing), e.Width, 0)
+	lines := e.Theme.Wrap(fmt.Sprintf("%s is %s: only the other side could be checked.", missing, s.Board.absence()), e.Width, 0)
 	return append(append(lines, ""), s.diagnosisLines(e, results, ids)...)
 }
 
@@ -82,7 +92,7 @@ func (s Screen) pageText(e session.Env) []string {
 	case s.page == pageAllEvents:
 		return s.eventsText(e, func(event) bool { return true })
 	case p == nil:
-		return e.Theme.Wrap("This peering is gone.", e.Width, 0)
+		return e.Theme.Wrap("Nothing is known of this peering, or no more.", e.Width, 0)
 	case s.page == pageEvents:
 		return s.eventsText(e, func(ev event) bool { return ev.id == p.ID })
 	case s.page == pageYAML, s.page == pageLogs:
@@ -91,6 +101,25 @@ func (s Screen) pageText(e session.Env) []string {
 		return s.diagnosisText(e, p)
 	}
 	return s.detailOf(e, p).lines(e.Width)
+}
+
+// found are the lines of a page that have what is searched for, below the search.
+func (s Screen) found(e session.Env, lines []string) []string {
+	text := strings.ToLower(s.find.String())
+	if !s.filtering && text == "" {
+		return lines
+	}
+	t := e.Theme
+	var found []string
+	for _, line := range lines {
+		if strings.Contains(strings.ToLower(ansi.Strip(line)), text) {
+			found = append(found, line)
+		}
+	}
+	count := fmt.Sprintf("%d of %s  ", len(found), draw.Counted(len(lines), "line"))
+	const label = "search: "
+	head := t.Faint.Render(count) + t.Label.Render(label) + s.find.View(t, max(1, e.Width-len(count)-len(label)), s.filtering)
+	return append([]string{head}, found...)
 }
 
 // eventsText are the latest events first.
@@ -114,7 +143,7 @@ func (s Screen) yamlText(e session.Env, p *peering) []string {
 		peer := s.objectsOf(e, p, side)
 		heading := e.Theme.Title.Render(e.Theme.Side(side, string(p.ends[side].ID), 0))
 		if peer == nil {
-			lines = append(lines, heading+"  not among the contexts", "")
+			lines = append(lines, heading+"  "+s.Board.absence(), "")
 			continue
 		}
 		text, err := render.LiveYAML(peer.Objects()...)

@@ -108,13 +108,15 @@ func (p *peering) traffic(now time.Time) session.Rate {
 	return session.Rate{}
 }
 
-// handshake is the latest one that either end has told.
-func (p *peering) handshake() time.Time {
-	a, b := p.ends[flows.A].Reading.Handshake, p.ends[flows.B].Reading.Handshake
-	if b.After(a) {
-		return b
+// handshake is the latest one that either end tells of now: what was told long ago says
+// nothing of those since.
+func (p *peering) handshake(now time.Time) (latest time.Time) {
+	for _, e := range p.ends {
+		if at := e.Reading.Handshake; e.Fresh(now) && at.After(latest) {
+			latest = at
+		}
 	}
-	return a
+	return latest
 }
 
 // mtu is the smaller one of both ends' tunnels; 0: nobody says.

@@ -20,13 +20,15 @@ type Screen struct {
 	Board     *board
 	list      peeringList
 	filter    keys.Line
-	filtering bool // keys go into the filter
+	filtering bool // keys go into the filter, or into the search of a page
 	wide      bool // the list has all of the screen
 
 	Detail bool // a page is shown, and not the list
 	page   page
-	text   []string // of a page that is made anew only when there is reason to
-	logs   logsMsg  // the latest
+	direct bool      // the page was opened from the list, not from the overview
+	find   keys.Line // only lines of the page that have it are shown
+	text   []string  // of a page that is made anew only when there is reason to
+	logs   logsMsg   // the latest
 	// looks are those of the diagnosis: what has changed since then tells which way
 	// packets move.
 	looks     looks
@@ -64,6 +66,7 @@ func New(o session.Options, e session.Env) Screen {
 		}
 		s.chosen[ref] = true
 	}
+	s.Board.prefer([2]flows.ContextRef{o.A, o.B})
 	s.Know(e.Fleet)
 	return s
 }
@@ -108,7 +111,7 @@ func (s Screen) contextsOf(p *peering) (refs [2]flows.ContextRef, missing render
 func (s Screen) pair(e session.Env) (refs [2]flows.ContextRef, ok bool) {
 	refs, missing := s.contextsOf(s.Subject())
 	if missing != "" {
-		e.Post(session.NoteMsg(fmt.Sprintf("This needs both clusters, and %s is not among the contexts of the dashboard.", missing)))
+		e.Post(session.NoteMsg(fmt.Sprintf("This needs both clusters, and %s is %s.", missing, s.Board.absence())))
 	}
 	return refs, missing == ""
 }

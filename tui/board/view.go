@@ -8,29 +8,57 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// From this size on the detail stands beside the list.
+// From these sizes on the detail stands beside the list, or below it. Beside it, the
+// list has to have room for all that a narrow one shows.
 const (
-	twoPanesWidth  = 120
-	twoPanesHeight = 30
+	besideWidth  = 170
+	belowHeight  = 34
+	paneFraction = 2.0 / 5 // of the body, that a list with a pane below it has at most
 )
 
-func (s Screen) twoPanes(e session.Env) bool {
-	return !s.Detail && !s.wide && e.Width >= twoPanesWidth && e.Height >= twoPanesHeight && s.list.current() != nil
+// panes is where the detail of the selected row is.
+type panes uint8
+
+const (
+	noPane panes = iota
+	besideList
+	belowList
+)
+
+func (s Screen) panes(e session.Env) panes {
+	switch {
+	case s.Detail || s.wide || s.list.current() == nil || e.Height < belowHeight:
+		return noPane
+	case e.Width >= besideWidth:
+		return besideList
+	}
+	return belowList
 }
 
 func (s Screen) listWidth(e session.Env) int {
-	if s.twoPanes(e) {
+	if s.panes(e) == besideList {
 		return e.Width * 52 / 100
 	}
 	return e.Width
 }
 
+// listHeight is how many lines the list has below what stands above it.
+func (s Screen) listHeight(e session.Env) int {
+	height := max(0, e.Body-len(s.top(e)))
+	if s.panes(e) == belowList {
+		const around = 9 // counts, notices, titles, the latest event
+		height = min(len(s.Board.List)+around, int(float64(height)*paneFraction))
+	}
+	return height
+}
+
 // layout is where the list has its parts.
 func (s Screen) layout(e session.Env) listLayout {
-	return s.list.layout(e.Theme, s.listWidth(e), max(0, e.Body-len(s.top(e))), s.wide)
+	return s.list.layout(e.Theme, s.listWidth(e), s.listHeight(e), s.wide)
 }
 
 // top is what stands above the list.
@@ -52,7 +80,8 @@ func (s Screen) Text(e session.Env) session.Text {
 	if !s.Detail {
 		return session.Text{}
 	}
-	return session.Text{ID: fmt.Sprint("page ", s.page, s.list.selected), Lines: s.pageText(e), Height: e.Room()}
+	id := fmt.Sprint("page ", s.page, s.list.selected, s.find.String())
+	return session.Text{ID: id, Lines: s.found(e, s.pageText(e)), Height: e.Room(), Tail: s.page == pageLogs}
 }
 
 // Follow keeps the selected row where it is while others move.
@@ -69,27 +98,45 @@ func (s Screen) View(e session.Env) []string {
 		return e.Pane()
 	}
 	t, top := e.Theme, s.top(e)
-	left := s.list.view(t, s.listWidth(e), e.Body-len(top), s.wide)
-	if !s.twoPanes(e) {
-		return append(top, left...)
+	width, height, where := s.listWidth(e), s.listHeight(e), s.panes(e)
+	left := s.list.view(t, width, height, s.wide)
+	switch where {
+	case besideList:
+		right := s.cut(e, s.detailOf(e, s.list.current()).lines(e.Width-width-3), height)
+		for i := range height {
+			top = append(top, draw.Pad(t.Fit(draw.At(left, i), width), width)+" "+t.Faint.Render(t.Bar)+" "+draw.At(right, i))
+		}
+		return top
+	case belowList:
+		for len(left) < height {
+			left = append(left, "")
+		}
+		p := s.list.current()
+		names := string(p.ends[0].ID) + " " + t.Between + " " + string(p.ends[1].ID)
+		lines := append(append(top, left...), t.RuleLine(names, width))
+		return append(lines, s.cut(e, s.detailOf(e, p).lines(width), e.Body-len(lines))...)
+	case noPane:
 	}
-	width := s.listWidth(e)
-	right := s.detailOf(e, s.list.current()).lines(e.Width - width - 3)
-	lines := top
-	for i := range e.Body - len(top) {
-		lines = append(lines, draw.Pad(t.Fit(draw.At(left, i), width), width)+" "+t.Faint.Render(t.Bar)+" "+draw.At(right, i))
+	return append(top, left...)
+}
+
+// cut says so where a pane has no room for all lines.
+func (s Screen) cut(e session.Env, lines []string, height int) []string {
+	if len(lines) <= height || height < 1 {
+		return lines
 	}
-	return lines
+	more := fmt.Sprintf("%d more lines: %s", len(lines)-height+1, keys.Called(e.Keys.Enter))
+	return append(lines[:height-1:height-1], e.Theme.Faint.Render(more))
 }
 
 func (s Screen) detailOf(e session.Env, p *peering) detail {
-	d := detail{t: e.Theme, now: s.Board.now, p: p, log: &s.Board.Log, names: s.Board.names(p.ID)}
+	d := detail{t: e.Theme, now: s.Board.now, p: p, log: &s.Board.Log, names: s.Board.names(p.ID), began: s.Board.began, absence: s.Board.absence()}
 	for i := range p.ends {
 		d.peers[i] = s.objectsOf(e, p, flows.Side(i))
 		d.lendings[i] = view.Lendings(s.clusterOf(e, p, flows.Side(i)), p.ends[1-i].ID)
 	}
-	if refs, _ := s.contextsOf(p); e.Verified.Pair == refs && e.Pair == refs {
-		d.measured = func(width int) []string { return e.Verified.Lines(e.Theme, e.Pair, e.Now, width) }
+	if refs, missing := s.contextsOf(p); missing == "" {
+		d.measured = func(width int) []string { return e.Verified.Lines(e.Theme, refs, e.Now, width) }
 	}
 	return d
 }

@@ -154,6 +154,21 @@ func (t Theme) Spark(values []float64) string {
 	return b.String()
 }
 
+// SparkBetween draws values on a scale that is the same for all lines that have it: each
+// bar stands for as many times the one below it. NaN is a gap.
+func (t Theme) SparkBetween(values []float64, low, high float64) string {
+	var b strings.Builder
+	for _, v := range values {
+		if math.IsNaN(v) {
+			b.WriteString(t.gap)
+			continue
+		}
+		share := math.Log(max(v, low)/low) / math.Log(high/low)
+		b.WriteString(t.Bars[int(min(share, 1)*float64(len(t.Bars)-1)+0.5)])
+	}
+	return b.String()
+}
+
 // Statistics of what was measured; ok is false if nothing was.
 func Statistics(values []float64) (mean, p95, highest float64, ok bool) {
 	var known []float64

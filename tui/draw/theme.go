@@ -64,8 +64,8 @@ func NewTheme(ascii, light bool) Theme {
 		yellow, cyan = "#7a5200", "#005f6b"
 	}
 	t := Theme{
-		Glyphs:  [...]string{Pending: "·", Running: "▸", OK: "✓", Warn: "!", Fail: "✗", Unknown: "?"},
-		Bullets: [...]string{Pending: "·", Running: "▸", OK: "✓", Warn: "!", Fail: "✗", Unknown: "?"},
+		Glyphs:  [...]string{Pending: "·", Running: "○", OK: "✓", Warn: "!", Fail: "✗", Unknown: "?"},
+		Bullets: [...]string{Pending: "·", Running: "○", OK: "✓", Warn: "!", Fail: "✗", Unknown: "?"},
 		Between: "⇄", Rule: "─", Ellipsis: "…", Dot: " · ", gap: "·", Done: "✓", Radio: [2]string{"( )", "(•)"},
 		axis: "┤", To: "→", Into: "›", Bar: "│", Pointer: "▸", Sorted: [2]string{"▼", "▲"},
 		Bars:  strings.Split("▁▂▃▄▅▆▇█", ""),

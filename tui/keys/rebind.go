@@ -94,8 +94,8 @@ var (
 		{"the checks", slices.Concat(everywhere, listed, []string{"settings", "refresh", "problems", "verify"})},
 		{"the form", slices.Concat(everywhere, []string{"explain", "the next field", "the previous field", "the previous choice", "the next choice"})},
 		{"the plan", slices.Concat(everywhere, listed, []string{"apply", "copy", "settings", "refresh", "local-only"})},
-		{"a run", slices.Concat(everywhere, listed, []string{"continue", "leave", "disconnect", "retry", "plan", "settings", "swap"})},
-		{"the live connection", slices.Concat(everywhere, scrolled, []string{"verify", "settings", "plan", "disconnect", "reset", "copy", "dashboard"})},
+		{"a run", slices.Concat(everywhere, listed, []string{"continue", "leave", "disconnect", "retry", "plan", "settings", "swap", "diagnose"})},
+		{"the live connection", slices.Concat(everywhere, scrolled, []string{"verify", "diagnose", "settings", "plan", "disconnect", "reset", "copy", "dashboard"})},
 		{"the dashboard", slices.Concat(everywhere, listed, []string{
 			"filter", "info", "diagnose", "problems", "verify", "events", "all-events", "logs", "yaml", "disconnect", "reset", "change",
 			"connect", "wide", "pause", "save", "copy", "refresh", "sort-name", "sort-status", "sort-latency", "sort-traffic", "sort-age",

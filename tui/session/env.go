@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 )
@@ -53,6 +54,7 @@ type Text struct {
 	Lines    []string
 	Height   int  // in sight
 	Sideways bool // it scrolls to the right, too; else lines are cut
+	Tail     bool // it starts at its end, and stays there while lines are added
 }
 
 // Messages by which a screen asks something of the program.
@@ -72,6 +74,10 @@ type (
 		Pair [2]flows.ContextRef
 		Goal Goal
 	}
+	// PairMsg says which two clusters are worked on, A first: all screens call them so.
+	PairMsg [2]flows.ContextRef
+	// DiagnoseMsg shows the diagnosis of two clusters' connection.
+	DiagnoseMsg struct{ A, B render.ClusterID }
 	// ChooseMsg lets two clusters be chosen.
 	ChooseMsg struct{}
 	// VerifyMsg measures the connection of a pair with packets.

@@ -41,6 +41,8 @@ type Options struct {
 	Command func(Request) string
 	// InfoCommand writes the command line that tells of one cluster's peering.
 	InfoCommand func(of flows.ContextRef, peer render.ClusterID) string
+	// Looked are the kubeconfig files that contexts were looked for in.
+	Looked []string
 	// Install says how our operator is brought to a cluster where nothing manages
 	// connections, under an ID; nil means not at all. The admin's "" for the ID
 	// is for it to choose.
@@ -99,6 +101,8 @@ type Context struct {
 	File   string // that it is in, also where Ref needs none
 	Server string // URL of the API server
 	User   string // name of the kubeconfig's user
+	// Current says that it is kubectl's current context.
+	Current bool
 	// Problem is why it can't be used at all, such as a user that is missing.
 	Problem string
 }

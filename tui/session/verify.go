@@ -27,12 +27,21 @@ type Verification struct {
 // Running reports whether one is under way.
 func (v Verification) Running() bool { return v.Stop != nil }
 
+// About reports whether it is of these two clusters, whichever is A.
+func (v Verification) About(pair [2]flows.ContextRef) bool {
+	return v.Pair == pair || v.Pair == [2]flows.ContextRef{pair[flows.B], pair[flows.A]}
+}
+
 // Of is what was measured between two clusters last; nil: nothing.
 func (v Verification) Of(pair [2]flows.ContextRef) *verify.Result {
-	if !v.Ended || v.Err != nil || v.Pair != pair {
+	if !v.Ended || v.Err != nil || !v.About(pair) {
 		return nil
 	}
-	return &v.Result
+	r := v.Result
+	if v.Pair != pair {
+		r = r.Turned()
+	}
+	return &r
 }
 
 // VerifiedMsg is what a measurement has found.
@@ -46,24 +55,25 @@ type VerifiedMsg struct {
 // Lines say what was measured between two clusters, as lines of at most width cells.
 func (v Verification) Lines(t draw.Theme, of [2]flows.ContextRef, now time.Time, width int) []string {
 	switch {
-	case v.Running() && v.Pair == of:
+	case v.Running() && v.About(of):
 		text := fmt.Sprintf("measuring with a pod on each side, for %s", draw.Age(now.Sub(v.Began)))
 		return []string{t.State(draw.Running, text, 0)}
-	case !v.Ended || v.Pair != of:
+	case !v.Ended || !v.About(of):
 		return t.Wrap("Not tested from pod to pod yet. Press v to test.", width, 0)
 	case v.Err != nil:
 		return t.Wrap("Not measured: "+v.Err.Error(), width, 0)
 	}
-	look := map[verify.Verdict]draw.Mark{verify.Works: draw.OK, verify.Degraded: draw.Warn, verify.Broken: draw.Fail}[v.Result.Verdict()]
-	if look == draw.OK && !v.Result.Verified() {
+	r := v.Of(of)
+	look := map[verify.Verdict]draw.Mark{verify.Works: draw.OK, verify.Degraded: draw.Warn, verify.Broken: draw.Fail}[r.Verdict()]
+	if look == draw.OK && !r.Verified() {
 		look = draw.Unknown
 	}
-	found := v.Result.Measurement().Result
-	if v.Result.Between == verify.Gateways {
+	found := r.Measurement().Result
+	if r.Between == verify.Gateways {
 		found = "not verified: only the gateways' pings are known"
 	}
-	lines := []string{t.State(look, found, 0) + t.Faint.Render(", "+draw.Age(now.Sub(v.Result.At))+" ago")}
-	for _, text := range v.Result.Lines() {
+	lines := []string{t.State(look, found, 0) + t.Faint.Render(", "+draw.Age(now.Sub(r.At))+" ago")}
+	for _, text := range r.Lines() {
 		// Its last line says what the first one here does.
 		if !strings.HasPrefix(text, "verified") && !strings.HasPrefix(text, "not verified") {
 			lines = append(lines, t.Wrap(text, width-2, 4)...)

@@ -140,6 +140,7 @@ func (s applyScreen) choices(c scene) []keys.Command {
 		if c.goal == session.Connect {
 			choices = append(choices, keys.Command{Binding: k.Settings, Msg: goSettings})
 			if s.fault().Code == flows.CodeTunnel {
+				choices = append(choices, keys.Command{Binding: keys.Named(k.Diagnose, "find what is broken"), Msg: c.diagnosis()})
 				choices = append(choices, keys.Command{Binding: keys.Named(k.Swap, "let the other cluster be the server"), Msg: goSwapped})
 			}
 		}
@@ -345,6 +346,9 @@ func (s applyScreen) row(c scene, step flows.Step) string {
 		shown.Reason = "" // has its own place
 	}
 	line := c.stepLine(shown, false)
+	if s.active() && step.Status == flows.Ready { // a request is under way
+		line = c.stepLineAs(draw.Running, "working", shown, false)
+	}
 	now := c.Now
 	if !s.active() {
 		now = s.ended

@@ -58,19 +58,67 @@ func (s clustersScreen) rows(c scene) []clusterRow {
 		}
 		rows = append(rows, r)
 	}
-	text := strings.TrimSpace(s.filter.String())
-	if text == "" {
+	slices.SortStableFunc(rows, func(a, b clusterRow) int { return cmp.Compare(a.rank(), b.rank()) })
+	return matchingRows(rows, s.filter.String())
+}
+
+// rank orders contexts for who wants to choose: the current one, those that can be used,
+// those that have not answered, and those that can't be used.
+func (r clusterRow) rank() int {
+	usable := map[draw.Mark]int{draw.OK: 0, draw.Warn: 0, draw.Running: 1}
+	rank, ok := usable[r.mark]
+	switch {
+	case !ok:
+		return 3
+	case r.Current:
+		return 0
+	}
+	return 1 + rank
+}
+
+// matchingRows are those that have all words of a filter, the ones whose names begin
+// with it first. A name that was typed with letters left out is found if nothing else is.
+func matchingRows(rows []clusterRow, filter string) []clusterRow {
+	words := strings.Fields(strings.ToLower(filter))
+	if len(words) == 0 {
 		return rows
 	}
-	words := make([]string, len(rows))
-	for i, r := range rows {
-		words[i] = strings.Join([]string{r.Ref.Name, string(r.Good.ID), r.word, r.Server, r.File}, " ")
-	}
 	var matching []clusterRow
-	for _, match := range fuzzy.FindNoSort(text, words) {
-		matching = append(matching, rows[match.Index])
+	var names []string
+	for _, r := range rows {
+		names = append(names, r.Ref.Name)
+		all := strings.ToLower(strings.Join([]string{r.Ref.Name, string(r.Good.ID), r.word, r.Server, r.File}, " "))
+		if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(all, word) }) {
+			matching = append(matching, r)
+		}
+	}
+	where := func(r clusterRow) int {
+		name := strings.ToLower(r.Ref.Name)
+		switch {
+		case strings.HasPrefix(name, words[0]), strings.HasPrefix(string(r.Good.ID), words[0]):
+			return 0
+		case strings.Contains(name, words[0]):
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(matching, func(a, b clusterRow) int { return cmp.Compare(where(a), where(b)) })
+	if len(matching) == 0 {
+		for _, match := range fuzzy.Find(strings.Join(words, ""), names) {
+			matching = append(matching, rows[match.Index])
+		}
 	}
 	return matching
+}
+
+// offer moves the selection on to what can be chosen next, if it is on what was chosen.
+func (s clustersScreen) offer(c scene) clustersScreen {
+	rows := s.rows(c)
+	free := slices.IndexFunc(rows, func(r clusterRow) bool { return r.refusal == "" })
+	if c.paired(s.selected) && free >= 0 {
+		s.selected = rows[free].Ref
+	}
+	return s
 }
 
 // clusterStatus is what a probe has told, in a word, with the reason.
@@ -82,7 +130,7 @@ func (c scene) clusterStatus(k session.Member) status {
 		return status{draw.Running, "asking", draw.AskedText(c.Now.Sub(k.Began)) + ", no answer yet"}
 	}
 	if p := k.Latest.Problem; p != nil {
-		word := map[flows.ProblemKind]string{flows.Unauthorized: "login refused", flows.Forbidden: "not allowed"}[p.Kind]
+		word := map[flows.ProblemKind]string{flows.Unauthorized: "login failed", flows.Forbidden: "not allowed"}[p.Kind]
 		return status{draw.Fail, cmp.Or(word, "no answer"), strings.TrimSuffix(p.Message, ".") + withHint(p.Hint)}
 	}
 	if why := misplaced(k); why != "" {
@@ -94,6 +142,9 @@ func (c scene) clusterStatus(k session.Member) status {
 			why += " When you choose it, installing the operator becomes a part of the plan."
 		}
 		return status{draw.Warn, "nothing installed", why}
+	}
+	if why := k.Good.Operator.Problem; why != "" {
+		return status{draw.Warn, "operator not running", why + ". Connections can be planned once it runs."}
 	}
 	if c.isProtected(k.Ref) {
 		return status{draw.OK, "ready, protected", "It is protected by your configuration: to change it, you type its name."}
@@ -159,7 +210,13 @@ func (s clustersScreen) commands(c scene) []keys.Command {
 	if s.info {
 		return []keys.Command{{Binding: k.Back, Msg: actInfo}}
 	}
-	commands := []keys.Command{{Binding: keys.Named(k.Enter, "choose "+c.choosing().String()), Msg: actChoose}, {Binding: k.Filter, Msg: actFilter}}
+	var commands []keys.Command
+	switch {
+	case s.filtering:
+		return []keys.Command{{Binding: keys.Named(k.Enter, "end typing"), Msg: actFilter}, {Binding: keys.Named(k.Back, "clear the filter"), Msg: actLeave}}
+	case len(c.Fleet.Members) > 0:
+		commands = []keys.Command{{Binding: keys.Named(k.Enter, "choose "+c.choosing().String()), Msg: actChoose}, {Binding: k.Filter, Msg: actFilter}}
+	}
 	if c.chosen(flows.A) || s.filter.String() != "" || c.Boarded {
 		commands = append(commands, keys.Command{Binding: k.Back, Msg: actLeave})
 	}
@@ -285,13 +342,33 @@ func askForFile(c scene) {
 
 // Widths of the list's columns, in cells.
 const (
-	contextWidth  = 24
+	contextWidth  = 24 // at least
 	stateWidth    = 21
 	versionWidth  = 9
 	softwareWidth = 18
 	idWidth       = 14
 	roomForServer = 118 // an address of a usual length has room after the other columns
+	serverRoom    = 34
 )
+
+// contextWidth is how wide names of contexts are: as they need, and as there is room.
+func (c scene) contextWidth(rows []clusterRow) int {
+	longest := 0
+	for _, r := range rows {
+		longest = max(longest, draw.Cells(c.Fleet.Call(r.Member)))
+	}
+	room := c.Width - 4 - stateWidth
+	if c.Width >= 70 {
+		room -= versionWidth + 2 + idWidth
+	}
+	if c.Width >= 100 {
+		room -= softwareWidth
+	}
+	if c.Width >= roomForServer {
+		room -= serverRoom
+	}
+	return max(contextWidth, min(longest+1, room))
+}
 
 func (s clustersScreen) view(c scene) []string {
 	if s.info {
@@ -300,7 +377,7 @@ func (s clustersScreen) view(c scene) []string {
 	parts := s.layout(c)
 	lines := parts.head
 	for i := parts.top; i < min(parts.top+parts.list, len(parts.rows)); i++ {
-		lines = append(lines, c.clusterLine(parts.rows[i], i == parts.selected))
+		lines = append(lines, c.clusterLine(parts.rows[i], c.contextWidth(parts.rows), i == parts.selected))
 	}
 	for len(lines) < c.Body-len(parts.detail) {
 		lines = append(lines, "")
@@ -342,6 +419,9 @@ func (s clustersScreen) head(c scene, rows []clusterRow) []string {
 	if draw.Cells(question) > c.Width {
 		question = fmt.Sprintf("Choose cluster %s.", side)
 	}
+	if counts := t.Dot + tallyOf(rows); len(rows) > manyContexts && draw.Cells(question+counts) <= c.Width {
+		question += counts
+	}
 	lines := []string{t.Title.Render(t.Plain(question))}
 	for _, p := range c.Fleet.Problems {
 		lines = append(lines, t.Marks[draw.Fail].Render(t.Glyphs[draw.Fail])+" "+t.Plain(p.Error()))
@@ -354,11 +434,15 @@ func (s clustersScreen) head(c scene, rows []clusterRow) []string {
 		return append(lines, "Reading the kubeconfig files"+t.Ellipsis)
 	case len(c.Fleet.Members) == 0:
 		lines = append(lines, "")
-		return append(lines, t.Wrap("There are no contexts in your kubeconfig. Press "+keys.Called(c.Keys.AddFile)+" to add a file, or set KUBECONFIG before the start.", c.Width, 0)...)
+		where := "your kubeconfig"
+		if len(c.options.Looked) > 0 {
+			where = strings.Join(c.options.Looked, ", ")
+		}
+		return append(lines, t.Wrap("There are no contexts in "+where+". Press "+keys.Called(c.Keys.AddFile)+" to add a file, or set KUBECONFIG before the start.", c.Width, 0)...)
 	case len(rows) == 0:
 		return append(lines, "No context matches the filter. Press esc to clear it.")
 	}
-	head := "    " + draw.Pad("CONTEXT", contextWidth) + draw.Pad("STATE", stateWidth+draw.Cells(t.Glyphs[draw.OK])-1)
+	head := "    " + draw.Pad("CONTEXT", c.contextWidth(rows)) + draw.Pad("STATE", stateWidth+draw.Cells(t.Glyphs[draw.OK])-1)
 	if c.Width >= 70 {
 		head += draw.Pad("KUBERNETES", versionWidth+2) + draw.Pad("CLUSTER ID", idWidth)
 	}
@@ -371,14 +455,33 @@ func (s clustersScreen) head(c scene, rows []clusterRow) []string {
 	return append(lines, t.Faint.Render(head))
 }
 
-func (c scene) clusterLine(r clusterRow, selected bool) string {
+// manyContexts is from how many on their states are counted.
+const manyContexts = 5
+
+// tallyOf counts contexts by whether they can be used.
+func tallyOf(rows []clusterRow) string {
+	count := map[draw.Mark]int{}
+	for _, r := range rows {
+		count[r.mark]++
+	}
+	parts := []string{fmt.Sprintf("%d usable", count[draw.OK]+count[draw.Warn])}
+	if n := count[draw.Running]; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d asking", n))
+	}
+	if n := count[draw.Fail]; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d not usable", n))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (c scene) clusterLine(r clusterRow, nameWidth int, selected bool) string {
 	t := c.Theme
-	column := func(text string, width int) string { return draw.Pad(t.Fit(t.Plain(text), width-1), width) }
+	column := func(text string, width int) string { return draw.Pad(t.Middle(t.Plain(text), width-1), width) }
 	side := " "
 	if r.side != "" {
 		side = t.Sides[map[string]flows.Side{"A": flows.A, "B": flows.B}[r.side]].Render(r.side)
 	}
-	name := column(c.Fleet.Call(r.Member), contextWidth)
+	name := column(c.Fleet.Call(r.Member), nameWidth)
 	if r.refusal != "" && r.side == "" {
 		name = t.Faint.Render(name)
 	}
@@ -440,7 +543,7 @@ func (s clustersScreen) text(c scene) []string {
 	add("file", r.File)
 	add("user", r.User)
 	add("server", cmp.Or(r.Server, r.Latest.Server))
-	add("what is wrong", r.why)
+	add("note", r.why)
 	add("kubernetes", r.Good.Version)
 	add("cluster ID", string(r.Good.ID))
 	add("UID", r.Good.UID)

@@ -52,6 +52,7 @@ func (s liveScreen) commands(c scene) []keys.Command {
 	k := c.Keys
 	return []keys.Command{
 		{Binding: k.Verify, Msg: session.VerifyMsg{Pair: c.pair}},
+		{Binding: k.Diagnose, Msg: c.diagnosis()},
 		{Binding: k.Settings, Msg: goSettings},
 		{Binding: k.Plan, Msg: goPlan},
 		{Binding: k.Disconnect, Msg: takeAwayMsg(session.Disconnect)},
@@ -60,6 +61,11 @@ func (s liveScreen) commands(c scene) []keys.Command {
 		{Binding: k.Back, Msg: goClusters},
 		{Binding: k.Dashboard, Msg: goBoard},
 	}
+}
+
+// diagnosis asks for the checks of the connection.
+func (c scene) diagnosis() session.DiagnoseMsg {
+	return session.DiagnoseMsg{A: c.id(flows.A), B: c.id(flows.B)}
 }
 
 // twoColumns is the width from which both sides stand beside each other.

@@ -71,7 +71,7 @@ func (s planScreen) commands(c scene) []keys.Command {
 	}
 	commands := []keys.Command{open}
 	if !c.Current.Done() {
-		commands = append(commands, keys.Command{Binding: k.Apply, Msg: goApply})
+		commands = append(commands, keys.Command{Binding: k.Apply, Msg: goApply, Quiet: s.selected == applyRow})
 	}
 	commands = append(commands, back, keys.Command{Binding: k.CopyCommand, Msg: session.CopyMsg(c.command())})
 	if c.goal == session.Connect {
@@ -129,7 +129,7 @@ func (s planScreen) view(c scene) []string {
 	list, pane := c.planLayout(c.Body - len(head))
 	lines := append(head, draw.Window(s.rows(c), s.index(c.Current), list)...)
 	if pane > 0 {
-		return append(append(lines, s.heading(c)), c.Pane()...)
+		return append(append(lines, s.paneHeading(c, list)), c.Pane()...)
 	}
 	step, _ := c.Current.Step(s.selected)
 	where := fmt.Sprintf("%d/%d  ", s.index(c.Current)+1, len(planIDs(c.Current)))
@@ -230,15 +230,20 @@ func (s planScreen) rows(c scene) []string {
 
 // stepLine is one step as a line: state, side, action, title and reason.
 func (c scene) stepLine(s flows.Step, withAction bool) string {
+	return c.stepLineAs(draw.StepMark(s.Status), draw.StepWord(s.Status), s, withAction)
+}
+
+// stepLineAs is one with another word for its state.
+func (c scene) stepLineAs(mark draw.Mark, word string, s flows.Step, withAction bool) string {
 	t := c.Theme
-	line := t.State(draw.StepMark(s.Status), draw.StepWord(s.Status), t.StateWidth()) + " " +
+	line := t.State(mark, word, t.StateWidth()) + " " +
 		c.side(s.Side) + " "
 	if withAction && c.Width >= 60 {
 		action := s.Action.String()
 		if s.Status == flows.Done && s.Action.Changes() {
 			action = "-"
 		}
-		line += draw.Pad(action, len("create")+1)
+		line += draw.Pad(action, len("replace")+1)
 	}
 	line += t.Plain(s.Title)
 	if s.Reason != "" && c.Width >= 60 {
@@ -298,6 +303,11 @@ func (c scene) outlook() []string {
 		lines = append(lines, wrapped[1:]...)
 	}
 	a, b := c.id(flows.A), c.id(flows.B)
+	for _, s := range []flows.Side{flows.A, flows.B} {
+		if c.wanted.Install[s] != nil && c.on(s).Good.Installable() && !c.Current.Done() {
+			add(draw.Warn, fmt.Sprintf("%s gets the liqo-tui operator: a Deployment, and on each node a pod on the host's network with NET_ADMIN and NET_RAW.", c.id(s)))
+		}
+	}
 	for _, text := range c.Current.Interrupts() {
 		add(draw.Warn, text)
 	}
@@ -326,14 +336,31 @@ func (c scene) outlook() []string {
 	return lines
 }
 
+// paneHeading is the line between the list, of which so many rows are in sight, and
+// the pane.
+func (s planScreen) paneHeading(c scene, list int) string {
+	n := len(planIDs(c.Current))
+	if list >= n {
+		return s.heading(c)
+	}
+	where := fmt.Sprintf("row %d of %d", s.index(c.Current)+1, n)
+	if title := s.title(c); title != "" {
+		where += c.Theme.Dot + title
+	}
+	return c.Theme.RuleLine(where, c.Width)
+}
+
 // heading is the line above the pane.
-func (s planScreen) heading(c scene) string {
+func (s planScreen) heading(c scene) string { return c.Theme.RuleLine(s.title(c), c.Width) }
+
+// title is what the pane is about.
+func (s planScreen) title(c scene) string {
 	step, ok := c.Current.Step(s.selected)
 	switch {
 	case s.selected == applyRow:
-		return c.Theme.RuleLine("what it means", c.Width)
+		return "what it means"
 	case !ok:
-		return c.Theme.RuleLine("", c.Width)
+		return ""
 	}
-	return c.Theme.RuleLine(fmt.Sprintf("%s of %s %s", step.Title, step.Side, c.id(step.Side)), c.Width)
+	return fmt.Sprintf("%s of %s %s", step.Title, step.Side, c.id(step.Side))
 }

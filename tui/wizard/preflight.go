@@ -201,11 +201,15 @@ func (s preflightScreen) tally(dot string) string {
 	for _, r := range s.results {
 		count[r.State]++
 	}
-	parts := []string{fmt.Sprintf("%d passed", count[check.Pass])}
+	verdict := "You can go on"
+	if count[check.Fail] > 0 {
+		verdict = "Fix what failed first"
+	}
+	parts := []string{verdict, fmt.Sprintf("%d passed", count[check.Pass])}
 	for _, kind := range []struct {
 		state check.State
 		word  string
-	}{{check.Warn, "to know"}, {check.Fail, "failed"}, {check.Inconclusive, "can't be told"}, {check.Skipped, "skipped"}} {
+	}{{check.Warn, "to know"}, {check.Fail, "failed"}, {check.Inconclusive, "not known yet"}, {check.Skipped, "skipped"}} {
 		if count[kind.state] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", count[kind.state], kind.word))
 		}

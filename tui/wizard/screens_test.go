@@ -73,6 +73,10 @@ func TestAClusterIsChosenOnce(t *testing.T) {
 	if w.Pair() != [2]flows.ContextRef{pair[flows.A]} {
 		t.Fatalf("got the pair %v", w.Pair())
 	}
+	if w.clusters.selected != pair[flows.B] {
+		t.Errorf("got %v selected, want what can be chosen next", w.clusters.selected)
+	}
+	w.clusters.selected = pair[flows.A]
 	_, _ = w.Update(e, actChoose)
 	if note, ok := (*posted)[1].(session.NoteMsg); !ok || !strings.Contains(string(note), "it is A already") {
 		t.Errorf("got %v for the same cluster again, want why not", (*posted)[1:])

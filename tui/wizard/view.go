@@ -175,13 +175,19 @@ func (w Wizard) Summary(e session.Env) string {
 	a, b := string(c.id(flows.A)), string(c.id(flows.B))
 	switch {
 	case w.apply.phase == phaseDone && w.apply.goal != session.Connect && w.Step == Live:
-		return fmt.Sprintf("%s and %s are no longer connected. connect again: %s", a, b, c.commandFor(session.Connect))
+		return fmt.Sprintf("%s and %s are no longer connected.\nConnect again: %s", a, b, c.commandFor(session.Connect))
 	case w.Step == Live, w.plan.pinned && w.Step == Plan && w.goal == session.Connect && w.Current.Done():
-		return fmt.Sprintf("%s says: %s; %s says: %s. undo: %s", a, c.status(flows.A).word, b, c.status(flows.B).word, c.commandFor(session.Reset))
+		return fmt.Sprintf("%s says: %s; %s says: %s.\nUndo: %s", a, c.status(flows.A).word, b, c.status(flows.B).word, c.commandFor(session.Reset))
 	case w.apply.changed:
-		return "What was applied stays. continue: " + c.command() + "  undo: " + c.commandFor(session.Reset)
+		text := "What was applied stays.\nContinue: " + c.command() + "\nUndo: " + c.commandFor(session.Reset)
+		for _, s := range []flows.Side{flows.A, flows.B} {
+			if c.wanted.Install[s] != nil {
+				text += "\nRemove the operator, too: liqo-tui uninstall --context " + c.pair[s].Name
+			}
+		}
+		return text
 	case w.Step == Plan && c.planned() && w.Current.Failure() == nil:
-		return "Nothing was changed. The same as a command: " + c.command()
+		return "Nothing was changed.\nThe same as a command: " + c.command()
 	}
 	return "Nothing was changed."
 }

@@ -41,6 +41,7 @@ type Wizard struct {
 	met      [2]flows.ContextRef // the pair that wanted is for
 	chose    answers             // in the form
 	visiting bool                // a peering of the dashboard: back leads there again
+	landed   bool                // on its Live screen: back leads there first
 
 	clusters  clustersScreen
 	preflight preflightScreen
@@ -86,10 +87,12 @@ func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 		w.pair = msg.Pair
 		return w.verify(w.scene(e))
 	case session.VisitMsg:
-		w.pair, w.visiting = msg.Pair, true
+		w.pair, w.visiting, w.landed = msg.Pair, true, false
 		if w = w.begin(e, msg.Goal); msg.Goal == session.Connect {
 			w = w.openSettings(e)
 		}
+	case session.DiagnoseMsg:
+		return w.goTo(c, goBoard)
 	case session.ChooseMsg:
 		w.pair, w.visiting = [2]flows.ContextRef{}, false
 		w = w.toClusters()
@@ -104,8 +107,10 @@ func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 	case chosenMsg:
 		side := c.choosing()
 		if w.pair[side] = flows.ContextRef(msg); w.scene(e).chosen(side.Other()) {
-			w = w.meet(e)
+			e.Post(session.PairMsg(w.pair))
+			return w.meet(e), nil
 		}
+		w.clusters = w.clusters.offer(w.scene(e))
 	case submittedMsg:
 		w.wanted = flows.Params(msg)
 		w.chose = answers{w.pair, w.wanted}
@@ -197,13 +202,18 @@ func (w Wizard) back(c scene) Wizard {
 			w.Step = Away
 		}
 	case Settings:
-		if w.fixed {
+		switch {
+		case w.visiting && !w.landed:
+			return w.toClusters()
+		case w.fixed:
 			return w.toLive(c.Env)
 		}
 		w.Step = Preflight
 		w.preflight = w.preflight.judge(c)
 	case Plan:
 		switch {
+		case w.visiting && !w.landed && w.goal != session.Connect:
+			return w.toClusters()
 		case c.planned() && (w.goal != session.Connect || w.fixed):
 			return w.toLive(c.Env)
 		case c.planned() && w.Current.Failure() == nil:
@@ -224,7 +234,7 @@ func (w Wizard) openSettings(e session.Env) Wizard {
 // toLive looks at the connection; what was wanted of it and not applied is
 // forgotten.
 func (w Wizard) toLive(e session.Env) Wizard {
-	w.Step, w.goal, w.plan = Live, session.Connect, planScreen{}
+	w.Step, w.goal, w.plan, w.landed = Live, session.Connect, planScreen{}, true
 	w.wanted = w.options.Params
 	return w.replan(e)
 }
@@ -435,7 +445,7 @@ func (w Wizard) endRun(e session.Env, err error) (Wizard, tea.Cmd) {
 	switch {
 	case err == nil:
 		w.apply.phase = phaseDone
-		w.Step, w.plan = Live, planScreen{}
+		w.Step, w.plan, w.landed = Live, planScreen{}, true
 		if w.apply.goal == session.Connect {
 			return w.verify(w.scene(e))
 		}
@@ -531,7 +541,7 @@ func (w Wizard) remember(e session.Env) Wizard {
 	p, ok := w.options.Answers(w.pair[flows.A], w.pair[flows.B], w.wanted)
 	if ok {
 		w.wanted = p
-		e.Post(session.NoteMsg("The form has what you chose for these clusters the last time."))
+		e.Post(session.NoteMsg("The form has what you entered for these clusters the last time."))
 	}
 	return w
 }

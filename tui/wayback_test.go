@@ -1,0 +1,150 @@
+package tui
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+	"github.com/liqo-tui/liqo-tui/tui/wizard"
+)
+
+// Esc leads to where the admin came from.
+func TestEscLeadsBackToWhereItCameFrom(t *testing.T) {
+	onDashboard(t, func(_ *testing.T, d *driver) {
+		for _, key := range []string{"x", "X", "C"} {
+			d.keys(key)
+			d.hasNot("2 contexts")
+			d.keys("esc")
+			d.at(wizard.Away)
+			d.has("2 contexts")
+		}
+		d.keys("D", "esc")
+		d.has("2 contexts")
+		d.keys("enter", "D", "esc")
+		d.has("listens at")
+		d.keys("esc")
+		d.has("2 contexts")
+	})
+}
+
+// What the wizard called A and what it measured are the same in the dashboard, also
+// where the contexts are in another order.
+func TestTheDashboardGoesOnFromTheWizard(t *testing.T) {
+	inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
+		connectedPair(t)(p)
+		w.contexts[0], w.contexts[1] = w.contexts[1], w.contexts[0]
+		return session.Options{}
+	}, func(_ *testing.T, d *driver) {
+		d.keys("/", "r", "o", "m", "e", "enter", "enter", "enter")
+		d.at(wizard.Live)
+		d.has("A rome", "B milan")
+		d.keys("v")
+		d.wait(time.Second)
+		d.has("tested from pod to pod")
+		d.keys("d")
+		d.wait(time.Second)
+		d.has("✓ connected")
+		d.keys("enter")
+		d.has("› A rome ⇄ B milan", "tested from pod to pod", "verified: packets pass between pods both ways")
+		d.hasNot("Press v to test")
+	})
+}
+
+// A key that starts something is answered on a small screen, too.
+func TestATestFromTheDashboardIsSeen(t *testing.T) {
+	onDashboard(t, func(_ *testing.T, d *driver) {
+		d.view(80, 24)
+		d.keys("v")
+		d.has("tests the path now")
+		d.wait(time.Second)
+		d.has("tested from pod to pod", "verified: packets pass between pods both ways")
+	})
+}
+
+func TestAPageIsSearchedAndScrolled(t *testing.T) {
+	onDashboard(t, func(_ *testing.T, d *driver) {
+		d.keys("enter", "y")
+		d.has("lines 1 to ")
+		d.keys("G")
+		d.hasNot("lines 1 to ")
+		d.keys("g")
+		d.has("lines 1 to ")
+		d.keys("/", "K", "i", "n", "d", ":")
+		d.has("search: Kind:", "kind: Connection", "kind: Configuration", "lines  ")
+		d.hasNot("apiVersion", "lines 1 to ")
+		d.keys("enter", "esc")
+		d.has("apiVersion")
+		d.keys("esc")
+		d.has("listens at")
+	})
+}
+
+// A connection is diagnosed from where it is looked at.
+func TestTheWizardLeadsToTheDiagnosis(t *testing.T) {
+	inBubble(t, session.Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
+		d.at(wizard.Live)
+		d.keys("D")
+		d.wait(time.Second)
+		d.has("› diagnosis", "A rome", "✓ keys", "passed")
+		d.keys("esc")
+		d.has("Peerings")
+		d.hasNot("› diagnosis")
+	})
+}
+
+// A command to copy has a line of its own on the normal screen.
+func TestTheSummaryHasEachCommandOnItsOwnLine(t *testing.T) {
+	inBubble(t, session.Options{}, nil, func(t *testing.T, d *driver) {
+		d.keys("a", "y")
+		d.wait(2 * time.Second)
+		d.keys("ctrl+c")
+		d.wait(time.Second)
+		lines := strings.Split(d.model.Summary(), "\n")
+		if len(lines) != 3 || !strings.HasPrefix(lines[1], "Continue: liqo-tui network connect") || !strings.HasPrefix(lines[2], "Undo: liqo-tui network reset") {
+			t.Errorf("got %q", lines)
+		}
+	})
+}
+
+func TestTheClustersThatCanBeChosenComeFirst(t *testing.T) {
+	inWorld(t, fresh(func(p *flowtest.Pair, w *world) {
+		for _, dead := range []string{"aaa", "arn:aws:eks:eu-central-1:123456789012:cluster/rome-a"} {
+			w.add(session.Context{Ref: refOf(dead), Problem: "its user is missing"}, p.B)
+		}
+		w.contexts = append(w.contexts[2:], w.contexts[:2]...)
+		w.contexts[3].Current = true // kind-milan
+		p.A.Be(func(f *flows.ClusterFacts) { f.Operator.Problem = "pod liqo-tui-operator-7c9d: ImagePullBackOff" })
+	}), func(t *testing.T, d *driver) {
+		order := []string{"kind-milan", "kind-rome", "aaa", "arn:aws:eks:eu"}
+		at := -1
+		for _, name := range order {
+			i := strings.Index(d.screen(), name)
+			if i < at {
+				t.Errorf("%s comes too early:\n%s", name, d.screen())
+			}
+			at = i
+		}
+		d.has("cluster/rome-a", "! operator not running")
+		d.keys("enter")
+		d.has("A is kind-milan. Choose the other cluster: B.", "ImagePullBackOff") // the selection has moved on
+		d.keys("/", "r", "o", "m", "e", "-", "a")
+		d.hasNot("kind-rome", "aaa ")
+		d.keys("esc", "/", "k", "r", "o", "m", "e") // letters are missing
+		d.has("kind-rome")
+		d.hasNot("rome-a")
+	})
+}
+
+// KUBECONFIG may name a file that is not there, which kubectl passes over in silence.
+func TestWithoutContextsTheFilesAreNamed(t *testing.T) {
+	inWorld(t, func(_ *flowtest.Pair, w *world) session.Options {
+		w.contexts = nil
+		return session.Options{Looked: []string{"/home/ada/nowhere.yaml"}}
+	}, func(_ *testing.T, d *driver) {
+		d.has("There are no contexts in /home/ada/nowhere.yaml.", "add a kubeconfig file")
+		d.hasNot("choose A", "filter")
+	})
+}
