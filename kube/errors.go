@@ -17,6 +17,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/nearest"
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -52,8 +53,18 @@ func (e *ContextError) Hint() string {
 	case len(e.Known) == 0:
 		return fmt.Sprintf("no contexts in %s; check --kubeconfig (of the other cluster: --remote-kubeconfig) and KUBECONFIG", strings.Join(e.Looked, ", "))
 	}
-	return "contexts there: " + strings.Join(e.Known, ", ")
+	text := "contexts there: " + strings.Join(e.Known[:min(len(e.Known), fewContexts)], ", ")
+	if more := len(e.Known) - fewContexts; more > 0 {
+		text += fmt.Sprintf(" and %d more (kubectl config get-contexts)", more)
+	}
+	if meant := nearest.To(e.Ref.Name, e.Known); meant != "" {
+		text = "did you mean " + meant + "? " + text
+	}
+	return text
 }
+
+// fewContexts is how many contexts are named.
+const fewContexts = 10
 
 func contextNames(config *clientcmdapi.Config) []string {
 	return slices.Sorted(maps.Keys(config.Contexts))

@@ -46,6 +46,10 @@ func Contexts(files []string) ([]Context, []*KubeconfigError) {
 	return out, k.problems
 }
 
+// Looked are the files that contexts are looked for in: those that are given, or those
+// that kubectl would read.
+func Looked(given []string) []string { return loadKubeconfigs(given).looked }
+
 // kubeconfigs are the files of one invocation, in their order.
 type kubeconfigs struct {
 	given    bool // by the admin, rather than found by kubectl's rules

@@ -84,7 +84,7 @@ func (b *backend) Contexts(added []string) ([]tui.Context, []error) {
 		if c.Problem != nil {
 			problem = c.Problem.Error()
 		}
-		contexts = append(contexts, tui.Context{Ref: c.Ref, File: c.File, Server: c.Server, User: c.User, Problem: problem})
+		contexts = append(contexts, tui.Context{Ref: c.Ref, File: c.File, Server: c.Server, User: c.User, Current: c.Current, Problem: problem})
 	}
 	var problems []error
 	for _, p := range wrong {

@@ -74,7 +74,7 @@ ID says more about each check.`,
 	f.BoolVar(&o.probe, "probe", false, "send packets from pod to pod too, as network verify does; with --pre, try the ways between the clusters before there is a connection")
 	f.BoolVar(&o.problems, "problems", false, "leave out what passed")
 	f.BoolVar(&o.strict, "strict", false, "let warnings, and what can't be known, count as failures")
-	f.StringVarP(&o.output, "output", "o", report.Text, "text, json, yaml or ndjson")
+	f.StringVarP(&o.output, "output", "o", report.Text, report.FormatHelp)
 	c.add(f, nil)
 	c.addInstall(f)
 	acceptLiqoctl(cmd)
@@ -259,7 +259,7 @@ type checkDoc struct {
 // tell says what was found to a person, or line by line, and gives it as a
 // document.
 func (o checkFlags) tell(s *report.Session, f flows.Facts, results []check.Result) checkDoc {
-	worst := check.Worst(results)
+	worst, all := check.Worst(results), results
 	if o.problems {
 		results = slices.DeleteFunc(slices.Clone(results), func(r check.Result) bool { return r.State == check.Pass })
 	}
@@ -274,7 +274,7 @@ func (o checkFlags) tell(s *report.Session, f flows.Facts, results []check.Resul
 		}
 	}
 	if s.Format == report.Text {
-		writeChecks(s.Out, results)
+		writeChecks(s.Out, results, all)
 	}
 	return doc
 }
@@ -284,10 +284,9 @@ var stateMarks = map[check.State]string{
 	check.Pass: "ok", check.Warn: "warn", check.Fail: "FAIL", check.Inconclusive: "?", check.Skipped: "-", check.Measuring: "...",
 }
 
-func writeChecks(out io.Writer, results []check.Result) {
-	counts := map[check.State]int{}
-	for _, r := range results {
-		counts[r.State]++
+// writeChecks writes the results that are shown, and counts all of them.
+func writeChecks(out io.Writer, shown, all []check.Result) {
+	for _, r := range check.Once(shown) {
 		root := ""
 		if r.Root {
 			root = " (root cause)"
@@ -306,10 +305,18 @@ func writeChecks(out io.Writer, results []check.Result) {
 			fmt.Fprintf(out, "     fix: %s\n", strings.ReplaceAll(fix, "\n", "\n          "))
 		}
 	}
-	fmt.Fprintf(out, "\n%d ok, %d warnings, %d failed, %d inconclusive, %d skipped",
-		counts[check.Pass], counts[check.Warn], counts[check.Fail], counts[check.Inconclusive], counts[check.Skipped])
+	counts := map[check.State]int{}
+	for _, r := range all {
+		counts[r.State]++
+	}
+	warnings := "warnings"
+	if counts[check.Warn] == 1 {
+		warnings = "warning"
+	}
+	fmt.Fprintf(out, "\n%d ok, %d %s, %d failed, %d inconclusive, %d skipped",
+		counts[check.Pass], counts[check.Warn], warnings, counts[check.Fail], counts[check.Inconclusive], counts[check.Skipped])
 	if n := counts[check.Measuring]; n > 0 {
 		fmt.Fprintf(out, ", %d measuring: check again", n)
 	}
-	fmt.Fprintln(out)
+	fmt.Fprintf(out, "\nResult: %s\n", check.Headline(all))
 }

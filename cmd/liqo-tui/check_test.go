@@ -98,11 +98,32 @@ func TestCheckLeavesOpenWhatItCouldNotMeasure(t *testing.T) {
 		t.Errorf("--strict: got %v, want exit code %d", err, exit.Unhealthy)
 	}
 	var out bytes.Buffer
-	writeChecks(&out, []check.Result{r})
+	writeChecks(&out, []check.Result{r}, []check.Result{r})
 	if text := out.String(); !strings.HasPrefix(text, "...  LT-D020 A→B ") || !strings.Contains(text, "0 ok, 0 warnings, 0 failed, 0 inconclusive, 0 skipped, 1 measuring") {
 		t.Errorf("got %q", text)
 	}
 	if got := report.CheckOf(r).Result; got != "measuring" {
 		t.Errorf("got %q for programs", got)
+	}
+}
+
+// What is left out of the list is counted, and what helps is said once.
+func TestCheckCountsWhatItLeavesOut(t *testing.T) {
+	fix := "firewall: allow UDP"
+	all := []check.Result{
+		{ID: check.Answers, Title: "the API server answers", Sides: []flows.Side{flows.A}},
+		{ID: check.Warnings, Title: "no warnings about the gateway", Sides: []flows.Side{flows.B}, State: check.Warn},
+		{ID: check.UDPPath, Title: "UDP between the gateways", Sides: []flows.Side{flows.A, flows.B}, Directed: true, State: check.Fail, Root: true, Fix: []string{fix}},
+		{ID: check.UDPPath, Title: "UDP between the gateways", Sides: []flows.Side{flows.B, flows.A}, Directed: true, State: check.Fail, Root: true, Fix: []string{fix, "see the logs"}},
+	}
+	var out bytes.Buffer
+	s := &report.Session{Out: &out, Format: report.Text}
+	(checkFlags{problems: true}).tell(s, flows.Facts{}, all)
+	text := out.String()
+	if !strings.Contains(text, "1 ok, 1 warning, 2 failed, 0 inconclusive") || !strings.Contains(text, "Result: failed: UDP between the gateways · 1 of 4 checks passed") {
+		t.Errorf("got\n%s", text)
+	}
+	if strings.Contains(text, "API server") || strings.Count(text, fix) != 1 || !strings.Contains(text, "fix: see the logs") {
+		t.Errorf("got\n%s, want each remedy once, and no check that passed", text)
 	}
 }

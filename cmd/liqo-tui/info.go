@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/info"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -49,35 +47,37 @@ pods' packets passed last. It only reads, and waits for nothing.`,
 	}
 	f := cmd.PersistentFlags()
 	c.add(f, "", "the cluster")
-	f.StringVarP(&o.output, "output", "o", report.Text, "text, json or yaml")
+	f.StringVarP(&o.output, "output", "o", report.Text, report.FormatHelp)
 	f.StringVarP(&o.get, "get", "g", "", "print only what is at this path of the JSON, such as clusterid or network.podCIDRs")
 	cmd.AddCommand(peer)
 	return cmd
 }
 
 func (o infoFlags) show(ctx context.Context, io streams, c clusterFlags, peers []string, detail bool) error {
-	switch o.output {
-	case report.Text, report.JSON, report.YAML:
-	default:
-		return exit.UsageError{Err: fmt.Errorf("--output %q: want text, json or yaml", o.output)}
-	}
-	f, err := look(ctx, c)
-	if err != nil {
-		return err
-	}
-	doc := info.Describe(f, time.Now())
-	if err := doc.Keep(peers); err != nil {
-		return err
-	}
-	switch {
-	case o.get != "":
-		return report.WritePath(io.out, doc.QueryRoot(peers), o.get)
-	case o.output != report.Text:
-		return report.WriteDocument(io.out, o.output, doc)
-	case detail:
-		return info.WritePeers(io.out, doc)
-	}
-	return info.WriteCluster(io.out, doc)
+	s := &report.Session{Out: io.out, Err: io.err, Format: o.output}
+	return s.Run("info", c.options().Context, flows.ContextRef{}, func(s *report.Session) error {
+		f, err := look(ctx, c)
+		if err != nil {
+			return err
+		}
+		s.Observed(flows.Facts{Local: f})
+		doc := info.Describe(f, time.Now())
+		if err := doc.Keep(peers); err != nil {
+			return err
+		}
+		if o.get != "" {
+			return s.Raw(report.WritePath(io.out, doc.QueryRoot(peers), o.get))
+		}
+		var unwritten error
+		s.Result("info", doc, func() {
+			if detail {
+				unwritten = info.WritePeers(io.out, doc)
+			} else {
+				unwritten = info.WriteCluster(io.out, doc)
+			}
+		})
+		return unwritten
+	})
 }
 
 // look observes one cluster once.

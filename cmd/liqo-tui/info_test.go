@@ -123,3 +123,29 @@ func TestInfoSaysWhatIsNotReported(t *testing.T) {
 		})
 	}
 }
+
+// Figures of a report that is too old to be believed are not shown as those of now.
+func TestInfoShowsNoFigureOfAnOldReport(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for name, r := range map[string]*render.Report{
+		"Liqo's gateway": nil,
+		"ours":           {At: now.Add(-time.Hour), Interval: 10, LatencyMicros: 2000, Loss: 0.25, ReceivedBytes: 4711, SentBytes: 4711},
+	} {
+		doc := info.Describe(connectionOf(networkingv1beta1.Connected, now.Add(-time.Hour), r), now)
+		var text bytes.Buffer
+		if err := info.WritePeers(&text, doc); err != nil {
+			t.Fatal(err)
+		}
+		if err := info.WriteCluster(&text, doc); err != nil {
+			t.Fatal(err)
+		}
+		for _, figure := range []string{"2ms", "25%", "4711"} {
+			if strings.Contains(text.String(), figure) {
+				t.Errorf("%s: got %s of an hour ago:\n%s", name, figure, text.String())
+			}
+		}
+		if !strings.Contains(text.String(), "the last report is too old") || !strings.Contains(text.String(), "stale") {
+			t.Errorf("%s: got\n%s", name, text.String())
+		}
+	}
+}

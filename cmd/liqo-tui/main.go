@@ -18,6 +18,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/config"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/mistyped"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -52,6 +53,7 @@ func isTerminal(stream any) bool {
 // run is the whole program but for the exit.
 func run(args []string, in io.Reader, out, err io.Writer) int {
 	out, err = printable{out}, printable{err}
+	args = mistyped.Join(args)
 	ctx, stop := withSignals(context.Background())
 	defer stop()
 	io := streams{in: in, out: out, err: err, args: args, settings: &config.Screens{}}
@@ -122,13 +124,16 @@ or those that you choose.
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		return openProgram(cmd.Context(), io, &g, o, tui.StartAny, nil)
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.UsageError{Err: err} })
+	root.SetFlagErrorFunc(mistyped.Flag)
+	root.Version = version
+	root.SetVersionTemplate("liqo-tui {{.Version}}\n")
 	root.AddCommand(
 		wizardCommand(io, &g), dashboardCommand(io, &g), networkCommand(io), peerCommand(io), unpeerCommand(io), offloadCommand(io), unoffloadCommand(io),
 		checkCommand(io), infoCommand(io), rbacCommand(io), generateCommand(io), createCommand(io), installCommand(io), uninstallCommand(io),
 		explainCommand(io), manCommand(io), versionCommand(io), bundleCommand(io),
 	)
 	settingflag.Complete(root)
+	completeValues(root)
 	wrapHelp(root, io)
 	if name := programName(os.Args[0]); name != root.Use {
 		callAs(root, name)
@@ -144,14 +149,17 @@ func callAs(cmd *cobra.Command, name string) {
 	}
 }
 
-func noCommand(_ *cobra.Command, args []string) error {
+func noCommand(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return exit.UsageError{Err: fmt.Errorf("unknown command %q", args[0])}
+		return mistyped.Command(cmd, args[0])
 	}
 	return nil
 }
 
 func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 && cmd.HasSubCommands() {
+		return mistyped.Command(cmd, args[0])
+	}
 	if len(args) > 0 {
 		return exit.UsageError{Err: fmt.Errorf("%s takes no arguments, got %s", cmd.CommandPath(), strings.Join(args, " "))}
 	}

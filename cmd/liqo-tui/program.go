@@ -20,6 +20,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui"
 	"github.com/liqo-tui/liqo-tui/tui/accessible"
@@ -44,7 +45,7 @@ func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, star
 	kept := answers.Read(answers.Path(os.Getenv))
 	options := tui.Options{
 		Answers: kept.Complete,
-		Backend: b, Start: start, A: refs[flows.A], B: refs[flows.B],
+		Backend: b, Looked: kube.Looked(b.files), Start: start, A: refs[flows.A], B: refs[flows.B],
 		Params: flows.Defaults(), Settings: connectionSettings, ASCII: g.ascii || asciiOnly(os.Getenv, runtime.GOOS),
 		Keys: io.settings.Keys, Protected: io.settings.Protected.ProtectedContext,
 		Command: b.commandLine, InfoCommand: b.infoCommandLine, Install: b.installation,

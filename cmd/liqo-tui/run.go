@@ -40,7 +40,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVarP(&r.yes, "yes", "y", false, "don't ask before changing the clusters")
 	f.DurationVar(&r.timeout, "timeout", 5*time.Minute, "how long to wait for the clusters")
-	f.StringVarP(&r.output, "output", "o", report.Text, "text for people; json or yaml: one document at the end; ndjson: one JSON object a line")
+	f.StringVarP(&r.output, "output", "o", report.Text, report.FormatHelp)
 	f.StringVar(&r.dryRun, "dry-run", dryRunNone, "change nothing, print what would change (exit code 4 if anything): client, or server to let the API servers check it")
 	f.Lookup("dry-run").NoOptDefVal = dryRunClient
 	f.BoolVar(&r.force, "force-conflicts", false, "take over fields that another program manages")

@@ -46,7 +46,7 @@ Exit code 0: packets of pods pass both ways. 8: they don't, or it is unknown.`,
 	f := cmd.Flags()
 	f.BoolVar(&v.throughput, "throughput", false, "also measure the throughput; this fills the path for some seconds in each direction")
 	f.DurationVar(&v.timeout, "timeout", 30*time.Second, "how long it may take")
-	f.StringVarP(&v.output, "output", "o", report.Text, "text, json, yaml or ndjson")
+	f.StringVarP(&v.output, "output", "o", report.Text, report.FormatHelp)
 	f.StringVar(&v.image, "image", "", "image of the test pod (default: that of the liqo-tui operator, and of this release where Liqo runs)")
 	f.BoolVar(&v.strict, "strict", false, "exit code 8 also if some packets are lost, or not everything could be measured")
 	return cmd

@@ -22,8 +22,8 @@ import (
 // else the configuration file, else its default.
 const (
 	environmentPrefix = "LIQO_TUI_"
-	Help              = `Every flag can also be set by the environment variable LIQO_TUI_<FLAG> (such as
-LIQO_TUI_SERVER_SERVICE_TYPE=NodePort), and by a line "<flag>: <value>" of
+	Help              = `Every flag can also be set by an environment variable, --server-service-type by
+LIQO_TUI_SERVER_SERVICE_TYPE, and by a line "server-service-type: NodePort" of
 $XDG_CONFIG_HOME/liqo-tui/config.yaml (~/.config/liqo-tui/config.yaml if that is
 not set). The command line wins over the environment, which wins over the file.
 The file can also change keys and protect contexts: liqo-tui explain config.`

@@ -140,6 +140,9 @@ func Hint(err error) string {
 	if errors.As(err, &h) && h.Hint() != "" {
 		return h.Hint()
 	}
+	if p, ok := errors.AsType[*flows.Problem](err); ok && p.Hint != "" {
+		return p.Hint
+	}
 	if _, ok := errors.AsType[UsageError](err); ok {
 		return "see liqo-tui --help, or --help after a command"
 	}

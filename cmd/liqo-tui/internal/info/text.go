@@ -74,7 +74,7 @@ func testSteps() []report.NextStep {
 }
 
 func latencyText(p *Peer) string {
-	if c := p.Network.Connection; c != nil && c.LatencyMicros > 0 {
+	if c := p.Network.Connection; c != nil && c.LatencyMicros > 0 && p.State != flows.StateStale {
 		return render.FormatLatency(time.Duration(c.LatencyMicros) * time.Microsecond)
 	}
 	return "-"
@@ -122,9 +122,13 @@ func writePeer(out io.Writer, i Cluster, p *Peer) error {
 		row("Public key", g.PublicKey)
 	}
 	if c := p.Network.Connection; c != nil {
-		row("Latency", latencyText(p))
-		row("Lost pings", LossText(c))
-		row("Traffic", trafficText(c))
+		if p.State == flows.StateStale {
+			row("Figures", "not known now: the last report is too old")
+		} else {
+			row("Latency", latencyText(p))
+			row("Lost pings", LossText(c))
+			row("Traffic", trafficText(c))
+		}
 		if c.Handshake != nil {
 			row("Handshake", fmt.Sprintf("%s ago", i.At.Sub(*c.Handshake).Round(time.Second)))
 		}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"strings"
@@ -63,11 +64,25 @@ type document struct {
 	out    io.Writer
 	format string
 	outcome
+	actions map[string]string // by step, while it was to be done
+}
+
+// stepsOf are the steps with what they did: of one that is done, a plan says what it
+// would do now.
+func (d *document) stepsOf(p flows.Plan) []step {
+	steps := stepsOf(p)
+	for i, s := range p.Steps {
+		if s.Status != flows.Done {
+			d.actions[steps[i].Step] = steps[i].Action
+		}
+		steps[i].Action = cmp.Or(d.actions[steps[i].Step], steps[i].Action)
+	}
+	return steps
 }
 
 func (d *document) Begin(command string, a, b flows.ContextRef) {
 	d.transcript.Begin(command, a, b)
-	d.outcome = NewOutcome(command, a, b)
+	d.outcome, d.actions = NewOutcome(command, a, b), map[string]string{}
 }
 
 func (d *document) Event(e engine.Event) {
@@ -75,7 +90,7 @@ func (d *document) Event(e engine.Event) {
 	d.A.introduce(d.facts.Local)
 	d.B.introduce(d.facts.Remote)
 	d.A.ID, d.B.ID = string(e.Plan.A), string(e.Plan.B)
-	d.Steps = stepsOf(e.Plan)
+	d.Steps = d.stepsOf(e.Plan)
 	d.add(e.Changes)
 }
 

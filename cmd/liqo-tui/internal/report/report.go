@@ -20,6 +20,17 @@ const (
 	EventStream = "ndjson"
 )
 
+// Formats are all that a command takes.
+var Formats = []string{Text, JSON, YAML, EventStream}
+
+// FormatHelp is the help of --output.
+const FormatHelp = "text for people; json or yaml: one document at the end; ndjson: one JSON object a line"
+
+// wantFormat is what is wrong with a format that is none of them.
+func wantFormat(format string) error {
+	return exit.UsageError{Err: fmt.Errorf("--output %q: want text, json, yaml or ndjson", format)}
+}
+
 // Reporter tells a run to a person or to a program.
 type Reporter interface {
 	Begin(command string, a, b flows.ContextRef)
@@ -45,7 +56,7 @@ func New(out, progress io.Writer, format string) (Reporter, error) {
 	case JSON, YAML:
 		return &document{transcript: transcript{out: progress, err: progress}, out: out, format: format}, nil
 	}
-	return nil, exit.UsageError{Err: fmt.Errorf("--output %q: want text, json, yaml or ndjson", format)}
+	return nil, wantFormat(format)
 }
 
 // Heartbeat bounds the silence of a run that waits.

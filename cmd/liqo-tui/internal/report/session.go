@@ -2,11 +2,9 @@ package report
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
@@ -49,9 +47,9 @@ func (s *Session) Run(command string, a, b flows.ContextRef, work func(*Session)
 			}
 		}()
 	default:
-		return exit.UsageError{Err: fmt.Errorf("--output %q: want text, json, yaml or ndjson", s.Format)}
+		return wantFormat(s.Format)
 	}
-	if err = work(s); err != nil && len(s.Next) == 0 {
+	if err = work(s); err != nil && len(s.Next) == 0 && s.Afterwards != nil {
 		s.Next = s.Afterwards(err)
 	}
 	return err
@@ -82,4 +80,10 @@ func (s *Session) Result(kind string, doc any, text func()) {
 func (s *Session) Document(doc any) {
 	s.told = true
 	s.unwritten = errors.Join(s.unwritten, WriteDocument(s.Out, s.Format, doc))
+}
+
+// Raw is the result of a command that has written what it says by itself.
+func (s *Session) Raw(err error) error {
+	s.told = s.told || err == nil
+	return err
 }

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/manifest"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/kube"
+)
+
+// ofFiles are the flags whose values are paths, which shells complete.
+var ofFiles = []string{"kubeconfig", "remote-kubeconfig", "log-file", "filename", "export"}
+
+// completionTimeout bounds how long a shell waits for a cluster.
+const completionTimeout = 2 * time.Second
+
+// completeValues has shells complete the values of flags and arguments that are not
+// settings.
+func completeValues(root *cobra.Command) {
+	words := map[string][]string{
+		"output": report.Formats, "color": {"auto", "always", "never"}, "dry-run": {dryRunNone, dryRunClient, dryRunServer},
+		"format": {manifest.YAML, manifest.Kustomize, manifest.ArgoCD},
+	}
+	complete := func(cmd *cobra.Command, f *pflag.Flag) {
+		var values cobra.CompletionFunc = cobra.NoFileCompletions
+		switch known, ok := words[f.Name]; {
+		case slices.Contains(ofFiles, f.Name):
+			return
+		case f.Name == "context", f.Name == "remote-context":
+			values = completeContexts
+		case ok:
+			values = cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp)
+		}
+		// It fails only for a flag that has a completion, such as a setting's.
+		_ = cmd.RegisterFlagCompletionFunc(f.Name, values)
+	}
+	var all func(*cobra.Command)
+	all = func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { complete(cmd, f) })
+		cmd.PersistentFlags().VisitAll(func(f *pflag.Flag) { complete(cmd, f) })
+		switch path := cmd.CommandPath(); {
+		case cmd.ValidArgsFunction != nil:
+		case strings.HasSuffix(path, " explain"):
+			cmd.ValidArgsFunction = cobra.FixedCompletions(explained(), cobra.ShellCompDirectiveNoFileComp)
+		case strings.HasSuffix(path, " info peer"):
+			cmd.ValidArgsFunction = completePeers
+		case !strings.Contains(cmd.Use, " "):
+			cmd.ValidArgsFunction = cobra.NoFileCompletions
+		}
+		for _, c := range cmd.Commands() {
+			all(c)
+		}
+	}
+	all(root)
+}
+
+// explained is all that explain knows.
+func explained() []string {
+	words := []string{schemaTopic, peeringsTopic, configurationTopic}
+	for _, id := range check.All() {
+		text, _ := check.Explain(id)
+		words = append(words, string(id)+"\t"+text.Title)
+	}
+	return words
+}
+
+// completeContexts are those of the kubeconfig files that the command line has named so
+// far, or of kubectl's.
+func completeContexts(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var files []string
+	for _, name := range []string{"kubeconfig", "remote-kubeconfig"} {
+		if f := cmd.Flag(name); f != nil {
+			files = append(files, f.Value.(*kubeconfigs).files...)
+		}
+	}
+	contexts, _ := kube.Contexts(files) // what is wrong with them is told when they are used
+	var names []string
+	for _, c := range contexts {
+		names = append(names, c.Ref.Name+"\t"+c.Server)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completePeers are those of the cluster that the command line has named, if it answers
+// in time.
+func completePeers(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	c := clusterFlags{context: cmd.Flag("context").Value.String(), namespace: cmd.Flag("liqo-namespace").Value.String()}
+	files := cmd.Flag("kubeconfig").Value.(*kubeconfigs)
+	c.files, c.kubeconfig = files.files, files.kubeconfig
+	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
+	defer cancel()
+	f, err := look(ctx, c)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, id := range slices.Sorted(maps.Keys(f.Peers())) {
+		if !slices.Contains(args, string(id)) {
+			names = append(names, string(id))
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
