@@ -58,3 +58,20 @@ func TestAConnectionThatRecoversIsTold(t *testing.T) {
 		t.Errorf("long after: got %s", why)
 	}
 }
+
+// A replacement is two things: what goes, and what comes.
+func TestAReplacementShowsWhatGoes(t *testing.T) {
+	p := flowtest.NewPair()
+	p.ConnectByLiqoctl(flows.A)
+	params := flowtest.NodePort()
+	params.Server = flows.B
+	step, ok := flows.PlanConnect(params, flowtest.Facts(p)).Step("gateway-server-b")
+	if !ok || step.Action != flows.Replace {
+		t.Fatalf("got %+v, want a replacement", step)
+	}
+	for _, line := range []string{"-kind: GatewayClient\n", "+kind: GatewayServer\n"} {
+		if !strings.Contains(step.Diff, line) {
+			t.Errorf("the diff has no %q:\n%s", line, step.Diff)
+		}
+	}
+}

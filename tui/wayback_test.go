@@ -148,3 +148,25 @@ func TestWithoutContextsTheFilesAreNamed(t *testing.T) {
 		d.hasNot("choose A", "filter")
 	})
 }
+
+// What a diagnosis says to do can be copied, with the clusters in it.
+func TestARemedyIsCopied(t *testing.T) {
+	onDashboard(t, func(t *testing.T, d *driver) {
+		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
+		d.wait(5 * time.Second)
+		d.keys("D", "c")
+		if !strings.Contains(d.clip, "check") || strings.Contains(d.clip, "info peer") {
+			t.Errorf("got %q copied, want what helps", d.clip)
+		}
+	})
+}
+
+// A request that is under way is said to be.
+func TestAStepThatIsAppliedIsNotSaidToBeReady(t *testing.T) {
+	inBubble(t, session.Options{}, nil, func(_ *testing.T, d *driver) {
+		d.keys("a", "y")
+		d.hasNot("· ready")
+		d.wait(30 * time.Second)
+		d.at(wizard.Live)
+	})
+}

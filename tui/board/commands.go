@@ -2,6 +2,7 @@ package board
 
 import (
 	"fmt"
+	"strings"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
@@ -189,9 +190,29 @@ func (s Screen) click(e session.Env, at session.ClickMsg) (Screen, tea.Cmd) {
 	return s, nil
 }
 
-// copyCommand copies the command that says the same as text.
+// remedy is what helps first against what the diagnosis that is shown has found; "" where
+// it has found nothing.
+func (s Screen) remedy(e session.Env) string {
+	p := s.Subject()
+	if !s.Detail || s.page != pageDiagnosis || p == nil {
+		return ""
+	}
+	for _, r := range diagnosed(s.factsOf(e, p), s.looks) {
+		if r.Root && len(r.Fix) > 0 {
+			return strings.TrimPrefix(r.Fix[0], "run: ")
+		}
+	}
+	return ""
+}
+
+// copyCommand copies the remedy, or else the command that says the same as text.
 func (s Screen) copyCommand(e session.Env) Screen {
 	p := s.Subject()
+	if fix := s.remedy(e); fix != "" {
+		s.copied = fix
+		e.Post(session.CopyMsg(s.copied))
+		return s
+	}
 	if p == nil || s.options.InfoCommand == nil {
 		e.Post(session.NoteMsg("Nothing is selected that has a command."))
 		return s

@@ -228,7 +228,7 @@ func (b *board) nothing() string {
 	case len(b.Rows) > 0:
 		return "No peering matches the filter. Press esc to clear it."
 	case len(b.sources) == 0:
-		return "There are no contexts to look at."
+		return "There are no contexts to look at. Press n, then a, to add a kubeconfig file, or set KUBECONFIG before the start."
 	case !asked:
 		return "Nothing is known of any cluster yet."
 	}
