@@ -45,7 +45,9 @@ func TestBothNamesOfProtectedClusters(t *testing.T) {
 	inBubble(t, protecting("kind-milan kind-rome"), nil, func(t *testing.T, d *driver) {
 		d.keys("a")
 		d.has("Both clusters are protected", "kind-rome kind-milan > ")
-		d.send(tea.PasteMsg{Content: "kind-rome kind-milan"})
+		for _, r := range "kind-rome kind-milan" {
+			d.keys(string(r))
+		}
 		d.keys("enter")
 		d.at(wizard.Apply)
 	})

@@ -21,9 +21,14 @@ type Line struct {
 
 func (l Line) String() string { return string(l.text) }
 
-// Insert puts printable text in; of a paste, what fits on one line.
+// Insert puts in what was pasted, as far as it fits on one line.
 func (l Line) Insert(text string) Line {
 	text, _, _ = strings.Cut(strings.TrimLeft(text, "\r\n\t "), "\n")
+	return l.typed(text)
+}
+
+// typed puts printable text in, spaces included.
+func (l Line) typed(text string) Line {
 	var typed []rune
 	for _, r := range text {
 		if unicode.IsPrint(r) && len(l.text)+len(typed) < maxLine {
@@ -61,7 +66,7 @@ func (l Line) Update(msg tea.KeyPressMsg) (_ Line, ok bool) {
 		if msg.Text == "" {
 			return l, false
 		}
-		return l.Insert(msg.Text), true
+		return l.typed(msg.Text), true
 	}
 	return l, true
 }
