@@ -337,7 +337,7 @@ func TestTheIDOfAClusterIsTheAdminsToChoose(t *testing.T) {
 		d.send(tea.PasteMsg{Content: "milano"})
 		d.keys("enter")
 		d.at(wizard.Plan)
-		d.has("Namespace liqo-tenant-milano", "B milano wait   operator works")
+		d.has("Namespace liqo-tenant-milano", "B milano wait    operator works")
 		d.keys("a", "y")
 		d.wait(40 * time.Second)
 		if got := d.pair.B.Facts().ID; got != "milano" {

@@ -358,13 +358,13 @@ func TestACopiedCommandIsWhatTheAdminSees(t *testing.T) {
 func TestTheSelectionStaysWithItsStep(t *testing.T) {
 	inBubble(t, session.Options{}, nil, func(t *testing.T, d *driver) {
 		d.keys("down", "down", "down", "down", "down")
-		d.has("> · later    B milan create GatewayServer rome")
+		d.has("> · later    B milan create  GatewayServer rome")
 		d.view(60, 14)
-		d.has("> · later    B milan create GatewayServer rome")
+		d.has("> · later    B milan create  GatewayServer rome")
 		d.pair.A.Put(render.TenantNamespace(d.pair.A.Tenant()))
 		d.wait(time.Second)
 		d.view(120, 40)
-		d.has("> · later    B milan create GatewayServer rome", "✓ done     A rome  -      Namespace")
+		d.has("> · later    B milan create  GatewayServer rome", "✓ done     A rome  -       Namespace")
 	})
 }
 
