@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
@@ -375,7 +376,7 @@ func (w *walk) do(t *testing.T, c errand) {
 				// One of the first to be deleted is another one by then.
 				left := 1 + w.r.IntN(3)
 				b.Meanwhile = func(o render.Object) render.Object {
-					if left--; left != 0 || w.isTheirs(flows.Side(i), o) {
+					if left--; left != 0 || w.isTheirs(flows.Side(i), o) || isLiqos(o) {
 						return nil
 					}
 					other := anew(o)
@@ -419,6 +420,16 @@ func (w *walk) isTheirs(side flows.Side, o render.Object) bool {
 		if name == render.Name(o) || strings.Contains(name, " "+o.GetName()+"/") {
 			return true
 		}
+	}
+	return false
+}
+
+// isLiqos reports whether Liqo's controllers remove an object by its name, whoever has made
+// it again.
+func isLiqos(o render.Object) bool {
+	switch o.(type) {
+	case *corev1.Node, *corev1beta1.ForeignCluster:
+		return true
 	}
 	return false
 }

@@ -105,14 +105,14 @@ func (p pair) certificate(name string) *corev1.Secret {
 // accepted is the provider's Tenant of the consumer.
 func (p pair) accepted() *authv1beta1.Tenant {
 	return first(in(p.tenant(p.pro).Namespace, p.lending(p.pro).Tenants, func(t *authv1beta1.Tenant) bool {
-		return string(t.Spec.ClusterID) == string(p.tenant(p.pro).Remote)
+		return p.ofPeer(p.pro)(t) && string(t.Spec.ClusterID) == string(p.tenant(p.pro).Remote)
 	}))
 }
 
 // identities are those of the consumer's control plane toward the provider.
 func (p pair) identities() []*authv1beta1.Identity {
 	return in(p.tenant(p.con).Namespace, p.lending(p.con).Identities, func(i *authv1beta1.Identity) bool {
-		return string(i.Spec.ClusterID) == string(p.tenant(p.con).Remote) && i.Spec.Type == authv1beta1.ControlPlaneIdentityType
+		return p.ofPeer(p.con)(i) && string(i.Spec.ClusterID) == string(p.tenant(p.con).Remote) && i.Spec.Type == authv1beta1.ControlPlaneIdentityType
 	})
 }
 

@@ -172,7 +172,7 @@ func (p pair) pending(live, copied *authv1beta1.ResourceSlice, authentication *a
 
 func (p pair) virtualNodes() []*offloadingv1beta1.VirtualNode {
 	return in(p.tenant(p.con).Namespace, p.lending(p.con).Nodes, func(v *offloadingv1beta1.VirtualNode) bool {
-		return string(v.Spec.ClusterID) == string(p.tenant(p.con).Remote)
+		return p.ofPeer(p.con)(v) && string(v.Spec.ClusterID) == string(p.tenant(p.con).Remote)
 	})
 }
 
