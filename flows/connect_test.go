@@ -145,7 +145,7 @@ func TestPlanConnect(t *testing.T) {
 				"gateway-server-b": {status: flows.Done},
 				"endpoint-b":       {status: flows.Waiting, reason: "the load balancer has given no address to Service gw-rome yet"},
 				"gateway-client-a": {status: flows.Blocked, reason: "needs the server's endpoint"},
-				"connected-b":      {status: flows.Waiting, reason: "waiting for the public key of the peer"},
+				"connected-b":      {status: flows.Waiting, reason: "the peer's public key is not known yet"},
 			},
 		},
 		{
@@ -170,7 +170,7 @@ func TestPlanConnect(t *testing.T) {
 			want: map[flows.StepID]want{
 				"public-key-a": {status: flows.Waiting, reason: "milan's gateway has not published its key yet"},
 				"public-key-b": {status: flows.Done},
-				"connected-a":  {status: flows.Waiting, reason: "waiting for the public key of the peer"},
+				"connected-a":  {status: flows.Waiting, reason: "the peer's public key is not known yet"},
 			},
 		},
 		{name: "the client's key needs no key from the server", past: flowtest.PartWay(6, flowtest.NodePort()), want: map[flows.StepID]want{
@@ -198,7 +198,7 @@ func TestPlanConnect(t *testing.T) {
 			}),
 			want: map[flows.StepID]want{
 				"connected-a": {status: flows.Waiting, reason: "pod gw-milan-7c9d: ImagePullBackOff: not found"},
-				"connected-b": {status: flows.Waiting, reason: "no handshake with the peer's gateway"},
+				"connected-b": {status: flows.Waiting, reason: "no client with the right key has dialled UDP port 51840 yet"},
 			},
 		},
 		{
@@ -208,7 +208,7 @@ func TestPlanConnect(t *testing.T) {
 			}),
 			want: map[flows.StepID]want{
 				"public-key-a": {status: flows.Done},
-				"connected-a":  {status: flows.Waiting, reason: "no handshake with the peer's gateway"},
+				"connected-a":  {status: flows.Waiting, reason: "no answer from UDP 172.18.0.20 port 30020 yet: check that the port is open on the way, and that the server has this gateway's key"},
 			},
 		},
 		{name: "connected", past: flowtest.Connected, want: map[flows.StepID]want{
@@ -225,7 +225,7 @@ func TestPlanConnect(t *testing.T) {
 				}
 			}),
 			want: map[flows.StepID]want{
-				"connected-a": {status: flows.Waiting, reason: "it said Connected 42s ago, and nothing since"},
+				"connected-a": {status: flows.Waiting, reason: "it said Connected 41s ago, and nothing since"},
 				"connected-b": {status: flows.Done, reason: "Connected, latency 1ms"},
 			},
 		},

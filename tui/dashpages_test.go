@@ -30,7 +30,7 @@ func TestTheYAMLPageShowsWhatTheObjectsAreNow(t *testing.T) {
 		offset := d.model.pane.YOffset()
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
 		d.wait(15 * time.Second)
-		if got := page(); !strings.Contains(got, "value: Connecting") {
+		if got := page(); !strings.Contains(got, "value: Error") {
 			t.Errorf("the page has not followed the Connection:\n%s", got)
 		}
 		if got := d.model.pane.YOffset(); got != offset {

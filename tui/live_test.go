@@ -65,7 +65,7 @@ func TestALostConnectionIsSeen(t *testing.T) {
 	inBubble(t, session.Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
 		d.wait(12 * time.Second)
-		d.has("both sides say: connecting", "no handshake")
+		d.has("both sides say: down", "no handshake")
 		for _, o := range d.pair.A.Objects() {
 			if o.GetObjectKind().GroupVersionKind().Kind == "GatewayClient" {
 				d.pair.A.Remove(o)

@@ -122,7 +122,7 @@ func TestRunTimeoutNamesWhatIsPending(t *testing.T) {
 	want := []string{
 		text,
 		"B milan: addresses of rome: not within 5m0s: the operator has assigned no addresses yet (for 4m58s)",
-		"B milan: Connection: not within 5m0s: waiting for the public key of the peer (for 4m55s)",
+		"B milan: Connection: not within 5m0s: the peer's public key is not known yet (for 4m55s)",
 	}
 	if d := diff(want, flowtest.Pending(last.Plan)); d != "" {
 		t.Errorf("pending (-want +got):\n%s", d)

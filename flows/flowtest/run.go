@@ -1,3 +1,5 @@
+// Package flowtest runs plans on two simulated clusters, for tests of whatever drives
+// package flows.
 package flowtest
 
 import (

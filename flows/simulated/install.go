@@ -1,4 +1,4 @@
-package flowtest
+package simulated
 
 import (
 	"context"
@@ -30,8 +30,8 @@ func (c *Cluster) Bare() {
 
 // Installation implements [engine.InstallationReader].
 func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, error) {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	var f flows.InstallationFacts
 	for _, r := range c.store.sorted() {
 		switch r.object.(type) {

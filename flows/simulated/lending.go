@@ -1,4 +1,4 @@
-package flowtest
+package simulated
 
 import (
 	"crypto/ed25519"
@@ -73,11 +73,11 @@ func (c *Cluster) request() *peering.Request {
 	}
 	der, err := x509.MarshalPKCS8PrivateKey(c.key())
 	if err != nil {
-		panic("flowtest: " + err.Error())
+		panic("simulated: " + err.Error())
 	}
 	r, err := peering.NewRequest(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), c.identity.ID, rand.Reader)
 	if err != nil {
-		panic("flowtest: " + err.Error())
+		panic("simulated: " + err.Error())
 	}
 	c.requests[again] = &r
 	return &r
@@ -224,7 +224,7 @@ func (c *Cluster) sign(namespace, name string, remote render.ClusterID, csr []by
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: request.Subject.CommonName}, NotBefore: c.clock(), NotAfter: c.clock().Add(365 * 24 * time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, request.PublicKey, c.key())
 	if err != nil {
-		panic("flowtest: " + err.Error())
+		panic("simulated: " + err.Error())
 	}
 	s.Data = map[string][]byte{peering.KeyCSR: csr, peering.KeyCertificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
 	c.make(s)
@@ -258,7 +258,7 @@ func (c *Cluster) useIdentity(i *authv1beta1.Identity) bool {
 
 // seeClusters keeps what Liqo knows of the peer.
 func (c *Cluster) seeClusters() bool {
-	other := c.pair.other(c)
+	other := c.world.other(c)
 	fc := &corev1beta1.ForeignCluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: corev1beta1.GroupVersion.String(), Kind: corev1beta1.ForeignClusterKind},
 		ObjectMeta: metav1.ObjectMeta{Name: string(other.identity.ID)}, Spec: corev1beta1.ForeignClusterSpec{ClusterID: corev1beta1.ClusterID(other.identity.ID)},
@@ -296,7 +296,7 @@ func (c *Cluster) seeClusters() bool {
 // replicate has a copy of a consumer's object on the provider. It reports what was
 // done, and the copy; gone is when there is none any more that a deletion waits for.
 func (c *Cluster) replicate(local *record, status func(remote render.Object) bool) bool {
-	other, o := c.pair.other(c), local.object
+	other, o := c.world.other(c), local.object
 	if c.behaviour.Lending.NoReplicas || o.GetLabels()[peering.LabelDestination] != string(other.identity.ID) {
 		return false
 	}

@@ -1,4 +1,4 @@
-package flowtest
+package simulated
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ type Behaviour struct {
 	WriteErrors map[int]error
 
 	// Meanwhile is what somebody else makes in place of an object just before it is
-	// written, nil for nothing. It must not call methods of the pair or its clusters.
+	// written, nil for nothing. It must not call methods of the world or its clusters.
 	Meanwhile func(render.Object) render.Object
 
 	// Lacks are verbs and resources that the user may not use, as a review says.

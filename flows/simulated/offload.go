@@ -1,4 +1,4 @@
-package flowtest
+package simulated
 
 import (
 	"maps"

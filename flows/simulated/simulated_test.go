@@ -1,4 +1,4 @@
-package flowtest_test
+package simulated_test
 
 import (
 	"errors"
@@ -12,11 +12,11 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
-	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/simulated"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-func run(t *testing.T, p *flowtest.Pair) []engine.Event {
+func run(t *testing.T, p *simulated.Pair) []engine.Event {
 	t.Helper()
 	var events []engine.Event
 	plan := func(f flows.Facts) flows.Plan { return flows.PlanConnect(flows.Defaults(), f) }
@@ -28,9 +28,9 @@ func run(t *testing.T, p *flowtest.Pair) []engine.Event {
 }
 
 func TestTwoRunsAreTheSame(t *testing.T) {
-	first := run(t, flowtest.NewPair())
+	first := run(t, simulated.NewPair())
 	for range 20 {
-		if d := cmp.Diff(first, run(t, flowtest.NewPair())); d != "" {
+		if d := cmp.Diff(first, run(t, simulated.NewPair())); d != "" {
 			t.Fatalf("events (-first +later):\n%s", d)
 		}
 	}
@@ -38,7 +38,7 @@ func TestTwoRunsAreTheSame(t *testing.T) {
 
 func TestARunPassesThroughTheStatesInBetween(t *testing.T) {
 	seen := map[flows.StepID]map[flows.Status]bool{}
-	for _, e := range run(t, flowtest.NewPair()) {
+	for _, e := range run(t, simulated.NewPair()) {
 		for _, s := range e.Plan.Steps {
 			if seen[s.ID] == nil {
 				seen[s.ID] = map[flows.Status]bool{}
@@ -60,8 +60,8 @@ func TestARunPassesThroughTheStatesInBetween(t *testing.T) {
 }
 
 func TestApplyAnswersLikeAnAPIServer(t *testing.T) {
-	p := flowtest.NewPair()
-	p.Pacing = flowtest.Manual
+	p := simulated.NewPair()
+	p.Pacing = simulated.Manual
 	tenant := p.A.Tenant()
 	conf := render.Configuration(tenant, render.Networks{})
 	apply := func(o render.Object) (flows.Verb, error) {
@@ -118,7 +118,7 @@ func TestApplyAnswersLikeAnAPIServer(t *testing.T) {
 }
 
 func TestDeletionTakesTheChildrenAlong(t *testing.T) {
-	p := flowtest.NewPair()
+	p := simulated.NewPair()
 	run(t, p)
 	client := p.A.Facts().Clients[0]
 	p.A.Forget()
@@ -140,7 +140,7 @@ func TestDeletionTakesTheChildrenAlong(t *testing.T) {
 }
 
 func TestFactsAreCopies(t *testing.T) {
-	p := flowtest.NewPair()
+	p := simulated.NewPair()
 	run(t, p)
 	before := p.A.Facts()
 	f := p.A.Facts()
@@ -154,14 +154,14 @@ func TestFactsAreCopies(t *testing.T) {
 }
 
 func TestManualPacingLeavesTimeToTheTest(t *testing.T) {
-	p := flowtest.NewPair()
-	p.Pacing = flowtest.Manual
+	p := simulated.NewPair()
+	p.Pacing = simulated.Manual
 	for range 5 {
 		if _, err := p.A.Observe(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !p.Now().Equal(flowtest.Epoch()) {
+	if !p.Now().Equal(simulated.Epoch()) {
 		t.Errorf("time has passed: %s", p.Now())
 	}
 	select {
@@ -178,8 +178,8 @@ func TestManualPacingLeavesTimeToTheTest(t *testing.T) {
 }
 
 func TestUnreachableWindow(t *testing.T) {
-	p := flowtest.NewPair()
-	p.A.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 2, For: 2}, {From: 6}} })
+	p := simulated.NewPair()
+	p.A.Behave(func(b *simulated.Behaviour) { b.Unreachable = []simulated.Window{{From: 2, For: 2}, {From: 6}} })
 	got := ""
 	for range 8 {
 		f, err := p.A.Observe(t.Context())
@@ -199,7 +199,7 @@ func TestUnreachableWindow(t *testing.T) {
 
 func TestConnectByLiqoctl(t *testing.T) {
 	for _, server := range []flows.Side{flows.A, flows.B} {
-		p := flowtest.NewPair()
+		p := simulated.NewPair()
 		p.ConnectByLiqoctl(server)
 		for _, side := range []flows.Side{flows.A, flows.B} {
 			f := p.Side(side).Facts()

@@ -1,4 +1,4 @@
-package flowtest
+package simulated
 
 import (
 	"context"
@@ -23,8 +23,8 @@ func (c *Cluster) API() (render.ProbeAPI, error) {
 
 // StartReach implements [engine.Reacher].
 func (c *Cluster) StartReach(_ context.Context, r engine.ReachRequest) (engine.ReachPod, error) {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	if c.behaviour.NoPods != "" {
 		return nil, errors.New(c.behaviour.NoPods)
 	}
@@ -34,8 +34,8 @@ func (c *Cluster) StartReach(_ context.Context, r engine.ReachRequest) (engine.R
 
 // Probes are how many pods are there that try ways.
 func (c *Cluster) Probes() int {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	return c.probes
 }
 
@@ -47,8 +47,8 @@ type reachPod struct {
 
 // Exposed implements [engine.ReachPod].
 func (p *reachPod) Exposed(context.Context) ([]string, int32, error) {
-	p.cluster.pair.mu.Lock()
-	defer p.cluster.pair.mu.Unlock()
+	p.cluster.world.mu.Lock()
+	defer p.cluster.world.mu.Unlock()
 	s, b := p.request.Service, p.cluster.behaviour
 	switch why := b.Refuses[s.NodePort]; {
 	case why != "":
@@ -63,10 +63,15 @@ func (p *reachPod) Exposed(context.Context) ([]string, int32, error) {
 
 // Measure implements [engine.ReachPod].
 func (p *reachPod) Measure(_ context.Context, t render.ProbeTarget) (render.ProbeResult, error) {
-	p.cluster.pair.mu.Lock()
-	defer p.cluster.pair.mu.Unlock()
+	p.cluster.world.mu.Lock()
+	defer p.cluster.world.mu.Unlock()
 	const packets = 10
-	here, there := p.cluster, p.cluster.pair.other(p.cluster)
+	here, there := p.cluster, p.cluster.world.other(p.cluster)
+	for _, c := range here.world.clusters {
+		if c != here && c.token == t.Ways.Token {
+			there = c
+		}
+	}
 	r := &render.ProbeWaysResult{API: 200}
 	if there.behaviour.APIProblem != "" {
 		r.API, r.APIError = 0, there.behaviour.APIProblem
@@ -86,8 +91,8 @@ func (p *reachPod) Measure(_ context.Context, t render.ProbeTarget) (render.Prob
 
 // Remove implements [engine.ReachPod].
 func (p *reachPod) Remove(ctx context.Context) error {
-	p.cluster.pair.mu.Lock()
-	defer p.cluster.pair.mu.Unlock()
+	p.cluster.world.mu.Lock()
+	defer p.cluster.world.mu.Unlock()
 	p.cluster.probes--
 	return ctx.Err() // so that a context that has ended is noticed
 }

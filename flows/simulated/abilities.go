@@ -1,4 +1,4 @@
-package flowtest
+package simulated
 
 import (
 	"context"
@@ -26,11 +26,11 @@ var (
 
 // AskAPI implements [engine.APIAsker].
 func (c *Cluster) AskAPI(_ context.Context, url string) trial.API {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	c.asked++
 	t := trial.API{URL: url, Unknown: c.behaviour.NoPods}
-	if there := c.pair.other(c); t.Unknown == "" && (there.behaviour.Lending.Hides || url != there.identity.Server) {
+	if there := c.world.other(c); t.Unknown == "" && (there.behaviour.Lending.Hides || url != there.identity.Server) {
 		t.Problem = "no answer from " + url
 	}
 	return t
@@ -38,23 +38,23 @@ func (c *Cluster) AskAPI(_ context.Context, url string) trial.API {
 
 // Asked is how often a pod was to ask the other cluster's API server.
 func (c *Cluster) Asked() int {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	return c.asked
 }
 
 // TryImage implements [engine.ImageTrier].
 func (c *Cluster) TryImage(_ context.Context, try trial.ImageTry) trial.Image {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	c.images = append(c.images, try)
 	return trial.Image{Image: try.Image, Node: "node-1", Took: 2 * TickLength, Failed: c.behaviour.ImageFails, Unknown: c.behaviour.ImageUnknown}
 }
 
 // Images are those that nodes were asked to pull.
 func (c *Cluster) Images() []trial.ImageTry {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	return slices.Clone(c.images)
 }
 
@@ -77,8 +77,8 @@ func (c *Cluster) ForceApply(ctx context.Context, objects []render.Object) ([]fl
 
 // DryRun implements [engine.DryRunner].
 func (c *Cluster) DryRun(_ context.Context, objects []render.Object, force bool) ([]engine.DryRunResult, error) {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	if c.behaviour.unreachable(c.observed) {
 		return nil, c.problem()
 	}
@@ -119,8 +119,8 @@ func (c *Cluster) dryRun(o render.Object, force bool) engine.DryRunResult {
 
 // Review implements [engine.Reviewer] by [Behaviour.Lacks].
 func (c *Cluster) Review(_ context.Context, permissions []rights.Permission) (rights.Review, error) {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	if c.behaviour.unreachable(c.observed) {
 		return rights.Review{}, fmt.Errorf("review: %w", c.problem())
 	}

@@ -1,4 +1,4 @@
-package flowtest
+package simulated
 
 import (
 	"context"
@@ -24,11 +24,11 @@ import (
 
 // Cluster is one cluster in memory. It implements [engine.Cluster].
 type Cluster struct {
-	pair    *Pair
-	side    flows.Side
+	world   *World
+	side    flows.Side // of a pair
 	changed chan struct{}
 
-	// What follows is guarded by pair.mu.
+	// What follows is guarded by world.mu.
 	identity  flows.ClusterFacts // without objects
 	host      byte               // the last byte of its addresses
 	behaviour Behaviour
@@ -46,20 +46,10 @@ type Cluster struct {
 	ordinal   int              // of UIDs, node ports
 }
 
-// gateway is what the operator runs for a GatewayServer or GatewayClient.
-type gateway struct {
-	key       wgtypes.Key // as published
-	next      wgtypes.Key // made known, not used yet; zero: none
-	published bool
-	age       int // ticks since it was seen
-	pod       *flows.PodFacts
-	ending    bool // its GatewayServer or GatewayClient is gone
-}
-
 var _ engine.Cluster = (*Cluster)(nil)
 
-func newCluster(p *Pair, side flows.Side, id render.ClusterID, host byte) *Cluster {
-	c := &Cluster{pair: p, side: side, host: host, changed: make(chan struct{}, 1), ticked: true, gateways: map[types.UID]*gateway{}, requests: map[bool]*peering.Request{}}
+func newCluster(w *World, id render.ClusterID, host byte) *Cluster {
+	c := &Cluster{world: w, host: host, changed: make(chan struct{}, 1), ticked: true, gateways: map[types.UID]*gateway{}, requests: map[bool]*peering.Request{}}
 	c.store = newStore(c)
 	c.identity = flows.ClusterFacts{
 		Context: flows.ContextRef{Name: "kind-" + string(id)},
@@ -72,27 +62,27 @@ func newCluster(p *Pair, side flows.Side, id render.ClusterID, host byte) *Clust
 }
 
 // Behave changes how the cluster deviates from a good one. edit must not call
-// methods of the pair or its clusters.
+// methods of the world or its clusters.
 func (c *Cluster) Behave(edit func(*Behaviour)) {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	edit(&c.behaviour)
 	c.notify()
 }
 
 // Be changes who the cluster is: its context, IDs, software and address
 // ranges. Objects are changed with Put and Remove. edit must not call methods of
-// the pair or its clusters.
+// the world or its clusters.
 func (c *Cluster) Be(edit func(*flows.ClusterFacts)) {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	edit(&c.identity)
 	c.notify()
 }
 
-// Tenant is where our program keeps this cluster's objects of the peering.
+// Tenant is where our program keeps this cluster's objects of the peering of a pair.
 func (c *Cluster) Tenant() render.Tenant {
-	remote := c.pair.other(c).Facts().ID
+	remote := c.world.other(c).Facts().ID
 	return render.Tenant{Namespace: render.TenantNamespaceName(remote), Remote: remote}
 }
 
@@ -102,11 +92,11 @@ func (c *Cluster) Put(objects ...render.Object) { c.PutAs(render.FieldManager, o
 // PutAs makes the objects exist as another program would have: fields that it
 // set conflict with what our program wants to change.
 func (c *Cluster) PutAs(manager string, objects ...render.Object) {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	for _, o := range objects {
 		if _, err := c.store.apply(o, manager); err != nil {
-			panic("flowtest: put: " + err.Error())
+			panic("simulated: put: " + err.Error())
 		}
 	}
 	c.notify()
@@ -115,8 +105,8 @@ func (c *Cluster) PutAs(manager string, objects ...render.Object) {
 // Remove takes objects away at once, whatever their finalizers. Their children
 // follow with the next ticks.
 func (c *Cluster) Remove(objects ...render.Object) {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	for _, o := range objects {
 		delete(c.store.records, c.store.keyOf(o))
 	}
@@ -126,8 +116,8 @@ func (c *Cluster) Remove(objects ...render.Object) {
 // Terminate makes objects be deleted without end, as by a finalizer that nobody
 // removes.
 func (c *Cluster) Terminate(objects ...render.Object) {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	for _, o := range objects {
 		if r := c.store.records[c.store.keyOf(o)]; r != nil {
 			r.hold(c.clock(), Forever)
@@ -138,8 +128,8 @@ func (c *Cluster) Terminate(objects ...render.Object) {
 
 // Objects are copies of all objects, by kind and name, with their kinds set.
 func (c *Cluster) Objects() []render.Object {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	var out []render.Object
 	for _, r := range c.store.sorted() {
 		out = append(out, r.object.DeepCopyObject().(render.Object))
@@ -158,41 +148,41 @@ func (c *Cluster) Names() []string {
 
 // Log is what was asked to be applied or deleted, the Unchanged too, in order.
 func (c *Cluster) Log() []flows.Change {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	return slices.Clone(c.log)
 }
 
 // Writes is how many objects were asked to be applied or deleted so far, as
 // [Behaviour.WriteErrors] counts them.
 func (c *Cluster) Writes() int {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	return c.writes
 }
 
 // Observed is how often Observe was called so far, as [Behaviour.Unreachable]
 // counts it.
 func (c *Cluster) Observed() int {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	return c.observed
 }
 
 // Forget empties the log.
 func (c *Cluster) Forget() {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	c.log = nil
 }
 
 // clock is the time by which the cluster stamps its objects.
-func (c *Cluster) clock() time.Time { return c.pair.now.Add(c.identity.ClockAhead) }
+func (c *Cluster) clock() time.Time { return c.world.now.Add(c.identity.ClockAhead) }
 
 // Facts are what Observe would say of a cluster that answers; time stays.
 func (c *Cluster) Facts() flows.ClusterFacts {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	return c.everything()
 }
 
@@ -201,9 +191,9 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	if err := ctx.Err(); err != nil {
 		return flows.ClusterFacts{}, err
 	}
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
-	if c.pair.Pacing == PerObserve {
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
+	if c.world.Pacing == PerObserve {
 		c.pace()
 	}
 	c.observed++
@@ -220,8 +210,8 @@ func (c *Cluster) Inspect(ctx context.Context, tenant render.Tenant) (flows.Cont
 	if err := ctx.Err(); err != nil {
 		return flows.Contents{}, err
 	}
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	var all []contents.Object
 	for _, r := range c.store.sorted() {
 		if r.object.GetNamespace() == tenant.Namespace {
@@ -237,8 +227,10 @@ func (c *Cluster) Inspect(ctx context.Context, tenant render.Tenant) (flows.Cont
 // them is asked first.
 func (c *Cluster) pace() {
 	if !c.ticked {
-		c.pair.tick()
-		c.pair.A.ticked, c.pair.B.ticked = true, true
+		c.world.tick(c.world.now.Add(TickLength))
+		for _, all := range c.world.clusters {
+			all.ticked = true
+		}
 	}
 	c.ticked = false
 	c.notify()
@@ -333,8 +325,8 @@ func (c *Cluster) Delete(ctx context.Context, objects []render.Object) ([]flows.
 }
 
 func (c *Cluster) write(ctx context.Context, what string, objects []render.Object, do func(render.Object) (flows.Verb, error)) ([]flows.Change, error) {
-	c.pair.mu.Lock()
-	defer c.pair.mu.Unlock()
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	var changes []flows.Change
 	for _, o := range objects {
 		if err := ctx.Err(); err != nil {

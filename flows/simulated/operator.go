@@ -1,14 +1,12 @@
-package flowtest
+package simulated
 
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"reflect"
 	"slices"
-	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
@@ -237,7 +235,7 @@ func (c *Cluster) runGateway(o render.Object, fresh bool, setSecret func(*corev1
 	g.age++
 	name := render.GatewayObjectName(o.GetName())
 	if c.ensureConnection(o) {
-		g.pod = &flows.PodFacts{Namespace: o.GetNamespace(), Name: name + "-7c9d", Gateway: o.GetName(), Waiting: "ContainerCreating"}
+		g.start(o)
 		return true
 	}
 	if (fresh || !g.published) && !c.behaviour.NoKeys {
@@ -333,13 +331,28 @@ func (c *Cluster) expose(s *networkingv1beta1.GatewayServer, g *gateway) bool {
 	return true
 }
 
+// nodePort is the first one from the cluster's own on that no other Service has.
+func (c *Cluster) nodePort(s *networkingv1beta1.GatewayServer) int32 {
+	taken := map[int32]bool{}
+	for _, r := range c.store.records {
+		if o, ok := r.object.(*networkingv1beta1.GatewayServer); ok && o.UID != s.UID && o.Status.Endpoint != nil {
+			taken[o.Status.Endpoint.Port] = true
+		}
+	}
+	port := 30000 + int32(c.host)
+	for taken[port] {
+		port++
+	}
+	return port
+}
+
 func (c *Cluster) endpoint(s *networkingv1beta1.GatewayServer, g *gateway) *networkingv1beta1.EndpointStatus {
 	e := &networkingv1beta1.EndpointStatus{Port: s.Spec.Endpoint.Port, Protocol: new(corev1.ProtocolUDP)}
 	address := ""
 	switch s.Spec.Endpoint.ServiceType {
 	case corev1.ServiceTypeNodePort:
 		address = fmt.Sprintf("172.18.0.%d", c.host)
-		e.Port = 30000 + int32(c.host)
+		e.Port = c.nodePort(s)
 		switch was := s.Status.Endpoint; {
 		case s.Spec.Endpoint.NodePort != nil:
 			e.Port = *s.Spec.Endpoint.NodePort
@@ -362,109 +375,4 @@ func (c *Cluster) endpoint(s *networkingv1beta1.GatewayServer, g *gateway) *netw
 	}
 	e.Addresses = []string{address}
 	return e
-}
-
-func (c *Cluster) runPod(g *gateway) bool {
-	ready, waiting := c.behaviour.PodWaiting == "", c.behaviour.PodWaiting
-	if g.pod.Ready == ready && g.pod.Waiting == waiting {
-		return false
-	}
-	g.pod.Ready, g.pod.Waiting = ready, waiting
-	return true
-}
-
-// reportInterval is how often a gateway, ours or Liqo's, renews a report that says
-// nothing new.
-const reportInterval = 10 * time.Second
-
-// report is what the gateway's pod says of its tunnel. Renewing is no change.
-func (c *Cluster) report(o render.Object, g *gateway) bool {
-	conn := c.store.records[key{networkingv1beta1.ConnectionKind, o.GetNamespace(), render.GatewayObjectName(o.GetName())}].
-		object.(*networkingv1beta1.Connection)
-	if c.behaviour.NoReports || !g.pod.Ready || conn.DeletionTimestamp != nil {
-		return false
-	}
-	value := networkingv1beta1.Connected
-	reason, message := c.hears(o)
-	if reason != render.ReasonPinged {
-		value = networkingv1beta1.Connecting
-	}
-	generation := int64(0)
-	if value == networkingv1beta1.Connected {
-		generation = o.GetGeneration()
-	}
-	next := ""
-	if key := c.peek().Peer(remoteOf(o)).PublicKey; key != nil {
-		next = key.Annotations[render.AnnotationNextPublicKey]
-	}
-	last, known, _ := render.ParseReport(conn.Annotations) // of our own making
-	same := conn.Status.Value == value && (c.identity.Software != flows.Operator || known && last.Reason == reason &&
-		last.Generation == generation && last.NextKey == next)
-	written := last.At
-	if !known {
-		written = conn.Status.Latency.Timestamp.Time
-	}
-	if same && c.clock().Sub(written) < reportInterval {
-		return false
-	}
-	conn.Status.Value = value
-	latency := time.Duration(0)
-	if value == networkingv1beta1.Connected {
-		latency = 1200 * time.Microsecond
-		conn.Status.Latency = networkingv1beta1.ConnectionLatency{Value: render.FormatLatency(latency), Timestamp: metav1.NewTime(c.clock())}
-	}
-	if c.identity.Software == flows.Operator {
-		text, err := json.Marshal(render.Report{
-			At: c.clock(), Interval: render.Seconds(reportInterval / time.Second), Reason: reason, Message: message,
-			LatencyMicros: latency.Microseconds(), Generation: generation, NextKey: next,
-		})
-		if err != nil {
-			panic("flowtest: " + err.Error())
-		}
-		setAnnotation(conn, render.AnnotationStatus, string(text))
-	}
-	return !same
-}
-
-// hears says whether a gateway hears the other one, or why it does not.
-func (c *Cluster) hears(o render.Object) (render.Reason, string) {
-	other := c.pair.other(c)
-	peer, theirs := c.peek().Peer(remoteOf(o)), other.peek().Peer(c.identity.ID)
-	gone := theirs.Server == nil && theirs.Client == nil
-	switch {
-	case peer.PublicKey == nil:
-		return render.ReasonNoKey, "waiting for the public key of the peer"
-	case gone || theirs.Pod == nil || !theirs.Pod.Ready || theirs.PublicKey == nil || theirs.Key == nil || peer.Key == nil,
-		!knows(peer.PublicKey, theirs.Key) || !knows(theirs.PublicKey, peer.Key),
-		c.behaviour.WrongKey || other.behaviour.WrongKey,
-		!c.dialled(peer, theirs):
-		return render.ReasonNoHandshake, "no handshake with the peer's gateway"
-	}
-	return render.ReasonPinged, "the peer's gateway answers pings"
-}
-
-// knows reports whether k is the peer's key, or the next one that it announced.
-func knows(p *networkingv1beta1.PublicKey, k *wgtypes.Key) bool {
-	return slices.Equal(p.Spec.PublicKey, k[:]) || p.Annotations[render.AnnotationNextPublicKey] == k.String()
-}
-
-// dialled reports whether the client of the two dials where the server listens.
-func (c *Cluster) dialled(peer, theirs flows.Peer) bool {
-	server, client, at := peer.Server, theirs.Client, c.behaviour.AlsoAt
-	if server == nil {
-		server, client, at = theirs.Server, peer.Client, c.pair.other(c).behaviour.AlsoAt
-	}
-	if server == nil || client == nil {
-		return false
-	}
-	for _, address := range client.Spec.Endpoint.Addresses {
-		dialled := fmt.Sprintf("%s:%d", address, client.Spec.Endpoint.Port)
-		if slices.Contains(at, dialled) {
-			return true
-		}
-		if e := server.Status.Endpoint; e != nil && slices.Contains(e.Addresses, address) && e.Port == client.Spec.Endpoint.Port {
-			return true
-		}
-	}
-	return false
 }

@@ -1,4 +1,4 @@
-package flowtest
+package simulated
 
 import (
 	"cmp"
@@ -56,7 +56,7 @@ var scheme = sync.OnceValues(func() (*runtime.Scheme, error) {
 func newStore(c *Cluster) store {
 	scheme, err := scheme()
 	if err != nil {
-		panic("flowtest: " + err.Error()) // it is a constant
+		panic("simulated: " + err.Error()) // it is a constant
 	}
 	return store{cluster: c, scheme: scheme, records: map[key]*record{}}
 }
@@ -223,7 +223,7 @@ func (r *record) applied(manager string, at time.Time) {
 func (r *record) written(manager string, operation metav1.ManagedFieldsOperationType, fields *fieldpath.Set, at time.Time) {
 	text, err := fields.ToJSON()
 	if err != nil {
-		panic("flowtest: " + err.Error()) // names of fields can be written
+		panic("simulated: " + err.Error()) // names of fields can be written
 	}
 	entry := metav1.ManagedFieldsEntry{
 		Manager: manager, Operation: operation, APIVersion: r.object.GetObjectKind().GroupVersionKind().GroupVersion().String(),

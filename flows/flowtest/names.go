@@ -1,0 +1,32 @@
+package flowtest
+
+import "github.com/liqo-tui/liqo-tui/flows/simulated"
+
+type (
+	// Pair is two simulated clusters.
+	Pair = simulated.Pair
+	// Cluster is one of them.
+	Cluster = simulated.Cluster
+	// Behaviour is how a cluster deviates from a good one.
+	Behaviour = simulated.Behaviour
+	// Lending is the same for what Liqo does.
+	Lending = simulated.Lending
+	// Window is a range of calls.
+	Window = simulated.Window
+)
+
+// Constants of package simulated.
+const (
+	Forever    = simulated.Forever
+	Manual     = simulated.Manual
+	PerObserve = simulated.PerObserve
+	TickLength = simulated.TickLength
+)
+
+// Functions of package simulated.
+var (
+	Epoch     = simulated.Epoch
+	Forbidden = simulated.Forbidden
+	LiqoPair  = simulated.LiqoPair
+	NewPair   = simulated.NewPair
+)

@@ -1,0 +1,317 @@
+package simulated
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/gateway/ping"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// gateway is what the operator runs for a GatewayServer or GatewayClient, and the
+// tunnel of its pod.
+type gateway struct {
+	key       wgtypes.Key // as published
+	next      wgtypes.Key // made known, not used yet; zero: none
+	published bool
+	age       int // ticks since it was seen
+	pod       *flows.PodFacts
+	pods      int       // that there were
+	starting  time.Time // until when the pod does
+	ending    bool      // its GatewayServer or GatewayClient is gone
+
+	tunnel
+}
+
+// tunnel is what a gateway's pod knows of it.
+type tunnel struct {
+	pings      *ping.Tracker // nil until the first
+	pinged     time.Time     // the last one
+	looked     time.Time
+	handshake  time.Time // zero: none since it dialled last
+	traffic    ping.Traffic
+	podTraffic *time.Time
+	generation int64
+	inForce    time.Time // since when that is
+	log        []string  // of the pod
+}
+
+// tell writes a line of the pod's log.
+func (t *tunnel) tell(now time.Time, message, name string, value any) {
+	text, err := json.Marshal(map[string]any{"time": now, "level": "INFO", "msg": message, name: value})
+	if err == nil {
+		t.log = append(t.log, string(text))
+	}
+}
+
+// start has a new pod run for the gateway.
+func (g *gateway) start(o metav1.Object) {
+	suffix := "7c9d"
+	if g.pods > 0 {
+		suffix = fmt.Sprintf("7c9d-%d", g.pods+1)
+	}
+	g.pods++
+	g.tunnel = tunnel{}
+	g.pod = &flows.PodFacts{Namespace: o.GetNamespace(), Name: render.GatewayObjectName(o.GetName()) + "-" + suffix, Gateway: o.GetName(), Waiting: "ContainerCreating"}
+}
+
+// KillGateway ends the pod of the gateway for a peer. Kubernetes makes another one, which
+// starts after that long. It reports whether there is such a gateway.
+func (c *Cluster) KillGateway(peer render.ClusterID, after time.Duration) bool {
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
+	for _, r := range c.store.sorted() {
+		g := c.gateways[r.object.GetUID()]
+		if g == nil || g.pod == nil || remoteOf(r.object) != peer {
+			continue
+		}
+		g.start(r.object)
+		g.starting = c.clock().Add(after)
+		c.notify()
+		return true
+	}
+	return false
+}
+
+func (c *Cluster) runPod(g *gateway) bool {
+	ready, waiting := c.behaviour.PodWaiting == "", c.behaviour.PodWaiting
+	if ready && c.clock().Before(g.starting) {
+		ready, waiting = false, "ContainerCreating"
+	}
+	if g.pod.Ready == ready && g.pod.Waiting == waiting {
+		return false
+	}
+	g.pod.Ready, g.pod.Waiting = ready, waiting
+	return true
+}
+
+// reportInterval is how often a gateway, ours or Liqo's, renews a report that says
+// nothing new.
+const reportInterval = 10 * time.Second
+
+// report is what the gateway's pod says of its tunnel. Renewing is no change. That an answer
+// is overdue is one that is still to come.
+func (c *Cluster) report(o render.Object, g *gateway) bool {
+	conn := c.store.records[key{networkingv1beta1.ConnectionKind, o.GetNamespace(), render.GatewayObjectName(o.GetName())}].
+		object.(*networkingv1beta1.Connection)
+	if c.behaviour.NoReports || !g.pod.Ready || conn.DeletionTimestamp != nil {
+		return false
+	}
+	now, w := c.clock(), c.way(o, g)
+	if w.hasKey {
+		g.ping(now, o.GetGeneration(), w, c.world.chance.Float64)
+	}
+	value, r := c.judge(now, o, g, w)
+	last, known, _ := render.ParseReport(conn.Annotations) // of our own making
+	r.Since = last.Since
+	if r.Since == nil || value != conn.Status.Value {
+		r.Since = new(now)
+	}
+	if r.Generation == 0 {
+		r.Generation = last.Generation
+	}
+	same := conn.Status.Value == value && (c.identity.Software != flows.Operator || known && last.Reason == r.Reason && last.Message == r.Message &&
+		last.Generation == r.Generation && last.NextKey == r.NextKey && last.Endpoint == r.Endpoint && last.PathMTU == r.PathMTU)
+	written := last.At
+	if !known {
+		written = conn.Status.Latency.Timestamp.Time
+	}
+	if r.PathMTU > 0 && len(g.log) == 0 {
+		g.tell(now, "longest packet to the peer", "bytes", r.PathMTU)
+	}
+	overdue := value == networkingv1beta1.Connected && !w.open
+	if same && now.Sub(written) < reportInterval {
+		return overdue
+	}
+	c.notify() // as a watch does of what is only renewed
+	conn.Status.Value = value
+	latency := time.Duration(0)
+	if value == networkingv1beta1.Connected {
+		latency = time.Duration(r.LatencyMicros) * time.Microsecond
+	}
+	if latency > 0 || c.identity.Software == flows.Operator {
+		conn.Status.Latency = networkingv1beta1.ConnectionLatency{Value: render.FormatLatency(latency), Timestamp: metav1.NewTime(now)}
+	}
+	if c.identity.Software == flows.Operator {
+		text, err := json.Marshal(r)
+		if err != nil {
+			panic("simulated: " + err.Error())
+		}
+		setAnnotation(conn, render.AnnotationStatus, string(text))
+	}
+	return !same || overdue
+}
+
+// way is a gateway's way to the other one.
+type way struct {
+	Link
+	hasKey  bool   // the peer's public key is known
+	open    bool   // what the gateways send reaches each other
+	dialled string // by a client, as its reports write it
+	heard   string // where the peer is, for whom it reaches
+	nextKey string // of the peer, as it announced it
+	sends   float64
+	gets    float64 // bytes of pods per second
+	mtu     int
+}
+
+// wireguardPort is where a client's packets come from.
+const wireguardPort = 51840
+
+func (c *Cluster) way(o render.Object, g *gateway) way {
+	id := remoteOf(o)
+	peer := c.peek().Peer(id)
+	w := way{hasKey: peer.PublicKey != nil}
+	if w.hasKey {
+		w.nextKey = peer.PublicKey.Annotations[render.AnnotationNextPublicKey]
+	}
+	if o, ok := o.(*networkingv1beta1.GatewayClient); ok {
+		w.mtu = o.Spec.MTU
+		if len(o.Spec.Endpoint.Addresses) > 0 {
+			w.dialled = fmt.Sprintf("UDP %s port %d", strings.Join(o.Spec.Endpoint.Addresses, ", "), o.Spec.Endpoint.Port)
+			w.heard = fmt.Sprintf("%s:%d", o.Spec.Endpoint.Addresses[0], o.Spec.Endpoint.Port)
+		}
+	}
+	other := c.world.peer(c, id)
+	if other == nil {
+		return w
+	}
+	if o, ok := o.(*networkingv1beta1.GatewayServer); ok {
+		w.mtu, w.heard = o.Spec.MTU, fmt.Sprintf("172.18.0.%d:%d", other.host, wireguardPort)
+	}
+	w.Link = c.world.link(c.identity.ID, other.identity.ID)
+	w.sends, w.gets = w.rates(c.identity.ID < other.identity.ID, c.world.now)
+	theirs := other.peek().Peer(c.identity.ID)
+	gone := theirs.Server == nil && theirs.Client == nil
+	w.open = w.hasKey && !gone && !w.Closed && theirs.Pod != nil && theirs.Pod.Ready && theirs.PublicKey != nil && theirs.Key != nil &&
+		knows(peer.PublicKey, theirs.Key) && knows(theirs.PublicKey, &g.key) &&
+		!c.behaviour.WrongKey && !other.behaviour.WrongKey && dialled(c, other, peer, theirs)
+	return w
+}
+
+// knows reports whether k is the peer's key, or the next one that it announced.
+func knows(p *networkingv1beta1.PublicKey, k *wgtypes.Key) bool {
+	return slices.Equal(p.Spec.PublicKey, k[:]) || p.Annotations[render.AnnotationNextPublicKey] == k.String()
+}
+
+// dialled reports whether the client of the two dials where the server listens.
+func dialled(here, there *Cluster, peer, theirs flows.Peer) bool {
+	server, client, at := peer.Server, theirs.Client, here.behaviour.AlsoAt
+	if server == nil {
+		server, client, at = theirs.Server, peer.Client, there.behaviour.AlsoAt
+	}
+	if server == nil || client == nil {
+		return false
+	}
+	for _, address := range client.Spec.Endpoint.Addresses {
+		dialled := fmt.Sprintf("%s:%d", address, client.Spec.Endpoint.Port)
+		if slices.Contains(at, dialled) {
+			return true
+		}
+		if e := server.Status.Endpoint; e != nil && slices.Contains(e.Addresses, address) && e.Port == client.Spec.Endpoint.Port {
+			return true
+		}
+	}
+	return false
+}
+
+const (
+	// pingBytes are a ping and its answer, as WireGuard counts them.
+	pingBytes = 2 * 148
+	// handshakeBytes are what it sends to who does not answer, once a second.
+	handshakeBytes = 148
+	// rekey is how often WireGuard makes another handshake while there is traffic.
+	rekey = 2 * time.Minute
+	// longestSleep is the longest time that a gateway is taken to have pinged through.
+	longestSleep = time.Minute
+)
+
+// ping sends the pings that were due since the last tick, and takes the answers.
+func (t *tunnel) ping(now time.Time, generation int64, w way, chance func() float64) {
+	if t.pings == nil {
+		t.pings = ping.NewTracker(ping.Timing{})
+	}
+	if t.looked.IsZero() || now.Sub(t.looked) > longestSleep {
+		t.looked, t.pinged = now, now.Add(-ping.DefaultInterval)
+	}
+	if generation != t.generation { // it asks at once whether what it is told works
+		t.generation, t.inForce, t.pinged = generation, now.Add(-time.Millisecond), now.Add(-ping.DefaultInterval)
+	}
+	over := now.Sub(t.looked)
+	for at := t.pinged.Add(t.pings.Interval()); !at.After(now); at = at.Add(t.pings.Interval()) {
+		t.pings.Sent(at)
+		t.pinged = at
+		if w.open && (w.Loss == 0 || chance() >= w.Loss) {
+			t.pings.Received(at.Add(w.roundTrip(chance)), at)
+		}
+	}
+	t.looked = now
+	if !w.open {
+		t.handshake = time.Time{}
+		t.traffic.Sent += uint64(handshakeBytes * over.Seconds())
+		return
+	}
+	if now.Sub(t.handshake) > rekey {
+		t.handshake = now
+	}
+	overhead := pingBytes * over.Seconds() / ping.DefaultInterval.Seconds()
+	t.traffic.Sent += uint64(overhead + w.sends*over.Seconds())
+	t.traffic.Received += uint64(overhead + w.gets*over.Seconds())
+	if w.sends > 0 && w.gets > 0 {
+		t.podTraffic = &now
+	}
+}
+
+// judge is what a gateway concludes. TestSimulatedGatewaysSayWhatOursSay, of package agent,
+// compares it with what ours do.
+func (c *Cluster) judge(now time.Time, o render.Object, g *gateway, w way) (networkingv1beta1.ConnectionStatusValue, render.Report) {
+	r := render.Report{
+		At: now, Interval: render.Seconds(reportInterval / time.Second), NextKey: w.nextKey,
+		ReceivedBytes: g.traffic.Received, SentBytes: g.traffic.Sent, PodTraffic: g.podTraffic,
+		Implementation: "kernel", MTU: min(w.mtu, longest-60),
+	}
+	var s ping.Status
+	if g.pings != nil {
+		s = g.pings.Status(now)
+	}
+	r.LatencyMicros, r.Loss = s.Latency.Microseconds(), s.Loss
+	if !g.handshake.IsZero() {
+		r.Handshake = new(g.handshake)
+	}
+	if _, client := o.(*networkingv1beta1.GatewayClient); client || !s.LastReply.IsZero() {
+		r.Endpoint = w.heard
+	}
+	if s.LastReply.After(g.inForce) {
+		r.Generation = g.generation
+	}
+	server, ok := o.(*networkingv1beta1.GatewayServer)
+	switch {
+	case s.Value == ping.Connected:
+		r.Reason, r.Message, r.PathMTU = render.ReasonPinged, "the peer's gateway answers pings through the tunnel", r.MTU
+		return networkingv1beta1.Connected, r
+	case !ok && w.dialled == "":
+		r.Reason, r.Message = render.ReasonNoEndpoint, "the GatewayClient names no address to dial"
+	case !w.hasKey:
+		r.Reason, r.Message = render.ReasonNoKey, "the peer's public key is not known yet"
+	case s.Value == ping.Error && ok:
+		r.Reason, r.Message = render.ReasonPeerSilent, "the peer's gateway has stopped answering pings through the tunnel, and nothing comes in from it"
+	case s.Value == ping.Error:
+		r.Reason, r.Message = render.ReasonPeerSilent, "the peer's gateway has stopped answering pings through the tunnel, and nothing comes back from "+w.dialled
+	case ok:
+		r.Reason, r.Message = render.ReasonNoHandshake, fmt.Sprintf("no client with the right key has dialled UDP port %d yet", server.Spec.Endpoint.Port)
+	default:
+		r.Reason, r.Message = render.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: check that the port is open on the way, and that the server has this gateway's key", w.dialled)
+	}
+	if s.Value == ping.Error {
+		return networkingv1beta1.ConnectionError, r
+	}
+	return networkingv1beta1.Connecting, r
+}

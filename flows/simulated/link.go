@@ -1,0 +1,62 @@
+package simulated
+
+import (
+	"cmp"
+	"math"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Link is the path between the gateways of two clusters, and what pods send over it: the
+// part of the world that no program of ours makes.
+type Link struct {
+	RoundTrip time.Duration // 0 stands for that of a LAN
+	Jitter    time.Duration // up to which it is longer
+	Loss      float64       // share of the packets that don't arrive, 0 to 1
+	Closed    bool          // to UDP, both ways
+	// Traffic of pods in bytes per second, from the cluster whose name comes first, and back.
+	Traffic [2]float64
+}
+
+// lan is the round trip of a link of which nothing is said.
+const lan = 1200 * time.Microsecond
+
+// Join changes the link between two clusters. change must not call methods of the world or its
+// clusters.
+func (w *World) Join(a, b render.ClusterID, change func(*Link)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.link(a, b)
+	change(&l)
+	w.links[ends(a, b)] = l
+}
+
+func (w *World) link(a, b render.ClusterID) Link { return w.links[ends(a, b)] }
+
+func ends(a, b render.ClusterID) [2]render.ClusterID {
+	return [2]render.ClusterID{min(a, b), max(a, b)}
+}
+
+// roundTrip is that of one ping.
+func (l Link) roundTrip(chance func() float64) time.Duration {
+	d := cmp.Or(l.RoundTrip, lan)
+	if l.Jitter > 0 {
+		d += time.Duration(math.Pow(chance(), 3) * float64(l.Jitter)) // seldom by much
+	}
+	return d
+}
+
+// rates are what pods send and get, in bytes per second: it goes up and down within minutes,
+// and suffers from losses.
+func (l Link) rates(first bool, now time.Time) (sends, gets float64) {
+	minutes := float64(now.UnixNano()) / float64(time.Minute)
+	load := func(mean float64) float64 {
+		return mean * (1 + 0.45*math.Sin(minutes/1.7+mean) + 0.25*math.Sin(minutes*2.3+mean)) * math.Pow(1-l.Loss, 8)
+	}
+	sends, gets = load(l.Traffic[0]), load(l.Traffic[1])
+	if !first {
+		sends, gets = gets, sends
+	}
+	return sends, gets
+}

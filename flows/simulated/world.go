@@ -1,0 +1,135 @@
+package simulated
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// TickLength is how far a tick moves the clock.
+const TickLength = time.Second
+
+// Epoch is the time at which every pair starts.
+func Epoch() time.Time { return time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC) }
+
+// Pacing says what makes time pass.
+type Pacing uint8
+
+const (
+	// PerObserve lets one tick pass between two observations of the same
+	// cluster, and Changed has a value after each of them. So a run needs no
+	// real time, and reaches its deadline after as many rounds as it has
+	// seconds. It is not for programs that observe whenever Changed has a value
+	// and never end: those would spin.
+	PerObserve Pacing = iota
+	// Manual leaves it to Tick and Settle. Changed has a value after a tick or a
+	// write that changed something on that cluster.
+	Manual
+)
+
+// World is clusters that can reach each other. Its methods, and those of its
+// clusters, may be called from several goroutines.
+type World struct {
+	// Pacing is to be set before the clusters are used.
+	Pacing Pacing
+
+	mu       sync.Mutex // guards everything below, and all clusters
+	now      time.Time
+	clusters []*Cluster
+	links    map[[2]render.ClusterID]Link
+	chance   *rand.Rand
+}
+
+// NewWorld is one without clusters.
+func NewWorld(now time.Time) *World {
+	return &World{now: now, links: map[[2]render.ClusterID]Link{}, chance: rand.New(rand.NewPCG(1, 2))}
+}
+
+// Add makes a cluster with the operator installed. host is the last byte of its
+// addresses.
+func (w *World) Add(id render.ClusterID, host byte) *Cluster {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := newCluster(w, id, host)
+	w.clusters = append(w.clusters, c)
+	return c
+}
+
+// Now is the world's clock, for [engine.Options].
+func (w *World) Now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+// Advance moves the clock without letting anybody work.
+func (w *World) Advance(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+// Tick moves the clock by TickLength and lets the controllers of all clusters
+// do one stage of their work. It reports whether that changed anything.
+func (w *World) Tick() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.tick(w.now.Add(TickLength))
+}
+
+// TickTo is Tick with a clock of the caller's. It does not go back.
+func (w *World) TickTo(now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now.Before(w.now) {
+		now = w.now
+	}
+	return w.tick(now)
+}
+
+// settleTicks is far more than any chain of stages is long.
+const settleTicks = 200
+
+// Settle ticks until the controllers have nothing left to do. Reports that are
+// only renewed do not count as work. It panics if there is no end to it.
+func (w *World) Settle() {
+	for range settleTicks {
+		if !w.Tick() {
+			return
+		}
+	}
+	panic(fmt.Sprintf("simulated: the clusters do not settle in %d ticks", settleTicks))
+}
+
+func (w *World) tick(now time.Time) bool {
+	w.now = now
+	changed := false
+	for _, c := range w.clusters {
+		if c.work() {
+			changed = true
+			c.notify()
+		}
+	}
+	return changed
+}
+
+// peer is the cluster that another one calls by an ID; nil if there is none. Of two clusters
+// each is the other's, whatever it is called.
+func (w *World) peer(of *Cluster, id render.ClusterID) *Cluster {
+	if i := slices.IndexFunc(w.clusters, func(c *Cluster) bool { return c != of && c.identity.ID == id }); i >= 0 {
+		return w.clusters[i]
+	}
+	if len(w.clusters) == 2 {
+		return w.other(of)
+	}
+	return nil
+}
+
+// other is the first of the other clusters. Peerings with Liqo are simulated between two.
+func (w *World) other(of *Cluster) *Cluster {
+	return w.clusters[slices.IndexFunc(w.clusters, func(c *Cluster) bool { return c != of })]
+}

@@ -1,0 +1,134 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/simulated"
+	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/linux"
+	"github.com/liqo-tui/liqo-tui/gateway/ping"
+	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// The simulated gateways, which the demonstration shows and most tests use, say of a tunnel
+// what ours say of it: value, reason and words, and what goes with them.
+func TestSimulatedGatewaysSayWhatOursSay(t *testing.T) {
+	closed := func(p *flowtest.Pair) { p.Join("rome", "milan", func(l *simulated.Link) { l.Closed = true }) }
+	for name, c := range map[string]struct {
+		past      func(*testing.T, *flowtest.Pair)
+		pings     ping.Value
+		hasKey    bool
+		handshake bool
+	}{
+		"connected": {flowtest.Connected, ping.Connected, true, true},
+		"lossy": {flowtest.But(flowtest.Connected, func(p *flowtest.Pair) {
+			p.Join("rome", "milan", func(l *simulated.Link) { l.RoundTrip, l.Jitter, l.Loss = 90*time.Millisecond, 40*time.Millisecond, 0.2 })
+			pass(p, time.Minute)
+		}), ping.Connected, true, true},
+		"cut": {flowtest.But(flowtest.Connected, func(p *flowtest.Pair) { closed(p); pass(p, 15*time.Second) }), ping.Error, true, false},
+		"closed from the beginning": {flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) {
+			closed(p)
+			flowtest.PartWay(flowtest.ManyRounds, flowtest.NodePort())(t, p)
+		}), ping.Connecting, true, false},
+		"nobody has published a key": {flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) {
+			for _, side := range []*flowtest.Cluster{p.A, p.B} {
+				side.Behave(func(b *flowtest.Behaviour) { b.NoKeys = true })
+			}
+			flowtest.PartWay(flowtest.ManyRounds, flowtest.NodePort())(t, p)
+		}), ping.Connecting, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := flowtest.NewPair()
+			c.past(t, p)
+			for _, side := range []flows.Side{flows.A, flows.B} {
+				peer := p.Side(side).Facts().Peer(p.Side(side.Other()).Facts().ID)
+				if peer.Connection == nil {
+					t.Fatalf("%s has no Connection", side)
+				}
+				said, ok, err := render.ParseReport(peer.Connection.Annotations)
+				if !ok || err != nil {
+					t.Fatalf("%s reports nothing: %v", side, err)
+				}
+				role, s := situation(t, peer, c.hasKey, said.At)
+				status := tunnel.Status{
+					LinkMTU: said.MTU, PathMTU: said.PathMTU,
+					Pings: ping.Status{Value: c.pings, Latency: time.Duration(said.LatencyMicros) * time.Microsecond, Loss: said.Loss},
+					Peer:  linux.PeerStats{Received: said.ReceivedBytes, Sent: said.SentBytes, Implementation: gateway.Implementation(said.Implementation)},
+				}
+				if c.pings != ping.Connecting {
+					status.Pings.LastReply = said.At.Add(-20 * time.Second)
+				}
+				if c.pings == ping.Connected {
+					status.Pings.LastReply = said.At
+				}
+				if c.handshake {
+					status.Peer.Handshake = *said.Handshake
+				}
+				if said.Endpoint != "" {
+					status.Peer.Endpoint = netip.MustParseAddrPort(said.Endpoint)
+				}
+				value, want := judge(said.At, role, s, status)
+				want.Since = said.Since // which depends on the reports before
+				if want.Generation == 0 {
+					want.Generation = said.Generation
+				}
+				if diff := cmp.Diff(reportFields(t, want), reportFields(t, said)); diff != "" {
+					t.Errorf("%s (-ours +simulated):\n%s", side, diff)
+				}
+				wanted := connectionStatus(value, want)
+				wanted.Latency.Timestamp = peer.Connection.Status.Latency.Timestamp
+				if diff := cmp.Diff(wanted, peer.Connection.Status); diff != "" {
+					t.Errorf("%s: status (-ours +simulated):\n%s", side, diff)
+				}
+			}
+		})
+	}
+}
+
+// reportFields are those of a report.
+func reportFields(t *testing.T, r render.Report) (all map[string]any) {
+	t.Helper()
+	text, err := json.Marshal(r)
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// pass lets time pass.
+func pass(p *flowtest.Pair, d time.Duration) {
+	for range int(d / flowtest.TickLength) {
+		p.Tick()
+	}
+}
+
+// situation is what a gateway of ours would have read.
+func situation(t *testing.T, peer flows.Peer, hasKey bool, now time.Time) (gateway.Role, setup) {
+	t.Helper()
+	s := setup{hasKey: hasKey, since: now.Add(-time.Hour)}
+	if peer.Server != nil {
+		s.port, s.generation = uint16(peer.Server.Spec.Endpoint.Port), peer.Server.Generation
+		return gateway.Server, s
+	}
+	if peer.Client == nil {
+		t.Fatal("there is no gateway")
+	}
+	s.generation = peer.Client.Generation
+	if e := peer.Client.Spec.Endpoint; len(e.Addresses) > 0 {
+		s.endpoint = fmt.Sprintf("UDP %s port %d", strings.Join(e.Addresses, ", "), e.Port)
+	}
+	return gateway.Client, s
+}
