@@ -50,7 +50,8 @@ func newPane(k keys.Map) viewport.Model {
 // can be done everywhere is not for a run: that wants one thing.
 func (m Model) commands() []keys.Command {
 	k := m.keys
-	commands := append(m.room().Commands(m.env()), keys.Command{Binding: k.Help, Msg: showHelp})
+	commands := append(m.room().Commands(m.env()), m.tricks()...)
+	commands = append(commands, keys.Command{Binding: k.Help, Msg: showHelp})
 	if m.wizard.Step == wizard.Apply {
 		return commands
 	}

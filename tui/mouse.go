@@ -29,7 +29,7 @@ func (m Model) updateClick(msg tea.MouseClickMsg) (Model, tea.Cmd) {
 		return m, nil
 	}
 	m.touched, m.note = true, ""
-	y := msg.Y - headLines
+	y := msg.Y - headLines - m.bannerHeight()
 	if y < 0 || y >= m.bodyHeight() {
 		return m, nil
 	}

@@ -190,6 +190,29 @@ func newsOf(r report) board.News {
 	}
 }
 
+// recall takes in what was observed before the program began, as if it had watched.
+func (m Model) recall() Model {
+	readings := map[flows.ContextRef]*view.Readings{}
+	for seen := range m.options.Past {
+		if len(readings) == 0 {
+			m.clock = seen.At
+			m.dashboard = board.New(m.options, m.env())
+		}
+		first := readings[seen.Ref] == nil
+		if first {
+			readings[seen.Ref] = &view.Readings{}
+			m.fleet = m.fleet.With(m.fleet.Member(seen.Ref))
+			m.dashboard.Know(m.fleet)
+		}
+		r := report{ref: seen.Ref, facts: seen.Facts, first: first}
+		r.changed, r.gone = readings[seen.Ref].Update(seen.Facts)
+		m.clock = seen.At
+		m = m.learn(seen.Ref, seen.Facts)
+		m.dashboard = m.dashboard.Take(m.env(), []board.News{newsOf(r)})
+	}
+	return m
+}
+
 // greet opens the dashboard, if the admin has not begun with anything else and
 // one of the clusters has a connection.
 func (m Model) greet() Model {

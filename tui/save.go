@@ -16,7 +16,7 @@ type savedMsg struct {
 
 // saveScreen writes the screen as text into a new file of the working directory.
 func (m Model) saveScreen() (Model, tea.Cmd) {
-	text := ansi.Strip(m.content()) + "\n"
+	text := ansi.Strip(m.bannered(m.content())) + "\n"
 	file := "liqo-tui-" + m.clock.Format("20060102-150405") + ".txt"
 	return m, func() tea.Msg {
 		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -83,6 +83,9 @@ func New(ctx context.Context, o session.Options) Model {
 		m.fleet = m.fleet.With(m.fleet.Member(ref))
 	}
 	m.dashboard = board.New(o, m.env())
+	if o.Past != nil {
+		return m.recall()
+	}
 	return m
 }
 
@@ -115,6 +118,7 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 	case startMsg:
 		return m.start()
 	case tea.WindowSizeMsg:
+		msg.Height -= m.bannerHeight()
 		m.width, m.height = msg.Width, msg.Height
 		return m.tell(msg)
 	case tickMsg:
@@ -157,6 +161,8 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 		return m, m.list(false)
 	case globalMsg:
 		return m.act(msg)
+	case session.Trick:
+		return m, m.play(msg)
 	case tea.PasteMsg:
 		return m.paste(msg)
 	case tea.BackgroundColorMsg:

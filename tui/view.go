@@ -150,12 +150,12 @@ func (m Model) tiny() bool { return m.width < minWidth || m.height < minHeight }
 
 // View draws the model.
 func (m Model) View() tea.View {
-	v := tea.NewView(m.content())
+	v := tea.NewView(m.bannered(m.content()))
 	v.AltScreen = true
 	if m.mouse {
 		v.MouseMode = tea.MouseModeCellMotion
 	}
-	v.WindowTitle = strings.TrimSpace("liqo-tui " + m.theme.Plain(m.wizard.Name(m.env())))
+	v.WindowTitle = strings.TrimSpace("liqo-tui " + m.demonstration() + m.theme.Plain(m.wizard.Name(m.env())))
 	if m.wizard.Busy() {
 		v.ProgressBar = tea.NewProgressBar(tea.ProgressBarIndeterminate, 0)
 	}

@@ -47,12 +47,41 @@ func TestFirstFrame(t *testing.T) {
 	}
 }
 
+// TestDemoFirstFrame measures how soon the demonstration shows its connections, to somebody
+// without a kubeconfig, a home or a network to reach. With BENCH_TUI=1 it has to be fast.
+func TestDemoFirstFrame(t *testing.T) {
+	program := buildProgram(t)
+	var took []time.Duration
+	for range 5 {
+		cmd := exec.CommandContext(t.Context(), program, "demo")
+		cmd.Env = []string{"TERM=xterm-256color", "LANG=C.UTF-8", "HOME=" + t.TempDir(), "KUBECONFIG=/nonexistent"}
+		took = append(took, untilShown(t, cmd, func(text string) bool {
+			return strings.Contains(text, "DEMO") && strings.Contains(text, "edge-07") && strings.Contains(text, "degraded")
+		})[0])
+	}
+	slices.Sort(took)
+	t.Logf("first frame of the demonstration after %d ms: the middle one of %d", took[len(took)/2].Milliseconds(), len(took))
+	if bound := time.Second; os.Getenv("BENCH_TUI") != "" && took[0] > bound {
+		t.Errorf("got the first frame after %s, want it within %s", took[0], bound)
+	}
+}
+
 // firstFrame starts the program once: how long it took until the contexts were
 // on the screen, and until it said what the answering ones are.
 func firstFrame(t *testing.T, program, kubeconfig string) (first, known time.Duration) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, "wizard", "--kubeconfig", kubeconfig)
 	cmd.Env = append(os.Environ(), "TERM=xterm-256color", "LANG=C.UTF-8", "CI=", "SSH_TTY=")
+	took := untilShown(t, cmd,
+		func(text string) bool { return strings.Contains(text, "silent-44") },
+		func(text string) bool { return strings.Count(text, "nothing installed") >= answering })
+	return took[0], took[1]
+}
+
+// untilShown runs a program on a terminal until it has shown all that is waited for, and says
+// when it had shown each.
+func untilShown(t *testing.T, cmd *exec.Cmd, shown ...func(text string) bool) []time.Duration {
+	t.Helper()
 	began := time.Now()
 	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: 120, Rows: 70})
 	if err != nil {
@@ -65,21 +94,21 @@ func firstFrame(t *testing.T, program, kubeconfig string) (first, known time.Dur
 	}
 	var seen strings.Builder
 	chunk := make([]byte, 64<<10)
-	for known == 0 {
+	took := make([]time.Duration, len(shown))
+	for slices.Contains(took, 0) {
 		n, err := terminal.Read(chunk)
 		if err != nil {
 			t.Fatalf("%v; the program has written:\n%s", err, ansi.Strip(seen.String()))
 		}
 		seen.Write(chunk[:n])
 		text := ansi.Strip(seen.String())
-		if first == 0 && strings.Contains(text, "silent-44") {
-			first = time.Since(began)
-		}
-		if strings.Count(text, "nothing installed") >= answering {
-			known = time.Since(began)
+		for i := range shown {
+			if took[i] == 0 && shown[i](text) {
+				took[i] = time.Since(began)
+			}
 		}
 	}
-	return first, known
+	return took
 }
 
 // mostlySilent is a kubeconfig of API servers that answer, that refuse the

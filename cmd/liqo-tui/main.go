@@ -128,7 +128,7 @@ or those that you choose.
 	root.Version = version
 	root.SetVersionTemplate("liqo-tui {{.Version}}\n")
 	root.AddCommand(
-		wizardCommand(io, &g), dashboardCommand(io, &g), networkCommand(io), peerCommand(io), unpeerCommand(io), offloadCommand(io), unoffloadCommand(io),
+		demoCommand(io, &g), wizardCommand(io, &g), dashboardCommand(io, &g), networkCommand(io), peerCommand(io), unpeerCommand(io), offloadCommand(io), unoffloadCommand(io),
 		checkCommand(io), infoCommand(io), rbacCommand(io), generateCommand(io), createCommand(io), installCommand(io), uninstallCommand(io),
 		explainCommand(io), manCommand(io), versionCommand(io), bundleCommand(io),
 	)

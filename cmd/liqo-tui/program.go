@@ -43,13 +43,9 @@ func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, star
 		return err
 	}
 	kept := answers.Read(answers.Path(os.Getenv))
-	options := tui.Options{
-		Answers: kept.Complete,
-		Backend: b, Looked: kube.Looked(b.files), Start: start, A: refs[flows.A], B: refs[flows.B],
-		Params: flows.Defaults(), Settings: connectionSettings, ASCII: g.ascii || asciiOnly(os.Getenv, runtime.GOOS),
-		Keys: io.settings.Keys, Protected: io.settings.Protected.ProtectedContext,
-		Command: b.commandLine, InfoCommand: b.infoCommandLine, Install: b.installation,
-	}
+	options := b.options(io, g)
+	options.Answers, options.Backend, options.Start, options.A, options.B = kept.Complete, b, start, refs[flows.A], refs[flows.B]
+	options.Protected, options.Looked = io.settings.Protected.ProtectedContext, kube.Looked(b.files)
 	if g.accessible || os.Getenv("TERM") == "dumb" {
 		if start == tui.StartDashboard {
 			return exit.UsageError{Err: errors.New("the dashboard draws screens; liqo-tui info says the same in lines")}
@@ -64,6 +60,28 @@ func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, star
 		options.Contexts = append(options.Contexts, ref)
 	}
 
+	final, err := runProgram(ctx, io, g, options)
+	if err != nil {
+		return err
+	}
+	if first, second, p, ok := final.Answers(); ok {
+		if err := kept.Keep(first, second, p); err != nil {
+			fmt.Fprintln(io.err, "warning:", err)
+		}
+	}
+	return programResult(ctx, io, final)
+}
+
+// options are those that do not depend on where the clusters are.
+func (b *backend) options(io streams, g *globals) tui.Options {
+	return tui.Options{
+		Params: flows.Defaults(), Settings: connectionSettings, ASCII: g.ascii || asciiOnly(os.Getenv, runtime.GOOS),
+		Keys: io.settings.Keys, Command: b.commandLine, InfoCommand: b.infoCommandLine, Install: b.installation,
+	}
+}
+
+// runProgram runs it until it ends.
+func runProgram(ctx context.Context, io streams, g *globals, options tui.Options) (tui.Model, error) {
 	// The model's own life does not end with a signal: a run that is under way
 	// ends its requests first, and says what it did.
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -72,14 +90,9 @@ func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, star
 	defer context.AfterFunc(ctx, func() { program.Send(tui.StopMsg{}) })()
 	final, err := program.Run()
 	if err != nil {
-		return fmt.Errorf("run on the terminal: %w", err)
+		return tui.Model{}, fmt.Errorf("run on the terminal: %w", err)
 	}
-	if first, second, p, ok := final.(tui.Model).Answers(); ok {
-		if err := kept.Keep(first, second, p); err != nil {
-			fmt.Fprintln(io.err, "warning:", err)
-		}
-	}
-	return programResult(ctx, io, final.(tui.Model))
+	return final.(tui.Model), nil
 }
 
 func wizardCommand(io streams, g *globals) *cobra.Command {

@@ -94,6 +94,14 @@ func (s Screen) Subject() *peering {
 	return s.Board.Rows[s.list.selected]
 }
 
+// Selected are the contexts of the selected peering, as far as there are any.
+func (s Screen) Selected() (refs [2]flows.ContextRef) {
+	if p := s.Subject(); p != nil {
+		refs, _ = s.contextsOf(p)
+	}
+	return refs
+}
+
 // contextsOf are those of both sides; missing is the cluster that has none.
 func (s Screen) contextsOf(p *peering) (refs [2]flows.ContextRef, missing render.ClusterID) {
 	for i, e := range p.ends {

@@ -21,6 +21,7 @@ type Map struct {
 	SortName, SortStatus, SortLatency          key.Binding
 	SortTraffic, SortAge                       key.Binding
 	Yes, No, Choose                            key.Binding
+	CutUDP, SlowLink, KillGateway, AddCluster  key.Binding // of a demonstration
 	Help, Quit, Interrupt                      key.Binding
 }
 
@@ -57,6 +58,8 @@ func NewMap(ascii bool) Map {
 		Change: bind("C", "change the connection", "C"), Pause: bind("p", "pause", "p"), Save: bind("s", "save this screen", "s"),
 		SortName: bind("N", "sort by name", "N"), SortStatus: bind("S", "sort by status", "S"),
 		SortLatency: bind("L", "sort by latency", "L"), SortTraffic: bind("T", "sort by traffic", "T"), SortAge: bind("A", "sort by age", "A"),
+		CutUDP: bind("1", "cut UDP", "1"), SlowLink: bind("2", "slow link", "2"),
+		KillGateway: bind("3", "kill a gateway", "3"), AddCluster: bind("4", "new cluster", "4"),
 		Yes: bind("y", "yes", "y"), No: bind("n", "no", "n", "esc"),
 		Choose: bind("tab", "choose", "tab", "left", "right", "up", "down", "h", "j", "k", "l"),
 		Help:   bind("?", "help", "?"), Quit: bind("q", "quit", "q"), Interrupt: bind("ctrl+c", "stop", "ctrl+c"),

@@ -65,6 +65,7 @@ func (k *Map) Bindings() map[string]*key.Binding {
 		"wide": &k.Wide, "change": &k.Change, "diagnose": &k.Diagnose, "logs": &k.Logs,
 		"sort-name": &k.SortName, "sort-status": &k.SortStatus, "sort-latency": &k.SortLatency,
 		"sort-traffic": &k.SortTraffic, "sort-age": &k.SortAge,
+		"demo-cut": &k.CutUDP, "demo-slow": &k.SlowLink, "demo-kill": &k.KillGateway, "demo-cluster": &k.AddCluster,
 		"help": &k.Help, "quit": &k.Quit,
 	}
 }
@@ -85,7 +86,7 @@ type Scope struct {
 }
 
 var (
-	everywhere = []string{"help", "quit", "mouse", "palette", "enter", "esc", "ctrl+c"}
+	everywhere = []string{"help", "quit", "mouse", "palette", "enter", "esc", "ctrl+c", "demo-cut", "demo-slow", "demo-kill", "demo-cluster"}
 	scrolled   = []string{"up", "down", "page-up", "page-down"}
 	listed     = slices.Concat(scrolled, []string{"top", "bottom"})
 	// Scopes are all of them.

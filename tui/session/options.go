@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"iter"
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -58,9 +59,38 @@ type Options struct {
 	ASCII bool
 	// Keys are the admin's own; they have to be valid.
 	Keys keys.Own
+	// Demo is set where no cluster is real.
+	Demo Demo
+	// Past is what was observed before the program began, the oldest first; nil: nothing.
+	Past iter.Seq[Observation]
 	// Protected reports whether a context's name has to be typed before its cluster
 	// is changed; nil: a yes is enough for all.
 	Protected func(flows.ContextRef) bool
+}
+
+// Demo is a demonstration's world, in which keys can break something.
+type Demo interface {
+	// Play does what a key is for to two clusters, which are the zero value where none are
+	// chosen, and says what it did. It is called by commands.
+	Play(trick Trick, pair [2]flows.ContextRef) string
+}
+
+// Trick is what a key of a demonstration does.
+type Trick uint8
+
+// All tricks. The first two are taken back by the same key.
+const (
+	CutUDP Trick = iota
+	SlowLink
+	KillGateway
+	AddCluster
+)
+
+// Observation is what a cluster has said of itself at a time.
+type Observation struct {
+	At    time.Time
+	Ref   flows.ContextRef
+	Facts flows.ClusterFacts
 }
 
 // Request is something to be done to two clusters, as a command does it.
