@@ -118,9 +118,10 @@ func (c ClusterFacts) Neighbours(other ClusterFacts) bool {
 }
 
 // Undecided are the fields that facts decide if the admin says nothing of them: how the
-// server is exposed; and, if nothing at all was asked for, which cluster hosts it, where
+// server is exposed; how long packets may be; and, if nothing at all was asked for, which cluster hosts it, where
 // only the local one can be dialled.
 func (p Params) Undecided(f Facts) (open Fields) {
+	open |= FieldMTU &^ p.Given
 	if p.Given&(FieldServiceType|FieldNodePort|FieldLoadBalancerIP) == 0 {
 		open |= FieldServiceType
 	}
@@ -160,7 +161,7 @@ func SuggestServiceType(c ClusterFacts) (corev1.ServiceType, string) {
 // what their own network carries, and then to what they find to pass.
 func suggestMTU(f Facts) (int, string) {
 	for _, side := range []Side{A, B} {
-		if c := f.Side(side); c.Software != Operator {
+		if c := f.Side(side); c.Software != Operator && !c.Installable() {
 			return render.DefaultMTU, fmt.Sprintf("%s's gateway does not look for what passes", c.ID)
 		}
 	}

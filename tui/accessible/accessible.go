@@ -266,7 +266,7 @@ func (w *wizard) remembered() (_ flows.Params, ok bool) {
 // says otherwise.
 func (w *wizard) suggest() {
 	for _, f := range w.form() {
-		if f.Auto && f.Kind == flows.Choice && !w.params.Given.Has(f.Sets) {
+		if f.Auto && !w.params.Given.Has(f.Sets) {
 			why := flows.Suggest(f, &w.params, w.facts())
 			w.say("Suggested %s: %s, because %s.", f.Noun, f.Value(w.params), why)
 		}

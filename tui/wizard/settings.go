@@ -242,7 +242,7 @@ func (s settingsScreen) filled(c scene) flows.Params {
 
 // suggestion says what the clusters make likely for a choice, and why.
 func (s settingsScreen) suggestion(c scene, f flows.ConnectionSetting) string {
-	if !f.Auto || f.Kind != flows.Choice {
+	if !f.Auto {
 		return ""
 	}
 	why := flows.Suggest(f, &s.draft, c.facts())

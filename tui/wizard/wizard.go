@@ -271,7 +271,7 @@ func (w Wizard) meet(e session.Env) Wizard {
 // line says otherwise.
 func (w Wizard) suggest(e session.Env) Wizard {
 	for _, f := range flows.Form(w.options.Settings, "", "") {
-		if f.Auto && f.Kind == flows.Choice && !w.wanted.Given.Has(f.Sets) {
+		if f.Auto && !w.wanted.Given.Has(f.Sets) {
 			flows.Suggest(f, &w.wanted, w.scene(e).facts())
 		}
 	}
