@@ -64,7 +64,7 @@ func Settings() []ConnectionSetting {
 			Field:   "GatewayClient.spec.endpoint.port", Kind: Number, Want: wantPort, Min: 1, Max: maxPort, Store: NumberAt(func(p *Params) *uint16 { return &p.ClientPort }),
 		},
 		{
-			Name: "mtu", Sets: FieldMTU, Label: "MTU", Noun: "MTU", Inviter: true, Auto: true,
+			Name: "mtu", Sets: FieldMTU, Label: "MTU at most", Noun: "MTU", Inviter: true, Auto: true,
 			Help:    "largest packet in the tunnel, in bytes; auto: what the gateways find out (with Liqo's gateways: 1340)",
 			Explain: "The largest packet in the tunnel, in bytes. WireGuard adds 60 on IPv4, so it is at most the MTU of the network between the clusters less 60. Too large a value shows as connections that open and then hang. The gateways look for the largest packet that comes through, and never send more.",
 			Field:   "GatewayServer.spec.mtu", Kind: Number, Want: "a number of bytes", Min: render.MinMTU, Max: render.MaxMTU, Store: NumberAt(func(p *Params) *int { return &p.MTU }),

@@ -32,7 +32,7 @@ const (
 	labelPort          = "UDP port"
 	labelNodePort      = "Node port"
 	labelClientAddress = "Client dials"
-	labelMTU           = "MTU"
+	labelMTU           = "MTU at most"
 )
 
 // to moves to a field.

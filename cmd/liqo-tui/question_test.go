@@ -27,7 +27,7 @@ func (s *stage) testQuestions(t *testing.T) {
 	}
 	for _, answer := range []string{"n", "", "yesterday"} {
 		term := connect(t)
-		term.wait(20*time.Second, "B milan: create GatewayServer rome", "+  mtu: 1340", "Apply these changes? [y/N]")
+		term.wait(20*time.Second, "B milan: create GatewayServer rome", "+  mtu: 9000", "Apply these changes? [y/N]")
 		if answer != "" {
 			term.press(answer)
 		}
