@@ -87,7 +87,7 @@ func adoptServer(p Params, side Side, s networkingv1beta1.GatewayServerSpec) Par
 	if ip := s.Endpoint.LoadBalancerIP; ip != nil && p.ServiceType == corev1.ServiceTypeLoadBalancer && p.ServiceType == s.Endpoint.ServiceType {
 		keep(p.Given, FieldLoadBalancerIP, &p.LoadBalancerIP, *ip)
 	}
-	keep(p.Given, FieldServerTemplate, &p.ServerTemplate, render.TemplateRef{Name: s.ServerTemplateRef.Name, Namespace: s.ServerTemplateRef.Namespace})
+	keep(p.Given, FieldServerTemplate, &p.ServerTemplate, render.TemplateOf(s.ServerTemplateRef, networkingv1beta1.WgGatewayServerTemplateKind))
 	return p
 }
 
@@ -102,7 +102,7 @@ func adoptClient(p Params, side Side, f Facts, serverExists bool) Params {
 	if p.Server == side {
 		return p
 	}
-	keep(p.Given, FieldClientTemplate, &p.ClientTemplate, render.TemplateRef{Name: spec.ClientTemplateRef.Name, Namespace: spec.ClientTemplateRef.Namespace})
+	keep(p.Given, FieldClientTemplate, &p.ClientTemplate, render.TemplateOf(spec.ClientTemplateRef, networkingv1beta1.WgGatewayClientTemplateKind))
 	return adoptEndpoint(p, peer, f.Side(side.Other()).Peer(f.Side(side).ID), f.At)
 }
 

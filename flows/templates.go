@@ -21,8 +21,8 @@ type TemplateFacts struct {
 func (c Connection) refusedTemplate(side Side, kind string, ref render.TemplateRef) *Step {
 	cluster := c.Facts.Side(side)
 	ref = c.template(side, ref)
-	if len(cluster.Templates) == 0 {
-		return nil // they may not be read, or come with the installation
+	if len(cluster.Templates) == 0 || ref.Kind != "" {
+		return nil // they may not be read, or come with the installation, or are another program's
 	}
 	i := slices.IndexFunc(cluster.Templates, func(t TemplateFacts) bool { return t.Kind == kind && t.TemplateRef == ref })
 	switch {

@@ -32,11 +32,14 @@ const DefaultNamespace = "liqo"
 
 // Labels and annotations that Liqo's programs look objects up by.
 const (
-	LabelManaged          = "liqo.io/managed" // "true": made by a controller, of another object
-	LabelRemoteCluster    = "liqo.io/remote-cluster-id"
-	LabelTenantNamespace  = "liqo.io/tenant-namespace"
-	LabelGatewayResource  = "networking.liqo.io/gateway-resource"
-	LabelGatewayName      = "networking.liqo.io/gateway-name"
+	LabelManaged         = "liqo.io/managed" // "true": made by a controller, of another object
+	LabelRemoteCluster   = "liqo.io/remote-cluster-id"
+	LabelTenantNamespace = "liqo.io/tenant-namespace"
+	LabelGatewayResource = "networking.liqo.io/gateway-resource"
+	LabelGatewayName     = "networking.liqo.io/gateway-name"
+	// LabelGatewayTemplate says of the definition of a kind that its objects are
+	// templates of gateways.
+	LabelGatewayTemplate  = "networking.liqo.io/gatewaytemplate"
 	LabelGatewayNamespace = "networking.liqo.io/gateway-namespace"
 	LabelComponent        = "networking.liqo.io/component"
 	LabelActive           = "networking.liqo.io/active"

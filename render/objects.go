@@ -79,7 +79,20 @@ func Configuration(t Tenant, remote Networks) *networkingv1beta1.Configuration {
 }
 
 // TemplateRef names a gateway template.
-type TemplateRef struct{ Name, Namespace string }
+type TemplateRef struct {
+	Name, Namespace string
+	// Kind and APIVersion are of a template that is none of Liqo's; else "".
+	Kind, APIVersion string
+}
+
+// TemplateOf is what a gateway refers to, whose templates are usually of a kind.
+func TemplateOf(ref corev1.ObjectReference, kind string) TemplateRef {
+	t := TemplateRef{Name: ref.Name, Namespace: ref.Namespace}
+	if ref.Kind != "" && ref.Kind != kind {
+		t.Kind, t.APIVersion = ref.Kind, ref.APIVersion
+	}
+	return t
+}
 
 // ServerParams describe a GatewayServer.
 type ServerParams struct {
@@ -180,6 +193,6 @@ func networkingType(kind string) metav1.TypeMeta {
 
 func templateRef(kind string, t TemplateRef) corev1.ObjectReference {
 	return corev1.ObjectReference{
-		APIVersion: networkingv1beta1.GroupVersion.String(), Kind: kind, Name: t.Name, Namespace: t.Namespace,
+		APIVersion: cmp.Or(t.APIVersion, networkingv1beta1.GroupVersion.String()), Kind: cmp.Or(t.Kind, kind), Name: t.Name, Namespace: t.Namespace,
 	}
 }

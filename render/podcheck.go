@@ -1,7 +1,7 @@
 package render
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,17 +18,36 @@ import (
 // gatewayCapabilities are what a gateway's container may add; see gatewayTemplate.
 var gatewayCapabilities = []corev1.Capability{"NET_ADMIN", "MKNOD"}
 
+// RefusedError is what a template asks for and no gateway is given.
+type RefusedError struct {
+	what   string // that may not have it
+	Fields []FieldError
+}
+
+func (e *RefusedError) Error() string {
+	found := make([]string, len(e.Fields))
+	for i, f := range e.Fields {
+		found[i] = fmt.Sprintf("%s (%s)", f.Problem, f.Field)
+	}
+	return e.what + " may not have " + strings.Join(found, ", ")
+}
+
 // CheckPods reports everything in the pods of d for which a gateway's pod has no
 // need, and which would reach beyond it. d has the template's values filled in;
-// keys is the name of the Secret with the gateway's keys.
+// keys is the name of the Secret with the gateway's keys. The error is a
+// [RefusedError].
 func (g Gateway) CheckPods(d *appsv1.Deployment, keys string) error {
+	const pod = ".spec.deployment.spec.template.spec"
 	c := podCheck{keys: keys}
 	s := &d.Spec.Template.Spec
 	for field, set := range map[string]bool{"hostNetwork": s.HostNetwork, "hostPID": s.HostPID, "hostIPC": s.HostIPC, "resourceClaims": len(s.ResourceClaims) > 0} {
+		c.at = pod + "." + field
 		c.refuse(set, "%s", field)
 	}
+	c.at = pod + ".serviceAccountName"
 	c.refuse(s.ServiceAccountName != g.Name || s.DeprecatedServiceAccount != "" && s.DeprecatedServiceAccount != g.Name,
 		"serviceAccountName %q instead of %q", s.ServiceAccountName, g.Name)
+	c.at = pod + ".securityContext"
 	if p := s.SecurityContext; p != nil {
 		c.confinement(p.SeccompProfile, p.AppArmorProfile, p.WindowsOptions, "the pod")
 		for _, sysctl := range p.Sysctls {
@@ -36,43 +55,53 @@ func (g Gateway) CheckPods(d *appsv1.Deployment, keys string) error {
 		}
 	}
 	for i := range s.Volumes {
+		c.at = fmt.Sprintf("%s.volumes[%d]", pod, i)
 		c.volume(&s.Volumes[i])
 	}
 	for i := range s.InitContainers {
+		c.at = fmt.Sprintf("%s.initContainers[%d]", pod, i)
 		c.container(&s.InitContainers[i])
 	}
 	for i := range s.Containers {
+		c.at = fmt.Sprintf("%s.containers[%d]", pod, i)
 		c.container(&s.Containers[i])
 	}
+	c.at = pod + ".ephemeralContainers"
 	c.refuse(len(s.EphemeralContainers) > 0, "ephemeralContainers")
-	if len(c.found) == 0 {
-		return nil
-	}
-	slices.Sort(c.found)
-	return errors.New("its pods may not have " + strings.Join(slices.Compact(c.found), ", "))
+	return c.result("its pods")
 }
 
 // CheckService reports what in a gateway's Service would lead others' traffic to
 // the gateway, or the peer's to other pods.
 func (g Gateway) CheckService(s *corev1.Service) error {
-	c := podCheck{}
+	c := podCheck{at: ".spec.service.spec.externalIPs"}
 	c.refuse(len(s.Spec.ExternalIPs) > 0, "externalIPs, which would catch the cluster's traffic to them")
+	c.at = ".spec.service.spec.type"
 	c.refuse(s.Spec.Type == corev1.ServiceTypeExternalName, "type ExternalName")
+	c.at = ".spec.service.spec.selector"
 	c.refuse(s.Spec.Selector[LabelGatewayName] != g.Name, "a selector without the label %s: %s", LabelGatewayName, g.Name)
-	if len(c.found) == 0 {
-		return nil
-	}
-	return errors.New("its Service may not have " + strings.Join(c.found, ", "))
+	return c.result("its Service")
 }
 
 type podCheck struct {
 	keys  string
-	found []string
+	at    string // the field that is looked at, or what it is in
+	found []FieldError
+}
+
+func (c *podCheck) result(what string) error {
+	if len(c.found) == 0 {
+		return nil
+	}
+	slices.SortFunc(c.found, func(a, b FieldError) int {
+		return cmp.Or(cmp.Compare(a.Problem, b.Problem), cmp.Compare(a.Field, b.Field))
+	})
+	return &RefusedError{what, slices.Compact(c.found)}
 }
 
 func (c *podCheck) refuse(when bool, format string, args ...any) {
 	if when {
-		c.found = append(c.found, fmt.Sprintf(format, args...))
+		c.found = append(c.found, FieldError{Field: c.at, Problem: fmt.Sprintf(format, args...)})
 	}
 }
 

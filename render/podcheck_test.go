@@ -105,6 +105,24 @@ func TestPodsOfTemplatesReachNothingElse(t *testing.T) {
 	}
 }
 
+// What is refused is named by its field.
+func TestWhatATemplateMayNotHaveHasItsField(t *testing.T) {
+	g := Gateway{Name: "milan"}
+	d, s := filledServer(t, g)
+	pod := &d.Spec.Template.Spec
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "v", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/etc"}}})
+	pod.HostNetwork, pod.Containers[0].SecurityContext.Privileged = true, new(true)
+	want := "its pods may not have a privileged container (tunnel) (.spec.deployment.spec.template.spec.containers[0]), " +
+		"hostNetwork (.spec.deployment.spec.template.spec.hostNetwork), hostPath /etc (.spec.deployment.spec.template.spec.volumes[1])"
+	if err := g.CheckPods(d, "gw-milan"); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	s.Spec.ExternalIPs = []string{"192.0.2.1"}
+	if err := g.CheckService(s); err == nil || !strings.HasSuffix(err.Error(), "(.spec.service.spec.externalIPs)") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestServicesOfTemplatesLeadToTheGatewayOnly(t *testing.T) {
 	g := Gateway{Name: "milan"}
 	for _, c := range []struct {

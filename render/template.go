@@ -45,7 +45,7 @@ const maxRendered = 1 << 20
 // memory depend on what they say: what could be endless is refused. The error wraps a
 // [FieldError].
 func Template(tmpl map[string]any, v Values) (map[string]any, error) {
-	f := filler{values: v, left: maxRendered}
+	f := filler{values: v, left: maxRendered, templates: template.New("").Option("missingkey=error").Funcs(bounded)}
 	filled, err := f.fillMap(tmpl, "", false)
 	if err != nil {
 		return nil, fmt.Errorf("gateway template: %w", err)
@@ -57,6 +57,8 @@ func Template(tmpl map[string]any, v Values) (map[string]any, error) {
 type filler struct {
 	values Values
 	left   int // bytes that may come out yet
+	// templates of all strings, which share functions and options.
+	templates *template.Template
 }
 
 // firstVariable is what decides whether an optional field is there, as for Liqo.
@@ -135,9 +137,10 @@ func (f *filler) fillString(text, path string, keepStrings, optional bool) (any,
 	if optional && variable != nil {
 		whole = "{{if " + variable[1] + "}}" + text + "{{end}}"
 	}
-	t, err := template.New(path).Option("missingkey=error").Funcs(bounded).Parse(whole)
+	before := len(f.templates.Templates())
+	t, err := f.templates.New(path).Parse(whole)
 	if err == nil {
-		err = endless(t)
+		err = endless(t, before+1)
 	}
 	var out strings.Builder
 	if err == nil {

@@ -44,9 +44,10 @@ func short(text string) (string, error) {
 }
 
 // endless refuses what may run for ever: templates that use templates, and loops other
-// than one over a list of the gateway's.
-func endless(t *template.Template) error {
-	if len(t.Templates()) > 1 {
+// than one over a list of the gateway's. known is how many templates there are, if t
+// defines no others.
+func endless(t *template.Template, known int) error {
+	if len(t.Templates()) > known {
 		return errors.New("define, block and template are not for gateways' templates")
 	}
 	if t.Tree == nil {

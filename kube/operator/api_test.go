@@ -49,6 +49,8 @@ func TestOperator(t *testing.T) {
 	t.Run("what a gateway leaves goes without the garbage collector", func(t *testing.T) { w.under(t).testCleanUp() })
 	t.Run("pods that share a tunnel have a Lease, and say themselves which one holds it", func(t *testing.T) { w.under(t).testReplicas() })
 	t.Run("what the API server refuses is said on the gateway", func(t *testing.T) { w.under(t).testRefusal() })
+	t.Run("gateways are made of the example templates", func(t *testing.T) { w.under(t).testExamples() })
+	t.Run("another program makes gateways of templates of its own kind", func(t *testing.T) { w.under(t).testAnotherKind() })
 	t.Run("a gateway without its peer's name is left alone", func(t *testing.T) { w.under(t).testUnlabelled() })
 }
 
@@ -416,7 +418,7 @@ func (w *world) testRefusal() {
 	if err := w.Update(w.t.Context(), server); err != nil {
 		w.t.Fatal(err)
 	}
-	until(w, server, "with a template of another kind", problem("the reference is to a IPSecGatewayServerTemplate"))
+	until(w, server, "with a template of another kind", problem("there is no kind IPSecGatewayServerTemplate in networking.liqo.io/v1beta1 on this cluster: install its definition"))
 	server.Spec.ServerTemplateRef.Kind = networkingv1beta1.WgGatewayServerTemplateKind
 	if err := w.Update(w.t.Context(), server); err != nil {
 		w.t.Fatal(err)

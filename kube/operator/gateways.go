@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -91,6 +92,9 @@ func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		return ctrl.Result{RequeueAfter: rightsAgain}, nil
 	}
 	if errors.Is(err, errTemplate) {
+		if !r.kind.ours(r.kind.view(gateway).template) {
+			return ctrl.Result{RequeueAfter: othersAgain}, r.complain(ctx, gateway, err)
+		}
 		return ctrl.Result{}, r.complain(ctx, gateway, err)
 	}
 	if err != nil {
@@ -147,6 +151,7 @@ type prepared struct {
 	secret     *corev1.Secret
 	service    *corev1.Service // nil for a client
 	deployment *appsv1.Deployment
+	other      *unstructured.Unstructured // instead of these two: what another program makes a gateway of
 	binding    render.Object
 }
 
@@ -162,28 +167,23 @@ func (in *inputs) unfit(why error) error {
 // server checks the Role when it is bound.
 func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
 	keys := cmp.Or(in.view.secretName, render.GatewayObjectName(in.gateway.Name))
-	template, err := in.fill(keys)
-	if err != nil {
-		return nil, err
-	}
 	p := &prepared{binding: in.gateway.RoleBinding()}
-	if p.deployment, err = in.deployment(template); err != nil {
-		return nil, err
+	var err error
+	if in.filled, err = in.gateway.Fill(in.template, in.values(keys)); err == nil && in.template.Ours() {
+		err = in.workload(p, keys)
 	}
-	if err := in.gateway.CheckPods(p.deployment, keys); err != nil {
+	if err != nil {
 		return nil, in.unfit(err)
+	}
+	if !in.template.Ours() {
+		p.other = in.filled.Object()
+		if in.others, err = readOthers(ctx, r.client, p.other); err != nil {
+			return nil, err
+		}
 	}
 	supports, err := in.supports()
 	if err != nil {
 		return nil, err
-	}
-	if server, ok := in.view.object.(*networkingv1beta1.GatewayServer); ok {
-		if p.service, err = in.service(template, server); err != nil {
-			return nil, err
-		}
-		if err := in.gateway.CheckService(p.service); err != nil {
-			return nil, in.unfit(err)
-		}
 	}
 	var g errgroup.Group
 	g.Go(func() (err error) {
@@ -194,7 +194,9 @@ func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
 		return err
 	})
 	g.Go(func() error { return r.applyAll(ctx, supports) })
-	g.Go(func() error { return r.bringPullSecrets(ctx, in, p.deployment.Spec.Template.Spec.ImagePullSecrets) })
+	if p.deployment != nil {
+		g.Go(func() error { return r.bringPullSecrets(ctx, in, p.deployment.Spec.Template.Spec.ImagePullSecrets) })
+	}
 	if p.service != nil {
 		g.Go(func() (err error) {
 			p.service, err = own.Apply(ctx, r.client, p.service)
@@ -202,6 +204,24 @@ func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
 		})
 	}
 	return p, g.Wait()
+}
+
+// workload makes of the template what a gateway of ours consists of.
+func (in *inputs) workload(p *prepared, keys string) (err error) {
+	if p.deployment, err = in.deployment(); err != nil {
+		return err
+	}
+	if err := in.gateway.CheckPods(p.deployment, keys); err != nil {
+		return err
+	}
+	server, ok := in.view.object.(*networkingv1beta1.GatewayServer)
+	if !ok {
+		return nil
+	}
+	if p.service, err = in.filled.Service(server); err != nil {
+		return err
+	}
+	return in.gateway.CheckService(p.service)
 }
 
 // bringPullSecrets copies the Secrets that the image is pulled with from beside the
@@ -243,6 +263,11 @@ func (r *gateways) run(ctx context.Context, p *prepared) (result ctrl.Result, er
 	var g errgroup.Group
 	g.Go(func() error { return r.applyAll(ctx, []render.Object{p.binding}) })
 	g.Go(func() error {
+		if p.other != nil {
+			result.RequeueAfter = othersAgain
+			_, err := own.Apply(ctx, r.client, p.other)
+			return err
+		}
 		waitsFor, err := r.turns.apply(ctx, r.client, p.deployment)
 		if waitsFor != "" {
 			ctrl.LoggerFrom(ctx).Info("the gateway is replaced later", "waitsFor", waitsFor)
@@ -280,6 +305,9 @@ func (r *gateways) publish(ctx context.Context, in *inputs, p *prepared) error {
 		endpoint, why = endpointOf(p.service, in.nodes, in.pod, in.replicas, *in.view.endpoint)
 		annotate(o, render.AnnotationEndpoint, why)
 	}
+	if p.other != nil {
+		endpoint = in.others.Endpoint
+	}
 	if !maps.Equal(before.GetAnnotations(), o.GetAnnotations()) {
 		if err := r.writes.Patch(ctx, r.client, o, before, FieldManager); err != nil {
 			return fmt.Errorf("publish the key of %s %s: %w", r.kind.name, in.gateway.Name, err)
@@ -287,9 +315,12 @@ func (r *gateways) publish(ctx context.Context, in *inputs, p *prepared) error {
 	}
 	before = o.DeepCopyObject().(client.Object)
 	*in.view.secretRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: p.secret.Namespace, Name: p.secret.Name}
-	*in.view.childRef = &corev1.ObjectReference{
-		APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Namespace: p.deployment.Namespace, Name: p.deployment.Name,
+	former := *in.view.childRef
+	*in.view.childRef = p.child()
+	if err := r.removeFormer(ctx, in, p, former); err != nil {
+		return err
 	}
+	*in.view.internal = cmp.Or(in.others.InternalEndpoint, *in.view.internal)
 	if in.pod != nil {
 		*in.view.internal = &networkingv1beta1.InternalGatewayEndpoint{
 			IP: new(networkingv1beta1.IP(podIP(in.pod))), Node: new(in.pod.Spec.NodeName),

@@ -4,16 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -26,7 +22,9 @@ import (
 type inputs struct {
 	view          view
 	gateway       render.Gateway
-	template      map[string]any
+	template      render.GatewayTemplate
+	filled        render.Filled
+	others        othersStatus  // if another program makes the gateway
 	nodes         []corev1.Node // shared: nothing changes them
 	hosts         []render.Host
 	pod           *corev1.Pod                      // that holds the tunnel; nil until it has an address
@@ -60,21 +58,6 @@ func (r *gateways) read(ctx context.Context, object client.Object) (*inputs, err
 		return nil, err
 	}
 	return in, r.readSurroundings(ctx, in)
-}
-
-func (r *gateways) readTemplate(ctx context.Context, ref corev1.ObjectReference) (map[string]any, error) {
-	o := r.kind.newTemplate()
-	if ref.Kind != "" && ref.Kind != r.kind.template {
-		return nil, fmt.Errorf("gateway template %s/%s: the reference is to a %s, and this operator reads %s only", ref.Namespace, ref.Name, ref.Kind, r.kind.template)
-	}
-	if err := r.client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, o); err != nil {
-		return nil, fmt.Errorf("read gateway template %s/%s: %w", ref.Namespace, ref.Name, err)
-	}
-	template, found, err := unstructured.NestedMap(o.Object, "spec", "template") // a copy
-	if err != nil || !found {
-		return nil, fmt.Errorf("gateway template %s/%s has no spec.template", ref.Namespace, ref.Name)
-	}
-	return template, nil
 }
 
 func (r *gateways) readSurroundings(ctx context.Context, in *inputs) error {
@@ -270,6 +253,9 @@ func (in *inputs) shared() bool { return in.replicas > 1 }
 // Where several pods share the tunnel, the one that has it says so itself: what
 // we know of pods may be older than that.
 func (in *inputs) gatewayIP() string {
+	if e := in.others.InternalEndpoint; e != nil && e.IP != nil {
+		return string(*e.IP)
+	}
 	if in.pod == nil || in.shared() && in.told != "" {
 		return in.told
 	}
@@ -280,7 +266,7 @@ func (in *inputs) gatewayIP() string {
 // pod's by now. Of pods that share the tunnel, one may have said that it is there
 // before its address is in its status.
 func (in *inputs) gone(ip string) bool {
-	return !slices.ContainsFunc(in.pods, func(p corev1.Pod) bool {
+	return in.others.InternalEndpoint == nil && !slices.ContainsFunc(in.pods, func(p corev1.Pod) bool {
 		if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
 			return false
 		}
@@ -311,22 +297,18 @@ func ready(n *corev1.Node) bool {
 	return false
 }
 
-// fill fills the gateway's template in.
-func (in *inputs) fill(secret string) (map[string]any, error) {
-	filled, err := render.Template(in.template, render.Values{
+// values are what the gateway's template is filled in with; keys names the Secret with
+// its keys.
+func (in *inputs) values(keys string) render.Values {
+	return render.Values{
 		Spec: in.view.spec, Name: in.gateway.Name, Namespace: in.gateway.Tenant.Namespace,
-		GatewayUID: string(in.view.object.GetUID()), ClusterID: string(in.gateway.Tenant.Remote), SecretName: secret,
-	})
-	if err != nil {
-		return nil, err
+		GatewayUID: string(in.view.object.GetUID()), ClusterID: string(in.gateway.Tenant.Remote), SecretName: keys,
 	}
-	spec, _ := filled["spec"].(map[string]any)
-	return spec, nil
 }
 
-func (in *inputs) deployment(template map[string]any) (*appsv1.Deployment, error) {
-	d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"}}
-	if err := in.fromTemplate(template, "deployment", d); err != nil {
+func (in *inputs) deployment() (*appsv1.Deployment, error) {
+	d, err := in.filled.Deployment()
+	if err != nil {
 		return nil, err
 	}
 	in.replicas = 1 // Kubernetes' default
@@ -337,43 +319,4 @@ func (in *inputs) deployment(template map[string]any) (*appsv1.Deployment, error
 		render.ShareTunnel(d)
 	}
 	return d, nil
-}
-
-func (in *inputs) service(template map[string]any, server *networkingv1beta1.GatewayServer) (*corev1.Service, error) {
-	s := &corev1.Service{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}}
-	if err := in.fromTemplate(template, "service", s); err != nil {
-		return nil, err
-	}
-	addAll(&s.Labels, server.Spec.ServiceLabels)
-	addAll(&s.Annotations, server.Spec.ServiceAnnotations)
-	return s, nil
-}
-
-// fromTemplate reads one part of a filled template into o, and makes it a child
-// of the gateway.
-func (in *inputs) fromTemplate(spec map[string]any, part string, o render.Object) error {
-	content, ok := spec[part].(map[string]any)
-	if !ok {
-		return fmt.Errorf("gateway template %s: spec.%s is missing", in.view.template.Name, part)
-	}
-	gvk := o.GetObjectKind().GroupVersionKind()
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, o); err != nil {
-		return fmt.Errorf("gateway template %s: spec.%s: %w", in.view.template.Name, part, err)
-	}
-	o.GetObjectKind().SetGroupVersionKind(gvk)
-	child := in.gateway.Connection() // the metadata that every child has
-	o.SetName(render.GatewayObjectName(in.gateway.Name))
-	o.SetNamespace(in.gateway.Tenant.Namespace)
-	o.SetOwnerReferences(child.OwnerReferences)
-	labels := o.GetLabels()
-	addAll(&labels, child.Labels)
-	o.SetLabels(labels)
-	return nil
-}
-
-func addAll(to *map[string]string, from map[string]string) {
-	if *to == nil {
-		*to = map[string]string{}
-	}
-	maps.Copy(*to, from)
 }

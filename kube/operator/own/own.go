@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,6 +24,7 @@ func Apply[O client.Object](ctx context.Context, c client.Client, want O) (O, er
 	if !ok {
 		return want, fmt.Errorf("apply %s: %T is not a pointer", render.Name(want), want)
 	}
+	live.GetObjectKind().SetGroupVersionKind(want.GetObjectKind().GroupVersionKind()) // untyped ones have no other
 	err := c.Get(ctx, client.ObjectKeyFromObject(want), live)
 	switch {
 	case err == nil && OfAnother(live, want):
@@ -44,6 +46,10 @@ func Apply[O client.Object](ctx context.Context, c client.Client, want O) (O, er
 	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(Manager), client.ForceOwnership)
 	if err != nil {
 		return live, fmt.Errorf("apply %s: %w", render.Name(want), err)
+	}
+	if untyped, ok := any(live).(*unstructured.Unstructured); ok {
+		untyped.Object = u.Object
+		return live, nil
 	}
 	return live, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, live)
 }
