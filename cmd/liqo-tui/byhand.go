@@ -48,9 +48,13 @@ func byHandCommand(use, short string, subcommand func(pair *pairFlags, k byhand.
 }
 
 func createCommand(io streams) *cobra.Command {
-	return byHandCommand("create", "Create one object of a connection that is made by hand", func(pair *pairFlags, k byhand.Kind) *cobra.Command {
-		return createOne(io, pair, k)
+	var pair *pairFlags
+	cmd := byHandCommand("create", "Create one object of a connection that is made by hand", func(p *pairFlags, k byhand.Kind) *cobra.Command {
+		pair = p
+		return createOne(io, p, k)
 	}, byhand.Configuration, byhand.GatewayServer, byhand.GatewayClient, byhand.PublicKey)
+	cmd.AddCommand(checkTemplate(io, pair))
+	return cmd
 }
 
 func createOne(io streams, pair *pairFlags, k byhand.Kind) *cobra.Command {
