@@ -138,6 +138,9 @@ func completePlan(plan Plan, f Facts) (Plan, Connection) {
 	for _, err := range adopted.fits() {
 		plan.Steps = append(plan.Steps, Refuse(A, CodeUsage, "settings", FailedUsage, err.Error(), "leave it out, or choose the service type that it belongs to"))
 	}
+	if s := adopted.overIPv6(f); s != nil {
+		plan.Steps = append(plan.Steps, *s)
+	}
 	c := NewConnection(adopted, f)
 	plan.Kept = append(plan.Kept, c.others()...)
 	for _, side := range []Side{A, B} {

@@ -45,6 +45,9 @@ type Facts struct {
 	Measured *Measurement
 	// Reach is what pods have tried of the ways between the clusters, nil before that.
 	Reach *trial.Reach
+	// Judged is the plan with what the API servers say of its objects, nil before they
+	// were asked.
+	Judged *Plan
 	// Contents are what a side's namespace holds besides, nil before a step has
 	// asked for it by [Step.Inspect].
 	Contents [2]*Contents

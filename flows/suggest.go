@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -115,6 +116,19 @@ func (c ClusterFacts) Neighbours(other ClusterFacts) bool {
 		}
 	}
 	return false
+}
+
+// overIPv6 refuses an address that our gateways can't dial, as a failed step.
+func (p Params) overIPv6(f Facts) *Step {
+	client := f.Side(p.Server.Other())
+	for host := range strings.SplitSeq(p.ClientAddress, ",") {
+		if a, err := netip.ParseAddr(host); err == nil && !a.Unmap().Is4() && client.Software == Operator {
+			return new(Refuse(p.Server.Other(), CodeUsage, "settings", FailedUsage,
+				fmt.Sprintf("--client-address %s: the gateway of %s can't dial it, since tunnels over IPv6 are not supported yet", host, client.Name()),
+				"give an IPv4 address, or a name that has one"))
+		}
+	}
+	return nil
 }
 
 // Undecided are the fields that facts decide if the admin says nothing of them: how the

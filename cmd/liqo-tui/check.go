@@ -165,6 +165,11 @@ func (o checkFlags) before(ctx context.Context, s *report.Session, f flows.Facts
 	if err != nil {
 		return nil, f, err
 	}
+	judged, err := engine.DryRun(ctx, func(f flows.Facts) flows.Plan { return flows.PlanConnect(p, f) }, a, b, true, engine.Options{})
+	if err != nil {
+		return nil, f, err
+	}
+	f.Judged = &judged.Plan
 	return check.Preflight(p, f, reviews), f, nil
 }
 

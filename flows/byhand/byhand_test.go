@@ -183,6 +183,11 @@ func TestAStepByHandThatDoesNotFitChangesNothing(t *testing.T) {
 				return rome.create(client, func(p *flows.Params) { p.ClientAddress, p.ClientPort = "192.0.2.1", 1 })
 			}, flows.FailedPreflight, "Configuration default/rome is rome's own, which is for milan: delete it here",
 		},
+		"an address of IPv6": {
+			exchange, func(rome, _ admin) error {
+				return rome.create(client, func(p *flows.Params) { p.ClientAddress, p.ClientPort = "192.0.2.1,2001:db8::7", 1 })
+			}, flows.FailedUsage, "2001:db8::7: the gateway of rome can't dial it, since tunnels over IPv6 are not supported yet",
+		},
 		"itself as the peer": {
 			nil, func(rome, _ admin) error {
 				return rome.create(byhand.Object{Kind: byhand.Configuration, Name: "rome", Remote: "rome", PodCIDRs: []string{"10.0.0.0/16"}, ExternalCIDRs: []string{"10.1.0.0/16"}}, nil)

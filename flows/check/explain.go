@@ -78,6 +78,11 @@ func preflightTexts() map[flows.Code]Text {
 			"Liqo's documents advise 2 CPUs and 2 GB of memory for a cluster, for Kubernetes' own programs too. What counts is the sum of the nodes. liqo-tui's programs request about 0.1 CPUs and 130 MB for a cluster of one node with one peer.",
 			[]string{"It may work with less. Watch the nodes' load.", "Add a node."},
 		},
+		Admission: {
+			"policies of the cluster",
+			"Whatever rights a user has, quotas, admission policies and webhooks of the cluster may refuse objects. liqo-tui check --pre has the API servers try what the plan applies first, and changes nothing. Objects whose namespace does not exist yet, and the pods of gateways, can't be tried.",
+			[]string{"Ask whoever runs the policy that the finding names for an exception: for namespace liqo, and for those with the label liqo.io/tenant-namespace=true."},
+		},
 		AgentNodes: {
 			"nodes can run the agent",
 			"An agent on each node leads packets of its pods to the gateways. It needs Linux and a kernel of its own: Windows, virtual nodes of Liqo or virtual-kubelet, and AWS Fargate have none. A node that is not ready gets it later.",

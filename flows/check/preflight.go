@@ -25,6 +25,7 @@ const (
 	Leftovers    flows.Code = "LT-P012"
 	LiveTraffic  flows.Code = "LT-P013"
 	Room         flows.Code = "LT-P015"
+	Admission    flows.Code = "LT-P016"
 	Reachability flows.Code = "LT-P020"
 	APIReached   flows.Code = "LT-P022"
 	TunnelMTU    flows.Code = "LT-P031"
@@ -54,7 +55,7 @@ func Preflight(p flows.Params, f flows.Facts, reviews [2]*rights.Review) []Resul
 // it already.
 func (in preflight) pointless(r Result) bool {
 	unknown := r.State == Inconclusive || r.State == Skipped
-	return r.ID == Release && (unknown || r.State == Pass) || unknown && (r.ID == flows.CodeKernel || r.ID == Room) ||
+	return r.ID == Admission && in.facts.Judged == nil || r.ID == Release && (unknown || r.State == Pass) || unknown && (r.ID == flows.CodeKernel || r.ID == Room) ||
 		r.ID == flows.CodeImage && !in.triesImage(r.Sides[0]) || r.ID == APIReached && in.facts.Reach == nil ||
 		(r.ID == Lending || r.ID == NewKey) && in.params.Peering == nil
 }
@@ -71,6 +72,7 @@ func preflightChecks() []definition[preflight] {
 		{Release, "release of Kubernetes", eachSide, []flows.Code{flows.CodeAnswers}, preflight.release},
 		{flows.CodeKernel, "kernel of the nodes", eachSide, []flows.Code{flows.CodeSoftware}, preflight.kernels},
 		{Room, "CPUs and memory", eachSide, []flows.Code{flows.CodeAnswers}, preflight.room},
+		{Admission, "policies of the cluster", eachSide, []flows.Code{flows.CodePermission}, preflight.admission},
 		{AgentNodes, "nodes can run the agent", eachSide, []flows.Code{flows.CodeSoftware}, preflight.agentNodes},
 		{flows.CodeImage, "the image can be pulled", eachSide, []flows.Code{flows.CodeAnswers}, preflight.image},
 		{Overlaps, "address overlaps", pair, []flows.Code{flows.CodeNetworks, flows.CodeClusterID}, preflight.overlaps},

@@ -86,3 +86,17 @@ func (in preflight) room(side flows.Side) Result {
 	}
 	return pass(text)
 }
+
+// admission says whether the API server would take what the plan applies first. It judges
+// by quotas, admission policies and webhooks of the cluster, too.
+func (in preflight) admission(side flows.Side) Result {
+	if in.facts.Judged == nil {
+		return pass("") // and nobody is told
+	}
+	for _, s := range in.facts.Judged.Steps {
+		if s.Side == side && s.Status == flows.Failed && s.Code == flows.CodeRefused {
+			return result(Fail, fmt.Sprintf("%s would be refused: %s", s.Title, s.Reason), "ask whoever runs what the message names")
+		}
+	}
+	return pass("the API server would take what can be applied now; pods of gateways are judged when they are made")
+}

@@ -75,6 +75,37 @@ func TestWhatAClusterNeedsIsCheckedBefore(t *testing.T) {
 	}
 }
 
+// What an API server refuses of the plan is a finding of its side; what it does not, and
+// what nobody asked, is none.
+func TestWhatPoliciesRefuseIsAFinding(t *testing.T) {
+	f := factsOf(flowtest.NewPair())
+	reviews := [2]*rights.Review{{User: "ada"}, {User: "ada"}}
+	find := func() (found []check.Result) {
+		for _, r := range check.Preflight(nodePort(), f, reviews) {
+			if r.ID == check.Admission {
+				found = append(found, r)
+			}
+		}
+		return found
+	}
+	if got := find(); len(got) != 0 {
+		t.Errorf("nobody asked: got %s", text(got))
+	}
+	plan := flows.PlanConnect(nodePort(), f)
+	f.Judged = &plan
+	if got := find(); len(got) != 2 || got[0].State != check.Pass || got[1].State != check.Pass {
+		t.Errorf("nothing is refused: got %s", text(got))
+	}
+	for i := range plan.Steps {
+		if s := &plan.Steps[i]; s.ID == flows.IDOf(flows.B, "namespace") {
+			s.Fail(flows.FailedApply, flows.CodeRefused, `admission webhook "names.example" denied the request: namespaces begin with team-`, "")
+		}
+	}
+	if got := find(); len(got) != 2 || got[0].State != check.Pass || got[1].State != check.Fail || !strings.Contains(got[1].Summary, "namespaces begin with team-") {
+		t.Errorf("one is refused: got %s", text(got))
+	}
+}
+
 // Nothing is applied where no gateway can run, whichever command would make one. What
 // there is can be removed all the same.
 func TestOldKernelsStopBeforeAnythingIsApplied(t *testing.T) {
