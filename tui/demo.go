@@ -47,7 +47,7 @@ func (m Model) bannered(content string) string {
 		return content
 	}
 	t := m.theme
-	parts := []string{" DEMO ", "nothing here is real"}
+	parts := []string{" DEMO ", "nothing is real"}
 	for _, c := range m.tricks() {
 		parts = append(parts, keys.Called(c.Binding)+" "+c.Help().Desc)
 	}
