@@ -1,34 +1,21 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/versions"
 	"github.com/liqo-tui/liqo-tui/flows/bundle"
 	"github.com/liqo-tui/liqo-tui/kube/support"
 )
-
-const bundleReadme = `What liqo-tui bundle has read of clusters, for a bug report. Each folder is a cluster.
-
-Of Secrets there are names, no values: they were not read. Fields that may have a
-password, a token or a key are "<removed: N bytes>", and so is in texts and logs what
-looks like one. Of WireGuard's keys there are fingerprints.
-
-It has names and addresses of your clusters, nodes and namespaces. Have a look before
-you hand it to somebody.
-`
 
 func bundleCommand(io streams) *cobra.Command {
 	var file string
@@ -75,8 +62,8 @@ are left out. It has names and addresses: have a look before you hand it on.`,
 
 // bundleOf is the archive, and which of its files tell what is missing.
 func bundleOf(ctx context.Context, clusters []clusterFlags) (data []byte, missing []string, err error) {
-	v := versions{V: 1, Program: thisProgram()}
-	files := support.Files{"README.txt": []byte(bundleReadme)}
+	v := versions.Versions{V: 1, Program: thisProgram()}
+	files := support.Files{}
 	for i, c := range clusters {
 		name := [...]string{"A", "B"}[i]
 		of, err := versionsOn(ctx, c) // what it could not read is in it
@@ -102,7 +89,7 @@ func bundleOf(ctx context.Context, clusters []clusterFlags) (data []byte, missin
 		return nil, nil, err
 	}
 	files["versions.json"] = []byte(bundle.Text(text.String()))
-	data, err = archived(files)
+	data, err = files.Archive()
 	return data, missing, err
 }
 
@@ -117,23 +104,4 @@ func collect(ctx context.Context, c clusterFlags) (support.Files, error) {
 		return nil, err
 	}
 	return support.Collect(ctx, cluster, f), nil
-}
-
-func archived(files support.Files) ([]byte, error) {
-	var out bytes.Buffer
-	z := gzip.NewWriter(&out)
-	w := tar.NewWriter(z)
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: int64(len(files[name]))}); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(files[name]); err != nil {
-			return nil, err
-		}
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	err := z.Close()
-	return out.Bytes(), err
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -123,7 +122,7 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 		if err != nil {
 			return err
 		}
-		if doc.Verification = new(verificationOf(v)); s.Format == report.Text || s.Events != nil {
+		if doc.Verification = new(report.VerificationOf(v)); s.Format == report.Text || s.Events != nil {
 			s.Result("verification", doc.Verification, func() { writeVerification(s.Out, v) })
 		}
 		if bad == nil && !v.Verified() {
@@ -250,25 +249,14 @@ func (o checkFlags) verdict(results []check.Result) error {
 	return exit.Verdict(exit.Unhealthy)
 }
 
-type checkDoc struct {
-	V      int            `json:"v"`
-	At     time.Time      `json:"at"`
-	A      string         `json:"a"`
-	B      string         `json:"b"`
-	Worst  string         `json:"worst"`
-	Checks []report.Check `json:"checks"`
-	// Verification is of --probe.
-	Verification *verification `json:"verification,omitempty"`
-}
-
 // tell says what was found to a person, or line by line, and gives it as a
 // document.
-func (o checkFlags) tell(s *report.Session, f flows.Facts, results []check.Result) checkDoc {
+func (o checkFlags) tell(s *report.Session, f flows.Facts, results []check.Result) report.CheckDocument {
 	worst, all := check.Worst(results), results
 	if o.problems {
 		results = slices.DeleteFunc(slices.Clone(results), func(r check.Result) bool { return r.State == check.Pass })
 	}
-	doc := checkDoc{V: report.SchemaVersion, At: f.At.UTC(), A: string(f.Local.ID), B: string(f.Remote.ID), Worst: worst.String(), Checks: []report.Check{}}
+	doc := report.CheckDocument{V: report.SchemaVersion, At: f.At.UTC(), A: string(f.Local.ID), B: string(f.Remote.ID), Worst: worst.String(), Checks: []report.Check{}}
 	for _, r := range results {
 		doc.Checks = append(doc.Checks, report.CheckOf(r))
 		if s.Events != nil {
@@ -279,49 +267,7 @@ func (o checkFlags) tell(s *report.Session, f flows.Facts, results []check.Resul
 		}
 	}
 	if s.Format == report.Text {
-		writeChecks(s.Out, results, all)
+		report.WriteChecks(s.Out, results, all)
 	}
 	return doc
-}
-
-// stateMarks say a state without colour.
-var stateMarks = map[check.State]string{
-	check.Pass: "ok", check.Warn: "warn", check.Fail: "FAIL", check.Inconclusive: "?", check.Skipped: "-", check.Measuring: "...",
-}
-
-// writeChecks writes the results that are shown, and counts all of them.
-func writeChecks(out io.Writer, shown, all []check.Result) {
-	for _, r := range check.Once(shown) {
-		root := ""
-		if r.Root {
-			root = " (root cause)"
-		}
-		fmt.Fprintf(out, "%-4s %s %-4s %s%s\n", stateMarks[r.State], r.ID, r.Where(), r.Title, root)
-		if r.Summary != "" {
-			fmt.Fprintf(out, "     %s\n", r.Summary)
-		}
-		if r.State == check.Pass || r.State == check.Skipped {
-			continue
-		}
-		for _, e := range r.Evidence {
-			fmt.Fprintf(out, "       %s\n", e)
-		}
-		for _, fix := range r.Fix {
-			fmt.Fprintf(out, "     fix: %s\n", strings.ReplaceAll(fix, "\n", "\n          "))
-		}
-	}
-	counts := map[check.State]int{}
-	for _, r := range all {
-		counts[r.State]++
-	}
-	warnings := "warnings"
-	if counts[check.Warn] == 1 {
-		warnings = "warning"
-	}
-	fmt.Fprintf(out, "\n%d ok, %d %s, %d failed, %d inconclusive, %d skipped",
-		counts[check.Pass], counts[check.Warn], warnings, counts[check.Fail], counts[check.Inconclusive], counts[check.Skipped])
-	if n := counts[check.Measuring]; n > 0 {
-		fmt.Fprintf(out, ", %d measuring: check again", n)
-	}
-	fmt.Fprintf(out, "\nResult: %s\n", check.Headline(all))
 }

@@ -98,7 +98,7 @@ func TestCheckLeavesOpenWhatItCouldNotMeasure(t *testing.T) {
 		t.Errorf("--strict: got %v, want exit code %d", err, exit.Unhealthy)
 	}
 	var out bytes.Buffer
-	writeChecks(&out, []check.Result{r}, []check.Result{r})
+	report.WriteChecks(&out, []check.Result{r}, []check.Result{r})
 	if text := out.String(); !strings.HasPrefix(text, "...  LT-D020 A→B ") || !strings.Contains(text, "0 ok, 0 warnings, 0 failed, 0 inconclusive, 0 skipped, 1 measuring") {
 		t.Errorf("got %q", text)
 	}

@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/printable"
 )
 
 // Help is written for a terminal of this width, and uses more of a wider one.
@@ -18,7 +20,7 @@ const (
 // wrapHelp has the help of all commands wrap what it says of flags.
 func wrapHelp(root *cobra.Command, io streams) {
 	width := helpWidth
-	if f, ok := screen(io.out).(*os.File); ok {
+	if f, ok := printable.Terminal(io.out).(*os.File); ok {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
 			width = min(max(width, columns), maxHelpWidth)
 		}

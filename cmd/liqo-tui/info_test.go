@@ -45,7 +45,7 @@ func TestVerifySaysWhatIsNotReported(t *testing.T) {
 	} {
 		f := flows.Facts{Local: connectionOf(networkingv1beta1.Connected, now, c.report), Remote: flows.ClusterFacts{ID: "milan"}, At: now}
 		v := verify.Result{Between: verify.Gateways, Directions: [2]verify.Direction{verify.GatewayPings(f, flows.A)}}
-		text, err := json.Marshal(verificationOf(v))
+		text, err := json.Marshal(report.VerificationOf(v))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 )
 
 // TestLabCommands goes through the commands of the manual in the lab, with
@@ -25,7 +26,7 @@ func TestLabCommands(t *testing.T) {
 
 	t.Run("verify measures between pods", func(t *testing.T) {
 		out := l.tui(append(l.pair("network", "verify"), "-o", "json")...).want(t, exit.OK).out
-		var v verification
+		var v report.Verification
 		if err := json.Unmarshal([]byte(out), &v); err != nil {
 			t.Fatal(err)
 		}

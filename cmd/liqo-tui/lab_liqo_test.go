@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 )
 
@@ -103,7 +104,7 @@ func (l lab) testBeside(t *testing.T, b beside) {
 		l.both(b.connection, "check").want(t, exit.OK)
 	})
 	t.Run("verify", func(t *testing.T) {
-		var v verification
+		var v report.Verification
 		out := l.between(b.connection, "verify", "--image", labImage, "-o", "json").want(t, exit.OK).out
 		if err := json.Unmarshal([]byte(out), &v); err != nil {
 			t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/config"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/mistyped"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/printable"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -44,7 +45,7 @@ func (s streams) interactive() bool {
 
 func isTerminal(stream any) bool {
 	if w, ok := stream.(io.Writer); ok {
-		stream = screen(w)
+		stream = printable.Terminal(w)
 	}
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
@@ -52,7 +53,7 @@ func isTerminal(stream any) bool {
 
 // run is the whole program but for the exit.
 func run(args []string, in io.Reader, out, err io.Writer) int {
-	out, err = printable{out}, printable{err}
+	out, err = printable.Writer{Writer: out}, printable.Writer{Writer: err}
 	args = mistyped.Join(args)
 	ctx, stop := withSignals(context.Background())
 	defer stop()

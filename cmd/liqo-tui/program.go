@@ -16,6 +16,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/answers"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/printable"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
@@ -75,7 +76,7 @@ func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, star
 // options are those that do not depend on where the clusters are.
 func (b *backend) options(io streams, g *globals) tui.Options {
 	return tui.Options{
-		Params: flows.Defaults(), Settings: connectionSettings, ASCII: g.ascii || asciiOnly(os.Getenv, runtime.GOOS),
+		Params: flows.Defaults(), Settings: connectionSettings, ASCII: g.ascii || printable.ASCIIOnly(os.Getenv, runtime.GOOS),
 		Keys: io.settings.Keys, Command: b.commandLine, InfoCommand: b.infoCommandLine, Install: b.installation,
 	}
 }
@@ -169,7 +170,7 @@ const sshFrames = 5 // per second
 
 func programOptions(io streams, g *globals) []tea.ProgramOption {
 	options := []tea.ProgramOption{
-		tea.WithInput(io.in), tea.WithOutput(screen(io.out)),
+		tea.WithInput(io.in), tea.WithOutput(printable.Terminal(io.out)),
 		tea.WithoutSignalHandler(), // main has one
 	}
 	switch g.color {
@@ -183,24 +184,6 @@ func programOptions(io streams, g *globals) []tea.ProgramOption {
 		frames = sshFrames
 	}
 	return append(options, tea.WithFPS(frames))
-}
-
-// asciiOnly reports whether the terminal can't be trusted with other
-// characters: by the locale, as every program decides it, and on the Linux
-// console, whose fonts have few of them.
-func asciiOnly(env func(string) string, os string) bool {
-	if os == "windows" {
-		return false // it has no locale in the environment
-	}
-	if env("TERM") == "linux" {
-		return true
-	}
-	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if locale := strings.ToLower(env(name)); locale != "" {
-			return !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")
-		}
-	}
-	return true
 }
 
 // commandLine is the command that does what the program was asked for.

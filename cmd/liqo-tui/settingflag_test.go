@@ -10,6 +10,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/pairsfile"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -131,8 +132,8 @@ func TestTheSchemaOfPeeringsKnowsTheirKeys(t *testing.T) {
 		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, flags := newPeering()
-		if _, err := readPeerings(path, flags); (err == nil) != good {
+		_, flags, _ := newPeering()
+		if _, err := pairsfile.Read(path, flags, newPeering); (err == nil) != good {
 			t.Errorf("the program says of %q: %v", file, err)
 		}
 	}

@@ -8,12 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/info"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
-	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // verifyFlags say what is measured, and how it is told.
@@ -52,52 +50,6 @@ Exit code 0: packets of pods pass both ways. 8: they don't, or it is unknown.`,
 	return cmd
 }
 
-// verification is what -o json writes; fields are only added while "v" is 1.
-type verification struct {
-	V       int              `json:"v"`
-	At      time.Time        `json:"at"`
-	A       render.ClusterID `json:"a"`
-	B       render.ClusterID `json:"b"`
-	Between verify.Ends      `json:"between"` // what was measured between: "pods" or "gateways"
-	Reason  string           `json:"reason,omitempty"`
-	Hint    string           `json:"hint,omitempty"` // how to have pods measure
-	Verdict verify.Verdict   `json:"verdict"`
-	// Verified: packets of pods have passed both ways.
-	Verified bool         `json:"verified"`
-	AToB     directionDoc `json:"aToB"`
-	BToA     directionDoc `json:"bToA"`
-}
-
-type directionDoc struct {
-	From     string `json:"from"`
-	To       string `json:"to"`
-	Sent     int    `json:"sent"`
-	Received int    `json:"received"`
-	// Loss is a share, 0 to 1; null if it was not measured, or Liqo's gateways
-	// measured, which do not report it.
-	Loss             *float64 `json:"loss"`
-	MinMicros        int64    `json:"minMicros,omitempty"`
-	AvgMicros        int64    `json:"avgMicros,omitempty"`
-	MaxMicros        int64    `json:"maxMicros,omitempty"`
-	LargestPacket    int      `json:"largestPacket,omitempty"` // bytes
-	ThroughputBitsPS float64  `json:"throughputBitsPerSecond,omitempty"`
-	Problem          string   `json:"problem,omitempty"`
-}
-
-func verificationOf(v verify.Result) verification {
-	way := func(w verify.Direction) directionDoc {
-		return directionDoc{
-			From: w.From, To: w.To, Sent: w.Sent, Received: w.Received, Loss: info.Known(w.Loss, w.Counted),
-			MinMicros: w.Min.Microseconds(), AvgMicros: w.Avg.Microseconds(), MaxMicros: w.Max.Microseconds(),
-			LargestPacket: w.Largest, ThroughputBitsPS: w.Throughput, Problem: w.Problem,
-		}
-	}
-	return verification{
-		V: report.SchemaVersion, At: v.At.UTC(), A: v.A, B: v.B, Between: v.Between, Reason: v.Reason, Hint: v.Hint, Verdict: v.Verdict(),
-		Verified: v.Verified(), AToB: way(v.Directions[flows.A]), BToA: way(v.Directions[flows.B]),
-	}
-}
-
 func (o verifyFlags) run(ctx context.Context, io streams, pair *pairFlags) error {
 	if o.timeout <= 0 {
 		return exit.UsageError{Err: fmt.Errorf("--timeout %s: want more than 0", o.timeout)}
@@ -119,7 +71,7 @@ func (o verifyFlags) run(ctx context.Context, io streams, pair *pairFlags) error
 		if err != nil {
 			return stopped(ctx, err)
 		}
-		s.Result("verification", verificationOf(v), func() {
+		s.Result("verification", report.VerificationOf(v), func() {
 			for _, line := range v.Lines() {
 				fmt.Fprintln(io.out, line)
 			}

@@ -142,7 +142,7 @@ func describePeer(p *flows.Peer, now time.Time) *Peer {
 	if c := p.Connection; c != nil {
 		out.Network.Connection = &Connection{
 			Name: c.Name, Value: string(r.Value), Reason: r.Cause(now), LatencyMicros: r.Latency.Microseconds(),
-			Loss: Known(r.Lost()), ReceivedBytes: Known(r.Received, r.Reported), SentBytes: Known(r.Sent, r.Reported),
+			Loss: report.Known(r.Lost()), ReceivedBytes: report.Known(r.Received, r.Reported), SentBytes: report.Known(r.Sent, r.Reported),
 			PodTraffic: moment(r.PodTraffic), Handshake: moment(r.Handshake), Implementation: r.Implementation, MTU: r.MTU, PeerAddress: r.PeerAddress,
 		}
 	}
@@ -186,14 +186,6 @@ func describeGateway(p *flows.Peer, r flows.Reading) *Gateway {
 		g.Pod, g.PodWaiting = p.Pod.Name, p.Pod.Waiting
 	}
 	return g
-}
-
-// Known is v, nil where it stands for nothing that was measured.
-func Known[T any](v T, ok bool) *T {
-	if !ok {
-		return nil
-	}
-	return &v
 }
 
 func moment(t time.Time) *time.Time {

@@ -1,0 +1,125 @@
+// Package pairsfile reads the file of `network connect -f`: many pairs of clusters to
+// connect.
+package pairsfile
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/config"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
+)
+
+// Row makes one row of the file: a value, the flags that fill it, and what is wrong
+// with it once they have.
+type Row[T any] func() (T, *pflag.FlagSet, func() error)
+
+// Read reads a file of the form
+//
+//	defaults: {server-service-type: NodePort}
+//	peerings:
+//	- {context: rome, remote-context: milan}
+//	- {context: rome, remote-context: turin, mtu: 1280}
+//
+// in which keys are flags that choose clusters or say what is wanted of a
+// connection; those that were given beside the file hold where it says nothing.
+// All that is wrong with it is found before anything is done.
+func Read[T any](file string, given *pflag.FlagSet, row Row[T]) ([]T, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, exit.UsageError{Err: fmt.Errorf("-f: %w", err)}
+	}
+	var content struct {
+		Defaults map[string]yaml.Node   `yaml:"defaults"`
+		Peerings []map[string]yaml.Node `yaml:"peerings"`
+	}
+	if err := yaml.Unmarshal(text, &content); err != nil {
+		return nil, exit.UsageError{Err: fmt.Errorf("-f %s: %w", file, err)}
+	}
+	if len(content.Peerings) == 0 {
+		return nil, exit.UsageError{Err: fmt.Errorf("-f %s: there are no peerings in it", file)}
+	}
+	var errs []error
+	var out []T
+	for _, wanted := range content.Peerings {
+		p, err := readRow(file, given, row, content.Defaults, wanted)
+		errs = append(errs, err)
+		out = append(out, p)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, exit.UsageError{Err: err}
+	}
+	return out, nil
+}
+
+func readRow[T any](file string, given *pflag.FlagSet, row Row[T], defaults, wanted map[string]yaml.Node) (T, error) {
+	values := map[string]yaml.Node{}
+	maps.Copy(values, defaults)
+	maps.Copy(values, wanted)
+	p, f, invalid := row()
+	var errs []error
+	given.Visit(func(flag *pflag.Flag) {
+		if _, ok := values[flag.Name]; !ok && f.Lookup(flag.Name) != nil {
+			errs = append(errs, settingflag.Set(f, flag.Name, flag.Value.String()))
+		}
+	})
+	line := 0
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		node := values[name]
+		if own, ok := wanted[name]; ok && (line == 0 || own.Line < line) {
+			line = own.Line // where the peering begins
+		}
+		words, err := config.Scalars(&node)
+		if f.Lookup(name) == nil {
+			words, err = nil, errors.New("no flag of network connect has this name")
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+		for _, word := range words {
+			err = errors.Join(err, settingflag.Set(f, name, word))
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s:%d: %w", file, node.Line, err))
+		}
+	}
+	if errors.Join(errs...) == nil {
+		if err := invalid(); err != nil {
+			errs = append(errs, fmt.Errorf("%s:%d: %w", file, line, err))
+		}
+	}
+	return p, errors.Join(errs...)
+}
+
+// Schema is the JSON Schema of the file whose keys are these flags.
+func Schema(flags *pflag.FlagSet) map[string]any {
+	keys := map[string]any{}
+	flags.VisitAll(func(f *pflag.Flag) {
+		key := map[string]any{"description": f.Usage}
+		if v, ok := f.Value.(settingflag.Any); ok {
+			key = v.Schema()
+		} else if f.Value.Type() == "bool" {
+			key["type"] = "boolean"
+		}
+		keys[f.Name] = key
+	})
+	peering := map[string]any{"$ref": "#/$defs/peering"}
+	return map[string]any{
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "liqo-tui.peerings/v1",
+		"title": "The file of liqo-tui network connect -f", "type": "object", "required": []string{"peerings"},
+		"properties": map[string]any{
+			"defaults": peering,
+			"peerings": map[string]any{"type": "array", "minItems": 1, "items": peering},
+		},
+		"$defs": map[string]any{
+			"peering": map[string]any{"type": "object", "additionalProperties": false, "properties": keys},
+		},
+	}
+}

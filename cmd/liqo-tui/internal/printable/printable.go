@@ -1,0 +1,55 @@
+// Package printable keeps what others have written from commanding the terminal.
+package printable
+
+import (
+	"io"
+	"strings"
+	"unicode"
+)
+
+// Writer keeps what others have written from commanding the terminal: objects,
+// events, logs and peers' files may hold escape sequences, or characters that turn the
+// direction of text.
+type Writer struct{ io.Writer }
+
+// Write writes the text without what commands a terminal.
+func (p Writer) Write(text []byte) (int, error) {
+	if _, err := io.WriteString(p.Writer, strings.Map(visible, string(text))); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// visible is r, or what stands for a character that can't be seen.
+func visible(r rune) rune {
+	if r == '\n' || r == '\t' || r == unicode.ReplacementChar || unicode.IsGraphic(r) {
+		return r
+	}
+	return unicode.ReplacementChar
+}
+
+// Terminal is the terminal itself, for a program that draws on it.
+func Terminal(w io.Writer) io.Writer {
+	if p, ok := w.(Writer); ok {
+		return p.Writer
+	}
+	return w
+}
+
+// ASCIIOnly reports whether the terminal can't be trusted with other
+// characters: by the locale, as every program decides it, and on the Linux
+// console, whose fonts have few of them.
+func ASCIIOnly(env func(string) string, os string) bool {
+	if os == "windows" {
+		return false // it has no locale in the environment
+	}
+	if env("TERM") == "linux" {
+		return true
+	}
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if locale := strings.ToLower(env(name)); locale != "" {
+			return !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")
+		}
+	}
+	return true
+}

@@ -1,0 +1,64 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows/check"
+)
+
+// CheckDocument is what `check -o json` writes; fields are only added while "v" is 1.
+type CheckDocument struct {
+	V      int       `json:"v"`
+	At     time.Time `json:"at"`
+	A      string    `json:"a"`
+	B      string    `json:"b"`
+	Worst  string    `json:"worst"`
+	Checks []Check   `json:"checks"`
+	// Verification is of --probe.
+	Verification *Verification `json:"verification,omitempty"`
+}
+
+// stateMarks say a state without colour.
+var stateMarks = map[check.State]string{
+	check.Pass: "ok", check.Warn: "warn", check.Fail: "FAIL", check.Inconclusive: "?", check.Skipped: "-", check.Measuring: "...",
+}
+
+// WriteChecks writes the results that are shown, and counts all of them.
+func WriteChecks(out io.Writer, shown, all []check.Result) {
+	for _, r := range check.Once(shown) {
+		root := ""
+		if r.Root {
+			root = " (root cause)"
+		}
+		fmt.Fprintf(out, "%-4s %s %-4s %s%s\n", stateMarks[r.State], r.ID, r.Where(), r.Title, root)
+		if r.Summary != "" {
+			fmt.Fprintf(out, "     %s\n", r.Summary)
+		}
+		if r.State == check.Pass || r.State == check.Skipped {
+			continue
+		}
+		for _, e := range r.Evidence {
+			fmt.Fprintf(out, "       %s\n", e)
+		}
+		for _, fix := range r.Fix {
+			fmt.Fprintf(out, "     fix: %s\n", strings.ReplaceAll(fix, "\n", "\n          "))
+		}
+	}
+	counts := map[check.State]int{}
+	for _, r := range all {
+		counts[r.State]++
+	}
+	warnings := "warnings"
+	if counts[check.Warn] == 1 {
+		warnings = "warning"
+	}
+	fmt.Fprintf(out, "\n%d ok, %d %s, %d failed, %d inconclusive, %d skipped",
+		counts[check.Pass], counts[check.Warn], warnings, counts[check.Fail], counts[check.Inconclusive], counts[check.Skipped])
+	if n := counts[check.Measuring]; n > 0 {
+		fmt.Fprintf(out, ", %d measuring: check again", n)
+	}
+	fmt.Fprintf(out, "\nResult: %s\n", check.Headline(all))
+}

@@ -1,0 +1,65 @@
+package report
+
+import (
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/verify"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Verification is what `network verify -o json` writes; fields are only added while "v" is 1.
+type Verification struct {
+	V       int              `json:"v"`
+	At      time.Time        `json:"at"`
+	A       render.ClusterID `json:"a"`
+	B       render.ClusterID `json:"b"`
+	Between verify.Ends      `json:"between"` // what was measured between: "pods" or "gateways"
+	Reason  string           `json:"reason,omitempty"`
+	Hint    string           `json:"hint,omitempty"` // how to have pods measure
+	Verdict verify.Verdict   `json:"verdict"`
+	// Verified: packets of pods have passed both ways.
+	Verified bool `json:"verified"`
+	AToB     Way  `json:"aToB"`
+	BToA     Way  `json:"bToA"`
+}
+
+// Way is what was measured from one cluster to the other.
+type Way struct {
+	From     string `json:"from"`
+	To       string `json:"to"`
+	Sent     int    `json:"sent"`
+	Received int    `json:"received"`
+	// Loss is a share, 0 to 1; null if it was not measured, or Liqo's gateways
+	// measured, which do not report it.
+	Loss             *float64 `json:"loss"`
+	MinMicros        int64    `json:"minMicros,omitempty"`
+	AvgMicros        int64    `json:"avgMicros,omitempty"`
+	MaxMicros        int64    `json:"maxMicros,omitempty"`
+	LargestPacket    int      `json:"largestPacket,omitempty"` // bytes
+	ThroughputBitsPS float64  `json:"throughputBitsPerSecond,omitempty"`
+	Problem          string   `json:"problem,omitempty"`
+}
+
+// VerificationOf is v as a document.
+func VerificationOf(v verify.Result) Verification {
+	way := func(w verify.Direction) Way {
+		return Way{
+			From: w.From, To: w.To, Sent: w.Sent, Received: w.Received, Loss: Known(w.Loss, w.Counted),
+			MinMicros: w.Min.Microseconds(), AvgMicros: w.Avg.Microseconds(), MaxMicros: w.Max.Microseconds(),
+			LargestPacket: w.Largest, ThroughputBitsPS: w.Throughput, Problem: w.Problem,
+		}
+	}
+	return Verification{
+		V: SchemaVersion, At: v.At.UTC(), A: v.A, B: v.B, Between: v.Between, Reason: v.Reason, Hint: v.Hint, Verdict: v.Verdict(),
+		Verified: v.Verified(), AToB: way(v.Directions[flows.A]), BToA: way(v.Directions[flows.B]),
+	}
+}
+
+// Known is v, nil where it stands for nothing that was measured.
+func Known[T any](v T, ok bool) *T {
+	if !ok {
+		return nil
+	}
+	return &v
+}

@@ -1,0 +1,89 @@
+// Package versions is what `version` says of this program and of what runs on clusters.
+package versions
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Versions is what `version -o json` writes. Fields are only added while "v" is 1.
+type Versions struct {
+	V        int       `json:"v"`
+	Program  Program   `json:"program"`
+	Clusters []Cluster `json:"clusters,omitempty"`
+}
+
+// Program is this program.
+type Program struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	// Image is what install uses without --image; none for a development build.
+	Image    string `json:"image,omitempty"`
+	Liqo     string `json:"liqoAPI"` // the release whose API it speaks
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// Cluster is what runs on a cluster.
+type Cluster struct {
+	Context    string           `json:"context"`
+	ClusterID  render.ClusterID `json:"clusterID,omitempty"`
+	Kubernetes string           `json:"kubernetes,omitempty"`
+	// Software is "none", "Liqo" or "liqo-tui operator", and Version that of it.
+	Software string    `json:"software"`
+	Version  string    `json:"version,omitempty"`
+	Gateways []Gateway `json:"gateways,omitempty"`
+	Problem  string    `json:"problem,omitempty"`
+}
+
+// Gateway is one, and the image that it runs.
+type Gateway struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Image     string `json:"image"`
+}
+
+// Of are those of one cluster. What could not be read is a problem of it, too.
+func Of(ctx context.Context, c engine.InstallationReader, f flows.ClusterFacts) (Cluster, error) {
+	v := Cluster{Context: f.Context.Name, ClusterID: f.ID, Kubernetes: f.Version, Software: f.Software.String(), Version: f.Operator.Version}
+	i, err := c.Installation(ctx)
+	if err != nil {
+		v.Problem = err.Error()
+		return v, err
+	}
+	for _, d := range i.Gateways {
+		g := Gateway{Namespace: d.Namespace, Name: d.Name}
+		if c := d.Spec.Template.Spec.Containers; len(c) > 0 {
+			g.Image = c[0].Image
+		}
+		v.Gateways = append(v.Gateways, g)
+	}
+	return v, nil
+}
+
+// Print writes them as text.
+func (v Versions) Print(out io.Writer) {
+	p := v.Program
+	fmt.Fprintf(out, "liqo-tui %s", p.Version)
+	if p.Commit != "" {
+		fmt.Fprintf(out, " (%s)", p.Commit)
+	}
+	fmt.Fprintln(out)
+	for _, c := range v.Clusters {
+		fmt.Fprintf(out, "%s: ", cmp.Or(string(c.ClusterID), c.Context, "the current context"))
+		if c.Problem != "" {
+			fmt.Fprintln(out, c.Problem)
+			continue
+		}
+		fmt.Fprintf(out, "Kubernetes %s, %s %s\n", c.Kubernetes, c.Software, c.Version)
+		for _, g := range c.Gateways {
+			fmt.Fprintf(out, "  gateway %s/%s: %s\n", g.Namespace, g.Name, g.Image)
+		}
+	}
+}
