@@ -5,79 +5,17 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/peerfileflag"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/invite"
 	"github.com/liqo-tui/liqo-tui/flows/peerfile"
 	"github.com/liqo-tui/liqo-tui/render"
 )
-
-// fileValid is how long an invitation or answer may be on its way.
-const fileValid = 24 * time.Hour
-
-// peerFileFlags say where an invitation or answer is written, and for how long it is valid.
-type peerFileFlags struct {
-	file        string
-	valid       time.Duration
-	fingerprint string // of the file, once it is written
-}
-
-func (l *peerFileFlags) add(cmd *cobra.Command, standard string) {
-	cmd.Flags().StringVar(&l.file, "file", "", "file to write (default: "+standard+")")
-	cmd.Flags().DurationVar(&l.valid, "valid", fileValid, "how long the file is valid")
-}
-
-func (l *peerFileFlags) validate() error {
-	if l.valid <= 0 {
-		return exit.UsageError{Err: fmt.Errorf("--valid %s: want more than 0", l.valid)}
-	}
-	return nil
-}
-
-// write writes the file. What is in it is no secret.
-func (l *peerFileFlags) write(content peerfile.File) error {
-	text, err := content.Text()
-	if err != nil {
-		return err
-	}
-	if l.fingerprint, err = peerfile.Fingerprint(text); err != nil {
-		return err
-	}
-	if err := os.WriteFile(l.file, text, 0o644); err != nil {
-		return fmt.Errorf("write the %s: %w; the same command tries again", strings.ToLower(string(content.Kind)), err)
-	}
-	return nil
-}
-
-// addFingerprint adds the flag for what the other admin has said of the file.
-func addFingerprint(cmd *cobra.Command, fingerprint *string) {
-	cmd.Flags().StringVar(fingerprint, "fingerprint", "", "refuse a file with another fingerprint than this, which the other admin has told")
-}
-
-// readPeerFile reads a file of one kind that is still valid, and has the fingerprint;
-// "" for any.
-func readPeerFile(file string, want peerfile.Kind, fingerprint string) (peerfile.File, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return peerfile.File{}, exit.UsageError{Err: err}
-	}
-	l, err := peerfile.Parse(text)
-	if err != nil {
-		return l, exit.UsageError{Err: fmt.Errorf("%s: %w", file, err)}
-	}
-	if l.Kind != want {
-		command := map[peerfile.Kind]string{peerfile.Invitation: "join", peerfile.Answer: "accept"}[l.Kind]
-		return l, exit.UsageError{Err: fmt.Errorf("%s is not the %s: liqo-tui network %s takes it", file, strings.ToLower(string(want)), command)}
-	}
-	return l, cmp.Or(invite.WrongFingerprint(l, fingerprint), invite.Expired(l, time.Now()))
-}
 
 // oneCluster refuses flags about the cluster that these commands can't reach.
 func oneCluster(pair *pairFlags) error {
@@ -97,12 +35,6 @@ func (c *connectFlags) addOneSided(cmd *cobra.Command, r *runFlags, takes func(f
 // undoneHere removes this end of a connection.
 func undoneHere(pair *pairFlags, peer, what string) report.NextStep {
 	return report.NextStep{Command: pair.local.command("network", "reset", "--local-only", "--remote-cluster-id", peer), Why: what}
-}
-
-// handOver says what to do with a file that was written.
-func (l *peerFileFlags) handOver(name, command, to string) string {
-	return fmt.Sprintf("The %s is in %s, and is valid for %s. Its fingerprint is %s.\nfor the admin of %s: liqo-tui network %s %s --context CONTEXT-OF-%s",
-		name, l.file, l.valid, l.fingerprint, to, command, shellWord(l.file), to)
 }
 
 // oneArgument is a FILE.
@@ -125,7 +57,7 @@ The files hold no secrets:
 
 func inviteCommand(io streams, pair *pairFlags) *cobra.Command {
 	var r runFlags
-	var out peerFileFlags
+	var out peerfileflag.Out
 	var peer string
 	c := newConnectFlags()
 	cmd := &cobra.Command{
@@ -149,7 +81,7 @@ again; that changes nothing else.`,
 			case id.Validate() != nil:
 				err = exit.UsageError{Err: fmt.Errorf("--for: %w", id.Validate())}
 			}
-			if err := errors.Join(err, oneCluster(pair), out.validate()); err != nil {
+			if err := errors.Join(err, oneCluster(pair), out.Validate()); err != nil {
 				return nil, err
 			}
 			p.Server = flows.A
@@ -165,16 +97,16 @@ again; that changes nothing else.`,
 			}, nil
 		}
 		op.finish = func(f flows.Facts) error {
-			invitation, err := invite.NewInvitation(params, render.ClusterID(peer), f, out.valid)
+			invitation, err := invite.NewInvitation(params, render.ClusterID(peer), f, out.Valid)
 			if err != nil {
 				return err
 			}
-			out.file = cmp.Or(out.file, fmt.Sprintf("invitation-%s-to-%s.yaml", f.Local.ID, peer))
-			return out.write(invitation)
+			out.File = cmp.Or(out.File, fmt.Sprintf("invitation-%s-to-%s.yaml", f.Local.ID, peer))
+			return out.Write(invitation)
 		}
 		op.done = func(f flows.Facts) report.Achieved {
 			return report.Achieved{
-				Text: fmt.Sprintf("%s can be dialled by %s now. %s", f.Local.ID, peer, out.handOver("invitation", "join", peer)),
+				Text: fmt.Sprintf("%s can be dialled by %s now. %s", f.Local.ID, peer, out.HandOver("invitation", "join", peer)),
 				Next: []report.NextStep{
 					{Command: pair.local.command("network", "accept", fmt.Sprintf("answer-%s-to-%s.yaml", peer, f.Local.ID)), Why: "once they have sent the answer"},
 					undoneHere(pair, peer, "undoes this"),
@@ -184,7 +116,7 @@ again; that changes nothing else.`,
 		return op.run(cmd.Context(), io, pair, r)
 	}
 	cmd.Flags().StringVar(&peer, "for", "", "ID of the other cluster; liqo-tui info --get clusterid prints it there")
-	out.add(cmd, "invitation-ID-to-ID.yaml")
+	out.Add(cmd, "invitation-ID-to-ID.yaml")
 	c.addOneSided(cmd, &r, func(s flows.ConnectionSetting) bool { return s.Inviter })
 	acceptLiqoctl(cmd)
 	return cmd
@@ -192,7 +124,7 @@ again; that changes nothing else.`,
 
 func joinCommand(io streams, pair *pairFlags) *cobra.Command {
 	var r runFlags
-	var out peerFileFlags
+	var out peerfileflag.Out
 	var fingerprint string
 	c := newConnectFlags()
 	cmd := &cobra.Command{
@@ -209,24 +141,24 @@ the other admin, not by the way that the file came. --fingerprint compares it.`,
 		op := operation{name: "join", localOnly: true}
 		op.plan = func() (func(flows.Facts) flows.Plan, error) {
 			p, _, err := c.parse()
-			if err := errors.Join(err, oneCluster(pair), out.validate()); err != nil {
+			if err := errors.Join(err, oneCluster(pair), out.Validate()); err != nil {
 				return nil, err
 			}
-			invitation, err = readPeerFile(args[0], peerfile.Invitation, fingerprint)
+			invitation, err = peerfileflag.Read(args[0], peerfile.Invitation, fingerprint)
 			return func(f flows.Facts) flows.Plan { return invite.PlanJoin(p, invitation, f) }, err
 		}
 		op.finish = func(f flows.Facts) error {
-			answer, err := invite.NewAnswer(invitation, f, out.valid)
+			answer, err := invite.NewAnswer(invitation, f, out.Valid)
 			if err != nil {
 				return err
 			}
-			out.file = cmp.Or(out.file, fmt.Sprintf("answer-%s-to-%s.yaml", f.Local.ID, invitation.From.ClusterID))
-			return out.write(answer)
+			out.File = cmp.Or(out.File, fmt.Sprintf("answer-%s-to-%s.yaml", f.Local.ID, invitation.From.ClusterID))
+			return out.Write(answer)
 		}
 		op.done = func(f flows.Facts) report.Achieved {
 			inviter := string(invitation.From.ClusterID)
 			return report.Achieved{
-				Text: fmt.Sprintf("%s dials %s now. %s", f.Local.ID, inviter, out.handOver("answer", "accept", inviter)),
+				Text: fmt.Sprintf("%s dials %s now. %s", f.Local.ID, inviter, out.HandOver("answer", "accept", inviter)),
 				Next: []report.NextStep{
 					{Command: pair.local.command("info", "peer", inviter), Why: "says whether it is connected, once they have accepted"},
 					undoneHere(pair, inviter, "undoes this"),
@@ -235,8 +167,8 @@ the other admin, not by the way that the file came. --fingerprint compares it.`,
 		}
 		return op.run(cmd.Context(), io, pair, r)
 	}
-	out.add(cmd, "answer-ID-to-ID.yaml")
-	addFingerprint(cmd, &fingerprint)
+	out.Add(cmd, "answer-ID-to-ID.yaml")
+	peerfileflag.AddFingerprint(cmd, &fingerprint)
 	c.addOneSided(cmd, &r, func(s flows.ConnectionSetting) bool { return s.Sets == flows.FieldClientTemplate })
 	return cmd
 }
@@ -265,7 +197,7 @@ server. Compare its fingerprint with the other admin, as milan's has done.`,
 			if err := errors.Join(err, oneCluster(pair)); err != nil {
 				return nil, err
 			}
-			answer, err = readPeerFile(args[0], peerfile.Answer, fingerprint)
+			answer, err = peerfileflag.Read(args[0], peerfile.Answer, fingerprint)
 			return func(f flows.Facts) flows.Plan { return invite.PlanAccept(p, answer, f) }, err
 		}
 		op.done = func(f flows.Facts) report.Achieved {
@@ -281,7 +213,7 @@ server. Compare its fingerprint with the other admin, as milan's has done.`,
 		}
 		return op.run(cmd.Context(), io, pair, r)
 	}
-	addFingerprint(cmd, &fingerprint)
+	peerfileflag.AddFingerprint(cmd, &fingerprint)
 	c.addOneSided(cmd, &r, func(s flows.ConnectionSetting) bool { return s.Name == "wait" })
 	return cmd
 }

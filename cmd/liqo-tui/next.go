@@ -28,7 +28,7 @@ func afterwards(io streams, pair *pairFlags, err error) []report.NextStep {
 	again := func(args []string) string {
 		words := []string{"liqo-tui"}
 		for _, a := range args {
-			words = append(words, shellWord(a))
+			words = append(words, report.ShellWord(a))
 		}
 		return strings.Join(words, " ")
 	}

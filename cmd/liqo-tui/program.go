@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
-	"unicode"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
@@ -17,6 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/answers"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/printable"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
@@ -210,7 +210,7 @@ func localOnlyWords(o flows.RemoveOptions) []string {
 
 // infoCommandLine is the command that tells of one cluster's peering.
 func (b *backend) infoCommandLine(of flows.ContextRef, peer render.ClusterID) string {
-	words := []string{"liqo-tui info peer", shellWord(string(peer))}
+	words := []string{"liqo-tui info peer", report.ShellWord(string(peer))}
 	return strings.Join(append(words, clusterWords("", b.cluster(of))...), " ")
 }
 
@@ -227,7 +227,7 @@ func (b *backend) installWords(p flows.Params) []string {
 		}
 	}
 	if image := install.ImageSetting().Write(p); image != releasedImage {
-		words = append(words, "--image", shellWord(image))
+		words = append(words, "--image", report.ShellWord(image))
 	}
 	return words
 }
@@ -241,7 +241,7 @@ func clusterWords(prefix string, c clusterFlags) []string {
 	var words []string
 	add := func(flag, value, standard string) {
 		if value != standard {
-			words = append(words, "--"+prefix+flag, shellWord(value))
+			words = append(words, "--"+prefix+flag, report.ShellWord(value))
 		}
 	}
 	for _, file := range c.files {
@@ -287,7 +287,7 @@ func connectCommandLine(o *pairFlags, p flows.Params) string {
 		if value == s.Write(standard) && (!given || value == "" && s.Empty == "") {
 			continue
 		}
-		if word := shellWord(s.Word(p)); s.Bare != "" {
+		if word := report.ShellWord(s.Word(p)); s.Bare != "" {
 			words = append(words, "--"+s.Name+"="+word)
 		} else {
 			words = append(words, "--"+s.Name, word)
@@ -300,18 +300,8 @@ func connectCommandLine(o *pairFlags, p flows.Params) string {
 func peerWords(p peer.Params) (words []string) {
 	for _, s := range peer.Settings() {
 		if value := s.Write(p); value != s.Write(peer.Params{}) {
-			words = append(words, "--"+s.Name, shellWord(value))
+			words = append(words, "--"+s.Name, report.ShellWord(value))
 		}
 	}
 	return words
-}
-
-// shellWord quotes a word for a POSIX shell, if it needs that.
-func shellWord(word string) string {
-	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./:@%+=,", r)
-	}) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

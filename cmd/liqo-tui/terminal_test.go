@@ -43,7 +43,7 @@ func openTerminal(t *testing.T, width, height int, env []string, program string,
 	words := append([]string{"env", "LANG=C.UTF-8", "COLORTERM=truecolor", "XDG_CONFIG_HOME=" + home, "XDG_STATE_HOME=" + home}, env...)
 	words = append(append(words, program), args...)
 	for i, word := range words {
-		words[i] = shellWord(word)
+		words[i] = report.ShellWord(word)
 	}
 	// The shell stays, so that what the program leaves on the screen can be seen.
 	script := fmt.Sprintf("%s; echo $? > %s; exec sleep 1000", strings.Join(words, " "), term.status)

@@ -1,0 +1,85 @@
+// Package peerfileflag writes and reads the files of two admins, as flags say.
+package peerfileflag
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
+	"github.com/liqo-tui/liqo-tui/flows/invite"
+	"github.com/liqo-tui/liqo-tui/flows/peerfile"
+)
+
+// fileValid is how long an invitation or answer may be on its way.
+const fileValid = 24 * time.Hour
+
+// Out is where an invitation or answer is written, and for how long it is valid.
+type Out struct {
+	File        string
+	Valid       time.Duration
+	fingerprint string // of the file, once it is written
+}
+
+// Add adds the flags. standard is the file without them.
+func (l *Out) Add(cmd *cobra.Command, standard string) {
+	cmd.Flags().StringVar(&l.File, "file", "", "file to write (default: "+standard+")")
+	cmd.Flags().DurationVar(&l.Valid, "valid", fileValid, "how long the file is valid")
+}
+
+// Validate says what is wrong with the flags.
+func (l *Out) Validate() error {
+	if l.Valid <= 0 {
+		return exit.UsageError{Err: fmt.Errorf("--valid %s: want more than 0", l.Valid)}
+	}
+	return nil
+}
+
+// Write writes the file. What is in it is no secret.
+func (l *Out) Write(content peerfile.File) error {
+	text, err := content.Text()
+	if err != nil {
+		return err
+	}
+	if l.fingerprint, err = peerfile.Fingerprint(text); err != nil {
+		return err
+	}
+	if err := os.WriteFile(l.File, text, 0o644); err != nil {
+		return fmt.Errorf("write the %s: %w; the same command tries again", strings.ToLower(string(content.Kind)), err)
+	}
+	return nil
+}
+
+// AddFingerprint adds the flag for what the other admin has said of the file.
+func AddFingerprint(cmd *cobra.Command, fingerprint *string) {
+	cmd.Flags().StringVar(fingerprint, "fingerprint", "", "refuse a file with another fingerprint than this, which the other admin has told")
+}
+
+// Read reads a file of one kind that is still valid, and has the fingerprint;
+// "" for any.
+func Read(file string, want peerfile.Kind, fingerprint string) (peerfile.File, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return peerfile.File{}, exit.UsageError{Err: err}
+	}
+	l, err := peerfile.Parse(text)
+	if err != nil {
+		return l, exit.UsageError{Err: fmt.Errorf("%s: %w", file, err)}
+	}
+	if l.Kind != want {
+		command := map[peerfile.Kind]string{peerfile.Invitation: "join", peerfile.Answer: "accept"}[l.Kind]
+		return l, exit.UsageError{Err: fmt.Errorf("%s is not the %s: liqo-tui network %s takes it", file, strings.ToLower(string(want)), command)}
+	}
+	return l, cmp.Or(invite.WrongFingerprint(l, fingerprint), invite.Expired(l, time.Now()))
+}
+
+// HandOver says what to do with a file that was written.
+func (l *Out) HandOver(name, command, to string) string {
+	return fmt.Sprintf("The %s is in %s, and is valid for %s. Its fingerprint is %s.\nfor the admin of %s: liqo-tui network %s %s --context CONTEXT-OF-%s",
+		name, l.File, l.Valid, l.fingerprint, to, command, report.ShellWord(l.File), to)
+}
