@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -65,7 +66,7 @@ type Peering interface {
 }
 
 // Fields is a set of fields of [Params].
-type Fields uint16
+type Fields = setting.Fields
 
 // The fields that a connection may already have.
 const (
@@ -82,9 +83,6 @@ const (
 
 	AllFields = 1<<iota - 1
 )
-
-// Has reports whether all of fields are in the set.
-func (f Fields) Has(fields Fields) bool { return f&fields == fields }
 
 // WaitLevel is what has to be seen before a connection counts as made.
 type WaitLevel uint8
@@ -115,7 +113,7 @@ func Defaults() Params {
 // What the service type has to fit is checked if it is known: one that was not
 // given may be that of a connection which exists, and then the plan says so.
 func (p Params) Validate() error {
-	err := Check(Settings(), p)
+	err := setting.Check(Settings(), p)
 	if p.Given == 0 || p.Given.Has(FieldServiceType) {
 		err = errors.Join(append([]error{err}, p.fits()...)...)
 	}

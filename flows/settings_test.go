@@ -8,6 +8,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -70,7 +71,7 @@ func TestEveryFieldHasItsSetting(t *testing.T) {
 		if s.Noun != "" {
 			told |= s.Sets
 		}
-		if s.Valid == nil && s.Kind == flows.Text {
+		if s.Valid == nil && s.Kind == setting.Text {
 			t.Errorf("%s takes no text", s.Name)
 		}
 		if s.Help == "" || names[s.Name] || s.Label != "" && s.Explain == "" {

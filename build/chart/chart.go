@@ -14,7 +14,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -137,8 +137,8 @@ func addStatic(texts map[string]string, virtual string) error {
 
 // number is what stands for a number while objects are rendered; "" for a setting
 // that is none.
-func number(s flows.Setting[render.InstallParams], i int) string {
-	if s.Kind != flows.Number {
+func number(s setting.Setting[render.InstallParams], i int) string {
+	if s.Kind != setting.Number {
 		return ""
 	}
 	return strconv.Itoa(900000 + i)
@@ -169,7 +169,7 @@ func fitted(text string) string {
 			value = `include "liqo-tui.image" $`
 		}
 		list[s.Name] = "."
-		if s.Kind == flows.List {
+		if s.Kind == setting.List {
 			list[s.Name] = `join "," .`
 		}
 		if n := number(s, i); n != "" {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -22,8 +22,10 @@ const needed = "cluster-id"
 
 // settings are those of install that the chart has. It has none of whole peerings: Helm
 // would bring their definitions to every cluster.
-func settings() []flows.Setting[render.InstallParams] {
-	return slices.DeleteFunc(install.Settings(), func(s flows.Setting[render.InstallParams]) bool { return s.Name == "peering" || s.Name == "api-server" })
+func settings() []setting.Setting[render.InstallParams] {
+	return slices.DeleteFunc(install.Settings(), func(s setting.Setting[render.InstallParams]) bool {
+		return s.Name == "peering" || s.Name == "api-server"
+	})
 }
 
 // defaults are what values have in the chart. It writes them down, where install
@@ -38,7 +40,7 @@ var (
 )
 
 // about is a setting's help, for somebody who reads values.
-func about(s flows.Setting[render.InstallParams]) string {
+func about(s setting.Setting[render.InstallParams]) string {
 	if s.Name == needed {
 		return atFirst.ReplaceAllString(s.Help, "") + "; required, and not to be changed later"
 	}
@@ -58,9 +60,9 @@ func values(r Release) string {
 	for _, s := range settings() {
 		value := s.Write(p)
 		switch {
-		case s.Kind == flows.List:
+		case s.Kind == setting.List:
 			value = "[]"
-		case s.Kind != flows.Number:
+		case s.Kind != setting.Number:
 			value = fmt.Sprintf("%q", value)
 		}
 		fmt.Fprintf(&out, "# %s\n%s: %s\n", about(s), s.Key(), value)
@@ -90,17 +92,17 @@ func schema() (string, error) {
 			value["pattern"] = s.Pattern
 		}
 		switch s.Kind {
-		case flows.List:
+		case setting.List:
 			value = map[string]any{"type": "array", "items": value}
-		case flows.Number:
+		case setting.Number:
 			value = map[string]any{"type": "integer", "minimum": s.Min, "maximum": s.Max}
-		case flows.Choice:
+		case setting.Choice:
 			var words []string
 			for _, o := range s.Options {
 				words = append(words, o.Value)
 			}
 			value = map[string]any{"type": "string", "enum": words}
-		case flows.Text:
+		case setting.Text:
 			if s.Pattern != "" && s.Name != needed {
 				value["pattern"] = "^$|" + s.Pattern
 			}

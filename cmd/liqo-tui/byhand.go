@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/byhand"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -129,7 +130,7 @@ func generateCommand(io streams) *cobra.Command {
 			f.DurationVar(&timeout, "timeout", timeout, "how long to wait for the gateway's key")
 		}
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-			err := errors.Join(settingflag.Wrong(flags), flows.Check(k.OfGateway(), g))
+			err := errors.Join(settingflag.Wrong(flags), setting.Check(k.OfGateway(), g))
 			if output != report.YAML && output != report.JSON {
 				err = errors.Join(err, fmt.Errorf("--output %q: want yaml or json", output))
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/pairsfile"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -22,9 +23,9 @@ func withCable(t *testing.T) {
 	before := connectionSettings
 	t.Cleanup(func() { connectionSettings = before })
 	connectionSettings = append(flows.Settings(), flows.ConnectionSetting{
-		Name: "cable", Liqoctl: "gw-cable", Help: "colour of the cable", Kind: flows.Choice,
-		Options: []flows.Option{{Value: "red"}, {Value: "blue"}},
-		Store:   flows.Store[flows.Params]{Write: func(flows.Params) string { return cable }, Read: func(_ *flows.Params, text string) { cable = text }},
+		Name: "cable", Liqoctl: "gw-cable", Help: "colour of the cable", Kind: setting.Choice,
+		Options: []setting.Option{{Value: "red"}, {Value: "blue"}},
+		Store:   setting.Store[flows.Params]{Write: func(flows.Params) string { return cable }, Read: func(_ *flows.Params, text string) { cable = text }},
 	})
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 )
 
 // terminal is the real program in a terminal of its own, a tmux server that no

@@ -9,6 +9,7 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -23,27 +24,27 @@ func (k Kind) Aliases() []string {
 }
 
 // Settings are those of an object that no connection has, by liqoctl's names.
-func (k Kind) Settings() []flows.Setting[Object] {
-	settings := []flows.Setting[Object]{{
+func (k Kind) Settings() []setting.Setting[Object] {
+	settings := []setting.Setting[Object]{{
 		Name: "remote-cluster-id", Help: "ID of the other cluster; liqo-tui info --get clusterid prints it there",
-		Valid: func(text string) error { return render.ClusterID(text).Validate() }, Store: flows.TextAt(func(o *Object) *render.ClusterID { return &o.Remote }),
+		Valid: func(text string) error { return render.ClusterID(text).Validate() }, Store: setting.TextAt(func(o *Object) *render.ClusterID { return &o.Remote }),
 	}}
 	switch k {
 	case Configuration:
 		return append(
 			settings,
-			flows.Setting[Object]{Name: "pod-cidr", Help: "pod CIDR of the other cluster", Kind: flows.List, Valid: validRange, Store: flows.ListAt(func(o *Object) *[]string { return &o.PodCIDRs })},
-			flows.Setting[Object]{Name: "external-cidr", Help: "external CIDR of the other cluster", Kind: flows.List, Valid: validRange, Store: flows.ListAt(func(o *Object) *[]string { return &o.ExternalCIDRs })},
+			setting.Setting[Object]{Name: "pod-cidr", Help: "pod CIDR of the other cluster", Kind: setting.List, Valid: validRange, Store: setting.ListAt(func(o *Object) *[]string { return &o.PodCIDRs })},
+			setting.Setting[Object]{Name: "external-cidr", Help: "external CIDR of the other cluster", Kind: setting.List, Valid: validRange, Store: setting.ListAt(func(o *Object) *[]string { return &o.ExternalCIDRs })},
 		)
 	case PublicKey:
-		return append(settings, flows.Setting[Object]{Name: "public-key", Help: "public key of the other cluster's gateway, 32 bytes in base64", Valid: validKey, Store: flows.TextAt(func(o *Object) *string { return &o.Key })})
+		return append(settings, setting.Setting[Object]{Name: "public-key", Help: "public key of the other cluster's gateway, 32 bytes in base64", Valid: validKey, Store: setting.TextAt(func(o *Object) *string { return &o.Key })})
 	case GatewayClient:
-		settings = append(settings, flows.Setting[Object]{Name: "protocol", Help: "protocol of the tunnel: UDP", Valid: only("UDP"), Store: flows.TextAt(func(o *Object) *string { return &o.Protocol })})
+		settings = append(settings, setting.Setting[Object]{Name: "protocol", Help: "protocol of the tunnel: UDP", Valid: only("UDP"), Store: setting.TextAt(func(o *Object) *string { return &o.Protocol })})
 	case GatewayServer:
 	}
-	return append(settings, flows.Setting[Object]{
+	return append(settings, setting.Setting[Object]{
 		Name: "type", Help: "kind of the template (default: WireGuard's, the only one)", Empty: "WireGuard's",
-		Valid: only("networking.liqo.io/v1beta1/wg" + k.Word() + "templates"), Store: flows.TextAt(func(o *Object) *string { return &o.Type }),
+		Valid: only("networking.liqo.io/v1beta1/wg" + k.Word() + "templates"), Store: setting.TextAt(func(o *Object) *string { return &o.Type }),
 	})
 }
 
@@ -119,22 +120,22 @@ func (k Kind) Alias(flag string) string {
 }
 
 // OfGateway are the settings of what a cluster tells of itself.
-func (k Kind) OfGateway() []flows.Setting[Gateway] {
-	namespace := flows.Setting[Gateway]{
+func (k Kind) OfGateway() []setting.Setting[Gateway] {
+	namespace := setting.Setting[Gateway]{
 		Name: "namespace", Letter: "n", Help: "namespace of the object; one that is called after a peer is called after this cluster on the other one (default: the context's)",
-		Store: flows.TextAt(func(g *Gateway) *string { return &g.Namespace }),
+		Store: setting.TextAt(func(g *Gateway) *string { return &g.Namespace }),
 	}
 	if k == Configuration {
-		return []flows.Setting[Gateway]{namespace}
+		return []setting.Setting[Gateway]{namespace}
 	}
 	namespace.Help = "namespace of the gateway (default: any that has one of this name)"
-	return []flows.Setting[Gateway]{
+	return []setting.Setting[Gateway]{
 		namespace,
 		{
-			Name: "gateway-type", Help: "this cluster's end of the tunnel: server or client", Kind: flows.Choice,
-			Options: []flows.Option{{Value: string(flows.RoleServer)}, {Value: string(flows.RoleClient)}}, Store: flows.TextAt(func(g *Gateway) *flows.Role { return &g.Role }),
+			Name: "gateway-type", Help: "this cluster's end of the tunnel: server or client", Kind: setting.Choice,
+			Options: []setting.Option{{Value: string(flows.RoleServer)}, {Value: string(flows.RoleClient)}}, Store: setting.TextAt(func(g *Gateway) *flows.Role { return &g.Role }),
 		},
-		{Name: "gateway-name", Help: "name of the GatewayServer or GatewayClient", Valid: named, Store: flows.TextAt(func(g *Gateway) *string { return &g.Name })},
+		{Name: "gateway-name", Help: "name of the GatewayServer or GatewayClient", Valid: named, Store: setting.TextAt(func(g *Gateway) *string { return &g.Name })},
 	}
 }
 
@@ -147,7 +148,7 @@ func named(text string) error {
 
 // Check reports what is missing for a command that makes the object.
 func (o Object) Check(p flows.Params) error {
-	err := flows.Check(o.Kind.Settings(), o)
+	err := setting.Check(o.Kind.Settings(), o)
 	if o.Kind == GatewayClient && (p.ClientAddress == "" || p.ClientPort == 0) {
 		err = errors.Join(err, errors.New("where is the server? give --addresses and --port; on its cluster, liqo-tui info peer CLUSTER_ID --get network.gateway prints them"))
 	}

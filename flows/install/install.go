@@ -15,6 +15,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -166,7 +167,7 @@ type Installation struct {
 func New(p render.InstallParams) (*Installation, error) {
 	p.Namespace = cmp.Or(p.Namespace, render.DefaultNamespace)
 	objects, err := render.Install(p)
-	if err = errors.Join(flows.Check(Settings(), p), err); err != nil {
+	if err = errors.Join(setting.Check(Settings(), p), err); err != nil {
 		return nil, fmt.Errorf("install on %s: %w", p.ClusterID, err)
 	}
 	i := &Installation{params: p, objects: objects, diffs: map[string]string{}}

@@ -7,27 +7,28 @@ import (
 	"net/url"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // Settings are all settings of an installation.
-func Settings() []flows.Setting[render.InstallParams] {
+func Settings() []setting.Setting[render.InstallParams] {
 	type params = render.InstallParams
-	return []flows.Setting[params]{
-		{Name: "image", Help: imageHelp + " (default: unchanged, at first that of this release, if it has one)", Empty: "unchanged", Store: flows.TextAt(func(p *params) *string { return &p.Image })},
-		{Name: "cluster-id", Help: "name by which peers know the cluster (default: its ID if it has one, else from the context's name)", Valid: func(text string) error { return render.ClusterID(text).Validate() }, Pattern: `^(?:[a-z0-9]|[a-z0-9][-a-z0-9]*[a-z0-9])$`, Store: flows.TextAt(func(p *params) *render.ClusterID { return &p.ClusterID })},
-		{Name: "pod-cidr", Help: "address range of the pods, may be repeated (default: unchanged, at first the operator detects it)", Kind: flows.List, Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: flows.ListAt(func(p *params) *[]string { return &p.PodCIDRs })},
-		{Name: "service-cidr", Help: "address range of the Services (default: unchanged, at first the operator detects it)", Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: flows.TextAt(func(p *params) *string { return &p.ServiceCIDR })},
-		{Name: "external-cidr", Help: "address range for hosts outside of the pod network (default: unchanged, at first " + render.DefaultExternalCIDR + ")", Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: flows.TextAt(func(p *params) *string { return &p.ExternalCIDR })},
-		{Name: "reserve", Help: "address range under which no peer may be seen, such as that of a VPN; may be repeated (default: unchanged, at first none)", Kind: flows.List, Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: flows.ListAt(func(p *params) *[]string { return &p.Reserve })},
-		{Name: "pools", Help: "address ranges under which peers are seen whose own are taken, may be repeated (default: unchanged, at first 240.0.0.0/4)", Kind: flows.List, Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: flows.ListAt(func(p *params) *[]string { return &p.Pools })},
-		{Name: "gateway-replicas", Help: "pods of each gateway: one holds the tunnel, the others stand by (default: unchanged, at first 1)", Kind: flows.Number, Want: "a number of pods", Min: 1, Max: maxGatewayReplicas, Empty: "unchanged", Store: flows.NumberAt(func(p *params) *int { return &p.GatewayReplicas })},
+	return []setting.Setting[params]{
+		{Name: "image", Help: imageHelp + " (default: unchanged, at first that of this release, if it has one)", Empty: "unchanged", Store: setting.TextAt(func(p *params) *string { return &p.Image })},
+		{Name: "cluster-id", Help: "name by which peers know the cluster (default: its ID if it has one, else from the context's name)", Valid: func(text string) error { return render.ClusterID(text).Validate() }, Pattern: `^(?:[a-z0-9]|[a-z0-9][-a-z0-9]*[a-z0-9])$`, Store: setting.TextAt(func(p *params) *render.ClusterID { return &p.ClusterID })},
+		{Name: "pod-cidr", Help: "address range of the pods, may be repeated (default: unchanged, at first the operator detects it)", Kind: setting.List, Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: setting.ListAt(func(p *params) *[]string { return &p.PodCIDRs })},
+		{Name: "service-cidr", Help: "address range of the Services (default: unchanged, at first the operator detects it)", Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: setting.TextAt(func(p *params) *string { return &p.ServiceCIDR })},
+		{Name: "external-cidr", Help: "address range for hosts outside of the pod network (default: unchanged, at first " + render.DefaultExternalCIDR + ")", Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: setting.TextAt(func(p *params) *string { return &p.ExternalCIDR })},
+		{Name: "reserve", Help: "address range under which no peer may be seen, such as that of a VPN; may be repeated (default: unchanged, at first none)", Kind: setting.List, Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: setting.ListAt(func(p *params) *[]string { return &p.Reserve })},
+		{Name: "pools", Help: "address ranges under which peers are seen whose own are taken, may be repeated (default: unchanged, at first 240.0.0.0/4)", Kind: setting.List, Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: setting.ListAt(func(p *params) *[]string { return &p.Pools })},
+		{Name: "gateway-replicas", Help: "pods of each gateway: one holds the tunnel, the others stand by (default: unchanged, at first 1)", Kind: setting.Number, Want: "a number of pods", Min: 1, Max: maxGatewayReplicas, Empty: "unchanged", Store: setting.NumberAt(func(p *params) *int { return &p.GatewayReplicas })},
 		{
-			Name: "peering", Help: "part of the cluster in whole peerings: consumer gets access to others, provider gives it (default: unchanged, at first none)", Kind: flows.Choice, Empty: "unchanged",
-			Options: []flows.Option{{Value: string(render.PeeringNone)}, {Value: string(render.PeeringConsumer)}, {Value: string(render.PeeringProvider)}, {Value: string(render.PeeringBoth)}},
-			Store:   flows.TextAt(func(p *params) *render.PeeringRole { return &p.Peering }),
+			Name: "peering", Help: "part of the cluster in whole peerings: consumer gets access to others, provider gives it (default: unchanged, at first none)", Kind: setting.Choice, Empty: "unchanged",
+			Options: []setting.Option{{Value: string(render.PeeringNone)}, {Value: string(render.PeeringConsumer)}, {Value: string(render.PeeringProvider)}, {Value: string(render.PeeringBoth)}},
+			Store:   setting.TextAt(func(p *params) *render.PeeringRole { return &p.Peering }),
 		},
-		{Name: "api-server", Help: "URL at which consumers reach the cluster's API server (default: unchanged, at first the address that the API server itself states)", Empty: "unchanged", Valid: validServer, Store: flows.TextAt(func(p *params) *string { return &p.APIServer })},
+		{Name: "api-server", Help: "URL at which consumers reach the cluster's API server (default: unchanged, at first the address that the API server itself states)", Empty: "unchanged", Valid: validServer, Store: setting.TextAt(func(p *params) *string { return &p.APIServer })},
 	}
 }
 
@@ -52,7 +53,7 @@ func ImageSetting() flows.ConnectionSetting {
 			}
 			return nil
 		},
-		Store: flows.Store[flows.Params]{
+		Store: setting.Store[flows.Params]{
 			Write: func(p flows.Params) string {
 				for _, i := range p.Install {
 					if i, ok := i.(*Installation); ok {

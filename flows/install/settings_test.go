@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -14,7 +14,7 @@ import (
 func TestListsOfAnInstallation(t *testing.T) {
 	var p render.InstallParams
 	for _, s := range install.Settings() {
-		if s.Kind != flows.List {
+		if s.Kind != setting.List {
 			continue
 		}
 		if err := s.Set(&p, "10.1.0.0/16,10.2.0.0/16"); err != nil || s.Write(p) != "10.1.0.0/16,10.2.0.0/16" {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/setting"
 )
 
 // connectOnly is the value of the form's first choice for no peering.
@@ -16,10 +17,10 @@ func Form(f flows.Facts, a, b string) []flows.ConnectionSetting {
 		return nil
 	}
 	form := []flows.ConnectionSetting{{
-		Name: "lend", Label: "Purpose", Kind: flows.Choice,
-		Options: []flows.Option{{Value: connectOnly, Word: "connect only"}, {Value: "Local", Word: a + " uses " + b}, {Value: "Remote", Word: b + " uses " + a}},
+		Name: "lend", Label: "Purpose", Kind: setting.Choice,
+		Options: []setting.Option{{Value: connectOnly, Word: "connect only"}, {Value: "Local", Word: a + " uses " + b}, {Value: "Remote", Word: b + " uses " + a}},
 		Explain: "Connect only: pods reach each other. Or lend resources, too: the cluster that uses the other one gets a virtual node, and pods that are scheduled there run on the other cluster. It gets access to the other one's API server for that, in namespaces of its own.",
-		Store: flows.Store[flows.Params]{
+		Store: setting.Store[flows.Params]{
 			Write: func(p flows.Params) string {
 				if of(p) == nil {
 					return connectOnly
@@ -42,9 +43,9 @@ func Form(f flows.Facts, a, b string) []flows.ConnectionSetting {
 			continue
 		}
 		form = append(form, flows.ConnectionSetting{
-			Name: s.Name, Label: label, Kind: flows.Text, Valid: s.Valid, Empty: "as the provider decides", Peering: true,
+			Name: s.Name, Label: label, Kind: setting.Text, Valid: s.Valid, Empty: "as the provider decides", Peering: true,
 			Explain: "How much pods on the virtual node may request in all. Liqo of the other cluster grants what is asked for, and refuses pods beyond it.",
-			Store: flows.Store[flows.Params]{
+			Store: setting.Store[flows.Params]{
 				Write: func(p flows.Params) string {
 					if of(p) == nil {
 						return ""

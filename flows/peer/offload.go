@@ -16,6 +16,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -30,19 +31,19 @@ type OffloadParams struct {
 }
 
 // OffloadSettings are all settings of offloading.
-func OffloadSettings() []flows.Setting[OffloadParams] {
+func OffloadSettings() []setting.Setting[OffloadParams] {
 	type params = OffloadParams
-	choice := func(name, help, unset string, at func(*params) *string, options ...string) flows.Setting[params] {
-		s := flows.Setting[params]{Name: name, Help: help + ": " + strings.Join(options, ", ") + " (default: unchanged, at first " + unset + ")", Kind: flows.Choice, Empty: "unchanged", Store: flows.TextAt(at)}
+	choice := func(name, help, unset string, at func(*params) *string, options ...string) setting.Setting[params] {
+		s := setting.Setting[params]{Name: name, Help: help + ": " + strings.Join(options, ", ") + " (default: unchanged, at first " + unset + ")", Kind: setting.Choice, Empty: "unchanged", Store: setting.TextAt(at)}
 		for _, o := range options {
-			s.Options = append(s.Options, flows.Option{Value: o})
+			s.Options = append(s.Options, setting.Option{Value: o})
 		}
 		return s
 	}
-	return []flows.Setting[params]{
+	return []setting.Setting[params]{
 		choice("pod-offloading-strategy", "where pods may run", "LocalAndRemote", func(p *params) *string { return &p.Pods }, "Local", "Remote", "LocalAndRemote"),
 		choice("namespace-mapping-strategy", "how the namespace is called on providers", "DefaultName", func(p *params) *string { return &p.Mapping }, "DefaultName", "EnforceSameName", "SelectedName"),
-		{Name: "remote-namespace-name", Help: "name on providers, for SelectedName", Empty: "unchanged", Valid: validNamespace, Store: flows.TextAt(func(p *params) *string { return &p.RemoteName })},
+		{Name: "remote-namespace-name", Help: "name on providers, for SelectedName", Empty: "unchanged", Valid: validNamespace, Store: setting.TextAt(func(p *params) *string { return &p.RemoteName })},
 	}
 }
 
@@ -83,7 +84,7 @@ func (p OffloadParams) terms() (terms []corev1.NodeSelectorTerm, err error) {
 // Validate reports all problems of p, joined.
 func (p OffloadParams) Validate() error {
 	_, err := p.terms()
-	err = errors.Join(flows.Check(OffloadSettings(), p), err)
+	err = errors.Join(setting.Check(OffloadSettings(), p), err)
 	selected := p.Mapping == string(offloadingv1beta1.SelectedNameMappingStrategyType)
 	if (p.RemoteName != "") != selected {
 		err = errors.Join(err, errors.New("--remote-namespace-name and --namespace-mapping-strategy SelectedName: give both or none"))

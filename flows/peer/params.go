@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/setting"
 )
 
 // Params are what an admin wants of a peering besides the network.
@@ -32,21 +33,21 @@ type Params struct {
 }
 
 // Setting is one of a peering.
-type Setting = flows.Setting[Params]
+type Setting = setting.Setting[Params]
 
 // Settings are all settings of a peering besides those of its network.
 func Settings() []Setting {
 	quantity := func(name, help string, at func(*Params) *string) Setting {
-		return Setting{Name: name, Help: help + " (default: unchanged, at first the provider decides)", Empty: "unchanged", Valid: validQuantity, Store: flows.TextAt(at)}
+		return Setting{Name: name, Help: help + " (default: unchanged, at first the provider decides)", Empty: "unchanged", Valid: validQuantity, Store: setting.TextAt(at)}
 	}
 	choice := func(name, help string, at func(*Params) *string) Setting {
-		return Setting{Name: name, Help: help, Kind: flows.Choice, Bare: yes, Empty: "unchanged", Options: []flows.Option{{Value: yes}, {Value: no}}, Store: flows.TextAt(at)}
+		return Setting{Name: name, Help: help, Kind: setting.Choice, Bare: yes, Empty: "unchanged", Options: []setting.Option{{Value: yes}, {Value: no}}, Store: setting.TextAt(at)}
 	}
 	return []Setting{
 		{
-			Name: "consumer", Help: "cluster that gets the virtual node: Local or Remote. The other one is the provider", Kind: flows.Choice,
-			Options: []flows.Option{{Value: "Local"}, {Value: "Remote"}},
-			Store: flows.Store[Params]{
+			Name: "consumer", Help: "cluster that gets the virtual node: Local or Remote. The other one is the provider", Kind: setting.Choice,
+			Options: []setting.Option{{Value: "Local"}, {Value: "Remote"}},
+			Store: setting.Store[Params]{
 				Write: func(p Params) string { return [...]string{"Local", "Remote"}[p.Consumer] },
 				Read: func(p *Params, text string) {
 					p.Consumer = map[string]flows.Side{"Local": flows.A, "Remote": flows.B}[text]
@@ -58,13 +59,13 @@ func Settings() []Setting {
 		quantity("pods", "pods that the virtual node may run", func(p *Params) *string { return &p.Pods }),
 		{
 			Name: "resource", Help: "other resource of the virtual node, such as nvidia.com/gpu=2; may be repeated (default: unchanged)",
-			Kind: flows.List, Empty: "unchanged", Valid: validOther, Store: flows.ListAt(func(p *Params) *[]string { return &p.Other }),
+			Kind: setting.List, Empty: "unchanged", Valid: validOther, Store: setting.ListAt(func(p *Params) *[]string { return &p.Other }),
 		},
-		{Name: "resource-slice-class", Help: "class of the ResourceSlice (default: unchanged, at first \"default\")", Empty: "unchanged", Valid: validClass, Store: flows.TextAt(func(p *Params) *string { return &p.Class })},
+		{Name: "resource-slice-class", Help: "class of the ResourceSlice (default: unchanged, at first \"default\")", Empty: "unchanged", Valid: validClass, Store: setting.TextAt(func(p *Params) *string { return &p.Class })},
 		choice("create-resource-slice", "ask the provider for resources (default: true)", func(p *Params) *string { return &p.Slice }),
 		choice("create-virtual-node", "make a virtual node of them (default: unchanged, at first true)", func(p *Params) *string { return &p.VirtualNode }),
 		choice("in-band", "the consumer reaches the provider's API server through the tunnel (default: unchanged, at first only if its pods don't reach it otherwise)", func(p *Params) *string { return &p.InBand }),
-		{Name: "proxy-url", Help: "proxy by which the consumer reaches the provider's API server (default: unchanged, with --in-band the provider's own)", Empty: "unchanged", Valid: validProxy, Store: flows.TextAt(func(p *Params) *string { return &p.ProxyURL })},
+		{Name: "proxy-url", Help: "proxy by which the consumer reaches the provider's API server (default: unchanged, with --in-band the provider's own)", Empty: "unchanged", Valid: validProxy, Store: setting.TextAt(func(p *Params) *string { return &p.ProxyURL })},
 	}
 }
 
@@ -101,7 +102,7 @@ func validProxy(text string) error {
 
 // Validate reports all problems of p, joined.
 func (p Params) Validate() error {
-	err := flows.Check(Settings(), p)
+	err := setting.Check(Settings(), p)
 	if p.Slice == no && (p.CPU+p.Memory+p.Pods+p.Class != "" || len(p.Other) > 0) {
 		err = errors.Join(err, errors.New("--create-resource-slice false: resources are asked for by a ResourceSlice; leave the one or the other out"))
 	}

@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -250,7 +250,7 @@ func TestTheChartMakesWhatInstallMakes(t *testing.T) {
 func TestAllSettingsOfPodsAreCompared(t *testing.T) {
 	values := load(t).Values
 	for key := range values {
-		isSetting := slices.ContainsFunc(install.Settings(), func(s flows.Setting[render.InstallParams]) bool { return s.Key() == key })
+		isSetting := slices.ContainsFunc(install.Settings(), func(s setting.Setting[render.InstallParams]) bool { return s.Key() == key })
 		_, compared := asked[key]
 		if !isSetting && !compared && !slices.Contains([]string{"operator", "fabric", "gateway"}, key) {
 			t.Errorf("value %s is compared nowhere", key)

@@ -14,6 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/accessible"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -168,9 +169,9 @@ func TestASettingOfTheTableIsAQuestion(t *testing.T) {
 	o := optionsFor(p)
 	cable := "red"
 	o.Settings = append(flows.Settings(), flows.ConnectionSetting{
-		Name: "cable", Label: "Colour of the cable", Explain: "It is laid out in the sun.", Kind: flows.Choice,
-		Options: []flows.Option{{Value: "red"}, {Value: "blue"}},
-		Store:   flows.Store[flows.Params]{Write: func(flows.Params) string { return cable }, Read: func(_ *flows.Params, text string) { cable = text }},
+		Name: "cable", Label: "Colour of the cable", Explain: "It is laid out in the sun.", Kind: setting.Choice,
+		Options: []setting.Option{{Value: "red"}, {Value: "blue"}},
+		Store:   setting.Store[flows.Params]{Write: func(flows.Params) string { return cable }, Read: func(_ *flows.Params, text string) { cable = text }},
 	})
 	var out strings.Builder
 	in := "1\n2\nedit\n" + strings.Repeat("\n", 8) + "?\ngreen\nblue\nq\n"

@@ -9,6 +9,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -104,8 +105,8 @@ func TestASettingOfTheTableIsAField(t *testing.T) {
 	e, pair, posted := around(80, 40)
 	got := "3"
 	cable := flows.ConnectionSetting{
-		Name: "cable", Label: "Colour of the cable", Explain: "It is laid out in the sun.", Want: "a colour code", Kind: flows.Number, Min: 3, Max: 9,
-		Store: flows.Store[flows.Params]{Write: func(flows.Params) string { return got }, Read: func(_ *flows.Params, text string) { got = text }},
+		Name: "cable", Label: "Colour of the cable", Explain: "It is laid out in the sun.", Want: "a colour code", Kind: setting.Number, Min: 3, Max: 9,
+		Store: setting.Store[flows.Params]{Write: func(flows.Params) string { return got }, Read: func(_ *flows.Params, text string) { got = text }},
 	}
 	w := New(session.Options{A: pair[flows.A], B: pair[flows.B], Params: flows.Defaults(), Settings: append(flows.Settings(), cable)}).Replan(e)
 	w = w.openSettings(e)

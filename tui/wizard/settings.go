@@ -11,6 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
@@ -65,7 +66,7 @@ func (c scene) installSettings() []flows.ConnectionSetting {
 				}
 				return err
 			},
-			Store: flows.Store[flows.Params]{
+			Store: setting.Store[flows.Params]{
 				Write: func(p flows.Params) string {
 					if p.Install[s] == nil {
 						return ""
@@ -118,7 +119,7 @@ func (s settingsScreen) commands(c scene) []keys.Command {
 		{Binding: k.Previous, Msg: keys.MoveMsg(-1), Quiet: true},
 		{Binding: k.Next, Msg: keys.MoveMsg(+1), Quiet: true},
 	}
-	if s.focused(c).Kind == flows.Choice {
+	if s.focused(c).Kind == setting.Choice {
 		commands = append(commands,
 			keys.Command{Binding: k.Left, Msg: actLeft, Quiet: true},
 			keys.Command{Binding: k.Right, Msg: actRight},
@@ -132,7 +133,7 @@ func (s settingsScreen) update(c scene, msg tea.Msg) settingsScreen {
 	case keys.MoveMsg:
 		return s.move(c, int(msg))
 	case tea.PasteMsg:
-		if f := s.focused(c); f.Kind != flows.Choice {
+		if f := s.focused(c); f.Kind != setting.Choice {
 			return s.typed(f, s.texts[f.Name].Insert(msg.Content))
 		}
 	case action:
@@ -154,7 +155,7 @@ func (s settingsScreen) update(c scene, msg tea.Msg) settingsScreen {
 // key takes a key that edits a text; ok is false for any other.
 func (s settingsScreen) key(c scene, msg tea.KeyPressMsg) (_ settingsScreen, ok bool) {
 	f := s.focused(c)
-	if f.Kind == flows.Choice || msg.String() == "?" {
+	if f.Kind == setting.Choice || msg.String() == "?" {
 		return s, false // none of the texts can have one, and it asks for help
 	}
 	edited, ok := s.texts[f.Name].Update(msg)
@@ -175,7 +176,7 @@ func (s settingsScreen) typed(f flows.ConnectionSetting, text keys.Line) setting
 
 // check reads the text of a field.
 func (s settingsScreen) check(f flows.ConnectionSetting) settingsScreen {
-	if f.Kind == flows.Choice {
+	if f.Kind == setting.Choice {
 		return s
 	}
 	problem := ""
@@ -232,7 +233,7 @@ func (s settingsScreen) submit(c scene) settingsScreen {
 func (s settingsScreen) filled(c scene) flows.Params {
 	draft, given := s.draft, s.chosen
 	for _, f := range s.shown(c) {
-		if f.Kind != flows.Choice && f.Set(&draft, strings.TrimSpace(s.texts[f.Name].String())) != nil {
+		if f.Kind != setting.Choice && f.Set(&draft, strings.TrimSpace(s.texts[f.Name].String())) != nil {
 			given &^= f.Sets
 		}
 	}
@@ -289,7 +290,7 @@ func (s settingsScreen) line(c scene, f flows.ConnectionSetting, focused bool) s
 	t := c.Theme
 	label := t.Label.Render(draw.Pad(f.Label, c.labelWidth()))
 	room := c.Width - c.labelWidth() - 2
-	if f.Kind != flows.Choice {
+	if f.Kind != setting.Choice {
 		text := s.texts[f.Name]
 		if text.String() == "" && f.Empty != "" {
 			return c.Theme.Row(focused, label+t.Fit(t.Instead(f.Empty, focused), room))

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/setting"
 )
 
 // Auto is the value of flags that facts can answer.
@@ -18,7 +18,7 @@ const Auto = "auto"
 // Flag is the flag of a setting. It takes any text: what is wrong with it
 // is told together with what is wrong with other flags, and where it is said.
 type Flag[P any] struct {
-	flows.Setting[P]
+	setting.Setting[P]
 	to          *P
 	text        string
 	Given, Open bool // the admin has given it; as auto, which facts decide
@@ -33,7 +33,7 @@ type Any interface {
 }
 
 // Add adds flags that set the fields of to.
-func Add[P any](f *pflag.FlagSet, to *P, settings ...flows.Setting[P]) []*Flag[P] {
+func Add[P any](f *pflag.FlagSet, to *P, settings ...setting.Setting[P]) []*Flag[P] {
 	var all []*Flag[P]
 	for _, s := range settings {
 		v := &Flag[P]{Setting: s, to: to, text: s.Write(*to)}
@@ -48,9 +48,9 @@ func (v *Flag[P]) String() string { return v.text }
 // Type implements [pflag.Value].
 func (v *Flag[P]) Type() string {
 	switch {
-	case v.Kind == flows.List:
+	case v.Kind == setting.List:
 		return "strings"
-	case v.Kind == flows.Number && !v.Auto:
+	case v.Kind == setting.Number && !v.Auto:
 		return "int"
 	}
 	return "string"
@@ -58,7 +58,7 @@ func (v *Flag[P]) Type() string {
 
 // Set implements [pflag.Value].
 func (v *Flag[P]) Set(text string) error {
-	if v.Kind == flows.List && v.Given {
+	if v.Kind == setting.List && v.Given {
 		text = v.text + "," + text
 	}
 	v.text, v.Given, v.problem = text, true, nil
@@ -128,9 +128,9 @@ func Complete(cmd *cobra.Command) {
 func (v *Flag[P]) Schema() map[string]any {
 	s := map[string]any{"description": strings.TrimSpace(strings.Join([]string{v.Help, v.Explain, v.Field}, "\n"))}
 	switch v.Kind {
-	case flows.Choice:
+	case setting.Choice:
 		s["enum"] = v.completions()
-	case flows.Number:
+	case setting.Number:
 		bounds := map[string]any{"type": "integer", "minimum": v.Min, "maximum": v.Max}
 		if v.Empty != "" {
 			bounds["minimum"] = 0 // takes back an earlier choice
@@ -139,7 +139,7 @@ func (v *Flag[P]) Schema() map[string]any {
 		if v.Auto {
 			s["anyOf"] = []any{bounds, map[string]any{"const": Auto}}
 		}
-	case flows.Text, flows.List: // YAML makes of it what it looks like
+	case setting.Text, setting.List: // YAML makes of it what it looks like
 	}
 	return s
 }

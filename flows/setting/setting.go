@@ -1,11 +1,11 @@
-package flows
+// Package setting is what an admin can choose: the table that flags, forms, files and
+// their schemas are made of.
+package setting
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,11 +43,11 @@ type Setting[P any] struct {
 	Empty string
 	// Bare is the value of a flag that is given without one.
 	Bare string
-	// Auto says that facts can answer it: see [Suggest].
+	// Auto says that facts can answer it: see flows.Suggest.
 	Auto bool
 	Store[P]
 
-	// Sets are the fields of [Params] that it is about.
+	// Sets are the fields of its parameters that it is about.
 	Sets Fields
 	// Service is the only type of Service that it applies to; "" for all.
 	Service corev1.ServiceType
@@ -55,13 +55,10 @@ type Setting[P any] struct {
 	Peering bool
 	// Inviter says that the side with the gateway server decides it alone.
 	Inviter bool
-	// words are what forms call the options, about two clusters of these names;
+	// Words are what forms call the options, about two clusters of these names;
 	// nil: as everybody does.
-	words func(a, b string) []string
+	Words func(a, b string) []string
 }
-
-// ConnectionSetting is a setting of a connection.
-type ConnectionSetting = Setting[Params]
 
 // Kind is what the values of a setting are.
 type Kind uint8
@@ -216,48 +213,8 @@ func Check[P any](settings []Setting[P], p P) error {
 	return errors.Join(errs...)
 }
 
-// Form are the settings that forms ask for, with the words that they have for
-// choices about two clusters of these names; nil stands for [Settings].
-func Form(settings []ConnectionSetting, a, b string) []ConnectionSetting {
-	if settings == nil {
-		settings = Settings()
-	}
-	return slices.DeleteFunc(worded(settings, a, b), func(s ConnectionSetting) bool { return s.Label == "" })
-}
+// Fields is a set of what settings are about, of the parameters that have them.
+type Fields uint16
 
-// worded are settings whose options have the words of forms.
-func worded(settings []ConnectionSetting, a, b string) []ConnectionSetting {
-	settings = slices.Clone(settings)
-	for i, s := range settings {
-		if s.words == nil {
-			continue
-		}
-		settings[i].Options = slices.Clone(s.Options)
-		for j, word := range s.words(a, b) {
-			settings[i].Options[j].Word = word
-		}
-	}
-	return settings
-}
-
-func anyText(string) error { return nil }
-
-func validAddress(text string) error {
-	if _, err := netip.ParseAddr(text); err != nil {
-		return errors.New("want an IP address, such as 192.0.2.7")
-	}
-	return nil
-}
-
-// hostName is what RFC 1123 calls one.
-var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
-
-// validHosts is for what a client dials: one, or several with commas between them.
-func validHosts(text string) error {
-	for host := range strings.SplitSeq(text, ",") {
-		if validAddress(host) != nil && !hostName.MatchString(host) {
-			return errors.New("want an IP address or a DNS name, without a port")
-		}
-	}
-	return nil
-}
+// Has reports whether all of fields are in the set.
+func (f Fields) Has(fields Fields) bool { return f&fields == fields }
