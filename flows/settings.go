@@ -20,7 +20,7 @@ func Settings() []ConnectionSetting {
 			Words: func(a, b string) []string { return []string{a, b} },
 			Store: setting.Store[Params]{
 				Write: func(p Params) string { return [...]string{"Local", "Remote"}[p.Server] },
-				Read: func(p *Params, text string) { p.Server = map[string]Side{"Local": A, "Remote": B}[text] },
+				Read:  func(p *Params, text string) { p.Server = map[string]Side{"Local": A, "Remote": B}[text] },
 			},
 		},
 		{
@@ -84,7 +84,7 @@ func Settings() []ConnectionSetting {
 			Words: func(string, string) []string { return []string{"connected", "verified", "applied"} },
 			Store: setting.Store[Params]{
 				Write: func(p Params) string { return p.Wait.String() },
-				Read: func(p *Params, text string) { p.Wait = WaitLevel(slices.Index(waitLevels[:], text)) },
+				Read:  func(p *Params, text string) { p.Wait = WaitLevel(slices.Index(waitLevels[:], text)) },
 			},
 		},
 	}

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/config"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
@@ -72,7 +70,7 @@ func (b *backend) resolve(c clusterFlags) (flows.ContextRef, error) {
 func (b *backend) Contexts(added []string) ([]tui.Context, []error) {
 	found, wrong := kube.Contexts(b.files)
 	for _, file := range added {
-		more, problems := kube.Contexts([]string{expandHome(file)})
+		more, problems := kube.Contexts([]string{config.ExpandHome(file)})
 		found, wrong = append(found, more...), append(wrong, problems...)
 	}
 	var contexts []tui.Context
@@ -91,16 +89,6 @@ func (b *backend) Contexts(added []string) ([]tui.Context, []error) {
 		problems = append(problems, p)
 	}
 	return contexts, problems
-}
-
-// expandHome is for paths that no shell has seen.
-func expandHome(path string) string {
-	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		if home, err := os.UserHomeDir(); err == nil {
-			return filepath.Join(home, rest)
-		}
-	}
-	return path
 }
 
 // Open implements [tui.Backend].
