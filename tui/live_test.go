@@ -90,7 +90,7 @@ func TestTheAdminsChoiceOfAScreenStays(t *testing.T) {
 func TestALossyConnectionIsDegraded(t *testing.T) {
 	inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
 		connectedPair(t)(p)
-		w.replace("kind-milan", reporting{p.B, func(r *render.Report) { r.Loss = 0.2 }})
+		w.replace("kind-milan", reporting{p.B, func(r *render.Report) { r.Loss, r.Since = 0.2, new(r.At.Add(-time.Hour)) }})
 		return session.Options{A: refOf("kind-rome"), B: refOf("kind-milan")}
 	}, func(t *testing.T, d *driver) {
 		d.has("A says connected, B says degraded", "! degraded", "20% of the pings are lost")

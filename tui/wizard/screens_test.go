@@ -90,7 +90,7 @@ func TestAFormWithAProblemIsNotSubmitted(t *testing.T) {
 	w = w.openSettings(e)
 	w.form.texts = with(w.form.texts, "mtu", keys.Line{}.Insert("12"))
 	w, _ = w.Update(e, actSubmit)
-	if note, ok := (*posted)[0].(session.NoteMsg); !ok || !strings.HasPrefix(string(note), "MTU: ") || w.form.focus != "mtu" {
+	if note, ok := (*posted)[0].(session.NoteMsg); !ok || !strings.HasPrefix(string(note), "MTU at most: ") || w.form.focus != "mtu" {
 		t.Fatalf("got %v, and field %v in focus", *posted, w.form.focus)
 	}
 	w.form.texts = with(w.form.texts, "mtu", keys.Line{}.Insert("1300"))
