@@ -1,6 +1,7 @@
 package render_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,7 +51,7 @@ func first(edit func(map[string]any), path ...string) func(map[string]any) error
 
 func examples() []example {
 	pod := []string{"deployment", "spec", "template", "spec"}
-	inPod := func(field string) []string { return append(pod[:len(pod):len(pod)], field) }
+	inPod := func(field string) []string { return append(slices.Clip(pod), field) }
 	annotations := func(pairs ...string) func(map[string]any) error {
 		m := map[string]any{}
 		for i := 0; i < len(pairs); i += 2 {

@@ -173,7 +173,7 @@ func (f *filler) mapAt(variable string) (_ map[string]any, ok bool) {
 	if !v.IsValid() {
 		return nil, false
 	}
-	m, ok := v.Interface().(map[string]string)
+	m, ok := reflect.TypeAssert[map[string]string](v)
 	out := make(map[string]any, len(m))
 	for key, value := range m {
 		out[key] = value

@@ -30,7 +30,7 @@ func completeValues(root *cobra.Command) {
 		"format": {manifest.YAML, manifest.Kustomize, manifest.ArgoCD},
 	}
 	complete := func(cmd *cobra.Command, f *pflag.Flag) {
-		var values cobra.CompletionFunc = cobra.NoFileCompletions
+		values := cobra.NoFileCompletions
 		switch known, ok := words[f.Name]; {
 		case slices.Contains(ofFiles, f.Name):
 			return

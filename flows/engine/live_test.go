@@ -162,9 +162,10 @@ func TestConnectedIsNotBelievedOfBeforeAChange(t *testing.T) {
 			if s.Status != flows.Waiting || s.Reason != "waiting for a report newer than the change" {
 				t.Errorf("got %s: %s", s.Status, s.Reason)
 			}
-			if a := f.Local.Connections[0].Annotations; strings.Contains(a[render.AnnotationStatus], "answers pings") {
-				const wrong = "answers pings; what was changed last is not in force: no such host"
-				a[render.AnnotationStatus] = strings.Replace(a[render.AnnotationStatus], "answers pings", wrong, 1)
+			const pinged = "answers pings through the tunnel"
+			if a := f.Local.Connections[0].Annotations; strings.Contains(a[render.AnnotationStatus], pinged) {
+				const wrong = pinged + "; what was changed last is not in force: no such host"
+				a[render.AnnotationStatus] = strings.Replace(a[render.AnnotationStatus], pinged, wrong, 1)
 				if s, _ := flows.PlanConnect(params, f).Step("connected-a"); !strings.HasSuffix(s.Reason, "newer than the change; the gateway says: the peer's gateway "+wrong) {
 					t.Errorf("the reason is not shown: %s", s.Reason)
 				}

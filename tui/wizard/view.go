@@ -179,13 +179,14 @@ func (w Wizard) Summary(e session.Env) string {
 	case w.Step == Live, w.plan.pinned && w.Step == Plan && w.goal == session.Connect && w.Current.Done():
 		return fmt.Sprintf("%s says: %s; %s says: %s.\nUndo: %s", a, c.status(flows.A).word, b, c.status(flows.B).word, c.commandFor(session.Reset))
 	case w.apply.changed:
-		text := "What was applied stays.\nContinue: " + c.command() + "\nUndo: " + c.commandFor(session.Reset)
+		var text strings.Builder
+		text.WriteString("What was applied stays.\nContinue: " + c.command() + "\nUndo: " + c.commandFor(session.Reset))
 		for _, s := range []flows.Side{flows.A, flows.B} {
 			if c.wanted.Install[s] != nil {
-				text += "\nRemove the operator, too: liqo-tui uninstall --context " + c.pair[s].Name
+				text.WriteString("\nRemove the operator, too: liqo-tui uninstall --context " + c.pair[s].Name)
 			}
 		}
-		return text
+		return text.String()
 	case w.Step == Plan && c.planned() && w.Current.Failure() == nil:
 		return "Nothing was changed.\nThe same as a command: " + c.command()
 	}

@@ -57,8 +57,12 @@ func TestTheDemonstrationBeginsWithEveryKindOfState(t *testing.T) {
 		a, b render.ClusterID
 		want flows.State
 	}{
-		{"rome", "milan", flows.StateConnected}, {"rome", "paris", flows.StateConnected}, {"milan", "paris", flows.StateDegraded},
-		{"rome", "oslo", flows.StateConnected}, {"paris", "edge-07", flows.StateDown}, {"oslo", "edge-07", flows.StateConnecting},
+		{"rome", "milan", flows.StateConnected},
+		{"rome", "paris", flows.StateConnected},
+		{"milan", "paris", flows.StateDegraded},
+		{"rome", "oslo", flows.StateConnected},
+		{"paris", "edge-07", flows.StateDown},
+		{"oslo", "edge-07", flows.StateConnecting},
 	} {
 		if got := w.state(r.a, r.b); got != r.want {
 			t.Errorf("%s, %s: got %s, want %s", r.a, r.b, got, r.want)
