@@ -151,7 +151,11 @@ func TestDiagnose(t *testing.T) {
 				for _, node := range []string{"milan-2", "milan-3", "milan-4", "milan-6"} {
 					f.Remote.Unreached = append(f.Remote.Unreached, flows.UnreachedFacts{Node: node, Gateways: []string{"liqo-tenant-turin/turin", gateway}})
 				}
-				says(&f.Remote, f.At, func(r *render.Report) { r.Reason, r.PodTraffic = render.ReasonPinged, new(f.At.Add(-4*time.Second)) })
+				for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+					says(c, f.At, func(r *render.Report) {
+						r.Reason, r.Since, r.PodTraffic = render.ReasonPinged, new(f.At.Add(-time.Minute)), new(f.At.Add(-4*time.Second))
+					})
+				}
 			},
 			roots: []string{"LT-D016 B"},
 		},
