@@ -70,14 +70,13 @@ func (s *store) keyOf(o render.Object) key {
 }
 
 func (s *store) sorted() []*record {
-	all := make([]*record, 0, len(s.records))
-	for _, r := range s.records {
-		all = append(all, r)
-	}
-	slices.SortFunc(all, func(a, b *record) int {
-		ka, kb := s.keyOf(a.object), s.keyOf(b.object)
-		return cmp.Or(cmp.Compare(ka.kind, kb.kind), cmp.Compare(ka.namespace, kb.namespace), cmp.Compare(ka.name, kb.name))
+	keys := slices.SortedFunc(maps.Keys(s.records), func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
 	})
+	all := make([]*record, len(keys))
+	for i, k := range keys {
+		all[i] = s.records[k]
+	}
 	return all
 }
 
