@@ -36,9 +36,9 @@ func TestLabDashboard(t *testing.T) {
 	s.wait(20*time.Second, "? unreachable")
 	s.press("D")
 	s.wait(20*time.Second, "diagnosis", "LT-D001", "ROOT CAUSE")
-	s.press("Escape")
-	s.wait(20*time.Second, "not answering")
-	s.press("Escape")
+	s.press("Escape") // back to where it was asked from: the list
+	s.waitWithout(20*time.Second, "ROOT CAUSE")
+	s.wait(20*time.Second, "STATUS▼", "? unreachable")
 
 	way.open(t)
 	s.wait(60*time.Second, "· untested")
