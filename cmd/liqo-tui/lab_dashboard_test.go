@@ -54,13 +54,17 @@ func TestLabDashboard(t *testing.T) {
 	s.wait(30*time.Second, "0 ok 0 warn 0 fail 1 other of 1 peering")
 }
 
-// fits checks that what is on the screen is one picture of that size: the title
-// in the first line, the keys in the last one.
+// fits checks that what is on the screen becomes one picture of that size: the title
+// in the first line, the keys in the last one. Until the program has drawn again, the
+// terminal shows a part of what was there before.
 func (s *terminal) fits(width, height int) {
 	s.t.Helper()
-	lines := strings.Split(strings.TrimSuffix(s.screen(), "\n"), "\n")
-	first, last := lines[0], lines[len(lines)-1]
-	if len(lines) != height || !strings.Contains(first, "Peerings") || !strings.Contains(last, "? help") {
-		s.t.Errorf("at %s: got %d lines, the first is %q, the last %q", fmt.Sprintf("%dx%d", width, height), len(lines), first, last)
-	}
+	eventually(s.t, 20*time.Second, func() error {
+		lines := strings.Split(strings.TrimSuffix(s.screen(), "\n"), "\n")
+		first, last := lines[0], lines[len(lines)-1]
+		if len(lines) != height || !strings.Contains(first, "Peerings") || !strings.Contains(last, "? help") {
+			return fmt.Errorf("at %dx%d: got %d lines, the first is %q, the last %q", width, height, len(lines), first, last)
+		}
+		return nil
+	})
 }

@@ -52,7 +52,11 @@ func TestBehindNAT(t *testing.T) {
 	})
 	t.Run("two that can't be dialled are refused before anything changes", func(t *testing.T) {
 		before := map[string][]string{both.a: l.objects(t, both.a), both.b: l.objects(t, both.b)}
-		got := l.between(both, "connect", "--probe", "--yes", "--timeout", "60s").want(t, exit.Preflight)
+		got := l.between(both, "connect", "--probe", "--yes", "--timeout", "20s")
+		if got.code != exit.Preflight {
+			t.Log(l.both(both, "check", "--pre", "--probe").out)
+		}
+		got.want(t, exit.Preflight)
 		if !strings.Contains(got.err, "--client-address") {
 			t.Errorf("got %q, want what helps", got.err)
 		}
