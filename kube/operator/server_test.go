@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -164,7 +165,11 @@ func (s *sharedServer) objects(ctx context.Context) ([]*metav1.PartialObjectMeta
 			g.Go(func() error {
 				var list metav1.PartialObjectMetadataList
 				list.SetGroupVersionKind(gv.WithKind(kind.Kind + "List"))
-				if err := s.List(ctx, &list); err != nil {
+				err := s.List(ctx, &list)
+				if apierrors.IsNotFound(err) {
+					return nil // its definition was deleted; discovery names the kind for a moment longer
+				}
+				if err != nil {
 					return fmt.Errorf("list %s: %w", kind.Name, err)
 				}
 				mu.Lock()
