@@ -20,7 +20,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
-	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -95,8 +94,12 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 				return plan // not yet in sight, or not fit for it
 			}
 			settled, reasons = settle(settled, open|settled.Undecided(f), f)
-			if failed := closedWay(settled, f); failed != nil {
+			if failed := check.ClosedWay(settled, f); failed != nil {
 				return flows.Plan{Steps: []flows.Step{*failed}, A: f.Local.ID, B: f.Remote.ID}
+			}
+			reasons = append(reasons, check.UntriedWay(settled, f)...)
+			if c.probe && c.reach == nil {
+				reasons = append(reasons, "UDP was not tried: a dry run makes no pods; check --pre --probe does")
 			}
 			decided = flows.Connecting(settled)
 		}
@@ -143,20 +146,6 @@ func (c *connectFlags) try(ctx context.Context, a, b engine.Cluster) error {
 	reach, err := engine.TryReach(ctx, p, f, a, b, c.operators[flows.A].Image, time.Now)
 	c.reach = &reach
 	return err
-}
-
-// closedWay refuses to connect clusters whose pods have not reached each other, as a failed
-// step; nil if they have, or that was not tried.
-func closedWay(p flows.Params, f flows.Facts) *flows.Step {
-	if f.Reach == nil {
-		return nil
-	}
-	results := check.Preflight(p, f, [2]*rights.Review{})
-	i := slices.IndexFunc(results, func(r check.Result) bool { return r.ID == check.Reachability && r.State == check.Fail })
-	if i < 0 {
-		return nil
-	}
-	return new(flows.Refuse(p.Server, check.Reachability, results[i].Title, flows.FailedPreflight, results[i].Summary, strings.Join(results[i].Fix, "; ")))
 }
 
 // settle decides the open fields, with a sentence for each. What a connection

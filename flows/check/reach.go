@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
 )
 
@@ -219,4 +220,32 @@ func (in preflight) apiServer(from flows.Side) Result {
 			"the connection of pods works without")
 	}
 	return pass(fmt.Sprintf("a pod of %s was answered by %s", here, api.URL))
+}
+
+// ClosedWay refuses to connect clusters whose pods have not reached each other, as a
+// failed step; nil if they have, or that was not tried.
+func ClosedWay(p flows.Params, f flows.Facts) *flows.Step {
+	if f.Reach == nil {
+		return nil
+	}
+	results := Preflight(p, f, [2]*rights.Review{})
+	i := slices.IndexFunc(results, func(r Result) bool { return r.ID == Reachability && r.State == Fail })
+	if i < 0 {
+		return nil
+	}
+	return new(flows.Refuse(p.Server, Reachability, results[i].Title, flows.FailedPreflight, results[i].Summary, strings.Join(results[i].Fix, "; ")))
+}
+
+// UntriedWay says why pods have not tried the way that was to be tried, in a sentence, if
+// they have not. It is no reason to refuse: a load balancer may need longer for an address
+// than a trial lasts.
+func UntriedWay(p flows.Params, f flows.Facts) []string {
+	if f.Reach == nil {
+		return nil
+	}
+	way := f.Reach.Ways[p.Server.Other()]
+	if way.Tried() {
+		return nil
+	}
+	return []string{fmt.Sprintf("UDP from %s to %s was not tried: %s", f.Side(p.Server.Other()).Name(), f.Side(p.Server).Name(), way.Unknown)}
 }

@@ -56,8 +56,11 @@ const (
 	reachRemoval = 800 * time.Millisecond
 	// reachExposed is how long a load balancer is given to get an address.
 	reachExposed = 2500 * time.Millisecond
-	// reachReports is what a node needs to say that a pod has ended, and how.
-	reachReports = 1200 * time.Millisecond
+	// reachReports is what a node needs to say that a pod has ended, and how: a kubelet looks
+	// once a second, and the pod's clock is known to half a second. Nothing but a pod that
+	// nobody answers works until the end, so with less a way that is closed would be one that
+	// was not tried.
+	reachReports = 2200 * time.Millisecond
 	// reachAddresses bounds the nodes that are dialled: their firewalls are alike.
 	reachAddresses = 3
 )

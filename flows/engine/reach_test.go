@@ -7,11 +7,14 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
+	"github.com/liqo-tui/liqo-tui/internal/sleep"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -128,6 +131,39 @@ func TestAnInterruptedTrialOfWaysLeavesNothingBehind(t *testing.T) {
 	if a, b := pair.A.Probes(), pair.B.Probes(); a != 0 || b != 0 {
 		t.Errorf("%d and %d pods are left", a, b)
 	}
+}
+
+// late is a cluster whose kubelet tells a second after its pod has ended that it did; its
+// clock is half a second behind.
+type late struct{ *flowtest.Cluster }
+
+type latePod struct{ engine.ReachPod }
+
+func (l late) StartReach(ctx context.Context, q engine.ReachRequest) (engine.ReachPod, error) {
+	p, err := l.Cluster.StartReach(ctx, q)
+	return latePod{p}, err
+}
+
+func (p latePod) Measure(ctx context.Context, t render.ProbeTarget) (render.ProbeResult, error) {
+	if !sleep.For(ctx, time.Until(t.Ways.Until)+500*time.Millisecond+time.Second) {
+		return render.ProbeResult{}, ctx.Err()
+	}
+	return p.ReachPod.Measure(ctx, t)
+}
+
+func TestAClosedWayIsToldInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pair := withNodes()
+		pair.B.Behave(func(b *flowtest.Behaviour) { b.Firewalled = true })
+		began := time.Now()
+		got, err := engine.TryReach(t.Context(), flowtest.NodePort(), flowtest.Facts(pair), late{pair.A}, late{pair.B}, "", time.Now)
+		if err != nil || !got.Ways[flows.A].Closed() || !got.Ways[flows.B].Open() {
+			t.Errorf("got %+v, %v, want the way to milan closed", got, err)
+		}
+		if took := time.Since(began); took > 8*time.Second {
+			t.Errorf("it took %s", took)
+		}
+	})
 }
 
 // The cluster that was reached is the server, unless both or none were.
