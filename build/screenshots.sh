@@ -6,18 +6,18 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-docs/screens}
 image=${IMAGE:-lab.local/liqo-gateway:dev}
-export LIQO_TUI_LAB_DIR=/run/liqo-tui-screens
+export LIQO_TUI_LAB_DIR=/run/liqo-tui-screens LIQO_TUI_LAB_NAME=screens LIQO_TUI_LAB_WAN=172.29.0.0/24
 # As an admin's own, without what says that it is a lab: contexts are called as
 # the clusters are, and the file needs not be named.
 KUBECONFIG=$(mktemp)
 export KUBECONFIG
 mkdir -p "$out"
 trap 'rm -f "$KUBECONFIG"; bin/lab down' EXIT
-bin/lab up --name screens --wan 172.29.0.0/24 --clusters rome,milan,oslo
+bin/lab up --clusters rome,milan,oslo
 bin/lab load bin/images/liqo-gateway.tar
 cp "$(bin/lab kubeconfig)" "$KUBECONFIG"
 for cluster in rome milan oslo; do
-	bin/lab kubectl rome --kubeconfig "$KUBECONFIG" config rename-context "screens-$cluster" "$cluster"
+	bin/lab kubectl rome --kubeconfig "$KUBECONFIG" config rename-context "lab-$cluster" "$cluster"
 	bin/liqo-tui install --context "$cluster" --cluster-id "$cluster" --pod-cidr 10.244.0.0/16 --image "$image"
 	bin/lab kubectl "$cluster" apply -f testdata/demo/web.yaml
 done

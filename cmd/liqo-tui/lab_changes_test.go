@@ -114,7 +114,7 @@ func (l lab) testRebind(t *testing.T, way connection, bound time.Duration) {
 			rebound = time.Now()
 			l.must(t, "rebind", way.a)
 		})
-		rule, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", "lab-wan", "nft", "list", "chain", "inet", "lab-cut", "translate").CombinedOutput()
+		rule, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", l.state(t).Name+"-wan", "nft", "list", "chain", "inet", "lab-cut", "translate").CombinedOutput()
 		if err != nil || strings.Contains(string(rule), "packets 0") {
 			t.Errorf("no flow of %s was translated: %v %s", way.a, err, rule)
 		}

@@ -357,7 +357,7 @@ spec: {podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress], ingress: 
 // part of b, and asks it from a pod on every node of a.
 func (l lab) testHost(t *testing.T, way connection) {
 	t.Helper()
-	const outside = "172.30.0.1"
+	outside := l.state(t).wan(1)
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", outside+":0")
 	if err != nil {
 		t.Fatal(err)

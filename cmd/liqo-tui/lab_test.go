@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -45,6 +46,31 @@ func useLab(t *testing.T) lab {
 	}
 	t.Skip(why)
 	return lab{}
+}
+
+// labState is what the lab itself keeps of its shape.
+type labState struct {
+	Name string       `json:"name"` // prefix of its network namespaces
+	WAN  netip.Prefix `json:"wan"`  // this machine has its first address, the clusters' follow from 11 on
+}
+
+// wan is an address of the network between the clusters, a /24.
+func (s labState) wan(last byte) string {
+	a := s.WAN.Addr().As4()
+	a[3] = last
+	return netip.AddrFrom4(a).String()
+}
+
+func (l lab) state(t *testing.T) (s labState) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(l.kubeconfig), "lab.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err != nil {
+		t.Fatalf("read the lab's state: %v", err)
+	}
+	return s
 }
 
 // result is one run of the program.

@@ -48,6 +48,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,8 +67,13 @@ import (
 )
 
 const (
-	dirVariable = "LIQO_TUI_LAB_DIR"
+	// Variables that set another lab apart from the usual one, on the same machine.
+	dirVariable  = "LIQO_TUI_LAB_DIR"
+	nameVariable = "LIQO_TUI_LAB_NAME"
+	wanVariable  = "LIQO_TUI_LAB_WAN"
+
 	defaultDir  = "/run/liqo-tui-lab"
+	defaultName = "lab"
 	defaultWAN  = "172.30.0.0/24"
 )
 
@@ -104,10 +110,7 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	dir := os.Getenv(dirVariable)
-	if dir == "" {
-		dir = defaultDir
-	}
+	dir := cmp.Or(os.Getenv(dirVariable), defaultDir)
 	root.PersistentFlags().StringVar(&dir, "dir", dir, "state of the lab (or set "+dirVariable+")")
 	root.AddCommand(upCommand(&dir), downCommand(&dir), statusCommand(&dir), loadCommand(&dir),
 		kubeconfigCommand(&dir), kubectlCommand(&dir), execCommand(&dir), cutCommand(&dir), rebindCommand(&dir), forwardCommand(&dir), narrowCommand(&dir),
@@ -159,8 +162,8 @@ func upCommand(dir *string) *cobra.Command {
 	flags.StringToStringVar(&pods, "pods", nil, "pod networks other than "+podNetwork+", as in milan=10.244.0.0/17+10.200.0.0/16")
 	flags.StringToStringVar(&asked.Liqo, "liqo", nil, "clusters where Liqo runs, and its release, as in rome=1.2 (folder liqo-1.2 beside this program)")
 	flags.StringVar(&asked.Images, "images", "", "folder of *.tar to import (default: images, beside this program)")
-	flags.StringVar(&asked.Name, "name", "lab", "prefix of namespaces, cgroups and devices")
-	flags.StringVar(&wan, "wan", defaultWAN, "network between the clusters, a /24")
+	flags.StringVar(&asked.Name, "name", cmp.Or(os.Getenv(nameVariable), defaultName), "prefix of namespaces, cgroups and devices (or set "+nameVariable+")")
+	flags.StringVar(&wan, "wan", cmp.Or(os.Getenv(wanVariable), defaultWAN), "network between the clusters, a /24 (or set "+wanVariable+")")
 	flags.DurationVar(&timeout, "timeout", 6*time.Minute, "for all clusters to be ready")
 	return cmd
 }
@@ -229,7 +232,7 @@ func runUp(cmd *cobra.Command, asked Lab, timeout time.Duration) error {
 func contextNames(l Lab) string {
 	var names strings.Builder
 	for _, c := range l.Plan() {
-		names.WriteString(" " + l.contextName(c))
+		names.WriteString(" " + c.contextName())
 	}
 	return names.String()
 }

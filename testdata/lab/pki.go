@@ -90,7 +90,7 @@ func (l Lab) writePKI(c Cluster) error {
 			return err
 		}
 		path := filepath.Join(dir, file+".kubeconfig")
-		if err := clientcmd.WriteToFile(l.clientConfig(c, file, ca, cert), path); err != nil {
+		if err := clientcmd.WriteToFile(c.clientConfig(file, ca, cert), path); err != nil {
 			return fmt.Errorf("write %s: %w", path, err)
 		}
 	}
@@ -140,10 +140,10 @@ func kubeconfigs(c Cluster) map[string]subject {
 	return list
 }
 
-// clientConfig names context, cluster and user after the lab and the cluster,
-// so that the files of all clusters can be merged.
-func (l Lab) clientConfig(c Cluster, user string, ca, cert *certificate) clientcmdapi.Config {
-	name := l.contextName(c)
+// clientConfig names context, cluster and user after the cluster, so that the
+// files of all clusters of a lab can be merged.
+func (c Cluster) clientConfig(user string, ca, cert *certificate) clientcmdapi.Config {
+	name := c.contextName()
 	config := clientcmdapi.NewConfig()
 	config.Clusters[name] = &clientcmdapi.Cluster{Server: c.APIServer(), CertificateAuthorityData: ca.certPEM}
 	config.AuthInfos[name+"-"+user] = &clientcmdapi.AuthInfo{

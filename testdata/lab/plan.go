@@ -272,6 +272,9 @@ func (c Cluster) APIServer() string {
 	return fmt.Sprintf("https://%s", netip.AddrPortFrom(c.Nodes[0].Address, apiPort))
 }
 
+// contextName is the cluster's in the kubeconfig of its lab, which has a file of its own.
+func (c Cluster) contextName() string { return "lab-" + c.Name }
+
 // hostAddress is this machine's on the WAN; wanRouter routes between clusters.
 func (l Lab) hostAddress() netip.Addr { return host(l.WAN, 1) }
 func (l Lab) wanRouter() netip.Addr   { return host(l.WAN, 254) }
@@ -281,7 +284,6 @@ func (l Lab) hostLink() string                 { return l.Name + "wan" }
 func (l Lab) nodeNetns(n Node) string          { return l.Name + "-" + n.Name }
 func (l Lab) routerNetns(c Cluster) string     { return l.Name + "-" + c.Name + "-nat" }
 func (l Lab) cgroup(n Node) string             { return l.Name + "-" + n.Name }
-func (l Lab) contextName(c Cluster) string     { return l.Name + "-" + c.Name }
 func (l Lab) path(elem ...string) string       { return filepath.Join(append([]string{l.Dir}, elem...)...) }
 func (l Lab) nodeDir(n Node) string            { return l.path(n.Name) }
 func (l Lab) pkiDir(c Cluster) string          { return l.path(c.Name, "pki") }
