@@ -44,10 +44,10 @@ const (
 )
 
 // FramesPerSecond is how often the terminal is written to at most. Bubble Tea
-// looks that often whether there is something to write, which is half of what an
-// idle dashboard costs: measured, 0.1 % of a core for each ten. But the first
-// frame, and what is typed, waits for the next one.
-const FramesPerSecond = 25
+// looks that often whether there is something to write, which is nearly all that an
+// idle dashboard costs: measured, 0.65 % of a core at 25 a second, 0.02 % at 1. But
+// the first frame, and what is typed, waits for the next one: 67 ms at most.
+const FramesPerSecond = 15
 
 const defaultTimeout = 5 * time.Minute
 
