@@ -110,7 +110,8 @@ func (c Connection) tunnelHint(side Side) string {
 	if c.Facts.Remote.Described {
 		hint = fmt.Sprintf("ask the admin of %s to check their side with: liqo-tui info peer %s", c.Facts.Remote.ID, c.Facts.Local.ID)
 	}
-	switch c.Peers[side].Reading().Cause(c.Facts.At) {
+	cause := c.Peers[side].Reading().Cause(c.Facts.At)
+	switch cause {
 	case render.ReasonNoHandshake, render.ReasonPeerSilent, "": // nothing comes back, or nobody says why
 	default:
 		return hint
@@ -118,6 +119,11 @@ func (c Connection) tunnelHint(side Side) string {
 	if addresses, port, reason := c.Dial(c.Params.Server); reason == "" {
 		hint += fmt.Sprintf("; most often a firewall blocks it: allow UDP from the nodes of %s to %s port %d, and replies",
 			c.Facts.Side(c.Params.Server.Other()).ID, strings.Join(addresses, ", "), port)
+	}
+	if cause != render.ReasonPeerSilent && !c.Facts.Remote.Described { // it has never worked this way round
+		other := c.Params.Server.Other()
+		hint += fmt.Sprintf("; or let %s host the server, which needs the same the other way round: %s",
+			c.Facts.Side(other).ID, c.Facts.Network("connect --server-location "+[...]string{"Local", "Remote"}[other]))
 	}
 	return hint
 }

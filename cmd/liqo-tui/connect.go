@@ -93,6 +93,11 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 			if plan := flows.PlanConnect(settled, f); plan.Failure() != nil {
 				return plan // not yet in sight, or not fit for it
 			}
+			connecting := flows.Connecting
+			if settled.Swappable(open, f) {
+				asked := settled.Given
+				connecting = func(p flows.Params) func(flows.Facts) flows.Plan { return flows.Swapping(p, asked) }
+			}
 			settled, reasons = settle(settled, open|settled.Undecided(f), f)
 			if failed := check.ClosedWay(settled, f); failed != nil {
 				return flows.Plan{Steps: []flows.Step{*failed}, A: f.Local.ID, B: f.Remote.ID}
@@ -101,7 +106,7 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 			if c.probe && c.reach == nil {
 				reasons = append(reasons, "UDP was not tried: a dry run makes no pods; check --pre --probe does")
 			}
-			decided = flows.Connecting(settled)
+			decided = connecting(settled)
 		}
 		plan := decided(f)
 		plan.Kept = slices.Concat(reasons, plan.Kept)

@@ -52,6 +52,7 @@ func TestBehindNAT(t *testing.T) {
 	t.Run("two that can't be dialled are refused before anything changes", refused)
 	t.Run("what can be dialled becomes the server", behind(open, "--probe", "--server-location", "auto"))
 	t.Run("so it does from the other side", behind(connection{"milan", "rome"}, "--probe", "--server-location", "auto"))
+	t.Run("and where nobody has said or tried anything, after a dial in vain", behind(open))
 	t.Run("a router that gives each flow another port", func(t *testing.T) {
 		l.must(t, "rebind", "milan")
 		defer l.must(t, "restore")

@@ -37,7 +37,7 @@ func Narrate(prev, next Event) []Record {
 	record := func(t RecordType, s flows.Step, text string) {
 		out = append(out, Record{At: next.At, Type: t, Step: s, Text: text, Elapsed: next.At.Sub(next.Started)})
 	}
-	if prev.Started.IsZero() {
+	if prev.Started.IsZero() || prev.Plan.Params.Server != next.Plan.Params.Server {
 		record(RecordPlan, flows.Step{}, "plan: "+next.Plan.Changes().String())
 	}
 	for _, s := range prev.Plan.Steps {

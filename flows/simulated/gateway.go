@@ -204,16 +204,16 @@ func knows(p *networkingv1beta1.PublicKey, k *wgtypes.Key) bool {
 
 // dialled reports whether the client of the two dials where the server listens.
 func dialled(here, there *Cluster, peer, theirs flows.Peer) bool {
-	server, client, at := peer.Server, theirs.Client, here.behaviour.AlsoAt
+	server, client, hosts := peer.Server, theirs.Client, here
 	if server == nil {
-		server, client, at = theirs.Server, peer.Client, there.behaviour.AlsoAt
+		server, client, hosts = theirs.Server, peer.Client, there
 	}
-	if server == nil || client == nil {
+	if server == nil || client == nil || hosts.behaviour.Firewalled {
 		return false
 	}
 	for _, address := range client.Spec.Endpoint.Addresses {
 		dialled := fmt.Sprintf("%s:%d", address, client.Spec.Endpoint.Port)
-		if slices.Contains(at, dialled) {
+		if slices.Contains(hosts.behaviour.AlsoAt, dialled) {
 			return true
 		}
 		if e := server.Status.Endpoint; e != nil && slices.Contains(e.Addresses, address) && e.Port == client.Spec.Endpoint.Port {

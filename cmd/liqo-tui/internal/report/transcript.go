@@ -34,9 +34,6 @@ func (t *transcript) Event(e engine.Event) {
 	for _, m := range t.told.news(t.facts) {
 		t.line(t.err, e.At, e.At.Sub(e.Started), m.side, t.facts.Side(m.side).ID, m.text)
 	}
-	if t.last.Started.IsZero() {
-		t.preamble(e.Plan)
-	}
 	for _, r := range engine.Narrate(t.last, e) {
 		if r.Type == engine.RecordStart {
 			continue // the line that says it is done follows at once
@@ -61,7 +58,8 @@ func (t *transcript) preamble(p flows.Plan) {
 }
 
 func (t *transcript) record(p flows.Plan, r engine.Record) {
-	if r.Step.ID == "" {
+	if r.Type == engine.RecordPlan {
+		t.preamble(p)
 		fmt.Fprintf(t.err, "%6.1fs  %s\n", r.Elapsed.Seconds(), r.Text)
 		return
 	}
