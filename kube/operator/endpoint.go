@@ -29,6 +29,12 @@ func endpointOf(s *corev1.Service, nodes []corev1.Node, pod *corev1.Pod, replica
 		if port == 0 {
 			return nil, fmt.Sprintf("Kubernetes has not chosen the node port of Service %s yet", s.Name)
 		}
+		if s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+			if pod == nil {
+				return current, "of all nodes, the one that runs the gateway answers, and no pod of it has an address yet"
+			}
+			nodes, current = slices.DeleteFunc(slices.Clone(nodes), func(n corev1.Node) bool { return n.Name != pod.Spec.NodeName }), nil
+		}
 		var address string
 		if address, why = nodeAddress(nodes, pod, current); address != "" {
 			addresses = append([]string{address}, spareAddresses(nodes, address, replicas-1, current)...)
@@ -66,7 +72,7 @@ func balancerAddresses(s *corev1.Service) (addresses []string, why string) {
 
 // nodeAddress picks the address of a NodePort: the one said before while its
 // node is ready, then that of the gateway's own node, then any ready node's.
-// Every node forwards a NodePort, so the pod need not have a node yet.
+// Every node forwards a NodePort, unless its policy is Local: the pod need not have a node yet.
 func nodeAddress(nodes []corev1.Node, pod *corev1.Pod, current *networkingv1beta1.EndpointStatus) (address, why string) {
 	why = "no node with an IPv4 address is ready"
 	for i := range nodes {

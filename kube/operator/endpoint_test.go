@@ -69,6 +69,16 @@ func TestEndpoint(t *testing.T) {
 			nodes, onB, said("10.0.0.3"), said("192.0.2.2"),
 			"ExternalIP of node b, which runs the gateway",
 		},
+		"NodePort that other nodes don't forward: the pod's node, whatever was said": {
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, Ports: port}},
+			nodes, onB, said("10.0.0.1"), said("192.0.2.2"),
+			"ExternalIP of node b, which runs the gateway",
+		},
+		"NodePort that other nodes don't forward, before the pod has a node": {
+			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, Ports: port}},
+			nodes, nil, nil, nil,
+			"of all nodes, the one that runs the gateway answers, and no pod of it has an address yet",
+		},
 		"NodePort of a node with IPv6 and a name first": {
 			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: port}},
 			[]corev1.Node{node("six", true, internal("fd00::1"), corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: "six.local"}, internal("10.0.0.6"))},
