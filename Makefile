@@ -70,7 +70,7 @@ bin/image: build/image/main.go build/image/go.mod build/image/go.sum
 
 # ---- the lab: two real clusters on this machine (needs root)
 
-lab: lab-of-two bin/flanneld bin/calico ## Build what the lab needs, without starting it
+lab: lab-of-two bin/flanneld bin/calico bin/udptunnel.tar ## Build what the lab needs, without starting it
 
 # What two clusters on a bridge need. The demonstration waits for nothing else.
 lab-of-two: deps bin/lab bin/kubelab bin/images/pod.tar image
@@ -104,6 +104,11 @@ bin/kubernetes: bin/kubelab
 	@mkdir -p $@
 	@for name in etcd kube-apiserver kubectl; do ln -sf ../kubelab $@/$$name; done
 	@touch $@
+
+# A gateway that is not ours, for a test that loads it itself.
+bin/udptunnel.tar: testdata/udptunnel/main.go $(SOURCES) bin/image
+	@build/gobuild.sh . bin/udptunnel ./testdata/udptunnel "-s -w"
+	bin/image -o $@ -tag lab.local/udptunnel:dev bin/udptunnel=/udptunnel -- /udptunnel
 
 # Other minors: their API server, with the same etcd. The first time, each takes
 # about 5 minutes on two cores.
@@ -187,7 +192,7 @@ cross: ## Compile the admin's program for Windows and macOS
 	@for os in windows darwin; do GOOS=$$os go build -o /dev/null ./cmd/liqo-tui && echo "compiled for $$os"; done
 
 lint: bin/golangci-lint-$(GOLANGCI_LINT) bin/actionlint-$(ACTIONLINT) ## Check style, imports and workflows
-	$< run ./...
+	$< run ./... ./testdata/udptunnel
 	go vet -tags soak ./cmd/liqo-tui # what no other build has; as a setting of the linter it would cost its cache
 	cd testdata/lab && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --disable noctx . ./pod
 	cd testdata/flannel && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...

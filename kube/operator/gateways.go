@@ -180,6 +180,11 @@ func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
 		if in.others, err = readOthers(ctx, r.client, p.other); err != nil {
 			return nil, err
 		}
+		if e := in.others.InternalEndpoint; e != nil && e.Node != nil {
+			if _, err := r.readNode(ctx, in, *e.Node); err != nil {
+				return nil, err
+			}
+		}
 	}
 	supports, err := in.supports()
 	if err != nil {

@@ -97,37 +97,44 @@ func (r *gateways) readSurroundings(ctx context.Context, in *inputs) error {
 // pods send: any that their nodes have. Those of standby pods are among them, so
 // that nodes need not be told anything more when one of them takes over.
 func (r *gateways) readNodeIPs(ctx context.Context, in *inputs) error {
-	add := func(a netip.Addr) {
-		if text := a.String(); a.Is4() && !slices.Contains(in.nodeIPs, text) {
-			in.nodeIPs = append(in.nodeIPs, text)
-		}
-	}
 	for i := range in.pods {
-		name := in.pods[i].Spec.NodeName
-		j := slices.IndexFunc(in.nodes, func(n corev1.Node) bool { return n.Name == name })
-		if j < 0 {
-			continue
-		}
-		for _, a := range in.nodes[j].Status.Addresses {
-			if ip, err := netip.ParseAddr(a.Address); err == nil {
-				add(ip)
-			}
-		}
-		var said networkingv1beta1.InternalNode
-		if err := r.client.Get(ctx, client.ObjectKey{Name: name}, &said); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("read InternalNode %s: %w", name, err)
-		}
-		report, _ := render.ParseNode(&said) // what can't be read is named by the gateways
-		for _, a := range report.Addresses {
-			add(a)
+		report, err := r.readNode(ctx, in, in.pods[i].Spec.NodeName)
+		if err != nil {
+			return err
 		}
 		// Agents that don't say it don't pass packets on to pods either.
 		if in.pod != nil && in.pod.Name == in.pods[i].Name && report.MTU > 0 {
 			in.host = report.IP
 		}
 	}
-	slices.Sort(in.nodeIPs)
 	return nil
+}
+
+// readNode reads which addresses a node has that a gateway is on, and what its agent
+// says; nothing of a node that is not there.
+func (r *gateways) readNode(ctx context.Context, in *inputs, name string) (report render.NodeReport, err error) {
+	j := slices.IndexFunc(in.nodes, func(n corev1.Node) bool { return n.Name == name })
+	if j < 0 {
+		return report, nil
+	}
+	var said networkingv1beta1.InternalNode
+	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, &said); client.IgnoreNotFound(err) != nil {
+		return report, fmt.Errorf("read InternalNode %s: %w", name, err)
+	}
+	report, _ = render.ParseNode(&said) // what can't be read is named by the gateways
+	addresses := report.Addresses
+	for _, a := range in.nodes[j].Status.Addresses {
+		if ip, err := netip.ParseAddr(a.Address); err == nil {
+			addresses = append(addresses, ip)
+		}
+	}
+	for _, a := range addresses {
+		if text := a.String(); a.Is4() && !slices.Contains(in.nodeIPs, text) {
+			in.nodeIPs = append(in.nodeIPs, text)
+		}
+	}
+	slices.Sort(in.nodeIPs)
+	return report, nil
 }
 
 // readFabric reads what the nodes were told last.

@@ -52,7 +52,7 @@ func (w *world) testExamples() {
 // testAnotherKind is a gateway that another program makes, of a template of its own
 // kind, and then one of ours.
 func (w *world) testAnotherKind() {
-	text, err := os.ReadFile("../../examples/networking/another-kind/ipip.yaml")
+	text, err := os.ReadFile("../../examples/networking/another-kind/udp.yaml")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func (w *world) testAnotherKind() {
 	w.create(server)
 	made := &unstructured.Unstructured{}
 	made.SetAPIVersion("tunnels.example/v1")
-	made.SetKind("IPIPServer")
+	made.SetKind("UDPServer")
 	made.SetNamespace(tenant.Namespace)
 	made.SetName(server.Name)
 	until(w, made, "made", func(u *unstructured.Unstructured) bool { return u.GetUID() != "" })
@@ -101,7 +101,7 @@ func (w *world) testAnotherKind() {
 	}
 	until(w, server, "where the other program says", func(s *networkingv1beta1.GatewayServer) bool {
 		e := s.Status.Endpoint
-		return e != nil && len(e.Addresses) == 1 && e.Addresses[0] == "192.0.2.77" && e.Port == 4790 && s.Status.ServerRef != nil && s.Status.ServerRef.Kind == "IPIPServer"
+		return e != nil && len(e.Addresses) == 1 && e.Addresses[0] == "192.0.2.77" && e.Port == 4790 && s.Status.ServerRef != nil && s.Status.ServerRef.Kind == "UDPServer"
 	})
 	until(w, &networkingv1beta1.InternalFabric{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: server.Name}}, "leading there",
 		func(f *networkingv1beta1.InternalFabric) bool { return f.Spec.GatewayIP == "10.244.0.77" })
@@ -112,8 +112,8 @@ func (w *world) testAnotherKind() {
 
 	// A template may not have the operator make whatever the operator may.
 	for patch, want := range map[string]string{
-		`{"spec": {"objectKind": {"apiVersion": "apps/v1", "kind": "Deployment"}}}`:                                                                    ".spec.objectKind: a IPIPServerTemplate describes no Deployment.apps",
-		`{"spec": {"objectKind": {"apiVersion": "tunnels.example/v1", "kind": "IPIPServer"}, "template": {"metadata": {"namespace": "kube-system"}}}}`: `.metadata.namespace: "kube-system" is not the gateway's namespace`,
+		`{"spec": {"objectKind": {"apiVersion": "apps/v1", "kind": "Deployment"}}}`:                                                                   ".spec.objectKind: a UDPServerTemplate describes no Deployment.apps",
+		`{"spec": {"objectKind": {"apiVersion": "tunnels.example/v1", "kind": "UDPServer"}, "template": {"metadata": {"namespace": "kube-system"}}}}`: `.metadata.namespace: "kube-system" is not the gateway's namespace`,
 	} {
 		if err := w.Patch(w.t.Context(), template.DeepCopy(), merge(patch)); err != nil {
 			w.t.Fatal(err)
@@ -125,7 +125,7 @@ func (w *world) testAnotherKind() {
 		if s := made; w.Get(w.t.Context(), client.ObjectKeyFromObject(made), s) != nil {
 			w.t.Error("the gateway that runs was not left alone")
 		}
-		if err := w.Patch(w.t.Context(), template.DeepCopy(), merge(`{"spec": {"objectKind": {"apiVersion": "tunnels.example/v1", "kind": "IPIPServer"}, "template": {"metadata": {"namespace": null}}}}`)); err != nil {
+		if err := w.Patch(w.t.Context(), template.DeepCopy(), merge(`{"spec": {"objectKind": {"apiVersion": "tunnels.example/v1", "kind": "UDPServer"}, "template": {"metadata": {"namespace": null}}}}`)); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -134,12 +134,12 @@ func (w *world) testAnotherKind() {
 	if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(server), server); err != nil {
 		w.t.Fatal(err)
 	}
-	server.Spec.ServerTemplateRef = corev1.ObjectReference{APIVersion: "tunnels.example/v1", Kind: "IPIPServer", Namespace: tenant.Namespace, Name: server.Name}
+	server.Spec.ServerTemplateRef = corev1.ObjectReference{APIVersion: "tunnels.example/v1", Kind: "UDPServer", Namespace: tenant.Namespace, Name: server.Name}
 	if err := w.Update(w.t.Context(), server); err != nil {
 		w.t.Fatal(err)
 	}
 	until(w, server, "refusing what is no template", func(s *networkingv1beta1.GatewayServer) bool {
-		return strings.Contains(s.Annotations[render.AnnotationProblem], "ipipservers.tunnels.example: bind its ServiceAccount")
+		return strings.Contains(s.Annotations[render.AnnotationProblem], "udpservers.tunnels.example: bind its ServiceAccount")
 	})
 
 	server.Spec.ServerTemplateRef = corev1.ObjectReference{Namespace: "liqo", Name: render.ServerTemplate}
