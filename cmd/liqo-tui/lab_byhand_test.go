@@ -1,11 +1,16 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
@@ -18,20 +23,41 @@ func TestLabByHand(t *testing.T) {
 		t.Fatalf("liqoctl has not been built (make bin/liqoctl): %v", err)
 	}
 	l.prepare(t)
+	own := map[string]string{}
+	for _, cluster := range l.clusters {
+		own[cluster] = l.own(t, cluster)
+	}
 	for _, turns := range []struct{ odd, even string }{{"liqoctl", "liqo-tui"}, {"liqo-tui", "liqoctl"}, {"liqo-tui", "liqo-tui"}} {
 		t.Run("odd steps by "+turns.odd+", even ones by "+turns.even, func(t *testing.T) {
+			began := time.Now()
 			l.eightSteps(t, func(step int, cluster string, args ...string) string {
 				t.Helper()
-				args = append(args, "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster)
+				args = append(args, "--kubeconfig", own[cluster])
 				if program := []string{turns.even, turns.odd}[step%2]; program == "liqoctl" {
 					return l.liqoctl(t, args...)
 				}
 				return l.tui(args...).want(t, exit.OK).out
 			})
+			t.Logf("connected after %.1f s", time.Since(began).Seconds())
 			l.testPaths(t)
 			l.testByHand(t)
 		})
 	}
+}
+
+// own is a kubeconfig that knows of one cluster.
+func (l lab) own(t *testing.T, cluster string) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(l.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.CurrentContext = "lab-" + cluster
+	file := filepath.Join(t.TempDir(), "config")
+	if err := errors.Join(clientcmdapi.MinifyConfig(config), clientcmd.WriteToFile(*config, file)); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // eightSteps connects rome, the client, with milan, the server. do is one step by one
