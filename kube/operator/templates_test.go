@@ -104,7 +104,9 @@ func (w *world) testAnotherKind() {
 		return e != nil && len(e.Addresses) == 1 && e.Addresses[0] == "192.0.2.77" && e.Port == 4790 && s.Status.ServerRef != nil && s.Status.ServerRef.Kind == "UDPServer"
 	})
 	until(w, &networkingv1beta1.InternalFabric{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: server.Name}}, "leading there",
-		func(f *networkingv1beta1.InternalFabric) bool { return f.Spec.GatewayIP == "10.244.0.77" })
+		func(f *networkingv1beta1.InternalFabric) bool {
+			return f.Spec.GatewayIP == "10.244.0.77" && f.Annotations[render.AnnotationNodeIPs] == "192.0.2.11" // else nodes let anybody send
+		})
 	var ours appsv1.DeploymentList
 	if err := w.List(w.t.Context(), &ours, client.InNamespace(tenant.Namespace)); err != nil || len(ours.Items) != 0 {
 		w.t.Errorf("there are %d Deployments (%v)", len(ours.Items), err)
