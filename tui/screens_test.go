@@ -13,7 +13,7 @@ import (
 )
 
 // everySize is from more than the screens need down to less than they can use.
-var everySize = [][2]int{{120, 40}, {80, 24}, {60, 20}, {40, 12}, {20, 5}}
+var everySize = [][2]int{{200, 60}, {120, 40}, {80, 24}, {60, 20}, {40, 12}, {20, 5}}
 
 // TestTheWizardAtEverySize keeps the wizard's screens as text, in colour, and
 // in ASCII. No line is wider than the terminal, none is missing, and NO_COLOR

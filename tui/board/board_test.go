@@ -357,7 +357,7 @@ func TestANoticeThatIsCutSaysSo(t *testing.T) {
 		all = append(all, silent(name))
 	}
 	b.take(now, all)
-	head := strings.Join(peeringList{board: b}.head(draw.NewTheme(false, false), 80), "\n")
+	head := strings.Join(peeringList{board: b}.head(draw.NewTheme(false, false), 80, false), "\n")
 	if !strings.Contains(head, "no answer from 46 contexts") || strings.Contains(head, "number-00 for") != strings.Contains(head, "and 43 more") && !strings.Contains(head, "…") {
 		t.Errorf("got\n%s", head)
 	}

@@ -32,8 +32,8 @@ const (
 	latencyCells   = 8
 	ageCells       = 5
 	serverCells    = 4
-	sparkCells     = 13
-	trafficCells   = 12
+	sparkCells     = 1 + 2*minute
+	trafficCells   = 14
 	lossCells      = 6
 	flapCells      = 6
 	handshakeCells = 10
@@ -42,8 +42,10 @@ const (
 	// A name is cut in its middle; with less than this nobody knows it again.
 	leastName = 10
 	mostName  = 28
-	// All rows' round trips, in ms, have one scale, so that they can be compared.
-	lowRTT, highRTT = 0.3, 300
+	// minute is so many cells of a sparkline: each is a bucket. A line of them is at
+	// most a quarter of an hour.
+	minute    = int(time.Minute / session.Bucket)
+	mostSpark = 15 * minute
 )
 
 // tableFor drops what matters less until both names have room. A wide one has
@@ -55,16 +57,26 @@ func tableFor(t draw.Theme, width int, wide bool) table {
 		return table{status, bothNames(t, max(1, room)), latencyColumn(flows.A, "A"+t.To+"B")}
 	}
 	room -= 2 * (leastName + 1)
-	columns, most, fitting := columnsOf(t), narrowRanks, 0
-	if wide {
-		most = len(columns) - 1
-	}
+	columns, fitting := columnsOf(t, sparkCells), 0
 	// One that does not fit ends it: what is dropped first is always the same.
-	for rank := 1; rank <= most && columns.ranked(rank).width <= room; rank++ {
-		room -= columns.ranked(rank).width
-		fitting = rank
+	fit := func(most int) {
+		for fitting < most && columns.ranked(fitting+1).width <= room {
+			fitting++
+			room -= columns.ranked(fitting).width
+		}
 	}
+	if wide {
+		fit(len(columns) - 1)
+	}
+	fit(narrowRanks)
 	name := min(mostName, leastName+1+room/2)
+	room -= 2 * (name - leastName - 1)
+	if fitting == narrowRanks {
+		fit(len(columns) - 1)
+	}
+	if fitting >= sparkRank { // what is left shows more of the past
+		columns = columnsOf(t, min(mostSpark+1, sparkCells+room/minute*minute))
+	}
 	all := table{status, nameColumn(t, flows.A, name), nameColumn(t, flows.B, name)}
 	for _, c := range columns {
 		if c.rank <= fitting {
@@ -74,22 +86,27 @@ func tableFor(t draw.Theme, width int, wide bool) table {
 	return all
 }
 
-// narrowRanks is up to which rank a list has columns that is not a wide one.
-const narrowRanks = 7
+// narrowRanks is up to which rank columns matter more than long names, where the list
+// is not a wide one; sparkRank is that of the past.
+const (
+	narrowRanks = 7
+	sparkRank   = 4
+)
 
-// columns are those after the names, from left to right.
-func columnsOf(t draw.Theme) table {
+// columnsOf are those after the names, from left to right. The past has so many cells.
+func columnsOf(t draw.Theme, spark int) table {
 	back := latencyColumn(flows.B, "B"+t.To+"A")
 	back.rank = 1
 	return table{
 		{rank: 3, title: "SRV", width: serverCells, text: serverText},
 		latencyColumn(flows.A, "RTT A"+t.To+"B"),
 		back,
-		{rank: 4, title: "  RTT 2 min", width: sparkCells, text: func(p *peering, now time.Time) string {
-			return " " + t.SparkBetween(session.RoundTrips(p.measured(now, sparkCells-1)), lowRTT, highRTT)
+		{rank: sparkRank, title: fmt.Sprintf("  RTT %d min", (spark-1)/minute), width: spark, text: func(p *peering, now time.Time) string {
+			points := p.measured(now, spark-1)
+			return " " + t.SparkRTT(session.RoundTrips(points), session.Lost(points))
 		}},
 		{rank: 6, title: "LOSS", width: lossCells, right: true, text: lossText},
-		{rank: 5, title: "RX/TX /s", width: trafficCells, right: true, sorts: true, by: byThroughput, text: trafficText},
+		{rank: 5, title: "RX/s   TX/s", width: trafficCells, right: true, sorts: true, by: byThroughput, text: trafficText},
 		{rank: 7, title: "FLAPS", width: flapCells, right: true, text: func(p *peering, now time.Time) string { return fmt.Sprint(p.flapCount(now)) }},
 		{rank: 2, title: "AGE", width: ageCells, right: true, sorts: true, by: byAge, text: ageText},
 		{rank: 8, title: "HANDSHAKE", width: handshakeCells, right: true, text: handshakeText},
@@ -138,7 +155,7 @@ func serverText(p *peering, _ time.Time) string {
 
 func trafficText(p *peering, now time.Time) string {
 	if r := p.traffic(now); r.Known {
-		return draw.PerSecond(r.Received) + "/" + draw.PerSecond(r.Sent)
+		return draw.PadLeft(draw.PerSecond(r.Received), trafficCells/2) + draw.PadLeft(draw.PerSecond(r.Sent), trafficCells/2)
 	}
 	return "-"
 }

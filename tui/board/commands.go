@@ -15,6 +15,8 @@ import (
 type (
 	// pagesMsg selects another row, so many screens further down.
 	pagesMsg int
+	// resizeMsg gives the list so many lines of the pane's.
+	resizeMsg int
 	// visitMsg shows the plan of a goal for the selected peering.
 	visitMsg session.Goal
 	action   uint8
@@ -105,6 +107,8 @@ func arrangingCommands(k keys.Map) []keys.Command {
 	return []keys.Command{
 		{Binding: k.Connect, Msg: session.ChooseMsg{}},
 		{Binding: k.Wide, Msg: actWiden},
+		{Binding: k.Grow, Msg: resizeMsg(+2)},
+		{Binding: k.Shrink, Msg: resizeMsg(-2)},
 		{Binding: k.SortName, Msg: byName},
 		{Binding: k.SortStatus, Msg: ByStatus},
 		{Binding: k.SortLatency, Msg: ByLatency},
@@ -170,8 +174,8 @@ func (s Screen) click(e session.Env, at session.ClickMsg) (Screen, tea.Cmd) {
 		return s, nil
 	}
 	s.filtering = false
-	if at.X >= s.listWidth(e) || at.Y >= len(s.top(e))+s.listHeight(e) {
-		return s.turnTo(e, pageOverview) // the pane beside or below the list is its beginning
+	if at.Y >= len(s.top(e))+s.listHeight(e) {
+		return s.turnTo(e, pageOverview) // the pane below the list is its beginning
 	}
 	parts := s.layout(e)
 	row := at.Y - len(s.top(e)) - len(parts.top)
@@ -240,6 +244,8 @@ func (s Screen) Update(e session.Env, msg tea.Msg) (Screen, tea.Cmd) {
 		return s.move(e, int(msg)), nil
 	case pagesMsg:
 		return s.move(e, int(msg)*max(1, s.layout(e).rows-1)), nil
+	case resizeMsg:
+		return s.resize(e, int(msg)), nil
 	case page:
 		return s.turnTo(e, msg)
 	case session.PairMsg:

@@ -3,6 +3,7 @@ package board
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,12 +31,15 @@ type detail struct {
 	measured func(width int) []string
 }
 
-// chartHeight is the lines of a chart, its axis of time included: an odd number
+// The lines of a chart, its axis of time included, by how much room there is: an odd number
 // of lines above that has one in the middle.
-const chartHeight = 8
+const (
+	chartHeight  = 8
+	chartHighest = 16
+)
 
-// lines are at most width cells.
-func (d detail) lines(width int) []string {
+// lines are at most width cells. Charts and events have what is left of the height.
+func (d detail) lines(width, height int) []string {
 	t := d.t
 	v := d.p.judge(d.now) // anew: its words tell the time
 	head := t.Glyphs[draw.PairMarks[v.State]] + " " + v.Title()
@@ -52,14 +56,7 @@ func (d detail) lines(width int) []string {
 			lines = append(lines, map[bool]string{true: t.Label.Render(label), false: strings.Repeat(" ", len(label))}[i == 0]+line)
 		}
 	}
-	for _, side := range []flows.Side{flows.A, flows.B} {
-		lines = append(lines, "")
-		lines = append(lines, d.side(side, v, width)...)
-	}
-	lines = append(lines, "")
-	lines = append(lines, d.latency(width)...)
-	lines = append(lines, d.traffic(width)...)
-	lines = append(lines, "")
+	lines = append(append(lines, ""), d.sides(v, width)...)
 	history := flapText(d.p.flapCount(d.now), v.State) + " in the last 24 h"
 	if d.now.Sub(d.began) < flapWindow {
 		history = flapText(d.p.flapCount(d.now), v.State) + " since " + d.began.Format("15:04") + ", when the dashboard was opened"
@@ -67,8 +64,29 @@ func (d detail) lines(width int) []string {
 	if at := d.p.created(); !at.IsZero() {
 		history += "; gateways are " + draw.Minutes(d.now.Sub(at)) + " old"
 	}
-	lines = append(lines, t.Field("History ", history, width)...)
-	return append(lines, d.events(width)...)
+	rest := append([]string{""}, t.Field("History ", history, width)...)
+	events := d.events(width)
+	few := events[:min(len(events), latestEvents)]
+	spare := height - len(lines) - len(rest) - len(few) - (1 + 3 + chartHeight) - 2
+	traffic := d.traffic(width, spare >= chartHeight)
+	spare -= len(traffic) - 2
+	higher := max(0, min(spare/2*2, chartHighest-chartHeight))
+	lines = append(append(lines, ""), d.latency(width, chartHeight+higher)...)
+	lines = append(lines, traffic...)
+	lines = append(lines, rest...)
+	if room := height - len(lines); room > len(few) {
+		few = events[:min(len(events), room)]
+	}
+	return append(lines, few...)
+}
+
+// sides are what both ends say, beside each other where there is room.
+func (d detail) sides(both view.Verdict, width int) []string {
+	if width >= draw.TwoColumns {
+		half := (width - 3) / 2
+		return d.t.Beside(d.side(flows.A, both, half), d.side(flows.B, both, half), width)
+	}
+	return append(append(d.side(flows.A, both, width), ""), d.side(flows.B, both, width)...)
 }
 
 func flapText(n int, now view.State) string {
@@ -135,7 +153,7 @@ func (d detail) facts(s flows.Side) []string {
 }
 
 // latency is the chart of both ends' round trips.
-func (d detail) latency(width int) []string {
+func (d detail) latency(width, height int) []string {
 	t := d.t
 	length := d.span(width)
 	var curves []draw.Curve
@@ -158,7 +176,7 @@ func (d detail) latency(width int) []string {
 	if len(curves) == 0 {
 		return append(lines, "  not measured yet")
 	}
-	return append(lines, t.Chart(curves, time.Duration(length)*session.Bucket, width, chartHeight, draw.Milliseconds)...)
+	return append(lines, t.Chart(curves, time.Duration(length)*session.Bucket, width, height, draw.Milliseconds)...)
 }
 
 // span is how many buckets a chart of that width shows.
@@ -166,24 +184,37 @@ func (d detail) span(width int) int {
 	return max(30, min(session.SeriesLength, 2*(width-8)))
 }
 
-// traffic is received, sent and lost, as the measuring end counts.
-func (d detail) traffic(width int) []string {
+// traffic is what the measuring end has received and sent: as a chart where there is room,
+// or else as two lines of bars, which have one scale.
+func (d detail) traffic(width int, chart bool) []string {
 	t := d.t
 	side := flows.A
 	if len(d.p.History[flows.A].Points) == 0 {
 		side = flows.B
 	}
-	length := max(8, min(40, (width-30)/2))
-	points := d.p.History[side].Until(d.now, length)
 	now := "not known"
-	received, sent := now, now
+	rates := [2]string{now, now}
 	if r := d.p.ends[side].rate; r.Known && d.p.ends[side].Fresh(d.now) {
-		received, sent = draw.PerSecond(r.Received)+"/s", draw.PerSecond(r.Sent)+"/s"
+		rates = [2]string{draw.PerSecond(r.Received) + "/s", draw.PerSecond(r.Sent) + "/s"}
+	}
+	length := max(8, min(40, (width-30)/2))
+	if chart {
+		length = d.span(width)
+	}
+	points := d.p.History[side].Until(d.now.Add(-session.Bucket), length)
+	received, sent := session.ReceivedRates(points), session.SentRates(points)
+	top, back := draw.Highest(received, sent), time.Duration(length)*session.Bucket
+	by := t.Faint.Render(fmt.Sprintf("by %s, last %d min", side, int(back.Minutes())))
+	if chart && top > 0 {
+		key := func(s flows.Side, text string) string { return t.Sides[s].Render(text) }
+		head := t.Label.Render("Traffic ") + key(side.Other(), "RX "+rates[0]) + "  " + key(side, "TX "+rates[1]) + "  " + by
+		curves := []draw.Curve{{Values: received, Style: t.Sides[side.Other()], Mark: 'r'}, {Values: sent, Style: t.Sides[side], Mark: 't'}}
+		return append([]string{head}, t.Chart(curves, back, width, chartHeight, draw.PerSecond)...)
 	}
 	parts := []string{
-		t.Label.Render("RX ") + draw.Pad(received, 9) + " " + t.Spark(session.ReceivedRates(points)),
-		t.Label.Render("TX ") + draw.Pad(sent, 9) + " " + t.Spark(session.SentRates(points)),
-		t.Faint.Render(fmt.Sprintf("by %s, last %d min", side, int((time.Duration(length) * session.Bucket).Minutes()))),
+		t.Label.Render("RX ") + draw.Pad(rates[0], 9) + " " + t.Spark(received, top),
+		t.Label.Render("TX ") + draw.Pad(rates[1], 9) + " " + t.Spark(sent, top),
+		by,
 	}
 	joined := parts[0] + "  " + parts[1] + "  " + parts[2]
 	if draw.Cells(joined) <= width {
@@ -192,20 +223,24 @@ func (d detail) traffic(width int) []string {
 	return []string{parts[0], parts[1] + "  " + parts[2]}
 }
 
-// latestEvents is how many events the overview shows.
-const latestEvents = 4
+// latestEvents is how many lines of events the overview has at least.
+const latestEvents = 6
 
+// events are lines, the latest first, below their heading.
 func (d detail) events(width int) []string {
 	all := d.log.all(func(e event) bool { return e.id == d.p.ID })
 	if len(all) == 0 {
 		return nil
 	}
 	lines := []string{"", d.t.Label.Render("Latest events")}
-	for i := range min(latestEvents, len(all)) {
-		lines = append(lines, eventLines(d.t, all[len(all)-1-i], d.names, width)...)
+	for _, e := range slices.Backward(all[max(0, len(all)-mostEvents):]) {
+		lines = append(lines, eventLines(d.t, e, d.names, width)...)
 	}
 	return lines
 }
+
+// mostEvents is how many the overview of a high terminal has.
+const mostEvents = 20
 
 // eventLines is one event with its time, wrapped.
 func eventLines(t draw.Theme, e event, names string, width int) []string {

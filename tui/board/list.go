@@ -88,20 +88,24 @@ func (p *peering) measured(now time.Time, length int) []session.Point {
 	return p.History[side].Until(now, length)
 }
 
-// head is what stands above the rows: how many are how, and what can't be seen.
-func (l peeringList) head(t draw.Theme, width int) []string {
+// head is what stands above the rows: how many are how, what that is known from, and what
+// can't be seen. A brief one leaves out what that is known from.
+func (l peeringList) head(t draw.Theme, width int, brief bool) []string {
 	b := l.board
-	var counts []string
+	var facts []string
 	for s := range view.States {
 		if n := b.counts[s]; n > 0 {
-			counts = append(counts, t.Marks[draw.PairMarks[s]].Render(fmt.Sprintf("%d %s %s", n, t.Glyphs[draw.PairMarks[s]], s)))
+			facts = append(facts, t.Marks[draw.PairMarks[s]].Render(fmt.Sprintf("%d %s %s", n, t.Glyphs[draw.PairMarks[s]], s)))
 		}
 	}
-	slices.Reverse(counts)
-	if l.top > 0 {
-		counts = append(counts, t.Faint.Render(fmt.Sprintf("%d rows above, g shows them", l.top)))
+	slices.Reverse(facts)
+	if !brief {
+		facts = append(facts, b.totals(t)...)
 	}
-	lines := t.Pack(counts, width)
+	if l.top > 0 {
+		facts = append(facts, t.Faint.Render(fmt.Sprintf("%d rows above, g shows them", l.top)))
+	}
+	lines := t.Pack(facts, width)
 	if b.filter.text != "" {
 		text := fmt.Sprintf("filter %q: %d of %d", b.filter.text, len(b.List), len(b.Rows))
 		lines = append(lines, t.Label.Render(t.Plain(text)))
@@ -114,6 +118,47 @@ func (l peeringList) head(t draw.Theme, width int) []string {
 		lines = append(lines, parts...)
 	}
 	return lines
+}
+
+// totals are of all rows, whatever the filter shows: how many clusters speak, what passes
+// between them, and how old the oldest word is that any of this is made of.
+func (b *board) totals(t draw.Theme) []string {
+	if len(b.Rows) == 0 {
+		return nil
+	}
+	answering, sum, known := 0, 0.0, 0
+	for i, s := range b.sources {
+		if at, ok := b.owner[s.ID]; ok && at == i && s.silent.IsZero() {
+			answering++
+		}
+	}
+	var oldest time.Time
+	var whose string
+	for _, p := range b.Rows {
+		if r := p.traffic(b.now); r.Known {
+			sum += r.Received + r.Sent
+			known++
+		}
+		for _, e := range p.ends {
+			if at := e.Reading.At; e.Chosen && !at.IsZero() && (oldest.IsZero() || at.Before(oldest) || at.Equal(oldest) && string(e.ID) < whose) {
+				oldest, whose = at, string(e.ID)
+			}
+		}
+	}
+	field := func(label, text string) string { return t.Label.Render(label+" ") + t.Plain(text) }
+	facts := []string{field("clusters", fmt.Sprintf("%d of %d answer", answering, len(b.sources)))}
+	traffic := "not known"
+	if known > 0 {
+		traffic = draw.PerSecond(sum) + "/s"
+	}
+	if known > 0 && known < len(b.Rows) {
+		traffic += fmt.Sprintf(", of %d of %d peerings", known, len(b.Rows))
+	}
+	facts = append(facts, field("traffic", traffic))
+	if !oldest.IsZero() {
+		facts = append(facts, field("oldest report", draw.Minutes(b.now.Sub(oldest))+" ago, by "+t.Middle(whose, mostName)))
+	}
+	return facts
 }
 
 // noticeLines is how much room a notice gets: the rows matter more.
@@ -159,9 +204,9 @@ type listLayout struct {
 	foot  []string
 }
 
-func (l peeringList) layout(t draw.Theme, width, height int, wide bool) listLayout {
-	b := l.board
-	lines := l.head(t, width)
+func (l peeringList) layout(e session.Env, height int, wide bool) listLayout {
+	b, t, width := l.board, e.Theme, e.Width
+	lines := l.head(t, width, isLow(e))
 	if spare := height - len(lines); spare > 8 {
 		lines = append(lines, "")
 	}
@@ -176,8 +221,8 @@ func (l peeringList) layout(t draw.Theme, width, height int, wide bool) listLayo
 
 // view draws the list into at most height lines. Only the rows in sight cost
 // anything.
-func (l peeringList) view(t draw.Theme, width, height int, wide bool) []string {
-	b, parts := l.board, l.layout(t, width, height, wide)
+func (l peeringList) view(e session.Env, height int, wide bool) []string {
+	b, t, parts := l.board, e.Theme, l.layout(e, height, wide)
 	lines := parts.top
 	if parts.table == nil {
 		return lines

@@ -100,7 +100,7 @@ func (s Screen) pageText(e session.Env) []string {
 	case s.page == pageDiagnosis:
 		return s.diagnosisText(e, p)
 	}
-	return s.detailOf(e, p).lines(e.Width)
+	return s.detailOf(e, p).lines(e.Width, e.Room())
 }
 
 // found are the lines of a page that have what is searched for, below the search.

@@ -22,6 +22,7 @@ type Screen struct {
 	filter    keys.Line
 	filtering bool // keys go into the filter, or into the search of a page
 	wide      bool // the list has all of the screen
+	resized   int  // lines that the list was given of the pane's; negative: the other way round
 
 	Detail bool // a page is shown, and not the list
 	page   page

@@ -51,7 +51,7 @@ func TestARowShowsNoFigureThatWasNotMeasured(t *testing.T) {
 					for title, want := range map[string]bool{
 						"RTT A→B":   fresh && value == up,
 						"LOSS":      fresh && told && (value == up || value == broken),
-						"RX/TX":     fresh && told,
+						"RX/s":      fresh && told,
 						"HANDSHAKE": fresh && told,
 					} {
 						if got := text(title, p); (got != "-") != want {

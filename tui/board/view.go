@@ -12,53 +12,56 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// From these sizes on the detail stands beside the list, or below it. Beside it, the
-// list has to have room for all that a narrow one shows.
+// The detail of the selected row stands below the list where the terminal is high, or
+// where few rows leave so many lines.
 const (
-	besideWidth  = 170
-	belowHeight  = 34
-	paneFraction = 2.0 / 5 // of the body, that a list with a pane below it has at most
+	belowHeight = 34
+	belowLines  = 8
+	// Of a high terminal the list has at most so much. Below it, the rows have these lines around them.
+	listShare  = 2.0 / 5
+	aroundRows = 10
 )
 
-// panes is where the detail of the selected row is.
-type panes uint8
+// isLow reports whether each line is wanted for rows.
+func isLow(e session.Env) bool { return e.Height < 20 }
 
-const (
-	noPane panes = iota
-	besideList
-	belowList
-)
-
-func (s Screen) panes(e session.Env) panes {
-	switch {
-	case s.Detail || s.wide || s.list.current() == nil || e.Height < belowHeight:
-		return noPane
-	case e.Width >= besideWidth:
-		return besideList
+// paneHeight is how many lines the pane below the list has, with the rule above it; 0: there
+// is none. What the list has no use for is the pane's.
+func (s Screen) paneHeight(e session.Env) int {
+	height := e.Body - len(s.top(e))
+	if s.Detail || s.wide || s.list.current() == nil {
+		return 0
 	}
-	return belowList
-}
-
-func (s Screen) listWidth(e session.Env) int {
-	if s.panes(e) == besideList {
-		return e.Width * 52 / 100
+	list := len(s.Board.List) + len(s.list.head(e.Theme, e.Width, isLow(e))) + 4 // space, titles, space, the latest event
+	if e.Height >= belowHeight {
+		list = min(list, int(float64(height)*listShare))
 	}
-	return e.Width
+	list = max(aroundRows, list+s.resized)
+	if pane := height - list; pane >= belowLines {
+		return pane
+	}
+	return 0
 }
 
 // listHeight is how many lines the list has below what stands above it.
 func (s Screen) listHeight(e session.Env) int {
-	height := max(0, e.Body-len(s.top(e)))
-	if s.panes(e) == belowList {
-		const around = 9 // counts, notices, titles, the latest event
-		height = min(len(s.Board.List)+around, int(float64(height)*paneFraction))
+	return max(0, e.Body-len(s.top(e))-s.paneHeight(e))
+}
+
+// resize gives the list so many lines more, which the pane has less, or the other way round.
+func (s Screen) resize(e session.Env, by int) Screen {
+	before := s.paneHeight(e)
+	s.resized += by
+	if after := s.paneHeight(e); before == 0 || after == before || after == 0 {
+		s.resized -= by
+		e.Post(session.NoteMsg("There is no room for that."))
 	}
-	return height
+	return s
 }
 
 // layout is where the list has its parts.
 func (s Screen) layout(e session.Env) listLayout {
-	return s.list.layout(e.Theme, s.listWidth(e), s.listHeight(e), s.wide)
+	return s.list.layout(e, s.listHeight(e), s.wide)
 }
 
 // top is what stands above the list.
@@ -92,32 +95,23 @@ func (s Screen) Follow(e session.Env) Screen {
 	return s
 }
 
-// View draws the list, with the overview beside it where there is room, or a page.
+// View draws the list, with the detail of a row below it where there is room, or a page.
 func (s Screen) View(e session.Env) []string {
 	if s.Detail {
 		return e.Pane()
 	}
-	t, top := e.Theme, s.top(e)
-	width, height, where := s.listWidth(e), s.listHeight(e), s.panes(e)
-	left := s.list.view(t, width, height, s.wide)
-	switch where {
-	case besideList:
-		right := s.cut(e, s.detailOf(e, s.list.current()).lines(e.Width-width-3), height)
-		for i := range height {
-			top = append(top, draw.Pad(t.Fit(draw.At(left, i), width), width)+" "+t.Faint.Render(t.Bar)+" "+draw.At(right, i))
-		}
-		return top
-	case belowList:
-		for len(left) < height {
-			left = append(left, "")
-		}
-		p := s.list.current()
-		names := string(p.ends[0].ID) + " " + t.Between + " " + string(p.ends[1].ID)
-		lines := append(append(top, left...), t.RuleLine(names, width))
-		return append(lines, s.cut(e, s.detailOf(e, p).lines(width), e.Body-len(lines))...)
-	case noPane:
+	t := e.Theme
+	lines := append(s.top(e), s.list.view(e, s.listHeight(e), s.wide)...)
+	pane := s.paneHeight(e)
+	if pane == 0 {
+		return lines
 	}
-	return append(top, left...)
+	for len(lines) < e.Body-pane {
+		lines = append(lines, "")
+	}
+	p := s.list.current()
+	names := string(p.ends[0].ID) + " " + t.Between + " " + string(p.ends[1].ID)
+	return append(append(lines, t.RuleLine(names, e.Width)), s.cut(e, s.detailOf(e, p).lines(e.Width, pane-1), pane-1)...)
 }
 
 // cut says so where a pane has no room for all lines.

@@ -93,15 +93,23 @@ func canvasLine(c *canvas.Model, y int) string {
 	return line.String()
 }
 
-// ceiling is a round number that no value is above.
-func ceiling(curves []Curve) float64 {
-	top := 0.0
-	for _, c := range curves {
-		for _, v := range c.Values {
+// Highest is the largest of all values, 0 if there is none.
+func Highest(all ...[]float64) (top float64) {
+	for _, values := range all {
+		for _, v := range values {
 			if !math.IsNaN(v) {
 				top = max(top, v)
 			}
 		}
+	}
+	return top
+}
+
+// ceiling is a round number that no value is above.
+func ceiling(curves []Curve) float64 {
+	top := 0.0
+	for _, c := range curves {
+		top = max(top, Highest(c.Values))
 	}
 	if top <= 0 {
 		return 1
@@ -132,14 +140,9 @@ func timeAxis(back time.Duration, width int) string {
 	return left + strings.Repeat(" ", max(1, width-len(left)-len(right))) + right
 }
 
-// Spark draws values as one line of bars, from 0 to the largest; NaN is a gap.
-func (t Theme) Spark(values []float64) string {
-	top := 0.0
-	for _, v := range values {
-		if !math.IsNaN(v) {
-			top = max(top, v)
-		}
-	}
+// Spark draws values as one line of bars, from 0 to top; NaN is a gap. Lines that are
+// compared have the same top.
+func (t Theme) Spark(values []float64, top float64) string {
 	var b strings.Builder
 	for _, v := range values {
 		switch {
@@ -148,23 +151,30 @@ func (t Theme) Spark(values []float64) string {
 		case top == 0:
 			b.WriteString(t.Bars[0])
 		default:
-			b.WriteString(t.Bars[int(v/top*float64(len(t.Bars)-1)+0.5)])
+			b.WriteString(t.Bars[int(min(v/top, 1)*float64(len(t.Bars)-1)+0.5)])
 		}
 	}
 	return b.String()
 }
 
-// SparkBetween draws values on a scale that is the same for all lines that have it: each
-// bar stands for as many times the one below it. NaN is a gap.
-func (t Theme) SparkBetween(values []float64, low, high float64) string {
+// All sparklines of round trips, in ms, have one scale, so that any two can be compared:
+// each bar stands for as many times the one below it.
+const lowRTT, highRTT = 0.3, 300
+
+// SparkRTT draws round trips in ms. NaN is a gap, but where pings were lost: nothing that
+// was measured and nothing that came back are not the same.
+func (t Theme) SparkRTT(values []float64, lost []bool) string {
 	var b strings.Builder
-	for _, v := range values {
-		if math.IsNaN(v) {
+	for i, v := range values {
+		switch {
+		case lost[i]:
+			b.WriteString(t.lost)
+		case math.IsNaN(v):
 			b.WriteString(t.gap)
-			continue
+		default:
+			share := math.Log(max(v, lowRTT)/lowRTT) / math.Log(highRTT/lowRTT)
+			b.WriteString(t.Bars[int(min(share, 1)*float64(len(t.Bars)-1)+0.5)])
 		}
-		share := math.Log(max(v, low)/low) / math.Log(high/low)
-		b.WriteString(t.Bars[int(min(share, 1)*float64(len(t.Bars)-1)+0.5)])
 	}
 	return b.String()
 }

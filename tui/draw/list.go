@@ -12,6 +12,19 @@ func At(lines []string, i int) string {
 	return ""
 }
 
+// TwoColumns is the width from which both sides of a connection stand beside each other.
+const TwoColumns = 120
+
+// Beside puts two blocks of lines next to each other, each with half of the width.
+func (t Theme) Beside(left, right []string, width int) []string {
+	half := (width - 3) / 2
+	lines := make([]string, max(len(left), len(right)))
+	for i := range lines {
+		lines[i] = strings.TrimRight(Pad(t.Fit(At(left, i), half), half)+"   "+t.Fit(At(right, i), half), " ")
+	}
+	return lines
+}
+
 // Row is one of a list: the selected one has a sign and is bold.
 func (t Theme) Row(selected bool, row string) string {
 	if selected {

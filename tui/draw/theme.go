@@ -37,6 +37,7 @@ type Theme struct {
 	Dot      string    // between facts on a line
 	Bars     []string  // of a sparkline, from low to high
 	gap      string    // in a sparkline: no measurement
+	lost     string    // in a sparkline: no ping was answered
 	Bullets  [6]string // before a sentence
 	Done     string    // after the number of a step
 	Radio    [2]string // of a choice: not taken, taken
@@ -66,7 +67,7 @@ func NewTheme(ascii, light bool) Theme {
 	t := Theme{
 		Glyphs:  [...]string{Pending: "·", Running: "○", OK: "✓", Warn: "!", Fail: "✗", Unknown: "?"},
 		Bullets: [...]string{Pending: "·", Running: "○", OK: "✓", Warn: "!", Fail: "✗", Unknown: "?"},
-		Between: "⇄", Rule: "─", Ellipsis: "…", Dot: " · ", gap: "·", Done: "✓", Radio: [2]string{"( )", "(•)"},
+		Between: "⇄", Rule: "─", Ellipsis: "…", Dot: " · ", gap: "·", lost: "×", Done: "✓", Radio: [2]string{"( )", "(•)"},
 		axis: "┤", To: "→", Into: "›", Bar: "│", Pointer: "▸", Sorted: [2]string{"▼", "▲"},
 		Bars:  strings.Split("▁▂▃▄▅▆▇█", ""),
 		Sides: [2]Style{flows.A: colour(cyan), flows.B: colour(magenta)},
@@ -83,7 +84,7 @@ func NewTheme(ascii, light bool) Theme {
 		t.ascii = true
 		t.Glyphs = [...]string{Pending: "[..]", Running: "[>>]", OK: "[ok]", Warn: "[!!]", Fail: "[XX]", Unknown: "[??]"}
 		t.Bullets = [...]string{Pending: "-", Running: ">", OK: "*", Warn: "!", Fail: "X", Unknown: "?"}
-		t.Between, t.Rule, t.Ellipsis, t.Dot, t.gap, t.Done = "<->", "-", "...", " - ", " ", "*"
+		t.Between, t.Rule, t.Ellipsis, t.Dot, t.gap, t.lost, t.Done = "<->", "-", "...", " - ", " ", "x", "*"
 		t.Radio[1] = "(*)"
 		t.Bars = strings.Split("_.-~=*^#", "")
 		t.axis, t.To, t.Pointer, t.Sorted, t.Into, t.Bar = "|", ">", ">", [2]string{"v", "^"}, ">", "|"

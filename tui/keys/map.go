@@ -20,6 +20,7 @@ type Map struct {
 	Change, Diagnose, Logs, Wide               key.Binding
 	SortName, SortStatus, SortLatency          key.Binding
 	SortTraffic, SortAge                       key.Binding
+	Grow, Shrink                               key.Binding
 	Yes, No, Choose                            key.Binding
 	CutUDP, SlowLink, KillGateway, AddCluster  key.Binding // of a demonstration
 	Help, Quit, Interrupt                      key.Binding
@@ -53,7 +54,7 @@ func NewMap(ascii bool) Map {
 		Explain: bind("ctrl+e", "explain", "ctrl+e"), Problems: bind("f", "only problems", "f"), Verify: bind("v", "verify with packets", "v"),
 		CopyCommand: bind("c", "copy command", "c"), Mouse: bind("m", "mouse on or off", "m"), Palette: bind(":", "commands", ":"),
 		Events: bind("e", "events", "e"), AllEvents: bind("E", "events of all", "E"), YAML: bind("y", "YAML of its objects", "y"),
-		Wide:     bind("w", "more columns or fewer", "w"),
+		Wide: bind("w", "the list alone, with more columns", "w"), Grow: bind("+", "more of the list", "+"), Shrink: bind("-", "more of the detail", "-"),
 		Diagnose: bind("D", "diagnose", "D"), Logs: bind("l", "gateways' logs", "l"),
 		Change: bind("C", "change the connection", "C"), Pause: bind("p", "pause", "p"), Save: bind("s", "save this screen", "s"),
 		SortName: bind("N", "sort by name", "N"), SortStatus: bind("S", "sort by status", "S"),

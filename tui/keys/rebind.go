@@ -62,7 +62,7 @@ func (k *Map) Bindings() map[string]*key.Binding {
 		"explain": &k.Explain, "problems": &k.Problems, "verify": &k.Verify,
 		"copy": &k.CopyCommand, "mouse": &k.Mouse, "palette": &k.Palette,
 		"events": &k.Events, "all-events": &k.AllEvents, "yaml": &k.YAML, "pause": &k.Pause, "save": &k.Save,
-		"wide": &k.Wide, "change": &k.Change, "diagnose": &k.Diagnose, "logs": &k.Logs,
+		"wide": &k.Wide, "grow": &k.Grow, "shrink": &k.Shrink, "change": &k.Change, "diagnose": &k.Diagnose, "logs": &k.Logs,
 		"sort-name": &k.SortName, "sort-status": &k.SortStatus, "sort-latency": &k.SortLatency,
 		"sort-traffic": &k.SortTraffic, "sort-age": &k.SortAge,
 		"demo-cut": &k.CutUDP, "demo-slow": &k.SlowLink, "demo-kill": &k.KillGateway, "demo-cluster": &k.AddCluster,
@@ -99,7 +99,7 @@ var (
 		{"the live connection", slices.Concat(everywhere, scrolled, []string{"verify", "diagnose", "settings", "plan", "disconnect", "reset", "copy", "dashboard"})},
 		{"the dashboard", slices.Concat(everywhere, listed, []string{
 			"filter", "info", "diagnose", "problems", "verify", "events", "all-events", "logs", "yaml", "disconnect", "reset", "change",
-			"connect", "wide", "pause", "save", "copy", "refresh", "sort-name", "sort-status", "sort-latency", "sort-traffic", "sort-age",
+			"connect", "wide", "grow", "shrink", "pause", "save", "copy", "refresh", "sort-name", "sort-status", "sort-latency", "sort-traffic", "sort-age",
 		})},
 		{"a question", []string{"yes", "no", "choosing", "enter", "esc", "ctrl+c", "help", "quit"}},
 	}

@@ -138,6 +138,16 @@ func RoundTrips(points []Point) []float64 {
 	})
 }
 
+// Lost says in which points no ping was answered: something was measured, and there is no
+// round trip.
+func Lost(points []Point) []bool {
+	lost := make([]bool, len(points))
+	for i, p := range points {
+		lost[i] = p.flags&sampled != 0 && p.flags&answered == 0
+	}
+	return lost
+}
+
 // ReceivedRates are bytes per second; NaN where nobody knows.
 func ReceivedRates(points []Point) []float64 {
 	return valuesOf(points, func(p Point) (float64, bool) { return float64(p.received), p.flags&sampled != 0 && p.received >= 0 })

@@ -68,9 +68,6 @@ func (c scene) diagnosis() session.DiagnoseMsg {
 	return session.DiagnoseMsg{A: c.id(flows.A), B: c.id(flows.B)}
 }
 
-// twoColumns is the width from which both sides stand beside each other.
-const twoColumns = 120
-
 // text is the whole live screen.
 func (s liveScreen) text(c scene) []string {
 	width, lines := c.Width, []string{s.verdict(c)}
@@ -81,12 +78,9 @@ func (s liveScreen) text(c scene) []string {
 		measured = measured[1:]
 	}
 	lines = append(lines, "")
-	if width >= twoColumns {
+	if width >= draw.TwoColumns {
 		half := (width - 3) / 2
-		a, b := s.side(c, flows.A, half), s.side(c, flows.B, half)
-		for i := range max(len(a), len(b)) {
-			lines = append(lines, draw.Pad(c.Theme.Fit(draw.At(a, i), half), half)+"   "+c.Theme.Fit(draw.At(b, i), half))
-		}
+		lines = append(lines, c.Theme.Beside(s.side(c, flows.A, half), s.side(c, flows.B, half), width)...)
 	} else {
 		lines = append(lines, s.side(c, flows.A, width)...)
 		lines = append(lines, "")
@@ -193,9 +187,10 @@ func (s liveScreen) latencyLine(c scene, side flows.Side, r flows.Reading) strin
 		value = draw.RoundTrip(r.Latency)
 	}
 	line := "  round trip " + value
-	values := session.RoundTrips(s.witnesses[side].history.Until(c.Now, liveBuckets))
+	points := s.witnesses[side].history.Until(c.Now.Add(-session.Bucket), liveBuckets) // that of now is not full yet
+	values := session.RoundTrips(points)
 	if _, _, highest, ok := draw.Statistics(values); ok {
-		line += "  " + c.Theme.Spark(values) + c.Theme.Faint.Render("  max "+draw.Milliseconds(highest))
+		line += "  " + c.Theme.SparkRTT(values, session.Lost(points)) + c.Theme.Faint.Render("  max "+draw.Milliseconds(highest))
 	}
 	return line
 }

@@ -23,7 +23,8 @@ func TestAWitnessKeepsWhatItsSideMeasured(t *testing.T) {
 	w = w.note(now.Add(session.Bucket), rome, r) // the same again
 	r.At, r.Latency = now.Add(2*session.Bucket), 3*time.Millisecond
 	w = w.note(now.Add(2*session.Bucket), rome, r)
-	if got := draw.NewTheme(true, false).Spark(session.RoundTrips(w.history.Until(now.Add(2*session.Bucket), 3))); got != "~ #" && got != "- #" {
+	points := w.history.Until(now.Add(2*session.Bucket), 3)
+	if got := draw.NewTheme(true, false).SparkRTT(session.RoundTrips(points), session.Lost(points)); got != ". -" {
 		t.Errorf("got %q, want two measurements and the gap between", got)
 	}
 	if got := len(earlier.history.Points); got != 1 {
