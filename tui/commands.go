@@ -51,18 +51,18 @@ func newPane(k keys.Map) viewport.Model {
 func (m Model) commands() []keys.Command {
 	k := m.keys
 	commands := append(m.room().Commands(m.env()), m.tricks()...)
-	commands = append(commands, keys.Command{Binding: k.Help, Msg: showHelp})
+	commands = append(commands, keys.Command{Binding: k.Help, Msg: showHelp, Group: keys.Everywhere})
 	if m.wizard.Step == wizard.Apply {
 		return commands
 	}
 	if m.onBoard() && m.dashboard.Detail {
 		k.Quit.SetEnabled(false) // q leads back to the list
 	}
-	return append(commands,
+	return append(commands, keys.In(keys.Everywhere,
 		keys.Command{Binding: k.Quit, Msg: quit},
 		keys.Command{Binding: k.Mouse, Msg: switchMouse},
 		keys.Command{Binding: k.Palette, Msg: openPalette, Quiet: true},
-	)
+	)...)
 }
 
 // do runs the command of a key, if there is one.

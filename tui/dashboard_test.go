@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,9 +14,11 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/simulated"
 	"github.com/liqo-tui/liqo-tui/internal/golden"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/session"
+	"github.com/liqo-tui/liqo-tui/tui/wizard"
 )
 
 // sceneModel is a dashboard of the scene, without a backend.
@@ -57,6 +60,7 @@ func TestDashboardScreens(t *testing.T) {
 		"paused": {"p"},
 		"detail": {"down", "enter"},
 		"events": {"E"},
+		"matrix": {"t"},
 	} {
 		for _, ascii := range []bool{false, true} {
 			m := pressAll(feedTo(sceneModel(t, ascii), tea.WindowSizeMsg{Width: 120, Height: 40}), keys...)
@@ -101,7 +105,7 @@ func TestTheDashboardLeadsToAllThatIsKnown(t *testing.T) {
 		d.keys("e")
 		d.has("› events", "No events since")
 		d.keys("D")
-		d.has("› diagnosis", "checks", "✓ api", "✓ keys")
+		d.has("› diagnosis", "checks", "pods ─", "✓ gateway ", "═✓═")
 		d.keys("l")
 		d.wait(time.Second)
 		d.has("› logs", "A rome  pod gw-milan")
@@ -122,11 +126,47 @@ func TestADiagnosisMeasuresBeforeItJudgesAPath(t *testing.T) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
 		d.wait(30 * time.Second)
 		d.keys("enter", "D")
-		d.has("the cause is being measured", "○ UDP", "✗ ping")
-		d.hasNot("✓ UDP", "ROOT CAUSE")
+		d.has("the cause is being measured", "═✗═", "measuring")
+		d.hasNot("═✓═", "ROOT CAUSE")
 		d.wait(24 * time.Second) // the gap between two looks, and another report of each
-		d.has("? UDP", "ROOT CAUSE")
+		d.has("═✗═", "ROOT CAUSE")
 		d.hasNot("measuring")
+	})
+}
+
+// What helps against what the diagnosis has found is a plan like any other: it is shown, it
+// asks, and back leads to the diagnosis.
+func TestTheRemedyOfADiagnosisIsAPlan(t *testing.T) {
+	onDashboard(t, func(t *testing.T, d *driver) {
+		d.pair.Join("rome", "milan", func(l *simulated.Link) { l.Closed = true })
+		d.wait(20 * time.Second)
+		d.keys("D")
+		d.hasNot("plans:")
+		d.wait(30 * time.Second)
+		d.has("LT-D020", "ROOT CAUSE", "═✗═", "c copies the first fix", "a plans: let milan dial", "rome reported at 12:0")
+		d.keys("c")
+		if !strings.HasPrefix(d.clip, "firewall: allow UDP") && !strings.Contains(d.clip, "allow UDP") {
+			t.Errorf("got %q copied, want the firewall's rule", d.clip)
+		}
+		d.keys("a")
+		d.at(wizard.Plan)
+		d.has("server A", "GatewayServer", "what it means")
+		d.keys("esc")
+		d.has("› diagnosis", "LT-D020")
+		d.keys("esc")
+		d.has("2 contexts")
+		d.keys("D")
+		d.wait(30 * time.Second)
+		d.keys("a", "a")
+		d.has("Apply these changes?")
+		if log := d.pair.Log(); len(log) > 0 {
+			t.Fatalf("got writes %v without a yes", log)
+		}
+		d.keys("y")
+		d.wait(30 * time.Second)
+		if server, _ := flows.ServerSide([2]flows.Reading{d.pair.A.Facts().Peer("milan").Reading(), d.pair.B.Facts().Peer("rome").Reading()}); server != flows.A {
+			t.Error("milan does not dial")
+		}
 	})
 }
 

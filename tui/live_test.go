@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	tea "charm.land/bubbletea/v2"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/address"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -48,6 +51,31 @@ func TestAClusterThatStopsAnsweringIsAStateOfItsSide(t *testing.T) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = nil })
 		d.wait(3 * time.Second)
 		d.has("connected: each gateway gets answers")
+	})
+}
+
+func TestTheLiveScreenSaysWhichAddressToCall(t *testing.T) {
+	inBubble(t, session.Options{}, connectedPair(t), func(t *testing.T, d *driver) {
+		ask := func(text string) {
+			d.keys("a")
+			d.has("What of milan do pods of rome call?")
+			d.send(tea.PasteMsg{Content: text})
+			d.keys("enter")
+			d.wait(time.Second)
+		}
+		ask("web")
+		d.has("want pod/NAME, service/NAME or an IP address")
+		d.keys("esc")
+		ask("10.244.0.4")
+		conf := d.pair.A.Facts().Peer("milan").Configuration
+		d.has("10.244.0.4 of milan, called from pods of rome: ", "(10.244.0.4 there)")
+		seen, err := address.SeenAs(conf, netip.MustParseAddr("10.244.0.4"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.has(seen.String())
+		ask("svc/web -n shop")
+		d.has("can't be looked up here")
 	})
 }
 

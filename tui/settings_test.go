@@ -191,7 +191,7 @@ func TestTheHelpKeyWorksWhileTyping(t *testing.T) {
 	inForm(t, func(_ *testing.T, d *driver) {
 		d.to(labelClientAddress)
 		d.keys("q", "?")
-		d.has("Keys on this screen")
+		d.has("On this screen")
 		d.keys("esc")
 		d.has("q")
 		d.at(wizard.Settings)

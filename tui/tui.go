@@ -15,7 +15,6 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/tui/board"
-	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 	"github.com/liqo-tui/liqo-tui/tui/wizard"
@@ -68,7 +67,7 @@ func New(ctx context.Context, o session.Options) Model {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
-	t := draw.NewTheme(o.ASCII, false)
+	t := o.Theme(false)
 	k, _ := keys.NewMap(o.ASCII).Rebound(o.Keys)
 	m := Model{
 		ctx: ctx, options: o, theme: t, keys: k, help: newHelp(t), wizard: wizard.New(o),
@@ -166,7 +165,7 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 	case tea.PasteMsg:
 		return m.paste(msg)
 	case tea.BackgroundColorMsg:
-		m.theme = draw.NewTheme(m.options.ASCII, !msg.IsDark())
+		m.theme = m.options.Theme(!msg.IsDark())
 		m.help = newHelp(m.theme)
 	case tea.MouseClickMsg:
 		return m.updateClick(msg)

@@ -234,21 +234,48 @@ func (m Model) titleLine() string {
 	return draw.Pad(left, m.width-draw.Cells(right)) + right
 }
 
-// helpText is made from what can be done on the screen.
+// helpColumn is the width of a column of help.
+const helpColumn = 38
+
+// helpText is made from what can be done on the screen: groups, beside each other where
+// there is room.
 func (m Model) helpText() []string {
 	t := m.theme
-	lines := []string{t.Title.Render("Keys on this screen"), ""}
 	commands := m.commands()
-	for _, b := range []key.Binding{m.keys.PageUp, m.keys.PageDown, m.keys.Interrupt} {
-		if !slices.ContainsFunc(commands, func(c keys.Command) bool { return slices.Equal(c.Keys(), b.Keys()) }) {
-			commands = append(commands, keys.Command{Binding: b})
+	for _, c := range []keys.Command{{Binding: m.keys.PageUp, Group: keys.Move}, {Binding: m.keys.PageDown, Group: keys.Move}, {Binding: m.keys.Interrupt, Group: keys.Everywhere}} {
+		if !slices.ContainsFunc(commands, func(o keys.Command) bool { return slices.Equal(o.Keys(), c.Keys()) }) {
+			commands = append(commands, c)
 		}
 	}
-	column := keys.Column(commands, 8)
-	for _, c := range commands {
-		lines = append(lines, "  "+t.Title.Render(draw.Pad(keys.Called(c.Binding), column))+c.Help().Desc)
+	names := keys.Column(commands, 8)
+	columns := make([][]string, max(1, min(m.width/helpColumn, 4)))
+	width := m.width / len(columns)
+	for g := range keys.Groups {
+		var block []string
+		for _, c := range commands {
+			if c.Group == g {
+				block = append(block, t.Fit("  "+t.Title.Render(draw.Pad(keys.Called(c.Binding), names))+c.Help().Desc, width-1))
+			}
+		}
+		if len(block) == 0 {
+			continue
+		}
+		shortest := 0
+		for i := range columns {
+			if len(columns[i]) < len(columns[shortest]) {
+				shortest = i
+			}
+		}
+		columns[shortest] = slices.Concat(columns[shortest], []string{t.Label.Render(g.String())}, block, []string{""})
 	}
-	lines = append(lines, "")
+	var lines []string
+	for i := range slices.MaxFunc(columns, func(a, b []string) int { return len(a) - len(b) }) {
+		line := ""
+		for c := range columns {
+			line = draw.Pad(line, c*width) + draw.At(columns[c], i)
+		}
+		lines = append(lines, line)
+	}
 	lines = append(lines, t.Wrap("A is the local cluster, B the remote one. \"Connected\" is what a gateway says when the other one answers its pings.", m.width, 0)...)
 	command := m.wizard.CommandLine(m.env())
 	if command == "" {

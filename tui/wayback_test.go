@@ -90,7 +90,7 @@ func TestTheWizardLeadsToTheDiagnosis(t *testing.T) {
 		d.at(wizard.Live)
 		d.keys("D")
 		d.wait(time.Second)
-		d.has("› diagnosis", "A rome", "✓ keys", "passed")
+		d.has("› diagnosis", "A rome", "✓ gateway", "passed")
 		d.keys("esc")
 		d.has("Peerings")
 		d.hasNot("› diagnosis")

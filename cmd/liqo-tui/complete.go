@@ -26,7 +26,7 @@ const completionTimeout = 2 * time.Second
 // settings.
 func completeValues(root *cobra.Command) {
 	words := map[string][]string{
-		"output": report.Formats, "color": {"auto", "always", "never"}, "dry-run": {dryRunNone, dryRunClient, dryRunServer},
+		"output": report.Formats, "color": {"auto", "always", "never"}, "theme": themes, "dry-run": {dryRunNone, dryRunClient, dryRunServer},
 		"format": {manifest.YAML, manifest.Kustomize, manifest.ArgoCD},
 	}
 	complete := func(cmd *cobra.Command, f *pflag.Flag) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,7 @@ import (
 // globals are the flags of every command.
 type globals struct {
 	color      string
+	theme      string
 	ascii      bool
 	accessible bool
 	logFile    string
@@ -30,11 +32,14 @@ type globals struct {
 func (g *globals) add(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringVar(&g.color, "color", "auto", "colours: auto (on a terminal, unless NO_COLOR is set), always or never")
+	f.StringVar(&g.theme, "theme", themes[0], "colours of screens: auto (the terminal's own) or high-contrast")
 	f.BoolVar(&g.ascii, "ascii", false, "draw with ASCII characters only (default: as the locale says)")
 	f.BoolVar(&g.accessible, "accessible", false, "ask and tell line by line instead of drawing screens")
 	f.StringVar(&g.logFile, "log-file", "", "append a log of the run, and of the requests that -v asks for, to this file")
 	f.IntVarP(&g.verbosity, "verbose", "v", 0, "detail of the log, as kubectl's -v: 6 shows requests, 8 bodies (needs --log-file)")
 }
+
+var themes = []string{"auto", "high-contrast"}
 
 func (g *globals) validate() error {
 	var errs []error
@@ -42,6 +47,9 @@ func (g *globals) validate() error {
 	case "auto", "always", "never":
 	default:
 		errs = append(errs, fmt.Errorf("--color %q: want auto, always or never", g.color))
+	}
+	if !slices.Contains(themes, g.theme) {
+		errs = append(errs, fmt.Errorf("--theme %q: want %s", g.theme, strings.Join(themes, " or ")))
 	}
 	if g.verbosity < 0 || g.verbosity > 10 {
 		errs = append(errs, fmt.Errorf("--verbose %d: want 0 to 10", g.verbosity))

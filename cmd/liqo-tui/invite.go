@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/manual"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/peerfileflag"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -29,7 +30,7 @@ func oneCluster(pair *pairFlags) error {
 func (c *connectFlags) addOneSided(cmd *cobra.Command, r *runFlags, takes func(flows.ConnectionSetting) bool) {
 	r.add(cmd)
 	c.add(cmd.Flags(), func(s flows.ConnectionSetting) bool { return s.Name == "namespace" || takes(s) })
-	hideInherited(cmd, "remote-")
+	manual.HideInherited(cmd, "remote-")
 }
 
 // undoneHere removes this end of a connection.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/config"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/manual"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/mistyped"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/printable"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
@@ -131,11 +132,11 @@ or those that you choose.
 	root.AddCommand(
 		demoCommand(io, &g), wizardCommand(io, &g), dashboardCommand(io, &g), networkCommand(io), peerCommand(io), unpeerCommand(io), offloadCommand(io), unoffloadCommand(io),
 		checkCommand(io), infoCommand(io), rbacCommand(io), generateCommand(io), createCommand(io), installCommand(io), uninstallCommand(io),
-		explainCommand(io), manCommand(io), versionCommand(io), bundleCommand(io),
+		explainCommand(io), addressCommand(io), manual.Command(io.out, version), versionCommand(io), bundleCommand(io),
 	)
 	settingflag.Complete(root)
 	completeValues(root)
-	wrapHelp(root, io)
+	manual.WrapHelp(root, io.out)
 	if name := programName(os.Args[0]); name != root.Use {
 		callAs(root, name)
 	}

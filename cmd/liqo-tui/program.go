@@ -76,7 +76,7 @@ func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, star
 // options are those that do not depend on where the clusters are.
 func (b *backend) options(io streams, g *globals) tui.Options {
 	return tui.Options{
-		Params: flows.Defaults(), Settings: connectionSettings, ASCII: g.ascii || printable.ASCIIOnly(os.Getenv, runtime.GOOS),
+		Params: flows.Defaults(), Settings: connectionSettings, HighContrast: g.theme == themes[1], ASCII: g.ascii || printable.ASCIIOnly(os.Getenv, runtime.GOOS),
 		Keys: io.settings.Keys, Command: b.commandLine, InfoCommand: b.infoCommandLine, Install: b.installation,
 	}
 }

@@ -47,10 +47,39 @@ type Result struct {
 	Evidence []string
 	// Fix is what the admin can do, one way a line, the best first.
 	Fix []string
+	// Plan is what of Fix a plan can do; nil: nothing.
+	Plan *Remedy
 	// Needs is the check that has to pass first, of what is Skipped.
 	Needs flows.Code
 	// Root is set for failures that no other failure explains.
 	Root bool
+}
+
+// Remedy is a fix that a plan does: that of network connect, with a setting changed, or with
+// none to make what is missing.
+type Remedy struct {
+	Setting, Value string // as a flag has them; "" for none
+	Means          string // what the plan is for, in a few words
+}
+
+// Command is what makes the same plan.
+func (r Remedy) Command(f flows.Facts) string {
+	if r.Setting == "" {
+		return f.Network("connect")
+	}
+	return f.Network("connect --" + r.Setting + " " + r.Value)
+}
+
+// planned is the result with a fix that a plan does.
+func (r Result) planned(means string) Result {
+	r.Plan = &Remedy{Means: means}
+	return r
+}
+
+// plannedWith is the same with a setting that the plan changes.
+func (r Result) plannedWith(setting, value, means string) Result {
+	r.Plan = &Remedy{setting, value, means}
+	return r
 }
 
 // Where names the sides: "A", "A,B" or "A→B".

@@ -104,8 +104,12 @@ func (in diagnosis) operator(side flows.Side) Result {
 func (in diagnosis) configured(side flows.Side) Result {
 	conf, other := in.peers[side].Configuration, in.cluster(side.Other()).ID
 	switch {
+	case other == "":
+		r := result(Skipped, "needs "+string(Answers)+": only the other cluster says who it is")
+		r.Needs = Answers
+		return r
 	case conf == nil:
-		return result(Fail, "there is no Configuration for "+string(other), "run: "+in.facts.Network("connect"))
+		return result(Fail, "there is no Configuration for "+string(other), "run: "+in.facts.Network("connect")).planned("make what is missing")
 	case !flows.CIDRsConfigured(conf):
 		r := result(Fail, "the operator has assigned no addresses to "+string(other), "see the operator's log and the Configuration's conditions")
 		for _, c := range conf.Status.Conditions {
@@ -132,7 +136,7 @@ func (in diagnosis) sameRanges(side flows.Side) Result {
 	if sameCIDRs(known.Pod, are.Pod) && sameCIDRs(known.External, are.External) {
 		return pass("as the other cluster has them")
 	}
-	r := result(Fail, fmt.Sprintf("%s has other ranges than %s was told", other.ID, in.cluster(side).ID), "run: "+in.facts.Network("connect")+"; it updates them")
+	r := result(Fail, fmt.Sprintf("%s has other ranges than %s was told", other.ID, in.cluster(side).ID), "run: "+in.facts.Network("connect")+"; it updates them").planned("update the ranges")
 	r.Evidence = []string{
 		fmt.Sprintf("told: pods %s, external %s", joined(known.Pod), joined(known.External)),
 		fmt.Sprintf("are: pods %s, external %s", joined(are.Pod), joined(are.External)),
@@ -159,7 +163,7 @@ func (in diagnosis) gateways(flows.Side) Result {
 	if (a.Server != nil) != (a.Client != nil) && (b.Server != nil) != (b.Client != nil) && (a.Server != nil) == (b.Client != nil) {
 		return pass(describe(flows.A, a) + ", " + describe(flows.B, b))
 	}
-	return result(Fail, describe(flows.A, a)+", "+describe(flows.B, b), "run: "+in.facts.Network("connect")+"; it makes what is missing and replaces what is in the way")
+	return result(Fail, describe(flows.A, a)+", "+describe(flows.B, b), "run: "+in.facts.Network("connect")+"; it makes what is missing and replaces what is in the way").planned("make what is missing")
 }
 
 // server is the side whose gateway is dialled. Only checks ask for it that need
@@ -185,7 +189,8 @@ func (in diagnosis) endpoint(flows.Side) Result {
 		gateway := in.peers[server].Server
 		r := result(Fail, fmt.Sprintf("%s's gateway server has no address", in.cluster(server).ID),
 			fmt.Sprintf("see: %s describe service %s", in.kubectl(server), render.GatewayObjectName(gateway.Name)),
-			"or expose it another way: "+in.facts.Network("connect --server-service-type NodePort"))
+			"or expose it another way: "+in.facts.Network("connect --server-service-type NodePort")).
+			plannedWith("server-service-type", "NodePort", "expose it through a NodePort")
 		r.Evidence = in.eventsAbout(server, "Service")
 		if text := gateway.Annotations[render.AnnotationEndpoint]; text != "" {
 			r.Evidence = append([]string{text}, r.Evidence...)
@@ -206,7 +211,7 @@ func (in diagnosis) endpoint(flows.Side) Result {
 	}
 	r := result(Fail, fmt.Sprintf("%s dials %s; the server is at %s", in.cluster(client).ID, dials, is),
 		"run: "+in.facts.Network("connect")+"; it updates the client's endpoint",
-		"if the other address was chosen on purpose, check what it leads to")
+		"if the other address was chosen on purpose, check what it leads to").planned("dial the server's address")
 	return r
 }
 
@@ -259,13 +264,13 @@ func (in diagnosis) keys(side flows.Side) Result {
 	switch {
 	case in.cause(side) == render.ReasonKeyMismatch:
 		return result(Fail, in.readings[side].Message, "run: "+in.facts.Network("connect")+"; it updates the keys on both sides",
-			"if that does not help, something else sends WireGuard packets to this port")
+			"if that does not help, something else sends WireGuard packets to this port").planned("update the keys")
 	case theirs == nil:
 		return result(Inconclusive, fmt.Sprintf("%s's gateway has not published its key", other))
 	case peer.PublicKey == nil:
-		return result(Fail, fmt.Sprintf("%s was not told %s's key", in.cluster(side).ID, other), "run: "+in.facts.Network("connect"))
+		return result(Fail, fmt.Sprintf("%s was not told %s's key", in.cluster(side).ID, other), "run: "+in.facts.Network("connect")).planned("update the keys")
 	case !slices.Equal(peer.PublicKey.Spec.PublicKey, theirs[:]):
-		r := result(Fail, fmt.Sprintf("%s was told another key than %s's gateway has", in.cluster(side).ID, other), "run: "+in.facts.Network("connect")+"; it updates the key")
+		r := result(Fail, fmt.Sprintf("%s was told another key than %s's gateway has", in.cluster(side).ID, other), "run: "+in.facts.Network("connect")+"; it updates the key").planned("update the keys")
 		r.Evidence = []string{fmt.Sprintf("told %s, has %s", keyText(peer.PublicKey.Spec.PublicKey), keyText(theirs[:]))}
 		return r
 	}
@@ -363,7 +368,7 @@ func (in diagnosis) ping(side flows.Side) Result {
 	case Measuring:
 		return result(Fail, why) // what to do depends on what comes out
 	case Warn, Fail, Inconclusive, Skipped:
-		return result(Fail, why, append(in.pathFixes(), logs)...)
+		return in.closed(why, logs)
 	}
 	return result(Fail, why, logs)
 }
@@ -376,12 +381,14 @@ func (in diagnosis) mtu(flows.Side) Result {
 		return pass(fmt.Sprintf("packets of %d bytes come through, and the gateways send no longer ones", path))
 	case path > 0 && path < max(a, b):
 		return result(Warn, fmt.Sprintf("the path carries packets of %d bytes, and the tunnel's MTU is %d", path, max(a, b)),
-			"run: "+in.facts.Network(fmt.Sprintf("connect --mtu %d", path))+", so that no packet is too large")
+			"run: "+in.facts.Network(fmt.Sprintf("connect --mtu %d", path))+", so that no packet is too large").
+			plannedWith("mtu", fmt.Sprint(path), "send no longer packets")
 	case a == 0 || b == 0:
 		return result(Inconclusive, "not reported by "+in.silent(func(r flows.Reading) bool { return r.MTU > 0 }))
 	case a != b:
 		return result(Warn, fmt.Sprintf("%d on %s, %d on %s: larger packets get lost one way", a, in.facts.Local.ID, b, in.facts.Remote.ID),
-			"run: "+in.facts.Network(fmt.Sprintf("connect --mtu %d", min(a, b))))
+			"run: "+in.facts.Network(fmt.Sprintf("connect --mtu %d", min(a, b)))).
+			plannedWith("mtu", fmt.Sprint(min(a, b)), "send no longer packets")
 	}
 	text := fmt.Sprintf("%d bytes on both sides", a)
 	if path > 0 {

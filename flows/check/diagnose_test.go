@@ -84,6 +84,12 @@ func TestDiagnose(t *testing.T) {
 			},
 			roots: []string{"LT-D001 B"},
 		},
+		"one-has-never-answered": {
+			facts: func(f *flows.Facts) {
+				f.Remote = flows.ClusterFacts{Context: f.Remote.Context, Problem: &flows.Problem{Message: "milan does not answer", Hint: "check the VPN"}}
+			},
+			roots: []string{"LT-D001 B"},
+		},
 		"way-there-closed": {
 			facts: func(f *flows.Facts) { counts(f, 21504, 0, 0, 0) },
 			roots: []string{"LT-D020 A→B"},
@@ -284,6 +290,7 @@ func TestDiagnose(t *testing.T) {
 			}
 			var roots []string
 			for _, r := range results {
+				testPlan(t, factsOf(pair), r)
 				if r.Root {
 					roots = append(roots, string(r.ID)+" "+r.Where())
 				}
@@ -292,6 +299,30 @@ func TestDiagnose(t *testing.T) {
 				t.Errorf("root causes: got %s, want %s\n%s", got, want, text(results))
 			}
 		})
+	}
+}
+
+// testPlan compares what a key plans with what the fix has an admin type, and with the flags
+// that there are.
+func testPlan(t *testing.T, f flows.Facts, r check.Result) {
+	t.Helper()
+	if r.Plan == nil {
+		return
+	}
+	command, p := r.Plan.Command(f), flows.Defaults()
+	if !slices.ContainsFunc(r.Fix, func(fix string) bool { return strings.Contains(fix, command) }) || r.Plan.Means == "" {
+		t.Errorf("%s: the plan is that of %q, which none of the fixes says: %q", r.ID, command, r.Fix)
+	}
+	settings := flows.Settings()
+	i := slices.IndexFunc(settings, func(s flows.ConnectionSetting) bool { return s.Name == r.Plan.Setting })
+	switch {
+	case r.Plan.Setting == "":
+	case i < 0:
+		t.Errorf("%s: there is no setting %q", r.ID, r.Plan.Setting)
+	default:
+		if err := settings[i].Set(&p, r.Plan.Value); err != nil || settings[i].Write(p) != r.Plan.Value {
+			t.Errorf("%s: got %q of %+v, %v", r.ID, settings[i].Write(p), r.Plan, err)
+		}
 	}
 }
 

@@ -83,29 +83,30 @@ func (in diagnosis) judgePath(from flows.Side, moved [2]movement) Result {
 	case moved[from].sent == 0:
 		return result(Inconclusive, fmt.Sprintf("%s has sent nothing", sender))
 	case from == in.server():
-		return result(Fail, fmt.Sprintf("answers from %s get lost on the way to %s", sender, receiver), in.pathFixes()...)
+		return in.closed(fmt.Sprintf("answers from %s get lost on the way to %s", sender, receiver))
 	}
 	address, port := in.dialled()
 	text := fmt.Sprintf("UDP %s:%d, dialled by %s, leads to nothing that answers", address, port, sender)
 	if moved[to].sent > 0 && moved[from].received == 0 {
 		text += fmt.Sprintf(", and nothing of %s arrives at %s: no packet gets through either way", receiver, sender)
 	}
-	return result(Fail, text, in.pathFixes()...)
+	return in.closed(text)
 }
 
-// pathFixes are the ways out of a path that is closed.
-func (in diagnosis) pathFixes() []string {
+// closed is a path on which packets get lost, with the ways out, and others after them.
+func (in diagnosis) closed(text string, others ...string) Result {
 	server, client := in.server(), in.server().Other()
 	address, port := in.dialled()
 	swap := "Local"
 	if server == flows.A {
 		swap = "Remote"
 	}
-	return []string{
+	fixes := []string{
 		rule(in.cluster(client), address, fmt.Sprint(port)),
 		fmt.Sprintf("or let %s dial: %s", in.cluster(server).ID, in.facts.Network("connect --server-location "+swap)),
 		fmt.Sprintf("or dial another address of %s: %s", in.cluster(server).ID, in.facts.Network("connect --client-address ADDRESS")),
 	}
+	return result(Fail, text, append(fixes, others...)...).plannedWith("server-location", swap, fmt.Sprintf("let %s dial", in.cluster(server).ID))
 }
 
 // silent names the gateways that do not report something.

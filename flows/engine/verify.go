@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/address"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -203,17 +204,17 @@ func removeProbes(ctx context.Context, probes [2]Probe) error {
 func measure(ctx context.Context, f flows.Facts, side flows.Side, probes [2]Probe, throughput bool, progress func(flows.Side, string)) (verify.Direction, render.ProbeResult, error) {
 	from, to := probes[side].Pod(), probes[side.Other()].Pod()
 	here, there := f.Side(side).Name(), f.Side(side.Other()).Name()
-	address, err := verify.SeenAs(f.Side(side).Peer(f.Side(side.Other()).ID).Configuration, to.Address)
+	seen, err := address.SeenAs(f.Side(side).Peer(f.Side(side.Other()).ID).Configuration, to.Address)
 	if err != nil {
 		return verify.Direction{}, render.ProbeResult{}, fmt.Errorf("%s %s: %w", side, here, err)
 	}
-	progress(side, fmt.Sprintf("pod %s measures the way to %s", from.Address, address))
-	result, err := probes[side].Measure(ctx, render.ProbeTarget{Address: address.String(), Throughput: throughput})
+	progress(side, fmt.Sprintf("pod %s measures the way to %s", from.Address, seen))
+	result, err := probes[side].Measure(ctx, render.ProbeTarget{Address: seen.String(), Throughput: throughput})
 	if err != nil {
 		return verify.Direction{}, result, fmt.Errorf("%s %s: %w", side, here, err)
 	}
 	way := verify.DirectionOf(result)
 	way.From = fmt.Sprintf("pod %s on node %s of %s", from.Address, from.Node, here)
-	way.To = fmt.Sprintf("%s, pod %s on node %s of %s", address, to.Address, to.Node, there)
+	way.To = fmt.Sprintf("%s, pod %s on node %s of %s", seen, to.Address, to.Node, there)
 	return way, result, nil
 }

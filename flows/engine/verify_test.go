@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -205,26 +204,6 @@ func TestStaleReportsAreNoAnswer(t *testing.T) {
 	}
 	if v.Verdict() != verify.Broken || !strings.Contains(v.Directions[0].Problem, "and nothing since") {
 		t.Errorf("got %s: %v", v.Verdict(), v.Lines())
-	}
-}
-
-func TestSeenAs(t *testing.T) {
-	conf := func(spec, status []networkingv1beta1.CIDR) *networkingv1beta1.Configuration {
-		c := &networkingv1beta1.Configuration{}
-		c.Spec.Remote.CIDR.Pod = spec
-		c.Status.Remote = &networkingv1beta1.ClusterConfig{}
-		c.Status.Remote.CIDR.Pod = status
-		return c
-	}
-	two := conf([]networkingv1beta1.CIDR{"10.244.0.0/16", "10.245.0.0/16"}, []networkingv1beta1.CIDR{"10.244.0.0/16", "10.71.0.0/16"})
-	for pod, want := range map[string]string{"10.244.3.4": "10.244.3.4", "10.245.3.4": "10.71.3.4", "10.9.0.1": ""} {
-		got, err := verify.SeenAs(two, netip.MustParseAddr(pod))
-		if want == "" != (err != nil) || err == nil && got.String() != want {
-			t.Errorf("%s: got %s, %v; want %s", pod, got, err, want)
-		}
-	}
-	if _, err := verify.SeenAs(conf([]networkingv1beta1.CIDR{"10.244.0.0/16"}, nil), netip.MustParseAddr("10.244.0.1")); err == nil {
-		t.Error("without a decision: got no error")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/address"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -21,6 +22,7 @@ var (
 	_ engine.Prober       = Equipped{}
 	_ engine.Logger       = Equipped{}
 	_ engine.PolicyReader = Equipped{}
+	_ engine.Finder       = Equipped{}
 )
 
 // Policies implements [engine.PolicyReader]: there are none.
@@ -36,6 +38,25 @@ func (c Equipped) Logs(ctx context.Context, pod flows.PodFacts, lines int) (stri
 		}
 	}
 	return "", fmt.Errorf("pod %q not found", pod.Name)
+}
+
+// Find implements [engine.Finder]. Every cluster has a pod and a Service "web".
+func (c Equipped) Find(ctx context.Context, t address.Target) (address.Found, error) {
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
+	if t.Name != "web" {
+		return address.Found{}, fmt.Errorf("get %s: not found", t)
+	}
+	f := address.Found{Ends: []address.End{{Name: "web", Ready: true}}}
+	if pods := c.identity.Networks.Pod; len(pods) > 0 {
+		if own, err := netip.ParsePrefix(string(pods[0])); err == nil {
+			f.Ends[0].Address = own.Masked().Addr().Next().Next().String()
+		}
+	}
+	if t.Kind == address.Service {
+		f.ClusterIP = "10.96.0.80"
+	}
+	return f, ctx.Err()
 }
 
 // StartProbe implements [engine.Prober].

@@ -64,6 +64,8 @@ type board struct {
 	counts [view.States]int
 
 	expires time.Time // when the first verdict does; zero: none
+	// hides keeps contexts that don't answer out of what stands above the rows.
+	hides bool
 }
 
 func newBoard(contexts []flows.ContextRef, now time.Time) *board {

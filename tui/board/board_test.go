@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -363,5 +365,96 @@ func TestANoticeThatIsCutSaysSo(t *testing.T) {
 	}
 	if !strings.Contains(head, "number-00") {
 		t.Errorf("got\n%s\nwant the ends of names, which tell them apart", head)
+	}
+}
+
+// Contexts that are gone for good are named until the admin has seen enough of them; a page
+// has all.
+func TestSilentContextsAreHiddenAndListed(t *testing.T) {
+	e := around(100, 30)
+	s := New(session.Options{Contexts: refsOf("gone-1", "rome", "gone-2")}, e).Take(e, []News{silent("gone-1"), silent("gone-2"), toldBy("rome", reported("milan", flows.RoleClient, up, e.Now))})
+	view := func() string { return strings.Join(s.View(e), "\n") }
+	if got := view(); !strings.Contains(got, "no answer from 2 contexts: gone-1") {
+		t.Errorf("got\n%s", got)
+	}
+	s, _ = s.Update(e, actHide)
+	if got := view(); strings.Contains(got, "gone-1") || !strings.Contains(got, "no answer from 2 contexts, hidden") {
+		t.Errorf("got\n%s", got)
+	}
+	s, _ = s.Update(e, pageContexts)
+	lines := s.contextsText(e)
+	for i, want := range []string{"gone-1", "gone-2", "rome"} {
+		if !strings.HasPrefix(lines[i], want) || strings.Contains(lines[i], "no answer for <1m: i/o timeout") != (i < 2) {
+			t.Errorf("got %q", lines[i])
+		}
+	}
+	s, _ = s.Update(e, actBack)
+	if s.Detail {
+		t.Error("back from the contexts does not lead to the list")
+	}
+}
+
+// What stands above the rows is of all of them, says what it does not know, and how old it is.
+func TestTotalsSayWhatTheyAreOf(t *testing.T) {
+	now := flowtest.Epoch()
+	e := around(120, 40)
+	s := New(session.Options{Contexts: refsOf("rome", "milan", "oslo")}, e)
+	send := func(at time.Time, bytes uint64) {
+		a, b := reported("milan", flows.RoleClient, up, at), reported("oslo", flows.RoleClient, up, at)
+		a.Received, a.Sent = 3*bytes, bytes
+		e.Now = at
+		s = s.Take(e, []News{toldBy("rome", a, b), silent("oslo")})
+	}
+	send(now, 0)
+	if got := ansi.Strip(strings.Join(s.View(e), "\n")); !strings.Contains(got, "traffic not known") || !strings.Contains(got, "clusters 1 of 3 answer") {
+		t.Errorf("got\n%s", got)
+	}
+	send(now.Add(10*time.Second), 10<<10)
+	e.Now = now.Add(10*time.Second + 3*time.Minute)
+	s = s.Take(e, nil)
+	got := ansi.Strip(strings.Join(s.View(e), "\n"))
+	if !strings.Contains(got, "oldest report 3m ago, by rome") || !strings.Contains(got, "traffic not known") {
+		t.Errorf("got\n%s\nwant no traffic of three minutes ago", got)
+	}
+	send(now.Add(4*time.Minute), 20<<10)
+	send(now.Add(4*time.Minute+10*time.Second), 30<<10)
+	if got := ansi.Strip(strings.Join(s.View(e), "\n")); !strings.Contains(got, "traffic 4K/s") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+// Rows and detail divide the screen as the admin wants, and never so that one is lost.
+func TestTheListAndTheDetailDivideTheScreen(t *testing.T) {
+	for _, size := range [][2]int{{80, 24}, {120, 40}, {200, 60}} {
+		e := around(size[0], size[1])
+		var notes []string
+		e.Post = func(msg tea.Msg) { notes = append(notes, fmt.Sprint(msg)) }
+		var all []News
+		var names []string
+		for i := range 30 {
+			name := fmt.Sprintf("cluster-%02d", i)
+			names = append(names, name)
+			all = append(all, toldBy(render.ClusterID(name), reported("hub", flows.RoleClient, up, e.Now)))
+		}
+		s := New(session.Options{Contexts: refsOf(names...)}, e).Take(e, all)
+		for range 40 {
+			before := s.listHeight(e)
+			s, _ = s.Update(e, resizeMsg(+2))
+			if grown := s.listHeight(e); grown != before+2 && grown != before {
+				t.Fatalf("%v: got %d lines after %d", size, grown, before)
+			}
+		}
+		if pane := s.paneHeight(e); size[1] >= belowHeight && pane < belowLines {
+			t.Errorf("%v: the detail has %d lines", size, pane)
+		}
+		for range 40 {
+			s, _ = s.Update(e, resizeMsg(-2))
+		}
+		if s.listHeight(e) < min(aroundRows, e.Body) || len(notes) == 0 {
+			t.Errorf("%v: the list has %d lines, notes %q", size, s.listHeight(e), notes)
+		}
+		if lines := s.View(e); len(lines) > e.Body {
+			t.Errorf("%v: got %d lines", size, len(lines))
+		}
 	}
 }

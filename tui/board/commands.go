@@ -2,11 +2,11 @@ package board
 
 import (
 	"fmt"
-	"strings"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
@@ -30,6 +30,8 @@ const (
 	actWiden
 	actPause
 	actVerify
+	actRemedy
+	actHide
 	actCopy
 )
 
@@ -48,10 +50,10 @@ func (s Screen) Commands(e session.Env) []keys.Command {
 		commands = append(commands, s.openingCommands(k)...)
 	}
 	if s.Subject() != nil {
-		commands = append(commands, s.peeringCommands(k)...)
+		commands = append(commands, s.peeringCommands(e)...)
 	}
 	if !s.Detail {
-		commands = append(commands, arrangingCommands(k)...)
+		commands = append(append(commands, keys.Command{Binding: k.Connect, Msg: session.ChooseMsg{}}), arrangingCommands(k)...)
 	}
 	pause := k.Pause
 	if !s.paused.IsZero() {
@@ -59,8 +61,10 @@ func (s Screen) Commands(e session.Env) []keys.Command {
 	}
 	commands = append(
 		commands,
-		keys.Command{Binding: k.AllEvents, Msg: pageAllEvents},
-		keys.Command{Binding: pause, Msg: actPause},
+		keys.Command{Binding: k.AllEvents, Msg: pageAllEvents, Group: keys.Look},
+		keys.Command{Binding: k.Matrix, Msg: pageMatrix, Group: keys.Look},
+		keys.Command{Binding: keys.Named(k.Info, "contexts"), Msg: pageContexts, Group: keys.Look},
+		keys.Command{Binding: pause, Msg: actPause, Group: keys.Arrange},
 		keys.Command{Binding: k.Save, Msg: session.SaveMsg{}},
 		keys.Command{Binding: k.CopyCommand, Msg: actCopy},
 		keys.Command{Binding: k.Refresh, Msg: session.RewatchMsg{}},
@@ -70,7 +74,7 @@ func (s Screen) Commands(e session.Env) []keys.Command {
 	}
 	return append(
 		append(commands, k.Moving()...),
-		keys.Command{Binding: k.PageUp, Msg: pagesMsg(-1), Quiet: true}, keys.Command{Binding: k.PageDown, Msg: pagesMsg(+1), Quiet: true},
+		keys.Command{Binding: k.PageUp, Msg: pagesMsg(-1), Quiet: true, Group: keys.Move}, keys.Command{Binding: k.PageDown, Msg: pagesMsg(+1), Quiet: true, Group: keys.Move},
 	)
 }
 
@@ -87,15 +91,20 @@ func (s Screen) openingCommands(k keys.Map) []keys.Command {
 }
 
 // peeringCommands are about the selected peering.
-func (s Screen) peeringCommands(k keys.Map) []keys.Command {
-	commands := []keys.Command{{Binding: k.Diagnose, Msg: pageDiagnosis}}
+func (s Screen) peeringCommands(e session.Env) []keys.Command {
+	k := e.Keys
+	commands := []keys.Command{{Binding: k.Diagnose, Msg: pageDiagnosis, Group: keys.Look}}
 	if s.Detail && s.page == pageDiagnosis {
+		if results, _ := s.checked(e, s.Subject()); hasPlan(results) {
+			commands = append(commands, keys.Command{Binding: keys.Named(k.Apply, "plan the remedy"), Msg: actRemedy})
+		}
 		commands = append(commands, keys.Command{Binding: keys.Named(k.Problems, "all or only problems"), Msg: actAllChecks})
 	}
 	return append(
 		commands,
 		keys.Command{Binding: k.Verify, Msg: actVerify},
-		keys.Command{Binding: k.Events, Msg: pageEvents}, keys.Command{Binding: k.Logs, Msg: pageLogs}, keys.Command{Binding: k.YAML, Msg: pageYAML},
+		keys.Command{Binding: k.Events, Msg: pageEvents, Group: keys.Look}, keys.Command{Binding: k.Logs, Msg: pageLogs, Group: keys.Look},
+		keys.Command{Binding: k.YAML, Msg: pageYAML, Group: keys.Look},
 		keys.Command{Binding: k.Disconnect, Msg: visitMsg(session.Disconnect)},
 		keys.Command{Binding: k.Reset, Msg: visitMsg(session.Reset)},
 		keys.Command{Binding: k.Change, Msg: visitMsg(session.Connect)},
@@ -104,8 +113,8 @@ func (s Screen) peeringCommands(k keys.Map) []keys.Command {
 
 // arrangingCommands change what the list shows, and in which order.
 func arrangingCommands(k keys.Map) []keys.Command {
-	return []keys.Command{
-		{Binding: k.Connect, Msg: session.ChooseMsg{}},
+	return keys.In(keys.Arrange, []keys.Command{
+		{Binding: k.Hide, Msg: actHide},
 		{Binding: k.Wide, Msg: actWiden},
 		{Binding: k.Grow, Msg: resizeMsg(+2)},
 		{Binding: k.Shrink, Msg: resizeMsg(-2)},
@@ -114,7 +123,7 @@ func arrangingCommands(k keys.Map) []keys.Command {
 		{Binding: k.SortLatency, Msg: ByLatency},
 		{Binding: k.SortTraffic, Msg: byThroughput},
 		{Binding: k.SortAge, Msg: byAge},
-	}
+	}...)
 }
 
 // widen gives the list all of the screen, for more columns, or takes that back.
@@ -194,6 +203,21 @@ func (s Screen) click(e session.Env, at session.ClickMsg) (Screen, tea.Cmd) {
 	return s, nil
 }
 
+// hasPlan reports whether a plan helps against what was found.
+func hasPlan(results []check.Result) bool {
+	_, plan := remedies(results)
+	return plan != nil
+}
+
+// planRemedy shows the plan that helps; the diagnosis stays open behind it.
+func (s Screen) planRemedy(e session.Env) {
+	results, _ := s.checked(e, s.Subject())
+	_, plan := remedies(results)
+	if refs, ok := s.pair(e); ok && plan != nil {
+		e.Post(session.VisitMsg{Pair: refs, Goal: session.Connect, Remedy: plan})
+	}
+}
+
 // remedy is what helps first against what the diagnosis that is shown has found; "" where
 // it has found nothing.
 func (s Screen) remedy(e session.Env) string {
@@ -201,12 +225,9 @@ func (s Screen) remedy(e session.Env) string {
 	if !s.Detail || s.page != pageDiagnosis || p == nil {
 		return ""
 	}
-	for _, r := range diagnosed(s.factsOf(e, p), s.looks) {
-		if r.Root && len(r.Fix) > 0 {
-			return strings.TrimPrefix(r.Fix[0], "run: ")
-		}
-	}
-	return ""
+	results, _ := s.checked(e, p)
+	text, _ := remedies(results)
+	return text
 }
 
 // copyCommand copies the remedy, or else the command that says the same as text.
@@ -290,6 +311,10 @@ func (s Screen) act(e session.Env, a action) (Screen, tea.Cmd) {
 			e.Post(session.NoteMsg("A short-lived pod on each side tests the path now."))
 			return s.turnTo(e, pageOverview)
 		}
+	case actRemedy:
+		s.planRemedy(e)
+	case actHide:
+		s.Board.hides = !s.Board.hides
 	case actCopy:
 		return s.copyCommand(e), nil
 	}

@@ -209,7 +209,7 @@ func (d detail) traffic(width int, chart bool) []string {
 		key := func(s flows.Side, text string) string { return t.Sides[s].Render(text) }
 		head := t.Label.Render("Traffic ") + key(side.Other(), "RX "+rates[0]) + "  " + key(side, "TX "+rates[1]) + "  " + by
 		curves := []draw.Curve{{Values: received, Style: t.Sides[side.Other()], Mark: 'r'}, {Values: sent, Style: t.Sides[side], Mark: 't'}}
-		return append([]string{head}, t.Chart(curves, back, width, chartHeight, draw.PerSecond)...)
+		return append([]string{head}, t.Chart(curves, back, width, chartHeight, func(v float64) string { return draw.PerSecond(v) + "/s" })...)
 	}
 	parts := []string{
 		t.Label.Render("RX ") + draw.Pad(rates[0], 9) + " " + t.Spark(received, top),

@@ -15,14 +15,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// links are the checks of a connection in one word each, for the chain.
-var links = map[flows.Code]string{
-	check.Answers: "api", check.Operator: "operator", check.Configured: "addresses", check.SameRanges: "ranges",
-	check.Gateways: "gateways", check.Endpoint: "endpoint", check.GatewayPod: "pod", check.Keys: "keys", check.Warnings: "warnings",
-	check.Fresh: "reports", check.UDPPath: "UDP", check.Ping: "ping", check.PathMTU: "MTU", check.PacketLoss: "loss",
-	check.FreeRanges: "free", check.NodePaths: "nodes", check.Policies: "policies", check.PodTraffic: "pods",
-}
-
 // diagnosisGap is the least time between two observations of which the
 // difference tells which way packets move: gateways report every 10 s.
 const diagnosisGap = 12 * time.Second
@@ -53,26 +45,72 @@ func diagnosed(facts flows.Facts, l looks) []check.Result {
 	return check.Diagnose(facts, nil)
 }
 
-// diagnosisLines are the results, the root causes first; those that passed only
-// if all of them are wanted.
-func (s Screen) diagnosisLines(e session.Env, results []check.Result, ids [2]render.ClusterID) []string {
-	t, all, width := e.Theme, s.allChecks, e.Width
-	lines := []string{t.State(draw.CheckMarks[check.Worst(results)], check.Headline(results), 0), ""}
-	for _, side := range []flows.Side{flows.A, flows.B} {
-		lines = append(lines, chain(t, results, side, ids[side], width)...)
+// checked are the checks of a peering. If one of the clusters is not at hand, only those of
+// the other one.
+func (s Screen) checked(e session.Env, p *peering) (results []check.Result, missing render.ClusterID) {
+	_, missing = s.contextsOf(p)
+	results = diagnosed(s.factsOf(e, p), s.looks)
+	if missing != "" {
+		results = slices.DeleteFunc(results, func(r check.Result) bool {
+			return len(r.Sides) != 1 || p.ends[r.Sides[0]].ID == missing
+		})
 	}
+	return results, missing
+}
+
+// remedies are what helps first against what was found: a text to copy, "" for none, and a
+// plan, nil for none.
+func remedies(results []check.Result) (text string, plan *check.Remedy) {
+	for _, r := range results {
+		if !r.Root {
+			continue
+		}
+		if text == "" && len(r.Fix) > 0 {
+			text = strings.TrimPrefix(r.Fix[0], "run: ")
+		}
+		if plan == nil {
+			plan = r.Plan
+		}
+	}
+	return text, plan
+}
+
+// diagnosisText is the verdict, the way of a packet, what helps, and the results, the root
+// causes first; those that passed only if all of them are wanted.
+func (s Screen) diagnosisText(e session.Env, p *peering) []string {
+	t, width := e.Theme, e.Width
+	results, missing := s.checked(e, p)
+	var lines []string
+	if missing != "" {
+		lines = append(t.Wrap(string(missing)+" is "+s.Board.absence()+": only the other side could be checked.", width, 0), "")
+	}
+	lines = append(lines, t.State(draw.CheckMarks[check.Worst(results)], check.Headline(results), 0), "")
+	lines = append(lines, picture(t, results, [2]render.ClusterID{p.ends[flows.A].ID, p.ends[flows.B].ID}, "UDP "+p.endpoint(), width)...)
 	lines = append(lines, "")
+	var facts []string
+	text, plan := remedies(results)
+	if text != "" {
+		facts = append(facts, t.Title.Render(keys.Called(e.Keys.CopyCommand))+" copies the first fix")
+	}
+	if plan != nil && missing == "" {
+		facts = append(facts, t.Title.Render(keys.Called(e.Keys.Apply))+" plans: "+plan.Means)
+	}
+	for _, end := range p.ends {
+		if at := end.Reading.At; end.Chosen && !at.IsZero() {
+			facts = append(facts, t.Faint.Render(fmt.Sprintf("%s reported at %s", end.ID, at.In(e.Now.Location()).Format(time.TimeOnly))))
+		}
+	}
+	lines = append(append(lines, t.Pack(facts, width)...), "")
 	shown := slices.Clone(results)
-	if !all {
+	if !s.allChecks {
 		shown = slices.DeleteFunc(shown, func(r check.Result) bool { return r.State == check.Pass })
 	}
 	slices.SortStableFunc(shown, func(a, b check.Result) int { return cmp.Compare(urgency(a), urgency(b)) })
 	for _, r := range check.Once(shown) {
 		lines = append(lines, checkLines(t, r, width)...)
 	}
-	if passed := len(results) - len(shown); !all && passed > 0 {
-		text := fmt.Sprintf("%d passed; %s shows them.", passed, keys.Called(e.Keys.Problems))
-		lines = append(lines, "", t.Faint.Render(text))
+	if passed := len(results) - len(shown); passed > 0 {
+		lines = append(lines, "", t.Faint.Render(fmt.Sprintf("%d passed; %s shows them.", passed, keys.Called(e.Keys.Problems))))
 	}
 	return lines
 }
@@ -92,29 +130,6 @@ func urgency(r check.Result) int {
 		return 4
 	}
 	return 5
-}
-
-// chain is one side's checks in order, as words that lead from one to the next.
-func chain(t draw.Theme, results []check.Result, side flows.Side, id render.ClusterID, width int) []string {
-	head := draw.Pad(side.String()+" "+t.Plain(string(id)), 12)
-	indent := draw.Cells(head) + 1
-	line, lines := t.Sides[side].Render(head), []string{}
-	room := width - indent
-	for _, r := range results {
-		if !slices.Contains(r.Sides, side) || r.Directed && r.Sides[0] != side {
-			continue
-		}
-		mark := draw.CheckMarks[r.State]
-		link := t.Glyphs[mark] + " " + links[r.ID]
-		taken := draw.Cells(link) + 2
-		if taken > room {
-			lines = append(lines, line)
-			line, room = strings.Repeat(" ", indent-1), width-indent
-		}
-		room -= taken
-		line += " " + t.Marks[mark].Render(link) + " "
-	}
-	return append(lines, line)
 }
 
 // checkLines are one result: what was found, what it was seen by, what helps.

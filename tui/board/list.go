@@ -99,13 +99,13 @@ func (l peeringList) head(t draw.Theme, width int, brief bool) []string {
 		}
 	}
 	slices.Reverse(facts)
-	if !brief {
-		facts = append(facts, b.totals(t)...)
-	}
 	if l.top > 0 {
 		facts = append(facts, t.Faint.Render(fmt.Sprintf("%d rows above, g shows them", l.top)))
 	}
 	lines := t.Pack(facts, width)
+	if !brief {
+		lines = append(lines, t.Pack(b.totals(t), width)...)
+	}
 	if b.filter.text != "" {
 		text := fmt.Sprintf("filter %q: %d of %d", b.filter.text, len(b.List), len(b.Rows))
 		lines = append(lines, t.Label.Render(t.Plain(text)))
@@ -179,11 +179,12 @@ func (b *board) notices(t draw.Theme) []string {
 		}
 	}
 	if len(silent) > 0 {
-		text := fmt.Sprintf("no answer from %s", draw.Enumerate(silent))
-		if len(silent) == 1 {
-			text += ": " + why
-		} else {
-			text = fmt.Sprintf("no answer from %d contexts: %s", len(silent), draw.Enumerate(silent))
+		text := fmt.Sprintf("no answer from %d contexts: %s", len(silent), draw.Enumerate(silent))
+		switch {
+		case b.hides:
+			text = "no answer from " + draw.Counted(len(silent), "context") + ", hidden"
+		case len(silent) == 1:
+			text = "no answer from " + silent[0] + ": " + why
 		}
 		lines = append(lines, t.Marks[draw.Unknown].Render(t.Plain(t.Glyphs[draw.Unknown]+" "+text)))
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
@@ -58,31 +57,20 @@ func (s Screen) leavePage(e session.Env) (Screen, tea.Cmd) {
 		s.find = keys.Line{}
 		return s, nil
 	}
-	if !s.direct && s.page != pageOverview && s.page != pageAllEvents {
+	if !s.direct && s.page != pageOverview && !s.page.ofAll() {
 		return s.turnTo(e, pageOverview)
 	}
 	s.Detail = false
 	return s, nil
 }
 
-// factsOf are those of both clusters of a peering, as a diagnosis needs them.
+// factsOf are those of both clusters of a peering, as a diagnosis needs them. Who a cluster is
+// that does not answer now is known from before.
 func (s Screen) factsOf(e session.Env, p *peering) flows.Facts {
 	refs, _ := s.contextsOf(p)
-	return flows.Facts{Local: e.Fleet.Member(refs[0]).Latest, Remote: e.Fleet.Member(refs[1]).Latest, At: e.Now}
-}
-
-func (s Screen) diagnosisText(e session.Env, p *peering) []string {
-	_, missing := s.contextsOf(p)
-	ids := [2]render.ClusterID{p.ends[0].ID, p.ends[1].ID}
-	results := diagnosed(s.factsOf(e, p), s.looks)
-	if missing == "" {
-		return s.diagnosisLines(e, results, ids)
-	}
-	results = slices.DeleteFunc(results, func(r check.Result) bool {
-		return len(r.Sides) != 1 || ids[r.Sides[0]] == missing
-	})
-	lines := e.Theme.Wrap(fmt.Sprintf("%s is %s: only the other side could be checked.", missing, s.Board.absence()), e.Width, 0)
-	return append(append(lines, ""), s.diagnosisLines(e, results, ids)...)
+	f := flows.Facts{Local: e.Fleet.Member(refs[0]).Latest, Remote: e.Fleet.Member(refs[1]).Latest, At: e.Now}
+	f.Local.ID, f.Remote.ID = p.ends[0].ID, p.ends[1].ID
+	return f
 }
 
 // pageText is what the pane shows.
@@ -91,6 +79,10 @@ func (s Screen) pageText(e session.Env) []string {
 	switch {
 	case s.page == pageAllEvents:
 		return s.eventsText(e, func(event) bool { return true })
+	case s.page == pageContexts:
+		return s.contextsText(e)
+	case s.page == pageMatrix:
+		return s.matrixText(e)
 	case p == nil:
 		return e.Theme.Wrap("Nothing is known of this peering, or no more.", e.Width, 0)
 	case s.page == pageEvents:
@@ -120,6 +112,41 @@ func (s Screen) found(e session.Env, lines []string) []string {
 	const label = "search: "
 	head := t.Faint.Render(count) + t.Label.Render(label) + s.find.View(t, max(1, e.Width-len(count)-len(label)), s.filtering)
 	return append([]string{head}, found...)
+}
+
+// contextsText is who is asked, and who answers: those that don't first.
+func (s Screen) contextsText(e session.Env) []string {
+	t, b := e.Theme, s.Board
+	sources := slices.Clone(b.sources)
+	rank := func(x source) int {
+		switch {
+		case !x.silent.IsZero():
+			return 0
+		case !x.asked:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(sources, func(x, y source) int { return rank(x) - rank(y) })
+	width := 0
+	for _, x := range sources {
+		width = max(width, draw.Cells(x.ref.String()))
+	}
+	width = min(width, e.Width/2)
+	var lines []string
+	for _, x := range sources {
+		mark, word := draw.OK, "answers as "+string(x.ID)
+		switch {
+		case !x.silent.IsZero():
+			mark, word = draw.Unknown, "no answer for "+draw.Minutes(b.now.Sub(x.silent))+": "+x.problem
+		case !x.asked:
+			mark, word = draw.Running, "was asked, and has not answered yet"
+		case x.ID == "":
+			word = "answers, and has no cluster ID"
+		}
+		lines = append(lines, t.Fit(draw.Pad(t.Middle(t.Plain(x.ref.String()), width), width)+"  "+t.State(mark, word, 0), e.Width))
+	}
+	return lines
 }
 
 // eventsText are the latest events first.

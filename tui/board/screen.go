@@ -47,14 +47,19 @@ const (
 	pageOverview page = iota
 	pageEvents        // of this peering
 	pageAllEvents
+	pageContexts // of all, too
+	pageMatrix   // and that
 	pageYAML
 	pageLogs
 	pageDiagnosis
 )
 
 func (p page) String() string {
-	return [...]string{"details", "events", "all events", "YAML", "logs", "diagnosis"}[p]
+	return [...]string{"details", "events", "all events", "contexts", "matrix", "YAML", "logs", "diagnosis"}[p]
 }
+
+// ofAll reports whether a page is about no one peering.
+func (p page) ofAll() bool { return p == pageAllEvents || p == pageContexts || p == pageMatrix }
 
 // New shows the contexts that were asked for; none stands for all that
 // there are.

@@ -17,7 +17,7 @@ import (
 // the row has a figure only where one was measured and is of now.
 func TestARowShowsNoFigureThatWasNotMeasured(t *testing.T) {
 	now := flowtest.Epoch()
-	columns := columnsOf(draw.NewTheme(false, false))
+	columns := columnsOf(draw.NewTheme(false, false), sparkCells)
 	text := func(title string, p *peering) string {
 		for _, c := range columns {
 			if strings.Contains(c.title, title) {

@@ -32,9 +32,15 @@ func (s Screen) paneHeight(e session.Env) int {
 	if s.Detail || s.wide || s.list.current() == nil {
 		return 0
 	}
-	list := len(s.Board.List) + len(s.list.head(e.Theme, e.Width, isLow(e))) + 4 // space, titles, space, the latest event
+	list, most := len(s.Board.List)+4, height-belowLines // with space, titles, space, the latest event
 	if e.Height >= belowHeight {
-		list = min(list, int(float64(height)*listShare))
+		most = int(float64(height) * listShare)
+	}
+	if list <= most { // of many rows the head has no say, and takes its time
+		list += len(s.list.head(e.Theme, e.Width, isLow(e)))
+	}
+	if e.Height >= belowHeight {
+		list = min(list, most)
 	}
 	list = max(aroundRows, list+s.resized)
 	if pane := height - list; pane >= belowLines {
@@ -145,7 +151,7 @@ func (s Screen) Progress(e session.Env) string { return e.Theme.Faint.Render(e.N
 func (s Screen) Title(e session.Env) string {
 	t := e.Theme
 	title := t.Title.Render("Peerings")
-	if p := s.Subject(); s.Detail && p != nil && s.page != pageAllEvents {
+	if p := s.Subject(); s.Detail && p != nil && !s.page.ofAll() {
 		title += t.Faint.Render(" "+t.Into+" ") + t.Side(flows.A, string(p.ends[0].ID), 0) + " " + t.Between + " " + t.Side(flows.B, string(p.ends[1].ID), 0)
 	}
 	if s.Detail && s.page != pageOverview {

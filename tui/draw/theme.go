@@ -33,6 +33,7 @@ type Theme struct {
 	Glyphs   [6]string // by mark
 	Between  string    // the two clusters
 	Rule     string
+	Heavy    string // a rule that matters more
 	Ellipsis string
 	Dot      string    // between facts on a line
 	Bars     []string  // of a sparkline, from low to high
@@ -54,6 +55,9 @@ type Theme struct {
 	added, removed, hunk, Cursor  Style
 }
 
+// What stands for yellow and cyan on a light background.
+const lightYellow, lightCyan = "#7a5200", "#005f6b"
+
 // NewTheme is for a terminal whose background is dark, unless it is known to be
 // light: yellow and cyan can't be read on white.
 func NewTheme(ascii, light bool) Theme {
@@ -62,12 +66,12 @@ func NewTheme(ascii, light bool) Theme {
 	bright := func(c string) Style { return newStyle(none.Foreground(lipgloss.Color(c)).Bold(true)) }
 	red, green, yellow, blue, magenta, cyan := "1", "2", "3", "4", "5", "6"
 	if light {
-		yellow, cyan = "#7a5200", "#005f6b"
+		yellow, cyan = lightYellow, lightCyan
 	}
 	t := Theme{
 		Glyphs:  [...]string{Pending: "·", Running: "○", OK: "✓", Warn: "!", Fail: "✗", Unknown: "?"},
 		Bullets: [...]string{Pending: "·", Running: "○", OK: "✓", Warn: "!", Fail: "✗", Unknown: "?"},
-		Between: "⇄", Rule: "─", Ellipsis: "…", Dot: " · ", gap: "·", lost: "×", Done: "✓", Radio: [2]string{"( )", "(•)"},
+		Between: "⇄", Rule: "─", Heavy: "═", Ellipsis: "…", Dot: " · ", gap: "·", lost: "×", Done: "✓", Radio: [2]string{"( )", "(•)"},
 		axis: "┤", To: "→", Into: "›", Bar: "│", Pointer: "▸", Sorted: [2]string{"▼", "▲"},
 		Bars:  strings.Split("▁▂▃▄▅▆▇█", ""),
 		Sides: [2]Style{flows.A: colour(cyan), flows.B: colour(magenta)},
@@ -85,7 +89,7 @@ func NewTheme(ascii, light bool) Theme {
 		t.Glyphs = [...]string{Pending: "[..]", Running: "[>>]", OK: "[ok]", Warn: "[!!]", Fail: "[XX]", Unknown: "[??]"}
 		t.Bullets = [...]string{Pending: "-", Running: ">", OK: "*", Warn: "!", Fail: "X", Unknown: "?"}
 		t.Between, t.Rule, t.Ellipsis, t.Dot, t.gap, t.lost, t.Done = "<->", "-", "...", " - ", " ", "x", "*"
-		t.Radio[1] = "(*)"
+		t.Radio[1], t.Heavy = "(*)", "="
 		t.Bars = strings.Split("_.-~=*^#", "")
 		t.axis, t.To, t.Pointer, t.Sorted, t.Into, t.Bar = "|", ">", ">", [2]string{"v", "^"}, ">", "|"
 	}

@@ -16,11 +16,12 @@ type Map struct {
 	AddFile, Filter, Info, Dashboard, Connect  key.Binding
 	Explain, Problems, Verify                  key.Binding
 	CopyCommand, Mouse, Palette                key.Binding
+	Address                                    key.Binding
 	Events, AllEvents, YAML, Pause, Save       key.Binding
 	Change, Diagnose, Logs, Wide               key.Binding
 	SortName, SortStatus, SortLatency          key.Binding
 	SortTraffic, SortAge                       key.Binding
-	Grow, Shrink                               key.Binding
+	Grow, Shrink, Hide, Matrix                 key.Binding
 	Yes, No, Choose                            key.Binding
 	CutUDP, SlowLink, KillGateway, AddCluster  key.Binding // of a demonstration
 	Help, Quit, Interrupt                      key.Binding
@@ -52,9 +53,12 @@ func NewMap(ascii bool) Map {
 		AddFile:   bind("a", "add a kubeconfig file", "a"), Filter: bind("/", "filter", "/"), Info: bind("i", "details", "i"),
 		Dashboard: bind("d", "dashboard", "d"), Connect: bind("n", "new connection", "n"),
 		Explain: bind("ctrl+e", "explain", "ctrl+e"), Problems: bind("f", "only problems", "f"), Verify: bind("v", "verify with packets", "v"),
+		Address:     bind("a", "address to call", "a"),
 		CopyCommand: bind("c", "copy command", "c"), Mouse: bind("m", "mouse on or off", "m"), Palette: bind(":", "commands", ":"),
 		Events: bind("e", "events", "e"), AllEvents: bind("E", "events of all", "E"), YAML: bind("y", "YAML of its objects", "y"),
-		Wide: bind("w", "the list alone, with more columns", "w"), Grow: bind("+", "more of the list", "+"), Shrink: bind("-", "more of the detail", "-"),
+		Wide: bind("w", "list alone, more columns", "w"), Grow: bind("+", "more of the list", "+"), Shrink: bind("-", "more of the detail", "-"),
+		Matrix:   bind("t", "matrix of clusters", "t"),
+		Hide:     bind("h", "name silent contexts or not", "h"),
 		Diagnose: bind("D", "diagnose", "D"), Logs: bind("l", "gateways' logs", "l"),
 		Change: bind("C", "change the connection", "C"), Pause: bind("p", "pause", "p"), Save: bind("s", "save this screen", "s"),
 		SortName: bind("N", "sort by name", "N"), SortStatus: bind("S", "sort by status", "S"),

@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
@@ -69,10 +70,12 @@ type (
 	SaveMsg struct{}
 	// CopyMsg copies a text that is printed at the end, too.
 	CopyMsg string
-	// VisitMsg shows the plan for a pair, or for [Connect] its settings.
+	// VisitMsg shows the plan for a pair, or for [Connect] its settings, unless a
+	// Remedy says already what is to be planned.
 	VisitMsg struct {
-		Pair [2]flows.ContextRef
-		Goal Goal
+		Pair   [2]flows.ContextRef
+		Goal   Goal
+		Remedy *check.Remedy
 	}
 	// PairMsg says which two clusters are worked on, A first: all screens call them so.
 	PairMsg [2]flows.ContextRef

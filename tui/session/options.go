@@ -8,6 +8,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 )
 
@@ -57,6 +58,8 @@ type Options struct {
 	Now func() time.Time
 	// ASCII is for terminals and fonts that can't show more.
 	ASCII bool
+	// HighContrast is for who can't tell the terminal's own colours apart.
+	HighContrast bool
 	// Keys are the admin's own; they have to be valid.
 	Keys keys.Own
 	// Demo is set where no cluster is real.
@@ -66,6 +69,23 @@ type Options struct {
 	// Protected reports whether a context's name has to be typed before its cluster
 	// is changed; nil: a yes is enough for all.
 	Protected func(flows.ContextRef) bool
+}
+
+// ConnectionSettings are what can be chosen of a connection.
+func (o Options) ConnectionSettings() []flows.ConnectionSetting {
+	if o.Settings == nil {
+		return flows.Settings()
+	}
+	return o.Settings
+}
+
+// Theme is how things look on a terminal with a light or a dark background.
+func (o Options) Theme(light bool) draw.Theme {
+	t := draw.NewTheme(o.ASCII, light)
+	if o.HighContrast {
+		t = t.HighContrast(light)
+	}
+	return t
 }
 
 // Demo is a demonstration's world, in which keys can break something.

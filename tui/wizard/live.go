@@ -53,6 +53,7 @@ func (s liveScreen) commands(c scene) []keys.Command {
 	return []keys.Command{
 		{Binding: k.Verify, Msg: session.VerifyMsg{Pair: c.pair}},
 		{Binding: k.Diagnose, Msg: c.diagnosis()},
+		{Binding: k.Address, Msg: askAddress{}},
 		{Binding: k.Settings, Msg: goSettings},
 		{Binding: k.Plan, Msg: goPlan},
 		{Binding: k.Disconnect, Msg: takeAwayMsg(session.Disconnect)},

@@ -23,6 +23,7 @@ type planScreen struct {
 	selected flows.StepID // by ID: the plan may change while it is looked at
 	zoom     bool         // the diff has the whole screen
 	pinned   bool         // the admin asked for this screen: stay
+	remedy   bool         // of a diagnosis: back leads there
 	note     string       // stays until the next decision
 	// localOnly leaves cluster B alone, which does not answer.
 	localOnly bool

@@ -11,6 +11,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/address"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -79,6 +81,12 @@ func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 		if v := &w.live.verify; v.Running() && msg.ID == v.ID {
 			v.Stop, v.Result, v.Err, v.Ended = nil, msg.Result, msg.Err, true
 		}
+	case askAddress:
+		c.askAddress()
+	case findAddress:
+		return w, c.findAddress(address.Target(msg))
+	case addressMsg:
+		c.showAddress(msg)
 	case tryMsg:
 		return w.try(c)
 	case triedMsg:
@@ -88,7 +96,10 @@ func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 		return w.verify(w.scene(e))
 	case session.VisitMsg:
 		w.pair, w.visiting, w.landed = msg.Pair, true, false
-		if w = w.begin(e, msg.Goal); msg.Goal == session.Connect {
+		switch w = w.begin(e, msg.Goal); {
+		case msg.Remedy != nil:
+			w = w.remedied(e, *msg.Remedy)
+		case msg.Goal == session.Connect:
 			w = w.openSettings(e)
 		}
 	case session.DiagnoseMsg:
@@ -212,7 +223,7 @@ func (w Wizard) back(c scene) Wizard {
 		w.preflight = w.preflight.judge(c)
 	case Plan:
 		switch {
-		case w.visiting && !w.landed && w.goal != session.Connect:
+		case w.visiting && !w.landed && (w.goal != session.Connect || w.plan.remedy):
 			return w.toClusters()
 		case c.planned() && (w.goal != session.Connect || w.fixed):
 			return w.toLive(c.Env)
@@ -285,6 +296,18 @@ func (w Wizard) begin(e session.Env, g session.Goal) Wizard {
 		w = w.replan(e)
 	}
 	return w
+}
+
+// remedied shows the plan that mends a connection, which keeps its other settings.
+func (w Wizard) remedied(e session.Env, r check.Remedy) Wizard {
+	w.wanted = w.options.Params
+	for _, s := range w.options.ConnectionSettings() {
+		if s.Name == r.Setting && s.Set(&w.wanted, r.Value) == nil {
+			w.wanted.Given |= s.Sets
+		}
+	}
+	w.Step, w.plan = Plan, planScreen{pinned: true, remedy: true}
+	return w.replan(e)
 }
 
 // replan makes the plan of the latest facts. A connection that exists already

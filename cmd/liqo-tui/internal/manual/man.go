@@ -1,7 +1,9 @@
-package main
+// Package manual writes the help of commands and the manual pages.
+package manual
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -11,7 +13,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
-func manCommand(io streams) *cobra.Command {
+// Command prints or writes the manual pages of a version.
+func Command(out io.Writer, version string) *cobra.Command {
 	return &cobra.Command{
 		Use:     "man [FOLDER]",
 		Short:   "Print the manual page, or write all of them into a folder",
@@ -22,7 +25,7 @@ func manCommand(io streams) *cobra.Command {
 			root.DisableAutoGenTag = true // a page says nothing of when it was made
 			switch len(args) {
 			case 0:
-				return doc.GenMan(root, header, io.out)
+				return doc.GenMan(root, header, out)
 			case 1:
 				if err := os.MkdirAll(args[0], 0o755); err != nil {
 					return exit.UsageError{Err: err}

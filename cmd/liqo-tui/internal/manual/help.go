@@ -1,6 +1,7 @@
-package main
+package manual
 
 import (
+	"io"
 	"os"
 	"strings"
 
@@ -11,16 +12,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/printable"
 )
 
-// Help is written for a terminal of this width, and uses more of a wider one.
 const (
-	helpWidth    = 80
+	// HelpWidth is that of a terminal for which help is written; a wider one is used.
+	HelpWidth    = 80
 	maxHelpWidth = 120 // longer lines are hard to read
 )
 
-// wrapHelp has the help of all commands wrap what it says of flags.
-func wrapHelp(root *cobra.Command, io streams) {
-	width := helpWidth
-	if f, ok := printable.Terminal(io.out).(*os.File); ok {
+// WrapHelp has the help of all commands wrap what it says of flags.
+func WrapHelp(root *cobra.Command, out io.Writer) {
+	width := HelpWidth
+	if f, ok := printable.Terminal(out).(*os.File); ok {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
 			width = min(max(width, columns), maxHelpWidth)
 		}
@@ -31,8 +32,8 @@ func wrapHelp(root *cobra.Command, io streams) {
 	).Replace(root.UsageTemplate()))
 }
 
-// hideInherited leaves flags out of a command's help that it has no use for.
-func hideInherited(cmd *cobra.Command, prefix string) {
+// HideInherited leaves flags out of a command's help that it has no use for.
+func HideInherited(cmd *cobra.Command, prefix string) {
 	help := cmd.HelpFunc()
 	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {
 		c.InheritedFlags().VisitAll(func(f *pflag.Flag) {

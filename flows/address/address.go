@@ -1,0 +1,155 @@
+// Package address says under which addresses the pods of one cluster call what runs in
+// the other one.
+package address
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Target is what somebody wants to call.
+type Target struct {
+	Kind            Kind
+	Namespace, Name string     // of a pod or a Service
+	Address         netip.Addr // of an address
+}
+
+// Kind is what a target is.
+type Kind string
+
+// The kinds.
+const (
+	Pod     Kind = "pod"
+	Service Kind = "service"
+	Address Kind = "address"
+)
+
+func (t Target) String() string {
+	if t.Kind == Address {
+		return t.Address.String()
+	}
+	return fmt.Sprintf("%s %s/%s", t.Kind, t.Namespace, t.Name)
+}
+
+// kinds are what a target may begin with, as kubectl's users write it.
+var kinds = map[string]Kind{"pod": Pod, "pods": Pod, "po": Pod, "service": Service, "services": Service, "svc": Service}
+
+// Parse reads an IP address, pod/NAME or service/NAME.
+func Parse(text, namespace string) (Target, error) {
+	if ip, err := netip.ParseAddr(text); err == nil {
+		return Target{Kind: Address, Address: ip.Unmap()}, nil
+	}
+	kind, name, _ := strings.Cut(text, "/")
+	if kinds[kind] == "" || name == "" || strings.ContainsAny(name, "/ ") {
+		return Target{}, fmt.Errorf("%q: want pod/NAME, service/NAME or an IP address", text)
+	}
+	return Target{Kind: kinds[kind], Namespace: namespace, Name: name}, nil
+}
+
+// Found is what a target is, as its cluster says.
+type Found struct {
+	Ends []End
+	// ClusterIP of a Service, which no peer can call.
+	ClusterIP string
+}
+
+// End is something that answers: a pod, or an address.
+type End struct {
+	Name    string // "" of an address
+	Address string // "" as long as it has none
+	Ready   bool
+	// HostNetwork says that the address is the node's.
+	HostNetwork bool
+}
+
+// Answer is which addresses to call.
+type Answer struct {
+	Target   Target
+	Of, From render.ClusterID // whose it is, and who calls
+	Ends     []Seen
+	// Note is what else there is to know; "" for nothing.
+	Note string
+}
+
+// Seen is one end as the caller sees it.
+type Seen struct {
+	End
+	Seen    netip.Addr
+	Problem string // why there is no such address
+}
+
+// Of says how pods of the caller's side call what was found on the other one.
+func Of(f flows.Facts, caller flows.Side, t Target, found Found) (Answer, error) {
+	here, there := f.Side(caller), f.Side(caller.Other())
+	a := Answer{Target: t, Of: there.ID, From: here.ID}
+	conf := here.Peer(there.ID).Configuration
+	if conf == nil {
+		return a, fmt.Errorf("%s knows no address of %s: they are not connected", here.ID, there.ID)
+	}
+	if t.Kind == Address {
+		found.Ends = []End{{Address: t.Address.String(), Ready: true}}
+	}
+	for _, e := range found.Ends {
+		s := Seen{End: e}
+		real, err := netip.ParseAddr(e.Address)
+		switch {
+		case e.Address == "":
+			s.Problem = "it has no address yet"
+		case e.HostNetwork:
+			s.Problem = e.Address + " is its node's: peers reach pods' addresses only"
+		case err == nil:
+			s.Seen, err = SeenAs(conf, real)
+		}
+		if err != nil && s.Problem == "" {
+			s.Problem = err.Error()
+		}
+		a.Ends = append(a.Ends, s)
+	}
+	switch {
+	case len(a.Ends) == 0:
+		return a, errors.New(t.String() + " has no pods")
+	case found.ClusterIP != "":
+		a.Note = fmt.Sprintf("Its address %s is of %s only: from %s, call a pod.", found.ClusterIP, there.ID, here.ID)
+	case !a.Callable():
+		a.Note = "None of it can be called now."
+	}
+	return a, nil
+}
+
+// Callable reports whether anything of it can be called now.
+func (a Answer) Callable() bool {
+	return slices.ContainsFunc(a.Ends, func(s Seen) bool { return s.Problem == "" && s.Ready })
+}
+
+// Lines are the answer for people.
+func (a Answer) Lines() []string {
+	lines := []string{fmt.Sprintf("%s of %s, called from pods of %s:", a.Target, a.Of, a.From)}
+	for _, e := range a.Ends {
+		text := "  " + e.Seen.String()
+		if e.Problem != "" {
+			text = "  none: " + e.Problem
+		}
+		switch {
+		case e.Name != "" && e.Address != "":
+			text += fmt.Sprintf("   (pod %s, %s there)", e.Name, e.Address)
+		case e.Name != "":
+			text += "   (pod " + e.Name + ")"
+		case e.Problem == "":
+			text += fmt.Sprintf("   (%s there)", e.Address)
+		}
+		if !e.Ready {
+			text += ", not ready"
+		}
+		lines = append(lines, text)
+	}
+	if a.Note != "" {
+		lines = append(lines, a.Note)
+	}
+	return lines
+}

@@ -1,0 +1,43 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/address"
+)
+
+// Finder says what a pod or a Service is. It is an optional ability of a [Cluster].
+type Finder interface {
+	Find(context.Context, address.Target) (address.Found, error)
+}
+
+var errNoFinder = errors.New("pods and Services of this cluster can't be looked up here")
+
+// AddressOf says under which addresses pods of the caller's cluster call a target in the
+// other one.
+func AddressOf(ctx context.Context, caller, other Cluster, t address.Target, now func() time.Time) (address.Answer, flows.Facts, error) {
+	f, err := Observe(ctx, caller, other, now)
+	if err != nil {
+		return address.Answer{}, f, err
+	}
+	for _, c := range []flows.ClusterFacts{f.Local, f.Remote} {
+		if c.Problem != nil {
+			return address.Answer{}, f, c.Problem
+		}
+	}
+	var found address.Found
+	if t.Kind != address.Address {
+		finder, ok := other.(Finder)
+		if !ok {
+			return address.Answer{}, f, errNoFinder
+		}
+		if found, err = finder.Find(ctx, t); err != nil {
+			return address.Answer{}, f, err
+		}
+	}
+	a, err := address.Of(f, flows.A, t, found)
+	return a, f, err
+}

@@ -1,0 +1,34 @@
+package draw
+
+import (
+	"charm.land/lipgloss/v2"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// palette is the colours of a theme that has its own. Tests hold each against backgrounds,
+// and states against each other, also as the colour-blind see them.
+type palette struct{ ok, running, warn, fail, unknown, a, b, label string }
+
+// The palettes of the high contrast theme, by background.
+var (
+	onDark  = palette{ok: "#5ce6d0", running: "#ffe45c", warn: "#ffd000", fail: "#ff8a70", unknown: "#e3a9ff", a: "#5cd6ff", b: "#ffa8d8", label: "#a8c7ff"}
+	onLight = palette{ok: "#00524a", running: "#5c4700", warn: "#5c4700", fail: "#990044", unknown: "#5b2a86", a: "#004f6e", b: "#8a0058", label: "#003c8f"}
+)
+
+// HighContrast is the theme with colours of its own, which are far from the background,
+// and without faint text.
+func (t Theme) HighContrast(light bool) Theme {
+	p := onDark
+	if light {
+		p = onLight
+	}
+	var none lipgloss.Style
+	colour := func(c string) Style { return newStyle(none.Foreground(lipgloss.Color(c))) }
+	bold := func(c string) Style { return newStyle(none.Foreground(lipgloss.Color(c)).Bold(true)) }
+	t.Faint, t.Label = newStyle(none), colour(p.label)
+	t.Sides = [2]Style{flows.A: colour(p.a), flows.B: colour(p.b)}
+	t.Marks = [...]Style{Pending: t.Faint, Running: colour(p.running), OK: colour(p.ok), Warn: bold(p.warn), Fail: bold(p.fail), Unknown: colour(p.unknown)}
+	t.added, t.removed, t.hunk = colour(p.ok), colour(p.fail), colour(p.a)
+	return t
+}

@@ -1,0 +1,75 @@
+package wizard
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/address"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// Messages about the address under which pods of A call something of B.
+type (
+	askAddress  struct{}       // of the admin: which?
+	findAddress address.Target // of the clusters
+	addressMsg  struct {
+		answer address.Answer
+		err    error
+	}
+)
+
+// addressTimeout bounds the look-up.
+const addressTimeout = 10 * time.Second
+
+// askAddress asks for what is to be called.
+func (c scene) askAddress() {
+	c.Post(session.PromptMsg{
+		Title:   "What of " + string(c.id(flows.B)) + " do pods of " + string(c.id(flows.A)) + " call?",
+		Explain: "pod/NAME or service/NAME, with -n NAMESPACE where it is not default, or an IP address. Nothing is sent to it.",
+		Submit: func(text string) (_ tea.Msg, problem string) {
+			words, namespace := strings.Fields(text), "default"
+			if len(words) == 3 && words[1] == "-n" {
+				words, namespace = words[:1], words[2]
+			}
+			t, err := address.Parse(strings.Join(words, " "), namespace)
+			if err != nil {
+				return nil, err.Error()
+			}
+			return findAddress(t), ""
+		},
+	})
+}
+
+// findAddress is a command.
+func (c scene) findAddress(t address.Target) tea.Cmd {
+	a, b := c.on(flows.A).Cluster, c.on(flows.B).Cluster
+	if a == nil || b == nil {
+		c.Post(session.NoteMsg("A cluster does not answer, so no address is known."))
+		return nil
+	}
+	parent, now := c.Ctx, c.Clock
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(parent, addressTimeout)
+		defer cancel()
+		answer, _, err := engine.AddressOf(ctx, a, b, t, now)
+		return addressMsg{answer, err}
+	}
+}
+
+// showAddress notes what was found.
+func (c scene) showAddress(msg addressMsg) {
+	if msg.err != nil {
+		c.Post(session.NoteMsg(msg.err.Error()))
+		return
+	}
+	var lines []string
+	for _, line := range msg.answer.Lines() {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	c.Post(session.NoteMsg(strings.Join(lines, " ")))
+}
