@@ -71,6 +71,9 @@ type InstallParams struct {
 	// APIServer is the URL at which consumers reach the cluster's API server; default:
 	// where the API servers themselves say that they are.
 	APIServer string
+	// Lend is the most that all consumers get together, such as cpu=8; default: what the
+	// nodes have.
+	Lend []string
 }
 
 // PeeringRole is which part a cluster takes in whole peerings.
@@ -246,7 +249,7 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 			for _, stated := range []struct {
 				flag   string
 				ranges []string
-			}{{poolsFlag, p.Pools}, {podsFlag, p.PodCIDRs}, {servicesFlag, services(p)}} {
+			}{{poolsFlag, p.Pools}, {podsFlag, p.PodCIDRs}, {servicesFlag, services(p)}, {lendFlag, p.Lend}} {
 				if len(stated.ranges) > 0 {
 					*args = append(*args, stated.flag+strings.Join(stated.ranges, ","))
 				}
@@ -269,6 +272,10 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 			if o.Name == OperatorName+"-home" && len(names) > 0 { // it copies them to gateways' namespaces; no names would mean all
 				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: names, Verbs: []string{"get"}})
 			}
+		case *rbacv1.ClusterRole:
+			if o.Name == PeeringAccessName && p.Peering.Provides() { // it bounds what a consumer makes
+				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"resourcequotas"}, Verbs: []string{"get", "create", "patch", "delete"}})
+			}
 		case *appsv1.DaemonSet:
 			pods.Fabric.or(pods.PodSettings).apply(&o.Spec.Template.ObjectMeta, &o.Spec.Template.Spec)
 		}
@@ -284,6 +291,7 @@ const (
 	servicesFlag  = "--service-cidr="
 	peeringFlag   = "--peering="
 	apiServerFlag = "--api-server="
+	lendFlag      = "--lend="
 )
 
 func services(p InstallParams) []string {
@@ -315,6 +323,9 @@ func OperatorParams(d *appsv1.Deployment) (p InstallParams) {
 			}
 			if text, ok := strings.CutPrefix(arg, apiServerFlag); ok {
 				p.APIServer = text
+			}
+			if text, ok := strings.CutPrefix(arg, lendFlag); ok {
+				p.Lend = strings.Split(text, ",")
 			}
 		}
 	}

@@ -24,7 +24,7 @@ const needed = "cluster-id"
 // would bring their definitions to every cluster.
 func settings() []setting.Setting[render.InstallParams] {
 	return slices.DeleteFunc(install.Settings(), func(s setting.Setting[render.InstallParams]) bool {
-		return s.Name == "peering" || s.Name == "api-server"
+		return s.Name == "peering" || s.Name == "api-server" || s.Name == "lend"
 	})
 }
 

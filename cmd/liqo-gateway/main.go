@@ -27,6 +27,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/agent"
 	"github.com/liqo-tui/liqo-tui/kube/operator"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stderr)) }
@@ -73,7 +74,7 @@ func watchConnections() error {
 
 func operatorCommand() *cobra.Command {
 	var o operator.Options
-	var pools, pods, services []string
+	var pools, pods, services, lend []string
 	cmd := &cobra.Command{
 		Use: "operator", Short: "Assign address ranges, and make and watch gateways", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -91,7 +92,11 @@ func operatorCommand() *cobra.Command {
 			if r := o.Tenancy.Role; !o.Tenancy.On() && r != render.PeeringNone {
 				return fmt.Errorf("--peering %q: want none, consumer, provider or both", r)
 			}
-			o.Tenancy.Home = o.Namespace
+			amounts, err := peering.Amounts(lend)
+			if err != nil {
+				return fmt.Errorf("--lend: %w", err)
+			}
+			o.Tenancy.Home, o.Tenancy.Lend = o.Namespace, amounts
 			config, err := rest.InClusterConfig()
 			if err != nil {
 				return fmt.Errorf("reach the cluster's API: %w", err)
@@ -108,6 +113,7 @@ func operatorCommand() *cobra.Command {
 	cmd.Flags().StringSliceVar(&services, "service-cidr", nil, "address range of the Services (default: what the cluster states)")
 	cmd.Flags().StringVar((*string)(&o.Tenancy.Role), "peering", string(render.PeeringNone), "part in whole peerings: none, consumer, provider or both")
 	cmd.Flags().StringVar(&o.Tenancy.APIServer, "api-server", "", "URL at which consumers reach the API server (default: the address that it states)")
+	cmd.Flags().StringSliceVar(&lend, "lend", nil, "most that all consumers get together, such as cpu=8 (default: what the nodes have)")
 	cmd.Flags().StringVar(&o.HealthAddress, "health-address", ":8081", "address of /healthz and /readyz")
 	return cmd
 }

@@ -79,6 +79,9 @@ func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams
 	if len(p.PodCIDRs) == 0 {
 		p.PodCIDRs = told.PodCIDRs
 	}
+	if len(p.Lend) == 0 {
+		p.Lend = told.Lend
+	}
 	if p.GatewayReplicas == 0 {
 		p.GatewayReplicas = render.TemplateReplicas(object(c, "WgGatewayServerTemplate", render.ServerTemplate))
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // Settings are all settings of an installation.
@@ -29,7 +30,13 @@ func Settings() []setting.Setting[render.InstallParams] {
 			Store:   setting.TextAt(func(p *params) *render.PeeringRole { return &p.Peering }),
 		},
 		{Name: "api-server", Help: "URL at which consumers reach the cluster's API server (default: unchanged, at first the address that the API server itself states)", Empty: "unchanged", Valid: validServer, Store: setting.TextAt(func(p *params) *string { return &p.APIServer })},
+		{Name: "lend", Help: "most of a resource that all consumers get together, such as cpu=8; may be repeated (default: unchanged, at first what the nodes have)", Kind: setting.List, Empty: "unchanged", Valid: validAmount, Store: setting.ListAt(func(p *params) *[]string { return &p.Lend })},
 	}
+}
+
+func validAmount(text string) error {
+	_, err := peering.Amounts([]string{text})
+	return err
 }
 
 func validServer(text string) error {

@@ -17,11 +17,15 @@ func TestListsOfAnInstallation(t *testing.T) {
 		if s.Kind != setting.List {
 			continue
 		}
-		if err := s.Set(&p, "10.1.0.0/16,10.2.0.0/16"); err != nil || s.Write(p) != "10.1.0.0/16,10.2.0.0/16" {
+		good, bad, want := "10.1.0.0/16,10.2.0.0/16", "10.1.0.0/16,10.2.0.1/16", "did you mean 10.2.0.0/16?"
+		if s.Name == "lend" {
+			good, bad, want = "cpu=8,memory=32Gi", "cpu=8,memory=-1Gi", `"memory=-1Gi" is not like cpu=4 or memory=8Gi`
+		}
+		if err := s.Set(&p, good); err != nil || s.Write(p) != good {
 			t.Errorf("%s: got %q, %v", s.Name, s.Write(p), err)
 		}
-		if err := s.Set(&p, "10.1.0.0/16,10.2.0.1/16"); err == nil || !strings.Contains(err.Error(), "did you mean 10.2.0.0/16?") {
-			t.Errorf("%s: got %v for a range with a host's address", s.Name, err)
+		if err := s.Set(&p, bad); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v for %s", s.Name, err, bad)
 		}
 		if err := s.Set(&p, ""); err != nil || s.Write(p) != "" {
 			t.Errorf("%s: got %q, %v, want nothing", s.Name, s.Write(p), err)
@@ -85,7 +89,7 @@ gateway:
 	for _, s := range install.Settings() {
 		got = append(got, s.Key()+"="+s.Write(p))
 	}
-	want := "image=registry.example/liqo-gateway:v1 clusterID=rome podCIDR=10.244.0.0/16,10.245.0.0/16 serviceCIDR=10.96.0.0/12 externalCIDR=10.71.0.0/16 reserve= pools= gatewayReplicas=2 peering= apiServer="
+	want := "image=registry.example/liqo-gateway:v1 clusterID=rome podCIDR=10.244.0.0/16,10.245.0.0/16 serviceCIDR=10.96.0.0/12 externalCIDR=10.71.0.0/16 reserve= pools= gatewayReplicas=2 peering= apiServer= lend="
 	if got := strings.Join(got, " "); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}

@@ -8,6 +8,8 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // Amounts are resources in words, sorted.
@@ -23,19 +25,9 @@ func Amounts(r corev1.ResourceList) string {
 	return strings.Join(out, ", ")
 }
 
-// Condition is what the provider has said of one side of a slice, nil if nothing.
-func Condition(s *authv1beta1.ResourceSlice, what authv1beta1.ResourceSliceConditionType) *authv1beta1.ResourceSliceCondition {
-	for i := range s.Status.Conditions {
-		if c := &s.Status.Conditions[i]; c.Type == what {
-			return c
-		}
-	}
-	return nil
-}
-
 // Accepted reports whether the provider has accepted one side of a slice.
 func Accepted(s *authv1beta1.ResourceSlice, what authv1beta1.ResourceSliceConditionType) bool {
-	c := Condition(s, what)
+	c := peering.Condition(s, what)
 	return c != nil && c.Status == authv1beta1.ResourceSliceConditionAccepted
 }
 

@@ -57,7 +57,7 @@ func (p pair) unfit() []flows.Step {
 	return steps
 }
 
-// unfitSoftware: Liqo lends resources; our operator gives access alone.
+// unfitSoftware: Liqo makes virtual nodes; our operator gives access and resources.
 func (p pair) unfitSoftware(side flows.Side) (reason, hint string) {
 	c, other := p.Facts.Side(side), p.Facts.Side(side.Other())
 	role := c.Operator.Peering
@@ -65,14 +65,14 @@ func (p pair) unfitSoftware(side flows.Side) (reason, hint string) {
 	case c.Software == flows.Liqo:
 		return "", ""
 	case c.Software != flows.Operator || other.Software != flows.Operator || role == "" || role == render.PeeringNone:
-		return fmt.Sprintf("%s has no Liqo (%s): only Liqo lends resources", c.ID, c.Software),
-			"liqo-tui network connect connects the pods of these clusters; for virtual nodes install Liqo on both; for access alone, liqo-tui install --peering both on both, and --create-resource-slice=false here"
+		return fmt.Sprintf("%s has no Liqo (%s): only Liqo makes virtual nodes", c.ID, c.Software),
+			"liqo-tui network connect connects the pods of these clusters; for virtual nodes install Liqo on both; for access and resources alone, liqo-tui install --peering both on both, and --create-virtual-node=false here"
 	case side == p.con && !role.Consumes():
 		return fmt.Sprintf("the operator on %s is not told that the cluster is a consumer", c.ID), fmt.Sprintf("liqo-tui install --peering %s --context %s", render.PeeringBoth, c.Context.Name)
 	case side == p.pro && !role.Provides():
 		return fmt.Sprintf("the operator on %s is not told that the cluster is a provider", c.ID), fmt.Sprintf("liqo-tui install --peering %s --context %s", render.PeeringBoth, c.Context.Name)
-	case side == p.pro && p.wants(p.params.Slice, true):
-		return fmt.Sprintf("the operator on %s gives access, and no resources", c.ID), "--create-resource-slice=false asks for access alone; for virtual nodes install Liqo on both"
+	case side == p.con && p.wants(p.params.Slice, true) && p.wantsNode():
+		return fmt.Sprintf("the operator on %s makes no virtual node", c.ID), "--create-virtual-node=false asks for resources alone; for virtual nodes install Liqo on both"
 	case side == p.pro && p.params.InBand == yes && p.params.ProxyURL == "":
 		return fmt.Sprintf("the operator on %s has no proxy for its API server", c.ID), "leave --in-band out, or name a proxy of your own: --proxy-url"
 	}
@@ -125,7 +125,7 @@ func (p pair) unfitNamespace(side flows.Side) (reason, hint string) {
 	case len(labelled) > 1:
 		return fmt.Sprintf("%s has %d tenant namespaces for %s, and Liqo takes none then: %s", c.ID, len(labelled), t.Remote, strings.Join(labelled, ", ")),
 			fmt.Sprintf("take label %s off all but one", render.LabelTenantNamespace)
-	case side == p.con && p.wants(p.params.Slice, true) && !strings.HasPrefix(t.Namespace, peering.NamespacePrefix):
+	case side == p.con && !p.ours(side) && p.wants(p.params.Slice, true) && !strings.HasPrefix(t.Namespace, peering.NamespacePrefix):
 		return fmt.Sprintf("namespace %s does not begin with %s: Liqo gives virtual nodes in it no certificate, so logs and exec don't work", t.Namespace, peering.NamespacePrefix),
 			"leave --namespace out, or reset the connection first if it is there"
 	case ns == nil || ns.DeletionTimestamp != nil:
@@ -252,10 +252,12 @@ func (p pair) notes() []string {
 	if apart := (pro.ClockAhead - con.ClockAhead).Abs(); apart > clocksApart {
 		out = append(out, fmt.Sprintf("the clocks of %s and %s are %s apart: a certificate of the one counts by the clock of the other; set them by NTP", pro.ID, con.ID, apart.Round(time.Second)))
 	}
-	if p.accepted() == nil {
+	if p.accepted() == nil && p.ours(p.pro) {
+		out = append(out, fmt.Sprintf("%s will be let in on %s: it may ask for resources there, and nothing else", con.ID, pro.ID))
+	} else if p.accepted() == nil {
 		out = append(out, fmt.Sprintf("%s will be let in on %s: it may ask for resources, and run pods and keep their Services, ConfigMaps, Secrets and volumes in namespaces that %s makes for it; it may nothing outside of them", con.ID, pro.ID, pro.ID))
 	}
-	if p.wants(p.params.Slice, true) {
+	if p.wants(p.params.Slice, true) && !p.ours(p.pro) {
 		out = append(out, p.quota())
 		out = append(out, p.tooMuch()...)
 	}
@@ -268,7 +270,7 @@ func (p pair) notes() []string {
 			out = append(out, fmt.Sprintf("Liqo %s on %s does not renew certificates: access ends when they expire, after a year as a rule", c.Operator.Version, c.ID))
 		}
 	}
-	if p.wants(p.params.Slice, true) && p.slice() == nil && isDefaultClass(p.params.Class) {
+	if p.wants(p.params.Slice, true) && p.slice() == nil && isDefaultClass(p.params.Class) && !p.ours(p.pro) {
 		out = append(out, fmt.Sprintf("%s grants what is asked for, whether it has that or not: Liqo reserves nothing. Pods on the virtual node may request no resource that was not granted", pro.ID))
 	}
 	if len(p.lending(p.con).Offloadings) == 0 && p.slice() == nil && p.wantsNode() {

@@ -72,7 +72,7 @@ func TestUnfitClustersAreRefused(t *testing.T) {
 		"ours, that take no part": {ours("", ""), peer.Params{}, check.Lending, "rome has no Liqo", "install --peering both"},
 		"ours, no consumer":       {ours(render.PeeringProvider, render.PeeringBoth), access, check.Lending, "rome is not told that the cluster is a consumer", "install --peering both --context kind-rome"},
 		"ours, no provider":       {ours(render.PeeringBoth, render.PeeringConsumer), access, check.Lending, "milan is not told that the cluster is a provider", "install --peering both --context kind-milan"},
-		"ours, and resources":     {ours(render.PeeringBoth, render.PeeringBoth), peer.Params{}, check.Lending, "gives access, and no resources", "--create-resource-slice=false"},
+		"ours, and resources":     {ours(render.PeeringBoth, render.PeeringBoth), peer.Params{}, check.Lending, "makes no virtual node", "--create-virtual-node=false"},
 		"ours, in-band":           {ours(render.PeeringBoth, render.PeeringBoth), peer.Params{Slice: "false", InBand: "true"}, check.Lending, "has no proxy", "--proxy-url"},
 		"ours beside Liqo": {func(_ *testing.T, p *flowtest.Pair) {
 			p.B.Be(func(f *flows.ClusterFacts) { f.Software, f.Operator.Peering = flows.Operator, render.PeeringBoth })

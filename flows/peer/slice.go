@@ -10,6 +10,7 @@ import (
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -82,22 +83,34 @@ func (p pair) granted() flows.Step { return p.once("granted", p.makeGranted) }
 func (p pair) makeGranted() flows.Step {
 	s := p.wait(p.con, "granted", "resources of "+string(p.id(p.pro)), check.Slice)
 	live := p.slice()
-	if live == nil || live.DeletionTimestamp != nil {
+	if live == nil || live.DeletionTimestamp != nil || !covers(live.Spec.Resources, p.params.resources(nil)) { // an answer is to what is asked now
 		s.Status, s.Reason = flows.Blocked, "needs the ResourceSlice"
 		return s
 	}
 	copied := first(in(p.tenant(p.pro).Namespace, p.lending(p.pro).Slices, func(o *authv1beta1.ResourceSlice) bool {
 		return o.Name == live.Name && p.copied(o)
 	}))
-	authentication, resources := lending.Condition(live, authv1beta1.ResourceSliceConditionTypeAuthentication), lending.Condition(live, authv1beta1.ResourceSliceConditionTypeResources)
+	says := live
+	if p.ours(p.pro) { // its copy says what it has judged
+		says = &authv1beta1.ResourceSlice{}
+		if copied != nil && equality.Semantic.DeepEqual(copied.Spec, live.Spec) && peering.Judged(copied) {
+			says = copied
+		}
+	}
+	authentication, resources := peering.Condition(says, authv1beta1.ResourceSliceConditionTypeAuthentication), peering.Condition(says, authv1beta1.ResourceSliceConditionTypeResources)
 	switch {
 	case denied(authentication):
-		p.deny(&s, authentication, "does not accept the request for a certificate",
-			fmt.Sprintf("if %s has another key than before: %s delete secret %s-%s", p.id(p.con), p.Kubectl(p.pro), peering.CertificateName, live.Name))
+		hint := fmt.Sprintf("if %s has another key than before: %s delete secret %s", p.id(p.con), p.Kubectl(p.pro), peering.SliceCertificateName(live.Name))
+		if p.ours(p.pro) {
+			hint = p.readLog(p.pro, manager)
+		}
+		p.deny(&s, authentication, "does not accept the request for a certificate", hint)
 	case denied(resources):
 		p.deny(&s, resources, "denies the resources", p.denial(live))
 	case authentication == nil || resources == nil:
 		s.Reason, s.Hint = p.pending(live, copied, authentication)
+	case !equality.Semantic.DeepEqual(says.Status, live.Status):
+		s.Reason, s.Hint = fmt.Sprintf("waiting for the answer to arrive on %s", p.id(p.con)), p.readLog(p.con, replicator)
 	case live.Status.Resources.Cpu().IsZero() || live.Status.Resources.Memory().IsZero():
 		s.Fail(flows.FailedConflict, check.Slice, fmt.Sprintf("%s grants %s: a virtual node needs CPU and memory", p.id(p.pro), lending.Amounts(live.Status.Resources)), "ask for some: --cpu, --memory")
 	case isDefault(live) && !covers(live.Status.Resources, live.Spec.Resources):
@@ -133,7 +146,8 @@ func (p pair) deny(s *flows.Step, c *authv1beta1.ResourceSliceCondition, what, h
 	if c.Message != "" {
 		s.Reason += ": " + c.Message
 	}
-	if p.since(p.pro, c.LastTransitionTime) > deniedTime || p.refuses() != "" {
+	ruled := p.ours(p.pro) && c.Type == authv1beta1.ResourceSliceConditionTypeResources // certificates follow the Tenant's, a moment later
+	if ruled || p.since(p.pro, c.LastTransitionTime) > deniedTime || p.refuses() != "" {
 		s.Fail(flows.FailedConflict, check.Slice, s.Reason, hint)
 	}
 }
@@ -151,6 +165,9 @@ func (p pair) denial(s *authv1beta1.ResourceSlice) string {
 		return fmt.Sprintf("an admin of %s has set tenant %s to %s; to take that back: liqoctl %s tenant %s", p.id(p.pro), p.id(p.con), state,
 			map[string]string{string(authv1beta1.TenantConditionCordoned): "uncordon", string(authv1beta1.TenantConditionDrained): "activate"}[state], p.id(p.con))
 	}
+	if p.ours(p.pro) {
+		return fmt.Sprintf("ask for less, such as --cpu 1 --memory 1Gi; who may lend more on %[1]s: liqo-tui install --lend, or %[2]s annotate tenant %[3]s %[4]s=cpu=4,memory=8Gi", p.id(p.pro), p.Kubectl(p.pro), p.id(p.con), peering.AnnotationLend)
+	}
 	return fmt.Sprintf("whoever runs class %q on %s says why: %s describe resourceslice %s", s.Spec.Class, p.id(p.pro), p.Kubectl(p.pro), s.Name)
 }
 
@@ -158,6 +175,10 @@ func (p pair) denial(s *authv1beta1.ResourceSlice) string {
 func (p pair) pending(live, copied *authv1beta1.ResourceSlice, authentication *authv1beta1.ResourceSliceCondition) (reason, hint string) {
 	slow := p.age(p.con, live) > controllerTime
 	switch {
+	case refused(live) != "":
+		return refused(live), p.readLog(p.con, replicator)
+	case copied == nil && p.ours(p.con):
+		return fmt.Sprintf("waiting for the ResourceSlice to arrive on %s", p.id(p.pro)), p.readLog(p.con, replicator)
 	case copied == nil && slow && !slices.Contains(live.Finalizers, peering.FinalizerReplicas):
 		return fmt.Sprintf("Liqo's crd-replicator on %s does nothing for the ResourceSlice", p.id(p.con)), p.readLog(p.con, replicator)
 	case copied == nil:

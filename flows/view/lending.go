@@ -171,7 +171,7 @@ func (l lent) addSlices(out *Lending, is func(*authv1beta1.ResourceSlice) bool) 
 		}
 		there = true
 		denied := func(what authv1beta1.ResourceSliceConditionType) bool {
-			c := lending.Condition(s, what)
+			c := peering.Condition(s, what)
 			return c != nil && c.Status == authv1beta1.ResourceSliceConditionDenied
 		}
 		state := "pending"

@@ -219,16 +219,16 @@ func onlyApplied(o any) (any, error) {
 	return o, nil
 }
 
-// slimNode keeps what gateways are made from. The rest of a node's status is
+// slimNode keeps what gateways are made from, and what is lent. The rest of a node's status is
 // long, images above all, and changes every few seconds.
 func slimNode(o any) (any, error) {
 	n, ok := o.(*corev1.Node)
 	if !ok {
 		return o, nil
 	}
-	slim := &corev1.Node{ObjectMeta: n.ObjectMeta, Spec: corev1.NodeSpec{PodCIDRs: n.Spec.PodCIDRs}}
+	slim := &corev1.Node{ObjectMeta: n.ObjectMeta, Spec: corev1.NodeSpec{PodCIDRs: n.Spec.PodCIDRs, Unschedulable: n.Spec.Unschedulable}}
 	slim.ManagedFields, slim.Annotations = nil, nil
-	slim.Status.Addresses = n.Status.Addresses
+	slim.Status.Addresses, slim.Status.Allocatable = n.Status.Addresses, n.Status.Allocatable
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			slim.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}

@@ -23,8 +23,10 @@ const (
 	AnnotationUsed = "liqo-tui.dev/used-for"
 	// AnnotationRemoteNamespace on a kubeconfig is the tenant namespace on the provider.
 	AnnotationRemoteNamespace = "liqo.io/remote-tenant-namespace"
-	// AnnotationTenant on a request for a certificate is namespace/name of its Tenant.
+	// AnnotationTenant on a request for a certificate is namespace/name of its Tenant,
+	// AnnotationSlice that of its ResourceSlice.
 	AnnotationTenant = "liqo-tui.dev/tenant"
+	AnnotationSlice  = "liqo-tui.dev/slice"
 	// LabelRequest marks requests for certificates of consumers.
 	LabelRequest = "liqo.io/remote-tenant-csr"
 	// KeyPublicKey of a certificate's Secret is the key for which the consumer has
@@ -76,27 +78,60 @@ func ConsumerAccess(t *authv1beta1.Tenant) *rbacv1.RoleBinding {
 	return b
 }
 
-// SigningRequest asks Kubernetes for a Tenant's certificate. name differs for each
-// certificate that is asked for.
-func SigningRequest(t *authv1beta1.Tenant, name string) *certificatesv1.CertificateSigningRequest {
+// Certified is whom a provider gives a certificate: a Tenant, or one of its slices.
+type Certified struct {
+	Request
+	Subject
+
+	Consumer render.ClusterID
+	Owner    render.Object // the certificate goes with it
+	kind     string        // of the owner
+	mark     string        // annotation that names the owner
+	secret   string        // what keeps the certificate
+}
+
+// OfTenant is a consumer's control plane.
+func OfTenant(t *authv1beta1.Tenant) Certified {
+	id := render.ClusterID(t.Spec.ClusterID)
+	return Certified{
+		Request: Request{PublicKey: t.Spec.PublicKey, CSR: t.Spec.CSR}, Subject: ControlPlane(id),
+		Consumer: id, Owner: t, kind: authv1beta1.TenantKind, mark: AnnotationTenant, secret: CertificateName,
+	}
+}
+
+// OfSlice is who uses the resources of a slice. Its key is the Tenant's.
+func OfSlice(s *authv1beta1.ResourceSlice, t *authv1beta1.Tenant) Certified {
+	id := render.ClusterID(t.Spec.ClusterID)
+	return Certified{
+		Request: Request{PublicKey: t.Spec.PublicKey, CSR: s.Spec.CSR}, Subject: SliceUser(s.Name, id),
+		Consumer: id, Owner: s, kind: authv1beta1.ResourceSliceKind, mark: AnnotationSlice, secret: SliceCertificateName(s.Name),
+	}
+}
+
+// Key names the owner in the annotation of a request.
+func (c Certified) Key() string { return c.Owner.GetNamespace() + "/" + c.Owner.GetName() }
+
+// SigningRequest asks Kubernetes for a certificate. name differs for each that is asked
+// for.
+func (c Certified) SigningRequest(name string) *certificatesv1.CertificateSigningRequest {
 	r := &certificatesv1.CertificateSigningRequest{
 		TypeMeta:   metav1.TypeMeta{APIVersion: certificatesv1.SchemeGroupVersion.String(), Kind: "CertificateSigningRequest"},
-		ObjectMeta: operatorMeta("", name, string(t.Spec.ClusterID)),
+		ObjectMeta: operatorMeta("", name, string(c.Consumer)),
 		Spec: certificatesv1.CertificateSigningRequestSpec{
-			Request: t.Spec.CSR, SignerName: certificatesv1.KubeAPIServerClientSignerName, ExpirationSeconds: new(int32(CertificateLife / time.Second)),
+			Request: c.CSR, SignerName: certificatesv1.KubeAPIServerClientSignerName, ExpirationSeconds: new(int32(CertificateLife / time.Second)),
 			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
 		},
 	}
 	r.Labels[LabelRequest] = "true"
-	r.Annotations = map[string]string{AnnotationTenant: t.Namespace + "/" + t.Name}
+	r.Annotations = map[string]string{c.mark: c.Key()}
 	return r
 }
 
-// CertificateSecret keeps what was signed for a Tenant, and for which key.
-func CertificateSecret(t *authv1beta1.Tenant, certificate []byte) *corev1.Secret {
-	s := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: operatorMeta(t.Namespace, CertificateName, string(t.Spec.ClusterID))}
-	s.OwnerReferences = ownedBy(authv1beta1.TenantKind, t)
-	s.Data = map[string][]byte{KeyCSR: t.Spec.CSR, KeyCertificate: certificate, KeyPublicKey: t.Spec.PublicKey}
+// Secret keeps what was signed, and for which key.
+func (c Certified) Secret(certificate []byte) *corev1.Secret {
+	s := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: operatorMeta(c.Owner.GetNamespace(), c.secret, string(c.Consumer))}
+	s.OwnerReferences = ownedBy(c.kind, c.Owner)
+	s.Data = map[string][]byte{KeyCSR: c.CSR, KeyCertificate: certificate, KeyPublicKey: c.PublicKey}
 	return s
 }
 

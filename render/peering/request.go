@@ -29,15 +29,32 @@ type Request struct {
 // Organization is the group that Liqo's controllers demand of such requests.
 const Organization = "liqo.io"
 
-// NewRequest is the request of a cluster with this private key, in PKCS#8 as PEM.
-// Ed25519 and RSA keys give the same bytes each time, which Liqo's controllers
-// count on: they refuse another request of the same consumer.
+// Subject is whom a certificate makes of who has it.
+type Subject struct{ User, Group string }
+
+// ControlPlane is a consumer toward its providers.
+func ControlPlane(id render.ClusterID) Subject { return Subject{string(id), Organization} }
+
+// SliceUser is who uses the resources of a consumer's slice.
+func SliceUser(slice string, id render.ClusterID) Subject {
+	sum := sha256.Sum256([]byte(id))
+	return Subject{fmt.Sprintf("%s-%x", slice, sum[:6]), string(id)}
+}
+
+// NewRequest is the request of a cluster's control plane, see [Subject.Request].
 func NewRequest(privateKey []byte, id render.ClusterID, random io.Reader) (Request, error) {
+	return ControlPlane(id).Request(privateKey, random)
+}
+
+// Request asks to be the subject, with this private key, in PKCS#8 as PEM. Ed25519 and
+// RSA keys give the same bytes each time, which Liqo's controllers count on: they refuse
+// another request of the same consumer.
+func (s Subject) Request(privateKey []byte, random io.Reader) (Request, error) {
 	signer, r, err := parseKey(privateKey)
 	if err != nil {
 		return Request{}, err
 	}
-	subject, err := asn1.Marshal(pkix.Name{CommonName: string(id), Organization: []string{Organization}}.ToRDNSequence())
+	subject, err := asn1.Marshal(pkix.Name{CommonName: s.User, Organization: []string{s.Group}}.ToRDNSequence())
 	if err != nil {
 		return Request{}, fmt.Errorf("encode the subject: %w", err)
 	}
@@ -116,10 +133,10 @@ func Sign(privateKey, nonce []byte, random io.Reader) ([]byte, error) {
 	return signer.Sign(random, sum[:], crypto.SHA256)
 }
 
-// Acceptable is why a provider does not have this request signed for a consumer; nil
-// if it does. The certificate must make the consumer that one user, in that one group:
+// Acceptable is why a provider does not have this request signed for a subject; nil
+// if it does. The certificate must make of the consumer that one user, in that one group:
 // of a third attribute of the subject, an API server may make something, such as a UID.
-func (r Request) Acceptable(id render.ClusterID) error {
+func (r Request) Acceptable(s Subject) error {
 	block, rest := pem.Decode(r.CSR)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(bytes.TrimSpace(rest)) > 0 {
 		return errors.New("its CSR is not one request as PEM")
@@ -132,10 +149,10 @@ func (r Request) Acceptable(id render.ClusterID) error {
 		return fmt.Errorf("its CSR is not signed by its own key: %w", err)
 	}
 	switch {
-	case csr.Subject.CommonName != string(id):
-		return fmt.Errorf("its CSR is for user %q, not %q", csr.Subject.CommonName, id)
-	case len(csr.Subject.Organization) != 1 || csr.Subject.Organization[0] != Organization:
-		return fmt.Errorf("its CSR is for the groups %q, not for %q alone", csr.Subject.Organization, Organization)
+	case csr.Subject.CommonName != s.User:
+		return fmt.Errorf("its CSR is for user %q, not %q", csr.Subject.CommonName, s.User)
+	case len(csr.Subject.Organization) != 1 || csr.Subject.Organization[0] != s.Group:
+		return fmt.Errorf("its CSR is for the groups %q, not for %q alone", csr.Subject.Organization, s.Group)
 	case len(csr.Subject.Names) != 2:
 		return errors.New("the subject of its CSR has more than a name and a group")
 	case len(csr.Extensions) > 0:

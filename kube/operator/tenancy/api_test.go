@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -62,6 +61,7 @@ type pair struct {
 	t           *testing.T
 	rome, milan *plane
 	proxy       string
+	params      peer.Params  // besides the proxy; the zero value is for access alone
 	access      *rest.Config // of rome, to milan
 }
 
@@ -82,7 +82,11 @@ func (w *pair) run(t *testing.T, plan func(flows.Facts) flows.Plan) (changed boo
 
 func (w *pair) peer(t *testing.T) (changed bool, took time.Duration) {
 	t.Helper()
-	p := peer.Params{Slice: "false", ProxyURL: w.proxy}
+	p := w.params
+	p.ProxyURL, p.VirtualNode = w.proxy, "false"
+	if p.CPU == "" {
+		p.Slice = "false"
+	}
 	return w.run(t, func(f flows.Facts) flows.Plan { return peer.Plan(p, nil, [2]string{}, f) })
 }
 
@@ -202,7 +206,7 @@ func (w *pair) testConsumerRights(t *testing.T) {
 			return c.Status().Patch(ctx, tenantIn(w.milan), merge(`{"status":{"tenantNamespace":"x"}}`))
 		},
 		"a Tenant": func() error { return c.Create(ctx, &authv1beta1.Tenant{ObjectMeta: object("liqo-tenant-rome", "x")}) },
-		"a ResourceSlice": func() error {
+		"a ResourceSlice of nobody": func() error {
 			return c.Create(ctx, &authv1beta1.ResourceSlice{ObjectMeta: object("liqo-tenant-rome", "x")})
 		},
 		"its nonce and certificate": func() error { return c.List(ctx, &corev1.SecretList{}, client.InNamespace("liqo-tenant-rome")) },
@@ -416,15 +420,7 @@ func (w *pair) testEnd(t *testing.T, before [2][]string) {
 		t.Errorf("after unpeer: got %v", err)
 	}
 	for i, p := range []*plane{w.rome, w.milan} {
-		var left string
-		for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-			if left = cmp.Diff(before[i], p.objects()); left == "" {
-				break
-			}
-		}
-		if left != "" {
-			t.Errorf("%s: left (-before +after):\n%s", p.id, left)
-		}
+		p.untilLike(t, before[i])
 	}
 }
 
@@ -693,6 +689,12 @@ func (p *plane) testOperatorRights(t *testing.T) {
 		"Secrets without a binding": func() error { return c.List(ctx, &corev1.SecretList{}, client.InNamespace("plain")) },
 		"a Tenant": func() error {
 			return c.Create(ctx, &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: "of-genoa", Name: "x"}})
+		},
+		"a ResourceSlice": func() error {
+			return c.Create(ctx, &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "of-genoa", Name: "x"}})
+		},
+		"a bound on others' pods": func() error {
+			return c.Create(ctx, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "x"}})
 		},
 		"a serving certificate": func() error {
 			return c.Create(ctx, request("serving", certificatesv1.KubeletServingSignerName, certificatesv1.UsageServerAuth))

@@ -15,9 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/liqo-tui/liqo-tui/kube/operator/own"
+	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -30,23 +32,51 @@ const (
 	refusedAgain = 5 * time.Minute
 )
 
-// tenantOf is the Tenant that a request for a certificate is of.
-func tenantOf(_ context.Context, o client.Object) []reconcile.Request {
-	namespace, name, ok := strings.Cut(o.GetAnnotations()[peering.AnnotationTenant], "/")
-	if !ok {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}}}
+// signer has Kubernetes sign the certificates of consumers.
+type signer struct {
+	client client.Client
+	reader client.Reader // not cached
 }
 
-// certificate is what was signed for a Tenant that is accepted; nil while there is none.
+// ownerIn tells the owner of a request for a certificate, which this annotation names.
+func ownerIn(annotation string) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		namespace, name, ok := strings.Cut(o.GetAnnotations()[annotation], "/")
+		if !ok {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}}}
+	})
+}
+
+// stored is the Secret with what was signed before; nil if there is none.
+func (r *signer) stored(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	s := &corev1.Secret{}
+	switch err := r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, s); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read certificate %s/%s: %w", namespace, name, err)
+	}
+	return s, nil
+}
+
+// holds reports whether what is stored was signed for the same key and the same request.
+func holds(s *corev1.Secret, of peering.Certified) bool {
+	if s == nil || !bytes.Equal(s.Data[peering.KeyPublicKey], of.PublicKey) || !bytes.Equal(s.Data[peering.KeyCSR], of.CSR) {
+		return false
+	}
+	owner := metav1.GetControllerOf(s)
+	return owner != nil && owner.UID == of.Owner.GetUID()
+}
+
+// certificate is what was signed for somebody who is accepted; nil while there is none.
 // A new one is asked for when the last third of its life begins. again is when to look
 // again, 0 for when something changes.
-func (r *tenants) certificate(ctx context.Context, in *inputs, now time.Time) (certificate []byte, again time.Duration, err error) {
-	name := "liqo-tui-" + in.id()
+func (r *signer) certificate(ctx context.Context, of peering.Certified, stored *corev1.Secret, now time.Time) (certificate []byte, again time.Duration, err error) {
 	var last []byte
-	if in.accepted() {
-		last = in.stored.Data[peering.KeyCertificate]
+	if holds(stored, of) {
+		last = stored.Data[peering.KeyCertificate]
 		if c, err := peering.Certificate(last); err == nil {
 			certificate, again = last, peering.RenewAt(c.NotBefore, c.NotAfter).Sub(now)
 			if again > 0 {
@@ -56,8 +86,8 @@ func (r *tenants) certificate(ctx context.Context, in *inputs, now time.Time) (c
 	}
 	// The name is that of one certificate: a request that was left half-way is found
 	// again, and one for another key, or for the time after, is another.
-	sum := sha256.Sum256(bytes.Join([][]byte{[]byte(in.tenant.UID), in.tenant.Spec.CSR, last}, []byte{0}))
-	request, err := r.request(ctx, in, fmt.Sprintf("%s-%x", name, sum[:8]))
+	sum := sha256.Sum256(bytes.Join([][]byte{[]byte(of.Owner.GetUID()), of.CSR, last}, []byte{0}))
+	request, err := r.request(ctx, of, fmt.Sprintf("liqo-tui-%s-%x", of.Consumer, sum[:8]))
 	if err != nil {
 		return certificate, 0, err
 	}
@@ -79,10 +109,10 @@ func (r *tenants) certificate(ctx context.Context, in *inputs, now time.Time) (c
 	if err != nil {
 		return certificate, refusedAgain, fmt.Errorf("what was signed can't be read: %w", err)
 	}
-	if s := c.Subject; !in.request().Certifies(request.Status.Certificate) || s.CommonName != string(in.id()) || len(s.Organization) != 1 || s.Organization[0] != peering.Organization {
+	if s := c.Subject; !of.Certifies(request.Status.Certificate) || s.CommonName != of.User || len(s.Organization) != 1 || s.Organization[0] != of.Group {
 		return certificate, refusedAgain, fmt.Errorf("what was signed is for %s, not for what was asked", c.Subject)
 	}
-	if _, err := own.Apply(ctx, r.client, peering.CertificateSecret(in.tenant, request.Status.Certificate)); err != nil {
+	if _, err := own.Apply(ctx, r.client, of.Secret(request.Status.Certificate)); err != nil {
 		return certificate, 0, err
 	}
 	return request.Status.Certificate, max(peering.RenewAt(c.NotBefore, c.NotAfter).Sub(now), time.Minute), own.Delete(ctx, r.client, request)
@@ -90,8 +120,8 @@ func (r *tenants) certificate(ctx context.Context, in *inputs, now time.Time) (c
 
 // request asks Kubernetes for a certificate, and approves that. What stands under the
 // name and asks for something else is not ours, and goes.
-func (r *tenants) request(ctx context.Context, in *inputs, name string) (*certificatesv1.CertificateSigningRequest, error) {
-	want := peering.SigningRequest(in.tenant, name)
+func (r *signer) request(ctx context.Context, of peering.Certified, name string) (*certificatesv1.CertificateSigningRequest, error) {
+	want := of.SigningRequest(name)
 	live := &certificatesv1.CertificateSigningRequest{}
 	err := r.reader.Get(ctx, client.ObjectKey{Name: name}, live)
 	if err == nil && !asks(live, want) {
@@ -104,14 +134,14 @@ func (r *tenants) request(ctx context.Context, in *inputs, name string) (*certif
 		live, err = want, r.client.Create(ctx, want, client.FieldOwner(own.Manager))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ask for the certificate of Tenant %s/%s: %w", in.tenant.Namespace, in.tenant.Name, err)
+		return nil, fmt.Errorf("ask for the certificate of %s: %w", render.Name(of.Owner), err)
 	}
 	if len(live.Status.Conditions) > 0 {
 		return live, nil
 	}
 	live.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "TenantAccepted",
-		Message: fmt.Sprintf("Tenant %s/%s has signed its nonce", in.tenant.Namespace, in.tenant.Name), LastUpdateTime: metav1.Now(),
+		Message: fmt.Sprintf("%s is of a Tenant that has signed its nonce", of.Key()), LastUpdateTime: metav1.Now(),
 	}}
 	if err := r.client.SubResource("approval").Update(ctx, live, client.FieldOwner(own.Manager)); err != nil {
 		return nil, fmt.Errorf("approve request %s: %w", name, err)
@@ -130,7 +160,7 @@ func asks(live, want *certificatesv1.CertificateSigningRequest) bool {
 			return false
 		}
 	}
-	return live.Annotations[peering.AnnotationTenant] == want.Annotations[peering.AnnotationTenant]
+	return live.Annotations[peering.AnnotationTenant] == want.Annotations[peering.AnnotationTenant] && live.Annotations[peering.AnnotationSlice] == want.Annotations[peering.AnnotationSlice]
 }
 
 // refused is why a request gets no certificate, "" if it may.
@@ -141,4 +171,35 @@ func refused(r *certificatesv1.CertificateSigningRequest) string {
 		}
 	}
 	return ""
+}
+
+// forget removes the requests and the certificate of an owner that is gone. Kubernetes'
+// garbage collector would too, but learns of new kinds only every 30 s.
+func (r *signer) forget(ctx context.Context, mark, kind string, owner client.ObjectKey, secret string) error {
+	var errs []error
+	var requests certificatesv1.CertificateSigningRequestList
+	errs = append(errs, r.client.List(ctx, &requests))
+	for i := range requests.Items {
+		if o := &requests.Items[i]; o.Annotations[mark] == owner.String() {
+			errs = append(errs, own.Delete(ctx, r.client, o))
+		}
+	}
+	switch err := r.client.Get(ctx, client.ObjectKey{Name: owner.Namespace}, &corev1.Namespace{}); {
+	case apierrors.IsNotFound(err): // no admin has labelled it any more: its Secrets are nobody's to read
+	case err != nil:
+		errs = append(errs, err)
+	default:
+		s, err := r.stored(ctx, owner.Namespace, secret)
+		errs = append(errs, err)
+		if s != nil && isLeftBy(s, kind, owner.Name) {
+			errs = append(errs, own.Delete(ctx, r.client, s))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// isLeftBy reports whether o went with an owner of this kind and name.
+func isLeftBy(o client.Object, kind, name string) bool {
+	owner := metav1.GetControllerOf(o)
+	return owner != nil && owner.Kind == kind && owner.Name == name
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,16 +29,11 @@ type inputs struct {
 
 func (in *inputs) id() render.ClusterID { return render.ClusterID(in.tenant.Spec.ClusterID) }
 
-func (in *inputs) request() peering.Request {
-	return peering.Request{PublicKey: in.tenant.Spec.PublicKey, CSR: in.tenant.Spec.CSR}
-}
+func (in *inputs) certified() peering.Certified { return peering.OfTenant(in.tenant) }
 
 // accepted reports whether this Tenant was accepted before with the same key and the
 // same request. Then its nonce may be gone.
-func (in *inputs) accepted() bool {
-	t, s := in.tenant, in.stored
-	return s != nil && ownedByTenant(s, t) && slices.Equal(s.Data[peering.KeyPublicKey], t.Spec.PublicKey) && slices.Equal(s.Data[peering.KeyCSR], t.Spec.CSR)
-}
+func (in *inputs) accepted() bool { return holds(in.stored, in.certified()) }
 
 // refusal is why a Tenant gets no access; nil if it does. nonce is then the one that it
 // has signed, nil if none is asked of it any more.
@@ -57,7 +51,7 @@ func (in *inputs) refusal() (nonce *corev1.Secret, why error) {
 	if first := in.first(); first.UID != in.tenant.UID {
 		return nil, fmt.Errorf("tenant %s/%s is older, and of the same cluster or in the same namespace: delete one of the two", first.Namespace, first.Name)
 	}
-	if err := in.request().Acceptable(id); err != nil {
+	if err := in.certified().Acceptable(peering.ControlPlane(id)); err != nil {
 		return nil, err
 	}
 	if in.accepted() {
@@ -71,7 +65,7 @@ func (in *inputs) refusal() (nonce *corev1.Secret, why error) {
 	for i := range in.nonces {
 		s := &in.nonces[i]
 		used := s.Annotations[peering.AnnotationUsed]
-		if s.Labels[render.LabelRemoteCluster] == string(id) && (used == "" || used == string(in.tenant.UID)) && in.request().Signed(s.Data[peering.KeyNonce], in.tenant.Spec.Signature) {
+		if s.Labels[render.LabelRemoteCluster] == string(id) && (used == "" || used == string(in.tenant.UID)) && in.certified().Signed(s.Data[peering.KeyNonce], in.tenant.Spec.Signature) {
 			return s, nil
 		}
 	}

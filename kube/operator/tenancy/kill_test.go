@@ -12,26 +12,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// An operator makes more writes than these, and fewer than those, for one handshake.
+// An operator makes more writes than these, and fewer than those, for one handshake and
+// its its resources. The consumer's writes to the provider count, too.
 const (
 	fewestWrites = 6
-	mostWrites   = 12
+	mostWrites   = 19
 )
 
-// TestCrashesDuringAHandshake ends both operators after each of their writes. Others go
-// on, and in the end there is as much as if nothing had happened.
+// TestCrashesDuringAHandshake ends both operators after each of their writes, until
+// resources are granted. Others go on, and in the end there is as much as if nothing had
+// happened.
 func TestCrashesDuringAHandshake(t *testing.T) {
 	requireAPI(t)
 	rome, milan := newPlane(t, "rome", render.PeeringConsumer), newPlane(t, "milan", render.PeeringProvider)
-	w := &pair{t: t, rome: rome, milan: milan, proxy: proxy(t)}
+	w := &pair{t: t, rome: rome, milan: milan, proxy: proxy(t), params: peer.Params{CPU: "2", Memory: "2Gi"}}
+	milan.node("node-a", "8", "16Gi")
 	first := sample.Seed(t)
 	for n := range uint64(sample.Of(3, mostWrites)) {
-		writes := int64((first+n*5)%mostWrites) + 1 // 5 and 12 have no common divisor: all of them, in the end
+		writes := int64((first+n*5)%mostWrites) + 1 // 5 and 19 have no common divisor: all of them, in the end
 		t.Run(fmt.Sprintf("after %d writes", writes), func(t *testing.T) {
 			w.forget(t)
 			rome.stop()
@@ -65,6 +69,8 @@ func (w *pair) forget(t *testing.T) {
 			untilGone(t, p, o)
 		}
 	}
+	none(w.rome, slice("liqo-tenant-milan", "milan"))
+	untilGone(t, w.milan, slice("liqo-tenant-rome", "milan"))
 	none(w.rome, identity())
 	none(w.rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: peering.SignedNonceName}})
 	none(w.milan, tenantIn(w.milan))
@@ -72,6 +78,9 @@ func (w *pair) forget(t *testing.T) {
 	untilGone(t, w.rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: peering.KubeconfigName("controlplane-milan")}})
 	untilGone(t, w.milan, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: peering.CertificateName}})
 	untilGone(t, w.milan, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: render.ConsumerAccessName}})
+	untilGone(t, w.rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: peering.KubeconfigName("resourceslice-milan")}})
+	untilGone(t, w.milan, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: peering.SliceCertificateName("milan")}})
+	untilGone(t, w.milan, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: render.ConsumerAccessName}})
 	untilGone(t, w.rome, &corev1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}})
 	var requests certificatesv1.CertificateSigningRequestList
 	var renews authv1beta1.RenewList

@@ -48,8 +48,21 @@ func TestLiqoctl(t *testing.T) {
 	if err := w.mayRead(t); err != nil {
 		t.Error(err)
 	}
+	w.milan.node("node-a", "8", "16Gi")
+	liqoctl("create", "resourceslice", "mine", "--remote-cluster-id", "milan", "--cpu", "1", "--memory", "1Gi", "--no-virtual-node", "--kubeconfig", w.rome.kubecfg)
+	w.answered(t, w.rome, slice("liqo-tenant-milan", "mine"), "")
+	liqoctl("create", "resourceslice", "mine", "--remote-cluster-id", "milan", "--cpu", "9", "--memory", "1Gi", "--no-virtual-node", "--kubeconfig", w.rome.kubecfg)
+	w.answered(t, w.rome, slice("liqo-tenant-milan", "mine"), "cpu: 9 asked for")
+	liqoctl("create", "resourceslice", "mine", "--remote-cluster-id", "milan", "--cpu", "3", "--memory", "1Gi", "--no-virtual-node", "--kubeconfig", w.rome.kubecfg)
+	w.answered(t, w.rome, slice("liqo-tenant-milan", "mine"), "")
+	there := strings.Join(strings.Fields(liqoctl("info", "peer", "--kubeconfig", w.milan.kubecfg)), " ")
+	for _, want := range []string{"Role: Consumer", "Resource slice accepted", "Action: Providing", "cpu: 3"} {
+		if !strings.Contains(there, want) {
+			t.Errorf("liqoctl info on the provider does not say %q: %s", want, there)
+		}
+	}
 	info := strings.Join(strings.Fields(liqoctl("info", "peer", "--kubeconfig", w.rome.kubecfg)), " ")
-	for _, want := range []string{"Cluster ID: milan", "Role: Provider", "Authentication ─────────────────────────────────────────────────────────────────┐ | Status: Healthy"} {
+	for _, want := range []string{"Cluster ID: milan", "Role: Provider", "Resource slice accepted", "Action: Consuming", "cpu: 3", "Authentication ─────────────────────────────────────────────────────────────────┐ | Status: Healthy"} {
 		if !strings.Contains(info, want) {
 			t.Errorf("liqoctl info does not say %q: %s", want, info)
 		}
@@ -59,6 +72,12 @@ func TestLiqoctl(t *testing.T) {
 	if now := w.config(t); !bytes.Equal(now.CertData, access.CertData) {
 		t.Error("peer had another certificate made")
 	}
+	w.rome.runDelete(t, slice("liqo-tenant-milan", "mine"))
+	untilGone(t, w.milan, slice("liqo-tenant-rome", "mine"))
+	liqoctl(append([]string{"peer", "--networking-disabled", "--create-virtual-node=false", "--cpu", "2", "--memory", "2Gi", "--proxy-url", w.proxy, "--timeout", "1m"}, both...)...)
+	w.answered(t, w.rome, slice("liqo-tenant-milan", "milan"), "")
+	w.rome.runDelete(t, slice("liqo-tenant-milan", "milan"))
+	untilGone(t, w.milan, slice("liqo-tenant-rome", "milan"))
 	liqoctl(append([]string{"unauthenticate", "--timeout", "1m"}, both...)...)
 	untilGone(t, w.rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "kubeconfig-controlplane-milan"}})
 	untilGone(t, w.milan, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: render.ConsumerAccessName}})

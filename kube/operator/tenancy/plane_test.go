@@ -22,6 +22,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -33,6 +34,7 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -140,7 +142,8 @@ type plane struct {
 	server    string // URL of the API server
 	kubecfg   string // file with an admin's access
 	crashes   atomic.Int64
-	stop      func() // ends the operator
+	lend      corev1.ResourceList // told to the operator
+	stop      func()              // ends the operator
 }
 
 func newPlane(t testing.TB, id render.ClusterID, role render.PeeringRole) *plane {
@@ -206,7 +209,7 @@ func (p *plane) runControllers(admin *envtest.AuthenticatedUser, folder string) 
 	cmd.Args = []string{
 		"kube-controller-manager", "--kubeconfig", file, "--leader-elect=false", "--secure-port=0",
 		"--cluster-signing-cert-file", filepath.Join(folder, "ca.crt"), "--cluster-signing-key-file", filepath.Join(folder, "ca.key"),
-		"--controllers=certificatesigningrequest-signing-controller,namespace-controller,garbage-collector-controller",
+		"--controllers=certificatesigningrequest-signing-controller,namespace-controller,garbage-collector-controller,resourcequota-controller",
 	}
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
@@ -272,7 +275,7 @@ func (p *plane) runOperatorThatEnds(role render.PeeringRole, writes int64) {
 			Stated: map[string][]netip.Prefix{
 				render.NetworkPodCIDR: {netip.MustParsePrefix("10.244.0.0/16")}, render.NetworkServiceCIDR: {netip.MustParsePrefix("10.96.0.0/16")},
 			},
-			Tenancy: tenancy.Options{Role: role, APIServer: p.server, Home: "liqo"},
+			Tenancy: tenancy.Options{Role: role, APIServer: p.server, Home: "liqo", Lend: p.lend},
 		})
 	}
 	go func() {
@@ -280,8 +283,10 @@ func (p *plane) runOperatorThatEnds(role render.PeeringRole, writes int64) {
 		if writes > 0 {
 			first, kill := context.WithCancel(ctx)
 			defer kill()
-			mortal := rest.CopyConfig(config)
-			mortal.Wrap(func(next http.RoundTripper) http.RoundTripper { return &crash{next: next, after: writes, kill: kill} })
+			mortal, made := rest.CopyConfig(config), &atomic.Int64{} // of connections to other clusters, too
+			mortal.Wrap(func(next http.RoundTripper) http.RoundTripper {
+				return &crash{next: next, after: writes, made: made, kill: kill}
+			})
 			_ = run(first, mortal) // it can't say good-bye
 			if ctx.Err() == nil {
 				p.crashes.Add(1)
@@ -302,7 +307,7 @@ func (p *plane) runOperatorThatEnds(role render.PeeringRole, writes int64) {
 type crash struct {
 	next  http.RoundTripper
 	after int64
-	made  atomic.Int64
+	made  *atomic.Int64
 	kill  func()
 }
 
@@ -345,6 +350,7 @@ func until[O client.Object](t testing.TB, p *plane, o O, what string, holds func
 	t.Helper()
 	key := client.ObjectKeyFromObject(o)
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		reflect.ValueOf(o).Elem().SetZero() // what is absent now would stay
 		err := p.Get(t.Context(), key, o)
 		if err == nil && holds(o) {
 			return o

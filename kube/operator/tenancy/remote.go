@@ -32,7 +32,11 @@ func (r *peers) ask(ctx context.Context, i *authv1beta1.Identity) error {
 	if err != nil {
 		return err
 	}
-	remote, err := remoteClient(i, private)
+	config, err := remoteConfig(i, private)
+	if err != nil {
+		return err
+	}
+	remote, err := remoteClient(config)
 	if err != nil {
 		return err
 	}
@@ -46,13 +50,13 @@ func (r *peers) ask(ctx context.Context, i *authv1beta1.Identity) error {
 	return r.renew(ctx, remote, i)
 }
 
-// remoteClient is a provider's API as this cluster may use it.
-func remoteClient(i *authv1beta1.Identity, private []byte) (client.Client, error) {
+// remoteConfig is how this cluster reaches a provider.
+func remoteConfig(i *authv1beta1.Identity, private []byte) (*rest.Config, error) {
 	p := i.Spec.AuthParams
 	if i.Spec.Namespace == nil || *i.Spec.Namespace == "" {
 		return nil, errors.New("the Identity does not name the tenant namespace on the provider")
 	}
-	config := &rest.Config{Host: p.APIServer, TLSClientConfig: rest.TLSClientConfig{CAData: p.CA, CertData: p.SignedCRT, KeyData: private}, Timeout: lookWithin}
+	config := &rest.Config{Host: p.APIServer, TLSClientConfig: rest.TLSClientConfig{CAData: p.CA, CertData: p.SignedCRT, KeyData: private}}
 	if p.ProxyURL != nil && *p.ProxyURL != "" {
 		u, err := url.Parse(*p.ProxyURL)
 		if err != nil {
@@ -60,13 +64,23 @@ func remoteClient(i *authv1beta1.Identity, private []byte) (client.Client, error
 		}
 		config.Proxy = http.ProxyURL(u)
 	}
+	return config, nil
+}
+
+// remoteClient is a provider's API as this cluster may use it. It does not wait long for
+// an answer.
+func remoteClient(config *rest.Config) (client.Client, error) {
+	config = rest.CopyConfig(config)
+	config.Timeout = lookWithin
 	scheme := runtime.NewScheme()
 	if err := authv1beta1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	// It is known what a Renew is: to ask the provider takes two more answers.
+	// It is known what these are: to ask the provider takes two more answers.
 	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(authv1beta1.GroupVersion.WithKind(authv1beta1.RenewKind), meta.RESTScopeNamespace)
+	for _, kind := range []string{authv1beta1.RenewKind, authv1beta1.ResourceSliceKind} {
+		mapper.Add(authv1beta1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
 	return client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
 }
 
@@ -77,12 +91,12 @@ func (r *peers) renew(ctx context.Context, remote client.Client, i *authv1beta1.
 	o := &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{Namespace: *i.Spec.Namespace, Name: i.Name}}
 	err := remote.Get(ctx, client.ObjectKeyFromObject(o), o)
 	if apierrors.IsNotFound(err) {
-		id, iderr := r.id(ctx)
+		id, iderr := clusterID(ctx, r.reader, r.home)
 		if iderr != nil {
 			return iderr
 		}
 		o.Labels = map[string]string{
-			render.LabelRemoteCluster: id, peering.LabelOrigin: id, peering.LabelReplicated: "true", peering.LabelReplication: "false",
+			render.LabelRemoteCluster: string(id), peering.LabelOrigin: string(id), peering.LabelReplicated: "true", peering.LabelReplication: "false",
 			peering.LabelDestination: string(i.Spec.ClusterID),
 		}
 		o.Spec = authv1beta1.RenewSpec{ConsumerClusterID: corev1beta1.ClusterID(id), IdentityType: authv1beta1.ControlPlaneIdentityType}
@@ -109,11 +123,11 @@ func newer(certificate, than []byte) bool {
 	return aerr == nil && berr == nil && a.NotAfter.After(b.NotAfter)
 }
 
-// id is by which name the providers know this cluster.
-func (r *peers) id(ctx context.Context) (string, error) {
+// clusterID is the ID of this cluster, whose operator is in namespace home.
+func clusterID(ctx context.Context, c client.Reader, home string) (render.ClusterID, error) {
 	var m corev1.ConfigMap
-	if err := r.reader.Get(ctx, client.ObjectKey{Namespace: r.home, Name: render.ClusterIDConfigMap}, &m); err != nil {
+	if err := c.Get(ctx, client.ObjectKey{Namespace: home, Name: render.ClusterIDConfigMap}, &m); err != nil {
 		return "", fmt.Errorf("read the cluster's ID: %w", err)
 	}
-	return m.Data[render.ClusterIDKey], nil
+	return render.ClusterID(m.Data[render.ClusterIDKey]), nil
 }

@@ -1,7 +1,7 @@
-// Package tenancy gives other clusters access to this one, and keeps the access that
-// others give. It is of whole peerings the part that comes before resources: nonces,
-// Tenants and certificates where the cluster is provider, keys and Identities where it
-// is consumer. It reconciles Liqo's kinds, by Liqo's contract.
+// Package tenancy gives other clusters access to this one, and resources, and keeps what
+// others give. It is of whole peerings the part that comes before virtual nodes: nonces,
+// Tenants, certificates and grants where the cluster is provider, keys, Identities and
+// what is asked for where it is consumer. It reconciles Liqo's kinds, by Liqo's contract.
 package tenancy
 
 import (
@@ -38,7 +38,10 @@ type Options struct {
 	// APIServer is the URL that consumers are told; "" for the address that the API
 	// servers state themselves.
 	APIServer string
-	Home      string // namespace of the operator
+	// Lend is the most of each resource that all consumers get together; what it does not
+	// name is bounded by the nodes alone.
+	Lend corev1.ResourceList
+	Home string // namespace of the operator
 }
 
 // On reports whether the cluster takes part in whole peerings.
@@ -58,6 +61,7 @@ func (o Options) Prepare(m *ctrl.Options) error {
 	if err := o.AddToScheme(m.Scheme); err != nil {
 		return err
 	}
+	m.Client.Cache.DisableFor = append(m.Client.Cache.DisableFor, &corev1.ResourceQuota{}) // those of consumers are ours, one each
 	m.Cache.ByObject[&corev1.Namespace{}] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{render.LabelTenantNamespace: "true"})}
 	m.Cache.ByObject[&certificatesv1.CertificateSigningRequest{}] = cache.ByObject{
 		Label: labels.SelectorFromSet(labels.Set{peering.LabelRequest: "true", render.LabelManagedBy: own.Manager}),
@@ -79,17 +83,19 @@ func (o Options) SetUp(mgr ctrl.Manager, recorder events.EventRecorder) error {
 	k := &keys{client: c, home: o.Home}
 	var errs []error
 	if o.Role.Provides() {
-		t := &tenants{client: c, reader: reader, recorder: recorder, options: o, config: mgr.GetConfig()}
+		t := &tenants{signer: signer{client: c, reader: reader}, recorder: recorder, options: o, config: mgr.GetConfig()}
 		errs = append(errs,
 			(&nonces{client: c, reader: reader}).setup(mgr, of.Tell()),
 			t.setup(mgr, of.Tell()),
+			(&grants{t}).setup(mgr, of.Tell()),
 			(&renews{client: c}).setup(mgr))
 	}
 	if o.Role.Consumes() {
 		errs = append(errs,
 			mgr.Add(k),
 			(&signatures{client: c, recorder: recorder, keys: k}).setup(mgr, of.Tell()),
-			(&identities{client: c, recorder: recorder, keys: k}).setup(mgr, of.Tell()))
+			(&identities{client: c, recorder: recorder, keys: k}).setup(mgr, of.Tell()),
+			(&abroad{client: c, reader: reader, recorder: recorder, keys: k, home: o.Home, config: mgr.GetConfig()}).setup(mgr))
 	}
 	return errors.Join(append(errs, s.setup(mgr), (&peers{client: c, reader: reader, keys: k, role: o.Role, home: o.Home}).setup(mgr))...)
 }

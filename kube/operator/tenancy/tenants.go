@@ -36,8 +36,8 @@ import (
 // tenants gives consumers access that have shown that they have the key which is to get
 // it, and takes it back from those whose Tenant is gone, drained, or not as it was.
 type tenants struct {
-	client   client.Client
-	reader   client.Reader // not cached
+	signer
+
 	recorder events.EventRecorder
 	options  Options
 	config   *rest.Config
@@ -59,7 +59,7 @@ func (r *tenants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) err
 			}
 		}}).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &authv1beta1.Tenant{}, handler.OnlyControllerOwner())).
-		Watches(&certificatesv1.CertificateSigningRequest{}, handler.EnqueueRequestsFromMapFunc(tenantOf)).
+		Watches(&certificatesv1.CertificateSigningRequest{}, ownerIn(peering.AnnotationTenant)).
 		Complete(r)
 }
 
@@ -108,7 +108,14 @@ func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 			return ctrl.Result{}, err
 		}
 	}
-	certificate, again, why := r.certificate(ctx, in, time.Now())
+	fenced, err := r.fence(ctx, t)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !fenced {
+		return ctrl.Result{RequeueAfter: countedAgain}, nil
+	}
+	certificate, again, why := r.certificate(ctx, in.certified(), in.stored, time.Now())
 	if why != nil {
 		return ctrl.Result{RequeueAfter: again}, complain(ctx, r.client, r.recorder, t, why)
 	}
@@ -142,37 +149,37 @@ func (r *tenants) read(ctx context.Context, key client.ObjectKey) (*inputs, erro
 		return nil, fmt.Errorf("read namespace %s: %w", key.Namespace, err)
 	}
 	in.namespace = ns
-	var id corev1.ConfigMap
-	if err := r.reader.Get(ctx, client.ObjectKey{Namespace: r.options.Home, Name: render.ClusterIDConfigMap}, &id); err != nil {
-		return nil, fmt.Errorf("read the cluster's ID: %w", err)
+	var err error
+	if in.home, err = clusterID(ctx, r.reader, r.options.Home); err != nil {
+		return nil, err
 	}
-	in.home = render.ClusterID(id.Data[render.ClusterIDKey])
 	var all authv1beta1.TenantList
 	if err := r.reader.List(ctx, &all); err != nil {
 		return nil, fmt.Errorf("list Tenants: %w", err)
 	}
 	in.all = all.Items
-	stored := &corev1.Secret{}
-	switch err := r.client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: peering.CertificateName}, stored); {
-	case err == nil:
-		in.stored = stored
-	case !apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("read the certificate of Tenant %s: %w", key, err)
+	if in.stored, err = r.stored(ctx, key.Namespace, peering.CertificateName); err != nil {
+		return nil, err
 	}
 	if in.accepted() {
 		return in, nil
 	}
-	var err error
 	if in.nonces, err = noncesIn(ctx, r.client, key.Namespace); err != nil {
 		return nil, err
 	}
+	in.strangers, err = r.strangers(ctx)
+	return in, err
+}
+
+// strangers are the users and groups that have rights here which this operator has not
+// given, and by which binding.
+func (r *signer) strangers(ctx context.Context) (map[string]string, error) {
 	var cluster rbacv1.ClusterRoleBindingList
 	var namespaced rbacv1.RoleBindingList
 	if err := errors.Join(r.reader.List(ctx, &cluster), r.reader.List(ctx, &namespaced)); err != nil {
 		return nil, fmt.Errorf("list who has rights already: %w", err)
 	}
-	in.strangers = strangers(cluster.Items, namespaced.Items)
-	return in, nil
+	return strangers(cluster.Items, namespaced.Items), nil
 }
 
 // use ties a nonce to the Tenant that has signed it, before it gets anything.
@@ -188,19 +195,27 @@ func (r *tenants) use(ctx context.Context, nonce *corev1.Secret, t *authv1beta1.
 	return nil
 }
 
-// report tells the consumer what it has.
-func (r *tenants) report(ctx context.Context, t *authv1beta1.Tenant, certificate []byte) error {
+// params are how a consumer reaches this cluster with a certificate.
+func (r *tenants) params(ctx context.Context, t *authv1beta1.Tenant, certificate []byte) (*authv1beta1.AuthParams, error) {
 	server, err := r.server(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ca, err := r.authority()
+	if err != nil {
+		return nil, err
+	}
+	return &authv1beta1.AuthParams{CA: ca, SignedCRT: certificate, APIServer: server, ProxyURL: t.Spec.ProxyURL}, nil
+}
+
+// report tells the consumer what it has.
+func (r *tenants) report(ctx context.Context, t *authv1beta1.Tenant, certificate []byte) error {
+	params, err := r.params(ctx, t, certificate)
 	if err != nil {
 		return err
 	}
 	before := t.DeepCopy()
-	t.Status.TenantNamespace = t.Namespace
-	t.Status.AuthParams = &authv1beta1.AuthParams{CA: ca, SignedCRT: certificate, APIServer: server, ProxyURL: t.Spec.ProxyURL}
+	t.Status.TenantNamespace, t.Status.AuthParams = t.Namespace, params
 	if equality.Semantic.DeepEqual(before.Status, t.Status) {
 		return nil
 	}
@@ -208,6 +223,32 @@ func (r *tenants) report(ctx context.Context, t *authv1beta1.Tenant, certificate
 		return fmt.Errorf("report on Tenant %s/%s: %w", t.Namespace, t.Name, err)
 	}
 	return nil
+}
+
+const (
+	// countedAgain is how soon a quota is looked at again that was not counted yet:
+	// that takes 100 to 300 ms.
+	countedAgain = 50 * time.Millisecond
+	// countingTime is after how long it is made again: one that is older than
+	// Kubernetes' knowledge of the kind is counted only minutes later.
+	countingTime = 3 * time.Second
+)
+
+// fence bounds how many objects the consumer may make, and reports whether the bound
+// holds: until it was counted, the API server refuses everything that it is about.
+func (r *tenants) fence(ctx context.Context, t *authv1beta1.Tenant) (bool, error) {
+	q, err := own.Apply(ctx, r.client, peering.ConsumerQuota(t))
+	if err != nil {
+		return false, err
+	}
+	if _, counted := q.Status.Used[peering.SlicesCounted]; counted {
+		return true, nil
+	}
+	if time.Since(q.CreationTimestamp.Time) < countingTime {
+		return false, nil
+	}
+	return false, errors.Join(complain(ctx, r.client, r.recorder, t, fmt.Errorf("nothing on this cluster counts ResourceQuota %s/%s: does its kube-controller-manager run?", q.Namespace, q.Name)),
+		own.Delete(ctx, r.client, q))
 }
 
 // server is where consumers reach the API server.
@@ -248,28 +289,17 @@ func (r *tenants) revoke(ctx context.Context, t *authv1beta1.Tenant) error {
 	return own.Delete(ctx, r.client, b)
 }
 
-// forget removes what a Tenant leaves behind: first its rights. Kubernetes' garbage
-// collector would too, but learns of new kinds only every 30 s.
+// forget removes what a Tenant leaves behind: first its rights.
 func (r *tenants) forget(ctx context.Context, key client.ObjectKey) error {
-	isLeft := func(o client.Object) bool {
-		owner := metav1.GetControllerOf(o)
-		return owner != nil && owner.Kind == authv1beta1.TenantKind && owner.Name == key.Name
-	}
 	var errs []error
 	b := &rbacv1.RoleBinding{}
 	switch err := r.client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: render.ConsumerAccessName}, b); {
-	case err == nil && isLeft(b):
+	case err == nil && isLeftBy(b, authv1beta1.TenantKind, key.Name):
 		errs = append(errs, own.Delete(ctx, r.client, b))
 	case client.IgnoreNotFound(err) != nil:
 		errs = append(errs, err)
 	}
-	var requests certificatesv1.CertificateSigningRequestList
-	errs = append(errs, r.client.List(ctx, &requests))
-	for i := range requests.Items {
-		if o := &requests.Items[i]; o.Annotations[peering.AnnotationTenant] == key.String() {
-			errs = append(errs, own.Delete(ctx, r.client, o))
-		}
-	}
+	errs = append(errs, r.signer.forget(ctx, peering.AnnotationTenant, authv1beta1.TenantKind, key, peering.CertificateName))
 	var all authv1beta1.TenantList
 	var renews authv1beta1.RenewList
 	errs = append(errs, r.reader.List(ctx, &all, client.InNamespace(key.Namespace)), r.client.List(ctx, &renews, client.InNamespace(key.Namespace)))
@@ -277,18 +307,27 @@ func (r *tenants) forget(ctx context.Context, key client.ObjectKey) error {
 		for i := range renews.Items {
 			errs = append(errs, own.Delete(ctx, r.client, &renews.Items[i]))
 		}
+		errs = append(errs, r.unfence(ctx, key))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("remove what Tenant %s had: %w", key, err)
 	}
-	if err := r.client.Get(ctx, client.ObjectKey{Name: key.Namespace}, &corev1.Namespace{}); err != nil {
-		return client.IgnoreNotFound(err) // no admin has labelled it any more: its Secrets are nobody's to read
+	return nil
+}
+
+// unfence removes the quota of a Tenant that is gone, where the operator may.
+func (r *tenants) unfence(ctx context.Context, key client.ObjectKey) error {
+	q := &corev1.ResourceQuota{}
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: render.ConsumerAccessName}, q)
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err): // its rights ended with the namespace's label
+		return nil
+	case err != nil:
+		return err
+	case isLeftBy(q, authv1beta1.TenantKind, key.Name):
+		return own.Delete(ctx, r.client, q)
 	}
-	s := &corev1.Secret{}
-	if err := r.client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: peering.CertificateName}, s); err != nil || !isLeft(s) {
-		return client.IgnoreNotFound(err)
-	}
-	return own.Delete(ctx, r.client, s)
+	return nil
 }
 
 func ownedByTenant(o client.Object, t *authv1beta1.Tenant) bool {

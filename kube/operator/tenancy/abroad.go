@@ -1,0 +1,292 @@
+package tenancy
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// abroad shows providers what this cluster asks of them, and brings home what they
+// answer. There are no finalizers: what is gone here is deleted there when both lists are
+// compared, or by the provider with the Tenant.
+type abroad struct {
+	client   client.Client
+	reader   client.Reader // not cached: what it does not have is deleted on the provider
+	recorder events.EventRecorder
+	keys     *keys
+	home     string
+	config   *rest.Config // of this cluster
+	answers  answers
+}
+
+func (r *abroad) setup(mgr ctrl.Manager) error {
+	r.answers.told = make(chan event.GenericEvent)
+	if err := mgr.Add(manager.RunnableFunc(r.answers.run)); err != nil {
+		return err
+	}
+	namespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: o.GetNamespace()}}}
+	})
+	return ctrl.NewControllerManagedBy(mgr).Named("slice-abroad").
+		WithOptions(workers(4)). // one that does not answer holds its worker
+		For(&corev1.Namespace{}).
+		Watches(&authv1beta1.Identity{}, namespace).
+		Watches(&authv1beta1.ResourceSlice{}, namespace).
+		WatchesRawSource(source.Channel(r.answers.told, namespace)).
+		Complete(r)
+}
+
+// Reconcile compares what a tenant namespace asks for with what the provider was shown.
+func (r *abroad) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	ns := &corev1.Namespace{}
+	if err := r.client.Get(ctx, req.NamespacedName, ns); apierrors.IsNotFound(err) || err == nil && ns.DeletionTimestamp != nil {
+		r.answers.leave(req.Name)
+		return ctrl.Result{}, nil // no admin has labelled it for a peer
+	} else if err != nil {
+		return ctrl.Result{}, fmt.Errorf("read namespace %s: %w", req.Name, err)
+	}
+	var identities authv1beta1.IdentityList
+	var all authv1beta1.ResourceSliceList
+	if err := errors.Join(r.reader.List(ctx, &identities, client.InNamespace(req.Name)), r.reader.List(ctx, &all, client.MatchingLabels{peering.LabelReplication: "true"})); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list what namespace %s has of a peering: %w", req.Name, err)
+	}
+	err := r.tidy(ctx, identities.Items, all.Items)
+	var plane *authv1beta1.Identity
+	for i := range identities.Items {
+		if o := &identities.Items[i]; o.Spec.Type == authv1beta1.ControlPlaneIdentityType && o.DeletionTimestamp == nil && string(o.Spec.ClusterID) == ns.Labels[render.LabelRemoteCluster] {
+			plane = o
+		}
+	}
+	if plane == nil {
+		r.answers.leave(req.Name)
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, errors.Join(err, r.compare(ctx, plane, all.Items))
+}
+
+// tidy removes the access of slices that are gone. Kubernetes' garbage collector would
+// too, but learns of new kinds only every 30 s.
+func (r *abroad) tidy(ctx context.Context, identities []authv1beta1.Identity, slices []authv1beta1.ResourceSlice) error {
+	there := map[string]bool{}
+	for i := range slices {
+		there[string(slices[i].UID)] = slices[i].DeletionTimestamp == nil
+	}
+	var errs []error
+	for i := range identities {
+		o := &identities[i]
+		if owner := metav1.GetControllerOf(o); owner != nil && owner.Kind == authv1beta1.ResourceSliceKind && !there[string(owner.UID)] {
+			errs = append(errs, own.Delete(ctx, r.client, o))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// compare brings the provider what is asked of it, and home what it answers.
+func (r *abroad) compare(ctx context.Context, plane *authv1beta1.Identity, all []authv1beta1.ResourceSlice) error {
+	private, err := r.keys.private(ctx)
+	if err != nil {
+		return err
+	}
+	id, err := clusterID(ctx, r.reader, r.home)
+	if err != nil {
+		return err
+	}
+	config, err := remoteConfig(plane, private)
+	if err != nil {
+		return err
+	}
+	config.WrapTransport = r.config.WrapTransport // of tests
+	remote, err := remoteClient(config)
+	if err != nil {
+		return err
+	}
+	namespace := *plane.Spec.Namespace
+	if err := r.answers.enter(ctx, plane.Namespace, namespace, config); err != nil {
+		return err
+	}
+	var shown authv1beta1.ResourceSliceList
+	if err := remote.List(ctx, &shown, client.InNamespace(namespace), client.MatchingLabels{peering.LabelOrigin: string(id)}); err != nil {
+		return fmt.Errorf("list what %s was asked for: %w", plane.Spec.ClusterID, err)
+	}
+	copies := map[string]*authv1beta1.ResourceSlice{}
+	for i := range shown.Items {
+		copies[shown.Items[i].Name] = &shown.Items[i]
+	}
+	var errs []error
+	for i := range all {
+		s := &all[i]
+		if s.Namespace != plane.Namespace || s.Labels[peering.LabelDestination] != string(plane.Spec.ClusterID) || s.DeletionTimestamp != nil {
+			continue
+		}
+		c := copies[s.Name]
+		delete(copies, s.Name)
+		if other := first(s, all); other != s {
+			errs = append(errs, complain(ctx, r.client, r.recorder, s, fmt.Errorf("%sResourceSlice %s/%s has its name, which would be that of two nodes", render.ProblemRefused, other.Namespace, other.Name)))
+			if c != nil {
+				errs = append(errs, own.Delete(ctx, remote, c))
+			}
+			continue
+		}
+		err := r.show(ctx, remote, plane, s, c, private, id)
+		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err) {
+			err = errors.Join(err, complain(ctx, r.client, r.recorder, s, fmt.Errorf("%s%s does not take it: %w", render.ProblemRefused, plane.Spec.ClusterID, err)))
+		} else if err == nil {
+			err = complain(ctx, r.client, r.recorder, s, nil)
+		}
+		errs = append(errs, err)
+	}
+	for _, c := range copies {
+		errs = append(errs, own.Delete(ctx, remote, c))
+	}
+	return errors.Join(errs...)
+}
+
+// first is the oldest slice of a name.
+func first(s *authv1beta1.ResourceSlice, all []authv1beta1.ResourceSlice) *authv1beta1.ResourceSlice {
+	for i := range all {
+		if o := &all[i]; o.Name == s.Name && o.DeletionTimestamp == nil && o.Namespace != s.Namespace &&
+			(o.CreationTimestamp.Before(&s.CreationTimestamp) || o.CreationTimestamp.Equal(&s.CreationTimestamp) && o.Namespace < s.Namespace) {
+			s = o
+		}
+	}
+	return s
+}
+
+// show shows the provider one slice, and brings its answer home.
+func (r *abroad) show(ctx context.Context, remote client.Client, plane *authv1beta1.Identity, s, c *authv1beta1.ResourceSlice, private []byte, id render.ClusterID) error {
+	subject := peering.SliceUser(s.Name, id)
+	request, err := subject.Request(private, rand.Reader)
+	if err != nil {
+		return err
+	}
+	before := s.DeepCopy()
+	s.Spec = peering.Asks(s.Spec, request, subject, id, render.ClusterID(plane.Spec.ClusterID))
+	if !equality.Semantic.DeepEqual(before.Spec, s.Spec) {
+		if err := r.client.Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(own.Manager)); err != nil {
+			return fmt.Errorf("complete ResourceSlice %s/%s: %w", s.Namespace, s.Name, err)
+		}
+	}
+	want := peering.SliceCopy(s, id, *plane.Spec.Namespace)
+	switch {
+	case c == nil:
+		if err := remote.Create(ctx, want, client.FieldOwner(own.Manager)); err != nil {
+			return fmt.Errorf("show ResourceSlice %s: %w", s.Name, err)
+		}
+		return nil // its answer is an event
+	case !equality.Semantic.DeepEqual(c.Spec, want.Spec) || !equality.Semantic.DeepEqual(c.Labels, want.Labels):
+		c.Spec, c.Labels = want.Spec, want.Labels
+		if err := remote.Update(ctx, c, client.FieldOwner(own.Manager)); err != nil {
+			return fmt.Errorf("show ResourceSlice %s: %w", s.Name, err)
+		}
+		return nil
+	case !peering.Judged(c):
+		return nil
+	}
+	if !equality.Semantic.DeepEqual(s.Status, c.Status) {
+		before = s.DeepCopy()
+		s.Status = *c.Status.DeepCopy()
+		if err := r.client.Status().Patch(ctx, s, client.MergeFrom(before), client.FieldOwner(own.Manager)); err != nil {
+			return fmt.Errorf("report on ResourceSlice %s/%s: %w", s.Namespace, s.Name, err)
+		}
+	}
+	if s.Status.AuthParams == nil || len(s.Status.AuthParams.SignedCRT) == 0 {
+		return nil
+	}
+	_, err = own.Apply(ctx, r.client, peering.SliceIdentity(s, plane))
+	return err
+}
+
+// answers tells of what providers say, by the tenant namespace here.
+type answers struct {
+	told chan event.GenericEvent
+
+	mu       sync.Mutex
+	watching map[string]watching
+}
+
+// watching is one provider, as it is reached.
+type watching struct {
+	access [sha256.Size]byte
+	end    context.CancelFunc
+}
+
+// run ends all watches with its term.
+func (a *answers) run(ctx context.Context) error {
+	<-ctx.Done()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, w := range a.watching {
+		w.end()
+	}
+	return nil
+}
+
+func (a *answers) leave(here string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if w, there := a.watching[here]; there {
+		w.end()
+		delete(a.watching, here)
+	}
+}
+
+// enter watches a provider's namespace, with the access that there is now.
+func (a *answers) enter(ctx context.Context, here, there string, config *rest.Config) error {
+	access := sha256.Sum256(bytes.Join([][]byte{[]byte(config.Host), []byte(there), config.CAData, config.CertData, config.KeyData}, []byte{0}))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if w, ok := a.watching[here]; ok {
+		if w.access == access {
+			return nil
+		}
+		w.end()
+	}
+	c, err := metadata.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("watch what a provider answers: %w", err)
+	}
+	ctx, end := context.WithCancel(context.WithoutCancel(ctx)) // it outlives the one that begins it
+	if a.watching == nil {
+		a.watching = map[string]watching{}
+	}
+	a.watching[here] = watching{access, end}
+	say := func(any) {
+		o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: here, Name: there}}
+		select {
+		case a.told <- event.GenericEvent{Object: o}:
+		case <-ctx.Done():
+		}
+	}
+	informer := metadatainformer.NewFilteredMetadataInformer(c, authv1beta1.ResourceSliceGroupVersionResource, there, 0, toolscache.Indexers{}, nil).Informer()
+	_, _ = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{ // fails for one that has ended only
+		AddFunc: say, UpdateFunc: func(_, o any) { say(o) }, DeleteFunc: say,
+	})
+	go informer.RunWithContext(ctx)
+	return nil
+}

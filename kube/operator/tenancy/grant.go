@@ -1,0 +1,142 @@
+package tenancy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// usual is what a consumer gets of what it does not name, if there is so much: as much
+// as Liqo's providers grant.
+var usual = corev1.ResourceList{
+	corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"),
+	corev1.ResourcePods: resource.MustParse("110"), corev1.ResourceEphemeralStorage: resource.MustParse("20Gi"),
+}
+
+// purse is what grants come out of.
+type purse struct {
+	whose string // before "have 8"
+	holds corev1.ResourceList
+	// spent is what others were granted of it.
+	spent corev1.ResourceList
+	// only says that there is nothing in it but what it names. Otherwise it does not
+	// bound what it does not name.
+	only bool
+}
+
+// left is how much of a resource a purse has for one more, and whether it bounds it.
+func (p purse) left(name corev1.ResourceName) (left, of resource.Quantity, bounds bool) {
+	of, bounds = p.holds[name]
+	if !bounds && !p.only {
+		return left, of, false
+	}
+	left = of.DeepCopy()
+	left.Sub(p.spent[name])
+	if left.Sign() < 0 { // nodes went, or an admin lends less now
+		left.Sub(left)
+	}
+	return left, of, true
+}
+
+// fits is why a purse does not have that much of a resource; nil if it has.
+func (p purse) fits(name corev1.ResourceName, q resource.Quantity) error {
+	left, of, bounds := p.left(name)
+	switch {
+	case !bounds || q.Cmp(left) <= 0:
+		return nil
+	case of.IsZero():
+		return fmt.Errorf("%s: %s asked for; %s have none", name, q.String(), p.whose)
+	}
+	return fmt.Errorf("%s: %s asked for; %s have %s, of which %s are not lent yet", name, q.String(), p.whose, of.String(), left.String())
+}
+
+// grant is what a consumer gets that asks for this, out of all purses. It gets all that
+// it asks for, or nothing: then why says what there is too little of.
+func grant(asked corev1.ResourceList, purses []purse) (granted corev1.ResourceList, why error) {
+	granted = corev1.ResourceList{}
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		q := asked[name]
+		if q.Sign() < 0 {
+			return nil, fmt.Errorf("%s: %s is less than nothing", name, q.String())
+		}
+		if whole := resource.NewQuantity(q.Value(), q.Format); name != corev1.ResourceCPU && q.Cmp(*whole) != 0 {
+			return nil, fmt.Errorf("%s: %s is not a whole number", name, q.String())
+		}
+		for _, p := range purses {
+			if err := p.fits(name, q); err != nil {
+				return nil, err
+			}
+		}
+		granted[name] = q
+	}
+	for name, q := range usual {
+		if _, named := asked[name]; named {
+			continue
+		}
+		for _, p := range purses {
+			if left, _, bounds := p.left(name); bounds && left.Cmp(q) < 0 {
+				q = left
+			}
+		}
+		if !q.IsZero() {
+			granted[name] = q
+		}
+	}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if q := granted[name]; q.IsZero() {
+			if _, named := asked[name]; named {
+				return nil, fmt.Errorf("%s: a node without it runs nothing", name)
+			}
+			return nil, fmt.Errorf("%s: all of it is lent", name)
+		}
+	}
+	return granted, nil
+}
+
+// stays reports whether what was granted before is still in the purses, as far as admins
+// have set a bound. Nodes come and go: what was promised stays.
+func stays(granted corev1.ResourceList, purses []purse) bool {
+	for name, q := range granted {
+		for _, p := range purses {
+			if !p.only && p.fits(name, q) != nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// add adds to a sum.
+func add(sum, more corev1.ResourceList) {
+	for name, q := range more {
+		all := sum[name]
+		all.Add(q)
+		sum[name] = all
+	}
+}
+
+// capacity is what nodes have for pods that take new ones.
+func capacity(nodes []corev1.Node) corev1.ResourceList {
+	sum := corev1.ResourceList{}
+	for i := range nodes {
+		if n := &nodes[i]; lends(n) {
+			add(sum, n.Status.Allocatable)
+		}
+	}
+	return sum
+}
+
+// lends reports whether a node is the cluster's own, and takes new pods.
+func lends(n *corev1.Node) bool {
+	if _, virtual := n.Labels[peering.LabelNodeType]; virtual || n.Spec.Unschedulable {
+		return false
+	}
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}

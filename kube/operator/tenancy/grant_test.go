@@ -1,0 +1,102 @@
+package tenancy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+func amounts(t *testing.T, text string) corev1.ResourceList {
+	t.Helper()
+	all, err := peering.Amounts(strings.Fields(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestNothingIsLentTwice(t *testing.T) {
+	nodes := func(holds, spent string) purse {
+		return purse{whose: "the nodes of milan", holds: amounts(t, holds), spent: amounts(t, spent), only: true}
+	}
+	bound := func(holds, spent string) purse {
+		return purse{whose: "rome may", holds: amounts(t, holds), spent: amounts(t, spent)}
+	}
+	const large = "cpu=100 memory=100Gi pods=1000 ephemeral-storage=100Gi"
+	less := corev1.ResourceList{}
+	add(less, amounts(t, "cpu=1"))
+	for name, q := range less {
+		q.Neg()
+		less[name] = q
+	}
+	for name, c := range map[string]struct {
+		asked  corev1.ResourceList
+		purses []purse
+		want   string // granted
+		why    string
+	}{
+		"nothing named":         {nil, []purse{nodes(large, "")}, "cpu=4 memory=8Gi pods=110 ephemeral-storage=20Gi", ""},
+		"nothing named, little": {nil, []purse{nodes("cpu=3 memory=2Gi", "cpu=2")}, "cpu=1 memory=2Gi", ""},
+		"some named":            {amounts(t, "cpu=7 memory=1Gi pods=5"), []purse{nodes(large, "")}, "cpu=7 memory=1Gi pods=5 ephemeral-storage=20Gi", ""},
+		"all there is":          {amounts(t, "cpu=7 memory=1Gi"), []purse{nodes("cpu=8 memory=8Gi", "cpu=1")}, "cpu=7 memory=1Gi", ""},
+		"half a core":           {amounts(t, "cpu=500m memory=1Gi"), []purse{nodes("cpu=8 memory=8Gi", "")}, "cpu=500m memory=1Gi", ""},
+		"a bit more":            {amounts(t, "cpu=7001m memory=1Gi"), []purse{nodes("cpu=8 memory=8Gi", "cpu=1")}, "", "cpu: 7001m asked for; the nodes of milan have 8, of which 7 are not lent yet"},
+		"more than the bound":   {amounts(t, "cpu=3 memory=1Gi"), []purse{nodes(large, ""), bound("cpu=2", "")}, "", "cpu: 3 asked for; rome may have 2, of which 2 are not lent yet"},
+		"up to the bound":       {nil, []purse{nodes(large, ""), bound("cpu=2", "cpu=1")}, "cpu=1 memory=8Gi pods=110 ephemeral-storage=20Gi", ""},
+		"a bound of nothing":    {amounts(t, "cpu=1 memory=1Gi"), []purse{nodes(large, ""), bound("cpu=0", "")}, "", "rome may have none"},
+		"nodes went":            {amounts(t, "cpu=1 memory=1Gi"), []purse{nodes("cpu=8 memory=8Gi", "cpu=9")}, "", "of which 0 are not lent yet"},
+		"no such thing":         {amounts(t, "cpu=1 memory=1Gi nvidia.com/gpu=1"), []purse{nodes(large, "")}, "", "nvidia.com/gpu: 1 asked for; the nodes of milan have none"},
+		"all is lent":           {nil, []purse{nodes("cpu=8 memory=8Gi", "cpu=8")}, "", "cpu: all of it is lent"},
+		"no nodes":              {nil, []purse{nodes("", "")}, "", "all of it is lent"},
+		"a node of nothing":     {amounts(t, "cpu=0"), []purse{nodes(large, "")}, "", "cpu: a node without it runs nothing"},
+		"less than nothing":     {less, []purse{nodes(large, "")}, "", "cpu: -1 is less than nothing"},
+		"half a pod":            {amounts(t, "cpu=1 memory=1Gi pods=500m"), []purse{nodes(large, "")}, "", "is not a whole number"},
+		"without end":           {amounts(t, "cpu=1 memory=1e40"), []purse{nodes(large, "")}, "", "memory: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, why := grant(c.asked, c.purses)
+			if (why != nil) != (c.why != "") || why != nil && !strings.Contains(why.Error(), c.why) {
+				t.Fatalf("got %v (%v), want %q", got, why, c.why)
+			}
+			if why == nil && cmp.Diff(amounts(t, c.want), got) != "" {
+				t.Error(cmp.Diff(amounts(t, c.want), got))
+			}
+		})
+	}
+}
+
+// A promise outlives nodes, and no bound that an admin has set.
+func TestPromisesStay(t *testing.T) {
+	granted := amounts(t, "cpu=4 memory=8Gi")
+	nodes := purse{holds: amounts(t, "cpu=1 memory=1Gi"), only: true}
+	if !stays(granted, []purse{nodes, {holds: amounts(t, "cpu=8"), spent: amounts(t, "cpu=4")}}) {
+		t.Error("it went with the nodes")
+	}
+	if stays(granted, []purse{nodes, {holds: amounts(t, "cpu=8"), spent: amounts(t, "cpu=5")}}) {
+		t.Error("it is above the bound")
+	}
+}
+
+func TestNodesThatLend(t *testing.T) {
+	node := func(change func(*corev1.Node)) corev1.Node {
+		n := corev1.Node{Status: corev1.NodeStatus{Allocatable: amounts(t, "cpu=2"), Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
+		change(&n)
+		return n
+	}
+	got := capacity([]corev1.Node{
+		node(func(*corev1.Node) {}), node(func(*corev1.Node) {}),
+		node(func(n *corev1.Node) { n.Spec.Unschedulable = true }),
+		node(func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }),
+		node(func(n *corev1.Node) {
+			n.ObjectMeta = metav1.ObjectMeta{Labels: map[string]string{peering.LabelNodeType: "virtual-node"}}
+		}),
+	})
+	if diff := cmp.Diff(amounts(t, "cpu=4"), got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,313 @@
+package tenancy
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// grants answers consumers that ask for resources: with a certificate for who uses them,
+// and with as much as there is. One worker decides, so nothing is lent twice.
+type grants struct {
+	*tenants
+}
+
+func (r *grants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
+	denied := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+		return r.slices(ctx, func(s *authv1beta1.ResourceSlice) bool {
+			c := peering.Condition(s, authv1beta1.ResourceSliceConditionTypeResources)
+			return c != nil && c.Status == authv1beta1.ResourceSliceConditionDenied
+		})
+	})
+	return ctrl.NewControllerManagedBy(mgr).Named("slice-grant").
+		WithOptions(workers(1)).
+		For(&authv1beta1.ResourceSlice{}).
+		Watches(&authv1beta1.ResourceSlice{}, denied). // what one gives back is another's
+		Watches(&corev1.Node{}, denied, builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+			was, is := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
+			return lends(was) != lends(is) || !equality.Semantic.DeepEqual(was.Status.Allocatable, is.Status.Allocatable)
+		}})).
+		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+			return r.slices(ctx, func(*authv1beta1.ResourceSlice) bool { return true }, client.InNamespace(o.GetNamespace()))
+		})).
+		Watches(&certificatesv1.CertificateSigningRequest{}, ownerIn(peering.AnnotationSlice)).
+		WatchesRawSource(source.Channel(secrets, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &authv1beta1.ResourceSlice{}, handler.OnlyControllerOwner()))).
+		Complete(r)
+}
+
+func (r *grants) slices(ctx context.Context, which func(*authv1beta1.ResourceSlice) bool, options ...client.ListOption) (out []reconcile.Request) {
+	var list authv1beta1.ResourceSliceList
+	if err := r.client.List(ctx, &list, options...); err != nil {
+		return nil // the cache fails when it ends
+	}
+	for i := range list.Items {
+		if s := &list.Items[i]; which(s) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)})
+		}
+	}
+	return out
+}
+
+// asksOthers reports whether a slice is one of this cluster's own, for a provider.
+func asksOthers(s *authv1beta1.ResourceSlice) bool {
+	return s.Labels[peering.LabelReplication] == "true"
+}
+
+// Reconcile answers one slice.
+func (r *grants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	s := &authv1beta1.ResourceSlice{}
+	err := r.reader.Get(ctx, req.NamespacedName, s)
+	if apierrors.IsNotFound(err) || err == nil && s.DeletionTimestamp != nil {
+		return ctrl.Result{}, r.signer.forget(ctx, peering.AnnotationSlice, authv1beta1.ResourceSliceKind, req.NamespacedName, peering.SliceCertificateName(req.Name))
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("read ResourceSlice %s: %w", req, err)
+	}
+	if asksOthers(s) {
+		return ctrl.Result{}, nil
+	}
+	in, err := r.readSlice(ctx, s)
+	switch {
+	case err != nil:
+		return ctrl.Result{}, err
+	case in.tenant == nil || in.tenant.Spec.TenantCondition == authv1beta1.TenantConditionDrained:
+		// Who asks is nobody here, or is to have nothing.
+		return ctrl.Result{}, own.Delete(ctx, r.client, s)
+	}
+	a := answer{now: metav1.Now()}
+	a.AuthParams, a.again, a.refused, err = r.authenticate(ctx, in)
+	if err != nil || a.AuthParams == nil && a.refused == nil {
+		return ctrl.Result{RequeueAfter: a.again}, err
+	}
+	if a.Resources, a.denied = in.resources(); a.refused != nil {
+		a.Resources, a.denied = nil, a.refused
+	}
+	return ctrl.Result{RequeueAfter: a.again}, r.answer(ctx, s, a)
+}
+
+// asked is what a slice is judged by.
+type asked struct {
+	slice  *authv1beta1.ResourceSlice
+	tenant *authv1beta1.Tenant // nil if there is none that may ask
+	home   render.ClusterID
+	all    []authv1beta1.Tenant
+	others []authv1beta1.ResourceSlice // that this cluster has answered
+	nodes  []corev1.Node
+	lend   corev1.ResourceList // the most that all consumers get
+	// admitted reports whether the Tenant has its access; stored is what the slice has.
+	admitted bool
+	stored   *corev1.Secret
+}
+
+func (r *grants) readSlice(ctx context.Context, s *authv1beta1.ResourceSlice) (*asked, error) {
+	in := &asked{slice: s, lend: r.options.Lend}
+	var tenants authv1beta1.TenantList
+	if err := r.reader.List(ctx, &tenants); err != nil {
+		return nil, fmt.Errorf("list Tenants: %w", err)
+	}
+	for i := range tenants.Items {
+		if t := &tenants.Items[i]; t.DeletionTimestamp == nil {
+			in.all = append(in.all, *t)
+			if t.Namespace == s.Namespace && t.Status.AuthParams != nil && in.tenant == nil {
+				in.tenant = t
+			}
+		}
+	}
+	if in.tenant == nil {
+		return in, nil
+	}
+	var err error
+	if in.home, err = clusterID(ctx, r.reader, r.options.Home); err != nil {
+		return nil, err
+	}
+	var slices authv1beta1.ResourceSliceList
+	if err := r.reader.List(ctx, &slices); err != nil {
+		return nil, fmt.Errorf("list ResourceSlices: %w", err)
+	}
+	for i := range slices.Items {
+		if o := &slices.Items[i]; o.UID != s.UID && !asksOthers(o) {
+			in.others = append(in.others, *o)
+		}
+	}
+	var nodes corev1.NodeList
+	if err := r.client.List(ctx, &nodes); err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	in.nodes = nodes.Items
+	certificate, err := r.stored(ctx, s.Namespace, peering.CertificateName)
+	if err != nil {
+		return nil, err
+	}
+	in.admitted = holds(certificate, peering.OfTenant(in.tenant))
+	in.stored, err = r.stored(ctx, s.Namespace, peering.SliceCertificateName(s.Name))
+	return in, err
+}
+
+// authenticate has a certificate signed for who uses the slice. It is nil while that
+// takes its time, or for good if there is a refusal.
+func (r *grants) authenticate(ctx context.Context, in *asked) (params *authv1beta1.AuthParams, again time.Duration, refused, err error) {
+	of := peering.OfSlice(in.slice, in.tenant)
+	if refused := in.refusal(of); refused != nil {
+		return nil, 0, refused, nil
+	}
+	if !holds(in.stored, of) {
+		strangers, err := r.strangers(ctx)
+		if err != nil {
+			return nil, 0, nil, err
+		}
+		for _, name := range []string{of.User, of.Group} {
+			if binding := strangers[name]; binding != "" {
+				return nil, judgeAgain, fmt.Errorf("%s gives rights to a user or group %s, and the certificate would have this name", binding, name), nil
+			}
+		}
+	}
+	certificate, again, why := r.certificate(ctx, of, in.stored, time.Now())
+	switch {
+	case why != nil && again == 0:
+		return nil, 0, nil, why
+	case certificate == nil:
+		return nil, again, why, nil
+	}
+	params, err = r.params(ctx, in.tenant, certificate)
+	return params, again, nil, err
+}
+
+// refusal is why a slice gets no certificate; nil if it does.
+func (in *asked) refusal(of peering.Certified) error {
+	s, id := in.slice, in.tenant.Spec.ClusterID
+	switch {
+	case !in.admitted:
+		return fmt.Errorf("tenant %s has no access here now", in.tenant.Name)
+	case s.Spec.ConsumerClusterID == nil || *s.Spec.ConsumerClusterID != id:
+		return fmt.Errorf("it is not of cluster %s, which this namespace is for", id)
+	case s.Spec.ProviderClusterID != nil && string(*s.Spec.ProviderClusterID) != string(in.home):
+		return fmt.Errorf("it asks cluster %s, and this is %s", *s.Spec.ProviderClusterID, in.home)
+	case len(validation.IsDNS1123Subdomain(s.Name)) > 0 || len(s.Name) > validation.LabelValueMaxLength:
+		return fmt.Errorf("its name is no name of a node of at most %d letters", validation.LabelValueMaxLength)
+	}
+	// Users are told apart by a hash of 48 bits, and IDs of clusters are chosen freely.
+	for i := range in.all {
+		other := render.ClusterID(in.all[i].Spec.ClusterID)
+		if string(other) == of.User || other != of.Consumer && peering.SliceUser(s.Name, other).User == of.User {
+			return fmt.Errorf("its certificate would have the name of one of cluster %s: choose another name", other)
+		}
+	}
+	return of.Acceptable(of.Subject)
+}
+
+// resources are what the slice gets, or why it gets nothing.
+func (in *asked) resources() (corev1.ResourceList, error) {
+	s := in.slice
+	if class := s.Spec.Class; class != authv1beta1.ResourceSliceClassDefault && class != authv1beta1.ResourceSliceClassUnknown {
+		return nil, fmt.Errorf("class %q is nobody's here: want %q", class, authv1beta1.ResourceSliceClassDefault)
+	}
+	purses, err := in.purses()
+	if err != nil {
+		return nil, err
+	}
+	c := peering.Condition(s, authv1beta1.ResourceSliceConditionTypeResources)
+	if peering.Judged(s) && c != nil && c.Status == authv1beta1.ResourceSliceConditionAccepted && stays(s.Status.Resources, purses) {
+		return s.Status.Resources, nil
+	}
+	if in.tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned {
+		return nil, fmt.Errorf("an admin has cordoned tenant %s: it gets nothing more", in.tenant.Name)
+	}
+	return grant(s.Spec.Resources, purses)
+}
+
+func (in *asked) purses() ([]purse, error) {
+	all, here := corev1.ResourceList{}, corev1.ResourceList{}
+	for i := range in.others {
+		o := &in.others[i]
+		add(all, o.Status.Resources)
+		if o.Namespace == in.slice.Namespace {
+			add(here, o.Status.Resources)
+		}
+	}
+	purses := []purse{
+		{whose: "the nodes of " + string(in.home), holds: capacity(in.nodes), spent: all, only: true},
+		{whose: "all consumers together may", holds: in.lend, spent: all},
+	}
+	if text := in.tenant.Annotations[peering.AnnotationLend]; text != "" {
+		most, err := peering.Amounts(strings.Split(text, ","))
+		if err != nil {
+			return nil, fmt.Errorf("annotation %s of its Tenant: %w", peering.AnnotationLend, err)
+		}
+		purses = append(purses, purse{whose: string(in.tenant.Spec.ClusterID) + " may", holds: most, spent: here})
+	}
+	return purses, nil
+}
+
+// answer is what is said to a consumer.
+type answer struct {
+	AuthParams *authv1beta1.AuthParams
+	Resources  corev1.ResourceList
+	refused    error // why there is no certificate
+	denied     error // why there are no resources
+	now        metav1.Time
+	again      time.Duration
+}
+
+// conditions say it, each with the time since when it is so.
+func (a answer) conditions(before *authv1beta1.ResourceSlice) []authv1beta1.ResourceSliceCondition {
+	one := func(what authv1beta1.ResourceSliceConditionType, reason, good string, why error) authv1beta1.ResourceSliceCondition {
+		c := authv1beta1.ResourceSliceCondition{Type: what, Status: authv1beta1.ResourceSliceConditionAccepted, Reason: reason + "Accepted", Message: good, LastTransitionTime: a.now}
+		if why != nil {
+			c.Status, c.Reason, c.Message = authv1beta1.ResourceSliceConditionDenied, reason+"Denied", why.Error()
+		}
+		if was := peering.Condition(before, what); was != nil && was.Status == c.Status {
+			c.LastTransitionTime = was.LastTransitionTime
+		}
+		return c
+	}
+	return []authv1beta1.ResourceSliceCondition{
+		one(authv1beta1.ResourceSliceConditionTypeAuthentication, "ResourceSliceAuthentication", "there is a certificate", a.refused),
+		one(authv1beta1.ResourceSliceConditionTypeResources, "ResourceSliceResources", "the resources are granted", a.denied),
+	}
+}
+
+// answer writes the status, and then what it is about.
+func (r *grants) answer(ctx context.Context, s *authv1beta1.ResourceSlice, a answer) error {
+	before := s.DeepCopy()
+	s.Status = authv1beta1.ResourceSliceStatus{Conditions: a.conditions(before), Resources: a.Resources, AuthParams: a.AuthParams}
+	if !equality.Semantic.DeepEqual(before.Status, s.Status) {
+		if err := r.client.Status().Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(own.Manager)); err != nil {
+			return fmt.Errorf("answer ResourceSlice %s/%s: %w", s.Namespace, s.Name, err)
+		}
+		if was := peering.Condition(before, authv1beta1.ResourceSliceConditionTypeResources); a.denied != nil && (was == nil || was.Message != a.denied.Error()) {
+			r.recorder.Eventf(s, nil, corev1.EventTypeWarning, "Denied", "Grant", "%s", a.denied.Error())
+		}
+	}
+	generation := strconv.FormatInt(before.Generation, 10)
+	if s.Annotations[peering.AnnotationJudged] == generation {
+		return nil
+	}
+	before = s.DeepCopy()
+	metav1.SetMetaDataAnnotation(&s.ObjectMeta, peering.AnnotationJudged, generation)
+	if err := r.client.Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(own.Manager)); err != nil {
+		return fmt.Errorf("say what of ResourceSlice %s/%s was judged: %w", s.Namespace, s.Name, err)
+	}
+	return nil
+}
