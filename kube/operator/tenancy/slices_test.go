@@ -46,6 +46,7 @@ func TestResources(t *testing.T) {
 		{"what one gives back is another's", w.testTurns},
 		{"cordoned and drained", w.testNothingMore},
 		{"another key", w.testSliceWithAnotherKey},
+		{"the certificate is renewed", w.testSliceRenewal},
 		{"the end", func(t *testing.T) { w.testResourcesEnd(t, before) }},
 	} {
 		if !t.Run(part.name, part.test) {
@@ -457,6 +458,32 @@ func (w *pair) testSliceWithAnotherKey(t *testing.T) {
 		config, err := clientcmd.RESTConfigFromKubeConfig(s.Data[peering.KeyKubeconfig])
 		return err == nil && string(config.KeyData) != string(old.KeyData)
 	})
+}
+
+// testSliceRenewal gives the slice a certificate whose last third has begun.
+func (w *pair) testSliceRenewal(t *testing.T) {
+	now, err := peering.Certificate(w.sliceConfig(t).CertData)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := w.milan.authority.sign(now.PublicKey, now.Subject, time.Now().Add(-21*24*time.Hour), time.Now().Add(9*24*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := until(t, w.milan, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: peering.SliceCertificateName("milan")}}, "there", func(*corev1.Secret) bool { return true })
+	stored.Data[peering.KeyCertificate] = old
+	if err := w.milan.Update(t.Context(), stored); err != nil {
+		t.Fatal(err)
+	}
+	until(t, w.rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: peering.KubeconfigName("resourceslice-milan")}}, "renewed", func(s *corev1.Secret) bool {
+		config, err := clientcmd.RESTConfigFromKubeConfig(s.Data[peering.KeyKubeconfig])
+		if err != nil {
+			return false
+		}
+		c, err := peering.Certificate(config.CertData)
+		return err == nil && c.SerialNumber.Cmp(now.SerialNumber) != 0 && time.Until(c.NotAfter) > 25*24*time.Hour
+	})
+	w.answered(t, w.rome, slice("liqo-tenant-milan", "milan"), "")
 }
 
 // testResourcesEnd: nothing is left on either side.
