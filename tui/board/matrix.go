@@ -43,17 +43,16 @@ func (s Screen) matrixText(e session.Env) []string {
 	}
 	names = min(names, mostName, e.Width/3) + 1
 	columns := ids[:max(1, min(len(ids), (e.Width-names)/cellWidth))]
-	head := strings.Repeat(" ", names)
-	for _, id := range columns {
-		head += draw.Pad(t.Middle(t.Plain(string(id)), cellWidth-1), cellWidth)
+	cells := make([]string, len(columns))
+	for i, id := range columns {
+		cells[i] = draw.Pad(t.Middle(t.Plain(string(id)), cellWidth-1), cellWidth)
 	}
-	lines := []string{t.Faint.Render(head)}
+	lines := []string{t.Faint.Render(strings.Repeat(" ", names) + strings.Join(cells, ""))}
 	for _, from := range ids {
-		line := draw.Pad(t.Middle(t.Plain(string(from)), names-1), names)
-		for _, to := range columns {
-			line += s.matrixCell(t, from, to)
+		for i, to := range columns {
+			cells[i] = s.matrixCell(t, from, to)
 		}
-		lines = append(lines, line)
+		lines = append(lines, draw.Pad(t.Middle(t.Plain(string(from)), names-1), names)+strings.Join(cells, ""))
 	}
 	lines = append(lines, "")
 	if more := len(ids) - len(columns); more > 0 {
@@ -66,6 +65,7 @@ func (s Screen) matrixText(e session.Env) []string {
 		}
 	}
 	legend = append(legend, "- not peered, or nobody here says so", "round trips are measured by the line's gateway")
+	t.Dot = "   " // a dot is a state's sign, too
 	return append(lines, t.Pack(legend, e.Width)...)
 }
 
