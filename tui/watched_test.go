@@ -225,15 +225,16 @@ func (w *watch) state(screen string, since time.Duration) (says, wrong string) {
 }
 
 func (w *watch) judge(s view.State, since time.Duration) string {
-	cut := w.broken && w.fault.cut
+	cut, lately := w.broken && w.fault.cut, w.broken || since < seen
+	silent, stale := w.fault.unreachable && lately, (w.fault.stale || w.fault.unreachable) && lately
 	switch {
 	case cut && since > seen && s.Works():
 		return "nothing passes"
 	case !cut && since > back && s.Broken():
 		return "packets pass"
-	case s == view.Unreachable && !(w.fault.unreachable && (w.broken || since < seen)):
+	case s == view.Unreachable && !silent:
 		return "both API servers answer"
-	case s == view.Stale && !(w.fault.stale && (w.broken || since < seen)) && !w.fault.unreachable:
+	case s == view.Stale && !stale:
 		return "both gateways report"
 	}
 	return ""
@@ -257,8 +258,8 @@ func (w *watch) reason(screen string, since time.Duration) (says, wrong string) 
 		}
 	}
 	w.named = w.named || len(roots) > 0
-	switch {
-	case w.broken && since > explained && len(w.fault.roots) > 0 && len(roots) == 0 && !(w.fault.stale && since < 35*time.Second):
+	switch { // a report is stale after 30 s, so all is explained by then
+	case w.broken && since > explained && len(w.fault.roots) > 0 && len(roots) == 0:
 		wrong = "it does not say why"
 	case strings.Contains(screen, "measuring"):
 		return "measuring", wrong
