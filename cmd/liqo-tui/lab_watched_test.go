@@ -48,7 +48,7 @@ func TestLabDashboardWatchesFaults(t *testing.T) {
 
 	random := rand.New(rand.NewPCG(sample.Seed(t), 0))
 	all := faults()
-	for _, i := range random.Perm(len(all))[:sample.Of(5, len(all))] {
+	for _, i := range random.Perm(len(all))[:sample.Of(3, len(all))] {
 		f := all[i]
 		d := damage{r, t, c.ways()[random.IntN(2)], rand.New(rand.NewPCG(random.Uint64(), 0))}
 		w.begin(f.name)
