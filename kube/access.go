@@ -79,7 +79,7 @@ func (c *Cluster) may(ctx context.Context, p rights.Permission) (bool, error) {
 	resource, subresource, _ := strings.Cut(p.Resource, "/")
 	for _, ns := range namespaces {
 		review := authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: p.Verb, Group: p.Group, Resource: resource, Subresource: subresource, Namespace: ns},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: p.Verb, Group: p.Group, Resource: resource, Subresource: subresource, Namespace: ns, Name: p.Name},
 		}}
 		if err := c.client.Create(ctx, &review); err != nil {
 			return false, fmt.Errorf("ask whether %s is allowed: %w", p, c.problem("ask for rights", err))

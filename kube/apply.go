@@ -302,10 +302,8 @@ func (c *Cluster) lookAgain(ctx context.Context, o render.Object) error {
 	u.SetGroupVersionKind(gvk)
 	err = c.client.Get(ctx, client.ObjectKeyFromObject(o), u)
 	if apierrors.IsNotFound(err) {
-		for _, s := range c.kinds {
-			if s.kind == gvk.Kind {
-				s.remove(o)
-			}
+		for _, s := range c.mirrors(gvk.Kind) {
+			s.remove(o)
 		}
 		return nil
 	}
@@ -327,8 +325,8 @@ func (c *Cluster) remember(u *unstructured.Unstructured) {
 	if !ok || fromUnstructured(u, obj) != nil {
 		return // the watch will bring it
 	}
-	for _, s := range c.kinds {
-		if s.kind == u.GetKind() && s.selects(obj) && s.put(obj) {
+	for _, s := range c.mirrors(u.GetKind()) {
+		if s.selects(obj) && s.put(obj) {
 			c.notify()
 		}
 	}

@@ -100,6 +100,7 @@ type Cluster struct {
 	clock       *clock
 	warnings    warnings
 	secretKeys  secretKeys
+	secrets     tenantSecrets
 	definitions definitions
 	unpatchable sync.Map // kinds, by name, that may be updated but not patched
 }

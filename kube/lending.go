@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
@@ -39,8 +41,6 @@ func (c *Cluster) lendingKinds() []*store {
 	here := client.InNamespace(c.namespace)
 	keys := optional(s("Secret", func() client.ObjectList { return &corev1.SecretList{} }, here, client.MatchingFields{"metadata.name": peering.KeysName}), nil)
 	keys.narrow = nil
-	secrets := s("Secret", func() client.ObjectList { return &corev1.SecretList{} }, client.HasLabels{render.LabelRemoteCluster})
-	secrets.keep = keepSecret
 	shown := []*store{
 		s("Tenant", func() client.ObjectList { return &authv1beta1.TenantList{} }),
 		s("Identity", func() client.ObjectList { return &authv1beta1.IdentityList{} }),
@@ -55,7 +55,7 @@ func (c *Cluster) lendingKinds() []*store {
 		return lenient(shown)
 	}
 	all := append(shown,
-		keys, secrets,
+		keys,
 		optional(s("Renew", func() client.ObjectList { return &authv1beta1.RenewList{} }), nil),
 		s("NamespaceMap", func() client.ObjectList { return &offloadingv1beta1.NamespaceMapList{} }),
 		optional(s("NamespaceOffloading", func() client.ObjectList { return &offloadingv1beta1.NamespaceOffloadingList{} }), nil),
@@ -118,12 +118,50 @@ func (c *Cluster) request(l *lending.Facts, s *corev1.Secret, id render.ClusterI
 	l.Request = &r
 }
 
+// tenantSecrets mirror the Secrets of peerings, those of each tenant namespace by
+// themselves: who peers two clusters needs no right to list those of others.
+type tenantSecrets struct {
+	mu sync.Mutex
+	of map[string]*store // by namespace
+}
+
+// secretsIn are the mirrors for the tenant namespaces among all; those that are new begin.
+func (c *Cluster) secretsIn(all []corev1.Namespace) (stores []*store) {
+	c.secrets.mu.Lock()
+	defer c.secrets.mu.Unlock()
+	for i := range all {
+		ns := &all[i]
+		if ns.Labels[render.LabelTenantNamespace] == "" {
+			continue
+		}
+		s := c.secrets.of[ns.Name]
+		if s == nil {
+			s = newStore("Secret", func() client.ObjectList { return &corev1.SecretList{} }, c.notify, client.InNamespace(ns.Name), client.HasLabels{render.LabelRemoteCluster})
+			s.keep, s.lending, s.optional, s.minor = keepSecret, true, true, c.options.Lending == LendingOffered
+			if c.secrets.of == nil {
+				c.secrets.of = map[string]*store{}
+			}
+			c.secrets.of[ns.Name] = s
+			go s.run(c.ctx, c.client)
+		}
+		stores = append(stores, s)
+	}
+	return stores
+}
+
+// mirrors are all stores of a kind.
+func (c *Cluster) mirrors(kind string) []*store {
+	all := slices.Clone(c.kinds)
+	c.secrets.mu.Lock()
+	all = slices.AppendSeq(all, maps.Values(c.secrets.of))
+	c.secrets.mu.Unlock()
+	return slices.DeleteFunc(all, func(s *store) bool { return s.kind != kind })
+}
+
 func (c *Cluster) startLending() {
 	c.lend.Do(func() {
-		for _, s := range c.kinds {
-			if s.lending {
-				go s.run(c.ctx, c.client)
-			}
+		for _, s := range c.watched(true) {
+			go s.run(c.ctx, c.client)
 		}
 	})
 }
@@ -135,13 +173,22 @@ func (c *Cluster) observeLending(ctx context.Context, f *flows.ClusterFacts) err
 		return nil
 	}
 	c.startLending()
-	if err := c.tried(ctx, true); err != nil {
+	all := c.watched(true)
+	var secrets []*store
+	if c.options.Lending != LendingShown {
+		secrets = c.secretsIn(f.Namespaces)
+		all = append(all, secrets...)
+	}
+	if err := tried(ctx, all); err != nil {
 		return err
 	}
 	f.Lending = &lending.Facts{Waiting: map[string]string{}}
-	for _, s := range c.kinds {
-		if s.lending {
-			c.collectLending(f, s)
+	for _, s := range all {
+		c.collectLending(f, s)
+	}
+	for _, s := range secrets {
+		if s.isHidden() {
+			f.Lending.Unread = append(f.Lending.Unread, s.namespace())
 		}
 	}
 	if l := f.Lending; l.Request == nil && l.RequestProblem == "" {

@@ -77,21 +77,27 @@ func TestRightsToPeerCoverWhatIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for _, s := range c.kinds {
-		if !s.lending {
-			continue
+	granted := rights.ToPeer(c.namespace, tenant.Namespace)
+	for _, s := range append(c.watched(true), c.secretsIn([]corev1.Namespace{*render.TenantNamespace(tenant)})...) {
+		var o client.ListOptions
+		name := ""
+		if o.ApplyOptions(s.options); o.FieldSelector != nil {
+			name, _ = o.FieldSelector.RequiresExactMatch("metadata.name")
 		}
 		for _, verb := range []string{"list", "watch"} {
-			if !slices.ContainsFunc(rights.ToPeer(), func(p rights.Permission) bool {
-				name := p.Resource
+			if !slices.ContainsFunc(granted, func(p rights.Permission) bool {
+				kind := p.Resource
 				if p.Group != "" {
-					name += "." + p.Group
+					kind += "." + p.Group
 				}
 				resource, _, _ := strings.Cut(c.resourceOf(s), "/")
-				return p.Verb == verb && p.Namespace == "" && strings.TrimSuffix(resource, ".") == name
+				return p.Verb == verb && (p.Namespace == "" || p.Namespace == o.Namespace) && (p.Name == "" || p.Name == name) && strings.TrimSuffix(resource, ".") == kind
 			}) {
 				t.Errorf("nobody may %s %s", verb, c.resourceOf(s))
 			}
 		}
+	}
+	if i := slices.IndexFunc(granted, func(p rights.Permission) bool { return p.Resource == "secrets" && p.Namespace == "" }); i >= 0 {
+		t.Errorf("of all namespaces: %s", granted[i])
 	}
 }

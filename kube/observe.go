@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -109,24 +110,20 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 		return facts, ctx.Err()
 	}
 	c.start.Do(func() {
-		for _, s := range c.kinds {
-			if !s.lending {
-				go s.run(c.ctx, c.client)
-			}
+		for _, s := range c.watched(false) {
+			go s.run(c.ctx, c.client)
 		}
 		go c.pulse.run(c.ctx)
 	})
 	if c.options.Lending == LendingPlanned {
 		c.startLending()
 	}
-	if err := c.tried(ctx, false); err != nil {
+	kinds := c.watched(false)
+	if err := tried(ctx, kinds); err != nil {
 		return facts, err
 	}
 	var all collection
-	for _, s := range c.kinds {
-		if s.lending {
-			continue
-		}
+	for _, s := range kinds {
 		objects, err := s.snapshot()
 		switch {
 		case s.optional && apierrors.IsNotFound(err):
@@ -162,12 +159,14 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	return facts, c.addKeys(ctx, &facts)
 }
 
-// tried waits for the first answer of every watch, of lending kinds or of the others.
-func (c *Cluster) tried(ctx context.Context, lending bool) error {
-	for _, s := range c.kinds {
-		if s.lending != lending {
-			continue
-		}
+// watched are the stores of lending kinds, or those of the others.
+func (c *Cluster) watched(lending bool) []*store {
+	return slices.DeleteFunc(slices.Clone(c.kinds), func(s *store) bool { return s.lending != lending })
+}
+
+// tried waits for the first answer of every watch.
+func tried(ctx context.Context, all []*store) error {
+	for _, s := range all {
 		select {
 		case <-s.tried:
 		case <-ctx.Done():

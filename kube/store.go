@@ -316,6 +316,12 @@ func (s *store) snapshot() ([]client.Object, error) {
 	return s.sorted, s.err
 }
 
+// namespace is the one that is mirrored, "" for all.
+func (s *store) namespace() string {
+	var o client.ListOptions
+	return o.ApplyOptions(s.options).Namespace
+}
+
 // selects reports whether the mirror's list options choose obj.
 func (s *store) selects(obj client.Object) bool {
 	var o client.ListOptions

@@ -35,12 +35,15 @@ so. --all prints all roles that are needed, also those that the user has.
 		if err != nil {
 			return err
 		}
-		plan, observe, clusters := flows.Connecting(p), rights.ToObserve, pair
+		plan, clusters := flows.Connecting(p), pair
+		observe := func(f flows.Facts, side flows.Side) []rights.Permission {
+			return rights.ToObserve(f.Side(side).Namespace)
+		}
 		if peers {
-			network := plan
+			network, ofNetwork := plan, observe
 			plan = func(f flows.Facts) flows.Plan { return peer.Plan(peer.Params{}, network, p.Namespaces, f) }
-			observe = func(namespace string) []rights.Permission {
-				return append(rights.ToObserve(namespace), rights.ToPeer()...)
+			observe = func(f flows.Facts, side flows.Side) []rights.Permission {
+				return append(ofNetwork(f, side), peer.ToObserve(p.Namespaces, f, side)...)
 			}
 			clusters = pair.withLending()
 		}

@@ -29,7 +29,9 @@ type Facts struct {
 	Request        *peering.Request
 	RequestProblem string
 	// Secrets of handshakes and certificates. Of kubeconfigs only the keys are known.
-	Secrets     []corev1.Secret
+	Secrets []corev1.Secret
+	// Unread are tenant namespaces whose Secrets the user may not list.
+	Unread      []string
 	Tenants     []authv1beta1.Tenant
 	Identities  []authv1beta1.Identity
 	Renews      []authv1beta1.Renew

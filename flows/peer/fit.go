@@ -57,6 +57,17 @@ func (p pair) unfit() []flows.Step {
 	return steps
 }
 
+// unread says where the Secrets of the peering can't be seen.
+func (p pair) unread() (steps []flows.Step) {
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		if ns := p.tenant(side).Namespace; slices.Contains(p.lending(side).Unread, ns) {
+			steps = append(steps, flows.Refuse(side, flows.CodePermission, "Secrets of the peering", flows.FailedAccess,
+				"this user may not list secrets in "+ns, "ask the cluster's administrator for the Role that liqo-tui rbac --peering prints"))
+		}
+	}
+	return steps
+}
+
 // unfitSoftware: Liqo makes virtual nodes; our operator gives access and resources.
 func (p pair) unfitSoftware(side flows.Side) (reason, hint string) {
 	c, other := p.Facts.Side(side), p.Facts.Side(side.Other())

@@ -6,6 +6,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 )
 
 // Whole implements [flows.Peering].
@@ -46,7 +47,7 @@ func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, 
 	if way != nil {
 		plan.Steps = append(plan.Steps, *way)
 	}
-	steps := append(pair.handshake(), pair.lend(needed)...)
+	steps := slices.Concat(pair.unread(), pair.handshake(), pair.lend(needed))
 	plan.Steps = append(plan.Steps, pair.explain(steps, map[flows.Code][]string{
 		check.Handshake:   {"Secret"},
 		check.Tenant:      {"Tenant"},
@@ -56,6 +57,19 @@ func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, 
 	})...)
 	plan.Kept = slices.Concat(plan.Kept, notes, pair.notes())
 	return plan
+}
+
+// ToObserve are the rights to observe what such plans look at on a side, besides the
+// network. Without a plan nobody makes the tenant namespace that they are for.
+func ToObserve(namespaces [2]string, f flows.Facts, side flows.Side) []rights.Permission {
+	c, tenant := f.Side(side), ""
+	if f.Local.ID != "" && f.Remote.ID != "" {
+		tenant = newPair(Params{}, namespaces, f).tenant(side).Namespace
+	}
+	if (f.Local.Problem != nil || f.Remote.Problem != nil) && c.FindNamespace(tenant) == nil {
+		tenant = ""
+	}
+	return rights.ToPeer(c.Namespace, tenant)
 }
 
 // Peered is what was achieved, in a few sentences.

@@ -156,6 +156,19 @@ func TestUnpeeringLeavesWhatLiqoKeeps(t *testing.T) {
 	}
 }
 
+// A user who may not see the Secrets of a peering is told so; nothing is changed.
+func TestSecretsThatMayNotBeReadAreNamed(t *testing.T) {
+	p := peered(t)
+	f := flowtest.Facts(p)
+	f.Remote.Lending.Unread = []string{"liqo-tenant-oslo", "liqo-tenant-rome"}
+	for name, plan := range map[string]func(flows.Facts) flows.Plan{"peer": peering(peer.Params{})(), "unpeer": unpeering(peer.RemoveOptions{})()} {
+		s := plan(f).Failure()
+		if s == nil || s.Code != flows.CodePermission || !strings.Contains(s.Reason, "liqo-tenant-rome") || !strings.Contains(s.Hint, "rbac --peering") {
+			t.Errorf("%s: got %+v, want the namespace and the command", name, s)
+		}
+	}
+}
+
 // Where nobody has said how, a pod of the consumer finds out, before anything is
 // changed and once: the next run keeps what there is.
 func TestTheWayIsChosen(t *testing.T) {

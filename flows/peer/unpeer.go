@@ -44,7 +44,7 @@ func Unplan(o RemoveOptions, f flows.Facts) flows.Plan {
 	p := newPair(Params{Consumer: o.Consumer}, o.Namespaces, f)
 	r := removal{pair: p, local: o.LocalOnly}
 	plan := flows.Plan{A: reset.A, B: reset.B, Owed: owed(o, f)}
-	if plan.Steps = r.unfit(); len(plan.Steps) > 0 {
+	if plan.Steps = append(r.unfit(), r.unread()...); len(plan.Steps) > 0 {
 		return plan
 	}
 	plan.Steps = r.steps()

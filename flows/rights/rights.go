@@ -18,6 +18,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // resources are the plural names of the kinds that plans apply or delete.
@@ -140,18 +141,28 @@ func ToObserve(namespace string) []Permission {
 	return out
 }
 
-// ToPeer are the rights to observe whole peerings, besides those of [ToObserve].
-func ToPeer() []Permission {
+// ToPeer are the rights to observe whole peerings, besides those of [ToObserve]. Of
+// Secrets they are for the cluster's own key in namespace, and for those in the tenant
+// namespace; "" where that is not known.
+func ToPeer(namespace, tenant string) []Permission {
 	var out []Permission
-	for _, kind := range []string{
-		"Tenant", "Identity", "ResourceSlice", "Renew", "VirtualNode", "NamespaceMap", "NamespaceOffloading", "ForeignCluster",
-		"Secret", "Node", "Pod", "Deployment", "ClusterRoleBinding", "RoleBinding", "IP",
-	} {
-		for _, verb := range []string{"list", "watch"} {
-			p := resources[kind]
-			p.Verb = verb
+	add := func(p Permission) {
+		for _, p.Verb = range []string{"list", "watch"} {
 			out = append(out, p)
 		}
+	}
+	for _, kind := range []string{
+		"Tenant", "Identity", "ResourceSlice", "Renew", "VirtualNode", "NamespaceMap", "NamespaceOffloading", "ForeignCluster",
+		"Node", "Pod", "Deployment", "ClusterRoleBinding", "RoleBinding", "IP",
+	} {
+		add(resources[kind])
+	}
+	secrets := resources["Secret"]
+	secrets.Namespace, secrets.Name = namespace, peering.KeysName
+	add(secrets)
+	if tenant != "" {
+		secrets.Namespace, secrets.Name = tenant, ""
+		add(secrets)
 	}
 	return out
 }
@@ -194,12 +205,16 @@ type Permission struct {
 	Group     string // "" for Kubernetes' own
 	Resource  string // plural
 	Namespace string // "" for all of them, and for what is in none
+	Name      string // of the one object; "" for all
 }
 
 func (p Permission) String() string {
 	text := p.Verb + " " + p.Resource
 	if p.Group != "" {
 		text += "." + p.Group
+	}
+	if p.Name != "" {
+		text += " named " + p.Name
 	}
 	if p.Namespace != "" {
 		text += " in " + p.Namespace

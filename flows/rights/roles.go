@@ -61,27 +61,31 @@ func rbacType(kind string) metav1.TypeMeta {
 
 // rulesOf joins resources of a group that need the same verbs.
 func rulesOf(permissions []Permission) []rbacv1.PolicyRule {
-	type resource struct{ group, name string }
+	type resource struct{ group, name, object string }
 	verbs := map[resource][]string{}
 	for _, p := range permissions {
-		r := resource{p.Group, p.Resource}
+		r := resource{p.Group, p.Resource, p.Name}
 		if !slices.Contains(verbs[r], p.Verb) {
 			verbs[r] = append(verbs[r], p.Verb)
 		}
 	}
-	byVerbs := map[[2]string][]string{} // group and verbs → resources
+	byVerbs := map[[3]string][]string{} // group, object and verbs → resources
 	for r, v := range verbs {
 		slices.Sort(v)
-		key := [2]string{r.group, strings.Join(v, ",")}
+		key := [3]string{r.group, r.object, strings.Join(v, ",")}
 		byVerbs[key] = append(byVerbs[key], r.name)
 	}
 	var out []rbacv1.PolicyRule
 	for key, resources := range byVerbs {
 		slices.Sort(resources)
-		out = append(out, rbacv1.PolicyRule{APIGroups: []string{key[0]}, Resources: resources, Verbs: strings.Split(key[1], ",")})
+		rule := rbacv1.PolicyRule{APIGroups: []string{key[0]}, Resources: resources, Verbs: strings.Split(key[2], ",")}
+		if key[1] != "" {
+			rule.ResourceNames = []string{key[1]}
+		}
+		out = append(out, rule)
 	}
 	slices.SortFunc(out, func(a, b rbacv1.PolicyRule) int {
-		return cmp.Or(slices.Compare(a.APIGroups, b.APIGroups), slices.Compare(a.Resources, b.Resources))
+		return cmp.Or(slices.Compare(a.APIGroups, b.APIGroups), slices.Compare(a.Resources, b.Resources), slices.Compare(a.ResourceNames, b.ResourceNames))
 	})
 	return out
 }

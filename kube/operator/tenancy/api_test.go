@@ -28,6 +28,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -44,6 +45,7 @@ func TestPeering(t *testing.T) {
 		name string
 		test func(*testing.T)
 	}{
+		{"who has the roles of rbac, and no more, peers", w.testRoles},
 		{"a handshake", w.testHandshake},
 		{"what the consumer may do", w.testConsumerRights},
 		{"the certificate is renewed", w.testRenewal},
@@ -67,9 +69,14 @@ type pair struct {
 
 func (w *pair) run(t *testing.T, plan func(flows.Facts) flows.Plan) (changed bool, took time.Duration) {
 	t.Helper()
+	return runOn(t, plan, w.rome.cluster(), w.milan.cluster())
+}
+
+func runOn(t *testing.T, plan func(flows.Facts) flows.Plan, rome, milan *kube.Cluster) (changed bool, took time.Duration) {
+	t.Helper()
 	began := time.Now()
 	var last flows.Plan
-	err := engine.Run(t.Context(), plan, w.rome.cluster(), w.milan.cluster(), func(e engine.Event) { last, changed = e.Plan, changed || e.Changed() }, engine.Options{Timeout: patience})
+	err := engine.Run(t.Context(), plan, rome, milan, func(e engine.Event) { last, changed = e.Plan, changed || e.Changed() }, engine.Options{Timeout: patience})
 	if err != nil {
 		var steps []string
 		for _, s := range last.Steps {

@@ -328,9 +328,11 @@ func (c *crash) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // cluster is the plane as the admin's program sees it.
-func (p *plane) cluster() *kube.Cluster {
+func (p *plane) cluster() *kube.Cluster { return p.clusterBy(p.config) }
+
+func (p *plane) clusterBy(config *rest.Config) *kube.Cluster {
 	p.t.Helper()
-	c, err := kube.ForConfig(p.config, kube.Options{Context: flows.ContextRef{Name: string(p.id)}, Lending: kube.LendingPlanned})
+	c, err := kube.ForConfig(config, kube.Options{Context: flows.ContextRef{Name: string(p.id)}, Lending: kube.LendingPlanned})
 	if err != nil {
 		p.t.Fatal(err)
 	}

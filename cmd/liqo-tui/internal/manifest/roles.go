@@ -16,7 +16,7 @@ import (
 
 // WriteRoles writes the roles that the users of two clusters lack for a plan, or all that it
 // takes. observe are the rights that watching takes besides.
-func WriteRoles(ctx context.Context, out io.Writer, clusters [2]engine.Cluster, planned func(flows.Facts) flows.Plan, observe func(namespace string) []rights.Permission, all bool) error {
+func WriteRoles(ctx context.Context, out io.Writer, clusters [2]engine.Cluster, planned func(flows.Facts) flows.Plan, observe func(flows.Facts, flows.Side) []rights.Permission, all bool) error {
 	f, err := engine.Observe(ctx, clusters[flows.A], clusters[flows.B], time.Now)
 	if err != nil {
 		return err
@@ -28,7 +28,7 @@ func WriteRoles(ctx context.Context, out io.Writer, clusters [2]engine.Cluster, 
 			return fmt.Errorf("%s: %w", side, facts.Problem)
 		}
 		namespaces := tenantNamespaces(plan, side)
-		needs := append(observe(facts.Namespace), rights.Needed(plan, side)...)
+		needs := append(observe(f, side), rights.Needed(plan, side)...)
 		if len(namespaces) > 0 {
 			// Whoever applies the roles makes the namespaces that they are in.
 			needs = slices.DeleteFunc(needs, func(p rights.Permission) bool {
