@@ -56,5 +56,6 @@ const (
 	CodeKey          Code = "LT-E044" // a gateway does not publish its key
 	CodeDeletion     Code = "LT-E045" // a deletion does not end
 	CodeVerification Code = "LT-E046" // a packet got lost
+	CodeLent         Code = "LT-E057" // a reset would cut off a virtual node
 	CodeTimeout      Code = "LT-E049" // anything else that was waited for
 )

@@ -23,10 +23,41 @@ type RemoveOptions struct {
 
 // PlanReset removes the connection of the two clusters and what they know of
 // each other. What others own stays: a tenant namespace goes only if we made it.
+// While one of the clusters lends the other something, nothing goes.
 func PlanReset(o RemoveOptions, f Facts) Plan {
-	return planRemoval("reset", o, f, func(c Connection, side Side) []Step {
+	plan := planRemoval("reset", o, f, func(c Connection, side Side) []Step {
 		return []Step{c.removeConfiguration(side), c.removeNamespace(side)}
 	})
+	if plan.Failure() == nil && plan.B != "" {
+		if s := lent(o, f, [2]render.ClusterID{plan.A, plan.B}); s != nil {
+			plan.Steps = []Step{*s}
+		}
+	}
+	return plan
+}
+
+// lent refuses to take the network from a virtual node, nil if there is none.
+func lent(o RemoveOptions, f Facts, ids [2]render.ClusterID) *Step {
+	sides, command := []Side{A, B}, fmt.Sprintf("liqo-tui unpeer --context %s --remote-context %s", f.Local.Context.Name, f.Remote.Context.Name)
+	if o.LocalOnly {
+		sides, command = []Side{A}, fmt.Sprintf("liqo-tui unpeer --context %s --local-only --remote-cluster-id %s", f.Local.Context.Name, ids[B])
+	}
+	for _, side := range sides {
+		what, uses := f.Side(side).Lending.Lent(string(ids[side.Other()]))
+		if what == "" {
+			continue
+		}
+		consumer := side
+		if !uses {
+			consumer = side.Other()
+		}
+		if consumer == B {
+			command += " --consumer Remote"
+		}
+		return new(Refuse(side, CodeLent, "no virtual node", FailedPreflight,
+			fmt.Sprintf("%s uses resources of %s, %s: its pods there would lose the network", ids[consumer], ids[consumer.Other()], what), "to remove both: "+command))
+	}
+	return nil
 }
 
 // PlanDisconnect removes the gateways. What the clusters know of each other

@@ -9,6 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/kube"
 )
 
 var errNoRemote = errors.New("the remote cluster is not named: add --remote-context, --remote-kubeconfig or both")
@@ -80,7 +81,7 @@ access to it; then it prints the command for the other admin.`,
 				},
 				done: func(flows.Facts) report.Achieved { return m.achieved(pair, o) },
 			}
-			return op.run(cmd.Context(), io, pair, r)
+			return op.run(cmd.Context(), io, pair.withLending(kube.LendingShown), r)
 		},
 	}
 	r.add(cmd)

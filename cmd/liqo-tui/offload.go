@@ -11,6 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/kube"
 )
 
 func offloadCommand(io streams) *cobra.Command {
@@ -90,6 +91,6 @@ func (o onNamespaces) run(io streams, cmd *cobra.Command) {
 			plan: func() (func(flows.Facts) flows.Plan, error) { return o.plan(names) },
 			done: func(f flows.Facts) report.Achieved { return report.Achieved{Text: o.done(names, f)} },
 		}
-		return op.run(cmd.Context(), io, pair.withLending(), r)
+		return op.run(cmd.Context(), io, pair.withLending(kube.LendingPlanned), r)
 	}
 }

@@ -53,7 +53,7 @@ To let the remote cluster use the local one's resources too, run it again with
 	cmd.Flags().BoolVar(&noNetwork, "networking-disabled", false, "leave the network between the clusters alone")
 	acceptLiqoctl(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		lending := pair.withLending()
+		lending := pair.withLending(kube.LendingPlanned)
 		op := operation{
 			name: "peer", undo: "unpeer",
 			plan: func() (func(flows.Facts) flows.Plan, error) {
@@ -98,10 +98,10 @@ func consumer(pair *pairFlags, side flows.Side) clusterFlags {
 	return pair.local
 }
 
-// withLending has what peerings consist of observed too.
-func (p *pairFlags) withLending() *pairFlags {
+// withLending has as much observed of what peerings consist of, too.
+func (p *pairFlags) withLending(l kube.Lending) *pairFlags {
 	lending := *p
-	lending.local.lending, lending.remote.lending = kube.LendingPlanned, kube.LendingPlanned
+	lending.local.lending, lending.remote.lending = l, l
 	return &lending
 }
 
@@ -164,7 +164,7 @@ Remote.`,
 				return report.Achieved{Text: "The clusters are no longer peered."}
 			},
 		}
-		return op.run(cmd.Context(), io, pair.withLending(), r)
+		return op.run(cmd.Context(), io, pair.withLending(kube.LendingPlanned), r)
 	}
 	return cmd
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/kube"
 )
 
 func rbacCommand(io streams) *cobra.Command {
@@ -45,7 +46,7 @@ so. --all prints all roles that are needed, also those that the user has.
 			observe = func(f flows.Facts, side flows.Side) []rights.Permission {
 				return append(ofNetwork(f, side), peer.ToObserve(p.Namespaces, f, side)...)
 			}
-			clusters = pair.withLending()
+			clusters = pair.withLending(kube.LendingPlanned)
 		}
 		a, b, closeBoth, err := clusters.openFor(false)
 		if err != nil {

@@ -56,6 +56,10 @@ func lendingTexts() map[flows.Code]Text {
 			"pods do not leave the virtual node", "Before a virtual node goes its pods are evicted, as PodDisruptionBudgets allow. They end on the provider first.",
 			[]string{"Change the budget that holds them, or delete the pods.", "If the provider is gone for good: liqo-tui unpeer --local-only."},
 		},
+		flows.CodeLent: {
+			"a virtual node uses the network", "One of the clusters uses resources of the other. Without what the clusters know of each other's addresses, pods on its virtual node are reached by nobody.",
+			[]string{"liqo-tui unpeer removes both, in the order in which pods can leave.", "To interrupt the network alone: liqo-tui network disconnect."},
+		},
 		Offloading: {
 			"the namespace is not offloaded", "Each provider makes a namespace for it. A name that is taken there can't be used.",
 			[]string{"Choose another name: --namespace-mapping-strategy SelectedName --remote-namespace-name NAME.", "The conditions of the NamespaceOffloading name the provider."},

@@ -174,6 +174,27 @@ func (l *Facts) APIServer() string {
 	return "https://" + net.JoinHostPort(l.ControlPlane[0], "6443")
 }
 
+// Lent is what a cluster lends to peer or uses of it, "" for nothing.
+func (l *Facts) Lent(peer string) (what string, uses bool) {
+	if l == nil {
+		return "", false
+	}
+	for i := range l.Nodes {
+		if n := &l.Nodes[i]; string(n.Spec.ClusterID) == peer {
+			return "VirtualNode " + n.Name, true
+		}
+	}
+	for i := range l.Slices {
+		switch s := &l.Slices[i]; {
+		case s.Labels[peering.LabelReplicated] == "" && s.Labels[peering.LabelDestination] == peer:
+			return "ResourceSlice " + s.Name, true
+		case s.Labels[peering.LabelReplicated] != "" && s.Labels[peering.LabelOrigin] == peer:
+			return "ResourceSlice " + s.Name, false
+		}
+	}
+	return "", false
+}
+
 // Troubled names the namespaces in which something of a peering is not there yet.
 func (l *Facts) Troubled(add func(namespace string)) {
 	for i := range l.Tenants {

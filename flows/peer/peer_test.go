@@ -156,6 +156,35 @@ func TestUnpeeringLeavesWhatLiqoKeeps(t *testing.T) {
 	}
 }
 
+// A reset takes no network from a virtual node, on the screen or off it, from either
+// side: it names the command that removes both.
+func TestAResetWaitsForUnpeer(t *testing.T) {
+	p := peered(t)
+	swapped := flowtest.Facts(p)
+	swapped.Local, swapped.Remote = swapped.Remote, swapped.Local
+	local := flows.RemoveOptions{LocalOnly: true}
+	for name, c := range map[string]struct {
+		o    flows.RemoveOptions
+		f    flows.Facts
+		hint string
+	}{
+		"from the consumer":  {flows.RemoveOptions{}, flowtest.Facts(p), "to remove both: liqo-tui unpeer --context kind-rome --remote-context kind-milan"},
+		"from the provider":  {flows.RemoveOptions{}, swapped, "to remove both: liqo-tui unpeer --context kind-milan --remote-context kind-rome --consumer Remote"},
+		"the consumer alone": {local, flowtest.Facts(p), "to remove both: liqo-tui unpeer --context kind-rome --local-only --remote-cluster-id milan"},
+		"the provider alone": {local, swapped, "to remove both: liqo-tui unpeer --context kind-milan --local-only --remote-cluster-id rome --consumer Remote"},
+	} {
+		s := flows.PlanReset(c.o, c.f).Failure()
+		if s == nil || s.Code != flows.CodeLent || s.Hint != c.hint {
+			t.Errorf("%s: got %+v, want the hint %q", name, s, c.hint)
+		}
+	}
+	if s := flows.PlanDisconnect(flows.RemoveOptions{}, flowtest.Facts(p)).Failure(); s != nil {
+		t.Errorf("disconnect, which can be taken back, is refused: %+v", s)
+	}
+	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{KeepNetwork: true})())
+	flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) })
+}
+
 // A user who may not see the Secrets of a peering is told so; nothing is changed.
 func TestSecretsThatMayNotBeReadAreNamed(t *testing.T) {
 	p := peered(t)

@@ -31,7 +31,7 @@ type RemoveOptions struct {
 // and their access still hold, then the resources go, then the access, then what was
 // made of the network, unless the clusters are peered the other way round too.
 func Unplan(o RemoveOptions, f flows.Facts) flows.Plan {
-	reset := flows.PlanReset(o.RemoveOptions, withoutContents(f))
+	reset := flows.PlanReset(o.RemoveOptions, networkOf(withoutContents(f)))
 	if reset.Failure() != nil || o.LocalOnly && reset.B == "" {
 		for i := range reset.Steps {
 			reset.Steps[i].Hint = strings.ReplaceAll(reset.Steps[i].Hint, "liqo-tui network reset", "liqo-tui unpeer")
@@ -55,9 +55,9 @@ func Unplan(o RemoveOptions, f flows.Facts) flows.Plan {
 		plan.Kept = append(plan.Kept, stays)
 	}
 	if remove != nil {
-		known := f
+		known := networkOf(f)
 		if !done {
-			known = withoutContents(f)
+			known = withoutContents(known)
 		}
 		plan.Steps = append(plan.Steps, behind(remove(o.RemoveOptions, known).Steps, done)...)
 	}
@@ -88,6 +88,12 @@ func (r removal) network(o RemoveOptions) (remove func(flows.RemoveOptions, flow
 // for when the peering is gone from them.
 func withoutContents(f flows.Facts) flows.Facts {
 	f.Contents = [2]*flows.Contents{}
+	return f
+}
+
+// networkOf are facts of the network alone: the rest of the peering goes before it.
+func networkOf(f flows.Facts) flows.Facts {
+	f.Local.Lending, f.Remote.Lending = nil, nil
 	return f
 }
 
