@@ -20,6 +20,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/flows/swap"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -94,9 +95,9 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 				return plan // not yet in sight, or not fit for it
 			}
 			connecting := flows.Connecting
-			if settled.Swappable(open, f) {
+			if swap.Possible(settled, open, f) {
 				asked := settled.Given
-				connecting = func(p flows.Params) func(flows.Facts) flows.Plan { return flows.Swapping(p, asked) }
+				connecting = func(p flows.Params) func(flows.Facts) flows.Plan { return swap.Connecting(p, asked) }
 			}
 			settled, reasons = settle(settled, open|settled.Undecided(f), f)
 			if failed := check.ClosedWay(settled, f); failed != nil {

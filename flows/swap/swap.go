@@ -1,0 +1,84 @@
+// Package swap plans connections whose server may be on either side: where the client dials
+// in vain, the roles are swapped.
+package swap
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// How long a client dials in vain before the other cluster hosts the server. Gateways
+// that can reach each other do so within a second after both run. A cloud's load
+// balancer may have an address minutes before it passes packets on.
+const (
+	dialledLong           = 20 * time.Second
+	dialledLongByBalancer = 4 * time.Minute
+)
+
+// Possible reports whether either cluster may host the server of a connection that
+// is not there yet: nobody has said which one, or anything that holds for one only.
+// open are the fields that facts decide because the admin says so.
+func Possible(p flows.Params, open flows.Fields, f flows.Facts) bool {
+	const ofOne = flows.FieldServer | flows.FieldNodePort | flows.FieldLoadBalancerIP | flows.FieldClientAddress | flows.FieldClientPort |
+		flows.FieldServerTemplate | flows.FieldClientTemplate
+	_, exists := flows.Adopt(p, f)
+	return !exists && p.Given&ofOne == 0 && (open.Has(flows.FieldServer) || p.Given&^flows.FieldMTU == 0)
+}
+
+// Connecting is [flows.Connecting] for such a connection: where the client gets no answer, the
+// roles are swapped, once. A firewall or a NAT lets through what is dialled from behind it.
+// asked are the fields that the admin has chosen.
+func Connecting(p flows.Params, asked flows.Fields) func(flows.Facts) flows.Plan {
+	run, why := flows.Connecting(p), ""
+	var since time.Time
+	return func(f flows.Facts) flows.Plan {
+		plan := run(f)
+		switch c := flows.NewConnection(plan.Params, f); {
+		case why != "":
+		case plan.Failure() != nil || !dialsInVain(c):
+			since = time.Time{}
+		case since.IsZero():
+			since = f.At
+		case f.At.Sub(since) >= patience(c):
+			server := plan.Params.Server
+			why = fmt.Sprintf("%s hosts the server now, because its gateway got no answer from %s for %s",
+				f.Side(server.Other()).Name(), f.Side(server).Name(), patience(c))
+			p = plan.Params
+			p.Server = server.Other()
+			if !asked.Has(flows.FieldServiceType) {
+				p.ServiceType, _ = flows.SuggestServiceType(f.Side(p.Server))
+			}
+			p.Given = flows.AllFields
+			run = flows.Connecting(p)
+			plan = run(f)
+		}
+		if why != "" {
+			plan.Kept = append([]string{why}, plan.Kept...)
+		}
+		return plan
+	}
+}
+
+// dialsInVain reports whether both gateways run and know each other's keys, and no
+// packet of the client has come to the server, as both say.
+func dialsInVain(c flows.Connection) bool {
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		s := c.Connected(side)
+		if s.Status != flows.Waiting || s.Code != flows.CodeTunnel || c.Peers[side].Reading().Cause(c.Facts.At) != render.ReasonNoHandshake {
+			return false
+		}
+	}
+	return true
+}
+
+func patience(c flows.Connection) time.Duration {
+	if c.Params.ServiceType == corev1.ServiceTypeLoadBalancer {
+		return dialledLongByBalancer
+	}
+	return dialledLong
+}
