@@ -196,6 +196,7 @@ type NodeFacts struct {
 	// "" if it has none.
 	Provider string
 	Kernel   string // its release, such as "6.1.0-18-amd64"; "" if unknown
+	Arch     string // such as "arm64"; "" if unknown
 	// CPUs, in thousandths, and bytes of memory that the node has; 0 if unknown.
 	CPUs, Memory int64
 }

@@ -285,7 +285,7 @@ func nodePorts(p *corev1.Pod) flows.PortRange {
 func nodeFacts(n *corev1.Node) flows.NodeFacts {
 	f := flows.NodeFacts{Name: n.Name, Unfit: render.UnfitNode(n.Labels)}
 	f.Provider, _, _ = strings.Cut(n.Spec.ProviderID, "://")
-	f.Kernel, f.CPUs, f.Memory = n.Status.NodeInfo.KernelVersion, n.Status.Capacity.Cpu().MilliValue(), n.Status.Capacity.Memory().Value()
+	f.Kernel, f.Arch, f.CPUs, f.Memory = n.Status.NodeInfo.KernelVersion, n.Status.NodeInfo.Architecture, n.Status.Capacity.Cpu().MilliValue(), n.Status.Capacity.Memory().Value()
 	for _, a := range n.Status.Addresses {
 		ip, err := netip.ParseAddr(a.Address)
 		switch {
@@ -347,7 +347,8 @@ func keepNode(o client.Object) client.Object {
 	}
 	out := &corev1.Node{ObjectMeta: kept(n), Spec: corev1.NodeSpec{ProviderID: n.Spec.ProviderID}}
 	out.Labels = render.FitnessLabels(n.Labels)
-	out.Status.Addresses, out.Status.NodeInfo.KernelVersion = n.Status.Addresses, n.Status.NodeInfo.KernelVersion
+	out.Status.Addresses = n.Status.Addresses
+	out.Status.NodeInfo.KernelVersion, out.Status.NodeInfo.Architecture = n.Status.NodeInfo.KernelVersion, n.Status.NodeInfo.Architecture
 	out.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: *n.Status.Capacity.Cpu(), corev1.ResourceMemory: *n.Status.Capacity.Memory()}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady { // without the time, which is renewed every few minutes

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -121,12 +122,12 @@ func testProbeImage(t *testing.T, admin *Cluster, request engine.ProbeRequest) {
 	untilGone()
 }
 
-// node makes the pod of the next Job, and says what becomes of it until the Job
-// goes: untilGone waits for that. The test does not end before.
+// node makes the pods of the next Jobs, and says what becomes of them until all Jobs
+// are gone: untilGone waits for that. The test does not end before.
 func node(t *testing.T, c *Cluster, becomes func(*corev1.Pod)) (untilGone func()) {
 	t.Helper()
 	ended := make(chan error, 1)
-	go func() { ended <- runJob(t.Context(), c, becomes) }()
+	go func() { ended <- runJobs(t.Context(), c, becomes) }()
 	untilGone = sync.OnceFunc(func() {
 		// When the test is over, its context has ended, and the node's requests with it.
 		if err := <-ended; err != nil && t.Context().Err() == nil {
@@ -137,28 +138,33 @@ func node(t *testing.T, c *Cluster, becomes func(*corev1.Pod)) (untilGone func()
 	return untilGone
 }
 
-// runJob does a node's work for one Job. It ends when the Job is gone, or with ctx.
-func runJob(ctx context.Context, c *Cluster, becomes func(*corev1.Pod)) error {
-	var pod *corev1.Pod
+// runJobs does the nodes' work: node-1's, and where a Job wants an architecture, that of
+// the node with its name. It ends when the Jobs are gone, or with ctx.
+func runJobs(ctx context.Context, c *Cluster, becomes func(*corev1.Pod)) error {
+	pods := map[string]*corev1.Pod{} // by Job
 	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 		var jobs batchv1.JobList
 		if err := c.client.List(ctx, &jobs); err != nil {
 			return err
 		}
-		switch {
-		case len(jobs.Items) == 0 && pod != nil:
+		if len(jobs.Items) == 0 && len(pods) > 0 {
 			return nil
-		case len(jobs.Items) > 0 && pod == nil:
-			job := &jobs.Items[0]
-			pod = &corev1.Pod{
-				ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name + "-x", Labels: map[string]string{batchv1.JobNameLabel: job.Name}},
-				Spec:       job.Spec.Template.Spec,
+		}
+		for i := range jobs.Items {
+			job := &jobs.Items[i]
+			pod := pods[job.Name]
+			if pod == nil {
+				pod = &corev1.Pod{
+					ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name + "-x", Labels: map[string]string{batchv1.JobNameLabel: job.Name}},
+					Spec:       job.Spec.Template.Spec,
+				}
+				pod.Spec.ServiceAccountName, pod.Spec.NodeName = "", cmp.Or(pod.Spec.NodeSelector[corev1.LabelArchStable], "node-1")
+				if err := c.client.Create(ctx, pod); err != nil {
+					return err
+				}
+				pods[job.Name] = pod
+				continue
 			}
-			pod.Spec.ServiceAccountName, pod.Spec.NodeName = "", "node-1"
-			if err := c.client.Create(ctx, pod); err != nil {
-				return err
-			}
-		case pod != nil:
 			if err := c.client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 				return err
 			}

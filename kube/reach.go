@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -36,15 +37,27 @@ const (
 	leftoverAge = 5 * time.Minute
 )
 
-// TryImage runs a pod of the image, and removes it.
+// TryImage runs a pod of the image on each kind of node, and removes them.
 func (c *Cluster) TryImage(ctx context.Context, try trial.ImageTry) trial.Image {
-	t := trial.Image{Image: try.Image}
+	pods := try.Each()
+	found := make([]trial.Image, len(pods))
+	var trying sync.WaitGroup
+	for i, settings := range pods {
+		trying.Go(func() { found[i] = c.tryImage(ctx, try.Image, settings) })
+	}
+	trying.Wait()
+	return try.Joined(found)
+}
+
+// tryImage runs one of these pods.
+func (c *Cluster) tryImage(ctx context.Context, image string, pods render.PodSettings) trial.Image {
+	t := trial.Image{Image: image}
 	began := time.Now()
 	var token [16]byte
 	_, err := rand.Read(token[:])
 	var p *probe
 	if err == nil {
-		p, err = c.runTrial(ctx, render.ProbeParams{Image: try.Image, Pods: try.Pods, Token: hex.EncodeToString(token[:])})
+		p, err = c.runTrial(ctx, render.ProbeParams{Image: image, Pods: pods, Token: hex.EncodeToString(token[:])})
 	}
 	if err != nil {
 		t.Unknown = err.Error()
@@ -56,7 +69,7 @@ func (c *Cluster) TryImage(ctx context.Context, try trial.ImageTry) trial.Image 
 	end, failed := errors.AsType[*stuckError](err)
 	wait, late := errors.AsType[*WaitError](err)
 	switch {
-	case failed && strings.Contains(end.words, "ImagePull") && p.job.Namespace != c.namespace && len(try.Pods.ImagePullSecrets) > 0:
+	case failed && strings.Contains(end.words, "ImagePull") && p.job.Namespace != c.namespace && len(pods.ImagePullSecrets) > 0:
 		t.Unknown = fmt.Sprintf("the pull secrets have to be in namespace %s, which does not exist yet; without them: %s", c.namespace, end.words)
 	case failed:
 		t.Node, t.Failed = end.node, end.words

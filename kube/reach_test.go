@@ -110,11 +110,29 @@ func testImageTrial(t *testing.T, env *envtest.Environment) {
 			untilGone()
 		})
 	}
+	t.Run("nodes of two kinds", func(t *testing.T) { testImageKinds(t, admin, try) })
 	spectator := restricted(t, env, "image-spectator", "get", "list", "watch")
 	if got := spectator.TryImage(t.Context(), try); !strings.Contains(got.Unknown, "forbidden") || got.Failed != "" {
 		t.Errorf("who may not: got %+v", got)
 	}
 	wantNoJobs(t, admin)
+}
+
+// testImageKinds has an image be tried that is for one of two architectures.
+func testImageKinds(t *testing.T, admin *Cluster, try trial.ImageTry) {
+	try.Kinds = []trial.Kind{{Arch: "amd64", Nodes: []string{"node-1", "amd64"}}, {Arch: "arm64", Nodes: []string{"arm64"}}}
+	untilGone := node(t, admin, func(p *corev1.Pod) {
+		if p.Spec.NodeName == "arm64" {
+			says(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 255, Message: "exec format error"}})(p)
+			return
+		}
+		says(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})(p)
+	})
+	if got := admin.TryImage(t.Context(), try); got.Node != "arm64" || !strings.Contains(got.Failed, "exec format error") {
+		t.Errorf("got %+v, want what the node of the other architecture says", got)
+	}
+	wantNoJobs(t, admin)
+	untilGone()
 }
 
 // testReach has a pod behind a Service be told what to try.

@@ -84,6 +84,14 @@ func (s *ProgramSettings) ForGateway() PodSettings {
 	return s.Gateway.or(s.PodSettings)
 }
 
+// ForFabric is what was asked of the agents' pods.
+func (s *ProgramSettings) ForFabric() PodSettings {
+	if s == nil {
+		return PodSettings{}
+	}
+	return s.Fabric.or(s.PodSettings)
+}
+
 // or is s, and for what it leaves empty, common.
 func (s PodSettings) or(common PodSettings) PodSettings {
 	if s.ImagePullSecrets == nil {

@@ -1,6 +1,8 @@
 package render_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -86,6 +88,34 @@ fabric: {tolerations: [{key: gpu, operator: Exists}]}
 	}
 	if got := pods["liqo-tui-fabric"].Spec.Tolerations; len(got) != 2 {
 		t.Errorf("fabric: got tolerations %v, want the program's and the admin's", got)
+	}
+}
+
+// API servers such as GKE's admit critical pods to kube-system, and elsewhere only where a
+// quota names their priority. Gateways are in namespaces that have none.
+func TestCriticalPodsAreAdmittedOutsideOfKubeSystem(t *testing.T) {
+	objects, err := render.Install(render.InstallParams{ClusterID: "rome", Image: "registry.example/gateway:1", Namespace: "network"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named []string
+	for _, o := range objects {
+		if q, ok := o.(*corev1.ResourceQuota); ok && q.Namespace == "network" {
+			for _, e := range q.Spec.ScopeSelector.MatchExpressions {
+				if e.ScopeName == corev1.ResourceQuotaScopePriorityClass && e.Operator == corev1.ScopeSelectorOpIn {
+					named = append(named, e.Values...)
+				}
+			}
+		}
+	}
+	for name, pod := range podsOf(t, objects) {
+		class, gateway := pod.Spec.PriorityClassName, name == render.ServerTemplate || name == render.ClientTemplate
+		switch critical := strings.HasPrefix(class, "system-"); {
+		case gateway && critical:
+			t.Errorf("%s: priority %s would need a quota in each tenant's namespace", name, class)
+		case !gateway && (!critical || !slices.Contains(named, class)):
+			t.Errorf("%s: priority %q is not among those of the quota: %q", name, class, named)
+		}
 	}
 }
 

@@ -56,7 +56,7 @@ func preflightTexts() map[flows.Code]Text {
 		},
 		flows.CodeImage: {
 			"the image can be pulled",
-			"Operator, gateways and node agent are one image. Before an installation changes anything, a short-lived pod of that image is started on a node that the operator could run on, with the pull secrets, node selector and tolerations of --pod-settings, in the installation's namespace or, as long as there is none, in namespace default. The finding is what the node said. If you may not run pods there, nothing is tried, and the installation goes on.",
+			"Operator, gateways and node agent are one image. Before an installation changes anything, a short-lived pod of that image is started on a node that the operator could run on, with the pull secrets, node selector and tolerations of --pod-settings, in the installation's namespace or, as long as there is none, in namespace default. If nodes have several architectures, there is one more pod for each. The finding is what the nodes said, and which did not try. If you may not run pods there, nothing is tried, and the installation goes on.",
 			[]string{
 				"Push the image to where the nodes of the cluster can pull it, and name it: --image REGISTRY/liqo-gateway:TAG.",
 				"Give the registry's password as a Secret in the installation's namespace, named by imagePullSecrets in --pod-settings.",

@@ -14,7 +14,22 @@ import (
 // ImageStep is the step that waits until a node has pulled the image.
 func ImageStep(side flows.Side) flows.StepID { return flows.IDOf(side, "image") }
 
-// tryImage has a node pull the image before steps change anything; there is no such
+// kinds are the nodes that can run our programs, by architecture.
+func kinds(c flows.ClusterFacts) (all []trial.Kind) {
+	for _, n := range c.Nodes {
+		if n.Arch == "" || n.Unable() != "" {
+			continue
+		}
+		i := slices.IndexFunc(all, func(k trial.Kind) bool { return k.Arch == n.Arch })
+		if i < 0 {
+			i, all = len(all), append(all, trial.Kind{Arch: n.Arch})
+		}
+		all[i].Nodes = append(all[i].Nodes, n.Name)
+	}
+	return all
+}
+
+// tryImage has a node of each kind pull the image before steps change anything; there is no such
 // step where a program of that image runs already.
 func (i *Installation) tryImage(side flows.Side, c flows.ClusterFacts, steps []flows.Step) []flows.Step {
 	changes := slices.ContainsFunc(steps, func(s flows.Step) bool {
@@ -33,7 +48,7 @@ func (i *Installation) tryImage(side flows.Side, c flows.ClusterFacts, steps []f
 	}
 	switch t := c.ImageTrial; {
 	case t == nil || t.Image != i.params.Image:
-		s.Try = &trial.ImageTry{Image: i.params.Image, Pods: i.params.Pods.ForOperator()}
+		s.Try = &trial.ImageTry{Image: i.params.Image, Pods: i.params.Pods.ForOperator(), Agents: i.params.Pods.ForFabric(), Kinds: kinds(c)}
 	case t.Failed != "":
 		s.Fail(flows.FailedPreflight, flows.CodeImage, t.Text(), strings.Join(t.Fix(), "; or "))
 	default:

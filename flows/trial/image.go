@@ -3,29 +3,121 @@ package trial
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// ImageTry is an image that a node has to have before anything is made of it.
+// ImageTry is an image that nodes have to have before anything is made of it.
 type ImageTry struct {
 	Image string
-	// Pods are what an admin asks of the pods that will run it: pull secrets, nodes.
-	Pods render.PodSettings
+	// Pods are what an admin asks of the operator's pod: pull secrets, nodes. Agents are
+	// the same of the pods that run on every node.
+	Pods, Agents render.PodSettings
+	// Kinds are the nodes that will run it, by architecture.
+	Kinds []Kind
+}
+
+// Kind are the nodes of one architecture: an image is for some of them, as a rule.
+type Kind struct {
+	Arch  string
+	Nodes []string
+}
+
+// Each are the settings of the pods that try the image: one as the operator's, and
+// where nodes are of several kinds, one on a node of each kind that gets an agent.
+func (t ImageTry) Each() []render.PodSettings {
+	all := []render.PodSettings{t.Pods}
+	if len(t.Kinds) < 2 {
+		return all
+	}
+	for _, k := range t.Kinds {
+		s := t.Agents
+		if only := s.NodeSelector[corev1.LabelArchStable]; only != "" && only != k.Arch {
+			continue
+		}
+		s.NodeSelector = maps.Clone(s.NodeSelector)
+		if s.NodeSelector == nil {
+			s.NodeSelector = map[string]string{}
+		}
+		s.NodeSelector[corev1.LabelArchStable] = k.Arch
+		s.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} // as agents do
+		all = append(all, s)
+	}
+	return all
 }
 
 // Image is what became of an [ImageTry]: a pod of the image started, or what keeps it
 // from starting, or why nobody knows.
 type Image struct {
 	Image string
-	Node  string        // that tried; "" if none did
-	Took  time.Duration // until the pod started
-	// Failed is the kubelet's own word; "" if the pod started, or that is not known.
+	Node  string        // that tried, or several with commas between them; "" if none did
+	Took  time.Duration // until the pods started
+	// Failed is the kubelet's own word; "" if the pods started, or that is not known.
 	Failed string
 	// Unknown is why it was not tried; "" if it was.
 	Unknown string
+	// Untried names the nodes that have to run it, too, and did not try; "" for none.
+	Untried string
+}
+
+// Joined is what several pods have found together. One that fails decides: its node
+// could run nothing of the installation.
+func (t ImageTry) Joined(all []Image) Image {
+	out := Image{Image: t.Image}
+	var started, unknown []string
+	for _, i := range all {
+		out.Took = max(out.Took, i.Took)
+		switch {
+		case i.Failed != "" && out.Failed == "":
+			out.Node, out.Failed = i.Node, i.Failed
+		case i.Failed != "":
+		case i.Unknown != "":
+			unknown = append(unknown, i.Unknown)
+		case !slices.Contains(started, i.Node):
+			started = append(started, i.Node)
+		}
+	}
+	switch {
+	case out.Failed != "":
+	case len(started) == 0 && len(unknown) > 0:
+		out.Unknown = unknown[0]
+	default:
+		out.Node, out.Untried = strings.Join(started, ", "), t.untried(started, unknown)
+	}
+	return out
+}
+
+// untried are the other nodes, those of a kind that nobody tried first, with why.
+func (t ImageTry) untried(started, unknown []string) string {
+	var other, same []string
+	for _, k := range t.Kinds {
+		if slices.ContainsFunc(k.Nodes, func(n string) bool { return slices.Contains(started, n) }) {
+			same = append(same, k.Nodes...)
+		} else {
+			other = append(other, k.Nodes...)
+		}
+	}
+	if len(other) > 0 {
+		text := some(other)
+		if len(unknown) > 0 {
+			text += ": " + unknown[0]
+		}
+		return text
+	}
+	return some(slices.DeleteFunc(same, func(n string) bool { return slices.Contains(started, n) }))
+}
+
+func some(nodes []string) string {
+	if len(nodes) > 1 {
+		return fmt.Sprintf("%d more nodes, such as %s", len(nodes), nodes[0])
+	}
+	return strings.Join(nodes, "")
 }
 
 // Text is what was found, in one sentence.
@@ -36,7 +128,11 @@ func (t Image) Text() string {
 	case t.Failed != "":
 		return fmt.Sprintf("node %s can't run %s: %s", t.Node, t.Image, t.Failed)
 	}
-	return fmt.Sprintf("a pod of %s started on node %s within %s", t.Image, t.Node, t.Took.Round(100*time.Millisecond))
+	text := fmt.Sprintf("a pod of %s started on node %s within %s", t.Image, t.Node, t.Took.Round(100*time.Millisecond))
+	if t.Untried != "" {
+		text += "; not tried on " + t.Untried
+	}
+	return text
 }
 
 // Fix is what the admin can do about a trial that has failed, the likeliest first.
