@@ -134,6 +134,8 @@ type Plan struct {
 	// Installs are the sides of whose installation the plan has to know:
 	// [ClusterFacts.Installation].
 	Installs [2]bool
+	// Policies are the sides of whose NetworkPolicies it has to know: [ClusterFacts.Policies].
+	Policies [2]bool
 	// Owed are commands that somebody else has to run on the other cluster,
 	// because this run can't reach it or leaves it alone.
 	Owed []string

@@ -23,7 +23,8 @@ var policyMakers = map[string]string{
 	"policy.networking.k8s.io": "Kubernetes' admin network policies", "k8s.ovn.org": "OVN-Kubernetes",
 }
 
-// Policies reads which pods are isolated from what comes in, and by which NetworkPolicies.
+// Policies reads which pods are isolated from what comes in, by which NetworkPolicies, and
+// which of those name addresses.
 // It is asked for by few commands, so nothing of it is watched.
 func (c *Cluster) Policies(ctx context.Context) (policy.Facts, error) {
 	var f policy.Facts
@@ -39,8 +40,11 @@ func (c *Cluster) Policies(ctx context.Context) (policy.Facts, error) {
 	var namespaces []string
 	err = eachPage(ctx, c.client, &networkingv1.NetworkPolicyList{}, func(list *networkingv1.NetworkPolicyList) {
 		for i := range list.Items {
-			if p := &list.Items[i]; policy.Isolates(p) {
+			p := &list.Items[i]
+			if policy.Isolates(p) || policy.NamesRanges(p) {
 				f.Policies = append(f.Policies, networkingv1.NetworkPolicy{ObjectMeta: kept(p), Spec: p.Spec})
+			}
+			if policy.Isolates(p) {
 				namespaces = append(namespaces, p.Namespace)
 			}
 		}

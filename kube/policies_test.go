@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,6 +28,8 @@ func testPolicies(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	isolate := func(name string, selector metav1.LabelSelector, types ...networkingv1.PolicyType) *networkingv1.NetworkPolicy {
 		return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: networkingv1.NetworkPolicySpec{PodSelector: selector, PolicyTypes: types}}
 	}
+	sends := isolate("sends", metav1.LabelSelector{}, networkingv1.PolicyTypeEgress)
+	sends.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{{To: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "240.1.0.0/16"}}}}}
 	for _, o := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "default"}}, // nobody makes it here
@@ -33,6 +37,7 @@ func testPolicies(t *testing.T, env *envtest.Environment, admin *Cluster) {
 		isolate("default-deny", metav1.LabelSelector{}),
 		isolate("web", metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}),
 		isolate("egress", metav1.LabelSelector{}, networkingv1.PolicyTypeEgress),
+		sends,
 	} {
 		if err := admin.client.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -43,8 +48,11 @@ func testPolicies(t *testing.T, env *envtest.Environment, admin *Cluster) {
 		t.Fatalf("got %v, %q", err, f.Unknown)
 	}
 	want := []policy.Group{{Namespace: "shop", Policies: []string{"default-deny"}, Pods: 1}, {Namespace: "shop", Policies: []string{"default-deny", "web"}, Pods: 2}}
-	if diff := cmp.Diff(want, f.Pods); diff != "" || len(f.Policies) != 2 {
+	if diff := cmp.Diff(want, f.Pods); diff != "" || len(f.Policies) != 3 {
 		t.Errorf("%d policies, pods:\n%s", len(f.Policies), diff)
+	}
+	if got := f.Outdated(netip.MustParsePrefix("240.1.0.0/16"), netip.MustParsePrefix("240.2.0.0/16")); !slices.Equal(got, []string{"shop/sends"}) {
+		t.Errorf("got %q as what names addresses", got)
 	}
 	f, err = restricted(t, env, "blind", "create").Policies(t.Context())
 	if err != nil || !strings.Contains(f.Unknown, "forbidden") {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
@@ -122,6 +123,7 @@ type runner struct {
 	images   [2]*trial.Image
 	apis     [2]*trial.API
 	contents [2]*flows.Contents
+	policies [2]*policy.Facts
 	looked   [2]flows.Status // of the step when its namespace was looked into
 
 	mu sync.Mutex // guards applied, which both sides write
@@ -189,8 +191,9 @@ func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
 	facts.Measured, facts.Contents = r.measured, r.contents
 	facts.Local.ImageTrial, facts.Remote.ImageTrial = r.images[flows.A], r.images[flows.B]
 	facts.Local.APITrial, facts.Remote.APITrial = r.apis[flows.A], r.apis[flows.B]
+	facts.Local.Policies, facts.Remote.Policies = r.policies[flows.A], r.policies[flows.B]
 	p := r.plan(facts)
-	asked, err := r.readInstallations(ctx, p, &facts)
+	asked, err := r.readMore(ctx, p, &facts)
 	if asked && err == nil {
 		p = r.plan(facts)
 	}
@@ -204,10 +207,17 @@ func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
 	return facts, p, err
 }
 
-// readInstallations has the clusters say what there is of our installation, where
-// the plan has to know it.
-func (r *runner) readInstallations(ctx context.Context, p flows.Plan, f *flows.Facts) (asked bool, err error) {
+// readMore has the clusters say what there is of our installation, and once in a run
+// which NetworkPolicies there are, where the plan has to know it.
+func (r *runner) readMore(ctx context.Context, p flows.Plan, f *flows.Facts) (asked bool, err error) {
 	for side, c := range []*flows.ClusterFacts{flows.A: &f.Local, flows.B: &f.Remote} {
+		if reader, ok := r.clusters[side].(PolicyReader); ok && p.Policies[side] && c.Policies == nil && c.Problem == nil {
+			found, err := reader.Policies(ctx)
+			if err != nil {
+				return asked, err
+			}
+			c.Policies, r.policies[side], asked = &found, &found, true
+		}
 		reader, ok := r.clusters[side].(InstallationReader)
 		if !p.Installs[side] || !ok || c.Problem != nil {
 			continue

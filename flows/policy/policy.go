@@ -15,13 +15,64 @@ import (
 
 // Facts are what one cluster has of them.
 type Facts struct {
-	// Policies are those that isolate pods from what comes in.
+	// Policies are those that isolate pods from what comes in, or that name addresses.
 	Policies []networkingv1.NetworkPolicy
 	Pods     []Group // that such policies select
 	// Others are makers whose own policies the cluster knows, too: nobody reads those.
 	Others []string
 	// Unknown is why policies or pods could not be read, "" if they were.
 	Unknown string
+}
+
+// named are the address ranges of a policy: those that it lets in and those that it lets
+// out, and what it excepts of each.
+func named(p *networkingv1.NetworkPolicy) [][]netip.Prefix {
+	all := make([][]netip.Prefix, 4)
+	add := func(allowed, excepted int, peers []networkingv1.NetworkPolicyPeer) {
+		for _, peer := range peers {
+			if peer.IPBlock == nil {
+				continue
+			}
+			all[allowed] = append(all[allowed], prefixes(peer.IPBlock.CIDR)...)
+			all[excepted] = append(all[excepted], prefixes(peer.IPBlock.Except...)...)
+		}
+	}
+	for _, r := range p.Spec.Ingress {
+		add(0, 1, r.From)
+	}
+	for _, r := range p.Spec.Egress {
+		add(2, 3, r.To)
+	}
+	return all
+}
+
+func prefixes(texts ...string) (all []netip.Prefix) {
+	for _, text := range texts {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// NamesRanges reports whether a policy is about addresses, of either direction.
+func NamesRanges(p *networkingv1.NetworkPolicy) bool {
+	return slices.ContainsFunc(named(p), func(ranges []netip.Prefix) bool { return len(ranges) > 0 })
+}
+
+// Outdated are the policies, as namespace/name, that speak of a range and would not speak
+// of the one that takes its place: what they let pass, they would not, or the reverse.
+func (f Facts) Outdated(left, next netip.Prefix) (names []string) {
+	outdated := func(ranges []netip.Prefix) bool {
+		return slices.ContainsFunc(ranges, left.Overlaps) && !slices.ContainsFunc(ranges, next.Overlaps)
+	}
+	for i := range f.Policies {
+		if p := &f.Policies[i]; slices.ContainsFunc(named(p), outdated) {
+			names = append(names, p.Namespace+"/"+p.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Group are the pods of a namespace that the same policies select.

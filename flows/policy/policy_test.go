@@ -59,3 +59,32 @@ func TestARemotePodIsAnAddressOfWhichOnlyIPBlocksSpeak(t *testing.T) {
 		}
 	}
 }
+
+func to(peers ...networkingv1.NetworkPolicyPeer) []networkingv1.NetworkPolicyEgressRule {
+	return []networkingv1.NetworkPolicyEgressRule{{To: peers}}
+}
+
+func TestPoliciesThatNameARangeAreOutdatedWithIt(t *testing.T) {
+	left, next := netip.MustParsePrefix("240.1.0.0/16"), netip.MustParsePrefix("240.2.0.0/16")
+	everyPod := networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{}}
+	for name, test := range map[string]struct {
+		spec
+		want bool
+	}{
+		"names no addresses":               {spec{Ingress: from(everyPod)}, false},
+		"lets the range in":                {spec{Ingress: from(everyPod, block("240.1.0.0/16"))}, true},
+		"lets one of its pods in":          {spec{Ingress: from(block("240.1.5.7/32"))}, true},
+		"lets the range out":               {spec{Egress: to(block("240.1.0.0/16"))}, true},
+		"lets all out but the range":       {spec{Egress: to(block("0.0.0.0/0", "240.1.0.0/16"))}, true},
+		"lets all peers in":                {spec{Ingress: from(block("240.0.0.0/4"))}, false},
+		"lets both in":                     {spec{Ingress: from(block("240.1.0.0/16"), block("240.2.0.0/16"))}, false},
+		"lets one in and the other out":    {spec{Ingress: from(block("240.1.0.0/16")), Egress: to(block("240.2.0.0/16"))}, true},
+		"is about somebody else's range":   {spec{Ingress: from(block("240.3.0.0/16"))}, false},
+		"is about a range that is no CIDR": {spec{Ingress: from(block("rome"))}, false},
+	} {
+		f := policy.Facts{Policies: []networkingv1.NetworkPolicy{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: test.spec}}}
+		if got := f.Outdated(left, next); (len(got) == 1 && got[0] == "shop/web") != test.want || len(got) > 1 {
+			t.Errorf("%s: got %q, want it: %v", name, got, test.want)
+		}
+	}
+}

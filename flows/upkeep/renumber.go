@@ -106,6 +106,9 @@ func Renumber(p RenumberParams, r Renumbering, f flows.Facts) flows.Plan {
 	plan.B = r.Peer
 	c := p.connection(r, f)
 	for _, side := range p.sides() {
+		plan.Policies[side] = len(r.Leave[side]) > 0
+	}
+	for _, side := range p.sides() {
 		if s := unrenumberable(c, side); s != nil {
 			plan.Steps = append(plan.Steps, *s)
 		}
@@ -191,10 +194,47 @@ func (r renumbering) plan() (steps []flows.Step, kept []string) {
 		for _, b := range becomes {
 			kept = append(kept, fmt.Sprintf("on %s, %s", me, b))
 		}
-		kept = append(kept, fmt.Sprintf("%s still works on %s, %s: renew addresses that are written down; NetworkPolicies that name it have to name the new range before the change",
-			joinedRanges(r.asked.Leave), me, lasting(r.asked.Keep)))
+		kept = append(kept, fmt.Sprintf("%s still works on %s, %s: renew addresses that are written down, as in EndpointSlices and applications; %s",
+			joinedRanges(r.asked.Leave), me, lasting(r.asked.Keep), r.policies(becomes)))
 	}
 	return []flows.Step{r.ask(becomes), r.change(becomes), r.former()}, kept
+}
+
+// policies says what is known of NetworkPolicies that name a range that is left. They are
+// their authors': nobody changes them here.
+func (r renumbering) policies(becomes []check.Becomes) string {
+	const rule = "NetworkPolicies that name it have to name the new range before the change"
+	f := r.c.Facts.Side(r.side).Policies
+	switch {
+	case f == nil:
+		return rule
+	case f.Unknown != "":
+		return rule + "; they can't be read: " + f.Unknown
+	}
+	text := "no NetworkPolicy names it alone"
+	if names, _ := r.outdated(becomes); len(names) > 0 {
+		text = rule + ", such as " + flows.Some(names)
+	}
+	if len(f.Others) > 0 {
+		text += "; policies of " + strings.Join(f.Others, ", ") + " are not read"
+	}
+	return text
+}
+
+// outdated are the NetworkPolicies that name a range that is left and not the next one,
+// and which ranges they need.
+func (r renumbering) outdated(becomes []check.Becomes) (names []string, next []netip.Prefix) {
+	f := r.c.Facts.Side(r.side).Policies
+	if f == nil {
+		return nil, nil
+	}
+	for _, b := range becomes {
+		if more := f.Outdated(b.Left, b.Next); len(more) > 0 {
+			names, next = append(names, more...), append(next, b.Next)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), next
 }
 
 // Steps of a renumbering.
@@ -239,10 +279,19 @@ func (r renumbering) ask(becomes []check.Becomes) flows.Step {
 	if s.Status != flows.Waiting {
 		s.Reason = strings.Join(text, "; ")
 	}
-	if s.Status == flows.Ready && r.asked.Keep <= 0 {
-		s.Interrupts = fmt.Sprintf("on %s, connections that use addresses in %s end: add --keep to have them work for a while",
-			r.c.Facts.Side(r.side).ID, joinedRanges(r.asked.Leave))
+	if s.Status != flows.Ready {
+		return s
 	}
+	var ends []string
+	if names, next := r.outdated(becomes); len(names) > 0 {
+		ends = append(ends, fmt.Sprintf("on %s, NetworkPolicy %s would no longer match %s: name %s in it, too, before you go on",
+			r.c.Facts.Side(r.side).ID, flows.Some(names), r.c.Facts.Side(r.side.Other()).ID, joinedRanges(next)))
+	}
+	if r.asked.Keep <= 0 {
+		ends = append(ends, fmt.Sprintf("on %s, connections that use addresses in %s end: add --keep to have them work for a while",
+			r.c.Facts.Side(r.side).ID, joinedRanges(r.asked.Leave)))
+	}
+	s.Interrupts = strings.Join(ends, "; ")
 	return s
 }
 

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/flows/upkeep"
 	"github.com/liqo-tui/liqo-tui/gateway/ipam"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -126,6 +128,47 @@ func TestRenumberOnBothSides(t *testing.T) {
 	for side, c := range []*flowtest.Cluster{p.A, p.B} {
 		if got := seenBy(c); got.Pod[0] == before[side].Pod[0] || c.Facts().Configurations[0].Annotations[render.AnnotationAlso] != "" {
 			t.Errorf("side %s sees %v, as before, or the former range too", flows.Side(side), got)
+		}
+	}
+}
+
+// A NetworkPolicy knows a peer by its range. It is somebody's, so the plan names it, until
+// it names the next range, too.
+func TestRenumberNamesPoliciesThatNameTheRange(t *testing.T) {
+	p := newConnected(t)
+	f := flowtest.Facts(p)
+	params := upkeep.RenumberParams{LocalOnly: true, Keep: time.Hour}
+	r := upkeep.StartRenumbering(params, f)
+	if plan := upkeep.Renumber(params, r, f); !plan.Policies[flows.A] || plan.Policies[flows.B] || !strings.Contains(strings.Join(plan.Kept, " "), "NetworkPolicies that name it have to") {
+		t.Errorf("unread: got %v, %q", plan.Policies, plan.Kept)
+	}
+	next := predicted(t, upkeep.Renumber(params, r, f), "renumber-a")[0]
+	allowing := func(cidrs ...networkingv1beta1.CIDR) *policy.Facts {
+		web := networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+		for _, cidr := range cidrs {
+			web.Spec.Ingress = append(web.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{
+				From: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: string(cidr)}}},
+			})
+		}
+		return &policy.Facts{Policies: []networkingv1.NetworkPolicy{web}, Others: []string{"Calico"}}
+	}
+	now := seenBy(p.A).Pod[0]
+	for name, c := range map[string]struct {
+		facts            *policy.Facts
+		interrupts, kept string
+	}{
+		"the range":         {allowing(now), "on rome, NetworkPolicy shop/web would no longer match milan: name " + string(next) + " in it", "before the change, such as shop/web; policies of Calico are not read"},
+		"both":              {allowing(now, next), "", "no NetworkPolicy names it alone; policies of Calico are not read"},
+		"another range":     {allowing("240.0.7.0/24"), "", "no NetworkPolicy names it alone"},
+		"may not be listed": {&policy.Facts{Unknown: "forbidden"}, "", "they can't be read: forbidden"},
+	} {
+		f.Local.Policies = c.facts
+		plan := upkeep.Renumber(params, r, f)
+		if got := strings.Join(plan.Interrupts(), " "); !strings.Contains(got, c.interrupts) || c.interrupts == "" && got != "" {
+			t.Errorf("%s: got %q as what is interrupted, want %q", name, got, c.interrupts)
+		}
+		if got := strings.Join(plan.Kept, " "); !strings.Contains(got, c.kept) {
+			t.Errorf("%s: got %q, want %q", name, got, c.kept)
 		}
 	}
 }
