@@ -41,6 +41,9 @@ func TestAlertsFireForTheGatewayTheyAreAbout(t *testing.T) {
 			`liqo_tui_misconfigured{namespace="liqo-tenant-rome", cluster_id="rome", pod="a"} 1x20`,
 			`liqo_tui_misconfigured{namespace="liqo-tenant-milan", cluster_id="milan", pod="c"} 0x20`,
 		}, 10 * time.Minute, []string{"rome"}},
+		{"the cluster needs addresses of one peer", "LiqoRangeOverlaps", []string{
+			`liqo_tui_operator_overlapping_ranges{cluster_id="rome", pod="a"} 2x20`, `liqo_tui_operator_overlapping_ranges{cluster_id="milan", pod="a"} 0x20`,
+		}, 10 * time.Minute, []string{"rome"}},
 		{"the connection was ended long ago", "LiqoGatewayMissing", []string{rome + "1x5 stale"}, 70 * time.Minute, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

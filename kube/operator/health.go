@@ -1,22 +1,28 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // health is what the kubelet is told, over all terms.
@@ -79,20 +85,50 @@ var ofController = []string{
 	"controller_runtime_reconcile_total", "controller_runtime_reconcile_errors_total", "workqueue_depth", "rest_client_requests_total",
 }
 
-var descLeads = prometheus.NewDesc("liqo_tui_operator_leads", "1 for the replica of the operator that works, 0 for one that stands by or waits.", nil, nil)
+var (
+	descLeads    = prometheus.NewDesc("liqo_tui_operator_leads", "1 for the replica of the operator that works, 0 for one that stands by or waits.", nil, nil)
+	descOverlaps = prometheus.NewDesc("liqo_tui_operator_overlapping_ranges",
+		"How many of the ranges under which a peer is seen have addresses that the cluster needs for something else; liqo-tui check names them.", []string{"cluster_id"}, nil)
+)
 
 // Describe implements prometheus.Collector.
-func (h *health) Describe(ch chan<- *prometheus.Desc) { ch <- descLeads }
+func (h *health) Describe(ch chan<- *prometheus.Desc) { ch <- descLeads; ch <- descOverlaps }
 
 // Collect implements prometheus.Collector.
 func (h *health) Collect(ch chan<- prometheus.Metric) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	state, cache := h.state, h.cache
+	h.mu.Unlock()
 	leads := 0.0
-	if h.state == working {
+	if state == working {
 		leads = 1
+		collectOverlaps(ch, cache)
 	}
 	ch <- prometheus.MustNewConstMetric(descLeads, prometheus.GaugeValue, leads)
+}
+
+// collectOverlaps counts the ranges that the operator says are needed otherwise. What
+// can't be read, as at the start, is left out.
+func collectOverlaps(ch chan<- prometheus.Metric, from client.Reader) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	var list networkingv1beta1.ConfigurationList
+	if err := from.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return
+	}
+	ranges := map[string]map[netip.Prefix]bool{} // by peer
+	for i := range list.Items {
+		peer := cmp.Or(list.Items[i].Labels[render.LabelRemoteCluster], list.Items[i].Name)
+		if ranges[peer] == nil {
+			ranges[peer] = map[netip.Prefix]bool{}
+		}
+		for _, o := range render.Overlaps(&list.Items[i]) {
+			ranges[peer][o.Range] = true
+		}
+	}
+	for peer, overlapping := range ranges {
+		ch <- prometheus.MustNewConstMetric(descOverlaps, prometheus.GaugeValue, float64(len(overlapping)), peer)
+	}
 }
 
 // metrics are what Prometheus hears of the operator.

@@ -5,9 +5,21 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/gateway/ipam"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // The kubelet asks over all terms: liveness never depends on them.
@@ -40,21 +52,64 @@ func TestHealthIsAnsweredOverAllTerms(t *testing.T) {
 			t.Errorf("%s: got readiness %d %q, want %q", step.name, code, text, step.ready)
 		}
 	}
-	h.works(nil)
+	h.works(cached{reader: clusterWith(t, overlapping("milan", "240.1.0.0/16", "240.1.0.0/16", "240.2.0.0/16"), overlapping("turin"))})
 	_, text := get(t, "http://"+server.Listener.Addr().String()+"/metrics")
 	for line := range strings.Lines(text) {
-		if name, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(line, "# HELP "), "# TYPE "), " "); !strings.HasPrefix(name, "liqo_tui_operator_leads") &&
+		if name, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(line, "# HELP "), "# TYPE "), " "); !strings.HasPrefix(name, "liqo_tui_operator_") &&
 			!slices.ContainsFunc(ofController, func(known string) bool { return strings.HasPrefix(name, known) }) {
 			t.Errorf("got metric %s", name)
 		}
 	}
-	if !strings.Contains(text, "\nliqo_tui_operator_leads 1\n") {
-		t.Errorf("got metrics %q, want that this replica works", text)
+	for _, want := range []string{"leads 1", `overlapping_ranges{cluster_id="milan"} 2`, `overlapping_ranges{cluster_id="turin"} 0`} {
+		if !strings.Contains(text, "\nliqo_tui_operator_"+want+"\n") {
+			t.Errorf("got metrics %q, want %s", text, want)
+		}
+	}
+	for _, file := range []string{"grafana.json", "alerts.yaml"} {
+		asked, err := os.ReadFile(filepath.Join("..", "..", "dashboards", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(`liqo_tui_operator_[a-z_]+`).FindAllString(string(asked), -1)
+		for _, name := range found {
+			if !strings.Contains(text, "# TYPE "+name+" gauge\n") {
+				t.Errorf("%s: %s does not exist", file, name)
+			}
+		}
+		if len(found) == 0 {
+			t.Errorf("%s asks for no metric of the operator", file)
+		}
 	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// cached is a cache that has lists only.
+type cached struct {
+	cache.Cache
+	reader client.Reader
+}
+
+func (c cached) List(ctx context.Context, list client.ObjectList, o ...client.ListOption) error {
+	return c.reader.List(ctx, list, o...)
+}
+
+// overlapping is a peer of whose ranges the cluster needs addresses.
+func overlapping(peer string, ranges ...string) *networkingv1beta1.Configuration {
+	conf := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "liqo-tenant-" + peer, Name: peer, Labels: map[string]string{render.LabelRemoteCluster: peer},
+	}}
+	var all []render.Overlap
+	for i, text := range ranges {
+		p := netip.MustParsePrefix(text)
+		all = append(all, render.Overlap{Range: p, With: ipam.Reservation{Prefix: netip.PrefixFrom(p.Addr(), 24+i), Reason: "a route of node control"}})
+	}
+	if len(all) > 0 {
+		conf.Status.Conditions = []metav1.Condition{{Type: render.ConditionOverlap, Status: metav1.ConditionTrue, Message: render.JoinOverlaps(all)}}
+	}
+	return conf
 }
 
 func get(t *testing.T, url string) (code int, text string) {
