@@ -123,6 +123,7 @@ func TestCluster(t *testing.T) {
 	t.Run("fields are taken over only by force", func(t *testing.T) { testForce(t, admin) })
 	t.Run("rights are asked for before they are needed", func(t *testing.T) { testReview(t, env, admin) })
 	t.Run("a peering user of Liqo's sees and does what it may", func(t *testing.T) { testPeeringUser(t, env, admin) })
+	t.Run("delegations are read in the connection's namespace, too", func(t *testing.T) { testDelegationRights(t, env, admin) })
 	t.Run("warnings about what does not work are seen", func(t *testing.T) { testWarnings(t, admin) })
 	t.Run("a probe is run, measures and goes", func(t *testing.T) { testProbe(t, env, admin) })
 	t.Run("an image is tried by a pod that goes", func(t *testing.T) { testImageTrial(t, env) })

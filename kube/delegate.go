@@ -2,7 +2,10 @@ package kube
 
 import (
 	"os"
+	"slices"
+	"time"
 
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/rest"
@@ -12,10 +15,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// delegationKinds are what the operators' access to each other consists of.
+// delegationKinds are what the operators' access to each other consists of. Who may not
+// list the Secrets of all namespaces needs those of the connection's own.
 func (c *Cluster) delegationKinds() []*store {
 	s := func(kind string, newList func() client.ObjectList) *store {
-		return newStore(kind, newList, c.notify, client.HasLabels{render.LabelDelegate})
+		st := newStore(kind, newList, c.notify, client.HasLabels{render.LabelDelegate})
+		st.narrow = c.connectionNamespace
+		return st
 	}
 	return []*store{
 		s("ServiceAccount", func() client.ObjectList { return &corev1.ServiceAccountList{} }),
@@ -23,6 +29,33 @@ func (c *Cluster) delegationKinds() []*store {
 		s("RoleBinding", func() client.ObjectList { return &rbacv1.RoleBindingList{} }),
 		s("Secret", func() client.ObjectList { return &corev1.SecretList{} }),
 	}
+}
+
+// connectionNamespace is the tenant namespace that was named, or else that of the
+// gateways, if it is one.
+func (c *Cluster) connectionNamespace() (client.InNamespace, bool) {
+	if named, ok := c.tenantNamespace(); ok {
+		return named, true
+	}
+	var found []string
+	for _, st := range c.kinds {
+		if st.kind != networkingv1beta1.GatewayServerKind && st.kind != networkingv1beta1.GatewayClientKind {
+			continue
+		}
+		select {
+		case <-st.tried:
+		case <-time.After(listTimeout):
+		}
+		gateways, _ := st.snapshot()
+		for _, g := range gateways {
+			found = append(found, g.GetNamespace())
+		}
+	}
+	slices.Sort(found)
+	if found = slices.Compact(found); len(found) != 1 {
+		return "", false
+	}
+	return client.InNamespace(found[0]), true
 }
 
 func collectDelegation(f *flows.DelegationFacts, o client.Object) {

@@ -2,14 +2,18 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -60,6 +64,42 @@ func TestLongListsComeInPages(t *testing.T) {
 
 // TestKeysOfConnectedGatewaysAreLeftAlone looks at a hub of Liqo's twice, 10 s later
 // the second time.
+// An API server in trouble is asked seldom, and one that ends each watch at once as well.
+func TestListsAreRepeatedWithAPause(t *testing.T) {
+	for name, c := range map[string]struct {
+		refuses error
+		most    int // lists within a minute
+	}{
+		"lists are refused":       {errors.New("too many requests"), 70},
+		"watches end immediately": {nil, 600},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+				defer stop()
+				asked := 0
+				server := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+					List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+						if asked++; asked > c.most {
+							stop()
+						}
+						return c.refuses
+					},
+					Watch: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
+						w := watch.NewFake()
+						w.Stop()
+						return w, nil
+					},
+				}).Build()
+				newStore("Pod", func() client.ObjectList { return &corev1.PodList{} }, func() {}).run(ctx, server)
+				if asked < 10 || asked > c.most {
+					t.Errorf("listed %d times within a minute, want 10 to %d", asked, c.most)
+				}
+			})
+		})
+	}
+}
+
 func TestKeysOfConnectedGatewaysAreLeftAlone(t *testing.T) {
 	for _, c := range []struct {
 		name  string

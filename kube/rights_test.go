@@ -266,3 +266,57 @@ func testWarnings(t *testing.T, c *Cluster) {
 		t.Errorf("got %+v, want %+v", f.Events[0], want)
 	}
 }
+
+// testDelegationRights has an admin who may read the Secrets of one connection's
+// namespace, and not those of others.
+func testDelegationRights(t *testing.T, env *envtest.Environment, admin *Cluster) {
+	const name = "namespaced"
+	user, err := env.AddUser(envtest.User{Name: name}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	see := []string{"get", "list", "watch"}
+	meta, here := metav1.ObjectMeta{Name: name}, metav1.ObjectMeta{Namespace: tenant.Namespace, Name: name}
+	subjects := []rbacv1.Subject{{Kind: "User", Name: name}}
+	gateway := render.GatewayServer(render.ServerParams{
+		Tenant: tenant, Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: "liqo"}, ServiceType: corev1.ServiceTypeNodePort, Port: 51840, MTU: 1340,
+	})
+	token := func(namespace string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "delegate", Labels: map[string]string{render.LabelDelegate: "identity"}}}
+	}
+	made := []client.Object{
+		&rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"namespaces", "configmaps", "pods"}, Verbs: see},
+			{APIGroups: []string{"apps", "networking.liqo.io", "ipam.liqo.io"}, Resources: []string{"*"}, Verbs: see},
+		}},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}},
+		&rbacv1.Role{ObjectMeta: here, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{"", rbacv1.GroupName}, Resources: []string{"secrets", "serviceaccounts", "roles", "rolebindings"}, Verbs: see},
+		}},
+		&rbacv1.RoleBinding{ObjectMeta: here, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}},
+		gateway, token(tenant.Namespace), token("default"),
+	}
+	for _, o := range made {
+		if err := admin.client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() {
+		for _, o := range made {
+			if err := admin.client.Delete(t.Context(), o); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for _, named := range []string{"", tenant.Namespace} {
+		c, err := ForConfig(user.Config(), Options{Delegation: true, Tenant: named})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		f := observe(t, c)
+		if f.Problem != nil || len(f.Delegation.Secrets) != 1 || f.Delegation.Secrets[0].Namespace != tenant.Namespace {
+			t.Errorf("namespace %q named: got problem %+v and Secrets %v, want the one of the connection", named, f.Problem, f.Delegation.Secrets)
+		}
+	}
+}

@@ -132,9 +132,11 @@ func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList
 	for more := ""; ; {
 		page := append(slices.Clone(options), client.Limit(pageSize), client.Continue(more))
 		err := c.List(ctx, list, page...)
-		if namespace, ok := s.narrower(); ok && more == "" && apierrors.IsForbidden(err) {
-			options = append(slices.Clone(options), namespace)
-			err = s.listIn(ctx, c, namespace, list, options)
+		if apierrors.IsForbidden(err) && more == "" && s.narrow != nil {
+			if namespace, ok := s.narrow(); ok {
+				options = append(slices.Clone(options), namespace)
+				err = s.listIn(ctx, c, namespace, list, options)
+			}
 		}
 		if err != nil {
 			return nil, nil, err
@@ -162,13 +164,6 @@ func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList
 		s.notify()
 	}
 	return list, options, nil
-}
-
-func (s *store) narrower() (client.InNamespace, bool) {
-	if s.narrow == nil {
-		return "", false
-	}
-	return s.narrow()
 }
 
 // listIn lists one namespace. Of namespaces themselves, it reads that one.

@@ -16,7 +16,9 @@ import (
 
 // gatewayTemplate is the pod of a gateway and, for a server, its Service. MKNOD
 // is for nodes without kernel WireGuard, where the container's /dev has no
-// net/tun.
+// net/tun. It has no probes: the Connection says how the gateway does, which the
+// operator reads before it replaces the next one, and a restart by the kubelet
+// would end a tunnel that the kernel keeps.
 const gatewayTemplate = `
 metadata:
   name: "{{ .Name }}"

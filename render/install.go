@@ -277,7 +277,7 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"resourcequotas"}, Verbs: []string{"get", "create", "patch", "delete"}})
 			}
 		case *appsv1.DaemonSet:
-			pods.Fabric.or(pods.PodSettings).apply(&o.Spec.Template.ObjectMeta, &o.Spec.Template.Spec)
+			pods.ForFabric().apply(&o.Spec.Template.ObjectMeta, &o.Spec.Template.Spec)
 		}
 		objs = append(objs, o)
 	}

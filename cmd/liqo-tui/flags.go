@@ -28,6 +28,7 @@ type clusterFlags struct {
 	// delegation has the operators' access to each other observed too.
 	delegation bool
 	image      string // of our gateways; "" for that of the release
+	tenant     string // namespace to look in where all may not be seen
 	// lending has what peerings consist of besides the network observed too.
 	lending kube.Lending
 }
@@ -43,7 +44,7 @@ func (c *clusterFlags) add(f *pflag.FlagSet, prefix, whose string) {
 func (c *clusterFlags) options() kube.Options {
 	return kube.Options{
 		Context: flows.ContextRef{File: c.kubeconfig, Name: c.context}, Files: c.files,
-		Cluster: c.cluster, User: c.user, Namespace: c.namespace, Delegation: c.delegation, Lending: c.lending, Image: cmp.Or(c.image, releasedImage),
+		Cluster: c.cluster, User: c.user, Namespace: c.namespace, Tenant: c.tenant, Delegation: c.delegation, Lending: c.lending, Image: cmp.Or(c.image, releasedImage),
 	}
 }
 

@@ -31,6 +31,7 @@ to reach the other's API server. disconnect and reset remove the accounts.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			delegating := *pair
 			delegating.local.delegation, delegating.remote.delegation = true, true
+			delegating.local.tenant, delegating.remote.tenant = p.Namespaces[flows.A], p.Namespaces[flows.B]
 			op := operation{
 				name: "delegate",
 				plan: func() (func(flows.Facts) flows.Plan, error) {
