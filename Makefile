@@ -143,10 +143,10 @@ check: ## Unit tests, golden files and lint: no API server, no lab, no network n
 	@$(MAKE) --no-print-directory lint
 
 test: lab build bin/kubernetes $(API_SERVER) bin/liqo-1.2/version bin/liqoctl ## All kinds of tests, of the exhaustive ones a part; without root, those that can run, and what was left out
-	@SEED=$(SEED) API_SERVER=$(API_SERVER) build/test.sh
+	@SEED=$(SEED) API_SERVERS=$(API_SERVER) build/test.sh
 
 test-all: lab build bin/kubernetes $(API_SERVERS) bin/liqo-1.2/version bin/liqo-1.1/version bin/liqoctl ## All tests, all of each, against all minors of Kubernetes
-	@TEST_ALL=1 SEED=$(SEED) API_SERVERS="$(API_SERVERS)" build/test.sh
+	@TEST_ALL=1 SEED=$(SEED) API_SERVERS="bin/kubernetes $(API_SERVERS)" build/test.sh
 
 e2e: lab build bin/liqoctl ## Only the end-to-end tests, in the lab
 	@SEED=$(SEED) build/test.sh e2e

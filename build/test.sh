@@ -1,8 +1,8 @@
 #!/bin/bash
 # test.sh [e2e|liqo]: run the tests part by part, say what was skipped and why, count
 # it, and say what took long. SEED picks the parts of exhaustive tests that run,
-# unless TEST_ALL is set. API_SERVER is the folder of the API server that tests run
-# against, API_SERVERS are those that package kube's run against as well.
+# unless TEST_ALL is set. API_SERVERS are the folders of API servers that the tests of
+# kube run against; those of the command line need the lab's, with its controllers.
 # With CI=true everything has to run: a skipped test fails the run.
 set -euo pipefail
 only=${1:-all}
@@ -15,7 +15,7 @@ export SEED=${SEED:-1} TEST_ALL=${TEST_ALL:-}
 if [ "${CI:-}" = true ]; then
 	export REQUIRE_NETNS=1 REQUIRE_API=1 REQUIRE_LAB=1
 fi
-export KUBEBUILDER_ASSETS=$PWD/${API_SERVER:-bin/kubernetes}
+export KUBEBUILDER_ASSETS=$PWD/bin/kubernetes
 
 # Parts run in two lanes, beside each other: what computes, and what waits for
 # clusters most of its time. Each part is a function.
@@ -30,9 +30,9 @@ declare -A names=(
 first=() second=()
 case $only in
 all)
-	names[without_lab]="unit tests, golden files, kernel tests in network namespaces, API tests against $("$KUBEBUILDER_ASSETS/kube-apiserver" --version)"
+	names[without_lab]="unit tests, golden files, kernel tests in network namespaces, the command line against $("$KUBEBUILDER_ASSETS/kube-apiserver" --version)"
 	first=(without_lab)
-	for assets in ${API_SERVERS:-}; do
+	for assets in ${API_SERVERS:-bin/kubernetes}; do
 		names["api $assets"]="API tests against $("$assets/kube-apiserver" --version)"
 		first+=("api $assets")
 	done
@@ -62,7 +62,10 @@ run() { # DIRECTORY ARGUMENTS...
 }
 
 # Three tests at a time, of those that wait most of their time.
-without_lab() { run . -timeout 30m -parallel 3 -skip '^(TestLab|TestThreeClusters|TestBehindNAT|TestBesideLiqo)' ./...; }
+without_lab() {
+	run . -timeout 30m -parallel 3 -skip '^(TestLab|TestThreeClusters|TestBehindNAT|TestBesideLiqo)' \
+		$(go list ./... | grep -v -e '/kube$' -e '/kube/')
+}
 
 api() { # FOLDER
 	KUBEBUILDER_ASSETS=$PWD/$1 run . -timeout 10m -parallel 3 ./kube/...

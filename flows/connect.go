@@ -217,9 +217,9 @@ func (c Connection) TenantNamespace(side Side) Step {
 		return s
 	}
 	s.Reason = "used as it is: liqo-tui did not create it"
-	if refused := RefusesPods(ns); refused != "" && peer.Server == nil && peer.Client == nil {
+	if refused := render.RefusesPods(ns); refused != "" && peer.Server == nil && peer.Client == nil {
 		return Refuse(side, CodeNamespace, "tenant namespace", FailedConflict, refused,
-			fmt.Sprintf("leave --namespace out, and liqo-tui makes one; or allow it: kubectl label namespace %s %s=privileged --overwrite", ns.Name, PodSecurity))
+			fmt.Sprintf("leave --namespace out, and liqo-tui makes one; or allow it: kubectl label namespace %s %s=privileged --overwrite", ns.Name, render.PodSecurity))
 	}
 	return s
 }

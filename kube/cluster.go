@@ -34,6 +34,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/kube/clock"
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
@@ -97,7 +98,7 @@ type Cluster struct {
 	userTenant   atomic.Value // string: the namespace of the tenant that the user was made for
 
 	pulse       pulse
-	clock       *clock
+	clock       *clock.Clock
 	warnings    warnings
 	secretKeys  secretKeys
 	secrets     tenantSecrets
@@ -150,8 +151,8 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	if err != nil {
 		return nil, err
 	}
-	timing := &clock{}
-	httpClient := &http.Client{Transport: timing.through(transport)}
+	timing := &clock.Clock{}
+	httpClient := &http.Client{Transport: timing.Through(transport)}
 	cl, err := client.NewWithWatch(config, client.Options{HTTPClient: httpClient, Scheme: scheme, Mapper: mapper()})
 	if err != nil {
 		return nil, err
@@ -169,7 +170,7 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 		changed: make(chan struct{}, 1), namespace: o.Namespace, clock: timing,
 		trust: func() ([]byte, error) { return certificateAuthority(config) },
 	}
-	c.clock.notify = c.notify
+	c.clock.Notify = c.notify
 	if c.namespace == "" {
 		c.namespace = render.DefaultNamespace
 	}

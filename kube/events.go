@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/kube/clock"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -23,7 +24,7 @@ type warnings struct {
 	ctx    context.Context // ends the reading
 	client client.Client
 	notify func()
-	clock  *clock
+	clock  *clock.Clock
 
 	mu      sync.Mutex
 	read    map[string]time.Time // when a namespace was read last
@@ -74,7 +75,7 @@ func (w *warnings) readAll(namespaces []string) {
 			if render.IsOwnEvent(&list.Items[i]) {
 				continue // the object says so too
 			}
-			if f := eventFacts(&list.Items[i]); time.Since(f.At)+w.clock.difference() < recentEvents {
+			if f := eventFacts(&list.Items[i]); time.Since(f.At)+w.clock.Difference() < recentEvents {
 				found = append(found, f)
 			}
 		}

@@ -153,7 +153,7 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 		return facts, err
 	}
 	facts.Events = c.warnings.about(troubled(&facts)) //nolint:contextcheck // they are read on in the background, until Close
-	facts.ClockAhead = c.clock.difference()
+	facts.ClockAhead = c.clock.Difference()
 	onOurClock(&facts)
 	c.addDefinitions(ctx, &facts)
 	return facts, c.addKeys(ctx, &facts)

@@ -146,7 +146,7 @@ func (c *Cluster) removeLeftovers(ctx context.Context, namespace string, age tim
 	if err := c.client.List(ctx, &jobs, client.InNamespace(namespace), labels); err != nil {
 		return
 	}
-	now := time.Now().Add(c.clock.difference())
+	now := time.Now().Add(c.clock.Difference())
 	for i := range jobs.Items {
 		if job := &jobs.Items[i]; now.Sub(job.CreationTimestamp.Time) >= age {
 			_ = (&probe{cluster: c, job: job}).Remove(ctx)
@@ -271,7 +271,7 @@ func (p *reachPod) Measure(ctx context.Context, t render.ProbeTarget) (render.Pr
 }
 
 // onItsClock is a time of this machine's as the cluster has it. The Job says when it was
-// made, in whole seconds: that is closer than [clock], which leaves out small differences.
+// made, in whole seconds: that is closer than [clock.Clock], which leaves out small differences.
 func (p *probe) onItsClock(t time.Time) time.Time {
 	return p.job.CreationTimestamp.Add(time.Second/2 + t.Sub(p.began))
 }

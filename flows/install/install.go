@@ -138,11 +138,11 @@ func (i *Installation) Bring(side flows.Side, c flows.ClusterFacts) (steps []flo
 // programs; nil if ns, which may not exist yet, can be used.
 func installNamespace(side flows.Side, c flows.ClusterFacts, name string) *flows.Step {
 	ns := c.FindNamespace(name)
-	if ns == nil || render.CreatedByUs(ns) || flows.RefusesPods(ns) == "" {
+	if ns == nil || render.CreatedByUs(ns) || render.RefusesPods(ns) == "" {
 		return nil
 	}
-	return new(flows.Refuse(side, flows.CodeNamespace, "the operator can be installed", flows.FailedPreflight, flows.RefusesPods(ns),
-		fmt.Sprintf("choose another with --liqo-namespace, or allow it: kubectl label namespace %s %s=privileged --overwrite", name, flows.PodSecurity)))
+	return new(flows.Refuse(side, flows.CodeNamespace, "the operator can be installed", flows.FailedPreflight, render.RefusesPods(ns),
+		fmt.Sprintf("choose another with --liqo-namespace, or allow it: kubectl label namespace %s %s=privileged --overwrite", name, render.PodSecurity)))
 }
 
 // promised is a cluster as it will be.

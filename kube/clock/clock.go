@@ -1,4 +1,5 @@
-package kube
+// Package clock tells how far a cluster's clock is from this machine's.
+package clock
 
 import (
 	"net/http"
@@ -6,10 +7,11 @@ import (
 	"time"
 )
 
-// clock measures how far the cluster's clock is from this machine's, by what the
+// Clock measures how far the cluster's clock is from this machine's, by what the
 // API server writes into the Date of its answers.
-type clock struct {
-	notify func()
+type Clock struct {
+	// Notify is told when the difference is another one. It is set before the first answer.
+	Notify func()
 
 	mu    sync.Mutex
 	ahead time.Duration
@@ -27,13 +29,13 @@ const (
 	slowAnswer = 2 * time.Second
 )
 
-// through has c hear all answers that come through next.
-func (c *clock) through(next http.RoundTripper) http.RoundTripper {
+// Through has c hear all answers that come through next.
+func (c *Clock) Through(next http.RoundTripper) http.RoundTripper {
 	return timed{clock: c, next: next}
 }
 
 type timed struct {
-	clock *clock
+	clock *Clock
 	next  http.RoundTripper
 }
 
@@ -50,7 +52,7 @@ func (t timed) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // heard takes in that the API server wrote date, in whole seconds, into what was
 // asked and answered at these times.
-func (c *clock) heard(asked, answered, date time.Time) {
+func (c *Clock) heard(asked, answered, date time.Time) {
 	// Without the monotonic clock, which stands still while a machine sleeps.
 	asked, answered = asked.Round(0), answered.Round(0)
 	took := answered.Sub(asked)
@@ -59,12 +61,12 @@ func (c *clock) heard(asked, answered, date time.Time) {
 	}
 	measured := date.Add(time.Second / 2).Sub(asked.Add(took / 2))
 	if c.take(measured, took/2) {
-		c.notify()
+		c.Notify()
 	}
 }
 
 // take reports whether what was measured, with that much uncertainty, is news.
-func (c *clock) take(measured, uncertain time.Duration) bool {
+func (c *Clock) take(measured, uncertain time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	enough := clockMoves
@@ -83,8 +85,8 @@ func (c *clock) take(measured, uncertain time.Duration) bool {
 	return news
 }
 
-// difference is how far the cluster's clock is ahead; 0 if it is close to ours.
-func (c *clock) difference() time.Duration {
+// Difference is how far the cluster's clock is ahead; 0 if it is close to ours.
+func (c *Clock) Difference() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ahead
