@@ -239,6 +239,13 @@ func (p Plan) Foresaw(later Plan) bool {
 	})
 }
 
+// Lacks reports whether the plan has to know a side's NetworkPolicies, and does not yet:
+// what it interrupts may be more.
+func (p Plan) Lacks(side Side, f Facts) bool {
+	c := f.Side(side)
+	return p.Policies[side] && c.Policies == nil && c.Problem == nil
+}
+
 // Interrupts says which traffic the plan interrupts, a sentence each.
 func (p Plan) Interrupts() []string {
 	var out []string

@@ -119,7 +119,7 @@ func Uninterrupting(plan func(Facts) Plan) func(Facts) Plan {
 	begun := false
 	return func(f Facts) Plan {
 		p := plan(f)
-		if begun || p.Failure() != nil {
+		if begun || p.Failure() != nil || p.Lacks(A, f) || p.Lacks(B, f) {
 			return p
 		}
 		if interrupts := p.Interrupts(); len(interrupts) > 0 {

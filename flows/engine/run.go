@@ -211,10 +211,12 @@ func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
 // which NetworkPolicies there are, where the plan has to know it.
 func (r *runner) readMore(ctx context.Context, p flows.Plan, f *flows.Facts) (asked bool, err error) {
 	for side, c := range []*flows.ClusterFacts{flows.A: &f.Local, flows.B: &f.Remote} {
-		if reader, ok := r.clusters[side].(PolicyReader); ok && p.Policies[side] && c.Policies == nil && c.Problem == nil {
-			found, err := reader.Policies(ctx)
-			if err != nil {
-				return asked, err
+		if p.Lacks(flows.Side(side), *f) {
+			found := policy.Facts{Unknown: "this program has no way to read them"}
+			if reader, ok := r.clusters[side].(PolicyReader); ok {
+				if found, err = reader.Policies(ctx); err != nil {
+					return asked, err
+				}
 			}
 			c.Policies, r.policies[side], asked = &found, &found, true
 		}
