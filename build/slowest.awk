@@ -8,7 +8,7 @@ function flush(where,  i) {
 	n = 0
 }
 function note() { n++; name[n] = $3; seconds[n] = substr($4, 2) + 0 }
-/^== after / { flush(part); part = $0; sub(/^== after [0-9:]*: /, "", part) }
+/^== part / { flush(part); part = $0; sub(/^== part [^:]*:[0-9]+: /, "", part) }
 /^--- (PASS|FAIL): / { note(); whole = seconds[n] }
 /^    --- (PASS|FAIL): / { if (substr($4, 2) + 0 > whole) note() }
 /^(ok|FAIL)[ \t]+[^ \t]/ { if (/\(cached\)/) n = 0; else flush($2) }

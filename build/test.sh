@@ -17,38 +17,25 @@ if [ "${CI:-}" = true ]; then
 fi
 export KUBEBUILDER_ASSETS=$PWD/bin/kubernetes
 
-# Parts run in two lanes, beside each other: what computes, and what waits for
-# clusters most of its time. Each part is a function.
-declare -A names=(
-	[modules]="tests of the lab, the image, the chart, the release and the alert rules"
-	[vm]="kernel tests again, in a virtual machine with the kernel's WireGuard"
-	[two_clusters]="end-to-end tests in a lab of two clusters"
-	[three_clusters]="end-to-end tests in a lab of three clusters"
-	[nat]="end-to-end tests of clusters behind routers that translate addresses"
-	[liqo]="end-to-end tests beside Liqo's own controllers"
-)
-first=() second=()
-case $only in
-all)
-	names[without_lab]="unit tests, golden files, kernel tests in network namespaces, the command line against $("$KUBEBUILDER_ASSETS/kube-apiserver" --version)"
-	first=(without_lab)
+# Each part is a function, and what it is called for people.
+parts=() names=()
+part() { parts+=("$1") names+=("$2"); }
+if [ "$only" = all ]; then
+	part without_lab "unit tests, golden files, kernel tests in network namespaces, the command line against $(bin/kubernetes/kube-apiserver --version)"
 	for assets in ${API_SERVERS:-bin/kubernetes}; do
-		names["api $assets"]="API tests against $("$assets/kube-apiserver" --version)"
-		first+=("api $assets")
+		part "api $assets" "API tests against $("$assets/kube-apiserver" --version)"
 	done
-	first+=(modules vm nat)
-	second=(two_clusters three_clusters liqo)
-	;;
-e2e)
-	first=(three_clusters)
-	second=(two_clusters nat)
-	;;
-liqo) first=(liqo) ;;
-*)
-	echo "test.sh: no tests called $only" >&2
-	exit 2
-	;;
-esac
+	part modules "tests of the lab, the image, the chart, the release and the alert rules"
+	part vm "kernel tests again, in a virtual machine with the kernel's WireGuard (it runs since part 2 began)"
+fi
+if [ "$only" != liqo ]; then
+	part two_clusters "end-to-end tests in a lab of two clusters"
+	part three_clusters "end-to-end tests in a lab of three clusters"
+	part nat "end-to-end tests of clusters behind routers that translate addresses"
+fi
+if [ "$only" != e2e ]; then
+	part liqo "end-to-end tests beside Liqo's own controllers"
+fi
 
 # Shows results of packages, failures and skipped tests; the rest is in the log.
 show() { tee -a "$log" | build/testfilter.awk; }
@@ -71,11 +58,21 @@ api() { # FOLDER
 	KUBEBUILDER_ASSETS=$PWD/$1 run . -timeout 10m -parallel 3 ./kube/...
 }
 
+# The virtual machine keeps one processor busy, and what runs beside it mostly
+# waits. It is a process group of its own, which ends with this script.
+start_vm() {
+	set -m
+	build/vm.sh >bin/vm.log 2>&1 &
+	vm=$!
+	set +m
+	trap 'kill -- "-$vm" 2>/dev/null || true' EXIT
+}
+
 vm() {
-	if ! build/vm.sh 2>&1 | show; then
-		failed=1
-	fi
-	grep -a '^vm: [0-9]* tests passed' "$log" || true
+	wait "$vm" || failed=1
+	trap - EXIT
+	show <bin/vm.log
+	grep -a '^vm: [0-9]* tests passed' bin/vm.log || true
 }
 
 modules() {
@@ -87,13 +84,6 @@ modules() {
 }
 
 lab_down() { bin/lab down >>"$log" 2>&1 || true; }
-# What is left when a lane is interrupted.
-cleanup() {
-	[ -z "$beside" ] || kill -- "-$beside" 2>/dev/null || true
-	[ -z "$has_lab" ] || lab_down
-}
-beside='' has_lab=''
-trap cleanup EXIT
 
 two_clusters() {
 	if ((EUID != 0)); then
@@ -102,7 +92,7 @@ two_clusters() {
 		return
 	fi
 	export REQUIRE_LAB=1
-	has_lab=yes
+	trap lab_down EXIT
 	lab_down # one that was left behind may be of another shape
 	if bin/lab up --nodes 2 --cni milan=ptp 2>&1 | tee -a "$log" && bin/lab load bin/images/liqo-gateway.tar >>"$log" 2>&1; then
 		run . -timeout 30m -count=1 -run '^TestLab' ./cmd/liqo-tui
@@ -120,7 +110,7 @@ own_lab() { # TEST
 	else
 		export REQUIRE_LAB=1
 	fi
-	has_lab=yes
+	trap lab_down EXIT
 	lab_down
 	run . -timeout 30m -count=1 -run "^$1" ./cmd/liqo-tui
 	lab_down
@@ -139,39 +129,20 @@ if [ -n "$TEST_ALL" ]; then
 else
 	echo "parts of the exhaustive tests are picked by SEED=$SEED (make test-all runs all of them)"
 fi
-lane() { # PART...: one after the other
-	local part began
-	for part; do
-		echo "== after $(clock $SECONDS): ${names[$part]}" | tee -a "$log"
-		began=$SECONDS
-		$part
-		echo "$((SECONDS - began)) ${names[$part]}" >>"$log.times"
-	done
-	return "$failed"
-}
+times=()
+for i in "${!parts[@]}"; do
+	echo "== part $((i + 1)) of ${#parts[@]}, after $(clock $SECONDS): ${names[i]}" | tee -a "$log"
+	began=$SECONDS
+	if [ "$only" = all ] && ((i == 1)); then
+		start_vm
+	fi
+	${parts[i]}
+	times+=($((SECONDS - began)))
+done
 
-# The second lane has a lab of its own, and a log: tests of both would get mixed.
-rm -f "$log".*
-second_lane() {
-	export LIQO_TUI_LAB_DIR=/run/liqo-tui-lab-2 LIQO_TUI_LAB_NAME=lab2 LIQO_TUI_LAB_WAN=172.28.0.0/24
-	log=$log.second
-	trap cleanup EXIT
-	lane "${second[@]}"
-}
-if ((${#second[@]})); then
-	set -m # a process group of its own, which ends with this script
-	second_lane &
-	beside=$!
-	set +m
-fi
-lane "${first[@]}" || failed=1
-[ -z "$beside" ] || wait "$beside" || failed=1
-beside=''
-cat "$log".second >>"$log" 2>/dev/null || true
-
-echo "== time of each part, two beside each other"
-cat "$log".times "$log".second.times 2>/dev/null | while read -r seconds name; do
-	printf '%8s  %s\n' "$(clock "$seconds")" "$name"
+echo "== time of each part"
+for i in "${!parts[@]}"; do
+	printf '%8s  %s\n' "$(clock "${times[i]}")" "${names[i]}"
 done
 printf '%8s  %s\n' "$(clock $SECONDS)" "in all"
 echo "== the ten slowest tests"
