@@ -37,7 +37,7 @@ func TestPeering(t *testing.T) {
 	requireAPI(t)
 	rome, milan := newPlane(t, "rome", render.PeeringConsumer), newPlane(t, "milan", render.PeeringProvider)
 	until(t, rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: peering.KeysName}}, "made", func(s *corev1.Secret) bool { return len(s.Data) == 2 })
-	before := [2][]string{rome.objects(), milan.objects()}
+	before := [2][]string{rome.begun(t), milan.begun(t)}
 	w := &pair{t: t, rome: rome, milan: milan, proxy: proxy(t)}
 	for _, part := range []struct {
 		name string

@@ -8,6 +8,7 @@ import (
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,7 +34,7 @@ func TestResources(t *testing.T) {
 	until(t, rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: peering.KeysName}}, "made", func(s *corev1.Secret) bool { return len(s.Data) == 2 })
 	milan.node("node-a", "8", "16Gi")
 	w := &pair{t: t, rome: rome, milan: milan, proxy: proxy(t), params: peer.Params{CPU: "2", Memory: "2Gi"}}
-	before := [2][]string{rome.objects(), milan.objects()}
+	before := [2][]string{rome.begun(t), milan.begun(t)}
 	for _, part := range []struct {
 		name string
 		test func(*testing.T)
@@ -492,6 +493,15 @@ func (w *pair) testResourcesEnd(t *testing.T, before [2][]string) {
 	for i, p := range []*plane{w.rome, w.milan} {
 		p.untilLike(t, before[i])
 	}
+}
+
+// begun is what is there once the operator has made what it makes by itself.
+func (p *plane) begun(t *testing.T) []string {
+	t.Helper()
+	for _, name := range []string{"pod-cidr", "service-cidr"} {
+		until(t, p, &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: name}}, "made", func(*ipamv1alpha1.Network) bool { return true })
+	}
+	return p.objects()
 }
 
 // untilLike waits until there is what there was before.
