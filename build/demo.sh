@@ -20,7 +20,7 @@ both=(--kubeconfig "$kubeconfig" --context lab-rome --remote-kubeconfig "$kubeco
 say "2/5 operator and fabric on both"
 for cluster in rome milan; do
 	bin/liqo-tui install --kubeconfig "$kubeconfig" --context "lab-$cluster" --cluster-id "$cluster" \
-		--pod-cidr 10.244.0.0/16 --image "${IMAGE:-lab.local/liqo-gateway:dev}"
+		--pod-cidr 10.244.0.0/16 --image "${IMAGE:-lab.local/liqo-gateway:dev}" --yes
 done
 
 say "3/5 connect them"
