@@ -228,9 +228,14 @@ func (d *driver) settle() {
 }
 
 // keys presses keys: single characters, or names as Bubble Tea writes them.
+// keys presses keys one after the other. "pause" is a second without any.
 func (d *driver) keys(names ...string) {
 	d.t.Helper()
 	for _, name := range names {
+		if name == "pause" {
+			d.wait(time.Second)
+			continue
+		}
 		d.send(press(name))
 	}
 }

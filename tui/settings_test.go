@@ -240,10 +240,10 @@ func TestAConnectionIsTakenAwayByItsPlan(t *testing.T) {
 					t.Fatalf("got writes %v by one key", log)
 				}
 				d.has("network "+goal.String(), "what it means")
-				d.keys("enter", "enter") // the choice is no
+				d.keys("enter", "pause", "enter") // the choice is no
 				d.keys("enter")
 				d.has("The connection ends.", "> No")
-				d.keys("down", "enter")
+				d.keys("down", "pause", "enter")
 				d.wait(30 * time.Second)
 				d.at(wizard.Live)
 				d.has("not connected")
@@ -273,7 +273,7 @@ func TestTheOperatorIsInstalledWhereNothingIs(t *testing.T) {
 		d.keys("enter")
 		d.has("create liqo-tui operator", "create definitions of Liqo's API", "B milan")
 		d.has("The addresses that milan will use for rome's pods are known after the installation")
-		d.keys("enter", "down", "enter")
+		d.keys("enter", "pause", "enter")
 		d.wait(40 * time.Second)
 		d.at(wizard.Live)
 		d.has("connected: each gateway gets answers", "B milan")
@@ -294,7 +294,7 @@ func TestAnImageIsAskedFor(t *testing.T) {
 		d.send(tea.PasteMsg{Content: "example.org/own:v3"})
 		d.keys("enter")
 		d.at(wizard.Plan)
-		d.keys("enter", "down", "enter")
+		d.keys("enter", "pause", "enter")
 		d.wait(40 * time.Second)
 		d.at(wizard.Live)
 		installation, err := d.pair.B.Installation(t.Context())
@@ -358,7 +358,7 @@ func TestAConnectionIsTakenAwayThoughTheOtherSideIsGone(t *testing.T) {
 		}
 		d.keys("l")
 		d.has("Apply:", "to be run by the other cluster's admin")
-		d.keys("enter", "down", "enter")
+		d.keys("enter", "down", "pause", "enter")
 		d.wait(30 * time.Second)
 		d.at(wizard.Live)
 		d.has("A says not connected, B says not answering")

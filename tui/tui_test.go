@@ -3,6 +3,7 @@ package tui
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,14 +21,15 @@ import (
 
 func TestNothingIsAppliedWithoutAYes(t *testing.T) {
 	for name, keys := range map[string][]string{
-		"the plan is only looked at":          {"down", "enter", "esc", "pgdown", "?", "esc"},
-		"the answer is no":                    {"a", "n"},
-		"the answer is esc":                   {"a", "esc"},
-		"enter takes the choice, which is no": {"a", "enter"},
-		"the choice goes there and back":      {"a", "tab", "tab", "enter"},
-		"y without a question":                {"y"},
-		"help hides the question":             {"a", "?", "y"},
-		"the program is left":                 {"a", "ctrl+c", "y"},
+		"the plan is only looked at":     {"down", "enter", "esc", "pgdown", "?", "esc"},
+		"the answer is no":               {"a", "n"},
+		"the answer is esc":              {"a", "esc"},
+		"enter twice is no answer":       {"enter", "enter"},
+		"a key that is held down":        slices.Repeat([]string{"enter"}, 50),
+		"the choice goes there and back": {"a", "tab", "tab", "tab", "pause", "enter"},
+		"y without a question":           {"y"},
+		"help hides the question":        {"a", "?", "y"},
+		"the program is left":            {"a", "ctrl+c", "y"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, session.Options{}, nil, func(t *testing.T, d *driver) {
@@ -59,8 +61,9 @@ func TestAScreenThatIsTooSmallAnswersNothing(t *testing.T) {
 
 func TestConnecting(t *testing.T) {
 	for name, yes := range map[string][]string{
-		"with y":     {"a", "y"},
-		"with enter": {"a", "tab", "enter"},
+		"with y":            {"a", "y"},
+		"with enter":        {"a", "pause", "enter"},
+		"after a hasty one": {"a", "enter", "pause", "enter"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, session.Options{}, nil, func(t *testing.T, d *driver) {
@@ -424,7 +427,7 @@ func TestWhatWasStoppedCanBeRemovedAfterAQuestion(t *testing.T) {
 		d.has("network reset", "to delete")
 		d.keys("enter")
 		d.has("Apply these changes? The connection ends.")
-		d.keys("down", "enter")
+		d.keys("down", "pause", "enter")
 		d.wait(20 * time.Second)
 		d.has("not connected")
 		if names := append(d.pair.A.Names(), d.pair.B.Names()...); len(names) > 0 {

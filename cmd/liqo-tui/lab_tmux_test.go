@@ -86,8 +86,9 @@ func TestLabWizard(t *testing.T) {
 		s.press("Enter")
 		record(t, "4-plan", s.wait(30*time.Second, "> Apply:", "what it means"))
 		s.press("Enter")
-		record(t, "4-plan-confirm", s.wait(30*time.Second, "Apply these changes?", "> No"))
-		s.press("Down", "Enter")
+		record(t, "4-plan-confirm", s.wait(30*time.Second, "Apply these changes?", "> Yes, apply"))
+		time.Sleep(time.Second) // an Enter that comes at once may belong to the one before, and is none
+		s.press("Enter")
 		record(t, "5-apply", s.wait(30*time.Second, "Apply", "done", "now:"))
 		record(t, "6-live-measuring", s.wait(120*time.Second, "connected: each gateway gets answers"))
 		record(t, "6-live", s.wait(60*time.Second, "verified: packets pass between pods both ways"))
@@ -122,8 +123,8 @@ func TestLabWizard(t *testing.T) {
 		s.press("Enter")
 		s.wait(30*time.Second, "> Apply:")
 		s.press("Enter")
-		s.wait(30*time.Second, "> No")
-		s.press("Down", "Enter")
+		s.wait(30*time.Second, "> Yes, apply")
+		s.press("y")
 		s.wait(20*time.Second, "done     ", "waiting")
 		s.press("C-c")
 		record(t, "5-stopped", s.wait(15*time.Second, "stopped", "continue where it stopped", "remove what was applied"))
@@ -158,7 +159,7 @@ func TestLabWizard(t *testing.T) {
 		s.wait(30*time.Second, "network reset", "> Apply:")
 		s.press("Enter")
 		s.wait(30*time.Second, "> No")
-		s.press("Down", "Enter")
+		s.press("y")
 		s.wait(60*time.Second, "not connected")
 		s.press("q")
 		s.exit(30 * time.Second)
@@ -207,8 +208,8 @@ func (s *terminal) continueToLive() {
 		switch screen := s.screen(); {
 		case strings.Contains(screen, "Live"):
 			return
-		case strings.Contains(screen, "> No"):
-			s.press("Down", "Enter")
+		case strings.Contains(screen, "Apply these changes?"):
+			s.press("y")
 		case strings.Contains(screen, "> Apply:"), strings.Contains(screen, "Wait for what is left"),
 			strings.Contains(screen, "Gateway server on"), strings.Contains(screen, "2 Preflight"):
 			s.press("Enter")

@@ -19,8 +19,8 @@ func (s *terminal) agree() {
 	s.t.Helper()
 	s.wait(30*time.Second, "> Apply:")
 	s.press("Enter")
-	s.wait(30*time.Second, "> No")
-	s.press("Down", "Enter")
+	s.wait(30*time.Second, "Apply these changes?")
+	s.press("y")
 }
 
 // testOtherTerminals changes, ends and makes the connection that there is, on

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
@@ -19,11 +20,18 @@ import (
 type confirm struct {
 	plan flows.Plan
 	yes  bool // the choice that enter takes
+	// quiet is since when enter was not pressed: it led here, and a key that is held
+	// down, or pressed twice, is no answer.
+	quiet time.Time
 	// word is what has to be typed instead, where a protected cluster is changed.
 	word    string
 	typed   keys.Line
 	problem string // with what was typed
 }
+
+// pause is how long enter was not pressed before it answers: longer than between
+// the presses of a double one, and than a held key takes to repeat itself at first.
+const pause = 700 * time.Millisecond
 
 // decision is what the admin decided.
 type decision uint8
@@ -34,9 +42,15 @@ const (
 	actionApply
 )
 
-func (q confirm) update(msg tea.KeyPressMsg, k keys.Map) (confirm, decision) {
+func (q confirm) update(msg tea.KeyPressMsg, k keys.Map, now time.Time) (confirm, decision) {
 	if q.word != "" {
 		return q.updateWord(msg, k)
+	}
+	if key.Matches(msg, k.Enter) {
+		hasty := now.Sub(q.quiet) < pause
+		if q.quiet = now; hasty {
+			return q, actionNone
+		}
 	}
 	switch {
 	case key.Matches(msg, k.Yes):
@@ -69,9 +83,16 @@ func (q confirm) updateWord(msg tea.KeyPressMsg, k keys.Map) (confirm, decision)
 	return q, actionNone
 }
 
-// askFor is the question for a plan, as its clusters take it.
+// askFor is the question for a plan, as its clusters take it. Enter means yes where
+// the plan only adds: a person who has read it goes on as on all screens before.
 func (c scene) askFor(p flows.Plan) *confirm {
-	return &confirm{plan: p, word: strings.Join(c.protected(), " ")}
+	return &confirm{plan: p, yes: onlyAdds(p), word: strings.Join(c.protected(), " "), quiet: c.Now}
+}
+
+// onlyAdds reports whether a plan changes, deletes and interrupts nothing that is there.
+func onlyAdds(p flows.Plan) bool {
+	changes := p.Changes()
+	return changes == flows.Summary{Create: changes.Create} && len(p.Interrupts()) == 0
 }
 
 // protected are the contexts of the clusters that the goal changes and whose

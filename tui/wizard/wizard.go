@@ -393,7 +393,7 @@ func (w Wizard) Key(e session.Env, msg tea.KeyPressMsg) (_ Wizard, _ tea.Cmd, ok
 	switch {
 	case w.confirm != nil && w.confirm.word == "" && key.Matches(msg, e.Keys.Help):
 	case w.confirm != nil:
-		q, decided := w.confirm.update(msg, e.Keys)
+		q, decided := w.confirm.update(msg, e.Keys, e.Now)
 		switch w.confirm = &q; decided {
 		case actionApply:
 			next, cmd := w.startRun(c, q.plan)
