@@ -169,6 +169,17 @@ func (w Wizard) CommandLine(e session.Env) string {
 	return c.command()
 }
 
+// undo are the commands that take back what was applied: also what was installed.
+func (w Wizard) undo(c scene) string {
+	text := c.commandFor(session.Reset)
+	for _, s := range []flows.Side{flows.A, flows.B} {
+		if w.apply.changed && c.wanted.Install[s] != nil {
+			text += "\nRemove the operator, too: liqo-tui uninstall --context " + c.pair[s].Name
+		}
+	}
+	return text
+}
+
 // Summary is for the terminal after the program has ended.
 func (w Wizard) Summary(e session.Env) string {
 	c := w.scene(e)
@@ -177,16 +188,9 @@ func (w Wizard) Summary(e session.Env) string {
 	case w.apply.phase == phaseDone && w.apply.goal != session.Connect && w.Step == Live:
 		return fmt.Sprintf("%s and %s are no longer connected.\nConnect again: %s", a, b, c.commandFor(session.Connect))
 	case w.Step == Live, w.plan.pinned && w.Step == Plan && w.goal == session.Connect && w.Current.Done():
-		return fmt.Sprintf("%s says: %s; %s says: %s.\nUndo: %s", a, c.status(flows.A).word, b, c.status(flows.B).word, c.commandFor(session.Reset))
+		return fmt.Sprintf("%s says: %s; %s says: %s.\nUndo: %s", a, c.status(flows.A).word, b, c.status(flows.B).word, w.undo(c))
 	case w.apply.changed:
-		var text strings.Builder
-		text.WriteString("What was applied stays.\nContinue: " + c.command() + "\nUndo: " + c.commandFor(session.Reset))
-		for _, s := range []flows.Side{flows.A, flows.B} {
-			if c.wanted.Install[s] != nil {
-				text.WriteString("\nRemove the operator, too: liqo-tui uninstall --context " + c.pair[s].Name)
-			}
-		}
-		return text.String()
+		return "What was applied stays.\nContinue: " + c.command() + "\nUndo: " + w.undo(c)
 	case w.Step == Plan && c.planned() && w.Current.Failure() == nil:
 		return "Nothing was changed.\nThe same as a command: " + c.command()
 	}
