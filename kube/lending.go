@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -90,6 +91,7 @@ func (c *Cluster) collectLending(f *flows.ClusterFacts, s *store) {
 		l.Missing = append(l.Missing, c.resourceOf(s))
 	case err != nil && !s.minor:
 		f.Problem = c.problem(fmt.Sprintf("list %s", s.kind), err)
+		f.Problem.Hint = strings.Replace(f.Problem.Hint, "liqo-tui rbac", "liqo-tui rbac --peering", 1)
 	}
 	for _, o := range objects {
 		secret, isSecret := o.(*corev1.Secret)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,19 +13,44 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
+// lending is how a consumer comes to a provider's resources.
+type lending struct {
+	name  string
+	flags []string
+	// invited: the consumer's admin has what the provider's one made with liqoctl, and
+	// no other rights on the provider.
+	invited bool
+}
+
+// lendings are all ways. A run of CI goes one of them.
+func lendings() []lending {
+	return []lending{
+		{name: "past the tunnel"},
+		{name: "through the tunnel", flags: []string{"--in-band"}},
+		{name: "as a peering user", invited: true},
+	}
+}
+
 // testPeer has a consumer run a Deployment on a provider, both with Liqo, and then
 // takes everything away again.
-func (l lab) testPeer(t *testing.T, consumer, provider string) {
+func (l lab) testPeer(t *testing.T, consumer, provider string, how lending) {
+	remote := []string{"--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-" + provider}
+	if how.invited {
+		user := l.peeringUser(t, consumer, provider)
+		defer l.liqoctl(t, "delete", "peering-user", "--consumer-cluster-id", consumer, "--skip-confirm", "--kubeconfig", l.kubeconfig, "--context", "lab-"+provider)
+		defer l.must(t, "kubectl", provider, "delete", "clusterroles,clusterrolebindings,roles,rolebindings", "-A", "-l", "app.kubernetes.io/managed-by=liqo-tui")
+		remote = []string{"--remote-kubeconfig", user}
+	}
 	pair := func(command ...string) []string {
-		return append(command, "--kubeconfig", l.kubeconfig, "--context", "lab-"+consumer,
-			"--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-"+provider, "--yes", "--timeout", "300s")
+		command = append(command, "--kubeconfig", l.kubeconfig, "--context", "lab-"+consumer, "--yes", "--timeout", "300s")
+		return append(command, remote...)
 	}
 	alone := func(command ...string) []string {
 		return append(command, "--kubeconfig", l.kubeconfig, "--context", "lab-"+consumer, "--yes", "--timeout", "120s")
 	}
 	before := map[string][]string{consumer: l.objects(t, consumer), provider: l.objects(t, provider)}
 	peer := func() result {
-		return l.tui(pair("peer", "--cpu", "2", "--memory", "2Gi", "--server-service-type", "NodePort")...)
+		return l.tui(append(pair("peer", "--cpu", "2", "--memory", "2Gi", "--server-service-type", "NodePort"), how.flags...)...)
 	}
 	started := time.Now()
 	got := peer().want(t, exit.OK)
@@ -65,6 +92,29 @@ func (l lab) testPeer(t *testing.T, consumer, provider string) {
 	if got := l.tui(pair("unpeer")...).want(t, exit.OK); !strings.HasPrefix(got.out, "No changes.\n") {
 		t.Errorf("a second unpeer: got %q, want it to start with No changes.", got.out)
 	}
+}
+
+// peeringUser is a kubeconfig as liqoctl makes it for a consumer's admin, and may do
+// what rbac says that peer needs besides.
+func (l lab) peeringUser(t *testing.T, consumer, provider string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "peering-user")
+	made := l.liqoctl(t, "generate", "peering-user", "--consumer-cluster-id", consumer, "--kubeconfig", l.kubeconfig, "--context", "lab-"+provider)
+	if err := os.WriteFile(file, []byte(made), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pair := []string{"--kubeconfig", l.kubeconfig, "--context", "lab-" + consumer, "--remote-kubeconfig", file}
+	refused := l.tui(append([]string{"peer", "--server-service-type", "NodePort", "--yes"}, pair...)...).want(t, exit.Unreachable)
+	if !strings.Contains(refused.err, "liqo-tui rbac --peering") {
+		t.Errorf("got %q, want it to name what prints the missing rights", refused.err)
+	}
+	roles := l.tui(append([]string{"rbac", "--peering"}, pair...)...).want(t, exit.OK).out
+	_, ofProvider, found := strings.Cut(roles, "# B "+provider)
+	if !found {
+		t.Fatalf("got %q, want roles for %s", roles, provider)
+	}
+	l.apply(t, provider, "#"+ofProvider)
+	return file
 }
 
 // besideGateway gives the offloaded pod another address if it has the one of the

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -67,7 +68,11 @@ func testBesideLiqo(t *testing.T, l lab) {
 		b := pairs[(first+i)%uint64(len(pairs))]
 		t.Run(fmt.Sprintf("%s, server %s", b.connection, b.server), func(t *testing.T) { l.testBeside(t, b) })
 	}
-	t.Run("rome uses resources of milan", func(t *testing.T) { l.testPeer(t, "rome", "milan") })
+	ways := lendings()
+	for i := range uint64(sample.Of(1, len(ways))) {
+		how := ways[(first+i)%uint64(len(ways))]
+		t.Run("rome uses resources of milan, "+how.name, func(t *testing.T) { l.testPeer(t, "rome", "milan", how) })
+	}
 }
 
 // testBeside goes through the commands that a connection meets.
@@ -136,6 +141,15 @@ func (l lab) testBeside(t *testing.T, b beside) {
 			t.Errorf("objects changed (-before +after):\n%s", diff)
 		}
 	})
+	t.Run("delegate says that Liqo passes no changes on", func(t *testing.T) {
+		versions := l.versionsOf(t, b.connection)
+		if got := l.between(b.connection, "delegate", "--yes").want(t, exit.Preflight); !strings.Contains(got.err, "connected by Liqo, which can't pass changes") {
+			t.Errorf("got %q, want the reason", got.err)
+		}
+		if diff := cmp.Diff(versions, l.versionsOf(t, b.connection)); diff != "" {
+			t.Errorf("objects changed (-before +after):\n%s", diff)
+		}
+	})
 	if b.server == "Remote" {
 		t.Run("another port, a load balancer, and the server on the other side", func(t *testing.T) {
 			for _, change := range [][]string{
@@ -181,6 +195,32 @@ func (l lab) testBeside(t *testing.T, b beside) {
 			packets(t)
 			reset(t)
 		})
+		t.Run("what export writes connects them, applied by kubectl", func(t *testing.T) {
+			l.byKubectl(t, b.connection)
+			packets(t)
+			if got := l.between(b.connection, "connect", flags...).want(t, exit.OK); !strings.HasPrefix(got.out, "No changes.\n") {
+				t.Errorf("got %q, want it to start with No changes.\n%s", got.out, got.err)
+			}
+			reset(t)
+		})
+	}
+}
+
+// byKubectl has kubectl apply what export writes, until all of it was known.
+func (l lab) byKubectl(t *testing.T, c connection) {
+	t.Helper()
+	for folder := filepath.Join(t.TempDir(), "first"); ; folder += "-next" {
+		got := l.between(c, "connect", "--server-service-type", "NodePort", "--export", folder).want(t, exit.OK)
+		for _, cluster := range []string{c.a, c.b} {
+			l.must(t, "kubectl", cluster, "apply", "-f", filepath.Join(folder, cluster))
+		}
+		if !strings.Contains(got.err+got.out, "left out:") {
+			return
+		}
+		if strings.Count(folder, "-next") == 30 {
+			t.Fatalf("after 30 rounds export still says:\n%s%s", got.out, got.err)
+		}
+		time.Sleep(time.Second) // the operators name what is missing
 	}
 }
 

@@ -173,11 +173,22 @@ func Unpermitted(reviews [2]Review) []flows.Step {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		if len(reviews[side].Missing) > 0 {
 			s := flows.Step{ID: flows.StepID("permissions-" + strings.ToLower(side.String())), Side: side, Action: flows.Wait, Title: "permissions for this plan"}
-			s.Fail(flows.FailedAccess, flows.CodePermission, reviews[side].Sentence(), "ask the cluster's administrator for the Role that liqo-tui rbac prints")
+			s.Fail(flows.FailedAccess, flows.CodePermission, reviews[side].Sentence(), reviews[side].hint())
 			steps = append(steps, s)
 		}
 	}
 	return steps
+}
+
+// hint says which command prints what is missing.
+func (r Review) hint() string {
+	command := "liqo-tui rbac"
+	if slices.ContainsFunc(r.Missing, func(p Permission) bool {
+		return p.Resource == "secrets" || p.Group == authv1beta1.GroupVersion.Group || p.Group == offloadingv1beta1.SchemeGroupVersion.Group
+	}) {
+		command += " --peering"
+	}
+	return fmt.Sprintf("ask the cluster's administrator for the Role that %s prints", command)
 }
 
 // Sentence says what is missing.

@@ -17,7 +17,8 @@ import (
 
 const (
 	liqoNamespace = "liqo"
-	// The lab has no DNS: Liqo's controllers are told where its IPAM is.
+	// The lab has no DNS: Liqo's controllers are told where its IPAM is, and its
+	// proxy where the API server is.
 	liqoIPAM = "10.96.0.60"
 )
 
@@ -70,7 +71,7 @@ func (l Lab) installLiqo(ctx context.Context, c Cluster, release liqoRelease, r 
 		"--service-cidr", serviceNetwork, "--skip-validation",
 		"--api-server-url", c.APIServer(), "--disable-api-server-sanity-check", "--disable-kernel-version-check", "--disable-telemetry",
 		"--set", "networking.gatewayTemplates.wireguard.implementation=userspace", "--set", "metricAgent.enabled=false",
-		"--set", "proxy.enabled=true", "--set", "controllerManager.pod.extraArgs={--ipam-server=" + liqoIPAM + ":6000}", "--timeout", "4m",
+		"--set", "proxy.enabled=true", "--set", "proxy.pod.extraArgs={--force-host=" + apiServiceIP + ":443}", "--set", "controllerManager.pod.extraArgs={--ipam-server=" + liqoIPAM + ":6000}", "--timeout", "4m",
 	}
 	for _, p := range c.Pods {
 		args = append(args, "--pod-cidr", p.String())

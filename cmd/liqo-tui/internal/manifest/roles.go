@@ -21,7 +21,7 @@ func WriteRoles(ctx context.Context, out io.Writer, clusters [2]engine.Cluster, 
 	if err != nil {
 		return err
 	}
-	plan := planned(f)
+	plan := planned(readable(f))
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		facts := f.Side(side)
 		if facts.Problem != nil && facts.Problem.Kind != flows.Forbidden {
@@ -50,7 +50,24 @@ func WriteRoles(ctx context.Context, out io.Writer, clusters [2]engine.Cluster, 
 			return err
 		}
 	}
+	if s := plan.Failure(); s != nil {
+		fmt.Fprintf(out, "# More may be needed, which can't be known yet (%s): apply these roles, and run the same command again.\n", s.Reason)
+	}
 	return nil
+}
+
+// readable takes what may not be read for what is not there yet, but for Liqo: so the
+// plan, and with it the rights, say what it takes to make it.
+func readable(f flows.Facts) flows.Facts {
+	for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+		if c.Problem != nil && c.Problem.Kind == flows.Forbidden {
+			c.Problem = nil
+			if c.Software == flows.NoSoftware {
+				c.Software = flows.Liqo
+			}
+		}
+	}
+	return f
 }
 
 // tenantNamespaces are those that the plan still has to make on a side.
