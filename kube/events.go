@@ -14,6 +14,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/kube/clock"
+	"github.com/liqo-tui/liqo-tui/kube/waiting"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -101,12 +102,9 @@ func eventFacts(e *corev1.Event) flows.EventFacts {
 	if o.Namespace != "" {
 		name = o.Kind + " " + o.Namespace + "/" + o.Name
 	}
-	f := flows.EventFacts{Object: name, Reason: e.Reason, Message: e.Message, Count: int(max(e.Count, 1)), At: e.LastTimestamp.Time}
+	f := flows.EventFacts{Object: name, Reason: e.Reason, Message: e.Message, Count: int(max(e.Count, 1)), At: waiting.At(e)}
 	if e.Series != nil {
-		f.Count, f.At = int(e.Series.Count), e.Series.LastObservedTime.Time
-	}
-	if f.At.IsZero() {
-		f.At = e.EventTime.Time
+		f.Count = int(e.Series.Count)
 	}
 	return f
 }

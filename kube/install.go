@@ -1,11 +1,13 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
@@ -22,6 +24,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/kube/waiting"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -148,7 +151,11 @@ func (c *Cluster) podsWait(ctx context.Context, program string) string {
 			if f.Waiting == "" {
 				return "pod " + f.Name + " is " + strings.ToLower(string(pods.Items[i].Status.Phase))
 			}
-			return "pod " + f.Name + ": " + f.Waiting
+			pulling := ""
+			if f.Waiting == "ContainerCreating" { // which a kubelet also says of a pull that never ends
+				pulling = waiting.ToBePulled(ctx, c.client, []*corev1.Pod{&pods.Items[i]}, time.Now().Add(c.clock.Difference()))
+			}
+			return "pod " + f.Name + ": " + cmp.Or(pulling, f.Waiting)
 		}
 	}
 	return ""

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,6 +21,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
+	"github.com/liqo-tui/liqo-tui/kube/waiting"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -59,13 +59,16 @@ type probe struct {
 // StartProbe runs a probe's pod from our gateways' image.
 func (c *Cluster) StartProbe(ctx context.Context, r engine.ProbeRequest, progress func(string)) (engine.Probe, error) {
 	image := r.Image
-	if d := c.operator(); image == "" && d != nil {
-		image = render.OperatorParams(d).Image // it has the probe's program, too
+	var pods render.PodSettings
+	if d := c.operator(); d != nil {
+		installed := render.OperatorParams(d)
+		image = cmp.Or(image, installed.Image)                               // it has the probe's program, too
+		pods.ImagePullSecrets = installed.Pods.ForGateway().ImagePullSecrets // the operator has copied them there
 	}
 	if image = cmp.Or(image, c.options.Image); image == "" {
 		return nil, noImageError{}
 	}
-	p, err := c.runProbe(ctx, render.ProbeParams{Tenant: r.Tenant, Image: image, Token: r.Token, Owner: r.Owner})
+	p, err := c.runProbe(ctx, render.ProbeParams{Tenant: r.Tenant, Image: image, Pods: pods, Token: r.Token, Owner: r.Owner})
 	if err != nil {
 		return nil, err
 	}
@@ -172,9 +175,6 @@ func (p *probe) await(ctx context.Context, progress func(string), wanted func(*c
 	}
 }
 
-// hopeless are the reasons of a container that will not start by waiting.
-var hopeless = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
-
 // stuckError is a pod that will not run by waiting.
 type stuckError struct{ pod, node, words string }
 
@@ -182,10 +182,8 @@ func (e *stuckError) Error() string { return "pod " + e.pod + ": " + e.words }
 
 // stuck is why a pod will not run by waiting, nil if it may.
 func stuck(pod *corev1.Pod) error {
-	for _, s := range pod.Status.ContainerStatuses {
-		if s.State.Waiting != nil && slices.Contains(hopeless, s.State.Waiting.Reason) {
-			return &stuckError{pod.Name, pod.Spec.NodeName, podFacts(pod).Waiting}
-		}
+	if waiting.InVain(pod) {
+		return &stuckError{pod.Name, pod.Spec.NodeName, podFacts(pod).Waiting}
 	}
 	return nil
 }

@@ -39,6 +39,7 @@ func testProbe(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	}
 	operator := manager(render.OperatorName, "", "registry/gateway:v9", 1, "")
 	operator.Spec.Template.Labels, operator.Spec.Template.Spec.Containers[0].Name = operator.Spec.Selector.MatchLabels, "operator"
+	operator.Annotations = map[string]string{"liqo-tui.dev/pod-settings": `{"imagePullSecrets": [{"name": "registry"}]}`}
 	if err := admin.client.Create(t.Context(), operator); err != nil {
 		t.Fatal(err)
 	}
@@ -88,6 +89,9 @@ func testProbeMeasures(t *testing.T, admin *Cluster, request engine.ProbeRequest
 	pod := job.Spec.Template.Spec
 	if pod.Containers[0].Image != "registry/gateway:v9" || *pod.AutomountServiceAccountToken || *job.Spec.TTLSecondsAfterFinished > 60 || len(job.OwnerReferences) != 1 {
 		t.Errorf("got image %s, token %t, kept for %d s, %d owners", pod.Containers[0].Image, *pod.AutomountServiceAccountToken, *job.Spec.TTLSecondsAfterFinished, len(job.OwnerReferences))
+	}
+	if len(pod.ImagePullSecrets) != 1 || pod.ImagePullSecrets[0].Name != "registry" {
+		t.Errorf("got pull secrets %v, want those of gateways", pod.ImagePullSecrets)
 	}
 	got, err := probe.Measure(t.Context(), render.ProbeTarget{Address: "10.71.0.5"})
 	if want := (render.ProbeResult{Sent: 40, Received: 39, LargestPacket: 1340}); err != nil || got != want {

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -20,6 +21,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
+	"github.com/liqo-tui/liqo-tui/kube/waiting"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -74,7 +76,9 @@ func (c *Cluster) tryImage(ctx context.Context, image string, pods render.PodSet
 	case failed:
 		t.Node, t.Failed = end.node, end.words
 	case late:
-		t.Unknown = fmt.Sprintf("the pod has not started within %s; last seen: %s", t.Took.Round(time.Second), wait.Last)
+		pods, _ := p.pods.snapshot() // its kubelet's events outlive it
+		last := cmp.Or(waiting.ToBePulled(ctx, c.client, pods, time.Now().Add(c.clock.Difference())), wait.Last)
+		t.Unknown = fmt.Sprintf("the pod has not started within %s; last seen: %s", t.Took.Round(time.Second), last)
 	case err != nil:
 		t.Unknown = err.Error()
 	case left != nil:
@@ -89,15 +93,15 @@ func (c *Cluster) tryImage(ctx context.Context, image string, pods render.PodSet
 func (p *probe) scheduled(patience time.Duration, wanted func(*corev1.Pod) (bool, error)) func(*corev1.Pod) (bool, error) {
 	var since time.Time
 	return func(pod *corev1.Pod) (bool, error) {
-		waiting := podFacts(pod).Waiting
+		why := podFacts(pod).Waiting
 		switch {
-		case pod.Spec.NodeName != "" || waiting == "":
+		case pod.Spec.NodeName != "" || why == "":
 			since = time.Time{}
 		case since.IsZero():
 			since = time.Now()
 			time.AfterFunc(patience, p.notify)
 		case time.Since(since) >= patience:
-			return false, errors.New("no node takes the pod: " + waiting)
+			return false, errors.New("no node takes the pod: " + why)
 		}
 		return wanted(pod)
 	}

@@ -126,7 +126,11 @@ func (t Image) Text() string {
 	case t.Unknown != "":
 		return "not tried: " + t.Unknown
 	case t.Failed != "":
-		return fmt.Sprintf("node %s can't run %s: %s", t.Node, t.Image, t.Failed)
+		what := fmt.Sprintf("node %s can't run %s", t.Node, t.Image)
+		if name := causeOf(t.Failed).name; name != "" {
+			what += ", " + name
+		}
+		return what + ": " + t.Failed
 	}
 	text := fmt.Sprintf("a pod of %s started on node %s within %s", t.Image, t.Node, t.Took.Round(100*time.Millisecond))
 	if t.Untried != "" {
@@ -136,15 +140,4 @@ func (t Image) Text() string {
 }
 
 // Fix is what the admin can do about a trial that has failed, the likeliest first.
-func (t Image) Fix() []string {
-	if strings.Contains(t.Failed, "exec format error") {
-		return []string{
-			"build the image for the architecture of that node, too: make images packs amd64, arm64 and arm/v7",
-			"or keep our pods on other nodes: liqo-tui install --pod-settings FILE, with a nodeSelector",
-		}
-	}
-	return []string{
-		"push the image to where the nodes can pull it, and name it: --image REGISTRY/liqo-gateway:TAG",
-		"if the registry asks for a password: liqo-tui install --pod-settings FILE, with imagePullSecrets",
-	}
-}
+func (t Image) Fix() []string { return causeOf(t.Failed).fix }

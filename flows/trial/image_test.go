@@ -62,10 +62,10 @@ func TestWhatAllKindsOfNodesSayOfAnImage(t *testing.T) {
 		"the only node":             {[]trial.Kind{arm}, []trial.Image{on("pi")}, "a pod of gateway:v1 started on node pi within 2s"},
 		"one of three alike":        {[]trial.Kind{amd}, []trial.Image{on("r1")}, "a pod of gateway:v1 started on node r1 within 2s; not tried on 2 more nodes, such as r2"},
 		"both kinds":                {[]trial.Kind{amd, arm}, []trial.Image{on("r1"), on("r2"), on("pi")}, "a pod of gateway:v1 started on node r1, r2, pi within 2s; not tried on r3"},
-		"the image lacks one":       {[]trial.Kind{amd, arm}, []trial.Image{on("r1"), on("r1"), foreign}, "node pi can't run gateway:v1: exec format error"},
+		"the image lacks one":       {[]trial.Kind{amd, arm}, []trial.Image{on("r1"), on("r1"), foreign}, "node pi can't run gateway:v1, the image is for another architecture: exec format error"},
 		"one kind takes no pod":     {[]trial.Kind{amd, arm}, []trial.Image{on("r1"), on("r2"), none}, "a pod of gateway:v1 started on node r1, r2 within 5s; not tried on pi: " + none.Unknown},
 		"no kind takes a pod":       {[]trial.Kind{amd, arm}, []trial.Image{none, none, none}, "not tried: " + none.Unknown},
-		"one kind fails, one waits": {[]trial.Kind{amd, arm}, []trial.Image{none, none, foreign}, "node pi can't run gateway:v1: exec format error"},
+		"one kind fails, one waits": {[]trial.Kind{amd, arm}, []trial.Image{none, none, foreign}, "node pi can't run gateway:v1, the image is for another architecture: exec format error"},
 	} {
 		if got := try(c.kinds...).Joined(c.found).Text(); got != c.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", name, got, c.want)
