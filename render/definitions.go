@@ -37,6 +37,21 @@ func Unusable(live, wanted *apiextensionsv1.CustomResourceDefinition) string {
 	return ""
 }
 
+// Newer says what a definition of ours on a cluster has that the wanted one lacks: a newer
+// release made it. "" if it has nothing.
+func Newer(live, wanted *apiextensionsv1.CustomResourceDefinition) string {
+	for _, l := range live.Spec.Versions {
+		i := slices.IndexFunc(wanted.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == l.Name })
+		if i < 0 {
+			return "it has version " + l.Name
+		}
+		if path := lacksField(schemaOf(wanted.Spec.Versions[i]), schemaOf(l)); path != "" {
+			return fmt.Sprintf("its version %s has field %s", l.Name, path)
+		}
+	}
+	return ""
+}
+
 func hasStatus(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
 	return v.Subresources != nil && v.Subresources.Status != nil
 }

@@ -221,7 +221,7 @@ func (h *holes) fill(text string) string {
 func (h *holes) cut(kind string, o map[string]any) {
 	switch kind {
 	case "Deployment":
-		at(o, "metadata")[h.mark(`{{- with include "liqo-tui.pods" $ }}`, `annotations:`, `  liqo-tui.dev/pod-settings: {{ . | quote }}`, `{{- end }}`)] = ""
+		at(o, "metadata", "annotations")[h.mark(`{{- with include "liqo-tui.pods" $ }}`, `liqo-tui.dev/pod-settings: {{ . | quote }}`, `{{- end }}`)] = ""
 		h.cutPod("operator", at(o, "spec", "template"))
 	case "DaemonSet":
 		h.cutPod("fabric", at(o, "spec", "template"))

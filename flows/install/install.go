@@ -289,7 +289,7 @@ func (i *Installation) formerRights(side flows.Side, c flows.ClusterFacts) flows
 // obstacle is what the installation can't be applied for, nil if it can.
 func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.Step {
 	if c.Software == flows.NoSoftware || c.Installation != nil {
-		for _, s := range []*flows.Step{flows.InstalledElsewhere(side, c), installNamespace(side, c, i.params.Namespace), UnusableDefinition(side, i.others(c))} {
+		for _, s := range []*flows.Step{flows.InstalledElsewhere(side, c), installNamespace(side, c, i.params.Namespace), i.newer(side, c), UnusableDefinition(side, i.others(c))} {
 			if s != nil {
 				return s
 			}
@@ -363,7 +363,7 @@ func (i *Installation) part(side flows.Side, c flows.ClusterFacts, id string) fl
 		s.Object = flows.RefTo(o[0])
 	}
 	if (id == stepOperator || id == stepFabric) && s.Status == flows.Ready {
-		s.Reason = "image " + i.params.Image
+		s.Reason = images(installedContainers(c, id), i.params.Image)
 	}
 	return s
 }

@@ -363,8 +363,8 @@ func TestANewerImageSaysWhichTrafficItInterrupts(t *testing.T) {
 		reason   string
 		warnings []string
 	}{
-		"before":         {newer(facts("example.org/gateway:v1", render.ServerTemplate)), flows.Blocked, "needs the gateway templates", []string{warning}},
-		"its turn comes": {planned(render.InstallParams{})(facts("example.org/gateway:v0", render.ServerTemplate)), flows.Waiting, "it is replaced once the gateways before it are connected again", []string{warning}},
+		"before":         {newer(facts("example.org/gateway:v1", render.ServerTemplate)), flows.Blocked, "image example.org/gateway:v1 → example.org/gateway:v2: needs the gateway templates", []string{warning}},
+		"its turn comes": {planned(render.InstallParams{})(facts("example.org/gateway:v0", render.ServerTemplate)), flows.Waiting, "image example.org/gateway:v0 → example.org/gateway:v1: it is replaced once the gateways before it are connected again", []string{warning}},
 		"replaced":       {planned(render.InstallParams{})(facts("example.org/gateway:v1", render.ServerTemplate)), flows.Done, "", nil},
 	} {
 		s, ok := c.plan.Step("gateway-milan-a")

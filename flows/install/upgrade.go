@@ -1,0 +1,66 @@
+package install
+
+import (
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// newer refuses an installation that a newer release of this program has made: what that
+// has written, this one does not read. nil if this program knows all of it.
+func (i *Installation) newer(side flows.Side, c flows.ClusterFacts) *flows.Step {
+	d := installed[appsv1.Deployment](c, render.OperatorName)
+	if d == nil {
+		return nil
+	}
+	const hint = "use the release of liqo-tui that installed it, or a newer one; to go back, run its uninstall first, and install again with this one"
+	level := render.InstalledLevel(d)
+	if level > render.Level {
+		return new(flows.Refuse(side, flows.CodeSoftware, "the installation is no newer than this program", flows.FailedPreflight,
+			fmt.Sprintf("a newer release of liqo-tui made the installation, with annotations of level %d, and this one knows level %d: a downgrade would leave what nobody reads", level, render.Level), hint))
+	}
+	if level < render.Level {
+		return nil // an upgrade may leave fields out
+	}
+	for _, o := range i.objects {
+		wanted, ok := o.(*apiextensionsv1.CustomResourceDefinition)
+		if !ok {
+			continue
+		}
+		live := installed[apiextensionsv1.CustomResourceDefinition](c, o.GetName())
+		if live == nil || OthersDefinition(live, wanted) != nil {
+			continue
+		}
+		if more := render.Newer(live, wanted); more != "" {
+			return new(flows.Refuse(side, flows.CodeSoftware, "the definitions are no newer than this program", flows.FailedPreflight,
+				fmt.Sprintf("definition %s is of a newer release of liqo-tui: %s, which this one would remove", live.Name, more), hint))
+		}
+	}
+	return nil
+}
+
+// images says which image a program has, and which it is to have.
+func images(containers []corev1.Container, wanted string) string {
+	if len(containers) == 0 || slices.ContainsFunc(containers, func(c corev1.Container) bool { return c.Image == wanted }) {
+		return "image " + wanted
+	}
+	return "image " + containers[0].Image + " → " + wanted
+}
+
+// installedContainers are those of the operator's pod or the agents', as a step's ID says;
+// none where there is none yet.
+func installedContainers(c flows.ClusterFacts, id string) []corev1.Container {
+	if d := installed[appsv1.Deployment](c, render.OperatorName); id == stepOperator && d != nil {
+		return d.Spec.Template.Spec.Containers
+	}
+	if d := installed[appsv1.DaemonSet](c, render.FabricName); id == stepFabric && d != nil {
+		return d.Spec.Template.Spec.Containers
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package install_test
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// TestUpgrades installs v1, has another release change objects of it, and plans v2.
+func TestUpgrades(t *testing.T) {
+	const newerField = "its version v1beta1 has field .spec.fromTheFuture, which this one would remove"
+	addField := func(o render.Object) {
+		if d, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok && d.Name == "gatewayservers.networking.liqo.io" {
+			spec := d.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+			spec.Properties["fromTheFuture"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+		}
+	}
+	level := func(text string) func(render.Object) {
+		return func(o render.Object) {
+			if d, ok := o.(*appsv1.Deployment); ok {
+				d.Annotations["liqo-tui.dev/level"] = text
+				if text == "" {
+					delete(d.Annotations, "liqo-tui.dev/level")
+				}
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		there   []func(render.Object) // of what the other release has made
+		refused string                // "" for an upgrade that is done
+	}{
+		"the next image": {nil, ""},
+		"an installation from before there were levels": {[]func(render.Object){level("")}, ""},
+		"a level that is no number":                     {[]func(render.Object){level("x")}, ""},
+		"a former release's definition had more":        {[]func(render.Object){level("0"), addField}, ""},
+		"a newer release's annotations":                 {[]func(render.Object){level("2")}, "annotations of level 2, and this one knows level 1"},
+		"a newer release's definitions":                 {[]func(render.Object){addField}, newerField},
+		"both":                                          {[]func(render.Object){level("7"), addField}, "annotations of level 7"},
+		"a version that is unknown": {[]func(render.Object){func(o render.Object) {
+			if d, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok && d.Name == "connections.networking.liqo.io" {
+				next := *d.Spec.Versions[0].DeepCopy()
+				next.Name, next.Storage = "v1", false
+				d.Spec.Versions = append(d.Spec.Versions, next)
+			}
+		}}, "definition connections.networking.liqo.io is of a newer release of liqo-tui: it has version v1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pair := flowtest.NewPair()
+			pair.A.Bare()
+			if _, err := alone(t, pair, planned(render.InstallParams{})); err != nil {
+				t.Fatal(err)
+			}
+			f := flowtest.Facts(pair)
+			found, err := pair.A.Installation(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range found.Objects {
+				for _, change := range c.there {
+					change(o)
+				}
+			}
+			f.Local.Installation = &found
+			plan := planned(render.InstallParams{Image: "example.org/gateway:v2"})(f)
+			failed := plan.Failure()
+			if c.refused != "" {
+				if failed == nil || failed.Kind != flows.FailedPreflight || !strings.Contains(failed.Reason, c.refused) || !strings.Contains(failed.Hint, "or a newer one") {
+					t.Fatalf("got %+v, want it to be refused: %s", failed, c.refused)
+				}
+				if got := plan.Changes(); got != (flows.Summary{}) {
+					t.Errorf("and it changes %+v", got)
+				}
+				return
+			}
+			if failed != nil {
+				t.Fatalf("refused: %s", failed.Reason)
+			}
+			const images = "image example.org/gateway:v1 → example.org/gateway:v2"
+			if s, _ := plan.Step("fabric-a"); s.Status == flows.Blocked && name == "a former release's definition had more" {
+				return // the definitions come first
+			} else if s.Status != flows.Ready || s.Reason != images {
+				t.Errorf("the agents: got %s, %q, want %q", s.Status, s.Reason, images)
+			}
+		})
+	}
+}
