@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -58,6 +59,9 @@ func TestBehindNAT(t *testing.T) {
 		defer l.must(t, "restore")
 		l.testBehindNAT(t, open, "--server-location", "Local")
 	})
+	t.Run("a router that forgets its flows, and is given another address", func(t *testing.T) {
+		l.testRouterMoves(t, open, 2*time.Second)
+	})
 	t.Run("a server that can't be dialled is named", func(t *testing.T) { l.testClosed(t, open) })
 	t.Run("a server behind a port that is passed on", func(t *testing.T) {
 		l.must(t, "forward", "milan", "5182", "31820")
@@ -79,6 +83,48 @@ func (l lab) testBehindNAT(t *testing.T, c connection, flags ...string) {
 		eventually(t, 20*time.Second, func() error { return l.worksBetween(t, way) })
 	}
 	l.both(c, "check").want(t, exit.OK)
+}
+
+// testRouterMoves connects, and gives the router of the client's cluster another
+// address while pods of the server's cluster send: they are the ones that can't know
+// where the client is now. The kernel forgets what it translated to the old address.
+func (l lab) testRouterMoves(t *testing.T, c connection, bound time.Duration) {
+	defer l.removed(t, c)
+	l.between(c, "connect", "--server-location", "Local", "--yes", "--wait=verified", "--timeout", "60s").want(t, exit.OK)
+	state := l.state(t)
+	before, after := state.wan(12), state.wan(202) // see the lab's program for who has which
+	router, wan := state.Name+"-"+c.b+"-nat", state.Name+"-wan"
+	in := func(namespace, command string) string {
+		t.Helper()
+		out, err := exec.CommandContext(t.Context(), "ip", append([]string{"netns", "exec", namespace}, strings.Fields(command)...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s in %s: %v %s", command, namespace, err, out)
+		}
+		return string(out)
+	}
+	move := func(from, prefix string) {
+		t.Helper()
+		to, _, _ := strings.Cut(prefix, "/")
+		in(wan, "ip route replace "+to+" dev "+c.b)
+		in(router, "ip addr add "+prefix+" dev eth0")
+		in(router, "ip addr del "+from+" dev eth0")
+		in(router, "ip route replace "+state.wan(254)+" dev eth0 src "+to)
+		in(router, "ip route replace default via "+state.wan(254)+" src "+to)
+	}
+	in(wan, "nft add table inet seen")
+	defer in(wan, "nft delete table inet seen")
+	in(wan, "nft add chain inet seen forward { type filter hook forward priority 0 ; }")
+	in(wan, "nft add rule inet seen forward ip saddr "+after+" meta l4proto udp counter")
+	var moved time.Time
+	o := l.senderBetween(t, c, c.a+"-1", c.b+"-1").during(t, 8, 4*time.Second, func() {
+		moved = time.Now()
+		move(before+"/24", after+"/32")
+	})
+	if seen := in(wan, "nft list table inet seen"); strings.Contains(seen, "packets 0") {
+		t.Errorf("nothing came from the router's other address: %s", seen)
+	}
+	move(after+"/32", before+"/24")
+	o.report(t, "router of "+c.b+" has another address", moved, bound)
 }
 
 // testClosed has the client dial what its router does not let in.
