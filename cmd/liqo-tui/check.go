@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/looks"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
-	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
 )
 
@@ -26,17 +26,10 @@ type checkFlags struct {
 	probe    bool
 	problems bool
 	strict   bool
+	watch    bool
+	firewall bool
 	output   string
 }
-
-const (
-	// movement is how long a diagnosis waits until it looks again which way packets
-	// move: gateways report every 10 s.
-	movement = 11 * time.Second
-	// looks is how often it does. One is enough, unless a gateway was late, or the
-	// connection broke in between.
-	looks = 3
-)
 
 func checkCommand(io streams) *cobra.Command {
 	var o checkFlags
@@ -55,12 +48,19 @@ behind a Service like the gateway server's, dials the other one by UDP, and asks
 its API server: within 8 seconds it is known what a firewall drops. --image
 names the image for clusters with Liqo.
 
+With --watch it looks on, and tells what changes, until ctrl+c: the exit code is
+that of the last look. --firewall lists what firewalls have to let through for
+the connection, instead of checks.
+
 It leaves nothing behind. Exit code 8: something of the connection does not
 work; with --pre, 3: the clusters can't be connected like this. liqo-tui explain
 ID says more about each check.`,
 		Example: `  liqo-tui check --context rome --remote-context milan
   liqo-tui check --pre --context rome --remote-context milan \
     --server-service-type NodePort
+
+  # what has to be open, for whoever runs the firewall?
+  liqo-tui check --firewall --context rome --remote-context milan
 
   # what does a firewall drop?
   liqo-tui check --pre --probe --context rome --remote-context milan \
@@ -73,11 +73,19 @@ ID says more about each check.`,
 	f.BoolVar(&o.probe, "probe", false, "send packets from pod to pod too, as network verify does; with --pre, try the ways between the clusters before there is a connection")
 	f.BoolVar(&o.problems, "problems", false, "leave out what passed")
 	f.BoolVar(&o.strict, "strict", false, "let warnings, and what can't be known, count as failures")
+	f.BoolVar(&o.watch, "watch", false, "look on, and tell what changes")
+	f.BoolVar(&o.firewall, "firewall", false, "list what firewalls have to let through for the connection, instead of checks")
 	f.StringVarP(&o.output, "output", "o", report.Text, report.FormatHelp)
 	c.add(f, nil)
 	c.addInstall(f)
 	acceptLiqoctl(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case o.watch && (o.firewall || o.pre || o.probe), o.firewall && (o.pre || o.probe):
+			return exit.UsageError{Err: errors.New("give one of --watch, --firewall, and --pre or --probe")}
+		case o.watch && o.output != report.Text && o.output != report.EventStream:
+			return exit.UsageError{Err: errors.New("--watch never ends: give -o text or -o ndjson")}
+		}
 		return inSession(io, o.output, "check", pair, func(s *report.Session) error {
 			if _, _, err := c.parse(); err != nil {
 				return err
@@ -97,25 +105,39 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 	f, err := engine.Observe(ctx, a, b, time.Now)
 	s.Observed(f)
 	var results []check.Result
+	var observe looks.Observe
 	switch {
 	case err != nil:
+	case o.firewall:
+		open, failed := check.Openings(f)
+		if len(failed) == 0 {
+			s.Result("openings", report.OpeningsOf(f, open), func() { report.WriteOpenings(s.Out, open) })
+			return nil
+		}
+		results = failed
 	case o.pre:
 		results, f, err = o.before(ctx, s, f, a, b, c)
 	default:
 		if f, err = engine.ReadPolicies(ctx, f, a, b); err != nil {
 			break
 		}
-		observe := func(ctx context.Context) (flows.Facts, error) {
+		observe = func(ctx context.Context) (flows.Facts, error) {
 			now, err := engine.Observe(ctx, a, b, time.Now)
 			now.Local.Policies, now.Remote.Policies = f.Local.Policies, f.Remote.Policies
 			return now, err
 		}
-		results, f, err = diagnose(ctx, f, observe, func(ctx context.Context) error { return awaitMovement(ctx, s) })
+		results, f, err = looks.Diagnose(ctx, f, observe, func(ctx context.Context) error { return awaitMovement(ctx, s) })
 	}
 	if err != nil {
 		return stopped(ctx, err)
 	}
 	doc := o.tell(s, f, results)
+	if o.watch {
+		pause := func() bool { return sleep.For(ctx, looks.Interval) }
+		if results, err = looks.Watch(ctx, f, results, observe, pause, s.CheckChanges); err != nil {
+			return err
+		}
+	}
 	bad := o.verdict(results)
 	if o.probe && !o.pre && check.Worst(results) != check.Fail {
 		v, err := engine.VerifyPair(ctx, a, b, engine.VerifyRequest{}, func(flows.Side, string) {})
@@ -123,7 +145,7 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 			return err
 		}
 		if doc.Verification = new(report.VerificationOf(v)); s.Format == report.Text || s.Events != nil {
-			s.Result("verification", doc.Verification, func() { writeVerification(s.Out, v) })
+			s.Result("verification", doc.Verification, func() { report.WriteVerification(s.Out, v) })
 		}
 		if bad == nil && !v.Verified() {
 			bad = exit.Verdict(exit.Unhealthy)
@@ -181,39 +203,10 @@ func progress(s *report.Session, text string) {
 	}
 }
 
-func writeVerification(out io.Writer, v verify.Result) {
-	fmt.Fprintln(out)
-	for _, line := range v.Lines() {
-		fmt.Fprintln(out, line)
-	}
-}
-
-// diagnose looks again where only that can tell: which way packets move. It
-// returns the facts of the last look.
-func diagnose(
-	ctx context.Context, f flows.Facts, observe func(context.Context) (flows.Facts, error), await func(context.Context) error,
-) ([]check.Result, flows.Facts, error) {
-	results := check.Diagnose(f, nil)
-	for range looks {
-		if !slices.ContainsFunc(results, func(r check.Result) bool { return r.State == check.Measuring }) {
-			break
-		}
-		if err := await(ctx); err != nil {
-			return nil, f, err
-		}
-		now, err := observe(ctx)
-		if err != nil {
-			return nil, f, err
-		}
-		results, f = check.Diagnose(now, &f), now
-	}
-	return results, f, nil
-}
-
 // awaitMovement lets time pass between two looks, and says so.
 func awaitMovement(ctx context.Context, s *report.Session) error {
-	progress(s, fmt.Sprintf("measuring for %s in which direction packets move", movement))
-	if !sleep.For(ctx, movement) {
+	progress(s, fmt.Sprintf("measuring for %s in which direction packets move", looks.Movement))
+	if !sleep.For(ctx, looks.Movement) {
 		return ctx.Err()
 	}
 	return nil

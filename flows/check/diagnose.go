@@ -51,12 +51,17 @@ type diagnosis struct {
 // facts of some seconds before, from which it sees which way packets move now;
 // nil if there are none. What they are needed for, and do not tell, is Measuring.
 func Diagnose(f flows.Facts, earlier *flows.Facts) []Result {
+	return evaluate(diagnosisChecks(), inputs(f, earlier))
+}
+
+// inputs are what the checks judge.
+func inputs(f flows.Facts, earlier *flows.Facts) diagnosis {
 	in := diagnosis{facts: f, earlier: earlier}
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		in.peers[side] = f.Side(side).Peer(f.Side(side.Other()).ID)
 		in.readings[side] = in.peers[side].Reading()
 	}
-	return evaluate(diagnosisChecks(), in)
+	return in
 }
 
 func diagnosisChecks() []definition[diagnosis] {

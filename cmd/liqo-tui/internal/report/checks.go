@@ -28,7 +28,25 @@ var stateMarks = map[check.State]string{
 
 // WriteChecks writes the results that are shown, and counts all of them.
 func WriteChecks(out io.Writer, shown, all []check.Result) {
-	for _, r := range check.Once(shown) {
+	writeResults(out, shown)
+	counts := map[check.State]int{}
+	for _, r := range all {
+		counts[r.State]++
+	}
+	warnings := "warnings"
+	if counts[check.Warn] == 1 {
+		warnings = "warning"
+	}
+	fmt.Fprintf(out, "\n%d ok, %d %s, %d failed, %d inconclusive, %d skipped",
+		counts[check.Pass], counts[check.Warn], warnings, counts[check.Fail], counts[check.Inconclusive], counts[check.Skipped])
+	if n := counts[check.Measuring]; n > 0 {
+		fmt.Fprintf(out, ", %d measuring: check again", n)
+	}
+	fmt.Fprintf(out, "\nResult: %s\n", check.Headline(all))
+}
+
+func writeResults(out io.Writer, results []check.Result) {
+	for _, r := range check.Once(results) {
 		root := ""
 		if r.Root {
 			root = " (root cause)"
@@ -47,18 +65,16 @@ func WriteChecks(out io.Writer, shown, all []check.Result) {
 			fmt.Fprintf(out, "     fix: %s\n", strings.ReplaceAll(fix, "\n", "\n          "))
 		}
 	}
-	counts := map[check.State]int{}
-	for _, r := range all {
-		counts[r.State]++
+}
+
+// CheckChanges tells what has changed since the look before.
+func (s *Session) CheckChanges(at time.Time, changed, all []check.Result) {
+	if s.Events != nil {
+		for _, r := range changed {
+			s.Events.Check(r)
+		}
+		return
 	}
-	warnings := "warnings"
-	if counts[check.Warn] == 1 {
-		warnings = "warning"
-	}
-	fmt.Fprintf(out, "\n%d ok, %d %s, %d failed, %d inconclusive, %d skipped",
-		counts[check.Pass], counts[check.Warn], warnings, counts[check.Fail], counts[check.Inconclusive], counts[check.Skipped])
-	if n := counts[check.Measuring]; n > 0 {
-		fmt.Fprintf(out, ", %d measuring: check again", n)
-	}
-	fmt.Fprintf(out, "\nResult: %s\n", check.Headline(all))
+	fmt.Fprintf(s.Out, "\n%s  %s\n", at.Local().Format(time.TimeOnly), check.Headline(all))
+	writeResults(s.Out, changed)
 }

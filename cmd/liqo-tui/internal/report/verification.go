@@ -1,6 +1,8 @@
 package report
 
 import (
+	"fmt"
+	"io"
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -53,6 +55,14 @@ func VerificationOf(v verify.Result) Verification {
 	return Verification{
 		V: SchemaVersion, At: v.At.UTC(), A: v.A, B: v.B, Between: v.Between, Reason: v.Reason, Hint: v.Hint, Verdict: v.Verdict(),
 		Verified: v.Verified(), AToB: way(v.Directions[flows.A]), BToA: way(v.Directions[flows.B]),
+	}
+}
+
+// WriteVerification writes it below checks.
+func WriteVerification(out io.Writer, v verify.Result) {
+	fmt.Fprintln(out)
+	for _, line := range v.Lines() {
+		fmt.Fprintln(out, line)
 	}
 }
 

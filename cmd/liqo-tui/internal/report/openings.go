@@ -1,0 +1,44 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+)
+
+// OpeningsDocument is what `check --firewall -o json` writes; fields are only added while "v" is 1.
+type OpeningsDocument struct {
+	V        int       `json:"v"`
+	At       time.Time `json:"at"`
+	A        string    `json:"a"`
+	B        string    `json:"b"`
+	Openings []Opening `json:"openings"`
+}
+
+// Opening is what a firewall has to let through; answers come the same way back.
+type Opening struct {
+	From     string `json:"from"`
+	To       string `json:"to"`
+	Protocol string `json:"protocol"`
+	Port     int32  `json:"port"`
+	For      string `json:"for"`
+}
+
+// OpeningsOf is the list as a document.
+func OpeningsOf(f flows.Facts, open []check.Opening) OpeningsDocument {
+	d := OpeningsDocument{V: SchemaVersion, At: f.At.UTC(), A: string(f.Local.ID), B: string(f.Remote.ID)}
+	for _, o := range open {
+		d.Openings = append(d.Openings, Opening(o))
+	}
+	return d
+}
+
+// WriteOpenings writes a rule in two lines, as somebody asks an admin of firewalls for it.
+func WriteOpenings(out io.Writer, open []check.Opening) {
+	for _, o := range open {
+		fmt.Fprintf(out, "allow %s port %d and replies: %s\n    from %s\n    to   %s\n", o.Protocol, o.Port, o.For, o.From, o.To)
+	}
+}

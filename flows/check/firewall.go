@@ -1,0 +1,54 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// Opening is what a firewall has to let through for a connection. Answers come the same
+// way back, as stateful firewalls know.
+type Opening struct {
+	From, To string // whose addresses, and which, as far as they are known
+	Protocol string
+	Port     int32
+	For      string
+}
+
+// Openings are what the firewalls between and inside of two clusters have to let through
+// for their connection: the tunnel, and the way from nodes to their own gateway. What has
+// failed is what keeps the tunnel's from being known.
+func Openings(f flows.Facts) (open []Opening, failed []Result) {
+	failed = slices.DeleteFunc(Diagnose(f, nil), func(r Result) bool {
+		return r.State != Fail || !slices.Contains([]flows.Code{Answers, Gateways, Endpoint}, r.ID)
+	})
+	if len(failed) > 0 {
+		return nil, failed
+	}
+	in := inputs(f, nil)
+	server, client := in.server(), in.server().Other()
+	address, port := in.dialled()
+	open = []Opening{{
+		From: nodesOf(in.cluster(client)), To: string(in.cluster(server).ID) + ", " + address, Protocol: "UDP", Port: port,
+		For: fmt.Sprintf("the tunnel, which %s dials", in.cluster(client).ID),
+	}}
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		if c := in.cluster(side); c.Software == flows.Operator && len(c.Nodes) > 1 {
+			all := "all nodes of " + string(c.ID)
+			open = append(open, Opening{From: all, To: all, Protocol: "UDP", Port: flows.FabricPort, For: "between pods and their gateway"})
+		}
+	}
+	return open, nil
+}
+
+// nodesOf says from where a cluster's gateway dials.
+func nodesOf(c flows.ClusterFacts) string {
+	switch external, internal := nodeAddresses(c); {
+	case len(external) > 0:
+		return fmt.Sprintf("%s, %s", c.ID, addresses(external))
+	case len(internal) > 0:
+		return fmt.Sprintf("%s, %s; behind NAT, its public address", c.ID, addresses(internal))
+	}
+	return "the nodes of " + string(c.ID)
+}

@@ -1,0 +1,45 @@
+package check_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+)
+
+// What has to be open is what the client dials, and what nodes send to their own gateway.
+func TestWhatFirewallsHaveToLetThrough(t *testing.T) {
+	pair := flowtest.NewPair()
+	connect(t, pair)
+	f := factsOf(pair)
+	node := func(address string) flows.NodeFacts {
+		return flows.NodeFacts{Internal: []netip.Addr{netip.MustParseAddr(address)}}
+	}
+	f.Local.Nodes = []flows.NodeFacts{node("172.18.0.2"), node("172.18.0.3")}
+	f.Remote.Nodes = []flows.NodeFacts{node("172.18.0.20")} // nobody to send to
+	open, failed := check.Openings(f)
+	if len(failed) > 0 {
+		t.Fatal(text(failed))
+	}
+	want := []check.Opening{
+		{From: "rome, 172.18.0.2, 172.18.0.3; behind NAT, its public address", To: "milan, 172.18.0.20", Protocol: "UDP", Port: 30020, For: "the tunnel, which rome dials"},
+		{From: "all nodes of rome", To: "all nodes of rome", Protocol: "UDP", Port: flows.FabricPort, For: "between pods and their gateway"},
+	}
+	if diff := cmp.Diff(want, open); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	f.Local.Software = flows.Liqo // which has its own ways
+	if open, _ := check.Openings(f); len(open) != 1 {
+		t.Errorf("got %+v, want the tunnel alone", open)
+	}
+
+	f.Local.Clients = []networkingv1beta1.GatewayClient{}
+	if open, failed := check.Openings(f); len(open) > 0 || len(failed) != 1 || failed[0].ID != check.Gateways {
+		t.Errorf("without a client's gateway: got %+v and %s", open, text(failed))
+	}
+}
