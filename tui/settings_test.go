@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -273,7 +274,15 @@ func TestTheOperatorIsInstalledWhereNothingIs(t *testing.T) {
 		d.keys("enter")
 		d.has("create liqo-tui operator", "create definitions of Liqo's API", "B milan")
 		d.has("The addresses that milan will use for rome's pods are known after the installation")
-		d.keys("enter", "pause", "enter")
+		for range 20 { // each step shows what it applies, also what a whole installation consists of
+			if regexp.MustCompile(`(▸|> ).*definitions of Liqo`).MatchString(d.screen()) {
+				break
+			}
+			d.keys("down")
+		}
+		d.keys("enter")
+		d.has("12 objects", "+ Configuration  configurations.networking.liqo.io")
+		d.keys("esc", "a", "pause", "y")
 		d.wait(40 * time.Second)
 		d.at(wizard.Live)
 		d.has("connected: each gateway gets answers", "B milan")

@@ -105,6 +105,20 @@ func TestAClusterThatStopsAnsweringIsAStateOfItsRows(t *testing.T) {
 	}
 }
 
+// A context that has not answered yet may be of any cluster: nothing says that one is missing.
+func TestWhoHasNotAnsweredIsNotMissing(t *testing.T) {
+	now := flowtest.Epoch()
+	b := newBoard(refsOf("rome", "milan"), now)
+	b.take(now, []News{toldBy("rome", reported("milan", flows.RoleClient, up, now))})
+	if got := b.absence(); got != "not among the contexts that have answered" {
+		t.Errorf("milan was not asked yet: got %q", got)
+	}
+	b.take(now, []News{toldBy("milan")})
+	if got := b.absence(); got != "not among the contexts" {
+		t.Errorf("all have answered: got %q", got)
+	}
+}
+
 func TestWhatIsTooOldBecomesStaleWithoutNews(t *testing.T) {
 	now := flowtest.Epoch()
 	b := newBoard(refsOf("rome"), now)
