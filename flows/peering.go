@@ -88,8 +88,9 @@ type Reading struct {
 	Reason         render.Reason
 	Message        string
 	Handshake      time.Time
-	Loss           float64 // share of pings, 0 to 1; see Lost
-	Received, Sent uint64  // bytes since the tunnel was made
+	Loss           float64         // share of pings, 0 to 1; see Lost
+	Received, Sent uint64          // bytes since the tunnel was made
+	Lately         render.Movement // since pings are no longer answered
 	// PodTraffic is when packets of pods were last seen to pass both ways; zero: never,
 	// or the gateway does not look.
 	PodTraffic     time.Time
@@ -306,7 +307,7 @@ func (p Peer) readConnection(r *Reading) {
 	if report.PodTraffic != nil {
 		r.PodTraffic = *report.PodTraffic
 	}
-	r.Loss, r.Received, r.Sent = report.Loss, report.ReceivedBytes, report.SentBytes
+	r.Loss, r.Received, r.Sent, r.Lately = report.Loss, report.ReceivedBytes, report.SentBytes, report.Lately
 	r.Generation, r.NextKey = report.Generation, report.NextKey
 	r.PeerAddress, r.Implementation, r.MTU, r.PathMTU = report.Endpoint, report.Implementation, report.MTU, report.PathMTU
 }

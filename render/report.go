@@ -30,6 +30,9 @@ type Report struct {
 	// ReceivedBytes and SentBytes count the tunnel's traffic since it was made.
 	ReceivedBytes uint64 `json:"receivedBytes"`
 	SentBytes     uint64 `json:"sentBytes"`
+	// Lately is what the tunnel has carried since pings are no longer answered; zero while
+	// they are, before the first answer, and from a gateway that does not look.
+	Lately Movement `json:"lately,omitzero"`
 	// PodTraffic is when packets of pods were last seen to pass both ways, in flows
 	// that were answered; nil: they never were. Pings of gateways don't count.
 	PodTraffic *time.Time `json:"podTraffic,omitempty"`
@@ -51,6 +54,13 @@ type Report struct {
 	// Generation of the GatewayServer or GatewayClient that was in force when the
 	// peer last answered a ping; 0 if it never did, or if that is not known.
 	Generation int64 `json:"generation,omitempty"`
+}
+
+// Movement is what went through a tunnel within some time, in bytes.
+type Movement struct {
+	Over     Seconds `json:"overSeconds"`
+	Sent     uint64  `json:"sentBytes"`
+	Received uint64  `json:"receivedBytes"`
 }
 
 // Seconds is a duration that JSON carries as a whole number of seconds.

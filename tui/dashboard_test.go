@@ -124,11 +124,15 @@ func TestTheDashboardLeadsToAllThatIsKnown(t *testing.T) {
 func TestADiagnosisMeasuresBeforeItJudgesAPath(t *testing.T) {
 	onDashboard(t, func(_ *testing.T, d *driver) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
-		d.wait(30 * time.Second)
 		d.keys("enter", "D")
-		d.has("the cause is being measured", "═✗═", "measuring")
+		for range 10 { // until one of the gateways says that it hears nothing
+			if d.wait(time.Second); strings.Contains(d.screen(), "═✗═") {
+				break
+			}
+		}
+		d.has("the cause is being measured", "measuring")
 		d.hasNot("═✓═", "ROOT CAUSE")
-		d.wait(24 * time.Second) // the gap between two looks, and another report of each
+		d.wait(2 * time.Second) // both do
 		d.has("═✗═", "ROOT CAUSE")
 		d.hasNot("measuring")
 	})
@@ -141,8 +145,6 @@ func TestTheRemedyOfADiagnosisIsAPlan(t *testing.T) {
 		d.pair.Join("rome", "milan", func(l *simulated.Link) { l.Closed = true })
 		d.wait(20 * time.Second)
 		d.keys("D")
-		d.hasNot("plans:")
-		d.wait(30 * time.Second)
 		d.has("LT-D020", "ROOT CAUSE", "═✗═", "c copies the first fix", "a plans: let milan dial", "rome reported at 12:0")
 		d.keys("c")
 		if !strings.HasPrefix(d.clip, "firewall: allow UDP") && !strings.Contains(d.clip, "allow UDP") {

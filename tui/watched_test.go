@@ -117,10 +117,39 @@ var watchedFaults = []watchedFault{
 	},
 }
 
+// Whenever a path is cut between two pings: within 10 s the screen says so, and nothing else before.
+func TestACutPathIsNamedWithinTenSeconds(t *testing.T) {
+	for n := range 4 { // pings are 2 s apart, a tick of the clusters is 1 s
+		after := time.Duration(n) * time.Second
+		onDashboard(t, func(t *testing.T, d *driver) {
+			d.send(tea.WindowSizeMsg{Width: 120, Height: 40})
+			d.keys("D")
+			d.wait(20*time.Second + after)
+			d.pair.Join("rome", "milan", func(l *simulated.Link) { l.Closed = true })
+			cut, named := time.Now(), time.Duration(0)
+			for since := time.Duration(0); since < 20*time.Second; since = time.Since(cut) {
+				screen := d.screen()
+				for line := range strings.Lines(screen) {
+					if strings.Contains(line, "ROOT CAUSE") && !strings.Contains(line, "LT-D020") {
+						t.Fatalf("%s after the cut something else is blamed:\n%s", since, screen)
+					}
+				}
+				if named == 0 && strings.Contains(screen, "ROOT CAUSE") {
+					named = since
+				}
+				d.wait(time.Second)
+			}
+			if named == 0 || named > seen {
+				t.Errorf("cut %s later: named after %s, want at most %s", after, named, seen)
+			}
+		})
+	}
+}
+
 const (
 	// seen is how long what changes on the way may take until the screen says it.
 	seen = 10 * time.Second
-	// explained is how long the reason may take: a path is judged by two looks.
+	// explained is how long the reason may take where a report has to grow too old first.
 	explained = 45 * time.Second
 	// back is how long a connection that works again may take.
 	back = 20 * time.Second

@@ -457,3 +457,38 @@ func TestThePortOfTheFabricIsTheGateways(t *testing.T) {
 		t.Errorf("advice names UDP port %d, gateways use %d", flows.FabricPort, gateway.FabricPort)
 	}
 }
+
+// Gateways that have fallen silent say what moved since: one look is enough, where both do.
+func TestDiagnoseBelievesBothGatewaysOfTheirSilence(t *testing.T) {
+	pair := flowtest.NewPair()
+	connect(t, pair)
+	f := factsOf(pair)
+	silent := func(c *flows.ClusterFacts, lately render.Movement) {
+		says(c, f.At, func(r *render.Report) {
+			r.Reason, r.Message, r.Lately = render.ReasonPeerSilent, "nothing comes back", lately
+			r.SentBytes, r.ReceivedBytes, r.Since = 90_000, 90_000, &f.At
+		})
+		c.Connections[0].Status.Value = networkingv1beta1.ConnectionError
+	}
+	for name, c := range map[string]struct {
+		a, b render.Movement
+		want map[string]check.State // by the way
+		root bool
+	}{
+		"both ways are cut":            {render.Movement{Over: 4, Sent: 592}, render.Movement{Over: 5, Sent: 192}, map[string]check.State{"A→B": check.Fail, "B→A": check.Inconclusive}, true},
+		"one way is":                   {render.Movement{Over: 4, Sent: 592}, render.Movement{Over: 5, Sent: 192, Received: 592}, map[string]check.State{"A→B": check.Pass, "B→A": check.Fail}, true},
+		"one has not looked for long":  {render.Movement{Over: 4, Sent: 592}, render.Movement{Over: 2, Sent: 64}, map[string]check.State{"A→B": check.Measuring, "B→A": check.Measuring}, false},
+		"one is of an earlier release": {render.Movement{Over: 4, Sent: 592}, render.Movement{}, map[string]check.State{"A→B": check.Measuring, "B→A": check.Measuring}, false},
+	} {
+		silent(&f.Local, c.a)
+		silent(&f.Remote, c.b)
+		for _, r := range check.Diagnose(f, nil) {
+			if want, ok := c.want[r.Where()]; r.ID == check.UDPPath && ok && r.State != want {
+				t.Errorf("%s: want %s, got %s", name, want, text([]check.Result{r}))
+			}
+			if r.Root && (r.ID != check.UDPPath || !c.root) {
+				t.Errorf("%s: got %s", name, text([]check.Result{r}))
+			}
+		}
+	}
+}

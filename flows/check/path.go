@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
@@ -22,10 +24,31 @@ type movement struct {
 	over           time.Duration
 }
 
-// movements are those of both gateways between the earlier look and this one; ok
-// is false if there is none that tells. Totals tell nothing: they hide that a
-// tunnel has stopped.
+// leastSilence is the time within which a gateway that is heard is heard: it pings every
+// 2 s, and more often where it gets no answer.
+const leastSilence = 3
+
+// sinceSilent are the movements that both gateways have seen themselves since their pings
+// are no longer answered: none of it is from before. One that does not say so may have
+// another trouble, such as a pod that is gone.
+func (in diagnosis) sinceSilent() (moved [2]movement, ok bool) {
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		now := in.readings[side]
+		if now.Value != networkingv1beta1.ConnectionError || now.Lately.Over < leastSilence {
+			return moved, false
+		}
+		moved[side] = movement{now.Lately.Sent, now.Lately.Received, time.Duration(now.Lately.Over) * time.Second}
+	}
+	return moved, true
+}
+
+// movements are those of both gateways in the silence that they report, or else between the
+// earlier look and this one; ok is false if there is none that tells. Totals tell nothing:
+// they hide that a tunnel has stopped.
 func (in diagnosis) movements() (moved [2]movement, ok bool) {
+	if moved, ok = in.sinceSilent(); ok {
+		return moved, true
+	}
 	if in.earlier == nil {
 		return moved, false
 	}

@@ -38,6 +38,7 @@ type tunnel struct {
 	looked     time.Time
 	handshake  time.Time // zero: none since it dialled last
 	traffic    ping.Traffic
+	silence    ping.Silence
 	podTraffic *time.Time
 	generation int64
 	inForce    time.Time // since when that is
@@ -254,6 +255,7 @@ func (t *tunnel) ping(now time.Time, generation int64, w way, chance func() floa
 		}
 	}
 	t.looked = now
+	defer func() { t.silence.Note(now, t.pings.Status(now).LastReply, t.traffic) }()
 	if !w.open {
 		t.handshake = time.Time{}
 		t.traffic.Sent += uint64(handshakeBytes * over.Seconds())
@@ -311,6 +313,8 @@ func (c *Cluster) judge(now time.Time, o render.Object, g *gateway, w way) (netw
 		r.Reason, r.Message = render.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: check that the port is open on the way, and that the server has this gateway's key", w.dialled)
 	}
 	if s.Value == ping.Error {
+		moved, over := g.silence.Moved(now, g.traffic)
+		r.Lately = render.Movement{Over: render.Seconds(over / time.Second), Sent: moved.Sent, Received: moved.Received}
 		return networkingv1beta1.ConnectionError, r
 	}
 	return networkingv1beta1.Connecting, r

@@ -177,6 +177,7 @@ func judge(now time.Time, role gateway.Role, s setup, t tunnel.Status) (networki
 		value, r.Reason, r.Message = networkingv1beta1.Connected, render.ReasonPinged, "the peer's gateway answers pings through the tunnel"
 	case ping.Error:
 		value = networkingv1beta1.ConnectionError
+		r.Lately = render.Movement{Over: render.Seconds(t.MovedOver / time.Second), Sent: t.Moved.Sent, Received: t.Moved.Received}
 	case ping.Connecting:
 	}
 	if value != networkingv1beta1.Connected {

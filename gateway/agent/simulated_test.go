@@ -65,6 +65,8 @@ func TestSimulatedGatewaysSayWhatOursSay(t *testing.T) {
 					Pings: ping.Status{Value: c.pings, Latency: time.Duration(said.LatencyMicros) * time.Microsecond, Loss: said.Loss},
 					Peer:  linux.PeerStats{Received: said.ReceivedBytes, Sent: said.SentBytes, Implementation: gateway.Implementation(said.Implementation)},
 				}
+				status.MovedOver = time.Duration(said.Lately.Over) * time.Second
+				status.Moved = ping.Traffic{Sent: said.Lately.Sent, Received: said.Lately.Received}
 				if c.pings != ping.Connecting {
 					status.Pings.LastReply = said.At.Add(-20 * time.Second)
 				}

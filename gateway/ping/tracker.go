@@ -25,7 +25,10 @@ type Timing struct {
 	// Eager is the interval until the first answer; default 200 ms, so that a
 	// connection is seen when it is there and not up to 2 s later.
 	Eager time.Duration
-	// Threshold is how many intervals without an answer are an Error; default 5.
+	// Threshold is how many intervals without an answer are an Error; default 4. Liqo's
+	// gateways have 5, and lose that many pings. Ours ask more often as soon as nothing
+	// comes back (see Watchdog), so that 8 s of silence are a dozen pings, and who looks at
+	// a screen knows within 10 s what is broken.
 	Threshold int
 	// Window is over how many pings loss is counted; default 30.
 	Window int
@@ -39,7 +42,7 @@ func (t Timing) withDefaults() Timing {
 		t.Eager = 200 * time.Millisecond
 	}
 	if t.Threshold <= 0 {
-		t.Threshold = 5
+		t.Threshold = 4
 	}
 	if t.Window <= 0 {
 		t.Window = 30

@@ -37,8 +37,8 @@ func TestTrackerFollowsThePeer(t *testing.T) {
 	if got, want := tr.Interval(), 2*time.Second; got != want {
 		t.Errorf("interval after it: got %v, want %v", got, want)
 	}
-	expect(40.15, Connected)
-	expect(40.16, Error)
+	expect(38.15, Connected)
+	expect(38.16, Error)
 	tr.Sent(at(50))
 	tr.Received(at(50.02), at(50))
 	expect(50.03, Connected)

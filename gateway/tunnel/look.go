@@ -149,6 +149,7 @@ func (t *Tunnel) notePeer(now time.Time, peer linux.PeerStats) ping.Status {
 	}
 	t.peer = peer
 	pings := t.pings
+	t.silence.Note(now, pings.LastReply, sum)
 	next := t.wanted.next()
 	promote := next != (wgtypes.Key{}) && next != t.promoted && !peer.NextHandshake.IsZero()
 	if promote {
@@ -267,6 +268,7 @@ func (t *Tunnel) Status(now time.Time) Status {
 		Fights: t.fights.frequent(now), Strangers: t.strangers.count(), Redials: t.redials, Repairs: t.repairs, Errors: t.errors,
 		Heard: t.heard, Redialled: t.redialled, Standby: t.standby,
 	}
+	s.Moved, s.MovedOver = t.silence.Moved(now, ping.Traffic{Sent: t.peer.Sent, Received: t.peer.Received})
 	// Only what the kernel has: who is told of it switches at once, and what it
 	// sends before is lost.
 	if next := t.wanted.next(); next == t.admitted.PublicKey || next == t.admitted.NextKey {

@@ -64,6 +64,8 @@ type Status struct {
 	NextKey   wgtypes.Key     // of the peer, with which it may dial; zero: none
 	Strangers uint64          // packets of the last two minutes at the tunnel's port, since the peer was heard or its keys changed
 	Heard     time.Time       // when something of the peer last came in, as far as this process knows
+	Moved     ping.Traffic    // what was carried in the last MovedOver, in which no ping was answered
+	MovedOver time.Duration   // 0: pings are answered, or never were
 	Standby   bool            // another process holds the tunnel
 	Fights    []string        // what others keep changing, and we keep repairing
 	Redials   uint64          // handshakes begun because the peer had gone silent
@@ -106,6 +108,7 @@ type Tunnel struct {
 	repairs   uint64
 	strangers strangers
 	heard     time.Time // when something of the peer last came in; zero: not by this process
+	silence   ping.Silence
 	errors    uint64
 }
 
