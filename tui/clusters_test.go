@@ -33,7 +33,7 @@ func TestArrowsAndEnterConnectTwoClusters(t *testing.T) {
 	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
 		d.has("Choose the first of the two clusters: A", "> ", "kind-rome", "kind-milan", "ready")
 		d.keys("enter")
-		d.has("A is kind-rome. Choose the other cluster: B.")
+		d.has("A is kind-rome. Choose the other cluster: B")
 		d.keys("down", "enter")
 		d.at(wizard.Preflight)
 		d.has("passed", "LT-P001")
@@ -200,9 +200,9 @@ func TestTheWayBackKeepsWhatWasChosen(t *testing.T) {
 		d.keys("esc")
 		d.at(wizard.Preflight)
 		d.keys("esc")
-		d.has("A is kind-rome. Choose the other cluster: B.")
+		d.has("A is kind-rome. Choose the other cluster: B")
 		d.keys("esc")
-		d.has("Choose the first of the two clusters: A.")
+		d.has("Choose the first of the two clusters: A")
 		d.keys("esc")
 		if d.quit {
 			t.Error("esc ended the program")

@@ -101,7 +101,7 @@ func TestTheWaysAreTriedOnRequest(t *testing.T) {
 		d.pair.A.Behave(func(b *flowtest.Behaviour) { b.Firewalled = true })
 		d.keys("v")
 		d.wait(time.Second)
-		d.has("1 failed", "arrives at")
+		d.has("1 failed", "nothing that a pod of rome sends to UDP")
 		d.keys("enter")
 		d.at(wizard.Preflight)
 	})

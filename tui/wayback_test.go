@@ -131,7 +131,7 @@ func TestTheClustersThatCanBeChosenComeFirst(t *testing.T) {
 		}
 		d.has("cluster/rome-a", "! operator not ready ")
 		d.keys("enter")
-		d.has("A is kind-milan. Choose the other cluster: B.", "ImagePullBackOff") // the selection has moved on
+		d.has("A is kind-milan. Choose the other cluster: B", "ImagePullBackOff") // the selection has moved on
 		d.keys("/", "r", "o", "m", "e", "-", "a")
 		d.hasNot("kind-rome", "aaa ")
 		d.keys("esc", "/", "k", "r", "o", "m", "e") // letters are missing

@@ -182,6 +182,26 @@ func (d definition[T]) needed(sides []flows.Side, before []Result, states ...Sta
 	return before[i], true
 }
 
+// LongestTitle is how long titles are at most, in cells.
+const LongestTitle = 30
+
+// Together has one result for both ends where the same was found at each.
+func Together(results []Result) []Result {
+	var out []Result
+	for _, r := range results {
+		i := slices.IndexFunc(out, func(o Result) bool {
+			return o.ID == r.ID && len(o.Sides) == 1 && len(r.Sides) == 1 && o.State == r.State && o.Root == r.Root &&
+				o.Summary == r.Summary && slices.Equal(o.Evidence, r.Evidence) && slices.Equal(o.Fix, r.Fix)
+		})
+		if i < 0 {
+			out = append(out, r)
+			continue
+		}
+		out[i].Sides = []flows.Side{flows.A, flows.B}
+	}
+	return out
+}
+
 // Headline is what all results mean, in one line.
 func Headline(results []Result) string {
 	var count [Measuring + 1]int

@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,5 +42,33 @@ func TestWhatFirewallsHaveToLetThrough(t *testing.T) {
 	f.Local.Clients = []networkingv1beta1.GatewayClient{}
 	if open, failed := check.Openings(f); len(open) > 0 || len(failed) != 1 || failed[0].ID != check.Gateways {
 		t.Errorf("without a client's gateway: got %+v and %s", open, text(failed))
+	}
+}
+
+// What is so at both ends is said once.
+func TestBothEndsAreToldOfTogether(t *testing.T) {
+	lossy := check.Result{ID: check.PacketLoss, Sides: []flows.Side{flows.A}, State: check.Warn, Summary: "13% are lost"}
+	same, other, way := lossy, lossy, lossy
+	same.Sides = []flows.Side{flows.B}
+	other.Sides, other.Summary = same.Sides, "14% are lost"
+	way.Sides, way.Directed = []flows.Side{flows.A, flows.B}, true
+	for _, c := range []struct {
+		results []check.Result
+		want    []string
+	}{
+		{[]check.Result{lossy, same}, []string{"A,B"}},
+		{[]check.Result{lossy, other}, []string{"A", "B"}},
+		{[]check.Result{lossy, way, same}, []string{"A,B", "A→B"}},
+	} {
+		var got []string
+		for _, r := range check.Together(c.results) {
+			got = append(got, r.Where())
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+	if len(lossy.Sides) != 1 {
+		t.Error("the results themselves have changed")
 	}
 }

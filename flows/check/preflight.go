@@ -211,7 +211,10 @@ func (in preflight) agentNodes(side flows.Side) Result {
 	case len(c.Nodes) == 0:
 		return result(Inconclusive, "nodes may not be read")
 	case len(unable) == 0:
-		return pass("all " + count(len(c.Nodes), "node", "nodes"))
+		if len(c.Nodes) == 1 {
+			return pass("the only node")
+		}
+		return pass(fmt.Sprintf("all %d nodes", len(c.Nodes)))
 	}
 	r := result(Warn, fmt.Sprintf("%d of %s can't: pods there can't reach %s", len(unable), count(len(c.Nodes), "node", "nodes"), in.cluster(side.Other()).Name()),
 		"run pods that need the other cluster on other nodes", "a node that is not ready is led to the gateways as soon as it is")

@@ -84,7 +84,7 @@ func TestTitlesAreShort(t *testing.T) {
 	pair := flowtest.NewPair()
 	results := append(check.Diagnose(factsOf(pair), nil), check.Preflight(nodePort(), factsOf(pair), [2]*rights.Review{})...)
 	for _, r := range results {
-		if len([]rune(r.Title)) > 30 || strings.HasSuffix(r.Title, ".") {
+		if len([]rune(r.Title)) > check.LongestTitle || strings.HasSuffix(r.Title, ".") {
 			t.Errorf("%s: %q", r.ID, r.Title)
 		}
 	}

@@ -432,7 +432,7 @@ func TestTotalsSayWhatTheyAreOf(t *testing.T) {
 	}
 	send(now.Add(4*time.Minute), 20<<10)
 	send(now.Add(4*time.Minute+10*time.Second), 30<<10)
-	if got := ansi.Strip(strings.Join(s.View(e), "\n")); !strings.Contains(got, "traffic 4K/s") {
+	if got := ansi.Strip(strings.Join(s.View(e), "\n")); !strings.Contains(got, "traffic 4.00K/s") {
 		t.Errorf("got\n%s", got)
 	}
 }

@@ -106,7 +106,7 @@ func (s Screen) diagnosisText(e session.Env, p *peering) []string {
 		shown = slices.DeleteFunc(shown, func(r check.Result) bool { return r.State == check.Pass })
 	}
 	slices.SortStableFunc(shown, func(a, b check.Result) int { return cmp.Compare(urgency(a), urgency(b)) })
-	for _, r := range check.Once(shown) {
+	for _, r := range check.Once(check.Together(shown)) {
 		lines = append(lines, checkLines(t, r, width)...)
 	}
 	if passed := len(results) - len(shown); passed > 0 {

@@ -102,7 +102,7 @@ func (l peeringList) head(t draw.Theme, width int, brief bool) []string {
 	if l.top > 0 {
 		facts = append(facts, t.Faint.Render(fmt.Sprintf("%d rows above, g shows them", l.top)))
 	}
-	lines := t.Pack(facts, width)
+	lines := t.PackApart(facts, width)
 	if !brief {
 		lines = append(lines, t.Pack(b.totals(t), width)...)
 	}

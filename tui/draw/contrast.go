@@ -10,6 +10,18 @@ import (
 // and states against each other, also as the colour-blind see them.
 type palette struct{ ok, running, warn, fail, unknown, a, b, label string }
 
+// The usual palettes, by background: the terminal's own colours, which an admin may have
+// chosen. Those that common terminals show too dark on black are taken in their bright
+// form; on white, where green, yellow and cyan can't be read, the theme has its own.
+var (
+	usualDark  = palette{ok: "2", running: "3", warn: "3", fail: "9", unknown: "13", a: "6", b: "13", label: "12"}
+	usualLight = palette{ok: "#1a6b1a", running: "#7a5200", warn: "#7a5200", fail: "1", unknown: "5", a: "#005f6b", b: "5", label: "4"}
+)
+
+func (p palette) all() []string {
+	return []string{p.ok, p.running, p.warn, p.fail, p.unknown, p.a, p.b, p.label}
+}
+
 // The palettes of the high contrast theme, by background.
 var (
 	onDark  = palette{ok: "#5ce6d0", running: "#ffe45c", warn: "#ffd000", fail: "#ff8a70", unknown: "#e3a9ff", a: "#5cd6ff", b: "#ffa8d8", label: "#a8c7ff"}

@@ -64,7 +64,7 @@ func TestHighContrast(t *testing.T) {
 		"light": {onLight, []string{"#ffffff", "#f0f0f0"}},
 	} {
 		p := test.palette
-		for _, colour := range []string{p.ok, p.running, p.warn, p.fail, p.unknown, p.a, p.b, p.label} {
+		for _, colour := range p.all() {
 			for _, background := range test.backgrounds {
 				if got := contrast(linear(t, colour), linear(t, background)); got < enough {
 					t.Errorf("%s: %s on %s has contrast %.1f, want %d", name, colour, background, got, enough)
@@ -88,11 +88,32 @@ func TestHighContrast(t *testing.T) {
 	}
 }
 
-// On a light background the theme replaces what can't be read there.
-func TestColoursOnLightCanBeRead(t *testing.T) {
-	for _, colour := range []string{lightYellow, lightCyan} {
-		if got := contrast(linear(t, colour), linear(t, "#ffffff")); got < 4.5 {
-			t.Errorf("%s on white has contrast %.1f, want 4.5", colour, got)
+// terminals are what common ones show for the colours that the usual themes name, and the
+// contrast that those must have: WCAG's AA for text, or for what is large or a sign where
+// the terminal's own colours allow no more.
+var terminals = map[string]struct {
+	colours map[string]string
+	least   float64
+}{
+	"xterm":   {map[string]string{"1": "#cd0000", "2": "#00cd00", "3": "#cdcd00", "4": "#0000ee", "5": "#cd00cd", "6": "#00cdcd", "9": "#ff0000", "12": "#5c5cff", "13": "#ff00ff"}, 4.4}, // of its bright blue
+	"GNOME":   {map[string]string{"1": "#cc0000", "2": "#4e9a06", "3": "#c4a000", "4": "#3465a4", "5": "#75507b", "6": "#06989a", "9": "#ef2929", "12": "#729fcf", "13": "#ad7fa8"}, 4.5},
+	"VGA":     {map[string]string{"1": "#aa0000", "2": "#00aa00", "3": "#aa5500", "4": "#0000aa", "5": "#aa00aa", "6": "#00aaaa", "9": "#ff5555", "12": "#5555ff", "13": "#ff55ff"}, 3},
+	"Windows": {map[string]string{"1": "#c50f1f", "2": "#13a10e", "3": "#c19c00", "4": "#0037da", "5": "#881798", "6": "#3a96dd", "9": "#e74856", "12": "#3b78ff", "13": "#b4009e"}, 3},
+}
+
+// The usual themes can be read, too, on the terminals that people have.
+func TestUsualColoursCanBeRead(t *testing.T) {
+	for background, p := range map[string]palette{"#000000": usualDark, "#ffffff": usualLight} {
+		for name, terminal := range terminals {
+			for _, colour := range p.all() {
+				shown, named := terminal.colours[colour]
+				if !named {
+					shown = colour
+				}
+				if got := contrast(linear(t, shown), linear(t, background)); got < terminal.least {
+					t.Errorf("%s: %s (%s) on %s has contrast %.1f, want %.1f", name, colour, shown, background, got, terminal.least)
+				}
+			}
 		}
 	}
 }

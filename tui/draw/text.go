@@ -109,12 +109,17 @@ func (t Theme) Field(label, text string, width int) []string {
 }
 
 // Pack puts facts on lines, as many on each as fit.
-func (t Theme) Pack(facts []string, width int) []string {
+func (t Theme) Pack(facts []string, width int) []string { return pack(facts, t.Dot, width) }
+
+// PackApart does the same with nothing between the facts: some begin with a dot themselves.
+func (t Theme) PackApart(facts []string, width int) []string { return pack(facts, "   ", width) }
+
+func pack(facts []string, between string, width int) []string {
 	var lines []string
 	for _, fact := range facts {
 		last := len(lines) - 1
-		if last >= 0 && Cells(lines[last]+t.Dot+fact) <= width {
-			lines[last] += t.Dot + fact
+		if last >= 0 && Cells(lines[last]+between+fact) <= width {
+			lines[last] += between + fact
 			continue
 		}
 		lines = append(lines, fact)

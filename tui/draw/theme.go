@@ -26,7 +26,7 @@ const (
 )
 
 // Theme is how things look: glyphs that the terminal can show, and styles in
-// the 16 colours that every palette defines.
+// the 16 colours that every palette defines, as far as those can be read everywhere.
 type Theme struct {
 	ascii bool
 
@@ -55,18 +55,15 @@ type Theme struct {
 	added, removed, hunk, Cursor  Style
 }
 
-// What stands for yellow and cyan on a light background.
-const lightYellow, lightCyan = "#7a5200", "#005f6b"
-
 // NewTheme is for a terminal whose background is dark, unless it is known to be
-// light: yellow and cyan can't be read on white.
+// light.
 func NewTheme(ascii, light bool) Theme {
 	var none lipgloss.Style
 	colour := func(c string) Style { return newStyle(none.Foreground(lipgloss.Color(c))) }
 	bright := func(c string) Style { return newStyle(none.Foreground(lipgloss.Color(c)).Bold(true)) }
-	red, green, yellow, blue, magenta, cyan := "1", "2", "3", "4", "5", "6"
+	p := usualDark
 	if light {
-		yellow, cyan = lightYellow, lightCyan
+		p = usualLight
 	}
 	t := Theme{
 		Glyphs:  [...]string{Pending: "·", Running: "○", OK: "✓", Warn: "!", Fail: "✗", Unknown: "?"},
@@ -74,15 +71,15 @@ func NewTheme(ascii, light bool) Theme {
 		Between: "⇄", Rule: "─", Heavy: "═", Ellipsis: "…", Dot: " · ", gap: "·", lost: "×", Done: "✓", Radio: [2]string{"( )", "(•)"},
 		axis: "┤", To: "→", Into: "›", Bar: "│", Pointer: "▸", Sorted: [2]string{"▼", "▲"},
 		Bars:  strings.Split("▁▂▃▄▅▆▇█", ""),
-		Sides: [2]Style{flows.A: colour(cyan), flows.B: colour(magenta)},
+		Sides: [2]Style{flows.A: colour(p.a), flows.B: colour(p.b)},
 		Title: newStyle(none.Bold(true)), Faint: newStyle(none.Faint(true)),
-		selected: newStyle(none.Bold(true)), Label: colour(blue),
-		added: colour(green), removed: colour(red), hunk: colour(cyan),
+		selected: newStyle(none.Bold(true)), Label: colour(p.label),
+		added: colour(p.ok), removed: colour(p.fail), hunk: colour(p.a),
 		Cursor: newStyle(none.Reverse(true)),
 	}
 	t.Marks = [...]Style{
-		Pending: t.Faint, Running: colour(yellow), OK: colour(green),
-		Warn: bright(yellow), Fail: bright(red), Unknown: colour(magenta),
+		Pending: t.Faint, Running: colour(p.running), OK: colour(p.ok),
+		Warn: bright(p.warn), Fail: bright(p.fail), Unknown: colour(p.unknown),
 	}
 	if ascii {
 		t.ascii = true

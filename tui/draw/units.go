@@ -24,7 +24,19 @@ func byteCount(n uint64) string {
 	for ; value >= 999.5 && prefix < 5; prefix++ {
 		value /= unit
 	}
-	return fmt.Sprintf("%.3g %ciB", value, "KMGTPE"[prefix])
+	return fmt.Sprintf("%s %ciB", threeDigits(value), "KMGTPE"[prefix])
+}
+
+// threeDigits writes a number below 1000 with three digits, also those that are zero: what
+// stands below each other, or is looked at for a while, keeps its width.
+func threeDigits(v float64) string {
+	switch {
+	case v < 9.995:
+		return fmt.Sprintf("%.2f", v)
+	case v < 99.95:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
 }
 
 // Minutes writes a duration in at most three cells, whole minutes at the
@@ -116,5 +128,5 @@ func PerSecond(v float64) string {
 	for ; v >= 999.5 && prefix < 4; prefix++ {
 		v /= unit
 	}
-	return fmt.Sprintf("%.3g%c", v, "KMGTP"[max(0, prefix)])
+	return fmt.Sprintf("%s%c", threeDigits(v), "KMGTP"[max(0, prefix)])
 }

@@ -18,10 +18,18 @@ func TestDurationsAreReadable(t *testing.T) {
 
 func TestBytesAreReadable(t *testing.T) {
 	for n, want := range map[uint64]string{
-		0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.5 KiB", 1 << 20: "1 MiB", 1023 * 1024: "0.999 MiB", 1<<64 - 1: "16 EiB",
+		0: "0 B", 1023: "1023 B", 1024: "1.00 KiB", 1536: "1.50 KiB", 1 << 20: "1.00 MiB", 1023 * 1024: "1.00 MiB", 10_480_000: "9.99 MiB", 52 << 20: "52.0 MiB", 1<<64 - 1: "16.0 EiB",
 	} {
 		if got := byteCount(n); got != want {
 			t.Errorf("%d: got %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestRatesAreReadable(t *testing.T) {
+	for v, want := range map[float64]string{0: "0B", 1023: "1023B", 1024: "1.00K", 19149: "18.7K", 2.3 * (1 << 20): "2.30M", 624 << 10: "624K", 1 << 20: "1.00M"} {
+		if got := PerSecond(v); got != want {
+			t.Errorf("%v: got %s, want %s", v, got, want)
 		}
 	}
 }

@@ -412,9 +412,9 @@ func (s clustersScreen) layout(c scene) clustersLayout {
 // head says what is to choose, and what could not be read.
 func (s clustersScreen) head(c scene, rows []clusterRow) []string {
 	t, side := c.Theme, c.choosing()
-	question := "Choose the first of the two clusters: A."
+	question := "Choose the first of the two clusters: A"
 	if c.chosen(side.Other()) {
-		question = fmt.Sprintf("%s is %s. Choose the other cluster: %s.", side.Other(), c.Fleet.Call(c.on(side.Other())), side)
+		question = fmt.Sprintf("%s is %s. Choose the other cluster: %s", side.Other(), c.Fleet.Call(c.on(side.Other())), side)
 	}
 	if draw.Cells(question) > c.Width {
 		question = fmt.Sprintf("Choose cluster %s.", side)

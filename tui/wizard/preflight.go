@@ -188,7 +188,11 @@ func (s preflightScreen) view(c scene) []string {
 	if len(rows)+len(detail) > room {
 		detail = detail[:min(len(detail), max(0, room-min(len(rows), few)))]
 	}
-	lines = append(lines, draw.Window(rows, selected, max(1, room-len(detail)))...)
+	height := max(1, room-len(detail))
+	lines = append(lines, draw.Window(rows, selected, height)...)
+	if len(detail) > 0 && height < len(rows) { // those that are out of sight are told of
+		detail[0] = t.RuleLine(fmt.Sprintf("check %d of %d%s%s", selected+1, len(rows), t.Dot, shown[selected].Title), c.Width)
+	}
 	for len(lines) < c.Body-len(detail) {
 		lines = append(lines, "")
 	}
@@ -217,6 +221,15 @@ func (s preflightScreen) tally(dot string) string {
 	return strings.Join(parts, dot)
 }
 
+// titleColumn is how wide titles are: as wide as the longest where what was found has
+// enough room beside it.
+func titleColumn(width int) int {
+	if width < 110 {
+		return 0
+	}
+	return check.LongestTitle
+}
+
 func (c scene) checkLine(r check.Result, selected bool) string {
 	t := c.Theme
 	word := map[check.State]string{
@@ -226,7 +239,7 @@ func (c scene) checkLine(r check.Result, selected bool) string {
 	if c.Width >= 70 {
 		line += t.Faint.Render(string(r.ID)) + " "
 	}
-	line += t.Plain(r.Title)
+	line += draw.Pad(t.Plain(r.Title), titleColumn(c.Width))
 	if c.Width >= 60 {
 		line += "  " + t.Faint.Render(t.Plain(r.Summary))
 	}
