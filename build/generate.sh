@@ -5,7 +5,8 @@ kinds="core.liqo.io_foreignclusters ipam.liqo.io_networks ipam.liqo.io_ips netwo
 networking.liqo.io_gatewayclients networking.liqo.io_gatewayservers networking.liqo.io_internalfabrics networking.liqo.io_internalnodes
 networking.liqo.io_publickeies networking.liqo.io_wggatewayclienttemplates networking.liqo.io_wggatewayservertemplates"
 # Only clusters that are to use others' resources, or lend theirs, get these.
-peering="authentication.liqo.io_identities authentication.liqo.io_renews authentication.liqo.io_resourceslices authentication.liqo.io_tenants"
+peering="authentication.liqo.io_identities authentication.liqo.io_renews authentication.liqo.io_resourceslices authentication.liqo.io_tenants
+offloading.liqo.io_virtualnodes"
 mkdir -p bin
 [ -x "bin/controller-gen-$1" ] || {
 	GOBIN=$PWD/bin go install "sigs.k8s.io/controller-tools/cmd/controller-gen@$1"
@@ -15,7 +16,7 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 "bin/controller-gen-$1" crd:maxDescLen=0 \
 	paths=github.com/liqotech/liqo/apis/core/v1beta1 paths=github.com/liqotech/liqo/apis/networking/v1beta1 paths=github.com/liqotech/liqo/apis/ipam/v1alpha1 \
-	paths=github.com/liqotech/liqo/apis/authentication/v1beta1 \
+	paths=github.com/liqotech/liqo/apis/authentication/v1beta1 paths=github.com/liqotech/liqo/apis/offloading/v1beta1 \
 	output:crd:dir="$out"
 for kind in $kinds; do
 	cp "$out/$kind.yaml" render/crds/
@@ -23,3 +24,8 @@ done
 for kind in $peering; do
 	cp "$out/$kind.yaml" render/crds/peering/
 done
+# A virtual node's template is a whole pod's schema, 4000 lines of it. Our operator writes
+# none, so it is left open.
+awk '/^              template:$/ { print; print "                type: object"; print "                x-kubernetes-preserve-unknown-fields: true"; skip = 1; next }
+	skip && !/^               / { skip = 0 }
+	!skip' "$out/offloading.liqo.io_virtualnodes.yaml" >render/crds/peering/offloading.liqo.io_virtualnodes.yaml

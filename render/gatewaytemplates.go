@@ -161,7 +161,7 @@ func (s PodSettings) applyToTemplate(tmpl map[string]any) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &pod); err != nil {
 		return err
 	}
-	s.apply(&pod.ObjectMeta, &pod.Spec)
+	s.Apply(&pod.ObjectMeta, &pod.Spec)
 	if fields, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&pod); err != nil {
 		return err
 	}

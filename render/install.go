@@ -227,7 +227,7 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 	}
 	text := replaceAll(strings.Join(manifests, "---\n"), map[string]string{
 		"$NAMESPACE": p.Namespace, "$IMAGE": p.Image, "$PRIORITY": GatewayPriorityClass, "$TENANT": TenantAccessName,
-		"$PEERING": PeeringAccessName, "$CONSUMER": ConsumerAccessName, "$CLUSTER": string(p.ClusterID),
+		"$PEERING": PeeringAccessName, "$CONSUMER": ConsumerAccessName, "$NODE": NodeAccessName, "$CLUSTER": string(p.ClusterID),
 	})
 	var objs []Object
 	for doc := range strings.SplitSeq(text, "\n---\n") {
@@ -260,7 +260,7 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 			if p.APIServer != "" {
 				*args = append(*args, apiServerFlag+p.APIServer)
 			}
-			pods.ForOperator().apply(&pod.ObjectMeta, &pod.Spec)
+			pods.ForOperator().Apply(&pod.ObjectMeta, &pod.Spec)
 			if err := p.Pods.remember(o); err != nil {
 				return nil, err
 			}
@@ -276,8 +276,15 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 			if o.Name == PeeringAccessName && p.Peering.Provides() { // it bounds what a consumer makes
 				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"resourcequotas"}, Verbs: []string{"get", "create", "patch", "delete"}})
 			}
+			if o.Name == PeeringAccessName && p.Peering.Consumes() { // it makes the programs of virtual nodes
+				write := []string{"create", "patch", "delete"}
+				o.Rules = append(o.Rules,
+					rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: write},
+					rbacv1.PolicyRule{APIGroups: []string{appsv1.GroupName}, Resources: []string{"deployments"}, Verbs: write},
+					rbacv1.PolicyRule{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"roles", "rolebindings"}, Verbs: write})
+			}
 		case *appsv1.DaemonSet:
-			pods.ForFabric().apply(&o.Spec.Template.ObjectMeta, &o.Spec.Template.Spec)
+			pods.ForFabric().Apply(&o.Spec.Template.ObjectMeta, &o.Spec.Template.Spec)
 		}
 		objs = append(objs, o)
 	}

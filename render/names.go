@@ -144,6 +144,7 @@ const (
 	InvitedAccessName   = "liqo-tui-operator-invited"
 	PeeringAccessName   = "liqo-tui-peering"  // of what the operator may do in a peer's namespace, for whole peerings
 	ConsumerAccessName  = "liqo-tui-consumer" // of what a consumer may do in its namespace
+	NodeAccessName      = "liqo-tui-node"     // of what the programs of virtual nodes may do; with a dash and the node's name, of each
 	ClusterIDConfigMap  = "liqo-clusterid-configmap"
 	ClusterIDAppName    = "clusterid-configmap"
 	ClusterIDKey        = "CLUSTER_ID"

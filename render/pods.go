@@ -115,9 +115,9 @@ func (s PodSettings) or(common PodSettings) PodSettings {
 	return s
 }
 
-// apply gives a pod what every pod of ours has, and what s asks for. What the
+// Apply gives a pod what every pod of ours has, and what s asks for. What the
 // program itself says of labels stays: selectors go by them.
-func (s PodSettings) apply(meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
+func (s PodSettings) Apply(meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
 	spec.SecurityContext = cmp.Or(spec.SecurityContext, &corev1.PodSecurityContext{})
 	spec.SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
 	spec.NodeSelector = union(s.NodeSelector, map[string]string{corev1.LabelOSStable: "linux"})

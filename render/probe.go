@@ -145,7 +145,7 @@ func Probe(p ProbeParams) *batchv1.Job {
 			},
 		},
 	}
-	p.Pods.apply(&job.Spec.Template.ObjectMeta, &job.Spec.Template.Spec)
+	p.Pods.Apply(&job.Spec.Template.ObjectMeta, &job.Spec.Template.Spec)
 	if p.Owner != nil {
 		job.OwnerReferences = []metav1.OwnerReference{OwnerReference(p.Owner)}
 	}

@@ -1,8 +1,9 @@
 //go:build linux
 
 // Command liqo-gateway runs inside a cluster: as operator (one per cluster), as
-// tunnel (one pod per peering), as fabric (one per node) and as echo (the pod of
-// a measurement). Its subcommand inspect prints a gateway's kernel state.
+// tunnel (one pod per peering), as fabric (one per node), as node (one pod per virtual node)
+// and as echo (the pod of a measurement). Its subcommand inspect prints a gateway's kernel
+// state.
 package main
 
 import (
@@ -45,7 +46,7 @@ func run(args []string, stderr io.Writer) int {
 		Use: "liqo-gateway", Short: "In-cluster programs of liqo-tui",
 		SilenceErrors: true, SilenceUsage: true,
 	}
-	root.AddCommand(operatorCommand(), tunnelCommand(log), fabricCommand(log), echoCommand(), inspectCommand(), readyCommand())
+	root.AddCommand(operatorCommand(), tunnelCommand(log), fabricCommand(log), nodeCommand(log), echoCommand(), inspectCommand(), readyCommand())
 	root.SetArgs(args)
 	root.SetErr(stderr)
 	if err := root.ExecuteContext(ctx); err != nil && !errors.Is(err, context.Canceled) {

@@ -41,7 +41,7 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 			f.Identities++
 		}
 		_, namespace := r.object.(*corev1.Namespace)
-		if in := r.object.GetNamespace(); !namespace && (in == "" || in == c.identity.Namespace) {
+		if in := r.object.GetNamespace(); !namespace && (in == "" || in == c.identity.Namespace || in == corev1.NamespaceNodeLease) {
 			f.Objects = append(f.Objects, r.object.DeepCopyObject().(render.Object))
 		}
 	}

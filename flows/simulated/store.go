@@ -123,7 +123,7 @@ func (s *store) apply(o render.Object, manager string) (flows.Verb, error) {
 
 // admit refuses new objects whose namespace does not exist or is going away.
 func (s *store) admit(o metav1.Object) error {
-	if o.GetNamespace() == "" {
+	if in := o.GetNamespace(); in == "" || in == corev1.NamespaceNodeLease { // Kubernetes makes that one
 		return nil
 	}
 	ns := s.records[key{"Namespace", "", o.GetNamespace()}]

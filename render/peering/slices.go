@@ -56,12 +56,15 @@ func SliceCopy(s *authv1beta1.ResourceSlice, consumer render.ClusterID, namespac
 	}
 }
 
+// SliceIdentityName is the name of the Identity with which a slice is used.
+func SliceIdentityName(slice string) string { return "resourceslice-" + slice }
+
 // SliceIdentity has the consumer use what a slice was given. Of what the provider says of
 // it, only the certificate counts: where the provider is, and by which authority it is
 // known, the control plane's Identity says, which an admin has passed on.
 func SliceIdentity(s *authv1beta1.ResourceSlice, plane *authv1beta1.Identity) *authv1beta1.Identity {
 	i := &authv1beta1.Identity{
-		TypeMeta: authentication(authv1beta1.IdentityKind), ObjectMeta: operatorMeta(s.Namespace, "resourceslice-"+s.Name, string(plane.Spec.ClusterID)),
+		TypeMeta: authentication(authv1beta1.IdentityKind), ObjectMeta: operatorMeta(s.Namespace, SliceIdentityName(s.Name), string(plane.Spec.ClusterID)),
 		Spec: authv1beta1.IdentitySpec{ClusterID: plane.Spec.ClusterID, Type: authv1beta1.ResourceSliceIdentityType, AuthParams: *plane.Spec.AuthParams.DeepCopy()},
 	}
 	i.Spec.AuthParams.SignedCRT = s.Status.AuthParams.SignedCRT

@@ -1,7 +1,8 @@
 // Package tenancy gives other clusters access to this one, and resources, and keeps what
-// others give. It is of whole peerings the part that comes before virtual nodes: nonces,
-// Tenants, certificates and grants where the cluster is provider, keys, Identities and
-// what is asked for where it is consumer. It reconciles Liqo's kinds, by Liqo's contract.
+// others give. It is of whole peerings the part that comes before pods: nonces, Tenants,
+// certificates and grants where the cluster is provider, keys, Identities, what is asked
+// for, and the nodes that stand for it, where it is consumer. It reconciles Liqo's kinds, by
+// Liqo's contract.
 package tenancy
 
 import (
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -49,7 +51,7 @@ func (o Options) On() bool { return o.Role.Consumes() || o.Role.Provides() }
 
 // AddToScheme adds the kinds that the controllers handle.
 func (o Options) AddToScheme(scheme *runtime.Scheme) error {
-	return errors.Join(authv1beta1.AddToScheme(scheme), certificatesv1.AddToScheme(scheme))
+	return errors.Join(authv1beta1.AddToScheme(scheme), certificatesv1.AddToScheme(scheme), offloadingv1beta1.AddToScheme(scheme))
 }
 
 // Prepare adds what the controllers watch to a manager that is to be made. It keeps of
@@ -95,7 +97,8 @@ func (o Options) SetUp(mgr ctrl.Manager, recorder events.EventRecorder) error {
 			mgr.Add(k),
 			(&signatures{client: c, recorder: recorder, keys: k}).setup(mgr, of.Tell()),
 			(&identities{client: c, recorder: recorder, keys: k}).setup(mgr, of.Tell()),
-			(&abroad{client: c, reader: reader, recorder: recorder, keys: k, home: o.Home, config: mgr.GetConfig()}).setup(mgr))
+			(&abroad{client: c, reader: reader, recorder: recorder, keys: k, home: o.Home, config: mgr.GetConfig()}).setup(mgr),
+			(&virtualNodes{cached: c, recorder: recorder, home: o.Home}).setup(mgr))
 	}
 	return errors.Join(append(errs, s.setup(mgr), (&peers{client: c, reader: reader, keys: k, role: o.Role, home: o.Home}).setup(mgr))...)
 }

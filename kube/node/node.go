@@ -1,0 +1,336 @@
+// Package node keeps the Node of a virtual node: it says how the Node is, as measured, and
+// renews its Lease. The operator makes both, and removes them.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// Options say which virtual node it is.
+type Options struct {
+	Namespace, Name string // of the VirtualNode; the Node has its name
+	// KubeconfigSecret is the Secret, beside it, by which the provider is reached.
+	KubeconfigSecret string
+	Log              *slog.Logger
+}
+
+const (
+	leaseSeconds = 40
+	beatEvery    = 10 * time.Second // of the Lease, as kubelets do
+	// heartbeat is how often a status is written that is as before, as kubelets do.
+	heartbeat = 5 * time.Minute
+	// A provider that does not answer twice is away: after 4 to 8 s.
+	askEvery  = 2 * time.Second
+	askWithin = 3 * time.Second
+	patience  = 2
+	// tryAgain is when what failed is tried again.
+	tryAgain = time.Second
+	writer   = "liqo-tui-node"
+)
+
+var leaseKind = coordinationv1.SchemeGroupVersion.WithKind("Lease")
+
+type virtualNode struct {
+	Options
+
+	cache  cache.Cache
+	client client.Client
+	system corev1.NodeSystemInfo
+	woken  chan struct{}
+
+	mu     sync.Mutex
+	answer error // of the provider, see [known]
+
+	follower follower
+	told     told
+}
+
+// told is what was written last.
+type told struct {
+	status corev1.NodeStatus
+	at     time.Time // zero: nothing is known of what is there
+	of     string    // version of the VirtualNode
+	lease  time.Time
+}
+
+// Run keeps the Node until ctx ends.
+func Run(ctx context.Context, config *rest.Config, o Options) error {
+	n, err := newNode(config, o)
+	if err != nil {
+		return fmt.Errorf("set up the virtual node: %w", err)
+	}
+	if err := n.watch(ctx); err != nil {
+		return fmt.Errorf("watch what the virtual node follows from: %w", err)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return n.cache.Start(ctx) })
+	group.Go(func() error { return n.askAll(ctx) })
+	group.Go(func() error { return n.keep(ctx) })
+	return group.Wait()
+}
+
+func newNode(config *rest.Config, o Options) (*virtualNode, error) {
+	scheme := k8sruntime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), networkingv1beta1.AddToScheme(scheme), offloadingv1beta1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	// It is known what these are: to ask takes more answers.
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for kind, scope := range map[string]meta.RESTScope{"Node": meta.RESTScopeRoot, "Secret": meta.RESTScopeNamespace} {
+		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), scope)
+	}
+	mapper.Add(offloadingv1beta1.SchemeGroupVersion.WithKind(offloadingv1beta1.VirtualNodeKind), meta.RESTScopeNamespace)
+	for _, kind := range []string{networkingv1beta1.ConnectionKind, networkingv1beta1.ConfigurationKind} {
+		mapper.Add(networkingv1beta1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+		mapper.Add(networkingv1beta1.GroupVersion.WithKind(kind+"List"), meta.RESTScopeNamespace) // the cache asks for its scope
+	}
+	mapper.Add(leaseKind, meta.RESTScopeNamespace)
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
+	if err != nil {
+		return nil, err
+	}
+	only := func(name string) cache.ByObject {
+		return cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name)}}}
+	}
+	all := cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
+	kept, err := cache.New(config, cache.Options{
+		Scheme: scheme, Mapper: mapper, DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&offloadingv1beta1.VirtualNode{}: only(o.Name), &corev1.Secret{}: only(o.KubeconfigSecret),
+			&networkingv1beta1.Connection{}: all, &networkingv1beta1.Configuration{}: all,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	d, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	version, err := d.ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	return &virtualNode{
+		Options: o, cache: kept, client: c, woken: make(chan struct{}, 1), answer: errNotAsked,
+		system: corev1.NodeSystemInfo{KubeletVersion: version.GitVersion, OperatingSystem: "linux"},
+	}, nil
+}
+
+// watch has the node look again at each change. Watches that are refused at first, since
+// the API server takes a moment to know of rights, are tried again by client-go.
+func (n *virtualNode) watch(ctx context.Context) error {
+	for _, kind := range []client.Object{&offloadingv1beta1.VirtualNode{}, &corev1.Secret{}, &networkingv1beta1.Connection{}, &networkingv1beta1.Configuration{}} {
+		informer, err := n.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err != nil {
+			return err
+		}
+		wake := func(any) { n.wake() }
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: wake, UpdateFunc: func(_, o any) { wake(o) }, DeleteFunc: wake}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *virtualNode) wake() {
+	select {
+	case n.woken <- struct{}{}:
+	default: // somebody has
+	}
+}
+
+// askAll asks the provider until ctx ends.
+func (n *virtualNode) askAll(ctx context.Context) error {
+	if !n.cache.WaitForCacheSync(ctx) {
+		return nil
+	}
+	var p *provider
+	var of string // the Secret's version
+	failures := patience
+	for {
+		s := &corev1.Secret{}
+		err := n.cache.Get(ctx, client.ObjectKey{Namespace: n.Namespace, Name: n.KubeconfigSecret}, s)
+		if err != nil {
+			p, of, err = nil, "", fmt.Errorf("read Secret %s: %w", n.KubeconfigSecret, err)
+		} else if of != s.ResourceVersion {
+			p, err = newProvider(s.Data[peering.KeyKubeconfig])
+			of, failures = s.ResourceVersion, patience // what was true of another access is nothing of this
+		}
+		if p != nil {
+			asking, cancel := context.WithTimeout(ctx, askWithin)
+			err = p.ask(asking, time.Now())
+			cancel()
+		} else if err == nil {
+			err = n.answered() // as before
+		}
+		if failures++; err == nil {
+			failures = 0
+		}
+		if err == nil || failures >= patience {
+			n.say(err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(askEvery):
+		}
+	}
+}
+
+func (n *virtualNode) answered() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.answer
+}
+
+func (n *virtualNode) say(answer error) {
+	n.mu.Lock()
+	was := n.answer
+	n.answer = answer
+	n.mu.Unlock()
+	if (was == nil) != (answer == nil) {
+		n.Log.Info("the provider", "answers", answer == nil, "error", fmt.Sprint(answer))
+		n.wake()
+	}
+}
+
+// keep writes what is known, until ctx ends.
+func (n *virtualNode) keep(ctx context.Context) error {
+	if !n.cache.WaitForCacheSync(ctx) {
+		return nil
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.woken:
+		case <-timer.C:
+		}
+		next := beatEvery
+		if err := n.write(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			n.Log.Error("tries again", "error", err)
+			next = tryAgain
+		}
+		timer.Reset(next)
+	}
+}
+
+// write says how the node is, and renews its Lease. It is no news to anybody where the
+// status is as before; then it puts right what others have written into it.
+func (n *virtualNode) write(ctx context.Context, now time.Time) error {
+	k, there, err := n.know(ctx, now)
+	if err != nil || !there {
+		return err
+	}
+	status := corev1.NodeStatus{Capacity: k.granted, Allocatable: k.allocatable(), Conditions: k.conditions(n.told.status.Conditions, now), NodeInfo: n.system}
+	if n.told.at.Add(heartbeat).After(now) && same(status, n.told.status) {
+		status = n.told.status
+	}
+	beat := now.Sub(n.told.lease) >= beatEvery-tryAgain
+	// The operator sees the Node, and says of the VirtualNode when it is made again, or not
+	// ready though it was said to be.
+	if beat || k.of != n.told.of || !equality.Semantic.DeepEqual(status, n.told.status) {
+		if err := n.apply(ctx, status); err != nil {
+			n.told.at = time.Time{}
+			return fmt.Errorf("say how Node %s is: %w", n.Name, err)
+		}
+		if n.told.of = k.of; !equality.Semantic.DeepEqual(status, n.told.status) {
+			n.told.status, n.told.at = status, now
+		}
+	}
+	if !beat {
+		return nil
+	}
+	if err := n.renew(ctx, now); err != nil {
+		return fmt.Errorf("renew the Lease of Node %s: %w", n.Name, err)
+	}
+	n.told.lease = now
+	return nil
+}
+
+// same reports whether two statuses differ in the times of heartbeats at most.
+func same(a, b corev1.NodeStatus) bool {
+	a.Conditions, b.Conditions = slices.Clone(a.Conditions), slices.Clone(b.Conditions)
+	for _, all := range [][]corev1.NodeCondition{a.Conditions, b.Conditions} {
+		for i := range all {
+			all[i].LastHeartbeatTime = metav1.Time{}
+		}
+	}
+	return equality.Semantic.DeepEqual(a, b)
+}
+
+// know is what is known now; there is false if the virtual node is to go.
+func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there bool, err error) {
+	v := &offloadingv1beta1.VirtualNode{}
+	if err := n.cache.Get(ctx, client.ObjectKey{Namespace: n.Namespace, Name: n.Name}, v); err != nil {
+		return k, false, client.IgnoreNotFound(err)
+	}
+	if v.DeletionTimestamp != nil {
+		return k, false, nil
+	}
+	var configurations networkingv1beta1.ConfigurationList
+	var connections networkingv1beta1.ConnectionList
+	of := client.MatchingLabels{render.LabelRemoteCluster: string(v.Spec.ClusterID)}
+	if err := errors.Join(n.cache.List(ctx, &configurations, of), n.cache.List(ctx, &connections, of)); err != nil {
+		return k, false, fmt.Errorf("list what there is of the network: %w", err)
+	}
+	return known{
+		of: v.ResourceVersion, provider: string(v.Spec.ClusterID), granted: v.Spec.ResourceQuota.Hard, problem: v.Annotations[render.AnnotationProblem],
+		answer: n.answered(), tunnel: n.follower.tunnel(len(configurations.Items) > 0, connections.Items, now),
+	}, true, nil
+}
+
+// apply writes the status, all of which is this program's.
+func (n *virtualNode) apply(ctx context.Context, status corev1.NodeStatus) error {
+	content, err := k8sruntime.DefaultUnstructuredConverter.ToUnstructured(&status)
+	if err != nil {
+		return err
+	}
+	delete(content, "daemonEndpoints") // there are none
+	u := &unstructured.Unstructured{Object: map[string]any{"status": content}}
+	u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	u.SetName(n.Name)
+	return n.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(writer), client.ForceOwnership)
+}
+
+// renew renews the Lease. There is one, or it is not allowed.
+func (n *virtualNode) renew(ctx context.Context, now time.Time) error {
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"holderIdentity": n.Name, "leaseDurationSeconds": int64(leaseSeconds), "renewTime": now.UTC().Format(metav1.RFC3339Micro),
+	}}}
+	u.SetGroupVersionKind(leaseKind)
+	u.SetNamespace(corev1.NamespaceNodeLease)
+	u.SetName(n.Name)
+	return n.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(writer), client.ForceOwnership)
+}

@@ -1,0 +1,178 @@
+package node
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/yaml"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+var granted = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi"), corev1.ResourcePods: resource.MustParse("110")}
+
+func TestANodeIsReadyIfAllIsWell(t *testing.T) {
+	for name, c := range map[string]struct {
+		known  known
+		status corev1.ConditionStatus
+		reason string
+		text   string
+	}{
+		"all is well":      {known{granted: granted}, corev1.ConditionTrue, reasonAnswers, "no pods can run on it yet"},
+		"nothing granted":  {known{}, corev1.ConditionFalse, reasonNotGranted, "milan grants no CPU"},
+		"no memory":        {known{granted: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}, corev1.ConditionFalse, reasonNotGranted, "or no memory"},
+		"not asked yet":    {known{granted: granted, answer: errNotAsked}, corev1.ConditionFalse, reasonUnreachable, "milan: its API server has not answered yet"},
+		"the operator":     {known{granted: granted, problem: "drained"}, corev1.ConditionFalse, reasonRefused, "drained"},
+		"both":             {known{granted: granted, problem: "drained", answer: errors.New("x")}, corev1.ConditionFalse, reasonRefused, "drained"},
+		"the tunnel alone": {known{granted: granted, tunnel: tunnel{there: true, down: "x"}}, corev1.ConditionTrue, reasonAnswers, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.known.provider = "milan"
+			got := c.known.ready()
+			if got.Status != c.status || got.Reason != c.reason || !strings.Contains(got.Message, c.text) {
+				t.Errorf("got %s %s: %s", got.Status, got.Reason, got.Message)
+			}
+		})
+	}
+	if a := (known{granted: granted}).allocatable(); !a.Pods().IsZero() || a.Cpu().String() != "2" || granted.Pods().IsZero() {
+		t.Errorf("pods can use %v", a)
+	}
+}
+
+func TestConditionsKeepTheirTime(t *testing.T) {
+	start := time.Unix(1000, 0)
+	k := known{granted: granted, tunnel: tunnel{there: true}}
+	first := k.conditions(nil, start)
+	k.tunnel.down = "silent"
+	later := k.conditions(first, start.Add(time.Minute))
+	if !later[0].LastTransitionTime.Time.Equal(start) || !later[1].LastTransitionTime.Time.Equal(start.Add(time.Minute)) || later[1].Status != corev1.ConditionTrue {
+		t.Errorf("got %+v", later)
+	}
+	if !same(corev1.NodeStatus{Conditions: first}, corev1.NodeStatus{Conditions: (known{granted: granted, tunnel: tunnel{there: true}}).conditions(first, start.Add(time.Minute))}) {
+		t.Error("a heartbeat is taken for news")
+	}
+}
+
+func TestTunnelsAreJudgedByTheirReports(t *testing.T) {
+	start := time.Unix(1000, 0)
+	connection := func(value networkingv1beta1.ConnectionStatusValue, report string) []networkingv1beta1.Connection {
+		c := networkingv1beta1.Connection{Status: networkingv1beta1.ConnectionStatus{Value: value}}
+		if report != "" {
+			c.Annotations = map[string]string{render.AnnotationStatus: report}
+		}
+		return []networkingv1beta1.Connection{c}
+	}
+	const report = `{"at":"2020-01-01T00:00:00Z","intervalSeconds":10,"message":"hm"}`
+	for name, c := range map[string]struct {
+		configured bool
+		all        []networkingv1beta1.Connection
+		after      time.Duration
+		there      bool
+		down       string
+	}{
+		"no network of ours":     {false, nil, 0, false, ""},
+		"no gateway":             {true, nil, 0, true, "no gateway"},
+		"connected":              {true, connection(networkingv1beta1.Connected, report), 29 * time.Second, true, ""},
+		"connected, and silent":  {true, connection(networkingv1beta1.Connected, report), 31 * time.Second, true, "not reported for 31s"},
+		"a gateway of Liqo":      {true, connection(networkingv1beta1.Connected, ""), time.Hour, true, ""},
+		"connecting":             {true, connection(networkingv1beta1.Connecting, report), 0, true, "hm"},
+		"connecting, of Liqo":    {true, connection(networkingv1beta1.Connecting, ""), 0, true, "says Connecting"},
+		"not reported yet":       {true, connection("", ""), 0, true, "not reported yet"},
+		"a report that is wrong": {true, connection(networkingv1beta1.ConnectionError, "{"), 0, true, "says"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var f follower
+			f.tunnel(c.configured, c.all, start)
+			got := f.tunnel(c.configured, c.all, start.Add(c.after))
+			if got.there != c.there || (got.down == "") != (c.down == "") || !strings.Contains(got.down, c.down) {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// kubeconfig is one as the operator writes it, with more that must not count.
+func kubeconfig(t *testing.T, server string, until time.Time) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: until.Add(-time.Hour), NotAfter: until}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := yaml.Marshal(map[string]any{
+		"clusters": []any{map[string]any{"name": "milan", "cluster": map[string]any{"server": server, "certificate-authority": "/etc/passwd"}}},
+		"users": []any{map[string]any{"name": "x", "user": map[string]any{
+			"client-certificate-data": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+			"client-key-data":         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+			"exec":                    map[string]any{"command": "/bin/false"}, "tokenFile": "/etc/passwd",
+		}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestAProviderAnswers(t *testing.T) {
+	code := http.StatusOK
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/livez" || r.Header.Get("Authorization") != "" {
+			t.Errorf("asked for %s with %v", r.URL, r.Header)
+		}
+		w.WriteHeader(code)
+	}))
+	defer s.Close()
+	now := time.Now()
+	p, err := newProvider(kubeconfig(t, s.URL, now.Add(time.Hour)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for answer, want := range map[int]string{
+		http.StatusOK: "", http.StatusForbidden: "", http.StatusUnauthorized: "does not know this cluster's certificate", http.StatusInternalServerError: "says 500",
+	} {
+		code = answer
+		if got := fmt.Sprint(p.ask(t.Context(), now)); !strings.Contains(got, want) || want == "" && got != "<nil>" {
+			t.Errorf("%d: got %s", answer, got)
+		}
+	}
+	if got := fmt.Sprint(p.ask(t.Context(), now.Add(2*time.Hour))); !strings.Contains(got, "has expired on") {
+		t.Errorf("after its life: got %s", got)
+	}
+	late, cancel := context.WithDeadline(t.Context(), now.Add(-time.Second))
+	defer cancel()
+	if got := fmt.Sprint(p.ask(late, now)); !strings.HasSuffix(got, "does not answer: not within 3s") {
+		t.Errorf("too late: got %s", got)
+	}
+	s.Close()
+	if got := fmt.Sprint(p.ask(t.Context(), now)); !strings.HasSuffix(got, "does not answer: connect: connection refused") {
+		t.Errorf("away: got %s", got)
+	}
+	for _, wrong := range []string{"", "x", "clusters: []", "clusters: [{}]\nusers: [{}]"} {
+		if _, err := newProvider([]byte(wrong)); err == nil {
+			t.Errorf("%q is taken for a kubeconfig", wrong)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// access is how a provider is reached: of a kubeconfig, what the operator writes into one.
+// Nothing else counts, such as programs to run or files to read.
+type access struct {
+	Clusters []struct {
+		Cluster struct {
+			Server string `json:"server"`
+			CA     []byte `json:"certificate-authority-data"`
+			Proxy  string `json:"proxy-url"`
+		} `json:"cluster"`
+	} `json:"clusters"`
+	Users []struct {
+		User struct {
+			Certificate []byte `json:"client-certificate-data"`
+			Key         []byte `json:"client-key-data"`
+		} `json:"user"`
+	} `json:"users"`
+}
+
+// provider is an API server that is asked again and again.
+type provider struct {
+	http    *http.Client
+	server  string
+	expires time.Time // the certificate
+}
+
+func newProvider(kubeconfig []byte) (*provider, error) {
+	var a access
+	if err := yaml.Unmarshal(kubeconfig, &a); err != nil {
+		return nil, fmt.Errorf("parse its kubeconfig: %w", err)
+	}
+	if len(a.Clusters) != 1 || len(a.Users) != 1 {
+		return nil, fmt.Errorf("its kubeconfig has %d clusters and %d users, not one of each", len(a.Clusters), len(a.Users))
+	}
+	cluster, user := a.Clusters[0].Cluster, a.Users[0].User
+	certificate, err := peering.Certificate(user.Certificate)
+	if err != nil {
+		return nil, fmt.Errorf("parse its kubeconfig: %w", err)
+	}
+	config := &rest.Config{Host: cluster.Server, TLSClientConfig: rest.TLSClientConfig{CAData: cluster.CA, CertData: user.Certificate, KeyData: user.Key}}
+	if cluster.Proxy != "" {
+		through, err := url.Parse(cluster.Proxy)
+		if err != nil {
+			return nil, fmt.Errorf("parse the proxy's URL: %w", err)
+		}
+		config.Proxy = http.ProxyURL(through)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("use its kubeconfig: %w", err)
+	}
+	return &provider{http: client, server: cluster.Server, expires: certificate.NotAfter}, nil
+}
+
+// ask is nil if the API server answers, and knows who asks.
+func (p *provider) ask(ctx context.Context, now time.Time) error {
+	if now.After(p.expires) {
+		return fmt.Errorf("the certificate for it has expired on %s", p.expires.UTC().Format(time.DateOnly))
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.server+"/livez", http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := p.http.Do(request)
+	if err != nil {
+		p.http.CloseIdleConnections() // the next question goes a way of its own
+		// Which address and which port of this pod it was is no news each time.
+		if inner := (&url.Error{}); errors.As(err, &inner) {
+			err = inner.Err
+		}
+		if inner := (&net.OpError{}); errors.As(err, &inner) {
+			err = inner.Err
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("not within %s", askWithin)
+		}
+		return fmt.Errorf("its API server %s does not answer: %w", p.server, err)
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<16)) // for the connection to be used again
+	_ = answer.Body.Close()
+	switch answer.StatusCode {
+	case http.StatusOK, http.StatusForbidden: // where nobody may ask how it is, it has said who asks
+		return nil
+	case http.StatusUnauthorized:
+		return fmt.Errorf("its API server %s does not know this cluster's certificate", p.server)
+	}
+	return fmt.Errorf("its API server %s says %s", p.server, answer.Status)
+}

@@ -1,0 +1,395 @@
+package tenancy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// virtualNodes makes of each slice that is granted a VirtualNode, the Node of it, and the
+// program that says how the Node is. It works rarely, so it reads what it needs when it
+// does, and keeps no copy. One worker: it has one list of the programs.
+type virtualNodes struct {
+	client   client.Client // not cached
+	cached   client.Reader
+	recorder events.EventRecorder
+	home     string
+}
+
+func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
+	if r.client, err = client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()}); err != nil {
+		return err
+	}
+	named, err := labels.NewRequirement(peering.LabelVirtualNode, selection.Exists, nil)
+	if err != nil {
+		return err
+	}
+	// The manager keeps the Deployments of gateways alone.
+	programs, err := cache.New(mgr.GetConfig(), cache.Options{
+		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{&appsv1.Deployment{}: {Label: labels.NewSelector().Add(*named)}},
+	})
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(programs); err != nil {
+		return err
+	}
+	by := func(namespace, name func(client.Object) string) handler.MapFunc {
+		return func(_ context.Context, o client.Object) []reconcile.Request {
+			key := client.ObjectKey{Namespace: namespace(o), Name: name(o)}
+			if key.Namespace == "" || key.Name == "" {
+				return nil
+			}
+			return []reconcile.Request{{NamespacedName: key}}
+		}
+	}
+	label := func(key string) func(client.Object) string {
+		return func(o client.Object) string { return o.GetLabels()[key] }
+	}
+	return ctrl.NewControllerManagedBy(mgr).Named("virtual-node").
+		WithOptions(workers(1)).
+		For(&authv1beta1.ResourceSlice{}).
+		Watches(&offloadingv1beta1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(by(client.Object.GetNamespace, client.Object.GetName))).
+		Watches(&authv1beta1.Identity{}, handler.EnqueueRequestsFromMapFunc(by(client.Object.GetNamespace, label(peering.LabelSliceName)))).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(by(label(peering.LabelNodeOf), client.Object.GetName)), builder.WithPredicates(labelled(peering.LabelNodeOf))).
+		Watches(&corev1beta1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(r.slicesFor)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.slicesIn)).
+		WatchesRawSource(source.Kind(programs, client.Object(&appsv1.Deployment{}), handler.EnqueueRequestsFromMapFunc(by(client.Object.GetNamespace, label(peering.LabelVirtualNode))))).
+		Complete(r)
+}
+
+const unfitAgain = 30 * time.Second
+
+// slicesFor are those of a provider.
+func (r *virtualNodes) slicesFor(ctx context.Context, fc client.Object) []reconcile.Request {
+	return r.slices(ctx, client.MatchingLabels{peering.LabelDestination: fc.GetName()})
+}
+
+func (r *virtualNodes) slicesIn(ctx context.Context, ns client.Object) []reconcile.Request {
+	return r.slices(ctx, client.InNamespace(ns.GetName()))
+}
+
+func (r *virtualNodes) slices(ctx context.Context, which client.ListOption) (out []reconcile.Request) {
+	var list authv1beta1.ResourceSliceList
+	if err := r.cached.List(ctx, &list, which); err != nil {
+		return nil // the cache fails when it ends
+	}
+	for i := range list.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return out
+}
+
+// Reconcile keeps the virtual node of one slice, or removes what there is of one.
+func (r *virtualNodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	s, v := &authv1beta1.ResourceSlice{}, &offloadingv1beta1.VirtualNode{}
+	if err := errors.Join(r.read(ctx, req.NamespacedName, s), r.read(ctx, req.NamespacedName, v)); err != nil {
+		return ctrl.Result{}, err
+	}
+	live := s.UID != "" && s.DeletionTimestamp == nil && asksOthers(s) && s.Spec.ProviderClusterID != nil
+	switch {
+	case v.UID != "" && v.Labels[render.LabelManagedBy] != render.OperatorName:
+		why := fmt.Errorf("%sa virtual node is made of a ResourceSlice of its name with annotation %s=true, and of nothing else", render.ProblemRefused, peering.AnnotationVirtualNode)
+		return ctrl.Result{}, complain(ctx, r.client, r.recorder, v, why)
+	case !live || !peering.CreatesNode(s) || v.DeletionTimestamp != nil:
+		return ctrl.Result{}, r.remove(ctx, req.NamespacedName, v)
+	}
+	ns := &corev1.Namespace{}
+	if err := r.cached.Get(ctx, client.ObjectKey{Name: req.Namespace}, ns); err != nil || ns.DeletionTimestamp != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err) // no admin has labelled it for a peer
+	}
+	problem, err := r.problem(ctx, s)
+	if err != nil || problem != "" && v.UID == "" { // nothing was granted yet
+		return ctrl.Result{}, err
+	}
+	why, err := r.unfit(ctx, s)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if v, err = own.Apply(ctx, r.client, peering.VirtualNode(s, cmp.Or(why, problem))); err != nil || why != "" {
+		return ctrl.Result{RequeueAfter: unfitAgain}, err // who is in the way goes without a word
+	}
+	return ctrl.Result{}, r.make(ctx, v)
+}
+
+// read leaves o as it is if there is none.
+func (r *virtualNodes) read(ctx context.Context, key client.ObjectKey, o client.Object) error {
+	if err := r.client.Get(ctx, key, o); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read %T %s: %w", o, key, err)
+	}
+	return nil
+}
+
+// problem is why nothing can run with a slice, "" if it can.
+func (r *virtualNodes) problem(ctx context.Context, s *authv1beta1.ResourceSlice) (string, error) {
+	for _, what := range []authv1beta1.ResourceSliceConditionType{authv1beta1.ResourceSliceConditionTypeAuthentication, authv1beta1.ResourceSliceConditionTypeResources} {
+		switch c := peering.Condition(s, what); {
+		case c == nil:
+			return fmt.Sprintf("%s has not answered yet", *s.Spec.ProviderClusterID), nil
+		case c.Status != authv1beta1.ResourceSliceConditionAccepted:
+			return fmt.Sprintf("%s grants nothing: %s", *s.Spec.ProviderClusterID, c.Message), nil
+		}
+	}
+	i := &authv1beta1.Identity{}
+	if err := r.read(ctx, client.ObjectKey{Namespace: s.Namespace, Name: peering.SliceIdentityName(s.Name)}, i); err != nil {
+		return "", err
+	}
+	if i.Status.KubeconfigSecretRef == nil {
+		return "there is no kubeconfig yet", nil
+	}
+	fc := &corev1beta1.ForeignCluster{}
+	if err := r.cached.Get(ctx, client.ObjectKey{Name: string(*s.Spec.ProviderClusterID)}, fc); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("read ForeignCluster %s: %w", *s.Spec.ProviderClusterID, err)
+	}
+	for _, c := range fc.Status.Conditions { // its program may reach the provider, and this cluster have no access
+		if c.Type == corev1beta1.APIServerStatusCondition && c.Status == corev1beta1.ConditionStatusError {
+			return c.Message, nil
+		}
+	}
+	return "", nil
+}
+
+// unfit is why there can be no Node for a slice on this cluster, "" if there can.
+func (r *virtualNodes) unfit(ctx context.Context, s *authv1beta1.ResourceSlice) (string, error) {
+	n := &corev1.Node{}
+	if err := r.read(ctx, client.ObjectKey{Name: s.Name}, n); err != nil {
+		return "", err
+	}
+	if n.UID != "" && !peering.MemberOf(n, s.Namespace) {
+		return fmt.Sprintf("%sthere is a node %s already, and the virtual node would have its name", render.ProblemRefused, n.Name), nil
+	}
+	policy := &metav1.PartialObjectMetadata{}
+	policy.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"))
+	err := r.client.Get(ctx, client.ObjectKey{Name: render.NodeAccessName}, policy)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return fmt.Sprintf("%sthere is no ValidatingAdmissionPolicy %s (Kubernetes 1.30 and later): without it, the program of a virtual node could speak of every node", render.ProblemRefused, render.NodeAccessName), nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read ValidatingAdmissionPolicy %s: %w", render.NodeAccessName, err)
+	}
+	return "", nil
+}
+
+// make makes what a VirtualNode consists of.
+func (r *virtualNodes) make(ctx context.Context, v *offloadingv1beta1.VirtualNode) error {
+	operator := &appsv1.Deployment{}
+	if err := r.client.Get(ctx, client.ObjectKey{Namespace: r.home, Name: render.OperatorName}, operator); err != nil {
+		return fmt.Errorf("read the operator's own Deployment, whose image virtual nodes have: %w", err)
+	}
+	told := render.OperatorParams(operator)
+	p := peering.NodeProgram{VirtualNode: v, Image: told.Image, Pods: told.Pods.ForGateway()}
+	n, err := r.member(ctx, p)
+	if err != nil {
+		return err
+	}
+	lease := &coordinationv1.Lease{}
+	want := p.Lease(n)
+	if err := r.read(ctx, client.ObjectKeyFromObject(want), lease); err != nil {
+		return err
+	}
+	if lease.UID == "" {
+		if err := r.client.Create(ctx, want, client.FieldOwner(own.Manager)); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create the Lease of Node %s: %w", n.Name, err)
+		}
+	}
+	if err := r.list(ctx, client.ObjectKeyFromObject(v), true); err != nil {
+		return err
+	}
+	for _, ref := range p.Pods.ImagePullSecrets {
+		if err := r.pullSecret(ctx, p, ref.Name); err != nil {
+			return err
+		}
+	}
+	if _, err := own.Apply(ctx, r.client, p.ServiceAccount()); err != nil {
+		return err
+	}
+	if _, err := own.Apply(ctx, r.client, p.Role()); err != nil {
+		return err
+	}
+	if _, err := own.Apply(ctx, r.client, p.RoleBinding()); err != nil {
+		return err
+	}
+	d, err := own.Apply(ctx, r.client, p.Deployment())
+	if err != nil {
+		return err
+	}
+	return r.report(ctx, v, d, n)
+}
+
+// member keeps the Node. Others write into it, too: Kubernetes its taints, an admin
+// labels. So what it must have is added, and the rest left.
+func (r *virtualNodes) member(ctx context.Context, p peering.NodeProgram) (*corev1.Node, error) {
+	n, want := &corev1.Node{}, p.Member()
+	if err := r.read(ctx, client.ObjectKeyFromObject(want), n); err != nil {
+		return nil, err
+	}
+	if n.UID == "" {
+		if err := r.client.Create(ctx, want, client.FieldOwner(own.Manager)); err != nil {
+			return nil, fmt.Errorf("create Node %s: %w", want.Name, err)
+		}
+		return want, nil
+	}
+	before := n.DeepCopy()
+	for key, value := range want.Labels {
+		metav1.SetMetaDataLabel(&n.ObjectMeta, key, value)
+	}
+	for _, t := range want.Spec.Taints {
+		if !slices.ContainsFunc(n.Spec.Taints, func(has corev1.Taint) bool { return has.MatchTaint(&t) }) {
+			n.Spec.Taints = append(n.Spec.Taints, t)
+		}
+	}
+	if equality.Semantic.DeepEqual(before, n) {
+		return n, nil
+	}
+	if err := r.client.Patch(ctx, n, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(own.Manager)); err != nil {
+		return nil, fmt.Errorf("put Node %s right: %w", n.Name, err)
+	}
+	return n, nil
+}
+
+// list keeps the programs that may say how nodes are: those of all VirtualNodes, with the
+// one of this key or without it.
+func (r *virtualNodes) list(ctx context.Context, key client.ObjectKey, with bool) error {
+	var list offloadingv1beta1.VirtualNodeList
+	if err := r.client.List(ctx, &list, client.MatchingLabels{render.LabelManagedBy: render.OperatorName}); err != nil {
+		return fmt.Errorf("list VirtualNodes: %w", err)
+	}
+	var all []types.NamespacedName
+	if with {
+		all = append(all, key)
+	}
+	for i := range list.Items {
+		if o := client.ObjectKeyFromObject(&list.Items[i]); o != key {
+			all = append(all, o)
+		}
+	}
+	slices.SortFunc(all, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	everywhere, leases := peering.NodeAccess(all)
+	if _, err := own.Apply(ctx, r.client, everywhere); err != nil {
+		return err
+	}
+	_, err := own.Apply(ctx, r.client, leases)
+	return err
+}
+
+// pullSecret copies one from beside the operator. What is missing, the pod's events say.
+func (r *virtualNodes) pullSecret(ctx context.Context, p peering.NodeProgram, name string) error {
+	s := &corev1.Secret{}
+	err := r.read(ctx, client.ObjectKey{Namespace: r.home, Name: name}, s)
+	switch {
+	case err != nil || s.UID == "":
+		return err
+	case s.Type != corev1.SecretTypeDockerConfigJson && s.Type != corev1.SecretTypeDockercfg:
+		return fmt.Errorf("pull secret %s/%s: want type %s, got %s", r.home, name, corev1.SecretTypeDockerConfigJson, s.Type)
+	}
+	_, err = own.Apply(ctx, r.client, p.PullSecret(s))
+	return err
+}
+
+// report says of a VirtualNode what runs of it, as Liqo's programs and liqoctl read it.
+func (r *virtualNodes) report(ctx context.Context, v *offloadingv1beta1.VirtualNode, d *appsv1.Deployment, n *corev1.Node) error {
+	one := func(what offloadingv1beta1.VirtualNodeConditionType, runs bool) offloadingv1beta1.VirtualNodeCondition {
+		c := offloadingv1beta1.VirtualNodeCondition{Type: what, Status: offloadingv1beta1.CreatingConditionStatusType, LastTransitionTime: metav1.Now()}
+		if runs {
+			c.Status = offloadingv1beta1.RunningConditionStatusType
+		}
+		for _, was := range v.Status.Conditions {
+			if was.Type == c.Type && was.Status == c.Status {
+				c.LastTransitionTime = was.LastTransitionTime
+			}
+		}
+		return c
+	}
+	before := v.DeepCopy()
+	v.Status.Conditions = []offloadingv1beta1.VirtualNodeCondition{
+		one(offloadingv1beta1.VirtualKubeletConditionType, d.Status.AvailableReplicas > 0),
+		one(offloadingv1beta1.NodeConditionType, slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		})),
+	}
+	if equality.Semantic.DeepEqual(before.Status, v.Status) {
+		return nil
+	}
+	if err := r.client.Status().Patch(ctx, v, client.MergeFrom(before), client.FieldOwner(own.Manager)); err != nil {
+		return fmt.Errorf("report on VirtualNode %s/%s: %w", v.Namespace, v.Name, err)
+	}
+	return nil
+}
+
+// remove removes what there is of a virtual node: its program and the program's rights
+// first, so that nobody speaks of a node that goes.
+func (r *virtualNodes) remove(ctx context.Context, key client.ObjectKey, v *offloadingv1beta1.VirtualNode) error {
+	n := &corev1.Node{}
+	if err := r.read(ctx, client.ObjectKey{Name: key.Name}, n); err != nil {
+		return err
+	}
+	member := n.UID != "" && peering.MemberOf(n, key.Namespace)
+	var errs []error
+	if v.UID != "" {
+		if v.DeletionTimestamp == nil {
+			errs = append(errs, own.Delete(ctx, r.client, v))
+		}
+	}
+	gone := func(o client.Object, name string) {
+		if err := r.read(ctx, client.ObjectKey{Namespace: key.Namespace, Name: name}, o); err != nil {
+			errs = append(errs, err)
+			return
+		}
+		if owner := metav1.GetControllerOf(o); owner != nil && owner.Kind == offloadingv1beta1.VirtualNodeKind && owner.Name == key.Name && o.GetDeletionTimestamp() == nil {
+			errs = append(errs, own.Delete(ctx, r.client, o))
+		}
+	}
+	gone(&appsv1.Deployment{}, peering.DeploymentName(key.Name))
+	for _, o := range []client.Object{&rbacv1.RoleBinding{}, &rbacv1.Role{}, &corev1.ServiceAccount{}} {
+		gone(o, peering.NodeAccount(key.Name))
+	}
+	if v.UID == "" && !member {
+		return errors.Join(errs...)
+	}
+	errs = append(errs, r.list(ctx, key, false))
+	if member {
+		lease := &coordinationv1.Lease{}
+		if err := r.read(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: n.Name}, lease); err != nil {
+			errs = append(errs, err)
+		} else if lease.Labels[peering.LabelNodeOf] == key.Namespace {
+			errs = append(errs, own.Delete(ctx, r.client, lease))
+		}
+		if n.DeletionTimestamp == nil {
+			errs = append(errs, own.Delete(ctx, r.client, n))
+		}
+	}
+	return errors.Join(errs...)
+}

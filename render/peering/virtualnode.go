@@ -1,0 +1,215 @@
+package peering
+
+import (
+	"strings"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+const (
+	// NodeType is the value of [LabelNodeType].
+	NodeType = "virtual-node"
+	// LabelNodeOf on a Node of ours, and on its Lease, is the namespace of its
+	// VirtualNode, which has its name.
+	LabelNodeOf = "liqo-tui.dev/virtual-node-of"
+	// TaintVirtual is Liqo's: pods get on a virtual node if they tolerate it.
+	TaintVirtual = "virtual-node.liqo.io/not-allowed"
+	// TaintNoPods keeps those off, too: nobody would run them yet.
+	TaintNoPods = "liqo-tui.dev/runs-no-pods"
+)
+
+// NodeTaints are those that a virtual node has as long as it is there.
+func NodeTaints() []corev1.Taint {
+	return []corev1.Taint{
+		{Key: TaintVirtual, Value: "true", Effect: corev1.TaintEffectNoExecute},
+		{Key: TaintNoPods, Value: "true", Effect: corev1.TaintEffectNoSchedule},
+	}
+}
+
+// CreatesNode reports whether a slice's admin wants a virtual node.
+func CreatesNode(s *authv1beta1.ResourceSlice) bool {
+	value := s.Annotations[AnnotationVirtualNode]
+	return value != "" && !strings.EqualFold(value, "false")
+}
+
+// VirtualNode is made of a slice. problem is why nothing can run on it, "" if it can.
+func VirtualNode(s *authv1beta1.ResourceSlice, problem string) *offloadingv1beta1.VirtualNode {
+	v := &offloadingv1beta1.VirtualNode{
+		TypeMeta:   metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: offloadingv1beta1.VirtualNodeKind},
+		ObjectMeta: operatorMeta(s.Namespace, s.Name, s.Labels[LabelDestination]),
+		Spec: offloadingv1beta1.VirtualNodeSpec{
+			ClusterID: *s.Spec.ProviderClusterID, CreateNode: new(true), Labels: map[string]string{render.LabelRemoteCluster: s.Labels[LabelDestination]},
+			KubeconfigSecretRef: &corev1.LocalObjectReference{Name: KubeconfigName(SliceIdentityName(s.Name))},
+			ResourceQuota:       corev1.ResourceQuotaSpec{Hard: s.Status.Resources},
+		},
+	}
+	v.Labels[LabelSliceName] = s.Name
+	if problem != "" {
+		v.Annotations = map[string]string{render.AnnotationProblem: problem}
+	}
+	v.OwnerReferences = ownedBy(authv1beta1.ResourceSliceKind, s)
+	return v
+}
+
+// NodeProgram is what keeps the Node of a VirtualNode.
+type NodeProgram struct {
+	*offloadingv1beta1.VirtualNode
+
+	Image string
+	Pods  render.PodSettings
+}
+
+// NodeAccount is the ServiceAccount of a virtual node's program.
+func NodeAccount(node string) string { return render.NodeAccessName + "-" + node }
+
+func (p NodeProgram) meta(name string) metav1.ObjectMeta {
+	m := operatorMeta(p.Namespace, name, p.Labels[render.LabelRemoteCluster])
+	m.Labels[LabelVirtualNode], m.Labels[LabelKubelet] = p.Name, KubeletComponent
+	m.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: offloadingv1beta1.VirtualNodeKind, Name: p.Name, UID: p.UID, Controller: new(true),
+	}}
+	return m
+}
+
+func rbacType(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
+}
+
+// ServiceAccount is who the program is.
+func (p NodeProgram) ServiceAccount() *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: p.meta(NodeAccount(p.Name))}
+}
+
+// Role is what the program may do in its namespace: read what its node follows from.
+func (p NodeProgram) Role() *rbacv1.Role {
+	read := []string{"get", "list", "watch"}
+	return &rbacv1.Role{
+		TypeMeta: rbacType("Role"), ObjectMeta: p.meta(NodeAccount(p.Name)),
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{offloadingv1beta1.SchemeGroupVersion.Group}, Resources: []string{"virtualnodes"}, ResourceNames: []string{p.Name}, Verbs: read},
+			{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{p.Spec.KubeconfigSecretRef.Name}, Verbs: read},
+			{APIGroups: []string{networkingv1beta1.GroupVersion.Group}, Resources: []string{"configurations", "connections"}, Verbs: read},
+		},
+	}
+}
+
+// RoleBinding gives the program its Role.
+func (p NodeProgram) RoleBinding() *rbacv1.RoleBinding {
+	name := NodeAccount(p.Name)
+	return &rbacv1.RoleBinding{
+		TypeMeta: rbacType("RoleBinding"), ObjectMeta: p.meta(name),
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: p.Namespace, Name: name}},
+	}
+}
+
+// PullSecret is a copy of one that the image is pulled with. It has a name of its own:
+// gateways in the namespace have copies, too.
+func (p NodeProgram) PullSecret(of *corev1.Secret) *corev1.Secret {
+	return &corev1.Secret{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: p.meta(p.pullSecret(of.Name)), Type: of.Type, Data: of.Data,
+	}
+}
+
+func (p NodeProgram) pullSecret(of string) string { return DeploymentName(p.Name) + "-" + of }
+
+// DeploymentName is the name of the Deployment of a virtual node's program.
+func DeploymentName(node string) string { return "vk-" + node }
+
+// movesAfter is how long the program stays on a node that is lost: Kubernetes takes a
+// node for lost when its Lease is 40 s old, so 300 s more would be long.
+const movesAfter = 20
+
+// Deployment runs the program. Two at a time would contradict each other.
+func (p NodeProgram) Deployment() *appsv1.Deployment {
+	labels := map[string]string{LabelVirtualNode: p.Name, LabelKubelet: KubeletComponent, render.LabelAppName: DeploymentName(p.Name)}
+	pod := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
+	pod.Spec = corev1.PodSpec{
+		ServiceAccountName: NodeAccount(p.Name), TerminationGracePeriodSeconds: new(int64(2)),
+		Containers: []corev1.Container{{
+			Name: "node", Image: p.Image, ImagePullPolicy: corev1.PullIfNotPresent, TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+			Args: []string{"node", "--name=" + p.Name, "--namespace=" + p.Namespace, "--kubeconfig-secret=" + p.Spec.KubeconfigSecretRef.Name},
+			SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), RunAsNonRoot: new(true), RunAsUser: new(int64(65532)),
+				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			},
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")}},
+		}},
+	}
+	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{
+			Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(movesAfter)),
+		})
+	}
+	p.Pods.Apply(&pod.ObjectMeta, &pod.Spec)
+	pod.Spec.ImagePullSecrets = nil
+	for _, ref := range p.Pods.ImagePullSecrets {
+		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: p.pullSecret(ref.Name)})
+	}
+	return &appsv1.Deployment{
+		TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"}, ObjectMeta: p.meta(DeploymentName(p.Name)),
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(1)), Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}, RevisionHistoryLimit: new(int32(0)),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{LabelVirtualNode: p.Name, LabelKubelet: KubeletComponent}}, Template: pod,
+		},
+	}
+}
+
+// Member is the Node as it is made. Its status is the program's to say. It has no address
+// as long as there is nothing at it, and no architecture, which nobody has asked for.
+func (p NodeProgram) Member() *corev1.Node {
+	return &corev1.Node{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Labels: map[string]string{
+			LabelNodeType: NodeType, LabelNodeOf: p.Namespace, render.LabelRemoteCluster: p.Labels[render.LabelRemoteCluster], render.LabelManagedBy: render.OperatorName,
+			corev1.LabelHostname: p.Name, corev1.LabelOSStable: "linux", "kubernetes.io/role": "agent", corev1.LabelNodeExcludeBalancers: "true",
+		}},
+		Spec: corev1.NodeSpec{Taints: NodeTaints(), ProviderID: "liqo://" + p.Name},
+	}
+}
+
+// MemberOf reports whether a Node is that of a VirtualNode in a namespace, and ours.
+func MemberOf(n *corev1.Node, namespace string) bool {
+	return n.Labels[LabelNodeType] == NodeType && n.Labels[LabelNodeOf] == namespace
+}
+
+// Lease tells Kubernetes that somebody looks after the Node. It goes with the Node.
+func (p NodeProgram) Lease(n *corev1.Node) *coordinationv1.Lease {
+	return &coordinationv1.Lease{
+		TypeMeta: metav1.TypeMeta{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: corev1.NamespaceNodeLease, Name: p.Name, Labels: map[string]string{LabelNodeType: NodeType, LabelNodeOf: p.Namespace},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}},
+		},
+	}
+}
+
+// NodeAccess lets the programs of virtual nodes say how their nodes are, and renew their
+// Leases.
+func NodeAccess(nodes []types.NamespacedName) (*rbacv1.ClusterRoleBinding, *rbacv1.RoleBinding) {
+	var programs []rbacv1.Subject
+	for _, n := range nodes {
+		programs = append(programs, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: n.Namespace, Name: NodeAccount(n.Name)})
+	}
+	meta := metav1.ObjectMeta{Name: render.NodeAccessName}
+	all := &rbacv1.ClusterRoleBinding{
+		TypeMeta: rbacType("ClusterRoleBinding"), ObjectMeta: meta, Subjects: programs,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: render.NodeAccessName},
+	}
+	meta.Namespace = corev1.NamespaceNodeLease
+	return all, &rbacv1.RoleBinding{
+		TypeMeta: rbacType("RoleBinding"), ObjectMeta: meta, Subjects: programs,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: render.NodeAccessName},
+	}
+}
