@@ -262,7 +262,7 @@ func keepMember(o client.Object) client.Object {
 	}
 	out := &corev1.Node{ObjectMeta: kept(n), Spec: corev1.NodeSpec{Unschedulable: n.Spec.Unschedulable}}
 	out.ManagedFields = ours(n.ManagedFields)
-	out.Status.Allocatable = n.Status.Allocatable
+	out.Status.Allocatable, out.Status.Capacity = n.Status.Allocatable, n.Status.Capacity
 	for _, cond := range n.Status.Conditions {
 		out.Status.Conditions = append(out.Status.Conditions, corev1.NodeCondition{
 			Type: cond.Type, Status: cond.Status, Reason: cond.Reason, Message: cond.Message, LastTransitionTime: cond.LastTransitionTime,

@@ -24,7 +24,7 @@ func lendingTexts() map[flows.Code]Text {
 	return map[flows.Code]Text{
 		Lending: {
 			"Liqo can lend resources",
-			"A virtual node takes Liqo on both clusters, with its authentication and offloading modules. Its webhook, controller-manager and, on the consumer, crd-replicator have to run, and nothing may stand where their objects are to be.",
+			"A virtual node takes Liqo on both clusters, with its authentication and offloading modules, or our operator on both, with install --peering. Liqo's webhook, controller-manager and, on the consumer, crd-replicator have to run, and nothing may stand where their objects are to be.",
 			[]string{"The finding names what is in the way, and the command that helps.", "To connect pod networks alone, without virtual nodes: liqo-tui network connect."},
 		},
 		NewKey: {
@@ -49,7 +49,7 @@ func lendingTexts() map[flows.Code]Text {
 			[]string{"The message names who has not answered, or the event.", "An admin of the provider may have cordoned or drained the consumer: liqoctl uncordon tenant, liqoctl activate tenant."},
 		},
 		VirtualNode: {
-			"the virtual node is not ready", "A virtual node is a Deployment in the tenant namespace, and the Node that it makes. What the VirtualNode says is only that the Deployment was written.",
+			"the virtual node is not ready", "A virtual node is a Deployment in the tenant namespace, and the Node that it keeps. What the VirtualNode says is only that the Deployment was written.",
 			[]string{"kubectl describe pod says why the Deployment's pod does not start.", "If the network is unavailable, liqo-tui check finds what is broken."},
 		},
 		Drain: {

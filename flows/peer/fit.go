@@ -29,7 +29,11 @@ func (p pair) unfit() []flows.Step {
 		if reason, hint := p.unfitSoftware(side); reason != "" {
 			refuse(side, check.Lending, "Liqo", reason, hint)
 		} else if missing := p.missing(side); len(missing) > 0 {
-			refuse(side, check.Lending, "Liqo's API", fmt.Sprintf("%s does not serve %s", c.ID, strings.Join(missing, ", ")), "install Liqo's CRDs completely, of v1.0 or later")
+			hint := "install Liqo's CRDs completely, of v1.0 or later"
+			if p.ours(side) {
+				hint = "bring the installation up to date: liqo-tui install --context " + c.Context.Name
+			}
+			refuse(side, check.Lending, "Liqo's API", fmt.Sprintf("%s does not serve %s", c.ID, strings.Join(missing, ", ")), hint)
 		}
 	}
 	if len(steps) > 0 {
@@ -68,7 +72,7 @@ func (p pair) unread() (steps []flows.Step) {
 	return steps
 }
 
-// unfitSoftware: Liqo makes virtual nodes; our operator gives access and resources.
+// unfitSoftware: either Liqo does it on both, or our operator.
 func (p pair) unfitSoftware(side flows.Side) (reason, hint string) {
 	c, other := p.Facts.Side(side), p.Facts.Side(side.Other())
 	role := c.Operator.Peering
@@ -76,14 +80,12 @@ func (p pair) unfitSoftware(side flows.Side) (reason, hint string) {
 	case c.Software == flows.Liqo:
 		return "", ""
 	case c.Software != flows.Operator || other.Software != flows.Operator || role == "" || role == render.PeeringNone:
-		return fmt.Sprintf("%s has no Liqo (%s): only Liqo makes virtual nodes", c.ID, c.Software),
-			"liqo-tui network connect connects the pods of these clusters; for virtual nodes install Liqo on both; for access and resources alone, liqo-tui install --peering both on both, and --create-virtual-node=false here"
+		return fmt.Sprintf("%s has no Liqo (%s)", c.ID, c.Software),
+			"liqo-tui network connect connects the pods of these clusters; to lend resources install Liqo on both; for access, resources and a virtual node on which no pods can run yet, liqo-tui install --peering both on both"
 	case side == p.con && !role.Consumes():
 		return fmt.Sprintf("the operator on %s is not told that the cluster is a consumer", c.ID), fmt.Sprintf("liqo-tui install --peering %s --context %s", render.PeeringBoth, c.Context.Name)
 	case side == p.pro && !role.Provides():
 		return fmt.Sprintf("the operator on %s is not told that the cluster is a provider", c.ID), fmt.Sprintf("liqo-tui install --peering %s --context %s", render.PeeringBoth, c.Context.Name)
-	case side == p.con && p.wants(p.params.Slice, true) && p.wantsNode():
-		return fmt.Sprintf("the operator on %s makes no virtual node", c.ID), "--create-virtual-node=false asks for resources alone; for virtual nodes install Liqo on both"
 	case side == p.pro && p.params.InBand == yes && p.params.ProxyURL == "":
 		return fmt.Sprintf("the operator on %s has no proxy for its API server", c.ID), "leave --in-band out, or name a proxy of your own: --proxy-url"
 	}
@@ -93,7 +95,8 @@ func (p pair) unfitSoftware(side flows.Side) (reason, hint string) {
 // missing are the kinds that a side does not serve, and needs.
 func (p pair) missing(side flows.Side) []string {
 	return slices.DeleteFunc(slices.Clone(p.lending(side).Missing), func(kind string) bool {
-		return p.ours(side) && !strings.Contains(kind, "."+authv1beta1.GroupVersion.Group+"/")
+		node := side == p.con && p.wants(p.params.Slice, true) && p.wantsNode() && strings.HasPrefix(kind, "virtualnodes.")
+		return p.ours(side) && !node && !strings.Contains(kind, "."+authv1beta1.GroupVersion.Group+"/")
 	})
 }
 
@@ -284,7 +287,11 @@ func (p pair) notes() []string {
 	if p.wants(p.params.Slice, true) && p.slice() == nil && isDefaultClass(p.params.Class) && !p.ours(p.pro) {
 		out = append(out, fmt.Sprintf("%s grants what is asked for, whether it has that or not: Liqo reserves nothing. Pods on the virtual node may request no resource that was not granted", pro.ID))
 	}
-	if len(p.lending(p.con).Offloadings) == 0 && p.slice() == nil && p.wantsNode() {
+	switch {
+	case !p.wants(p.params.Slice, true) || !p.wantsNode():
+	case p.ours(p.con):
+		out = append(out, "no pod runs on the virtual node yet: it shows what is granted, and that it is there; a taint keeps pods off")
+	case len(p.lending(p.con).Offloadings) == 0 && p.slice() == nil:
 		out = append(out, "pods get on the virtual node in offloaded namespaces only: liqo-tui offload namespace NAME")
 	}
 	return out

@@ -72,7 +72,6 @@ func TestUnfitClustersAreRefused(t *testing.T) {
 		"ours, that take no part": {ours("", ""), peer.Params{}, check.Lending, "rome has no Liqo", "install --peering both"},
 		"ours, no consumer":       {ours(render.PeeringProvider, render.PeeringBoth), access, check.Lending, "rome is not told that the cluster is a consumer", "install --peering both --context kind-rome"},
 		"ours, no provider":       {ours(render.PeeringBoth, render.PeeringConsumer), access, check.Lending, "milan is not told that the cluster is a provider", "install --peering both --context kind-milan"},
-		"ours, and resources":     {ours(render.PeeringBoth, render.PeeringBoth), peer.Params{}, check.Lending, "makes no virtual node", "--create-virtual-node=false"},
 		"ours, in-band":           {ours(render.PeeringBoth, render.PeeringBoth), peer.Params{Slice: "false", InBand: "true"}, check.Lending, "has no proxy", "--proxy-url"},
 		"ours beside Liqo": {func(_ *testing.T, p *flowtest.Pair) {
 			p.B.Be(func(f *flows.ClusterFacts) { f.Software, f.Operator.Peering = flows.Operator, render.PeeringBoth })
@@ -92,6 +91,23 @@ func TestUnfitClustersAreRefused(t *testing.T) {
 				t.Errorf("wrote %v", log)
 			}
 		})
+	}
+}
+
+// An installation of before virtual nodes lacks their kind: it is brought up to date, unless
+// resources alone are wanted.
+func TestAnOldInstallationOfOurs(t *testing.T) {
+	p := flowtest.LiqoPair()
+	f := flows.Facts{Local: p.A.Facts(), Remote: p.B.Facts()}
+	for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+		c.Software, c.Operator.Peering = flows.Operator, render.PeeringBoth
+		c.Lending.Missing = []string{"virtualnodes.offloading.liqo.io/v1beta1", "namespacemaps.offloading.liqo.io/v1beta1"}
+	}
+	if s := peer.Plan(peer.Params{}, nil, [2]string{}, f).Failure(); s == nil || s.Side != flows.A || s.Reason != "rome does not serve virtualnodes.offloading.liqo.io/v1beta1" || !strings.Contains(s.Hint, "liqo-tui install --context") {
+		t.Errorf("with a virtual node: got %+v", s)
+	}
+	if s := peer.Plan(peer.Params{VirtualNode: "false"}, nil, [2]string{}, f).Failure(); s != nil {
+		t.Errorf("without: got %+v", s)
 	}
 }
 

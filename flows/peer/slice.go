@@ -46,12 +46,7 @@ func (pair) wants(choice string, otherwise bool) bool {
 
 func (p pair) wantsNode() bool {
 	live := p.slice()
-	return p.wants(p.params.VirtualNode, live == nil || createsNode(live))
-}
-
-func createsNode(s *authv1beta1.ResourceSlice) bool {
-	value := s.Annotations[peering.AnnotationVirtualNode]
-	return value != "" && !strings.EqualFold(value, no)
+	return p.wants(p.params.VirtualNode, live == nil || peering.CreatesNode(live))
 }
 
 func (p pair) resourceSlice(network []flows.Step) flows.Step {
@@ -222,9 +217,12 @@ func (p pair) makeVirtualNode() flows.Step {
 	case p.granted().Status != flows.Done:
 		s.Status, s.Reason = flows.Blocked, "needs the resources"
 	case len(all) == 0:
-		s.Reason, s.Hint = "waiting for Liqo to make the VirtualNode", p.readLog(p.con, manager)
+		s.Reason, s.Hint = fmt.Sprintf("waiting for %s to make the VirtualNode", p.program(p.con)), p.readLog(p.con, manager)
 	case kubelet == nil:
-		s.Reason, s.Hint = "waiting for Liqo to make its Deployment", p.readLog(p.con, manager)
+		s.Reason, s.Hint = fmt.Sprintf("waiting for %s to make its Deployment", p.program(p.con)), p.readLog(p.con, manager)
+		if why := all[0].Annotations[render.AnnotationProblem]; strings.HasPrefix(why, render.ProblemRefused) {
+			s.Fail(flows.FailedConflict, check.VirtualNode, why, s.Hint)
+		}
 	case kubelet.Status.AvailableReplicas == 0:
 		s.Reason = "its pod does not run yet"
 		if why := p.lending(p.con).Waiting[kubelet.Namespace+"/"+p.nodeName()]; why != "" {
@@ -257,7 +255,7 @@ func (p pair) makeReady() flows.Step {
 	case !grants(m, p.slice()):
 		s.Reason = "it does not have the granted resources yet"
 	default:
-		s.Status, s.Reason = flows.Done, "Ready with "+lending.Amounts(m.Status.Allocatable)
+		s.Status, s.Reason = flows.Done, "Ready with "+lending.Amounts(offered(m))
 		if m.Spec.Unschedulable && !cordonedByUs(m) {
 			s.Reason += "; it is cordoned, so no pods get there"
 		}
@@ -267,7 +265,17 @@ func (p pair) makeReady() flows.Step {
 
 // grants reports whether a Node offers what its slice was granted.
 func grants(m *corev1.Node, s *authv1beta1.ResourceSlice) bool {
-	return !m.Status.Allocatable.Cpu().IsZero() && (s == nil || covers(m.Status.Allocatable, s.Status.Resources))
+	has := offered(m)
+	return !has.Cpu().IsZero() && (s == nil || covers(has, s.Status.Resources))
+}
+
+// offered is what a Node has. Ours have room for no pod as long as they run none, so
+// what is allocatable is not all of it.
+func offered(m *corev1.Node) corev1.ResourceList {
+	if len(m.Status.Capacity) > 0 {
+		return m.Status.Capacity
+	}
+	return m.Status.Allocatable
 }
 
 func message(n *corev1.Node) string {

@@ -314,7 +314,7 @@ func (r removal) nodesGone() flows.Step {
 	case len(r.virtualNodes()) > 0:
 		s.Status, s.Reason = flows.Blocked, "needs the VirtualNode to be deleted"
 	case nodes+kubelets > 0:
-		s.Reason, s.Hint = "waiting for Liqo to remove the Node and its Deployment", r.readLog(r.con, manager)
+		s.Reason, s.Hint = fmt.Sprintf("waiting for %s to remove the Node and its Deployment", r.program(r.con)), r.readLog(r.con, manager)
 	default:
 		s.Status = flows.Done
 	}

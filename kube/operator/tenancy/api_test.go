@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,7 @@ type pair struct {
 	proxy       string
 	params      peer.Params  // besides the proxy; the zero value is for access alone
 	access      *rest.Config // of rome, to milan
+	node        bool         // with a virtual node
 }
 
 func (w *pair) run(t *testing.T, plan func(flows.Facts) flows.Plan) (changed bool, took time.Duration) {
@@ -88,7 +90,7 @@ func runOn(t *testing.T, plan func(flows.Facts) flows.Plan, rome, milan *kube.Cl
 func (w *pair) peer(t *testing.T) (changed bool, took time.Duration) {
 	t.Helper()
 	p := w.params
-	p.ProxyURL, p.VirtualNode = w.proxy, "false"
+	p.ProxyURL, p.VirtualNode = w.proxy, strconv.FormatBool(w.node)
 	if p.CPU == "" {
 		p.Slice = "false"
 	}

@@ -32,6 +32,7 @@ import (
 
 	"github.com/go-logr/logr"
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -157,7 +158,7 @@ func newPlane(t testing.TB, id render.ClusterID, role render.PeeringRole) *plane
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, add := range []func(*runtime.Scheme) error{authv1beta1.AddToScheme, certificatesv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{authv1beta1.AddToScheme, certificatesv1.AddToScheme, offloadingv1beta1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
