@@ -18,24 +18,25 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// An operator makes more writes than these, and fewer than those, for one handshake and
-// its its resources. The consumer's writes to the provider count, too.
+// An operator makes more writes than these, and fewer than those, for one handshake, its
+// resources and a virtual node. The consumer's writes to the provider count, too.
 const (
 	fewestWrites = 6
-	mostWrites   = 19
+	mostWrites   = 31
 )
 
 // TestCrashesDuringAHandshake ends both operators after each of their writes, until
-// resources are granted. Others go on, and in the end there is as much as if nothing had
+// a virtual node is ready. Others go on, and in the end there is as much as if nothing had
 // happened.
 func TestCrashesDuringAHandshake(t *testing.T) {
 	requireAPI(t)
 	rome, milan := newPlane(t, "rome", render.PeeringConsumer), newPlane(t, "milan", render.PeeringProvider)
-	w := &pair{t: t, rome: rome, milan: milan, proxy: proxy(t), params: peer.Params{CPU: "2", Memory: "2Gi"}}
+	w := &pair{t: t, rome: rome, milan: milan, proxy: proxy(t), params: peer.Params{CPU: "2", Memory: "2Gi"}, node: true}
+	rome.runPrograms()
 	milan.node("node-a", "8", "16Gi")
 	first := sample.Seed(t)
 	for n := range uint64(sample.Of(3, mostWrites)) {
-		writes := int64((first+n*5)%mostWrites) + 1 // 5 and 19 have no common divisor: all of them, in the end
+		writes := int64((first+n*5)%mostWrites) + 1 // 5 and 31 have no common divisor: all of them, in the end
 		t.Run(fmt.Sprintf("after %d writes", writes), func(t *testing.T) {
 			w.forget(t)
 			rome.stop()
@@ -71,6 +72,7 @@ func (w *pair) forget(t *testing.T) {
 	}
 	none(w.rome, slice("liqo-tenant-milan", "milan"))
 	untilGone(t, w.milan, slice("liqo-tenant-rome", "milan"))
+	w.nodeGone(t)
 	none(w.rome, identity())
 	none(w.rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: peering.SignedNonceName}})
 	none(w.milan, tenantIn(w.milan))
