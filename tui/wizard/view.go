@@ -171,13 +171,13 @@ func (w Wizard) CommandLine(e session.Env) string {
 
 // undo are the commands that take back what was applied: also what was installed.
 func (w Wizard) undo(c scene) string {
-	text := c.commandFor(session.Reset)
+	commands := []string{c.commandFor(session.Reset)}
 	for _, s := range []flows.Side{flows.A, flows.B} {
 		if w.apply.changed && c.wanted.Install[s] != nil {
-			text += "\nRemove the operator, too: liqo-tui uninstall --context " + c.pair[s].Name
+			commands = append(commands, "Remove the operator, too: liqo-tui uninstall --context "+c.pair[s].Name)
 		}
 	}
-	return text
+	return strings.Join(commands, "\n")
 }
 
 // Summary is for the terminal after the program has ended.

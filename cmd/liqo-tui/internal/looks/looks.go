@@ -55,7 +55,7 @@ func Watch(
 	for pause() {
 		now, err := observe(ctx)
 		if ctx.Err() != nil {
-			break // nobody wants to know any more
+			return results, nil //nolint:nilerr // nobody wants to know any more
 		}
 		if err != nil {
 			return results, err
