@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -68,10 +69,12 @@ To let the remote cluster use the local one's resources too, run it again with
 				return func(f flows.Facts) flows.Plan { return peer.Plan(p, network, c.params.Namespaces, f) }, err
 			},
 			done: func(f flows.Facts) report.Achieved {
-				return report.Achieved{Text: peer.Peered(p, f), Next: []report.NextStep{
-					{Command: consumer(pair, p.Consumer).command("offload", "namespace", "NAME"), Why: "lets a namespace's pods run there"},
-					{Command: pair.command("unpeer"), Why: "undoes this"},
-				}}
+				next := []report.NextStep{{Command: pair.command("unpeer"), Why: "undoes this"}}
+				if peer.TakesPods(p, f) {
+					offload := consumer(pair, p.Consumer).command("offload", "namespace", "NAME")
+					next = slices.Insert(next, 0, report.NextStep{Command: offload, Why: "lets a namespace's pods run there"})
+				}
+				return report.Achieved{Text: peer.Peered(p, f), Next: next}
 			},
 		}
 		return op.run(cmd.Context(), io, lending, r)

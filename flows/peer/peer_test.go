@@ -17,6 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/internal/sample"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // planner makes a plan anew for each run, as by a new process.
@@ -67,6 +68,15 @@ func TestPeeringMakesANodeAndASecondRunChangesNothing(t *testing.T) {
 	want := "rome uses resources of milan: Node milan is Ready with cpu 2, memory 8Gi, nvidia.com/gpu 1, pods 110."
 	if got := peer.Peered(peer.Params{}, f); got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+	if !peer.TakesPods(peer.Params{}, f) {
+		t.Error("no pods can run on the virtual node")
+	}
+	for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} { // as if our operators had made it
+		c.Software, c.Operator.Peering = flows.Operator, render.PeeringBoth
+	}
+	if got := peer.Peered(peer.Params{}, f); !strings.HasSuffix(got, "No pods can run on it yet.") || peer.TakesPods(peer.Params{}, f) {
+		t.Errorf("with our operators: got %s", got)
 	}
 	if f.Remote.Peer("rome").Server == nil || f.Local.Peer("milan").Client == nil {
 		t.Error("the provider has not the gateway server, or the consumer not the client")
