@@ -80,7 +80,14 @@ func TestLiqoctl(t *testing.T) {
 	untilGone(t, w.milan, slice("liqo-tenant-rome", "milan"))
 	w.rome.runPrograms()
 	liqoctl(append([]string{"peer", "--networking-disabled", "--cpu", "2", "--memory", "2Gi", "--proxy-url", w.proxy, "--timeout", "1m"}, both...)...)
-	until(t, w.rome, member(), "ready", says(corev1.NodeReady, corev1.ConditionTrue, ""))
+	until(t, w.rome, fc, "with a virtual node", func(fc *corev1beta1.ForeignCluster) bool {
+		m := fc.Status.Modules.Offloading
+		return m.Enabled && len(m.Conditions) == 2 && m.Conditions[0].Status == corev1beta1.ConditionStatusReady && m.Conditions[1].Status == corev1beta1.ConditionStatusReady
+	})
+	info = strings.Join(strings.Fields(liqoctl("info", "peer", "--kubeconfig", w.rome.kubecfg)), " ")
+	if !strings.Contains(info, "Offloading ─────────────────────────────────────────────────────────────────────┐ | Status: Healthy") {
+		t.Errorf("liqoctl info does not see the virtual node: %s", info)
+	}
 	liqoctl(append([]string{"unpeer", "--timeout", "20s", "--skip-confirm"}, both...)...)
 	untilGone(t, w.rome, member())
 	liqoctl(append([]string{"unauthenticate", "--timeout", "1m"}, both...)...)

@@ -9,6 +9,7 @@ import (
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -50,6 +51,9 @@ func (r *peers) setup(mgr ctrl.Manager) error {
 	for _, kind := range (Options{Role: r.role}).Kinds() {
 		b = b.Watches(kind, peer)
 	}
+	if r.role.Consumes() {
+		b = b.Watches(&offloadingv1beta1.VirtualNode{}, peer)
+	}
 	return b.Complete(r)
 }
 
@@ -57,6 +61,7 @@ func (r *peers) setup(mgr ctrl.Manager) error {
 type peer struct {
 	tenant   *authv1beta1.Tenant
 	identity *authv1beta1.Identity // of the control plane
+	nodes    []offloadingv1beta1.VirtualNode
 }
 
 func readPeer(ctx context.Context, c client.Reader, role render.PeeringRole, id string) (p peer, err error) {
@@ -82,6 +87,11 @@ func readPeer(ctx context.Context, c client.Reader, role render.PeeringRole, id 
 				p.identity = o
 			}
 		}
+		var nodes offloadingv1beta1.VirtualNodeList
+		if err := c.List(ctx, &nodes, of, client.MatchingLabels{render.LabelManagedBy: own.Manager}); err != nil {
+			return p, fmt.Errorf("list VirtualNodes for %s: %w", id, err)
+		}
+		p.nodes = nodes.Items
 	}
 	return p, nil
 }
@@ -145,6 +155,8 @@ func (p peer) describe(s *corev1beta1.ForeignClusterStatus, asked bool, answer e
 		}
 	}
 	s.Modules.Authentication = corev1beta1.Module{Enabled: len(conditions) > 0, Conditions: since(conditions, s.Modules.Authentication.Conditions, now)}
+	offloading := p.offloading()
+	s.Modules.Offloading = corev1beta1.Module{Enabled: len(offloading) > 0, Conditions: since(offloading, s.Modules.Offloading.Conditions, now)}
 	old := s.Conditions
 	s.Conditions = slices.DeleteFunc(slices.Clone(old), func(c corev1beta1.Condition) bool { return c.Type == corev1beta1.APIServerStatusCondition })
 	if asked {
@@ -157,6 +169,40 @@ func (p peer) describe(s *corev1beta1.ForeignClusterStatus, asked bool, answer e
 	if len(s.Conditions) == 0 {
 		s.Conditions = nil
 	}
+}
+
+// offloading says how many of a provider's virtual nodes, and of their Nodes, are as wanted.
+func (p peer) offloading() (conditions []corev1beta1.Condition) {
+	if len(p.nodes) == 0 {
+		return nil
+	}
+	for _, c := range []struct {
+		is           corev1beta1.ConditionType
+		of           offloadingv1beta1.VirtualNodeConditionType
+		reason, what string
+	}{
+		{corev1beta1.OffloadingVirtualNodeStatusCondition, offloadingv1beta1.VirtualKubeletConditionType, "VirtualNodes", "programs of virtual nodes that run"},
+		{corev1beta1.OffloadingNodeStatusCondition, offloadingv1beta1.NodeConditionType, "Nodes", "virtual nodes that are ready, on which no pods can run yet"},
+	} {
+		runs := 0
+		for i := range p.nodes {
+			if slices.ContainsFunc(p.nodes[i].Status.Conditions, func(v offloadingv1beta1.VirtualNodeCondition) bool {
+				return v.Type == c.of && v.Status == offloadingv1beta1.RunningConditionStatusType
+			}) {
+				runs++
+			}
+		}
+		out := corev1beta1.Condition{Type: c.is, Status: corev1beta1.ConditionStatusSomeNotReady, Message: fmt.Sprintf("%s: %d of %d", c.what, runs, len(p.nodes))}
+		switch runs {
+		case len(p.nodes):
+			out.Status = corev1beta1.ConditionStatusReady
+		case 0:
+			out.Status = corev1beta1.ConditionStatusNotReady
+		}
+		out.Reason = c.reason + string(out.Status)
+		conditions = append(conditions, out)
+	}
+	return conditions
 }
 
 // since keeps the time of conditions whose status is as before.
