@@ -205,7 +205,7 @@ func (c *Cluster) condition(o *networkingv1beta1.Configuration, status metav1.Co
 // remap allocates as the operator does; a range that can't be is left open.
 func (c *Cluster) remap(o *networkingv1beta1.Configuration, kind string, cidrs []networkingv1beta1.CIDR, taken ...networkingv1beta1.CIDR) []networkingv1beta1.CIDR {
 	var busy []ipam.Reservation
-	for _, r := range slices.Concat(c.identity.Networks.Pod, c.identity.Networks.External, taken, []networkingv1beta1.CIDR{"10.96.0.0/12"}) {
+	for _, r := range slices.Concat(c.identity.Networks.Pod, c.identity.Networks.External, taken, c.ofOthers(o), []networkingv1beta1.CIDR{"10.96.0.0/12"}) {
 		if p, err := netip.ParsePrefix(string(r)); err == nil {
 			busy = append(busy, ipam.Reservation{Prefix: p})
 		}
@@ -222,6 +222,17 @@ func (c *Cluster) remap(o *networkingv1beta1.Configuration, kind string, cidrs [
 		}
 	}
 	return out
+}
+
+// ofOthers are the ranges under which the cluster sees its other peers.
+func (c *Cluster) ofOthers(o *networkingv1beta1.Configuration) (all []networkingv1beta1.CIDR) {
+	for _, r := range c.store.records {
+		if other, ok := r.object.(*networkingv1beta1.Configuration); ok && remoteOf(other) != remoteOf(o) && other.Status.Remote != nil {
+			all = append(append(all, other.Status.Remote.CIDR.Pod...), other.Status.Remote.CIDR.External...)
+		}
+	}
+	slices.Sort(all) // the same in each run
+	return all
 }
 
 // runGateway brings one gateway forward: key and Connection, endpoint, pod,

@@ -10,6 +10,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
@@ -169,6 +170,64 @@ func TestABareClusterCanBeConnected(t *testing.T) {
 	v, err := engine.VerifyPair(ctx, clusters[0], clusters[1], engine.VerifyRequest{Now: w.Now}, func(flows.Side, string) {})
 	if err != nil || !v.Verified() {
 		t.Errorf("got %v, %v, want packets from pod to pod", v.Lines(), err)
+	}
+}
+
+// Paris and edge-07 use the same addresses: who is connected with both sees them under two
+// ranges, as the plan has said before.
+func TestPeersOfOneRangeAreSeenApart(t *testing.T) {
+	w, _ := begun(t)
+	var clusters [2]engine.Cluster
+	for i, name := range []string{"rome", "edge-07"} {
+		c, err := w.Open(flows.ContextRef{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		clusters[i] = c
+	}
+	before, err := engine.Observe(t.Context(), clusters[0], clusters[1], w.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := flows.Defaults()
+	p.ServiceType, p.Given = "NodePort", flows.AllFields
+	predicted, err := check.Views(flows.Expected(p, before), flows.A)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			w.TickTo(w.Now().Add(TickLength))
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	if err := engine.Run(ctx, flows.Connecting(p), clusters[0], clusters[1], func(engine.Event) {}, engine.Options{Now: w.Now}); err != nil {
+		t.Fatal(err)
+	}
+	after, err := engine.Observe(t.Context(), clusters[0], clusters[1], w.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := check.Views(after, flows.A)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range predicted {
+		predicted[i].Predicted = false
+	}
+	if !slices.Equal(predicted, got) {
+		t.Errorf("rome was to see %v, and sees %v", predicted, got)
+	}
+	seen := map[networkingv1beta1.CIDR]string{}
+	for _, c := range after.Local.Configurations {
+		for _, r := range append(slices.Clone(c.Status.Remote.CIDR.Pod), c.Status.Remote.CIDR.External...) {
+			if seen[r] != "" {
+				t.Errorf("rome sees both %s and %s as %s", seen[r], c.Name, r)
+			}
+			seen[r] = c.Name
+		}
 	}
 }
 
