@@ -252,3 +252,17 @@ func TestNothingIsMeasuredThatNobodyAskedFor(t *testing.T) {
 		d.has("can't run probes")
 	})
 }
+
+// Where there is room the live screen shows how the round trips were; where there is none, it
+// does not scroll for that.
+func TestTheLiveScreenFillsItsRoom(t *testing.T) {
+	inBubble(t, session.Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
+		d.at(wizard.Live)
+		d.wait(time.Minute)
+		d.view(120, 40)
+		d.has("Round trip between the gateways, every 10s  A→B B→A", "┤", "-5 min", "now")
+		d.hasNot("lines 1 to")
+		d.view(120, 24)
+		d.hasNot("┤", "lines 1 to")
+	})
+}

@@ -95,7 +95,40 @@ func (s liveScreen) text(c scene) []string {
 		lines = append(lines, "")
 		lines = append(lines, c.Theme.Wrap(left, width, 0)...)
 	}
-	return lines
+	return append(lines, s.chart(c, c.Body-len(lines))...)
+}
+
+const (
+	// leastChart and mostChart are the height of the chart, without what stands above it.
+	leastChart, mostChart = 7, 15
+	// fewBuckets is the least that it shows: five minutes.
+	fewBuckets = 30
+)
+
+// chart is both sides' round trips, where the screen has room for it.
+func (s liveScreen) chart(c scene, room int) []string {
+	t := c.Theme
+	height := min(room-2, mostChart)
+	length := fewBuckets
+	for _, w := range s.witnesses {
+		length = max(length, len(w.history.Points))
+	}
+	length = min(length, 2*(c.Width-8)) // half a cell each
+	head := t.Label.Render("Round trip") + t.Faint.Render(fmt.Sprintf(" between the gateways, every %s ", session.Bucket))
+	var curves []draw.Curve
+	for i, w := range s.witnesses {
+		side := flows.Side(i)
+		values := session.RoundTrips(w.history.Until(c.Now, length))
+		if _, _, _, ok := draw.Statistics(values); ok {
+			curves = append(curves, draw.Curve{Values: values, Style: t.Sides[side], Mark: []rune(side.String())[0]})
+			head += " " + t.Sides[side].Render(side.String()+t.To+side.Other().String())
+		}
+	}
+	if height < leastChart || len(curves) == 0 {
+		return nil
+	}
+	back := time.Duration(length) * session.Bucket
+	return append([]string{"", head}, t.Chart(curves, back, c.Width, height, draw.Milliseconds)...)
 }
 
 // verdict sums both sides up.
