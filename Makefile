@@ -70,7 +70,7 @@ bin/image: build/image/main.go build/image/go.mod build/image/go.sum
 
 # ---- the lab: two real clusters on this machine (needs root)
 
-lab: lab-of-two bin/flanneld bin/calico bin/udptunnel.tar ## Build what the lab needs, without starting it
+lab: lab-of-two bin/flanneld bin/calico bin/registry bin/udptunnel.tar ## Build what the lab needs, without starting it
 
 # What two clusters on a bridge need. The demonstration waits for nothing else.
 lab-of-two: deps bin/lab bin/kubelab bin/images/pod.tar image
@@ -86,6 +86,9 @@ bin/kubelab: testdata/lab/kubelab/main.go testdata/lab/go.mod testdata/lab/go.su
 
 bin/flanneld: testdata/flannel/main.go testdata/flannel/go.mod testdata/flannel/go.sum
 	@build/gobuild.sh testdata/flannel bin/flanneld . "-s -w"
+
+bin/registry: testdata/registry/main.go testdata/registry/go.mod testdata/registry/go.sum
+	@build/gobuild.sh testdata/registry bin/registry . "-s -w"
 
 # Its definitions of resources come with the module.
 bin/calico: $(wildcard testdata/calico/*.go) testdata/calico/go.mod testdata/calico/go.sum
@@ -197,6 +200,7 @@ lint: bin/golangci-lint-$(GOLANGCI_LINT) bin/actionlint-$(ACTIONLINT) ## Check s
 	cd testdata/lab && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --disable noctx . ./pod
 	cd testdata/flannel && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd testdata/calico && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
+	cd testdata/registry && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd testdata/wireguard2022 && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd testdata/helm && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd build/release && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --build-tags release ./...

@@ -31,6 +31,7 @@ fi
 if [ "$only" != liqo ]; then
 	part two_clusters "end-to-end tests in a lab of two clusters"
 	part three_clusters "end-to-end tests in a lab of three clusters"
+	part registry "end-to-end tests of nodes that pull our image from a registry"
 	part nat "end-to-end tests of clusters behind routers that translate addresses"
 fi
 if [ "$only" != e2e ]; then
@@ -50,7 +51,7 @@ run() { # DIRECTORY ARGUMENTS...
 
 # Three tests at a time, of those that wait most of their time.
 without_lab() {
-	run . -timeout 30m -parallel 3 -skip '^(TestLab|TestThreeClusters|TestBehindNAT|TestBesideLiqo)' \
+	run . -timeout 30m -parallel 3 -skip '^(TestLab|TestThreeClusters|TestBehindNAT|TestBesideLiqo|TestFromARegistry)' \
 		$(go list ./... | grep -v -e '/kube$' -e '/kube/')
 }
 
@@ -117,6 +118,8 @@ own_lab() { # TEST
 }
 
 three_clusters() { own_lab TestThreeClusters; }
+
+registry() { own_lab TestFromARegistry; }
 
 nat() { own_lab TestBehindNAT; }
 

@@ -134,7 +134,8 @@ func (n nodeSpec) configFiles() (map[string][]byte, error) {
 }
 
 // containerdConfig is for containerd 1.6 and 1.7. restrict_oom_score_adj lets
-// it run where the lab has no CAP_SYS_RESOURCE.
+// it run where the lab has no CAP_SYS_RESOURCE. It reads the folder of registries at
+// each pull, so one may be added at any time.
 func (n nodeSpec) containerdConfig() string {
 	return fmt.Sprintf(`version = 2
 root = "/var/lib/containerd"
@@ -159,7 +160,9 @@ disabled_plugins = [
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = %q
     conf_dir = "/etc/cni/net.d"
-`, containerdSocket, podImage, n.cniFolder())
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = %q
+`, containerdSocket, podImage, n.cniFolder(), n.Registries)
 }
 
 // cniFolder is where containerd looks for plugins: Debian's, or the lab's own,

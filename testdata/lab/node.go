@@ -35,6 +35,7 @@ type nodeSpec struct {
 	KubeletServer string         `json:"kubeletServer"` // base name of files in PKI
 	KubeletClient string         `json:"kubeletClient"`
 	Images        []string       `json:"images,omitempty"`
+	Registries    string         `json:"registries"` // folder of containerd's hosts.toml files: whom to trust
 	// Shared are the folders of the machine that the node sees as they are.
 	Shared []string     `json:"shared"`
 	LBs    netip.Prefix `json:"lbs,omitzero"` // zero: load balancers stay pending
@@ -245,7 +246,8 @@ func (l Lab) spec(c Cluster, n Node, from supplies) nodeSpec {
 		Name: n.Name, Dir: l.nodeDir(n), PKI: l.pkiDir(c), Bin: l.path("bin"), Cgroup: l.cgroup(n),
 		Address: n.Address, PodCIDR: n.PodCIDR, Singles: n.Singles, Pods: c.Pods, CNI: c.CNI, Proxy: c.Proxy, ControlPlane: n.Index == 1,
 		KubeletServer: kubeletServer(n), KubeletClient: kubeletClient(n), Images: slices.Concat(from.images, from.liqo[c.Name].images()), Flannel: from.flanneld, Calico: from.calico,
-		Shared: []string{l.Dir, filepath.Dir(from.kubelab), l.Images},
+		Registries: l.path("registries"),
+		Shared:     []string{l.Dir, filepath.Dir(from.kubelab), l.Images},
 	}
 	if l.LB == lbServed {
 		s.LBs = c.LBs
