@@ -66,6 +66,8 @@ type InstallParams struct {
 	// GatewayReplicas is how many pods a gateway has, of which one holds the
 	// tunnel; default: 1.
 	GatewayReplicas int
+	// OperatorReplicas is how many pods the operator has, of which one works; default: 1.
+	OperatorReplicas int
 	// Peering is which part the operator takes in whole peerings; "" is [PeeringNone].
 	Peering PeeringRole
 	// APIServer is the URL at which consumers reach the cluster's API server; default:
@@ -260,6 +262,7 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 			if p.APIServer != "" {
 				*args = append(*args, apiServerFlag+p.APIServer)
 			}
+			o.Spec.Replicas = new(int32(cmp.Or(p.OperatorReplicas, 1))) //nolint:gosec // install.Settings bounds it
 			pods.ForOperator().Apply(&pod.ObjectMeta, &pod.Spec)
 			if err := p.Pods.remember(o); err != nil {
 				return nil, err
@@ -310,9 +313,12 @@ func services(p InstallParams) []string {
 
 // OperatorParams are what the operator of a Deployment was told: its image, its
 // pools, and the ranges of the cluster, none for those that it chooses, or finds,
-// itself; its part in whole peerings; and what was asked of the pods.
+// itself; its part in whole peerings; its replicas; and what was asked of the pods.
 func OperatorParams(d *appsv1.Deployment) (p InstallParams) {
 	p.Pods = rememberedPods(d)
+	if d.Spec.Replicas != nil {
+		p.OperatorReplicas = int(*d.Spec.Replicas)
+	}
 	for _, c := range d.Spec.Template.Spec.Containers {
 		p.Image = c.Image
 		for _, arg := range c.Args {

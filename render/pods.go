@@ -24,7 +24,29 @@ type PodSettings struct {
 	Resources         *corev1.ResourceRequirements  `json:"resources,omitempty"` // of each container
 	Labels            map[string]string             `json:"labels,omitempty"`
 	Annotations       map[string]string             `json:"annotations,omitempty"`
+	LogLevel          LogLevel                      `json:"logLevel,omitempty"` // of the program; default: info
 }
+
+// LogLevel is from which severity on a program writes logs.
+type LogLevel string
+
+// LogLevels are all there are.
+var LogLevels = []LogLevel{"debug", "info", "warn", "error"}
+
+// UnmarshalJSON refuses what is no level.
+func (l *LogLevel) UnmarshalJSON(text []byte) error {
+	var word string
+	if err := json.Unmarshal(text, &word); err != nil {
+		return err
+	}
+	if *l = LogLevel(word); word != "" && !slices.Contains(LogLevels, *l) {
+		return fmt.Errorf("logLevel %q: want debug, info, warn or error", word)
+	}
+	return nil
+}
+
+// logLevelVariable is how our programs are told their level: cmd/liqo-gateway reads it.
+const logLevelVariable = "LOG_LEVEL"
 
 // ProgramSettings are those of all pods of an installation, and of each program
 // what it has otherwise.
@@ -112,6 +134,7 @@ func (s PodSettings) or(common PodSettings) PodSettings {
 	s.Affinity = cmp.Or(s.Affinity, common.Affinity)
 	s.PriorityClassName = cmp.Or(s.PriorityClassName, common.PriorityClassName)
 	s.Resources = cmp.Or(s.Resources, common.Resources)
+	s.LogLevel = cmp.Or(s.LogLevel, common.LogLevel)
 	return s
 }
 
@@ -128,6 +151,11 @@ func (s PodSettings) Apply(meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
 	if s.Resources != nil {
 		for i := range spec.Containers {
 			spec.Containers[i].Resources = *s.Resources
+		}
+	}
+	if s.LogLevel != "" {
+		for i := range spec.Containers {
+			spec.Containers[i].Env = append(spec.Containers[i].Env, corev1.EnvVar{Name: logLevelVariable, Value: string(s.LogLevel)})
 		}
 	}
 	meta.Labels = union(s.Labels, meta.Labels)

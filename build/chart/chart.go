@@ -273,6 +273,12 @@ func (h *holes) cutPod(program string, pod map[string]any) {
 		c := c.(map[string]any)
 		c[h.mark(`resources:`, `  {{- `+asked("resources")+" | default `"+toJSON(c["resources"])+"` | nindent NEXT }}")] = ""
 		delete(c, "resources")
+		level := `{{- with ` + asked("logLevel") + ` }}`
+		if own, ok := c["env"].([]any); ok {
+			c["env"] = append(own, h.mark(level, `- name: LOG_LEVEL`, `  value: {{ . }}`, `{{- end }}`))
+		} else {
+			c[h.mark(level, `env:`, `- name: LOG_LEVEL`, `  value: {{ . }}`, `{{- end }}`)] = ""
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ func settings() []setting.Setting[render.InstallParams] {
 // defaults are what values have in the chart. It writes them down, where install
 // leaves what the cluster has.
 func defaults(r Release) render.InstallParams {
-	return render.InstallParams{Image: r.Image, ExternalCIDR: render.DefaultExternalCIDR, GatewayReplicas: 1}
+	return render.InstallParams{Image: r.Image, ExternalCIDR: render.DefaultExternalCIDR, GatewayReplicas: 1, OperatorReplicas: 1}
 }
 
 var (
@@ -50,7 +50,7 @@ func about(s setting.Setting[render.InstallParams]) string {
 const podsComment = `
 # What is asked of all pods, with the names that a Pod has: imagePullSecrets (Secrets of
 # the release's namespace), nodeSelector, tolerations, affinity, priorityClassName,
-# resources, labels, annotations. The same below operator, fabric (the node agent) and
+# resources, labels, annotations, logLevel (debug, info, warn, error). The same below operator, fabric (the node agent) and
 # gateway counts for these pods alone, instead of what is said of all.
 `
 
@@ -135,6 +135,8 @@ func schemaOf(t reflect.Type) map[string]any {
 	switch t {
 	case reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString]():
 		return map[string]any{"type": []string{"string", "number"}}
+	case reflect.TypeFor[render.LogLevel]():
+		return map[string]any{"type": "string", "enum": append([]render.LogLevel{""}, render.LogLevels...)}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

@@ -36,7 +36,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stderr)) }
 func run(args []string, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	log := slog.New(slog.NewJSONHandler(stderr, nil))
+	log := slog.New(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: level(os.Getenv("LOG_LEVEL"))}))
 	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
 	if err := watchConnections(); err != nil {
 		log.Error("ends", "error", err)
@@ -54,6 +54,15 @@ func run(args []string, stderr io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// level is from which severity on logs are written. A word that is none counts as info:
+// no gateway stays away for it.
+func level(word string) (l slog.Level) {
+	if l.UnmarshalText([]byte(word)) != nil {
+		return slog.LevelInfo
+	}
+	return l
 }
 
 // watchConnections has client-go notice within 8 s, not 45, that its connection

@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"log/slog"
+	"testing"
+)
 
 // Nodes and pods with addresses of both families may have IPv6 first.
 func TestAddressesOfBothFamilies(t *testing.T) {
@@ -19,6 +22,14 @@ func TestAddressesOfBothFamilies(t *testing.T) {
 		t.Setenv("TEST_IP", text)
 		if got, err := addressFrom("TEST_IP"); err == nil {
 			t.Errorf("%q: got %s, want an error", text, got)
+		}
+	}
+}
+
+func TestLogLevels(t *testing.T) {
+	for word, want := range map[string]slog.Level{"": slog.LevelInfo, "debug": slog.LevelDebug, "warn": slog.LevelWarn, "error": slog.LevelError, "loud": slog.LevelInfo} {
+		if got := level(word); got != want {
+			t.Errorf("LOG_LEVEL=%s: got %s, want %s", word, got, want)
 		}
 	}
 }

@@ -133,7 +133,7 @@ func (l lab) hangingRegistry(t *testing.T) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // nodes read it
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("[host.\"https://%s\"]\n  skip_verify = true\n", address) // which containerd 1.6 reads of a host alone
+	text := fmt.Sprintf("[host.%q]\n  skip_verify = true\n", "https://"+address)
 	if err := os.WriteFile(filepath.Join(dir, "hosts.toml"), []byte(text), 0o644); err != nil { //nolint:gosec // nodes read it
 		t.Fatal(err)
 	}

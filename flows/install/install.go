@@ -82,6 +82,9 @@ func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams
 	if len(p.Lend) == 0 {
 		p.Lend = told.Lend
 	}
+	if p.OperatorReplicas == 0 && told.OperatorReplicas > 0 { // of an operator that was scaled to nothing, one has to work
+		p.OperatorReplicas = min(told.OperatorReplicas, maxOperatorReplicas)
+	}
 	if p.GatewayReplicas == 0 {
 		p.GatewayReplicas = render.TemplateReplicas(object(c, "WgGatewayServerTemplate", render.ServerTemplate))
 	}

@@ -60,7 +60,7 @@ func TestWhatAnInstallationWasToldStays(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.A.Bare()
 	told := render.InstallParams{
-		Pools: []string{"10.0.0.0/8"}, PodCIDRs: []string{"10.244.0.0/16"}, ServiceCIDR: "10.96.0.0/12", GatewayReplicas: 2,
+		Pools: []string{"10.0.0.0/8"}, PodCIDRs: []string{"10.244.0.0/16"}, ServiceCIDR: "10.96.0.0/12", GatewayReplicas: 2, OperatorReplicas: 3,
 		Pods:    &render.ProgramSettings{PodSettings: render.PodSettings{NodeSelector: map[string]string{"zone": "a"}}},
 		Peering: render.PeeringProvider, APIServer: "https://203.0.113.7:6443",
 	}
@@ -72,7 +72,7 @@ func TestWhatAnInstallationWasToldStays(t *testing.T) {
 	for _, o := range pair.A.Objects() {
 		if d, ok := o.(*appsv1.Deployment); ok {
 			if got := render.OperatorParams(d); !slices.Equal(got.Pools, told.Pools) || !slices.Equal(got.PodCIDRs, told.PodCIDRs) || got.ServiceCIDR != told.ServiceCIDR || d.Spec.Template.Spec.NodeSelector["zone"] != "a" ||
-				got.Peering != told.Peering || got.APIServer != told.APIServer {
+				got.Peering != told.Peering || got.OperatorReplicas != 3 || got.APIServer != told.APIServer {
 				t.Errorf("got %+v, want %+v", got, told)
 			}
 		}

@@ -24,6 +24,7 @@ func Settings() []setting.Setting[render.InstallParams] {
 		{Name: "reserve", Help: "address range under which no peer may be seen, such as that of a VPN; may be repeated (default: unchanged, at first none)", Kind: setting.List, Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: setting.ListAt(func(p *params) *[]string { return &p.Reserve })},
 		{Name: "pools", Help: "address ranges under which peers are seen whose own are taken, may be repeated (default: unchanged, at first 240.0.0.0/4)", Kind: setting.List, Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: setting.ListAt(func(p *params) *[]string { return &p.Pools })},
 		{Name: "gateway-replicas", Help: "pods of each gateway: one holds the tunnel, the others stand by (default: unchanged, at first 1)", Kind: setting.Number, Want: "a number of pods", Min: 1, Max: maxGatewayReplicas, Empty: "unchanged", Store: setting.NumberAt(func(p *params) *int { return &p.GatewayReplicas })},
+		{Name: "operator-replicas", Help: "pods of the operator: one works, the others stand by (default: unchanged, at first 1)", Kind: setting.Number, Want: "a number of pods", Min: 1, Max: maxOperatorReplicas, Empty: "unchanged", Store: setting.NumberAt(func(p *params) *int { return &p.OperatorReplicas })},
 		{
 			Name: "peering", Help: "part of the cluster in whole peerings: consumer gets access to others, provider gives it (default: unchanged, at first none)", Kind: setting.Choice, Empty: "unchanged",
 			Options: []setting.Option{{Value: string(render.PeeringNone)}, {Value: string(render.PeeringConsumer)}, {Value: string(render.PeeringProvider)}, {Value: string(render.PeeringBoth)}},
@@ -91,6 +92,9 @@ const noImage = "this build of liqo-tui has no published image"
 
 // maxGatewayReplicas is more than anybody needs: only one of them works.
 const maxGatewayReplicas = 5
+
+// maxOperatorReplicas, too: it stands by within 2 s.
+const maxOperatorReplicas = 5
 
 const rangePattern = `^([0-9]{1,3}\.){3}[0-9]{1,3}/[0-9]{1,2}$`
 

@@ -89,7 +89,7 @@ gateway:
 	for _, s := range install.Settings() {
 		got = append(got, s.Key()+"="+s.Write(p))
 	}
-	want := "image=registry.example/liqo-gateway:v1 clusterID=rome podCIDR=10.244.0.0/16,10.245.0.0/16 serviceCIDR=10.96.0.0/12 externalCIDR=10.71.0.0/16 reserve= pools= gatewayReplicas=2 peering= apiServer= lend="
+	want := "image=registry.example/liqo-gateway:v1 clusterID=rome podCIDR=10.244.0.0/16,10.245.0.0/16 serviceCIDR=10.96.0.0/12 externalCIDR=10.71.0.0/16 reserve= pools= gatewayReplicas=2 operatorReplicas= peering= apiServer= lend="
 	if got := strings.Join(got, " "); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
@@ -101,6 +101,9 @@ gateway:
 		"podCIDR: 10.244.0.1/16":     `podCIDR "10.244.0.1/16": host bits are set, did you mean 10.244.0.0/16?`,
 		"gatewayReplicas: 9":         `gatewayReplicas "9": want a number of pods, 1 to 5`,
 		"operator: {nodeSelctor: a}": `unknown field "nodeSelctor"`,
+		"operatorReplicas: 9":        `operatorReplicas "9": want a number of pods, 1 to 5`,
+		"logLevel: loud":             `logLevel "loud": want debug, info, warn or error`,
+		"gateway: {logLevel: loud}":  `logLevel "loud": want debug, info, warn or error`,
 		"image: [a":                  "did not find expected",
 	} {
 		if err := install.ReadValues([]byte(text), &p); err == nil || !strings.Contains(err.Error(), want) {

@@ -193,6 +193,7 @@ var asked = map[string][2]string{
 	"priorityClassName": {`common`, `own`},
 	"resources":         {`{limits: {cpu: "2", memory: 1Gi}}`, `{requests: {cpu: 100m}}`},
 	"labels":            {`{team: network, app.kubernetes.io/name: mine, networking.liqo.io/active: "no"}`, `{team: "1e3"}`},
+	"logLevel":          {`debug`, `warn`},
 	"annotations":       {`{note: "a: b # c", prometheus.io/port: "1"}`, `{note: "{{ .Name }}"}`},
 }
 
@@ -206,6 +207,7 @@ func TestTheChartMakesWhatInstallMakes(t *testing.T) {
 		"reserved ranges":   "reserve: [10.1.0.0/16, 192.168.7.0/24]",
 		"pools":             "pools: [10.0.0.0/8, 172.16.0.0/12]",
 		"replicas":          "gatewayReplicas: 3",
+		"operator replicas": "operatorReplicas: 2",
 	}
 	all := ""
 	for _, text := range set {

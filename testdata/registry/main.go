@@ -70,7 +70,7 @@ func run(args []string) error {
 		return err
 	}
 	if o.listen == "" || o.hosts == "" || o.user == "" || o.password == "" || flags.NArg() > 0 {
-		return errors.New("usage: registry -listen ADDRESS:PORT -hosts DIR -user NAME -password WORD [-load IMAGE.tar=NAME:TAG]...")
+		return errors.New("want -listen ADDRESS:PORT -hosts DIR -user NAME -password WORD [-load IMAGE.tar=NAME:TAG]")
 	}
 	ended, trust, err := o.serve(context.Background())
 	if err != nil {

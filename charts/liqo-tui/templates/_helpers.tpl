@@ -35,7 +35,7 @@ What is asked of a program's pods in one field, as YAML; nothing if it is nothin
 {{/* All that is asked of pods, as JSON; nothing if it is nothing. liqo-tui install reads it. */}}
 {{- define "liqo-tui.pods" -}}
 {{- $all := dict -}}
-{{- range $key := list "affinity" "annotations" "fabric" "gateway" "imagePullSecrets" "labels" "nodeSelector" "operator" "priorityClassName" "resources" "tolerations" -}}
+{{- range $key := list "affinity" "annotations" "fabric" "gateway" "imagePullSecrets" "labels" "logLevel" "nodeSelector" "operator" "priorityClassName" "resources" "tolerations" -}}
 {{- with index $.Values $key }}{{ $_ := set $all $key . }}{{ end -}}
 {{- end -}}
 {{- with $all }}{{ toJson . }}{{ end -}}
