@@ -258,11 +258,11 @@ func (i *Installation) steps(side flows.Side, c flows.ClusterFacts) []flows.Step
 		switch {
 		case s.Status != flows.Ready && s.Status != flows.Done || part.id == stepDefinitions || part.id == stepHome:
 		case !done[stepHome]:
-			s.Status, s.Reason, s.Objects = flows.Blocked, "needs the namespace", nil
+			s.Status, s.Reason, s.Objects = flows.Blocked, i.blocked(c, part.id, "needs the namespace"), nil
 		case part.id != stepRights && (!done[stepDefinitions] || !i.served(c)):
-			s.Status, s.Reason, s.Objects = flows.Blocked, "needs the definitions", nil
+			s.Status, s.Reason, s.Objects = flows.Blocked, i.blocked(c, part.id, "needs the definitions"), nil
 		case part.id == stepOperator && !done[stepFabric]:
-			s.Status, s.Reason, s.Objects = flows.Blocked, "needs the rest to be applied", nil
+			s.Status, s.Reason, s.Objects = flows.Blocked, i.blocked(c, part.id, "needs the rest to be applied"), nil
 		}
 		done[part.id] = s.Status == flows.Done
 		steps = append(steps, s)

@@ -64,3 +64,12 @@ func installedContainers(c flows.ClusterFacts, id string) []corev1.Container {
 	}
 	return nil
 }
+
+// blocked is why a part can't be applied yet, with its images if they are to change.
+func (i *Installation) blocked(c flows.ClusterFacts, id, why string) string {
+	has := installedContainers(c, id)
+	if len(has) == 0 || slices.ContainsFunc(has, func(c corev1.Container) bool { return c.Image == i.params.Image }) {
+		return why
+	}
+	return images(has, i.params.Image) + ": " + why
+}
