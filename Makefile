@@ -70,7 +70,7 @@ bin/image: build/image/main.go build/image/go.mod build/image/go.sum
 
 # ---- the lab: two real clusters on this machine (needs root)
 
-lab: lab-of-two bin/flanneld bin/calico bin/registry bin/udptunnel.tar ## Build what the lab needs, without starting it
+lab: lab-of-two bin/flanneld bin/calico bin/registry bin/previous.tar bin/udptunnel.tar ## Build what the lab needs, without starting it
 
 # What two clusters on a bridge need. The demonstration waits for nothing else.
 lab-of-two: deps bin/lab bin/kubelab bin/images/pod.tar image
@@ -107,6 +107,11 @@ bin/kubernetes: bin/kubelab
 	@mkdir -p $@
 	@for name in etcd kube-apiserver kubectl; do ln -sf ../kubelab $@/$$name; done
 	@touch $@
+
+# The gateway of an earlier commit: until there is a release, one of its history.
+PREVIOUS ?= 84c5427
+bin/previous.tar: build/previous.sh bin/image
+	@build/previous.sh $(PREVIOUS) $@ lab.local/liqo-gateway:previous
 
 # A gateway that is not ours, for a test that loads it itself.
 bin/udptunnel.tar: testdata/udptunnel/main.go $(SOURCES) bin/image

@@ -32,6 +32,7 @@ if [ "$only" != liqo ]; then
 	part two_clusters "end-to-end tests in a lab of two clusters"
 	part three_clusters "end-to-end tests in a lab of three clusters"
 	part registry "end-to-end tests of nodes that pull our image from a registry"
+	part skew "end-to-end tests with operators and gateways of an earlier commit, and of upgrades under traffic"
 	part nat "end-to-end tests of clusters behind routers that translate addresses"
 fi
 if [ "$only" != e2e ]; then
@@ -51,7 +52,7 @@ run() { # DIRECTORY ARGUMENTS...
 
 # Three tests at a time, of those that wait most of their time.
 without_lab() {
-	run . -timeout 30m -parallel 3 -skip '^(TestLab|TestThreeClusters|TestBehindNAT|TestBesideLiqo|TestFromARegistry)' \
+	run . -timeout 30m -parallel 3 -skip '^(TestLab|TestThreeClusters|TestBehindNAT|TestBesideLiqo|TestFromARegistry|TestSkew)' \
 		$(go list ./... | grep -v -e '/kube$' -e '/kube/')
 }
 
@@ -120,6 +121,8 @@ own_lab() { # TEST
 three_clusters() { own_lab TestThreeClusters; }
 
 registry() { own_lab TestFromARegistry; }
+
+skew() { own_lab TestSkew; }
 
 nat() { own_lab TestBehindNAT; }
 

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+)
+
+const previousImage = "lab.local/liqo-gateway:previous"
+
+// TestSkew has this program work with operators, agents and gateways of an earlier commit
+// (bin/previous.tar), of both clusters and of one, and then brings them up to date and
+// back, under traffic.
+func TestSkew(t *testing.T) {
+	if os.Getenv("REQUIRE_LAB") == "" {
+		t.Skip("makes a lab of its own, which takes the place of another: set REQUIRE_LAB")
+	}
+	var l lab
+	l.must(t, "down")
+	l.must(t, "up", "--clusters", "rome,milan", "--nodes", "2")
+	for _, archive := range []string{"../../bin/images/liqo-gateway.tar", "../../bin/previous.tar"} {
+		l.must(t, "load", archive)
+	}
+	l = useLab(t)
+	for _, cluster := range l.clusters {
+		for _, node := range l.nodes(t, cluster) {
+			l.apply(t, cluster, webPod(t, node))
+		}
+		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app=web", "--timeout=60s")
+	}
+	for _, c := range []struct{ rome, milan, server string }{
+		{previousImage, previousImage, "Remote"},
+		{labImage, previousImage, "Local"},
+		{previousImage, labImage, "Remote"},
+	} {
+		t.Run(c.rome+" and "+c.milan, func(t *testing.T) {
+			l.installImage(t, "rome", c.rome)
+			l.installImage(t, "milan", c.milan)
+			l.testSkew(t, c.server)
+		})
+	}
+	t.Run("an upgrade, and back, under traffic", l.testUpgrade)
+}
+
+func (l lab) installImage(t *testing.T, cluster, image string, args ...string) result {
+	t.Helper()
+	return l.tui(append([]string{
+		"install", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster, "--cluster-id", cluster,
+		"--pod-cidr", labPodCIDR, "--image", image,
+	}, args...)...).want(t, exit.OK)
+}
+
+// testSkew goes through what a connection meets.
+func (l lab) testSkew(t *testing.T, server string) {
+	c := connection{"rome", "milan"}
+	l.between(c, "connect", "--server-service-type", "NodePort", "--server-location", server, "--yes", "--timeout", "120s").want(t, exit.OK)
+	for _, way := range c.ways() {
+		eventually(t, 20*time.Second, func() error { return l.worksBetween(t, way) })
+		l.testSaid(t, way)
+	}
+	l.both(c, "check").want(t, exit.OK)
+	l.between(c, "verify").want(t, exit.OK)
+	l.between(c, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
+	l.waitForNamespacesGone(t)
+}
+
+// testUpgrade replaces everything of rome while datagrams pass, by this version and by
+// the one before again, without a standby and with one.
+func (l lab) testUpgrade(t *testing.T) {
+	c := connection{"rome", "milan"}
+	l.installImage(t, "rome", previousImage)
+	l.installImage(t, "milan", labImage)
+	l.between(c, "connect", "--server-service-type", "NodePort", "--yes", "--timeout", "120s").want(t, exit.OK)
+	for _, to := range []struct{ image, from, pods string }{
+		{labImage, previousImage, "1"}, {previousImage, labImage, "1"}, {labImage, previousImage, "2"},
+	} {
+		l.installImage(t, "rome", to.from, "--gateway-replicas", to.pods, "--timeout", "120s")
+		plan := l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-rome", "--cluster-id", "rome", "--image", to.image, "--dry-run", "-o", "json").want(t, exit.Pending).out
+		if want := to.from + " → " + to.image; strings.Count(plan, want) < 3 {
+			t.Errorf("the plan: got %s, want operator, agents and gateway %s", plan, want)
+		}
+		gap := l.during(t, c, 2*time.Second, func() { l.installImage(t, "rome", to.image, "--timeout", "120s") })
+		t.Logf("%s → %s, %s pods of the gateway: longest gap %s", to.from, to.image, to.pods, gap.longest.Round(10*time.Millisecond))
+		if gap.longest > longestUpgrade {
+			t.Errorf("%s → %s: pods did not reach each other for %s, want %s at most", to.from, to.image, gap.longest, longestUpgrade)
+		}
+	}
+	l.between(c, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
+}
+
+// longestUpgrade is what is promised: "some seconds". Measured were 2.5 to 3.0 s, and 0.2
+// to 0.4 s with a standby.
+const longestUpgrade = 5 * time.Second
