@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/internal/sample"
 )
 
 const previousImage = "lab.local/liqo-gateway:previous"
@@ -31,11 +32,14 @@ func TestSkew(t *testing.T) {
 		}
 		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app=web", "--timeout=60s")
 	}
-	for _, c := range []struct{ rome, milan, server string }{
+	pairs := []struct{ rome, milan, server string }{
 		{previousImage, previousImage, "Remote"},
 		{labImage, previousImage, "Local"},
 		{previousImage, labImage, "Remote"},
-	} {
+	}
+	first := sample.Seed(t)
+	for i := range uint64(sample.Of(1, len(pairs))) {
+		c := pairs[(first+i)%uint64(len(pairs))]
 		t.Run(c.rome+" and "+c.milan, func(t *testing.T) {
 			l.installImage(t, "rome", c.rome)
 			l.installImage(t, "milan", c.milan)

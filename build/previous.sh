@@ -1,0 +1,16 @@
+#!/bin/bash
+# previous.sh COMMIT OUT.tar TAG: pack the gateway's image as an earlier commit has it, for
+# tests of programs of two versions.
+set -euo pipefail
+commit=$1 out=$PWD/$2 tag=$3
+root=$PWD
+if ! git rev-parse --verify --quiet "$commit^{commit}" >/dev/null; then
+	echo "commit $commit is not in this clone: git fetch --unshallow" >&2
+	exit 1
+fi
+source=$(mktemp -d)
+trap 'rm -rf "$source"' EXIT
+git archive "$commit" | tar -x -C "$source"
+cd "$source"
+"$root/build/gobuild.sh" . bin/liqo-gateway ./cmd/liqo-gateway "-s -w"
+"$root/bin/image" -o "$out" -tag "$tag" bin/liqo-gateway=/liqo-gateway -- /liqo-gateway
