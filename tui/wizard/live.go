@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -114,21 +115,21 @@ func (s liveScreen) chart(c scene, room int) []string {
 		length = max(length, len(w.history.Points))
 	}
 	length = min(length, 2*(c.Width-8)) // half a cell each
-	head := t.Label.Render("Round trip") + t.Faint.Render(fmt.Sprintf(" between the gateways, every %s ", session.Bucket))
+	head := []string{t.Label.Render("Round trip") + t.Faint.Render(fmt.Sprintf(" between the gateways, every %s ", session.Bucket))}
 	var curves []draw.Curve
 	for i, w := range s.witnesses {
 		side := flows.Side(i)
 		values := session.RoundTrips(w.history.Until(c.Now, length))
 		if _, _, _, ok := draw.Statistics(values); ok {
 			curves = append(curves, draw.Curve{Values: values, Style: t.Sides[side], Mark: []rune(side.String())[0]})
-			head += " " + t.Sides[side].Render(side.String()+t.To+side.Other().String())
+			head = append(head, t.Sides[side].Render(side.String()+t.To+side.Other().String()))
 		}
 	}
 	if height < leastChart || len(curves) == 0 {
 		return nil
 	}
 	back := time.Duration(length) * session.Bucket
-	return append([]string{"", head}, t.Chart(curves, back, c.Width, height, draw.Milliseconds)...)
+	return append([]string{"", strings.Join(head, " ")}, t.Chart(curves, back, c.Width, height, draw.Milliseconds)...)
 }
 
 // verdict sums both sides up.
