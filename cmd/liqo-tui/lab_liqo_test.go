@@ -209,7 +209,12 @@ func (l lab) testBeside(t *testing.T, b beside) {
 // byKubectl has kubectl apply what export writes, until all of it was known.
 func (l lab) byKubectl(t *testing.T, c connection) {
 	t.Helper()
-	for folder := filepath.Join(t.TempDir(), "first"); ; folder += "-next" {
+	made, err := os.MkdirTemp("", "export") // that of a test has its name, and kubectl splits it at the comma
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(made)
+	for folder := filepath.Join(made, "first"); ; folder += "-next" {
 		got := l.between(c, "connect", "--server-service-type", "NodePort", "--export", folder).want(t, exit.OK)
 		for _, cluster := range []string{c.a, c.b} {
 			l.must(t, "kubectl", cluster, "apply", "-f", filepath.Join(folder, cluster))
