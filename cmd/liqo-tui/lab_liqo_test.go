@@ -201,6 +201,11 @@ func (l lab) testBeside(t *testing.T, b beside) {
 			if got := l.between(b.connection, "connect", flags...).want(t, exit.OK); !strings.HasPrefix(got.out, "No changes.\n") {
 				t.Errorf("got %q, want it to start with No changes.\n%s", got.out, got.err)
 			}
+			// Who made the namespaces removes them, which is kubectl here.
+			l.between(b.connection, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
+			for _, way := range b.ways() {
+				l.must(t, "kubectl", way.a, "delete", "namespace", "liqo-tenant-"+way.b, "--timeout=60s")
+			}
 			reset(t)
 		})
 	}
