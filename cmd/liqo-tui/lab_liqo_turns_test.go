@@ -57,6 +57,15 @@ func (l lab) testTurns(t *testing.T, c connection) {
 				return err
 			})
 		}
+		for _, way := range c.ways() { // liqoctl fails where a namespace ends
+			eventually(t, 30*time.Second, func() error {
+				ending, err := l.try(t, "kubectl", way.a, "get", "namespaces", "-o", `jsonpath={.items[?(@.status.phase=="Terminating")].metadata.name}`)
+				if err == nil && ending != "" {
+					err = fmt.Errorf("%s is ending on %s", ending, way.a)
+				}
+				return err
+			})
+		}
 	}
 	l.between(c, "connect", append(serverFlags, "--yes", "--timeout", "120s")...).want(t, exit.OK)
 }
