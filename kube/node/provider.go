@@ -2,10 +2,8 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -81,17 +79,7 @@ func (p *provider) ask(ctx context.Context, now time.Time) error {
 	answer, err := p.http.Do(request)
 	if err != nil {
 		p.http.CloseIdleConnections() // the next question goes a way of its own
-		// Which address and which port of this pod it was is no news each time.
-		if inner := (&url.Error{}); errors.As(err, &inner) {
-			err = inner.Err
-		}
-		if inner := (&net.OpError{}); errors.As(err, &inner) {
-			err = inner.Err
-		}
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("not within %s", askWithin)
-		}
-		return fmt.Errorf("its API server %s does not answer: %w", p.server, err)
+		return peering.NoAnswer(p.server, err)
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<16)) // for the connection to be used again
 	_ = answer.Body.Close()

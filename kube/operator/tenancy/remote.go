@@ -41,8 +41,12 @@ func (r *peers) ask(ctx context.Context, i *authv1beta1.Identity) error {
 		return err
 	}
 	var list authv1beta1.RenewList
-	if err := remote.List(ctx, &list, client.InNamespace(*i.Spec.Namespace), client.Limit(1)); err != nil {
-		return fmt.Errorf("ask the provider: %w", err)
+	err = remote.List(ctx, &list, client.InNamespace(*i.Spec.Namespace), client.Limit(1))
+	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
+		err = peering.NoAnswer(i.Spec.AuthParams.APIServer, err)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", i.Spec.ClusterID, err)
 	}
 	if c, err := peering.Certificate(i.Spec.AuthParams.SignedCRT); err != nil || time.Now().Before(peering.RenewAt(c.NotBefore, c.NotAfter)) {
 		return err
@@ -103,7 +107,7 @@ func (r *peers) renew(ctx context.Context, remote client.Client, i *authv1beta1.
 		err = remote.Create(ctx, o, client.FieldOwner(own.Manager))
 	}
 	if err != nil {
-		return fmt.Errorf("ask the provider for another certificate: %w", err)
+		return fmt.Errorf("ask %s for another certificate: %w", i.Spec.ClusterID, err)
 	}
 	before, now := i.DeepCopy(), o.Status.AuthParams
 	if now == nil || !newer(now.SignedCRT, i.Spec.AuthParams.SignedCRT) {

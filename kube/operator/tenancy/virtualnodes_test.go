@@ -358,6 +358,11 @@ func (w *pair) testAway(t *testing.T, way *valve) {
 	if n.Status.Capacity.Cpu().String() != "2" {
 		t.Errorf("it has %v", n.Status.Capacity)
 	}
+	// The operator notices by itself, within 15 s, and what it says then stands first.
+	until(t, w.rome, virtual(), "without an answer", func(v *offloadingv1beta1.VirtualNode) bool {
+		return strings.HasPrefix(v.Annotations[render.AnnotationProblem], "milan: its API server ")
+	})
+	until(t, w.rome, member(), "not ready for the operator's reason", says(corev1.NodeReady, corev1.ConditionFalse, "milan: its API server "))
 	until(t, w.rome, lease(), "renewed all the same", func(l *coordinationv1.Lease) bool { return l.Spec.RenewTime.After(was) })
 	way.set(false)
 	began = time.Now()
