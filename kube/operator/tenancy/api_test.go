@@ -35,6 +35,7 @@ import (
 // TestPeering has rome use milan, with our operators alone and the plan that peers
 // clusters where Liqo runs.
 func TestPeering(t *testing.T) {
+	t.Parallel() // it waits, most of the time
 	requireAPI(t)
 	rome, milan := newPlane(t, "rome", render.PeeringConsumer), newPlane(t, "milan", render.PeeringProvider)
 	until(t, rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: peering.KeysName}}, "made", func(s *corev1.Secret) bool { return len(s.Data) == 2 })

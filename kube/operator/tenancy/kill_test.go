@@ -29,6 +29,7 @@ const (
 // a virtual node is ready. Others go on, and in the end there is as much as if nothing had
 // happened.
 func TestCrashesDuringAHandshake(t *testing.T) {
+	t.Parallel() // it waits, most of the time
 	requireAPI(t)
 	rome, milan := newPlane(t, "rome", render.PeeringConsumer), newPlane(t, "milan", render.PeeringProvider)
 	w := &pair{t: t, rome: rome, milan: milan, proxy: proxy(t), params: peer.Params{CPU: "2", Memory: "2Gi"}, node: true}

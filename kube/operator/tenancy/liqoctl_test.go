@@ -22,6 +22,7 @@ import (
 // TestLiqoctl has the released liqoctl, unmodified, give rome access to milan where our
 // operators answer. Our plan uses what liqoctl has made, and liqoctl ends it.
 func TestLiqoctl(t *testing.T) {
+	t.Parallel() // it waits, most of the time
 	requireAPI(t)
 	program, err := filepath.Abs(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "..", "liqoctl"))
 	if err != nil {

@@ -29,6 +29,7 @@ import (
 // TestTenantsThatAreRefused tries to become somebody that one must not be. Each has a
 // namespace with the labels, a nonce, and all else that it needs.
 func TestTenantsThatAreRefused(t *testing.T) {
+	t.Parallel() // it waits, most of the time
 	requireAPI(t)
 	milan := newPlane(t, "milan", render.PeeringProvider)
 	bind := func(kind, name, binding string) {

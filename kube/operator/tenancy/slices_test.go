@@ -29,6 +29,7 @@ import (
 
 // TestResources has rome ask milan for resources, with our operators alone.
 func TestResources(t *testing.T) {
+	t.Parallel() // it waits, most of the time
 	requireAPI(t)
 	rome, milan := newPlane(t, "rome", render.PeeringConsumer), newPlane(t, "milan", render.PeeringProvider)
 	until(t, rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: peering.KeysName}}, "made", func(s *corev1.Secret) bool { return len(s.Data) == 2 })

@@ -34,6 +34,7 @@ import (
 // TestVirtualNode has rome ask milan for a virtual node. Both operators and the node's
 // program have the rights that they have on a cluster.
 func TestVirtualNode(t *testing.T) {
+	t.Parallel() // it waits, most of the time
 	requireAPI(t)
 	rome, milan := newPlane(t, "rome", render.PeeringConsumer), newPlane(t, "milan", render.PeeringProvider)
 	until(t, rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: peering.KeysName}}, "made", func(s *corev1.Secret) bool { return len(s.Data) == 2 })
