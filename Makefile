@@ -70,7 +70,7 @@ bin/image: build/image/main.go build/image/go.mod build/image/go.sum
 
 # ---- the lab: two real clusters on this machine (needs root)
 
-lab: lab-of-two bin/flanneld bin/calico bin/registry bin/previous.tar bin/udptunnel.tar ## Build what the lab needs, without starting it
+lab: lab-of-two bin/flanneld bin/calico bin/registry bin/helm bin/previous.tar bin/udptunnel.tar ## Build what the lab needs, without starting it
 
 # What two clusters on a bridge need. The demonstration waits for nothing else.
 lab-of-two: deps bin/lab bin/kubelab bin/images/pod.tar image
@@ -89,6 +89,10 @@ bin/flanneld: testdata/flannel/main.go testdata/flannel/go.mod testdata/flannel/
 
 bin/registry: testdata/registry/main.go testdata/registry/go.mod testdata/registry/go.sum
 	@build/gobuild.sh testdata/registry bin/registry . "-s -w"
+
+# The real Helm, of the release whose library renders the chart in tests.
+bin/helm: testdata/helm/go.mod testdata/helm/go.sum
+	@build/gobuild.sh testdata/helm bin/helm helm.sh/helm/v4/cmd/helm "-s -w"
 
 # Its definitions of resources come with the module.
 bin/calico: $(wildcard testdata/calico/*.go) testdata/calico/go.mod testdata/calico/go.sum

@@ -45,10 +45,12 @@ func TestFromARegistry(t *testing.T) {
 		}
 		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app=web", "--timeout=60s")
 	}
+	before := l.objects(t, "rome")
 	t.Run("an image that can't be pulled is said before anything changes", func(t *testing.T) { l.testUnpulled(t, image) })
-	if !t.Run("the operator runs within 10 s", func(t *testing.T) { l.testPulled(t, image+":v1") }) {
+	if !t.Run("the operator runs within 10 s, by Helm and by install", func(t *testing.T) { l.testPulled(t, image+":v1") }) {
 		return
 	}
+	t.Run("install and uninstall leave Helm's release to Helm", l.testHelms)
 	t.Run("a gateway is pulled, and packets pass", func(t *testing.T) {
 		l.testConnection(t, "NodePort")
 		for _, c := range []connection{{"rome", "milan"}, {"milan", "rome"}} {
@@ -58,8 +60,11 @@ func TestFromARegistry(t *testing.T) {
 			}
 		}
 		l.both(connection{"rome", "milan"}, "network", "verify").want(t, exit.OK)
-		l.reset().want(t, exit.OK)
+		l.noDrift(t, "rome")
 	})
+	t.Run("helm upgrade changes what runs, and the connection stays", func(t *testing.T) { l.testHelmUpgrade(t, image+":v1") })
+	l.reset().want(t, exit.OK)
+	t.Run("helm uninstall leaves the CRDs and what was there before", func(t *testing.T) { l.testHelmUninstall(t, before) })
 }
 
 // onlyThePod is a folder of images without ours.
@@ -195,9 +200,12 @@ func (l lab) testUnpulled(t *testing.T, image string) {
 // testPulled measures from the command to an operator that runs, where a node has nothing
 // of the image.
 func (l lab) testPulled(t *testing.T, image string) {
-	for _, cluster := range l.clusters {
+	for cluster, install := range map[string]func(){
+		"rome":  func() { l.helmInstall(t, "rome", image) },
+		"milan": func() { l.installFromRegistry(t, "milan", image, "right").want(t, exit.OK) },
+	} {
 		began := time.Now()
-		l.installFromRegistry(t, cluster, image, "right").want(t, exit.OK)
+		install()
 		took := time.Since(began)
 		t.Logf("%s: operator and node agents run after %.1f s", cluster, took.Seconds())
 		if took > 10*time.Second {
