@@ -24,13 +24,11 @@ const (
 	// AnnotationOriginal on a twin is the name of the consumer's namespace.
 	AnnotationOriginal = "liqo.io/original-name"
 	// AnnotationShadow on a pod is the UID of the ShadowPod that it was made of.
-	AnnotationShadow    = "liqo-tui.dev/shadow-pod"
-	LabelMadeBy         = "liqo.io/managed-by"
-	MadeByShadowPod     = "shadowpod"
-	LabelPodDestination = "offloading.liqo.io/destination" // the provider
-	LabelPodNode        = "offloading.liqo.io/nodename"    // the consumer's virtual node
-	LabelEnforce        = "pod-security.kubernetes.io/enforce"
-	LevelEnforced       = "baseline"
+	AnnotationShadow = "liqo-tui.dev/shadow-pod"
+	LabelMadeBy      = "liqo.io/managed-by"
+	MadeByShadowPod  = "shadowpod"
+	LabelEnforce     = "pod-security.kubernetes.io/enforce"
+	LevelEnforced    = "baseline"
 	// LentPriority is the priority class of consumers' pods: it preempts nobody.
 	LentPriority = "liqo-tui-lent"
 )
@@ -169,18 +167,6 @@ func TwinPolicy(twin *corev1.Namespace, conf *networkingv1beta1.Configuration, o
 				{To: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: except}}}},
 			},
 		},
-	}
-}
-
-// MapCopy is what a consumer shows of its NamespaceMap in a namespace of the provider.
-func MapCopy(m *offloadingv1beta1.NamespaceMap, consumer render.ClusterID, namespace string) *offloadingv1beta1.NamespaceMap {
-	return &offloadingv1beta1.NamespaceMap{
-		TypeMeta: metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: "NamespaceMap"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: m.Name, Labels: map[string]string{
-			render.LabelRemoteCluster: string(consumer), LabelOrigin: string(consumer), LabelDestination: m.Labels[LabelDestination],
-			LabelReplicated: "true", LabelReplication: "false",
-		}},
-		Spec: *m.Spec.DeepCopy(),
 	}
 }
 

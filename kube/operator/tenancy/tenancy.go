@@ -97,7 +97,9 @@ func (o Options) SetUp(mgr ctrl.Manager, recorder events.EventRecorder) error {
 			(&signatures{client: c, recorder: recorder, keys: k}).setup(mgr, of.Tell()),
 			(&identities{client: c, recorder: recorder, keys: k}).setup(mgr, of.Tell()),
 			(&abroad{client: c, reader: reader, recorder: recorder, keys: k, home: o.Home, config: mgr.GetConfig()}).setup(mgr),
-			(&virtualNodes{cached: c, recorder: recorder, home: o.Home}).setup(mgr))
+			(&virtualNodes{cached: c, recorder: recorder, home: o.Home}).setup(mgr),
+			(&offloader{cached: c, home: o.Home}).setup(mgr),
+			(&strays{client: c}).setup(mgr))
 	}
 	return errors.Join(append(errs, s.setup(mgr), (&peers{client: c, reader: reader, keys: k, role: o.Role, home: o.Home}).setup(mgr))...)
 }
