@@ -95,7 +95,9 @@ func TestTheDashboardLeadsToAllThatIsKnown(t *testing.T) {
 	onDashboard(t, func(_ *testing.T, d *driver) {
 		d.has("Peerings", "2 contexts", "1 · untested", "rome", "milan")
 		d.keys("enter")
-		d.has("Peerings › A rome ⇄ B milan", "dials UDP", "listens at UDP", "sees milan's pods 10.244.0.0/16 as", "Round trip")
+		d.has("Peerings › A rome ⇄ B milan", "dials UDP", "listens at UDP", "sees milan's pods 10.244.0.0/16 as")
+		d.keys("pgdown")
+		d.has("History no outage", "─────\n12:00", "Round trip")
 		d.keys("y")
 		d.has("› YAML", "kind: Namespace")
 		d.keys("pgdown", "pgdown", "pgdown", "pgdown", "pgdown")
@@ -103,7 +105,7 @@ func TestTheDashboardLeadsToAllThatIsKnown(t *testing.T) {
 		d.keys("pgdown", "pgdown")
 		d.has("value: Connected")
 		d.keys("e")
-		d.has("› events", "No events since")
+		d.has("› timeline", "No events since")
 		d.keys("D")
 		d.has("› diagnosis", "checks", "pods ─", "✓ gateway ", "═✓═")
 		d.keys("l")
@@ -186,7 +188,7 @@ func TestTheDashboardShowsALostClusterAndALostTunnel(t *testing.T) {
 		d.has("1 ✗ down")
 		d.keys("E")
 		d.has("rome/milan: down (was ", "rome/milan: unreachable (was untested)")
-		d.keys("esc", "enter", "pgdown", "pgdown")
+		d.keys("esc", "enter", "pgdown")
 		d.has("1 outage since 12:0", "when the dashboard was opened")
 	})
 }

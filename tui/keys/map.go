@@ -55,7 +55,7 @@ func NewMap(ascii bool) Map {
 		Explain: bind("ctrl+e", "explain", "ctrl+e"), Problems: bind("f", "only problems", "f"), Verify: bind("v", "verify with packets", "v"),
 		Address:     bind("a", "address to call", "a"),
 		CopyCommand: bind("c", "copy command", "c"), Mouse: bind("m", "mouse on or off", "m"), Palette: bind(":", "commands", ":"),
-		Events: bind("e", "events", "e"), AllEvents: bind("E", "events of all", "E"), YAML: bind("y", "YAML of its objects", "y"),
+		Events: bind("e", "timeline", "e"), AllEvents: bind("E", "timelines of all", "E"), YAML: bind("y", "YAML of its objects", "y"),
 		Wide: bind("w", "list alone, more columns", "w"), Grow: bind("+", "more of the list", "+"), Shrink: bind("-", "more of the detail", "-"),
 		Matrix:   bind("t", "matrix of clusters", "t"),
 		Hide:     bind("h", "name silent contexts or not", "h"),
