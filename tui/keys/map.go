@@ -20,6 +20,7 @@ type Map struct {
 	Events, AllEvents, YAML, Pause, Save       key.Binding
 	Change, Diagnose, Logs, Wide               key.Binding
 	SortName, SortStatus, SortLatency          key.Binding
+	HandOver                                   key.Binding
 	SortTraffic, SortAge                       key.Binding
 	Grow, Shrink, Hide, Matrix                 key.Binding
 	Yes, No, Choose                            key.Binding
@@ -60,7 +61,7 @@ func NewMap(ascii bool) Map {
 		Matrix:   bind("t", "matrix of clusters", "t"),
 		Hide:     bind("h", "name silent contexts or not", "h"),
 		Diagnose: bind("D", "diagnose", "D"), Logs: bind("l", "gateways' logs", "l"),
-		Change: bind("C", "change the connection", "C"), Pause: bind("p", "pause", "p"), Save: bind("s", "save this screen", "s"),
+		Change: bind("C", "change the connection", "C"), Pause: bind("p", "pause", "p"), Save: bind("s", "save this screen", "s"), HandOver: bind("o", "report for a colleague", "o"),
 		SortName: bind("N", "sort by name", "N"), SortStatus: bind("S", "sort by status", "S"),
 		SortLatency: bind("L", "sort by latency", "L"), SortTraffic: bind("T", "sort by traffic", "T"), SortAge: bind("A", "sort by age", "A"),
 		CutUDP: bind("1", "cut UDP", "1"), SlowLink: bind("2", "slow link", "2"),
