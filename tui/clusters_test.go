@@ -148,8 +148,9 @@ func TestAFileIsAdded(t *testing.T) {
 		d.keys("a")
 		d.send(tea.PasteMsg{Content: "/mnt/usb/nothing.yaml"})
 		d.keys("enter")
-		d.has("/mnt/usb/nothing.yaml: file does not exist")
-		d.keys("a")
+		d.has("Which kubeconfig file?", "> /mnt/usb/nothing.yaml", "/mnt/usb/nothing.yaml: file does not exist")
+		d.keys("ctrl+u")
+		d.hasNot("file does not exist")
 		d.keys("enter")
 		d.has("type the path of a file")
 		d.send(tea.PasteMsg{Content: "/mnt/usb/turin.yaml"})
@@ -157,6 +158,7 @@ func TestAFileIsAdded(t *testing.T) {
 		d.keys("enter")
 		// Two contexts of one name are told apart by their files.
 		d.has("kind-rome (config)", "kind-rome (turin.yaml)")
+		d.hasNot("nothing.yaml")
 	})
 }
 
