@@ -24,7 +24,7 @@ const (
 // Bare makes the cluster one on which nothing is installed.
 func (c *Cluster) Bare() {
 	c.Be(func(f *flows.ClusterFacts) {
-		f.Software, f.ID, f.HasCRDs, f.Networks, f.Agents = flows.NoSoftware, "", false, render.Networks{}, nil
+		f.Software, f.ID, f.HasCRDs, f.Networks = flows.NoSoftware, "", false, render.Networks{}
 	})
 }
 
