@@ -188,7 +188,7 @@ bin/wireguard2022: testdata/wireguard2022/main.go testdata/wireguard2022/go.mod 
 bench-tui: ## Measure what the terminal program costs with thousands of peerings
 	@build/bench-tui.sh
 
-screenshots: lab build bin/screenshots ## Take the README's pictures from the real program, in the lab
+screenshots: bin/liqo-tui bin/screenshots ## Take the README's pictures from the real program's demonstration
 	@build/screenshots.sh
 
 bin/screenshots: $(wildcard build/screenshots/*.go) build/screenshots/go.mod build/screenshots/go.sum

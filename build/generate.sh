@@ -6,7 +6,7 @@ networking.liqo.io_gatewayclients networking.liqo.io_gatewayservers networking.l
 networking.liqo.io_publickeies networking.liqo.io_wggatewayclienttemplates networking.liqo.io_wggatewayservertemplates"
 # Only clusters that are to use others' resources, or lend theirs, get these.
 peering="authentication.liqo.io_identities authentication.liqo.io_renews authentication.liqo.io_resourceslices authentication.liqo.io_tenants
-offloading.liqo.io_virtualnodes"
+offloading.liqo.io_namespacemaps offloading.liqo.io_namespaceoffloadings offloading.liqo.io_shadowpods offloading.liqo.io_virtualnodes"
 mkdir -p bin
 [ -x "bin/controller-gen-$1" ] || {
 	GOBIN=$PWD/bin go install "sigs.k8s.io/controller-tools/cmd/controller-gen@$1"
@@ -24,8 +24,12 @@ done
 for kind in $peering; do
 	cp "$out/$kind.yaml" render/crds/peering/
 done
-# A virtual node's template is a whole pod's schema, 4000 lines of it. Our operator writes
-# none, so it is left open.
-awk '/^              template:$/ { print; print "                type: object"; print "                x-kubernetes-preserve-unknown-fields: true"; skip = 1; next }
-	skip && !/^               / { skip = 0 }
-	!skip' "$out/offloading.liqo.io_virtualnodes.yaml" >render/crds/peering/offloading.liqo.io_virtualnodes.yaml
+# These two embed a whole pod's schema, 4000 lines of it. They are left open: our operator
+# writes no template, and what a ShadowPod asks for is judged as the Pod that is made of it.
+open() { # KIND FIELD
+	awk -v "field=$2" '$0 == "              " field ":" { print; print "                type: object"; print "                x-kubernetes-preserve-unknown-fields: true"; skip = 1; next }
+		skip && !/^               / { skip = 0 }
+		!skip' "$out/$1.yaml" >"render/crds/peering/$1.yaml"
+}
+open offloading.liqo.io_virtualnodes template
+open offloading.liqo.io_shadowpods pod

@@ -229,7 +229,8 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 	}
 	text := replaceAll(strings.Join(manifests, "---\n"), map[string]string{
 		"$NAMESPACE": p.Namespace, "$IMAGE": p.Image, "$PRIORITY": GatewayPriorityClass, "$TENANT": TenantAccessName,
-		"$PEERING": PeeringAccessName, "$CONSUMER": ConsumerAccessName, "$NODE": NodeAccessName, "$CLUSTER": string(p.ClusterID),
+		"$PEERING": PeeringAccessName, "$CONSUMER": ConsumerAccessName, "$NODE": NodeAccessName, "$OFFLOADED": OffloadedAccessName, "$TWIN": TwinAccessName,
+		"$CLUSTER": string(p.ClusterID),
 	})
 	var objs []Object
 	for doc := range strings.SplitSeq(text, "\n---\n") {

@@ -142,9 +142,12 @@ const (
 	GatewayAccessName   = "liqo-tui-gateway"
 	TenantAccessName    = "liqo-tui-tenant" // of the ClusterRole that the operator has in tenants' namespaces
 	InvitedAccessName   = "liqo-tui-operator-invited"
-	PeeringAccessName   = "liqo-tui-peering"  // of what the operator may do in a peer's namespace, for whole peerings
-	ConsumerAccessName  = "liqo-tui-consumer" // of what a consumer may do in its namespace
-	NodeAccessName      = "liqo-tui-node"     // of what the programs of virtual nodes may do; with a dash and the node's name, of each
+	PeeringAccessName   = "liqo-tui-peering"       // of what the operator may do in a peer's namespace, for whole peerings
+	ConsumerAccessName  = "liqo-tui-consumer"      // of what a consumer may do in its namespace
+	TwinAccessName      = "liqo-tui-twin"          // of what a consumer may do in namespaces that stand for its own
+	TwinOperatorName    = "liqo-tui-twin-operator" // of what the operator may do there
+	NodeAccessName      = "liqo-tui-node"          // of what the programs of virtual nodes may do; with a dash and the node's name, of each
+	OffloadedAccessName = "liqo-tui-offloaded"     // of what these programs may do in an offloaded namespace
 	ClusterIDConfigMap  = "liqo-clusterid-configmap"
 	ClusterIDAppName    = "clusterid-configmap"
 	ClusterIDKey        = "CLUSTER_ID"

@@ -31,7 +31,7 @@ func fresh(prepare func(*flowtest.Pair, *world)) func(*flowtest.Pair, *world) se
 
 func TestArrowsAndEnterConnectTwoClusters(t *testing.T) {
 	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
-		d.has("Choose the first of the two clusters: A", "> ", "kind-rome", "kind-milan", "ready")
+		d.has("Choose the first of the two clusters: A", "▸ ", "kind-rome", "kind-milan", "ready")
 		d.keys("enter")
 		d.has("A is kind-rome. Choose the other cluster: B")
 		d.keys("down", "enter")
@@ -43,7 +43,7 @@ func TestArrowsAndEnterConnectTwoClusters(t *testing.T) {
 		d.at(wizard.Plan)
 		d.has("Apply: 8 changes", "liqo-tui network connect --context kind-rome --remote-context kind-milan")
 		d.keys("enter")
-		d.has("Apply these changes?", "> Yes, apply")
+		d.has("Apply these changes?", "▸ Yes, apply")
 		d.keys("pause", "enter")
 		d.wait(30 * time.Second)
 		d.at(wizard.Live)
@@ -126,7 +126,7 @@ func TestOnlyWhatIsShownIsWatched(t *testing.T) {
 func TestTheFilterFindsClustersByAnyOfTheirNames(t *testing.T) {
 	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
 		d.keys("/", "m", "i", "l", "a", "n")
-		d.has("filter: milan", "> ", "kind-milan")
+		d.has("filter: milan", "▸ ", "kind-milan")
 		d.hasNot("kind-rome", "edge-00")
 		d.keys("enter", "enter")
 		d.has("A is kind-milan", "edge-00") // the filter has done its work
@@ -148,8 +148,9 @@ func TestAFileIsAdded(t *testing.T) {
 		d.keys("a")
 		d.send(tea.PasteMsg{Content: "/mnt/usb/nothing.yaml"})
 		d.keys("enter")
-		d.has("/mnt/usb/nothing.yaml: file does not exist")
-		d.keys("a")
+		d.has("Which kubeconfig file?", "> /mnt/usb/nothing.yaml", "/mnt/usb/nothing.yaml: file does not exist")
+		d.keys("ctrl+u")
+		d.hasNot("file does not exist")
 		d.keys("enter")
 		d.has("type the path of a file")
 		d.send(tea.PasteMsg{Content: "/mnt/usb/turin.yaml"})
@@ -157,6 +158,7 @@ func TestAFileIsAdded(t *testing.T) {
 		d.keys("enter")
 		// Two contexts of one name are told apart by their files.
 		d.has("kind-rome (config)", "kind-rome (turin.yaml)")
+		d.hasNot("nothing.yaml")
 	})
 }
 
@@ -174,7 +176,7 @@ func TestAKubeconfigThatChangesIsFollowed(t *testing.T) {
 		d.world.contexts, d.world.problems = rest, nil
 		d.world.mu.Unlock()
 		d.wait(6 * time.Second)
-		d.has("> ", "kind-rome")
+		d.has("▸ ", "kind-rome")
 		d.hasNot("mapping values", "kind-milan")
 	})
 }
@@ -280,5 +282,26 @@ func TestTheDashboardIsOneKeyAway(t *testing.T) {
 		d.at(wizard.Clusters)
 		d.keys("d")
 		d.at(wizard.Away)
+	})
+}
+
+// The first row is selected as soon as it is there: no news has to come for it.
+func TestANewConnectionCanBeChosenAtOnce(t *testing.T) {
+	inBubble(t, session.Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
+		d.keys("d")
+		d.wait(time.Second)
+		d.keys("n")
+		d.has("── kind-rome ─")
+		d.keys("enter")
+		d.has("A is kind-rome. Choose the other cluster: B", "▸   kind-milan")
+	})
+}
+
+func TestAnEnterThatComesTooSoonSaysSo(t *testing.T) {
+	inBubble(t, session.Options{}, nil, func(_ *testing.T, d *driver) {
+		d.keys("enter", "enter")
+		d.has("▸ Yes, apply", "This enter came too soon to be an answer. Press it again.")
+		d.keys("pause", "enter")
+		d.at(wizard.Apply)
 	})
 }

@@ -318,7 +318,7 @@ func (d *driver) has(parts ...string) {
 func (d *driver) selected() string {
 	d.t.Helper()
 	for line := range strings.Lines(d.screen()) {
-		if row, ok := strings.CutPrefix(line, "> "); ok {
+		if row, ok := strings.CutPrefix(line, "▸ "); ok {
 			return strings.TrimSpace(row)
 		}
 	}

@@ -35,6 +35,7 @@ type Model struct {
 	boarded   bool // the dashboard was shown, and goes on behind other screens
 
 	prompt   *prompt
+	adding   *prompt // that named a file which was not read yet
 	showHelp bool
 	mouse    bool   // the terminal's mouse is ours
 	touched  bool   // a key was pressed

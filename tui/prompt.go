@@ -10,6 +10,8 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+	"github.com/liqo-tui/liqo-tui/tui/wizard"
 )
 
 // matches are the commands that the palette's text stands for, the best first.
@@ -46,6 +48,9 @@ func (m Model) updatePrompt(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 		var msg tea.Msg
 		if msg, p.problem = p.Submit(p.line.String()); p.problem == "" {
 			m.prompt = nil
+			if _, ok := msg.(session.AddFileMsg); ok {
+				m.adding = &p
+			}
 			return m.update(msg)
 		}
 	case p.palette() && msg.String() == "up":
@@ -75,6 +80,25 @@ func (m Model) paste(msg tea.PasteMsg) (Model, tea.Cmd) {
 		return m, nil
 	}
 	return m.tell(msg)
+}
+
+// added asks again for a file that can't be read: its path is there to be corrected, and it
+// is no problem of the list's.
+func (m Model) added(msg contextsMsg) (Model, contextsMsg) {
+	files := m.fleet.Added
+	if m.adding == nil || msg.added < len(files) {
+		return m, msg
+	}
+	p, file := *m.adding, files[len(files)-1]
+	m.adding = nil
+	at := slices.IndexFunc(msg.problems, func(err error) bool { return strings.Contains(err.Error(), strings.TrimPrefix(file, "~")) })
+	if at < 0 || m.prompt != nil || m.wizard.Step != wizard.Clusters {
+		return m, msg
+	}
+	p.problem = msg.problems[at].Error()
+	m.prompt, m.fleet.Added = &p, files[:len(files)-1:len(files)-1]
+	msg.problems = slices.Delete(slices.Clone(msg.problems), at, at+1)
+	return m, msg
 }
 
 func (m Model) promptBody(height int) []string {

@@ -6,35 +6,39 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// savedMsg tells what became of a screen that was to be saved.
+// savedMsg tells what became of a text that was to be saved.
 type savedMsg struct {
-	file string
-	err  error
+	what, file string
+	err        error
 }
 
-// saveScreen writes the screen as text into a new file of the working directory.
-func (m Model) saveScreen() (Model, tea.Cmd) {
-	text := ansi.Strip(m.bannered(m.content())) + "\n"
-	file := "liqo-tui-" + m.clock.Format("20060102-150405") + ".txt"
+// save writes a text, or the screen as one, into a new file of the working directory.
+func (m Model) save(msg session.SaveMsg) (Model, tea.Cmd) {
+	if msg.Text == "" {
+		msg = session.SaveMsg{What: "screen", Text: ansi.Strip(m.bannered(m.content())) + "\n", Suffix: ".txt"}
+	}
+	file := "liqo-tui-" + m.clock.Format("20060102-150405") + msg.Suffix
 	return m, func() tea.Msg {
 		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
-			return savedMsg{file, err}
+			return savedMsg{msg.What, file, err}
 		}
-		_, err = f.WriteString(text)
+		_, err = f.WriteString(msg.Text)
 		if closed := f.Close(); err == nil {
 			err = closed
 		}
-		return savedMsg{file, err}
+		return savedMsg{msg.What, file, err}
 	}
 }
 
 func (m Model) updateSaved(msg savedMsg) Model {
-	m.note = "The screen is in " + msg.file + "."
+	m.note = "The " + msg.what + " is in " + msg.file + "."
 	if msg.err != nil {
-		m.note = fmt.Sprintf("The screen was not saved: %v.", msg.err)
+		m.note = fmt.Sprintf("The %s was not saved: %v.", msg.what, msg.err)
 	}
 	return m
 }

@@ -243,7 +243,7 @@ func TestAConnectionIsTakenAwayByItsPlan(t *testing.T) {
 				d.has("network "+goal.String(), "what it means")
 				d.keys("enter", "pause", "enter") // the choice is no
 				d.keys("enter")
-				d.has("The connection ends.", "> No")
+				d.has("The connection ends.", "▸ No")
 				d.keys("down", "pause", "enter")
 				d.wait(30 * time.Second)
 				d.at(wizard.Live)

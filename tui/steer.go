@@ -79,7 +79,7 @@ func (m Model) list(again bool) tea.Cmd {
 			return nil
 		}
 		contexts, problems := backend.Contexts(added)
-		return contextsMsg{contexts, problems}
+		return contextsMsg{contexts, problems, len(added)}
 	}
 }
 
@@ -87,9 +87,11 @@ func (m Model) list(again bool) tea.Cmd {
 type contextsMsg struct {
 	contexts []session.Context
 	problems []error
+	added    int // how many of the admin's files were among them
 }
 
 func (m Model) updateContexts(msg contextsMsg) (Model, tea.Cmd) {
+	m, msg = m.added(msg)
 	var gone []session.Member
 	m.fleet, gone = m.fleet.Relist(msg.contexts, m.wizard.Works)
 	m.fleet.Problems, m.fleet.Listed, m.fleet.Listing = msg.problems, true, false

@@ -151,7 +151,7 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 	case session.RewatchMsg:
 		return m.rewatch()
 	case session.SaveMsg:
-		return m.saveScreen()
+		return m.save(msg)
 	case session.PromptMsg:
 		m.prompt = &prompt{PromptMsg: msg}
 	case session.AddFileMsg:

@@ -28,5 +28,7 @@ func nodeCommand(log *slog.Logger) *cobra.Command {
 	f.StringVar(&o.Name, "name", "", "name of the VirtualNode, and of the Node")
 	f.StringVar(&o.Namespace, "namespace", "", "its namespace")
 	f.StringVar(&o.KubeconfigSecret, "kubeconfig-secret", "", "Secret by which the provider is reached")
+	f.StringVar(&o.Provider, "provider", "", "cluster ID of who runs the node's pods")
+	f.StringVar(&o.Consumer, "consumer", "", "cluster ID of this cluster")
 	return cmd
 }

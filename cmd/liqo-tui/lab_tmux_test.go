@@ -84,9 +84,9 @@ func TestLabWizard(t *testing.T) {
 		s.chooseNodePort()
 		record(t, "3-gateway-nodeport", s.screen())
 		s.press("Enter")
-		record(t, "4-plan", s.wait(30*time.Second, "> Apply:", "what it means"))
+		record(t, "4-plan", s.wait(30*time.Second, " Apply:", "what it means"))
 		s.press("Enter")
-		record(t, "4-plan-confirm", s.wait(30*time.Second, "Apply these changes?", "> Yes, apply"))
+		record(t, "4-plan-confirm", s.wait(30*time.Second, "Apply these changes?", "▸ Yes, apply"))
 		time.Sleep(time.Second) // an Enter that comes at once may belong to the one before, and is none
 		s.press("Enter")
 		record(t, "5-apply", s.wait(30*time.Second, "Apply", "done", "now:"))
@@ -121,9 +121,9 @@ func TestLabWizard(t *testing.T) {
 		s.toForm()
 		s.chooseNodePort()
 		s.press("Enter")
-		s.wait(30*time.Second, "> Apply:")
+		s.wait(30*time.Second, " Apply:")
 		s.press("Enter")
-		s.wait(30*time.Second, "> Yes, apply")
+		s.wait(30*time.Second, "▸ Yes, apply")
 		s.press("y")
 		s.wait(20*time.Second, "done     ", "waiting")
 		s.press("C-c")
@@ -156,9 +156,9 @@ func TestLabWizard(t *testing.T) {
 		s.choosePair()
 		s.wait(20*time.Second, "Live")
 		s.press("X")
-		s.wait(30*time.Second, "network reset", "> Apply:")
+		s.wait(30*time.Second, "network reset", " Apply:")
 		s.press("Enter")
-		s.wait(30*time.Second, "> No")
+		s.wait(30*time.Second, "▸ No")
 		s.press("y")
 		s.wait(60*time.Second, "not connected")
 		s.press("q")
@@ -184,7 +184,7 @@ func (s *terminal) toForm() {
 func (s *terminal) chooseNodePort() {
 	s.t.Helper()
 	for range 10 {
-		if strings.Contains(s.screen(), "> Reached through") {
+		if strings.Contains(s.screen(), "▸ Reached through") {
 			break
 		}
 		_, before, _ := strings.Cut(s.screen(), "\n") // without the clock
@@ -210,7 +210,7 @@ func (s *terminal) continueToLive() {
 			return
 		case strings.Contains(screen, "Apply these changes?"):
 			s.press("y")
-		case strings.Contains(screen, "> Apply:"), strings.Contains(screen, "Wait for what is left"),
+		case strings.Contains(screen, " Apply:"), strings.Contains(screen, "Wait for what is left"),
 			strings.Contains(screen, "Gateway server on"), strings.Contains(screen, "2 Preflight"):
 			s.press("Enter")
 		case strings.Contains(screen, " of "):

@@ -17,7 +17,7 @@ func (l lab) wizardOn(t *testing.T, program string, env ...string) *terminal {
 // agree applies the plan that is shown.
 func (s *terminal) agree() {
 	s.t.Helper()
-	s.wait(30*time.Second, "> Apply:")
+	s.wait(30*time.Second, " Apply:")
 	s.press("Enter")
 	s.wait(30*time.Second, "Apply these changes?")
 	s.press("y")
@@ -30,9 +30,9 @@ func (l lab) testOtherTerminals(t *testing.T, program string) {
 		s := l.wizardOn(t, program, "SSH_TTY=/dev/pts/9")
 		s.wait(30*time.Second, "Live", "connected: each gateway gets answers")
 		s.press("e")
-		s.wait(30*time.Second, "> Gateway server on")
+		s.wait(30*time.Second, "▸ Gateway server on")
 		s.press("Up", "Up") // to the last field but one
-		s.wait(30*time.Second, "> MTU")
+		s.wait(30*time.Second, "▸ MTU")
 		s.press("C-u", "1", "3", "0", "0", "Enter")
 		record(t, "7-change", s.wait(30*time.Second, "network connect", "--mtu 1300"))
 		s.agree()
@@ -53,7 +53,7 @@ func (l lab) testOtherTerminals(t *testing.T, program string) {
 		s := l.wizardOn(t, program, "LANG=C", "LC_ALL=C")
 		s.wait(30*time.Second, "Live", "each gateway gets answers")
 		s.press("x")
-		screen := s.wait(30*time.Second, "disconnect", "> Apply:")
+		screen := s.wait(30*time.Second, "disconnect", " Apply:")
 		record(t, "8-disconnect-ascii", screen)
 		s.agree()
 		screen += s.wait(60*time.Second, "not connected")

@@ -81,7 +81,7 @@ func (p pair) unfitSoftware(side flows.Side) (reason, hint string) {
 		return "", ""
 	case c.Software != flows.Operator || other.Software != flows.Operator || role == "" || role == render.PeeringNone:
 		return fmt.Sprintf("%s has no Liqo (%s)", c.ID, c.Software),
-			"liqo-tui network connect connects the pods of these clusters; to lend resources install Liqo on both; for access, resources and a virtual node on which no pods can run yet, liqo-tui install --peering both on both"
+			"liqo-tui network connect connects the pods of these clusters; to lend resources, liqo-tui install --peering both on both, or install Liqo on both"
 	case side == p.con && !role.Consumes():
 		return fmt.Sprintf("the operator on %s is not told that the cluster is a consumer", c.ID), fmt.Sprintf("liqo-tui install --peering %s --context %s", render.PeeringBoth, c.Context.Name)
 	case side == p.pro && !role.Provides():
@@ -287,11 +287,7 @@ func (p pair) notes() []string {
 	if p.wants(p.params.Slice, true) && p.slice() == nil && isDefaultClass(p.params.Class) && !p.ours(p.pro) {
 		out = append(out, fmt.Sprintf("%s grants what is asked for, whether it has that or not: Liqo reserves nothing. Pods on the virtual node may request no resource that was not granted", pro.ID))
 	}
-	switch {
-	case !p.wants(p.params.Slice, true) || !p.wantsNode():
-	case p.ours(p.con):
-		out = append(out, "no pod runs on the virtual node yet: it shows what is granted, and that it is there; a taint keeps pods off")
-	case len(p.lending(p.con).Offloadings) == 0 && p.slice() == nil:
+	if p.wants(p.params.Slice, true) && p.wantsNode() && len(p.lending(p.con).Offloadings) == 0 && p.slice() == nil {
 		out = append(out, "pods get on the virtual node in offloaded namespaces only: liqo-tui offload namespace NAME")
 	}
 	return out

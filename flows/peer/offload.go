@@ -106,7 +106,24 @@ func Offload(p OffloadParams, f flows.Facts) flows.Plan {
 			plan.Kept = append(plan.Kept, fmt.Sprintf("pods that run in %s already stay where they are", name))
 		}
 	}
+	if ours(f.Local) {
+		plan.Kept = append(plan.Kept, "pods get on a virtual node if they tolerate its taint; nobody adds that to them: "+tolerations())
+		if p.Pods == string(offloadingv1beta1.RemotePodOffloadingStrategyType) {
+			plan.Kept = append(plan.Kept, fmt.Sprintf("nothing keeps pods from this cluster's own nodes but their own nodeSelector: {%s: %s}", peering.LabelNodeType, peering.NodeType))
+		}
+	}
 	return plan
+}
+
+// ours reports whether our operator offloads a cluster's namespaces.
+func ours(c flows.ClusterFacts) bool {
+	return c.Software == flows.Operator && c.Operator.Peering.Consumes()
+}
+
+// tolerations are what a pod needs, as manifests say it.
+func tolerations() string {
+	t := peering.Toleration()
+	return fmt.Sprintf("tolerations: [{key: %s, operator: %s, effect: %s}]", t.Key, t.Operator, t.Effect)
 }
 
 func unfitConsumer(f flows.Facts) []flows.Step {
@@ -115,8 +132,11 @@ func unfitConsumer(f flows.Facts) []flows.Step {
 	}
 	c := f.Local
 	switch {
-	case c.Software != flows.Liqo || c.Lending == nil:
-		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo", flows.FailedPreflight, fmt.Sprintf("%s has no Liqo (%s): only Liqo offloads pods", c.Name(), c.Software), "install Liqo")}
+	case c.Software != flows.Liqo && !ours(c) || c.Lending == nil:
+		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo", flows.FailedPreflight, fmt.Sprintf("%s has no Liqo (%s), and no operator of ours that is told that the cluster is a consumer", c.Name(), c.Software),
+			fmt.Sprintf("liqo-tui install --peering %s --context %s, or install Liqo", render.PeeringConsumer, c.Context.Name))}
+	case len(c.Lending.Missing) > 0 && ours(c):
+		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), "bring the installation up to date: liqo-tui install --context "+c.Context.Name)}
 	case len(c.Lending.Missing) > 0:
 		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), "install Liqo's CRDs completely")}
 	}
@@ -148,7 +168,11 @@ func (p OffloadParams) offload(name string, f flows.Facts) []flows.Step {
 	wait.Hint = "see: " + f.Local.Context.Kubectl() + " -n " + name + " get namespaceoffloading " + peering.OffloadingName + " -o yaml"
 	switch phase := live.Status.OffloadingPhase; {
 	case live.Status.ObservedGeneration != live.Generation || phase == "" || phase == offloadingv1beta1.InProgressOffloadingPhaseType:
-		wait.Reason = "waiting for Liqo to make it on the providers" + failing(live)
+		who := "Liqo"
+		if ours(f.Local) {
+			who = "the operators"
+		}
+		wait.Reason = fmt.Sprintf("waiting for %s to make it on the providers%s", who, failing(live))
 	case phase == offloadingv1beta1.ReadyOffloadingPhaseType:
 		wait.Status, wait.Code, wait.Reason = flows.Done, "", "is "+live.Status.RemoteNamespaceName+" on "+strings.Join(ready(live), ", ")
 	case phase == offloadingv1beta1.NoClusterSelectedOffloadingPhaseType:
@@ -289,6 +313,9 @@ func Offloaded(namespaces []string, f flows.Facts) string {
 		default:
 			out = append(out, fmt.Sprintf("Pods of namespace %s may run on %s, in namespace %s.", name, strings.Join(ready(live), ", "), live.Status.RemoteNamespaceName))
 		}
+	}
+	if len(out) > 0 && ours(f.Local) {
+		out = append(out, "They need "+tolerations()+".")
 	}
 	return strings.Join(out, "\n")
 }

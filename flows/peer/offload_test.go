@@ -10,6 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 func namespace(name string) *corev1.Namespace {
@@ -45,6 +46,31 @@ func TestOffloadingMakesANamespaceAndTakesItBack(t *testing.T) {
 	p.Settle()
 	if p.B.Facts().FindNamespace("demo-rome") != nil {
 		t.Error("milan still has namespace demo-rome")
+	}
+}
+
+// Where our operator runs, pods have to bring what lets them on virtual nodes.
+func TestOffloadingByOurOperatorNamesTheToleration(t *testing.T) {
+	p := peered(t)
+	p.A.PutAs("kubectl", namespace("demo"))
+	flowtest.MustRun(t, p, offload(peer.OffloadParams{Namespaces: []string{"demo"}}))
+	f := flowtest.Facts(p)
+	f.Local.Software, f.Local.Operator.Peering = flows.Operator, render.PeeringConsumer
+	const toleration = "tolerations: [{key: virtual-node.liqo.io/not-allowed, operator: Exists, effect: NoExecute}]"
+	if got := peer.Offloaded([]string{"demo"}, f); !strings.Contains(got, "may run on milan") || !strings.Contains(got, toleration) {
+		t.Errorf("got %q", got)
+	}
+	plan := peer.Offload(peer.OffloadParams{Namespaces: []string{"demo"}, Pods: "Remote"}, f)
+	if kept := strings.Join(plan.Kept, "\n"); plan.Failure() != nil || !strings.Contains(kept, toleration) || !strings.Contains(kept, "nodeSelector: {liqo.io/type: virtual-node}") {
+		t.Errorf("the plan fails with %v, and says %s", plan.Failure(), kept)
+	}
+	f.Local.Operator.Peering = render.PeeringProvider
+	if s := peer.Offload(peer.OffloadParams{Namespaces: []string{"demo"}}, f).Failure(); s == nil || !strings.Contains(s.Hint, "install --peering consumer") {
+		t.Errorf("on a provider: got %+v", s)
+	}
+	f.Local.Operator.Peering, f.Local.Lending.Missing = render.PeeringConsumer, []string{"namespacemaps.offloading.liqo.io/v1beta1"}
+	if s := peer.Unoffload([]string{"demo"}, f).Failure(); s == nil || !strings.Contains(s.Hint, "liqo-tui install --context") {
+		t.Errorf("with an old installation: got %+v", s)
 	}
 }
 

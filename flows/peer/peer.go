@@ -76,8 +76,6 @@ func ToObserve(namespaces [2]string, f flows.Facts, side flows.Side) []rights.Pe
 func Peered(p Params, f flows.Facts) string {
 	pair := newPair(p, [2]string{}, f)
 	switch s := pair.ready(); {
-	case s.Status == flows.Done && pair.ours(pair.con):
-		return fmt.Sprintf("%s is granted resources of %s: Node %s is %s. No pods can run on it yet.", pair.id(pair.con), pair.id(pair.pro), pair.nodeName(), s.Reason)
 	case s.Status == flows.Done:
 		return fmt.Sprintf("%s uses resources of %s: Node %s is %s.", pair.id(pair.con), pair.id(pair.pro), pair.nodeName(), s.Reason)
 	case pair.granted().Status == flows.Done:
@@ -89,5 +87,5 @@ func Peered(p Params, f flows.Facts) string {
 // TakesPods reports whether there is a virtual node that pods of namespaces can run on.
 func TakesPods(p Params, f flows.Facts) bool {
 	pair := newPair(p, [2]string{}, f)
-	return !pair.ours(pair.con) && pair.ready().Status == flows.Done
+	return pair.ready().Status == flows.Done
 }

@@ -75,7 +75,7 @@ func TestPeeringMakesANodeAndASecondRunChangesNothing(t *testing.T) {
 	for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} { // as if our operators had made it
 		c.Software, c.Operator.Peering = flows.Operator, render.PeeringBoth
 	}
-	if got := peer.Peered(peer.Params{}, f); !strings.HasSuffix(got, "No pods can run on it yet.") || peer.TakesPods(peer.Params{}, f) {
+	if got := peer.Peered(peer.Params{}, f); got != want || !peer.TakesPods(peer.Params{}, f) {
 		t.Errorf("with our operators: got %s", got)
 	}
 	if f.Remote.Peer("rome").Server == nil || f.Local.Peer("milan").Client == nil {

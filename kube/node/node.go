@@ -1,5 +1,6 @@
-// Package node keeps the Node of a virtual node: it says how the Node is, as measured, and
-// renews its Lease. The operator makes both, and removes them.
+// Package node is the program of a virtual node: it says how the Node is, as measured, and
+// renews its Lease. The operator makes both, and removes them. It has the provider run the
+// pods that are bound to the Node, and says how they are.
 package node
 
 import (
@@ -37,7 +38,10 @@ type Options struct {
 	Namespace, Name string // of the VirtualNode; the Node has its name
 	// KubeconfigSecret is the Secret, beside it, by which the provider is reached.
 	KubeconfigSecret string
-	Log              *slog.Logger
+	// Provider and Consumer are the cluster IDs of who runs the node's pods, and of the
+	// cluster that the node is in.
+	Provider, Consumer string
+	Log                *slog.Logger
 }
 
 const (
@@ -65,10 +69,12 @@ type virtualNode struct {
 	woken  chan struct{}
 
 	mu     sync.Mutex
-	answer error // of the provider, see [known]
+	answer error     // of the provider, see [known]
+	reach  *provider // by which it has answered
 
 	follower follower
 	told     told
+	mirror   *mirror
 }
 
 // told is what was written last.
@@ -92,6 +98,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	group.Go(func() error { return n.cache.Start(ctx) })
 	group.Go(func() error { return n.askAll(ctx) })
 	group.Go(func() error { return n.keep(ctx) })
+	group.Go(func() error { return n.mirror.run(ctx) })
 	return group.Wait()
 }
 
@@ -105,10 +112,15 @@ func newNode(config *rest.Config, o Options) (*virtualNode, error) {
 	for kind, scope := range map[string]meta.RESTScope{"Node": meta.RESTScopeRoot, "Secret": meta.RESTScopeNamespace} {
 		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), scope)
 	}
-	mapper.Add(offloadingv1beta1.SchemeGroupVersion.WithKind(offloadingv1beta1.VirtualNodeKind), meta.RESTScopeNamespace)
+	for _, kind := range []string{"Pod", "PodList", "Event"} { // the cache asks for the scope of lists, too
+		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	for _, kind := range []string{offloadingv1beta1.VirtualNodeKind, "NamespaceMap", "ShadowPod", "ShadowPodList"} {
+		mapper.Add(offloadingv1beta1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
 	for _, kind := range []string{networkingv1beta1.ConnectionKind, networkingv1beta1.ConfigurationKind} {
 		mapper.Add(networkingv1beta1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
-		mapper.Add(networkingv1beta1.GroupVersion.WithKind(kind+"List"), meta.RESTScopeNamespace) // the cache asks for its scope
+		mapper.Add(networkingv1beta1.GroupVersion.WithKind(kind+"List"), meta.RESTScopeNamespace)
 	}
 	mapper.Add(leaseKind, meta.RESTScopeNamespace)
 	config = rest.CopyConfig(config)
@@ -126,6 +138,7 @@ func newNode(config *rest.Config, o Options) (*virtualNode, error) {
 		ByObject: map[client.Object]cache.ByObject{
 			&offloadingv1beta1.VirtualNode{}: only(o.Name), &corev1.Secret{}: only(o.KubeconfigSecret),
 			&networkingv1beta1.Connection{}: all, &networkingv1beta1.Configuration{}: all,
+			&offloadingv1beta1.NamespaceMap{}: only(o.Provider),
 		},
 	})
 	if err != nil {
@@ -140,7 +153,7 @@ func newNode(config *rest.Config, o Options) (*virtualNode, error) {
 		return nil, fmt.Errorf("ask the API server for its version: %w", err)
 	}
 	return &virtualNode{
-		Options: o, cache: kept, client: c, woken: make(chan struct{}, 1), answer: errNotAsked,
+		Options: o, cache: kept, client: c, woken: make(chan struct{}, 1), answer: errNotAsked, mirror: newMirror(o, config, c),
 		system: corev1.NodeSystemInfo{KubeletVersion: version.GitVersion, OperatingSystem: "linux"},
 	}, nil
 }
@@ -148,7 +161,9 @@ func newNode(config *rest.Config, o Options) (*virtualNode, error) {
 // watch has the node look again at each change. Watches that are refused at first, since
 // the API server takes a moment to know of rights, are tried again by client-go.
 func (n *virtualNode) watch(ctx context.Context) error {
-	for _, kind := range []client.Object{&offloadingv1beta1.VirtualNode{}, &corev1.Secret{}, &networkingv1beta1.Connection{}, &networkingv1beta1.Configuration{}} {
+	for _, kind := range []client.Object{
+		&offloadingv1beta1.VirtualNode{}, &offloadingv1beta1.NamespaceMap{}, &corev1.Secret{}, &networkingv1beta1.Connection{}, &networkingv1beta1.Configuration{},
+	} {
 		informer, err := n.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {
 			return err
@@ -182,8 +197,8 @@ func (n *virtualNode) askAll(ctx context.Context) error {
 		if err != nil {
 			p, of, err = nil, "", fmt.Errorf("read Secret %s: %w", n.KubeconfigSecret, err)
 		} else if of != s.ResourceVersion {
-			p, err = newProvider(s.Data[peering.KeyKubeconfig])
-			of, failures = s.ResourceVersion, patience // what was true of another access is nothing of this
+			p, err = newProvider(s.Data[peering.KeyKubeconfig], n.mirror.config.WrapTransport) // of tests
+			of, failures = s.ResourceVersion, patience                                         // what was true of another access is nothing of this
 		}
 		if p != nil {
 			asking, cancel := context.WithTimeout(ctx, askWithin)
@@ -196,7 +211,7 @@ func (n *virtualNode) askAll(ctx context.Context) error {
 			failures = 0
 		}
 		if err == nil || failures >= patience {
-			n.say(err)
+			n.say(err, p)
 		}
 		select {
 		case <-ctx.Done():
@@ -212,12 +227,15 @@ func (n *virtualNode) answered() error {
 	return n.answer
 }
 
-func (n *virtualNode) say(answer error) {
+func (n *virtualNode) say(answer error, by *provider) {
 	n.mu.Lock()
-	was := n.answer
-	n.answer = answer
+	was, with := n.answer, n.reach
+	n.answer, n.reach = answer, nil
+	if answer == nil {
+		n.reach = by
+	}
 	n.mu.Unlock()
-	if (was == nil) != (answer == nil) {
+	if (was == nil) != (answer == nil) || with != by && answer == nil {
 		n.Log.Info("the provider", "answers", answer == nil, "error", fmt.Sprint(answer))
 		n.wake()
 	}
@@ -250,8 +268,12 @@ func (n *virtualNode) keep(ctx context.Context) error {
 // status is as before; then it puts right what others have written into it.
 func (n *virtualNode) write(ctx context.Context, now time.Time) error {
 	k, there, err := n.know(ctx, now)
-	if err != nil || !there {
+	if err != nil {
 		return err
+	}
+	n.mirror.follow(ctx, k)
+	if !there {
+		return nil
 	}
 	status := corev1.NodeStatus{Capacity: k.granted, Allocatable: k.allocatable(), Conditions: k.conditions(n.told.status.Conditions, now), NodeInfo: n.system}
 	if n.told.at.Add(heartbeat).After(now) && same(status, n.told.status) {
@@ -305,9 +327,16 @@ func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there b
 	if err := errors.Join(n.cache.List(ctx, &configurations, of), n.cache.List(ctx, &connections, of)); err != nil {
 		return k, false, fmt.Errorf("list what there is of the network: %w", err)
 	}
+	m := &offloadingv1beta1.NamespaceMap{}
+	if err := n.cache.Get(ctx, client.ObjectKey{Namespace: n.Namespace, Name: string(v.Spec.ClusterID)}, m); client.IgnoreNotFound(err) != nil {
+		return k, false, fmt.Errorf("read the NamespaceMap for %s: %w", v.Spec.ClusterID, err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	return known{
 		of: v.ResourceVersion, provider: string(v.Spec.ClusterID), granted: v.Spec.ResourceQuota.Hard, problem: v.Annotations[render.AnnotationProblem],
-		answer: n.answered(), tunnel: n.follower.tunnel(len(configurations.Items) > 0, connections.Items, now),
+		answer: n.answer, reach: n.reach, tunnel: n.follower.tunnel(len(configurations.Items) > 0, connections.Items, now),
+		twins: twins(v, m), ranges: ranges(configurations.Items),
 	}, true, nil
 }
 

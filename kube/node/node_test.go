@@ -16,12 +16,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 var granted = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi"), corev1.ResourcePods: resource.MustParse("110")}
@@ -33,7 +36,8 @@ func TestANodeIsReadyIfAllIsWell(t *testing.T) {
 		reason string
 		text   string
 	}{
-		"all is well":      {known{granted: granted}, corev1.ConditionTrue, reasonAnswers, "no pods can run on it yet"},
+		"all is well":      {known{granted: granted}, corev1.ConditionTrue, reasonAnswers, "the API server of milan answers; no namespace is offloaded to it"},
+		"offloaded":        {known{granted: granted, twins: map[string]string{"a": "", "demo": "demo-rome"}}, corev1.ConditionTrue, reasonAnswers, "the API server of milan answers"},
 		"nothing granted":  {known{}, corev1.ConditionFalse, reasonNotGranted, "milan grants no CPU"},
 		"no memory":        {known{granted: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}, corev1.ConditionFalse, reasonNotGranted, "or no memory"},
 		"not asked yet":    {known{granted: granted, answer: errNotAsked}, corev1.ConditionFalse, reasonUnreachable, "milan: its API server has not answered yet"},
@@ -49,8 +53,39 @@ func TestANodeIsReadyIfAllIsWell(t *testing.T) {
 			}
 		})
 	}
-	if a := (known{granted: granted}).allocatable(); !a.Pods().IsZero() || a.Cpu().String() != "2" || granted.Pods().IsZero() {
+	if a := (known{granted: granted, twins: map[string]string{"demo": ""}}).allocatable(); !a.Pods().IsZero() || a.Cpu().String() != "2" || granted.Pods().IsZero() {
 		t.Errorf("pods can use %v", a)
+	}
+	if a := (known{granted: granted, twins: map[string]string{"demo": "demo-rome"}}).allocatable(); a.Pods().Value() != 110 {
+		t.Errorf("with an offloaded namespace pods can use %v", a)
+	}
+}
+
+func TestOnlyWhatBothSidesSayIsOffloaded(t *testing.T) {
+	v := &offloadingv1beta1.VirtualNode{}
+	v.Annotations = map[string]string{peering.AnnotationNamespaces: "demo,refused,other,late"}
+	m := peering.NamespaceMap(render.Tenant{Remote: "milan"}, map[string]string{"demo": "demo-rome", "refused": "refused-rome", "other": "other-rome", "mine": "mine-rome", "late": "late-rome"})
+	m.Status.CurrentMapping = map[string]offloadingv1beta1.RemoteNamespaceStatus{
+		"demo": {RemoteNamespace: "demo-rome", Phase: offloadingv1beta1.MappingAccepted}, "refused": {RemoteNamespace: "refused-rome", Phase: offloadingv1beta1.MappingCreationLoopBackOff},
+		"other": {RemoteNamespace: "kube-system", Phase: offloadingv1beta1.MappingAccepted}, "mine": {RemoteNamespace: "mine-rome", Phase: offloadingv1beta1.MappingAccepted},
+	}
+	if diff := cmp.Diff(map[string]string{"demo": "demo-rome", "refused": "", "other": "", "late": ""}, twins(v, m)); diff != "" {
+		t.Errorf("twins (-want +got):\n%s", diff)
+	}
+	if got := twins(&offloadingv1beta1.VirtualNode{}, &offloadingv1beta1.NamespaceMap{}); len(got) > 0 {
+		t.Errorf("of nothing: %v", got)
+	}
+}
+
+func TestRangesAreThoseOfTheConfiguration(t *testing.T) {
+	c := networkingv1beta1.Configuration{}
+	c.Spec.Remote.CIDR.Pod = []networkingv1beta1.CIDR{"10.244.0.0/16"}
+	if got := ranges([]networkingv1beta1.Configuration{c}); got != nil {
+		t.Errorf("not remapped yet: got %v", got)
+	}
+	c.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"253.18.0.0/16"}}}
+	if got := fmt.Sprint(ranges([]networkingv1beta1.Configuration{c})); got != "[{10.244.0.0/16 253.18.0.0/16}]" {
+		t.Errorf("got %s", got)
 	}
 }
 
@@ -146,7 +181,7 @@ func TestAProviderAnswers(t *testing.T) {
 	}))
 	defer s.Close()
 	now := time.Now()
-	p, err := newProvider(kubeconfig(t, s.URL, now.Add(time.Hour)))
+	p, err := newProvider(kubeconfig(t, s.URL, now.Add(time.Hour)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +206,7 @@ func TestAProviderAnswers(t *testing.T) {
 		t.Errorf("away: got %s", got)
 	}
 	for _, wrong := range []string{"", "x", "clusters: []", "clusters: [{}]\nusers: [{}]"} {
-		if _, err := newProvider([]byte(wrong)); err == nil {
+		if _, err := newProvider([]byte(wrong), nil); err == nil {
 			t.Errorf("%q is taken for a kubeconfig", wrong)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 	"sigs.k8s.io/yaml"
 
 	"github.com/liqo-tui/liqo-tui/render/peering"
@@ -35,11 +36,12 @@ type access struct {
 // provider is an API server that is asked again and again.
 type provider struct {
 	http    *http.Client
+	config  *rest.Config
 	server  string
 	expires time.Time // the certificate
 }
 
-func newProvider(kubeconfig []byte) (*provider, error) {
+func newProvider(kubeconfig []byte, wrap transport.WrapperFunc) (*provider, error) {
 	var a access
 	if err := yaml.Unmarshal(kubeconfig, &a); err != nil {
 		return nil, fmt.Errorf("parse its kubeconfig: %w", err)
@@ -52,7 +54,7 @@ func newProvider(kubeconfig []byte) (*provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse its kubeconfig: %w", err)
 	}
-	config := &rest.Config{Host: cluster.Server, TLSClientConfig: rest.TLSClientConfig{CAData: cluster.CA, CertData: user.Certificate, KeyData: user.Key}}
+	config := &rest.Config{Host: cluster.Server, QPS: -1, WrapTransport: wrap, TLSClientConfig: rest.TLSClientConfig{CAData: cluster.CA, CertData: user.Certificate, KeyData: user.Key}}
 	if cluster.Proxy != "" {
 		through, err := url.Parse(cluster.Proxy)
 		if err != nil {
@@ -64,7 +66,7 @@ func newProvider(kubeconfig []byte) (*provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use its kubeconfig: %w", err)
 	}
-	return &provider{http: client, server: cluster.Server, expires: certificate.NotAfter}, nil
+	return &provider{http: client, config: config, server: cluster.Server, expires: certificate.NotAfter}, nil
 }
 
 // ask is nil if the API server answers, and knows who asks.

@@ -3,14 +3,19 @@ package node
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"strings"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/liqo-tui/liqo-tui/offload/home"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // known is what a virtual node's state follows from.
@@ -22,7 +27,53 @@ type known struct {
 	// answer is what became of the last questions to the provider's API server: nil if it
 	// answered.
 	answer error
+	reach  *provider // nil if it does not answer
 	tunnel tunnel
+	// twins are the provider's namespaces by those that the node's program looks after, ""
+	// where there is none.
+	twins  map[string]string
+	ranges []home.Range // of the provider's pods
+}
+
+// twins are the namespaces of a virtual node.
+func twins(v *offloadingv1beta1.VirtualNode, m *offloadingv1beta1.NamespaceMap) map[string]string {
+	out := map[string]string{}
+	for name := range strings.SplitSeq(v.Annotations[peering.AnnotationNamespaces], ",") {
+		if name == "" {
+			continue
+		}
+		out[name] = ""
+		if there := m.Status.CurrentMapping[name]; there.Phase == offloadingv1beta1.MappingAccepted && m.Spec.DesiredMapping[name] == there.RemoteNamespace {
+			out[name] = there.RemoteNamespace
+		}
+	}
+	return out
+}
+
+// ranges are those of the provider's pods, and as which they are seen here.
+func ranges(all []networkingv1beta1.Configuration) (out []home.Range) {
+	if len(all) == 0 || all[0].Status.Remote == nil {
+		return nil
+	}
+	own, seen := all[0].Spec.Remote.CIDR.Pod, all[0].Status.Remote.CIDR.Pod
+	for i := range min(len(own), len(seen)) {
+		from, err := netip.ParsePrefix(string(own[i]))
+		to, toerr := netip.ParsePrefix(string(seen[i]))
+		if err == nil && toerr == nil {
+			out = append(out, home.Range{Own: from, Seen: to})
+		}
+	}
+	return out
+}
+
+// offloaded reports whether there is a namespace whose pods can run.
+func (k known) offloaded() bool {
+	for _, twin := range k.twins {
+		if twin != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // tunnel is the network between the clusters. Without one there is nothing to say of it:
@@ -44,8 +95,8 @@ const (
 
 var errNotAsked = errors.New("its API server has not answered yet")
 
-// NoPods is what is said wherever the node is said to be ready.
-const NoPods = "no pods can run on it yet"
+// NoPods is what is said of a node that is ready, as long as no pods can run on it.
+const NoPods = "no namespace is offloaded to it"
 
 // ready is the condition of this type.
 func (k known) ready() corev1.NodeCondition {
@@ -58,7 +109,10 @@ func (k known) ready() corev1.NodeCondition {
 	case k.answer != nil:
 		c.Reason, c.Message = reasonUnreachable, fmt.Sprintf("%s: %v", k.provider, k.answer)
 	default:
-		c.Status, c.Reason, c.Message = corev1.ConditionTrue, reasonAnswers, fmt.Sprintf("the API server of %s answers; %s", k.provider, NoPods)
+		c.Status, c.Reason, c.Message = corev1.ConditionTrue, reasonAnswers, fmt.Sprintf("the API server of %s answers", k.provider)
+		if !k.offloaded() {
+			c.Message += "; " + NoPods
+		}
 	}
 	return c
 }
@@ -85,14 +139,17 @@ func (k known) conditions(before []corev1.NodeCondition, now time.Time) []corev1
 	return all
 }
 
-// allocatable is what pods may ask for: all that is granted, but room for no pod at all.
-// Taints don't keep pods off that tolerate everything, such as those of DaemonSets.
+// allocatable is what pods may ask for: all that is granted, but room for no pod at all as
+// long as no namespace is offloaded. Taints don't keep pods off that tolerate everything,
+// such as those of DaemonSets.
 func (k known) allocatable() corev1.ResourceList {
 	out := k.granted.DeepCopy()
 	if out == nil {
 		out = corev1.ResourceList{}
 	}
-	out[corev1.ResourcePods] = resource.Quantity{Format: resource.DecimalSI}
+	if !k.offloaded() {
+		out[corev1.ResourcePods] = resource.Quantity{Format: resource.DecimalSI}
+	}
 	return out
 }
 

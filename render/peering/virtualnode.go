@@ -25,16 +25,13 @@ const (
 	LabelNodeOf = "liqo-tui.dev/virtual-node-of"
 	// TaintVirtual is Liqo's: pods get on a virtual node if they tolerate it.
 	TaintVirtual = "virtual-node.liqo.io/not-allowed"
-	// TaintNoPods keeps those off, too: nobody would run them yet.
+	// TaintNoPods kept those off, too, before pods could run on such nodes.
 	TaintNoPods = "liqo-tui.dev/runs-no-pods"
 )
 
 // NodeTaints are those that a virtual node has as long as it is there.
 func NodeTaints() []corev1.Taint {
-	return []corev1.Taint{
-		{Key: TaintVirtual, Value: "true", Effect: corev1.TaintEffectNoExecute},
-		{Key: TaintNoPods, Value: "true", Effect: corev1.TaintEffectNoSchedule},
-	}
+	return []corev1.Taint{{Key: TaintVirtual, Value: "true", Effect: corev1.TaintEffectNoExecute}}
 }
 
 // CreatesNode reports whether a slice's admin wants a virtual node.
@@ -66,8 +63,9 @@ func VirtualNode(s *authv1beta1.ResourceSlice, problem string) *offloadingv1beta
 type NodeProgram struct {
 	*offloadingv1beta1.VirtualNode
 
-	Image string
-	Pods  render.PodSettings
+	Consumer render.ClusterID
+	Image    string
+	Pods     render.PodSettings
 }
 
 // NodeAccount is the ServiceAccount of a virtual node's program.
@@ -98,6 +96,7 @@ func (p NodeProgram) Role() *rbacv1.Role {
 		TypeMeta: rbacType("Role"), ObjectMeta: p.meta(NodeAccount(p.Name)),
 		Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{offloadingv1beta1.SchemeGroupVersion.Group}, Resources: []string{"virtualnodes"}, ResourceNames: []string{p.Name}, Verbs: read},
+			{APIGroups: []string{offloadingv1beta1.SchemeGroupVersion.Group}, Resources: []string{"namespacemaps"}, ResourceNames: []string{string(p.Spec.ClusterID)}, Verbs: read},
 			{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{p.Spec.KubeconfigSecretRef.Name}, Verbs: read},
 			{APIGroups: []string{networkingv1beta1.GroupVersion.Group}, Resources: []string{"configurations", "connections"}, Verbs: read},
 		},
@@ -139,7 +138,10 @@ func (p NodeProgram) Deployment() *appsv1.Deployment {
 		ServiceAccountName: NodeAccount(p.Name), TerminationGracePeriodSeconds: new(int64(2)),
 		Containers: []corev1.Container{{
 			Name: "node", Image: p.Image, ImagePullPolicy: corev1.PullIfNotPresent, TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
-			Args: []string{"node", "--name=" + p.Name, "--namespace=" + p.Namespace, "--kubeconfig-secret=" + p.Spec.KubeconfigSecretRef.Name},
+			Args: []string{
+				"node", "--name=" + p.Name, "--namespace=" + p.Namespace, "--kubeconfig-secret=" + p.Spec.KubeconfigSecretRef.Name,
+				"--provider=" + string(p.Spec.ClusterID), "--consumer=" + string(p.Consumer),
+			},
 			SecurityContext: &corev1.SecurityContext{
 				AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), RunAsNonRoot: new(true), RunAsUser: new(int64(65532)),
 				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},

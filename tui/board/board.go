@@ -325,7 +325,7 @@ func (b *board) measure(i int, before, after flows.Reading) {
 func (b *board) row(id pairID) *peering {
 	p, ok := b.Rows[id]
 	if !ok {
-		p = &peering{ID: id, Verdict: view.Verdict{State: view.States}}
+		p = &peering{ID: id, known: b.now, Verdict: view.Verdict{State: view.States}}
 		p.ends = b.ends(p)
 		b.Rows[id], b.named = p, nil
 	}

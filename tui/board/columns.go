@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
@@ -220,16 +222,16 @@ func (c table) line(t draw.Theme, p *peering, now time.Time, selected bool) stri
 	if since := p.began(); !since.IsZero() && p.State != view.Connected && p.State != view.Untested {
 		word += " " + draw.Minutes(now.Sub(since))
 	}
-	state := t.Glyphs[draw.PairMarks[p.State]] + " " + t.Plain(word)
+	state := c[0].pad(t.Glyphs[draw.PairMarks[p.State]] + " " + t.Plain(word))
 	var rest strings.Builder
 	for _, column := range c[1:] {
 		rest.WriteString(column.pad(column.text(p, now)))
 	}
 	switch {
 	case selected:
-		return t.Cursor.Render(t.Pointer + " " + c[0].pad(state) + rest.String())
+		return t.Cursor.Render(t.Pointer + " " + state + ansi.Strip(rest.String()))
 	case p.State == view.Stale || p.State == view.Unreachable:
-		return "  " + t.Marks[draw.PairMarks[p.State]].Render(c[0].pad(state)) + t.Faint.Render(rest.String())
+		return "  " + t.Marks[draw.PairMarks[p.State]].Render(state) + t.Faint.Render(ansi.Strip(rest.String()))
 	}
-	return "  " + t.Marks[draw.PairMarks[p.State]].Render(c[0].pad(state)) + rest.String()
+	return "  " + t.Marks[draw.PairMarks[p.State]].Render(state) + rest.String()
 }

@@ -32,6 +32,7 @@ const (
 	actVerify
 	actRemedy
 	actHide
+	actHandOver
 	actCopy
 )
 
@@ -108,6 +109,7 @@ func (s Screen) peeringCommands(e session.Env) []keys.Command {
 		keys.Command{Binding: k.Disconnect, Msg: visitMsg(session.Disconnect)},
 		keys.Command{Binding: k.Reset, Msg: visitMsg(session.Reset)},
 		keys.Command{Binding: k.Change, Msg: visitMsg(session.Connect)},
+		keys.Command{Binding: k.HandOver, Msg: actHandOver},
 	)
 }
 
@@ -259,6 +261,8 @@ func (s Screen) Update(e session.Env, msg tea.Msg) (Screen, tea.Cmd) {
 		return s.renewPage(e), nil
 	case logsMsg:
 		return s.updateLogs(e, msg)
+	case handoverMsg:
+		s.saveReport(e, msg)
 	case session.ClickMsg:
 		return s.click(e, msg)
 	case keys.MoveMsg:
@@ -313,6 +317,8 @@ func (s Screen) act(e session.Env, a action) (Screen, tea.Cmd) {
 		}
 	case actRemedy:
 		s.planRemedy(e)
+	case actHandOver:
+		return s, s.handOver(e)
 	case actHide:
 		s.Board.hides = !s.Board.hides
 	case actCopy:

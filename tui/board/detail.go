@@ -64,16 +64,17 @@ func (d detail) lines(width, height int) []string {
 	if at := d.p.created(); !at.IsZero() {
 		history += "; gateways are " + draw.Minutes(d.now.Sub(at)) + " old"
 	}
-	rest := append([]string{""}, t.Field("History ", history, width)...)
+	from := recent(d.began, d.now)
+	lines = append(append(lines, ""), t.Field("History ", history, width)...)
+	lines = append(lines, t.Lane(lane(d.log.past(d.p), from, d.now, width)), laneAxis(t, from, width))
 	events := d.events(width)
 	few := events[:min(len(events), latestEvents)]
-	spare := height - len(lines) - len(rest) - len(few) - (1 + 3 + chartHeight) - 2
+	spare := height - len(lines) - len(few) - (1 + 3 + chartHeight) - 2
 	traffic := d.traffic(width, spare >= chartHeight)
 	spare -= len(traffic) - 2
 	higher := max(0, min(spare/2*2, chartHighest-chartHeight))
 	lines = append(append(lines, ""), d.latency(width, chartHeight+higher)...)
 	lines = append(lines, traffic...)
-	lines = append(lines, rest...)
 	if room := height - len(lines); room > len(few) {
 		few = events[:min(len(events), room)]
 	}
@@ -179,9 +180,18 @@ func (d detail) latency(width, height int) []string {
 	return append(lines, t.Chart(curves, time.Duration(length)*session.Bucket, width, height, draw.Milliseconds)...)
 }
 
-// span is how many buckets a chart of that width shows.
+// fewBuckets is the least that a chart shows: five minutes.
+const fewBuckets = 30
+
+// span is how many buckets a chart of that width shows: all that there are, if they fit.
 func (d detail) span(width int) int {
-	return max(30, min(session.SeriesLength, 2*(width-8)))
+	known := fewBuckets
+	for _, h := range d.p.History {
+		if n := len(h.Points); n > 0 {
+			known = max(known, n+int(session.BucketOf(d.now)-h.Last))
+		}
+	}
+	return max(fewBuckets, min(known, session.SeriesLength, 2*(width-8)))
 }
 
 // traffic is what the measuring end has received and sent: as a chart where there is room,
@@ -212,8 +222,8 @@ func (d detail) traffic(width int, chart bool) []string {
 		return append([]string{head}, t.Chart(curves, back, width, chartHeight, func(v float64) string { return draw.PerSecond(v) + "/s" })...)
 	}
 	parts := []string{
-		t.Label.Render("RX ") + draw.Pad(rates[0], 9) + " " + t.Spark(received, top),
-		t.Label.Render("TX ") + draw.Pad(rates[1], 9) + " " + t.Spark(sent, top),
+		t.Label.Render("RX ") + draw.Pad(rates[0], 9) + " " + t.Sides[side.Other()].Render(t.Spark(received, top)),
+		t.Label.Render("TX ") + draw.Pad(rates[1], 9) + " " + t.Sides[side].Render(t.Spark(sent, top)),
 		by,
 	}
 	joined := parts[0] + "  " + parts[1] + "  " + parts[2]
@@ -234,18 +244,10 @@ func (d detail) events(width int) []string {
 	}
 	lines := []string{"", d.t.Label.Render("Latest events")}
 	for _, e := range slices.Backward(all[max(0, len(all)-mostEvents):]) {
-		lines = append(lines, eventLines(d.t, e, d.names, width)...)
+		lines = append(lines, eventLines(d.t, e, d.names, d.now, width)...)
 	}
 	return lines
 }
 
 // mostEvents is how many the overview of a high terminal has.
 const mostEvents = 20
-
-// eventLines is one event with its time, wrapped.
-func eventLines(t draw.Theme, e event, names string, width int) []string {
-	at := e.at.Format(time.TimeOnly) + " "
-	lines := t.Wrap(e.line(t, names), width, len(at))
-	lines[0] = t.Faint.Render(at) + lines[0]
-	return lines
-}

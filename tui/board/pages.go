@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
@@ -78,7 +77,7 @@ func (s Screen) pageText(e session.Env) []string {
 	p := s.Subject()
 	switch {
 	case s.page == pageAllEvents:
-		return s.eventsText(e, func(event) bool { return true })
+		return s.eventsText(e, s.Board.List, func(event) bool { return true })
 	case s.page == pageContexts:
 		return s.contextsText(e)
 	case s.page == pageMatrix:
@@ -86,7 +85,7 @@ func (s Screen) pageText(e session.Env) []string {
 	case p == nil:
 		return e.Theme.Wrap("Nothing is known of this peering, or no more.", e.Width, 0)
 	case s.page == pageEvents:
-		return s.eventsText(e, func(ev event) bool { return ev.id == p.ID })
+		return s.eventsText(e, []*peering{p}, func(ev event) bool { return ev.id == p.ID })
 	case s.page == pageYAML, s.page == pageLogs:
 		return s.text
 	case s.page == pageDiagnosis:
@@ -147,20 +146,6 @@ func (s Screen) contextsText(e session.Env) []string {
 		lines = append(lines, t.Fit(draw.Pad(t.Middle(t.Plain(x.ref.String()), width), width)+"  "+t.State(mark, word, 0), e.Width))
 	}
 	return lines
-}
-
-// eventsText are the latest events first.
-func (s Screen) eventsText(e session.Env, keep func(event) bool) []string {
-	b := s.Board
-	all := b.Log.all(keep)
-	if len(all) == 0 {
-		return e.Theme.Wrap("No events since the dashboard started at "+b.began.Format(time.DateTime)+".", e.Width, 0)
-	}
-	var lines []string
-	for _, ev := range slices.Backward(all) {
-		lines = append(lines, eventLines(e.Theme, ev, b.names(ev.id), e.Width)...)
-	}
-	return append(lines, "", e.Theme.Faint.Render("watching since "+b.began.Format(time.DateTime)))
 }
 
 // yamlText is every object of the peering, as each cluster has it.

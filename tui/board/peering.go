@@ -37,6 +37,7 @@ type peering struct {
 	// seen is when the state was first seen to be what it is, if it was seen to
 	// change.
 	seen    time.Time
+	known   time.Time // since when there is a row of it
 	expires time.Time // of the verdict; zero: never
 	worked  bool      // when it was last seen to work or not
 	flaps   []time.Time

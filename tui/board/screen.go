@@ -55,7 +55,7 @@ const (
 )
 
 func (p page) String() string {
-	return [...]string{"details", "events", "all events", "contexts", "matrix", "YAML", "logs", "diagnosis"}[p]
+	return [...]string{"details", "timeline", "timelines of all", "contexts", "matrix", "YAML", "logs", "diagnosis"}[p]
 }
 
 // ofAll reports whether a page is about no one peering.

@@ -164,19 +164,45 @@ const lowRTT, highRTT = 0.3, 300
 // SparkRTT draws round trips in ms. NaN is a gap, but where pings were lost: nothing that
 // was measured and nothing that came back are not the same.
 func (t Theme) SparkRTT(values []float64, lost []bool) string {
-	var b strings.Builder
-	for i, v := range values {
-		switch {
+	return t.runs(len(values), func(i int) (string, Style) {
+		switch v := values[i]; {
 		case lost[i]:
-			b.WriteString(t.lost)
+			return t.lost, t.Marks[Fail]
 		case math.IsNaN(v):
-			b.WriteString(t.gap)
+			return t.gap, t.Faint
 		default:
 			share := math.Log(max(v, lowRTT)/lowRTT) / math.Log(highRTT/lowRTT)
-			b.WriteString(t.Bars[int(min(share, 1)*float64(len(t.Bars)-1)+0.5)])
+			return t.Bars[int(min(share, 1)*float64(len(t.Bars)-1)+0.5)], t.Label
 		}
+	})
+}
+
+// Lane draws how something was from left to right, a cell each. Each state has a sign of its
+// own; what is not known, as before the first look, is left empty.
+func (t Theme) Lane(cells []Mark) string {
+	return t.runs(len(cells), func(i int) (string, Style) {
+		if cells[i] == Blank {
+			return " ", Style{}
+		}
+		return t.lane[cells[i]], t.Marks[cells[i]]
+	})
+}
+
+// runs are cells, with one sequence for each run of one style.
+func (t Theme) runs(n int, cell func(i int) (string, Style)) string {
+	var line, run strings.Builder
+	var style Style
+	for i := range n {
+		sign, look := cell(i)
+		if look.on != style.on {
+			line.WriteString(style.Render(run.String()))
+			run.Reset()
+			style = look
+		}
+		run.WriteString(sign)
 	}
-	return b.String()
+	line.WriteString(style.Render(run.String()))
+	return line.String()
 }
 
 // Statistics of what was measured; ok is false if nothing was.

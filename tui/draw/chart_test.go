@@ -3,6 +3,8 @@ package draw
 import (
 	"math"
 	"testing"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 // Bars of two lines mean the same: ten times as much is as much higher everywhere.
@@ -19,7 +21,7 @@ func TestLinesOfBarsHaveOneScale(t *testing.T) {
 		for i, v := range values {
 			marks[i] = v == lost
 		}
-		if got := theme.SparkRTT(values, marks); got != want {
+		if got := ansi.Strip(theme.SparkRTT(values, marks)); got != want {
 			t.Errorf("%v: got %s, want %s", values, got, want)
 		}
 	}
@@ -32,5 +34,29 @@ func TestBarsGoUpToTheirTop(t *testing.T) {
 	top := Highest(received, sent)
 	if got := theme.Spark(received, top) + " " + theme.Spark(sent, top); got != "█▅· ▂▁▃" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// What was lost, and what is known of a time, is seen at a glance, and without colours, too.
+func TestSignsOfALineHaveTheirColours(t *testing.T) {
+	for _, ascii := range []bool{false, true} {
+		theme := NewTheme(ascii, false)
+		fail, label := theme.Marks[Fail], theme.Label
+		want := label.Render(theme.Bars[0]+theme.Bars[0]) + fail.Render(theme.lost) + label.Render(theme.Bars[0])
+		if got := theme.SparkRTT([]float64{0.1, 0.1, 0, 0.1}, []bool{false, false, true, false}); got != want {
+			t.Errorf("ascii %t: got %q, want %q", ascii, got, want)
+		}
+		ok := theme.Marks[OK]
+		want = "  " + ok.Render(theme.lane[OK]+theme.lane[OK]) + fail.Render(theme.lane[Fail])
+		if got := theme.Lane([]Mark{Blank, Blank, OK, OK, Fail}); got != want {
+			t.Errorf("ascii %t: got %q, want %q", ascii, got, want)
+		}
+		signs := map[string]bool{" ": true}
+		for _, sign := range theme.lane {
+			if signs[sign] {
+				t.Errorf("ascii %t: %q is the sign of two states", ascii, sign)
+			}
+			signs[sign] = true
+		}
 	}
 }

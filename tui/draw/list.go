@@ -28,7 +28,7 @@ func (t Theme) Beside(left, right []string, width int) []string {
 // Row is one of a list: the selected one has a sign and is bold.
 func (t Theme) Row(selected bool, row string) string {
 	if selected {
-		return t.selected.Render("> " + row)
+		return t.selected.Render(t.Pointer + " " + row)
 	}
 	return "  " + row
 }

@@ -31,7 +31,7 @@ func (t Theme) ReadingFacts(r flows.Reading, pod string, ago func(time.Time) str
 	if !r.Handshake.IsZero() {
 		add(true, "handshake %s ago", ago(r.Handshake))
 	}
-	add(r.Reported && r.Handshake.IsZero() && r.Value != networkingv1beta1.Connected, "no handshake")
+	add(r.Reported && r.Handshake.IsZero() && r.Value != networkingv1beta1.Connected, "no handshake since it began or dialled last")
 	lost, known := r.Lost()
 	add(known, "loss %s", Percent(lost))
 	add(r.Reported, "received %s", byteCount(r.Received))

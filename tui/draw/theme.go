@@ -23,6 +23,7 @@ const (
 	Warn
 	Fail
 	Unknown
+	Blank // nobody looked: it is neither glyph nor colour
 )
 
 // Theme is how things look: glyphs that the terminal can show, and styles in
@@ -39,6 +40,7 @@ type Theme struct {
 	Bars     []string  // of a sparkline, from low to high
 	gap      string    // in a sparkline: no measurement
 	lost     string    // in a sparkline: no ping was answered
+	lane     [6]string // of a line of states, by mark
 	Bullets  [6]string // before a sentence
 	Done     string    // after the number of a step
 	Radio    [2]string // of a choice: not taken, taken
@@ -71,6 +73,7 @@ func NewTheme(ascii, light bool) Theme {
 		Between: "⇄", Rule: "─", Heavy: "═", Ellipsis: "…", Dot: " · ", gap: "·", lost: "×", Done: "✓", Radio: [2]string{"( )", "(•)"},
 		axis: "┤", To: "→", Into: "›", Bar: "│", Pointer: "▸", Sorted: [2]string{"▼", "▲"},
 		Bars:  strings.Split("▁▂▃▄▅▆▇█", ""),
+		lane:  [...]string{Pending: "─", Running: "○", OK: "━", Warn: "!", Fail: "×", Unknown: "?"},
 		Sides: [2]Style{flows.A: colour(p.a), flows.B: colour(p.b)},
 		Title: newStyle(none.Bold(true)), Faint: newStyle(none.Faint(true)),
 		selected: newStyle(none.Bold(true)), Label: colour(p.label),
@@ -88,6 +91,7 @@ func NewTheme(ascii, light bool) Theme {
 		t.Between, t.Rule, t.Ellipsis, t.Dot, t.gap, t.lost, t.Done = "<->", "-", "...", " - ", " ", "x", "*"
 		t.Radio[1], t.Heavy = "(*)", "="
 		t.Bars = strings.Split("_.-~=*^#", "")
+		t.lane = [...]string{Pending: "-", Running: "o", OK: "=", Warn: "!", Fail: "X", Unknown: "?"}
 		t.axis, t.To, t.Pointer, t.Sorted, t.Into, t.Bar = "|", ">", ">", [2]string{"v", "^"}, ">", "|"
 	}
 	return t

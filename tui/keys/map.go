@@ -20,6 +20,7 @@ type Map struct {
 	Events, AllEvents, YAML, Pause, Save       key.Binding
 	Change, Diagnose, Logs, Wide               key.Binding
 	SortName, SortStatus, SortLatency          key.Binding
+	HandOver                                   key.Binding
 	SortTraffic, SortAge                       key.Binding
 	Grow, Shrink, Hide, Matrix                 key.Binding
 	Yes, No, Choose                            key.Binding
@@ -55,12 +56,12 @@ func NewMap(ascii bool) Map {
 		Explain: bind("ctrl+e", "explain", "ctrl+e"), Problems: bind("f", "only problems", "f"), Verify: bind("v", "verify with packets", "v"),
 		Address:     bind("a", "address to call", "a"),
 		CopyCommand: bind("c", "copy command", "c"), Mouse: bind("m", "mouse on or off", "m"), Palette: bind(":", "commands", ":"),
-		Events: bind("e", "events", "e"), AllEvents: bind("E", "events of all", "E"), YAML: bind("y", "YAML of its objects", "y"),
+		Events: bind("e", "timeline", "e"), AllEvents: bind("E", "timelines of all", "E"), YAML: bind("y", "YAML of its objects", "y"),
 		Wide: bind("w", "list alone, more columns", "w"), Grow: bind("+", "more of the list", "+"), Shrink: bind("-", "more of the detail", "-"),
 		Matrix:   bind("t", "matrix of clusters", "t"),
 		Hide:     bind("h", "name silent contexts or not", "h"),
 		Diagnose: bind("D", "diagnose", "D"), Logs: bind("l", "gateways' logs", "l"),
-		Change: bind("C", "change the connection", "C"), Pause: bind("p", "pause", "p"), Save: bind("s", "save this screen", "s"),
+		Change: bind("C", "change the connection", "C"), Pause: bind("p", "pause", "p"), Save: bind("s", "save this screen", "s"), HandOver: bind("o", "report for a colleague", "o"),
 		SortName: bind("N", "sort by name", "N"), SortStatus: bind("S", "sort by status", "S"),
 		SortLatency: bind("L", "sort by latency", "L"), SortTraffic: bind("T", "sort by traffic", "T"), SortAge: bind("A", "sort by age", "A"),
 		CutUDP: bind("1", "cut UDP", "1"), SlowLink: bind("2", "slow link", "2"),

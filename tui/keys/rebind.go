@@ -61,7 +61,7 @@ func (k *Map) Bindings() map[string]*key.Binding {
 		"add-file": &k.AddFile, "filter": &k.Filter, "info": &k.Info, "dashboard": &k.Dashboard, "connect": &k.Connect,
 		"explain": &k.Explain, "problems": &k.Problems, "verify": &k.Verify,
 		"copy": &k.CopyCommand, "address": &k.Address, "mouse": &k.Mouse, "palette": &k.Palette,
-		"events": &k.Events, "all-events": &k.AllEvents, "yaml": &k.YAML, "pause": &k.Pause, "save": &k.Save,
+		"events": &k.Events, "all-events": &k.AllEvents, "yaml": &k.YAML, "pause": &k.Pause, "save": &k.Save, "hand-over": &k.HandOver,
 		"wide": &k.Wide, "grow": &k.Grow, "shrink": &k.Shrink, "hide": &k.Hide, "matrix": &k.Matrix, "change": &k.Change, "diagnose": &k.Diagnose, "logs": &k.Logs,
 		"sort-name": &k.SortName, "sort-status": &k.SortStatus, "sort-latency": &k.SortLatency,
 		"sort-traffic": &k.SortTraffic, "sort-age": &k.SortAge,
@@ -99,7 +99,7 @@ var (
 		{"the live connection", slices.Concat(everywhere, scrolled, []string{"verify", "diagnose", "address", "settings", "plan", "disconnect", "reset", "copy", "dashboard"})},
 		{"the dashboard", slices.Concat(everywhere, listed, []string{
 			"filter", "info", "diagnose", "problems", "apply", "verify", "events", "all-events", "logs", "yaml", "disconnect", "reset", "change",
-			"connect", "wide", "grow", "shrink", "hide", "matrix", "pause", "save", "copy", "refresh", "sort-name", "sort-status", "sort-latency", "sort-traffic", "sort-age",
+			"connect", "wide", "grow", "shrink", "hide", "matrix", "pause", "save", "hand-over", "copy", "refresh", "sort-name", "sort-status", "sort-latency", "sort-traffic", "sort-age",
 		})},
 		{"a question", []string{"yes", "no", "choosing", "enter", "esc", "ctrl+c", "help", "quit"}},
 	}

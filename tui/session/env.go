@@ -66,8 +66,8 @@ type (
 	QuitMsg struct{ Err error }
 	// RewatchMsg opens the watched clusters again, and asks them.
 	RewatchMsg struct{}
-	// SaveMsg saves the screen as text.
-	SaveMsg struct{}
+	// SaveMsg saves a text in a new file, or without one the screen.
+	SaveMsg struct{ What, Text, Suffix string }
 	// CopyMsg copies a text that is printed at the end, too.
 	CopyMsg string
 	// VisitMsg shows the plan for a pair, or for [Connect] its settings, unless a

@@ -279,13 +279,14 @@ func (s applyScreen) progress(c scene) string {
 	if !s.active() {
 		now = s.ended
 	}
+	t, bar := c.Theme, ""
 	text := fmt.Sprintf("%d of %d done%s%s of at most %s", done, total, c.Theme.Dot, draw.Seconds(now.Sub(s.began)), draw.Seconds(s.timeout))
 	if total > 0 && c.Width >= 70 {
 		const cells = 20
 		full := done * cells / total
-		text += "  " + strings.Repeat(c.Theme.Bars[len(c.Theme.Bars)-1], full) + strings.Repeat(c.Theme.Rule, cells-full)
+		bar = "  " + t.Marks[draw.OK].Render(strings.Repeat(t.Bars[len(t.Bars)-1], full)) + t.Faint.Render(strings.Repeat(t.Rule, cells-full))
 	}
-	return c.Theme.Title.Render(text)
+	return t.Title.Render(text) + bar
 }
 
 // card says what a run that has ended, or is to end, means for the admin.

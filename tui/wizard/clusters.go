@@ -36,14 +36,17 @@ type clusterRow struct {
 
 // keep holds the selection as long as its row is there.
 func (s clustersScreen) keep(rows []clusterRow) clustersScreen {
-	if len(rows) > 0 && indexOfRow(rows, s.selected) < 0 {
-		s.selected = rows[0].Ref
+	if i := s.index(rows); i >= 0 {
+		s.selected = rows[i].Ref
 	}
 	return s
 }
 
-func indexOfRow(rows []clusterRow, ref flows.ContextRef) int {
-	return slices.IndexFunc(rows, func(r clusterRow) bool { return r.Ref == ref })
+// index is the row that the pointer stands on: the first one while none was selected, or that
+// one is gone; -1 without rows.
+func (s clustersScreen) index(rows []clusterRow) int {
+	i := slices.IndexFunc(rows, func(r clusterRow) bool { return r.Ref == s.selected })
+	return min(max(i, 0), len(rows)-1)
 }
 
 // rows are the contexts that the filter lets through.
@@ -264,8 +267,7 @@ func (s clustersScreen) update(c scene, msg tea.Msg) clustersScreen {
 func (s clustersScreen) move(c scene, by int) clustersScreen {
 	rows := s.rows(c)
 	if len(rows) > 0 {
-		i := max(0, indexOfRow(rows, s.selected)) + by
-		s.selected = rows[min(max(i, 0), len(rows)-1)].Ref
+		s.selected = rows[min(max(s.index(rows)+by, 0), len(rows)-1)].Ref
 	}
 	return s
 }
@@ -274,7 +276,7 @@ func (s clustersScreen) move(c scene, by int) clustersScreen {
 // chosen says why.
 func (s clustersScreen) choose(c scene) clustersScreen {
 	rows := s.rows(c)
-	i := indexOfRow(rows, s.selected)
+	i := s.index(rows)
 	if i < 0 {
 		return s
 	}
@@ -282,7 +284,7 @@ func (s clustersScreen) choose(c scene) clustersScreen {
 		c.Post(session.NoteMsg(fmt.Sprintf("%s can't be %s: %s.", c.Fleet.Call(r.Member), c.choosing(), strings.TrimSuffix(r.refusal, "."))))
 		return s
 	}
-	s.filter = keys.Line{}
+	s.filter, s.selected = keys.Line{}, rows[i].Ref
 	c.Post(chosenMsg(rows[i].Ref))
 	return s
 }
@@ -404,7 +406,7 @@ func (s clustersScreen) layout(c scene) clustersLayout {
 		l.detail = nil
 	}
 	l.list = max(1, l.list)
-	l.selected = max(0, indexOfRow(l.rows, s.selected))
+	l.selected = max(0, s.index(l.rows))
 	l.top = draw.WindowTop(l.selected, len(l.rows), l.list)
 	return l
 }
@@ -505,7 +507,7 @@ func (c scene) clusterLine(r clusterRow, nameWidth int, selected bool) string {
 // detail is what is to be said of the selected cluster, below the list.
 func (s clustersScreen) detail(c scene) []string {
 	rows := s.rows(c)
-	i := indexOfRow(rows, s.selected)
+	i := s.index(rows)
 	if i < 0 {
 		return nil
 	}
@@ -533,7 +535,7 @@ func (s clustersScreen) detail(c scene) []string {
 // text is all that is known of the selected cluster.
 func (s clustersScreen) text(c scene) []string {
 	rows := s.rows(c)
-	i := indexOfRow(rows, s.selected)
+	i := s.index(rows)
 	if i < 0 {
 		return nil
 	}

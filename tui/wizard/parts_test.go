@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -24,7 +25,7 @@ func TestAWitnessKeepsWhatItsSideMeasured(t *testing.T) {
 	r.At, r.Latency = now.Add(2*session.Bucket), 3*time.Millisecond
 	w = w.note(now.Add(2*session.Bucket), rome, r)
 	points := w.history.Until(now.Add(2*session.Bucket), 3)
-	if got := draw.NewTheme(true, false).SparkRTT(session.RoundTrips(points), session.Lost(points)); got != ". -" {
+	if got := ansi.Strip(draw.NewTheme(true, false).SparkRTT(session.RoundTrips(points), session.Lost(points))); got != ". -" {
 		t.Errorf("got %q, want two measurements and the gap between", got)
 	}
 	if got := len(earlier.history.Points); got != 1 {

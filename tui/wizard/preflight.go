@@ -221,15 +221,6 @@ func (s preflightScreen) tally(dot string) string {
 	return strings.Join(parts, dot)
 }
 
-// titleColumn is how wide titles are: as wide as the longest where what was found has
-// enough room beside it.
-func titleColumn(width int) int {
-	if width < 110 {
-		return 0
-	}
-	return check.LongestTitle
-}
-
 func (c scene) checkLine(r check.Result, selected bool) string {
 	t := c.Theme
 	word := map[check.State]string{
@@ -239,7 +230,7 @@ func (c scene) checkLine(r check.Result, selected bool) string {
 	if c.Width >= 70 {
 		line += t.Faint.Render(string(r.ID)) + " "
 	}
-	line += draw.Pad(t.Plain(r.Title), titleColumn(c.Width))
+	line += draw.Pad(t.Plain(r.Title), check.LongestTitle)
 	if c.Width >= 60 {
 		line += "  " + t.Faint.Render(t.Plain(r.Summary))
 	}

@@ -401,6 +401,9 @@ func (w Wizard) Key(e session.Env, msg tea.KeyPressMsg) (_ Wizard, _ tea.Cmd, ok
 		case actionCancel:
 			w.confirm = nil
 		case actionNone:
+			if q.word == "" && key.Matches(msg, e.Keys.Enter) {
+				e.Post(session.NoteMsg("This enter came too soon to be an answer. Press it again."))
+			}
 		}
 		return w, nil, true
 	case w.Step == Clusters:

@@ -10,10 +10,12 @@ import (
 	"sync"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
@@ -58,6 +60,7 @@ func (r *abroad) setup(mgr ctrl.Manager) error {
 		For(&corev1.Namespace{}).
 		Watches(&authv1beta1.Identity{}, namespace).
 		Watches(&authv1beta1.ResourceSlice{}, namespace).
+		Watches(&offloadingv1beta1.NamespaceMap{}, namespace).
 		WatchesRawSource(source.Channel(r.answers.told, namespace)).
 		Complete(r)
 }
@@ -164,7 +167,7 @@ func (r *abroad) compare(ctx context.Context, plane *authv1beta1.Identity, all [
 	for _, c := range copies {
 		errs = append(errs, own.Delete(ctx, remote, c))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.maps(ctx, remote, plane, id))...)
 }
 
 // first is the oldest slice of a name.
@@ -283,10 +286,12 @@ func (a *answers) enter(ctx context.Context, here, there string, config *rest.Co
 		case <-ctx.Done():
 		}
 	}
-	informer := metadatainformer.NewFilteredMetadataInformer(c, authv1beta1.ResourceSliceGroupVersionResource, there, 0, toolscache.Indexers{}, nil).Informer()
-	_, _ = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{ // fails for one that has ended only
-		AddFunc: say, UpdateFunc: func(_, o any) { say(o) }, DeleteFunc: say,
-	})
-	go informer.RunWithContext(ctx)
+	for _, kind := range []schema.GroupVersionResource{authv1beta1.ResourceSliceGroupVersionResource, offloadingv1beta1.SchemeGroupVersion.WithResource("namespacemaps")} {
+		informer := metadatainformer.NewFilteredMetadataInformer(c, kind, there, 0, toolscache.Indexers{}, nil).Informer()
+		_, _ = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{ // fails for one that has ended only
+			AddFunc: say, UpdateFunc: func(_, o any) { say(o) }, DeleteFunc: say,
+		})
+		go informer.RunWithContext(ctx)
+	}
 	return nil
 }

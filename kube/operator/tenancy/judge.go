@@ -87,8 +87,9 @@ func (in *inputs) first() *authv1beta1.Tenant {
 	return first
 }
 
-// strangers are the users and groups of bindings that are not consumers' own.
-func strangers(cluster []rbacv1.ClusterRoleBinding, namespaced []rbacv1.RoleBinding) map[string]string {
+// strangers are the users and groups of bindings that are not consumers' own. Those of
+// slices are one consumer's own, and another must not have their names.
+func strangers(cluster []rbacv1.ClusterRoleBinding, namespaced []rbacv1.RoleBinding, of render.ClusterID) map[string]string {
 	names := map[string]string{}
 	add := func(binding string, subjects []rbacv1.Subject) {
 		for _, s := range subjects {
@@ -101,7 +102,9 @@ func strangers(cluster []rbacv1.ClusterRoleBinding, namespaced []rbacv1.RoleBind
 		add("ClusterRoleBinding "+b.Name, b.Subjects)
 	}
 	for _, b := range namespaced {
-		if b.Name != render.ConsumerAccessName || b.RoleRef.Name != render.ConsumerAccessName {
+		access := b.Name == render.ConsumerAccessName && b.RoleRef.Name == render.ConsumerAccessName
+		twin := b.Name == render.TwinAccessName && b.RoleRef.Name == render.TwinAccessName && b.Labels[render.LabelRemoteCluster] == string(of)
+		if !access && !twin {
 			add("RoleBinding "+b.Namespace+"/"+b.Name, b.Subjects)
 		}
 	}

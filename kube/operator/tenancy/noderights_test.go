@@ -184,12 +184,12 @@ func (w *pair) testOperatorsNodes(t *testing.T) {
 		"a node that is not virtual": create(func(n *corev1.Node) { delete(n.Labels, "liqo.io/type") }),
 		"a node of nobody":           create(func(n *corev1.Node) { delete(n.Labels, "liqo-tui.dev/virtual-node-of") }),
 		"a node without taints":      create(func(n *corev1.Node) { n.Spec.Taints = nil }),
-		"a node that takes pods":     create(func(n *corev1.Node) { n.Spec.Taints = n.Spec.Taints[:1] }),
+		"a node that takes pods":     create(func(n *corev1.Node) { n.Spec.Taints[0].Effect = corev1.TaintEffectPreferNoSchedule }),
 		"a real node's taints": func() error {
 			return c.Patch(ctx, real.DeepCopy(), mergePatch(`{"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`))
 		},
 		"a real node, made virtual": func() error {
-			return c.Patch(ctx, real.DeepCopy(), mergePatch(`{"metadata":{"labels":{"liqo.io/type":"virtual-node","liqo-tui.dev/virtual-node-of":"x"}},"spec":{"taints":[{"key":"virtual-node.liqo.io/not-allowed","effect":"NoExecute"},{"key":"liqo-tui.dev/runs-no-pods","effect":"NoSchedule"}]}}`))
+			return c.Patch(ctx, real.DeepCopy(), mergePatch(`{"metadata":{"labels":{"liqo.io/type":"virtual-node","liqo-tui.dev/virtual-node-of":"x"}},"spec":{"taints":[{"key":"virtual-node.liqo.io/not-allowed","effect":"NoExecute"}]}}`))
 		},
 		"a real node, deleted": func() error { return c.Delete(ctx, real.DeepCopy()) },
 		"all nodes":            func() error { return c.DeleteAllOf(ctx, &corev1.Node{}) },

@@ -182,7 +182,7 @@ func (p peer) offloading() (conditions []corev1beta1.Condition) {
 		reason, what string
 	}{
 		{corev1beta1.OffloadingVirtualNodeStatusCondition, offloadingv1beta1.VirtualKubeletConditionType, "VirtualNodes", "programs of virtual nodes that run"},
-		{corev1beta1.OffloadingNodeStatusCondition, offloadingv1beta1.NodeConditionType, "Nodes", "virtual nodes that are ready, on which no pods can run yet"},
+		{corev1beta1.OffloadingNodeStatusCondition, offloadingv1beta1.NodeConditionType, "Nodes", "virtual nodes that are ready"},
 	} {
 		runs := 0
 		for i := range p.nodes {

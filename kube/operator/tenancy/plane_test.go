@@ -145,6 +145,9 @@ type plane struct {
 	crashes   atomic.Int64
 	lend      corev1.ResourceList // told to the operator
 	stop      func()              // ends the operator
+
+	programEnds    atomic.Int64 // the next program of a virtual node ends after so many writes, 0 for never
+	programCrashes atomic.Int64
 }
 
 func newPlane(t testing.TB, id render.ClusterID, role render.PeeringRole) *plane {

@@ -10,6 +10,7 @@ import (
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -77,7 +78,7 @@ func remoteClient(config *rest.Config) (client.Client, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = lookWithin
 	scheme := runtime.NewScheme()
-	if err := authv1beta1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(authv1beta1.AddToScheme(scheme), offloadingv1beta1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	// It is known what these are: to ask the provider takes two more answers.
@@ -85,6 +86,7 @@ func remoteClient(config *rest.Config) (client.Client, error) {
 	for _, kind := range []string{authv1beta1.RenewKind, authv1beta1.ResourceSliceKind} {
 		mapper.Add(authv1beta1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
+	mapper.Add(offloadingv1beta1.SchemeGroupVersion.WithKind("NamespaceMap"), meta.RESTScopeNamespace)
 	return client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
 }
 

@@ -173,7 +173,7 @@ func (r *grants) authenticate(ctx context.Context, in *asked) (params *authv1bet
 		return nil, 0, refused, nil
 	}
 	if !holds(in.stored, of) {
-		strangers, err := r.strangers(ctx)
+		strangers, err := r.strangers(ctx, of.Consumer)
 		if err != nil {
 			return nil, 0, nil, err
 		}

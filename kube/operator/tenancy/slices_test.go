@@ -9,6 +9,7 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -195,7 +196,37 @@ func (w *pair) testSliceRights(t *testing.T) {
 	patch := func(text string) func() error {
 		return func() error { return c.Patch(ctx, slice("liqo-tenant-rome", "milan"), merge(text)) }
 	}
+	mapped := func(change func(*offloadingv1beta1.NamespaceMap)) func() error {
+		return func() error {
+			m := peering.MapCopy(peering.NamespaceMap(render.Tenant{Remote: "milan"}, map[string]string{"a": "b"}), "rome", "liqo-tenant-rome")
+			change(m)
+			return c.Create(ctx, m, client.DryRunAll)
+		}
+	}
+	if err := mapped(func(*offloadingv1beta1.NamespaceMap) {})(); err != nil {
+		t.Fatalf("what it may do, a NamespaceMap: %v", err)
+	}
+	milansMap := peering.NamespaceMap(render.Tenant{Namespace: "liqo-tenant-rome", Remote: "rome"}, map[string]string{"a": "b"})
+	milansMap.Labels[render.LabelManagedBy] = "somebody" // the operator would delete it
+	w.milan.create(milansMap)
 	attempts := map[string]func() error{
+		"a map of another's namespace": mapped(func(m *offloadingv1beta1.NamespaceMap) { m.Namespace = "liqo-tenant-turin" }),
+		"a map that is no copy":        mapped(func(m *offloadingv1beta1.NamespaceMap) { delete(m.Labels, peering.LabelReplicated) }),
+		"a map of another":             mapped(func(m *offloadingv1beta1.NamespaceMap) { m.Labels[peering.LabelOrigin] = "turin" }),
+		"a map to be replicated":       mapped(func(m *offloadingv1beta1.NamespaceMap) { m.Labels[peering.LabelReplication] = "true" }),
+		"a map with a finalizer":       mapped(func(m *offloadingv1beta1.NamespaceMap) { m.Finalizers = []string{"x.io/y"} }),
+		"a map with an annotation":     mapped(func(m *offloadingv1beta1.NamespaceMap) { m.Annotations = map[string]string{"a": "b"} }),
+		"the provider's own map":       func() error { return c.Patch(ctx, milansMap, merge(`{"spec":{"desiredMapping":{"kube-system":"x"}}}`)) },
+		"the provider's own map, taken over": func() error {
+			return c.Patch(ctx, milansMap, merge(`{"metadata":{"labels":{"liqo.io/originID":"rome","liqo.io/replicated":"true","liqo.io/replication":"false"}}}`))
+		},
+		"the provider's own map, deleted": func() error { return c.Delete(ctx, milansMap) },
+		"a namespace that it has": func() error {
+			return c.Status().Patch(ctx, milansMap, merge(`{"status":{"currentMapping":{"a":{"remoteNamespace":"kube-system","phase":"Accepted"}}}}`))
+		},
+		"a ShadowPod": func() error {
+			return c.Create(ctx, &offloadingv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: "x"}})
+		},
 		"its own grant": func() error {
 			return c.Status().Patch(ctx, slice("liqo-tenant-rome", "milan"), merge(`{"status":{"resources":{"cpu":"1000"}}}`))
 		},
@@ -262,6 +293,7 @@ func (w *pair) testSliceRights(t *testing.T) {
 		t.Errorf("slice %d: got %v", made, err)
 	}
 	w.milan.runDelete(t, milans)
+	w.milan.runDelete(t, milansMap)
 	w.milan.runDelete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo-tenant-turin"}})
 	w.rome.runOperator(render.PeeringConsumer)
 	untilGone(t, w.milan, allowed)

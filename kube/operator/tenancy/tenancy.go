@@ -8,9 +8,6 @@ package tenancy
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"strconv"
 	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -30,6 +27,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/kube/operator/own"
 	"github.com/liqo-tui/liqo-tui/kube/operator/secrets"
+	"github.com/liqo-tui/liqo-tui/kube/operator/twins"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -90,6 +88,7 @@ func (o Options) SetUp(mgr ctrl.Manager, recorder events.EventRecorder) error {
 			(&nonces{client: c, reader: reader}).setup(mgr, of.Tell()),
 			t.setup(mgr, of.Tell()),
 			(&grants{t}).setup(mgr, of.Tell()),
+			twins.SetUp(mgr, recorder, o.Home),
 			(&renews{client: c}).setup(mgr))
 	}
 	if o.Role.Consumes() {
@@ -98,7 +97,9 @@ func (o Options) SetUp(mgr ctrl.Manager, recorder events.EventRecorder) error {
 			(&signatures{client: c, recorder: recorder, keys: k}).setup(mgr, of.Tell()),
 			(&identities{client: c, recorder: recorder, keys: k}).setup(mgr, of.Tell()),
 			(&abroad{client: c, reader: reader, recorder: recorder, keys: k, home: o.Home, config: mgr.GetConfig()}).setup(mgr),
-			(&virtualNodes{cached: c, recorder: recorder, home: o.Home}).setup(mgr))
+			(&virtualNodes{cached: c, recorder: recorder, home: o.Home}).setup(mgr),
+			(&offloader{cached: c, home: o.Home}).setup(mgr),
+			(&strays{client: c}).setup(mgr))
 	}
 	return errors.Join(append(errs, s.setup(mgr), (&peers{client: c, reader: reader, keys: k, role: o.Role, home: o.Home}).setup(mgr))...)
 }
@@ -142,25 +143,5 @@ func labelled(key string) predicate.Predicate {
 // complain says on o what is wrong with it, "" for nothing, and records an Event if that
 // is new.
 func complain(ctx context.Context, c client.Client, recorder events.EventRecorder, o client.Object, why error) error {
-	before := o.DeepCopyObject().(client.Object)
-	annotations := maps.Clone(o.GetAnnotations())
-	delete(annotations, render.AnnotationProblem)
-	delete(annotations, render.AnnotationProblemOf)
-	if why != nil {
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[render.AnnotationProblem], annotations[render.AnnotationProblemOf] = why.Error(), strconv.FormatInt(o.GetGeneration(), 10)
-	}
-	if maps.Equal(annotations, o.GetAnnotations()) {
-		return nil
-	}
-	if why != nil {
-		recorder.Eventf(o, nil, corev1.EventTypeWarning, "Refused", "Accept", "%s", why.Error())
-	}
-	o.SetAnnotations(annotations)
-	if err := c.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(own.Manager)); err != nil {
-		return fmt.Errorf("say what is wrong with %s: %w", render.Name(o), err)
-	}
-	return nil
+	return own.Complain(ctx, c, recorder, o, why)
 }

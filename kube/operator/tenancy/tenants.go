@@ -167,19 +167,19 @@ func (r *tenants) read(ctx context.Context, key client.ObjectKey) (*inputs, erro
 	if in.nonces, err = noncesIn(ctx, r.client, key.Namespace); err != nil {
 		return nil, err
 	}
-	in.strangers, err = r.strangers(ctx)
+	in.strangers, err = r.strangers(ctx, in.id())
 	return in, err
 }
 
 // strangers are the users and groups that have rights here which this operator has not
-// given, and by which binding.
-func (r *signer) strangers(ctx context.Context) (map[string]string, error) {
+// given, and by which binding. of is whose own do not count.
+func (r *signer) strangers(ctx context.Context, of render.ClusterID) (map[string]string, error) {
 	var cluster rbacv1.ClusterRoleBindingList
 	var namespaced rbacv1.RoleBindingList
 	if err := errors.Join(r.reader.List(ctx, &cluster), r.reader.List(ctx, &namespaced)); err != nil {
 		return nil, fmt.Errorf("list who has rights already: %w", err)
 	}
-	return strangers(cluster.Items, namespaced.Items), nil
+	return strangers(cluster.Items, namespaced.Items, of), nil
 }
 
 // use ties a nonce to the Tenant that has signed it, before it gets anything.

@@ -209,8 +209,12 @@ func (r *virtualNodes) make(ctx context.Context, v *offloadingv1beta1.VirtualNod
 	if err := r.client.Get(ctx, client.ObjectKey{Namespace: r.home, Name: render.OperatorName}, operator); err != nil {
 		return fmt.Errorf("read the operator's own Deployment, whose image virtual nodes have: %w", err)
 	}
+	id, err := clusterID(ctx, r.client, r.home)
+	if err != nil {
+		return err
+	}
 	told := render.OperatorParams(operator)
-	p := peering.NodeProgram{VirtualNode: v, Image: told.Image, Pods: told.Pods.ForGateway()}
+	p := peering.NodeProgram{VirtualNode: v, Consumer: id, Image: told.Image, Pods: told.Pods.ForGateway()}
 	n, err := r.member(ctx, p)
 	if err != nil {
 		return err
@@ -266,6 +270,7 @@ func (r *virtualNodes) member(ctx context.Context, p peering.NodeProgram) (*core
 	for key, value := range want.Labels {
 		metav1.SetMetaDataLabel(&n.ObjectMeta, key, value)
 	}
+	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(has corev1.Taint) bool { return has.Key == peering.TaintNoPods }) // of an earlier operator
 	for _, t := range want.Spec.Taints {
 		if !slices.ContainsFunc(n.Spec.Taints, func(has corev1.Taint) bool { return has.MatchTaint(&t) }) {
 			n.Spec.Taints = append(n.Spec.Taints, t)

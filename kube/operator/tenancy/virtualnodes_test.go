@@ -5,10 +5,12 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows/peer"
@@ -53,6 +56,7 @@ func TestVirtualNode(t *testing.T) {
 		{"the program's rights", w.testProgramRights},
 		{"the operator's rights", w.testOperatorsNodes},
 		{"the tunnel", w.testTunnel},
+		{"offloading", w.testOffloading},
 		{"the provider is away", func(t *testing.T) { w.testAway(t, way) }},
 		{"no access", w.testNodeWithoutAccess},
 		{"one by hand", w.testNodeByHand},
@@ -119,7 +123,19 @@ func (p *plane) runProgram(ctx context.Context, d *appsv1.Deployment) {
 		return ""
 	}
 	config := p.as("system:serviceaccount:"+d.Namespace+":"+pod.ServiceAccountName, "system:serviceaccounts", "system:serviceaccounts:"+d.Namespace)
-	o := node.Options{Namespace: value("namespace"), Name: value("name"), KubeconfigSecret: value("kubeconfig-secret"), Log: slog.New(slog.DiscardHandler)}
+	o := node.Options{Namespace: value("namespace"), Name: value("name"), KubeconfigSecret: value("kubeconfig-secret"), Provider: value("provider"), Consumer: value("consumer"), Log: slog.New(slog.DiscardHandler)}
+	if writes := p.programEnds.Swap(0); writes > 0 {
+		first, kill := context.WithCancel(ctx)
+		defer kill()
+		mortal, made := rest.CopyConfig(config), &atomic.Int64{} // of what it writes to the provider, too
+		mortal.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return &crash{next: next, after: writes, made: made, kill: kill}
+		})
+		_ = node.Run(first, mortal, o) // it can't say good-bye
+		if ctx.Err() == nil {
+			p.programCrashes.Add(1)
+		}
+	}
 	if err := node.Run(ctx, config, o); err != nil && ctx.Err() == nil {
 		p.t.Errorf("the program of node %s ended with: %v", o.Name, err)
 	}
@@ -209,14 +225,14 @@ func (w *pair) testNodeAppears(t *testing.T) {
 	if changed, _ := w.peer(t); changed {
 		t.Error("the second run changed something")
 	}
-	n := until(t, w.rome, member(), "ready", says(corev1.NodeReady, corev1.ConditionTrue, "the API server of milan answers; no pods can run on it yet"))
+	n := until(t, w.rome, member(), "ready", says(corev1.NodeReady, corev1.ConditionTrue, "the API server of milan answers; no namespace is offloaded to it"))
 	if c, m, pods := n.Status.Capacity.Cpu().String(), n.Status.Allocatable.Memory().String(), n.Status.Allocatable.Pods(); c != "2" || m != "2Gi" || !pods.IsZero() {
 		t.Errorf("it has %v, of which %v can be used", n.Status.Capacity, n.Status.Allocatable)
 	}
 	if n.Labels["liqo.io/type"] != "virtual-node" || n.Labels["liqo.io/remote-cluster-id"] != "milan" || len(n.Status.Addresses) > 0 {
 		t.Errorf("labels %v, addresses %v", n.Labels, n.Status.Addresses)
 	}
-	for _, taint := range []corev1.Taint{{Key: "virtual-node.liqo.io/not-allowed", Effect: corev1.TaintEffectNoExecute}, {Key: "liqo-tui.dev/runs-no-pods", Effect: corev1.TaintEffectNoSchedule}} {
+	for _, taint := range []corev1.Taint{{Key: "virtual-node.liqo.io/not-allowed", Effect: corev1.TaintEffectNoExecute}} {
 		if !slices.ContainsFunc(n.Spec.Taints, func(has corev1.Taint) bool { return has.MatchTaint(&taint) }) {
 			t.Errorf("it has not taint %s, but %v", taint.Key, n.Spec.Taints)
 		}
@@ -297,7 +313,7 @@ func (w *pair) testNodeIsPutRight(t *testing.T) {
 		n.Spec.Unschedulable = true
 	})
 	until(t, w.rome, member(), "right", func(n *corev1.Node) bool {
-		return len(n.Spec.Taints) >= 3 && n.Spec.Taints[0].Key == "admins/own" && n.Labels["admins/own"] == "1" && n.Labels["liqo.io/remote-cluster-id"] == "milan" && n.Spec.Unschedulable
+		return len(n.Spec.Taints) >= 2 && n.Spec.Taints[0].Key == "admins/own" && n.Labels["admins/own"] == "1" && n.Labels["liqo.io/remote-cluster-id"] == "milan" && n.Spec.Unschedulable
 	})
 	change(func(n *corev1.Node) { n.Spec.Unschedulable = false })
 	n := until(t, w.rome, member(), "there", func(*corev1.Node) bool { return true })

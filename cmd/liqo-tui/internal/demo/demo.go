@@ -112,7 +112,6 @@ func (w *World) add(p place) *simulated.Cluster {
 		f.ServiceCIDRs = []networkingv1beta1.CIDR{"10.96.0.0/12"}
 		f.NodePorts, f.LoadBalancers.Answered = flows.PortRange{From: 30000, To: 32767}, 1
 		for i := range 3 {
-			f.Agents = append(f.Agents, fmt.Sprintf("%s-%d", p.id, i+1))
 			f.Nodes = append(f.Nodes, flows.NodeFacts{
 				Name: fmt.Sprintf("%s-%d", p.id, i+1), Ready: true, Provider: "demo",
 				Internal: []netip.Addr{netip.AddrFrom4([4]byte{172, 18, 0, host + byte(i)})}, External: []netip.Addr{netip.AddrFrom4([4]byte{203, 0, 113, host + byte(i)})},

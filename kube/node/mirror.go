@@ -1,0 +1,320 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/offload/home"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// mirror has the provider run the pods that are bound to the node, and says of these how
+// they are there. What is to be done is [home.View.Decide]'s to say. It keeps nothing that
+// is not in one of the clusters: who is started again compares lists.
+type mirror struct {
+	Options
+
+	config *rest.Config
+	client client.Client // of this cluster
+	queue  workqueue.TypedRateLimitingInterface[client.ObjectKey]
+	group  sync.WaitGroup // of watches
+
+	mu     sync.Mutex
+	known  known
+	spaces map[string]*space
+	ended  bool
+}
+
+const (
+	mirrors = 10 // workers: each waits for an API server
+	// What failed is tried again at these intervals, at first and at last.
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 30 * time.Second
+	// What ends on the provider is an event. This is for one that came before the question.
+	goneAgain = time.Second
+	// writeWithin is for one request.
+	writeWithin = 15 * time.Second
+)
+
+func newMirror(o Options, config *rest.Config, c client.Client) *mirror {
+	return &mirror{
+		Options: o, config: config, client: c, spaces: map[string]*space{},
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[client.ObjectKey](firstRetry, lastRetry)),
+	}
+}
+
+// run looks at pods until ctx ends.
+func (m *mirror) run(ctx context.Context) error {
+	var workers sync.WaitGroup
+	for range mirrors {
+		workers.Go(func() {
+			for {
+				key, end := m.queue.Get()
+				if end {
+					return
+				}
+				switch again, err := m.look(ctx, key); {
+				case err != nil:
+					if !apierrors.IsConflict(err) && ctx.Err() == nil { // the cache is behind
+						m.Log.Error("tries again", "pod", key.String(), "error", err)
+					}
+					m.queue.AddRateLimited(key)
+				case again:
+					m.queue.AddAfter(key, goneAgain)
+				default:
+					m.queue.Forget(key)
+				}
+				m.queue.Done(key)
+			}
+		})
+	}
+	<-ctx.Done()
+	m.queue.ShutDown()
+	workers.Wait()
+	m.mu.Lock()
+	m.ended = true
+	for _, s := range m.spaces {
+		s.end()
+	}
+	m.mu.Unlock()
+	m.group.Wait()
+	return nil
+}
+
+func (s *space) end() {
+	for _, w := range []*side{s.here, s.there} {
+		if w != nil {
+			w.end()
+		}
+	}
+}
+
+// follow watches the namespaces that there are now, and looks at all pods again if
+// something else has changed for them.
+func (m *mirror) follow(ctx context.Context, k known) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ended {
+		return
+	}
+	was := m.known
+	m.known = k
+	for name, s := range m.spaces {
+		if _, wanted := k.twins[name]; !wanted {
+			s.end()
+			delete(m.spaces, name)
+		}
+	}
+	changed := was.tunnel.there != k.tunnel.there || (was.tunnel.down == "") != (k.tunnel.down == "") || !slices.Equal(was.ranges, k.ranges)
+	for name, twin := range k.twins {
+		s, err := m.space(ctx, name, twin, k.reach, was.reach)
+		if err != nil {
+			m.Log.Error("can't watch the pods", "namespace", name, "error", err)
+			continue
+		}
+		if s != m.spaces[name] || changed {
+			m.spaces[name] = s
+			m.group.Go(func() { m.again(ctx, name) })
+		}
+	}
+}
+
+// space is a namespace as it is to be: the one that there is, or another one.
+func (m *mirror) space(ctx context.Context, name, twin string, reach, was *provider) (*space, error) {
+	old := m.spaces[name]
+	if old == nil {
+		here, err := m.watchHere(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		old = &space{name: name, here: here}
+	} else if old.twin == twin && reach == was && (old.there != nil) == (reach != nil && twin != "") {
+		return old, nil
+	}
+	if old.there != nil {
+		old.there.end()
+	}
+	s := &space{name: name, twin: twin, here: old.here}
+	if reach == nil || twin == "" {
+		return s, nil
+	}
+	var err error
+	if s.abroad, err = client.New(reach.config, client.Options{HTTPClient: reach.http, Scheme: m.client.Scheme(), Mapper: m.client.RESTMapper()}); err != nil {
+		return nil, err
+	}
+	if s.there, err = m.watchThere(ctx, name, twin, reach); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// again has all pods of a namespace looked at, and what the provider has for them.
+func (m *mirror) again(ctx context.Context, name string) {
+	m.mu.Lock()
+	s := m.spaces[name]
+	m.mu.Unlock()
+	if s == nil || !s.here.synced(ctx, &corev1.Pod{}) {
+		return // it comes again
+	}
+	var pods corev1.PodList
+	if err := s.here.cache.List(ctx, &pods); err != nil {
+		m.Log.Error("list the pods", "namespace", name, "error", err)
+	}
+	for i := range pods.Items {
+		m.queue.Add(client.ObjectKey{Namespace: name, Name: pods.Items[i].Name})
+	}
+	if s.there == nil || !s.there.synced(ctx, &corev1.Pod{}, shadowMeta()) {
+		return
+	}
+	shadows := &metav1.PartialObjectMetadataList{}
+	shadows.SetGroupVersionKind(shadowMeta().GroupVersionKind())
+	if err := s.there.cache.List(ctx, shadows); err != nil {
+		m.Log.Error("list the ShadowPods", "namespace", s.twin, "error", err)
+	}
+	for i := range shadows.Items {
+		m.queue.Add(client.ObjectKey{Namespace: name, Name: shadows.Items[i].Name})
+	}
+}
+
+// view is what counts for the pods of a namespace now.
+func (m *mirror) view(name string) (*space, home.View) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, k := m.spaces[name], m.known
+	if s == nil {
+		return nil, home.View{}
+	}
+	return s, home.View{
+		Consumer: m.Consumer, Provider: m.Provider, Node: m.Name, Twin: s.twin,
+		Connected: k.tunnel.there, Down: k.tunnel.down, Ranges: k.ranges,
+	}
+}
+
+// look brings one pod and what the provider has of it together; again asks for another
+// look.
+func (m *mirror) look(ctx context.Context, key client.ObjectKey) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, writeWithin)
+	defer cancel()
+	s, v := m.view(key.Namespace)
+	if s == nil || !s.here.synced(ctx, &corev1.Pod{}) {
+		return false, nil // it comes again when all is known
+	}
+	pod, err := s.here.pod(ctx, key.Namespace, key.Name)
+	if err != nil {
+		return false, err
+	}
+	var shadow *home.Shadow
+	var copied *corev1.Pod
+	if v.Known = s.there != nil && s.there.synced(ctx, &corev1.Pod{}, shadowMeta()); v.Known {
+		if shadow, err = s.there.shadow(ctx, s.twin, key.Name); err != nil {
+			return false, err
+		}
+		if copied, err = s.there.pod(ctx, s.twin, key.Name); err != nil {
+			return false, err
+		}
+	}
+	a := v.Decide(pod, shadow, copied, time.Now())
+	if a.Withdraw != "" {
+		if err := s.withdraw(ctx, key.Name, a.Withdraw); err != nil {
+			return false, err
+		}
+	}
+	if a.Ask {
+		if refused := s.abroad.Create(ctx, home.ShadowPod(pod, v), client.FieldOwner(writer)); refused != nil {
+			return false, m.notAsked(ctx, s, v, pod, refused)
+		}
+	}
+	if a.Status != nil {
+		if err := m.report(ctx, pod, *a.Status); err != nil {
+			return false, err
+		}
+	}
+	if !a.Forget {
+		return false, nil
+	}
+	if s.twin != "" {
+		if gone, err := s.gone(ctx, pod, m.Name); err != nil || !gone {
+			return true, err
+		}
+	}
+	return false, m.forget(ctx, pod)
+}
+
+// notAsked says why a provider's API server has not taken a ShadowPod. It is tried again.
+func (m *mirror) notAsked(ctx context.Context, s *space, v home.View, pod *corev1.Pod, refused error) error {
+	why := ""
+	switch {
+	case apierrors.IsAlreadyExists(refused):
+		o := shadowMeta()
+		if err := s.abroad.Get(ctx, client.ObjectKey{Namespace: s.twin, Name: pod.Name}, o); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if home.ShadowOf(o).Of == pod.UID {
+			return nil // its event is on the way
+		}
+		why = fmt.Sprintf("namespace %s has a ShadowPod %s that is not this pod's", s.twin, pod.Name)
+	case apierrors.IsForbidden(refused) || apierrors.IsInvalid(refused) || apierrors.IsNotFound(refused) || apierrors.IsRequestEntityTooLargeError(refused):
+		why = refused.Error()
+	}
+	if why != "" {
+		if a := v.Refused(pod, why, time.Now()); a.Status != nil {
+			if err := m.report(ctx, pod, *a.Status); err != nil {
+				return err
+			}
+		}
+	}
+	return fmt.Errorf("ask %s to run it: %w", m.Provider, refused)
+}
+
+// report writes a pod's status as it is now: who has changed the pod meanwhile goes first.
+func (m *mirror) report(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) error {
+	now := pod.DeepCopy()
+	now.Status = status
+	metav1.SetMetaDataLabel(&now.ObjectMeta, peering.LabelOffloadedPod, "true") // by which Liqo's programs find it
+	err := m.client.Status().Patch(ctx, now, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}), client.FieldOwner(writer))
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if status.Message != "" && status.Message != pod.Status.Message && slices.Contains([]string{home.ReasonUnfit, home.ReasonRefused, home.ReasonNotOffloaded}, status.Reason) {
+		m.record(ctx, pod, status.Reason, status.Message)
+	}
+	return nil
+}
+
+// record records an Event. One that is lost is no harm: the pod's status says it, too.
+func (m *mirror) record(ctx context.Context, pod *corev1.Pod, reason, message string) {
+	now := metav1.Now()
+	e := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: pod.Namespace, Name: fmt.Sprintf("%s.%x", pod.Name, now.UnixNano())},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+		Reason:         reason, Message: message[:min(len(message), maxMessage)], Type: corev1.EventTypeWarning, Source: corev1.EventSource{Component: writer, Host: m.Name},
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}
+	if err := m.client.Create(ctx, e, client.FieldOwner(writer)); err != nil && ctx.Err() == nil {
+		m.Log.Error("record an event", "pod", pod.Namespace+"/"+pod.Name, "error", err)
+	}
+}
+
+const maxMessage = 1024 // of an Event, by the API
+
+// forget is the last word on a pod, as a kubelet's: nothing of it runs any more.
+func (m *mirror) forget(ctx context.Context, pod *corev1.Pod) error {
+	err := m.client.Delete(ctx, pod, client.GracePeriodSeconds(0), preconditions(pod.UID))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("let pod %s/%s go: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+func preconditions(uid types.UID) client.Preconditions { return client.Preconditions{UID: &uid} }

@@ -1,0 +1,153 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/offload/home"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// space is one namespace of which pods may be on the node. Its fields are set before it is
+// shown to others.
+type space struct {
+	name, twin string
+	here       *side
+	there      *side // of the provider; nil while it can't be asked
+	abroad     client.Client
+}
+
+// side is what one API server has of a namespace.
+type side struct {
+	cache cache.Cache
+	end   context.CancelFunc
+}
+
+func shadowMeta() *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPod"))
+	return o
+}
+
+// watchHere begins to watch the pods of a namespace that are bound to the node.
+func (m *mirror) watchHere(ctx context.Context, name string) (*side, error) {
+	return m.watch(ctx, name, cache.Options{DefaultFieldSelector: fields.OneTermEqualSelector("spec.nodeName", m.Name)}, nil, &corev1.Pod{})
+}
+
+// watchThere begins to watch what the provider has for the node in a twin.
+func (m *mirror) watchThere(ctx context.Context, name, twin string, p *provider) (*side, error) {
+	return m.watch(ctx, name, cache.Options{
+		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{peering.LabelPodNode: m.Name}), DefaultNamespaces: map[string]cache.Config{twin: {}},
+	}, p, &corev1.Pod{}, shadowMeta())
+}
+
+// watch has pods looked at again when one of these kinds changes under their name. When all
+// is known that there was at first, all pods of the namespace are.
+func (m *mirror) watch(ctx context.Context, name string, o cache.Options, p *provider, kinds ...client.Object) (*side, error) {
+	config := m.config
+	if o.Scheme, o.Mapper, o.DefaultTransform = m.client.Scheme(), m.client.RESTMapper(), cache.TransformStripManagedFields(); p != nil {
+		config, o.HTTPClient = p.config, p.http
+	} else {
+		o.DefaultNamespaces = map[string]cache.Config{name: {}}
+	}
+	kept, err := cache.New(config, o)
+	if err != nil {
+		return nil, err
+	}
+	ctx, end := context.WithCancel(ctx)
+	for _, kind := range kinds {
+		informer, err := kept.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err == nil {
+			add := func(o any) {
+				if gone, is := o.(toolscache.DeletedFinalStateUnknown); is {
+					o = gone.Obj
+				}
+				if a, is := o.(metav1.Object); is {
+					m.queue.Add(client.ObjectKey{Namespace: name, Name: a.GetName()})
+				}
+			}
+			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, o any) { add(o) }, DeleteFunc: add})
+		}
+		if err != nil {
+			end()
+			return nil, err
+		}
+	}
+	s := &side{kept, end}
+	m.group.Go(func() { _ = kept.Start(ctx) }) // ends without an error
+	m.group.Go(func() {
+		if kept.WaitForCacheSync(ctx) {
+			m.again(ctx, name)
+		}
+	})
+	return s, nil
+}
+
+// synced reports whether all is known of these kinds that there was at first.
+func (s *side) synced(ctx context.Context, kinds ...client.Object) bool {
+	for _, kind := range kinds {
+		informer, err := s.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err != nil || !informer.HasSynced() {
+			return false
+		}
+	}
+	return true
+}
+
+// pod is who has a name, nil if nobody has.
+func (s *side) pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	if err := s.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return pod, nil
+}
+
+func (s *side) shadow(ctx context.Context, namespace, name string) (*home.Shadow, error) {
+	o := shadowMeta()
+	if err := s.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return home.ShadowOf(o), nil
+}
+
+// gone reports whether the provider has nothing of a pod, by its own word: what was asked
+// for last may not have been told yet.
+func (s *space) gone(ctx context.Context, pod *corev1.Pod, node string) (bool, error) {
+	o, key := shadowMeta(), client.ObjectKey{Namespace: s.twin, Name: pod.Name}
+	switch err := s.abroad.Get(ctx, key, o); {
+	case err == nil && home.ShadowOf(o).Of == pod.UID:
+		return false, s.withdraw(ctx, pod.Name, o.GetUID())
+	case client.IgnoreNotFound(err) != nil:
+		return false, fmt.Errorf("ask for ShadowPod %s: %w", key, err)
+	}
+	copied := &metav1.PartialObjectMetadata{}
+	copied.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	if err := s.abroad.Get(ctx, key, copied); err != nil {
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("ask for pod %s: %w", key, err)
+		}
+		return true, nil
+	}
+	return copied.Labels[peering.LabelPodNode] != node, nil // not this node's
+}
+
+func (s *space) withdraw(ctx context.Context, name string, uid types.UID) error {
+	o := &offloadingv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: name}}
+	err := s.abroad.Delete(ctx, o, preconditions(uid), client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete ShadowPod %s/%s: %w", s.twin, name, err)
+	}
+	return nil
+}

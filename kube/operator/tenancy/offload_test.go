@@ -1,0 +1,418 @@
+package tenancy_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// testOffloading has a namespace of rome be on milan, and pods run there. The test plays
+// milan's half: namespaces, and the pods of ShadowPods.
+func (w *pair) testOffloading(t *testing.T) {
+	w.milan.lendPods(t)
+	w.tunnel(t)
+	for _, part := range []struct {
+		name string
+		test func(*testing.T)
+	}{
+		{"a namespace", w.testNamespaceOffloaded},
+		{"a pod runs", w.testPodRuns},
+		{"a pod that can't go", w.testPodThatCanNotGo},
+		{"a pod that is refused", w.testPodRefused},
+		{"a pod ends", w.testPodEnds},
+		{"a pod of another namespace", w.testStrayPod},
+		{"the tunnel", w.testTunnelOfPods},
+		{"the program's rights", w.testProgramsPods},
+		{"the operator's rights", w.testOperatorsPods},
+		{"the program crashes", w.testProgramCrashes},
+		{"the operator crashes", w.testOffloadingCrashes},
+		{"not offloaded any more", w.testNotOffloaded},
+	} {
+		if !t.Run(part.name, part.test) {
+			return
+		}
+	}
+}
+
+// lentRole is what a slice's user may do in a twin.
+func lentRole() *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "lent"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"offloading.liqo.io"}, Resources: []string{"shadowpods"}, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
+		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
+	}}
+}
+
+// lendPods plays the provider's half until the test ends.
+func (p *plane) lendPods(t *testing.T) {
+	t.Helper()
+	role := lentRole()
+	p.create(role)
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	all.Go(func() {
+		for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+			p.lendNamespaces(ctx)
+			p.lendPod(ctx)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		all.Wait()
+		_ = p.Delete(context.Background(), role) // the plane ends, too
+	})
+}
+
+func (p *plane) lendNamespaces(ctx context.Context) {
+	var list offloadingv1beta1.NamespaceMapList
+	var namespaces corev1.NamespaceList
+	if p.List(ctx, &list, client.MatchingLabels{peering.LabelReplicated: "true"}) != nil || p.List(ctx, &namespaces) != nil {
+		return // it ends
+	}
+	wanted := map[string]bool{}
+	for i := range list.Items {
+		m := &list.Items[i]
+		current := map[string]offloadingv1beta1.RemoteNamespaceStatus{}
+		for local, remote := range m.Spec.DesiredMapping {
+			wanted[remote] = true
+			phase := offloadingv1beta1.MappingAccepted
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: remote, Annotations: map[string]string{peering.AnnotationMapped: m.Namespace + "/" + m.Name}}}
+			if err := p.Create(ctx, ns); apierrors.IsAlreadyExists(err) && p.Get(ctx, client.ObjectKeyFromObject(ns), ns) == nil && ns.Annotations[peering.AnnotationMapped] == "" {
+				phase = offloadingv1beta1.MappingCreationLoopBackOff
+			}
+			_ = p.Create(ctx, &rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Namespace: remote, Name: "lent"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "lent"},
+				Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: peering.SliceUser("milan", "rome").User}},
+			})
+			current[local] = offloadingv1beta1.RemoteNamespaceStatus{RemoteNamespace: remote, Phase: phase}
+		}
+		if len(current) != len(m.Status.CurrentMapping) || len(current) > 0 && current["demo"] != m.Status.CurrentMapping["demo"] {
+			m.Status.CurrentMapping = current
+			_ = p.Status().Update(ctx, m) // the next look is soon
+		}
+	}
+	for i := range namespaces.Items {
+		if ns := &namespaces.Items[i]; ns.Annotations[peering.AnnotationMapped] != "" && !wanted[ns.Name] && ns.DeletionTimestamp == nil {
+			_ = p.Delete(ctx, ns)
+		}
+	}
+}
+
+func (p *plane) lendPod(ctx context.Context) {
+	var list offloadingv1beta1.ShadowPodList
+	var pods corev1.PodList
+	if p.List(ctx, &list) != nil || p.List(ctx, &pods, client.HasLabels{peering.LabelPodNode}) != nil {
+		return // it ends
+	}
+	there := map[string]bool{}
+	for i := range list.Items {
+		s := &list.Items[i]
+		if s.DeletionTimestamp != nil {
+			continue
+		}
+		there[s.Namespace+"/"+s.Name] = true
+		if strings.HasPrefix(s.Name, "refused") {
+			if s.Annotations[render.AnnotationProblem] == "" {
+				s.Annotations[render.AnnotationProblem] = "privileged is not lent"
+				_ = p.Update(ctx, s)
+			}
+			continue
+		}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, Labels: s.Labels}, Spec: s.Spec.Pod}
+		pod.Spec.NodeName = "node-a"
+		if p.Create(ctx, pod) != nil {
+			continue // it is there, or its namespace ends
+		}
+		now := metav1.Now()
+		pod.Status = corev1.PodStatus{
+			Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: "10.244.3.7"}}, PodIP: "10.244.3.7", HostIP: "192.0.2.1", HostIPs: []corev1.HostIP{{IP: "192.0.2.1"}}, StartTime: &now,
+			Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now}, {Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: now}},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "c", Ready: true, Image: "x", ImageID: "x", ContainerID: "containerd://x", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}}},
+		}
+		_ = p.Status().Update(ctx, pod)
+	}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; !there[pod.Namespace+"/"+pod.Name] || pod.DeletionTimestamp != nil {
+			_ = p.Delete(ctx, pod, client.GracePeriodSeconds(0)) // as a kubelet does in the end
+		}
+	}
+}
+
+// tunnel has rome see milan's pods under other addresses.
+func (w *pair) tunnel(t *testing.T) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan", Labels: map[string]string{"liqo.io/remote-cluster-id": "milan"}}
+	own := networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.244.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}}
+	w.rome.create(&networkingv1beta1.Configuration{ObjectMeta: meta, Spec: networkingv1beta1.ConfigurationSpec{Remote: own}})
+	c := &networkingv1beta1.Connection{ObjectMeta: meta, Spec: networkingv1beta1.ConnectionSpec{Type: networkingv1beta1.ConnectionTypeServer}}
+	w.rome.create(c)
+	c.Status.Value = networkingv1beta1.Connected
+	if err := w.rome.Status().Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = w.rome.Delete(context.Background(), c)
+		_ = w.rome.Delete(context.Background(), &networkingv1beta1.Configuration{ObjectMeta: meta})
+	})
+	until(t, w.rome, &networkingv1beta1.Configuration{ObjectMeta: meta}, "remapped", func(c *networkingv1beta1.Configuration) bool { return c.Status.Remote != nil })
+	until(t, w.rome, member(), "connected", says(corev1.NodeNetworkUnavailable, corev1.ConditionFalse, "connected"))
+}
+
+func offloaded(p peering.OffloadingParams) *offloadingv1beta1.NamespaceOffloading {
+	if p.Pods == "" {
+		p.Pods = "LocalAndRemote"
+	}
+	if p.Mapping == "" {
+		p.Mapping = "DefaultName"
+	}
+	return peering.Offloading("demo", p)
+}
+
+func access() *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "liqo-tui-offloaded"}}
+}
+
+func mapTo(namespace string) *offloadingv1beta1.NamespaceMap {
+	return &offloadingv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "milan"}}
+}
+
+func (w *pair) testNamespaceOffloaded(t *testing.T) {
+	w.rome.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo", Labels: map[string]string{"team": "a"}}})
+	began := time.Now()
+	w.rome.apply(t, offloaded(peering.OffloadingParams{}))
+	o := until(t, w.rome, offloaded(peering.OffloadingParams{}), "ready", func(o *offloadingv1beta1.NamespaceOffloading) bool {
+		return o.Status.OffloadingPhase == offloadingv1beta1.ReadyOffloadingPhaseType && o.Status.ObservedGeneration == o.Generation
+	})
+	t.Logf("figure: a namespace is offloaded in %s", time.Since(began).Round(time.Millisecond))
+	if o.Status.RemoteNamespaceName != "demo-rome" || len(o.Status.RemoteNamespacesConditions["milan"]) != 2 || len(o.Finalizers) > 0 {
+		t.Errorf("it says %+v", o.Status)
+	}
+	c := until(t, w.milan, mapTo("liqo-tenant-rome"), "there", func(*offloadingv1beta1.NamespaceMap) bool { return true })
+	if c.Spec.DesiredMapping["demo"] != "demo-rome" || c.Labels[peering.LabelOrigin] != "rome" || c.Labels[render.LabelRemoteCluster] != "rome" || c.Labels[peering.LabelReplicated] != "true" {
+		t.Errorf("milan is asked for %v, labels %v", c.Spec, c.Labels)
+	}
+	until(t, w.rome, member(), "with room for pods", func(n *corev1.Node) bool {
+		return n.Status.Allocatable.Pods().Value() == 110 && says(corev1.NodeReady, corev1.ConditionTrue, "")(n)
+	})
+	ns := until(t, w.rome, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}, "labelled", func(ns *corev1.Namespace) bool { return ns.Labels["liqo.io/scheduling-enabled"] == "true" })
+	if len(ns.Annotations) > 0 {
+		t.Errorf("the namespace has annotations %v", ns.Annotations)
+	}
+	b := until(t, w.rome, access(), "there", func(*rbacv1.RoleBinding) bool { return true })
+	if len(b.Subjects) != 1 || b.Subjects[0].Name != "liqo-tui-node-milan" || b.Subjects[0].Namespace != "liqo-tenant-milan" {
+		t.Errorf("rights are given to %v", b.Subjects)
+	}
+	// What somebody removes comes back.
+	w.rome.runDeleteNow(t, access())
+	until(t, w.rome, access(), "there again", func(again *rbacv1.RoleBinding) bool { return again.UID != b.UID })
+}
+
+// onMilan is a pod that is bound to the virtual node.
+func onMilan(namespace, name string, change ...func(*corev1.PodSpec)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": name}}, Spec: corev1.PodSpec{
+		NodeName: "milan", Tolerations: []corev1.Toleration{peering.Toleration()}, Containers: []corev1.Container{{Name: "c", Image: "x"}},
+	}}
+	for _, f := range change {
+		f(&p.Spec)
+	}
+	return p
+}
+
+func isReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func (w *pair) testPodRuns(t *testing.T) {
+	began := time.Now()
+	w.rome.create(onMilan("demo", "web"))
+	p := until(t, w.rome, onMilan("demo", "web"), "running", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning && isReady(p) })
+	t.Logf("figure: a pod runs %s after it is bound", time.Since(began).Round(time.Millisecond))
+	seen := until(t, w.rome, &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}, "there", func(*networkingv1beta1.Configuration) bool { return true })
+	to, _, _ := strings.Cut(string(seen.Status.Remote.CIDR.Pod[0]), ".0.0/16")
+	if p.Status.PodIP != to+".3.7" || to == "10.244" || p.Status.HostIP != "" || p.Status.StartTime == nil || len(p.Status.ContainerStatuses) != 1 || !p.Status.ContainerStatuses[0].Ready {
+		t.Errorf("milan's pods are seen in %v; the pod's status: %+v", seen.Status.Remote.CIDR.Pod, p.Status)
+	}
+	if p.Labels["liqo.io/shadowPod"] != "true" {
+		t.Errorf("labels %v", p.Labels)
+	}
+	s := until(t, w.milan, &offloadingv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "web"}}, "there", func(*offloadingv1beta1.ShadowPod) bool { return true })
+	if s.Labels["app"] != "web" || s.Labels["offloading.liqo.io/nodename"] != "milan" || s.Spec.Pod.NodeName != "" || len(s.Spec.Pod.Tolerations) > 0 {
+		t.Errorf("milan was asked for %v %+v", s.Labels, s.Spec.Pod)
+	}
+	// A pod that is lost there is made again, and the status follows.
+	there := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "web"}}
+	if err := w.milan.Get(t.Context(), client.ObjectKeyFromObject(there), there); err != nil {
+		t.Fatal(err)
+	}
+	was := there.UID
+	if err := w.milan.Delete(t.Context(), there, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, w.milan, there, "made again", func(p *corev1.Pod) bool { return p.UID != was })
+	until(t, w.rome, p, "running again", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning && isReady(p) })
+}
+
+func (w *pair) events(t *testing.T, pod *corev1.Pod, reason string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		var list corev1.EventList
+		if err := w.rome.List(t.Context(), &list, client.InNamespace(pod.Namespace)); err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(list.Items, func(e corev1.Event) bool { return e.InvolvedObject.UID == pod.UID && e.Reason == reason }) {
+			return
+		}
+	}
+	t.Errorf("no event of pod %s says %s", pod.Name, reason)
+}
+
+// goes deletes a pod with the time to end that users give, and waits until it is gone.
+func (w *pair) goes(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	if err := w.rome.Delete(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	untilGone(t, w.rome, pod)
+}
+
+func (w *pair) testPodThatCanNotGo(t *testing.T) {
+	p := onMilan("demo", "data", func(s *corev1.PodSpec) {
+		s.HostNetwork = true
+		s.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	})
+	w.rome.create(p)
+	until(t, w.rome, p, "said to be unfit", func(p *corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodPending && p.Status.Message == "milan can't run it: hostNetwork, volume data (persistentVolumeClaim)"
+	})
+	w.events(t, p, "OffloadingImpossible")
+	if err := w.milan.Get(t.Context(), client.ObjectKey{Namespace: "demo-rome", Name: "data"}, &offloadingv1beta1.ShadowPod{}); !apierrors.IsNotFound(err) {
+		t.Errorf("milan was asked all the same (%v)", err)
+	}
+	w.goes(t, p)
+}
+
+func (w *pair) testPodRefused(t *testing.T) {
+	p := onMilan("demo", "refused")
+	w.rome.create(p)
+	until(t, w.rome, p, "refused", func(p *corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodPending && p.Status.Reason == "OffloadingRefused" && p.Status.Message == "milan: privileged is not lent"
+	})
+	w.events(t, p, "OffloadingRefused")
+	w.goes(t, p)
+	untilGone(t, w.milan, &offloadingv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "refused"}})
+	// By milan's API server.
+	may := func(verbs ...string) {
+		t.Helper()
+		role := until(t, w.milan, lentRole(), "there", func(*rbacv1.ClusterRole) bool { return true })
+		role.Rules[0].Verbs = verbs
+		if err := w.milan.Update(t.Context(), role); err != nil {
+			t.Fatal(err)
+		}
+	}
+	may("get", "list", "watch", "delete")
+	p = onMilan("demo", "late")
+	w.rome.create(p)
+	until(t, w.rome, p, "refused", func(p *corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodPending && p.Status.Reason == "OffloadingRefused" && strings.Contains(p.Status.Message, "forbidden")
+	})
+	may("get", "list", "watch", "create", "delete")
+	until(t, w.rome, p, "running, without anybody's doing", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning && isReady(p) })
+	w.goes(t, p)
+}
+
+func (w *pair) testPodEnds(t *testing.T) {
+	there := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "web"}}
+	hold := func(finalizers string) {
+		t.Helper()
+		if err := w.milan.Patch(t.Context(), there, mergePatch(`{"metadata":{"finalizers":`+finalizers+`}}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hold(`["test/takes-its-time"]`)
+	began := time.Now()
+	p := onMilan("demo", "web")
+	if err := w.rome.Delete(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	untilGone(t, w.milan, &offloadingv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "web"}})
+	t.Logf("figure: milan is told of a deletion within %s", time.Since(began).Round(time.Millisecond))
+	until(t, w.milan, there, "ending", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
+	if err := w.rome.Get(t.Context(), client.ObjectKeyFromObject(p), p); err != nil || p.DeletionTimestamp == nil {
+		t.Errorf("the pod runs on milan, and is not there any more, or not ending: %v (%v)", p.DeletionTimestamp, err)
+	}
+	hold(`null`)
+	began = time.Now()
+	untilGone(t, w.rome, p)
+	t.Logf("figure: a pod is gone %s after it is on milan", time.Since(began).Round(time.Millisecond))
+	untilGone(t, w.milan, there)
+	// One that is forced away here ends there, too.
+	w.rome.create(onMilan("demo", "forced"))
+	until(t, w.milan, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "forced"}}, "there", func(*corev1.Pod) bool { return true })
+	if err := w.rome.Delete(t.Context(), onMilan("demo", "forced"), client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	untilGone(t, w.milan, &offloadingv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "forced"}})
+	untilGone(t, w.milan, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "forced"}})
+}
+
+// testStrayPod: one of a DaemonSet that tolerates every taint, for example.
+func (w *pair) testStrayPod(t *testing.T) {
+	p := onMilan("default", "stray")
+	w.rome.create(p)
+	until(t, w.rome, p, "said to be stray", func(p *corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodPending && p.Status.Reason == "NamespaceNotOffloaded" && p.Status.Message == "namespace default is not offloaded to milan"
+	})
+	w.goes(t, p)
+}
+
+func (w *pair) testTunnelOfPods(t *testing.T) {
+	p := onMilan("demo", "web")
+	w.rome.create(p)
+	until(t, w.rome, p, "ready", isReady)
+	c := until(t, w.rome, &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}, "there", func(*networkingv1beta1.Connection) bool { return true })
+	set := func(value networkingv1beta1.ConnectionStatusValue) {
+		t.Helper()
+		c.Status.Value = value
+		if err := w.rome.Status().Update(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(networkingv1beta1.ConnectionError)
+	until(t, w.rome, p, "not ready", func(p *corev1.Pod) bool {
+		return !isReady(p) && p.Status.Phase == corev1.PodRunning && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Reason == "TunnelDown" })
+	})
+	set(networkingv1beta1.Connected)
+	until(t, w.rome, p, "ready again", isReady)
+}
+
+func (w *pair) testNotOffloaded(t *testing.T) {
+	p := onMilan("demo", "web")
+	w.rome.runDelete(t, offloaded(peering.OffloadingParams{}))
+	untilGone(t, w.milan, mapTo("liqo-tenant-rome"))
+	untilGone(t, w.milan, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo-rome"}})
+	until(t, w.rome, p, "said not to run", func(p *corev1.Pod) bool {
+		return !isReady(p) && p.Status.Phase == corev1.PodPending && p.Status.Reason == "NamespaceNotOffloaded"
+	})
+	until(t, w.rome, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}, "without its label", func(ns *corev1.Namespace) bool { return ns.Labels["liqo.io/scheduling-enabled"] == "" })
+	w.goes(t, p)
+	untilGone(t, w.rome, access())
+	untilGone(t, w.rome, mapTo("liqo-tenant-milan"))
+	until(t, w.rome, member(), "without room for pods", func(n *corev1.Node) bool { return n.Status.Allocatable.Pods().IsZero() })
+	until(t, w.rome, virtual(), "without namespaces", func(v *offloadingv1beta1.VirtualNode) bool { return v.Annotations[peering.AnnotationNamespaces] == "" })
+	w.rome.runDelete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}})
+}

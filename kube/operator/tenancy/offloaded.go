@@ -1,0 +1,226 @@
+package tenancy
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// offloadings are what there is of offloaded namespaces, and what follows from it.
+type offloadings struct {
+	id      render.ClusterID
+	offered []offloadingv1beta1.NamespaceOffloading // in all namespaces, those by Liqo's name
+	nodes   []offered
+	maps    []offloadingv1beta1.NamespaceMap // ours
+	rights  []rbacv1.RoleBinding             // of programs, in offloaded namespaces
+}
+
+// offered is a virtual node.
+type offered struct {
+	*offloadingv1beta1.VirtualNode
+
+	labels map[string]string   // of its Node
+	holds  map[string]struct{} // the namespaces of which pods are on it
+}
+
+func (o offered) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
+}
+
+// looksAfter are the namespaces in which the node's program looks after pods.
+func (o offered) looksAfter() (all []string) {
+	for name := range strings.SplitSeq(o.Annotations[peering.AnnotationNamespaces], ",") {
+		if name != "" {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// offloadingPlan is what is to be there.
+type offloadingPlan struct {
+	// maps are the mappings, by the tenant namespace and the provider.
+	maps map[types.NamespacedName]map[string]string
+	// nodes are those whose pods there may be, by namespace.
+	nodes map[string][]types.NamespacedName
+	// namespaces are those that a node's program looks after.
+	namespaces map[types.NamespacedName][]string
+	labelled   map[string]bool
+	statuses   map[types.NamespacedName]offloadingv1beta1.NamespaceOffloadingStatus
+	// leaving says that pods are still to go.
+	leaving bool
+}
+
+// plan is a function of what there is, and of the time of conditions that change.
+func (o offloadings) plan(now time.Time) offloadingPlan {
+	p := offloadingPlan{
+		maps: map[types.NamespacedName]map[string]string{}, nodes: map[string][]types.NamespacedName{}, namespaces: map[types.NamespacedName][]string{},
+		labelled: map[string]bool{}, statuses: map[types.NamespacedName]offloadingv1beta1.NamespaceOffloadingStatus{},
+	}
+	for i := range o.offered {
+		n := &o.offered[i]
+		if n.DeletionTimestamp != nil {
+			continue
+		}
+		p.labelled[n.Namespace] = n.Spec.PodOffloadingStrategy != offloadingv1beta1.LocalPodOffloadingStrategyType
+		for _, node := range o.nodes {
+			if !selects(n.Spec.ClusterSelector, node.labels) {
+				continue
+			}
+			m := types.NamespacedName{Namespace: node.Namespace, Name: string(node.Spec.ClusterID)}
+			if p.maps[m] == nil {
+				p.maps[m] = map[string]string{}
+			}
+			p.maps[m][n.Namespace] = peering.RemoteName(n, o.id)
+			p.nodes[n.Namespace] = append(p.nodes[n.Namespace], node.key())
+			p.namespaces[node.key()] = append(p.namespaces[node.key()], n.Namespace)
+		}
+	}
+	// A program says of pods to the last that their namespace is not offloaded any more, if
+	// it still may: the rights go with a namespace that is deleted.
+	for _, node := range o.nodes {
+		for _, namespace := range node.looksAfter() {
+			if _, holds := node.holds[namespace]; holds && o.may(namespace) && !slices.Contains(p.namespaces[node.key()], namespace) {
+				p.nodes[namespace] = append(p.nodes[namespace], node.key())
+				p.namespaces[node.key()] = append(p.namespaces[node.key()], namespace)
+				p.leaving = true
+			}
+		}
+	}
+	byName := func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }
+	for _, all := range p.nodes {
+		slices.SortFunc(all, byName)
+	}
+	for _, all := range p.namespaces {
+		slices.Sort(all)
+	}
+	for i := range o.offered {
+		p.statuses[types.NamespacedName{Namespace: o.offered[i].Namespace, Name: o.offered[i].Name}] = o.status(&o.offered[i], p, now)
+	}
+	return p
+}
+
+func (o offloadings) may(namespace string) bool {
+	return slices.ContainsFunc(o.rights, func(b rbacv1.RoleBinding) bool { return b.Namespace == namespace })
+}
+
+// selects reports whether one of the terms matches; none at all select everything.
+func selects(s corev1.NodeSelector, has map[string]string) bool {
+	return len(s.NodeSelectorTerms) == 0 || slices.ContainsFunc(s.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
+		return len(t.MatchExpressions)+len(t.MatchFields) > 0 && len(t.MatchFields) == 0 &&
+			!slices.ContainsFunc(t.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return !meets(r, has) })
+	})
+}
+
+func meets(r corev1.NodeSelectorRequirement, has map[string]string) bool {
+	operator := map[corev1.NodeSelectorOperator]selection.Operator{
+		corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn, corev1.NodeSelectorOpExists: selection.Exists,
+		corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist, corev1.NodeSelectorOpGt: selection.GreaterThan, corev1.NodeSelectorOpLt: selection.LessThan,
+	}[r.Operator]
+	requirement, err := labels.NewRequirement(r.Key, operator, r.Values)
+	return err == nil && requirement.Matches(labels.Set(has))
+}
+
+// status is what is said of one namespace, in the words of Liqo's controllers.
+func (o offloadings) status(n *offloadingv1beta1.NamespaceOffloading, p offloadingPlan, now time.Time) offloadingv1beta1.NamespaceOffloadingStatus {
+	s := offloadingv1beta1.NamespaceOffloadingStatus{RemoteNamespaceName: peering.RemoteName(n, o.id), ObservedGeneration: n.Generation}
+	asked, ready, failed := 0, 0, 0
+	for _, provider := range o.providers() {
+		required := offloadingv1beta1.RemoteNamespaceCondition{
+			Type: offloadingv1beta1.NamespaceOffloadingRequired, Status: corev1.ConditionFalse, Reason: "ClusterNotSelected", Message: "no virtual node of the provider is selected",
+		}
+		conditions := offloadingv1beta1.RemoteNamespaceConditions{}
+		if _, is := p.maps[provider][n.Namespace]; is {
+			required.Status, required.Reason, required.Message = corev1.ConditionTrue, "ClusterSelected", "a virtual node of the provider is selected"
+			c, phase := o.ready(provider, n.Namespace)
+			conditions = append(conditions, c)
+			asked++
+			switch phase {
+			case offloadingv1beta1.MappingAccepted:
+				ready++
+			case offloadingv1beta1.MappingCreationLoopBackOff:
+				failed++
+			case offloadingv1beta1.MappingTerminating:
+			}
+		}
+		conditions = append(offloadingv1beta1.RemoteNamespaceConditions{required}, conditions...)
+		for i := range conditions {
+			c := &conditions[i]
+			c.LastTransitionTime = metav1.NewTime(now)
+			for _, was := range n.Status.RemoteNamespacesConditions[provider.Name] {
+				if was.Type == c.Type && was.Status == c.Status && was.Reason == c.Reason {
+					c.LastTransitionTime = was.LastTransitionTime
+				}
+			}
+		}
+		if s.RemoteNamespacesConditions == nil {
+			s.RemoteNamespacesConditions = map[string]offloadingv1beta1.RemoteNamespaceConditions{}
+		}
+		s.RemoteNamespacesConditions[provider.Name] = conditions
+	}
+	switch {
+	case n.DeletionTimestamp != nil:
+		s.OffloadingPhase = offloadingv1beta1.TerminatingOffloadingPhaseType
+	case asked == 0:
+		s.OffloadingPhase = offloadingv1beta1.NoClusterSelectedOffloadingPhaseType
+	case ready == asked:
+		s.OffloadingPhase = offloadingv1beta1.ReadyOffloadingPhaseType
+	case failed == asked:
+		s.OffloadingPhase = offloadingv1beta1.AllFailedOffloadingPhaseType
+	case failed > 0:
+		s.OffloadingPhase = offloadingv1beta1.SomeFailedOffloadingPhaseType
+	default:
+		s.OffloadingPhase = offloadingv1beta1.InProgressOffloadingPhaseType
+	}
+	return s
+}
+
+// providers are those of the virtual nodes, each with the tenant namespace.
+func (o offloadings) providers() []types.NamespacedName {
+	all := map[types.NamespacedName]bool{}
+	for _, n := range o.nodes {
+		all[types.NamespacedName{Namespace: n.Namespace, Name: string(n.Spec.ClusterID)}] = true
+	}
+	return slices.SortedFunc(maps.Keys(all), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+}
+
+// ready is what a provider says of its namespace for one of ours.
+func (o offloadings) ready(provider types.NamespacedName, namespace string) (offloadingv1beta1.RemoteNamespaceCondition, offloadingv1beta1.MappingPhase) {
+	c := offloadingv1beta1.RemoteNamespaceCondition{Type: offloadingv1beta1.NamespaceReady, Status: corev1.ConditionFalse, Reason: "Creating", Message: "the provider has not made it yet"}
+	var says offloadingv1beta1.RemoteNamespaceStatus
+	problem := ""
+	for i := range o.maps {
+		if m := &o.maps[i]; m.Namespace == provider.Namespace && m.Name == provider.Name {
+			says, problem = m.Status.CurrentMapping[namespace], m.Annotations[render.AnnotationProblem]
+		}
+	}
+	switch says.Phase {
+	case offloadingv1beta1.MappingAccepted:
+		c.Status, c.Reason, c.Message = corev1.ConditionTrue, "NamespaceCreated", fmt.Sprintf("it is %s there", says.RemoteNamespace)
+		return c, says.Phase
+	case offloadingv1beta1.MappingCreationLoopBackOff:
+		c.Reason, c.Message = string(says.Phase), "the provider can't make it: most often the name is taken"
+	case offloadingv1beta1.MappingTerminating:
+		c.Reason, c.Message = string(says.Phase), "it is being deleted there"
+	}
+	c.Message = cmp.Or(problem, c.Message)
+	return c, says.Phase
+}
+
+// onNode selects the pods that are bound to a node.
+func onNode(name string) fields.Selector { return fields.OneTermEqualSelector("spec.nodeName", name) }

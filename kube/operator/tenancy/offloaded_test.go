@@ -1,0 +1,228 @@
+package tenancy
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// nodeOf is a virtual node that looks after these namespaces.
+func nodeOf(name, provider string, looksAfter ...string) offered {
+	v := &offloadingv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-" + provider, Name: name, Annotations: map[string]string{peering.AnnotationNamespaces: strings.Join(looksAfter, ",")}}}
+	v.Spec.ClusterID = corev1beta1.ClusterID(provider)
+	return offered{VirtualNode: v, labels: map[string]string{"name": name, "region": provider}}
+}
+
+func offloadedAs(namespace string, p peering.OffloadingParams) offloadingv1beta1.NamespaceOffloading {
+	return *peering.Offloading(namespace, p)
+}
+
+func rightsIn(namespaces ...string) (out []rbacv1.RoleBinding) {
+	for _, namespace := range namespaces {
+		out = append(out, *peering.OffloadedAccess(namespace, nil))
+	}
+	return out
+}
+
+func in(key string, values ...string) []corev1.NodeSelectorTerm {
+	return []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}}}}
+}
+
+// mapped is a NamespaceMap with what its provider says of a namespace.
+func mapped(provider, namespace string, phase offloadingv1beta1.MappingPhase) offloadingv1beta1.NamespaceMap {
+	m := *peering.NamespaceMap(render.Tenant{Namespace: "liqo-tenant-" + provider, Remote: render.ClusterID(provider)}, nil)
+	m.Status.CurrentMapping = map[string]offloadingv1beta1.RemoteNamespaceStatus{namespace: {RemoteNamespace: "x", Phase: phase}}
+	return m
+}
+
+func TestNamespacesAreCalledAsTheirAdminWants(t *testing.T) {
+	for name, c := range map[string]struct {
+		params peering.OffloadingParams
+		want   string
+	}{
+		"by default":    {peering.OffloadingParams{}, "demo-rome"},
+		"the default":   {peering.OffloadingParams{Mapping: "DefaultName", RemoteName: "x"}, "demo-rome"},
+		"the same":      {peering.OffloadingParams{Mapping: "EnforceSameName"}, "demo"},
+		"chosen":        {peering.OffloadingParams{Mapping: "SelectedName", RemoteName: "x"}, "x"},
+		"not yet named": {peering.OffloadingParams{Mapping: "SelectedName"}, "demo"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := offloadings{id: "rome", offered: []offloadingv1beta1.NamespaceOffloading{offloadedAs("demo", c.params)}, nodes: []offered{nodeOf("milan", "milan")}}
+			got := o.plan(time.Unix(0, 0)).maps[types.NamespacedName{Namespace: "liqo-tenant-milan", Name: "milan"}]
+			if diff := cmp.Diff(map[string]string{"demo": c.want}, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestSelectorsChooseVirtualNodes(t *testing.T) {
+	nodes := []offered{nodeOf("milan", "milan"), nodeOf("milan-2", "milan"), nodeOf("turin", "turin")}
+	op := func(operator corev1.NodeSelectorOperator, key string, values ...string) corev1.NodeSelectorRequirement {
+		return corev1.NodeSelectorRequirement{Key: key, Operator: operator, Values: values}
+	}
+	term := func(all ...corev1.NodeSelectorRequirement) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: all}
+	}
+	for name, c := range map[string]struct {
+		terms []corev1.NodeSelectorTerm
+		want  string
+	}{
+		"none, for all":       {nil, "milan milan-2 turin"},
+		"one":                 {in("name", "turin"), "turin"},
+		"of a region":         {in("region", "milan"), "milan milan-2"},
+		"one or the other":    {append(in("name", "turin"), in("name", "milan")...), "milan turin"},
+		"both at once":        {[]corev1.NodeSelectorTerm{term(op("In", "region", "milan"), op("NotIn", "name", "milan"))}, "milan-2"},
+		"has a label":         {[]corev1.NodeSelectorTerm{term(op("Exists", "gpu"))}, ""},
+		"has no such label":   {[]corev1.NodeSelectorTerm{term(op("DoesNotExist", "gpu"))}, "milan milan-2 turin"},
+		"an empty term":       {[]corev1.NodeSelectorTerm{{}}, ""},
+		"an unknown operator": {[]corev1.NodeSelectorTerm{term(op("Like", "name", "milan"))}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := offloadings{id: "rome", nodes: nodes, offered: []offloadingv1beta1.NamespaceOffloading{offloadedAs("demo", peering.OffloadingParams{Selector: c.terms})}}
+			p := o.plan(time.Unix(0, 0))
+			var got []string
+			for _, n := range p.nodes["demo"] {
+				got = append(got, n.Name)
+			}
+			if strings.Join(got, " ") != c.want || len(p.maps) > len(got) {
+				t.Errorf("got %v, maps %v, want %s", got, p.maps, c.want)
+			}
+		})
+	}
+}
+
+func TestPhasesAreThoseThatLiqoctlWaitsFor(t *testing.T) {
+	const accepted, failed, ending = offloadingv1beta1.MappingAccepted, offloadingv1beta1.MappingCreationLoopBackOff, offloadingv1beta1.MappingTerminating
+	for name, c := range map[string]struct {
+		nodes []offered
+		says  []offloadingv1beta1.NamespaceMap
+		want  offloadingv1beta1.OffloadingPhaseType
+	}{
+		"no virtual node":      {nil, nil, offloadingv1beta1.NoClusterSelectedOffloadingPhaseType},
+		"not asked yet":        {[]offered{nodeOf("milan", "milan")}, nil, offloadingv1beta1.InProgressOffloadingPhaseType},
+		"there":                {[]offered{nodeOf("milan", "milan")}, []offloadingv1beta1.NamespaceMap{mapped("milan", "demo", accepted)}, offloadingv1beta1.ReadyOffloadingPhaseType},
+		"two nodes of one":     {[]offered{nodeOf("milan", "milan"), nodeOf("b", "milan")}, []offloadingv1beta1.NamespaceMap{mapped("milan", "demo", accepted)}, offloadingv1beta1.ReadyOffloadingPhaseType},
+		"the name is taken":    {[]offered{nodeOf("milan", "milan")}, []offloadingv1beta1.NamespaceMap{mapped("milan", "demo", failed)}, offloadingv1beta1.AllFailedOffloadingPhaseType},
+		"goes":                 {[]offered{nodeOf("milan", "milan")}, []offloadingv1beta1.NamespaceMap{mapped("milan", "demo", ending)}, offloadingv1beta1.InProgressOffloadingPhaseType},
+		"another is there":     {[]offered{nodeOf("milan", "milan")}, []offloadingv1beta1.NamespaceMap{mapped("milan", "other", accepted)}, offloadingv1beta1.InProgressOffloadingPhaseType},
+		"of two, one fails":    {[]offered{nodeOf("milan", "milan"), nodeOf("turin", "turin")}, []offloadingv1beta1.NamespaceMap{mapped("milan", "demo", failed), mapped("turin", "demo", accepted)}, offloadingv1beta1.SomeFailedOffloadingPhaseType},
+		"of two, one is ready": {[]offered{nodeOf("milan", "milan"), nodeOf("turin", "turin")}, []offloadingv1beta1.NamespaceMap{mapped("turin", "demo", accepted)}, offloadingv1beta1.InProgressOffloadingPhaseType},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := offloadings{id: "rome", nodes: c.nodes, maps: c.says, offered: []offloadingv1beta1.NamespaceOffloading{offloadedAs("demo", peering.OffloadingParams{})}}
+			s := o.plan(time.Unix(1000, 0)).statuses[types.NamespacedName{Namespace: "demo", Name: "offloading"}]
+			if s.OffloadingPhase != c.want || s.RemoteNamespaceName != "demo-rome" {
+				t.Errorf("got %+v, want %s", s, c.want)
+			}
+			o.offered[0].Status = s
+			if diff := cmp.Diff(s, o.plan(time.Unix(2000, 0)).statuses[types.NamespacedName{Namespace: "demo", Name: "offloading"}]); diff != "" {
+				t.Errorf("it is news later:\n%s", diff)
+			}
+		})
+	}
+}
+
+// The rights of a program end with the last pod, and not before; a label says what the
+// namespace's admin wants.
+func TestProgramsStayUntilPodsAreGone(t *testing.T) {
+	milan := nodeOf("milan", "milan", "gone", "emptied", "moved", "deleted")
+	milan.holds = map[string]struct{}{"gone": {}, "moved": {}, "never": {}, "deleted": {}}
+	o := offloadings{id: "rome", nodes: []offered{milan, nodeOf("turin", "turin")}, rights: rightsIn("gone", "emptied", "moved"), offered: []offloadingv1beta1.NamespaceOffloading{
+		offloadedAs("moved", peering.OffloadingParams{Selector: in("name", "turin")}), offloadedAs("local", peering.OffloadingParams{Pods: "Local"}),
+	}}
+	p := o.plan(time.Unix(0, 0))
+	if diff := cmp.Diff([]string{"gone", "local", "moved"}, p.namespaces[milan.key()]); diff != "" || !p.leaving {
+		t.Errorf("milan looks after (-want +got), leaving %v:\n%s", p.leaving, diff)
+	}
+	if len(p.nodes["moved"]) != 2 || len(p.nodes["gone"]) != 1 || len(p.nodes["emptied"])+len(p.nodes["never"])+len(p.nodes["deleted"]) > 0 {
+		t.Errorf("rights: %v", p.nodes)
+	}
+	if m := p.maps[types.NamespacedName{Namespace: "liqo-tenant-milan", Name: "milan"}]; len(m) != 1 || m["local"] != "local-rome" {
+		t.Errorf("milan is asked for %v", m)
+	}
+	if diff := cmp.Diff(map[string]bool{"moved": true, "local": false}, p.labelled); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+}
+
+// From any state, what is planned is a function of what admins want once no pods are left,
+// and nobody is told of a namespace in which it has no rights.
+func TestOffloadingForgetsNothingAndKeepsNothing(t *testing.T) {
+	names := []string{"a", "b", "c"}
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		some := func() (out []string) {
+			for _, name := range names {
+				if r.IntN(2) == 0 {
+					out = append(out, name)
+				}
+			}
+			return out
+		}
+		var o offloadings
+		o.id, o.rights = "rome", rightsIn(some()...)
+		for _, name := range some() {
+			params := peering.OffloadingParams{Pods: []string{"Local", "Remote"}[r.IntN(2)]}
+			if r.IntN(2) == 0 {
+				params.Selector = in("name", "milan")
+			}
+			o.offered = append(o.offered, offloadedAs(name, params))
+		}
+		for _, name := range []string{"milan", "turin"} {
+			n := nodeOf(name, name, some()...)
+			n.holds = map[string]struct{}{}
+			for _, namespace := range some() {
+				n.holds[namespace] = struct{}{}
+			}
+			o.nodes = append(o.nodes, n)
+		}
+		for round := range 2 {
+			p := o.plan(time.Unix(0, 0))
+			for key, namespaces := range p.namespaces {
+				for _, namespace := range namespaces {
+					if !slices.Contains(p.nodes[namespace], key) {
+						t.Fatalf("seed %d: %s is told of %s without rights", seed, key, namespace)
+					}
+				}
+			}
+			for namespace, nodes := range p.nodes {
+				if len(slices.Compact(slices.Clone(nodes))) != len(nodes) {
+					t.Fatalf("seed %d: %s has %v", seed, namespace, nodes)
+				}
+			}
+			if round == 1 {
+				want := 0
+				for _, m := range p.maps {
+					want += len(m)
+				}
+				if got := len(slices.Concat(slices.Collect(maps.Values(p.namespaces))...)); got != want || p.leaving {
+					t.Fatalf("seed %d: programs look after %d namespaces, %d are asked for, leaving %v", seed, got, want, p.leaving)
+				}
+			}
+			for i := range o.nodes { // pods go
+				o.nodes[i].Annotations = map[string]string{peering.AnnotationNamespaces: strings.Join(p.namespaces[o.nodes[i].key()], ",")}
+				o.nodes[i].holds = nil
+			}
+			if again := fmt.Sprint(o.plan(time.Unix(9, 0)).maps); again != fmt.Sprint(p.maps) {
+				t.Fatalf("seed %d: %s, then %s", seed, fmt.Sprint(p.maps), again)
+			}
+		}
+	}
+}

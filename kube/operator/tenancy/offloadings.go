@@ -1,0 +1,257 @@
+package tenancy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// offloader keeps what offloaded namespaces consist of here: what providers are asked for,
+// who looks after pods in them, and a label. All of it at once: there are few namespaces,
+// and they share NamespaceMaps. There are no finalizers: what is not wanted any more is
+// found by comparing lists.
+type offloader struct {
+	client client.Client // not cached: what it does not have is deleted
+	cached client.Reader
+	home   string
+}
+
+func (r *offloader) setup(mgr ctrl.Manager) (err error) {
+	if r.client, err = client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()}); err != nil {
+		return err
+	}
+	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} })
+	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == render.OffloadedAccessName })
+	return ctrl.NewControllerManagedBy(mgr).Named("offloading").
+		WithOptions(workers(1)).
+		Watches(&offloadingv1beta1.NamespaceOffloading{}, all).
+		Watches(&offloadingv1beta1.NamespaceMap{}, all).
+		Watches(&offloadingv1beta1.VirtualNode{}, all).
+		Watches(&corev1.Node{}, all, builder.WithPredicates(labelled(peering.LabelNodeOf), predicate.LabelChangedPredicate{})).
+		Watches(&rbacv1.RoleBinding{}, all, builder.WithPredicates(ours)).
+		Complete(r)
+}
+
+// podsGoAgain is how often it is looked whether pods have left a namespace that is not
+// offloaded any more.
+const podsGoAgain = time.Second
+
+// Reconcile compares all offloaded namespaces with what there is of them.
+func (r *offloader) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	in, err := r.read(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	p := in.plan(time.Now())
+	if err := errors.Join(r.write(ctx, in, p), r.report(ctx, in, p)); err != nil {
+		return ctrl.Result{}, err
+	}
+	if p.leaving {
+		return ctrl.Result{RequeueAfter: podsGoAgain}, nil
+	}
+	return ctrl.Result{}, nil
+}
+
+func (r *offloader) read(ctx context.Context) (in offloadings, err error) {
+	if in.id, err = clusterID(ctx, r.client, r.home); err != nil {
+		return in, err
+	}
+	var offered offloadingv1beta1.NamespaceOffloadingList
+	var nodes offloadingv1beta1.VirtualNodeList
+	var mapped offloadingv1beta1.NamespaceMapList
+	var rights rbacv1.RoleBindingList
+	err = errors.Join(
+		r.client.List(ctx, &rights, client.MatchingFields{metav1.ObjectNameField: render.OffloadedAccessName}),
+		r.client.List(ctx, &offered, client.MatchingFields{metav1.ObjectNameField: peering.OffloadingName}),
+		r.client.List(ctx, &nodes, client.MatchingLabels{render.LabelManagedBy: render.OperatorName}),
+		r.client.List(ctx, &mapped, client.MatchingLabels{render.LabelManagedBy: render.OperatorName, peering.LabelReplication: "true"}))
+	if err != nil {
+		return in, fmt.Errorf("list what there is of offloaded namespaces: %w", err)
+	}
+	in.offered, in.maps, in.rights = offered.Items, mapped.Items, rights.Items
+	for i := range nodes.Items {
+		v := &nodes.Items[i]
+		if v.DeletionTimestamp != nil {
+			continue
+		}
+		n := &corev1.Node{}
+		if err := r.cached.Get(ctx, client.ObjectKey{Name: v.Name}, n); client.IgnoreNotFound(err) != nil {
+			return in, fmt.Errorf("read Node %s: %w", v.Name, err)
+		}
+		one := offering(v, n)
+		if one.leaves(offered.Items) {
+			if one.holds, err = r.holds(ctx, v.Name); err != nil {
+				return in, err
+			}
+		}
+		in.nodes = append(in.nodes, one)
+	}
+	return in, nil
+}
+
+// offering is a virtual node with the labels by which it is selected.
+func offering(v *offloadingv1beta1.VirtualNode, n *corev1.Node) offered {
+	o := offered{VirtualNode: v, labels: v.Spec.Labels}
+	if n.UID != "" && peering.MemberOf(n, v.Namespace) {
+		o.labels = n.Labels
+	}
+	return o
+}
+
+// leaves reports whether its program looks after a namespace that may not be offloaded to
+// it any more.
+func (o offered) leaves(all []offloadingv1beta1.NamespaceOffloading) bool {
+	return slices.ContainsFunc(o.looksAfter(), func(namespace string) bool {
+		return !slices.ContainsFunc(all, func(n offloadingv1beta1.NamespaceOffloading) bool {
+			return n.Namespace == namespace && n.DeletionTimestamp == nil && selects(n.Spec.ClusterSelector, o.labels)
+		})
+	})
+}
+
+// holds are the namespaces of the pods on a node.
+func (r *offloader) holds(ctx context.Context, node string) (map[string]struct{}, error) {
+	var pods metav1.PartialObjectMetadataList
+	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	if err := r.client.List(ctx, &pods, client.MatchingFieldsSelector{Selector: onNode(node)}); err != nil {
+		return nil, fmt.Errorf("list the pods on node %s: %w", node, err)
+	}
+	out := map[string]struct{}{}
+	for i := range pods.Items {
+		out[pods.Items[i].Namespace] = struct{}{}
+	}
+	return out, nil
+}
+
+// write makes what is missing before others are told of it, and removes what nobody is
+// told of any more.
+func (r *offloader) write(ctx context.Context, in offloadings, p offloadingPlan) error {
+	var errs []error
+	for key, mapping := range p.maps {
+		if _, err := own.Apply(ctx, r.client, peering.NamespaceMap(render.Tenant{Namespace: key.Namespace, Remote: render.ClusterID(key.Name)}, mapping)); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for i := range in.maps {
+		if m := &in.maps[i]; m.DeletionTimestamp == nil && p.maps[client.ObjectKeyFromObject(m)] == nil {
+			errs = append(errs, own.Delete(ctx, r.client, m))
+		}
+	}
+	errs = append(errs, r.labels(ctx, p))
+	live := map[string]bool{} // as things are, there can be a binding
+	for i := range in.offered {
+		live[in.offered[i].Namespace] = in.offered[i].DeletionTimestamp == nil
+	}
+	refused := map[string]bool{}
+	for namespace, nodes := range p.nodes {
+		if !live[namespace] {
+			continue // it is there as long as it is needed
+		}
+		if _, err := own.Apply(ctx, r.client, peering.OffloadedAccess(namespace, nodes)); err != nil {
+			errs, refused[namespace] = append(errs, err), true
+		}
+	}
+	for _, n := range in.nodes {
+		if slices.ContainsFunc(p.namespaces[n.key()], func(namespace string) bool { return refused[namespace] }) {
+			continue
+		}
+		errs = append(errs, r.tell(ctx, n, p.namespaces[n.key()]))
+	}
+	return errors.Join(append(errs, r.withdraw(ctx, in, p))...)
+}
+
+// labels has namespaces say that they are offloaded. A label that somebody else has set,
+// too, stays.
+func (r *offloader) labels(ctx context.Context, p offloadingPlan) error {
+	var list metav1.PartialObjectMetadataList
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+	if err := r.client.List(ctx, &list, client.HasLabels{peering.LabelOffloaded}); err != nil {
+		return fmt.Errorf("list offloaded namespaces: %w", err)
+	}
+	var errs []error
+	has := map[string]bool{}
+	for i := range list.Items {
+		ns := &list.Items[i]
+		has[ns.Name] = wroteLabel(ns) && ns.Labels[peering.LabelOffloaded] == "true"
+		if !p.labelled[ns.Name] && wroteLabel(ns) {
+			_, err := own.Apply(ctx, r.client, peering.OffloadedNamespace(ns.Name, false))
+			errs = append(errs, err)
+		}
+	}
+	for name, wanted := range p.labelled {
+		if wanted && !has[name] {
+			_, err := own.Apply(ctx, r.client, peering.OffloadedNamespace(name, true))
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func wroteLabel(o metav1.Object) bool {
+	return slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == own.Manager && e.Operation == metav1.ManagedFieldsOperationApply && e.FieldsV1 != nil && strings.Contains(string(e.FieldsV1.GetRawBytes()), peering.LabelOffloaded)
+	})
+}
+
+// tell tells the program of a node where to look after pods.
+func (r *offloader) tell(ctx context.Context, n offered, namespaces []string) error {
+	text := strings.Join(namespaces, ",")
+	if n.Annotations[peering.AnnotationNamespaces] == text {
+		return nil
+	}
+	before := n.DeepCopy()
+	if metav1.SetMetaDataAnnotation(&n.ObjectMeta, peering.AnnotationNamespaces, text); text == "" {
+		delete(n.Annotations, peering.AnnotationNamespaces)
+	}
+	if err := r.client.Patch(ctx, n.VirtualNode, client.MergeFrom(before), client.FieldOwner(own.Manager)); err != nil {
+		return fmt.Errorf("tell virtual node %s of its namespaces: %w", n.Name, err)
+	}
+	return nil
+}
+
+// withdraw takes the rights back in namespaces in which no node has pods.
+func (r *offloader) withdraw(ctx context.Context, in offloadings, p offloadingPlan) error {
+	var errs []error
+	for i := range in.rights {
+		if b := &in.rights[i]; len(p.nodes[b.Namespace]) == 0 && b.DeletionTimestamp == nil {
+			errs = append(errs, own.Delete(ctx, r.client, b))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// report says of each namespace how far it is.
+func (r *offloader) report(ctx context.Context, in offloadings, p offloadingPlan) error {
+	var errs []error
+	for i := range in.offered {
+		o := &in.offered[i]
+		want := p.statuses[client.ObjectKeyFromObject(o)]
+		if equality.Semantic.DeepEqual(o.Status, want) {
+			continue
+		}
+		before := o.DeepCopy()
+		o.Status = want
+		if err := r.client.Status().Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(own.Manager)); client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("report on the offloading of namespace %s: %w", o.Namespace, err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,230 @@
+package twins
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+
+	"github.com/liqo-tui/liqo-tui/offload"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// ledger says what the pods of each consumer count, over all its twins. A pod is entered
+// before it is made, so that several made at once are never more than was granted.
+type ledger struct {
+	base
+
+	told chan event.GenericEvent // of ShadowPods that may fit now
+
+	mu       sync.Mutex
+	accounts map[string]*account // by tenant namespace
+}
+
+func newLedger(b base) *ledger {
+	return &ledger{base: b, told: make(chan event.GenericEvent, 1024), accounts: map[string]*account{}}
+}
+
+// account is that of one consumer.
+type account struct {
+	mu      sync.Mutex
+	read    bool // what was there before this process
+	entries map[client.ObjectKey]entry
+	used    corev1.ResourceList
+	waiting []waiting // in the order in which they came
+}
+
+type entry struct {
+	amount corev1.ResourceList
+	uid    types.UID // of the pod; "" while it is not known whether there is one
+}
+
+type waiting struct {
+	key    client.ObjectKey
+	amount corev1.ResourceList
+}
+
+// of is the account of a tenant namespace, with the pods in it that another process has
+// made: of these, a cache may not know yet.
+func (l *ledger) of(ctx context.Context, namespace string, id render.ClusterID) (*account, error) {
+	l.mu.Lock()
+	a := l.accounts[namespace]
+	if a == nil {
+		a = &account{entries: map[client.ObjectKey]entry{}, used: corev1.ResourceList{}}
+		l.accounts[namespace] = a
+	}
+	l.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.read {
+		return a, nil
+	}
+	var all corev1.PodList
+	if err := l.reader.List(ctx, &all, client.MatchingLabels{peering.LabelMadeBy: peering.MadeByShadowPod, peering.LabelPodOrigin: string(id)}); err != nil {
+		return nil, fmt.Errorf("list pods of %s: %w", id, err)
+	}
+	for i := range all.Items {
+		if p := &all.Items[i]; made(p) && !offload.Ended(p.Status.Phase) {
+			a.enter(client.ObjectKeyFromObject(p), entry{offload.Sum(&p.Spec), p.UID})
+		}
+	}
+	a.read = true
+	return a, nil
+}
+
+// made reports whether a pod was made of a ShadowPod.
+func made(p *corev1.Pod) bool {
+	return p.Labels[peering.LabelMadeBy] == peering.MadeByShadowPod && p.Annotations[peering.AnnotationShadow] != ""
+}
+
+func (a *account) enter(key client.ObjectKey, e entry) {
+	if was, there := a.entries[key]; there {
+		offload.Subtract(a.used, was.amount)
+	}
+	a.entries[key] = e
+	offload.Add(a.used, e.amount)
+}
+
+// reserve enters a pod that is to be made, or says why there is no room.
+func (a *account) reserve(key client.ObjectKey, amount, granted corev1.ResourceList) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, there := a.entries[key]; there {
+		a.forget(key)
+		return nil // of an attempt before, of which nobody knows what became
+	}
+	if err := offload.Fits(amount, a.used, granted); err != nil {
+		if !slices.ContainsFunc(a.waiting, func(w waiting) bool { return w.key == key }) {
+			a.waiting = append(a.waiting, waiting{key, amount})
+		}
+		return err
+	}
+	a.forget(key)
+	a.enter(key, entry{amount: amount})
+	return nil
+}
+
+func (a *account) forget(key client.ObjectKey) {
+	a.waiting = slices.DeleteFunc(a.waiting, func(w waiting) bool { return w.key == key })
+}
+
+// see enters a pod that is there.
+func (a *account) see(key client.ObjectKey, p *corev1.Pod) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.forget(key)
+	if a.entries[key].uid != p.UID {
+		a.enter(key, entry{offload.Sum(&p.Spec), p.UID})
+	}
+}
+
+// entered is the pod of an entry; there is false without an entry.
+func (a *account) entered(key client.ObjectKey) (uid types.UID, there bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e, there := a.entries[key]
+	return e.uid, there
+}
+
+// release gives back what a pod counted, and names the waiting that fit now: those that
+// came first, first.
+func (a *account) release(key client.ObjectKey, granted corev1.ResourceList) []client.ObjectKey {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e, there := a.entries[key]
+	if !there {
+		return nil
+	}
+	delete(a.entries, key)
+	offload.Subtract(a.used, e.amount)
+	used, next := corev1.ResourceList{}, []client.ObjectKey(nil)
+	offload.Add(used, a.used)
+	for _, w := range a.waiting {
+		if offload.Fits(w.amount, used, granted) == nil {
+			offload.Add(used, w.amount)
+			next = append(next, w.key)
+		}
+	}
+	return next
+}
+
+// leave is of a ShadowPod that does not wait any more.
+func (a *account) leave(key client.ObjectKey) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.forget(key)
+}
+
+// release gives back what a pod counted, and has those tried again that waited for it.
+func (l *ledger) release(ctx context.Context, a *account, key client.ObjectKey, granted corev1.ResourceList) {
+	for _, next := range a.release(key, granted) {
+		l.tell(ctx, next)
+	}
+}
+
+// lost gives back what a pod counted whose namespace is gone, or is now that of the
+// consumer of another account.
+func (l *ledger) lost(ctx context.Context, key client.ObjectKey, but *account) error {
+	l.mu.Lock()
+	var of []*account
+	for _, a := range l.accounts {
+		if a != but {
+			of = append(of, a)
+		}
+	}
+	l.mu.Unlock()
+	for _, a := range of {
+		a.leave(key)
+		if uid, there := a.entered(key); there {
+			live := &corev1.Pod{}
+			switch err := l.reader.Get(ctx, key, live); {
+			case err == nil && live.UID == uid:
+				continue // its end tells
+			case client.IgnoreNotFound(err) != nil:
+				return fmt.Errorf("read pod %s: %w", key, err)
+			}
+			a.release(key, nil)
+			for _, w := range a.all() {
+				l.tell(ctx, w)
+			}
+		}
+	}
+	return nil
+}
+
+func (a *account) all() (keys []client.ObjectKey) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, w := range a.waiting {
+		keys = append(keys, w.key)
+	}
+	return keys
+}
+
+func (l *ledger) tell(ctx context.Context, key client.ObjectKey) {
+	o := &offloadingv1beta1.ShadowPod{}
+	o.Namespace, o.Name = key.Namespace, key.Name
+	select {
+	case l.told <- event.GenericEvent{Object: o}:
+	case <-ctx.Done():
+	}
+}
+
+// waitingIn are the ShadowPods that wait for more to be granted.
+func (l *ledger) waitingIn(namespace string) []client.ObjectKey {
+	l.mu.Lock()
+	a := l.accounts[namespace]
+	l.mu.Unlock()
+	if a == nil {
+		return nil
+	}
+	return a.all()
+}

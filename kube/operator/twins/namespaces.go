@@ -1,0 +1,443 @@
+package twins
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
+	"github.com/liqo-tui/liqo-tui/offload"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// namespaces makes those that consumers' maps ask for, bounds them, and removes them. A
+// request is about a map.
+type namespaces struct {
+	base
+
+	books *ledger
+}
+
+func (r *namespaces) setup(mgr ctrl.Manager) error {
+	ofTwin := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		return r.mapOf(ctx, o.GetNamespace())
+	})
+	ofTenant := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		return r.mapsIn(ctx, o.GetNamespace())
+	})
+	twin := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request { return mapNamed(o) })
+	itself := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
+	})
+	access := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == render.ConsumerAccessName })
+	return ctrl.NewControllerManagedBy(mgr).Named("twin").
+		WithOptions(workers(4)).
+		WatchesRawSource(source.Kind[client.Object](r.cache, &offloadingv1beta1.NamespaceMap{}, itself)).
+		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.Namespace{}, twin)).
+		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.ResourceQuota{}, ofTwin, unlessUsed())).
+		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.LimitRange{}, ofTwin)).
+		WatchesRawSource(source.Kind[client.Object](r.cache, &networkingv1.NetworkPolicy{}, ofTwin)).
+		WatchesRawSource(source.Kind[client.Object](r.cache, &rbacv1.RoleBinding{}, ofTwin)).
+		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &rbacv1.RoleBinding{}, ofTenant, access)).
+		Watches(&authv1beta1.Tenant{}, ofTenant).
+		Watches(&authv1beta1.ResourceSlice{}, ofTenant).
+		Watches(&networkingv1beta1.Configuration{}, ofTenant).
+		Complete(r)
+}
+
+// unlessUsed tells of quotas, but not of each pod that they count.
+func unlessUsed() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, is := e.ObjectOld.(*corev1.ResourceQuota), e.ObjectNew.(*corev1.ResourceQuota)
+		return counts(was) != counts(is) || !equality.Semantic.DeepEqual(was.Spec, is.Spec) || !maps.Equal(was.Labels, is.Labels)
+	}}
+}
+
+// counts reports whether Kubernetes has counted all that a quota bounds. Until then the
+// API server refuses everything that it is about.
+func counts(q *corev1.ResourceQuota) bool {
+	for name := range q.Spec.Hard {
+		if _, counted := q.Status.Used[name]; !counted {
+			return false
+		}
+	}
+	return true
+}
+
+// mapNamed is the map that a twin names.
+func mapNamed(twin client.Object) []reconcile.Request {
+	namespace, name, ok := strings.Cut(twin.GetAnnotations()[peering.AnnotationMapped], "/")
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}}}
+}
+
+func (r *namespaces) mapOf(ctx context.Context, twin string) []reconcile.Request {
+	ns := &corev1.Namespace{}
+	if r.client.Get(ctx, client.ObjectKey{Name: twin}, ns) != nil {
+		return nil // it is none, or is gone
+	}
+	return mapNamed(ns)
+}
+
+// Reconcile brings the twins of one map about.
+func (r *namespaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	m := &offloadingv1beta1.NamespaceMap{}
+	switch err := r.reader.Get(ctx, req.NamespacedName, m); {
+	case apierrors.IsNotFound(err):
+		m = nil
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("read NamespaceMap %s: %w", req, err)
+	case m.DeletionTimestamp != nil:
+		m = nil
+	}
+	there, err := r.twinsOf(ctx, req)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if m == nil || peering.MapOf(m) == "" {
+		return ctrl.Result{}, r.removeAll(ctx, there)
+	}
+	t, err := r.tenant(ctx, req.Namespace, peering.MapOf(m))
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if t.gone() { // who asks is nobody here, or is to have nothing
+		return ctrl.Result{}, errors.Join(r.removeAll(ctx, there), own.Delete(ctx, r.client, m))
+	}
+	if err := r.guarded(ctx); err != nil {
+		return ctrl.Result{RequeueAfter: policiesAgain}, own.Complain(ctx, r.client, r.recorder, m, err)
+	}
+	in := &mapping{namespaces: r, of: m, tenant: t, there: there, status: map[string]offloadingv1beta1.RemoteNamespaceStatus{}, problems: map[string]error{}}
+	if in.conf, err = r.network(ctx, req.Namespace); err != nil {
+		return ctrl.Result{}, err
+	}
+	if in.own, err = r.ownRanges(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
+	failed := in.bringAbout(ctx)
+	return ctrl.Result{RequeueAfter: in.again}, errors.Join(failed, in.report(ctx))
+}
+
+// policiesAgain is how soon it is looked again whether there are admission policies.
+const policiesAgain = 30 * time.Second
+
+// guarded is why this cluster runs nobody's pods; nil if it does.
+func (r *namespaces) guarded(ctx context.Context) error {
+	p := &admissionregistrationv1.ValidatingAdmissionPolicy{}
+	err := r.reader.Get(ctx, client.ObjectKey{Name: render.TwinAccessName + "-pods"}, p)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return errors.New("this cluster has no admission policy that bounds consumers' pods: run liqo-tui install --peering provider; Kubernetes before 1.30 has no such policies")
+	}
+	return err
+}
+
+// twinsOf are those of a map, by their names.
+func (r *namespaces) twinsOf(ctx context.Context, req ctrl.Request) (map[string]*corev1.Namespace, error) {
+	var all corev1.NamespaceList
+	if err := r.client.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("list namespaces of consumers: %w", err)
+	}
+	out := map[string]*corev1.Namespace{}
+	for i := range all.Items {
+		if ns := &all.Items[i]; peering.IsTwin(ns) && ns.Annotations[peering.AnnotationMapped] == req.String() {
+			out[ns.Name] = ns
+		}
+	}
+	return out, nil
+}
+
+func (r *namespaces) removeAll(ctx context.Context, twins map[string]*corev1.Namespace) error {
+	var errs []error
+	for _, ns := range twins {
+		errs = append(errs, r.remove(ctx, ns))
+	}
+	return errors.Join(errs...)
+}
+
+// remove takes the consumer's rights, and then the namespace with everything in it.
+func (r *namespaces) remove(ctx context.Context, ns *corev1.Namespace) error {
+	if err := r.withdraw(ctx, ns); err != nil || ns.DeletionTimestamp != nil {
+		return err
+	}
+	return own.Delete(ctx, r.client, ns)
+}
+
+func (r *namespaces) withdraw(ctx context.Context, ns *corev1.Namespace) error {
+	b := &rbacv1.RoleBinding{}
+	if err := r.client.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: render.TwinAccessName}, b); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return own.Delete(ctx, r.client, b)
+}
+
+// ownRanges are this cluster's own: those of its pods and Services, and its nodes.
+func (r *namespaces) ownRanges(ctx context.Context) ([]netip.Prefix, error) {
+	var networks ipamv1alpha1.NetworkList
+	var nodes corev1.NodeList
+	if err := errors.Join(r.peers.List(ctx, &networks, client.InNamespace(r.home)), r.peers.List(ctx, &nodes)); err != nil {
+		return nil, fmt.Errorf("list the cluster's own ranges: %w", err)
+	}
+	var own []netip.Prefix
+	for i := range networks.Items {
+		if p, err := netip.ParsePrefix(string(networks.Items[i].Spec.CIDR)); err == nil {
+			own = append(own, p.Masked())
+		}
+	}
+	for i := range nodes.Items {
+		for _, a := range nodes.Items[i].Status.Addresses {
+			if ip, err := netip.ParseAddr(a.Address); err == nil {
+				own = append(own, netip.PrefixFrom(ip, ip.BitLen()))
+			}
+		}
+	}
+	slices.SortFunc(own, func(a, b netip.Prefix) int { return strings.Compare(a.String(), b.String()) })
+	return slices.Compact(own), nil
+}
+
+// mapping is the work on one map.
+type mapping struct {
+	*namespaces
+
+	of       *offloadingv1beta1.NamespaceMap
+	tenant   *tenant
+	there    map[string]*corev1.Namespace
+	conf     *networkingv1beta1.Configuration
+	own      []netip.Prefix
+	status   map[string]offloadingv1beta1.RemoteNamespaceStatus
+	problems map[string]error // by the consumer's namespace
+	again    time.Duration
+}
+
+// bringAbout makes what is asked for and removes what is not any more.
+func (m *mapping) bringAbout(ctx context.Context) error {
+	var errs []error
+	wanted := map[string]string{}
+	for _, original := range m.order() {
+		name := m.of.Spec.DesiredMapping[original]
+		phase, err := m.one(ctx, original, name, wanted)
+		errs = append(errs, err)
+		if phase != "" {
+			m.status[original] = offloadingv1beta1.RemoteNamespaceStatus{RemoteNamespace: name, Phase: phase}
+		}
+	}
+	for name, ns := range m.there {
+		if wanted[name] == ns.Annotations[peering.AnnotationOriginal] && wanted[name] != "" {
+			continue
+		}
+		errs = append(errs, m.remove(ctx, ns))
+		if original := ns.Annotations[peering.AnnotationOriginal]; m.status[original].Phase == "" {
+			m.status[original] = offloadingv1beta1.RemoteNamespaceStatus{RemoteNamespace: name, Phase: offloadingv1beta1.MappingTerminating}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// order is that in which namespaces are judged: those that are there come first.
+func (m *mapping) order() []string {
+	all := slices.Sorted(maps.Keys(m.of.Spec.DesiredMapping))
+	slices.SortStableFunc(all, func(a, b string) int {
+		rank := func(original string) int {
+			if ns := m.there[m.of.Spec.DesiredMapping[original]]; ns != nil && ns.Annotations[peering.AnnotationOriginal] == original {
+				return 0
+			}
+			return 1
+		}
+		return rank(a) - rank(b)
+	})
+	return all
+}
+
+// one brings one twin about. wanted are the names that are taken by this map.
+func (m *mapping) one(ctx context.Context, original, name string, wanted map[string]string) (offloadingv1beta1.MappingPhase, error) {
+	refused := func(why error) (offloadingv1beta1.MappingPhase, error) {
+		m.problems[original] = why
+		return offloadingv1beta1.MappingCreationLoopBackOff, nil
+	}
+	switch err := offload.TwinName(name, m.home); {
+	case err != nil:
+		return refused(err)
+	case wanted[name] != "":
+		return refused(fmt.Errorf("namespace %s stands for %s already", name, wanted[name]))
+	case len(wanted) >= offload.MostTwins:
+		return refused(fmt.Errorf("%d namespaces are the most that a consumer may have", offload.MostTwins))
+	}
+	ns := m.there[name]
+	if ns == nil {
+		var err error
+		if ns, err = m.create(ctx, original, name); err != nil {
+			m.again = takenAgain
+			return refused(err)
+		}
+		if ns == nil { // it went a moment ago
+			m.again = rightsAgain
+			return "", nil
+		}
+	}
+	if ns.Annotations[peering.AnnotationOriginal] != original {
+		return refused(fmt.Errorf("namespace %s stands for %s already", name, ns.Annotations[peering.AnnotationOriginal]))
+	}
+	wanted[name] = original
+	if ns.DeletionTimestamp != nil {
+		return offloadingv1beta1.MappingTerminating, m.withdraw(ctx, ns)
+	}
+	ready, err := m.furnish(ctx, ns)
+	switch {
+	case apierrors.IsForbidden(err) && time.Since(ns.CreationTimestamp.Time) < rightsLag:
+		m.again = rightsAgain // an API server takes a moment to act on a binding
+		return "", nil
+	case err != nil:
+		return m.of.Status.CurrentMapping[original].Phase, err
+	case !ready:
+		return m.of.Status.CurrentMapping[original].Phase, nil
+	}
+	return offloadingv1beta1.MappingAccepted, nil
+}
+
+const (
+	rightsLag   = 5 * time.Second
+	rightsAgain = 30 * time.Millisecond
+)
+
+// create makes a namespace. One that is there is somebody's.
+func (m *mapping) create(ctx context.Context, original, name string) (*corev1.Namespace, error) {
+	ns := peering.Twin(m.of, m.tenant.id(), original, name)
+	err := m.client.Create(ctx, ns, client.FieldOwner(own.Manager))
+	if err == nil {
+		return ns, nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return nil, fmt.Errorf("create namespace %s: %w", name, err)
+	}
+	// It may be this map's, and newer than what is known here.
+	live := &corev1.Namespace{}
+	switch err := m.reader.Get(ctx, client.ObjectKey{Name: name}, live); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read namespace %s: %w", name, err)
+	case peering.IsTwin(live) && live.Annotations[peering.AnnotationMapped] == peering.TwinOf(m.of):
+		return live, nil
+	}
+	return nil, fmt.Errorf("there is a namespace %s already", name)
+}
+
+// takenAgain is how soon it is looked again whether a name is free: others' namespaces
+// are not watched.
+const takenAgain = 10 * time.Second
+
+// furnish bounds a twin, and gives the consumer its rights there. It reports whether all
+// of it holds.
+func (m *mapping) furnish(ctx context.Context, ns *corev1.Namespace) (bool, error) {
+	if err := m.label(ctx, ns); err != nil {
+		return false, err
+	}
+	if _, err := own.Apply(ctx, m.client, peering.TwinOperatorAccess(ns, m.home)); err != nil {
+		return false, err
+	}
+	if _, err := own.Apply(ctx, m.client, peering.TwinLimits(ns, offload.LeastCPU, offload.LeastMemory)); err != nil {
+		return false, err
+	}
+	if _, err := own.Apply(ctx, m.client, peering.TwinPolicy(ns, m.conf, m.own)); err != nil {
+		return false, err
+	}
+	counted := true
+	for _, want := range peering.TwinQuotas(ns, m.tenant.granted) {
+		q, err := own.Apply(ctx, m.client, want)
+		if err != nil {
+			return false, err
+		}
+		if counts(q) {
+			continue
+		}
+		counted = false
+		// One that is older than Kubernetes' knowledge of the kind is counted only minutes
+		// later. Then another one is made.
+		if age := time.Since(q.CreationTimestamp.Time); q.UID != "" && age > countingTime {
+			m.problems[ns.Annotations[peering.AnnotationOriginal]] = fmt.Errorf("nothing on this cluster counts ResourceQuota %s/%s: does its kube-controller-manager run?", q.Namespace, q.Name)
+			if err := own.Delete(ctx, m.client, q); err != nil {
+				return false, err
+			}
+		}
+		m.again = countedAgain
+	}
+	if !m.tenant.admitted || len(m.tenant.users) == 0 {
+		m.problems[ns.Annotations[peering.AnnotationOriginal]] = fmt.Errorf("%s has no access with a ResourceSlice here now", m.tenant.id())
+		return false, m.withdraw(ctx, ns)
+	}
+	if _, err := own.Apply(ctx, m.client, peering.TwinAccess(ns, m.tenant.users)); err != nil {
+		return false, err
+	}
+	return counted, nil
+}
+
+const (
+	// countedAgain is how soon a quota is looked at again that was not counted yet. A
+	// watch tells sooner.
+	countedAgain = time.Second
+	countingTime = 5 * time.Second
+)
+
+// label repairs what others have changed. It applies nothing: an apply would make a
+// namespace that is gone.
+func (m *mapping) label(ctx context.Context, ns *corev1.Namespace) error {
+	want := peering.Twin(m.of, m.tenant.id(), ns.Annotations[peering.AnnotationOriginal], ns.Name)
+	if ns.Labels[peering.LabelEnforce] == "restricted" { // an admin's choice
+		want.Labels[peering.LabelEnforce] = "restricted"
+	}
+	before := ns.DeepCopy()
+	for key, value := range want.Labels {
+		ns.Labels[key] = value
+	}
+	if maps.Equal(before.Labels, ns.Labels) {
+		return nil
+	}
+	if err := m.client.Patch(ctx, ns, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(own.Manager)); err != nil {
+		return fmt.Errorf("label namespace %s: %w", ns.Name, err)
+	}
+	return nil
+}
+
+// report tells the consumer.
+func (m *mapping) report(ctx context.Context) error {
+	before := m.of.DeepCopy()
+	if len(m.status) == 0 {
+		m.status = nil
+	}
+	if m.of.Status.CurrentMapping = m.status; !reflect.DeepEqual(before.Status, m.of.Status) {
+		if err := m.client.Status().Patch(ctx, m.of, client.MergeFrom(before), client.FieldOwner(own.Manager)); err != nil {
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return fmt.Errorf("report on NamespaceMap %s: %w", peering.TwinOf(m.of), err)
+		}
+	}
+	return client.IgnoreNotFound(own.Complain(ctx, m.client, m.recorder, m.of, peering.ProblemsOf(m.problems)))
+}

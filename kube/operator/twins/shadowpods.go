@@ -1,0 +1,287 @@
+package twins
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
+	"github.com/liqo-tui/liqo-tui/offload"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// shadowPods makes the pods that consumers ask for, and says of each how it is.
+type shadowPods struct {
+	base
+
+	books *ledger
+}
+
+func (r *shadowPods) setup(mgr ctrl.Manager) error {
+	itself := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}} // a pod has the name of its ShadowPod
+	})
+	waiting := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) (out []reconcile.Request) {
+		for _, key := range r.books.waitingIn(o.GetNamespace()) {
+			out = append(out, reconcile.Request{NamespacedName: key})
+		}
+		return out
+	})
+	return ctrl.NewControllerManagedBy(mgr).Named("shadow-pod").
+		WithOptions(workers(10)).
+		WatchesRawSource(source.Kind[client.Object](r.cache, &offloadingv1beta1.ShadowPod{}, itself)).
+		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.Pod{}, itself)).
+		WatchesRawSource(source.Channel(r.books.told, itself)).
+		Watches(&authv1beta1.ResourceSlice{}, waiting).
+		Watches(&authv1beta1.Tenant{}, waiting).
+		Complete(r)
+}
+
+// asked is what one ShadowPod is judged by.
+type asked struct {
+	key    client.ObjectKey
+	shadow *offloadingv1beta1.ShadowPod // nil if it is gone
+	pod    *corev1.Pod                  // nil if there is none
+	twin   *corev1.Namespace
+	id     render.ClusterID
+	tenant *tenant
+	books  *account
+}
+
+// Reconcile makes a pod, says how it is, or deletes it.
+func (r *shadowPods) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	in, err := r.read(ctx, req.NamespacedName)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if in == nil {
+		return ctrl.Result{}, r.books.lost(ctx, req.NamespacedName, nil)
+	}
+	if err := r.books.lost(ctx, req.NamespacedName, in.books); err != nil {
+		return ctrl.Result{}, err
+	}
+	if in.pod != nil {
+		if offload.Ended(in.pod.Status.Phase) {
+			r.books.release(ctx, in.books, in.key, in.tenant.granted)
+		} else {
+			in.books.see(in.key, in.pod)
+		}
+	} else if known, err := r.settle(ctx, in); err != nil || !known {
+		return ctrl.Result{RequeueAfter: cacheAgain}, err
+	}
+	switch {
+	case in.shadow == nil:
+		in.books.leave(in.key)
+		return ctrl.Result{}, r.end(ctx, in.pod)
+	case in.pod != nil && in.pod.Annotations[peering.AnnotationShadow] != string(in.shadow.UID):
+		return ctrl.Result{}, r.end(ctx, in.pod) // of one of the same name before
+	case in.pod != nil:
+		return ctrl.Result{}, r.follow(ctx, in)
+	case in.twin.DeletionTimestamp != nil || offload.Ended(in.shadow.Status.Phase):
+		in.books.leave(in.key)
+		return ctrl.Result{}, nil
+	}
+	return r.make(ctx, in)
+}
+
+// read finds what there is; nil in a namespace that is no twin of ours.
+func (r *shadowPods) read(ctx context.Context, key client.ObjectKey) (*asked, error) {
+	in := &asked{key: key, twin: &corev1.Namespace{}}
+	if err := r.client.Get(ctx, client.ObjectKey{Name: key.Namespace}, in.twin); apierrors.IsNotFound(err) || err == nil && !peering.IsTwin(in.twin) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read namespace %s: %w", key.Namespace, err)
+	}
+	shadow := &offloadingv1beta1.ShadowPod{}
+	switch err := r.client.Get(ctx, key, shadow); {
+	case err == nil && shadow.DeletionTimestamp == nil:
+		in.shadow = shadow
+	case client.IgnoreNotFound(err) != nil:
+		return nil, fmt.Errorf("read ShadowPod %s: %w", key, err)
+	}
+	pod := &corev1.Pod{}
+	switch err := r.client.Get(ctx, key, pod); {
+	case err == nil && made(pod):
+		in.pod = pod
+	case client.IgnoreNotFound(err) != nil:
+		return nil, fmt.Errorf("read pod %s: %w", key, err)
+	}
+	namespace, _, _ := strings.Cut(in.twin.Annotations[peering.AnnotationMapped], "/")
+	in.id = render.ClusterID(in.twin.Labels[render.LabelRemoteCluster])
+	var err error
+	if in.tenant, err = r.tenant(ctx, namespace, in.id); err != nil {
+		return nil, err
+	}
+	in.books, err = r.books.of(ctx, namespace, in.id)
+	return in, err
+}
+
+// cacheAgain is how soon the cache is read again that does not know a pod yet. Its event
+// tells sooner.
+const cacheAgain = time.Second
+
+// settle finds out what became of a pod that was entered, and that the cache does not
+// have: it may be gone, or new. It reports whether that is known.
+func (r *shadowPods) settle(ctx context.Context, in *asked) (known bool, err error) {
+	uid, there := in.books.entered(in.key)
+	if !there || uid == "" {
+		return true, nil // make goes on with what was reserved
+	}
+	live := &corev1.Pod{}
+	err = r.reader.Get(ctx, in.key, live)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && live.UID != uid:
+		r.books.release(ctx, in.books, in.key, in.tenant.granted)
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("read pod %s: %w", in.key, err)
+	}
+	return false, nil
+}
+
+// end deletes a pod for which there is no ShadowPod, sooner than Kubernetes' garbage
+// collector would.
+func (r *shadowPods) end(ctx context.Context, p *corev1.Pod) error {
+	if p == nil || p.DeletionTimestamp != nil {
+		return nil
+	}
+	return own.Delete(ctx, r.client, p)
+}
+
+// follow says how a pod is, and has it be labelled as its ShadowPod is now.
+func (r *shadowPods) follow(ctx context.Context, in *asked) error {
+	s := in.shadow
+	var errs []error
+	if phase := offload.Phase(s.Status.Phase, in.pod); phase != s.Status.Phase {
+		before := s.DeepCopy()
+		s.Status.Phase = phase
+		if err := r.client.Status().Patch(ctx, s, client.MergeFrom(before), client.FieldOwner(own.Manager)); client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("report on ShadowPod %s: %w", in.key, err))
+		}
+	}
+	if in.pod.DeletionTimestamp == nil {
+		before := in.pod.DeepCopy()
+		maps.Copy(in.pod.Labels, offload.Labels(s.Labels, in.id)) // webhooks may have added some: those stay
+		if !maps.Equal(before.Labels, in.pod.Labels) {
+			if err := r.client.Patch(ctx, in.pod, client.MergeFrom(before), client.FieldOwner(own.Manager)); client.IgnoreNotFound(err) != nil {
+				errs = append(errs, fmt.Errorf("label pod %s: %w", in.key, err))
+			}
+		}
+	}
+	return errors.Join(append(errs, r.complain(ctx, s, nil))...)
+}
+
+func (r *shadowPods) complain(ctx context.Context, s *offloadingv1beta1.ShadowPod, why error) error {
+	return client.IgnoreNotFound(own.Complain(ctx, r.client, r.recorder, s, why))
+}
+
+const (
+	// refusedAgain is how soon somebody is asked again who has refused a pod: an admin may
+	// have changed a policy meanwhile.
+	refusedAgain = time.Minute
+	accessAgain  = 5 * time.Second
+	// laggingAgain is for what is not yet as it will be in a moment: a quota that counts
+	// what has gone, an account that Kubernetes makes in each namespace.
+	laggingAgain = 300 * time.Millisecond
+	laggingTime  = 5 * time.Second
+)
+
+// make reserves what a pod counts, and has it made, or says why not.
+func (r *shadowPods) make(ctx context.Context, in *asked) (ctrl.Result, error) {
+	if in.shadow.Status.Phase != "" { // it had a pod: the cache may not know yet that this has ended
+		live := &offloadingv1beta1.ShadowPod{}
+		switch err := r.reader.Get(ctx, in.key, live); {
+		case apierrors.IsNotFound(err) || err == nil && (live.UID != in.shadow.UID || live.DeletionTimestamp != nil || offload.Ended(live.Status.Phase)):
+			return ctrl.Result{RequeueAfter: cacheAgain}, nil
+		case err != nil:
+			return ctrl.Result{}, fmt.Errorf("read ShadowPod %s: %w", in.key, err)
+		}
+	}
+	pod, why := offload.Pod(in.shadow, in.id)
+	if why != nil {
+		r.books.release(ctx, in.books, in.key, in.tenant.granted)
+		return ctrl.Result{}, r.complain(ctx, in.shadow, fmt.Errorf("%s%w", render.ProblemRefused, why))
+	}
+	if in.tenant.gone() || !in.tenant.admitted {
+		return ctrl.Result{RequeueAfter: accessAgain}, r.complain(ctx, in.shadow, fmt.Errorf("%s has no access here now", in.id))
+	}
+	if _, entered := in.books.entered(in.key); !entered && in.tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned {
+		if err := in.books.reserve(in.key, offload.Sum(&pod.Spec), nil); err != nil { // it waits
+			err = fmt.Errorf("an admin has cordoned tenant %s: it gets nothing more", in.tenant.Name)
+			return ctrl.Result{}, r.complain(ctx, in.shadow, err)
+		}
+	}
+	if why := in.books.reserve(in.key, offload.Sum(&pod.Spec), in.tenant.granted); why != nil {
+		return ctrl.Result{}, r.complain(ctx, in.shadow, why)
+	}
+	err := r.client.Create(ctx, pod, client.FieldOwner(own.Manager))
+	switch {
+	case err == nil:
+		in.books.see(in.key, pod)
+		return ctrl.Result{}, r.complain(ctx, in.shadow, nil)
+	case apierrors.IsAlreadyExists(err):
+		return r.meet(ctx, in)
+	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
+		r.books.release(ctx, in.books, in.key, in.tenant.granted)
+		return r.refused(ctx, in, err)
+	}
+	// What became of it is not known: what was reserved stays.
+	return ctrl.Result{}, fmt.Errorf("create pod %s: %w", in.key, err)
+}
+
+// meet looks at a pod that has the name already.
+func (r *shadowPods) meet(ctx context.Context, in *asked) (ctrl.Result, error) {
+	live := &corev1.Pod{}
+	err := r.reader.Get(ctx, in.key, live)
+	switch {
+	case apierrors.IsNotFound(err):
+		return ctrl.Result{RequeueAfter: laggingAgain}, nil
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("read pod %s: %w", in.key, err)
+	case made(live):
+		in.books.see(in.key, live)
+		return ctrl.Result{RequeueAfter: cacheAgain}, nil
+	}
+	r.books.release(ctx, in.books, in.key, in.tenant.granted)
+	return ctrl.Result{RequeueAfter: refusedAgain}, r.complain(ctx, in.shadow, errors.New("there is a pod of this name already, which was made of no ShadowPod"))
+}
+
+// refused passes on what the API server has said.
+func (r *shadowPods) refused(ctx context.Context, in *asked, why error) (ctrl.Result, error) {
+	text := why.Error()
+	young := time.Since(in.twin.CreationTimestamp.Time) < laggingTime
+	switch {
+	case strings.Contains(text, "is being terminated"):
+		return ctrl.Result{}, nil
+	case strings.Contains(text, "exceeded quota"):
+		// What is free by our count is free in a moment by Kubernetes'.
+		if time.Since(in.shadow.CreationTimestamp.Time) < laggingTime {
+			return ctrl.Result{RequeueAfter: laggingAgain}, nil
+		}
+		return ctrl.Result{RequeueAfter: laggingAgain}, r.complain(ctx, in.shadow, errors.New("the quota of its namespace has not counted yet what has ended there"))
+	case young && strings.Contains(text, "cannot create resource"): // an API server takes a moment to act on a binding
+		return ctrl.Result{RequeueAfter: laggingAgain}, nil
+	case strings.Contains(text, "looking up service account") || strings.Contains(text, "status unknown for quota"):
+		return ctrl.Result{RequeueAfter: laggingAgain}, r.complain(ctx, in.shadow, why)
+	}
+	var status apierrors.APIStatus
+	if errors.As(why, &status) {
+		text = status.Status().Message
+	}
+	text = strings.TrimPrefix(text, fmt.Sprintf("pods %q is forbidden: ", in.key.Name))
+	return ctrl.Result{RequeueAfter: refusedAgain}, r.complain(ctx, in.shadow, errors.New(render.ProblemRefused+text))
+}

@@ -1,0 +1,198 @@
+// Package twins runs here what consumers ask for: namespaces that stand for theirs, and
+// the pods in these. It makes what the pure package offload decides, and is the only one
+// who makes pods there, so it can count.
+package twins
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/liqo-tui/liqo-tui/offload"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// SetUp adds the controllers. home is the operator's namespace.
+func SetUp(mgr ctrl.Manager, recorder events.EventRecorder, home string) error {
+	here, err := cluster.New(mgr.GetConfig(), func(o *cluster.Options) {
+		o.Scheme = mgr.GetScheme()
+		o.Cache = caches()
+	})
+	if err != nil {
+		return fmt.Errorf("watch what runs for consumers: %w", err)
+	}
+	b := base{client: here.GetClient(), peers: mgr.GetClient(), reader: mgr.GetAPIReader(), cache: here.GetCache(), recorder: recorder, home: home}
+	books := newLedger(b)
+	return errors.Join(mgr.Add(here), (&namespaces{base: b, books: books}).setup(mgr), (&shadowPods{base: b, books: books}).setup(mgr))
+}
+
+// caches hold what is in twins and no more: the manager's have the same kinds, of others.
+func caches() cache.Options {
+	twin := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{peering.LabelTwin: "true"})}
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Namespace{}:           twin,
+			&corev1.ResourceQuota{}:       untouched(twin),
+			&corev1.LimitRange{}:          untouched(twin),
+			&networkingv1.NetworkPolicy{}: untouched(twin),
+			&rbacv1.RoleBinding{}:         untouched(twin),
+			&corev1.Pod{}:                 {Label: labels.SelectorFromSet(labels.Set{peering.LabelMadeBy: peering.MadeByShadowPod}), Transform: slimPod},
+		},
+	}
+}
+
+// untouched keeps who wrote which fields: what is applied is compared with that.
+func untouched(o cache.ByObject) cache.ByObject {
+	o.Transform = func(o any) (any, error) { return o, nil }
+	return o
+}
+
+// slimPod keeps of a pod whose it is, what it counts, and how it is.
+func slimPod(o any) (any, error) {
+	p, ok := o.(*corev1.Pod)
+	if !ok {
+		return o, nil
+	}
+	slim := &corev1.Pod{ObjectMeta: p.ObjectMeta}
+	slim.ManagedFields = nil
+	slim.Status.Phase = p.Status.Phase
+	for _, containers := range []struct {
+		from []corev1.Container
+		to   *[]corev1.Container
+	}{{p.Spec.InitContainers, &slim.Spec.InitContainers}, {p.Spec.Containers, &slim.Spec.Containers}} {
+		for i := range containers.from {
+			c := &containers.from[i]
+			*containers.to = append(*containers.to, corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy})
+		}
+	}
+	return slim, nil
+}
+
+// base is what both controllers work with.
+type base struct {
+	client   client.Client // cached: what is in twins
+	peers    client.Client // cached: Tenants, slices, the network
+	reader   client.Reader // not cached
+	cache    cache.Cache
+	recorder events.EventRecorder
+	home     string
+}
+
+// tenant is what a consumer has here.
+type tenant struct {
+	*authv1beta1.Tenant // nil if there is none
+
+	admitted bool // and has access now
+	users    []string
+	granted  corev1.ResourceList // by all its slices: who asked for a pod is not known
+}
+
+// id is the consumer.
+func (t *tenant) id() render.ClusterID { return render.ClusterID(t.Spec.ClusterID) }
+
+// gone reports whether it is to have nothing here.
+func (t *tenant) gone() bool {
+	return t.Tenant == nil || t.Spec.TenantCondition == authv1beta1.TenantConditionDrained
+}
+
+// tenant is the one of a namespace, for a cluster.
+func (b *base) tenant(ctx context.Context, namespace string, id render.ClusterID) (*tenant, error) {
+	t := &tenant{granted: corev1.ResourceList{}}
+	var all authv1beta1.TenantList
+	if err := b.peers.List(ctx, &all, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list Tenants of namespace %s: %w", namespace, err)
+	}
+	for i := range all.Items {
+		if o := &all.Items[i]; o.DeletionTimestamp == nil && render.ClusterID(o.Spec.ClusterID) == id && t.Tenant == nil {
+			t.Tenant = o
+		}
+	}
+	if t.Tenant == nil {
+		return t, nil
+	}
+	// Who judges Tenants gives this binding, and takes it back.
+	b0 := &rbacv1.RoleBinding{}
+	switch err := b.peers.Get(ctx, client.ObjectKey{Namespace: namespace, Name: render.ConsumerAccessName}, b0); {
+	case err == nil:
+		owner := metav1.GetControllerOf(b0)
+		t.admitted = owner != nil && owner.UID == t.UID && b0.DeletionTimestamp == nil
+	case !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("read the access of Tenant %s/%s: %w", namespace, t.Name, err)
+	}
+	var slices authv1beta1.ResourceSliceList
+	if err := b.peers.List(ctx, &slices, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list ResourceSlices of namespace %s: %w", namespace, err)
+	}
+	for i := range slices.Items {
+		s := &slices.Items[i]
+		if s.Labels[peering.LabelReplication] == "true" || s.DeletionTimestamp != nil || s.Status.AuthParams == nil {
+			continue // this cluster's own, or not answered
+		}
+		t.users = append(t.users, peering.SliceUser(s.Name, id).User)
+		offload.Add(t.granted, s.Status.Resources)
+	}
+	return t, nil
+}
+
+// network is how the clusters are connected; nil if they are not.
+func (b *base) network(ctx context.Context, namespace string) (*networkingv1beta1.Configuration, error) {
+	var all networkingv1beta1.ConfigurationList
+	if err := b.peers.List(ctx, &all, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list Configurations of namespace %s: %w", namespace, err)
+	}
+	for i := range all.Items {
+		if o := &all.Items[i]; o.DeletionTimestamp == nil {
+			return o, nil
+		}
+	}
+	return nil, nil
+}
+
+// mapsIn are the copies of consumers' maps in a namespace.
+func (b *base) mapsIn(ctx context.Context, namespace string) (out []reconcile.Request) {
+	var all offloadingv1beta1.NamespaceMapList
+	if err := b.client.List(ctx, &all, client.InNamespace(namespace)); err != nil {
+		return nil // the cache fails when it ends
+	}
+	for i := range all.Items {
+		if peering.MapOf(&all.Items[i]) != "" {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
+		}
+	}
+	return out
+}
+
+// What failed is tried again at these intervals, at first and at last: the rights in a
+// namespace come with a lag.
+const (
+	firstRetry = 20 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
+
+func workers(n int) controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: n,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+	}
+}

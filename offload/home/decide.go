@@ -1,0 +1,121 @@
+package home
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// View is what the pods of one namespace on a virtual node have in common.
+type View struct {
+	Consumer, Provider string // cluster IDs
+	Node               string
+	Twin               string // the provider's namespace, "" if there is none
+	// Known says that what the provider has is known now: statuses stay as they are until
+	// then, and nothing is taken for gone.
+	Known bool
+	// Connected says that there is a tunnel of ours, Down why it carries no packets.
+	Connected bool
+	Down      string
+	Ranges    []Range
+	Address   string // of the virtual node, "" if it has none
+}
+
+// Action is what is to be done for one pod. Its parts are independent of each other.
+type Action struct {
+	Ask      bool      // make the ShadowPod
+	Withdraw types.UID // delete the ShadowPod with this UID
+	// Forget ends the deletion of the pod here: nothing of it runs any more.
+	Forget bool
+	// Status is what the pod's is to be, nil to leave it.
+	Status *corev1.PodStatus
+}
+
+// Decide is what to do for a name. pod is who has it here, shadow and copied what the
+// provider has of this name for this node; each may be nil.
+func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now time.Time) (a Action) {
+	switch {
+	case v.Twin == "":
+		return NotOffloaded(pod, "namespace "+nameOf(pod)+" is not offloaded to "+v.Node, now)
+	case !v.Known:
+		return v.blind(pod, now)
+	}
+	ends := pod != nil && pod.DeletionTimestamp != nil
+	over := pod != nil && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed)
+	// Who has the name now may be another than the ShadowPod was made for.
+	if shadow != nil && !shadow.Deleting && (pod == nil || ends || shadow.Of != pod.UID) {
+		a.Withdraw = shadow.UID
+	}
+	switch {
+	case pod == nil:
+	case ends && shadow == nil && copied == nil:
+		a.Forget = true
+	case over:
+	case ends && copied != nil:
+		a.Status = v.running(pod, copied, now)
+	case ends:
+	case shadow == nil && copied != nil, shadow != nil && shadow.Of != pod.UID, shadow != nil && shadow.Deleting:
+		// of an earlier pod of this name: wait for its end
+	case shadow == nil:
+		if why := Unfit(&pod.Spec); why != "" {
+			a.Status = waiting(pod, ReasonUnfit, v.Provider+" can't run it: "+why, now)
+		} else {
+			a.Ask = true
+		}
+	case copied != nil:
+		a.Status = v.running(pod, copied, now)
+		if shadow.Problem != "" && a.Status.Phase == corev1.PodPending && a.Status.Message == "" {
+			a.Status.Reason, a.Status.Message = ReasonRefused, v.Provider+": "+shadow.Problem
+		}
+	case shadow.Problem != "":
+		a.Status = waiting(pod, ReasonRefused, v.Provider+": "+shadow.Problem, now)
+	default:
+		a.Status = waiting(pod, ReasonAsked, v.Provider+" was asked to run it", now)
+	}
+	return a.news(pod)
+}
+
+// Refused is the status of a pod whose ShadowPod the provider's API server does not take.
+func (v View) Refused(pod *corev1.Pod, why string, now time.Time) Action {
+	return Action{Status: waiting(pod, ReasonRefused, v.Provider+": "+why, now)}.news(pod)
+}
+
+// NotOffloaded is for a pod of a namespace that the provider has none for, such as those of
+// DaemonSets that tolerate every taint.
+func NotOffloaded(pod *corev1.Pod, why string, now time.Time) Action {
+	switch {
+	case pod == nil || pod.Status.Phase == corev1.PodSucceeded && pod.DeletionTimestamp == nil || pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp == nil:
+		return Action{}
+	case pod.DeletionTimestamp != nil:
+		return Action{Forget: true}
+	}
+	return Action{Status: waiting(pod, ReasonNotOffloaded, why, now)}.news(pod)
+}
+
+func nameOf(pod *corev1.Pod) string {
+	if pod == nil {
+		return ""
+	}
+	return pod.Namespace
+}
+
+// blind is for the time in which the provider can't be asked: nothing new is said of a
+// pod, but that no packets reach it.
+func (v View) blind(pod *corev1.Pod, now time.Time) Action {
+	if pod == nil {
+		return Action{}
+	}
+	s := pod.Status.DeepCopy()
+	v.cut(s, pod.Status.Conditions, now)
+	return Action{Status: s}.news(pod)
+}
+
+// news leaves a status out that is as it was.
+func (a Action) news(pod *corev1.Pod) Action {
+	if a.Status != nil && equality.Semantic.DeepEqual(*a.Status, pod.Status) {
+		a.Status = nil
+	}
+	return a
+}

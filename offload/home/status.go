@@ -1,0 +1,159 @@
+package home
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/ipam"
+)
+
+// Reasons that pods on a virtual node have in their status.
+const (
+	ReasonNotOffloaded  = "NamespaceNotOffloaded"
+	ReasonUnfit         = "OffloadingImpossible"
+	ReasonRefused       = "OffloadingRefused"
+	ReasonAsked         = "OffloadingAsked"
+	ReasonUnschedulable = "UnschedulableAbroad"
+	ReasonTunnelDown    = "TunnelDown"
+)
+
+// Range is one of the provider's ranges of pods, and the range as which this cluster sees it.
+type Range struct{ Own, Seen netip.Prefix }
+
+// Seen is under which address a pod of the provider is reached from here; false if under
+// none: an address outside of the provider's ranges would lead to somebody else.
+func (v View) Seen(text string) (string, bool) {
+	if !v.Connected {
+		return text, text != ""
+	}
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return "", false
+	}
+	for _, r := range v.Ranges {
+		if seen, err := ipam.Remap(a, r.Own, r.Seen); err == nil {
+			return seen.String(), true
+		}
+	}
+	return "", false
+}
+
+// waiting is the status of a pod that does not run, as the consumer sees it.
+func waiting(pod *corev1.Pod, reason, message string, now time.Time) *corev1.PodStatus {
+	s := ofHome(pod)
+	s.Phase, s.Reason, s.Message = corev1.PodPending, reason, message
+	s.Conditions = append(s.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: reason})
+	keepTimes(s.Conditions, pod.Status.Conditions, now)
+	return s
+}
+
+// ofHome is what of a status the consumer's own programs have written.
+func ofHome(pod *corev1.Pod) *corev1.PodStatus {
+	was := pod.Status.DeepCopy()
+	return &corev1.PodStatus{
+		QOSClass: was.QOSClass, ObservedGeneration: was.ObservedGeneration, NominatedNodeName: was.NominatedNodeName, ResourceClaimStatuses: was.ResourceClaimStatuses,
+		Conditions: slices.DeleteFunc(was.Conditions, func(c corev1.PodCondition) bool { return ofKubelet(c.Type) }),
+	}
+}
+
+// ofKubelet reports whether a condition is said where the pod runs.
+func ofKubelet(t corev1.PodConditionType) bool {
+	switch t {
+	case corev1.PodReady, corev1.ContainersReady, corev1.PodInitialized, corev1.PodReadyToStartContainers:
+		return true
+	}
+	return false
+}
+
+// running is the status of a pod by its copy on the provider. Fields are copied one by
+// one: what a provider says is data.
+func (v View) running(pod, copied *corev1.Pod, now time.Time) *corev1.PodStatus {
+	s, there := ofHome(pod), copied.Status.DeepCopy()
+	s.Phase, s.Reason, s.Message, s.StartTime = there.Phase, there.Reason, there.Message, there.StartTime
+	if s.Phase == "" || s.Phase == corev1.PodUnknown {
+		s.Phase = corev1.PodPending
+	}
+	s.ContainerStatuses, s.InitContainerStatuses = statuses(there.ContainerStatuses, pod.Spec.Containers), statuses(there.InitContainerStatuses, pod.Spec.InitContainers)
+	for _, ip := range there.PodIPs {
+		if seen, ok := v.Seen(ip.IP); ok {
+			s.PodIPs = append(s.PodIPs, corev1.PodIP{IP: seen})
+		}
+	}
+	if len(s.PodIPs) > 0 {
+		s.PodIP = s.PodIPs[0].IP
+	}
+	if v.Address != "" {
+		s.HostIP, s.HostIPs = v.Address, []corev1.HostIP{{IP: v.Address}}
+	}
+	for _, c := range there.Conditions {
+		if ofKubelet(c.Type) {
+			s.Conditions = append(s.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime})
+		}
+		// That it is scheduled here, the consumer's scheduler has said.
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && s.Phase == corev1.PodPending {
+			s.Reason, s.Message = ReasonUnschedulable, v.Provider+": "+c.Message
+		}
+	}
+	v.gate(pod, s)
+	v.cut(s, pod.Status.Conditions, now)
+	return s
+}
+
+// statuses are those of containers that the pod has.
+func statuses(all []corev1.ContainerStatus, containers []corev1.Container) (out []corev1.ContainerStatus) {
+	for _, c := range all {
+		if slices.ContainsFunc(containers, func(has corev1.Container) bool { return has.Name == c.Name }) {
+			out = append(out, corev1.ContainerStatus{
+				Name: c.Name, State: c.State, LastTerminationState: c.LastTerminationState, Ready: c.Ready, RestartCount: c.RestartCount,
+				Image: c.Image, ImageID: c.ImageID, ContainerID: c.ContainerID, Started: c.Started,
+			})
+		}
+	}
+	return out
+}
+
+// gate holds a pod back until its readiness gates are open, which programs of the consumer
+// say; kubelets do the same.
+func (v View) gate(pod *corev1.Pod, s *corev1.PodStatus) {
+	for _, g := range pod.Spec.ReadinessGates {
+		open := slices.ContainsFunc(s.Conditions, func(c corev1.PodCondition) bool { return c.Type == g.ConditionType && c.Status == corev1.ConditionTrue })
+		if i := readiness(s.Conditions); !open && i >= 0 && s.Conditions[i].Status == corev1.ConditionTrue {
+			s.Conditions[i].Status, s.Conditions[i].Reason, s.Conditions[i].Message = corev1.ConditionFalse, "ReadinessGatesNotReady", "readiness gate "+string(g.ConditionType)+" is not open"
+		}
+	}
+}
+
+// cut has a pod that no packets reach be not ready, whatever the provider says of it.
+func (v View) cut(s *corev1.PodStatus, before []corev1.PodCondition, now time.Time) {
+	i := readiness(s.Conditions)
+	if v.Down == "" || i < 0 || s.Conditions[i].Status != corev1.ConditionTrue {
+		return
+	}
+	c := &s.Conditions[i]
+	c.Status, c.Reason, c.Message, c.LastTransitionTime = corev1.ConditionFalse, ReasonTunnelDown, "the tunnel to "+v.Provider+" carries no packets", metav1.Time{}
+	keepTimes(s.Conditions[i:i+1], before, now)
+}
+
+func readiness(all []corev1.PodCondition) int {
+	return slices.IndexFunc(all, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
+}
+
+// keepTimes dates conditions that have no date: back to when they became what they are.
+func keepTimes(all, before []corev1.PodCondition, now time.Time) {
+	for i := range all {
+		c := &all[i]
+		if !c.LastTransitionTime.IsZero() {
+			continue
+		}
+		c.LastTransitionTime = metav1.NewTime(now)
+		for _, was := range before {
+			if was.Type == c.Type && was.Status == c.Status {
+				c.LastTransitionTime = was.LastTransitionTime
+			}
+		}
+	}
+}

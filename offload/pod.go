@@ -1,0 +1,112 @@
+// Package offload decides what runs here for consumers: which pod is made of what a
+// consumer asks for, what it counts, and what is refused. It is pure.
+//
+// Words: a ShadowPod is what a consumer asks for, a twin is the namespace here that
+// stands for one of the consumer's.
+package offload
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// Pod is what is made of a ShadowPod of a consumer, or why nothing is.
+func Pod(s *offloadingv1beta1.ShadowPod, consumer render.ClusterID) (*corev1.Pod, error) {
+	spec := s.Spec.Pod.DeepCopy()
+	if err := judged(reflect.ValueOf(spec).Elem(), ""); err != nil {
+		return nil, err
+	}
+	place(spec)
+	spec.AutomountServiceAccountToken, spec.EnableServiceLinks = new(false), new(false)
+	spec.PriorityClassName = peering.LentPriority
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			containers[i].Resources = complete(containers[i].Resources)
+		}
+	}
+	p := &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, Labels: Labels(s.Labels, consumer), Annotations: Annotations(s.Annotations)},
+		Spec:       *spec,
+	}
+	p.Annotations[peering.AnnotationShadow] = string(s.UID)
+	p.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: "ShadowPod", Name: s.Name, UID: s.UID, Controller: new(true), BlockOwnerDeletion: new(true),
+	}}
+	return p, nil
+}
+
+// place leaves of what a pod asks of its node what can't be used against the provider:
+// labels and taints of nodes are the provider's own affair.
+func place(spec *corev1.PodSpec) {
+	maps.DeleteFunc(spec.NodeSelector, func(key, _ string) bool { return key != corev1.LabelArchStable && key != corev1.LabelOSStable })
+	spec.Tolerations = slices.DeleteFunc(spec.Tolerations, func(t corev1.Toleration) bool {
+		return t.Effect != corev1.TaintEffectNoExecute || t.Key != corev1.TaintNodeNotReady && t.Key != corev1.TaintNodeUnreachable
+	})
+}
+
+// Labels are those of the pod: a consumer's own, without those of Kubernetes' and of
+// Liqo's domains, which steer programs of the provider.
+func Labels(asked map[string]string, consumer render.ClusterID) map[string]string {
+	out := map[string]string{}
+	for key, value := range asked {
+		switch {
+		case key == peering.LabelPodDestination || key == peering.LabelPodNode, !foreign(key):
+			out[key] = value
+		}
+	}
+	out[peering.LabelPodOrigin], out[peering.LabelMadeBy] = string(consumer), peering.MadeByShadowPod
+	return out
+}
+
+// foreign reports whether a label is of a domain that programs of the provider listen
+// to. By those of applications, Services find their pods.
+func foreign(key string) bool {
+	domain, _, ok := strings.Cut(key, "/")
+	if !ok {
+		return false
+	}
+	switch domain {
+	case "app.kubernetes.io", "apps.kubernetes.io", "statefulset.kubernetes.io", "batch.kubernetes.io":
+		return false
+	}
+	return slices.ContainsFunc([]string{"kubernetes.io", "k8s.io", "x-k8s.io", "liqo.io", "liqo-tui.dev"}, func(of string) bool {
+		return domain == of || strings.HasSuffix(domain, "."+of)
+	})
+}
+
+// passed are the annotations that a pod gets. Others steer pod networks, meshes and
+// webhooks.
+var passed = []string{"kubectl.kubernetes.io/default-container", "kubectl.kubernetes.io/default-logs-container", "kubectl.kubernetes.io/restartedAt"}
+
+// Annotations are those of the pod.
+func Annotations(asked map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, key := range passed {
+		if value, ok := asked[key]; ok {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+// Phase is what a ShadowPod says of its pod: what the pod says of itself. One that is
+// being deleted ends because of that, and not because its work is done: it is made again.
+func Phase(before corev1.PodPhase, p *corev1.Pod) corev1.PodPhase {
+	if p.Status.Phase == "" || p.DeletionTimestamp != nil && Ended(p.Status.Phase) {
+		return before
+	}
+	return p.Status.Phase
+}
+
+// Ended reports whether a pod is over for good.
+func Ended(p corev1.PodPhase) bool { return p == corev1.PodSucceeded || p == corev1.PodFailed }

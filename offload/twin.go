@@ -1,0 +1,31 @@
+package offload
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// MostTwins is how many namespaces a consumer may have here.
+const MostTwins = 100
+
+// reserved are how namespaces begin that are not for consumers.
+var reserved = []string{"kube-", "openshift-", "liqo"}
+
+// TwinName is why a consumer can't have a namespace of this name; nil if it can, as far
+// as the name goes. home is that of the operator.
+func TwinName(name, home string) error {
+	if why := validation.IsDNS1123Label(name); len(why) > 0 {
+		return fmt.Errorf("%q is no name of a namespace", name)
+	}
+	if name == "default" || name == "openshift" || name == home {
+		return fmt.Errorf("namespace %s is the provider's own", name)
+	}
+	for _, prefix := range reserved {
+		if strings.HasPrefix(name, prefix) {
+			return fmt.Errorf("namespaces named %s... are the provider's own", prefix)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package peering
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Of what runs on a provider for a consumer.
+const (
+	// LabelTwin marks a namespace that stands for one of a consumer, and what bounds it.
+	LabelTwin = "liqo-tui.dev/twin"
+	// AnnotationOriginal on a twin is the name of the consumer's namespace.
+	AnnotationOriginal = "liqo.io/original-name"
+	// AnnotationShadow on a pod is the UID of the ShadowPod that it was made of.
+	AnnotationShadow = "liqo-tui.dev/shadow-pod"
+	LabelMadeBy      = "liqo.io/managed-by"
+	MadeByShadowPod  = "shadowpod"
+	LabelEnforce     = "pod-security.kubernetes.io/enforce"
+	LevelEnforced    = "baseline"
+	// LentPriority is the priority class of consumers' pods: it preempts nobody.
+	LentPriority = "liqo-tui-lent"
+)
+
+// ShadowPodsCounted is how many ShadowPods there are, in a ResourceQuota.
+const ShadowPodsCounted corev1.ResourceName = "count/shadowpods.offloading.liqo.io"
+
+// TwinOf is the map that a twin is of, as namespace/name.
+func TwinOf(m *offloadingv1beta1.NamespaceMap) string { return m.Namespace + "/" + m.Name }
+
+// Twin is the namespace here that stands for one of a consumer.
+func Twin(m *offloadingv1beta1.NamespaceMap, consumer render.ClusterID, original, name string) *corev1.Namespace {
+	return &corev1.Namespace{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name,
+			Labels: map[string]string{
+				LabelTwin: "true", render.LabelRemoteCluster: string(consumer), LabelEnforce: LevelEnforced, render.LabelManagedBy: render.OperatorName,
+			},
+			Annotations: map[string]string{render.AnnotationCreated: name, AnnotationMapped: TwinOf(m), AnnotationOriginal: original},
+		},
+	}
+}
+
+// IsTwin reports whether our operator has made a namespace for a consumer. All others
+// are left alone.
+func IsTwin(ns render.Object) bool {
+	return render.CreatedByUs(ns) && ns.GetLabels()[LabelTwin] == "true" && ns.GetAnnotations()[AnnotationMapped] != ""
+}
+
+func twinMeta(twin *corev1.Namespace, name string) metav1.ObjectMeta {
+	m := operatorMeta(twin.Name, name, twin.Labels[render.LabelRemoteCluster])
+	m.Labels[LabelTwin] = "true"
+	return m
+}
+
+func binding(meta metav1.ObjectMeta, subjects []rbacv1.Subject) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"}, ObjectMeta: meta,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name}, Subjects: subjects,
+	}
+}
+
+// TwinAccess gives the users of a consumer's slices their rights in a twin.
+func TwinAccess(twin *corev1.Namespace, users []string) *rbacv1.RoleBinding {
+	var subjects []rbacv1.Subject
+	for _, name := range slices.Sorted(slices.Values(users)) {
+		subjects = append(subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name})
+	}
+	return binding(twinMeta(twin, render.TwinAccessName), subjects)
+}
+
+// TwinOperatorAccess gives the operator, which is in namespace home, its rights there.
+func TwinOperatorAccess(twin *corev1.Namespace, home string) *rbacv1.RoleBinding {
+	return binding(twinMeta(twin, render.TwinOperatorName), []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: render.OperatorName}})
+}
+
+// most is how many objects a consumer may have in a twin, besides pods: who may make
+// objects without end fills the provider's etcd.
+const (
+	mostObjects    = 100
+	mostShadowPods = 1000 // at least; those that wait among them
+)
+
+// TwinQuotas are a second fence: no twin has more than all slices of its consumer. The
+// kind of ShadowPods is in one of its own, since Kubernetes learns of it later.
+func TwinQuotas(twin *corev1.Namespace, granted corev1.ResourceList) []*corev1.ResourceQuota {
+	of := func(name string, hard corev1.ResourceList) *corev1.ResourceQuota {
+		return &corev1.ResourceQuota{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ResourceQuota"}, ObjectMeta: twinMeta(twin, name), Spec: corev1.ResourceQuotaSpec{Hard: hard},
+		}
+	}
+	count := func(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.DecimalSI) }
+	hard := corev1.ResourceList{
+		corev1.ResourceRequestsCPU: granted[corev1.ResourceCPU], corev1.ResourceLimitsMemory: granted[corev1.ResourceMemory], corev1.ResourcePods: granted[corev1.ResourcePods],
+		corev1.ResourceServicesLoadBalancers: count(0), corev1.ResourceServicesNodePorts: count(0), corev1.ResourcePersistentVolumeClaims: count(0),
+		"count/secrets": count(mostObjects), "count/configmaps": count(mostObjects), "count/services": count(mostObjects),
+	}
+	pods := granted[corev1.ResourcePods]
+	return []*corev1.ResourceQuota{
+		of(render.TwinAccessName, hard),
+		of(render.TwinAccessName+"-asked", corev1.ResourceList{ShadowPodsCounted: count(max(mostShadowPods, 2*pods.Value()))}),
+	}
+}
+
+// TwinLimits have no container free of charge, whoever makes its pod.
+func TwinLimits(twin *corev1.Namespace, cpu, memory resource.Quantity) *corev1.LimitRange {
+	return &corev1.LimitRange{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRange"}, ObjectMeta: twinMeta(twin, render.TwinAccessName),
+		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+			Type:           corev1.LimitTypeContainer,
+			DefaultRequest: corev1.ResourceList{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory},
+			Default:        corev1.ResourceList{corev1.ResourceMemory: memory},
+		}}},
+	}
+}
+
+// notOutside are the ranges in which a provider has its own: nodes, machines beside
+// them, and what tells a node of a cloud who it is.
+var notOutside = []string{"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16", "224.0.0.0/4", "240.0.0.0/4"}
+
+// TwinPolicy keeps a twin's pods to their own: to the consumer's twins, its pods at home
+// and the outside. conf is nil where the clusters are not connected; own are ranges and
+// addresses of this cluster.
+func TwinPolicy(twin *corev1.Namespace, conf *networkingv1beta1.Configuration, own []netip.Prefix) *networkingv1.NetworkPolicy {
+	theirs := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
+		LabelTwin: "true", render.LabelRemoteCluster: twin.Labels[render.LabelRemoteCluster],
+	}}}}
+	if conf != nil && conf.Status.Remote != nil {
+		for _, cidr := range slices.Concat(conf.Status.Remote.CIDR.Pod, conf.Status.Remote.CIDR.External) {
+			theirs = append(theirs, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: string(cidr)}})
+		}
+	}
+	except := slices.Clone(notOutside)
+	for _, p := range own {
+		if p.Addr().Is4() && !slices.ContainsFunc(notOutside, func(of string) bool { return netip.MustParsePrefix(of).Overlaps(p) }) {
+			except = append(except, p.String())
+		}
+	}
+	port := func(protocol corev1.Protocol) networkingv1.NetworkPolicyPort {
+		return networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: new(intstr.FromInt32(53))}
+	}
+	dns := networkingv1.NetworkPolicyPeer{
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: metav1.NamespaceSystem}},
+		PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"k8s-app": "kube-dns"}},
+	}
+	return &networkingv1.NetworkPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy"},
+		ObjectMeta: twinMeta(twin, render.TwinAccessName),
+		Spec: networkingv1.NetworkPolicySpec{
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
+			Ingress:     []networkingv1.NetworkPolicyIngressRule{{From: theirs}},
+			Egress: []networkingv1.NetworkPolicyEgressRule{
+				{To: theirs},
+				{To: []networkingv1.NetworkPolicyPeer{dns}, Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolUDP), port(corev1.ProtocolTCP)}},
+				{To: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: except}}}},
+			},
+		},
+	}
+}
+
+// MapOf is the cluster whose copy a NamespaceMap is; "" if it is none.
+func MapOf(m render.Object) render.ClusterID {
+	if m.GetLabels()[LabelReplicated] != "true" || m.GetLabels()[LabelReplication] == "true" {
+		return ""
+	}
+	return render.ClusterID(m.GetLabels()[LabelOrigin])
+}
+
+// ProblemsOf says what is wrong with namespaces of a map, one a line.
+func ProblemsOf(problems map[string]error) error {
+	var err error
+	for _, name := range sortedKeys(problems) {
+		if err == nil {
+			err = fmt.Errorf("namespace %s: %w", name, problems[name])
+			continue
+		}
+		err = fmt.Errorf("%w\nnamespace %s: %w", err, name, problems[name])
+	}
+	return err
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,70 @@
+package board
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/tui/session"
+)
+
+// handoverMsg is the log of both gateways, for the report that a colleague gets.
+type handoverMsg logsMsg
+
+// handOver reads the logs, and writes then what is known of the selected peering.
+func (s Screen) handOver(e session.Env) tea.Cmd {
+	read := s.readLogs(e, 0)
+	if read == nil {
+		return nil
+	}
+	e.Post(session.NoteMsg("Reading both gateways' logs for the report" + e.Theme.Ellipsis))
+	return func() tea.Msg {
+		if logs, ok := read().(logsMsg); ok {
+			return handoverMsg(logs)
+		}
+		return nil
+	}
+}
+
+// reportWidth is that of a report's lines, reportHeight the room for its charts: a ticket shows that much.
+const reportWidth, reportHeight = 100, 60
+
+// saveReport writes all pages of a peering into one file, in Markdown, with when it was seen.
+func (s Screen) saveReport(e session.Env, msg handoverMsg) {
+	p, ok := s.Board.Rows[msg.id]
+	if !ok {
+		e.Post(session.NoteMsg("The report was not written: nothing is left of the peering."))
+		return
+	}
+	e.Width, e.Body = reportWidth, reportHeight
+	s.logs, s.allChecks = logsMsg(msg), true
+	if s.page != pageDiagnosis || s.Subject() != p { // the looks are of another peering
+		s.looks = looks{}.with(s.factsOf(e, p))
+	}
+	results, _ := s.checked(e, p)
+	v := p.judge(s.Board.now)
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s: %s\n\n%s\n\n", s.Board.names(p.ID), v.State, check.Headline(results))
+	fmt.Fprintf(&b, "Written by liqo-tui at %s. Times are of that zone. Nothing here is newer, and no Secret is in it.\n", e.Now.Format(time.RFC3339))
+	ofPeering := func(ev event) bool { return ev.id == p.ID }
+	for _, part := range []struct {
+		title string
+		lines []string
+	}{
+		{"Details", s.detailOf(e, p).lines(e.Width, e.Body)},
+		{"Timeline", s.eventsText(e, []*peering{p}, ofPeering)},
+		{"Diagnosis", s.diagnosisText(e, p)},
+		{"Logs", s.logText(e, p)},
+	} {
+		fmt.Fprintf(&b, "\n## %s\n\n```\n", part.title)
+		for _, line := range part.lines {
+			b.WriteString(strings.TrimRight(ansi.Strip(line), " ") + "\n")
+		}
+		b.WriteString("```\n")
+	}
+	e.Post(session.SaveMsg{What: "report", Text: b.String(), Suffix: ".md"})
+}
