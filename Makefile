@@ -30,7 +30,7 @@ ACTIONLINT     := v1.7.12
 RELEASED_IMAGE ?=
 IMAGE          ?= lab.local/liqo-gateway:dev
 
-SOURCES     := $(shell find cmd flows gateway kube render tui -name '*.go' -not -name '*_test.go' 2>/dev/null) $(wildcard render/*.yaml render/crds/*.yaml) go.mod go.sum
+SOURCES     := $(shell find cmd flows gateway internal ipam kube offload render tui -name '*.go' -not -name '*_test.go' 2>/dev/null) $(wildcard render/*.yaml render/crds/*.yaml) go.mod go.sum
 LAB_SOURCES := $(wildcard testdata/lab/*.go) testdata/lab/go.mod testdata/lab/go.sum
 
 help: ## List the targets

@@ -43,7 +43,6 @@ func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now ti
 		return v.blind(pod, now)
 	}
 	ends := pod != nil && pod.DeletionTimestamp != nil
-	over := pod != nil && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed)
 	// Who has the name now may be another than the ShadowPod was made for.
 	if shadow != nil && !shadow.Deleting && (pod == nil || ends || shadow.Of != pod.UID) {
 		a.Withdraw = shadow.UID
@@ -52,7 +51,7 @@ func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now ti
 	case pod == nil:
 	case ends && shadow == nil && copied == nil:
 		a.Forget = true
-	case over:
+	case over(pod):
 	case ends && copied != nil:
 		a.Status = v.running(pod, copied, now)
 	case ends:
@@ -64,6 +63,10 @@ func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now ti
 		} else {
 			a.Ask = true
 		}
+	case copied != nil && copied.DeletionTimestamp != nil && over(copied):
+		// It ended because it was deleted there, and is made again: a pod that has failed here
+		// would be replaced by another one.
+		a.Status = waiting(pod, ReasonAsked, v.Provider+" was asked to run it again", now)
 	case copied != nil:
 		a.Status = v.running(pod, copied, now)
 		if shadow.Problem != "" && a.Status.Phase == corev1.PodPending && a.Status.Message == "" {
@@ -77,6 +80,11 @@ func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now ti
 	return a.news(pod)
 }
 
+// over reports whether a pod has ended, for good if nobody is deleting it.
+func over(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
 // Refused is the status of a pod whose ShadowPod the provider's API server does not take.
 func (v View) Refused(pod *corev1.Pod, why string, now time.Time) Action {
 	return Action{Status: waiting(pod, ReasonRefused, v.Provider+": "+why, now)}.news(pod)
@@ -86,7 +94,7 @@ func (v View) Refused(pod *corev1.Pod, why string, now time.Time) Action {
 // DaemonSets that tolerate every taint.
 func NotOffloaded(pod *corev1.Pod, why string, now time.Time) Action {
 	switch {
-	case pod == nil || pod.Status.Phase == corev1.PodSucceeded && pod.DeletionTimestamp == nil || pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp == nil:
+	case pod == nil || over(pod) && pod.DeletionTimestamp == nil:
 		return Action{}
 	case pod.DeletionTimestamp != nil:
 		return Action{Forget: true}

@@ -223,6 +223,7 @@ func TestWhatIsToBeDoneForAPod(t *testing.T) {
 	mine, others := &Shadow{UID: "s1", Of: "u1"}, &Shadow{UID: "s0", Of: "u0"}
 	going, refused := &Shadow{UID: "s1", Of: "u1", Deleting: true}, &Shadow{UID: "s1", Of: "u1", Problem: "too much"}
 	over := pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
+	failed := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
 	nowhere := view
 	nowhere.Twin = ""
 	for name, c := range map[string]struct {
@@ -236,10 +237,12 @@ func TestWhatIsToBeDoneForAPod(t *testing.T) {
 		"a new pod":                          {view, pod(), nil, nil, "ask"},
 		"was asked for":                      {view, pod(), mine, nil, "OffloadingAsked"},
 		"runs":                               {view, pod(), mine, copyOf(), "Running"},
+		"has failed there":                   {view, pod(), mine, copyOf(failed), "Failed"},
+		"was deleted there, and has ended":   {view, pod(), mine, copyOf(failed, ends), "OffloadingAsked"},
 		"is refused":                         {view, pod(), refused, nil, "OffloadingRefused"},
 		"is over":                            {view, over, mine, copyOf(), ""},
 		"is over, and its copy is gone":      {view, over, nil, nil, ""},
-		"is over, and is deleted":            {view, pod(ends, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), mine, copyOf(), "withdraw s1"},
+		"is over, and is deleted":            {view, pod(ends, failed), mine, copyOf(), "withdraw s1"},
 		"is gone here":                       {view, nil, mine, copyOf(), "withdraw s1"},
 		"is gone here, and goes there":       {view, nil, going, copyOf(), ""},
 		"is deleted":                         {view, pod(ends), mine, copyOf(), "withdraw s1 Running"},

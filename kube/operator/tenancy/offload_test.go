@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,10 +21,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// testOffloading has a namespace of rome be on milan, and pods run there. The test plays
-// milan's half: namespaces, and the pods of ShadowPods.
+// testOffloading has a namespace of rome be on milan, and pods run there.
 func (w *pair) testOffloading(t *testing.T) {
-	w.milan.lendPods(t)
+	w.milan.runPods(t)
 	w.tunnel(t)
 	for _, part := range []struct {
 		name string
@@ -48,94 +48,34 @@ func (w *pair) testOffloading(t *testing.T) {
 	}
 }
 
-// lentRole is what a slice's user may do in a twin.
-func lentRole() *rbacv1.ClusterRole {
-	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "lent"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"offloading.liqo.io"}, Resources: []string{"shadowpods"}, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
-		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
-	}}
-}
-
-// lendPods plays the provider's half until the test ends.
-func (p *plane) lendPods(t *testing.T) {
+// runPods plays scheduler and kubelet for what the operator makes for consumers, until the
+// test ends. What is held goes on to run when it is deleted.
+func (p *plane) runPods(t *testing.T) {
 	t.Helper()
-	role := lentRole()
-	p.create(role)
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	all.Go(func() {
 		for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
-			p.lendNamespaces(ctx)
-			p.lendPod(ctx)
+			var pods corev1.PodList
+			if p.List(ctx, &pods, client.HasLabels{peering.LabelPodNode}) != nil {
+				continue // it ends
+			}
+			for i := range pods.Items {
+				p.runPod(ctx, &pods.Items[i])
+			}
 		}
 	})
-	t.Cleanup(func() {
-		cancel()
-		all.Wait()
-		_ = p.Delete(context.Background(), role) // the plane ends, too
-	})
+	t.Cleanup(func() { cancel(); all.Wait() })
 }
 
-func (p *plane) lendNamespaces(ctx context.Context) {
-	var list offloadingv1beta1.NamespaceMapList
-	var namespaces corev1.NamespaceList
-	if p.List(ctx, &list, client.MatchingLabels{peering.LabelReplicated: "true"}) != nil || p.List(ctx, &namespaces) != nil {
-		return // it ends
-	}
-	wanted := map[string]bool{}
-	for i := range list.Items {
-		m := &list.Items[i]
-		current := map[string]offloadingv1beta1.RemoteNamespaceStatus{}
-		for local, remote := range m.Spec.DesiredMapping {
-			wanted[remote] = true
-			phase := offloadingv1beta1.MappingAccepted
-			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: remote, Annotations: map[string]string{peering.AnnotationMapped: m.Namespace + "/" + m.Name}}}
-			if err := p.Create(ctx, ns); apierrors.IsAlreadyExists(err) && p.Get(ctx, client.ObjectKeyFromObject(ns), ns) == nil && ns.Annotations[peering.AnnotationMapped] == "" {
-				phase = offloadingv1beta1.MappingCreationLoopBackOff
-			}
-			_ = p.Create(ctx, &rbacv1.RoleBinding{
-				ObjectMeta: metav1.ObjectMeta{Namespace: remote, Name: "lent"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "lent"},
-				Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: peering.SliceUser("milan", "rome").User}},
-			})
-			current[local] = offloadingv1beta1.RemoteNamespaceStatus{RemoteNamespace: remote, Phase: phase}
-		}
-		if len(current) != len(m.Status.CurrentMapping) || len(current) > 0 && current["demo"] != m.Status.CurrentMapping["demo"] {
-			m.Status.CurrentMapping = current
-			_ = p.Status().Update(ctx, m) // the next look is soon
-		}
-	}
-	for i := range namespaces.Items {
-		if ns := &namespaces.Items[i]; ns.Annotations[peering.AnnotationMapped] != "" && !wanted[ns.Name] && ns.DeletionTimestamp == nil {
-			_ = p.Delete(ctx, ns)
-		}
-	}
-}
-
-func (p *plane) lendPod(ctx context.Context) {
-	var list offloadingv1beta1.ShadowPodList
-	var pods corev1.PodList
-	if p.List(ctx, &list) != nil || p.List(ctx, &pods, client.HasLabels{peering.LabelPodNode}) != nil {
-		return // it ends
-	}
-	there := map[string]bool{}
-	for i := range list.Items {
-		s := &list.Items[i]
-		if s.DeletionTimestamp != nil {
-			continue
-		}
-		there[s.Namespace+"/"+s.Name] = true
-		if strings.HasPrefix(s.Name, "refused") {
-			if s.Annotations[render.AnnotationProblem] == "" {
-				s.Annotations[render.AnnotationProblem] = "privileged is not lent"
-				_ = p.Update(ctx, s)
-			}
-			continue
-		}
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, Labels: s.Labels}, Spec: s.Spec.Pod}
-		pod.Spec.NodeName = "node-a"
-		if p.Create(ctx, pod) != nil {
-			continue // it is there, or its namespace ends
-		}
+// runPod may come too late for a pod: the next look is soon.
+func (p *plane) runPod(ctx context.Context, pod *corev1.Pod) {
+	switch {
+	case pod.DeletionTimestamp != nil && !p.holdsPods.Load():
+		_ = p.Delete(ctx, pod, client.GracePeriodSeconds(0))
+	case pod.Spec.NodeName == "":
+		_ = p.SubResource("binding").Create(ctx, pod, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-a"}})
+	case pod.Status.Phase == corev1.PodPending:
 		now := metav1.Now()
 		pod.Status = corev1.PodStatus{
 			Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: "10.244.3.7"}}, PodIP: "10.244.3.7", HostIP: "192.0.2.1", HostIPs: []corev1.HostIP{{IP: "192.0.2.1"}}, StartTime: &now,
@@ -143,11 +83,6 @@ func (p *plane) lendPod(ctx context.Context) {
 			ContainerStatuses: []corev1.ContainerStatus{{Name: "c", Ready: true, Image: "x", ImageID: "x", ContainerID: "containerd://x", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}}},
 		}
 		_ = p.Status().Update(ctx, pod)
-	}
-	for i := range pods.Items {
-		if pod := &pods.Items[i]; !there[pod.Namespace+"/"+pod.Name] || pod.DeletionTimestamp != nil {
-			_ = p.Delete(ctx, pod, client.GracePeriodSeconds(0)) // as a kubelet does in the end
-		}
 	}
 }
 
@@ -307,18 +242,31 @@ func (w *pair) testPodThatCanNotGo(t *testing.T) {
 }
 
 func (w *pair) testPodRefused(t *testing.T) {
-	p := onMilan("demo", "refused")
+	p := onMilan("demo", "refused", func(s *corev1.PodSpec) {
+		s.Containers[0].SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_ADMIN"}}}
+	})
 	w.rome.create(p)
 	until(t, w.rome, p, "refused", func(p *corev1.Pod) bool {
-		return p.Status.Phase == corev1.PodPending && p.Status.Reason == "OffloadingRefused" && p.Status.Message == "milan: privileged is not lent"
+		return p.Status.Phase == corev1.PodPending && p.Status.Reason == "OffloadingRefused" &&
+			strings.HasPrefix(p.Status.Message, "milan: refused: ") && strings.HasSuffix(p.Status.Message, "NET_ADMIN is not offered")
 	})
 	w.events(t, p, "OffloadingRefused")
 	w.goes(t, p)
 	untilGone(t, w.milan, &offloadingv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "refused"}})
+	// More than milan grants waits.
+	p = onMilan("demo", "large", func(s *corev1.PodSpec) {
+		s.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20")}
+	})
+	w.rome.create(p)
+	until(t, w.rome, p, "waiting", func(p *corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodPending && strings.HasPrefix(p.Status.Message, "milan: ") && strings.Contains(p.Status.Message, "cpu")
+	})
+	t.Logf("a pod that is too large: %s: %s", p.Status.Reason, p.Status.Message)
+	w.goes(t, p)
 	// By milan's API server.
 	may := func(verbs ...string) {
 		t.Helper()
-		role := until(t, w.milan, lentRole(), "there", func(*rbacv1.ClusterRole) bool { return true })
+		role := until(t, w.milan, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: render.TwinAccessName}}, "there", func(*rbacv1.ClusterRole) bool { return true })
 		role.Rules[0].Verbs = verbs
 		if err := w.milan.Update(t.Context(), role); err != nil {
 			t.Fatal(err)
@@ -330,20 +278,15 @@ func (w *pair) testPodRefused(t *testing.T) {
 	until(t, w.rome, p, "refused", func(p *corev1.Pod) bool {
 		return p.Status.Phase == corev1.PodPending && p.Status.Reason == "OffloadingRefused" && strings.Contains(p.Status.Message, "forbidden")
 	})
-	may("get", "list", "watch", "create", "delete")
+	may("get", "list", "watch", "create", "update", "patch", "delete")
 	until(t, w.rome, p, "running, without anybody's doing", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning && isReady(p) })
 	w.goes(t, p)
 }
 
 func (w *pair) testPodEnds(t *testing.T) {
 	there := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "web"}}
-	hold := func(finalizers string) {
-		t.Helper()
-		if err := w.milan.Patch(t.Context(), there, mergePatch(`{"metadata":{"finalizers":`+finalizers+`}}`)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	hold(`["test/takes-its-time"]`)
+	w.milan.holdsPods.Store(true)
+	defer w.milan.holdsPods.Store(false)
 	began := time.Now()
 	p := onMilan("demo", "web")
 	if err := w.rome.Delete(t.Context(), p); err != nil {
@@ -355,10 +298,10 @@ func (w *pair) testPodEnds(t *testing.T) {
 	if err := w.rome.Get(t.Context(), client.ObjectKeyFromObject(p), p); err != nil || p.DeletionTimestamp == nil {
 		t.Errorf("the pod runs on milan, and is not there any more, or not ending: %v (%v)", p.DeletionTimestamp, err)
 	}
-	hold(`null`)
+	w.milan.holdsPods.Store(false)
 	began = time.Now()
 	untilGone(t, w.rome, p)
-	t.Logf("figure: a pod is gone %s after it is on milan", time.Since(began).Round(time.Millisecond))
+	t.Logf("figure: a pod is gone %s after milan may end it", time.Since(began).Round(time.Millisecond))
 	untilGone(t, w.milan, there)
 	// One that is forced away here ends there, too.
 	w.rome.create(onMilan("demo", "forced"))

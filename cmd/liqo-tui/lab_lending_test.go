@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+)
+
+// TestLabLending has rome run a Deployment on milan, both with our operators, and takes
+// everything away again.
+func TestLabLending(t *testing.T) {
+	l := useLab(t)
+	l.prepare(t)
+	const consumer, provider, namespace = "rome", "milan", "lent"
+	peering := func(cluster string, args ...string) {
+		t.Helper()
+		l.tui(append([]string{"install", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster}, args...)...).want(t, exit.OK)
+	}
+	peering(consumer, "--peering", "consumer")
+	peering(provider, "--peering", "provider", "--api-server", l.apiServer(t, provider), "--lend", "cpu=1,memory=1Gi")
+	t.Cleanup(func() {
+		peering(consumer, "--peering", "none")
+		peering(provider, "--peering", "none")
+	})
+	pair := func(command ...string) []string { return l.pair(append(command, "--yes", "--timeout", "120s")...) }
+	alone := func(command ...string) []string {
+		return append(command, "--kubeconfig", l.kubeconfig, "--context", "lab-"+consumer, "--yes", "--timeout", "60s")
+	}
+	before := map[string][]string{consumer: l.objects(t, consumer), provider: l.objects(t, provider)}
+	began := time.Now()
+	got := l.tui(pair("peer", "--cpu", "1", "--memory", "1Gi", "--server-service-type", "NodePort")...).want(t, exit.OK)
+	t.Logf("peer: %.1f s\n%s%s", time.Since(began).Seconds(), got.err, got.out)
+
+	l.must(t, "kubectl", consumer, "create", "namespace", namespace)
+	began = time.Now()
+	got = l.tui(alone("offload", "namespace", namespace)...).want(t, exit.OK)
+	t.Logf("offload: %.1f s\n%s%s", time.Since(began).Seconds(), got.err, got.out)
+	began = time.Now()
+	l.apply(t, consumer, strings.Replace(lentWeb(namespace), "      containers:\n", `      nodeSelector: {liqo.io/type: virtual-node}
+      tolerations: [{key: virtual-node.liqo.io/not-allowed, operator: Exists}]
+      containers:
+`, 1))
+	l.must(t, "kubectl", consumer, "-n", namespace, "rollout", "status", "deployment/web", "--timeout=60s")
+	t.Logf("a Deployment runs there after %.1f s", time.Since(began).Seconds())
+	if on := l.must(t, "kubectl", consumer, "-n", namespace, "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].spec.nodeName}"); on != provider {
+		t.Errorf("the Deployment's pod is on %q, want %s", on, provider)
+	}
+	t.Run("its Service answers pods of the consumer", func(t *testing.T) { l.asks(t, consumer, namespace) })
+	t.Run("a pod that was deleted there runs again, and is the same here", func(t *testing.T) {
+		here := func() (string, error) {
+			return l.try(t, "kubectl", consumer, "-n", namespace, "get", "pods", "-l", "app=web", "-o", `jsonpath={range .items[*]}{.metadata.uid} {.status.conditions[?(@.type=="Ready")].status}{end}`)
+		}
+		there := func() string {
+			return l.must(t, "kubectl", provider, "-n", namespace+"-"+consumer, "get", "pods", "-o", "jsonpath={.items[*].metadata.uid}")
+		}
+		was, err := here()
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := there()
+		l.must(t, "kubectl", provider, "-n", namespace+"-"+consumer, "delete", "pods", "--all", "--wait=true", "--timeout=30s")
+		eventually(t, 30*time.Second, func() error {
+			is, err := here()
+			if err == nil && (is != was || there() == first) {
+				err = fmt.Errorf("got %q, want %q, with another pod on %s than %s", is, was, provider, first)
+			}
+			return err
+		})
+	})
+	t.Run("a pod deleted here goes there", func(t *testing.T) {
+		l.must(t, "kubectl", consumer, "-n", namespace, "scale", "deployment/web", "--replicas=0")
+		eventually(t, 30*time.Second, func() error {
+			left, err := l.try(t, "kubectl", provider, "-n", namespace+"-"+consumer, "get", "pods,shadowpods", "-o", "name")
+			if err == nil && left != "" {
+				err = fmt.Errorf("left on %s: %s", provider, left)
+			}
+			return err
+		})
+		l.must(t, "kubectl", consumer, "-n", namespace, "wait", "--for=delete", "pod", "-l", "app=web", "--timeout=30s")
+	})
+	l.tui(alone("unoffload", "namespace", namespace)...).want(t, exit.OK)
+	l.must(t, "kubectl", consumer, "delete", "namespace", namespace, "--timeout=60s")
+	got = l.tui(pair("unpeer")...).want(t, exit.OK)
+	t.Logf("unpeer:\n%s%s", got.err, got.out)
+	eventually(t, 60*time.Second, func() error {
+		after := map[string][]string{consumer: l.objects(t, consumer), provider: l.objects(t, provider)}
+		if diff := cmp.Diff(before, after); diff != "" {
+			return fmt.Errorf("objects differ (-before +after):\n%s", diff)
+		}
+		return nil
+	})
+}
+
+// apiServer is where the kubeconfig says that a cluster's API is.
+func (l lab) apiServer(t *testing.T, cluster string) string {
+	t.Helper()
+	return l.must(t, "kubectl", cluster, "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
+}
