@@ -279,6 +279,7 @@ func judged(v reflect.Value, path string) error {
 				return err
 			}
 		}
+	default: // words, numbers and maps have nothing below them
 	}
 	return nil
 }

@@ -25,15 +25,15 @@ func TestEveryFieldIsDecided(t *testing.T) {
 			return
 		}
 		seen[of] = true
-		for i := range of.NumField() {
-			name := of.Name() + "." + of.Field(i).Name
+		for field := range of.Fields() {
+			name := of.Name() + "." + field.Name
 			v, ok := fields[name]
 			delete(unused, name)
 			switch {
 			case !ok || !v.keep && !v.drop && v.why == "":
 				t.Errorf("nobody has decided on %s", name)
 			case v.keep:
-				walk(of.Field(i).Type)
+				walk(field.Type)
 			}
 		}
 	}

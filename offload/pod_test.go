@@ -35,7 +35,8 @@ func TestWhatIsMadeOfAPod(t *testing.T) {
 		p.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("-5")}
 		p.NodeSelector = map[string]string{corev1.LabelArchStable: "arm64", "node-role.kubernetes.io/control-plane": ""}
 		p.Tolerations = []corev1.Toleration{
-			{Operator: corev1.TolerationOpExists}, {Key: "virtual-node.liqo.io/not-allowed", Operator: corev1.TolerationOpExists},
+			{Operator: corev1.TolerationOpExists},
+			{Key: "virtual-node.liqo.io/not-allowed", Operator: corev1.TolerationOpExists},
 			{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
 			{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists},
 		}
@@ -153,7 +154,7 @@ func fill(r *rand.Rand, v reflect.Value, n, depth int) {
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(r, v.Elem(), n, depth+1)
 	case reflect.Struct:
-		if q, ok := v.Addr().Interface().(*resource.Quantity); ok {
+		if q, ok := reflect.TypeAssert[*resource.Quantity](v.Addr()); ok {
 			*q = *resource.NewMilliQuantity(r.Int64N(20000)-2000, resource.DecimalSI)
 			return
 		}
@@ -181,6 +182,7 @@ func fill(r *rand.Rand, v reflect.Value, n, depth int) {
 		v.SetInt(r.Int64N(2000) - 100)
 	case reflect.Uint8:
 		v.SetUint(uint64(r.IntN(256)))
+	default: // no field of a pod is of another kind
 	}
 }
 

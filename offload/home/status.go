@@ -65,8 +65,9 @@ func ofKubelet(t corev1.PodConditionType) bool {
 	switch t {
 	case corev1.PodReady, corev1.ContainersReady, corev1.PodInitialized, corev1.PodReadyToStartContainers:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // running is the status of a pod by its copy on the provider. Fields are copied one by

@@ -15,10 +15,11 @@ import (
 const (
 	// LabelOffloaded on a namespace says that its pods may get on virtual nodes.
 	LabelOffloaded = "liqo.io/scheduling-enabled"
-	// LabelPodDestination and LabelPodNode on what a consumer has in its namespaces on a
-	// provider are that provider, and the virtual node that it is of.
+	// LabelPodDestination on what a consumer has in its namespaces on a provider is that
+	// provider.
 	LabelPodDestination = "offloading.liqo.io/destination"
-	LabelPodNode        = "offloading.liqo.io/nodename"
+	// LabelPodNode there is the virtual node that it is of.
+	LabelPodNode = "offloading.liqo.io/nodename"
 	// AnnotationPodOf on a ShadowPod is the UID of the consumer's pod.
 	AnnotationPodOf = "liqo-tui.dev/of-pod"
 	// AnnotationNamespaces on a VirtualNode are the namespaces, with commas, in which its

@@ -89,6 +89,16 @@ func TestLiqoctl(t *testing.T) {
 	if !strings.Contains(info, "Offloading ─────────────────────────────────────────────────────────────────────┐ | Status: Healthy") {
 		t.Errorf("liqoctl info does not see the virtual node: %s", info)
 	}
+	w.milan.runPods(t)
+	w.rome.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}})
+	liqoctl("offload", "namespace", "demo", "--timeout", "1m", "--kubeconfig", w.rome.kubecfg)
+	p := onMilan("demo", "web")
+	w.rome.create(p)
+	until(t, w.rome, p, "running", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning && isReady(p) })
+	w.goes(t, p)
+	liqoctl("unoffload", "namespace", "demo", "--timeout", "1m", "--skip-confirm", "--kubeconfig", w.rome.kubecfg)
+	untilGone(t, w.milan, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo-rome"}})
+	w.rome.runDelete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}})
 	liqoctl(append([]string{"unpeer", "--timeout", "20s", "--skip-confirm"}, both...)...)
 	untilGone(t, w.rome, member())
 	liqoctl(append([]string{"unauthenticate", "--timeout", "1m"}, both...)...)

@@ -75,7 +75,7 @@ func (r *strays) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("read VirtualNode %s: %w", req.NamespacedName, err)
 	}
-	if err != nil || v.Labels[render.LabelManagedBy] != render.OperatorName {
+	if v.Labels[render.LabelManagedBy] != render.OperatorName { // or it is gone, and has none
 		r.leave(req.Name)
 		return ctrl.Result{}, nil
 	}

@@ -413,9 +413,7 @@ func (m *mapping) label(ctx context.Context, ns *corev1.Namespace) error {
 		want.Labels[peering.LabelEnforce] = "restricted"
 	}
 	before := ns.DeepCopy()
-	for key, value := range want.Labels {
-		ns.Labels[key] = value
-	}
+	maps.Copy(ns.Labels, want.Labels)
 	if maps.Equal(before.Labels, ns.Labels) {
 		return nil
 	}
