@@ -37,7 +37,7 @@ func complete(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 }
 
 // rounded is as Kubernetes counts: it knows thousandths of a CPU, and whole units of
-// all else.
+// all else. No CPU and no memory are left out: a kubelet takes them for no bound at all.
 func rounded(list corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, q := range list {
@@ -46,6 +46,9 @@ func rounded(list corev1.ResourceList) corev1.ResourceList {
 			q.RoundUp(resource.Milli)
 		} else {
 			q.RoundUp(0)
+		}
+		if q.IsZero() && (name == corev1.ResourceCPU || name == corev1.ResourceMemory) {
+			continue
 		}
 		out[name] = q
 	}

@@ -39,6 +39,8 @@ func TestWhatPodsCount(t *testing.T) {
 		"one after the other":    {[]corev1.Container{container("cpu=3 memory=1Gi", ""), container("cpu=2 memory=5Gi", "")}, []corev1.Container{container("cpu=1 memory=1Gi", "")}, "cpu=3 memory=5Gi pods=1"},
 		"one that goes on":       {[]corev1.Container{sidecar, container("cpu=2 memory=1Gi", "")}, []corev1.Container{container("cpu=1 memory=3Gi", "")}, "cpu=3 memory=4Gi pods=1"},
 		"less than a thousandth": {nil, []corev1.Container{container("cpu=1n memory=100m", "")}, "cpu=1m memory=1 pods=1"},
+		"nothing of everything":  {[]corev1.Container{container("cpu=0 memory=0", "")}, []corev1.Container{container("cpu=0 memory=0", "cpu=0 memory=0")}, "cpu=100m memory=256Mi pods=1"},
+		"a limit of nothing":     {nil, []corev1.Container{container("cpu=1 memory=1Gi", "memory=0")}, "cpu=1 memory=1Gi pods=1"},
 		"of another kind":        {nil, []corev1.Container{container("cpu=1 memory=1Gi example.com/gpu=2", "")}, "cpu=1 memory=1Gi example.com/gpu=2 pods=1"},
 	} {
 		t.Run(name, func(t *testing.T) {

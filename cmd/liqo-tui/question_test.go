@@ -27,15 +27,15 @@ func (s *stage) testQuestions(t *testing.T) {
 	}
 	for _, answer := range []string{"n", "", "yesterday"} {
 		term := connect(t)
-		term.wait(20*time.Second, "B milan: create GatewayServer rome", "+  mtu: 9000", "Apply these changes? [y/N]")
+		term.wait(time.Minute, "B milan: create GatewayServer rome", "+  mtu: 9000", "Apply these changes? [y/N]")
 		if answer != "" {
 			term.press(answer)
 		}
 		term.press("Enter")
-		if got := term.exit(10 * time.Second); got != "130" {
+		if got := term.exit(30 * time.Second); got != "130" {
 			t.Errorf("answer %q: got exit code %s, want 130", answer, got)
 		}
-		term.wait(time.Second, "declined, nothing was changed")
+		term.wait(10*time.Second, "declined, nothing was changed")
 	}
 	// Where a context is protected, a yes is no yes.
 	file := filepath.Join(config, "liqo-tui", "config.yaml")
@@ -45,9 +45,9 @@ func (s *stage) testQuestions(t *testing.T) {
 	const protected = `Apply these changes? The cluster is protected: type "milan" to go on:`
 	for _, answer := range []string{"y", "rome"} {
 		term := connect(t)
-		term.wait(20*time.Second, protected)
+		term.wait(time.Minute, protected)
 		term.press(answer, "Enter")
-		if got := term.exit(10 * time.Second); got != "130" {
+		if got := term.exit(30 * time.Second); got != "130" {
 			t.Errorf("answer %q: got exit code %s, want 130", answer, got)
 		}
 	}
@@ -59,7 +59,7 @@ func (s *stage) testQuestions(t *testing.T) {
 		t.Errorf("after five times no, rome has: %s", got)
 	}
 	term := connect(t)
-	term.wait(20*time.Second, protected)
+	term.wait(time.Minute, protected)
 	term.press("milan", "Enter")
 	if got := term.exit(30 * time.Second); got != "0" {
 		t.Errorf("answer milan: got exit code %s, want 0; the screen:\n%s", got, term.screen())

@@ -120,6 +120,7 @@ func TwinLimits(twin *corev1.Namespace, cpu, memory resource.Quantity) *corev1.L
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRange"}, ObjectMeta: twinMeta(twin, render.TwinAccessName),
 		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
 			Type:           corev1.LimitTypeContainer,
+			Min:            corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")},
 			DefaultRequest: corev1.ResourceList{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory},
 			Default:        corev1.ResourceList{corev1.ResourceMemory: memory},
 		}}},

@@ -80,7 +80,7 @@ func (r *offloader) read(ctx context.Context) (in offloadings, err error) {
 	var mapped offloadingv1beta1.NamespaceMapList
 	var rights rbacv1.RoleBindingList
 	err = errors.Join(
-		r.client.List(ctx, &rights, client.MatchingFields{metav1.ObjectNameField: render.OffloadedAccessName}),
+		r.client.List(ctx, &rights, client.MatchingFields{metav1.ObjectNameField: render.OffloadedAccessName}, client.MatchingLabels{render.LabelManagedBy: render.OperatorName}),
 		r.client.List(ctx, &offered, client.MatchingFields{metav1.ObjectNameField: peering.OffloadingName}),
 		r.client.List(ctx, &nodes, client.MatchingLabels{render.LabelManagedBy: render.OperatorName}),
 		r.client.List(ctx, &mapped, client.MatchingLabels{render.LabelManagedBy: render.OperatorName, peering.LabelReplication: "true"}))

@@ -97,11 +97,12 @@ func (a *account) enter(key client.ObjectKey, e entry) {
 func (a *account) reserve(key client.ObjectKey, amount, granted corev1.ResourceList) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, there := a.entries[key]; there {
-		a.forget(key)
-		return nil // of an attempt before, of which nobody knows what became
+	used := corev1.ResourceList{}
+	offload.Add(used, a.used)
+	if was, there := a.entries[key]; there { // of an attempt before: a consumer may ask for more by now
+		offload.Subtract(used, was.amount)
 	}
-	if err := offload.Fits(amount, a.used, granted); err != nil {
+	if err := offload.Fits(amount, used, granted); err != nil {
 		if !slices.ContainsFunc(a.waiting, func(w waiting) bool { return w.key == key }) {
 			a.waiting = append(a.waiting, waiting{key, amount})
 		}

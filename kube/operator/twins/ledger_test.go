@@ -66,6 +66,23 @@ func TestWhoWaitsComesFirst(t *testing.T) {
 	}
 }
 
+// A consumer may change what it asks for after an attempt that failed.
+func TestWhatIsReservedIsNoMoreThanThat(t *testing.T) {
+	a, granted := newAccount(), cpu("4")
+	if err := a.reserve(key(0), cpu("1"), granted); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.reserve(key(0), cpu("5"), granted); err == nil {
+		t.Error("more than was granted had room")
+	}
+	if err := a.reserve(key(0), cpu("4"), granted); err != nil {
+		t.Errorf("all that was granted: %v", err)
+	}
+	if err := a.reserve(key(1), cpu("1"), granted); err == nil {
+		t.Error("another one had room")
+	}
+}
+
 // A pod that is there counts, also above what was granted, and once.
 func TestPodsThatAreThereCount(t *testing.T) {
 	a := newAccount()

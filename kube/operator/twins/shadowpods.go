@@ -138,12 +138,14 @@ const cacheAgain = time.Second
 // have: it may be gone, or new. It reports whether that is known.
 func (r *shadowPods) settle(ctx context.Context, in *asked) (known bool, err error) {
 	uid, there := in.books.entered(in.key)
-	if !there || uid == "" {
-		return true, nil // make goes on with what was reserved
+	if !there || uid == "" && in.shadow != nil {
+		return true, nil // make reserves again
 	}
 	live := &corev1.Pod{}
 	err = r.reader.Get(ctx, in.key, live)
 	switch {
+	case err == nil && uid == "" && made(live): // of an attempt of which nobody knew what became
+		in.books.see(in.key, live)
 	case apierrors.IsNotFound(err) || err == nil && live.UID != uid:
 		r.books.release(ctx, in.books, in.key, in.tenant.granted)
 		return true, nil
@@ -235,7 +237,7 @@ func (r *shadowPods) make(ctx context.Context, in *asked) (ctrl.Result, error) {
 		return ctrl.Result{}, r.complain(ctx, in.shadow, nil)
 	case apierrors.IsAlreadyExists(err):
 		return r.meet(ctx, in)
-	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
+	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err):
 		r.books.release(ctx, in.books, in.key, in.tenant.granted)
 		return r.refused(ctx, in, err)
 	}
@@ -260,28 +262,34 @@ func (r *shadowPods) meet(ctx context.Context, in *asked) (ctrl.Result, error) {
 	return ctrl.Result{RequeueAfter: refusedAgain}, r.complain(ctx, in.shadow, errors.New("there is a pod of this name already, which was made of no ShadowPod"))
 }
 
-// refused passes on what the API server has said.
+// refused passes on what the API server has said. Only the beginning of its text is its
+// own: it may repeat what a consumer has written.
 func (r *shadowPods) refused(ctx context.Context, in *asked, why error) (ctrl.Result, error) {
 	text := why.Error()
-	young := time.Since(in.twin.CreationTimestamp.Time) < laggingTime
-	switch {
-	case strings.Contains(text, "is being terminated"):
-		return ctrl.Result{}, nil
-	case strings.Contains(text, "exceeded quota"):
-		// What is free by our count is free in a moment by Kubernetes'.
-		if time.Since(in.shadow.CreationTimestamp.Time) < laggingTime {
-			return ctrl.Result{RequeueAfter: laggingAgain}, nil
-		}
-		return ctrl.Result{RequeueAfter: laggingAgain}, r.complain(ctx, in.shadow, errors.New("the quota of its namespace has not counted yet what has ended there"))
-	case young && strings.Contains(text, "cannot create resource"): // an API server takes a moment to act on a binding
-		return ctrl.Result{RequeueAfter: laggingAgain}, nil
-	case strings.Contains(text, "looking up service account") || strings.Contains(text, "status unknown for quota"):
-		return ctrl.Result{RequeueAfter: laggingAgain}, r.complain(ctx, in.shadow, why)
-	}
 	var status apierrors.APIStatus
 	if errors.As(why, &status) {
 		text = status.Status().Message
 	}
 	text = strings.TrimPrefix(text, fmt.Sprintf("pods %q is forbidden: ", in.key.Name))
+	says := func(begins string) bool { return apierrors.IsForbidden(why) && strings.HasPrefix(text, begins) }
+	young := time.Since(in.twin.CreationTimestamp.Time) < laggingTime
+	switch {
+	case says("unable to create new content in namespace "): // it is being terminated
+		return ctrl.Result{}, nil
+	case says("exceeded quota"):
+		// What is free by our count is free in a moment by Kubernetes'.
+		if time.Since(in.shadow.CreationTimestamp.Time) < laggingTime {
+			return ctrl.Result{RequeueAfter: laggingAgain}, nil
+		}
+		return ctrl.Result{RequeueAfter: accessAgain}, r.complain(ctx, in.shadow, errors.New("the quota of its namespace has not counted yet what has ended there"))
+	case young && says("pods is forbidden: User "): // an API server takes a moment to act on a binding
+		return ctrl.Result{RequeueAfter: laggingAgain}, nil
+	case says("error looking up service account") || says("status unknown for quota"):
+		again := laggingAgain
+		if !young {
+			again = accessAgain
+		}
+		return ctrl.Result{RequeueAfter: again}, r.complain(ctx, in.shadow, why)
+	}
 	return ctrl.Result{RequeueAfter: refusedAgain}, r.complain(ctx, in.shadow, errors.New(render.ProblemRefused+text))
 }
