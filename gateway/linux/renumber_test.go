@@ -144,9 +144,9 @@ func (f *flow) missing(n uint32) []uint32 {
 }
 
 // maxLost is how many packets a flow may miss, which is one every 2 ms. None was missed
-// but in an emulated machine with Linux 6.1, there once one of 394, and why is not
-// known. A flow that is interrupted misses hundreds.
-const maxLost = 2
+// but in an emulated machine with Linux 6.1: there once one of 394, and, when that was busy,
+// 7 in a row. Why is not known. A flow that is interrupted misses hundreds.
+const maxLost = 20
 
 // uninterrupted fails if packets sent until now are never answered.
 func (f *flow) uninterrupted(what string) {
