@@ -197,23 +197,29 @@ func (l lab) testUnpulled(t *testing.T, image string) {
 	}
 }
 
-// longestInstall is far beyond what was measured: 7 s by Helm and, with a pod that tries
-// the image first, 5 to 10 s by install.
-const longestInstall = 20 * time.Second
+// What is promised is the chart's: 6 to 7 s were measured. By install, which has a pod try
+// the image first, it was 10 to 13 s.
+const (
+	longestChart   = 10 * time.Second
+	longestInstall = 20 * time.Second
+)
 
 // testPulled measures from the command to an operator that runs, where a node has nothing
 // of the image.
 func (l lab) testPulled(t *testing.T, image string) {
-	for cluster, install := range map[string]func(){
-		"rome":  func() { l.helmInstall(t, "rome", image) },
-		"milan": func() { l.installFromRegistry(t, "milan", image, "right").want(t, exit.OK) },
+	for cluster, by := range map[string]struct {
+		install func()
+		longest time.Duration
+	}{
+		"rome":  {func() { l.helmInstall(t, "rome", image) }, longestChart},
+		"milan": {func() { l.installFromRegistry(t, "milan", image, "right").want(t, exit.OK) }, longestInstall},
 	} {
 		began := time.Now()
-		install()
+		by.install()
 		took := time.Since(began)
 		t.Logf("%s: operator and node agents run after %.1f s", cluster, took.Seconds())
-		if took > longestInstall {
-			t.Errorf("%s: it took %.1f s, want %s at most", cluster, took.Seconds(), longestInstall)
+		if took > by.longest {
+			t.Errorf("%s: it took %.1f s, want %s at most", cluster, took.Seconds(), by.longest)
 		}
 		got := l.must(t, "kubectl", cluster, "get", "pods", "-n", "liqo", "-o", "jsonpath={.items[*].spec.containers[*].image}")
 		for used := range strings.FieldsSeq(got) {

@@ -75,17 +75,13 @@ func OffloadedNamespace(name string, offloaded bool) *corev1.Namespace {
 
 // OffloadedAccess lets programs of virtual nodes look after the pods of a namespace.
 func OffloadedAccess(namespace string, nodes []types.NamespacedName) *rbacv1.RoleBinding {
-	b := &rbacv1.RoleBinding{
-		TypeMeta: rbacType("RoleBinding"),
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: render.OffloadedAccessName, Labels: map[string]string{render.LabelManagedBy: render.OperatorName},
-		},
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: render.OffloadedAccessName},
-	}
+	var programs []rbacv1.Subject
 	for _, n := range nodes {
-		b.Subjects = append(b.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: n.Namespace, Name: NodeAccount(n.Name)})
+		programs = append(programs, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: n.Namespace, Name: NodeAccount(n.Name)})
 	}
-	return b
+	return binding(metav1.ObjectMeta{
+		Namespace: namespace, Name: render.OffloadedAccessName, Labels: map[string]string{render.LabelManagedBy: render.OperatorName},
+	}, programs)
 }
 
 // Toleration is what a pod needs to get on a virtual node.

@@ -67,7 +67,7 @@ func twinMeta(twin *corev1.Namespace, name string) metav1.ObjectMeta {
 
 func binding(meta metav1.ObjectMeta, subjects []rbacv1.Subject) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
-		TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"}, ObjectMeta: meta,
+		TypeMeta: rbacType("RoleBinding"), ObjectMeta: meta,
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name}, Subjects: subjects,
 	}
 }
