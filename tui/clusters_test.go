@@ -305,3 +305,20 @@ func TestAnEnterThatComesTooSoonSaysSo(t *testing.T) {
 		d.at(wizard.Apply)
 	})
 }
+
+// News tell the time, too, and the next tick can be a second away: they don't tell
+// when a key is pressed.
+func TestAnEnterIsAsLateAsItIs(t *testing.T) {
+	inBubble(t, session.Options{}, nil, func(_ *testing.T, d *driver) {
+		began := d.model.options.Now()
+		started := time.Now()
+		d.model.options.Now = func() time.Time { return began.Add(time.Since(started)) }
+		d.wait(900 * time.Millisecond)
+		d.send(tickMsg(d.model.options.Now())) // as news would
+		d.keys("enter")
+		d.has("▸ Yes, apply")
+		time.Sleep(800 * time.Millisecond) // and no news comes
+		d.keys("enter")
+		d.at(wizard.Apply)
+	})
+}

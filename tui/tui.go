@@ -172,6 +172,7 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 	case tea.MouseWheelMsg:
 		return m.updateWheel(msg)
 	case tea.KeyPressMsg:
+		m.clock = m.later(m.options.Now())
 		return m.updateKey(msg)
 	default:
 		return m.tell(msg)
