@@ -174,6 +174,21 @@ func TestActivePodIsTheOneThatHoldsTheTunnel(t *testing.T) {
 	}
 }
 
+// Of three pods that share a tunnel, each begins to be listed before it has an address,
+// and in any order.
+func TestTheGatewaysPodIsTheOneWithAnAddressInWhateverOrderTheyAreListed(t *testing.T) {
+	pods := []corev1.Pod{
+		{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Status: corev1.PodStatus{PodIP: "10.0.0.3"}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "b"}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+	}
+	var in inputs
+	in.takePods(pods)
+	if in.pod == nil || in.pod.Name != "c" {
+		t.Errorf("got %v, want c", in.pod)
+	}
+}
+
 func TestPodsIPv4AddressIsFound(t *testing.T) {
 	for want, ips := range map[string][]corev1.PodIP{
 		"10.0.0.1": {{IP: "fd00::1"}, {IP: "10.0.0.1"}}, "10.0.0.2": {{IP: "10.0.0.2"}, {IP: "fd00::2"}}, "fd00::3": {{IP: "fd00::3"}},

@@ -74,9 +74,7 @@ func (r *gateways) readSurroundings(ctx context.Context, in *inputs) error {
 	if err := r.client.List(ctx, &pods, here, client.MatchingLabels{render.LabelGatewayName: in.gateway.Name, render.LabelComponent: "gateway"}); err != nil {
 		return fmt.Errorf("list gateway pods: %w", err)
 	}
-	in.pod = activePod(pods.Items)
-	in.pods = pods.Items
-	slices.SortFunc(in.pods, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	in.takePods(pods.Items)
 	if err := r.readNodeIPs(ctx, in); err != nil {
 		return err
 	}
@@ -91,6 +89,11 @@ func (r *gateways) readSurroundings(ctx context.Context, in *inputs) error {
 		in.configuration = &confs.Items[0]
 	}
 	return nil
+}
+
+func (in *inputs) takePods(pods []corev1.Pod) {
+	slices.SortFunc(pods, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	in.pods, in.pod = pods, activePod(pods)
 }
 
 // readNodeIPs reads under which addresses a pod network may send what the gateway's
