@@ -13,10 +13,12 @@ import (
 var (
 	LeastCPU    = resource.MustParse("100m")
 	LeastMemory = resource.MustParse("256Mi")
+	// LeastStorage is what it may write to its node's disk.
+	LeastStorage = resource.MustParse("512Mi")
 )
 
-// complete states what a container does not state. Memory is bounded by what is counted:
-// a container that asks for some and has no limit may use what it asks for.
+// complete states what a container does not state. Memory and disk are bounded by what is
+// counted: a container that asks for some and has no limit may use what it asks for.
 func complete(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	requests, limits := rounded(r.Requests), rounded(r.Limits)
 	for name, q := range limits {
@@ -30,14 +32,22 @@ func complete(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	if _, stated := requests[corev1.ResourceMemory]; !stated {
 		requests[corev1.ResourceMemory] = LeastMemory
 	}
-	if _, stated := limits[corev1.ResourceMemory]; !stated {
-		limits[corev1.ResourceMemory] = requests[corev1.ResourceMemory]
+	if _, stated := requests[corev1.ResourceEphemeralStorage]; !stated {
+		requests[corev1.ResourceEphemeralStorage] = LeastStorage
+	}
+	for _, name := range bounded {
+		if _, stated := limits[name]; !stated {
+			limits[name] = requests[name]
+		}
 	}
 	return corev1.ResourceRequirements{Requests: requests, Limits: limits}
 }
 
-// rounded is as Kubernetes counts: it knows thousandths of a CPU, and whole units of
-// all else. No CPU and no memory are left out: a kubelet takes them for no bound at all.
+// bounded are counted by their limits: a node has no more of them when they are used up.
+var bounded = []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
+
+// rounded is as Kubernetes counts: it knows thousandths of a CPU, and whole units of all
+// else. No CPU, no memory and no disk are left out: a kubelet takes them for no bound at all.
 func rounded(list corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, q := range list {
@@ -47,7 +57,7 @@ func rounded(list corev1.ResourceList) corev1.ResourceList {
 		} else {
 			q.RoundUp(0)
 		}
-		if q.IsZero() && (name == corev1.ResourceCPU || name == corev1.ResourceMemory) {
+		if q.IsZero() && (name == corev1.ResourceCPU || slices.Contains(bounded, name)) {
 			continue
 		}
 		out[name] = q
@@ -55,14 +65,17 @@ func rounded(list corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// counted is what one container counts: memory by its limit, all else by its requests.
+// counted is what one container counts: memory and disk by their limits, all else by its
+// requests.
 func counted(c *corev1.Container) corev1.ResourceList {
 	out := maps.Clone(c.Resources.Requests)
 	if out == nil {
 		out = corev1.ResourceList{}
 	}
-	if limit, ok := c.Resources.Limits[corev1.ResourceMemory]; ok && limit.Cmp(out[corev1.ResourceMemory]) > 0 {
-		out[corev1.ResourceMemory] = limit
+	for _, name := range bounded {
+		if limit, ok := c.Resources.Limits[name]; ok && limit.Cmp(out[name]) > 0 {
+			out[name] = limit
+		}
 	}
 	return out
 }
@@ -115,6 +128,15 @@ func atLeast(sum, least corev1.ResourceList) {
 		if q.Cmp(sum[name]) > 0 {
 			sum[name] = q
 		}
+	}
+}
+
+// GrantDisk adds to what was granted the disk that its pods use who state none, where none
+// was granted: nodes need not say how much they have.
+func GrantDisk(granted corev1.ResourceList) {
+	if disk := granted[corev1.ResourceEphemeralStorage]; disk.IsZero() {
+		pods := granted[corev1.ResourcePods]
+		granted[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(pods.Value()*LeastStorage.Value(), resource.BinarySI)
 	}
 }
 

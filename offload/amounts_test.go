@@ -30,14 +30,16 @@ func TestWhatPodsCount(t *testing.T) {
 	sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
 	for name, row := range map[string]struct {
 		init, containers []corev1.Container
-		want             string
+		want             string // with 512Mi of disk, where nothing else is said of it
 	}{
+		"disk by its limit":      {nil, []corev1.Container{container("cpu=1 memory=1Gi ephemeral-storage=1Gi", "ephemeral-storage=3Gi")}, "cpu=1 memory=1Gi ephemeral-storage=3Gi pods=1"},
+		"disk of two":            {nil, []corev1.Container{container("cpu=1 memory=1Gi ephemeral-storage=1Gi", ""), container("cpu=1 memory=1Gi ephemeral-storage=0", "")}, "cpu=2 memory=2Gi ephemeral-storage=1536Mi pods=1"},
 		"nothing said":           {nil, []corev1.Container{container("", "")}, "cpu=100m memory=256Mi pods=1"},
-		"two":                    {nil, []corev1.Container{container("cpu=1 memory=1Gi", ""), container("cpu=500m memory=1Gi", "")}, "cpu=1500m memory=2Gi pods=1"},
+		"two":                    {nil, []corev1.Container{container("cpu=1 memory=1Gi", ""), container("cpu=500m memory=1Gi", "")}, "cpu=1500m memory=2Gi ephemeral-storage=1Gi pods=1"},
 		"memory by its limit":    {nil, []corev1.Container{container("cpu=1 memory=1Gi", "cpu=4 memory=3Gi")}, "cpu=1 memory=3Gi pods=1"},
 		"limits alone":           {nil, []corev1.Container{container("", "cpu=2 memory=3Gi")}, "cpu=2 memory=3Gi pods=1"},
 		"one after the other":    {[]corev1.Container{container("cpu=3 memory=1Gi", ""), container("cpu=2 memory=5Gi", "")}, []corev1.Container{container("cpu=1 memory=1Gi", "")}, "cpu=3 memory=5Gi pods=1"},
-		"one that goes on":       {[]corev1.Container{sidecar, container("cpu=2 memory=1Gi", "")}, []corev1.Container{container("cpu=1 memory=3Gi", "")}, "cpu=3 memory=4Gi pods=1"},
+		"one that goes on":       {[]corev1.Container{sidecar, container("cpu=2 memory=1Gi", "")}, []corev1.Container{container("cpu=1 memory=3Gi", "")}, "cpu=3 memory=4Gi ephemeral-storage=1Gi pods=1"},
 		"less than a thousandth": {nil, []corev1.Container{container("cpu=1n memory=100m", "")}, "cpu=1m memory=1 pods=1"},
 		"nothing of everything":  {[]corev1.Container{container("cpu=0 memory=0", "")}, []corev1.Container{container("cpu=0 memory=0", "cpu=0 memory=0")}, "cpu=100m memory=256Mi pods=1"},
 		"a limit of nothing":     {nil, []corev1.Container{container("cpu=1 memory=1Gi", "memory=0")}, "cpu=1 memory=1Gi pods=1"},
@@ -48,7 +50,11 @@ func TestWhatPodsCount(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(amounts(row.want), offload.Sum(&p.Spec)); diff != "" {
+			want := amounts(row.want)
+			if _, said := want[corev1.ResourceEphemeralStorage]; !said {
+				want[corev1.ResourceEphemeralStorage] = resource.MustParse("512Mi")
+			}
+			if diff := cmp.Diff(want, offload.Sum(&p.Spec)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -69,6 +75,23 @@ func TestWhatFits(t *testing.T) {
 		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
+	}
+}
+
+// Pods that state nothing of disks run where no node says how much it has, and one that
+// asks for much does not.
+func TestDisksAreBoundedWhereNoneWasGranted(t *testing.T) {
+	granted := amounts("cpu=4 memory=8Gi pods=10 ephemeral-storage=0")
+	offload.GrantDisk(granted)
+	if err := offload.Fits(amounts("ephemeral-storage=512Mi"), amounts("ephemeral-storage=4608Mi"), granted); err != nil {
+		t.Errorf("the tenth pod: %v", err)
+	}
+	if err := offload.Fits(amounts("ephemeral-storage=6Gi"), nil, granted); err == nil {
+		t.Error("6Gi are granted where 10 pods are")
+	}
+	granted = amounts("pods=10 ephemeral-storage=1Gi")
+	if offload.GrantDisk(granted); granted.StorageEphemeral().String() != "1Gi" {
+		t.Errorf("what was granted became %s", granted.StorageEphemeral())
 	}
 }
 

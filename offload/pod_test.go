@@ -76,7 +76,7 @@ func TestWhatIsMadeOfAPod(t *testing.T) {
 				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname}},
 			}},
 			Containers: []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{
-				Requests: amounts("cpu=100m memory=256Mi"), Limits: amounts("memory=256Mi"),
+				Requests: amounts("cpu=100m memory=256Mi ephemeral-storage=512Mi"), Limits: amounts("memory=256Mi ephemeral-storage=512Mi"),
 			}}},
 		},
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -174,12 +175,11 @@ func (m *mirror) again(ctx context.Context, name string) {
 	for i := range pods.Items {
 		m.queue.Add(client.ObjectKey{Namespace: name, Name: pods.Items[i].Name})
 	}
-	if s.there == nil || !s.there.synced(ctx, &corev1.Pod{}, shadowMeta()) {
+	if s.there == nil || !s.there.synced(ctx, &corev1.Pod{}, &offloadingv1beta1.ShadowPod{}) {
 		return
 	}
-	shadows := &metav1.PartialObjectMetadataList{}
-	shadows.SetGroupVersionKind(shadowMeta().GroupVersionKind())
-	if err := s.there.cache.List(ctx, shadows); err != nil {
+	var shadows offloadingv1beta1.ShadowPodList
+	if err := s.there.cache.List(ctx, &shadows); err != nil {
 		m.Log.Error("list the ShadowPods", "namespace", s.twin, "error", err)
 	}
 	for i := range shadows.Items {
@@ -216,7 +216,7 @@ func (m *mirror) look(ctx context.Context, key client.ObjectKey) (again bool, er
 	}
 	var shadow *home.Shadow
 	var copied *corev1.Pod
-	if v.Known = s.there != nil && s.there.synced(ctx, &corev1.Pod{}, shadowMeta()); v.Known {
+	if v.Known = s.there != nil && s.there.synced(ctx, &corev1.Pod{}, &offloadingv1beta1.ShadowPod{}); v.Known {
 		if shadow, err = s.there.shadow(ctx, s.twin, key.Name); err != nil {
 			return false, err
 		}
@@ -256,7 +256,7 @@ func (m *mirror) notAsked(ctx context.Context, s *space, v home.View, pod *corev
 	why := ""
 	switch {
 	case apierrors.IsAlreadyExists(refused):
-		o := shadowMeta()
+		o := &offloadingv1beta1.ShadowPod{}
 		if err := s.abroad.Get(ctx, client.ObjectKey{Namespace: s.twin, Name: pod.Name}, o); err != nil {
 			return client.IgnoreNotFound(err)
 		}

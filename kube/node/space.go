@@ -34,10 +34,12 @@ type side struct {
 	end   context.CancelFunc
 }
 
-func shadowMeta() *metav1.PartialObjectMetadata {
-	o := &metav1.PartialObjectMetadata{}
-	o.SetGroupVersionKind(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPod"))
-	return o
+// slimShadow keeps what is looked at: what it asks for is long, and known here.
+func slimShadow(o any) (any, error) {
+	if s, is := o.(*offloadingv1beta1.ShadowPod); is {
+		s.ManagedFields, s.Spec = nil, offloadingv1beta1.ShadowPodSpec{}
+	}
+	return o, nil
 }
 
 // watchHere begins to watch the pods of a namespace that are bound to the node.
@@ -49,7 +51,8 @@ func (m *mirror) watchHere(ctx context.Context, name string) (*side, error) {
 func (m *mirror) watchThere(ctx context.Context, name, twin string, p *provider) (*side, error) {
 	return m.watch(ctx, name, cache.Options{
 		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{peering.LabelPodNode: m.Name}), DefaultNamespaces: map[string]cache.Config{twin: {}},
-	}, p, &corev1.Pod{}, shadowMeta())
+		ByObject: map[client.Object]cache.ByObject{&offloadingv1beta1.ShadowPod{}: {Transform: slimShadow}},
+	}, p, &corev1.Pod{}, &offloadingv1beta1.ShadowPod{})
 }
 
 // watch has pods looked at again when one of these kinds changes under their name. When all
@@ -115,7 +118,7 @@ func (s *side) pod(ctx context.Context, namespace, name string) (*corev1.Pod, er
 }
 
 func (s *side) shadow(ctx context.Context, namespace, name string) (*home.Shadow, error) {
-	o := shadowMeta()
+	o := &offloadingv1beta1.ShadowPod{}
 	if err := s.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
@@ -125,7 +128,7 @@ func (s *side) shadow(ctx context.Context, namespace, name string) (*home.Shadow
 // gone reports whether the provider has nothing of a pod, by its own word: what was asked
 // for last may not have been told yet.
 func (s *space) gone(ctx context.Context, pod *corev1.Pod, node string) (bool, error) {
-	o, key := shadowMeta(), client.ObjectKey{Namespace: s.twin, Name: pod.Name}
+	o, key := &offloadingv1beta1.ShadowPod{}, client.ObjectKey{Namespace: s.twin, Name: pod.Name}
 	switch err := s.abroad.Get(ctx, key, o); {
 	case err == nil && home.ShadowOf(o).Of == pod.UID:
 		return false, s.withdraw(ctx, pod.Name, o.GetUID())

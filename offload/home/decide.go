@@ -74,6 +74,9 @@ func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now ti
 		}
 	case shadow.Problem != "":
 		a.Status = waiting(pod, ReasonRefused, v.Provider+": "+shadow.Problem, now)
+	case ended(shadow.Phase): // unseen, and its pod is gone: it is not made again
+		a.Status = waiting(pod, ReasonEnded, v.Provider+" says that it has ended, and has its pod no more: how its containers ended is not known", now)
+		a.Status.Phase = shadow.Phase
 	default:
 		a.Status = waiting(pod, ReasonAsked, v.Provider+" was asked to run it", now)
 	}
@@ -81,9 +84,9 @@ func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now ti
 }
 
 // over reports whether a pod has ended, for good if nobody is deleting it.
-func over(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
+func over(pod *corev1.Pod) bool { return ended(pod.Status.Phase) }
+
+func ended(p corev1.PodPhase) bool { return p == corev1.PodSucceeded || p == corev1.PodFailed }
 
 // Refused is the status of a pod whose ShadowPod the provider's API server does not take.
 func (v View) Refused(pod *corev1.Pod, why string, now time.Time) Action {

@@ -240,6 +240,7 @@ func TestWhatIsToBeDoneForAPod(t *testing.T) {
 		"has failed there":                   {view, pod(), mine, copyOf(failed), "Failed"},
 		"was deleted there, and has ended":   {view, pod(), mine, copyOf(failed, ends), "OffloadingAsked"},
 		"is refused":                         {view, pod(), refused, nil, "OffloadingRefused"},
+		"has ended, and its copy is gone":    {view, pod(), &Shadow{UID: "s1", Of: "u1", Phase: corev1.PodFailed}, nil, "EndedUnseen"},
 		"is over":                            {view, over, mine, copyOf(), ""},
 		"is over, and its copy is gone":      {view, over, nil, nil, ""},
 		"is over, and is deleted":            {view, pod(ends, failed), mine, copyOf(), "withdraw s1"},
@@ -261,6 +262,17 @@ func TestWhatIsToBeDoneForAPod(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// A Job takes its pod's word. One that ended while nobody looked, and whose copy the
+// provider has removed since, would wait for ever.
+func TestAPodThatEndedUnseenHasEnded(t *testing.T) {
+	for _, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
+		a := view.Decide(pod(), &Shadow{UID: "s1", Of: "u1", Phase: phase}, nil, start)
+		if a.Status == nil || a.Status.Phase != phase || !strings.Contains(a.Status.Message, "milan says that it has ended") || a.Ask {
+			t.Errorf("got %+v, want %s", a, phase)
+		}
 	}
 }
 

@@ -27,13 +27,16 @@ type Shadow struct {
 	UID      types.UID
 	Of       types.UID // the pod it was made for
 	Deleting bool
-	Problem  string // why the provider runs no pod for it, "" for nothing
+	Problem  string          // why the provider runs no pod for it, "" for nothing
+	Phase    corev1.PodPhase // of its pod, which may be gone since then
 }
 
-// ShadowOf reads one, of which the metadata is enough.
-func ShadowOf(o metav1.Object) *Shadow {
-	a := o.GetAnnotations()
-	return &Shadow{UID: o.GetUID(), Of: types.UID(a[peering.AnnotationPodOf]), Deleting: o.GetDeletionTimestamp() != nil, Problem: a[render.AnnotationProblem]}
+// ShadowOf reads one. What it asks for is not looked at.
+func ShadowOf(o *offloadingv1beta1.ShadowPod) *Shadow {
+	return &Shadow{
+		UID: o.UID, Of: types.UID(o.Annotations[peering.AnnotationPodOf]), Deleting: o.DeletionTimestamp != nil,
+		Problem: o.Annotations[render.AnnotationProblem], Phase: o.Status.Phase,
+	}
 }
 
 // notSent are the prefixes of keys that mean something in the pod's own cluster alone, or

@@ -19,6 +19,7 @@ const (
 	ReasonAsked         = "OffloadingAsked"
 	ReasonUnschedulable = "UnschedulableAbroad"
 	ReasonTunnelDown    = "TunnelDown"
+	ReasonEnded         = "EndedUnseen"
 )
 
 // Range is one of the provider's ranges of pods, and the range as which this cluster sees it.

@@ -104,7 +104,8 @@ func TwinQuotas(twin *corev1.Namespace, granted corev1.ResourceList) []*corev1.R
 	count := func(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.DecimalSI) }
 	hard := corev1.ResourceList{
 		corev1.ResourceRequestsCPU: granted[corev1.ResourceCPU], corev1.ResourceLimitsMemory: granted[corev1.ResourceMemory], corev1.ResourcePods: granted[corev1.ResourcePods],
-		corev1.ResourceServicesLoadBalancers: count(0), corev1.ResourceServicesNodePorts: count(0), corev1.ResourcePersistentVolumeClaims: count(0),
+		corev1.ResourceLimitsEphemeralStorage: granted[corev1.ResourceEphemeralStorage],
+		corev1.ResourceServicesLoadBalancers:  count(0), corev1.ResourceServicesNodePorts: count(0), corev1.ResourcePersistentVolumeClaims: count(0),
 		"count/secrets": count(mostObjects), "count/configmaps": count(mostObjects), "count/services": count(mostObjects),
 	}
 	pods := granted[corev1.ResourcePods]
@@ -115,14 +116,14 @@ func TwinQuotas(twin *corev1.Namespace, granted corev1.ResourceList) []*corev1.R
 }
 
 // TwinLimits have no container free of charge, whoever makes its pod.
-func TwinLimits(twin *corev1.Namespace, cpu, memory resource.Quantity) *corev1.LimitRange {
+func TwinLimits(twin *corev1.Namespace, cpu, memory, disk resource.Quantity) *corev1.LimitRange {
 	return &corev1.LimitRange{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRange"}, ObjectMeta: twinMeta(twin, render.TwinAccessName),
 		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
 			Type:           corev1.LimitTypeContainer,
 			Min:            corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")},
-			DefaultRequest: corev1.ResourceList{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory},
-			Default:        corev1.ResourceList{corev1.ResourceMemory: memory},
+			DefaultRequest: corev1.ResourceList{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory, corev1.ResourceEphemeralStorage: disk},
+			Default:        corev1.ResourceList{corev1.ResourceMemory: memory, corev1.ResourceEphemeralStorage: disk},
 		}}},
 	}
 }

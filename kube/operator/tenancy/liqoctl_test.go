@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // TestLiqoctl has the released liqoctl, unmodified, give rome access to milan where our
@@ -92,6 +93,8 @@ func TestLiqoctl(t *testing.T) {
 	w.milan.runPods(t)
 	w.rome.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}})
 	liqoctl("offload", "namespace", "demo", "--timeout", "1m", "--kubeconfig", w.rome.kubecfg)
+	// The cluster has consumers, too, whose namespaces the operator makes.
+	until(t, w.rome, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}, "labelled", func(ns *corev1.Namespace) bool { return ns.Labels[peering.LabelOffloaded] == "true" })
 	p := onMilan("demo", "web")
 	w.rome.create(p)
 	until(t, w.rome, p, "running", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning && isReady(p) })

@@ -30,6 +30,7 @@ func (w *pair) testOffloading(t *testing.T) {
 		test func(*testing.T)
 	}{
 		{"a namespace", w.testNamespaceOffloaded},
+		{"nothing of others is taken over", w.testNothingOfOthersIsTakenOver},
 		{"a pod runs", w.testPodRuns},
 		{"a pod that can't go", w.testPodThatCanNotGo},
 		{"a pod that is refused", w.testPodRefused},
@@ -153,6 +154,55 @@ func (w *pair) testNamespaceOffloaded(t *testing.T) {
 	// What somebody removes comes back.
 	w.rome.runDeleteNow(t, access())
 	until(t, w.rome, access(), "there again", func(again *rbacv1.RoleBinding) bool { return again.UID != b.UID })
+}
+
+// testNothingOfOthersIsTakenOver offloads a namespace in which somebody else has what the
+// operator would write.
+func (w *pair) testNothingOfOthersIsTakenOver(t *testing.T) {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "theirs", Labels: map[string]string{peering.LabelOffloaded: "by-hand"}}}
+	w.rome.create(ns.DeepCopy())
+	theirs := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "theirs", Name: render.OffloadedAccessName},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "somebody"}},
+	}
+	// One of this name can be made where somebody offloads, or before policies were there.
+	o := func(nodes ...string) *offloadingv1beta1.NamespaceOffloading {
+		o := peering.Offloading("theirs", peering.OffloadingParams{Pods: "Remote", Mapping: "DefaultName"})
+		if len(nodes) > 0 {
+			o.Spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "name", Operator: corev1.NodeSelectorOpIn, Values: nodes}}}}
+		}
+		return o
+	}
+	w.rome.apply(t, o("none"))
+	w.rome.create(theirs.DeepCopy())
+	w.rome.apply(t, o())
+	until(t, w.rome, o(), "refused", func(o *offloadingv1beta1.NamespaceOffloading) bool {
+		all := o.Status.RemoteNamespacesConditions["milan"]
+		return o.Status.OffloadingPhase == offloadingv1beta1.AllFailedOffloadingPhaseType && len(all) == 1 && all[0].Reason == "RoleBindingTaken" &&
+			strings.Contains(all[0].Message, "RoleBinding liqo-tui-offloaded that is not the operator's: remove it")
+	})
+	check := func(when string) {
+		t.Helper()
+		b := until(t, w.rome, &rbacv1.RoleBinding{ObjectMeta: theirs.ObjectMeta}, "there", func(*rbacv1.RoleBinding) bool { return true })
+		is := until(t, w.rome, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}}, "there", func(*corev1.Namespace) bool { return true })
+		if b.RoleRef.Name != "view" || len(b.Labels) > 0 || len(b.Subjects) != 1 || b.Subjects[0].Name != "somebody" || is.Labels[peering.LabelOffloaded] != "by-hand" {
+			t.Errorf("%s: the RoleBinding is %+v, the namespace's labels are %v", when, b, is.Labels)
+		}
+	}
+	check("while it is offloaded")
+	w.rome.runDelete(t, o())
+	check("afterwards")
+	// Somebody makes room.
+	w.rome.apply(t, o("none"))
+	w.rome.runDelete(t, theirs)
+	w.rome.apply(t, o())
+	until(t, w.rome, o(), "ready", func(o *offloadingv1beta1.NamespaceOffloading) bool {
+		return o.Status.OffloadingPhase == offloadingv1beta1.ReadyOffloadingPhaseType
+	})
+	w.rome.runDelete(t, o())
+	untilGone(t, w.rome, &rbacv1.RoleBinding{ObjectMeta: theirs.ObjectMeta})
+	w.rome.runDelete(t, ns)
 }
 
 // onMilan is a pod that is bound to the virtual node.

@@ -28,6 +28,7 @@ type offloadings struct {
 	nodes   []offered
 	maps    []offloadingv1beta1.NamespaceMap // ours
 	rights  []rbacv1.RoleBinding             // of programs, in offloaded namespaces
+	taken   map[string]bool                  // namespaces in which somebody else has what would give these rights
 }
 
 // offered is a virtual node.
@@ -79,7 +80,7 @@ func (o offloadings) plan(now time.Time) offloadingPlan {
 		}
 		p.labelled[n.Namespace] = n.Spec.PodOffloadingStrategy != offloadingv1beta1.LocalPodOffloadingStrategyType
 		for _, node := range o.nodes {
-			if !selects(n.Spec.ClusterSelector, node.labels) {
+			if o.taken[n.Namespace] || !selects(n.Spec.ClusterSelector, node.labels) {
 				continue
 			}
 			m := types.NamespacedName{Namespace: node.Namespace, Name: string(node.Spec.ClusterID)}
@@ -145,6 +146,11 @@ func (o offloadings) status(n *offloadingv1beta1.NamespaceOffloading, p offloadi
 			Type: offloadingv1beta1.NamespaceOffloadingRequired, Status: corev1.ConditionFalse, Reason: "ClusterNotSelected", Message: "no virtual node of the provider is selected",
 		}
 		conditions := offloadingv1beta1.RemoteNamespaceConditions{}
+		if o.taken[n.Namespace] {
+			required.Reason = "RoleBindingTaken"
+			required.Message = fmt.Sprintf("namespace %s has a RoleBinding %s that is not the operator's: remove it, or rename it", n.Namespace, render.OffloadedAccessName)
+			asked, failed = asked+1, failed+1
+		}
 		if _, is := p.maps[provider][n.Namespace]; is {
 			required.Status, required.Reason, required.Message = corev1.ConditionTrue, "ClusterSelected", "a virtual node of the provider is selected"
 			c, phase := o.ready(provider, n.Namespace)

@@ -80,14 +80,21 @@ func (r *offloader) read(ctx context.Context) (in offloadings, err error) {
 	var mapped offloadingv1beta1.NamespaceMapList
 	var rights rbacv1.RoleBindingList
 	err = errors.Join(
-		r.client.List(ctx, &rights, client.MatchingFields{metav1.ObjectNameField: render.OffloadedAccessName}, client.MatchingLabels{render.LabelManagedBy: render.OperatorName}),
+		r.client.List(ctx, &rights, client.MatchingFields{metav1.ObjectNameField: render.OffloadedAccessName}),
 		r.client.List(ctx, &offered, client.MatchingFields{metav1.ObjectNameField: peering.OffloadingName}),
 		r.client.List(ctx, &nodes, client.MatchingLabels{render.LabelManagedBy: render.OperatorName}),
 		r.client.List(ctx, &mapped, client.MatchingLabels{render.LabelManagedBy: render.OperatorName, peering.LabelReplication: "true"}))
 	if err != nil {
 		return in, fmt.Errorf("list what there is of offloaded namespaces: %w", err)
 	}
-	in.offered, in.maps, in.rights = offered.Items, mapped.Items, rights.Items
+	in.offered, in.maps, in.taken = offered.Items, mapped.Items, map[string]bool{}
+	for _, b := range rights.Items {
+		if b.Labels[render.LabelManagedBy] == render.OperatorName {
+			in.rights = append(in.rights, b)
+		} else {
+			in.taken[b.Namespace] = true
+		}
+	}
 	for i := range nodes.Items {
 		v := &nodes.Items[i]
 		if v.DeletionTimestamp != nil {
@@ -178,8 +185,8 @@ func (r *offloader) write(ctx context.Context, in offloadings, p offloadingPlan)
 	return errors.Join(append(errs, r.withdraw(ctx, in, p))...)
 }
 
-// labels has namespaces say that they are offloaded. A label that somebody else has set,
-// too, stays.
+// labels has namespaces say that they are offloaded. A label that somebody else has set
+// stays as it is.
 func (r *offloader) labels(ctx context.Context, p offloadingPlan) error {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
@@ -187,10 +194,10 @@ func (r *offloader) labels(ctx context.Context, p offloadingPlan) error {
 		return fmt.Errorf("list offloaded namespaces: %w", err)
 	}
 	var errs []error
-	has := map[string]bool{}
+	has := map[string]bool{} // whoever has set it, and whatever it says
 	for i := range list.Items {
 		ns := &list.Items[i]
-		has[ns.Name] = wroteLabel(ns) && ns.Labels[peering.LabelOffloaded] == "true"
+		has[ns.Name] = !wroteLabel(ns) || ns.Labels[peering.LabelOffloaded] == "true"
 		if !p.labelled[ns.Name] && wroteLabel(ns) {
 			_, err := own.Apply(ctx, r.client, peering.OffloadedNamespace(ns.Name, false))
 			errs = append(errs, err)

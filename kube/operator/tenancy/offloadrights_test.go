@@ -146,6 +146,14 @@ func (w *pair) testOperatorsPods(t *testing.T) {
 	if err := w.rome.Status().Update(ctx, runs); err != nil {
 		t.Fatal(err)
 	}
+	// Anybody may write so, and the operator makes no twin of it.
+	marked := onMilan("default", "marked", func(s *corev1.PodSpec) { s.NodeName = "real" })
+	marked.Labels[peering.LabelMadeBy] = peering.MadeByShadowPod
+	w.rome.create(marked)
+	defer func() { _ = w.rome.Delete(ctx, marked, client.GracePeriodSeconds(0)) }()
+	mapped := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "marked", Annotations: map[string]string{peering.AnnotationMapped: "x/y"}}}
+	w.rome.create(mapped)
+	defer w.rome.runDelete(t, mapped)
 	_, ends := w.ending(t, "default")
 	status := func(p *corev1.Pod, text string) attempt {
 		return func() error { return c.Status().Patch(ctx, p.DeepCopy(), mergePatch(text), client.DryRunAll) }
@@ -180,22 +188,26 @@ func (w *pair) testOperatorsPods(t *testing.T) {
 		}
 	}
 	w.refused(t, "the operator, of pods and namespaces", map[string]attempt{
-		"another label":              namespace("default", `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`),
-		"a label without a value":    namespace("default", `{"metadata":{"labels":{"x":""}}}`),
-		"a label, gone":              namespace("demo", `{"metadata":{"labels":{"team":null}}}`),
-		"a peer's label":             namespace("demo", `{"metadata":{"labels":{"liqo.io/remote-cluster-id":"milan"}}}`),
-		"a namespace's annotation":   namespace("demo", `{"metadata":{"annotations":{"liqo.io/managed-by-namespace-map":"x"}}}`),
-		"a namespace's finalizer":    namespace("demo", `{"metadata":{"finalizers":["x.io/y"]}}`),
-		"a namespace":                func() error { return c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}}) },
-		"a namespace, deleted":       func() error { return c.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}) },
-		"a pod on a real node":       remove(real),
-		"a pod on no node":           remove(nowhere),
-		"all pods":                   func() error { return c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("default")) },
-		"a pod that runs":            status(runs, `{"status":{"phase":"Pending","reason":"NamespaceNotOffloaded"}}`),
-		"a pod that is said to run":  status(real, `{"status":{"phase":"Running"}}`),
-		"a pod that is said to fail": status(real, `{"status":{"phase":"Failed","reason":"NamespaceNotOffloaded"}}`),
-		"a pod's address":            status(real, `{"status":{"phase":"Pending","reason":"NamespaceNotOffloaded","podIP":"10.0.0.1","podIPs":[{"ip":"10.0.0.1"}]}}`),
-		"a pod's label":              status(real, `{"metadata":{"labels":{"app":"x"}},"status":{"phase":"Pending","reason":"NamespaceNotOffloaded"}}`),
+		"another label":                         namespace("default", `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`),
+		"a label without a value":               namespace("default", `{"metadata":{"labels":{"x":""}}}`),
+		"a label, gone":                         namespace("demo", `{"metadata":{"labels":{"team":null}}}`),
+		"a peer's label":                        namespace("demo", `{"metadata":{"labels":{"liqo.io/remote-cluster-id":"milan"}}}`),
+		"a namespace's annotation":              namespace("demo", `{"metadata":{"annotations":{"liqo.io/managed-by-namespace-map":"x"}}}`),
+		"a namespace's finalizer":               namespace("demo", `{"metadata":{"finalizers":["x.io/y"]}}`),
+		"a namespace":                           func() error { return c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}}) },
+		"a namespace, deleted":                  func() error { return c.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}) },
+		"a marked namespace's label":            namespace("marked", `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`),
+		"a namespace that becomes a consumer's": namespace("demo", `{"metadata":{"labels":{"liqo-tui.dev/twin":"true"}}}`),
+		"a marked pod":                          remove(marked),
+		"a marked pod's status":                 status(marked, `{"status":{"phase":"Running"}}`),
+		"a pod on a real node":                  remove(real),
+		"a pod on no node":                      remove(nowhere),
+		"all pods":                              func() error { return c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("default")) },
+		"a pod that runs":                       status(runs, `{"status":{"phase":"Pending","reason":"NamespaceNotOffloaded"}}`),
+		"a pod that is said to run":             status(real, `{"status":{"phase":"Running"}}`),
+		"a pod that is said to fail":            status(real, `{"status":{"phase":"Failed","reason":"NamespaceNotOffloaded"}}`),
+		"a pod's address":                       status(real, `{"status":{"phase":"Pending","reason":"NamespaceNotOffloaded","podIP":"10.0.0.1","podIPs":[{"ip":"10.0.0.1"}]}}`),
+		"a pod's label":                         status(real, `{"metadata":{"labels":{"app":"x"}},"status":{"phase":"Pending","reason":"NamespaceNotOffloaded"}}`),
 		"a pod's image": func() error {
 			return c.Patch(ctx, real.DeepCopy(), mergePatch(`{"spec":{"containers":[{"name":"c","image":"y"}]}}`), client.DryRunAll)
 		},

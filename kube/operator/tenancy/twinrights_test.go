@@ -214,6 +214,9 @@ var hostile = map[string]struct {
 	"more than there is": {"cpu: 100 asked for, and 2 were granted in all", "exceeded quota", func(p *corev1.PodSpec) {
 		p.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100"), corev1.ResourceMemory: resource.MustParse("1Mi")}
 	}},
+	"more disk than there is": {"ephemeral-storage: 100Gi asked for, and 25Gi were granted in all", "exceeded quota", func(p *corev1.PodSpec) {
+		p.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi"), corev1.ResourceEphemeralStorage: resource.MustParse("100Gi")}
+	}},
 	"less than nothing": {"cpu: -1 is less than nothing", "must be greater than or equal to 0", func(p *corev1.PodSpec) {
 		p.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("-1")
 	}},
@@ -265,7 +268,7 @@ func (l *lent) testRefusedPods(t *testing.T) {
 	large := pod(func(p *corev1.PodSpec) {
 		c := p.Containers[0]
 		c.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")}
-		c.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Mi")}
+		c.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Mi"), corev1.ResourceEphemeralStorage: resource.MustParse("1Mi")}
 		c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(80)}}}
 		c.ReadinessProbe, c.StartupProbe = c.LivenessProbe, c.LivenessProbe
 		c.Ports = []corev1.ContainerPort{{ContainerPort: 80}}

@@ -362,7 +362,7 @@ func (m *mapping) furnish(ctx context.Context, ns *corev1.Namespace) (bool, erro
 	if _, err := own.Apply(ctx, m.client, peering.TwinOperatorAccess(ns, m.home)); err != nil {
 		return false, err
 	}
-	if _, err := own.Apply(ctx, m.client, peering.TwinLimits(ns, offload.LeastCPU, offload.LeastMemory)); err != nil {
+	if _, err := own.Apply(ctx, m.client, peering.TwinLimits(ns, offload.LeastCPU, offload.LeastMemory, offload.LeastStorage)); err != nil {
 		return false, err
 	}
 	if _, err := own.Apply(ctx, m.client, peering.TwinPolicy(ns, m.conf, m.own)); err != nil {

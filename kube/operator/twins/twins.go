@@ -152,6 +152,7 @@ func (b *base) tenant(ctx context.Context, namespace string, id render.ClusterID
 		t.users = append(t.users, peering.SliceUser(s.Name, id).User)
 		offload.Add(t.granted, s.Status.Resources)
 	}
+	offload.GrantDisk(t.granted)
 	return t, nil
 }
 
