@@ -73,7 +73,7 @@ bin/image: build/image/main.go build/image/go.mod build/image/go.sum
 lab: lab-of-two bin/flanneld bin/calico bin/registry bin/helm bin/previous.tar bin/udptunnel.tar ## Build what the lab needs, without starting it
 
 # What two clusters on a bridge need. The demonstration waits for nothing else.
-lab-of-two: deps bin/lab bin/kubelab bin/images/pod.tar image
+lab-of-two: deps bin/lab bin/kubelab bin/kubectl bin/images/pod.tar image
 
 deps: ## Install the Debian packages that the lab and the kernel tests need
 	@build/deps.sh
@@ -83,6 +83,9 @@ bin/lab: $(LAB_SOURCES)
 
 bin/kubelab: testdata/lab/kubelab/main.go testdata/lab/go.mod testdata/lab/go.sum
 	@build/gobuild.sh testdata/lab bin/kubelab ./kubelab "$(call kube_ldflags,$(call kubernetes,testdata/lab))"
+
+bin/kubectl: testdata/lab/go.mod testdata/lab/go.sum
+	@build/gobuild.sh testdata/lab bin/kubectl k8s.io/kubernetes/cmd/kubectl "$(call kube_ldflags,$(call kubernetes,testdata/lab))"
 
 bin/flanneld: testdata/flannel/main.go testdata/flannel/go.mod testdata/flannel/go.sum
 	@build/gobuild.sh testdata/flannel bin/flanneld . "-s -w"
@@ -107,9 +110,10 @@ bin/images/pod.tar: testdata/lab/pod/main.go bin/image
 	bin/image -o $@ -tag lab.local/pod:v1 bin/pod=/pod -- /pod
 
 # The real API server for tests, under the names that envtest looks for.
-bin/kubernetes: bin/kubelab
+bin/kubernetes: bin/kubelab bin/kubectl
 	@mkdir -p $@
-	@for name in etcd kube-apiserver kubectl; do ln -sf ../kubelab $@/$$name; done
+	@for name in etcd kube-apiserver; do ln -sf ../kubelab $@/$$name; done
+	@ln -sf ../kubectl $@/kubectl
 	@touch $@
 
 # The gateway of an earlier commit: until there is a release, one of its history.
@@ -127,7 +131,8 @@ bin/udptunnel.tar: testdata/udptunnel/main.go $(SOURCES) bin/image
 bin/kubernetes-%: testdata/kubernetes/%/go.mod testdata/kubernetes/%/go.sum bin/kubernetes
 	@build/gobuild.sh testdata/kubernetes/$* $@/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver \
 		"$(call kube_ldflags,$(call kubernetes,testdata/kubernetes/$*))"
-	@for name in etcd kubectl; do ln -sf ../kubelab $@/$$name; done
+	@ln -sf ../kubelab $@/etcd
+	@ln -sf ../kubectl $@/kubectl
 	@touch $@
 
 # The released liqoctl: tests have it work against our operator.

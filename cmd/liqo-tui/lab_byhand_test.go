@@ -80,7 +80,7 @@ func (l lab) eightSteps(t *testing.T, do func(step int, cluster string, args ...
 	keyOfClient := do(7, "rome", "generate", "publickey", "--gateway-type", "client", "--gateway-name", "client")
 	l.apply(t, "milan", keyOfClient) // the eighth
 	for cluster, connection := range map[string]string{"rome": "gw-client", "milan": "gw-server"} {
-		l.must(t, "kubectl", cluster, "wait", "-n", "default", "connection/"+connection, "--for=jsonpath={.status.value}=Connected", "--timeout=60s")
+		l.must(t, "kubectl", cluster, "wait", "-n", "default", "connection/"+connection, "--for=jsonpath={.status.value}=Connected", "--timeout=180s")
 	}
 }
 

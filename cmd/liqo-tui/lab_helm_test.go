@@ -69,7 +69,7 @@ func (l lab) testHelms(t *testing.T) {
 // anything, which is what Argo CD and Flux ask again and again.
 func (l lab) noDrift(t *testing.T, cluster string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), labProgram, "kubectl", cluster, "diff", "--server-side", "--field-manager", "helm", "-n", "liqo", "-f", "-")
+	cmd := l.command(t, "kubectl", cluster, "diff", "--server-side", "--field-manager", "helm", "-n", "liqo", "-f", "-")
 	cmd.Stdin = strings.NewReader(l.helm(t, cluster, "get", "manifest", "liqo-tui"))
 	out, err := cmd.CombinedOutput()
 	failed, ok := errors.AsType[*exec.ExitError](err)

@@ -45,7 +45,7 @@ func TestLabLending(t *testing.T) {
       tolerations: [{key: virtual-node.liqo.io/not-allowed, operator: Exists}]
       containers:
 `, 1))
-	l.must(t, "kubectl", consumer, "-n", namespace, "rollout", "status", "deployment/web", "--timeout=60s")
+	l.must(t, "kubectl", consumer, "-n", namespace, "rollout", "status", "deployment/web", "--timeout=180s")
 	t.Logf("a Deployment runs there after %.1f s", time.Since(began).Seconds())
 	if on := l.must(t, "kubectl", consumer, "-n", namespace, "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].spec.nodeName}"); on != provider {
 		t.Errorf("the Deployment's pod is on %q, want %s", on, provider)
@@ -84,7 +84,7 @@ func TestLabLending(t *testing.T) {
 		l.must(t, "kubectl", consumer, "-n", namespace, "wait", "--for=delete", "pod", "-l", "app=web", "--timeout=30s")
 	})
 	l.tui(alone("unoffload", "namespace", namespace)...).want(t, exit.OK)
-	l.must(t, "kubectl", consumer, "delete", "namespace", namespace, "--timeout=60s")
+	l.must(t, "kubectl", consumer, "delete", "namespace", namespace, "--timeout=180s")
 	got = l.tui(pair("unpeer")...).want(t, exit.OK)
 	t.Logf("unpeer:\n%s%s", got.err, got.out)
 	eventually(t, 60*time.Second, func() error {

@@ -128,7 +128,7 @@ func (l lab) besideGateway(t *testing.T, consumer, provider, namespace string) {
 	}
 	t.Logf("the offloaded pod has the address of the gateway's pod, %s: it is made again", address)
 	l.must(t, "kubectl", consumer, "-n", namespace, "delete", "pod", "-l", "app=web")
-	l.must(t, "kubectl", consumer, "-n", namespace, "rollout", "status", "deployment/web", "--timeout=60s")
+	l.must(t, "kubectl", consumer, "-n", namespace, "rollout", "status", "deployment/web", "--timeout=180s")
 }
 
 // asks has an ordinary pod of a cluster ask the Service of the offloaded Deployment.

@@ -56,7 +56,7 @@ func testBesideLiqo(t *testing.T, l lab) {
 		for _, node := range l.nodes(t, cluster) {
 			l.apply(t, cluster, webPod(t, node))
 		}
-		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app=web", "--timeout=60s")
+		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app=web", "--timeout=180s")
 	}
 	pairs := []beside{
 		{connection: connection{"rome", "milan"}, server: "Remote"},
@@ -204,7 +204,7 @@ func (l lab) testBeside(t *testing.T, b beside) {
 			// Who made the namespaces removes them, which is kubectl here.
 			l.between(b.connection, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
 			for _, way := range b.ways() {
-				l.must(t, "kubectl", way.a, "delete", "namespace", "liqo-tenant-"+way.b, "--timeout=60s")
+				l.must(t, "kubectl", way.a, "delete", "namespace", "liqo-tenant-"+way.b, "--timeout=180s")
 			}
 			reset(t)
 		})

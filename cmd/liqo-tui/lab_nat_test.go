@@ -32,7 +32,7 @@ func TestBehindNAT(t *testing.T) {
 		for _, node := range l.nodes(t, cluster) {
 			l.apply(t, cluster, webPod(t, node))
 		}
-		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app=web", "--timeout=60s")
+		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app=web", "--timeout=180s")
 	}
 	open, both := connection{"rome", "milan"}, connection{"milan", "napoli"}
 	behind := func(c connection, flags ...string) func(*testing.T) {

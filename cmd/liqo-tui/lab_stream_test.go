@@ -97,10 +97,10 @@ type stream struct {
 }
 
 // stream starts one of datagrams of so many bytes. Who starts it has to stop it.
-func (s sender) stream(t *testing.T, size int) *stream {
+func (s sender) stream(t *testing.T, size int, flags ...string) *stream {
 	t.Helper()
 	st := &stream{way: s.way, read: make(chan error, 1)}
-	st.cmd = exec.CommandContext(t.Context(), labProgram, s.inside(s.way.a, s.node, s.pid, s.program, "stream", s.to, "--size", fmt.Sprint(size))...)
+	st.cmd = exec.CommandContext(t.Context(), labProgram, append(s.inside(s.way.a, s.node, s.pid, s.program, "stream", s.to, "--size", fmt.Sprint(size)), flags...)...)
 	st.cmd.Stderr = &st.errs
 	in, err := st.cmd.StdinPipe()
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -268,7 +267,7 @@ func (l lab) testAnotherTunnel(t *testing.T) {
 				t.Fatal(err)
 			}
 			eventually(t, 20*time.Second, func() error { // a kind is served a moment after it was defined
-				cmd := exec.CommandContext(t.Context(), labProgram, "kubectl", cluster, "apply", "-f", "-")
+				cmd := l.command(t, "kubectl", cluster, "apply", "-f", "-")
 				cmd.Stdin = bytes.NewReader(text)
 				if out, err := cmd.CombinedOutput(); err != nil {
 					return fmt.Errorf("%s on %s: %w: %s", file, cluster, err, out)

@@ -119,27 +119,41 @@ func (l lab) must(t *testing.T, args ...string) string {
 
 func (l lab) try(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), labProgram, args...).Output()
+	out, err := l.command(t, args...).Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return "", fmt.Errorf("%w: %s", err, exit.Stderr)
 	}
 	return strings.TrimSpace(string(out)), err
 }
 
+// command is one of the lab's program. It would only become kubectl: that is
+// started at once, which is half of the work.
+func (l lab) command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	if args[0] != "kubectl" {
+		return exec.CommandContext(t.Context(), labProgram, args...)
+	}
+	dir := filepath.Dir(l.kubeconfig)
+	config := "--kubeconfig=" + filepath.Join(dir, args[1], "pki", "admin.kubeconfig")
+	return exec.CommandContext(t.Context(), filepath.Join(dir, "bin", "kubectl"), append([]string{config}, args[2:]...)...)
+}
+
 // eventually repeats check until it succeeds: for what others do in their own
-// time, such as a node's kube-proxy.
+// time, such as a node's kube-proxy. Where looking takes long, it rests as long:
+// what is waited for needs the machine, too.
 func eventually(t *testing.T, within time.Duration, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(within)
+	deadline := time.Now().Add(patience * within)
 	for {
+		began := time.Now()
 		err := check()
 		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %v", within, err)
+			t.Fatalf("not within %s: %v", patience*within, err)
 		}
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(max(200*time.Millisecond, time.Since(began)))
 	}
 }
 
@@ -226,7 +240,7 @@ func web(node string) string { return "web-" + node }
 
 func (l lab) apply(t *testing.T, cluster, manifest string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), labProgram, "kubectl", cluster, "apply", "-f", "-")
+	cmd := l.command(t, "kubectl", cluster, "apply", "-f", "-")
 	cmd.Stdin = strings.NewReader(manifest)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("apply on %s: %v\n%s\n%s", cluster, err, out, manifest)

@@ -56,7 +56,7 @@ func (s *terminal) choosePair() {
 func (l lab) bare(t *testing.T, cluster string) {
 	t.Helper()
 	l.tui("uninstall", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster).want(t, exit.OK)
-	l.must(t, "kubectl", cluster, "wait", "--for=delete", "namespace/liqo", "--timeout=60s")
+	l.must(t, "kubectl", cluster, "wait", "--for=delete", "namespace/liqo", "--timeout=180s")
 }
 
 func TestLabWizard(t *testing.T) {

@@ -41,7 +41,7 @@ func TestLabDashboardWatchesFaults(t *testing.T) {
 	}
 	r.settle(t)
 	for _, s := range r.senders {
-		r.streams = append(r.streams, s.stream(t, 200))
+		r.streams = append(r.streams, s.stream(t, 200, "--interval", "20ms"))
 	}
 	w := &labWatch{terminal: openTerminal(t, 120, 40, nil, program, "dashboard", "--kubeconfig", l.kubeconfig)}
 	w.wait(60*time.Second, "2 contexts", "1 ✓ connected")

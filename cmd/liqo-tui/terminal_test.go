@@ -88,6 +88,7 @@ func (s *terminal) screen() string {
 func (s *terminal) wait(within time.Duration, texts ...string) string {
 	s.t.Helper()
 	var screen string
+	within *= patience
 	deadline := time.Now().Add(within)
 	for {
 		screen = s.screen()
@@ -103,13 +104,14 @@ func (s *terminal) wait(within time.Duration, texts ...string) string {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("not within %s: %q on the screen:\n%s", within, missing, screen)
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 
 // exit waits for the end of the program, and is its exit code.
 func (s *terminal) exit(within time.Duration) string {
 	s.t.Helper()
+	within *= patience
 	deadline := time.Now().Add(within)
 	for {
 		if code, err := os.ReadFile(s.status); err == nil && len(code) > 0 {
@@ -118,18 +120,19 @@ func (s *terminal) exit(within time.Duration) string {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("the program did not end within %s:\n%s", within, s.screen())
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 
 // waitWithout waits until the screen does not show the text.
 func (s *terminal) waitWithout(within time.Duration, text string) {
 	s.t.Helper()
+	within *= patience
 	deadline := time.Now().Add(within)
 	for strings.Contains(s.screen(), text) {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("after %s there still is %q on the screen:\n%s", within, text, s.screen())
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
 }

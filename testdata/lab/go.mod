@@ -9,8 +9,9 @@ require (
 	go.etcd.io/etcd/server/v3 v3.6.5
 	k8s.io/client-go v0.35.4
 	k8s.io/component-base v0.35.4
-	k8s.io/kubectl v0.0.0
 )
+
+require k8s.io/kubectl v0.0.0 // indirect
 
 require (
 	cel.dev/expr v0.24.0 // indirect
@@ -231,3 +232,5 @@ replace (
 	k8s.io/pod-security-admission => k8s.io/pod-security-admission v0.35.4
 	k8s.io/sample-apiserver => k8s.io/sample-apiserver v0.35.4
 )
+
+tool k8s.io/kubernetes/cmd/kubectl

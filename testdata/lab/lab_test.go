@@ -35,7 +35,7 @@ func newE2E(t *testing.T) e2e {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, needed := range []string{program, filepath.Join(filepath.Dir(program), "kubelab")} {
+	for _, needed := range []string{program, filepath.Join(filepath.Dir(program), "kubelab"), filepath.Join(filepath.Dir(program), "kubectl")} {
 		if _, err := os.Stat(needed); err != nil {
 			cannot("needs the built lab: %v", err)
 		}

@@ -5,9 +5,9 @@
 // # What it takes
 //
 // Root, and Debian's containerd, runc, containernetworking-plugins, iptables,
-// nftables, ipset, iproute2, procps and util-linux. The program kubelab, built from
-// ./kubelab of this module, lies beside this program; image archives (docker or
-// OCI, *.tar) lie in the folder images beside it and must include
+// nftables, ipset, iproute2, procps and util-linux. The programs kubelab, built from
+// ./kubelab of this module, and kubectl lie beside this program; image archives
+// (docker or OCI, *.tar) lie in the folder images beside it and must include
 // lab.local/pod:v1, built from ./pod.
 //
 // # What is real

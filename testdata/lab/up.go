@@ -22,7 +22,7 @@ import (
 // kubernetesTools are the names under which the multi-call program kubelab runs.
 func kubernetesTools() []string {
 	return []string{
-		"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl",
+		"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy",
 	}
 }
 
@@ -148,10 +148,11 @@ func (l Lab) checkOthers() error {
 
 // supplies are the files that nodes are made of, by absolute path.
 type supplies struct {
-	lab, kubelab, flanneld string                 // programs; flanneld only where a cluster needs it
-	calico                 string                 // folder, only where a cluster needs it
-	liqo                   map[string]liqoRelease // by cluster
-	images                 []string
+	lab, kubelab, kubectl string                 // programs
+	flanneld              string                 // only where a cluster needs it
+	calico                string                 // folder, only where a cluster needs it
+	liqo                  map[string]liqoRelease // by cluster
+	images                []string
 }
 
 func (l Lab) supplies() (supplies, error) {
@@ -159,9 +160,11 @@ func (l Lab) supplies() (supplies, error) {
 	if err != nil {
 		return supplies{}, err
 	}
-	s := supplies{lab: lab, kubelab: filepath.Join(filepath.Dir(lab), "kubelab")}
-	if _, err := os.Stat(s.kubelab); err != nil {
-		return s, fmt.Errorf("kubelab: %w: build ./kubelab of the module testdata/lab into that folder", err)
+	s := supplies{lab: lab, kubelab: filepath.Join(filepath.Dir(lab), "kubelab"), kubectl: filepath.Join(filepath.Dir(lab), "kubectl")}
+	for program, source := range map[string]string{s.kubelab: "./kubelab", s.kubectl: "k8s.io/kubernetes/cmd/kubectl"} {
+		if _, err := os.Stat(program); err != nil {
+			return s, fmt.Errorf("%s: %w: build %s of the module testdata/lab into that folder", filepath.Base(program), err, source)
+		}
 	}
 	if slices.Contains(slices.Collect(maps.Values(l.CNI)), cniFlannel) {
 		s.flanneld = filepath.Join(filepath.Dir(lab), "flanneld")
@@ -192,7 +195,7 @@ func (l Lab) linkTools(from supplies) error {
 	if err := os.MkdirAll(l.path("bin"), 0o755); err != nil {
 		return err
 	}
-	links := map[string]string{}
+	links := map[string]string{"kubectl": from.kubectl}
 	for _, name := range kubernetesTools() {
 		links[name] = from.kubelab
 	}

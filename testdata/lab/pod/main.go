@@ -5,7 +5,7 @@
 //	pod serve [--port 8080]          answer every HTTP request with a JSON object, see reply,
 //	                                 and with as many zeros behind it as the query "bytes" says
 //	                                 The UDP port of the same number returns what it gets
-//	pod stream HOST:PORT [--size 8]  send a datagram of so many bytes there every 5 ms until its
+//	pod stream HOST:PORT [--size 8]  send a datagram of so many bytes there every 10 ms until its
 //	                                 standard input ends, and say when answers began to be
 //	                                 missed and came again, see stall
 //	pod get URL [--timeout 3s]       print the body of URL; exit status 1 if that did not work.
@@ -32,7 +32,7 @@ import (
 	"time"
 )
 
-const usage = "usage: pod | pod stream HOST:PORT [--size 8] | pod serve [--port 8080] | pod get URL [--timeout 3s] [--times 1] [--from-port P]"
+const usage = "usage: pod | pod stream HOST:PORT [--size 8] [--interval 10ms] | pod serve [--port 8080] | pod get URL [--timeout 3s] [--times 1] [--from-port P]"
 
 func main() {
 	if err := run(os.Args[1:], os.Stdout); err != nil {

@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	streamInterval = 5 * time.Millisecond
-	// stallLength is what counts: shorter ones are those of a busy machine.
-	stallLength = 50 * time.Millisecond
+	// streamInterval is short enough to tell a stall.
+	streamInterval = 10 * time.Millisecond
+	// stallIntervals are what counts: shorter stalls are those of a busy machine.
+	stallIntervals = 5
 )
 
 // stall is a time without answers, between two answers.
@@ -30,6 +31,7 @@ type stall struct {
 func stream(args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("stream", flag.ContinueOnError)
 	size := flags.Int("size", 8, "of a datagram, in bytes, at least 8")
+	interval := flags.Duration("interval", streamInterval, "between datagrams: many streams through tunnels in user space take the whole machine")
 	if len(args) == 0 {
 		return errors.New(usage)
 	}
@@ -47,7 +49,7 @@ func stream(args []string, in io.Reader, out io.Writer) error {
 	start := time.Now()
 	go func() {
 		packet := make([]byte, *size)
-		ticker := time.NewTicker(streamInterval)
+		ticker := time.NewTicker(*interval)
 		defer ticker.Stop()
 		for range ticker.C {
 			binary.BigEndian.PutUint64(packet, uint64(time.Since(start)))
@@ -71,14 +73,14 @@ func stream(args []string, in io.Reader, out io.Writer) error {
 			continue
 		}
 		now := time.Now()
-		if now.Sub(last) > stallLength {
+		if now.Sub(last) > stallIntervals**interval {
 			if err := encoder.Encode(stall{last, now}); err != nil {
 				return err
 			}
 		}
 		last = now
 	}
-	if now := time.Now(); now.Sub(last) > stallLength {
+	if now := time.Now(); now.Sub(last) > stallIntervals**interval {
 		return errors.Join(encoder.Encode(stall{last, now}), errors.New("no answer at the end"))
 	}
 	return nil

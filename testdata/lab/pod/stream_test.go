@@ -54,7 +54,7 @@ func TestStreamThatIsNotAnsweredAtTheEndIsAnError(t *testing.T) {
 	}
 	defer deaf.Close()
 	in, end := io.Pipe()
-	time.AfterFunc(2*stallLength, func() { end.Close() })
+	time.AfterFunc(2*stallIntervals*streamInterval, func() { end.Close() })
 	if err := stream([]string{deaf.LocalAddr().String()}, in, io.Discard); err == nil {
 		t.Error("got no error")
 	}
