@@ -124,7 +124,7 @@ func (m *mirror) follow(ctx context.Context, k known) {
 			m.Log.Error("can't watch the pods", "namespace", name, "error", err)
 			continue
 		}
-		if s != m.spaces[name] || changed {
+		if s != m.spaces[name] || changed || was.going[name] != k.going[name] {
 			m.spaces[name] = s
 			m.group.Go(func() { m.again(ctx, name) })
 		}
@@ -196,7 +196,7 @@ func (m *mirror) view(name string) (*space, home.View) {
 		return nil, home.View{}
 	}
 	return s, home.View{
-		Consumer: m.Consumer, Provider: m.Provider, Node: m.Name, Twin: s.twin,
+		Consumer: m.Consumer, Provider: m.Provider, Node: m.Name, Twin: s.twin, Going: k.going[name],
 		Connected: k.tunnel.there, Down: k.tunnel.down, Ranges: k.ranges,
 	}
 }

@@ -331,12 +331,13 @@ func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there b
 	if err := n.cache.Get(ctx, client.ObjectKey{Namespace: n.Namespace, Name: string(v.Spec.ClusterID)}, m); client.IgnoreNotFound(err) != nil {
 		return k, false, fmt.Errorf("read the NamespaceMap for %s: %w", v.Spec.ClusterID, err)
 	}
+	offloaded := twins(v, m)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return known{
 		of: v.ResourceVersion, provider: string(v.Spec.ClusterID), granted: v.Spec.ResourceQuota.Hard, problem: v.Annotations[render.AnnotationProblem],
 		answer: n.answer, reach: n.reach, tunnel: n.follower.tunnel(len(configurations.Items) > 0, connections.Items, now),
-		twins: twins(v, m), ranges: ranges(configurations.Items),
+		twins: offloaded, going: going(offloaded, m), ranges: ranges(configurations.Items),
 	}, true, nil
 }
 

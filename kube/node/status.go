@@ -32,7 +32,8 @@ type known struct {
 	// twins are the provider's namespaces by those that the node's program looks after, ""
 	// where there is none.
 	twins  map[string]string
-	ranges []home.Range // of the provider's pods
+	going  map[string]bool // namespaces of which the provider still has one that nobody wants any more
+	ranges []home.Range    // of the provider's pods
 }
 
 // twins are the namespaces of a virtual node.
@@ -45,6 +46,18 @@ func twins(v *offloadingv1beta1.VirtualNode, m *offloadingv1beta1.NamespaceMap) 
 		out[name] = ""
 		if there := m.Status.CurrentMapping[name]; there.Phase == offloadingv1beta1.MappingAccepted && m.Spec.DesiredMapping[name] == there.RemoteNamespace {
 			out[name] = there.RemoteNamespace
+		}
+	}
+	return out
+}
+
+// going are the namespaces of a virtual node that the provider has not removed yet.
+func going(twins map[string]string, m *offloadingv1beta1.NamespaceMap) map[string]bool {
+	out := map[string]bool{}
+	for name, twin := range twins {
+		there, listed := m.Status.CurrentMapping[name]
+		if twin == "" && listed && there.Phase != offloadingv1beta1.MappingCreationLoopBackOff { // that one was never made
+			out[name] = true
 		}
 	}
 	return out

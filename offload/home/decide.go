@@ -13,6 +13,8 @@ type View struct {
 	Consumer, Provider string // cluster IDs
 	Node               string
 	Twin               string // the provider's namespace, "" if there is none
+	// Going says that the provider has not removed yet what was the twin: pods may run there.
+	Going bool
 	// Known says that what the provider has is known now: statuses stay as they are until
 	// then, and nothing is taken for gone.
 	Known bool
@@ -37,6 +39,8 @@ type Action struct {
 // provider has of this name for this node; each may be nil.
 func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now time.Time) (a Action) {
 	switch {
+	case v.Twin == "" && v.Going && pod != nil && pod.DeletionTimestamp != nil && !over(pod):
+		return a // let go, it might be made again elsewhere while it runs there
 	case v.Twin == "":
 		return NotOffloaded(pod, "namespace "+nameOf(pod)+" is not offloaded to "+v.Node, now)
 	case !v.Known:

@@ -226,6 +226,8 @@ func TestWhatIsToBeDoneForAPod(t *testing.T) {
 	failed := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
 	nowhere := view
 	nowhere.Twin = ""
+	leaving := nowhere
+	leaving.Going = true
 	for name, c := range map[string]struct {
 		view   View
 		pod    *corev1.Pod
@@ -256,6 +258,9 @@ func TestWhatIsToBeDoneForAPod(t *testing.T) {
 		"not offloaded":                      {nowhere, pod(), nil, nil, "NamespaceNotOffloaded"},
 		"not offloaded, and deleted":         {nowhere, pod(ends), nil, nil, "forget"},
 		"not offloaded, and over":            {nowhere, over, nil, nil, ""},
+		"it goes there":                      {leaving, pod(), nil, nil, "NamespaceNotOffloaded"},
+		"it goes there, and is deleted":      {leaving, pod(ends), nil, nil, ""},
+		"it goes there, and has ended here":  {leaving, pod(ends, failed), nil, nil, "forget"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := c.view.Decide(c.pod, c.shadow, c.copied, start).String(); got != c.want {

@@ -393,9 +393,35 @@ func (w *pair) testTunnelOfPods(t *testing.T) {
 	until(t, w.rome, p, "ready again", isReady)
 }
 
+// stays deletes a pod of a namespace that is not offloaded any more, while its copy runs.
+func (w *pair) stays(t *testing.T, p *corev1.Pod) {
+	t.Helper()
+	until(t, w.rome, mapTo("liqo-tenant-milan"), "about a namespace that goes", func(m *offloadingv1beta1.NamespaceMap) bool {
+		return len(m.Spec.DesiredMapping) == 0 && m.Status.CurrentMapping["demo"].Phase == offloadingv1beta1.MappingTerminating
+	})
+	if err := w.rome.Delete(t.Context(), p.DeepCopy(), client.GracePeriodSeconds(1)); err != nil {
+		t.Fatal(err)
+	}
+	next := onMilan("demo", "next") // whose turn comes later
+	w.rome.create(next.DeepCopy())
+	until(t, w.rome, next, "looked at", func(p *corev1.Pod) bool { return p.Status.Reason == "NamespaceNotOffloaded" })
+	until(t, w.rome, p, "still there", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
+}
+
 func (w *pair) testNotOffloaded(t *testing.T) {
 	p := onMilan("demo", "web")
+	w.rome.create(onMilan("demo", "last"))
+	until(t, w.rome, onMilan("demo", "last"), "running", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+	w.milan.holdsPods.Store(true)
+	defer w.milan.holdsPods.Store(false)
 	w.rome.runDelete(t, offloaded(peering.OffloadingParams{}))
+	w.stays(t, onMilan("demo", "last"))
+	w.milan.holdsPods.Store(false)
+	untilGone(t, w.rome, onMilan("demo", "last"))
+	w.goes(t, onMilan("demo", "next"))
+	if err := w.milan.Get(t.Context(), client.ObjectKey{Namespace: "demo-rome", Name: "last"}, &corev1.Pod{}); !apierrors.IsNotFound(err) {
+		t.Errorf("a pod was let go, and is still there: %v", err)
+	}
 	untilGone(t, w.milan, mapTo("liqo-tenant-rome"))
 	untilGone(t, w.milan, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo-rome"}})
 	until(t, w.rome, p, "said not to run", func(p *corev1.Pod) bool {

@@ -103,6 +103,13 @@ func (o offloadings) plan(now time.Time) offloadingPlan {
 			}
 		}
 	}
+	// A map stays, and asks for nothing, until the provider has nothing of it any more: the
+	// programs of virtual nodes read there whether pods may run yet.
+	for _, provider := range o.providers() {
+		if p.maps[provider] == nil && o.has(provider) {
+			p.maps[provider] = map[string]string{}
+		}
+	}
 	byName := func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }
 	for _, all := range p.nodes {
 		slices.SortFunc(all, byName)
@@ -114,6 +121,13 @@ func (o offloadings) plan(now time.Time) offloadingPlan {
 		p.statuses[types.NamespacedName{Namespace: o.offered[i].Namespace, Name: o.offered[i].Name}] = o.status(&o.offered[i], p, now)
 	}
 	return p
+}
+
+// has reports whether a provider still has namespaces of this cluster.
+func (o offloadings) has(provider types.NamespacedName) bool {
+	return slices.ContainsFunc(o.maps, func(m offloadingv1beta1.NamespaceMap) bool {
+		return m.Namespace == provider.Namespace && m.Name == provider.Name && len(m.Status.CurrentMapping) > 0
+	})
 }
 
 func (o offloadings) may(namespace string) bool {
