@@ -36,6 +36,7 @@ func ShareTunnel(d *appsv1.Deployment) {
 		// Never a third pod: it would be one more to hear of every change.
 		RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: new(intstr.FromInt32(1)), MaxSurge: new(intstr.FromInt32(0))},
 	}
+	d.Spec.MinReadySeconds = max(d.Spec.MinReadySeconds, standbySeconds)
 	if a := pod.Spec.Affinity; (a == nil || a.PodAffinity == nil && a.PodAntiAffinity == nil) && len(pod.Spec.TopologySpreadConstraints) == 0 {
 		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: d.Spec.Selector,
@@ -45,6 +46,11 @@ func ShareTunnel(d *appsv1.Deployment) {
 		}}
 	}
 }
+
+// standbySeconds are for a new pod to learn what it needs to take over, before the pod
+// that holds the tunnel is replaced as well: without them, packets were lost for 4 to 9 s
+// on a slow machine. A probe that fails later would take the pod out of its Service.
+const standbySeconds = 5
 
 // Lease is what the pods of a gateway with several replicas compete for.
 func (g Gateway) Lease() *coordinationv1.Lease {

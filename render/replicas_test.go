@@ -39,6 +39,9 @@ func TestPodsThatShareATunnelAreNotAllActive(t *testing.T) {
 	if d.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType {
 		t.Errorf("got strategy %s: all pods would be replaced at once", d.Spec.Strategy.Type)
 	}
+	if d.Spec.MinReadySeconds == 0 {
+		t.Error("the pod that holds the tunnel would be replaced before the other one can take over")
+	}
 	if spread := pod.Spec.TopologySpreadConstraints; len(spread) != 1 || spread[0].TopologyKey != corev1.LabelHostname || spread[0].LabelSelector == nil ||
 		!slices.Equal(spread[0].MatchLabelKeys, []string{appsv1.DefaultDeploymentUniqueLabelKey}) {
 		t.Errorf("got %+v, want the pods on different nodes", spread)

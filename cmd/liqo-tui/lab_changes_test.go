@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"net/netip"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -375,4 +377,91 @@ func (e *endpoints) last(since time.Time) time.Time {
 		times = append(times, heard)
 	}
 	return slices.MaxFunc(times, time.Time.Compare)
+}
+
+// testNodeJoins takes a node of b away for good while packets pass between others, and has
+// it join again as one that nobody knew. It measures how long they don't pass, and from
+// when on pods of the new node are reached.
+func (l lab) testNodeJoins(t *testing.T, way connection, bound time.Duration) {
+	t.Helper()
+	node := way.b + "-2" // without the first there is no API server
+	l.must(t, "kubectl", way.b, "cordon", node)
+	if pod, is := l.gatewayPod(t, way.b, way.a); is == node {
+		l.must(t, "kubectl", way.b, "delete", "pod", "-n", "liqo-tenant-"+way.a, pod)
+	}
+	s := l.senderBetween(t, way, way.a+"-1", way.b+"-1")
+	s.untilItWorks(t)
+	pid := l.nodeProcess(t, node)
+	began := time.Now()
+	gone := s.during(t, 8, 3*time.Second, func() {
+		l.must(t, "kubectl", way.b, "delete", "node", node)
+		endNode(t, node, pid)
+		l.must(t, "kubectl", way.b, "delete", "pod", web(node), "--force", "--grace-period=0") // or it would be taken for ready
+	})
+	gone.report(t, "a node of "+way.b+" gone", began, bound)
+	var ready time.Time
+	joined := s.during(t, 8, 3*time.Second, func() {
+		l.must(t, "up")
+		l.must(t, "kubectl", way.b, "wait", "--for=condition=Ready", "node", node, "--timeout=180s")
+		ready = time.Now()
+		l.apply(t, way.b, webPod(t, node))
+		l.must(t, "kubectl", way.b, "wait", "--for=condition=Ready", "pod", web(node), "--timeout=180s")
+	})
+	joined.report(t, "a node of "+way.b+" joined", began, bound)
+	l.senderBetween(t, way, way.a+"-1", node).untilItWorks(t)
+	t.Logf("pods of the node that joined %s were reached %.1f s after it was ready", way.b, time.Since(ready).Seconds())
+	l.senderBetween(t, connection{way.b, way.a}, node, way.a+"-1").untilItWorks(t)
+	l.between(way, "verify").want(t, exit.OK)
+}
+
+// testBlockMoves has a block of b's addresses, which is a Calico cluster, be first one
+// node's and then another's, with a pod under the same address on each, while packets pass
+// to others.
+func (l lab) testBlockMoves(t *testing.T, way connection, bound time.Duration) {
+	t.Helper()
+	const address, block = "10.200.33.5", "10-200-33-0-26"
+	others := l.senderBetween(t, way, way.a+"-1", way.b+"-1")
+	moving := l.senderBetween(t, way, way.a+"-1", way.b+"-1")
+	moving.to = l.translations(t, way.a, way.b).of(t, netip.MustParseAddr(address)).String() + ":8080"
+	began := time.Now()
+	o := others.during(t, 8, 3*time.Second, func() {
+		for _, node := range []string{way.b + "-2", way.b + "-1"} {
+			l.apply(t, way.b, strings.Replace(webPod(t, node), "  name: "+web(node)+"\n",
+				"  name: moving\n  annotations: {cni.projectcalico.org/ipAddrs: '[\""+address+"\"]'}\n", 1))
+			l.must(t, "kubectl", way.b, "wait", "--for=condition=Ready", "pod", "moving", "--timeout=180s")
+			ready := time.Now()
+			moving.untilItWorks(t)
+			t.Logf("a pod on %s, to which the block %s has moved, was reached %.1f s after it was ready", node, block, time.Since(ready).Seconds())
+			l.must(t, "kubectl", way.b, "delete", "pod", "moving")
+			// As Calico's own controllers do with a block that is empty.
+			l.must(t, "kubectl", way.b, "delete", "--ignore-not-found", "blockaffinities.crd.projectcalico.org/"+node+"-"+block, "ipamblocks.crd.projectcalico.org/"+block)
+		}
+	})
+	o.report(t, "a block of "+way.b+" moved twice", began, bound)
+}
+
+// nodeProcess is the first process of a node, with which all others end.
+func (l lab) nodeProcess(t *testing.T, node string) (pid string) {
+	t.Helper()
+	for line := range strings.Lines(l.must(t, "status")) {
+		if f := strings.Fields(line); len(f) > 3 && f[0] == node {
+			return f[len(f)-2]
+		}
+	}
+	t.Fatalf("the lab has no node %s", node)
+	return ""
+}
+
+// endNode ends a node with all that runs on it, as a machine that is switched off.
+func endNode(t *testing.T, node, pid string) {
+	t.Helper()
+	if err := exec.CommandContext(t.Context(), "kill", "-9", pid).Run(); err != nil {
+		t.Fatalf("end node %s, process %s: %v", node, pid, err)
+	}
+	eventually(t, 20*time.Second, func() error {
+		if _, err := os.Stat("/proc/" + pid); err == nil {
+			return fmt.Errorf("node %s, process %s, still runs", node, pid)
+		}
+		return nil
+	})
 }

@@ -134,10 +134,16 @@ func TestThreeClusters(t *testing.T) {
 	t.Run("a server whose endpoint changes, where delegate was run", func(t *testing.T) {
 		l.testEndpointMoves(t, connections[0], 2*time.Second)
 	})
-	t.Run("the pod that holds the tunnel is lost, and another one is there", func(t *testing.T) {
-		l.testReplicas(t, connections[0], 3*time.Second)
-	})
-	t.Run("faults at random", func(t *testing.T) { l.testFaults(t, connections) })
+	// These take two minutes each.
+	const standby, broken, nodes = "the pod that holds the tunnel is lost, and another one is there", "faults at random",
+		"a block of addresses that moves, a node that goes, and one that joins"
+	long := some(t, []string{standby, broken, nodes}, 2)
+	if slices.Contains(long, standby) {
+		t.Run(standby, func(t *testing.T) { l.testReplicas(t, connections[0], 3*time.Second) })
+	}
+	if slices.Contains(long, broken) || os.Getenv("SOAK") != "" {
+		t.Run(broken, func(t *testing.T) { l.testFaults(t, connections) })
+	}
 	t.Run("reset leaves nothing in any kernel", func(t *testing.T) {
 		for _, c := range connections {
 			l.between(c, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
@@ -149,6 +155,18 @@ func TestThreeClusters(t *testing.T) {
 			}
 			return nil
 		})
+	})
+	if !slices.Contains(long, nodes) {
+		return
+	}
+	t.Run(nodes, func(t *testing.T) { // another node has another kernel
+		for _, c := range connections {
+			l.between(c, "connect", "--server-service-type", "NodePort", "--yes", "--timeout", "120s").want(t, exit.OK)
+		}
+		l.testBlockMoves(t, connection{"milan", "rome"}, time.Second)
+		for _, way := range some(t, []connection{{"milan", "rome"}, {"rome", "milan"}, {"rome", "napoli"}}, 1) {
+			l.testNodeJoins(t, way, time.Second)
+		}
 	})
 }
 
