@@ -164,7 +164,8 @@ func TestThreeClusters(t *testing.T) {
 			l.between(c, "connect", "--server-service-type", "NodePort", "--yes", "--timeout", "120s").want(t, exit.OK)
 		}
 		l.testBlockMoves(t, connection{"milan", "rome"}, time.Second)
-		for _, way := range some(t, []connection{{"milan", "rome"}, {"rome", "milan"}, {"rome", "napoli"}}, 1) {
+		// Of four, since one of three would always be the same with this part of the tests.
+		for _, way := range some(t, []connection{{"milan", "rome"}, {"rome", "milan"}, {"rome", "napoli"}, {"napoli", "rome"}}, 1) {
 			l.testNodeJoins(t, way, time.Second)
 		}
 	})
