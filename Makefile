@@ -104,7 +104,7 @@ bin/calico: $(wildcard testdata/calico/*.go) testdata/calico/go.mod testdata/cal
 	@install -m 644 "$$(cd testdata/calico && go list -m -f '{{.Dir}}' github.com/projectcalico/calico)"/libcalico-go/config/crd/*.yaml $@/crds
 	@touch $@
 
-bin/images/pod.tar: testdata/lab/pod/main.go bin/image
+bin/images/pod.tar: $(filter-out %_test.go,$(wildcard testdata/lab/pod/*.go)) bin/image
 	@mkdir -p bin/images
 	@build/gobuild.sh testdata/lab bin/pod ./pod "-s -w"
 	bin/image -o $@ -tag lab.local/pod:v1 bin/pod=/pod -- /pod
