@@ -6,7 +6,7 @@ networking.liqo.io_gatewayclients networking.liqo.io_gatewayservers networking.l
 networking.liqo.io_publickeies networking.liqo.io_wggatewayclienttemplates networking.liqo.io_wggatewayservertemplates"
 # Only clusters that are to use others' resources, or lend theirs, get these.
 peering="authentication.liqo.io_identities authentication.liqo.io_renews authentication.liqo.io_resourceslices authentication.liqo.io_tenants
-offloading.liqo.io_namespacemaps offloading.liqo.io_namespaceoffloadings offloading.liqo.io_shadowpods offloading.liqo.io_virtualnodes"
+offloading.liqo.io_namespacemaps offloading.liqo.io_namespaceoffloadings offloading.liqo.io_shadowendpointslices offloading.liqo.io_shadowpods offloading.liqo.io_virtualnodes"
 mkdir -p bin
 [ -x "bin/controller-gen-$1" ] || {
 	GOBIN=$PWD/bin go install "sigs.k8s.io/controller-tools/cmd/controller-gen@$1"

@@ -41,9 +41,16 @@ func TestLabLending(t *testing.T) {
 	got = l.tui(alone("offload", "namespace", namespace)...).want(t, exit.OK)
 	t.Logf("offload: %.1f s\n%s%s", time.Since(began).Seconds(), got.err, got.out)
 	began = time.Now()
-	l.apply(t, consumer, strings.Replace(lentWeb(namespace), "      containers:\n", `      nodeSelector: {liqo.io/type: virtual-node}
+	l.must(t, "kubectl", consumer, "-n", namespace, "create", "configmap", "settings", "--from-literal=A=b")
+	l.must(t, "kubectl", consumer, "-n", namespace, "create", "secret", "generic", "password", "--from-literal=password=x")
+	// Without the two its container does not start.
+	l.apply(t, consumer, strings.Replace(lentWeb(namespace), "      containers:\n      - name: web\n", `      nodeSelector: {liqo.io/type: virtual-node}
       tolerations: [{key: virtual-node.liqo.io/not-allowed, operator: Exists}]
+      volumes: [{name: password, secret: {secretName: password}}]
       containers:
+      - name: web
+        envFrom: [{configMapRef: {name: settings}}]
+        volumeMounts: [{name: password, mountPath: /password}]
 `, 1))
 	l.must(t, "kubectl", consumer, "-n", namespace, "rollout", "status", "deployment/web", "--timeout=180s")
 	t.Logf("a Deployment runs there after %.1f s", time.Since(began).Seconds())
@@ -51,6 +58,7 @@ func TestLabLending(t *testing.T) {
 		t.Errorf("the Deployment's pod is on %q, want %s", on, provider)
 	}
 	t.Run("its Service answers pods of the consumer", func(t *testing.T) { l.asks(t, consumer, namespace) })
+	t.Run("with a pod in each cluster it answers from both, in both", func(t *testing.T) { l.answersFromBoth(t, consumer, provider, namespace) })
 	t.Run("a pod that was deleted there runs again, and is the same here", func(t *testing.T) {
 		here := func() (string, error) {
 			return l.try(t, "kubectl", consumer, "-n", namespace, "get", "pods", "-l", "app=web", "-o", `jsonpath={range .items[*]}{.metadata.uid} {.status.conditions[?(@.type=="Ready")].status}{end}`)
@@ -94,6 +102,43 @@ func TestLabLending(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// answersFromBoth adds a pod at home to a Service whose other one is on the provider, and
+// asks the Service in both clusters.
+func (l lab) answersFromBoth(t *testing.T, consumer, provider, namespace string) {
+	t.Helper()
+	l.apply(t, consumer, `apiVersion: v1
+kind: Pod
+metadata: {name: at-home, namespace: `+namespace+`, labels: {app: web}}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers: [{name: web, image: "lab.local/pod:v1", imagePullPolicy: IfNotPresent, args: [serve], ports: [{containerPort: 8080}]}]
+`)
+	l.must(t, "kubectl", consumer, "-n", namespace, "wait", "--for=condition=Ready", "pod/at-home", "--timeout=180s")
+	began := time.Now()
+	lent := l.must(t, "kubectl", consumer, "-n", namespace, "get", "pods", "-l", "app=web", "--field-selector", "spec.nodeName="+provider, "-o", "jsonpath={.items[0].metadata.name}")
+	twin := namespace + "-" + consumer
+	for _, from := range []struct{ cluster, namespace, in, pod string }{
+		{consumer, namespace, namespace, "at-home"}, {provider, twin, twin, lent}, {consumer, namespace, "default", web(l.workers(t, consumer)[0])},
+	} {
+		address := l.must(t, "kubectl", from.cluster, "-n", from.namespace, "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+		left := map[string]bool{"at-home": true, lent: true}
+		eventually(t, 60*time.Second, func() error {
+			text, err := l.try(t, "kubectl", from.cluster, "-n", from.in, "exec", from.pod, "--", "/pod", "get", "--timeout", "2s", "http://"+address+":8080/")
+			for name := range left {
+				if err == nil && strings.Contains(text, `"hostname":"`+name+`"`) {
+					delete(left, name)
+				}
+			}
+			if err == nil && len(left) > 0 {
+				err = fmt.Errorf("pod %s of %s got no answer of %v", from.pod, from.cluster, left)
+			}
+			return err
+		})
+		t.Logf("pod %s of %s got answers of both within %.1f s", from.pod, from.cluster, time.Since(began).Seconds())
+	}
+	l.must(t, "kubectl", consumer, "-n", namespace, "delete", "pod", "at-home")
 }
 
 // apiServer is where the kubeconfig says that a cluster's API is.

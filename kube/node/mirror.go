@@ -65,10 +65,10 @@ func (m *mirror) run(ctx context.Context) error {
 				if end {
 					return
 				}
-				switch again, err := m.look(ctx, key); {
+				switch again, err := m.handle(ctx, key); {
 				case err != nil:
 					if !apierrors.IsConflict(err) && ctx.Err() == nil { // the cache is behind
-						m.Log.Error("tries again", "pod", key.String(), "error", err)
+						m.Log.Error("tries again", "of", key.String(), "error", err)
 					}
 					m.queue.AddRateLimited(key)
 				case again:
@@ -91,6 +91,17 @@ func (m *mirror) run(ctx context.Context) error {
 	m.mu.Unlock()
 	m.group.Wait()
 	return nil
+}
+
+// handle looks at a pod, or, without a name, at what goes along with the pods of a
+// namespace.
+func (m *mirror) handle(ctx context.Context, key client.ObjectKey) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, writeWithin)
+	defer cancel()
+	if key.Name == "" {
+		return false, m.reflect(ctx, key.Namespace)
+	}
+	return m.look(ctx, key)
 }
 
 func (s *space) end() {
@@ -117,7 +128,7 @@ func (m *mirror) follow(ctx context.Context, k known) {
 			delete(m.spaces, name)
 		}
 	}
-	changed := was.tunnel.there != k.tunnel.there || (was.tunnel.down == "") != (k.tunnel.down == "") || !slices.Equal(was.ranges, k.ranges)
+	changed := was.tunnel.There != k.tunnel.There || (was.tunnel.Down == "") != (k.tunnel.Down == "") || !slices.Equal(was.ranges, k.ranges)
 	for name, twin := range k.twins {
 		s, err := m.space(ctx, name, twin, k.reach, was.reach)
 		if err != nil {
@@ -146,7 +157,7 @@ func (m *mirror) space(ctx context.Context, name, twin string, reach, was *provi
 	if old.there != nil {
 		old.there.end()
 	}
-	s := &space{name: name, twin: twin, here: old.here}
+	s := &space{name: name, twin: twin, here: old.here, said: map[thing]string{}}
 	if reach == nil || twin == "" {
 		return s, nil
 	}
@@ -165,6 +176,7 @@ func (m *mirror) again(ctx context.Context, name string) {
 	m.mu.Lock()
 	s := m.spaces[name]
 	m.mu.Unlock()
+	m.queue.Add(client.ObjectKey{Namespace: name})
 	if s == nil || !s.here.synced(ctx, &corev1.Pod{}) {
 		return // it comes again
 	}
@@ -197,15 +209,13 @@ func (m *mirror) view(name string) (*space, home.View) {
 	}
 	return s, home.View{
 		Consumer: m.Consumer, Provider: m.Provider, Node: m.Name, Twin: s.twin, Going: k.going[name],
-		Connected: k.tunnel.there, Down: k.tunnel.down, Ranges: k.ranges,
+		Connected: k.tunnel.There, Down: k.tunnel.Down, Ranges: k.ranges,
 	}
 }
 
 // look brings one pod and what the provider has of it together; again asks for another
 // look.
 func (m *mirror) look(ctx context.Context, key client.ObjectKey) (again bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, writeWithin)
-	defer cancel()
 	s, v := m.view(key.Namespace)
 	if s == nil || !s.here.synced(ctx, &corev1.Pod{}) {
 		return false, nil // it comes again when all is known
@@ -287,22 +297,21 @@ func (m *mirror) report(ctx context.Context, pod *corev1.Pod, status corev1.PodS
 		return client.IgnoreNotFound(err)
 	}
 	if status.Message != "" && status.Message != pod.Status.Message && slices.Contains([]string{home.ReasonUnfit, home.ReasonRefused, home.ReasonNotOffloaded}, status.Reason) {
-		m.record(ctx, pod, status.Reason, status.Message)
+		m.record(ctx, corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, status.Reason, status.Message)
 	}
 	return nil
 }
 
-// record records an Event. One that is lost is no harm: the pod's status says it, too.
-func (m *mirror) record(ctx context.Context, pod *corev1.Pod, reason, message string) {
+// record records an Event. One that is lost is no harm: a pod's status says it, too.
+func (m *mirror) record(ctx context.Context, of corev1.ObjectReference, reason, message string) {
 	now := metav1.Now()
 	e := &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Namespace: pod.Namespace, Name: fmt.Sprintf("%s.%x", pod.Name, now.UnixNano())},
-		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
-		Reason:         reason, Message: message[:min(len(message), maxMessage)], Type: corev1.EventTypeWarning, Source: corev1.EventSource{Component: writer, Host: m.Name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: fmt.Sprintf("%s.%x", of.Name, now.UnixNano())}, InvolvedObject: of,
+		Reason: reason, Message: message[:min(len(message), maxMessage)], Type: corev1.EventTypeWarning, Source: corev1.EventSource{Component: writer, Host: m.Name},
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
 	if err := m.client.Create(ctx, e, client.FieldOwner(writer)); err != nil && ctx.Err() == nil {
-		m.Log.Error("record an event", "pod", pod.Namespace+"/"+pod.Name, "error", err)
+		m.Log.Error("record an event", "of", of.Namespace+"/"+of.Name, "error", err)
 	}
 }
 

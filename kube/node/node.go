@@ -17,18 +17,21 @@ import (
 	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/offload/network"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -72,7 +75,7 @@ type virtualNode struct {
 	answer error     // of the provider, see [known]
 	reach  *provider // by which it has answered
 
-	follower follower
+	follower network.Follower
 	told     told
 	mirror   *mirror
 }
@@ -104,23 +107,22 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 
 func newNode(config *rest.Config, o Options) (*virtualNode, error) {
 	scheme := k8sruntime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), networkingv1beta1.AddToScheme(scheme), offloadingv1beta1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), networkingv1beta1.AddToScheme(scheme), offloadingv1beta1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	// It is known what these are: to ask takes more answers.
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for kind, scope := range map[string]meta.RESTScope{"Node": meta.RESTScopeRoot, "Secret": meta.RESTScopeNamespace} {
-		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), scope)
-	}
-	for _, kind := range []string{"Pod", "PodList", "Event"} { // the cache asks for the scope of lists, too
-		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
-	}
-	for _, kind := range []string{offloadingv1beta1.VirtualNodeKind, "NamespaceMap", "ShadowPod", "ShadowPodList"} {
-		mapper.Add(offloadingv1beta1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
-	}
-	for _, kind := range []string{networkingv1beta1.ConnectionKind, networkingv1beta1.ConfigurationKind} {
-		mapper.Add(networkingv1beta1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
-		mapper.Add(networkingv1beta1.GroupVersion.WithKind(kind+"List"), meta.RESTScopeNamespace)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	for version, kinds := range map[schema.GroupVersion][]string{
+		corev1.SchemeGroupVersion:            {"Pod", "Event", "Secret", "ConfigMap", "Service"},
+		discoveryv1.SchemeGroupVersion:       {"EndpointSlice"},
+		offloadingv1beta1.SchemeGroupVersion: {offloadingv1beta1.VirtualNodeKind, "NamespaceMap", "ShadowPod", "ShadowEndpointSlice"},
+		networkingv1beta1.GroupVersion:       {networkingv1beta1.ConnectionKind, networkingv1beta1.ConfigurationKind},
+	} {
+		for _, kind := range kinds {
+			mapper.Add(version.WithKind(kind), meta.RESTScopeNamespace)
+			mapper.Add(version.WithKind(kind+"List"), meta.RESTScopeNamespace) // the cache asks for it, too
+		}
 	}
 	mapper.Add(leaseKind, meta.RESTScopeNamespace)
 	config = rest.CopyConfig(config)
@@ -336,9 +338,17 @@ func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there b
 	defer n.mu.Unlock()
 	return known{
 		of: v.ResourceVersion, provider: string(v.Spec.ClusterID), granted: v.Spec.ResourceQuota.Hard, problem: v.Annotations[render.AnnotationProblem],
-		answer: n.answer, reach: n.reach, tunnel: n.follower.tunnel(len(configurations.Items) > 0, connections.Items, now),
-		twins: offloaded, going: going(offloaded, m), ranges: ranges(configurations.Items),
+		answer: n.answer, reach: n.reach, tunnel: n.follower.Tunnel(len(configurations.Items) > 0, connections.Items, now),
+		twins: offloaded, going: going(offloaded, m), ranges: rangesOf(configurations.Items),
 	}, true, nil
+}
+
+// rangesOf are those of the provider, to which there is one Configuration.
+func rangesOf(all []networkingv1beta1.Configuration) network.Ranges {
+	if len(all) == 0 {
+		return nil
+	}
+	return network.RangesOf(&all[0])
 }
 
 // apply writes the status, all of which is this program's.

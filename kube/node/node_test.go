@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 
+	"github.com/liqo-tui/liqo-tui/offload/network"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -43,7 +43,7 @@ func TestANodeIsReadyIfAllIsWell(t *testing.T) {
 		"not asked yet":    {known{granted: granted, answer: errNotAsked}, corev1.ConditionFalse, reasonUnreachable, "milan: its API server has not answered yet"},
 		"the operator":     {known{granted: granted, problem: "drained"}, corev1.ConditionFalse, reasonRefused, "drained"},
 		"both":             {known{granted: granted, problem: "drained", answer: errors.New("x")}, corev1.ConditionFalse, reasonRefused, "drained"},
-		"the tunnel alone": {known{granted: granted, tunnel: tunnel{there: true, down: "x"}}, corev1.ConditionTrue, reasonAnswers, ""},
+		"the tunnel alone": {known{granted: granted, tunnel: network.Tunnel{There: true, Down: "x"}}, corev1.ConditionTrue, reasonAnswers, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.known.provider = "milan"
@@ -77,67 +77,17 @@ func TestOnlyWhatBothSidesSayIsOffloaded(t *testing.T) {
 	}
 }
 
-func TestRangesAreThoseOfTheConfiguration(t *testing.T) {
-	c := networkingv1beta1.Configuration{}
-	c.Spec.Remote.CIDR.Pod = []networkingv1beta1.CIDR{"10.244.0.0/16"}
-	if got := ranges([]networkingv1beta1.Configuration{c}); got != nil {
-		t.Errorf("not remapped yet: got %v", got)
-	}
-	c.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"253.18.0.0/16"}}}
-	if got := fmt.Sprint(ranges([]networkingv1beta1.Configuration{c})); got != "[{10.244.0.0/16 253.18.0.0/16}]" {
-		t.Errorf("got %s", got)
-	}
-}
-
 func TestConditionsKeepTheirTime(t *testing.T) {
 	start := time.Unix(1000, 0)
-	k := known{granted: granted, tunnel: tunnel{there: true}}
+	k := known{granted: granted, tunnel: network.Tunnel{There: true}}
 	first := k.conditions(nil, start)
-	k.tunnel.down = "silent"
+	k.tunnel.Down = "silent"
 	later := k.conditions(first, start.Add(time.Minute))
 	if !later[0].LastTransitionTime.Time.Equal(start) || !later[1].LastTransitionTime.Time.Equal(start.Add(time.Minute)) || later[1].Status != corev1.ConditionTrue {
 		t.Errorf("got %+v", later)
 	}
-	if !same(corev1.NodeStatus{Conditions: first}, corev1.NodeStatus{Conditions: (known{granted: granted, tunnel: tunnel{there: true}}).conditions(first, start.Add(time.Minute))}) {
+	if !same(corev1.NodeStatus{Conditions: first}, corev1.NodeStatus{Conditions: (known{granted: granted, tunnel: network.Tunnel{There: true}}).conditions(first, start.Add(time.Minute))}) {
 		t.Error("a heartbeat is taken for news")
-	}
-}
-
-func TestTunnelsAreJudgedByTheirReports(t *testing.T) {
-	start := time.Unix(1000, 0)
-	connection := func(value networkingv1beta1.ConnectionStatusValue, report string) []networkingv1beta1.Connection {
-		c := networkingv1beta1.Connection{Status: networkingv1beta1.ConnectionStatus{Value: value}}
-		if report != "" {
-			c.Annotations = map[string]string{render.AnnotationStatus: report}
-		}
-		return []networkingv1beta1.Connection{c}
-	}
-	const report = `{"at":"2020-01-01T00:00:00Z","intervalSeconds":10,"message":"hm"}`
-	for name, c := range map[string]struct {
-		configured bool
-		all        []networkingv1beta1.Connection
-		after      time.Duration
-		there      bool
-		down       string
-	}{
-		"no network of ours":     {false, nil, 0, false, ""},
-		"no gateway":             {true, nil, 0, true, "no gateway"},
-		"connected":              {true, connection(networkingv1beta1.Connected, report), 29 * time.Second, true, ""},
-		"connected, and silent":  {true, connection(networkingv1beta1.Connected, report), 31 * time.Second, true, "not reported for 31s"},
-		"a gateway of Liqo":      {true, connection(networkingv1beta1.Connected, ""), time.Hour, true, ""},
-		"connecting":             {true, connection(networkingv1beta1.Connecting, report), 0, true, "hm"},
-		"connecting, of Liqo":    {true, connection(networkingv1beta1.Connecting, ""), 0, true, "says Connecting"},
-		"not reported yet":       {true, connection("", ""), 0, true, "not reported yet"},
-		"a report that is wrong": {true, connection(networkingv1beta1.ConnectionError, "{"), 0, true, "says"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var f follower
-			f.tunnel(c.configured, c.all, start)
-			got := f.tunnel(c.configured, c.all, start.Add(c.after))
-			if got.there != c.there || (got.down == "") != (c.down == "") || !strings.Contains(got.down, c.down) {
-				t.Errorf("got %+v", got)
-			}
-		})
 	}
 }
 

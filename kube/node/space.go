@@ -26,6 +26,7 @@ type space struct {
 	here       *side
 	there      *side // of the provider; nil while it can't be asked
 	abroad     client.Client
+	said       map[thing]string // of [mirror.reflect]: one at a time, as a namespace is one key
 }
 
 // side is what one API server has of a namespace.
@@ -42,17 +43,26 @@ func slimShadow(o any) (any, error) {
 	return o, nil
 }
 
-// watchHere begins to watch the pods of a namespace that are bound to the node.
+// watchHere begins to watch the pods of a namespace that are bound to the node, and what
+// goes along with them.
 func (m *mirror) watchHere(ctx context.Context, name string) (*side, error) {
-	return m.watch(ctx, name, cache.Options{DefaultFieldSelector: fields.OneTermEqualSelector("spec.nodeName", m.Name)}, nil, &corev1.Pod{})
+	return m.watch(ctx, name, cache.Options{
+		ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Field: fields.OneTermEqualSelector("spec.nodeName", m.Name)}},
+	}, nil, append(beside(), &corev1.Pod{})...)
 }
 
 // watchThere begins to watch what the provider has for the node in a twin.
 func (m *mirror) watchThere(ctx context.Context, name, twin string, p *provider) (*side, error) {
-	return m.watch(ctx, name, cache.Options{
-		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{peering.LabelPodNode: m.Name}), DefaultNamespaces: map[string]cache.Config{twin: {}},
-		ByObject: map[client.Object]cache.ByObject{&offloadingv1beta1.ShadowPod{}: {Transform: slimShadow}},
-	}, p, &corev1.Pod{}, &offloadingv1beta1.ShadowPod{})
+	ofNode := labels.SelectorFromSet(labels.Set{peering.LabelPodNode: m.Name})
+	// Who wants what goes along, the managers of its fields tell.
+	ofCluster := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{peering.LabelPodOrigin: m.Consumer}), Transform: func(o any) (any, error) { return o, nil }}
+	by := map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: ofNode}, &offloadingv1beta1.ShadowPod{}: {Label: ofNode, Transform: slimShadow}}
+	kinds := []client.Object{&corev1.Pod{}, &offloadingv1beta1.ShadowPod{}}
+	for _, kind := range asAbroad() {
+		by[kind] = ofCluster
+		kinds = append(kinds, kind)
+	}
+	return m.watch(ctx, name, cache.Options{DefaultNamespaces: map[string]cache.Config{twin: {}}, ByObject: by}, p, kinds...)
 }
 
 // watch has pods looked at again when one of these kinds changes under their name. When all
@@ -72,15 +82,7 @@ func (m *mirror) watch(ctx context.Context, name string, o cache.Options, p *pro
 	for _, kind := range kinds {
 		informer, err := kept.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err == nil {
-			add := func(o any) {
-				if gone, is := o.(toolscache.DeletedFinalStateUnknown); is {
-					o = gone.Obj
-				}
-				if a, is := o.(metav1.Object); is {
-					m.queue.Add(client.ObjectKey{Namespace: name, Name: a.GetName()})
-				}
-			}
-			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, o any) { add(o) }, DeleteFunc: add})
+			_, err = informer.AddEventHandler(m.handler(name))
 		}
 		if err != nil {
 			end()
@@ -95,6 +97,29 @@ func (m *mirror) watch(ctx context.Context, name string, o cache.Options, p *pro
 		}
 	})
 	return s, nil
+}
+
+// handler has a pod looked at that changes, or has something of its name that does. A pod
+// that comes or goes may have another ConfigMap go along.
+func (m *mirror) handler(namespace string) toolscache.ResourceEventHandlerFuncs {
+	all := client.ObjectKey{Namespace: namespace}
+	add := func(o any, comes bool) {
+		if gone, is := o.(toolscache.DeletedFinalStateUnknown); is {
+			o = gone.Obj
+		}
+		switch o := o.(type) {
+		case *corev1.Pod, *offloadingv1beta1.ShadowPod:
+			m.queue.Add(client.ObjectKey{Namespace: namespace, Name: o.(metav1.Object).GetName()})
+			if comes {
+				m.queue.Add(all)
+			}
+		case metav1.Object:
+			m.queue.Add(all)
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) { add(o, true) }, UpdateFunc: func(_, o any) { add(o, false) }, DeleteFunc: func(o any) { add(o, true) },
+	}
 }
 
 // synced reports whether all is known of these kinds that there was at first.

@@ -3,18 +3,15 @@ package node
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
 	"time"
 
-	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/liqo-tui/liqo-tui/offload/home"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/offload/network"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -28,12 +25,12 @@ type known struct {
 	// answered.
 	answer error
 	reach  *provider // nil if it does not answer
-	tunnel tunnel
+	tunnel network.Tunnel
 	// twins are the provider's namespaces by those that the node's program looks after, ""
 	// where there is none.
 	twins  map[string]string
 	going  map[string]bool // namespaces of which the provider still has one that nobody wants any more
-	ranges []home.Range    // of the provider's pods
+	ranges network.Ranges  // of the provider's pods
 }
 
 // twins are the namespaces of a virtual node.
@@ -63,22 +60,6 @@ func going(twins map[string]string, m *offloadingv1beta1.NamespaceMap) map[strin
 	return out
 }
 
-// ranges are those of the provider's pods, and as which they are seen here.
-func ranges(all []networkingv1beta1.Configuration) (out []home.Range) {
-	if len(all) == 0 || all[0].Status.Remote == nil {
-		return nil
-	}
-	own, seen := all[0].Spec.Remote.CIDR.Pod, all[0].Status.Remote.CIDR.Pod
-	for i := range min(len(own), len(seen)) {
-		from, err := netip.ParsePrefix(string(own[i]))
-		to, toerr := netip.ParsePrefix(string(seen[i]))
-		if err == nil && toerr == nil {
-			out = append(out, home.Range{Own: from, Seen: to})
-		}
-	}
-	return out
-}
-
 // offloaded reports whether there is a namespace whose pods can run.
 func (k known) offloaded() bool {
 	for _, twin := range k.twins {
@@ -87,13 +68,6 @@ func (k known) offloaded() bool {
 		}
 	}
 	return false
-}
-
-// tunnel is the network between the clusters. Without one there is nothing to say of it:
-// an admin connects them otherwise.
-type tunnel struct {
-	there bool
-	down  string // why no packets pass, "" if they do
 }
 
 // Reasons of conditions.
@@ -133,10 +107,10 @@ func (k known) ready() corev1.NodeCondition {
 // conditions are all that is measured, each with the time since when it is so.
 func (k known) conditions(before []corev1.NodeCondition, now time.Time) []corev1.NodeCondition {
 	all := []corev1.NodeCondition{k.ready()}
-	if k.tunnel.there {
+	if k.tunnel.There {
 		c := corev1.NodeCondition{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse, Reason: reasonConnected, Message: "the tunnel to " + k.provider + " is connected"}
-		if k.tunnel.down != "" {
-			c.Status, c.Reason, c.Message = corev1.ConditionTrue, reasonDown, "the tunnel to "+k.provider+": "+k.tunnel.down
+		if k.tunnel.Down != "" {
+			c.Status, c.Reason, c.Message = corev1.ConditionTrue, reasonDown, "the tunnel to "+k.provider+": "+k.tunnel.Down
 		}
 		all = append(all, c)
 	}
@@ -164,40 +138,4 @@ func (k known) allocatable() corev1.ResourceList {
 		out[corev1.ResourcePods] = resource.Quantity{Format: resource.DecimalSI}
 	}
 	return out
-}
-
-// follower judges a tunnel by what its gateway reports. Clocks of nodes differ: a report
-// is too old when it has not changed for too long by this one.
-type follower struct {
-	text string
-	at   time.Time
-}
-
-// tunnel is its state.
-func (f *follower) tunnel(configured bool, all []networkingv1beta1.Connection, now time.Time) tunnel {
-	if len(all) == 0 {
-		if configured {
-			return tunnel{there: true, down: "there is no gateway for it"}
-		}
-		return tunnel{}
-	}
-	c := &all[0]
-	if text := c.Annotations[render.AnnotationStatus]; text != f.text || f.at.IsZero() {
-		f.text, f.at = text, now
-	}
-	report, ok, err := render.ParseReport(c.Annotations)
-	if err != nil {
-		ok = false
-	}
-	switch stale := render.StaleAt(f.at, time.Duration(report.Interval)*time.Second); {
-	case ok && !stale.IsZero() && now.After(stale):
-		return tunnel{there: true, down: fmt.Sprintf("its gateway has not reported for %s", now.Sub(f.at).Round(time.Second))}
-	case c.Status.Value == networkingv1beta1.Connected:
-		return tunnel{there: true}
-	case ok && report.Message != "":
-		return tunnel{there: true, down: report.Message}
-	case c.Status.Value == "":
-		return tunnel{there: true, down: "its gateway has not reported yet"}
-	}
-	return tunnel{there: true, down: "its gateway says " + string(c.Status.Value)}
 }

@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/liqo-tui/liqo-tui/offload/network"
 )
 
 // View is what the pods of one namespace on a virtual node have in common.
@@ -21,7 +23,7 @@ type View struct {
 	// Connected says that there is a tunnel of ours, Down why it carries no packets.
 	Connected bool
 	Down      string
-	Ranges    []Range
+	Ranges    network.Ranges
 	Address   string // of the virtual node, "" if it has none
 }
 

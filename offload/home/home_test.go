@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/liqo-tui/liqo-tui/offload/network"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -151,7 +152,7 @@ func TestPodsThatCanNotGo(t *testing.T) {
 
 func TestAStatusIsTheProvidersWithExceptions(t *testing.T) {
 	v := view
-	v.Connected, v.Ranges = true, []Range{{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("253.18.0.0/16")}}
+	v.Connected, v.Ranges = true, network.Ranges{{Own: netip.MustParsePrefix("10.244.0.0/16"), Seen: netip.MustParsePrefix("253.18.0.0/16")}}
 	ready := func(s *corev1.PodStatus) corev1.PodCondition { return s.Conditions[readiness(s.Conditions)] }
 	got := v.running(pod(), copyOf(), start.Add(time.Hour))
 	if got.Phase != corev1.PodRunning || got.PodIP != "253.18.0.7" || len(got.PodIPs) != 1 || got.HostIP != "" || got.QOSClass != corev1.PodQOSBestEffort || !got.StartTime.Equal(&metav1.Time{Time: start}) {
@@ -213,7 +214,7 @@ func TestReadinessFollowsTheTunnelAndNotTheAPI(t *testing.T) {
 	if a := v.Decide(runs, shadow, copyOf(), start.Add(time.Hour)); a.Status != nil && a.Status.Conditions[readiness(a.Status.Conditions)].Status != corev1.ConditionFalse {
 		t.Errorf("the provider says ready, and no packets pass: got %+v", a.Status)
 	}
-	v.Down, v.Ranges = "", []Range{{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("10.244.0.0/16")}}
+	v.Down, v.Ranges = "", network.Ranges{{Own: netip.MustParsePrefix("10.244.0.0/16"), Seen: netip.MustParsePrefix("10.244.0.0/16")}}
 	if a := v.Decide(runs, shadow, copyOf(), start.Add(2*time.Hour)); a.Status == nil || a.Status.Conditions[readiness(a.Status.Conditions)].Status != corev1.ConditionTrue {
 		t.Errorf("connected again: got %+v", a)
 	}

@@ -1,14 +1,11 @@
 package home
 
 import (
-	"net/netip"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/liqo-tui/liqo-tui/ipam"
 )
 
 // Reasons that pods on a virtual node have in their status.
@@ -22,25 +19,13 @@ const (
 	ReasonEnded         = "EndedUnseen"
 )
 
-// Range is one of the provider's ranges of pods, and the range as which this cluster sees it.
-type Range struct{ Own, Seen netip.Prefix }
-
 // Seen is under which address a pod of the provider is reached from here; false if under
-// none: an address outside of the provider's ranges would lead to somebody else.
+// none. Where there is no tunnel of ours, it is the pod's own.
 func (v View) Seen(text string) (string, bool) {
 	if !v.Connected {
 		return text, text != ""
 	}
-	a, err := netip.ParseAddr(text)
-	if err != nil {
-		return "", false
-	}
-	for _, r := range v.Ranges {
-		if seen, err := ipam.Remap(a, r.Own, r.Seen); err == nil {
-			return seen.String(), true
-		}
-	}
-	return "", false
+	return v.Ranges.Seen(text)
 }
 
 // waiting is the status of a pod that does not run, as the consumer sees it.

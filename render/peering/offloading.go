@@ -22,10 +22,21 @@ const (
 	LabelPodNode = "offloading.liqo.io/nodename"
 	// AnnotationPodOf on a ShadowPod is the UID of the consumer's pod.
 	AnnotationPodOf = "liqo-tui.dev/of-pod"
+	// AnnotationVersion on what a consumer has put beside its pods is which version of its own
+	// object that is.
+	AnnotationVersion = "liqo-tui.dev/of-version"
+	// AnnotationStays keeps an object from going along. It is Liqo's.
+	AnnotationStays = "liqo.io/skip-reflection"
 	// AnnotationNamespaces on a VirtualNode are the namespaces, with commas, in which its
 	// program looks after pods. It may not in others.
 	AnnotationNamespaces = "liqo-tui.dev/namespaces"
 )
+
+// SecretTypes are those that a consumer's Secrets may have on a provider: what Kubernetes
+// gives a meaning for pods.
+var SecretTypes = []corev1.SecretType{
+	corev1.SecretTypeOpaque, corev1.SecretTypeDockercfg, corev1.SecretTypeDockerConfigJson, corev1.SecretTypeBasicAuth, corev1.SecretTypeSSHAuth, corev1.SecretTypeTLS,
+}
 
 // NamespaceMap tells a provider which namespaces it is to have, by the consumer's names of
 // them. Its name is Liqo's.

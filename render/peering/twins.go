@@ -33,8 +33,11 @@ const (
 	LentPriority = "liqo-tui-lent"
 )
 
-// ShadowPodsCounted is how many ShadowPods there are, in a ResourceQuota.
-const ShadowPodsCounted corev1.ResourceName = "count/shadowpods.offloading.liqo.io"
+// How many ShadowPods and ShadowEndpointSlices there are, in a ResourceQuota.
+const (
+	ShadowPodsCounted      corev1.ResourceName = "count/shadowpods.offloading.liqo.io"
+	ShadowEndpointsCounted corev1.ResourceName = "count/shadowendpointslices.offloading.liqo.io"
+)
 
 // TwinOf is the map that a twin is of, as namespace/name.
 func TwinOf(m *offloadingv1beta1.NamespaceMap) string { return m.Namespace + "/" + m.Name }
@@ -93,8 +96,8 @@ const (
 	mostShadowPods = 1000 // at least; those that wait among them
 )
 
-// TwinQuotas are a second fence: no twin has more than all slices of its consumer. The
-// kind of ShadowPods is in one of its own, since Kubernetes learns of it later.
+// TwinQuotas are a second fence: no twin has more than all slices of its consumer. Liqo's
+// kinds are in one of their own, since Kubernetes learns of them later.
 func TwinQuotas(twin *corev1.Namespace, granted corev1.ResourceList) []*corev1.ResourceQuota {
 	of := func(name string, hard corev1.ResourceList) *corev1.ResourceQuota {
 		return &corev1.ResourceQuota{
@@ -111,7 +114,7 @@ func TwinQuotas(twin *corev1.Namespace, granted corev1.ResourceList) []*corev1.R
 	pods := granted[corev1.ResourcePods]
 	return []*corev1.ResourceQuota{
 		of(render.TwinAccessName, hard),
-		of(render.TwinAccessName+"-asked", corev1.ResourceList{ShadowPodsCounted: count(max(mostShadowPods, 2*pods.Value()))}),
+		of(render.TwinAccessName+"-asked", corev1.ResourceList{ShadowPodsCounted: count(max(mostShadowPods, 2*pods.Value())), ShadowEndpointsCounted: count(2 * mostObjects)}),
 	}
 }
 

@@ -32,6 +32,7 @@ func (w *pair) testOffloading(t *testing.T) {
 		{"a namespace", w.testNamespaceOffloaded},
 		{"nothing of others is taken over", w.testNothingOfOthersIsTakenOver},
 		{"a pod runs", w.testPodRuns},
+		{"what goes along with it", w.testAlong},
 		{"a pod that can't go", w.testPodThatCanNotGo},
 		{"a pod that is refused", w.testPodRefused},
 		{"a pod ends", w.testPodEnds},
@@ -90,21 +91,28 @@ func (p *plane) runPod(ctx context.Context, pod *corev1.Pod) {
 // tunnel has rome see milan's pods under other addresses.
 func (w *pair) tunnel(t *testing.T) {
 	t.Helper()
-	meta := metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan", Labels: map[string]string{"liqo.io/remote-cluster-id": "milan"}}
+	w.rome.connected(t, "milan")
+	until(t, w.rome, member(), "connected", says(corev1.NodeNetworkUnavailable, corev1.ConditionFalse, "connected"))
+}
+
+// connected has a cluster see another one's pods under other addresses, until the test ends.
+func (p *plane) connected(t *testing.T, to string) (*networkingv1beta1.Configuration, *networkingv1beta1.Connection) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Namespace: "liqo-tenant-" + to, Name: to, Labels: map[string]string{"liqo.io/remote-cluster-id": to}}
 	own := networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.244.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}}
-	w.rome.create(&networkingv1beta1.Configuration{ObjectMeta: meta, Spec: networkingv1beta1.ConfigurationSpec{Remote: own}})
+	conf := &networkingv1beta1.Configuration{ObjectMeta: meta, Spec: networkingv1beta1.ConfigurationSpec{Remote: own}}
+	p.create(conf)
 	c := &networkingv1beta1.Connection{ObjectMeta: meta, Spec: networkingv1beta1.ConnectionSpec{Type: networkingv1beta1.ConnectionTypeServer}}
-	w.rome.create(c)
+	p.create(c)
 	c.Status.Value = networkingv1beta1.Connected
-	if err := w.rome.Status().Update(t.Context(), c); err != nil {
+	if err := p.Status().Update(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = w.rome.Delete(context.Background(), c)
-		_ = w.rome.Delete(context.Background(), &networkingv1beta1.Configuration{ObjectMeta: meta})
+		_ = p.Delete(context.Background(), &networkingv1beta1.Connection{ObjectMeta: meta})
+		_ = p.Delete(context.Background(), &networkingv1beta1.Configuration{ObjectMeta: meta})
 	})
-	until(t, w.rome, &networkingv1beta1.Configuration{ObjectMeta: meta}, "remapped", func(c *networkingv1beta1.Configuration) bool { return c.Status.Remote != nil })
-	until(t, w.rome, member(), "connected", says(corev1.NodeNetworkUnavailable, corev1.ConditionFalse, "connected"))
+	return until(t, p, conf, "remapped", func(c *networkingv1beta1.Configuration) bool { return c.Status.Remote != nil }), c
 }
 
 func offloaded(p peering.OffloadingParams) *offloadingv1beta1.NamespaceOffloading {
@@ -252,18 +260,18 @@ func (w *pair) testPodRuns(t *testing.T) {
 	until(t, w.rome, p, "running again", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning && isReady(p) })
 }
 
-func (w *pair) events(t *testing.T, pod *corev1.Pod, reason string) {
+func (w *pair) events(t *testing.T, of client.Object, reason string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		var list corev1.EventList
-		if err := w.rome.List(t.Context(), &list, client.InNamespace(pod.Namespace)); err != nil {
+		if err := w.rome.List(t.Context(), &list, client.InNamespace(of.GetNamespace())); err != nil {
 			t.Fatal(err)
 		}
-		if slices.ContainsFunc(list.Items, func(e corev1.Event) bool { return e.InvolvedObject.UID == pod.UID && e.Reason == reason }) {
+		if slices.ContainsFunc(list.Items, func(e corev1.Event) bool { return e.InvolvedObject.UID == of.GetUID() && e.Reason == reason }) {
 			return
 		}
 	}
-	t.Errorf("no event of pod %s says %s", pod.Name, reason)
+	t.Errorf("no event of %T %s says %s", of, of.GetName(), reason)
 }
 
 // goes deletes a pod with the time to end that users give, and waits until it is gone.

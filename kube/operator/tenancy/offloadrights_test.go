@@ -51,8 +51,9 @@ func (w *pair) testProgramsPods(t *testing.T) {
 		w.rome.create(p)
 		defer func() { _ = w.rome.Delete(ctx, p, client.GracePeriodSeconds(0)) }() // the operator lets one go, too
 	}
-	w.rome.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "password"}})
-	defer w.rome.runDelete(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "password"}})
+	password := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "password"}}
+	w.rome.create(password)
+	defer w.rome.runDelete(t, password)
 	ends, endsOnReal := w.ending(t, "demo")
 	web := func() *corev1.Pod { return onMilan("demo", "web") }
 	status := func(p *corev1.Pod, text string) attempt {
@@ -65,6 +66,7 @@ func (w *pair) testProgramsPods(t *testing.T) {
 		"its pod's status": status(web(), `{"metadata":{"labels":{"liqo.io/shadowPod":"true"}},"status":{"message":"x"}}`),
 		"its pod's end":    remove(ends),
 		"its pods":         func() error { return c.List(ctx, &corev1.PodList{}, client.InNamespace("demo")) },
+		"what they need":   func() error { return c.Get(ctx, client.ObjectKeyFromObject(password), &corev1.Secret{}) },
 		"an event": func() error {
 			return c.Create(ctx, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "x"}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "demo", Name: "web"}}, client.DryRunAll)
 		},
@@ -100,10 +102,10 @@ func (w *pair) testProgramsPods(t *testing.T) {
 		"a binding": func() error {
 			return c.SubResource("binding").Create(ctx, nowhere.DeepCopy(), &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "nowhere"}, Target: corev1.ObjectReference{Kind: "Node", Name: "milan"}})
 		},
-		"a Secret of the namespace": func() error {
-			return c.Get(ctx, client.ObjectKey{Namespace: "demo", Name: "password"}, &corev1.Secret{})
-		},
-		"ConfigMaps of the namespace":  func() error { return c.List(ctx, &corev1.ConfigMapList{}, client.InNamespace("demo")) },
+		"Secrets elsewhere":            func() error { return c.List(ctx, &corev1.SecretList{}, client.InNamespace("default")) },
+		"Secrets beside it":            func() error { return c.List(ctx, &corev1.SecretList{}, client.InNamespace("liqo-tenant-milan")) },
+		"a Secret, changed":            func() error { return c.Patch(ctx, password, mergePatch(`{"data":null}`)) },
+		"a Secret, deleted":            func() error { return c.Delete(ctx, password) },
 		"events of the namespace":      func() error { return c.List(ctx, &corev1.EventList{}, client.InNamespace("demo")) },
 		"more rights in the namespace": func() error { return c.Patch(ctx, access(), mergePatch(`{"subjects":[]}`)) },
 		"rights in another": func() error {

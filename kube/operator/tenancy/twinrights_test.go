@@ -111,7 +111,8 @@ func (l *lent) testTwinRights(t *testing.T) {
 		{"more rights", rbac, create(&rbacv1.RoleBinding{ObjectMeta: object("demo-rome", "x"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"}})},
 		{"endpoints", rbac, create(&discoveryv1.EndpointSlice{ObjectMeta: object("demo-rome", "x"), AddressType: discoveryv1.AddressTypeIPv4})},
 		{"an account", rbac, create(&corev1.ServiceAccount{ObjectMeta: object("demo-rome", "x")})},
-		{"a Secret", rbac, func() error { return c.List(ctx, &corev1.SecretList{}, client.InNamespace("demo-rome")) }},
+		{"another's Secrets", rbac, func() error { return c.List(ctx, &corev1.SecretList{}, client.InNamespace("demo-turin")) }},
+		{"Secrets of its tenant namespace", rbac, func() error { return c.List(ctx, &corev1.SecretList{}, client.InNamespace("liqo-tenant-rome")) }},
 		{"nodes", rbac, func() error { return c.List(ctx, &corev1.NodeList{}) }},
 		{"a map with a slice's certificate", rbac, create(l.mapped(nil))},
 		{"somebody else", rbac, func() error {
@@ -142,6 +143,7 @@ func (l *lent) testTwinRights(t *testing.T) {
 			return plane.Patch(ctx, l.mapped(nil), merge(`{"metadata":{"annotations":{"liqo-tui.dev/x":"y"}}}`))
 		}},
 	})
+	t.Run("what goes along with pods", func(t *testing.T) { l.testRefusedAlong(t) })
 	t.Run("ShadowPods", func(t *testing.T) { l.testRefusedShadowPods(t) })
 	t.Run("pods of anybody", func(t *testing.T) { l.testRefusedPods(t) })
 	t.Run("the operator", func(t *testing.T) { l.testOperatorOfTwins(t) })

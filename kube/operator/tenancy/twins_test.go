@@ -203,7 +203,7 @@ func (l *lent) testNamespace(t *testing.T) {
 			return cpu.String() == "2" && memory.String() == "2Gi"
 		})
 		meta.Name = "liqo-tui-twin-asked"
-		until(t, l.milan, &corev1.ResourceQuota{ObjectMeta: meta}, "counted", func(q *corev1.ResourceQuota) bool { return len(q.Status.Used) == 1 })
+		until(t, l.milan, &corev1.ResourceQuota{ObjectMeta: meta}, "counted", func(q *corev1.ResourceQuota) bool { return len(q.Status.Used) == 2 })
 	}
 	furnished()
 	// What others change is put right.

@@ -1,5 +1,5 @@
-// Package twins runs here what consumers ask for: namespaces that stand for theirs, and
-// the pods in these. It makes what the pure package offload decides, and is the only one
+// Package twins runs here what consumers ask for: namespaces that stand for theirs, the
+// pods in these, and endpoints of Services. It makes what the pure package offload decides, and is the only one
 // who makes pods there, so it can count.
 package twins
 
@@ -13,6 +13,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,7 +44,7 @@ func SetUp(mgr ctrl.Manager, recorder events.EventRecorder, home string) error {
 	}
 	b := base{client: here.GetClient(), peers: mgr.GetClient(), reader: mgr.GetAPIReader(), cache: here.GetCache(), recorder: recorder, home: home}
 	books := newLedger(b)
-	return errors.Join(mgr.Add(here), (&namespaces{base: b, books: books}).setup(mgr), (&shadowPods{base: b, books: books}).setup(mgr))
+	return errors.Join(mgr.Add(here), (&namespaces{base: b, books: books}).setup(mgr), (&shadowPods{base: b, books: books}).setup(mgr), (&endpoints{base: b}).setup(mgr))
 }
 
 // caches hold what is in twins and no more: the manager's have the same kinds, of others.
@@ -57,6 +58,7 @@ func caches() cache.Options {
 			&corev1.LimitRange{}:          untouched(twin),
 			&networkingv1.NetworkPolicy{}: untouched(twin),
 			&rbacv1.RoleBinding{}:         untouched(twin),
+			&discoveryv1.EndpointSlice{}:  untouched(twin),
 			&corev1.Pod{}:                 {Label: labels.SelectorFromSet(labels.Set{peering.LabelMadeBy: peering.MadeByShadowPod}), Transform: slimPod},
 		},
 	}
@@ -89,7 +91,7 @@ func slimPod(o any) (any, error) {
 	return slim, nil
 }
 
-// base is what both controllers work with.
+// base is what all controllers work with.
 type base struct {
 	client   client.Client // cached: what is in twins
 	peers    client.Client // cached: Tenants, slices, the network

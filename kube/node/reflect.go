@@ -1,0 +1,261 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/offload/home"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// What pods need of their namespace goes along with them: its Services, with the endpoints
+// that the provider does not have itself, and the ConfigMaps and Secrets that pods mention.
+// All of a namespace is compared at once, on each change in it.
+
+var (
+	services   = corev1.SchemeGroupVersion.WithKind("Service")
+	configMaps = corev1.SchemeGroupVersion.WithKind("ConfigMap")
+	secrets    = corev1.SchemeGroupVersion.WithKind("Secret")
+	shadows    = offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowEndpointSlice")
+	// alongs are the kinds of what goes along, as the provider has them.
+	alongs = []schema.GroupVersionKind{configMaps, secrets, services, shadows}
+)
+
+// metadata stands for an object of which nothing else is looked at: what is in Secrets is
+// not kept, and what the provider has is compared by its version.
+func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}}
+}
+
+// beside are the kinds at home beside pods, as they are watched.
+func beside() []client.Object {
+	return []client.Object{&corev1.Service{}, &discoveryv1.EndpointSlice{}, metadata(configMaps), metadata(secrets)}
+}
+
+// asAbroad are the kinds on the provider beside pods, as they are watched.
+func asAbroad() (kinds []client.Object) {
+	for _, kind := range alongs {
+		kinds = append(kinds, metadata(kind))
+	}
+	return kinds
+}
+
+// thing is one of alongs.
+type thing struct {
+	kind schema.GroupVersionKind
+	name string
+}
+
+// along is what the provider is to have of one object.
+type along struct {
+	of      client.Object // at home
+	version string
+	// object makes it; nil without an error if it is gone meanwhile.
+	object func(context.Context) (client.Object, error)
+}
+
+// reflect brings what goes along of a namespace about.
+func (m *mirror) reflect(ctx context.Context, name string) error {
+	s, v := m.view(name)
+	if s == nil || s.there == nil || !s.here.synced(ctx, append(beside(), &corev1.Pod{})...) || !s.there.synced(ctx, asAbroad()...) {
+		return nil // it comes again when all is known
+	}
+	wanted, err := m.wanted(ctx, s, v)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, kind := range alongs {
+		there := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind + "List"}}
+		if err := s.there.cache.List(ctx, there, client.InNamespace(s.twin), client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list what %s has of %s: %w", m.Provider, name, err)
+		}
+		left := map[string]*metav1.PartialObjectMetadata{}
+		for i := range there.Items {
+			left[there.Items[i].Name] = &there.Items[i]
+		}
+		for _, t := range slices.SortedFunc(maps.Keys(wanted), func(a, b thing) int { return strings.Compare(a.name, b.name) }) {
+			if t.kind == kind {
+				errs = append(errs, m.bring(ctx, s, t, wanted[t], left[t.name]))
+				delete(left, t.name)
+			}
+		}
+		for _, o := range left {
+			errs = append(errs, m.takeBack(ctx, s, kind, o))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// wanted is all that is to go along.
+func (m *mirror) wanted(ctx context.Context, s *space, v home.View) (map[thing]along, error) {
+	out := map[thing]along{}
+	add := func(kind schema.GroupVersionKind, of, o client.Object) {
+		out[thing{kind, o.GetName()}] = along{of, o.GetAnnotations()[peering.AnnotationVersion], func(context.Context) (client.Object, error) { return o, nil }}
+	}
+	var served corev1.ServiceList
+	var slices discoveryv1.EndpointSliceList
+	var pods corev1.PodList
+	if err := errors.Join(s.here.cache.List(ctx, &served), s.here.cache.List(ctx, &slices), s.here.cache.List(ctx, &pods, client.UnsafeDisableDeepCopy)); err != nil {
+		return nil, fmt.Errorf("list what is in namespace %s: %w", s.name, err)
+	}
+	for i := range served.Items {
+		if o := v.Service(&served.Items[i]); o != nil {
+			add(services, &served.Items[i], o)
+		}
+	}
+	for i := range slices.Items {
+		of := &slices.Items[i]
+		if _, goes := out[thing{services, of.Labels[discoveryv1.LabelServiceName]}]; !goes {
+			continue
+		}
+		if o := v.Endpoints(of); o != nil {
+			add(shadows, of, o)
+		}
+	}
+	mentioned := home.NewMentioned()
+	for i := range pods.Items {
+		if home.Unfit(&pods.Items[i].Spec) == "" {
+			mentioned.Add(&pods.Items[i].Spec)
+		}
+	}
+	for kind, names := range map[schema.GroupVersionKind]map[string]bool{configMaps: mentioned.ConfigMaps, secrets: mentioned.Secrets} {
+		for name := range names {
+			of := metadata(kind)
+			if err := s.here.cache.Get(ctx, client.ObjectKey{Namespace: s.name, Name: name}, of); apierrors.IsNotFound(err) || err == nil && home.Stays(of, "") {
+				continue
+			} else if err != nil {
+				return nil, fmt.Errorf("read %s %s/%s: %w", kind.Kind, s.name, name, err)
+			}
+			version := string(of.UID) + "/" + of.ResourceVersion
+			out[thing{kind, name}] = along{of, version, func(ctx context.Context) (client.Object, error) { return m.content(ctx, v, kind, of, version) }}
+		}
+	}
+	return out, nil
+}
+
+// content is a ConfigMap or a Secret as the provider gets it.
+func (m *mirror) content(ctx context.Context, v home.View, kind schema.GroupVersionKind, of client.Object, version string) (client.Object, error) {
+	key := client.ObjectKeyFromObject(of)
+	if kind == configMaps {
+		o := &corev1.ConfigMap{}
+		if err := m.client.Get(ctx, key, o); err != nil {
+			return nil, client.IgnoreNotFound(err)
+		}
+		return v.ConfigMap(o, version), nil
+	}
+	o := &corev1.Secret{}
+	if err := m.client.Get(ctx, key, o); err != nil || home.Stays(o, o.Type) {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return v.Secret(o, version), nil
+}
+
+// manager is the name under which this node writes what goes along: where a provider has
+// two nodes, both may want the same.
+func (m *mirror) manager() string {
+	name := writer + ":" + m.Name
+	return name[:min(len(name), 128)] // of the API
+}
+
+// bring has the provider have one thing. there is what it has, nil for nothing.
+func (m *mirror) bring(ctx context.Context, s *space, t thing, a along, there *metav1.PartialObjectMetadata) error {
+	if there != nil && there.Annotations[peering.AnnotationVersion] == a.version && managed(there, m.manager()) {
+		return nil
+	}
+	o, err := a.object(ctx)
+	if err != nil {
+		return fmt.Errorf("read %s %s/%s: %w", t.kind.Kind, s.name, t.name, err)
+	}
+	if o == nil { // its event is on the way, or it is a token
+		return nil
+	}
+	u, err := render.Wanted(o)
+	if err != nil {
+		return err
+	}
+	err = s.abroad.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(m.manager()), client.ForceOwnership)
+	switch {
+	case err == nil:
+		delete(s.said, t)
+		return nil
+	case apierrors.IsInvalid(err) && there != nil:
+		// Something in it can't be changed, such as its type.
+		if err := s.remove(ctx, t.kind, there); err != nil {
+			return err
+		}
+		return fmt.Errorf("have %s %s made again on %s: %w", t.kind.Kind, t.name, m.Provider, err)
+	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err):
+		m.complain(ctx, s, t, a.of, err)
+	}
+	return fmt.Errorf("have %s %s on %s: %w", t.kind.Kind, t.name, m.Provider, err)
+}
+
+// complain says at home, once, why the provider does not have something.
+func (m *mirror) complain(ctx context.Context, s *space, t thing, of client.Object, why error) {
+	message := m.Provider + " does not take it: " + why.Error()
+	if s.said[t] == message {
+		return
+	}
+	s.said[t] = message
+	at := t.kind
+	if at == shadows {
+		at = discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice")
+	}
+	m.record(ctx, corev1.ObjectReference{
+		APIVersion: at.GroupVersion().String(), Kind: at.Kind, Namespace: of.GetNamespace(), Name: of.GetName(), UID: of.GetUID(),
+	}, home.ReasonRefused, message)
+}
+
+// takeBack removes what nothing here needs any more, unless another node of this cluster
+// does.
+func (m *mirror) takeBack(ctx context.Context, s *space, kind schema.GroupVersionKind, o *metav1.PartialObjectMetadata) error {
+	if !managed(o, m.manager()) {
+		return nil
+	}
+	if !slices.ContainsFunc(o.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
+		return f.Manager != m.manager() && strings.HasPrefix(f.Manager, writer+":")
+	}) {
+		return s.remove(ctx, kind, o)
+	}
+	u := &unstructured.Unstructured{} // it claims nothing any more
+	u.SetGroupVersionKind(kind)
+	u.SetNamespace(o.Namespace)
+	u.SetName(o.Name)
+	u.SetUID(o.UID)
+	err := s.abroad.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(m.manager()), client.ForceOwnership)
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("leave %s %s on %s to another node: %w", kind.Kind, o.Name, m.Provider, err)
+	}
+	return nil
+}
+
+// managed reports whether a manager has applied fields of an object.
+func managed(o *metav1.PartialObjectMetadata, manager string) bool {
+	return slices.ContainsFunc(o.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == manager })
+}
+
+func (s *space) remove(ctx context.Context, kind schema.GroupVersionKind, of client.Object) error {
+	o := metadata(kind)
+	o.Namespace, o.Name = of.GetNamespace(), of.GetName()
+	err := s.abroad.Delete(ctx, o, preconditions(types.UID(of.GetUID())), client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete %s %s/%s, which nothing needs any more: %w", kind.Kind, o.Namespace, o.Name, err)
+	}
+	return nil
+}

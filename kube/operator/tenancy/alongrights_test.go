@@ -1,0 +1,134 @@
+package tenancy_test
+
+import (
+	"testing"
+
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// ofRome is what the consumer says of all that it has in a namespace of the provider.
+func ofRome(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: namespace, Name: name, Labels: map[string]string{"offloading.liqo.io/origin": "rome", "offloading.liqo.io/destination": "milan"},
+		Annotations: map[string]string{"liqo-tui.dev/of-version": "1"},
+	}
+}
+
+func serviceOf(namespace, name string) *corev1.Service {
+	return &corev1.Service{ObjectMeta: ofRome(namespace, name), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}, Selector: map[string]string{"app": "web"}}}
+}
+
+// testRefusedAlong tries with the consumer's real credentials what must not go along with
+// its pods.
+func (l *lent) testRefusedAlong(t *testing.T) {
+	ctx, c := t.Context(), client.NewDryRunClient(l.slice)
+	for _, o := range []client.Object{
+		serviceOf("demo-rome", "web"), &corev1.ConfigMap{ObjectMeta: ofRome("demo-rome", "web")}, &corev1.Secret{ObjectMeta: ofRome("demo-rome", "web")},
+		&offloadingv1beta1.ShadowEndpointSlice{ObjectMeta: ofRome("demo-rome", "web")},
+	} {
+		if err := l.slice.Create(ctx, o.DeepCopyObject().(client.Object)); err != nil {
+			t.Fatalf("what the consumer may, %T: %v", o, err)
+		}
+		defer func() {
+			if err := l.slice.Delete(ctx, o); err != nil {
+				t.Errorf("what the consumer may, the end of %T: %v", o, err)
+			}
+		}()
+	}
+	for kind, err := range map[string]error{
+		"headless": c.Create(ctx, func() client.Object { s := serviceOf("demo-rome", "x"); s.Spec.ClusterIP = "None"; return s }()),
+		"Service":  c.Patch(ctx, serviceOf("demo-rome", "web"), mergePatch(`{"spec":{"selector":{"app":"other"}}}`)),
+		"tls": c.Create(ctx, &corev1.Secret{
+			ObjectMeta: ofRome("demo-rome", "x"), Type: corev1.SecretTypeTLS, Data: map[string][]byte{"tls.crt": nil, "tls.key": nil},
+		}),
+	} {
+		if err != nil {
+			t.Errorf("what the consumer may, %s: %v", kind, err)
+		}
+	}
+	for _, kind := range peering.SecretTypes { // by the API server's own rules each needs other keys
+		err := c.Create(ctx, &corev1.Secret{ObjectMeta: ofRome("demo-rome", "x"), Type: kind, Data: map[string][]byte{
+			"tls.crt": nil, "tls.key": nil, "username": nil, "ssh-privatekey": {1}, ".dockercfg": []byte("{}"), ".dockerconfigjson": []byte("{}"),
+		}})
+		if err != nil {
+			t.Errorf("what the consumer may, a Secret of type %s: %v", kind, err)
+		}
+	}
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "of-an-admin"}}
+	l.milan.create(theirs)
+	defer l.milan.runDelete(t, theirs)
+	service := func(change func(*corev1.Service)) func() error {
+		s := serviceOf("demo-rome", "x")
+		change(s)
+		return func() error { return c.Create(ctx, s) }
+	}
+	secret := func(kind corev1.SecretType) func() error {
+		s := &corev1.Secret{ObjectMeta: ofRome("demo-rome", "x"), Type: kind}
+		s.Annotations["kubernetes.io/service-account.name"] = "default"
+		if kind != corev1.SecretTypeServiceAccountToken {
+			delete(s.Annotations, "kubernetes.io/service-account.name")
+		}
+		return func() error { return c.Create(ctx, s) }
+	}
+	config := func(change func(*metav1.ObjectMeta)) func() error {
+		o := &corev1.ConfigMap{ObjectMeta: ofRome("demo-rome", "x")}
+		change(&o.ObjectMeta)
+		return func() error { return c.Create(ctx, o) }
+	}
+	const rbac, inside, steers = "cannot", "inside of the cluster only", "steer programs of the provider"
+	tryAll(t, "the consumer", []abuse{
+		{"a port of nodes", inside, service(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort })},
+		{"a load balancer", inside, service(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeLoadBalancer })},
+		{"another name", inside, service(func(s *corev1.Service) {
+			s.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "kubernetes.default.svc"}
+		})},
+		{"others' addresses", inside, service(func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.1"} })},
+		{"where it leads, later", inside, func() error {
+			return c.Patch(ctx, serviceOf("demo-rome", "web"), mergePatch(`{"spec":{"externalIPs":["192.0.2.1"]}}`))
+		}},
+		{"a name in DNS", steers, service(func(s *corev1.Service) {
+			s.Annotations["external-dns.alpha.kubernetes.io/hostname"] = "www.example.com"
+		})},
+		{"a dashboard", steers, config(func(m *metav1.ObjectMeta) { m.Labels["grafana_dashboard"] = "1" })},
+		{"an annotation", steers, config(func(m *metav1.ObjectMeta) { m.Annotations["x.io/y"] = "z" })},
+		{"nobody's", "is that of the consumer", config(func(m *metav1.ObjectMeta) { m.Labels = nil })},
+		{"another's", "is that of the consumer", config(func(m *metav1.ObjectMeta) { m.Labels["offloading.liqo.io/origin"] = "turin" })},
+		{"a finalizer", "no finalizers and no owners", config(func(m *metav1.ObjectMeta) { m.Finalizers = []string{"x.io/y"} })},
+		{"an owner", "no finalizers and no owners", config(func(m *metav1.ObjectMeta) {
+			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "x", UID: "y"}}
+		})},
+		{"a token", steers, secret(corev1.SecretTypeServiceAccountToken)},
+		{"a bootstrap token", "no type that others than pods look at", secret(corev1.SecretTypeBootstrapToken)},
+		{"a release of Helm", "no type that others than pods look at", secret("helm.sh/release.v1")},
+		{"an admin's, changed", "what it has made only", func() error {
+			return c.Patch(ctx, theirs.DeepCopy(), mergePatch(`{"metadata":{"labels":{"offloading.liqo.io/origin":"rome"}},"data":{"a":"b"}}`))
+		}},
+		{"an admin's, deleted", "what it has made only", func() error { return c.Delete(ctx, theirs.DeepCopy()) }},
+		{"Kubernetes' own", "what it has made only", func() error {
+			ca := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "kube-root-ca.crt"}}
+			if err := l.milan.Create(ctx, ca.DeepCopy()); err != nil && !apierrors.IsAlreadyExists(err) {
+				return err
+			}
+			return c.Delete(ctx, ca)
+		}},
+		{"all ConfigMaps", rbac, func() error { return c.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace("demo-rome")) }},
+		{"endpoints of its own", rbac, func() error {
+			return c.Create(ctx, &discoveryv1.EndpointSlice{ObjectMeta: ofRome("demo-rome", "x"), AddressType: discoveryv1.AddressTypeIPv4})
+		}},
+		{"endpoints that are made for it, changed", rbac, func() error {
+			return c.Patch(ctx, &discoveryv1.EndpointSlice{ObjectMeta: ofRome("demo-rome", "home-web")}, mergePatch(`{"endpoints":[{"addresses":["169.254.169.254"]}]}`))
+		}},
+		{"a ConfigMap elsewhere", rbac, func() error { return c.Create(ctx, &corev1.ConfigMap{ObjectMeta: ofRome("default", "x")}) }},
+		{"a Service of another", rbac, func() error { return c.Create(ctx, serviceOf("demo-turin", "x")) }},
+		{"a Service's status", rbac, func() error {
+			return c.Status().Patch(ctx, serviceOf("demo-rome", "web"), mergePatch(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`))
+		}},
+	})
+}

@@ -1,0 +1,162 @@
+package twins
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
+	"github.com/liqo-tui/liqo-tui/offload"
+	"github.com/liqo-tui/liqo-tui/offload/network"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// endpoints has Services of consumers here lead to their pods at home, too, as long as the
+// tunnel carries packets.
+type endpoints struct {
+	base
+
+	mu        sync.Mutex
+	followers map[string]*network.Follower // by tenant namespace
+	told      map[string]string            // what of a tunnel was acted upon, by tenant namespace
+}
+
+func (r *endpoints) setup(mgr ctrl.Manager) error {
+	r.followers, r.told = map[string]*network.Follower{}, map[string]string{}
+	itself := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
+	})
+	made := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		if owner := metav1.GetControllerOf(o); owner != nil {
+			return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: owner.Name}}}
+		}
+		return nil
+	})
+	ofTunnel := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request { return r.news(ctx, o.GetNamespace()) })
+	return ctrl.NewControllerManagedBy(mgr).Named("shadow-endpoints").
+		WithOptions(workers(4)).
+		WatchesRawSource(source.Kind[client.Object](r.cache, &offloadingv1beta1.ShadowEndpointSlice{}, itself)).
+		WatchesRawSource(source.Kind[client.Object](r.cache, &discoveryv1.EndpointSlice{}, made)).
+		Watches(&networkingv1beta1.Configuration{}, ofTunnel).
+		Watches(&networkingv1beta1.Connection{}, ofTunnel).
+		Complete(r)
+}
+
+// tunnel is how a consumer's pods are reached from here, and whether they are.
+func (r *endpoints) tunnel(ctx context.Context, namespace string) (network.Ranges, network.Tunnel, error) {
+	conf, err := r.network(ctx, namespace)
+	if err != nil {
+		return nil, network.Tunnel{}, err
+	}
+	var all networkingv1beta1.ConnectionList
+	if err := r.peers.List(ctx, &all, client.InNamespace(namespace)); err != nil {
+		return nil, network.Tunnel{}, fmt.Errorf("list Connections of namespace %s: %w", namespace, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.followers[namespace]
+	if f == nil {
+		f = &network.Follower{}
+		r.followers[namespace] = f
+	}
+	return network.RangesOf(conf), f.Tunnel(conf != nil, all.Items, time.Now()), nil
+}
+
+// news are all that a change of a tunnel is about. A gateway reports every few seconds, and
+// mostly the same.
+func (r *endpoints) news(ctx context.Context, namespace string) (out []reconcile.Request) {
+	ranges, tunnel, err := r.tunnel(ctx, namespace)
+	if err != nil {
+		return nil // the cache fails when it ends
+	}
+	now := fmt.Sprint(ranges, tunnel.Down == "")
+	r.mu.Lock()
+	was := r.told[namespace]
+	r.told[namespace] = now
+	r.mu.Unlock()
+	if was == now {
+		return nil
+	}
+	var twins corev1.NamespaceList
+	if r.client.List(ctx, &twins) != nil {
+		return nil
+	}
+	for i := range twins.Items {
+		if tenant, _, _ := strings.Cut(twins.Items[i].Annotations[peering.AnnotationMapped], "/"); tenant != namespace {
+			continue
+		}
+		var all offloadingv1beta1.ShadowEndpointSliceList
+		if r.client.List(ctx, &all, client.InNamespace(twins.Items[i].Name)) != nil {
+			return out
+		}
+		for i := range all.Items {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
+		}
+	}
+	return out
+}
+
+// Reconcile makes the EndpointSlice of a ShadowEndpointSlice, or removes it.
+func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	twin := &corev1.Namespace{}
+	if err := r.client.Get(ctx, client.ObjectKey{Name: req.Namespace}, twin); err != nil || !peering.IsTwin(twin) || twin.DeletionTimestamp != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	s := &offloadingv1beta1.ShadowEndpointSlice{}
+	switch err := r.client.Get(ctx, req.NamespacedName, s); {
+	case apierrors.IsNotFound(err) || err == nil && s.DeletionTimestamp != nil:
+		return ctrl.Result{}, r.remove(ctx, req)
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("read ShadowEndpointSlice %s: %w", req, err)
+	}
+	namespace, _, _ := strings.Cut(twin.Annotations[peering.AnnotationMapped], "/")
+	id := render.ClusterID(twin.Labels[render.LabelRemoteCluster])
+	t, err := r.tenant(ctx, namespace, id)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if t.gone() || !t.admitted {
+		return ctrl.Result{RequeueAfter: accessAgain}, r.remove(ctx, req)
+	}
+	ranges, tunnel, err := r.tunnel(ctx, namespace)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	_, err = own.Apply(ctx, r.client, offload.Endpoints(s, id, ranges, tunnel.Down == ""))
+	switch {
+	case apierrors.IsForbidden(err) && time.Since(twin.CreationTimestamp.Time) < rightsLag:
+		return ctrl.Result{RequeueAfter: rightsAgain}, nil
+	case apierrors.IsInvalid(err):
+		return ctrl.Result{RequeueAfter: refusedAgain}, client.IgnoreNotFound(own.Complain(ctx, r.client, r.recorder, s, fmt.Errorf("%s%w", render.ProblemRefused, err)))
+	case err != nil:
+		return ctrl.Result{}, err
+	}
+	var again time.Duration
+	if !tunnel.Until.IsZero() { // who says nothing any more tells by no event
+		again = max(time.Until(tunnel.Until), 0) + time.Second
+	}
+	return ctrl.Result{RequeueAfter: again}, client.IgnoreNotFound(own.Complain(ctx, r.client, r.recorder, s, nil))
+}
+
+func (r *endpoints) remove(ctx context.Context, req ctrl.Request) error {
+	o := &discoveryv1.EndpointSlice{}
+	if err := r.client.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: offload.EndpointsName(req.Name)}, o); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return own.Delete(ctx, r.client, o)
+}
