@@ -107,7 +107,7 @@ func Offload(p OffloadParams, f flows.Facts) flows.Plan {
 		}
 	}
 	if ours(f.Local) {
-		plan.Kept = append(plan.Kept, "pods get on a virtual node if they tolerate its taint; nobody adds that to them: "+tolerations())
+		plan.Kept = append(plan.Kept, "ConfigMaps and Secrets that pods on a virtual node mention go along with them: the provider's admins can read them", "pods get on a virtual node if they tolerate its taint; nobody adds that to them: "+tolerations())
 		if p.Pods == string(offloadingv1beta1.RemotePodOffloadingStrategyType) {
 			plan.Kept = append(plan.Kept, fmt.Sprintf("nothing keeps pods from this cluster's own nodes but their own nodeSelector: {%s: %s}", peering.LabelNodeType, peering.NodeType))
 		}
