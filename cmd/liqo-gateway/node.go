@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/liqo-tui/liqo-tui/kube/node"
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 func nodeCommand(log *slog.Logger) *cobra.Command {
@@ -17,6 +18,7 @@ func nodeCommand(log *slog.Logger) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "node", Short: "Keep the Node of a virtual node", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Listen = fmt.Sprintf(":%d", peering.KubeletPort)
 			config, err := rest.InClusterConfig()
 			if err != nil {
 				return fmt.Errorf("reach the cluster's API: %w", err)

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +63,7 @@ func TestLabLending(t *testing.T) {
 	}
 	t.Run("its Service answers pods of the consumer", func(t *testing.T) { l.asks(t, consumer, namespace) })
 	t.Run("with a pod in each cluster it answers from both, in both", func(t *testing.T) { l.answersFromBoth(t, consumer, provider, namespace) })
+	t.Run("logs, exec and port-forward", func(t *testing.T) { l.kubectlReaches(t, consumer, provider, namespace) })
 	t.Run("a pod that was deleted there runs again, and is the same here", func(t *testing.T) {
 		here := func() (string, error) {
 			return l.try(t, "kubectl", consumer, "-n", namespace, "get", "pods", "-l", "app=web", "-o", `jsonpath={range .items[*]}{.metadata.uid} {.status.conditions[?(@.type=="Ready")].status}{end}`)
@@ -139,6 +144,65 @@ spec:
 		t.Logf("pod %s of %s got answers of both within %.1f s", from.pod, from.cluster, time.Since(began).Seconds())
 	}
 	l.must(t, "kubectl", consumer, "-n", namespace, "delete", "pod", "at-home")
+}
+
+// kubectlReaches uses a pod on the provider through the consumer's API server.
+func (l lab) kubectlReaches(t *testing.T, consumer, provider, namespace string) {
+	t.Helper()
+	lent := l.must(t, "kubectl", consumer, "-n", namespace, "get", "pods", "-l", "app=web", "--field-selector", "spec.nodeName="+provider, "-o", "jsonpath={.items[0].metadata.name}")
+	const itself = "http://127.0.0.1:8080/"
+	if got := l.must(t, "kubectl", consumer, "-n", namespace, "exec", lent, "--", "/pod", "get", itself); !strings.Contains(got, lent) {
+		t.Errorf("exec printed %q", got)
+	}
+	if got, err := l.try(t, "kubectl", consumer, "-n", namespace, "exec", lent, "--", "/pod", "nonsense"); err == nil || !strings.Contains(err.Error(), "unknown command") {
+		t.Errorf("a command that fails: got %q, %v", got, err)
+	}
+	l.apply(t, consumer, `apiVersion: v1
+kind: Pod
+metadata: {name: asks, namespace: `+namespace+`}
+spec:
+  restartPolicy: Never
+  nodeSelector: {liqo.io/type: virtual-node}
+  tolerations: [{key: virtual-node.liqo.io/not-allowed, operator: Exists}]
+  containers: [{name: asks, image: "lab.local/pod:v1", imagePullPolicy: IfNotPresent, args: [get, "http://`+
+		l.must(t, "kubectl", provider, "-n", namespace+"-"+consumer, "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")+`:8080/"]}]
+`)
+	l.must(t, "kubectl", consumer, "-n", namespace, "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/asks", "--timeout=180s")
+	if got := l.must(t, "kubectl", consumer, "-n", namespace, "logs", "asks"); !strings.Contains(got, `"hostname":"`+lent) {
+		t.Errorf("the log is %q", got)
+	}
+	l.must(t, "kubectl", consumer, "-n", namespace, "delete", "pod", "asks")
+	forward := l.command(t, "kubectl", consumer, "-n", namespace, "port-forward", "pod/"+lent, ":8080")
+	out, err := forward.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := forward.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = forward.Process.Kill()
+		_ = forward.Wait() // killed
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n') // Forwarding from 127.0.0.1:40123 -> 8080
+	address, _, _ := strings.Cut(strings.TrimPrefix(line, "Forwarding from "), " ")
+	if err != nil || address == "" {
+		t.Fatalf("port-forward says %q, %v", line, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if text, err := io.ReadAll(answer.Body); err != nil || !strings.Contains(string(text), lent) {
+		t.Errorf("through the forwarded port came %q, %v", text, err)
+	}
 }
 
 // apiServer is where the kubeconfig says that a cluster's API is.

@@ -161,6 +161,7 @@ func (m *mirror) space(ctx context.Context, name, twin string, reach, was *provi
 	if reach == nil || twin == "" {
 		return s, nil
 	}
+	s.reach = reach
 	var err error
 	if s.abroad, err = client.New(reach.config, client.Options{HTTPClient: reach.http, Scheme: m.client.Scheme(), Mapper: m.client.RESTMapper()}); err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"golang.org/x/sync/errgroup"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -44,7 +45,10 @@ type Options struct {
 	// Provider and Consumer are the cluster IDs of who runs the node's pods, and of the
 	// cluster that the node is in.
 	Provider, Consumer string
-	Log                *slog.Logger
+	// Listen is where API servers get logs and streams of pods, as ":10250"; "" for
+	// nowhere.
+	Listen string
+	Log    *slog.Logger
 }
 
 const (
@@ -102,17 +106,21 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	group.Go(func() error { return n.askAll(ctx) })
 	group.Go(func() error { return n.keep(ctx) })
 	group.Go(func() error { return n.mirror.run(ctx) })
+	if o.Listen != "" {
+		group.Go(func() error { return newKubelet(n.mirror).serve(ctx, o.Listen) })
+	}
 	return group.Wait()
 }
 
 func newNode(config *rest.Config, o Options) (*virtualNode, error) {
 	scheme := k8sruntime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), networkingv1beta1.AddToScheme(scheme), offloadingv1beta1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), networkingv1beta1.AddToScheme(scheme), offloadingv1beta1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	// It is known what these are: to ask takes more answers.
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	mapper.Add(authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview"), meta.RESTScopeRoot)
 	for version, kinds := range map[schema.GroupVersion][]string{
 		corev1.SchemeGroupVersion:            {"Pod", "Event", "Secret", "ConfigMap", "Service"},
 		discoveryv1.SchemeGroupVersion:       {"EndpointSlice"},
@@ -357,7 +365,7 @@ func (n *virtualNode) apply(ctx context.Context, status corev1.NodeStatus) error
 	if err != nil {
 		return err
 	}
-	delete(content, "daemonEndpoints") // there are none
+	delete(content, "daemonEndpoints") // the operator says where this program listens
 	u := &unstructured.Unstructured{Object: map[string]any{"status": content}}
 	u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
 	u.SetName(n.Name)

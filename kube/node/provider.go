@@ -36,6 +36,7 @@ type access struct {
 // provider is an API server that is asked again and again.
 type provider struct {
 	http    *http.Client
+	streams http.RoundTripper // not by HTTP/2, in which no connection can be upgraded
 	config  *rest.Config
 	server  string
 	expires time.Time // the certificate
@@ -66,7 +67,13 @@ func newProvider(kubeconfig []byte, wrap transport.WrapperFunc) (*provider, erro
 	if err != nil {
 		return nil, fmt.Errorf("use its kubeconfig: %w", err)
 	}
-	return &provider{http: client, config: config, server: cluster.Server, expires: certificate.NotAfter}, nil
+	upgradable := rest.CopyConfig(config)
+	upgradable.NextProtos = []string{"http/1.1"}
+	streams, err := rest.TransportFor(upgradable)
+	if err != nil {
+		return nil, fmt.Errorf("use its kubeconfig: %w", err)
+	}
+	return &provider{http: client, streams: streams, config: config, server: cluster.Server, expires: certificate.NotAfter}, nil
 }
 
 // ask is nil if the API server answers, and knows who asks.

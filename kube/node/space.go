@@ -26,6 +26,7 @@ type space struct {
 	here       *side
 	there      *side // of the provider; nil while it can't be asked
 	abroad     client.Client
+	reach      *provider        // as there
 	said       map[thing]string // of [mirror.reflect]: one at a time, as a namespace is one key
 }
 

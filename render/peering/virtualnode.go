@@ -1,12 +1,16 @@
 package peering
 
 import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"strings"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -25,6 +29,8 @@ const (
 	LabelNodeOf = "liqo-tui.dev/virtual-node-of"
 	// TaintVirtual is Liqo's: pods get on a virtual node if they tolerate it.
 	TaintVirtual = "virtual-node.liqo.io/not-allowed"
+	// KubeletPort is where the program of a virtual node answers API servers, as kubelets do.
+	KubeletPort = 10250
 	// TaintNoPods kept those off, too, before pods could run on such nodes.
 	TaintNoPods = "liqo-tui.dev/runs-no-pods"
 )
@@ -97,7 +103,7 @@ func (p NodeProgram) Role() *rbacv1.Role {
 		Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{offloadingv1beta1.SchemeGroupVersion.Group}, Resources: []string{"virtualnodes"}, ResourceNames: []string{p.Name}, Verbs: read},
 			{APIGroups: []string{offloadingv1beta1.SchemeGroupVersion.Group}, Resources: []string{"namespacemaps"}, ResourceNames: []string{string(p.Spec.ClusterID)}, Verbs: read},
-			{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{p.Spec.KubeconfigSecretRef.Name}, Verbs: read},
+			{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{p.Spec.KubeconfigSecretRef.Name, ServingName(p.Name)}, Verbs: read},
 			{APIGroups: []string{networkingv1beta1.GroupVersion.Group}, Resources: []string{"configurations", "connections"}, Verbs: read},
 		},
 	}
@@ -142,6 +148,7 @@ func (p NodeProgram) Deployment() *appsv1.Deployment {
 				"node", "--name=" + p.Name, "--namespace=" + p.Namespace, "--kubeconfig-secret=" + p.Spec.KubeconfigSecretRef.Name,
 				"--provider=" + string(p.Spec.ClusterID), "--consumer=" + string(p.Consumer),
 			},
+			Ports: []corev1.ContainerPort{{Name: "kubelet", ContainerPort: KubeletPort}},
 			SecurityContext: &corev1.SecurityContext{
 				AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), RunAsNonRoot: new(true), RunAsUser: new(int64(65532)),
 				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -168,8 +175,8 @@ func (p NodeProgram) Deployment() *appsv1.Deployment {
 	}
 }
 
-// Member is the Node as it is made. Its status is the program's to say. It has no address
-// as long as there is nothing at it, and no architecture, which nobody has asked for.
+// Member is the Node as it is made. Its status is the program's to say, but where that
+// listens. It has no architecture, which nobody has asked for.
 func (p NodeProgram) Member() *corev1.Node {
 	return &corev1.Node{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
@@ -181,9 +188,58 @@ func (p NodeProgram) Member() *corev1.Node {
 	}
 }
 
+// Address is what the operator says of a Node: where its program listens for API servers,
+// or nothing, for "".
+func (p NodeProgram) Address(ip string) *corev1.Node {
+	n := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: p.Name}}
+	if ip != "" {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip}}
+		n.Status.DaemonEndpoints.KubeletEndpoint.Port = KubeletPort
+	}
+	return n
+}
+
 // MemberOf reports whether a Node is that of a VirtualNode in a namespace, and ours.
 func MemberOf(n *corev1.Node, namespace string) bool {
 	return n.Labels[LabelNodeType] == NodeType && n.Labels[LabelNodeOf] == namespace
+}
+
+// ServingName is the Secret with what the program of a virtual node shows to API servers.
+func ServingName(node string) string { return NodeAccount(node) + "-serving" }
+
+// ServingRequest is who the program is for API servers: a kubelet, as Kubernetes' signer
+// for kubelets wants it.
+func ServingRequest(node string) *x509.CertificateRequest {
+	return &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}}
+}
+
+// ServingRequestName is that of one VirtualNode.
+func ServingRequestName(v *offloadingv1beta1.VirtualNode) string {
+	return "liqo-tui-node-" + string(v.UID)
+}
+
+// servingDays is how long a certificate of the program is good. It is renewed after two
+// thirds, and when the program's pod has another address.
+const servingDays = 30
+
+// SigningRequest has Kubernetes sign a request for a certificate of the program.
+func (p NodeProgram) SigningRequest(csr []byte) *certificatesv1.CertificateSigningRequest {
+	return &certificatesv1.CertificateSigningRequest{
+		TypeMeta:   metav1.TypeMeta{APIVersion: certificatesv1.SchemeGroupVersion.String(), Kind: "CertificateSigningRequest"},
+		ObjectMeta: metav1.ObjectMeta{Name: ServingRequestName(p.VirtualNode), Labels: map[string]string{render.LabelManagedBy: render.OperatorName}},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr}), SignerName: certificatesv1.KubeletServingSignerName,
+			ExpirationSeconds: new(int32(servingDays * 24 * 3600)), Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
+		},
+	}
+}
+
+// ServingSecret holds the certificate of the program, and its key.
+func (p NodeProgram) ServingSecret(certificate, key []byte) *corev1.Secret {
+	return &corev1.Secret{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: p.meta(ServingName(p.Name)), Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key},
+	}
 }
 
 // Lease tells Kubernetes that somebody looks after the Node. It goes with the Node.

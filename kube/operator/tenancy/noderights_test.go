@@ -6,6 +6,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -180,6 +181,21 @@ func (w *pair) testOperatorsNodes(t *testing.T) {
 	if err := deployment(func(*appsv1.Deployment) {})(); err != nil {
 		t.Fatalf("what it may do: %v", err)
 	}
+	asksFor := func(signer string, days int32, usage certificatesv1.KeyUsage) attempt {
+		return func() error {
+			request := good.SigningRequest(w.csr(t, "real"))
+			request.Spec.SignerName, request.Spec.ExpirationSeconds, request.Spec.Usages = signer, new(days*24*3600), []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, usage}
+			if err := c.Create(ctx, request); err != nil {
+				return err
+			}
+			defer w.rome.runDeleteNow(t, request)
+			request.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "x"}}
+			return c.SubResource("approval").Update(ctx, request, &client.SubResourceUpdateOptions{UpdateOptions: client.UpdateOptions{DryRun: []string{metav1.DryRunAll}}})
+		}
+	}
+	if err := asksFor(certificatesv1.KubeletServingSignerName, 30, certificatesv1.UsageServerAuth)(); err != nil {
+		t.Fatalf("what it may do: %v", err)
+	}
 	w.refused(t, "the operator", map[string]attempt{
 		"a node that is not virtual": create(func(n *corev1.Node) { delete(n.Labels, "liqo.io/type") }),
 		"a node of nobody":           create(func(n *corev1.Node) { delete(n.Labels, "liqo-tui.dev/virtual-node-of") }),
@@ -199,6 +215,16 @@ func (w *pair) testOperatorsNodes(t *testing.T) {
 		"a virtual node's status": func() error {
 			return c.Status().Patch(ctx, member(), mergePatch(`{"status":{"capacity":{"cpu":"0"}}}`))
 		},
+		"a virtual node's state": func() error {
+			return c.Status().Patch(ctx, member(), mergePatch(`{"status":{"conditions":null}}`))
+		},
+		"a real node's address": func() error {
+			return c.Status().Patch(ctx, real.DeepCopy(), mergePatch(`{"status":{"addresses":[{"type":"InternalIP","address":"192.0.2.1"}]}}`))
+		},
+		"a client's certificate":               asksFor(certificatesv1.KubeAPIServerClientSignerName, 30, certificatesv1.UsageClientAuth),
+		"a kubelet's certificate for a year":   asksFor(certificatesv1.KubeletServingSignerName, 365, certificatesv1.UsageServerAuth),
+		"a kubelet's certificate, as a client": asksFor(certificatesv1.KubeletServingSignerName, 30, certificatesv1.UsageClientAuth),
+		"another signer's certificate":         asksFor("example.com/signer", 30, certificatesv1.UsageServerAuth),
 		"a virtual node's label": func() error {
 			return c.Patch(ctx, member(), mergePatch(`{"metadata":{"labels":{"liqo.io/type":null}}}`))
 		},

@@ -44,6 +44,7 @@ import (
 type virtualNodes struct {
 	client   client.Client // not cached
 	cached   client.Reader
+	programs client.Reader // cached: the Deployments and pods of virtual nodes
 	recorder events.EventRecorder
 	home     string
 }
@@ -59,11 +60,12 @@ func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
 	// The manager keeps the Deployments of gateways alone.
 	programs, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{&appsv1.Deployment{}: {Label: labels.NewSelector().Add(*named)}},
+		DefaultLabelSelector: labels.NewSelector().Add(*named),
 	})
 	if err != nil {
 		return err
 	}
+	r.programs = programs
 	if err := mgr.Add(programs); err != nil {
 		return err
 	}
@@ -79,6 +81,7 @@ func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
 	label := func(key string) func(client.Object) string {
 		return func(o client.Object) string { return o.GetLabels()[key] }
 	}
+	ofProgram := handler.EnqueueRequestsFromMapFunc(by(client.Object.GetNamespace, label(peering.LabelVirtualNode)))
 	return ctrl.NewControllerManagedBy(mgr).Named("virtual-node").
 		WithOptions(workers(1)).
 		For(&authv1beta1.ResourceSlice{}).
@@ -87,7 +90,8 @@ func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(by(label(peering.LabelNodeOf), client.Object.GetName)), builder.WithPredicates(labelled(peering.LabelNodeOf))).
 		Watches(&corev1beta1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(r.slicesFor)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.slicesIn)).
-		WatchesRawSource(source.Kind(programs, client.Object(&appsv1.Deployment{}), handler.EnqueueRequestsFromMapFunc(by(client.Object.GetNamespace, label(peering.LabelVirtualNode))))).
+		WatchesRawSource(source.Kind(programs, client.Object(&appsv1.Deployment{}), ofProgram)).
+		WatchesRawSource(source.Kind(programs, client.Object(&corev1.Pod{}), ofProgram)).
 		Complete(r)
 }
 
@@ -142,7 +146,8 @@ func (r *virtualNodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	if v, err = own.Apply(ctx, r.client, peering.VirtualNode(s, cmp.Or(why, problem))); err != nil || why != "" {
 		return ctrl.Result{RequeueAfter: unfitAgain}, err // who is in the way goes without a word
 	}
-	return ctrl.Result{}, r.make(ctx, v)
+	again, err := r.make(ctx, v)
+	return ctrl.Result{RequeueAfter: again}, err
 }
 
 // read leaves o as it is if there is none.
@@ -204,53 +209,85 @@ func (r *virtualNodes) unfit(ctx context.Context, s *authv1beta1.ResourceSlice) 
 }
 
 // make makes what a VirtualNode consists of.
-func (r *virtualNodes) make(ctx context.Context, v *offloadingv1beta1.VirtualNode) error {
+func (r *virtualNodes) make(ctx context.Context, v *offloadingv1beta1.VirtualNode) (again time.Duration, err error) {
 	operator := &appsv1.Deployment{}
 	if err := r.client.Get(ctx, client.ObjectKey{Namespace: r.home, Name: render.OperatorName}, operator); err != nil {
-		return fmt.Errorf("read the operator's own Deployment, whose image virtual nodes have: %w", err)
+		return 0, fmt.Errorf("read the operator's own Deployment, whose image virtual nodes have: %w", err)
 	}
 	id, err := clusterID(ctx, r.client, r.home)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	told := render.OperatorParams(operator)
 	p := peering.NodeProgram{VirtualNode: v, Consumer: id, Image: told.Image, Pods: told.Pods.ForGateway()}
 	n, err := r.member(ctx, p)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	lease := &coordinationv1.Lease{}
 	want := p.Lease(n)
 	if err := r.read(ctx, client.ObjectKeyFromObject(want), lease); err != nil {
-		return err
+		return 0, err
 	}
 	if lease.UID == "" {
 		if err := r.client.Create(ctx, want, client.FieldOwner(own.Manager)); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("create the Lease of Node %s: %w", n.Name, err)
+			return 0, fmt.Errorf("create the Lease of Node %s: %w", n.Name, err)
 		}
 	}
 	if err := r.list(ctx, client.ObjectKeyFromObject(v), true); err != nil {
-		return err
+		return 0, err
 	}
 	for _, ref := range p.Pods.ImagePullSecrets {
 		if err := r.pullSecret(ctx, p, ref.Name); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if _, err := own.Apply(ctx, r.client, p.ServiceAccount()); err != nil {
-		return err
+		return 0, err
 	}
 	if _, err := own.Apply(ctx, r.client, p.Role()); err != nil {
-		return err
+		return 0, err
 	}
 	if _, err := own.Apply(ctx, r.client, p.RoleBinding()); err != nil {
-		return err
+		return 0, err
 	}
 	d, err := own.Apply(ctx, r.client, p.Deployment())
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return r.report(ctx, v, d, n)
+	ip, err := r.address(ctx, p, n)
+	if err != nil {
+		return 0, err
+	}
+	again, err = r.serving(ctx, p, ip, time.Now())
+	return again, errors.Join(err, r.report(ctx, v, d, n))
+}
+
+// address says where the program listens: it could say so itself, and have API servers send
+// packets anywhere.
+func (r *virtualNodes) address(ctx context.Context, p peering.NodeProgram, n *corev1.Node) (at string, err error) {
+	var pods corev1.PodList
+	err = r.programs.List(ctx, &pods, client.InNamespace(p.Namespace), client.MatchingLabels{peering.LabelVirtualNode: p.Name, peering.LabelKubelet: peering.KubeletComponent})
+	if err != nil {
+		return "", fmt.Errorf("list the pods of virtual node %s: %w", p.Name, err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		owner := metav1.GetControllerOf(pod)
+		if owner != nil && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && !pod.Spec.HostNetwork && pod.Spec.ServiceAccountName == peering.NodeAccount(p.Name) {
+			at = pod.Status.PodIP
+		}
+	}
+	want := p.Address(at)
+	if equality.Semantic.DeepEqual(n.Status.Addresses, want.Status.Addresses) && n.Status.DaemonEndpoints == want.Status.DaemonEndpoints {
+		return at, nil
+	}
+	before := n.DeepCopy()
+	n.Status.Addresses, n.Status.DaemonEndpoints = want.Status.Addresses, want.Status.DaemonEndpoints
+	if err := r.client.Status().Patch(ctx, n, client.MergeFrom(before), client.FieldOwner(own.Manager)); err != nil {
+		return "", fmt.Errorf("say where the program of Node %s listens: %w", n.Name, err)
+	}
+	return at, nil
 }
 
 // member keeps the Node. Others write into it, too: Kubernetes its taints, an admin
@@ -381,6 +418,8 @@ func (r *virtualNodes) remove(ctx context.Context, key client.ObjectKey, v *offl
 	for _, o := range []client.Object{&rbacv1.RoleBinding{}, &rbacv1.Role{}, &corev1.ServiceAccount{}} {
 		gone(o, peering.NodeAccount(key.Name))
 	}
+	gone(&corev1.Secret{}, peering.ServingName(key.Name))
+	errs = append(errs, r.unaskedFor(ctx, v))
 	if v.UID == "" && !member {
 		return errors.Join(errs...)
 	}

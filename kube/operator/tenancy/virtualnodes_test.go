@@ -53,6 +53,7 @@ func TestVirtualNode(t *testing.T) {
 		{"appears", w.testNodeAppears},
 		{"more and less", w.testNodeFollows},
 		{"what others write", w.testNodeIsPutRight},
+		{"its address", w.testAddress},
 		{"the program's rights", w.testProgramRights},
 		{"the operator's rights", w.testOperatorsNodes},
 		{"the tunnel", w.testTunnel},
