@@ -227,7 +227,7 @@ func mapper() meta.RESTMapper {
 	add(schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"}, root, "ServiceCIDR")
 	add(networkingv1.SchemeGroupVersion, namespaced, "NetworkPolicy")
 	add(schedulingv1.SchemeGroupVersion, root, "PriorityClass")
-	add(admissionregistrationv1.SchemeGroupVersion, root, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+	add(admissionregistrationv1.SchemeGroupVersion, root, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
 	add(apiextensionsv1.SchemeGroupVersion, root, "CustomResourceDefinition")
 	add(policyv1.SchemeGroupVersion, namespaced, "Eviction")
 	add(authv1beta1.GroupVersion, namespaced, authv1beta1.TenantKind, authv1beta1.IdentityKind, authv1beta1.RenewKind, authv1beta1.ResourceSliceKind)

@@ -372,12 +372,17 @@ func manifestObject(kind string) Object {
 		return &admissionregistrationv1.ValidatingAdmissionPolicy{}
 	case "ValidatingAdmissionPolicyBinding":
 		return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+	case "MutatingAdmissionPolicy":
+		return &admissionregistrationv1.MutatingAdmissionPolicy{}
+	case "MutatingAdmissionPolicyBinding":
+		return &admissionregistrationv1.MutatingAdmissionPolicyBinding{}
 	}
 	return nil
 }
 
 // Optional reports whether an installation does without an object on a cluster that
-// does not know its kind: admission policies came with Kubernetes 1.30.
+// does not know its kind: admission policies came with Kubernetes 1.30, those that change
+// objects with 1.36.
 func Optional(o Object) bool {
 	return o.GetObjectKind().GroupVersionKind().Group == admissionregistrationv1.GroupName
 }

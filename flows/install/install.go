@@ -223,7 +223,7 @@ func partOf(o render.Object) string {
 		return stepDefinitions
 	case "Namespace":
 		return stepHome
-	case "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "PriorityClass", "ResourceQuota":
+	case "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "PriorityClass", "ResourceQuota":
 		return stepRights
 	case "DaemonSet":
 		return stepFabric

@@ -107,8 +107,8 @@ func Offload(p OffloadParams, f flows.Facts) flows.Plan {
 		}
 	}
 	if ours(f.Local) {
-		plan.Kept = append(plan.Kept, "ConfigMaps and Secrets that pods on a virtual node mention go along with them: the provider's admins can read them", "pods get on a virtual node if they tolerate its taint; nobody adds that to them: "+tolerations())
-		if p.Pods == string(offloadingv1beta1.RemotePodOffloadingStrategyType) {
+		plan.Kept = append(plan.Kept, "ConfigMaps and Secrets that pods on a virtual node mention go along with them: the provider's admins can read them", tolerance(f.Local))
+		if p.Pods == string(offloadingv1beta1.RemotePodOffloadingStrategyType) && !tolerated(f.Local) {
 			plan.Kept = append(plan.Kept, fmt.Sprintf("nothing keeps pods from this cluster's own nodes but their own nodeSelector: {%s: %s}", peering.LabelNodeType, peering.NodeType))
 		}
 	}
@@ -118,6 +118,18 @@ func Offload(p OffloadParams, f flows.Facts) flows.Plan {
 // ours reports whether our operator offloads a cluster's namespaces.
 func ours(c flows.ClusterFacts) bool {
 	return c.Software == flows.Operator && c.Operator.Peering.Consumes()
+}
+
+// tolerated reports whether Kubernetes itself has pods tolerate virtual nodes, by a policy
+// of our installation.
+func tolerated(c flows.ClusterFacts) bool { return c.Version != "" && !before(c.Version, 36) }
+
+// tolerance is what lets pods on a virtual node.
+func tolerance(c flows.ClusterFacts) string {
+	if tolerated(c) {
+		return "pods that are made from now on, and can run there, get the toleration by themselves; those of DaemonSets don't"
+	}
+	return "pods get on a virtual node if they tolerate its taint; nobody adds that to them: " + tolerations()
 }
 
 // tolerations are what a pod needs, as manifests say it.
@@ -314,7 +326,7 @@ func Offloaded(namespaces []string, f flows.Facts) string {
 			out = append(out, fmt.Sprintf("Pods of namespace %s may run on %s, in namespace %s.", name, strings.Join(ready(live), ", "), live.Status.RemoteNamespaceName))
 		}
 	}
-	if len(out) > 0 && ours(f.Local) {
+	if len(out) > 0 && ours(f.Local) && !tolerated(f.Local) {
 		out = append(out, "They need "+tolerations()+".")
 	}
 	return strings.Join(out, "\n")

@@ -64,6 +64,13 @@ func TestOffloadingByOurOperatorNamesTheToleration(t *testing.T) {
 	if kept := strings.Join(plan.Kept, "\n"); plan.Failure() != nil || !strings.Contains(kept, toleration) || !strings.Contains(kept, "nodeSelector: {liqo.io/type: virtual-node}") {
 		t.Errorf("the plan fails with %v, and says %s", plan.Failure(), kept)
 	}
+	for version, asks := range map[string]bool{"v1.35.4": true, "v1.36.0": false, "v1.37.1+k3s1": false, "": true} {
+		f.Local.Version = version
+		kept := strings.Join(peer.Offload(peer.OffloadParams{Namespaces: []string{"demo"}}, f).Kept, "\n")
+		if strings.Contains(kept, toleration) != asks || strings.Contains(peer.Offloaded([]string{"demo"}, f), toleration) != asks || !strings.Contains(kept, "ConfigMaps and Secrets") {
+			t.Errorf("Kubernetes %q: the plan says %s", version, kept)
+		}
+	}
 	f.Local.Operator.Peering = render.PeeringProvider
 	if s := peer.Offload(peer.OffloadParams{Namespaces: []string{"demo"}}, f).Failure(); s == nil || !strings.Contains(s.Hint, "install --peering consumer") {
 		t.Errorf("on a provider: got %+v", s)

@@ -56,6 +56,8 @@ var resources = map[string]Permission{
 	"PriorityClass":                    {Group: schedulingv1.GroupName, Resource: "priorityclasses"},
 	"ValidatingAdmissionPolicy":        {Group: admissionregistrationv1.GroupName, Resource: "validatingadmissionpolicies"},
 	"ValidatingAdmissionPolicyBinding": {Group: admissionregistrationv1.GroupName, Resource: "validatingadmissionpolicybindings"},
+	"MutatingAdmissionPolicy":          {Group: admissionregistrationv1.GroupName, Resource: "mutatingadmissionpolicies"},
+	"MutatingAdmissionPolicyBinding":   {Group: admissionregistrationv1.GroupName, Resource: "mutatingadmissionpolicybindings"},
 	"InternalNode":                     {Group: networkingv1beta1.GroupVersion.Group, Resource: "internalnodes"},
 	"Network":                          {Group: ipamv1alpha1.SchemeGroupVersion.Group, Resource: "networks"},
 	"WgGatewayServerTemplate":          {Group: networkingv1beta1.GroupVersion.Group, Resource: "wggatewayservertemplates"},

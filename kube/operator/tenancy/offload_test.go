@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,6 +34,7 @@ func (w *pair) testOffloading(t *testing.T) {
 		{"nothing of others is taken over", w.testNothingOfOthersIsTakenOver},
 		{"a pod runs", w.testPodRuns},
 		{"what goes along with it", w.testAlong},
+		{"pods tolerate by themselves", w.testPodsTolerate},
 		{"a pod that can't go", w.testPodThatCanNotGo},
 		{"a pod that is refused", w.testPodRefused},
 		{"a pod ends", w.testPodEnds},
@@ -222,6 +224,85 @@ func onMilan(namespace, name string, change ...func(*corev1.PodSpec)) *corev1.Po
 		f(&p.Spec)
 	}
 	return p
+}
+
+// testPodsTolerate makes pods as people do. Kubernetes 1.36 and later have them tolerate
+// the virtual node.
+func (w *pair) testPodsTolerate(t *testing.T) {
+	policy := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingAdmissionPolicy"}}
+	err := w.rome.Get(t.Context(), client.ObjectKey{Name: render.OffloadedAccessName}, policy)
+	served := err == nil
+	if err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	made := func(namespace string, change func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "plain"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}}}}
+		change(p)
+		if err := client.NewDryRunClient(w.rome.Client).Create(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	tolerates := func(p *corev1.Pod) bool {
+		return slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool { return t == peering.Toleration() })
+	}
+	strategy := func(name string) {
+		t.Helper()
+		w.rome.apply(t, offloaded(peering.OffloadingParams{Pods: name}))
+		if !served {
+			return
+		}
+		// API servers follow parameters with a lag.
+		for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+			p := made("demo", func(*corev1.Pod) {})
+			if tolerates(p) == (name != "Local") && (p.Spec.NodeSelector["liqo.io/type"] != "") == (name == "Remote") {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("strategy %s: pods have tolerations %v and nodeSelector %v", name, p.Spec.Tolerations, p.Spec.NodeSelector)
+			}
+		}
+	}
+	other := corev1.Toleration{Key: "a", Operator: corev1.TolerationOpExists}
+	strategy("LocalAndRemote")
+	for name, c := range map[string]struct {
+		namespace  string
+		change     func(*corev1.Pod)
+		tolerates  bool
+		tolerances int
+	}{
+		"a plain one":           {"demo", func(*corev1.Pod) {}, true, 1},
+		"with others":           {"demo", func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{other} }, true, 2},
+		"that does":             {"demo", func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{peering.Toleration()} }, true, 1},
+		"on the host's network": {"demo", func(p *corev1.Pod) { p.Spec.HostNetwork = true }, false, 0},
+		"with a disk of its own": {"demo", func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "d", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "d"}}}}
+		}, false, 0},
+		"with a ConfigMap": {"demo", func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "d", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "d"}}}}}
+		}, true, 1},
+		"with a port of its host": {"demo", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+		}, false, 0},
+		"of a DaemonSet": {"demo", func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "u"}}
+		}, false, 0},
+		"that is placed":            {"demo", func(p *corev1.Pod) { p.Spec.NodeName = "nowhere" }, false, 0},
+		"in a namespace that stays": {"default", func(*corev1.Pod) {}, false, 0},
+	} {
+		p := made(c.namespace, c.change)
+		tolerations := slices.DeleteFunc(slices.Clone(p.Spec.Tolerations), func(t corev1.Toleration) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") })
+		if served && (tolerates(p) != c.tolerates || len(tolerations) != c.tolerances) {
+			t.Errorf("a pod %s has tolerations %v", name, tolerations)
+		}
+	}
+	strategy("Remote")
+	if p := made("demo", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"a": "b"}; p.Spec.HostNetwork = true }); served && (len(p.Spec.NodeSelector) != 2 || !tolerates(p)) {
+		t.Errorf("a pod that has to go has %v and %v", p.Spec.NodeSelector, p.Spec.Tolerations)
+	}
+	strategy("Local")
+	strategy("LocalAndRemote")
+	t.Logf("Kubernetes has the policy: %t", served)
 }
 
 func isReady(p *corev1.Pod) bool {

@@ -36,6 +36,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -242,7 +244,8 @@ func (p *plane) install(role render.PeeringRole) {
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		if err := p.Apply(p.t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("test")); err != nil {
+		err = p.Apply(p.t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("test"))
+		if err != nil && (!render.Optional(o) || !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err)) {
 			p.t.Fatal(err)
 		}
 	}
