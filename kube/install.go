@@ -132,11 +132,16 @@ func (c *Cluster) unlessMissing(what string, err error) error {
 }
 
 // unserved reports whether the API server does not know the kind that it was asked
-// for: it answers with the page of a path that does not exist.
+// for: it answers with the page of a path that does not exist or, where it knows others of
+// the same group and version, that there is no such resource, and names no object.
 func unserved(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
-	return ok && apierrors.IsNotFound(err) && status.ErrStatus.Details != nil &&
-		slices.ContainsFunc(status.ErrStatus.Details.Causes, func(c metav1.StatusCause) bool { return c.Type == metav1.CauseTypeUnexpectedServerResponse })
+	if !ok || !apierrors.IsNotFound(err) {
+		return false
+	}
+	d := status.ErrStatus.Details
+	return d == nil || d.Name == "" ||
+		slices.ContainsFunc(d.Causes, func(c metav1.StatusCause) bool { return c.Type == metav1.CauseTypeUnexpectedServerResponse })
 }
 
 // podsWait says what keeps the pods of a program from running, "" where nothing

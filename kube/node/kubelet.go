@@ -80,8 +80,8 @@ func (k *kubelet) serve(ctx context.Context, at string) error {
 		Handler: k.handler(), ReadHeaderTimeout: writeWithin, ErrorLog: slog.NewLogLogger(k.Log.Handler(), slog.LevelDebug),
 		// Streams are upgraded connections, which HTTP/2 does not have.
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert, GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return k.certificate(h.Context(), &itself, time.Now()), nil
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return k.certificate(ctx, &itself, time.Now()), nil
 		}},
 	}
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
@@ -94,6 +94,8 @@ func (k *kubelet) serve(ctx context.Context, at string) error {
 
 // certificate is the one that the operator has had signed, or the other one.
 func (k *kubelet) certificate(ctx context.Context, other *tls.Certificate, now time.Time) *tls.Certificate {
+	ctx, cancel := context.WithTimeout(ctx, writeWithin)
+	defer cancel()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.serving == nil || now.Sub(k.age) > servingAge {

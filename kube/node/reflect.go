@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/offload/home"
@@ -253,7 +252,7 @@ func managed(o *metav1.PartialObjectMetadata, manager string) bool {
 func (s *space) remove(ctx context.Context, kind schema.GroupVersionKind, of client.Object) error {
 	o := metadata(kind)
 	o.Namespace, o.Name = of.GetNamespace(), of.GetName()
-	err := s.abroad.Delete(ctx, o, preconditions(types.UID(of.GetUID())), client.PropagationPolicy(metav1.DeletePropagationBackground))
+	err := s.abroad.Delete(ctx, o, preconditions(of.GetUID()), client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete %s %s/%s, which nothing needs any more: %w", kind.Kind, o.Namespace, o.Name, err)
 	}

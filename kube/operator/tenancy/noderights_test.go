@@ -188,7 +188,11 @@ func (w *pair) testOperatorsNodes(t *testing.T) {
 			if err := c.Create(ctx, request); err != nil {
 				return err
 			}
-			defer w.rome.runDeleteNow(t, request)
+			defer func() {
+				if err := w.rome.Delete(ctx, request); err != nil {
+					t.Error(err)
+				}
+			}()
 			request.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "x"}}
 			return c.SubResource("approval").Update(ctx, request, &client.SubResourceUpdateOptions{UpdateOptions: client.UpdateOptions{DryRun: []string{metav1.DryRunAll}}})
 		}

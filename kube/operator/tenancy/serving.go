@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -56,8 +55,7 @@ func (r *virtualNodes) serving(ctx context.Context, p peering.NodeProgram, ip st
 		return 0, fmt.Errorf("make a request for the certificate of Node %s: %w", p.Name, err)
 	}
 	certificate, err := r.signed(ctx, p.SigningRequest(csr))
-	var unsigned *unsignedError
-	if errors.As(err, &unsigned) {
+	if unsigned, is := errors.AsType[*unsignedError](err); is {
 		r.recorder.Eventf(p.VirtualNode, nil, corev1.EventTypeWarning, "NoServingCertificate", "Sign",
 			"%s: kubectl logs and exec work for pods on it only where API servers don't check certificates of kubelets", unsigned)
 		return refusedAgain, nil
@@ -128,7 +126,7 @@ func (r *virtualNodes) unasked(ctx context.Context, name string) error {
 
 // unaskedFor is that of a virtual node which goes.
 func (r *virtualNodes) unaskedFor(ctx context.Context, v *offloadingv1beta1.VirtualNode) error {
-	if v.UID == types.UID("") {
+	if v.UID == "" {
 		return nil
 	}
 	return r.unasked(ctx, peering.ServingRequestName(v))
