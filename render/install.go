@@ -95,6 +95,19 @@ func (r PeeringRole) Consumes() bool { return r == PeeringConsumer || r == Peeri
 // Provides reports whether the cluster lends resources.
 func (r PeeringRole) Provides() bool { return r == PeeringProvider || r == PeeringBoth }
 
+// signers are those of the certificates that the operator may have signed, as a list in
+// CEL.
+func (r PeeringRole) signers() string {
+	var all []string
+	if r.Provides() {
+		all = append(all, `"kubernetes.io/kube-apiserver-client"`)
+	}
+	if r.Consumes() {
+		all = append(all, `"kubernetes.io/kubelet-serving"`)
+	}
+	return strings.Join(all, ", ")
+}
+
 // Install is everything that a cluster needs to be connected by our operator:
 // definitions, identity, address ranges, gateway templates, operator, fabric. Who
 // has p from an admin has checked it.
@@ -230,7 +243,7 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 	text := replaceAll(strings.Join(manifests, "---\n"), map[string]string{
 		"$NAMESPACE": p.Namespace, "$IMAGE": p.Image, "$PRIORITY": GatewayPriorityClass, "$TENANT": TenantAccessName,
 		"$PEERING": PeeringAccessName, "$CONSUMER": ConsumerAccessName, "$NODE": NodeAccessName, "$OFFLOADED": OffloadedAccessName, "$TWIN": TwinAccessName,
-		"$CLUSTER": string(p.ClusterID),
+		"$CLUSTER": string(p.ClusterID), "$SIGNERS": p.Peering.signers(),
 	})
 	var objs []Object
 	for doc := range strings.SplitSeq(text, "\n---\n") {

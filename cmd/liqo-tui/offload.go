@@ -38,7 +38,7 @@ without a flag stay as they are.`,
 		},
 		done: peer.Offloaded,
 	}.run(io, cmd)
-	return group("offload", "With Liqo: let pods run on virtual nodes", cmd)
+	return group("offload", "Let pods run on virtual nodes", cmd)
 }
 
 func unoffloadCommand(io streams) *cobra.Command {
@@ -57,7 +57,7 @@ deleted, with everything in them.`,
 			return fmt.Sprintf("No pods of %s run on virtual nodes any more.", flows.Joined(names))
 		},
 	}.run(io, cmd)
-	return group("unoffload", "With Liqo: keep pods from virtual nodes", cmd)
+	return group("unoffload", "Keep pods from virtual nodes", cmd)
 }
 
 // group is a command that has others.

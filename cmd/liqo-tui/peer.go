@@ -26,10 +26,10 @@ func peerCommand(io streams) *cobra.Command {
 	c := newConnectFlags()
 	cmd := &cobra.Command{
 		Use:   "peer",
-		Short: "With Liqo: give a cluster a virtual node of another cluster",
+		Short: "Give a cluster a virtual node of another cluster",
 		Long: `Give the local cluster (A) a virtual node with resources of the remote one (B).
-The local one is the consumer, the remote one the provider. Liqo has to run on
-both.
+The local one is the consumer, the remote one the provider. Both run Liqo, or
+both the liqo-tui operator of install --peering.
 
 One plan over both clusters: it connects the pod networks unless they are, has
 the provider accept the consumer, asks for resources, and waits until the
@@ -123,7 +123,7 @@ func unpeerCommand(io streams) *cobra.Command {
 	var o peer.RemoveOptions
 	cmd := &cobra.Command{
 		Use:   "unpeer",
-		Short: "With Liqo: remove a virtual node, and what peer made for it",
+		Short: "Remove a virtual node, and what peer made for it",
 		Long: `Remove what peer makes, in the order in which Liqo can follow: the node is
 cordoned, its pods are evicted, the resources go, then the consumer's access,
 then the connection of the pod networks, if peer made it.

@@ -21,14 +21,14 @@ func rbacCommand(io streams) *cobra.Command {
 two clusters and to watch them, as YAML for each side. The tenant namespace is
 included if it does not exist. If nothing is missing on a side, a comment says
 so. --all prints all roles that are needed, also those that the user has.
---peering prints what peer needs, where Liqo runs on both.`,
+--peering prints what peer needs.`,
 		Example: `  liqo-tui rbac --context rome --remote-context milan > roles.yaml
   liqo-tui rbac --context rome --remote-context milan --peering > roles.yaml`,
 		Args: noArguments,
 	}
 	pair := newPairFlags(cmd, false)
 	cmd.Flags().BoolVar(&all, "all", false, "print everything that is needed, not only what is missing")
-	cmd.Flags().BoolVar(&peers, "peering", false, "print what peer needs, virtual nodes included: Liqo has to run on both")
+	cmd.Flags().BoolVar(&peers, "peering", false, "print what peer needs, virtual nodes included")
 	c.add(cmd.Flags(), nil)
 	acceptLiqoctl(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

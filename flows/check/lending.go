@@ -34,19 +34,19 @@ func lendingTexts() map[flows.Code]Text {
 		},
 		Handshake: {
 			"no answer in a peering's handshake", "The provider's Liqo makes a nonce, and the consumer's Liqo signs it. One of them did not.",
-			[]string{"Check that Liqo's authentication module is on: Helm value authentication.enabled.", "Read the log of Liqo's controller-manager."},
+			[]string{"Check that Liqo's authentication module is on: Helm value authentication.enabled.", "Read the log of Liqo's controller-manager.", "Under our operator: run liqo-tui install --peering on both clusters, and read the operator's log."},
 		},
 		Tenant: {
 			"the provider does not accept the consumer", "The provider's Liqo checks the consumer's signature and has its certificate signed by the cluster.",
-			[]string{"The events of the Tenant on the provider say why.", "API servers that sign no client certificates, such as EKS's, need Liqo's own settings for that."},
+			[]string{"The events of the Tenant on the provider say why.", "API servers that sign no client certificates, such as EKS's, need Liqo's own settings for that.", "Under our operator, annotation liqo-tui.dev/problem of the Tenant says why."},
 		},
 		Identity: {
 			"the consumer does not reach the provider's API server", "Liqo on the consumer works through the API server of the provider, at the address that the provider's Liqo names.",
-			[]string{"Open the firewall from the consumer's nodes to that address.", "Set Helm value apiServer.address of Liqo on the provider.", "Use --in-band: it goes through the tunnel."},
+			[]string{"Open the firewall from the consumer's nodes to that address.", "Set Helm value apiServer.address of Liqo on the provider.", "Under our operator: liqo-tui install --api-server URL on the provider.", "With Liqo, use --in-band: it goes through the tunnel."},
 		},
 		Slice: {
-			"the provider does not grant the resources", "The consumer's ResourceSlice is copied to the provider, whose Liqo accepts or denies it. Liqo does not say why in the object, only in events on the provider.",
-			[]string{"The message names who has not answered, or the event.", "An admin of the provider may have cordoned or drained the consumer: liqoctl uncordon tenant, liqoctl activate tenant."},
+			"the provider does not grant the resources", "The consumer's ResourceSlice is copied to the provider, whose Liqo or operator accepts or denies it. Liqo does not say why in the object, only in events on the provider.",
+			[]string{"The message names who has not answered, or the event.", "Under our operator, condition Resources of the ResourceSlice says why.", "An admin of the provider may have cordoned or drained the consumer: liqoctl uncordon tenant, liqoctl activate tenant."},
 		},
 		VirtualNode: {
 			"the virtual node is not ready", "A virtual node is a Deployment in the tenant namespace, and the Node that it keeps. What the VirtualNode says is only that the Deployment was written.",

@@ -26,7 +26,7 @@ func Settings() []setting.Setting[render.InstallParams] {
 		{Name: "gateway-replicas", Help: "pods of each gateway: one holds the tunnel, the others stand by (default: unchanged, at first 1)", Kind: setting.Number, Want: "a number of pods", Min: 1, Max: maxGatewayReplicas, Empty: "unchanged", Store: setting.NumberAt(func(p *params) *int { return &p.GatewayReplicas })},
 		{Name: "operator-replicas", Help: "pods of the operator: one works, the others stand by (default: unchanged, at first 1)", Kind: setting.Number, Want: "a number of pods", Min: 1, Max: maxOperatorReplicas, Empty: "unchanged", Store: setting.NumberAt(func(p *params) *int { return &p.OperatorReplicas })},
 		{
-			Name: "peering", Help: "part of the cluster in whole peerings: consumer gets access to others, provider gives it (default: unchanged, at first none)", Kind: setting.Choice, Empty: "unchanged",
+			Name: "peering", Help: "part of the cluster in whole peerings: consumer, provider, both, or none, which takes the rights back (default: unchanged, at first none)", Kind: setting.Choice, Empty: "unchanged",
 			Options: []setting.Option{{Value: string(render.PeeringNone)}, {Value: string(render.PeeringConsumer)}, {Value: string(render.PeeringProvider)}, {Value: string(render.PeeringBoth)}},
 			Store:   setting.TextAt(func(p *params) *render.PeeringRole { return &p.Peering }),
 		},
