@@ -289,7 +289,7 @@ func nodeFacts(n *corev1.Node) flows.NodeFacts {
 	for _, a := range n.Status.Addresses {
 		ip, err := netip.ParseAddr(a.Address)
 		switch {
-		case err != nil:
+		case err != nil || render.VirtualNode(n.Labels):
 		case a.Type == corev1.NodeInternalIP:
 			f.Internal = append(f.Internal, ip)
 		case a.Type == corev1.NodeExternalIP:

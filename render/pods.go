@@ -185,6 +185,12 @@ var virtualNodes = []corev1.NodeSelectorRequirement{
 	{Key: "eks.amazonaws.com/compute-type", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"fargate"}},
 }
 
+// VirtualNode reports whether a node with these labels has no kernel of its own. Its
+// address, if it has one, is that of a pod.
+func VirtualNode(labels map[string]string) bool {
+	return slices.ContainsFunc(virtualNodes, func(r corev1.NodeSelectorRequirement) bool { return slices.Contains(r.Values, labels[r.Key]) })
+}
+
 // UnfitNode is why the programs of an installation don't run on a node with these
 // labels, "" if they do. It is what their pods' selectors say.
 func UnfitNode(labels map[string]string) string {

@@ -42,8 +42,9 @@ type kubelet struct {
 	pool  *x509.CertPool
 	until time.Time // when the pool is read again
 
-	serving *tls.Certificate // nil before it is read
-	age     time.Time        // when it was
+	handshakes sync.Mutex
+	serving    *tls.Certificate // nil before there is one
+	age        time.Time        // when it was read
 }
 
 const (
@@ -77,7 +78,7 @@ func (k *kubelet) serve(ctx context.Context, at string) error {
 		return fmt.Errorf("serve logs and streams of pods: %w", err)
 	}
 	server := &http.Server{
-		Handler: k.handler(), ReadHeaderTimeout: writeWithin, ErrorLog: slog.NewLogLogger(k.Log.Handler(), slog.LevelDebug),
+		Handler: k.handler(), ReadHeaderTimeout: writeWithin, IdleTimeout: callersAge, ErrorLog: slog.NewLogLogger(k.Log.Handler(), slog.LevelDebug),
 		// Streams are upgraded connections, which HTTP/2 does not have.
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -96,15 +97,16 @@ func (k *kubelet) serve(ctx context.Context, at string) error {
 func (k *kubelet) certificate(ctx context.Context, other *tls.Certificate, now time.Time) *tls.Certificate {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.serving == nil || now.Sub(k.age) > servingAge {
+	k.handshakes.Lock()
+	defer k.handshakes.Unlock()
+	if now.Sub(k.age) > servingAge { // whatever comes of it: anybody may begin a handshake
+		k.age = now
 		s := &corev1.Secret{}
 		err := k.client.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: peering.ServingName(k.Name)}, s)
 		if err == nil {
 			var pair tls.Certificate
 			if pair, err = tls.X509KeyPair(s.Data[corev1.TLSCertKey], s.Data[corev1.TLSPrivateKeyKey]); err == nil {
-				k.serving, k.age = &pair, now
+				k.serving = &pair
 			}
 		}
 		if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {

@@ -157,7 +157,7 @@ func (m *mirror) space(ctx context.Context, name, twin string, reach, was *provi
 	if old.there != nil {
 		old.there.end()
 	}
-	s := &space{name: name, twin: twin, here: old.here, said: map[thing]string{}}
+	s := &space{name: name, twin: twin, here: old.here, said: map[thing]refusal{}}
 	if reach == nil || twin == "" {
 		return s, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,11 +15,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/offload/home"
-	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -60,6 +61,15 @@ type thing struct {
 	name string
 }
 
+// refusal is what a provider has said of a version of a thing.
+type refusal struct {
+	message, version string
+	at               time.Time
+}
+
+// refusedAgain is how soon it is asked again.
+const refusedAgain = 30 * time.Second
+
 // along is what the provider is to have of one object.
 type along struct {
 	of      client.Object // at home
@@ -71,7 +81,7 @@ type along struct {
 // reflect brings what goes along of a namespace about.
 func (m *mirror) reflect(ctx context.Context, name string) error {
 	s, v := m.view(name)
-	if s == nil || s.there == nil || !s.here.synced(ctx, append(beside(), &corev1.Pod{})...) || !s.there.synced(ctx, asAbroad()...) {
+	if s == nil || s.there == nil || !s.here.synced(ctx, append(beside(), &corev1.Pod{})...) {
 		return nil // it comes again when all is known
 	}
 	wanted, err := m.wanted(ctx, s, v)
@@ -80,6 +90,9 @@ func (m *mirror) reflect(ctx context.Context, name string) error {
 	}
 	var errs []error
 	for _, kind := range alongs {
+		if !s.there.synced(ctx, metadata(kind)) {
+			continue // it comes again; or an older provider gives no rights to these
+		}
 		there := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind + "List"}}
 		if err := s.there.cache.List(ctx, there, client.InNamespace(s.twin), client.UnsafeDisableDeepCopy); err != nil {
 			return fmt.Errorf("list what %s has of %s: %w", m.Provider, name, err)
@@ -174,8 +187,11 @@ func (m *mirror) manager() string {
 
 // bring has the provider have one thing. there is what it has, nil for nothing.
 func (m *mirror) bring(ctx context.Context, s *space, t thing, a along, there *metav1.PartialObjectMetadata) error {
-	if there != nil && there.Annotations[peering.AnnotationVersion] == a.version && managed(there, m.manager()) {
+	if there != nil && there.Annotations[peering.AnnotationVersion] == a.version && m.told(there) {
 		return nil
+	}
+	if was, refused := s.said[t]; refused && was.version == a.version && time.Since(was.at) < refusedAgain {
+		return nil // other changes in the namespace are no reason to ask again
 	}
 	o, err := a.object(ctx)
 	if err != nil {
@@ -184,10 +200,14 @@ func (m *mirror) bring(ctx context.Context, s *space, t thing, a along, there *m
 	if o == nil { // its event is on the way, or it is a token
 		return nil
 	}
-	u, err := render.Wanted(o)
+	content, err := k8sruntime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return err
 	}
+	// All else is wanted, also what is empty: a key without a value is one.
+	delete(content, "status")
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	u := &unstructured.Unstructured{Object: content}
 	err = s.abroad.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(m.manager()), client.ForceOwnership)
 	switch {
 	case err == nil:
@@ -200,18 +220,21 @@ func (m *mirror) bring(ctx context.Context, s *space, t thing, a along, there *m
 		}
 		return fmt.Errorf("have %s %s made again on %s: %w", t.kind.Kind, t.name, m.Provider, err)
 	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err):
-		m.complain(ctx, s, t, a.of, err)
+		m.complain(ctx, s, t, a, err)
 	}
 	return fmt.Errorf("have %s %s on %s: %w", t.kind.Kind, t.name, m.Provider, err)
 }
 
 // complain says at home, once, why the provider does not have something.
-func (m *mirror) complain(ctx context.Context, s *space, t thing, of client.Object, why error) {
+func (m *mirror) complain(ctx context.Context, s *space, t thing, a along, why error) {
 	message := m.Provider + " does not take it: " + why.Error()
-	if s.said[t] == message {
+	was := s.said[t]
+	s.said[t] = refusal{message: message, version: a.version, at: time.Now()}
+	time.AfterFunc(refusedAgain, func() { m.queue.Add(client.ObjectKey{Namespace: s.name}) })
+	if was.message == message {
 		return
 	}
-	s.said[t] = message
+	of := a.of
 	at := t.kind
 	if at == shadows {
 		at = discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice")
@@ -242,6 +265,14 @@ func (m *mirror) takeBack(ctx context.Context, s *space, kind schema.GroupVersio
 		return fmt.Errorf("leave %s %s on %s to another node: %w", kind.Kind, o.Name, m.Provider, err)
 	}
 	return nil
+}
+
+// told reports whether this node has said of the version of an object that it is there:
+// another node that has written another one takes that from it.
+func (m *mirror) told(o *metav1.PartialObjectMetadata) bool {
+	return slices.ContainsFunc(o.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
+		return f.Manager == m.manager() && f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.Raw), `"f:`+peering.AnnotationVersion+`"`)
+	})
 }
 
 // managed reports whether a manager has applied fields of an object.

@@ -26,8 +26,8 @@ type space struct {
 	here       *side
 	there      *side // of the provider; nil while it can't be asked
 	abroad     client.Client
-	reach      *provider        // as there
-	said       map[thing]string // of [mirror.reflect]: one at a time, as a namespace is one key
+	reach      *provider         // as there
+	said       map[thing]refusal // of [mirror.reflect]: one at a time, as a namespace is one key
 }
 
 // side is what one API server has of a namespace.
@@ -80,10 +80,17 @@ func (m *mirror) watch(ctx context.Context, name string, o cache.Options, p *pro
 		return nil, err
 	}
 	ctx, end := context.WithCancel(ctx)
+	var pods, others []toolscache.InformerSynced
 	for _, kind := range kinds {
 		informer, err := kept.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err == nil {
 			_, err = informer.AddEventHandler(m.handler(name))
+			switch kind.(type) {
+			case *corev1.Pod, *offloadingv1beta1.ShadowPod:
+				pods = append(pods, informer.HasSynced)
+			default:
+				others = append(others, informer.HasSynced)
+			}
 		}
 		if err != nil {
 			end()
@@ -92,11 +99,14 @@ func (m *mirror) watch(ctx context.Context, name string, o cache.Options, p *pro
 	}
 	s := &side{kept, end}
 	m.group.Go(func() { _ = kept.Start(ctx) }) // ends without an error
-	m.group.Go(func() {
-		if kept.WaitForCacheSync(ctx) {
-			m.again(ctx, name)
-		}
-	})
+	// Pods don't wait for the rest: an older provider gives no rights to that.
+	for _, all := range [][]toolscache.InformerSynced{pods, others} {
+		m.group.Go(func() {
+			if toolscache.WaitForCacheSync(ctx.Done(), all...) {
+				m.again(ctx, name)
+			}
+		})
+	}
 	return s, nil
 }
 

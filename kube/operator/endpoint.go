@@ -9,6 +9,8 @@ import (
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // endpointOf is where clients find the server behind a Service, nil as long as
@@ -123,6 +125,9 @@ func position(list []string, a string) int {
 // publicAddress prefers what is reachable from farthest away. InternalDNS and
 // Hostname are left out: another cluster can't resolve them.
 func publicAddress(n *corev1.Node) (string, corev1.NodeAddressType) {
+	if render.VirtualNode(n.Labels) {
+		return "", ""
+	}
 	for _, kind := range []corev1.NodeAddressType{corev1.NodeExternalIP, corev1.NodeExternalDNS, corev1.NodeInternalIP} {
 		for _, a := range n.Status.Addresses {
 			// IPv4 is what tunnels run over today.

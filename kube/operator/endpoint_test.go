@@ -222,3 +222,20 @@ func TestActivePodIsTheNewestThatHasAnAddressAndLives(t *testing.T) {
 		t.Errorf("without pods: got %v", got)
 	}
 }
+
+// The address of a virtual node is that of a pod: nobody listens there for node ports.
+func TestVirtualNodesServeNoNodePorts(t *testing.T) {
+	node := func(name, ip string, labels map[string]string) corev1.Node {
+		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		return n
+	}
+	nodes := []corev1.Node{node("alpha", "10.244.0.7", map[string]string{"liqo.io/type": "virtual-node"}), node("real", "192.0.2.1", nil)}
+	if a, why := nodeAddress(nodes, nil, nil); a != "192.0.2.1" {
+		t.Errorf("peers dial %s: %s", a, why)
+	}
+	if spares := spareAddresses(nodes, "192.0.2.1", 2, nil); len(spares) > 0 {
+		t.Errorf("spare are %v", spares)
+	}
+}

@@ -23,6 +23,8 @@ const (
 	LabelTwin = "liqo-tui.dev/twin"
 	// AnnotationOriginal on a twin is the name of the consumer's namespace.
 	AnnotationOriginal = "liqo.io/original-name"
+	// AnnotationAnyName on a Tenant allows its cluster namespaces of any free name.
+	AnnotationAnyName = "liqo-tui.dev/any-namespace"
 	// AnnotationShadow on a pod is the UID of the ShadowPod that it was made of.
 	AnnotationShadow = "liqo-tui.dev/shadow-pod"
 	LabelMadeBy      = "liqo.io/managed-by"

@@ -2,6 +2,7 @@ package tenancy_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -41,7 +42,7 @@ func (w *pair) testAlong(t *testing.T) {
 	}
 	here := until(t, w.rome, &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}, "there", func(*networkingv1beta1.Configuration) bool { return true })
 	for _, o := range []client.Object{
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "settings", Labels: map[string]string{"grafana_dashboard": "1"}}, Data: map[string]string{"a": "b"}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "settings", Labels: map[string]string{"grafana_dashboard": "1"}}, Data: map[string]string{"a": "b", "empty": ""}},
 		&corev1.ConfigMap{ObjectMeta: inDemo("not-mentioned")}, &corev1.Secret{ObjectMeta: inDemo("not-mentioned")},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "stays", Annotations: map[string]string{"liqo.io/skip-reflection": "true"}}},
 		&corev1.Secret{ObjectMeta: inDemo("password"), Type: "example.com/own", StringData: map[string]string{"password": "secret"}},
@@ -67,6 +68,9 @@ func (w *pair) testAlong(t *testing.T) {
 	})
 	w.rome.create(p)
 	config := until(t, w.milan, &corev1.ConfigMap{ObjectMeta: inTwin("settings")}, "there", func(o *corev1.ConfigMap) bool { return o.Data["a"] == "b" })
+	if _, there := config.Data["empty"]; !there {
+		t.Error("a key without a value stayed at home")
+	}
 	if config.Labels["grafana_dashboard"] != "" || config.Labels["offloading.liqo.io/origin"] != "rome" {
 		t.Errorf("the ConfigMap has labels %v", config.Labels)
 	}
@@ -100,6 +104,7 @@ func (w *pair) testAlong(t *testing.T) {
 	w.testAlongFollows(t)
 	w.testAlongIsRefused(t)
 	// Endpoints are those that can be reached.
+	w.testSilence(t, slice, ready, tunnel)
 	for _, v := range []networkingv1beta1.ConnectionStatusValue{networkingv1beta1.Connecting, networkingv1beta1.Connected} {
 		tunnel.Status.Value = v
 		if err := w.milan.Status().Update(t.Context(), tunnel); err != nil {
@@ -120,6 +125,24 @@ func (w *pair) testAlong(t *testing.T) {
 	untilGone(t, w.milan, slice())
 }
 
+// testSilence has the gateway of the provider's side stop to report, and report again.
+func (w *pair) testSilence(t *testing.T, slice func() *discoveryv1.EndpointSlice, ready func(bool) func(*discoveryv1.EndpointSlice) bool, tunnel *networkingv1beta1.Connection) {
+	t.Helper()
+	for n := range 2 { // the first report is believed for 3 s
+		report := fmt.Sprintf(`{"metadata":{"annotations":{"liqo-tui.dev/status":"{\"at\":\"2026-01-01T00:00:0%dZ\",\"intervalSeconds\":1}"}}}`, n)
+		if err := w.milan.Patch(t.Context(), tunnel, mergePatch(report)); err != nil {
+			t.Fatal(err)
+		}
+		until(t, w.milan, slice(), "ready, since there is a report", ready(true))
+		w.milan.runDelete(t, slice()) // it is judged now, and again when the report is too old
+		until(t, w.milan, slice(), "not ready, since there is none", ready(false))
+	}
+	if err := w.milan.Patch(t.Context(), tunnel, mergePatch(`{"metadata":{"annotations":{"liqo-tui.dev/status":null}}}`)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, w.milan, slice(), "ready", ready(true))
+}
+
 // testAlongFollows changes what goes along.
 func (w *pair) testAlongFollows(t *testing.T) {
 	t.Helper()
@@ -129,10 +152,22 @@ func (w *pair) testAlongFollows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	patch(&corev1.ConfigMap{ObjectMeta: inDemo("settings")}, `{"data":{"a":null,"c":"d"},"immutable":true}`)
+	patch(&corev1.ConfigMap{ObjectMeta: inDemo("settings")}, `{"data":{"a":null,"empty":null,"c":"d"},"immutable":true}`)
 	until(t, w.milan, &corev1.ConfigMap{ObjectMeta: inTwin("settings")}, "changed", func(o *corev1.ConfigMap) bool {
 		return len(o.Data) == 1 && o.Data["c"] == "d" && o.Immutable != nil && *o.Immutable
 	})
+	// What programs of the provider add is left, and in nobody's way.
+	if err := w.milan.Patch(t.Context(), &corev1.Secret{ObjectMeta: inTwin("password")}, mergePatch(`{"metadata":{"labels":{"backup":"yes"},"annotations":{"a":"b"},"finalizers":["x.io/y"]}}`)); err != nil {
+		t.Fatal(err)
+	}
+	patch(&corev1.Secret{ObjectMeta: inDemo("password")}, `{"stringData":{"more":"x"}}`)
+	marked := until(t, w.milan, &corev1.Secret{ObjectMeta: inTwin("password")}, "changed", func(o *corev1.Secret) bool { return string(o.Data["more"]) == "x" })
+	if marked.Labels["backup"] != "yes" || marked.Annotations["a"] != "b" || len(marked.Finalizers) != 1 {
+		t.Errorf("what the provider has added: %+v", marked.ObjectMeta)
+	}
+	if err := w.milan.Patch(t.Context(), marked, mergePatch(`{"metadata":{"finalizers":null}}`)); err != nil {
+		t.Fatal(err)
+	}
 	// What can't be changed is made again.
 	w.rome.runDeleteNow(t, &corev1.ConfigMap{ObjectMeta: inDemo("settings")})
 	w.rome.create(&corev1.ConfigMap{ObjectMeta: inDemo("settings"), Data: map[string]string{"e": "f"}})

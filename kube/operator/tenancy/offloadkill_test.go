@@ -62,7 +62,7 @@ func (w *pair) testOffloadingCrashes(t *testing.T) {
 			w.rome.stop()
 			before := w.rome.crashes.Load()
 			w.rome.runOperatorThatEnds(render.PeeringConsumer, writes)
-			o := peering.Offloading("second", peering.OffloadingParams{Pods: "Remote", Mapping: "SelectedName", RemoteName: "chosen"})
+			o := peering.Offloading("second", peering.OffloadingParams{Pods: "Remote", Mapping: "SelectedName", RemoteName: "chosen-rome"})
 			w.rome.apply(t, o)
 			until(t, w.rome, o, "ready", func(o *offloadingv1beta1.NamespaceOffloading) bool {
 				return o.Status.OffloadingPhase == offloadingv1beta1.ReadyOffloadingPhaseType
@@ -72,7 +72,7 @@ func (w *pair) testOffloadingCrashes(t *testing.T) {
 			until(t, w.rome, p, "running", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 			w.goes(t, p)
 			w.rome.runDelete(t, peering.Offloading("second", peering.OffloadingParams{}))
-			untilGone(t, w.milan, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "chosen"}})
+			untilGone(t, w.milan, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "chosen-rome"}})
 			untilGone(t, w.rome, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "second", Name: render.OffloadedAccessName}})
 			until(t, w.rome, ns, "without a label", func(ns *corev1.Namespace) bool { return ns.Labels[peering.LabelOffloaded] == "" })
 			until(t, w.rome, virtual(), "with one namespace", func(v *offloadingv1beta1.VirtualNode) bool {

@@ -44,6 +44,9 @@ func (r *virtualNodes) serving(ctx context.Context, p peering.NodeProgram, ip st
 			return again, nil
 		}
 	}
+	if until := r.unsigned[p.UID]; until.After(now) {
+		return until.Sub(now), nil
+	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return 0, err
@@ -58,8 +61,10 @@ func (r *virtualNodes) serving(ctx context.Context, p peering.NodeProgram, ip st
 	if unsigned, is := errors.AsType[*unsignedError](err); is {
 		r.recorder.Eventf(p.VirtualNode, nil, corev1.EventTypeWarning, "NoServingCertificate", "Sign",
 			"%s: kubectl logs and exec work for pods on it only where API servers don't check certificates of kubelets", unsigned)
+		r.unsigned[p.UID] = now.Add(refusedAgain)
 		return refusedAgain, nil
 	}
+	delete(r.unsigned, p.UID)
 	if err != nil {
 		return 0, err
 	}

@@ -340,10 +340,10 @@ func (l *lent) testOperatorOfTwins(t *testing.T) {
 		{"a privileged namespace", "Pod Security", create(namespace("x", func(n *corev1.Namespace) { n.Labels[peering.LabelEnforce] = "privileged" }))},
 		{"a namespace of the cluster", "not for consumers", create(namespace("kube-x", as))},
 		{"a label", "those that it makes for consumers", func() error {
-			return c.Patch(ctx, named("taken"), merge(`{"metadata":{"labels":{"liqo-tui.dev/twin":"true","liqo.io/remote-cluster-id":"rome"},"annotations":{"liqo-tui.dev/created":"taken"}}}`))
+			return c.Patch(ctx, named("taken-rome"), merge(`{"metadata":{"labels":{"liqo-tui.dev/twin":"true","liqo.io/remote-cluster-id":"rome"},"annotations":{"liqo-tui.dev/created":"taken-rome"}}}`))
 		}},
 		{"the end of a namespace of others", "those that it makes for consumers", func() error { return client.NewDryRunClient(c).Delete(ctx, named("liqo-tenant-rome")) }},
-		{"the end of a namespace that only has the label", "those that it makes for consumers", func() error { return client.NewDryRunClient(c).Delete(ctx, named("taken")) }},
+		{"the end of a namespace that only has the label", "those that it makes for consumers", func() error { return client.NewDryRunClient(c).Delete(ctx, named("taken-rome")) }},
 		{"another consumer", "never another's", func() error {
 			return c.Patch(ctx, named("demo-rome"), merge(`{"metadata":{"labels":{"liqo.io/remote-cluster-id":"turin"}}}`))
 		}},

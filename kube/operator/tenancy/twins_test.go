@@ -390,22 +390,22 @@ func (l *lent) testPurse(t *testing.T) {
 }
 
 func (l *lent) testNames(t *testing.T) {
-	l.milan.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "taken", Labels: map[string]string{"liqo-tui.dev/twin": "true"}, Annotations: map[string]string{"liqo.io/managed-by-namespace-map": "liqo-tenant-rome/milan"}}})
-	wanted := map[string]string{"demo": "demo-rome", "a": "kube-system", "b": "default", "c": "liqo-tenant-turin", "d": "taken", "e": "demo-rome", "f": "No", "g": "liqo", "h": "kube-new"}
+	l.milan.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "taken-rome", Labels: map[string]string{"liqo-tui.dev/twin": "true"}, Annotations: map[string]string{"liqo.io/managed-by-namespace-map": "liqo-tenant-rome/milan"}}})
+	wanted := map[string]string{"demo": "demo-rome", "a": "kube-system", "b": "default", "c": "liqo-tenant-turin", "d": "taken-rome", "e": "demo-rome", "f": "No", "g": "liqo", "h": "kube-new", "i": "com"}
 	m := l.maps(t, wanted)
-	for _, original := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+	for _, original := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"} {
 		l.says(t, original, offloadingv1beta1.MappingCreationLoopBackOff)
 	}
 	l.says(t, "demo", offloadingv1beta1.MappingAccepted)
 	until(t, l.milan, m, "with all reasons", func(m *offloadingv1beta1.NamespaceMap) bool {
 		why := m.Annotations[render.AnnotationProblem]
-		return strings.Contains(why, "namespace d: there is a namespace taken already") && strings.Contains(why, "namespace e: namespace demo-rome stands for demo already") &&
-			strings.Contains(why, "namespace b: namespace default is the provider's own")
+		return strings.Contains(why, "namespace d: there is a namespace taken-rome already") && strings.Contains(why, "namespace e: namespace demo-rome stands for demo already") &&
+			strings.Contains(why, "namespace b: namespace default is the provider's own") && strings.Contains(why, "namespace i: namespaces of rome end in -rome")
 	})
 	l.maps(t, map[string]string{"demo": "demo-rome", "two": "two-rome"})
 	l.says(t, "a", "")
 	l.says(t, "three", offloadingv1beta1.MappingTerminating)
-	for _, name := range []string{"taken", "kube-system", "default"} {
+	for _, name := range []string{"taken-rome", "kube-system", "default"} {
 		ns := until(t, l.milan, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, "there", func(*corev1.Namespace) bool { return true })
 		if ns.DeletionTimestamp != nil {
 			t.Errorf("namespace %s is being deleted", name)

@@ -47,9 +47,11 @@ type virtualNodes struct {
 	programs client.Reader // cached: the Deployments and pods of virtual nodes
 	recorder events.EventRecorder
 	home     string
+	unsigned map[types.UID]time.Time // VirtualNodes for which nobody signs, until they are tried again
 }
 
 func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
+	r.unsigned = map[types.UID]time.Time{}
 	if r.client, err = client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()}); err != nil {
 		return err
 	}

@@ -77,6 +77,9 @@ func (r *endpoints) tunnel(ctx context.Context, namespace string) (network.Range
 	return network.RangesOf(conf), f.Tunnel(conf != nil, all.Items, time.Now()), nil
 }
 
+// passes ends what is told of a tunnel that carries packets.
+const passes = " passes"
+
 // news are all that a change of a tunnel is about. A gateway reports every few seconds, and
 // mostly the same.
 func (r *endpoints) news(ctx context.Context, namespace string) (out []reconcile.Request) {
@@ -84,7 +87,10 @@ func (r *endpoints) news(ctx context.Context, namespace string) (out []reconcile
 	if err != nil {
 		return nil // the cache fails when it ends
 	}
-	now := fmt.Sprint(ranges, tunnel.Down == "")
+	now := fmt.Sprint(ranges)
+	if tunnel.Down == "" {
+		now += passes
+	}
 	r.mu.Lock()
 	was := r.told[namespace]
 	r.told[namespace] = now
@@ -137,6 +143,7 @@ func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	r.silent(namespace, tunnel)
 	_, err = own.Apply(ctx, r.client, offload.Endpoints(s, id, ranges, tunnel.Down == ""))
 	switch {
 	case apierrors.IsForbidden(err) && time.Since(twin.CreationTimestamp.Time) < rightsLag:
@@ -151,6 +158,16 @@ func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		again = max(time.Until(tunnel.Until), 0) + time.Second
 	}
 	return ctrl.Result{RequeueAfter: again}, client.IgnoreNotFound(own.Complain(ctx, r.client, r.recorder, s, nil))
+}
+
+// silent has the next report be news, if it was found out without one that packets don't
+// pass.
+func (r *endpoints) silent(namespace string, tunnel network.Tunnel) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if tunnel.Down != "" && strings.HasSuffix(r.told[namespace], passes) {
+		delete(r.told, namespace)
+	}
 }
 
 func (r *endpoints) remove(ctx context.Context, req ctrl.Request) error {

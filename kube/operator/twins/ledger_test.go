@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -136,7 +137,8 @@ func TestMostTwins(t *testing.T) {
 	for n := range offload.MostTwins {
 		wanted[fmt.Sprint("twin-", n)] = "x"
 	}
-	m := &mapping{namespaces: &namespaces{}, problems: map[string]error{}}
+	rome := &authv1beta1.Tenant{Spec: authv1beta1.TenantSpec{ClusterID: "rome"}}
+	m := &mapping{namespaces: &namespaces{}, tenant: &tenant{Tenant: rome}, problems: map[string]error{}}
 	phase, err := m.one(context.Background(), "demo", "demo-rome", wanted)
 	if err != nil || phase != offloadingv1beta1.MappingCreationLoopBackOff || !strings.Contains(fmt.Sprint(m.problems["demo"]), "100 namespaces are the most") {
 		t.Errorf("got %s, %v, %v", phase, err, m.problems)

@@ -281,7 +281,7 @@ func (m *mapping) one(ctx context.Context, original, name string, wanted map[str
 		m.problems[original] = why
 		return offloadingv1beta1.MappingCreationLoopBackOff, nil
 	}
-	switch err := offload.TwinName(name, m.home); {
+	switch err := offload.TwinName(name, m.home, m.tenant.id(), m.tenant.Annotations[peering.AnnotationAnyName] == "true"); {
 	case err != nil:
 		return refused(err)
 	case wanted[name] != "":
