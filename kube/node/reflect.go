@@ -271,7 +271,7 @@ func (m *mirror) takeBack(ctx context.Context, s *space, kind schema.GroupVersio
 // another node that has written another one takes that from it.
 func (m *mirror) told(o *metav1.PartialObjectMetadata) bool {
 	return slices.ContainsFunc(o.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
-		return f.Manager == m.manager() && f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.Raw), `"f:`+peering.AnnotationVersion+`"`)
+		return f.Manager == m.manager() && f.FieldsV1 != nil && strings.Contains(f.FieldsV1.GetRawString(), `"f:`+peering.AnnotationVersion+`"`)
 	})
 }
 
