@@ -123,15 +123,18 @@ func TestInstallationsInOtherNamespacesAreSeen(t *testing.T) {
 }
 
 func TestNodesAndLoadBalancersAreCounted(t *testing.T) {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{corev1.LabelOSStable: "linux", "type": "virtual-kubelet"}}, Spec: corev1.NodeSpec{ProviderID: "aws:///eu/i-1"}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{corev1.LabelOSStable: "windows"}}, Spec: corev1.NodeSpec{ProviderID: "aws:///eu/i-1"}}
 	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}, {Type: corev1.NodeExternalIP, Address: "203.0.113.1"}, {Type: corev1.NodeHostName, Address: "n1"}}
 	node.Status.NodeInfo.KernelVersion, node.Status.NodeInfo.Architecture = "5.15.0-91-generic", "arm64"
 	node.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("110")}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	virtual := node.DeepCopy() // its addresses are a pod's
+	virtual.Name, virtual.Labels = "n2", map[string]string{corev1.LabelOSStable: "linux", "type": "virtual-kubelet"}
 	waits, has := &corev1.Service{}, &corev1.Service{}
 	has.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.9"}}
-	f := factsOf(keepNode(node), keepService(waits), keepService(has), keepService(has))
-	want := []flows.NodeFacts{{Name: "n1", Internal: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, External: []netip.Addr{netip.MustParseAddr("203.0.113.1")}, Ready: true, Unfit: "virtual, type=virtual-kubelet", Provider: "aws", Kernel: "5.15.0-91-generic", Arch: "arm64", CPUs: 4000, Memory: 8 << 30}}
+	f := factsOf(keepNode(node), keepNode(virtual), keepService(waits), keepService(has), keepService(has))
+	want := []flows.NodeFacts{{Name: "n1", Internal: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, External: []netip.Addr{netip.MustParseAddr("203.0.113.1")}, Ready: true, Unfit: "runs windows", Provider: "aws", Kernel: "5.15.0-91-generic", Arch: "arm64", CPUs: 4000, Memory: 8 << 30}}
+	want = append(want, flows.NodeFacts{Name: "n2", Ready: true, Unfit: "virtual, type=virtual-kubelet", Provider: "aws", Kernel: "5.15.0-91-generic", Arch: "arm64", CPUs: 4000, Memory: 8 << 30})
 	if diff := cmp.Diff(want, f.Nodes, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
