@@ -12,11 +12,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -138,20 +140,20 @@ func selfSigned(name string, now time.Time) (tls.Certificate, error) {
 
 func (k *kubelet) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /containerLogs/{namespace}/{pod}/{container}", k.to("log", url.Values{}))
-	streams := url.Values{"input": {"stdin"}, "output": {"stdout"}, "error": {"stderr"}, "tty": {"tty"}}
+	mux.Handle("GET /containerLogs/{namespace}/{pod}/{container}", k.to("log", nil))
+	streams := map[string]string{"input": "stdin", "output": "stdout", "error": "stderr", "tty": "tty"}
 	for _, verb := range []string{"exec", "attach"} {
 		mux.Handle("/"+verb+"/{namespace}/{pod}/{container}", k.to(verb, streams))
 		mux.Handle("/"+verb+"/{namespace}/{pod}/{uid}/{container}", k.to(verb, streams))
 	}
-	mux.Handle("/portForward/{namespace}/{pod}", k.to("portforward", url.Values{}))
-	mux.Handle("/portForward/{namespace}/{pod}/{uid}", k.to("portforward", url.Values{}))
+	mux.Handle("/portForward/{namespace}/{pod}", k.to("portforward", nil))
+	mux.Handle("/portForward/{namespace}/{pod}/{uid}", k.to("portforward", nil))
 	return mux
 }
 
 // to passes requests on to a subresource of the pod on the provider. switches are
 // parameters that kubelets and API servers call by other names.
-func (k *kubelet) to(subresource string, switches url.Values) http.Handler {
+func (k *kubelet) to(subresource string, switches map[string]string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if status, err := k.admit(r); err != nil {
 			http.Error(w, err.Error(), status)
@@ -169,11 +171,9 @@ func (k *kubelet) to(subresource string, switches url.Values) http.Handler {
 		}
 		query := r.URL.Query()
 		for theirs, ours := range switches {
-			if query.Get(theirs) == "1" {
-				query.Set(ours[0], "true")
-			}
-			if theirs != ours[0] {
-				query.Del(theirs)
+			on := query.Get(theirs) == "1"
+			if query.Del(theirs); on {
+				query.Set(ours, "true")
 			}
 		}
 		if container := r.PathValue("container"); container != "" {
@@ -185,9 +185,9 @@ func (k *kubelet) to(subresource string, switches url.Values) http.Handler {
 		(&httputil.ReverseProxy{
 			Rewrite: func(out *httputil.ProxyRequest) {
 				out.Out.URL, out.Out.Host = to, to.Host
-				for _, name := range []string{"Authorization", "Impersonate-User", "Impersonate-Group", "Impersonate-Uid"} { // who asks there is this node
-					out.Out.Header.Del(name)
-				}
+				maps.DeleteFunc(out.Out.Header, func(name string, _ []string) bool { // who asks there is this node
+					return name == "Authorization" || strings.HasPrefix(name, "Impersonate-")
+				})
 			},
 			Transport: p.streams, FlushInterval: -1, ErrorLog: slog.NewLogLogger(k.Log.Handler(), slog.LevelDebug),
 			ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {

@@ -81,7 +81,7 @@ func proxied(t *testing.T, callers *authority) *httptest.Server {
 	t.Helper()
 	abroad := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") == "" {
-			fmt.Fprintf(w, "%s %s?%s %s %s", r.Method, r.URL.Path, r.URL.RawQuery, r.Header.Get("Authorization"), r.Header.Get("Impersonate-User"))
+			fmt.Fprintf(w, "%s %s?%s %s %s", r.Method, r.URL.Path, r.URL.RawQuery, r.Header.Get("Authorization"), r.Header.Get("Impersonate-User")+r.Header.Get("Impersonate-Extra-Scopes"))
 			return
 		}
 		stream, _, err := http.NewResponseController(w).Hijack()
@@ -139,6 +139,7 @@ func asks(t *testing.T, server *httptest.Server, with *tls.Certificate, method, 
 	}
 	r.Header.Set("Authorization", "Bearer stolen")
 	r.Header.Set("Impersonate-User", "admin")
+	r.Header.Set("Impersonate-Extra-Scopes", "admin")
 	answer, err := (&http.Client{Transport: transport}).Do(r)
 	if err != nil {
 		t.Fatal(err)

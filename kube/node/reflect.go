@@ -230,7 +230,7 @@ func (m *mirror) complain(ctx context.Context, s *space, t thing, a along, why e
 	message := m.Provider + " does not take it: " + why.Error()
 	was := s.said[t]
 	s.said[t] = refusal{message: message, version: a.version, at: time.Now()}
-	time.AfterFunc(refusedAgain, func() { m.queue.Add(client.ObjectKey{Namespace: s.name}) })
+	m.queue.AddAfter(client.ObjectKey{Namespace: s.name}, refusedAgain)
 	if was.message == message {
 		return
 	}

@@ -3,7 +3,6 @@ package twins
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -33,14 +32,17 @@ type endpoints struct {
 
 	mu        sync.Mutex
 	followers map[string]*network.Follower // by tenant namespace
-	told      map[string]string            // what of a tunnel was acted upon, by tenant namespace
+	told      map[string]way               // what of a tunnel was acted upon, by tenant namespace
+}
+
+// way is what endpoints follow from.
+type way struct {
+	ranges string
+	passes bool
 }
 
 func (r *endpoints) setup(mgr ctrl.Manager) error {
-	r.followers, r.told = map[string]*network.Follower{}, map[string]string{}
-	itself := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
-	})
+	r.followers, r.told = map[string]*network.Follower{}, map[string]way{}
 	made := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		if owner := metav1.GetControllerOf(o); owner != nil {
 			return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: owner.Name}}}
@@ -50,7 +52,7 @@ func (r *endpoints) setup(mgr ctrl.Manager) error {
 	ofTunnel := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request { return r.news(ctx, o.GetNamespace()) })
 	return ctrl.NewControllerManagedBy(mgr).Named("shadow-endpoints").
 		WithOptions(workers(4)).
-		WatchesRawSource(source.Kind[client.Object](r.cache, &offloadingv1beta1.ShadowEndpointSlice{}, itself)).
+		WatchesRawSource(source.Kind[client.Object](r.cache, &offloadingv1beta1.ShadowEndpointSlice{}, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &discoveryv1.EndpointSlice{}, made)).
 		Watches(&networkingv1beta1.Configuration{}, ofTunnel).
 		Watches(&networkingv1beta1.Connection{}, ofTunnel).
@@ -77,9 +79,6 @@ func (r *endpoints) tunnel(ctx context.Context, namespace string) (network.Range
 	return network.RangesOf(conf), f.Tunnel(conf != nil, all.Items, time.Now()), nil
 }
 
-// passes ends what is told of a tunnel that carries packets.
-const passes = " passes"
-
 // news are all that a change of a tunnel is about. A gateway reports every few seconds, and
 // mostly the same.
 func (r *endpoints) news(ctx context.Context, namespace string) (out []reconcile.Request) {
@@ -87,15 +86,12 @@ func (r *endpoints) news(ctx context.Context, namespace string) (out []reconcile
 	if err != nil {
 		return nil // the cache fails when it ends
 	}
-	now := fmt.Sprint(ranges)
-	if tunnel.Down == "" {
-		now += passes
-	}
+	now := way{fmt.Sprint(ranges), tunnel.Down == ""}
 	r.mu.Lock()
-	was := r.told[namespace]
+	was, told := r.told[namespace]
 	r.told[namespace] = now
 	r.mu.Unlock()
-	if was == now {
+	if told && was == now {
 		return nil
 	}
 	var twins corev1.NamespaceList
@@ -103,7 +99,7 @@ func (r *endpoints) news(ctx context.Context, namespace string) (out []reconcile
 		return nil
 	}
 	for i := range twins.Items {
-		if tenant, _, _ := strings.Cut(twins.Items[i].Annotations[peering.AnnotationMapped], "/"); tenant != namespace {
+		if tenantOf(&twins.Items[i]) != namespace {
 			continue
 		}
 		var all offloadingv1beta1.ShadowEndpointSliceList
@@ -130,7 +126,7 @@ func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("read ShadowEndpointSlice %s: %w", req, err)
 	}
-	namespace, _, _ := strings.Cut(twin.Annotations[peering.AnnotationMapped], "/")
+	namespace := tenantOf(twin)
 	id := render.ClusterID(twin.Labels[render.LabelRemoteCluster])
 	t, err := r.tenant(ctx, namespace, id)
 	if err != nil {
@@ -165,7 +161,7 @@ func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 func (r *endpoints) silent(namespace string, tunnel network.Tunnel) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if tunnel.Down != "" && strings.HasSuffix(r.told[namespace], passes) {
+	if tunnel.Down != "" && r.told[namespace].passes {
 		delete(r.told, namespace)
 	}
 }

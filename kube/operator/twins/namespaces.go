@@ -52,13 +52,10 @@ func (r *namespaces) setup(mgr ctrl.Manager) error {
 		return r.mapsIn(ctx, o.GetNamespace())
 	})
 	twin := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request { return mapNamed(o) })
-	itself := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
-	})
 	access := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == render.ConsumerAccessName })
 	return ctrl.NewControllerManagedBy(mgr).Named("twin").
 		WithOptions(workers(4)).
-		WatchesRawSource(source.Kind[client.Object](r.cache, &offloadingv1beta1.NamespaceMap{}, itself)).
+		WatchesRawSource(source.Kind[client.Object](r.cache, &offloadingv1beta1.NamespaceMap{}, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.Namespace{}, twin)).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.ResourceQuota{}, ofTwin, unlessUsed())).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.LimitRange{}, ofTwin)).

@@ -32,9 +32,7 @@ type shadowPods struct {
 }
 
 func (r *shadowPods) setup(mgr ctrl.Manager) error {
-	itself := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}} // a pod has the name of its ShadowPod
-	})
+	itself := &handler.EnqueueRequestForObject{} // a pod has the name of its ShadowPod
 	waiting := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) (out []reconcile.Request) {
 		for _, key := range r.books.waitingIn(o.GetNamespace()) {
 			out = append(out, reconcile.Request{NamespacedName: key})
@@ -120,7 +118,7 @@ func (r *shadowPods) read(ctx context.Context, key client.ObjectKey) (*asked, er
 	case client.IgnoreNotFound(err) != nil:
 		return nil, fmt.Errorf("read pod %s: %w", key, err)
 	}
-	namespace, _, _ := strings.Cut(in.twin.Annotations[peering.AnnotationMapped], "/")
+	namespace := tenantOf(in.twin)
 	in.id = render.ClusterID(in.twin.Labels[render.LabelRemoteCluster])
 	var err error
 	if in.tenant, err = r.tenant(ctx, namespace, in.id); err != nil {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -156,6 +157,12 @@ func (b *base) tenant(ctx context.Context, namespace string, id render.ClusterID
 	}
 	offload.GrantDisk(t.granted)
 	return t, nil
+}
+
+// tenantOf is the namespace of the Tenant that a twin is of.
+func tenantOf(twin *corev1.Namespace) string {
+	namespace, _, _ := strings.Cut(twin.Annotations[peering.AnnotationMapped], "/")
+	return namespace
 }
 
 // network is how the clusters are connected; nil if they are not.
