@@ -65,7 +65,7 @@ type Options struct {
 type Lending uint8
 
 // LendingShown is what is shown of them: no Secrets. LendingOffered is all that a plan
-// wants to know. Both are as far as Liqo runs and the user may read it. LendingPlanned is
+// wants to know. Both are as far as there can be a peering and the user may read it. LendingPlanned is
 // what a plan has to know.
 const (
 	LendingIgnored Lending = iota

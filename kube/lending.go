@@ -47,10 +47,12 @@ func (c *Cluster) lendingKinds() []*store {
 		s("Identity", func() client.ObjectList { return &authv1beta1.IdentityList{} }),
 		s("ResourceSlice", func() client.ObjectList { return &authv1beta1.ResourceSliceList{} }),
 		s("VirtualNode", func() client.ObjectList { return &offloadingv1beta1.VirtualNodeList{} }),
+		s("NamespaceMap", func() client.ObjectList { return &offloadingv1beta1.NamespaceMapList{} }),
 		optional(s("ForeignCluster", func() client.ObjectList { return &corev1beta1.ForeignClusterList{} }), nil),
 		optional(s("Node", func() client.ObjectList { return &corev1.NodeList{} }, client.HasLabels{peering.LabelNodeType}), keepMember),
 		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.HasLabels{peering.LabelOffloadedPod}), keepOffloaded),
 		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.HasLabels{peering.LabelPodOrigin}), keepOffloaded),
+		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.MatchingLabels{peering.LabelKubelet: peering.KubeletComponent}), keepPod),
 	}
 	if c.options.Lending == LendingShown {
 		return lenient(shown)
@@ -58,12 +60,10 @@ func (c *Cluster) lendingKinds() []*store {
 	all := append(shown,
 		keys,
 		optional(s("Renew", func() client.ObjectList { return &authv1beta1.RenewList{} }), nil),
-		s("NamespaceMap", func() client.ObjectList { return &offloadingv1beta1.NamespaceMapList{} }),
 		optional(s("NamespaceOffloading", func() client.ObjectList { return &offloadingv1beta1.NamespaceOffloadingList{} }), nil),
 		optional(s("Node", func() client.ObjectList { return &corev1.NodeList{} }), keepHost),
 		optional(s("ClusterRoleBinding", func() client.ObjectList { return &rbacv1.ClusterRoleBindingList{} }), keepSubjects),
 		optional(s("RoleBinding", func() client.ObjectList { return &rbacv1.RoleBindingList{} }), keepSubjects),
-		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.MatchingLabels{peering.LabelKubelet: peering.KubeletComponent}), keepPod),
 		optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, client.MatchingLabels{peering.LabelKubelet: peering.KubeletComponent}), nil),
 		optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, here, client.MatchingLabels{render.LabelPartOf: "liqo"}), nil),
 		optional(s("IP", func() client.ObjectList { return &ipamv1alpha1.IPList{} }, here, client.MatchingFields{"metadata.name": peering.ProxyIPName}), nil),
@@ -169,9 +169,10 @@ func (c *Cluster) startLending() {
 }
 
 // observeLending adds what there is of peerings besides the network, if that was asked
-// for. Where it is only shown, nobody asks clusters for it on which Liqo does not run.
+// for. Where it is only shown, nobody asks clusters for it that can't have any: only with
+// Liqo, or with our operator that was told to take part, there is some.
 func (c *Cluster) observeLending(ctx context.Context, f *flows.ClusterFacts) error {
-	if c.options.Lending == LendingIgnored || c.options.Lending != LendingPlanned && f.Software != flows.Liqo {
+	if c.options.Lending == LendingIgnored || c.options.Lending != LendingPlanned && !lends(f) {
 		return nil
 	}
 	c.startLending()
@@ -197,6 +198,11 @@ func (c *Cluster) observeLending(ctx context.Context, f *flows.ClusterFacts) err
 		l.RequestProblem = fmt.Sprintf("Secret %s/%s does not exist, or may not be read", c.namespace, peering.KeysName)
 	}
 	return nil
+}
+
+func lends(f *flows.ClusterFacts) bool {
+	role := f.Operator.Peering
+	return f.Software == flows.Liqo || f.Software == flows.Operator && (role.Consumes() || role.Provides())
 }
 
 // keepSecret leaves out what nobody but the cluster's own programs needs: the private
@@ -282,7 +288,9 @@ func keepOffloaded(o client.Object) client.Object {
 	if !ok {
 		return nil
 	}
-	out := &corev1.Pod{ObjectMeta: kept(p), Spec: corev1.PodSpec{NodeName: p.Spec.NodeName}, Status: corev1.PodStatus{Phase: p.Status.Phase}}
+	out := &corev1.Pod{ObjectMeta: kept(p), Spec: corev1.PodSpec{NodeName: p.Spec.NodeName}, Status: corev1.PodStatus{
+		Phase: p.Status.Phase, Reason: p.Status.Reason, Message: p.Status.Message,
+	}}
 	out.OwnerReferences = p.OwnerReferences
 	for _, container := range p.Spec.Containers {
 		out.Spec.Containers = append(out.Spec.Containers, corev1.Container{Resources: corev1.ResourceRequirements{Requests: container.Resources.Requests}})

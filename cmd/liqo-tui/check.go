@@ -18,6 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
+	"github.com/liqo-tui/liqo-tui/kube"
 )
 
 // checkFlags say what is checked, and how it is told.
@@ -90,7 +91,7 @@ ID says more about each check.`,
 			if _, _, err := c.parse(); err != nil {
 				return err
 			}
-			a, b, closeBoth, err := pair.openFor(false)
+			a, b, closeBoth, err := pair.withLending(kube.LendingShown).openFor(false)
 			if err != nil {
 				return err
 			}

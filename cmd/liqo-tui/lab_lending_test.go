@@ -61,6 +61,7 @@ func TestLabLending(t *testing.T) {
 	if on := l.must(t, "kubectl", consumer, "-n", namespace, "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].spec.nodeName}"); on != provider {
 		t.Errorf("the Deployment's pod is on %q, want %s", on, provider)
 	}
+	t.Run("what info and check say of it", func(t *testing.T) { l.saysWhatIsLent(t, consumer, provider, namespace) })
 	t.Run("its Service answers pods of the consumer", func(t *testing.T) { l.asks(t, consumer, namespace) })
 	t.Run("with a pod in each cluster it answers from both, in both", func(t *testing.T) { l.answersFromBoth(t, consumer, provider, namespace) })
 	t.Run("logs, exec and port-forward", func(t *testing.T) { l.kubectlReaches(t, consumer, provider, namespace) })
@@ -107,6 +108,52 @@ func TestLabLending(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// saysWhatIsLent compares what the program says of a peering with what there is, when it is
+// fine and while a pod is refused; and has it keep the network from being taken away.
+func (l lab) saysWhatIsLent(t *testing.T, consumer, provider, namespace string) {
+	t.Helper()
+	info := func(cluster, peer string, want ...string) {
+		t.Helper()
+		got := l.tui("info", "peer", peer, "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster).want(t, exit.OK)
+		for _, w := range want {
+			if !strings.Contains(strings.Join(strings.Fields(got.out), " "), w) {
+				t.Errorf("info peer %s of %s does not say %q:\n%s", peer, cluster, w, got.out)
+			}
+		}
+	}
+	info(consumer, provider, "rome uses resources of milan", "Slice milan: granted", "Node milan: Ready", "Namespace lent: is lent-rome there", "Quota used cpu", "Pods 1 running")
+	info(provider, consumer, "milan lends resources to rome", "Access accepted", "Slice milan: granted", "Pods 1 running")
+	check := func(want ...string) {
+		t.Helper()
+		eventually(t, 60*time.Second, func() error {
+			got := l.tui(l.pair("check")...)
+			for _, w := range want {
+				if !strings.Contains(got.out, w) {
+					return fmt.Errorf("check does not say %q:\n%s%s", w, got.out, got.err)
+				}
+			}
+			return nil
+		})
+	}
+	check("the provider lets it in", "milan: granted", "milan: Ready", "lent: is lent-rome there", "1 running")
+	l.apply(t, consumer, `apiVersion: v1
+kind: Pod
+metadata: {name: refused, namespace: `+namespace+`}
+spec:
+  terminationGracePeriodSeconds: 0
+  tolerations: [{key: virtual-node.liqo.io/not-allowed, operator: Exists}]
+  nodeSelector: {liqo.io/type: virtual-node}
+  containers: [{name: web, image: "lab.local/pod:v1", args: [serve], securityContext: {privileged: true}}]
+`)
+	check("1 OffloadingRefused, such as lent/refused: milan", "privileged")
+	info(consumer, provider, "Waiting 1 OffloadingRefused, such as lent/refused")
+	l.must(t, "kubectl", consumer, "-n", namespace, "delete", "pod", "refused", "--timeout=60s")
+	got := l.tui(l.pair("network", "reset", "--yes")...).want(t, exit.Preflight)
+	if !strings.Contains(got.err+got.out, "liqo-tui unpeer --context lab-rome --remote-context lab-milan") {
+		t.Errorf("reset does not name unpeer:\n%s%s", got.out, got.err)
+	}
 }
 
 // answersFromBoth adds a pod at home to a Service whose other one is on the provider, and

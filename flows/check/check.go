@@ -125,10 +125,16 @@ type definition[T any] struct {
 
 // evaluate makes all checks, in their order: what a check needs comes before it.
 func evaluate[T any](catalogue []definition[T], in T) []Result {
-	var results []Result
+	return extend(nil, catalogue, in, func([]flows.Side) bool { return true })
+}
+
+// extend makes more checks, of the sides that they apply to. They may need those before.
+func extend[T any](results []Result, catalogue []definition[T], in T, applies func([]flows.Side) bool) []Result {
 	for _, d := range catalogue {
 		for _, sides := range d.instances() {
-			results = append(results, d.evaluate(in, sides, results))
+			if applies(sides) {
+				results = append(results, d.evaluate(in, sides, results))
+			}
 		}
 	}
 	return results

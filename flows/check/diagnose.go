@@ -45,13 +45,16 @@ type diagnosis struct {
 	earlier  *flows.Facts
 	peers    [2]flows.Peer
 	readings [2]flows.Reading
+	lent     [2]lent // what each uses of the other
 }
 
 // Diagnose judges a connection by what both clusters say of it. earlier are
 // facts of some seconds before, from which it sees which way packets move now;
 // nil if there are none. What they are needed for, and do not tell, is Measuring.
 func Diagnose(f flows.Facts, earlier *flows.Facts) []Result {
-	return evaluate(diagnosisChecks(), inputs(f, earlier))
+	in := inputs(f, earlier)
+	results := evaluate(diagnosisChecks(), in)
+	return extend(results, lendingChecks(), in, in.uses)
 }
 
 // inputs are what the checks judge.
@@ -60,6 +63,7 @@ func inputs(f flows.Facts, earlier *flows.Facts) diagnosis {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		in.peers[side] = f.Side(side).Peer(f.Side(side.Other()).ID)
 		in.readings[side] = in.peers[side].Reading()
+		in.lent[side] = lentTo(f, side)
 	}
 	return in
 }

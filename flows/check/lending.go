@@ -60,6 +60,31 @@ func lendingTexts() map[flows.Code]Text {
 			"a virtual node uses the network", "One of the clusters uses resources of the other. Without what the clusters know of each other's addresses, pods on its virtual node are reached by nobody.",
 			[]string{"liqo-tui unpeer removes both, in the order in which pods can leave.", "To interrupt the network alone: liqo-tui network disconnect."},
 		},
+		LentAccess: {
+			"the provider lets it in",
+			"One of the clusters uses resources of the other one. The provider's Tenant lets it in, and its Identity says where the provider's API server is and whether it is reached. Both clusters say what they have of that.",
+			[]string{"The finding has the operator's or Liqo's own words.", "Run the same liqo-tui peer again: it continues where it was, and waits with a reason.", "An admin of the provider may have cordoned or drained the Tenant. Certificates of a drained one allow nothing."},
+		},
+		LentResources: {
+			"resources are granted",
+			"What a ResourceSlice asks for is granted whole, or denied with a reason. A slice that is pending was not answered yet.",
+			[]string{"Ask for less, or have the provider's admin lend more: liqo-tui install --lend, or annotation liqo-tui.dev/lend of the Tenant.", "Pending for long: read the log of the operator, or of Liqo's crd-replicator, on the consumer, then on the provider."},
+		},
+		LentNode: {
+			"the virtual node is ready",
+			"The program of a virtual node asks the provider's API server all the time, with the certificate of its slice. Not ready means that there was no good answer; network unavailable, that the tunnel's gateway says that no packets pass. Pods that run on the provider go on meanwhile; new ones wait.",
+			[]string{"The finding has the node's own words.", "Network unavailable: what is broken stands further above.", "Not there yet: kubectl describe pod says why the virtual node's pod does not start."},
+		},
+		LentNamespaces: {
+			"offloaded namespaces are there",
+			"Each namespace that is offloaded is made on the provider under the name that was agreed. Until it is there, its pods wait.",
+			[]string{"A name that is taken on the provider can't be used: unoffload the namespace, and offload it with --namespace-mapping-strategy SelectedName.", "Under our operator the name ends in the consumer's cluster ID, unless an admin of the provider allows others."},
+		},
+		LentPods: {
+			"offloaded pods can run",
+			"Pods that are on a virtual node and do not run say why in their status. They stay pending, and are tried again.",
+			[]string{"OffloadingRefused: the provider does not run such pods; the message names the field.", "OffloadingImpossible: the pod needs something of its node, such as hostNetwork or a hostPath.", "UnschedulableAbroad: the provider has no node for it.", "NamespaceNotOffloaded: liqo-tui offload namespace, or have it scheduled elsewhere."},
+		},
 		Offloading: {
 			"the namespace is not offloaded", "Each provider makes a namespace for it. A name that is taken there can't be used.",
 			[]string{"Choose another name: --namespace-mapping-strategy SelectedName --remote-namespace-name NAME.", "The conditions of the NamespaceOffloading name the provider."},

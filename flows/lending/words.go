@@ -3,12 +3,15 @@ package lending
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -23,6 +26,15 @@ func Amounts(r corev1.ResourceList) string {
 	}
 	slices.Sort(out)
 	return strings.Join(out, ", ")
+}
+
+// Refused is why our operator will not have an object as it is now, "" if it does, or has
+// not looked at it yet.
+func Refused(o metav1.Object) string {
+	if o.GetAnnotations()[render.AnnotationProblemOf] != strconv.FormatInt(o.GetGeneration(), 10) {
+		return ""
+	}
+	return o.GetAnnotations()[render.AnnotationProblem]
 }
 
 // Accepted reports whether the provider has accepted one side of a slice.
@@ -51,10 +63,19 @@ func Reached(c *corev1beta1.ForeignCluster) (corev1beta1.ConditionStatusType, st
 
 // NodeCondition is one of a node's, "" if it has not said it.
 func NodeCondition(n *corev1.Node, what corev1.NodeConditionType) corev1.ConditionStatus {
+	return nodeCondition(n, what).Status
+}
+
+// NodeMessage is what a node says of a condition, "" for nothing.
+func NodeMessage(n *corev1.Node, what corev1.NodeConditionType) string {
+	return nodeCondition(n, what).Message
+}
+
+func nodeCondition(n *corev1.Node, what corev1.NodeConditionType) corev1.NodeCondition {
 	for _, c := range n.Status.Conditions {
 		if c.Type == what {
-			return c.Status
+			return c
 		}
 	}
-	return ""
+	return corev1.NodeCondition{}
 }

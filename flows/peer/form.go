@@ -11,14 +11,21 @@ import (
 const connectOnly = "connect"
 
 // Form asks for two clusters of these names whether to connect them only, or to lend
-// resources too, and how much. There is nothing to ask where Liqo does not run on both.
+// resources too, and how much. There is nothing to ask where neither can use the other.
 func Form(f flows.Facts, a, b string) []flows.ConnectionSetting {
-	if f.Local.Software != flows.Liqo || f.Remote.Software != flows.Liqo {
+	options := []setting.Option{{Value: connectOnly, Word: "connect only"}}
+	if canUse(f.Local, f.Remote) {
+		options = append(options, setting.Option{Value: "Local", Word: a + " uses " + b})
+	}
+	if canUse(f.Remote, f.Local) {
+		options = append(options, setting.Option{Value: "Remote", Word: b + " uses " + a})
+	}
+	if len(options) == 1 {
 		return nil
 	}
 	form := []flows.ConnectionSetting{{
 		Name: "lend", Label: "Purpose", Kind: setting.Choice,
-		Options: []setting.Option{{Value: connectOnly, Word: "connect only"}, {Value: "Local", Word: a + " uses " + b}, {Value: "Remote", Word: b + " uses " + a}},
+		Options: options,
 		Explain: "Connect only: pods reach each other. Or lend resources, too: the cluster that uses the other one gets a virtual node, and pods that are scheduled there run on the other cluster. It gets access to the other one's API server for that, in namespaces of its own.",
 		Store: setting.Store[flows.Params]{
 			Write: func(p flows.Params) string {
@@ -44,7 +51,7 @@ func Form(f flows.Facts, a, b string) []flows.ConnectionSetting {
 		}
 		form = append(form, flows.ConnectionSetting{
 			Name: s.Name, Label: label, Kind: setting.Text, Valid: s.Valid, Empty: "as the provider decides", Peering: true,
-			Explain: "How much pods on the virtual node may request in all. Liqo of the other cluster grants what is asked for, and refuses pods beyond it.",
+			Explain: "How much pods on the virtual node may request in all. The other cluster grants what is asked for, or says why not, and refuses pods beyond it.",
 			Store: setting.Store[flows.Params]{
 				Write: func(p flows.Params) string {
 					if of(p) == nil {
@@ -61,6 +68,11 @@ func Form(f flows.Facts, a, b string) []flows.ConnectionSetting {
 		})
 	}
 	return form
+}
+
+// canUse reports whether the programs of two clusters can lend resources of one to the other.
+func canUse(consumer, provider flows.ClusterFacts) bool {
+	return consumer.Software == flows.Liqo && provider.Software == flows.Liqo || ours(consumer) && provider.Software == flows.Operator && provider.Operator.Peering.Provides()
 }
 
 func consumerSetting() Setting { return Settings()[0] }

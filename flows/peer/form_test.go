@@ -9,6 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // answered is a form with answers, by the names of its fields.
@@ -65,6 +66,33 @@ func TestTheFormAsksWhetherToLend(t *testing.T) {
 	p.B.Be(func(f *flows.ClusterFacts) { f.Software = flows.Operator })
 	if form := peer.Form(flowtest.Facts(p), "rome", "milan"); len(form) > 0 {
 		t.Errorf("without Liqo it asks for %d things", len(form))
+	}
+}
+
+// Under our operator each cluster says what part it takes: only what can be is offered.
+func TestTheFormOffersWhatTheClustersCan(t *testing.T) {
+	for _, c := range []struct {
+		a, b render.PeeringRole
+		want string
+	}{
+		{"", "", ""}, {render.PeeringConsumer, "", ""}, {render.PeeringConsumer, render.PeeringConsumer, ""},
+		{render.PeeringConsumer, render.PeeringProvider, "connect Local"}, {render.PeeringProvider, render.PeeringConsumer, "connect Remote"},
+		{render.PeeringBoth, render.PeeringProvider, "connect Local"}, {render.PeeringBoth, render.PeeringBoth, "connect Local Remote"},
+	} {
+		p := flowtest.LiqoPair()
+		for i, cluster := range []*flowtest.Cluster{p.A, p.B} {
+			role := []render.PeeringRole{c.a, c.b}[i]
+			cluster.Be(func(f *flows.ClusterFacts) { f.Software, f.Operator.Peering = flows.Operator, role })
+		}
+		var got []string
+		if form := peer.Form(flowtest.Facts(p), "rome", "milan"); len(form) > 0 {
+			for _, o := range form[0].Options {
+				got = append(got, o.Value)
+			}
+		}
+		if said := strings.Join(got, " "); said != c.want {
+			t.Errorf("%q and %q: got %q, want %q", c.a, c.b, said, c.want)
+		}
 	}
 }
 

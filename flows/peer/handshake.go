@@ -156,8 +156,8 @@ func (p pair) makeAccess() flows.Step {
 	switch {
 	case live == nil || request == nil || p.applicant().Status != flows.Done:
 		s.Status, s.Reason, s.Hint = flows.Blocked, "needs the Tenant", ""
-	case refused(live) != "":
-		s.Reason = refused(live)
+	case lending.Refused(live) != "":
+		s.Reason = lending.Refused(live)
 		if strings.HasPrefix(s.Reason, render.ProblemRefused) {
 			s.Fail(flows.FailedConflict, check.Tenant, s.Reason, "change what it names, then run the same command again")
 		}
@@ -239,8 +239,8 @@ func (p pair) makeKubeconfig() flows.Step {
 	switch {
 	case live == nil || p.identity().Status != flows.Done:
 		s.Status, s.Reason = flows.Blocked, "needs the Identity"
-	case refused(live) != "":
-		s.Reason, s.Hint = refused(live), p.readLog(p.con, manager)
+	case lending.Refused(live) != "":
+		s.Reason, s.Hint = lending.Refused(live), p.readLog(p.con, manager)
 	case live.Status.KubeconfigSecretRef == nil:
 		s.Reason, s.Hint = fmt.Sprintf("waiting for %s to write the Secret", p.program(p.con)), p.readLog(p.con, manager)
 	default:

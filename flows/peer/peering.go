@@ -3,7 +3,6 @@ package peer
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -208,15 +207,6 @@ func (p pair) program(side flows.Side) string {
 		return "the operator"
 	}
 	return "Liqo"
-}
-
-// refused is why our operator will not have an object as it is now, "" if it does, or has
-// not looked at it yet.
-func refused(o metav1.Object) string {
-	if o.GetAnnotations()[render.AnnotationProblemOf] != strconv.FormatInt(o.GetGeneration(), 10) {
-		return ""
-	}
-	return o.GetAnnotations()[render.AnnotationProblem]
 }
 
 const (

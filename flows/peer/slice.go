@@ -170,8 +170,8 @@ func (p pair) denial(s *authv1beta1.ResourceSlice) string {
 func (p pair) pending(live, copied *authv1beta1.ResourceSlice, authentication *authv1beta1.ResourceSliceCondition) (reason, hint string) {
 	slow := p.age(p.con, live) > controllerTime
 	switch {
-	case refused(live) != "":
-		return refused(live), p.readLog(p.con, replicator)
+	case lending.Refused(live) != "":
+		return lending.Refused(live), p.readLog(p.con, replicator)
 	case copied == nil && p.ours(p.con):
 		return fmt.Sprintf("waiting for the ResourceSlice to arrive on %s", p.id(p.pro)), p.readLog(p.con, replicator)
 	case copied == nil && slow && !slices.Contains(live.Finalizers, peering.FinalizerReplicas):
@@ -251,7 +251,7 @@ func (p pair) makeReady() flows.Step {
 		s.Reason = fmt.Sprintf("its network is unavailable: the tunnel to %s does not work, or Liqo has not seen it yet", p.id(p.pro))
 		s.Hint = fmt.Sprintf("liqo-tui check --context %s --remote-context %s shows what is broken", p.Facts.Local.Context.Name, p.Facts.Remote.Context.Name)
 	case lending.NodeCondition(m, corev1.NodeReady) != corev1.ConditionTrue:
-		s.Reason = "it is not ready" + message(m)
+		s.Reason = strings.TrimSuffix("it is not ready: "+lending.NodeMessage(m, corev1.NodeReady), ": ")
 	case !grants(m, p.slice()):
 		s.Reason = "it does not have the granted resources yet"
 	default:
@@ -276,15 +276,6 @@ func offered(m *corev1.Node) corev1.ResourceList {
 		return m.Status.Capacity
 	}
 	return m.Status.Allocatable
-}
-
-func message(n *corev1.Node) string {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Message != "" {
-			return ": " + c.Message
-		}
-	}
-	return ""
 }
 
 // cordonedByUs reports whether a removal of this program has cordoned a Node.

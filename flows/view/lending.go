@@ -3,11 +3,13 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,15 +27,21 @@ type Lending struct {
 	Role LendingRole `json:"role"`
 	// Authentication says how far the consumer is let in.
 	Authentication string `json:"authentication"`
-	// Slices are what was asked for, and what became of it.
-	Slices []SliceState `json:"slices"`
-	// Nodes are the virtual nodes of a consumer.
-	Nodes []NodeState `json:"nodes,omitempty"`
+	// Slices are what was asked for, and what became of it: granted, denied, pending.
+	Slices []Standing `json:"slices"`
+	// Nodes are the virtual nodes of a consumer: Ready, or why not.
+	Nodes []Standing `json:"nodes,omitempty"`
+	// Namespaces are those of a consumer that the provider was asked for.
+	Namespaces []Standing `json:"namespaces,omitempty"`
 	// Pods are those that run with these resources, by phase.
 	Pods map[corev1.PodPhase]int `json:"pods"`
+	// Waiting are the consumer's pods on its virtual nodes that do not run, by the reason.
+	Waiting []Waiting `json:"waiting,omitempty"`
 	// Quota is what was granted in all, Used what the pods that have not ended request.
 	Quota corev1.ResourceList `json:"quota,omitempty"`
 	Used  corev1.ResourceList `json:"used,omitempty"`
+
+	access Standing
 }
 
 // LendingRole is which end of a peering a cluster is.
@@ -45,16 +53,46 @@ const (
 	Provider LendingRole = "provider"
 )
 
-// SliceState is one ResourceSlice.
-type SliceState struct {
+// Grade is whether something of a peering is as it should be.
+type Grade uint8
+
+// The grades.
+const (
+	Good  Grade = iota
+	Open        // somebody has not done their part yet
+	Wrong       // it does not become good by itself
+)
+
+// Standing is how one thing of a peering stands.
+type Standing struct {
 	Name  string `json:"name"`
-	State string `json:"state"` // granted, denied, pending
+	State string `json:"state"`
+	// Why is what whoever decides says of it, "" for nothing.
+	Why   string `json:"why,omitempty"`
+	Grade Grade  `json:"-"`
 }
 
-// NodeState is one virtual node.
-type NodeState struct {
-	Name  string `json:"name"`
-	State string `json:"state"` // Ready, or why not
+// Text is the state, and why it is that.
+func (s Standing) Text() string { return strings.TrimSuffix(s.State+": "+s.Why, ": ") }
+
+// worse has it be of a grade, for a reason that may be "".
+func (s *Standing) worse(g Grade, why string) {
+	s.Grade, s.Why = max(s.Grade, g), cmp.Or(s.Why, why)
+}
+
+// Waiting are pods that do not run for one reason.
+type Waiting struct {
+	Reason string `json:"reason"`
+	// Message is of one of them, its Pod as namespace/name.
+	Message string `json:"message"`
+	Pod     string `json:"pod"`
+	Count   int    `json:"count"`
+	Grade   Grade  `json:"-"`
+}
+
+// Text is what keeps them.
+func (w Waiting) Text() string {
+	return strings.TrimSuffix(fmt.Sprintf("%d %s, such as %s: %s", w.Count, w.Reason, w.Pod, w.Message), ": ")
 }
 
 // Lendings are the peerings with a peer besides the network: as consumer, as provider,
@@ -83,37 +121,53 @@ func (l lent) consumer() []Lending {
 	there := false
 	for i := range l.Identities {
 		if o := &l.Identities[i]; string(o.Spec.ClusterID) == string(l.peer) && o.Spec.Type == authv1beta1.ControlPlaneIdentityType {
-			there, out.Authentication = true, l.access(o)
+			there, out.access = true, l.identity(o)
 		}
 	}
-	there = l.addSlices(&out, func(s *authv1beta1.ResourceSlice) bool {
-		return s.Labels[peering.LabelDestination] == string(l.peer) && s.Labels[peering.LabelReplicated] == ""
-	}) || there
+	there = l.addSlices(&out, func(s *authv1beta1.ResourceSlice) bool { return l.asked(s) }) || there
 	nodes := map[string]bool{}
 	for i := range l.Members {
 		if n := &l.Members[i]; l.ofPeer(n) {
 			there, nodes[n.Name] = true, true
-			out.Nodes = append(out.Nodes, NodeState{n.Name, nodeState(n)})
+			out.Nodes = append(out.Nodes, nodeStanding(n))
 		}
 	}
 	for i := range l.Nodes {
 		if v := &l.Nodes[i]; string(v.Spec.ClusterID) == string(l.peer) && !nodes[v.Name] {
 			there = true
-			out.Nodes = append(out.Nodes, NodeState{v.Name, "not there yet"})
+			s := Standing{Name: v.Name, State: "not there yet", Grade: Open, Why: l.Facts.Waiting[v.Namespace+"/"+v.Name]}
+			if why := v.Annotations[render.AnnotationProblem]; why != "" {
+				s.Grade, s.Why = Wrong, why
+			}
+			out.Nodes = append(out.Nodes, s)
 		}
 	}
 	if !there {
 		return nil
 	}
-	out.Authentication = cmp.Or(out.Authentication, "none")
+	l.addNamespaces(&out)
 	l.addPods(&out, func(p *corev1.Pod) bool { return nodes[p.Spec.NodeName] })
-	return []Lending{out}
+	return out.whole()
 }
 
-// access is how far an Identity leads.
-func (l lent) access(i *authv1beta1.Identity) string {
+// whole has everybody's access said.
+func (l Lending) whole() []Lending {
+	if l.access.State == "" {
+		l.access = Standing{State: "none", Grade: Wrong}
+	}
+	l.Authentication = l.access.Text()
+	return []Lending{l}
+}
+
+// asked reports whether an object is the cluster's own, and asks the peer for something.
+func (l lent) asked(o metav1.Object) bool {
+	return o.GetLabels()[peering.LabelDestination] == string(l.peer) && o.GetLabels()[peering.LabelReplicated] == ""
+}
+
+// identity is how far an Identity leads.
+func (l lent) identity(i *authv1beta1.Identity) Standing {
 	if i.Status.KubeconfigSecretRef == nil {
-		return "waiting for the kubeconfig"
+		return ofProblem(i, Standing{State: "waiting for the kubeconfig", Grade: Open})
 	}
 	way := i.Spec.AuthParams.APIServer
 	if proxy := i.Spec.AuthParams.ProxyURL; proxy != nil && *proxy != "" {
@@ -126,12 +180,20 @@ func (l lent) access(i *authv1beta1.Identity) string {
 		}
 		switch state, message := lending.Reached(c); {
 		case state == corev1beta1.ConditionStatusEstablished:
-			return "accepted, reaches " + way
+			return ofProblem(i, Standing{State: "accepted, reaches " + way})
 		case state != "":
-			return strings.TrimSuffix(fmt.Sprintf("accepted, does not reach %s: %s", way, message), ": ")
+			return Standing{State: "accepted, does not reach " + way, Why: message, Grade: Wrong}
 		}
 	}
-	return "accepted, at " + way
+	return ofProblem(i, Standing{State: "accepted, at " + way})
+}
+
+// ofProblem is what stands, made worse by what our operator says of the object.
+func ofProblem(o metav1.Object, s Standing) Standing {
+	if why := lending.Refused(o); why != "" {
+		s.Grade, s.Why = Wrong, why
+	}
+	return s
 }
 
 // provider is what there is if the cluster lends to the peer.
@@ -143,13 +205,14 @@ func (l lent) provider() []Lending {
 		if string(t.Spec.ClusterID) != string(l.peer) {
 			continue
 		}
-		there, out.Authentication = true, "accepted"
+		there, out.access = true, Standing{State: "accepted"}
 		switch state := t.Spec.TenantCondition; {
 		case t.Status.AuthParams == nil:
-			out.Authentication = "not accepted yet"
+			out.access = Standing{State: "not accepted yet", Grade: Open}
 		case state != "" && state != authv1beta1.TenantConditionActive:
-			out.Authentication += ", " + strings.ToLower(string(state)) + " by an admin"
+			out.access.State += ", " + strings.ToLower(string(state)) + " by an admin"
 		}
+		out.access = ofProblem(t, out.access)
 	}
 	there = l.addSlices(&out, func(s *authv1beta1.ResourceSlice) bool {
 		return s.Labels[peering.LabelReplicated] == "true" && s.Labels[peering.LabelOrigin] == string(l.peer)
@@ -157,34 +220,58 @@ func (l lent) provider() []Lending {
 	if !there {
 		return nil
 	}
-	out.Authentication = cmp.Or(out.Authentication, "none")
 	l.addPods(&out, func(p *corev1.Pod) bool { return p.Labels[peering.LabelPodOrigin] == string(l.peer) })
-	return []Lending{out}
+	return out.whole()
 }
 
 func (l lent) addSlices(out *Lending, is func(*authv1beta1.ResourceSlice) bool) (there bool) {
-	out.Slices = []SliceState{}
+	out.Slices = []Standing{}
 	for i := range l.Slices {
 		s := &l.Slices[i]
 		if !is(s) {
 			continue
 		}
 		there = true
-		denied := func(what authv1beta1.ResourceSliceConditionType) bool {
-			c := peering.Condition(s, what)
-			return c != nil && c.Status == authv1beta1.ResourceSliceConditionDenied
+		standing := Standing{Name: s.Name, State: "pending", Grade: Open}
+		for _, what := range []authv1beta1.ResourceSliceConditionType{authv1beta1.ResourceSliceConditionTypeAuthentication, authv1beta1.ResourceSliceConditionTypeResources} {
+			if c := peering.Condition(s, what); c != nil && c.Status == authv1beta1.ResourceSliceConditionDenied {
+				standing.State = "denied"
+				standing.worse(Wrong, c.Message)
+			}
 		}
-		state := "pending"
-		switch {
-		case denied(authv1beta1.ResourceSliceConditionTypeAuthentication), denied(authv1beta1.ResourceSliceConditionTypeResources):
-			state = "denied"
-		case lending.Granted(s):
-			state = "granted"
+		if standing.Grade == Open && lending.Granted(s) {
+			standing = Standing{Name: s.Name, State: "granted"}
 			add(&out.Quota, s.Status.Resources)
 		}
-		out.Slices = append(out.Slices, SliceState{s.Name, state})
+		out.Slices = append(out.Slices, ofProblem(s, standing))
 	}
 	return there
+}
+
+// addNamespaces adds those that the provider was asked for.
+func (l lent) addNamespaces(out *Lending) {
+	for i := range l.Maps {
+		m := &l.Maps[i]
+		if !l.asked(m) {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(m.Spec.DesiredMapping)) {
+			s := Standing{Name: name, State: "not there yet", Grade: Open}
+			switch at := m.Status.CurrentMapping[name]; at.Phase {
+			case offloadingv1beta1.MappingAccepted:
+				s = Standing{Name: name, State: "is " + at.RemoteNamespace + " there"}
+			case offloadingv1beta1.MappingCreationLoopBackOff:
+				s = Standing{Name: name, State: "is not made there", Grade: Wrong, Why: m.Annotations[render.AnnotationProblem]}
+			case offloadingv1beta1.MappingTerminating:
+				s.State = "is removed there"
+			default:
+				if why := m.Annotations[render.AnnotationProblem]; why != "" {
+					s.worse(Wrong, why)
+				}
+			}
+			out.Namespaces = append(out.Namespaces, s)
+		}
+	}
 }
 
 // addPods counts pods, and what they request as a Quota of Liqo counts it.
@@ -195,6 +282,9 @@ func (l lent) addPods(out *Lending, is func(*corev1.Pod) bool) {
 			continue
 		}
 		out.Pods[cmp.Or(p.Status.Phase, corev1.PodPending)]++
+		if out.Role == Consumer {
+			out.wait(p)
+		}
 		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 			continue
 		}
@@ -216,18 +306,38 @@ func add(sum *corev1.ResourceList, more corev1.ResourceList) {
 	}
 }
 
-func nodeState(n *corev1.Node) string {
-	state := "Ready"
+// wait counts a pod that does not run, if its status says why. Those of DaemonSets that
+// tolerate every taint are on each virtual node, and wait for ever.
+func (l *Lending) wait(p *corev1.Pod) {
+	ofNodes := slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "DaemonSet" })
+	if p.Status.Phase != corev1.PodPending || p.Status.Reason == "" || ofNodes && p.Status.Reason == peering.ReasonNotOffloaded {
+		return
+	}
+	i := slices.IndexFunc(l.Waiting, func(w Waiting) bool { return w.Reason == p.Status.Reason })
+	if i < 0 {
+		i = len(l.Waiting)
+		w := Waiting{Reason: p.Status.Reason, Message: p.Status.Message, Pod: p.Namespace + "/" + p.Name, Grade: Wrong}
+		if w.Reason == peering.ReasonAsked {
+			w.Grade = Good // so begins each
+		}
+		l.Waiting = append(l.Waiting, w)
+	}
+	l.Waiting[i].Count++
+}
+
+func nodeStanding(n *corev1.Node) Standing {
+	s := Standing{Name: n.Name, State: "Ready"}
 	switch {
 	case lending.NodeCondition(n, corev1.NodeNetworkUnavailable) == corev1.ConditionTrue:
-		state = "network unavailable"
+		s.State, s.Why, s.Grade = "network unavailable", lending.NodeMessage(n, corev1.NodeNetworkUnavailable), Wrong
 	case lending.NodeCondition(n, corev1.NodeReady) != corev1.ConditionTrue:
-		state = "not ready"
+		s.State, s.Why, s.Grade = "not ready", lending.NodeMessage(n, corev1.NodeReady), Wrong
 	}
 	if n.Spec.Unschedulable {
-		state += ", cordoned"
+		s.State += ", cordoned"
+		s.Grade = max(s.Grade, Open)
 	}
-	return state
+	return s
 }
 
 // Title says which way it goes, with the names of cluster and peer.
@@ -238,11 +348,21 @@ func (l Lending) Title(cluster, peer render.ClusterID) string {
 	return fmt.Sprintf("%s lends resources to %s", cluster, peer)
 }
 
+// Access is how far the consumer is let in.
+func (l Lending) Access() Standing { return l.access }
+
 // Healthy reports whether nothing of it waits for anything.
 func (l Lending) Healthy() bool {
-	return strings.HasPrefix(l.Authentication, "accepted") && !strings.Contains(l.Authentication, "does not reach") &&
-		!slices.ContainsFunc(l.Slices, func(s SliceState) bool { return s.State != "granted" }) &&
-		!slices.ContainsFunc(l.Nodes, func(n NodeState) bool { return n.State != "Ready" })
+	return Worst(l.access) == Good && Worst(l.Slices...) == Good && Worst(l.Nodes...) == Good && Worst(l.Namespaces...) == Good &&
+		!slices.ContainsFunc(l.Waiting, func(w Waiting) bool { return w.Grade != Good })
+}
+
+// Worst is the worst grade of things, Good of none.
+func Worst(all ...Standing) (worst Grade) {
+	for _, s := range all {
+		worst = max(worst, s.Grade)
+	}
+	return worst
 }
 
 // Row is a name, and what is said of it.
@@ -251,19 +371,26 @@ type Row struct{ Name, Text string }
 // Rows are all that is said of it, in words.
 func (l Lending) Rows() []Row {
 	rows := []Row{{"Access", l.Authentication}}
-	for _, s := range l.Slices {
-		rows = append(rows, Row{"Slice", s.Name + ": " + s.State})
+	add := func(name string, all []Standing) {
+		for _, s := range all {
+			rows = append(rows, Row{name, s.Name + ": " + s.Text()})
+		}
 	}
-	for _, n := range l.Nodes {
-		rows = append(rows, Row{"Node", n.Name + ": " + n.State})
-	}
+	add("Slice", l.Slices)
+	add("Node", l.Nodes)
+	add("Namespace", l.Namespaces)
 	if len(l.Quota) > 0 {
 		rows = append(rows, Row{"Quota used", l.quotaText()})
 	}
-	return append(rows, Row{"Pods", l.podText()})
+	rows = append(rows, Row{"Pods", l.PodText()})
+	for _, w := range l.Waiting {
+		rows = append(rows, Row{"Waiting", w.Text()})
+	}
+	return rows
 }
 
-func (l Lending) podText() string {
+// PodText is how many pods there are in each phase.
+func (l Lending) PodText() string {
 	var parts []string
 	for _, phase := range []corev1.PodPhase{corev1.PodRunning, corev1.PodPending, corev1.PodSucceeded, corev1.PodFailed, corev1.PodUnknown} {
 		if n := l.Pods[phase]; n > 0 {

@@ -297,7 +297,7 @@ func (m *mirror) report(ctx context.Context, pod *corev1.Pod, status corev1.PodS
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if status.Message != "" && status.Message != pod.Status.Message && slices.Contains([]string{home.ReasonUnfit, home.ReasonRefused, home.ReasonNotOffloaded}, status.Reason) {
+	if status.Message != "" && status.Message != pod.Status.Message && slices.Contains([]string{peering.ReasonUnfit, peering.ReasonRefused, peering.ReasonNotOffloaded}, status.Reason) {
 		m.record(ctx, corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, status.Reason, status.Message)
 	}
 	return nil

@@ -241,7 +241,7 @@ func (m *mirror) complain(ctx context.Context, s *space, t thing, a along, why e
 	}
 	m.record(ctx, corev1.ObjectReference{
 		APIVersion: at.GroupVersion().String(), Kind: at.Kind, Namespace: of.GetNamespace(), Name: of.GetName(), UID: of.GetUID(),
-	}, home.ReasonRefused, message)
+	}, peering.ReasonRefused, message)
 }
 
 // takeBack removes what nothing here needs any more, unless another node of this cluster

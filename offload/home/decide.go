@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/liqo-tui/liqo-tui/offload/network"
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // View is what the pods of one namespace on a virtual node have in common.
@@ -65,26 +66,26 @@ func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now ti
 		// of an earlier pod of this name: wait for its end
 	case shadow == nil:
 		if why := Unfit(&pod.Spec); why != "" {
-			a.Status = waiting(pod, ReasonUnfit, v.Provider+" can't run it: "+why, now)
+			a.Status = waiting(pod, peering.ReasonUnfit, v.Provider+" can't run it: "+why, now)
 		} else {
 			a.Ask = true
 		}
 	case copied != nil && copied.DeletionTimestamp != nil && over(copied):
 		// It ended because it was deleted there, and is made again: a pod that has failed here
 		// would be replaced by another one.
-		a.Status = waiting(pod, ReasonAsked, v.Provider+" was asked to run it again", now)
+		a.Status = waiting(pod, peering.ReasonAsked, v.Provider+" was asked to run it again", now)
 	case copied != nil:
 		a.Status = v.running(pod, copied, now)
 		if shadow.Problem != "" && a.Status.Phase == corev1.PodPending && a.Status.Message == "" {
-			a.Status.Reason, a.Status.Message = ReasonRefused, v.Provider+": "+shadow.Problem
+			a.Status.Reason, a.Status.Message = peering.ReasonRefused, v.Provider+": "+shadow.Problem
 		}
 	case shadow.Problem != "":
-		a.Status = waiting(pod, ReasonRefused, v.Provider+": "+shadow.Problem, now)
+		a.Status = waiting(pod, peering.ReasonRefused, v.Provider+": "+shadow.Problem, now)
 	case ended(shadow.Phase): // unseen, and its pod is gone: it is not made again
-		a.Status = waiting(pod, ReasonEnded, v.Provider+" says that it has ended, and has its pod no more: how its containers ended is not known", now)
+		a.Status = waiting(pod, peering.ReasonEnded, v.Provider+" says that it has ended, and has its pod no more: how its containers ended is not known", now)
 		a.Status.Phase = shadow.Phase
 	default:
-		a.Status = waiting(pod, ReasonAsked, v.Provider+" was asked to run it", now)
+		a.Status = waiting(pod, peering.ReasonAsked, v.Provider+" was asked to run it", now)
 	}
 	return a.news(pod)
 }
@@ -96,7 +97,7 @@ func ended(p corev1.PodPhase) bool { return p == corev1.PodSucceeded || p == cor
 
 // Refused is the status of a pod whose ShadowPod the provider's API server does not take.
 func (v View) Refused(pod *corev1.Pod, why string, now time.Time) Action {
-	return Action{Status: waiting(pod, ReasonRefused, v.Provider+": "+why, now)}.news(pod)
+	return Action{Status: waiting(pod, peering.ReasonRefused, v.Provider+": "+why, now)}.news(pod)
 }
 
 // NotOffloaded is for a pod of a namespace that the provider has none for, such as those of
@@ -108,7 +109,7 @@ func NotOffloaded(pod *corev1.Pod, why string, now time.Time) Action {
 	case pod.DeletionTimestamp != nil:
 		return Action{Forget: true}
 	}
-	return Action{Status: waiting(pod, ReasonNotOffloaded, why, now)}.news(pod)
+	return Action{Status: waiting(pod, peering.ReasonNotOffloaded, why, now)}.news(pod)
 }
 
 func nameOf(pod *corev1.Pod) string {

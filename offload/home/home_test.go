@@ -143,7 +143,7 @@ func TestPodsThatCanNotGo(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.why)
 			}
 			a := view.Decide(p, nil, nil, start)
-			if a.Ask != (c.why == "") || (c.why != "") != (a.Status != nil && a.Status.Phase == corev1.PodPending && a.Status.Reason == ReasonUnfit && strings.HasSuffix(a.Status.Message, c.why)) {
+			if a.Ask != (c.why == "") || (c.why != "") != (a.Status != nil && a.Status.Phase == corev1.PodPending && a.Status.Reason == peering.ReasonUnfit && strings.HasSuffix(a.Status.Message, c.why)) {
 				t.Errorf("decided %+v", a)
 			}
 		})
@@ -176,7 +176,7 @@ func TestAStatusIsTheProvidersWithExceptions(t *testing.T) {
 	waits := copyOf(func(c *corev1.Pod) {
 		c.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no node"}}}
 	})
-	if s := v.running(pod(), waits, start); s.Reason != ReasonUnschedulable || s.Message != "milan: no node" || s.Conditions[0].Status != corev1.ConditionTrue {
+	if s := v.running(pod(), waits, start); s.Reason != peering.ReasonUnschedulable || s.Message != "milan: no node" || s.Conditions[0].Status != corev1.ConditionTrue {
 		t.Errorf("waits for a node: got %+v", s)
 	}
 	gated := pod(func(p *corev1.Pod) { p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "a/b"}} })
@@ -202,7 +202,7 @@ func TestReadinessFollowsTheTunnelAndNotTheAPI(t *testing.T) {
 	if cut.Status == nil || cut.Status.Phase != corev1.PodRunning || cut.Withdraw != "" {
 		t.Fatalf("cut off: got %+v", cut)
 	}
-	if c := cut.Status.Conditions[readiness(cut.Status.Conditions)]; c.Status != corev1.ConditionFalse || c.Reason != ReasonTunnelDown || !c.LastTransitionTime.Time.Equal(start.Add(time.Minute)) {
+	if c := cut.Status.Conditions[readiness(cut.Status.Conditions)]; c.Status != corev1.ConditionFalse || c.Reason != peering.ReasonTunnelDown || !c.LastTransitionTime.Time.Equal(start.Add(time.Minute)) {
 		t.Errorf("cut off: got %+v", c)
 	}
 	runs.Status = *cut.Status

@@ -6,17 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
 
-// Reasons that pods on a virtual node have in their status.
-const (
-	ReasonNotOffloaded  = "NamespaceNotOffloaded"
-	ReasonUnfit         = "OffloadingImpossible"
-	ReasonRefused       = "OffloadingRefused"
-	ReasonAsked         = "OffloadingAsked"
-	ReasonUnschedulable = "UnschedulableAbroad"
-	ReasonTunnelDown    = "TunnelDown"
-	ReasonEnded         = "EndedUnseen"
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // Seen is under which address a pod of the provider is reached from here; false if under
@@ -82,7 +73,7 @@ func (v View) running(pod, copied *corev1.Pod, now time.Time) *corev1.PodStatus 
 		}
 		// That it is scheduled here, the consumer's scheduler has said.
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && s.Phase == corev1.PodPending {
-			s.Reason, s.Message = ReasonUnschedulable, v.Provider+": "+c.Message
+			s.Reason, s.Message = peering.ReasonUnschedulable, v.Provider+": "+c.Message
 		}
 	}
 	v.gate(pod, s)
@@ -121,7 +112,7 @@ func (v View) cut(s *corev1.PodStatus, before []corev1.PodCondition, now time.Ti
 		return
 	}
 	c := &s.Conditions[i]
-	c.Status, c.Reason, c.Message, c.LastTransitionTime = corev1.ConditionFalse, ReasonTunnelDown, "the tunnel to "+v.Provider+" carries no packets", metav1.Time{}
+	c.Status, c.Reason, c.Message, c.LastTransitionTime = corev1.ConditionFalse, peering.ReasonTunnelDown, "the tunnel to "+v.Provider+" carries no packets", metav1.Time{}
 	keepTimes(s.Conditions[i:i+1], before, now)
 }
 

@@ -35,6 +35,17 @@ const (
 	TaintNoPods = "liqo-tui.dev/runs-no-pods"
 )
 
+// Reasons that pods on a virtual node of ours have in their status.
+const (
+	ReasonNotOffloaded  = "NamespaceNotOffloaded"
+	ReasonUnfit         = "OffloadingImpossible"
+	ReasonRefused       = "OffloadingRefused"
+	ReasonAsked         = "OffloadingAsked"
+	ReasonUnschedulable = "UnschedulableAbroad"
+	ReasonTunnelDown    = "TunnelDown"
+	ReasonEnded         = "EndedUnseen"
+)
+
 // NodeTaints are those that a virtual node has as long as it is there.
 func NodeTaints() []corev1.Taint {
 	return []corev1.Taint{{Key: TaintVirtual, Value: "true", Effect: corev1.TaintEffectNoExecute}}

@@ -1,0 +1,159 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/view"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// Checks of what one cluster uses of the other, from the consumer to the provider. They
+// are made where there is a peering of that direction.
+const (
+	LentAccess     flows.Code = "LT-D040"
+	LentResources  flows.Code = "LT-D041"
+	LentNode       flows.Code = "LT-D042"
+	LentNamespaces flows.Code = "LT-D043"
+	LentPods       flows.Code = "LT-D044"
+)
+
+func lendingChecks() []definition[diagnosis] {
+	return []definition[diagnosis]{
+		{LentAccess, "the provider lets it in", eachWay, []flows.Code{Answers, Operator}, diagnosis.access},
+		{LentResources, "resources are granted", eachWay, []flows.Code{LentAccess}, diagnosis.granted},
+		{LentNode, "the virtual node is ready", eachWay, []flows.Code{LentResources, GatewayPod, UDPPath, Ping}, diagnosis.node},
+		{LentNamespaces, "offloaded namespaces are there", eachWay, []flows.Code{LentAccess}, diagnosis.offloaded},
+		{LentPods, "offloaded pods can run", eachWay, []flows.Code{LentNode, LentNamespaces}, diagnosis.pods},
+	}
+}
+
+// lent is what both ends say of one cluster's use of the other; nil where an end has nothing.
+type lent struct{ consumer, provider *view.Lending }
+
+// lentTo is what side uses of the other cluster.
+func lentTo(f flows.Facts, side flows.Side) (l lent) {
+	of := func(side flows.Side, role view.LendingRole) *view.Lending {
+		for _, l := range view.Lendings(f.Side(side), f.Side(side.Other()).ID) {
+			if l.Role == role {
+				return &l
+			}
+		}
+		return nil
+	}
+	return lent{of(side, view.Consumer), of(side.Other(), view.Provider)}
+}
+
+// uses reports whether the first of sides has a peering in which it is the consumer.
+func (in diagnosis) uses(sides []flows.Side) bool {
+	l := in.lent[sides[0]]
+	return l.consumer != nil || l.provider != nil
+}
+
+func (in diagnosis) access(con flows.Side) Result {
+	l, pro := in.lent[con], con.Other()
+	me, other := in.cluster(con), in.cluster(pro)
+	again := "run the same liqo-tui peer again: it continues where it was"
+	switch {
+	case l.consumer == nil && me.Lending == nil:
+		return result(Inconclusive, fmt.Sprintf("%s lets %s in; what %s has of it can't be read", other.ID, me.ID, me.ID))
+	case l.consumer == nil:
+		return result(Warn, fmt.Sprintf("%s lets %s in, and %s has nothing of it", other.ID, me.ID, me.ID), again,
+			fmt.Sprintf("to end it on %s: liqo-tui unpeer --context %s --local-only --consumer Remote --remote-cluster-id %s", other.ID, other.Context.Name, me.ID))
+	case l.provider == nil && other.Lending == nil:
+		return result(Inconclusive, fmt.Sprintf("%s: %s; what %s has of it can't be read", me.ID, l.consumer.Authentication, other.ID))
+	case l.provider == nil:
+		return result(Fail, fmt.Sprintf("%s has no Tenant of %s: its certificate allows nothing", other.ID, me.ID), again)
+	}
+	r := standings([]view.Standing{named(other.ID, l.provider.Access()), named(me.ID, l.consumer.Access())}, "")
+	if r.State != Pass {
+		r.Fix = []string{
+			"see: " + in.kubectl(pro) + " describe tenant " + string(me.ID), again,
+			fmt.Sprintf("where consumers reach the API server of %s is said by: liqo-tui install --api-server URL --context %s, or Liqo's Helm value apiServer.address", other.ID, other.Context.Name),
+		}
+	}
+	return r
+}
+
+func named(id render.ClusterID, s view.Standing) view.Standing {
+	s.Name = string(id)
+	return s
+}
+
+func (in diagnosis) granted(con flows.Side) Result {
+	l := in.lent[con].consumer
+	if l == nil {
+		return result(Inconclusive, "the consumer says nothing of it")
+	}
+	return standings(l.Slices, "none were asked for",
+		"ask for less: liqo-tui peer with other --cpu, --memory and --pods",
+		fmt.Sprintf("who may lend more on %s: liqo-tui install --lend, or annotation %s of the Tenant", in.cluster(con.Other()).ID, peering.AnnotationLend),
+		"see: "+in.kubectl(con)+" describe resourceslices")
+}
+
+func (in diagnosis) node(con flows.Side) Result {
+	l := in.lent[con].consumer
+	if l == nil {
+		return result(Inconclusive, "the consumer says nothing of it")
+	}
+	return standings(l.Nodes, "there is none, and none is wanted",
+		fmt.Sprintf("see why: %s logs -l %s", in.kubectl(con), peering.LabelVirtualNode),
+		fmt.Sprintf("cordoned on purpose? if not: %s uncordon NODE", in.cluster(con).Context.Kubectl()))
+}
+
+func (in diagnosis) offloaded(con flows.Side) Result {
+	l := in.lent[con].consumer
+	if l == nil {
+		return result(Inconclusive, "the consumer says nothing of it")
+	}
+	return standings(l.Namespaces, "none is",
+		"most often the name is taken on the provider: liqo-tui unoffload namespace NAME, then offload it with another --namespace-mapping-strategy")
+}
+
+func (in diagnosis) pods(con flows.Side) Result {
+	l := in.lent[con].consumer
+	if l == nil {
+		return result(Inconclusive, "the consumer says nothing of it")
+	}
+	var wait []string
+	for _, w := range l.Waiting {
+		if w.Grade != view.Good {
+			wait = append(wait, w.Text())
+		}
+	}
+	if len(wait) == 0 {
+		return pass(l.PodText())
+	}
+	r := result(Warn, wait[0], fmt.Sprintf("see: %s get pods -A --field-selector status.phase=Pending -l %s", in.cluster(con).Context.Kubectl(), peering.LabelOffloadedPod))
+	r.Evidence = wait[1:]
+	return r
+}
+
+// standings are things judged together: none says what it means that there is none.
+func standings(all []view.Standing, none string, fix ...string) Result {
+	worst := view.Worst(all...)
+	var of, others []string
+	for _, s := range all {
+		line := s.Name + ": " + s.Text()
+		switch {
+		case s.Grade == worst:
+			of = append(of, line)
+		case s.Grade != view.Good:
+			others = append(others, line)
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return pass(none)
+	case worst == view.Good:
+		return pass(strings.Join(of, "; "))
+	}
+	r := result(Warn, of[0], fix...)
+	if worst == view.Wrong {
+		r.State = Fail
+	}
+	r.Evidence = append(of[1:], others...)
+	return r
+}

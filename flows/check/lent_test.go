@@ -1,0 +1,205 @@
+package check_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/lending"
+	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// lentPair are rome, which uses resources of milan, and milan, with one namespace offloaded.
+func lentPair(t *testing.T) flows.Facts {
+	t.Helper()
+	pair := flowtest.LiqoPair()
+	network := flows.Connecting(flowtest.NodePort())
+	flowtest.MustRun(t, pair, func(f flows.Facts) flows.Plan { return peer.Plan(peer.Params{}, network, [2]string{}, f) })
+	pair.Settle()
+	f := flowtest.Facts(pair)
+	m := &f.Local.Lending.Maps[0]
+	m.Spec.DesiredMapping = map[string]string{"shop": "shop-rome"}
+	m.Status.CurrentMapping = map[string]offloadingv1beta1.RemoteNamespaceStatus{"shop": {RemoteNamespace: "shop-rome", Phase: offloadingv1beta1.MappingAccepted}}
+	return f
+}
+
+func ofLending(results []check.Result) []check.Result {
+	return slices.DeleteFunc(results, func(r check.Result) bool { return r.ID < check.LentAccess || r.ID > check.LentPods })
+}
+
+func TestAPeeringThatIsFinePasses(t *testing.T) {
+	f := lentPair(t)
+	results := ofLending(check.Diagnose(f, nil))
+	var got []string
+	for _, r := range results {
+		got = append(got, strings.Join([]string{string(r.ID), r.Where(), r.State.String(), r.Summary}, " "))
+	}
+	want := []string{
+		"LT-D040 A→B pass milan: accepted; rome: accepted, reaches https://172.18.0.20:6443",
+		"LT-D041 A→B pass milan: granted",
+		"LT-D042 A→B pass milan: Ready",
+		"LT-D043 A→B pass shop: is shop-rome there",
+		"LT-D044 A→B pass none",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Clusters that are only connected have nothing to check of it, nor has one without rights
+// to see any.
+func TestNothingIsSaidOfLendingWhereThereIsNone(t *testing.T) {
+	pair := flowtest.NewPair()
+	flowtest.MustRun(t, pair, flowtest.Connect(flowtest.NodePort()))
+	pair.Settle()
+	if got := ofLending(check.Diagnose(flowtest.Facts(pair), nil)); len(got) > 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestWhatIsWrongWithAPeeringIsNamed(t *testing.T) {
+	pending := func(reason, message string, owners ...metav1.OwnerReference) corev1.Pod {
+		return corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", OwnerReferences: owners},
+			Spec:       corev1.PodSpec{NodeName: "milan"},
+			Status:     corev1.PodStatus{Phase: corev1.PodPending, Reason: reason, Message: message},
+		}
+	}
+	problem := func(o metav1.Object, why string) {
+		o.SetAnnotations(map[string]string{render.AnnotationProblem: why, render.AnnotationProblemOf: "1"})
+		o.SetGeneration(1)
+	}
+	for name, c := range map[string]struct {
+		edit  func(rome, milan *lending.Facts)
+		id    flows.Code
+		state check.State
+		says  string // of the summary
+		fix   string // of what helps
+	}{
+		"the Tenant is refused": {
+			edit: func(_, m *lending.Facts) {
+				m.Tenants[0].Status.AuthParams = nil
+				problem(&m.Tenants[0], "rome is the name of a group with rights")
+			},
+			id: check.LentAccess, state: check.Fail, says: "milan: not accepted yet: rome is the name of a group with rights", fix: "describe tenant rome",
+		},
+		"the Tenant is gone": {
+			edit: func(_, m *lending.Facts) { m.Tenants, m.Slices = nil, nil }, id: check.LentAccess, state: check.Fail, says: "milan has no Tenant of rome", fix: "liqo-tui peer again",
+		},
+		"the consumer has forgotten it": {
+			edit: func(r, _ *lending.Facts) { *r = lending.Facts{} }, id: check.LentAccess, state: check.Warn, says: "rome has nothing of it", fix: "unpeer --context kind-milan --local-only --consumer Remote",
+		},
+		"an API server is not reached": {
+			edit: func(r, _ *lending.Facts) {
+				r.Clusters[0].Status.Conditions[0].Status, r.Clusters[0].Status.Conditions[0].Message = "Error", "timeout"
+			},
+			id: check.LentAccess, state: check.Fail, says: "rome: accepted, does not reach https://172.18.0.20:6443: timeout", fix: "install --api-server",
+		},
+		"a slice is denied": {
+			edit: func(r, _ *lending.Facts) {
+				c := peering.Condition(&r.Slices[0], authv1beta1.ResourceSliceConditionTypeResources)
+				c.Status, c.Message = authv1beta1.ResourceSliceConditionDenied, "cpu: 7 asked for"
+			},
+			id: check.LentResources, state: check.Fail, says: "milan: denied: cpu: 7 asked for", fix: "ask for less",
+		},
+		"a slice has no answer": {
+			edit: func(r, _ *lending.Facts) { r.Slices[0].Status.Conditions = nil }, id: check.LentResources, state: check.Warn, says: "milan: pending",
+		},
+		"the node's program does not reach the provider": {
+			edit: func(r, _ *lending.Facts) {
+				r.Members[0].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: "milan's API server: timeout"}}
+			},
+			id: check.LentNode, state: check.Fail, says: "milan: not ready: milan's API server: timeout", fix: "logs -l",
+		},
+		"the node's pod does not start": {
+			edit: func(r, _ *lending.Facts) {
+				r.Members = nil
+				r.Waiting = map[string]string{r.Nodes[0].Namespace + "/milan": "pod vk: ImagePullBackOff"}
+			},
+			id: check.LentNode, state: check.Warn, says: "milan: not there yet: pod vk: ImagePullBackOff",
+		},
+		"the VirtualNode is refused": {
+			edit: func(r, _ *lending.Facts) {
+				r.Members = nil
+				problem(&r.Nodes[0], "a Node milan is there that is not its own")
+			},
+			id: check.LentNode, state: check.Fail, says: "a Node milan is there that is not its own",
+		},
+		"the node is cordoned": {
+			edit: func(r, _ *lending.Facts) { r.Members[0].Spec.Unschedulable = true }, id: check.LentNode, state: check.Warn, says: "milan: Ready, cordoned", fix: "uncordon",
+		},
+		"a namespace is not made": {
+			edit: func(r, _ *lending.Facts) {
+				r.Maps[0].Status.CurrentMapping = nil
+				problem(&r.Maps[0], "namespace shop-rome is somebody else's")
+			},
+			id: check.LentNamespaces, state: check.Fail, says: "shop: not there yet: namespace shop-rome is somebody else's", fix: "unoffload",
+		},
+		"a namespace is asked for": {
+			edit: func(r, _ *lending.Facts) { r.Maps[0].Status.CurrentMapping = nil }, id: check.LentNamespaces, state: check.Warn, says: "shop: not there yet",
+		},
+		"a pod is refused": {
+			edit: func(r, _ *lending.Facts) {
+				r.Pods = []corev1.Pod{pending(peering.ReasonRefused, "milan: hostPath"), pending(peering.ReasonRefused, "milan: hostPath")}
+			},
+			id: check.LentPods, state: check.Warn, says: "2 OffloadingRefused, such as shop/web: milan: hostPath", fix: "get pods",
+		},
+		"a pod was just asked for": {
+			edit: func(r, _ *lending.Facts) {
+				r.Pods = []corev1.Pod{pending(peering.ReasonAsked, "milan was asked to run it")}
+			}, id: check.LentPods, state: check.Pass, says: "1 pending",
+		},
+		"pods of a DaemonSet": {
+			edit: func(r, _ *lending.Facts) {
+				r.Pods = []corev1.Pod{pending(peering.ReasonNotOffloaded, "", metav1.OwnerReference{Kind: "DaemonSet"})}
+			},
+			id: check.LentPods, state: check.Pass, says: "1 pending",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := lentPair(t)
+			c.edit(f.Local.Lending, f.Remote.Lending)
+			for _, r := range check.Diagnose(f, nil) {
+				if r.ID == c.id {
+					if r.State != c.state || !strings.Contains(r.Summary, c.says) || !strings.Contains(strings.Join(r.Fix, "\n"), c.fix) {
+						t.Errorf("got %s %q, fix %q; want %s, %q and %q", r.State, r.Summary, r.Fix, c.state, c.says, c.fix)
+					}
+					if r.Root != (c.state == check.Fail) {
+						t.Errorf("root cause: got %v", r.Root)
+					}
+					return
+				}
+			}
+			t.Errorf("no %s", c.id)
+		})
+	}
+}
+
+// While no packets pass, the tunnel is what is wrong, and not the node.
+func TestANodeWithoutANetworkIsNotTheCause(t *testing.T) {
+	pair := flowtest.LiqoPair()
+	network := flows.Connecting(flowtest.NodePort())
+	flowtest.MustRun(t, pair, func(f flows.Facts) flows.Plan { return peer.Plan(peer.Params{}, network, [2]string{}, f) })
+	pair.Settle()
+	f := flowtest.Facts(pair)
+	f.Local.Lending.Members[0].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionTrue}}
+	for i := range f.Remote.Connections {
+		f.Remote.Connections[i].Status.Value = networkingv1beta1.ConnectionError
+	}
+	results := check.Diagnose(f, nil)
+	i := slices.IndexFunc(results, func(r check.Result) bool { return r.ID == check.LentNode })
+	if i < 0 || results[i].State != check.Skipped || results[i].Root {
+		t.Errorf("got %+v", results)
+	}
+}
