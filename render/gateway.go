@@ -70,6 +70,8 @@ func (g Gateway) Role() *rbacv1.Role {
 		Rules: []rbacv1.PolicyRule{
 			{APIGroups: group, Resources: []string{"gatewayservers", "gatewayclients", "configurations", "publickeies", "connections"}, Verbs: read},
 			{APIGroups: group, Resources: []string{"connections", "connections/status"}, ResourceNames: []string{name}, Verbs: []string{"patch"}},
+			// Whether another pod of the gateway holds the tunnel, while it is replaced.
+			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}},
 			{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{HostsConfigMapName(g.Name)}, Verbs: read},
 			// Its own keys: it follows them when they are changed.
 			{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}, Verbs: read},

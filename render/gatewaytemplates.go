@@ -38,7 +38,10 @@ spec:
       labels: *labels
     spec:
       replicas: $REPLICAS
-      strategy: {type: Recreate}
+      # The new pod takes the tunnel over when the old one ends. It needs some seconds to
+      # learn what it has to know for that.
+      strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}
+      minReadySeconds: 5
       selector:
         matchLabels: &selector
           networking.liqo.io/component: gateway

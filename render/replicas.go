@@ -52,6 +52,23 @@ func ShareTunnel(d *appsv1.Deployment) {
 // on a slow machine. A probe that fails later would take the pod out of its Service.
 const standbySeconds = 5
 
+// FirstReady is the oldest pod that is ready and not ending: of a gateway with one replica
+// that is being replaced, the one that holds the tunnel. nil if none is.
+func FirstReady(pods []corev1.Pod) *corev1.Pod {
+	var first *corev1.Pod
+	for i := range pods {
+		p := &pods[i]
+		ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
+		if !ready || p.DeletionTimestamp != nil {
+			continue
+		}
+		if first == nil || p.CreationTimestamp.Before(&first.CreationTimestamp) || p.CreationTimestamp.Equal(&first.CreationTimestamp) && p.Name < first.Name {
+			first = p
+		}
+	}
+	return first
+}
+
 // Lease is what the pods of a gateway with several replicas compete for.
 func (g Gateway) Lease() *coordinationv1.Lease {
 	l := &coordinationv1.Lease{ObjectMeta: g.meta(GatewayObjectName(g.Name))}
@@ -59,8 +76,8 @@ func (g Gateway) Lease() *coordinationv1.Lease {
 	return l
 }
 
-// LeaderRules are what a pod may do besides [Gateway.Role] where several share
-// the tunnel: renew the Lease, and say that it is the one. pods are their names.
+// LeaderRules are what a pod may do besides [Gateway.Role] where there are several:
+// renew the Lease, if there is one, and say that it is the one. pods are their names.
 func (g Gateway) LeaderRules(pods []string) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		{
@@ -71,7 +88,6 @@ func (g Gateway) LeaderRules(pods []string) []rbacv1.PolicyRule {
 			APIGroups: []string{networkingv1beta1.GroupVersion.Group}, Resources: []string{"internalfabrics"}, ResourceNames: []string{g.Name},
 			Verbs: []string{"get", "list", "watch", "patch"},
 		},
-		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}},
 	}
 	if len(pods) > 0 { // no names would mean all
 		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: pods, Verbs: []string{"patch"}})

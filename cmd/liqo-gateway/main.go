@@ -130,7 +130,6 @@ func operatorCommand() *cobra.Command {
 
 func tunnelCommand(log *slog.Logger) *cobra.Command {
 	var role, remote string
-	var shared bool
 	o := agent.TunnelOptions{Log: log}
 	cmd := &cobra.Command{
 		Use: "tunnel", Short: "Keep one end of a tunnel", Args: cobra.NoArgs,
@@ -151,10 +150,8 @@ func tunnelCommand(log *slog.Logger) *cobra.Command {
 				return err
 			}
 			o.NodeName = os.Getenv("NODE_NAME")
-			if shared {
-				if o.Identity, err = os.Hostname(); err != nil { // the pod's name
-					return fmt.Errorf("find out which pod this is: %w", err)
-				}
+			if o.Pod, err = os.Hostname(); err != nil { // the pod's name
+				return fmt.Errorf("find out which pod this is: %w", err)
 			}
 			config, err := rest.InClusterConfig()
 			if err != nil {
@@ -169,7 +166,7 @@ func tunnelCommand(log *slog.Logger) *cobra.Command {
 	f.StringVar(&o.Gateway.Tenant.Namespace, "namespace", "", "its namespace")
 	f.StringVar(&remote, "remote-cluster-id", "", "the peer's cluster ID")
 	f.StringVar(&o.MetricsAddress, "metrics-address", ":8082", "where Prometheus asks for metrics; 0 for nowhere")
-	f.BoolVar(&shared, "leader-election", false, "several pods share the tunnel: only the one with the Lease holds it")
+	f.BoolVar(&o.Shared, "leader-election", false, "several pods share the tunnel: only the one with the Lease holds it")
 	f.StringVar(&o.KeysDir, "keys-dir", "/etc/wireguard/keys", "directory with the file privateKey")
 	return cmd
 }

@@ -88,11 +88,18 @@ func (l lab) testUpgrade(t *testing.T) {
 		}
 		gap := l.during(t, c, 2*time.Second, func() { l.installImage(t, "rome", to.image, "--timeout", "120s") })
 		t.Logf("%s → %s, %s pods of the gateway: longest gap %s", to.from, to.image, to.pods, gap.longest.Round(10*time.Millisecond))
-		atMost(t, to.from+" → "+to.image+": pods without answers", gap.longest, longestUpgrade)
+		bound := longestUpgrade
+		if to.pods != "1" {
+			bound = longestWithStandby
+		}
+		atMost(t, to.from+" → "+to.image+": pods without answers", gap.longest, bound)
 	}
 	l.between(c, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
 }
 
-// longestUpgrade is what is promised: "some seconds". Measured were 2.5 to 3.0 s, and 0.2
-// to 0.4 s with a standby.
-const longestUpgrade = 5 * time.Second
+// What is promised. Measured were 0.7 to 1.0 s, and 0.3 s with a standby, on a machine three
+// times slower than usual. When the old pod had ended before the new one began, it was 12 s there.
+const (
+	longestUpgrade     = time.Second
+	longestWithStandby = 400 * time.Millisecond
+)

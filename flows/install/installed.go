@@ -192,7 +192,7 @@ func (i *Installation) gateways(side flows.Side, c flows.ClusterFacts, templates
 			s.Reason = images(d.Spec.Template.Spec.Containers, i.params.Image) + ": " + s.Reason
 		}
 		if (older || s.Status == flows.Blocked) && connection != nil && connection.Status.Value == networkingv1beta1.Connected {
-			s.Interrupts = fmt.Sprintf("traffic between %s and %s is interrupted for some seconds, while the gateway is replaced; one gateway is replaced after the other", c.Name(), peer)
+			s.Interrupts = fmt.Sprintf("traffic between %s and %s is interrupted for about a second, while the gateway is replaced; one gateway is replaced after the other", c.Name(), peer)
 		}
 		steps = append(steps, s)
 	}

@@ -356,7 +356,7 @@ func TestANewerImageSaysWhichTrafficItInterrupts(t *testing.T) {
 		return f
 	}
 	newer := planned(render.InstallParams{Image: "example.org/gateway:v2"})
-	const warning = "traffic between rome and milan is interrupted for some seconds, while the gateway is replaced; one gateway is replaced after the other"
+	const warning = "traffic between rome and milan is interrupted for about a second, while the gateway is replaced; one gateway is replaced after the other"
 	for name, c := range map[string]struct {
 		plan     flows.Plan
 		status   flows.Status

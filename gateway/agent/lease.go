@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Of several pods that share a tunnel, the one with the Lease holds it.
+// Of several pods that share a tunnel all the time, the one with the Lease holds it.
 //
 // This is not client-go's leader election, for two reasons. That one asks every
 // so often, and counts from when it asked: with a Lease of 2 s, more than 3 s

@@ -18,24 +18,31 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
+// claims are made by whoever holds the tunnel.
+type claims chan struct{}
+
+func (c claims) make() {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// begin takes the tunnel over.
+func (g *gatewayAgent) begin(all claims) {
+	g.holds.Store(true)
+	all.make()
+	g.lead(true)
+}
+
 // compete has this pod share the tunnel with others.
 func (g *gatewayAgent) compete(mgr ctrl.Manager) error {
-	claims := make(chan struct{}, 1)
-	claim := func() {
-		select {
-		case claims <- struct{}{}:
-		default:
-		}
-	}
+	all := make(claims, 1)
 	c := &competition{
 		key:      client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: render.GatewayObjectName(g.options.Gateway.Name)},
-		identity: g.options.Identity, client: g.client, reader: g.reader, log: g.options.Log,
+		identity: g.options.Pod, client: g.client, reader: g.reader, log: g.options.Log,
 		news: make(chan *coordinationv1.Lease, 1), failing: g.failing, end: g.standBy,
-		begin: func() {
-			g.holds.Store(true)
-			claim()
-			g.lead(true)
-		},
+		begin: func() { g.begin(all) },
 	}
 	compete := func(ctx context.Context) error {
 		if g.unfit == nil { // else others may be able to
@@ -57,13 +64,13 @@ func (g *gatewayAgent) compete(mgr ctrl.Manager) error {
 		return ctrl.Result{}, nil
 	})
 	changed := reconcile.Func(func(context.Context, ctrl.Request) (ctrl.Result, error) {
-		claim()
+		all.make()
 		return ctrl.Result{}, nil
 	})
 	return errors.Join(
 		oneRequest(mgr, "lease", told, nil, &coordinationv1.Lease{}),
 		oneRequest(mgr, "fabric-of-gateway", changed, nil, &networkingv1beta1.InternalFabric{}),
-		mgr.Add(runnable(func(ctx context.Context) error { return g.claim(ctx, claims) })),
+		mgr.Add(runnable(func(ctx context.Context) error { return g.claim(ctx, all) })),
 		mgr.Add(runnable(compete)),
 	)
 }
@@ -96,13 +103,13 @@ const claimRetry = 300 * time.Millisecond
 
 // claim says that this pod holds the tunnel as often as claims ask for it, and
 // goes on with the reports. The Lease is renewed meanwhile.
-func (g *gatewayAgent) claim(ctx context.Context, claims <-chan struct{}) error {
+func (g *gatewayAgent) claim(ctx context.Context, all claims) error {
 	var retry <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-claims:
+		case <-all:
 		case <-retry:
 		}
 		retry = nil
@@ -141,16 +148,14 @@ func (g *gatewayAgent) takeReports(ctx context.Context) error {
 // is labelled as active.
 func (g *gatewayAgent) claimService(ctx context.Context) error {
 	var pods corev1.PodList
-	err := g.reader.List(ctx, &pods, client.InNamespace(g.options.Gateway.Tenant.Namespace),
-		client.MatchingLabels{render.LabelGatewayName: g.options.Gateway.Name, render.LabelComponent: "gateway"})
-	if err != nil {
+	if err := g.reader.List(ctx, &pods, g.pods()...); err != nil {
 		return fmt.Errorf("list the gateway's pods: %w", err)
 	}
 	var errs []error
 	for i := range pods.Items {
 		p := &pods.Items[i]
 		var value any // none, unless
-		if p.Name == g.options.Identity {
+		if p.Name == g.options.Pod {
 			value = "true"
 		}
 		if has, ok := p.Labels[render.LabelActive]; ok == (value != nil) && (!ok || has == value) {
@@ -167,7 +172,7 @@ func (g *gatewayAgent) claimService(ctx context.Context) error {
 // claimNodes has the nodes send the peer's traffic here.
 func (g *gatewayAgent) claimNodes(ctx context.Context) error {
 	var f networkingv1beta1.InternalFabric
-	err := g.client.Get(ctx, client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: g.options.Gateway.Name}, &f)
+	err := g.reader.Get(ctx, client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: g.options.Gateway.Name}, &f)
 	if err != nil {
 		return client.IgnoreNotFound(err) // its coming is an event
 	}

@@ -45,9 +45,10 @@ type TunnelOptions struct {
 	Log      *slog.Logger
 	// MetricsAddress is where Prometheus asks, such as ":8082"; "0": nowhere.
 	MetricsAddress string
-	// Identity is the pod's name if several pods share the tunnel, and "" if
-	// there is only this one.
-	Identity string
+	// Pod is the pod's name. Shared says that several pods share the tunnel all the time:
+	// the one with the Lease holds it.
+	Pod    string
+	Shared bool
 }
 
 // RunTunnel keeps one end of a tunnel until ctx ends. A machine that can't be
@@ -73,7 +74,14 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 		return err
 	}
 	g := &gatewayAgent{options: o, key: key, client: mgr.GetClient(), reader: mgr.GetAPIReader(), names: net.DefaultResolver, woken: make(chan struct{}, 1), events: mgr.GetEventRecorder(render.GatewayReporter)}
-	g.standby.Store(o.Identity != "")
+	var before *succession
+	if !o.Shared {
+		if before, err = g.preceded(ctx, config, mgr); err != nil {
+			return err
+		}
+	}
+	standby := o.Shared || before != nil
+	g.standby.Store(standby)
 	if err := g.remember(ctx); err != nil {
 		return err
 	}
@@ -89,7 +97,7 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 	} else {
 		g.tunnel = tunnel.New(tunnel.Config{
 			Role: o.Role, PeerID: string(o.Gateway.Tenant.Remote), Log: o.Log, Kernel: kernel, Changed: g.wake, Pinged: m.pinged,
-			Standby: o.Identity != "",
+			Standby: standby,
 		})
 		trim := runnable(func(ctx context.Context) error {
 			return trimMemory(ctx, func() uint64 { p := g.tunnel.Status(time.Now()).Peer; return p.Received + p.Sent })
@@ -108,10 +116,14 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 	if err := oneRequest(mgr, tunnelController, g, g.nodes, watched...); err != nil {
 		return err
 	}
-	if o.Identity != "" {
-		if err := g.compete(mgr); err != nil {
-			return err
-		}
+	switch {
+	case o.Shared:
+		err = g.compete(mgr)
+	case before != nil && g.unfit == nil:
+		err = g.succeed(mgr, before)
+	}
+	if err != nil {
+		return err
 	}
 	if err := mgr.Add(runnable(g.report)); err != nil {
 		return err
@@ -158,7 +170,7 @@ type gatewayAgent struct {
 	unfit    error
 	events   recorder.EventRecorder
 	woken    chan struct{} // the report may have something new to say
-	holds    atomic.Bool   // this pod has the Lease, if several share the tunnel
+	holds    atomic.Bool   // this pod has the tunnel, if there are several
 	standby  atomic.Bool   // another pod reports
 
 	reading   sync.Mutex         // one Reconcile at a time

@@ -218,6 +218,12 @@ func TestActivePodIsTheNewestThatHasAnAddressAndLives(t *testing.T) {
 	if got == nil || got.Name != "current" {
 		t.Errorf("got %v, want current", got)
 	}
+	ready := func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	}
+	if got := activePod([]corev1.Pod{pod("next", 3, "10.0.0.2", ready), pod("holds", 1, "10.0.0.1", ready), pod("starting", 4, "10.0.0.3", nil)}); got == nil || got.Name != "holds" {
+		t.Errorf("while it is replaced: got %v, want the one that was there first", got)
+	}
 	if got := activePod(nil); got != nil {
 		t.Errorf("without pods: got %v", got)
 	}

@@ -151,11 +151,15 @@ func (r *gateways) readFabric(ctx context.Context, in *inputs) error {
 	return nil
 }
 
-// activePod is the newest pod that has an address and is not ending; of several
-// that share a tunnel, the one that says that it holds it.
+// activePod is the pod that holds the tunnel: of several that share it, the one that says
+// so; of a gateway that is being replaced, the one that was there first. Where none is ready, it
+// is the newest that has an address and is not ending.
 func activePod(pods []corev1.Pod) *corev1.Pod {
 	if says := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return p.Labels[render.LabelActive] != "true" }); len(says) > 0 {
 		pods = says
+	}
+	if first := render.FirstReady(pods); first != nil && podIP(first) != "" {
+		return first
 	}
 	var found *corev1.Pod
 	for i := range pods {
@@ -180,12 +184,14 @@ func (in *inputs) supports() ([]render.Object, error) {
 	g := in.gateway
 	role := g.Role()
 	objects := []render.Object{g.ServiceAccount(), role, g.Connection(), hosts}
-	if in.shared() {
+	if in.shared() || len(in.pods) > 1 {
 		var names []string
 		for i := range in.pods {
 			names = append(names, in.pods[i].Name)
 		}
 		role.Rules = append(role.Rules, g.LeaderRules(names)...)
+	}
+	if in.shared() {
 		objects = append(objects, g.Lease())
 	}
 	if ip := in.gatewayIP(); ip != "" && in.configuration != nil && in.configuration.Status.Remote != nil {

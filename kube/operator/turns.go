@@ -3,11 +3,13 @@ package operator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +42,9 @@ func (t *turns) apply(ctx context.Context, c client.Client, want *appsv1.Deploym
 	if client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("read %s: %w", render.Name(want), err)
 	}
+	if err == nil && noRoom(&live) {
+		want.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	}
 	// A gateway that is new, or does not run, takes nothing from anybody.
 	replaced := err == nil && !own.OfAnother(&live, want) && !render.Contains(FieldManager, &live, want) && live.Status.AvailableReplicas > 0
 	if replaced {
@@ -55,6 +60,14 @@ func (t *turns) apply(ctx context.Context, c client.Client, want *appsv1.Deploym
 		t.applied[now.UID] = now.Generation
 	}
 	return "", err
+}
+
+// noRoom reports whether a Deployment may have no more pods than it has, as by a
+// ResourceQuota: then the old one has to end before there is a new one.
+func noRoom(d *appsv1.Deployment) bool {
+	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
+		return c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue
+	})
 }
 
 // busy is a gateway besides d that is not connected again yet, "" if there is none.

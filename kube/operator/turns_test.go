@@ -72,3 +72,19 @@ func TestGatewaysAreReplacedOneAfterTheOther(t *testing.T) {
 	becomes("milan", appsv1.DeploymentStatus{UpdatedReplicas: 1, AvailableReplicas: 1}, networkingv1beta1.Connected)
 	try("turin", "")
 }
+
+// Where a quota has no room for a second pod, the old one ends first.
+func TestAGatewayWithoutRoomForASecondPodIsReplacedInPlace(t *testing.T) {
+	d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}}
+	d.Namespace, d.Name, d.Labels = "liqo-tenant-milan", "gw-milan", map[string]string{render.LabelGatewayName: "milan"}
+	d.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
+	live := d.DeepCopy()
+	live.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue}}
+	cl := clusterWith(t, live)
+	if waits, err := new(turns).apply(t.Context(), cl, d); err != nil || waits != "" {
+		t.Fatalf("got %q, %v", waits, err)
+	}
+	if err := cl.Get(t.Context(), client.ObjectKeyFromObject(d), live); err != nil || live.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+		t.Errorf("got %+v, %v, want Recreate", live.Spec.Strategy, err)
+	}
+}

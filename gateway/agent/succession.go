@@ -1,0 +1,127 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// A gateway whose template has one replica has two pods while it is replaced: the new one
+// is there before the old one ends, and takes the tunnel over when that does. So packets
+// wait for a handshake, and not for a container. There is no Lease: as long as there is
+// one pod, which is nearly always, nothing has to be renewed.
+
+// lookAgain is how soon the pods are read again if a watch has told nothing.
+const lookAgain = time.Second
+
+// succession is a pod's wait for the one before it.
+type succession struct {
+	api client.WithWatch
+	of  []client.ListOption // the gateway's pods
+	me  string
+}
+
+// preceded is the wait for another pod of the gateway that holds the tunnel; nil if there
+// is none, or none that this one may know of.
+func (g *gatewayAgent) preceded(ctx context.Context, config *rest.Config, mgr ctrl.Manager) (*succession, error) {
+	api, err := client.NewWithWatch(config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
+	if err != nil {
+		return nil, err
+	}
+	s := &succession{api: api, me: g.options.Pod, of: g.pods()}
+	before, err := s.waitsFor(ctx)
+	if before == "" {
+		if err != nil {
+			g.options.Log.Warn("hold the tunnel, whoever else does", "error", err)
+		}
+		return nil, nil
+	}
+	g.options.Log.Info("this pod stands by", "for", before)
+	return s, nil
+}
+
+// succeed takes the tunnel over when the pod before this one ends.
+func (g *gatewayAgent) succeed(mgr ctrl.Manager, s *succession) error {
+	all := make(claims, 1)
+	return errors.Join(
+		mgr.Add(runnable(func(ctx context.Context) error { return g.claim(ctx, all) })),
+		mgr.Add(runnable(func(ctx context.Context) error {
+			if s.wait(ctx); ctx.Err() == nil {
+				g.options.Log.Info("this pod holds the tunnel")
+				g.begin(all)
+			}
+			<-ctx.Done()
+			return nil
+		})),
+	)
+}
+
+// pods are all of the gateway's.
+func (g *gatewayAgent) pods() []client.ListOption {
+	return []client.ListOption{
+		client.InNamespace(g.options.Gateway.Tenant.Namespace),
+		client.MatchingLabels{render.LabelGatewayName: g.options.Gateway.Name, render.LabelComponent: "gateway"},
+	}
+}
+
+// waitsFor is the pod that holds the tunnel as long as it is there; "" if it is this one's.
+func (s *succession) waitsFor(ctx context.Context) (string, error) {
+	var pods corev1.PodList
+	if err := s.api.List(ctx, &pods, s.of...); err != nil {
+		return "", fmt.Errorf("list the gateway's pods: %w", err)
+	}
+	first := render.FirstReady(pods.Items)
+	if first == nil || first.Name == s.me || !slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return p.Name == s.me }) {
+		return "", nil
+	}
+	return first.Name, nil
+}
+
+// wait returns when there is no pod before this one any more, or ctx has ended. While the
+// API server does not answer, the pod before may well be there.
+func (s *succession) wait(ctx context.Context) {
+	for ctx.Err() == nil {
+		// The watch begins before the pods are read: what happens in between is in it.
+		told, stop := s.watch(ctx)
+		before, err := s.waitsFor(ctx)
+		if err == nil && before == "" {
+			stop()
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-told:
+		case <-time.After(lookAgain):
+		}
+		stop()
+	}
+}
+
+// watch tells of the next change of the gateway's pods; nothing where it can't be watched.
+func (s *succession) watch(ctx context.Context) (told <-chan struct{}, stop func()) {
+	changed := make(chan struct{})
+	w, err := s.api.Watch(ctx, &corev1.PodList{}, s.of...)
+	if err != nil {
+		return nil, func() {}
+	}
+	go func() {
+		defer close(changed)
+		for e := range w.ResultChan() {
+			// It begins with all pods that there are, as new ones.
+			if e.Type != watch.Added {
+				return
+			}
+		}
+	}()
+	return changed, w.Stop
+}
