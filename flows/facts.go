@@ -181,6 +181,8 @@ type OperatorFacts struct {
 	Refuses bool
 	// Peering is the part that ours takes in whole peerings.
 	Peering render.PeeringRole
+	// APIServer is the URL that an admin has consumers of ours told; "" if none has.
+	APIServer string
 }
 
 // NodeFacts are what one node says of itself.

@@ -204,7 +204,10 @@ func (in Inputs) localRoutes() []Route {
 	}
 	lead(netip.PrefixFrom(in.NodeIP, 32), in.NodeIP)
 	for _, h := range in.Hosts {
-		lead(netip.PrefixFrom(h.Real, 32), in.NodeIP)
+		// A pod is reached by its own node.
+		if !slices.ContainsFunc(in.Local.Pod, func(c netip.Prefix) bool { return c.Contains(h.Real) }) {
+			lead(netip.PrefixFrom(h.Real, 32), in.NodeIP)
+		}
 	}
 	for _, c := range in.Local.Pod {
 		lead(c, in.NodeIP)

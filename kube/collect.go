@@ -121,7 +121,7 @@ func (all *collection) finish(f *flows.ClusterFacts) {
 	if all.deployment != nil {
 		f.Operator = all.operator()
 		told := render.OperatorParams(all.deployment)
-		f.Operator.Peering = told.Peering
+		f.Operator.Peering, f.Operator.APIServer = told.Peering, told.APIServer
 		for _, pool := range told.Pools {
 			f.Pools = append(f.Pools, networkingv1beta1.CIDR(pool))
 		}

@@ -10,12 +10,12 @@ import (
 	"slices"
 
 	"github.com/aymanbagabas/go-udiff"
+	"go.yaml.in/yaml/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
-	"sigs.k8s.io/yaml"
 )
 
 // Diff is the unified diff of what applying want as [FieldManager] changes in
@@ -270,6 +270,8 @@ func diffText(content map[string]any) string {
 		u = u.DeepCopy()
 		maskCloudKeys(u.Object)
 	}
+	// Not by way of JSON, as for typed objects: reading that again took a third of the time in
+	// which an installation is planned.
 	text, err := yaml.Marshal(u.Object)
 	if err != nil {
 		return err.Error()

@@ -242,22 +242,14 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 	}
 	text := replaceAll(strings.Join(manifests, "---\n"), map[string]string{
 		"$NAMESPACE": p.Namespace, "$IMAGE": p.Image, "$PRIORITY": GatewayPriorityClass, "$TENANT": TenantAccessName,
-		"$PEERING": PeeringAccessName, "$CONSUMER": ConsumerAccessName, "$NODE": NodeAccessName, "$OFFLOADED": OffloadedAccessName, "$TWIN": TwinAccessName,
+		"$PEERING": PeeringAccessName, "$CONSUMER": ConsumerAccessName, "$NODE": NodeAccessName, "$OFFLOADED": OffloadedAccessName, "$TWIN": TwinAccessName, "$PROXY": ProxyName,
 		"$CLUSTER": string(p.ClusterID), "$SIGNERS": p.Peering.signers(),
 	})
-	var objs []Object
-	for doc := range strings.SplitSeq(text, "\n---\n") {
-		var kind metav1.TypeMeta
-		if err := yaml.Unmarshal([]byte(doc), &kind); err != nil {
-			return nil, fmt.Errorf("parse operator.yaml: %w", err)
-		}
-		o := manifestObject(kind.Kind)
-		if o == nil {
-			return nil, fmt.Errorf("parse operator.yaml: kind %q is not expected there", kind.Kind)
-		}
-		if err := yaml.UnmarshalStrict([]byte(doc), o); err != nil {
-			return nil, fmt.Errorf("parse operator.yaml: %s: %w", kind.Kind, err)
-		}
+	objs, err := copies(lastManifests.parse(text))
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range objs {
 		switch o := o.(type) {
 		case *appsv1.Deployment:
 			pod := &o.Spec.Template
@@ -289,6 +281,9 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 			if o.Name == OperatorName+"-home" && len(names) > 0 { // it copies them to gateways' namespaces; no names would mean all
 				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: names, Verbs: []string{"get"}})
 			}
+			if o.Name == OperatorName+"-home" && p.Peering.Provides() { // under which address peers reach its proxy
+				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{"ipam.liqo.io"}, Resources: []string{"ips"}, Verbs: []string{"create", "patch", "delete"}})
+			}
 		case *rbacv1.ClusterRole:
 			if o.Name == PeeringAccessName && p.Peering.Provides() { // it bounds what a consumer makes
 				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"resourcequotas"}, Verbs: []string{"get", "create", "patch", "delete"}})
@@ -303,8 +298,42 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 		case *appsv1.DaemonSet:
 			pods.ForFabric().Apply(&o.Spec.Template.ObjectMeta, &o.Spec.Template.Spec)
 		}
+	}
+	return objs, nil
+}
+
+// lastManifests are parsed once for all plans of an installation: one is made after each
+// observation.
+var lastManifests manifests
+
+type manifests struct {
+	mu   sync.Mutex
+	text string
+	objs []Object
+}
+
+func (m *manifests) parse(text string) ([]Object, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.text == text {
+		return m.objs, nil
+	}
+	var objs []Object
+	for doc := range strings.SplitSeq(text, "\n---\n") {
+		var kind metav1.TypeMeta
+		if err := yaml.Unmarshal([]byte(doc), &kind); err != nil {
+			return nil, fmt.Errorf("parse operator.yaml: %w", err)
+		}
+		o := manifestObject(kind.Kind)
+		if o == nil {
+			return nil, fmt.Errorf("parse operator.yaml: kind %q is not expected there", kind.Kind)
+		}
+		if err := yaml.UnmarshalStrict([]byte(doc), o); err != nil {
+			return nil, fmt.Errorf("parse operator.yaml: %s: %w", kind.Kind, err)
+		}
 		objs = append(objs, o)
 	}
+	m.text, m.objs = text, objs
 	return objs, nil
 }
 
@@ -365,6 +394,8 @@ func manifestObject(kind string) Object {
 		return &corev1.Namespace{}
 	case "ServiceAccount":
 		return &corev1.ServiceAccount{}
+	case "Service":
+		return &corev1.Service{}
 	case "Role":
 		return &rbacv1.Role{}
 	case "RoleBinding":

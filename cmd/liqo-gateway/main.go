@@ -114,6 +114,11 @@ func operatorCommand() *cobra.Command {
 			if o.Identity, err = os.Hostname(); err != nil { // the pod's name
 				return fmt.Errorf("find out who leads: %w", err)
 			}
+			if os.Getenv("POD_IP") != "" { // a Deployment of a former release has none
+				if o.PodIP, err = addressFrom("POD_IP"); err != nil {
+					return err
+				}
+			}
 			return operator.Run(cmd.Context(), config, o)
 		},
 	}

@@ -44,11 +44,11 @@ func TestKilledRunsAreContinued(t *testing.T) {
 		{"disconnect", always(func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(flows.RemoveOptions{}, f) })},
 		{"reset", always(func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) })},
 	}
-	kills, ways, first := map[string]int{}, len(deaths), 0
+	kills, ways, first, step := map[string]int{}, len(deaths), 0, 1
 	if !sample.All() {
-		ways, first = 1, int(sample.Seed(t)%uint64(len(deaths)))
+		ways, first, step = 1, int(sample.Seed(t)%uint64(len(deaths))), 2
 	}
-	for n := 1; ; n++ {
+	for n := 1 + first%step; ; n += step {
 		reached := 0
 		for i := range ways {
 			how := deaths[(first+n+i)%len(deaths)] // one after the other
@@ -73,8 +73,8 @@ func TestKilledRunsAreContinued(t *testing.T) {
 	t.Logf("killed: %v", kills)
 	for _, k := range plans {
 		// Two namespaces and two Configurations; or a server, a client and two keys.
-		if kills[k.name] < ways*4 {
-			t.Errorf("%s was killed %d times, want each of its 4 changes or more in %d ways", k.name, kills[k.name], ways)
+		if kills[k.name] < ways*4/step {
+			t.Errorf("%s was killed %d times, want each of its 4 changes or more in %d ways, or every second", k.name, kills[k.name], ways)
 		}
 	}
 }

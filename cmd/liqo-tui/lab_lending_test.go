@@ -13,13 +13,27 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/internal/sample"
 )
 
 // TestLabLending has rome run a Deployment on milan, both with our operators, and takes
-// everything away again.
+// everything away again: with an API server of milan's that rome's pods reach, and through
+// the tunnel.
 func TestLabLending(t *testing.T) {
 	l := useLab(t)
 	l.prepare(t)
+	first := sample.Seed(t)
+	for i := range uint64(sample.Of(1, 2)) {
+		if (first+i)%2 == 0 {
+			t.Run("out-of-band", func(t *testing.T) { l.testLending(t, "accepted, reaches https://") })
+		} else {
+			t.Run("in-band", func(t *testing.T) { l.testLending(t, ":6443 through http://", "--in-band") })
+		}
+	}
+}
+
+// testLending gives peer more flags, and says how access is described then.
+func (l lab) testLending(t *testing.T, access string, more ...string) {
 	const consumer, provider, namespace = "rome", "milan", "lent"
 	peering := func(cluster string, args ...string) {
 		t.Helper()
@@ -37,7 +51,7 @@ func TestLabLending(t *testing.T) {
 	}
 	before := map[string][]string{consumer: l.objects(t, consumer), provider: l.objects(t, provider)}
 	began := time.Now()
-	got := l.tui(pair("peer", "--cpu", "1", "--memory", "1Gi", "--server-service-type", "NodePort")...).want(t, exit.OK)
+	got := l.tui(pair(append([]string{"peer", "--cpu", "1", "--memory", "1Gi", "--server-service-type", "NodePort"}, more...)...)...).want(t, exit.OK)
 	t.Logf("peer: %.1f s\n%s%s", time.Since(began).Seconds(), got.err, got.out)
 
 	l.must(t, "kubectl", consumer, "create", "namespace", namespace)
@@ -61,10 +75,23 @@ func TestLabLending(t *testing.T) {
 	if on := l.must(t, "kubectl", consumer, "-n", namespace, "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].spec.nodeName}"); on != provider {
 		t.Errorf("the Deployment's pod is on %q, want %s", on, provider)
 	}
-	t.Run("what info and check say of it", func(t *testing.T) { l.saysWhatIsLent(t, consumer, provider, namespace) })
+	t.Run("what info and check say of it", func(t *testing.T) { l.saysWhatIsLent(t, consumer, provider, namespace, access) })
 	t.Run("its Service answers pods of the consumer", func(t *testing.T) { l.asks(t, consumer, namespace) })
 	t.Run("with a pod in each cluster it answers from both, in both", func(t *testing.T) { l.answersFromBoth(t, consumer, provider, namespace) })
 	t.Run("logs, exec and port-forward", func(t *testing.T) { l.kubectlReaches(t, consumer, provider, namespace) })
+	t.Run("the provider's operator gets another pod", func(t *testing.T) { // in-band, the proxy does
+		l.must(t, "kubectl", provider, "-n", "liqo", "delete", "pods", "-l", "app.kubernetes.io/name=liqo-tui-operator", "--timeout=60s")
+		l.must(t, "kubectl", consumer, "-n", namespace, "scale", "deployment/web", "--replicas=2")
+		l.must(t, "kubectl", consumer, "-n", namespace, "rollout", "status", "deployment/web", "--timeout=90s")
+		l.must(t, "kubectl", consumer, "-n", namespace, "scale", "deployment/web", "--replicas=1")
+		eventually(t, 60*time.Second, func() error {
+			left, err := l.try(t, "kubectl", provider, "-n", namespace+"-"+consumer, "get", "pods", "-o", "name")
+			if err == nil && len(strings.Fields(left)) != 1 {
+				err = fmt.Errorf("on %s: %s, want one pod", provider, left)
+			}
+			return err
+		})
+	})
 	t.Run("a pod that was deleted there runs again, and is the same here", func(t *testing.T) {
 		here := func() (string, error) {
 			return l.try(t, "kubectl", consumer, "-n", namespace, "get", "pods", "-l", "app=web", "-o", `jsonpath={range .items[*]}{.metadata.uid} {.status.conditions[?(@.type=="Ready")].status}{end}`)
@@ -112,7 +139,7 @@ func TestLabLending(t *testing.T) {
 
 // saysWhatIsLent compares what the program says of a peering with what there is, when it is
 // fine and while a pod is refused; and has it keep the network from being taken away.
-func (l lab) saysWhatIsLent(t *testing.T, consumer, provider, namespace string) {
+func (l lab) saysWhatIsLent(t *testing.T, consumer, provider, namespace, access string) {
 	t.Helper()
 	info := func(cluster, peer string, want ...string) {
 		t.Helper()
@@ -123,7 +150,7 @@ func (l lab) saysWhatIsLent(t *testing.T, consumer, provider, namespace string) 
 			}
 		}
 	}
-	info(consumer, provider, "rome uses resources of milan", "Slice milan: granted", "Node milan: Ready", "Namespace lent: is lent-rome there", "Quota used cpu", "Pods 1 running")
+	info(consumer, provider, "rome uses resources of milan", access, "Slice milan: granted", "Node milan: Ready", "Namespace lent: is lent-rome there", "Quota used cpu", "Pods 1 running")
 	info(provider, consumer, "milan lends resources to rome", "Access accepted", "Slice milan: granted", "Pods 1 running")
 	check := func(want ...string) {
 		t.Helper()

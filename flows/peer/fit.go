@@ -86,8 +86,6 @@ func (p pair) unfitSoftware(side flows.Side) (reason, hint string) {
 		return fmt.Sprintf("the operator on %s is not told that the cluster is a consumer", c.ID), fmt.Sprintf("liqo-tui install --peering %s --context %s", render.PeeringBoth, c.Context.Name)
 	case side == p.pro && !role.Provides():
 		return fmt.Sprintf("the operator on %s is not told that the cluster is a provider", c.ID), fmt.Sprintf("liqo-tui install --peering %s --context %s", render.PeeringBoth, c.Context.Name)
-	case side == p.pro && p.params.InBand == yes && p.params.ProxyURL == "":
-		return fmt.Sprintf("the operator on %s has no proxy for its API server", c.ID), "leave --in-band out, or name a proxy of your own: --proxy-url"
 	}
 	return "", ""
 }

@@ -16,7 +16,7 @@ import (
 func (p *pair) chooseWay() (step *flows.Step, notes []string) {
 	tried, url := p.Facts.Side(p.con).APITrial, ""
 	if l := p.lending(p.pro); p.params.InBand == "" && p.params.ProxyURL == "" && len(l.Proxies) > 0 && (tried != nil || p.accepted() == nil) {
-		url = l.APIServer()
+		url = p.apiServer()
 	}
 	if url == "" {
 		return nil, nil
@@ -39,6 +39,16 @@ func (p *pair) chooseWay() (step *flows.Step, notes []string) {
 	return &s, notes
 }
 
+// apiServer is the URL that the provider will tell the consumer; "" if that is not known.
+// Our operator finds it out by itself, unless an admin has said it.
+func (p pair) apiServer() string {
+	if p.ours(p.pro) {
+		return p.Facts.Side(p.pro).Operator.APIServer
+	}
+	l := p.lending(p.pro)
+	return l.APIServer()
+}
+
 // unfitProxy: without a proxy on the provider nothing goes through the tunnel.
 func (p pair) unfitProxy() (reason, hint string) {
 	if p.params.InBand != yes || p.params.ProxyURL != "" {
@@ -46,6 +56,9 @@ func (p pair) unfitProxy() (reason, hint string) {
 	}
 	l, name := p.lending(p.pro), fmt.Sprintf("IP %s in namespace %s", peering.ProxyIPName, p.Facts.Side(p.pro).Namespace)
 	hint = "switch Liqo's proxy on there (Helm value proxy.enabled), or name another one: --proxy-url"
+	if p.ours(p.pro) {
+		hint = fmt.Sprintf("bring the installation up to date: liqo-tui install --context %s; or name another one: --proxy-url", p.Facts.Side(p.pro).Context.Name)
+	}
 	if len(l.Proxies) == 0 {
 		return fmt.Sprintf("%s has no proxy for --in-band: there is no %s, or it may not be read", p.id(p.pro), name), hint
 	}

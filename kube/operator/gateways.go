@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"strings"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -42,7 +43,9 @@ type gateways struct {
 	writes echo.Writes
 
 	surroundings *ranges.Surroundings
-	turns        *turns // of the gateways of both kinds
+	home         string     // the operator's own namespace
+	pod          netip.Addr // and the address of its pod; not valid if unknown
+	turns        *turns     // of the gateways of both kinds
 }
 
 func (r *gateways) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {

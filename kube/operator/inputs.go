@@ -66,7 +66,7 @@ func (r *gateways) readSurroundings(ctx context.Context, in *inputs) error {
 		return err
 	}
 	in.spared, in.nodes = ranges.Spared(reserved), r.surroundings.Sorted()
-	if in.hosts, err = readHosts(ctx, r.client); err != nil {
+	if in.hosts, err = r.readHosts(ctx, r.client); err != nil {
 		return err
 	}
 	here := client.InNamespace(in.gateway.Tenant.Namespace)

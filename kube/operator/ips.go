@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // ips gives every IP resource an address of this cluster's external CIDR, under
@@ -130,8 +131,10 @@ func freeAddress(external []networkingv1beta1.CIDR, given []ipamv1alpha1.IP) (ne
 	return netip.Addr{}, "", errNoAddress
 }
 
-// readHosts are the hosts of the IPs that have an address.
-func readHosts(ctx context.Context, reader client.Reader) ([]render.Host, error) {
+// readHosts are the hosts of the IPs that have an address. What they say of the proxy to the
+// API server is its Service: packets go to the pod itself, since a node that passes packets of a
+// Service on to another node's pod would not see the answers.
+func (r *gateways) readHosts(ctx context.Context, reader client.Reader) ([]render.Host, error) {
 	var list ipamv1alpha1.IPList
 	if err := reader.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("list IPs: %w", err)
@@ -143,6 +146,9 @@ func readHosts(ctx context.Context, reader client.Reader) ([]render.Host, error)
 		external, err := netip.ParseAddr(string(ip.Status.IP))
 		if !ok || err != nil || ip.DeletionTimestamp != nil || ip.Labels[render.LabelHostUnreachable] == "true" {
 			continue
+		}
+		if ip.Namespace == r.home && ip.Name == peering.ProxyIPName && ip.Labels[render.LabelManagedBy] == FieldManager && r.pod.IsValid() {
+			real = r.pod
 		}
 		hosts = append(hosts, render.Host{External: external, Real: real})
 	}

@@ -55,6 +55,8 @@ type Options struct {
 	Stated map[string][]netip.Prefix
 	// Tenancy is of whole peerings; off by default.
 	Tenancy tenancy.Options
+	// PodIP is the address of this replica's pod.
+	PodIP netip.Addr
 	// Identity is what this replica is called while it leads. A process with
 	// the identity of one that crashed takes over from it at once, so it must
 	// never be that of one that may still run: a pod's name is right.
@@ -143,7 +145,7 @@ func setUp(mgr ctrl.Manager, status *reporter, o Options) error {
 		return err
 	}
 	ofKind := func(k kind) error {
-		return (&gateways{kind: k, client: mgr.GetClient(), reader: mgr.GetAPIReader(), events: status.recorder, surroundings: around, turns: order}).setup(mgr, kept.Tell())
+		return (&gateways{kind: k, client: mgr.GetClient(), reader: mgr.GetAPIReader(), events: status.recorder, surroundings: around, turns: order, home: o.Tenancy.Home, pod: o.PodIP}).setup(mgr, kept.Tell())
 	}
 	allocator := ranges.NewAllocator(mgr.GetAPIReader(), around, o.Pools)
 	return errors.Join(

@@ -83,8 +83,13 @@ func (o Options) SetUp(mgr ctrl.Manager, recorder events.EventRecorder) error {
 	k := &keys{client: c, home: o.Home}
 	var errs []error
 	if o.Role.Provides() {
+		p, err := newProxy(mgr.GetConfig())
+		if err != nil {
+			return err
+		}
 		t := &tenants{signer: signer{client: c, reader: reader}, recorder: recorder, options: o, config: mgr.GetConfig()}
 		errs = append(errs,
+			mgr.Add(p), (&way{client: c, reader: reader, home: o.Home}).setup(mgr),
 			(&nonces{client: c, reader: reader}).setup(mgr, of.Tell()),
 			t.setup(mgr, of.Tell()),
 			(&grants{t}).setup(mgr, of.Tell()),

@@ -1,0 +1,169 @@
+package tenancy
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"golang.org/x/net/netutil"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// A consumer that can't reach the provider's API server directly reaches it through the
+// tunnel: an HTTP proxy in the provider's operator leads there and nowhere else. TLS is
+// between the consumer and the API server.
+
+const (
+	// proxyConnections are open at most; each may carry many requests.
+	proxyConnections = 512
+	proxyTimeout     = 10 * time.Second // until a request is there, and the API server answers
+)
+
+// proxy is the HTTP proxy.
+type proxy struct {
+	apiServer string // host:port
+	address   string // where it listens
+}
+
+// newProxy leads to the API server of a configuration.
+func newProxy(config *rest.Config) (*proxy, error) {
+	u, err := url.Parse(config.Host)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("the API server's address %q: want a URL", config.Host)
+	}
+	p := &proxy{apiServer: u.Host, address: ":" + peering.ProxyPort}
+	if u.Port() == "" {
+		p.apiServer = net.JoinHostPort(u.Hostname(), "443")
+	}
+	return p, nil
+}
+
+// Start serves until ctx ends.
+func (p *proxy) Start(ctx context.Context) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", p.address)
+	if err != nil {
+		return fmt.Errorf("listen for peers of this cluster's API server: %w", err)
+	}
+	return p.serve(ctx, netutil.LimitListener(l, proxyConnections))
+}
+
+func (p *proxy) serve(ctx context.Context, l net.Listener) error {
+	server := &http.Server{Handler: p, ReadHeaderTimeout: proxyTimeout, IdleTimeout: proxyTimeout, MaxHeaderBytes: 4096, BaseContext: func(net.Listener) context.Context { return ctx }}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// ServeHTTP connects a peer to the API server, whatever host it names: there is no other.
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodConnect {
+		http.Error(w, "this is a proxy to the API server: want CONNECT", http.StatusMethodNotAllowed)
+		return
+	}
+	server, err := (&net.Dialer{Timeout: proxyTimeout}).DialContext(r.Context(), "tcp", p.apiServer)
+	if err != nil {
+		http.Error(w, "the API server does not answer", http.StatusBadGateway)
+		return
+	}
+	defer server.Close()
+	peer, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		http.Error(w, "want HTTP/1.1", http.StatusHTTPVersionNotSupported)
+		return
+	}
+	defer peer.Close()
+	if _, err := io.WriteString(peer, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		return
+	}
+	join(r.Context(), peer, buffered.Reader, server)
+}
+
+// join passes bytes on, both ways, until one end is done or ctx has ended. What the peer
+// has sent already is read.
+func join(ctx context.Context, peer net.Conn, sent *bufio.Reader, server net.Conn) {
+	done := make(chan struct{}, 2) //nolint:mnd // ways
+	pass := func(to io.Writer, from io.Reader) {
+		_, _ = io.Copy(to, from)
+		done <- struct{}{}
+	}
+	go pass(server, sent)
+	go pass(peer, server)
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// way gives the proxy an address that peers reach: that of its Service stands in an IP, as
+// where Liqo runs. Under it packets go to the pod that leads.
+type way struct {
+	client client.Client
+	reader client.Reader // not cached: of Services, only those of gateways are
+	home   string
+}
+
+func (r *way) setup(mgr ctrl.Manager) error {
+	key := client.ObjectKey{Namespace: r.home, Name: peering.ProxyIPName}
+	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return client.ObjectKeyFromObject(o) == key })
+	first := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		queue.Add(reconcile.Request{NamespacedName: key})
+		return nil
+	})
+	return ctrl.NewControllerManagedBy(mgr).Named("proxy").WithOptions(workers(1)).For(&ipamv1alpha1.IP{}, builder.WithPredicates(ours)).WatchesRawSource(first).Complete(r)
+}
+
+// Reconcile makes the IP. It can't be changed: if the Service has another address, there
+// is another one.
+func (r *way) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	var s corev1.Service
+	if err := r.reader.Get(ctx, client.ObjectKey{Namespace: r.home, Name: render.ProxyName}, &s); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	address, err := netip.ParseAddr(s.Spec.ClusterIP)
+	if err != nil || !address.Is4() || s.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil // peers reach IPv4 addresses alone
+	}
+	want := &ipamv1alpha1.IP{
+		TypeMeta:   metav1.TypeMeta{APIVersion: ipamv1alpha1.SchemeGroupVersion.String(), Kind: ipamv1alpha1.IPKind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: peering.ProxyIPName, Labels: map[string]string{render.LabelManagedBy: own.Manager}},
+		Spec:       ipamv1alpha1.IPSpec{IP: networkingv1beta1.IP(s.Spec.ClusterIP)},
+	}
+	want.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: s.Name, UID: s.UID, Controller: new(true)}}
+	var live ipamv1alpha1.IP
+	err = r.client.Get(ctx, client.ObjectKeyFromObject(want), &live)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return ctrl.Result{}, fmt.Errorf("read IP %s: %w", want.Name, err)
+	case err == nil && live.Labels[render.LabelManagedBy] != own.Manager:
+		return ctrl.Result{}, nil // an admin leads to another proxy
+	case err == nil && live.Spec.IP != want.Spec.IP:
+		return ctrl.Result{}, own.Delete(ctx, r.client, &live) // its end is an event
+	}
+	_, err = own.Apply(ctx, r.client, want)
+	return ctrl.Result{}, err
+}
