@@ -75,9 +75,13 @@ func TestTheFormOffersWhatTheClustersCan(t *testing.T) {
 		a, b render.PeeringRole
 		want string
 	}{
-		{"", "", ""}, {render.PeeringConsumer, "", ""}, {render.PeeringConsumer, render.PeeringConsumer, ""},
-		{render.PeeringConsumer, render.PeeringProvider, "connect Local"}, {render.PeeringProvider, render.PeeringConsumer, "connect Remote"},
-		{render.PeeringBoth, render.PeeringProvider, "connect Local"}, {render.PeeringBoth, render.PeeringBoth, "connect Local Remote"},
+		{"", "", ""},
+		{render.PeeringConsumer, "", ""},
+		{render.PeeringConsumer, render.PeeringConsumer, ""},
+		{render.PeeringConsumer, render.PeeringProvider, "connect Local"},
+		{render.PeeringProvider, render.PeeringConsumer, "connect Remote"},
+		{render.PeeringBoth, render.PeeringProvider, "connect Local"},
+		{render.PeeringBoth, render.PeeringBoth, "connect Local Remote"},
 	} {
 		p := flowtest.LiqoPair()
 		for i, cluster := range []*flowtest.Cluster{p.A, p.B} {

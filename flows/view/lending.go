@@ -135,7 +135,7 @@ func (l lent) consumer() []Lending {
 	for i := range l.Nodes {
 		if v := &l.Nodes[i]; string(v.Spec.ClusterID) == string(l.peer) && !nodes[v.Name] {
 			there = true
-			s := Standing{Name: v.Name, State: "not there yet", Grade: Open, Why: l.Facts.Waiting[v.Namespace+"/"+v.Name]}
+			s := Standing{Name: v.Name, State: "not there yet", Grade: Open, Why: l.Waiting[v.Namespace+"/"+v.Name]}
 			if why := v.Annotations[render.AnnotationProblem]; why != "" {
 				s.Grade, s.Why = Wrong, why
 			}

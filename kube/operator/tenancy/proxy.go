@@ -146,7 +146,7 @@ func (r *way) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error
 	}
 	address, err := netip.ParseAddr(s.Spec.ClusterIP)
 	if err != nil || !address.Is4() || s.DeletionTimestamp != nil {
-		return ctrl.Result{}, nil // peers reach IPv4 addresses alone
+		return ctrl.Result{}, nil //nolint:nilerr // peers reach IPv4 addresses alone
 	}
 	want := &ipamv1alpha1.IP{
 		TypeMeta:   metav1.TypeMeta{APIVersion: ipamv1alpha1.SchemeGroupVersion.String(), Kind: ipamv1alpha1.IPKind},
