@@ -90,7 +90,8 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 		}
 	}, client.MatchingLabels{render.LabelComponent: "gateway"})
 	list(&ipamv1alpha1.IPList{}, func(o client.Object) {
-		if ip, ok := o.(*ipamv1alpha1.IP); ok && ip.Status.IP != "" {
+		// The operator's own follows the range.
+		if ip, ok := o.(*ipamv1alpha1.IP); ok && ip.Status.IP != "" && ip.Labels[render.LabelManagedBy] != render.OperatorName {
 			f.Hosts++
 		}
 	})

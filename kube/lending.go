@@ -93,6 +93,13 @@ func (c *Cluster) collectLending(f *flows.ClusterFacts, s *store) {
 		f.Problem = c.problem(fmt.Sprintf("list %s", s.kind), err)
 		f.Problem.Hint = strings.Replace(f.Problem.Hint, "liqo-tui rbac", "liqo-tui rbac --peering", 1)
 	}
+	// What else is narrowed to a tenant namespace is all there.
+	if s.isHidden() || s.kind == "Pod" && s.isNarrowed() {
+		if l.Hidden == nil {
+			l.Hidden = map[string]bool{}
+		}
+		l.Hidden[s.kind] = true
+	}
 	for _, o := range objects {
 		secret, isSecret := o.(*corev1.Secret)
 		pod, isPod := o.(*corev1.Pod)

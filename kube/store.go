@@ -43,14 +43,15 @@ type store struct {
 	// narrow is where to list instead where listing all is forbidden.
 	narrow func() (client.InNamespace, bool)
 
-	mu      sync.Mutex
-	objects map[types.NamespacedName]client.Object
-	sorted  []client.Object // of objects, by namespace and name; nil when they have changed
-	err     error           // of the last attempt; nil when the mirror is up to date
-	polled  bool            // it may not be watched
-	hidden  bool            // it may not be listed, and is optional
-	tried   chan struct{}   // closed after the first attempt
-	once    sync.Once
+	mu       sync.Mutex
+	objects  map[types.NamespacedName]client.Object
+	sorted   []client.Object // of objects, by namespace and name; nil when they have changed
+	err      error           // of the last attempt; nil when the mirror is up to date
+	polled   bool            // it may not be watched
+	hidden   bool            // it may not be listed, and is optional
+	narrowed bool            // only one namespace of it may be
+	tried    chan struct{}   // closed after the first attempt
+	once     sync.Once
 }
 
 const (
@@ -136,6 +137,9 @@ func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList
 			if namespace, ok := s.narrow(); ok {
 				options = append(slices.Clone(options), namespace)
 				err = s.listIn(ctx, c, namespace, list, options)
+				s.mu.Lock()
+				s.narrowed = true
+				s.mu.Unlock()
 			}
 		}
 		if err != nil {
@@ -294,6 +298,13 @@ func (s *store) isHidden() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.hidden
+}
+
+// isNarrowed reports whether only one namespace may be listed.
+func (s *store) isNarrowed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.narrowed
 }
 
 func (s *store) attempted() { s.once.Do(func() { close(s.tried) }) }

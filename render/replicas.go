@@ -47,6 +47,11 @@ func ShareTunnel(d *appsv1.Deployment) {
 	}
 }
 
+// SharesTunnel reports whether a gateway's pod competes with others for the tunnel.
+func SharesTunnel(pod *corev1.PodSpec) bool {
+	return slices.ContainsFunc(pod.Containers, func(c corev1.Container) bool { return slices.Contains(c.Args, leaderElection) })
+}
+
 // standbySeconds are for a new pod to learn what it needs to take over, before the pod
 // that holds the tunnel is replaced as well: without them, packets were lost for 4 to 9 s
 // on a slow machine. A probe that fails later would take the pod out of its Service.

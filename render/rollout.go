@@ -21,11 +21,11 @@ func Replacing(d *appsv1.Deployment, c *networkingv1beta1.Connection, now time.T
 	if d.Spec.Replicas != nil {
 		replicas = *d.Spec.Replicas
 	}
-	s, available := d.Status, time.Time{}
+	s, replaced := d.Status, time.Time{}
 	for _, cond := range s.Conditions {
 		switch {
-		case cond.Type == appsv1.DeploymentAvailable && cond.Status == corev1.ConditionTrue:
-			available = cond.LastTransitionTime.Time
+		case cond.Type == appsv1.DeploymentProgressing && cond.Reason == newReplicaSetAvailable:
+			replaced = cond.LastUpdateTime.Time
 		case cond.Type == appsv1.DeploymentProgressing && cond.Status == corev1.ConditionFalse && s.ObservedGeneration >= d.Generation:
 			return "" // Kubernetes has given it up, after 10 minutes
 		}
@@ -33,8 +33,19 @@ func Replacing(d *appsv1.Deployment, c *networkingv1beta1.Connection, now time.T
 	switch {
 	case s.ObservedGeneration < d.Generation || s.UpdatedReplicas < replicas || s.AvailableReplicas < replicas || s.Replicas > s.UpdatedReplicas:
 		return fmt.Sprintf("%d of %d pods run", min(s.UpdatedReplicas, s.AvailableReplicas), replicas)
-	case c != nil && c.Status.Value != networkingv1beta1.Connected && now.Sub(available) < reconnecting:
+	case c != nil && !connectedSince(c, replaced) && now.Sub(replaced) < reconnecting:
 		return "it is not connected again yet"
 	}
 	return ""
+}
+
+// newReplicaSetAvailable is what Kubernetes says of a Deployment whose pods are replaced:
+// https://github.com/kubernetes/kubernetes/blob/v1.35.4/pkg/controller/deployment/util/deployment_util.go
+const newReplicaSetAvailable = "NewReplicaSetAvailable"
+
+// connectedSince reports whether a gateway has said since then that it is connected: before
+// that, the pod that was replaced has said it. Liqo's gateways say no time.
+func connectedSince(c *networkingv1beta1.Connection, at time.Time) bool {
+	report, ok, err := ParseReport(c.Annotations)
+	return c.Status.Value == networkingv1beta1.Connected && (!ok || err != nil || report.At.After(at))
 }

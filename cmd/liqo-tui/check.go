@@ -140,7 +140,8 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 		}
 	}
 	bad := o.verdict(results)
-	if o.probe && !o.pre && check.Worst(results) != check.Fail {
+	network := slices.DeleteFunc(slices.Clone(results), check.Result.OfLending)
+	if o.probe && !o.pre && check.Worst(network) != check.Fail {
 		v, err := engine.VerifyPair(ctx, a, b, engine.VerifyRequest{}, func(flows.Side, string) {})
 		if err != nil {
 			return err

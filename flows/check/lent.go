@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -30,6 +31,11 @@ func lendingChecks() []definition[diagnosis] {
 	}
 }
 
+// OfLending reports whether a check is about what is lent, and not about the network.
+func (r Result) OfLending() bool {
+	return slices.ContainsFunc(lendingChecks(), func(d definition[diagnosis]) bool { return d.id == r.ID })
+}
+
 // lent is what both ends say of one cluster's use of the other; nil where an end has nothing.
 type lent struct{ consumer, provider *view.Lending }
 
@@ -56,19 +62,20 @@ func (in diagnosis) access(con flows.Side) Result {
 	l, pro := in.lent[con], con.Other()
 	me, other := in.cluster(con), in.cluster(pro)
 	again := "run the same liqo-tui peer again: it continues where it was"
+	hides := func(c flows.ClusterFacts, kind string) bool { return c.Lending == nil || c.Lending.Hidden[kind] }
 	switch {
-	case l.consumer == nil && me.Lending == nil:
+	case l.consumer == nil && (hides(me, "Identity") || hides(me, "ResourceSlice")):
 		return result(Inconclusive, fmt.Sprintf("%s lets %s in; what %s has of it can't be read", other.ID, me.ID, me.ID))
 	case l.consumer == nil:
 		return result(Warn, fmt.Sprintf("%s lets %s in, and %s has nothing of it", other.ID, me.ID, me.ID), again,
 			fmt.Sprintf("to end it on %s: liqo-tui unpeer --context %s --local-only --consumer Remote --remote-cluster-id %s", other.ID, other.Context.Name, me.ID))
-	case l.provider == nil && other.Lending == nil:
+	case l.provider == nil && hides(other, "Tenant"):
 		return result(Inconclusive, fmt.Sprintf("%s: %s; what %s has of it can't be read", me.ID, l.consumer.Authentication, other.ID))
 	case l.provider == nil:
 		return result(Fail, fmt.Sprintf("%s has no Tenant of %s: its certificate allows nothing", other.ID, me.ID), again)
 	}
 	r := standings([]view.Standing{named(other.ID, l.provider.Access()), named(me.ID, l.consumer.Access())}, "")
-	if r.State != Pass {
+	if r.State == Warn || r.State == Fail {
 		r.Fix = []string{
 			"see: " + in.kubectl(pro) + " describe tenant " + string(me.ID), again,
 			fmt.Sprintf("where consumers reach the API server of %s is said by: liqo-tui install --api-server URL --context %s, or Liqo's Helm value apiServer.address", other.ID, other.Context.Name),
@@ -84,8 +91,8 @@ func named(id render.ClusterID, s view.Standing) view.Standing {
 
 func (in diagnosis) granted(con flows.Side) Result {
 	l := in.lent[con].consumer
-	if l == nil {
-		return result(Inconclusive, "the consumer says nothing of it")
+	if l == nil || l.Hides("ResourceSlice") && len(l.Slices) == 0 {
+		return result(Inconclusive, unsaid)
 	}
 	return standings(l.Slices, "none were asked for",
 		"ask for less: liqo-tui peer with other --cpu, --memory and --pods",
@@ -95,8 +102,8 @@ func (in diagnosis) granted(con flows.Side) Result {
 
 func (in diagnosis) node(con flows.Side) Result {
 	l := in.lent[con].consumer
-	if l == nil {
-		return result(Inconclusive, "the consumer says nothing of it")
+	if l == nil || len(l.Nodes) == 0 && (l.Hides("Node") || l.Hides("VirtualNode")) {
+		return result(Inconclusive, unsaid)
 	}
 	return standings(l.Nodes, "there is none, and none is wanted",
 		fmt.Sprintf("see why: %s logs -l %s", in.kubectl(con), peering.LabelVirtualNode),
@@ -105,8 +112,8 @@ func (in diagnosis) node(con flows.Side) Result {
 
 func (in diagnosis) offloaded(con flows.Side) Result {
 	l := in.lent[con].consumer
-	if l == nil {
-		return result(Inconclusive, "the consumer says nothing of it")
+	if l == nil || l.Hides("NamespaceMap") && len(l.Namespaces) == 0 {
+		return result(Inconclusive, unsaid)
 	}
 	return standings(l.Namespaces, "none is",
 		"most often the name is taken on the provider: liqo-tui unoffload namespace NAME, then offload it with another --namespace-mapping-strategy")
@@ -114,8 +121,8 @@ func (in diagnosis) offloaded(con flows.Side) Result {
 
 func (in diagnosis) pods(con flows.Side) Result {
 	l := in.lent[con].consumer
-	if l == nil {
-		return result(Inconclusive, "the consumer says nothing of it")
+	if l == nil || l.Hides("Pod") && len(l.Waiting) == 0 {
+		return result(Inconclusive, unsaid)
 	}
 	var wait []string
 	for _, w := range l.Waiting {
@@ -130,6 +137,8 @@ func (in diagnosis) pods(con flows.Side) Result {
 	r.Evidence = wait[1:]
 	return r
 }
+
+const unsaid = "the consumer says nothing of it, or it may not be read"
 
 // standings are things judged together: none says what it means that there is none.
 func standings(all []view.Standing, none string, fix ...string) Result {
@@ -151,8 +160,12 @@ func standings(all []view.Standing, none string, fix ...string) Result {
 		return pass(strings.Join(of, "; "))
 	}
 	r := result(Warn, of[0], fix...)
-	if worst == view.Wrong {
+	switch worst {
+	case view.Wrong:
 		r.State = Fail
+	case view.Unseen:
+		r.State, r.Fix = Inconclusive, nil
+	case view.Open, view.Good:
 	}
 	r.Evidence = append(of[1:], others...)
 	return r

@@ -100,6 +100,22 @@ func TestWhatIsWrongWithAPeeringIsNamed(t *testing.T) {
 		"the consumer has forgotten it": {
 			edit: func(r, _ *lending.Facts) { *r = lending.Facts{} }, id: check.LentAccess, state: check.Warn, says: "rome has nothing of it", fix: "unpeer --context kind-milan --local-only --consumer Remote",
 		},
+		"the provider's side may not be read": {
+			edit: func(_, m *lending.Facts) { *m = lending.Facts{Hidden: map[string]bool{"Tenant": true}} }, id: check.LentAccess, state: check.Inconclusive, says: "can't be read",
+		},
+		"the consumer's side may not be read": {
+			edit: func(r, _ *lending.Facts) { *r = lending.Facts{Hidden: map[string]bool{"Identity": true}} }, id: check.LentAccess, state: check.Inconclusive, says: "can't be read",
+		},
+		"nodes may not be read": {
+			edit: func(r, _ *lending.Facts) { r.Members, r.Hidden = nil, map[string]bool{"Node": true} }, id: check.LentNode, state: check.Inconclusive, says: "may not be read",
+		},
+		"pods may not be read": {
+			edit: func(r, _ *lending.Facts) { r.Hidden = map[string]bool{"Pod": true} }, id: check.LentPods, state: check.Inconclusive, says: "may not be read",
+		},
+		"the Tenant is drained": {
+			edit: func(_, m *lending.Facts) { m.Tenants[0].Spec.TenantCondition = authv1beta1.TenantConditionDrained },
+			id:   check.LentAccess, state: check.Fail, says: "milan: accepted, drained by an admin",
+		},
 		"an API server is not reached": {
 			edit: func(r, _ *lending.Facts) {
 				r.Clusters[0].Status.Conditions[0].Status, r.Clusters[0].Status.Conditions[0].Message = "Error", "timeout"

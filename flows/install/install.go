@@ -274,19 +274,19 @@ func (i *Installation) steps(side flows.Side, c flows.ClusterFacts) []flows.Step
 }
 
 // formerRights removes what an operator has no use for any more that had another part
-// in whole peerings. What it gave to consumers ends with the roles.
+// in whole peerings: rights, and the way to its proxy. What it gave to consumers ends with the roles.
 func (i *Installation) formerRights(side flows.Side, c flows.ClusterFacts) flows.Step {
 	var all []flows.Step
 	if c.Installation != nil {
 		for _, o := range c.Installation.Objects {
 			wanted := slices.ContainsFunc(i.objects, func(w render.Object) bool { return flows.RefTo(w) == flows.RefTo(o) })
-			if !wanted && partOf(o) == stepRights && render.MadeByUs(o) {
+			if !wanted && (partOf(o) == stepRights || o.GetName() == render.ProxyName) && render.MadeByUs(o) {
 				all = append(all, flows.Remove(side, stepFormer, flows.RefTo(o), o, ""))
 			}
 		}
 	}
 	s := together(side, stepFormer, all)
-	s.Action, s.Title = flows.Delete, "rights for peerings that are not needed any more"
+	s.Action, s.Title = flows.Delete, "what peerings do not need any more"
 	return s
 }
 

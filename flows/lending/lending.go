@@ -31,7 +31,9 @@ type Facts struct {
 	// Secrets of handshakes and certificates. Of kubeconfigs only the keys are known.
 	Secrets []corev1.Secret
 	// Unread are tenant namespaces whose Secrets the user may not list.
-	Unread      []string
+	Unread []string
+	// Hidden are kinds of which not all may be read: that there is none proves nothing.
+	Hidden      map[string]bool
 	Tenants     []authv1beta1.Tenant
 	Identities  []authv1beta1.Identity
 	Renews      []authv1beta1.Renew

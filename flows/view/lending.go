@@ -42,7 +42,13 @@ type Lending struct {
 	Used  corev1.ResourceList `json:"used,omitempty"`
 
 	access Standing
+	// hidden are kinds of which not all may be read.
+	hidden map[string]bool
 }
+
+// Hides reports whether not all objects of a kind may be read: that there is none then
+// proves nothing.
+func (l Lending) Hides(kind string) bool { return l.hidden[kind] }
 
 // LendingRole is which end of a peering a cluster is.
 type LendingRole string
@@ -58,9 +64,10 @@ type Grade uint8
 
 // The grades.
 const (
-	Good  Grade = iota
-	Open        // somebody has not done their part yet
-	Wrong       // it does not become good by itself
+	Good   Grade = iota
+	Unseen       // it may not be read
+	Open         // somebody has not done their part yet
+	Wrong        // it does not become good by itself
 )
 
 // Standing is how one thing of a peering stands.
@@ -117,7 +124,7 @@ func (l lent) ofPeer(o metav1.Object) bool {
 
 // consumer is what there is if the cluster uses the peer's resources.
 func (l lent) consumer() []Lending {
-	out := Lending{Role: Consumer, Pods: map[corev1.PodPhase]int{}}
+	out := Lending{Role: Consumer, Pods: map[corev1.PodPhase]int{}, hidden: l.Hidden}
 	there := false
 	for i := range l.Identities {
 		if o := &l.Identities[i]; string(o.Spec.ClusterID) == string(l.peer) && o.Spec.Type == authv1beta1.ControlPlaneIdentityType {
@@ -133,11 +140,14 @@ func (l lent) consumer() []Lending {
 		}
 	}
 	for i := range l.Nodes {
-		if v := &l.Nodes[i]; string(v.Spec.ClusterID) == string(l.peer) && !nodes[v.Name] {
+		if v := &l.Nodes[i]; string(v.Spec.ClusterID) == string(l.peer) && !nodes[v.Name] && (v.Spec.CreateNode == nil || *v.Spec.CreateNode) {
 			there = true
 			s := Standing{Name: v.Name, State: "not there yet", Grade: Open, Why: l.Waiting[v.Namespace+"/"+v.Name]}
-			if why := v.Annotations[render.AnnotationProblem]; why != "" {
+			switch why := v.Annotations[render.AnnotationProblem]; {
+			case why != "":
 				s.Grade, s.Why = Wrong, why
+			case l.Hidden["Node"]:
+				s.State, s.Grade = "Nodes may not be read", Unseen
 			}
 			out.Nodes = append(out.Nodes, s)
 		}
@@ -152,7 +162,11 @@ func (l lent) consumer() []Lending {
 
 // whole has everybody's access said.
 func (l Lending) whole() []Lending {
-	if l.access.State == "" {
+	switch {
+	case l.access.State != "":
+	case l.hidden["Identity"] && l.Role == Consumer || l.hidden["Tenant"] && l.Role == Provider:
+		l.access = Standing{State: "it may not be read", Grade: Unseen}
+	default:
 		l.access = Standing{State: "none", Grade: Wrong}
 	}
 	l.Authentication = l.access.Text()
@@ -198,7 +212,7 @@ func ofProblem(o metav1.Object, s Standing) Standing {
 
 // provider is what there is if the cluster lends to the peer.
 func (l lent) provider() []Lending {
-	out := Lending{Role: Provider, Pods: map[corev1.PodPhase]int{}}
+	out := Lending{Role: Provider, Pods: map[corev1.PodPhase]int{}, hidden: l.Hidden}
 	there := false
 	for i := range l.Tenants {
 		t := &l.Tenants[i]
@@ -211,6 +225,10 @@ func (l lent) provider() []Lending {
 			out.access = Standing{State: "not accepted yet", Grade: Open}
 		case state != "" && state != authv1beta1.TenantConditionActive:
 			out.access.State += ", " + strings.ToLower(string(state)) + " by an admin"
+			out.access.Grade = Open // what it has stays
+			if state == authv1beta1.TenantConditionDrained {
+				out.access.Grade = Wrong
+			}
 		}
 		out.access = ofProblem(t, out.access)
 	}
@@ -391,6 +409,9 @@ func (l Lending) Rows() []Row {
 
 // PodText is how many pods there are in each phase.
 func (l Lending) PodText() string {
+	if l.hidden["Pod"] {
+		return "they may not be read, or not all"
+	}
 	var parts []string
 	for _, phase := range []corev1.PodPhase{corev1.PodRunning, corev1.PodPending, corev1.PodSucceeded, corev1.PodFailed, corev1.PodUnknown} {
 		if n := l.Pods[phase]; n > 0 {

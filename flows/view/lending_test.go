@@ -97,7 +97,11 @@ func TestWhatIsWrongWithALending(t *testing.T) {
 		want      string
 		unhealthy bool
 	}{
-		"cordoned": {edit: func(_, m *lending.Facts) { m.Tenants[0].Spec.TenantCondition = authv1beta1.TenantConditionCordoned }, provider: true, want: "Access: accepted, cordoned by an admin"},
+		"cordoned":       {edit: func(_, m *lending.Facts) { m.Tenants[0].Spec.TenantCondition = authv1beta1.TenantConditionCordoned }, provider: true, unhealthy: true, want: "Access: accepted, cordoned by an admin"},
+		"no node wanted": {edit: func(r, _ *lending.Facts) { r.Members, r.Nodes[0].Spec.CreateNode = nil, new(false) }, want: "Slice: milan: granted"},
+		"nodes that may not be read": {
+			edit: func(r, _ *lending.Facts) { r.Members, r.Hidden = nil, map[string]bool{"Node": true} }, unhealthy: true, want: "Node: milan: Nodes may not be read",
+		},
 		"not accepted": {
 			edit: func(_, m *lending.Facts) { m.Tenants[0].Status.AuthParams = nil }, provider: true, unhealthy: true, want: "Access: not accepted yet",
 		},

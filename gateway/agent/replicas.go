@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -101,15 +102,21 @@ func (g *gatewayAgent) failing(since time.Time) bool {
 // claimRetry is after a failed attempt to say that this pod holds the tunnel.
 const claimRetry = 300 * time.Millisecond
 
+// claimRights is until when a pod that has followed another one may get the rights for
+// that. The operator takes them back when there is one pod, and knows which one it is.
+const claimRights = 10 * time.Second
+
 // claim says that this pod holds the tunnel as often as claims ask for it, and
 // goes on with the reports. The Lease is renewed meanwhile.
 func (g *gatewayAgent) claim(ctx context.Context, all claims) error {
 	var retry <-chan time.Time
+	var began time.Time // of a claim
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-all:
+			began = time.Now()
 		case <-retry:
 		}
 		retry = nil
@@ -120,7 +127,12 @@ func (g *gatewayAgent) claim(ctx context.Context, all claims) error {
 		w.Go(func() error { return g.claimService(ctx) })
 		w.Go(func() error { return g.claimNodes(ctx) })
 		w.Go(func() error { return g.takeReports(ctx) })
-		if err := w.Wait(); err != nil && ctx.Err() == nil {
+		err := w.Wait()
+		if apierrors.IsForbidden(err) && !g.options.Shared && time.Since(began) > claimRights {
+			g.options.Log.Info("the operator says that this pod holds the tunnel", "error", err)
+			continue
+		}
+		if err != nil && ctx.Err() == nil {
 			g.options.Log.Error("say that this pod holds the tunnel", "error", err)
 			retry = time.After(claimRetry)
 		}

@@ -8,11 +8,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/internal/sleep"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -21,14 +23,19 @@ import (
 // wait for a handshake, and not for a container. There is no Lease: as long as there is
 // one pod, which is nearly always, nothing has to be renewed.
 
-// lookAgain is how soon the pods are read again if a watch has told nothing.
-const lookAgain = time.Second
+const (
+	// lookAgain is how soon the pods are read again if a watch has told nothing.
+	lookAgain = time.Second
+	// firstLook is how long a pod that begins tries to find out about others.
+	firstLook = 3 * time.Second
+)
 
 // succession is a pod's wait for the one before it.
 type succession struct {
-	api client.WithWatch
-	of  []client.ListOption // the gateway's pods
-	me  string
+	api    client.WithWatch
+	of     []client.ListOption // the gateway's pods
+	me     string
+	before string // for whom it waits
 }
 
 // preceded is the wait for another pod of the gateway that holds the tunnel; nil if there
@@ -40,6 +47,10 @@ func (g *gatewayAgent) preceded(ctx context.Context, config *rest.Config, mgr ct
 	}
 	s := &succession{api: api, me: g.options.Pod, of: g.pods()}
 	before, err := s.waitsFor(ctx)
+	for began := time.Now(); err != nil && !apierrors.IsForbidden(err) && time.Since(began) < firstLook && ctx.Err() == nil; {
+		sleep.For(ctx, firstLook/10) //nolint:mnd // attempts
+		before, err = s.waitsFor(ctx)
+	}
 	if before == "" {
 		if err != nil {
 			g.options.Log.Warn("hold the tunnel, whoever else does", "error", err)
@@ -56,7 +67,12 @@ func (g *gatewayAgent) succeed(mgr ctrl.Manager, s *succession) error {
 	return errors.Join(
 		mgr.Add(runnable(func(ctx context.Context) error { return g.claim(ctx, all) })),
 		mgr.Add(runnable(func(ctx context.Context) error {
-			if s.wait(ctx); ctx.Err() == nil {
+			switch s.wait(ctx); {
+			case ctx.Err() != nil:
+			case g.unfit != nil: // and says so: nobody else does
+				g.standby.Store(false)
+				g.wake()
+			default:
 				g.options.Log.Info("this pod holds the tunnel")
 				g.begin(all)
 			}
@@ -74,17 +90,23 @@ func (g *gatewayAgent) pods() []client.ListOption {
 	}
 }
 
-// waitsFor is the pod that holds the tunnel as long as it is there; "" if it is this one's.
+// waitsFor is the pod that holds the tunnel as long as it is there; "" if it is this one's. A pod
+// that has taken it over, as this one's containers were restarted, keeps it.
 func (s *succession) waitsFor(ctx context.Context) (string, error) {
 	var pods corev1.PodList
 	if err := s.api.List(ctx, &pods, s.of...); err != nil {
 		return "", fmt.Errorf("list the gateway's pods: %w", err)
 	}
+	if i := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool { return p.Name == s.before }); i >= 0 && render.FirstReady(pods.Items[i:i+1]) != nil {
+		return s.before, nil
+	}
+	s.before = ""
 	first := render.FirstReady(pods.Items)
 	if first == nil || first.Name == s.me || !slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return p.Name == s.me }) {
 		return "", nil
 	}
-	return first.Name, nil
+	s.before = first.Name
+	return s.before, nil
 }
 
 // wait returns when there is no pod before this one any more, or ctx has ended. While the

@@ -66,6 +66,27 @@ func TestAPodWaitsForTheOneBeforeIt(t *testing.T) {
 	}
 }
 
+// While the old pod's container is restarted, the new one takes the tunnel over. It keeps it.
+func TestWhoHasTakenTheTunnelOverKeepsIt(t *testing.T) {
+	old, next := gatewayPod("old", 1, corev1.ConditionFalse), gatewayPod("next", 2, corev1.ConditionTrue)
+	s := successionOf(t, "old", interceptor.Funcs{}, old, next)
+	for _, ready := range []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue} {
+		old.Status.Conditions[0].Status = ready
+		if err := s.api.Update(t.Context(), old); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.waitsFor(t.Context()); err != nil || got != "next" {
+			t.Errorf("ready: %s: got %q (%v), want to wait for the other one", ready, got, err)
+		}
+	}
+	if err := s.api.Delete(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.waitsFor(t.Context()); err != nil || got != "" {
+		t.Errorf("once that ends: got %q (%v)", got, err)
+	}
+}
+
 // The tunnel is taken over as soon as the pod before is being deleted, and not before; an
 // API server that is away is no reason.
 func TestATunnelIsTakenOverWhenThePodBeforeEnds(t *testing.T) {

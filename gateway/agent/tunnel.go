@@ -119,7 +119,7 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 	switch {
 	case o.Shared:
 		err = g.compete(mgr)
-	case before != nil && g.unfit == nil:
+	case before != nil:
 		err = g.succeed(mgr, before)
 	}
 	if err != nil {

@@ -110,10 +110,36 @@ func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		return err
 	})
 	g.Go(func() error { return r.publish(ctx, in, made) })
+	g.Go(func() error { return r.markActive(ctx, in) })
 	if err = g.Wait(); notYet(err, rights) {
 		return ctrl.Result{RequeueAfter: rightsAgain}, nil
 	}
 	return result, errors.Join(err, r.complain(ctx, gateway, err))
+}
+
+// markActive has the gateway's Service lead to the pod that holds the tunnel, and to no other
+// one while it is replaced: the new one may be waiting for its image. Pods that share a tunnel
+// say it themselves.
+func (r *gateways) markActive(ctx context.Context, in *inputs) error {
+	if in.shared() || in.pod == nil {
+		return nil
+	}
+	var errs []error
+	for i := range in.pods {
+		p := &in.pods[i]
+		active := p.Name == in.pod.Name
+		if p.DeletionTimestamp != nil || (p.Labels[render.LabelActive] == "true") == active {
+			continue
+		}
+		now := p.DeepCopy()
+		if delete(now.Labels, render.LabelActive); active {
+			now.Labels[render.LabelActive] = "true"
+		}
+		if err := r.client.Patch(ctx, now, client.MergeFrom(p), client.FieldOwner(FieldManager)); client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("label pod %s: %w", p.Name, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // complain says on the gateway why its children can't be made, where whoever

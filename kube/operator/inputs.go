@@ -155,18 +155,22 @@ func (r *gateways) readFabric(ctx context.Context, in *inputs) error {
 // so; of a gateway that is being replaced, the one that was there first. Where none is ready, it
 // is the newest that has an address and is not ending.
 func activePod(pods []corev1.Pod) *corev1.Pod {
-	if says := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return p.Labels[render.LabelActive] != "true" }); len(says) > 0 {
-		pods = says
+	shared := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return render.SharesTunnel(&p.Spec) })
+	living := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
+		return p.DeletionTimestamp != nil || podIP(&p) == "" || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
+	})
+	silent := func(p corev1.Pod) bool { return p.Labels[render.LabelActive] != "true" }
+	if says := slices.DeleteFunc(slices.Clone(living), silent); len(says) > 0 {
+		living = says
+	} else if shared && slices.ContainsFunc(pods, func(p corev1.Pod) bool { return !silent(p) }) {
+		return nil // the next one has not said it yet
 	}
-	if first := render.FirstReady(pods); first != nil && podIP(first) != "" {
+	if first := render.FirstReady(living); first != nil {
 		return first
 	}
 	var found *corev1.Pod
-	for i := range pods {
-		p := &pods[i]
-		if p.DeletionTimestamp != nil || podIP(p) == "" || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
-			continue
-		}
+	for i := range living {
+		p := &living[i]
 		if found == nil || found.CreationTimestamp.Before(&p.CreationTimestamp) {
 			found = p
 		}

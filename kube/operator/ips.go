@@ -24,7 +24,7 @@ import (
 // from their Configuration, so there is nothing to tell them.
 //
 // Of Liqo's IP, a networkRef and a serviceTemplate are refused. Packets to a
-// host always leave a node under the node's own address, as Liqo's do with
+// host that is no pod leave a node under the node's own address, as Liqo's do with
 // masquerade: the host knows no way to a remote pod.
 type ips struct {
 	client    client.Client
@@ -48,7 +48,7 @@ func (r *ips) waiting(ctx context.Context, o client.Object) []reconcile.Request 
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {
-		if list.Items[i].Status.IP == "" {
+		if list.Items[i].Status.IP == "" || ofOperator(&list.Items[i]) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}
@@ -64,7 +64,7 @@ func (r *ips) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 	if err := r.client.Get(ctx, req.NamespacedName, &ip); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if ip.Status.IP != "" || ip.DeletionTimestamp != nil {
+	if ip.DeletionTimestamp != nil || ip.Status.IP != "" && !ofOperator(&ip) {
 		return ctrl.Result{}, nil
 	}
 	if err := checkIP(&ip); err != nil {
@@ -73,6 +73,13 @@ func (r *ips) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 	own, err := clusterNetworks(ctx, r.client, r.namespace)
 	if err != nil || len(own.External) == 0 { // the Network's change brings it back
 		return ctrl.Result{}, err
+	}
+	switch {
+	case ip.Status.IP == "":
+	case slices.Contains(own.External, ip.Status.CIDR):
+		return ctrl.Result{}, nil
+	default: // it is made again, and gets an address of the present range
+		return ctrl.Result{}, client.IgnoreNotFound(r.client.Delete(ctx, &ip, client.Preconditions{UID: &ip.UID}))
 	}
 	var all ipamv1alpha1.IPList
 	if err := r.reader.List(ctx, &all); err != nil {
@@ -88,6 +95,11 @@ func (r *ips) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 		return ctrl.Result{}, fmt.Errorf("record %s as address of IP %s: %w", address, req, err)
 	}
 	return ctrl.Result{}, nil
+}
+
+// ofOperator reports whether an IP is that of the operator's own proxy.
+func ofOperator(ip *ipamv1alpha1.IP) bool {
+	return ip.Name == peering.ProxyIPName && ip.Labels[render.LabelManagedBy] == FieldManager
 }
 
 func checkIP(ip *ipamv1alpha1.IP) error {
@@ -147,7 +159,7 @@ func (r *gateways) readHosts(ctx context.Context, reader client.Reader) ([]rende
 		if !ok || err != nil || ip.DeletionTimestamp != nil || ip.Labels[render.LabelHostUnreachable] == "true" {
 			continue
 		}
-		if ip.Namespace == r.home && ip.Name == peering.ProxyIPName && ip.Labels[render.LabelManagedBy] == FieldManager && r.pod.IsValid() {
+		if ip.Namespace == r.home && ofOperator(ip) && r.pod.IsValid() {
 			real = r.pod
 		}
 		hosts = append(hosts, render.Host{External: external, Real: real})

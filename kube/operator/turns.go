@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,7 +43,7 @@ func (t *turns) apply(ctx context.Context, c client.Client, want *appsv1.Deploym
 	if client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("read %s: %w", render.Name(want), err)
 	}
-	if err == nil && noRoom(&live) {
+	if err == nil && surges(want) && noRoom(&live) {
 		want.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	}
 	// A gateway that is new, or does not run, takes nothing from anybody.
@@ -62,11 +63,17 @@ func (t *turns) apply(ctx context.Context, c client.Client, want *appsv1.Deploym
 	return "", err
 }
 
-// noRoom reports whether a Deployment may have no more pods than it has, as by a
-// ResourceQuota: then the old one has to end before there is a new one.
+// surges reports whether a Deployment has a new pod before an old one ends.
+func surges(d *appsv1.Deployment) bool {
+	r := d.Spec.Strategy.RollingUpdate
+	return r != nil && r.MaxSurge != nil && r.MaxSurge.String() != "0"
+}
+
+// noRoom reports whether a quota allows no more pods than there are: then the old one has to
+// end before there is a new one. Whoever else refuses a pod would refuse it then, too.
 func noRoom(d *appsv1.Deployment) bool {
 	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
-		return c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue
+		return c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue && strings.Contains(c.Message, "exceeded quota")
 	})
 }
 

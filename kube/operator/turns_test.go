@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/render"
@@ -50,7 +51,11 @@ func TestGatewaysAreReplacedOneAfterTheOther(t *testing.T) {
 			t.Fatal(err)
 		}
 		status.Replicas, status.ObservedGeneration = 1, 99
-		status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now())}}
+		// The gateway has been available all the time: its new pod was there before the old one ended.
+		status.Conditions = []appsv1.DeploymentCondition{
+			{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour))},
+			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable", LastUpdateTime: metav1.NewTime(time.Now())},
+		}
 		d.Status = status
 		if err := cl.Status().Update(t.Context(), d); err != nil {
 			t.Fatal(err)
@@ -77,14 +82,25 @@ func TestGatewaysAreReplacedOneAfterTheOther(t *testing.T) {
 func TestAGatewayWithoutRoomForASecondPodIsReplacedInPlace(t *testing.T) {
 	d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}}
 	d.Namespace, d.Name, d.Labels = "liqo-tenant-milan", "gw-milan", map[string]string{render.LabelGatewayName: "milan"}
-	d.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
-	live := d.DeepCopy()
-	live.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue}}
-	cl := clusterWith(t, live)
-	if waits, err := new(turns).apply(t.Context(), cl, d); err != nil || waits != "" {
-		t.Fatalf("got %q, %v", waits, err)
-	}
-	if err := cl.Get(t.Context(), client.ObjectKeyFromObject(d), live); err != nil || live.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
-		t.Errorf("got %+v, %v, want Recreate", live.Spec.Strategy, err)
+	for _, c := range []struct {
+		message string
+		surge   int32
+		want    appsv1.DeploymentStrategyType
+	}{
+		{`pods "gw-milan-x" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=4, limited: pods=4`, 1, appsv1.RecreateDeploymentStrategyType},
+		{`admission webhook "x" denied the request`, 1, appsv1.RollingUpdateDeploymentStrategyType},
+		{`pods "gw-milan-x" is forbidden: exceeded quota`, 0, appsv1.RollingUpdateDeploymentStrategyType}, // several pods share the tunnel
+	} {
+		want := d.DeepCopy()
+		want.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: new(intstr.FromInt32(c.surge))}}
+		live := want.DeepCopy()
+		live.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: c.message}}
+		cl := clusterWith(t, live)
+		if waits, err := new(turns).apply(t.Context(), cl, want); err != nil || waits != "" {
+			t.Fatalf("got %q, %v", waits, err)
+		}
+		if err := cl.Get(t.Context(), client.ObjectKeyFromObject(d), live); err != nil || live.Spec.Strategy.Type != c.want {
+			t.Errorf("%s: got %+v, %v, want %s", c.message, live.Spec.Strategy, err, c.want)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"sync"
 	"time"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
@@ -36,15 +37,47 @@ import (
 // between the consumer and the API server.
 
 const (
-	// proxyConnections are open at most; each may carry many requests.
+	// proxyConnections are open at most, and of one address: who opens more must not keep
+	// others out. Each carries many requests.
 	proxyConnections = 512
+	proxyOfOne       = 32
 	proxyTimeout     = 10 * time.Second // until a request is there, and the API server answers
+	// proxyIdle is how long nothing may pass. Clients of Kubernetes ask every 30 s whether the
+	// other end is there.
+	proxyIdle = 5 * time.Minute
 )
 
 // proxy is the HTTP proxy.
 type proxy struct {
 	apiServer string // host:port
 	address   string // where it listens
+
+	mu   sync.Mutex
+	open map[netip.Addr]int // connections of each address
+}
+
+// admit counts a connection of an address; false if it has too many. done ends it.
+func (p *proxy) admit(remote string) (done func(), ok bool) {
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return nil, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open[at.Addr()] >= proxyOfOne {
+		return nil, false
+	}
+	if p.open == nil {
+		p.open = map[netip.Addr]int{}
+	}
+	p.open[at.Addr()]++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.open[at.Addr()]--; p.open[at.Addr()] == 0 {
+			delete(p.open, at.Addr())
+		}
+	}, true
 }
 
 // newProxy leads to the API server of a configuration.
@@ -85,6 +118,12 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this is a proxy to the API server: want CONNECT", http.StatusMethodNotAllowed)
 		return
 	}
+	done, ok := p.admit(r.RemoteAddr)
+	if !ok {
+		http.Error(w, "too many connections of this address", http.StatusTooManyRequests)
+		return
+	}
+	defer done()
 	server, err := (&net.Dialer{Timeout: proxyTimeout}).DialContext(r.Context(), "tcp", p.apiServer)
 	if err != nil {
 		http.Error(w, "the API server does not answer", http.StatusBadGateway)
@@ -100,23 +139,47 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.WriteString(peer, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return
 	}
-	join(r.Context(), peer, buffered.Reader, server)
+	join(r.Context(), peer, buffered.Reader, server, proxyIdle)
 }
 
-// join passes bytes on, both ways, until one end is done or ctx has ended. What the peer
-// has sent already is read.
-func join(ctx context.Context, peer net.Conn, sent *bufio.Reader, server net.Conn) {
+// join passes bytes on, both ways, until one end is done, nothing has passed for as long as
+// idle, or ctx has ended. What the peer has sent already is read.
+func join(ctx context.Context, peer net.Conn, sent *bufio.Reader, server net.Conn, idle time.Duration) {
 	done := make(chan struct{}, 2) //nolint:mnd // ways
+	moved := make(chan struct{}, 1)
 	pass := func(to io.Writer, from io.Reader) {
-		_, _ = io.Copy(to, from)
+		_, _ = io.Copy(to, told{from, moved})
 		done <- struct{}{}
 	}
 	go pass(server, sent)
 	go pass(peer, server)
-	select {
-	case <-done:
-	case <-ctx.Done():
+	for {
+		select {
+		case <-moved:
+		case <-done:
+			return
+		case <-ctx.Done():
+			return
+		case <-time.After(idle):
+			return
+		}
 	}
+}
+
+// told is a reader that tells when something was read.
+type told struct {
+	io.Reader
+
+	moved chan<- struct{}
+}
+
+func (t told) Read(b []byte) (int, error) {
+	n, err := t.Reader.Read(b)
+	select {
+	case t.moved <- struct{}{}:
+	default:
+	}
+	return n, err
 }
 
 // way gives the proxy an address that peers reach: that of its Service stands in an IP, as
@@ -142,7 +205,7 @@ func (r *way) setup(mgr ctrl.Manager) error {
 func (r *way) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var s corev1.Service
 	if err := r.reader.Get(ctx, client.ObjectKey{Namespace: r.home, Name: render.ProxyName}, &s); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return ctrl.Result{RequeueAfter: lastRetry}, client.IgnoreNotFound(err) // it is not watched
 	}
 	address, err := netip.ParseAddr(s.Spec.ClusterIP)
 	if err != nil || !address.Is4() || s.DeletionTimestamp != nil {

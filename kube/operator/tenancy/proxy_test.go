@@ -1,6 +1,7 @@
 package tenancy
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,6 +12,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/client-go/rest"
 )
@@ -92,4 +95,55 @@ func TestAnAPIServerThatIsAwayIsABadGateway(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "Bad Gateway") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// Whoever opens many connections keeps nobody else out, and silent ones end.
+func TestTheProxyBoundsWhatOneAddressOpens(t *testing.T) {
+	var p proxy
+	var ends []func()
+	for range proxyOfOne {
+		done, ok := p.admit("10.0.0.1:1000")
+		if !ok {
+			t.Fatalf("refused after %d", len(ends))
+		}
+		ends = append(ends, done)
+	}
+	if _, ok := p.admit("10.0.0.1:1001"); ok {
+		t.Error("one more of the same address is let in")
+	}
+	if done, ok := p.admit("10.0.0.2:1000"); !ok {
+		t.Error("another address is kept out")
+	} else {
+		done()
+	}
+	for _, done := range ends {
+		done()
+	}
+	if len(p.open) > 0 {
+		t.Errorf("left: %v", p.open)
+	}
+}
+
+func TestSilentConnectionsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		peer, ours := net.Pipe()
+		theirs, server := net.Pipe()
+		began := time.Now()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			join(t.Context(), ours, bufio.NewReader(ours), theirs, time.Minute)
+			ours.Close()
+			theirs.Close()
+		}()
+		go func() { _, _ = io.Copy(io.Discard, server) }()
+		time.Sleep(50 * time.Second)
+		if _, err := peer.Write([]byte("x")); err != nil {
+			t.Error(err)
+		}
+		<-ended
+		if took := time.Since(began); took != 110*time.Second {
+			t.Errorf("it ended after %s, want a minute after the last byte", took)
+		}
+	})
 }
