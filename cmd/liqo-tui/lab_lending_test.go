@@ -45,6 +45,10 @@ func (l lab) testLending(t *testing.T, access string, more ...string) {
 		peering(consumer, "--peering", "none")
 		peering(provider, "--peering", "none")
 	})
+	eventually(t, 30*time.Second, func() error { // of the installation, and made by the operator
+		_, err := l.try(t, "kubectl", provider, "-n", "liqo", "get", "ips.ipam.liqo.io", "api-server-proxy")
+		return err
+	})
 	pair := func(command ...string) []string { return l.pair(append(command, "--yes", "--timeout", "120s")...) }
 	alone := func(command ...string) []string {
 		return append(command, "--kubeconfig", l.kubeconfig, "--context", "lab-"+consumer, "--yes", "--timeout", "60s")

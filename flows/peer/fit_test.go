@@ -72,7 +72,6 @@ func TestUnfitClustersAreRefused(t *testing.T) {
 		"ours, that take no part": {ours("", ""), peer.Params{}, check.Lending, "rome has no Liqo", "install --peering both"},
 		"ours, no consumer":       {ours(render.PeeringProvider, render.PeeringBoth), access, check.Lending, "rome is not told that the cluster is a consumer", "install --peering both --context kind-rome"},
 		"ours, no provider":       {ours(render.PeeringBoth, render.PeeringConsumer), access, check.Lending, "milan is not told that the cluster is a provider", "install --peering both --context kind-milan"},
-		"ours, in-band":           {ours(render.PeeringBoth, render.PeeringBoth), peer.Params{Slice: "false", InBand: "true"}, check.Lending, "has no proxy", "--proxy-url"},
 		"ours beside Liqo": {func(_ *testing.T, p *flowtest.Pair) {
 			p.B.Be(func(f *flows.ClusterFacts) { f.Software, f.Operator.Peering = flows.Operator, render.PeeringBoth })
 		}, access, check.Lending, "milan has no Liqo", "install --peering both on both"},
@@ -221,5 +220,18 @@ func TestOldAccessDoesNotCount(t *testing.T) {
 	_, err := flowtest.Run(t, p, peering(peer.Params{})())
 	if err == nil || !strings.Contains(err.Error(), "waiting for a certificate of the present key") || len(p.A.Facts().Lending.Identities) > 0 {
 		t.Errorf("got %v, want it to wait for the certificate", err)
+	}
+}
+
+// The operator makes its proxy's address a moment after it was installed: that there is none
+// yet is no reason to refuse.
+func TestOurProxyIsWaitedFor(t *testing.T) {
+	p := flowtest.LiqoPair()
+	for _, c := range []*flowtest.Cluster{p.A, p.B} {
+		c.Be(func(f *flows.ClusterFacts) { f.Software, f.Operator.Peering = flows.Operator, render.PeeringBoth })
+	}
+	plan := peer.Plan(peer.Params{Slice: "false", InBand: "true"}, flows.Connecting(flowtest.NodePort()), [2]string{}, flowtest.Facts(p))
+	if failed := plan.Failure(); failed != nil {
+		t.Fatalf("it is refused: %+v", failed)
 	}
 }

@@ -56,8 +56,8 @@ func (p pair) unfitProxy() (reason, hint string) {
 	}
 	l, name := p.lending(p.pro), fmt.Sprintf("IP %s in namespace %s", peering.ProxyIPName, p.Facts.Side(p.pro).Namespace)
 	hint = "switch Liqo's proxy on there (Helm value proxy.enabled), or name another one: --proxy-url"
-	if p.ours(p.pro) {
-		hint = fmt.Sprintf("bring the installation up to date: liqo-tui install --context %s; or name another one: --proxy-url", p.Facts.Side(p.pro).Context.Name)
+	if p.ours(p.pro) && len(l.Proxies) == 0 {
+		return "", "" // the operator makes it a moment after it was installed
 	}
 	if len(l.Proxies) == 0 {
 		return fmt.Sprintf("%s has no proxy for --in-band: there is no %s, or it may not be read", p.id(p.pro), name), hint
@@ -103,5 +103,9 @@ func (p pair) proxy() (url, missing string) {
 		}
 		return "", fmt.Sprintf("%s's proxy %s is not in its external range", p.id(p.pro), address)
 	}
-	return "", fmt.Sprintf("needs the address of %s's proxy: IP %s in its namespace %s", p.id(p.pro), peering.ProxyIPName, p.Facts.Side(p.pro).Namespace)
+	missing = fmt.Sprintf("needs the address of %s's proxy: IP %s in its namespace %s", p.id(p.pro), peering.ProxyIPName, p.Facts.Side(p.pro).Namespace)
+	if p.ours(p.pro) {
+		missing += ", which the operator makes; one of a former release does not: liqo-tui install --context " + p.Facts.Side(p.pro).Context.Name
+	}
+	return "", missing
 }
