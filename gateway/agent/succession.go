@@ -77,7 +77,7 @@ func (g *gatewayAgent) succeed(mgr ctrl.Manager, s *succession) error {
 				g.begin(all)
 			}
 			<-ctx.Done()
-			return nil
+			return nil //nolint:nilerr // why it could not be taken over, the report says
 		})),
 	)
 }
