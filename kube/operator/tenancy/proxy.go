@@ -81,12 +81,12 @@ func (p *proxy) admit(remote string) (done func(), ok bool) {
 }
 
 // newProxy leads to the API server of a configuration.
-func newProxy(config *rest.Config) (*proxy, error) {
+func newProxy(config *rest.Config, address string) (*proxy, error) {
 	u, err := url.Parse(config.Host)
 	if err != nil || u.Host == "" {
 		return nil, fmt.Errorf("the API server's address %q: want a URL", config.Host)
 	}
-	p := &proxy{apiServer: u.Host, address: ":" + peering.ProxyPort}
+	p := &proxy{apiServer: u.Host, address: address}
 	if u.Port() == "" {
 		p.apiServer = net.JoinHostPort(u.Hostname(), "443")
 	}

@@ -21,7 +21,7 @@ import (
 // proxied is a proxy that leads to an API server, and its address.
 func proxied(t *testing.T, apiServer string) *url.URL {
 	t.Helper()
-	p, err := newProxy(&rest.Config{Host: apiServer})
+	p, err := newProxy(&rest.Config{Host: apiServer}, "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,6 +42,8 @@ type Options struct {
 	// name is bounded by the nodes alone.
 	Lend corev1.ResourceList
 	Home string // namespace of the operator
+	// ProxyAddress is where the proxy to the API server listens, like ":8118"; "" for nowhere.
+	ProxyAddress string
 }
 
 // On reports whether the cluster takes part in whole peerings.
@@ -83,13 +85,15 @@ func (o Options) SetUp(mgr ctrl.Manager, recorder events.EventRecorder) error {
 	k := &keys{client: c, home: o.Home}
 	var errs []error
 	if o.Role.Provides() {
-		p, err := newProxy(mgr.GetConfig())
-		if err != nil {
-			return err
+		if o.ProxyAddress != "" {
+			p, err := newProxy(mgr.GetConfig(), o.ProxyAddress)
+			if err != nil {
+				return err
+			}
+			errs = append(errs, mgr.Add(p), (&way{client: c, reader: reader, home: o.Home}).setup(mgr))
 		}
 		t := &tenants{signer: signer{client: c, reader: reader}, recorder: recorder, options: o, config: mgr.GetConfig()}
 		errs = append(errs,
-			mgr.Add(p), (&way{client: c, reader: reader, home: o.Home}).setup(mgr),
 			(&nonces{client: c, reader: reader}).setup(mgr, of.Tell()),
 			t.setup(mgr, of.Tell()),
 			(&grants{t}).setup(mgr, of.Tell()),
