@@ -26,6 +26,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/kube/waiting"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 var _ engine.InstallationReader = (*Cluster)(nil)
@@ -91,7 +92,7 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 	}, client.MatchingLabels{render.LabelComponent: "gateway"})
 	list(&ipamv1alpha1.IPList{}, func(o client.Object) {
 		// The operator's own follows the range.
-		if ip, ok := o.(*ipamv1alpha1.IP); ok && ip.Status.IP != "" && ip.Labels[render.LabelManagedBy] != render.OperatorName {
+		if ip, ok := o.(*ipamv1alpha1.IP); ok && ip.Status.IP != "" && !peering.IsProxy(ip) {
 			f.Hosts++
 		}
 	})

@@ -128,7 +128,7 @@ func (s *store) mirror(ctx context.Context, c client.WithWatch) error {
 func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList, []client.ListOption, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	list, options := s.newList(), s.options
+	list, options, narrowed := s.newList(), s.options, false
 	found := map[types.NamespacedName]client.Object{}
 	for more := ""; ; {
 		page := append(slices.Clone(options), client.Limit(pageSize), client.Continue(more))
@@ -137,9 +137,7 @@ func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList
 			if namespace, ok := s.narrow(); ok {
 				options = append(slices.Clone(options), namespace)
 				err = s.listIn(ctx, c, namespace, list, options)
-				s.mu.Lock()
-				s.narrowed = true
-				s.mu.Unlock()
+				narrowed = true
 			}
 		}
 		if err != nil {
@@ -161,7 +159,7 @@ func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList
 	}
 	s.mu.Lock()
 	news := s.err != nil || s.hidden || !sameVersions(s.objects, found)
-	s.objects, s.sorted, s.err, s.hidden = found, nil, nil, false
+	s.objects, s.sorted, s.err, s.hidden, s.narrowed = found, nil, nil, false, narrowed
 	s.mu.Unlock()
 	s.attempted()
 	if news {

@@ -242,7 +242,7 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 	}
 	text := replaceAll(strings.Join(manifests, "---\n"), map[string]string{
 		"$NAMESPACE": p.Namespace, "$IMAGE": p.Image, "$PRIORITY": GatewayPriorityClass, "$TENANT": TenantAccessName,
-		"$PEERING": PeeringAccessName, "$CONSUMER": ConsumerAccessName, "$NODE": NodeAccessName, "$OFFLOADED": OffloadedAccessName, "$TWIN": TwinAccessName, "$PROXY": ProxyName,
+		"$PEERING": PeeringAccessName, "$CONSUMER": ConsumerAccessName, "$NODE": NodeAccessName, "$OFFLOADED": OffloadedAccessName, "$TWIN": TwinAccessName, "$PROXY": ProxyName, "$PORT": ProxyPort,
 		"$CLUSTER": string(p.ClusterID), "$SIGNERS": p.Peering.signers(),
 	})
 	objs, err := copies(lastManifests.parse(text))

@@ -147,6 +147,7 @@ const (
 	TwinAccessName      = "liqo-tui-twin"          // of what a consumer may do in namespaces that stand for its own
 	TwinOperatorName    = "liqo-tui-twin-operator" // of what the operator may do there
 	ProxyName           = "liqo-tui-api-server"    // the Service of the operator's proxy to the API server
+	ProxyPort           = "8118"                   // where it listens, as Liqo's does
 	NodeAccessName      = "liqo-tui-node"          // of what the programs of virtual nodes may do; with a dash and the node's name, of each
 	OffloadedAccessName = "liqo-tui-offloaded"     // of what these programs may do in an offloaded namespace
 	ClusterIDConfigMap  = "liqo-clusterid-configmap"

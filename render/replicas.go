@@ -57,14 +57,20 @@ func SharesTunnel(pod *corev1.PodSpec) bool {
 // on a slow machine. A probe that fails later would take the pod out of its Service.
 const standbySeconds = 5
 
+// Serves reports whether a pod is ready and not ending.
+func Serves(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
 // FirstReady is the oldest pod that is ready and not ending: of a gateway with one replica
 // that is being replaced, the one that holds the tunnel. nil if none is.
 func FirstReady(pods []corev1.Pod) *corev1.Pod {
 	var first *corev1.Pod
 	for i := range pods {
 		p := &pods[i]
-		ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
-		if !ready || p.DeletionTimestamp != nil {
+		if !Serves(p) {
 			continue
 		}
 		if first == nil || p.CreationTimestamp.Before(&first.CreationTimestamp) || p.CreationTimestamp.Equal(&first.CreationTimestamp) && p.Name < first.Name {

@@ -106,7 +106,7 @@ func operatorCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("--lend: %w", err)
 			}
-			o.Tenancy.Home, o.Tenancy.Lend, o.Tenancy.ProxyAddress = o.Namespace, amounts, ":"+peering.ProxyPort
+			o.Tenancy.Home, o.Tenancy.Lend, o.Tenancy.ProxyAddress = o.Namespace, amounts, ":"+render.ProxyPort
 			config, err := rest.InClusterConfig()
 			if err != nil {
 				return fmt.Errorf("reach the cluster's API: %w", err)

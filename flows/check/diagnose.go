@@ -59,11 +59,10 @@ func Diagnose(f flows.Facts, earlier *flows.Facts) []Result {
 
 // inputs are what the checks judge.
 func inputs(f flows.Facts, earlier *flows.Facts) diagnosis {
-	in := diagnosis{facts: f, earlier: earlier}
+	in := diagnosis{facts: f, earlier: earlier, lent: lendings(f)}
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		in.peers[side] = f.Side(side).Peer(f.Side(side.Other()).ID)
 		in.readings[side] = in.peers[side].Reading()
-		in.lent[side] = lentTo(f, side)
 	}
 	return in
 }

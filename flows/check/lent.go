@@ -39,17 +39,18 @@ func (r Result) OfLending() bool {
 // lent is what both ends say of one cluster's use of the other; nil where an end has nothing.
 type lent struct{ consumer, provider *view.Lending }
 
-// lentTo is what side uses of the other cluster.
-func lentTo(f flows.Facts, side flows.Side) (l lent) {
-	of := func(side flows.Side, role view.LendingRole) *view.Lending {
+// lendings are what each side uses of the other.
+func lendings(f flows.Facts) (all [2]lent) {
+	for _, side := range []flows.Side{flows.A, flows.B} {
 		for _, l := range view.Lendings(f.Side(side), f.Side(side.Other()).ID) {
-			if l.Role == role {
-				return &l
+			if l.Role == view.Consumer {
+				all[side].consumer = &l
+			} else {
+				all[side.Other()].provider = &l
 			}
 		}
-		return nil
 	}
-	return lent{of(side, view.Consumer), of(side.Other(), view.Provider)}
+	return all
 }
 
 // uses reports whether the first of sides has a peering in which it is the consumer.
@@ -90,33 +91,31 @@ func named(id render.ClusterID, s view.Standing) view.Standing {
 }
 
 func (in diagnosis) granted(con flows.Side) Result {
-	l := in.lent[con].consumer
-	if l == nil || l.Hides("ResourceSlice") && len(l.Slices) == 0 {
-		return result(Inconclusive, unsaid)
-	}
-	return standings(l.Slices, "none were asked for",
+	return in.listed(con, []string{"ResourceSlice"}, func(l view.Lending) []view.Standing { return l.Slices }, "none were asked for",
 		"ask for less: liqo-tui peer with other --cpu, --memory and --pods",
 		fmt.Sprintf("who may lend more on %s: liqo-tui install --lend, or annotation %s of the Tenant", in.cluster(con.Other()).ID, peering.AnnotationLend),
 		"see: "+in.kubectl(con)+" describe resourceslices")
 }
 
 func (in diagnosis) node(con flows.Side) Result {
-	l := in.lent[con].consumer
-	if l == nil || len(l.Nodes) == 0 && (l.Hides("Node") || l.Hides("VirtualNode")) {
-		return result(Inconclusive, unsaid)
-	}
-	return standings(l.Nodes, "there is none, and none is wanted",
+	return in.listed(con, []string{"Node", "VirtualNode"}, func(l view.Lending) []view.Standing { return l.Nodes }, "there is none, and none is wanted",
 		fmt.Sprintf("see why: %s logs -l %s", in.kubectl(con), peering.LabelVirtualNode),
 		fmt.Sprintf("cordoned on purpose? if not: %s uncordon NODE", in.cluster(con).Context.Kubectl()))
 }
 
 func (in diagnosis) offloaded(con flows.Side) Result {
+	return in.listed(con, []string{"NamespaceMap"}, func(l view.Lending) []view.Standing { return l.Namespaces }, "none is",
+		"most often the name is taken on the provider: liqo-tui unoffload namespace NAME, then offload it with another --namespace-mapping-strategy")
+}
+
+// listed judges what the consumer says of some of it. None says what it means that there is
+// none, where all of the kinds may be read.
+func (in diagnosis) listed(con flows.Side, kinds []string, of func(view.Lending) []view.Standing, none string, fix ...string) Result {
 	l := in.lent[con].consumer
-	if l == nil || l.Hides("NamespaceMap") && len(l.Namespaces) == 0 {
+	if l == nil || len(of(*l)) == 0 && slices.ContainsFunc(kinds, l.Hides) {
 		return result(Inconclusive, unsaid)
 	}
-	return standings(l.Namespaces, "none is",
-		"most often the name is taken on the provider: liqo-tui unoffload namespace NAME, then offload it with another --namespace-mapping-strategy")
+	return standings(of(*l), none, fix...)
 }
 
 func (in diagnosis) pods(con flows.Side) Result {

@@ -204,11 +204,7 @@ func TestWhatIsWrongWithAPeeringIsNamed(t *testing.T) {
 
 // While no packets pass, the tunnel is what is wrong, and not the node.
 func TestANodeWithoutANetworkIsNotTheCause(t *testing.T) {
-	pair := flowtest.LiqoPair()
-	network := flows.Connecting(flowtest.NodePort())
-	flowtest.MustRun(t, pair, func(f flows.Facts) flows.Plan { return peer.Plan(peer.Params{}, network, [2]string{}, f) })
-	pair.Settle()
-	f := flowtest.Facts(pair)
+	f := lentPair(t)
 	f.Local.Lending.Members[0].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionTrue}}
 	for i := range f.Remote.Connections {
 		f.Remote.Connections[i].Status.Value = networkingv1beta1.ConnectionError

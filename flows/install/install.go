@@ -223,7 +223,7 @@ func partOf(o render.Object) string {
 		return stepDefinitions
 	case "Namespace":
 		return stepHome
-	case "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "PriorityClass", "ResourceQuota":
+	case "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "PriorityClass", "ResourceQuota", "Service":
 		return stepRights
 	case "DaemonSet":
 		return stepFabric
@@ -280,7 +280,7 @@ func (i *Installation) formerRights(side flows.Side, c flows.ClusterFacts) flows
 	if c.Installation != nil {
 		for _, o := range c.Installation.Objects {
 			wanted := slices.ContainsFunc(i.objects, func(w render.Object) bool { return flows.RefTo(w) == flows.RefTo(o) })
-			if !wanted && (partOf(o) == stepRights || o.GetName() == render.ProxyName) && render.MadeByUs(o) {
+			if !wanted && partOf(o) == stepRights && render.MadeByUs(o) {
 				all = append(all, flows.Remove(side, stepFormer, flows.RefTo(o), o, ""))
 			}
 		}

@@ -90,7 +90,7 @@ func TestWhatAnInstallationWasToldStays(t *testing.T) {
 func TestAnotherPartInPeeringsHasOtherRights(t *testing.T) {
 	rights := func(pair *flowtest.Pair) (names []string) {
 		for _, o := range pair.A.Objects() {
-			if kind := flows.RefTo(o).Kind; kind == "ClusterRole" || kind == "Role" {
+			if kind := flows.RefTo(o).Kind; kind == "ClusterRole" || kind == "Role" || kind == "Service" {
 				names = append(names, o.GetName())
 			}
 		}
@@ -106,10 +106,10 @@ func TestAnotherPartInPeeringsHasOtherRights(t *testing.T) {
 		role       render.PeeringRole
 		has, lacks []string
 	}{
-		{render.PeeringBoth, []string{render.PeeringAccessName, render.ConsumerAccessName, "liqo-tui-operator-keys"}, nil},
-		{render.PeeringConsumer, []string{render.PeeringAccessName, "liqo-tui-operator-keys"}, []string{render.ConsumerAccessName, "liqo-tui-operator-provider"}},
-		{render.PeeringProvider, []string{render.PeeringAccessName, render.ConsumerAccessName}, []string{"liqo-tui-operator-keys", "liqo-tui-operator-consumer"}},
-		{render.PeeringNone, none, []string{render.PeeringAccessName, render.ConsumerAccessName, "liqo-tui-operator-keys", "liqo-tui-operator-peering"}},
+		{render.PeeringBoth, []string{render.ProxyName, render.PeeringAccessName, render.ConsumerAccessName, "liqo-tui-operator-keys"}, nil},
+		{render.PeeringConsumer, []string{render.PeeringAccessName, "liqo-tui-operator-keys"}, []string{render.ConsumerAccessName, "liqo-tui-operator-provider", render.ProxyName}},
+		{render.PeeringProvider, []string{render.ProxyName, render.PeeringAccessName, render.ConsumerAccessName}, []string{"liqo-tui-operator-keys", "liqo-tui-operator-consumer"}},
+		{render.PeeringNone, none, []string{render.ProxyName, render.PeeringAccessName, render.ConsumerAccessName, "liqo-tui-operator-keys", "liqo-tui-operator-peering"}},
 	} {
 		for again := range 2 {
 			pair.Forget()

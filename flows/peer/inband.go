@@ -7,6 +7,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/ipam"
+	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -56,10 +57,11 @@ func (p pair) unfitProxy() (reason, hint string) {
 	}
 	l, name := p.lending(p.pro), fmt.Sprintf("IP %s in namespace %s", peering.ProxyIPName, p.Facts.Side(p.pro).Namespace)
 	hint = "switch Liqo's proxy on there (Helm value proxy.enabled), or name another one: --proxy-url"
-	if p.ours(p.pro) && len(l.Proxies) == 0 {
+	switch {
+	case len(l.Proxies) > 0:
+	case p.ours(p.pro):
 		return "", "" // the operator makes it a moment after it was installed
-	}
-	if len(l.Proxies) == 0 {
+	default:
 		return fmt.Sprintf("%s has no proxy for --in-band: there is no %s, or it may not be read", p.id(p.pro), name), hint
 	}
 	for i := range l.Proxies {
@@ -98,7 +100,7 @@ func (p pair) proxy() (url, missing string) {
 				continue
 			}
 			if mapped, err := ipam.Remap(address, f, to); err == nil {
-				return "http://" + mapped.String() + ":" + peering.ProxyPort, ""
+				return "http://" + mapped.String() + ":" + render.ProxyPort, ""
 			}
 		}
 		return "", fmt.Sprintf("%s's proxy %s is not in its external range", p.id(p.pro), address)

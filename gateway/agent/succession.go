@@ -97,7 +97,7 @@ func (s *succession) waitsFor(ctx context.Context) (string, error) {
 	if err := s.api.List(ctx, &pods, s.of...); err != nil {
 		return "", fmt.Errorf("list the gateway's pods: %w", err)
 	}
-	if i := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool { return p.Name == s.before }); i >= 0 && render.FirstReady(pods.Items[i:i+1]) != nil {
+	if slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return p.Name == s.before && render.Serves(&p) }) {
 		return s.before, nil
 	}
 	s.before = ""

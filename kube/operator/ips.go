@@ -48,7 +48,7 @@ func (r *ips) waiting(ctx context.Context, o client.Object) []reconcile.Request 
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {
-		if list.Items[i].Status.IP == "" || ofOperator(&list.Items[i]) {
+		if list.Items[i].Status.IP == "" || peering.IsProxy(&list.Items[i]) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}
@@ -64,7 +64,7 @@ func (r *ips) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 	if err := r.client.Get(ctx, req.NamespacedName, &ip); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if ip.DeletionTimestamp != nil || ip.Status.IP != "" && !ofOperator(&ip) {
+	if ip.DeletionTimestamp != nil || ip.Status.IP != "" && !peering.IsProxy(&ip) {
 		return ctrl.Result{}, nil
 	}
 	if err := checkIP(&ip); err != nil {
@@ -95,11 +95,6 @@ func (r *ips) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 		return ctrl.Result{}, fmt.Errorf("record %s as address of IP %s: %w", address, req, err)
 	}
 	return ctrl.Result{}, nil
-}
-
-// ofOperator reports whether an IP is that of the operator's own proxy.
-func ofOperator(ip *ipamv1alpha1.IP) bool {
-	return ip.Name == peering.ProxyIPName && ip.Labels[render.LabelManagedBy] == FieldManager
 }
 
 func checkIP(ip *ipamv1alpha1.IP) error {
@@ -159,7 +154,7 @@ func (r *gateways) readHosts(ctx context.Context, reader client.Reader) ([]rende
 		if !ok || err != nil || ip.DeletionTimestamp != nil || ip.Labels[render.LabelHostUnreachable] == "true" {
 			continue
 		}
-		if ip.Namespace == r.home && ofOperator(ip) && r.pod.IsValid() {
+		if ip.Namespace == r.home && peering.IsProxy(ip) && r.pod.IsValid() {
 			real = r.pod
 		}
 		hosts = append(hosts, render.Host{External: external, Real: real})

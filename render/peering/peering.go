@@ -46,7 +46,6 @@ const (
 	KeysName          = "authentication-keys"     // in Liqo's namespace: the cluster's own key
 	OffloadingName    = "offloading"
 	ProxyIPName       = "api-server-proxy"
-	ProxyPort         = "8118"
 	KeyNonce          = "nonce"
 	KeySignedNonce    = "signedNonce"
 	KeyKubeconfig     = "kubeconfig"
@@ -55,6 +54,11 @@ const (
 	NamespacePrefix   = "liqo-tenant-" // Liqo's controllers let virtual kubelets of such namespaces serve
 	FinalizerReplicas = "crdreplicator.liqo.io/resource"
 )
+
+// IsProxy reports whether an IP is that of our operator's proxy to its API server.
+func IsProxy(ip metav1.Object) bool {
+	return ip.GetName() == ProxyIPName && ip.GetLabels()[render.LabelManagedBy] == render.OperatorName
+}
 
 // AddToScheme adds the kinds of a peering.
 func AddToScheme(scheme *runtime.Scheme) error {

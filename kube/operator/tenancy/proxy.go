@@ -222,7 +222,7 @@ func (r *way) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error
 	switch {
 	case client.IgnoreNotFound(err) != nil:
 		return ctrl.Result{}, fmt.Errorf("read IP %s: %w", want.Name, err)
-	case err == nil && live.Labels[render.LabelManagedBy] != own.Manager:
+	case err == nil && !peering.IsProxy(&live):
 		return ctrl.Result{}, nil // an admin leads to another proxy
 	case err == nil && live.Spec.IP != want.Spec.IP:
 		return ctrl.Result{}, own.Delete(ctx, r.client, &live) // its end is an event
