@@ -496,3 +496,18 @@ func TestNodesTakeAllSendersUntilTheyAreKnown(t *testing.T) {
 		}
 	}
 }
+
+// A host outside is reached by the gateway's node, a host that is a pod by the pod's own:
+// pod networks drop what comes from another node with a remote pod's address.
+func TestHostsThatArePodsAreReachedByTheirNode(t *testing.T) {
+	in := serverInputs()
+	outside, pod := netip.MustParseAddr("192.0.2.7"), in.Nodes[0].Pods[0].Addr().Next()
+	in.Hosts = []Host{{Real: outside}, {Real: pod}}
+	to := map[netip.Prefix]bool{}
+	for _, r := range in.localRoutes() {
+		to[r.Destination] = true
+	}
+	if !to[netip.PrefixFrom(outside, 32)] || to[netip.PrefixFrom(pod, 32)] || !to[in.Nodes[0].Pods[0]] {
+		t.Errorf("got routes to %v", to)
+	}
+}

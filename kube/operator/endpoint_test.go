@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -243,5 +244,54 @@ func TestVirtualNodesServeNoNodePorts(t *testing.T) {
 	}
 	if spares := spareAddresses(nodes, "192.0.2.1", 2, nil); len(spares) > 0 {
 		t.Errorf("spare are %v", spares)
+	}
+}
+
+// While a gateway is replaced its Service leads to the pod that holds the tunnel, and to the
+// next one when that ends. Pods that share a tunnel say it themselves.
+func TestTheServiceLeadsToThePodThatHoldsTheTunnel(t *testing.T) {
+	pod := func(name string, created int64, active bool) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: name, CreationTimestamp: metav1.Unix(created, 0), Finalizers: []string{"kept.until/asked"}, Labels: map[string]string{"a": "b"}}}
+		p.Status = corev1.PodStatus{PodIP: "10.0.0.1", Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+		if active {
+			p.Labels[render.LabelActive] = "true"
+		}
+		return p
+	}
+	cl := clusterWith(t, pod("holds", 1, true), pod("next", 2, true))
+	r := &gateways{client: cl}
+	active := func(replicas int) string {
+		t.Helper()
+		var pods corev1.PodList
+		if err := cl.List(t.Context(), &pods); err != nil {
+			t.Fatal(err)
+		}
+		in := &inputs{replicas: replicas}
+		in.takePods(pods.Items)
+		if err := r.markActive(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		if err := cl.List(t.Context(), &pods); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, p := range pods.Items {
+			if p.Labels[render.LabelActive] == "true" && p.DeletionTimestamp == nil {
+				names = append(names, p.Name)
+			}
+		}
+		return strings.Join(names, " ")
+	}
+	if got := active(2); got != "holds next" {
+		t.Errorf("of a shared tunnel: got %q, want it left alone", got)
+	}
+	if got := active(1); got != "holds" {
+		t.Errorf("while it is replaced: got %q, want holds", got)
+	}
+	if err := cl.Delete(t.Context(), pod("holds", 1, true)); err != nil { // its finalizer keeps it there, ending
+		t.Fatal(err)
+	}
+	if got := active(1); got != "next" {
+		t.Errorf("when that ends: got %q, want next", got)
 	}
 }

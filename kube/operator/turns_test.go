@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -75,6 +76,24 @@ func TestGatewaysAreReplacedOneAfterTheOther(t *testing.T) {
 	becomes("milan", appsv1.DeploymentStatus{UpdatedReplicas: 1, AvailableReplicas: 1}, networkingv1beta1.Connecting)
 	try("turin", "liqo-tenant-milan/gw-milan")
 	becomes("milan", appsv1.DeploymentStatus{UpdatedReplicas: 1, AvailableReplicas: 1}, networkingv1beta1.Connected)
+	reports := func(at time.Time) {
+		t.Helper()
+		c := &networkingv1beta1.Connection{}
+		if err := cl.Get(t.Context(), client.ObjectKeyFromObject(deployment("milan", "")), c); err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(render.Report{At: at, Interval: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, render.AnnotationStatus, string(text))
+		if err := cl.Update(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reports(time.Now().Add(-time.Minute)) // by the pod that was replaced
+	try("turin", "liqo-tenant-milan/gw-milan")
+	reports(time.Now().Add(time.Second))
 	try("turin", "")
 }
 
