@@ -40,7 +40,8 @@ func checkCommand(io streams) *cobra.Command {
 		Short: "Diagnose a connection, or check if there can be one",
 		Long: `Diagnose the connection of the local (A) and the remote (B) cluster by what both
 say of it: the first thing that is broken is named, and what follows from it is
-not held against anybody. With --pre, check whether the two can be connected, as
+not held against anybody. Where one uses resources of the other, that is
+checked, too. With --pre, check whether the two can be connected, as
 network connect with the same flags would want it.
 
 With --pre --install, a short-lived pod on each cluster that needs the operator

@@ -1,6 +1,6 @@
 // Package tenancy gives other clusters access to this one, and resources, and keeps what
 // others give. It is of whole peerings the part that comes before pods: nonces, Tenants,
-// certificates and grants where the cluster is provider, keys, Identities, what is asked
+// certificates, grants and the proxy to the API server where the cluster is provider, keys, Identities, what is asked
 // for, and the nodes that stand for it, where it is consumer. It reconciles Liqo's kinds, by
 // Liqo's contract.
 package tenancy
