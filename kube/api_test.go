@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/internal/apitest"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -346,7 +347,22 @@ func restricted(t *testing.T, env *envtest.Environment, name string, verbs ...st
 			t.Fatal(err)
 		}
 	}
-	return open(t, user.Config())
+	c := open(t, user.Config())
+	// API servers learn of roles and bindings with a lag.
+	deadline := time.Now().Add(20 * time.Second)
+	for _, verb := range verbs {
+		for {
+			r, err := c.Review(t.Context(), []rights.Permission{{Verb: verb, Resource: "namespaces"}})
+			if err == nil && len(r.Missing) == 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("user %s may not %s: %+v, %v", name, verb, r, err)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	return c
 }
 
 func testPolling(t *testing.T, env *envtest.Environment, admin *Cluster) {
