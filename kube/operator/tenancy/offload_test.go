@@ -185,7 +185,17 @@ func (w *pair) testNothingOfOthersIsTakenOver(t *testing.T) {
 		return o
 	}
 	w.rome.apply(t, o("none"))
-	w.rome.create(theirs.DeepCopy())
+	// The policy's API server learns of the NamespaceOffloading with a lag.
+	deadline := time.Now().Add(20 * time.Second)
+	for ; ; time.Sleep(20 * time.Millisecond) {
+		err := w.rome.Create(t.Context(), theirs.DeepCopy())
+		if err == nil {
+			break
+		}
+		if !strings.Contains(err.Error(), "no params found") || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
 	w.rome.apply(t, o())
 	until(t, w.rome, o(), "refused", func(o *offloadingv1beta1.NamespaceOffloading) bool {
 		all := o.Status.RemoteNamespacesConditions["milan"]
