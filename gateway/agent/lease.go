@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/internal/sleep"
 )
 
 // Of several pods that share a tunnel all the time, the one with the Lease holds it.
@@ -34,6 +36,8 @@ const (
 	// leaseTimeout ends a request that got no answer: its API server may be the
 	// one that died.
 	leaseTimeout = time.Second
+	// releaseTimeout is for a pod that ends, of the 5 s that its template gives it.
+	releaseTimeout = 4 * time.Second
 )
 
 // patience is how long a pod that stands by has seen nobody renew the Lease.
@@ -118,7 +122,7 @@ func (c *competition) await(ctx context.Context) *coordinationv1.Lease {
 	lease, err := c.read(ctx)
 	for {
 		take, again := p.look(time.Now(), lease, err, c.identity)
-		if take {
+		if take && ctx.Err() == nil {
 			if err = c.write(ctx, lease, c.identity); err == nil {
 				return lease
 			}
@@ -178,9 +182,10 @@ func (c *competition) read(ctx context.Context) (*coordinationv1.Lease, error) {
 }
 
 // write makes the Lease be holder's, unless it was written since it was read.
-// It is changed in any case but an error.
+// It is changed in any case but an error. It goes on when ctx ends: a pod that ends has to
+// know what it gives back.
 func (c *competition) write(ctx context.Context, lease *coordinationv1.Lease, holder string) error {
-	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseTimeout)
 	defer cancel()
 	next := lease.DeepCopy()
 	now := metav1.NowMicro()
@@ -200,13 +205,22 @@ func (c *competition) write(ctx context.Context, lease *coordinationv1.Lease, ho
 	return nil
 }
 
-// release lets another pod have the Lease at once.
+// release lets another pod have the Lease at once. It is tried until the Lease is known to be
+// somebody else's: one that stays with a pod that is gone costs packets for up to newLease.
 func (c *competition) release(ctx context.Context, lease *coordinationv1.Lease) {
-	if holderOf(lease) != c.identity {
-		return
-	}
-	if err := c.write(ctx, lease, ""); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-		c.log.Warn("the Lease could not be given back; another pod takes it when it is over", "lease", c.key.Name, "error", err)
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
+	for holderOf(lease) == c.identity {
+		err := c.write(ctx, lease, "")
+		if err == nil || apierrors.IsNotFound(err) {
+			return
+		}
+		if now, unread := c.read(ctx); unread == nil {
+			lease = now // somebody else wrote to it, or we did and did not hear of it
+		} else if !sleep.For(ctx, leaseRetry) {
+			c.log.Warn("the Lease could not be given back; another pod takes it when it is over", "lease", c.key.Name, "error", err)
+			return
+		}
 	}
 }
 

@@ -23,6 +23,7 @@ type court struct {
 	t    *testing.T
 	api  client.WithWatch
 	away atomic.Bool
+	slow atomic.Int64 // how long an update takes
 	pods []*contender
 }
 
@@ -60,7 +61,10 @@ func (c *court) join(name string) *contender {
 }
 
 func (p *contender) start() {
-	check := func() error {
+	check := func(ctx context.Context) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if p.court.away.Load() || p.cut.Load() {
 			return errAway
 		}
@@ -68,13 +72,13 @@ func (p *contender) start() {
 	}
 	api := interceptor.NewClient(p.court.api, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-			if err := check(); err != nil {
+			if err := check(ctx); err != nil {
 				return err
 			}
 			return c.Get(ctx, key, o, opts...)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-			if err := check(); err != nil {
+			if err := check(ctx); err != nil {
 				return err
 			}
 			if err := c.Update(ctx, o, opts...); err != nil {
@@ -83,7 +87,12 @@ func (p *contender) start() {
 			for _, other := range p.court.pods {
 				other.hear(o)
 			}
-			return nil
+			select { // the answer is lost if its request has been given up meanwhile
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Duration(p.court.slow.Load())):
+				return nil
+			}
 		},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -211,6 +220,46 @@ func TestHolderThatEndsIsFollowedAtOnce(t *testing.T) {
 			t.Errorf("b held the tunnel %s after a ended, want at once", gap)
 		}
 	})
+}
+
+// Its last renewal is under way, the API server is away for a moment, or somebody else has
+// written to the Lease: another pod must not have to wait until it is over.
+func TestLeaseIsGivenBackWhateverHappens(t *testing.T) {
+	for name, meanwhile := range map[string]func(*court, *contender){
+		"a renewal is under way": func(c *court, a *contender) {
+			c.slow.Store(int64(500 * time.Millisecond))
+			time.Sleep(renewEvery)
+		},
+		"the API server is away for a moment": func(c *court, _ *contender) {
+			c.away.Store(true)
+			time.AfterFunc(leaseTimeout, func() { c.away.Store(false) })
+		},
+		"somebody else wrote to it": func(c *court, _ *contender) {
+			lease := &coordinationv1.Lease{}
+			if err := c.api.Get(c.t.Context(), client.ObjectKey{Namespace: "liqo-tenant-rome", Name: "gw-rome"}, lease); err != nil {
+				c.t.Fatal(err)
+			}
+			lease.Labels = map[string]string{"a": "b"}
+			if err := c.api.Update(c.t.Context(), lease); err != nil {
+				c.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, a, b := started(t)
+				defer b.stop()
+				meanwhile(c, a)
+				ended := time.Now()
+				a.stop()
+				time.Sleep(leaseTimeout)
+				c.want("after a gave the Lease back", "b")
+				if gap := b.since.Sub(ended); gap > leaseTimeout+2*leaseRetry {
+					t.Errorf("b held the tunnel %s after a ended, want no more than %s", gap, leaseTimeout+2*leaseRetry)
+				}
+			})
+		})
+	}
 }
 
 // The same pod's next process has the same name, and nobody else uses the Lease.
