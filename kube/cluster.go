@@ -36,6 +36,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/kube/clock"
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
+	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -111,18 +112,19 @@ var _ engine.Cluster = (*Cluster)(nil)
 // Open reads the kubeconfig and prepares a client. It sends nothing yet: that
 // a cluster does not answer is for Observe to say.
 func Open(o Options) (*Cluster, error) {
-	config, found, err := restConfig(o)
+	choice := kubeconfig.Choice{Context: o.Context, Files: o.Files, Cluster: o.Cluster, User: o.User}
+	config, found, err := kubeconfig.Load(choice)
 	if err != nil {
 		return nil, err
 	}
-	o.Context = found.Ref
+	o.Context, choice.Context = found.Ref, found.Ref
 	again := func() (*rest.Config, error) {
-		config, _, err := restConfig(o)
+		config, _, err := kubeconfig.Load(choice)
 		return config, err
 	}
 	c, err := newCluster(config, o, again)
 	if err != nil {
-		return nil, &KubeconfigError{File: found.File, cause: fmt.Errorf("context %q: %w", found.Ref.Name, err)}
+		return nil, &kubeconfig.Error{File: found.File, Cause: fmt.Errorf("context %q: %w", found.Ref.Name, err)}
 	}
 	c.standard = found.Namespace
 	return c, nil

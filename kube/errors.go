@@ -1,12 +1,9 @@
 package kube
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -14,80 +11,11 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/internal/nearest"
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/render"
 )
-
-// ContextError is a context that no kubeconfig has, or that several have, each
-// meaning something else by it.
-type ContextError struct {
-	Ref        flows.ContextRef
-	Looked     []string  // the files that were looked in
-	Known      []string  // the contexts that are there
-	Candidates []Context // more than one where the name is ambiguous
-}
-
-func (e *ContextError) Error() string {
-	switch {
-	case len(e.Candidates) > 0:
-		return fmt.Sprintf("context %s is in %d kubeconfig files, and not the same in each", e.Ref, len(e.Candidates))
-	case e.Ref.Name == "":
-		return "no context is chosen, and no kubeconfig has a current one"
-	}
-	return fmt.Sprintf("no context %s", e.Ref)
-}
-
-// Hint lists the contexts that are there.
-func (e *ContextError) Hint() string {
-	switch {
-	case len(e.Candidates) > 0:
-		text := make([]string, len(e.Candidates))
-		for i, c := range e.Candidates {
-			text[i] = fmt.Sprintf("%s (%s)", c.File, cmp.Or(c.Server, "no server"))
-		}
-		return "choose a file with --kubeconfig: " + strings.Join(text, ", ")
-	case len(e.Known) == 0:
-		return fmt.Sprintf("no contexts in %s; check --kubeconfig (of the other cluster: --remote-kubeconfig) and KUBECONFIG", strings.Join(e.Looked, ", "))
-	}
-	text := "contexts there: " + strings.Join(e.Known[:min(len(e.Known), fewContexts)], ", ")
-	if more := len(e.Known) - fewContexts; more > 0 {
-		text += fmt.Sprintf(" and %d more (kubectl config get-contexts)", more)
-	}
-	if meant := nearest.To(e.Ref.Name, e.Known); meant != "" {
-		text = "did you mean " + meant + "? " + text
-	}
-	return text
-}
-
-// fewContexts is how many contexts are named.
-const fewContexts = 10
-
-func contextNames(config *clientcmdapi.Config) []string {
-	return slices.Sorted(maps.Keys(config.Contexts))
-}
-
-// KubeconfigError is a kubeconfig file that can't be used.
-type KubeconfigError struct {
-	File  string
-	cause error
-}
-
-func (e *KubeconfigError) Error() string {
-	cause := e.cause
-	if path, ok := errors.AsType[*fs.PathError](cause); ok {
-		cause = path.Err // the path is in the message already
-	}
-	return fmt.Sprintf("kubeconfig %s: %v", e.File, cause)
-}
-
-func (e *KubeconfigError) Unwrap() error { return e.cause }
-
-// Hint says where to look.
-func (e *KubeconfigError) Hint() string { return "check --kubeconfig and KUBECONFIG" }
 
 // conflict names the managers that the API server's answer speaks of.
 func conflict(object string, err error) error {

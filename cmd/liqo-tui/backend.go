@@ -8,6 +8,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/kube"
+	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui"
 )
@@ -59,8 +60,8 @@ func (b *backend) resolve(c clusterFlags) (flows.ContextRef, error) {
 	if c.kubeconfig != "" {
 		files = []string{c.kubeconfig}
 	}
-	contexts, _ := kube.Contexts(files)
-	if i := slices.IndexFunc(contexts, func(c kube.Context) bool { return c.Current }); i >= 0 {
+	contexts, _ := kubeconfig.Contexts(files)
+	if i := slices.IndexFunc(contexts, func(c kubeconfig.Context) bool { return c.Current }); i >= 0 {
 		ref = contexts[i].Ref
 	}
 	return ref, nil
@@ -68,9 +69,9 @@ func (b *backend) resolve(c clusterFlags) (flows.ContextRef, error) {
 
 // Contexts implements [tui.Backend].
 func (b *backend) Contexts(added []string) ([]tui.Context, []error) {
-	found, wrong := kube.Contexts(b.files)
+	found, wrong := kubeconfig.Contexts(b.files)
 	for _, file := range added {
-		more, problems := kube.Contexts([]string{config.ExpandHome(file)})
+		more, problems := kubeconfig.Contexts([]string{config.ExpandHome(file)})
 		found, wrong = append(found, more...), append(wrong, problems...)
 	}
 	var contexts []tui.Context

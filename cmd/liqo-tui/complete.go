@@ -13,7 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/manifest"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows/check"
-	"github.com/liqo-tui/liqo-tui/kube"
+	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
 
 // ofFiles are the flags whose values are paths, which shells complete.
@@ -81,7 +81,7 @@ func completeContexts(cmd *cobra.Command, _ []string, _ string) ([]cobra.Complet
 			files = append(files, f.Value.(*kubeconfigs).files...)
 		}
 	}
-	contexts, _ := kube.Contexts(files) // what is wrong with them is told when they are used
+	contexts, _ := kubeconfig.Contexts(files) // what is wrong with them is told when they are used
 	var names []string
 	for _, c := range contexts {
 		names = append(names, c.Ref.Name+"\t"+c.Server)

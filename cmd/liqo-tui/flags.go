@@ -13,6 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/kube"
+	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -149,8 +150,8 @@ func protected(g config.Guard, clusters ...clusterFlags) []string {
 
 // currentContext is the name of the context that is used if none is named.
 func (c clusterFlags) currentContext() string {
-	contexts, _ := kube.Contexts(c.files) // what is wrong with them is told by who opens them
-	if i := slices.IndexFunc(contexts, func(c kube.Context) bool { return c.Current }); i >= 0 {
+	contexts, _ := kubeconfig.Contexts(c.files) // what is wrong with them is told by who opens them
+	if i := slices.IndexFunc(contexts, func(c kubeconfig.Context) bool { return c.Current }); i >= 0 {
 		return contexts[i].Ref.Name
 	}
 	return ""

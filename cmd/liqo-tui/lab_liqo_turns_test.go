@@ -67,5 +67,11 @@ func (l lab) testTurns(t *testing.T, c connection) {
 			})
 		}
 	}
+	// What comes next begins with namespaces of ours: who made them removes them, and that
+	// was liqoctl if it connected first after a reset.
+	l.between(c, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
+	for _, way := range c.ways() {
+		l.must(t, "kubectl", way.a, "delete", "namespace", "liqo-tenant-"+way.b, "--ignore-not-found", "--timeout=60s")
+	}
 	l.between(c, "connect", append(serverFlags, "--yes", "--timeout", "120s")...).want(t, exit.OK)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
-	"github.com/liqo-tui/liqo-tui/kube"
+	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui"
 	"github.com/liqo-tui/liqo-tui/tui/accessible"
@@ -46,7 +46,7 @@ func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, star
 	kept := answers.Read(answers.Path(os.Getenv))
 	options := b.options(io, g)
 	options.Answers, options.Backend, options.Start, options.A, options.B = kept.Complete, b, start, refs[flows.A], refs[flows.B]
-	options.Protected, options.Looked = io.settings.Protected.ProtectedContext, kube.Looked(b.files)
+	options.Protected, options.Looked = io.settings.Protected.ProtectedContext, kubeconfig.Looked(b.files)
 	if g.accessible || os.Getenv("TERM") == "dumb" {
 		if start == tui.StartDashboard {
 			return exit.UsageError{Err: errors.New("the dashboard draws screens; liqo-tui info says the same in lines")}

@@ -12,6 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/kube"
+	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
 
 // Exit codes. Scripts rely on them: they are documented in docs/scripting.md
@@ -33,8 +34,8 @@ const (
 // Code is the exit code for an error.
 func Code(err error) int {
 	var usage UsageError
-	var unknown *kube.ContextError
-	var kubeconfig *kube.KubeconfigError
+	var unknown *kubeconfig.ContextError
+	var file *kubeconfig.Error
 	var step *flows.StepError
 	var conflict *flows.ConflictError
 	var foreign *flows.ForeignError
@@ -51,7 +52,7 @@ func Code(err error) int {
 		return Signal + int(signalled.Signal)
 	case errors.Is(err, engine.ErrDeclined):
 		return Signal + 2 // as if interrupted at the question
-	case errors.As(err, &usage), errors.As(err, &unknown), errors.As(err, &kubeconfig):
+	case errors.As(err, &usage), errors.As(err, &unknown), errors.As(err, &file):
 		return Usage
 	case errors.As(err, &conflict), errors.As(err, &foreign):
 		return Conflict

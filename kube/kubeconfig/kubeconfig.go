@@ -1,10 +1,13 @@
-package kube
+// Package kubeconfig finds contexts in kubeconfig files: all that there are, where each
+// leads, and the one that is meant.
+package kubeconfig
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -35,7 +38,7 @@ type Context struct {
 // could not be read. No files stand for those that kubectl would read. Each file
 // is read on its own: merging, as kubectl does, keeps one of several contexts of
 // the same name and hides the others.
-func Contexts(files []string) ([]Context, []*KubeconfigError) {
+func Contexts(files []string) ([]Context, []*Error) {
 	k := loadKubeconfigs(files)
 	var out []Context
 	for _, f := range k.files {
@@ -50,12 +53,16 @@ func Contexts(files []string) ([]Context, []*KubeconfigError) {
 // that kubectl would read.
 func Looked(given []string) []string { return loadKubeconfigs(given).looked }
 
+func contextNames(config *clientcmdapi.Config) []string {
+	return slices.Sorted(maps.Keys(config.Contexts))
+}
+
 // kubeconfigs are the files of one invocation, in their order.
 type kubeconfigs struct {
 	given    bool // by the admin, rather than found by kubectl's rules
 	looked   []string
 	files    []kubeconfig
-	problems []*KubeconfigError
+	problems []*Error
 }
 
 type kubeconfig struct {
@@ -78,7 +85,7 @@ func loadKubeconfigs(given []string) kubeconfigs {
 			k.files = append(k.files, kubeconfig{path: path, config: config})
 		case !k.given && errors.Is(err, fs.ErrNotExist): // as kubectl does
 		default:
-			k.problems = append(k.problems, &KubeconfigError{File: path, cause: err})
+			k.problems = append(k.problems, &Error{File: path, Cause: err})
 		}
 	}
 	return k
@@ -92,7 +99,7 @@ func (k kubeconfigs) describe(f kubeconfig, name string) Context {
 	if current, ok := k.current(); ok {
 		c.Current = current.path == f.path && current.config.CurrentContext == name
 	}
-	part, err := k.part(f, name, Options{})
+	part, err := k.part(f, name, Choice{})
 	if err != nil {
 		c.Problem = err
 		return c
@@ -164,7 +171,7 @@ func (k kubeconfigs) missing(ref flows.ContextRef) error {
 // same reports whether a context means the same cluster and user in two files.
 func (k kubeconfigs) same(a, b kubeconfig, name string) bool {
 	plain := func(f kubeconfig) (cluster clientcmdapi.Cluster, user clientcmdapi.AuthInfo, ok bool) {
-		part, err := k.part(f, name, Options{})
+		part, err := k.part(f, name, Choice{})
 		if err != nil {
 			return cluster, user, false
 		}
@@ -180,7 +187,7 @@ func (k kubeconfigs) same(a, b kubeconfig, name string) bool {
 // part is a configuration of this context alone. Its cluster and its user are
 // those of its own file, or of another file if that has none of the name:
 // kubectl allows to keep them apart.
-func (k kubeconfigs) part(f kubeconfig, name string, o Options) (*clientcmdapi.Config, error) {
+func (k kubeconfigs) part(f kubeconfig, name string, o Choice) (*clientcmdapi.Config, error) {
 	context := f.config.Contexts[name].DeepCopy()
 	context.Cluster, context.AuthInfo = cmp.Or(o.Cluster, context.Cluster), cmp.Or(o.User, context.AuthInfo)
 	part := clientcmdapi.NewConfig()
@@ -195,19 +202,27 @@ func (k kubeconfigs) part(f kubeconfig, name string, o Options) (*clientcmdapi.C
 		}
 	}
 	if part.Clusters[context.Cluster] == nil {
-		return nil, &KubeconfigError{File: f.path, cause: fmt.Errorf("context %q names cluster %q, which is not there", name, context.Cluster)}
+		return nil, &Error{File: f.path, Cause: fmt.Errorf("context %q names cluster %q, which is not there", name, context.Cluster)}
 	}
 	if part.AuthInfos[context.AuthInfo] == nil {
 		if context.AuthInfo != "" {
-			return nil, &KubeconfigError{File: f.path, cause: fmt.Errorf("context %q names user %q, which is not there", name, context.AuthInfo)}
+			return nil, &Error{File: f.path, Cause: fmt.Errorf("context %q names user %q, which is not there", name, context.AuthInfo)}
 		}
 		part.AuthInfos[""] = clientcmdapi.NewAuthInfo() // anonymous
 	}
 	return part, nil
 }
 
-// restConfig finds the context that the options mean, and how to reach it.
-func restConfig(o Options) (*rest.Config, Context, error) {
+// Choice is what somebody says of the context that they mean.
+type Choice struct {
+	Context flows.ContextRef
+	Files   []string // to find the context in, if it names no file; nil for kubectl's own
+	Cluster string   // overrides the context's cluster
+	User    string   // overrides the context's user
+}
+
+// Load finds the context that is meant, and how to reach its API server.
+func Load(o Choice) (*rest.Config, Context, error) {
 	files := o.Files
 	if o.Context.File != "" {
 		files = []string{o.Context.File}
@@ -224,7 +239,7 @@ func restConfig(o Options) (*rest.Config, Context, error) {
 	}
 	config, err := clientcmd.NewNonInteractiveClientConfig(*part, name, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
 	if err != nil {
-		return nil, found, &KubeconfigError{File: f.path, cause: fmt.Errorf("context %q: %w", name, err)}
+		return nil, found, &Error{File: f.path, Cause: fmt.Errorf("context %q: %w", name, err)}
 	}
 	return config, found, nil
 }

@@ -1,4 +1,4 @@
-package kube
+package kubeconfig
 
 import (
 	"errors"
@@ -64,7 +64,7 @@ func TestEachFileHasItsOwnContexts(t *testing.T) {
 		t.Errorf("got %v; a file that isn't there is no problem for kubectl's rules", problems)
 	}
 	for _, c := range got {
-		config, found, err := restConfig(Options{Context: c.Ref})
+		config, found, err := Load(Choice{Context: c.Ref})
 		if err != nil || config.Host != c.Server || found.File != c.File {
 			t.Errorf("opening %s: got %v of %s, %v; want %s of %s", c.Ref, config, found.File, err, c.Server, c.File)
 		}
@@ -82,64 +82,63 @@ func TestContextIsFoundOrExplained(t *testing.T) {
 	}
 	absent := filepath.Join(dir, "absent")
 	for name, c := range map[string]struct {
-		options Options
+		choice  Choice
 		server  string // or
 		problem string
 		hint    string
 	}{
-		"by name and file":                      {Options{Context: flows.ContextRef{File: milan, Name: "admin"}}, "https://milan:6443", "", ""},
-		"the current one of the first file":     {Options{Files: []string{milan, rome}}, "https://milan:6443", "", ""},
-		"a name that one file has":              {Options{Files: []string{milan, rome}, Context: flows.ContextRef{Name: "spare"}}, "https://rome:6443", "", ""},
-		"a name that means the same everywhere": {Options{Files: []string{rome, copied}, Context: flows.ContextRef{Name: "spare"}}, "https://rome:6443", "", ""},
-		"cluster and user in another file":      {Options{Files: []string{split, milan}}, "https://milan:6443", "", ""},
+		"by name and file":                      {Choice{Context: flows.ContextRef{File: milan, Name: "admin"}}, "https://milan:6443", "", ""},
+		"the current one of the first file":     {Choice{Files: []string{milan, rome}}, "https://milan:6443", "", ""},
+		"a name that one file has":              {Choice{Files: []string{milan, rome}, Context: flows.ContextRef{Name: "spare"}}, "https://rome:6443", "", ""},
+		"a name that means the same everywhere": {Choice{Files: []string{rome, copied}, Context: flows.ContextRef{Name: "spare"}}, "https://rome:6443", "", ""},
+		"cluster and user in another file":      {Choice{Files: []string{split, milan}}, "https://milan:6443", "", ""},
 		"a name that means two clusters": {
-			Options{Files: []string{rome, milan}, Context: flows.ContextRef{Name: "admin"}},
+			Choice{Files: []string{rome, milan}, Context: flows.ContextRef{Name: "admin"}},
 			"",
 			"context admin is in 2 kubeconfig files, and not the same in each",
 			"choose a file with --kubeconfig: " + rome + " (https://rome:6443), " + milan + " (https://milan:6443)",
 		},
 		"an unknown name": {
-			Options{Context: flows.ContextRef{File: rome, Name: "romme"}},
+			Choice{Context: flows.ContextRef{File: rome, Name: "romme"}},
 			"",
 			"no context romme of " + rome, "contexts there: admin, spare",
 		},
 		"no current one": {
-			Options{Files: []string{copied}},
+			Choice{Files: []string{copied}},
 			"",
 			"no context is chosen, and no kubeconfig has a current one", "contexts there: spare",
 		},
 		"a cluster that is nowhere": {
-			Options{Context: flows.ContextRef{File: split, Name: "lost"}},
+			Choice{Context: flows.ContextRef{File: split, Name: "lost"}},
 			"",
 			"kubeconfig " + split + `: context "lost" names cluster "nowhere", which is not there`, "check --kubeconfig and KUBECONFIG",
 		},
 		"a user that is nowhere": {
-			Options{Files: []string{split, milan}, Context: flows.ContextRef{Name: "anonymous"}},
+			Choice{Files: []string{split, milan}, Context: flows.ContextRef{Name: "anonymous"}},
 			"",
 			"kubeconfig " + split + `: context "anonymous" names user "nobody", which is not there`, "check --kubeconfig and KUBECONFIG",
 		},
 		"a file that isn't there": {
-			Options{Context: flows.ContextRef{File: absent}},
+			Choice{Context: flows.ContextRef{File: absent}},
 			"",
 			"kubeconfig " + absent + ": no such file or directory", "check --kubeconfig and KUBECONFIG",
 		},
-		"a folder": {Options{Context: flows.ContextRef{File: dir}}, "", "kubeconfig " + dir + ": is a directory", "check --kubeconfig and KUBECONFIG"},
+		"a folder": {Choice{Context: flows.ContextRef{File: dir}}, "", "kubeconfig " + dir + ": is a directory", "check --kubeconfig and KUBECONFIG"},
 		"a file that is no kubeconfig": {
-			Options{Context: flows.ContextRef{File: broken}},
+			Choice{Context: flows.ContextRef{File: broken}},
 			"",
 			"kubeconfig " + broken + ": ", "check --kubeconfig and KUBECONFIG",
 		},
-		"found in spite of a broken file": {Options{Files: []string{broken, rome}, Context: flows.ContextRef{Name: "spare"}}, "https://rome:6443", "", ""},
+		"found in spite of a broken file": {Choice{Files: []string{broken, rome}, Context: flows.ContextRef{Name: "spare"}}, "https://rome:6443", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cluster, err := Open(c.options)
+			config, _, err := Load(c.choice)
 			if c.problem == "" {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer cluster.Close()
-				if cluster.server != c.server {
-					t.Errorf("got %s, want %s", cluster.server, c.server)
+				if config.Host != c.server {
+					t.Errorf("got %s, want %s", config.Host, c.server)
 				}
 				return
 			}
@@ -160,7 +159,7 @@ func TestContextIsFoundOrExplained(t *testing.T) {
 func TestNoKubeconfigAtAllSaysWhereItLooked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	t.Setenv("KUBECONFIG", path)
-	_, err := Open(Options{})
+	_, _, err := Load(Choice{})
 	unknown, ok := errors.AsType[*ContextError](err)
 	if !ok || err.Error() != "no context is chosen, and no kubeconfig has a current one" || !strings.Contains(unknown.Hint(), path) {
 		t.Errorf("got %v", err)
@@ -176,25 +175,5 @@ func TestAnUnreadableFileIsAProblemOfThatFile(t *testing.T) {
 	}
 	if len(problems) != 1 || problems[0].File != absent || !errors.Is(problems[0], fs.ErrNotExist) {
 		t.Errorf("got problems %v, want one with %s", problems, absent)
-	}
-}
-
-// A file that is gone or changed since does not disturb what was opened.
-func TestAFileThatDisappearsLeavesOpenClustersAlone(t *testing.T) {
-	rome, _ := twoAdmins(t)
-	cluster, err := Open(Options{Context: flows.ContextRef{File: rome}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cluster.Close()
-	if err := os.Remove(rome); err != nil {
-		t.Fatal(err)
-	}
-	f := observe(t, cluster)
-	if f.Server != "https://rome:6443" || f.Problem == nil || f.Problem.Kind != flows.Unreachable {
-		t.Errorf("got %+v", f.Problem)
-	}
-	if _, err := Open(Options{Context: flows.ContextRef{File: rome}}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("opening it again: got %v", err)
 	}
 }

@@ -1,0 +1,75 @@
+package kubeconfig
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/nearest"
+)
+
+// ContextError is a context that no kubeconfig has, or that several have, each
+// meaning something else by it.
+type ContextError struct {
+	Ref        flows.ContextRef
+	Looked     []string  // the files that were looked in
+	Known      []string  // the contexts that are there
+	Candidates []Context // more than one where the name is ambiguous
+}
+
+func (e *ContextError) Error() string {
+	switch {
+	case len(e.Candidates) > 0:
+		return fmt.Sprintf("context %s is in %d kubeconfig files, and not the same in each", e.Ref, len(e.Candidates))
+	case e.Ref.Name == "":
+		return "no context is chosen, and no kubeconfig has a current one"
+	}
+	return fmt.Sprintf("no context %s", e.Ref)
+}
+
+// Hint lists the contexts that are there.
+func (e *ContextError) Hint() string {
+	switch {
+	case len(e.Candidates) > 0:
+		text := make([]string, len(e.Candidates))
+		for i, c := range e.Candidates {
+			text[i] = fmt.Sprintf("%s (%s)", c.File, cmp.Or(c.Server, "no server"))
+		}
+		return "choose a file with --kubeconfig: " + strings.Join(text, ", ")
+	case len(e.Known) == 0:
+		return fmt.Sprintf("no contexts in %s; check --kubeconfig (of the other cluster: --remote-kubeconfig) and KUBECONFIG", strings.Join(e.Looked, ", "))
+	}
+	text := "contexts there: " + strings.Join(e.Known[:min(len(e.Known), fewContexts)], ", ")
+	if more := len(e.Known) - fewContexts; more > 0 {
+		text += fmt.Sprintf(" and %d more (kubectl config get-contexts)", more)
+	}
+	if meant := nearest.To(e.Ref.Name, e.Known); meant != "" {
+		text = "did you mean " + meant + "? " + text
+	}
+	return text
+}
+
+// fewContexts is how many contexts are named.
+const fewContexts = 10
+
+// Error is a kubeconfig file that can't be used.
+type Error struct {
+	File  string
+	Cause error
+}
+
+func (e *Error) Error() string {
+	cause := e.Cause
+	if path, ok := errors.AsType[*fs.PathError](cause); ok {
+		cause = path.Err // the path is in the message already
+	}
+	return fmt.Sprintf("kubeconfig %s: %v", e.File, cause)
+}
+
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Hint says where to look.
+func (e *Error) Hint() string { return "check --kubeconfig and KUBECONFIG" }
