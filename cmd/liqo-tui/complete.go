@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/globals"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/manifest"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows/check"
@@ -26,7 +27,7 @@ const completionTimeout = 2 * time.Second
 // settings.
 func completeValues(root *cobra.Command) {
 	words := map[string][]string{
-		"output": report.Formats, "color": {"auto", "always", "never"}, "theme": themes, "dry-run": {dryRunNone, dryRunClient, dryRunServer},
+		"output": report.Formats, "color": {"auto", "always", "never"}, "theme": globals.Themes, "dry-run": {dryRunNone, dryRunClient, dryRunServer},
 		"format": {manifest.YAML, manifest.Kustomize, manifest.ArgoCD},
 	}
 	complete := func(cmd *cobra.Command, f *pflag.Flag) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/demo"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/globals"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/tui"
 )
@@ -17,7 +18,7 @@ import (
 // demoImage is what clusters of the demonstration can pull.
 const demoImage = "registry.example/liqo-gateway:v1.0.0"
 
-func demoCommand(io streams, g *globals) *cobra.Command {
+func demoCommand(io streams, g *globals.Flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
 		Short: "Try everything on clusters that exist in memory only",
@@ -32,7 +33,7 @@ are for real ones.`,
 	}
 }
 
-func runDemo(ctx context.Context, io streams, g *globals) error {
+func runDemo(ctx context.Context, io streams, g *globals.Flags) error {
 	if !io.interactive() {
 		return exit.UsageError{Err: errNoTerminal}
 	}
@@ -42,7 +43,7 @@ func runDemo(ctx context.Context, io streams, g *globals) error {
 	b := &backend{image: demoImage, flags: map[flows.ContextRef]clusterFlags{}}
 	options := b.options(io, g)
 	options.Backend, options.Start, options.Demo, options.Past = world, tui.StartDashboard, world, world.Live(ctx)
-	if g.accessible || os.Getenv("TERM") == "dumb" {
+	if g.Accessible || os.Getenv("TERM") == "dumb" {
 		for range options.Past {
 			continue // nobody looks at it
 		}

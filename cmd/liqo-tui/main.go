@@ -18,6 +18,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/config"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/globals"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/manual"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/mistyped"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/printable"
@@ -89,12 +90,12 @@ func withSignals(parent context.Context) (context.Context, func()) {
 
 // rootCommand is the tree of all commands. The function closes the log.
 func rootCommand(io streams) (*cobra.Command, func()) {
-	var g globals
+	var g globals.Flags
 	closeLog := func() {}
-	discardLogs()
+	globals.DiscardLogs()
 	root := &cobra.Command{
 		Use:         "liqo-tui",
-		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: programName(os.Args[0])},
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: globals.ProgramName(os.Args[0])},
 		Short:       "Connect the pod networks of two Kubernetes clusters",
 		Long: `Connect the pod networks of two Kubernetes clusters through an encrypted tunnel,
 also when both use the same addresses.
@@ -110,17 +111,17 @@ or those that you choose.
 			if *io.settings, err = config.Apply(cmd, os.Getenv); err != nil {
 				return err
 			}
-			if err := g.validate(); err != nil {
+			if err := g.Validate(); err != nil {
 				return err
 			}
-			end, err := g.openLog()
+			end, err := g.OpenLog()
 			if err == nil {
 				closeLog = end
 			}
 			return err
 		},
 	}
-	g.add(root)
+	g.Add(root)
 	o := newPairFlags(root, false)
 	o.image = releasedImage
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -137,7 +138,7 @@ or those that you choose.
 	settingflag.Complete(root)
 	completeValues(root)
 	manual.WrapHelp(root, io.out)
-	if name := programName(os.Args[0]); name != root.Use {
+	if name := globals.ProgramName(os.Args[0]); name != root.Use {
 		callAs(root, name)
 	}
 	return root, func() { closeLog() }

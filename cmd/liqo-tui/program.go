@@ -15,6 +15,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/answers"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/globals"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/printable"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -32,7 +33,7 @@ var errNoTerminal = errors.New("this needs a terminal, and there is none: use a 
 
 // openProgram runs the program on the terminal. Without one, if no
 // screen was asked for by name, it prints the state of the clusters.
-func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, start tui.Start, contexts []string) error {
+func openProgram(ctx context.Context, io streams, g *globals.Flags, o *pairFlags, start tui.Start, contexts []string) error {
 	if !io.interactive() {
 		if start != tui.StartAny {
 			return exit.UsageError{Err: errNoTerminal}
@@ -47,7 +48,7 @@ func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, star
 	options := b.options(io, g)
 	options.Answers, options.Backend, options.Start, options.A, options.B = kept.Complete, b, start, refs[flows.A], refs[flows.B]
 	options.Protected, options.Looked = io.settings.Protected.ProtectedContext, kubeconfig.Looked(b.files)
-	if g.accessible || os.Getenv("TERM") == "dumb" {
+	if g.Accessible || os.Getenv("TERM") == "dumb" {
 		if start == tui.StartDashboard {
 			return exit.UsageError{Err: errors.New("the dashboard draws screens; liqo-tui info says the same in lines")}
 		}
@@ -74,15 +75,15 @@ func openProgram(ctx context.Context, io streams, g *globals, o *pairFlags, star
 }
 
 // options are those that do not depend on where the clusters are.
-func (b *backend) options(io streams, g *globals) tui.Options {
+func (b *backend) options(io streams, g *globals.Flags) tui.Options {
 	return tui.Options{
-		Params: flows.Defaults(), Settings: connectionSettings, HighContrast: g.theme == themes[1], ASCII: g.ascii || printable.ASCIIOnly(os.Getenv, runtime.GOOS),
+		Params: flows.Defaults(), Settings: connectionSettings, HighContrast: g.Theme == globals.Themes[1], ASCII: g.ASCII || printable.ASCIIOnly(os.Getenv, runtime.GOOS),
 		Keys: io.settings.Keys, Command: b.commandLine, InfoCommand: b.infoCommandLine, Install: b.installation,
 	}
 }
 
 // runProgram runs it until it ends.
-func runProgram(ctx context.Context, io streams, g *globals, options tui.Options) (tui.Model, error) {
+func runProgram(ctx context.Context, io streams, g *globals.Flags, options tui.Options) (tui.Model, error) {
 	// The model's own life does not end with a signal: a run that is under way
 	// ends its requests first, and says what it did.
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -96,7 +97,7 @@ func runProgram(ctx context.Context, io streams, g *globals, options tui.Options
 	return final.(tui.Model), nil
 }
 
-func wizardCommand(io streams, g *globals) *cobra.Command {
+func wizardCommand(io streams, g *globals.Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wizard",
 		Short: "Connect two clusters step by step, on a terminal",
@@ -115,7 +116,7 @@ choice.`,
 	return cmd
 }
 
-func dashboardCommand(io streams, g *globals) *cobra.Command {
+func dashboardCommand(io streams, g *globals.Flags) *cobra.Command {
 	var contexts []string
 	var all bool
 	cmd := &cobra.Command{
@@ -168,12 +169,12 @@ func programResult(ctx context.Context, io streams, m tui.Model) error {
 // be seen half drawn.
 const sshFrames = 5 // per second
 
-func programOptions(io streams, g *globals) []tea.ProgramOption {
+func programOptions(io streams, g *globals.Flags) []tea.ProgramOption {
 	options := []tea.ProgramOption{
 		tea.WithInput(io.in), tea.WithOutput(printable.Terminal(io.out)),
 		tea.WithoutSignalHandler(), // main has one
 	}
-	switch g.color {
+	switch g.Color {
 	case "never":
 		options = append(options, tea.WithColorProfile(colorprofile.ASCII))
 	case "always":
