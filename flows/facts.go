@@ -479,8 +479,8 @@ func (e EventFacts) Text(now time.Time) string {
 	return text
 }
 
-// DelegationFacts are what is there of the operators' access to each other.
-// They hold tokens, so they are observed only for a plan of package upkeep.
+// DelegationFacts are what is there of the access of a peer's operator or admin. They
+// hold tokens, so they are observed only for plans about it.
 type DelegationFacts struct {
 	CA       []byte // of the API server, PEM, from the admin's kubeconfig; nil if that has none
 	Accounts []corev1.ServiceAccount

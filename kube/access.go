@@ -73,8 +73,8 @@ func (c *Cluster) mayOrElse(ctx context.Context, p rights.Permission) (bool, err
 // tenant's namespace, there.
 func (c *Cluster) may(ctx context.Context, p rights.Permission) (bool, error) {
 	namespaces := []string{p.Namespace}
-	if tenant, ok := c.tenantNamespace(); ok && p.Namespace == "" {
-		namespaces = append(namespaces, string(tenant))
+	if tenant := c.tenant(); tenant != "" && p.Namespace == "" {
+		namespaces = append(namespaces, tenant)
 	}
 	resource, subresource, _ := strings.Cut(p.Resource, "/")
 	for _, ns := range namespaces {

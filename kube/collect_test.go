@@ -190,9 +190,11 @@ func TestChangesThatDoNotMatterWakeNobody(t *testing.T) {
 
 func TestPeeringUsersAreRecognized(t *testing.T) {
 	for user, want := range map[string]string{
-		"liqo-peer-user-turin-0123456789abcdef0123456789abcdef":   "liqo-tenant-turin",
-		"liqo-peer-user-my-eu-1-0123456789abcdef0123456789abcdef": "liqo-tenant-my-eu-1",
-		"liqo-peer-user-turin": "", "ada": "", "": "",
+		"liqo-peer-user-turin-0123456789abcdef0123456789abcdef":         "liqo-tenant-turin",
+		"liqo-peer-user-my-eu-1-0123456789abcdef0123456789abcdef":       "liqo-tenant-my-eu-1",
+		"system:serviceaccount:liqo-tenant-turin:liqo-tui-peering-user": "liqo-tenant-turin",
+		"system:serviceaccount:turin:default":                           "",
+		"liqo-peer-user-turin":                                          "", "ada": "", "": "",
 	} {
 		if got := tenantOf(user); got != want {
 			t.Errorf("%s: got %q, want %q", user, got, want)

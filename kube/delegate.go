@@ -1,13 +1,17 @@
 package kube
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"slices"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,7 +37,7 @@ func (c *Cluster) delegationKinds() []*store {
 
 // connectionNamespace is the tenant namespace that was named, or else that of the
 // gateways, if it is one.
-func (c *Cluster) connectionNamespace() (client.InNamespace, bool) {
+func (c *Cluster) connectionNamespace() (client.ListOption, bool) {
 	if named, ok := c.tenantNamespace(); ok {
 		return named, true
 	}
@@ -53,9 +57,20 @@ func (c *Cluster) connectionNamespace() (client.InNamespace, bool) {
 	}
 	slices.Sort(found)
 	if found = slices.Compact(found); len(found) != 1 {
-		return "", false
+		return nil, false
 	}
 	return client.InNamespace(found[0]), true
+}
+
+// Token is a token of a ServiceAccount, and until when it is good: an API server may give it
+// for less long than is asked.
+func (c *Cluster) Token(ctx context.Context, namespace, account string, valid time.Duration) (token string, expires time.Time, err error) {
+	of := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(valid / time.Second))}}
+	if err := c.client.SubResource("token").Create(ctx, of, request); err != nil {
+		return "", time.Time{}, fmt.Errorf("ask for a token of ServiceAccount %s/%s: %w", namespace, account, err)
+	}
+	return request.Status.Token, request.Status.ExpirationTimestamp.Time, nil
 }
 
 func collectDelegation(f *flows.DelegationFacts, o client.Object) {

@@ -147,6 +147,10 @@ func (c *Cluster) secretsIn(all []corev1.Namespace) (stores []*store) {
 		if s == nil {
 			s = newStore("Secret", func() client.ObjectList { return &corev1.SecretList{} }, c.notify, client.InNamespace(ns.Name), client.HasLabels{render.LabelRemoteCluster})
 			s.keep, s.lending, s.optional, s.minor = keepSecret, true, true, c.options.Lending == LendingOffered
+			// A peering user may see that one. The others are certificates, which our operator keeps.
+			s.narrow = func() (client.ListOption, bool) {
+				return client.MatchingFields{"metadata.name": peering.NonceName}, true
+			}
 			if c.secrets.of == nil {
 				c.secrets.of = map[string]*store{}
 			}

@@ -1,10 +1,12 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -22,6 +24,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 func watchFrom(version string) *metav1.ListOptions {
@@ -48,7 +51,7 @@ func (c *Cluster) watchedKinds() []*store {
 	otherPods := selecting(render.LabelComponent, selection.NotEquals, "gateway") // those have a mirror of their own
 	managers := optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, selecting(render.LabelAppName, selection.In, render.OperatorName, liqoManager)), keepManager)
 	managers.minor = false // without them, a plan would install what runs
-	managers.narrow = func() (client.InNamespace, bool) { return here, true }
+	managers.narrow = func() (client.ListOption, bool) { return here, true }
 	template := func(kind string) *store {
 		// Liqo's Go type embeds the template as an object with a kind, which templates don't have.
 		return optional(s(kind, func() client.ObjectList {
@@ -58,7 +61,7 @@ func (c *Cluster) watchedKinds() []*store {
 		}), keepTemplate)
 	}
 	networks := s("Network", func() client.ObjectList { return &ipamv1alpha1.NetworkList{} })
-	networks.narrow = func() (client.InNamespace, bool) { return here, true }
+	networks.narrow = func() (client.ListOption, bool) { return here, true }
 	return []*store{
 		tenant("Namespace", func() client.ObjectList { return &corev1.NamespaceList{} }),
 		s("ConfigMap", func() client.ObjectList { return &corev1.ConfigMapList{} }, here, client.MatchingLabels{render.LabelAppName: render.ClusterIDAppName}),
@@ -90,13 +93,14 @@ func selecting(label string, operator selection.Operator, values ...string) clie
 	return client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*r)}
 }
 
-// tenantNamespace is the one namespace to look in where all may not be seen.
-func (c *Cluster) tenantNamespace() (client.InNamespace, bool) {
-	namespace := c.options.Tenant
-	if known, ok := c.userTenant.Load().(string); ok && namespace == "" {
-		namespace = known
-	}
-	return client.InNamespace(namespace), namespace != ""
+// tenant is the one namespace to look in where all may not be seen; "" for none.
+func (c *Cluster) tenant() string {
+	known, _ := c.userTenant.Load().(string)
+	return cmp.Or(c.options.Tenant, known)
+}
+
+func (c *Cluster) tenantNamespace() (client.ListOption, bool) {
+	return client.InNamespace(c.tenant()), c.tenant() != ""
 }
 
 // Observe waits for the first answer of every watch, then says what is there.
@@ -242,8 +246,15 @@ func (c *Cluster) user(ctx context.Context) string {
 // peer: by the peer's cluster ID and 16 random bytes.
 var peeringUser = regexp.MustCompile(`^liqo-peer-user-(.+)-[0-9a-f]{32}$`)
 
-// tenantOf is the namespace that a peering user was made for, "" for other users.
+// tenantOf is the namespace that a peering user was made for, by Liqo or by us; "" for
+// other users.
 func tenantOf(user string) string {
+	if account, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
+		if namespace, name, _ := strings.Cut(account, ":"); name == peering.UserName {
+			return namespace
+		}
+		return ""
+	}
 	m := peeringUser.FindStringSubmatch(user)
 	if m == nil {
 		return ""

@@ -40,8 +40,8 @@ type store struct {
 	minor bool
 	// lending kinds are what [lending.Facts] are made of.
 	lending bool
-	// narrow is where to list instead where listing all is forbidden.
-	narrow func() (client.InNamespace, bool)
+	// narrow is what to list instead where listing all is forbidden.
+	narrow func() (client.ListOption, bool)
 
 	mu       sync.Mutex
 	objects  map[types.NamespacedName]client.Object
@@ -49,7 +49,7 @@ type store struct {
 	err      error           // of the last attempt; nil when the mirror is up to date
 	polled   bool            // it may not be watched
 	hidden   bool            // it may not be listed, and is optional
-	narrowed bool            // only one namespace of it may be
+	narrowed bool            // not all of it may be
 	tried    chan struct{}   // closed after the first attempt
 	once     sync.Once
 }
@@ -134,9 +134,9 @@ func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList
 		page := append(slices.Clone(options), client.Limit(pageSize), client.Continue(more))
 		err := c.List(ctx, list, page...)
 		if apierrors.IsForbidden(err) && more == "" && s.narrow != nil {
-			if namespace, ok := s.narrow(); ok {
-				options = append(slices.Clone(options), namespace)
-				err = s.listIn(ctx, c, namespace, list, options)
+			if only, ok := s.narrow(); ok {
+				options = append(slices.Clone(options), only)
+				err = s.listOnly(ctx, c, only, list, options)
 				narrowed = true
 			}
 		}
@@ -168,10 +168,11 @@ func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList
 	return list, options, nil
 }
 
-// listIn lists one namespace. Of namespaces themselves, it reads that one.
-func (s *store) listIn(ctx context.Context, c client.WithWatch, namespace client.InNamespace, list client.ObjectList, options []client.ListOption) error {
-	namespaces, ok := list.(*corev1.NamespaceList)
-	if !ok {
+// listOnly lists less than all. Of namespaces themselves, it reads the one.
+func (s *store) listOnly(ctx context.Context, c client.WithWatch, only client.ListOption, list client.ObjectList, options []client.ListOption) error {
+	namespaces, ofNamespaces := list.(*corev1.NamespaceList)
+	namespace, ok := only.(client.InNamespace)
+	if !ofNamespaces || !ok {
 		return c.List(ctx, list, options...)
 	}
 	var ns corev1.Namespace
@@ -298,7 +299,7 @@ func (s *store) isHidden() bool {
 	return s.hidden
 }
 
-// isNarrowed reports whether only one namespace may be listed.
+// isNarrowed reports whether not all may be listed.
 func (s *store) isNarrowed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

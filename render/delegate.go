@@ -14,14 +14,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// LabelDelegate is on everything that lets one cluster's operator carry a
-// changed endpoint or key to the other cluster.
+// LabelDelegate is on everything that lets the peer's operator, or its admin, change
+// something on this cluster.
 const LabelDelegate = "liqo-tui.dev/delegate"
 
 // Values of [LabelDelegate].
 const (
 	DelegateIdentity = "identity" // what the peer's operator is here
 	DelegateAccess   = "access"   // with what our own operator reaches the peer's cluster
+	DelegateUser     = "user"     // what the peer's admin is here
 )
 
 // Annotations of a [Delegate.Access] Secret, and of the gateway it is for.
@@ -140,13 +141,7 @@ type PeerAccess struct {
 
 // Access is the Secret that gives this cluster's operator access to the peer's.
 func (d Delegate) Access(a PeerAccess) (*corev1.Secret, error) {
-	const name = "peer"
-	kubeconfig, err := yaml.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "Config", "current-context": name,
-		"clusters": []any{map[string]any{"name": name, "cluster": map[string]any{"server": a.Server, "certificate-authority-data": a.CA}}},
-		"users":    []any{map[string]any{"name": name, "user": map[string]any{"token": string(a.Token)}}},
-		"contexts": []any{map[string]any{"name": name, "context": map[string]any{"cluster": name, "user": name, "namespace": a.Namespace}}},
-	})
+	kubeconfig, err := Kubeconfig("peer", a.Server, a.CA, a.Token, a.Namespace)
 	if err != nil {
 		return nil, fmt.Errorf("render access to %s: %w", d.Tenant.Remote, err)
 	}
@@ -165,6 +160,21 @@ func (d Delegate) Access(a PeerAccess) (*corev1.Secret, error) {
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: meta,
 		Data: map[string][]byte{kubeconfigKey: kubeconfig},
 	}, nil
+}
+
+// Kubeconfig is a kubeconfig file with one context, that of a ServiceAccount in its
+// namespace. ca is PEM; empty leaves the trust to whoever reads the file.
+func Kubeconfig(name, server string, ca, token []byte, namespace string) ([]byte, error) {
+	cluster := map[string]any{"server": server}
+	if len(ca) > 0 {
+		cluster["certificate-authority-data"] = ca
+	}
+	return yaml.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Config", "current-context": name,
+		"clusters": []any{map[string]any{"name": name, "cluster": cluster}},
+		"users":    []any{map[string]any{"name": name, "user": map[string]any{"token": string(token)}}},
+		"contexts": []any{map[string]any{"name": name, "context": map[string]any{"cluster": name, "user": name, "namespace": namespace}}},
+	})
 }
 
 // ParsePeerAccess reads what [Delegate.Access] wrote. Of the kubeconfig, only

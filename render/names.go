@@ -217,3 +217,16 @@ func GatewayObjectName(gateway string) string { return "gw-" + gateway }
 // HostsConfigMapName is the name of the ConfigMap that tells a gateway's pod
 // which hosts its peer may reach.
 func HostsConfigMapName(gateway string) string { return GatewayObjectName(gateway) + "-hosts" }
+
+// Named finds the object with want's namespace and name, as a nil pointer if there is none.
+func Named[T any, O interface {
+	*T
+	Object
+}](all []T, want Object) O {
+	for i := range all {
+		if o := O(&all[i]); o.GetNamespace() == want.GetNamespace() && o.GetName() == want.GetName() {
+			return o
+		}
+	}
+	return nil
+}

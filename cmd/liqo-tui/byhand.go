@@ -115,7 +115,9 @@ func createOne(io streams, pair *pairFlags, k byhand.Kind) *cobra.Command {
 
 // generateCommand prints what the other cluster's admin has to apply.
 func generateCommand(io streams) *cobra.Command {
-	return byHandCommand("generate", "Print what the other cluster's admin has to apply, by hand", func(pair *pairFlags, k byhand.Kind) *cobra.Command {
+	var pair *pairFlags
+	cmd := byHandCommand("generate", "Print what the other cluster's admin has to apply, by hand", func(p *pairFlags, k byhand.Kind) *cobra.Command {
+		pair = p
 		var g byhand.Gateway
 		var output string
 		timeout := time.Minute
@@ -151,6 +153,8 @@ func generateCommand(io streams) *cobra.Command {
 		}
 		return cmd
 	}, byhand.Configuration, byhand.PublicKey)
+	cmd.AddCommand(generatePeeringUser(io, pair))
+	return cmd
 }
 
 func printObject(io streams, format string, o render.Object) error {

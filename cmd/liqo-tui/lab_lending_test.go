@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,23 +19,29 @@ import (
 )
 
 // TestLabLending has rome run a Deployment on milan, both with our operators, and takes
-// everything away again: with an API server of milan's that rome's pods reach, and through
-// the tunnel.
+// everything away again: with an API server of milan's that rome's pods reach, through
+// the tunnel, and by an admin of rome's who has nothing of milan but a peering user's file.
 func TestLabLending(t *testing.T) {
 	l := useLab(t)
 	l.prepare(t)
 	first := sample.Seed(t)
-	for i := range uint64(sample.Of(1, 2)) {
-		if (first+i)%2 == 0 {
-			t.Run("out-of-band", func(t *testing.T) { l.testLending(t, "accepted, reaches https://") })
-		} else {
-			t.Run("in-band", func(t *testing.T) { l.testLending(t, ":6443 through http://", "--in-band") })
-		}
+	ways := []struct {
+		name, access string
+		invited      bool
+		flags        []string
+	}{
+		{name: "out-of-band", access: "accepted, reaches https://"},
+		{name: "in-band", access: ":6443 through http://", flags: []string{"--in-band"}},
+		{name: "as a peering user", access: "accepted, reaches https://", invited: true},
+	}
+	for i := range uint64(sample.Of(1, len(ways))) {
+		way := ways[(first+i)%uint64(len(ways))]
+		t.Run(way.name, func(t *testing.T) { l.testLending(t, way.access, way.invited, way.flags...) })
 	}
 }
 
 // testLending gives peer more flags, and says how access is described then.
-func (l lab) testLending(t *testing.T, access string, more ...string) {
+func (l lab) testLending(t *testing.T, access string, invited bool, more ...string) {
 	const consumer, provider, namespace = "rome", "milan", "lent"
 	peering := func(cluster string, args ...string) {
 		t.Helper()
@@ -49,11 +57,17 @@ func (l lab) testLending(t *testing.T, access string, more ...string) {
 		_, err := l.try(t, "kubectl", provider, "-n", "liqo", "get", "ips.ipam.liqo.io", "api-server-proxy")
 		return err
 	})
-	pair := func(command ...string) []string { return l.pair(append(command, "--yes", "--timeout", "120s")...) }
 	alone := func(command ...string) []string {
 		return append(command, "--kubeconfig", l.kubeconfig, "--context", "lab-"+consumer, "--yes", "--timeout", "60s")
 	}
 	before := map[string][]string{consumer: l.objects(t, consumer), provider: l.objects(t, provider)}
+	remote := []string{"--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-" + provider}
+	if invited {
+		remote = []string{"--remote-kubeconfig", l.invitedUser(t, consumer, provider)}
+	}
+	pair := func(command ...string) []string {
+		return append(append(command, "--kubeconfig", l.kubeconfig, "--context", "lab-"+consumer, "--yes", "--timeout", "120s"), remote...)
+	}
 	began := time.Now()
 	got := l.tui(pair(append([]string{"peer", "--cpu", "1", "--memory", "1Gi", "--server-service-type", "NodePort"}, more...)...)...).want(t, exit.OK)
 	t.Logf("peer: %.1f s\n%s%s", time.Since(began).Seconds(), got.err, got.out)
@@ -132,6 +146,10 @@ func (l lab) testLending(t *testing.T, access string, more ...string) {
 	l.must(t, "kubectl", consumer, "delete", "namespace", namespace, "--timeout=180s")
 	got = l.tui(pair("unpeer")...).want(t, exit.OK)
 	t.Logf("unpeer:\n%s%s", got.err, got.out)
+	if invited {
+		l.tui("delete", "peering-user", "--consumer-cluster-id", consumer, "--kubeconfig", l.kubeconfig, "--context", "lab-"+provider, "--yes").want(t, exit.OK)
+		l.tui(pair("peer")...).want(t, exit.Unreachable) // the file is good for nothing any more
+	}
 	eventually(t, 60*time.Second, func() error {
 		after := map[string][]string{consumer: l.objects(t, consumer), provider: l.objects(t, provider)}
 		if diff := cmp.Diff(before, after); diff != "" {
@@ -139,6 +157,37 @@ func (l lab) testLending(t *testing.T, access string, more ...string) {
 		}
 		return nil
 	})
+}
+
+// invitedUser is the file that the provider's admin has made for the consumer's. It is good
+// for the consumer's peering, and for nothing else.
+func (l lab) invitedUser(t *testing.T, consumer, provider string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "invited")
+	l.tui("generate", "peering-user", "--consumer-cluster-id", consumer, "--file", file, "--api-server", l.apiServer(t, provider),
+		"--kubeconfig", l.kubeconfig, "--context", "lab-"+provider, "--yes").want(t, exit.OK)
+	tenant := "liqo-tenant-" + consumer
+	for question, want := range map[string]string{
+		"create tenants.authentication.liqo.io/" + consumer + " -n " + tenant: "yes",
+		"get secrets/liqo-nonce -n " + tenant:                                 "yes",
+		"create tenants.authentication.liqo.io/another -n " + tenant:          "no",
+		"get secrets -n " + tenant:                                            "no",
+		"list secrets -n " + tenant:                                           "no",
+		"get secrets/liqo-nonce -n liqo":                                      "no",
+		"list tenants.authentication.liqo.io -A":                              "no",
+		"list pods -n default":                                                "no",
+		"create pods -n " + tenant:                                            "no",
+		"create rolebindings -n " + tenant:                                    "no",
+		"create serviceaccounts/token -n " + tenant:                           "no",
+		"list nodes": "no",
+	} {
+		args := append([]string{"--kubeconfig", file, "auth", "can-i"}, strings.Fields(question)...)
+		out, _ := exec.CommandContext(t.Context(), "../../bin/kubectl", args...).Output() // it fails where the answer is no
+		if got := strings.TrimSpace(string(out)); got != want {
+			t.Errorf("can-i %s: got %q, want %s", question, got, want)
+		}
+	}
+	return file
 }
 
 // saysWhatIsLent compares what the program says of a peering with what there is, when it is

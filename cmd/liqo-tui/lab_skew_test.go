@@ -2,6 +2,8 @@ package main
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +12,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 )
 
-const previousImage = "lab.local/liqo-gateway:previous"
+// nextImage is the present code under another name.
+const (
+	previousImage = "lab.local/liqo-gateway:previous"
+	nextImage     = "lab.local/liqo-gateway:next"
+)
 
 // TestSkew has this program work with operators, agents and gateways of an earlier commit
 // (bin/previous.tar), of both clusters and of one, and then brings them up to date and
@@ -22,7 +28,11 @@ func TestSkew(t *testing.T) {
 	var l lab
 	l.must(t, "down")
 	l.must(t, "up", "--clusters", "rome,milan", "--nodes", "2")
-	for _, archive := range []string{"../../bin/images/liqo-gateway.tar", "../../bin/previous.tar"} {
+	next := filepath.Join(t.TempDir(), "next.tar")
+	if out, err := exec.CommandContext(t.Context(), "../../bin/image", "-o", next, "-tag", nextImage, "../../bin/liqo-gateway=/liqo-gateway", "--", "/liqo-gateway").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, archive := range []string{"../../bin/images/liqo-gateway.tar", "../../bin/previous.tar", next} {
 		l.must(t, "load", archive)
 	}
 	l = useLab(t)
@@ -79,7 +89,7 @@ func (l lab) testUpgrade(t *testing.T) {
 	l.installImage(t, "milan", labImage)
 	l.between(c, "connect", "--server-service-type", "NodePort", "--yes", "--timeout", "120s").want(t, exit.OK)
 	for _, to := range []struct{ image, from, pods string }{
-		{labImage, previousImage, "1"}, {previousImage, labImage, "1"}, {labImage, previousImage, "2"},
+		{labImage, previousImage, "1"}, {previousImage, labImage, "1"}, {labImage, previousImage, "2"}, {nextImage, labImage, "2"}, {labImage, nextImage, "1"},
 	} {
 		l.installImage(t, "rome", to.from, "--gateway-replicas", to.pods, "--timeout", "120s")
 		plan := l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-rome", "--cluster-id", "rome", "--image", to.image, "--dry-run", "-o", "json").want(t, exit.Pending).out
@@ -87,7 +97,7 @@ func (l lab) testUpgrade(t *testing.T) {
 			t.Errorf("the plan: got %s, want operator, agents and gateway %s", plan, want)
 		}
 		gap := l.during(t, c, 2*time.Second, func() { l.installImage(t, "rome", to.image, "--timeout", "120s") })
-		t.Logf("%s → %s, %s pods of the gateway: longest gap %s", to.from, to.image, to.pods, gap.longest.Round(10*time.Millisecond))
+		t.Logf("%s → %s, %s pods of the gateway: longest gap %s, until %s", to.from, to.image, to.pods, gap.longest.Round(10*time.Millisecond), gap.end.UTC().Format("15:04:05.000"))
 		bound := longestUpgrade
 		if to.pods != "1" {
 			bound = longestWithStandby

@@ -132,7 +132,7 @@ or those that you choose.
 	root.SetVersionTemplate("liqo-tui {{.Version}}\n")
 	root.AddCommand(
 		demoCommand(io, &g), wizardCommand(io, &g), dashboardCommand(io, &g), networkCommand(io), peerCommand(io), unpeerCommand(io), offloadCommand(io), unoffloadCommand(io),
-		checkCommand(io), infoCommand(io), rbacCommand(io), generateCommand(io), createCommand(io), installCommand(io), uninstallCommand(io),
+		checkCommand(io), infoCommand(io), rbacCommand(io), generateCommand(io), createCommand(io), deleteCommand(io), installCommand(io), uninstallCommand(io),
 		explainCommand(io), addressCommand(io), manual.Command(io.out, version), versionCommand(io), bundleCommand(io),
 	)
 	settingflag.Complete(root)

@@ -76,6 +76,9 @@ func Needed(p flows.Plan, side flows.Side) []Permission {
 		if o.Kind == "Pod" {
 			permission.Resource, verbs = "pods/eviction", []string{"create"} // see kube's Delete
 		}
+		if o.Kind == "Secret" || o.Kind == authv1beta1.TenantKind {
+			permission.Name = o.Name // a peering user may change those of its peering, and no others
+		}
 		for _, verb := range verbs {
 			permission.Verb, permission.Namespace = verb, o.Namespace
 			out = append(out, permission)
@@ -103,7 +106,7 @@ func Needed(p flows.Plan, side flows.Side) []Permission {
 	}
 	slices.SortFunc(out, func(a, b Permission) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource),
-			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Verb, b.Verb))
+			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Verb, b.Verb))
 	})
 	return slices.Compact(out)
 }

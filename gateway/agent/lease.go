@@ -212,8 +212,8 @@ func (c *competition) release(ctx context.Context, lease *coordinationv1.Lease) 
 	defer cancel()
 	for holderOf(lease) == c.identity {
 		err := c.write(ctx, lease, "")
-		if err == nil || apierrors.IsNotFound(err) {
-			return
+		if err == nil || apierrors.IsNotFound(err) || apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
+			return // or the gateway is being deleted, and its account before it
 		}
 		if now, unread := c.read(ctx); unread == nil {
 			lease = now // somebody else wrote to it, or we did and did not hear of it

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/kube"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+const peeringUserLong = `If nobody has access to both clusters, the provider's admin lets the consumer's
+admin do what a peering takes, and nothing else:
+
+  milan's admin  generate peering-user --consumer-cluster-id rome
+                                     creates an account on milan and writes a
+                                     kubeconfig for rome's admin: a secret
+  rome's admin   peer --remote-kubeconfig FILE    connects and peers both
+  milan's admin  delete peering-user --consumer-cluster-id rome
+                                     ends what the file is good for
+`
+
+const (
+	userValid  = 24 * time.Hour
+	userValid0 = 10 * time.Minute // Kubernetes gives no token for less
+)
+
+// consumerFlag says for whom an account is.
+func consumerFlag(cmd *cobra.Command, u *peer.User) {
+	cmd.Flags().StringVar((*string)(&u.Consumer), "consumer-cluster-id", "", "ID of the consumer; liqo-tui info --get clusterid prints it there")
+}
+
+// planUser is the plan for an account, if the flags say whose.
+func planUser(u *peer.User, plan func(peer.User, flows.Facts) flows.Plan, wrong ...error) (func(flows.Facts) flows.Plan, error) {
+	if u.Consumer == "" {
+		wrong = append(wrong, errors.New("whose account? give --consumer-cluster-id"))
+	} else if err := u.Consumer.Validate(); err != nil {
+		wrong = append(wrong, fmt.Errorf("--consumer-cluster-id: %w", err))
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return nil, exit.UsageError{Err: err}
+	}
+	return func(f flows.Facts) flows.Plan { return plan(*u, f) }, nil
+}
+
+// observed has all of a peering observed that these plans look at.
+func observed(pair *pairFlags) *pairFlags {
+	p := pair.withLending(kube.LendingShown)
+	p.local.delegation = true
+	return p
+}
+
+func generatePeeringUser(io streams, pair *pairFlags) *cobra.Command {
+	var r runFlags
+	var u peer.User
+	var file string
+	valid := userValid
+	cmd := &cobra.Command{
+		Use: "peering-user", Short: "Create an account for a consumer's admin, and write its kubeconfig", Args: noArguments,
+		Long: peeringUserLong + `
+The account works in the tenant namespace of this one consumer. It may connect
+the clusters, have the consumer let in, and take both back. Hand the file over as
+a secret. Run it again for a new one.`,
+		Example: `  liqo-tui generate peering-user --consumer-cluster-id rome --context milan`,
+	}
+	r.add(cmd)
+	consumerFlag(cmd, &u)
+	f := cmd.Flags()
+	f.StringVar(&u.APIServer, "api-server", "", "URL by which the consumer's admin reaches this cluster's API server (default: that of install --api-server, or the kubeconfig's)")
+	f.StringVar(&file, "file", "", "file to write (default: peering-user-CONSUMER-at-PROVIDER.kubeconfig)")
+	f.DurationVar(&valid, "valid", valid, "how long the file is good for, if the cluster allows as much")
+	acceptLiqoctl(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var cluster *kube.Cluster
+		var expires time.Time
+		op := operation{name: "generate peering-user", localOnly: true, undo: "delete peering-user"}
+		op.plan = func() (func(flows.Facts) flows.Plan, error) {
+			var short error
+			if valid < userValid0 {
+				short = fmt.Errorf("--valid %s: want %s or more", valid, userValid0)
+			}
+			return planUser(&u, peer.User.Invite, short)
+		}
+		op.prepare = func(_ context.Context, a, _ engine.Cluster) error {
+			cluster, _ = a.(*kube.Cluster)
+			return nil
+		}
+		op.finish = func(f flows.Facts) (err error) {
+			file = cmp.Or(file, fmt.Sprintf("peering-user-%s-at-%s.kubeconfig", u.Consumer, f.Local.ID))
+			expires, err = writeUser(cmd.Context(), cluster, u, f, valid, file)
+			return err
+		}
+		op.done = func(f flows.Facts) report.Achieved {
+			return report.Achieved{
+				Text: fmt.Sprintf("%s may be used until %s. It is a secret: hand it to the admin of %s.\nfor the admin of %s: liqo-tui peer --context CONTEXT-OF-%s --remote-kubeconfig %s",
+					file, expires.Local().Format("2006-01-02 15:04"), u.Consumer, u.Consumer, u.Consumer, report.ShellWord(file)),
+				Next: []report.NextStep{
+					{Command: pair.local.command("info", "peer", string(u.Consumer)), Why: "says how far they are"},
+					{Command: pair.local.command("delete", "peering-user", "--consumer-cluster-id", string(u.Consumer)), Why: "ends what the file is good for"},
+				},
+			}
+		}
+		return op.run(cmd.Context(), io, observed(pair), r)
+	}
+	return cmd
+}
+
+// writeUser writes the account's kubeconfig, with a token that ends.
+func writeUser(ctx context.Context, c *kube.Cluster, u peer.User, f flows.Facts, valid time.Duration, file string) (expires time.Time, err error) {
+	namespace, name := u.Account(f)
+	token, expires, err := c.Token(ctx, namespace, name, valid)
+	if err != nil {
+		return expires, err
+	}
+	text, err := render.Kubeconfig(string(f.Local.ID), u.Server(f.Local), f.Local.Delegation.CA, []byte(token), namespace)
+	if err == nil {
+		err = os.WriteFile(file, text, 0o600)
+	}
+	if err != nil {
+		return expires, fmt.Errorf("write the kubeconfig of %s: %w; the same command tries again", u.Consumer, err)
+	}
+	return expires, nil
+}
+
+func deleteCommand(io streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "delete", Short: "Remove a consumer admin's account", Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	pair := &pairFlags{}
+	pair.local.add(cmd.PersistentFlags(), "", "the cluster")
+	cmd.AddCommand(deletePeeringUser(io, pair))
+	return cmd
+}
+
+func deletePeeringUser(io streams, pair *pairFlags) *cobra.Command {
+	var r runFlags
+	var u peer.User
+	cmd := &cobra.Command{
+		Use: "peering-user", Short: "Remove a consumer admin's account", Args: noArguments,
+		Long: peeringUserLong + `
+All kubeconfigs of the account are refused from then on. A connection and a
+peering stay; unpeer removes those.`,
+		Example: `  liqo-tui delete peering-user --consumer-cluster-id rome --context milan`,
+	}
+	r.add(cmd)
+	consumerFlag(cmd, &u)
+	acceptLiqoctl(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		op := operation{name: "delete peering-user", localOnly: true, undo: "generate peering-user"}
+		op.plan = func() (func(flows.Facts) flows.Plan, error) { return planUser(&u, peer.User.Revoke) }
+		op.done = func(flows.Facts) report.Achieved {
+			return report.Achieved{Text: fmt.Sprintf("The admin of %s has no account here any more.", u.Consumer)}
+		}
+		return op.run(cmd.Context(), io, observed(pair), r)
+	}
+	return cmd
+}

@@ -1,0 +1,72 @@
+package peering
+
+import (
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// UserName is the name of the account by which a peer's admin works on this cluster.
+const UserName = "liqo-tui-peering-user"
+
+// User is the account by which the admin of a consumer connects and peers it with this
+// cluster, the provider, and all that it may do: t is the tenant namespace, home that of
+// the operator. Of Secrets it is shown the nonce alone, and nothing of other tenants. It
+// does what Liqo's peering users do, and reads what a plan has to know.
+func User(t render.Tenant, home string) []render.Object {
+	networking, authentication := networkingv1beta1.GroupVersion.Group, authv1beta1.GroupVersion.Group
+	read := []string{"get", "list", "watch"}
+	change := append([]string{"create", "delete", "patch"}, read...)
+	rule := func(verbs []string, group string, resources ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
+	}
+	named := func(r rbacv1.PolicyRule, names ...string) rbacv1.PolicyRule {
+		r.ResourceNames = names
+		return r
+	}
+	account := &corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: userMeta(t, t.Namespace, UserName)}
+	return append([]render.Object{account}, append(
+		grant(t, t.Namespace, UserName, []rbacv1.PolicyRule{
+			// With delete the plan of unpeer may say what becomes of the namespace. It is kept as
+			// long as the account can't list all that is in it.
+			named(rule([]string{"delete", "get"}, "", "namespaces"), t.Namespace),
+			named(rule(change, "", "secrets"), NonceName),
+			rule(read, "", "pods"),
+			rule(change, networking, "configurations", "gatewayservers", "gatewayclients", "publickeies"),
+			rule(read, networking, "connections"),
+			named(rule(change, authentication, "tenants"), string(t.Remote)),
+			rule([]string{"list", "watch"}, authentication, "tenants", "identities", "resourceslices", "renews"),
+			rule([]string{"list", "watch"}, offloadingv1beta1.SchemeGroupVersion.Group, "virtualnodes", "namespacemaps"),
+		}),
+		grant(t, home, UserName+"-"+string(t.Remote), []rbacv1.PolicyRule{
+			rule(read, "", "configmaps"),
+			rule(read, "apps", "deployments"),
+			rule(read, ipamv1alpha1.SchemeGroupVersion.Group, "networks"),
+			named(rule(read, ipamv1alpha1.SchemeGroupVersion.Group, "ips"), ProxyIPName),
+		})...)...)
+}
+
+func userMeta(t render.Tenant, namespace, name string) metav1.ObjectMeta {
+	m := meta(t, name)
+	m.Namespace, m.Labels[render.LabelDelegate] = namespace, render.DelegateUser
+	return m
+}
+
+func grant(t render.Tenant, namespace, name string, rules []rbacv1.PolicyRule) []render.Object {
+	role := metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"}
+	binding := metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"}
+	return []render.Object{
+		&rbacv1.Role{TypeMeta: role, ObjectMeta: userMeta(t, namespace, name), Rules: rules},
+		&rbacv1.RoleBinding{
+			TypeMeta: binding, ObjectMeta: userMeta(t, namespace, name),
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: t.Namespace, Name: UserName}},
+		},
+	}
+}
