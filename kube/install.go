@@ -121,7 +121,11 @@ func (c *Cluster) countAccess(ctx context.Context, f *flows.InstallationFacts) e
 			return c.unlessMissing("list who has access", err)
 		}
 	}
-	f.Tenants, f.Identities = len(tenants.Items), len(identities.Items)
+	providers := map[string]bool{} // each has given one to the cluster, and one for each slice
+	for i := range identities.Items {
+		providers[string(identities.Items[i].Spec.ClusterID)] = true
+	}
+	f.Tenants, f.Identities = len(tenants.Items), len(providers)
 	return nil
 }
 

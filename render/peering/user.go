@@ -33,9 +33,9 @@ func User(t render.Tenant, home string) []render.Object {
 	account := &corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: userMeta(t, t.Namespace, UserName)}
 	return append([]render.Object{account}, append(
 		grant(t, t.Namespace, UserName, []rbacv1.PolicyRule{
-			// With delete the plan of unpeer may say what becomes of the namespace. It is kept as
-			// long as the account can't list all that is in it.
-			named(rule([]string{"delete", "get"}, "", "namespaces"), t.Namespace),
+			// In a namespace, that is a right to this one. With delete the plan of unpeer may say what
+			// becomes of it. It is kept as long as the account can't list all that is in it.
+			rule([]string{"delete", "get"}, "", "namespaces"),
 			named(rule(change, "", "secrets"), NonceName),
 			rule(read, "", "pods"),
 			rule(change, networking, "configurations", "gatewayservers", "gatewayclients", "publickeies"),
