@@ -192,7 +192,8 @@ func (i *Installation) ClusterID() render.ClusterID { return i.params.ClusterID 
 // PlacesAgents reports whether an admin has said on which nodes agents run.
 func (i *Installation) PlacesAgents() bool { return i.params.Pods.PlacesFabric() }
 
-// Parts of an installation, in the order in which they are applied.
+// Parts of an installation, in the order in which they are applied; in an upgrade the
+// templates come last.
 const (
 	stepDefinitions = "definitions"
 	stepHome        = "liqo-namespace"
@@ -261,6 +262,8 @@ func (i *Installation) steps(side flows.Side, c flows.ClusterFacts) []flows.Step
 			s.Status, s.Reason, s.Objects = flows.Blocked, i.blocked(c, part.id, "needs the namespace"), nil
 		case part.id != stepRights && (!done[stepDefinitions] || !i.served(c)):
 			s.Status, s.Reason, s.Objects = flows.Blocked, i.blocked(c, part.id, "needs the definitions"), nil
+		case part.id == stepTemplates && !i.replaced(side, c):
+			s.Status, s.Reason, s.Objects = flows.Blocked, "needs the operator of this version: it replaces the gateways", nil
 		case part.id == stepOperator && !done[stepFabric]:
 			s.Status, s.Reason, s.Objects = flows.Blocked, i.blocked(c, part.id, "needs the rest to be applied"), nil
 		}
@@ -346,6 +349,14 @@ func endsAccess(c flows.ClusterFacts, role render.PeeringRole) string {
 		return fmt.Sprintf("clusters that it has access to: %d", c.Installation.Identities)
 	}
 	return ""
+}
+
+// replaced reports whether the operator is the one that the templates are for. A former one
+// would replace the gateways without what these need from it, and by an image that perhaps
+// does not run. Where there is none, it comes last.
+func (i *Installation) replaced(side flows.Side, c flows.ClusterFacts) bool {
+	return installed[appsv1.Deployment](c, render.OperatorName) == nil ||
+		i.part(side, c, stepOperator).Status == flows.Done && i.operatorWorks(side, c).Status == flows.Done
 }
 
 // part is the step for the objects of one part.

@@ -1,6 +1,7 @@
 package install_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,5 +89,58 @@ func TestUpgrades(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The gateways are replaced by the operator of their own version, and by no image that does
+// not run.
+func TestAnUpgradeChangesTheTemplatesWhenTheNewOperatorWorks(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.A.Bare()
+	if _, err := alone(t, pair, planned(render.InstallParams{})); err != nil {
+		t.Fatal(err)
+	}
+	newer := planned(render.InstallParams{Image: "example.org/gateway:v2"})
+	of := func(f flows.Facts) (templates, operator flows.Step) {
+		templates, _ = newer(f).Step("templates-a")
+		operator, _ = newer(f).Step("operator-a")
+		return templates, operator
+	}
+	seen := func() flows.Facts {
+		f := flowtest.Facts(pair)
+		found, err := pair.A.Installation(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Local.Installation = &found
+		return f
+	}
+	if templates, operator := of(seen()); templates.Status != flows.Blocked || operator.Status == flows.Done {
+		t.Errorf("before: templates %s, %q; operator %s", templates.Status, templates.Reason, operator.Status)
+	}
+	order := []flows.StepID{}
+	_, err := alone(t, pair, func(f flows.Facts) flows.Plan {
+		plan := newer(f)
+		for _, id := range []flows.StepID{"operator-a", "templates-a"} {
+			if s, _ := plan.Step(id); s.Status == flows.Done && !slices.Contains(order, id) {
+				order = append(order, id)
+			}
+		}
+		return plan
+	})
+	if err != nil || !slices.Equal(order, []flows.StepID{"operator-a", "templates-a"}) {
+		t.Errorf("done in the order %v, %v", order, err)
+	}
+	f := seen()
+	for i, o := range f.Local.Installation.Objects { // a new operator that does not start
+		if d, ok := o.(*appsv1.Deployment); ok {
+			d = d.DeepCopy()
+			d.Status.AvailableReplicas, d.Status.UpdatedReplicas = 0, 0
+			f.Local.Installation.Objects[i] = d
+		}
+	}
+	templates, _ := planned(render.InstallParams{Image: "example.org/gateway:v2", GatewayReplicas: 2})(f).Step("templates-a")
+	if templates.Status != flows.Blocked {
+		t.Errorf("while the operator does not start: templates %s", templates.Status)
 	}
 }
