@@ -184,6 +184,11 @@ bench: lab build bin/liqoctl ## Measure how long connecting and removing takes, 
 bench-liqo: lab-of-two build bin/liqo-1.2/version ## The same where Liqo runs
 	@LIQO=1.2 build/bench.sh
 
+bench-peering: lab-of-two build ## Measure what a peering without Liqo takes: times, and processors, memory and traffic with 100 pods
+	@bin/lab down >/dev/null 2>&1 || true
+	@trap 'bin/lab down' EXIT; bin/lab up && bin/lab load bin/images/liqo-gateway.tar && \
+		REQUIRE_LAB=1 go test -count=1 -tags bench -timeout 30m -v -run TestBenchPeering ./cmd/liqo-tui
+
 bench-gateway: lab build bin/wireguard2022 ## Measure the data plane: throughput, NAT, maps, memory
 	@build/bench-gateway.sh
 

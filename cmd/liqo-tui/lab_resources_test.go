@@ -32,7 +32,7 @@ func (l lab) costs(t *testing.T, cluster string) (c usage) {
 	const tick = 10 * time.Millisecond // USER_HZ
 	for _, node := range l.nodes(t, cluster) {
 		text := l.must(t, "exec", cluster, node, "--", "sh", "-c",
-			`for p in $(pgrep -f '^/liqo-gateway (operator|tunnel|fabric)'); do cut -d' ' -f14,15 /proc/$p/stat; grep -E '^Rss(Anon|File)' /proc/$p/status; done`)
+			`for p in $(pgrep -f '^/liqo-gateway (operator|tunnel|fabric|node)'); do cut -d' ' -f14,15 /proc/$p/stat; grep -E '^Rss(Anon|File)' /proc/$p/status; done`)
 		var shared int64
 		for line := range strings.Lines(text) {
 			f := strings.Fields(line)
