@@ -107,10 +107,13 @@ func (c *competition) run(ctx context.Context) {
 		c.log.Info("this pod holds the tunnel", "lease", c.key.Name)
 		c.begin()
 		lease, why := c.hold(ctx, lease)
+		if ctx.Err() != nil {
+			// Packets pass until the Lease is free: whoever takes it has to write it first.
+			c.release(context.WithoutCancel(ctx), lease)
+		}
 		c.end()
 		c.log.Info("this pod stands by", "lease", c.key.Name, "reason", why)
 		if ctx.Err() != nil {
-			c.release(context.WithoutCancel(ctx), lease)
 			return
 		}
 	}

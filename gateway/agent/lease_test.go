@@ -33,6 +33,7 @@ type contender struct {
 	name    string
 	holds   atomic.Bool
 	since   time.Time   // it holds the tunnel; written before holds is set
+	left    time.Time   // it left the tunnel
 	failing atomic.Bool // its tunnel does not work
 	cut     atomic.Bool // it can't reach the API server
 	end     context.CancelFunc
@@ -104,7 +105,10 @@ func (p *contender) start() {
 			p.since = time.Now()
 			p.holds.Store(true)
 		},
-		end:     func() { p.holds.Store(false) },
+		end: func() {
+			p.left = time.Now()
+			p.holds.Store(false)
+		},
 		failing: func(time.Time) bool { return p.failing.Load() },
 	}
 	go func() {
@@ -260,6 +264,22 @@ func TestLeaseIsGivenBackWhateverHappens(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each write takes some time: packets are lost during one of them, and not during two.
+func TestTheTunnelIsHeldUntilTheLeaseIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, a, b := started(t)
+		defer b.stop()
+		const write = 80 * time.Millisecond
+		c.slow.Store(int64(write))
+		a.stop()
+		time.Sleep(leaseTimeout)
+		c.want("after a gave the Lease back", "b")
+		if gap := b.since.Sub(a.left); gap < 0 || gap > write {
+			t.Errorf("nobody held the tunnel for %s, want %s at most, and never both", gap, write)
+		}
+	})
 }
 
 // The same pod's next process has the same name, and nobody else uses the Lease.
