@@ -175,6 +175,11 @@ soak: lab build ## Break three connected clusters at random for SOAK=10m, in the
 	@bin/lab down >/dev/null 2>&1 || true
 	@trap 'bin/lab down' EXIT; REQUIRE_LAB=1 SOAK=$${SOAK:-10m} go test -count=1 -timeout 24h -v -run 'TestThreeClusters/(faults|reset)' ./cmd/liqo-tui
 
+soak-lending: lab-of-two build ## Break two clusters of which one lends pods to the other, at random, for SOAK=10m
+	@bin/lab down >/dev/null 2>&1 || true
+	@trap 'bin/lab down' EXIT; bin/lab up --nodes 2 --cni milan=ptp && bin/lab load bin/images/liqo-gateway.tar && \
+		REQUIRE_LAB=1 SOAK=$${SOAK:-10m} go test -count=1 -timeout 24h -v -run '^TestLabLending' ./cmd/liqo-tui
+
 soak-tui: lab ## Leave the dashboard running for SOAK=1h while things change, and compare it with info peer
 	@build/soak-tui.sh
 

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -52,34 +51,45 @@ type owed struct {
 // itself needs most of it, when several things were broken at once.
 const settled = 2 * time.Minute
 
-func (l lab) testFaults(t *testing.T, connections []connection) {
-	enough := "1m" // for half of the faults
+// soak is for how long things are broken at random: less in a run of CI, all in one of all
+// tests, or as long as SOAK says.
+func soak(t *testing.T, less, all string) (length time.Duration, random *rand.Rand) {
+	t.Helper()
 	if sample.All() {
-		enough = "5m"
+		less = all
 	}
-	length, err := time.ParseDuration(cmp.Or(os.Getenv("SOAK"), enough))
+	length, err := time.ParseDuration(cmp.Or(os.Getenv("SOAK"), less))
 	if err != nil {
 		t.Fatalf("SOAK: %v", err)
 	}
-	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("SEED"), "1"), 10, 64)
-	if err != nil {
-		t.Fatalf("SEED: %v", err)
-	}
-	t.Logf("the same again: make soak SOAK=%s SEED=%d", length, seed)
+	seed := sample.Seed(t)
+	t.Logf("the same again: SOAK=%s SEED=%d", length, seed)
+	return length, rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // it has to be the same again
+}
+
+func (l lab) newFaultRun(t *testing.T, connections []connection) *faultRun {
+	t.Helper()
 	r := &faultRun{lab: l, connections: connections, nodesOf: map[string][]string{}}
 	for _, cluster := range l.clusters {
 		r.nodesOf[cluster] = l.nodes(t, cluster)
 	}
 	for _, c := range connections {
 		for _, way := range c.ways() {
-			s := l.sender(t, way)
-			r.senders = append(r.senders, s)
-			// What is measured here are seconds. Dozens of datagrams in each of them, through
-			// three tunnels in user space, have taken all of a slow machine's time.
-			r.streams = append(r.streams, s.stream(t, 1200, "--interval", "50ms"))
+			r.senders = append(r.senders, l.sender(t, way))
 		}
 	}
-	r.breakThings(t, rand.New(rand.NewPCG(seed, 0)), length)
+	return r
+}
+
+func (l lab) testFaults(t *testing.T, connections []connection) {
+	length, random := soak(t, "1m", "5m") // for half of the faults, and for all
+	r := l.newFaultRun(t, connections)
+	for _, s := range r.senders {
+		// What is measured here are seconds. Dozens of datagrams in each of them, through
+		// three tunnels in user space, have taken all of a slow machine's time.
+		r.streams = append(r.streams, s.stream(t, 1200, "--interval", "50ms"))
+	}
+	r.breakThings(t, random, length)
 	last, missing := r.bursts[len(r.bursts)-1].over, ""
 	for _, c := range connections {
 		for _, way := range c.ways() {

@@ -5,10 +5,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -131,6 +134,7 @@ func (l lab) testLending(t *testing.T, access string, invited bool, more ...stri
 			return err
 		})
 	})
+	t.Run("things break at random while the Deployment is scaled", func(t *testing.T) { l.faultsWhileLending(t, connection{consumer, provider}, namespace) })
 	t.Run("a pod deleted here goes there", func(t *testing.T) {
 		l.must(t, "kubectl", consumer, "-n", namespace, "scale", "deployment/web", "--replicas=0")
 		eventually(t, 30*time.Second, func() error {
@@ -188,6 +192,59 @@ func (l lab) invitedUser(t *testing.T, consumer, provider string) (file string) 
 		}
 	}
 	return file
+}
+
+// faultsWhileLending breaks what carries a peering, while there are ever other pods. When all
+// works again, there are as many pods here as there, and none twice.
+func (l lab) faultsWhileLending(t *testing.T, c connection, namespace string) {
+	length, random := soak(t, "15s", "3m")
+	r := l.newFaultRun(t, []connection{c})
+	scale := func(replicas int) error {
+		_, err := l.try(t, "kubectl", c.a, "--request-timeout=5s", "-n", namespace, "scale", "deployment/web", fmt.Sprintf("--replicas=%d", replicas))
+		return err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var scaling sync.WaitGroup
+	scaled := rand.New(rand.NewPCG(random.Uint64(), 0)) //nolint:gosec // it has to be the same again
+	scaling.Go(func() {
+		for ctx.Err() == nil {
+			_ = scale(scaled.IntN(8)) // the API server may be what is broken
+			time.Sleep(time.Duration(scaled.IntN(3000)) * time.Millisecond)
+		}
+	})
+	r.breakThings(t, random, length)
+	cancel()
+	scaling.Wait()
+	const replicas = 3
+	var kinds []string
+	for _, b := range r.bursts {
+		kinds = append(kinds, b.kinds...)
+	}
+	began := time.Now()
+	eventually(t, settled, func() error { return scale(replicas) })
+	twin := namespace + "-" + c.a
+	eventually(t, settled, func() error {
+		counts := map[string]int{}
+		for what, args := range map[string][]string{
+			"pods here":        {c.a, "-n", namespace, "get", "pods", "-l", "app=web"},
+			"ShadowPods there": {c.b, "-n", twin, "get", "shadowpods"},
+			"pods there":       {c.b, "-n", twin, "get", "pods"},
+		} {
+			out, err := l.try(t, append(append([]string{"kubectl"}, args...), "-o", "name")...)
+			if err != nil {
+				return err
+			}
+			counts[what] = len(strings.Fields(out))
+		}
+		ready, err := l.try(t, "kubectl", c.a, "-n", namespace, "get", "deployment", "web", "-o", "jsonpath={.status.readyReplicas}")
+		if err == nil && (ready != strconv.Itoa(replicas) || counts["pods here"] != replicas || counts["ShadowPods there"] != replicas || counts["pods there"] != replicas) {
+			err = fmt.Errorf("of %d pods %q are ready: %v", replicas, ready, counts)
+		}
+		return err
+	})
+	t.Logf("all is as it should be %.1f s after: %s", time.Since(began).Seconds(), strings.Join(kinds, ", "))
+	eventually(t, settled, func() error { return scale(1) })
+	l.must(t, "kubectl", c.a, "-n", namespace, "rollout", "status", "deployment/web", "--timeout=90s")
 }
 
 // saysWhatIsLent compares what the program says of a peering with what there is, when it is
