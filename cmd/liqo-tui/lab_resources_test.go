@@ -110,7 +110,7 @@ func TestLabResources(t *testing.T) {
 // meter counts the bytes between rome's nodes and milan's, until that is undone.
 func (l lab) meter(t *testing.T) (sent func() int64, undo func()) {
 	t.Helper()
-	others := strings.Join(strings.Fields(l.must(t, "kubectl", "milan", "get", "nodes", "-o", `jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`)), ", ")
+	others := strings.Join(strings.Fields(l.must(t, "kubectl", "milan", "get", "nodes", "-l", "!liqo.io/type", "-o", `jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`)), ", ")
 	for _, node := range l.nodes(t, "rome") {
 		l.must(t, "exec", "rome", node, "--", "nft", fmt.Sprintf("add table inet measured; add counter inet measured between; "+
 			"add chain inet measured in { type filter hook prerouting priority -400; }; add rule inet measured in iifname eth0 ip saddr { %[1]s } counter name between; "+

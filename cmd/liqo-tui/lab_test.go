@@ -220,7 +220,7 @@ func (l lab) testRefusals(t *testing.T) {
 // on the others are the normal case.
 func (l lab) nodes(t *testing.T, cluster string) []string {
 	t.Helper()
-	return strings.Fields(l.must(t, "kubectl", cluster, "get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"))
+	return strings.Fields(l.must(t, "kubectl", cluster, "get", "nodes", "-l", "!liqo.io/type", "-o", "jsonpath={.items[*].metadata.name}")) // not virtual ones
 }
 
 // webPod is the demo's pod, on one node and named after it.
