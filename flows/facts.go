@@ -487,4 +487,5 @@ type DelegationFacts struct {
 	Roles    []rbacv1.Role
 	Bindings []rbacv1.RoleBinding
 	Secrets  []corev1.Secret
+	Bounds   []string // names of the admission policies of the installation that are bound
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -27,7 +28,11 @@ func (c *Cluster) delegationKinds() []*store {
 		st.narrow = c.connectionNamespace
 		return st
 	}
+	bounds := newStore("ValidatingAdmissionPolicyBinding", func() client.ObjectList { return &admissionregistrationv1.ValidatingAdmissionPolicyBindingList{} }, c.notify,
+		client.MatchingLabels{render.LabelManagedBy: render.ManagedBy})
+	bounds.optional, bounds.minor = true, true // not before Kubernetes 1.30
 	return []*store{
+		bounds,
 		s("ServiceAccount", func() client.ObjectList { return &corev1.ServiceAccountList{} }),
 		s("Role", func() client.ObjectList { return &rbacv1.RoleList{} }),
 		s("RoleBinding", func() client.ObjectList { return &rbacv1.RoleBindingList{} }),
@@ -83,6 +88,8 @@ func collectDelegation(f *flows.DelegationFacts, o client.Object) {
 		f.Bindings = append(f.Bindings, *o)
 	case *corev1.Secret:
 		f.Secrets = append(f.Secrets, *o)
+	case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
+		f.Bounds = append(f.Bounds, o.Spec.PolicyName)
 	}
 }
 

@@ -116,7 +116,7 @@ func createOne(io streams, pair *pairFlags, k byhand.Kind) *cobra.Command {
 // generateCommand prints what the other cluster's admin has to apply.
 func generateCommand(io streams) *cobra.Command {
 	var pair *pairFlags
-	cmd := byHandCommand("generate", "Print what the other cluster's admin has to apply, by hand", func(p *pairFlags, k byhand.Kind) *cobra.Command {
+	cmd := byHandCommand("generate", "Make what the other cluster's admin needs", func(p *pairFlags, k byhand.Kind) *cobra.Command {
 		pair = p
 		var g byhand.Gateway
 		var output string

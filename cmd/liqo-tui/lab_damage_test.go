@@ -21,6 +21,8 @@ type fault struct {
 	// numbers are its own, so that a seed means the same at any speed.
 	apply func(d damage) (string, error)
 	undo  func(d damage) error // nil: nothing to be undone
+	// connects: an admin runs network connect.
+	connects bool
 }
 
 // damage is where and how a fault is applied.
@@ -238,20 +240,20 @@ func faults() []fault {
 		})},
 
 		{name: "rotate keys", apply: func(d damage) (string, error) { return d.command(d.way, "rotate-keys") }},
-		{name: "change the node port", apply: again(func(d damage) []string {
+		{name: "change the node port", connects: true, apply: again(func(d damage) []string {
 			return []string{"--server-service-type", "NodePort", "--node-port", strconv.Itoa(d.ports(d.way) + d.random.IntN(100))}
 		})},
-		{name: "change the port", apply: again(func(d damage) []string {
+		{name: "change the port", connects: true, apply: again(func(d damage) []string {
 			return []string{"--server-port", strconv.Itoa(51840 + d.random.IntN(100))}
 		})},
-		{name: "change the port while kube-proxy stands still", apply: changePortEarly},
-		{name: "change the Service's type", apply: again(func(d damage) []string {
+		{name: "change the port while kube-proxy stands still", connects: true, apply: changePortEarly},
+		{name: "change the Service's type", connects: true, apply: again(func(d damage) []string {
 			return []string{"--server-service-type", anyOf(d.random, "NodePort", "LoadBalancer")}
 		})},
-		{name: "change the MTU", apply: again(func(d damage) []string {
+		{name: "change the MTU", connects: true, apply: again(func(d damage) []string {
 			return []string{"--mtu", anyOf(d.random, "1300", "1340", "1400")}
 		})},
-		{name: "move the server", apply: again(func(d damage) []string {
+		{name: "move the server", connects: true, apply: again(func(d damage) []string {
 			return []string{"--server-location", anyOf(d.random, "Local", "Remote")}
 		})},
 	}

@@ -24,6 +24,7 @@ import (
 type faultRun struct {
 	lab
 	connections []connection
+	faults      []fault
 	nodesOf     map[string][]string // of a cluster, for when its API server is down
 	senders     []sender
 	streams     []*stream
@@ -69,7 +70,7 @@ func soak(t *testing.T, less, all string) (length time.Duration, random *rand.Ra
 
 func (l lab) newFaultRun(t *testing.T, connections []connection) *faultRun {
 	t.Helper()
-	r := &faultRun{lab: l, connections: connections, nodesOf: map[string][]string{}}
+	r := &faultRun{lab: l, connections: connections, faults: faults(), nodesOf: map[string][]string{}}
 	for _, cluster := range l.clusters {
 		r.nodesOf[cluster] = l.nodes(t, cluster)
 	}
@@ -125,7 +126,7 @@ func (l lab) testFaults(t *testing.T, connections []connection) {
 // breakThings goes through the faults, shuffled, again and again.
 func (r *faultRun) breakThings(t *testing.T, random *rand.Rand, length time.Duration) {
 	t.Helper()
-	all := faults()
+	all := r.faults
 	var deck []int
 	for end := time.Now().Add(length); time.Now().Before(end); {
 		// Two of three times one alone, whose cost can be told.

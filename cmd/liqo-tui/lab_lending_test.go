@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -174,7 +175,7 @@ func (l lab) invitedUser(t *testing.T, consumer, provider string) (file string) 
 	for question, want := range map[string]string{
 		"create tenants.authentication.liqo.io/" + consumer + " -n " + tenant: "yes",
 		"get secrets/liqo-nonce -n " + tenant:                                 "yes",
-		"create tenants.authentication.liqo.io/another -n " + tenant:          "no",
+		"create tenants.authentication.liqo.io -n default":                    "no",
 		"get secrets -n " + tenant:                                            "no",
 		"list secrets -n " + tenant:                                           "no",
 		"get secrets/liqo-nonce -n liqo":                                      "no",
@@ -199,6 +200,8 @@ func (l lab) invitedUser(t *testing.T, consumer, provider string) (file string) 
 func (l lab) faultsWhileLending(t *testing.T, c connection, namespace string) {
 	length, random := soak(t, "15s", "3m")
 	r := l.newFaultRun(t, []connection{c})
+	// Who runs network connect wants the network for itself, and unpeer leaves it.
+	r.faults = slices.DeleteFunc(r.faults, func(f fault) bool { return f.connects })
 	scale := func(replicas int) error {
 		_, err := l.try(t, "kubectl", c.a, "--request-timeout=5s", "-n", namespace, "scale", "deployment/web", fmt.Sprintf("--replicas=%d", replicas))
 		return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -85,11 +87,14 @@ a secret. Run it again for a new one.`,
 		var expires time.Time
 		op := operation{name: "generate peering-user", localOnly: true, undo: "delete peering-user"}
 		op.plan = func() (func(flows.Facts) flows.Plan, error) {
-			var short error
+			var wrong []error
 			if valid < userValid0 {
-				short = fmt.Errorf("--valid %s: want %s or more", valid, userValid0)
+				wrong = append(wrong, fmt.Errorf("--valid %s: want %s or more", valid, userValid0))
 			}
-			return planUser(&u, peer.User.Invite, short)
+			if err := install.ValidServer(u.APIServer); u.APIServer != "" && err != nil {
+				wrong = append(wrong, fmt.Errorf("--api-server: %w", err))
+			}
+			return planUser(&u, peer.User.Invite, wrong...)
 		}
 		op.prepare = func(_ context.Context, a, _ engine.Cluster) error {
 			cluster, _ = a.(*kube.Cluster)
@@ -103,7 +108,7 @@ a secret. Run it again for a new one.`,
 		op.done = func(f flows.Facts) report.Achieved {
 			return report.Achieved{
 				Text: fmt.Sprintf("%s may be used until %s. It is a secret: hand it to the admin of %s.\nfor the admin of %s: liqo-tui peer --context CONTEXT-OF-%s --remote-kubeconfig %s",
-					file, expires.Local().Format("2006-01-02 15:04"), u.Consumer, u.Consumer, u.Consumer, report.ShellWord(file)),
+					file, expires.UTC().Format(time.RFC3339), u.Consumer, u.Consumer, u.Consumer, report.ShellWord(file)),
 				Next: []report.NextStep{
 					{Command: pair.local.command("info", "peer", string(u.Consumer)), Why: "says how far they are"},
 					{Command: pair.local.command("delete", "peering-user", "--consumer-cluster-id", string(u.Consumer)), Why: "ends what the file is good for"},
@@ -124,12 +129,28 @@ func writeUser(ctx context.Context, c *kube.Cluster, u peer.User, f flows.Facts,
 	}
 	text, err := render.Kubeconfig(string(f.Local.ID), u.Server(f.Local), f.Local.Delegation.CA, []byte(token), namespace)
 	if err == nil {
-		err = os.WriteFile(file, text, 0o600)
+		err = writeSecret(file, text)
 	}
 	if err != nil {
 		return expires, fmt.Errorf("write the kubeconfig of %s: %w; the same command tries again", u.Consumer, err)
 	}
 	return expires, nil
+}
+
+// writeSecret writes a file that its owner alone may read, also where there was another one.
+func writeSecret(name string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
 }
 
 func deleteCommand(io streams) *cobra.Command {

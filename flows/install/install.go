@@ -262,7 +262,7 @@ func (i *Installation) steps(side flows.Side, c flows.ClusterFacts) []flows.Step
 			s.Status, s.Reason, s.Objects = flows.Blocked, i.blocked(c, part.id, "needs the namespace"), nil
 		case part.id != stepRights && (!done[stepDefinitions] || !i.served(c)):
 			s.Status, s.Reason, s.Objects = flows.Blocked, i.blocked(c, part.id, "needs the definitions"), nil
-		case part.id == stepTemplates && !i.replaced(side, c):
+		case part.id == stepTemplates && s.Status == flows.Ready && !i.replaced(side, c):
 			s.Status, s.Reason, s.Objects = flows.Blocked, "needs the operator of this version: it replaces the gateways", nil
 		case part.id == stepOperator && !done[stepFabric]:
 			s.Status, s.Reason, s.Objects = flows.Blocked, i.blocked(c, part.id, "needs the rest to be applied"), nil
@@ -351,12 +351,17 @@ func endsAccess(c flows.ClusterFacts, role render.PeeringRole) string {
 	return ""
 }
 
-// replaced reports whether the operator is the one that the templates are for. A former one
-// would replace the gateways without what these need from it, and by an image that perhaps
-// does not run. Where there is none, it comes last.
+// replaced reports whether no former operator would follow the templates: it would replace the
+// gateways without what these need from it, and by an image that perhaps does not run. Where
+// there is none, it comes last; one that does nothing replaces nothing.
 func (i *Installation) replaced(side flows.Side, c flows.ClusterFacts) bool {
-	return installed[appsv1.Deployment](c, render.OperatorName) == nil ||
-		i.part(side, c, stepOperator).Status == flows.Done && i.operatorWorks(side, c).Status == flows.Done
+	switch {
+	case installed[appsv1.Deployment](c, render.OperatorName) == nil:
+		return true
+	case i.part(side, c, stepOperator).Status != flows.Done:
+		return c.Operator.Problem != ""
+	}
+	return i.operatorWorks(side, c).Status == flows.Done
 }
 
 // part is the step for the objects of one part.

@@ -30,7 +30,7 @@ func Settings() []setting.Setting[render.InstallParams] {
 			Options: []setting.Option{{Value: string(render.PeeringNone)}, {Value: string(render.PeeringConsumer)}, {Value: string(render.PeeringProvider)}, {Value: string(render.PeeringBoth)}},
 			Store:   setting.TextAt(func(p *params) *render.PeeringRole { return &p.Peering }),
 		},
-		{Name: "api-server", Help: "URL at which consumers reach the cluster's API server (default: unchanged, at first the address that the API server itself states)", Empty: "unchanged", Valid: validServer, Store: setting.TextAt(func(p *params) *string { return &p.APIServer })},
+		{Name: "api-server", Help: "URL at which consumers reach the cluster's API server (default: unchanged, at first the address that the API server itself states)", Empty: "unchanged", Valid: ValidServer, Store: setting.TextAt(func(p *params) *string { return &p.APIServer })},
 		{Name: "lend", Help: "most of a resource that all consumers get together, such as cpu=8; may be repeated (default: unchanged, at first what the nodes have)", Kind: setting.List, Empty: "unchanged", Valid: validAmount, Store: setting.ListAt(func(p *params) *[]string { return &p.Lend })},
 	}
 }
@@ -40,7 +40,8 @@ func validAmount(text string) error {
 	return err
 }
 
-func validServer(text string) error {
+// ValidServer says what is wrong with the URL of an API server.
+func ValidServer(text string) error {
 	if u, err := url.Parse(text); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
 		return errors.New("want a URL like https://203.0.113.7:6443")
 	}

@@ -118,6 +118,14 @@ func TestAnUpgradeChangesTheTemplatesWhenTheNewOperatorWorks(t *testing.T) {
 	if templates, operator := of(seen()); templates.Status != flows.Blocked || operator.Status == flows.Done {
 		t.Errorf("before: templates %s, %q; operator %s", templates.Status, templates.Reason, operator.Status)
 	}
+	broken := seen()
+	broken.Local.Operator.Problem = "its pod does not start"
+	if templates, _ := of(broken); templates.Status != flows.Ready { // it may be mended while connecting
+		t.Errorf("while the former operator does nothing: templates %s, %q", templates.Status, templates.Reason)
+	}
+	if templates, _ := planned(render.InstallParams{OperatorReplicas: 2})(seen()).Step("templates-a"); templates.Status != flows.Done {
+		t.Errorf("what changes the operator alone: templates %s, %q", templates.Status, templates.Reason)
+	}
 	order := []flows.StepID{}
 	_, err := alone(t, pair, func(f flows.Facts) flows.Plan {
 		plan := newer(f)

@@ -196,7 +196,7 @@ func expired(certificate []byte, now time.Time) bool {
 func loopback(server string) bool {
 	u, err := url.Parse(server)
 	if err != nil {
-		return false
+		return true // nobody reaches that
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
 	return u.Hostname() == "localhost" || err == nil && (ip.IsLoopback() || ip.IsUnspecified())

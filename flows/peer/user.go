@@ -3,6 +3,7 @@ package peer
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -26,41 +27,53 @@ func (u User) Server(f flows.ClusterFacts) string {
 
 // Invite makes the account.
 func (u User) Invite(f flows.Facts) flows.Plan {
-	plan, p := u.half(f)
-	if len(plan.Steps) > 0 {
+	f.Remote = flows.ClusterFacts{ID: u.Consumer, Described: true}
+	plan, c := flows.NewHalf(flows.Params{}, f)
+	if plan.Kept = nil; len(plan.Steps) > 0 {
 		return plan
 	}
-	if f.Local.Software != flows.Operator {
-		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeSoftware, "operator", flows.FailedPreflight,
-			fmt.Sprintf("%s has %s, whose own program makes such users", p.id(p.pro), f.Local.Software),
-			"liqoctl generate peering-user --consumer-cluster-id "+string(u.Consumer))}
+	p := u.pair(c)
+	refuse := func(code flows.Code, title, reason, hint string) flows.Plan {
+		plan.Steps = []flows.Step{flows.Refuse(flows.A, code, title, flows.FailedPreflight, reason, hint)}
 		return plan
 	}
-	if server := u.Server(f.Local); loopback(server) {
-		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeUsage, "API server's URL", flows.FailedPreflight,
-			fmt.Sprintf("%s's API server is %s, which another machine can't reach", p.id(p.pro), server), "give a URL that the admin of "+string(u.Consumer)+" can reach: --api-server")}
-		return plan
+	given := p.delegation()
+	switch server := u.Server(f.Local); {
+	case f.Local.Software != flows.Operator:
+		return refuse(flows.CodeSoftware, "operator", fmt.Sprintf("%s has %s, whose own program makes such users", p.id(p.pro), f.Local.Software),
+			"liqoctl generate peering-user --consumer-cluster-id "+string(u.Consumer))
+	case loopback(server):
+		return refuse(flows.CodeUsage, "API server's URL", fmt.Sprintf("%s's API server is %s, which another machine can't reach", p.id(p.pro), server),
+			fmt.Sprintf("give a URL that the admin of %s can reach: --api-server", u.Consumer))
+	case !slices.Contains(given.Bounds, peering.UserPolicy):
+		return refuse(flows.CodeUnfit, "bounds of the account", fmt.Sprintf("%s has no admission policy %s, without which the account could do more than it should", p.id(p.pro), peering.UserPolicy),
+			fmt.Sprintf("bring the installation up to date: liqo-tui install --context %s; Kubernetes before 1.30 has no such policies", f.Local.Context.Name))
 	}
 	plan.Steps = []flows.Step{p.TenantNamespace(p.pro)}
 	for _, o := range u.objects(p) {
 		plan.Steps = append(plan.Steps, p.BehindNamespace(p.pro, flows.Ensure(p.pro, o.what, o.live, o.want)))
 	}
 	plan.Kept = []string{
-		fmt.Sprintf("whoever has the file that this writes may connect %s and %s, let %s in, and take that back; it sees nothing of other peers, and of Secrets the nonce alone", p.id(p.pro), u.Consumer, u.Consumer),
+		fmt.Sprintf("the file that this writes lets its holder connect %s and %s, have %s let in, and take both back; it shows nothing of other peers, and of Secrets the nonce alone", p.id(p.pro), u.Consumer, u.Consumer),
 	}
 	if !f.Local.Operator.Peering.Provides() {
 		plan.Kept = append(plan.Kept, fmt.Sprintf("the operator on %s is not told that the cluster is a provider: until then the file is good for the network alone", p.id(p.pro)))
 	}
+	if len(given.CA) == 0 {
+		plan.Kept = append(plan.Kept, fmt.Sprintf("the kubeconfig of context %s names no certificate authority, so the file names none, and is good where the API server's certificate is trusted anyway", f.Local.Context.Name))
+	}
 	return plan
 }
 
-// Revoke removes the account: what it was good for ends at once. What was connected or
-// peered with it stays, and so does the namespace then.
+// Revoke removes the account: what it was good for ends at once, whatever state the operator
+// is in. What was connected or peered with it stays, and so does the namespace then.
 func (u User) Revoke(f flows.Facts) flows.Plan {
-	plan, p := u.half(f)
-	if len(plan.Steps) > 0 {
+	f.Remote = flows.ClusterFacts{ID: u.Consumer, Described: true}
+	plan := flows.Plan{A: f.Local.Name(), B: u.Consumer}
+	if plan.Steps = flows.NoAnswer(f, flows.A); len(plan.Steps) > 0 {
 		return plan
 	}
+	p := u.pair(flows.NewConnection(flows.Params{}, f))
 	gone := true
 	for _, o := range u.objects(p) {
 		s := flows.Remove(p.pro, o.what, flows.RefTo(o.want), o.live, "")
@@ -75,12 +88,17 @@ func (u User) Revoke(f flows.Facts) flows.Plan {
 	return plan
 }
 
-// half is a plan for cluster A alone, which lends.
-func (u User) half(f flows.Facts) (flows.Plan, pair) {
-	f.Remote = flows.ClusterFacts{ID: u.Consumer, Described: true}
-	plan, c := flows.NewHalf(flows.Params{}, f)
-	plan.Kept = nil
-	return plan, pair{Connection: c, con: flows.B, pro: flows.A, made: map[string]flows.Step{}}
+// pair is of cluster A, which lends, and a consumer of which nothing is known but its ID.
+func (u User) pair(c flows.Connection) pair {
+	return pair{Connection: c, con: flows.B, pro: flows.A, made: map[string]flows.Step{}}
+}
+
+// delegation are the facts about such accounts on the provider.
+func (p pair) delegation() flows.DelegationFacts {
+	if d := p.Facts.Side(p.pro).Delegation; d != nil {
+		return *d
+	}
+	return flows.DelegationFacts{}
 }
 
 // object is one of the account's: as it is, and as it should be.
@@ -90,10 +108,7 @@ type object struct {
 }
 
 func (u User) objects(p pair) (out []object) {
-	facts, tenant := flows.DelegationFacts{}, p.tenant(p.pro)
-	if d := p.Facts.Side(p.pro).Delegation; d != nil {
-		facts = *d
-	}
+	facts, tenant := p.delegation(), p.tenant(p.pro)
 	for _, want := range peering.User(tenant, p.Facts.Side(p.pro).Namespace) {
 		o := object{want: want}
 		switch want.(type) {
@@ -114,6 +129,7 @@ func (u User) objects(p pair) (out []object) {
 
 // Account is the account's ServiceAccount.
 func (u User) Account(f flows.Facts) (namespace, name string) {
-	_, p := u.half(f)
+	f.Remote = flows.ClusterFacts{ID: u.Consumer, Described: true}
+	p := u.pair(flows.NewConnection(flows.Params{}, f))
 	return p.tenant(p.pro).Namespace, peering.UserName
 }

@@ -76,8 +76,8 @@ func Needed(p flows.Plan, side flows.Side) []Permission {
 		if o.Kind == "Pod" {
 			permission.Resource, verbs = "pods/eviction", []string{"create"} // see kube's Delete
 		}
-		if o.Kind == "Secret" || o.Kind == authv1beta1.TenantKind {
-			permission.Name = o.Name // a peering user may change those of its peering, and no others
+		if o.Kind == "Secret" {
+			permission.Name = o.Name // a peering user may see the nonce, and no other one
 		}
 		for _, verb := range verbs {
 			permission.Verb, permission.Namespace = verb, o.Namespace

@@ -101,7 +101,11 @@ type competition struct {
 func (c *competition) run(ctx context.Context) {
 	for {
 		lease := c.await(ctx)
-		if lease == nil {
+		if ctx.Err() != nil { // an answer may have been lost that it has the Lease
+			ctx := context.WithoutCancel(ctx)
+			if now, err := c.read(ctx); err == nil {
+				c.release(ctx, now)
+			}
 			return
 		}
 		c.log.Info("this pod holds the tunnel", "lease", c.key.Name)
@@ -215,14 +219,19 @@ func (c *competition) release(ctx context.Context, lease *coordinationv1.Lease) 
 	defer cancel()
 	for holderOf(lease) == c.identity {
 		err := c.write(ctx, lease, "")
-		if err == nil || apierrors.IsNotFound(err) || apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
-			return // or the gateway is being deleted, and its account before it
-		}
-		if now, unread := c.read(ctx); unread == nil {
-			lease = now // somebody else wrote to it, or we did and did not hear of it
-		} else if !sleep.For(ctx, leaseRetry) {
+		switch {
+		case err == nil, apierrors.IsNotFound(err):
+			return
+		case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err): // the gateway's account is deleted before it
+			c.log.Info("the Lease was not given back", "lease", c.key.Name, "reason", err.Error())
+			return
+		case apierrors.IsConflict(err): // somebody else wrote to it, or we did and did not hear of it
+		case !sleep.For(ctx, leaseRetry):
 			c.log.Warn("the Lease could not be given back; another pod takes it when it is over", "lease", c.key.Name, "error", err)
 			return
+		}
+		if now, err := c.read(ctx); err == nil {
+			lease = now
 		}
 	}
 }

@@ -15,10 +15,14 @@ import (
 // UserName is the name of the account by which a peer's admin works on this cluster.
 const UserName = "liqo-tui-peering-user"
 
+// UserPolicy is the name of the admission policy that bounds what such accounts write. It
+// comes with the installation: render's policies.yaml.
+const UserPolicy = UserName
+
 // User is the account by which the admin of a consumer connects and peers it with this
 // cluster, the provider, and all that it may do: t is the tenant namespace, home that of
-// the operator. Of Secrets it is shown the nonce alone, and nothing of other tenants. It
-// does what Liqo's peering users do, and reads what a plan has to know.
+// the operator. Of Secrets it is shown the nonce, and of other tenants nothing. Which objects
+// it may make, and what it may write in them, [UserPolicy] says.
 func User(t render.Tenant, home string) []render.Object {
 	networking, authentication := networkingv1beta1.GroupVersion.Group, authv1beta1.GroupVersion.Group
 	read := []string{"get", "list", "watch"}
@@ -33,15 +37,15 @@ func User(t render.Tenant, home string) []render.Object {
 	account := &corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: userMeta(t, t.Namespace, UserName)}
 	return append([]render.Object{account}, append(
 		grant(t, t.Namespace, UserName, []rbacv1.PolicyRule{
-			// In a namespace, that is a right to this one. With delete the plan of unpeer may say what
-			// becomes of it. It is kept as long as the account can't list all that is in it.
+			// In a Role, this is the namespace itself. Plans that take a connection back ask for the
+			// right to delete it; the policy refuses it.
 			rule([]string{"delete", "get"}, "", "namespaces"),
 			named(rule(change, "", "secrets"), NonceName),
 			rule(read, "", "pods"),
 			rule(change, networking, "configurations", "gatewayservers", "gatewayclients", "publickeies"),
 			rule(read, networking, "connections"),
-			named(rule(change, authentication, "tenants"), string(t.Remote)),
-			rule([]string{"list", "watch"}, authentication, "tenants", "identities", "resourceslices", "renews"),
+			rule(change, authentication, "tenants"),
+			rule([]string{"list", "watch"}, authentication, "identities", "resourceslices", "renews"),
 			rule([]string{"list", "watch"}, offloadingv1beta1.SchemeGroupVersion.Group, "virtualnodes", "namespacemaps"),
 		}),
 		grant(t, home, UserName+"-"+string(t.Remote), []rbacv1.PolicyRule{
