@@ -127,7 +127,7 @@ func lentPod(name string, abroad bool) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	p.Spec.TerminationGracePeriodSeconds = new(int64)
 	p.Spec.Containers = []corev1.Container{{Name: "web", Image: "lab.local/pod:v1", ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"serve"}}}
-	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("8Mi")}
+	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("8Mi"), corev1.ResourceEphemeralStorage: resource.MustParse("8Mi")}
 	if abroad {
 		p.Spec.NodeSelector = map[string]string{"liqo.io/type": "virtual-node"}
 		p.Spec.Tolerations = []corev1.Toleration{{Key: "virtual-node.liqo.io/not-allowed", Operator: corev1.TolerationOpExists}}
@@ -188,7 +188,7 @@ spec:
       nodeSelector: {liqo.io/type: virtual-node}
       tolerations: [{key: virtual-node.liqo.io/not-allowed, operator: Exists}]
       containers:
-      - {name: web, image: "lab.local/pod:v1", imagePullPolicy: IfNotPresent, args: [serve], resources: {requests: {cpu: 1m, memory: 8Mi}}}
+      - {name: web, image: "lab.local/pod:v1", imagePullPolicy: IfNotPresent, args: [serve], resources: {requests: {cpu: 1m, memory: 8Mi, ephemeral-storage: 8Mi}}}
 `)
 }
 
