@@ -105,7 +105,7 @@ a secret. Run it again for a new one.`,
 			expires, err = writeUser(cmd.Context(), cluster, u, f, valid, file)
 			return err
 		}
-		op.done = func(f flows.Facts) report.Achieved {
+		op.done = func(flows.Facts) report.Achieved {
 			return report.Achieved{
 				Text: fmt.Sprintf("%s may be used until %s. It is a secret: hand it to the admin of %s.\nfor the admin of %s: liqo-tui peer --context CONTEXT-OF-%s --remote-kubeconfig %s",
 					file, expires.UTC().Format(time.RFC3339), u.Consumer, u.Consumer, u.Consumer, report.ShellWord(file)),
