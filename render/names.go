@@ -230,3 +230,15 @@ func Named[T any, O interface {
 	}
 	return nil
 }
+
+// Lasting are the annotations of an object that this program wrote to stay with it. An apply
+// that leaves them out takes them away.
+func Lasting(o Object) map[string]string {
+	kept := map[string]string{}
+	for _, key := range []string{AnnotationForPeering, AnnotationInvitation} {
+		if value, ok := o.GetAnnotations()[key]; ok {
+			kept[key] = value
+		}
+	}
+	return kept
+}

@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -270,7 +271,8 @@ func (r renumbering) ask(becomes []check.Becomes) flows.Step {
 	cidr := r.conf.Spec.Remote.CIDR
 	want := render.Configuration(peer.Tenant, render.Networks{Pod: cidr.Pod, External: cidr.External})
 	flows.KeepName(want, r.conf)
-	want.Annotations = r.asked.Annotations()
+	want.Annotations = render.Lasting(r.conf)
+	maps.Copy(want.Annotations, r.asked.Annotations())
 	s := flows.Ensure(r.side, stepRenumber, r.conf, want)
 	text := make([]string, len(becomes))
 	for i, b := range becomes {

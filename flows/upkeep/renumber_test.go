@@ -274,3 +274,25 @@ func TestRenumberAsksByAnnotationsOnly(t *testing.T) {
 		}
 	}
 }
+
+// What is applied anew for another purpose would take the annotation away, and unpeer would
+// leave the network.
+func TestUpkeepKeepsWhatTheNetworkIsFor(t *testing.T) {
+	p := flowtest.NewPair()
+	settings := flowtest.NodePort()
+	settings.ForPeering = true
+	flowtest.MustRun(t, p, flowtest.Connect(settings))
+	wanted := func(after string) {
+		t.Helper()
+		f := flowtest.Facts(p)
+		if gateways, configurations := flows.NewConnection(flows.Params{}, f).ForPeering(); !gateways || !configurations {
+			t.Errorf("%s: for a peering are the gateways: %v, the Configurations: %v", after, gateways, configurations)
+		}
+	}
+	wanted("connected")
+	flowtest.MustRun(t, p, rotate(upkeep.StartRotation(flowtest.Facts(p))))
+	wanted("after other keys")
+	params := upkeep.RenumberParams{LocalOnly: true}
+	flowtest.MustRun(t, p, renumber(params, upkeep.StartRenumbering(params, flowtest.Facts(p))))
+	wanted("after other ranges")
+}

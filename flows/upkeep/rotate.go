@@ -4,6 +4,7 @@ package upkeep
 
 import (
 	"fmt"
+	"maps"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
@@ -159,7 +160,9 @@ type keyRotation struct {
 // asking is the gateway with annotations that ask its operator for something.
 func (r keyRotation) asking(annotations map[string]string) render.Object {
 	o := r.c.AnyGateway(r.side)
-	o.SetAnnotations(annotations) // what others wrote stays theirs
+	all := render.Lasting(o)
+	maps.Copy(all, annotations)
+	o.SetAnnotations(all) // what others wrote stays theirs
 	o.SetOwnerReferences(nil)
 	o.SetFinalizers(nil)
 	return o
