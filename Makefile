@@ -220,7 +220,7 @@ cross: ## Compile the admin's program for Windows and macOS
 
 lint: bin/golangci-lint-$(GOLANGCI_LINT) bin/actionlint-$(ACTIONLINT) ## Check style, imports and workflows
 	$< run ./... ./testdata/udptunnel
-	go vet -tags soak ./cmd/liqo-tui # what no other build has; as a setting of the linter it would cost its cache
+	go vet -tags soak,bench ./cmd/liqo-tui # what no other build has; as a setting of the linter it would cost its cache
 	cd testdata/lab && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --disable noctx . ./pod
 	cd testdata/flannel && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd testdata/calico && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...

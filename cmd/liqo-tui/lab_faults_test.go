@@ -52,9 +52,9 @@ type owed struct {
 // itself needs most of it, when several things were broken at once.
 const settled = 2 * time.Minute
 
-// soak is for how long things are broken at random: less in a run of CI, all in one of all
+// breakFor is for how long things are broken at random: less in a run of CI, all in one of all
 // tests, or as long as SOAK says.
-func soak(t *testing.T, less, all string) (length time.Duration, random *rand.Rand) {
+func breakFor(t *testing.T, less, all string) (length time.Duration, random *rand.Rand) {
 	t.Helper()
 	if sample.All() {
 		less = all
@@ -83,7 +83,7 @@ func (l lab) newFaultRun(t *testing.T, connections []connection) *faultRun {
 }
 
 func (l lab) testFaults(t *testing.T, connections []connection) {
-	length, random := soak(t, "1m", "5m") // for half of the faults, and for all
+	length, random := breakFor(t, "1m", "5m") // for half of the faults, and for all
 	r := l.newFaultRun(t, connections)
 	for _, s := range r.senders {
 		// What is measured here are seconds. Dozens of datagrams in each of them, through

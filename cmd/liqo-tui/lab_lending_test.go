@@ -198,7 +198,7 @@ func (l lab) invitedUser(t *testing.T, consumer, provider string) (file string) 
 // faultsWhileLending breaks what carries a peering, while there are ever other pods. When all
 // works again, there are as many pods here as there, and none twice.
 func (l lab) faultsWhileLending(t *testing.T, c connection, namespace string) {
-	length, random := soak(t, "15s", "3m")
+	length, random := breakFor(t, "15s", "3m")
 	r := l.newFaultRun(t, []connection{c})
 	// Who runs network connect wants the network for itself, and unpeer leaves it.
 	r.faults = slices.DeleteFunc(r.faults, func(f fault) bool { return f.connects })
