@@ -68,18 +68,18 @@ func generatePeeringUser(io streams, pair *pairFlags) *cobra.Command {
 	var file string
 	valid := userValid
 	cmd := &cobra.Command{
-		Use: "peering-user", Short: "Create an account for a consumer's admin, and write its kubeconfig", Args: noArguments,
+		Use: "peering-user", Short: "Create an account for a consumer's admin", Args: noArguments,
 		Long: peeringUserLong + `
 The account works in the tenant namespace of this one consumer. It may connect
-the clusters, have the consumer let in, and take both back. Hand the file over as
-a secret. Run it again for a new one.`,
+the clusters, have the consumer let in, and take both back. Hand the file over
+as a secret. Run it again for a new one.`,
 		Example: `  liqo-tui generate peering-user --consumer-cluster-id rome --context milan`,
 	}
 	r.add(cmd)
 	consumerFlag(cmd, &u)
 	f := cmd.Flags()
 	f.StringVar(&u.APIServer, "api-server", "", "URL by which the consumer's admin reaches this cluster's API server (default: that of install --api-server, or the kubeconfig's)")
-	f.StringVar(&file, "file", "", "file to write (default: peering-user-CONSUMER-at-PROVIDER.kubeconfig)")
+	f.StringVar(&file, "file", "", "file to write (default: peering-user-ID-at-ID.kubeconfig)")
 	f.DurationVar(&valid, "valid", valid, "how long the file is good for, if the cluster allows as much")
 	acceptLiqoctl(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
