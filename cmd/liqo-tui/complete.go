@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/explain"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/globals"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/manifest"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
-	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
 
@@ -50,7 +50,7 @@ func completeValues(root *cobra.Command) {
 		switch path := cmd.CommandPath(); {
 		case cmd.ValidArgsFunction != nil:
 		case strings.HasSuffix(path, " explain"):
-			cmd.ValidArgsFunction = cobra.FixedCompletions(explained(), cobra.ShellCompDirectiveNoFileComp)
+			cmd.ValidArgsFunction = cobra.FixedCompletions(explain.Topics(), cobra.ShellCompDirectiveNoFileComp)
 		case strings.HasSuffix(path, " info peer"):
 			cmd.ValidArgsFunction = completePeers
 		case !strings.Contains(cmd.Use, " "):
@@ -61,16 +61,6 @@ func completeValues(root *cobra.Command) {
 		}
 	}
 	all(root)
-}
-
-// explained is all that explain knows.
-func explained() []string {
-	words := []string{schemaTopic, peeringsTopic, configurationTopic}
-	for _, id := range check.All() {
-		text, _ := check.Explain(id)
-		words = append(words, string(id)+"\t"+text.Title)
-	}
-	return words
 }
 
 // completeContexts are those of the kubeconfig files that the command line has named so

@@ -5,13 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/ownfile"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
@@ -33,8 +32,8 @@ admin do what a peering takes, and nothing else:
 `
 
 const (
-	userValid  = 24 * time.Hour
-	userValid0 = 10 * time.Minute // Kubernetes gives no token for less
+	userValid      = 24 * time.Hour
+	userValidLeast = 10 * time.Minute // Kubernetes gives no token for less
 )
 
 // consumerFlag says for whom an account is.
@@ -88,8 +87,8 @@ as a secret. Run it again for a new one.`,
 		op := operation{name: "generate peering-user", localOnly: true, undo: "delete peering-user"}
 		op.plan = func() (func(flows.Facts) flows.Plan, error) {
 			var wrong []error
-			if valid < userValid0 {
-				wrong = append(wrong, fmt.Errorf("--valid %s: want %s or more", valid, userValid0))
+			if valid < userValidLeast {
+				wrong = append(wrong, fmt.Errorf("--valid %s: want %s or more", valid, userValidLeast))
 			}
 			if err := install.ValidServer(u.APIServer); u.APIServer != "" && err != nil {
 				wrong = append(wrong, fmt.Errorf("--api-server: %w", err))
@@ -129,28 +128,12 @@ func writeUser(ctx context.Context, c *kube.Cluster, u peer.User, f flows.Facts,
 	}
 	text, err := render.Kubeconfig(string(f.Local.ID), u.Server(f.Local), f.Local.Delegation.CA, []byte(token), namespace)
 	if err == nil {
-		err = writeSecret(file, text)
+		err = ownfile.Replace(file, text)
 	}
 	if err != nil {
 		return expires, fmt.Errorf("write the kubeconfig of %s: %w; the same command tries again", u.Consumer, err)
 	}
 	return expires, nil
-}
-
-// writeSecret writes a file that its owner alone may read, also where there was another one.
-func writeSecret(name string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
 }
 
 func deleteCommand(io streams) *cobra.Command {

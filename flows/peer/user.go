@@ -27,12 +27,11 @@ func (u User) Server(f flows.ClusterFacts) string {
 
 // Invite makes the account.
 func (u User) Invite(f flows.Facts) flows.Plan {
-	f.Remote = flows.ClusterFacts{ID: u.Consumer, Described: true}
-	plan, c := flows.NewHalf(flows.Params{}, f)
+	p := u.pair(f)
+	plan, _ := flows.NewHalf(flows.Params{}, p.Facts)
 	if plan.Kept = nil; len(plan.Steps) > 0 {
 		return plan
 	}
-	p := u.pair(c)
 	refuse := func(code flows.Code, title, reason, hint string) flows.Plan {
 		plan.Steps = []flows.Step{flows.Refuse(flows.A, code, title, flows.FailedPreflight, reason, hint)}
 		return plan
@@ -68,12 +67,11 @@ func (u User) Invite(f flows.Facts) flows.Plan {
 // Revoke removes the account: what it was good for ends at once, whatever state the operator
 // is in. What was connected or peered with it stays, and so does the namespace then.
 func (u User) Revoke(f flows.Facts) flows.Plan {
-	f.Remote = flows.ClusterFacts{ID: u.Consumer, Described: true}
 	plan := flows.Plan{A: f.Local.Name(), B: u.Consumer}
 	if plan.Steps = flows.NoAnswer(f, flows.A); len(plan.Steps) > 0 {
 		return plan
 	}
-	p := u.pair(flows.NewConnection(flows.Params{}, f))
+	p := u.pair(f)
 	gone := true
 	for _, o := range u.objects(p) {
 		s := flows.Remove(p.pro, o.what, flows.RefTo(o.want), o.live, "")
@@ -89,8 +87,9 @@ func (u User) Revoke(f flows.Facts) flows.Plan {
 }
 
 // pair is of cluster A, which lends, and a consumer of which nothing is known but its ID.
-func (u User) pair(c flows.Connection) pair {
-	return pair{Connection: c, con: flows.B, pro: flows.A, made: map[string]flows.Step{}}
+func (u User) pair(f flows.Facts) pair {
+	f.Remote = flows.ClusterFacts{ID: u.Consumer, Described: true}
+	return newPair(Params{Consumer: flows.B}, [2]string{}, f)
 }
 
 // delegation are the facts about such accounts on the provider.
@@ -129,7 +128,6 @@ func (u User) objects(p pair) (out []object) {
 
 // Account is the account's ServiceAccount.
 func (u User) Account(f flows.Facts) (namespace, name string) {
-	f.Remote = flows.ClusterFacts{ID: u.Consumer, Described: true}
-	p := u.pair(flows.NewConnection(flows.Params{}, f))
+	p := u.pair(f)
 	return p.tenant(p.pro).Namespace, peering.UserName
 }

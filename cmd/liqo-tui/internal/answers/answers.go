@@ -3,15 +3,14 @@ package answers
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/ownfile"
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
@@ -107,29 +106,8 @@ func (a *File) Keep(first, second flows.ContextRef, p flows.Params) error {
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(a.file, text); err != nil {
+	if err := ownfile.Replace(a.file, text); err != nil {
 		return fmt.Errorf("keep what was chosen for the next time: %w", err)
 	}
 	return nil
-}
-
-// replaceFile writes a file of the user's own, whole or not at all.
-func replaceFile(file string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return err
-	}
-	temporary, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file))
-	if err != nil {
-		return err
-	}
-	_, err = temporary.Write(text)
-	if err = errors.Join(err, temporary.Close()); err == nil {
-		err = os.Rename(temporary.Name(), file)
-	}
-	if err != nil {
-		if removed := os.Remove(temporary.Name()); !errors.Is(removed, fs.ErrNotExist) {
-			err = errors.Join(err, removed)
-		}
-	}
-	return err
 }

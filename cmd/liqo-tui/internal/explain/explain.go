@@ -1,7 +1,9 @@
-package main
+// Package explain is the command that explains a check or an error, offline.
+package explain
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,7 +22,8 @@ const (
 	configurationTopic = "config"
 )
 
-func explainCommand(io streams) *cobra.Command {
+// Command writes to out. peerings is the schema of the file of network connect -f.
+func Command(out io.Writer, peerings func() map[string]any) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [ID]",
 		Short: "Explain a check or an error, offline",
@@ -35,32 +38,42 @@ have.`,
 			case len(args) == 0:
 				for _, id := range check.All() {
 					text, _ := check.Explain(id)
-					fmt.Fprintf(io.out, "%s  %s\n", id, text.Title)
+					fmt.Fprintf(out, "%s  %s\n", id, text.Title)
 				}
 				return nil
 			case len(args) > 1:
 				return exit.UsageError{Err: fmt.Errorf("explain takes one ID, got %s", strings.Join(args, " "))}
 			case args[0] == schemaTopic:
-				_, err := fmt.Fprint(io.out, report.EventsSchema)
+				_, err := fmt.Fprint(out, report.EventsSchema)
 				return err
 			case args[0] == peeringsTopic:
-				return report.WriteDocument(io.out, report.JSON, peeringsSchema())
+				return report.WriteDocument(out, report.JSON, peerings())
 			case args[0] == configurationTopic:
-				return config.Explain(io.out)
+				return config.Explain(out)
 			}
 			id := flows.Code(strings.ToUpper(args[0]))
 			text, ok := check.Explain(id)
 			if !ok {
 				return exit.UsageError{Err: fmt.Errorf("%s is not a check or error of this version; liqo-tui explain lists all", id)}
 			}
-			fmt.Fprintf(io.out, "%s  %s\n\n%s\n", id, text.Title, text.Meaning)
+			fmt.Fprintf(out, "%s  %s\n\n%s\n", id, text.Title, text.Meaning)
 			if len(text.Fix) > 0 {
-				fmt.Fprintln(io.out, "\nWhat helps:")
+				fmt.Fprintln(out, "\nWhat helps:")
 			}
 			for _, fix := range text.Fix {
-				fmt.Fprintf(io.out, "  - %s\n", fix)
+				fmt.Fprintf(out, "  - %s\n", fix)
 			}
 			return nil
 		},
 	}
+}
+
+// Topics are all that it knows, with their titles, as shells complete them.
+func Topics() []string {
+	words := []string{schemaTopic, peeringsTopic, configurationTopic}
+	for _, id := range check.All() {
+		text, _ := check.Explain(id)
+		words = append(words, string(id)+"\t"+text.Title)
+	}
+	return words
 }
