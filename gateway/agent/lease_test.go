@@ -266,7 +266,8 @@ func TestLeaseIsGivenBackWhateverHappens(t *testing.T) {
 	}
 }
 
-// Each write takes some time: packets are lost during one of them, and not during two.
+// Each write takes some time, and the watch tells of it before its answer comes: the tunnel is
+// held while the Lease is given back, so the next pod has written when it is left.
 func TestTheTunnelIsHeldUntilTheLeaseIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, a, b := started(t)
@@ -276,8 +277,8 @@ func TestTheTunnelIsHeldUntilTheLeaseIsGivenBack(t *testing.T) {
 		a.stop()
 		time.Sleep(leaseTimeout)
 		c.want("after a gave the Lease back", "b")
-		if gap := b.since.Sub(a.left); gap < 0 || gap > write {
-			t.Errorf("nobody held the tunnel for %s, want %s at most, and never both", gap, write)
+		if gap := b.since.Sub(a.left); gap < 0 || gap >= write {
+			t.Errorf("nobody held the tunnel for %s, want less than a write's %s, and never both", gap, write)
 		}
 	})
 }
