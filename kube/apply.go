@@ -326,7 +326,7 @@ func (c *Cluster) remember(u *unstructured.Unstructured) {
 		return // the watch will bring it
 	}
 	for _, s := range c.mirrors(u.GetKind()) {
-		if s.selects(obj) && s.put(obj) {
+		if s.selects(obj) && s.answer(obj) {
 			c.notify()
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -185,6 +186,35 @@ func TestChangesThatDoNotMatterWakeNobody(t *testing.T) {
 	}
 	if s.put(beat) {
 		t.Error("what is older than what is known counts as news")
+	}
+}
+
+// An object that waits for a finalizer is read after it was deleted. The watch may say
+// that it is gone before that answer is there: then nothing would take it out again,
+// and a run waits for ever for an object that does not exist.
+func TestAnAnswerThatTheWatchHasGonePastIsNoNews(t *testing.T) {
+	at := func(version string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "1", ResourceVersion: version}}
+	}
+	s := newStore("Node", nil, func() {})
+	if !s.answer(at("8")) {
+		t.Error("an answer that overtakes the watch is no news")
+	}
+	for _, e := range []watch.Event{{Type: watch.Added, Object: at("8")}, {Type: watch.Modified, Object: at("9")}, {Type: watch.Deleted, Object: at("10")}} {
+		s.take(e)
+	}
+	if s.answer(at("9")) {
+		t.Error("an answer of before the deletion is news")
+	}
+	if left, err := s.snapshot(); len(left) > 0 || err != nil {
+		t.Errorf("got %v (%v), want nothing", left, err)
+	}
+	if !s.answer(at("11")) {
+		t.Error("an answer of after the deletion is no news")
+	}
+	s.take(watch.Event{Type: watch.Bookmark, Object: at("12")})
+	if s.answer(at("12")) {
+		t.Error("an answer of before a bookmark is news")
 	}
 }
 

@@ -46,6 +46,7 @@ type store struct {
 	mu       sync.Mutex
 	objects  map[types.NamespacedName]client.Object
 	sorted   []client.Object // of objects, by namespace and name; nil when they have changed
+	seen     string          // the resource version up to which the API server has told everything
 	err      error           // of the last attempt; nil when the mirror is up to date
 	polled   bool            // it may not be watched
 	hidden   bool            // it may not be listed, and is optional
@@ -160,6 +161,7 @@ func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList
 	s.mu.Lock()
 	news := s.err != nil || s.hidden || !sameVersions(s.objects, found)
 	s.objects, s.sorted, s.err, s.hidden, s.narrowed = found, nil, nil, false, narrowed
+	s.seen = list.GetResourceVersion()
 	s.mu.Unlock()
 	s.attempted()
 	if news {
@@ -220,6 +222,7 @@ func (s *store) take(event watch.Event) {
 	if !ok {
 		return
 	}
+	s.saw(obj.GetResourceVersion())
 	news := false
 	switch event.Type {
 	case watch.Added, watch.Modified:
@@ -233,14 +236,36 @@ func (s *store) take(event watch.Event) {
 	}
 }
 
-// put keeps the newer of obj and what is there: an answer to a write may
-// overtake the watch. It reports whether anything of use has changed.
+// saw notes how far the watch has come.
+func (s *store) saw(version string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if compareVersions(s.seen, version) < 0 {
+		s.seen = version
+	}
+}
+
+// answer is put for what the API server answered to a request, which may overtake the
+// watch or be overtaken. What the watch has gone past is no news: the object may have
+// been deleted since, and no event would take it out again.
+func (s *store) answer(obj client.Object) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return compareVersions(obj.GetResourceVersion(), s.seen) > 0 && s.keepNewer(obj)
+}
+
+// put keeps what the watch brings. It reports whether anything of use has changed.
 func (s *store) put(obj client.Object) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.keepNewer(obj)
+}
+
+// keepNewer keeps the newer of obj and what is there; the caller has the lock.
+func (s *store) keepNewer(obj client.Object) bool {
 	if obj = s.kept(obj); obj == nil {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	key := client.ObjectKeyFromObject(obj)
 	old, ok := s.objects[key]
 	if ok && old.GetUID() == obj.GetUID() && compareVersions(old.GetResourceVersion(), obj.GetResourceVersion()) >= 0 {
@@ -270,8 +295,8 @@ func (s *store) remove(obj client.Object) bool {
 	return true
 }
 
-// compareVersions orders resource versions of one object: Kubernetes defines
-// them as decimal numbers that only grow (KEP-5504).
+// compareVersions orders resource versions of one kind: Kubernetes defines them as
+// decimal numbers that only grow (KEP-5504).
 func compareVersions(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
