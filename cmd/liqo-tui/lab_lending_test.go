@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -16,8 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 )
@@ -25,34 +24,44 @@ import (
 // TestLabLending has rome run a Deployment on milan, both with our operators, and takes
 // everything away again: with an API server of milan's that rome's pods reach, through
 // the tunnel, and by an admin of rome's who has nothing of milan but a peering user's file.
+// Or each of the two runs a Deployment on the other.
 func TestLabLending(t *testing.T) {
 	l := useLab(t)
 	l.prepare(t)
 	first := sample.Seed(t)
 	ways := []struct {
-		name, access string
-		invited      bool
-		flags        []string
+		name string
+		test func(t *testing.T)
 	}{
-		{name: "out-of-band", access: "accepted, reaches https://"},
-		{name: "in-band", access: ":6443 through http://", flags: []string{"--in-band"}},
-		{name: "as a peering user", access: "accepted, reaches https://", invited: true},
+		{"past a load balancer", func(t *testing.T) {
+			defer l.hides(t, "milan")
+			l.testLending(t, l.exposes(t, "milan").balanced, "accepted, reaches https://", false)
+		}},
+		{"in-band", func(t *testing.T) {
+			l.testLending(t, l.apiServer(t, "milan"), ":6443 through http://", false, "--in-band")
+		}},
+		{"as a peering user, past a NodePort", func(t *testing.T) {
+			defer l.hides(t, "milan")
+			l.testLending(t, l.exposes(t, "milan").nodePort, "accepted, reaches https://", true)
+		}},
+		{"both ways", l.testBothWays},
 	}
 	for i := range uint64(sample.Of(1, len(ways))) {
 		way := ways[(first+i)%uint64(len(ways))]
-		t.Run(way.name, func(t *testing.T) { l.testLending(t, way.access, way.invited, way.flags...) })
+		t.Run(way.name, way.test)
 	}
 }
 
-// testLending gives peer more flags, and says how access is described then.
-func (l lab) testLending(t *testing.T, access string, invited bool, more ...string) {
+// testLending tells peers of an API server at an address, gives peer more flags, and says
+// how access is described then.
+func (l lab) testLending(t *testing.T, apiServer, access string, invited bool, more ...string) {
 	const consumer, provider, namespace = "rome", "milan", "lent"
 	peering := func(cluster string, args ...string) {
 		t.Helper()
 		l.tui(append([]string{"install", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster}, args...)...).want(t, exit.OK)
 	}
 	peering(consumer, "--peering", "consumer")
-	peering(provider, "--peering", "provider", "--api-server", l.apiServer(t, provider), "--lend", "cpu=1,memory=1Gi")
+	peering(provider, "--peering", "provider", "--api-server", apiServer, "--lend", "cpu=1,memory=1Gi")
 	t.Cleanup(func() {
 		peering(consumer, "--peering", "none")
 		peering(provider, "--peering", "none")
@@ -64,10 +73,10 @@ func (l lab) testLending(t *testing.T, access string, invited bool, more ...stri
 	alone := func(command ...string) []string {
 		return append(command, "--kubeconfig", l.kubeconfig, "--context", "lab-"+consumer, "--yes", "--timeout", "60s")
 	}
-	before := map[string][]string{consumer: l.objects(t, consumer), provider: l.objects(t, provider)}
+	before := l.everything(t, consumer, provider)
 	remote := []string{"--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-" + provider}
 	if invited {
-		remote = []string{"--remote-kubeconfig", l.invitedUser(t, consumer, provider)}
+		remote = []string{"--remote-kubeconfig", l.invitedUser(t, consumer, provider, apiServer)}
 	}
 	pair := func(command ...string) []string {
 		return append(append(command, "--kubeconfig", l.kubeconfig, "--context", "lab-"+consumer, "--yes", "--timeout", "120s"), remote...)
@@ -84,9 +93,7 @@ func (l lab) testLending(t *testing.T, access string, invited bool, more ...stri
 	l.must(t, "kubectl", consumer, "-n", namespace, "create", "configmap", "settings", "--from-literal=A=b")
 	l.must(t, "kubectl", consumer, "-n", namespace, "create", "secret", "generic", "password", "--from-literal=password=x")
 	// Without the two its container does not start.
-	l.apply(t, consumer, strings.Replace(lentWeb(namespace), "      containers:\n      - name: web\n", `      nodeSelector: {liqo.io/type: virtual-node}
-      tolerations: [{key: virtual-node.liqo.io/not-allowed, operator: Exists}]
-      volumes: [{name: password, secret: {secretName: password}}]
+	l.apply(t, consumer, strings.Replace(abroad(lentWeb(namespace)), "      containers:\n      - name: web\n", `      volumes: [{name: password, secret: {secretName: password}}]
       containers:
       - name: web
         envFrom: [{configMapRef: {name: settings}}]
@@ -155,21 +162,15 @@ func (l lab) testLending(t *testing.T, access string, invited bool, more ...stri
 		l.tui("delete", "peering-user", "--consumer-cluster-id", consumer, "--kubeconfig", l.kubeconfig, "--context", "lab-"+provider, "--yes").want(t, exit.OK)
 		l.tui(pair("peer")...).want(t, exit.Unreachable) // the file is good for nothing any more
 	}
-	eventually(t, 60*time.Second, func() error {
-		after := map[string][]string{consumer: l.objects(t, consumer), provider: l.objects(t, provider)}
-		if diff := cmp.Diff(before, after); diff != "" {
-			return fmt.Errorf("objects differ (-before +after):\n%s", diff)
-		}
-		return nil
-	})
+	l.isAsBefore(t, before)
 }
 
 // invitedUser is the file that the provider's admin has made for the consumer's. It is good
 // for the consumer's peering, and for nothing else.
-func (l lab) invitedUser(t *testing.T, consumer, provider string) (file string) {
+func (l lab) invitedUser(t *testing.T, consumer, provider, apiServer string) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "invited")
-	l.tui("generate", "peering-user", "--consumer-cluster-id", consumer, "--file", file, "--api-server", l.apiServer(t, provider),
+	l.tui("generate", "peering-user", "--consumer-cluster-id", consumer, "--file", file, "--api-server", apiServer,
 		"--kubeconfig", l.kubeconfig, "--context", "lab-"+provider, "--yes").want(t, exit.OK)
 	tenant := "liqo-tenant-" + consumer
 	for question, want := range map[string]string{
@@ -396,4 +397,42 @@ spec:
 func (l lab) apiServer(t *testing.T, cluster string) string {
 	t.Helper()
 	return l.must(t, "kubectl", cluster, "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
+}
+
+// exposed are the URLs of an API server behind a Service.
+type exposed struct{ nodePort, balanced string }
+
+// exposes puts an API server behind a Service of an admin's, as where nobody outside of the
+// cluster's network reaches it.
+func (l lab) exposes(t *testing.T, cluster string) exposed {
+	t.Helper()
+	server := l.apiServer(t, cluster)
+	address, port, err := net.SplitHostPort(strings.TrimPrefix(server, "https://"))
+	if err != nil {
+		t.Fatalf("API server of %s: %v", cluster, err)
+	}
+	const service = `apiVersion: v1
+kind: Service
+metadata: {name: api-server-for-peers, namespace: default}
+spec:
+  type: LoadBalancer
+  loadBalancerIP: BALANCED
+  ports: [{name: https, port: 443, targetPort: PORT}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: api-server-for-peers, namespace: default, labels: {kubernetes.io/service-name: api-server-for-peers}}
+addressType: IPv4
+endpoints: [{addresses: [ADDRESS], conditions: {ready: true}}]
+ports: [{name: https, port: PORT}]
+`
+	balanced := map[string]string{"rome": "172.30.0.127", "milan": "172.30.0.143"}[cluster] // in its certificate
+	l.apply(t, cluster, strings.NewReplacer("BALANCED", balanced, "ADDRESS", address, "PORT", port).Replace(service))
+	nodePort := l.must(t, "kubectl", cluster, "get", "service", "api-server-for-peers", "-o", "jsonpath={.spec.ports[0].nodePort}")
+	return exposed{nodePort: "https://" + net.JoinHostPort(address, nodePort), balanced: "https://" + balanced}
+}
+
+func (l lab) hides(t *testing.T, cluster string) {
+	t.Helper()
+	l.must(t, "kubectl", cluster, "delete", "service,endpointslice", "api-server-for-peers")
 }

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
@@ -48,7 +45,7 @@ func (l lab) testPeer(t *testing.T, consumer, provider string, how lending) {
 	alone := func(command ...string) []string {
 		return append(command, "--kubeconfig", l.kubeconfig, "--context", "lab-"+consumer, "--yes", "--timeout", "120s")
 	}
-	before := map[string][]string{consumer: l.objects(t, consumer), provider: l.objects(t, provider)}
+	before := l.everything(t, consumer, provider)
 	peer := func() result {
 		return l.tui(append(pair("peer", "--cpu", "2", "--memory", "2Gi", "--server-service-type", "NodePort"), how.flags...)...)
 	}
@@ -82,13 +79,7 @@ func (l lab) testPeer(t *testing.T, consumer, provider string, how lending) {
 
 	got = l.tui(pair("unpeer")...).want(t, exit.OK)
 	t.Logf("unpeer:\n%s%s", got.err, got.out)
-	eventually(t, 60*time.Second, func() error {
-		after := map[string][]string{consumer: l.objects(t, consumer), provider: l.objects(t, provider)}
-		if diff := cmp.Diff(before, after); diff != "" {
-			return fmt.Errorf("objects differ (-before +after):\n%s", diff)
-		}
-		return nil
-	})
+	l.isAsBefore(t, before)
 	if got := l.tui(pair("unpeer")...).want(t, exit.OK); !strings.HasPrefix(got.out, "No changes.\n") {
 		t.Errorf("a second unpeer: got %q, want it to start with No changes.", got.out)
 	}

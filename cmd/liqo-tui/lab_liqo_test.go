@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,15 +70,33 @@ func testBesideLiqo(t *testing.T, l lab) {
 		t.Run(fmt.Sprintf("%s, server %s", b.connection, b.server), func(t *testing.T) { l.testBeside(t, b) })
 	}
 	ways := lendings()
-	for i := range uint64(sample.Of(1, len(ways))) {
-		how := ways[(first+i)%uint64(len(ways))]
-		t.Run("rome uses resources of milan, "+how.name, func(t *testing.T) { l.testPeer(t, "rome", "milan", how) })
+	for i := range uint64(sample.Of(1, len(ways)+1)) {
+		if n := (first + i) % uint64(len(ways)+1); n < uint64(len(ways)) {
+			t.Run("rome uses resources of milan, "+ways[n].name, func(t *testing.T) { l.testPeer(t, "rome", "milan", ways[n]) })
+		} else {
+			t.Run("napoli uses resources of milan, without Liqo", l.testPeerOfLiqo)
+		}
+	}
+}
+
+// testPeerOfLiqo has a consumer with our operator use resources of a provider with Liqo. The
+// other way round is refused.
+func (l lab) testPeerOfLiqo(t *testing.T) {
+	install := func(role string) {
+		l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-napoli", "--peering", role).want(t, exit.OK)
+	}
+	install("consumer")
+	t.Cleanup(func() { install("none") })
+	l.lendsEachWay(t, []connection{{"napoli", "milan"}})
+	refused := l.tui("peer", "--kubeconfig", l.kubeconfig, "--context", "lab-milan", "--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-napoli", "--yes").want(t, exit.Preflight)
+	if !strings.Contains(refused.err, "runs Liqo, which sends labels and annotations along") {
+		t.Errorf("got %q, want the reason why Liqo can't use resources of ours", refused.err)
 	}
 }
 
 // testBeside goes through the commands that a connection meets.
 func (l lab) testBeside(t *testing.T, b beside) {
-	before := map[string][]string{b.a: l.objects(t, b.a), b.b: l.objects(t, b.b)}
+	before := l.everything(t, b.a, b.b)
 	flags := []string{"--server-service-type", "NodePort", "--server-location", b.server, "--yes", "--timeout", "120s"}
 	packets := func(t *testing.T) {
 		t.Helper()
@@ -179,13 +198,7 @@ func (l lab) testBeside(t *testing.T, b beside) {
 	reset := func(t *testing.T) {
 		t.Helper()
 		l.between(b.connection, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
-		eventually(t, 60*time.Second, func() error {
-			after := map[string][]string{b.a: l.objects(t, b.a), b.b: l.objects(t, b.b)}
-			if diff := cmp.Diff(before, after); diff != "" {
-				return fmt.Errorf("objects differ (-before +after):\n%s", diff)
-			}
-			return nil
-		})
+		l.isAsBefore(t, before)
 		l.between(b.connection, "reset", "--yes", "--timeout", "120s").want(t, exit.OK) // nothing there is no error
 	}
 	t.Run("reset leaves what was there before", reset)
@@ -269,6 +282,27 @@ func (l lab) versionsOf(t *testing.T, c connection) map[string]string {
 			"-o", `jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.uid} {.metadata.generation}{"\n"}{end}`)
 	}
 	return out
+}
+
+// everything is the objects of some clusters.
+func (l lab) everything(t *testing.T, clusters ...string) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	for _, cluster := range clusters {
+		all[cluster] = l.objects(t, cluster)
+	}
+	return all
+}
+
+// isAsBefore waits until there is nothing more and nothing less than before.
+func (l lab) isAsBefore(t *testing.T, before map[string][]string) {
+	t.Helper()
+	eventually(t, 60*time.Second, func() error {
+		if diff := cmp.Diff(before, l.everything(t, slices.Collect(maps.Keys(before))...)); diff != "" {
+			return fmt.Errorf("objects differ (-before +after):\n%s", diff)
+		}
+		return nil
+	})
 }
 
 // objects are the names of all objects of a cluster, but of those that come and

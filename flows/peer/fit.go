@@ -72,16 +72,21 @@ func (p pair) unread() (steps []flows.Step) {
 	return steps
 }
 
-// unfitSoftware: either Liqo does it on both, or our operator.
+// unfitSoftware: Liqo lends to Liqo and to our operator, and our operator to its like alone.
+// Liqo as a consumer sends the labels and annotations of all objects along, and an admission
+// policy of ours takes none: they steer programs of the provider (render/provider.yaml).
 func (p pair) unfitSoftware(side flows.Side) (reason, hint string) {
 	c, other := p.Facts.Side(side), p.Facts.Side(side.Other())
 	role := c.Operator.Peering
 	switch {
 	case c.Software == flows.Liqo:
 		return "", ""
-	case c.Software != flows.Operator || other.Software != flows.Operator || role == "" || role == render.PeeringNone:
+	case c.Software != flows.Operator:
 		return fmt.Sprintf("%s has no Liqo (%s)", c.ID, c.Software),
 			"liqo-tui network connect connects the pods of these clusters; to lend resources, liqo-tui install --peering both on both, or install Liqo on both"
+	case side == p.pro && other.Software == flows.Liqo:
+		return fmt.Sprintf("%s runs Liqo, which sends labels and annotations along with all that it asks for, and the operator on %s takes none of a consumer's", other.ID, c.ID),
+			fmt.Sprintf("the other way round works, %s as the consumer; for this one, run Liqo on both clusters, or the operator on both", c.ID)
 	case side == p.con && !role.Consumes():
 		return fmt.Sprintf("the operator on %s is not told that the cluster is a consumer", c.ID), fmt.Sprintf("liqo-tui install --peering %s --context %s", render.PeeringBoth, c.Context.Name)
 	case side == p.pro && !role.Provides():

@@ -72,7 +72,8 @@ func Form(f flows.Facts, a, b string) []flows.ConnectionSetting {
 
 // canUse reports whether the programs of two clusters can lend resources of one to the other.
 func canUse(consumer, provider flows.ClusterFacts) bool {
-	return consumer.Software == flows.Liqo && provider.Software == flows.Liqo || ours(consumer) && provider.Software == flows.Operator && provider.Operator.Peering.Provides()
+	return provider.Software == flows.Liqo && (consumer.Software == flows.Liqo || ours(consumer)) ||
+		ours(consumer) && provider.Software == flows.Operator && provider.Operator.Peering.Provides()
 }
 
 func consumerSetting() Setting { return Settings()[0] }

@@ -32,7 +32,8 @@
 //	172.30.0.1                      this machine, device labwan
 //	172.30.0.254                    the router between the clusters (network namespace lab-wan)
 //	172.30.0.(10*N+C)               node: rome-1 .11, milan-1 .12, rome-2 .21; API server on port 6443 of node 1
-//	172.30.0.(96+16*C)/28           services of type LoadBalancer: rome .112 to .127, milan .128 to .143
+//	172.30.0.(96+16*C)/28           services of type LoadBalancer: rome .112 to .127, milan .128 to .143. The last one
+//	                                is a name of the API server's
 //	192.168.(100+C).0/24            the nodes (.(10*N+C)) and load balancers of a cluster behind NAT (--nat);
 //	                                its router is .1 and has 172.30.0.(10+C) outside. Only this machine gets in.
 //	                                With another --wan it is another block of 192.168.

@@ -103,7 +103,7 @@ func certificates(c Cluster) map[string]subject {
 	list := map[string]subject{
 		"apiserver": {
 			name: "kube-apiserver",
-			ips:  []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr(apiServiceIP), c.Nodes[0].Address},
+			ips:  []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr(apiServiceIP), c.Nodes[0].Address, last(c.LBs)},
 			dns: []string{
 				"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
 				"kubernetes.default.svc.cluster.local",
@@ -119,6 +119,16 @@ func certificates(c Cluster) map[string]subject {
 		}
 	}
 	return list
+}
+
+// last is the address that a Service of type LoadBalancer in front of the API server has
+// to wish: no other one is in its certificate.
+func last(p netip.Prefix) netip.Addr {
+	a := p.Masked().Addr()
+	for next := a; p.Contains(next); next = next.Next() {
+		a = next
+	}
+	return a
 }
 
 func kubeletServer(n Node) string { return "kubelet-" + n.Name + "-server" }

@@ -33,7 +33,7 @@ func TestServersAreTrustedUnderAllTheirNames(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(readCertificate(t, filepath.Join(l.pkiDir(c), "ca.crt")))
 	for file, names := range map[string][]string{
-		"apiserver":               {"172.30.0.11", "10.96.0.1", "127.0.0.1", "localhost", "kubernetes.default.svc"},
+		"apiserver":               {"172.30.0.11", "172.30.0.127", "10.96.0.1", "127.0.0.1", "localhost", "kubernetes.default.svc"},
 		kubeletServer(c.Nodes[1]): {"172.30.0.21", "rome-2"},
 	} {
 		cert := readCertificate(t, filepath.Join(l.pkiDir(c), file+".crt"))
