@@ -275,9 +275,9 @@ func (s Software) String() string {
 
 // Problem is why a cluster can't be used, for a person and for an exit code.
 type Problem struct {
-	Kind    ProblemKind
-	Message string
-	Hint    string
+	Kind          ProblemKind
+	Word          string // for a list; "" stands for the kind's
+	Message, Hint string
 }
 
 func (p *Problem) Error() string { return p.Message }
@@ -288,7 +288,7 @@ type ProblemKind uint8
 // Classes of problems.
 const (
 	Unreachable  ProblemKind = iota + 1 // no answer from the API server
-	Unauthorized                        // it does not accept the credentials
+	Unauthorized                        // it does not accept the credentials, or there are none
 	Forbidden                           // it does not allow to read what is needed
 )
 

@@ -75,7 +75,7 @@ func (c *Cluster) problem(operation string, err error) *flows.Problem {
 	var plugin *credentials.PluginError
 	switch {
 	case errors.As(err, &plugin):
-		p.Kind = flows.Unauthorized
+		p.Kind, p.Word = flows.Unauthorized, plugin.Word
 		p.Message = fmt.Sprintf("context %s: %v", c.options.Context, plugin)
 		p.Hint = plugin.Hint()
 	case apierrors.IsUnauthorized(err):

@@ -89,6 +89,52 @@ func TestAClusterThatCantBeChosenSaysWhy(t *testing.T) {
 	}
 }
 
+// waiting is a cluster whose credentials plug-in waits for a person.
+type waiting struct{ engine.Cluster }
+
+func (w waiting) Observe(ctx context.Context) (flows.ClusterFacts, error) {
+	<-ctx.Done()
+	return flows.ClusterFacts{Problem: &flows.Problem{Kind: flows.Unauthorized, Word: "plug-in hangs", Message: "credentials plug-in aws: it is still running"}}, ctx.Err()
+}
+
+// Nobody has refused who has no credentials: the state says what is wrong with the plug-in.
+func TestAMissingPluginIsNoRefusal(t *testing.T) {
+	fails := func(problem flows.Problem) func(*flowtest.Pair, *world) {
+		return func(p *flowtest.Pair, _ *world) {
+			p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable, b.Problem = []flowtest.Window{{From: 1}}, &problem })
+		}
+	}
+	for name, test := range map[string]struct {
+		prepare func(*flowtest.Pair, *world)
+		word    string
+		why     string
+	}{
+		"it is not there": {
+			fails(flows.Problem{Kind: flows.Unauthorized, Word: "plug-in missing", Message: "credentials plug-in aws: it is not installed"}),
+			"plug-in missing", "it is not installed",
+		},
+		"it waits": {func(p *flowtest.Pair, w *world) { w.replace("kind-milan", waiting{p.B}) }, "plug-in hangs", "it is still running"},
+		"the server has refused": {
+			fails(flows.Problem{Kind: flows.Unauthorized, Message: "https://172.18.0.20:6443 does not accept the credentials"}),
+			"login refused", "does not accept",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, fresh(test.prepare), func(t *testing.T, d *driver) {
+				d.keys("down")
+				d.wait(session.AskTimeout + time.Second)
+				d.has("✗ "+test.word, test.why)
+				if test.word != "login refused" {
+					d.hasNot("refused", "login")
+				}
+				if n := strings.Count(d.screen(), "172.18.0.20"); n != 1 {
+					t.Errorf("the server is named %d times:\n%s", n, d.screen())
+				}
+			})
+		})
+	}
+}
+
 // crowd adds contexts of clusters that do not answer.
 func crowd(p *flowtest.Pair, w *world) {
 	for i := range 45 {

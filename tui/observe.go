@@ -272,6 +272,7 @@ func look(ctx context.Context, c engine.Cluster) (_ flows.ClusterFacts, ok bool)
 	switch {
 	case ctx.Err() != nil:
 		return facts, false
+	case facts.Problem != nil: // it knows better than the clock what it waits for
 	case errors.Is(err, context.DeadlineExceeded):
 		facts.Problem = &flows.Problem{
 			Kind: flows.Unreachable, Message: fmt.Sprintf("no answer within %s", session.AskTimeout),

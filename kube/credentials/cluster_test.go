@@ -1,6 +1,7 @@
 package credentials_test
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -21,19 +22,31 @@ func observe(t *testing.T, c *kube.Cluster) flows.ClusterFacts {
 	return f
 }
 
+// Nobody has refused who has no credentials: it is the plug-in that fails, is missing or hangs.
 func TestPluginProblemIsAFactOfTheCluster(t *testing.T) {
-	g := credentials.NewGuard(t, "x")
-	path := filepath.Join(t.TempDir(), "config")
-	plugin := credentials.Script(t, "echo please log in >&2; exit 1")
-	g.Kubeconfig(t, path, fmt.Sprintf("{exec: {apiVersion: %s, command: %s, interactiveMode: IfAvailable}}", credentials.PluginAPI, plugin.Command))
-	c, err := kube.Open(kube.Options{Context: flows.ContextRef{File: path}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	f := observe(t, c)
-	if f.Problem == nil || f.Problem.Kind != flows.Unauthorized || !strings.Contains(f.Problem.Message, "please log in") || f.Problem.Hint == "" {
-		t.Errorf("got %+v, want the plug-in's own words", f.Problem)
+	fails, hangs := credentials.Script(t, "echo please log in >&2; exit 1"), credentials.Script(t, "sleep 600")
+	for command, want := range map[string]struct{ word, message string }{
+		fails.Command:                        {"plug-in failed", "please log in"},
+		hangs.Command:                        {"plug-in hangs", "it is still running"},
+		filepath.Join(t.TempDir(), "absent"): {"plug-in missing", "it is not installed"},
+	} {
+		t.Run(want.word, func(t *testing.T) {
+			g := credentials.NewGuard(t, "x")
+			path := filepath.Join(t.TempDir(), "config")
+			g.Kubeconfig(t, path, fmt.Sprintf("{exec: {apiVersion: %s, command: %s, interactiveMode: IfAvailable}}", credentials.PluginAPI, command))
+			c, err := kube.Open(kube.Options{Context: flows.ContextRef{File: path}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			f, _ := c.Observe(ctx) // its time is over where the plug-in hangs; what is known is told
+			p := f.Problem
+			if p == nil || p.Kind != flows.Unauthorized || p.Word != want.word || !strings.Contains(p.Message, want.message) || p.Hint == "" {
+				t.Errorf("got %+v, want %s: %s", p, want.word, want.message)
+			}
+		})
 	}
 }
 

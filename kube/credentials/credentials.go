@@ -55,6 +55,7 @@ type credential struct {
 type PluginError struct {
 	Command string
 	Reason  string
+	Word    string // the reason in a list
 	hint    string
 }
 
@@ -170,7 +171,7 @@ func (p *plugin) credential(ctx context.Context) (*credential, error) {
 	case <-running:
 	case <-ctx.Done():
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return nil, p.fail("", "it is still running")
+			return nil, p.hangs("it is still running")
 		}
 		return nil, ctx.Err()
 	}
@@ -190,7 +191,13 @@ func (p *plugin) refresh(done chan struct{}) {
 }
 
 func (p *plugin) fail(hint, format string, arguments ...any) error {
-	return &PluginError{Command: p.config.Command, Reason: fmt.Sprintf(format, arguments...), hint: hint}
+	return &PluginError{Command: p.config.Command, Word: "plug-in failed", Reason: fmt.Sprintf(format, arguments...), hint: hint}
+}
+
+// hangs is the error of a plug-in that takes too long.
+func (p *plugin) hangs(reason string) error {
+	const hint = "run it by hand to see what it waits for; it gets no terminal to ask on here"
+	return &PluginError{Command: p.config.Command, Word: "plug-in hangs", Reason: reason, hint: hint}
 }
 
 // run executes the plug-in: https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
@@ -230,9 +237,10 @@ func (p *plugin) runError(ctx context.Context, err error, stderr string) error {
 		if last != "" {
 			reason += "; its last words: " + last
 		}
-		return p.fail("run it by hand to see what it waits for; it gets no terminal to ask on here", "%s", reason)
+		return p.hangs(reason)
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist):
-		return p.fail(cmp.Or(LastLine(p.config.InstallHint), "install it, or correct the user's exec.command in the kubeconfig"), "it is not installed")
+		hint := cmp.Or(LastLine(p.config.InstallHint), "install it, or correct the user's exec.command in the kubeconfig")
+		return &PluginError{Command: p.config.Command, Word: "plug-in missing", Reason: "it is not installed", hint: hint}
 	case last != "":
 		return p.fail("", "%v: %s", err, last)
 	}

@@ -133,8 +133,8 @@ func (c scene) clusterStatus(k session.Member) status {
 		return status{draw.Running, "asking", draw.AskedText(c.Now.Sub(k.Began)) + ", no answer yet"}
 	}
 	if p := k.Latest.Problem; p != nil {
-		word := map[flows.ProblemKind]string{flows.Unauthorized: "login failed", flows.Forbidden: "not allowed"}[p.Kind]
-		return status{draw.Fail, cmp.Or(word, "no answer"), strings.TrimSuffix(p.Message, ".") + withHint(p.Hint)}
+		word := map[flows.ProblemKind]string{flows.Unauthorized: "login refused", flows.Forbidden: "not allowed"}[p.Kind]
+		return status{draw.Fail, cmp.Or(p.Word, word, "no answer"), strings.TrimSuffix(p.Message, ".") + withHint(p.Hint)}
 	}
 	if why := misplaced(k); why != "" {
 		return status{draw.Fail, "elsewhere", why}
@@ -513,7 +513,9 @@ func (s clustersScreen) detail(c scene) []string {
 	}
 	r := rows[i]
 	lines := []string{c.Theme.RuleLine(c.Fleet.Call(r.Member), c.Width)}
-	lines = append(lines, c.Theme.Plain(cmp.Or(r.Server, r.Latest.Server)))
+	if server := cmp.Or(r.Server, r.Latest.Server); server == "" || !strings.Contains(r.why, server) {
+		lines = append(lines, c.Theme.Plain(server))
+	}
 	switch {
 	case r.why != "":
 		lines = append(lines, c.Theme.Wrap(r.why, c.Width, 0)...)
