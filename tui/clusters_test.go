@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -205,6 +207,38 @@ func TestAFileIsAdded(t *testing.T) {
 		// Two contexts of one name are told apart by their files.
 		d.has("kind-rome (config)", "kind-rome (turin.yaml)")
 		d.hasNot("nothing.yaml")
+	})
+}
+
+// A path that is typed goes on as in a shell.
+func TestThePathOfAFileIsCompleted(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"clusters/turin.yaml", "clusters/torino.yaml", "clusters/.tmp", "other"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("HOME", dir)
+	inWorld(t, fresh(nil), func(_ *testing.T, d *driver) {
+		d.keys("a")
+		d.has("tab complete the path")
+		d.send(tea.PasteMsg{Content: "~/cl"})
+		d.keys("tab")
+		d.has("> ~/clusters/")
+		d.keys("tab")
+		d.has("> ~/clusters/t", "torino.yaml  turin.yaml")
+		d.hasNot(".tmp")
+		d.keys("u")
+		d.hasNot("torino.yaml")
+		d.keys("tab")
+		d.has("> ~/clusters/turin.yaml")
+		d.keys("enter") // this test's world has no such file
+		d.has("> ~/clusters/turin.yaml", "file does not exist")
+		d.keys("x", "tab")
+		d.has("> ~/clusters/turin.yamlx")
 	})
 }
 

@@ -84,6 +84,8 @@ func (m Model) short() []key.Binding {
 		return []key.Binding{k.Back, k.Up, k.Down, keys.Named(k.Quit, "close help")}
 	case m.wizard.Answering(k) != nil:
 		return m.wizard.Answering(k)
+	case m.prompt != nil && m.prompt.Path:
+		return []key.Binding{keys.Named(k.Enter, "ok"), keys.Named(k.Next, "complete the path"), keys.Named(k.Back, "cancel")}
 	case m.prompt != nil:
 		return []key.Binding{keys.Named(k.Enter, "ok"), keys.Named(k.Back, "cancel")}
 	}

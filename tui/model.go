@@ -99,7 +99,8 @@ func (m Model) later(t time.Time) time.Time {
 type prompt struct {
 	session.PromptMsg
 	line     keys.Line
-	problem  string // with the text; it stays until the text changes
+	problem  string   // with the text; it stays until the text changes
+	names    []string // that the text can go on as, if it is a path
 	selected int
 }
 

@@ -53,6 +53,8 @@ func (m Model) updatePrompt(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 			}
 			return m.update(msg)
 		}
+	case p.Path && key.Matches(msg, m.keys.Next):
+		return m, complete(p.line.String())
 	case p.palette() && msg.String() == "up":
 		p.selected = max(0, p.selected-1)
 	case p.palette() && msg.String() == "down":
@@ -60,7 +62,7 @@ func (m Model) updatePrompt(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 	default:
 		edited, ok := p.line.Update(msg)
 		if ok && edited.String() != p.line.String() {
-			p.problem, p.selected = "", 0
+			p.problem, p.selected, p.names = "", 0, nil
 		}
 		p.line = edited
 	}
@@ -75,7 +77,7 @@ func (m Model) paste(msg tea.PasteMsg) (Model, tea.Cmd) {
 		return m, nil
 	case m.prompt != nil:
 		p := *m.prompt
-		p.line, p.problem, p.selected = p.line.Insert(msg.Content), "", 0
+		p.line, p.problem, p.selected, p.names = p.line.Insert(msg.Content), "", 0, nil
 		m.prompt = &p
 		return m, nil
 	}
@@ -111,7 +113,8 @@ func (m Model) promptBody(height int) []string {
 	}
 	lines = append(lines, "")
 	if !p.palette() {
-		return append(lines, t.Wrap(p.Explain, m.width, 0)...)
+		explain := t.Wrap(p.Explain, m.width, 0)
+		return slices.Concat(lines, p.nameLines(t, m.width, height-len(lines)-len(explain)-1), explain)
 	}
 	matches := m.matches(p.line.String())
 	if len(matches) == 0 {

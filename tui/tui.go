@@ -154,6 +154,8 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 		return m.save(msg)
 	case session.PromptMsg:
 		m.prompt = &prompt{PromptMsg: msg}
+	case completedMsg:
+		m = m.completed(msg)
 	case session.AddFileMsg:
 		m.fleet.Added = append(slices.Clip(m.fleet.Added), string(msg))
 		m.fleet.Listing = true

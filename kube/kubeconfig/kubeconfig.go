@@ -37,7 +37,8 @@ type Context struct {
 // Contexts are all contexts of the files, and what is wrong with the files that
 // could not be read. No files stand for those that kubectl would read. Each file
 // is read on its own: merging, as kubectl does, keeps one of several contexts of
-// the same name and hides the others.
+// the same name and hides the others. One that is not there is passed over, as kubectl
+// does, unless there is nothing else.
 func Contexts(files []string) ([]Context, []*Error) {
 	k := loadKubeconfigs(files)
 	var out []Context
@@ -45,6 +46,9 @@ func Contexts(files []string) ([]Context, []*Error) {
 		for _, name := range contextNames(f.config) {
 			out = append(out, k.describe(f, name))
 		}
+	}
+	if len(out) == 0 {
+		return nil, append(k.problems, k.absent...)
 	}
 	return out, k.problems
 }
@@ -63,6 +67,7 @@ type kubeconfigs struct {
 	looked   []string
 	files    []kubeconfig
 	problems []*Error
+	absent   []*Error // that nobody has given
 }
 
 type kubeconfig struct {
@@ -83,7 +88,8 @@ func loadKubeconfigs(given []string) kubeconfigs {
 		switch {
 		case err == nil:
 			k.files = append(k.files, kubeconfig{path: path, config: config})
-		case !k.given && errors.Is(err, fs.ErrNotExist): // as kubectl does
+		case !k.given && errors.Is(err, fs.ErrNotExist):
+			k.absent = append(k.absent, &Error{File: path, Cause: err})
 		default:
 			k.problems = append(k.problems, &Error{File: path, Cause: err})
 		}
@@ -158,6 +164,9 @@ func (k kubeconfigs) find(ref flows.ContextRef) (kubeconfig, string, error) {
 func (k kubeconfigs) missing(ref flows.ContextRef) error {
 	if len(k.problems) > 0 {
 		return k.problems[0]
+	}
+	if len(k.files) == 0 && len(k.absent) > 0 {
+		return k.absent[0]
 	}
 	e := &ContextError{Ref: ref, Looked: k.looked}
 	for _, f := range k.files {

@@ -156,8 +156,25 @@ func TestContextIsFoundOrExplained(t *testing.T) {
 	}
 }
 
-func TestNoKubeconfigAtAllSaysWhereItLooked(t *testing.T) {
+// KUBECONFIG may name a file that is not there: where there is nothing else, that is what is wrong.
+func TestAKubeconfigThatIsNotThereIsNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
+	t.Setenv("KUBECONFIG", path)
+	want := "kubeconfig " + path + ": no such file or directory"
+	for _, name := range []string{"", "rome"} {
+		_, _, err := Load(Choice{Context: flows.ContextRef{Name: name}})
+		if file, ok := errors.AsType[*Error](err); !ok || err.Error() != want || file.Hint() == "" {
+			t.Errorf("context %q: got %v, want %s", name, err, want)
+		}
+	}
+	contexts, problems := Contexts(nil)
+	if len(contexts) > 0 || len(problems) != 1 || problems[0].Error() != want {
+		t.Errorf("got %v and %v, want %s", contexts, problems, want)
+	}
+}
+
+func TestAKubeconfigWithoutContextsSaysWhereItLooked(t *testing.T) {
+	path := writeConfig(t, filepath.Join(t.TempDir(), "config"))
 	t.Setenv("KUBECONFIG", path)
 	_, _, err := Load(Choice{})
 	unknown, ok := errors.AsType[*ContextError](err)

@@ -90,6 +90,7 @@ type (
 	PromptMsg struct {
 		Title, Explain string
 		Submit         func(text string) (_ tea.Msg, problem string)
+		Path           bool // the text is the path of a file
 	}
 	// AddFileMsg adds a kubeconfig file to those that are listed.
 	AddFileMsg string

@@ -332,6 +332,7 @@ func (s clustersScreen) click(c scene, y int) clustersScreen {
 func askForFile(c scene) {
 	c.Post(session.PromptMsg{
 		Title:   "Which kubeconfig file?",
+		Path:    true,
 		Explain: "Its contexts join the list, until the program ends. Your own kubeconfig is not changed. ~ stands for your home directory.",
 		Submit: func(text string) (_ tea.Msg, problem string) {
 			if text = strings.TrimSpace(text); text == "" {

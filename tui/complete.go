@@ -1,0 +1,98 @@
+package tui
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
+)
+
+// completedMsg is what the path that was typed can go on as.
+type completedMsg struct {
+	typed string
+	path  string   // as far as all that match agree
+	names []string // of all that match, if they are several
+}
+
+// complete is a command.
+func complete(typed string) tea.Cmd {
+	return func() tea.Msg { return completePath(typed) }
+}
+
+// completePath looks up what a path can go on as, as a shell does: hidden files match
+// only if their dot was typed, and a directory ends with a slash.
+func completePath(typed string) completedMsg {
+	msg := completedMsg{typed: typed, path: typed}
+	dir, begun := filepath.Split(typed)
+	look := dir
+	if rest, ok := strings.CutPrefix(dir, "~/"); ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			look = filepath.Join(home, rest)
+		}
+	}
+	if look == "" {
+		look = "."
+	}
+	entries, err := os.ReadDir(look)
+	if err != nil {
+		return msg // who submits the path is told what is wrong with it
+	}
+	for _, entry := range entries {
+		name := entry.Name()
+		if !strings.HasPrefix(name, begun) || begun == "" && strings.HasPrefix(name, ".") {
+			continue
+		}
+		if info, err := os.Stat(filepath.Join(look, name)); err == nil && info.IsDir() { // also through a link
+			name += string(filepath.Separator)
+		}
+		msg.names = append(msg.names, name)
+	}
+	if len(msg.names) == 0 {
+		return msg
+	}
+	common := msg.names[0]
+	for _, name := range msg.names[1:] {
+		for !strings.HasPrefix(name, common) {
+			runes := []rune(common)
+			common = string(runes[:len(runes)-1])
+		}
+	}
+	msg.path = dir + common
+	if len(msg.names) == 1 {
+		msg.names = nil
+	}
+	return msg
+}
+
+// completed puts it into the prompt, unless something else was typed since.
+func (m Model) completed(msg completedMsg) Model {
+	if m.prompt == nil || !m.prompt.Path || m.prompt.line.String() != msg.typed {
+		return m
+	}
+	p := *m.prompt
+	if msg.path != msg.typed {
+		p.line, p.problem = keys.Line{}.Insert(msg.path), ""
+	}
+	p.names = msg.names
+	m.prompt = &p
+	return m
+}
+
+// nameLines are the names of what matches, as many as fit.
+func (p prompt) nameLines(t draw.Theme, width, height int) []string {
+	if len(p.names) == 0 {
+		return nil
+	}
+	lines := t.Wrap(strings.Join(p.names, "  "), width, 0)
+	if height = max(1, height); len(lines) > height {
+		lines = append(lines[:height-1], t.Ellipsis)
+	}
+	for i := range lines {
+		lines[i] = t.Faint.Render(lines[i])
+	}
+	return append(lines, "")
+}
