@@ -270,10 +270,10 @@ func (m Model) Err() error { return m.err }
 // Changed reports whether the program changed anything on a cluster.
 func (m Model) Changed() bool { return m.wizard.Changed() }
 
-// Answers are what the admin has chosen in the form, for the next program to
+// Answers are what the admin has chosen and begun to apply, for the next program to
 // offer. ok is false where that is nothing.
 func (m Model) Answers() (a, b flows.ContextRef, p flows.Params, ok bool) {
-	return m.wizard.Answers(m.env())
+	return m.wizard.Answers()
 }
 
 // Summary is for the terminal after the program has ended: a command to copy has a line

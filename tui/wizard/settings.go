@@ -228,19 +228,6 @@ func (s settingsScreen) submit(c scene) settingsScreen {
 	return s
 }
 
-// filled are the parameters of a form that may be left half filled, as far as it
-// has values.
-func (s settingsScreen) filled(c scene) flows.Params {
-	draft, given := s.draft, s.chosen
-	for _, f := range s.shown(c) {
-		if f.Kind != setting.Choice && f.Set(&draft, strings.TrimSpace(s.texts[f.Name].String())) != nil {
-			given &^= f.Sets
-		}
-	}
-	draft.Given |= given
-	return draft
-}
-
 // suggestion says what the clusters make likely for a choice, and why.
 func (s settingsScreen) suggestion(c scene, f flows.ConnectionSetting) string {
 	if !f.Auto {

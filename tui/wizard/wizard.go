@@ -41,7 +41,7 @@ type Wizard struct {
 	Step Step
 	task
 	met      [2]flows.ContextRef // the pair that wanted is for
-	chose    answers             // in the form
+	chose    answers             // that a run was begun with
 	visiting bool                // a peering of the dashboard: back leads there again
 	landed   bool                // on its Live screen: back leads there first
 
@@ -124,7 +124,6 @@ func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 		w.clusters = w.clusters.offer(w.scene(e))
 	case submittedMsg:
 		w.wanted = flows.Params(msg)
-		w.chose = answers{w.pair, w.wanted}
 		w.Step, w.plan = Plan, planScreen{pinned: true}
 		w = w.replan(e)
 	case takeAwayMsg:
@@ -440,6 +439,9 @@ func (w Wizard) startRun(c scene, approved flows.Plan) (Wizard, tea.Cmd) {
 	}
 	var cmd tea.Cmd
 	w.apply, cmd = w.apply.start(c, approved)
+	if c.goal == session.Connect {
+		w.chose = answers{w.pair, w.wanted}
+	}
 	w.Step = Apply
 	return w, cmd
 }
@@ -537,20 +539,17 @@ func (w Wizard) Commands(e session.Env) []keys.Command {
 	return nil
 }
 
-// answers are what was chosen in the form for two clusters.
+// answers are what was chosen for two clusters.
 type answers struct {
 	pair   [2]flows.ContextRef
 	params flows.Params
 }
 
-// Answers are what the admin has chosen in the form, for the next program to
-// offer: also a form that was left half filled, as far as it has values. ok is
-// false where that is nothing.
-func (w Wizard) Answers(e session.Env) (a, b flows.ContextRef, p flows.Params, ok bool) {
+// Answers are what the admin has chosen, for the next program to offer. What was only
+// tried in the form is no choice: that takes a plan which was begun. ok is false where
+// nothing was chosen.
+func (w Wizard) Answers() (a, b flows.ContextRef, p flows.Params, ok bool) {
 	last := w.chose
-	if w.Step == Settings {
-		last = answers{w.pair, w.form.filled(w.scene(e))}
-	}
 	ok = last.params.Given != w.options.Params.Given || last.params.Wait != w.options.Params.Wait
 	return last.pair[flows.A], last.pair[flows.B], last.params, ok && last.pair != [2]flows.ContextRef{}
 }
@@ -567,7 +566,7 @@ func (w Wizard) remember(e session.Env) Wizard {
 	p, ok := w.options.Answers(w.pair[flows.A], w.pair[flows.B], w.wanted)
 	if ok {
 		w.wanted = p
-		e.Post(session.NoteMsg("The form has what you entered for these clusters the last time."))
+		e.Post(session.NoteMsg("The form has what you chose for these clusters the last time."))
 	}
 	return w
 }
