@@ -15,7 +15,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render"
-	"github.com/liqo-tui/liqo-tui/tui/board"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
@@ -85,6 +84,44 @@ func (w withLogs) Logs(context.Context, flows.PodFacts, int) (string, error) { r
 // withoutLogs hides what else a cluster can do.
 type withoutLogs struct{ engine.Cluster }
 
+// A run may take minutes: meanwhile its events and the gateways' logs can be read.
+func TestARunIsReadWhileItGoesOn(t *testing.T) {
+	lines := 0
+	inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
+		p.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true }) // so it takes its time
+		w.replace("kind-milan", withLogs{p.B, func() (string, error) {
+			lines++
+			return fmt.Sprintf("handshake %d", lines), nil
+		}})
+		return session.Options{A: refOf("kind-rome"), B: refOf("kind-milan")}
+	}, func(t *testing.T, d *driver) {
+		d.keys("a", "y")
+		d.wait(6 * time.Second)
+		d.has("of at most", "e events", "l gateways' logs")
+		d.keys("e")
+		d.has("esc back", "ctrl+c stop", "GatewayClient milan created")
+		d.hasNot("of at most")
+		if at := strings.Index(d.screen(), "GatewayClient milan created"); at < strings.Index(d.screen(), "ContainerCreating") {
+			t.Errorf("want the latest at the end:\n%s", d.screen())
+		}
+		d.keys("l")
+		d.settle()
+		d.has("B milan  pod gw-rome", "B handshake 1")
+		d.wait(session.LogInterval)
+		d.has("B handshake 2")
+		d.keys("esc")
+		d.has("of at most")
+		read := lines
+		d.wait(3 * session.LogInterval)
+		if lines > read+1 {
+			t.Errorf("the logs were read %d times after the page was left", lines-read)
+		}
+		d.keys("l", "ctrl+c")
+		d.wait(time.Second)
+		d.has("what now?", "continue where it stopped")
+	})
+}
+
 func TestTheLogsPageSaysWhatItCanNotRead(t *testing.T) {
 	lines := 0
 	inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
@@ -102,15 +139,15 @@ func TestTheLogsPageSaysWhatItCanNotRead(t *testing.T) {
 		d.keys("enter", "l")
 		d.settle()
 		d.has("A rome  pod gw-milan-7c9d", "can't be read: the logs of this cluster are not available here", "handshake 1 done", "hello")
-		d.wait(board.LogInterval)
+		d.wait(session.LogInterval)
 		d.has("handshake 2 done")
-		d.wait(board.LogInterval)
+		d.wait(session.LogInterval)
 		d.has("can't be read: pods", "is forbidden")
 		for range 3 { // of a page that is left no log is read any more
 			d.keys("esc")
 		}
 		read := lines
-		d.wait(3 * board.LogInterval)
+		d.wait(3 * session.LogInterval)
 		if lines != read && lines != read+1 {
 			d.t.Errorf("the logs were read %d times after the page was left", lines-read)
 		}

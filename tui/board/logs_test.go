@@ -13,25 +13,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-func TestALogLineIsForPeople(t *testing.T) {
-	for _, test := range []struct{ name, line, want string }{
-		{
-			"ours",
-			`{"time":"2026-05-04T12:20:03.7Z","level":"INFO","msg":"dials again","peer":"milan","attempt":2}`,
-			"12:20:03 INFO dials again attempt=2 peer=milan",
-		},
-		{"text", "I0504 12:20:03 main.go:7] started", "I0504 12:20:03 main.go:7] started"},
-		{"JSON of somebody else", `{"ts":1,"msg":"started"}`, `{"ts":1,"msg":"started"}`},
-		{"a line that was cut", `{"time":"2026-05-04T12:2`, `{"time":"2026-05-04T12:2`},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if got, _, _ := logLine(test.line); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
-	}
-}
-
 // Both gateways' lines are one story, by time; a line without a time stays with the one
 // before it.
 func TestLogsOfBothSidesAreOne(t *testing.T) {
@@ -52,7 +33,7 @@ func TestLogsOfBothSidesAreOne(t *testing.T) {
 	line := func(second, text string) string {
 		return `{"time":"2026-05-04T12:20:0` + second + `Z","level":"INFO","msg":"` + text + `"}` + "\n"
 	}
-	s.logs = logsMsg{id: p.ID, texts: [2]string{line("1", "dials") + line("4", "connected"), line("2", "hears") + "  of 192.0.2.1\n" + line("3", "answers")}}
+	s.logs = logsMsg{p.ID, session.Logs{Texts: [2]string{line("1", "dials") + line("4", "connected"), line("2", "hears") + "  of 192.0.2.1\n" + line("3", "answers")}}}
 	text := ansi.Strip(strings.Join(s.logText(e, p), "\n"))
 	at := -1
 	for _, want := range []string{"A 12:20:01 INFO dials", "B 12:20:02 INFO hears", "B   of 192.0.2.1", "B 12:20:03 INFO answers", "A 12:20:04 INFO connected"} {

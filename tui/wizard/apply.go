@@ -43,6 +43,8 @@ type applyScreen struct {
 	leave        bool // end the program when the run has ended
 	choice       int  // of what to do after it
 	err          error
+	page         runPage       // what is read while it goes on
+	logs         *session.Logs // of both gateways; nil until they were read
 }
 
 // stepTime is when a step could first be worked on, and when it was done.
@@ -99,10 +101,10 @@ func (s applyScreen) commands(c scene) []keys.Command {
 	if choices := s.choices(c); len(choices) > 0 {
 		return append(append(choices, keys.Command{Binding: keys.Named(k.Enter, "confirm"), Quiet: true, Msg: actChoose}), k.Moving()...)
 	}
-	return []keys.Command{
+	return append([]keys.Command{
 		{Binding: k.Interrupt, Msg: session.InterruptMsg{}},
 		{Binding: k.Quit, Msg: session.NoteMsg("It is being applied: ctrl+c stops safely."), Quiet: true},
-	}
+	}, s.pageCommands(k)...)
 }
 
 func (s applyScreen) update(c scene, msg tea.Msg) applyScreen {
@@ -168,7 +170,7 @@ func (s applyScreen) fault() flows.Step {
 func (s applyScreen) interrupt(c scene) (applyScreen, tea.Cmd) {
 	switch s.phase {
 	case phaseRunning:
-		s.phase = phaseStopping
+		s.phase, s.page = phaseStopping, pageSteps
 		return s, s.run.stop
 	case phaseFailed:
 		c.Post(session.QuitMsg{Err: s.err})
@@ -219,6 +221,9 @@ func (s applyScreen) view(c scene) []string {
 		}
 		return append(lines[:max(0, c.Body-len(choices))], choices...)
 	}
+	if s.page != pageSteps {
+		return c.Pane()
+	}
 	lines := append([]string{s.progress(c)}, s.card(c)...)
 	rows, active := s.rows(c)
 	if len(lines)+len(rows) < c.Body {
@@ -230,41 +235,71 @@ func (s applyScreen) view(c scene) []string {
 	if rest := c.Body - len(lines); rest >= 3 {
 		happened := s.happened(c)
 		lines = append(lines, c.Theme.RuleLine("what happened, the latest first", c.Width))
-		lines = append(lines, happened[:min(rest-1, len(happened))]...)
+		for _, h := range slices.Backward(happened[max(0, len(happened)-rest+1):]) {
+			lines = append(lines, h.line(c))
+		}
 	}
 	return lines
 }
 
-// happened is what the run has done and seen, and the clusters' own warnings
-// since it began, the latest first.
-func (s applyScreen) happened(c scene) []string {
-	type line struct {
-		at   time.Time
-		text string
+// happening is one thing that a run has done or seen, or a cluster warns of.
+type happening struct {
+	at      time.Time
+	label   string // styled
+	text    string
+	warning bool
+}
+
+// happened is what the run has done and seen, and the clusters' own warnings since it
+// began, the oldest first.
+func (s applyScreen) happened(c scene) []happening {
+	var all []happening
+	label := func(at time.Time, side string) string {
+		return c.Theme.Faint.Render(at.Format(time.TimeOnly)) + " " + side
 	}
-	var all []line
 	for _, r := range s.log {
-		all = append(all, line{r.At, c.recordLine(r)})
+		side := ""
+		if r.Step.ID != "" {
+			side = c.side(r.Step.Side) + " "
+		}
+		all = append(all, happening{r.At, label(r.At, side), r.Text, false})
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		for _, e := range c.on(side).Latest.Events {
 			if e.At.Before(s.began.Truncate(time.Second)) {
 				continue // events know their second only
 			}
-			text := e.Object + " " + e.Reason + ": " + e.Message
+			text := "! " + e.Object + " " + e.Reason + ": " + e.Message
 			if e.Count > 1 {
 				text += fmt.Sprintf(" (%d times)", e.Count)
 			}
-			all = append(all, line{e.At, c.Theme.Faint.Render(e.At.Format(time.TimeOnly)) + " " +
-				c.side(side) + " " + c.Theme.Marks[draw.Warn].Render("! "+c.Theme.Plain(text))})
+			all = append(all, happening{e.At, label(e.At, c.side(side)+" "), text, true})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b line) int { return a.at.Compare(b.at) })
-	out := make([]string, 0, len(all))
-	for _, l := range slices.Backward(all) {
-		out = append(out, l.text)
+	slices.SortStableFunc(all, func(a, b happening) int { return a.at.Compare(b.at) })
+	return all
+}
+
+// lines are all of it.
+func (h happening) lines(c scene) []string {
+	indent := draw.Cells(h.label)
+	lines := c.Theme.Wrap(h.text, c.Width, indent)
+	if h.warning {
+		for i := range lines {
+			lines[i] = c.Theme.Marks[draw.Warn].Render(lines[i])
+		}
 	}
-	return out
+	lines[0] = h.label + lines[0]
+	return lines
+}
+
+// line is as much of it as fits on one.
+func (h happening) line(c scene) string {
+	text := c.Theme.Plain(h.text)
+	if h.warning {
+		text = c.Theme.Marks[draw.Warn].Render(text)
+	}
+	return h.label + text
 }
 
 // progress counts what is done, and says how long it took and may take.
@@ -363,14 +398,6 @@ func (s applyScreen) row(c scene, step flows.Step) string {
 	line = c.Theme.Fit(line, c.Width-column)
 	gap := max(1, c.Width-draw.Cells(line)-draw.Cells(text))
 	return line + strings.Repeat(" ", gap) + c.Theme.Faint.Render(text)
-}
-
-func (c scene) recordLine(r engine.Record) string {
-	side := ""
-	if r.Step.ID != "" {
-		side = c.side(r.Step.Side) + " "
-	}
-	return c.Theme.Faint.Render(r.At.Format(time.TimeOnly)) + " " + side + c.Theme.Plain(r.Text)
 }
 
 // start applies the current plan. approved is what the admin has seen.

@@ -23,6 +23,8 @@ func (w Wizard) Text(e session.Env) session.Text {
 		return session.Text{ID: "info", Lines: w.clusters.text(c), Height: e.Room()}
 	case w.Step == Live:
 		return session.Text{ID: "live", Lines: w.live.text(c), Height: e.Room()}
+	case w.Step == Apply && w.apply.reading() != pageSteps:
+		return w.apply.pageText(c)
 	case w.Step == Apply && !w.apply.active():
 		return session.Text{ID: "ended", Lines: w.apply.text(c), Height: max(1, e.Room()-len(w.apply.choiceRows(c)))}
 	case w.Step == Plan:

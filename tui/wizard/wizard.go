@@ -75,6 +75,14 @@ func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 	switch msg := msg.(type) {
 	case RunMsg:
 		return w.updateRun(c, msg)
+	case turnMsg:
+		var cmd tea.Cmd
+		w.apply, cmd = w.apply.turn(c, runPage(msg))
+		return w, cmd
+	case logsMsg:
+		var cmd tea.Cmd
+		w.apply, cmd = w.apply.takeLogs(c, msg)
+		return w, cmd
 	case reviewMsg:
 		w.preflight = w.preflight.update(c, msg)
 	case session.VerifiedMsg:
