@@ -325,6 +325,43 @@ func TestAnImageIsAskedFor(t *testing.T) {
 	})
 }
 
+// Where the image can't be pulled, the key that changes settings leads to the image.
+func TestAnImageThatFailsLeadsToItsSetting(t *testing.T) {
+	const missing = "manifest unknown"
+	fails := func(p *flowtest.Pair, _ *world) {
+		p.B.Bare()
+		p.B.Behave(func(b *flowtest.Behaviour) { b.ImageFails = missing })
+	}
+	another := func(d *driver) {
+		d.t.Helper()
+		d.at(wizard.Settings)
+		d.has("▸ Image")
+		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.ImageFails = "" })
+		d.keys("ctrl+u")
+		d.send(tea.PasteMsg{Content: "example.org/own:v3"})
+		d.keys("enter")
+		d.at(wizard.Plan)
+		d.keys("enter", "pause", "enter")
+		d.wait(40 * time.Second)
+		d.at(wizard.Live)
+	}
+	inWorld(t, fresh(fails), func(_ *testing.T, d *driver) {
+		d.keys("enter", "down", "enter", "enter", "enter", "a", "pause", "y")
+		d.wait(5 * time.Second)
+		d.has("LT-P009", missing, "name another image")
+		d.keys("e")
+		another(d)
+	})
+	// So does the screen of checks, if a pod has tried the image there.
+	inWorld(t, fresh(fails), func(_ *testing.T, d *driver) {
+		d.keys("enter", "down", "enter", "v")
+		d.wait(5 * time.Second)
+		d.has("1 failed", "FAIL     B   LT-P009")
+		d.keys("enter")
+		another(d)
+	})
+}
+
 func TestWhatIsNotRemovedAgainIsSaid(t *testing.T) {
 	inWorld(t, fresh(func(p *flowtest.Pair, _ *world) { p.B.Bare() }), func(_ *testing.T, d *driver) {
 		d.keys("enter", "down", "enter", "enter", "enter", "a", "y")

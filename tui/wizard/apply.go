@@ -12,6 +12,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -140,7 +141,11 @@ func (s applyScreen) choices(c scene) []keys.Command {
 	case phaseFailed:
 		choices := []keys.Command{{Binding: k.Retry, Msg: goAgain}, {Binding: keys.Named(k.Plan, "look at the plan"), Msg: goPlan}}
 		if c.goal == session.Connect {
-			choices = append(choices, keys.Command{Binding: k.Settings, Msg: goSettings})
+			settings := keys.Command{Binding: k.Settings, Msg: goSettings}
+			if s.fault().Code == flows.CodeImage {
+				settings = keys.Command{Binding: keys.Named(k.Settings, "name another image"), Msg: editMsg(install.ImageSetting().Name)}
+			}
+			choices = append(choices, settings)
 			if s.fault().Code == flows.CodeTunnel {
 				choices = append(choices, keys.Command{Binding: keys.Named(k.Diagnose, "find what is broken"), Msg: c.diagnosis()})
 				choices = append(choices, keys.Command{Binding: keys.Named(k.Swap, "let the other cluster be the server"), Msg: goSwapped})

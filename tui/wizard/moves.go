@@ -43,4 +43,5 @@ type (
 	chosenMsg    flows.ContextRef // a cluster
 	submittedMsg flows.Params     // the form
 	takeAwayMsg  session.Goal     // the plan that takes a connection away
+	editMsg      string           // the form, at the setting of this name
 )

@@ -12,6 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
@@ -146,16 +147,20 @@ func (s preflightScreen) commands(k keys.Map) []keys.Command {
 	return append(commands, k.Moving()...)
 }
 
-// pass goes on, unless a check has failed.
+// pass goes on, unless a check has failed. An image that can't be pulled is no obstacle:
+// the form is where another one is named.
 func (s preflightScreen) pass(c scene) preflightScreen {
+	var next tea.Msg = goSettings
 	for _, r := range s.results {
-		if r.State == check.Fail {
+		if r.State == check.Fail && r.ID == flows.CodeImage {
+			next = editMsg(install.ImageSetting().Name)
+		} else if r.State == check.Fail {
 			s.selected = keyOf(r)
 			c.Post(session.NoteMsg(fmt.Sprintf("%s %s has failed: fix this first. This screen follows the clusters.", r.ID, r.Title)))
 			return s
 		}
 	}
-	c.Post(goSettings)
+	c.Post(next)
 	return s
 }
 

@@ -134,6 +134,9 @@ func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 		w.wanted = flows.Params(msg)
 		w.Step, w.plan = Plan, planScreen{pinned: true}
 		w = w.replan(e)
+	case editMsg:
+		w = w.openSettings(e)
+		w.form.focus = string(msg)
 	case takeAwayMsg:
 		w = w.begin(e, session.Goal(msg))
 	case move:
