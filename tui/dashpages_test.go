@@ -84,6 +84,36 @@ func (w withLogs) Logs(context.Context, flows.PodFacts, int) (string, error) { r
 // withoutLogs hides what else a cluster can do.
 type withoutLogs struct{ engine.Cluster }
 
+// Who opens a log wants its latest lines, and those that come.
+func TestALogBeginsAtItsEndAndFollows(t *testing.T) {
+	written := 100
+	inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
+		connectedPair(t)(p)
+		w.replace("kind-milan", withLogs{p.B, func() (string, error) {
+			var b strings.Builder
+			for i := range written {
+				fmt.Fprintf(&b, "line %d.\n", i)
+			}
+			return b.String(), nil
+		}})
+		return session.Options{Start: session.StartDashboard}
+	}, func(_ *testing.T, d *driver) {
+		d.wait(time.Second)
+		d.keys("enter", "l")
+		d.settle()
+		d.has("line 99.")
+		d.hasNot("line 0.")
+		written++
+		d.wait(session.LogInterval)
+		d.has("line 100.")
+		d.keys("g")
+		written++
+		d.wait(session.LogInterval)
+		d.has("line 0.") // who reads something else stays there
+		d.hasNot("line 101.")
+	})
+}
+
 // A run may take minutes: meanwhile its events and the gateways' logs can be read.
 func TestARunIsReadWhileItGoesOn(t *testing.T) {
 	lines := 0

@@ -444,7 +444,7 @@ func TestATunnelThatDoesNotComeUpCanBeTriedTheOtherWayRound(t *testing.T) {
 		d.has("LT-E041", "let the other cluster be the server")
 		d.keys("w")
 		d.at(wizard.Plan)
-		d.has("server A", "replace")
+		d.has("server A", "replace GatewayServer")
 		if got := d.model.wizard.Current.Params.Server; got != flows.A {
 			t.Errorf("got server %s", got)
 		}

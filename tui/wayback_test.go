@@ -97,6 +97,19 @@ func TestTheWizardLeadsToTheDiagnosis(t *testing.T) {
 	})
 }
 
+// So is one that does not come up.
+func TestAFailedRunLeadsToTheDiagnosis(t *testing.T) {
+	prepare := func(p *flowtest.Pair) { p.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true }) }
+	inBubble(t, session.Options{Timeout: 20 * time.Second}, prepare, func(_ *testing.T, d *driver) {
+		d.keys("a", "y")
+		d.wait(30 * time.Second)
+		d.has("LT-E041", "find what is broken")
+		d.keys("D")
+		d.wait(time.Second)
+		d.has("› diagnosis", "A rome")
+	})
+}
+
 // A command to copy has a line of its own on the normal screen.
 func TestTheSummaryHasEachCommandOnItsOwnLine(t *testing.T) {
 	inBubble(t, session.Options{}, nil, func(t *testing.T, d *driver) {

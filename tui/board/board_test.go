@@ -360,6 +360,22 @@ func TestTheLettersOfAPairStay(t *testing.T) {
 	wantLines(t, b, "milan rome connected")
 }
 
+// The bucket of now is not full yet: it would look like a gap until the next report.
+func TestALineEndsWithTheLatestFullBucket(t *testing.T) {
+	now := flowtest.Epoch()
+	b := newBoard(refsOf("rome"), now)
+	for i := range 4 {
+		at := now.Add(time.Duration(i) * session.Bucket)
+		b.take(at, []News{toldBy("rome", reported("milan", flows.RoleClient, up, at))})
+	}
+	p := b.Rows[PairOf("rome", "milan")]
+	for _, later := range []time.Duration{3 * session.Bucket, 4*session.Bucket + time.Second} {
+		if points := p.measured(now.Add(later), 3); slices.Contains(points, session.Point{}) {
+			t.Errorf("after %s: got %+v, want no gap", later, points)
+		}
+	}
+}
+
 // 50 contexts of which most don't answer are said in two lines, with how many there are.
 func TestANoticeThatIsCutSaysSo(t *testing.T) {
 	now := flowtest.Epoch()

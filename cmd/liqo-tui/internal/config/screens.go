@@ -102,7 +102,7 @@ For example:
     quit: Q
     disconnect: [ctrl+x, delete]
 
-What you choose in the wizard's form is offered the next time for the same clusters;
+What you choose in the wizard, and apply, is offered the next time for the same clusters;
 it is kept in $XDG_STATE_HOME/liqo-tui/answers.yaml (~/.local/state by default), which
 no command obeys.
 
