@@ -88,12 +88,15 @@ func (m Model) short() []key.Binding {
 		return []key.Binding{keys.Named(k.Enter, "ok"), keys.Named(k.Next, "complete the path"), keys.Named(k.Back, "cancel")}
 	case m.prompt != nil:
 		return []key.Binding{keys.Named(k.Enter, "ok"), keys.Named(k.Back, "cancel")}
+	case m.onBoard() && m.dashboard.Typing(), !m.onBoard() && m.wizard.Typing():
+		return []key.Binding{keys.Named(k.Enter, "end typing"), keys.Named(k.Back, "clear it")}
 	}
 	var own, global []key.Binding
 	for _, c := range m.commands() {
 		switch {
 		case m.onBoard() && m.dashboard.Detail && c.Help().Key == k.Quit.Help().Key:
 		case c.Quiet, c.Help().Key == k.Mouse.Help().Key: // the palette and help have it
+		case !m.onBoard() && m.wizard.Writes(m.env()) && c.Help().Key == k.Quit.Help().Key: // it would be written
 		case c.Help().Key == k.Help.Help().Key, c.Help().Key == k.Quit.Help().Key:
 			global = append(global, c.Binding)
 		default:

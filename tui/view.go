@@ -247,6 +247,7 @@ func (m Model) helpText() []string {
 			commands = append(commands, c)
 		}
 	}
+	commands = slices.DeleteFunc(commands, func(c keys.Command) bool { return !c.Enabled() })
 	names := keys.Column(commands, 8)
 	columns := make([][]string, max(1, min(m.width/helpColumn, 4)))
 	width := m.width / len(columns)

@@ -60,7 +60,6 @@ func TestATestFromTheDashboardIsSeen(t *testing.T) {
 	onDashboard(t, func(_ *testing.T, d *driver) {
 		d.view(80, 24)
 		d.keys("v")
-		d.has("tests the path now")
 		d.wait(time.Second)
 		d.has(measuredSoFar)
 	})
@@ -92,8 +91,7 @@ func TestTheWizardLeadsToTheDiagnosis(t *testing.T) {
 		d.wait(time.Second)
 		d.has("› diagnosis", "A rome", "✓ gateway", "passed")
 		d.keys("esc")
-		d.has("Peerings")
-		d.hasNot("› diagnosis")
+		d.at(wizard.Live)
 	})
 }
 
@@ -107,6 +105,8 @@ func TestAFailedRunLeadsToTheDiagnosis(t *testing.T) {
 		d.keys("D")
 		d.wait(time.Second)
 		d.has("› diagnosis", "A rome")
+		d.keys("esc") // what can be done now is still to be chosen
+		d.has("LT-E041", "find what is broken")
 	})
 }
 

@@ -87,6 +87,10 @@ func (l lab) testPeerOfLiqo(t *testing.T) {
 	}
 	install("consumer")
 	t.Cleanup(func() { install("none") })
+	eventually(t, 30*time.Second, func() error { // of the installation, and made by the operator
+		_, err := l.try(t, "kubectl", "napoli", "-n", "liqo", "get", "secret", "authentication-keys")
+		return err
+	})
 	l.lendsEachWay(t, []connection{{"napoli", "milan"}})
 	refused := l.tui("peer", "--kubeconfig", l.kubeconfig, "--context", "lab-milan", "--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-napoli", "--yes").want(t, exit.Preflight)
 	if !strings.Contains(refused.err, "runs Liqo, which sends labels and annotations along") {

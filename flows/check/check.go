@@ -9,6 +9,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -214,8 +215,9 @@ func Headline(results []Result) string {
 	var causes []string
 	for _, r := range results {
 		count[r.State]++
-		if r.Root && !slices.Contains(causes, r.Title) {
-			causes = append(causes, r.Title)
+		// A title says what should be: of a failure it reads as its opposite.
+		if cause := cmp.Or(r.Summary, r.Title); r.Root && !slices.Contains(causes, cause) {
+			causes = append(causes, cause)
 		}
 	}
 	passed := fmt.Sprintf("%d of %s passed", count[Pass], counted(len(results), "check"))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -54,8 +55,11 @@ type board struct {
 	owner map[render.ClusterID]int
 	// worked are the pairs that were worked on, A first.
 	worked map[[2]flows.ContextRef]bool
-	Rows   map[pairID]*peering
-	Log    eventLog
+	// tests are the last from pod to pod that this program made. One may end before the
+	// dashboard has heard of the pair.
+	tests map[pairID]*verify.Result
+	Rows  map[pairID]*peering
+	Log   eventLog
 
 	Order  order
 	filter filter
@@ -69,7 +73,7 @@ type board struct {
 }
 
 func newBoard(contexts []flows.ContextRef, now time.Time) *board {
-	b := &board{began: now, now: now, owner: map[render.ClusterID]int{}, worked: map[[2]flows.ContextRef]bool{}, Rows: map[pairID]*peering{}, Order: order{By: ByStatus}}
+	b := &board{began: now, now: now, owner: map[render.ClusterID]int{}, worked: map[[2]flows.ContextRef]bool{}, tests: map[pairID]*verify.Result{}, Rows: map[pairID]*peering{}, Order: order{By: ByStatus}}
 	b.choose(contexts)
 	return b
 }
@@ -390,6 +394,7 @@ func (b *board) refresh(id pairID) {
 	p.ends = b.ends(p)
 	if p.ends[0].Reading.Peer == "" && p.ends[1].Reading.Peer == "" {
 		delete(b.Rows, id)
+		delete(b.tests, id)
 		b.named, p.show = nil, false
 		if !first {
 			b.Log.add(event{at: b.now, id: id, kind: eventGone, was: p.State})
@@ -397,6 +402,7 @@ func (b *board) refresh(id pairID) {
 		return
 	}
 	was := p.State
+	p.tested = b.tests[id]
 	p.Verdict = p.judge(b.now)
 	p.expires = view.Expires(p.both(), b.now)
 	b.expiresAt(p.expires)
@@ -405,8 +411,8 @@ func (b *board) refresh(id pairID) {
 		p.seen = b.now
 		b.Log.add(event{at: b.now, id: p.ID, kind: eventState, was: was, is: p.State, text: p.Why})
 	}
-	b.countFlap(p)
-	p.name = string(p.ends[0].ID) + " " + string(p.ends[1].ID)
+	b.countFlap(p, was)
+	p.name = string(p.ends[0].ID) + "/" + string(p.ends[1].ID)
 	p.key = b.Order.key(p, b.now)
 	p.show = b.filter.matches(p)
 }
@@ -419,9 +425,12 @@ const flapWindow = 24 * time.Hour
 
 // countFlap notes when a connection that worked is seen not to. What can't be
 // seen, as while an API server does not answer, is no flap.
-func (b *board) countFlap(p *peering) {
+func (b *board) countFlap(p *peering, was view.State) {
 	switch {
 	case p.State.Works():
+		if !p.worked && was.Broken() && len(p.flaps) == 0 {
+			p.came = b.now
+		}
 		p.worked = true
 	case p.State.Broken() && p.worked:
 		p.worked = false

@@ -14,6 +14,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -184,6 +185,33 @@ func TestTwoClustersWithOneIDAreSaid(t *testing.T) {
 	}
 }
 
+// The wizard tests a connection as soon as it is up, often before the dashboard has heard of it.
+func TestATestThatCameBeforeTheRowCounts(t *testing.T) {
+	e := around(120, 40)
+	s := New(session.Options{Contexts: refsOf("rome", "milan")}, e)
+	passed := verify.Result{A: "rome", B: "milan", At: e.Now, Between: verify.Pods, Directions: [2]verify.Direction{{Sent: 5, Received: 5}, {Sent: 5, Received: 5}}}
+	s = s.Tested(e, session.VerifiedMsg{Result: passed})
+	quiet := func(peer render.ClusterID, role flows.Role) flows.Reading {
+		r := reported(peer, role, up, e.Now)
+		r.PodTraffic = time.Time{}
+		return r
+	}
+	s = s.Take(e, []News{toldBy("rome", quiet("milan", flows.RoleClient)), toldBy("milan", quiet("rome", flows.RoleServer))})
+	if got := s.Board.lines(); !slices.Equal(got, []string{"rome milan connected"}) {
+		t.Errorf("got %q, want a connection that was tested", got)
+	}
+}
+
+// A cluster that has no ID yet answers, too.
+func TestWhoHasNoIDAnswersAllTheSame(t *testing.T) {
+	e := around(120, 40)
+	s := New(session.Options{Contexts: refsOf("rome", "staging")}, e)
+	s = s.Take(e, []News{toldBy("rome", reported("milan", flows.RoleClient, up, e.Now)), {Ref: flows.ContextRef{Name: "staging"}}})
+	if got := ansi.Strip(strings.Join(s.View(e), "\n")); !strings.Contains(got, "contexts 2 of 2 answer") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 func TestAPeeringThatIsRemovedGoes(t *testing.T) {
 	now := flowtest.Epoch()
 	b := newBoard(refsOf("rome", "milan"), now)
@@ -250,7 +278,7 @@ func TestFiltering(t *testing.T) {
 	)})
 	for text, want := range map[string]string{
 		"": "turin milan-2 milan", "milan": "milan-2 milan", "MILAN": "milan-2 milan", "!milan": "turin", "status:down": "turin", "status:fail": "turin",
-		"!status:conn": "turin", "status:ok": "milan", "milan !status:connected": "milan-2", "rome": "turin milan-2 milan", "nobody": "", "! status:": "turin milan-2 milan",
+		"!status:conn": "turin", "status:ok": "milan", "milan !status:connected": "milan-2", "rome": "turin milan-2 milan", "rome/milan": "milan-2 milan", "nobody": "", "! status:": "turin milan-2 milan",
 	} {
 		b.filterBy(text)
 		var got []string
@@ -436,7 +464,7 @@ func TestTotalsSayWhatTheyAreOf(t *testing.T) {
 		s = s.Take(e, []News{toldBy("rome", a, b), silent("oslo")})
 	}
 	send(now, 0)
-	if got := ansi.Strip(strings.Join(s.View(e), "\n")); !strings.Contains(got, "traffic not known") || !strings.Contains(got, "clusters 1 of 3 answer") {
+	if got := ansi.Strip(strings.Join(s.View(e), "\n")); !strings.Contains(got, "traffic not known") || !strings.Contains(got, "contexts 1 of 3 answer") {
 		t.Errorf("got\n%s", got)
 	}
 	send(now.Add(10*time.Second), 10<<10)

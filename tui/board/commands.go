@@ -278,13 +278,13 @@ func (s Screen) Update(e session.Env, msg tea.Msg) (Screen, tea.Cmd) {
 	case session.DiagnoseMsg:
 		s.Detail, s.list.held, s.list.selected = true, true, PairOf(msg.A, msg.B)
 		s, cmd := s.turnTo(e, pageDiagnosis)
-		s.direct = true
+		s.direct, s.lent = true, true
 		return s, cmd
 	case column:
 		s.Board.sortBy(msg)
 	case visitMsg:
 		if refs, ok := s.pair(e); ok {
-			s.Detail = false
+			s.Detail, s.lent = false, false
 			e.Post(session.VisitMsg{Pair: refs, Goal: session.Goal(msg)})
 		}
 	case action:
@@ -309,13 +309,13 @@ func (s Screen) act(e session.Env, a action) (Screen, tea.Cmd) {
 	case actPause:
 		return s.pause(e), nil
 	case actVerify:
-		// Sends packets from pod to pod, and shows what comes of it.
+		// Sends packets from pod to pod. The overview says that it does, and what comes of it.
 		if refs, ok := s.pair(e); ok {
 			e.Post(session.VerifyMsg{Pair: refs})
-			e.Post(session.NoteMsg("A short-lived pod on each side tests the path now."))
 			return s.turnTo(e, pageOverview)
 		}
 	case actRemedy:
+		s.lent = false
 		s.planRemedy(e)
 	case actHandOver:
 		return s, s.handOver(e)

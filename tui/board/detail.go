@@ -57,10 +57,14 @@ func (d detail) lines(width, height int) []string {
 		}
 	}
 	lines = append(append(lines, ""), d.sides(v, width)...)
-	history := flapText(d.p.flapCount(d.now), v.State) + " in the last 24 h"
-	if d.now.Sub(d.began) < flapWindow {
-		history = flapText(d.p.flapCount(d.now), v.State) + " since " + d.began.Format("15:04") + ", when the dashboard was opened"
+	history, outages := " in the last 24 h", d.p.flapCount(d.now)
+	switch {
+	case outages == 0 && d.now.Sub(d.p.came) < flapWindow:
+		history = " since it first worked, at " + d.p.came.Format("15:04")
+	case d.now.Sub(d.began) < flapWindow:
+		history = " since " + d.began.Format("15:04") + ", when the dashboard was opened"
 	}
+	history = flapText(outages, v.State) + history
 	if at := d.p.created(); !at.IsZero() {
 		history += "; gateways are " + draw.Minutes(d.now.Sub(at)) + " old"
 	}

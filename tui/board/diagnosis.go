@@ -50,6 +50,9 @@ func diagnosed(facts flows.Facts, l looks) []check.Result {
 func (s Screen) checked(e session.Env, p *peering) (results []check.Result, missing render.ClusterID) {
 	_, missing = s.contextsOf(p)
 	results = diagnosed(s.factsOf(e, p), s.looks)
+	results = slices.DeleteFunc(results, func(r check.Result) bool { // only the command reads them
+		return r.ID == check.Policies && r.State == check.Inconclusive
+	})
 	if missing != "" {
 		results = slices.DeleteFunc(results, func(r check.Result) bool {
 			return len(r.Sides) != 1 || p.ends[r.Sides[0]].ID == missing
@@ -66,7 +69,7 @@ func remedies(results []check.Result) (text string, plan *check.Remedy) {
 			continue
 		}
 		if text == "" && len(r.Fix) > 0 {
-			text = strings.TrimPrefix(r.Fix[0], "run: ")
+			text = strings.TrimPrefix(strings.TrimPrefix(r.Fix[0], "run: "), "see: ") // a shell gets it
 		}
 		if plan == nil {
 			plan = r.Plan
@@ -84,7 +87,15 @@ func (s Screen) diagnosisText(e session.Env, p *peering) []string {
 	if missing != "" {
 		lines = append(t.Wrap(string(missing)+" is "+s.Board.absence()+": only the other side could be checked.", width, 0), "")
 	}
-	lines = append(lines, t.State(draw.CheckMarks[check.Worst(results)], check.Headline(results), 0), "")
+	for i, line := range t.Wrap(check.Headline(results), width-2, 0) {
+		if i == 0 {
+			line = t.State(draw.CheckMarks[check.Worst(results)], line, 0)
+		} else {
+			line = "  " + line
+		}
+		lines = append(lines, line)
+	}
+	lines = append(lines, "")
 	lines = append(lines, picture(t, results, [2]render.ClusterID{p.ends[flows.A].ID, p.ends[flows.B].ID}, "UDP "+p.endpoint(), width)...)
 	lines = append(lines, "")
 	var facts []string

@@ -120,15 +120,15 @@ func (l peeringList) head(t draw.Theme, width int, brief bool) []string {
 	return lines
 }
 
-// totals are of all rows, whatever the filter shows: how many clusters speak, what passes
+// totals are of all rows, whatever the filter shows: how many contexts answer, what passes
 // between them, and how old the oldest word is that any of this is made of.
 func (b *board) totals(t draw.Theme) []string {
 	if len(b.Rows) == 0 {
 		return nil
 	}
 	answering, sum, known := 0, 0.0, 0
-	for i, s := range b.sources {
-		if at, ok := b.owner[s.ID]; ok && at == i && s.silent.IsZero() {
+	for _, s := range b.sources {
+		if s.asked && s.silent.IsZero() { // also one without a cluster ID
 			answering++
 		}
 	}
@@ -146,7 +146,7 @@ func (b *board) totals(t draw.Theme) []string {
 		}
 	}
 	field := func(label, text string) string { return t.Label.Render(label+" ") + t.Plain(text) }
-	facts := []string{field("clusters", fmt.Sprintf("%d of %d answer", answering, len(b.sources)))}
+	facts := []string{field("contexts", fmt.Sprintf("%d of %d answer", answering, len(b.sources)))}
 	traffic := "not known"
 	if known > 0 {
 		traffic = draw.PerSecond(sum) + "/s"

@@ -30,8 +30,11 @@ func (s Screen) Take(e session.Env, all []News) Screen {
 // Tested takes in what a test from pod to pod has found.
 func (s Screen) Tested(e session.Env, msg session.VerifiedMsg) Screen {
 	id := PairOf(msg.Result.A, msg.Result.B)
-	if p, ok := s.Board.Rows[id]; ok && msg.Err == nil {
-		p.tested = &msg.Result
+	if msg.Err != nil {
+		return s
+	}
+	s.Board.tests[id] = &msg.Result
+	if _, ok := s.Board.Rows[id]; ok {
 		s.Board.take(e.Now, nil)
 		s.Board.move(id)
 	}

@@ -59,7 +59,10 @@ func (s Screen) leavePage(e session.Env) (Screen, tea.Cmd) {
 	if !s.direct && s.page != pageOverview && !s.page.ofAll() {
 		return s.turnTo(e, pageOverview)
 	}
-	s.Detail = false
+	if s.lent {
+		e.Post(session.ReturnMsg{})
+	}
+	s.Detail, s.lent = false, false
 	return s, nil
 }
 

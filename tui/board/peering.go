@@ -40,6 +40,7 @@ type peering struct {
 	known   time.Time // since when there is a row of it
 	expires time.Time // of the verdict; zero: never
 	worked  bool      // when it was last seen to work or not
+	came    time.Time // when it was first seen to work, if it was seen before
 	flaps   []time.Time
 	History [2]session.Series
 	tested  *verify.Result // the last test from pod to pod that this program made
@@ -60,6 +61,13 @@ func (p *peering) began() time.Time {
 		return p.Since
 	}
 	return p.seen
+}
+
+// verdict is the state, with the time since when it is known.
+func (p *peering) verdict() view.Verdict {
+	v := p.Verdict
+	v.Since = p.began()
+	return v
 }
 
 // server is the side that is dialled; ok is false if nobody says.

@@ -27,6 +27,7 @@ type Screen struct {
 	Detail bool // a page is shown, and not the list
 	page   page
 	direct bool      // the page was opened from the list, not from the overview
+	lent   bool      // the wizard asked for it, and waits
 	find   keys.Line // only lines of the page that have it are shown
 	text   []string  // of a page that is made anew only when there is reason to
 	logs   logsMsg   // the latest

@@ -25,10 +25,14 @@ const (
 // isLow reports whether each line is wanted for rows.
 func isLow(e session.Env) bool { return e.Height < 20 }
 
+// body is the height of a screen without a note. One that comes and goes covers the last
+// lines: nothing else moves.
+func body(e session.Env) int { return max(0, e.Height-session.FrameLines) }
+
 // paneHeight is how many lines the pane below the list has, with the rule above it; 0: there
 // is none. What the list has no use for is the pane's.
 func (s Screen) paneHeight(e session.Env) int {
-	height := e.Body - len(s.top(e))
+	height := body(e) - len(s.top(e))
 	if s.Detail || s.wide || s.list.current() == nil {
 		return 0
 	}
@@ -51,7 +55,7 @@ func (s Screen) paneHeight(e session.Env) int {
 
 // listHeight is how many lines the list has below what stands above it.
 func (s Screen) listHeight(e session.Env) int {
-	return max(0, e.Body-len(s.top(e))-s.paneHeight(e))
+	return max(0, body(e)-len(s.top(e))-s.paneHeight(e))
 }
 
 // resize gives the list so many lines more, which the pane has less, or the other way round.
@@ -112,7 +116,7 @@ func (s Screen) View(e session.Env) []string {
 	if pane == 0 {
 		return lines
 	}
-	for len(lines) < e.Body-pane {
+	for len(lines) < body(e)-pane {
 		lines = append(lines, "")
 	}
 	p := s.list.current()
@@ -145,7 +149,7 @@ func (s Screen) detailOf(e session.Env, p *peering) detail {
 		d.lendings[i] = view.Lendings(s.clusterOf(e, p, flows.Side(i)), p.ends[1-i].ID)
 	}
 	if refs, missing := s.contextsOf(p); missing == "" {
-		d.measured = func(width int) []string { return e.Verified.Lines(e.Theme, refs, e.Now, width) }
+		d.measured = func(width int) []string { return e.Verified.Lines(e.Theme, refs, p.verdict(), e.Now, width) }
 	}
 	return d
 }

@@ -162,10 +162,22 @@ func commandWords(text string) []string {
 	return words
 }
 
-// Diff styles a unified diff; the signs say the same as the colours. It leaves
-// out the lines that say nothing about the object.
+// Diff styles the unified diffs of some objects, a line apart; the signs say the same as
+// the colours. It leaves out the lines that say nothing about an object.
 func (t Theme) Diff(text string) []string {
-	text = strings.TrimPrefix(text, "--- live\n+++ wanted\n")
+	var lines []string
+	for i, one := range strings.Split(strings.TrimPrefix(text, diffHead), "\n"+diffHead) {
+		if i > 0 {
+			lines = append(lines, "")
+		}
+		lines = append(lines, t.diffOfOne(one)...)
+	}
+	return lines
+}
+
+const diffHead = "--- live\n+++ wanted\n"
+
+func (t Theme) diffOfOne(text string) []string {
 	if strings.HasPrefix(text, "@@ -0,0 ") {
 		_, text, _ = strings.Cut(text, "\n") // all of it is new
 	}

@@ -7,6 +7,16 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
+// A step may change several objects. Where the next one begins is a space, and no line that
+// looks as if something went.
+func TestDiffsOfSeveralObjectsAreALineApart(t *testing.T) {
+	const head = "--- live\n+++ wanted\n"
+	got := NewTheme(false, false).Diff(head + "@@ -0,0 +1 @@\n+kind: ConfigMap\n" + head + "@@ -0,0 +1 @@\n+kind: Network\n" + head + "@@ -1 +1 @@\n-a: 1\n+a: 2\n")
+	if want := "+kind: ConfigMap||+kind: Network||@@ -1 +1 @@|-a: 1|+a: 2"; ansi.Strip(strings.Join(got, "|")) != want {
+		t.Errorf("got %q, want %q", strings.Join(got, "|"), want)
+	}
+}
+
 func TestACommandLineIsBrokenSoThatItRuns(t *testing.T) {
 	const command = "liqo-tui network connect --context a-very-long-name --remote-context another-very-long-name"
 	lines := NewTheme(false, false).Command("same: ", command, 50)

@@ -81,6 +81,8 @@ type (
 	PairMsg [2]flows.ContextRef
 	// DiagnoseMsg shows the diagnosis of two clusters' connection.
 	DiagnoseMsg struct{ A, B render.ClusterID }
+	// ReturnMsg leads back to where a diagnosis was asked for.
+	ReturnMsg struct{}
 	// ChooseMsg lets two clusters be chosen.
 	ChooseMsg struct{}
 	// VerifyMsg measures the connection of a pair with packets.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
+	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 )
 
@@ -53,7 +54,8 @@ type VerifiedMsg struct {
 }
 
 // Lines say what was measured between two clusters, as lines of at most width cells.
-func (v Verification) Lines(t draw.Theme, of [2]flows.ContextRef, now time.Time, width int) []string {
+// What was found before the connection came to be as it is does not count any more.
+func (v Verification) Lines(t draw.Theme, of [2]flows.ContextRef, is view.Verdict, now time.Time, width int) []string {
 	switch {
 	case v.Running() && v.About(of):
 		text := fmt.Sprintf("measuring with a pod on each side, for %s", draw.Age(now.Sub(v.Began)))
@@ -71,6 +73,10 @@ func (v Verification) Lines(t draw.Theme, of [2]flows.ContextRef, now time.Time,
 	found := r.Measurement().Result
 	if r.Between == verify.Gateways {
 		found = "not verified: only the gateways' pings are known"
+	}
+	works := r.Verdict() != verify.Broken
+	if (works && is.State.Broken() || !works && is.State.Works()) && is.Since.After(r.At) {
+		return []string{t.Faint.Render("before that: " + found + ", " + draw.Age(now.Sub(r.At)) + " ago")}
 	}
 	lines := []string{t.State(look, found, 0) + t.Faint.Render(", "+draw.Age(now.Sub(r.At))+" ago")}
 	for _, text := range r.Lines() {

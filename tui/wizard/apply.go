@@ -375,7 +375,11 @@ func (s applyScreen) rows(c scene) (rows []string, active int) {
 		}
 		rows = append(rows, s.row(c, step))
 		if step.Status == flows.Waiting && step.Reason != "" {
-			rows = append(rows, c.Theme.Field("      now: ", step.Reason, c.Width)...)
+			label := "      now: "
+			if !s.active() {
+				label = "     last: " // nobody looks any more
+			}
+			rows = append(rows, c.Theme.Field(label, step.Reason, c.Width)...)
 		}
 	}
 	return rows, max(0, active)
@@ -387,8 +391,11 @@ func (s applyScreen) row(c scene, step flows.Step) string {
 		shown.Reason = "" // has its own place
 	}
 	line := c.stepLine(shown, false)
-	if s.active() && step.Status == flows.Ready { // a request is under way
+	switch {
+	case s.active() && step.Status == flows.Ready: // a request is under way
 		line = c.stepLineAs(draw.Running, "working", shown, false)
+	case !s.active() && step.Status == flows.Waiting:
+		line = c.stepLineAs(draw.Pending, "not yet", shown, false)
 	}
 	now := c.Now
 	if !s.active() {

@@ -465,7 +465,9 @@ const manyContexts = 5
 func tallyOf(rows []clusterRow) string {
 	count := map[draw.Mark]int{}
 	for _, r := range rows {
-		count[r.mark]++
+		if r.side == "" { // what is chosen is no choice any more
+			count[r.mark]++
+		}
 	}
 	parts := []string{fmt.Sprintf("%d usable", count[draw.OK]+count[draw.Warn])}
 	if n := count[draw.Running]; n > 0 {

@@ -8,6 +8,7 @@ import (
 	"charm.land/bubbles/v2/key"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -142,6 +143,11 @@ func (w Wizard) Answering(k keys.Map) []key.Binding {
 // Typing reports whether keys are a text's.
 func (w Wizard) Typing() bool {
 	return w.clusters.filtering || w.confirm != nil && w.confirm.word != ""
+}
+
+// Writes reports whether letters go into a field of the form.
+func (w Wizard) Writes(e session.Env) bool {
+	return w.Step == Settings && w.form.focused(w.scene(e)).Kind != setting.Choice
 }
 
 // Running reports whether a plan is being applied.

@@ -47,6 +47,7 @@ type Wizard struct {
 
 	clusters  clustersScreen
 	preflight preflightScreen
+	aside     Step // the screen from which a diagnosis is looked at; Away: none
 	form      settingsScreen
 	plan      planScreen
 	apply     applyScreen
@@ -103,7 +104,7 @@ func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 		w.pair = msg.Pair
 		return w.verify(w.scene(e))
 	case session.VisitMsg:
-		w.pair, w.visiting, w.landed = msg.Pair, true, false
+		w.pair, w.visiting, w.landed, w.aside = msg.Pair, true, false, Away
 		switch w = w.begin(e, msg.Goal); {
 		case msg.Remedy != nil:
 			w = w.remedied(e, *msg.Remedy)
@@ -111,7 +112,9 @@ func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 			w = w.openSettings(e)
 		}
 	case session.DiagnoseMsg:
-		return w.goTo(c, goBoard)
+		w.aside, w.Step = w.Step, Away
+	case session.ReturnMsg:
+		w.aside, w.Step = Away, w.aside
 	case session.ChooseMsg:
 		w.pair, w.visiting = [2]flows.ContextRef{}, false
 		w = w.toClusters()

@@ -226,6 +226,11 @@ func (w *World) Play(trick session.Trick, pair [2]flows.ContextRef) string {
 		return "Select a connection, or two clusters, first."
 	}
 	ends := [2]render.ClusterID{a.Facts().ID, b.Facts().ID}
+	for i, id := range ends {
+		if id == "" {
+			return fmt.Sprintf("%s is not installed yet: nothing leads there.", pair[i].Name)
+		}
+	}
 	if trick == session.KillGateway {
 		if !b.KillGateway(ends[0], restart) {
 			return fmt.Sprintf("%s has no gateway for %s.", ends[1], ends[0])
