@@ -291,7 +291,7 @@ func (in diagnosis) free(side flows.Side) Result {
 		r.Evidence = append(r.Evidence, o.String())
 	}
 	if c.Software == flows.Liqo {
-		r.Fix = []string{"Liqo can't change these ranges in operation: run liqo-tui network reset, then network connect"}
+		r.Fix = []string{"Liqo can't change these ranges in operation: " + in.facts.Network("reset") + ", then connect again"}
 		return r
 	}
 	r.Summary += "; the addresses of API servers, DNS and nodes are left out"
