@@ -312,17 +312,24 @@ func (b *board) wakes() time.Time {
 
 // measure adds a source's new reading to the history of its row.
 func (b *board) measure(i int, before, after flows.Reading) {
+	if p, side, ok := b.measured(i, before, after); ok {
+		p.ends[side].rate = session.RateOf(before, after)
+		p.History[side].Add(b.now, after, p.ends[side].rate)
+	}
+}
+
+// measured is the row and the side that a source's reading measures, if it is a new one
+// and the source speaks for its cluster.
+func (b *board) measured(i int, before, after flows.Reading) (_ *peering, side int, ok bool) {
 	s := b.sources[i]
-	if at, ok := b.owner[s.ID]; ok && at != i || !session.Newer(before, after) {
-		return
+	if at, owned := b.owner[s.ID]; owned && at != i || !session.Newer(before, after) {
+		return nil, 0, false
 	}
 	p := b.row(PairOf(s.ID, after.Peer))
-	side := 0
 	if p.ends[1].ID == s.ID {
 		side = 1
 	}
-	p.ends[side].rate = session.RateOf(before, after)
-	p.History[side].Add(b.now, after, p.ends[side].rate)
+	return p, side, true
 }
 
 // row is the row of a pair, made if there is none.

@@ -388,6 +388,34 @@ func TestTheLettersOfAPairStay(t *testing.T) {
 	wantLines(t, b, "milan rome connected")
 }
 
+// A pause holds the screen still; what is measured meanwhile is no gap afterwards.
+func TestAPauseLeavesNoGap(t *testing.T) {
+	e := around(100, 30)
+	now := e.Now
+	s := New(session.Options{Contexts: refsOf("rome")}, e)
+	told := func(bucket int) {
+		e.Now = now.Add(time.Duration(bucket) * session.Bucket)
+		s = s.Take(e, []News{toldBy("rome", reported("milan", flows.RoleClient, up, e.Now))})
+	}
+	told(0)
+	s = s.pause(e)
+	before := strings.Join(s.View(e), "\n")
+	for bucket := range 4 {
+		told(bucket + 1)
+	}
+	if got := strings.Join(s.View(e), "\n"); got != before {
+		t.Errorf("paused: got\n%s\nwant\n%s", got, before)
+	}
+	e.Now = now.Add(6 * session.Bucket) // nothing was told in the last two
+	s = s.pause(e)
+	points := s.Board.Rows[PairOf("rome", "milan")].History[0].Until(e.Now, 7)
+	for i, p := range points {
+		if known := p != (session.Point{}); known != (i < 5) {
+			t.Errorf("bucket %d: known is %t; all: %+v", i, known, points)
+		}
+	}
+}
+
 // The bucket of now is not full yet: it would look like a gap until the next report.
 func TestALineEndsWithTheLatestFullBucket(t *testing.T) {
 	now := flowtest.Epoch()

@@ -19,6 +19,7 @@ func (s Screen) Take(e session.Env, all []News) Screen {
 	}
 	for _, n := range all {
 		if !s.paused.IsZero() {
+			s.Board.record(e.Now, n, s.kept)
 			s.kept = keepNews(s.kept, n)
 		} else if s.page == pageYAML && s.shows(n.Ref) {
 			s = s.renewPage(e)
@@ -74,6 +75,32 @@ func keepNews(kept []News, n News) []News {
 	kept = slices.Clone(kept)
 	kept[i] = n
 	return kept
+}
+
+// record adds what is told during a pause to the histories: there was no gap. It is to
+// be seen later, since what is on the screen ends with the pause's first bucket.
+func (b *board) record(now time.Time, n News, kept []News) {
+	i := b.source(n.Ref)
+	if i < 0 || n.Problem != nil || n.ID != b.sources[i].ID || session.BucketOf(now) <= session.BucketOf(b.now) {
+		return
+	}
+	k := slices.IndexFunc(kept, func(k News) bool { return k.Ref == n.Ref })
+	for _, r := range n.Changed {
+		if b.Rows[PairOf(n.ID, r.Peer)] == nil {
+			continue // it is new: nothing on the screen changes before the pause ends
+		}
+		before := b.sources[i].readings[r.Peer]
+		if k >= 0 {
+			for _, later := range kept[k].Changed {
+				if later.Peer == r.Peer {
+					before = later
+				}
+			}
+		}
+		if p, side, ok := b.measured(i, before, r); ok {
+			p.History[side].Add(now, r, session.RateOf(before, r))
+		}
+	}
 }
 
 func speaksOf(all []flows.Reading, id render.ClusterID) bool {

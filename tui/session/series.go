@@ -36,21 +36,33 @@ type Series struct {
 	Last   int64 // number of the latest bucket since 1970
 	Points []Point
 	next   int // where the ring goes on, once it is full
+	latest told
+}
+
+// told is which report a point was made of.
+type told struct {
+	at    time.Time
+	value string
 }
 
 // BucketOf is the number of the bucket of a time.
 func BucketOf(t time.Time) int64 { return t.UnixNano() / int64(Bucket) }
 
 // Add puts a reading into the bucket of now. Of several in one bucket the
-// worst counts: an outage of seconds must be seen.
+// worst counts: an outage of seconds must be seen. A report counts once, at the time at
+// which it was taken in first.
 func (s *Series) Add(now time.Time, r flows.Reading, traffic Rate) {
-	n := BucketOf(now)
+	n, report := BucketOf(now), told{r.At, string(r.Value)}
+	if !r.At.IsZero() && report == s.latest {
+		return
+	}
 	if len(s.Points) > 0 && n < s.Last {
 		if s.Last-n <= int64(ClockStep/Bucket) {
 			return // the axis goes on when the clock is there again
 		}
 		*s = Series{} // the clock was set back: what is kept was measured at times that were not
 	}
+	s.latest = report
 	next := pointOf(r, traffic)
 	if len(s.Points) > 0 && n == s.Last {
 		at := s.position(0)
