@@ -58,7 +58,7 @@ func Settings() []ConnectionSetting {
 			Field:   "GatewayClient.spec.endpoint.addresses", Valid: validHosts, Store: setting.TextAt(func(p *Params) *string { return &p.ClientAddress }),
 		},
 		{
-			Name: "client-port", Liqoctl: "gw-client-port", Sets: FieldClientPort, Label: "at UDP port", Noun: "port that the client dials", Inviter: true,
+			Name: "client-port", Liqoctl: "gw-client-port", Sets: FieldClientPort, Label: "At UDP port", Noun: "port that the client dials", Inviter: true,
 			Empty:   "the server's port",
 			Help:    "port that the client dials (default: the server's own)",
 			Explain: "Another port for the server, if a NAT in front of it has one of its own.",

@@ -55,6 +55,7 @@ func (m Model) bannered(content string) string {
 	for i, text := range parts[1:] {
 		next := line + strings.Repeat(" ", min(i+1, 2)) + t.Plain(text)
 		if draw.Cells(next) > m.width {
+			line = t.Fit(line+"  "+t.Ellipsis, m.width)
 			break
 		}
 		line = next

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -121,9 +122,17 @@ func (m Model) promptBody(height int) []string {
 		return append(lines, "No command on this screen matches.")
 	}
 	rows := make([]string, len(matches))
-	selected := min(p.selected, len(matches)-1)
-	for i, c := range matches {
-		rows[i] = m.theme.Row(i == selected, draw.Pad(c.Help().Desc, 24)+"  "+t.Faint.Render(c.Help().Key))
+	selected, names := min(p.selected, len(matches)-1), 0
+	for _, c := range matches {
+		names = max(names, draw.Cells(c.Help().Desc))
 	}
-	return append(lines, draw.Window(rows, selected, max(1, height-len(lines)))...)
+	for i, c := range matches {
+		rows[i] = m.theme.Row(i == selected, draw.Pad(c.Help().Desc, names)+"  "+t.Faint.Render(c.Help().Key))
+	}
+	room := max(1, height-len(lines))
+	if len(rows) <= room || room < 3 {
+		return append(lines, draw.Window(rows, selected, room)...)
+	}
+	lines = append(lines, draw.Window(rows, selected, room-1)...)
+	return append(lines, t.Faint.Render(fmt.Sprintf("%d of %d commands: type to find one", selected+1, len(rows))))
 }

@@ -133,7 +133,13 @@ func (m Model) paneLines() []string {
 	if m.pane.Height() == 0 {
 		return nil
 	}
-	return strings.Split(m.pane.View(), "\n")
+	lines := strings.Split(m.pane.View(), "\n")
+	// A pane of the full height has its place in the rule above it.
+	if left := m.pane.TotalLineCount() - m.pane.YOffset() - m.pane.Height(); !m.paged && left > 0 && len(lines) > 1 {
+		more := fmt.Sprintf("%d more lines: %s", left+1, keys.Called(m.keys.PageDown))
+		lines[len(lines)-1] = m.theme.Faint.Render(more)
+	}
+	return lines
 }
 
 // position is which lines of a page are in sight; "" where that is all of them, or the

@@ -30,6 +30,22 @@ func TestEscLeadsBackToWhereItCameFrom(t *testing.T) {
 	})
 }
 
+// Where the selected connection is not to be seen, no key takes it away.
+func TestPagesOfAllConnectionsChangeNone(t *testing.T) {
+	onDashboard(t, func(_ *testing.T, d *driver) {
+		for _, page := range []string{"t", "E", "i"} {
+			d.keys(page)
+			before := d.screen()
+			d.keys("x", "X", "C", "v", "D")
+			d.at(wizard.Away)
+			if got := d.screen(); got != before {
+				d.t.Errorf("%s: keys lead elsewhere:\n%s", page, got)
+			}
+			d.keys("esc")
+		}
+	})
+}
+
 // measuredSoFar is what comes of a test where no pods can be run, as in memory.
 const measuredSoFar = "not verified: only the gateways' pings are known"
 

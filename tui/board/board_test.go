@@ -480,6 +480,26 @@ func TestSilentContextsAreHiddenAndListed(t *testing.T) {
 	}
 }
 
+// The names of contexts that clouds give differ in their ends.
+func TestSilentContextsWithLongNamesDiffer(t *testing.T) {
+	const arn = "arn:aws:eks:eu-central-1:123456789012:cluster/"
+	e := around(80, 24)
+	of := func(name string) flows.ContextRef {
+		return flows.ContextRef{File: "/home/ada/kubeconfig", Name: arn + name}
+	}
+	problem := &flows.Problem{Kind: flows.Unreachable, Message: "https://a.very.long.name.of.an.api.server.example.org:6443: connect: connection refused"}
+	s := New(session.Options{Contexts: []flows.ContextRef{of("rome"), of("milan")}}, e).Take(e, []News{{Ref: of("rome"), Problem: problem}, {Ref: of("milan"), Problem: problem}})
+	got := ansi.Strip(strings.Join(s.View(e), "\n"))
+	for _, want := range []string{"cluster/rome for", "cluster/milan for", "No cluster answers. Press i for the reasons."} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got\n%s\nwant it to say %q", got, want)
+		}
+	}
+	if all := ansi.Strip(strings.Join(s.contextsText(e), "\n")); strings.Count(all, "connection refused") != 2 {
+		t.Errorf("got\n%s\nwant both reasons whole", all)
+	}
+}
+
 // What stands above the rows is of all of them, says what it does not know, and how old it is.
 func TestTotalsSayWhatTheyAreOf(t *testing.T) {
 	now := flowtest.Epoch()

@@ -50,11 +50,11 @@ func (s Screen) Commands(e session.Env) []keys.Command {
 	} else {
 		commands = append(commands, s.openingCommands(k)...)
 	}
-	if s.Subject() != nil {
+	if s.Subject() != nil && !(s.Detail && s.page.ofAll()) { // there the selected one is not to be seen
 		commands = append(commands, s.peeringCommands(e)...)
 	}
 	if !s.Detail {
-		commands = append(append(commands, keys.Command{Binding: k.Connect, Msg: session.ChooseMsg{}}), arrangingCommands(k)...)
+		commands = append(commands, arrangingCommands(k)...)
 	}
 	pause := k.Pause
 	if !s.paused.IsZero() {
@@ -88,24 +88,29 @@ func (s Screen) openingCommands(k keys.Map) []keys.Command {
 	if s.filter.String() != "" {
 		commands = append(commands, keys.Command{Binding: keys.Named(k.Back, "clear the filter"), Msg: actClear})
 	}
-	return append(commands, keys.Command{Binding: k.Filter, Msg: actFilter})
+	return append(commands, keys.Command{Binding: k.Filter, Msg: actFilter}, keys.Command{Binding: k.Connect, Msg: session.ChooseMsg{}})
 }
 
 // peeringCommands are about the selected peering.
 func (s Screen) peeringCommands(e session.Env) []keys.Command {
 	k := e.Keys
-	commands := []keys.Command{{Binding: k.Diagnose, Msg: pageDiagnosis, Group: keys.Look}}
+	var commands []keys.Command
 	if s.Detail && s.page == pageDiagnosis {
 		if results, _ := s.checked(e, s.Subject()); hasPlan(results) {
 			commands = append(commands, keys.Command{Binding: keys.Named(k.Apply, "plan the remedy"), Msg: actRemedy})
 		}
 		commands = append(commands, keys.Command{Binding: keys.Named(k.Problems, "all or only problems"), Msg: actAllChecks})
+	} else {
+		commands = append(commands, keys.Command{Binding: k.Diagnose, Msg: pageDiagnosis, Group: keys.Look})
+	}
+	commands = append(commands, keys.Command{Binding: k.Verify, Msg: actVerify})
+	for _, other := range []keys.Command{{Binding: k.Events, Msg: pageEvents}, {Binding: k.Logs, Msg: pageLogs}, {Binding: k.YAML, Msg: pageYAML}} {
+		if !s.Detail || other.Msg != s.page { // that one is in sight
+			commands = append(commands, keys.In(keys.Look, other)...)
+		}
 	}
 	return append(
 		commands,
-		keys.Command{Binding: k.Verify, Msg: actVerify},
-		keys.Command{Binding: k.Events, Msg: pageEvents, Group: keys.Look}, keys.Command{Binding: k.Logs, Msg: pageLogs, Group: keys.Look},
-		keys.Command{Binding: k.YAML, Msg: pageYAML, Group: keys.Look},
 		keys.Command{Binding: k.Disconnect, Msg: visitMsg(session.Disconnect)},
 		keys.Command{Binding: k.Reset, Msg: visitMsg(session.Reset)},
 		keys.Command{Binding: k.Change, Msg: visitMsg(session.Connect)},

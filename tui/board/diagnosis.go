@@ -146,7 +146,7 @@ func urgency(r check.Result) int {
 // checkLines are one result: what was found, what it was seen by, what helps.
 func checkLines(t draw.Theme, r check.Result, width int) []string {
 	mark := draw.CheckMarks[r.State]
-	head := t.Marks[mark].Render(t.Glyphs[mark]+" "+string(r.ID)) + " " + draw.Pad(r.Where(), 4) + " " + r.Title
+	head := t.Marks[mark].Render(t.Glyphs[mark]+" "+string(r.ID)) + " " + draw.Pad(t.Plain(r.Where()), 4) + " " + r.Title
 	if r.Root {
 		head += "  " + t.Marks[draw.Fail].Render("ROOT CAUSE")
 	}

@@ -1,12 +1,12 @@
 package board
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -172,9 +172,9 @@ func (b *board) notices(t draw.Theme) []string {
 	for _, s := range b.sources {
 		switch {
 		case !s.asked:
-			asking = append(asking, t.Middle(s.ref.String(), mostName))
+			asking = append(asking, t.Middle(b.call(s), mostName))
 		case !s.silent.IsZero():
-			silent = append(silent, fmt.Sprintf("%s for %s", t.Middle(cmp.Or(string(s.ID), s.ref.String()), mostName), draw.Minutes(b.now.Sub(s.silent))))
+			silent = append(silent, fmt.Sprintf("%s for %s", t.Middle(b.call(s), mostName), draw.Minutes(b.now.Sub(s.silent))))
 			why = s.problem
 		}
 	}
@@ -195,6 +195,19 @@ func (b *board) notices(t draw.Theme) []string {
 		lines = append(lines, t.Marks[draw.Warn].Render(t.Plain(t.Glyphs[draw.Warn]+" "+text)))
 	}
 	return lines
+}
+
+// call is the shortest name of a source that no other one has. Long names of contexts end in
+// what tells them apart, so nothing stands after them without need.
+func (b *board) call(s source) string {
+	twin := func(o source) bool { return o.ref != s.ref && o.ref.Name == s.ref.Name }
+	switch {
+	case s.ID != "":
+		return string(s.ID)
+	case slices.ContainsFunc(b.sources, twin):
+		return s.ref.String()
+	}
+	return flows.ContextRef{Name: s.ref.Name}.String()
 }
 
 // listLayout is where a list of a size has its parts.
@@ -244,10 +257,12 @@ func (l peeringList) view(e session.Env, height int, wide bool) []string {
 // room shares what is left of the height between rows and foot.
 func (b *board) room(t draw.Theme, height int) (rows int, foot []string) {
 	rows = max(1, height)
-	if foot = b.foot(t); rows <= 6 || len(foot) == 0 {
+	foot = b.foot(t)
+	left := rows - len(foot) - 1
+	if hides := left < len(b.List) && len(b.List) <= rows; rows <= 6 || len(foot) == 0 || hides {
 		return rows, nil
 	}
-	return rows - len(foot) - 1, foot
+	return left, foot
 }
 
 // foot is the latest event.
@@ -269,14 +284,17 @@ func (b *board) names(id pairID) string {
 
 // nothing says why there are no rows.
 func (b *board) nothing() string {
-	asked := slices.ContainsFunc(b.sources, func(s source) bool { return s.ID != "" })
+	known := slices.ContainsFunc(b.sources, func(s source) bool { return s.asked && s.silent.IsZero() })
+	asking := slices.ContainsFunc(b.sources, func(s source) bool { return !s.asked })
 	switch {
 	case len(b.Rows) > 0:
 		return "No peering matches the filter. Press esc to clear it."
 	case len(b.sources) == 0:
 		return "There are no contexts to look at. Press n, then a, to add a kubeconfig file, or set KUBECONFIG before the start."
-	case !asked:
+	case !known && asking:
 		return "Nothing is known of any cluster yet."
+	case !known:
+		return "No cluster answers. Press i for the reasons."
 	}
 	return "None of these clusters has a peer. Press n to connect two clusters."
 }

@@ -119,6 +119,9 @@ func (s Screen) found(e session.Env, lines []string) []string {
 // contextsText is who is asked, and who answers: those that don't first.
 func (s Screen) contextsText(e session.Env) []string {
 	t, b := e.Theme, s.Board
+	if len(b.sources) == 0 {
+		return t.Wrap(b.nothing(), e.Width, 0)
+	}
 	sources := slices.Clone(b.sources)
 	rank := func(x source) int {
 		switch {
@@ -137,16 +140,24 @@ func (s Screen) contextsText(e session.Env) []string {
 	width = min(width, e.Width/2)
 	var lines []string
 	for _, x := range sources {
-		mark, word := draw.OK, "answers as "+string(x.ID)
+		mark, word, why := draw.OK, "answers as "+string(x.ID), ""
 		switch {
 		case !x.silent.IsZero():
-			mark, word = draw.Unknown, "no answer for "+draw.Minutes(b.now.Sub(x.silent))+": "+x.problem
+			mark, word, why = draw.Unknown, "no answer for "+draw.Minutes(b.now.Sub(x.silent)), x.problem
 		case !x.asked:
 			mark, word = draw.Running, "was asked, and has not answered yet"
 		case x.ID == "":
 			word = "answers, and has no cluster ID"
 		}
-		lines = append(lines, t.Fit(draw.Pad(t.Middle(t.Plain(x.ref.String()), width), width)+"  "+t.State(mark, word, 0), e.Width))
+		line := draw.Pad(t.Middle(t.Plain(x.ref.String()), width), width) + "  "
+		if whole := line + t.State(mark, word+": "+why, 0); why != "" && draw.Cells(whole) <= e.Width {
+			lines = append(lines, whole)
+			continue
+		}
+		lines = append(lines, t.Fit(line+t.State(mark, word, 0), e.Width))
+		if why != "" {
+			lines = append(lines, t.Wrap("  "+why, e.Width, 2)...)
+		}
 	}
 	return lines
 }

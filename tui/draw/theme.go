@@ -92,7 +92,7 @@ func NewTheme(ascii, light bool) Theme {
 		t.Radio[1], t.Heavy = "(*)", "="
 		t.Bars = strings.Split("_.-~=*^#", "")
 		t.lane = [...]string{Pending: "-", Running: "o", OK: "=", Warn: "!", Fail: "X", Unknown: "?"}
-		t.axis, t.To, t.Pointer, t.Sorted, t.Into, t.Bar = "|", ">", ">", [2]string{"v", "^"}, ">", "|"
+		t.axis, t.To, t.Pointer, t.Sorted, t.Into, t.Bar = "|", ">", ">", [2]string{" v", " ^"}, ">", "|"
 	}
 	return t
 }

@@ -223,9 +223,12 @@ func (s clustersScreen) commands(c scene) []keys.Command {
 	if c.chosen(flows.A) || s.filter.String() != "" || c.Boarded {
 		commands = append(commands, keys.Command{Binding: k.Back, Msg: actLeave})
 	}
-	commands = append(commands,
-		keys.Command{Binding: k.AddFile, Msg: actAddFile},
-		keys.Command{Binding: k.Info, Msg: actInfo},
+	commands = append(commands, keys.Command{Binding: k.AddFile, Msg: actAddFile})
+	if len(c.Fleet.Members) > 0 {
+		commands = append(commands, keys.Command{Binding: k.Info, Msg: actInfo})
+	}
+	commands = append(
+		commands,
 		keys.Command{Binding: k.Refresh, Msg: session.RewatchMsg{}},
 		keys.Command{Binding: k.Dashboard, Msg: goBoard},
 	)
@@ -515,7 +518,11 @@ func (s clustersScreen) detail(c scene) []string {
 		return nil
 	}
 	r := rows[i]
-	lines := []string{c.Theme.RuleLine(c.Fleet.Call(r.Member), c.Width)}
+	heading := c.Fleet.Call(r.Member)
+	if len(rows) > manyContexts { // not all may be in sight
+		heading = fmt.Sprintf("%d of %d%s%s", i+1, len(rows), c.Theme.Dot, heading)
+	}
+	lines := []string{c.Theme.RuleLine(heading, c.Width)}
 	if server := cmp.Or(r.Server, r.Latest.Server); server == "" || !strings.Contains(r.why, server) {
 		lines = append(lines, c.Theme.Plain(server))
 	}

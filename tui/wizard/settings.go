@@ -115,9 +115,11 @@ func (s settingsScreen) commands(c scene) []keys.Command {
 	commands := []keys.Command{
 		{Binding: keys.Named(k.Enter, "see the plan"), Msg: actSubmit},
 		{Binding: k.Back, Msg: goBack},
-		{Binding: k.Explain, Msg: actExplain},
 		{Binding: k.Previous, Msg: keys.MoveMsg(-1), Quiet: true},
 		{Binding: k.Next, Msg: keys.MoveMsg(+1), Quiet: true},
+	}
+	if c.Height < explained {
+		commands = append(commands, keys.Command{Binding: k.Explain, Msg: actExplain})
 	}
 	if s.focused(c).Kind == setting.Choice {
 		commands = append(commands,
@@ -300,11 +302,14 @@ func (s settingsScreen) line(c scene, f flows.ConnectionSetting, focused bool) s
 	return c.Theme.Row(focused, label+value)
 }
 
+// explained is the height from which on each field is explained unasked.
+const explained = 20
+
 // foot explains the field, or says what the choices mean.
 func (s settingsScreen) foot(c scene, f flows.ConnectionSetting) []string {
 	t := c.Theme
 	lines := []string{c.Theme.RuleLine(f.Label, c.Width)}
-	if s.explain || c.Height >= 20 {
+	if s.explain || c.Height >= explained {
 		lines = append(lines, t.Wrap(f.Explain, c.Width, 0)...)
 		if why := s.suggestion(c, f); why != "" {
 			lines = append(lines, t.Wrap(why, c.Width, 0)...)
