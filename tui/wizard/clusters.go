@@ -385,10 +385,7 @@ func (s clustersScreen) view(c scene) []string {
 	for i := parts.top; i < min(parts.top+parts.list, len(parts.rows)); i++ {
 		lines = append(lines, c.clusterLine(parts.rows[i], c.contextWidth(parts.rows), i == parts.selected))
 	}
-	for len(lines) < c.Body-len(parts.detail) {
-		lines = append(lines, "")
-	}
-	return append(lines, parts.detail...)
+	return c.below(lines, parts.detail)
 }
 
 // clustersLayout is where the list of clusters has its parts.

@@ -198,10 +198,7 @@ func (s preflightScreen) view(c scene) []string {
 	if len(detail) > 0 && height < len(rows) { // those that are out of sight are told of
 		detail[0] = t.RuleLine(fmt.Sprintf("check %d of %d%s%s", selected+1, len(rows), t.Dot, shown[selected].Title), c.Width)
 	}
-	for len(lines) < c.Body-len(detail) {
-		lines = append(lines, "")
-	}
-	return append(lines, detail...)
+	return c.below(lines, detail)
 }
 
 // tally counts the checks by how they ended.

@@ -269,10 +269,7 @@ func (s settingsScreen) view(c scene) []string {
 		foot = nil
 	}
 	lines = draw.Window(lines, at, max(1, c.Body-len(foot)))
-	for len(lines)+len(foot) < c.Body {
-		lines = append(lines, "")
-	}
-	return append(lines, foot...)
+	return c.below(lines, foot)
 }
 
 func (s settingsScreen) line(c scene, f flows.ConnectionSetting, focused bool) string {

@@ -204,3 +204,16 @@ func (w Wizard) Summary(e session.Env) string {
 	}
 	return "Nothing was changed."
 }
+
+// footLine is where a foot stands on a large screen: further down nobody would look for what
+// explains a line of the list.
+const footLine = 22
+
+// below puts a foot below a list: at the end of a small screen, or at footLine.
+func (c scene) below(lines, foot []string) []string {
+	at := min(c.Body-len(foot), max(len(lines)+1, footLine))
+	for len(lines) < at {
+		lines = append(lines, "")
+	}
+	return append(lines, foot...)
+}
