@@ -50,7 +50,7 @@ func (s Screen) Commands(e session.Env) []keys.Command {
 	} else {
 		commands = append(commands, s.openingCommands(k)...)
 	}
-	if s.Subject() != nil && !(s.Detail && s.page.ofAll()) { // there the selected one is not to be seen
+	if s.Subject() != nil && (!s.Detail || !s.page.ofAll()) { // there the selected one is not to be seen
 		commands = append(commands, s.peeringCommands(e)...)
 	}
 	if !s.Detail {
