@@ -190,6 +190,15 @@ func newsOf(r report) board.News {
 	}
 }
 
+// seenByRun is all that a run has seen of a cluster.
+func seenByRun(ref flows.ContextRef, f flows.ClusterFacts) board.News {
+	r := report{ref: ref, facts: f, first: true}
+	if f.Problem == nil {
+		r.changed, r.gone = new(view.Readings).Update(f)
+	}
+	return newsOf(r)
+}
+
 // recall takes in what was observed before the program began, as if it had watched.
 func (m Model) recall() Model {
 	readings := map[flows.ContextRef]*view.Readings{}

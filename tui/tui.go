@@ -225,6 +225,15 @@ func (m Model) updateRun(msg wizard.RunMsg) (Model, tea.Cmd) {
 		m = m.learn(pair[flows.A], e.Facts.Local).learn(pair[flows.B], e.Facts.Remote)
 	}
 	m.clock = m.later(msg.At)
+	if n := len(msg.Events); n > 0 && m.boarded { // nobody else watches these two now
+		var all []board.News
+		for side, ref := range pair {
+			if f := msg.Events[n-1].Facts.Side(flows.Side(side)); f.Context == ref { // it was looked at
+				all = append(all, seenByRun(ref, f))
+			}
+		}
+		m.dashboard = m.dashboard.Take(m.env(), all)
+	}
 	return m.tell(msg)
 }
 

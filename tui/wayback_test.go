@@ -46,6 +46,26 @@ func TestPagesOfAllConnectionsChangeNone(t *testing.T) {
 	})
 }
 
+// A run looks at its two clusters instead of the dashboard, which knows of it all the same: a
+// long run would leave a gap in the history of every peering that these two have.
+func TestTheDashboardKnowsWhatARunSees(t *testing.T) {
+	onDashboard(t, func(t *testing.T, d *driver) {
+		d.keys("X", "a")
+		d.hasNot("Removed.")
+		d.keys("y")
+		gone := false
+		for range 100 {
+			d.wait(100 * time.Millisecond)
+			if d.model.wizard.Step == wizard.Apply && d.model.wizard.Running() && len(d.model.dashboard.Board.Rows) == 0 {
+				gone = true
+			}
+		}
+		if !gone {
+			t.Errorf("the dashboard did not see the peering go while the run went on:\n%s", d.screen())
+		}
+	})
+}
+
 // measuredSoFar is what comes of a test where no pods can be run, as in memory.
 const measuredSoFar = "not verified: only the gateways' pings are known"
 
