@@ -16,12 +16,19 @@ if [ "$only" = liqoctl ]; then
 fi
 # The one file that is not Liqo's; it says why.
 cp testdata/liqo/vxlan.go "$source/pkg/utils/network/geneve/netlink.go"
+# Up to v1.1 the gateway runs wireguard-go as a program of its own, where the kernel has no WireGuard.
+build/gobuild.sh . "$out/wireguard-go" golang.zx2c4.com/wireguard "-s -w"
 for program in liqo-controller-manager webhook ipam fabric gateway gateway/wireguard gateway/geneve crd-replicator virtual-kubelet proxy uninstaller; do
 	name=${program##*/}
 	build/gobuild.sh "$source" "$out/$name" "./cmd/$program" "-s -w"
-	bin/image -o "$out/images/$name.tar" -tag "ghcr.io/liqotech/$program:$version" "$out/$name=/usr/bin/$name" -- "/usr/bin/$name"
+	files=("$out/$name=/usr/bin/$name")
+	if [ "$name" = wireguard ]; then
+		files+=("$out/wireguard-go=/usr/bin/wireguard-go")
+	fi
+	bin/image -o "$out/images/$name.tar" -tag "ghcr.io/liqotech/$program:$version" "${files[@]}" -- "/usr/bin/$name"
 	rm "$out/$name" # the image has it
 done
+rm "$out/wireguard-go"
 rm -rf "$out/chart"
 cp -r "$source/deployments/liqo" "$out/chart"
 echo "$version" >"$out/version"
