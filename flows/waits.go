@@ -103,17 +103,17 @@ func (c Connection) aboutWait(s Step) (kinds []string, hint string) {
 	}
 }
 
-// tunnelHint is what to look at when everything was applied and the gateways
-// don't reach each other: the firewall rule, and the way round.
+// tunnelHint is what to look at when all was applied and the gateways don't reach each other.
 func (c Connection) tunnelHint(side Side) string {
 	hint := fmt.Sprintf("liqo-tui check --context %s --remote-context %s shows what is broken", c.Facts.Local.Context.Name, c.Facts.Remote.Context.Name)
 	if c.Facts.Remote.Described {
 		hint = fmt.Sprintf("ask the admin of %s to check their side with: liqo-tui info peer %s", c.Facts.Remote.ID, c.Facts.Local.ID)
 	}
+	if pod := c.Peers[side].Pod; pod != nil && pod.Waiting != "" && pod.Restarts > 1 { // it ends each time
+		return "see why: " + c.Kubectl(side) + " logs --previous --all-containers " + pod.Name
+	}
 	cause := c.Peers[side].Reading().Cause(c.Facts.At)
-	switch cause {
-	case render.ReasonNoHandshake, render.ReasonPeerSilent, "": // nothing comes back, or nobody says why
-	default:
+	if cause != render.ReasonNoHandshake && cause != render.ReasonPeerSilent && cause != "" { // it says what it is
 		return hint
 	}
 	if addresses, port, reason := c.Dial(c.Params.Server); reason == "" {

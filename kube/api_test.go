@@ -524,10 +524,18 @@ func TestPodsSayWhatTheyWaitFor(t *testing.T) {
 	waiting := func(reason, message string) corev1.ContainerStatus {
 		return corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
 	}
+	ended := func(now corev1.ContainerState, ready bool) corev1.PodStatus {
+		last := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 255, Message: "starting\nno such file\n"}}
+		return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "wireguard", RestartCount: 5, State: now, LastTerminationState: last, Ready: ready}}}
+	}
+	const often = "container wireguard has ended 5 times, the last time with exit code 255: no such file"
 	for name, c := range map[string]struct {
 		status corev1.PodStatus
 		want   string
 	}{
+		"it ends each time, and waits":     {ended(waiting("CrashLoopBackOff", "back-off 10s").State, false), often},
+		"it ends each time, and was begun": {ended(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, false), often},
+		"it has ended often, and works":    {ended(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, true), ""},
 		"not scheduled": {
 			corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available"}}},
 			"0/1 nodes are available",

@@ -249,6 +249,13 @@ func podFacts(p *corev1.Pod) flows.PodFacts {
 		if running := s.State.Running; running != nil && s.RestartCount > 0 && running.StartedAt.After(f.Restarted) {
 			f.Restarted = running.StartedAt.Time
 		}
+		// Such a container runs for a moment now and then: that is no news.
+		if last := s.LastTerminationState.Terminated; last != nil && s.RestartCount > 1 && !s.Ready && last.ExitCode != 0 {
+			f.Waiting = fmt.Sprintf("container %s has ended %d times, the last time with exit code %d", s.Name, s.RestartCount, last.ExitCode)
+			if last.Message != "" {
+				f.Waiting += ": " + credentials.LastLine(last.Message)
+			}
+		}
 		if f.Waiting == "" && s.State.Waiting != nil && s.State.Waiting.Reason != "PodInitializing" {
 			f.Waiting = s.State.Waiting.Reason
 			if s.State.Waiting.Message != "" {
