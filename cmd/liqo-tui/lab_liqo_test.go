@@ -39,6 +39,7 @@ type beside struct {
 	connection
 	server  string // where the tunnel's server is to be
 	rotates bool   // a gateway is ours, and replaces its key
+	older   bool   // one runs a release with which the liqoctl of these tests does not work
 }
 
 func TestBesideLiqo(t *testing.T) {
@@ -47,11 +48,11 @@ func TestBesideLiqo(t *testing.T) {
 		releases = append(releases, "1.1")
 	}
 	for _, milan := range releases {
-		t.Run("v1.2 and v"+milan, func(t *testing.T) { testBesideLiqo(t, useLiqo(t, milan)) })
+		t.Run("v1.2 and v"+milan, func(t *testing.T) { testBesideLiqo(t, useLiqo(t, milan), milan) })
 	}
 }
 
-func testBesideLiqo(t *testing.T, l lab) {
+func testBesideLiqo(t *testing.T, l lab, milan string) {
 	l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-napoli", "--cluster-id", "napoli", "--image", labImage, "--pod-cidr", labPodCIDR).want(t, exit.OK)
 	for _, cluster := range l.clusters {
 		for _, node := range l.nodes(t, cluster) {
@@ -60,7 +61,7 @@ func testBesideLiqo(t *testing.T, l lab) {
 		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app=web", "--timeout=180s")
 	}
 	pairs := []beside{
-		{connection: connection{"rome", "milan"}, server: "Remote"},
+		{connection: connection{"rome", "milan"}, server: "Remote", older: milan != "1.2"},
 		{connection: connection{"rome", "napoli"}, server: "Remote", rotates: true},
 		{connection: connection{"rome", "napoli"}, server: "Local", rotates: true},
 	}
@@ -196,7 +197,7 @@ func (l lab) testBeside(t *testing.T, b beside) {
 			t.Errorf("%s sees %s's pods as %v, want %v as before", b.a, b.b, again.remapped, seen.remapped)
 		}
 	})
-	if b.server == "Remote" {
+	if b.server == "Remote" && !b.older {
 		t.Run("liqoctl and we in turn", func(t *testing.T) { l.testTurns(t, b.connection) })
 	}
 	reset := func(t *testing.T) {
