@@ -37,9 +37,11 @@ const (
 	echoLookEvery = 50 * time.Millisecond
 	// A pod that has measured goes on to answer while the other one sends, unless
 	// that says that it is done: echoSilence is longer than the other's pauses,
-	// echoNever than it may be told its target later.
+	// echoNever than it may be told its target later. The kubelet of a busy node tells it
+	// later still: then it says that it waits, for echoLongest at most.
 	echoSilence = 2 * time.Second
 	echoNever   = 3 * time.Second
+	echoLongest = 20 * time.Second
 )
 
 func echoCommand() *cobra.Command {
@@ -73,10 +75,11 @@ func runEcho(ctx context.Context, o echoOptions) error {
 	if err != nil {
 		return err
 	}
+	server.Begin()
 	if target.Ways != nil {
 		err = writeResult(o.to, render.ProbeResult{Ways: tryWays(ctx, *target.Ways, server)})
 	} else if err = writeResult(o.to, resultOf(ctx, target, o.port, token, server.PeerDone())); err == nil {
-		linger(ctx, server)
+		linger(ctx, server, func() bool { return waits(target, o.port, token) })
 	}
 	cancel()
 	return errors.Join(err, <-served)
@@ -90,8 +93,14 @@ func writeResult(file string, r render.ProbeResult) error {
 	return os.WriteFile(file, text, 0o600)
 }
 
+// waits reports whether the other pod says that it was not told its target yet.
+func waits(t render.ProbeTarget, port uint16, token measure.Token) bool {
+	address, err := netip.ParseAddr(t.Address)
+	return err == nil && measure.Waits(netip.AddrPortFrom(address, port), token)
+}
+
 // linger returns when the other pod has measured, or can't.
-func linger(ctx context.Context, server *measure.Server) {
+func linger(ctx context.Context, server *measure.Server, waits func() bool) {
 	started := time.Now()
 	look := time.NewTicker(echoLookEvery)
 	defer look.Stop()
@@ -103,7 +112,8 @@ func linger(ctx context.Context, server *measure.Server) {
 			return
 		case now := <-look.C:
 			ago, ever := server.Heard(now)
-			if ever && ago > echoSilence || !ever && now.Sub(started) > echoNever {
+			since := now.Sub(started)
+			if ever && ago > echoSilence || !ever && since > echoNever && (since > echoLongest || !waits()) {
 				return
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -169,6 +170,36 @@ func Bye(target netip.AddrPort, token Token) error {
 	(&measurement{config: Config{Token: token}, conn: conn}).bye()
 	return conn.Close()
 }
+
+// Waits reports whether the other pod answers that it has not begun. One of an earlier
+// release does not say.
+func Waits(target netip.AddrPort, token Token) bool {
+	conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(target))
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close() }()
+	m := &measurement{config: Config{Token: token}, conn: conn, sent: map[uint32]time.Time{}}
+	for range copies {
+		m.ask(pingSize)
+	}
+	var answer [headerSize + 1]byte
+	if conn.SetReadDeadline(time.Now().Add(waitsAnswer)) != nil {
+		return false
+	}
+	for {
+		n, err := conn.Read(answer[:])
+		if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) {
+			return false
+		}
+		if d, ok := parse(answer[:n], token); err == nil && ok && d.kind == kindAnswer && n > headerSize {
+			return answer[headerSize] == stateWaits
+		}
+	}
+}
+
+// waitsAnswer is how long [Waits] takes at most.
+const waitsAnswer = 300 * time.Millisecond
 
 func (m *measurement) bye() {
 	if m.config.Stays {

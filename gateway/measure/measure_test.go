@@ -211,3 +211,42 @@ func TestTheServerIsToldOnlyWhenAllIsMeasured(t *testing.T) {
 		t.Error("it was not told that all is measured")
 	}
 }
+
+// A pod that has measured has to know whether the other one is still to come.
+func TestAPodSaysThatItHasNotBegun(t *testing.T) {
+	s := serve(t)
+	if !Waits(s.address(), token) {
+		t.Error("it has not begun, and does not say so")
+	}
+	s.Begin()
+	if Waits(s.address(), token) {
+		t.Error("it has begun, and says that it waits")
+	}
+	if Waits(s.address(), Token{9}) {
+		t.Error("it answers somebody who has not the token")
+	}
+}
+
+// One of an earlier release answers without saying.
+func TestWhoDoesNotSayIsNotWaitedFor(t *testing.T) {
+	old, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = old.Close() })
+	go func() {
+		buffer := make([]byte, 1<<10)
+		for {
+			n, from, err := old.ReadFromUDPAddrPort(buffer)
+			if err != nil {
+				return
+			}
+			if d, ok := parse(buffer[:n], token); ok {
+				_, _ = old.WriteToUDPAddrPort(datagram{kind: kindAnswer, number: d.number}.append(nil, token), from)
+			}
+		}
+	}()
+	if Waits(old.LocalAddr().(*net.UDPAddr).AddrPort(), token) {
+		t.Error("one that does not say so is waited for")
+	}
+}

@@ -3,8 +3,8 @@
 // own, so the sending side measures each direction.
 //
 // A datagram is a token that both pods know, one byte for its kind and four for
-// its number, then padding. An answer has no padding, so that a size is tested in
-// one direction only.
+// its number, then padding. An answer has one byte instead, which says whether its sender
+// has begun to measure: a size is tested in one direction only.
 package measure
 
 import (
@@ -28,6 +28,9 @@ const (
 	kindAsk    = 1
 	kindAnswer = 2
 	kindBye    = 3 // whoever sends it has measured all that it wants
+
+	stateWaits = 1 // in an answer: its sender does not know its target yet
+	stateBegun = 2
 
 	headerSize = len(Token{}) + 1 + 4 // bytes
 	ipHeaders  = 20 + 8               // bytes, of IPv4 and UDP
@@ -62,6 +65,7 @@ type Server struct {
 	mu    sync.Mutex
 	heard time.Time // when the other pod sent last; zero if never
 	busy  int       // streams that are open
+	begun bool      // this side has its target
 	count int       // packets that asked
 	from  []netip.Addr
 }
@@ -77,6 +81,22 @@ func Listen(address netip.AddrPort, token Token) (*Server, error) {
 		return nil, errors.Join(fmt.Errorf("listen for packets: %w", err), streams.Close())
 	}
 	return &Server{token: token, packets: packets, streams: streams, done: make(chan struct{})}, nil
+}
+
+// Begin has the other pod know that it need not wait for this one to begin.
+func (s *Server) Begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun = true
+}
+
+func (s *Server) state() byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.begun {
+		return stateBegun
+	}
+	return stateWaits
 }
 
 // PeerDone is closed when the other pod says that it has measured all it wants.
@@ -147,7 +167,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		case d.kind == kindAsk:
 			s.hears(0)
 			s.arrived(from.Addr())
-			answer = datagram{kind: kindAnswer, number: d.number}.append(answer[:0], s.token)
+			answer = append(datagram{kind: kindAnswer, number: d.number}.append(answer[:0], s.token), s.state())
 			// One that can't be sent is lost, as any other may be.
 			_, _ = s.packets.WriteToUDPAddrPort(answer, from)
 		}
