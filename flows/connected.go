@@ -24,6 +24,8 @@ func (c Connection) Connected(side Side) Step {
 		s.Reason = "waiting for this gateway's Connection, there is still the previous one's"
 	case !state.Works():
 		s.Reason = why
+	case c.Facts.Side(side).Software == Operator && peer.Pod != nil && !peer.Pod.Ready:
+		s.Reason = "waiting for the kubelet to report the gateway's pod: only then do the nodes know where it is"
 	case !peer.current(r, owner):
 		s.Reason = "waiting for a report newer than the change"
 		if strings.Contains(r.Message, "; ") { // that, and what is wrong all the same
@@ -41,9 +43,8 @@ func (c Connection) Connected(side Side) Step {
 	return s
 }
 
-// current reports whether a Connection's claim is newer than the last change of
-// what the gateway was told. Gateways of ours say which generation they speak
-// of. Of others the time has to do, to the second that the API server notes.
+// current reports whether a Connection's claim is newer than what the gateway was told last.
+// Ours say of which generation they speak. Of others the time has to do, to the second.
 func (p Peer) current(r Reading, owner render.Object) bool {
 	if r.Generation > 0 {
 		return r.Generation >= owner.GetGeneration()
@@ -65,8 +66,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// specChanged is when an object's spec was last written, as far as the API
-// server has noted it: to the second, and by the cluster's clock.
+// specChanged is when an object's spec was last written, to the second, by the cluster's clock.
 func specChanged(o render.Object) time.Time {
 	changed := o.GetCreationTimestamp().Time
 	for _, e := range o.GetManagedFields() {
