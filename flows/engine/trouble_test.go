@@ -285,7 +285,9 @@ func TestPermissionsCoverAllKinds(t *testing.T) {
 	}
 	installing := flowtest.NodePort()
 	installing.Install[flows.B] = installation
-	plans := map[string]flows.Plan{"install": flows.PlanConnect(installing, flowtest.Facts(p))}
+	plans := map[string]flows.Plan{
+		"install": flows.PlanConnect(installing, flowtest.Facts(p)), "connect": flows.PlanConnect(flowtest.NodePort(), flowtest.Facts(flowtest.NewPair())),
+	}
 	made := flowtest.NewPair()
 	flowtest.MustRun(t, made, flowtest.Connect(flowtest.NodePort()))
 	plans["delegate"] = upkeep.Delegate(upkeep.DelegateParams{APIServer: [2]string{"https://192.0.2.1:6443", "https://192.0.2.2:6443"}}, flowtest.Facts(made))
@@ -299,10 +301,17 @@ func TestPermissionsCoverAllKinds(t *testing.T) {
 			if !s.Action.Changes() || s.Status == flows.Done {
 				continue
 			}
+			var refs []flows.ObjectRef
 			for _, o := range s.Objects {
+				refs = append(refs, flows.RefTo(o))
+			}
+			if len(refs) == 0 && s.Object.Kind != "" { // what it waits for is not there yet
+				refs = append(refs, s.Object)
+			}
+			for _, ref := range refs {
 				objects++
-				kind := o.GetObjectKind().GroupVersionKind().Kind
-				alone := flows.Plan{Steps: []flows.Step{{Side: s.Side, Status: s.Status, Action: s.Action, Object: flows.ObjectRef{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}}}}
+				kind := ref.Kind
+				alone := flows.Plan{Steps: []flows.Step{{Side: s.Side, Status: s.Status, Action: s.Action, Object: ref}}}
 				for _, permission := range rights.Needed(alone, s.Side) {
 					if !slices.Contains(rights.Needed(plan, s.Side), permission) {
 						t.Errorf("%s: %s is not asked for %s", name, permission, kind)

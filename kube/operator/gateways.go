@@ -384,7 +384,8 @@ func annotate(o client.Object, key, value string) {
 	o.SetAnnotations(annotations)
 }
 
-// cleanUp deletes the children of a gateway that is gone. Kubernetes' garbage
+// cleanUp deletes the children of a gateway that is gone. No finalizer holds that back:
+// whoever deletes it would wait for the operator. Kubernetes' garbage
 // collector would too, but it learns of kinds only every 30 s: on a cluster that
 // got the definitions a moment ago, a gateway's pod outlived it by that long.
 func (r *gateways) cleanUp(ctx context.Context, key client.ObjectKey) error {
