@@ -29,7 +29,10 @@ func (m Model) act(msg globalMsg) (Model, tea.Cmd) {
 	case quit:
 		return m.quit(nil)
 	case switchMouse:
-		m.mouse = !m.mouse
+		m.mouse, m.note = !m.mouse, "The terminal has its mouse back."
+		if m.mouse {
+			m.note = "The mouse selects and scrolls; " + keys.Called(m.keys.Mouse) + " ends that."
+		}
 	case openPalette:
 		m.prompt = &prompt{PromptMsg: session.PromptMsg{Title: "What to do?"}}
 	}

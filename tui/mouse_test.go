@@ -22,6 +22,7 @@ func TestTheMouseIsForWhoAsksForIt(t *testing.T) {
 		if got := d.model.View().MouseMode; got != tea.MouseModeCellMotion {
 			t.Errorf("got mouse mode %v after asking for it", got)
 		}
+		d.has("The mouse selects")
 		d.keys("g")
 		before := d.selected()
 		d.send(tea.MouseWheelMsg{Button: tea.MouseWheelDown})
@@ -67,7 +68,7 @@ func TestClicksOnTheDashboard(t *testing.T) {
 		if click("turin"); m.View().Content != before {
 			t.Fatalf("%v: a click selects, and nobody asked for the mouse", size)
 		}
-		m = pressAll(m, "m")
+		m = pressAll(m, "m", "g")
 		click("turin")
 		if got := m.dashboard.Subject(); m.dashboard.Detail || got == nil || got.ID != board.PairOf("rome", "turin") {
 			t.Fatalf("%v: got %+v selected, want the row of turin", size, got)

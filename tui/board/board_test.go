@@ -17,6 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
@@ -468,6 +469,9 @@ func TestSilentContextsAreHiddenAndListed(t *testing.T) {
 		t.Errorf("got\n%s", got)
 	}
 	s, _ = s.Update(e, pageContexts)
+	if slices.ContainsFunc(s.Commands(e), func(c keys.Command) bool { return c.Msg == pageContexts }) {
+		t.Error("the page of all contexts is offered on itself")
+	}
 	lines := s.contextsText(e)
 	for i, want := range []string{"gone-1", "gone-2", "rome"} {
 		if !strings.HasPrefix(lines[i], want) || strings.Contains(lines[i], "no answer for <1m: i/o timeout") != (i < 2) {
@@ -477,6 +481,15 @@ func TestSilentContextsAreHiddenAndListed(t *testing.T) {
 	s, _ = s.Update(e, actBack)
 	if s.Detail {
 		t.Error("back from the contexts does not lead to the list")
+	}
+}
+
+func TestHidingNothingSaysSo(t *testing.T) {
+	e, note := around(80, 24), ""
+	e.Post = func(msg tea.Msg) { note = fmt.Sprint(msg) }
+	s := New(session.Options{Contexts: refsOf("rome")}, e).Take(e, []News{toldBy("rome", reported("milan", flows.RoleClient, up, e.Now))})
+	if s, _ = s.Update(e, actHide); note == "" || s.Board.hides {
+		t.Errorf("got note %q, and later silent contexts hidden: %t", note, s.Board.hides)
 	}
 }
 

@@ -2,6 +2,7 @@ package board
 
 import (
 	"fmt"
+	"slices"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
@@ -71,7 +72,7 @@ func (s Screen) Commands(e session.Env) []keys.Command {
 		keys.Command{Binding: k.Refresh, Msg: session.RewatchMsg{}},
 	)
 	if s.Detail {
-		return commands
+		return slices.DeleteFunc(commands, func(c keys.Command) bool { return c.Msg == s.page }) // that one is in sight
 	}
 	return append(
 		append(commands, k.Moving()...),
@@ -104,13 +105,11 @@ func (s Screen) peeringCommands(e session.Env) []keys.Command {
 		commands = append(commands, keys.Command{Binding: k.Diagnose, Msg: pageDiagnosis, Group: keys.Look})
 	}
 	commands = append(commands, keys.Command{Binding: k.Verify, Msg: actVerify})
-	for _, other := range []keys.Command{{Binding: k.Events, Msg: pageEvents}, {Binding: k.Logs, Msg: pageLogs}, {Binding: k.YAML, Msg: pageYAML}} {
-		if !s.Detail || other.Msg != s.page { // that one is in sight
-			commands = append(commands, keys.In(keys.Look, other)...)
-		}
-	}
 	return append(
 		commands,
+		keys.Command{Binding: k.Events, Msg: pageEvents, Group: keys.Look},
+		keys.Command{Binding: k.Logs, Msg: pageLogs, Group: keys.Look},
+		keys.Command{Binding: k.YAML, Msg: pageYAML, Group: keys.Look},
 		keys.Command{Binding: k.Disconnect, Msg: visitMsg(session.Disconnect)},
 		keys.Command{Binding: k.Reset, Msg: visitMsg(session.Reset)},
 		keys.Command{Binding: k.Change, Msg: visitMsg(session.Connect)},
@@ -325,6 +324,10 @@ func (s Screen) act(e session.Env, a action) (Screen, tea.Cmd) {
 	case actHandOver:
 		return s, s.handOver(e)
 	case actHide:
+		if !slices.ContainsFunc(s.Board.sources, func(x source) bool { return !x.silent.IsZero() }) {
+			e.Post(session.NoteMsg("No context is silent: there is no name to hide."))
+			break
+		}
 		s.Board.hides = !s.Board.hides
 	case actCopy:
 		return s.copyCommand(e), nil
