@@ -25,6 +25,7 @@ type detail struct {
 	log      *eventLog
 	names    string
 	began    time.Time // when the dashboard was opened
+	pane     bool      // it does not scroll: a chart is there as a whole or not at all
 	// absence is why a side says nothing.
 	absence string
 	// measured tells of packets from pod to pod; nil where none can be sent.
@@ -34,6 +35,7 @@ type detail struct {
 // The lines of a chart, its axis of time included, by how much room there is: an odd number
 // of lines above that has one in the middle.
 const (
+	leastChart   = 5
 	chartHeight  = 8
 	chartHighest = 16
 )
@@ -76,8 +78,14 @@ func (d detail) lines(width, height int) []string {
 	spare := height - len(lines) - len(few) - (1 + 3 + chartHeight) - 2
 	traffic := d.traffic(width, spare >= chartHeight)
 	spare -= len(traffic) - 2
-	higher := max(0, min(spare/2*2, chartHighest-chartHeight))
-	lines = append(append(lines, ""), d.latency(width, chartHeight+higher)...)
+	chart := chartHeight + max(0, min(spare/2*2, chartHighest-chartHeight))
+	if d.pane { // what follows it is in sight, or the last line says how many lines are not
+		chart = min(chart, height-len(lines)-(1+3)-len(traffic)-min(1, len(few)))
+	}
+	if chart < leastChart {
+		chart = 0
+	}
+	lines = append(append(lines, ""), d.latency(width, chart)...)
 	lines = append(lines, traffic...)
 	if room := height - len(lines); room > len(few) {
 		few = events[:min(len(events), room)]
@@ -157,11 +165,12 @@ func (d detail) facts(s flows.Side) []string {
 	return d.t.ReadingFacts(d.p.ends[s].Reading, pod, func(at time.Time) string { return draw.Minutes(d.now.Sub(at)) })
 }
 
-// latency is the chart of both ends' round trips.
+// latency is both ends' round trips, as figures and as a chart of a height; 0: without it.
 func (d detail) latency(width, height int) []string {
 	t := d.t
 	length := d.span(width)
 	var curves []draw.Curve
+	measured := false
 	lines := []string{t.Label.Render("Round trip") + t.Faint.Render(fmt.Sprintf(" between the gateways, every %s, last %d min", session.Bucket, int((time.Duration(length)*session.Bucket).Minutes())))}
 	for s := range d.p.ends {
 		side := flows.Side(s)
@@ -170,7 +179,10 @@ func (d detail) latency(width, height int) []string {
 		if !ok {
 			continue
 		}
-		curves = append(curves, draw.Curve{Values: values, Style: t.Sides[s], Mark: []rune(side.String())[0]})
+		measured = true
+		if draw.Curved(values) {
+			curves = append(curves, draw.Curve{Values: values, Style: t.Sides[s], Mark: []rune(side.String())[0]})
+		}
 		facts := []string{
 			"now " + draw.Latency(d.p.roundTrip(side, d.now)), "mean " + draw.Milliseconds(mean),
 			"p95 " + draw.Milliseconds(p95), "max " + draw.Milliseconds(highest),
@@ -178,8 +190,11 @@ func (d detail) latency(width, height int) []string {
 		key := side.String() + t.To + side.Other().String()
 		lines = append(lines, t.Fit("  "+t.Sides[s].Render(key)+"  "+t.Pack(facts, 1000)[0], width))
 	}
-	if len(curves) == 0 {
+	switch {
+	case !measured:
 		return append(lines, "  not measured yet")
+	case len(curves) == 0, height == 0:
+		return lines
 	}
 	return append(lines, t.Chart(curves, time.Duration(length)*session.Bucket, width, height, draw.Milliseconds)...)
 }
@@ -219,7 +234,7 @@ func (d detail) traffic(width int, chart bool) []string {
 	received, sent := session.ReceivedRates(points), session.SentRates(points)
 	top, back := draw.Highest(received, sent), time.Duration(length)*session.Bucket
 	by := t.Faint.Render(fmt.Sprintf("by %s, last %d min", side, int(back.Minutes())))
-	if chart && top > 0 {
+	if chart && top > 0 && draw.Curved(received) {
 		key := func(s flows.Side, text string) string { return t.Sides[s].Render(text) }
 		head := t.Label.Render("Traffic ") + key(side.Other(), "RX "+rates[0]) + "  " + key(side, "TX "+rates[1]) + "  " + by
 		curves := []draw.Curve{{Values: received, Style: t.Sides[side.Other()], Mark: 'r'}, {Values: sent, Style: t.Sides[side], Mark: 't'}}

@@ -69,3 +69,32 @@ func TestTheSelectedRowStaysUnderTheCursor(t *testing.T) {
 		t.Errorf("at the top: got a row that is held on to, %+v", s.list)
 	}
 }
+
+// Of one ping there is no curve, and a pane leaves none of its lines to a chart that it has no room for.
+func TestAChartNeedsValuesAndRoom(t *testing.T) {
+	e := around(120, 40)
+	s := New(session.Options{Contexts: refsOf("rome", "milan")}, e)
+	look := func() string {
+		s = s.Take(e, []News{toldBy("rome", reported("milan", flows.RoleClient, up, e.Now)), toldBy("milan", reported("rome", flows.RoleServer, up, e.Now))})
+		return ansi.Strip(strings.Join(s.View(e), "\n"))
+	}
+	if got := look(); !strings.Contains(got, "mean 1.2ms") || strings.Contains(got, "┤") {
+		t.Errorf("after one report got\n%s\nwant its figures and no chart", got)
+	}
+	for range 3 {
+		e.Now = e.Now.Add(session.Bucket)
+		look()
+	}
+	if got := look(); !strings.Contains(got, "0┤") {
+		t.Errorf("after four reports got\n%s\nwant a chart", got)
+	}
+	for e.Height = 24; e.Height < 60; e.Height++ {
+		lines := s.View(e)
+		if more := strings.Contains(lines[len(lines)-1], "more lines"); more && len(lines) != body(e) {
+			t.Errorf("%d lines high: got\n%s\nwant no empty ones below", e.Height, strings.Join(lines, "\n"))
+		}
+		if got := strings.Join(lines, "\n"); strings.Contains(got, "┤") && !strings.Contains(got, "-5 min") {
+			t.Errorf("%d lines high: got\n%s\nwant the whole chart", e.Height, ansi.Strip(got))
+		}
+	}
+}

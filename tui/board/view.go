@@ -120,26 +120,19 @@ func (s Screen) View(e session.Env) []string {
 		lines = append(lines, "")
 	}
 	p := s.list.current()
+	d := s.detailOf(e, p)
+	d.pane = true
 	names := string(p.ends[0].ID) + " " + t.Between + " " + string(p.ends[1].ID)
-	return append(append(lines, t.RuleLine(names, e.Width)), s.cut(e, s.detailOf(e, p).lines(e.Width, pane-1), pane-1)...)
+	return append(append(lines, t.RuleLine(names, e.Width)), cut(e, d.lines(e.Width, pane-1), pane-1)...)
 }
 
-// cut says so where a pane has no room for all lines. A block of which only some are in sight,
-// as of a chart, is left out whole where that leaves more than half of the pane.
-func (s Screen) cut(e session.Env, lines []string, height int) []string {
+// cut says so where a pane has no room for all lines.
+func cut(e session.Env, lines []string, height int) []string {
 	if len(lines) <= height || height < 1 {
 		return lines
 	}
-	kept := lines[: height-1 : height-1]
-	block := len(kept) - 1
-	for block > 0 && kept[block] != "" {
-		block--
-	}
-	if lines[len(kept)] != "" && block > height/2 && len(kept)-block > 2 {
-		kept = kept[:block:block]
-	}
-	more := fmt.Sprintf("%d more lines: %s", len(lines)-len(kept), keys.Called(e.Keys.Enter))
-	return append(kept, e.Theme.Faint.Render(more))
+	more := fmt.Sprintf("%d more lines: %s", len(lines)-height+1, keys.Called(e.Keys.Enter))
+	return append(lines[:height-1:height-1], e.Theme.Faint.Render(more))
 }
 
 func (s Screen) detailOf(e session.Env, p *peering) detail {

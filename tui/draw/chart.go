@@ -20,6 +20,20 @@ type Curve struct {
 	Mark   rune // draws it where there are no Braille patterns
 }
 
+// fewValues are the least that are a curve: of one or two, the figures beside it say more.
+const fewValues = 3
+
+// Curved reports whether enough was measured for a curve.
+func Curved(values []float64) bool {
+	known := 0
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			known++
+		}
+	}
+	return known >= fewValues
+}
+
 // Chart draws curves over the same buckets of time, back until now, into height lines of at most width
 // cells, the last one being the axis of time. Buckets without a value stay
 // empty: a line across them would be a measurement that nobody made.

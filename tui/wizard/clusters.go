@@ -400,6 +400,11 @@ type clustersLayout struct {
 func (s clustersScreen) layout(c scene) clustersLayout {
 	l := clustersLayout{rows: s.rows(c), detail: s.detail(c)}
 	l.head = s.head(c, l.rows)
+	if c.Body > largeBody && len(l.detail) > 0 {
+		if all := append(l.detail[:1:1], s.text(c)[2:]...); len(l.head)+len(l.rows)+1+len(all) <= c.Body {
+			l.detail = all
+		}
+	}
 	l.list = c.Body - len(l.head) - 1
 	if room := l.list - len(l.detail); room >= min(len(l.rows), 3) {
 		l.list = room
@@ -554,11 +559,15 @@ func (s clustersScreen) text(c scene) []string {
 	add("file", r.File)
 	add("user", r.User)
 	add("server", cmp.Or(r.Server, r.Latest.Server))
-	add("note", r.why)
+	add("note", cmp.Or(r.why, r.refusal))
 	add("kubernetes", r.Good.Version)
 	add("cluster ID", string(r.Good.ID))
 	add("UID", r.Good.UID)
-	if r.Good.Version != "" {
+	switch {
+	case r.Good.Version == "":
+	case r.Good.Software == flows.NoSoftware:
+		add("software", r.Good.Software.String())
+	default:
 		add("software", r.Good.Software.String()+", in namespace "+r.Good.Namespace)
 	}
 	add("pods", draw.CIDRs(r.Good.Networks.Pod))

@@ -3,7 +3,6 @@ package wizard
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -103,8 +102,6 @@ func (s liveScreen) text(c scene) []string {
 const (
 	// leastChart and mostChart are the height of the chart, without what stands above it.
 	leastChart, mostChart = 7, 15
-	// fewValues are the least that are a curve: of one or two, the line beside says more.
-	fewValues = 3
 	// fewBuckets is the least that it shows: five minutes.
 	fewBuckets = 30
 )
@@ -123,7 +120,7 @@ func (s liveScreen) chart(c scene, room int) []string {
 	for i, w := range s.witnesses {
 		side := flows.Side(i)
 		values := session.RoundTrips(w.history.Until(c.Now, length))
-		if known := slices.DeleteFunc(slices.Clone(values), math.IsNaN); len(known) >= fewValues {
+		if draw.Curved(values) {
 			curves = append(curves, draw.Curve{Values: values, Style: t.Sides[side], Mark: []rune(side.String())[0]})
 			head = append(head, t.Sides[side].Render(side.String()+t.To+side.Other().String()))
 		}

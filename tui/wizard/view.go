@@ -205,13 +205,17 @@ func (w Wizard) Summary(e session.Env) string {
 	return "Nothing was changed."
 }
 
-// footLine is where a foot stands on a large screen: further down nobody would look for what
-// explains a line of the list.
-const footLine = 22
+// largeBody is the height from which on a foot stands right below its list: at the end of the
+// screen nobody would look for what explains a row.
+const largeBody = 30
 
-// below puts a foot below a list: at the end of a small screen, or at footLine.
+// below puts a foot below a list. On a small screen it stands at the end, where the list has room
+// to grow.
 func (c scene) below(lines, foot []string) []string {
-	at := min(c.Body-len(foot), max(len(lines)+1, footLine))
+	at := c.Body - len(foot)
+	if c.Body > largeBody {
+		at = min(at, len(lines)+1)
+	}
 	for len(lines) < at {
 		lines = append(lines, "")
 	}
