@@ -174,14 +174,15 @@ func (d detail) latency(width, height int) []string {
 	lines := []string{t.Label.Render("Round trip") + t.Faint.Render(fmt.Sprintf(" between the gateways, every %s, last %d min", session.Bucket, int((time.Duration(length)*session.Bucket).Minutes())))}
 	for s := range d.p.ends {
 		side := flows.Side(s)
-		values := session.RoundTrips(d.p.History[s].Until(d.now, length))
+		points := d.p.History[s].Until(d.now, length)
+		values := session.RoundTrips(points)
 		mean, p95, highest, ok := draw.Statistics(values)
 		if !ok {
 			continue
 		}
 		measured = true
 		if draw.Curved(values) {
-			curves = append(curves, draw.Curve{Values: values, Style: t.Sides[s], Mark: []rune(side.String())[0]})
+			curves = append(curves, draw.Curve{Values: values, Lost: session.Lost(points), Style: t.Sides[s], Mark: []rune(side.String())[0]})
 		}
 		facts := []string{
 			"now " + draw.Latency(d.p.roundTrip(side, d.now)), "mean " + draw.Milliseconds(mean),

@@ -16,6 +16,7 @@ import (
 // Curve is one line of a chart: a value for each bucket, NaN where there is none.
 type Curve struct {
 	Values []float64
+	Lost   []bool // the buckets whose pings got no answer; nil: none
 	Style  Style
 	Mark   rune // draws it where there are no Braille patterns
 }
@@ -50,6 +51,9 @@ func (t Theme) Chart(curves []Curve, back time.Duration, width, height int, unit
 	for _, c := range curves {
 		t.draw(&lc, c)
 	}
+	for _, c := range curves {
+		t.drawLost(&lc, c)
+	}
 	lines := make([]string, height-1)
 	for i := range lines {
 		lines[i] = t.Faint.Render(strings.Repeat(" ", side-Cells(labels[i]))+labels[i]+t.axis) + canvasLine(&lc.Canvas, i)
@@ -79,6 +83,19 @@ func (t Theme) draw(lc *linechart.Model, c Curve) {
 		}
 	}
 	graph.DrawBraillePatterns(&lc.Canvas, canvas.Point{}, dots.BraillePatterns(), c.Style.Style)
+}
+
+// drawLost puts the sign of lost pings on the canvas's lowest line, where no curve is.
+func (t Theme) drawLost(lc *linechart.Model, c Curve) {
+	n, width := len(c.Lost), lc.GraphWidth()
+	for x := range width {
+		from := x * n / width
+		lost := slices.Contains(c.Lost[from:max(min(from+1, n), (x+1)*n/width)], true)
+		at := canvas.Point{X: x, Y: lc.GraphHeight() - 1}
+		if r := lc.Canvas.Cell(at).Rune; lost && (r == 0 || r == ' ') {
+			lc.Canvas.SetCell(at, canvas.NewCellWithStyle([]rune(t.lost)[0], t.Marks[Fail].Style))
+		}
+	}
 }
 
 // canvasLine is a line of a canvas, with one sequence for each run of cells of

@@ -1,8 +1,10 @@
 package draw
 
 import (
+	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/charmbracelet/x/ansi"
 )
@@ -57,6 +59,18 @@ func TestSignsOfALineHaveTheirColours(t *testing.T) {
 				t.Errorf("ascii %t: %q is the sign of two states", ascii, sign)
 			}
 			signs[sign] = true
+		}
+	}
+}
+
+// A chart tells lost pings from what nobody measured, as the lines of bars do.
+func TestAChartShowsLostPings(t *testing.T) {
+	none := math.NaN()
+	curve := Curve{Values: []float64{8, 8, none, none, 8, none, 8, 8}, Lost: []bool{false, false, true, true, false, false, false, false}, Mark: 'A'}
+	for ascii, want := range map[bool]string{false: "0┤  ××    ", true: "0|  xx    "} {
+		lines := NewTheme(ascii, false).Chart([]Curve{curve}, time.Minute, 10, 5, func(v float64) string { return fmt.Sprint(v) })
+		if got := ansi.Strip(lines[3]); got != want {
+			t.Errorf("ascii %t: got %q, want %q", ascii, got, want)
 		}
 	}
 }

@@ -119,9 +119,10 @@ func (s liveScreen) chart(c scene, room int) []string {
 	var curves []draw.Curve
 	for i, w := range s.witnesses {
 		side := flows.Side(i)
-		values := session.RoundTrips(w.history.Until(c.Now, length))
+		points := w.history.Until(c.Now, length)
+		values := session.RoundTrips(points)
 		if draw.Curved(values) {
-			curves = append(curves, draw.Curve{Values: values, Style: t.Sides[side], Mark: []rune(side.String())[0]})
+			curves = append(curves, draw.Curve{Values: values, Lost: session.Lost(points), Style: t.Sides[side], Mark: []rune(side.String())[0]})
 			head = append(head, t.Sides[side].Render(side.String()+t.To+side.Other().String()))
 		}
 	}
