@@ -98,7 +98,7 @@ func (m Model) short() []key.Binding {
 	for _, c := range m.commands() {
 		switch {
 		case m.onBoard() && m.dashboard.Detail && c.Help().Key == k.Quit.Help().Key:
-		case c.Quiet, c.Help().Key == k.Mouse.Help().Key: // the palette and help have it
+		case c.Quiet, c.Shown, c.Help().Key == k.Mouse.Help().Key: // the palette and help have it
 		case !m.onBoard() && m.wizard.Writes(m.env()) && c.Help().Key == k.Quit.Help().Key: // it would be written
 		case c.Help().Key == k.Help.Help().Key, c.Help().Key == k.Quit.Help().Key:
 			global = append(global, c.Binding)

@@ -214,7 +214,9 @@ func TestDisconnectingFromTheDashboard(t *testing.T) {
 		if log := d.pair.Log(); len(log) > 0 {
 			t.Fatalf("got writes %v without a yes", log)
 		}
-		d.keys("x", "a")
+		d.keys("x")
+		d.has("1 2 3 4 Plan 5 6", "\n4 to delete\n") // nobody was asked before, and nothing has a server
+		d.keys("a")
 		d.has("The connection ends.")
 		d.keys("y")
 		d.wait(20 * time.Second)
@@ -269,7 +271,7 @@ func TestTheScreenIsSavedAsText(t *testing.T) {
 	onDashboard(t, func(t *testing.T, d *driver) {
 		screen := d.screen()
 		d.keys("s")
-		d.has("The screen is in liqo-tui-2026")
+		d.has("The screen is in", "/001/liqo-tui-2026") // with its folder
 		d.keys("s") // the same name again: nothing is overwritten
 		d.has("was not saved")
 		files, err := os.ReadDir(".")
@@ -289,7 +291,7 @@ func TestAReportHasAllPagesOfAPeering(t *testing.T) {
 	onDashboard(t, func(t *testing.T, d *driver) {
 		d.keys("o")
 		d.wait(time.Second)
-		d.has("The report is in liqo-tui-2026")
+		d.has("The report is in", "/001/liqo-tui-2026")
 		files, err := os.ReadDir(".")
 		if err != nil || len(files) != 1 {
 			t.Fatalf("got files %v, error %v", files, err)

@@ -148,7 +148,7 @@ func TestARunIsReadWhileItGoesOn(t *testing.T) {
 		}
 		d.keys("l", "ctrl+c")
 		d.wait(time.Second)
-		d.has("what now?", "continue where it stopped")
+		d.has("what now?", "continue where it stopped", "enter choose · ? help\n") // each choice has its row
 	})
 }
 

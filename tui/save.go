@@ -3,6 +3,7 @@ package tui
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
@@ -23,6 +24,9 @@ func (m Model) save(msg session.SaveMsg) (Model, tea.Cmd) {
 	}
 	file := "liqo-tui-" + m.clock.Format("20060102-150405") + msg.Suffix
 	return m, func() tea.Msg {
+		if path, err := filepath.Abs(file); err == nil {
+			file = path // who reads it later asks where that was
+		}
 		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return savedMsg{msg.What, file, err}

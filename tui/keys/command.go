@@ -14,6 +14,8 @@ type Command struct {
 	Msg tea.Msg // does it: the screen, or else the program, takes it at once
 	// Quiet is for moving about: it is in help, not in the palette.
 	Quiet bool
+	// Shown is for what has a row of its own: the screen's last line does not say it again.
+	Shown bool
 	Group Group
 }
 

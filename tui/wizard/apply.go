@@ -100,7 +100,11 @@ func (s applyScreen) elapsed(id flows.StepID, now time.Time) (time.Duration, boo
 func (s applyScreen) commands(c scene) []keys.Command {
 	k := c.Keys
 	if choices := s.choices(c); len(choices) > 0 {
-		return append(append(choices, keys.Command{Binding: keys.Named(k.Enter, "confirm"), Quiet: true, Msg: actChoose}), k.Moving()...)
+		for i := range choices {
+			choices[i].Shown = c.Height >= roomForChoices
+		}
+		enter := keys.Command{Binding: keys.Named(k.Enter, "choose"), Msg: actChoose, Quiet: c.Height < roomForChoices}
+		return append(append(choices, enter), k.Moving()...)
 	}
 	return append([]keys.Command{
 		{Binding: k.Interrupt, Msg: session.InterruptMsg{}},

@@ -188,13 +188,17 @@ func (c scene) card(s flows.Step) []string {
 
 // head counts the changes and names the command that does the same.
 func (s planScreen) head(c scene, height int) []string {
-	counts := strings.ReplaceAll(c.Current.Changes().String(), ", ", c.Theme.Dot)
-	if c.Current.Done() {
-		counts = "Nothing is left to do."
+	facts := slices.DeleteFunc(strings.Split(c.Current.Changes().String(), ", "), func(text string) bool { return strings.HasPrefix(text, "0 ") })
+	switch {
+	case c.Current.Done():
+		facts = []string{"Nothing is left to do."}
+	case c.Current.Empty():
+		facts = []string{"Nothing is left to change."}
 	}
-	p := c.params
-	counts += fmt.Sprintf("%sserver %s, %s", c.Theme.Dot, p.Server, p.ServiceType)
-	lines := []string{c.Theme.Title.Render(counts)}
+	if c.goal == session.Connect {
+		facts = append(facts, fmt.Sprintf("server %s, %s", c.params.Server, c.params.ServiceType))
+	}
+	lines := []string{c.Theme.Title.Render(strings.Join(facts, c.Theme.Dot))}
 	if s.note != "" {
 		note := c.Theme.Wrap(s.note, c.Width, 0)
 		for _, line := range note {

@@ -86,21 +86,31 @@ func (w Wizard) Name(e session.Env) string {
 	return "A " + c.name(flows.A) + " " + e.Theme.Between + " B " + c.name(flows.B)
 }
 
+// namedSteps is the width from which on all steps have their names.
+const namedSteps = 160
+
 // Progress is where the wizard is, and when: done steps with a mark, the present
-// one with its name.
+// one with its name. Who comes from the dashboard has done none of them.
 func (w Wizard) Progress(e session.Env) string {
 	var words []string
-	for s := Clusters; s <= Live; s++ {
-		switch number := fmt.Sprint(int(s)); {
-		case s == w.Step:
-			words = append(words, e.Theme.Title.Render(number+" "+s.String()))
-		case s < w.Step:
-			words = append(words, e.Theme.Faint.Render(number+e.Theme.Done))
-		default:
-			words = append(words, e.Theme.Faint.Render(number))
-		}
+	apart, named := " ", e.Width >= namedSteps
+	if named {
+		apart = "  "
 	}
-	return strings.Join(words, " ") + "  " + e.Theme.Faint.Render(e.Now.Format(time.TimeOnly))
+	for s := Clusters; s <= Live; s++ {
+		word, look := fmt.Sprint(int(s)), e.Theme.Faint
+		switch {
+		case s == w.Step:
+			look = e.Theme.Title
+		case s < w.Step && !w.visiting:
+			word += e.Theme.Done
+		}
+		if s == w.Step || named {
+			word += " " + s.String()
+		}
+		words = append(words, look.Render(word))
+	}
+	return strings.Join(words, apart) + "  " + e.Theme.Faint.Render(e.Now.Format(time.TimeOnly))
 }
 
 // Gist is the state of all in a few words.
