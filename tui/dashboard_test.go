@@ -272,7 +272,7 @@ func TestTheScreenIsSavedAsText(t *testing.T) {
 		screen := d.screen()
 		d.keys("s")
 		d.has("The screen is in", "/001/liqo-tui-2026") // with its folder
-		d.keys("s") // the same name again: nothing is overwritten
+		d.keys("s")                                     // the same name again: nothing is overwritten
 		d.has("was not saved")
 		files, err := os.ReadDir(".")
 		if err != nil || len(files) != 1 {

@@ -120,7 +120,7 @@ func (m Model) arrange() Model {
 	m.pane.SetContentLines(text.Lines)
 	if text.ID != m.paneKey {
 		m.pane.GotoTop()
-		m.pane.SetXOffset(0)
+		m.pane.EnsureVisible(text.Cursor, 0, 0)
 		m.paneKey = text.ID
 	}
 	if follows {

@@ -33,7 +33,7 @@ func TestEscLeadsBackToWhereItCameFrom(t *testing.T) {
 // Where the selected connection is not to be seen, no key takes it away.
 func TestPagesOfAllConnectionsChangeNone(t *testing.T) {
 	onDashboard(t, func(_ *testing.T, d *driver) {
-		for _, page := range []string{"t", "E", "i"} {
+		for _, page := range []string{"E", "i"} {
 			d.keys(page)
 			before := d.screen()
 			d.keys("x", "X", "C", "v", "D")

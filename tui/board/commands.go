@@ -48,6 +48,9 @@ func (s Screen) Commands(e session.Env) []keys.Command {
 			back = keys.Named(k.Back, "show all lines")
 		}
 		commands = append(commands, keys.Command{Binding: back, Msg: actBack}, keys.Command{Binding: keys.Named(k.Filter, "search"), Msg: actFilter}, keys.Command{Binding: keys.Named(k.Quit, "back"), Msg: actBack, Quiet: true})
+		if s.page == pageMatrix && s.Subject() != nil {
+			commands = append(append(commands, keys.Command{Binding: keys.Named(k.Enter, "details"), Msg: pageOverview}), steps(k)...)
+		}
 	} else {
 		commands = append(commands, s.openingCommands(k)...)
 	}
@@ -277,6 +280,8 @@ func (s Screen) Update(e session.Env, msg tea.Msg) (Screen, tea.Cmd) {
 		return s.resize(e, int(msg)), nil
 	case page:
 		return s.turnTo(e, msg)
+	case stepMsg:
+		return s.step(e, msg), nil
 	case session.PairMsg:
 		s.Board.prefer(msg)
 	case session.DiagnoseMsg:

@@ -9,53 +9,105 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// cellWidth is that of a pair in the matrix: a sign, a round trip, a space.
-const cellWidth = 10
+// stepMsg moves the cursor of the matrix to the next peering of its line, or to the nearest one
+// of another line.
+type stepMsg struct{ right, down int }
 
-// matrixText is every cluster with every other one: how the peering is, and the round trip
-// that the gateway of the line's cluster measures now.
-func (s Screen) matrixText(e session.Env) []string {
-	t, b := e.Theme, s.Board
+func steps(k keys.Map) []keys.Command {
+	return keys.In(
+		keys.Move,
+		keys.Command{Binding: k.Up, Msg: stepMsg{down: -1}, Quiet: true}, keys.Command{Binding: k.Down, Msg: stepMsg{down: +1}, Quiet: true},
+		keys.Command{Binding: keys.Named(k.Left, "left"), Msg: stepMsg{right: -1}, Quiet: true}, keys.Command{Binding: keys.Named(k.Right, "right"), Msg: stepMsg{right: +1}, Quiet: true},
+	)
+}
+
+// matrix is every cluster with every other one.
+type matrix struct {
+	lines, columns []render.ClusterID // not all may have room for a column
+	names, cell    int                // widths
+	cursor         [2]render.ClusterID
+	line, column   int // where that is; -1: it has no room
+}
+
+// cellWidth is the room for a round trip beside a state's sign, with the pointer before and a space after it.
+const cellWidth = 9
+
+func (s Screen) matrix(e session.Env) matrix {
 	count := map[render.ClusterID]int{}
-	for id := range b.Rows {
+	for id := range s.Board.Rows {
 		count[id.low]++
 		count[id.high]++
 	}
-	if len(count) == 0 {
-		return t.Wrap(b.nothing(), e.Width, 0)
-	}
-	var ids []render.ClusterID
+	m := matrix{names: leastName, cell: cellWidth + draw.Cells(e.Theme.Glyphs[draw.OK])}
 	for id := range count {
-		ids = append(ids, id)
+		m.lines = append(m.lines, id)
+		m.names = max(m.names, draw.Cells(string(id)))
 	}
-	slices.SortFunc(ids, func(x, y render.ClusterID) int { // those with most peers first: columns may have no room
+	slices.SortFunc(m.lines, func(x, y render.ClusterID) int { // those with most peers first: columns may have no room
 		if count[x] != count[y] {
 			return count[y] - count[x]
 		}
 		return strings.Compare(string(x), string(y))
 	})
-	names := leastName
-	for _, id := range ids {
-		names = max(names, draw.Cells(string(id)))
-	}
-	names = min(names, mostName, e.Width/3) + 1
-	columns := ids[:max(1, min(len(ids), (e.Width-names)/cellWidth))]
-	cells := make([]string, len(columns))
-	for i, id := range columns {
-		cells[i] = draw.Pad(t.Middle(t.Plain(string(id)), cellWidth-1), cellWidth)
-	}
-	lines := []string{t.Faint.Render(strings.Repeat(" ", names) + strings.Join(cells, ""))}
-	for _, from := range ids {
-		for i, to := range columns {
-			cells[i] = s.matrixCell(t, from, to)
+	m.names = min(m.names, mostName, e.Width/3)
+	m.columns = m.lines[:min(len(m.lines), max(1, (e.Width-m.names)/m.cell))]
+	if p := s.Subject(); p != nil {
+		m.cursor = [2]render.ClusterID{p.ends[flows.A].ID, p.ends[flows.B].ID}
+		if out := !slices.Contains(m.columns, m.cursor[1]); out || s.from == m.cursor[1] && slices.Contains(m.columns, m.cursor[0]) {
+			slices.Reverse(m.cursor[:])
 		}
-		lines = append(lines, draw.Pad(t.Middle(t.Plain(string(from)), names-1), names)+strings.Join(cells, ""))
+	}
+	m.line, m.column = slices.Index(m.lines, m.cursor[0]), slices.Index(m.columns, m.cursor[1])
+	return m
+}
+
+// step moves the cursor.
+func (s Screen) step(e session.Env, by stepMsg) Screen {
+	m := s.matrix(e)
+	for line := m.line + by.down; line >= 0 && line < len(m.lines); line += by.down {
+		best, least := -1, len(m.lines)+1
+		for i, id := range m.columns {
+			_, peered := s.Board.Rows[PairOf(m.lines[line], id)]
+			far := max(i-m.column, m.column-i)
+			if peered && far < least && (by.right == 0 || (i-m.column)*by.right > 0) {
+				best, least = i, far
+			}
+		}
+		if best >= 0 {
+			s.from, s.list.held, s.list.selected = m.lines[line], true, PairOf(m.lines[line], m.columns[best])
+			return s
+		}
+		if by.down == 0 {
+			return s
+		}
+	}
+	return s
+}
+
+// matrixText says how each peering is, and the round trip that the gateway of the line's
+// cluster measures now.
+func (s Screen) matrixText(e session.Env) []string {
+	t, b, m := e.Theme, s.Board, s.matrix(e)
+	if len(m.lines) == 0 {
+		return t.Wrap(b.nothing(), e.Width, 0)
+	}
+	cells := make([]string, len(m.columns))
+	for i, id := range m.columns {
+		cells[i] = draw.Pad(" "+t.Middle(t.Plain(string(id)), m.cell-2), m.cell)
+	}
+	lines := []string{t.Faint.Render(strings.Repeat(" ", m.names) + strings.Join(cells, ""))}
+	for _, from := range m.lines {
+		for i, to := range m.columns {
+			cells[i] = s.matrixCell(t, m, from, to)
+		}
+		lines = append(lines, draw.Pad(t.Middle(t.Plain(string(from)), m.names), m.names)+strings.Join(cells, ""))
 	}
 	lines = append(lines, "")
-	if more := len(ids) - len(columns); more > 0 {
+	if more := len(m.lines) - len(m.columns); more > 0 {
 		lines = append(lines, t.Faint.Render(fmt.Sprintf("%d more columns have no room; their lines are here.", more)))
 	}
 	var legend []string
@@ -69,13 +121,13 @@ func (s Screen) matrixText(e session.Env) []string {
 	return append(lines, t.Pack(legend, e.Width)...)
 }
 
-func (s Screen) matrixCell(t draw.Theme, from, to render.ClusterID) string {
+func (s Screen) matrixCell(t draw.Theme, m matrix, from, to render.ClusterID) string {
 	p, ok := s.Board.Rows[PairOf(from, to)]
 	switch {
 	case from == to:
-		return strings.Repeat(" ", cellWidth)
+		return strings.Repeat(" ", m.cell)
 	case !ok:
-		return draw.Pad("-", cellWidth)
+		return draw.Pad(" -", m.cell)
 	}
 	side := flows.A
 	if p.ends[flows.B].ID == from {
@@ -85,5 +137,8 @@ func (s Screen) matrixCell(t draw.Theme, from, to render.ClusterID) string {
 	if d := p.roundTrip(side, s.Board.now); d > 0 {
 		text = draw.RoundTrip(d)
 	}
-	return t.State(draw.PairMarks[p.State], text, cellWidth)
+	if m.cursor == [2]render.ClusterID{from, to} {
+		return draw.Pad(t.Cursor.Render(t.Pointer+t.Glyphs[draw.PairMarks[p.State]]+" "+text), m.cell)
+	}
+	return " " + t.State(draw.PairMarks[p.State], text, m.cell-1)
 }

@@ -26,11 +26,12 @@ type Screen struct {
 
 	Detail bool // a page is shown, and not the list
 	page   page
-	direct bool      // the page was opened from the list, not from the overview
-	lent   bool      // the wizard asked for it, and waits
-	find   keys.Line // only lines of the page that have it are shown
-	text   []string  // of a page that is made anew only when there is reason to
-	logs   logsMsg   // the latest
+	direct bool             // the page was opened from the list, not from the overview
+	lent   bool             // the wizard asked for it, and waits
+	find   keys.Line        // only lines of the page that have it are shown
+	from   render.ClusterID // whose line of the matrix has the cursor; "" for A's
+	text   []string         // of a page that is made anew only when there is reason to
+	logs   logsMsg          // the latest
 	// looks are those of the diagnosis: what has changed since then tells which way
 	// packets move.
 	looks     looks
@@ -49,7 +50,7 @@ const (
 	pageEvents        // of this peering
 	pageAllEvents
 	pageContexts // of all, too
-	pageMatrix   // and that
+	pageMatrix   // with a cursor on this one
 	pageYAML
 	pageLogs
 	pageDiagnosis
@@ -60,7 +61,7 @@ func (p page) String() string {
 }
 
 // ofAll reports whether a page is about no one peering.
-func (p page) ofAll() bool { return p == pageAllEvents || p == pageContexts || p == pageMatrix }
+func (p page) ofAll() bool { return p == pageAllEvents || p == pageContexts }
 
 // New shows the contexts that were asked for; none stands for all that
 // there are.

@@ -98,3 +98,51 @@ func TestAChartNeedsValuesAndRoom(t *testing.T) {
 		}
 	}
 }
+
+// Keys on the matrix are about the pair that its cursor is on, and the title names.
+func TestTheMatrixHasACursor(t *testing.T) {
+	e := around(60, 24)
+	s := New(session.Options{Contexts: refsOf("rome", "milan", "oslo", "turin")}, e)
+	s = s.Take(e, []News{
+		toldBy("rome", reported("milan", flows.RoleClient, up, e.Now), reported("oslo", flows.RoleClient, up, e.Now)),
+		toldBy("milan"), toldBy("oslo"), toldBy("turin", reported("paris", flows.RoleClient, up, e.Now)),
+	})
+	s, _ = s.Update(e, pageMatrix)
+	if lines := s.matrixText(e); !strings.HasPrefix(ansi.Strip(lines[1]), "rome ") {
+		t.Fatalf("got\n%s\nwant rome first, which has most peers", strings.Join(lines, "\n"))
+	}
+	for i, step := range []struct {
+		by   stepMsg
+		want [2]render.ClusterID // the cursor's line and column
+	}{
+		{stepMsg{}, [2]render.ClusterID{"rome", "milan"}},
+		{stepMsg{right: +1}, [2]render.ClusterID{"rome", "oslo"}},
+		{stepMsg{right: +1}, [2]render.ClusterID{"rome", "oslo"}}, // rome has no more
+		{stepMsg{down: -1}, [2]render.ClusterID{"rome", "oslo"}},
+		{stepMsg{down: +1}, [2]render.ClusterID{"milan", "rome"}}, // the nearest that milan has
+		{stepMsg{right: -1}, [2]render.ClusterID{"milan", "rome"}},
+		{stepMsg{down: +1}, [2]render.ClusterID{"oslo", "rome"}},
+		{stepMsg{down: +1}, [2]render.ClusterID{"paris", "turin"}}, // of other clusters
+	} {
+		s, _ = s.Update(e, step.by)
+		m := s.matrix(e)
+		title := ansi.Strip(s.Title(e))
+		if m.cursor != step.want || !strings.Contains(title, string(step.want[0])) || !strings.Contains(title, string(step.want[1])) {
+			t.Errorf("step %d: got the cursor on %v below %q, want %v", i, m.cursor, title, step.want)
+		}
+		if got := ansi.Strip(s.matrixText(e)[1+m.line]); !strings.HasPrefix(got, string(step.want[0])) || !strings.Contains(got, "▸") {
+			t.Errorf("step %d: the cursor is not on its line: %q", i, got)
+		}
+		if p := s.Subject(); p == nil || p.ID != PairOf(step.want[0], step.want[1]) {
+			t.Errorf("step %d: keys are about %+v, want %v", i, p, step.want)
+		}
+	}
+	if text := s.Text(e); text.Cursor != 1+s.matrix(e).line {
+		t.Errorf("got line %d kept in sight, want the cursor's", text.Cursor)
+	}
+	s.from, s.list.selected = "rome", PairOf("rome", "oslo")
+	e.Width = 33 // only rome and milan have columns
+	if m := s.matrix(e); m.cursor != [2]render.ClusterID{"oslo", "rome"} || m.column != 0 {
+		t.Errorf("got the cursor on %v, column %d of %v, want the cell of the pair that has room", m.cursor, m.column, m.columns)
+	}
+}

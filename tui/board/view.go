@@ -94,7 +94,11 @@ func (s Screen) Text(e session.Env) session.Text {
 		return session.Text{}
 	}
 	id := fmt.Sprint("page ", s.page, s.list.selected, s.find.String())
-	return session.Text{ID: id, Lines: s.found(e, s.pageText(e)), Height: e.Room(), Tail: s.page == pageLogs}
+	text := session.Text{ID: id, Lines: s.found(e, s.pageText(e)), Height: e.Room(), Tail: s.page == pageLogs}
+	if s.page == pageMatrix && s.find.String() == "" {
+		text.ID, text.Cursor = id+string(s.from), 1+s.matrix(e).line
+	}
+	return text
 }
 
 // Follow keeps the selected row where it is while others move.

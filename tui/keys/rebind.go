@@ -100,6 +100,7 @@ var (
 		{"the dashboard", slices.Concat(everywhere, listed, []string{
 			"filter", "info", "diagnose", "problems", "apply", "verify", "events", "all-events", "logs", "yaml", "disconnect", "reset", "change",
 			"connect", "wide", "grow", "shrink", "hide", "matrix", "pause", "save", "hand-over", "copy", "refresh", "sort-name", "sort-status", "sort-latency", "sort-traffic", "sort-age",
+			"the previous choice", "the next choice", // move in the matrix
 		})},
 		{"a question", []string{"yes", "no", "choosing", "enter", "esc", "ctrl+c", "help", "quit"}},
 	}

@@ -56,6 +56,7 @@ type Text struct {
 	Height   int  // in sight
 	Sideways bool // it scrolls to the right, too; else lines are cut
 	Tail     bool // it starts at its end, and stays there while lines are added
+	Cursor   int  // the line that it starts with in sight
 }
 
 // Messages by which a screen asks something of the program.
