@@ -406,12 +406,13 @@ func (s clustersScreen) layout(c scene) clustersLayout {
 		}
 	}
 	l.list = c.Body - len(l.head) - 1
-	if room := l.list - len(l.detail); room >= min(len(l.rows), 3) {
-		l.list = room
-	} else {
+	if l.list-len(l.detail) < min(len(l.rows), 3) {
 		l.detail = nil
+		if len(l.rows) > l.list && l.list > 1 { // which of them are in sight is told
+			l.detail = s.detail(c)[:1]
+		}
 	}
-	l.list = max(1, l.list)
+	l.list = max(1, l.list-len(l.detail))
 	l.selected = max(0, s.index(l.rows))
 	l.top = draw.WindowTop(l.selected, len(l.rows), l.list)
 	return l

@@ -1,6 +1,7 @@
 package wizard
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -123,5 +124,26 @@ func TestASettingOfTheTableIsAField(t *testing.T) {
 	_, _ = w.Update(e, actSubmit)
 	if p, ok := (*posted)[len(*posted)-1].(submittedMsg); !ok || got != "7" {
 		t.Errorf("got %v and the cable %s, want the form with cable 7", p, got)
+	}
+}
+
+// On the smallest screen a list that goes on says so, too.
+func TestAListOfClustersThatGoesOnSaysSo(t *testing.T) {
+	e, _, _ := around(40, 12)
+	for i := range 20 {
+		e.Fleet = e.Fleet.With(session.Member{Context: session.Context{
+			Ref: flows.ContextRef{Name: fmt.Sprintf("edge-%02d", i)}, Problem: strings.Repeat("its certificate can't be read; ", 8),
+		}})
+	}
+	w := New(session.Options{Params: flows.Defaults()})
+	for _, want := range []string{"1 of 22", "9 of 22", "22 of 22"} {
+		lines := w.View(e)
+		if text := ansi.Strip(strings.Join(lines, "\n")); !strings.Contains(text, want) || len(lines) > e.Body {
+			t.Errorf("got\n%s\nwant %q in %d lines", text, want, e.Body)
+		}
+		w, _ = w.Update(e, keys.MoveMsg(8))
+		if want == "9 of 22" {
+			w, _ = w.Update(e, keys.MoveMsg(8))
+		}
 	}
 }
