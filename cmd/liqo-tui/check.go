@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/looks"
@@ -185,8 +184,8 @@ func (o checkFlags) before(ctx context.Context, s *report.Session, f flows.Facts
 		f.Reach = &reach
 	}
 	p, _ = settle(p, open|p.Undecided(f), f)
-	reviews, err := review(ctx, [2]engine.Cluster{a, b}, flows.PlanConnect(p, f))
-	if err != nil {
+	reviews, errs := engine.Review(ctx, [2]engine.Cluster{a, b}, rights.OfBoth(flows.PlanConnect(p, f)))
+	if err := errors.Join(errs[:]...); err != nil {
 		return nil, f, err
 	}
 	judged, err := engine.DryRun(ctx, func(f flows.Facts) flows.Plan { return flows.PlanConnect(p, f) }, a, b, true, engine.Options{})
@@ -213,25 +212,6 @@ func awaitMovement(ctx context.Context, s *report.Session) error {
 		return ctx.Err()
 	}
 	return nil
-}
-
-// review asks both API servers about the plan's permissions, where they can tell.
-func review(ctx context.Context, clusters [2]engine.Cluster, p flows.Plan) ([2]*rights.Review, error) {
-	var reviews [2]*rights.Review
-	var g errgroup.Group
-	for _, side := range []flows.Side{flows.A, flows.B} {
-		reviewer, ok := clusters[side].(engine.Reviewer)
-		needs := rights.Needed(p, side)
-		if !ok || len(needs) == 0 {
-			continue
-		}
-		g.Go(func() error {
-			r, err := reviewer.Review(ctx, needs)
-			reviews[side] = &r
-			return err
-		})
-	}
-	return reviews, g.Wait()
 }
 
 func (o checkFlags) verdict(results []check.Result) error {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -44,6 +45,29 @@ type Reviewer interface {
 	// Review says which of the permissions are missing. A verb that the cluster
 	// can do without is not: update where patch is not allowed, list for watch.
 	Review(context.Context, []rights.Permission) (rights.Review, error)
+}
+
+// Review asks both clusters side by side. A side that can't tell has no review, and
+// one of which nothing is needed is not asked.
+func Review(ctx context.Context, clusters [2]Cluster, needs [2][]rights.Permission) (reviews [2]*rights.Review, errs [2]error) {
+	var g sync.WaitGroup
+	for side, c := range clusters {
+		reviewer, ok := c.(Reviewer)
+		switch {
+		case !ok:
+		case len(needs[side]) == 0:
+			reviews[side] = &rights.Review{}
+		default:
+			g.Go(func() {
+				review, err := reviewer.Review(ctx, needs[side])
+				if errs[side] = err; err == nil {
+					reviews[side] = &review
+				}
+			})
+		}
+	}
+	g.Wait()
+	return reviews, errs
 }
 
 // Logger reads what a pod has written.

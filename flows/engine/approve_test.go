@@ -2,11 +2,9 @@ package engine_test
 
 import (
 	"errors"
-	"slices"
 	"strings"
+	"sync"
 	"testing"
-
-	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
@@ -15,40 +13,55 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Between the admin's yes and the first request, somebody makes B's gateway a
-// client: to make it a server, that one has to be deleted, which nobody has seen.
+// Somebody makes B's gateway a client: to make it a server, that one has to be
+// deleted, which nobody has seen. While the question stands, no request goes out on
+// the old plan's word; afterwards, the run stops where it is.
 func TestWhatTheAdminHasNotSeenIsAskedAgain(t *testing.T) {
-	for _, again := range []bool{true, false} {
-		p := flowtest.NewPair()
-		var asked []flows.Plan
-		err := engine.Run(t.Context(), flowtest.Connect(flowtest.NodePort()), p.A, p.B, func(engine.Event) {}, engine.Options{
-			Now: p.Now,
-			Approve: func(plan flows.Plan) (bool, error) {
-				asked = append(asked, plan)
-				if len(asked) == 1 {
-					p.B.PutAs("kubectl", render.TenantNamespace(p.B.Tenant()), render.GatewayClient(render.ClientParams{
-						Tenant: p.B.Tenant(), Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: render.DefaultNamespace},
-						Addresses: []string{"192.0.2.1"}, Port: 51840, MTU: render.DefaultMTU,
-					}))
-					return true, nil
+	for _, c := range []struct {
+		name, said string
+		late       bool // after the first requests, not while the question stands
+	}{
+		{"while the question stands", "nothing was changed", false},
+		{"after the first requests", "what was applied before stays", true},
+	} {
+		for _, again := range []bool{true, false} {
+			p := flowtest.NewPair()
+			makeClient := sync.OnceFunc(func() {
+				p.B.PutAs("kubectl", render.TenantNamespace(p.B.Tenant()), render.GatewayClient(render.ClientParams{
+					Tenant: p.B.Tenant(), Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: render.DefaultNamespace},
+					Addresses: []string{"192.0.2.1"}, Port: 51840, MTU: render.DefaultMTU,
+				}))
+			})
+			var asked []flows.Plan
+			err := engine.Run(t.Context(), flowtest.Connect(flowtest.NodePort()), p.A, p.B, func(e engine.Event) {
+				if c.late && len(e.Changes) > 0 {
+					makeClient()
 				}
-				return again, nil
-			},
-		})
-		if len(asked) != 2 {
-			t.Fatalf("asked %d times, want again before the GatewayClient is deleted; run: %v", len(asked), err)
-		}
-		if s, _ := asked[1].Step("gateway-server-b"); s.Action != flows.Replace {
-			t.Errorf("the second question is about a plan that does not replace: %+v", s)
-		}
-		left := slices.ContainsFunc(p.B.Facts().Clients, func(networkingv1beta1.GatewayClient) bool { return true })
-		switch {
-		case again && (err != nil || left):
-			t.Errorf("after the second yes: %v, GatewayClient still there: %t", err, left)
-		case !again && (!errors.Is(err, engine.ErrDeclined) || !left):
-			t.Errorf("after a no: %v, GatewayClient still there: %t", err, left)
-		case !again && !strings.Contains(err.Error(), "what was applied before stays"):
-			t.Errorf("after a no in the middle: %v, want it to say that something was changed", err)
+			}, engine.Options{
+				Now: p.Now,
+				Approve: func(plan flows.Plan) (bool, error) {
+					asked = append(asked, plan)
+					if !c.late {
+						makeClient()
+					}
+					return again || len(asked) == 1, nil
+				},
+			})
+			if len(asked) != 2 {
+				t.Fatalf("%s: asked %d times, want again before the GatewayClient is deleted; run: %v", c.name, len(asked), err)
+			}
+			if s, _ := asked[1].Step("gateway-server-b"); s.Action != flows.Replace {
+				t.Errorf("%s: the second question is about a plan that does not replace: %+v", c.name, s)
+			}
+			left := len(p.B.Facts().Clients) > 0
+			switch {
+			case again && (err != nil || left):
+				t.Errorf("%s: after the second yes: %v, GatewayClient still there: %t", c.name, err, left)
+			case !again && (!errors.Is(err, engine.ErrDeclined) || !left):
+				t.Errorf("%s: after a no: %v, GatewayClient still there: %t", c.name, err, left)
+			case !again && !strings.Contains(err.Error(), c.said):
+				t.Errorf("%s: after a no: %v, want %q", c.name, err, c.said)
+			}
 		}
 	}
 }

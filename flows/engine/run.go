@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
@@ -143,7 +141,7 @@ func (r *runner) step(ctx context.Context) (done bool, err error) {
 	if p.Done() {
 		return true, nil
 	}
-	if err := r.approve(ctx, p); err != nil {
+	if asked, err := r.approve(ctx, p); asked || err != nil {
 		return false, err
 	}
 	if p.MeasureNext() {
@@ -307,52 +305,41 @@ func (r *runner) send(p flows.Plan, at time.Time, changes []flows.Change) {
 // approve asks the clusters and then the admin, before the first change and
 // before what the admin has not seen: a plan is made again after every change, and
 // may come to delete or replace something that it did not speak of.
-func (r *runner) approve(ctx context.Context, p flows.Plan) error {
+func (r *runner) approve(ctx context.Context, p flows.Plan) (asked bool, err error) {
 	if p.Empty() || r.approved != nil && r.approved.Foresaw(p) {
-		return nil
+		return false, nil
 	}
-	p, err := r.review(ctx, p)
+	p, err = r.review(ctx, p)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if p.Failure() != nil {
 		r.send(p, r.options.Now(), nil)
-		return r.failure(p)
+		return false, r.failure(p)
 	}
-	if r.options.Approve != nil {
-		ok, err := r.options.Approve(p)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return Declined(r.changed)
-		}
-		// The admin's thinking does not count as waiting.
-		r.deadline = r.options.Now().Add(r.options.Timeout)
+	if r.options.Approve == nil {
+		r.approved = &p
+		return false, nil
 	}
+	ok, err := r.options.Approve(p)
+	if err != nil {
+		return false, err
+	}
+	if !ok {
+		return false, Declined(r.changed)
+	}
+	// The admin's thinking does not count as waiting.
+	r.deadline = r.options.Now().Add(r.options.Timeout)
 	r.approved = &p
-	return nil
+	return true, nil
 }
 
 // review asks the clusters whether the user may do all of the plan. If not, it
 // begins with failed steps that say what is missing.
 func (r *runner) review(ctx context.Context, p flows.Plan) (flows.Plan, error) {
-	var g errgroup.Group
-	var reviews [2]rights.Review
-	for _, side := range []flows.Side{flows.A, flows.B} {
-		reviewer, ok := r.clusters[side].(Reviewer)
-		needs := rights.Needed(p, side)
-		if !ok || len(needs) == 0 {
-			continue
-		}
-		g.Go(func() (err error) {
-			reviews[side], err = reviewer.Review(ctx, needs)
-			return err
-		})
-	}
-	err := g.Wait()
+	reviews, errs := Review(ctx, r.clusters, rights.OfBoth(p))
 	p.Steps = append(rights.Unpermitted(reviews), p.Steps...)
-	return p, err
+	return p, errors.Join(errs[:]...)
 }
 
 func (r *runner) wait(ctx context.Context) error {

@@ -64,6 +64,11 @@ var resources = map[string]Permission{
 	"WgGatewayClientTemplate":          {Group: networkingv1beta1.GroupVersion.Group, Resource: "wggatewayclienttemplates"},
 }
 
+// OfBoth are the rights that the plan still needs on each side.
+func OfBoth(p flows.Plan) [2][]Permission {
+	return [2][]Permission{Needed(p, flows.A), Needed(p, flows.B)}
+}
+
 // Needed are the rights to change things that the plan still needs on one side, in
 // order and each once.
 func Needed(p flows.Plan, side flows.Side) []Permission {
@@ -173,12 +178,12 @@ func ToPeer(namespace, tenant string) []Permission {
 }
 
 // Unpermitted are steps that have failed, for what the reviews of both sides miss.
-func Unpermitted(reviews [2]Review) []flows.Step {
+func Unpermitted(reviews [2]*Review) []flows.Step {
 	var steps []flows.Step
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		if len(reviews[side].Missing) > 0 {
+		if r := reviews[side]; r != nil && len(r.Missing) > 0 {
 			s := flows.Step{ID: flows.StepID("permissions-" + strings.ToLower(side.String())), Side: side, Action: flows.Wait, Title: "permissions for this plan"}
-			s.Fail(flows.FailedAccess, flows.CodePermission, reviews[side].Sentence(), reviews[side].hint())
+			s.Fail(flows.FailedAccess, flows.CodePermission, r.Sentence(), r.hint())
 			steps = append(steps, s)
 		}
 	}

@@ -147,7 +147,10 @@ func (w *wizard) preflight(ctx context.Context) error {
 		}
 	}
 	for {
-		results := check.Preflight(w.params, w.facts(), w.reviews(ctx))
+		clusters := [2]engine.Cluster{w.sides[flows.A].open, w.sides[flows.B].open}
+		// A cluster that does not answer is a check that was not made.
+		reviews, _ := engine.Review(ctx, clusters, rights.OfBoth(flows.PlanConnect(w.params, w.facts())))
+		results := check.Preflight(w.params, w.facts(), reviews)
 		w.say("Step 2 of 5: checks.")
 		for _, r := range results {
 			w.sayCheck(r)
@@ -185,21 +188,6 @@ func (w *wizard) sayCheck(r check.Result) {
 	for _, fix := range r.Fix {
 		w.say("To do: %s.", strings.TrimSuffix(fix, "."))
 	}
-}
-
-// reviews asks what the user may do; nobody's answer is no failure.
-func (w *wizard) reviews(ctx context.Context) (reviews [2]*rights.Review) {
-	plan := flows.PlanConnect(w.params, w.facts())
-	for side := range w.sides {
-		reviewer, ok := w.sides[side].open.(engine.Reviewer)
-		if !ok {
-			continue
-		}
-		if review, err := reviewer.Review(ctx, rights.Needed(plan, flows.Side(side))); err == nil {
-			reviews[side] = &review
-		}
-	}
-	return reviews
 }
 
 // settings tells how the clusters are to be connected, and asks for each part of

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
@@ -69,26 +68,12 @@ func (s preflightScreen) ask(c scene) (preflightScreen, tea.Cmd) {
 	s.asked++
 	s.watches, s.reviews, s.errs = watches, [2]*rights.Review{}, [2]error{}
 	id, ctx := s.asked, c.Ctx
-	needs := [2][]rights.Permission{rights.Needed(c.Current, flows.A), rights.Needed(c.Current, flows.B)}
+	needs := rights.OfBoth(c.Current)
 	return s.judge(c), func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, session.AskTimeout)
 		defer cancel()
 		msg := reviewMsg{asked: id}
-		var g errgroup.Group
-		for side, c := range clusters {
-			reviewer, ok := c.(engine.Reviewer)
-			if !ok {
-				continue
-			}
-			g.Go(func() error {
-				review, err := reviewer.Review(ctx, needs[side])
-				if msg.errs[side] = err; err == nil {
-					msg.reviews[side] = &review
-				}
-				return nil // one that does not answer hides nothing of the other
-			})
-		}
-		_ = g.Wait()
+		msg.reviews, msg.errs = engine.Review(ctx, clusters, needs)
 		return msg
 	}
 }

@@ -22,31 +22,32 @@ func WriteRoles(ctx context.Context, out io.Writer, clusters [2]engine.Cluster, 
 		return err
 	}
 	plan := planned(readable(f))
+	var needs [2][]rights.Permission
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		facts := f.Side(side)
-		if facts.Problem != nil && facts.Problem.Kind != flows.Forbidden {
-			return fmt.Errorf("%s: %w", side, facts.Problem)
+		if problem := f.Side(side).Problem; problem != nil && problem.Kind != flows.Forbidden {
+			return fmt.Errorf("%s: %w", side, problem)
 		}
-		namespaces := tenantNamespaces(plan, side)
-		needs := append(observe(f, side), rights.Needed(plan, side)...)
-		if len(namespaces) > 0 {
+		needs[side] = append(observe(f, side), rights.Needed(plan, side)...)
+		if len(tenantNamespaces(plan, side)) > 0 {
 			// Whoever applies the roles makes the namespaces that they are in.
-			needs = slices.DeleteFunc(needs, func(p rights.Permission) bool {
+			needs[side] = slices.DeleteFunc(needs[side], func(p rights.Permission) bool {
 				return p.Resource == "namespaces" && (p.Verb == "create" || p.Verb == "patch")
 			})
 		}
-		user, missing := "", needs
-		if reviewer, ok := clusters[side].(engine.Reviewer); ok {
-			answer, err := reviewer.Review(ctx, needs)
-			if err != nil {
-				return fmt.Errorf("%s: %w", side, err)
-			}
-			user, missing = answer.User, answer.Missing
+	}
+	reviews, errs := engine.Review(ctx, clusters, needs)
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		if errs[side] != nil {
+			return fmt.Errorf("%s: %w", side, errs[side])
+		}
+		user, missing := "", needs[side]
+		if review := reviews[side]; review != nil {
+			user, missing = review.User, review.Missing
 		}
 		if all {
-			missing = needs
+			missing = needs[side]
 		}
-		if err := writeRolesOf(out, side, facts, user, missing, namespaces); err != nil {
+		if err := writeRolesOf(out, side, f.Side(side), user, missing, tenantNamespaces(plan, side)); err != nil {
 			return err
 		}
 	}
