@@ -3,7 +3,6 @@ package flows
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Unable is why no agent of ours can run on a node, "" if one can.
@@ -71,12 +70,12 @@ func (c ClusterFacts) NoAgentOn() string {
 }
 
 // Some are the first few of many.
-func Some(names []string) string {
+func Some[S ~string](names []S) string {
 	const few = 3
 	if len(names) <= few {
-		return strings.Join(names, ", ")
+		return Joined(names)
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+	return fmt.Sprintf("%s and %d more", Joined(names[:few]), len(names)-few)
 }
 
 // agents waits until the nodes that can run an agent have one: pods on others reach no

@@ -75,7 +75,13 @@ func testBesideLiqo(t *testing.T, l lab, milan string) {
 		if n := (first + i) % uint64(len(ways)+1); n < uint64(len(ways)) {
 			t.Run("rome uses resources of milan, "+ways[n].name, func(t *testing.T) { l.testPeer(t, "rome", "milan", ways[n]) })
 		} else {
-			t.Run("napoli uses resources of milan, without Liqo", l.testPeerOfLiqo)
+			t.Run("beside a peering of liqoctl's", func(t *testing.T) {
+				peered := connection{"rome", "milan"}
+				l.besideAPeering(t, peered, func() {
+					l.testPeeringOfOthers(t, peered)
+					l.testPeerOfLiqo(t)
+				})
+			})
 		}
 	}
 }
@@ -314,15 +320,20 @@ func (l lab) isAsBefore(t *testing.T, before map[string][]string) {
 // go by themselves.
 func (l lab) objects(t *testing.T, cluster string) []string {
 	t.Helper()
+	names := strings.Split(l.must(t, "kubectl", cluster, "get", strings.Join(l.kinds(t, cluster), ","), "-A", "--ignore-not-found",
+		"-o", `jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}`), "\n")
+	slices.Sort(names)
+	return names
+}
+
+// kinds are all whose objects stay as they are.
+func (l lab) kinds(t *testing.T, cluster string) []string {
+	t.Helper()
 	// Liqo keeps a ForeignCluster of each cluster that it ever knew.
 	passing := []string{
 		"foreignclusters.core.liqo.io", "bindings", "componentstatuses", "endpoints", "certificatesigningrequests.certificates.k8s.io", "endpointslices.discovery.k8s.io", "events", "events.events.k8s.io",
 		"leases.coordination.k8s.io", "pods", "replicasets.apps", "controllerrevisions.apps",
 	}
-	kinds := slices.DeleteFunc(strings.Fields(l.must(t, "kubectl", cluster, "api-resources", "--verbs=list", "-o", "name")),
+	return slices.DeleteFunc(strings.Fields(l.must(t, "kubectl", cluster, "api-resources", "--verbs=list", "-o", "name")),
 		func(kind string) bool { return slices.Contains(passing, kind) })
-	names := strings.Split(l.must(t, "kubectl", cluster, "get", strings.Join(kinds, ","), "-A", "--ignore-not-found",
-		"-o", `jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}`), "\n")
-	slices.Sort(names)
-	return names
 }

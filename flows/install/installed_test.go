@@ -200,7 +200,7 @@ func TestUninstallRefusesWhatNobodyWouldCleanUp(t *testing.T) {
 	pair.Forget()
 	_, err := alone(t, pair, install.PlanRemoval)
 	failed, ok := errors.AsType[*flows.StepError](err)
-	if !ok || failed.Step.Kind != flows.FailedPreflight || failed.Step.Reason != "it still has 1 peers" || len(pair.Log()) > 0 {
+	if !ok || failed.Step.Kind != flows.FailedPreflight || failed.Step.Reason != "it still has peers: milan" || len(pair.Log()) > 0 {
 		t.Errorf("got %v, and writes %v", err, pair.Log())
 	}
 	// After a reset, what is left ends by itself: there is nothing to do about it.

@@ -1,7 +1,6 @@
 package install
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -29,9 +28,9 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 		}}
 		return plan
 	}
-	if n := len(c.KnownPeers()); n > 0 {
+	if peers := c.KnownPeers(); len(peers) > 0 {
 		// Without the operator nobody would clean the nodes up after a gateway.
-		return refuse(flows.FailedPreflight, flows.CodeUnfit, fmt.Sprintf("it still has %d peers", n), "run liqo-tui network reset for each; liqo-tui info lists them")
+		return refuse(flows.FailedPreflight, flows.CodeUnfit, "it still has peers: "+flows.Some(peers), "run liqo-tui network reset for each; liqo-tui info lists them")
 	}
 	if s := flows.InstalledElsewhere(flows.A, c); s != nil {
 		return refuse(flows.FailedPreflight, flows.CodeUnfit, s.Reason, s.Hint)

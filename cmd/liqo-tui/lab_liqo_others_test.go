@@ -1,0 +1,162 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/sample"
+)
+
+// besideAPeering has liqoctl peer two clusters with Liqo and offload a namespace, and
+// then the program works on both of them. Of all objects that were there nothing may
+// differ afterwards, and the offloaded pod still answers.
+func (l lab) besideAPeering(t *testing.T, c connection, work func()) {
+	t.Helper()
+	const namespace = "abroad"
+	before := l.everything(t, c.a, c.b)
+	l.liqoctl(t, l.argsOf(c, "peer", "--cpu", "1", "--memory", "1Gi", "--gw-server-service-type", "NodePort", "--timeout", "3m")...)
+	l.must(t, "kubectl", c.a, "create", "namespace", namespace)
+	consumer := []string{"--kubeconfig", l.kubeconfig, "--context", "lab-" + c.a}
+	l.liqoctl(t, append(consumer, "offload", "namespace", namespace, "--pod-offloading-strategy", "Remote")...)
+	l.apply(t, c.a, lentWeb(namespace))
+	l.must(t, "kubectl", c.a, "-n", namespace, "rollout", "status", "deployment/web", "--timeout=120s")
+	l.besideGateway(t, c.a, c.b, namespace)
+	answers := func() {
+		t.Helper()
+		l.asks(t, c.a, namespace)
+		l.asks(t, c.b, namespace+"-"+c.a)
+	}
+	answers()
+	planted := l.contents(t, c.a, c.b)
+
+	work()
+
+	eventually(t, 60*time.Second, func() error {
+		if diff := cmp.Diff(planted, l.contents(t, c.a, c.b)); diff != "" {
+			return fmt.Errorf("objects of others differ (-before +after):\n%s", diff)
+		}
+		return nil
+	})
+	answers()
+	l.liqoctl(t, append(consumer, "unoffload", "namespace", namespace, "--skip-confirm")...)
+	l.must(t, "kubectl", c.a, "delete", "namespace", namespace, "--timeout=120s")
+	l.liqoctl(t, l.argsOf(c, "unpeer", "--skip-confirm", "--delete-namespaces")...)
+	l.isAsBefore(t, before)
+}
+
+// testPeeringOfOthers walks through what happens to connections of a third cluster with
+// the two that liqoctl has peered, killed at random changes. What would break the peering
+// is refused.
+func (l lab) testPeeringOfOthers(t *testing.T, peered connection) {
+	for _, command := range []string{"reset", "rotate-keys", "delegate"} {
+		l.between(peered, command, "--yes").want(t, exit.Preflight)
+	}
+	for _, cluster := range []string{peered.a, peered.b} {
+		l.tui("uninstall", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--yes").want(t, exit.Preflight)
+	}
+	rnd := rand.New(rand.NewPCG(sample.Seed(t), 1)) //nolint:gosec // it has to be the same again
+	killed := 0
+	for n := range sample.Of(6, 60) {
+		with := []string{peered.a, peered.b}[n%2]
+		var said []string
+		for _, c := range lifeBeside(rnd) {
+			r := &reaper{how: deaths[rnd.IntN(len(deaths))]}
+			if c.wait < toTheEnd && rnd.IntN(2) == 0 {
+				r.left = 1 + rnd.IntN(6)
+			}
+			err := c.run(t.Context(), r, l.plane(t, "napoli"), l.plane(t, with))
+			said = append(said, fmt.Sprintf("%s, killed: %v, %v", c.name, r.hasKilled(), err))
+			if r.hasKilled() {
+				killed++
+			} else if c.wait == toTheEnd && err != nil {
+				t.Fatalf("with %s: %s", with, strings.Join(said, "\n"))
+			}
+		}
+		t.Logf("with %s: %s", with, strings.Join(said, "; "))
+	}
+	if killed == 0 {
+		t.Error("no command was killed: this test shows little of it")
+	}
+}
+
+// toTheEnd is how long the last command of a life may take.
+const toTheEnd = 120 * time.Second
+
+// lifeBeside is what happens to a connection, with parts left out at random.
+func lifeBeside(rnd *rand.Rand) []command {
+	p := flows.Defaults()
+	p.ServiceType, p.Server = corev1.ServiceTypeNodePort, flows.Side(rnd.IntN(2))
+	if rnd.IntN(2) == 0 {
+		p.MTU = 1300
+	}
+	removed := flows.RemoveOptions{}
+	life := []command{{name: "connect", plan: flows.Connecting(p)}}
+	for _, c := range []command{
+		{name: "rotate-keys", plan: rotating()},
+		{name: "disconnect", plan: func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(removed, f) }},
+		{name: "connect again", plan: flows.Connecting(p)},
+	} {
+		if rnd.IntN(2) == 0 {
+			life = append(life, c)
+		}
+	}
+	for i := range life {
+		life[i].wait = 20 * time.Second
+	}
+	return append(life, command{name: "reset", wait: toTheEnd, plan: func(f flows.Facts) flows.Plan { return flows.PlanReset(removed, f) }})
+}
+
+// plane is a cluster of the lab, as the tests of API servers know one.
+func (l lab) plane(t *testing.T, cluster string) *controlPlane {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(l.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.CurrentContext = "lab-" + cluster
+	admin, err := clientcmd.Write(*config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &controlPlane{name: config.CurrentContext, admin: admin}
+}
+
+// contents are all objects of some clusters but for those that come and go by
+// themselves, without what controllers report on them.
+func (l lab) contents(t *testing.T, clusters ...string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, cluster := range clusters {
+		var list unstructured.UnstructuredList
+		text := l.must(t, "kubectl", cluster, "get", strings.Join(l.kinds(t, cluster), ","), "-A", "--ignore-not-found", "-o", "json")
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range list.Items {
+			if o.GetKind() == "RouteConfiguration" && o.GetNamespace() == "liqo" {
+				continue // Liqo's routes of a node to all peers, in the order of a Go map
+			}
+			unstructured.RemoveNestedField(o.Object, "status")
+			unstructured.RemoveNestedField(o.Object, "metadata", "annotations", "virtual-kubelet.io/last-applied-node-status") // with its heartbeat
+			o.SetManagedFields(nil)
+			o.SetResourceVersion("")
+			text, err := json.MarshalIndent(o.Object, "", " ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[fmt.Sprintf("%s %s %s/%s", cluster, o.GetKind(), o.GetNamespace(), o.GetName())] = string(text)
+		}
+	}
+	return out
+}
