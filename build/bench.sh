@@ -1,8 +1,8 @@
 #!/bin/bash
 # bench.sh: how long connecting and removing takes in the lab: against a bare
 # Deployment on the same clusters, and against the released liqoctl, which works
-# against the same operator: ours, or that of Liqo's minor LIQO. Rounds take turns;
-# median, minimum, maximum.
+# against the same operator: ours, or that of Liqo's minor LIQO, where whole peerings
+# are measured, too. Rounds take turns; median, minimum, maximum.
 set -euo pipefail
 rounds=${ROUNDS:-10}
 out=$(mktemp -d)
@@ -65,6 +65,16 @@ for ((i = 1; i <= rounds; i++)); do
 	[ -n "${LIQO:-}" ] || bin/liqo-tui network init "${both[@]}" --yes >/dev/null 2>&1
 	timed "liqoctl network connect --wait" bin/liqoctl network connect "${both[@]}" --gw-server-service-type NodePort --wait
 	clean
+	if [ -n "${LIQO:-}" ]; then # whole peerings, each ended by whoever made it
+		for who in liqo-tui liqoctl; do # ours takes liqoctl's names of flags
+			timed "$who peer" "bin/$who" peer "${both[@]}" --gw-server-service-type NodePort --cpu 1 --memory 1Gi --skip-confirm
+			timed "$who unpeer" "bin/$who" unpeer "${both[@]}" --skip-confirm
+			clean
+			for cluster in rome milan; do # liqoctl keeps them
+				bin/lab kubectl "$cluster" delete namespace -l liqo.io/tenant-namespace --wait >/dev/null
+			done
+		done
+	fi
 	version
 	echo "round $i of $rounds"
 done
