@@ -3,7 +3,7 @@
 // Command liqo-gateway runs inside a cluster: as operator (one per cluster), as
 // tunnel (one pod per peering), as fabric (one per node), as node (one pod per virtual node)
 // and as echo (the pod of a measurement). Its subcommand inspect prints a gateway's kernel
-// state.
+// state, and ready waits until operator and node agents run.
 package main
 
 import (
