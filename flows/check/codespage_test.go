@@ -12,7 +12,7 @@ import (
 // The page of codes is what explain says. UPDATE=1 rewrites it.
 func TestThePageOfCodesIsWhatExplainSays(t *testing.T) {
 	var page strings.Builder
-	page.WriteString("# Codes\n\nWhat `liqo-tui explain CODE` says, of each code of `check`, of errors and of runs. A test writes this page.\n")
+	page.WriteString("# Codes\n\nThe output of `liqo-tui explain CODE` for each code of `check`, of errors and of runs. A test writes this page.\n")
 	words := strings.NewReplacer("<", "&lt;", "*", "\\*", "_", "\\_") // which Markdown would read
 	for _, id := range check.All() {
 		text, _ := check.Explain(id)
