@@ -326,7 +326,7 @@ func (c ClusterFacts) peerIn(namespace string, remote render.ClusterID) Peer {
 	p.Client = find[networkingv1beta1.GatewayClient](c.Clients, p.Tenant)
 	p.PublicKey = find[networkingv1beta1.PublicKey](c.PublicKeys, p.Tenant)
 	p.Connection = find[networkingv1beta1.Connection](c.Connections, p.Tenant)
-	name := p.gatewayName()
+	name := p.GatewayName()
 	for i := range c.Pods {
 		if pod := &c.Pods[i]; pod.Namespace == p.Tenant.Namespace && pod.Gateway == name {
 			p.Pod = activePod(p.Pod, pod)

@@ -328,7 +328,7 @@ func (c ClusterFacts) Peers() map[render.ClusterID]*Peer {
 		if p.Configuration == nil {
 			p.Configuration = c.farConfiguration(remote)
 		}
-		name := p.gatewayName()
+		name := p.GatewayName()
 		if name == "" {
 			continue
 		}
@@ -356,7 +356,8 @@ func activePod(a, b *PodFacts) *PodFacts {
 	return b
 }
 
-func (p Peer) gatewayName() string {
+// GatewayName is that of the peer's GatewayServer, else of its GatewayClient; "" if there is neither.
+func (p Peer) GatewayName() string {
 	switch {
 	case p.Server != nil:
 		return p.Server.Name

@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -142,10 +143,7 @@ func (c Connection) EventsAbout(side Side, kinds []string) []EventFacts {
 
 // gatewayName is the name of the side's gateway, as it is or will be.
 func (c Connection) gatewayName(side Side) string {
-	if o := c.AnyGateway(side); o != nil {
-		return o.GetName()
-	}
-	return c.Peers[side].Tenant.ObjectName()
+	return cmp.Or(c.Peers[side].GatewayName(), c.Peers[side].Tenant.ObjectName())
 }
 
 // Kubectl is the start of a command about the side's tenant namespace.

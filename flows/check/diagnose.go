@@ -343,17 +343,7 @@ func (in diagnosis) kubectl(side flows.Side) string {
 }
 
 func (in diagnosis) seeLogs(side flows.Side) string {
-	return "see: " + in.kubectl(side) + " logs deployment/" + in.gatewayName(side)
-}
-
-func (in diagnosis) gatewayName(side flows.Side) string {
-	switch p := in.peers[side]; {
-	case p.Server != nil:
-		return render.GatewayObjectName(p.Server.Name)
-	case p.Client != nil:
-		return render.GatewayObjectName(p.Client.Name)
-	}
-	return ""
+	return "see: " + in.kubectl(side) + " logs deployment/" + render.GatewayObjectName(in.peers[side].GatewayName())
 }
 
 func (in diagnosis) ping(side flows.Side) Result {
