@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 
@@ -120,6 +121,27 @@ func (p *pairFlags) openFor(localOnly bool) (a, b engine.Cluster, closeAll func(
 		return nil, nil, nil, err
 	}
 	return local, remote, func() { local.Close(); remote.Close() }, nil
+}
+
+// addNamespaces says where the peering is.
+func addNamespaces(f *pflag.FlagSet, to *[2]string) {
+	f.StringVarP(&to[flows.A], "namespace", "n", "", "tenant namespace on the local cluster (default: the peering's own)")
+	f.StringVar(&to[flows.B], "remote-namespace", "", "tenant namespace on the remote cluster (default: the peering's own)")
+}
+
+// addRemoval says where something is removed, and what the other cluster is called.
+func addRemoval(f *pflag.FlagSet, o *flows.RemoveOptions) {
+	f.BoolVar(&o.LocalOnly, "local-only", false, "work on the local cluster only; the remote one need not answer or exist")
+	f.StringVar((*string)(&o.Peer), "remote-cluster-id", "", "cluster ID of the remote cluster, for --local-only (default: the only peer)")
+	addNamespaces(f, &o.Namespaces)
+}
+
+// wrongPeer refuses the ID of a cluster that is asked for it.
+func wrongPeer(o flows.RemoveOptions) error {
+	if o.Peer != "" && !o.LocalOnly {
+		return errors.New("--remote-cluster-id: applies to --local-only only; else the remote cluster is asked for its ID")
+	}
+	return nil
 }
 
 // acceptLiqoctl makes a command take liqoctl's names of flags too.

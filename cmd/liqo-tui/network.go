@@ -73,8 +73,8 @@ access to it; then it prints the command for the other admin.`,
 			op := operation{
 				name: m.name, localOnly: o.LocalOnly,
 				plan: func() (func(flows.Facts) flows.Plan, error) {
-					if o.Peer != "" && !o.LocalOnly {
-						return nil, exit.UsageError{Err: errors.New("--remote-cluster-id: applies to --local-only only; else the remote cluster is asked for its ID")}
+					if err := wrongPeer(o); err != nil {
+						return nil, exit.UsageError{Err: err}
 					}
 					plan := flows.Removing(m.plan, o)
 					return func(f flows.Facts) flows.Plan { return m.unwaited(wait, plan(f)) }, nil
@@ -86,10 +86,7 @@ access to it; then it prints the command for the other admin.`,
 	}
 	r.add(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&o.LocalOnly, "local-only", false, "work on the local cluster only; the remote one need not answer or exist")
-	f.StringVar((*string)(&o.Peer), "remote-cluster-id", "", "cluster ID of the remote cluster, for --local-only (default: the only peer)")
-	f.StringVarP(&o.Namespaces[flows.A], "namespace", "n", "", "tenant namespace on the local cluster (default: the peering's own)")
-	f.StringVar(&o.Namespaces[flows.B], "remote-namespace", "", "tenant namespace on the remote cluster (default: the peering's own)")
+	addRemoval(f, &o)
 	f.BoolVar(&wait, "wait", true, "wait until everything is gone; --wait=false ends after the deletions are requested")
 	acceptLiqoctl(cmd)
 	return cmd

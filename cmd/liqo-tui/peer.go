@@ -144,20 +144,13 @@ Remote.`,
 	flags := settingflag.Add(cmd.Flags(), &p, peer.Settings()[0])
 	f := cmd.Flags()
 	f.BoolVar(&o.KeepNetwork, "keep-network", false, "leave the connection of the pod networks")
-	f.BoolVar(&o.LocalOnly, "local-only", false, "work on the local cluster only; the remote one need not answer or exist")
-	f.StringVar((*string)(&o.Peer), "remote-cluster-id", "", "cluster ID of the remote cluster, for --local-only (default: the only peer)")
-	f.StringVarP(&o.Namespaces[flows.A], "namespace", "n", "", "tenant namespace on the local cluster (default: the peering's own)")
-	f.StringVar(&o.Namespaces[flows.B], "remote-namespace", "", "tenant namespace on the remote cluster (default: the peering's own)")
+	addRemoval(f, &o.RemoveOptions)
 	acceptLiqoctl(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		op := operation{
 			name: "unpeer", undo: "unpeer", localOnly: o.LocalOnly,
 			plan: func() (func(flows.Facts) flows.Plan, error) {
-				err := settingflag.Wrong(flags)
-				if o.Peer != "" && !o.LocalOnly {
-					err = errors.Join(err, errors.New("--remote-cluster-id: applies to --local-only only; else the remote cluster is asked for its ID"))
-				}
-				if err != nil {
+				if err := errors.Join(settingflag.Wrong(flags), wrongPeer(o.RemoveOptions)); err != nil {
 					return nil, exit.UsageError{Err: err}
 				}
 				o.Consumer = p.Consumer

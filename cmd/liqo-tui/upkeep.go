@@ -51,8 +51,7 @@ to reach the other's API server. disconnect and reset remove the accounts.`,
 	f := cmd.Flags()
 	f.StringVar(&p.APIServer[flows.A], "api-server", "", "URL by which the remote cluster's operator reaches the local API server (default: the kubeconfig's)")
 	f.StringVar(&p.APIServer[flows.B], "remote-api-server", "", "URL by which the local cluster's operator reaches the remote API server (default: the kubeconfig's)")
-	f.StringVarP(&p.Namespaces[flows.A], "namespace", "n", "", "tenant namespace on the local cluster (default: the peering's own)")
-	f.StringVar(&p.Namespaces[flows.B], "remote-namespace", "", "tenant namespace on the remote cluster (default: the peering's own)")
+	addNamespaces(f, &p.Namespaces)
 	acceptLiqoctl(cmd)
 	return cmd
 }
