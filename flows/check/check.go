@@ -117,7 +117,6 @@ const (
 // definition is one check of the catalogue.
 type definition[T any] struct {
 	id    flows.Code
-	title string
 	scope scope
 	needs []flows.Code
 	// run judges; of a pair's check, side is A. It leaves ID, Title and Sides.
@@ -162,7 +161,7 @@ func (d definition[T]) evaluate(in T, sides []flows.Side, before []Result) Resul
 		_, open := d.needed(sides, before, Measuring)
 		r.Root = r.State == Fail && !open
 	}
-	r.ID, r.Title, r.Sides, r.Directed = d.id, d.title, sides, d.scope == eachWay
+	r.ID, r.Title, r.Sides, r.Directed = d.id, titleOf(d.id), sides, d.scope == eachWay
 	return r
 }
 
@@ -257,10 +256,7 @@ func Once(results []Result) []Result {
 	return results
 }
 
-func titleOf(id flows.Code) string {
-	text, _ := Explain(id)
-	return text.Title
-}
+func titleOf(id flows.Code) string { return texts[id].Title }
 
 func pass(summary string) Result { return Result{State: Pass, Summary: summary} }
 

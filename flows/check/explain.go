@@ -16,21 +16,22 @@ type Text struct {
 
 // Explain is the text about a code; it needs no cluster.
 func Explain(id flows.Code) (Text, bool) {
-	t, ok := texts()[id]
+	t, ok := texts[id]
 	return t, ok
 }
 
 // All are the codes that can be explained, in order.
-func All() []flows.Code { return slices.Sorted(maps.Keys(texts())) }
+func All() []flows.Code { return slices.Sorted(maps.Keys(texts)) }
 
-func texts() map[flows.Code]Text {
+// texts are made once: each check that is made takes its title from them.
+var texts = func() map[flows.Code]Text {
 	all := preflightTexts()
 	maps.Copy(all, diagnosisTexts())
 	maps.Copy(all, commandTexts())
 	maps.Copy(all, runTexts())
 	maps.Copy(all, lendingTexts())
 	return all
-}
+}()
 
 func preflightTexts() map[flows.Code]Text {
 	return map[flows.Code]Text{

@@ -23,11 +23,11 @@ const (
 
 func lendingChecks() []definition[diagnosis] {
 	return []definition[diagnosis]{
-		{LentAccess, "the provider lets it in", eachWay, []flows.Code{Answers, Operator}, diagnosis.access},
-		{LentResources, "resources are granted", eachWay, []flows.Code{LentAccess}, diagnosis.granted},
-		{LentNode, "the virtual node is ready", eachWay, []flows.Code{LentResources, GatewayPod, UDPPath, Ping}, diagnosis.node},
-		{LentNamespaces, "offloaded namespaces are there", eachWay, []flows.Code{LentAccess}, diagnosis.offloaded},
-		{LentPods, "offloaded pods can run", eachWay, []flows.Code{LentNode, LentNamespaces}, diagnosis.pods},
+		{LentAccess, eachWay, []flows.Code{Answers, Operator}, diagnosis.access},
+		{LentResources, eachWay, []flows.Code{LentAccess}, diagnosis.granted},
+		{LentNode, eachWay, []flows.Code{LentResources, GatewayPod, UDPPath, Ping}, diagnosis.node},
+		{LentNamespaces, eachWay, []flows.Code{LentAccess}, diagnosis.offloaded},
+		{LentPods, eachWay, []flows.Code{LentNode, LentNamespaces}, diagnosis.pods},
 	}
 }
 
