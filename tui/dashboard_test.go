@@ -61,6 +61,8 @@ func TestDashboardScreens(t *testing.T) {
 		"detail": {"down", "enter"},
 		"events": {"E"},
 		"matrix": {"t"},
+		"help":   {"?"},
+		"checks": {"D", "?"},
 	} {
 		for _, ascii := range []bool{false, true} {
 			m := pressAll(feedTo(sceneModel(t, ascii), tea.WindowSizeMsg{Width: 120, Height: 40}), keys...)

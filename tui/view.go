@@ -283,6 +283,9 @@ func (m Model) helpText() []string {
 		}
 		lines = append(lines, line)
 	}
+	if m.onBoard() {
+		return append(lines, m.dashboard.Legend(m.env())...)
+	}
 	lines = append(lines, t.Wrap("A is the local cluster, B the remote one. \"Connected\" is what a gateway says when the other one answers its pings.", m.width, 0)...)
 	command := m.wizard.CommandLine(m.env())
 	if command == "" {

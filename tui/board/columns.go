@@ -23,6 +23,7 @@ type tableColumn struct {
 	by    column
 	rank  int // what is dropped for want of room has the highest; 0 is always there
 	text  func(p *peering, now time.Time) string
+	means string // for help
 }
 
 // table is the columns that there is room for. The first one is the state.
@@ -53,7 +54,7 @@ const (
 // tableFor drops what matters less until both names have room. A wide one has
 // more to drop.
 func tableFor(t draw.Theme, width int, wide bool) table {
-	status := tableColumn{title: "STATUS", width: draw.Cells(t.Glyphs[draw.OK]) + 1 + stateCells, sorts: true, by: ByStatus}
+	status := tableColumn{title: "STATUS", means: "how it is, and for how long", width: draw.Cells(t.Glyphs[draw.OK]) + 1 + stateCells, sorts: true, by: ByStatus}
 	room := width - pointerCells - status.width - latencyCells
 	if room < 2*(leastName+1) {
 		return table{status, bothNames(t, max(1, room)), latencyColumn(flows.A, "A"+t.To+"B")}
@@ -100,20 +101,20 @@ func columnsOf(t draw.Theme, spark int) table {
 	back := latencyColumn(flows.B, "B"+t.To+"A")
 	back.rank = 1
 	return table{
-		{rank: 3, title: "SRV", width: serverCells, text: serverText},
+		{rank: 3, title: "SRV", means: "whose gateway is the server, and is dialled", width: serverCells, text: serverText},
 		latencyColumn(flows.A, "RTT A"+t.To+"B"),
 		back,
-		{rank: sparkRank, title: fmt.Sprintf("  RTT %d min", (spark-1)/minute), width: spark, text: func(p *peering, now time.Time) string {
+		{rank: sparkRank, title: fmt.Sprintf("  RTT %d min", (spark-1)/minute), means: "round trips until now, a sign for each " + session.Bucket.String(), width: spark, text: func(p *peering, now time.Time) string {
 			points := p.measured(now, spark-1)
 			return " " + t.SparkRTT(session.RoundTrips(points), session.Lost(points))
 		}},
-		{rank: 6, title: "LOSS", width: lossCells, right: true, text: lossText},
-		{rank: 5, title: "RX/s   TX/s", width: trafficCells, right: true, sorts: true, by: byThroughput, text: trafficText},
-		{rank: 7, title: "FLAPS", width: flapCells, right: true, text: func(p *peering, now time.Time) string { return fmt.Sprint(p.flapCount(now)) }},
-		{rank: 2, title: "AGE", width: ageCells, right: true, sorts: true, by: byAge, text: ageText},
-		{rank: 8, title: "HANDSHAKE", width: handshakeCells, right: true, text: handshakeText},
-		{rank: 9, title: "MTU", width: mtuCells, right: true, text: mtuText},
-		{rank: 10, title: " ENDPOINT", width: endpointCells, text: func(p *peering, _ time.Time) string { return " " + t.Plain(p.endpoint()) }},
+		{rank: 6, title: "LOSS", means: "the share of pings without an answer", width: lossCells, right: true, text: lossText},
+		{rank: 5, title: "RX/s   TX/s", means: "bytes that A receives and sends", width: trafficCells, right: true, sorts: true, by: byThroughput, text: trafficText},
+		{rank: 7, title: "FLAPS", means: "outages seen in the last 24 hours", width: flapCells, right: true, text: func(p *peering, now time.Time) string { return fmt.Sprint(p.flapCount(now)) }},
+		{rank: 2, title: "AGE", means: "how old its gateways are", width: ageCells, right: true, sorts: true, by: byAge, text: ageText},
+		{rank: 8, title: "HANDSHAKE", means: "how long ago keys were exchanged last", width: handshakeCells, right: true, text: handshakeText},
+		{rank: 9, title: "MTU", means: "bytes of the longest packet", width: mtuCells, right: true, text: mtuText},
+		{rank: 10, title: " ENDPOINT", means: "the address that is dialled", width: endpointCells, text: func(p *peering, _ time.Time) string { return " " + t.Plain(p.endpoint()) }},
 	}
 }
 
@@ -123,20 +124,20 @@ func (c table) ranked(rank int) tableColumn {
 
 func latencyColumn(s flows.Side, title string) tableColumn {
 	return tableColumn{
-		title: title, width: latencyCells, right: true, sorts: s == flows.A, by: ByLatency,
+		title: title, means: "the latest round trip, by " + s.String() + "'s gateway", width: latencyCells, right: true, sorts: s == flows.A, by: ByLatency,
 		text: func(p *peering, now time.Time) string { return draw.Latency(p.roundTrip(s, now)) },
 	}
 }
 
 func nameColumn(t draw.Theme, s flows.Side, width int) tableColumn {
-	return tableColumn{title: s.String(), width: width, sorts: s == flows.A, by: byName, text: func(p *peering, _ time.Time) string {
+	return tableColumn{title: s.String(), means: "the cluster that is " + s.String() + " elsewhere", width: width, sorts: s == flows.A, by: byName, text: func(p *peering, _ time.Time) string {
 		return t.Middle(t.Plain(string(p.ends[s].ID)), width-1)
 	}}
 }
 
 // bothNames is where there is no room for two columns.
 func bothNames(t draw.Theme, width int) tableColumn {
-	return tableColumn{title: "PEERING", width: width, sorts: true, by: byName, text: func(p *peering, _ time.Time) string {
+	return tableColumn{title: "PEERING", means: "its clusters, A and B", width: width, sorts: true, by: byName, text: func(p *peering, _ time.Time) string {
 		return t.Middle(t.Plain(string(p.ends[0].ID)+"/"+string(p.ends[1].ID)), width-1)
 	}}
 }

@@ -208,6 +208,24 @@ func (t Theme) SparkRTT(values []float64, lost []bool) string {
 	})
 }
 
+// RTTLegend are the signs of such a line, with what each means.
+func (t Theme) RTTLegend() [][2]string {
+	n := len(t.Bars)
+	bars := make([]float64, n)
+	for i := range bars {
+		bars[i] = lowRTT * math.Pow(highRTT/lowRTT, float64(i)/float64(n-1))
+	}
+	gap := t.SparkRTT([]float64{math.NaN()}, []bool{false})
+	if t.gap == " " {
+		gap = "a space"
+	}
+	return [][2]string{
+		{t.SparkRTT(bars, make([]bool, n)), fmt.Sprintf("from %gms or less to %gms or more, each %.1f times the one before", lowRTT, float64(highRTT), bars[1]/bars[0])},
+		{t.SparkRTT([]float64{0}, []bool{true}), "pings were lost"},
+		{gap, "nothing was measured"},
+	}
+}
+
 // Lane draws how something was from left to right, a cell each. Each state has a sign of its
 // own; what is not known, as before the first look, is left empty.
 func (t Theme) Lane(cells []Mark) string {
