@@ -262,7 +262,7 @@ func TestOtherWaysFromTheDashboard(t *testing.T) {
 		d.keys("esc")
 		d.has("2 contexts")
 		d.keys("/", "x", "y", "z", "enter")
-		d.has(`filter "xyz": 0 of 1`, "No peering matches")
+		d.has("0 of 1  filter: xyz", "No peering matches")
 		d.keys("esc")
 		d.has("· untested")
 	})

@@ -86,6 +86,10 @@ func tableFor(t draw.Theme, width int, wide bool) table {
 			all = append(all, c)
 		}
 	}
+	for _, c := range all { // the selected row is one bar across the screen
+		width -= c.width
+	}
+	all[len(all)-1].width += max(0, width-pointerCells)
 	return all
 }
 

@@ -106,10 +106,6 @@ func (l peeringList) head(t draw.Theme, width int, brief bool) []string {
 	if !brief {
 		lines = append(lines, t.Pack(b.totals(t), width)...)
 	}
-	if b.filter.text != "" {
-		text := fmt.Sprintf("filter %q: %d of %d", b.filter.text, len(b.List), len(b.Rows))
-		lines = append(lines, t.Label.Render(t.Plain(text)))
-	}
 	for _, text := range b.notices(t) {
 		parts := draw.Wrapped(text, width)
 		if len(parts) > noticeLines {

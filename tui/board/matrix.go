@@ -118,7 +118,12 @@ func (s Screen) matrixText(e session.Env) []string {
 	}
 	legend = append(legend, "- not peered, or nobody here says so", "round trips are measured by the line's gateway")
 	t.Dot = "   " // a dot is a state's sign, too
-	return append(lines, t.Pack(legend, e.Width)...)
+	lines = append(lines, t.Pack(legend, e.Width)...)
+	room := e.Room() - len(lines) - 1
+	if p := s.Subject(); p != nil && room >= belowLines && !s.filtering && s.find.String() == "" {
+		lines = append(append(lines, ""), s.pane(e, p, room)...)
+	}
+	return lines
 }
 
 func (s Screen) matrixCell(t draw.Theme, m matrix, from, to render.ClusterID) string {

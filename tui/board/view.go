@@ -78,9 +78,11 @@ func (s Screen) layout(e session.Env) listLayout {
 func (s Screen) top(e session.Env) []string {
 	t := e.Theme
 	var top []string
-	if s.filtering {
+	if s.filtering || s.filter.String() != "" {
 		const label = "filter: "
-		top = append(top, t.Label.Render(label)+s.filter.View(t, e.Width-len(label), true))
+		count := fmt.Sprintf("%d of %d  ", len(s.Board.List), len(s.Board.Rows))
+		text := s.filter.View(t, max(1, e.Width-len(count)-len(label)), s.filtering)
+		top = append(top, t.Faint.Render(count)+t.Label.Render(label)+text)
 	}
 	for _, err := range e.Fleet.Problems {
 		top = append(top, t.Marks[draw.Fail].Render(t.Plain(t.Glyphs[draw.Fail]+" "+err.Error())))
@@ -114,7 +116,6 @@ func (s Screen) View(e session.Env) []string {
 	if s.Detail {
 		return e.Pane()
 	}
-	t := e.Theme
 	lines := append(s.top(e), s.list.view(e, s.listHeight(e), s.wide)...)
 	pane := s.paneHeight(e)
 	if pane == 0 {
@@ -123,11 +124,15 @@ func (s Screen) View(e session.Env) []string {
 	for len(lines) < body(e)-pane {
 		lines = append(lines, "")
 	}
-	p := s.list.current()
+	return append(lines, s.pane(e, s.list.current(), pane)...)
+}
+
+// pane is so many lines about a peering, with the rule above them.
+func (s Screen) pane(e session.Env, p *peering, height int) []string {
 	d := s.detailOf(e, p)
 	d.pane = true
-	names := string(p.ends[0].ID) + " " + t.Between + " " + string(p.ends[1].ID)
-	return append(append(lines, t.RuleLine(names, e.Width)), cut(e, d.lines(e.Width, pane-1), pane-1)...)
+	names := string(p.ends[0].ID) + " " + e.Theme.Between + " " + string(p.ends[1].ID)
+	return append([]string{e.Theme.RuleLine(names, e.Width)}, cut(e, d.lines(e.Width, height-1), height-1)...)
 }
 
 // cut says so where a pane has no room for all lines.
