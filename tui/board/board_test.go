@@ -478,6 +478,9 @@ func TestSilentContextsAreHiddenAndListed(t *testing.T) {
 			t.Errorf("got %q", lines[i])
 		}
 	}
+	if got := ansi.Strip(lines[2]); !strings.HasSuffix(got, "answers as rome   ✓ milan") {
+		t.Errorf("got %q, want the peers beside it", got)
+	}
 	s, _ = s.Update(e, actBack)
 	if s.Detail {
 		t.Error("back from the contexts does not lead to the list")

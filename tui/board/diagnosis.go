@@ -116,12 +116,33 @@ func (s Screen) diagnosisText(e session.Env, p *peering) []string {
 	if !s.allChecks {
 		shown = slices.DeleteFunc(shown, func(r check.Result) bool { return r.State == check.Pass })
 	}
-	slices.SortStableFunc(shown, func(a, b check.Result) int { return cmp.Compare(urgency(a), urgency(b)) })
-	for _, r := range check.Once(check.Together(shown)) {
-		lines = append(lines, checkLines(t, r, width)...)
-	}
+	sortByUrgency(shown)
+	lines = append(lines, resultLines(t, check.Once(check.Together(shown)), width)...)
 	if passed := len(results) - len(shown); passed > 0 {
 		lines = append(lines, "", t.Faint.Render(fmt.Sprintf("%d passed; %s shows them.", passed, keys.Called(e.Keys.Problems))))
+	}
+	return lines
+}
+
+// sortByUrgency has those together that were skipped for one reason.
+func sortByUrgency(results []check.Result) {
+	slices.SortStableFunc(results, func(a, b check.Result) int {
+		if a.State == check.Skipped && b.State == check.Skipped {
+			return cmp.Compare(a.Needs, b.Needs)
+		}
+		return cmp.Compare(urgency(a), urgency(b))
+	})
+}
+
+func resultLines(t draw.Theme, results []check.Result, width int) []string {
+	var lines []string
+	for i, r := range results {
+		switch {
+		case r.State != check.Skipped:
+			lines = append(lines, checkLines(t, r, width)...)
+		case i == 0 || results[i-1].Summary != r.Summary: // what many need is said once
+			lines = append(lines, skippedLines(t, results[i:], width)...)
+		}
 	}
 	return lines
 }
@@ -143,6 +164,22 @@ func urgency(r check.Result) int {
 	return 5
 }
 
+// skippedLines are the results that were skipped for the reason that the first one was.
+func skippedLines(t draw.Theme, results []check.Result, width int) []string {
+	var facts []string
+	for _, r := range results {
+		if r.State == check.Skipped && r.Summary == results[0].Summary {
+			facts = append(facts, t.Faint.Render(string(r.ID)+" "+r.Where()+" ")+t.Plain(r.Title))
+		}
+	}
+	mark := draw.CheckMarks[check.Skipped]
+	lines := []string{t.Marks[mark].Render(t.Glyphs[mark] + " skipped: " + t.Plain(results[0].Summary))}
+	for _, line := range t.Pack(facts, width-6) {
+		lines = append(lines, "      "+line)
+	}
+	return lines
+}
+
 // checkLines are one result: what was found, what it was seen by, what helps.
 func checkLines(t draw.Theme, r check.Result, width int) []string {
 	mark := draw.CheckMarks[r.State]
@@ -158,10 +195,6 @@ func checkLines(t draw.Theme, r check.Result, width int) []string {
 			}
 			lines = append(lines, "      "+label+line)
 		}
-	}
-	if r.State == check.Skipped {
-		lines[0] += t.Faint.Render("  skipped: " + r.Summary)
-		return lines
 	}
 	add("", r.Summary)
 	if r.State == check.Pass {

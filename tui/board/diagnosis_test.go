@@ -1,10 +1,14 @@
 package board
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 )
 
 // A diagnosis that was opened long ago does not judge by what moved since then.
@@ -20,5 +24,22 @@ func TestADiagnosisComparesWithARecentLook(t *testing.T) {
 		if age := now.Sub(l.before.At); after >= diagnosisGap && (age < diagnosisGap || age >= 2*diagnosisGap) {
 			t.Fatalf("after %s: the look to compare with is %s old", after, age)
 		}
+	}
+}
+
+// Many checks are skipped for one reason: that is said once, before all of them.
+func TestWhySkippedChecksAreSkippedIsSaidOnce(t *testing.T) {
+	skipped := func(id, needs flows.Code) check.Result {
+		return check.Result{ID: id, Title: "title of " + string(id), Sides: []flows.Side{flows.A}, State: check.Skipped, Needs: needs, Summary: "needs " + string(needs)}
+	}
+	results := []check.Result{skipped("X1", "N1"), skipped("X2", "N2"), skipped("X3", "N1")}
+	sortByUrgency(results)
+	var lines []string
+	for _, line := range resultLines(around(80, 24).Theme, results, 80) {
+		lines = append(lines, strings.TrimSpace(ansi.Strip(line)))
+	}
+	want := "· skipped: needs N1|X1 A title of X1 · X3 A title of X3|· skipped: needs N2|X2 A title of X2"
+	if got := strings.Join(lines, "|"); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -2,6 +2,7 @@ package board
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
@@ -116,6 +118,25 @@ func (s Screen) found(e session.Env, lines []string) []string {
 	return append([]string{head}, found...)
 }
 
+const answersAs = "answers as "
+
+// peersOf are the clusters that one has peerings with, as each peering is.
+func (b *board) peersOf(t draw.Theme, id render.ClusterID) []string {
+	states := map[string]view.State{}
+	for _, p := range b.Rows {
+		for i, end := range p.ends {
+			if end.ID == id && id != "" {
+				states[string(p.ends[1-i].ID)] = p.State
+			}
+		}
+	}
+	var peers []string
+	for _, name := range slices.Sorted(maps.Keys(states)) {
+		peers = append(peers, t.State(draw.PairMarks[states[name]], t.Middle(name, mostName), 0))
+	}
+	return peers
+}
+
 // contextsText is who is asked, and who answers: those that don't first.
 func (s Screen) contextsText(e session.Env) []string {
 	t, b := e.Theme, s.Board
@@ -133,14 +154,15 @@ func (s Screen) contextsText(e session.Env) []string {
 		return 2
 	}
 	slices.SortStableFunc(sources, func(x, y source) int { return rank(x) - rank(y) })
-	width := 0
+	width, answer := 0, 0
 	for _, x := range sources {
 		width = max(width, draw.Cells(x.ref.String()))
+		answer = max(answer, draw.Cells(t.State(draw.OK, answersAs+string(x.ID), 0)))
 	}
 	width = min(width, e.Width/2)
 	var lines []string
 	for _, x := range sources {
-		mark, word, why := draw.OK, "answers as "+string(x.ID), ""
+		mark, word, why := draw.OK, answersAs+string(x.ID), ""
 		switch {
 		case !x.silent.IsZero():
 			mark, word, why = draw.Unknown, "no answer for "+draw.Minutes(b.now.Sub(x.silent)), x.problem
@@ -154,7 +176,11 @@ func (s Screen) contextsText(e session.Env) []string {
 			lines = append(lines, whole)
 			continue
 		}
-		lines = append(lines, t.Fit(line+t.State(mark, word, 0), e.Width))
+		line += t.State(mark, word, 0)
+		if peers := b.peersOf(t, x.ID); len(peers) > 0 && why == "" {
+			line = draw.Pad(line, width+2+answer) + "   " + strings.Join(peers, "  ")
+		}
+		lines = append(lines, t.Fit(line, e.Width))
 		if why != "" {
 			lines = append(lines, t.Wrap("  "+why, e.Width, 2)...)
 		}

@@ -84,7 +84,13 @@ func Wrapped(text string, width int) []string {
 			words[i] = whole.Replace(word)
 		}
 	}
-	text = strings.Join(words, " ")
+	text = ""
+	for i, word := range words {
+		if i > 0 {
+			text += between(words[i-1], word, width)
+		}
+		text += word
+	}
 	for limit := width; ; limit-- {
 		lines := strings.Split(broken.Replace(ansi.Wrap(text, limit, "/")), "\n")
 		if limit == 1 || !slices.ContainsFunc(lines, func(line string) bool { return Cells(line) > width }) {
@@ -95,7 +101,17 @@ func Wrapped(text string, width int) []string {
 
 // whole are stand-ins for the characters that [ansi.Wrap] breaks words at, one
 // cell wide as these are. They are not printable, so no plain text has them.
-var whole, broken = strings.NewReplacer("-", "\ue000", "/", "\ue001"), strings.NewReplacer("\ue000", "-", "\ue001", "/")
+var whole, broken = strings.NewReplacer("-", "\ue000", "/", "\ue001"), strings.NewReplacer("\ue000", "-", "\ue001", "/", "\ue002", " ")
+
+// between keeps a flag and its value together, if one line is long enough for both.
+func between(word, next string, width int) string {
+	const dash = "\ue000"
+	flag := strings.HasPrefix(word, dash+dash) && !strings.Contains(word, "=")
+	if flag && !strings.HasPrefix(next, dash) && Cells(word)+1+Cells(next) <= width {
+		return "\ue002"
+	}
+	return " "
+}
 
 // Field is a labelled text, wrapped beside its label.
 func (t Theme) Field(label, text string, width int) []string {

@@ -35,3 +35,19 @@ func TestACommandLineIsBrokenSoThatItRuns(t *testing.T) {
 		t.Errorf("got %q, want %q", got, command)
 	}
 }
+
+// What is copied from two lines of a sentence is a command that misses nothing.
+func TestAFlagStaysWithItsValue(t *testing.T) {
+	text := "or let edge-07 dial: liqo-tui network connect --remote-context edge-07 --server-location Local"
+	for width := 30; width <= len(text); width++ {
+		lines := Wrapped(text, width)
+		for _, line := range lines {
+			if flag := strings.HasSuffix(line, "--remote-context") || strings.HasSuffix(line, "--server-location"); flag || Cells(line) > width {
+				t.Errorf("at %d cells there is a line %q", width, line)
+			}
+		}
+		if got := strings.Join(lines, " "); got != text {
+			t.Errorf("at %d cells: got %q, want %q", width, got, text)
+		}
+	}
+}
