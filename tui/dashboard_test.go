@@ -11,6 +11,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
@@ -366,4 +367,20 @@ func TestAKubeconfigThatCantBeReadIsSaidOnTheDashboard(t *testing.T) {
 		d.has("1 · untested")
 		d.hasNot("read kubeconfig")
 	})
+}
+
+type nothingReal struct{}
+
+func (nothingReal) Play(session.Trick, [2]flows.ContextRef) string { return "" }
+
+// The banner of a demonstration takes a line of the terminal: that one is needed, too.
+func TestADemonstrationSaysHowHighATerminalItNeeds(t *testing.T) {
+	m := sceneModel(t, false)
+	m.options.Demo = nothingReal{}
+	for height, want := range map[int]bool{minHeight: true, minHeight + 1: false} {
+		got := ansi.Strip(feedTo(m, tea.WindowSizeMsg{Width: minWidth, Height: height}).View().Content)
+		if said := strings.Contains(strings.ReplaceAll(got, "\n", " "), "needs 40x13"); said != want {
+			t.Errorf("at %d lines: got\n%s", height, got)
+		}
+	}
 }

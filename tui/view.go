@@ -173,7 +173,7 @@ func (m Model) content() string {
 	case m.width <= 0 || m.height <= 0:
 		return "" // the size is not known yet
 	case m.tiny():
-		text := fmt.Sprintf("%s (liqo-tui needs %dx%d)", m.room().Gist(m.env()), minWidth, minHeight)
+		text := fmt.Sprintf("%s (liqo-tui needs %dx%d)", m.room().Gist(m.env()), minWidth, minHeight+m.bannerHeight())
 		lines := m.theme.Wrap(text, m.width, 0)
 		return strings.Join(lines[:min(len(lines), m.height)], "\n")
 	}

@@ -57,8 +57,11 @@ func (s Screen) Commands(e session.Env) []keys.Command {
 	if s.Subject() != nil && (!s.Detail || !s.page.ofAll()) { // there the selected one is not to be seen
 		commands = append(commands, s.peeringCommands(e)...)
 	}
-	if !s.Detail {
+	if !s.Detail && len(s.Board.Rows) > 0 {
 		commands = append(commands, arrangingCommands(k)...)
+	}
+	if !s.Detail {
+		commands = append(commands, keys.Command{Binding: k.Hide, Msg: actHide, Group: keys.Arrange})
 	}
 	pause := k.Pause
 	if !s.paused.IsZero() {
@@ -92,7 +95,10 @@ func (s Screen) openingCommands(k keys.Map) []keys.Command {
 	if s.filter.String() != "" {
 		commands = append(commands, keys.Command{Binding: keys.Named(k.Back, "clear the filter"), Msg: actClear})
 	}
-	return append(commands, keys.Command{Binding: k.Filter, Msg: actFilter}, keys.Command{Binding: k.Connect, Msg: session.ChooseMsg{}})
+	if len(s.Board.Rows) > 0 {
+		commands = append(commands, keys.Command{Binding: k.Filter, Msg: actFilter})
+	}
+	return append(commands, keys.Command{Binding: k.Connect, Msg: session.ChooseMsg{}})
 }
 
 // peeringCommands are about the selected peering.
@@ -123,7 +129,6 @@ func (s Screen) peeringCommands(e session.Env) []keys.Command {
 // arrangingCommands change what the list shows, and in which order.
 func arrangingCommands(k keys.Map) []keys.Command {
 	return keys.In(keys.Arrange, []keys.Command{
-		{Binding: k.Hide, Msg: actHide},
 		{Binding: k.Wide, Msg: actWiden},
 		{Binding: k.Grow, Msg: resizeMsg(+2)},
 		{Binding: k.Shrink, Msg: resizeMsg(-2)},

@@ -244,10 +244,29 @@ func (l peeringList) view(e session.Env, height int, wide bool) []string {
 	if len(parts.foot) == 0 {
 		return lines
 	}
+	if free := height - len(lines); free >= roomForEvents {
+		return append(append(lines, "", t.Label.Render("Latest events")), b.latestEvents(t, e.Width, free-2)...)
+	}
 	for len(lines) < height-len(parts.foot) {
 		lines = append(lines, "")
 	}
 	return append(lines, parts.foot...)
+}
+
+// roomForEvents is from how many lines on that rows leave there is more than the latest event.
+const roomForEvents = 6
+
+// latestEvents are as many as fit, the latest first.
+func (b *board) latestEvents(t draw.Theme, width, height int) []string {
+	var lines []string
+	for _, e := range slices.Backward(b.Log.all(func(event) bool { return true })) {
+		next := append(lines, eventLines(t, e, b.names(e.id), b.now, width)...)
+		if len(next) > height {
+			break
+		}
+		lines = next
+	}
+	return lines
 }
 
 // room shares what is left of the height between rows and foot.

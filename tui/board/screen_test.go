@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
@@ -144,5 +145,38 @@ func TestTheMatrixHasACursor(t *testing.T) {
 	e.Width = 33 // only rome and milan have columns
 	if m := s.matrix(e); m.cursor != [2]render.ClusterID{"oslo", "rome"} || m.column != 0 {
 		t.Errorf("got the cursor on %v, column %d of %v, want the cell of the pair that has room", m.cursor, m.column, m.columns)
+	}
+}
+
+// Without rows there is nothing to arrange: the first key that is offered connects clusters.
+func TestAnEmptyListOffersNothingThatNeedsRows(t *testing.T) {
+	e := around(80, 24)
+	s := New(session.Options{Contexts: refsOf("rome")}, e).Take(e, []News{silent("rome")})
+	commands := s.Commands(e)
+	if got := ansi.Strip(strings.Join(s.View(e), "\n")); !strings.Contains(got, "no answer for <1m: i/o timeout") {
+		t.Errorf("got\n%s\nwant the reason where there is so much room", got)
+	}
+	if commands[0].Msg != (session.ChooseMsg{}) {
+		t.Errorf("got %q first", commands[0].Help().Desc)
+	}
+	for _, c := range commands {
+		switch c.Msg {
+		case actFilter, actWiden, byName, resizeMsg(+2):
+			t.Errorf("without rows there is %q", c.Help().Desc)
+		}
+	}
+}
+
+// What rows leave of a list that is alone on the screen is for more events than the latest.
+func TestAListAloneShowsWhatHappened(t *testing.T) {
+	e := around(100, 30)
+	s := New(session.Options{Contexts: refsOf("rome")}, e)
+	for i, value := range []networkingv1beta1.ConnectionStatusValue{up, broken, up} {
+		e.Now = e.Now.Add(time.Duration(i) * time.Minute)
+		s = s.Take(e, []News{toldBy("rome", reported("milan", flows.RoleClient, value, e.Now))})
+	}
+	s.wide = true
+	if got := ansi.Strip(strings.Join(s.View(e), "\n")); !strings.Contains(got, "Latest events\n") || !strings.Contains(got, "connected (was stale)") || !strings.Contains(got, "down (was stale)") {
+		t.Errorf("got\n%s\nwant all events", got)
 	}
 }

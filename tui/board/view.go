@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"charm.land/bubbles/v2/key"
+
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
@@ -118,6 +120,9 @@ func (s Screen) View(e session.Env) []string {
 	}
 	lines := append(s.top(e), s.list.view(e, s.listHeight(e), s.wide)...)
 	pane := s.paneHeight(e)
+	if room := s.listHeight(e) - len(lines) - 1; len(s.Board.Rows) == 0 && len(s.Board.sources) > 0 && room > 1 {
+		return append(append(lines, ""), cut(e.Theme, s.contextsText(e), room, e.Keys.Info)...)
+	}
 	if pane == 0 {
 		return lines
 	}
@@ -132,16 +137,16 @@ func (s Screen) pane(e session.Env, p *peering, height int) []string {
 	d := s.detailOf(e, p)
 	d.pane = true
 	names := string(p.ends[0].ID) + " " + e.Theme.Between + " " + string(p.ends[1].ID)
-	return append([]string{e.Theme.RuleLine(names, e.Width)}, cut(e, d.lines(e.Width, height-1), height-1)...)
+	return append([]string{e.Theme.RuleLine(names, e.Width)}, cut(e.Theme, d.lines(e.Width, height-1), height-1, e.Keys.Enter)...)
 }
 
-// cut says so where a pane has no room for all lines.
-func cut(e session.Env, lines []string, height int) []string {
+// cut says so where a pane has no room for all lines, and which key shows them.
+func cut(t draw.Theme, lines []string, height int, shows key.Binding) []string {
 	if len(lines) <= height || height < 1 {
 		return lines
 	}
-	more := fmt.Sprintf("%d more lines: %s", len(lines)-height+1, keys.Called(e.Keys.Enter))
-	return append(lines[:height-1:height-1], e.Theme.Faint.Render(more))
+	more := fmt.Sprintf("%d more lines: %s", len(lines)-height+1, keys.Called(shows))
+	return append(lines[:height-1:height-1], t.Faint.Render(more))
 }
 
 func (s Screen) detailOf(e session.Env, p *peering) detail {
