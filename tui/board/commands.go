@@ -60,7 +60,7 @@ func (s Screen) Commands(e session.Env) []keys.Command {
 	if !s.Detail && len(s.Board.Rows) > 0 {
 		commands = append(commands, arrangingCommands(k)...)
 	}
-	if !s.Detail {
+	if !s.Detail && len(s.Board.sources) > 0 {
 		commands = append(commands, keys.Command{Binding: k.Hide, Msg: actHide, Group: keys.Arrange})
 	}
 	pause := k.Pause

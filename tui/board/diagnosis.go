@@ -183,7 +183,14 @@ func skippedLines(t draw.Theme, results []check.Result, width int) []string {
 // checkLines are one result: what was found, what it was seen by, what helps.
 func checkLines(t draw.Theme, r check.Result, width int) []string {
 	mark := draw.CheckMarks[r.State]
-	head := t.Marks[mark].Render(t.Glyphs[mark]+" "+string(r.ID)) + " " + draw.Pad(t.Plain(r.Where()), 4) + " " + r.Title
+	head := t.Marks[mark].Render(t.Glyphs[mark]+" "+string(r.ID)) + " " + draw.Pad(t.Plain(r.Where()), 4) + " "
+	if r.State == check.Pass { // of which there are many
+		line := draw.Pad(head+r.Title, draw.Cells(head)+check.LongestTitle) + "  " + t.Faint.Render(t.Plain(r.Summary))
+		if draw.Cells(line) <= width {
+			return []string{line}
+		}
+	}
+	head += r.Title
 	if r.Root {
 		head += "  " + t.Marks[draw.Fail].Render("ROOT CAUSE")
 	}
@@ -207,7 +214,11 @@ func checkLines(t draw.Theme, r check.Result, width int) []string {
 		add("", "- "+text)
 	}
 	for i, text := range r.Fix {
-		add([...]string{"Fix: ", "     "}[min(i, 1)], text)
+		label := [...]string{"Fix: ", "     "}[min(i, 1)]
+		if command, ok := strings.CutPrefix(text, "see: "); ok { // a command that only shows something mends nothing
+			label, text = "See: ", command
+		}
+		add(label, strings.TrimPrefix(text, "run: "))
 	}
 	return lines
 }

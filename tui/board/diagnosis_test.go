@@ -43,3 +43,23 @@ func TestWhySkippedChecksAreSkippedIsSaidOnce(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestACommandThatOnlyShowsIsNoFix(t *testing.T) {
+	r := check.Result{ID: "X1", State: check.Fail, Fix: []string{"run: kubectl delete pod x", "see: kubectl get pods"}}
+	got := ansi.Strip(strings.Join(checkLines(around(80, 24).Theme, r, 80)[2:], "|"))
+	if want := "      Fix: kubectl delete pod x|      See: kubectl get pods"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A healthy pair has some thirty results.
+func TestAPassedCheckIsOneLineIfThatHasRoom(t *testing.T) {
+	r := check.Result{ID: "LT-D013", Title: "the keys match", Sides: []flows.Side{flows.A}, State: check.Pass, Summary: "key 8bf3197f..."}
+	theme := around(80, 24).Theme
+	if got := checkLines(theme, r, 80); len(got) != 1 || !strings.Contains(ansi.Strip(got[0]), "the keys match                  key 8bf3") {
+		t.Errorf("got %q", got)
+	}
+	if got := checkLines(theme, r, 50); len(got) != 2 {
+		t.Errorf("got %q, want the summary below", got)
+	}
+}

@@ -167,6 +167,16 @@ func TestAnEmptyListOffersNothingThatNeedsRows(t *testing.T) {
 	}
 }
 
+// Without contexts none has a name to hide.
+func TestWithoutContextsThereIsNoNameToHide(t *testing.T) {
+	e := around(80, 24)
+	for _, c := range New(session.Options{}, e).Commands(e) {
+		if c.Msg == actHide {
+			t.Errorf("got %q", c.Help().Desc)
+		}
+	}
+}
+
 // What rows leave of a list that is alone on the screen is for more events than the latest.
 func TestAListAloneShowsWhatHappened(t *testing.T) {
 	e := around(100, 30)
