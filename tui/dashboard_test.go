@@ -143,6 +143,24 @@ func TestADiagnosisMeasuresBeforeItJudgesAPath(t *testing.T) {
 	})
 }
 
+// Where nothing is wrong there is nothing to leave out.
+func TestADiagnosisWithoutProblemsShowsWhatItChecked(t *testing.T) {
+	podTraffic := func(r *render.Report) { r.PodTraffic = &r.At }
+	inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
+		connectedPair(t)(p)
+		w.replace("kind-rome", reporting{p.A, podTraffic})
+		w.replace("kind-milan", reporting{p.B, podTraffic})
+		return session.Options{Start: session.StartDashboard}
+	}, func(_ *testing.T, d *driver) {
+		d.wait(2 * time.Minute)
+		d.keys("D")
+		d.wait(time.Minute)
+		d.view(120, 60)
+		d.has("30 of 30 checks passed", "the keys match")
+		d.hasNot("shows them", "all or only problems")
+	})
+}
+
 // What helps against what the diagnosis has found is a plan like any other: it is shown, it
 // asks, and back leads to the diagnosis.
 func TestTheRemedyOfADiagnosisIsAPlan(t *testing.T) {

@@ -106,10 +106,13 @@ func (s Screen) peeringCommands(e session.Env) []keys.Command {
 	k := e.Keys
 	var commands []keys.Command
 	if s.Detail && s.page == pageDiagnosis {
-		if results, _ := s.checked(e, s.Subject()); hasPlan(results) {
+		results, _ := s.checked(e, s.Subject())
+		if hasPlan(results) {
 			commands = append(commands, keys.Command{Binding: keys.Named(k.Apply, "plan the remedy"), Msg: actRemedy})
 		}
-		commands = append(commands, keys.Command{Binding: keys.Named(k.Problems, "all or only problems"), Msg: actAllChecks})
+		if len(problemsOf(results)) > 0 {
+			commands = append(commands, keys.Command{Binding: keys.Named(k.Problems, "all or only problems"), Msg: actAllChecks})
+		}
 	} else {
 		commands = append(commands, keys.Command{Binding: k.Diagnose, Msg: pageDiagnosis, Group: keys.Look})
 	}

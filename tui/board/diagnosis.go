@@ -113,8 +113,8 @@ func (s Screen) diagnosisText(e session.Env, p *peering) []string {
 	}
 	lines = append(append(lines, t.Pack(facts, width)...), "")
 	shown := slices.Clone(results)
-	if !s.allChecks {
-		shown = slices.DeleteFunc(shown, func(r check.Result) bool { return r.State == check.Pass })
+	if problems := problemsOf(results); !s.allChecks && len(problems) > 0 {
+		shown = problems
 	}
 	sortByUrgency(shown)
 	lines = append(lines, resultLines(t, check.Once(check.Together(shown)), width)...)
@@ -122,6 +122,11 @@ func (s Screen) diagnosisText(e session.Env, p *peering) []string {
 		lines = append(lines, "", t.Faint.Render(fmt.Sprintf("%d passed; %s shows them.", passed, keys.Called(e.Keys.Problems))))
 	}
 	return lines
+}
+
+// problemsOf are the results that are not as they should be. Where there are none, all are shown.
+func problemsOf(results []check.Result) []check.Result {
+	return slices.DeleteFunc(slices.Clone(results), func(r check.Result) bool { return r.State == check.Pass })
 }
 
 // sortByUrgency has those together that were skipped for one reason.
