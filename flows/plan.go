@@ -72,7 +72,7 @@ type Step struct {
 	// Kind is the class of a failure, Code which one it is.
 	Kind FailureKind
 	Code Code
-	// Evidence of a failure, by what it is: "endpoint", "object", "since".
+	// Evidence of a failure, by what it is: "object", "since".
 	Evidence map[string]string
 	// Events are the cluster's recent warnings about what the step waits for.
 	Events []EventFacts
@@ -104,7 +104,6 @@ const (
 	EvidenceObserved = "observed" // what was seen last
 	EvidenceSince    = "since"    // when what was seen last began
 	EvidenceEvent    = "event"    // the cluster's latest warning about it
-	evidenceEndpoint = "endpoint"
 )
 
 // ObjectRef names an object of a cluster.

@@ -118,7 +118,7 @@ func Install(p InstallParams) ([]Object, error) {
 		return nil, err
 	}
 	if p.Peering.Consumes() || p.Peering.Provides() {
-		more, err := PeeringCRDs()
+		more, err := peeringCRDs()
 		if err != nil {
 			return nil, err
 		}
@@ -187,8 +187,8 @@ func clusterID(p InstallParams) *corev1.ConfigMap {
 // Liqo's types.
 func CRDs() ([]Object, error) { return copies(parsedCRDs()) }
 
-// PeeringCRDs are those that whole peerings need besides.
-func PeeringCRDs() ([]Object, error) { return copies(parsedPeeringCRDs()) }
+// peeringCRDs are those that whole peerings need besides.
+func peeringCRDs() ([]Object, error) { return copies(parsedPeeringCRDs()) }
 
 func copies(parsed []Object, err error) ([]Object, error) {
 	objs := make([]Object, len(parsed))

@@ -77,7 +77,7 @@ func ParseNode(n *networkingv1beta1.InternalNode) (r NodeReport, err error) {
 	}
 	r.Networks, errs[1] = NodeNetworks(n)
 	r.Pods, errs[2] = parsed(n, AnnotationPods, netip.ParsePrefix)
-	r.Addresses, errs[3] = NodeAddresses(n)
+	r.Addresses, errs[3] = nodeAddresses(n)
 	if text := n.Annotations[AnnotationMTU]; text != "" {
 		if r.MTU, errs[4] = strconv.Atoi(text); errs[4] != nil {
 			errs[4] = fmt.Errorf("annotation %s: %q is no number", AnnotationMTU, text)
@@ -100,8 +100,8 @@ func NodeNameservers(n *networkingv1beta1.InternalNode) ([]netip.Addr, error) {
 	return parsed(n, AnnotationNameservers, netip.ParseAddr)
 }
 
-// NodeAddresses reads only the node's own addresses.
-func NodeAddresses(n *networkingv1beta1.InternalNode) ([]netip.Addr, error) {
+// nodeAddresses reads only the node's own addresses.
+func nodeAddresses(n *networkingv1beta1.InternalNode) ([]netip.Addr, error) {
 	return parsed(n, AnnotationAddresses, netip.ParseAddr)
 }
 

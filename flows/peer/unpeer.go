@@ -27,10 +27,10 @@ type RemoveOptions struct {
 	KeepNetwork bool
 }
 
-// Unplan removes what Plan makes: first pods leave the virtual node, while their quota
+// unplan removes what Plan makes: first pods leave the virtual node, while their quota
 // and their access still hold, then the resources go, then the access, then what was
 // made of the network, unless the clusters are peered the other way round too.
-func Unplan(o RemoveOptions, f flows.Facts) flows.Plan {
+func unplan(o RemoveOptions, f flows.Facts) flows.Plan {
 	reset := flows.PlanReset(o.RemoveOptions, networkOf(withoutContents(f)))
 	if reset.Failure() != nil || o.LocalOnly && reset.B == "" {
 		for i := range reset.Steps {
@@ -469,11 +469,11 @@ func (r removal) stays() []string {
 	return out
 }
 
-// Removing is [Unplan] for one run: whom to forget is settled once, since in the end
+// Removing is [unplan] for one run: whom to forget is settled once, since in the end
 // nothing is left that would tell.
 func Removing(o RemoveOptions) func(flows.Facts) flows.Plan {
 	return func(f flows.Facts) flows.Plan {
-		p := Unplan(o, f)
+		p := unplan(o, f)
 		if o.Peer == "" && p.Failure() == nil && len(p.Steps) > 0 {
 			o.Peer = p.B
 		}

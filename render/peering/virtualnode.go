@@ -46,8 +46,8 @@ const (
 	ReasonEnded         = "EndedUnseen"
 )
 
-// NodeTaints are those that a virtual node has as long as it is there.
-func NodeTaints() []corev1.Taint {
+// nodeTaints are those that a virtual node has as long as it is there.
+func nodeTaints() []corev1.Taint {
 	return []corev1.Taint{{Key: TaintVirtual, Value: "true", Effect: corev1.TaintEffectNoExecute}}
 }
 
@@ -195,7 +195,7 @@ func (p NodeProgram) Member() *corev1.Node {
 			LabelNodeType: NodeType, LabelNodeOf: p.Namespace, render.LabelRemoteCluster: p.Labels[render.LabelRemoteCluster], render.LabelManagedBy: render.OperatorName,
 			corev1.LabelHostname: p.Name, corev1.LabelOSStable: "linux", "kubernetes.io/role": "agent", corev1.LabelNodeExcludeBalancers: "true",
 		}},
-		Spec: corev1.NodeSpec{Taints: NodeTaints(), ProviderID: "liqo://" + p.Name},
+		Spec: corev1.NodeSpec{Taints: nodeTaints(), ProviderID: "liqo://" + p.Name},
 	}
 }
 

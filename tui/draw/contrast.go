@@ -18,10 +18,6 @@ var (
 	usualLight = palette{ok: "#1a6b1a", running: "#7a5200", warn: "#7a5200", fail: "1", unknown: "5", a: "#005f6b", b: "5", label: "4"}
 )
 
-func (p palette) all() []string {
-	return []string{p.ok, p.running, p.warn, p.fail, p.unknown, p.a, p.b, p.label}
-}
-
 // The palettes of the high contrast theme, by background.
 var (
 	onDark  = palette{ok: "#5ce6d0", running: "#ffe45c", warn: "#ffd000", fail: "#ff8a70", unknown: "#e3a9ff", a: "#5cd6ff", b: "#ffa8d8", label: "#a8c7ff"}

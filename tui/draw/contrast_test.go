@@ -6,6 +6,10 @@ import (
 	"testing"
 )
 
+func (p palette) all() []string {
+	return []string{p.ok, p.running, p.warn, p.fail, p.unknown, p.a, p.b, p.label}
+}
+
 // linear is a colour as light: red, green and blue from 0 to 1.
 func linear(t *testing.T, hex string) (c [3]float64) {
 	t.Helper()

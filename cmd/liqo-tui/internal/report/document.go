@@ -36,8 +36,8 @@ type change struct {
 	Object string `json:"object"`
 }
 
-// NewOutcome is that of a run which has only begun.
-func NewOutcome(command string, a, b flows.ContextRef) outcome {
+// newOutcome is that of a run which has only begun.
+func newOutcome(command string, a, b flows.ContextRef) outcome {
 	return outcome{
 		V: SchemaVersion, Command: command, A: cluster{Context: a.Name}, B: cluster{Context: b.Name},
 		Steps: []step{}, Changes: []change{},
@@ -82,7 +82,7 @@ func (d *document) stepsOf(p flows.Plan) []step {
 
 func (d *document) Begin(command string, a, b flows.ContextRef) {
 	d.transcript.Begin(command, a, b)
-	d.outcome, d.actions = NewOutcome(command, a, b), map[string]string{}
+	d.outcome, d.actions = newOutcome(command, a, b), map[string]string{}
 }
 
 func (d *document) Event(e engine.Event) {

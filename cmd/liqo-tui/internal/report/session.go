@@ -23,7 +23,7 @@ type Session struct {
 // Run frames what work does: in the lines of NDJSON, or by a document also where
 // work has failed before it had one.
 func (s *Session) Run(command string, a, b flows.ContextRef, work func(*Session) error) (err error) {
-	s.made = NewOutcome(command, a, b)
+	s.made = newOutcome(command, a, b)
 	switch s.Format {
 	case Text:
 		return work(s)
