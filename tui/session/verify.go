@@ -82,6 +82,7 @@ func (v Verification) Lines(t draw.Theme, of [2]flows.ContextRef, is view.Verdic
 	for _, text := range r.Lines() {
 		// Its last line says what the first one here does.
 		if !strings.HasPrefix(text, "verified") && !strings.HasPrefix(text, "not verified") {
+			text = strings.TrimSuffix(text, " (pod to pod)") // as the first line says
 			lines = append(lines, t.Wrap(text, width-2, 4)...)
 		}
 	}

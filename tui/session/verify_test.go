@@ -39,5 +39,8 @@ func TestATestOfBeforeIsSaidToBe(t *testing.T) {
 		if got := strings.HasPrefix(ansi.Strip(lines[0]), "before that: "); got != c.before {
 			t.Errorf("%s: got %q, want it to be said: %t", name, lines[0], c.before)
 		}
+		if text := strings.Join(lines, "\n"); strings.Contains(text, "(pod to pod)") {
+			t.Errorf("%s: got %q, which says twice what was measured", name, text)
+		}
 	}
 }
