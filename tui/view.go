@@ -195,7 +195,13 @@ func (m Model) content() string {
 		lines = append(lines, m.theme.Marks[draw.Warn].Render(text))
 	}
 	m.help.SetWidth(m.width)
-	lines = append(lines, m.help.ShortHelpView(m.short()))
+	bindings := m.short()
+	short := m.help.ShortHelpView(bindings)
+	for draw.Cells(short) > m.width && len(bindings) > 1 { // bubbles writes on where its ellipsis has no room
+		bindings = bindings[:len(bindings)-1]
+		short = m.help.ShortHelpView(bindings) + m.theme.Faint.Render(m.theme.Ellipsis)
+	}
+	lines = append(lines, short)
 	for i, line := range lines {
 		lines[i] = strings.TrimRight(m.theme.Fit(line, m.width), " ")
 	}
