@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/tui/wizard"
@@ -44,6 +45,8 @@ func TestWhatTheUserMayNotDoIsSaidBeforeThePlan(t *testing.T) {
 		d.keys("enter")
 		d.at(wizard.Preflight)
 		d.has("LT-P006", "fix this first", "liqo-tui rbac", "gatewayservers.networking.liqo.io in liqo-tenant-rome")
+		text, _ := check.Explain(flows.CodePermission)
+		d.has(text.Meaning[:60]) // there is room for what the check is about
 		// Somebody grants it.
 		d.world.replace("kind-milan", reviewer{Cluster: d.pair.B})
 		d.keys("r")

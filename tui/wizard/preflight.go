@@ -175,6 +175,11 @@ func (s preflightScreen) view(c scene) []string {
 	}
 	detail := s.detail(c, shown, selected)
 	room := c.Body - len(lines)
+	if c.Body > largeBody && len(detail) > 0 && shown[selected].State != check.Pass { // what is no pass is explained where there is room
+		if all := append(detail[:1:1], s.text(c)[2:]...); len(rows)+1+len(all) <= room {
+			detail = all
+		}
+	}
 	if len(rows)+len(detail) > room {
 		detail = detail[:min(len(detail), max(0, room-min(len(rows), few)))]
 	}
