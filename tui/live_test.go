@@ -68,7 +68,8 @@ func TestTheLiveScreenSaysWhichAddressToCall(t *testing.T) {
 		d.keys("esc")
 		ask("10.244.0.4")
 		conf := d.pair.A.Facts().Peer("milan").Configuration
-		d.has("10.244.0.4 of milan, called from pods of rome: ", "(10.244.0.4 there)")
+		d.has("10.244.0.4 of milan, called from pods of rome: ", " (10.244.0.4 there).")
+		d.hasNot("  (10.244.0.4")
 		seen, err := address.SeenAs(conf, netip.MustParseAddr("10.244.0.4"))
 		if err != nil {
 			t.Fatal(err)
@@ -246,6 +247,9 @@ func TestNothingIsMeasuredThatNobodyAskedFor(t *testing.T) {
 	inBubble(t, session.Options{}, connectedPair(t), func(t *testing.T, d *driver) {
 		d.wait(10 * time.Second)
 		d.has("Not tested from pod to pod yet. Press v to test.")
+		d.view(60, 24) // all of the verdict stays in sight
+		d.has("no pod traffic", "seen yet")
+		d.view(80, 24)
 		d.keys("v")
 		d.wait(time.Second)
 		d.view(80, 30)

@@ -247,7 +247,8 @@ func TestAConnectionIsTakenAwayByItsPlan(t *testing.T) {
 				d.keys("down", "pause", "enter")
 				d.wait(30 * time.Second)
 				d.at(wizard.Live)
-				d.has("not connected")
+				d.has("not connected", "No gateway connects rome and milan now. Press p", "plan to connect")
+				d.hasNot("verify with packets", "changes: press")
 				if got := d.pair.B.Facts(); len(got.Servers) > 0 || (len(got.Configurations) > 0) != (goal == session.Disconnect) {
 					t.Errorf("got %v", d.pair.B.Names())
 				}
@@ -270,8 +271,11 @@ func TestTheOperatorIsInstalledWhereNothingIs(t *testing.T) {
 		d.has("the plan installs it")
 		d.keys("enter")
 		d.at(wizard.Settings)
-		d.has("Cluster ID of B", "milan")
+		d.has("Cluster ID of B", "milan", "tab next field")
 		d.keys("enter")
+		d.keys("G") // there is something to wait for, which has no contents
+		d.hasNot("Its content is known only after that")
+		d.keys("g")
 		d.has("create liqo-tui operator", "create definitions of Liqo's API", "B milan")
 		d.has("The addresses that milan will use for rome's pods are known after the installation")
 		for range 20 { // each step shows what it applies, also what a whole installation consists of

@@ -69,7 +69,7 @@ func (c scene) showAddress(msg addressMsg) {
 	}
 	var lines []string
 	for _, line := range msg.answer.Lines() {
-		lines = append(lines, strings.TrimSpace(line))
+		lines = append(lines, strings.TrimSuffix(strings.Join(strings.Fields(line), " "), "."))
 	}
-	c.Post(session.NoteMsg(strings.Join(lines, " ")))
+	c.Post(session.NoteMsg(lines[0] + " " + strings.Join(lines[1:], ". ") + "."))
 }

@@ -535,11 +535,12 @@ func (s clustersScreen) detail(c scene) []string {
 	case r.refusal != "":
 		lines = append(lines, c.Theme.Wrap(r.refusal, c.Width, 0)...)
 	}
-	switch peers := len(r.Good.Connections); {
-	case peers == 1:
-		lines = append(lines, "It has a connection with another cluster.")
-	case peers > 1:
-		lines = append(lines, fmt.Sprintf("It has %d connections with other clusters.", peers))
+	var peers []string
+	for _, conn := range r.Good.Connections {
+		peers = append(peers, conn.Labels[render.LabelRemoteCluster])
+	}
+	if len(peers) > 0 {
+		lines = append(lines, c.Theme.Wrap("It has "+draw.Counted(len(peers), "connection")+": "+draw.Enumerate(peers)+".", c.Width, 0)...)
 	}
 	if twins := c.twins(r.Member); len(twins) > 0 {
 		lines = append(lines, c.Theme.Wrap("The same cluster as "+strings.Join(twins, ", ")+".", c.Width, 0)...)

@@ -51,9 +51,21 @@ func (s liveScreen) witness(c scene) liveScreen {
 
 func (s liveScreen) commands(c scene) []keys.Command {
 	k := c.Keys
-	return []keys.Command{
-		{Binding: k.Verify, Msg: session.VerifyMsg{Pair: c.pair}},
-		{Binding: k.Diagnose, Msg: c.diagnosis()},
+	if c.apart() { // there is nothing to measure, to call or to end
+		return []keys.Command{
+			{Binding: keys.Named(k.Plan, "plan to connect"), Msg: goPlan},
+			{Binding: k.Dashboard, Msg: goBoard},
+			{Binding: k.Settings, Msg: goSettings},
+			{Binding: k.Reset, Msg: takeAwayMsg(session.Reset)},
+			{Binding: k.CopyCommand, Msg: session.CopyMsg(c.command())},
+			{Binding: k.Back, Msg: goClusters},
+		}
+	}
+	first := []keys.Command{{Binding: k.Verify, Msg: session.VerifyMsg{Pair: c.pair}}, {Binding: k.Diagnose, Msg: c.diagnosis()}}
+	if s.judge(c).State.Broken() { // packets would only say so again
+		slices.Reverse(first)
+	}
+	return append(first, []keys.Command{
 		{Binding: k.Address, Msg: askAddress{}},
 		{Binding: k.Settings, Msg: goSettings},
 		{Binding: k.Plan, Msg: goPlan},
@@ -62,7 +74,7 @@ func (s liveScreen) commands(c scene) []keys.Command {
 		{Binding: k.CopyCommand, Msg: session.CopyMsg(c.command())},
 		{Binding: k.Back, Msg: goClusters},
 		{Binding: k.Dashboard, Msg: goBoard},
-	}
+	}...)
 }
 
 // diagnosis asks for the checks of the connection.
@@ -72,7 +84,7 @@ func (c scene) diagnosis() session.DiagnoseMsg {
 
 // text is the whole live screen.
 func (s liveScreen) text(c scene) []string {
-	width, lines := c.Width, []string{s.verdict(c)}
+	width, lines := c.Width, s.verdict(c)
 	var measured []string
 	if both := c.peer(flows.A).Connection != nil && c.peer(flows.B).Connection != nil; both {
 		measured = s.verify.Lines(c.Theme, c.pair, s.judge(c), c.Now, width)
@@ -134,7 +146,7 @@ func (s liveScreen) chart(c scene, room int) []string {
 }
 
 // verdict sums both sides up.
-func (s liveScreen) verdict(c scene) string {
+func (s liveScreen) verdict(c scene) []string {
 	a, b := c.status(flows.A), c.status(flows.B)
 	v := s.judge(c)
 	text := fmt.Sprintf("A says %s, B says %s", a.word, b.word)
@@ -142,10 +154,15 @@ func (s liveScreen) verdict(c scene) string {
 		text = "both sides say: " + a.word
 	}
 	if v.State == view.Connected || v.State == view.Untested {
-		text = "connected: " + v.Why
+		why, _, _ := strings.Cut(v.Why, "; tested from pod to pod") // which the next line says
+		text = "connected: " + why
 	}
 	mark := draw.PairMarks[v.State]
-	return c.Theme.Marks[mark].Render(c.Theme.Glyphs[mark] + " " + text)
+	lines := c.Theme.Wrap(c.Theme.Glyphs[mark]+" "+text, c.Width, 2)
+	for i := range lines {
+		lines[i] = c.Theme.Marks[mark].Render(lines[i])
+	}
+	return lines
 }
 
 // judge is what both sides mean together.
@@ -163,11 +180,23 @@ func (c scene) end(s flows.Side) view.End {
 	return e
 }
 
+// apart reports whether both clusters answer and neither has a gateway for the other.
+func (c scene) apart() bool {
+	for _, s := range []flows.Side{flows.A, flows.B} {
+		if c.on(s).Latest.Problem != nil || c.peer(s).Reading().Exists || c.peer(s).Reading().Role != "" {
+			return false
+		}
+	}
+	return true
+}
+
 // leftToDo says what differs from what is wanted.
 func (c scene) leftToDo() string {
 	switch n := c.Current.Changes().Total(); {
 	case !c.planned() || c.Current.Failure() != nil || n == 0:
 		return ""
+	case c.apart():
+		return fmt.Sprintf("No gateway connects %s and %s now. Press %s for the plan to connect them.", c.id(flows.A), c.id(flows.B), keys.Called(c.Keys.Plan))
 	default:
 		return fmt.Sprintf("The plan has %d changes: press %s to see them.", n, keys.Called(c.Keys.Plan))
 	}

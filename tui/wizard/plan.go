@@ -24,6 +24,7 @@ type planScreen struct {
 	zoom     bool         // the diff has the whole screen
 	pinned   bool         // the admin asked for this screen: stay
 	remedy   bool         // of a diagnosis: back leads there
+	afterRun bool         // to remove what it applied: back leads to its end
 	note     string       // stays until the next decision
 	// localOnly leaves cluster B alone, which does not answer.
 	localOnly bool
@@ -292,7 +293,7 @@ func (s planScreen) pane(c scene) []string {
 		lines = append(lines, c.Theme.Diff(step.Diff)...)
 	case step.Status == flows.Done && step.Reason == "":
 		lines = append(lines, "It exists as wanted: nothing to change.")
-	case step.Status == flows.Blocked:
+	case step.Status == flows.Blocked && step.Action.Changes():
 		lines = append(lines, "Its content is known only after that.")
 	}
 	return lines

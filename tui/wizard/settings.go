@@ -116,7 +116,7 @@ func (s settingsScreen) commands(c scene) []keys.Command {
 		{Binding: keys.Named(k.Enter, "see the plan"), Msg: actSubmit},
 		{Binding: k.Back, Msg: goBack},
 		{Binding: k.Previous, Msg: keys.MoveMsg(-1), Quiet: true},
-		{Binding: k.Next, Msg: keys.MoveMsg(+1), Quiet: true},
+		{Binding: k.Next, Msg: keys.MoveMsg(+1)},
 	}
 	if c.Height < explained {
 		commands = append(commands, keys.Command{Binding: k.Explain, Msg: actExplain})
