@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +144,9 @@ func TestAFailedRunLeadsToTheDiagnosis(t *testing.T) {
 		d.has("› diagnosis", "A rome")
 		d.keys("esc") // what can be done now is still to be chosen
 		d.has("LT-E041", "find what is broken")
+		d.keys("p", "esc")
+		d.at(wizard.Live)
+		d.has("D diagnose · v verify with packets")
 	})
 }
 
@@ -218,5 +222,61 @@ func TestAStepThatIsAppliedIsNotSaidToBeReady(t *testing.T) {
 		d.hasNot("· ready")
 		d.wait(30 * time.Second)
 		d.at(wizard.Live)
+	})
+}
+
+// Whoever looks at other clusters afterwards still learns how to take back what was applied.
+func TestTheEndIsAboutWhatWasApplied(t *testing.T) {
+	inBubble(t, session.Options{}, nil, func(t *testing.T, d *driver) {
+		d.keys("a", "y")
+		d.wait(30 * time.Second)
+		d.at(wizard.Live)
+		d.keys("esc")
+		d.at(wizard.Clusters)
+		d.has("It has 1 connection: rome.", "esc back…") // no word of the last line is cut
+		d.keys("esc")
+		got := d.model.Summary()
+		for _, want := range []string{"rome says: connected", "Undo: liqo-tui network reset --context kind-rome --remote-context kind-milan"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("got %q, want %q in it", got, want)
+			}
+		}
+	})
+}
+
+func TestNotToRemoveLeadsBackToTheEndOfTheRun(t *testing.T) {
+	inBubble(t, session.Options{}, connecting, func(_ *testing.T, d *driver) {
+		d.keys("a", "y")
+		d.wait(3 * time.Second)
+		d.keys("ctrl+c")
+		d.wait(time.Second)
+		d.keys("x")
+		d.at(wizard.Plan)
+		d.keys("esc")
+		d.at(wizard.Apply)
+		d.has("continue where it stopped")
+		d.keys("c")
+		d.has("ctrl+c stop")
+	})
+}
+
+// On a large screen nothing that belongs together is far apart.
+func TestTheEndOfARunStaysTogether(t *testing.T) {
+	inBubble(t, session.Options{}, connecting, func(t *testing.T, d *driver) {
+		d.view(200, 60)
+		d.keys("a", "y")
+		d.wait(3 * time.Second)
+		d.keys("ctrl+c")
+		d.wait(time.Second)
+		d.hasNot("0.0s")
+		lines := strings.Split(d.screen(), "\n")
+		if at := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "what now?") }); at > 40 {
+			t.Errorf("got the choices in line %d:\n%s", at, d.screen())
+		}
+		for _, line := range lines {
+			if strings.Contains(line, "✓ done") && len([]rune(line)) > 120 {
+				t.Errorf("got a time far from its step: %s", line)
+			}
+		}
 	})
 }

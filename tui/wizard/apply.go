@@ -32,6 +32,7 @@ const (
 // applyScreen is one run of the plan.
 type applyScreen struct {
 	run          run
+	of           task // what the latest run was for
 	goal         session.Goal
 	phase        phase
 	approved     flows.Plan
@@ -225,10 +226,10 @@ func (s applyScreen) text(c scene) []string {
 func (s applyScreen) view(c scene) []string {
 	if !s.active() {
 		lines, choices := slices.Clone(c.Pane()), s.choiceRows(c)
-		for len(lines) < c.Body-len(choices) {
-			lines = append(lines, "")
+		for len(lines) > 0 && strings.TrimSpace(lines[len(lines)-1]) == "" {
+			lines = lines[:len(lines)-1]
 		}
-		return append(lines[:max(0, c.Body-len(choices))], choices...)
+		return c.below(lines[:min(len(lines), max(0, c.Body-len(choices)))], choices)
 	}
 	if s.page != pageSteps {
 		return c.Pane()
@@ -389,6 +390,9 @@ func (s applyScreen) rows(c scene) (rows []string, active int) {
 	return rows, max(0, active)
 }
 
+// widestRow is how far from its step a time may stand: an eye finds no way across 200 columns.
+const widestRow = 120
+
 func (s applyScreen) row(c scene, step flows.Step) string {
 	shown := step
 	if step.Status == flows.Waiting || step.Status == flows.Failed {
@@ -406,13 +410,14 @@ func (s applyScreen) row(c scene, step flows.Step) string {
 		now = s.ended
 	}
 	took, ok := s.elapsed(step.ID, now)
-	if !ok || step.Status == flows.Blocked {
+	if !ok || step.Status == flows.Blocked || took < 100*time.Millisecond { // a column of 0.0s says nothing
 		return line
 	}
 	const column = 8
 	text := draw.Seconds(took)
-	line = c.Theme.Fit(line, c.Width-column)
-	gap := max(1, c.Width-draw.Cells(line)-draw.Cells(text))
+	width := min(c.Width, widestRow)
+	line = c.Theme.Fit(line, width-column)
+	gap := max(1, width-draw.Cells(line)-draw.Cells(text))
 	return line + strings.Repeat(" ", gap) + c.Theme.Faint.Render(text)
 }
 
@@ -421,7 +426,7 @@ func (s applyScreen) start(c scene, approved flows.Plan) (applyScreen, tea.Cmd) 
 	a, b := c.on(flows.A).Cluster, c.on(flows.B).Cluster
 	r := newRun(c.Ctx, s.run.id+1, c.Clock)
 	s = applyScreen{
-		run: r, goal: c.goal, phase: phaseRunning, approved: approved, began: c.Now, timeout: c.options.Timeout,
+		run: r, of: c.task, goal: c.goal, phase: phaseRunning, approved: approved, began: c.Now, timeout: c.options.Timeout,
 		changed: s.changed, log: s.log,
 	}
 	o := engine.Options{

@@ -201,6 +201,13 @@ func (w Wizard) undo(c scene) string {
 // Summary is for the terminal after the program has ended.
 func (w Wizard) Summary(e session.Env) string {
 	c := w.scene(e)
+	if of := w.apply.of; w.apply.changed && w.pair != of.pair {
+		// What a run has left matters more than the clusters that were looked at since.
+		c.task, w.Step = of, Apply
+		if w.apply.phase == phaseDone {
+			w.Step = Live
+		}
+	}
 	a, b := string(c.id(flows.A)), string(c.id(flows.B))
 	switch {
 	case w.apply.phase == phaseDone && w.apply.goal != session.Connect && w.Step == Live:

@@ -141,7 +141,9 @@ func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 		w = w.openSettings(e)
 		w.form.focus = string(msg)
 	case takeAwayMsg:
+		after := w.Step == Apply
 		w = w.begin(e, session.Goal(msg))
+		w.plan.afterRun = after
 	case move:
 		return w.goTo(c, msg)
 	default:
@@ -236,6 +238,9 @@ func (w Wizard) back(c scene) Wizard {
 		w.preflight = w.preflight.judge(c)
 	case Plan:
 		switch {
+		case w.plan.afterRun: // what can be done after it is still to be chosen
+			w.Step, w.goal, w.plan = Apply, w.apply.goal, planScreen{}
+			return w.replan(c.Env)
 		case w.visiting && !w.landed && (w.goal != session.Connect || w.plan.remedy):
 			return w.toClusters()
 		case c.planned() && (w.goal != session.Connect || w.fixed):
