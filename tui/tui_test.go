@@ -441,7 +441,10 @@ func TestATunnelThatDoesNotComeUpCanBeTriedTheOtherWayRound(t *testing.T) {
 	inBubble(t, session.Options{Timeout: 20 * time.Second}, prepare, func(t *testing.T, d *driver) {
 		d.keys("a", "y")
 		d.wait(30 * time.Second)
-		d.has("LT-E041", "let the other cluster be the server")
+		d.has("LT-E041", "swap server and client")
+		d.keys("?")
+		d.has("swap server and client") // help has room for all of it
+		d.keys("esc")
 		d.keys("w")
 		d.at(wizard.Plan)
 		d.has("server A", "replace GatewayServer")

@@ -153,7 +153,7 @@ func (s applyScreen) choices(c scene) []keys.Command {
 			choices = append(choices, settings)
 			if s.fault().Code == flows.CodeTunnel {
 				choices = append(choices, keys.Command{Binding: keys.Named(k.Diagnose, "find what is broken"), Msg: c.diagnosis()})
-				choices = append(choices, keys.Command{Binding: keys.Named(k.Swap, "let the other cluster be the server"), Msg: goSwapped})
+				choices = append(choices, keys.Command{Binding: k.Swap, Msg: goSwapped})
 			}
 		}
 		if s.changed && c.goal == session.Connect {
