@@ -24,7 +24,6 @@ import (
 func (l lab) besideAPeering(t *testing.T, c connection, work func()) {
 	t.Helper()
 	const namespace = "abroad"
-	before := l.everything(t, c.a, c.b)
 	l.liqoctl(t, l.argsOf(c, "peer", "--cpu", "1", "--memory", "1Gi", "--gw-server-service-type", "NodePort", "--timeout", "3m")...)
 	l.must(t, "kubectl", c.a, "create", "namespace", namespace)
 	consumer := []string{"--kubeconfig", l.kubeconfig, "--context", "lab-" + c.a}
@@ -51,8 +50,7 @@ func (l lab) besideAPeering(t *testing.T, c connection, work func()) {
 	answers()
 	l.liqoctl(t, append(consumer, "unoffload", "namespace", namespace, "--skip-confirm")...)
 	l.must(t, "kubectl", c.a, "delete", "namespace", namespace, "--timeout=120s")
-	l.liqoctl(t, l.argsOf(c, "unpeer", "--skip-confirm", "--delete-namespaces")...)
-	l.isAsBefore(t, before)
+	l.liqoctl(t, l.argsOf(c, "unpeer", "--skip-confirm")...) // it keeps the tenant namespaces
 }
 
 // testPeeringOfOthers walks through what happens to connections of a third cluster with
