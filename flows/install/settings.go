@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"strings"
+	"unicode"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
@@ -16,7 +18,7 @@ import (
 func Settings() []setting.Setting[render.InstallParams] {
 	type params = render.InstallParams
 	return []setting.Setting[params]{
-		{Name: "image", Help: imageHelp + " (default: unchanged, at first that of this release, if it has one)", Empty: "unchanged", Store: setting.TextAt(func(p *params) *string { return &p.Image })},
+		{Name: "image", Help: imageHelp + " (default: unchanged, at first that of this release, if it has one)", Empty: "unchanged", Valid: validImage, Pattern: `^\S+$`, Store: setting.TextAt(func(p *params) *string { return &p.Image })},
 		{Name: "cluster-id", Help: "name by which peers know the cluster (default: its ID if it has one, else from the context's name)", Valid: func(text string) error { return render.ClusterID(text).Validate() }, Pattern: `^(?:[a-z0-9]|[a-z0-9][-a-z0-9]*[a-z0-9])$`, Store: setting.TextAt(func(p *params) *render.ClusterID { return &p.ClusterID })},
 		{Name: "pod-cidr", Help: "address range of the pods, may be repeated (default: unchanged, at first the operator detects it)", Kind: setting.List, Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: setting.ListAt(func(p *params) *[]string { return &p.PodCIDRs })},
 		{Name: "service-cidr", Help: "address range of the Services (default: unchanged, at first the operator detects it)", Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: setting.TextAt(func(p *params) *string { return &p.ServiceCIDR })},
@@ -40,6 +42,14 @@ func validAmount(text string) error {
 	return err
 }
 
+// validImage says what no registry can have. The nodes are asked for the rest.
+func validImage(text string) error {
+	if strings.ContainsFunc(text, unicode.IsSpace) {
+		return errors.New("an image's name has no spaces")
+	}
+	return nil
+}
+
 // ValidServer says what is wrong with the URL of an API server.
 func ValidServer(text string) error {
 	if u, err := url.Parse(text); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
@@ -60,7 +70,7 @@ func ImageSetting() flows.ConnectionSetting {
 			if text == "" {
 				return errors.New(noImage + ": push one where the nodes can pull it, and name it here")
 			}
-			return nil
+			return validImage(text)
 		},
 		Store: setting.Store[flows.Params]{
 			Write: func(p flows.Params) string {

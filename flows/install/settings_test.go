@@ -49,6 +49,7 @@ func TestWhatAnInstallationCanHave(t *testing.T) {
 		{"a bad external range", func(p *render.InstallParams) { p.ExternalCIDR = "x" }, `--external-cidr "x": want an address range like 10.244.0.0/16`},
 		{"another part", func(p *render.InstallParams) { p.Peering = "guest" }, `--peering "guest": want none, consumer, provider or both`},
 		{"no URL", func(p *render.InstallParams) { p.APIServer = "203.0.113.7:6443" }, `--api-server "203.0.113.7:6443": want a URL like https://203.0.113.7:6443`},
+		{"two words", func(p *render.InstallParams) { p.Image = "example.org/gateway:v1 v2" }, `--image "example.org/gateway:v1 v2": an image's name has no spaces`},
 		{"too many pods", func(p *render.InstallParams) { p.GatewayReplicas = 9 }, `--gateway-replicas "9": want a number of pods, 1 to 5`},
 		{
 			"nothing", func(p *render.InstallParams) { *p = render.InstallParams{} },

@@ -28,6 +28,7 @@ type pointFlags uint8
 const (
 	sampled  pointFlags = 1 << iota // there was a report in the bucket
 	answered                        // the peer answered pings
+	unanswered                      // it had answered before, and does no longer
 )
 
 // Series is the last hour of one end, in buckets of the admin's clock. A bucket
@@ -120,8 +121,11 @@ func Newer(before, after flows.Reading) bool {
 
 func pointOf(r flows.Reading, traffic Rate) Point {
 	v := Point{flags: sampled, received: -1, sent: -1, micros: uint32(min(r.Latency.Microseconds(), 1<<32-1))}
-	if state, _ := r.State(r.At); state.Works() {
+	switch state, _ := r.State(r.At); {
+	case state.Works():
 		v.flags |= answered
+	case state == flows.StateDown:
+		v.flags |= unanswered
 	}
 	if share, known := r.Lost(); known {
 		v.loss = uint16(min(max(share, 0), 1) * 10_000)
@@ -137,6 +141,7 @@ func worse(a, b Point) Point {
 	if b.flags&answered == 0 {
 		a.flags &^= answered
 	}
+	a.flags |= b.flags & unanswered
 	a.micros = max(a.micros, b.micros)
 	a.loss = max(a.loss, b.loss)
 	a.received, a.sent = max(a.received, b.received), max(a.sent, b.sent)
@@ -150,12 +155,12 @@ func RoundTrips(points []Point) []float64 {
 	})
 }
 
-// Lost says in which points no ping was answered: something was measured, and there is no
-// round trip.
+// Lost says in which points pings were lost. Those of a connection that is only beginning
+// are not: nobody could have answered them.
 func Lost(points []Point) []bool {
 	lost := make([]bool, len(points))
 	for i, p := range points {
-		lost[i] = p.flags&sampled != 0 && p.flags&answered == 0
+		lost[i] = p.flags&unanswered != 0
 	}
 	return lost
 }
