@@ -26,9 +26,9 @@ type Point struct {
 type pointFlags uint8
 
 const (
-	sampled  pointFlags = 1 << iota // there was a report in the bucket
-	answered                        // the peer answered pings
-	unanswered                      // it had answered before, and does no longer
+	sampled    pointFlags = 1 << iota // there was a report in the bucket
+	answered                          // the peer answered pings
+	unanswered                        // it had answered before, and does no longer
 )
 
 // Series is the last hour of one end, in buckets of the admin's clock. A bucket
