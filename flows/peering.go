@@ -203,11 +203,14 @@ const lossWindow = time.Minute
 // lossText tells a connection that has just come back from one that begins to fail: the
 // pings of the last minute were lost before.
 func (r Reading) lossText(now time.Time) string {
-	if back := now.Sub(r.Since); !r.Since.IsZero() && r.At.Sub(r.Since) < lossWindow {
-		return fmt.Sprintf("recovering: pings are answered again for %s; of the last minute's, %.3g%% were lost", max(0, back).Round(time.Second), r.Loss*100)
+	if r.Recovering() {
+		return fmt.Sprintf("recovering: pings are answered again for %s; of the last minute's, %.3g%% were lost", max(0, now.Sub(r.Since)).Round(time.Second), r.Loss*100)
 	}
 	return fmt.Sprintf("connected, but %.3g%% of the pings are lost", r.Loss*100)
 }
+
+// Recovering reports whether pings that were lost before the latest outage ended still count.
+func (r Reading) Recovering() bool { return !r.Since.IsZero() && r.At.Sub(r.Since) < lossWindow }
 
 // meaning is what the value of a gateway that says no more means: Liqo's own.
 func (r Reading) meaning() string {

@@ -423,6 +423,8 @@ func (in diagnosis) loss(side flows.Side) Result {
 		return result(Inconclusive, "lost pings are not reported by Liqo's gateway")
 	case !known:
 		return result(Inconclusive, "no ping was answered yet")
+	case r.Lossy() && r.Recovering():
+		return result(Warn, fmt.Sprintf("%.3g%% of the last minute's pings were lost, before they were answered again", share*100), "wait: after a minute of answers the lost ones no longer count")
 	case r.Lossy():
 		return result(Warn, fmt.Sprintf("%.3g%% of the last minute's pings are lost", share*100), "look at the links between the clusters, and at the load of the gateways' nodes")
 	}

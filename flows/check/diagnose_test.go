@@ -271,6 +271,12 @@ func TestDiagnose(t *testing.T) {
 			})
 			says(&f.Remote, f.At, func(r *render.Report) { r.Reason, r.LatencyMicros, r.MTU = render.ReasonPinged, 1300, 1400 })
 		}},
+		"recovering": {facts: func(f *flows.Facts) { // the links are no longer to blame
+			says(&f.Local, f.At, func(r *render.Report) {
+				r.Reason, r.Loss, r.LatencyMicros, r.MTU, r.Since = render.ReasonPinged, 0.4, 1200, 1340, new(f.At.Add(-20*time.Second))
+			})
+			says(&f.Remote, f.At, func(r *render.Report) { r.Reason, r.LatencyMicros, r.MTU = render.ReasonPinged, 1300, 1340 })
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			diagnose := func(pair *flowtest.Pair) []check.Result {

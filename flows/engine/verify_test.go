@@ -140,6 +140,12 @@ func TestVerdicts(t *testing.T) {
 			}
 		})
 	}
+	p, clusters := probingPair(t)
+	clusters[0].finds, clusters[1].finds = silent, silent
+	v, err := verifyPair(t, p, clusters, engine.VerifyRequest{})
+	if lines := v.Lines(); err != nil || lines[len(lines)-1] != "not verified: no packet passes, either way" {
+		t.Errorf("nothing comes back to either: got %v, %v", lines, err)
+	}
 }
 
 func TestVerifyWithoutPodsSaysWhatTheGatewaysSay(t *testing.T) {

@@ -177,6 +177,9 @@ func (v Result) Lines() []string {
 func (v Result) conclusion() string {
 	switch v.Verdict() {
 	case Broken:
+		if v.Between == Pods && v.Directions[flows.A].Received+v.Directions[flows.B].Received == 0 {
+			return "not verified: no packet passes, either way"
+		}
 		return "not verified: packets do not pass both ways"
 	case Degraded:
 		if v.Between == Pods {

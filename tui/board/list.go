@@ -60,14 +60,15 @@ func (l peeringList) follow(height int) peeringList {
 	return l
 }
 
-// move selects another row. Going back to the first one lets go of it.
+// move selects another row, and holds on to it. Going on beyond the first one lets go.
 func (l peeringList) move(by, height int) peeringList {
 	if len(l.board.List) == 0 {
 		return l
 	}
-	at := min(max(l.position()+by, 0), len(l.board.List)-1)
+	before := l.position()
+	at := min(max(before+by, 0), len(l.board.List)-1)
 	l = l.pick(at, height)
-	l.held = at > 0 || by > 0
+	l.held = before > 0 || by > 0
 	return l
 }
 

@@ -66,8 +66,14 @@ func TestTheSelectedRowStaysUnderTheCursor(t *testing.T) {
 		}
 	}
 	press(keys.MoveMsg(-1 << 20))
+	top := s.Board.List[0]
+	press(byName) // sorted, another one is the first
+	if !s.list.held || s.list.current() != top {
+		t.Errorf("at the top: got %s, want the row that was gone to, %s", s.list.current().name, top.name)
+	}
+	press(keys.MoveMsg(-1<<20), keys.MoveMsg(-1))
 	if s.list.held || s.list.current() != s.Board.List[0] {
-		t.Errorf("at the top: got a row that is held on to, %+v", s.list)
+		t.Errorf("beyond the top: got a row that is held on to, %+v", s.list)
 	}
 }
 

@@ -63,6 +63,7 @@ func (s *Series) Add(now time.Time, r flows.Reading, traffic Rate) {
 		}
 		*s = Series{} // the clock was set back: what is kept was measured at times that were not
 	}
+	before := s.latest.at
 	s.latest = report
 	next := pointOf(r, traffic)
 	if len(s.Points) > 0 && n == s.Last {
@@ -74,8 +75,12 @@ func (s *Series) Add(now time.Time, r flows.Reading, traffic Rate) {
 	if len(s.Points) == 0 {
 		gap = 0
 	}
+	var between Point
+	if gap == 1 && !r.At.IsZero() && r.At.Sub(before) < 3*Bucket/2 {
+		between = next // no report was left out: two that follow each other fell on both sides of a bucket
+	}
 	for range min(gap, int64(SeriesLength)) {
-		s.push(Point{})
+		s.push(between)
 	}
 	s.push(next)
 	s.Last = n

@@ -152,7 +152,8 @@ func (s applyScreen) choices(c scene) []keys.Command {
 			}
 			choices = append(choices, settings)
 			if s.fault().Code == flows.CodeTunnel {
-				choices = append(choices, keys.Command{Binding: keys.Named(k.Diagnose, "find what is broken"), Msg: c.diagnosis()})
+				// First: to wait for as long again helps nobody.
+				choices = slices.Insert(choices, 0, keys.Command{Binding: keys.Named(k.Diagnose, "find what is broken"), Msg: c.diagnosis()})
 				choices = append(choices, keys.Command{Binding: k.Swap, Msg: goSwapped})
 			}
 		}

@@ -1,6 +1,7 @@
 package wizard
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -65,6 +66,18 @@ func TestWhatAYesCovers(t *testing.T) {
 	} {
 		if got := covers(approved, test.now); got != test.want {
 			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// Whoever looks on after a failure is not told that it went well.
+func TestAFailedStepHasNoTick(t *testing.T) {
+	theme := draw.NewTheme(true, false)
+	e := session.Env{Theme: theme, Width: 120, Now: flowtest.Epoch()}
+	for how, want := range map[phase]string{phaseDone: "5" + theme.Done, phaseFailed: "5" + theme.Glyphs[draw.Fail], phaseStopped: "5" + theme.Glyphs[draw.Fail]} {
+		w := Wizard{Step: Live, apply: applyScreen{phase: how}}
+		if got := ansi.Strip(w.Progress(e)); !strings.Contains(got, want) {
+			t.Errorf("phase %v: got %q, want %q in it", how, got, want)
 		}
 	}
 }

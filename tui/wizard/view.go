@@ -89,8 +89,8 @@ func (w Wizard) Name(e session.Env) string {
 // namedSteps is the width from which on all steps have their names.
 const namedSteps = 160
 
-// Progress is where the wizard is, and when: done steps with a mark, the present
-// one with its name. Who comes from the dashboard has done none of them.
+// Progress is where the wizard is, and when: steps with a mark of how they went, the
+// present one with its name. Who comes from the dashboard has done none of them.
 func (w Wizard) Progress(e session.Env) string {
 	var words []string
 	apart, named := " ", e.Width >= namedSteps
@@ -102,7 +102,10 @@ func (w Wizard) Progress(e session.Env) string {
 		switch {
 		case s == w.Step:
 			look = e.Theme.Title
-		case s < w.Step && !w.visiting:
+		case s >= w.Step || w.visiting:
+		case s == Apply && (w.apply.phase == phaseFailed || w.apply.phase == phaseStopped):
+			word += e.Theme.Glyphs[draw.Fail]
+		default:
 			word += e.Theme.Done
 		}
 		if s == w.Step || named {
