@@ -68,16 +68,18 @@ func (l lab) testPeeringOfOthers(t *testing.T, peered connection) {
 	for n := range sample.Of(6, 60) {
 		with := []string{peered.a, peered.b}[n%2]
 		var said []string
-		for _, c := range lifeBeside(rnd) {
+		life := lifeBeside(rnd)
+		for i, c := range life {
+			last := i == len(life)-1 // it ends the connection, and is not killed
 			r := &reaper{how: deaths[rnd.IntN(len(deaths))]}
-			if c.wait < toTheEnd && rnd.IntN(2) == 0 {
+			if !last && rnd.IntN(2) == 0 {
 				r.left = 1 + rnd.IntN(6)
 			}
 			err := c.run(t.Context(), r, l.plane(t, "napoli"), l.plane(t, with))
 			said = append(said, fmt.Sprintf("%s, killed: %v, %v", c.name, r.hasKilled(), err))
 			if r.hasKilled() {
 				killed++
-			} else if c.wait == toTheEnd && err != nil {
+			} else if last && err != nil {
 				t.Fatalf("with %s: %s", with, strings.Join(said, "\n"))
 			}
 		}
@@ -87,9 +89,6 @@ func (l lab) testPeeringOfOthers(t *testing.T, peered connection) {
 		t.Error("no command was killed: this test shows little of it")
 	}
 }
-
-// toTheEnd is how long the last command of a life may take.
-const toTheEnd = 120 * time.Second
 
 // lifeBeside is what happens to a connection, with parts left out at random.
 func lifeBeside(rnd *rand.Rand) []command {
@@ -112,7 +111,7 @@ func lifeBeside(rnd *rand.Rand) []command {
 	for i := range life {
 		life[i].wait = 20 * time.Second
 	}
-	return append(life, command{name: "reset", wait: toTheEnd, plan: func(f flows.Facts) flows.Plan { return flows.PlanReset(removed, f) }})
+	return append(life, command{name: "reset", wait: 120 * time.Second, plan: func(f flows.Facts) flows.Plan { return flows.PlanReset(removed, f) }})
 }
 
 // plane is a cluster of the lab, as the tests of API servers know one.

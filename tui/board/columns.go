@@ -134,7 +134,7 @@ func latencyColumn(s flows.Side, title string) tableColumn {
 }
 
 func nameColumn(t draw.Theme, s flows.Side, width int) tableColumn {
-	return tableColumn{title: s.String(), means: "the cluster that is " + s.String() + " elsewhere", width: width, sorts: s == flows.A, by: byName, text: func(p *peering, _ time.Time) string {
+	return tableColumn{title: s.String(), means: [2]string{"the cluster that commands call local", "the one that they call remote"}[s], width: width, sorts: s == flows.A, by: byName, text: func(p *peering, _ time.Time) string {
 		return t.Middle(t.Plain(string(p.ends[s].ID)), width-1)
 	}}
 }

@@ -27,8 +27,8 @@ var meanings = [view.States]string{
 
 // checkMeanings are what help says of the states of a check.
 var checkMeanings = [...]string{
-	check.Pass: "it is as it should be", check.Warn: "it works, and you should know", check.Fail: "packets can't pass",
-	check.Inconclusive: "nothing tells", check.Skipped: "another check has to pass first",
+	check.Pass: "it is as it should be", check.Warn: "it works, and you should know", check.Fail: "it has to be mended",
+	check.Inconclusive: "it is not known", check.Skipped: "another check has to pass first",
 	check.Measuring: "a second look will tell, in seconds",
 }
 

@@ -176,7 +176,7 @@ func (b *board) notices(t draw.Theme) []string {
 		}
 	}
 	if len(silent) > 0 {
-		text := fmt.Sprintf("no answer from %d contexts: %s", len(silent), draw.Enumerate(silent))
+		text := fmt.Sprintf("no answer from %d contexts: %s", len(silent), flows.Some(silent))
 		switch {
 		case b.hides:
 			text = "no answer from " + draw.Counted(len(silent), "context") + ", hidden"
@@ -186,7 +186,7 @@ func (b *board) notices(t draw.Theme) []string {
 		lines = append(lines, t.Marks[draw.Unknown].Render(t.Plain(t.Glyphs[draw.Unknown]+" "+text)))
 	}
 	if len(asking) > 0 {
-		lines = append(lines, t.Marks[draw.Running].Render(t.Plain(t.Glyphs[draw.Running]+" asking "+draw.Enumerate(asking))))
+		lines = append(lines, t.Marks[draw.Running].Render(t.Plain(t.Glyphs[draw.Running]+" asking "+flows.Some(asking))))
 	}
 	for _, text := range b.strangers() {
 		lines = append(lines, t.Marks[draw.Warn].Render(t.Plain(t.Glyphs[draw.Warn]+" "+text)))

@@ -67,9 +67,9 @@ func TestTheSelectedRowStaysUnderTheCursor(t *testing.T) {
 	}
 	press(keys.MoveMsg(-1 << 20))
 	top := s.Board.List[0]
-	press(byName) // sorted, another one is the first
-	if !s.list.held || s.list.current() != top {
-		t.Errorf("at the top: got %s, want the row that was gone to, %s", s.list.current().name, top.name)
+	press(byName, byName) // backwards: another one is the first
+	if !s.list.held || s.list.current() != top || s.Board.List[0] == top {
+		t.Errorf("sorted anew: got %s, want the row that was gone to, %s, and another one on top", s.list.current().name, top.name)
 	}
 	press(keys.MoveMsg(-1<<20), keys.MoveMsg(-1))
 	if s.list.held || s.list.current() != s.Board.List[0] {

@@ -2,7 +2,6 @@ package draw
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -53,15 +52,6 @@ func Minutes(d time.Duration) string {
 		return fmt.Sprintf("%dd", int(d.Hours()/24))
 	}
 	return fmt.Sprintf("%dy", int(d.Hours()/24/365))
-}
-
-// Enumerate names a few, and how many more there are.
-func Enumerate(names []string) string {
-	const few = 3
-	if len(names) > few {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
-	}
-	return strings.Join(names, ", ")
 }
 
 // Percent writes a share with the digits that mean something.

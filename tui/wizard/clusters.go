@@ -540,7 +540,7 @@ func (s clustersScreen) detail(c scene) []string {
 		peers = append(peers, conn.Labels[render.LabelRemoteCluster])
 	}
 	if len(peers) > 0 {
-		lines = append(lines, c.Theme.Wrap("It has "+draw.Counted(len(peers), "connection")+": "+draw.Enumerate(peers)+".", c.Width, 0)...)
+		lines = append(lines, c.Theme.Wrap("It has "+draw.Counted(len(peers), "connection")+": "+flows.Some(peers)+".", c.Width, 0)...)
 	}
 	if twins := c.twins(r.Member); len(twins) > 0 {
 		lines = append(lines, c.Theme.Wrap("The same cluster as "+strings.Join(twins, ", ")+".", c.Width, 0)...)
