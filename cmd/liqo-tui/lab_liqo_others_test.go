@@ -63,6 +63,7 @@ func (l lab) testPeeringOfOthers(t *testing.T, peered connection) {
 	for _, cluster := range []string{peered.a, peered.b} {
 		l.tui("uninstall", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--yes").want(t, exit.Preflight)
 	}
+	before := l.everything(t, peered.a, peered.b)
 	rnd := rand.New(rand.NewPCG(sample.Seed(t), 1)) //nolint:gosec // it has to be the same again
 	killed := 0
 	for n := range sample.Of(6, 60) {
@@ -88,6 +89,11 @@ func (l lab) testPeeringOfOthers(t *testing.T, peered connection) {
 	if killed == 0 {
 		t.Error("no command was killed: this test shows little of it")
 	}
+	for cluster := range before {
+		// Liqo v1.2 leaves this if a GatewayServer is deleted while it makes the gateway.
+		l.must(t, "kubectl", cluster, "delete", "clusterrolebinding", "liqo-gateway-liqo-tenant-napoli-napoli", "--ignore-not-found")
+	}
+	l.isAsBefore(t, before)
 }
 
 // lifeBeside is what happens to a connection, with parts left out at random.
