@@ -11,6 +11,8 @@ mkdir -p bin
 : >"$log"
 failed=0
 export SEED=${SEED:-1} TEST_ALL=${TEST_ALL:-}
+limit=${TEST_ALL:+3h} # of one package's tests
+limit=${limit:-30m}
 
 if [ "${CI:-}" = true ]; then
 	export REQUIRE_NETNS=1 REQUIRE_API=1 REQUIRE_LAB=1
@@ -52,12 +54,12 @@ run() { # DIRECTORY ARGUMENTS...
 
 # Three tests at a time, of those that wait most of their time.
 without_lab() {
-	run . -timeout 30m -parallel 3 -skip '^(TestLab|TestThreeClusters|TestBehindNAT|TestBesideLiqo|TestFromARegistry|TestSkew)' \
+	run . -timeout "$limit" -parallel 3 -skip '^(TestLab|TestThreeClusters|TestBehindNAT|TestBesideLiqo|TestFromARegistry|TestSkew)' \
 		$(go list ./... | grep -v -e '/kube$' -e '/kube/')
 }
 
 api() { # FOLDER
-	KUBEBUILDER_ASSETS=$PWD/$1 run . -timeout 10m -parallel 3 ./kube/...
+	KUBEBUILDER_ASSETS=$PWD/$1 run . -timeout "$limit" -parallel 3 ./kube/...
 }
 
 # The virtual machine keeps one processor busy, and what runs beside it mostly
@@ -101,7 +103,7 @@ two_clusters() {
 	trap lab_down EXIT
 	lab_down # one that was left behind may be of another shape
 	if bin/lab up --nodes 2 --cni milan=ptp 2>&1 | tee -a "$log" && bin/lab load bin/images/liqo-gateway.tar >>"$log" 2>&1; then
-		run . -timeout 30m -count=1 -run '^TestLab' ./cmd/liqo-tui
+		run . -timeout "$limit" -count=1 -run '^TestLab' ./cmd/liqo-tui
 	else
 		echo "the lab did not come up; see $log" >&2
 		failed=1
@@ -118,7 +120,7 @@ own_lab() { # TEST
 	fi
 	trap lab_down EXIT
 	lab_down
-	run . -timeout 30m -count=1 -run "^$1" ./cmd/liqo-tui
+	run . -timeout "$limit" -count=1 -run "^$1" ./cmd/liqo-tui
 	lab_down
 }
 

@@ -3,8 +3,8 @@
 // judges facts and asks nobody.
 //
 // Checks depend on each other. A check is skipped, and says so, if a check that
-// it needs has failed. A failed check whose needs have all passed is a root
-// cause. A check that can't be decided is inconclusive, neither good nor bad. A
+// it needs has failed, and planned if the plan brings what it asks for. A failed
+// check whose needs have all passed is a root cause. A check that can't be decided is inconclusive, neither good nor bad. A
 // check that only a second look can decide is measuring until then.
 package check
 
@@ -28,10 +28,14 @@ const (
 	Inconclusive       // nothing tells
 	Skipped            // needs a check that has failed
 	Measuring          // another look, some seconds later, will tell
+	Planned            // it is not so yet; the plan sees to it
+
+	// States is their number.
+	States = iota
 )
 
 func (s State) String() string {
-	return [...]string{"pass", "warn", "fail", "inconclusive", "skipped", "measuring"}[s]
+	return [...]string{"pass", "warn", "fail", "inconclusive", "skipped", "measuring", "planned"}[s]
 }
 
 // Result is the outcome of one check.
@@ -210,7 +214,7 @@ func Together(results []Result) []Result {
 
 // Headline is what all results mean, in one line.
 func Headline(results []Result) string {
-	var count [Measuring + 1]int
+	var count [States]int
 	var causes []string
 	for _, r := range results {
 		count[r.State]++
@@ -220,6 +224,9 @@ func Headline(results []Result) string {
 		}
 	}
 	passed := fmt.Sprintf("%d of %s passed", count[Pass], counted(len(results), "check"))
+	if count[Planned] > 0 {
+		passed += fmt.Sprintf(", %d planned", count[Planned])
+	}
 	switch {
 	case len(causes) > 0:
 		return "failed: " + strings.Join(causes, "; ") + " · " + passed

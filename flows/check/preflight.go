@@ -162,7 +162,7 @@ func (in preflight) installs(side flows.Side) bool {
 
 func (in preflight) software(side flows.Side) Result {
 	if in.installs(side) {
-		return pass("not yet; the plan installs the liqo-tui operator")
+		return result(Planned, "nothing yet: the plan installs the liqo-tui operator")
 	}
 	if r, bad := refused(in.facts, flows.CodeSoftware, side); bad {
 		return r
@@ -237,7 +237,7 @@ func (in preflight) operator(side flows.Side) Result {
 	}
 	c := in.cluster(side)
 	if in.installs(side) {
-		return pass("the plan installs it")
+		return result(Planned, "not yet: the plan installs it")
 	}
 	if c.Operator.Problem != "" {
 		return result(Warn, c.Operator.Problem, "wait for it, or see: "+c.Context.Kubectl()+" -n "+c.Namespace+" get pods,events")
@@ -281,7 +281,7 @@ func (in preflight) networks(side flows.Side) Result {
 	}
 	n := in.cluster(side).Networks
 	if len(prefixes(n.Pod)) == 0 {
-		return result(Inconclusive, "known after the installation")
+		return result(Planned, "known once the plan has installed the operator")
 	}
 	return pass(fmt.Sprintf("pods %s, external %s", joined(n.Pod), joined(n.External)))
 }

@@ -63,6 +63,22 @@ func TestAConnectionThatNobodyMeasuresIsNoProofOfReach(t *testing.T) {
 	}
 }
 
+// Nodes in one network, or load balancers that got addresses, are a good sign, and no
+// packet has passed.
+func TestAnAddressIsNoPacket(t *testing.T) {
+	pair := flowtest.NewPair()
+	f := factsOf(pair)
+	f.Local.Nodes, f.Remote.Nodes = []flows.NodeFacts{node("a", "192.168.7.1", "")}, []flows.NodeFacts{node("b", "192.168.7.2", "")}
+	f.Local.LoadBalancers.Answered, f.Remote.LoadBalancers.Answered = 1, 1
+	for _, service := range []corev1.ServiceType{corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer} {
+		p := nodePort()
+		p.ServiceType = service
+		if r := find(t, check.Preflight(p, f, [2]*rights.Review{}), check.Reachability); r.State != check.Inconclusive {
+			t.Errorf("%s: got %s, want inconclusive", service, text([]check.Result{r}))
+		}
+	}
+}
+
 func TestPreflight(t *testing.T) {
 	may := [2]*rights.Review{{User: "ada"}, {User: "ada"}}
 	for name, tc := range map[string]struct {

@@ -141,7 +141,8 @@ func nodePortReach(p flows.Params, server, client flows.ClusterFacts) Result {
 		return result(Inconclusive, fmt.Sprintf("%s's nodes have public addresses; the port can be tried only once it is open", server.ID),
 			rule(client, addresses(internal), portText(p)))
 	case server.Neighbours(client):
-		return pass(fmt.Sprintf("both clusters' nodes are in the same network, by their addresses (%s)", internal[0]))
+		return result(Inconclusive, fmt.Sprintf("by their addresses (%s), both clusters' nodes are in the same network; no packet has tried it", internal[0]),
+			rule(client, addresses(internal), portText(p)))
 	}
 	text := fmt.Sprintf("%s's nodes have private addresses only (%s): %s reaches them only if there is a route, such as a VPN", server.ID, addresses(internal), client.ID)
 	fixes := []string{
@@ -184,7 +185,7 @@ func loadBalancerReach(server flows.ClusterFacts) Result {
 	lb := server.LoadBalancers
 	switch {
 	case lb.Answered > 0:
-		return pass(fmt.Sprintf("%s has %s with an address", server.ID, count(lb.Answered, "load balancer", "load balancers")))
+		return result(Inconclusive, fmt.Sprintf("%s has %s with an address, so the server should get one; no packet has tried the way", server.ID, count(lb.Answered, "load balancer", "load balancers")))
 	case lb.Pending > 0:
 		r := result(Warn, fmt.Sprintf("no load balancer of %s has ever got an address, and %d wait for one", server.ID, lb.Pending),
 			"choose --server-service-type NodePort", "or install something that gives addresses, such as MetalLB")

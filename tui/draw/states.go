@@ -35,7 +35,7 @@ func (t Theme) StateWidth() int { return len("waiting") + 2 + Cells(t.Glyphs[OK]
 // CheckMarks are how a check's states look.
 var CheckMarks = map[check.State]Mark{
 	check.Pass: OK, check.Warn: Warn, check.Fail: Fail, check.Inconclusive: Unknown, check.Skipped: Pending,
-	check.Measuring: Running,
+	check.Measuring: Running, check.Planned: Pending,
 }
 
 // StateMarks are how an end's states look.

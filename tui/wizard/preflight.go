@@ -108,7 +108,7 @@ func (s preflightScreen) update(c scene, msg tea.Msg) preflightScreen {
 // shown are the checks that the filter lets through.
 func (s preflightScreen) shown() []check.Result {
 	return slices.DeleteFunc(slices.Clone(s.results), func(r check.Result) bool {
-		return s.problems && r.State == check.Pass
+		return s.problems && (r.State == check.Pass || r.State == check.Planned)
 	})
 }
 
@@ -193,7 +193,7 @@ func (s preflightScreen) view(c scene) []string {
 
 // tally counts the checks by how they ended.
 func (s preflightScreen) tally(dot string) string {
-	var count [check.Measuring + 1]int
+	var count [check.States]int
 	for _, r := range s.results {
 		count[r.State]++
 	}
@@ -205,7 +205,7 @@ func (s preflightScreen) tally(dot string) string {
 	for _, kind := range []struct {
 		state check.State
 		word  string
-	}{{check.Warn, "to know"}, {check.Fail, "failed"}, {check.Inconclusive, "not known yet"}, {check.Skipped, "skipped"}} {
+	}{{check.Planned, "planned"}, {check.Warn, "to know"}, {check.Fail, "failed"}, {check.Inconclusive, "not known yet"}, {check.Skipped, "skipped"}} {
 		if count[kind.state] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", count[kind.state], kind.word))
 		}
@@ -217,6 +217,7 @@ func (c scene) checkLine(r check.Result, selected bool) string {
 	t := c.Theme
 	word := map[check.State]string{
 		check.Pass: "pass", check.Warn: "warn", check.Fail: "FAIL", check.Inconclusive: "unknown", check.Skipped: "skipped",
+		check.Planned: "planned",
 	}[r.State]
 	line := t.State(draw.CheckMarks[r.State], word, t.StateWidth()) + " " + draw.Pad(t.Plain(r.Where()), 4)
 	if c.Width >= 70 {

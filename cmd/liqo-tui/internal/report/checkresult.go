@@ -11,7 +11,7 @@ type Check struct {
 	Title    string     `json:"title"`
 	Sides    []string   `json:"sides"` // "a", "b"; of what is directed, from and to
 	Directed bool       `json:"directed,omitempty"`
-	Result   string     `json:"result"` // pass, warn, fail, inconclusive, skipped, measuring
+	Result   string     `json:"result"` // pass, warn, fail, inconclusive, skipped, measuring, planned
 	Summary  string     `json:"summary,omitempty"`
 	Evidence []string   `json:"evidence,omitempty"`
 	Fix      []string   `json:"fix,omitempty"`

@@ -24,6 +24,7 @@ type CheckDocument struct {
 // stateMarks say a state without colour.
 var stateMarks = map[check.State]string{
 	check.Pass: "ok", check.Warn: "warn", check.Fail: "FAIL", check.Inconclusive: "?", check.Skipped: "-", check.Measuring: "...",
+	check.Planned: "plan",
 }
 
 // WriteChecks writes the results that are shown, and counts all of them.
@@ -42,6 +43,9 @@ func WriteChecks(out io.Writer, shown, all []check.Result) {
 	if n := counts[check.Measuring]; n > 0 {
 		fmt.Fprintf(out, ", %d measuring: check again", n)
 	}
+	if n := counts[check.Planned]; n > 0 {
+		fmt.Fprintf(out, ", %d planned", n)
+	}
 	fmt.Fprintf(out, "\nResult: %s\n", check.Headline(all))
 }
 
@@ -55,7 +59,7 @@ func writeResults(out io.Writer, results []check.Result) {
 		if r.Summary != "" {
 			fmt.Fprintf(out, "     %s\n", r.Summary)
 		}
-		if r.State == check.Pass || r.State == check.Skipped {
+		if r.State == check.Pass || r.State == check.Skipped || r.State == check.Planned {
 			continue
 		}
 		for _, e := range r.Evidence {
