@@ -76,7 +76,7 @@ func planRemoval(command string, o RemoveOptions, f Facts, rest func(Connection,
 	if plan.Steps = NoAnswer(f, sides...); len(plan.Steps) > 0 {
 		for i := range plan.Steps {
 			if s := &plan.Steps[i]; s.Side == B {
-				s.Hint += fmt.Sprintf("; if the cluster is gone for good: liqo-tui network %s --local-only", command)
+				s.Hint += fmt.Sprintf("; or, if the cluster is gone for good: liqo-tui network %s --local-only", command)
 			}
 		}
 		return plan

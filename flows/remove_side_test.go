@@ -29,7 +29,7 @@ func TestResetOfOneSide(t *testing.T) {
 	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedUnreachable || failed.Changed {
 		t.Fatalf("without --local-only: got %v", err)
 	}
-	const hint = "check the server in the kubeconfig, and firewall or VPN on the way; if the cluster is gone for good: liqo-tui network reset --local-only"
+	const hint = "check the server in the kubeconfig, and firewall or VPN on the way; or, if the cluster is gone for good: liqo-tui network reset --local-only"
 	if failed.Step.Hint != hint {
 		t.Errorf("hint: got %s", failed.Step.Hint)
 	}

@@ -106,7 +106,7 @@ func (c Connection) aboutWait(s Step) (kinds []string, hint string) {
 
 // tunnelHint is what to look at when all was applied and the gateways don't reach each other.
 func (c Connection) tunnelHint(side Side) string {
-	hint := fmt.Sprintf("liqo-tui check --context %s --remote-context %s shows what is broken", c.Facts.Local.Context.Name, c.Facts.Remote.Context.Name)
+	hint := fmt.Sprintf("see what is broken: liqo-tui check --context %s --remote-context %s", c.Facts.Local.Context.Name, c.Facts.Remote.Context.Name)
 	if c.Facts.Remote.Described {
 		hint = fmt.Sprintf("ask the admin of %s to check their side with: liqo-tui info peer %s", c.Facts.Remote.ID, c.Facts.Local.ID)
 	}
@@ -118,7 +118,7 @@ func (c Connection) tunnelHint(side Side) string {
 		return hint
 	}
 	if addresses, port, reason := c.Dial(c.Params.Server); reason == "" {
-		hint += fmt.Sprintf("; most often a firewall blocks it: allow UDP from the nodes of %s to %s port %d, and replies",
+		hint += fmt.Sprintf("; or open the way, which most often a firewall blocks: allow UDP from the nodes of %s to %s port %d, and replies",
 			c.Facts.Side(c.Params.Server.Other()).ID, strings.Join(addresses, ", "), port)
 	}
 	if cause != render.ReasonPeerSilent && !c.Facts.Remote.Described { // it has never worked this way round

@@ -365,7 +365,7 @@ func (in diagnosis) ping(side flows.Side) Result {
 	case Pass: // it is not the path
 	case Measuring:
 		return result(Fail, why) // what to do depends on what comes out
-	case Warn, Fail, Inconclusive, Skipped:
+	case Warn, Fail, Inconclusive, Skipped, Planned:
 		return in.closed(why, logs)
 	}
 	return result(Fail, why, logs)

@@ -149,14 +149,21 @@ func (in diagnosis) silent(reports func(flows.Reading) bool) string {
 	return strings.Join(names, " and ")
 }
 
+// NoHandshake says since when there was none: who dials anew forgets those before.
+func NoHandshake(r flows.Reading) string {
+	if r.Role == flows.RoleClient {
+		return "no handshake since it dialled last"
+	}
+	return "no handshake since it began"
+}
+
 func (in diagnosis) handshakes() []string {
 	var out []string
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		r := in.readings[side]
 		switch age := in.facts.At.Sub(r.Handshake); {
 		case r.Handshake.IsZero():
-			// Who dials again forgets the one before.
-			out = append(out, fmt.Sprintf("%s: no handshake since it began, or dialled last", in.cluster(side).ID))
+			out = append(out, fmt.Sprintf("%s: %s", in.cluster(side).ID, NoHandshake(r)))
 		case age > handshakeLife:
 			out = append(out, fmt.Sprintf("%s: the last handshake was %s ago, too long for a live session", in.cluster(side).ID, age.Round(1e9)))
 		default:

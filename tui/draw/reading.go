@@ -8,6 +8,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -31,7 +32,7 @@ func (t Theme) ReadingFacts(r flows.Reading, pod string, ago func(time.Time) str
 	if !r.Handshake.IsZero() {
 		add(true, "handshake %s ago", ago(r.Handshake))
 	}
-	add(r.Reported && r.Handshake.IsZero() && r.Value != networkingv1beta1.Connected, "no handshake since it began or dialled last")
+	add(r.Reported && r.Handshake.IsZero() && r.Value != networkingv1beta1.Connected, "%s", check.NoHandshake(r))
 	lost, known := r.Lost()
 	add(known, "loss %s", Percent(lost))
 	add(r.Reported, "received %s", byteCount(r.Received))

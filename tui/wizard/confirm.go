@@ -122,11 +122,14 @@ func (q confirm) view(c scene) []string {
 	} else {
 		lines = append(lines, q.wordLines(c)...)
 	}
-	for _, text := range q.plan.Interrupts() {
-		for _, line := range t.Wrap(text, c.Width-2, 0) {
-			lines = append(lines, t.Marks[draw.Warn].Render("! "+line))
-		}
+	means := c.outlook(q.plan)
+	if room := c.Body - len(lines) - minList; len(means) >= room { // what stops is said on any screen
+		means = c.warnings(q.plan)
 	}
+	if len(means) > 0 {
+		means = append(means, "")
+	}
+	lines = append(lines, means...)
 	var changes []string
 	for _, s := range q.plan.Steps {
 		if s.Status == flows.Done || !s.Action.Changes() {

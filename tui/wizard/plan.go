@@ -172,7 +172,9 @@ func (c scene) card(s flows.Step) []string {
 	}
 	add := func(label, text string) { lines = append(lines, t.Field(draw.Pad(label, column), text, c.Width)...) }
 	add("Why", s.Reason)
-	add("Fix", s.Hint)
+	for i, way := range strings.Split(s.Hint, "; or") {
+		add([...]string{"Fix", "or"}[min(i, 1)], strings.TrimLeft(way, ", "))
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Evidence)) {
 		// The reason says what was seen last, and for how long.
 		if text := s.Evidence[name]; name != flows.EvidenceSince && !strings.Contains(s.Reason, text) {
@@ -278,7 +280,7 @@ func (s planScreen) text(c scene) session.Text {
 // pane is what the pane below the list shows of the selected row.
 func (s planScreen) pane(c scene) []string {
 	if s.selected == applyRow {
-		return c.outlook()
+		return c.outlook(c.Current)
 	}
 	step, ok := c.Current.Step(s.selected)
 	if !ok {
@@ -299,33 +301,40 @@ func (s planScreen) pane(c scene) []string {
 	return lines
 }
 
-// outlook says what applying the plan means for who uses the clusters.
-func (c scene) outlook() []string {
-	t := c.Theme
-	var lines []string
-	add := func(mark draw.Mark, text string) {
-		wrapped := t.Wrap(text, c.Width, 2)
-		lines = append(lines, t.Marks[mark].Render(t.Bullets[mark])+" "+wrapped[0])
-		lines = append(lines, wrapped[1:]...)
-	}
-	a, b := c.id(flows.A), c.id(flows.B)
+// point is one thing that a plan means, as lines.
+func (c scene) point(mark draw.Mark, text string) []string {
+	lines := c.Theme.Wrap(text, c.Width, 2)
+	lines[0] = c.Theme.Marks[mark].Render(c.Theme.Bullets[mark]) + " " + lines[0]
+	return lines
+}
+
+// warnings say what a plan brings to clusters that have nothing yet, and what it interrupts.
+func (c scene) warnings(p flows.Plan) (lines []string) {
 	for _, s := range []flows.Side{flows.A, flows.B} {
-		if c.wanted.Install[s] != nil && c.on(s).Good.Installable() && !c.Current.Done() {
-			add(draw.Warn, fmt.Sprintf("%s gets the liqo-tui operator: a Deployment, and on each node a pod on the host's network with NET_ADMIN and NET_RAW.", c.id(s)))
+		if c.wanted.Install[s] != nil && c.on(s).Good.Installable() && !p.Done() {
+			lines = append(lines, c.point(draw.Warn, fmt.Sprintf("%s gets the liqo-tui operator: a Deployment, and on each node a pod on the host's network with NET_ADMIN and NET_RAW.", c.id(s)))...)
 		}
 	}
-	for _, text := range c.Current.Interrupts() {
-		add(draw.Warn, text)
+	for _, text := range p.Interrupts() {
+		lines = append(lines, c.point(draw.Warn, text)...)
 	}
+	return lines
+}
+
+// outlook says what applying a plan means for who uses the clusters.
+func (c scene) outlook(p flows.Plan) []string {
+	lines := c.warnings(p)
+	add := func(mark draw.Mark, text string) { lines = append(lines, c.point(mark, text)...) }
+	a, b := c.id(flows.A), c.id(flows.B)
 	switch {
 	case c.goal == session.Disconnect:
 		add(draw.Pending, fmt.Sprintf("%s and %s keep the addresses that they have for each other, for the next connection.", a, b))
 	case c.goal == session.Reset:
 		add(draw.Pending, fmt.Sprintf("%s and %s forget each other: a later connection may have other addresses.", a, b))
-	case len(c.Current.Interrupts()) == 0:
+	case len(p.Interrupts()) == 0:
 		add(draw.Pending, fmt.Sprintf("Pods of %s and %s will reach each other through an encrypted tunnel. No traffic is interrupted.", a, b))
 	}
-	if c.goal == session.Connect && !c.Current.Done() {
+	if c.goal == session.Connect && !p.Done() {
 		add(draw.Pending, "Once connected, a pod on each side sends packets to the other, and is removed again.")
 	}
 	if c.goal == session.Connect {
@@ -333,10 +342,10 @@ func (c scene) outlook() []string {
 			add(draw.Pending, c.sees(s))
 		}
 	}
-	for _, text := range c.Current.Kept {
+	for _, text := range p.Kept {
 		add(draw.Pending, text)
 	}
-	for _, command := range c.Current.Owed {
+	for _, command := range p.Owed {
 		add(draw.Warn, "to be run by the other cluster's admin: "+command)
 	}
 	return lines
