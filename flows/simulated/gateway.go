@@ -36,7 +36,7 @@ type tunnel struct {
 	pings      *ping.Tracker // nil until the first
 	pinged     time.Time     // the last one
 	looked     time.Time
-	handshake  time.Time // zero: none since it dialled last
+	handshake  time.Time // zero: none since it began or, a client, dialled last
 	traffic    ping.Traffic
 	silence    ping.Silence
 	podTraffic *time.Time
@@ -257,7 +257,9 @@ func (t *tunnel) ping(now time.Time, generation int64, w way, chance func() floa
 	t.looked = now
 	defer func() { t.silence.Note(now, t.pings.Status(now).LastReply, t.traffic) }()
 	if !w.open {
-		t.handshake = time.Time{}
+		if w.dialled != "" { // who dials anew forgets those before
+			t.handshake = time.Time{}
+		}
 		t.traffic.Sent += uint64(handshakeBytes * over.Seconds())
 		return
 	}

@@ -216,8 +216,7 @@ func (s applyScreen) choiceRows(c scene) []string {
 
 // text is all that is to be said of a run that has ended: it scrolls.
 func (s applyScreen) text(c scene) []string {
-	rows, left := s.rows(c)
-	rows = slices.Concat(rows[left:], rows[:left]) // what is left first
+	rows := s.groups(c)
 	if c.Height < roomForChoices {
 		return slices.Concat(s.card(c), []string{""}, rows)
 	}
@@ -236,7 +235,7 @@ func (s applyScreen) view(c scene) []string {
 		return c.Pane()
 	}
 	lines := append([]string{s.progress(c)}, s.card(c)...)
-	rows, active := s.rows(c)
+	rows, active := s.rows(c, s.event.Plan.Steps)
 	if len(lines)+len(rows) < c.Body {
 		lines = append(lines, "")
 	}
@@ -364,9 +363,31 @@ func (s applyScreen) failureCard(c scene) []string {
 	return append([]string{title, ""}, c.Theme.Field("Why   ", s.err.Error(), c.Width)...)
 }
 
-// rows is the checklist, and the index of the line to keep in sight.
-func (s applyScreen) rows(c scene) (rows []string, active int) {
-	steps := s.event.Plan.Steps
+// groups is the checklist of a run that has ended: what is left, then what was done.
+func (s applyScreen) groups(c scene) []string {
+	var left, done []flows.Step
+	for _, step := range s.event.Plan.Steps {
+		if step.Status == flows.Done {
+			done = append(done, step)
+		} else {
+			left = append(left, step)
+		}
+	}
+	var rows []string
+	for _, group := range []struct {
+		name  string
+		steps []flows.Step
+	}{{"Left:", left}, {"Done:", done}} {
+		if len(group.steps) > 0 {
+			lines, _ := s.rows(c, group.steps)
+			rows = append(append(rows, c.Theme.Label.Render(group.name)), lines...)
+		}
+	}
+	return rows
+}
+
+// rows are steps as a checklist, and the index of the line to keep in sight.
+func (s applyScreen) rows(c scene, steps []flows.Step) (rows []string, active int) {
 	if len(steps) == 0 {
 		return []string{"Looking at both clusters" + c.Theme.Ellipsis}, 0
 	}

@@ -231,7 +231,11 @@ func (s planScreen) rows(c scene) []string {
 		rows = append(rows, c.Theme.Row(s.selected == applyRow, text))
 	}
 	for _, step := range c.Current.Steps {
-		rows = append(rows, c.Theme.Row(step.ID == s.selected, c.stepLine(step, true)))
+		line := c.stepLine(step, true)
+		if step.Status == flows.Waiting && !c.Current.Empty() { // nobody waits before the changes are made
+			line = c.stepLineAs(draw.Pending, draw.StepWord(flows.Blocked), step, true)
+		}
+		rows = append(rows, c.Theme.Row(step.ID == s.selected, line))
 	}
 	return rows
 }
