@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,13 +109,14 @@ func (m Model) arrange() Model {
 			return m
 		}
 	}
+	width := cmp.Or(text.Width, m.width)
 	if !text.Sideways {
 		for i, line := range text.Lines {
-			text.Lines[i] = m.theme.Fit(line, m.width)
+			text.Lines[i] = m.theme.Fit(line, width)
 		}
 	}
 	m.paged = text.Height >= m.env().Room()
-	m.pane.SetWidth(m.width)
+	m.pane.SetWidth(width)
 	m.pane.SetHeight(text.Height)
 	follows := text.Tail && (m.pane.AtBottom() || text.ID != m.paneKey)
 	m.pane.SetContentLines(text.Lines)

@@ -114,7 +114,8 @@ func Judge(ends [2]End, tested *verify.Result, now time.Time) Verdict {
 			v = e.verdict(now)
 		}
 		said++
-		if said == 1 || v.State < worst.State {
+		lossier := v.State == Degraded && worst.State == Degraded && e.Reading.Loss > ends[1-i].Reading.Loss
+		if said == 1 || v.State < worst.State || lossier { // of two losses, the larger is told
 			worst = v
 		} else if v.State == worst.State && v.Since.After(worst.Since) {
 			worst.Since = v.Since

@@ -40,6 +40,8 @@ func TestTheStateOfAPeeringComesFromBothSides(t *testing.T) {
 	quiet.Silent, quiet.Problem = now.Add(-3*time.Minute), "i/o timeout"
 	lossy := b(up, now)
 	lossy.Reading.Loss = 0.2
+	lossyHere := a(up, now)
+	lossyHere.Reading.Loss = 0.1
 	ours := a(up, now)
 	ours.Reading.PodTraffic = now.Add(-12 * time.Second)
 	broke := a(broken, now)
@@ -55,6 +57,7 @@ func TestTheStateOfAPeeringComesFromBothSides(t *testing.T) {
 		tested *verify.Result
 	}{
 		"both say connected":                {a: a(up, now), b: b(up, now), want: Untested, why: "each gateway gets answers to its pings; no pod traffic seen yet"},
+		"both lose pings, B more":           {a: lossyHere, b: lossy, want: Degraded, why: "milan: connected, but 20% of the pings are lost"},
 		"and pods' packets have passed":     {a: ours, b: b(up, now), want: Connected, why: "pod traffic seen 12s ago"},
 		"a test passed":                     {a: a(up, now), b: b(up, now), want: Connected, why: "tested from pod to pod 1m0s ago", tested: measured(verify.Pods, 0, old)},
 		"the gateways alone were tested":    {a: a(up, now), b: b(up, now), want: Untested, why: "no pod traffic", tested: measured(verify.Gateways, 0, old)},

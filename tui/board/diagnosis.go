@@ -117,8 +117,15 @@ func (s Screen) diagnosisText(e session.Env, p *peering) []string {
 		shown = problems
 	}
 	sortByUrgency(shown)
+	passed := len(results) - len(shown)
+	if passed > 0 && width >= draw.BesideFrom { // there is room for all
+		half := draw.Half(width)
+		fine := slices.DeleteFunc(results, func(r check.Result) bool { return r.State != check.Pass })
+		right := append([]string{t.Label.Render(fmt.Sprintf("%d passed", passed))}, resultLines(t, check.Together(fine), half)...)
+		return append(lines, t.Beside(resultLines(t, check.Once(check.Together(shown)), half), right, width)...)
+	}
 	lines = append(lines, resultLines(t, check.Once(check.Together(shown)), width)...)
-	if passed := len(results) - len(shown); passed > 0 {
+	if passed > 0 {
 		lines = append(lines, "", t.Faint.Render(fmt.Sprintf("%d passed; %s shows them.", passed, keys.Called(e.Keys.Problems))))
 	}
 	return lines

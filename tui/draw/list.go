@@ -15,9 +15,15 @@ func At(lines []string, i int) string {
 // TwoColumns is the width from which both sides of a connection stand beside each other.
 const TwoColumns = 120
 
+// BesideFrom is the width from which a list has what belongs to it next to it, and not below.
+const BesideFrom = 160
+
+// Half is the width of each of two blocks next to each other.
+func Half(width int) int { return (width - 3) / 2 } //nolint:mnd // a gap, and two of them
+
 // Beside puts two blocks of lines next to each other, each with half of the width.
 func (t Theme) Beside(left, right []string, width int) []string {
-	half := (width - 3) / 2
+	half := Half(width)
 	lines := make([]string, max(len(left), len(right)))
 	for i := range lines {
 		lines[i] = strings.TrimRight(Pad(t.Fit(At(left, i), half), half)+"   "+t.Fit(At(right, i), half), " ")

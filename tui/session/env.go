@@ -54,6 +54,7 @@ type Text struct {
 	ID       string // "" for none
 	Lines    []string
 	Height   int  // in sight
+	Width    int  // 0: the screen's
 	Sideways bool // it scrolls to the right, too; else lines are cut
 	Tail     bool // it starts at its end, and stays there while lines are added
 	Cursor   int  // the line that it starts with in sight

@@ -235,6 +235,12 @@ func (s applyScreen) view(c scene) []string {
 		return c.Pane()
 	}
 	lines := append([]string{s.progress(c)}, s.card(c)...)
+	if half, ok := c.half(); ok {
+		lines = append(lines, "")
+		rows, active := s.rows(half, s.event.Plan.Steps)
+		room := max(1, c.Body-len(lines))
+		return append(lines, c.Theme.Beside(draw.Window(rows, active, min(room, len(rows))), s.latest(half, room), c.Width)...)
+	}
 	rows, active := s.rows(c, s.event.Plan.Steps)
 	if len(lines)+len(rows) < c.Body {
 		lines = append(lines, "")
@@ -243,11 +249,16 @@ func (s applyScreen) view(c scene) []string {
 	lines = append(lines, draw.Window(rows, active, min(room, len(rows)))...)
 	// The log of events fills the rest.
 	if rest := c.Body - len(lines); rest >= 3 {
-		happened := s.happened(c)
-		lines = append(lines, c.Theme.RuleLine("what happened, the latest first", c.Width))
-		for _, h := range slices.Backward(happened[max(0, len(happened)-rest+1):]) {
-			lines = append(lines, h.line(c))
-		}
+		lines = append(lines, s.latest(c, rest)...)
+	}
+	return lines
+}
+
+// latest is what happened, as much of it as fits into so many lines.
+func (s applyScreen) latest(c scene, room int) []string {
+	lines, happened := []string{c.Theme.RuleLine("what happened, the latest first", c.Width)}, s.happened(c)
+	for _, h := range slices.Backward(happened[max(0, len(happened)-room+1):]) {
+		lines = append(lines, h.line(c))
 	}
 	return lines
 }

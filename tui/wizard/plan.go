@@ -127,6 +127,12 @@ func (s planScreen) view(c scene) []string {
 	if c.Current.Failure() != nil || s.zoom {
 		return c.Pane()
 	}
+	if half, ok := c.half(); ok {
+		head := s.head(half, c.Body)
+		list := c.Body - len(head)
+		left := append(head, draw.Window(s.rows(half), s.index(c.Current), list)...)
+		return c.Theme.Beside(left, append([]string{s.paneHeading(half, list)}, c.Pane()...), c.Width)
+	}
 	head := s.head(c, c.Body)
 	list, pane := c.planLayout(c.Body - len(head))
 	lines := append(head, draw.Window(s.rows(c), s.index(c.Current), list)...)
@@ -274,7 +280,12 @@ func (s planScreen) text(c scene) session.Text {
 		return session.Text{ID: "failures", Lines: c.failures(), Height: c.Room(), Sideways: true}
 	}
 	text := session.Text{ID: "step " + string(s.selected), Lines: s.pane(c), Height: c.Room(), Sideways: true}
-	if !s.zoom {
+	if half, ok := c.half(); ok && !s.zoom {
+		text.Lines, text.Width, text.Height = s.pane(half), half.Width, text.Height-1
+		if s.selected == applyRow { // there is room for all of it
+			text.Lines = append(text.Lines, half.diffs()...)
+		}
+	} else if !s.zoom {
 		_, pane := c.planLayout(text.Height - len(s.head(c, text.Height)))
 		text.Height = max(0, pane-1)
 	}
@@ -301,6 +312,16 @@ func (s planScreen) pane(c scene) []string {
 		lines = append(lines, "It exists as wanted: nothing to change.")
 	case step.Status == flows.Blocked && step.Action.Changes():
 		lines = append(lines, "Its content is known only after that.")
+	}
+	return lines
+}
+
+// diffs are what all steps change.
+func (c scene) diffs() (lines []string) {
+	for _, step := range c.Current.Steps {
+		if step.Diff != "" {
+			lines = append(append(lines, "", c.Theme.RuleLine(c.stepTitle(step), c.Width)), c.Theme.Diff(step.Diff)...)
+		}
 	}
 	return lines
 }
@@ -381,5 +402,9 @@ func (s planScreen) title(c scene) string {
 	case !ok:
 		return ""
 	}
+	return c.stepTitle(step)
+}
+
+func (c scene) stepTitle(step flows.Step) string {
 	return fmt.Sprintf("%s of %s %s", step.Title, step.Side, c.id(step.Side))
 }

@@ -29,6 +29,15 @@ type scene struct {
 	localOnly bool // the plan leaves cluster B alone
 }
 
+// half is the scene for one of two blocks next to each other; ok is false where there is no
+// room for two.
+func (c scene) half() (_ scene, ok bool) {
+	if ok = c.Width >= draw.BesideFrom; ok {
+		c.Width = draw.Half(c.Width)
+	}
+	return c, ok
+}
+
 // chosen reports whether a side has its cluster.
 func (c scene) chosen(s flows.Side) bool { return c.pair[s] != flows.ContextRef{} }
 

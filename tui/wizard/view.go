@@ -86,14 +86,11 @@ func (w Wizard) Name(e session.Env) string {
 	return "A " + c.name(flows.A) + " " + e.Theme.Between + " B " + c.name(flows.B)
 }
 
-// namedSteps is the width from which on all steps have their names.
-const namedSteps = 160
-
 // Progress is where the wizard is, and when: steps with a mark of how they went, the
-// present one with its name. Who comes from the dashboard has done none of them.
+// present one with its name, and on a wide screen all. Who comes from the dashboard has done none of them.
 func (w Wizard) Progress(e session.Env) string {
 	var words []string
-	apart, named := " ", e.Width >= namedSteps
+	apart, named := " ", e.Width >= draw.BesideFrom
 	if named {
 		apart = "  "
 	}
