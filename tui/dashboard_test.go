@@ -293,13 +293,13 @@ func TestTheScreenIsSavedAsText(t *testing.T) {
 		screen := d.screen()
 		d.keys("s")
 		d.has("The screen is in", "/001/liqo-tui-2026") // with its folder
-		d.keys("s")                                     // the same name again: nothing is overwritten
-		d.has("was not saved")
+		d.keys("s")                                     // in the same second: nothing is overwritten
+		d.has("-2.txt")
 		files, err := os.ReadDir(".")
-		if err != nil || len(files) != 1 {
+		if err != nil || len(files) != 2 {
 			t.Fatalf("got files %v, error %v", files, err)
 		}
-		text, err := os.ReadFile(files[0].Name())
+		text, err := os.ReadFile(files[1].Name()) // "-" sorts before "."
 		if err != nil || string(text) != screen {
 			t.Errorf("got %v and\n%s\nwant\n%s", err, text, screen)
 		}

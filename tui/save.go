@@ -1,7 +1,9 @@
 package tui
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -22,12 +24,9 @@ func (m Model) save(msg session.SaveMsg) (Model, tea.Cmd) {
 	if msg.Text == "" {
 		msg = session.SaveMsg{What: "screen", Text: ansi.Strip(m.bannered(m.content())) + "\n", Suffix: ".txt"}
 	}
-	file := "liqo-tui-" + m.clock.Format("20060102-150405") + msg.Suffix
+	name := "liqo-tui-" + m.clock.Format("20060102-150405")
 	return m, func() tea.Msg {
-		if path, err := filepath.Abs(file); err == nil {
-			file = path // who reads it later asks where that was
-		}
-		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		file, f, err := newFile(name, msg.Suffix)
 		if err != nil {
 			return savedMsg{msg.What, file, err}
 		}
@@ -37,6 +36,23 @@ func (m Model) save(msg session.SaveMsg) (Model, tea.Cmd) {
 		}
 		return savedMsg{msg.What, file, err}
 	}
+}
+
+// newFile is one of that name, or with a number behind it where that one exists.
+func newFile(name, suffix string) (file string, f *os.File, err error) {
+	for n := 1; n < 10; n++ {
+		if file = name + suffix; n > 1 {
+			file = fmt.Sprintf("%s-%d%s", name, n, suffix)
+		}
+		if path, err := filepath.Abs(file); err == nil {
+			file = path // who reads it later asks where that was
+		}
+		f, err = os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if !errors.Is(err, fs.ErrExist) {
+			break
+		}
+	}
+	return file, f, err
 }
 
 func (m Model) updateSaved(msg savedMsg) Model {

@@ -295,10 +295,9 @@ func (m Model) helpText() []string {
 		return append(lines, m.dashboard.Legend(m.env())...)
 	}
 	lines = append(lines, t.Wrap("A is the local cluster, B the remote one. \"Connected\" is what a gateway says when the other one answers its pings.", m.width, 0)...)
-	command := m.wizard.CommandLine(m.env())
-	if command == "" {
-		return lines
+	if command := m.wizard.CommandLine(m.env()); command != "" {
+		lines = append(lines, "", "The same as a command:")
+		lines = append(lines, t.Command("  ", command, m.width)...)
 	}
-	lines = append(lines, "", "The same as a command:")
-	return append(lines, t.Command("  ", command, m.width)...)
+	return append(append(lines, ""), m.wizard.Legend(m.env())...)
 }

@@ -312,7 +312,7 @@ func (c *Cluster) judge(now time.Time, o render.Object, g *gateway, w way) (netw
 	case ok:
 		r.Reason, r.Message = render.ReasonNoHandshake, fmt.Sprintf("no client with the right key has dialled UDP port %d yet", server.Spec.Endpoint.Port)
 	default:
-		r.Reason, r.Message = render.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: check that the port is open on the way, and that the server has this gateway's key", w.dialled)
+		r.Reason, r.Message = render.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: the port may be closed on the way, or the server may not have this gateway's key", w.dialled)
 	}
 	if s.Value == ping.Error {
 		moved, over := g.silence.Moved(now, g.traffic)

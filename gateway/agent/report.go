@@ -211,7 +211,7 @@ func explain(now time.Time, role gateway.Role, s setup, t tunnel.Status) (render
 	case role == gateway.Server:
 		return render.ReasonNoHandshake, fmt.Sprintf("no client with the right key has dialled UDP port %d yet", s.port)
 	}
-	return render.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: check that the port is open on the way, and that the server has this gateway's key", s.endpoint)
+	return render.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: the port may be closed on the way, or the server may not have this gateway's key", s.endpoint)
 }
 
 // fewStrangers may be somebody's scan of the port.

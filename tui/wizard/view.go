@@ -8,6 +8,7 @@ import (
 	"charm.land/bubbles/v2/key"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
@@ -237,4 +238,16 @@ func (c scene) below(lines, foot []string) []string {
 		lines = append(lines, "")
 	}
 	return append(lines, foot...)
+}
+
+// Legend says what the signs of the screen mean.
+func (w Wizard) Legend(e session.Env) []string {
+	switch w.Step {
+	case Preflight:
+		return e.Theme.Legend(e.Theme.CheckLegend(check.Measuring), e.Width)
+	case Plan, Apply:
+		return e.Theme.Legend(e.Theme.StepLegend(), e.Width)
+	case Away, Clusters, Settings, Live:
+	}
+	return nil
 }
