@@ -204,7 +204,7 @@ const lossWindow = time.Minute
 // pings of the last minute were lost before.
 func (r Reading) lossText(now time.Time) string {
 	if r.Recovering() {
-		return fmt.Sprintf("recovering: pings are answered again for %s; of the last minute's, %.3g%% were lost", max(0, now.Sub(r.Since)).Round(time.Second), r.Loss*100)
+		return fmt.Sprintf("recovering: pings have been answered again for %s; %.3g%% of the last minute's were lost", max(0, now.Sub(r.Since)).Round(time.Second), r.Loss*100)
 	}
 	return fmt.Sprintf("connected, but %.3g%% of the pings are lost", r.Loss*100)
 }

@@ -194,7 +194,7 @@ func (m Model) content() string {
 		lines = append(lines, draw.At(body, i))
 	}
 	for _, text := range m.noteLines() {
-		lines = append(lines, m.theme.Marks[draw.Warn].Render(text))
+		lines = append(lines, m.theme.Label.Render(text))
 	}
 	m.help.SetWidth(m.width)
 	bindings := m.short()

@@ -257,8 +257,11 @@ func (t *tunnel) ping(now time.Time, generation int64, w way, chance func() floa
 	t.looked = now
 	defer func() { t.silence.Note(now, t.pings.Status(now).LastReply, t.traffic) }()
 	if !w.open {
-		if w.dialled != "" { // who dials anew forgets those before
+		switch {
+		case w.dialled != "": // who dials anew forgets those before
 			t.handshake = time.Time{}
+		case t.handshake.IsZero(): // a server does not know where to send to
+			return
 		}
 		t.traffic.Sent += uint64(handshakeBytes * over.Seconds())
 		return

@@ -195,7 +195,7 @@ func (c table) titles(t draw.Theme, o order) string {
 	for _, column := range c {
 		title := column.title
 		if column.sorts && column.by == o.By {
-			title += t.Sorted[map[bool]int{false: 0, true: 1}[o.Reverse]]
+			title += o.mark(t)
 		}
 		line.WriteString(column.pad(title))
 	}

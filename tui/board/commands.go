@@ -148,7 +148,11 @@ func (s Screen) widen(e session.Env) Screen {
 	before := len(s.layout(e).table)
 	s.wide = !s.wide
 	if s.wide && len(s.layout(e).table) <= before && before > 0 {
-		e.Post(session.NoteMsg(fmt.Sprintf("There is no room for more columns in %d.", e.Width)))
+		note := fmt.Sprintf("There is no room for more columns in %d.", e.Width)
+		if inSight, more := s.columnLegends(e)[0], s.columnLegends(e)[1]; len(inSight.Rows) > 0 && len(more.Rows) == 0 {
+			note = "All columns are in sight."
+		}
+		e.Post(session.NoteMsg(note))
 	}
 	return s
 }

@@ -44,7 +44,7 @@ const (
 func (d detail) lines(width, height int) []string {
 	t := d.t
 	v := d.p.judge(d.now) // anew: its words tell the time
-	head := t.Glyphs[draw.PairMarks[v.State]] + " " + v.Title()
+	head := t.Glyphs[draw.PairMarks[v.State]] + " " + v.State.String()
 	if since := d.p.began(); !since.IsZero() {
 		head += " for " + draw.Minutes(d.now.Sub(since))
 	}

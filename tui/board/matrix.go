@@ -116,7 +116,7 @@ func (s Screen) matrixText(e session.Env) []string {
 			legend = append(legend, t.State(draw.PairMarks[state], view.State(state).String(), 0))
 		}
 	}
-	legend = append(legend, "- not peered, or nobody here says so", "round trips are measured by the line's gateway")
+	legend = append(legend, "- not peered, or nobody here says so", "round trips are those that the row's gateway measures")
 	t.Dot = "   " // a dot is a state's sign, too
 	lines = append(lines, t.Pack(legend, e.Width)...)
 	room := e.Room() - len(lines) - 1

@@ -32,6 +32,12 @@ type order struct {
 	Reverse bool
 }
 
+// mark says which way the values run: names from A on, and ages from the newest, run up.
+func (o order) mark(t draw.Theme) string {
+	up := o.By == byName || o.By == byAge
+	return t.Sorted[map[bool]int{false: 0, true: 1}[up != o.Reverse]]
+}
+
 // sortKey is what a row is sorted by, kept with it so that the row is found
 // again where it was put.
 type sortKey struct {

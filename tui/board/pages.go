@@ -170,7 +170,7 @@ func (s Screen) contextsText(e session.Env) []string {
 		case !x.asked:
 			mark, word = draw.Running, "was asked, and has not answered yet"
 		case x.ID == "":
-			word = "answers, and has no cluster ID"
+			mark, word = draw.Warn, "answers, and has no cluster ID"
 		}
 		line := draw.Pad(t.Middle(t.Plain(x.ref.String()), width), width) + "  "
 		if whole := line + t.State(mark, word+": "+why, 0); why != "" && draw.Cells(whole) <= e.Width {

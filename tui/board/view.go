@@ -183,7 +183,7 @@ func (s Screen) Title(e session.Env) string {
 	if s.Detail {
 		return title
 	}
-	return title + "  " + t.Faint.Render(draw.Counted(len(s.Board.sources), "context")+", by "+s.Board.Order.By.String()+t.Sorted[map[bool]int{false: 0, true: 1}[s.Board.Order.Reverse]])
+	return title + "  " + t.Faint.Render(draw.Counted(len(s.Board.sources), "context")+", by "+s.Board.Order.By.String()+s.Board.Order.mark(t))
 }
 
 // Gist is the state of all peerings in a few words.

@@ -49,7 +49,7 @@ type Theme struct {
 	Into     string    // from a list to one of it
 	Bar      string    // between two panes
 	Pointer  string    // before the selected row
-	Sorted   [2]string // after the column that rows are sorted by: as usual, reversed
+	Sorted   [2]string // after the column that rows are sorted by: down, up
 
 	Marks                         [6]Style
 	Sides                         [2]Style

@@ -101,6 +101,7 @@ func (w Wizard) Progress(e session.Env) string {
 		case s == w.Step:
 			look = e.Theme.Title
 		case s >= w.Step || w.visiting:
+		case s > Clusters && w.Step == Live && w.apply.phase == phaseNone: // these two were connected before
 		case s == Apply && (w.apply.phase == phaseFailed || w.apply.phase == phaseStopped):
 			word += e.Theme.Glyphs[draw.Fail]
 		default:
