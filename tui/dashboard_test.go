@@ -210,7 +210,7 @@ func TestTheDashboardShowsALostClusterAndALostTunnel(t *testing.T) {
 		d.keys("E")
 		d.has("rome/milan: down (was ", "rome/milan: unreachable (was untested)")
 		d.keys("esc", "enter", "pgdown")
-		d.has("1 outage since 12:0", "when the dashboard was opened")
+		d.has("1 outage since 12:0", "when watching began")
 	})
 }
 

@@ -134,5 +134,5 @@ func (m Model) promptBody(height int) []string {
 		return append(lines, draw.Window(rows, selected, room)...)
 	}
 	lines = append(lines, draw.Window(rows, selected, room-1)...)
-	return append(lines, t.Faint.Render(fmt.Sprintf("%d of %d commands: type to find one", selected+1, len(rows))))
+	return append(lines, t.Faint.Render(fmt.Sprintf("command %d of %d; type to find one", selected+1, len(rows))))
 }

@@ -151,7 +151,7 @@ func (m Model) position() string {
 	if !m.paged || m.prompt != nil && !m.showHelp || total <= m.pane.Height() {
 		return ""
 	}
-	return fmt.Sprintf("lines %d to %d of %d", m.pane.YOffset()+1, min(total, m.pane.YOffset()+m.pane.Height()), total)
+	return fmt.Sprintf("lines %d to %d of %d", m.pane.YOffset()+1, min(total, m.pane.YOffset()+min(m.pane.Height(), m.bodyHeight())), total)
 }
 
 func (m Model) tiny() bool { return m.width < minWidth || m.height < minHeight }

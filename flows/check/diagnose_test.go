@@ -94,6 +94,13 @@ func TestDiagnose(t *testing.T) {
 			facts: func(f *flows.Facts) { counts(f, 21504, 0, 0, 0) },
 			roots: []string{"LT-D020 A→B"},
 		},
+		"way-there-closed-later": { // the server has heard the client before: that is the address to let through
+			facts: func(f *flows.Facts) {
+				counts(f, 21504, 0, 0, 0)
+				says(&f.Remote, f.At, func(r *render.Report) { r.Endpoint = "198.51.100.7:40123" })
+			},
+			roots: []string{"LT-D020 A→B"},
+		},
 		"way-back-closed": {
 			facts: func(f *flows.Facts) { counts(f, 21504, 0, 9200, 21504) },
 			roots: []string{"LT-D020 B→A"},

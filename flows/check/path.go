@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -124,8 +125,12 @@ func (in diagnosis) closed(text string, others ...string) Result {
 	if server == flows.A {
 		swap = "Remote"
 	}
+	var heard []string
+	if from, err := netip.ParseAddrPort(in.readings[server].PeerAddress); err == nil {
+		heard = []string{from.Addr().String()}
+	}
 	fixes := []string{
-		rule(in.cluster(client), address, fmt.Sprint(port)),
+		rule(in.cluster(client), address, fmt.Sprint(port), heard...),
 		fmt.Sprintf("or let %s dial: %s", in.cluster(server).ID, in.facts.Network("connect --server-location "+swap)),
 		fmt.Sprintf("or dial another address of %s: %s", in.cluster(server).ID, in.facts.Network("connect --client-address ADDRESS")),
 	}

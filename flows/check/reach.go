@@ -195,12 +195,16 @@ func loadBalancerReach(server flows.ClusterFacts) Result {
 	return result(Inconclusive, "whether load balancers get addresses here is not known: "+reason, "if the endpoint stays pending: --server-service-type NodePort")
 }
 
-// rule is the firewall rule to ask for, ready to paste.
-func rule(client flows.ClusterFacts, address, port string) string {
+// rule is the firewall rule to ask for, ready to paste. heard is from where packets of the
+// client came last, which is better known than the addresses of its nodes.
+func rule(client flows.ClusterFacts, address, port string, heard ...string) string {
 	from, nat := "from the nodes of "+string(client.ID), ""
-	if external, internal := nodeAddresses(client); len(external) > 0 {
+	switch external, internal := nodeAddresses(client); {
+	case len(heard) > 0:
+		from, nat = heard[0], fmt.Sprintf(" (%s was heard from there; its gateway may move to another node)", client.ID)
+	case len(external) > 0:
 		from = addresses(external)
-	} else if len(internal) > 0 {
+	case len(internal) > 0:
 		from, nat = addresses(internal), fmt.Sprintf(" (behind NAT: %s's public address)", client.ID)
 	}
 	return fmt.Sprintf("firewall: allow UDP %s → %s port %s and replies%s", from, address, port, nat)

@@ -24,7 +24,7 @@ type detail struct {
 	lendings [2][]view.Lending
 	log      *eventLog
 	names    string
-	began    time.Time // when the dashboard was opened
+	began    time.Time // when watching did
 	pane     bool      // it does not scroll: a chart is there as a whole or not at all
 	// absence is why a side says nothing.
 	absence string
@@ -64,7 +64,7 @@ func (d detail) lines(width, height int) []string {
 	case outages == 0 && d.now.Sub(d.p.came) < flapWindow:
 		history = " since it first worked, at " + d.p.came.Format("15:04")
 	case d.now.Sub(d.began) < flapWindow:
-		history = " since " + d.began.Format("15:04") + ", when the dashboard was opened"
+		history = " since " + d.began.Format("15:04") + ", when watching began"
 	}
 	history = flapText(outages, v.State) + history
 	if at := d.p.created(); !at.IsZero() {

@@ -107,6 +107,7 @@ func (s Screen) found(e session.Env, lines []string) []string {
 	}
 	t := e.Theme
 	var found []string
+	lines = slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.TrimSpace(ansi.Strip(line)) == "" })
 	for _, line := range lines {
 		if strings.Contains(strings.ToLower(ansi.Strip(line)), text) {
 			found = append(found, line)
@@ -115,6 +116,9 @@ func (s Screen) found(e session.Env, lines []string) []string {
 	count := fmt.Sprintf("%d of %s  ", len(found), draw.Counted(len(lines), "line"))
 	const label = "search: "
 	head := t.Faint.Render(count) + t.Label.Render(label) + s.find.View(t, max(1, e.Width-len(count)-len(label)), s.filtering)
+	if len(found) == 0 {
+		found = []string{t.Faint.Render("No line has this text.")}
+	}
 	return append([]string{head}, found...)
 }
 

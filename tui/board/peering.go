@@ -55,12 +55,13 @@ func (p *peering) judge(now time.Time) view.Verdict { return view.Judge(p.both()
 
 func (p *peering) both() [2]view.End { return [2]view.End{p.ends[flows.A].End, p.ends[flows.B].End} }
 
-// began is when the state did, as well as that is known.
+// began is when the state did, as well as that is known. Gateways say since when the tunnel
+// works: it may have been degraded since.
 func (p *peering) began() time.Time {
-	if !p.Since.IsZero() {
-		return p.Since
+	if p.Since.IsZero() || p.State.Works() && p.seen.After(p.Since) {
+		return p.seen
 	}
-	return p.seen
+	return p.Since
 }
 
 // verdict is the state, with the time since when it is known.

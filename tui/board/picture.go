@@ -48,7 +48,13 @@ func picture(t draw.Theme, results []check.Result, ids [2]render.ClusterID, dial
 		return t.Marks[m].Render(rule + t.Glyphs[m] + rule)
 	}
 	node := func(s flows.Side) string { return t.State(partOf(results, ofGateway, s), gateway, 0) }
-	nodes := func(s flows.Side) string { return link(partOf(results, ofNodes, s), t.Rule, gap) }
+	nodes := func(s flows.Side) string {
+		m := partOf(results, ofNodes, s)
+		if m == draw.OK && partOf(results, []flows.Code{check.PodTraffic}, s) == draw.Unknown { // nodes reach the gateway, and no pod was seen to
+			m = draw.Unknown
+		}
+		return link(m, t.Rule, gap)
+	}
 	before := "  pods " + nodes(flows.A) + " " + node(flows.A) + " "
 	tunnel := link(partOf(results, ofTunnel, flows.A, flows.B), t.Heavy, 2*gap)
 	way := before + tunnel + " " + node(flows.B) + " " + nodes(flows.B) + " pods"

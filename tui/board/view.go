@@ -156,7 +156,9 @@ func (s Screen) detailOf(e session.Env, p *peering) detail {
 		d.lendings[i] = view.Lendings(s.clusterOf(e, p, flows.Side(i)), p.ends[1-i].ID)
 	}
 	if refs, missing := s.contextsOf(p); missing == "" {
-		d.measured = func(width int) []string { return e.Verified.Lines(e.Theme, refs, p.verdict(), e.Now, width) }
+		d.measured = func(width int) []string {
+			return e.Verified.Lines(e.Theme, refs, p.verdict(), e.Now, draw.Minutes, width)
+		}
 	}
 	return d
 }

@@ -221,7 +221,7 @@ func (t Theme) RTTLegend() [][2]string {
 	}
 	return [][2]string{
 		{t.SparkRTT(bars, make([]bool, n)), fmt.Sprintf("from %gms or less to %gms or more, each %.1f times the one before", lowRTT, float64(highRTT), bars[1]/bars[0])},
-		{t.SparkRTT([]float64{0}, []bool{true}), "pings were lost"},
+		{t.SparkRTT([]float64{0}, []bool{true}), "no ping was answered"},
 		{gap, "nothing was measured"},
 	}
 }

@@ -54,11 +54,12 @@ type VerifiedMsg struct {
 }
 
 // Lines say what was measured between two clusters, as lines of at most width cells.
-// What was found before the connection came to be as it is does not count any more.
-func (v Verification) Lines(t draw.Theme, of [2]flows.ContextRef, is view.Verdict, now time.Time, width int) []string {
+// What was found before the connection came to be as it is does not count any more. age
+// writes a time that has passed: no finer than the screen is drawn.
+func (v Verification) Lines(t draw.Theme, of [2]flows.ContextRef, is view.Verdict, now time.Time, age func(time.Duration) string, width int) []string {
 	switch {
 	case v.Running() && v.About(of):
-		text := fmt.Sprintf("measuring with a pod on each side, for %s", draw.Age(now.Sub(v.Began)))
+		text := fmt.Sprintf("measuring with a pod on each side, for %s", age(now.Sub(v.Began)))
 		return []string{t.State(draw.Running, text, 0)}
 	case !v.Ended || !v.About(of):
 		return t.Wrap("Not tested from pod to pod yet. Press v to test.", width, 0)
@@ -76,9 +77,9 @@ func (v Verification) Lines(t draw.Theme, of [2]flows.ContextRef, is view.Verdic
 	}
 	works := r.Verdict() != verify.Broken
 	if (works && is.State.Broken() || !works && is.State.Works()) && is.Since.After(r.At) {
-		return []string{t.Faint.Render("before that: " + found + ", " + draw.Age(now.Sub(r.At)) + " ago")}
+		return []string{t.Faint.Render("before that: " + found + ", " + age(now.Sub(r.At)) + " ago")}
 	}
-	lines := []string{t.State(look, found, 0) + t.Faint.Render(", "+draw.Age(now.Sub(r.At))+" ago")}
+	lines := []string{t.State(look, found, 0) + t.Faint.Render(", "+age(now.Sub(r.At))+" ago")}
 	for _, text := range r.Lines() {
 		// Its last line says what the first one here does.
 		if !strings.HasPrefix(text, "verified") && !strings.HasPrefix(text, "not verified") {

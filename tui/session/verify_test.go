@@ -35,7 +35,7 @@ func TestATestOfBeforeIsSaidToBe(t *testing.T) {
 		"it is down, as the test has found": {failed, view.Verdict{State: view.Down, Since: at.Add(time.Second)}, false},
 	} {
 		v := Verification{Pair: of, Result: c.result, Ended: true}
-		lines := v.Lines(draw.NewTheme(false, false), of, c.is, at.Add(time.Minute), 100)
+		lines := v.Lines(draw.NewTheme(false, false), of, c.is, at.Add(time.Minute), draw.Age, 100)
 		if got := strings.HasPrefix(ansi.Strip(lines[0]), "before that: "); got != c.before {
 			t.Errorf("%s: got %q, want it to be said: %t", name, lines[0], c.before)
 		}

@@ -87,7 +87,7 @@ func (s liveScreen) text(c scene) []string {
 	width, lines := c.Width, s.verdict(c)
 	var measured []string
 	if both := c.peer(flows.A).Connection != nil && c.peer(flows.B).Connection != nil; both {
-		measured = s.verify.Lines(c.Theme, c.pair, s.judge(c), c.Now, width)
+		measured = s.verify.Lines(c.Theme, c.pair, s.judge(c), c.Now, draw.Age, width)
 		lines = append(lines, measured[0])
 		measured = measured[1:]
 	}
