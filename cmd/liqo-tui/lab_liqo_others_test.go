@@ -50,7 +50,10 @@ func (l lab) besideAPeering(t *testing.T, c connection, work func()) {
 	answers()
 	l.liqoctl(t, append(consumer, "unoffload", "namespace", namespace, "--skip-confirm")...)
 	l.must(t, "kubectl", c.a, "delete", "namespace", namespace, "--timeout=120s")
-	l.liqoctl(t, l.argsOf(c, "unpeer", "--skip-confirm")...) // it keeps the tenant namespaces
+	l.liqoctl(t, l.argsOf(c, "unpeer", "--skip-confirm")...)
+	for _, way := range c.ways() { // it keeps them, with nonces and certificates that the next unpeer would remove
+		l.must(t, "kubectl", way.a, "delete", "namespace", "liqo-tenant-"+way.b, "--timeout=60s")
+	}
 }
 
 // testPeeringOfOthers walks through what happens to connections of a third cluster with
