@@ -111,7 +111,7 @@ func (s Screen) peeringCommands(e session.Env) []keys.Command {
 			commands = append(commands, keys.Command{Binding: keys.Named(k.Apply, "plan the remedy"), Msg: actRemedy})
 		}
 		if len(problemsOf(results)) > 0 {
-			commands = append(commands, keys.Command{Binding: keys.Named(k.Problems, "all or only problems"), Msg: actAllChecks})
+			commands = append(commands, keys.Command{Binding: keys.Named(k.Problems, map[bool]string{true: "only problems", false: "all checks"}[s.allChecks]), Msg: actAllChecks})
 		}
 	} else {
 		commands = append(commands, keys.Command{Binding: k.Diagnose, Msg: pageDiagnosis, Group: keys.Look})

@@ -127,7 +127,7 @@ func (s preflightScreen) commands(k keys.Map) []keys.Command {
 		{Binding: k.Back, Msg: goClusters},
 		{Binding: keys.Named(k.Verify, "try with packets"), Msg: tryMsg{}},
 		{Binding: k.Refresh, Msg: session.RewatchMsg{}},
-		{Binding: k.Problems, Msg: actProblems},
+		{Binding: keys.Named(k.Problems, map[bool]string{true: "all checks", false: "only problems"}[s.problems]), Msg: actProblems},
 	}
 	return append(commands, k.Moving()...)
 }
@@ -171,7 +171,7 @@ func (s preflightScreen) view(c scene) []string {
 		rows[i] = c.checkLine(r, i == selected)
 	}
 	if len(rows) == 0 {
-		rows = []string{"All checks have passed; " + keys.Called(c.Keys.Problems) + " shows them."}
+		rows = []string{"No problem: " + keys.Called(c.Keys.Problems) + " shows all checks."}
 	}
 	detail := s.detail(c, shown, selected)
 	room := c.Body - len(lines)
