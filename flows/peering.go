@@ -175,7 +175,7 @@ func (r Reading) claim(now time.Time) (state State, why string) {
 	switch r.Value {
 	case networkingv1beta1.Connected:
 		if r.Lossy() {
-			return StateDegraded, r.lossText(now)
+			return StateDegraded, r.lossText()
 		}
 		if r.Unreached != "" {
 			return StateDegraded, fmt.Sprintf("connected, but pods on %s can't reach the gateway: open UDP port %d between the cluster's nodes", r.Unreached, FabricPort)
@@ -202,9 +202,9 @@ const lossWindow = time.Minute
 
 // lossText tells a connection that has just come back from one that begins to fail: the
 // pings of the last minute were lost before.
-func (r Reading) lossText(now time.Time) string {
+func (r Reading) lossText() string {
 	if r.Recovering() {
-		return fmt.Sprintf("recovering: pings have been answered again for %s; %.3g%% of the last minute's were lost", max(0, now.Sub(r.Since)).Round(time.Second), r.Loss*100)
+		return fmt.Sprintf("recovering: at the last report pings had been answered again for %s, and %.3g%% of the last minute's were lost", max(0, r.At.Sub(r.Since)).Round(time.Second), r.Loss*100)
 	}
 	return fmt.Sprintf("connected, but %.3g%% of the pings are lost", r.Loss*100)
 }

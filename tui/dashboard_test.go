@@ -168,7 +168,7 @@ func TestTheRemedyOfADiagnosisIsAPlan(t *testing.T) {
 		d.pair.Join("rome", "milan", func(l *simulated.Link) { l.Closed = true })
 		d.wait(20 * time.Second)
 		d.keys("D")
-		d.has("LT-D020", "ROOT CAUSE", "═✗═", "c copies the first fix", "a plans: let milan dial", "rome reported at 12:0")
+		d.has("LT-D020", "ROOT CAUSE", "═✗═", "c copies the first advice", "a plans: let milan dial", "rome reported at 12:0")
 		d.keys("c")
 		if !strings.HasPrefix(d.clip, "firewall: allow UDP") && !strings.Contains(d.clip, "allow UDP") {
 			t.Errorf("got %q copied, want the firewall's rule", d.clip)
@@ -400,5 +400,8 @@ func TestADemonstrationSaysHowHighATerminalItNeeds(t *testing.T) {
 		if said := strings.Contains(strings.ReplaceAll(got, "\n", " "), "needs 40x13"); said != want {
 			t.Errorf("at %d lines: got\n%s", height, got)
 		}
+	}
+	if got := m.Summary(); !strings.HasPrefix(got, "This was a demonstration") {
+		t.Errorf("got %q at the end, want it to say that nothing was real", got)
 	}
 }

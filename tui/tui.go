@@ -292,5 +292,8 @@ func (m Model) Summary() string {
 	for i, line := range lines {
 		lines[i] = m.theme.Plain(line)
 	}
+	if m.options.Demo != nil { // contexts of these names may exist
+		lines = append([]string{"This was a demonstration: nothing of it is real, and commands below are examples."}, lines...)
+	}
 	return strings.Join(lines, "\n")
 }

@@ -294,7 +294,7 @@ func (m Model) helpText() []string {
 	if m.onBoard() {
 		return append(lines, m.dashboard.Legend(m.env())...)
 	}
-	lines = append(lines, t.Wrap("A is the local cluster, B the remote one. \"Connected\" is what a gateway says when the other one answers its pings.", m.width, 0)...)
+	lines = append(lines, t.Wrap("A is the local cluster, B the remote one. A gateway is connected when the other one answers its pings; whether pods reach each other, packets of pods tell.", m.width, 0)...)
 	if command := m.wizard.CommandLine(m.env()); command != "" {
 		lines = append(lines, "", "The same as a command:")
 		lines = append(lines, t.Command("  ", command, m.width)...)

@@ -103,7 +103,7 @@ func (in diagnosis) judgePath(from flows.Side, moved [2]movement) Result {
 	case from == in.server() && moved[from].received == 0:
 		// The client dials from new ports, which the server can't know before a
 		// packet comes from there: what it sends is not on its way to the client.
-		return result(Inconclusive, fmt.Sprintf("nothing of %s arrives at %s either; as nothing comes from %s, %s does not know where to answer", sender, receiver, receiver, sender))
+		return result(Inconclusive, fmt.Sprintf("nothing of %s arrives at %s either; as nothing comes from %s, %s can answer only where it was heard last, if ever", sender, receiver, receiver, sender))
 	case moved[from].sent == 0:
 		return result(Inconclusive, fmt.Sprintf("%s has sent nothing", sender))
 	case from == in.server():

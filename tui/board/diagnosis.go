@@ -101,7 +101,7 @@ func (s Screen) diagnosisText(e session.Env, p *peering) []string {
 	var facts []string
 	text, plan := remedies(results)
 	if text != "" {
-		facts = append(facts, t.Title.Render(keys.Called(e.Keys.CopyCommand))+" copies the first fix")
+		facts = append(facts, t.Title.Render(keys.Called(e.Keys.CopyCommand))+" copies the first advice")
 	}
 	if plan != nil && missing == "" {
 		facts = append(facts, t.Title.Render(keys.Called(e.Keys.Apply))+" plans: "+plan.Means)

@@ -110,9 +110,6 @@ func speaksOf(all []flows.Reading, id render.ClusterID) bool {
 // Ages is how long the screen stays true if nothing happens.
 func (s Screen) Ages(now time.Time) time.Duration {
 	next := now.Truncate(time.Minute).Add(time.Minute)
-	if p := s.Subject(); p != nil && p.recovering() { // its words count the seconds
-		next = now.Truncate(time.Second).Add(time.Second)
-	}
 	if wakes := s.Board.wakes(); s.paused.IsZero() && wakes.Before(next) {
 		next = wakes
 	}

@@ -1,7 +1,6 @@
 package board
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -63,11 +62,6 @@ func (p *peering) began() time.Time {
 		return p.seen
 	}
 	return p.Since
-}
-
-// recovering reports whether the verdict tells of pings that are answered again.
-func (p *peering) recovering() bool {
-	return p.State == view.Degraded && slices.ContainsFunc(p.ends[:], func(e end) bool { return e.Reading.Lossy() && e.Reading.Recovering() })
 }
 
 // verdict is the state, with the time since when it is known.

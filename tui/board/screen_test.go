@@ -197,20 +197,6 @@ func TestAListAloneShowsWhatHappened(t *testing.T) {
 	}
 }
 
-// "for 9s" must not stand there for a minute.
-func TestSecondsAreDrawnAsTheyPass(t *testing.T) {
-	e := around(100, 30)
-	r := reported("milan", flows.RoleClient, up, e.Now)
-	r.Since, r.Loss = e.Now.Add(-9*time.Second), 0.5
-	s := New(session.Options{Contexts: refsOf("rome")}, e).Take(e, []News{toldBy("rome", r)})
-	if got := ansi.Strip(strings.Join(s.View(e), "\n")); !strings.Contains(got, "answered again for 9s") {
-		t.Fatalf("got\n%s\nwant it to count seconds", got)
-	}
-	if got := s.Ages(e.Now); got > time.Second {
-		t.Errorf("it is drawn again after %s, want a second at most", got)
-	}
-}
-
 // What is connected since long may have been degraded in between.
 func TestAStateBeginsWithItsLastChange(t *testing.T) {
 	e := around(100, 30)

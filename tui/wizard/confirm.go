@@ -135,7 +135,11 @@ func (q confirm) view(c scene) []string {
 		if s.Status == flows.Done || !s.Action.Changes() {
 			continue
 		}
-		changes = append(changes, fmt.Sprintf("%s  %s %s", c.side(s.Side), draw.Pad(s.Action.String(), 6), t.Plain(s.Title)))
+		line := fmt.Sprintf("%s  %s %s", c.side(s.Side), draw.Pad(s.Action.String(), 6), t.Plain(s.Title))
+		if s.Action == flows.Delete && s.Reason != "" { // as whether it is kept if anything is in it
+			line += "  " + t.Faint.Render(t.Plain(s.Reason))
+		}
+		changes = append(changes, line)
 	}
 	if room := c.Body - len(lines); len(changes) > room && room > 0 {
 		rest := len(changes) - room + 1
