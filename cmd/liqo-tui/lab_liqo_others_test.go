@@ -51,8 +51,10 @@ func (l lab) besideAPeering(t *testing.T, c connection, work func()) {
 	l.liqoctl(t, append(consumer, "unoffload", "namespace", namespace, "--skip-confirm")...)
 	l.must(t, "kubectl", c.a, "delete", "namespace", namespace, "--timeout=120s")
 	l.liqoctl(t, l.argsOf(c, "unpeer", "--skip-confirm")...)
-	for _, way := range c.ways() { // it keeps them, with nonces and certificates that the next unpeer would remove
-		l.must(t, "kubectl", way.a, "delete", "namespace", "liqo-tenant-"+way.b, "--timeout=60s")
+	// It keeps the tenant namespaces, of which a Renew holds one, with nonces and certificates
+	// that our next unpeer would remove.
+	for _, way := range c.ways() {
+		l.must(t, "kubectl", way.a, "-n", "liqo-tenant-"+way.b, "delete", "secrets", "--all")
 	}
 }
 
