@@ -293,7 +293,7 @@ func (m Model) Summary() string {
 		lines[i] = m.theme.Plain(line)
 	}
 	if m.options.Demo != nil { // contexts of these names may exist
-		lines = append([]string{"This was a demonstration: nothing of it is real, and commands below are examples."}, lines...)
+		lines = append([]string{"This was a demonstration: nothing is real, and commands are examples."}, lines...)
 	}
 	return strings.Join(lines, "\n")
 }

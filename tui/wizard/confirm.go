@@ -137,7 +137,8 @@ func (q confirm) view(c scene) []string {
 		}
 		line := fmt.Sprintf("%s  %s %s", c.side(s.Side), draw.Pad(s.Action.String(), 6), t.Plain(s.Title))
 		if s.Action == flows.Delete && s.Reason != "" { // as whether it is kept if anything is in it
-			line += "  " + t.Faint.Render(t.Plain(s.Reason))
+			changes = append(changes, t.Wrap(line+": "+t.Plain(s.Reason), c.Width, 4)...)
+			continue
 		}
 		changes = append(changes, line)
 	}

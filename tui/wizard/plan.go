@@ -239,7 +239,7 @@ func (s planScreen) rows(c scene) []string {
 	for _, step := range c.Current.Steps {
 		line := c.stepLine(step, true)
 		if step.Status == flows.Waiting && !c.Current.Empty() { // nobody waits before the changes are made
-			line = c.stepLineAs(draw.Pending, draw.StepWord(flows.Blocked), step, true)
+			line = c.stepLineAs(draw.Pending, draw.StepWord(flows.Ready), step, true)
 		}
 		rows = append(rows, c.Theme.Row(step.ID == s.selected, line))
 	}
