@@ -31,7 +31,8 @@ func (l lab) testTurns(t *testing.T, c connection) {
 		{"liqo-tui", "reset", []string{"--yes", "--timeout", "60s"}, false},
 	}
 	random := rand.New(rand.NewPCG(sample.Seed(t), 0)) //nolint:gosec // it has to be the same again
-	for step := range sample.Of(6, 67) {               // 200, of the three pairs that do so
+	// All: 200 of the three pairs that do so.
+	for step := range sample.Of(6, 67) {
 		next := turns[random.IntN(len(turns))]
 		if step%2 == 0 {
 			next = turns[random.IntN(2)] // else most turns would find nothing to remove

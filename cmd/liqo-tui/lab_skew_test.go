@@ -110,9 +110,9 @@ func (l lab) testUpgrade(t *testing.T) {
 }
 
 // Bounds. Measured were 0.1 to 0.4 s, 0.63 to 1.55 s (ten times) on the way back to an image
-// that does not know that another pod holds the tunnel, and 0.3 to 0.4 s with a standby. It was up to 14 s where an
-// operator of the former image replaced the gateway, and 8 to 11 s where a pod ended that had
-// held the Lease for less than 20 s, and did not give it back.
+// that does not know that another pod holds the tunnel, and 0.3 to 0.4 s with a standby. It was
+// up to 14 s where an operator of the former image replaced the gateway, and 8 to 11 s where a
+// pod ended that had held the Lease for less than 20 s, and did not give it back.
 const (
 	longestUpgrade     = time.Second
 	longestWayBack     = 3 * time.Second

@@ -3,9 +3,10 @@
 // judges facts and asks nobody.
 //
 // Checks depend on each other. A check is skipped, and says so, if a check that
-// it needs has failed, and planned if the plan brings what it asks for. A failed
-// check whose needs have all passed is a root cause. A check that can't be decided is inconclusive, neither good nor bad. A
-// check that only a second look can decide is measuring until then.
+// it needs has failed. A failed check whose needs have all passed is a root
+// cause. A check that can't be decided is inconclusive, neither good nor bad. A
+// check that only a second look can decide is measuring until then. What is not
+// as it should be, and what the plan brings, is planned.
 package check
 
 import (

@@ -280,7 +280,9 @@ func (in preflight) networks(side flows.Side) Result {
 		return r
 	}
 	n := in.cluster(side).Networks
-	if len(prefixes(n.Pod)) == 0 {
+	if len(prefixes(n.Pod)) == 0 && !in.installs(side) {
+		return result(Inconclusive, "not known")
+	} else if len(prefixes(n.Pod)) == 0 {
 		return result(Planned, "known once the plan has installed the operator")
 	}
 	return pass(fmt.Sprintf("pods %s, external %s", joined(n.Pod), joined(n.External)))

@@ -149,7 +149,7 @@ func (s Screen) widen(e session.Env) Screen {
 	s.wide = !s.wide
 	if s.wide && len(s.layout(e).table) <= before && before > 0 {
 		note := fmt.Sprintf("There is no room for more columns in %d.", e.Width)
-		if inSight, more := s.columnLegends(e)[0], s.columnLegends(e)[1]; len(inSight.Rows) > 0 && len(more.Rows) == 0 {
+		if legends := s.columnLegends(e); len(legends) > 0 && len(legends[len(legends)-1].Rows) == 0 { // none would need more room
 			note = "All columns are in sight."
 		}
 		e.Post(session.NoteMsg(note))

@@ -96,7 +96,7 @@ func (d detail) lines(width, height int) []string {
 // sides are what both ends say, beside each other where there is room.
 func (d detail) sides(both view.Verdict, width int) []string {
 	if width >= draw.TwoColumns {
-		half := (width - 3) / 2
+		half := draw.Half(width)
 		return d.t.Beside(d.side(flows.A, both, half), d.side(flows.B, both, half), width)
 	}
 	return append(append(d.side(flows.A, both, width), ""), d.side(flows.B, both, width)...)

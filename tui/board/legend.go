@@ -40,7 +40,7 @@ func (s Screen) Legend(e session.Env) []string {
 	}
 	width := e.Width
 	if width >= draw.TwoColumns {
-		width = (width - 3) / 2
+		width = draw.Half(width)
 	}
 	first := t.Legend(all[0], width)
 	var others []string

@@ -64,7 +64,7 @@ func lane(states []since, from, now time.Time, cells int) []draw.Mark {
 	return marks
 }
 
-// recent is where timelines begin: when the dashboard was opened, a day ago at most.
+// recent is where timelines begin: when watching did, a day ago at most.
 func recent(began, now time.Time) time.Time { return later(began, now.Add(-flapWindow)) }
 
 // laneAxis says when a timeline begins and ends.
@@ -110,7 +110,7 @@ func (s Screen) eventsText(e session.Env, of []*peering, keep func(event) bool) 
 	}
 	what := "Watching since " + b.began.Format(time.DateTime)
 	if len(events) == 0 {
-		what = "No events since the dashboard was opened at " + b.began.Format(time.DateTime)
+		what = "No events since watching began at " + b.began.Format(time.DateTime)
 	}
 	return append(lines, "", t.Faint.Render(what+"."))
 }

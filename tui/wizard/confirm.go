@@ -130,23 +130,26 @@ func (q confirm) view(c scene) []string {
 		means = append(means, "")
 	}
 	lines = append(lines, means...)
-	var changes []string
-	for _, s := range q.plan.Steps {
-		if s.Status == flows.Done || !s.Action.Changes() {
-			continue
+	changes := slices.DeleteFunc(slices.Clone(q.plan.Steps), func(s flows.Step) bool { return s.Status == flows.Done || !s.Action.Changes() })
+	for i, s := range changes {
+		change, after := c.change(s), min(1, len(changes)-i-1) // a line for how many more there are
+		if len(lines)+len(change)+after > c.Body {
+			return append(lines, t.Faint.Render(fmt.Sprintf("and %d more", len(changes)-i)))
 		}
-		line := fmt.Sprintf("%s  %s %s", c.side(s.Side), draw.Pad(s.Action.String(), 6), t.Plain(s.Title))
-		if s.Action == flows.Delete && s.Reason != "" { // as whether it is kept if anything is in it
-			changes = append(changes, t.Wrap(line+": "+t.Plain(s.Reason), c.Width, 4)...)
-			continue
-		}
-		changes = append(changes, line)
+		lines = append(lines, change...)
 	}
-	if room := c.Body - len(lines); len(changes) > room && room > 0 {
-		rest := len(changes) - room + 1
-		changes = append(changes[:room-1], t.Faint.Render(fmt.Sprintf("and %d more", rest)))
+	return lines
+}
+
+// change is what a step does, and of a deletion on what condition, as lines.
+func (c scene) change(s flows.Step) []string {
+	label := c.side(s.Side) + "  " + draw.Pad(s.Action.String(), 6) + " "
+	if s.Action != flows.Delete || s.Reason == "" {
+		return []string{label + c.Theme.Plain(s.Title)}
 	}
-	return append(lines, changes...)
+	lines := c.Theme.Wrap(s.Title+": "+s.Reason, c.Width, draw.Cells(label))
+	lines[0] = label + lines[0]
+	return lines
 }
 
 // wordLines ask for the names of protected contexts.

@@ -93,7 +93,7 @@ func (s liveScreen) text(c scene) []string {
 	}
 	lines = append(lines, "")
 	if width >= draw.TwoColumns {
-		half := (width - 3) / 2
+		half := draw.Half(width)
 		lines = append(lines, c.Theme.Beside(s.side(c, flows.A, half), s.side(c, flows.B, half), width)...)
 	} else {
 		lines = append(lines, s.side(c, flows.A, width)...)

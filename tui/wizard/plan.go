@@ -178,8 +178,8 @@ func (c scene) card(s flows.Step) []string {
 	}
 	add := func(label, text string) { lines = append(lines, t.Field(draw.Pad(label, column), text, c.Width)...) }
 	add("Why", s.Reason)
-	for i, way := range strings.Split(s.Hint, "; or") {
-		add([...]string{"Fix", "or"}[min(i, 1)], strings.TrimLeft(way, ", "))
+	for i, way := range strings.Split(strings.ReplaceAll(s.Hint, "; or, ", "; or "), "; or ") {
+		add([...]string{"Fix", "or"}[min(i, 1)], way)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Evidence)) {
 		// The reason says what was seen last, and for how long.

@@ -147,3 +147,23 @@ func TestAListOfClustersThatGoesOnSaysSo(t *testing.T) {
 		}
 	}
 }
+
+// Each change is shown whole, with the condition of a deletion, or counted.
+func TestTheQuestionCountsTheChangesThatHaveNoRoom(t *testing.T) {
+	const condition = "needs the other deletions; kept if anything else is in it"
+	var p flows.Plan
+	for i := range 9 {
+		p.Steps = append(p.Steps, flows.Step{ID: flows.StepID(fmt.Sprint(i)), Action: flows.Delete, Status: flows.Blocked, Title: fmt.Sprintf("Namespace ns%d", i), Reason: condition})
+	}
+	for _, size := range [][2]int{{120, 40}, {80, 24}, {60, 20}} {
+		e, pair, _ := around(size[0], size[1])
+		w := New(session.Options{A: pair[flows.A], B: pair[flows.B], Params: flows.Defaults()}).Replan(e)
+		lines := confirm{plan: p}.view(w.scene(e))
+		text := strings.Join(strings.Fields(ansi.Strip(strings.Join(lines, " "))), " ")
+		shown, rest := strings.Count(text, condition), 0
+		_, _ = fmt.Sscanf(ansi.Strip(lines[len(lines)-1]), "and %d more", &rest)
+		if shown == 0 || shown+rest != len(p.Steps) || strings.Count(text, "Namespace ns") != shown || len(lines) > e.Body {
+			t.Errorf("%v: %d changes are whole and %d counted, want %d in %d lines:\n%s", size, shown, rest, len(p.Steps), e.Body, strings.Join(lines, "\n"))
+		}
+	}
+}
