@@ -73,6 +73,9 @@ const (
 	// form of the key that its next pair has; on a PublicKey, of the key that
 	// the peer is about to use.
 	AnnotationNextPublicKey = "liqo-tui.dev/next-public-key"
+	// AnnotationRelay on a GatewayServer is the address of a relay, host:port, that its
+	// gateway dials, because nobody can dial the gateway.
+	AnnotationRelay = "liqo-tui.dev/relay"
 	// AnnotationEndpoint on a GatewayServer is one sentence: why its endpoint is
 	// what it is, or what it waits for.
 	AnnotationEndpoint = "liqo-tui.dev/endpoint"
@@ -235,7 +238,7 @@ func Named[T any, O interface {
 // that leaves them out takes them away.
 func Lasting(o Object) map[string]string {
 	kept := map[string]string{}
-	for _, key := range []string{AnnotationForPeering, AnnotationInvitation} {
+	for _, key := range []string{AnnotationForPeering, AnnotationInvitation, AnnotationRelay} {
 		if value, ok := o.GetAnnotations()[key]; ok {
 			kept[key] = value
 		}

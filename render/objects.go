@@ -103,6 +103,7 @@ type ServerParams struct {
 	NodePort       uint16 // 0 lets Kubernetes choose
 	LoadBalancerIP string // "" lets the provider choose
 	MTU            int    // bytes
+	Relay          string // host:port that the gateway dials; "": it waits to be dialled
 }
 
 // GatewayServer is the end of a tunnel that waits to be dialled.
@@ -114,9 +115,13 @@ func GatewayServer(p ServerParams) *networkingv1beta1.GatewayServer {
 	if p.LoadBalancerIP != "" {
 		endpoint.LoadBalancerIP = new(p.LoadBalancerIP)
 	}
+	meta := p.Tenant.meta(p.Tenant.ObjectName())
+	if p.Relay != "" {
+		metav1.SetMetaDataAnnotation(&meta, AnnotationRelay, p.Relay)
+	}
 	return &networkingv1beta1.GatewayServer{
 		TypeMeta:   networkingType(networkingv1beta1.GatewayServerKind),
-		ObjectMeta: p.Tenant.meta(p.Tenant.ObjectName()),
+		ObjectMeta: meta,
 		Spec: networkingv1beta1.GatewayServerSpec{
 			ServerTemplateRef: templateRef(networkingv1beta1.WgGatewayServerTemplateKind, p.Template),
 			MTU:               p.MTU,

@@ -3,7 +3,8 @@
 // Command liqo-gateway runs inside a cluster: as operator (one per cluster), as
 // tunnel (one pod per peering), as fabric (one per node), as node (one pod per virtual node)
 // and as echo (the pod of a measurement). Its subcommand inspect prints a gateway's kernel
-// state, and ready waits until operator and node agents run.
+// state, and ready waits until operator and node agents run. As relay it runs on any machine
+// that both clusters reach, for two gateways of which neither can be dialled.
 package main
 
 import (
@@ -46,7 +47,7 @@ func run(args []string, stderr io.Writer) int {
 		Use: "liqo-gateway", Short: "In-cluster programs of liqo-tui",
 		SilenceErrors: true, SilenceUsage: true,
 	}
-	root.AddCommand(operatorCommand(), tunnelCommand(log), fabricCommand(log), nodeCommand(log), echoCommand(), inspectCommand(), readyCommand())
+	root.AddCommand(operatorCommand(), tunnelCommand(log), fabricCommand(log), nodeCommand(log), echoCommand(), inspectCommand(), readyCommand(), relayCommand(log))
 	root.SetArgs(args)
 	root.SetErr(stderr)
 	if err := root.ExecuteContext(ctx); err != nil && !errors.Is(err, context.Canceled) {

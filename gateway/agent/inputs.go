@@ -55,7 +55,7 @@ func (g *gatewayAgent) read(ctx context.Context) (tunnel.Wanted, setup, error) {
 	slices.SortStableFunc(s.unfit, func(a, b gateway.UnfitNode) int { return cmp.Compare(a.Name, b.Name) })
 	peer.PrivateKey = g.readPrivateKey(ctx)
 	in.Peers = []gateway.Peer{peer}
-	return tunnel.Wanted{Inputs: in, Endpoints: endpoints}, s, nil
+	return tunnel.Wanted{Inputs: in, Endpoints: endpoints, Dials: len(endpoints) > 0}, s, nil
 }
 
 // readPrivateKey returns the key that the Secret holds now. One that is gone or
@@ -164,8 +164,8 @@ func (g *gatewayAgent) ofPeer() []client.ListOption {
 	}
 }
 
-// readGateway reads this end's own object, and returns where a client may find
-// its server.
+// readGateway reads this end's own object, and returns where to dial: a client its
+// server, and a server its relay, if it has one.
 func (g *gatewayAgent) readGateway(ctx context.Context, peer *gateway.Peer, s *setup) ([]netip.AddrPort, error) {
 	object := g.kind()
 	key := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: g.options.Gateway.Name}
@@ -178,28 +178,40 @@ func (g *gatewayAgent) readGateway(ctx context.Context, peer *gateway.Peer, s *s
 		widths(peer, o.Spec.MTU)
 		peer.ListenPort = uint16(o.Spec.Endpoint.Port)
 		s.port = peer.ListenPort
+		if text := render.RelayOf(o); text != "" {
+			relay, err := render.ParseRelay(text)
+			if err != nil {
+				return nil, fmt.Errorf("annotation %s: %w", render.AnnotationRelay, err)
+			}
+			_, own := relay.Ends()
+			return g.find(ctx, own, peer, s), nil
+		}
 		g.mu.Lock()
 		peer.Endpoint = g.past.seen
 		g.mu.Unlock()
 	case *networkingv1beta1.GatewayClient:
 		widths(peer, o.Spec.MTU)
-		if len(o.Spec.Endpoint.Addresses) == 0 {
-			return nil, nil
-		}
-		s.endpoint = fmt.Sprintf("UDP %s port %d", strings.Join(o.Spec.Endpoint.Addresses, ", "), o.Spec.Endpoint.Port)
-		var endpoints []netip.AddrPort
-		endpoints, s.named, s.resolve = resolve(ctx, g.names, o.Spec.Endpoint.Addresses, uint16(o.Spec.Endpoint.Port))
-		s.outdated = len(endpoints) == 0
-		if !s.outdated {
-			g.endpoints = endpoints
-		}
-		// A name that has no address now is no reason to drop a tunnel that works.
-		if len(g.endpoints) > 0 {
-			peer.Endpoint = g.endpoints[0]
-		}
-		return g.endpoints, nil
+		return g.find(ctx, o.Spec.Endpoint, peer, s), nil
 	}
 	return nil, nil
+}
+
+// find returns where to dial. A name that has no address now is no reason to drop a
+// tunnel that works.
+func (g *gatewayAgent) find(ctx context.Context, e networkingv1beta1.EndpointStatus, peer *gateway.Peer, s *setup) []netip.AddrPort {
+	if len(e.Addresses) == 0 {
+		return nil
+	}
+	s.endpoint = fmt.Sprintf("UDP %s port %d", strings.Join(e.Addresses, ", "), e.Port)
+	var found []netip.AddrPort
+	found, s.named, s.resolve = resolve(ctx, g.names, e.Addresses, uint16(e.Port))
+	if s.outdated = len(found) == 0; !s.outdated {
+		g.endpoints = found
+	}
+	if len(g.endpoints) > 0 {
+		peer.Endpoint = g.endpoints[0]
+	}
+	return g.endpoints
 }
 
 // widths sets what a tunnel carries. The largest MTU that there is leaves it to the

@@ -228,6 +228,35 @@ func TestServerIsFollowedByItsName(t *testing.T) {
 	}
 }
 
+// A server that nobody can dial dials a relay, at the port behind its client's.
+func TestServerDialsItsRelay(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                         "invalid AddrPort",
+		"192.0.2.7:4242":           "192.0.2.7:4243",
+		"relay.example.org:4242":   "192.0.2.8:4243",
+		"relay.example.org":        "missing port in address",
+		"relay.example.org:65535":  "want a port from 1 to 65534",
+		"nowhere.example.org:4242": "invalid AddrPort",
+	} {
+		w := newWorld(t)
+		w.server.Annotations = map[string]string{render.AnnotationRelay: text}
+		agent := w.agent(t, &bytes.Buffer{})
+		agent.names = names{"relay.example.org": {"192.0.2.8"}}
+		var peer gateway.Peer
+		var s setup
+		endpoints, err := agent.readGateway(t.Context(), &peer, &s)
+		if got := fmt.Sprint(peer.Endpoint, err); !strings.Contains(got, want) {
+			t.Errorf("%q: got %s, want %s", text, got, want)
+		}
+		if len(endpoints) > 0 != peer.Endpoint.IsValid() || s.named != strings.Contains(text, "org:4242") {
+			t.Errorf("%q: got %v, named %t", text, endpoints, s.named)
+		}
+		if unknown := s.resolve != nil; unknown != strings.HasPrefix(text, "nowhere") {
+			t.Errorf("%q: got %v", text, s.resolve)
+		}
+	}
+}
+
 // A machine that can't be a gateway is no reason to end: who looks at the
 // Connection reads why.
 func TestUnfitMachineIsReported(t *testing.T) {

@@ -208,6 +208,8 @@ func explain(now time.Time, role gateway.Role, s setup, t tunnel.Status) (render
 		return render.ReasonPeerSilent, "the peer's gateway has stopped answering pings through the tunnel" + since(now, s, t)
 	case !t.Peer.Handshake.IsZero():
 		return render.ReasonNoPing, "the keys match, but no ping through the tunnel has been answered yet"
+	case role == gateway.Server && s.endpoint != "":
+		return render.ReasonNoHandshake, fmt.Sprintf("no answer by the relay at %s yet: it may not run, its port may be closed on the way, or the other gateway may not dial it", s.endpoint)
 	case role == gateway.Server:
 		return render.ReasonNoHandshake, fmt.Sprintf("no client with the right key has dialled UDP port %d yet", s.port)
 	}

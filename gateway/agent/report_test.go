@@ -27,6 +27,7 @@ func TestReportNamesTheFirstThingThatIsMissing(t *testing.T) {
 		change(&s)
 		return s
 	}
+	listens := with(func(s *setup) { s.endpoint = "" })
 	handshake := linux.PeerStats{Handshake: now.Add(-time.Minute), Received: 10, Sent: 20}
 	dialled := handshake
 	dialled.Endpoint = netip.MustParseAddrPort("192.0.2.7:31840")
@@ -46,10 +47,11 @@ func TestReportNamesTheFirstThingThatIsMissing(t *testing.T) {
 		"the server's name has no address":                   {gateway.Client, with(func(s *setup) { s.resolve = errors.New("lookup gw.example.com: no such host") }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonUnresolvable, "gw.example.com", 0},
 		"nothing to dial":                                    {gateway.Client, with(func(s *setup) { s.endpoint = "" }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoEndpoint, "no address", 0},
 		"the peer's key is unknown":                          {gateway.Server, with(func(s *setup) { s.hasKey = false }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoKey, "public key", 0},
-		"nobody has dialled the server":                      {gateway.Server, ready, ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "UDP port 51840", 0},
+		"nobody has dialled the server":                      {gateway.Server, listens, ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "dialled UDP port 51840", 0},
+		"a relay does not answer the server":                 {gateway.Server, ready, ping.Connecting, linux.PeerStats{Sent: 148}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "no answer by the relay at UDP 192.0.2.7 port 31840", 0},
 		"the server does not answer":                         {gateway.Client, ready, ping.Connecting, linux.PeerStats{Sent: 148}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "UDP 192.0.2.7 port 31840", 0},
 		"a client with another key dials":                    {gateway.Server, ready, ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonKeyMismatch, "none was encrypted with a known key", 9},
-		"somebody scans ports":                               {gateway.Server, ready, ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "UDP port 51840", 1},
+		"somebody scans ports":                               {gateway.Server, listens, ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "dialled UDP port 51840", 1},
 		"two keys for one peer":                              {gateway.Server, with(func(s *setup) { s.problem = fmt.Errorf("%w: PublicKeys a and b", errAmbiguous) }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonMisconfigured, "PublicKeys a and b", 0},
 		"a change that can't be made to a tunnel that works": {gateway.Server, with(func(s *setup) { s.problem = errors.New("CIDRs overlap") }), ping.Connected, handshake, networkingv1beta1.Connected, render.ReasonPinged, "not in force: CIDRs overlap", 0},
 		"a handshake, but no ping":                           {gateway.Client, ready, ping.Connecting, handshake, networkingv1beta1.Connecting, render.ReasonNoPing, "keys match", 0},

@@ -70,8 +70,8 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 	case ping.Doubt:
 		t.pingNow()
 	case ping.Redial:
-		// A server can't dial: it answers where the client was last seen.
-		if t.config.Role == gateway.Client {
+		// A server can't dial a client: it answers where that was last seen.
+		if t.dials() {
 			w.redials++
 			t.redial(w.redials)
 		}
@@ -97,6 +97,13 @@ const (
 	// rekeyFor is how long to do so. Then it is a peer like any that is silent.
 	rekeyFor = 5 * time.Second
 )
+
+// dials reports whether this end begins handshakes.
+func (t *Tunnel) dials() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.config.Role == gateway.Client || t.wanted.Dials
+}
 
 // awaitsKey reports whether to dial again because a key was replaced and no
 // handshake made since then.
@@ -197,7 +204,7 @@ func (t *Tunnel) redial(n int) {
 		_ = t.sync() // reported by Status
 	}
 	var err error
-	if n%perPort == 0 {
+	if n%perPort == 0 && t.config.Role == gateway.Client { // a server's port is its Service's
 		err = t.config.Kernel.ChangePort(t.device)
 	}
 	dialled := t.config.Kernel.Redial(t.device, to)

@@ -31,6 +31,7 @@ type pair struct {
 	ofClient       *linuxtest.Process
 	podA, podB     *netns.Namespace
 	stream         *linuxtest.Stream
+	relay          netip.AddrPort // zero: the client dials the server
 }
 
 // newPair connects two clusters with tunnels of at most mtu bytes.
@@ -78,7 +79,16 @@ func newPairWith(t *testing.T, mtu int, say func(*gateway.Peer), change func(*pa
 }
 
 func (p *pair) wanted(c, peer *linuxtest.Cluster) tunnel.Wanted {
-	return tunnel.Wanted{Inputs: c.Inputs(peer)}
+	w := tunnel.Wanted{Inputs: c.Inputs(peer)}
+	if !p.relay.IsValid() {
+		return w
+	}
+	e := p.relay
+	if c == p.server {
+		e = netip.AddrPortFrom(e.Addr(), e.Port()+1)
+	}
+	w.Inputs.Peers[0].Endpoint, w.Dials = e, true
+	return w
 }
 
 func (p *pair) wantedEndpoint(e netip.AddrPort) tunnel.Wanted {

@@ -44,6 +44,8 @@ type Wanted struct {
 	// Endpoints are where a client may find its server. It dials the first
 	// that answers, and stays with it. Empty: Inputs say it.
 	Endpoints []netip.AddrPort
+	// Dials says that a server dials Endpoints, too: a relay, which its client dials.
+	Dials bool
 }
 
 // next is what the peer's key is about to become; zero if nothing is said of it.
