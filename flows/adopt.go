@@ -18,7 +18,7 @@ import (
 // reports whether there is any gateway.
 func Adopt(p Params, f Facts) (_ Params, exists bool) {
 	for _, side := range serversByAge(f) {
-		p, exists = adoptServer(p, side, f.Side(side).Peer(f.Side(side.Other()).ID).Server.Spec), true
+		p, exists = adoptServer(p, side, f.Side(side).Peer(f.Side(side.Other()).ID).Server), true
 	}
 	for _, side := range []Side{A, B} {
 		if c := f.Side(side).Peer(f.Side(side.Other()).ID).Client; Live(c) {
@@ -71,11 +71,15 @@ func keep[T any](given, field Fields, target *T, value T) {
 	}
 }
 
-func adoptServer(p Params, side Side, s networkingv1beta1.GatewayServerSpec) Params {
+func adoptServer(p Params, side Side, server *networkingv1beta1.GatewayServer) Params {
+	s := server.Spec
 	keep(p.Given, FieldServer, &p.Server, side)
 	keep(p.Given, FieldServiceType, &p.ServiceType, s.Endpoint.ServiceType)
 	keep(p.Given, FieldPort, &p.Port, uint16(s.Endpoint.Port))
 	keep(p.Given, FieldMTU, &p.MTU, s.MTU)
+	if p.Given&(FieldClientAddress|FieldClientPort) == 0 {
+		keep(p.Given, FieldRelay, &p.Relay, render.RelayOf(server))
+	}
 	if p.Server != side {
 		return p // the rest is about the cluster that hosts the server
 	}
@@ -110,7 +114,7 @@ func adoptClient(p Params, side Side, f Facts, serverExists bool) Params {
 // differs from the server's own may also be out of date: it counts as chosen
 // when the connection works with it.
 func adoptEndpoint(p Params, client, server Peer, now time.Time) Params {
-	if server.Server == nil || server.Server.Status.Endpoint == nil || !settled(client, server, now) {
+	if server.Server == nil || server.Server.Status.Endpoint == nil || render.RelayOf(server.Server) != "" || !settled(client, server, now) {
 		return p
 	}
 	dialled, own := client.Client.Spec.Endpoint, server.Server.Status.Endpoint

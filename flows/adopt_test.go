@@ -180,6 +180,63 @@ func TestSeveralAddressesOfTheAdminsOwnAreKept(t *testing.T) {
 	}
 }
 
+func TestARelayIsKeptUntilItIsTakenBack(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.B.Behave(func(b *flowtest.Behaviour) { b.AlsoAt = []string{"relay.example.org:4242"} })
+	p := flowtest.NodePort()
+	p.Relay = "relay.example.org:4242"
+	flowtest.MustRun(t, pair, flowtest.Connect(p))
+	server := pair.B.Facts().Servers[0]
+	if got := render.RelayOf(&server); got != p.Relay {
+		t.Errorf("the server dials %q, want %s", got, p.Relay)
+	}
+	again := flows.PlanConnect(flows.Defaults(), flowtest.Facts(pair))
+	if !again.Done() || again.Params.Relay != p.Relay || again.Params.ClientAddress != "" || !slices.Contains(again.Kept, "the relay stays relay.example.org:4242") {
+		t.Errorf("got %q, steps %v and kept %q, want the relay and nothing to do", again.Params.Relay, again.Steps, again.Kept)
+	}
+
+	without := flowtest.NodePort()
+	without.Given = flows.FieldRelay
+	flowtest.MustRun(t, pair, flowtest.Connect(without))
+	server = pair.B.Facts().Servers[0]
+	if got, dials := render.RelayOf(&server), pair.A.Facts().Clients[0].Spec.Endpoint; got != "" || slices.Contains(dials.Addresses, "relay.example.org") {
+		t.Errorf("the server dials %q and the client %v, want that the client dials the server", got, dials)
+	}
+}
+
+func TestARelayLeavesNothingToDialBesides(t *testing.T) {
+	p := flowtest.NodePort()
+	p.Relay, p.ClientPort = "relay.example.org:4242", 7
+	if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "--relay relay.example.org:4242: the client dials the relay") {
+		t.Errorf("got %v", err)
+	}
+	// It is another way to dial: the relay goes.
+	pair := flowtest.NewPair()
+	pair.B.Behave(func(b *flowtest.Behaviour) { b.AlsoAt = []string{"relay.example.org:4242", "gw.example.org:7"} })
+	p.ClientPort = 0
+	flowtest.MustRun(t, pair, flowtest.Connect(p))
+	direct := flows.Defaults()
+	direct.ClientAddress, direct.ClientPort, direct.Given = "gw.example.org", 7, flows.FieldClientAddress|flows.FieldClientPort
+	flowtest.MustRun(t, pair, flowtest.Connect(direct))
+	if server := pair.B.Facts().Servers[0]; render.RelayOf(&server) != "" {
+		t.Errorf("the server still dials %q", render.RelayOf(&server))
+	}
+}
+
+func TestARelayNeedsAServerThatDials(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.B.Be(func(f *flows.ClusterFacts) { f.Software = flows.Liqo })
+	p := flowtest.NodePort()
+	p.Relay = "relay.example.org:4242"
+	if f := flows.PlanConnect(p, flowtest.Facts(pair)).Failure(); f == nil || f.Reason != "the gateway of milan is of Liqo, which dials no relay" {
+		t.Errorf("got %v", f)
+	}
+	p.Server = flows.A // the one with our operator; its client may be Liqo's
+	if f := flows.PlanConnect(p, flowtest.Facts(pair)).Failure(); f != nil {
+		t.Errorf("got %v, want that Liqo's client dials a relay", f)
+	}
+}
+
 // A PublicKey that was applied by hand belongs to no gateway, and stays that way.
 func TestAKeyThatWasMadeByHandIsUsedAsItIs(t *testing.T) {
 	pair := flowtest.NewPair()

@@ -48,7 +48,7 @@ func planConnect(p Params, f Facts) Plan {
 	for _, refused := range []*Step{
 		c.refusedTemplate(server, networkingv1beta1.WgGatewayServerTemplateKind, c.Params.ServerTemplate),
 		c.refusedTemplate(client, networkingv1beta1.WgGatewayClientTemplateKind, c.Params.ClientTemplate),
-		RefusedNodePort(c.Params, f),
+		RefusedNodePort(c.Params, f), c.refusedRelay(server),
 	} {
 		if refused != nil {
 			plan.Steps = append(plan.Steps, *refused)
@@ -338,6 +338,7 @@ func (c Connection) GatewayServer(side Side) Step {
 	want := render.GatewayServer(render.ServerParams{
 		Tenant: peer.Tenant, Template: c.template(side, c.Params.ServerTemplate), ServiceType: c.Params.ServiceType,
 		Port: c.Params.Port, NodePort: c.Params.NodePort, LoadBalancerIP: c.Params.LoadBalancerIP, MTU: c.Params.MTU,
+		Relay: c.Params.Relay,
 	})
 	KeepName(want, peer.Server)
 	keepRequests(want, peer.Server)
@@ -367,6 +368,9 @@ func (c Connection) template(side Side, t render.TemplateRef) render.TemplateRef
 
 // Dial is where the client finds the server; reason says why that is unknown.
 func (c Connection) Dial(server Side) (addresses []string, port uint16, reason string) {
+	if relay, err := render.ParseRelay(c.Params.Relay); err == nil {
+		return []string{relay.Host}, relay.Port, ""
+	}
 	outdated := ""
 	if s := c.Peers[server].Server; s != nil && s.Status.Endpoint != nil {
 		if outdated = c.outdated(server); outdated == "" {

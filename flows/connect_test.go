@@ -108,6 +108,15 @@ func TestPlanConnect(t *testing.T) {
 			},
 		},
 		{
+			name: "a relay: the client does not wait for the server, whatever address that has", past: flowtest.PartWay(1, flowtest.NodePort()),
+			params: func(p *flows.Params) { p.Relay = "relay.example.org:51840" },
+			want: map[flows.StepID]want{
+				"gateway-server-b": {status: flows.Ready},
+				"endpoint-b":       {status: flows.Done, reason: "UDP relay.example.org port 51840"},
+				"gateway-client-a": {status: flows.Ready},
+			},
+		},
+		{
 			name: "an explicit address and node port: the client does not wait for the server", past: flowtest.PartWay(1, flowtest.NodePort()),
 			params: func(p *flows.Params) { p.ClientAddress, p.NodePort = "198.51.100.7", 31000 },
 			want:   map[flows.StepID]want{"gateway-client-a": {status: flows.Ready}},

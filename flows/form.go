@@ -1,11 +1,7 @@
 package flows
 
 import (
-	"errors"
-	"net/netip"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/liqo-tui/liqo-tui/flows/setting"
 )
@@ -35,26 +31,4 @@ func worded(settings []ConnectionSetting, a, b string) []ConnectionSetting {
 		}
 	}
 	return settings
-}
-
-func anyText(string) error { return nil }
-
-func validAddress(text string) error {
-	if _, err := netip.ParseAddr(text); err != nil {
-		return errors.New("want an IP address, such as 192.0.2.7")
-	}
-	return nil
-}
-
-// hostName is what RFC 1123 calls one.
-var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
-
-// validHosts is for what a client dials: one, or several with commas between them.
-func validHosts(text string) error {
-	for host := range strings.SplitSeq(text, ",") {
-		if validAddress(host) != nil && !hostName.MatchString(host) {
-			return errors.New("want an IP address or a DNS name, without a port")
-		}
-	}
-	return nil
 }

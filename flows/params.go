@@ -38,6 +38,7 @@ type Params struct {
 	LoadBalancerIP string // "": the provider chooses
 	ClientAddress  string // what the client dials, several with commas between them; "": the server's own endpoint
 	ClientPort     uint16 // 0: the server's own endpoint
+	Relay          string // host:port that both gateways dial; "": the client dials the server
 	MTU            int    // bytes
 	ServerTemplate render.TemplateRef
 	ClientTemplate render.TemplateRef
@@ -77,6 +78,7 @@ const (
 	FieldLoadBalancerIP
 	FieldClientAddress
 	FieldClientPort
+	FieldRelay
 	FieldMTU
 	FieldServerTemplate
 	FieldClientTemplate
@@ -125,13 +127,16 @@ func (p Params) Uses(s ConnectionSetting) bool {
 	return (s.Service == "" || s.Service == p.ServiceType) && (!s.Peering || p.Peering != nil)
 }
 
-// fits reports what the service type has no use for.
+// fits reports what the other settings have no use for.
 func (p Params) fits() []error {
 	var errs []error
 	for _, s := range Settings() {
 		if value := s.Write(p); value != "" && !p.Uses(s) {
 			errs = append(errs, fmt.Errorf("--%s %s: applies to --server-service-type %s only, not to %s", s.Name, value, s.Service, p.ServiceType))
 		}
+	}
+	if p.Relay != "" && (p.ClientAddress != "" || p.ClientPort != 0) {
+		errs = append(errs, fmt.Errorf("--relay %s: the client dials the relay, and nothing that --client-address or --client-port says", p.Relay))
 	}
 	return errs
 }

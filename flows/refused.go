@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // Fail makes a step one that failed.
@@ -106,3 +108,35 @@ func HintOf(err error) string {
 	}
 	return ""
 }
+
+// refusedRelay refuses a relay that the server's gateway would not dial, nil if it does.
+func (c Connection) refusedRelay(server Side) *Step {
+	if f := c.Facts.Side(server); c.Params.Relay != "" && f.Software != Operator {
+		return new(Refuse(server, CodeSoftware, "relay", FailedPreflight,
+			fmt.Sprintf("the gateway of %s is of %s, which dials no relay", f.Name(), f.Software),
+			"let the other cluster host the server, if liqo-tui's operator runs there: --server-location"))
+	}
+	return nil
+}
+
+// StepError is a run that ended because a step failed.
+type StepError struct {
+	Step    Step
+	Cluster render.ClusterID
+	// Changed reports whether the run had changed anything before.
+	Changed bool
+	// Cause is the API server's answer, if that is what failed the step.
+	Cause error
+}
+
+func (e *StepError) Error() string {
+	return fmt.Sprintf("%s %s: %s: %s", e.Step.Side, e.Cluster, e.Step.Title, e.Step.Reason)
+}
+
+func (e *StepError) Unwrap() error { return e.Cause }
+
+// Code names what went wrong.
+func (e *StepError) Code() Code { return e.Step.Code }
+
+// Hint is what the admin can do.
+func (e *StepError) Hint() string { return e.Step.Hint }

@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,14 +49,14 @@ func Settings() []ConnectionSetting {
 			Service: corev1.ServiceTypeLoadBalancer, Empty: "the provider chooses",
 			Help:    "address to request from the load balancer (default: it chooses); \"\" takes back an earlier choice",
 			Explain: "The address to ask the load balancer's provider for. Not every provider listens.",
-			Field:   "GatewayServer.spec.endpoint.loadBalancerIP", Valid: validAddress, Store: setting.TextAt(func(p *Params) *string { return &p.LoadBalancerIP }),
+			Field:   "GatewayServer.spec.endpoint.loadBalancerIP", Valid: setting.Address, Store: setting.TextAt(func(p *Params) *string { return &p.LoadBalancerIP }),
 		},
 		{
 			Name: "client-address", Liqoctl: "gw-client-address", Sets: FieldClientAddress, Label: "Client dials", Noun: "address that the client dials", Inviter: true,
 			Empty:   "the server's address",
 			Help:    "address or name that the client dials (default: the server's own)",
 			Explain: "Another address or DNS name for the server, if the client can't use the server's own: behind a NAT, or a name that stays when nodes come and go.",
-			Field:   "GatewayClient.spec.endpoint.addresses", Valid: validHosts, Store: setting.TextAt(func(p *Params) *string { return &p.ClientAddress }),
+			Field:   "GatewayClient.spec.endpoint.addresses", Valid: setting.Hosts, Store: setting.TextAt(func(p *Params) *string { return &p.ClientAddress }),
 		},
 		{
 			Name: "client-port", Liqoctl: "gw-client-port", Sets: FieldClientPort, Label: "At UDP port", Noun: "port that the client dials", Inviter: true,
@@ -65,17 +66,24 @@ func Settings() []ConnectionSetting {
 			Field:   "GatewayClient.spec.endpoint.port", Kind: setting.Number, Want: wantPort, Min: 1, Max: maxPort, Store: setting.NumberAt(func(p *Params) *uint16 { return &p.ClientPort }),
 		},
 		{
+			Name: "relay", Sets: FieldRelay, Label: "Relay", Noun: "relay", Inviter: true,
+			Empty:   "none",
+			Help:    "HOST:PORT of a relay that both gateways dial, where neither can be dialled (default: none)",
+			Explain: "For two clusters behind NAT, of which neither can be dialled. The relay is liqo-gateway relay, on any machine that both reach: it passes their encrypted packets on. The client dials this UDP port, and the server the next one.",
+			Valid:   validRelay, Store: setting.TextAt(func(p *Params) *string { return &p.Relay }),
+		},
+		{
 			Name: "mtu", Sets: FieldMTU, Label: "MTU at most", Noun: "MTU", Inviter: true, Auto: true,
 			Help:    "largest packet in the tunnel, in bytes; auto: what the gateways find out (with Liqo's gateways: 1340)",
 			Explain: "The largest packet in the tunnel, in bytes. WireGuard adds 60 on IPv4, so it is at most the MTU of the network between the clusters less 60. Too large a value shows as connections that open and then hang. The gateways look for the largest packet that comes through, and never send more.",
 			Field:   "GatewayServer.spec.mtu", Kind: setting.Number, Want: "a number of bytes", Min: render.MinMTU, Max: render.MaxMTU, Store: setting.NumberAt(func(p *Params) *int { return &p.MTU }),
 		},
-		{Name: "server-template-name", Liqoctl: "gw-server-template-name", Help: "template of the gateway server", Noun: "server's template", Inviter: true, Sets: FieldServerTemplate, Field: "GatewayServer.spec.serverTemplateRef.name", Valid: anyText, Store: setting.TextAt(func(p *Params) *string { return &p.ServerTemplate.Name })},
-		{Name: "server-template-namespace", Liqoctl: "gw-server-template-namespace", Help: "its namespace (default: Liqo's)", Inviter: true, Sets: FieldServerTemplate, Field: "GatewayServer.spec.serverTemplateRef.namespace", Valid: anyText, Store: setting.TextAt(func(p *Params) *string { return &p.ServerTemplate.Namespace })},
-		{Name: "client-template-name", Liqoctl: "gw-client-template-name", Help: "template of the gateway client", Noun: "client's template", Sets: FieldClientTemplate, Field: "GatewayClient.spec.clientTemplateRef.name", Valid: anyText, Store: setting.TextAt(func(p *Params) *string { return &p.ClientTemplate.Name })},
-		{Name: "client-template-namespace", Liqoctl: "gw-client-template-namespace", Help: "its namespace (default: Liqo's)", Sets: FieldClientTemplate, Field: "GatewayClient.spec.clientTemplateRef.namespace", Valid: anyText, Store: setting.TextAt(func(p *Params) *string { return &p.ClientTemplate.Namespace })},
-		{Name: "namespace", Letter: "n", Help: "tenant namespace on the local cluster (default: the peering's own, or liqo-tenant-CLUSTER_ID)", Valid: anyText, Store: setting.TextAt(func(p *Params) *string { return &p.Namespaces[A] })},
-		{Name: "remote-namespace", Help: "tenant namespace on the remote cluster (default: the same)", Valid: anyText, Store: setting.TextAt(func(p *Params) *string { return &p.Namespaces[B] })},
+		{Name: "server-template-name", Liqoctl: "gw-server-template-name", Help: "template of the gateway server", Noun: "server's template", Inviter: true, Sets: FieldServerTemplate, Field: "GatewayServer.spec.serverTemplateRef.name", Valid: setting.AnyText, Store: setting.TextAt(func(p *Params) *string { return &p.ServerTemplate.Name })},
+		{Name: "server-template-namespace", Liqoctl: "gw-server-template-namespace", Help: "its namespace (default: Liqo's)", Inviter: true, Sets: FieldServerTemplate, Field: "GatewayServer.spec.serverTemplateRef.namespace", Valid: setting.AnyText, Store: setting.TextAt(func(p *Params) *string { return &p.ServerTemplate.Namespace })},
+		{Name: "client-template-name", Liqoctl: "gw-client-template-name", Help: "template of the gateway client", Noun: "client's template", Sets: FieldClientTemplate, Field: "GatewayClient.spec.clientTemplateRef.name", Valid: setting.AnyText, Store: setting.TextAt(func(p *Params) *string { return &p.ClientTemplate.Name })},
+		{Name: "client-template-namespace", Liqoctl: "gw-client-template-namespace", Help: "its namespace (default: Liqo's)", Sets: FieldClientTemplate, Field: "GatewayClient.spec.clientTemplateRef.namespace", Valid: setting.AnyText, Store: setting.TextAt(func(p *Params) *string { return &p.ClientTemplate.Namespace })},
+		{Name: "namespace", Letter: "n", Help: "tenant namespace on the local cluster (default: the peering's own, or liqo-tenant-CLUSTER_ID)", Valid: setting.AnyText, Store: setting.TextAt(func(p *Params) *string { return &p.Namespaces[A] })},
+		{Name: "remote-namespace", Help: "tenant namespace on the remote cluster (default: the same)", Valid: setting.AnyText, Store: setting.TextAt(func(p *Params) *string { return &p.Namespaces[B] })},
 		{
 			Name: "wait", Label: "Done when", Bare: WaitConnected.String(),
 			Help:    "what to wait for: none, connected (the gateways answer each other's pings) or verified (packets pass from pod to pod)",
@@ -94,3 +102,11 @@ const (
 	wantPort = "a port"
 	maxPort  = 65535
 )
+
+func validRelay(text string) error {
+	r, err := render.ParseRelay(text)
+	if err != nil || setting.Hosts(r.Host) != nil {
+		return errors.New("want HOST:PORT, such as relay.example.org:51840, with a port up to 65534: the next one is needed, too")
+	}
+	return nil
+}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/liqo-tui/liqo-tui/ipam"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -54,7 +55,7 @@ func reachable(c ClusterFacts) reach {
 	for _, n := range c.Nodes {
 		external = external || len(n.External) > 0
 		for _, a := range append(n.Internal, n.External...) {
-			public = public || Public(a)
+			public = public || ipam.Public(a)
 		}
 	}
 	switch {
@@ -74,20 +75,6 @@ func reachable(c ClusterFacts) reach {
 // context; the file that it is in says nothing about what is suggested.
 func (c ClusterFacts) inShort() string {
 	return cmp.Or(string(c.ID), ContextRef{Name: c.Context.Name}.String())
-}
-
-// unroutable are the ranges, besides the private ones, to which no packet from another
-// network gets: RFC 6890 lists them. Carriers share 100.64.0.0/10 behind their own NAT
-// (RFC 6598).
-var unroutable = [...]netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
-	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"),
-}
-
-// Public reports whether packets from anywhere may reach an address.
-func Public(a netip.Addr) bool {
-	a = a.Unmap()
-	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(unroutable[:], func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // BehindNAT reports whether nothing of a cluster is known that another network could
@@ -189,7 +176,9 @@ func Suggest(s ConnectionSetting, p *Params, f Facts) (why string) {
 	case FieldServer:
 		p.Server, why = SuggestServer(f)
 	case FieldServiceType:
-		p.ServiceType, why = SuggestServiceType(f.Side(p.Server))
+		if p.ServiceType, why = SuggestServiceType(f.Side(p.Server)); p.Relay != "" {
+			p.ServiceType, why = corev1.ServiceTypeClusterIP, "both gateways dial the relay, and nobody dials the server"
+		}
 	case FieldMTU:
 		p.MTU, why = suggestMTU(f)
 	default: // facts say nothing of the others

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -69,6 +70,7 @@ func TestBehindNAT(t *testing.T) {
 			"--client-address", l.state(t).wan(12), "--client-port", "5182")
 	})
 	t.Run("two that can't be dialled are refused where others were connected", refused)
+	t.Run("two that can't be dialled, by a relay that both dial", func(t *testing.T) { l.testByRelay(t, both) })
 }
 
 // testBehindNAT connects, until packets have passed from pod to pod both ways, and
@@ -142,6 +144,48 @@ func (l lab) testClosed(t *testing.T, c connection) {
 			t.Errorf("nothing says %q", want)
 		}
 	}
+}
+
+// testByRelay connects two clusters that dial a machine outside of both.
+func (l lab) testByRelay(t *testing.T, c connection) {
+	defer l.removed(t, c)
+	state := l.state(t)
+	relay := state.wan(254) + ":4500"
+	start := func() *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), "ip", "netns", "exec", state.Name+"-wan", "../../bin/liqo-gateway", "relay", "--port", "4500", "--allow", state.wan(0)+"/24")
+		cmd.Stderr = t.Output()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	stop := func(cmd *exec.Cmd) {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed, as it was told
+	}
+	running := start()
+	defer func() { stop(running) }()
+	got := l.between(c, "connect", "--relay", relay, "--yes", "--wait=verified", "--timeout", "60s").want(t, exit.OK)
+	t.Logf("connected and verified by a relay\n%s", got.err)
+	for _, way := range c.ways() {
+		eventually(t, 20*time.Second, func() error { return l.worksBetween(t, way) })
+	}
+	l.both(c, "check").want(t, exit.OK)
+	if again := l.between(c, "connect", "--yes").want(t, exit.OK); !strings.Contains(again.err, "the relay stays "+relay) {
+		t.Errorf("connecting again says %q, want that the relay stays", again.err)
+	}
+
+	stop(running)
+	eventually(t, 30*time.Second, func() error {
+		if said := l.both(c, "check"); !strings.Contains(said.out, "liqo-gateway relay has to run at "+relay) {
+			return fmt.Errorf("exit code %d, and no word of the relay:\n%s", said.code, said.out)
+		}
+		return nil
+	})
+	back := time.Now()
+	running = start()
+	eventually(t, 20*time.Second, func() error { return l.worksBetween(t, c.ways()[0]) })
+	t.Logf("%.1fs after the relay was back pods reached each other", time.Since(back).Seconds())
 }
 
 // removed removes the connection, and waits for what Kubernetes removes in its own time.

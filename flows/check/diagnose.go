@@ -182,7 +182,16 @@ func (in diagnosis) server() flows.Side {
 }
 
 func (in diagnosis) dialled() (address string, port int32) {
-	e := in.peers[in.server().Other()].Client.Spec.Endpoint
+	return first(in.peers[in.server().Other()].Client.Spec.Endpoint)
+}
+
+// relay is what both gateways dial; ok is false if the client dials the server.
+func (in diagnosis) relay() (_ render.Relay, ok bool) {
+	r, err := render.ParseRelay(render.RelayOf(in.peers[in.server()].Server))
+	return r, err == nil
+}
+
+func first(e networkingv1beta1.EndpointStatus) (address string, port int32) {
 	if len(e.Addresses) > 0 {
 		address = e.Addresses[0]
 	}
@@ -191,7 +200,11 @@ func (in diagnosis) dialled() (address string, port int32) {
 
 func (in diagnosis) endpoint(flows.Side) Result {
 	server, client := in.server(), in.server().Other()
-	e := in.peers[server].Server.Status.Endpoint
+	e, at := in.peers[server].Server.Status.Endpoint, "server"
+	if relay, ok := in.relay(); ok {
+		end, _ := relay.Ends()
+		e, at = &end, "relay"
+	}
 	address, port := in.dialled()
 	if e == nil || len(e.Addresses) == 0 || e.Addresses[0] == "" {
 		gateway := in.peers[server].Server
@@ -215,9 +228,9 @@ func (in diagnosis) endpoint(flows.Side) Result {
 	}
 	is := fmt.Sprintf("UDP %s:%d", e.Addresses[0], e.Port)
 	if in.answered(client) {
-		return pass(fmt.Sprintf("%s dials %s, not the server's own %s, and it works", in.cluster(client).ID, dials, is))
+		return pass(fmt.Sprintf("%s dials %s, not the %s's own %s, and it works", in.cluster(client).ID, dials, at, is))
 	}
-	r := result(Fail, fmt.Sprintf("%s dials %s; the server is at %s", in.cluster(client).ID, dials, is),
+	r := result(Fail, fmt.Sprintf("%s dials %s; the %s is at %s", in.cluster(client).ID, dials, at, is),
 		"run: "+in.facts.Network("connect")+"; it updates the client's endpoint",
 		"if the other address was chosen on purpose, check what it leads to").planned("dial the server's address")
 	return r

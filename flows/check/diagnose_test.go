@@ -124,6 +124,20 @@ func TestDiagnose(t *testing.T) {
 			},
 			roots: []string{"LT-D030 A", "LT-D030 B"},
 		},
+		"relay-does-not-run": {
+			facts: func(f *flows.Facts) {
+				counts(f, 21504, 0, 9200, 0)
+				relayed(f, "relay.example.org")
+			},
+			roots: []string{"LT-D020 A→B", "LT-D020 B→A"},
+		},
+		"client-dials-another-relay": {
+			facts: func(f *flows.Facts) {
+				counts(f, 21504, 0, 9200, 0)
+				relayed(f, "198.51.100.9")
+			},
+			roots: []string{"LT-D011 A,B"},
+		},
 		"endpoint-moved": {
 			facts: func(f *flows.Facts) {
 				counts(f, 21504, 0, 0, 0)
@@ -381,6 +395,12 @@ func TestAConnectionElsewhereIsNoLeftover(t *testing.T) {
 
 // Totals hide that a tunnel has stopped: what it received long ago says nothing
 // about today. Two looks show which way is closed.
+// relayed has both gateways dial a relay, of which the client knows only this host.
+func relayed(f *flows.Facts, clients string) {
+	f.Remote.Servers[0].Annotations = map[string]string{render.AnnotationRelay: "relay.example.org:4500"}
+	f.Local.Clients[0].Spec.Endpoint = networkingv1beta1.EndpointStatus{Addresses: []string{clients}, Port: 4500}
+}
+
 func TestDiagnoseSeesWhatMovesNow(t *testing.T) {
 	pair := flowtest.NewPair()
 	connect(t, pair)

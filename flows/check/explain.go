@@ -132,7 +132,7 @@ func preflightTexts() map[flows.Code]Text {
 		Reachability: {
 			"UDP to the gateway server",
 			"The client's gateway dials the server's over UDP. A private address is reached only inside its own network, and firewalls have to let the port through. Addresses alone allow a guess. liqo-tui check --pre --probe tries it: a short-lived pod in each cluster answers behind a Service like the gateway server's, and dials the other one. The finding says whether packets arrived, and whether the answers came back.",
-			[]string{"Try it: liqo-tui check --pre --probe.", "Host the server on the cluster that the other one can reach: --server-location.", "Ask for the firewall rule that the finding names.", "Give an address that leads there: --client-address."},
+			[]string{"Try it: liqo-tui check --pre --probe.", "Host the server on the cluster that the other one can reach: --server-location.", "Ask for the firewall rule that the finding names.", "Give an address that leads there: --client-address.", "Where neither cluster can be dialled, have both dial a relay: --relay."},
 		},
 		APIReached: {
 			"API server, reached by pods",

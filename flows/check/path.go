@@ -9,6 +9,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // handshakeLife is how long a WireGuard session lasts without a new handshake
@@ -95,21 +96,26 @@ func (in diagnosis) path(from flows.Side) Result {
 func (in diagnosis) judgePath(from flows.Side, moved [2]movement) Result {
 	to := from.Other()
 	sender, receiver := in.cluster(from).ID, in.cluster(to).ID
+	relay, relayed := in.relay()
 	switch {
 	case moved[to].received > 0:
 		return pass(fmt.Sprintf("packets of %s arrive at %s", sender, receiver))
-	case from == in.server() && moved[from].received == 0 && moved[from].sent == 0:
+	case from == in.server() && !relayed && moved[from].received == 0 && moved[from].sent == 0:
 		return result(Inconclusive, fmt.Sprintf("%s only answers, and nothing comes that it could answer", sender))
-	case from == in.server() && moved[from].received == 0:
+	case from == in.server() && !relayed && moved[from].received == 0:
 		// The client dials from new ports, which the server can't know before a
 		// packet comes from there: what it sends is not on its way to the client.
 		return result(Inconclusive, fmt.Sprintf("nothing of %s arrives at %s either; as nothing comes from %s, %s can answer only where it was heard last, if ever", sender, receiver, receiver, sender))
 	case moved[from].sent == 0:
 		return result(Inconclusive, fmt.Sprintf("%s has sent nothing", sender))
-	case from == in.server():
+	case from == in.server() && !relayed:
 		return in.closed(fmt.Sprintf("answers from %s get lost on the way to %s", sender, receiver))
 	}
 	address, port := in.dialled()
+	if from == in.server() {
+		_, end := relay.Ends()
+		address, port = first(end)
+	}
 	text := fmt.Sprintf("UDP %s:%d, dialled by %s, leads to nothing that answers", address, port, sender)
 	if moved[to].sent > 0 && moved[from].received == 0 {
 		text += fmt.Sprintf(", and nothing of %s arrives at %s: no packet gets through either way", receiver, sender)
@@ -121,6 +127,9 @@ func (in diagnosis) judgePath(from flows.Side, moved [2]movement) Result {
 func (in diagnosis) closed(text string, others ...string) Result {
 	server, client := in.server(), in.server().Other()
 	address, port := in.dialled()
+	if relay, ok := in.relay(); ok {
+		return result(Fail, text, append(relayFixes(relay), others...)...)
+	}
 	swap := "Local"
 	if server == flows.A {
 		swap = "Remote"
@@ -135,6 +144,14 @@ func (in diagnosis) closed(text string, others ...string) Result {
 		fmt.Sprintf("or dial another address of %s: %s", in.cluster(server).ID, in.facts.Network("connect --client-address ADDRESS")),
 	}
 	return result(Fail, text, append(fixes, others...)...).plannedWith("server-location", swap, fmt.Sprintf("let %s dial", in.cluster(server).ID))
+}
+
+// relayFixes are what a relay needs that both gateways dial.
+func relayFixes(relay render.Relay) []string {
+	return []string{
+		fmt.Sprintf("liqo-gateway relay has to run at %s", relay),
+		"firewall: allow UDP from the nodes of both clusters to it, at this port and the next one, and replies",
+	}
 }
 
 // silent names the gateways that do not report something.

@@ -136,6 +136,12 @@ func TestPreflight(t *testing.T) {
 			p.A.Be(func(f *flows.ClusterFacts) { f.Nodes = []flows.NodeFacts{node("r1", "192.168.7.4", "")} })
 			p.B.Be(func(f *flows.ClusterFacts) { f.Nodes = []flows.NodeFacts{node("m1", "100.64.0.4", "")} })
 		}},
+		"relay": {
+			reviews: may, params: func(p *flows.Params) { p.Relay = "relay.example.org:51840" }, pair: func(_ *testing.T, p *flowtest.Pair) {
+				p.A.Be(func(f *flows.ClusterFacts) { f.Nodes = []flows.NodeFacts{node("r1", "192.168.7.4", "")} })
+				p.B.Be(func(f *flows.ClusterFacts) { f.Nodes = []flows.NodeFacts{node("m1", "100.64.0.4", "")} })
+			},
+		},
 		"installs": {
 			pair: func(_ *testing.T, p *flowtest.Pair) {
 				p.B.Be(func(f *flows.ClusterFacts) {

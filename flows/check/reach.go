@@ -12,6 +12,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
+	"github.com/liqo-tui/liqo-tui/ipam"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // reachability judges whether the client will be able to dial the server: by what pods
@@ -22,6 +24,9 @@ func (in preflight) reachability(flows.Side) Result {
 	here := server.Peer(client.ID).Reading()
 	if here.Role == flows.RoleServer && here.Answered(in.facts.At) {
 		return pass("the gateways reach each other now")
+	}
+	if relay, err := render.ParseRelay(p.Relay); err == nil {
+		return result(Inconclusive, fmt.Sprintf("both gateways will dial the relay at %s, which nobody has tried yet", p.Relay), relayFixes(relay)...)
 	}
 	guess := in.guessReach(p, server, client)
 	if in.facts.Reach == nil {
@@ -134,7 +139,7 @@ func nodePortReach(p flows.Params, server, client flows.ClusterFacts) Result {
 		return result(Inconclusive, fmt.Sprintf("%s's nodes have external addresses; the port can be tried only once it is open", server.ID),
 			rule(client, addresses(external), portText(p)))
 	}
-	public := slices.ContainsFunc(internal, flows.Public)
+	public := slices.ContainsFunc(internal, ipam.Public)
 	_, theirs := nodeAddresses(client)
 	switch {
 	case public:
@@ -168,6 +173,7 @@ func outOfNAT(server flows.ClusterFacts) []string {
 	return []string{
 		fmt.Sprintf("forward a UDP port of the router in front of %s to one of its nodes: --node-port N, --client-address THE_ROUTER and --client-port", server.Name()),
 		"or give one of them a load balancer with a public address: --server-service-type LoadBalancer",
+		"or have both dial a relay, on a machine that both reach: --relay HOST:PORT",
 		"or join their networks by a VPN; tunnels over IPv6 are not supported yet",
 	}
 }
@@ -245,7 +251,7 @@ func ClosedWay(p flows.Params, f flows.Facts) *flows.Step {
 // they have not. It is no reason to refuse: a load balancer may need longer for an address
 // than a trial lasts.
 func UntriedWay(p flows.Params, f flows.Facts) []string {
-	if f.Reach == nil {
+	if f.Reach == nil || p.Relay != "" {
 		return nil
 	}
 	way := f.Reach.Ways[p.Server.Other()]

@@ -16,6 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/ipam"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -210,7 +211,7 @@ func TestAddressesThatNobodyFromOutsideReaches(t *testing.T) {
 		"8.8.8.8": true, "2600::1": true, "::ffff:8.8.8.8": true, "10.1.2.3": false, "172.31.0.1": false, "192.168.1.1": false, "fd00::1": false,
 		"100.64.0.1": false, "100.127.255.254": false, "100.128.0.1": true, "169.254.1.1": false, "127.0.0.1": false, "198.18.0.1": false, "240.0.0.1": false, "0.0.0.0": false, "fe80::1": false,
 	} {
-		if got := flows.Public(netip.MustParseAddr(address)); got != want {
+		if got := ipam.Public(netip.MustParseAddr(address)); got != want {
 			t.Errorf("%s: got %v, want %v", address, got, want)
 		}
 	}

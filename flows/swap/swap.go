@@ -24,7 +24,7 @@ const (
 // is not there yet: nobody has said which one, or anything that holds for one only.
 // open are the fields that facts decide because the admin says so.
 func Possible(p flows.Params, open flows.Fields, f flows.Facts) bool {
-	const ofOne = flows.FieldServer | flows.FieldNodePort | flows.FieldLoadBalancerIP | flows.FieldClientAddress | flows.FieldClientPort |
+	const ofOne = flows.FieldServer | flows.FieldNodePort | flows.FieldLoadBalancerIP | flows.FieldClientAddress | flows.FieldClientPort | flows.FieldRelay |
 		flows.FieldServerTemplate | flows.FieldClientTemplate
 	_, exists := flows.Adopt(p, f)
 	return !exists && p.Given&ofOne == 0 && (open.Has(flows.FieldServer) || p.Given&^flows.FieldMTU == 0)

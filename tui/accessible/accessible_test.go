@@ -174,7 +174,7 @@ func TestASettingOfTheTableIsAQuestion(t *testing.T) {
 		Store:   setting.Store[flows.Params]{Write: func(flows.Params) string { return cable }, Read: func(_ *flows.Params, text string) { cable = text }},
 	})
 	var out strings.Builder
-	in := "1\n2\nedit\n" + strings.Repeat("\n", 8) + "?\ngreen\nblue\nq\n"
+	in := "1\n2\nedit\n" + strings.Repeat("\n", 9) + "?\ngreen\nblue\nq\n"
 	if err := accessible.Run(t.Context(), o, strings.NewReader(in), &out); err == nil || cable != "blue" {
 		t.Errorf("got %v and a %s cable, want a blue one, and nothing done:\n%s", err, cable, out.String())
 	}
