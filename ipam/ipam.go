@@ -151,13 +151,15 @@ type Request struct {
 	// Peer and Kind choose where in a pool the search begins: a peer that is
 	// connected anew sees its former range again, and neighbours are apart.
 	Peer, Kind string
+	// Remap chooses another range than the one that the peer knows, in any case.
+	Remap bool
 }
 
 // Allocate chooses the prefix under which the local cluster will see what r
 // wants.
 //
-// It is r.Want itself if that is private or in a pool, and overlaps neither taken
-// nor [Fixed]. Otherwise it is a free prefix of the same length: in the first
+// It is r.Want itself if that is private or in a pool, overlaps neither taken
+// nor [Fixed], and may stay. Otherwise it is a free prefix of the same length: in the first
 // pool that has one, the next from a position that r's peer and kind give. A
 // public network is therefore always remapped. why says what r.Want could not
 // stay for, and is empty if it did. Entries of taken that are no IPv4 prefixes
@@ -177,6 +179,8 @@ func Allocate(taken []Reservation, r Request, pools []netip.Prefix) (got netip.P
 	switch inTheWay, blocked := overlapping(taken, r.Want); {
 	case blocked:
 		why = "it overlaps " + inTheWay.String()
+	case r.Remap:
+		why = "the peer has said it after the connection was made"
 	case private(r.Want) || slices.ContainsFunc(pools, func(pool netip.Prefix) bool { return Contains(pool, r.Want) }):
 		return r.Want, "", nil
 	default:

@@ -36,6 +36,16 @@ const (
 	// had it dial last, as [EndpointText] writes it. It is written together with
 	// the endpoint, so whoever changes that alone is somebody else.
 	AnnotationCarried = "liqo-tui.dev/carried-endpoint"
+	// AnnotationLocalRanges on a Configuration is what the operator has written as this
+	// cluster's ranges, as [RangesText]. What an admin has made of them since is not followed.
+	AnnotationLocalRanges = "liqo-tui.dev/local-ranges"
+	// AnnotationPeerRanges on a PublicKey are the peer's ranges, as [RangesText], as its
+	// operator has carried them.
+	AnnotationPeerRanges = "liqo-tui.dev/peer-ranges"
+	// AnnotationCarriedRanges on a Configuration are those of the peer's ranges that were
+	// carried, with commas between them: no admin of this cluster has agreed to them. On a
+	// Network it says so of its range.
+	AnnotationCarriedRanges = "liqo-tui.dev/carried-ranges"
 	// AnnotationDelegation on a gateway is one sentence of its operator: what it
 	// carries to the peer's cluster, or why it can't.
 	AnnotationDelegation = "liqo-tui.dev/delegation"

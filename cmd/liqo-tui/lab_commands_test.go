@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
@@ -15,7 +17,14 @@ import (
 func TestLabCommands(t *testing.T) {
 	l := useLab(t)
 	l.prepare(t)
-	defer func() { l.reset().want(t, exit.OK) }()
+	podRanges := func(cidrs string) {
+		t.Helper()
+		l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-milan", "--pod-cidr", cidrs, "--yes", "--timeout", "90s").want(t, exit.OK)
+	}
+	defer func() {
+		l.reset().want(t, exit.OK)
+		podRanges(labPodCIDR)
+	}()
 
 	l.tui(append(l.pair("network", "init"), "--yes", "--timeout", "60s")...).want(t, exit.OK)
 	if got := l.seenAs(t); got == "" {
@@ -56,7 +65,7 @@ func TestLabCommands(t *testing.T) {
 		}
 		l.tui(l.pair("network", "verify")...).want(t, exit.OK)
 	})
-	t.Run("delegate has the operators carry a changed endpoint", func(t *testing.T) {
+	t.Run("delegate has the operators carry a changed endpoint, and a range that is new", func(t *testing.T) {
 		// Milan's operator reaches rome's API server by another address, as behind a NAT.
 		const name = "kubernetes.default" // its certificate has this one
 		defer l.resolves(t, "milan", name, l.wan(t, 1))()
@@ -69,11 +78,21 @@ func TestLabCommands(t *testing.T) {
 		if passed.Load() == 0 {
 			t.Errorf("nobody came by %s", url)
 		}
+
+		podRanges(labPodCIDR + ",10.123.0.0/16")
+		eventually(t, 20*time.Second, func() error {
+			if got := l.seenAs(t); strings.Count(got, "/") != 2 || !strings.HasPrefix(got, before) || strings.Contains(got, "10.123") {
+				return fmt.Errorf("rome sees milan's pods as %q, want %s and another range", got, before)
+			}
+			return nil
+		})
+		l.tui(l.pair("check")...).want(t, exit.OK)
+		l.tui(l.pair("network", "verify")...).want(t, exit.OK)
 	})
 	t.Run("disconnect keeps the addresses", func(t *testing.T) {
 		l.tui(append(l.pair("network", "disconnect"), "--yes", "--timeout", "60s")...).want(t, exit.OK)
 		l.connect("--server-service-type", "NodePort", "--yes").want(t, exit.OK)
-		if got := l.seenAs(t); got != before {
+		if got := l.seenAs(t); !strings.HasPrefix(got, before) {
 			t.Errorf("rome sees milan's pods as %s, want %s as before", got, before)
 		}
 	})

@@ -18,14 +18,15 @@ func delegateCommand(io streams, pair *pairFlags) *cobra.Command {
 	var p upkeep.DelegateParams
 	cmd := &cobra.Command{
 		Use:   "delegate",
-		Short: "Let the operators pass a changed endpoint or key to each other",
-		Long: `Let the operators of two connected clusters pass a changed endpoint or key to
-each other, without an admin. Each operator gets an account on the other
-cluster. The account may change one public key there and, on the client's side,
-the endpoint that the client dials, and nothing else. Its token is good for 24
-hours; the operator renews it. After an operator was away for longer, run
-delegate again. Both clusters need the liqo-tui operator, and each operator has
-to reach the other's API server. disconnect and reset remove the accounts.`,
+		Short: "Let the operators pass changes to each other",
+		Long: `Let the operators of two connected clusters pass a changed endpoint or key, and
+new ranges of pods, to each other, without an admin. Each operator gets an
+account on the other cluster. The account may change one public key there, say
+its cluster's ranges beside it and, on the client's side, change the endpoint
+that the client dials, and nothing else. Its token is good for 24 hours; the
+operator renews it. After an operator was away for longer, run delegate again.
+Both clusters need the liqo-tui operator, and each operator has to reach the
+other's API server. disconnect and reset remove the accounts.`,
 		Example: `  liqo-tui network delegate --context rome --remote-context milan`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -40,6 +40,7 @@ func TestOperator(t *testing.T) {
 	t.Run("what the cluster comes to need is left out of a range that was given", func(t *testing.T) { w.under(t).testLeftOut() })
 	t.Run("no peer is seen in a network that a node knows a way to", func(t *testing.T) { w.under(t).testNodeNetworks() })
 	t.Run("a peer is seen under another range when nodes and gateway have it", func(t *testing.T) { w.under(t).testRenumber() })
+	t.Run("a range that the peer's operator tells of is taken over, under another one", func(t *testing.T) { w.under(t).testToldRanges() })
 	t.Run("a gateway whose pod is gone attracts nothing", func(t *testing.T) { w.under(t).testGone() })
 	t.Run("gateways may read where pods are, as long as they exist", func(t *testing.T) { w.under(t).testAccess() })
 	t.Run("children that are deleted or edited come back", func(t *testing.T) { w.under(t).testRepair() })
@@ -52,6 +53,25 @@ func TestOperator(t *testing.T) {
 	t.Run("gateways are made of the example templates", func(t *testing.T) { w.under(t).testExamples() })
 	t.Run("another program makes gateways of templates of its own kind", func(t *testing.T) { w.under(t).testAnotherKind() })
 	t.Run("a gateway without its peer's name is left alone", func(t *testing.T) { w.under(t).testUnlabelled() })
+}
+
+// testToldRanges has a peer's operator say that its cluster has other ranges.
+func (w *world) testToldRanges() {
+	conf := w.peer("bari", "10.201.0.0/16")
+	key := render.PublicKey(render.Tenant{Namespace: conf.Namespace, Remote: "bari"}, [32]byte{7}, nil)
+	key.Annotations = map[string]string{render.AnnotationPeerRanges: "10.201.0.0/16,0.0.0.0/0;10.70.0.0/16"}
+	w.create(key)
+	w.patch(key, func() { annotate(key, render.AnnotationPeerRanges, "10.201.0.0/16,10.202.0.0/16;10.70.0.0/16") })
+	until(w, conf, "with both ranges", func(c *networkingv1beta1.Configuration) bool {
+		return slices.Equal(c.Spec.Remote.CIDR.Pod, []networkingv1beta1.CIDR{"10.201.0.0/16", "10.202.0.0/16"}) && len(c.Status.Remote.CIDR.Pod) == 2
+	})
+	// The one that an admin has agreed to stays; the other one draws nothing that is somebody's.
+	if seen := conf.Status.Remote.CIDR.Pod; seen[0] != "10.201.0.0/16" || seen[1] == "10.202.0.0/16" {
+		w.t.Errorf("the peer is seen under %v", seen)
+	}
+	if got := conf.Annotations[render.AnnotationCarriedRanges]; got != "10.202.0.0/16" {
+		w.t.Errorf("got %q as carried", got)
+	}
 }
 
 func (w *world) testRemapping() {

@@ -51,6 +51,7 @@ func (r *configurations) setup(mgr ctrl.Manager) error {
 		For(&networkingv1beta1.Configuration{}).
 		Owns(&ipamv1alpha1.Network{}).
 		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(r.waiting)).
+		Watches(&networkingv1beta1.PublicKey{}, handler.EnqueueRequestsFromMapFunc(r.ofPeer), builder.WithPredicates(peerRangesNews())).
 		Watches(&corev1.Node{}, soon(r.all), builder.WithPredicates(nodeNews())).
 		Watches(&networkingv1beta1.InternalNode{}, soon(r.all), builder.WithPredicates(networksNews())).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.all)).
@@ -64,6 +65,18 @@ func networksNews() predicate.Predicate {
 		before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
 		return before[render.AnnotationNetworks] != after[render.AnnotationNetworks] || before[render.AnnotationNameservers] != after[render.AnnotationNameservers]
 	}}
+}
+
+// peerRangesNews tells of keys with other ranges of the peer than before.
+func peerRangesNews() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetAnnotations()[render.AnnotationPeerRanges] != e.ObjectNew.GetAnnotations()[render.AnnotationPeerRanges]
+	}}
+}
+
+// ofPeer are the Configurations of the peer that an object beside them is about.
+func (r *configurations) ofPeer(ctx context.Context, o client.Object) []reconcile.Request {
+	return slices.DeleteFunc(r.all(ctx, o), func(req reconcile.Request) bool { return req.Namespace != o.GetNamespace() })
 }
 
 // waiting is for changes of the cluster's own ranges, which every Configuration waits for.
@@ -104,7 +117,7 @@ func (r *configurations) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	if !own.fixed || len(own.External) == 0 { // their change brings it back
 		return ctrl.Result{}, r.report(ctx, &conf, nil, reasonWaiting, "this cluster's own address ranges are not decided yet")
 	}
-	if err := r.defaultLocal(ctx, &conf, own.Networks); err != nil {
+	if err := r.complete(ctx, &conf, own.Networks); err != nil {
 		return ctrl.Result{}, err
 	}
 	if err := r.release(ctx, &conf); err != nil {
@@ -194,14 +207,17 @@ func (r *configurations) cleanUp(ctx context.Context, key client.ObjectKey) erro
 	return nil
 }
 
-// defaultLocal records in the Configuration what this cluster is, and the
-// label by which Liqo before v1.1 knew that a Configuration is done.
-func (r *configurations) defaultLocal(ctx context.Context, conf *networkingv1beta1.Configuration, own render.Networks) error {
+// complete records in the Configuration what this cluster is, which ranges the peer
+// has by now, and the label by which Liqo before v1.1 knew that a Configuration is done.
+func (r *configurations) complete(ctx context.Context, conf *networkingv1beta1.Configuration, own render.Networks) error {
 	before := conf.DeepCopy()
-	if conf.Spec.Local == nil {
-		conf.Spec.Local = &networkingv1beta1.ClusterConfig{
-			CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: own.Pod, External: own.External},
-		}
+	local := networkingv1beta1.ClusterConfigCIDR{Pod: own.Pod, External: own.External}
+	if conf.Spec.Local == nil || ranges.Grown(conf.Annotations[render.AnnotationLocalRanges], conf.Spec.Local.CIDR, local) {
+		conf.Spec.Local = &networkingv1beta1.ClusterConfig{CIDR: local}
+		annotate(conf, render.AnnotationLocalRanges, render.RangesText(local))
+	}
+	if err := r.follow(ctx, conf); err != nil {
+		return err
 	}
 	if conf.Labels == nil {
 		conf.Labels = map[string]string{}
@@ -214,6 +230,38 @@ func (r *configurations) defaultLocal(ctx context.Context, conf *networkingv1bet
 		return fmt.Errorf("complete Configuration %s/%s: %w", conf.Namespace, conf.Name, err)
 	}
 	return nil
+}
+
+// follow takes over which ranges the peer's operator says that its cluster has.
+func (r *configurations) follow(ctx context.Context, conf *networkingv1beta1.Configuration) error {
+	var keys networkingv1beta1.PublicKeyList
+	peer := conf.Labels[render.LabelRemoteCluster]
+	if err := r.client.List(ctx, &keys, client.InNamespace(conf.Namespace), client.MatchingLabels{render.LabelRemoteCluster: peer}); err != nil {
+		return fmt.Errorf("list the PublicKeys of %s: %w", peer, err)
+	}
+	for i := range keys.Items {
+		text := keys.Items[i].Annotations[render.AnnotationPeerRanges]
+		if text == "" {
+			continue
+		}
+		more, err := ranges.Additional(conf.Spec.Remote.CIDR, render.ParseRanges(text))
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Info("the peer's ranges stay as an admin has agreed to them", "peer", peer, "said", text, "because", err.Error())
+			return nil
+		}
+		if len(more) == 0 {
+			return nil
+		}
+		conf.Spec.Remote.CIDR.Pod = append(slices.Clone(conf.Spec.Remote.CIDR.Pod), more...)
+		carried := append(ranges.Carried(conf), more...)
+		annotate(conf, render.AnnotationCarriedRanges, flatten(carried))
+		return nil
+	}
+	return nil
+}
+
+func flatten(all []networkingv1beta1.CIDR) string {
+	return strings.TrimSuffix(render.RangesText(networkingv1beta1.ClusterConfigCIDR{Pod: all}), ";")
 }
 
 // release deletes the Networks of CIDRs that the Configuration no longer has.
@@ -345,6 +393,9 @@ func (r *configurations) network(ctx context.Context, conf *networkingv1beta1.Co
 	n.Labels = map[string]string{
 		render.LabelCIDRType: kind, render.LabelManagedBy: FieldManager,
 		render.LabelRemoteCluster: conf.Labels[render.LabelRemoteCluster],
+	}
+	if slices.Contains(ranges.Carried(conf), cidr) {
+		annotate(n, render.AnnotationCarriedRanges, "true")
 	}
 	err := r.client.Create(ctx, n)
 	if apierrors.IsAlreadyExists(err) { // the cache is late

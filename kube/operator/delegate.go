@@ -73,13 +73,59 @@ func (r *delegates) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) e
 		WatchesRawSource(source.Channel(secrets, &handler.EnqueueRequestForObject{}, source.WithPredicates[client.Object, reconcile.Request](access))).
 		Watches(&networkingv1beta1.GatewayServer{}, ofGateway, news).
 		Watches(&networkingv1beta1.GatewayClient{}, ofGateway, news).
+		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(r.ofConfiguration), builder.WithPredicates(localRangesNews())).
 		Complete(r)
+}
+
+// localRangesNews tells of Configurations in which the operator has written other
+// ranges of this cluster.
+func localRangesNews() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetAnnotations()[render.AnnotationLocalRanges] != e.ObjectNew.GetAnnotations()[render.AnnotationLocalRanges]
+	}}
+}
+
+// ofConfiguration is the access that the gateways for a Configuration's peer have.
+func (r *delegates) ofConfiguration(ctx context.Context, o client.Object) (out []reconcile.Request) {
+	of := []client.ListOption{client.InNamespace(o.GetNamespace()), client.MatchingLabels{render.LabelRemoteCluster: o.GetLabels()[render.LabelRemoteCluster]}}
+	var servers networkingv1beta1.GatewayServerList
+	var clients networkingv1beta1.GatewayClientList
+	if r.client.List(ctx, &servers, of...) != nil || r.client.List(ctx, &clients, of...) != nil {
+		return nil // the next resync carries them
+	}
+	add := func(gateway string) {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: render.DelegateAccessName(gateway)}})
+	}
+	for i := range servers.Items {
+		add(servers.Items[i].Name)
+	}
+	for i := range clients.Items {
+		add(clients.Items[i].Name)
+	}
+	return out
+}
+
+// ranges are this cluster's, as the Configuration beside the gateway has them from the operator.
+func (r *delegates) ranges(ctx context.Context, gateway client.Object) (string, error) {
+	var list networkingv1beta1.ConfigurationList
+	if err := r.client.List(ctx, &list, client.InNamespace(gateway.GetNamespace()),
+		client.MatchingLabels{render.LabelRemoteCluster: gateway.GetLabels()[render.LabelRemoteCluster]}); err != nil {
+		return "", fmt.Errorf("list Configurations: %w", err)
+	}
+	for i := range list.Items {
+		conf := &list.Items[i]
+		if written := conf.Annotations[render.AnnotationLocalRanges]; conf.Spec.Local != nil && written == render.RangesText(conf.Spec.Local.CIDR) {
+			return written, nil
+		}
+	}
+	return "", nil
 }
 
 // words are what a gateway says to its peer.
 type words struct {
 	key      string // base64
 	endpoint *networkingv1beta1.EndpointStatus
+	ranges   string // of this cluster, as [render.RangesText]; "": an admin has chosen what the peer reaches
 }
 
 func said(o client.Object) words {
@@ -130,7 +176,11 @@ func (r *delegates) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 			unsafe = "; its token does not expire until liqo-tui network delegate is run again"
 		}
 	}
-	chosen, err := peer.carry(ctx, said(gateway))
+	says := said(gateway)
+	if says.ranges, err = r.ranges(ctx, gateway); err != nil {
+		return ctrl.Result{}, err
+	}
+	chosen, err := peer.carry(ctx, says)
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: peerAgain}, nil
 	}
@@ -245,8 +295,15 @@ func (p peerCluster) carry(ctx context.Context, s words) (chosen string, err err
 			return "", fmt.Errorf("delete the token that does not expire: %w", err)
 		}
 	}
-	if err := p.carryKey(ctx, s); err != nil || s.endpoint == nil || !p.access.Endpoint {
+	if err := p.carryKey(ctx, s); err != nil {
 		return "", err
+	}
+	// The peer's operator, or its policy, may be of an earlier release.
+	if err := p.carryRanges(ctx, s); err != nil && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+		return "", err
+	}
+	if s.endpoint == nil || !p.access.Endpoint {
+		return "", nil
 	}
 	gateway := &networkingv1beta1.GatewayClient{}
 	if err := p.get(ctx, p.access.Gateway, gateway); err != nil {
@@ -289,6 +346,23 @@ func (p peerCluster) carryKey(ctx context.Context, s words) error {
 		}
 	}
 	return nil
+}
+
+// carryRanges says beside the key which ranges our cluster has. The peer's operator
+// decides what it makes of that.
+func (p peerCluster) carryRanges(ctx context.Context, s words) error {
+	if s.ranges == "" {
+		return nil
+	}
+	key := &networkingv1beta1.PublicKey{}
+	if err := p.get(ctx, p.access.PublicKey, key); err != nil {
+		return err
+	}
+	before := key.DeepCopy()
+	if annotate(key, render.AnnotationPeerRanges, s.ranges); before.Annotations[render.AnnotationPeerRanges] == s.ranges {
+		return nil
+	}
+	return p.patch(ctx, key, client.MergeFrom(before))
 }
 
 func (p peerCluster) get(ctx context.Context, name string, o client.Object) error {

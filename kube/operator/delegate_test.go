@@ -63,6 +63,7 @@ func TestDelegatedChangesAreCarried(t *testing.T) {
 			return !bytes.Equal(k.Spec.PublicKey, secret.Data[render.SecretPublicKey])
 		})
 	})
+	t.Run("another range of rome's pods", func(t *testing.T) { rome.under(t).testCarriedRanges(milan, identity) })
 	t.Run("a token that expires, instead of the first", func(t *testing.T) { rome.under(t).testRenewed(milan, identity, access, token) })
 	t.Run("the endpoint, when its node fails", func(t *testing.T) {
 		rome.under(t).testCarriedEndpoint(milan, identity)
@@ -103,6 +104,38 @@ func (w *world) clientOfRome(endpoint *networkingv1beta1.EndpointStatus) render.
 	gateway.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.GatewayClientKind))
 	w.create(render.PublicKey(tenant, [32]byte{1}, gateway))
 	return render.Delegate{Tenant: tenant, Gateway: gateway, PublicKey: "rome"}
+}
+
+// testCarriedRanges gives rome another range of pods, as install --pod-cidr with one more does.
+func (w *world) testCarriedRanges(milan *world, d render.Delegate) {
+	key := &networkingv1beta1.PublicKey{ObjectMeta: metav1.ObjectMeta{Namespace: d.Tenant.Namespace, Name: d.PublicKey}}
+	until(milan, key, "with rome's ranges", func(k *networkingv1beta1.PublicKey) bool {
+		return k.Annotations[render.AnnotationPeerRanges] == "10.244.0.0/16;10.70.0.0/16"
+	})
+	w.create(render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"10.244.0.0/16", "10.99.0.0/16"}, "")[1])
+	until(milan, key, "with the other range, too", func(k *networkingv1beta1.PublicKey) bool {
+		return k.Annotations[render.AnnotationPeerRanges] == "10.244.0.0/16,10.99.0.0/16;10.70.0.0/16"
+	})
+	conf := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
+	until(w, conf, "with it as local", func(c *networkingv1beta1.Configuration) bool { return len(c.Spec.Local.CIDR.Pod) == 2 })
+
+	// What an admin lets the peer reach is no growth, and is not told.
+	before := conf.DeepCopy()
+	conf.Spec.Local.CIDR.Pod = conf.Spec.Local.CIDR.Pod[:1]
+	if err := w.Patch(w.t.Context(), conf, client.MergeFrom(before)); err != nil {
+		w.t.Fatal(err)
+	}
+	w.create(render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"", "", "10.98.0.0/16"}, "")[2])
+	other := w.peer("turin", "10.50.0.0/16") // the operator has seen it when this one has it
+	if len(other.Spec.Local.CIDR.Pod) != 3 {
+		until(w, other, "with all three", func(c *networkingv1beta1.Configuration) bool { return len(c.Spec.Local.CIDR.Pod) == 3 })
+	}
+	if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(conf), conf); err != nil || len(conf.Spec.Local.CIDR.Pod) != 1 {
+		w.t.Errorf("got %v (%v), want what the admin has left", conf.Spec.Local.CIDR.Pod, err)
+	}
+	if err := milan.Get(w.t.Context(), client.ObjectKeyFromObject(key), key); err != nil || strings.Contains(key.Annotations[render.AnnotationPeerRanges], "10.98.0.0") {
+		w.t.Errorf("got %v (%v), want nothing new", key.Annotations, err)
+	}
 }
 
 // identify makes the identity, and its token, as Kubernetes' controller would.

@@ -255,6 +255,7 @@ func clusterNetworks(ctx context.Context, reader client.Reader, namespace string
 	}
 	var own ownNetworks
 	pods, services, undecided := false, false, 0
+	slices.SortFunc(list.Items, func(a, b ipamv1alpha1.Network) int { return strings.Compare(a.Name, b.Name) })
 	for _, n := range list.Items {
 		if n.Status.CIDR == "" {
 			if n.Labels[render.LabelNotRemapped] == "true" {

@@ -70,6 +70,7 @@ func (a *Allocator) Assign(ctx context.Context, n *ipamv1alpha1.Network, left ..
 	}
 	got, why, err := ipam.Allocate(reserved, ipam.Request{
 		Want: want, Peer: n.Labels[render.LabelRemoteCluster], Kind: n.Labels[render.LabelCIDRType],
+		Remap: n.Annotations[render.AnnotationCarriedRanges] != "",
 	}, a.pools)
 	if err != nil {
 		return "", err

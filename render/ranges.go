@@ -1,0 +1,36 @@
+package render
+
+import (
+	"strings"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+)
+
+// RangesText is what a cluster's ranges are in annotations: those of pods with commas
+// between them, and, behind a semicolon, the external ones.
+func RangesText(c networkingv1beta1.ClusterConfigCIDR) string {
+	return joinedCIDRs(c.Pod) + ";" + joinedCIDRs(c.External)
+}
+
+// ParseRanges reads a [RangesText]. Whether they are ranges, it does not check.
+func ParseRanges(text string) networkingv1beta1.ClusterConfigCIDR {
+	pods, external, _ := strings.Cut(text, ";")
+	return networkingv1beta1.ClusterConfigCIDR{Pod: splitCIDRs(pods), External: splitCIDRs(external)}
+}
+
+func joinedCIDRs(all []networkingv1beta1.CIDR) string {
+	texts := make([]string, len(all))
+	for i, c := range all {
+		texts[i] = string(c)
+	}
+	return strings.Join(texts, ",")
+}
+
+func splitCIDRs(text string) (all []networkingv1beta1.CIDR) {
+	for part := range strings.SplitSeq(text, ",") {
+		if part != "" {
+			all = append(all, networkingv1beta1.CIDR(part))
+		}
+	}
+	return all
+}
