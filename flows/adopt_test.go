@@ -190,6 +190,9 @@ func TestARelayIsKeptUntilItIsTakenBack(t *testing.T) {
 	if got := render.RelayOf(&server); got != p.Relay {
 		t.Errorf("the server dials %q, want %s", got, p.Relay)
 	}
+	if r := pair.B.Facts().Peer("rome").Reading(); !r.Relayed || r.Endpoint != "UDP relay.example.org:4243" {
+		t.Errorf("the server's end says %q, relayed %t", r.Endpoint, r.Relayed)
+	}
 	again := flows.PlanConnect(flows.Defaults(), flowtest.Facts(pair))
 	if !again.Done() || again.Params.Relay != p.Relay || again.Params.ClientAddress != "" || !slices.Contains(again.Kept, "the relay stays relay.example.org:4242") {
 		t.Errorf("got %q, steps %v and kept %q, want the relay and nothing to do", again.Params.Relay, again.Steps, again.Kept)

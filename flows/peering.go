@@ -65,6 +65,7 @@ type Reading struct {
 	// Endpoint is where the server is to be dialled ("UDP 192.0.2.7:31840"): by
 	// its own status, or by the client's settings.
 	Endpoint string
+	Relayed  bool // Endpoint is of a relay, which the server dials
 	// CIDRs reports whether the peer's ranges have their local ones.
 	CIDRs bool
 	// Waiting is what keeps the gateway's pod from running, with the pod's name.
@@ -246,17 +247,19 @@ func (p Peer) Reading() Reading {
 	if p.Configuration != nil {
 		r.CIDRs = CIDRsConfigured(p.Configuration)
 	}
+	var e *networkingv1beta1.EndpointStatus
 	switch {
 	case p.Server != nil:
-		r.Role, r.Created = RoleServer, p.ours(p.Server.CreationTimestamp.Time)
-		if e := p.Server.Status.Endpoint; e != nil && len(e.Addresses) > 0 {
-			r.Endpoint = fmt.Sprintf("UDP %s:%d", e.Addresses[0], e.Port)
+		r.Role, r.Created, e = RoleServer, p.ours(p.Server.CreationTimestamp.Time), p.Server.Status.Endpoint
+		if relay, err := render.ParseRelay(render.RelayOf(p.Server)); err == nil {
+			_, end := relay.Ends()
+			e, r.Relayed = &end, true
 		}
 	case p.Client != nil:
-		r.Role, r.Created = RoleClient, p.ours(p.Client.CreationTimestamp.Time)
-		if e := p.Client.Spec.Endpoint; len(e.Addresses) > 0 {
-			r.Endpoint = fmt.Sprintf("UDP %s:%d", e.Addresses[0], e.Port)
-		}
+		r.Role, r.Created, e = RoleClient, p.ours(p.Client.CreationTimestamp.Time), &p.Client.Spec.Endpoint
+	}
+	if e != nil && len(e.Addresses) > 0 {
+		r.Endpoint = fmt.Sprintf("UDP %s:%d", e.Addresses[0], e.Port)
 	}
 	r.Waiting, r.Unreached = p.waiting(), p.unreached()
 	if p.Connection != nil {

@@ -22,8 +22,9 @@ func (t Theme) ReadingFacts(r flows.Reading, pod string, ago func(time.Time) str
 			facts = append(facts, t.Plain(fmt.Sprintf(format, args...)))
 		}
 	}
-	add(r.Role == flows.RoleServer && r.Endpoint != "", "listens at %s", r.Endpoint)
+	add(r.Role == flows.RoleServer && r.Endpoint != "" && !r.Relayed, "listens at %s", r.Endpoint)
 	add(r.Role == flows.RoleClient && r.Endpoint != "", "dials %s", r.Endpoint)
+	add(r.Relayed, "dials a relay at %s", r.Endpoint)
 	hears := "hears the peer at %s"
 	if r.Value != networkingv1beta1.Connected {
 		hears = "heard the peer last at %s"

@@ -24,3 +24,11 @@ func TestNothingIsSaidOfLossBeforeAnAnswer(t *testing.T) {
 		t.Errorf("all were: got %q", got)
 	}
 }
+
+func TestAServerThatDialsARelayListensNowhere(t *testing.T) {
+	var theme Theme
+	r := flows.Reading{Exists: true, Role: flows.RoleServer, Endpoint: "UDP relay.example.org:51841", Relayed: true}
+	if got := strings.Join(theme.ReadingFacts(r, "", func(time.Time) string { return "" }), " · "); !strings.HasPrefix(got, "dials a relay at UDP relay.example.org:51841") {
+		t.Errorf("got %q", got)
+	}
+}
