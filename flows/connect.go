@@ -48,7 +48,7 @@ func planConnect(p Params, f Facts) Plan {
 	for _, refused := range []*Step{
 		c.refusedTemplate(server, networkingv1beta1.WgGatewayServerTemplateKind, c.Params.ServerTemplate),
 		c.refusedTemplate(client, networkingv1beta1.WgGatewayClientTemplateKind, c.Params.ClientTemplate),
-		RefusedNodePort(c.Params, f), c.refusedRelay(server),
+		RefusedNodePort(c.Params, f),
 	} {
 		if refused != nil {
 			plan.Steps = append(plan.Steps, *refused)
@@ -144,7 +144,7 @@ func completePlan(plan Plan, f Facts) (Plan, Connection) {
 	c := NewConnection(adopted, f)
 	plan.Kept = append(plan.Kept, c.others()...)
 	for _, side := range []Side{A, B} {
-		for _, s := range []*Step{c.Elsewhere(side), f.Side(side).OldKernels(side)} {
+		for _, s := range []*Step{c.Elsewhere(side), f.Side(side).OldKernels(side), c.refusedRelay(side)} {
 			if s != nil {
 				plan.Steps = append(plan.Steps, *s)
 			}

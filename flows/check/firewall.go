@@ -28,11 +28,20 @@ func Openings(f flows.Facts) (open []Opening, failed []Result) {
 	}
 	in := inputs(f, nil)
 	server, client := in.server(), in.server().Other()
+	tunnel := func(from flows.Side, to, address string, port int32) {
+		dials := in.cluster(from)
+		open = append(open, Opening{
+			From: nodesOf(dials), To: to + ", " + address, Protocol: "UDP", Port: port, For: fmt.Sprintf("the tunnel, which %s dials", dials.ID),
+		})
+	}
 	address, port := in.dialled()
-	open = []Opening{{
-		From: nodesOf(in.cluster(client)), To: string(in.cluster(server).ID) + ", " + address, Protocol: "UDP", Port: port,
-		For: fmt.Sprintf("the tunnel, which %s dials", in.cluster(client).ID),
-	}}
+	if relay, ok := in.relay(); ok {
+		_, end := relay.Ends()
+		tunnel(client, "the relay", address, port)
+		tunnel(server, "the relay", relay.Host, end.Port)
+	} else {
+		tunnel(client, string(in.cluster(server).ID), address, port)
+	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		if c := in.cluster(side); c.Software == flows.Operator && len(c.Nodes) > 1 {
 			all := "all nodes of " + string(c.ID)

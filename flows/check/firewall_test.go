@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -37,6 +38,16 @@ func TestWhatFirewallsHaveToLetThrough(t *testing.T) {
 	f.Local.Software = flows.Liqo // which has its own ways
 	if open, _ := check.Openings(f); len(open) != 1 {
 		t.Errorf("got %+v, want the tunnel alone", open)
+	}
+
+	relayed(&f, "relay.example.org")
+	var dialled []string
+	open, _ = check.Openings(f)
+	for _, o := range open {
+		dialled = append(dialled, fmt.Sprintf("%.4s to %s %s %d", o.From, o.To, o.Protocol, o.Port))
+	}
+	if diff := cmp.Diff([]string{"rome to the relay, relay.example.org UDP 4500", "mila to the relay, relay.example.org UDP 4501"}, dialled); diff != "" {
+		t.Errorf("by a relay (-want +got)\n%s", diff)
 	}
 
 	f.Local.Clients = []networkingv1beta1.GatewayClient{}
