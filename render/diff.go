@@ -252,7 +252,10 @@ func restrict(live, want map[string]any, gone *fieldpath.Set) map[string]any {
 		lm, lok := l.(map[string]any)
 		wm, wok := w.(map[string]any)
 		if lok && wok {
-			out[key] = restrict(lm, wm, gone.WithPrefix(fieldpath.FieldNameElement(key)))
+			// Where all that is there is others', nothing is taken away.
+			if part := restrict(lm, wm, gone.WithPrefix(fieldpath.FieldNameElement(key))); len(part) > 0 || len(lm) == 0 {
+				out[key] = part
+			}
 			continue
 		}
 		out[key] = l

@@ -113,6 +113,7 @@ func (c *Cluster) configure(o *networkingv1beta1.Configuration) bool {
 			Pod: slices.Clone(c.identity.Networks.Pod), External: slices.Clone(c.identity.Networks.External),
 		}}
 		metav1.SetMetaDataLabel(&o.ObjectMeta, render.LabelConfigured, "true")
+		metav1.SetMetaDataAnnotation(&o.ObjectMeta, render.AnnotationLocalRanges, render.RangesText(o.Spec.Local.CIDR))
 		o.Generation++
 		c.condition(o, metav1.ConditionFalse, "WaitingForNetworks")
 	case o.Status.Remote == nil || len(o.Status.Remote.CIDR.Pod) != len(want.Pod) || len(o.Status.Remote.CIDR.External) != len(want.External):
