@@ -76,7 +76,13 @@ type InstallParams struct {
 	// Lend is the most that all consumers get together, such as cpu=8; default: what the
 	// nodes have.
 	Lend []string
+	// Announce is the URL of the API server that nodes announce in their LANs, with the
+	// cluster's ID; "" or [AnnounceNone]: they don't.
+	Announce string
 }
+
+// AnnounceNone takes an announcement back.
+const AnnounceNone = "none"
 
 // PeeringRole is which part a cluster takes in whole peerings.
 type PeeringRole string
@@ -296,6 +302,10 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 					rbacv1.PolicyRule{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"roles", "rolebindings"}, Verbs: write})
 			}
 		case *appsv1.DaemonSet:
+			if p.Announce != "" && p.Announce != AnnounceNone {
+				args := &o.Spec.Template.Spec.Containers[0].Args
+				*args = append(*args, announceFlag+p.Announce+","+string(p.ClusterID))
+			}
 			pods.ForFabric().Apply(&o.Spec.Template.ObjectMeta, &o.Spec.Template.Spec)
 		}
 	}
@@ -337,7 +347,7 @@ func (m *manifests) parse(text string) ([]Object, error) {
 	return objs, nil
 }
 
-// Flags of the operator.
+// Flags of the operator, and of the node agent.
 const (
 	poolsFlag     = "--pools="
 	podsFlag      = "--pod-cidr="
@@ -345,6 +355,7 @@ const (
 	peeringFlag   = "--peering="
 	apiServerFlag = "--api-server="
 	lendFlag      = "--lend="
+	announceFlag  = "--announce="
 )
 
 func services(p InstallParams) []string {
@@ -386,6 +397,19 @@ func OperatorParams(d *appsv1.Deployment) (p InstallParams) {
 		}
 	}
 	return p
+}
+
+// Announced is the URL that a node agent was told to announce; "" if none.
+func Announced(d *appsv1.DaemonSet) string {
+	for _, c := range d.Spec.Template.Spec.Containers {
+		for _, arg := range c.Args {
+			if text, ok := strings.CutPrefix(arg, announceFlag); ok {
+				server, _, _ := strings.Cut(text, ",")
+				return server
+			}
+		}
+	}
+	return ""
 }
 
 func manifestObject(kind string) Object {

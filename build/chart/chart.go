@@ -146,8 +146,8 @@ func number(s setting.Setting[render.InstallParams], i int) string {
 
 var (
 	liqosBraces = regexp.MustCompile(`\{\{.*?\}\}`)
-	// arguments that are there if something is asked for
-	askedArgument = regexp.MustCompile(`(?m)^( *)(- --[a-z-]+=)§([a-z-]+)§\n`)
+	// arguments that are there if something is asked for; more may come after it
+	askedArgument = regexp.MustCompile(`(?m)^( *)(- --[a-z-]+=)§([a-z-]+)§(.*)\n`)
 )
 
 // escaped keeps Helm from reading what is in Liqo's own template language.
@@ -180,7 +180,7 @@ func fitted(text string) string {
 			if m[3] != s.Name {
 				return line
 			}
-			return m[1] + "{{- with $.Values." + s.Key() + " }}\n" + m[1] + m[2] + "{{ " + list[s.Name] + " }}\n" + m[1] + "{{- end }}\n"
+			return m[1] + "{{- with $.Values." + s.Key() + " }}\n" + m[1] + m[2] + "{{ " + list[s.Name] + " }}" + m[4] + "\n" + m[1] + "{{- end }}\n"
 		})
 		text = whole(text, "§"+s.Name+"§", value)
 	}

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/liqo-tui/liqo-tui/discovery"
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/agent"
 	"github.com/liqo-tui/liqo-tui/kube/operator"
@@ -178,6 +179,7 @@ func tunnelCommand(log *slog.Logger) *cobra.Command {
 }
 
 func fabricCommand(log *slog.Logger) *cobra.Command {
+	var announce string
 	o := agent.FabricOptions{Log: log}
 	cmd := &cobra.Command{
 		Use: "fabric", Short: "Keep a node's way to the gateways", Args: cobra.NoArgs,
@@ -186,6 +188,13 @@ func fabricCommand(log *slog.Logger) *cobra.Command {
 				return err
 			}
 			o.NodeName = os.Getenv("NODE_NAME")
+			if server, id, _ := strings.Cut(announce, ","); server != "" && server != render.AnnounceNone {
+				address, err := discovery.ParseServer(server)
+				if err = errors.Join(err, render.ClusterID(id).Validate()); err != nil {
+					return fmt.Errorf("--announce %q: %w", announce, err)
+				}
+				o.Announced = &discovery.Cluster{ID: render.ClusterID(id), Server: address}
+			}
 			config, err := rest.InClusterConfig()
 			if err != nil {
 				return fmt.Errorf("reach the cluster's API: %w", err)
@@ -195,6 +204,7 @@ func fabricCommand(log *slog.Logger) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.Namespace, "liqo-namespace", render.DefaultNamespace, "namespace with the cluster's Networks")
 	cmd.Flags().StringVar(&o.Health, "health-address", "", "where HTTP says whether the node is as wanted")
+	cmd.Flags().StringVar(&announce, "announce", render.AnnounceNone, "what the node announces in its LAN, such as https://192.168.1.20:6443,milan: the API server's URL and the cluster's ID")
 	return cmd
 }
 

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/discover"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 )
@@ -55,6 +57,7 @@ func TestLabCommands(t *testing.T) {
 	t.Run("check finds nothing wrong", func(t *testing.T) {
 		l.tui(l.pair("check")...).want(t, exit.OK)
 	})
+	t.Run("a cluster that announces itself is found in its LAN", l.testDiscover)
 	t.Run("rotate-keys gives both gateways other keys", func(t *testing.T) {
 		before := l.publicKeys(t)
 		l.tui(append(l.pair("network", "rotate-keys"), "--yes", "--timeout", "90s")...).want(t, exit.OK)
@@ -133,4 +136,45 @@ func (l lab) publicKeys(t *testing.T) []string {
 			"--get", "network.gateway.publicKey").want(t, exit.OK).out)
 	}
 	return keys
+}
+
+// testDiscover asks from a machine of rome's LAN, which is one of its nodes.
+func (l lab) testDiscover(t *testing.T) {
+	program, err := filepath.Abs("../../bin/liqo-tui")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := l.nodes(t, "rome")
+	server := l.must(t, "kubectl", "rome", "get", "endpointslice", "kubernetes", "-o", "jsonpath=https://{.endpoints[0].addresses[0]}:{.ports[0].port}")
+	announce := func(what string) {
+		t.Helper()
+		l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-rome", "--announce", what, "--yes", "--timeout", "90s").want(t, exit.OK)
+	}
+	ask := func() (d discover.Document, err error) {
+		t.Helper()
+		out, err := l.try(t, "exec", "rome", nodes[len(nodes)-1], "--", program, "discover", "--kubeconfig", l.kubeconfig, "-o", "json")
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &d)
+		}
+		return d, err
+	}
+	defer announce("none")
+	announce(server)
+	eventually(t, 20*time.Second, func() error {
+		d, err := ask()
+		if err != nil || len(d.Clusters) != 1 {
+			return fmt.Errorf("got %+v, %w, want one cluster", d, err)
+		}
+		if c := d.Clusters[0]; c.ID != "rome" || c.Server != server || !c.Answers || !slices.Equal(c.Contexts, []string{"lab-rome"}) {
+			return fmt.Errorf("got %+v, want rome at %s, with its context", c, server)
+		}
+		return nil
+	})
+	announce("none")
+	eventually(t, 20*time.Second, func() error {
+		if d, err := ask(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("exit status %d", exit.Unhealthy)) {
+			return fmt.Errorf("got %+v, %v, want that none is found", d, err)
+		}
+		return nil
+	})
 }

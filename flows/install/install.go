@@ -82,6 +82,9 @@ func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams
 	if len(p.Lend) == 0 {
 		p.Lend = told.Lend
 	}
+	if d := installed[appsv1.DaemonSet](c, render.FabricName); d != nil {
+		p.Announce = cmp.Or(p.Announce, render.Announced(d))
+	}
 	if p.OperatorReplicas == 0 && told.OperatorReplicas > 0 { // of an operator that was scaled to nothing, one has to work
 		p.OperatorReplicas = min(told.OperatorReplicas, maxOperatorReplicas)
 	}

@@ -65,7 +65,7 @@ func TestWhatAnInstallationWasToldStays(t *testing.T) {
 	told := render.InstallParams{
 		Pools: []string{"10.0.0.0/8"}, PodCIDRs: []string{"10.244.0.0/16"}, ServiceCIDR: "10.96.0.0/12", GatewayReplicas: 2, OperatorReplicas: 3,
 		Pods:    &render.ProgramSettings{PodSettings: render.PodSettings{NodeSelector: map[string]string{"zone": "a"}}},
-		Peering: render.PeeringProvider, APIServer: "https://203.0.113.7:6443",
+		Peering: render.PeeringProvider, APIServer: "https://203.0.113.7:6443", Announce: "https://192.168.1.20:6443",
 	}
 	for _, p := range []render.InstallParams{told, {}} {
 		if _, err := alone(t, pair, planned(p)); err != nil {
@@ -78,6 +78,9 @@ func TestWhatAnInstallationWasToldStays(t *testing.T) {
 				got.Peering != told.Peering || got.OperatorReplicas != 3 || got.APIServer != told.APIServer {
 				t.Errorf("got %+v, want %+v", got, told)
 			}
+		}
+		if d, ok := o.(*appsv1.DaemonSet); ok && render.Announced(d) != told.Announce {
+			t.Errorf("got %q announced, want %q", render.Announced(d), told.Announce)
 		}
 		if o.GetName() == render.ServerTemplate && render.TemplateReplicas(o) != 2 {
 			t.Errorf("got %d replicas", render.TemplateReplicas(o))

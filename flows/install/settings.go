@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/liqo-tui/liqo-tui/discovery"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -34,6 +35,7 @@ func Settings() []setting.Setting[render.InstallParams] {
 		},
 		{Name: "api-server", Help: "URL at which consumers reach the cluster's API server (default: unchanged, at first the address that the API server itself states)", Empty: "unchanged", Valid: ValidServer, Store: setting.TextAt(func(p *params) *string { return &p.APIServer })},
 		{Name: "lend", Help: "most of a resource that all consumers get together, such as cpu=8; may be repeated (default: unchanged, at first what the nodes have)", Kind: setting.List, Empty: "unchanged", Valid: validAmount, Store: setting.ListAt(func(p *params) *[]string { return &p.Lend })},
+		{Name: "announce", Help: "URL of the cluster's API server, which its nodes announce in their LANs by mDNS for liqo-tui discover; none takes it back (default: unchanged, at first none)", Empty: "unchanged", Valid: validAnnouncement, Pattern: `^(none|https://\S+)$`, Store: setting.TextAt(func(p *params) *string { return &p.Announce })},
 	}
 }
 
@@ -56,6 +58,14 @@ func ValidServer(text string) error {
 		return errors.New("want a URL like https://203.0.113.7:6443")
 	}
 	return nil
+}
+
+func validAnnouncement(text string) error {
+	if text == render.AnnounceNone {
+		return nil
+	}
+	_, err := discovery.ParseServer(text)
+	return err
 }
 
 const imageHelp = "image of operator, gateways and node agent"

@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/discovery"
+	"github.com/liqo-tui/liqo-tui/discovery/mdns"
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -33,7 +35,9 @@ type FabricOptions struct {
 	NodeName  string
 	// Health is where HTTP says whether the node is as wanted; "" is nowhere.
 	Health string
-	Log    *slog.Logger
+	// Announced is what the node tells its LAN of the cluster; nil is nothing.
+	Announced *discovery.Cluster
+	Log       *slog.Logger
 }
 
 // RunFabric keeps this node's way to every gateway until ctx ends. It leaves
@@ -61,6 +65,14 @@ func RunFabric(ctx context.Context, config *rest.Config, o FabricOptions) error 
 	f.leads = announces.leads
 	if err := errors.Join(mgr.Add(runnable(f.repair)), announces.setup(ctx, mgr, config), mgr.Add(runnable(newPaths(f, announces).run)), mgr.Add(serveInspect(f))); err != nil {
 		return err
+	}
+	if o.Announced != nil {
+		if err := mgr.Add(runnable(func(ctx context.Context) error {
+			mdns.Announce(ctx, o.Log, o.NodeIP, *o.Announced)
+			return nil
+		})); err != nil {
+			return err
+		}
 	}
 	if o.Health != "" {
 		if err := mgr.Add(serve("tcp", o.Health, http.HandlerFunc(f.health))); err != nil {

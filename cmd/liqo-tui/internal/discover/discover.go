@@ -1,0 +1,284 @@
+// Package discover is the command that finds clusters: those that a LAN announces, or that a domain
+// names.
+package discover
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
+	"github.com/liqo-tui/liqo-tui/discovery/mdns"
+	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Document is what `discover -o json` writes; fields are only added while "v" is 1.
+type Document struct {
+	V int `json:"v"`
+	// Asked are who was asked: interfaces of this machine, or a domain.
+	Asked    []string  `json:"asked"`
+	Clusters []Cluster `json:"clusters"`
+	Next     []Step    `json:"next,omitempty"`
+	// Unfit is how many announcements no cluster can have made.
+	Unfit int `json:"unfit,omitempty"`
+}
+
+// Step is a command, and what it is for.
+type Step struct {
+	Command string `json:"command"`
+	Why     string `json:"why"`
+}
+
+// Cluster is one that was found. What it says of itself is not proven.
+type Cluster struct {
+	ID     render.ClusterID `json:"clusterID,omitempty"` // "" is not told
+	Server string           `json:"server"`              // URL of its API server
+	Source string           `json:"source"`
+	// Answers says whether TCP reaches the API server from here, and Problem why not.
+	Answers bool   `json:"answers"`
+	Took    string `json:"took,omitempty"` // how long it took to connect
+	Problem string `json:"problem,omitempty"`
+	// Contexts are those of the kubeconfig files with this API server.
+	Contexts []string `json:"contexts,omitempty"`
+}
+
+// options are the flags.
+type options struct {
+	files                                      []string
+	domain, nameServer, networkInterface, form string
+	wait                                       time.Duration
+}
+
+// Command writes to out.
+func Command(out io.Writer) *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use: "discover", Short: "Find clusters: in this LAN, or those that a domain names",
+		Long: `Find clusters: those that announce themselves in the LANs of this machine
+(install --announce; mDNS), or, with --domain, those that DNS names. For each it
+says whether its API server answers, and which context leads there.
+
+It changes nothing, and proves nothing: anybody in a LAN can announce anything.
+Which cluster it is, the certificate in your kubeconfig says.
+Exit code 8: no cluster was found.`,
+		Example: `  liqo-tui discover
+  liqo-tui discover --domain clusters.example.com -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), out) },
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&o.files, "kubeconfig", nil, "kubeconfig file; may be repeated (default: as kubectl finds it)")
+	f.StringVar(&o.domain, "domain", "", "ask DNS for the clusters of this domain, and not the LAN")
+	f.StringVar(&o.nameServer, "name-server", "", "of --domain: name server to ask, HOST or HOST:PORT (default: this machine's)")
+	f.StringVar(&o.networkInterface, "interface", "", "ask the LAN of this interface only (default: of all)")
+	f.DurationVar(&o.wait, "wait", time.Second, "how long to wait for answers")
+	f.StringVarP(&o.form, "output", "o", report.Text, "text, json or yaml")
+	cmd.MarkFlagsMutuallyExclusive("domain", "interface")
+	return cmd
+}
+
+func (o options) validate() error {
+	switch {
+	case o.form != report.Text && o.form != report.JSON && o.form != report.YAML:
+		return fmt.Errorf("--output %q: want text, json or yaml", o.form)
+	case o.wait < minWait || o.wait > maxWait:
+		return fmt.Errorf("--wait %s: want %s to %s", o.wait, minWait, maxWait)
+	case o.nameServer != "" && o.domain == "":
+		return errors.New("--name-server is of --domain: which domain?")
+	}
+	return nil
+}
+
+// Bounds of --wait.
+const (
+	minWait = 100 * time.Millisecond
+	maxWait = time.Minute
+)
+
+func (o options) run(ctx context.Context, out io.Writer) error {
+	if err := o.validate(); err != nil {
+		return exit.UsageError{Err: err}
+	}
+	d := Document{V: report.SchemaVersion}
+	names := resolver(o.nameServer)
+	var err error
+	if o.domain != "" {
+		d.Asked = []string{"DNS of " + o.domain}
+		d.Clusters, err = inDomain(ctx, names, o.domain, o.wait)
+	} else {
+		var answers mdns.Answers
+		answers, err = mdns.Browse(ctx, o.networkInterface, o.wait)
+		d.Unfit = answers.Unfit
+		for _, i := range answers.Asked {
+			d.Asked = append(d.Asked, "mDNS on "+i)
+		}
+		for _, f := range answers.Found {
+			d.Clusters = append(d.Clusters, Cluster{ID: f.ID, Server: "https://" + f.Server.String(), Source: "mDNS on " + f.Interface})
+		}
+	}
+	if err != nil && len(d.Clusters) == 0 {
+		return err
+	}
+	if d.Clusters = same(d.Clusters); d.Clusters == nil {
+		d.Clusters = []Cluster{} // in JSON a list, and no null
+	}
+	contexts, _ := kubeconfig.Contexts(o.files) // what is wrong with one is told by who opens it
+	d.complete(ctx, names, contexts, o.files)
+	if o.form != report.Text {
+		err = report.WriteDocument(out, o.form, d)
+	} else {
+		err = d.print(out)
+	}
+	if err == nil && len(d.Clusters) == 0 {
+		return exit.Verdict(exit.Unhealthy)
+	}
+	return err
+}
+
+// same has what several interfaces have told once.
+func same(all []Cluster) []Cluster {
+	slices.SortFunc(all, func(a, b Cluster) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Server, b.Server), cmp.Compare(a.Source, b.Source))
+	})
+	return slices.CompactFunc(all, func(a, b Cluster) bool { return a.ID == b.ID && a.Server == b.Server })
+}
+
+// complete adds what this machine knows of the clusters: whether they answer, and which context
+// leads there.
+func (d *Document) complete(ctx context.Context, names *net.Resolver, contexts []kubeconfig.Context, files []string) {
+	var group sync.WaitGroup
+	servers := make([][]netip.AddrPort, len(contexts))
+	for i, c := range contexts {
+		group.Go(func() { servers[i] = addressesOf(ctx, net.DefaultResolver, c.Server) })
+	}
+	at := make([][]netip.AddrPort, len(d.Clusters))
+	for i := range d.Clusters {
+		group.Go(func() {
+			at[i] = addressesOf(ctx, names, d.Clusters[i].Server)
+			d.Clusters[i].try(ctx, names)
+		})
+	}
+	group.Wait()
+	for i := range d.Clusters {
+		c := &d.Clusters[i]
+		for k, known := range contexts {
+			if slices.ContainsFunc(at[i], func(a netip.AddrPort) bool { return slices.Contains(servers[k], a) }) && !slices.Contains(c.Contexts, known.Ref.Name) {
+				c.Contexts = append(c.Contexts, known.Ref.Name)
+			}
+		}
+	}
+	d.Next = next(d.Clusters, contexts, files)
+}
+
+// tryTimeout is for an API server in a LAN, and for a name.
+const tryTimeout = 2 * time.Second
+
+func hostPort(server string) string {
+	u, err := url.Parse(server)
+	if err != nil || u.Hostname() == "" {
+		return ""
+	}
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443"))
+}
+
+// addressesOf are where an API server is reached; none of a name that nobody knows.
+func addressesOf(ctx context.Context, names *net.Resolver, server string) (all []netip.AddrPort) {
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+	defer cancel()
+	host, port, err := net.SplitHostPort(hostPort(server))
+	if err != nil {
+		return nil
+	}
+	number, err := names.LookupPort(ctx, "tcp", port)
+	ips, wrong := names.LookupNetIP(ctx, "ip", host)
+	if err != nil || wrong != nil {
+		return nil
+	}
+	for _, ip := range ips {
+		all = append(all, netip.AddrPortFrom(ip.Unmap(), uint16(number))) //nolint:gosec // LookupPort gives no other
+	}
+	return all
+}
+
+// try connects to the API server, and asks it nothing.
+func (c *Cluster) try(ctx context.Context, names *net.Resolver) {
+	began := time.Now()
+	conn, err := (&net.Dialer{Timeout: tryTimeout, Resolver: names}).DialContext(ctx, "tcp", hostPort(c.Server))
+	if err != nil {
+		c.Problem = err.Error()
+		if inner, ok := errors.AsType[*net.OpError](err); ok {
+			c.Problem = inner.Err.Error() // without the address again
+		}
+		return
+	}
+	conn.Close()
+	c.Answers, c.Took = true, time.Since(began).Round(100*time.Microsecond).String()
+}
+
+// next is what to do with each cluster but the own one.
+func next(found []Cluster, contexts []kubeconfig.Context, files []string) (steps []Step) {
+	var words strings.Builder
+	for _, f := range files {
+		words.WriteString(" --kubeconfig " + report.ShellWord(f))
+	}
+	for _, c := range found {
+		ofCurrent := slices.ContainsFunc(contexts, func(k kubeconfig.Context) bool { return k.Current && slices.Contains(c.Contexts, k.Ref.Name) })
+		switch {
+		case ofCurrent:
+		case len(c.Contexts) > 0:
+			steps = append(steps, Step{
+				Command: "liqo-tui network connect" + words.String() + " --remote-context " + report.ShellWord(c.Contexts[0]), Why: "connects the current context's cluster with it",
+			})
+		case c.ID != "":
+			steps = append(steps, Step{
+				Command: "liqo-tui network invite" + words.String() + " --for " + report.ShellWord(string(c.ID)), Why: "connects them by files: no context leads there",
+			})
+		}
+	}
+	return steps
+}
+
+func (d *Document) print(out io.Writer) error {
+	asked := strings.Join(d.Asked, ", ")
+	if len(d.Clusters) == 0 {
+		fmt.Fprintf(out, "No cluster was found. Asked: %s.\n", cmp.Or(asked, "nobody, as no interface of this machine leads to a LAN"))
+		fmt.Fprintln(out, "A cluster announces itself in its nodes' LAN after liqo-tui install --announce; a domain names those that its zone has.")
+	} else {
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "CLUSTER\tAPI SERVER\tANSWERS\tCONTEXT\tTOLD BY")
+		for _, c := range d.Clusters {
+			answers := "no: " + c.Problem
+			if c.Answers {
+				answers = "in " + c.Took
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", cmp.Or(string(c.ID), "not told"), c.Server, answers, cmp.Or(strings.Join(c.Contexts, ", "), "none"), c.Source)
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		fmt.Fprintln(out, "\nNone of this is proven: which cluster it is, the certificate in your kubeconfig says.")
+	}
+	if d.Unfit > 0 {
+		fmt.Fprintf(out, "%d announcements were left out: no cluster has such an ID or address.\n", d.Unfit)
+	}
+	var steps []report.NextStep
+	for _, s := range d.Next {
+		steps = append(steps, report.NextStep(s))
+	}
+	report.WriteNext(out, steps)
+	return nil
+}

@@ -1,0 +1,204 @@
+package discover
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+)
+
+// page is the zone of docs/discovery.md, with a port and an address of this machine.
+func page(t *testing.T, server netip.AddrPort) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../../../docs/discovery.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	zone := regexp.MustCompile("(?s)```zone\n(.*?)```").FindStringSubmatch(string(text))
+	if zone == nil {
+		t.Fatal("the page has no zone")
+	}
+	mine := strings.NewReplacer(" 6443 ", " "+strconv.Itoa(int(server.Port()))+" ", "203.0.113.7", server.Addr().String()).Replace(zone[1])
+	return strings.Split(strings.TrimSpace(mine), "\n")
+}
+
+// serve is a name server of a zone: NAME TTL IN TYPE DATA. It returns its address.
+func serve(t *testing.T, zone []string) string {
+	t.Helper()
+	conn, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	go func() {
+		buf := make([]byte, 1500)
+		for {
+			n, from, err := conn.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			var m dnsmessage.Message
+			if m.Unpack(buf[:n]) != nil || len(m.Questions) != 1 {
+				continue
+			}
+			q := m.Questions[0]
+			m.Response, m.Authoritative, m.RCode, m.Additionals = true, true, dnsmessage.RCodeNameError, nil
+			for _, line := range zone {
+				f := strings.Fields(line)
+				if !strings.EqualFold(f[0], q.Name.String()) {
+					continue
+				}
+				m.RCode = dnsmessage.RCodeSuccess
+				r := dnsmessage.Resource{Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, Type: q.Type, TTL: 300}}
+				switch {
+				case f[3] == "SRV" && q.Type == dnsmessage.TypeSRV:
+					port, _ := strconv.Atoi(f[6])
+					r.Body = &dnsmessage.SRVResource{Port: uint16(port), Target: dnsmessage.MustNewName(f[7])}
+				case f[3] == "TXT" && q.Type == dnsmessage.TypeTXT:
+					r.Body = &dnsmessage.TXTResource{TXT: []string{strings.Trim(f[4], `"`)}}
+				case f[3] == "A" && q.Type == dnsmessage.TypeA:
+					r.Body = &dnsmessage.AResource{A: netip.MustParseAddr(f[4]).As4()}
+				default:
+					continue
+				}
+				m.Answers = append(m.Answers, r)
+			}
+			if packet, err := m.Pack(); err == nil {
+				_, _ = conn.WriteTo(packet, from)
+			}
+		}
+	}()
+	return conn.LocalAddr().String()
+}
+
+// run is the command, with its output.
+func run(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := Command(&out)
+	cmd.SetArgs(args)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// kubeconfigOf has the contexts home, which is the current one, and milan.
+func kubeconfigOf(t *testing.T, milan string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config")
+	text := `{apiVersion: v1, kind: Config, current-context: home,
+clusters: [{name: home, cluster: {server: "https://127.0.0.1:1"}}, {name: milan, cluster: {server: "` + milan + `"}}],
+contexts: [{name: home, context: {cluster: home, user: me}}, {name: milan, context: {cluster: milan, user: me}}], users: [{name: me, user: {token: t}}]}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// apiServer only listens: the command asks an API server nothing.
+func apiServer(t *testing.T) netip.AddrPort {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return netip.MustParseAddrPort(l.Addr().String())
+}
+
+func TestClustersOfADomainAreFound(t *testing.T) {
+	server := apiServer(t)
+	zone := append(page(t, server),
+		"_liqo-tui._tcp.clusters.example.com. 300 IN SRV 0 0 1 api.turin.example.com.",
+		"api.turin.example.com. 300 IN A 127.0.0.1",
+		"_liqo-tui._tcp.clusters.example.com. 300 IN SRV 0 0 0 .")
+	config := kubeconfigOf(t, "https://"+server.String())
+	args := []string{"--domain", "clusters.example.com", "--name-server", serve(t, zone), "--kubeconfig", config}
+	text, err := run(t, append(args, "-o", "json")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d Document
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Clusters) != 2 {
+		t.Fatalf("got %s, want 2 clusters", text)
+	}
+	turin, milan := d.Clusters[0], d.Clusters[1]
+	if milan.ID != "milan" || milan.Server != "https://api.milan.example.com:"+strconv.Itoa(int(server.Port())) || !milan.Answers || !slices.Equal(milan.Contexts, []string{"milan"}) {
+		t.Errorf("got %+v: want its API server to answer, and the context that leads there under an address", milan)
+	}
+	// Its record says no ID, and nobody listens at its port. That is the port of home's
+	// context, too, which is the current one.
+	if turin.ID != "" || turin.Answers || !strings.Contains(turin.Problem, "connection refused") {
+		t.Errorf("got %+v, want a refused connection", turin)
+	}
+	if want := []Step{{Command: "liqo-tui network connect --kubeconfig " + config + " --remote-context milan", Why: "connects the current context's cluster with it"}}; !slices.Equal(d.Next, want) {
+		t.Errorf("next: got %v, want %v", d.Next, want)
+	}
+	text, err = run(t, args...)
+	for _, want := range []string{"milan     https://api.milan.example.com:", "not told  https://api.turin.example.com:1", "no: connect: connection refused", "next: liqo-tui network connect", "None of this is proven"} {
+		if err != nil || !strings.Contains(text, want) {
+			t.Errorf("got %v\n%s\nwant %q", err, text, want)
+		}
+	}
+}
+
+func TestAClusterWithoutAContextIsInvited(t *testing.T) {
+	server := apiServer(t)
+	text, err := run(t, "--domain", "clusters.example.com", "--name-server", serve(t, page(t, server)), "--kubeconfig", kubeconfigOf(t, "https://127.0.0.1:2"))
+	if err != nil || !strings.Contains(text, "next: liqo-tui network invite --kubeconfig ") || !strings.Contains(text, " --for milan") {
+		t.Errorf("got %v\n%s", err, text)
+	}
+}
+
+func TestNobodyIsFound(t *testing.T) {
+	none := serve(t, nil)
+	text, err := run(t, "--domain", "example.org", "--name-server", none)
+	if exit.Code(err) != exit.Unhealthy || !strings.Contains(text, "No cluster was found. Asked: DNS of example.org.") {
+		t.Errorf("got %v\n%s", err, text)
+	}
+	text, err = run(t, "--domain", "example.org", "--name-server", none, "-o", "json")
+	if exit.Code(err) != exit.Unhealthy || !strings.Contains(text, `"clusters": []`) {
+		t.Errorf("got %v\n%s", err, text)
+	}
+	// A name server that does not answer is an error, and no empty domain.
+	silent, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	if _, err = run(t, "--domain", "example.org", "--name-server", silent.LocalAddr().String(), "--wait", "200ms"); exit.Code(err) == exit.Unhealthy || err == nil || !strings.Contains(err.Error(), "ask DNS for the clusters of example.org") {
+		t.Errorf("got %v, want an error", err)
+	}
+}
+
+func TestFlagsThatMakeNoSense(t *testing.T) {
+	for want, args := range map[string][]string{
+		"want text, json or yaml":          {"-o", "xml"},
+		"want 100ms to 1m0s":               {"--wait", "0s"},
+		"--name-server is of --domain":     {"--name-server", "127.0.0.1"},
+		"this machine has no interface no": {"--interface", "no"},
+	} {
+		_, err := run(t, args...)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: got %v, want %q", args, err, want)
+		}
+		if _, usage := errors.AsType[exit.UsageError](err); !usage && args[0] != "--interface" {
+			t.Errorf("%v: no error of usage: %v", args, err)
+		}
+	}
+}

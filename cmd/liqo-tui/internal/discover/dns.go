@@ -1,0 +1,61 @@
+package discover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/discovery"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Of a domain, its name servers are asked for the locations of the service (RFC 2782), and below
+// each host, under a name with an underscore as RFC 8552 wants it, for the cluster's ID.
+const (
+	service = "liqo-tui"
+	idScope = "_liqo-tui."
+)
+
+// resolver asks the name server of the system, or another one.
+func resolver(server string) *net.Resolver {
+	if server == "" {
+		return net.DefaultResolver
+	}
+	if _, _, err := net.SplitHostPort(server); err != nil {
+		server = net.JoinHostPort(server, "53")
+	}
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, server)
+	}}
+}
+
+// inDomain are the clusters that a domain names.
+func inDomain(ctx context.Context, r *net.Resolver, domain string, wait time.Duration) ([]Cluster, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	_, records, err := r.LookupSRV(ctx, service, "tcp", domain)
+	if missing, ok := errors.AsType[*net.DNSError](err); ok && missing.IsNotFound && len(records) == 0 {
+		return nil, nil
+	}
+	if err != nil && len(records) == 0 { // of several, those that are well formed come with an error about the others
+		return nil, fmt.Errorf("ask DNS for the clusters of %s: %w", domain, err)
+	}
+	var found []Cluster
+	for _, srv := range records {
+		host := strings.TrimSuffix(srv.Target, ".")
+		if host == "" || srv.Port == 0 {
+			continue // RFC 2782: the service is not there
+		}
+		c := Cluster{Server: "https://" + net.JoinHostPort(host, strconv.Itoa(int(srv.Port))), Source: "DNS of " + domain}
+		texts, _ := r.LookupTXT(ctx, idScope+srv.Target) // a zone may be without
+		if id := discovery.IDOf(texts); id.Validate() == nil {
+			c.ID = render.ClusterID(id)
+		}
+		found = append(found, c)
+	}
+	return found, nil
+}
