@@ -175,6 +175,7 @@ func connectCommand(io streams, pair *pairFlags) *cobra.Command {
 	var r runFlags
 	var e exportFlags
 	var file string
+	var between bool
 	c := newConnectFlags()
 	cmd := &cobra.Command{
 		Use:   "connect",
@@ -193,13 +194,16 @@ they are. The plan says which changes interrupt traffic.`,
   liqo-tui network connect --install --image registry.example/liqo-gateway:v1 \
     --context rome --remote-context milan
 
+  # rome's peers reach each other without rome
+  liqo-tui network connect --shortcuts --context rome
+
   # what would it do? exit code 4 if anything
   liqo-tui network connect --context rome --remote-context milan --dry-run`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
-			case file != "":
-				return connectMany(cmd.Context(), io, file, cmd.Flags(), r)
+			case file != "" || between:
+				return connectMany(cmd.Context(), io, file, pair.local, cmd.Flags(), r)
 			case e.folder != "":
 				return e.run(cmd.Context(), io, pair, c)
 			}
@@ -218,10 +222,11 @@ they are. The plan says which changes interrupt traffic.`,
 	c.add(f, nil)
 	f.BoolVar(&c.probe, "probe", false, "first have short-lived pods try the ways between the clusters, as check --pre --probe does: 8 s at most. What is closed stops before anything is applied; --server-location auto chooses what is open")
 	f.StringVarP(&file, "filename", "f", "", "connect all pairs of this YAML file: \"peerings\" is a list of maps of these flags, \"defaults\" is one such map. Flags of the command line are defaults, too")
+	f.BoolVar(&between, "shortcuts", false, "connect the peers of the local cluster with each other: each two to which contexts of the kubeconfig files lead. Run it again when there are more of them")
 	f.StringVar(&e.folder, "export", "", "write the manifests of both clusters into this folder instead of applying them")
 	f.StringVar(&e.format, "format", manifest.YAML, "of --export: yaml, kustomize or argocd (with sync waves)")
 	c.addInstall(f)
-	cmd.MarkFlagsMutuallyExclusive("filename", "export", "probe")
+	cmd.MarkFlagsMutuallyExclusive("filename", "shortcuts", "export", "probe")
 	cmd.MarkFlagsMutuallyExclusive("install", "export") // what is exported follows from what is installed
 	acceptLiqoctl(cmd)
 	return cmd

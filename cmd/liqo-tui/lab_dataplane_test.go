@@ -144,6 +144,7 @@ func TestThreeClusters(t *testing.T) {
 	if slices.Contains(long, broken) || os.Getenv("SOAK") != "" {
 		t.Run(broken, func(t *testing.T) { l.testFaults(t, connections) })
 	}
+	t.Run("peers of a cluster are connected with each other", l.testShortcuts)
 	t.Run("reset leaves nothing in any kernel", func(t *testing.T) {
 		for _, c := range connections {
 			l.between(c, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
@@ -169,6 +170,22 @@ func TestThreeClusters(t *testing.T) {
 			l.testNodeJoins(t, way, time.Second)
 		}
 	})
+}
+
+// testShortcuts connects rome's two peers, which then need no rome.
+func (l lab) testShortcuts(t *testing.T) {
+	c := connection{"milan", "napoli"}
+	shortcuts := []string{"network", "connect", "--shortcuts", "--kubeconfig", l.kubeconfig, "--context", "lab-rome", "--server-service-type", "NodePort", "--timeout", "120s"}
+	pending := l.tui(append(shortcuts, "--dry-run")...).want(t, exit.Pending)
+	if !strings.Contains(pending.err, "1 of 1: lab-milan and lab-napoli") {
+		t.Errorf("got %s, want the one pair", pending.err)
+	}
+	l.tui(append(shortcuts, "--yes")...).want(t, exit.OK)
+	for _, way := range c.ways() {
+		eventually(t, 20*time.Second, func() error { return l.worksBetween(t, way) })
+	}
+	l.tui(append(shortcuts, "--dry-run")...).want(t, exit.OK) // nothing is left to do
+	l.between(c, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
 }
 
 // between runs a network command for two clusters.

@@ -10,7 +10,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/pairsfile"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/shortcuts"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
 
 // peering is one connection of a file of many: the flags of network connect.
@@ -40,58 +42,54 @@ func newPeering() (peering, *pflag.FlagSet, func() error) {
 	}
 }
 
-// connectMany connects one pair after the other, and goes on after a failure:
-// what one pair lacks is no reason for the others to wait. The error, and with
-// it the exit code, is that of the first that failed; changes that a dry run
-// would make are no failure.
-func connectMany(ctx context.Context, io streams, file string, given *pflag.FlagSet, r runFlags) error {
-	all, err := pairsfile.Read(file, given, newPeering)
-	if err != nil {
-		return err
-	}
+// connectMany connects one pair after the other: those of a file, or shortcuts between the
+// peers of the local cluster.
+func connectMany(ctx context.Context, io streams, file string, local clusterFlags, given *pflag.FlagSet, r runFlags) error {
 	if r.output != report.Text {
 		return exit.UsageError{Err: fmt.Errorf("--output %s: of many peerings there is text only; run them one by one for programs", r.output)}
 	}
-	var first error
-	failed, pending := 0, 0
-	for i, p := range all {
-		fmt.Fprintf(io.err, "\n%d of %d: %s\n", i+1, len(all), p)
+	var all []peering
+	var err error
+	if file != "" {
+		all, err = pairsfile.Read(file, given, newPeering)
+	} else {
+		all, err = shortcutsOf(ctx, io, local, given)
+	}
+	if err != nil {
+		return err
+	}
+	return pairsfile.Each(ctx, io.err, all, func(p peering) error {
 		op := operation{
 			name: "connect",
 			plan: p.connect.plan,
 			done: func(f flows.Facts) report.Achieved { return connected(p.pair, p.connect.params.Wait, f) },
 		}
-		err := op.run(ctx, io, p.pair, r)
-		if ctx.Err() != nil {
-			return err
-		}
-		if err == nil {
-			continue
-		}
-		if exit.Code(err) == exit.Pending {
-			pending++
-			continue
-		}
-		failed++
-		if first == nil {
-			first = err
-		}
-		if _, said := errors.AsType[exit.Verdict](err); !said {
-			fmt.Fprintf(io.err, "error: %s: %v\n", p, err)
-			if h := exit.Hint(err); h != "" {
-				fmt.Fprintln(io.err, "hint:", h)
-			}
-		}
+		return op.run(ctx, io, p.pair, r)
+	})
+}
+
+// shortcutsOf are the pairs of a cluster's peers, by the contexts of its kubeconfig files.
+func shortcutsOf(ctx context.Context, io streams, local clusterFlags, given *pflag.FlagSet) ([]peering, error) {
+	hub, err := look(ctx, local)
+	if err != nil {
+		return nil, err
 	}
-	switch {
-	case first == nil && pending > 0:
-		fmt.Fprintf(io.err, "\n%d of %d peerings would be changed\n", pending, len(all))
-		return exit.Verdict(exit.Pending)
-	case first == nil:
-		return nil
+	var refs []flows.ContextRef
+	contexts, _ := kubeconfig.Contexts(local.files) // what is wrong with one is no peer's
+	for _, c := range contexts {
+		refs = append(refs, c.Ref)
 	}
-	fmt.Fprintf(io.err, "\n%d of %d peerings are not connected; the same command goes on with them\n", failed, len(all))
-	return exit.Verdict(exit.Code(first))
+	pairs, notes := shortcuts.Pairs(ctx, hub, refs, func(ctx context.Context, c flows.ContextRef) (flows.ClusterFacts, error) {
+		return look(ctx, clusterFlags{kubeconfig: c.File, files: local.files, context: c.Name, namespace: local.namespace})
+	})
+	for _, n := range notes {
+		fmt.Fprintln(io.err, "note:", n)
+	}
+	var rows []map[string]string
+	for _, p := range pairs {
+		rows = append(rows, shortcuts.Row(p))
+	}
+	return pairsfile.Of("--shortcuts", rows, given, newPeering)
 }
 
 // peeringsSchema is the JSON Schema of the file of network connect -f.

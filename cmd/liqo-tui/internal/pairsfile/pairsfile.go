@@ -3,8 +3,10 @@
 package pairsfile
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -57,6 +59,64 @@ func Read[T any](file string, given *pflag.FlagSet, row Row[T]) ([]T, error) {
 		return nil, exit.UsageError{Err: err}
 	}
 	return out, nil
+}
+
+// Of are rows of maps from flags to their values; see [Read] for given. source is who made them.
+func Of[T any](source string, rows []map[string]string, given *pflag.FlagSet, row Row[T]) ([]T, error) {
+	var out []T
+	for _, words := range rows {
+		wanted := map[string]yaml.Node{}
+		for flag, word := range words {
+			wanted[flag] = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: word}
+		}
+		p, err := readRow(source, given, row, nil, wanted)
+		if err != nil {
+			return nil, exit.UsageError{Err: err}
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// Each has one pair connected after the other, and goes on after a failure: what one pair lacks is
+// no reason for the others to wait. The error, and with it the exit code, is that of the first that
+// failed; changes that a dry run would make are no failure.
+func Each[T fmt.Stringer](ctx context.Context, out io.Writer, all []T, connect func(T) error) error {
+	var first error
+	failed, pending := 0, 0
+	for i, p := range all {
+		fmt.Fprintf(out, "\n%d of %d: %s\n", i+1, len(all), p)
+		err := connect(p)
+		if ctx.Err() != nil {
+			return err
+		}
+		if err == nil {
+			continue
+		}
+		if exit.Code(err) == exit.Pending {
+			pending++
+			continue
+		}
+		failed++
+		if first == nil {
+			first = err
+		}
+		if _, said := errors.AsType[exit.Verdict](err); !said {
+			fmt.Fprintf(out, "error: %s: %v\n", p, err)
+			if h := exit.Hint(err); h != "" {
+				fmt.Fprintln(out, "hint:", h)
+			}
+		}
+	}
+	switch {
+	case first == nil && pending > 0:
+		fmt.Fprintf(out, "\n%d of %d peerings would be changed\n", pending, len(all))
+		return exit.Verdict(exit.Pending)
+	case first == nil:
+		return nil
+	}
+	fmt.Fprintf(out, "\n%d of %d peerings are not connected; the same command goes on with them\n", failed, len(all))
+	return exit.Verdict(exit.Code(first))
 }
 
 func readRow[T any](file string, given *pflag.FlagSet, row Row[T], defaults, wanted map[string]yaml.Node) (T, error) {
