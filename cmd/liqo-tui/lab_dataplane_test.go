@@ -177,8 +177,8 @@ func (l lab) testShortcuts(t *testing.T) {
 	c := connection{"milan", "napoli"}
 	shortcuts := []string{"network", "connect", "--shortcuts", "--kubeconfig", l.kubeconfig, "--context", "lab-rome", "--server-service-type", "NodePort", "--timeout", "120s"}
 	pending := l.tui(append(shortcuts, "--dry-run")...).want(t, exit.Pending)
-	if !strings.Contains(pending.err, "1 of 1: lab-milan and lab-napoli") {
-		t.Errorf("got %s, want the one pair", pending.err)
+	if want := fmt.Sprintf("1 of 1: lab-milan of %[1]s and lab-napoli of %[1]s", l.kubeconfig); !strings.Contains(pending.err, want) {
+		t.Errorf("got %s, want %s", pending.err, want)
 	}
 	l.tui(append(shortcuts, "--yes")...).want(t, exit.OK)
 	for _, way := range c.ways() {
