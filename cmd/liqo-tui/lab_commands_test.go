@@ -68,6 +68,13 @@ func TestLabCommands(t *testing.T) {
 		}
 		l.tui(l.pair("network", "verify")...).want(t, exit.OK)
 	})
+	t.Run("a range of pods that is new is passed on by connect", func(t *testing.T) {
+		podRanges(labPodCIDR + ",10.122.0.0/16")
+		l.connect("--yes").want(t, exit.OK) // at once: install has waited for the operator
+		if got := l.seenAs(t); strings.Count(got, "/") != 2 || !strings.HasPrefix(got, before) {
+			t.Errorf("rome sees milan's pods as %q, want %s and another range", got, before)
+		}
+	})
 	t.Run("delegate has the operators carry a changed endpoint, and a range that is new", func(t *testing.T) {
 		// Milan's operator reaches rome's API server by another address, as behind a NAT.
 		const name = "kubernetes.default" // its certificate has this one
@@ -82,10 +89,10 @@ func TestLabCommands(t *testing.T) {
 			t.Errorf("nobody came by %s", url)
 		}
 
-		podRanges(labPodCIDR + ",10.123.0.0/16")
+		podRanges(labPodCIDR + ",10.122.0.0/16,10.123.0.0/16")
 		eventually(t, 20*time.Second, func() error {
-			if got := l.seenAs(t); strings.Count(got, "/") != 2 || !strings.HasPrefix(got, before) || strings.Contains(got, "10.123") {
-				return fmt.Errorf("rome sees milan's pods as %q, want %s and another range", got, before)
+			if got := l.seenAs(t); strings.Count(got, "/") != 3 || !strings.HasPrefix(got, before) || strings.Contains(got, "10.123") {
+				return fmt.Errorf("rome sees milan's pods as %q, want %s and two other ranges", got, before)
 			}
 			return nil
 		})

@@ -498,7 +498,7 @@ func (i *Installation) rollout(c flows.ClusterFacts) string {
 	case d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < 1 || d.Status.AvailableReplicas < 1 || d.Status.Replicas > d.Status.UpdatedReplicas:
 		return waiting(c.Installation, "the operator starts", render.OperatorName)
 	}
-	missing := map[string]bool{render.NetworkPodCIDR: true, render.NetworkServiceCIDR: true}
+	missing, made, others := map[string]bool{render.NetworkPodCIDR: true, render.NetworkServiceCIDR: true}, map[string]bool{}, false
 	for _, n := range ranges(c) {
 		switch {
 		case n.Status.CIDR == "":
@@ -506,10 +506,20 @@ func (i *Installation) rollout(c flows.ClusterFacts) string {
 		case i.replaces(n):
 			return "the operator has not replaced Network " + n.Name
 		}
-		delete(missing, n.Labels[render.LabelNetworkType])
+		kind := n.Labels[render.LabelNetworkType]
+		delete(missing, kind)
+		made[kind+" "+string(n.Spec.CIDR)] = true
+		others = others || kind != render.NetworkExternalCIDR && !render.MadeByUs(n) // our operator adds nothing to them
 	}
 	if len(missing) > 0 {
 		return "the operator has not found the cluster's address ranges yet"
+	}
+	for _, kind := range []string{render.NetworkPodCIDR, render.NetworkServiceCIDR} {
+		for _, cidr := range i.stated(kind) {
+			if !made[kind+" "+cidr] && !others {
+				return "the operator has made no Network of " + cidr
+			}
+		}
 	}
 	return ""
 }

@@ -109,21 +109,24 @@ func (i *Installation) external() string {
 // what the admin states.
 func (i *Installation) replaces(n *ipamv1alpha1.Network) bool {
 	kind := n.Labels[render.LabelNetworkType]
-	var stated []string
-	switch kind {
-	case render.NetworkPodCIDR:
-		stated = i.params.PodCIDRs
-	case render.NetworkServiceCIDR:
-		if i.params.ServiceCIDR != "" {
-			stated = []string{i.params.ServiceCIDR}
-		}
-	}
+	stated := i.stated(kind)
 	if len(stated) == 0 || !render.MadeByUs(n) {
 		return false
 	}
 	return !slices.ContainsFunc(render.ClusterNetworks(n.Namespace, kind, stated, ""), func(o render.Object) bool {
 		return o.GetName() == n.Name && o.(*ipamv1alpha1.Network).Spec.CIDR == n.Spec.CIDR
 	})
+}
+
+// stated are the ranges of a kind of Network that the admin states.
+func (i *Installation) stated(kind string) []string {
+	switch {
+	case kind == render.NetworkPodCIDR:
+		return i.params.PodCIDRs
+	case kind == render.NetworkServiceCIDR && i.params.ServiceCIDR != "":
+		return []string{i.params.ServiceCIDR}
+	}
+	return nil
 }
 
 // toldRange refuses to change a range that somebody was told of; nil if there is

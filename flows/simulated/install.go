@@ -53,6 +53,7 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 // finds the address ranges in the one after that.
 func (c *Cluster) install() (news bool) {
 	var program bool
+	var told render.InstallParams
 	var id render.ClusterID
 	var external []networkingv1beta1.CIDR
 	f := &c.identity
@@ -65,7 +66,7 @@ func (c *Cluster) install() (news bool) {
 			}
 		case *appsv1.Deployment:
 			if o.Name == render.OperatorName {
-				program = true
+				program, told = true, render.OperatorParams(o)
 				news = news || o.Status.ObservedGeneration < o.Generation
 				o.Status = appsv1.DeploymentStatus{ObservedGeneration: o.Generation, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
 			}
@@ -98,7 +99,20 @@ func (c *Cluster) install() (news bool) {
 			}
 		}
 	default:
-		return news
+		return c.addRanges(told) || news
 	}
 	return true
+}
+
+// addRanges has the operator announce ranges of pods that an admin states later. It replaces none.
+func (c *Cluster) addRanges(told render.InstallParams) (news bool) {
+	f := &c.identity
+	for _, o := range render.ClusterNetworks(f.Namespace, render.NetworkPodCIDR, told.PodCIDRs, render.StatedByInstall+"--pod-cidr") {
+		cidr := o.(*ipamv1alpha1.Network).Spec.CIDR
+		if key := c.store.keyOf(o); c.store.records[key] == nil && !slices.Contains(f.Networks.Pod, cidr) {
+			c.store.create(key, o)
+			f.Networks.Pod, news = append(f.Networks.Pod, cidr), true
+		}
+	}
+	return news
 }
