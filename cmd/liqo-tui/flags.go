@@ -56,6 +56,9 @@ type kubeconfigs clusterFlags
 func (k *kubeconfigs) String() string { return strings.Join(k.files, ", ") }
 func (*kubeconfigs) Type() string     { return "file" }
 
+// GetSlice are the files.
+func (k *kubeconfigs) GetSlice() []string { return k.files }
+
 // Set implements [pflag.Value].
 func (k *kubeconfigs) Set(file string) error {
 	k.files = append(k.files, file)
@@ -85,6 +88,7 @@ func newPairFlags(cmd *cobra.Command, persistent bool) *pairFlags {
 	p := &pairFlags{}
 	p.local.add(f, "", "the local cluster (A)")
 	p.remote.add(f, "remote-", "the remote cluster (B)")
+	f.Lookup("remote-kubeconfig").Usage = "kubeconfig file of the remote cluster; of several, the one that has the context (default: as kubectl finds it, and where that has no such context, those of --kubeconfig)"
 	f.Lookup("remote-context").Usage = "kubeconfig context of the remote cluster (B); needed, unless --remote-kubeconfig is given"
 	return p
 }

@@ -113,7 +113,7 @@ or those that you choose.
 			if *io.settings, err = config.Apply(cmd, os.Getenv); err != nil {
 				return err
 			}
-			if err := g.Validate(); err != nil {
+			if err := errors.Join(mistyped.Remote(cmd.Flags()), g.Validate()); err != nil {
 				return err
 			}
 			end, err := g.OpenLog()

@@ -53,6 +53,11 @@ func Contexts(files []string) ([]Context, []*Error) {
 	return out, k.problems
 }
 
+// OnlyIn reports whether files have a context that those of kubectl have not.
+func OnlyIn(files []string, name string) bool {
+	return len(loadKubeconfigs(files).holding(name)) > 0 && len(loadKubeconfigs(nil).holding(name)) == 0
+}
+
 // Looked are the files that contexts are looked for in: those that are given, or those
 // that kubectl would read.
 func Looked(given []string) []string { return loadKubeconfigs(given).looked }

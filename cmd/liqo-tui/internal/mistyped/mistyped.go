@@ -12,6 +12,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/internal/nearest"
+	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
 
 // afterSpace are flags that mean something without a value, and the values that are
@@ -32,6 +33,29 @@ func Join(args []string) []string {
 		out = append(out, a)
 	}
 	return out
+}
+
+// files is a flag that may name several.
+type files interface{ GetSlice() []string }
+
+// Remote has --kubeconfig be of the remote cluster, too, where no file is named for it and its
+// context is in these files alone: who writes --kubeconfig once means it so. kubectl's own files
+// come first, as liqoctl has them.
+func Remote(f *pflag.FlagSet) error {
+	context, remote, local := f.Lookup("remote-context"), f.Lookup("remote-kubeconfig"), f.Lookup("kubeconfig")
+	if context == nil || remote == nil || local == nil || remote.Changed || !context.Changed || !local.Changed {
+		return nil
+	}
+	named := local.Value.(files).GetSlice()
+	if !kubeconfig.OnlyIn(named, context.Value.String()) {
+		return nil
+	}
+	for _, file := range named {
+		if err := f.Set(remote.Name, file); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Command is a word that names no command, and which one it is like: one of the

@@ -1,10 +1,53 @@
 package mistyped
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 )
+
+// A file that is named once has both clusters, unless kubectl's own files have the remote one.
+func TestOneKubeconfigIsOfBothClusters(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name string, contexts ...string) string {
+		text := "apiVersion: v1\nkind: Config\ncontexts:\n"
+		for _, c := range contexts {
+			text += "- {name: " + c + ", context: {cluster: c, user: u}}\n"
+		}
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	t.Setenv("KUBECONFIG", write("own", "home", "milan"))
+	lab := write("lab", "rome", "milan", "napoli")
+	for line, want := range map[string][]string{
+		"--kubeconfig LAB --context rome --remote-context napoli":                           {lab},
+		"--remote-context napoli --kubeconfig LAB --kubeconfig OTHER":                       {lab, "OTHER"},
+		"--kubeconfig LAB --context rome --remote-context milan":                            nil, // as it was meant where both have it
+		"--kubeconfig LAB --context rome --remote-context nowhere":                          nil,
+		"--kubeconfig LAB --context rome --remote-kubeconfig OTHER --remote-context napoli": {"OTHER"},
+		"--kubeconfig LAB --context rome":                                                   nil,
+		"--remote-context napoli":                                                           nil,
+	} {
+		f := pflag.NewFlagSet("", pflag.ContinueOnError)
+		f.StringArray("kubeconfig", nil, "")
+		f.String("context", "", "")
+		remote := f.StringArray("remote-kubeconfig", nil, "")
+		f.String("remote-context", "", "")
+		if err := f.Parse(strings.Fields(strings.ReplaceAll(line, "LAB", lab))); err != nil {
+			t.Fatal(err)
+		}
+		if err := Remote(f); err != nil || !slices.Equal(*remote, want) {
+			t.Errorf("%s: got %q, %v, want %q", line, *remote, err, want)
+		}
+	}
+}
 
 func TestAValueAfterASpaceIsItsFlags(t *testing.T) {
 	for line, want := range map[string]string{

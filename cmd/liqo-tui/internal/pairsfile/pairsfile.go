@@ -16,6 +16,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/config"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/mistyped"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
 )
 
@@ -151,7 +152,7 @@ func readRow[T any](file string, given *pflag.FlagSet, row Row[T], defaults, wan
 		}
 	}
 	if errors.Join(errs...) == nil {
-		if err := invalid(); err != nil {
+		if err := errors.Join(mistyped.Remote(f), invalid()); err != nil {
 			errs = append(errs, fmt.Errorf("%s:%d: %w", file, line, err))
 		}
 	}
