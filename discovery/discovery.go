@@ -83,7 +83,7 @@ const (
 func (c Cluster) Reply(packet []byte, legacy bool) (message []byte, multicast bool, err error) {
 	var query dnsmessage.Message
 	if err := query.Unpack(packet); err != nil || query.Response || query.OpCode != 0 {
-		return nil, false, nil // many talk on this port
+		return nil, false, nil //nolint:nilerr // many talk on this port
 	}
 	records, err := c.records(legacy)
 	if err != nil {

@@ -180,7 +180,7 @@ func (l lab) testDiscover(t *testing.T) {
 	announce("none")
 	eventually(t, 20*time.Second, func() error {
 		if d, err := ask(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("exit status %d", exit.Unhealthy)) {
-			return fmt.Errorf("got %+v, %v, want that none is found", d, err)
+			return fmt.Errorf("got %+v, %v, want that none is found", d, err) //nolint:errorlint // it may be nil
 		}
 		return nil
 	})

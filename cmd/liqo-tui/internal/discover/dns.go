@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/discovery"
-	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // Of a domain, its name servers are asked for the locations of the service (RFC 2782), and below
@@ -53,7 +52,7 @@ func inDomain(ctx context.Context, r *net.Resolver, domain string, wait time.Dur
 		c := Cluster{Server: "https://" + net.JoinHostPort(host, strconv.Itoa(int(srv.Port))), Source: "DNS of " + domain}
 		texts, _ := r.LookupTXT(ctx, idScope+srv.Target) // a zone may be without
 		if id := discovery.IDOf(texts); id.Validate() == nil {
-			c.ID = render.ClusterID(id)
+			c.ID = id
 		}
 		found = append(found, c)
 	}

@@ -45,8 +45,13 @@ func TestPairsOfPeers(t *testing.T) {
 	}{
 		"two":                            {[]render.ClusterID{"milan", "napoli"}, nil, []string{"r", "m", "m2", "n"}, []string{"m n"}, nil},
 		"three, and one that is no peer": {[]render.ClusterID{"turin", "milan", "napoli"}, nil, []string{"b", "t", "n", "m", "bare"}, []string{"m n", "m t", "n t"}, nil},
-		"one without a context": {[]render.ClusterID{"milan", "napoli", "turin"}, nil, []string{"m", "n", "gone"}, []string{"m n"},
-			[]string{"context gone was not looked at: connection refused", "turin is left out"}},
+		"one without a context": {
+			[]render.ClusterID{"milan", "napoli", "turin"},
+			nil,
+			[]string{"m", "n", "gone"},
+			[]string{"m n"},
+			[]string{"context gone was not looked at: connection refused", "turin is left out"},
+		},
 		"one that is not connected yet": {[]render.ClusterID{"milan"}, []render.ClusterID{"napoli"}, []string{"m", "n"}, nil, []string{"rome has no two peers"}},
 		"nobody":                        {nil, nil, []string{"m", "n"}, nil, []string{"rome has no two peers"}},
 	} {
