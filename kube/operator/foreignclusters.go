@@ -237,7 +237,8 @@ func (r *foreignClusters) report(ctx context.Context, fc *corev1beta1.ForeignClu
 		return nil
 	}
 	// Not a patch: it would leave out the other modules, whose "enabled: false" the schema wants.
-	if err := r.client.Status().Update(ctx, fc, client.FieldOwner(FieldManager)); err != nil {
+	// Two controllers write to it: of what the other one has written, the watch tells.
+	if err := r.client.Status().Update(ctx, fc, client.FieldOwner(FieldManager)); err != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("report on ForeignCluster %s: %w", fc.Name, err)
 	}
 	return nil

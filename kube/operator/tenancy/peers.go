@@ -11,6 +11,7 @@ import (
 	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -119,7 +120,8 @@ func (r *peers) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if equality.Semantic.DeepEqual(before.Status, fc.Status) {
 		return ctrl.Result{RequeueAfter: again}, nil
 	}
-	if err := r.client.Status().Update(ctx, fc, client.FieldOwner(own.Manager)); err != nil {
+	// Who sums up the network writes to it, too: of what it has written, the watch tells.
+	if err := r.client.Status().Update(ctx, fc, client.FieldOwner(own.Manager)); err != nil && !apierrors.IsConflict(err) {
 		return ctrl.Result{}, fmt.Errorf("report on ForeignCluster %s: %w", fc.Name, err)
 	}
 	return ctrl.Result{RequeueAfter: again}, nil
