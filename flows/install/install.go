@@ -498,7 +498,7 @@ func (i *Installation) rollout(c flows.ClusterFacts) string {
 	case d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < 1 || d.Status.AvailableReplicas < 1 || d.Status.Replicas > d.Status.UpdatedReplicas:
 		return waiting(c.Installation, "the operator starts", render.OperatorName)
 	}
-	missing, made, others := map[string]bool{render.NetworkPodCIDR: true, render.NetworkServiceCIDR: true}, map[string]bool{}, false
+	missing, made := map[string]bool{render.NetworkPodCIDR: true, render.NetworkServiceCIDR: true}, map[string]bool{}
 	for _, n := range ranges(c) {
 		switch {
 		case n.Status.CIDR == "":
@@ -509,14 +509,14 @@ func (i *Installation) rollout(c flows.ClusterFacts) string {
 		kind := n.Labels[render.LabelNetworkType]
 		delete(missing, kind)
 		made[kind+" "+string(n.Spec.CIDR)] = true
-		others = others || kind != render.NetworkExternalCIDR && !render.MadeByUs(n) // our operator adds nothing to them
+		made[n.Name] = !render.MadeByUs(n) // the operator can't make another one of its name, and says so
 	}
 	if len(missing) > 0 {
 		return "the operator has not found the cluster's address ranges yet"
 	}
 	for _, kind := range []string{render.NetworkPodCIDR, render.NetworkServiceCIDR} {
-		for _, cidr := range i.stated(kind) {
-			if !made[kind+" "+cidr] && !others {
+		for _, n := range render.ClusterNetworks(c.Namespace, kind, i.stated(kind), "") {
+			if cidr := string(n.(*ipamv1alpha1.Network).Spec.CIDR); !made[kind+" "+cidr] && !made[n.GetName()] {
 				return "the operator has made no Network of " + cidr
 			}
 		}
