@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,16 +50,16 @@ func connectMany(ctx context.Context, io streams, file string, local clusterFlag
 		return exit.UsageError{Err: fmt.Errorf("--output %s: of many peerings there is text only; run them one by one for programs", r.output)}
 	}
 	var all []peering
-	var err error
+	var err, unknown error
 	if file != "" {
 		all, err = pairsfile.Read(file, given, newPeering)
 	} else {
-		all, err = shortcutsOf(ctx, io, local, given)
+		all, unknown, err = shortcutsOf(ctx, io, local, given)
 	}
 	if err != nil {
 		return err
 	}
-	return pairsfile.Each(ctx, io.err, all, func(p peering) error {
+	err = pairsfile.Each(ctx, io.err, all, func(p peering) error {
 		op := operation{
 			name: "connect",
 			plan: p.connect.plan,
@@ -66,20 +67,25 @@ func connectMany(ctx context.Context, io streams, file string, local clusterFlag
 		}
 		return op.run(ctx, io, p.pair, r)
 	})
+	return cmp.Or(err, unknown)
 }
 
-// shortcutsOf are the pairs of a cluster's peers, by the contexts of its kubeconfig files.
-func shortcutsOf(ctx context.Context, io streams, local clusterFlags, given *pflag.FlagSet) ([]peering, error) {
+// shortcutsOf are the pairs of a cluster's peers, by the contexts of its kubeconfig files. unknown is
+// why some may be missing.
+func shortcutsOf(ctx context.Context, io streams, local clusterFlags, given *pflag.FlagSet) (all []peering, unknown, err error) {
+	if err := shortcuts.Refused(given); err != nil {
+		return nil, nil, err
+	}
 	hub, err := look(ctx, local)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var refs []flows.ContextRef
 	contexts, _ := kubeconfig.Contexts(local.files) // what is wrong with one is no peer's
 	for _, c := range contexts {
 		refs = append(refs, c.Ref)
 	}
-	pairs, notes := shortcuts.Pairs(ctx, hub, refs, func(ctx context.Context, c flows.ContextRef) (flows.ClusterFacts, error) {
+	pairs, notes, unknown := shortcuts.Pairs(ctx, hub, refs, func(ctx context.Context, c flows.ContextRef) (flows.ClusterFacts, error) {
 		return look(ctx, clusterFlags{kubeconfig: c.File, files: local.files, context: c.Name, namespace: local.namespace})
 	})
 	for _, n := range notes {
@@ -87,9 +93,10 @@ func shortcutsOf(ctx context.Context, io streams, local clusterFlags, given *pfl
 	}
 	var rows []map[string]string
 	for _, p := range pairs {
-		rows = append(rows, shortcuts.Row(p))
+		rows = append(rows, shortcuts.Row(p, local.namespace))
 	}
-	return pairsfile.Of("--shortcuts", rows, given, newPeering)
+	all, err = pairsfile.Of("--shortcuts", rows, given, newPeering)
+	return all, unknown, err
 }
 
 // peeringsSchema is the JSON Schema of the file of network connect -f.

@@ -42,31 +42,34 @@ func TestPairsOfPeers(t *testing.T) {
 		contexts         []string
 		want             []string
 		notes            []string
+		unknown          bool // a peer may have a context all the same
 	}{
-		"two":                            {[]render.ClusterID{"milan", "napoli"}, nil, []string{"r", "m", "m2", "n"}, []string{"m n"}, nil},
-		"three, and one that is no peer": {[]render.ClusterID{"turin", "milan", "napoli"}, nil, []string{"b", "t", "n", "m", "bare"}, []string{"m n", "m t", "n t"}, nil},
+		"two":                            {[]render.ClusterID{"milan", "napoli"}, nil, []string{"r", "m", "m2", "n"}, []string{"m n"}, nil, false},
+		"three, and one that is no peer": {[]render.ClusterID{"turin", "milan", "napoli"}, nil, []string{"b", "t", "n", "m", "bare"}, []string{"m n", "m t", "n t"}, nil, false},
 		"one without a context": {
 			[]render.ClusterID{"milan", "napoli", "turin"},
 			nil,
 			[]string{"m", "n", "gone"},
 			[]string{"m n"},
 			[]string{"context gone was not looked at: connection refused", "turin is left out"},
+			true,
 		},
-		"one that is not connected yet": {[]render.ClusterID{"milan"}, []render.ClusterID{"napoli"}, []string{"m", "n"}, nil, []string{"rome has no two peers"}},
-		"nobody":                        {nil, nil, []string{"m", "n"}, nil, []string{"rome has no two peers"}},
+		"a context of nobody that does not answer": {[]render.ClusterID{"milan", "napoli"}, nil, []string{"m", "n", "gone"}, []string{"m n"}, []string{"context gone was not looked at"}, false},
+		"one that is not connected yet":            {[]render.ClusterID{"milan"}, []render.ClusterID{"napoli"}, []string{"m", "n"}, nil, []string{"no two peers of rome"}, false},
+		"nobody":                                   {nil, nil, []string{"m", "n"}, nil, []string{"no two peers of rome"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var refs []flows.ContextRef
 			for _, name := range c.contexts {
 				refs = append(refs, flows.ContextRef{Name: name})
 			}
-			pairs, notes := Pairs(t.Context(), hub(c.connected, c.known), refs, look)
+			pairs, notes, err := Pairs(t.Context(), hub(c.connected, c.known), refs, look)
 			var got []string
 			for _, p := range pairs {
 				got = append(got, p[0].Name+" "+p[1].Name)
 			}
-			if !slices.Equal(got, c.want) || !slices.EqualFunc(notes, c.notes, strings.HasPrefix) {
-				t.Errorf("got %q and %q, want %q and %q", got, notes, c.want, c.notes)
+			if !slices.Equal(got, c.want) || !slices.EqualFunc(notes, c.notes, strings.HasPrefix) || (err != nil) != c.unknown {
+				t.Errorf("got %q, %q and %v, want %q, %q and an error: %t", got, notes, err, c.want, c.notes, c.unknown)
 			}
 		})
 	}
