@@ -6,6 +6,7 @@
 package discovery
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -39,21 +40,22 @@ type Cluster struct {
 // ParseServer reads the URL of an API server that can be announced in a LAN.
 func ParseServer(text string) (netip.AddrPort, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "https" || u.User != nil || strings.Trim(u.Path, "/") != "" {
+	if err != nil || u.Scheme != "https" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
 		return netip.AddrPort{}, errors.New("want a URL like https://192.168.1.20:6443")
 	}
-	port := u.Port()
-	if port == "" {
-		port = "443"
-	}
-	server, err := netip.ParseAddrPort(u.Hostname() + ":" + port)
+	server, err := netip.ParseAddrPort(u.Hostname() + ":" + cmp.Or(u.Port(), "443"))
 	switch {
 	case err != nil:
 		return server, fmt.Errorf("%s is no IPv4 address, and machines of a LAN may know no name", u.Hostname())
-	case !server.Addr().IsGlobalUnicast() || server.Port() == 0:
+	case !reachable(server):
 		return server, fmt.Errorf("nobody else reaches %s: name the API server's address in the LAN", server)
 	}
 	return server, nil
+}
+
+// reachable reports whether another machine can have an API server there.
+func reachable(server netip.AddrPort) bool {
+	return server.Addr().IsGlobalUnicast() && server.Port() != 0
 }
 
 // Question asks a LAN which clusters there are. Answers are wanted by unicast.
@@ -77,13 +79,18 @@ const (
 	shortLived = 10
 )
 
+// mostQuestions is more than anybody asks at once. A packet with more of them could have an answer
+// that is many times as long.
+const mostQuestions = 16
+
 // Reply is the answer to a packet that has been heard; no message where nothing of the cluster is
-// asked. legacy says that the packet did not come from the port of mDNS: its sender expects the
-// answer of a common name server. multicast reports whether all are to hear the answer.
+// asked, or all of it is known to who asks (RFC 6762, section 7.1). legacy says that the packet did
+// not come from the port of mDNS: its sender expects the answer of a common name server. multicast
+// reports whether all are to hear the answer.
 func (c Cluster) Reply(packet []byte, legacy bool) (message []byte, multicast bool, err error) {
-	var query dnsmessage.Message
-	if err := query.Unpack(packet); err != nil || query.Response || query.OpCode != 0 {
-		return nil, false, nil //nolint:nilerr // many talk on this port
+	id, questions, known, ok := ask(packet)
+	if !ok {
+		return nil, false, nil // many talk on this port
 	}
 	records, err := c.records(legacy)
 	if err != nil {
@@ -91,12 +98,14 @@ func (c Cluster) Reply(packet []byte, legacy bool) (message []byte, multicast bo
 	}
 	reply := dnsmessage.Message{Header: dnsmessage.Header{Response: true, Authoritative: true}}
 	said := map[int]bool{}
-	for _, q := range query.Questions {
+	for _, q := range questions {
 		for i, r := range records {
 			if !said[i] && strings.EqualFold(r.Header.Name.String(), q.Name.String()) && (q.Type == r.Header.Type || q.Type == dnsmessage.TypeALL) {
 				said[i] = true
-				reply.Answers = append(reply.Answers, r)
-				multicast = multicast || q.Class&unicast == 0
+				if !slices.ContainsFunc(known, func(k dnsmessage.Resource) bool { return knows(k, r) }) {
+					reply.Answers = append(reply.Answers, r)
+					multicast = multicast || q.Class&unicast == 0
+				}
 			}
 		}
 	}
@@ -109,10 +118,36 @@ func (c Cluster) Reply(packet []byte, legacy bool) (message []byte, multicast bo
 		}
 	}
 	if legacy {
-		reply.ID, reply.Questions = query.ID, query.Questions
+		reply.ID, reply.Questions = id, questions
 	}
 	message, err = reply.Pack()
 	return message, multicast && !legacy, err
+}
+
+// ask reads a packet as a question, as far as it can be read, and what its sender knows.
+func ask(packet []byte) (id uint16, questions []dnsmessage.Question, known []dnsmessage.Resource, ok bool) {
+	var p dnsmessage.Parser
+	header, err := p.Start(packet)
+	if err != nil || header.Response || header.OpCode != 0 {
+		return 0, nil, nil, false
+	}
+	questions, err = p.AllQuestions()
+	if err != nil || len(questions) > mostQuestions {
+		return 0, nil, nil, false
+	}
+	for {
+		r, err := p.Answer()
+		if err != nil { // also of names that others have, and this parser does not read
+			return header.ID, questions, known, true
+		}
+		known = append(known, r)
+	}
+}
+
+// knows reports whether who has said k needs not be told r.
+func knows(k, r dnsmessage.Resource) bool {
+	return k.Header.Type == r.Header.Type && strings.EqualFold(k.Header.Name.String(), r.Header.Name.String()) &&
+		k.Header.TTL >= lifetime/2 && strings.EqualFold(k.Body.GoString(), r.Body.GoString())
 }
 
 // records are all of a cluster.
@@ -171,7 +206,7 @@ func Read(packet []byte) (found []Cluster, unfit int) {
 		if srv := servers[instance]; srv != nil {
 			c.Server = netip.AddrPortFrom(addresses[strings.ToLower(srv.Target.String())], srv.Port)
 		}
-		if c.ID.Validate() != nil || !c.Server.IsValid() || c.Server.Port() == 0 {
+		if c.ID.Validate() != nil || !reachable(c.Server) {
 			unfit++
 			continue
 		}

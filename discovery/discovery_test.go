@@ -101,6 +101,8 @@ func TestAnnouncementsThatNoClusterCanHaveMade(t *testing.T) {
 		{ID: "milan", Server: netip.AddrPortFrom(milan.Server.Addr(), 0)},
 		{ID: "Milan", Server: milan.Server},
 		{ID: "\x1b[31m", Server: milan.Server},
+		{ID: "milan", Server: netip.MustParseAddrPort("127.0.0.1:6443")},
+		{ID: "milan", Server: netip.MustParseAddrPort("224.0.0.1:6443")},
 	} {
 		reply, _, err := c.Reply(question, true)
 		if err != nil {
@@ -112,6 +114,65 @@ func TestAnnouncementsThatNoClusterCanHaveMade(t *testing.T) {
 	}
 	if found, unfit := discovery.Read(question); found != nil || unfit != 0 {
 		t.Errorf("a question was read as an answer: %v, %d", found, unfit)
+	}
+}
+
+// Who browses says what it knows: else all nodes of all clusters would say it again, each time.
+func TestWhatIsKnownIsNotSaidAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		ttl    uint32
+		points string
+		want   bool // an answer
+	}{
+		"known":              {120, "milan._liqo-tui._tcp.local.", false},
+		"soon forgotten":     {59, "milan._liqo-tui._tcp.local.", true},
+		"of another cluster": {120, "turin._liqo-tui._tcp.local.", true},
+	} {
+		m := dnsmessage.Message{
+			Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName("_liqo-tui._tcp.local."), Type: dnsmessage.TypePTR, Class: dnsmessage.ClassINET}},
+			Answers: []dnsmessage.Resource{{
+				Header: dnsmessage.ResourceHeader{Name: dnsmessage.MustNewName("_liqo-tui._tcp.local."), Type: dnsmessage.TypePTR, Class: dnsmessage.ClassINET, TTL: c.ttl},
+				Body:   &dnsmessage.PTRResource{PTR: dnsmessage.MustNewName(c.points)},
+			}},
+		}
+		packet, err := m.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply, _, err := milan.Reply(packet, false)
+		if got := reply != nil; got != c.want || err != nil {
+			t.Errorf("%s: answered %t, %v, want %t", name, got, err, c.want)
+		}
+	}
+}
+
+// What others say in the same packet may be beyond this program: a printer's name with a dot.
+func TestAQuestionBesideWhatCannotBeReadIsAnswered(t *testing.T) {
+	packet := ask(t, "_liqo-tui._tcp.local.", dnsmessage.TypePTR, dnsmessage.ClassINET)
+	packet[7] = 1 // says that one answer follows
+	packet = append(packet, "\x0bPrinter 2.4\x04_ipp\x04_tcp\x05local\x00\x00\x0c\x00\x01\x00\x00\x00\x78\x00\x02\xc0\x0c"...)
+	if reply, _, err := milan.Reply(packet, false); reply == nil || err != nil {
+		t.Errorf("got %q, %v, want an answer", reply, err)
+	}
+}
+
+// An answer must not be many times as long as the question: anybody can ask in another's name.
+func TestAnAnswerIsShort(t *testing.T) {
+	m := dnsmessage.Message{}
+	for range 17 {
+		m.Questions = append(m.Questions, dnsmessage.Question{Name: dnsmessage.MustNewName("_liqo-tui._tcp.local."), Type: dnsmessage.TypeALL, Class: dnsmessage.ClassINET})
+	}
+	packet, err := m.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reply, _, err := milan.Reply(packet, true); reply != nil || err != nil {
+		t.Errorf("got an answer of %d bytes, %v", len(reply), err)
+	}
+	m.Questions = m.Questions[:16]
+	packet, _ = m.Pack()
+	if reply, _, err := milan.Reply(packet, true); err != nil || len(reply) > len(packet)+500 {
+		t.Errorf("got %d bytes for %d, %v", len(reply), len(packet), err)
 	}
 }
 
@@ -127,8 +188,8 @@ func FuzzRead(f *testing.F) {
 				t.Errorf("found %+v", c)
 			}
 		}
-		if _, _, err := milan.Reply(packet, true); err != nil {
-			t.Error(err)
+		if reply, _, err := milan.Reply(packet, true); err != nil || len(reply) > 5000 {
+			t.Errorf("%d bytes, %v", len(reply), err)
 		}
 	})
 }
@@ -147,6 +208,8 @@ func TestServersThatCanBeAnnounced(t *testing.T) {
 		"https://127.0.0.1:6443":           "nobody else reaches",
 		"https://0.0.0.0:6443":             "nobody else reaches",
 		"https://192.168.1.20:0":           "nobody else reaches",
+		"https://192.168.1.20/?a,b":        "want a URL like",
+		"https://192.168.1.20/#a":          "want a URL like",
 	} {
 		got, err := discovery.ParseServer(text)
 		if said := got.String(); err != nil && !strings.Contains(err.Error(), want) || err == nil && said != want {

@@ -191,9 +191,10 @@ func fabricCommand(log *slog.Logger) *cobra.Command {
 			if server, id, _ := strings.Cut(announce, ","); server != "" && server != render.AnnounceNone {
 				address, err := discovery.ParseServer(server)
 				if err = errors.Join(err, render.ClusterID(id).Validate()); err != nil {
-					return fmt.Errorf("--announce %q: %w", announce, err)
+					log.Error("the cluster is not announced", "--announce", announce, "error", err) // packets go on without it
+				} else {
+					o.Announced = &discovery.Cluster{ID: render.ClusterID(id), Server: address}
 				}
-				o.Announced = &discovery.Cluster{ID: render.ClusterID(id), Server: address}
 			}
 			config, err := rest.InClusterConfig()
 			if err != nil {

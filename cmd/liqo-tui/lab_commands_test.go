@@ -172,7 +172,7 @@ func (l lab) testDiscover(t *testing.T) {
 		if err != nil || len(d.Clusters) != 1 {
 			return fmt.Errorf("got %+v, %w, want one cluster", d, err)
 		}
-		if c := d.Clusters[0]; c.ID != "rome" || c.Server != server || !c.Answers || !slices.Equal(c.Contexts, []string{"lab-rome"}) {
+		if c := d.Clusters[0]; c.ID != "rome" || c.Server != server || !c.Answers || !slices.Equal(c.Contexts, []discover.Context{{Name: "lab-rome", File: l.kubeconfig}}) {
 			return fmt.Errorf("got %+v, want rome at %s, with its context", c, server)
 		}
 		return nil

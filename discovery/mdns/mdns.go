@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -17,7 +16,6 @@ import (
 	"golang.org/x/net/ipv4"
 
 	"github.com/liqo-tui/liqo-tui/discovery"
-	"github.com/liqo-tui/liqo-tui/internal/sleep"
 )
 
 // group is where all of a LAN hear questions.
@@ -28,91 +26,7 @@ const (
 	most = 9000
 	// hops of packets: RFC 6762, section 11.
 	hops = 255
-	// retry is after the interface could not be listened on.
-	retry = 30 * time.Second
 )
-
-// Announce answers for a cluster in the LAN of the interface that has an address, until ctx ends.
-// What keeps it from that is logged, and tried again.
-func Announce(ctx context.Context, log *slog.Logger, address netip.Addr, c discovery.Cluster) {
-	for ctx.Err() == nil {
-		if err := announce(ctx, address, c); ctx.Err() == nil {
-			log.Error("the cluster can't be announced in the LAN; it is tried again", "address", address, "error", err)
-			sleep.For(ctx, retry)
-		}
-	}
-}
-
-func announce(ctx context.Context, address netip.Addr, c discovery.Cluster) error {
-	conn, lan, err := listen(address)
-	if err != nil {
-		return err
-	}
-	return answer(ctx, conn, lan, c)
-}
-
-// listen hears what the LAN of an address asks all. Go binds the socket to the port alone, so that
-// packets of others come, too: see [answer].
-func listen(address netip.Addr) (*net.UDPConn, netip.Prefix, error) {
-	i, lan, err := interfaceOf(address)
-	if err != nil {
-		return nil, lan, err
-	}
-	conn, err := net.ListenMulticastUDP("udp4", i, net.UDPAddrFromAddrPort(group))
-	if err == nil {
-		err = lead(conn, i)
-	}
-	if err != nil {
-		return nil, lan, fmt.Errorf("listen on %s: %w", i.Name, err)
-	}
-	return conn, lan, nil
-}
-
-// answer leaves out who is not of the LAN: others would be told what is its own (RFC 6762,
-// section 11). It closes conn at the end.
-func answer(ctx context.Context, conn *net.UDPConn, lan netip.Prefix, c discovery.Cluster) error {
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	buf := make([]byte, most)
-	for {
-		n, from, err := conn.ReadFromUDPAddrPort(buf)
-		if err != nil {
-			return err
-		}
-		if !lan.Contains(from.Addr().Unmap()) {
-			continue
-		}
-		reply, multicast, err := c.Reply(buf[:n], from.Port() != group.Port())
-		if err != nil {
-			return fmt.Errorf("answer: %w", err)
-		}
-		if reply == nil {
-			continue
-		}
-		if multicast {
-			from = group
-		}
-		if _, err := conn.WriteToUDPAddrPort(reply, from); err != nil {
-			return fmt.Errorf("answer %s: %w", from, err)
-		}
-	}
-}
-
-// interfaceOf is the interface that has an address, and its LAN.
-func interfaceOf(address netip.Addr) (*net.Interface, netip.Prefix, error) {
-	all, err := net.Interfaces()
-	if err != nil {
-		return nil, netip.Prefix{}, fmt.Errorf("list interfaces: %w", err)
-	}
-	for _, i := range all {
-		for _, lan := range lansOf(i) {
-			if lan.Addr() == address {
-				return &i, lan, nil
-			}
-		}
-	}
-	return nil, netip.Prefix{}, fmt.Errorf("no interface has the address %s", address)
-}
 
 // lansOf are the IPv4 addresses of an interface, each with its range.
 func lansOf(i net.Interface) (lans []netip.Prefix) {
@@ -128,7 +42,7 @@ func lansOf(i net.Interface) (lans []netip.Prefix) {
 // lead has multicast packets of conn leave through an interface.
 func lead(conn *net.UDPConn, i *net.Interface) error {
 	p := ipv4.NewPacketConn(conn)
-	return errors.Join(p.SetMulticastInterface(i), p.SetMulticastTTL(hops))
+	return errors.Join(p.SetMulticastInterface(i), p.SetMulticastTTL(hops), p.SetTTL(hops))
 }
 
 // Found is a cluster that a LAN has told of.
@@ -141,7 +55,7 @@ type Found struct {
 type Answers struct {
 	Found []Found
 	Asked []string // the interfaces
-	Unfit int      // announcements that no cluster can have made
+	Unfit int      // announcements that no cluster can have made, or too many of them
 }
 
 // Browse asks the LANs of this machine for clusters, and takes answers as long as wait. name is of
@@ -181,8 +95,12 @@ func Browse(ctx context.Context, name string, wait time.Duration) (Answers, erro
 	return answers, errors.Join(errs...)
 }
 
-// again is when a question is repeated, as packets get lost: RFC 6762, section 5.2.
-const again = 4
+const (
+	// again is when a question is repeated, as packets get lost: RFC 6762, section 5.2.
+	again = 4
+	// mostClusters of a LAN are more than anybody has in one.
+	mostClusters = 256
+)
 
 func browse(ctx context.Context, i *net.Interface, wait time.Duration) (found []discovery.Cluster, unfit int, err error) {
 	question, err := discovery.Question()
@@ -207,8 +125,9 @@ func browse(ctx context.Context, i *net.Interface, wait time.Duration) (found []
 		return nil, 0, err
 	}
 	buf := make([]byte, most)
+	lans := lansOf(*i)
 	for {
-		n, _, err := conn.ReadFromUDPAddrPort(buf)
+		n, from, err := conn.ReadFromUDPAddrPort(buf)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return found, unfit, nil
@@ -217,10 +136,18 @@ func browse(ctx context.Context, i *net.Interface, wait time.Duration) (found []
 		case err != nil:
 			return found, unfit, err
 		}
+		// RFC 6762, sections 6 and 11: others' answers don't count.
+		if from.Port() != group.Port() || !slices.ContainsFunc(lans, func(lan netip.Prefix) bool { return lan.Contains(from.Addr().Unmap()) }) {
+			continue
+		}
 		more, wrong := discovery.Read(buf[:n])
 		unfit += wrong
 		for _, c := range more {
-			if !slices.Contains(found, c) {
+			switch {
+			case slices.Contains(found, c):
+			case len(found) == mostClusters:
+				unfit++
+			default:
 				found = append(found, c)
 			}
 		}

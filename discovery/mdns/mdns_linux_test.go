@@ -3,6 +3,7 @@ package mdns
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
@@ -38,13 +39,13 @@ func announceIn(t *testing.T, n *netns.Namespace, address string, c discovery.Cl
 	var conn *net.UDPConn
 	var lan netip.Prefix
 	var err error
-	n.Do(func() { conn, lan, err = listen(netip.MustParseAddr(address)) })
+	n.Do(func() { conn, lan, err = listen(t.Context(), netip.MustParseAddr(address)) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() { done <- answer(ctx, conn, lan, c) }()
+	go func() { done <- answer(ctx, slog.New(slog.DiscardHandler), conn, lan, c) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; !errors.Is(err, net.ErrClosed) {
@@ -87,7 +88,7 @@ func TestClustersOfALANAreFound(t *testing.T) {
 	})
 	t.Run("other programs hear it, too", func(t *testing.T) {
 		machines[3].Do(func() {
-			conn, _, err := listen(netip.MustParseAddr("192.168.7.4"))
+			conn, _, err := listen(t.Context(), netip.MustParseAddr("192.168.7.4"))
 			if err != nil {
 				t.Error(err)
 				return
@@ -121,11 +122,54 @@ func TestClustersOfALANAreFound(t *testing.T) {
 	})
 }
 
+// Answers count that come from the port of mDNS. Who may send from that port is root on a machine
+// of the LAN.
+func TestAnswersFromAnotherPortAreNotBelieved(t *testing.T) {
+	machines := lan(t, "192.168.7.1/24", "192.168.7.2/24")
+	liar := discovery.Cluster{ID: "rome", Server: netip.MustParseAddrPort("192.168.7.66:6443")}
+	var hears *net.UDPConn
+	var err error
+	machines[1].Do(func() { hears, _, err = listen(t.Context(), netip.MustParseAddr("192.168.7.2")) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := machines[1].ListenUDP("192.168.7.2:9999")
+	lied := make(chan struct{})
+	go func() {
+		defer close(lied)
+		buf := make([]byte, most)
+		n, from, err := hears.ReadFromUDPAddrPort(buf)
+		if err != nil {
+			return
+		}
+		reply, _, err := liar.Reply(buf[:n], true)
+		if err == nil {
+			_, err = says.WriteToUDPAddrPort(reply, from)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}()
+	browseIn(t, machines[0])
+	hears.Close()
+	<-lied
+}
+
+// A firewall of the node, or of the one who asks.
+func TestOneWhoCannotBeAnsweredKeepsNobodyElseFromAnAnswer(t *testing.T) {
+	machines := lan(t, "192.168.7.1/24", "192.168.7.2/24", "192.168.7.3/24")
+	rome := discovery.Cluster{ID: "rome", Server: netip.MustParseAddrPort("192.168.7.1:6443")}
+	announceIn(t, machines[0], "192.168.7.1", rome)
+	machines[0].NFT("table inet keep { chain out { type filter hook output priority 0; ip daddr 192.168.7.2 drop; }; }")
+	browseIn(t, machines[1])
+	browseIn(t, machines[2], rome)
+}
+
 // A node's interface may be gone for a while, or come late.
 func TestWhatCannotBeAnnouncedIsAnError(t *testing.T) {
 	machines := lan(t, "192.168.7.1/24")
 	machines[0].Do(func() {
-		if err := announce(t.Context(), netip.MustParseAddr("192.168.7.9"), discovery.Cluster{}); err == nil || err.Error() != "no interface has the address 192.168.7.9" {
+		if err := announce(t.Context(), slog.New(slog.DiscardHandler), netip.MustParseAddr("192.168.7.9"), discovery.Cluster{}); err == nil || err.Error() != "no interface has the address 192.168.7.9" {
 			t.Errorf("got %v", err)
 		}
 	})

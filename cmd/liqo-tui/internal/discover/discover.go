@@ -22,6 +22,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/discovery/mdns"
+	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -35,6 +36,8 @@ type Document struct {
 	Next     []Step    `json:"next,omitempty"`
 	// Unfit is how many announcements no cluster can have made.
 	Unfit int `json:"unfit,omitempty"`
+	// Problem is why some could not be asked.
+	Problem string `json:"problem,omitempty"`
 }
 
 // Step is a command, and what it is for.
@@ -52,15 +55,26 @@ type Cluster struct {
 	Answers bool   `json:"answers"`
 	Took    string `json:"took,omitempty"` // how long it took to connect
 	Problem string `json:"problem,omitempty"`
-	// Contexts are those of the kubeconfig files with this API server.
-	Contexts []string `json:"contexts,omitempty"`
+	// Contexts are those of the kubeconfig files with the address of this API server. Others may
+	// lead there, too: by a load balancer, or another machine.
+	Contexts []Context `json:"contexts,omitempty"`
 }
+
+// Context is one of a kubeconfig file.
+type Context struct {
+	Name string `json:"name"`
+	// File is "" where the name is enough.
+	File    string `json:"file,omitempty"`
+	current bool
+}
+
+func (c Context) String() string { return flows.ContextRef{File: c.File, Name: c.Name}.String() }
 
 // options are the flags.
 type options struct {
 	files                                      []string
 	domain, nameServer, networkInterface, form string
-	wait                                       time.Duration
+	listen                                     time.Duration
 }
 
 // Command writes to out.
@@ -70,7 +84,7 @@ func Command(out io.Writer) *cobra.Command {
 		Use: "discover", Short: "Find clusters: in this LAN, or those that a domain names",
 		Long: `Find clusters: those that announce themselves in the LANs of this machine
 (install --announce; mDNS), or, with --domain, those that DNS names. For each it
-says whether its API server answers, and which context leads there.
+says whether its API server answers, and which contexts have its address.
 
 It changes nothing, and proves nothing: anybody in a LAN can announce anything.
 Which cluster it is, the certificate in your kubeconfig says.
@@ -85,7 +99,7 @@ Exit code 8: no cluster was found.`,
 	f.StringVar(&o.domain, "domain", "", "ask DNS for the clusters of this domain, and not the LAN")
 	f.StringVar(&o.nameServer, "name-server", "", "of --domain: name server to ask, HOST or HOST:PORT (default: this machine's)")
 	f.StringVar(&o.networkInterface, "interface", "", "ask the LAN of this interface only (default: of all)")
-	f.DurationVar(&o.wait, "wait", time.Second, "how long to wait for answers")
+	f.DurationVar(&o.listen, "listen", time.Second, "how long to wait for answers")
 	f.StringVarP(&o.form, "output", "o", report.Text, "text, json or yaml")
 	cmd.MarkFlagsMutuallyExclusive("domain", "interface")
 	return cmd
@@ -95,18 +109,18 @@ func (o options) validate() error {
 	switch {
 	case o.form != report.Text && o.form != report.JSON && o.form != report.YAML:
 		return fmt.Errorf("--output %q: want text, json or yaml", o.form)
-	case o.wait < minWait || o.wait > maxWait:
-		return fmt.Errorf("--wait %s: want %s to %s", o.wait, minWait, maxWait)
+	case o.listen < minListen || o.listen > maxListen:
+		return fmt.Errorf("--listen %s: want %s to %s", o.listen, minListen, maxListen)
 	case o.nameServer != "" && o.domain == "":
 		return errors.New("--name-server is of --domain: which domain?")
 	}
 	return nil
 }
 
-// Bounds of --wait.
+// Bounds of --listen.
 const (
-	minWait = 100 * time.Millisecond
-	maxWait = time.Minute
+	minListen = 100 * time.Millisecond
+	maxListen = time.Minute
 )
 
 func (o options) run(ctx context.Context, out io.Writer) error {
@@ -118,10 +132,10 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 	var err error
 	if o.domain != "" {
 		d.Asked = []string{"DNS of " + o.domain}
-		d.Clusters, err = inDomain(ctx, names, o.domain, o.wait)
+		d.Clusters, err = inDomain(ctx, names, o.domain, o.listen)
 	} else {
 		var answers mdns.Answers
-		answers, err = mdns.Browse(ctx, o.networkInterface, o.wait)
+		answers, err = mdns.Browse(ctx, o.networkInterface, o.listen)
 		d.Unfit = answers.Unfit
 		for _, i := range answers.Asked {
 			d.Asked = append(d.Asked, "mDNS on "+i)
@@ -130,14 +144,21 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 			d.Clusters = append(d.Clusters, Cluster{ID: f.ID, Server: "https://" + f.Server.String(), Source: "mDNS on " + f.Interface})
 		}
 	}
-	if err != nil && len(d.Clusters) == 0 {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil && len(d.Clusters) == 0:
 		return err
+	case err != nil:
+		d.Problem = err.Error()
 	}
 	if d.Clusters = same(d.Clusters); d.Clusters == nil {
 		d.Clusters = []Cluster{} // in JSON a list, and no null
 	}
 	contexts, _ := kubeconfig.Contexts(o.files) // what is wrong with one is told by who opens it
-	d.complete(ctx, names, contexts, o.files)
+	if d.complete(ctx, names, contexts, o.files); ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if o.form != report.Text {
 		err = report.WriteDocument(out, o.form, d)
 	} else {
@@ -176,12 +197,12 @@ func (d *Document) complete(ctx context.Context, names *net.Resolver, contexts [
 	for i := range d.Clusters {
 		c := &d.Clusters[i]
 		for k, known := range contexts {
-			if slices.ContainsFunc(at[i], func(a netip.AddrPort) bool { return slices.Contains(servers[k], a) }) && !slices.Contains(c.Contexts, known.Ref.Name) {
-				c.Contexts = append(c.Contexts, known.Ref.Name)
+			if slices.ContainsFunc(at[i], func(a netip.AddrPort) bool { return slices.Contains(servers[k], a) }) {
+				c.Contexts = append(c.Contexts, Context{Name: known.Ref.Name, File: known.Ref.File, current: known.Current})
 			}
 		}
 	}
-	d.Next = next(d.Clusters, contexts, files)
+	d.Next = next(d.Clusters, files)
 }
 
 // tryTimeout is for an API server in a LAN, and for a name.
@@ -189,7 +210,7 @@ const tryTimeout = 2 * time.Second
 
 func hostPort(server string) string {
 	u, err := url.Parse(server)
-	if err != nil || u.Hostname() == "" {
+	if err != nil || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" { // of several behind one address, a path says which
 		return ""
 	}
 	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443"))
@@ -229,23 +250,26 @@ func (c *Cluster) try(ctx context.Context, names *net.Resolver) {
 	c.Answers, c.Took = true, time.Since(began).Round(100*time.Microsecond).String()
 }
 
-// next is what to do with each cluster but the own one.
-func next(found []Cluster, contexts []kubeconfig.Context, files []string) (steps []Step) {
-	var words strings.Builder
+// next is what to do with each cluster but the current context's own.
+func next(found []Cluster, files []string) (steps []Step) {
+	local := ""
 	for _, f := range files {
-		words.WriteString(" --kubeconfig " + report.ShellWord(f))
+		local += " --kubeconfig " + report.ShellWord(f)
 	}
 	for _, c := range found {
-		ofCurrent := slices.ContainsFunc(contexts, func(k kubeconfig.Context) bool { return k.Current && slices.Contains(c.Contexts, k.Ref.Name) })
 		switch {
-		case ofCurrent:
+		case slices.ContainsFunc(c.Contexts, func(k Context) bool { return k.current }):
 		case len(c.Contexts) > 0:
+			remote := ""
+			if file := c.Contexts[0].File; file != "" {
+				remote = " --remote-kubeconfig " + report.ShellWord(file)
+			}
 			steps = append(steps, Step{
-				Command: "liqo-tui network connect" + words.String() + " --remote-context " + report.ShellWord(c.Contexts[0]), Why: "connects the current context's cluster with it",
+				Command: "liqo-tui network connect" + local + remote + " --remote-context " + report.ShellWord(c.Contexts[0].Name), Why: "connects the current context's cluster with it",
 			})
 		case c.ID != "":
 			steps = append(steps, Step{
-				Command: "liqo-tui network invite" + words.String() + " --for " + report.ShellWord(string(c.ID)), Why: "connects them by files: no context leads there",
+				Command: "liqo-tui network invite" + local + " --for " + report.ShellWord(string(c.ID)), Why: "connects the current context's cluster with it by files, if no context of yours leads there",
 			})
 		}
 	}
@@ -265,12 +289,19 @@ func (d *Document) print(out io.Writer) error {
 			if c.Answers {
 				answers = "in " + c.Took
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", cmp.Or(string(c.ID), "not told"), c.Server, answers, cmp.Or(strings.Join(c.Contexts, ", "), "none"), c.Source)
+			var contexts []string
+			for _, k := range c.Contexts {
+				contexts = append(contexts, k.String())
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", cmp.Or(string(c.ID), "not told"), c.Server, answers, cmp.Or(strings.Join(contexts, ", "), "none has this address"), c.Source)
 		}
 		if err := w.Flush(); err != nil {
 			return err
 		}
 		fmt.Fprintln(out, "\nNone of this is proven: which cluster it is, the certificate in your kubeconfig says.")
+	}
+	if d.Problem != "" {
+		fmt.Fprintf(out, "There may be more: %s\n", d.Problem)
 	}
 	if d.Unfit > 0 {
 		fmt.Fprintf(out, "%d announcements were left out: no cluster has such an ID or address.\n", d.Unfit)

@@ -2,8 +2,10 @@ package discover
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -12,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -138,7 +141,7 @@ func TestClustersOfADomainAreFound(t *testing.T) {
 		t.Fatalf("got %s, want 2 clusters", text)
 	}
 	turin, milan := d.Clusters[0], d.Clusters[1]
-	if milan.ID != "milan" || milan.Server != "https://api.milan.example.com:"+strconv.Itoa(int(server.Port())) || !milan.Answers || !slices.Equal(milan.Contexts, []string{"milan"}) {
+	if milan.ID != "milan" || milan.Server != "https://api.milan.example.com:"+strconv.Itoa(int(server.Port())) || !milan.Answers || !slices.Equal(milan.Contexts, []Context{{Name: "milan", File: config}}) {
 		t.Errorf("got %+v: want its API server to answer, and the context that leads there under an address", milan)
 	}
 	// Its record says no ID, and nobody listens at its port. That is the port of home's
@@ -146,7 +149,7 @@ func TestClustersOfADomainAreFound(t *testing.T) {
 	if turin.ID != "" || turin.Answers || !strings.Contains(turin.Problem, "connection refused") {
 		t.Errorf("got %+v, want a refused connection", turin)
 	}
-	if want := []Step{{Command: "liqo-tui network connect --kubeconfig " + config + " --remote-context milan", Why: "connects the current context's cluster with it"}}; !slices.Equal(d.Next, want) {
+	if want := []Step{{Command: "liqo-tui network connect --kubeconfig " + config + " --remote-kubeconfig " + config + " --remote-context milan", Why: "connects the current context's cluster with it"}}; !slices.Equal(d.Next, want) {
 		t.Errorf("next: got %v, want %v", d.Next, want)
 	}
 	text, err = run(t, args...)
@@ -162,6 +165,33 @@ func TestAClusterWithoutAContextIsInvited(t *testing.T) {
 	text, err := run(t, "--domain", "clusters.example.com", "--name-server", serve(t, page(t, server)), "--kubeconfig", kubeconfigOf(t, "https://127.0.0.1:2"))
 	if err != nil || !strings.Contains(text, "next: liqo-tui network invite --kubeconfig ") || !strings.Contains(text, " --for milan") {
 		t.Errorf("got %v\n%s", err, text)
+	}
+}
+
+// Many clusters may be behind one host, and a path says which.
+func TestAContextWithAPathHasAnotherAddress(t *testing.T) {
+	server := apiServer(t)
+	text, err := run(t, "--domain", "clusters.example.com", "--name-server", serve(t, page(t, server)), "--kubeconfig", kubeconfigOf(t, "https://"+server.String()+"/k8s/clusters/c-1"))
+	if err != nil || !strings.Contains(text, "none has this address") || strings.Contains(text, "network connect") {
+		t.Errorf("got %v\n%s", err, text)
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	silent, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(exit.Interrupted{Signal: syscall.SIGINT})
+	for _, args := range [][]string{{"--domain", "example.org", "--name-server", silent.LocalAddr().String()}, {"--listen", "100ms"}} {
+		cmd := Command(io.Discard)
+		cmd.SetArgs(args)
+		cmd.SilenceUsage, cmd.SilenceErrors = true, true
+		if err := cmd.ExecuteContext(ctx); exit.Code(err) != 130 {
+			t.Errorf("%v: got %v, exit code %d, want 130", args, err, exit.Code(err))
+		}
 	}
 }
 
@@ -181,7 +211,7 @@ func TestNobodyIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	if _, err = run(t, "--domain", "example.org", "--name-server", silent.LocalAddr().String(), "--wait", "200ms"); exit.Code(err) == exit.Unhealthy || err == nil || !strings.Contains(err.Error(), "ask DNS for the clusters of example.org") {
+	if _, err = run(t, "--domain", "example.org", "--name-server", silent.LocalAddr().String(), "--listen", "200ms"); exit.Code(err) == exit.Unhealthy || err == nil || !strings.Contains(err.Error(), "ask DNS for the clusters of example.org") {
 		t.Errorf("got %v, want an error", err)
 	}
 }
@@ -189,7 +219,7 @@ func TestNobodyIsFound(t *testing.T) {
 func TestFlagsThatMakeNoSense(t *testing.T) {
 	for want, args := range map[string][]string{
 		"want text, json or yaml":          {"-o", "xml"},
-		"want 100ms to 1m0s":               {"--wait", "0s"},
+		"want 100ms to 1m0s":               {"--listen", "0s"},
 		"--name-server is of --domain":     {"--name-server", "127.0.0.1"},
 		"this machine has no interface no": {"--interface", "no"},
 	} {

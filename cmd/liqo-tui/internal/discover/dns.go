@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/discovery"
@@ -44,17 +45,27 @@ func inDomain(ctx context.Context, r *net.Resolver, domain string, wait time.Dur
 		return nil, fmt.Errorf("ask DNS for the clusters of %s: %w", domain, err)
 	}
 	var found []Cluster
+	var targets []string
 	for _, srv := range records {
 		host := strings.TrimSuffix(srv.Target, ".")
 		if host == "" || srv.Port == 0 {
 			continue // RFC 2782: the service is not there
 		}
-		c := Cluster{Server: "https://" + net.JoinHostPort(host, strconv.Itoa(int(srv.Port))), Source: "DNS of " + domain}
-		texts, _ := r.LookupTXT(ctx, idScope+srv.Target) // a zone may be without
-		if id := discovery.IDOf(texts); id.Validate() == nil {
-			c.ID = id
-		}
-		found = append(found, c)
+		found = append(found, Cluster{Server: "https://" + net.JoinHostPort(host, strconv.Itoa(int(srv.Port))), Source: "DNS of " + domain})
+		targets = append(targets, srv.Target)
 	}
-	return found, nil
+	var group sync.WaitGroup
+	problems := make([]error, len(found))
+	for i := range found {
+		group.Go(func() {
+			texts, err := r.LookupTXT(ctx, idScope+targets[i])
+			if id := discovery.IDOf(texts); id.Validate() == nil {
+				found[i].ID = id
+			} else if missing, ok := errors.AsType[*net.DNSError](err); err != nil && (!ok || !missing.IsNotFound) { // a zone may be without
+				problems[i] = fmt.Errorf("ask DNS for the ID of %s: %w", found[i].Server, err)
+			}
+		})
+	}
+	group.Wait()
+	return found, errors.Join(problems...)
 }
