@@ -252,10 +252,11 @@ func (c *Cluster) try(ctx context.Context, names *net.Resolver) {
 
 // next is what to do with each cluster but the current context's own.
 func next(found []Cluster, files []string) (steps []Step) {
-	local := ""
+	var words strings.Builder
 	for _, f := range files {
-		local += " --kubeconfig " + report.ShellWord(f)
+		words.WriteString(" --kubeconfig " + report.ShellWord(f))
 	}
+	local := words.String()
 	for _, c := range found {
 		switch {
 		case slices.ContainsFunc(c.Contexts, func(k Context) bool { return k.current }):
