@@ -509,14 +509,13 @@ func (i *Installation) rollout(c flows.ClusterFacts) string {
 		kind := n.Labels[render.LabelNetworkType]
 		delete(missing, kind)
 		made[kind+" "+string(n.Spec.CIDR)] = true
-		made[n.Name] = !render.MadeByUs(n) // the operator can't make another one of its name, and says so
 	}
 	if len(missing) > 0 {
 		return "the operator has not found the cluster's address ranges yet"
 	}
 	for _, kind := range []string{render.NetworkPodCIDR, render.NetworkServiceCIDR} {
-		for _, n := range render.ClusterNetworks(c.Namespace, kind, i.stated(kind), "") {
-			if cidr := string(n.(*ipamv1alpha1.Network).Spec.CIDR); !made[kind+" "+cidr] && !made[n.GetName()] {
+		for _, cidr := range i.stated(kind) {
+			if !made[kind+" "+cidr] {
 				return "the operator has made no Network of " + cidr
 			}
 		}

@@ -319,8 +319,7 @@ func TestInstallSaysWhatItWaitsFor(t *testing.T) {
 		"the operator has not replaced Network pod-cidr":                 {step: "operator-works-a", p: render.InstallParams{PodCIDRs: []string{"10.1.0.0/16"}}, objects: []render.Object{operator, pods, services}},
 		"the operator has made no Network of 10.1.0.0/16":                {step: "operator-works-a", p: render.InstallParams{PodCIDRs: []string{"10.244.0.0/16", "10.1.0.0/16"}}, objects: []render.Object{operator, pods, services}},
 		"the operator has made no Network of 10.2.0.0/16":                {step: "operator-works-a", p: render.InstallParams{PodCIDRs: []string{"10.244.0.0/16", "10.2.0.0/16"}}, objects: []render.Object{operator, pods, foreign(services)}},
-		// Another's Network has the name that the operator's would have: the operator says so, if it minds.
-		"": {step: "operator-works-a", p: render.InstallParams{PodCIDRs: []string{"10.9.0.0/16"}}, objects: []render.Object{operator, foreign(pods), services}, done: true},
+		"": {step: "operator-works-a", objects: []render.Object{operator, foreign(pods), services}, done: true},
 		"it runs on 1 of 2 nodes: pod liqo-tui-fabric-1 is pending": {step: "fabric-runs-a", objects: []render.Object{fabric}},
 		"not on a-2 (not ready), win (runs windows)": {
 			step: "fabric-runs-a", objects: []render.Object{fabric}, done: true,

@@ -125,6 +125,13 @@ func (r *discovery) state(ctx context.Context, kind string, stated []netip.Prefi
 		cidrs = append(cidrs, p.String())
 	}
 	want := render.ClusterNetworks(r.namespace, kind, cidrs, render.StatedByInstall+"--"+kind)
+	for _, n := range live {
+		if n.Labels[render.LabelManagedBy] != render.ManagedBy && slices.ContainsFunc(want, func(o render.Object) bool {
+			return o.GetName() == n.Name && o.(*ipamv1alpha1.Network).Spec.CIDR != n.Spec.CIDR
+		}) {
+			return &toldError{fmt.Sprintf("Network %s is another program's, with %s: state that range, or remove the Network", n.Name, n.Spec.CIDR)}
+		}
+	}
 	for i := range live {
 		n := &live[i]
 		same := func(o render.Object) bool {
@@ -157,21 +164,15 @@ func (r *discovery) mayReplace(ctx context.Context, n *ipamv1alpha1.Network) err
 		return fmt.Errorf("list Configurations: %w", err)
 	}
 	if len(peers.Items) > 0 {
-		return &toldError{network: n.Name, cidr: n.Spec.CIDR, peers: len(peers.Items)}
+		return &toldError{fmt.Sprintf("Network %s stays %s, which %d peers were told: run liqo-tui network reset for each peer first", n.Name, n.Spec.CIDR, len(peers.Items))}
 	}
 	return nil
 }
 
 // toldError is a range that stays, although an admin states another one.
-type toldError struct {
-	network string
-	cidr    networkingv1beta1.CIDR
-	peers   int
-}
+type toldError struct{ why string }
 
-func (e *toldError) Error() string {
-	return fmt.Sprintf("Network %s stays %s, which %d peers were told: run liqo-tui network reset for each peer first", e.network, e.cidr, e.peers)
-}
+func (e *toldError) Error() string { return e.why }
 
 // completes reports whether there are all of a kind's Networks if there is this
 // one: it is the last that we make of what was found, or not of our finding.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
@@ -150,6 +151,13 @@ func TestWhatAnAdminStatesTakesThePlaceOfWhatWasFound(t *testing.T) {
 	if err := cl.Delete(t.Context(), peer); err != nil {
 		t.Fatal(err)
 	}
+
+	r.stated[render.NetworkPodCIDR] = []netip.Prefix{netip.MustParsePrefix("10.2.0.0/16"), netip.MustParsePrefix("10.3.0.0/16"), netip.MustParsePrefix("10.4.0.0/16")}
+	_, err = r.ensure(t.Context(), render.NetworkPodCIDR, nil)
+	if _, ok := errors.AsType[*toldError](err); !ok || !strings.Contains(err.Error(), "Network pod-cidr-3 is another program's, with 10.9.0.0/16") || !slices.Equal(networks(), before) {
+		t.Errorf("another's has the name: got %v, and %q", err, networks())
+	}
+	r.stated[render.NetworkPodCIDR] = r.stated[render.NetworkPodCIDR][:1]
 
 	want := []string{"pod-cidr 10.2.0.0/16 stated by install --pod-cidr", "pod-cidr-3 10.9.0.0/16 "}
 	for range 2 {
