@@ -50,11 +50,12 @@ func connectMany(ctx context.Context, io streams, file string, local clusterFlag
 		return exit.UsageError{Err: fmt.Errorf("--output %s: of many peerings there is text only; run them one by one for programs", r.output)}
 	}
 	var all []peering
-	var err, unknown error
+	var found shortcuts.Found
+	var err error
 	if file != "" {
 		all, err = pairsfile.Read(file, given, newPeering)
-	} else {
-		all, unknown, err = shortcutsOf(ctx, io, local, given)
+	} else if found, err = shortcutsOf(ctx, local); err == nil {
+		all, err = pairsfile.Of("--shortcuts", found.Rows(local.namespace), given, newPeering)
 	}
 	if err != nil {
 		return err
@@ -67,36 +68,22 @@ func connectMany(ctx context.Context, io streams, file string, local clusterFlag
 		}
 		return op.run(ctx, io, p.pair, r)
 	})
-	return cmp.Or(err, unknown)
-}
-
-// shortcutsOf are the pairs of a cluster's peers, by the contexts of its kubeconfig files. unknown is
-// why some may be missing.
-func shortcutsOf(ctx context.Context, io streams, local clusterFlags, given *pflag.FlagSet) (all []peering, unknown, err error) {
-	if err := shortcuts.Refused(given); err != nil {
-		return nil, nil, err
-	}
-	hub, err := look(ctx, local)
-	if err != nil {
-		return nil, nil, err
-	}
-	var refs []flows.ContextRef
-	contexts, _ := kubeconfig.Contexts(local.files) // what is wrong with one is no peer's
-	for _, c := range contexts {
-		refs = append(refs, c.Ref)
-	}
-	pairs, notes, unknown := shortcuts.Pairs(ctx, hub, refs, func(ctx context.Context, c flows.ContextRef) (flows.ClusterFacts, error) {
-		return look(ctx, clusterFlags{kubeconfig: c.File, files: local.files, context: c.Name, namespace: local.namespace})
-	})
-	for _, n := range notes {
+	for _, n := range found.Notes {
 		fmt.Fprintln(io.err, "note:", n)
 	}
-	var rows []map[string]string
-	for _, p := range pairs {
-		rows = append(rows, shortcuts.Row(p, local.namespace))
+	return cmp.Or(err, found.Verdict())
+}
+
+// shortcutsOf are the pairs of a cluster's peers, by the contexts of its kubeconfig files.
+func shortcutsOf(ctx context.Context, local clusterFlags) (shortcuts.Found, error) {
+	hub, err := look(ctx, local)
+	if err != nil {
+		return shortcuts.Found{}, err
 	}
-	all, err = pairsfile.Of("--shortcuts", rows, given, newPeering)
-	return all, unknown, err
+	contexts, problems := kubeconfig.Contexts(local.files)
+	return shortcuts.Of(ctx, hub, contexts, problems, func(ctx context.Context, c flows.ContextRef) (flows.ClusterFacts, error) {
+		return look(ctx, clusterFlags{kubeconfig: c.File, files: local.files, context: c.Name, namespace: local.namespace})
+	}), context.Cause(ctx)
 }
 
 // peeringsSchema is the JSON Schema of the file of network connect -f.

@@ -4,43 +4,63 @@ package shortcuts
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // lookTimeout is for one context: of many, some lead to clusters that are gone.
 const lookTimeout = 10 * time.Second
 
-// Pairs are the contexts of each two peers that hub has a connection with. Contexts that lead to
-// none of them are left alone. notes say which peers are left out, and why; with err, some may be
-// left out that have a context, as it was not looked at.
-func Pairs(ctx context.Context, hub flows.ClusterFacts, contexts []flows.ContextRef, look func(context.Context, flows.ContextRef) (flows.ClusterFacts, error)) (pairs [][2]flows.ContextRef, notes []string, err error) {
+// Found are the pairs of a cluster's peers.
+type Found struct {
+	Pairs [][2]flows.ContextRef
+	// Notes say which peers are left out, and why.
+	Notes []string
+	// Unknown: some were left out that may have a context, as one could not be looked at.
+	Unknown bool
+}
+
+// Verdict is the exit code of a run that has connected the pairs.
+func (f Found) Verdict() error {
+	if f.Unknown {
+		return exit.Verdict(exit.Unreachable)
+	}
+	return nil
+}
+
+// Of pairs the contexts of each two peers that hub has a connection with. problems are of files
+// that may have more contexts. Contexts that lead to no peer are left alone.
+func Of(ctx context.Context, hub flows.ClusterFacts, contexts []kubeconfig.Context, problems []*kubeconfig.Error, look func(context.Context, flows.ContextRef) (flows.ClusterFacts, error)) (found Found) {
 	facts, errs := make([]flows.ClusterFacts, len(contexts)), make([]error, len(contexts))
 	var group sync.WaitGroup
 	for i, c := range contexts {
 		group.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+			ctx, cancel := context.WithTimeoutCause(ctx, lookTimeout, fmt.Errorf("no answer within %s", lookTimeout))
 			defer cancel()
-			facts[i], errs[i] = look(ctx, c)
+			if facts[i], errs[i] = look(ctx, c.Ref); errs[i] != nil && ctx.Err() != nil {
+				errs[i] = context.Cause(ctx)
+			}
 		})
 	}
 	group.Wait()
 	known := map[render.ClusterID]flows.ContextRef{}
+	blind := len(problems) > 0
+	for _, p := range problems {
+		found.Notes = append(found.Notes, p.Error())
+	}
 	for i, f := range facts {
 		if errs[i] != nil {
-			notes = append(notes, fmt.Sprintf("context %s was not looked at: %v", contexts[i], errs[i]))
+			found.Notes, blind = append(found.Notes, fmt.Sprintf("context %s was not looked at: %v", contexts[i].Ref, errs[i])), true
 		} else if _, again := known[f.ID]; !again && f.ID != "" {
-			known[f.ID] = contexts[i]
+			known[f.ID] = contexts[i].Ref
 		}
 	}
 	var peers []render.ClusterID
@@ -50,42 +70,34 @@ func Pairs(ctx context.Context, hub flows.ClusterFacts, contexts []flows.Context
 			continue
 		}
 		if _, ok := known[id]; !ok {
-			notes = append(notes, fmt.Sprintf("%s is left out: it is a peer of %s, and no context that answers leads to it", id, hub.ID))
-			if err = errors.Join(errs...); err != nil {
-				err = fmt.Errorf("not all peers of %s were found: %w", hub.ID, err)
-			}
+			found.Notes, found.Unknown = append(found.Notes, fmt.Sprintf("%s is left out: it is a peer of %s, and no context that answers leads to it", id, hub.ID)), blind
 			continue
 		}
 		peers = append(peers, id)
 	}
 	for i, a := range peers {
 		for _, b := range peers[i+1:] {
-			pairs = append(pairs, [2]flows.ContextRef{known[a], known[b]})
+			found.Pairs = append(found.Pairs, [2]flows.ContextRef{known[a], known[b]})
 		}
 	}
-	if len(pairs) == 0 {
-		notes = append(notes, fmt.Sprintf("no two peers of %s have a context that answers: there is nothing to connect", hub.ID))
+	if len(found.Pairs) == 0 {
+		found.Notes = append(found.Notes, fmt.Sprintf("no two peers of %s have a context that answers: there is nothing to connect", hub.ID))
 	}
-	return pairs, notes, err
+	return found
 }
 
-// Row is a pair as the flags of network connect. namespace is that of Liqo or the operator on both.
-func Row(pair [2]flows.ContextRef, namespace string) map[string]string {
-	row := map[string]string{"context": pair[0].Name, "remote-context": pair[1].Name, "liqo-namespace": namespace, "remote-liqo-namespace": namespace}
-	for i, flag := range []string{"kubeconfig", "remote-kubeconfig"} {
-		if pair[i].File != "" {
-			row[flag] = pair[i].File
+// Rows are the pairs as flags of network connect, which take the place of those that chose the
+// hub. namespace is that of Liqo or the operator on all.
+func (f Found) Rows(namespace string) (rows []map[string]string) {
+	for _, pair := range f.Pairs {
+		row := map[string]string{}
+		for i, prefix := range []string{"", "remote-"} {
+			row[prefix+"context"], row[prefix+"liqo-namespace"], row[prefix+"cluster"], row[prefix+"user"] = pair[i].Name, namespace, "", ""
+			if pair[i].File != "" {
+				row[prefix+"kubeconfig"] = pair[i].File
+			}
 		}
+		rows = append(rows, row)
 	}
-	return row
-}
-
-// Refused are flags that choose one cluster of a pair, where the pairs choose themselves.
-func Refused(given *pflag.FlagSet) error {
-	for _, flag := range []string{"cluster", "user", "remote-context", "remote-kubeconfig", "remote-cluster", "remote-user", "remote-liqo-namespace"} {
-		if given.Changed(flag) {
-			return exit.UsageError{Err: fmt.Errorf("--%s: --shortcuts finds the clusters by itself, by the contexts of --kubeconfig", flag)}
-		}
-	}
-	return nil
+	return rows
 }

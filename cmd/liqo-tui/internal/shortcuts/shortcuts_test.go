@@ -3,6 +3,7 @@ package shortcuts
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +11,9 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -59,18 +62,45 @@ func TestPairsOfPeers(t *testing.T) {
 		"nobody":                                   {nil, nil, []string{"m", "n"}, nil, []string{"no two peers of rome"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var refs []flows.ContextRef
+			var contexts []kubeconfig.Context
 			for _, name := range c.contexts {
-				refs = append(refs, flows.ContextRef{Name: name})
+				contexts = append(contexts, kubeconfig.Context{Ref: flows.ContextRef{Name: name}})
 			}
-			pairs, notes, err := Pairs(t.Context(), hub(c.connected, c.known), refs, look)
+			found := Of(t.Context(), hub(c.connected, c.known), contexts, nil, look)
 			var got []string
-			for _, p := range pairs {
+			for _, p := range found.Pairs {
 				got = append(got, p[0].Name+" "+p[1].Name)
 			}
-			if !slices.Equal(got, c.want) || !slices.EqualFunc(notes, c.notes, strings.HasPrefix) || (err != nil) != c.unknown {
-				t.Errorf("got %q, %q and %v, want %q, %q and an error: %t", got, notes, err, c.want, c.notes, c.unknown)
+			if !slices.Equal(got, c.want) || !slices.EqualFunc(found.Notes, c.notes, strings.HasPrefix) {
+				t.Errorf("got %q and %q, want %q and %q", got, found.Notes, c.want, c.notes)
+			}
+			want := exit.OK
+			if c.unknown {
+				want = exit.Unreachable
+			}
+			if got := exit.Code(found.Verdict()); got != want {
+				t.Errorf("got exit code %d, want %d", got, want)
 			}
 		})
+	}
+}
+
+// A file that can't be read may have the context that is missing.
+func TestAFileThatCannotBeRead(t *testing.T) {
+	found := Of(t.Context(), hub([]render.ClusterID{"milan"}, nil), nil, []*kubeconfig.Error{{File: "b", Cause: errors.New("no YAML")}}, nil)
+	if exit.Code(found.Verdict()) != exit.Unreachable || !strings.Contains(found.Notes[0], "no YAML") {
+		t.Errorf("got %+v", found)
+	}
+}
+
+// Flags that chose the hub are of no pair.
+func TestRowsChooseBothClusters(t *testing.T) {
+	rows := Found{Pairs: [][2]flows.ContextRef{{{Name: "m", File: "f"}, {Name: "n"}}}}.Rows("liqo-2")
+	want := map[string]string{
+		"context": "m", "kubeconfig": "f", "cluster": "", "user": "", "liqo-namespace": "liqo-2",
+		"remote-context": "n", "remote-cluster": "", "remote-user": "", "remote-liqo-namespace": "liqo-2",
+	}
+	if len(rows) != 1 || !maps.Equal(rows[0], want) {
+		t.Errorf("got %v, want %v", rows, want)
 	}
 }
