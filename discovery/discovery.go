@@ -79,8 +79,8 @@ const (
 	shortLived = 10
 )
 
-// mostQuestions is more than anybody asks at once. A packet with more of them could have an answer
-// that is many times as long.
+// mostQuestions is more than a common client asks at once. Its questions are in the answer, which
+// could be many times as long as a packet with more of them.
 const mostQuestions = 16
 
 // Reply is the answer to a packet that has been heard; no message where nothing of the cluster is
@@ -88,8 +88,8 @@ const mostQuestions = 16
 // not come from the port of mDNS: its sender expects the answer of a common name server. multicast
 // reports whether all are to hear the answer.
 func (c Cluster) Reply(packet []byte, legacy bool) (message []byte, multicast bool, err error) {
-	id, questions, known, ok := ask(packet)
-	if !ok {
+	id, questions, known := ask(packet)
+	if len(questions) == 0 || legacy && len(questions) > mostQuestions {
 		return nil, false, nil // many talk on this port
 	}
 	records, err := c.records(legacy)
@@ -124,21 +124,26 @@ func (c Cluster) Reply(packet []byte, legacy bool) (message []byte, multicast bo
 	return message, multicast && !legacy, err
 }
 
-// ask reads a packet as a question, as far as it can be read, and what its sender knows.
-func ask(packet []byte) (id uint16, questions []dnsmessage.Question, known []dnsmessage.Resource, ok bool) {
+// ask reads a packet as questions, and what its sender knows. It leaves out names that others have
+// and this parser does not read, such as a printer's with a dot.
+func ask(packet []byte) (id uint16, questions []dnsmessage.Question, known []dnsmessage.Resource) {
 	var p dnsmessage.Parser
 	header, err := p.Start(packet)
 	if err != nil || header.Response || header.OpCode != 0 {
-		return 0, nil, nil, false
+		return 0, nil, nil
 	}
-	questions, err = p.AllQuestions()
-	if err != nil || len(questions) > mostQuestions {
-		return 0, nil, nil, false
+	for !errors.Is(err, dnsmessage.ErrSectionDone) {
+		var q dnsmessage.Question
+		if q, err = p.Question(); err == nil {
+			questions = append(questions, q)
+		} else if !errors.Is(err, dnsmessage.ErrSectionDone) && p.SkipQuestion() != nil {
+			return 0, nil, nil
+		}
 	}
 	for {
 		r, err := p.Answer()
-		if err != nil { // also of names that others have, and this parser does not read
-			return header.ID, questions, known, true
+		if err != nil {
+			return header.ID, questions, known
 		}
 		known = append(known, r)
 	}

@@ -148,11 +148,17 @@ func TestWhatIsKnownIsNotSaidAgain(t *testing.T) {
 
 // What others say in the same packet may be beyond this program: a printer's name with a dot.
 func TestAQuestionBesideWhatCannotBeReadIsAnswered(t *testing.T) {
-	packet := ask(t, "_liqo-tui._tcp.local.", dnsmessage.TypePTR, dnsmessage.ClassINET)
-	packet[7] = 1 // says that one answer follows
-	packet = append(packet, "\x0bPrinter 2.4\x04_ipp\x04_tcp\x05local\x00\x00\x0c\x00\x01\x00\x00\x00\x78\x00\x02\xc0\x0c"...)
-	if reply, _, err := milan.Reply(packet, false); reply == nil || err != nil {
-		t.Errorf("got %q, %v, want an answer", reply, err)
+	const printer = "\x0bPrinter 2.4\x04_ipp\x04_tcp\x05local\x00\x00\x21\x00\x01"
+	ours := ask(t, "_liqo-tui._tcp.local.", dnsmessage.TypePTR, dnsmessage.ClassINET)
+	const header = 12
+	answered := append(slices.Clone(ours), printer+"\x00\x00\x00\x78\x00\x02\xc0\x0c"...)
+	answered[7] = 1 // how many answers follow
+	asked := slices.Concat(ours[:header], []byte(printer), ours[header:])
+	asked[5] = 2 // how many questions
+	for name, packet := range map[string][]byte{"an answer": answered, "a question": asked} {
+		if reply, _, err := milan.Reply(packet, false); reply == nil || err != nil {
+			t.Errorf("%s: got %q, %v, want an answer", name, reply, err)
+		}
 	}
 }
 
@@ -171,7 +177,7 @@ func TestAnAnswerIsShort(t *testing.T) {
 	}
 	m.Questions = m.Questions[:16]
 	packet, _ = m.Pack()
-	if reply, _, err := milan.Reply(packet, true); err != nil || len(reply) > len(packet)+500 {
+	if reply, _, err := milan.Reply(packet, true); err != nil || reply == nil || len(reply) > len(packet)+500 {
 		t.Errorf("got %d bytes for %d, %v", len(reply), len(packet), err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"syscall"
+	"os"
 	"time"
 
 	"golang.org/x/net/ipv4"
@@ -36,36 +36,53 @@ func Announce(ctx context.Context, log *slog.Logger, address netip.Addr, c disco
 const retry = 30 * time.Second
 
 func announce(ctx context.Context, log *slog.Logger, address netip.Addr, c discovery.Cluster) error {
-	conn, lan, err := listen(ctx, address)
+	conn, lan, err := listen(address)
 	if err != nil {
 		return err
 	}
 	return answer(ctx, log, conn, lan, c)
 }
 
-// listen hears what the LAN of an address asks all. The socket is bound to the group and not to the
-// port alone, as Go's own would be: what is sent to the node's address stays another program's,
-// such as Avahi's.
-func listen(ctx context.Context, address netip.Addr) (*net.UDPConn, netip.Prefix, error) {
+// listen hears what the LAN of an address asks all. What is sent to the node's address alone stays
+// another program's, such as Avahi's.
+func listen(address netip.Addr) (*net.UDPConn, netip.Prefix, error) {
 	i, lan, err := interfaceOf(address)
 	if err != nil {
 		return nil, lan, err
 	}
-	shared := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
-		var failed error
-		err := raw.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) }) //nolint:gosec // a descriptor
-		return errors.Join(err, failed)
-	}}
-	packets, err := shared.ListenPacket(ctx, "udp4", group.String())
+	conn, err := bound()
+	if err == nil {
+		err = errors.Join(lead(conn, i), ipv4.NewPacketConn(conn).JoinGroup(i, &net.UDPAddr{IP: group.Addr().AsSlice()}))
+		if err != nil {
+			conn.Close()
+		}
+	}
 	if err != nil {
 		return nil, lan, fmt.Errorf("listen on %s: %w", i.Name, err)
 	}
-	conn := packets.(*net.UDPConn)
-	if err := errors.Join(lead(conn, i), ipv4.NewPacketConn(conn).JoinGroup(i, &net.UDPAddr{IP: group.Addr().AsSlice()})); err != nil {
-		conn.Close()
-		return nil, lan, fmt.Errorf("listen on %s: %w", i.Name, err)
-	}
 	return conn, lan, nil
+}
+
+// bound is a socket that is bound to the group. Package net would bind it to the port of all
+// addresses.
+func bound() (*net.UDPConn, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	file := os.NewFile(uintptr(fd), "mdns")
+	defer file.Close() // the connection has one of its own
+	if err := errors.Join(
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1),
+		unix.Bind(fd, &unix.SockaddrInet4{Port: int(group.Port()), Addr: group.Addr().As4()}),
+	); err != nil {
+		return nil, err
+	}
+	conn, err := net.FilePacketConn(file)
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.UDPConn), nil
 }
 
 // Of all nodes that answer by multicast, each waits for another time (RFC 6762, section 6), and says
@@ -82,6 +99,7 @@ func answer(ctx context.Context, log *slog.Logger, conn *net.UDPConn, lan netip.
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	buf := make([]byte, most)
 	var said time.Time
+	failed := slog.LevelWarn
 	for {
 		n, from, err := conn.ReadFromUDPAddrPort(buf)
 		if err != nil {
@@ -103,7 +121,8 @@ func answer(ctx context.Context, log *slog.Logger, conn *net.UDPConn, lan netip.
 		}
 		// One who can't be answered, as by a firewall, keeps nobody else from an answer.
 		if _, err := conn.WriteToUDPAddrPort(reply, from); err != nil && ctx.Err() == nil {
-			log.Debug("an answer was not sent", "to", from, "error", err)
+			log.Log(ctx, failed, "an answer was not sent", "to", from, "error", err)
+			failed = slog.LevelDebug // of many, the first one
 		}
 	}
 }

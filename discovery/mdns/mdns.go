@@ -98,8 +98,8 @@ func Browse(ctx context.Context, name string, wait time.Duration) (Answers, erro
 const (
 	// again is when a question is repeated, as packets get lost: RFC 6762, section 5.2.
 	again = 4
-	// mostClusters of a LAN are more than anybody has in one.
-	mostClusters = 256
+	// MostClusters of a LAN are more than anybody has in one.
+	MostClusters = 256
 )
 
 func browse(ctx context.Context, i *net.Interface, wait time.Duration) (found []discovery.Cluster, unfit int, err error) {
@@ -145,7 +145,7 @@ func browse(ctx context.Context, i *net.Interface, wait time.Duration) (found []
 		for _, c := range more {
 			switch {
 			case slices.Contains(found, c):
-			case len(found) == mostClusters:
+			case len(found) == MostClusters:
 				unfit++
 			default:
 				found = append(found, c)

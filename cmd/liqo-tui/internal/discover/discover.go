@@ -302,10 +302,10 @@ func (d *Document) print(out io.Writer) error {
 		fmt.Fprintln(out, "\nNone of this is proven: which cluster it is, the certificate in your kubeconfig says.")
 	}
 	if d.Problem != "" {
-		fmt.Fprintf(out, "There may be more: %s\n", d.Problem)
+		fmt.Fprintf(out, "Not all is known: %s\n", d.Problem)
 	}
 	if d.Unfit > 0 {
-		fmt.Fprintf(out, "%d announcements were left out: no cluster has such an ID or address.\n", d.Unfit)
+		fmt.Fprintf(out, "%d announcements were left out: no cluster has such an ID or address, or there are more than %d of them.\n", d.Unfit, mdns.MostClusters)
 	}
 	var steps []report.NextStep
 	for _, s := range d.Next {

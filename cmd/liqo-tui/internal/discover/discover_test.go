@@ -128,7 +128,7 @@ func TestClustersOfADomainAreFound(t *testing.T) {
 		"api.turin.example.com. 300 IN A 127.0.0.1",
 		"_liqo-tui._tcp.clusters.example.com. 300 IN SRV 0 0 0 .")
 	config := kubeconfigOf(t, "https://"+server.String())
-	args := []string{"--domain", "clusters.example.com", "--name-server", serve(t, zone), "--kubeconfig", config}
+	args := []string{"--listen", "30s", "--domain", "clusters.example.com", "--name-server", serve(t, zone), "--kubeconfig", config}
 	text, err := run(t, append(args, "-o", "json")...)
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +162,7 @@ func TestClustersOfADomainAreFound(t *testing.T) {
 
 func TestAClusterWithoutAContextIsInvited(t *testing.T) {
 	server := apiServer(t)
-	text, err := run(t, "--domain", "clusters.example.com", "--name-server", serve(t, page(t, server)), "--kubeconfig", kubeconfigOf(t, "https://127.0.0.1:2"))
+	text, err := run(t, "--listen", "30s", "--domain", "clusters.example.com", "--name-server", serve(t, page(t, server)), "--kubeconfig", kubeconfigOf(t, "https://127.0.0.1:2"))
 	if err != nil || !strings.Contains(text, "next: liqo-tui network invite --kubeconfig ") || !strings.Contains(text, " --for milan") {
 		t.Errorf("got %v\n%s", err, text)
 	}
@@ -171,7 +171,7 @@ func TestAClusterWithoutAContextIsInvited(t *testing.T) {
 // Many clusters may be behind one host, and a path says which.
 func TestAContextWithAPathHasAnotherAddress(t *testing.T) {
 	server := apiServer(t)
-	text, err := run(t, "--domain", "clusters.example.com", "--name-server", serve(t, page(t, server)), "--kubeconfig", kubeconfigOf(t, "https://"+server.String()+"/k8s/clusters/c-1"))
+	text, err := run(t, "--listen", "30s", "--domain", "clusters.example.com", "--name-server", serve(t, page(t, server)), "--kubeconfig", kubeconfigOf(t, "https://"+server.String()+"/k8s/clusters/c-1"))
 	if err != nil || !strings.Contains(text, "none has this address") || strings.Contains(text, "network connect") {
 		t.Errorf("got %v\n%s", err, text)
 	}
@@ -197,11 +197,11 @@ func TestInterrupted(t *testing.T) {
 
 func TestNobodyIsFound(t *testing.T) {
 	none := serve(t, nil)
-	text, err := run(t, "--domain", "example.org", "--name-server", none)
+	text, err := run(t, "--listen", "30s", "--domain", "example.org", "--name-server", none)
 	if exit.Code(err) != exit.Unhealthy || !strings.Contains(text, "No cluster was found. Asked: DNS of example.org.") {
 		t.Errorf("got %v\n%s", err, text)
 	}
-	text, err = run(t, "--domain", "example.org", "--name-server", none, "-o", "json")
+	text, err = run(t, "--listen", "30s", "--domain", "example.org", "--name-server", none, "-o", "json")
 	if exit.Code(err) != exit.Unhealthy || !strings.Contains(text, `"clusters": []`) {
 		t.Errorf("got %v\n%s", err, text)
 	}

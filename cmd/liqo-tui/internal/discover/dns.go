@@ -41,7 +41,7 @@ func inDomain(ctx context.Context, r *net.Resolver, domain string, wait time.Dur
 	if missing, ok := errors.AsType[*net.DNSError](err); ok && missing.IsNotFound && len(records) == 0 {
 		return nil, nil
 	}
-	if err != nil && len(records) == 0 { // of several, those that are well formed come with an error about the others
+	if err != nil && len(records) == 0 {
 		return nil, fmt.Errorf("ask DNS for the clusters of %s: %w", domain, err)
 	}
 	var found []Cluster
@@ -55,7 +55,7 @@ func inDomain(ctx context.Context, r *net.Resolver, domain string, wait time.Dur
 		targets = append(targets, srv.Target)
 	}
 	var group sync.WaitGroup
-	problems := make([]error, len(found))
+	problems := make([]error, len(found), len(found)+1)
 	for i := range found {
 		group.Go(func() {
 			texts, err := r.LookupTXT(ctx, idScope+targets[i])
@@ -67,5 +67,5 @@ func inDomain(ctx context.Context, r *net.Resolver, domain string, wait time.Dur
 		})
 	}
 	group.Wait()
-	return found, errors.Join(problems...)
+	return found, errors.Join(append(problems, err)...) // of several records, those that are well formed come with an error about the others
 }
