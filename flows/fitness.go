@@ -68,7 +68,7 @@ func UnfitSide(side Side, c ClusterFacts) *Step {
 	case !c.HasCRDs || c.Software == NoSoftware && c.ID == "":
 		s = Refuse(side, CodeSoftware, "installation", FailedPreflight,
 			fmt.Sprintf("nothing is installed on %s yet, neither Liqo nor the liqo-tui operator", c.Context),
-			fmt.Sprintf("add --install to liqo-tui network connect, or run: liqo-tui install --context %s --cluster-id NAME", c.Context.Name))
+			fmt.Sprintf("add --install to liqo-tui network connect, or run: liqo-tui install%s --cluster-id NAME", c.Context.Flags("")))
 	case c.ID.Validate() != nil:
 		s = Refuse(side, CodeClusterID, "cluster ID", FailedPreflight, c.ID.Validate().Error(),
 			fmt.Sprintf("set it in ConfigMap liqo-clusterid-configmap in namespace %s", c.Namespace))
@@ -78,7 +78,7 @@ func UnfitSide(side Side, c ClusterFacts) *Step {
 	case (len(c.Networks.Pod) == 0 || len(c.Networks.External) == 0) && c.Operator.Problem != "":
 		hint := "see: " + c.Context.Kubectl() + " -n " + c.Namespace + " get pods,events"
 		if c.Software == Operator {
-			hint = "if the image can't be pulled, run: liqo-tui install --context " + c.Context.Name + " --image IMAGE; else " + hint
+			hint = "if the image can't be pulled, run: liqo-tui install" + c.Context.Flags("") + " --image IMAGE; else " + hint
 		}
 		s = Refuse(side, CodeOperator, "operator", FailedPreflight, c.Operator.Problem, hint)
 	case len(c.Networks.Pod) == 0 || len(c.Networks.External) == 0:

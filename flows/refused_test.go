@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 )
 
 // Both are 403, and who has all rights would look for missing ones.
@@ -30,5 +31,20 @@ func TestAPolicyOfTheClusterIsNoMissingRight(t *testing.T) {
 		if rights := strings.Contains(s.Hint, "rbac"); rights != (want == flows.CodeForbidden) {
 			t.Errorf("%s: hint %q", text, s.Hint)
 		}
+	}
+}
+
+// A command that a hint names has the file that the user has named: it is pasted as it is.
+func TestCommandsOfHintsNameTheFile(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.A.Bare()
+	f := flowtest.Facts(pair)
+	f.Local.Context = flows.ContextRef{File: "lab.yaml", Name: "rome"}
+	failed := flows.UnfitSide(flows.A, f.Local)
+	if want := "liqo-tui install --kubeconfig lab.yaml --context rome --cluster-id NAME"; failed == nil || !strings.Contains(failed.Hint, want) {
+		t.Errorf("got %+v, want the hint %q", failed, want)
+	}
+	if got, want := f.Network("verify"), "liqo-tui network verify --kubeconfig lab.yaml --context rome --remote-context kind-milan"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -38,9 +38,9 @@ func PlanReset(o RemoveOptions, f Facts) Plan {
 
 // lent refuses to take the network from a virtual node, nil if there is none.
 func lent(o RemoveOptions, f Facts, ids [2]render.ClusterID) *Step {
-	sides, command := []Side{A, B}, fmt.Sprintf("liqo-tui unpeer --context %s --remote-context %s", f.Local.Context.Name, f.Remote.Context.Name)
+	sides, command := []Side{A, B}, fmt.Sprintf("liqo-tui unpeer%s%s", f.Local.Context.Flags(""), f.Remote.Context.Flags("remote-"))
 	if o.LocalOnly {
-		sides, command = []Side{A}, fmt.Sprintf("liqo-tui unpeer --context %s --local-only --remote-cluster-id %s", f.Local.Context.Name, ids[B])
+		sides, command = []Side{A}, fmt.Sprintf("liqo-tui unpeer%s --local-only --remote-cluster-id %s", f.Local.Context.Flags(""), ids[B])
 	}
 	for _, side := range sides {
 		what, uses := f.Side(side).Lending.Lent(string(ids[side.Other()]))

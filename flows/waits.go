@@ -106,7 +106,7 @@ func (c Connection) aboutWait(s Step) (kinds []string, hint string) {
 
 // tunnelHint is what to look at when all was applied and the gateways don't reach each other.
 func (c Connection) tunnelHint(side Side) string {
-	hint := fmt.Sprintf("see what is broken: liqo-tui check --context %s --remote-context %s", c.Facts.Local.Context.Name, c.Facts.Remote.Context.Name)
+	hint := fmt.Sprintf("see what is broken: liqo-tui check%s%s", c.Facts.Local.Context.Flags(""), c.Facts.Remote.Context.Flags("remote-"))
 	if c.Facts.Remote.Described {
 		hint = fmt.Sprintf("ask the admin of %s to check their side with: liqo-tui info peer %s", c.Facts.Remote.ID, c.Facts.Local.ID)
 	}
@@ -157,10 +157,10 @@ func (c Connection) kubectlOperator(side Side) string {
 }
 
 // Kubectl is the start of a kubectl command for the context.
-func (r ContextRef) Kubectl() string { return "kubectl" + r.flags("") }
+func (r ContextRef) Kubectl() string { return "kubectl" + r.Flags("") }
 
-// flags choose the context, each with a prefix of its name.
-func (r ContextRef) flags(prefix string) string {
+// Flags choose the context, each with a prefix of its name, and a space before each.
+func (r ContextRef) Flags(prefix string) string {
 	text := ""
 	if r.File != "" {
 		text += " --" + prefix + "kubeconfig " + r.File
@@ -188,5 +188,5 @@ func (c Connection) OwnKey(side Side) Step {
 // Network is a command line of liqo-tui network for both clusters, to be pasted.
 func (f Facts) Network(words string) string {
 	command, rest, _ := strings.Cut(words, " ")
-	return strings.TrimSpace("liqo-tui network " + command + f.Local.Context.flags("") + f.Remote.Context.flags("remote-") + " " + rest)
+	return strings.TrimSpace("liqo-tui network " + command + f.Local.Context.Flags("") + f.Remote.Context.Flags("remote-") + " " + rest)
 }

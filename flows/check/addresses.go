@@ -295,7 +295,7 @@ func (in diagnosis) free(side flows.Side) Result {
 		return r
 	}
 	r.Summary += "; the addresses of API servers, DNS and nodes are left out"
-	r.Fix = []string{fmt.Sprintf("give %s other ranges while packets flow: liqo-tui network renumber %s --context %s", other, other, c.Context.Name)}
+	r.Fix = []string{fmt.Sprintf("give %s other ranges while packets flow: liqo-tui network renumber %s%s", other, other, c.Context.Flags(""))}
 	return r
 }
 

@@ -102,7 +102,7 @@ func (in diagnosis) operator(side flows.Side) Result {
 	case c.Software == flows.NoSoftware && elsewhere != nil:
 		return result(Fail, elsewhere.Reason, elsewhere.Hint)
 	case c.Software == flows.NoSoftware:
-		return result(Fail, "neither Liqo nor the liqo-tui operator is there", "run: liqo-tui install --context "+c.Context.Name)
+		return result(Fail, "neither Liqo nor the liqo-tui operator is there", "run: liqo-tui install"+c.Context.Flags(""))
 	case c.Operator.Problem != "":
 		return result(Fail, c.Operator.Problem, "see: "+c.Context.Kubectl()+" -n "+c.Namespace+" get pods,events")
 	}

@@ -243,7 +243,7 @@ func (in preflight) operator(side flows.Side) Result {
 		return result(Warn, c.Operator.Problem, "wait for it, or see: "+c.Context.Kubectl()+" -n "+c.Namespace+" get pods,events")
 	}
 	if c.Software == flows.NoSoftware {
-		return result(Fail, "Liqo's API is there, but neither Liqo nor the liqo-tui operator", "run: liqo-tui install --context "+c.Context.Name+" --cluster-id "+string(c.ID))
+		return result(Fail, "Liqo's API is there, but neither Liqo nor the liqo-tui operator", "run: liqo-tui install"+c.Context.Flags("")+" --cluster-id "+string(c.ID))
 	}
 	return pass(c.Software.String() + " works")
 }

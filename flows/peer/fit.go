@@ -31,7 +31,7 @@ func (p pair) unfit() []flows.Step {
 		} else if missing := p.missing(side); len(missing) > 0 {
 			hint := "install Liqo's CRDs completely, of v1.0 or later"
 			if p.ours(side) {
-				hint = "bring the installation up to date: liqo-tui install --context " + c.Context.Name
+				hint = "bring the installation up to date: liqo-tui install" + c.Context.Flags("")
 			}
 			refuse(side, check.Lending, "Liqo's API", fmt.Sprintf("%s does not serve %s", c.ID, strings.Join(missing, ", ")), hint)
 		}
@@ -88,9 +88,9 @@ func (p pair) unfitSoftware(side flows.Side) (reason, hint string) {
 		return fmt.Sprintf("%s runs Liqo, which sends labels and annotations along with all that it asks for, and the operator on %s takes none of a consumer's", other.ID, c.ID),
 			fmt.Sprintf("the other way round works, %s as the consumer; for this one, run Liqo on both clusters, or the operator on both", c.ID)
 	case side == p.con && !role.Consumes():
-		return fmt.Sprintf("the operator on %s is not told that the cluster is a consumer", c.ID), fmt.Sprintf("liqo-tui install --peering %s --context %s", render.PeeringBoth, c.Context.Name)
+		return fmt.Sprintf("the operator on %s is not told that the cluster is a consumer", c.ID), fmt.Sprintf("liqo-tui install --peering %s%s", render.PeeringBoth, c.Context.Flags(""))
 	case side == p.pro && !role.Provides():
-		return fmt.Sprintf("the operator on %s is not told that the cluster is a provider", c.ID), fmt.Sprintf("liqo-tui install --peering %s --context %s", render.PeeringBoth, c.Context.Name)
+		return fmt.Sprintf("the operator on %s is not told that the cluster is a provider", c.ID), fmt.Sprintf("liqo-tui install --peering %s%s", render.PeeringBoth, c.Context.Flags(""))
 	}
 	return "", ""
 }

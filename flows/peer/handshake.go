@@ -174,7 +174,7 @@ func (p pair) makeAccess() flows.Step {
 			fmt.Sprintf("delete it, and %s makes a new one: %s delete secret %s; then run the same command again", p.id(p.pro), p.Kubectl(p.pro), peering.CertificateName))
 	case loopback(live.Status.AuthParams.APIServer) && live.Status.AuthParams.ProxyURL == nil:
 		s.Fail(flows.FailedConflict, check.Identity, fmt.Sprintf("%s tells its consumers that its API server is %s, which they can't reach", p.id(p.pro), live.Status.AuthParams.APIServer),
-			map[bool]string{false: "set Liqo's Helm value apiServer.address there, or use --in-band", true: "say where it is: liqo-tui install --api-server URL --context " + p.Facts.Side(p.pro).Context.Name}[p.ours(p.pro)])
+			map[bool]string{false: "set Liqo's Helm value apiServer.address there, or use --in-band", true: "say where it is: liqo-tui install --api-server URL" + p.Facts.Side(p.pro).Context.Flags("")}[p.ours(p.pro)])
 	default:
 		s.Status, s.Hint = flows.Done, ""
 		if proxy := live.Status.AuthParams.ProxyURL; proxy != nil && *proxy != "" {
@@ -268,7 +268,7 @@ func (p pair) makeReachable() flows.Step {
 		}
 		s.Hint = fmt.Sprintf("pods of %s have to reach it: open the firewall, set Helm value apiServer.address of Liqo on %s, or use --in-band", p.id(p.con), p.id(p.pro))
 		if p.ours(p.pro) {
-			s.Hint = fmt.Sprintf("pods of %s have to reach it: open the firewall, or say where it is: liqo-tui install --api-server URL --context %s", p.id(p.con), p.Facts.Side(p.pro).Context.Name)
+			s.Hint = fmt.Sprintf("pods of %s have to reach it: open the firewall, or say where it is: liqo-tui install --api-server URL%s", p.id(p.con), p.Facts.Side(p.pro).Context.Flags(""))
 		}
 	}
 	return s

@@ -146,9 +146,9 @@ func unfitConsumer(f flows.Facts) []flows.Step {
 	switch {
 	case c.Software != flows.Liqo && !ours(c) || c.Lending == nil:
 		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo", flows.FailedPreflight, fmt.Sprintf("%s has no Liqo (%s), and no operator of ours that is told that the cluster is a consumer", c.Name(), c.Software),
-			fmt.Sprintf("liqo-tui install --peering %s --context %s, or install Liqo", render.PeeringConsumer, c.Context.Name))}
+			fmt.Sprintf("liqo-tui install --peering %s%s, or install Liqo", render.PeeringConsumer, c.Context.Flags("")))}
 	case len(c.Lending.Missing) > 0 && ours(c):
-		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), "bring the installation up to date: liqo-tui install --context "+c.Context.Name)}
+		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), "bring the installation up to date: liqo-tui install"+c.Context.Flags(""))}
 	case len(c.Lending.Missing) > 0:
 		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), "install Liqo's CRDs completely")}
 	}

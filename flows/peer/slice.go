@@ -249,7 +249,7 @@ func (p pair) makeReady() flows.Step {
 		s.Reason = "waiting for the Node"
 	case lending.NodeCondition(m, corev1.NodeNetworkUnavailable) == corev1.ConditionTrue:
 		s.Reason = fmt.Sprintf("its network is unavailable: the tunnel to %s does not work, or Liqo has not seen it yet", p.id(p.pro))
-		s.Hint = fmt.Sprintf("see what is broken: liqo-tui check --context %s --remote-context %s", p.Facts.Local.Context.Name, p.Facts.Remote.Context.Name)
+		s.Hint = fmt.Sprintf("see what is broken: liqo-tui check%s%s", p.Facts.Local.Context.Flags(""), p.Facts.Remote.Context.Flags("remote-"))
 	case lending.NodeCondition(m, corev1.NodeReady) != corev1.ConditionTrue:
 		s.Reason = strings.TrimSuffix("it is not ready: "+lending.NodeMessage(m, corev1.NodeReady), ": ")
 	case !grants(m, p.slice()):
