@@ -292,8 +292,8 @@ spec:
 	info(consumer, provider, "Waiting 1 OffloadingRefused, such as lent/refused")
 	l.must(t, "kubectl", consumer, "-n", namespace, "delete", "pod", "refused", "--timeout=60s")
 	got := l.tui(l.pair("network", "reset", "--yes")...).want(t, exit.Preflight)
-	if !strings.Contains(got.err+got.out, "liqo-tui unpeer --context lab-rome --remote-context lab-milan") {
-		t.Errorf("reset does not name unpeer:\n%s%s", got.out, got.err)
+	if want := strings.Join(l.pair("liqo-tui unpeer"), " "); !strings.Contains(got.err+got.out, want) {
+		t.Errorf("reset does not name %s:\n%s%s", want, got.out, got.err)
 	}
 }
 

@@ -426,7 +426,7 @@ func (l lab) testUninstall(t *testing.T) {
 		t.Errorf("a second time: got %q, want No changes", got.out)
 	}
 	connect := l.connect("--server-service-type", "NodePort", "--yes").want(t, exit.Preflight)
-	if !strings.Contains(connect.err, "liqo-tui install --context lab-milan") {
+	if !strings.Contains(connect.err, "liqo-tui install --kubeconfig "+l.kubeconfig+" --context lab-milan") {
 		t.Errorf("connecting without an operator: got %q, want the install command named", connect.err)
 	}
 }
