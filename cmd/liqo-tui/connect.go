@@ -222,7 +222,7 @@ they are. The plan says which changes interrupt traffic.`,
 	c.add(f, nil)
 	f.BoolVar(&c.probe, "probe", false, "first have short-lived pods try the ways between the clusters, as check --pre --probe does: 8 s at most. What is closed stops before anything is applied; --server-location auto chooses what is open")
 	f.StringVarP(&file, "filename", "f", "", "connect all pairs of this YAML file: \"peerings\" is a list of maps of these flags, \"defaults\" is one such map. Flags of the command line are defaults, too")
-	f.BoolVar(&between, "shortcuts", false, "connect the peers of the local cluster with each other: each two to which contexts of the kubeconfig files lead. Run it again when there are more of them")
+	f.BoolVar(&between, "shortcuts", false, "connect every two peers of the local cluster directly, if contexts of the kubeconfig files lead to both. Run it again when there are more peers")
 	f.StringVar(&e.folder, "export", "", "write the manifests of both clusters into this folder instead of applying them")
 	f.StringVar(&e.format, "format", manifest.YAML, "of --export: yaml, kustomize or argocd (with sync waves)")
 	c.addInstall(f)

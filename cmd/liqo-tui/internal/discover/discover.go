@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -34,9 +35,10 @@ type Document struct {
 	Asked    []string  `json:"asked"`
 	Clusters []Cluster `json:"clusters"`
 	Next     []Step    `json:"next,omitempty"`
-	// Unfit is how many announcements no cluster can have made.
+	// Unfit is how many announcements were left out: no cluster can have made them, or there were
+	// too many.
 	Unfit int `json:"unfit,omitempty"`
-	// Problem is why some could not be asked.
+	// Problem is why not all could be asked.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -155,9 +157,11 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 	if d.Clusters = same(d.Clusters); d.Clusters == nil {
 		d.Clusters = []Cluster{} // in JSON a list, and no null
 	}
-	contexts, _ := kubeconfig.Contexts(o.files) // what is wrong with one is told by who opens it
-	if d.complete(ctx, names, contexts, o.files); ctx.Err() != nil {
-		return context.Cause(ctx)
+	if len(d.Clusters) > 0 { // else nobody's contexts are looked up
+		contexts, _ := kubeconfig.Contexts(o.files) // what is wrong with one is told by who opens it
+		if d.complete(ctx, names, contexts, o.files); ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 	}
 	if o.form != report.Text {
 		err = report.WriteDocument(out, o.form, d)
@@ -178,8 +182,8 @@ func same(all []Cluster) []Cluster {
 	return slices.CompactFunc(all, func(a, b Cluster) bool { return a.ID == b.ID && a.Server == b.Server })
 }
 
-// complete adds what this machine knows of the clusters: whether they answer, and which context
-// leads there.
+// complete adds what this machine knows of the clusters: whether they answer, and which contexts
+// have their address.
 func (d *Document) complete(ctx context.Context, names *net.Resolver, contexts []kubeconfig.Context, files []string) {
 	var group sync.WaitGroup
 	servers := make([][]netip.AddrPort, len(contexts))
@@ -224,13 +228,13 @@ func addressesOf(ctx context.Context, names *net.Resolver, server string) (all [
 	if err != nil {
 		return nil
 	}
-	number, err := names.LookupPort(ctx, "tcp", port)
+	number, err := strconv.ParseUint(port, 10, 16)
 	ips, wrong := names.LookupNetIP(ctx, "ip", host)
 	if err != nil || wrong != nil {
 		return nil
 	}
 	for _, ip := range ips {
-		all = append(all, netip.AddrPortFrom(ip.Unmap(), uint16(number))) //nolint:gosec // LookupPort gives no other
+		all = append(all, netip.AddrPortFrom(ip.Unmap(), uint16(number)))
 	}
 	return all
 }
