@@ -135,7 +135,7 @@ or those that you choose.
 	root.AddCommand(
 		demoCommand(io, &g), wizardCommand(io, &g), dashboardCommand(io, &g), networkCommand(io), peerCommand(io), unpeerCommand(io), offloadCommand(io), unoffloadCommand(io),
 		checkCommand(io), infoCommand(io), rbacCommand(io), generateCommand(io), createCommand(io), deleteCommand(io), installCommand(io), uninstallCommand(io),
-		explain.Command(io.out, peeringsSchema), discover.Command(io.out), addressCommand(io), manual.Command(io.out, version), versionCommand(io), bundleCommand(io),
+		explain.Command(io.out, peeringsSchema), discover.Command(io.out, noArguments), addressCommand(io), manual.Command(io.out, version), versionCommand(io), bundleCommand(io),
 	)
 	settingflag.Complete(root)
 	completeValues(root)

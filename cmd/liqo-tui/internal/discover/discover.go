@@ -79,8 +79,8 @@ type options struct {
 	listen                                     time.Duration
 }
 
-// Command writes to out.
-func Command(out io.Writer) *cobra.Command {
+// Command writes to out. none refuses arguments, as in all commands.
+func Command(out io.Writer, none cobra.PositionalArgs) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use: "discover", Short: "Find clusters: in this LAN, or those that a domain names",
@@ -93,7 +93,7 @@ Which cluster it is, the certificate in your kubeconfig says.
 Exit code 8: no cluster was found.`,
 		Example: `  liqo-tui discover
   liqo-tui discover --domain clusters.example.com -o json`,
-		Args: cobra.NoArgs,
+		Args: none,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), out) },
 	}
 	f := cmd.Flags()

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
@@ -90,7 +91,7 @@ func serve(t *testing.T, zone []string) string {
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	cmd := Command(&out)
+	cmd := Command(&out, cobra.NoArgs)
 	cmd.SetArgs(args)
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	err := cmd.ExecuteContext(t.Context())
@@ -186,7 +187,7 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(exit.Interrupted{Signal: syscall.SIGINT})
 	for _, args := range [][]string{{"--domain", "example.org", "--name-server", silent.LocalAddr().String()}, {"--listen", "100ms"}} {
-		cmd := Command(io.Discard)
+		cmd := Command(io.Discard, cobra.NoArgs)
 		cmd.SetArgs(args)
 		cmd.SilenceUsage, cmd.SilenceErrors = true, true
 		if err := cmd.ExecuteContext(ctx); exit.Code(err) != 130 {
