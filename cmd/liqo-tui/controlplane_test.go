@@ -89,14 +89,18 @@ func (p *controlPlane) user(name string, groups ...string) ([]byte, error) {
 }
 
 // runControllers runs those of Kubernetes' own controllers that deleting
-// namespaces and making pods needs. They are in the same program as the API
-// server, under another name.
+// namespaces and making pods needs. They are in the same program as the lab's API
+// server and etcd, under another name; the API server may be another minor's.
 func (p *controlPlane) runControllers() error {
 	kubeconfig := filepath.Join(p.stage.folder, "controllers-of-"+p.name)
 	if err := os.WriteFile(kubeconfig, []byte(strings.ReplaceAll(string(p.admin), p.front.address, p.server)), 0o600); err != nil {
 		return err
 	}
-	return p.process("kube-controller-manager", os.Getenv("KUBEBUILDER_ASSETS")+"/kube-apiserver", nil,
+	program, err := filepath.EvalSymlinks(os.Getenv("KUBEBUILDER_ASSETS") + "/etcd")
+	if err != nil {
+		return err
+	}
+	return p.process("kube-controller-manager", program, nil,
 		"--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port=0",
 		"--service-account-private-key-file", filepath.Join(p.env.ControlPlane.GetAPIServer().CertDir, "sa-signer.key"),
 		"--controllers=namespace-controller,garbage-collector-controller,deployment-controller,replicaset-controller,job-controller,serviceaccount-token-controller")
