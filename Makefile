@@ -14,13 +14,9 @@ kubernetes = $(shell awk '$$1 == "require" && $$2 == "k8s.io/kubernetes" {print 
 # Without these, nodes report v0.0.0 and kubectl warns about the skew.
 kube_ldflags = -s -w $(foreach p,k8s.io/component-base/version k8s.io/client-go/pkg/version,\
 	-X $(p).gitVersion=$(1) -X $(p).gitMajor=1 -X $(p).gitMinor=$(word 2,$(subst ., ,$(1))))
-# API servers of minors other than the lab's.
-KUBERNETES_MINORS := $(notdir $(wildcard testdata/kubernetes/*))
-API_SERVERS       := $(KUBERNETES_MINORS:%=bin/kubernetes-%)
-# make test runs a part of the exhaustive tests, against one minor of all. The seed
-# picks them. It is another one for each commit, so that all run over time.
-SEED       ?= $(shell printf %d 0x$$(git rev-parse HEAD 2>/dev/null | cut -c1-7 | grep . || echo 1))
-API_SERVER  = $(word $(shell echo $$(($(SEED) % ($(words $(API_SERVERS)) + 1) + 1))),bin/kubernetes $(API_SERVERS))
+# make test runs some of the expensive parts (build/parts), and of exhaustive tests a
+# part. The seed picks both. It is another one for each commit, so that all run over time.
+SEED ?= $(shell printf %d 0x$$(git rev-parse HEAD 2>/dev/null | cut -c1-7 | grep . || echo 1))
 
 GOLANGCI_LINT  := v2.15.0
 CONTROLLER_GEN := v0.21.0
@@ -30,7 +26,8 @@ ACTIONLINT     := v1.7.12
 RELEASED_IMAGE ?=
 IMAGE          ?= lab.local/liqo-gateway:dev
 
-SOURCES     := $(shell find cmd flows gateway internal ipam kube offload render tui -name '*.go' -not -name '*_test.go' 2>/dev/null) $(wildcard render/*.yaml render/crds/*.yaml) go.mod go.sum
+# All that the programs are built from: what git knows, so that no folder is forgotten.
+SOURCES     := $(wildcard $(shell git ls-files --cached --others --exclude-standard -- '*.go' 'render/*.yaml' '*.schema.json' ':!*_test.go' ':!build/*' ':!testdata/*')) go.mod go.sum
 LAB_SOURCES := $(wildcard testdata/lab/*.go) testdata/lab/go.mod testdata/lab/go.sum
 
 help: ## List the targets
@@ -70,7 +67,9 @@ bin/image: build/image/main.go build/image/go.mod build/image/go.sum
 
 # ---- the lab: two real clusters on this machine (needs root)
 
-lab: lab-of-two bin/flanneld bin/calico bin/registry bin/helm bin/previous.tar bin/udptunnel.tar ## Build what the lab needs, without starting it
+lab: lab-of-two build ## Build what a lab of two clusters needs, without starting it
+
+lab-of-three: lab bin/flanneld bin/calico bin/udptunnel.tar ## Build what a lab of three clusters needs, with Calico and flannel
 
 # What two clusters on a bridge need. The demonstration waits for nothing else.
 lab-of-two: deps bin/lab bin/kubelab bin/kubectl bin/images/pod.tar image
@@ -121,6 +120,10 @@ PREVIOUS ?= 84c5427
 bin/previous.tar: build/previous.sh bin/image
 	@build/previous.sh $(PREVIOUS) $@ lab.local/liqo-gateway:previous
 
+# Image and program of the last commit of which all tests passed.
+bin/before.tar: build/previous.sh build/passed bin/image
+	@build/previous.sh $$(cat build/passed) $@ lab.local/liqo-gateway:before bin/before-liqo-tui
+
 # A gateway that is not ours, for a test that loads it itself.
 bin/udptunnel.tar: testdata/udptunnel/main.go $(SOURCES) bin/image
 	@build/gobuild.sh . bin/udptunnel ./testdata/udptunnel "-s -w"
@@ -159,26 +162,23 @@ check: ## Unit tests, golden files and lint: no API server, no lab, no network n
 	@build/check.sh
 	@$(MAKE) --no-print-directory lint
 
-test: lab build bin/kubernetes $(API_SERVER) bin/liqo-1.2/version bin/liqoctl ## All kinds of tests, of the exhaustive ones a part; without root, those that can run, and what was left out
-	@SEED=$(SEED) API_SERVERS=$(API_SERVER) build/test.sh
+test: ## All kinds of tests: those of each run, and of the expensive parts a third; PART=NAME runs one
+	@SEED=$(SEED) build/test.sh
 
-test-all: lab build bin/kubernetes $(API_SERVERS) bin/liqo-1.2/version bin/liqo-1.1/version bin/liqoctl ## All tests, all of each, against all minors of Kubernetes
-	@TEST_ALL=1 SEED=$(SEED) API_SERVERS="bin/kubernetes $(API_SERVERS)" build/test.sh
+test-all: ## All of all parts that have not passed at this commit; PART=NAME runs one
+	@TEST_ALL=1 SEED=$(SEED) build/test.sh
 
-e2e: lab build bin/liqoctl ## Only the end-to-end tests, in the lab
-	@SEED=$(SEED) build/test.sh e2e
+tests-list: ## Write the list of all tests, which make check and make test compare
+	@go run ./build/parts list > build/tests.txt
 
-e2e-liqo: lab build bin/liqo-1.2/version ## Only the tests beside Liqo's own controllers
-	@SEED=$(SEED) build/test.sh liqo
-
-soak: lab build ## Break three connected clusters at random for SOAK=10m, in the order of SEED=1
+soak: lab-of-three ## Break three connected clusters at random for SOAK=10m, in the order of SEED=1
 	@bin/lab down >/dev/null 2>&1 || true
-	@trap 'bin/lab down' EXIT; REQUIRE_LAB=1 SOAK=$${SOAK:-10m} go test -count=1 -timeout 24h -v -run 'TestThreeClusters/(faults|reset)' ./cmd/liqo-tui
+	@trap 'bin/lab down' EXIT; REQUIRE_LAB=1 SOAK=$${SOAK:-10m} go test -count=1 -timeout 24h -v -run 'TestThreeClusters/(faults|reset)' $$(go run ./build/parts where TestThreeClusters)
 
 soak-lending: lab-of-two build ## Break two clusters of which one lends pods to the other, at random, for SOAK=10m
 	@bin/lab down >/dev/null 2>&1 || true
 	@trap 'bin/lab down' EXIT; bin/lab up --nodes 2 --cni milan=ptp && bin/lab load bin/images/liqo-gateway.tar && \
-		REQUIRE_LAB=1 SOAK=$${SOAK:-10m} go test -count=1 -timeout 24h -v -run '^TestLabLending' ./cmd/liqo-tui
+		REQUIRE_LAB=1 SOAK=$${SOAK:-10m} go test -count=1 -timeout 24h -v -run '^TestLabLending' $$(go run ./build/parts where TestLabLending)
 
 soak-tui: lab ## Leave the dashboard running for SOAK=1h while things change, and compare it with info peer
 	@build/soak-tui.sh
@@ -192,7 +192,7 @@ bench-liqo: lab-of-two build bin/liqo-1.2/version ## The same where Liqo runs
 bench-peering: lab-of-two build ## Measure what a peering without Liqo takes: times, and processors, memory and traffic with 100 pods
 	@bin/lab down >/dev/null 2>&1 || true
 	@trap 'bin/lab down' EXIT; bin/lab up && bin/lab load bin/images/liqo-gateway.tar && \
-		REQUIRE_LAB=1 go test -count=1 -tags bench -timeout 30m -v -run TestBenchPeering ./cmd/liqo-tui
+		REQUIRE_LAB=1 go test -count=1 -tags bench -timeout 30m -v -run TestBenchPeering $$(go run ./build/parts where TestBenchPeering)
 
 bench-gateway: lab build bin/wireguard2022 ## Measure the data plane: throughput, NAT, maps, memory
 	@build/bench-gateway.sh
@@ -220,7 +220,7 @@ cross: ## Compile the admin's program for Windows and macOS
 
 lint: bin/golangci-lint-$(GOLANGCI_LINT) bin/actionlint-$(ACTIONLINT) ## Check style, imports and workflows
 	$< run ./... ./testdata/udptunnel
-	go vet -tags soak,bench ./cmd/liqo-tui # what no other build has; as a setting of the linter it would cost its cache
+	go vet -tags soak,bench $$(go run ./build/parts where TestDashboardSoak) $$(go run ./build/parts where TestBenchPeering) # what no other build has; as a setting of the linter it would cost its cache
 	cd testdata/lab && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --disable noctx . ./pod
 	cd testdata/flannel && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd testdata/calico && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
@@ -251,4 +251,4 @@ generate: ## Generate the CRDs from Liqo's types, and the Helm chart
 	@build/generate.sh $(CONTROLLER_GEN)
 	go run ./build/chart -o charts/liqo-tui
 
-.PHONY: help build image images release lab lab-of-two deps lab-up lab-down demo check test test-all e2e e2e-liqo soak soak-tui bench bench-liqo bench-operator bench-gateway bench-tui screenshots golden cross lint fmt generate
+.PHONY: help build image images release lab lab-of-two lab-of-three deps lab-up lab-down demo check test test-all tests-list soak soak-lending soak-tui bench bench-liqo bench-peering bench-operator bench-gateway bench-tui screenshots golden cross lint fmt generate

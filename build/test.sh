@@ -1,66 +1,65 @@
 #!/bin/bash
-# test.sh [e2e|liqo]: run the tests part by part, say what was skipped and why, count
-# it, and say what took long. SEED picks the parts of exhaustive tests that run,
-# unless TEST_ALL is set. API_SERVERS are the folders of API servers that the tests of
-# kube run against; those of the command line need the lab's, with its controllers.
-# With CI=true everything has to run: a skipped test fails the run.
+# test.sh: run the tests part by part, say what was left out or skipped and why, count
+# the tests and what took long. build/parts has the table of the parts. It decides which
+# ones a run takes: SEED picks those that not every run takes, TEST_ALL takes all that
+# have not passed at this commit, PART=NAME takes one.
+# A part fails if a test of build/tests.txt that belongs to it has no result. With
+# CI=true a skipped test fails the run.
 set -euo pipefail
-only=${1:-all}
+cd "$(dirname "$0")/.."
 log=bin/test.log
-mkdir -p bin
+mkdir -p bin/plan bin/logs
 : >"$log"
 failed=0
-export SEED=${SEED:-1} TEST_ALL=${TEST_ALL:-}
-limit=${TEST_ALL:+3h} # of one package's tests
+export SEED=${SEED:-1} TEST_ALL=${TEST_ALL:-} PART=${PART:-}
+limit=${TEST_ALL:+60m} # of one package's tests
 limit=${limit:-30m}
-
 if [ "${CI:-}" = true ]; then
 	export REQUIRE_NETNS=1 REQUIRE_API=1 REQUIRE_LAB=1
 fi
 export KUBEBUILDER_ASSETS=$PWD/bin/kubernetes
 
-# Each part is a function, and what it is called for people.
-parts=() names=()
-part() { parts+=("$1") names+=("$2"); }
-if [ "$only" = all ]; then
-	part without_lab "unit tests, golden files, kernel tests in network namespaces, the command line against $(bin/kubernetes/kube-apiserver --version)"
-	for assets in ${API_SERVERS:-bin/kubernetes}; do
-		part "api $assets" "API tests against $("$assets/kube-apiserver" --version)"
-	done
-	part modules "tests of the lab, the image, the chart, the release and the alert rules"
-	part vm "kernel tests again, in a virtual machine with the kernel's WireGuard (it runs since part 2 began)"
+go build -o bin/parts ./build/parts
+bin/parts plan bin/plan >bin/plan.tsv
+if [ -n "$TEST_ALL" ]; then
+	echo "all of every test, at random by SEED=$SEED"
+else
+	echo "parts, and cases of exhaustive tests, are picked by SEED=$SEED: three in a row run all parts; make test-all runs all cases"
 fi
-if [ "$only" != liqo ]; then
-	part two_clusters "end-to-end tests in a lab of two clusters"
-	part three_clusters "end-to-end tests in a lab of three clusters"
-	part registry "end-to-end tests of nodes that pull our image from a registry"
-	part skew "end-to-end tests with operators and gateways of an earlier commit, and of upgrades under traffic"
-	part nat "end-to-end tests of clusters behind routers that translate addresses"
-fi
-if [ "$only" != e2e ]; then
-	part liqo "end-to-end tests beside Liqo's own controllers"
+awk -F '\t' '{printf "  %-5s %-14s %s\n", $1 == "run" ? "run" : "left", $2, $5}' bin/plan.tsv
+names=() titles=() programs=()
+while IFS=$'\t' read -r word name targets title _; do
+	[ "$word" = run ] || continue
+	names+=("$name") titles+=("$title") programs+=("$targets")
+done <bin/plan.tsv
+if ((${#names[@]} == 0)); then
+	echo "nothing is left to run: all parts have passed at this commit"
+	exit 0
 fi
 
 # Shows results of packages, failures and skipped tests; the rest is in the log.
-show() { tee -a "$log" | build/testfilter.awk; }
+show() { tee -a "$part_log" | build/testfilter.awk; }
 
-run() { # DIRECTORY ARGUMENTS...
-	local dir=$1
-	shift
-	if ! (cd "$dir" && go test -v "$@") 2>&1 | show; then
-		failed=1
-	fi
+# run ARGUMENTS...: go test, for each package of this part.
+run() {
+	local folder arguments n=0 cover
+	while IFS=$'\t' read -r folder arguments <&3; do
+		cover=()
+		if [ -n "$TEST_ALL" ] && [ "$folder" = . ]; then
+			n=$((n + 1))
+			cover=(-coverpkg=./... "-coverprofile=$PWD/bin/logs/$part.$n.cover")
+		fi
+		# shellcheck disable=SC2086 # arguments are words without spaces
+		if ! (set -f && cd "$folder" && go test -v "$@" "${cover[@]}" $arguments) 2>&1 | show; then
+			failed=1
+		fi
+	done 3<"bin/plan/$part"
 }
 
 # Three tests at a time, of those that wait most of their time.
-without_lab() {
-	run . -timeout "$limit" -parallel 3 -skip '^(TestLab|TestThreeClusters|TestBehindNAT|TestBesideLiqo|TestFromARegistry|TestSkew)' \
-		$(go list ./... | grep -v -e '/kube$' -e '/kube/')
-}
-
-api() { # FOLDER
-	KUBEBUILDER_ASSETS=$PWD/$1 run . -timeout "$limit" -parallel 3 ./kube/...
-}
+part_unit() { run -timeout "$limit" -parallel 3; }
+part_api() { run -timeout "$limit" -parallel 3; }
+part_minor() { KUBEBUILDER_ASSETS=$PWD/bin/kubernetes-$1 run -timeout "$limit" -parallel 3; }
 
 # The virtual machine keeps one processor busy, and what runs beside it mostly
 # waits. It is a process group of its own, which ends with this script.
@@ -72,95 +71,101 @@ start_vm() {
 	trap 'kill -- "-$vm" 2>/dev/null || true' EXIT
 }
 
-vm() {
+part_vm() {
 	wait "$vm" || failed=1
 	trap - EXIT
 	show <bin/vm.log
 	grep -a '^vm: [0-9]* tests passed' bin/vm.log || true
 }
 
-modules() {
+part_modules() {
 	# The image is for 32 bits, too, which one dependency forgets.
-	if ! GOARCH=arm GOARM=7 build/gobuild.sh . bin/arm/linux ./gateway/linux "-s -w" 2>&1 | tee -a "$log"; then
+	if ! GOARCH=arm GOARM=7 build/gobuild.sh . bin/arm/linux ./gateway/linux "-s -w" 2>&1 | tee -a "$part_log"; then
 		failed=1
 	fi
-	run build/image -timeout 5m .
-	run build/release -timeout 5m .
-	run testdata/helm -timeout 5m .
-	run testdata/lab -timeout 10m . ./pod
-	run build/alerts -timeout 5m .
+	run -timeout 10m
 }
 
 lab_down() { bin/lab down >>"$log" 2>&1 || true; }
 
-two_clusters() {
-	if ((EUID != 0)); then
-		echo "left out: not root, so there is no lab"
-		run . -count=1 -run '^TestLab' ./cmd/liqo-tui
-		return
-	fi
+# Tests in the lab of two clusters, which stays for the next part.
+part_in_lab() {
 	export REQUIRE_LAB=1
 	trap lab_down EXIT
-	lab_down # one that was left behind may be of another shape
-	if bin/lab up --nodes 2 --cni milan=ptp 2>&1 | tee -a "$log" && bin/lab load bin/images/liqo-gateway.tar >>"$log" 2>&1; then
-		run . -timeout "$limit" -count=1 -run '^TestLab' ./cmd/liqo-tui
+	bin/lab up --nodes 2 --cni milan=ptp >>"$part_log" 2>&1 || lab_down # it is of another shape, or damaged
+	if bin/lab up --nodes 2 --cni milan=ptp 2>&1 | tee -a "$part_log" && bin/lab load bin/images/liqo-gateway.tar >>"$part_log" 2>&1; then
+		run -timeout "$limit" -count=1
 	else
-		echo "the lab did not come up; see $log" >&2
+		echo "the lab did not come up; see $part_log" >&2
 		failed=1
 	fi
-	lab_down
 }
 
 # Tests that make a lab of their own.
-own_lab() { # TEST
-	if ((EUID != 0)); then
-		echo "left out: not root, so there is no lab"
-	else
-		export REQUIRE_LAB=1
-	fi
+part_own_lab() {
+	export REQUIRE_LAB=1
 	trap lab_down EXIT
 	lab_down
-	run . -timeout "$limit" -count=1 -run "^$1" ./cmd/liqo-tui
+	run -timeout "$limit" -count=1
 	lab_down
 }
 
-three_clusters() { own_lab TestThreeClusters; }
-
-registry() { own_lab TestFromARegistry; }
-
-skew() { own_lab TestSkew; }
-
-nat() { own_lab TestBehindNAT; }
-
-liqo() { own_lab TestBesideLiqo; }
-
 clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 
-if [ -n "$TEST_ALL" ]; then
-	echo "all of every test, at random by SEED=$SEED"
-else
-	echo "parts of the exhaustive tests are picked by SEED=$SEED (make test-all runs all of them)"
-fi
-times=()
-for i in "${!parts[@]}"; do
-	echo "== part $((i + 1)) of ${#parts[@]}, after $(clock $SECONDS): ${names[i]}" | tee -a "$log"
-	began=$SECONDS
-	if [ "$only" = all ] && ((i == 1)); then
-		start_vm
-	fi
-	${parts[i]}
-	times+=($((SECONDS - began)))
-done
+# What the parts use. Make builds what is not there or old.
+began=$SECONDS
+# shellcheck disable=SC2046
+make --no-print-directory build $(printf '%s\n' ${programs[*]} | sort -u)
+built=$((SECONDS - began))
 
-echo "== time of each part"
-for i in "${!parts[@]}"; do
-	printf '%8s  %s\n' "$(clock "${times[i]}")" "${names[i]}"
+commit=$(git rev-parse HEAD 2>/dev/null || true)
+[ -z "$(git status --porcelain 2>/dev/null)" ] || commit= # not of a commit alone
+times=() counts=()
+for i in "${!names[@]}"; do
+	part=${names[i]}
+	part_log=bin/logs/$part.log
+	: >"$part_log"
+	rm -f "bin/logs/$part".*.cover
+	echo "== part $((i + 1)) of ${#names[@]}, $part, after $(clock $SECONDS): ${titles[i]}" | tee -a "$log"
+	began=$SECONDS before=$failed
+	failed=0
+	if [ "$part" != unit ] && [[ " ${names[*]} " == *" vm "* ]] && [ -z "${vm:-}" ]; then
+		start_vm # it runs beside this part
+	fi
+	case $part in
+	unit | api | vm | modules) "part_$part" ;;
+	api-*) part_minor "${part#api-}" ;;
+	two-clusters | liqoctl) part_in_lab ;;
+	*) part_own_lab ;;
+	esac
+	count=$(bin/parts ran "$part" "$part_log") || failed=1
+	echo "$count"
+	cat "$part_log" >>"$log"
+	times+=($((SECONDS - began))) counts+=("$count")
+	if ((failed == 0)) && [ -n "$TEST_ALL" ] && [ -n "$commit" ]; then
+		mkdir -p "bin/passed/$commit" && touch "bin/passed/$commit/$part"
+	fi
+	((failed == 0)) || echo "part $part failed; its log is $part_log" >&2
+	failed=$((failed | before))
 done
-printf '%8s  %s\n' "$(clock $SECONDS)" "in all"
+lab_down
+
+if [ -n "$TEST_ALL" ]; then
+	echo "== coverage of each package by each part's tests, in % of statements; of labs, the admin's program alone"
+	build/coverage.awk bin/logs/*.cover
+fi
+echo "== time of each part"
+printf '%8s  %s\n' "$(clock "$built")" "programs that were not built yet"
+for i in "${!names[@]}"; do
+	printf '%8s  %s\n' "$(clock "${times[i]}")" "${counts[i]}"
+done
+printf '%8s  %s\n' "$(clock $SECONDS)" "in all: $(printf '%s\n' "${counts[@]}" | awk '{t += $2; c += $4} END {print t " tests, " c " cases"}')"
 echo "== the ten slowest tests"
 build/slowest.awk "$log" | sort -rn | awk 'NR <= 10' # not head: sort would die of a broken pipe
 
 skipped=$(grep -c -- '--- SKIP' "$log" || true)
+left=$(grep -c '^left' bin/plan.tsv || true)
+echo "parts left out: $left, of which this machine can't run: $(grep -c "this machine can't" bin/plan.tsv || true)"
 echo "skipped tests: $skipped"
 if ((skipped > 0)) && [ "${CI:-}" = true ]; then
 	echo "in CI nothing may be skipped" >&2

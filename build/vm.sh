@@ -49,17 +49,16 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 root=$work/root
-# Those with a tunnel. Emulation makes the others slow, and they learn nothing.
-tests=${VM_TESTS:-^Test}
-# Of the process around it, where the kernel's tunnel behaves in its own way: it
-# outlives the process, its port is changed by netlink, and its packets may be fragmented.
-around=${VM_TESTS:-'^Test(ServerIsKilled$|ServersNode|BlackHole)'}
-skipped='DamageIs|RemoveLeaves|TextAndKernel|PrefixOf|UnderlayMTU|Releases|Configs|Machine|Leftovers|NotSpeak|NoRoom'
-mkdir -p "$root"/{bin,dev,proc,sys,tmp,run,var/run,modules,tests}
+mkdir -p "$root"/{bin,dev,proc,sys,tmp,run,var/run,modules,tests} "$work/plan"
 cp "$(command -v busybox)" "$root/bin/busybox"
-go test -c -o "$root/tests/linux.test" ./gateway/linux
-go test -c -o "$root/tests/tunnel.test" ./gateway/tunnel
-[ ! -d gateway/linux/testdata ] || cp -r gateway/linux/testdata "$root/tests/"
+# The packages, and which of their tests: VM_TESTS takes others.
+go run ./build/parts plan "$work/plan" >/dev/null
+while read -r _ _ run package; do
+	name=${package##*/}
+	go test -c -o "$root/tests/$name.test" "$package"
+	[ ! -d "$package/testdata" ] || cp -r "$package/testdata" "$root/tests/"
+	printf "./%s.test -test.v -test.parallel 1 -test.timeout 10m -test.run '%s' || failed=1\n" "$name" "${VM_TESTS:-$run}"
+done <"$work/plan/vm" >"$work/tests"
 
 # The tools that the tests call, with the libraries they are linked against.
 for tool in "${tools[@]}"; do
@@ -111,12 +110,11 @@ echo "vm: Linux $(uname -r) after $(cut -d' ' -f1 /proc/uptime) s"
 cd /tests
 export REQUIRE_NETNS=1 REQUIRE_WIREGUARD=kernel
 failed=0
-./linux.test -test.v -test.parallel 1 -test.timeout 10m -test.run '@tests@' -test.skip '@skipped@' || failed=1
-./tunnel.test -test.v -test.parallel 1 -test.timeout 10m -test.run '@around@' || failed=1
+@tests@
 echo "vm: exit $failed after $(cut -d' ' -f1 /proc/uptime) s"
 poweroff -f
 INIT
-sed -i "s/@tests@/$tests/; s/@around@/$around/; s/@skipped@/$skipped/" "$root/init"
+sed -i -e "/^@tests@/ {r $work/tests" -e 'd}' "$root/init"
 chmod +x "$root/init"
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$work/initrd"
 

@@ -12,10 +12,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 )
 
-// nextImage is the present code under another name.
+// nextImage is the present code under another name. beforeImage and beforeProgram are of
+// the last commit of which all tests passed.
 const (
 	previousImage = "lab.local/liqo-gateway:previous"
 	nextImage     = "lab.local/liqo-gateway:next"
+	beforeImage   = "lab.local/liqo-gateway:before"
+	beforeProgram = "../../bin/before-liqo-tui"
 )
 
 // TestSkew has this program work with operators, agents and gateways of an earlier commit
@@ -32,7 +35,7 @@ func TestSkew(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "../../bin/image", "-o", next, "-tag", nextImage, "../../bin/liqo-gateway=/liqo-gateway", "--", "/liqo-gateway").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, archive := range []string{"../../bin/images/liqo-gateway.tar", "../../bin/previous.tar", next} {
+	for _, archive := range []string{"../../bin/images/liqo-gateway.tar", "../../bin/previous.tar", "../../bin/before.tar", next} {
 		l.must(t, "load", archive)
 	}
 	l = useLab(t)
@@ -56,15 +59,35 @@ func TestSkew(t *testing.T) {
 			l.testSkew(t, c.server)
 		})
 	}
+	// Rights and policies come with the program that installs, what they bound with the image.
+	t.Run("an operator of the commit before under policies of this one", func(t *testing.T) {
+		l.installImage(t, "rome", beforeImage)
+		l.installImage(t, "milan", labImage)
+		l.testSkew(t, "Local")
+	})
+	t.Run("an operator of this commit under policies of the one before", func(t *testing.T) {
+		l.tui("uninstall", "--kubeconfig", l.kubeconfig, "--context", "lab-rome", "--yes").want(t, exit.OK)
+		out, err := exec.CommandContext(t.Context(), beforeProgram, installation(l, "rome", labImage)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("the program of the commit before: %v\n%s", err, out)
+		}
+		l.installImage(t, "milan", labImage)
+		l.testSkew(t, "Remote")
+		l.tui("uninstall", "--kubeconfig", l.kubeconfig, "--context", "lab-rome", "--yes").want(t, exit.OK)
+	})
 	t.Run("an upgrade, and back, under traffic", l.testUpgrade)
 }
 
 func (l lab) installImage(t *testing.T, cluster, image string, args ...string) result {
 	t.Helper()
-	return l.tui(append([]string{
+	return l.tui(installation(l, cluster, image, args...)...).want(t, exit.OK)
+}
+
+func installation(l lab, cluster, image string, args ...string) []string {
+	return append([]string{
 		"install", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster, "--cluster-id", cluster,
 		"--pod-cidr", labPodCIDR, "--image", image,
-	}, args...)...).want(t, exit.OK)
+	}, args...)
 }
 
 // testSkew goes through what a connection meets.

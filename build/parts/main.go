@@ -1,0 +1,260 @@
+// Command parts says of which parts the project's tests consist, and which of them a
+// run takes. It is what build/test.sh asks, so that no part can run nothing:
+//
+//	parts list              the list of all tests that build/tests.txt has to be
+//	parts same              fails, and says what differs, where it is not
+//	parts plan FOLDER       the same, and what this run takes and leaves out, and why:
+//	                        lines of "run" or "left", name, programs to build, title,
+//	                        and reason. In FOLDER, a file for each part has the folders
+//	                        and arguments of go test, line by line
+//	parts ran PART LOG      fails unless LOG, of go test -v, has a result of each test
+//	                        that the list has of the part, and of at least one
+//	parts where TEST        the package of a test, also of one with build tags
+//
+// SEED and TEST_ALL say what is taken, PART names one part instead.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const (
+	listFile   = "build/tests.txt"
+	passedFile = "build/passed"
+)
+
+func main() {
+	out, err := run(os.Args[1:])
+	fmt.Print(out)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "parts:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) (string, error) {
+	switch {
+	case len(args) == 2 && args[0] == "where":
+		return where(args[1])
+	case len(args) == 3 && args[0] == "ran":
+		return ran(args[1], args[2])
+	}
+	t, err := readTree()
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case len(args) == 1 && args[0] == "list":
+		return t.list(), nil
+	case len(args) == 1 && args[0] == "same":
+		return "", t.same()
+	case len(args) == 2 && args[0] == "plan":
+		if err := t.same(); err != nil {
+			return "", err
+		}
+		return t.plan(args[1])
+	}
+	return "", errors.New("usage: parts list | same | plan FOLDER | ran PART LOG | where TEST")
+}
+
+// tree is what the sources have.
+type tree struct {
+	parts []part
+	tests map[string][]test // by part
+}
+
+func readTree() (tree, error) {
+	folders, err := filepath.Glob("testdata/kubernetes/*")
+	if err != nil {
+		return tree{}, err
+	}
+	var minors []string
+	for _, f := range folders {
+		minors = append(minors, filepath.Base(f))
+	}
+	t := tree{parts: parts(minors), tests: map[string][]test{}}
+	own, err := testsIn(".")
+	if err != nil {
+		return tree{}, err
+	}
+	t.divide(own)
+	for _, m := range modules {
+		others, err := testsIn(m)
+		if err != nil {
+			return tree{}, err
+		}
+		t.tests["modules"] = append(t.tests["modules"], others...)
+	}
+	for _, p := range t.parts {
+		if len(t.tests[p.name]) == 0 {
+			return tree{}, fmt.Errorf("part %s has no test: change build/parts/table.go", p.name)
+		}
+	}
+	return t, nil
+}
+
+// divide gives each test of the program's module to the part that names it, and
+// otherwise to "api", if its package has tests that need an API server, or to "unit".
+// Tests that need one are also of the parts of other minors, and some of the kernel's of
+// the virtual machine.
+func (t *tree) divide(tests []test) {
+	needsAPI := map[string]bool{}
+	for _, x := range tests {
+		needsAPI[x.pkg] = needsAPI[x.pkg] || x.api
+	}
+	for _, x := range tests {
+		named := false
+		for _, p := range t.parts {
+			if p.tests == nil || !p.tests.MatchString(x.name) || named && p.cases == "" || p.name == "two-clusters" && t.namedElsewhere(x.name) {
+				continue
+			}
+			named = true
+			t.tests[p.name] = append(t.tests[p.name], x)
+		}
+		if named {
+			continue
+		}
+		home := "unit"
+		if needsAPI[x.pkg] {
+			home = "api"
+		}
+		t.tests[home] = append(t.tests[home], x)
+		for _, p := range t.parts {
+			if x.api && strings.HasPrefix(p.name, "api-") {
+				t.tests[p.name] = append(t.tests[p.name], x)
+			}
+		}
+		for _, vm := range inVM {
+			if x.pkg == vm.pkg && vm.run.MatchString(x.name) && !vm.skip.MatchString(x.name) {
+				t.tests["vm"] = append(t.tests["vm"], x)
+			}
+		}
+	}
+}
+
+// namedElsewhere: the part of two clusters takes what no other part names.
+func (t *tree) namedElsewhere(name string) bool {
+	return slices.ContainsFunc(t.parts, func(p part) bool {
+		return p.name != "two-clusters" && p.tests != nil && p.tests.MatchString(name)
+	})
+}
+
+// listed is the name of a part in the list. The minors of Kubernetes have the same tests,
+// so they are listed once.
+func listed(part string) string {
+	if strings.HasPrefix(part, "api-") {
+		return "api-MINOR"
+	}
+	return part
+}
+
+// list has a line for each test of each part.
+func (t *tree) list() string {
+	var lines []string
+	for part, tests := range t.tests {
+		for _, x := range tests {
+			lines = append(lines, listed(part)+" "+x.pkg+" "+x.name+"\n")
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(slices.Compact(lines), "")
+}
+
+// same compares the list with the sources. It is in the repository so that a test that
+// goes is seen in the commit that removes it.
+func (t *tree) same() error {
+	text, err := os.ReadFile(listFile)
+	if err != nil {
+		return err
+	}
+	have, want := strings.Split(t.list(), "\n"), strings.Split(string(text), "\n")
+	var differences []string
+	for _, line := range want {
+		if !slices.Contains(have, line) {
+			differences = append(differences, "is gone: "+line)
+		}
+	}
+	for _, line := range have {
+		if !slices.Contains(want, line) {
+			differences = append(differences, "is new: "+line)
+		}
+	}
+	if len(differences) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s and the tests differ:\n\t%s\nIf that is meant, run make tests-list, and name what goes in the commit that removes it",
+		listFile, strings.Join(differences, "\n\t"))
+}
+
+// arguments of go test for a part: a folder, a tab, and the arguments, in each line.
+func (t *tree) arguments(p part) string {
+	byPackage := map[string][]string{}
+	for _, x := range t.tests[p.name] {
+		byPackage[x.pkg] = append(byPackage[x.pkg], x.name)
+	}
+	var whole, some []string
+	for _, pkg := range sortedKeys(byPackage) {
+		folder, argument := ".", "./"+pkg
+		for _, m := range modules {
+			if rest, ok := strings.CutPrefix(pkg+"/", m+"/"); ok {
+				folder, argument = m, "./"+strings.TrimSuffix(rest, "/")
+			}
+		}
+		run := "^(" + strings.Join(byPackage[pkg], "|") + ")$"
+		if p.cases != "" {
+			run = p.cases
+		}
+		switch left := t.others(p.name, pkg); {
+		case folder != ".":
+			some = append(some, folder+"\t"+argument+"\n")
+		case len(left) == 0 && p.name != "vm":
+			whole = append(whole, argument)
+		case p.name == "unit" || p.name == "api": // also what a list does not name, such as an example
+			some = append(some, ".\t-skip ^("+strings.Join(left, "|")+")$ "+argument+"\n")
+		default:
+			some = append(some, ".\t-run "+run+" "+argument+"\n")
+		}
+	}
+	if len(whole) > 0 {
+		some = append([]string{".\t" + strings.Join(whole, " ") + "\n"}, some...)
+	}
+	return strings.Join(some, "")
+}
+
+// others are the tests of a package that a part does not run.
+func (t *tree) others(name, pkg string) []string {
+	var names []string
+	for part, tests := range t.tests {
+		for _, x := range tests {
+			if x.pkg == pkg && part != name && !slices.ContainsFunc(t.tests[name], func(y test) bool { return y == x }) {
+				names = append(names, x.name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// where finds a test by its name alone, so that a script that names it survives its move.
+func where(name string) (string, error) {
+	out, err := exec.Command("git", "grep", "-l", "--untracked", "-E", `^func `+name+`\(`, "--", "*_test.go").Output()
+	if files := strings.Fields(string(out)); err == nil && len(files) == 1 {
+		return "./" + filepath.Dir(files[0]) + "\n", nil
+	}
+	return "", fmt.Errorf("one file has to have func %s; there are: %q", name, out)
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

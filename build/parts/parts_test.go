@@ -1,0 +1,152 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const logText = `=== RUN   TestA
+=== RUN   TestA/one
+=== RUN   TestA/two
+--- PASS: TestA (0.00s)
+    --- PASS: TestA/one (0.00s)
+    --- FAIL: TestA/two (0.00s)
+=== RUN   TestB
+--- SKIP: TestB (0.00s)
+FAIL
+FAIL	github.com/liqo-tui/liqo-tui/flows	0.1s
+=== RUN   TestB
+--- PASS: TestB (0.00s)
+PASS
+ok  	github.com/liqo-tui/liqo-tui/render	(cached)
+testing: warning: no tests to run
+PASS
+ok  	github.com/liqo-tui/liqo-tui/kube	0.1s [no tests to run]
+`
+
+func TestResultsAreCountedByPackage(t *testing.T) {
+	seen, cases := results(logText)
+	want := map[string]bool{"flows/TestA": true, "flows/TestB": true, "render/TestB": true}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("tests with a result (-want +got):\n%s", diff)
+	}
+	if cases != 4 {
+		t.Errorf("got %d cases, want 4: TestA/one, TestA/two, and TestB twice", cases)
+	}
+}
+
+func TestAPartWithoutAResultFails(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "build/tests.txt", "unit flows TestA\nunit flows TestB\nunit render TestB\nlab kube TestLab\n")
+	write(t, "log", logText)
+	if out, err := ran("unit", "log"); err != nil || out != "unit: 3 tests, 4 cases\n" {
+		t.Errorf("got %q, %v", out, err)
+	}
+	for name, want := range map[string]string{"lab": "kube TestLab", "gone": "ran no test"} {
+		if _, err := ran(name, "log"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("part %s: got %v, want an error with %q", name, err, want)
+		}
+	}
+}
+
+func TestThreeSeedsRunEverything(t *testing.T) {
+	all := parts([]string{"1.36", "1.37"})
+	taken := map[string]int{}
+	for n := range uint64(seeds) {
+		for _, p := range all {
+			if yes, _ := (wish{seed: 100 + n}).takes(p, nil); yes {
+				taken[p.name]++
+			}
+		}
+	}
+	for _, p := range all {
+		want := 1
+		switch {
+		case p.always:
+			want = seeds
+		case p.allOnly:
+			want = 0
+		}
+		if taken[p.name] != want {
+			t.Errorf("part %s: %d of %d seeds take it, want %d", p.name, taken[p.name], seeds, want)
+		}
+	}
+}
+
+// A part that costs minutes to build is worth them where it may have become wrong.
+func TestAPartWhoseSourcesChangedRuns(t *testing.T) {
+	p := part{name: "liqo", group: 1, sources: []string{"testdata/liqo/1.2"}}
+	tests := []test{{file: "cmd/liqo-tui/lab_liqo_test.go"}}
+	for file, want := range map[string]bool{
+		"testdata/liqo/1.2/go.mod":       true,
+		"cmd/liqo-tui/lab_liqo_test.go":  true,
+		"testdata/liqo/1.20/go.mod":      false,
+		"cmd/liqo-tui/lab_nat_test.go":   false,
+		"testdata/liqo/1.2/deeper/other": true,
+	} {
+		if got, why := (wish{seed: 0, since: "abc", changed: []string{file}}).takes(p, tests); got != want {
+			t.Errorf("%s changed: got %t (%s), want %t", file, got, why, want)
+		}
+	}
+	if got, _ := (wish{whyAll: "unknown"}).takes(p, tests); !got {
+		t.Error("nothing is known of the last commit that passed: the part was left out")
+	}
+}
+
+func TestTestsThatNeedAnAPIServerAreFoundByWhatTheyCall(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "p/server_test.go", `package p
+import "`+apitest+`"
+func start(t *testing.T) { apitest.Require(t) }
+func (s server) client(t *testing.T) { start(t) }
+func helper() {}
+`)
+	write(t, "p/a_test.go", `package p
+func TestDirect(t *testing.T) { start(t) }
+func TestByAMethod(t *testing.T) { t.Run("x", func(t *testing.T) { server{}.client(t) }) }
+func TestAlone(t *testing.T) { helper() }
+func Testing(t *testing.T) { start(t) }
+func TestMain(m *testing.M) { start(nil) }
+func FuzzAlone(f *testing.F) { helper() }
+`)
+	tests, err := testsOf("p", []string{"server_test.go", "a_test.go"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, x := range tests {
+		got = append(got, x.name+map[bool]string{true: " needs one", false: ""}[x.api])
+	}
+	slices.Sort(got)
+	want := []string{"FuzzAlone", "TestAlone", "TestByAMethod needs one", "TestDirect needs one"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("tests (-want +got):\n%s", diff)
+	}
+}
+
+// This module's own sources: no test may belong to no part.
+func TestEveryTestIsListed(t *testing.T) {
+	t.Chdir("../..")
+	tree, err := readTree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tree.same(); err != nil {
+		t.Error(err)
+	}
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

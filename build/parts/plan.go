@@ -1,0 +1,201 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// plan says of each part whether this run takes it, and why.
+func (t *tree) plan(folder string) (string, error) {
+	n, err := strconv.ParseUint(cmp.Or(os.Getenv("SEED"), "1"), 10, 64)
+	if err != nil {
+		return "", fmt.Errorf("SEED: %w", err)
+	}
+	w := wish{seed: n, all: os.Getenv("TEST_ALL") != "", only: os.Getenv("PART")}
+	if !slices.ContainsFunc(t.parts, func(p part) bool { return w.only == "" || w.only == p.name }) {
+		var all []string
+		for _, p := range t.parts {
+			all = append(all, p.name)
+		}
+		return "", fmt.Errorf("PART=%s: there is no such part; the parts are %s", w.only, strings.Join(all, " "))
+	}
+	if w.all {
+		w.passed = stamps()
+	} else {
+		w.since, w.changed, w.whyAll = changes()
+	}
+	var out strings.Builder
+	for _, p := range t.parts {
+		taken, why := w.takes(p, t.tests[p.name])
+		if lacks := lacking(p.needs); taken && lacks != "" {
+			taken, why = false, "this machine can't: "+lacks
+		}
+		word := map[bool]string{true: "run", false: "left"}[taken]
+		fmt.Fprintf(&out, "%s\t%s\t%s\t%s\t%s\n", word, p.name, strings.Join(p.programs, " "), p.title, why)
+		if err := os.WriteFile(filepath.Join(folder, p.name), []byte(t.arguments(p)), 0o600); err != nil {
+			return "", err
+		}
+	}
+	return out.String(), nil
+}
+
+// wish is what a run is asked for, and what it knows.
+type wish struct {
+	seed    uint64
+	all     bool
+	only    string          // the name of one part
+	passed  map[string]bool // parts of which all passed at this commit
+	since   string          // the last commit that passed
+	changed []string        // files, since then
+	whyAll  string          // why nothing is known of that: each part may have changed
+}
+
+func (w wish) takes(p part, tests []test) (bool, string) {
+	switch {
+	case w.only != "":
+		return p.name == w.only, "PART=" + w.only
+	case w.all && w.passed[p.name]:
+		return false, "all of it has passed at this commit"
+	case w.all:
+		return true, "all parts"
+	case p.always:
+		return true, "in each run"
+	case p.allOnly:
+		return false, "in make test-all alone"
+	case w.seed%seeds == p.group:
+		return true, fmt.Sprintf("the seed leaves %d, divided by %d", p.group, seeds)
+	case w.whyAll != "":
+		return true, w.whyAll
+	}
+	for _, file := range w.changed {
+		// Tests against API servers run with the lab's in each run: for another minor only
+		// its own sources count.
+		own := !strings.HasPrefix(p.name, "api-") && slices.ContainsFunc(tests, func(x test) bool { return x.file == file })
+		if own || concerns(p.sources, file) {
+			return true, fmt.Sprintf("%s has changed since %.7s, which passed", file, w.since)
+		}
+	}
+	return false, fmt.Sprintf("the seed leaves %d, divided by %d, and nothing of it has changed since %.7s", w.seed%seeds, seeds, w.since)
+}
+
+// changes since the last commit of which a whole run passed, as build/passed names it.
+func changes() (since string, files []string, unknown string) {
+	text, err := os.ReadFile(passedFile)
+	if err != nil {
+		return "", nil, err.Error()
+	}
+	since = strings.TrimSpace(string(text))
+	for _, args := range [][]string{{"diff", "--name-only", "--no-renames", since}, {"ls-files", "--others", "--exclude-standard"}} {
+		out, err := exec.Command("git", args...).Output()
+		if err != nil {
+			return "", nil, "commit " + since + " of " + passedFile + " is not in this clone"
+		}
+		files = append(files, strings.Fields(string(out))...)
+	}
+	return since, files, ""
+}
+
+// stamps are the parts that passed at this commit, as build/test.sh notes them.
+func stamps() map[string]bool {
+	passed := map[string]bool{}
+	commit, err := exec.Command("git", "rev-parse", "HEAD").Output()
+	if err != nil {
+		return passed
+	}
+	files, _ := filepath.Glob("bin/passed/" + strings.TrimSpace(string(commit)) + "/*")
+	for _, f := range files {
+		passed[filepath.Base(f)] = true
+	}
+	return passed
+}
+
+// lacking says why this machine can't run a part, or nothing.
+func lacking(need string) string {
+	switch need {
+	case "root":
+		if os.Geteuid() != 0 {
+			return "not root, so there is no lab"
+		}
+	case "vm":
+		if out, err := exec.Command("uname", "-m").Output(); err == nil && strings.TrimSpace(string(out)) != "x86_64" {
+			return "the virtual machine is for x86_64"
+		}
+	}
+	return ""
+}
+
+// ran compares the results in a log with the list's tests of a part, and counts its cases.
+func ran(name, logFile string) (string, error) {
+	list, err := os.ReadFile(listFile)
+	if err != nil {
+		return "", err
+	}
+	log, err := os.ReadFile(logFile)
+	if err != nil {
+		return "", err
+	}
+	seen, cases := results(string(log))
+	var missing []string
+	count := 0
+	for line := range strings.Lines(string(list)) {
+		words := strings.Fields(line)
+		if len(words) != 3 || words[0] != listed(name) {
+			continue
+		}
+		// Results of a package end with the line that names it, but for those of the virtual machine.
+		if seen[words[1]+"/"+words[2]] || name == "vm" && seen["/"+words[2]] {
+			count++
+		} else {
+			missing = append(missing, words[1]+" "+words[2])
+		}
+	}
+	out := fmt.Sprintf("%s: %d tests, %d cases\n", name, count, cases)
+	switch {
+	case len(missing) > 0:
+		return out, errors.New("these tests of the part " + name + " have no result:\n\t" + strings.Join(missing, "\n\t"))
+	case count == 0:
+		return out, fmt.Errorf("the part %s ran no test", name)
+	}
+	return out, nil
+}
+
+const moduleName = "github.com/liqo-tui/liqo-tui/"
+
+// results are the tests of a log of go test -v that have one, as folder/name, and how
+// many cases there are: tests and parts of tests that have no parts themselves.
+func results(log string) (seen map[string]bool, cases int) {
+	seen = map[string]bool{}
+	var names []string
+	all, inner := map[string]bool{}, map[string]bool{} // tests and their parts, and those that have parts
+	for line := range strings.Lines(log) {
+		words := strings.Fields(line)
+		switch {
+		case len(words) >= 3 && words[0] == "---" && (words[1] == "PASS:" || words[1] == "FAIL:" || words[1] == "SKIP:"):
+			if strings.HasPrefix(line, "---") {
+				names = append(names, words[2])
+			}
+			all[words[2]] = true
+			for i := strings.LastIndex(words[2], "/"); i > 0; i = strings.LastIndex(words[2][:i], "/") {
+				inner[words[2][:i]] = true
+			}
+		case len(words) >= 2 && (words[0] == "ok" || words[0] == "FAIL") && line[0] != ' ' && strings.Contains(words[1], "/"):
+			folder := strings.TrimPrefix(words[1], moduleName)
+			for _, n := range names {
+				seen[folder+"/"+n] = true
+			}
+			cases += len(all) - len(inner)
+			names, all, inner = nil, map[string]bool{}, map[string]bool{}
+		}
+	}
+	for _, n := range names {
+		seen["/"+n] = true
+	}
+	return seen, cases + len(all) - len(inner)
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"path"
+	"regexp"
+	"strings"
+)
+
+// seeds is how many runs, with one seed after the other, run all sampled parts.
+const seeds = 3
+
+// part is a part of the tests: what it runs, when, and what it needs.
+type part struct {
+	name  string
+	title string
+
+	// One of these says when `make test` runs the part.
+	always  bool
+	group   uint64 // with seeds that leave this remainder, divided by seeds
+	allOnly bool   // in `make test-all` alone
+
+	programs []string       // targets of make that its tests use, besides those of every lab
+	sources  []string       // files that concern this part alone, besides those of its tests
+	needs    string         // "root", or "vm"
+	tests    *regexp.Regexp // names of its tests, in the module of the program; nil: the part takes what is left, by its name
+	cases    string         // of a test whose cases are parts of their own: the -run expression
+}
+
+// lab is what tests in clusters of this machine need.
+var lab = []string{"lab"}
+
+// parts are in the order in which they run. Of each program that takes minutes to
+// build, a run builds what its sampled parts need: at most two on an empty cache.
+func parts(minors []string) []part {
+	all := []part{
+		{name: "unit", title: "unit tests, golden files, kernel tests in network namespaces", always: true, programs: []string{"deps"}},
+		{name: "api", title: "tests against API servers of the lab's Kubernetes, and the command line", always: true, programs: []string{"bin/kubernetes"}},
+	}
+	for i, minor := range minors {
+		all = append(all, part{
+			name: "api-" + minor, title: "tests against API servers of Kubernetes " + minor, group: uint64(1+i) % seeds,
+			programs: []string{"bin/kubernetes", "bin/kubernetes-" + minor}, sources: []string{"testdata/kubernetes/" + minor},
+		})
+	}
+	return append(all,
+		part{name: "modules", title: "tests of the lab, the image, the chart, the release and the alert rules", always: true, programs: []string{"bin/image"}},
+		part{name: "vm", title: "kernel tests again, in a virtual machine with the kernel's WireGuard", always: true, needs: "vm", programs: []string{"deps"}},
+		part{name: "two-clusters", title: "end-to-end tests in a lab of two clusters", always: true, needs: "root", programs: lab, tests: names(`TestLab.*`)},
+		part{
+			name: "liqoctl", title: "tests with the released liqoctl", needs: "root", group: 0,
+			programs: append([]string{"bin/kubernetes", "bin/liqoctl"}, lab...), tests: names(`TestLiqoctl|TestLabLiqoctl|TestLabByHand`),
+		},
+		part{
+			name: "liqo", title: "end-to-end tests beside Liqo's own controllers", needs: "root", group: 0,
+			programs: append([]string{"bin/liqo-1.2/version"}, lab...), sources: []string{"testdata/liqo/1.2", "testdata/liqo/vxlan.go", "build/liqo.sh"},
+			tests: names(`TestBesideLiqo`), cases: "^TestBesideLiqo$/^v1.2_and_v1.2$",
+		},
+		part{
+			name: "liqo-1.1", title: "end-to-end tests beside Liqo's own controllers of two releases", needs: "root", allOnly: true,
+			programs: append([]string{"bin/liqo-1.2/version", "bin/liqo-1.1/version"}, lab...), sources: []string{"testdata/liqo/1.1"},
+			tests: names(`TestBesideLiqo`), cases: "^TestBesideLiqo$/^v1.2_and_v1.1$",
+		},
+		part{
+			name: "three-clusters", title: "end-to-end tests in a lab of three clusters, with Calico and flannel", needs: "root", group: 1,
+			programs: append([]string{"bin/flanneld", "bin/calico", "bin/udptunnel.tar"}, lab...), sources: []string{"testdata/calico", "testdata/flannel", "testdata/udptunnel"},
+			tests: names(`TestThreeClusters`),
+		},
+		part{
+			name: "registry", title: "end-to-end tests of nodes that pull our image from a registry", needs: "root", group: 2,
+			programs: append([]string{"bin/registry", "bin/helm"}, lab...), sources: []string{"testdata/registry", "testdata/helm/go.mod"}, tests: names(`TestFromARegistry`),
+		},
+		part{
+			name: "skew", title: "end-to-end tests with operators and gateways of earlier commits, and of upgrades under traffic", needs: "root", group: 2,
+			programs: append([]string{"bin/previous.tar", "bin/before.tar"}, lab...), sources: []string{"build/previous.sh"}, tests: names(`TestSkew`),
+		},
+		part{
+			name: "nat", title: "end-to-end tests of clusters behind routers that translate addresses", needs: "root", group: 0,
+			programs: lab, tests: names(`TestBehindNAT`),
+		},
+	)
+}
+
+func names(expression string) *regexp.Regexp { return regexp.MustCompile("^(" + expression + ")$") }
+
+// modules are those whose tests are the part of this name.
+var modules = []string{"build/image", "build/release", "testdata/helm", "testdata/lab", "build/alerts"}
+
+// inVM says which tests run again in the virtual machine, by package. Those of the
+// first have a tunnel in them: emulation makes the others slow, and they learn
+// nothing. Those of the second are of the process around it, where the kernel's tunnel
+// behaves in its own way: it outlives the process, its port is changed by netlink, and
+// its packets may be fragmented.
+var inVM = []struct {
+	pkg       string
+	run, skip *regexp.Regexp
+}{
+	{
+		pkg: "gateway/linux", run: regexp.MustCompile(`^Test`),
+		skip: regexp.MustCompile(`DamageIs|RemoveLeaves|TextAndKernel|PrefixOf|UnderlayMTU|Releases|Configs|Machine|Leftovers|NotSpeak|NoRoom`),
+	},
+	{pkg: "gateway/tunnel", run: regexp.MustCompile(`^Test(ServerIsKilled$|ServersNode|BlackHole)`), skip: regexp.MustCompile(`^$`)},
+}
+
+// concerns reports whether file is one of the sources, or below one.
+func concerns(sources []string, file string) bool {
+	for _, s := range sources {
+		if file == s || strings.HasPrefix(file, path.Clean(s)+"/") {
+			return true
+		}
+	}
+	return false
+}
