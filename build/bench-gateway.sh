@@ -10,7 +10,7 @@ export LC_ALL=C.UTF-8
 line() { printf '| %-69s | %s%*s | %9s | %9s | %9s |\n' "$1" "$2" $((8 - ${#2})) "" "${@:3}"; } # bash pads bytes
 line figure wanted median least most
 line ------ ------ ------ ----- ----
-go test -run '^$' -bench Figure -benchtime 1x -timeout 30m ./gateway/linux |
+go test -run '^$' -bench Figure -benchtime 1x -timeout 30m "$(go run ./build/parts where BenchmarkFigurePodToPod)" |
 	awk '/_test.go:[0-9]+: \|/ {sub(/^[^|]*/, ""); print} /[.]go:[0-9]+: [^|]|FAIL|^panic/ {print; failed = 1} END {exit failed}'
 
 work=$(mktemp -d)

@@ -10,8 +10,9 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
 echo "machine: $(nproc) cores, $(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo), load $(cut -d' ' -f1 /proc/loadavg), $rounds rounds"
-go test ./tui -run '^$' -bench 'KeyToFrame|OneChangedRow|LookingAgain' -benchtime 3s -count "$rounds" | tee "$log" | awk '/^(panic|FAIL|---)/'
-BENCH_TUI=1 go test -p 1 ./tui ./cmd/liqo-tui -count "$rounds" -v -run 'AnHourOfAThousand|ProcessOnATerminal|FirstFrame' >>"$log" || status=1
+terminal=$(go run ./build/parts where BenchmarkKeyToFrame)
+go test "$terminal" -run '^$' -bench 'KeyToFrame|OneChangedRow|LookingAgain' -benchtime 3s -count "$rounds" | tee "$log" | awk '/^(panic|FAIL|---)/'
+BENCH_TUI=1 go test -p 1 "$terminal" "$(go run ./build/parts where TestFirstFrame)" -count "$rounds" -v -run 'AnHourOfAThousand|ProcessOnATerminal|FirstFrame' >>"$log" || status=1
 awk '/_test.go:[0-9]+: got|^panic/' "$log"
 build/bench-tui.awk "$log" || status=1
 exit "${status:-0}"

@@ -10,4 +10,4 @@ mkdir -p "$SOAK_FOLDER"
 trap 'bin/lab down' EXIT
 bin/lab up
 bin/lab load bin/images/liqo-gateway.tar
-REQUIRE_LAB=1 go test -tags soak -count=1 -timeout 24h -v -run '^TestDashboardSoak$' ./cmd/liqo-tui
+REQUIRE_LAB=1 go test -tags soak -count=1 -timeout 24h -v -run '^TestDashboardSoak$' "$(go run ./build/parts where TestDashboardSoak)"
