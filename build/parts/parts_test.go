@@ -78,6 +78,35 @@ func TestThreeSeedsRunEverything(t *testing.T) {
 	}
 }
 
+// On an empty cache each program of another project takes minutes.
+func TestNoSeedBuildsMoreThanTwoProgramsOfOthers(t *testing.T) {
+	cheap := map[string]bool{
+		"bin/previous.tar": true, "bin/before.tar": true, "bin/udptunnel.tar": true, // built from this module
+		"bin/helm":    true, // its packages are those of a module that each run tests
+		"bin/liqoctl": true, // comes with bin/liqo-1.2
+	}
+	byGroup := map[uint64]map[string]bool{}
+	for _, p := range parts([]string{"1.36", "1.37"}) {
+		for _, program := range p.programs {
+			switch {
+			case p.always:
+				cheap[program] = true
+			case p.allOnly || cheap[program]:
+			case byGroup[p.group] == nil:
+				byGroup[p.group] = map[string]bool{program: true}
+			default:
+				byGroup[p.group][program] = true
+			}
+		}
+	}
+	for group, programs := range byGroup {
+		delete(programs, "lab") // of a part that comes later
+		if len(programs) > 2 {
+			t.Errorf("seeds that leave %d build %v, at most two programs are allowed", group, programs)
+		}
+	}
+}
+
 // A part that costs minutes to build is worth them where it may have become wrong.
 func TestAPartWhoseSourcesChangedRuns(t *testing.T) {
 	p := part{name: "liqo", group: 1, sources: []string{"testdata/liqo/1.2"}}
