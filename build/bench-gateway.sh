@@ -27,7 +27,7 @@ kubeconfig=$(bin/lab kubeconfig)
 both=(--kubeconfig "$kubeconfig" --context lab-rome --remote-kubeconfig "$kubeconfig" --remote-context lab-milan)
 for cluster in rome milan; do
 	quietly bin/liqo-tui install --kubeconfig "$kubeconfig" --context "lab-$cluster" --cluster-id "$cluster" \
-		--image "${IMAGE:-lab.local/liqo-gateway:dev}"
+		--image "${IMAGE:-lab.local/liqo-gateway:dev}" --yes
 	quietly bin/lab kubectl "$cluster" apply -f testdata/demo/web.yaml
 done
 quietly bin/liqo-tui network connect "${both[@]}" --server-service-type NodePort --yes

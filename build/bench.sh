@@ -27,7 +27,7 @@ kubeconfig=$(bin/lab kubeconfig)
 both=(--kubeconfig "$kubeconfig" --context lab-rome --remote-kubeconfig "$kubeconfig" --remote-context lab-milan)
 for cluster in rome milan; do
 	[ -n "${LIQO:-}" ] || bin/liqo-tui install --kubeconfig "$kubeconfig" --context "lab-$cluster" --cluster-id "$cluster" \
-		--pod-cidr 10.244.0.0/16 --image "${IMAGE:-lab.local/liqo-gateway:dev}" >/dev/null 2>&1
+		--pod-cidr 10.244.0.0/16 --image "${IMAGE:-lab.local/liqo-gateway:dev}" --yes >/dev/null 2>&1
 done
 
 bare() {

@@ -223,7 +223,7 @@ func (s *stage) prepare(ctx context.Context) error {
 		var out, errs strings.Builder
 		//nolint:contextcheck // as main does, which has no context
 		code := run([]string{
-			"install", "--kubeconfig", s.kubeconfig, "--context", name, "--cluster-id", name,
+			"install", "--yes", "--kubeconfig", s.kubeconfig, "--context", name, "--cluster-id", name,
 			"--pod-cidr", "10.244.0.0/16", "--service-cidr", "10.96.0.0/16", "--image", "lab.local/liqo-gateway:dev", "--timeout", "30s",
 		}, strings.NewReader(""), &out, &errs)
 		if code != 0 {

@@ -28,7 +28,6 @@ func installCommand(io streams) *cobra.Command {
 		Short: "Install the operator and the node agent on a cluster without Liqo",
 		Long: `Install the liqo-tui operator and its node agent ("fabric") on a cluster without
 Liqo, and wait until they run. It shows a plan and asks, unless --yes is given.
-Without a terminal it does not ask, unless the cluster is protected.
 
 Run it again to continue, to update, or to correct the image. Settings without
 a flag stay as they are. network connect --install does this while connecting.`,
@@ -71,7 +70,7 @@ a flag stay as they are. network connect --install does this while connecting.`,
 			return printInstallation(cmd.Context(), io, pair.local, plan)
 		}
 		op := operation{
-			name: "install", localOnly: true, headless: true, undo: "uninstall",
+			name: "install", localOnly: true, undo: "uninstall",
 			plan: func() (func(flows.Facts) flows.Plan, error) { return plan, nil },
 			done: func(f flows.Facts) report.Achieved {
 				return report.Achieved{

@@ -14,7 +14,7 @@ func (l lab) testBothWays(t *testing.T) {
 	both := []connection{{"rome", "milan"}, {"milan", "rome"}}
 	for _, way := range both {
 		install := func(args ...string) {
-			l.tui(append([]string{"install", "--kubeconfig", l.kubeconfig, "--context", "lab-" + way.b}, args...)...).want(t, exit.OK)
+			l.tui(append([]string{"install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-" + way.b}, args...)...).want(t, exit.OK)
 		}
 		install("--peering", "both", "--api-server", l.apiServer(t, way.b), "--lend", "cpu=1,memory=1Gi")
 		t.Cleanup(func() { install("--peering", "none") })

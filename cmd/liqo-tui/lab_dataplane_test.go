@@ -54,7 +54,7 @@ func TestThreeClusters(t *testing.T) {
 	l := useThreeClusters(t)
 	connections := []connection{{"rome", "milan"}, {"rome", "napoli"}}
 	for _, cluster := range l.clusters {
-		install := []string{"install", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster, "--cluster-id", cluster, "--image", labImage}
+		install := []string{"install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster, "--cluster-id", cluster, "--image", labImage}
 		if cluster == "milan" { // where nothing in Kubernetes says it; those of the others are found
 			install = append(install, "--pod-cidr", "10.244.0.0/16")
 		}

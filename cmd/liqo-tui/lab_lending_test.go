@@ -58,7 +58,7 @@ func (l lab) testLending(t *testing.T, apiServer, access string, invited bool, m
 	const consumer, provider, namespace = "rome", "milan", "lent"
 	peering := func(cluster string, args ...string) {
 		t.Helper()
-		l.tui(append([]string{"install", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster}, args...)...).want(t, exit.OK)
+		l.tui(append([]string{"install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster}, args...)...).want(t, exit.OK)
 	}
 	peering(consumer, "--peering", "consumer")
 	peering(provider, "--peering", "provider", "--api-server", apiServer, "--lend", "cpu=1,memory=1Gi")

@@ -53,7 +53,7 @@ func TestBesideLiqo(t *testing.T) {
 }
 
 func testBesideLiqo(t *testing.T, l lab, milan string) {
-	l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-napoli", "--cluster-id", "napoli", "--image", labImage, "--pod-cidr", labPodCIDR).want(t, exit.OK)
+	l.tui("install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-napoli", "--cluster-id", "napoli", "--image", labImage, "--pod-cidr", labPodCIDR).want(t, exit.OK)
 	for _, cluster := range l.clusters {
 		for _, node := range l.nodes(t, cluster) {
 			l.apply(t, cluster, webPod(t, node))
@@ -93,7 +93,7 @@ func testBesideLiqo(t *testing.T, l lab, milan string) {
 // other way round is refused.
 func (l lab) testPeerOfLiqo(t *testing.T) {
 	install := func(role string) {
-		l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-napoli", "--peering", role).want(t, exit.OK)
+		l.tui("install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-napoli", "--peering", role).want(t, exit.OK)
 	}
 	install("consumer")
 	t.Cleanup(func() { install("none") })

@@ -28,7 +28,7 @@ func TestBehindNAT(t *testing.T) {
 	l = useLab(t)
 	l.clusters = []string{"rome", "milan", "napoli"}
 	for _, cluster := range l.clusters {
-		l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--cluster-id", cluster,
+		l.tui("install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--cluster-id", cluster,
 			"--image", labImage, "--pod-cidr", labPodCIDR).want(t, exit.OK)
 		for _, node := range l.nodes(t, cluster) {
 			l.apply(t, cluster, webPod(t, node))

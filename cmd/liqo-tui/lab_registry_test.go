@@ -158,7 +158,7 @@ func podSettings(t *testing.T, secret string) string {
 func (l lab) installFromRegistry(t *testing.T, cluster, image, secret string, args ...string) result {
 	t.Helper()
 	return l.tui(append([]string{
-		"install", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster, "--cluster-id", cluster,
+		"install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster, "--cluster-id", cluster,
 		"--pod-cidr", labPodCIDR, "--image", image, "--pod-settings", podSettings(t, secret),
 	}, args...)...)
 }

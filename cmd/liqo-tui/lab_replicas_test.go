@@ -14,7 +14,7 @@ import (
 // setReplicas has every gateway of a cluster consist of so many pods.
 func (l lab) setReplicas(t *testing.T, cluster, replicas string) {
 	t.Helper()
-	l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--image", labImage, "--gateway-replicas", replicas).want(t, exit.OK)
+	l.tui("install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--image", labImage, "--gateway-replicas", replicas).want(t, exit.OK)
 }
 
 // leader is the pod that holds the tunnel of cluster to peer, its node and its

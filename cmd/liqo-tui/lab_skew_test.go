@@ -85,7 +85,7 @@ func (l lab) installImage(t *testing.T, cluster, image string, args ...string) r
 
 func installation(l lab, cluster, image string, args ...string) []string {
 	return append([]string{
-		"install", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster, "--cluster-id", cluster,
+		"install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster, "--cluster-id", cluster,
 		"--pod-cidr", labPodCIDR, "--image", image,
 	}, args...)
 }

@@ -178,7 +178,7 @@ func TestLab(t *testing.T) {
 func (l lab) prepare(t *testing.T) {
 	t.Helper()
 	for _, cluster := range l.clusters {
-		l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--cluster-id", cluster,
+		l.tui("install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--cluster-id", cluster,
 			"--pod-cidr", labPodCIDR, "--image", labImage).want(t, exit.OK)
 		for _, node := range l.nodes(t, cluster) {
 			l.apply(t, cluster, webPod(t, node))
@@ -401,7 +401,7 @@ func (l lab) testBesideLiqo(t *testing.T) {
 	defer l.must(t, append(manager, "delete", "deployment", "liqo-controller-manager")...)
 	l.must(t, append(manager, "label", "--overwrite", "deployment", "liqo-controller-manager",
 		"app.kubernetes.io/name=controller-manager", "app.kubernetes.io/part-of=liqo")...)
-	got := l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-milan", "--cluster-id", "milan",
+	got := l.tui("install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-milan", "--cluster-id", "milan",
 		"--pod-cidr", labPodCIDR, "--image", labImage).want(t, exit.Preflight)
 	if !strings.Contains(got.err, "two operators would fight") {
 		t.Errorf("got %q, want the reason", got.err)

@@ -41,10 +41,16 @@ type streams struct {
 	settings *config.Screens
 }
 
-// interactive reports whether a person can be asked: stdin and stdout are
+// interactive reports whether screens can be shown: stdin and stdout are
 // terminals, and no CI runs the program.
 func (s streams) interactive() bool {
 	return isTerminal(s.in) && isTerminal(s.out) && os.Getenv("CI") == ""
+}
+
+// asks reports whether a person can be asked. Questions go to stderr: where stdout
+// goes to a file or another program, somebody still reads them.
+func (s streams) asks() bool {
+	return isTerminal(s.in) && isTerminal(s.err) && os.Getenv("CI") == ""
 }
 
 func isTerminal(stream any) bool {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
 // testQuestions answers on a terminal what connect asks there: it shows the plan
@@ -37,6 +39,14 @@ func (s *stage) testQuestions(t *testing.T) {
 		}
 		term.wait(10*time.Second, "declined, nothing was changed")
 	}
+	term := connect(t)
+	term.wait(time.Minute, "Apply these changes? [y/N]")
+	term.press("C-c")
+	if got := term.exit(10 * time.Second); got != "130" {
+		t.Errorf("ctrl+c: got exit code %s, want 130", got)
+	}
+	term.wait(10*time.Second, "stopped by Ctrl-C; nothing was changed")
+	s.testQuestionsOfPipes(t, program)
 	// Where a context is protected, a yes is no yes.
 	file := filepath.Join(config, "liqo-tui", "config.yaml")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("protected: ^mil\n"), 0o644)); err != nil {
@@ -58,10 +68,27 @@ func (s *stage) testQuestions(t *testing.T) {
 	if got := string(out); !strings.Contains(got, "No peers.") {
 		t.Errorf("after five times no, rome has: %s", got)
 	}
-	term := connect(t)
+	term = connect(t)
 	term.wait(time.Minute, protected)
 	term.press("milan", "Enter")
 	if got := term.exit(30 * time.Second); got != "0" {
 		t.Errorf("answer milan: got exit code %s, want 0; the screen:\n%s", got, term.screen())
+	}
+}
+
+// testQuestionsOfPipes: where the result goes to a program or a file, somebody still sits
+// at the terminal, and is asked there.
+func (s *stage) testQuestionsOfPipes(t *testing.T, program string) {
+	const install = "liqo-tui install --context rome --image lab.local/liqo-gateway:next --timeout 30s"
+	for _, to := range []string{" | cat", " -o json > " + filepath.Join(t.TempDir(), "result")} {
+		term := openTerminal(t, 120, 200, []string{"CI=", "KUBECONFIG=" + s.kubeconfig, "XDG_CONFIG_HOME=" + t.TempDir()}, "sh", "-c", install+to)
+		term.wait(time.Minute, "Apply these changes? [y/N]")
+		term.press("n", "Enter")
+		term.wait(30*time.Second, "declined, nothing was changed")
+		words := append(strings.Fields(install)[1:], "--dry-run", "--kubeconfig", s.kubeconfig)
+		err := exec.CommandContext(t.Context(), program, words...).Run()
+		if failed, ok := errors.AsType[*exec.ExitError](err); !ok || failed.ExitCode() != exit.Pending {
+			t.Errorf("install%s: a dry run afterwards says %v, want that all is still to be done", to, err)
+		}
 	}
 }

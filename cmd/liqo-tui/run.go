@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/internal/lines"
 )
 
 // runFlags say how a plan is run.
@@ -65,10 +65,8 @@ type operation struct {
 	// localOnly leaves the remote cluster alone, which --local-only or the command
 	// itself may say.
 	localOnly bool
-	// headless changes clusters that are not protected without a question where
-	// there is no terminal to ask on.
-	headless bool
-	// unasked changes them anyhow, if that interrupts no traffic.
+	// unasked changes clusters that are not protected without a question, if that
+	// interrupts no traffic.
 	unasked bool
 	// undo is the command that removes again what was applied; "" for network reset.
 	undo string
@@ -147,10 +145,10 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 			}
 			asked = true
 			names := protected(io.settings.Protected, o.changed(pair)...)
-			if len(names) == 0 && (o.headless && !io.interactive() || o.unasked && len(p.Interrupts()) == 0) {
+			if o.unasked && len(names) == 0 && len(p.Interrupts()) == 0 {
 				return true, nil
 			}
-			return approve(io, r, p, names)
+			return approve(ctx, io, r, p, names)
 		},
 	})
 	switch {
@@ -174,20 +172,21 @@ func stopped(ctx context.Context, err error) error {
 }
 
 // approve shows the plan and asks, unless that was answered on the command line.
-func approve(io streams, r runFlags, p flows.Plan, protected []string) (bool, error) {
-	if !r.yes && io.interactive() {
+func approve(ctx context.Context, io streams, r runFlags, p flows.Plan, protected []string) (bool, error) {
+	if !r.yes && io.asks() {
 		fmt.Fprint(io.err, report.Diffs(p))
 	}
-	return confirm(io, r.yes, "\nApply these changes?", protected)
+	return confirm(ctx, io, r.yes, "\nApply these changes?", protected)
 }
 
 // confirm asks a question that --yes answers too. Without a terminal it can't.
-// Where protected contexts are changed, only their names are a yes.
-func confirm(io streams, yes bool, question string, protected []string) (bool, error) {
+// Where protected contexts are changed, only their names are a yes. The error is of
+// ctx if that ends before there is an answer.
+func confirm(ctx context.Context, io streams, yes bool, question string, protected []string) (bool, error) {
 	if yes {
 		return true, nil
 	}
-	if !io.interactive() {
+	if !io.asks() {
 		return false, exit.UsageError{Err: errors.New("this changes the clusters, and there is no terminal to ask on: give --yes")}
 	}
 	names := strings.Join(protected, " ")
@@ -199,7 +198,11 @@ func confirm(io streams, yes bool, question string, protected []string) (bool, e
 		}
 	}
 	fmt.Fprint(io.err, question+" "+choice+" ")
-	line, err := bufio.NewReader(io.in).ReadString('\n')
+	line, err := lines.NewReader(io.in).Line(ctx)
+	if ctx.Err() != nil {
+		fmt.Fprintln(io.err) // what is said of it begins a line
+		return false, ctx.Err()
+	}
 	if names != "" {
 		return err == nil && strings.TrimSpace(line) == names, nil
 	}

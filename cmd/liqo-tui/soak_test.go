@@ -116,7 +116,7 @@ func newSoak(t *testing.T) *soak {
 func (s *soak) connect(t *testing.T) {
 	t.Helper()
 	for _, cluster := range s.clusters {
-		s.tui("install", "--kubeconfig", s.kubeconfig, "--context", s.contexts[cluster], "--cluster-id", cluster,
+		s.tui("install", "--yes", "--kubeconfig", s.kubeconfig, "--context", s.contexts[cluster], "--cluster-id", cluster,
 			"--pod-cidr", labPodCIDR, "--image", labImage).want(t, exit.OK)
 	}
 	s.tui(s.network("connect")...).want(t, exit.OK)

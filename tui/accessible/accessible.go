@@ -5,7 +5,6 @@
 package accessible
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/internal/lines"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
@@ -42,7 +42,7 @@ func Run(ctx context.Context, o session.Options, in io.Reader, out io.Writer) er
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	w := &wizard{prompter: prompter{in: bufio.NewReader(in), out: out}, options: o, params: o.Params}
+	w := &wizard{prompter: prompter{in: lines.NewReader(in), out: out}, options: o, params: o.Params}
 	defer func() {
 		for _, closeCluster := range w.closers {
 			closeCluster()

@@ -1,7 +1,6 @@
 package accessible
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/liqo-tui/liqo-tui/internal/lines"
 )
 
 // ErrNoAnswer is the end of the input before a question was answered. It is
@@ -22,14 +23,8 @@ var ErrLeft = errors.New("left")
 // prompter tells sentences and asks questions, a line at a time. It draws
 // nothing and never goes back.
 type prompter struct {
-	in    *bufio.Reader
-	out   io.Writer
-	lines chan answer // of a read that is under way; nil for none
-}
-
-type answer struct {
-	text string
-	err  error
+	in  *lines.Reader
+	out io.Writer
 }
 
 // say writes one line. Text of a cluster can't draw on the terminal with it.
@@ -46,27 +41,17 @@ func (p *prompter) say(format string, args ...any) {
 // ask writes a question and waits for its answer, or for the end of ctx.
 func (p *prompter) ask(ctx context.Context, question string) (string, error) {
 	fmt.Fprint(p.out, question+" ")
-	if p.lines == nil {
-		lines := make(chan answer, 1)
-		p.lines = lines
-		go func() {
-			text, err := p.in.ReadString('\n')
-			lines <- answer{text, err}
-		}()
+	text, err := p.in.Line(ctx)
+	switch {
+	case err == nil:
+		return strings.TrimSpace(text), nil
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	default: // input that ends without a newline is no answer, whatever it says
+		err = ErrNoAnswer
 	}
-	select {
-	case <-ctx.Done():
-		fmt.Fprintln(p.out)
-		return "", ctx.Err()
-	case a := <-p.lines:
-		p.lines = nil
-		// Input that ends without a newline is no answer, whatever it says.
-		if a.err != nil {
-			fmt.Fprintln(p.out)
-			return "", ErrNoAnswer
-		}
-		return strings.TrimSpace(a.text), nil
-	}
+	fmt.Fprintln(p.out)
+	return "", err
 }
 
 // choose asks for one of n numbered things, or for one of words; "q" leaves.
