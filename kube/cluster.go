@@ -79,6 +79,7 @@ const (
 type Cluster struct {
 	options   Options
 	server    string
+	transport *credentials.Transport
 	client    client.WithWatch
 	discovery *discovery.DiscoveryClient
 	metadata  metadata.Interface
@@ -168,7 +169,7 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 		return nil, err
 	}
 	c := &Cluster{
-		options: o, server: config.Host, client: cl, discovery: disco, metadata: meta,
+		options: o, server: config.Host, transport: transport, client: cl, discovery: disco, metadata: meta,
 		changed: make(chan struct{}, 1), namespace: o.Namespace, clock: timing,
 		trust: func() ([]byte, error) { return certificateAuthority(config) },
 	}

@@ -109,8 +109,12 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	if c.options.Delegation {
 		facts.Delegation = &flows.DelegationFacts{CA: c.ca}
 	}
-	facts.Problem = c.identify(ctx, &facts)
-	if facts.Problem != nil {
+	// A login may take a person minutes: the bounds of requests begin after it.
+	if err := c.transport.Ready(ctx); err != nil {
+		facts.Problem = c.problem("get credentials", err)
+		return facts, ctx.Err()
+	}
+	if facts.Problem = c.identify(ctx, &facts); facts.Problem != nil {
 		return facts, ctx.Err()
 	}
 	c.start.Do(func() {

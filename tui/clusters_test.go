@@ -96,7 +96,7 @@ type waiting struct{ engine.Cluster }
 
 func (w waiting) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	<-ctx.Done()
-	return flows.ClusterFacts{Problem: &flows.Problem{Kind: flows.Unauthorized, Word: "plug-in hangs", Message: "credentials plug-in aws: it is still running"}}, ctx.Err()
+	return flows.ClusterFacts{Problem: &flows.Problem{Kind: flows.Unauthorized, Word: "plug-in waits", Message: "credentials plug-in aws: it is still running"}}, ctx.Err()
 }
 
 // Nobody has refused who has no credentials: the state says what is wrong with the plug-in.
@@ -115,7 +115,7 @@ func TestAMissingPluginIsNoRefusal(t *testing.T) {
 			fails(flows.Problem{Kind: flows.Unauthorized, Word: "plug-in missing", Message: "credentials plug-in aws: it is not installed"}),
 			"plug-in missing", "it is not installed",
 		},
-		"it waits": {func(p *flowtest.Pair, w *world) { w.replace("kind-milan", waiting{p.B}) }, "plug-in hangs", "it is still running"},
+		"it waits": {func(p *flowtest.Pair, w *world) { w.replace("kind-milan", waiting{p.B}) }, "plug-in waits", "it is still running"},
 		"the server has refused": {
 			fails(flows.Problem{Kind: flows.Unauthorized, Message: "https://172.18.0.20:6443 does not accept the credentials"}),
 			"login refused", "does not accept",

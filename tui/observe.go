@@ -285,7 +285,7 @@ func look(ctx context.Context, c engine.Cluster) (_ flows.ClusterFacts, ok bool)
 	case errors.Is(err, context.DeadlineExceeded):
 		facts.Problem = &flows.Problem{
 			Kind: flows.Unreachable, Message: fmt.Sprintf("no answer within %s", session.AskTimeout),
-			Hint: "if its kubeconfig runs a program for the credentials, check whether that program waits for input",
+			Hint: "check the server in the kubeconfig, and firewall or VPN on the way; an API server that only answers slowly is asked again",
 		}
 	case err != nil:
 		facts.Problem = &flows.Problem{Kind: flows.Unreachable, Message: err.Error()}

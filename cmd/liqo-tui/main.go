@@ -27,6 +27,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/tui"
 )
 
@@ -67,7 +68,9 @@ func run(args []string, in io.Reader, out, err io.Writer) int {
 	args = mistyped.Join(args)
 	ctx, stop := withSignals(context.Background())
 	defer stop()
+	defer credentials.EndPlugins()
 	io := streams{in: in, out: out, err: err, args: args, settings: &config.Screens{}}
+	ctx = credentials.OnWait(ctx, func(waits error) { fmt.Fprintf(err, "waiting (ctrl+c ends it): %v\n", waits) })
 	root, closeLog := rootCommand(io)
 	defer closeLog()
 	root.SetArgs(args)

@@ -22,6 +22,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui"
@@ -86,7 +87,7 @@ func (b *backend) options(io streams, g *globals.Flags) tui.Options {
 func runProgram(ctx context.Context, io streams, g *globals.Flags, options tui.Options) (tui.Model, error) {
 	// The model's own life does not end with a signal: a run that is under way
 	// ends its requests first, and says what it did.
-	alive, end := context.WithCancel(context.WithoutCancel(ctx))
+	alive, end := context.WithCancel(credentials.OnWait(context.WithoutCancel(ctx), nil)) // screens say themselves what they wait for
 	defer end()
 	program := tea.NewProgram(tui.New(alive, options), programOptions(io, g)...)
 	defer context.AfterFunc(ctx, func() { program.Send(tui.StopMsg{}) })()

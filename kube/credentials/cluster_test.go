@@ -22,12 +22,12 @@ func observe(t *testing.T, c *kube.Cluster) flows.ClusterFacts {
 	return f
 }
 
-// Nobody has refused who has no credentials: it is the plug-in that fails, is missing or hangs.
+// Nobody has refused who has no credentials: it is the plug-in that fails, is missing or waits.
 func TestPluginProblemIsAFactOfTheCluster(t *testing.T) {
-	fails, hangs := credentials.Script(t, "echo please log in >&2; exit 1"), credentials.Script(t, "sleep 600")
+	fails, waits := credentials.Script(t, "echo please log in >&2; exit 1"), credentials.Script(t, "sleep 600")
 	for command, want := range map[string]struct{ word, message string }{
 		fails.Command:                        {"plug-in failed", "please log in"},
-		hangs.Command:                        {"plug-in hangs", "it is still running"},
+		waits.Command:                        {"plug-in waits", "it is still running after 3s"},
 		filepath.Join(t.TempDir(), "absent"): {"plug-in missing", "it is not installed"},
 	} {
 		t.Run(want.word, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestPluginProblemIsAFactOfTheCluster(t *testing.T) {
 			defer c.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
-			f, _ := c.Observe(ctx) // its time is over where the plug-in hangs; what is known is told
+			f, _ := c.Observe(ctx) // its time is over where the plug-in waits; what is known is told
 			p := f.Problem
 			if p == nil || p.Kind != flows.Unauthorized || p.Word != want.word || !strings.Contains(p.Message, want.message) || p.Hint == "" {
 				t.Errorf("got %+v, want %s: %s", p, want.word, want.message)

@@ -27,27 +27,135 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// pluginTimeout bounds a credentials plug-in: those of cloud providers take a
-// few seconds, and one that waits for a person would wait for ever.
-const pluginTimeout = 20 * time.Second
+// A plug-in that has failed runs again after firstPause, and after twice as long
+// each time that it fails again, up to longestPause. It may open a window on a
+// person's screen each time, or count as a wrong password.
+const (
+	firstPause   = 30 * time.Second
+	longestPause = 5 * time.Minute
+)
 
 // plugin gets credentials from the program that a kubeconfig's user names. It
 // stands in for client-go's own, which can't be stopped, and gives the program
 // our stdin and stderr, so that it asks for passwords and writes into the screen.
 type plugin struct {
-	config  clientcmdapi.ExecConfig
-	cluster *clientauthenticationv1.Cluster // nil unless the program wants to know it
-	timeout time.Duration
+	config clientcmdapi.ExecConfig
+	info   string // what it is told in KUBERNETES_EXEC_INFO
 
 	mu      sync.Mutex
 	current *credential
-	running chan struct{} // closed when the run that is under way has ended; nil if none is
-	err     error         // of the last run
+	running *run          // nil if none is
+	err     error         // of the last run; nil if it gave credentials
+	pause   time.Duration // after the failures until now; 0 if the last run was none
+	next    time.Time     // when one that has failed may run again
+}
+
+// plugins are those of this process by all that a run depends on. Contexts of one
+// user share a plug-in: a person logs in once for all of them.
+var plugins = struct {
+	sync.Mutex
+	all map[string]*plugin
+}{all: map[string]*plugin{}}
+
+// sharedPlugin is the one that runs the program which config names.
+func sharedPlugin(config *rest.Config) (*plugin, error) {
+	spec := clientauthenticationv1.ExecCredentialSpec{}
+	if config.ExecProvider.ProvideClusterInfo {
+		spec.Cluster = &clientauthenticationv1.Cluster{
+			Server: config.Host, TLSServerName: config.ServerName, InsecureSkipTLSVerify: config.Insecure,
+			CertificateAuthorityData: config.CAData,
+		}
+		if config.CAFile != "" && len(config.CAData) == 0 {
+			data, err := os.ReadFile(config.CAFile)
+			if err != nil {
+				return nil, err
+			}
+			spec.Cluster.CertificateAuthorityData = data
+		}
+	}
+	e := config.ExecProvider
+	info, err := json.Marshal(map[string]any{"apiVersion": e.APIVersion, "kind": "ExecCredential", "spec": spec})
+	if err != nil {
+		return nil, err
+	}
+	key, err := json.Marshal([]any{e.Command, e.Args, e.Env, e.InteractiveMode, string(info)})
+	if err != nil {
+		return nil, err
+	}
+	plugins.Lock()
+	defer plugins.Unlock()
+	p, ok := plugins.all[string(key)]
+	if !ok {
+		p = &plugin{config: *e, info: string(info)}
+		plugins.all[string(key)] = p
+	}
+	return p, nil
+}
+
+// EndPlugins ends the plug-ins that are running. They have sessions of their own, so
+// they would outlive this program.
+func EndPlugins() {
+	plugins.Lock()
+	defer plugins.Unlock()
+	for _, p := range plugins.all {
+		p.mu.Lock()
+		r := p.running
+		p.mu.Unlock()
+		if r != nil {
+			r.cancel()
+			<-r.done
+		}
+	}
+}
+
+// longestWords is how much of a program's stderr is kept, in bytes.
+const longestWords = 4096
+
+// run is one run of a plug-in. Its result may be read once it is done.
+type run struct {
+	began  time.Time
+	cancel context.CancelFunc
+	done   chan struct{}
+	result *credential
+	err    error
+
+	mu     sync.Mutex
+	stderr []byte // the end of it
+	told   string // the last words that somebody was told
+}
+
+// Write implements [io.Writer] for the program's stderr.
+func (r *run) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stderr = append(r.stderr, p...)
+	r.stderr = r.stderr[max(0, len(r.stderr)-longestWords):]
+	return len(p), nil
+}
+
+// lastWords are where programs say what they wait for, or why they end.
+func (r *run) lastWords() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return LastLine(string(r.stderr))
+}
+
+// tell passes err on, unless somebody was told the same words of this run.
+func (r *run) tell(to func(error), err error) {
+	words := r.lastWords() + " " // not empty: that is what nobody was told yet
+	r.mu.Lock()
+	news := r.told != words
+	r.told = words
+	r.mu.Unlock()
+	if news {
+		to(err)
+	}
 }
 
 type credential struct {
 	token   string
 	cert    *tls.Certificate
+	since   time.Time
 	expires time.Time // zero: never
 }
 
@@ -69,42 +177,44 @@ func (e *PluginError) Hint() string {
 }
 
 // usePlugin makes config take its credentials from the plug-in that it names.
-func usePlugin(config *rest.Config) error {
-	p := &plugin{config: *config.ExecProvider, timeout: pluginTimeout}
-	if p.config.ProvideClusterInfo {
-		p.cluster = &clientauthenticationv1.Cluster{
-			Server: config.Host, TLSServerName: config.ServerName, InsecureSkipTLSVerify: config.Insecure,
-			CertificateAuthorityData: config.CAData,
-		}
-		if config.CAFile != "" && len(config.CAData) == 0 {
-			data, err := os.ReadFile(config.CAFile)
-			if err != nil {
-				return err
-			}
-			p.cluster.CertificateAuthorityData = data
-		}
+func usePlugin(config *rest.Config) (*pluginTransport, error) {
+	p, err := sharedPlugin(config)
+	if err != nil {
+		return nil, err
 	}
+	t := &pluginTransport{plugin: p}
 	config.ExecProvider = nil
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if tlsConfig == nil {
 		tlsConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	tlsConfig.GetClientCertificate = p.certificate
-	base := utilnet.SetTransportDefaults(&http.Transport{
+	tlsConfig.GetClientCertificate = t.certificate
+	t.base = utilnet.SetTransportDefaults(&http.Transport{
 		TLSClientConfig: tlsConfig, DialContext: config.Dial, Proxy: config.Proxy,
 		DisableCompression: config.DisableCompression,
 	})
 	config.TLSClientConfig, config.Dial, config.Proxy = rest.TLSClientConfig{}, nil, nil
-	config.Transport = pluginTransport{plugin: p, base: base}
-	return nil
+	config.Transport = t
+	return t, nil
+}
+
+// pluginTransport reaches one API server with a plug-in's credentials.
+type pluginTransport struct {
+	plugin *plugin
+	base   *http.Transport
+
+	mu      sync.Mutex
+	refused *credential   // by this API server; others may accept it
+	pause   time.Duration // after new ones were refused
+	next    time.Time     // when others are asked for
 }
 
 // certificate is what crypto/tls asks for in a handshake.
-func (p *plugin) certificate(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	c, err := p.credential(info.Context())
+func (t *pluginTransport) certificate(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	c, err := t.credential(info.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -114,13 +224,20 @@ func (p *plugin) certificate(info *tls.CertificateRequestInfo) (*tls.Certificate
 	return c.cert, nil
 }
 
-type pluginTransport struct {
-	plugin *plugin
-	base   *http.Transport
+// credential are those to try now. What was refused is sent again until it is time to
+// ask the plug-in for others: the API server's answer says more than an error of ours.
+func (t *pluginTransport) credential(ctx context.Context) (*credential, error) {
+	t.mu.Lock()
+	refused := t.refused
+	if time.Now().Before(t.next) {
+		refused = nil
+	}
+	t.mu.Unlock()
+	return t.plugin.credential(ctx, refused)
 }
 
-func (t pluginTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	c, err := t.plugin.credential(request.Context())
+func (t *pluginTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	c, err := t.credential(request.Context())
 	if err != nil {
 		if request.Body != nil {
 			_ = request.Body.Close() // as RoundTrip must
@@ -133,111 +250,174 @@ func (t pluginTransport) RoundTrip(request *http.Request) (*http.Response, error
 	}
 	response, err := t.base.RoundTrip(request)
 	if err == nil && response.StatusCode == http.StatusUnauthorized {
-		if t.plugin.forget(c) {
-			t.base.CloseIdleConnections() // they were opened with its certificate
-		}
+		t.refuse(c)
 	}
 	return response, err
 }
 
-// forget drops credentials that the API server did not accept, so that the next
-// request asks for new ones.
-func (p *plugin) forget(c *credential) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.current != c {
-		return false
+// refuse notes that the API server does not accept the credentials. Old ones are
+// replaced at the next request. Where it refuses new ones, the next are hardly better:
+// then the plug-in gets the same pauses as one that fails.
+func (t *pluginTransport) refuse(c *credential) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.refused == c {
+		return
 	}
-	p.current = nil
-	return true
+	if time.Since(c.since) < firstPause {
+		t.pause = longer(t.pause)
+	} else {
+		t.pause = 0
+	}
+	t.refused, t.next = c, time.Now().Add(t.pause)
+	t.base.CloseIdleConnections() // they were opened with its certificate
 }
 
-// credentials are the plug-in's last ones while they are valid. Requests that
-// need new ones at the same time share one run, and each waits as long as it
-// may itself.
-func (p *plugin) credential(ctx context.Context) (*credential, error) {
-	p.mu.Lock()
-	if c := p.current; c != nil && (c.expires.IsZero() || time.Now().Before(c.expires)) {
-		p.mu.Unlock()
-		return c, nil
+// longer is the pause after one more failure.
+func longer(pause time.Duration) time.Duration {
+	return min(max(2*pause, firstPause), longestPause)
+}
+
+// credential are the plug-in's last ones while they are valid, unless they are those
+// that were refused. Requests that need new ones at the same time share one run, and
+// each waits as long as it may itself.
+func (p *plugin) credential(ctx context.Context, refused *credential) (*credential, error) {
+	c, r, err := p.begin(refused) //nolint:contextcheck // the run is shared: it outlives whoever asked first
+	if r == nil {
+		return c, err
 	}
-	if p.running == nil {
-		p.running = make(chan struct{})
-		go p.refresh(p.running) //nolint:contextcheck // the run is shared: it outlives whoever asked first
-	}
-	running := p.running
-	p.mu.Unlock()
 	select {
-	case <-running:
+	case <-r.done:
+		return r.result, r.err
 	case <-ctx.Done():
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return nil, p.hangs("it is still running")
+			return nil, p.waits(r)
 		}
 		return nil, ctx.Err()
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.current, p.err
 }
 
-func (p *plugin) refresh(done chan struct{}) {
-	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
-	defer cancel()
-	c, err := p.run(ctx)
+// begin gives what there is, or the run that will bring it.
+func (p *plugin) begin(refused *credential) (*credential, *run, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.current, p.err, p.running = c, err, nil
-	close(done)
+	if c := p.current; c != nil && c != refused && (c.expires.IsZero() || time.Now().Before(c.expires)) {
+		return c, nil, nil
+	}
+	if p.running == nil && time.Now().Before(p.next) {
+		return nil, nil, p.failedBefore()
+	}
+	if p.running == nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		p.running = &run{began: time.Now(), cancel: cancel, done: make(chan struct{})}
+		go p.refresh(ctx, p.running)
+	}
+	return nil, p.running, nil
+}
+
+// failedBefore is the last error, with when there will be another try.
+func (p *plugin) failedBefore() error {
+	failed, ok := errors.AsType[*PluginError](p.err)
+	if !ok {
+		return p.err
+	}
+	again := *failed
+	again.hint = fmt.Sprintf("%s; it runs again at %s", failed.Hint(), p.next.Format(time.TimeOnly))
+	return &again
+}
+
+func (p *plugin) refresh(ctx context.Context, r *run) {
+	defer r.cancel()
+	r.result, r.err = p.execute(ctx, r)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running, p.err = nil, r.err; r.err == nil {
+		p.current, p.pause, p.next = r.result, 0, time.Time{}
+	} else {
+		p.pause = longer(p.pause)
+		p.next = time.Now().Add(p.pause)
+	}
+	close(r.done)
+}
+
+// slow is how long a plug-in may take before somebody is told: those of cloud
+// providers take a few seconds.
+const slow = 3 * time.Second
+
+type telling struct{}
+
+// OnWait has [Transport.Ready] tell what a plug-in waits for; nil tells nobody.
+func OnWait(ctx context.Context, tell func(error)) context.Context {
+	return context.WithValue(ctx, telling{}, tell)
+}
+
+// ready waits until there are credentials, or there can be none.
+func (t *pluginTransport) ready(ctx context.Context) error {
+	tell, _ := ctx.Value(telling{}).(func(error))
+	_, r, err := t.plugin.begin(nil) //nolint:contextcheck // the run is shared: it outlives whoever asked first
+	if r == nil {
+		return err
+	}
+	look := time.NewTicker(slow)
+	defer look.Stop()
+	for {
+		select {
+		case <-r.done:
+			return r.err
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return t.plugin.waits(r)
+			}
+			return ctx.Err()
+		case <-look.C:
+			if tell != nil {
+				r.tell(tell, t.plugin.waits(r))
+			}
+		}
+	}
 }
 
 func (p *plugin) fail(hint, format string, arguments ...any) error {
 	return &PluginError{Command: p.config.Command, Word: "plug-in failed", Reason: fmt.Sprintf(format, arguments...), hint: hint}
 }
 
-// hangs is the error of a plug-in that takes too long.
-func (p *plugin) hangs(reason string) error {
-	const hint = "run it by hand to see what it waits for; it gets no terminal to ask on here"
-	return &PluginError{Command: p.config.Command, Word: "plug-in hangs", Reason: reason, hint: hint}
+// waits is the error of a plug-in that is still running. It is not stopped: a person
+// may need minutes to log in.
+func (p *plugin) waits(r *run) error {
+	reason := fmt.Sprintf("it is still running after %s", time.Since(r.began).Round(time.Second))
+	if last := r.lastWords(); last != "" {
+		reason += ": " + last
+	}
+	const hint = "log in where it asks you to; it gets no terminal to ask on here"
+	return &PluginError{Command: p.config.Command, Word: "plug-in waits", Reason: reason, hint: hint}
 }
 
-// run executes the plug-in: https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
-func (p *plugin) run(ctx context.Context) (*credential, error) {
+// execute runs the plug-in: https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
+func (p *plugin) execute(ctx context.Context, r *run) (*credential, error) {
 	if p.config.InteractiveMode == clientcmdapi.AlwaysExecInteractiveMode {
 		return nil, p.fail("log in by using kubectl once, or choose a user that needs no terminal",
 			"it wants to ask on the terminal (interactiveMode Always), which it isn't given here")
-	}
-	info, err := json.Marshal(map[string]any{
-		"apiVersion": p.config.APIVersion, "kind": "ExecCredential",
-		"spec": clientauthenticationv1.ExecCredentialSpec{Cluster: p.cluster},
-	})
-	if err != nil {
-		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, p.config.Command, p.config.Args...)
 	cmd.Env = os.Environ()
 	for _, e := range p.config.Env {
 		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
 	}
-	cmd.Env = append(cmd.Env, "KUBERNETES_EXEC_INFO="+string(info))
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Env = append(cmd.Env, "KUBERNETES_EXEC_INFO="+p.info)
+	var stdout bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, r
 	cmd.WaitDelay = time.Second // for children of it that keep its output open
 	detach(cmd)
 	if err := cmd.Run(); err != nil {
-		return nil, p.runError(ctx, err, stderr.String())
+		return nil, p.runError(ctx, err, r.lastWords())
 	}
 	return p.parse(stdout.Bytes())
 }
 
-func (p *plugin) runError(ctx context.Context, err error, stderr string) error {
-	last := LastLine(stderr)
+func (p *plugin) runError(ctx context.Context, err error, last string) error {
 	switch {
 	case ctx.Err() != nil:
-		reason := fmt.Sprintf("it did not end within %s", p.timeout)
-		if last != "" {
-			reason += "; its last words: " + last
-		}
-		return p.hangs(reason)
+		return p.fail("", "it was stopped")
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist):
 		hint := cmp.Or(LastLine(p.config.InstallHint), "install it, or correct the user's exec.command in the kubeconfig")
 		return &PluginError{Command: p.config.Command, Word: "plug-in missing", Reason: "it is not installed", hint: hint}
@@ -269,9 +449,11 @@ func (p *plugin) parse(stdout []byte) (*credential, error) {
 	case status == nil, status.Token == "" && status.ClientCertificateData == "":
 		return nil, p.fail("", "it gave neither a token nor a certificate")
 	}
-	c := &credential{token: status.Token}
-	if status.ExpirationTimestamp != nil {
-		c.expires = status.ExpirationTimestamp.Time
+	c := &credential{token: status.Token, since: time.Now()}
+	// Where this machine's clock is ahead, they seem to have expired before they came.
+	// Then the API server decides, or each request would run the plug-in.
+	if t := status.ExpirationTimestamp; t != nil && time.Now().Before(t.Time) {
+		c.expires = t.Time
 	}
 	if status.ClientCertificateData != "" {
 		pair, err := tls.X509KeyPair([]byte(status.ClientCertificateData), []byte(status.ClientKeyData))
@@ -283,15 +465,16 @@ func (p *plugin) parse(stdout []byte) (*credential, error) {
 	return c, nil
 }
 
-// renewing is a cluster's transport. When the API server refuses the
+// Transport is a cluster's. When the API server refuses the
 // credentials, it reads the kubeconfig again: somebody who logs in elsewhere
 // changes that, and a program that runs for weeks goes on.
-type renewing struct {
+type Transport struct {
 	reload func() (*rest.Config, error)
 
 	mu     sync.Mutex
 	config *rest.Config // what current was made of
 	rt     http.RoundTripper
+	plugin *pluginTransport // that rt gets credentials from; nil for none
 	looked time.Time
 }
 
@@ -306,25 +489,39 @@ const dialTimeout = 5 * time.Second
 // NewTransport reaches the API server as config says. When that refuses the
 // credentials, reload reads them again; nil if they are not from a file. An error
 // is of the config, and may be a [PluginError]; so may those of requests.
-func NewTransport(config *rest.Config, reload func() (*rest.Config, error)) (http.RoundTripper, error) {
-	rt, err := newTransport(config)
-	return &renewing{reload: reload, config: config, rt: rt}, err
+func NewTransport(config *rest.Config, reload func() (*rest.Config, error)) (*Transport, error) {
+	rt, plugin, err := newTransport(config)
+	return &Transport{reload: reload, config: config, rt: rt, plugin: plugin}, err
+}
+
+// Ready waits until a plug-in has given credentials, for as long as that takes: a
+// person may have to log in. It does not ask the API server. Where no plug-in is
+// used, it returns at once.
+func (r *Transport) Ready(ctx context.Context) error {
+	r.mu.Lock()
+	plugin := r.plugin
+	r.mu.Unlock()
+	if plugin == nil {
+		return nil
+	}
+	return plugin.ready(ctx)
 }
 
 // newTransport reaches the API server as config says. Config stays as it is.
-func newTransport(config *rest.Config) (http.RoundTripper, error) {
+func newTransport(config *rest.Config) (_ http.RoundTripper, plugin *pluginTransport, err error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = "liqo-tui"
 	config.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 10 * time.Second}).DialContext
 	if config.ExecProvider != nil {
-		if err := usePlugin(config); err != nil {
-			return nil, err
+		if plugin, err = usePlugin(config); err != nil {
+			return nil, nil, err
 		}
 	}
-	return rest.TransportFor(config)
+	rt, err := rest.TransportFor(config)
+	return rt, plugin, err
 }
 
-func (r *renewing) RoundTrip(request *http.Request) (*http.Response, error) {
+func (r *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	r.mu.Lock()
 	rt := r.rt
 	r.mu.Unlock()
@@ -337,7 +534,7 @@ func (r *renewing) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // renew replaces the transport that was refused, if the kubeconfig now says
 // something else. Whoever was refused tries again, as all who observe do.
-func (r *renewing) renew(refused http.RoundTripper) {
+func (r *Transport) renew(refused http.RoundTripper) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.reload == nil || r.rt != refused || time.Since(r.looked) < lookAgainAfter {
@@ -348,8 +545,8 @@ func (r *renewing) renew(refused http.RoundTripper) {
 	if err != nil || config.Host != r.config.Host || sameCredentials(config, r.config) {
 		return // the answer to the request says what is wrong
 	}
-	if rt, err := newTransport(config); err == nil {
-		r.config, r.rt = config, rt
+	if rt, plugin, err := newTransport(config); err == nil {
+		r.config, r.rt, r.plugin = config, rt, plugin
 	}
 }
 

@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/pem"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -81,6 +83,7 @@ func Script(t *testing.T, body string) *clientcmdapi.ExecConfig {
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body), 0o700); err != nil { //nolint:gosec // it is a program
 		t.Fatal(err)
 	}
+	t.Cleanup(EndPlugins)
 	return &clientcmdapi.ExecConfig{Command: path, APIVersion: PluginAPI, InteractiveMode: clientcmdapi.IfAvailableExecInteractiveMode}
 }
 
@@ -88,35 +91,191 @@ func answer(status string) string {
 	return `echo '{"apiVersion": "` + PluginAPI + `", "kind": "ExecCredential", "status": ` + status + "}'\n"
 }
 
-func pluginRoundTripper(t *testing.T, g *Guard, e *clientcmdapi.ExecConfig, timeout time.Duration) http.RoundTripper {
+func pluginRoundTripper(t *testing.T, g *Guard, e *clientcmdapi.ExecConfig) *Transport {
 	t.Helper()
-	config := &rest.Config{Host: g.URL, ExecProvider: e, TLSClientConfig: rest.TLSClientConfig{CAData: g.ca()}}
-	if err := usePlugin(config); err != nil {
-		t.Fatal(err)
-	}
-	config.Transport.(pluginTransport).plugin.timeout = timeout
-	rt, err := rest.TransportFor(config)
+	rt, err := NewTransport(&rest.Config{Host: g.URL, ExecProvider: e, TLSClientConfig: rest.TLSClientConfig{CAData: g.ca()}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return rt
 }
 
-func TestPluginGivesTheCredentials(t *testing.T) {
-	g := NewGuard(t, "first")
-	runs := filepath.Join(t.TempDir(), "runs")
-	t.Setenv("RUNS", runs)
-	rt := pluginRoundTripper(t, g, Script(t, `echo run >> $RUNS
-if [ $(wc -l < $RUNS) = 1 ]; then token=first; else token=second; fi
-echo '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "'$token'"}}'
-`), time.Minute)
-	count := func() int {
-		data, err := os.ReadFile(runs)
-		if err != nil {
+// counting is a plug-in that notes its runs, and their number.
+func counting(t *testing.T, body string) (e *clientcmdapi.ExecConfig, runs func() int) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "runs")
+	t.Setenv("RUNS", path)
+	return Script(t, "echo run >> $RUNS\n"+body), func() int {
+		data, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
 		}
 		return strings.Count(string(data), "\n")
 	}
+}
+
+// A person logs in once for all contexts of a user, however many there are.
+func TestContextsOfOneUserShareTheLogin(t *testing.T) {
+	e, runs := counting(t, answer(`{"token": "x"}`))
+	var all sync.WaitGroup
+	for range 10 {
+		g := NewGuard(t, "x")
+		rt := pluginRoundTripper(t, g, e)
+		all.Go(func() {
+			if status, err := get(t, rt, g.URL); status != http.StatusNotFound || err != nil {
+				t.Errorf("got %d, %v; want to be let in", status, err)
+			}
+		})
+	}
+	all.Wait()
+	if runs() != 1 {
+		t.Errorf("the plug-in ran %d times for ten contexts, want once", runs())
+	}
+	other := *e
+	other.Env = []clientcmdapi.ExecEnvVar{{Name: "AS", Value: "somebody else"}}
+	g := NewGuard(t, "x")
+	if status, err := get(t, pluginRoundTripper(t, g, &other), g.URL); status != http.StatusNotFound || err != nil || runs() != 2 {
+		t.Errorf("another user: got %d, %v and %d runs; want a run of its own", status, err, runs())
+	}
+}
+
+// A program that fails may have opened a window or counted a wrong password.
+func TestPluginThatFailedRunsAgainAfterAPauseThatGrows(t *testing.T) {
+	e, runs := counting(t, "echo log in first >&2; exit 1")
+	g := NewGuard(t, "x")
+	transports := []*Transport{pluginRoundTripper(t, g, e), pluginRoundTripper(t, g, e)}
+	p := transports[0].plugin.plugin
+	for n, pause := range []time.Duration{firstPause, 2 * firstPause, 4 * firstPause} {
+		for i := range 20 {
+			_, err := get(t, transports[i%2], g.URL)
+			failed, ok := errors.AsType[*PluginError](err)
+			if !ok || failed.Reason != "exit status 1: log in first" {
+				t.Fatalf("got %v, want the plug-in's own words each time", err)
+			}
+			if again := strings.Contains(failed.Hint(), "it runs again at "); again != (i > 0) {
+				t.Errorf("request %d: got hint %q", i, failed.Hint())
+			}
+		}
+		if runs() != n+1 || p.pause != pause {
+			t.Errorf("after 20 more requests: %d runs and a pause of %s, want %d and %s", runs(), p.pause, n+1, pause)
+		}
+		p.next = time.Now() // the pause is over
+	}
+}
+
+// What the plug-in gives does not get better by asking again and again.
+func TestNewCredentialsThatAreRefusedAreNotReplacedAtOnce(t *testing.T) {
+	e, runs := counting(t, answer(`{"token": "x"}`))
+	refuses, accepts := NewGuard(t, "another"), NewGuard(t, "x")
+	refused, accepted := pluginRoundTripper(t, refuses, e), pluginRoundTripper(t, accepts, e)
+	for _, pause := range []time.Duration{firstPause, 2 * firstPause} {
+		for range 5 {
+			if status, err := get(t, refused, refuses.URL); status != http.StatusUnauthorized || err != nil {
+				t.Errorf("got %d, %v; want the API server's refusal", status, err)
+			}
+			if status, err := get(t, accepted, accepts.URL); status != http.StatusNotFound || err != nil {
+				t.Errorf("another API server: got %d, %v; want to be let in", status, err)
+			}
+		}
+		if got := refused.plugin.pause; got != pause {
+			t.Errorf("got a pause of %s, want %s", got, pause)
+		}
+		refused.plugin.next = time.Now() // the pause is over
+	}
+	if runs() != 2 {
+		t.Errorf("got %d runs, want one and another after the pause", runs())
+	}
+}
+
+func TestPluginMayWaitForAPersonForAnyTime(t *testing.T) {
+	login := filepath.Join(t.TempDir(), "login")
+	t.Setenv("LOGIN", login)
+	e, runs := counting(t, "echo open the browser >&2\nuntil [ -e $LOGIN ]; do sleep 0.05; done\n"+answer(`{"token": "x"}`))
+	g := NewGuard(t, "x")
+	rt := pluginRoundTripper(t, g, e)
+	for range 3 { // as whoever observes looks again
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		err := rt.Ready(ctx)
+		cancel()
+		failed, ok := errors.AsType[*PluginError](err)
+		if !ok || !strings.HasPrefix(failed.Reason, "it is still running after ") || !strings.HasSuffix(failed.Reason, "s: open the browser") || failed.Hint() == "" {
+			t.Fatalf("got %v, want what it waits for", err)
+		}
+	}
+	var told []string
+	ctx := OnWait(t.Context(), func(err error) {
+		told = append(told, err.Error())
+		if err := os.WriteFile(login, nil, 0o600); err != nil { // the person has read it
+			t.Error(err)
+		}
+	})
+	if err := rt.Ready(ctx); err != nil {
+		t.Errorf("after the login: got %v", err)
+	}
+	if status, err := get(t, rt, g.URL); status != http.StatusNotFound || err != nil || runs() != 1 {
+		t.Errorf("got %d, %v and %d runs; want to be let in after one run", status, err, runs())
+	}
+	if len(told) != 1 || !strings.HasSuffix(told[0], "s: open the browser") {
+		t.Errorf("somebody was told %q, want once what it waits for", told)
+	}
+}
+
+// It has a session of its own, so nobody else would end it, nor its children.
+func TestPluginsEndWithTheProgram(t *testing.T) {
+	e, runs := counting(t, "sleep 600 &\necho $! >> $RUNS\nwait")
+	rt := pluginRoundTripper(t, NewGuard(t, "x"), e)
+	ended := make(chan error, 1)
+	go func() { ended <- rt.Ready(t.Context()) }()
+	for runs() < 2 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	EndPlugins()
+	select {
+	case err := <-ended:
+		if failed, ok := errors.AsType[*PluginError](err); !ok || failed.Reason != "it was stopped" {
+			t.Errorf("got %v, want that it was stopped", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the plug-in goes on")
+	}
+	data, err := os.ReadFile(os.Getenv("RUNS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); alive(strings.Fields(string(data))[1]); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("its child goes on")
+		}
+	}
+}
+
+// alive reports whether a process runs. One that is dead may wait for its parent to ask.
+func alive(pid string) bool {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	return err == nil && !strings.Contains(string(stat), ") Z ")
+}
+
+// Where this machine's clock is ahead, kubectl's requests succeed all the same.
+func TestCredentialsThatSeemToHaveExpiredAreTried(t *testing.T) {
+	e, runs := counting(t, answer(`{"token": "x", "expirationTimestamp": "2020-01-01T00:00:00Z"}`))
+	g := NewGuard(t, "x")
+	rt := pluginRoundTripper(t, g, e)
+	for range 3 {
+		if status, err := get(t, rt, g.URL); status != http.StatusNotFound || err != nil {
+			t.Errorf("got %d, %v; want to be let in", status, err)
+		}
+	}
+	if runs() != 1 {
+		t.Errorf("got %d runs, want one", runs())
+	}
+}
+
+func TestPluginGivesTheCredentials(t *testing.T) {
+	g := NewGuard(t, "first")
+	e, count := counting(t, `if [ $(wc -l < $RUNS) = 1 ]; then token=first; else token=second; fi
+echo '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "'$token'"}}'
+`)
+	rt := pluginRoundTripper(t, g, e)
 	for range 3 {
 		if status, err := get(t, rt, g.URL); status != http.StatusNotFound || err != nil {
 			t.Fatalf("got %d, %v; want to be let in", status, err)
@@ -126,6 +285,7 @@ echo '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"
 		t.Errorf("the plug-in ran %d times, want once", count())
 	}
 	g.token.Store("second")
+	rt.plugin.plugin.current.since = time.Now().Add(-time.Hour)
 	if status, _ := get(t, rt, g.URL); status != http.StatusUnauthorized {
 		t.Errorf("got %d with a token that is no longer good", status)
 	}
@@ -145,19 +305,18 @@ func TestPluginThatGivesNothingSaysWhy(t *testing.T) {
 		reason string
 		hint   string
 	}{
-		"hangs, and so does its child": {Script(t, "echo opening the browser >&2\nsleep 600 &\nwait"), "it did not end within 500ms; its last words: opening the browser", "run it by hand"},
-		"reads a password":             {Script(t, "echo -n Password: >&2\nread password || exit 3"), "exit status 3: Password:", "log in with that program"},
-		"reads it from the terminal":   {Script(t, "(read password < /dev/tty) 2>/dev/null || { echo no terminal >&2; exit 4; }"), "exit status 4: no terminal", ""},
-		"needs a terminal":             {asks, "it wants to ask on the terminal", "log in by using kubectl once"},
-		"fails":                        {Script(t, "echo one >&2\necho token expired, log in >&2\nexit 1"), "exit status 1: token expired, log in", ""},
-		"is not installed":             {missing, "it is not installed", "get it from your provider"},
-		"answers nonsense":             {Script(t, "echo hello"), "its answer is not JSON", ""},
-		"answers nothing":              {Script(t, answer("{}")), "it gave neither a token nor a certificate", ""},
-		"answers another version":      {Script(t, strings.ReplaceAll(answer(`{"token": "x"}`), "/v1", "/v1alpha1")), "it answered ExecCredential client.authentication.k8s.io/v1alpha1", ""},
+		"reads a password":           {Script(t, "echo -n Password: >&2\nread password || exit 3"), "exit status 3: Password:", "log in with that program"},
+		"reads it from the terminal": {Script(t, "(read password < /dev/tty) 2>/dev/null || { echo no terminal >&2; exit 4; }"), "exit status 4: no terminal", ""},
+		"needs a terminal":           {asks, "it wants to ask on the terminal", "log in by using kubectl once"},
+		"fails":                      {Script(t, "echo one >&2\necho token expired, log in >&2\nexit 1"), "exit status 1: token expired, log in", ""},
+		"is not installed":           {missing, "it is not installed", "get it from your provider"},
+		"answers nonsense":           {Script(t, "echo hello"), "its answer is not JSON", ""},
+		"answers nothing":            {Script(t, answer("{}")), "it gave neither a token nor a certificate", ""},
+		"answers another version":    {Script(t, strings.ReplaceAll(answer(`{"token": "x"}`), "/v1", "/v1alpha1")), "it answered ExecCredential client.authentication.k8s.io/v1alpha1", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			started := time.Now()
-			_, err := get(t, pluginRoundTripper(t, g, c.plugin, 500*time.Millisecond), g.URL)
+			_, err := get(t, pluginRoundTripper(t, g, c.plugin), g.URL)
 			failed, ok := errors.AsType[*PluginError](err)
 			if !ok || !strings.HasPrefix(failed.Reason, c.reason) || !strings.HasPrefix(failed.Hint(), c.hint) {
 				t.Errorf("got %v, hint %v; want %s, hint %s", err, failed, c.reason, c.hint)

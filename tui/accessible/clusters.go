@@ -136,7 +136,7 @@ func (w *wizard) probe(ctx context.Context, contexts []session.Context) []cluste
 			if out[i].open, err = w.options.Backend.Open(c.Ref); err == nil {
 				out[i].facts, err = out[i].open.Observe(ctx)
 			}
-			if err != nil {
+			if err != nil && out[i].facts.Problem == nil { // it knows better than the clock what it waits for
 				out[i].facts.Problem = &flows.Problem{Kind: flows.Unreachable, Message: err.Error()}
 			}
 		})
