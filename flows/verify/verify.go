@@ -57,6 +57,7 @@ type Verdict string
 
 // The verdicts.
 const (
+	Unknown  Verdict = ""         // nobody has measured
 	Works    Verdict = "works"    // packets pass both ways
 	Degraded Verdict = "degraded" // they do, but not all of them, or not all that was measured worked
 	Broken   Verdict = "broken"   // nothing passes, at least one way
@@ -64,6 +65,9 @@ const (
 
 // Verdict sums up both directions.
 func (v Result) Verdict() Verdict {
+	if v.Between == "" {
+		return Unknown
+	}
 	verdict := Works
 	for _, w := range v.Directions {
 		switch {
@@ -78,7 +82,9 @@ func (v Result) Verdict() Verdict {
 
 // Verified reports whether packets of pods have passed in both directions. That
 // the gateways reach each other is less.
-func (v Result) Verified() bool { return v.Between == Pods && v.Verdict() != Broken }
+func (v Result) Verified() bool {
+	return v.Between == Pods && (v.Verdict() == Works || v.Verdict() == Degraded)
+}
 
 // Turned is the same measurement with the other cluster as A.
 func (v Result) Turned() Result {
@@ -154,6 +160,9 @@ func GatewayPings(f flows.Facts, side flows.Side) Direction {
 
 // Lines tell a person, in the order of importance.
 func (v Result) Lines() []string {
+	if v.Between == "" {
+		return []string{v.conclusion()}
+	}
 	var lines []string
 	what := map[Ends]string{Pods: "pod to pod", Gateways: "ping between gateways, not pods"}[v.Between]
 	ids := [2]render.ClusterID{v.A, v.B}
@@ -176,6 +185,8 @@ func (v Result) Lines() []string {
 
 func (v Result) conclusion() string {
 	switch v.Verdict() {
+	case Unknown:
+		return "not verified: nothing was measured"
 	case Broken:
 		if v.Between == Pods && v.Directions[flows.A].Received+v.Directions[flows.B].Received == 0 {
 			return "not verified: no packet passes, either way"

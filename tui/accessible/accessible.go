@@ -298,9 +298,10 @@ func (w *wizard) verify(ctx context.Context) error {
 	v, err := engine.VerifyPair(ctx, w.sides[flows.A].open, w.sides[flows.B].open, engine.VerifyRequest{Now: w.options.Now}, func(flows.Side, string) {})
 	if err != nil {
 		w.say("Not measured: %v.", err)
-	}
-	for _, line := range v.Lines() {
-		w.say("%s", strings.ReplaceAll(strings.TrimSpace(line), "→", "to"))
+	} else {
+		for _, line := range v.Lines() {
+			w.say("%s", strings.ReplaceAll(strings.TrimSpace(line), "→", "to"))
+		}
 	}
 	w.say("To undo: %s", w.command(session.Reset))
 	return nil

@@ -67,7 +67,7 @@ func (v Verification) Lines(t draw.Theme, of [2]flows.ContextRef, is view.Verdic
 		return t.Wrap("Not measured: "+v.Err.Error(), width, 0)
 	}
 	r := v.Of(of)
-	look := map[verify.Verdict]draw.Mark{verify.Works: draw.OK, verify.Degraded: draw.Warn, verify.Broken: draw.Fail}[r.Verdict()]
+	look := map[verify.Verdict]draw.Mark{verify.Unknown: draw.Unknown, verify.Works: draw.OK, verify.Degraded: draw.Warn, verify.Broken: draw.Fail}[r.Verdict()]
 	if look == draw.OK && !r.Verified() {
 		look = draw.Unknown
 	}
