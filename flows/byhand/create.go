@@ -245,6 +245,7 @@ func (o Object) Manifest(plan flows.Plan) render.Object {
 	}
 	want := wants[i].DeepCopyObject().(render.Object)
 	want.SetOwnerReferences(nil) // by UIDs, which are of one cluster's objects
-	want.SetAnnotations(nil)     // requests to the operator, which are of one moment
+	// The others are requests to the operator, which are of one moment.
+	want.SetAnnotations(render.Lasting(want))
 	return want
 }

@@ -5,10 +5,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
@@ -29,7 +32,8 @@ func Of(p flows.Plan, side flows.Side) (objects []render.Object, missing []strin
 	for _, o := range p.Wants(side) {
 		o = o.DeepCopyObject().(render.Object)
 		o.SetOwnerReferences(nil) // by UIDs, which are of one cluster's objects
-		o.SetAnnotations(nil)     // requests to the operator, which are of one moment
+		// The others are requests to the operator, which are of one moment.
+		o.SetAnnotations(render.Lasting(o))
 		objects = append(objects, o)
 	}
 	for _, s := range p.Steps {
@@ -44,6 +48,8 @@ func Of(p flows.Plan, side flows.Side) (objects []render.Object, missing []strin
 	return objects, missing
 }
 
+const kustomization = "kustomization.yaml"
+
 // waves are the order in which Argo CD applies kinds; others go first.
 var waves = map[string]string{"Configuration": "1", "GatewayServer": "2", "GatewayClient": "2", "PublicKey": "3"}
 
@@ -52,7 +58,9 @@ func Files(format string, objects []render.Object, peer render.ClusterID, missin
 	if format == ArgoCD {
 		for _, o := range objects {
 			if wave, ok := waves[o.GetObjectKind().GroupVersionKind().Kind]; ok {
-				o.SetAnnotations(map[string]string{"argocd.argoproj.io/sync-wave": wave})
+				annotations := render.Lasting(o)
+				annotations["argocd.argoproj.io/sync-wave"] = wave
+				o.SetAnnotations(annotations)
 			}
 		}
 	}
@@ -74,7 +82,7 @@ func Files(format string, objects []render.Object, peer render.ClusterID, missin
 		if err != nil {
 			return nil, err
 		}
-		files["kustomization.yaml"] = text
+		files[kustomization] = text
 	}
 	return files, nil
 }
@@ -82,24 +90,37 @@ func Files(format string, objects []render.Object, peer render.ClusterID, missin
 // Write writes into folder. A kustomization that is there already lists
 // this peering too, besides others'.
 func Write(folder string, files map[string][]byte) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	if err := write(folder, maps.Clone(files)); err != nil {
 		return exit.UsageError{Err: fmt.Errorf("--export: %w", err)}
 	}
-	for name, text := range files {
-		path := filepath.Join(folder, name)
-		if name == "kustomization.yaml" {
-			var err error
-			if text, err = mergeKustomization(path, text); err != nil {
-				return exit.UsageError{Err: fmt.Errorf("--export: %w", err)}
-			}
+	return nil
+}
+
+func write(folder string, files map[string][]byte) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	if text, ok := files[kustomization]; ok {
+		text, err := mergeKustomization(filepath.Join(folder, kustomization), text)
+		if err != nil {
+			return err // before anything is written
 		}
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			return exit.UsageError{Err: fmt.Errorf("--export: %w", err)}
+		files[kustomization] = text
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), text, 0o644); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+// resources is what counts of a kustomization here.
+type resources struct {
+	Resources []string `json:"resources"`
+}
+
+// mergeKustomization is the file at path with the resources of text besides its own.
 func mergeKustomization(path string, text []byte) ([]byte, error) {
 	old, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -108,20 +129,71 @@ func mergeKustomization(path string, text []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var have, want struct {
-		Resources []string `json:"resources"`
-	}
+	var have, want resources
 	if err := errors.Join(yaml.Unmarshal(old, &have), yaml.Unmarshal(text, &want)); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for _, resource := range want.Resources {
-		found := false
-		for _, r := range have.Resources {
-			found = found || r == resource
+		if slices.ContainsFunc(have.Resources, func(r string) bool { return filepath.Clean(r) == resource }) {
+			continue
 		}
-		if !found {
-			old = []byte(strings.Replace(string(old), "resources:\n", "resources:\n- "+resource+"\n", 1))
+		old = addResource(old, resource)
+		have.Resources = append(have.Resources, resource)
+		// YAML has more ways to write a list than are known here.
+		var now resources
+		if err := yaml.Unmarshal(old, &now); err != nil || !sameSet(now.Resources, have.Resources) {
+			return nil, fmt.Errorf("%s: add %s to its resources yourself: the way that they are written is not understood", path, resource)
 		}
 	}
 	return old, nil
+}
+
+func sameSet(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+// addResource adds one to the list, and leaves all else as its author wrote it.
+func addResource(text []byte, resource string) []byte {
+	newline := "\n"
+	if bytes.Contains(text, []byte("\r\n")) {
+		newline = "\r\n"
+	}
+	lines := strings.Split(string(text), "\n")
+	insert := func(at int, line string) []byte { // at counts from 0
+		lines = slices.Insert(lines, at, strings.TrimSuffix(line+newline, "\n"))
+		return []byte(strings.Join(lines, "\n"))
+	}
+	switch key, list := resourcesIn(text); {
+	case list == nil:
+		if last := lines[len(lines)-1]; last != "" {
+			lines = append(lines, "")
+		}
+		return insert(len(lines)-1, "resources:"+newline+"- "+resource)
+	case list.Kind == yamlv3.SequenceNode && list.Style&yamlv3.FlowStyle != 0:
+		line := []rune(lines[list.Line-1])
+		if len(list.Content) > 0 {
+			resource += ", "
+		}
+		lines[list.Line-1] = string(slices.Insert(line, list.Column, []rune(resource)...)) // behind the bracket
+		return []byte(strings.Join(lines, "\n"))
+	case list.Kind == yamlv3.SequenceNode:
+		return insert(list.Line-1, strings.Repeat(" ", list.Column-1)+"- "+resource)
+	default: // of a list without anything
+		return insert(key.Line, "- "+resource)
+	}
+}
+
+// resourcesIn are the key and the value of the list; nil if there is none.
+func resourcesIn(text []byte) (key, list *yamlv3.Node) {
+	var document yamlv3.Node
+	if err := yamlv3.Unmarshal(text, &document); err != nil || len(document.Content) == 0 {
+		return nil, nil
+	}
+	fields := document.Content[0].Content
+	for i := 0; i+1 < len(fields); i += 2 {
+		if fields[i].Value == "resources" {
+			return fields[i], fields[i+1]
+		}
+	}
+	return nil, nil
 }
