@@ -144,9 +144,12 @@ type ClusterFacts struct {
 	Pods []PodFacts
 	// Keys are the gateways' own public keys, by namespace/name of the gateway.
 	Keys map[string]wgtypes.Key
-	// Events are the recent warnings about objects in the tenant namespaces and
-	// in Liqo's, the newest first.
+	// Events are the recent warnings about objects in the namespaces of EventsRead,
+	// the newest first.
 	Events []EventFacts
+	// EventsRead are the namespaces whose warnings were asked for, with why they are
+	// not known; "" if they are. Of other namespaces nothing is known.
+	EventsRead map[string]string
 	// Installation is nil until a plan has asked for it: [Plan.Installs].
 	Installation *InstallationFacts
 	// ImageTrial is nil until a plan has asked for it: [Step.Try].

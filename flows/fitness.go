@@ -16,10 +16,8 @@ func Unfit(f Facts) []Step {
 	if steps := NoAnswer(f, A, B); len(steps) > 0 {
 		return steps
 	}
-	if f.Local.UID == f.Remote.UID {
-		return []Step{Refuse(B, CodeDifferent, "choice of clusters", FailedPreflight,
-			fmt.Sprintf("%s and %s are the same cluster (kube-system has UID %s in both)", f.Local.Context, f.Remote.Context, f.Local.UID),
-			"choose another context with --context or --remote-context")}
+	if s := SameCluster(f); s != nil {
+		return []Step{*s}
 	}
 	var steps []Step
 	for _, side := range []Side{A, B} {
@@ -27,12 +25,31 @@ func Unfit(f Facts) []Step {
 			steps = append(steps, *s)
 		}
 	}
-	if len(steps) == 0 && f.Local.ID == f.Remote.ID {
-		steps = append(steps, Refuse(B, CodeClusterID, "cluster IDs", FailedPreflight,
-			fmt.Sprintf("both clusters call themselves %q", f.Local.ID),
-			"install one of them with another --cluster-id"))
+	if s := SameID(f); len(steps) == 0 && s != nil {
+		steps = append(steps, *s)
 	}
 	return steps
+}
+
+// SameCluster refuses two contexts of one cluster, as a failed step; nil if they are of
+// two.
+func SameCluster(f Facts) *Step {
+	if f.Local.UID != f.Remote.UID {
+		return nil
+	}
+	return new(Refuse(B, CodeDifferent, "choice of clusters", FailedPreflight,
+		fmt.Sprintf("%s and %s are the same cluster (kube-system has UID %s in both)", f.Local.Context, f.Remote.Context, f.Local.UID),
+		"choose another context with --context or --remote-context"))
+}
+
+// SameID refuses two clusters with one ID, as a failed step; nil if they have two.
+func SameID(f Facts) *Step {
+	if f.Local.ID != f.Remote.ID {
+		return nil
+	}
+	return new(Refuse(B, CodeClusterID, "cluster IDs", FailedPreflight,
+		fmt.Sprintf("both clusters call themselves %q", f.Local.ID),
+		"install one of them with another --cluster-id"))
 }
 
 // NoAnswer are the failed steps of the clusters that can't be used.
@@ -54,41 +71,51 @@ func problemStep(side Side, p *Problem) Step {
 	return Refuse(side, CodeAnswers, "API server", kind, p.Message, p.Hint)
 }
 
-// UnfitSide is what stands against planning anything for one cluster that
-// answers, as a failed step; nil if nothing does.
+// UnfitSide is what has to be fixed first before anything can be planned for one
+// cluster that answers, as a failed step; nil if nothing has to.
 func UnfitSide(side Side, c ClusterFacts) *Step {
-	var s Step
+	if all := UnfitReasons(side, c); len(all) > 0 {
+		return &all[0]
+	}
+	return nil
+}
+
+// UnfitReasons are all that stands against planning anything for one cluster that
+// answers, as failed steps. Later ones may follow from the first.
+func UnfitReasons(side Side, c ClusterFacts) (all []Step) {
+	add := func(code Code, title, reason, hint string) {
+		all = append(all, Refuse(side, code, title, FailedPreflight, reason, hint))
+	}
 	switch {
 	case len(c.MissingKinds) > 0 && c.Software != NoSoftware:
-		s = Refuse(side, CodeSoftware, "Liqo's API", FailedPreflight,
+		add(CodeSoftware, "Liqo's API",
 			fmt.Sprintf("%s runs %s, but its API server does not serve %s", c.Context, c.Software, strings.Join(c.MissingKinds, ", ")),
 			"these kinds came with Liqo v1.2: install or upgrade, with liqo-tui install or Liqo's own installer")
 	case c.Software == NoSoftware && c.Elsewhere.Software != NoSoftware:
-		return InstalledElsewhere(side, c)
+		all = append(all, *InstalledElsewhere(side, c))
 	case !c.HasCRDs || c.Software == NoSoftware && c.ID == "":
-		s = Refuse(side, CodeSoftware, "installation", FailedPreflight,
+		add(CodeSoftware, "installation",
 			fmt.Sprintf("nothing is installed on %s yet, neither Liqo nor the liqo-tui operator", c.Context),
 			fmt.Sprintf("add --install to liqo-tui network connect, or run: liqo-tui install%s --cluster-id NAME", c.Context.Flags("")))
-	case c.ID.Validate() != nil:
-		s = Refuse(side, CodeClusterID, "cluster ID", FailedPreflight, c.ID.Validate().Error(),
-			fmt.Sprintf("set it in ConfigMap liqo-clusterid-configmap in namespace %s", c.Namespace))
+	}
+	if err := c.ID.Validate(); err != nil {
+		add(CodeClusterID, "cluster ID", err.Error(), fmt.Sprintf("set it in ConfigMap liqo-clusterid-configmap in namespace %s", c.Namespace))
+	}
+	switch {
 	case c.Operator.Refuses:
-		s = Refuse(side, CodeOperator, "operator", FailedPreflight, c.Operator.Problem,
-			"remove one of them: liqo-tui uninstall, or Liqo's own uninstallation")
+		add(CodeOperator, "operator", c.Operator.Problem, "remove one of them: liqo-tui uninstall, or Liqo's own uninstallation")
 	case (len(c.Networks.Pod) == 0 || len(c.Networks.External) == 0) && c.Operator.Problem != "":
 		hint := "see: " + c.Context.Kubectl() + " -n " + c.Namespace + " get pods,events"
 		if c.Software == Operator {
 			hint = "if the image can't be pulled, run: liqo-tui install" + c.Context.Flags("") + " --image IMAGE; else " + hint
 		}
-		s = Refuse(side, CodeOperator, "operator", FailedPreflight, c.Operator.Problem, hint)
+		add(CodeOperator, "operator", c.Operator.Problem, hint)
 	case len(c.Networks.Pod) == 0 || len(c.Networks.External) == 0:
-		s = Refuse(side, CodeNetworks, "address ranges", FailedPreflight,
+		add(CodeNetworks, "address ranges",
 			fmt.Sprintf("%s on %s has published no address ranges: namespace %s has no Network of type pod-cidr or external-cidr with a status", c.Software, c.Context, c.Namespace),
 			"read its log, and see: "+c.Context.Kubectl()+" -n "+c.Namespace+" get pods,networks")
-	default:
-		return nil
 	}
-	return &s
+	return all
 }
 
 // InstalledElsewhere refuses a cluster with an installation in another namespace,

@@ -92,6 +92,9 @@ type Step struct {
 	Asks string
 	// Diff is what applying changes, as a unified diff.
 	Diff string
+	// Judged is set where the API server has tried the step's objects, which changed
+	// nothing.
+	Judged bool
 
 	// Cause of a failure, if that was an answer of the API server.
 	Cause error

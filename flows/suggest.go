@@ -158,12 +158,16 @@ func SuggestServiceType(c ClusterFacts) (corev1.ServiceType, string) {
 	return corev1.ServiceTypeNodePort, fmt.Sprintf("nothing on %s is known to give addresses to load balancers", name)
 }
 
+// FindsMTU reports whether the cluster's gateway lowers the MTU to what passes: ours does,
+// also where it is yet to be installed.
+func (c ClusterFacts) FindsMTU() bool { return c.Software == Operator || c.Installable() }
+
 // suggestMTU is a bound that no network reaches, where both gateways lower it to
 // what their own network carries, and then to what they find to pass.
 func suggestMTU(f Facts) (int, string) {
 	for _, side := range []Side{A, B} {
-		if c := f.Side(side); c.Software != Operator && !c.Installable() {
-			return render.DefaultMTU, fmt.Sprintf("%s's gateway does not look for what passes", c.ID)
+		if c := f.Side(side); !c.FindsMTU() {
+			return render.DefaultMTU, fmt.Sprintf("%s's gateway does not look for what passes", c.inShort())
 		}
 	}
 	return render.MaxMTU, "both gateways use what they find to pass, up to this"

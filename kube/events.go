@@ -3,6 +3,7 @@ package kube
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/kube/clock"
 	"github.com/liqo-tui/liqo-tui/kube/waiting"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -28,9 +30,15 @@ type warnings struct {
 	clock  *clock.Clock
 
 	mu      sync.Mutex
-	read    map[string]time.Time // when a namespace was read last
-	events  map[string][]flows.EventFacts
+	known   map[string]warned // by namespace
 	reading bool
+}
+
+// warned is what is known of the warnings in one namespace.
+type warned struct {
+	at      time.Time // of the last reading
+	events  []flows.EventFacts
+	problem string // why they could not be read
 }
 
 const (
@@ -40,16 +48,19 @@ const (
 	maxTroubled = 20
 )
 
-// about are the recent warnings in the namespaces, the newest first, as far as
-// they are known now. If they are old, they are read again in the background.
-func (w *warnings) about(namespaces []string) []flows.EventFacts {
+// add adds the recent warnings in the namespaces to f, as far as they are known now.
+// If they are old, they are read again in the background.
+func (w *warnings) add(f *flows.ClusterFacts, namespaces []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var out []flows.EventFacts
+	f.EventsRead = map[string]string{}
 	var old []string
 	for _, ns := range namespaces {
-		out = append(out, w.events[ns]...)
-		if time.Since(w.read[ns]) > readEventsEvery {
+		known, ok := w.known[ns]
+		if ok {
+			f.Events, f.EventsRead[ns] = append(f.Events, known.events...), known.problem
+		}
+		if time.Since(known.at) > readEventsEvery {
 			old = append(old, ns)
 		}
 	}
@@ -57,10 +68,11 @@ func (w *warnings) about(namespaces []string) []flows.EventFacts {
 		w.reading = true
 		go w.readAll(old[:min(len(old), maxTroubled)])
 	}
-	slices.SortFunc(out, func(a, b flows.EventFacts) int {
-		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Reason, b.Reason))
-	})
-	return out
+	slices.SortFunc(f.Events, newestFirst)
+}
+
+func newestFirst(a, b flows.EventFacts) int {
+	return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Reason, b.Reason))
 }
 
 func (w *warnings) readAll(namespaces []string) {
@@ -68,24 +80,19 @@ func (w *warnings) readAll(namespaces []string) {
 	defer cancel()
 	news := false
 	for _, ns := range namespaces {
-		var list corev1.EventList
-		// Who may not read events gets none.
-		_ = w.client.List(ctx, &list, client.InNamespace(ns), client.MatchingFields{"type": corev1.EventTypeWarning})
-		var found []flows.EventFacts
-		for i := range list.Items {
-			if render.IsOwnEvent(&list.Items[i]) {
-				continue // the object says so too
-			}
-			if f := eventFacts(&list.Items[i]); time.Since(f.At)+w.clock.Difference() < recentEvents {
-				found = append(found, f)
-			}
+		now := warned{}
+		var err error
+		if now.events, err = w.list(ctx, ns); err != nil {
+			now.problem = err.Error()
 		}
+		now.at = time.Now()
 		w.mu.Lock()
-		if w.read == nil {
-			w.read, w.events = map[string]time.Time{}, map[string][]flows.EventFacts{}
+		if w.known == nil {
+			w.known = map[string]warned{}
 		}
-		news = news || !slices.Equal(w.events[ns], found)
-		w.read[ns], w.events[ns] = time.Now(), found
+		before, ok := w.known[ns]
+		news = news || !ok || before.problem != now.problem || !slices.Equal(before.events, now.events)
+		w.known[ns] = now
 		w.mu.Unlock()
 	}
 	w.mu.Lock()
@@ -94,6 +101,39 @@ func (w *warnings) readAll(namespaces []string) {
 	if news {
 		w.notify()
 	}
+}
+
+// list reads the recent warnings in one namespace.
+func (w *warnings) list(ctx context.Context, namespace string) ([]flows.EventFacts, error) {
+	var list corev1.EventList
+	if err := w.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{"type": corev1.EventTypeWarning}); err != nil {
+		return nil, err
+	}
+	var found []flows.EventFacts
+	for i := range list.Items {
+		if render.IsOwnEvent(&list.Items[i]) {
+			continue // the object says so too
+		}
+		if f := eventFacts(&list.Items[i]); time.Since(f.At)+w.clock.Difference() < recentEvents {
+			found = append(found, f)
+		}
+	}
+	return found, nil
+}
+
+var _ engine.WarningReader = (*Cluster)(nil)
+
+// Warnings implements [engine.WarningReader].
+func (c *Cluster) Warnings(ctx context.Context, namespace string) ([]flows.EventFacts, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	found, err := c.warnings.list(ctx, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("list events in %s: %w", namespace, err)
+	}
+	slices.SortFunc(found, newestFirst)
+	eventsOnOurClock(found, c.clock.Difference())
+	return found, nil
 }
 
 func eventFacts(e *corev1.Event) flows.EventFacts {

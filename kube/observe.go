@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -160,7 +161,7 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	if err := c.observeLending(ctx, &facts); err != nil {
 		return facts, err
 	}
-	facts.Events = c.warnings.about(troubled(&facts)) //nolint:contextcheck // they are read on in the background, until Close
+	c.warnings.add(&facts, troubled(&facts)) //nolint:contextcheck // they are read on in the background, until Close
 	facts.ClockAhead = c.clock.Difference()
 	onOurClock(&facts)
 	c.addDefinitions(ctx, &facts)
@@ -191,9 +192,13 @@ func onOurClock(f *flows.ClusterFacts) {
 			p.Restarted = p.Restarted.Add(-f.ClockAhead)
 		}
 	}
-	for i := range f.Events {
-		if e := &f.Events[i]; !e.At.IsZero() {
-			e.At = e.At.Add(-f.ClockAhead)
+	eventsOnOurClock(f.Events, f.ClockAhead)
+}
+
+func eventsOnOurClock(events []flows.EventFacts, ahead time.Duration) {
+	for i := range events {
+		if e := &events[i]; !e.At.IsZero() {
+			e.At = e.At.Add(-ahead)
 		}
 	}
 }

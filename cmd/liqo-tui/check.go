@@ -122,10 +122,16 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 		if f, err = engine.ReadPolicies(ctx, f, a, b); err != nil {
 			break
 		}
+		if f, err = engine.ReadWarnings(ctx, f, a, b); err != nil {
+			break
+		}
 		observe = func(ctx context.Context) (flows.Facts, error) {
 			now, err := engine.Observe(ctx, a, b, time.Now)
+			if err != nil {
+				return now, err
+			}
 			now.Local.Policies, now.Remote.Policies = f.Local.Policies, f.Remote.Policies
-			return now, err
+			return engine.ReadWarnings(ctx, now, a, b)
 		}
 		results, f, err = looks.Diagnose(ctx, f, observe, func(ctx context.Context) error { return awaitMovement(ctx, s) })
 	}

@@ -21,22 +21,22 @@ import (
 // State is how a check has ended.
 type State uint8
 
-// The states.
+// The states. The zero value is no good news.
 const (
-	Pass         State = iota
-	Warn               // it works, and somebody should know
-	Fail               // it can't work
-	Inconclusive       // nothing tells
-	Skipped            // needs a check that has failed
-	Measuring          // another look, some seconds later, will tell
-	Planned            // it is not so yet; the plan sees to it
+	Inconclusive State = iota // nothing tells
+	Pass
+	Warn      // it works, and somebody should know
+	Fail      // it can't work
+	Skipped   // needs a check that has failed
+	Measuring // another look, some seconds later, will tell
+	Planned   // it is not so yet; the plan sees to it
 
 	// States is their number.
 	States = iota
 )
 
 func (s State) String() string {
-	return [...]string{"pass", "warn", "fail", "inconclusive", "skipped", "measuring", "planned"}[s]
+	return [...]string{"inconclusive", "pass", "warn", "fail", "skipped", "measuring", "planned"}[s]
 }
 
 // Result is the outcome of one check.

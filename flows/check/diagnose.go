@@ -36,6 +36,9 @@ const (
 	PodTraffic flows.Code = "LT-D033"
 )
 
+// NotRead is said of what only the command reads, not every look.
+const NotRead = "not read here: liqo-tui check reads them"
+
 // recentRestart is how long a restart is worth a warning.
 const recentRestart = 10 * time.Minute
 
@@ -311,12 +314,20 @@ const maxWarnings = 5
 
 func (in diagnosis) warnings(side flows.Side) Result {
 	events := in.eventsAbout(side)
-	if len(events) == 0 {
-		return pass("none")
+	if len(events) > 0 {
+		r := result(Warn, events[0])
+		r.Evidence = events[1:min(len(events), maxWarnings)]
+		return r
 	}
-	r := result(Warn, events[0])
-	r.Evidence = events[1:min(len(events), maxWarnings)]
-	return r
+	switch unknown, asked := in.cluster(side).EventsRead[in.peers[side].Tenant.Namespace]; {
+	case in.readings[side].Role == "":
+		return result(Inconclusive, "there is no gateway here")
+	case !asked:
+		return result(Inconclusive, NotRead)
+	case unknown != "":
+		return result(Inconclusive, "they can't be read: "+unknown)
+	}
+	return pass("none")
 }
 
 // eventsAbout are the warnings about the peering's objects of the kinds, all if

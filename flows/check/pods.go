@@ -55,7 +55,7 @@ func (in diagnosis) policies(side flows.Side) Result {
 	f := c.Policies
 	switch {
 	case f == nil:
-		return result(Inconclusive, "not read here: liqo-tui check reads them")
+		return result(Inconclusive, NotRead)
 	case f.Unknown != "":
 		return result(Inconclusive, "they can't be read: "+f.Unknown)
 	}

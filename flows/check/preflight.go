@@ -87,14 +87,20 @@ func preflightChecks() []definition[preflight] {
 	}
 }
 
-// refused is the step with which flows refuses to plan for the reason of id.
-func refused(f flows.Facts, id flows.Code, sides ...flows.Side) (Result, bool) {
-	for _, s := range flows.Unfit(f) {
-		if s.Code == id && slices.Contains(sides, s.Side) {
+// refused is the step with which flows refuses to plan for the reason of id. All reasons
+// are looked through: a plan names those alone that have to be fixed first.
+func refused(id flows.Code, reasons ...flows.Step) (Result, bool) {
+	for _, s := range reasons {
+		if s.Code == id {
 			return result(Fail, s.Reason, s.Hint), true
 		}
 	}
 	return Result{}, false
+}
+
+// unfit are the reasons against planning anything for the side.
+func (in preflight) unfit(side flows.Side) []flows.Step {
+	return flows.UnfitReasons(side, in.cluster(side))
 }
 
 func (in preflight) cluster(side flows.Side) flows.ClusterFacts { return in.facts.Side(side) }
@@ -141,8 +147,8 @@ func (in preflight) wrongClock(side flows.Side, text string) Result {
 }
 
 func (in preflight) different(flows.Side) Result {
-	if r, bad := refused(in.facts, flows.CodeDifferent, flows.A, flows.B); bad {
-		return r
+	if s := flows.SameCluster(in.facts); s != nil {
+		return result(Fail, s.Reason, s.Hint)
 	}
 	return pass(fmt.Sprintf("kube-system has UID %s and %s", short(in.facts.Local.UID), short(in.facts.Remote.UID)))
 }
@@ -164,7 +170,7 @@ func (in preflight) software(side flows.Side) Result {
 	if in.installs(side) {
 		return result(Planned, "nothing yet: the plan installs the liqo-tui operator")
 	}
-	if r, bad := refused(in.facts, flows.CodeSoftware, side); bad {
+	if r, bad := refused(flows.CodeSoftware, in.unfit(side)...); bad {
 		return r
 	}
 	c, other := in.cluster(side), in.cluster(side.Other())
@@ -232,7 +238,7 @@ func minor(version string) string {
 }
 
 func (in preflight) operator(side flows.Side) Result {
-	if r, bad := refused(in.facts, flows.CodeOperator, side); bad {
+	if r, bad := refused(flows.CodeOperator, in.unfit(side)...); bad {
 		return r
 	}
 	c := in.cluster(side)
@@ -243,14 +249,17 @@ func (in preflight) operator(side flows.Side) Result {
 		return result(Warn, c.Operator.Problem, "wait for it, or see: "+c.Context.Kubectl()+" -n "+c.Namespace+" get pods,events")
 	}
 	if c.Software == flows.NoSoftware {
-		return result(Fail, "Liqo's API is there, but neither Liqo nor the liqo-tui operator", "run: liqo-tui install"+c.Context.Flags("")+" --cluster-id "+string(c.ID))
+		return result(Fail, "Liqo's API is there, but neither Liqo nor the liqo-tui operator", "run: liqo-tui install"+c.Context.Flags("")+" --cluster-id "+string(cmp.Or(c.ID, "NAME")))
 	}
 	return pass(c.Software.String() + " works")
 }
 
 func (in preflight) clusterIDs(flows.Side) Result {
-	if r, bad := refused(in.facts, flows.CodeClusterID, flows.A, flows.B); bad {
+	if r, bad := refused(flows.CodeClusterID, slices.Concat(in.unfit(flows.A), in.unfit(flows.B))...); bad {
 		return r
+	}
+	if s := flows.SameID(in.facts); s != nil {
+		return result(Fail, s.Reason, s.Hint)
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		if text := in.namesake(side); text != "" {
@@ -276,7 +285,7 @@ func (in preflight) namesake(side flows.Side) string {
 }
 
 func (in preflight) networks(side flows.Side) Result {
-	if r, bad := refused(in.facts, flows.CodeNetworks, side); bad {
+	if r, bad := refused(flows.CodeNetworks, in.unfit(side)...); bad {
 		return r
 	}
 	n := in.cluster(side).Networks
@@ -288,9 +297,16 @@ func (in preflight) networks(side flows.Side) Result {
 	return pass(fmt.Sprintf("pods %s, external %s", joined(n.Pod), joined(n.External)))
 }
 
+// noPlan is said of what only a plan can be asked about.
+const noPlan = "there is no plan until the failed checks are fixed"
+
 func (in preflight) permissions(side flows.Side) Result {
 	review := in.reviews[side]
-	switch {
+	switch needs := rights.Needed(in.plan, side); {
+	case len(needs) == 0 && in.plan.Failure() != nil:
+		return result(Inconclusive, noPlan)
+	case len(needs) == 0:
+		return pass("the plan changes nothing here")
 	case review == nil:
 		return result(Inconclusive, "the API server was not asked what this user may do")
 	case len(review.Missing) > 0:
@@ -305,6 +321,9 @@ func (in preflight) permissions(side flows.Side) Result {
 }
 
 func (in preflight) traffic(flows.Side) Result {
+	if in.plan.Failure() != nil {
+		return result(Inconclusive, noPlan)
+	}
 	if stops := in.plan.Interrupts(); len(stops) > 0 {
 		r := result(Warn, strings.Join(stops, "; "), "apply it when an interruption is acceptable")
 		for _, s := range in.plan.Steps {
@@ -338,7 +357,7 @@ const commonMTU = 1500
 
 func (in preflight) mtu(flows.Side) Result {
 	mtu := in.adopted.MTU
-	if mtu == render.MaxMTU && in.facts.Local.Software == flows.Operator && in.facts.Remote.Software == flows.Operator {
+	if mtu == render.MaxMTU && in.facts.Local.FindsMTU() && in.facts.Remote.FindsMTU() {
 		return pass("the gateways send what they find to pass")
 	}
 	if largest := in.largest(); largest > 0 && mtu+wireguardOverhead > largest {

@@ -91,12 +91,24 @@ func (in preflight) room(side flows.Side) Result {
 // by quotas, admission policies and webhooks of the cluster, too.
 func (in preflight) admission(side flows.Side) Result {
 	if in.facts.Judged == nil {
-		return pass("") // and nobody is told
+		return result(Inconclusive, "") // and nobody is told
 	}
+	asked, due := false, false
 	for _, s := range in.facts.Judged.Steps {
 		if s.Side == side && s.Status == flows.Failed && s.Code == flows.CodeRefused {
 			return result(Fail, fmt.Sprintf("%s would be refused: %s", s.Title, s.Reason), "ask whoever runs what the message names")
 		}
+		asked = asked || s.Side == side && s.Judged
+		due = due || s.Side == side && s.Status != flows.Done && (s.Action == flows.Create || s.Action == flows.Update || s.Action == flows.Replace)
+	}
+	switch {
+	case asked:
+	case in.facts.Judged.Failure() != nil:
+		return result(Inconclusive, noPlan)
+	case due:
+		return result(Inconclusive, "nothing can be tried yet: the first steps are the other cluster's")
+	default:
+		return pass("the plan applies nothing here")
 	}
 	return pass("the API server would take what can be applied now; pods of gateways are judged when they are made")
 }

@@ -2,6 +2,9 @@ package engine
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -94,6 +97,43 @@ type Inspector interface {
 type PolicyReader interface {
 	// What may not be read is in the facts. The error is of ctx.
 	Policies(context.Context) (policy.Facts, error)
+}
+
+// WarningReader reads what Kubernetes warns of in one namespace. It is an optional
+// ability of a [Cluster].
+type WarningReader interface {
+	// Warnings are the recent ones, the newest first.
+	Warnings(ctx context.Context, namespace string) ([]flows.EventFacts, error)
+}
+
+// ReadWarnings adds to the facts of both sides the warnings about their connection.
+// Observe reads only those of connections that don't work, and in the background: a
+// diagnosis that looks once has to ask. The error is of ctx.
+func ReadWarnings(ctx context.Context, f flows.Facts, a, b Cluster) (flows.Facts, error) {
+	namespaces := [2]string{f.Local.Peer(f.Remote.ID).Tenant.Namespace, f.Remote.Peer(f.Local.ID).Tenant.Namespace}
+	var g sync.WaitGroup
+	for side, cluster := range [2]Cluster{a, b} {
+		reader, ok := cluster.(WarningReader)
+		facts := []*flows.ClusterFacts{&f.Local, &f.Remote}[side]
+		if !ok || facts.Problem != nil {
+			continue
+		}
+		g.Go(func() {
+			namespace := namespaces[side]
+			found, err := reader.Warnings(ctx, namespace)
+			facts.Events = append(found, slices.DeleteFunc(slices.Clone(facts.Events), func(e flows.EventFacts) bool {
+				return strings.Contains(e.Object, " "+namespace+"/")
+			})...)
+			read := map[string]string{}
+			maps.Copy(read, facts.EventsRead)
+			if read[namespace] = ""; err != nil {
+				read[namespace] = err.Error()
+			}
+			facts.EventsRead = read
+		})
+	}
+	g.Wait() // before f is copied
+	return f, ctx.Err()
 }
 
 // ReadPolicies adds to the facts of both sides what only a diagnosis needs: which

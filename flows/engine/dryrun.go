@@ -50,6 +50,7 @@ func (r *runner) try(ctx context.Context, p flows.Plan) error {
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", s.Side, p.ID(s.Side), err)
 		}
+		s.Judged = len(answers) > 0
 		var diff strings.Builder
 		for _, answer := range answers {
 			diff.WriteString(answer.Diff)

@@ -273,11 +273,12 @@ func (c *Cluster) peek() flows.ClusterFacts {
 func (c *Cluster) collect(read func(render.Object) render.Object) flows.ClusterFacts {
 	f := c.identity
 	f.Networks.Pod, f.Networks.External = slices.Clone(f.Networks.Pod), slices.Clone(f.Networks.External)
-	f.Keys = map[string]wgtypes.Key{}
+	f.Keys, f.EventsRead = map[string]wgtypes.Key{}, map[string]string{} // nothing warns here
 	for _, r := range c.store.sorted() {
 		switch o := read(r.object).(type) {
 		case *corev1.Namespace:
 			f.Namespaces = append(f.Namespaces, *o)
+			f.EventsRead[o.Name] = ""
 		case *networkingv1beta1.Configuration:
 			f.Configurations = append(f.Configurations, *o)
 		case *networkingv1beta1.GatewayServer:

@@ -33,18 +33,21 @@ func (t Theme) Legend(l Legend, width int) []string {
 }
 
 // checkMeanings are what help says of the states of a check.
-var checkMeanings = [check.States]string{
-	check.Pass: "it is as it should be", check.Warn: "it works, and you should know", check.Fail: "it has to be mended",
-	check.Inconclusive: "it is not known", check.Skipped: "another check has to pass first",
-	check.Measuring: "a second look will tell, in seconds", check.Planned: "it is not so yet; the plan sees to it",
+var checkMeanings = [check.States]struct {
+	state check.State
+	means string
+}{
+	{check.Pass, "it is as it should be"}, {check.Warn, "it works, and you should know"}, {check.Fail, "it has to be mended"},
+	{check.Inconclusive, "it is not known"}, {check.Skipped, "another check has to pass first"},
+	{check.Measuring, "a second look will tell, in seconds"}, {check.Planned, "it is not so yet; the plan sees to it"},
 }
 
 // CheckLegend is of the states of checks, but for one that those in question can't have.
 func (t Theme) CheckLegend(never check.State) Legend {
 	l := Legend{Title: "Checks"}
-	for state, means := range checkMeanings {
-		if s := check.State(state); s != never {
-			l.Add(t.State(CheckMarks[s], s.String(), 0), means)
+	for _, m := range checkMeanings {
+		if m.state != never {
+			l.Add(t.State(CheckMarks[m.state], m.state.String(), 0), m.means)
 		}
 	}
 	return l

@@ -1,0 +1,174 @@
+package check_test
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// None, not read and may not be read are three things.
+func TestNoWarningsPassesOnlyIfSomebodyHasAsked(t *testing.T) {
+	pair := flowtest.NewPair()
+	connect(t, pair)
+	warnings := func(change func(*flows.ClusterFacts)) check.Result {
+		f := factsOf(pair)
+		change(&f.Local)
+		return find(t, check.Diagnose(f, nil), check.Warnings) // of A
+	}
+	for name, c := range map[string]struct {
+		read    map[string]string
+		state   check.State
+		summary string
+	}{
+		"asked":           {map[string]string{"liqo-tenant-milan": ""}, check.Pass, "none"},
+		"not asked":       {nil, check.Inconclusive, check.NotRead},
+		"others asked":    {map[string]string{"liqo": ""}, check.Inconclusive, check.NotRead},
+		"may not be read": {map[string]string{"liqo-tenant-milan": "events is forbidden"}, check.Inconclusive, "they can't be read: events is forbidden"},
+	} {
+		r := warnings(func(f *flows.ClusterFacts) { f.EventsRead = c.read })
+		if r.State != c.state || r.Summary != c.summary {
+			t.Errorf("%s: got %s %q, want %s %q", name, r.State, r.Summary, c.state, c.summary)
+		}
+	}
+	r := warnings(func(f *flows.ClusterFacts) { f.Servers, f.Clients = nil, nil })
+	if r.State != check.Inconclusive || r.Summary != "there is no gateway here" {
+		t.Errorf("without a gateway: got %s %q", r.State, r.Summary)
+	}
+}
+
+// bare is a cluster on which nothing is installed.
+func bare(f *flows.ClusterFacts) {
+	f.Software, f.HasCRDs, f.ID, f.Networks = flows.NoSoftware, false, "", render.Networks{}
+}
+
+func preflight(p flows.Params, f flows.Facts) map[string]check.Result {
+	results := map[string]check.Result{}
+	for _, r := range check.Preflight(p, f, [2]*rights.Review{{}, {}}) {
+		results[string(r.ID)+" "+r.Where()] = r
+	}
+	return results
+}
+
+// A plan that is blocked needs no rights, applies nothing and interrupts nothing.
+func TestNothingPassesBecauseThePlanIsBlocked(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.A.Be(bare)
+	pair.B.Be(bare)
+	f := factsOf(pair)
+	f.Judged = new(flows.PlanConnect(nodePort(), f))
+	results := preflight(nodePort(), f)
+	for _, id := range []string{"LT-P006 A", "LT-P006 B", "LT-P016 A", "LT-P016 B"} {
+		if r, ok := results[id]; !ok || r.State != check.Inconclusive {
+			t.Errorf("%s: got %s %q, want inconclusive", id, r.State, r.Summary)
+		}
+	}
+	// A node port that is taken fails the plan alone.
+	pair = flowtest.NewPair()
+	connect(t, pair)
+	p := nodePort()
+	p.Server, p.ServiceType, p.NodePort = flows.A, corev1.ServiceTypeNodePort, 40000
+	pair.A.Be(func(f *flows.ClusterFacts) { f.NodePorts = flows.PortRange{From: 30000, To: 32767} })
+	f = factsOf(pair)
+	f.Judged = new(flows.PlanConnect(p, f))
+	for _, id := range []string{"LT-P006 A", "LT-P013 A,B", "LT-P016 B"} {
+		if r := preflight(p, f)[id]; r.State != check.Inconclusive {
+			t.Errorf("%s: got %s %q, want inconclusive", id, r.State, r.Summary)
+		}
+	}
+}
+
+func TestAdmissionPassesOnlyForWhatWasTried(t *testing.T) {
+	f := factsOf(flowtest.NewPair())
+	plan := flows.PlanConnect(nodePort(), f)
+	for _, tried := range []bool{false, true} {
+		for i := range plan.Steps {
+			plan.Steps[i].Judged = tried && plan.Steps[i].Status == flows.Ready
+		}
+		f.Judged = &plan
+		for _, id := range []string{"LT-P016 A", "LT-P016 B"} {
+			if r := preflight(nodePort(), f)[id]; (r.State == check.Pass) != tried {
+				t.Errorf("%s, tried %t: got %s %q", id, tried, r.State, r.Summary)
+			}
+		}
+	}
+	pair := flowtest.NewPair()
+	connect(t, pair)
+	f = factsOf(pair)
+	f.Judged = new(flows.PlanConnect(nodePort(), f))
+	for _, id := range []string{"LT-P006 A", "LT-P016 A"} {
+		if r := preflight(nodePort(), f)[id]; r.State != check.Pass {
+			t.Errorf("%s of a plan that is done: got %s %q, want pass", id, r.State, r.Summary)
+		}
+	}
+}
+
+// What is wrong with one cluster, or with the choice of two, says nothing good of another.
+func TestAnotherFailureHidesNone(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*flows.Facts)
+		fails  []string
+	}{
+		"A does not answer": {func(f *flows.Facts) {
+			f.Local.Problem = &flows.Problem{Kind: flows.Unreachable, Message: "no answer"}
+			bare(&f.Remote)
+		}, []string{"LT-P001 A", "LT-P003 B"}},
+		"the same cluster twice": {func(f *flows.Facts) {
+			bare(&f.Local)
+			bare(&f.Remote)
+			f.Remote.UID = f.Local.UID
+		}, []string{"LT-P002 A,B", "LT-P003 A", "LT-P003 B"}},
+		"an ID that is none, and two operators": {func(f *flows.Facts) {
+			f.Remote.ID, f.Remote.Operator = "007", flows.OperatorFacts{Problem: "Liqo is here", Refuses: true}
+		}, []string{"LT-P004 A,B", "LT-P007 B"}},
+		"one ID, and no ranges": {func(f *flows.Facts) {
+			f.Remote.ID, f.Remote.Networks = f.Local.ID, render.Networks{}
+		}, []string{"LT-P004 A,B", "LT-P005 B"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := factsOf(flowtest.NewPair())
+			c.change(&f)
+			results := preflight(nodePort(), f)
+			for _, id := range c.fails {
+				if r, ok := results[id]; !ok || r.State != check.Fail {
+					t.Errorf("%s: got %s %q, want fail", id, r.State, r.Summary)
+				}
+			}
+			for id, r := range results {
+				if r.Root && r.ID != check.Overlaps && !slices.Contains(c.fails, id) {
+					t.Errorf("%s is a root cause too: %s", id, r.Summary)
+				}
+			}
+		})
+	}
+}
+
+// What is suggested is not warned of.
+func TestTheSuggestedMTUIsNotWarnedOf(t *testing.T) {
+	for name, change := range map[string]func(*flows.ClusterFacts){
+		"nothing is installed": bare,
+		"our operator":         func(*flows.ClusterFacts) {},
+		"Liqo":                 func(f *flows.ClusterFacts) { f.Software = flows.Liqo },
+	} {
+		pair := flowtest.NewPair()
+		pair.A.Be(change)
+		pair.B.Be(change)
+		f, p := factsOf(pair), flows.Defaults()
+		flows.Suggest(flows.ConnectionSetting{Sets: flows.FieldMTU}, &p, f)
+		if r := preflight(p, f)[string(check.TunnelMTU)+" A,B"]; r.State != check.Pass {
+			t.Errorf("%s: MTU %d was suggested, and the check says %s %q", name, p.MTU, r.State, r.Summary)
+		}
+	}
+}
+
+func TestTheZeroValueOfAStateIsNoGoodNews(t *testing.T) {
+	if s := (check.Result{}).State; s != check.Inconclusive || s.String() != "inconclusive" {
+		t.Errorf("got %s", s)
+	}
+}
