@@ -25,16 +25,7 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-const (
-	// holdFor is how long a gateway keeps its port after its last packet. Gateways send
-	// pings every 2 s, and dial several times a second where nobody answers. So somebody
-	// else gets the port only where the gateway has gone.
-	holdFor = 5 * time.Second
-	// initiation is the length of the message that begins a handshake, and initiates
-	// its first byte (WireGuard's paper, section 5.4.2).
-	initiation, initiates = 148, 1
-	longest               = 1 << 16
-)
+const longest = 1 << 16
 
 // Run relays until ctx ends. The error says which port can't be listened at.
 func Run(ctx context.Context, c Config) error {
@@ -57,14 +48,14 @@ func Run(ctx context.Context, c Config) error {
 // Serve relays between two sockets until ctx ends, and closes them. Of c it does not need
 // Listen.
 func Serve(ctx context.Context, c Config, conns [2]*net.UDPConn) error {
-	var ends [2]*end
+	var ports [2]uint16
 	for i, conn := range conns {
-		ends[i] = &end{conn: conn, log: c.Log.With("port", conn.LocalAddr().(*net.UDPAddr).Port), allow: c.Allow}
+		ports[i] = uint16(conn.LocalAddr().(*net.UDPAddr).Port)
 	}
+	r := &relay{conns: conns, log: c.Log, table: newTable(ports, c.Allow, machine(), c.Log)}
 	g, ctx := errgroup.WithContext(ctx)
-	for i, from := range ends {
-		to := ends[1-i]
-		g.Go(func() error { return from.passTo(to) })
+	for port := range conns {
+		g.Go(func() error { return r.passFrom(port) })
 	}
 	g.Go(func() error {
 		<-ctx.Done()
@@ -76,72 +67,52 @@ func Serve(ctx context.Context, c Config, conns [2]*net.UDPConn) error {
 	return g.Wait()
 }
 
-// end is one of the two ports.
-type end struct {
-	conn  *net.UDPConn
+type relay struct {
+	conns [2]*net.UDPConn
 	log   *slog.Logger
-	allow []netip.Prefix
-
 	mu    sync.Mutex
-	peer  netip.AddrPort // the gateway that has the port; zero: none yet
-	heard time.Time
+	table *table
 }
 
-// passTo passes on what comes in, until the socket is closed.
-func (e *end) passTo(other *end) error {
+// passFrom passes on what comes to a port, until the socket is closed.
+func (r *relay) passFrom(port int) error {
 	buffer := make([]byte, longest)
 	for {
-		n, from, err := e.conn.ReadFromUDPAddrPort(buffer)
+		n, from, err := r.conns[port].ReadFromUDPAddrPort(buffer)
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		case err != nil:
-			return fmt.Errorf("receive at UDP %s: %w", e.conn.LocalAddr(), err)
+			return fmt.Errorf("receive at UDP %s: %w", r.conns[port].LocalAddr(), err)
 		}
-		if !e.admit(time.Now(), from, buffer[:n]) {
-			continue
-		}
-		if to := other.gateway(); to.IsValid() {
-			if _, err := other.conn.WriteToUDPAddrPort(buffer[:n], to); err != nil && !errors.Is(err, net.ErrClosed) {
-				e.log.Debug("pass on", "error", err)
+		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
+		r.mu.Lock()
+		to := r.table.pass(time.Now(), port, from, buffer[:n])
+		r.mu.Unlock()
+		for _, a := range to {
+			if _, err := r.conns[1-port].WriteToUDPAddrPort(buffer[:n], a); err != nil && !errors.Is(err, net.ErrClosed) {
+				r.log.Debug("pass on", "to", a, "error", err)
 			}
 		}
 	}
 }
 
-func (e *end) gateway() netip.AddrPort {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.peer
-}
-
-// admit reports whether a packet is of the gateway that has the port. The first one
-// that begins a handshake gets the port, and another one when that has gone silent. A
-// router may give the same gateway another port at any time: what comes from its
-// address is its own.
-func (e *end) admit(now time.Time, from netip.AddrPort, packet []byte) bool {
-	from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if from == e.peer {
-		e.heard = now
-		return true
-	}
-	begins := len(packet) == initiation && packet[0] == initiates
-	silent := now.Sub(e.heard) > holdFor || from.Addr() == e.peer.Addr()
-	if !begins || !silent || !allowed(e.allow, from.Addr()) {
-		return false
-	}
-	e.log.Info("a gateway has come", "from", from, "before", e.peer)
-	e.peer, e.heard = from, now
-	return true
-}
-
-func allowed(allow []netip.Prefix, a netip.Addr) bool {
-	for _, p := range allow {
-		if p.Contains(a) {
-			return true
+// machine returns a function that says which addresses this machine has. They are read
+// again after a while, as they may change.
+func machine() func() []netip.Addr {
+	const good = 5 * time.Second
+	var own []netip.Addr
+	var read time.Time
+	return func() []netip.Addr {
+		if now := time.Now(); now.Sub(read) > good {
+			read, own = now, own[:0]
+			all, _ := net.InterfaceAddrs() // without them a packet comes back once, and no further
+			for _, a := range all {
+				if p, err := netip.ParsePrefix(a.String()); err == nil {
+					own = append(own, p.Addr().Unmap())
+				}
+			}
 		}
+		return own
 	}
-	return len(allow) == 0
 }

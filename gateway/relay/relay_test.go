@@ -1,20 +1,41 @@
 package relay
 
 import (
-	"bytes"
 	"context"
+	"encoding/binary"
 	"log/slog"
 	"net"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.zx2c4.com/wireguard/device"
 )
 
-func begin() []byte {
-	packet := make([]byte, initiation)
-	packet[0] = initiates
-	return packet
+// These make messages as WireGuard does, as far as one without keys can see.
+
+func initiationOf(sender uint32) []byte {
+	return wire(initiation, device.MessageInitiationSize, sender)
+}
+
+func responseOf(sender, receiver uint32) []byte {
+	return wire(response, device.MessageResponseSize, sender, receiver)
+}
+
+func cookieFor(receiver uint32) []byte { return wire(cookie, device.MessageCookieReplySize, receiver) }
+
+func dataFor(receiver uint32, counter uint64, size int) []byte {
+	return wire(transport, device.MessageTransportSize+size, receiver, uint32(counter), uint32(counter>>32))
+}
+
+func wire(k kind, size int, words ...uint32) []byte {
+	b := make([]byte, size)
+	binary.LittleEndian.PutUint32(b, uint32(k))
+	for i, w := range words {
+		binary.LittleEndian.PutUint32(b[4+4*i:], w)
+	}
+	return b
 }
 
 // relayed is a relay with both of its ports.
@@ -54,123 +75,73 @@ func send(t *testing.T, c *net.UDPConn, to netip.AddrPort, packet []byte) {
 	}
 }
 
-// expect receives want, and what else comes before it is an error.
-func expect(t *testing.T, c *net.UDPConn, want []byte) {
-	t.Helper()
-	buffer := make([]byte, longest)
-	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	n, _, err := c.ReadFromUDPAddrPort(buffer)
-	if err != nil {
-		t.Fatalf("want %.20q: %v", want, err)
-	}
-	if !bytes.Equal(buffer[:n], want) {
-		t.Fatalf("got %.20q, want %.20q", buffer[:n], want)
-	}
-}
-
-// join has a gateway dial until the other one hears of it: it does so again and again.
-func join(t *testing.T, ports [2]netip.AddrPort) (client, server *net.UDPConn) {
-	t.Helper()
-	client, server = listen(t, "127.0.0.1"), listen(t, "127.0.0.1")
-	send(t, server, ports[1], begin()) // nobody is there to pass it on to
-	buffer := make([]byte, longest)
-	for {
-		send(t, client, ports[0], begin())
-		_ = server.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
-		if n, _, err := server.ReadFromUDPAddrPort(buffer); err == nil && n == initiation {
-			break
-		}
-		send(t, server, ports[1], begin())
-	}
-	// All that was sent twice has gone through when these have.
-	drain(t, client, ports[0], server)
-	drain(t, server, ports[1], client)
-	return client, server
-}
-
-// drain has from send one packet more, and to receive all until that.
-func drain(t *testing.T, from *net.UDPConn, port netip.AddrPort, to *net.UDPConn) {
-	t.Helper()
-	send(t, from, port, []byte("last"))
-	buffer := make([]byte, longest)
-	if err := to.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	for {
-		n, _, err := to.ReadFromUDPAddrPort(buffer)
-		if err != nil {
-			t.Fatalf("port %s: %v", port, err)
-		}
-		if string(buffer[:n]) == "last" {
-			return
-		}
-	}
-}
-
+// Gateways of which each dials, and answers, as WireGuard does. A stranger gets nothing.
 func TestTwoGatewaysThatDialHearEachOther(t *testing.T) {
 	ports := relayed(t)
-	client, server := join(t, ports)
-	long := bytes.Repeat([]byte("x"), 1400)
-	send(t, client, ports[0], long)
-	expect(t, server, long)
-	send(t, server, ports[1], long)
-	expect(t, client, long)
-}
-
-// A relay is open to the world: who knows its ports must not get into a connection.
-func TestStrangersGetNothingAndTakeNothing(t *testing.T) {
-	ports := relayed(t)
-	client, server := join(t, ports)
-	stranger := listen(t, "127.0.0.2")
-	for _, port := range ports {
-		send(t, stranger, port, []byte("hello"))
-		send(t, stranger, port, begin()) // the port is taken
+	client, server, stranger := listen(t, "127.0.0.1"), listen(t, "127.0.0.1"), listen(t, "127.0.0.2")
+	// The first initiation finds nobody, and one that comes then may overtake it.
+	for index := uint32(1); ; index++ {
+		send(t, client, ports[0], initiationOf(index))
+		send(t, server, ports[1], initiationOf(index+1<<16))
+		buffer := make([]byte, longest)
+		_ = server.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		n, _, err := server.ReadFromUDPAddrPort(buffer)
+		if err != nil {
+			continue
+		}
+		send(t, server, ports[1], responseOf(77, read(buffer[:n]).sender))
+		break
 	}
-	send(t, client, ports[0], []byte("one"))
-	expect(t, server, []byte("one")) // and nothing of the stranger's before it
-	send(t, server, ports[1], []byte("two"))
-	expect(t, client, []byte("two"))
-}
-
-func TestWhoComesWithoutAHandshakeTakesNoPort(t *testing.T) {
-	e := &end{log: slog.New(slog.DiscardHandler)}
-	now, from := time.Now(), netip.MustParseAddrPort("192.0.2.7:1000")
-	for _, packet := range [][]byte{nil, []byte("x"), make([]byte, initiation), begin()[:147], append(begin(), 0)} {
-		if e.admit(now, from, packet) {
-			t.Errorf("%d bytes that begin with %.1x got the port", len(packet), packet)
+	receive := func(k kind) message {
+		t.Helper()
+		buffer := make([]byte, longest)
+		for {
+			_ = client.SetReadDeadline(time.Now().Add(10 * time.Second))
+			n, _, err := client.ReadFromUDPAddrPort(buffer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m := read(buffer[:n]); m.kind == k {
+				return m
+			}
 		}
 	}
-	if !e.admit(now, from, begin()) || !e.admit(now, from, []byte("data")) {
-		t.Error("a gateway did not get the port")
+	answer := receive(response)
+	if answer.sender != 77 {
+		t.Fatalf("got %+v, want the server's response", answer)
 	}
-}
-
-func TestAPortIsGivenToAnotherGateway(t *testing.T) {
-	start := time.Now()
-	for _, test := range []struct {
-		name, from string
-		after      time.Duration
-		want       bool
-	}{
-		{"at once", "198.51.100.9:1000", 0, false},
-		{"while the gateway is heard", "198.51.100.9:1000", holdFor, false},
-		{"when it has gone", "198.51.100.9:1000", holdFor + time.Millisecond, true},
-		{"by its own router, at another port", "192.0.2.7:2000", 0, true},
-		{"from a network that may not", "203.0.113.1:1000", time.Hour, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			e := &end{log: slog.New(slog.DiscardHandler), allow: []netip.Prefix{
-				netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.0/24"),
-			}}
-			if !e.admit(start, netip.MustParseAddrPort("[::ffff:192.0.2.7]:1000"), begin()) {
-				t.Fatal("the first one was not let in")
+	// All that was sent twice has gone through when this has.
+	for counter := range uint64(3) {
+		for _, port := range ports {
+			send(t, stranger, port, dataFor(77, counter+9, 0))
+			send(t, stranger, port, dataFor(answer.receiver, counter+9, 0))
+			send(t, stranger, port, initiationOf(uint32(counter)+9000))
+		}
+		send(t, client, ports[0], dataFor(77, counter, 1400))
+		send(t, server, ports[1], dataFor(answer.receiver, counter, 1300))
+		if got := receive(transport); got.counter != counter || got.receiver != answer.receiver {
+			t.Errorf("the client got %+v", got)
+		}
+	}
+	var got []uint64
+	buffer := make([]byte, longest)
+	for len(got) < 3 {
+		_ = server.SetReadDeadline(time.Now().Add(10 * time.Second))
+		n, _, err := server.ReadFromUDPAddrPort(buffer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := read(buffer[:n]); m.kind == transport {
+			got = append(got, m.counter)
+			if n != 1400+device.MessageTransportSize {
+				t.Errorf("got %d bytes of packet %d", n, m.counter)
 			}
-			if got := e.admit(start.Add(test.after), netip.MustParseAddrPort(test.from), begin()); got != test.want {
-				t.Errorf("got %t, want %t", got, test.want)
-			}
-		})
+		}
+	}
+	for i, counter := range got {
+		if counter != uint64(i) {
+			t.Errorf("the server got packets %v, want those of the client", got)
+		}
 	}
 }
 
@@ -182,6 +153,31 @@ func TestARelayNeedsTwoPorts(t *testing.T) {
 		err := Run(t.Context(), Config{Listen: netip.AddrPortFrom(taken.Addr(), port), Log: slog.New(slog.DiscardHandler)})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("port %d: got %v, want %q", port, err, want)
+		}
+	}
+}
+
+func TestOnlyMessagesOfWireGuardAreRead(t *testing.T) {
+	for name, test := range map[string]struct {
+		packet []byte
+		want   message
+	}{
+		"initiation": {initiationOf(7), message{kind: initiation, sender: 7}},
+		"response":   {responseOf(7, 8), message{kind: response, sender: 7, receiver: 8}},
+		"cookie":     {cookieFor(8), message{kind: cookie, receiver: 8}},
+		"keepalive":  {dataFor(8, 1<<40+1, 0), message{kind: transport, receiver: 8, counter: 1<<40 + 1}},
+		"data":       {dataFor(8, 0, 1391), message{kind: transport, receiver: 8}},
+		"nothing":    {nil, message{}}, "one byte": {[]byte{4}, message{}},
+		"short initiation": {initiationOf(7)[:147], message{}}, "long initiation": {append(initiationOf(7), 0), message{}},
+		"short response": {responseOf(7, 8)[:91], message{}}, "long cookie": {append(cookieFor(8), 0), message{}},
+		"short data":       {dataFor(8, 0, 0)[:31], message{}},
+		"type 0":           {make([]byte, initiationLen), message{}},
+		"type 5":           {wire(5, initiationLen), message{}},
+		"reserved bytes":   {wire(initiation|1<<8, initiationLen, 7), message{}},
+		"a question (DNS)": {append([]byte("\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00"), make([]byte, 40)...), message{}},
+	} {
+		if got := read(test.packet); got != test.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, test.want)
 		}
 	}
 }

@@ -4,11 +4,16 @@ package tunnel_test
 
 import (
 	"context"
+	"encoding/binary"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.zx2c4.com/wireguard/device"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
@@ -51,14 +56,15 @@ const natOfBoth = `table ip nat {
 	chain out { type nat hook postrouting priority srcnat; policy accept; oifname "internet" masquerade; }
 }`
 
-func TestBothBehindNATByARelay(t *testing.T) {
-	t.Parallel()
+// newPairByRelay connects two clusters of which neither can be dialled.
+func newPairByRelay(t *testing.T) (*pair, *relaying) {
+	t.Helper()
 	r := &relaying{t: t}
 	p := newPairWith(t, linuxtest.TunnelMTU, func(*gateway.Peer) {}, func(p *pair) {
 		p.relay = netip.MustParseAddrPort("192.0.2.2:51840")
 		r.at = netns.New(t, "relay")
 		netns.Veth(p.wan, "internet", r.at, "eth0")
-		p.wan.Run("ip", "addr", "add", "192.0.2.1/24", "dev", "internet")
+		p.wan.Script("ip addr add 192.0.2.1/24 dev internet\nip addr add 192.0.2.3/24 dev internet")
 		r.at.Run("ip", "addr", "add", "192.0.2.2/24", "dev", "eth0")
 		p.wan.NFT(natOfBoth)
 		r.start()
@@ -69,6 +75,12 @@ func TestBothBehindNATByARelay(t *testing.T) {
 			t.Errorf("a gateway hears its peer at %s, want the relay: there was another way", at)
 		}
 	}
+	return p, r
+}
+
+func TestBothBehindNATByARelay(t *testing.T) {
+	t.Parallel()
+	p, r := newPairByRelay(t)
 
 	killed := time.Now()
 	p.ofServer.Kill()
@@ -89,4 +101,82 @@ func TestBothBehindNATByARelay(t *testing.T) {
 	moved := time.Now()
 	p.wan.NFT(natOfBoth)
 	linuxtest.Bound(t, "both routers forget all flows", p.stream.Gap(moved), 2*time.Second)
+}
+
+// flood sends 1,000 initiations per second to the relay, of as many sources, in turn to
+// its two ports, until the test ends.
+func (r *relaying) flood() {
+	packet := make([]byte, device.MessageInitiationSize)
+	packet[0] = device.MessageInitiationType
+	ctx, stop := context.WithCancel(r.t.Context())
+	done := make(chan error)
+	go func() {
+		ticker := time.NewTicker(10 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				done <- nil
+				return
+			case <-ticker.C:
+			}
+			var err error
+			r.at.Do(func() {
+				for i := range 10 {
+					random := rand.Uint32()
+					binary.LittleEndian.PutUint32(packet[4:], random)
+					from := net.IPv4(127, byte(random), byte(random>>8), byte(random>>16)|1)
+					var c net.PacketConn
+					if c, err = net.ListenUDP("udp4", &net.UDPAddr{IP: from}); err != nil {
+						return
+					}
+					// Refused while the relay restarts.
+					_, _ = c.WriteTo(packet, &net.UDPAddr{IP: net.IPv4(192, 0, 2, 2), Port: 51840 + i%2})
+					_ = c.Close()
+				}
+			})
+			if err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	r.t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			r.t.Error(err)
+		}
+	})
+}
+
+// Sources of initiations can be made up, by anybody.
+func TestAFloodOfARelayKeepsNoGatewayOut(t *testing.T) {
+	t.Parallel()
+	p, r := newPairByRelay(t)
+	r.flood()
+	const within = 3 * time.Second
+	event := func(name string, do func()) {
+		t.Helper()
+		at := time.Now()
+		do()
+		linuxtest.Bound(t, name, p.stream.Gap(at), within)
+	}
+	event("relay flooded", func() {})
+	event("relay flooded, client restarted", func() {
+		p.ofClient.Kill()
+		p.ofClient = p.client.Start(p.wanted(p.client, p.server))
+	})
+	event("relay flooded, both restarted", func() {
+		p.ofClient.Kill()
+		p.ofServer.Kill()
+		p.ofServer, p.ofClient = p.server.Start(p.wanted(p.server, p.client)), p.client.Start(p.wanted(p.client, p.server))
+	})
+	event("relay flooded, both moved", func() {
+		p.wan.NFT("delete table ip nat\n" + strings.Replace(natOfBoth, "masquerade", "snat to 192.0.2.3", 1))
+		p.wan.Run("conntrack", "-F")
+	})
+	event("relay flooded, and restarted", func() {
+		r.stop()
+		r.start()
+	})
 }
