@@ -63,9 +63,9 @@ func (k *kernelTunnel) setDevice(key gateway.PrivateKey, port uint16) error {
 	return k.client.ConfigureDevice(k.name, c)
 }
 
-func (k *kernelTunnel) changePort() error {
-	anyPort := 0
-	return k.client.ConfigureDevice(k.name, wgtypes.Config{ListenPort: &anyPort})
+func (k *kernelTunnel) changePort(port uint16) error {
+	number := int(port)
+	return k.client.ConfigureDevice(k.name, wgtypes.Config{ListenPort: &number})
 }
 
 func (k *kernelTunnel) setPeers(replace bool, changes ...peerChange) error {

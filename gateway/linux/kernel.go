@@ -34,6 +34,7 @@ type Kernel struct {
 	mu        sync.Mutex
 	userspace map[string]*userspaceTunnel // by device
 	dialed    map[string]dialed           // by device
+	ports     map[string][]uint16         // that ChangePort has used, by device; the oldest first
 	reached   *gateway.State              // what the last call brought about; nil if it failed
 }
 
@@ -46,7 +47,7 @@ func New(o Options) (*Kernel, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Kernel{log: o.Logger, userspace: map[string]*userspaceTunnel{}, dialed: map[string]dialed{}}, nil
+	return &Kernel{log: o.Logger, userspace: map[string]*userspaceTunnel{}, dialed: map[string]dialed{}, ports: map[string][]uint16{}}, nil
 }
 
 // session holds the sockets of one call. Each call opens its own: a socket

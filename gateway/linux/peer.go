@@ -85,7 +85,12 @@ func (k *Kernel) Redial(device string, endpoint netip.AddrPort) error {
 	return wg.setPeers(false, peerChange{*main, true}, peerChange{*main, false})
 }
 
-// ChangePort has a client's tunnel send from another port, whichever is free.
+// clientPorts is how many ports a client's tunnel goes round. A router on the way keeps what
+// it knows of each for 30 s to several minutes, and has room for some thousands.
+const clientPorts = 10
+
+// ChangePort has a client's tunnel send from another port, whichever is free; in the end
+// from the first of clientPorts again.
 func (k *Kernel) ChangePort(device string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -94,9 +99,23 @@ func (k *Kernel) ChangePort(device string) error {
 		return fmt.Errorf("change port: %w", err)
 	}
 	defer wg.close()
-	if err := wg.changePort(); err != nil {
+	var next uint16 // any
+	if used := k.ports[device]; len(used) == clientPorts {
+		next = used[0]
+	}
+	err = wg.changePort(next)
+	if err != nil && next != 0 {
+		err = wg.changePort(0) // somebody else has it now
+	}
+	if err != nil {
 		return fmt.Errorf("change the port of %s: %w", device, err)
 	}
+	c, err := wg.read()
+	if err != nil {
+		return fmt.Errorf("change the port of %s: %w", device, err)
+	}
+	used := append(k.ports[device], c.port)
+	k.ports[device] = used[max(0, len(used)-clientPorts):]
 	return nil
 }
 

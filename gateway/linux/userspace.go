@@ -107,7 +107,9 @@ func (u *userspaceTunnel) setDevice(key gateway.PrivateKey, port uint16) error {
 	return u.device.IpcSet(text)
 }
 
-func (u *userspaceTunnel) changePort() error { return u.device.IpcSet("listen_port=0\n") }
+func (u *userspaceTunnel) changePort(port uint16) error {
+	return u.device.IpcSet(fmt.Sprintf("listen_port=%d\n", port))
+}
 
 func (u *userspaceTunnel) setPeers(replace bool, changes ...peerChange) error {
 	var b strings.Builder

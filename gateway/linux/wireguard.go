@@ -19,8 +19,8 @@ import (
 type wireguard interface {
 	read() (wireguardConfig, error)
 	setDevice(key gateway.PrivateKey, port uint16) error
-	// changePort listens on another port, whichever is free.
-	changePort() error
+	// changePort listens on another port; 0: whichever is free.
+	changePort(port uint16) error
 	// setPeers makes the changes in order; replace removes all others before.
 	setPeers(replace bool, changes ...peerChange) error
 	implementation() gateway.Implementation

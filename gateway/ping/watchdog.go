@@ -50,6 +50,12 @@ const (
 	firstRedial = 200 * time.Millisecond
 	// firstRedials is how often to wait that little.
 	firstRedials = 10
+	// eagerFor is how long to dial that often. Whoever is away for longer is most often away
+	// for much longer. From then on each wait is twice the one before, from firstSlow to
+	// maxRedial. WireGuard itself repeats a handshake every 5 s meanwhile, so a path that is back is
+	// found within 6 s; maxRedial is the wait where another port or address has to be dialled.
+	eagerFor             = time.Minute
+	firstSlow, maxRedial = 2 * time.Second, 15 * time.Second
 	// muteRedial is the silence after which WireGuard itself begins a handshake:
 	// it answers what it has received after 10 s at the latest, and an answer may
 	// take 5 s (KEEPALIVE_TIMEOUT and REKEY_TIMEOUT of its paper, section 6.1).
@@ -72,6 +78,7 @@ type Watchdog struct {
 	last    Traffic
 	since   time.Time // the first send that nothing has come back after; zero: none
 	redials int       // since then
+	slow    int       // of them, after eagerFor
 	next    time.Time // earliest redial
 	deaf    time.Time // earliest redial because pings are not answered
 	mute    bool      // the peer answers no pings, and works
@@ -144,6 +151,9 @@ func (w *Watchdog) judgeTraffic(now time.Time, t Traffic, latency time.Duration)
 	}
 	if silent >= patience && !now.Before(w.next) {
 		w.redials++
+		if silent >= eagerFor {
+			w.slow++
+		}
 		w.next = now.Add(w.pause(latency))
 		return Redial
 	}
@@ -156,10 +166,20 @@ func (w *Watchdog) judgeTraffic(now time.Time, t Traffic, latency time.Duration)
 	return Wait
 }
 
+// Hurry has a peer that is silent be dialled as often as at first: there is news of where or
+// what it is.
+func (w *Watchdog) Hurry(now time.Time) {
+	if !w.since.IsZero() {
+		w.since, w.redials, w.slow, w.next = now, 0, 0, time.Time{}
+	}
+}
+
 // pause is until the next redial. The first waits are short. Later, some are
-// long: every fourth one as long as the path's latency is not known.
+// long: every fourth one as long as the path's latency is not known. See eagerFor for the last.
 func (w *Watchdog) pause(latency time.Duration) time.Duration {
 	switch {
+	case w.slow > 0:
+		return max(min(firstSlow<<min(w.slow-1, 8), maxRedial), 2*latency)
 	case w.redials < firstRedials:
 		return max(firstRedial, 2*latency)
 	case latency == 0 && w.redials%4 == 0, w.redials%slowRedials == 0:

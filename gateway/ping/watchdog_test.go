@@ -195,3 +195,58 @@ func TestPeerThatAnswersNoPingsAndIsGoneIsDialled(t *testing.T) {
 	}
 	t.Error("never dialled again")
 }
+
+// dialledInVain returns when a peer that is never heard is dialled, as the tunnel asks: ten times
+// a second.
+func dialledInVain(w *Watchdog, start time.Time, latency, during time.Duration) (redials []time.Time) {
+	for now := start; now.Before(start.Add(during)); now = now.Add(100 * time.Millisecond) {
+		if w.Judge(now, Traffic{Sent: 148}, Status{Latency: latency}, time.Time{}) == Redial {
+			redials = append(redials, now)
+		}
+	}
+	return redials
+}
+
+// A gateway whose peer is away for long costs the routers on the way little, and finds it
+// within a bound all the same.
+func TestWhoIsAwayForLongIsDialledSeldom(t *testing.T) {
+	start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	for _, latency := range []time.Duration{0, 20 * time.Millisecond} {
+		var w Watchdog
+		var longest, last time.Duration
+		redials := dialledInVain(&w, start, latency, time.Hour)
+		for i := range redials[1:] {
+			wait := redials[i+1].Sub(redials[i])
+			longest = max(longest, wait)
+			if at := redials[i].Sub(start); at < eagerFor && wait > slowRedial {
+				t.Errorf("latency %s: after %s of silence there is no redial for %s", latency, at, wait)
+			} else if at > eagerFor && wait < last {
+				t.Errorf("latency %s: after %s of silence the wait gets shorter: %s after %s", latency, at, wait, last)
+			}
+			last = wait
+		}
+		if len(redials) > 400 || longest > maxRedial+100*time.Millisecond {
+			t.Errorf("latency %s: got %d redials in an hour, and one after %s", latency, len(redials), longest)
+		}
+	}
+}
+
+func TestNewsOfASilentPeerHasItDialledAtOnce(t *testing.T) {
+	start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	for name, news := range map[string]func(*Watchdog, time.Time){
+		"told": func(w *Watchdog, now time.Time) { w.Hurry(now) },
+		"heard": func(w *Watchdog, now time.Time) {
+			w.Judge(now, Traffic{Sent: 148, Received: 92}, Status{}, time.Time{})
+			w.Judge(now, Traffic{Sent: 296, Received: 92}, Status{}, time.Time{})
+			w.last = Traffic{Sent: 148}
+		},
+	} {
+		var w Watchdog
+		dialledInVain(&w, start, 0, time.Hour)
+		later := start.Add(time.Hour)
+		news(&w, later)
+		if n := len(dialledInVain(&w, later, 0, 2*time.Second)); n < 8 {
+			t.Errorf("%s: got %d redials in 2 s, want as many as at first", name, n)
+		}
+	}
+}

@@ -53,6 +53,10 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 		t.countStrangers(time.Now())
 	}
 	before, now := w.carried, time.Now()
+	if t.takeNews() {
+		w.dog.Hurry(now)
+		w.redials = 0
+	}
 	w.carried = ping.Traffic{Sent: peer.Sent, Received: peer.Received}
 	pings := t.notePeer(now, peer)
 	if t.awaitsKey(now, peer.Handshake, pings.Latency) {
@@ -173,29 +177,75 @@ func (t *Tunnel) notePeer(now time.Time, peer linux.PeerStats) ping.Status {
 	return pings
 }
 
+// renew makes the peer anew, which begins a handshake where it was heard last, or at to.
+func (t *Tunnel) renew(to netip.AddrPort) error {
+	err := t.config.Kernel.Redial(t.device, to)
+	if err == nil {
+		t.mu.Lock()
+		t.totals.restart()
+		t.mu.Unlock()
+	}
+	return err
+}
+
+// hasNews has a silent peer be dialled as often as at first: where or what it is has changed.
+func (t *Tunnel) hasNews() {
+	t.mu.Lock()
+	t.news = true
+	t.mu.Unlock()
+}
+
+func (t *Tunnel) takeNews() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	news := t.news
+	t.news = false
+	return news
+}
+
 const (
 	// perEndpoint is how many handshakes are tried with one endpoint: of several
 	// that the server may have, or the one where it was heard last, after which it
-	// is dialled where it was said to be.
+	// is dialled where it was said to be. Where redials are seldom, it is one: rarely is
+	// between two such.
 	perEndpoint = 4
+	rarely      = 5 * time.Second
 	// perPort is the same from one port. Whatever tracks flows on the way may be
 	// wrong about one for as long as its packets come: a node that is dialled before
 	// its kube-proxy knows the Service takes them for its own. Of a new one it
 	// knows nothing.
 	perPort = 2
+	// quickPorts is how many redials change the port that soon; from then on it is kept for
+	// portFor at least. Linux forgets a flow without an answer after 30 s
+	// (nf_conntrack_udp_timeout), and a client goes round 10 ports: none is dialled from again
+	// before its flow is forgotten.
+	quickPorts = 8
+	portFor    = 5 * time.Second
 )
+
+// portIsDue reports whether the n-th redial without an answer is from another port, the one
+// in use since then.
+func portIsDue(n int, now, since time.Time) bool {
+	return n%perPort == 0 && (n <= quickPorts || now.Sub(since) >= portFor)
+}
 
 // redial begins a handshake, the n-th without an answer.
 func (t *Tunnel) redial(n int) {
+	now := time.Now()
 	t.mu.Lock()
 	t.redials++
-	t.redialled = time.Now()
+	rare := n > 1 && now.Sub(t.redialled) >= rarely
+	t.redialled = now
 	all, to := t.wanted.Endpoints, netip.AddrPort{}
-	if n%perEndpoint == 0 {
+	if n%perEndpoint == 0 || rare {
 		if len(all) > 1 {
 			t.chosen = all[(slices.Index(all, t.chosen)+1)%len(all)]
 		}
 		to = t.chosen
+	}
+	change := t.config.Role == gateway.Client && portIsDue(n, now, t.ported) // a server's port is its Service's
+	if change {
+		t.ported = now
 	}
 	t.mu.Unlock()
 	t.config.Changed()
@@ -204,22 +254,19 @@ func (t *Tunnel) redial(n int) {
 		_ = t.sync() // reported by Status
 	}
 	var err error
-	if n%perPort == 0 && t.config.Role == gateway.Client { // a server's port is its Service's
+	if change {
 		err = t.config.Kernel.ChangePort(t.device)
 	}
-	dialled := t.config.Kernel.Redial(t.device, to)
-	if dialled == nil {
-		t.mu.Lock()
-		t.totals.restart()
-		t.mu.Unlock()
-	}
-	if err := errors.Join(err, dialled); err != nil {
+	if err := errors.Join(err, t.renew(to)); err != nil {
 		t.config.Log.Error("dial the peer again", "error", err)
 	}
 }
 
-// Ask pings the peer now.
-func (t *Tunnel) Ask() { t.pingNow() }
+// Ask pings the peer now, and dials it soon if it is silent.
+func (t *Tunnel) Ask() {
+	t.hasNews()
+	t.pingNow()
+}
 
 func (t *Tunnel) pingNow() {
 	select {

@@ -303,3 +303,28 @@ func TestOthersMayNotHearOrAnswerPings(t *testing.T) {
 		}
 	}
 }
+
+// Who waits longer and longer between two redials still finds a path that is back, as WireGuard
+// repeats its handshake every 5 s; and at once, if there is news of the peer.
+func TestPathIsCutForMinutes(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, linuxtest.TunnelMTU)
+	seldom := func() {
+		t.Helper()
+		p.wan.NFT(`table ip cut {
+			chain c { type filter hook forward priority 0; policy drop; }
+		}`)
+		cut := time.Now()
+		for time.Since(cut) < 2*time.Minute {
+			if s := p.ofClient.Status(); s.Redialled.After(cut) && time.Since(s.Redialled) > 6*time.Second {
+				return
+			}
+			time.Sleep(100 * time.Millisecond) // nothing tells of what does not happen
+		}
+		t.Fatal("the client dials as often as at first")
+	}
+	seldom()
+	back := time.Now()
+	p.wan.Run("nft", "delete", "table", "ip", "cut")
+	linuxtest.Bound(t, "path cut for minutes", p.stream.Gap(back), 7*time.Second)
+}

@@ -106,6 +106,8 @@ type Tunnel struct {
 	fights    fights
 	redials   uint64
 	redialled time.Time
+	ported    time.Time // the port was changed
+	news      bool      // of where or what the peer is, since the last look
 	rekeyed   time.Time // a key was replaced, and no handshake made since; zero: none was
 	repairs   uint64
 	strangers strangers
@@ -140,10 +142,12 @@ func (t *Tunnel) Set(w Wanted) error {
 	if e := w.Inputs.Peers[0].Endpoint; len(w.Endpoints) == 0 && e.IsValid() {
 		w.Endpoints = []netip.AddrPort{e}
 	}
+	t.news = t.news || !slices.Equal(t.wanted.Endpoints, w.Endpoints)
 	t.wanted, t.ready = w, true
 	newOwn, newPeer := t.keys()
 	rekeyed := peer != (wgtypes.Key{}) && (own != newOwn || peer != newPeer)
 	if rekeyed {
+		t.news = true
 		t.rekeyed = time.Now()
 		t.strangers.forget()
 	}
@@ -186,7 +190,7 @@ func (t *Tunnel) Lead(lead bool) error {
 	t.mu.Unlock()
 	err := t.sync()
 	if lead {
-		t.pingNow()
+		t.Ask()
 	}
 	return err
 }

@@ -1,0 +1,32 @@
+//go:build linux
+
+package tunnel
+
+import (
+	"testing"
+	"time"
+)
+
+// What a node tracks of a flow that it got wrong is forgotten after 30 s without a packet of
+// it. A client goes round 10 ports, so each has to rest for longer than that.
+func TestAPortRestsUntilItsFlowIsForgotten(t *testing.T) {
+	const ports, forgotten = 10, 30 * time.Second // clientPorts of gateway/linux
+	for _, pause := range []time.Duration{200 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 15 * time.Second} {
+		start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+		var left []time.Time // when each port was left for the next one
+		var since time.Time
+		for n, now := 1, start; now.Before(start.Add(10 * time.Minute)); n, now = n+1, now.Add(pause) {
+			if !portIsDue(n, now, since) {
+				continue
+			}
+			left, since = append(left, now), now
+			// The port that comes now was left nine changes ago.
+			if i := len(left) - ports; i >= 0 && now.Sub(left[i]) < forgotten {
+				t.Errorf("a redial every %s: a port is used again after %s", pause, now.Sub(left[i]))
+			}
+		}
+		if pause < time.Second && (len(left) < 4 || left[3].Sub(start) > 5*time.Second) {
+			t.Errorf("a redial every %s: the first ports were changed after %v", pause, left)
+		}
+	}
+}
