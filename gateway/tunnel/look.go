@@ -74,10 +74,11 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 	case ping.Doubt:
 		t.pingNow()
 	case ping.Redial:
-		// A server can't dial a client: it answers where that was last seen.
 		if t.dials() {
 			w.redials++
 			t.redial(w.redials)
+		} else {
+			t.forget(now)
 		}
 	case ping.Wait:
 	}
@@ -175,6 +176,32 @@ func (t *Tunnel) notePeer(now time.Time, peer linux.PeerStats) ping.Status {
 		t.config.Changed()
 	}
 	return pings
+}
+
+const (
+	// forgetAfter is how long a client has to be silent until its server makes it anew, and
+	// forgetEvery is between two times. A client of Liqo's goes on with the keys that it has after
+	// a short break, so they are kept for that.
+	forgetAfter, forgetEvery = 1500 * time.Millisecond, 3 * time.Second
+)
+
+// forget makes a silent client's peer anew, at a server, which can't dial it. WireGuard refuses
+// a handshake whose time is not later than that of the last one. The client may be another
+// process by now, on a machine whose clock is behind: it would be refused for as long as that is.
+// Who recorded an old handshake can send it again then, and gets no key by it.
+func (t *Tunnel) forget(now time.Time) {
+	t.mu.Lock()
+	early := now.Sub(t.heard) < forgetAfter || now.Sub(t.forgotten) < forgetEvery
+	if !early {
+		t.forgotten = now
+	}
+	t.mu.Unlock()
+	if early {
+		return
+	}
+	if err := t.renew(netip.AddrPort{}); err != nil {
+		t.config.Log.Error("forget the time of the peer's last handshake", "error", err)
+	}
 }
 
 // renew makes the peer anew, which begins a handshake where it was heard last, or at to.

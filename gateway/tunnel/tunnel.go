@@ -107,6 +107,7 @@ type Tunnel struct {
 	redials   uint64
 	redialled time.Time
 	ported    time.Time // the port was changed
+	forgotten time.Time // the peer was made anew although this end does not dial
 	news      bool      // of where or what the peer is, since the last look
 	rekeyed   time.Time // a key was replaced, and no handshake made since; zero: none was
 	repairs   uint64
