@@ -260,8 +260,9 @@ func (g *gatewayAgent) remember(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.past.report, g.past.value, g.past.term = report, conn.Status.Value, g.past.term+1
-	if seen, err := netip.ParseAddrPort(report.Endpoint); err == nil {
-		g.past.seen = seen
+	// A client may have come by IPv6, which gateways don't dial: it has to come again.
+	if seen, err := netip.ParseAddrPort(report.Endpoint); err == nil && seen.Addr().Unmap().Is4() {
+		g.past.seen = netip.AddrPortFrom(seen.Addr().Unmap(), seen.Port())
 	}
 	return nil
 }

@@ -67,9 +67,10 @@ const (
 
 // Mute reports whether the peer answers no pings although its WireGuard works:
 // a handshake, which takes packets both ways, was made after a ping had been
-// missed, and its keys are still in use. handshake is the last one.
+// missed, and its keys are still in use. handshake is the last one. It is of the machine's
+// clock: one that is still to come was made before that was set back, nobody knows when.
 func (s Status) Mute(now, handshake time.Time) bool {
-	return !s.LastReply.IsZero() && handshake.Sub(s.LastReply) >= DefaultInterval+redialAfter && now.Sub(handshake) < sessionLife
+	return !s.LastReply.IsZero() && handshake.Sub(s.LastReply) >= DefaultInterval+redialAfter && !handshake.After(now) && now.Sub(handshake) < sessionLife
 }
 
 // Watchdog finds out that a peer no longer answers, from what the tunnel

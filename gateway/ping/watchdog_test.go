@@ -250,3 +250,14 @@ func TestNewsOfASilentPeerHasItDialledAtOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestAHandshakeOfBeforeTheClockWasSetBackProvesNothing(t *testing.T) {
+	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	pings := Status{Value: Connected, Latency: time.Millisecond, LastReply: now.Add(-time.Minute)}
+	if pings.Mute(now, now.Add(time.Hour)) {
+		t.Error("a handshake in the future: got a peer that works and answers no pings")
+	}
+	if !pings.Mute(now, now.Add(-time.Second)) {
+		t.Error("a handshake after the last ping: got no proof that the peer works")
+	}
+}
