@@ -44,11 +44,7 @@ func run(args []string, stderr io.Writer) int {
 		log.Error("ends", "error", err)
 		return 1
 	}
-	root := &cobra.Command{
-		Use: "liqo-gateway", Short: "In-cluster programs of liqo-tui",
-		SilenceErrors: true, SilenceUsage: true,
-	}
-	root.AddCommand(operatorCommand(), tunnelCommand(log), fabricCommand(log), nodeCommand(log), echoCommand(), inspectCommand(), readyCommand(), relayCommand(log))
+	root := rootCommand(log)
 	root.SetArgs(args)
 	root.SetErr(stderr)
 	if err := root.ExecuteContext(ctx); err != nil && !errors.Is(err, context.Canceled) {
@@ -56,6 +52,16 @@ func run(args []string, stderr io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// rootCommand is the tree of all commands.
+func rootCommand(log *slog.Logger) *cobra.Command {
+	root := &cobra.Command{
+		Use: "liqo-gateway", Short: "In-cluster programs of liqo-tui",
+		SilenceErrors: true, SilenceUsage: true,
+	}
+	root.AddCommand(operatorCommand(), tunnelCommand(log), fabricCommand(log), nodeCommand(log), echoCommand(), inspectCommand(), readyCommand(), relayCommand(log))
+	return root
 }
 
 // level is from which severity on logs are written. A word that is none counts as info:

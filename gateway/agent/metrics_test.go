@@ -17,6 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
 	"github.com/liqo-tui/liqo-tui/gateway/ping"
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
+	"github.com/liqo-tui/liqo-tui/internal/frozen"
 )
 
 func fullMetrics() *tunnelMetrics {
@@ -75,6 +76,21 @@ liqo_tui_path_mtu_bytes{cluster_id="rome",driver="liqo_wireguard"} 1328
 			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
 	}
+}
+
+// Dashboards and alerts of others ask for these.
+func TestMetricsOfGatewaysStay(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(fullMetrics()); err != nil {
+		t.Fatal(err)
+	}
+	lines := frozen.Metrics(t, registry)
+	described := make(chan *prometheus.Desc, 100)
+	fullMetrics().Describe(described)
+	if len(lines) != len(described) {
+		t.Errorf("%d metrics of %d have a value: the golden file lacks some", len(lines), len(described))
+	}
+	frozen.Compare(t, "metrics-gateway.txt", frozen.Section{Title: "Metrics of gateways", Lines: lines})
 }
 
 // What is not known is not told as zero.

@@ -14,10 +14,12 @@ import (
 	"testing"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	relied "github.com/liqo-tui/liqo-tui/internal/frozen"
 	"github.com/liqo-tui/liqo-tui/ipam"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -84,6 +86,20 @@ func TestHealthIsAnsweredOverAllTerms(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// Dashboards and alerts of others ask for these. Type and labels of
+// controller-runtime's are not ours to keep.
+func TestMetricsOfTheOperatorStay(t *testing.T) {
+	var h health
+	h.works(cached{reader: clusterWith(t, overlapping("milan", "240.1.0.0/16"))})
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(&h); err != nil {
+		t.Fatal(err)
+	}
+	relied.Compare(t, "metrics-operator.txt",
+		relied.Section{Title: "Metrics of the operator", Lines: relied.Metrics(t, registry)},
+		relied.Section{Title: "Metrics of controller-runtime that it passes on", Lines: ofController})
 }
 
 // cached is a cache that has lists only.
