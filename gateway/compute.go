@@ -33,6 +33,8 @@ const (
 	// DroppedFabric: sent over the fabric by who is no part of it, as any pod
 	// could, or to or from where the fabric does not lead.
 	DroppedFabric = "dropped-fabric"
+	// DroppedNodes: came from a peer, for an address of a node.
+	DroppedNodes = "dropped-nodes"
 	// Arrived counts all packets at a server's port, whoever sent them: where
 	// none makes a handshake, the keys don't match.
 	Arrived = "arrived"
@@ -48,6 +50,9 @@ const (
 	setPeers       = "peer-sources"
 	setOwn         = "own-addresses" // as the peers know them
 	setEnds        = "tunnel-addresses"
+	setPeerEnds    = "peer-tunnel-addresses"
+	setClosed      = "closed"
+	setGiven       = "given"
 	mapToReal      = "to-real"
 	mapToHosts     = "to-hosts"
 	mapToRemapped  = "to-remapped"
@@ -59,7 +64,9 @@ const (
 	setRemotes     = "remotes"
 	setGateways    = "gateways"
 	setSenders     = "senders"
+	priorityFirst  = math.MinInt32
 	priorityRaw    = -300
+	afterConntrack = -199
 	priorityMangle = -150
 	priorityDNAT   = -100
 	priorityFilter = 0

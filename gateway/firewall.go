@@ -112,24 +112,28 @@ type Op uint8
 
 // Conditions first, then effects.
 const (
-	InputIs              Op = iota + 1 // Name: interface
-	OutputIs                           // Name: interface
-	InputIn                            // Name: set of interfaces
-	OutputIn                           // Name: set of interfaces
-	SourceIn                           // Name: set of prefixes
-	DestinationIn                      // Name: set of prefixes
-	DestinationHere                    // an address of this machine
-	FrameNotTo                         // Addr: of whom a VXLAN packet's frame is not
-	InputSourceIn                      // Name: set of interface and prefix
-	InputDestinationIn                 // Name: set of interface and prefix
-	UDPDestinationPort                 // Number
-	UDPSourcePort                      // Number
-	UDPDestinationPortIn               // Name: set of ports
-	UDPSourcePortIn                    // Name: set of ports
+	InputIs               Op = iota + 1 // Name: interface
+	OutputIs                            // Name: interface
+	InputIn                             // Name: set of interfaces
+	OutputIn                            // Name: set of interfaces
+	SourceIn                            // Name: set of prefixes
+	DestinationIn                       // Name: set of prefixes
+	DestinationHere                     // an address of this machine
+	DestinationUnicast                  // an address of another machine, and not of all or several
+	OriginalDestinationIn               // Name: set of prefixes; where the connection's first packet was sent
+	FrameNotTo                          // Addr: of whom a VXLAN packet's frame is not
+	InputSourceIn                       // Name: set of interface and prefix
+	InputDestinationIn                  // Name: set of interface and prefix
+	UDPDestinationPort                  // Number
+	UDPSourcePort                       // Number
+	UDPDestinationPortIn                // Name: set of ports
+	UDPSourcePortIn                     // Name: set of ports
 	ICMP
 	ICMPUnreachable // also: needs fragmentation
 	Related         // to a connection, as ICMP errors are
 	Established     // of a connection that was answered
+	Answer          // of a connection that was begun from where the packet goes, or an error about it
+	Redirected      // of a connection whose destination is translated
 	MarkIs          // Number
 	TCPSYN
 	SetZone // Number
@@ -159,7 +163,7 @@ const (
 // Statement is one step of a rule.
 type Statement struct {
 	Op     Op
-	Not    bool // conditions on sets, and InputIs, only
+	Not    bool // conditions on sets, InputIs and DestinationUnicast only
 	Name   string
 	Number uint32
 	Addr   netip.Addr
@@ -192,6 +196,13 @@ func (s Statement) String() string {
 		return fmt.Sprintf("@th,144,32 != 0x%x", a[:])
 	case DestinationHere:
 		return "fib daddr type local"
+	case DestinationUnicast:
+		if s.Not {
+			return "fib daddr type != unicast"
+		}
+		return "fib daddr type unicast"
+	case OriginalDestinationIn:
+		return "ct original ip daddr " + in
 	case InputSourceIn:
 		return "iifname . ip saddr " + in
 	case InputDestinationIn:
@@ -214,6 +225,10 @@ func (s Statement) String() string {
 		return "ct state related"
 	case Established:
 		return "ct state established"
+	case Answer:
+		return "ct direction reply"
+	case Redirected:
+		return "ct status dnat"
 	case TCPSYN:
 		return "tcp flags syn"
 	case SetZone:

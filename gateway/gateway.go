@@ -147,6 +147,8 @@ type Gateway struct {
 	// may send a pod's packets from there. None: not known.
 	NodeIPs     []netip.Addr
 	RemoteCIDRs []netip.Prefix // remapped: what local pods use
+	// Hosts are what is not a pod of this cluster, and the peer may reach all the same.
+	Hosts []netip.Addr
 	// Also are ranges among these of which the node has to say that it has the way.
 	Also        []netip.Prefix
 	MTU         int // of its tunnel, in bytes

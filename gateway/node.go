@@ -53,27 +53,77 @@ func ComputeNode(in NodeInputs) (State, error) {
 	}
 	s.Firewall = Table{
 		Name:     TableName,
-		Counters: []string{DroppedFabric},
+		Counters: []string{DroppedFabric, DroppedNodes},
 		Sets: []Set{
 			{Name: setGateways, Key: KeyHost, Comment: "pods that send over the fabric", Elements: gateways},
+			addressSet(setGiven, "hosts outside, nodes and Services that peers were given addresses of", in.given()),
 			addressSet(setPods, "pods of this cluster", elements("", in.PodCIDRs)),
 			addressSet(setRemotes, "other clusters, as seen from here", remotes),
 			addressSet(setSenders, "gateways' pods, and the nodes that those are on", append(in.senders(), gateways...)),
 		},
 		Chains: []Chain{
+			{Name: "enter", Type: "filter", Hook: "prerouting", Priority: priorityFirst, Rules: enterRules()},
 			{Name: "fabric", Type: "filter", Hook: "prerouting", Priority: priorityRaw, Rules: append(fabricRules(), in.passOnRules()...)},
+			{Name: "own-addresses", Type: "filter", Hook: "prerouting", Priority: afterConntrack, Rules: ownRules()},
 			{Name: "own-packets", Type: "filter", Hook: "output", Priority: priorityRaw, Rules: []FirewallRule{
 				rule("to gateways: no connection is kept, of which each pod's flow would take one", Statement{Op: UDPDestinationPort, Number: FabricPort}, Statement{Op: Untrack}),
 			}},
 			{Name: "arrive", Type: "filter", Hook: "input", Priority: priorityMangle, Rules: in.arriveRules()},
-			{Name: "errors", Type: "filter", Hook: "forward", Priority: priorityMangle, Rules: []FirewallRule{
-				rule("the mark has served", Statement{Op: MarkIs, Number: errorMark}, Statement{Op: SetMark, Number: 0}),
-			}},
+			{Name: "pass", Type: "filter", Hook: "forward", Priority: priorityMangle, Rules: passRules()},
 			{Name: "keep-source", Type: "nat", Hook: "postrouting", Priority: beforeMasquerade, Rules: in.keepSourceRules()},
 		},
 	}
 	s.sort()
 	return s, nil
+}
+
+// enterRules come before everybody else's: the kernel keeps the mark of the packet
+// around a peer's. Cilium marks what a pod sends with the pod's identity, so what comes
+// out of a gateway's pod on this node would be the gateway's to network policies.
+func enterRules() []FirewallRule {
+	return []FirewallRule{rule("a peer's packets come without a mark", Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: SetMark, Number: 0})}
+}
+
+// ownRules close the addresses of this node to peers, which may be in the pods' range:
+// of a bridge, of an overlay's device, or of the node itself. They need no list, so
+// that an address is closed as soon as it is there. They come before programs that
+// lead a port of the node to a pod, like kube-proxy: behind those, the packet is the
+// pod's. What peers send may also come by the pod network, from a node that did not
+// know where the address is.
+func ownRules() []FirewallRule {
+	elsewhere := Statement{Op: InputIs, Not: true, Name: FabricDevice}
+	return []FirewallRule{
+		rule("answers", Statement{Op: Answer}, Statement{Op: Accept}),
+		// Cheaper than to look for the source, for what nodes mostly carry.
+		rule("", elsewhere, Statement{Op: Established}, Statement{Op: Accept}),
+		rule("not from a peer", elsewhere, Statement{Op: SourceIn, Not: true, Name: setRemotes}, Statement{Op: Accept}),
+		rule("an admin gave peers an address of it", Statement{Op: DestinationIn, Name: setGiven}, Statement{Op: Accept}),
+		rule("no peer reaches this node", Statement{Op: DestinationUnicast, Not: true}, Statement{Op: Count, Name: DroppedNodes}, Statement{Op: Drop}),
+	}
+}
+
+// passRules see destinations as kube-proxy has translated them: the pods' range may
+// contain the Services' range, and a Service may lead to a node.
+func passRules() []FirewallRule {
+	fabric := Statement{Op: InputIs, Name: FabricDevice}
+	count, drop := Statement{Op: Count, Name: DroppedNodes}, Statement{Op: Drop}
+	return []FirewallRule{
+		rule("the mark has served", Statement{Op: MarkIs, Number: errorMark}, Statement{Op: SetMark, Number: 0}),
+		rule("no peer reaches gateways' own ports", fabric, Statement{Op: DestinationIn, Name: setGateways}, count, drop),
+		rule("answers", fabric, Statement{Op: Answer}, Statement{Op: Accept}),
+		rule("an admin gave peers an address of it", fabric, Statement{Op: OriginalDestinationIn, Name: setGiven}, Statement{Op: Accept}),
+		rule("no Service leads a peer out of the pods' range", fabric, Statement{Op: Redirected},
+			Statement{Op: DestinationIn, Not: true, Name: setPods}, count, drop),
+	}
+}
+
+// given are what gateways translate addresses of the external range to.
+func (in NodeInputs) given() []Element {
+	var all []Element
+	for _, g := range in.Gateways {
+		all = append(all, hosts(g.Hosts)...)
+	}
+	return all
 }
 
 // fabricRules keep pods from sending over the fabric as if they were gateways:
@@ -128,11 +178,16 @@ func (in NodeInputs) passOnRules() []FirewallRule {
 // network may send a gateway's packets from the node that it is on. Where an
 // operator has not said yet which one that is, packets are judged as before.
 func (in NodeInputs) arriveRules() []FirewallRule {
-	if slices.ContainsFunc(in.Gateways, func(g Gateway) bool { return !g.Gone && len(g.NodeIPs) == 0 }) {
-		return nil
+	fabric := Statement{Op: InputIs, Name: FabricDevice}
+	var rules []FirewallRule
+	if !slices.ContainsFunc(in.Gateways, func(g Gateway) bool { return !g.Gone && len(g.NodeIPs) == 0 }) {
+		rules = append(rules, rule("gateways alone send over the fabric to this node", Statement{Op: UDPDestinationPort, Number: FabricPort},
+			Statement{Op: SourceIn, Not: true, Name: setSenders}, Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}))
 	}
-	return []FirewallRule{rule("gateways alone send over the fabric to this node", Statement{Op: UDPDestinationPort, Number: FabricPort},
-		Statement{Op: SourceIn, Not: true, Name: setSenders}, Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop})}
+	return append(rules,
+		rule("answers", fabric, Statement{Op: Answer}, Statement{Op: Accept}),
+		rule("an admin gave peers an address of it", fabric, Statement{Op: OriginalDestinationIn, Name: setGiven}, Statement{Op: Accept}),
+		rule("no Service leads a peer to this node", fabric, Statement{Op: Count, Name: DroppedNodes}, Statement{Op: Drop}))
 }
 
 func (in NodeInputs) senders() []Element {

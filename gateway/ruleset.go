@@ -17,17 +17,18 @@ func (p Peer) name() string {
 // firewall is the gateway's table. Its comments are for people who look at it
 // with nft: they say which peer something is for, and why it is there.
 func (in Inputs) firewall(peers []Peer) Table {
-	sets := append(in.sets(peers), in.senders())
+	sets := append(in.sets(peers), in.senders(), in.closed())
 	sets = append(sets, portSets(peers)...)
 	if len(in.Hosts) > 0 {
 		sets = append(sets, in.hostMap())
 	}
 	return Table{
 		Name:     TableName,
-		Counters: []string{Arrived, DroppedDestination, DroppedFabric, DroppedInput, DroppedOutput, DroppedSource, PodsReceived, PodsSent},
+		Counters: []string{Arrived, DroppedDestination, DroppedFabric, DroppedInput, DroppedNodes, DroppedOutput, DroppedSource, PodsReceived, PodsSent},
 		Sets:     sets,
 		Chains: []Chain{
 			{Name: "classify", Type: "filter", Hook: "prerouting", Priority: priorityRaw, Rules: classifyRules(peers)},
+			{Name: "nodes", Type: "filter", Hook: "prerouting", Priority: afterConntrack, Rules: closedRules()},
 			{Name: "own-packets", Type: "filter", Hook: "output", Priority: priorityRaw, Rules: outputRules(peers)},
 			{Name: "own-errors", Type: "route", Hook: "output", Priority: priorityMangle, Rules: errorRules()},
 			{Name: "translate-destination", Type: "nat", Hook: "prerouting", Priority: priorityDNAT, Rules: in.destinationRules()},
@@ -50,6 +51,14 @@ func classifyRules(peers []Peer) []FirewallRule {
 		rule("a tunnel leads to pods and external addresses of this cluster only",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: DestinationIn, Not: true, Name: setOwn},
 			Statement{Op: Count, Name: DroppedDestination}, Statement{Op: Drop}),
+		// Its addresses may be in the pods' range. By way of a node, what is for them
+		// would come to eth0, where it is a pod's.
+		rule("a tunnel leads to nothing of this pod but its own end",
+			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: DestinationUnicast, Not: true},
+			Statement{Op: InputDestinationIn, Not: true, Name: setEnds}, Statement{Op: Count, Name: DroppedInput}, Statement{Op: Drop}),
+		rule("and to that, from the other end only",
+			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: InputDestinationIn, Name: setEnds},
+			Statement{Op: InputSourceIn, Not: true, Name: setPeerEnds}, Statement{Op: Count, Name: DroppedInput}, Statement{Op: Drop}),
 		// Another peer's gateway would take it for a node's, and pass what is in it on.
 		rule("no peer sends over the fabric",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: UDPDestinationPort, Number: FabricPort},
@@ -68,6 +77,18 @@ func classifyRules(peers []Peer) []FirewallRule {
 	}
 	return append(rules, rule("the fabric leads to peers only",
 		Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: MarkIs}, Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}))
+}
+
+// closedRules keep peers from nodes that have addresses in the pods' range. Nodes
+// themselves refuse what comes over the fabric; what no node has announced comes
+// to them by the pod network. A node's own address may be in that range as well, and
+// what it began is answered there.
+func closedRules() []FirewallRule {
+	tunnel := Statement{Op: InputIn, Name: setTunnels}
+	return []FirewallRule{
+		rule("answers", tunnel, Statement{Op: Answer}, Statement{Op: Accept}),
+		rule("no peer reaches nodes", tunnel, Statement{Op: DestinationIn, Name: setClosed}, Statement{Op: Count, Name: DroppedNodes}, Statement{Op: Drop}),
+	}
 }
 
 // untrackedInput and untrackedOutput keep what the tunnel itself lives on out
@@ -258,6 +279,7 @@ func (in Inputs) sets(peers []Peer) []Set {
 	tunnels := Set{Name: setTunnels, Key: KeyInterface, Comment: "WireGuard devices: one per peer"}
 	sources := Set{Name: setPeers, Key: KeyInterfaceAddress, Comment: "what each peer sends from"}
 	ends := Set{Name: setEnds, Key: KeyInterfaceAddress, Comment: "this gateway inside the tunnels"}
+	others := Set{Name: setPeerEnds, Key: KeyInterfaceAddress, Comment: "the peers' gateways inside the tunnels"}
 	toReal := Set{Name: mapToReal, Key: KeyAddress, Value: ValuePrefix, Comment: "a peer's networks as seen from here : as they are"}
 	toRemapped := Set{Name: mapToRemapped, Key: KeyInterfaceAddress, Value: ValuePrefix, Comment: "a peer's networks as they are : as seen from here"}
 	fromPeers := Set{Name: mapFromPeers, Key: KeyInterface, Value: ValueMark, Comment: "WireGuard devices : marks of their packets"}
@@ -269,6 +291,7 @@ func (in Inputs) sets(peers []Peer) []Set {
 		own = append(own, Element{Prefix: end, Comment: "gateway, for " + p.name()})
 		tunnels.Elements = append(tunnels.Elements, Element{Interface: dev, Comment: p.name()})
 		ends.Elements = append(ends.Elements, Element{Interface: dev, Prefix: end})
+		others.Elements = append(others.Elements, Element{Interface: dev, Prefix: other})
 		sources.Elements = append(sources.Elements, Element{Interface: dev, Prefix: other, Comment: "gateway of " + p.name()})
 		fromPeers.Elements = append(fromPeers.Elements, Element{Interface: dev, Mark: Mark(p.Index), Comment: p.name()})
 		remapped := p.Remapped.all()
@@ -293,7 +316,7 @@ func (in Inputs) sets(peers []Peer) []Set {
 			}
 		}
 	}
-	return []Set{tunnels, sources, ends, addressSet(setOwn, "this cluster, as its peers know it", own), fromPeers, toPeers, toReal, toRemapped}
+	return []Set{tunnels, sources, ends, others, addressSet(setOwn, "this cluster, as its peers know it", own), fromPeers, toPeers, toReal, toRemapped}
 }
 
 // senders is where the nodes' packets come from. A node's way to a pod may begin
@@ -307,6 +330,17 @@ func (in Inputs) senders() Set {
 		all = append(all, hosts(append([]netip.Addr{n.IP}, n.Addresses...))...)
 	}
 	return addressSet(setSenders, "where nodes of this cluster send from", all)
+}
+
+// closed is what nodes have in the pods' range for themselves.
+func (in Inputs) closed() Set {
+	all := []netip.Addr{in.NodeIP}
+	for _, n := range in.Nodes {
+		all = append(append(all, n.IP), n.Addresses...)
+	}
+	return addressSet(setClosed, "nodes, under addresses in the pods' range", hosts(slices.DeleteFunc(all, func(a netip.Addr) bool {
+		return !slices.ContainsFunc(in.Local.Pod, func(c netip.Prefix) bool { return c.Contains(a) })
+	})))
 }
 
 // hostMap leads from external addresses to hosts outside the cluster.

@@ -52,6 +52,7 @@ liqo_peer_receive_bytes_total{cluster_id="rome",driver="liqo_wireguard"} 10
 liqo_tui_dropped_packets_total{cluster_id="rome",driver="liqo_wireguard",reason="dropped-destination"} 0
 liqo_tui_dropped_packets_total{cluster_id="rome",driver="liqo_wireguard",reason="dropped-fabric"} 0
 liqo_tui_dropped_packets_total{cluster_id="rome",driver="liqo_wireguard",reason="dropped-input"} 0
+liqo_tui_dropped_packets_total{cluster_id="rome",driver="liqo_wireguard",reason="dropped-nodes"} 0
 liqo_tui_dropped_packets_total{cluster_id="rome",driver="liqo_wireguard",reason="dropped-output"} 0
 liqo_tui_dropped_packets_total{cluster_id="rome",driver="liqo_wireguard",reason="dropped-source"} 7
 # HELP liqo_tui_handshake_age_seconds Seconds since the last handshake; absent before the first.

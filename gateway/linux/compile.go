@@ -83,6 +83,14 @@ func compileStatement(st gateway.Statement, ids map[string]uint32) ([]expr.Any, 
 			&expr.Fib{Register: register, FlagDADDR: true, ResultADDRTYPE: true},
 			equal(binary.NativeEndian.AppendUint32(nil, unix.RTN_LOCAL)),
 		}, nil
+	case gateway.DestinationUnicast:
+		is := equal(binary.NativeEndian.AppendUint32(nil, unix.RTN_UNICAST))
+		if st.Not {
+			is.Op = expr.CmpOpNeq
+		}
+		return []expr.Any{&expr.Fib{Register: register, FlagDADDR: true, ResultADDRTYPE: true}, is}, nil
+	case gateway.OriginalDestinationIn:
+		return []expr.Any{&expr.Ct{Key: expr.CtKeyDSTIP, Register: register, Direction: expr.CtDirOriginal}, member}, nil
 	case gateway.InputSourceIn:
 		return []expr.Any{load(expr.MetaKeyIIFNAME), address(ipSource, registerKey), member}, nil
 	case gateway.InputDestinationIn:
@@ -105,9 +113,13 @@ func compileStatement(st gateway.Statement, ids map[string]uint32) ([]expr.Any, 
 	case gateway.MarkIs:
 		return []expr.Any{load(expr.MetaKeyMARK), equal(binary.NativeEndian.AppendUint32(nil, st.Number))}, nil
 	case gateway.Established:
-		return connectionState(1 << 1), nil // IP_CT_ESTABLISHED of nf_conntrack_common.h, as a bit
+		return connectionBit(expr.CtKeySTATE, expr.CtStateBitESTABLISHED), nil
 	case gateway.Related:
-		return connectionState(1 << 2), nil // IP_CT_RELATED
+		return connectionBit(expr.CtKeySTATE, expr.CtStateBitRELATED), nil
+	case gateway.Answer:
+		return []expr.Any{&expr.Ct{Key: expr.CtKeyDIRECTION, Register: register}, equal([]byte{expr.CtDirReply})}, nil
+	case gateway.Redirected:
+		return connectionBit(expr.CtKeySTATUS, 1<<5), nil // IPS_DST_NAT of nf_conntrack_common.h
 	case gateway.TCPSYN:
 		return []expr.Any{
 			load(expr.MetaKeyL4PROTO), equal([]byte{unix.IPPROTO_TCP}),
@@ -177,9 +189,9 @@ func compileEffect(st gateway.Statement) ([]expr.Any, error) {
 	}
 }
 
-func connectionState(bit uint32) []expr.Any {
+func connectionBit(key expr.CtKey, bit uint32) []expr.Any {
 	return []expr.Any{
-		&expr.Ct{Key: expr.CtKeySTATE, Register: register},
+		&expr.Ct{Key: key, Register: register},
 		&expr.Bitwise{
 			SourceRegister: register, DestRegister: register, Len: 4,
 			Mask: binary.NativeEndian.AppendUint32(nil, bit), Xor: make([]byte, 4),

@@ -21,6 +21,7 @@ func TestPeersReachHostsOutsideTheCluster(t *testing.T) {
 		gateway.CIDRs{Pod: linuxtest.Prefixes("10.60.0.0/16"), External: linuxtest.Prefixes("10.71.0.0/16")})
 	b := linuxtest.NewCluster(t, wan, "b", gateway.Client, "203.0.113", "10.244.1.6",
 		gateway.CIDRs{Pod: linuxtest.Prefixes("10.61.0.0/16"), External: linuxtest.Prefixes("10.72.0.0/16")})
+	a.Given = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("198.51.100.3")}
 	a.SyncAll(b)
 	in := a.Inputs(b)
 	in.Hosts = []gateway.Host{

@@ -124,7 +124,7 @@ func TestDamageIsRepairedAndNamed(t *testing.T) {
 		{"bridge fdb del 02:4c:c6:33:64:03 dev liqo-fabric dst 198.51.100.3", "missing: bridge fdb add 02:4c:c6:33:64:03 dev liqo-fabric dst 198.51.100.3"},
 		{"bridge fdb replace 02:4c:c6:33:64:03 dev liqo-fabric dst 192.0.2.9", "unexpected: bridge fdb add 02:4c:c6:33:64:03 dev liqo-fabric dst 192.0.2.9"},
 		{"nft delete table ip liqo-tui", "missing: nft table ip liqo-tui"},
-		{"nft flush chain ip liqo-tui classify", `missing: nft rule classify 10: meta mark 0xc00101c0 ct zone set 4545`},
+		{"nft flush chain ip liqo-tui classify", `missing: nft rule classify 12: meta mark 0xc00101c0 ct zone set 4545`},
 		{"nft delete chain ip liqo-tui clamp", "missing: nft chain clamp"},
 		{"nft insert rule ip liqo-tui classify drop", "unexpected: nft rule classify 1: # not ours: verdict 0"},
 		{"nft insert rule ip liqo-tui clamp tcp dport { 80, 443 } counter", "unexpected: nft rule clamp 1: # not ours: meta"},

@@ -238,7 +238,7 @@ func describeExpr(e expr.Any) string {
 	case *expr.Meta:
 		return fmt.Sprintf("meta %d reg %d set %v", e.Key, dumped(e.Register), e.SourceRegister)
 	case *expr.Ct:
-		return fmt.Sprintf("ct %d reg %d set %v", e.Key, dumped(e.Register), e.SourceRegister)
+		return fmt.Sprintf("ct %d direction %d reg %d set %v", e.Key, e.Direction, dumped(e.Register), e.SourceRegister)
 	case *expr.Cmp:
 		return fmt.Sprintf("cmp %d reg %d %x", e.Op, dumped(e.Register), e.Data)
 	case *expr.Payload:

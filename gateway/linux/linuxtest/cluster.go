@@ -38,6 +38,8 @@ type Cluster struct {
 	Underlay int
 	// ByNode has nodes send to the gateway's pod by way of its node.
 	ByNode bool
+	// Given are the hosts that nodes know the peer may reach.
+	Given []netip.Addr
 
 	GatewayKernel *linux.Kernel
 	NodeKernels   [2]*linux.Kernel
@@ -223,6 +225,7 @@ func (c *Cluster) NodeState(i int) gateway.State {
 			RemoteCIDRs: append(append([]netip.Prefix(nil), c.Remapped.Pod...), c.Remapped.External...),
 			NodeIPs:     []netip.Addr{netip.MustParseAddr(c.NodeIP(0))},
 			HostIP:      host,
+			Hosts:       c.Given,
 		}},
 	})
 	if err != nil {

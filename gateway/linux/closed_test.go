@@ -1,0 +1,368 @@
+//go:build linux
+
+package linux_test
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/linux"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
+	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
+)
+
+// shape is a pod network, by what its nodes have in the pods' range.
+type shape struct {
+	name string
+	make func(t *testing.T) (a, b *linuxtest.Cluster)
+}
+
+func shapes() []shape {
+	const dummyPod = "10.244.%[1]d.250"
+	plain := func(add func(a *linuxtest.Cluster)) func(*testing.T) (a, b *linuxtest.Cluster) {
+		return func(t *testing.T) (*linuxtest.Cluster, *linuxtest.Cluster) {
+			a, b := linuxtest.NewClusters(t)
+			add(a)
+			return a, b
+		}
+	}
+	return []shape{
+		{"bridge", plain(func(a *linuxtest.Cluster) {
+			for i, n := range a.Nodes {
+				n.Script(fmt.Sprintf("ip link add cni0 type bridge\nip addr add 10.244.%d.1/24 brd + dev cni0\nip link set cni0 up", i+1))
+			}
+		})},
+		{"ptp", plain(func(a *linuxtest.Cluster) {
+			for i := range a.Nodes {
+				name := fmt.Sprintf("near%d", i+1)
+				a.Pod(i, name, fmt.Sprintf(dummyPod, i+1))
+				a.Nodes[i].Run("ip", "addr", "add", fmt.Sprintf("10.244.%d.1/32", i+1), "dev", "v-"+name)
+			}
+		})},
+		{"overlay", plain(func(a *linuxtest.Cluster) { a.Overlay() })},
+		{"vpc", func(t *testing.T) (a, b *linuxtest.Cluster) {
+			wan := netns.New(t, "wan")
+			wan.Sysctl("ip_forward", "1")
+			a = linuxtest.NewCluster(t, wan, "a", gateway.Client, "10.244.9", "10.244.1.5",
+				gateway.CIDRs{Pod: linuxtest.Prefixes("10.60.0.0/16"), External: linuxtest.Prefixes("10.71.0.0/16")})
+			b = linuxtest.NewCluster(t, wan, "b", gateway.Server, "203.0.113", "10.244.1.6",
+				gateway.CIDRs{Pod: linuxtest.Prefixes("10.61.0.0/16"), External: linuxtest.Prefixes("10.72.0.0/16")})
+			return a, b
+		}},
+	}
+}
+
+// connect brings both clusters up. Nodes of a say which addresses they have if
+// announced is set.
+func connect(a, b *linuxtest.Cluster, announced bool) {
+	in := a.Inputs(b)
+	if announced {
+		for i, n := range a.Nodes {
+			n.Do(func() { in.Nodes[i].Addresses, _ = linux.Addresses() })
+		}
+	}
+	a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
+	a.SyncNodes()
+	b.SyncAll(a)
+	if a.Role == gateway.Client {
+		a.Redial()
+	} else {
+		b.Redial()
+	}
+}
+
+// inPods are the addresses of a namespace in the pods' range.
+func inPods(n *netns.Namespace) []netip.Addr {
+	var found []netip.Addr
+	for line := range strings.Lines(n.Run("ip", "-4", "-o", "addr")) {
+		a := netip.MustParsePrefix(strings.Fields(line)[3]).Addr()
+		if linuxtest.Local().Pod[0].Contains(a) {
+			found = append(found, a)
+		}
+	}
+	return found
+}
+
+// remapped is how b sees an address of a.
+func remapped(a netip.Addr) netip.Addr {
+	four := a.As4()
+	four[1] = 61
+	return netip.AddrFrom4(four)
+}
+
+// visitors are who has reached a namespace's ports.
+type visitors struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+func (v *visitors) note(name, network string, port uint16, from netip.Addr) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.seen[fmt.Sprintf("%s %s %d from %s", name, network, port, from)] = true
+}
+
+func (v *visitors) from(text string) []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var found []string
+	for s := range v.seen {
+		if strings.Contains(s, text) {
+			found = append(found, s)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// open listens on ports of a namespace, on all of its addresses.
+func (v *visitors) open(n *netns.Namespace, ports ...uint16) {
+	for _, port := range ports {
+		address := fmt.Sprintf("0.0.0.0:%d", port)
+		l, u := n.Listen(address), n.ListenUDP(address)
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				from, _ := netip.ParseAddrPort(c.RemoteAddr().String())
+				v.note(n.Name, "tcp", port, from.Addr())
+				_ = c.Close()
+			}
+		}()
+		go func() {
+			for {
+				_, from, err := u.ReadFromUDPAddrPort(make([]byte, 2000))
+				if err != nil {
+					return
+				}
+				v.note(n.Name, "udp", port, from.Addr().Unmap())
+			}
+		}()
+	}
+}
+
+// knock sends a datagram and begins a connection.
+func knock(t *testing.T, from *netns.Namespace, to netip.AddrPort) {
+	t.Helper()
+	from.Do(func() {
+		for _, kind := range []int{unix.SOCK_DGRAM, unix.SOCK_STREAM} {
+			fd, err := unix.Socket(unix.AF_INET, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = unix.Close(fd) })
+			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BROADCAST, 1)
+			err = unix.Connect(fd, &unix.SockaddrInet4{Addr: to.Addr().As4(), Port: int(to.Port())})
+			if err == nil && kind == unix.SOCK_DGRAM {
+				_, err = unix.Write(fd, []byte("knock"))
+			}
+			if err != nil && !errors.Is(err, unix.EINPROGRESS) {
+				t.Errorf("%s to %s: %v", from.Name, to, err)
+			}
+		}
+	})
+}
+
+// refused is how many packets of peers a cluster has dropped at its doors.
+func refused(c *linuxtest.Cluster) uint64 {
+	gw := c.Counters()
+	sum := gw[gateway.DroppedNodes].Packets + gw[gateway.DroppedInput].Packets + gw[gateway.DroppedDestination].Packets
+	for i, n := range c.Nodes {
+		n.Do(func() {
+			counters, _ := c.NodeKernels[i].Counters()
+			sum += counters[gateway.DroppedNodes].Packets
+		})
+	}
+	return sum
+}
+
+// Nearly every pod network gives nodes addresses in the pods' range. Behind those
+// are kubelets, API servers, node ports and whatever else listens on all addresses.
+func TestAPeerReachesNoNode(t *testing.T) {
+	ports := []uint16{22, 6443, 8082, 10250, 31999} // the last one is of nobody that we know
+	const byIPTables, byNFTables = 30080, 30081
+	for _, s := range shapes() {
+		for _, fence := range []string{"nodes", "gateway"} {
+			t.Run(s.name+"/"+fence, func(t *testing.T) {
+				a, b := s.make(t)
+				connect(a, b, fence == "gateway")
+				pod, client := a.Pod(1, "pod", "10.244.2.2"), b.Pod(1, "client", "10.244.2.3")
+				all := &visitors{seen: map[string]bool{}}
+				all.open(pod, 8080)
+				for _, n := range a.Nodes {
+					all.open(n, ports...)
+					n.NFT(fmt.Sprintf(`table ip nat { chain PREROUTING { type nat hook prerouting priority -100
+							fib daddr type local tcp dport %[1]d dnat to 10.244.2.2:8080
+							fib daddr type local udp dport %[1]d dnat to 10.244.2.2:8080
+}
+}
+						table ip kube-proxy { chain nat-prerouting { type nat hook prerouting priority dstnat
+							fib daddr type local tcp dport %[2]d dnat to 10.244.2.2:8080
+							fib daddr type local udp dport %[2]d dnat to 10.244.2.2:8080
+}
+}`, byIPTables, byNFTables))
+					// One of the two fences alone.
+					if fence == "gateway" {
+						n.Run("nft", "flush", "chain", "ip", "liqo-tui", "own-addresses")
+						n.Run("nft", "flush", "chain", "ip", "liqo-tui", "arrive")
+					}
+				}
+				if fence == "nodes" {
+					a.Gateway.Run("nft", "flush", "chain", "ip", "liqo-tui", "nodes")
+				}
+				linuxtest.ExpectFrom(t, client, "10.61.2.7", whoami(a, 1, "other", "10.244.2.7", "10.60.2.3"))
+
+				local := a.Pod(0, "local", "10.244.1.66")
+				before, knocks := refused(a), uint64(0)
+				for _, n := range a.Nodes {
+					own := inPods(n)
+					if len(own) == 0 {
+						t.Fatalf("%s has no address in the pods' range: the test sees nothing", n.Name)
+					}
+					for _, address := range own {
+						for _, port := range slices.Concat(ports, []uint16{byIPTables, byNFTables}) {
+							knock(t, local, netip.AddrPortFrom(address, port))
+							knock(t, client, netip.AddrPortFrom(remapped(address), port))
+							knocks += 2
+						}
+					}
+					for _, port := range ports {
+						linuxtest.WaitFor(t, fmt.Sprintf("visit of the local pod at %s, port %d", n.Name, port), func() bool {
+							return len(all.from(fmt.Sprintf("%s tcp %d from 10.244.", n.Name, port))) > 0 && len(all.from(fmt.Sprintf("%s udp %d from 10.244.", n.Name, port))) > 0
+						})
+					}
+				}
+				linuxtest.WaitFor(t, "visit of the local pod by node ports", func() bool {
+					return len(all.from("pod tcp 8080 from ")) > 0 && len(all.from("pod udp 8080 from ")) > 0
+				})
+				linuxtest.WaitFor(t, "drop of all that the peer sent", func() bool { return refused(a) >= before+knocks })
+				if got := all.from("from 10.60."); len(got) > 0 {
+					t.Errorf("the peer's pod reached:\n%s", strings.Join(got, "\n"))
+				}
+
+				if fence == "nodes" { // which learn at once of an address that they get
+					a.Nodes[1].Run("ip", "addr", "add", "10.244.2.77/32", "dev", "lo")
+					before := refused(a)
+					knock(t, client, netip.MustParseAddrPort("10.61.2.77:22"))
+					linuxtest.WaitFor(t, "drop at the new address", func() bool { return refused(a) >= before+2 })
+					if got := all.from("from 10.60."); len(got) > 0 {
+						t.Errorf("at the new address, the peer's pod reached %q", got)
+					}
+				}
+
+				// What nodes begin is answered, also where their own address is a pod's.
+				back := b.Pod(1, "back", "10.244.2.9")
+				back.Whoami(":8080")
+				for i, n := range a.Nodes {
+					seen := "10.72.0.0"
+					if s.name == "vpc" {
+						seen = remapped(netip.MustParseAddr(a.NodeIP(i))).String()
+					}
+					linuxtest.ExpectFrom(t, n, "10.60.2.9", "back sees "+seen)
+				}
+			})
+		}
+	}
+}
+
+// whoami starts a pod that answers, and returns what it says to a client.
+func whoami(c *linuxtest.Cluster, node int, name, ip, client string) string {
+	c.Pod(node, name, ip).Whoami(":8080")
+	return name + " sees " + client
+}
+
+// The gateway's pod has an address in the pods' range too, and ports for the cluster.
+func TestAPeerReachesNothingOfAGateway(t *testing.T) {
+	a, b := linuxtest.NewPair(t)
+	all := &visitors{seen: map[string]bool{}}
+	all.open(a.Gateway, 22, 8082, 31999)
+	local, client := a.Pod(0, "local", "10.244.1.66"), b.Pod(1, "client", "10.244.2.3")
+	for _, fence := range []string{"gateway", "nodes"} {
+		t.Run(fence, func(t *testing.T) {
+			if fence == "nodes" { // as with the gateway of another peer
+				other := a.Pod(1, "other", "10.244.2.5")
+				all.open(other, 8082)
+				a.Nodes[1].NFT("add element ip liqo-tui gateways { 10.244.2.5 }")
+				before := refused(a)
+				knock(t, client, netip.MustParseAddrPort("10.61.2.5:8082"))
+				linuxtest.WaitFor(t, "drop", func() bool { return refused(a) >= before+2 })
+			} else {
+				before := refused(a)
+				for _, port := range []uint16{22, 8082, 31999} {
+					knock(t, client, netip.AddrPortFrom(netip.MustParseAddr("10.61.1.5"), port))
+					knock(t, local, netip.AddrPortFrom(netip.MustParseAddr("10.244.1.5"), port))
+				}
+				linuxtest.WaitFor(t, "visit of the local pod", func() bool { return len(all.from("from 10.244.1.66")) == 6 })
+				linuxtest.WaitFor(t, "drop", func() bool { return refused(a) >= before+6 })
+			}
+			if got := all.from("from 10.60."); len(got) > 0 {
+				t.Errorf("the peer's pod reached %q", got)
+			}
+			if got := all.from("from 10.244.2.3"); len(got) > 0 {
+				t.Errorf("the peer's pod reached %q", got)
+			}
+		})
+	}
+	linuxtest.PingThrough(t, a, b)
+	linuxtest.PingThrough(t, b, a)
+
+	// A pod of the peer speaks to the tunnel's end: the peer's gateway lets it.
+	b.Gateway.Script("ip route add 169.254.18.1/32 dev liqo-tunnel table 18100")
+	inbox := a.Gateway.ListenUDP(fmt.Sprintf("169.254.18.1:%d", gateway.PingPort))
+	before := a.Counters()[gateway.DroppedInput].Packets
+	raw := udp4("10.244.2.3:12345", fmt.Sprintf("169.254.18.1:%d", gateway.PingPort), []byte("ping"))
+	b.Gateway.Do(func() { sendRaw(t, raw, netip.MustParseAddr("169.254.18.1")) })
+	linuxtest.WaitFor(t, "drop of a pod's ping", func() bool { return a.Counters()[gateway.DroppedInput].Packets > before })
+	if err := inbox.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, from, err := inbox.ReadFromUDPAddrPort(make([]byte, 10)); err == nil {
+		t.Errorf("a ping came from %s, want those of the other gateway only", from)
+	}
+}
+
+// A pods' range may contain the Services', as Cilium's default does. A Service may
+// lead to nodes: that of the API server does in every cluster.
+func TestNoServiceLeadsAPeerToNodes(t *testing.T) {
+	a, b := linuxtest.NewPair(t)
+	all := &visitors{seen: map[string]bool{}}
+	for i, n := range a.Nodes {
+		all.open(n, 6443)
+		n.NFT(fmt.Sprintf(`table ip proxy2 { chain services { type nat hook prerouting priority dstnat
+			ip daddr 10.244.200.1 tcp dport 443 dnat to %[1]s:6443
+			ip daddr 10.244.200.1 udp dport 443 dnat to %[1]s:6443
+			ip daddr 10.244.200.2 tcp dport 443 dnat to %[2]s:6443
+			ip daddr 10.244.200.2 udp dport 443 dnat to %[2]s:6443
+}
+}`, a.NodeIP(i), a.NodeIP(1-i)))
+	}
+	client, local := b.Pod(1, "client", "10.244.2.3"), a.Pod(0, "local", "10.244.1.66")
+	before := refused(a)
+	for _, service := range []string{"200.1:443", "200.2:443"} {
+		knock(t, local, netip.MustParseAddrPort("10.244."+service))
+		knock(t, client, netip.MustParseAddrPort("10.61."+service))
+	}
+	linuxtest.WaitFor(t, "visits of the local pod", func() bool {
+		return len(all.from("node-a1 tcp")) > 0 && len(all.from("node-a2 udp")) > 0
+	})
+	linuxtest.WaitFor(t, "drop", func() bool { return refused(a) >= before+4 })
+	if got := append(all.from("from 10.60."), all.from("node-a2 tcp 6443 from 198.51.100.2")...); len(got) > 1 {
+		t.Errorf("reached %q, want the local pod's visit alone", got)
+	}
+	// To pods of a Service on the same node, peers come.
+	for _, n := range a.Nodes {
+		n.NFT("add rule ip proxy2 services ip daddr 10.244.200.3 tcp dport 8080 dnat to 10.244.1.7:8080")
+	}
+	linuxtest.ExpectFrom(t, client, "10.61.200.3", whoami(a, 0, "backend", "10.244.1.7", "10.60.2.3"))
+}
