@@ -260,7 +260,7 @@ func TestExplainNamesWhatDiffers(t *testing.T) {
 			"unexpected: ip rule add pref 10 fwmark 0xc00101c1 iif liqo-fabric lookup 18100",
 		}},
 		{"link twice as wide", func(s *State) { s.Links[0].MTU = 2900 }, []string{
-			"ip link add liqo-fabric up address 02:4c:0a:f4:01:05 mtu 2900 alias \"liqo-tui: between nodes and gateways\" type vxlan id 4544 dstport 6092 nolearning → " + want.Links[0].String(),
+			"ip link add liqo-fabric up address 02:4c:0a:f4:01:05 mtu 2900 alias \"liqo-tui: between nodes and gateways\" addrgenmode none type vxlan id 4544 dstport 6092 nolearning → " + want.Links[0].String(),
 		}},
 		{"tunnel gone", func(s *State) { s.Tunnels = nil }, []string{"missing: tunnel liqo-tunnel"}},
 		{"table gone", func(s *State) { s.Firewall = Table{} }, []string{"missing: nft table ip liqo-tui"}},

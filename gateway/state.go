@@ -36,6 +36,10 @@ type Link struct {
 	MAC   MAC
 	MTU   int
 	Up    bool
+	// IPv6 addresses, of which the kernel gives each device one, are none of a State's.
+	// Cilium takes a device that has an address and routes for one of the node's: it
+	// masquerades what goes there, and makes all pods' MTU no larger than its.
+	IPv6 bool
 }
 
 // Tunnel is a WireGuard device with its one peer.
@@ -180,8 +184,12 @@ func write[T fmt.Stringer](b *strings.Builder, items []T) {
 }
 
 func (l Link) String() string {
-	return fmt.Sprintf("ip link add %s %s address %s mtu %d alias %q type vxlan id %d dstport %d nolearning",
-		l.Name, upText(l.Up), l.MAC, l.MTU, l.Alias, l.VNI, l.Port)
+	mode := "none"
+	if l.IPv6 {
+		mode = "eui64"
+	}
+	return fmt.Sprintf("ip link add %s %s address %s mtu %d alias %q addrgenmode %s type vxlan id %d dstport %d nolearning",
+		l.Name, upText(l.Up), l.MAC, l.MTU, l.Alias, mode, l.VNI, l.Port)
 }
 
 func (t Tunnel) String() string {

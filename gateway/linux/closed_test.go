@@ -3,6 +3,7 @@
 package linux_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -181,7 +182,7 @@ func refused(c *linuxtest.Cluster) uint64 {
 	for i, n := range c.Nodes {
 		n.Do(func() {
 			counters, _ := c.NodeKernels[i].Counters()
-			sum += counters[gateway.DroppedNodes].Packets
+			sum += counters[gateway.DroppedNodes].Packets + counters[gateway.DroppedFabric].Packets
 		})
 	}
 	return sum
@@ -365,4 +366,189 @@ func TestNoServiceLeadsAPeerToNodes(t *testing.T) {
 		n.NFT("add rule ip proxy2 services ip daddr 10.244.200.3 tcp dport 8080 dnat to 10.244.1.7:8080")
 	}
 	linuxtest.ExpectFrom(t, client, "10.61.200.3", whoami(a, 0, "backend", "10.244.1.7", "10.60.2.3"))
+}
+
+// What programs of pod networks make of a node's device depends on its addresses. An
+// older agent has left one, and the kernel gives one where the MTU grows.
+func TestTheFabricHasNoAddressOfIPv6(t *testing.T) {
+	n := newLonelyNode(t)
+	n.Run("sh", "-c", "for f in all default; do echo 0 >/proc/sys/net/ipv6/conf/$f/disable_ipv6; done")
+	addresses := func() string { return strings.TrimSpace(n.Run("ip", "-6", "addr", "show", "dev", "liqo-fabric")) }
+	state := gateway.State{Links: n.state(1).Links}
+	n.Script("ip link add liqo-fabric mtu 1450 type vxlan id 4544 dstport 6092 nolearning\nip link set liqo-fabric address " + state.Links[0].MAC.String() + " up")
+	if addresses() == "" {
+		t.Fatal("the device of before has no address: the test sees nothing")
+	}
+	check := func(when string) {
+		t.Helper()
+		n.update(state)
+		if got := addresses(); got != "" {
+			t.Errorf("%s: got %s", when, got)
+		}
+	}
+	check("a device of before")
+	if lines := n.update(state); len(lines) != 0 {
+		t.Errorf("again: %q", lines)
+	}
+	n.Run("ip", "link", "set", "liqo-fabric", "down")
+	check("up again")
+	n.Run("ip", "link", "set", "liqo-fabric", "mtu", "1000")
+	check("with an MTU that had no room for IPv6")
+	n.Run("ip", "link", "del", "liqo-fabric")
+	check("a new device")
+	n.Run("ip", "addr", "add", "fd00::1/64", "dev", "liqo-fabric")
+	check("an address that somebody gave it")
+}
+
+// hostile has a peer's gateway send what its own rules would keep pods from.
+func hostile(b *linuxtest.Cluster) {
+	b.Gateway.Run("ip", "rule", "add", "pref", "1", "iif", "lo", "to", "10.244.2.0/24", "lookup", "18100")
+}
+
+// A node takes what comes to an overlay's port out of it, and believes what is in it:
+// one datagram would speak as any local pod, or as a pod of another peer.
+func TestAPeersDatagramsAreTakenOutOfNothing(t *testing.T) {
+	const victimAt, local = "10.244.2.2:7777", "10.244.1.66"
+	a, b := linuxtest.NewClusters(t)
+	a.Overlay()
+	connect(a, b, false)
+	node := a.Nodes[1]
+	victim := a.Pod(1, "victim", "10.244.2.2")
+	inbox := victim.ListenUDP(victimAt)
+	sender := a.Pod(0, "sender", local)
+	hostile(b)
+	node.Script("ip link add vx address 02:00:00:00:00:02 type vxlan id 1 dstport 4789 nolearning\nip link set vx up")
+	node.Sysctl("conf/all/rp_filter", "0") // the packets' source is behind another device
+	mac := gateway.MAC{2, 0, 0, 0, 0, 2}
+	inner := func(text string) []byte { return udp4("10.244.1.9:5353", victimAt, []byte(text)) }
+	asGeneve := append([]byte{0, 0, 0x65, 0x58, 0, 0, 1, 0}, vxlan(1, mac, inner("6081"))[8:]...) // RFC 8926: Ethernet, VNI 1
+	geneve := &visitors{seen: map[string]bool{}}                                                  // not every kernel has the device
+	geneve.open(node, 6081)
+	fabric := vxlan(a.NodeState(1).Links[0].VNI, gateway.FabricMAC(netip.MustParseAddr(a.NodeIP(1))), udp4("10.71.9.9:5353", victimAt, []byte("6092")))
+	datagrams := []struct {
+		port   uint16
+		packet []byte
+	}{
+		{4789, vxlan(1, mac, inner("4789"))},
+		{6081, asGeneve},
+		{6092, fabric},
+		{8472, vxlan(1, mac, inner("8472"))},
+		// The fabric's packet in the pod network's: as if a gateway had sent it.
+		{8472, vxlan(1, mac, udp4("10.244.1.5:4444", "10.244.2.0:6092", fabric))},
+	}
+	arrives := func(within time.Duration) string {
+		buffer := make([]byte, 100)
+		if err := inbox.SetReadDeadline(time.Now().Add(within)); err != nil {
+			t.Fatal(err)
+		}
+		n, from, err := inbox.ReadFromUDPAddrPort(buffer)
+		if err != nil {
+			return ""
+		}
+		return fmt.Sprintf("%q from %s", buffer[:n], from)
+	}
+	for _, fence := range []string{"nodes", "gateway"} {
+		if fence == "nodes" {
+			a.Gateway.Run("nft", "flush", "chain", "ip", "liqo-tui", "nodes")
+		} else {
+			in := a.Inputs(b)
+			in.Nodes[1].Addresses = inPods(node)
+			a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
+			node.Run("nft", "flush", "chain", "ip", "liqo-tui", "own-addresses")
+		}
+		for _, d := range datagrams {
+			before := refused(a)
+			raw := udp4("10.244.2.3:4444", fmt.Sprintf("10.244.2.0:%d", d.port), d.packet)
+			b.Gateway.Do(func() { sendRaw(t, raw, netip.MustParseAddr("10.244.2.0")) })
+			linuxtest.WaitFor(t, fmt.Sprintf("drop of a datagram for %d", d.port), func() bool { return refused(a) == before+1 })
+		}
+		if got := arrives(50 * time.Millisecond); got != "" {
+			t.Errorf("%s alone: the pod got %s", fence, got)
+		}
+		if got := geneve.from(""); len(got) > 0 {
+			t.Errorf("%s alone: %q", fence, got)
+		}
+	}
+	// From a pod of this cluster, each is taken out: that is the pod network's concern.
+	for _, d := range datagrams {
+		if d.port == 6092 {
+			continue // TestPodsDoNotSpeakOverTheFabric
+		}
+		socket := sender.ListenUDP("0.0.0.0:0")
+		if _, err := socket.WriteToUDPAddrPort(d.packet, netip.AddrPortFrom(netip.MustParseAddr("10.244.2.0"), d.port)); err != nil {
+			t.Fatal(err)
+		}
+		if d.port == 6081 {
+			linuxtest.WaitFor(t, "datagram for 6081", func() bool { return len(geneve.from("from "+local)) > 0 })
+			continue
+		}
+		if arrives(5*time.Second) == "" {
+			t.Errorf("of a local pod, the datagram for %d is not taken out: the packets of this test prove nothing", d.port)
+		}
+	}
+}
+
+// Cilium marks what a pod sends with the identity of the pod, and reads the mark
+// where a packet goes to a pod of the node.
+func TestAPeersPacketsHaveNoMark(t *testing.T) {
+	a, b := linuxtest.NewPair(t)
+	node := a.Nodes[0] // the gateway's
+	node.NFT(`table ip watch {
+		counter marked { }
+		counter clean { }
+		chain identity { type filter hook prerouting priority -2147483648;
+			iifname "v-gw-a" meta mark set 0x2210f00
+		}
+		chain look { type filter hook prerouting priority -450;
+			iifname "liqo-fabric" meta mark != 0 counter name marked
+			iifname "liqo-fabric" meta mark 0 counter name clean
+		}
+	}`)
+	client := b.Pod(1, "client", "10.244.2.3")
+	linuxtest.ExpectFrom(t, client, "10.61.1.7", whoami(a, 0, "near", "10.244.1.7", "10.60.2.3"))
+	counted := func(name string) string { return node.Run("nft", "list", "counter", "ip", "watch", name) }
+	if got := counted("marked"); !strings.Contains(got, "packets 0 ") {
+		t.Errorf("packets of the peer with the gateway's mark: %s", got)
+	}
+	if got := counted("clean"); strings.Contains(got, "packets 0 ") {
+		t.Errorf("no packet was seen: the test sees nothing: %s", got)
+	}
+}
+
+// A node answers no echo of a peer, and takes no packet that belongs to nothing.
+func TestNodesAnswerPeersNothing(t *testing.T) {
+	a, b := linuxtest.NewPair(t)
+	a.Nodes[1].Script("ip link add cni0 type bridge\nip addr add 10.244.2.1/24 brd + dev cni0\nip link set cni0 up")
+	hostile(b)
+	send := func(what, to string, packet []byte) {
+		t.Helper()
+		before := refused(a)
+		b.Gateway.Do(func() { sendRaw(t, packet, netip.MustParseAddr(to)) })
+		linuxtest.WaitFor(t, "drop of "+what, func() bool { return refused(a) == before+1 })
+	}
+	from, to := netip.MustParseAddr("10.244.2.3"), netip.MustParseAddr("10.244.2.1")
+	echo := []byte{8, 0, 0, 0, 0, 1, 0, 1}
+	binary.BigEndian.PutUint16(echo[2:], checksum(echo))
+	send("an echo", to.String(), packet(unix.IPPROTO_ICMP, from, to, echo))
+	// Of no connection, with flags and a checksum that none has: conntrack calls it invalid,
+	// and does not translate its source.
+	segment := syn("10.244.2.3:4444", "10.244.2.1:10250", 1000)[20:]
+	segment[13] = 0x3f
+	send("a packet of no connection", to.String(), packet(unix.IPPROTO_TCP, from, to, segment))
+	for _, to := range []string{"10.244.2.255:9", "10.244.2.1:9"} {
+		send("a datagram to "+to, netip.MustParseAddrPort(to).Addr().String(), udp4("10.244.2.3:4444", to, []byte("all of you")))
+	}
+	// What a gateway says of a node's packet comes through.
+	in := a.Inputs(b)
+	in.Peers[0].PathMTU = 1200
+	a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
+	for i, n := range a.Nodes {
+		socket := n.ListenUDP("0.0.0.0:0")
+		linuxtest.DontFragment(t, socket)
+		to := netip.MustParseAddrPort("10.60.2.3:7777")
+		linuxtest.WaitFor(t, fmt.Sprintf("message to node %d that it is too long", i+1), func() bool {
+			_, err := socket.WriteToUDPAddrPort(make([]byte, 1250), to)
+			return errors.Is(err, unix.EMSGSIZE)
+		})
+	}
 }

@@ -218,8 +218,8 @@ func (k *Kernel) Found(want gateway.State) (gateway.State, error) {
 	}
 	defer s.close()
 	var found gateway.State
-	var errs [7]error
-	found.Links = s.readLinks()
+	var errs [8]error
+	found.Links, errs[7] = s.readLinks()
 	found.Tunnels, errs[0] = k.readTunnels(s, want.Tunnels)
 	found.Settings, errs[6] = s.readSettings(want)
 	found.Neighbors, errs[1] = s.readNeighbors()

@@ -13,10 +13,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-func (s *session) readLinks() []gateway.Link {
+// addrGenModeNone is IN6_ADDR_GEN_MODE_NONE of uapi/linux/if_link.h.
+const addrGenModeNone = 1
+
+func (s *session) readLinks() ([]gateway.Link, error) {
 	link, ok := s.links[gateway.FabricDevice]
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	attrs := link.Attrs()
 	found := gateway.Link{Name: attrs.Name, Alias: attrs.Alias, MTU: attrs.MTU, Up: attrs.Flags&net.FlagUp != 0}
@@ -26,11 +29,43 @@ func (s *session) readLinks() []gateway.Link {
 	if v, ok := link.(*netlink.Vxlan); ok && !v.Learning && v.VtepDevIndex == 0 && v.SrcAddr == nil && v.Group == nil {
 		found.VNI, found.Port = v.VxlanId, uint16(v.Port)
 	}
-	return []gateway.Link{found}
+	addresses, err := s.addresses6(link)
+	found.IPv6 = len(addresses) > 0
+	return []gateway.Link{found}, err
+}
+
+func (s *session) addresses6(link netlink.Link) ([]netlink.Addr, error) {
+	found, err := dump(func() ([]netlink.Addr, error) { return s.nl.AddrList(link, netlink.FAMILY_V6) })
+	if err != nil {
+		return nil, fmt.Errorf("list addresses of %s: %w", link.Attrs().Name, err)
+	}
+	return found, nil
+}
+
+// withoutIPv6 takes a device's addresses of IPv6, and keeps the kernel from giving it
+// another one. Where the device has no IPv6, there is nothing to do.
+func (s *session) withoutIPv6(link netlink.Link) error {
+	name := link.Attrs().Name
+	if err := s.nl.LinkSetIP6AddrGenMode(link, addrGenModeNone); err != nil && !errors.Is(err, unix.EAFNOSUPPORT) {
+		return fmt.Errorf("keep the kernel from giving %s an address: %w", name, err)
+	}
+	addresses, err := s.addresses6(link)
+	if err != nil {
+		return err
+	}
+	for _, a := range addresses {
+		if err := s.nl.AddrDel(link, &a); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+			return fmt.Errorf("take %s from %s: %w", a.IP, name, err)
+		}
+	}
+	return nil
 }
 
 func (s *session) syncLinks(want gateway.State) ([]string, error) {
-	have := s.readLinks()
+	have, err := s.readLinks()
+	if err != nil {
+		return nil, err
+	}
 	c := gateway.DiffLinks(have, want.Links)
 	var errs []error
 	for _, l := range c.Add {
@@ -78,6 +113,10 @@ func (s *session) ensureLink(have, want gateway.Link) error {
 		if err := s.nl.LinkSetAlias(link, want.Alias); err != nil {
 			return fmt.Errorf("set the alias of %s: %w", want.Name, err)
 		}
+	}
+	// Behind the MTU: a device has no IPv6 below 1280 bytes, and gets it above.
+	if err := s.withoutIPv6(link); err != nil {
+		return err
 	}
 	if want.Up && !have.Up {
 		if err := s.nl.LinkSetUp(link); err != nil {
