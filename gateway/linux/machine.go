@@ -86,7 +86,8 @@ func Networks() ([]netip.Prefix, error) {
 	return found, nil
 }
 
-// Addresses are those of this machine that it may send from by itself, in order.
+// Addresses are those of this machine that it may send from by itself, in order. A route
+// may name a secondary address as its source, as a floating one at many providers.
 func Addresses() ([]netip.Addr, error) {
 	links, err := dump(netlink.LinkList)
 	if err != nil {
@@ -103,7 +104,7 @@ func Addresses() ([]netip.Addr, error) {
 	var found []netip.Addr
 	for _, a := range all {
 		ip := addr(a.IP)
-		if !dummy[a.LinkIndex] && a.Flags&unix.IFA_F_SECONDARY == 0 && !ip.IsLoopback() && !ip.IsLinkLocalUnicast() {
+		if !dummy[a.LinkIndex] && !ip.IsLoopback() && !ip.IsLinkLocalUnicast() {
 			found = append(found, ip)
 		}
 	}
