@@ -118,7 +118,8 @@ type Fabric struct {
 	Host netip.Addr
 	// NodeIPs are the addresses of the nodes that the gateway's pods are on.
 	NodeIPs []string
-	LeftOut []string // of the peer's ranges, with reasons: for people
+	Hosts   []netip.Addr // that the peer may reach by external addresses
+	LeftOut []string     // of the peer's ranges, with reasons: for people
 	// Also are those of the peer's ranges of which nodes say that they have the way.
 	Also []netip.Prefix
 }
@@ -131,7 +132,7 @@ func (g Gateway) InternalFabric(f Fabric) *networkingv1beta1.InternalFabric {
 	meta.Annotations = map[string]string{}
 	for name, text := range map[string]string{
 		AnnotationLeftOut: strings.Join(f.LeftOut, "\n"), AnnotationNodeIPs: strings.Join(f.NodeIPs, ","),
-		AnnotationAlso: joined(f.Also),
+		AnnotationAlso: joined(f.Also), AnnotationHosts: joined(f.Hosts),
 	} {
 		if text != "" {
 			meta.Annotations[name] = text

@@ -120,6 +120,9 @@ const (
 	// AnnotationNodeIPs on an InternalFabric are the addresses of the nodes that the
 	// gateway's pods are on, with commas between them.
 	AnnotationNodeIPs = "liqo-tui.dev/node-ips"
+	// AnnotationHosts on an InternalFabric are what is no pod, and the peer may reach by an
+	// external address, separated by commas: nodes let it in.
+	AnnotationHosts = "liqo-tui.dev/hosts"
 	// AnnotationHost on an InternalFabric is a gateway IP, and behind "@" the address
 	// of the node that the pod with it is on. It says nothing of another gateway IP.
 	AnnotationHost = "liqo-tui.dev/host"

@@ -304,9 +304,24 @@ func written(f *networkingv1beta1.InternalFabric) time.Time {
 	return at
 }
 
+// addressesIn are the IPv4 addresses in an annotation.
+func addressesIn(f *networkingv1beta1.InternalFabric, annotation string) []netip.Addr {
+	var found []netip.Addr
+	for text := range strings.SplitSeq(f.Annotations[annotation], ",") {
+		if ip, err := netip.ParseAddr(text); err == nil && ip.Is4() {
+			found = append(found, ip)
+		}
+	}
+	return found
+}
+
 func gatewayOf(f *networkingv1beta1.InternalFabric) (gateway.Gateway, error) {
 	g := gateway.Gateway{Name: f.Namespace + "/" + f.Name, MTU: f.Spec.MTU}
 	var err error
+	// First: what is for them is dropped where something else can't be followed.
+	if g.RemoteCIDRs, err = prefixes("remote CIDRs", f.Spec.RemoteCIDRs); err != nil {
+		return g, err
+	}
 	if g.PodIP, err = netip.ParseAddr(string(f.Spec.GatewayIP)); err != nil {
 		return g, fmt.Errorf("gateway IP: %w", err)
 	}
@@ -316,14 +331,7 @@ func gatewayOf(f *networkingv1beta1.InternalFabric) (gateway.Gateway, error) {
 			g.HostIP = ip
 		}
 	}
-	for text := range strings.SplitSeq(f.Annotations[render.AnnotationNodeIPs], ",") {
-		if ip, err := netip.ParseAddr(text); err == nil && ip.Is4() {
-			g.NodeIPs = append(g.NodeIPs, ip)
-		}
-	}
-	if g.Also, err = render.Also(f); err != nil {
-		return g, err
-	}
-	g.RemoteCIDRs, err = prefixes("remote CIDRs", f.Spec.RemoteCIDRs)
+	g.NodeIPs, g.Hosts = addressesIn(f, render.AnnotationNodeIPs), addressesIn(f, render.AnnotationHosts)
+	g.Also, err = render.Also(f)
 	return g, err
 }

@@ -140,6 +140,16 @@ func (r *gateways) readNode(ctx context.Context, in *inputs, name string) (repor
 	return report, nil
 }
 
+// reals are the addresses that hosts have themselves.
+func (in *inputs) reals() []netip.Addr {
+	var all []netip.Addr
+	for _, h := range in.hosts {
+		all = append(all, h.Real)
+	}
+	slices.SortFunc(all, netip.Addr.Compare)
+	return slices.Compact(all)
+}
+
 // readFabric reads what the nodes were told last.
 func (r *gateways) readFabric(ctx context.Context, in *inputs) error {
 	var f networkingv1beta1.InternalFabric
@@ -208,7 +218,7 @@ func (in *inputs) supports() ([]render.Object, error) {
 			host = netip.Addr{}
 		}
 		objects = append(objects, g.InternalFabric(render.Fabric{
-			PodIP: ip, Host: host, Gone: in.gone(ip), Remote: remote, MTU: in.view.mtu, NodeIPs: in.nodeIPs, LeftOut: leftOut, Also: in.also(),
+			PodIP: ip, Host: host, Gone: in.gone(ip), Remote: remote, MTU: in.view.mtu, NodeIPs: in.nodeIPs, Hosts: in.reals(), LeftOut: leftOut, Also: in.also(),
 		}))
 	}
 	return objects, nil
