@@ -161,6 +161,8 @@ type NodeInputs struct {
 	UnderlayMTU int            // of the widest of the node's ways to gateways, in bytes
 	PodCIDRs    []netip.Prefix // of the whole local cluster
 	Gateways    []Gateway
+	// Closed are ranges of peers whose gateways the node can't lead to.
+	Closed []netip.Prefix
 }
 
 // What both ends of a tunnel or of the fabric have to agree on.

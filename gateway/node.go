@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+
+	"github.com/liqo-tui/liqo-tui/ipam"
 )
 
 // beforeMasquerade runs just before the chains of the CNI and of kube-proxy,
@@ -22,6 +24,9 @@ func ComputeNode(in NodeInputs) (State, error) {
 		// The mark is for where all devices are filtered; who filters only new ones by
 		// default is not asked, so nothing there depends on who else touches marks.
 		Settings: []Setting{{FabricDevice, ReversePath, 0}, {FabricDevice, ReversePathMark, 1}},
+	}
+	for _, c := range in.closed() {
+		s.Routes = append(s.Routes, Route{Table: NodeTable, Type: Blackhole, Destination: c})
 	}
 	var remotes, gateways []Element
 	for _, g := range in.Gateways {
@@ -115,6 +120,27 @@ func passRules() []FirewallRule {
 		rule("no Service leads a peer out of the pods' range", fabric, Statement{Op: Redirected},
 			Statement{Op: DestinationIn, Not: true, Name: setPods}, count, drop),
 	}
+}
+
+// closed are the parts of Closed that nobody else has. Without a route, what is for
+// them would leave the cluster, not encrypted, by the node's default route.
+func (in NodeInputs) closed() []netip.Prefix {
+	var taken []ipam.Reservation
+	for _, c := range in.PodCIDRs {
+		taken = append(taken, ipam.Reservation{Prefix: c})
+	}
+	for _, g := range in.Gateways {
+		for _, c := range g.RemoteCIDRs {
+			taken = append(taken, ipam.Reservation{Prefix: c})
+		}
+	}
+	var valid []netip.Prefix
+	for _, c := range in.Closed {
+		if c.IsValid() && c.Addr().Is4() {
+			valid = append(valid, c.Masked())
+		}
+	}
+	return ipam.Without(outermost(valid), taken)
 }
 
 // given are what gateways translate addresses of the external range to.

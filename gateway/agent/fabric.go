@@ -66,6 +66,9 @@ func RunFabric(ctx context.Context, config *rest.Config, o FabricOptions) error 
 	if err := errors.Join(mgr.Add(runnable(f.repair)), announces.setup(ctx, mgr, config), mgr.Add(runnable(newPaths(f, announces).run)), mgr.Add(serveInspect(f))); err != nil {
 		return err
 	}
+	if err := mgr.Add(runnable(func(ctx context.Context) error { return o.keepAddress(ctx, addressInterval, linux.HasAddress) })); err != nil {
+		return err
+	}
 	if o.Announced != nil {
 		if err := mgr.Add(runnable(func(ctx context.Context) error {
 			mdns.Announce(ctx, o.Log, o.NodeIP, *o.Announced)
@@ -80,6 +83,37 @@ func RunFabric(ctx context.Context, config *rest.Config, o FabricOptions) error 
 		}
 	}
 	return mgr.Start(ctx)
+}
+
+const addressInterval = 10 * time.Second
+
+// keepAddress ends with an error when no device has the node's address, as after a new
+// DHCP lease: a pod in its host's network is not restarted then, gateways would send to
+// the former address, and no route could be set. The kubelet starts the agent again, with
+// the address that the node has. One look may be between two steps of a change.
+func (o FabricOptions) keepAddress(ctx context.Context, every time.Duration, has func(netip.Addr) (bool, error)) error {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	missed := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		ok, err := has(o.NodeIP)
+		switch {
+		case err != nil:
+			o.Log.Warn("look for the node's address", "error", err)
+		case ok:
+			missed = 0
+		default:
+			missed++
+		}
+		if missed == 2 {
+			return fmt.Errorf("no device has the node's address %s any more: the agent ends, and is started again with the one that the node has", o.NodeIP)
+		}
+	}
 }
 
 type fabric struct {
@@ -129,7 +163,7 @@ func (f *fabric) reconcile(ctx context.Context, whole bool) (_ ctrl.Result, err 
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if len(in.Gateways) == 0 {
+	if len(in.Gateways)+len(in.Closed) == 0 {
 		f.wanted, f.applied = gateway.State{}, false
 		f.leads(nil)
 		if err := f.kernel.Remove(); err != nil {
@@ -273,7 +307,7 @@ func (o FabricOptions) mtuTo(pod netip.Addr) int {
 }
 
 // follow keeps what no node can follow as it was when one could: its gateway
-// goes on with that, too.
+// goes on with that, too. Where it never could, what is for the peer is dropped.
 func (f *fabric) follow(in gateway.NodeInputs, unfit []gateway.Unfit) gateway.NodeInputs {
 	in, more := in.Fitting()
 	unfit = append(unfit, more...)
@@ -282,6 +316,7 @@ func (f *fabric) follow(in gateway.NodeInputs, unfit []gateway.Unfit) gateway.No
 		if last, ok := f.followed[u.Name]; ok {
 			in.Gateways = append(in.Gateways, last)
 		}
+		in.Closed = append(in.Closed, u.RemoteCIDRs...)
 	}
 	if len(unfit) > 0 {
 		in, _ = in.Fitting() // another gateway may have taken its place

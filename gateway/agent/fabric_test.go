@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,5 +127,55 @@ func TestNodeGoesByTheGatewaysNode(t *testing.T) {
 		if got != c.want || g.UnderlayMTU != c.pod {
 			t.Errorf("%s: got %q and %d, want %q and %d", c.name, got, g.UnderlayMTU, c.want, c.pod)
 		}
+	}
+}
+
+// What an admin gave peers an address of is closed to them otherwise: nodes have to know.
+func TestNodesAreToldOfTheHostsThatAPeerMayReach(t *testing.T) {
+	want := []netip.Addr{netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("10.96.0.1")}
+	f := render.Gateway{Name: "server"}.InternalFabric(render.Fabric{PodIP: "10.244.0.1", MTU: 1300, Hosts: want})
+	got, err := gatewayOf(f)
+	if err != nil || !slices.Equal(got.Hosts, want) {
+		t.Errorf("got %v, %v, want %v", got.Hosts, err, want)
+	}
+}
+
+// What no node can follow is dropped, and does not leave the cluster by the node's
+// default route; not even where there is nothing else.
+func TestWhatIsForAPeerThatCantBeFollowedIsClosed(t *testing.T) {
+	f := &fabric{options: FabricOptions{Log: slog.New(slog.DiscardHandler)}}
+	pods := []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}
+	in := gateway.NodeInputs{NodeIP: netip.MustParseAddr("192.0.2.1"), UnderlayMTU: 1500, PodCIDRs: pods}
+	bad := gateway.Gateway{Name: "milan", PodIP: netip.MustParseAddr("10.244.0.1"), MTU: 500, RemoteCIDRs: []netip.Prefix{netip.MustParsePrefix("10.240.0.0/13"), netip.MustParsePrefix("10.1.0.0/16")}}
+	in.Gateways = []gateway.Gateway{bad}
+	state, err := gateway.ComputeNode(f.follow(in, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var routes []string
+	for _, r := range state.Routes {
+		routes = append(routes, r.String())
+	}
+	text := strings.Join(routes, "\n")
+	if !strings.Contains(text, "blackhole 10.1.0.0/16") || !strings.Contains(text, "blackhole 10.240.0.0/14") {
+		t.Errorf("got\n%s\nwant the peer's ranges closed", text)
+	}
+	for _, r := range state.Routes {
+		if r.Destination.Overlaps(pods[0]) {
+			t.Errorf("got %s, want this cluster's own pods left alone", r)
+		}
+	}
+}
+
+func TestTheAgentEndsWhenTheNodesAddressIsGone(t *testing.T) {
+	o := FabricOptions{NodeIP: netip.MustParseAddr("192.0.2.1"), Log: slog.New(slog.DiscardHandler)}
+	answers := []bool{true, false, true, false, false}
+	has := func(netip.Addr) (bool, error) {
+		a := answers[0]
+		answers = answers[1:]
+		return a, nil
+	}
+	if err := o.keepAddress(t.Context(), time.Millisecond, has); err == nil || !strings.Contains(err.Error(), "192.0.2.1") || len(answers) > 0 {
+		t.Errorf("got %v with %d looks left, want an end at the second in a row that finds nothing", err, len(answers))
 	}
 }

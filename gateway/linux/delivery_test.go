@@ -282,3 +282,32 @@ func (n *lonelyNode) routeMessages(do func()) int {
 		}
 	}
 }
+
+// The node has lost its address. What is for a peer that comes then must not leave by
+// the default route, not encrypted.
+func TestWhatIsForAPeerIsDroppedWhereItsRouteCantBeSet(t *testing.T) {
+	n := newLonelyNode(t)
+	n.update(n.state(1))
+	n.Script("ip addr del 198.51.100.2/24 dev eth0\nip addr add 198.51.100.7/24 dev eth0\nip route replace default via 198.51.100.1")
+	var err error
+	n.Do(func() { _, err = n.kernel.Update(n.state(1, 2)) })
+	if err == nil || !strings.Contains(err.Error(), "11.2.0.0/16") {
+		t.Errorf("got %v, want an error that names the route", err)
+	}
+	if out, err := n.Try("ip", "route", "get", "11.2.0.1"); err == nil {
+		t.Errorf("what is for the second peer goes %s", out)
+	}
+	var has, had bool
+	n.Do(func() {
+		has, _ = linux.HasAddress(netip.MustParseAddr("198.51.100.7"))
+		had, _ = linux.HasAddress(netip.MustParseAddr("198.51.100.2"))
+	})
+	if !has || had {
+		t.Errorf("the new address is there: %v, the old one: %v", has, had)
+	}
+	n.Script("ip addr add 198.51.100.2/24 dev eth0")
+	n.update(n.state(1, 2))
+	if out := n.Run("ip", "route", "get", "11.2.0.1"); !strings.Contains(out, "dev liqo-fabric") {
+		t.Errorf("with its address back, what is for the second peer goes %s", out)
+	}
+}

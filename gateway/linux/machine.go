@@ -112,6 +112,15 @@ func Addresses() ([]netip.Addr, error) {
 	return slices.Compact(found), nil
 }
 
+// HasAddress reports whether a device of this machine has an address.
+func HasAddress(a netip.Addr) (bool, error) {
+	all, err := dump(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_V4) })
+	if err != nil {
+		return false, fmt.Errorf("list addresses: %w", err)
+	}
+	return slices.ContainsFunc(all, func(found netlink.Addr) bool { return addr(found.IP) == a }), nil
+}
+
 // MTUTo is the longest packet in bytes that the machine's own configuration lets
 // go to an address: of the route, or of its device. What routers have said of the
 // path since does not count; see CachedMTU.

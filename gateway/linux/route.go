@@ -101,7 +101,7 @@ func (s *session) syncRoutes(want gateway.State) ([]string, error) {
 			err = s.nl.RouteReplace(route)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("set route: %s: %w", r, err))
+			errs = append(errs, fmt.Errorf("set route: %s: %w", r, errors.Join(err, s.closeRoute(r))))
 		}
 	}
 	for _, r := range c.Remove {
@@ -115,6 +115,22 @@ func (s *session) syncRoutes(want gateway.State) ([]string, error) {
 		}
 	}
 	return c.Lines, errors.Join(errs...)
+}
+
+// closeRoute drops what is for a peer where its route can't be set: it would leave the
+// cluster, not encrypted, by the node's default route.
+func (s *session) closeRoute(r gateway.Route) error {
+	if r.Table != gateway.NodeTable {
+		return nil
+	}
+	route, err := s.toRoute(gateway.Route{Table: r.Table, Type: gateway.Blackhole, Destination: r.Destination, Metric: r.Metric})
+	if err == nil {
+		err = s.nl.RouteAdd(route) // one that is there leads into the fabric
+	}
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	return err
 }
 
 // The kernel's local table, where it is by default and where we move it.
