@@ -3,6 +3,7 @@ package flows
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Unable is why no agent of ours can run on a node, "" if one can.
@@ -17,6 +18,9 @@ func (n NodeFacts) Unable() string {
 	}
 	return ""
 }
+
+// Virtual reports whether the node is no machine: a program stands for it.
+func (n NodeFacts) Virtual() bool { return strings.HasPrefix(n.Unfit, "virtual") }
 
 // OldestKernel is the first one with the features of nftables that gateways and
 // agents use. They refuse to run on an older one.

@@ -94,7 +94,10 @@ type Reading struct {
 	Lately         render.Movement // since pings are no longer answered
 	// PodTraffic is when packets of pods were last seen to pass both ways; zero: never,
 	// or the gateway does not look.
-	PodTraffic     time.Time
+	PodTraffic time.Time
+	// Refused are packets from the peer that were for nodes or for the gateway itself; nil:
+	// the gateway does not count them.
+	Refused        *uint64
 	PeerAddress    string // where the peer was last heard, address:port
 	Implementation string
 	MTU            int // bytes
@@ -314,7 +317,7 @@ func (p Peer) readConnection(r *Reading) {
 		r.PodTraffic = *report.PodTraffic
 	}
 	r.Loss, r.Received, r.Sent, r.Lately = report.Loss, report.ReceivedBytes, report.SentBytes, report.Lately
-	r.Generation, r.NextKey = report.Generation, report.NextKey
+	r.Generation, r.NextKey, r.Refused = report.Generation, report.NextKey, report.Refused
 	r.PeerAddress, r.Implementation, r.MTU, r.PathMTU = report.Endpoint, report.Implementation, report.MTU, report.PathMTU
 }
 

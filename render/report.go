@@ -36,6 +36,9 @@ type Report struct {
 	// PodTraffic is when packets of pods were last seen to pass both ways, in flows
 	// that were answered; nil: they never were. Pings of gateways don't count.
 	PodTraffic *time.Time `json:"podTraffic,omitempty"`
+	// Refused counts the packets from the peer that were for nodes or for the gateway itself,
+	// since the gateway's pod is there; nil from a gateway that does not count them.
+	Refused *uint64 `json:"refused,omitempty"`
 	// Endpoint is where the peer was last heard or is being dialled.
 	Endpoint string `json:"endpoint,omitempty"`
 	// Implementation is "kernel" or "userspace".

@@ -185,7 +185,7 @@ func (x *ground) findings(root string) []string {
 	for {
 		var all, roots []string
 		for _, r := range check.Diagnose(x.facts(), nil) {
-			if r.ID == check.NodePaths {
+			if r.ID == check.NodePaths || r.ID == check.Closed {
 				continue // the API servers here have no nodes, whose agents would say it
 			}
 			all = append(all, fmt.Sprintf("%s %s %s", r.ID, r.Where(), r.State))

@@ -34,6 +34,7 @@ const (
 	PathMTU    flows.Code = "LT-D031"
 	PacketLoss flows.Code = "LT-D032"
 	PodTraffic flows.Code = "LT-D033"
+	Closed     flows.Code = "LT-D034"
 )
 
 // NotRead is said of what only the command reads, not every look.
@@ -83,6 +84,7 @@ func diagnosisChecks() []definition[diagnosis] {
 		{Keys, eachSide, []flows.Code{Gateways}, diagnosis.keys},
 		{NodePaths, eachSide, []flows.Code{GatewayPod}, diagnosis.nodePaths},
 		{Policies, eachSide, []flows.Code{Configured}, diagnosis.policies},
+		{Closed, eachSide, []flows.Code{GatewayPod}, diagnosis.nodesClosed},
 		{Warnings, eachSide, []flows.Code{Answers}, diagnosis.warnings},
 		{Fresh, eachSide, []flows.Code{GatewayPod}, diagnosis.fresh},
 		{UDPPath, eachWay, []flows.Code{Endpoint, GatewayPod, Keys, Fresh}, diagnosis.path},

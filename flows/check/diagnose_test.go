@@ -171,6 +171,15 @@ func TestDiagnose(t *testing.T) {
 		"pod-restarted": {facts: func(f *flows.Facts) {
 			f.Remote.Pods[0].Restarts, f.Remote.Pods[0].Restarted = 2, f.At.Add(-3*time.Minute)
 		}},
+		"node-without-agent": {facts: func(f *flows.Facts) {
+			f.Local.Nodes, f.Local.Agents = []flows.NodeFacts{{Name: "rome-1", Ready: true}}, []string{"rome-1"}
+			f.Remote.Nodes, f.Remote.Agents = []flows.NodeFacts{
+				{Name: "milan-1", Ready: true},
+				{Name: "milan-2", Ready: true},
+				{Name: "naples", Ready: true, Unfit: "virtual, type=virtual-kubelet"},
+			}, []string{"milan-1"}
+			says(&f.Local, f.At, func(r *render.Report) { r.Refused = new(uint64(7)) })
+		}},
 		"node-cut-off": {
 			facts: func(f *flows.Facts) {
 				gateway := f.Remote.Servers[0].Namespace + "/" + f.Remote.Servers[0].Name
@@ -304,6 +313,9 @@ func TestDiagnose(t *testing.T) {
 				f := factsOf(pair)
 				nodes := []flows.NodeFacts{node("r1", "172.18.0.10", "198.51.100.9")}
 				f.Local.Nodes = nodes
+				if f.Local.Software == flows.Operator {
+					f.Local.Agents = append(f.Local.Agents, nodes[0].Name)
+				}
 				tc.facts(&f)
 				return check.Diagnose(f, new(before(f)))
 			}

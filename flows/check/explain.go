@@ -207,6 +207,10 @@ func diagnosisTexts() map[flows.Code]Text {
 			"nodes reach the gateway", "Packets of pods go from their node to the gateway's pod over VXLAN, UDP port 6092. Each node's agent asks each gateway every 20 to 30 s whether it is there, by the same way.",
 			[]string{"Allow UDP port 6092 between all nodes, both ways: in security groups, host firewalls and policies for hosts.", "If one node alone fails, compare its firewall with the others'."},
 		},
+		Closed: {
+			"nodes closed to the peer", "A peer reaches pods. Nodes have addresses in the pods' range as well, behind which are kubelets, API servers and node ports. Each node's agent, and the gateway, drop what a peer sends there, and the gateway counts it.",
+			[]string{"A node without an agent drops nothing: see why the DaemonSet liqo-tui-fabric has no pod on it.", "Packets that were refused: ask the peer's admin what sends them. A NetworkPolicy there stops it."},
+		},
 		PacketLoss: {
 			"packet loss", "The share of a minute's pings that were not answered. TCP becomes slow from one in a hundred.",
 			[]string{"Look at the links between the clusters, and at the load of the gateways' nodes."},

@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -43,6 +44,32 @@ func (in diagnosis) nodePaths(side flows.Side) Result {
 		return result(Inconclusive, "no node agent has said anything, or InternalNodes may not be read")
 	}
 	return pass(count(len(c.Agents), "node agent finds", "node agents find") + " that the gateway answers")
+}
+
+// nodesClosed is whether nodes and gateway keep the peer from all but pods. A node without an
+// agent does not, whatever the reason.
+func (in diagnosis) nodesClosed(side flows.Side) Result {
+	c, r, other := in.cluster(side), in.readings[side], in.cluster(side.Other()).ID
+	var bare []string
+	for _, n := range c.Nodes {
+		if !n.Virtual() && !slices.Contains(c.Agents, n.Name) {
+			bare = append(bare, n.Name)
+		}
+	}
+	switch {
+	case c.Software == flows.Liqo:
+		return result(Inconclusive, "Liqo's gateways don't tell")
+	case len(c.Nodes) == 0 || c.AgentsUnknown:
+		return result(Inconclusive, "not known: nodes or InternalNodes may not be read")
+	case len(bare) > 0:
+		return result(Warn, fmt.Sprintf("%d of %s may be reached by %s, without an agent: %s", len(bare), count(len(c.Nodes), "node", "nodes"), other, flows.Some(bare)),
+			"see why it has no pod there: "+c.Context.Kubectl()+" -n "+c.Namespace+" describe daemonset/"+render.FabricName)
+	case r.Refused == nil:
+		return result(Inconclusive, "the gateway does not say what it refuses: it may be older than this program")
+	case *r.Refused > 0:
+		return pass(fmt.Sprintf("%s from %s refused, for nodes or the gateway itself", count(int(*r.Refused), "packet", "packets"), other))
+	}
+	return pass(string(other) + " has tried to reach no node")
 }
 
 // maxGroups is how many groups of pods are named.

@@ -111,6 +111,7 @@ func (c *Cluster) report(o render.Object, g *gateway) bool {
 		g.ping(now, o.GetGeneration(), w, c.world.chance.Float64)
 	}
 	value, r := c.judge(now, o, g, w)
+	r.Refused = new(uint64)
 	last, known, _ := render.ParseReport(conn.Annotations) // of our own making
 	r.Since = last.Since
 	if r.Since == nil || value != conn.Status.Value {

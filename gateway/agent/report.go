@@ -55,6 +55,7 @@ func (g *gatewayAgent) report(ctx context.Context) error {
 		}
 		if counters, err := g.counters(); err == nil {
 			h.pods = h.pods.next(now, counters[gateway.PodsSent].Packets, counters[gateway.PodsReceived].Packets)
+			r.Refused = new(counters[gateway.DroppedNodes].Packets + counters[gateway.DroppedInput].Packets)
 		}
 		r.PodTraffic = cmp.Or(h.pods.passed, h.last.PodTraffic)
 		conn, err := g.write(ctx, value, r)

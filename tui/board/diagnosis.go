@@ -51,7 +51,7 @@ func (s Screen) checked(e session.Env, p *peering) (results []check.Result, miss
 	_, missing = s.contextsOf(p)
 	results = diagnosed(s.factsOf(e, p), s.looks)
 	results = slices.DeleteFunc(results, func(r check.Result) bool { // only the command reads them
-		return r.State == check.Inconclusive && r.Summary == check.NotRead
+		return r.State == check.Inconclusive && (r.Summary == check.NotRead || r.ID == check.Closed)
 	})
 	if missing != "" {
 		results = slices.DeleteFunc(results, func(r check.Result) bool {
