@@ -59,6 +59,8 @@ func (in diagnosis) nodesClosed(side flows.Side) Result {
 	switch {
 	case c.Software == flows.Liqo:
 		return result(Inconclusive, "Liqo's gateways don't tell")
+	case r.Role == "":
+		return result(Inconclusive, "there is no gateway here")
 	case len(c.Nodes) == 0 || c.AgentsUnknown:
 		return result(Inconclusive, "not known: nodes or InternalNodes may not be read")
 	case len(bare) > 0:
