@@ -5,15 +5,21 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
 )
 
 // Whoever may write a gateway template has the operator make pods. So these may do
 // no more than our own: what is not known here to be harmless is refused. The rules
-// are those of Kubernetes' Pod Security Standard "baseline", and besides: our
-// capabilities, the gateway's ServiceAccount, and no Secret but the gateway's keys.
+// are those of Kubernetes' Pod Security Standard "baseline", by Kubernetes' own program.
+// The namespace can't enforce that standard: it forbids NET_ADMIN. Stricter than it are
+// volumes and capabilities; and it knows nothing of the gateway's ServiceAccount, its
+// Secret, and where and in whose stead the pod runs.
 
 // gatewayCapabilities are what a gateway's container may add; see gatewayTemplate.
 var gatewayCapabilities = []corev1.Capability{"NET_ADMIN", "MKNOD"}
@@ -40,35 +46,63 @@ func (g Gateway) CheckPods(d *appsv1.Deployment, keys string) error {
 	const pod = ".spec.deployment.spec.template.spec"
 	c := podCheck{keys: keys}
 	s := &d.Spec.Template.Spec
-	for field, set := range map[string]bool{"hostNetwork": s.HostNetwork, "hostPID": s.HostPID, "hostIPC": s.HostIPC, "resourceClaims": len(s.ResourceClaims) > 0} {
-		c.at = pod + "." + field
+	c.at = pod
+	alone := *s
+	alone.InitContainers, alone.Containers = nil, nil
+	c.baseline(&d.Spec.Template.ObjectMeta, alone)
+	for field, set := range map[string]bool{
+		"resourceClaims": len(s.ResourceClaims) > 0, "nodeName": s.NodeName != "", "runtimeClassName": s.RuntimeClassName != nil,
+		"priorityClassName " + s.PriorityClassName: CriticalPriority(s.PriorityClassName),
+	} {
+		c.at = pod + "." + strings.Fields(field)[0]
 		c.refuse(set, "%s", field)
 	}
 	c.at = pod + ".serviceAccountName"
 	c.refuse(s.ServiceAccountName != g.Name || s.DeprecatedServiceAccount != "" && s.DeprecatedServiceAccount != g.Name,
 		"serviceAccountName %q instead of %q", s.ServiceAccountName, g.Name)
-	c.at = pod + ".securityContext"
-	if p := s.SecurityContext; p != nil {
-		c.confinement(p.SeccompProfile, p.AppArmorProfile, p.WindowsOptions, "the pod")
-		for _, sysctl := range p.Sysctls {
-			c.refuse(!strings.HasPrefix(sysctl.Name, "net."), "sysctl %s", sysctl.Name) // others are the node's, or not the network's
-		}
-	}
 	for i := range s.Volumes {
 		c.at = fmt.Sprintf("%s.volumes[%d]", pod, i)
 		c.volume(&s.Volumes[i])
 	}
 	for i := range s.InitContainers {
 		c.at = fmt.Sprintf("%s.initContainers[%d]", pod, i)
-		c.container(&s.InitContainers[i])
+		c.container(s.InitContainers[i])
 	}
 	for i := range s.Containers {
 		c.at = fmt.Sprintf("%s.containers[%d]", pod, i)
-		c.container(&s.Containers[i])
+		c.container(s.Containers[i])
 	}
 	c.at = pod + ".ephemeralContainers"
 	c.refuse(len(s.EphemeralContainers) > 0, "ephemeralContainers")
 	return c.result("its pods")
+}
+
+// CriticalPriority reports whether a class is for the programs without which a cluster does
+// not work: others' pods are evicted for its pods, and quotas count them apart.
+func CriticalPriority(class string) bool {
+	return class == "system-node-critical" || class == "system-cluster-critical"
+}
+
+// baseline is Pod Security's latest as of the release in go.mod.
+var baseline = sync.OnceValues(func() (policy.Evaluator, error) { return policy.NewEvaluator(policy.DefaultChecks(), nil) })
+
+// baseline refuses what that standard does: of a pod without its containers, or of one
+// container, so that what is refused has a field. Of volumes, capabilities and sysctls of
+// the pod's own network, others judge.
+func (c *podCheck) baseline(meta *metav1.ObjectMeta, pod corev1.PodSpec) {
+	rules, err := baseline()
+	if err != nil {
+		c.refuse(true, "anything, since the rules of Pod Security can't be read: %v", err)
+		return
+	}
+	pod.Volumes = nil
+	if p := pod.SecurityContext.DeepCopy(); p != nil {
+		p.Sysctls = slices.DeleteFunc(p.Sysctls, func(s corev1.Sysctl) bool { return strings.HasPrefix(s.Name, "net.") })
+		pod.SecurityContext = p
+	}
+	for _, r := range rules.EvaluatePod(api.LevelVersion{Level: api.LevelBaseline, Version: api.LatestVersion()}, meta, &pod) {
+		c.refuse(!r.Allowed, "%s: %s", r.ForbiddenReason, r.ForbiddenDetail)
+	}
 }
 
 // CheckService reports what in a gateway's Service would lead others' traffic to
@@ -131,7 +165,7 @@ func (c *podCheck) volume(v *corev1.Volume) {
 	}
 }
 
-func (c *podCheck) container(o *corev1.Container) {
+func (c *podCheck) container(o corev1.Container) {
 	for _, e := range o.Env {
 		if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
 			c.secret(e.ValueFrom.SecretKeyRef.Name)
@@ -142,25 +176,12 @@ func (c *podCheck) container(o *corev1.Container) {
 			c.secret(e.SecretRef.Name)
 		}
 	}
-	for _, p := range o.Ports {
-		c.refuse(p.HostPort != 0, "hostPort %d", p.HostPort)
-	}
-	s := o.SecurityContext
-	if s == nil {
-		return
-	}
-	c.refuse(s.Privileged != nil && *s.Privileged, "a privileged container (%s)", o.Name)
-	c.refuse(s.ProcMount != nil && *s.ProcMount != corev1.DefaultProcMount, "procMount %v", s.ProcMount)
-	c.confinement(s.SeccompProfile, s.AppArmorProfile, s.WindowsOptions, "container "+o.Name)
-	if s.Capabilities != nil {
+	if s := o.SecurityContext.DeepCopy(); s != nil && s.Capabilities != nil {
 		for _, added := range s.Capabilities.Add {
 			c.refuse(!slices.Contains(gatewayCapabilities, added), "capability %s", added)
 		}
+		s.Capabilities = nil
+		o.SecurityContext = s
 	}
-}
-
-func (c *podCheck) confinement(seccomp *corev1.SeccompProfile, armor *corev1.AppArmorProfile, windows *corev1.WindowsSecurityContextOptions, whose string) {
-	c.refuse(seccomp != nil && seccomp.Type == corev1.SeccompProfileTypeUnconfined, "%s without seccomp", whose)
-	c.refuse(armor != nil && armor.Type == corev1.AppArmorProfileTypeUnconfined, "%s without AppArmor", whose)
-	c.refuse(windows != nil && windows.HostProcess != nil && *windows.HostProcess, "%s as a host process", whose)
+	c.baseline(&metav1.ObjectMeta{}, corev1.PodSpec{Containers: []corev1.Container{o}})
 }

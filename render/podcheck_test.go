@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // filledServer is what the operator makes of our own template.
@@ -48,16 +49,43 @@ func TestPodsOfTemplatesReachNothingElse(t *testing.T) {
 	security := func(change func(*corev1.SecurityContext)) func(*corev1.PodSpec) {
 		return func(p *corev1.PodSpec) { change(p.Containers[0].SecurityContext) }
 	}
+	probe := func(host string) func(*corev1.PodSpec) {
+		return func(p *corev1.PodSpec) {
+			p.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Host: host, Port: intstr.FromInt32(80)}}}
+		}
+	}
 	foreign := corev1.LocalObjectReference{Name: "admin-token"}
 	for _, c := range []struct {
 		name, want string
 		change     func(*corev1.PodSpec)
 	}{
 		{"our own", "", func(*corev1.PodSpec) {}},
+		{"a sysctl of its network", "", func(p *corev1.PodSpec) {
+			p.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "net.ipv4.ip_forward", Value: "1"}}}
+		}},
+		{"a type that containers have anyway", "", security(func(s *corev1.SecurityContext) { s.SELinuxOptions = &corev1.SELinuxOptions{Type: "container_t"} })},
+		{"a priority of an admin's", "", func(p *corev1.PodSpec) { p.PriorityClassName = "gateways" }},
+		{"a probe of itself", "", probe("")},
+		{"no confinement by SELinux", "seLinuxOptions: container \"tunnel\"", security(func(s *corev1.SecurityContext) { s.SELinuxOptions = &corev1.SELinuxOptions{Type: "spc_t"} })},
+		{"no confinement of the pod by SELinux", "seLinuxOptions: pod", func(p *corev1.PodSpec) {
+			p.SecurityContext = &corev1.PodSecurityContext{SELinuxOptions: &corev1.SELinuxOptions{User: "system_u", Role: "system_r"}}
+		}},
+		{"no AppArmor, as it was said before", "forbidden AppArmor profile: ", nil},
+		{"a probe of another", `probe or lifecycle host: container "tunnel" uses probe or lifecycle host "169.254.169.254"`, probe("169.254.169.254")},
+		{"a hook to another", "probe or lifecycle host: ", func(p *corev1.PodSpec) {
+			p.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Host: "127.0.0.1", Port: intstr.FromInt32(10250)}}}
+		}},
+		{"another runtime", "runtimeClassName", func(p *corev1.PodSpec) { p.RuntimeClassName = new("kata-privileged") }},
+		{"its node", "nodeName", func(p *corev1.PodSpec) { p.NodeName = "control-plane-1" }},
+		{"the priority of kubelets' programs", "priorityClassName system-node-critical", func(p *corev1.PodSpec) { p.PriorityClassName = "system-node-critical" }},
+		{"the priority of the cluster's programs", "priorityClassName system-cluster-critical", func(p *corev1.PodSpec) { p.PriorityClassName = "system-cluster-critical" }},
+		{"a process of a Windows host", "hostProcess", security(func(s *corev1.SecurityContext) {
+			s.WindowsOptions = &corev1.WindowsSecurityContextOptions{HostProcess: new(true)}
+		})},
 		{"a scratch directory", "", volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})},
-		{"the host's network", "hostNetwork", func(p *corev1.PodSpec) { p.HostNetwork = true }},
-		{"the host's processes", "hostPID", func(p *corev1.PodSpec) { p.HostPID = true }},
-		{"the host's memory", "hostIPC", func(p *corev1.PodSpec) { p.HostIPC = true }},
+		{"the host's network", "host namespaces: hostNetwork=true", func(p *corev1.PodSpec) { p.HostNetwork = true }},
+		{"the host's processes", "host namespaces: hostPID=true", func(p *corev1.PodSpec) { p.HostPID = true }},
+		{"the host's memory", "host namespaces: hostIPC=true", func(p *corev1.PodSpec) { p.HostIPC = true }},
 		{"the host's files", "hostPath /", volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}})},
 		{"a disk of others", `volume "v"`, volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "db"}})},
 		{"a driver", `volume "v"`, volume(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "secrets-store.csi.k8s.io"}})},
@@ -74,26 +102,30 @@ func TestPodsOfTemplatesReachNothingElse(t *testing.T) {
 		{"another account", `serviceAccountName "admin" instead of "milan"`, func(p *corev1.PodSpec) { p.ServiceAccountName = "admin" }},
 		{"another account by its old name", "serviceAccountName", func(p *corev1.PodSpec) { p.DeprecatedServiceAccount = "admin" }},
 		{"the namespace's account", "serviceAccountName", func(p *corev1.PodSpec) { p.ServiceAccountName = "" }},
-		{"privileged", "a privileged container (tunnel)", security(func(s *corev1.SecurityContext) { s.Privileged = new(true) })},
+		{"privileged", `privileged: container "tunnel"`, security(func(s *corev1.SecurityContext) { s.Privileged = new(true) })},
 		{"another capability", "capability SYS_ADMIN", security(func(s *corev1.SecurityContext) { s.Capabilities.Add = append(s.Capabilities.Add, "SYS_ADMIN") })},
-		{"no seccomp", "container tunnel without seccomp", security(func(s *corev1.SecurityContext) {
+		{"no seccomp", `seccompProfile: container "tunnel"`, security(func(s *corev1.SecurityContext) {
 			s.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
 		})},
-		{"no AppArmor", "container tunnel without AppArmor", security(func(s *corev1.SecurityContext) {
+		{"no AppArmor", "forbidden AppArmor profile: ", security(func(s *corev1.SecurityContext) {
 			s.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
 		})},
-		{"the whole /proc", "procMount", security(func(s *corev1.SecurityContext) { s.ProcMount = new(corev1.UnmaskedProcMount) })},
-		{"a port of the host", "hostPort 22", func(p *corev1.PodSpec) { p.Containers[0].Ports[0].HostPort = 22 }},
-		{"a sysctl of the node", "sysctl kernel.msgmax", func(p *corev1.PodSpec) {
+		{"the whole /proc", `procMount: container "tunnel"`, security(func(s *corev1.SecurityContext) { s.ProcMount = new(corev1.UnmaskedProcMount) })},
+		{"a port of the host", `hostPort: container "tunnel" uses hostPort 22`, func(p *corev1.PodSpec) { p.Containers[0].Ports[0].HostPort = 22 }},
+		{"a sysctl of the node", "forbidden sysctls: kernel.msgmax", func(p *corev1.PodSpec) {
 			p.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel.msgmax", Value: "1"}}}
 		}},
-		{"in an init container", "a privileged container (init)", func(p *corev1.PodSpec) {
+		{"in an init container", `privileged: container "init"`, func(p *corev1.PodSpec) {
 			p.InitContainers = []corev1.Container{{Name: "init", SecurityContext: &corev1.SecurityContext{Privileged: new(true)}}}
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, _ := filledServer(t, g)
-			c.change(&d.Spec.Template.Spec)
+			if c.change == nil {
+				d.Spec.Template.Annotations["container.apparmor.security.beta.kubernetes.io/tunnel"] = "unconfined"
+			} else {
+				c.change(&d.Spec.Template.Spec)
+			}
 			got := ""
 			if err := g.CheckPods(d, "gw-milan"); err != nil {
 				got = err.Error()
@@ -112,8 +144,10 @@ func TestWhatATemplateMayNotHaveHasItsField(t *testing.T) {
 	pod := &d.Spec.Template.Spec
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "v", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/etc"}}})
 	pod.HostNetwork, pod.Containers[0].SecurityContext.Privileged = true, new(true)
-	want := "its pods may not have a privileged container (tunnel) (.spec.deployment.spec.template.spec.containers[0]), " +
-		"hostNetwork (.spec.deployment.spec.template.spec.hostNetwork), hostPath /etc (.spec.deployment.spec.template.spec.volumes[1])"
+	pod.NodeName = "node-a"
+	const at = ".spec.deployment.spec.template.spec"
+	want := `its pods may not have host namespaces: hostNetwork=true (` + at + `), hostPath /etc (` + at + `.volumes[1]), nodeName (` + at + `.nodeName), ` +
+		`privileged: container "tunnel" must not set securityContext.privileged=true (` + at + `.containers[0])`
 	if err := g.CheckPods(d, "gw-milan"); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
