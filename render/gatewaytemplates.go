@@ -114,6 +114,9 @@ const serviceTemplate = `
 // GatewayTemplates are the templates that a new installation offers, under
 // Liqo's names. image is the gateway's image; of replicas, one holds the tunnel.
 func GatewayTemplates(namespace, image string, replicas int, pods PodSettings) ([]Object, error) {
+	if CriticalPriority(pods.PriorityClassName) { // the operator would refuse the templates
+		return nil, fmt.Errorf("pods of gateways: priorityClassName %s is for the cluster's own programs: give gateways another one, such as %s", pods.PriorityClassName, GatewayPriorityClass)
+	}
 	server, err := parseTemplate(gatewayTemplate+serviceTemplate, image, replicas, "server", pods)
 	if err != nil {
 		return nil, err

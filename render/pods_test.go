@@ -91,6 +91,25 @@ fabric: {tolerations: [{key: gpu, operator: Exists}]}
 	}
 }
 
+// The operator refuses gateways with such a priority, so an installation does not ask for it.
+func TestAnInstallationAsksForNoGatewaysWithACriticalPriority(t *testing.T) {
+	for settings, refused := range map[string]bool{
+		"priorityClassName: system-cluster-critical":                                    true,
+		"gateway: {priorityClassName: system-node-critical}":                            true,
+		"{priorityClassName: system-cluster-critical, gateway: {priorityClassName: a}}": false,
+		"operator: {priorityClassName: system-node-critical}":                           false,
+	} {
+		pods, err := render.ParsePods([]byte(settings))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = render.Install(render.InstallParams{ClusterID: "rome", Image: "x", Pods: pods})
+		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "is for the cluster's own programs: give gateways another one") {
+			t.Errorf("%s: got %v, want refused: %t", settings, err, refused)
+		}
+	}
+}
+
 // API servers such as GKE's admit critical pods to kube-system, and elsewhere only where a
 // quota names their priority. Gateways are in namespaces that have none.
 func TestCriticalPodsAreAdmittedOutsideOfKubeSystem(t *testing.T) {
