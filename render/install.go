@@ -235,6 +235,35 @@ func parseCRDs(pattern string) ([]Object, error) {
 	return objs, nil
 }
 
+// shared is what several manifests say in the same words. It holds variables itself, so it
+// is filled in first.
+var shared = map[string]string{
+	"$BY_OPERATOR":  `request.userInfo.username == "system:serviceaccount:$NAMESPACE:liqo-tui-operator"`,
+	"$KEEPS_OWNERS": `object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences && object.metadata.?finalizers == oldObject.metadata.?finalizers`,
+	// The kubelet of a real node writes hostIP when it takes a pod, and nobody takes it away.
+	// The program of a virtual node writes the label with its first word about a pod.
+	"$ON_NO_KUBELET":   `(oldObject.metadata.?labels[?"liqo.io/shadowPod"].orValue("") == "true" || oldObject.status.?hostIP.orValue("") == "")`,
+	"$GUARDS_CONSUMER": strings.Join(PeeringConsumer.Guards(), ", "),
+	"$GUARDS_PROVIDER": strings.Join(PeeringProvider.Guards(), ", "),
+}
+
+// Guards are the ValidatingAdmissionPolicies, and their bindings of the same names, without
+// which a cluster in this role would give more than it may: to consumers, to programs of
+// virtual nodes, or to whoever has the operator's token.
+func (r PeeringRole) Guards() []string {
+	var all []string
+	if r.Consumes() {
+		all = append(all, NodeAccessName, OffloadedAccessName, OperatorName+"-nodes", OperatorName+"-offloading")
+	}
+	if r.Provides() {
+		all = append(all, ConsumerAccessName, TwinAccessName, TwinAccessName+"-pods", OperatorName+"-twins")
+	}
+	if len(all) > 0 {
+		all = append(all, OperatorName+"-certificates", OperatorName+"-rights")
+	}
+	return all
+}
+
 func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 	manifests := []string{operatorManifest, policies}
 	if p.Peering.Consumes() || p.Peering.Provides() {
@@ -246,7 +275,7 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 	if p.Peering.Provides() {
 		manifests = append(manifests, providerManifest)
 	}
-	text := replaceAll(strings.Join(manifests, "---\n"), map[string]string{
+	text := replaceAll(replaceAll(strings.Join(manifests, "---\n"), shared), map[string]string{
 		"$NAMESPACE": p.Namespace, "$IMAGE": p.Image, "$PRIORITY": GatewayPriorityClass, "$TENANT": TenantAccessName,
 		"$PEERING": PeeringAccessName, "$CONSUMER": ConsumerAccessName, "$NODE": NodeAccessName, "$OFFLOADED": OffloadedAccessName, "$TWIN": TwinAccessName, "$PROXY": ProxyName, "$PORT": ProxyPort,
 		"$CLUSTER": string(p.ClusterID), "$SIGNERS": p.Peering.signers(),

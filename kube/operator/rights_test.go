@@ -17,6 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -212,6 +214,11 @@ func (w *world) testAbuses() {
 	patch := func(o client.Object, text string) func(client.Client) error {
 		return func(c client.Client) error { return c.Patch(ctx, o.DeepCopyObject().(client.Object), merge(text)) }
 	}
+	image := func(pod *corev1.Pod) func(client.Client) error { // the one thing of a container that can be changed
+		return func(c client.Client) error {
+			return c.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.JSONPatchType, []byte(`[{"op":"replace","path":"/spec/containers/0/image","value":"x"}]`)))
+		}
+	}
 	read := func(namespace, name string) func(client.Client) error {
 		return func(c client.Client) error {
 			return c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Secret{})
@@ -258,6 +265,31 @@ func (w *world) testAbuses() {
 		b.SetName(render.InvitedAccessName)
 		return b
 	}
+	operator := &appsv1.Deployment{ObjectMeta: at("liqo", render.OperatorName)}
+	service := func(namespace string, change func(*corev1.ServiceSpec)) client.Object {
+		labels := map[string]string{render.LabelGatewayName: "milan"}
+		s := &corev1.Service{ObjectMeta: at(namespace, "abuse"), Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 1}}}}
+		s.Labels = labels
+		change(&s.Spec)
+		return s
+	}
+	typed := func(namespace string, kind corev1.SecretType) client.Object {
+		s := &corev1.Secret{ObjectMeta: at(namespace, "abuse"), Type: kind}
+		if kind == corev1.SecretTypeServiceAccountToken {
+			s.Annotations = map[string]string{corev1.ServiceAccountNameKey: "milan"}
+		}
+		return s
+	}
+	confined := func(change func(*corev1.SecurityContext)) func(*corev1.PodSpec) {
+		return func(s *corev1.PodSpec) {
+			s.Containers[0].SecurityContext = &corev1.SecurityContext{}
+			change(s.Containers[0].SecurityContext)
+		}
+	}
+	lists := func(subjects string) func(client.Client) error {
+		return patch(&rbacv1.ClusterRoleBinding{ObjectMeta: at("", render.GatewayAccessName)}, `{"subjects":[`+subjects+`]}`)
+	}
+	gateway, holder := &networkingv1beta1.GatewayServer{ObjectMeta: at(milan, "milan")}, &corev1.Pod{ObjectMeta: at(turin, "gw-turin-a")}
 	program := w.account("liqo", render.OperatorName)
 	for _, b := range []client.Object{own("victim"), invited("victim")} {
 		// An API server acts on a new policy a moment later.
@@ -267,7 +299,70 @@ func (w *world) testAbuses() {
 			}
 		}
 	}
+	// Each is the nearest to some of what is refused below.
+	w.permitted("the operator", program, []abuse{
+		{name: "says how it does", do: patch(operator, `{"metadata":{"annotations":{"liqo-tui.dev/operator-status":"x"}}}`)},
+		{name: "asks for a Service at home", do: create(service("liqo", func(s *corev1.ServiceSpec) { s.Selector = nil }))},
+		{name: "makes a gateway's Service", do: create(service(milan, func(s *corev1.ServiceSpec) { s.Type, s.LoadBalancerIP = corev1.ServiceTypeLoadBalancer, "192.0.2.1" }))},
+		{name: "makes a Secret", do: create(typed(milan, corev1.SecretTypeOpaque))},
+		{name: "says that a pod has the tunnel", do: patch(holder, `{"metadata":{"labels":{"networking.liqo.io/active":"true"}}}`)},
+		{name: "annotates a gateway", do: patch(gateway, `{"metadata":{"annotations":{"liqo-tui.dev/problem":"x"}}}`)},
+		{name: "lists a gateway", do: lists(`{"kind":"ServiceAccount","namespace":"liqo-tenant-milan","name":"milan"}`)},
+		{name: "runs a gateway", do: create(deployment(milan, func(s *corev1.PodSpec) {
+			s.SecurityContext = &corev1.PodSecurityContext{
+				Sysctls: []corev1.Sysctl{{Name: "net.ipv4.ip_forward", Value: "1"}}, SELinuxOptions: &corev1.SELinuxOptions{Type: "container_t"},
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			}
+			s.PriorityClassName = render.GatewayPriorityClass
+			s.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "gw-milan"}}}}
+			s.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(80)}}}
+			s.Containers[0].SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_ADMIN", "MKNOD"}}}
+		}))},
+	})
 	w.refused("the operator", program, []abuse{
+		{name: "has its own pod be privileged", do: patch(operator, `{"spec":{"template":{"spec":{"hostPID":true}}}}`)},
+		{name: "runs more of its own pods", do: patch(operator, `{"spec":{"replicas":5}}`)},
+		{name: "says what install is to ask of pods", do: patch(operator, `{"metadata":{"annotations":{"liqo-tui.dev/pod-settings":"{\"imagePullSecrets\":[{\"name\":\"token\"}]}"}}}`)},
+		{name: "takes back of what level it is", do: patch(operator, `{"metadata":{"annotations":{"liqo-tui.dev/level":null}}}`)},
+		{name: "holds its own deletion up", do: patch(operator, `{"metadata":{"finalizers":["example.org/stay"]}}`)},
+		{name: "draws others' traffic", do: create(service(milan, func(s *corev1.ServiceSpec) { s.ExternalIPs = []string{"192.0.2.1"} }))},
+		{name: "draws others' traffic later", do: patch(&corev1.Service{ObjectMeta: at(milan, "gw-milan")}, `{"spec":{"externalIPs":["192.0.2.1"]}}`)},
+		{name: "is another name", do: create(service(milan, func(s *corev1.ServiceSpec) { s.Type, s.ExternalName = corev1.ServiceTypeExternalName, "example.org" }))},
+		{name: "leads to other pods", do: create(service(milan, func(s *corev1.ServiceSpec) { s.Selector = map[string]string{"app": "db"} }))},
+		{name: "leads to what it says", do: create(service(milan, func(s *corev1.ServiceSpec) { s.Selector = nil }))},
+		{name: "makes a Service at home", do: create(service("liqo", func(*corev1.ServiceSpec) {}))},
+		{name: "has a token be made", do: create(typed(milan, corev1.SecretTypeServiceAccountToken))},
+		{name: "has another type of Secret", do: create(typed(milan, "helm.sh/release.v1"))},
+		{name: "runs another image in a pod", do: image(holder)},
+		{name: "has a pod be another's", do: patch(holder, `{"metadata":{"labels":{"networking.liqo.io/gateway-name":"x"}}}`)},
+		{name: "mounts another Secret into a gateway", do: patch(gateway, `{"spec":{"secretRef":{"name":"token"}}}`)},
+		{name: "says whose peer a gateway is", do: patch(gateway, `{"metadata":{"labels":{"liqo.io/remote-cluster-id":"x"}}}`)},
+		{name: "lets everybody see where pods are", do: lists(`{"apiGroup":"rbac.authorization.k8s.io","kind":"Group","name":"system:authenticated"}`)},
+		{name: "runs without SELinux", do: create(deployment(milan, confined(func(s *corev1.SecurityContext) { s.SELinuxOptions = &corev1.SELinuxOptions{Type: "spc_t"} })))},
+		{name: "runs as another user of SELinux", do: create(deployment(milan, func(s *corev1.PodSpec) {
+			s.SecurityContext = &corev1.PodSecurityContext{SELinuxOptions: &corev1.SELinuxOptions{User: "system_u"}}
+		}))},
+		{name: "runs without seccomp", do: create(deployment(milan, confined(func(s *corev1.SecurityContext) {
+			s.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
+		})))},
+		{name: "runs without AppArmor", do: create(deployment(milan, confined(func(s *corev1.SecurityContext) {
+			s.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+		})))},
+		{name: "changes its node's kernel", do: create(deployment(milan, func(s *corev1.PodSpec) {
+			s.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel.msgmax", Value: "1"}}}
+		}))},
+		{name: "takes a port of the host", do: create(deployment(milan, func(s *corev1.PodSpec) {
+			s.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 22, HostPort: 22}}
+		}))},
+		{name: "has a kubelet ask others", do: create(deployment(milan, func(s *corev1.PodSpec) {
+			s.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Host: "169.254.169.254", Port: intstr.FromInt32(80)}}}
+		}))},
+		{name: "mounts another's volume", do: create(deployment(milan, func(s *corev1.PodSpec) {
+			s.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "db"}}}}
+		}))},
+		{name: "chooses its node", do: create(deployment(milan, func(s *corev1.PodSpec) { s.NodeName = "node-a" }))},
+		{name: "chooses its runtime", do: create(deployment(milan, func(s *corev1.PodSpec) { s.RuntimeClassName = new("x") }))},
+		{name: "evicts others", do: create(deployment(milan, func(s *corev1.PodSpec) { s.PriorityClassName = "system-node-critical" }))},
 		{name: "reads another's Secret", do: read("victim", "token")},
 		{name: "reads a Secret beside it", do: read("liqo", "token")},
 		{name: "lists all Secrets", do: list(&corev1.SecretList{})},
@@ -326,6 +421,8 @@ func (w *world) testAbuses() {
 		{name: "changes its settings", do: patch(&networkingv1beta1.GatewayClient{ObjectMeta: at(turin, "turin")}, `{"spec":{"mtu":1000}}`)},
 		{name: "changes its peer's ranges", do: patch(&networkingv1beta1.Configuration{ObjectMeta: at(turin, "turin")}, `{"spec":{"remote":{"cidr":{"pod":["10.0.0.0/8"]}}}}`)},
 		{name: "makes a pod", do: create(&corev1.Pod{ObjectMeta: at(turin, "abuse"), Spec: pod(func(s *corev1.PodSpec) { s.ServiceAccountName = "" })})},
+		{name: "runs another image in its pod", do: image(holder)},
+		{name: "has its pod be another's", do: patch(holder, `{"metadata":{"labels":{"networking.liqo.io/gateway-name":"milan"}}}`)},
 		{name: "changes another's pod", do: patch(&corev1.Pod{ObjectMeta: at(milan, "gw-milan-0")}, `{"metadata":{"labels":{"a":"b"}}}`)},
 		{name: "reads others' pods", do: list(&corev1.PodList{})},
 	})
@@ -381,6 +478,16 @@ func (w *world) refused(who string, c client.Client, all []abuse) {
 		}
 	}
 	w.t.Logf("%s: %d abuses, all refused", who, len(all))
+}
+
+// permitted tries what has to go on, without doing it.
+func (w *world) permitted(who string, c client.Client, all []abuse) {
+	w.t.Helper()
+	for _, a := range all {
+		if err := a.do(client.NewDryRunClient(c)); err != nil {
+			w.t.Errorf("%s %s: %v", who, a.name, err)
+		}
+	}
 }
 
 // testTemplates has an admin's template ask for what the operator gives to no

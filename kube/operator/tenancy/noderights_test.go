@@ -200,11 +200,47 @@ func (w *pair) testOperatorsNodes(t *testing.T) {
 	if err := asksFor(certificatesv1.KubeletServingSignerName, 30, certificatesv1.UsageServerAuth)(); err != nil {
 		t.Fatalf("what it may do: %v", err)
 	}
+	theirs := good.SigningRequest(w.csr(t, "real"))
+	theirs.Name = "of-a-kubelet"
+	w.rome.create(theirs)
+	defer w.rome.runDelete(t, theirs)
+	secret := func(namespace, name string, kind corev1.SecretType) attempt {
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Type: kind}
+		if kind == corev1.SecretTypeServiceAccountToken {
+			s.Annotations = map[string]string{corev1.ServiceAccountNameKey: "default"}
+		}
+		return func() error { return c.Create(ctx, s.DeepCopy(), client.DryRunAll) }
+	}
+	for name, try := range map[string]attempt{
+		"a Secret": secret("liqo-tenant-milan", "x", corev1.SecretTypeOpaque),
+		"a program, listed": func() error {
+			return c.Patch(ctx, all.DeepCopy(), mergePatch(binding("liqo-tui-node-x")), client.DryRunAll)
+		},
+		"the end of a Lease": func() error { return c.Delete(ctx, lease(), client.DryRunAll) },
+		"the end of a node":  func() error { return c.Delete(ctx, member(), client.DryRunAll) },
+	} {
+		if err := try(); err != nil {
+			t.Errorf("what it may do, %s: %v", name, err)
+		}
+	}
 	w.refused(t, "the operator", map[string]attempt{
-		"a node that is not virtual": create(func(n *corev1.Node) { delete(n.Labels, "liqo.io/type") }),
-		"a node of nobody":           create(func(n *corev1.Node) { delete(n.Labels, "liqo-tui.dev/virtual-node-of") }),
-		"a node without taints":      create(func(n *corev1.Node) { n.Spec.Taints = nil }),
-		"a node that takes pods":     create(func(n *corev1.Node) { n.Spec.Taints[0].Effect = corev1.TaintEffectPreferNoSchedule }),
+		"others' request for a certificate": func() error { return c.Delete(ctx, theirs.DeepCopy(), client.DryRunAll) },
+		"an account's token":                secret("liqo-tenant-milan", "x", corev1.SecretTypeServiceAccountToken),
+		"a bootstrap token":                 secret("liqo-tenant-milan", "x", corev1.SecretTypeBootstrapToken),
+		"a Secret at home":                  secret("liqo", "x", corev1.SecretTypeOpaque),
+		"a token at home":                   secret("liqo", peering.KeysName, corev1.SecretTypeServiceAccountToken),
+		"gateways that are everybody": func() error {
+			return c.Patch(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "liqo-tui-gateway"}}, mergePatch(`{"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"Group","name":"system:authenticated"}]}`))
+		},
+		"a program of a peering user": deployment(func(d *appsv1.Deployment) {
+			d.Labels = map[string]string{"networking.liqo.io/gateway-name": peering.UserName}
+			d.Spec.Template.Spec.ServiceAccountName = peering.UserName
+		}),
+		"a program before all others": deployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.PriorityClassName = "system-node-critical" }),
+		"a node that is not virtual":  create(func(n *corev1.Node) { delete(n.Labels, "liqo.io/type") }),
+		"a node of nobody":            create(func(n *corev1.Node) { delete(n.Labels, "liqo-tui.dev/virtual-node-of") }),
+		"a node without taints":       create(func(n *corev1.Node) { n.Spec.Taints = nil }),
+		"a node that takes pods":      create(func(n *corev1.Node) { n.Spec.Taints[0].Effect = corev1.TaintEffectPreferNoSchedule }),
 		"a real node's taints": func() error {
 			return c.Patch(ctx, real.DeepCopy(), mergePatch(`{"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`))
 		},

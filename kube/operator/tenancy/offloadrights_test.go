@@ -3,6 +3,7 @@ package tenancy_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,14 @@ func (w *pair) ending(t *testing.T, namespace string) (virtual, real *corev1.Pod
 	return virtual, real
 }
 
+// taken has a pod be as a kubelet, or the program of a virtual node, says when it takes it.
+func (w *pair) taken(t *testing.T, p *corev1.Pod) {
+	t.Helper()
+	if err := w.rome.Status().Patch(t.Context(), p.DeepCopy(), mergePatch(`{"status":{"hostIP":"192.0.2.9","hostIPs":[{"ip":"192.0.2.9"}]}}`)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // testProgramsPods tries with the token of a node's program what concerns pods. The first
 // rows show that what is refused afterwards gets to the API server.
 func (w *pair) testProgramsPods(t *testing.T) {
@@ -55,6 +64,36 @@ func (w *pair) testProgramsPods(t *testing.T) {
 	w.rome.create(password)
 	defer w.rome.runDelete(t, password)
 	ends, endsOnReal := w.ending(t, "demo")
+	// Who has the operator's token may make an account that is called as the program of a
+	// real node, and give it a program's rights.
+	posing := w.rome.clientAs(t, w.rome.as("system:serviceaccount:liqo-tenant-milan:liqo-tui-node-real", "system:serviceaccounts"))
+	onReal := func(namespace, name string) *corev1.Pod {
+		p := onMilan(namespace, name, func(s *corev1.PodSpec) { s.NodeName = "real" })
+		w.rome.create(p)
+		t.Cleanup(func() { _ = w.rome.Delete(context.Background(), p, client.GracePeriodSeconds(0)) })
+		return p
+	}
+	fresh, running := onReal("demo", "fresh"), onReal("demo", "running")
+	w.taken(t, running)
+	programs := peering.OffloadedAccess("demo", []types.NamespacedName{{Namespace: "liqo-tenant-milan", Name: "milan"}, {Namespace: "liqo-tenant-milan", Name: "real"}})
+	programs.Name = "posing"
+	w.rome.create(programs)
+	defer w.rome.runDelete(t, programs)
+	says := func(p *corev1.Pod) attempt {
+		return func() error {
+			return posing.Status().Patch(ctx, p.DeepCopy(), mergePatch(`{"status":{"message":"x"}}`), client.DryRunAll)
+		}
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // an API server acts on a binding a moment later
+		err := says(fresh)()
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("what it may do, a pod that no kubelet has: %v", err)
+		}
+	}
+	w.refused(t, "an account that is called as the program of a real node", map[string]attempt{"the status of a pod that its kubelet has": says(running)})
 	web := func() *corev1.Pod { return onMilan("demo", "web") }
 	status := func(p *corev1.Pod, text string) attempt {
 		return func() error { return c.Status().Patch(ctx, p.DeepCopy(), mergePatch(text), client.DryRunAll) }
@@ -156,7 +195,22 @@ func (w *pair) testOperatorsPods(t *testing.T) {
 	mapped := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "marked", Annotations: map[string]string{peering.AnnotationMapped: "x/y"}}}
 	w.rome.create(mapped)
 	defer w.rome.runDelete(t, mapped)
-	_, ends := w.ending(t, "default")
+	of, ends := w.ending(t, "default")
+	ofKubelet := onMilan("default", "of-kubelet", func(s *corev1.PodSpec) { s.NodeName, s.TerminationGracePeriodSeconds = "real", new(int64(30)) })
+	pending := onMilan("default", "pending", func(s *corev1.PodSpec) { s.NodeName = "real" })
+	for _, p := range []*corev1.Pod{ofKubelet, pending} {
+		w.rome.create(p)
+		defer func() { _ = w.rome.Delete(ctx, p, client.GracePeriodSeconds(0)) }()
+		w.taken(t, p)
+	}
+	if err := w.rome.Delete(ctx, ofKubelet.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	// The program of a virtual node says where a pod is, too, and labels it.
+	w.taken(t, of)
+	if err := w.rome.Patch(ctx, of.DeepCopy(), mergePatch(`{"metadata":{"labels":{"liqo.io/shadowPod":"true"}}}`)); err != nil {
+		t.Fatal(err)
+	}
 	status := func(p *corev1.Pod, text string) attempt {
 		return func() error { return c.Status().Patch(ctx, p.DeepCopy(), mergePatch(text), client.DryRunAll) }
 	}
@@ -182,6 +236,7 @@ func (w *pair) testOperatorsPods(t *testing.T) {
 	for name, try := range map[string]attempt{
 		"a label":              namespace("default", `{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`),
 		"a pod that ends":      remove(ends),
+		"a virtual node's pod": remove(of),
 		"a pod that can't run": status(real, `{"status":{"phase":"Pending","reason":"NamespaceNotOffloaded","message":"x"}}`),
 		"rights":               binding(func(*rbacv1.RoleBinding) {}),
 	} {
@@ -201,6 +256,8 @@ func (w *pair) testOperatorsPods(t *testing.T) {
 		"a marked namespace's label":            namespace("marked", `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`),
 		"a namespace that becomes a consumer's": namespace("demo", `{"metadata":{"labels":{"liqo-tui.dev/twin":"true"}}}`),
 		"a marked pod":                          remove(marked),
+		"a pod that ends, of a kubelet":         remove(ofKubelet),
+		"a pod that a kubelet pulls images for": status(pending, `{"status":{"phase":"Pending","reason":"NamespaceNotOffloaded","hostIP":null,"hostIPs":null}}`),
 		"a marked pod's status":                 status(marked, `{"status":{"phase":"Running"}}`),
 		"a pod on a real node":                  remove(real),
 		"a pod on no node":                      remove(nowhere),

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -316,6 +317,19 @@ func (l *lent) testOperatorOfTwins(t *testing.T) {
 	if err := create(namespace("fine", as))(); err != nil {
 		t.Fatalf("what it may do: %v", err)
 	}
+	ip := func(name string) client.Object {
+		return &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: name}, Spec: ipamv1alpha1.IPSpec{IP: "169.254.169.254"}}
+	}
+	if err := create(ip(peering.ProxyIPName))(); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Errorf("what it may do, its proxy's IP: %v", err)
+	}
+	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: "rome"}}
+	ofTenant := func(text string) func() error {
+		return func() error { return client.NewDryRunClient(c).Patch(ctx, tenant.DeepCopy(), merge(text)) }
+	}
+	if err := ofTenant(`{"metadata":{"annotations":{"liqo-tui.dev/problem":"x"}}}`)(); err != nil {
+		t.Errorf("what it may do, a word on a Tenant: %v", err)
+	}
 	binding := func(namespace, name, role string, subject rbacv1.Subject) func() error {
 		b := &rbacv1.RoleBinding{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "RoleBinding"},
@@ -335,6 +349,9 @@ func (l *lent) testOperatorOfTwins(t *testing.T) {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	}
 	tryAll(t, "the operator", []abuse{
+		{"another IP", "one IP, that of its proxy", create(ip("x"))},
+		{"a Tenant in another condition", "annotations and the status", ofTenant(`{"spec":{"tenantCondition":"Cordoned"}}`)},
+		{"a consumer that is lent more", "is lent is an admin's to say", ofTenant(`{"metadata":{"annotations":{"liqo-tui.dev/lend":"cpu=1000"}}}`)},
 		{"a plain namespace", "those that it makes for consumers", create(named("x"))},
 		{"a namespace without a level", "Pod Security", create(namespace("x", func(n *corev1.Namespace) { delete(n.Labels, peering.LabelEnforce) }))},
 		{"a privileged namespace", "Pod Security", create(namespace("x", func(n *corev1.Namespace) { n.Labels[peering.LabelEnforce] = "privileged" }))},
