@@ -12,14 +12,12 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -47,6 +45,7 @@ type virtualNodes struct {
 	programs client.Reader // cached: the Deployments and pods of virtual nodes
 	recorder events.EventRecorder
 	home     string
+	guards   own.Guards              // admission policies
 	unsigned map[types.UID]time.Time // VirtualNodes for which nobody signs, until they are tried again
 }
 
@@ -55,6 +54,7 @@ func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
 	if r.client, err = client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()}); err != nil {
 		return err
 	}
+	r.guards = own.Guards{Reader: r.client, Role: render.PeeringConsumer}
 	named, err := labels.NewRequirement(peering.LabelVirtualNode, selection.Exists, nil)
 	if err != nil {
 		return err
@@ -198,14 +198,11 @@ func (r *virtualNodes) unfit(ctx context.Context, s *authv1beta1.ResourceSlice) 
 	if n.UID != "" && !peering.MemberOf(n, s.Namespace) {
 		return fmt.Sprintf("%sthere is a node %s already, and the virtual node would have its name", render.ProblemRefused, n.Name), nil
 	}
-	policy := &metav1.PartialObjectMetadata{}
-	policy.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"))
-	err := r.client.Get(ctx, client.ObjectKey{Name: render.NodeAccessName}, policy)
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return fmt.Sprintf("%sthere is no ValidatingAdmissionPolicy %s (Kubernetes 1.30 and later): without it, the program of a virtual node could speak of every node", render.ProblemRefused, render.NodeAccessName), nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("read ValidatingAdmissionPolicy %s: %w", render.NodeAccessName, err)
+	switch why, err := r.guards.Missing(ctx); {
+	case err != nil:
+		return "", fmt.Errorf("whether the programs of virtual nodes are bounded is not known: %w", err)
+	case why != "":
+		return fmt.Sprintf("%sthe programs of virtual nodes are not bounded on this cluster: %s", render.ProblemRefused, why), nil
 	}
 	return "", nil
 }

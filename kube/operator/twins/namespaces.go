@@ -15,13 +15,11 @@ import (
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -41,7 +39,8 @@ import (
 type namespaces struct {
 	base
 
-	books *ledger
+	books  *ledger
+	guards own.Guards // admission policies
 }
 
 func (r *namespaces) setup(mgr ctrl.Manager) error {
@@ -148,12 +147,13 @@ const policiesAgain = 30 * time.Second
 
 // guarded is why this cluster runs nobody's pods; nil if it does.
 func (r *namespaces) guarded(ctx context.Context) error {
-	p := &admissionregistrationv1.ValidatingAdmissionPolicy{}
-	err := r.reader.Get(ctx, client.ObjectKey{Name: render.TwinAccessName + "-pods"}, p)
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return errors.New("this cluster has no admission policy that bounds consumers' pods: run liqo-tui install --peering provider; Kubernetes before 1.30 has no such policies")
+	switch why, err := r.guards.Missing(ctx); {
+	case err != nil:
+		return fmt.Errorf("whether consumers are bounded is not known: %w", err)
+	case why != "":
+		return fmt.Errorf("consumers are not bounded on this cluster: %s", why)
 	}
-	return err
+	return nil
 }
 
 // twinsOf are those of a map, by their names.

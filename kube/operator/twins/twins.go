@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
 	"github.com/liqo-tui/liqo-tui/offload"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
@@ -45,7 +46,7 @@ func SetUp(mgr ctrl.Manager, recorder events.EventRecorder, home string) error {
 	}
 	b := base{client: here.GetClient(), peers: mgr.GetClient(), reader: mgr.GetAPIReader(), cache: here.GetCache(), recorder: recorder, home: home}
 	books := newLedger(b)
-	return errors.Join(mgr.Add(here), (&namespaces{base: b, books: books}).setup(mgr), (&shadowPods{base: b, books: books}).setup(mgr), (&endpoints{base: b}).setup(mgr))
+	return errors.Join(mgr.Add(here), (&namespaces{base: b, books: books, guards: own.Guards{Reader: b.reader, Role: render.PeeringProvider}}).setup(mgr), (&shadowPods{base: b, books: books}).setup(mgr), (&endpoints{base: b}).setup(mgr))
 }
 
 // caches hold what is in twins and no more: the manager's have the same kinds, of others.
