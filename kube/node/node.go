@@ -207,6 +207,9 @@ func (n *virtualNode) askAll(ctx context.Context) error {
 		if err != nil {
 			p, of, err = nil, "", fmt.Errorf("read Secret %s: %w", n.KubeconfigSecret, err)
 		} else if of != s.ResourceVersion {
+			if p != nil {
+				p.close()
+			}
 			p, err = newProvider(s.Data[peering.KeyKubeconfig], n.mirror.config.WrapTransport) // of tests
 			of, failures = s.ResourceVersion, patience                                         // what was true of another access is nothing of this
 		}

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 	"sigs.k8s.io/yaml"
 
+	"github.com/liqo-tui/liqo-tui/kube/remote"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -50,30 +51,28 @@ func newProvider(kubeconfig []byte, wrap transport.WrapperFunc) (*provider, erro
 	if len(a.Clusters) != 1 || len(a.Users) != 1 {
 		return nil, fmt.Errorf("its kubeconfig has %d clusters and %d users, not one of each", len(a.Clusters), len(a.Users))
 	}
-	cluster, user := a.Clusters[0].Cluster, a.Users[0].User
+	at, user := a.Clusters[0].Cluster, a.Users[0].User
 	certificate, err := peering.Certificate(user.Certificate)
 	if err != nil {
 		return nil, fmt.Errorf("parse its kubeconfig: %w", err)
 	}
-	config := &rest.Config{Host: cluster.Server, QPS: -1, WrapTransport: wrap, TLSClientConfig: rest.TLSClientConfig{CAData: cluster.CA, CertData: user.Certificate, KeyData: user.Key}}
-	if cluster.Proxy != "" {
-		through, err := url.Parse(cluster.Proxy)
-		if err != nil {
-			return nil, fmt.Errorf("parse the proxy's URL: %w", err)
-		}
-		config.Proxy = http.ProxyURL(through)
-	}
-	client, err := rest.HTTPClientFor(config)
+	cluster, err := remote.New(remote.Access{Server: at.Server, Proxy: at.Proxy, CA: at.CA, Certificate: user.Certificate, Key: user.Key}, wrap)
 	if err != nil {
 		return nil, fmt.Errorf("use its kubeconfig: %w", err)
 	}
-	upgradable := rest.CopyConfig(config)
+	upgradable := rest.CopyConfig(cluster.Config)
 	upgradable.NextProtos = []string{"http/1.1"}
 	streams, err := rest.TransportFor(upgradable)
 	if err != nil {
 		return nil, fmt.Errorf("use its kubeconfig: %w", err)
 	}
-	return &provider{http: client, streams: streams, config: config, server: cluster.Server, expires: certificate.NotAfter}, nil
+	return &provider{http: cluster.HTTP, streams: streams, config: cluster.Config, server: at.Server, expires: certificate.NotAfter}, nil
+}
+
+// close closes the connections that nobody uses at the moment.
+func (p *provider) close() {
+	p.http.CloseIdleConnections()
+	utilnet.CloseIdleConnectionsFor(p.streams)
 }
 
 // ask is nil if the API server answers, and knows who asks.
@@ -87,7 +86,6 @@ func (p *provider) ask(ctx context.Context, now time.Time) error {
 	}
 	answer, err := p.http.Do(request)
 	if err != nil {
-		p.http.CloseIdleConnections() // the next question goes a way of its own
 		return peering.NoAnswer(p.server, err)
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<16)) // for the connection to be used again

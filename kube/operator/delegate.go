@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -17,7 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/liqo-tui/liqo-tui/kube/remote"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -36,15 +36,13 @@ import (
 type delegates struct {
 	client client.Client
 
-	mu    sync.Mutex
-	peers map[client.ObjectKey]peerCluster
+	peers *remote.Clients // by the Secret with the access
 }
 
-// peerCluster is a client of a peer's API server, as of one version of its Secret.
+// peerCluster is a client of a peer's API server, as its Secret says.
 type peerCluster struct {
-	version string
-	access  render.PeerAccess
-	client  client.Client
+	access render.PeerAccess
+	client client.Client
 }
 
 const (
@@ -59,7 +57,7 @@ const (
 const maxErrorText = 300
 
 func (r *delegates) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
-	r.peers = map[client.ObjectKey]peerCluster{}
+	r.peers = newPeers(r.client.Scheme())
 	access := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[render.LabelDelegate] == render.DelegateAccess })
 	ofGateway := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: render.DelegateAccessName(o.GetName())}}}
@@ -153,7 +151,7 @@ func (r *delegates) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		if notYet(err, rights) {
 			return ctrl.Result{RequeueAfter: rightsAgain}, nil
 		}
-		r.forget(req.NamespacedName)
+		r.peers.Forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	gateway, err := r.gateway(ctx, &secret)
@@ -245,24 +243,23 @@ func (r *delegates) gateway(ctx context.Context, secret *corev1.Secret) (client.
 	return nil, nil
 }
 
-// peer is the client that the Secret gives, kept for as long as it says the same.
+// peer is the cluster to which the Secret gives access.
 func (r *delegates) peer(secret *corev1.Secret) (peerCluster, error) {
-	key := client.ObjectKeyFromObject(secret)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if p, ok := r.peers[key]; ok && p.version == secret.ResourceVersion {
-		return p, nil
-	}
 	access, err := render.ParsePeerAccess(secret)
 	if err != nil {
 		return peerCluster{}, err
 	}
-	config := &rest.Config{
-		Host: access.Server, BearerToken: string(access.Token), TLSClientConfig: rest.TLSClientConfig{CAData: access.CA},
-		Timeout: peerTimeout, UserAgent: render.OperatorName,
+	key := client.ObjectKeyFromObject(secret)
+	c, err := r.peers.Get(key, remote.Access{Server: access.Server, CA: access.CA, Token: access.Token})
+	if err != nil {
+		return peerCluster{}, fmt.Errorf("access in Secret %s: %w", key, err)
 	}
-	// Nothing is asked of the other cluster to learn how its kinds are called:
-	// the identity may not ask.
+	return peerCluster{access: access, client: c.API}, nil
+}
+
+// newPeers reach the clusters of peers. Nothing is asked of those to learn how their kinds
+// are called: the identity may not ask.
+func newPeers(scheme *runtime.Scheme) *remote.Clients {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range []string{networkingv1beta1.GatewayServerKind, networkingv1beta1.GatewayClientKind} {
 		mapper.Add(networkingv1beta1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
@@ -271,19 +268,7 @@ func (r *delegates) peer(secret *corev1.Secret) (peerCluster, error) {
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
 	mapper.AddSpecific(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.PublicKeyKind),
 		networkingv1beta1.PublicKeyGroupVersionResource, networkingv1beta1.GroupVersion.WithResource("publickey"), meta.RESTScopeNamespace)
-	c, err := client.New(config, client.Options{Scheme: r.client.Scheme(), Mapper: mapper})
-	if err != nil {
-		return peerCluster{}, fmt.Errorf("access in Secret %s: %w", key, err)
-	}
-	p := peerCluster{version: secret.ResourceVersion, access: access, client: c}
-	r.peers[key] = p
-	return p, nil
-}
-
-func (r *delegates) forget(key client.ObjectKey) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.peers, key)
+	return &remote.Clients{Scheme: scheme, Mapper: mapper, Within: peerTimeout}
 }
 
 // carry makes the peer's cluster say of our gateway what our gateway says.

@@ -59,8 +59,8 @@ func TestTwoHundredPeersAtOnce(t *testing.T) {
 	}
 }
 
-// remote are the ranges of a peer: equal to ours, inside of ours, or larger.
-func remote(i int) render.Networks {
+// remotePeer are the ranges of a peer: equal to ours, inside of ours, or larger.
+func remotePeer(i int) render.Networks {
 	pods := [][]networkingv1beta1.CIDR{
 		{"10.244.0.0/20"}, {"10.244.128.0/20"}, {"10.244.0.0/19", "10.123.0.0/20"}, {"10.96.0.0/20"}, {"100.64.0.0/20"},
 	}
@@ -79,7 +79,7 @@ func (w *world) tenants(n int) {
 
 func (w *world) configure(from, to int) {
 	w.t.Helper()
-	w.atOnce(from, to, func(i int) error { return w.Create(w.t.Context(), render.Configuration(nthPeer(i), remote(i))) })
+	w.atOnce(from, to, func(i int) error { return w.Create(w.t.Context(), render.Configuration(nthPeer(i), remotePeer(i))) })
 }
 
 func (w *world) atOnce(from, to int, do func(int) error) {

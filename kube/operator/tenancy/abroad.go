@@ -1,10 +1,8 @@
 package tenancy
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync"
@@ -18,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
-	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -30,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/liqo-tui/liqo-tui/kube/operator/own"
+	"github.com/liqo-tui/liqo-tui/kube/remote"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -43,7 +41,6 @@ type abroad struct {
 	recorder events.EventRecorder
 	keys     *keys
 	home     string
-	config   *rest.Config // of this cluster
 	answers  answers
 }
 
@@ -120,17 +117,12 @@ func (r *abroad) compare(ctx context.Context, plane *authv1beta1.Identity, all [
 	if err != nil {
 		return err
 	}
-	config, err := remoteConfig(plane, private)
+	provider, err := r.keys.reach(ctx, plane)
 	if err != nil {
 		return err
 	}
-	config.WrapTransport = r.config.WrapTransport // of tests
-	remote, err := remoteClient(config)
-	if err != nil {
-		return err
-	}
-	namespace := *plane.Spec.Namespace
-	if err := r.answers.enter(ctx, plane.Namespace, namespace, config); err != nil {
+	remote, namespace := provider.API, *plane.Spec.Namespace
+	if err := r.answers.enter(ctx, plane.Namespace, namespace, provider); err != nil {
 		return err
 	}
 	var shown authv1beta1.ResourceSliceList
@@ -233,10 +225,11 @@ type answers struct {
 	watching map[string]watching
 }
 
-// watching is one provider, as it is reached.
+// watching is a namespace of a provider, as that is reached.
 type watching struct {
-	access [sha256.Size]byte
-	end    context.CancelFunc
+	provider *remote.Cluster
+	there    string
+	end      context.CancelFunc
 }
 
 // run ends all watches with its term.
@@ -260,17 +253,16 @@ func (a *answers) leave(here string) {
 }
 
 // enter watches a provider's namespace, with the access that there is now.
-func (a *answers) enter(ctx context.Context, here, there string, config *rest.Config) error {
-	access := sha256.Sum256(bytes.Join([][]byte{[]byte(config.Host), []byte(there), config.CAData, config.CertData, config.KeyData}, []byte{0}))
+func (a *answers) enter(ctx context.Context, here, there string, provider *remote.Cluster) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if w, ok := a.watching[here]; ok {
-		if w.access == access {
+		if w.provider == provider && w.there == there {
 			return nil
 		}
 		w.end()
 	}
-	c, err := metadata.NewForConfig(config)
+	c, err := metadata.NewForConfigAndClient(provider.Config, provider.HTTP)
 	if err != nil {
 		return fmt.Errorf("watch what a provider answers: %w", err)
 	}
@@ -278,7 +270,7 @@ func (a *answers) enter(ctx context.Context, here, there string, config *rest.Co
 	if a.watching == nil {
 		a.watching = map[string]watching{}
 	}
-	a.watching[here] = watching{access, end}
+	a.watching[here] = watching{provider, there, end}
 	say := func(any) {
 		o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: here, Name: there}}
 		select {
@@ -286,12 +278,17 @@ func (a *answers) enter(ctx context.Context, here, there string, config *rest.Co
 		case <-ctx.Done():
 		}
 	}
+	var running sync.WaitGroup
 	for _, kind := range []schema.GroupVersionResource{authv1beta1.ResourceSliceGroupVersionResource, offloadingv1beta1.SchemeGroupVersion.WithResource("namespacemaps")} {
 		informer := metadatainformer.NewFilteredMetadataInformer(c, kind, there, 0, toolscache.Indexers{}, nil).Informer()
 		_, _ = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{ // fails for one that has ended only
 			AddFunc: say, UpdateFunc: func(_, o any) { say(o) }, DeleteFunc: say,
 		})
-		go informer.RunWithContext(ctx)
+		running.Go(func() { informer.RunWithContext(ctx) })
 	}
+	go func() {
+		running.Wait()
+		provider.Close()
+	}()
 	return nil
 }

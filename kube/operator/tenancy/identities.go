@@ -39,6 +39,7 @@ func (r *identities) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	i := &authv1beta1.Identity{}
 	err := r.client.Get(ctx, req.NamespacedName, i)
 	if apierrors.IsNotFound(err) || err == nil && i.DeletionTimestamp != nil {
+		r.keys.providers.Forget(req.NamespacedName)
 		return ctrl.Result{}, r.forget(ctx, req.NamespacedName)
 	}
 	if err != nil {

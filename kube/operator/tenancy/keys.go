@@ -19,14 +19,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/liqo-tui/liqo-tui/kube/operator/own"
+	"github.com/liqo-tui/liqo-tui/kube/remote"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // keys are the cluster's own, by which providers know it. They are made once.
 type keys struct {
-	client client.Client
-	home   string
+	client    client.Client
+	home      string
+	providers *remote.Clients // by their Identities
 }
 
 // Start makes them, since who peers this cluster looks at them first.

@@ -11,11 +11,11 @@ import (
 	"net/netip"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
-	"golang.org/x/net/netutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -37,8 +37,8 @@ import (
 // between the consumer and the API server.
 
 const (
-	// proxyConnections are open at most, and of one address: who opens more must not keep
-	// others out. Each carries many requests.
+	// proxyConnections are open at most, and of one address: who opens more closes others,
+	// and none of those who have fewer. Each carries many requests.
 	proxyConnections = 512
 	proxyOfOne       = 32
 	proxyTimeout     = 10 * time.Second // until a request is there, and the API server answers
@@ -51,33 +51,100 @@ const (
 type proxy struct {
 	apiServer string // host:port
 	address   string // where it listens
-
-	mu   sync.Mutex
-	open map[netip.Addr]int // connections of each address
 }
 
-// admit counts a connection of an address; false if it has too many. done ends it.
-func (p *proxy) admit(remote string) (done func(), ok bool) {
-	at, err := netip.ParseAddrPort(remote)
+// crowd is a listener whose connections are bounded in number. It accepts everybody who is
+// new: a client may hold more connections than it uses, or have lost them without a word.
+// Instead, the connection ends through which nothing has passed for longest, of those who
+// have most.
+type crowd struct {
+	net.Listener
+
+	mu   sync.Mutex
+	open map[*member]struct{}
+}
+
+// member is a connection of a crowd.
+type member struct {
+	net.Conn
+
+	in   *crowd
+	from netip.Addr
+	last atomic.Int64 // when something has passed, in ns
+}
+
+// Accept is of a listener.
+func (c *crowd) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
 	if err != nil {
-		return nil, false
+		return nil, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.open[at.Addr()] >= proxyOfOne {
-		return nil, false
+	m := &member{Conn: conn, in: c}
+	if at, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil {
+		m.from = at.Addr().Unmap()
 	}
-	if p.open == nil {
-		p.open = map[netip.Addr]int{}
+	m.last.Store(time.Now().UnixNano())
+	if out := c.enter(m); out != nil {
+		_ = out.Close()
 	}
-	p.open[at.Addr()]++
-	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.open[at.Addr()]--; p.open[at.Addr()] == 0 {
-			delete(p.open, at.Addr())
+	return m, nil
+}
+
+// enter counts a connection. out is the one that has to end for it; nil if there is room.
+func (c *crowd) enter(m *member) (out *member) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	count := map[netip.Addr]int{m.from: 1}
+	for o := range c.open {
+		count[o.from]++
+	}
+	most := 0
+	for _, n := range count {
+		most = max(most, n)
+	}
+	goes := func(*member) bool { return false }
+	switch {
+	case count[m.from] > proxyOfOne:
+		goes = func(o *member) bool { return o.from == m.from }
+	case len(c.open) >= proxyConnections:
+		goes = func(o *member) bool { return count[o.from] == most }
+	}
+	for o := range c.open {
+		if goes(o) && (out == nil || o.last.Load() < out.last.Load()) {
+			out = o
 		}
-	}, true
+	}
+	if c.open == nil {
+		c.open = map[*member]struct{}{}
+	}
+	c.open[m] = struct{}{}
+	delete(c.open, out)
+	return out
+}
+
+func (m *member) moved(n int) {
+	if n > 0 {
+		m.last.Store(time.Now().UnixNano())
+	}
+}
+
+func (m *member) Read(b []byte) (int, error) {
+	n, err := m.Conn.Read(b)
+	m.moved(n)
+	return n, err
+}
+
+func (m *member) Write(b []byte) (int, error) {
+	n, err := m.Conn.Write(b)
+	m.moved(n)
+	return n, err
+}
+
+func (m *member) Close() error {
+	m.in.mu.Lock()
+	delete(m.in.open, m)
+	m.in.mu.Unlock()
+	return m.Conn.Close()
 }
 
 // newProxy leads to the API server of a configuration.
@@ -99,14 +166,14 @@ func (p *proxy) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen for peers of this cluster's API server: %w", err)
 	}
-	return p.serve(ctx, netutil.LimitListener(l, proxyConnections))
+	return p.serve(ctx, l)
 }
 
 func (p *proxy) serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{Handler: p, ReadHeaderTimeout: proxyTimeout, IdleTimeout: proxyTimeout, MaxHeaderBytes: 4096, BaseContext: func(net.Listener) context.Context { return ctx }}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(&crowd{Listener: l}); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
@@ -118,12 +185,6 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this is a proxy to the API server: want CONNECT", http.StatusMethodNotAllowed)
 		return
 	}
-	done, ok := p.admit(r.RemoteAddr)
-	if !ok {
-		http.Error(w, "too many connections of this address", http.StatusTooManyRequests)
-		return
-	}
-	defer done()
 	server, err := (&net.Dialer{Timeout: proxyTimeout}).DialContext(r.Context(), "tcp", p.apiServer)
 	if err != nil {
 		http.Error(w, "the API server does not answer", http.StatusBadGateway)

@@ -5,12 +5,14 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,30 +99,103 @@ func TestAnAPIServerThatIsAwayIsABadGateway(t *testing.T) {
 	}
 }
 
-// Whoever opens many connections keeps nobody else out, and silent ones end.
-func TestTheProxyBoundsWhatOneAddressOpens(t *testing.T) {
-	var p proxy
-	var ends []func()
-	for range proxyOfOne {
-		done, ok := p.admit("10.0.0.1:1000")
-		if !ok {
-			t.Fatalf("refused after %d", len(ends))
+// connected is a connection to a proxy from an address, through which a byte has passed.
+func connected(t *testing.T, to *url.URL, from string) net.Conn {
+	t.Helper()
+	c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 10 * time.Second}).DialContext(t.Context(), "tcp", to.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, "CONNECT x:443 HTTP/1.1\r\nHost: x:443\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatalf("connect from %s: %v", from, err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("connect from %s: %s", from, answer.Status)
+	}
+	if err := echoes(c); err != nil {
+		t.Fatalf("from %s: %v", from, err)
+	}
+	return c
+}
+
+// echoes reports whether what is sent comes back.
+func echoes(c net.Conn) error {
+	b := []byte("x")
+	if _, err := c.Write(b); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(c, b)
+	return err
+}
+
+// echo is a server that sends back what it gets.
+func echo(t *testing.T) (address string) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	t.Cleanup(all.Wait)
+	t.Cleanup(func() { l.Close() })
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				_, _ = io.Copy(c, c)
+				c.Close()
+			})
 		}
-		ends = append(ends, done)
+	})
+	return l.Addr().String()
+}
+
+// Whoever has many connections gets a new one, for the one of its own that it used last.
+func TestTheProxyEndsSilentConnectionsForNewOnes(t *testing.T) {
+	proxy := proxied(t, "https://"+echo(t))
+	other := connected(t, proxy, "127.0.0.2")
+	var all []net.Conn
+	for range proxyOfOne {
+		all = append(all, connected(t, proxy, "127.0.0.1"))
 	}
-	if _, ok := p.admit("10.0.0.1:1001"); ok {
-		t.Error("one more of the same address is let in")
+	if err := echoes(all[0]); err != nil { // it is used
+		t.Fatal(err)
 	}
-	if done, ok := p.admit("10.0.0.2:1000"); !ok {
-		t.Error("another address is kept out")
-	} else {
-		done()
+	all = append(all, connected(t, proxy, "127.0.0.1"))
+	for i, c := range all {
+		if err := echoes(c); (err != nil) != (i == 1) {
+			t.Errorf("connection %d of %d: %v", i, len(all), err)
+		}
 	}
-	for _, done := range ends {
-		done()
+	if err := echoes(other); err != nil {
+		t.Errorf("one of another address: %v", err)
 	}
-	if len(p.open) > 0 {
-		t.Errorf("left: %v", p.open)
+}
+
+// Many addresses that open as many as they may keep nobody out, and end nobody's who has few.
+func TestTheProxyHasRoomForThoseWithFewConnections(t *testing.T) {
+	proxy := proxied(t, "https://"+echo(t))
+	few := connected(t, proxy, "127.0.1.1")
+	for i := range proxyConnections {
+		connected(t, proxy, fmt.Sprint("127.0.0.", 1+i/proxyOfOne))
+	}
+	if err := echoes(few); err != nil {
+		t.Errorf("the connection of who has one: %v", err)
+	}
+	if err := echoes(connected(t, proxy, "127.0.1.2")); err != nil {
+		t.Errorf("a newcomer: %v", err)
 	}
 }
 

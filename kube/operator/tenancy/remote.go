@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -16,10 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/kube/operator/own"
+	"github.com/liqo-tui/liqo-tui/kube/remote"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -29,20 +28,12 @@ import (
 func (r *peers) ask(ctx context.Context, i *authv1beta1.Identity) error {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
-	private, err := r.keys.private(ctx)
-	if err != nil {
-		return err
-	}
-	config, err := remoteConfig(i, private)
-	if err != nil {
-		return err
-	}
-	remote, err := remoteClient(config)
+	provider, err := r.keys.reach(ctx, i)
 	if err != nil {
 		return err
 	}
 	var list authv1beta1.RenewList
-	err = remote.List(ctx, &list, client.InNamespace(*i.Spec.Namespace), client.Limit(1))
+	err = provider.API.List(ctx, &list, client.InNamespace(*i.Spec.Namespace), client.Limit(1))
 	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
 		err = peering.NoAnswer(i.Spec.AuthParams.APIServer, err)
 	}
@@ -52,31 +43,25 @@ func (r *peers) ask(ctx context.Context, i *authv1beta1.Identity) error {
 	if c, err := peering.Certificate(i.Spec.AuthParams.SignedCRT); err != nil || time.Now().Before(peering.RenewAt(c.NotBefore, c.NotAfter)) {
 		return err
 	}
-	return r.renew(ctx, remote, i)
+	return r.renew(ctx, provider.API, i)
 }
 
-// remoteConfig is how this cluster reaches a provider.
-func remoteConfig(i *authv1beta1.Identity, private []byte) (*rest.Config, error) {
+// access is how this cluster reaches a provider.
+func access(i *authv1beta1.Identity, private []byte) (remote.Access, error) {
 	p := i.Spec.AuthParams
 	if i.Spec.Namespace == nil || *i.Spec.Namespace == "" {
-		return nil, errors.New("the Identity does not name the tenant namespace on the provider")
+		return remote.Access{}, errors.New("the Identity does not name the tenant namespace on the provider")
 	}
-	config := &rest.Config{Host: p.APIServer, TLSClientConfig: rest.TLSClientConfig{CAData: p.CA, CertData: p.SignedCRT, KeyData: private}}
-	if p.ProxyURL != nil && *p.ProxyURL != "" {
-		u, err := url.Parse(*p.ProxyURL)
-		if err != nil {
-			return nil, fmt.Errorf("parse the proxy's URL: %w", err)
-		}
-		config.Proxy = http.ProxyURL(u)
+	a := remote.Access{Server: p.APIServer, CA: p.CA, Certificate: p.SignedCRT, Key: private}
+	if p.ProxyURL != nil {
+		a.Proxy = *p.ProxyURL
 	}
-	return config, nil
+	return a, nil
 }
 
-// remoteClient is a provider's API as this cluster may use it. It does not wait long for
-// an answer.
-func remoteClient(config *rest.Config) (client.Client, error) {
-	config = rest.CopyConfig(config)
-	config.Timeout = lookWithin
+// newProviders reach providers as this cluster may, and don't wait long for an answer. wrap
+// is of tests.
+func newProviders(wrap transport.WrapperFunc) (*remote.Clients, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(authv1beta1.AddToScheme(scheme), offloadingv1beta1.AddToScheme(scheme)); err != nil {
 		return nil, err
@@ -87,15 +72,28 @@ func remoteClient(config *rest.Config) (client.Client, error) {
 		mapper.Add(authv1beta1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	mapper.Add(offloadingv1beta1.SchemeGroupVersion.WithKind("NamespaceMap"), meta.RESTScopeNamespace)
-	return client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
+	return &remote.Clients{Scheme: scheme, Mapper: mapper, Within: lookWithin, Wrap: wrap}, nil
+}
+
+// reach is the provider of an Identity.
+func (k *keys) reach(ctx context.Context, i *authv1beta1.Identity) (*remote.Cluster, error) {
+	private, err := k.private(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a, err := access(i, private)
+	if err != nil {
+		return nil, err
+	}
+	return k.providers.Get(client.ObjectKeyFromObject(i), a)
 }
 
 // renew asks the provider for a certificate that is good for longer, and takes it once
 // it is there. Of what the provider says, only the certificate and the authority count:
 // an admin has said where its API server is.
-func (r *peers) renew(ctx context.Context, remote client.Client, i *authv1beta1.Identity) error {
+func (r *peers) renew(ctx context.Context, abroad client.Client, i *authv1beta1.Identity) error {
 	o := &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{Namespace: *i.Spec.Namespace, Name: i.Name}}
-	err := remote.Get(ctx, client.ObjectKeyFromObject(o), o)
+	err := abroad.Get(ctx, client.ObjectKeyFromObject(o), o)
 	if apierrors.IsNotFound(err) {
 		id, iderr := clusterID(ctx, r.reader, r.home)
 		if iderr != nil {
@@ -106,7 +104,7 @@ func (r *peers) renew(ctx context.Context, remote client.Client, i *authv1beta1.
 			peering.LabelDestination: string(i.Spec.ClusterID),
 		}
 		o.Spec = authv1beta1.RenewSpec{ConsumerClusterID: corev1beta1.ClusterID(id), IdentityType: authv1beta1.ControlPlaneIdentityType}
-		err = remote.Create(ctx, o, client.FieldOwner(own.Manager))
+		err = abroad.Create(ctx, o, client.FieldOwner(own.Manager))
 	}
 	if err != nil {
 		return fmt.Errorf("ask %s for another certificate: %w", i.Spec.ClusterID, err)
@@ -119,7 +117,7 @@ func (r *peers) renew(ctx context.Context, remote client.Client, i *authv1beta1.
 	if err := r.client.Patch(ctx, i, client.MergeFrom(before), client.FieldOwner(own.Manager)); err != nil {
 		return fmt.Errorf("renew Identity %s/%s: %w", i.Namespace, i.Name, err)
 	}
-	return client.IgnoreNotFound(remote.Delete(ctx, o))
+	return client.IgnoreNotFound(abroad.Delete(ctx, o))
 }
 
 // newer reports whether a certificate is good for longer than another one.

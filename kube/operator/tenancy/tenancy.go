@@ -82,7 +82,11 @@ func (o Options) SetUp(mgr ctrl.Manager, recorder events.EventRecorder) error {
 	}
 	c, reader := mgr.GetClient(), mgr.GetAPIReader()
 	s := &spaces{client: c, reader: reader, home: o.Home, secrets: of}
-	k := &keys{client: c, home: o.Home}
+	providers, err := newProviders(mgr.GetConfig().WrapTransport)
+	if err != nil {
+		return err
+	}
+	k := &keys{client: c, home: o.Home, providers: providers}
 	var errs []error
 	if o.Role.Provides() {
 		if o.ProxyAddress != "" {
@@ -105,7 +109,7 @@ func (o Options) SetUp(mgr ctrl.Manager, recorder events.EventRecorder) error {
 			mgr.Add(k),
 			(&signatures{client: c, recorder: recorder, keys: k}).setup(mgr, of.Tell()),
 			(&identities{client: c, recorder: recorder, keys: k}).setup(mgr, of.Tell()),
-			(&abroad{client: c, reader: reader, recorder: recorder, keys: k, home: o.Home, config: mgr.GetConfig()}).setup(mgr),
+			(&abroad{client: c, reader: reader, recorder: recorder, keys: k, home: o.Home}).setup(mgr),
 			(&virtualNodes{cached: c, recorder: recorder, home: o.Home}).setup(mgr),
 			(&offloader{cached: c, home: o.Home}).setup(mgr),
 			(&strays{client: c}).setup(mgr))
