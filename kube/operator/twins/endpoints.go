@@ -51,7 +51,7 @@ func (r *endpoints) setup(mgr ctrl.Manager) error {
 	})
 	ofTunnel := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request { return r.news(ctx, o.GetNamespace()) })
 	return ctrl.NewControllerManagedBy(mgr).Named("shadow-endpoints").
-		WithOptions(workers(4)).
+		WithOptions(r.fairly(4)).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &offloadingv1beta1.ShadowEndpointSlice{}, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &discoveryv1.EndpointSlice{}, made)).
 		Watches(&networkingv1beta1.Configuration{}, ofTunnel).

@@ -1,10 +1,12 @@
 package twins
 
 import (
+	"container/list"
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,20 +28,35 @@ type ledger struct {
 	told chan event.GenericEvent // of ShadowPods that may fit now
 
 	mu       sync.Mutex
-	accounts map[string]*account // by tenant namespace
+	accounts map[string]*account           // by tenant namespace
+	holders  map[client.ObjectKey]*account // of what is entered or waits, so that nobody looks into the accounts of others
 }
 
 func newLedger(b base) *ledger {
-	return &ledger{base: b, told: make(chan event.GenericEvent, 1024), accounts: map[string]*account{}}
+	return &ledger{base: b, told: make(chan event.GenericEvent, 1024), accounts: map[string]*account{}, holders: map[client.ObjectKey]*account{}}
 }
 
-// account is that of one consumer.
+// leastWaiting and the double of the pods that were granted, whichever is more, is how many
+// pods of one consumer may wait, over all its twins: so many are looked at when one ends.
+// Whatever is more is tried again at crowdedAgain.
+const (
+	leastWaiting = 1000
+	crowdedAgain = 5 * time.Minute
+)
+
+// account is that of one consumer. All that is done with it takes a moment, but for what
+// looks at those that wait.
 type account struct {
 	mu      sync.Mutex
 	read    bool // what was there before this process
 	entries map[client.ObjectKey]entry
 	used    corev1.ResourceList
-	waiting []waiting // in the order in which they came
+	waiting map[client.ObjectKey]*list.Element // of order
+	order   list.List                          // of waiting, as they came
+}
+
+func newAccount() *account {
+	return &account{entries: map[client.ObjectKey]entry{}, used: corev1.ResourceList{}, waiting: map[client.ObjectKey]*list.Element{}}
 }
 
 type entry struct {
@@ -58,7 +75,7 @@ func (l *ledger) of(ctx context.Context, namespace string, id render.ClusterID) 
 	l.mu.Lock()
 	a := l.accounts[namespace]
 	if a == nil {
-		a = &account{entries: map[client.ObjectKey]entry{}, used: corev1.ResourceList{}}
+		a = newAccount()
 		l.accounts[namespace] = a
 	}
 	l.mu.Unlock()
@@ -73,7 +90,9 @@ func (l *ledger) of(ctx context.Context, namespace string, id render.ClusterID) 
 	}
 	for i := range all.Items {
 		if p := &all.Items[i]; made(p) && !offload.Ended(p.Status.Phase) {
-			a.enter(client.ObjectKeyFromObject(p), entry{offload.Sum(&p.Spec), p.UID})
+			key := client.ObjectKeyFromObject(p)
+			a.enter(key, entry{offload.Sum(&p.Spec), p.UID})
+			l.hold(key, a)
 		}
 	}
 	a.read = true
@@ -103,8 +122,13 @@ func (a *account) reserve(key client.ObjectKey, amount, granted corev1.ResourceL
 		offload.Subtract(used, was.amount)
 	}
 	if err := offload.Fits(amount, used, granted); err != nil {
-		if !slices.ContainsFunc(a.waiting, func(w waiting) bool { return w.key == key }) {
-			a.waiting = append(a.waiting, waiting{key, amount})
+		pods := granted[corev1.ResourcePods]
+		switch most := max(leastWaiting, 2*pods.Value()); {
+		case a.waiting[key] != nil:
+		case int64(len(a.waiting)) >= most:
+			return &crowdedError{err, most}
+		default:
+			a.waiting[key] = a.order.PushBack(waiting{key, amount})
 		}
 		return err
 	}
@@ -113,8 +137,29 @@ func (a *account) reserve(key client.ObjectKey, amount, granted corev1.ResourceL
 	return nil
 }
 
+// crowdedError is of a pod for which there is no room, nor a place among those that wait.
+type crowdedError struct {
+	why  error
+	most int64
+}
+
+func (e *crowdedError) Error() string {
+	return fmt.Sprintf("%s; %d of its cluster's pods wait already, so it is tried again every %s", e.why, e.most, crowdedAgain)
+}
+
+// againAfter is when a pod is tried again that has no room; 0 if it waits to be told.
+func againAfter(why error) time.Duration {
+	if _, crowded := errors.AsType[*crowdedError](why); crowded {
+		return crowdedAgain
+	}
+	return 0
+}
+
 func (a *account) forget(key client.ObjectKey) {
-	a.waiting = slices.DeleteFunc(a.waiting, func(w waiting) bool { return w.key == key })
+	if e := a.waiting[key]; e != nil {
+		a.order.Remove(e)
+		delete(a.waiting, key)
+	}
 }
 
 // see enters a pod that is there.
@@ -148,13 +193,23 @@ func (a *account) release(key client.ObjectKey, granted corev1.ResourceList) []c
 	offload.Subtract(a.used, e.amount)
 	used, next := corev1.ResourceList{}, []client.ObjectKey(nil)
 	offload.Add(used, a.used)
-	for _, w := range a.waiting {
-		if offload.Fits(w.amount, used, granted) == nil {
+	for e := a.order.Front(); e != nil && !exhausted(used, granted); e = e.Next() {
+		if w := e.Value.(waiting); offload.Fits(w.amount, used, granted) == nil {
 			offload.Add(used, w.amount)
 			next = append(next, w.key)
 		}
 	}
 	return next
+}
+
+// exhausted reports whether nothing is left of what every pod takes some of.
+func exhausted(used, granted corev1.ResourceList) bool {
+	for _, name := range []corev1.ResourceName{corev1.ResourcePods, corev1.ResourceCPU} {
+		if all, bounds := granted[name]; bounds && all.Cmp(used[name]) <= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // leave is of a ShadowPod that does not wait any more.
@@ -171,41 +226,50 @@ func (l *ledger) release(ctx context.Context, a *account, key client.ObjectKey, 
 	}
 }
 
-// lost gives back what a pod counted whose namespace is gone, or is now that of the
-// consumer of another account.
-func (l *ledger) lost(ctx context.Context, key client.ObjectKey, but *account) error {
+// hold says whose a pod is; nil for nobody's.
+func (l *ledger) hold(key client.ObjectKey, by *account) {
 	l.mu.Lock()
-	var of []*account
-	for _, a := range l.accounts {
-		if a != but {
-			of = append(of, a)
-		}
+	defer l.mu.Unlock()
+	if by == nil {
+		delete(l.holders, key)
+	} else {
+		l.holders[key] = by
 	}
+}
+
+// pass gives back what a pod counted whose namespace is gone, or is now that of the
+// consumer of another account, which holds it from now on; nil for none.
+func (l *ledger) pass(ctx context.Context, key client.ObjectKey, to *account) error {
+	l.mu.Lock()
+	a := l.holders[key]
 	l.mu.Unlock()
-	for _, a := range of {
-		a.leave(key)
-		if uid, there := a.entered(key); there {
-			live := &corev1.Pod{}
-			switch err := l.reader.Get(ctx, key, live); {
-			case err == nil && live.UID == uid:
-				continue // its end tells
-			case client.IgnoreNotFound(err) != nil:
-				return fmt.Errorf("read pod %s: %w", key, err)
-			}
-			a.release(key, nil)
-			for _, w := range a.all() {
-				l.tell(ctx, w)
-			}
+	if a == nil || a == to {
+		l.hold(key, to)
+		return nil
+	}
+	a.leave(key)
+	if uid, there := a.entered(key); there {
+		live := &corev1.Pod{}
+		switch err := l.reader.Get(ctx, key, live); {
+		case err == nil && live.UID == uid:
+			return nil // its end tells
+		case client.IgnoreNotFound(err) != nil:
+			return fmt.Errorf("read pod %s: %w", key, err)
+		}
+		a.release(key, nil)
+		for _, w := range a.all() {
+			l.tell(ctx, w)
 		}
 	}
+	l.hold(key, to)
 	return nil
 }
 
 func (a *account) all() (keys []client.ObjectKey) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, w := range a.waiting {
-		keys = append(keys, w.key)
+	for e := a.order.Front(); e != nil; e = e.Next() {
+		keys = append(keys, e.Value.(waiting).key)
 	}
 	return keys
 }

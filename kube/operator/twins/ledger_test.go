@@ -24,10 +24,6 @@ func cpu(text string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(text)}
 }
 
-func newAccount() *account {
-	return &account{read: true, entries: map[client.ObjectKey]entry{}, used: corev1.ResourceList{}}
-}
-
 func key(n int) client.ObjectKey {
 	return client.ObjectKey{Namespace: "demo", Name: fmt.Sprint("web-", n)}
 }
@@ -97,6 +93,33 @@ func TestPodsThatAreThereCount(t *testing.T) {
 	}
 	if err := a.reserve(key(2), cpu("1"), cpu("2")); err == nil {
 		t.Error("there was room")
+	}
+}
+
+// So many may wait, and none is waited for twice. Others are tried again by themselves.
+func TestThoseThatWaitAreBounded(t *testing.T) {
+	a, granted := newAccount(), corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourcePods: resource.MustParse("600")}
+	if err := a.reserve(key(0), cpu("1"), granted); err != nil {
+		t.Fatal(err)
+	}
+	const most = 1200
+	for range 2 {
+		for n := range most + 10 {
+			why := a.reserve(key(1+n), cpu("1"), granted)
+			if crowded := againAfter(why) != 0; why == nil || crowded != (n >= most) {
+				t.Fatalf("pod %d: %v", n, why)
+			}
+		}
+		if len(a.waiting) != most || a.order.Len() != most || len(a.all()) != most {
+			t.Fatalf("%d wait", len(a.waiting))
+		}
+	}
+	a.leave(key(1))
+	if why := a.reserve(key(1+most), cpu("1"), granted); againAfter(why) != 0 {
+		t.Errorf("a place was free: %v", why)
+	}
+	if got := a.release(key(0), granted); len(got) != 1 || got[0] != key(2) {
+		t.Errorf("next are %v", got)
 	}
 }
 

@@ -11,10 +11,14 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -40,13 +44,23 @@ func (r *shadowPods) setup(mgr ctrl.Manager) error {
 		return out
 	})
 	return ctrl.NewControllerManagedBy(mgr).Named("shadow-pod").
-		WithOptions(workers(10)).
+		WithOptions(r.fairly(10)).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &offloadingv1beta1.ShadowPod{}, itself)).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.Pod{}, itself)).
 		WatchesRawSource(source.Channel(r.books.told, itself)).
-		Watches(&authv1beta1.ResourceSlice{}, waiting).
+		Watches(&authv1beta1.ResourceSlice{}, waiting, builder.WithPredicates(grantNews())).
 		Watches(&authv1beta1.Tenant{}, waiting).
 		Complete(r)
+}
+
+// grantNews tells of slices of which something else is granted. What a consumer asks for
+// changes nothing yet.
+func grantNews() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, is := e.ObjectOld.(*authv1beta1.ResourceSlice), e.ObjectNew.(*authv1beta1.ResourceSlice)
+		return (was.Status.AuthParams == nil) != (is.Status.AuthParams == nil) || (was.DeletionTimestamp == nil) != (is.DeletionTimestamp == nil) ||
+			!equality.Semantic.DeepEqual(was.Status.Resources, is.Status.Resources)
+	}}
 }
 
 // asked is what one ShadowPod is judged by.
@@ -67,9 +81,9 @@ func (r *shadowPods) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if in == nil {
-		return ctrl.Result{}, r.books.lost(ctx, req.NamespacedName, nil)
+		return ctrl.Result{}, r.books.pass(ctx, req.NamespacedName, nil)
 	}
-	if err := r.books.lost(ctx, req.NamespacedName, in.books); err != nil {
+	if err := r.books.pass(ctx, req.NamespacedName, in.books); err != nil {
 		return ctrl.Result{}, err
 	}
 	if in.pod != nil {
@@ -84,6 +98,9 @@ func (r *shadowPods) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	switch {
 	case in.shadow == nil:
 		in.books.leave(in.key)
+		if in.pod == nil {
+			r.books.hold(in.key, nil)
+		}
 		return ctrl.Result{}, r.end(ctx, in.pod)
 	case in.pod != nil && in.pod.Annotations[peering.AnnotationShadow] != string(in.shadow.UID):
 		return ctrl.Result{}, r.end(ctx, in.pod) // of one of the same name before
@@ -220,13 +237,13 @@ func (r *shadowPods) make(ctx context.Context, in *asked) (ctrl.Result, error) {
 		return ctrl.Result{RequeueAfter: accessAgain}, r.complain(ctx, in.shadow, fmt.Errorf("%s has no access here now", in.id))
 	}
 	if _, entered := in.books.entered(in.key); !entered && in.tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned {
-		if err := in.books.reserve(in.key, offload.Sum(&pod.Spec), nil); err != nil { // it waits
-			err = fmt.Errorf("an admin has cordoned tenant %s: it gets nothing more", in.tenant.Name)
-			return ctrl.Result{}, r.complain(ctx, in.shadow, err)
+		if why := in.books.reserve(in.key, offload.Sum(&pod.Spec), nil); why != nil { // it waits
+			err := fmt.Errorf("an admin has cordoned tenant %s: it gets nothing more", in.tenant.Name)
+			return ctrl.Result{RequeueAfter: againAfter(why)}, r.complain(ctx, in.shadow, err)
 		}
 	}
 	if why := in.books.reserve(in.key, offload.Sum(&pod.Spec), in.tenant.granted); why != nil {
-		return ctrl.Result{}, r.complain(ctx, in.shadow, why)
+		return ctrl.Result{RequeueAfter: againAfter(why)}, r.complain(ctx, in.shadow, why)
 	}
 	err := r.client.Create(ctx, pod, client.FieldOwner(own.Manager))
 	switch {
