@@ -16,7 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/liqo-tui/liqo-tui/offload"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -43,6 +45,10 @@ func (o offered) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 }
 
+func (o offered) provider() types.NamespacedName {
+	return types.NamespacedName{Namespace: o.Namespace, Name: string(o.Spec.ClusterID)}
+}
+
 // looksAfter are the namespaces in which the node's program looks after pods.
 func (o offered) looksAfter() (all []string) {
 	for name := range strings.SplitSeq(o.Annotations[peering.AnnotationNamespaces], ",") {
@@ -63,6 +69,8 @@ type offloadingPlan struct {
 	namespaces map[types.NamespacedName][]string
 	labelled   map[string]bool
 	statuses   map[types.NamespacedName]offloadingv1beta1.NamespaceOffloadingStatus
+	// refused is why a provider is not asked for a namespace, by the namespace here.
+	refused map[types.NamespacedName]map[string]string
 	// leaving says that pods are still to go.
 	leaving bool
 }
@@ -72,6 +80,7 @@ func (o offloadings) plan(now time.Time) offloadingPlan {
 	p := offloadingPlan{
 		maps: map[types.NamespacedName]map[string]string{}, nodes: map[string][]types.NamespacedName{}, namespaces: map[types.NamespacedName][]string{},
 		labelled: map[string]bool{}, statuses: map[types.NamespacedName]offloadingv1beta1.NamespaceOffloadingStatus{},
+		refused: o.refused(),
 	}
 	for i := range o.offered {
 		n := &o.offered[i]
@@ -80,10 +89,10 @@ func (o offloadings) plan(now time.Time) offloadingPlan {
 		}
 		p.labelled[n.Namespace] = n.Spec.PodOffloadingStrategy != offloadingv1beta1.LocalPodOffloadingStrategyType
 		for _, node := range o.nodes {
-			if o.taken[n.Namespace] || !selects(n.Spec.ClusterSelector, node.labels) {
+			m := node.provider()
+			if o.taken[n.Namespace] || p.refused[m][n.Namespace] != "" || !selects(n.Spec.ClusterSelector, node.labels) {
 				continue
 			}
-			m := types.NamespacedName{Namespace: node.Namespace, Name: string(node.Spec.ClusterID)}
 			if p.maps[m] == nil {
 				p.maps[m] = map[string]string{}
 			}
@@ -121,6 +130,56 @@ func (o offloadings) plan(now time.Time) offloadingPlan {
 		p.statuses[types.NamespacedName{Namespace: o.offered[i].Namespace, Name: o.offered[i].Name}] = o.status(&o.offered[i], p, now)
 	}
 	return p
+}
+
+// refused are the namespaces that providers are not asked for, and why: a provider takes no
+// map in which a name is too long, or with too many. Those that it is asked for already come
+// first, then those that were offloaded first.
+func (o offloadings) refused() map[types.NamespacedName]map[string]string {
+	out := map[types.NamespacedName]map[string]string{}
+	for _, provider := range o.providers() {
+		refused := map[string]string{}
+		out[provider] = refused
+		var asks []*offloadingv1beta1.NamespaceOffloading
+		for i := range o.offered {
+			n := &o.offered[i]
+			selected := slices.ContainsFunc(o.nodes, func(node offered) bool {
+				return node.provider() == provider && selects(n.Spec.ClusterSelector, node.labels)
+			})
+			switch name := peering.RemoteName(n, o.id); {
+			case n.DeletionTimestamp != nil || o.taken[n.Namespace] || !selected:
+			case len(name) > validation.DNS1123LabelMaxLength:
+				refused[n.Namespace] = fmt.Sprintf("%s would have %d letters, and names of namespaces have %d at most: offload it with --namespace-mapping-strategy SelectedName --remote-namespace-name NAME",
+					name, len(name), validation.DNS1123LabelMaxLength)
+			default:
+				asks = append(asks, n)
+			}
+		}
+		isAsked := o.asked(provider)
+		slices.SortStableFunc(asks, func(a, b *offloadingv1beta1.NamespaceOffloading) int {
+			rank := func(n *offloadingv1beta1.NamespaceOffloading) int {
+				if _, is := isAsked[n.Namespace]; is {
+					return 0
+				}
+				return 1
+			}
+			return cmp.Or(rank(a)-rank(b), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Namespace, b.Namespace))
+		})
+		for _, n := range asks[min(len(asks), offload.MostTwins):] {
+			refused[n.Namespace] = fmt.Sprintf("%d namespaces are the most that a provider has for one cluster: unoffload another one", offload.MostTwins)
+		}
+	}
+	return out
+}
+
+// asked are the namespaces that a provider is asked for as things are.
+func (o offloadings) asked(provider types.NamespacedName) map[string]string {
+	for i := range o.maps {
+		if m := &o.maps[i]; m.Namespace == provider.Namespace && m.Name == provider.Name {
+			return m.Spec.DesiredMapping
+		}
+	}
+	return nil
 }
 
 // has reports whether a provider still has namespaces of this cluster.
@@ -163,6 +222,10 @@ func (o offloadings) status(n *offloadingv1beta1.NamespaceOffloading, p offloadi
 		if o.taken[n.Namespace] {
 			required.Reason = "RoleBindingTaken"
 			required.Message = fmt.Sprintf("namespace %s has a RoleBinding %s that is not the operator's: remove it, or rename it", n.Namespace, render.OffloadedAccessName)
+			asked, failed = asked+1, failed+1
+		}
+		if why := p.refused[provider][n.Namespace]; why != "" {
+			required.Reason, required.Message = "NamespaceRefused", why
 			asked, failed = asked+1, failed+1
 		}
 		if _, is := p.maps[provider][n.Namespace]; is {
@@ -214,7 +277,7 @@ func (o offloadings) status(n *offloadingv1beta1.NamespaceOffloading, p offloadi
 func (o offloadings) providers() []types.NamespacedName {
 	all := map[types.NamespacedName]bool{}
 	for _, n := range o.nodes {
-		all[types.NamespacedName{Namespace: n.Namespace, Name: string(n.Spec.ClusterID)}] = true
+		all[n.provider()] = true
 	}
 	return slices.SortedFunc(maps.Keys(all), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 }

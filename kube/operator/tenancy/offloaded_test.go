@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/liqo-tui/liqo-tui/offload"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -69,6 +70,54 @@ func TestNamespacesAreCalledAsTheirAdminWants(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// A provider takes no map with a name that is too long, or with too many: what can't be
+// is told to those who have asked for it, and the others get theirs.
+func TestOneNamespaceBlocksNoOther(t *testing.T) {
+	milan := types.NamespacedName{Namespace: "liqo-tenant-milan", Name: "milan"}
+	long := strings.Repeat("a", 60)
+	o := offloadings{id: "rome", nodes: []offered{nodeOf("milan", "milan"), nodeOf("milan-2", "milan"), nodeOf("turin", "turin")}}
+	add := func(namespace string, age time.Duration, p peering.OffloadingParams) {
+		n := offloadedAs(namespace, p)
+		n.CreationTimestamp = metav1.NewTime(time.Unix(1000, 0).Add(-age))
+		o.offered = append(o.offered, n)
+	}
+	add(long, 0, peering.OffloadingParams{})
+	add("chosen", 0, peering.OffloadingParams{Mapping: "SelectedName", RemoteName: strings.Repeat("b", 64)})
+	add("newest", 0, peering.OffloadingParams{})
+	add("there", 0, peering.OffloadingParams{}) // as new as that, and milan is asked for it
+	for i := range offload.MostTwins - 1 {
+		add(fmt.Sprint("older-", i), time.Minute, peering.OffloadingParams{Selector: in("region", "milan")})
+	}
+	m := *peering.NamespaceMap(render.Tenant{Namespace: milan.Namespace, Remote: "milan"}, map[string]string{"there": "there-rome"})
+	o.maps = append(o.maps, m)
+	p := o.plan(time.Unix(2000, 0))
+	if got := p.maps[milan]; len(got) != offload.MostTwins || got["there"] == "" || got["newest"] != "" || got[long] != "" || got["chosen"] != "" {
+		t.Errorf("milan is asked for %d: %v", len(got), got)
+	}
+	if got := slices.Sorted(maps.Keys(p.maps[types.NamespacedName{Namespace: "liqo-tenant-turin", Name: "turin"}])); !slices.Equal(got, []string{"newest", "there"}) {
+		t.Errorf("turin is asked for %v", got)
+	}
+	for namespace, want := range map[string]struct {
+		phase offloadingv1beta1.OffloadingPhaseType
+		says  string
+	}{
+		long:     {offloadingv1beta1.AllFailedOffloadingPhaseType, "would have 65 letters"},
+		"chosen": {offloadingv1beta1.AllFailedOffloadingPhaseType, "would have 64 letters"},
+		"newest": {offloadingv1beta1.SomeFailedOffloadingPhaseType, "100 namespaces are the most"},
+		"there":  {offloadingv1beta1.InProgressOffloadingPhaseType, "is selected"},
+	} {
+		got := p.statuses[types.NamespacedName{Namespace: namespace, Name: peering.OffloadingName}]
+		if says := got.RemoteNamespacesConditions["milan"][0].Message; got.OffloadingPhase != want.phase || !strings.Contains(says, want.says) {
+			t.Errorf("%s: %s, %q", namespace, got.OffloadingPhase, says)
+		}
+	}
+	for _, node := range []string{"milan", "milan-2"} {
+		if got := p.namespaces[types.NamespacedName{Namespace: milan.Namespace, Name: node}]; len(got) != offload.MostTwins {
+			t.Errorf("%s looks after %d", node, len(got))
+		}
 	}
 }
 
