@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,7 +37,8 @@ import (
 type delegates struct {
 	client client.Client
 
-	peers *remote.Clients // by the Secret with the access
+	peers   *remote.Clients // by the Secret with the access
+	retries workqueue.TypedRateLimiter[reconcile.Request]
 }
 
 // peerCluster is a client of a peer's API server, as its Secret says.
@@ -47,17 +49,22 @@ type peerCluster struct {
 
 const (
 	peerTimeout = 5 * time.Second  // of a request to another cluster
-	peerRetry   = 10 * time.Second // after one that failed
+	peerRetry   = 10 * time.Second // after one that failed, and ever later
+	peerLast    = time.Minute
 	peerAgain   = time.Second      // after one that came together with another's
 	peerResync  = 10 * time.Minute // somebody may have changed our objects there
 	peerLook    = time.Minute      // whether a client that an admin told what to dial follows again
 )
 
+// delegating is how many peers are told at once: one that does not answer holds its worker
+// for 5 s of 65, so 400 of them don't hold up the others.
+const delegating = 32
+
 // maxErrorText keeps another cluster's answer from filling an annotation.
 const maxErrorText = 300
 
 func (r *delegates) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
-	r.peers = newPeers(r.client.Scheme())
+	r.begin()
 	access := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[render.LabelDelegate] == render.DelegateAccess })
 	ofGateway := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: render.DelegateAccessName(o.GetName())}}}
@@ -67,12 +74,18 @@ func (r *delegates) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) e
 		return before.key != after.key || !sameEndpoint(before.endpoint, after.endpoint)
 	}})
 	return ctrl.NewControllerManagedBy(mgr).Named("delegate").
-		WithOptions(workers(1)).
+		WithOptions(workers(delegating)).
 		WatchesRawSource(source.Channel(secrets, &handler.EnqueueRequestForObject{}, source.WithPredicates[client.Object, reconcile.Request](access))).
 		Watches(&networkingv1beta1.GatewayServer{}, ofGateway, news).
 		Watches(&networkingv1beta1.GatewayClient{}, ofGateway, news).
 		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(r.ofConfiguration), builder.WithPredicates(localRangesNews())).
 		Complete(r)
+}
+
+// begin is before the first peer.
+func (r *delegates) begin() {
+	r.peers = newPeers(r.client.Scheme())
+	r.retries = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](peerRetry, peerLast)
 }
 
 // localRangesNews tells of Configurations in which the operator has written other
@@ -152,6 +165,7 @@ func (r *delegates) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 			return ctrl.Result{RequeueAfter: rightsAgain}, nil
 		}
 		r.peers.Forget(req.NamespacedName)
+		r.retries.Forget(req)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	gateway, err := r.gateway(ctx, &secret)
@@ -169,7 +183,7 @@ func (r *delegates) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		case err == nil:
 			return ctrl.Result{RequeueAfter: peerAgain}, nil
 		case !peer.access.Expires.IsZero():
-			return ctrl.Result{RequeueAfter: peerRetry}, r.tell(ctx, gateway, peer.cannot("renew its token at", err))
+			return ctrl.Result{RequeueAfter: r.retries.When(req)}, r.tell(ctx, gateway, peer.cannot("renew its token at", err))
 		case apierrors.IsForbidden(err): // the account is of an earlier release
 			unsafe = "; its token does not expire until liqo-tui network delegate is run again"
 		}
@@ -183,8 +197,9 @@ func (r *delegates) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{RequeueAfter: peerAgain}, nil
 	}
 	if err != nil {
-		return ctrl.Result{RequeueAfter: peerRetry}, r.tell(ctx, gateway, peer.cannot("pass changes to", err))
+		return ctrl.Result{RequeueAfter: r.retries.When(req)}, r.tell(ctx, gateway, peer.cannot("pass changes to", err))
 	}
+	r.retries.Forget(req)
 	what := "its key is"
 	switch {
 	case chosen != "":

@@ -53,7 +53,7 @@ func (r *abroad) setup(mgr ctrl.Manager) error {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: o.GetNamespace()}}}
 	})
 	return ctrl.NewControllerManagedBy(mgr).Named("slice-abroad").
-		WithOptions(workers(4)). // one that does not answer holds its worker
+		WithOptions(workers(asking)).
 		For(&corev1.Namespace{}).
 		Watches(&authv1beta1.Identity{}, namespace).
 		Watches(&authv1beta1.ResourceSlice{}, namespace).

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -25,30 +26,39 @@ import (
 const (
 	// lookEvery is how often a provider is asked whether it answers, as Liqo does.
 	lookEvery  = 15 * time.Second
-	lookAgain  = time.Second // after a time without an answer
+	lookAgain  = time.Second // after a time without an answer, and ever later up to lookEvery
 	lookWithin = 5 * time.Second
+	// asking is how many are asked at once. One that does not answer holds its worker for 5 s
+	// of 20, so 100 of them don't hold up the others.
+	asking = 32
 )
 
 // peers says of each peer, in its ForeignCluster, what it is to this cluster and whether
 // its API server answers. It has the certificate renewed by which that is asked.
 // Whoever sums up the network makes the ForeignCluster, and removes it.
 type peers struct {
-	client client.Client
-	reader client.Reader // not cached
-	keys   *keys
-	role   render.PeeringRole
-	home   string // namespace of the operator
+	client  client.Client
+	reader  client.Reader // not cached
+	keys    *keys
+	role    render.PeeringRole
+	home    string // namespace of the operator
+	retries workqueue.TypedRateLimiter[reconcile.Request]
+}
+
+// begin is before the first peer.
+func (r *peers) begin() {
+	r.retries = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](lookAgain, lookEvery)
 }
 
 func (r *peers) setup(mgr ctrl.Manager) error {
+	r.begin()
 	peer := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		if id := o.GetLabels()[render.LabelRemoteCluster]; id != "" {
 			return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: id}}}
 		}
 		return nil
 	})
-	// One that does not answer holds its worker.
-	b := ctrl.NewControllerManagedBy(mgr).Named("peer").WithOptions(workers(8)).For(&corev1beta1.ForeignCluster{})
+	b := ctrl.NewControllerManagedBy(mgr).Named("peer").WithOptions(workers(asking)).For(&corev1beta1.ForeignCluster{})
 	for _, kind := range (Options{Role: r.role}).Kinds() {
 		b = b.Watches(kind, peer)
 	}
@@ -101,6 +111,7 @@ func readPeer(ctx context.Context, c client.Reader, role render.PeeringRole, id 
 func (r *peers) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	fc := &corev1beta1.ForeignCluster{}
 	if err := r.client.Get(ctx, req.NamespacedName, fc); err != nil {
+		r.retries.Forget(req)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	p, err := readPeer(ctx, r.client, r.role, req.Name)
@@ -110,9 +121,11 @@ func (r *peers) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	var answer error
 	again, asked := time.Duration(0), p.identity != nil && p.identity.Status.KubeconfigSecretRef != nil
 	if asked {
-		again = lookEvery
 		if answer = r.ask(ctx, p.identity); answer != nil {
-			again = lookAgain
+			again = r.retries.When(req)
+		} else {
+			again = lookEvery
+			r.retries.Forget(req)
 		}
 	}
 	before := fc.DeepCopy()

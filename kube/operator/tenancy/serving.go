@@ -17,21 +17,39 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/kube/operator/own"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// servingTime is how long Kubernetes may take to sign what the program of a virtual node
-// shows to API servers: the one worker waits for it.
-const servingTime = 3 * time.Second
+const (
+	// servingTime is how long Kubernetes may take to sign what the program of a virtual node
+	// shows to API servers.
+	servingTime = 3 * time.Second
+	servingLook = 200 * time.Millisecond // whether it has: it takes 30 to 190 ms as a rule
+)
+
+// serving is a certificate that was asked for. Its key is nowhere else until it is signed.
+type serving struct {
+	request *certificatesv1.CertificateSigningRequest
+	key     *ecdsa.PrivateKey
+	ip      string
+	since   time.Time
+}
 
 // serving keeps the certificate of a virtual node's program for the address at which it
 // listens. Without one the program shows its own, which API servers take that don't check.
 // again is when to look again.
 func (r *virtualNodes) serving(ctx context.Context, p peering.NodeProgram, ip string, now time.Time) (again time.Duration, err error) {
+	asked := r.asked[p.UID]
+	if asked != nil && asked.ip != ip {
+		if err := r.unasked(ctx, p.UID, asked.request.Name); err != nil {
+			return 0, err
+		}
+		asked = nil
+	}
 	if ip == "" {
 		return 0, nil
 	}
@@ -47,28 +65,32 @@ func (r *virtualNodes) serving(ctx context.Context, p peering.NodeProgram, ip st
 	if until := r.unsigned[p.UID]; until.After(now) {
 		return until.Sub(now), nil
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
+	if asked == nil {
+		asked, err = r.ask(ctx, p, ip, now)
+		if err != nil {
+			return 0, err
+		}
+		r.asked[p.UID] = asked
+		return servingLook, nil
+	}
+	certificate, err := r.signed(ctx, asked, now)
+	unsigned, is := errors.AsType[*unsignedError](err)
+	switch {
+	case err == nil && len(certificate) == 0: // each look is as much later as it has taken so far
+		return max(servingLook, now.Sub(asked.since)), nil
+	case err != nil && !is:
 		return 0, err
 	}
-	template := peering.ServingRequest(p.Name)
-	template.IPAddresses = []net.IP{net.ParseIP(ip)}
-	csr, err := x509.CreateCertificateRequest(rand.Reader, template, key)
-	if err != nil {
-		return 0, fmt.Errorf("make a request for the certificate of Node %s: %w", p.Name, err)
+	if err := r.unasked(ctx, p.UID, asked.request.Name); err != nil {
+		return 0, err
 	}
-	certificate, err := r.signed(ctx, p.SigningRequest(csr))
-	if unsigned, is := errors.AsType[*unsignedError](err); is {
+	if is {
 		r.recorder.Eventf(p.VirtualNode, nil, corev1.EventTypeWarning, "NoServingCertificate", "Sign",
 			"%s: kubectl logs and exec work for pods on it only where API servers don't check certificates of kubelets", unsigned)
 		r.unsigned[p.UID] = now.Add(refusedAgain)
 		return refusedAgain, nil
 	}
-	delete(r.unsigned, p.UID)
-	if err != nil {
-		return 0, err
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
+	der, err := x509.MarshalPKCS8PrivateKey(asked.key)
 	if err != nil {
 		return 0, err
 	}
@@ -83,16 +105,26 @@ type unsignedError struct{ why string }
 
 func (e *unsignedError) Error() string { return e.why }
 
-// signed asks for a certificate, approves that, and waits for it. A request of its name was
-// left by a process that has ended, and with it its key.
-func (r *virtualNodes) signed(ctx context.Context, want *certificatesv1.CertificateSigningRequest) (certificate []byte, err error) {
-	if err := r.unasked(ctx, want.Name); err != nil {
+// ask asks for a certificate, and approves that. A request of its name was left by a process
+// that has ended, and with it its key.
+func (r *virtualNodes) ask(ctx context.Context, p peering.NodeProgram, ip string, now time.Time) (*serving, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := peering.ServingRequest(p.Name)
+	template.IPAddresses = []net.IP{net.ParseIP(ip)}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, template, key)
+	if err != nil {
+		return nil, fmt.Errorf("make a request for the certificate of Node %s: %w", p.Name, err)
+	}
+	want := p.SigningRequest(csr)
+	if err := r.unasked(ctx, p.UID, want.Name); err != nil {
 		return nil, err
 	}
 	if err := r.client.Create(ctx, want, client.FieldOwner(own.Manager)); err != nil {
 		return nil, fmt.Errorf("ask for certificate %s: %w", want.Name, err)
 	}
-	defer func() { err = errors.Join(err, own.Delete(ctx, r.client, want)) }()
 	want.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "VirtualNode", Message: "the operator has asked for it, for the program of a virtual node",
 		LastUpdateTime: metav1.Now(),
@@ -100,33 +132,38 @@ func (r *virtualNodes) signed(ctx context.Context, want *certificatesv1.Certific
 	if err := r.client.SubResource("approval").Update(ctx, want, client.FieldOwner(own.Manager)); err != nil {
 		return nil, fmt.Errorf("approve request %s: %w", want.Name, err)
 	}
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, servingTime, true, func(ctx context.Context) (bool, error) {
-		if err := r.client.Get(ctx, client.ObjectKeyFromObject(want), want); err != nil {
-			return false, err
-		}
-		return len(want.Status.Certificate) > 0 || refused(want) != "", nil
-	})
-	switch why := refused(want); {
-	case why != "":
-		return nil, &unsignedError{why}
-	case wait.Interrupted(err) && ctx.Err() == nil:
-		return nil, &unsignedError{fmt.Sprintf("nothing on this cluster signs for %s within %s", want.Spec.SignerName, servingTime)}
-	case err != nil:
-		return nil, fmt.Errorf("wait for certificate %s: %w", want.Name, err)
-	}
-	return want.Status.Certificate, nil
+	return &serving{want, key, ip, now}, nil
 }
 
-// unasked removes a request that was left.
-func (r *virtualNodes) unasked(ctx context.Context, name string) error {
+// signed is the certificate that was asked for; nil while there is none.
+func (r *virtualNodes) signed(ctx context.Context, asked *serving, now time.Time) ([]byte, error) {
 	live := &certificatesv1.CertificateSigningRequest{}
-	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, live); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil
+	switch err := r.client.Get(ctx, client.ObjectKeyFromObject(asked.request), live); {
+	case apierrors.IsNotFound(err) || err == nil && live.UID != asked.request.UID:
+		return nil, &unsignedError{fmt.Sprintf("somebody has removed request %s", asked.request.Name)}
+	case err != nil:
+		return nil, fmt.Errorf("read request %s: %w", asked.request.Name, err)
+	case refused(live) != "":
+		return nil, &unsignedError{refused(live)}
+	case len(live.Status.Certificate) == 0 && now.Sub(asked.since) >= servingTime:
+		return nil, &unsignedError{fmt.Sprintf("nothing on this cluster signs for %s within %s", live.Spec.SignerName, servingTime)}
+	}
+	return live.Status.Certificate, nil
+}
+
+// unasked removes a request of a VirtualNode that nobody waits for.
+func (r *virtualNodes) unasked(ctx context.Context, of types.UID, name string) error {
+	live := &certificatesv1.CertificateSigningRequest{}
+	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, live); err == nil {
+		err = own.Delete(ctx, r.client, live)
+		if err != nil {
+			return err
 		}
+	} else if !apierrors.IsNotFound(err) {
 		return fmt.Errorf("read request %s: %w", name, err)
 	}
-	return own.Delete(ctx, r.client, live)
+	delete(r.asked, of)
+	return nil
 }
 
 // unaskedFor is that of a virtual node which goes.
@@ -134,5 +171,6 @@ func (r *virtualNodes) unaskedFor(ctx context.Context, v *offloadingv1beta1.Virt
 	if v.UID == "" {
 		return nil
 	}
-	return r.unasked(ctx, peering.ServingRequestName(v))
+	delete(r.unsigned, v.UID)
+	return r.unasked(ctx, v.UID, peering.ServingRequestName(v))
 }

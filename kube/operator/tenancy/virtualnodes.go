@@ -47,10 +47,11 @@ type virtualNodes struct {
 	home     string
 	guards   own.Guards              // admission policies
 	unsigned map[types.UID]time.Time // VirtualNodes for which nobody signs, until they are tried again
+	asked    map[types.UID]*serving  // what is signed for them at the moment
 }
 
 func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
-	r.unsigned = map[types.UID]time.Time{}
+	r.unsigned, r.asked = map[types.UID]time.Time{}, map[types.UID]*serving{}
 	if r.client, err = client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()}); err != nil {
 		return err
 	}
