@@ -120,6 +120,19 @@ func add(sum, more corev1.ResourceList) {
 	}
 }
 
+// most is the larger one of each resource.
+func most(a, b corev1.ResourceList) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for _, list := range []corev1.ResourceList{a, b} {
+		for name, q := range list {
+			if has := out[name]; q.Cmp(has) > 0 {
+				out[name] = q
+			}
+		}
+	}
+	return out
+}
+
 // capacity is what nodes have for pods that take new ones.
 func capacity(nodes []corev1.Node) corev1.ResourceList {
 	sum := corev1.ResourceList{}

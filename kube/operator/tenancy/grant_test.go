@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -98,5 +99,43 @@ func TestNodesThatLend(t *testing.T) {
 	})
 	if diff := cmp.Diff(amounts(t, "cpu=4"), got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Pods run on when what was granted for them is given back: until they end, nobody else is
+// granted it.
+func TestWhatPodsUseIsNotLent(t *testing.T) {
+	slice := func(consumer, granted string) authv1beta1.ResourceSlice {
+		s := authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-" + consumer, Name: "milan"}}
+		s.Status.Resources = amounts(t, granted)
+		return s
+	}
+	node := corev1.Node{Status: corev1.NodeStatus{Allocatable: amounts(t, "cpu=100 memory=100Gi pods=1000"), Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
+	for name, c := range map[string]struct {
+		others []authv1beta1.ResourceSlice
+		used   map[string]corev1.ResourceList
+		why    string // nothing: all is granted
+		again  bool
+	}{
+		"nothing is lent":             {nil, nil, "", false},
+		"others have some":            {[]authv1beta1.ResourceSlice{slice("turin", "cpu=3")}, nil, "of which 5 are not lent yet", false},
+		"and use it":                  {[]authv1beta1.ResourceSlice{slice("turin", "cpu=3 pods=9")}, map[string]corev1.ResourceList{"liqo-tenant-turin": amounts(t, "cpu=3 pods=3 ephemeral-storage=1Gi")}, "of which 5 are not lent yet", false},
+		"they have given it back":     {nil, map[string]corev1.ResourceList{"liqo-tenant-turin": amounts(t, "cpu=3")}, "of which 5 are not lent yet", true},
+		"they have given back a part": {[]authv1beta1.ResourceSlice{slice("turin", "cpu=1")}, map[string]corev1.ResourceList{"liqo-tenant-turin": amounts(t, "cpu=3"), "liqo-tenant-paris": amounts(t, "cpu=1")}, "of which 4 are not lent yet", true},
+		"its own pods run on":         {nil, map[string]corev1.ResourceList{"liqo-tenant-rome": amounts(t, "cpu=8")}, "", false},
+		"its own, of another slice":   {[]authv1beta1.ResourceSlice{slice("rome", "cpu=2")}, map[string]corev1.ResourceList{"liqo-tenant-rome": amounts(t, "cpu=8")}, "of which 6 are not lent yet", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mine := slice("rome", "")
+			mine.Spec.Resources = amounts(t, "cpu=8 memory=1Gi pods=10")
+			in := &asked{slice: &mine, tenant: &authv1beta1.Tenant{}, home: "milan", others: c.others, nodes: []corev1.Node{node}, lend: amounts(t, "cpu=8"), used: c.used}
+			granted, why := in.resources()
+			if c.why == "" && why != nil || c.why != "" && (why == nil || !strings.Contains(why.Error(), c.why)) {
+				t.Errorf("granted %v, %v; want %q", granted, why, c.why)
+			}
+			if got := in.outlived(); got != c.again {
+				t.Errorf("looked at again: %t", got)
+			}
+		})
 	}
 }

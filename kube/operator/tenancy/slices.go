@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/liqo-tui/liqo-tui/kube/operator/own"
+	"github.com/liqo-tui/liqo-tui/kube/operator/twins"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -32,6 +33,8 @@ import (
 // and with as much as there is. One worker decides, so nothing is lent twice.
 type grants struct {
 	*tenants
+
+	used twins.Used
 }
 
 func (r *grants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
@@ -104,8 +107,15 @@ func (r *grants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if a.Resources, a.denied = in.resources(); a.refused != nil {
 		a.Resources, a.denied = nil, a.refused
 	}
+	if a.denied != nil && in.outlived() && (a.again == 0 || a.again > usedAgain) {
+		a.again = usedAgain
+	}
 	return ctrl.Result{RequeueAfter: a.again}, r.answer(ctx, s, a)
 }
+
+// usedAgain is how soon a slice is judged again for which there is too little, while pods run
+// for which nothing is granted any more: their end is no event here.
+const usedAgain = 10 * time.Second
 
 // asked is what a slice is judged by.
 type asked struct {
@@ -115,7 +125,8 @@ type asked struct {
 	all    []authv1beta1.Tenant
 	others []authv1beta1.ResourceSlice // that this cluster has answered
 	nodes  []corev1.Node
-	lend   corev1.ResourceList // the most that all consumers get
+	lend   corev1.ResourceList            // the most that all consumers get
+	used   map[string]corev1.ResourceList // by the pods of each consumer, by its tenant namespace
 	// admitted reports whether the Tenant has its access; stored is what the slice has.
 	admitted bool
 	stored   *corev1.Secret
@@ -156,6 +167,9 @@ func (r *grants) readSlice(ctx context.Context, s *authv1beta1.ResourceSlice) (*
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
 	in.nodes = nodes.Items
+	if in.used, err = r.used(ctx); err != nil {
+		return nil, err
+	}
 	certificate, err := r.stored(ctx, s.Namespace, peering.CertificateName)
 	if err != nil {
 		return nil, err
@@ -238,13 +252,9 @@ func (in *asked) resources() (corev1.ResourceList, error) {
 }
 
 func (in *asked) purses() ([]purse, error) {
-	all, here := corev1.ResourceList{}, corev1.ResourceList{}
-	for i := range in.others {
-		o := &in.others[i]
-		add(all, o.Status.Resources)
-		if o.Namespace == in.slice.Namespace {
-			add(here, o.Status.Resources)
-		}
+	spent, all := in.spent(), corev1.ResourceList{}
+	for _, of := range spent {
+		add(all, of)
 	}
 	purses := []purse{
 		{whose: "the nodes of " + string(in.home), holds: capacity(in.nodes), spent: all, only: true},
@@ -255,9 +265,49 @@ func (in *asked) purses() ([]purse, error) {
 		if err != nil {
 			return nil, fmt.Errorf("annotation %s of its Tenant: %w", peering.AnnotationLend, err)
 		}
-		purses = append(purses, purse{whose: string(in.tenant.Spec.ClusterID) + " may", holds: most, spent: here})
+		purses = append(purses, purse{whose: string(in.tenant.Spec.ClusterID) + " may", holds: most, spent: spent[in.slice.Namespace]})
 	}
 	return purses, nil
+}
+
+// granted is what other slices were granted, by the tenant namespace.
+func (in *asked) granted() map[string]corev1.ResourceList {
+	out := map[string]corev1.ResourceList{}
+	for i := range in.others {
+		o := &in.others[i]
+		if out[o.Namespace] == nil {
+			out[o.Namespace] = corev1.ResourceList{}
+		}
+		add(out[o.Namespace], o.Status.Resources)
+	}
+	return out
+}
+
+// spent is what each consumer has besides the slice: what it was granted, or what its pods
+// use, whichever is more. Pods run on when what was granted for them is given back. The
+// pods of the slice's own consumer are what it is asked for.
+func (in *asked) spent() map[string]corev1.ResourceList {
+	out := in.granted()
+	for namespace, used := range in.used {
+		if namespace != in.slice.Namespace {
+			out[namespace] = most(out[namespace], used)
+		}
+	}
+	return out
+}
+
+// outlived reports whether pods of others use more than is granted for them now. Disk is
+// counted for all pods, and granted only where it is asked for.
+func (in *asked) outlived() bool {
+	granted := in.granted()
+	for namespace, used := range in.used {
+		for name, q := range used {
+			if namespace != in.slice.Namespace && name != corev1.ResourceEphemeralStorage && q.Cmp(granted[namespace][name]) > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // answer is what is said to a consumer.

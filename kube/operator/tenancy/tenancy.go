@@ -96,12 +96,15 @@ func (o Options) SetUp(mgr ctrl.Manager, recorder events.EventRecorder) error {
 			}
 			errs = append(errs, mgr.Add(p), (&way{client: c, reader: reader, home: o.Home}).setup(mgr))
 		}
+		used, err := twins.SetUp(mgr, recorder, o.Home)
+		if err != nil {
+			return err
+		}
 		t := &tenants{signer: signer{client: c, reader: reader}, recorder: recorder, options: o, config: mgr.GetConfig()}
 		errs = append(errs,
 			(&nonces{client: c, reader: reader}).setup(mgr, of.Tell()),
 			t.setup(mgr, of.Tell()),
-			(&grants{t}).setup(mgr, of.Tell()),
-			twins.SetUp(mgr, recorder, o.Home),
+			(&grants{tenants: t, used: used}).setup(mgr, of.Tell()),
 			(&renews{client: c}).setup(mgr))
 	}
 	if o.Role.Consumes() {

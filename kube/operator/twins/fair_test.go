@@ -52,7 +52,7 @@ func TestConsumersTakeTurns(t *testing.T) {
 
 // lent is a provider with two consumers. rome has one twin, mallory as many as it may have.
 // ShadowPods are there as soon as somebody looks at one. A write takes a moment.
-func lent(t *testing.T, made func(*corev1.Pod)) client.WithWatch {
+func lent(t *testing.T, made func(*corev1.Pod), objects ...client.Object) client.WithWatch {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, authv1beta1.AddToScheme, offloadingv1beta1.AddToScheme} {
@@ -60,7 +60,7 @@ func lent(t *testing.T, made func(*corev1.Pod)) client.WithWatch {
 			t.Fatal(err)
 		}
 	}
-	var objects []client.Object
+	namespaces := map[string]*corev1.Namespace{}
 	for id, twins := range map[string]int{"rome": 1, "mallory": 100} {
 		namespace := "liqo-tenant-" + id
 		tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: id, UID: types.UID(id)}, Spec: authv1beta1.TenantSpec{ClusterID: corev1beta1.ClusterID(id)}}
@@ -72,19 +72,24 @@ func lent(t *testing.T, made func(*corev1.Pod)) client.WithWatch {
 		objects = append(objects, tenant, access, slice)
 		m := &offloadingv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "milan"}}
 		for i := range twins {
-			objects = append(objects, peering.Twin(m, render.ClusterID(id), fmt.Sprint("ns-", i), fmt.Sprint("ns-", i, "-", id)))
+			ns := peering.Twin(m, render.ClusterID(id), fmt.Sprint("ns-", i), fmt.Sprint("ns-", i, "-", id))
+			namespaces[ns.Name] = ns
+			objects = append(objects, ns)
 		}
 	}
 	wait := func() { time.Sleep(time.Millisecond) } // of an API server, at its best
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
-			s, is := o.(*offloadingv1beta1.ShadowPod)
-			if !is {
-				return c.Get(ctx, key, o, options...)
+			switch o := o.(type) {
+			case *offloadingv1beta1.ShadowPod:
+				o.Namespace, o.Name, o.UID = key.Namespace, key.Name, types.UID(key.String())
+				o.Spec.Pod.Containers = []corev1.Container{{Name: "c", Image: "i"}}
+				return nil
+			case *corev1.Namespace: // as a cache does it
+				namespaces[key.Name].DeepCopyInto(o)
+				return nil
 			}
-			s.Namespace, s.Name, s.UID = key.Namespace, key.Name, types.UID(key.String())
-			s.Spec.Pod.Containers = []corev1.Container{{Name: "c", Image: "i"}}
-			return nil
+			return c.Get(ctx, key, o, options...)
 		},
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
 			wait()
@@ -170,5 +175,26 @@ func TestOneWhoAsksForMuchDelaysNobody(t *testing.T) {
 	books.release(one, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("40"), corev1.ResourceCPU: resource.MustParse("4")})
 	if took := time.Since(began); took > within || waits > leastWaiting {
 		t.Errorf("%d wait; to find the next of them takes %s", waits, took)
+	}
+}
+
+// What runs counts also before anybody has asked for more, and after nothing is granted.
+func TestPodsThatRunAreUsed(t *testing.T) {
+	pod := func(name string, phase corev1.PodPhase) *corev1.Pod {
+		p := podNamed(1, name, "3")
+		p.Namespace, p.Name, p.Status.Phase = "ns-0-rome", name, phase
+		p.Labels = map[string]string{peering.LabelMadeBy: peering.MadeByShadowPod, peering.LabelPodOrigin: "rome"}
+		p.Annotations = map[string]string{peering.AnnotationShadow: "x"}
+		return p
+	}
+	c := lent(t, nil, pod("web", corev1.PodRunning), pod("done", corev1.PodSucceeded))
+	b := base{client: c, peers: c, reader: c}
+	got, err := newLedger(b).Used(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rome, mallory := got["liqo-tenant-rome"][corev1.ResourceCPU], got["liqo-tenant-mallory"][corev1.ResourceCPU]
+	if rome.String() != "3" || !mallory.IsZero() {
+		t.Errorf("got %v", got)
 	}
 }

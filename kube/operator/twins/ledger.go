@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -272,6 +273,32 @@ func (a *account) all() (keys []client.ObjectKey) {
 		keys = append(keys, e.Value.(waiting).key)
 	}
 	return keys
+}
+
+// Used is what the pods of all consumers count, by the tenant namespace. A consumer that has
+// given back what it was granted may still have some.
+func (l *ledger) Used(ctx context.Context) (map[string]corev1.ResourceList, error) {
+	var twins corev1.NamespaceList
+	if err := l.client.List(ctx, &twins); err != nil {
+		return nil, fmt.Errorf("list namespaces of consumers: %w", err)
+	}
+	for i := range twins.Items {
+		if ns := &twins.Items[i]; peering.IsTwin(ns) {
+			if _, err := l.of(ctx, tenantOf(ns), render.ClusterID(ns.Labels[render.LabelRemoteCluster])); err != nil {
+				return nil, err
+			}
+		}
+	}
+	l.mu.Lock()
+	accounts := maps.Clone(l.accounts)
+	l.mu.Unlock()
+	out := map[string]corev1.ResourceList{}
+	for namespace, a := range accounts {
+		a.mu.Lock()
+		out[namespace] = a.used.DeepCopy()
+		a.mu.Unlock()
+	}
+	return out, nil
 }
 
 func (l *ledger) tell(ctx context.Context, key client.ObjectKey) {

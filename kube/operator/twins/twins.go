@@ -35,18 +35,21 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
+// Used says what the pods of all consumers count, by the tenant namespace.
+type Used func(context.Context) (map[string]corev1.ResourceList, error)
+
 // SetUp adds the controllers. home is the operator's namespace.
-func SetUp(mgr ctrl.Manager, recorder events.EventRecorder, home string) error {
+func SetUp(mgr ctrl.Manager, recorder events.EventRecorder, home string) (Used, error) {
 	here, err := cluster.New(mgr.GetConfig(), func(o *cluster.Options) {
 		o.Scheme = mgr.GetScheme()
 		o.Cache = caches()
 	})
 	if err != nil {
-		return fmt.Errorf("watch what runs for consumers: %w", err)
+		return nil, fmt.Errorf("watch what runs for consumers: %w", err)
 	}
 	b := base{client: here.GetClient(), peers: mgr.GetClient(), reader: mgr.GetAPIReader(), cache: here.GetCache(), recorder: recorder, home: home}
 	books := newLedger(b)
-	return errors.Join(mgr.Add(here), (&namespaces{base: b, books: books, guards: own.Guards{Reader: b.reader, Role: render.PeeringProvider}}).setup(mgr), (&shadowPods{base: b, books: books}).setup(mgr), (&endpoints{base: b}).setup(mgr))
+	return books.Used, errors.Join(mgr.Add(here), (&namespaces{base: b, books: books, guards: own.Guards{Reader: b.reader, Role: render.PeeringProvider}}).setup(mgr), (&shadowPods{base: b, books: books}).setup(mgr), (&endpoints{base: b}).setup(mgr))
 }
 
 // caches hold what is in twins and no more: the manager's have the same kinds, of others.
