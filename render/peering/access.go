@@ -127,6 +127,10 @@ func (c Certified) SigningRequest(name string) *certificatesv1.CertificateSignin
 	return r
 }
 
+// AnnotationAuthority on what was signed tells under which certificate authority of the
+// cluster it was.
+const AnnotationAuthority = "liqo-tui.dev/authority"
+
 // Secret keeps what was signed, and for which key.
 func (c Certified) Secret(certificate []byte) *corev1.Secret {
 	s := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: operatorMeta(c.Owner.GetNamespace(), c.secret, string(c.Consumer))}

@@ -26,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -158,7 +159,7 @@ func public(t *testing.T, private any) any {
 func TestNoWorkerWaitsForASignature(t *testing.T) {
 	c := clusterWith(t)
 	recorder := events.NewFakeRecorder(10)
-	r := &virtualNodes{client: c, recorder: recorder, unsigned: map[types.UID]time.Time{}, asked: map[types.UID]*serving{}}
+	r := &virtualNodes{client: c, recorder: recorder, unsigned: map[types.UID]time.Time{}, asked: map[types.UID]*serving{}, authority: authority{&rest.Config{}}}
 	v := &offloadingv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan", UID: "v"}}
 	p := peering.NodeProgram{VirtualNode: v, Consumer: "rome"}
 	now := time.Now()

@@ -34,8 +34,9 @@ const (
 
 // signer has Kubernetes sign the certificates of consumers.
 type signer struct {
-	client client.Client
-	reader client.Reader // not cached
+	client    client.Client
+	reader    client.Reader // not cached
+	authority authority
 }
 
 // ownerIn tells the owner of a request for a certificate, which this annotation names.
@@ -71,22 +72,26 @@ func holds(s *corev1.Secret, of peering.Certified) bool {
 }
 
 // certificate is what was signed for somebody who is accepted; nil while there is none.
-// A new one is asked for when the last third of its life begins. again is when to look
-// again, 0 for when something changes.
+// A new one is asked for when the last third of its life begins, or it was signed under
+// another authority. again is when to look again, 0 for when something changes.
 func (r *signer) certificate(ctx context.Context, of peering.Certified, stored *corev1.Secret, now time.Time) (certificate []byte, again time.Duration, err error) {
+	mark, err := r.authority.mark()
+	if err != nil {
+		return nil, 0, err
+	}
 	var last []byte
 	if holds(stored, of) {
 		last = stored.Data[peering.KeyCertificate]
 		if c, err := peering.Certificate(last); err == nil {
 			certificate, again = last, peering.RenewAt(c.NotBefore, c.NotAfter).Sub(now)
-			if again > 0 {
+			if again > 0 && stored.Annotations[peering.AnnotationAuthority] == mark {
 				return certificate, again, nil
 			}
 		}
 	}
 	// The name is that of one certificate: a request that was left half-way is found
-	// again, and one for another key, or for the time after, is another.
-	sum := sha256.Sum256(bytes.Join([][]byte{[]byte(of.Owner.GetUID()), of.CSR, last}, []byte{0}))
+	// again, and one for another key, another authority, or for the time after, is another.
+	sum := sha256.Sum256(bytes.Join([][]byte{[]byte(of.Owner.GetUID()), of.CSR, last, []byte(mark)}, []byte{0}))
 	request, err := r.request(ctx, of, fmt.Sprintf("liqo-tui-%s-%x", of.Consumer, sum[:8]))
 	if err != nil {
 		return certificate, 0, err
@@ -112,7 +117,9 @@ func (r *signer) certificate(ctx context.Context, of peering.Certified, stored *
 	if s := c.Subject; !of.Certifies(request.Status.Certificate) || s.CommonName != of.User || len(s.Organization) != 1 || s.Organization[0] != of.Group {
 		return certificate, refusedAgain, fmt.Errorf("what was signed is for %s, not for what was asked", c.Subject)
 	}
-	if _, err := own.Apply(ctx, r.client, of.Secret(request.Status.Certificate)); err != nil {
+	keep := of.Secret(request.Status.Certificate)
+	metav1.SetMetaDataAnnotation(&keep.ObjectMeta, peering.AnnotationAuthority, mark)
+	if _, err := own.Apply(ctx, r.client, keep); err != nil {
 		return certificate, 0, err
 	}
 	return request.Status.Certificate, max(peering.RenewAt(c.NotBefore, c.NotAfter).Sub(now), time.Minute), own.Delete(ctx, r.client, request)

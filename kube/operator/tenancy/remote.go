@@ -1,9 +1,13 @@
 package tenancy
 
 import (
+	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -24,7 +28,8 @@ import (
 )
 
 // ask finds out whether a provider's API server answers this cluster, which proves its
-// certificate and its rights too, and takes a newer certificate when it is time.
+// certificate and its rights too, and takes a newer certificate when it is time, or when the
+// provider has another authority.
 func (r *peers) ask(ctx context.Context, i *authv1beta1.Identity) error {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
@@ -40,10 +45,15 @@ func (r *peers) ask(ctx context.Context, i *authv1beta1.Identity) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", i.Spec.ClusterID, err)
 	}
-	if c, err := peering.Certificate(i.Spec.AuthParams.SignedCRT); err != nil || time.Now().Before(peering.RenewAt(c.NotBefore, c.NotAfter)) {
+	c, err := peering.Certificate(i.Spec.AuthParams.SignedCRT)
+	if err != nil {
 		return err
 	}
-	return r.renew(ctx, provider.API, i)
+	another, err := r.another(ctx, i)
+	if err != nil || !another && time.Now().Before(peering.RenewAt(c.NotBefore, c.NotAfter)) {
+		return err
+	}
+	return r.renew(ctx, provider, i)
 }
 
 // access is how this cluster reaches a provider.
@@ -91,7 +101,8 @@ func (k *keys) reach(ctx context.Context, i *authv1beta1.Identity) (*remote.Clus
 // renew asks the provider for a certificate that is good for longer, and takes it once
 // it is there. Of what the provider says, only the certificate and the authority count:
 // an admin has said where its API server is.
-func (r *peers) renew(ctx context.Context, abroad client.Client, i *authv1beta1.Identity) error {
+func (r *peers) renew(ctx context.Context, provider *remote.Cluster, i *authv1beta1.Identity) error {
+	abroad := provider.API
 	o := &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{Namespace: *i.Spec.Namespace, Name: i.Name}}
 	err := abroad.Get(ctx, client.ObjectKeyFromObject(o), o)
 	if apierrors.IsNotFound(err) {
@@ -113,11 +124,49 @@ func (r *peers) renew(ctx context.Context, abroad client.Client, i *authv1beta1.
 	if now == nil || !newer(now.SignedCRT, i.Spec.AuthParams.SignedCRT) {
 		return nil // the provider makes it at the same time of its life; it is looked at again
 	}
-	i.Spec.AuthParams.SignedCRT, i.Spec.AuthParams.CA = now.SignedCRT, now.CA
+	i.Spec.AuthParams.SignedCRT, i.Spec.AuthParams.CA = now.SignedCRT, authorityOf(ctx, provider.Access, now.CA)
 	if err := r.client.Patch(ctx, i, client.MergeFrom(before), client.FieldOwner(own.Manager)); err != nil {
 		return fmt.Errorf("renew Identity %s/%s: %w", i.Namespace, i.Name, err)
 	}
 	return client.IgnoreNotFound(abroad.Delete(ctx, o))
+}
+
+// another reports whether the provider says of a slice that it has an authority by which it
+// is not known here. It says so as soon as it has.
+func (r *peers) another(ctx context.Context, i *authv1beta1.Identity) (bool, error) {
+	var all authv1beta1.ResourceSliceList
+	of := client.MatchingLabels{peering.LabelReplication: "true", peering.LabelDestination: string(i.Spec.ClusterID)}
+	if err := r.client.List(ctx, &all, client.InNamespace(i.Namespace), of); err != nil {
+		return false, fmt.Errorf("list ResourceSlices for %s: %w", i.Spec.ClusterID, err)
+	}
+	return slices.ContainsFunc(all.Items, func(s authv1beta1.ResourceSlice) bool {
+		return s.Status.AuthParams != nil && !bytes.Contains(i.Spec.AuthParams.CA, bytes.TrimSpace(s.Status.AuthParams.CA))
+	}), nil
+}
+
+// authorityOf is by what a provider is known from now on that says to have this authority.
+// Until its API server shows a certificate of it, the one before counts, too.
+func authorityOf(ctx context.Context, a remote.Access, says []byte) []byte {
+	has := a.CA
+	if !x509.NewCertPool().AppendCertsFromPEM(says) {
+		return has
+	}
+	a.CA = says
+	c, err := remote.New(a, nil)
+	if err != nil {
+		return has
+	}
+	defer c.Close()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.Server+"/livez", http.NoBody)
+	if err != nil {
+		return has
+	}
+	answer, err := c.HTTP.Do(request)
+	if err != nil {
+		return slices.Concat(says, []byte("\n"), has)
+	}
+	_ = answer.Body.Close()
+	return says
 }
 
 // newer reports whether a certificate is good for longer than another one.

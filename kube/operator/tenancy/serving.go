@@ -57,7 +57,11 @@ func (r *virtualNodes) serving(ctx context.Context, p peering.NodeProgram, ip st
 	if err := r.read(ctx, client.ObjectKey{Namespace: p.Namespace, Name: peering.ServingName(p.Name)}, stored); err != nil {
 		return 0, err
 	}
-	if c, err := peering.Certificate(stored.Data[corev1.TLSCertKey]); err == nil && metav1.IsControlledBy(stored, p.VirtualNode) && c.VerifyHostname(ip) == nil {
+	mark, err := r.authority.mark()
+	if err != nil {
+		return 0, err
+	}
+	if c, err := peering.Certificate(stored.Data[corev1.TLSCertKey]); err == nil && metav1.IsControlledBy(stored, p.VirtualNode) && c.VerifyHostname(ip) == nil && stored.Annotations[peering.AnnotationAuthority] == mark {
 		if again := peering.RenewAt(c.NotBefore, c.NotAfter).Sub(now); again > 0 {
 			return again, nil
 		}
@@ -94,7 +98,9 @@ func (r *virtualNodes) serving(ctx context.Context, p peering.NodeProgram, ip st
 	if err != nil {
 		return 0, err
 	}
-	if _, err := own.Apply(ctx, r.client, p.ServingSecret(certificate, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))); err != nil {
+	keep := p.ServingSecret(certificate, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	metav1.SetMetaDataAnnotation(&keep.ObjectMeta, peering.AnnotationAuthority, mark)
+	if _, err := own.Apply(ctx, r.client, keep); err != nil {
 		return 0, err
 	}
 	return time.Minute, nil

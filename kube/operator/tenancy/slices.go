@@ -56,6 +56,9 @@ func (r *grants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) erro
 			return r.slices(ctx, func(*authv1beta1.ResourceSlice) bool { return true }, client.InNamespace(o.GetNamespace()))
 		})).
 		Watches(&certificatesv1.CertificateSigningRequest{}, ownerIn(peering.AnnotationSlice)).
+		WatchesRawSource(r.authority.news(authorityEvery, func(ctx context.Context) []reconcile.Request {
+			return r.slices(ctx, func(*authv1beta1.ResourceSlice) bool { return true })
+		})).
 		WatchesRawSource(source.Channel(secrets, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &authv1beta1.ResourceSlice{}, handler.OnlyControllerOwner()))).
 		Complete(r)
 }

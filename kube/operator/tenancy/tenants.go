@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,7 +38,6 @@ type tenants struct {
 
 	recorder events.EventRecorder
 	options  Options
-	config   *rest.Config
 }
 
 func (r *tenants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
@@ -60,6 +57,7 @@ func (r *tenants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) err
 		}}).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &authv1beta1.Tenant{}, handler.OnlyControllerOwner())).
 		Watches(&certificatesv1.CertificateSigningRequest{}, ownerIn(peering.AnnotationTenant)).
+		WatchesRawSource(r.authority.news(authorityEvery, func(ctx context.Context) []reconcile.Request { return r.list(ctx) })).
 		Complete(r)
 }
 
@@ -201,7 +199,7 @@ func (r *tenants) params(ctx context.Context, t *authv1beta1.Tenant, certificate
 	if err != nil {
 		return nil, err
 	}
-	ca, err := r.authority()
+	ca, err := r.authority.pem()
 	if err != nil {
 		return nil, err
 	}
@@ -264,18 +262,6 @@ func (r *tenants) server(ctx context.Context) (string, error) {
 		return server, nil
 	}
 	return "", errors.New("the API server does not state its address: run liqo-tui install --api-server URL")
-}
-
-// authority is what consumers know the API server by.
-func (r *tenants) authority() ([]byte, error) {
-	if len(r.config.CAData) > 0 || r.config.CAFile == "" {
-		return r.config.CAData, nil
-	}
-	ca, err := os.ReadFile(r.config.CAFile)
-	if err != nil {
-		return nil, fmt.Errorf("read the API server's certificate authority: %w", err)
-	}
-	return ca, nil
 }
 
 // revoke takes a Tenant's access back. Its certificate can't be called back: without a

@@ -40,17 +40,19 @@ import (
 // program that says how the Node is. It works rarely, so it reads what it needs when it
 // does, and keeps no copy. One worker: it has one list of the programs.
 type virtualNodes struct {
-	client   client.Client // not cached
-	cached   client.Reader
-	programs client.Reader // cached: the Deployments and pods of virtual nodes
-	recorder events.EventRecorder
-	home     string
-	guards   own.Guards              // admission policies
-	unsigned map[types.UID]time.Time // VirtualNodes for which nobody signs, until they are tried again
-	asked    map[types.UID]*serving  // what is signed for them at the moment
+	client    client.Client // not cached
+	cached    client.Reader
+	programs  client.Reader // cached: the Deployments and pods of virtual nodes
+	recorder  events.EventRecorder
+	home      string
+	guards    own.Guards              // admission policies
+	unsigned  map[types.UID]time.Time // VirtualNodes for which nobody signs, until they are tried again
+	asked     map[types.UID]*serving  // what is signed for them at the moment
+	authority authority
 }
 
 func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
+	r.authority = authority{mgr.GetConfig()}
 	r.unsigned, r.asked = map[types.UID]time.Time{}, map[types.UID]*serving{}
 	if r.client, err = client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()}); err != nil {
 		return err
@@ -93,6 +95,7 @@ func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(by(label(peering.LabelNodeOf), client.Object.GetName)), builder.WithPredicates(labelled(peering.LabelNodeOf))).
 		Watches(&corev1beta1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(r.slicesFor)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.slicesIn)).
+		WatchesRawSource(r.authority.news(authorityEvery, func(ctx context.Context) []reconcile.Request { return r.slices(ctx, client.InNamespace("")) })).
 		WatchesRawSource(source.Kind(programs, client.Object(&appsv1.Deployment{}), ofProgram)).
 		WatchesRawSource(source.Kind(programs, client.Object(&corev1.Pod{}), ofProgram)).
 		Complete(r)
