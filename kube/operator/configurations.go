@@ -52,8 +52,8 @@ func (r *configurations) setup(mgr ctrl.Manager) error {
 		Owns(&ipamv1alpha1.Network{}).
 		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(r.waiting)).
 		Watches(&networkingv1beta1.PublicKey{}, handler.EnqueueRequestsFromMapFunc(r.ofPeer), builder.WithPredicates(peerRangesNews())).
-		Watches(&corev1.Node{}, soon(r.all), builder.WithPredicates(nodeNews())).
-		Watches(&networkingv1beta1.InternalNode{}, soon(r.all), builder.WithPredicates(networksNews())).
+		Watches(&corev1.Node{}, own.Soon(r.all), builder.WithPredicates(nodeNews())).
+		Watches(&networkingv1beta1.InternalNode{}, own.Soon(r.all), builder.WithPredicates(networksNews())).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.all)).
 		Complete(r)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/netip"
 	"slices"
-	"time"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -12,7 +11,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -21,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -100,7 +99,7 @@ func (r *gateways) watches(b *builder.Builder, secrets <-chan event.GenericEvent
 		Watches(&networkingv1beta1.Connection{}, byOwner, existence()). // its status is the gateway's own
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(gatewayOfPod)).
 		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOfPeer)).
-		Watches(&corev1.Node{}, soon(r.allGateways), builder.WithPredicates(nodeNews())).
+		Watches(&corev1.Node{}, own.Soon(r.allGateways), builder.WithPredicates(nodeNews())).
 		Watches(&networkingv1beta1.InternalNode{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOnNode), builder.WithPredicates(ownAddressesChanged)).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.allGateways)). // the API servers'
 		Watches(&networkingv1beta1.GatewayClient{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOverEndpoint)).
@@ -116,25 +115,6 @@ func nodeNews() predicate.Predicate {
 		after, ok2 := e.ObjectNew.(*corev1.Node)
 		return ok && ok2 && !sameNode(before, after)
 	}}
-}
-
-// settling is how long a change of a node is waited with. One that joins changes
-// several times, and each time is for all gateways.
-const settling = 250 * time.Millisecond
-
-// soon is [handler.EnqueueRequestsFromMapFunc] for what comes in several pieces.
-func soon(requests handler.MapFunc) handler.EventHandler {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	add := func(ctx context.Context, o client.Object, q queue) {
-		for _, r := range requests(ctx, o) {
-			q.AddAfter(r, settling)
-		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { add(ctx, e.Object, q) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { add(ctx, e.ObjectNew, q) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { add(ctx, e.Object, q) },
-	}
 }
 
 // existence tells of what comes and goes, and of no change between.

@@ -220,6 +220,24 @@ func (l *lent) testNamespace(t *testing.T) {
 		}
 	}
 	furnished()
+	// A node that joins is not for consumers' pods, either.
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "joins"}}
+	l.milan.create(n)
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeExternalIP, Address: "198.51.100.9"}}
+	if err := l.milan.Status().Update(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	reaches := func(yes bool) {
+		t.Helper()
+		until(t, l.milan, &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "liqo-tui-twin"}}, fmt.Sprintf("for that node: %t", yes), func(p *networkingv1.NetworkPolicy) bool {
+			return slices.Contains(p.Spec.Egress[2].To[0].IPBlock.Except, "198.51.100.9/32") != yes
+		})
+	}
+	reaches(false)
+	if err := l.milan.Delete(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	reaches(true)
 }
 
 func (l *lent) testPod(t *testing.T) {

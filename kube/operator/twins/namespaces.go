@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -51,6 +52,8 @@ func (r *namespaces) setup(mgr ctrl.Manager) error {
 		return r.mapsIn(ctx, o.GetNamespace())
 	})
 	twin := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request { return mapNamed(o) })
+	// Policies of twins name nodes and ranges of this cluster.
+	all := own.Soon(func(ctx context.Context, _ client.Object) []reconcile.Request { return r.mapsIn(ctx, "") })
 	access := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == render.ConsumerAccessName })
 	return ctrl.NewControllerManagedBy(mgr).Named("twin").
 		WithOptions(workers(4)).
@@ -64,7 +67,30 @@ func (r *namespaces) setup(mgr ctrl.Manager) error {
 		Watches(&authv1beta1.Tenant{}, ofTenant).
 		Watches(&authv1beta1.ResourceSlice{}, ofTenant).
 		Watches(&networkingv1beta1.Configuration{}, ofTenant).
+		Watches(&corev1.Node{}, all, builder.WithPredicates(addressNews())).
+		Watches(&ipamv1alpha1.Network{}, all, builder.WithPredicates(rangeNews(r.home))).
 		Complete(r)
+}
+
+// addressNews tells of nodes that come, go, or have other addresses. Those that are there at
+// first, the first look at each map sees.
+func addressNews() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return !equality.Semantic.DeepEqual(e.ObjectOld.(*corev1.Node).Status.Addresses, e.ObjectNew.(*corev1.Node).Status.Addresses)
+		},
+	}
+}
+
+// rangeNews tells of ranges of this cluster that come, go, or change.
+func rangeNews(home string) predicate.Predicate {
+	return predicate.And(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == home }), predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return e.ObjectOld.(*ipamv1alpha1.Network).Spec.CIDR != e.ObjectNew.(*ipamv1alpha1.Network).Spec.CIDR
+		},
+	})
 }
 
 // unlessUsed tells of quotas, but not of each pod that they count.
