@@ -6,6 +6,7 @@
 package render
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -19,6 +20,22 @@ import (
 type Object interface {
 	metav1.Object
 	runtime.Object
+}
+
+// First is the first of several by namespace and name, nil if there is none. Lists are in
+// any order, and what is judged by one of them must not change with it.
+func First[T any, O interface {
+	*T
+	Object
+}](items []T) O {
+	var out O
+	for i := range items {
+		o := O(&items[i])
+		if out == nil || cmp.Or(cmp.Compare(o.GetNamespace(), out.GetNamespace()), cmp.Compare(o.GetName(), out.GetName())) < 0 {
+			out = o
+		}
+	}
+	return out
 }
 
 // FieldManager is the name under which the admin's program applies objects.

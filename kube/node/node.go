@@ -350,16 +350,8 @@ func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there b
 	return known{
 		of: v.ResourceVersion, provider: string(v.Spec.ClusterID), granted: v.Spec.ResourceQuota.Hard, problem: v.Annotations[render.AnnotationProblem],
 		answer: n.answer, reach: n.reach, tunnel: n.follower.Tunnel(len(configurations.Items) > 0, connections.Items, now),
-		twins: offloaded, going: going(offloaded, m), ranges: rangesOf(configurations.Items),
+		twins: offloaded, going: going(offloaded, m), ranges: network.RangesOf(render.First(configurations.Items)),
 	}, true, nil
-}
-
-// rangesOf are those of the provider, to which there is one Configuration.
-func rangesOf(all []networkingv1beta1.Configuration) network.Ranges {
-	if len(all) == 0 {
-		return nil
-	}
-	return network.RangesOf(&all[0])
 }
 
 // apply writes the status, all of which is this program's.

@@ -125,7 +125,7 @@ func (r *foreignClusters) read(ctx context.Context, id string) (*peer, error) {
 			return nil, fmt.Errorf("list the objects of peer %s: %w", id, err)
 		}
 	}
-	p := &peer{configuration: first(confs.Items), server: first(servers.Items), client: first(clients.Items), deployments: deployments.Items, connection: first(connections.Items)}
+	p := &peer{configuration: render.First(confs.Items), server: render.First(servers.Items), client: render.First(clients.Items), deployments: deployments.Items, connection: render.First(connections.Items)}
 	switch {
 	case p.configuration != nil:
 		p.namespace = p.configuration.Namespace
@@ -140,20 +140,6 @@ func (r *foreignClusters) read(ctx context.Context, id string) (*peer, error) {
 // lookForReports is how soon a gateway that has fallen silent is looked at
 // again: its reports are not watched, because there is one every few seconds.
 const lookForReports = 10 * time.Second
-
-// first is the first by name, so that it is always the same.
-func first[T any, O interface {
-	*T
-	client.Object
-}](items []T) *T {
-	if len(items) == 0 {
-		return nil
-	}
-	m := slices.MinFunc(items, func(a, b T) int {
-		return cmp.Or(cmp.Compare(O(&a).GetNamespace(), O(&b).GetNamespace()), cmp.Compare(O(&a).GetName(), O(&b).GetName()))
-	})
-	return &m
-}
 
 // exists is about what people make; children go by themselves.
 func (p *peer) exists() bool { return p.configuration != nil || p.server != nil || p.client != nil }

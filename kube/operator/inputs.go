@@ -85,9 +85,7 @@ func (r *gateways) readSurroundings(ctx context.Context, in *inputs) error {
 	if err := r.client.List(ctx, &confs, here, client.MatchingLabels{render.LabelRemoteCluster: string(in.gateway.Tenant.Remote)}); err != nil {
 		return fmt.Errorf("list Configurations: %w", err)
 	}
-	if len(confs.Items) > 0 {
-		in.configuration = &confs.Items[0]
-	}
+	in.configuration = render.First(confs.Items)
 	return nil
 }
 

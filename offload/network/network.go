@@ -88,7 +88,7 @@ func (f *Follower) Tunnel(configured bool, all []networkingv1beta1.Connection, n
 		}
 		return Tunnel{}
 	}
-	c := &all[0]
+	c := render.First(all)
 	if text := c.Annotations[render.AnnotationStatus]; text != f.text || f.at.IsZero() {
 		f.text, f.at = text, now
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -73,5 +74,28 @@ func TestTunnelsAreJudgedByTheirReports(t *testing.T) {
 				t.Errorf("it is judged again at %v", got.Until)
 			}
 		})
+	}
+}
+
+// Of two Connections, as there are for a moment when the roles are swapped, one counts, in
+// whatever order they are listed: else none is ever found to be silent.
+func TestOneOfTwoConnectionsCounts(t *testing.T) {
+	one := func(name, report string, value networkingv1beta1.ConnectionStatusValue) networkingv1beta1.Connection {
+		return networkingv1beta1.Connection{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{render.AnnotationStatus: report}}, Status: networkingv1beta1.ConnectionStatus{Value: value},
+		}
+	}
+	a, b := one("gw-a", `{"intervalSeconds":10}`, networkingv1beta1.Connected), one("gw-b", `{"intervalSeconds":11}`, networkingv1beta1.Connecting)
+	var f Follower
+	now := time.Unix(1000, 0)
+	for i := range 4 {
+		all := []networkingv1beta1.Connection{a, b}
+		if i%2 == 1 {
+			all = []networkingv1beta1.Connection{b, a}
+		}
+		if down := f.Tunnel(true, all, now).Down; (down == "") != (i == 0) {
+			t.Errorf("look %d: %q", i, down)
+		}
+		now = now.Add(time.Hour)
 	}
 }

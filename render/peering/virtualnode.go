@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -97,6 +98,12 @@ func (p NodeProgram) meta(name string) metav1.ObjectMeta {
 	return m
 }
 
+// labelValue is as much of a name as a label may have: names of nodes have up to 63 letters,
+// and what is made for one has more.
+func labelValue(name string) string {
+	return strings.TrimRight(name[:min(len(name), validation.LabelValueMaxLength)], "-.")
+}
+
 func rbacType(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
 }
@@ -149,7 +156,7 @@ const movesAfter = 20
 
 // Deployment runs the program. Two at a time would contradict each other.
 func (p NodeProgram) Deployment() *appsv1.Deployment {
-	labels := map[string]string{LabelVirtualNode: p.Name, LabelKubelet: KubeletComponent, render.LabelAppName: DeploymentName(p.Name)}
+	labels := map[string]string{LabelVirtualNode: p.Name, LabelKubelet: KubeletComponent, render.LabelAppName: labelValue(DeploymentName(p.Name))}
 	pod := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
 	pod.Spec = corev1.PodSpec{
 		ServiceAccountName: NodeAccount(p.Name), TerminationGracePeriodSeconds: new(int64(2)),

@@ -2,11 +2,13 @@ package peering_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
@@ -39,6 +41,22 @@ func TestTheProgramOfAVirtualNode(t *testing.T) {
 	}
 	if pod.NodeSelector["disk"] != "ssd" || pod.ServiceAccountName != p.ServiceAccount().Name || p.RoleBinding().Subjects[0].Name != p.ServiceAccount().Name {
 		t.Errorf("it is on %v, as %s", pod.NodeSelector, pod.ServiceAccountName)
+	}
+}
+
+// A node may have a name that no label holds with a prefix.
+func TestTheLongestNameOfANode(t *testing.T) {
+	for _, name := range []string{strings.Repeat("a", 59) + "-a.b", strings.Repeat("a", 58) + "--aaa", strings.Repeat("a", 63)} {
+		p := program(render.PodSettings{})
+		p.Name = name
+		d := p.Deployment()
+		for _, all := range []map[string]string{d.Labels, d.Spec.Selector.MatchLabels, d.Spec.Template.Labels} {
+			for key, value := range all {
+				if why := validation.IsValidLabelValue(value); len(why) > 0 {
+					t.Errorf("%s=%s: %v", key, value, why)
+				}
+			}
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -147,12 +148,12 @@ func (b *base) tenant(ctx context.Context, namespace string, id render.ClusterID
 	case !apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("read the access of Tenant %s/%s: %w", namespace, t.Name, err)
 	}
-	var slices authv1beta1.ResourceSliceList
-	if err := b.peers.List(ctx, &slices, client.InNamespace(namespace)); err != nil {
+	var answered authv1beta1.ResourceSliceList
+	if err := b.peers.List(ctx, &answered, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("list ResourceSlices of namespace %s: %w", namespace, err)
 	}
-	for i := range slices.Items {
-		s := &slices.Items[i]
+	for i := range answered.Items {
+		s := &answered.Items[i]
 		if s.Labels[peering.LabelReplication] == "true" || s.DeletionTimestamp != nil || s.Status.AuthParams == nil {
 			continue // this cluster's own, or not answered
 		}
@@ -175,12 +176,7 @@ func (b *base) network(ctx context.Context, namespace string) (*networkingv1beta
 	if err := b.peers.List(ctx, &all, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("list Configurations of namespace %s: %w", namespace, err)
 	}
-	for i := range all.Items {
-		if o := &all.Items[i]; o.DeletionTimestamp == nil {
-			return o, nil
-		}
-	}
-	return nil, nil
+	return render.First(slices.DeleteFunc(all.Items, func(c networkingv1beta1.Configuration) bool { return c.DeletionTimestamp != nil })), nil
 }
 
 // mapsIn are the copies of consumers' maps in a namespace.
