@@ -37,7 +37,7 @@ func TestAdoptingALiqoctlConnectionKeepsItsSpec(t *testing.T) {
 	p, _ := flows.Adopt(flows.Defaults(), f)
 	for _, s := range flows.PlanConnect(p, f).Steps {
 		for line := range strings.Lines(s.Diff) {
-			if strings.HasPrefix(line, "-  ") || strings.HasPrefix(line, "+  ") && !strings.Contains(line, render.LabelManagedBy) {
+			if strings.HasPrefix(line, "-  ") || strings.HasPrefix(line, "+  ") && !strings.Contains(line, render.LabelManagedBy) && !strings.Contains(line, "annotations:") && !strings.Contains(line, render.AnnotationPeerUID) {
 				t.Errorf("%s would change %q", s.Title, line)
 			}
 		}

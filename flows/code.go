@@ -17,6 +17,7 @@ const (
 	CodeOperator   Code = "LT-P007" // the operator runs
 	CodeImage      Code = "LT-P009" // a node can pull the image that is to be installed
 	CodeKernel     Code = "LT-P014" // the nodes' kernel is new enough
+	CodePeer       Code = "LT-P023" // a peer is the cluster that it was
 	CodeFreePort   Code = "LT-P021" // the node port is free, and one that the cluster gives out
 )
 

@@ -96,7 +96,7 @@ func PlanInit(p Params, f Facts) Plan {
 // newPlan is a plan without steps, or one that says why there can't be any.
 func newPlan(p Params, f Facts) (Plan, Connection) {
 	plan := Plan{A: f.Local.Name(), B: f.Remote.Name(), Params: p}
-	if plan.Steps = Unfit(f); len(plan.Steps) > 0 {
+	if plan.Steps = unfit(f); len(plan.Steps) > 0 {
 		return plan, Connection{}
 	}
 	return completePlan(plan, f)
@@ -133,6 +133,11 @@ func NewHalf(p Params, f Facts) (Plan, Connection) {
 // completePlan takes over what the gateways say, for clusters that are fit.
 func completePlan(plan Plan, f Facts) (Plan, Connection) {
 	p := plan.Params
+	if strangers := Strangers(f); p.ReplacePeer {
+		plan.Replaces = replaces(strangers)
+	} else if plan.Steps = strangers; len(strangers) > 0 {
+		return plan, Connection{}
+	}
 	adopted, _ := Adopt(p, f)
 	plan.Params, plan.Kept = adopted, kept(p, adopted, f)
 	for _, err := range adopted.fits() {
@@ -245,7 +250,10 @@ func (c Connection) Configuration(side Side) Step {
 	if peer.Configuration == nil && c.Params.ForPeering || forPeering(peer.Configuration) {
 		metav1.SetMetaDataAnnotation(&want.ObjectMeta, render.AnnotationForPeering, "true")
 	}
-	return c.BehindNamespace(side, Ensure(side, "configuration", peer.Configuration, want))
+	interrupts := c.identify(side, want)
+	s := Ensure(side, "configuration", peer.Configuration, want)
+	s.Interrupts = interrupts
+	return c.BehindNamespace(side, s)
 }
 
 // KeepName adopts an object that another tool made under another name, or a

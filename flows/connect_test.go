@@ -287,10 +287,10 @@ func TestPlanConnect(t *testing.T) {
 			want: map[flows.StepID]want{"gateway-server-b": {status: flows.Ready}, "gateway-client-a": {status: flows.Ready}},
 		},
 		{
-			name: "another tool connected them: its objects are used as they are",
+			name: "another tool connected them: its objects are used as they are, and store the peers' UIDs",
 			past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) { p.ConnectByLiqoctl(flows.B) }),
 			want: map[flows.StepID]want{
-				"namespace-a": {status: flows.Done}, "configuration-b": {status: flows.Done},
+				"namespace-a": {status: flows.Done}, "configuration-b": {status: flows.Ready},
 				"gateway-server-b": {status: flows.Done}, "gateway-client-a": {status: flows.Done},
 				"public-key-a": {status: flows.Done}, "public-key-b": {status: flows.Done},
 				"connected-a": {status: flows.Done, reason: "Connected, latency 1ms"},

@@ -79,8 +79,11 @@ type ClusterFacts struct {
 	// Problem is why the cluster can't be used now; nil when it answers.
 	Problem *Problem
 
-	UID     string // of the kube-system namespace: the same for every way to reach the cluster
-	Version string // of Kubernetes
+	UID string // of the kube-system namespace: the same for every way to reach the cluster
+	// UIDStandsIn: kube-system may not be read, and UID is that of another object. It
+	// tells clusters apart that this user sees, and nobody else knows a cluster by it.
+	UIDStandsIn bool
+	Version     string // of Kubernetes
 	// ClockAhead is how far the cluster's clock is ahead of this machine's,
 	// negative if it is behind; 0 while they are a few seconds apart at most. The
 	// times in objects are by the cluster's clock; [Peer.Reading], Pods and

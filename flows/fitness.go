@@ -13,6 +13,14 @@ import (
 // failed steps; none means that all is well. Package check shows the same
 // conditions as checks that pass or fail.
 func Unfit(f Facts) []Step {
+	if steps := unfit(f); len(steps) > 0 {
+		return steps
+	}
+	return Strangers(f)
+}
+
+// unfit is [Unfit] for a plan that may replace a peer.
+func unfit(f Facts) []Step {
 	if steps := NoAnswer(f, A, B); len(steps) > 0 {
 		return steps
 	}

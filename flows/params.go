@@ -56,6 +56,8 @@ type Params struct {
 	Wait WaitLevel
 	// Peering makes a whole peering of it, where Liqo runs; nil to connect only.
 	Peering Peering
+	// ReplacePeer connects the other cluster in place of the one that had its ID.
+	ReplacePeer bool
 	// ForPeering has what is made now go with a whole peering: [render.AnnotationForPeering].
 	ForPeering bool
 }

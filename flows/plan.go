@@ -138,6 +138,9 @@ type Plan struct {
 	Installs [2]bool
 	// Policies are the sides of whose NetworkPolicies it has to know: [ClusterFacts.Policies].
 	Policies [2]bool
+	// Replaces says of which clusters others of the same ID take the place, a sentence each. It
+	// takes a yes of its own.
+	Replaces []string
 	// Owed are commands that somebody else has to run on the other cluster,
 	// because this run can't reach it or leaves it alone.
 	Owed []string

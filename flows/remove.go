@@ -92,7 +92,9 @@ func planRemoval(command string, o RemoveOptions, f Facts, rest func(Connection,
 		plan.B, f.Remote.ID = peer, peer
 		plan.Owed = owed(command, f)
 	} else if f.Local.ID == f.Remote.ID || f.Local.ID == "" || f.Remote.ID == "" {
-		plan.Steps = Unfit(f)
+		plan.Steps = unfit(f)
+		return plan
+	} else if plan.Steps = replaced(command, f); len(plan.Steps) > 0 {
 		return plan
 	}
 	c := NewConnection(Params{Namespaces: o.Namespaces}, f)
@@ -111,6 +113,20 @@ func planRemoval(command string, o RemoveOptions, f Facts, rest func(Connection,
 	}
 	plan.Steps = c.ExplainWaits(plan.Steps)
 	return plan
+}
+
+// replaced refuses to remove the connection with another cluster of B's ID, as failed steps.
+func replaced(command string, f Facts) []Step {
+	var steps []Step
+	for _, side := range []Side{A, B} {
+		me, other := f.Side(side), f.Side(side.Other())
+		if was := me.Peer(other.ID).UID(); was == "" || other.Identity() == "" || was == other.Identity() {
+			continue
+		}
+		steps = append(steps, Refuse(side, CodePeer, "identity of the peer", FailedConflict, f.stranger(side),
+			fmt.Sprintf("to remove what %s has for the former %s: liqo-tui network %s%s --local-only --remote-cluster-id %s", me.ID, other.ID, command, me.Context.Flags(""), other.ID)))
+	}
+	return steps
 }
 
 // Removing is a removal for one run: whom to forget is settled once, since in

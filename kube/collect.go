@@ -116,7 +116,7 @@ func (all *collection) finish(f *flows.ClusterFacts) {
 	if f.UID == "" && all.identity != nil {
 		// kube-system may not be read: this one is as good, among those who
 		// may not read it.
-		f.UID = string(all.identity.UID)
+		f.UID, f.UIDStandsIn = string(all.identity.UID), true
 	}
 	if all.deployment != nil {
 		f.Operator = all.operator()

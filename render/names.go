@@ -114,6 +114,9 @@ const (
 	// AnnotationForPeering on a Configuration or a gateway says that it was made for a
 	// whole peering, and goes with it: what was there before has no such annotation.
 	AnnotationForPeering = "liqo-tui.dev/for-peering"
+	// AnnotationPeerUID on a Configuration is the UID of the peer's namespace kube-system:
+	// which cluster it is, whatever others have its ID.
+	AnnotationPeerUID = "liqo-tui.dev/peer-uid"
 	// AnnotationSource on a Network says who or what stated its range.
 	AnnotationSource = "liqo-tui.dev/source"
 	// AnnotationNetworks on an InternalNode are the networks that the node knows a
@@ -258,7 +261,7 @@ func Named[T any, O interface {
 // that leaves them out takes them away.
 func Lasting(o Object) map[string]string {
 	kept := map[string]string{}
-	for _, key := range []string{AnnotationForPeering, AnnotationInvitation, AnnotationRelay} {
+	for _, key := range []string{AnnotationForPeering, AnnotationInvitation, AnnotationPeerUID, AnnotationRelay} {
 		if value, ok := o.GetAnnotations()[key]; ok {
 			kept[key] = value
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/config"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/manifest"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
@@ -71,6 +72,14 @@ func (c *connectFlags) parse() (p flows.Params, open flows.Fields, err error) {
 		return p, 0, exit.UsageError{Err: err}
 	}
 	return p, open, nil
+}
+
+// addReplace adds the flag by which one cluster takes the place of another. No file and no
+// environment can give it: it is about one cluster at one time.
+func (c *connectFlags) addReplace(f *pflag.FlagSet) {
+	const name = "replace-peer"
+	f.BoolVar(&c.params.ReplacePeer, name, false, "connect a cluster that has the ID of a peer and is another one, such as a peer that was built anew: the former one loses its connection. The plan shows it, and asks for it")
+	config.OnCommandLine(f, name)
 }
 
 // plan decides what was left to facts once both clusters are in sight.
@@ -220,6 +229,7 @@ they are. The plan says which changes interrupt traffic.`,
 	r.add(cmd)
 	f := cmd.Flags()
 	c.add(f, nil)
+	c.addReplace(f)
 	f.BoolVar(&c.probe, "probe", false, "first have short-lived pods try the ways between the clusters, as check --pre --probe does: 8 s at most. What is closed stops before anything is applied; --server-location auto chooses what is open")
 	f.StringVarP(&file, "filename", "f", "", "connect all pairs of this YAML file: \"peerings\" is a list of maps of these flags, \"defaults\" is one such map. Flags of the command line are defaults, too")
 	f.BoolVar(&between, "shortcuts", false, "connect every two peers of the local cluster directly, if contexts of the kubeconfig files lead to both. Run it again when there are more peers")
@@ -227,6 +237,9 @@ they are. The plan says which changes interrupt traffic.`,
 	f.StringVar(&e.format, "format", manifest.YAML, "of --export: yaml, kustomize or argocd (with sync waves)")
 	c.addInstall(f)
 	cmd.MarkFlagsMutuallyExclusive("filename", "shortcuts", "export", "probe")
+	for _, many := range []string{"filename", "shortcuts"} { // it is about one peer
+		cmd.MarkFlagsMutuallyExclusive(many, "replace-peer")
+	}
 	cmd.MarkFlagsMutuallyExclusive("install", "export") // what is exported follows from what is installed
 	acceptLiqoctl(cmd)
 	return cmd
@@ -282,6 +295,7 @@ this, too.`,
 	}
 	r.add(cmd)
 	c.add(cmd.Flags(), func(s flows.ConnectionSetting) bool { return s.Sets == 0 }) // nothing of gateways
+	c.addReplace(cmd.Flags())
 	acceptLiqoctl(cmd)
 	return cmd
 }

@@ -171,6 +171,7 @@ the other admin, not by the way that the file came. --fingerprint compares it.`,
 	out.Add(cmd, "answer-ID-to-ID.yaml")
 	peerfileflag.AddFingerprint(cmd, &fingerprint)
 	c.addOneSided(cmd, &r, func(s flows.ConnectionSetting) bool { return s.Sets == flows.FieldClientTemplate })
+	c.addReplace(cmd.Flags())
 	return cmd
 }
 
@@ -216,5 +217,6 @@ server. Compare its fingerprint with the other admin, as milan's has done.`,
 	}
 	peerfileflag.AddFingerprint(cmd, &fingerprint)
 	c.addOneSided(cmd, &r, func(s flows.ConnectionSetting) bool { return s.Name == "wait" })
+	c.addReplace(cmd.Flags())
 	return cmd
 }

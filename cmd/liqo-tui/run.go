@@ -176,6 +176,12 @@ func approve(ctx context.Context, io streams, r runFlags, p flows.Plan, protecte
 	if !r.yes && io.asks() {
 		fmt.Fprint(io.err, report.Diffs(p))
 	}
+	if len(p.Replaces) > 0 {
+		question := fmt.Sprintf("\n%s.\nDoes it take the place of the former one, which loses its connection?", strings.Join(p.Replaces, ";\n"))
+		if yes, err := confirm(ctx, io, r.yes, question, nil); !yes || err != nil {
+			return false, err
+		}
+	}
 	return confirm(ctx, io, r.yes, "\nApply these changes?", protected)
 }
 

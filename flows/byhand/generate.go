@@ -24,7 +24,11 @@ type Gateway struct {
 // PublicKey of a gateway. The plan of [Kind.Known] is done by then.
 func (k Kind) Told(g Gateway, f flows.ClusterFacts) render.Object {
 	if k == Configuration {
-		return render.Configuration(render.Tenant{Namespace: there(cmp.Or(g.Namespace, f.ContextNamespace), f.ID), Remote: f.ID}, f.Networks)
+		own := render.Configuration(render.Tenant{Namespace: there(cmp.Or(g.Namespace, f.ContextNamespace), f.ID), Remote: f.ID}, f.Networks)
+		if uid := f.Identity(); uid != "" {
+			metav1.SetMetaDataAnnotation(&own.ObjectMeta, render.AnnotationPeerUID, uid)
+		}
+		return own
 	}
 	peer, _ := g.find(f)
 	return render.PublicKey(render.Tenant{Namespace: there(peer.Tenant.Namespace, f.ID), Remote: f.ID}, *peer.Key, nil)

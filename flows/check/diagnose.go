@@ -20,6 +20,7 @@ const (
 	Operator   flows.Code = "LT-D002"
 	Configured flows.Code = "LT-D003"
 	SameRanges flows.Code = "LT-D004"
+	SamePeer   flows.Code = "LT-D005"
 	Gateways   flows.Code = "LT-D010"
 	Endpoint   flows.Code = "LT-D011"
 	GatewayPod flows.Code = "LT-D012"
@@ -75,10 +76,11 @@ func diagnosisChecks() []definition[diagnosis] {
 	return []definition[diagnosis]{
 		{Answers, eachSide, nil, diagnosis.answers},
 		{Operator, eachSide, []flows.Code{Answers}, diagnosis.operator},
+		{SamePeer, pair, []flows.Code{Answers}, diagnosis.samePeer},
 		{Configured, eachSide, []flows.Code{Answers}, diagnosis.configured},
-		{SameRanges, eachWay, []flows.Code{Configured}, diagnosis.sameRanges},
+		{SameRanges, eachWay, []flows.Code{Configured, SamePeer}, diagnosis.sameRanges},
 		{FreeRanges, eachSide, []flows.Code{Configured}, diagnosis.free},
-		{Gateways, pair, []flows.Code{Answers}, diagnosis.gateways},
+		{Gateways, pair, []flows.Code{Answers, SamePeer}, diagnosis.gateways},
 		{Endpoint, pair, []flows.Code{Gateways}, diagnosis.endpoint},
 		{GatewayPod, eachSide, []flows.Code{Answers}, diagnosis.pod},
 		{Keys, eachSide, []flows.Code{Gateways}, diagnosis.keys},
@@ -112,6 +114,18 @@ func (in diagnosis) operator(side flows.Side) Result {
 		return result(Fail, c.Operator.Problem, "see: "+c.Context.Kubectl()+" -n "+c.Namespace+" get pods,events")
 	}
 	return pass(c.Software.String() + " works")
+}
+
+// samePeer is inconclusive for a connection that no UID was stored of.
+func (in diagnosis) samePeer(flows.Side) Result {
+	if strangers := flows.Strangers(in.facts); len(strangers) > 0 {
+		return result(Fail, strangers[0].Reason, strings.Split(strangers[0].Hint, "; ")...)
+	}
+	r := samePeers(in.facts)
+	if r.State == Inconclusive && in.facts.Local.Identity() != "" && in.facts.Remote.Identity() != "" {
+		r.Fix = []string{"store it: " + in.facts.Network("connect")}
+	}
+	return r
 }
 
 func (in diagnosis) configured(side flows.Side) Result {

@@ -94,6 +94,16 @@ func preflightTexts() map[flows.Code]Text {
 			"Peers know a cluster by its ID. Namespaces and objects are named after it. The ID has to exist, to be a valid name, to have a character that is no digit (Liqo's templates turn digits into a number), and to differ from the IDs of all peers.",
 			[]string{"The ID is in ConfigMap liqo-clusterid-configmap in Liqo's namespace.", "Give one of the clusters another ID before it has any peering."},
 		},
+		flows.CodePeer: {
+			"the peer is the same cluster",
+			"A cluster ID is a name, and another cluster may have it too. When clusters are connected, each stores the UID of the other's namespace kube-system, in annotation liqo-tui.dev/peer-uid of its Configuration. A cluster with the same ID and another UID would take over the connection, and the former peer would lose it: that is refused. Connections of earlier versions store the UID the next time that network connect sees both clusters. If the tunnel works then, and the other cluster has no end of it, that is refused too.",
+			[]string{
+				"Choose the context of the cluster that is the peer.",
+				"Install the new cluster with another --cluster-id.",
+				"A cluster that was built anew takes the place of the former one: liqo-tui network connect --replace-peer. The plan shows it, and asks for it.",
+				"To remove what a cluster still has for the former one: liqo-tui network reset --local-only --remote-cluster-id ID.",
+			},
+		},
 		flows.CodeNetworks: {
 			"address ranges are known",
 			"Each cluster tells the other which addresses its pods have. Liqo or the operator keeps them in Network objects in its namespace.",
@@ -153,6 +163,10 @@ func diagnosisTexts() map[flows.Code]Text {
 		Operator: {
 			"the operator runs", "Without Liqo or the liqo-tui operator, nothing acts on the objects of the peering.",
 			[]string{"Check its pod: kubectl -n liqo get pods,events.", "See LT-P007."},
+		},
+		SamePeer: {
+			"the peer is the same cluster", "Each cluster stores which cluster it is connected with. Another one may have the same ID: what it says is not about this connection.",
+			[]string{"See LT-P023."},
 		},
 		Configured: {
 			"peer addresses are mapped", "The operator decides under which addresses this cluster sees the peer's pods.",

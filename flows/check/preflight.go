@@ -67,6 +67,7 @@ func preflightChecks() []definition[preflight] {
 		{flows.CodeSoftware, eachSide, []flows.Code{flows.CodeAnswers}, preflight.software},
 		{flows.CodeOperator, eachSide, []flows.Code{flows.CodeSoftware}, preflight.operator},
 		{flows.CodeClusterID, pair, []flows.Code{flows.CodeDifferent, flows.CodeSoftware}, preflight.clusterIDs},
+		{flows.CodePeer, pair, []flows.Code{flows.CodeClusterID}, preflight.samePeer},
 		{flows.CodeNetworks, eachSide, []flows.Code{flows.CodeOperator}, preflight.networks},
 		{flows.CodePermission, eachSide, []flows.Code{flows.CodeAnswers}, preflight.permissions},
 		{Release, eachSide, []flows.Code{flows.CodeAnswers}, preflight.release},
@@ -261,27 +262,41 @@ func (in preflight) clusterIDs(flows.Side) Result {
 	if s := flows.SameID(in.facts); s != nil {
 		return result(Fail, s.Reason, s.Hint)
 	}
-	for _, side := range []flows.Side{flows.A, flows.B} {
-		if text := in.namesake(side); text != "" {
-			return result(Warn, text, "if there are two clusters of that name, give one of them another ID before you go on")
-		}
-	}
 	known := len(in.facts.Local.KnownPeers()) + len(in.facts.Remote.KnownPeers())
 	return pass(fmt.Sprintf("%s and %s, %s known already", in.facts.Local.ID, in.facts.Remote.ID, count(known, "peering", "peerings")))
 }
 
-// namesake says why the side seems to be connected with another cluster of the
-// other's name: its tunnel works, and the other one knows nothing of it.
-func (in preflight) namesake(side flows.Side) string {
-	me, other := in.cluster(side), in.cluster(side.Other())
-	mine, theirs := me.Peer(other.ID), other.Peer(me.ID)
-	if theirs.Server != nil || theirs.Client != nil || theirs.Configuration != nil || theirs.Namespace != nil {
-		return ""
+// samePeer says whether each side's peer of the other's ID is the other.
+func (in preflight) samePeer(flows.Side) Result {
+	strangers := flows.Strangers(in.facts)
+	switch {
+	case len(strangers) > 0 && in.params.ReplacePeer:
+		return result(Warn, strangers[0].Reason, "apply it if the former "+string(in.cluster(strangers[0].Side.Other()).ID)+" is to lose its connection")
+	case len(strangers) > 0:
+		return result(Fail, strangers[0].Reason, strings.Split(strangers[0].Hint, "; ")...)
 	}
-	if state, _ := mine.Reading().State(in.facts.At); !state.Works() {
-		return ""
+	r := samePeers(in.facts)
+	if r.State == Inconclusive && in.facts.Local.Identity() != "" && in.facts.Remote.Identity() != "" {
+		return result(Planned, r.Summary+": the plan stores it")
 	}
-	return fmt.Sprintf("%s is connected with a cluster called %s, and %s has nothing for it", me.ID, other.ID, other.Context)
+	return r
+}
+
+// samePeers is what is stored of the peers of a pair without strangers.
+func samePeers(f flows.Facts) Result {
+	var known []string
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		me, other := f.Side(side), f.Side(side.Other())
+		switch peer := me.Peer(other.ID); {
+		case peer.UID() != "" && other.Identity() == "":
+			return result(Inconclusive, fmt.Sprintf("%s has stored UID %s of %s, and Namespace kube-system may not be read there", me.ID, short(peer.UID()), other.ID))
+		case peer.UID() != "":
+			known = append(known, fmt.Sprintf("%s has stored %s's UID %s", me.ID, other.ID, short(peer.UID())))
+		case peer.Configuration != nil:
+			return result(Inconclusive, fmt.Sprintf("%s has stored no UID of %s", me.ID, other.ID))
+		}
+	}
+	return pass(cmp.Or(strings.Join(known, ", "), "not connected yet"))
 }
 
 func (in preflight) networks(side flows.Side) Result {

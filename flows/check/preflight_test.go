@@ -127,6 +127,16 @@ func TestPreflight(t *testing.T) {
 		"namesake": {reviews: may, pair: func(t *testing.T, p *flowtest.Pair) {
 			connect(t, p)
 			p.B.Remove(p.B.Objects()...)
+			p.B.Be(func(f *flows.ClusterFacts) { f.UID = "uid-of-another" })
+		}},
+		"namesake-replaces": {reviews: may, pair: func(t *testing.T, p *flowtest.Pair) {
+			connect(t, p)
+			p.B.Remove(p.B.Objects()...)
+			p.B.Be(func(f *flows.ClusterFacts) { f.UID = "uid-of-another" })
+		}, params: func(p *flows.Params) { p.ReplacePeer = true }},
+		"namesake-unknown": {reviews: may, pair: func(_ *testing.T, p *flowtest.Pair) {
+			p.ConnectByLiqoctl(flows.B)
+			p.B.Remove(p.B.Objects()...)
 		}},
 		"private": {reviews: may, pair: func(_ *testing.T, p *flowtest.Pair) {
 			p.A.Be(func(f *flows.ClusterFacts) { f.Nodes = []flows.NodeFacts{node("r1", "192.168.7.4", "198.51.100.9")} })

@@ -195,7 +195,7 @@ func newFile(c flows.Connection, kind peerfile.Kind, mtu int, valid time.Duratio
 	return peerfile.File{
 		Kind: kind, For: c.Facts.Remote.ID, Created: now, Expires: now.Add(valid),
 		From: peerfile.Description{
-			ClusterID: f.ID, UID: f.UID, PodCIDRs: f.Networks.Pod, ExternalCIDRs: f.Networks.External,
+			ClusterID: f.ID, UID: f.Identity(), PodCIDRs: f.Networks.Pod, ExternalCIDRs: f.Networks.External,
 			PublicKey: key.String(), MTU: mtu,
 		},
 	}, nil

@@ -103,6 +103,22 @@ func TestTwoAdminsConnectTheirClustersByTwoFiles(t *testing.T) {
 	}
 }
 
+// An earlier version may have written no UID.
+func TestAFileWithoutAUIDIsReadWithAWarning(t *testing.T) {
+	p := flowtest.NewPair()
+	want := flowtest.NodePort()
+	want.Server = flows.A
+	invitation, _ := exchange(t, p, want)
+	invitation.From.UID = ""
+	plan := invite.PlanJoin(flows.Defaults(), invitation, admin{p, p.B}.facts())
+	if !plan.Done() || !strings.Contains(strings.Join(plan.Kept, " "), "warning: the invitation does not say by a UID which cluster rome is") {
+		t.Errorf("got %v, failure %v", plan.Kept, plan.Failure())
+	}
+	if uid := p.B.Facts().Peer("rome").UID(); uid != "uid-of-rome" {
+		t.Errorf("milan has stored UID %q of rome", uid)
+	}
+}
+
 // An endpoint that has changed is told by a new invitation.
 func TestANewInvitationBringsTheNewEndpoint(t *testing.T) {
 	p := flowtest.NewPair()
@@ -135,6 +151,14 @@ func TestInvitationsAndAnswersThatDoNotFitAreRefused(t *testing.T) {
 			a.From.ClusterID, a.From.UID = "turin", "another"
 			return accept(a)(admin{p, p.A}.facts())
 		}, flows.FailedPreflight, "rome has not invited turin"},
+		"an answer of another cluster with the same ID": {func(p *flowtest.Pair, _, a peerfile.File) flows.Plan {
+			a.From.UID = "uid-of-another"
+			return accept(a)(admin{p, p.A}.facts())
+		}, flows.FailedConflict, "rome knows milan as the cluster with UID uid-of-milan, and the file leads to the one with UID uid-of-another"},
+		"an invitation of another cluster with the same ID": {func(p *flowtest.Pair, i, _ peerfile.File) flows.Plan {
+			i.From.UID = "uid-of-another"
+			return join(i)(admin{p, p.B}.facts())
+		}, flows.FailedConflict, "milan knows rome as the cluster with UID uid-of-rome"},
 		"one's own ID": {func(p *flowtest.Pair, _, _ peerfile.File) flows.Plan {
 			return inviting(want, "rome")(admin{p, p.A}.facts())
 		}, flows.FailedPreflight, `both clusters call themselves "rome"`},

@@ -142,6 +142,9 @@ func (l File) Summary() []string {
 	if l.Kind == Invitation && l.Nonce == "" || l.Kind == Answer && l.Answers == nil {
 		text = append(text, fmt.Sprintf("warning: an earlier liqo-tui has written the %s: nothing tells it from an old one", kind))
 	}
+	if l.From.UID == "" {
+		text = append(text, fmt.Sprintf("warning: the %s does not say by a UID which cluster %s is: another cluster of this ID can't be told from it", kind, from))
+	}
 	return text
 }
 

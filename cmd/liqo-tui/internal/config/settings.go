@@ -137,6 +137,10 @@ func Apply(cmd *cobra.Command, env func(string) string) (Screens, error) {
 		if v := env(environmentName(f.Name)); v != "" {
 			values, source = []string{v}, environmentName(f.Name)
 		}
+		if len(values) > 0 && f.Annotations[commandLineOnly] != nil {
+			errs = append(errs, fmt.Errorf("%s: --%s is for one run: give it on the command line", source, f.Name))
+			return
+		}
 		for _, v := range values {
 			if err := settingflag.Set(cmd.Flags(), f.Name, v); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", source, err))
@@ -147,6 +151,14 @@ func Apply(cmd *cobra.Command, env func(string) string) (Screens, error) {
 		return screens, exit.UsageError{Err: errors.Join(errs...)}
 	}
 	return screens, nil
+}
+
+// commandLineOnly marks flags that neither the environment nor the file can give.
+const commandLineOnly = "liqo-tui/command-line-only"
+
+// OnCommandLine has a flag be given on the command line alone: what it means is about one run.
+func OnCommandLine(f *pflag.FlagSet, name string) {
+	_ = f.SetAnnotation(name, commandLineOnly, []string{"true"}) // the flag is there
 }
 
 func environmentName(flag string) string {

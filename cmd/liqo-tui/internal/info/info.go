@@ -30,6 +30,7 @@ type Cluster struct {
 // Local is the cluster itself.
 type Local struct {
 	ClusterID  render.ClusterID `json:"clusterID"`
+	UID        string           `json:"uid,omitempty"` // of its namespace kube-system, if that may be read
 	Context    string           `json:"context"`
 	APIServer  string           `json:"apiServer"`
 	Kubernetes string           `json:"kubernetes"`
@@ -47,6 +48,7 @@ type Network struct {
 // Peer is one peering as the cluster sees it.
 type Peer struct {
 	ClusterID render.ClusterID `json:"clusterID"`
+	UID       string           `json:"uid,omitempty"` // by which the peer is told from others of its ID
 	Namespace string           `json:"namespace"`
 	// State is a [flows.State], Why a sentence.
 	State flows.State `json:"state"`
@@ -114,7 +116,7 @@ func Describe(f flows.ClusterFacts, now time.Time) Cluster {
 	info := Cluster{
 		V: report.SchemaVersion, At: now.UTC().Truncate(time.Second),
 		Local: Local{
-			ClusterID: f.ID, Context: f.Context.String(), APIServer: f.Server, Kubernetes: f.Version,
+			ClusterID: f.ID, UID: f.Identity(), Context: f.Context.String(), APIServer: f.Server, Kubernetes: f.Version,
 			Software: f.Software.String(), Namespace: f.Namespace,
 		},
 		Network: Network{PodCIDRs: f.Networks.Pod, ExternalCIDRs: f.Networks.External},
@@ -129,7 +131,7 @@ func Describe(f flows.ClusterFacts, now time.Time) Cluster {
 
 func describePeer(p *flows.Peer, now time.Time) *Peer {
 	r := p.Reading()
-	out := &Peer{ClusterID: r.Peer, Namespace: r.Namespace, Since: moment(r.Since), ReportedAt: moment(r.At), StaleAt: moment(r.StaleAt())}
+	out := &Peer{ClusterID: r.Peer, UID: p.UID(), Namespace: r.Namespace, Since: moment(r.Since), ReportedAt: moment(r.At), StaleAt: moment(r.StaleAt())}
 	out.State, out.Why = r.State(now)
 	out.verdict = view.End{Chosen: true, Reading: r}.Alone(now)
 	if conf := p.Configuration; conf != nil {

@@ -110,6 +110,7 @@ func writePeer(out io.Writer, i Cluster, p *Peer) error {
 	if p.Since != nil {
 		row("Since", p.Since.Format(time.RFC3339))
 	}
+	row("UID", p.UID)
 	row("Namespace", p.Namespace)
 	if c := p.Network.CIDR; c.Remote != nil {
 		row("Pods", flows.Joined(c.Remote.Pod)+", "+remapped(c.Remapped, func(r *networkingv1beta1.ClusterConfigCIDR) []networkingv1beta1.CIDR { return r.Pod }))

@@ -1,0 +1,135 @@
+package flows
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"strings"
+
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// UID is which cluster the peer is, by the UID of its namespace kube-system; "" if that was
+// not stored. A cluster ID is only a name, which another cluster may have too.
+func (p Peer) UID() string {
+	if p.Configuration == nil {
+		return ""
+	}
+	return p.Configuration.Annotations[render.AnnotationPeerUID]
+}
+
+// Identity is the UID by which the cluster is known to its peers; "" if it may not be read.
+func (c ClusterFacts) Identity() string {
+	if c.UIDStandsIn {
+		return ""
+	}
+	return c.UID
+}
+
+// Strangers are failed steps of the sides that are connected with another cluster of the
+// other side's ID.
+func Strangers(f Facts) (steps []Step) {
+	for _, side := range []Side{A, B} {
+		if why := f.stranger(side); why != "" {
+			steps = append(steps, Refuse(side, CodePeer, "identity of the peer", FailedConflict, why, f.strangerHint(side)))
+		}
+	}
+	return steps
+}
+
+// replaces are the sentences of [Strangers], for a plan that is to replace the peers.
+func replaces(strangers []Step) []string {
+	var out []string
+	for _, s := range strangers {
+		out = append(out, s.Reason)
+	}
+	return out
+}
+
+// stranger says why the other side is not the cluster that the side is connected with; ""
+// if it is, or nothing tells.
+func (f Facts) stranger(side Side) string {
+	me, other := f.Side(side), f.Side(side.Other())
+	if other.Identity() == "" || other.ID == "" {
+		return ""
+	}
+	peer := me.Peer(other.ID)
+	switch was := peer.UID(); {
+	case was == other.UID:
+		return ""
+	case was != "":
+		return fmt.Sprintf("%s knows %s as the cluster with UID %s, and %s leads to the one with UID %s", me.ID, other.ID, was, f.calls(side.Other()), other.UID)
+	}
+	return f.unlikePeer(side)
+}
+
+// unlikePeer is stranger for a connection that no UID was stored of. A tunnel that works
+// proves that its peer is another cluster, if the other side has no end of it, or an end
+// with another key.
+func (f Facts) unlikePeer(side Side) string {
+	me, other := f.Side(side), f.Side(side.Other())
+	mine, theirs := me.Peer(other.ID), other.Peer(me.ID)
+	reading := mine.Reading()
+	state, _ := reading.State(f.At)
+	switch {
+	case !state.Works():
+		return ""
+	case theirs.Server == nil && theirs.Client == nil && theirs.Configuration == nil && theirs.Namespace == nil:
+		return fmt.Sprintf("%s is connected with a cluster %s, and %s, with UID %s, has nothing for it", me.ID, other.ID, f.calls(side.Other()), other.UID)
+	case reading.Answered(f.At) && theirs.Key != nil && !mine.knows(*theirs.Key):
+		return fmt.Sprintf("%s is connected with a cluster %s that has another key than the gateway of %s, with UID %s", me.ID, other.ID, f.calls(side.Other()), other.UID)
+	}
+	return ""
+}
+
+// knows reports whether the cluster was told this key of its peer's gateway, as the present or
+// the next one, or was told none.
+func (p Peer) knows(key wgtypes.Key) bool {
+	if p.PublicKey == nil {
+		return true
+	}
+	return bytes.Equal(p.PublicKey.Spec.PublicKey, key[:]) || p.PublicKey.Annotations[render.AnnotationNextPublicKey] == key.String()
+}
+
+// calls is how an admin finds a side again.
+func (f Facts) calls(side Side) string {
+	if c := f.Side(side); !c.Described {
+		return "context " + c.Context.String()
+	}
+	return "the file"
+}
+
+func (f Facts) strangerHint(side Side) string {
+	peer, other := f.Side(side.Other()).ID, "choose the context of the cluster that "+string(f.Side(side).ID)+" is connected with"
+	again := f.Network("connect --replace-peer")
+	if f.Remote.Described {
+		other, again = "ask the other admin whether it is the same cluster", "give the same command with --replace-peer"
+	}
+	return strings.Join([]string{
+		other,
+		fmt.Sprintf("if this is another cluster, install it with another ID than %s", peer),
+		fmt.Sprintf("if it takes the place of the former %s, which loses its connection: %s", peer, again),
+	}, "; ")
+}
+
+// identify has a Configuration say which cluster the peer is. One that can't be asked stays
+// who it was.
+func (c Connection) identify(side Side, want render.Object) (interrupts string) {
+	uid := c.Facts.Side(side.Other()).Identity()
+	if uid == "" {
+		keepAnnotation(want, c.Peers[side].Configuration, render.AnnotationPeerUID)
+		return ""
+	}
+	annotations := maps.Clone(want.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[render.AnnotationPeerUID] = uid
+	want.SetAnnotations(annotations)
+	if why := c.Facts.stranger(side); why != "" {
+		return fmt.Sprintf("%s; the former %s loses its connection", why, c.Facts.Side(side.Other()).ID)
+	}
+	return ""
+}
