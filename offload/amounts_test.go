@@ -112,6 +112,19 @@ func TestNamesOfTwins(t *testing.T) {
 	}
 }
 
+// A namespace that stands for a consumer's may not be where a program of the provider is
+// going to be.
+func TestNamesThatProgramsWant(t *testing.T) {
+	for name, good := range map[string]bool{
+		"istio-system": false, "flux-system": false, "cert-manager": false, "external-secrets": false, "my-operator": false, "xn--p1ai": false, "xn--x-rome": false,
+		"demo-rome": true, "system-rome": true, "payments-prod": true,
+	} {
+		if err := offload.ForPrograms(name); (err == nil) != good {
+			t.Errorf("%q: got %v", name, err)
+		}
+	}
+}
+
 func TestPhases(t *testing.T) {
 	pod := func(phase corev1.PodPhase, ends bool) *corev1.Pod {
 		p := &corev1.Pod{Status: corev1.PodStatus{Phase: phase}}

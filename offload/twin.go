@@ -2,6 +2,7 @@ package offload
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -15,6 +16,27 @@ const MostTwins = 100
 
 // reserved are how namespaces begin that are not for consumers.
 var reserved = []string{"kube-", "openshift-", "liqo"}
+
+// ForPrograms is why a consumer gets no new namespace of this name; nil if it may. Programs
+// that the provider's admins install look for their own namespaces, and would put their Secrets
+// into one that is there. Names of DNS in code stand for domains of others.
+func ForPrograms(name string) error {
+	switch {
+	case strings.HasSuffix(name, "-system") || strings.HasSuffix(name, "-operator") || slices.Contains(programs, name):
+		return fmt.Errorf("namespaces named %s are for programs of the provider", name)
+	case strings.HasPrefix(name, "xn--"):
+		return fmt.Errorf("namespace %s would answer for the domain .%s", name, name)
+	}
+	return nil
+}
+
+// programs are namespaces that documents of common programs install them into, besides
+// those that end in -system or -operator.
+var programs = []string{
+	"argo", "argo-rollouts", "argocd", "cert-manager", "crossplane", "elastic", "external-dns", "external-secrets", "flux", "gatekeeper", "grafana",
+	"ingress-nginx", "istio-ingress", "jenkins", "keycloak", "knative-serving", "kyverno", "linkerd", "logging", "monitoring", "observability",
+	"prometheus", "rook-ceph", "sealed-secrets", "tekton-pipelines", "traefik", "trivy", "vault", "velero",
+}
 
 // TwinName is why a consumer can't have a namespace of this name; nil if it can, as far
 // as the name goes. home is that of the operator. Names end in the consumer's, unless an

@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -229,6 +231,35 @@ func (id ClusterID) Validate() error {
 	}
 	return nil
 }
+
+// sliceUser is how the users of consumers' slices end: see peering.SliceUser.
+var sliceUser = regexp.MustCompile(`-[0-9a-f]{12}$`)
+
+// Choose is [ClusterID.Validate] of an ID that is new: it also reports why id can be taken
+// for something else. Clusters that have such an ID keep it.
+func (id ClusterID) Choose() error {
+	if err := id.Validate(); err != nil {
+		return err
+	}
+	why := ""
+	switch {
+	case sliceUser.MatchString(string(id)):
+		why = "ends like the user of a consumer's resources"
+	case strings.HasPrefix(string(id), "xn--"):
+		why = "begins like an encoded name of DNS"
+	case slices.ContainsFunc([]string{"kube-", "openshift-", "liqo-"}, func(p string) bool { return strings.HasPrefix(string(id), p) }):
+		why = "begins like a namespace of Kubernetes or Liqo"
+	case slices.Contains(programNames, string(id)):
+		why = "is how namespaces and users of programs are called"
+	default:
+		return nil
+	}
+	return fmt.Errorf("cluster ID %q %s: peers could take the one for the other", id, why)
+}
+
+// programNames are what users are called, and what namespaces of common programs end in,
+// as those of a consumer end in its ID: istio-system, cert-manager, external-secrets.
+var programNames = []string{"admin", "controller", "default", "liqo", "manager", "node", "operator", "operators", "secrets", "system"}
 
 const tenantPrefix = "liqo-tenant-"
 

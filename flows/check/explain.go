@@ -91,7 +91,7 @@ func preflightTexts() map[flows.Code]Text {
 		},
 		flows.CodeClusterID: {
 			"valid, unique cluster IDs",
-			"Peers know a cluster by its ID. Namespaces and objects are named after it. The ID has to exist, to be a valid name, to have a character that is no digit (Liqo's templates turn digits into a number), and to differ from the IDs of all peers.",
+			"Peers know a cluster by its ID. Namespaces and objects are named after it. The ID has to exist, to be a valid name, to have a character that is no digit (Liqo's templates turn digits into a number), and to differ from the IDs of all peers. IDs that can be taken for something else (system, default, kube-..., xn--..., or what ends like the user of a consumer's resources) are refused for new clusters; those that have one keep it.",
 			[]string{"The ID is in ConfigMap liqo-clusterid-configmap in Liqo's namespace.", "Give one of the clusters another ID before it has any peering."},
 		},
 		flows.CodePeer: {

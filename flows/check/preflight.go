@@ -262,6 +262,11 @@ func (in preflight) clusterIDs(flows.Side) Result {
 	if s := flows.SameID(in.facts); s != nil {
 		return result(Fail, s.Reason, s.Hint)
 	}
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		if err := in.cluster(side).ID.Choose(); err != nil {
+			return result(Warn, err.Error()+"; new clusters can't have it", "nothing ends by it; for a cluster without peers, install again with another --cluster-id")
+		}
+	}
 	known := len(in.facts.Local.KnownPeers()) + len(in.facts.Remote.KnownPeers())
 	return pass(fmt.Sprintf("%s and %s, %s known already", in.facts.Local.ID, in.facts.Remote.ID, count(known, "peering", "peerings")))
 }

@@ -312,6 +312,10 @@ func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.St
 		return new(flows.Refuse(side, flows.CodeUsage, "cluster ID", flows.FailedUsage,
 			fmt.Sprintf("its peers know the cluster as %s, not %s", c.ID, i.params.ClusterID), "use the ID that it has: --cluster-id"))
 	}
+	if err := i.params.ClusterID.Choose(); c.ID == "" && err != nil {
+		return new(flows.Refuse(side, flows.CodeUsage, "cluster ID", flows.FailedUsage, err.Error(),
+			"choose another one: "+[...]string{"--cluster-id", "--remote-cluster-id"}[side]))
+	}
 	if s := i.foreign(side, c); s != nil {
 		return s
 	}

@@ -253,3 +253,20 @@ func TestAHelmReleaseIsLeftToHelm(t *testing.T) {
 		t.Errorf("connecting: %v", err)
 	}
 }
+
+// Peers could take such an ID for something else. A cluster that has one keeps it.
+func TestANewClusterGetsNoIDThatCanBeMistaken(t *testing.T) {
+	for _, id := range []render.ClusterID{"system", "default", "kube-prod", "xn--p1ai", "milan-a8a4c692b93b"} {
+		pair := flowtest.NewPair()
+		pair.A.Bare()
+		pair.A.Be(func(f *flows.ClusterFacts) { f.ID = "" })
+		p := render.InstallParams{ClusterID: id, Image: "example.org/gateway:v1"}
+		if failed := install.Plan(p, flowtest.Facts(pair)).Failure(); failed == nil || failed.Kind != flows.FailedUsage || !strings.Contains(failed.Reason, string(id)) {
+			t.Errorf("%s: got %+v, want a refusal", id, failed)
+		}
+		pair.A.Be(func(f *flows.ClusterFacts) { f.ID = id })
+		if failed := install.Plan(p, flowtest.Facts(pair)).Failure(); failed != nil {
+			t.Errorf("%s, which the cluster has already: %s", id, failed.Reason)
+		}
+	}
+}

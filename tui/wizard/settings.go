@@ -61,7 +61,7 @@ func (c scene) installSettings() []flows.ConnectionSetting {
 		out = append(out, flows.ConnectionSetting{
 			Name: [...]string{"cluster-id", "remote-cluster-id"}[s], Label: "Cluster ID of " + s.String(),
 			Valid: func(text string) (err error) {
-				if err = render.ClusterID(text).Validate(); err == nil {
+				if err = render.ClusterID(text).Choose(); err == nil {
 					made, err = c.options.Install(facts, render.ClusterID(text))
 				}
 				return err

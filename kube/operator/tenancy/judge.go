@@ -25,6 +25,8 @@ type inputs struct {
 	// strangers are names of users and groups that have rights here which this
 	// operator has not given, and by which binding.
 	strangers map[string]string
+	// users are those of other consumers' slices, and whose each is.
+	users map[string]render.ClusterID
 }
 
 func (in *inputs) id() render.ClusterID { return render.ClusterID(in.tenant.Spec.ClusterID) }
@@ -62,6 +64,9 @@ func (in *inputs) refusal() (nonce *corev1.Secret, why error) {
 			return nil, fmt.Errorf("%s gives rights to a user or group %s, and the consumer's certificate would have this name: choose another cluster ID, or delete the binding", binding, name)
 		}
 	}
+	if whose := in.users[string(id)]; whose != "" {
+		return nil, fmt.Errorf("a slice of cluster %s has a user %s, and the consumer's certificate would have this name: choose another cluster ID", whose, id)
+	}
 	for i := range in.nonces {
 		s := &in.nonces[i]
 		used := s.Annotations[peering.AnnotationUsed]
@@ -85,6 +90,21 @@ func (in *inputs) first() *authv1beta1.Tenant {
 		}
 	}
 	return first
+}
+
+// sliceUsers are the users of slices of others than a consumer, answered or not: what a slice
+// is answered with takes a while, and a Tenant must not have the name meanwhile.
+func sliceUsers(tenants []authv1beta1.Tenant, all []authv1beta1.ResourceSlice, of render.ClusterID) map[string]render.ClusterID {
+	users := map[string]render.ClusterID{}
+	for i := range all {
+		for j := range tenants {
+			id := render.ClusterID(tenants[j].Spec.ClusterID)
+			if s := &all[i]; tenants[j].Namespace == s.Namespace && id != of && !asksOthers(s) {
+				users[peering.SliceUser(s.Name, id).User] = id
+			}
+		}
+	}
+	return users
 }
 
 // strangers are the users and groups of bindings that are not consumers' own. Those of

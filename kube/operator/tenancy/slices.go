@@ -224,14 +224,22 @@ func (in *asked) refusal(of peering.Certified) error {
 	case len(validation.IsDNS1123Subdomain(s.Name)) > 0 || len(s.Name) > validation.LabelValueMaxLength:
 		return fmt.Errorf("its name is no name of a node of at most %d letters", validation.LabelValueMaxLength)
 	}
-	// Users are told apart by a hash of 48 bits, and IDs of clusters are chosen freely.
+	// Users are told apart by a hash of 48 bits, and IDs of clusters are chosen freely. A Tenant
+	// that comes later is refused itself, and takes nothing from this slice.
 	for i := range in.all {
 		other := render.ClusterID(in.all[i].Spec.ClusterID)
-		if string(other) == of.User || other != of.Consumer && peering.SliceUser(s.Name, other).User == of.User {
+		if string(other) == of.User && in.before(&in.all[i]) || other != of.Consumer && peering.SliceUser(s.Name, other).User == of.User {
 			return fmt.Errorf("its certificate would have the name of one of cluster %s: choose another name", other)
 		}
 	}
 	return of.Acceptable(of.Subject)
+}
+
+// before reports whether a Tenant has its name already, or may get it: it was there first, and
+// was not refused.
+func (in *asked) before(t *authv1beta1.Tenant) bool {
+	older := !in.slice.CreationTimestamp.Before(&t.CreationTimestamp)
+	return t.Status.AuthParams != nil || older && !strings.HasPrefix(t.Annotations[render.AnnotationProblem], render.ProblemRefused)
 }
 
 // resources are what the slice gets, or why it gets nothing.

@@ -165,6 +165,11 @@ func (r *tenants) read(ctx context.Context, key client.ObjectKey) (*inputs, erro
 	if in.nonces, err = noncesIn(ctx, r.client, key.Namespace); err != nil {
 		return nil, err
 	}
+	var slices authv1beta1.ResourceSliceList
+	if err := r.reader.List(ctx, &slices); err != nil {
+		return nil, fmt.Errorf("list ResourceSlices: %w", err)
+	}
+	in.users = sliceUsers(in.all, slices.Items, in.id())
 	in.strangers, err = r.strangers(ctx, in.id())
 	return in, err
 }

@@ -314,6 +314,9 @@ func (m *mapping) one(ctx context.Context, original, name string, wanted map[str
 	}
 	ns := m.there[name]
 	if ns == nil {
+		if err := offload.ForPrograms(name); err != nil {
+			return refused(err)
+		}
 		var err error
 		if ns, err = m.create(ctx, original, name); err != nil {
 			m.again = takenAgain
