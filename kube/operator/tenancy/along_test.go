@@ -189,6 +189,7 @@ func (w *pair) testAlongFollows(t *testing.T) {
 func (w *pair) testAlongIsRefused(t *testing.T) {
 	t.Helper()
 	theirs := &corev1.ConfigMap{ObjectMeta: inTwin("taken"), Data: map[string]string{"of": "milan"}}
+	w.milan.writesInto(t, theirs.Namespace)
 	w.milan.create(theirs)
 	defer w.milan.runDelete(t, theirs)
 	ours := &corev1.ConfigMap{ObjectMeta: inDemo("taken"), Data: map[string]string{"of": "rome"}}

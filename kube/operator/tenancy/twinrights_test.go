@@ -10,6 +10,9 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -144,6 +147,7 @@ func (l *lent) testTwinRights(t *testing.T) {
 			return plane.Patch(ctx, l.mapped(nil), merge(`{"metadata":{"annotations":{"liqo-tui.dev/x":"y"}}}`))
 		}},
 	})
+	t.Run("others' objects", func(t *testing.T) { l.testOthersInTwins(t) })
 	t.Run("what goes along with pods", func(t *testing.T) { l.testRefusedAlong(t) })
 	t.Run("ShadowPods", func(t *testing.T) { l.testRefusedShadowPods(t) })
 	t.Run("pods of anybody", func(t *testing.T) { l.testRefusedPods(t) })
@@ -159,6 +163,66 @@ func (l *lent) testTwinRights(t *testing.T) {
 	}
 	untilGone(t, l.milan, &corev1.Namespace{ObjectMeta: object("", "demo-turin")})
 	untilGone(t, l.milan, turin.mapped(nil))
+}
+
+// writesInto has the provider's admin say that this account creates things in a twin.
+func (p *plane) writesInto(t *testing.T, twin string) {
+	t.Helper()
+	var review authenticationv1.SelfSubjectReview
+	if err := p.Create(t.Context(), &review); err != nil {
+		t.Fatal(err)
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: twin}}
+	if err := p.Patch(t.Context(), ns, mergePatch(fmt.Sprintf(`{"metadata":{"annotations":{"liqo-tui.dev/writers":"system:x,%s"}}}`, review.Status.UserInfo.Username))); err != nil {
+		t.Fatal(err)
+	}
+	tried := client.NewDryRunClient(p.Client)
+	until(t, p, ns, "open to an account that its admin has named", func(*corev1.Namespace) bool { // policies learn of namespaces with a lag
+		return tried.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "tried"}}) == nil
+	})
+}
+
+// testOthersInTwins has programs of the provider put things where a consumer would read them,
+// with all rights that RBAC can give.
+func (l *lent) testOthersInTwins(t *testing.T) {
+	ctx := t.Context()
+	as := func(user string, groups ...string) client.Client {
+		return client.NewDryRunClient(l.milan.clientAs(t, l.milan.as(user, append(groups, "system:masters")...)))
+	}
+	meta := metav1.ObjectMeta{Namespace: "demo-rome", Name: "x"}
+	pods := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "x", Image: "x"}}},
+	}
+	selector := &metav1.LabelSelector{MatchLabels: pods.Labels}
+	argocd := as("system:serviceaccount:argocd:argocd-application-controller", "system:serviceaccounts")
+	attempts := []abuse{}
+	for _, o := range []client.Object{
+		&corev1.Secret{ObjectMeta: meta}, &corev1.ConfigMap{ObjectMeta: meta}, &corev1.Pod{ObjectMeta: meta, Spec: pods.Spec},
+		&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: selector, Template: pods}},
+		&appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector, Template: pods}},
+		&appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: pods}},
+		&batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Template: pods}},
+	} {
+		attempts = append(attempts, abuse{fmt.Sprintf("%T", o), "stands for one of cluster rome", func() error { return argocd.Create(ctx, o) }})
+	}
+	tryAll(t, "a program of the provider", attempts)
+	secret := func(c client.Client) error { return c.Create(ctx, &corev1.Secret{ObjectMeta: meta}) }
+	tryAll(t, "others", []abuse{
+		{"an account of kube-system that is no controller", "stands for one", func() error { return secret(as("system:serviceaccount:kube-system:default")) }},
+		{"an admin", "stands for one", func() error { return secret(as("ada")) }},
+	})
+	ca := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "kube-root-ca.crt"}}
+	if err := as("system:serviceaccount:kube-system:root-ca-cert-publisher").Create(ctx, ca); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Errorf("the API server's certificate authority can't be published: %v", err)
+	}
+	if err := argocd.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}); err != nil {
+		t.Errorf("in another namespace: %v", err)
+	}
+	l.milan.writesInto(t, "demo-rome")
+	if err := l.milan.Create(ctx, &corev1.Secret{ObjectMeta: meta}, client.DryRunAll); err != nil {
+		t.Errorf("an account that the admin has named: %v", err)
+	}
 }
 
 // hostile are pods that nobody may run in a twin.
