@@ -174,7 +174,10 @@ const (
 
 func (r *configurations) remapAll(ctx context.Context, conf *networkingv1beta1.Configuration, m *ranges.Moves) (*networkingv1beta1.ClusterConfig, error) {
 	var remapped, shown networkingv1beta1.ClusterConfigCIDR
-	var err error
+	err := ranges.Bounded(conf)
+	if err != nil {
+		return nil, err
+	}
 	if conf.Status.Remote != nil {
 		shown = conf.Status.Remote.CIDR
 	}

@@ -12,8 +12,30 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// maxRanges bounds what a peer's operator can have a gateway translate.
-const maxRanges = 16
+// Bounds of the ranges of one peer. Each takes a range of the same length here, out of those
+// for all peers, a Network, and a route of every node. render's policies.yaml has them too.
+const (
+	maxRanges  = 16
+	widestBits = 8
+)
+
+// Bounded says why a peer has more ranges than it may, or a larger one. What it has already,
+// it keeps.
+func Bounded(c *networkingv1beta1.Configuration) error {
+	pods, external := c.Spec.Remote.CIDR.Pod, c.Spec.Remote.CIDR.External
+	if s := c.Status.Remote; s != nil && len(s.CIDR.Pod) == len(pods) && len(s.CIDR.External) == len(external) {
+		return nil
+	}
+	if n := len(pods) + len(external); n > maxRanges {
+		return fmt.Errorf("the peer has %d ranges, at most %d can be remapped: %w", n, maxRanges, ipam.ErrInvalid)
+	}
+	for _, cidr := range append(slices.Clone(pods), external...) {
+		if p, err := netip.ParsePrefix(string(cidr)); err == nil && p.Bits() < widestBits {
+			return fmt.Errorf("remote CIDR %s is larger than a /%d: %w", cidr, widestBits, ipam.ErrInvalid)
+		}
+	}
+	return nil
+}
 
 // Grown reports whether a cluster has all ranges that it had, and others. What it had
 // counts only if it is as written: else an admin has said which addresses a peer reaches.

@@ -1,12 +1,14 @@
 package ranges
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
+	"github.com/liqo-tui/liqo-tui/ipam"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -81,6 +83,35 @@ func TestACarriedRangeIsSeenUnderAnother(t *testing.T) {
 		m.must(err)
 		if same := string(got) == "10.9.0.0/16"; same != (carried == "") {
 			t.Errorf("carried %q: got %s", carried, got)
+		}
+	}
+}
+
+// Each range takes as much of what all peers share.
+func TestAPeerHasSixteenRangesAtMost(t *testing.T) {
+	many := func(n int) (out []networkingv1beta1.CIDR) {
+		for i := range n {
+			out = append(out, networkingv1beta1.CIDR(fmt.Sprintf("10.%d.0.0/16", i)))
+		}
+		return out
+	}
+	for name, tc := range map[string]struct {
+		pods []networkingv1beta1.CIDR
+		why  string
+	}{
+		"fifteen, and one": {many(15), ""},
+		"one too many":     {many(16), "17 ranges, at most 16"},
+		"a /8":             {[]networkingv1beta1.CIDR{"10.0.0.0/8"}, ""},
+		"a /7":             {[]networkingv1beta1.CIDR{"64.0.0.0/7"}, "64.0.0.0/7 is larger than a /8"},
+	} {
+		c := &networkingv1beta1.Configuration{}
+		c.Spec.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: tc.pods, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}
+		if err := Bounded(c); (err == nil) != (tc.why == "") || err != nil && (!errors.Is(err, ipam.ErrInvalid) || !strings.Contains(err.Error(), tc.why)) {
+			t.Errorf("%s: got %v, want %q", name, err, tc.why)
+		}
+		c.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: c.Spec.Remote.CIDR}
+		if err := Bounded(c); err != nil {
+			t.Errorf("%s, which the peer has already: %v", name, err)
 		}
 	}
 }

@@ -144,6 +144,14 @@ func TestAPeeringUserIsBounded(t *testing.T) {
 			}
 			return apply(render.GatewayClient(p))
 		},
+		"half of all ranges": patch(configuration(), `{"spec":{"remote":{"cidr":{"pod":["64.0.0.0/7"]}}}}`),
+		"many ranges": func() error {
+			o := configuration()
+			for i := range 16 {
+				o.Spec.Remote.CIDR.Pod = append(o.Spec.Remote.CIDR.Pod, networkingv1beta1.CIDR(fmt.Sprintf("10.9.%d.0/24", i)))
+			}
+			return apply(o)
+		},
 		"another consumer":          patch(lent.DeepCopy(), `{"spec":{"clusterID":"turin"}}`),
 		"another Tenant":            func() error { return apply(tenant(func(o *authv1beta1.Tenant) { o.Name = "turin" })) },
 		"names that are an admin's": patch(lent.DeepCopy(), `{"metadata":{"annotations":{"liqo-tui.dev/any-namespace":"true"}}}`),
