@@ -159,7 +159,7 @@ func (r *abroad) compare(ctx context.Context, plane *authv1beta1.Identity, all [
 	for _, c := range copies {
 		errs = append(errs, own.Delete(ctx, remote, c))
 	}
-	return errors.Join(append(errs, r.maps(ctx, remote, plane, id))...)
+	return errors.Join(append(errs, r.maps(ctx, remote, plane, all, id))...)
 }
 
 // first is the oldest slice of a name.

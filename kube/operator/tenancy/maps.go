@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
@@ -18,7 +19,10 @@ import (
 
 // maps shows a provider which namespaces it is to have, and brings home which it has. What
 // it is not asked for any more it deletes, with everything in it.
-func (r *abroad) maps(ctx context.Context, remote client.Client, plane *authv1beta1.Identity, id render.ClusterID) error {
+//
+// A map that is withdrawn asks for nothing before it goes. One that is gone without that, while a
+// slice still asks this provider, was deleted by somebody else: it is made again, and its copy stays.
+func (r *abroad) maps(ctx context.Context, remote client.Client, plane *authv1beta1.Identity, all []authv1beta1.ResourceSlice, id render.ClusterID) error {
 	namespace := *plane.Spec.Namespace
 	var mine, shown offloadingv1beta1.NamespaceMapList
 	of := client.MatchingLabels{peering.LabelReplication: "true", peering.LabelDestination: string(plane.Spec.ClusterID)}
@@ -60,8 +64,10 @@ func (r *abroad) maps(ctx context.Context, remote client.Client, plane *authv1be
 		}
 		errs = append(errs, answered, complain(ctx, r.client, r.recorder, m, problem))
 	}
+	provider := client.ObjectKey{Namespace: plane.Namespace, Name: string(plane.Spec.ClusterID)}
+	asks := slices.ContainsFunc(all, func(s authv1beta1.ResourceSlice) bool { return asksProvider(&s, provider) })
 	for _, c := range copies {
-		if c.DeletionTimestamp == nil {
+		if c.DeletionTimestamp == nil && (!asks || len(c.Spec.DesiredMapping) == 0) {
 			errs = append(errs, own.Delete(ctx, remote, c))
 		}
 	}

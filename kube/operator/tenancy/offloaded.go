@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -29,6 +30,7 @@ type offloadings struct {
 	offered []offloadingv1beta1.NamespaceOffloading // in all namespaces, those by Liqo's name
 	nodes   []offered
 	maps    []offloadingv1beta1.NamespaceMap // ours
+	slices  []authv1beta1.ResourceSlice      // ours, for providers
 	rights  []rbacv1.RoleBinding             // of programs, in offloaded namespaces
 	taken   map[string]bool                  // namespaces in which somebody else has what would give these rights
 }
@@ -101,6 +103,7 @@ func (o offloadings) plan(now time.Time) offloadingPlan {
 			p.namespaces[node.key()] = append(p.namespaces[node.key()], n.Namespace)
 		}
 	}
+	o.keep(p)
 	// A program says of pods to the last that their namespace is not offloaded any more, if
 	// it still may: the rights go with a namespace that is deleted.
 	for _, node := range o.nodes {
@@ -182,6 +185,49 @@ func (o offloadings) asked(provider types.NamespacedName) map[string]string {
 	return nil
 }
 
+// keep has providers go on with the namespaces that they have. What chooses a provider, a
+// VirtualNode and the labels of a Node, is made by this operator: if it is gone, or made again
+// without an admin's label, nobody has taken anything back. An admin does that by the
+// NamespaceOffloading or the ResourceSlice.
+func (o offloadings) keep(p offloadingPlan) {
+	for i := range o.maps {
+		m := &o.maps[i]
+		key := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
+		if !o.asks(key) {
+			continue
+		}
+		for j := range o.offered {
+			n := &o.offered[j]
+			name, had := m.Spec.DesiredMapping[n.Namespace]
+			if !had || n.DeletionTimestamp != nil || n.Generation != n.Status.ObservedGeneration || o.taken[n.Namespace] || p.refused[key][n.Namespace] != "" {
+				continue
+			}
+			if p.maps[key][n.Namespace] != "" {
+				continue
+			}
+			if p.maps[key] == nil {
+				p.maps[key] = map[string]string{}
+			}
+			p.maps[key][n.Namespace] = name
+			for _, node := range o.nodes { // its pods go on, too
+				if node.provider() == key && slices.Contains(node.looksAfter(), n.Namespace) {
+					p.nodes[n.Namespace] = append(p.nodes[n.Namespace], node.key())
+					p.namespaces[node.key()] = append(p.namespaces[node.key()], n.Namespace)
+				}
+			}
+		}
+	}
+}
+
+// asks reports whether a ResourceSlice asks a provider for resources.
+func (o offloadings) asks(provider types.NamespacedName) bool {
+	return slices.ContainsFunc(o.slices, func(s authv1beta1.ResourceSlice) bool { return asksProvider(&s, provider) })
+}
+
+func asksProvider(s *authv1beta1.ResourceSlice, provider types.NamespacedName) bool {
+	return s.DeletionTimestamp == nil && s.Namespace == provider.Namespace && s.Spec.ProviderClusterID != nil && string(*s.Spec.ProviderClusterID) == provider.Name
+}
+
 // has reports whether a provider still has namespaces of this cluster.
 func (o offloadings) has(provider types.NamespacedName) bool {
 	return slices.ContainsFunc(o.maps, func(m offloadingv1beta1.NamespaceMap) bool {
@@ -215,6 +261,9 @@ func (o offloadings) status(n *offloadingv1beta1.NamespaceOffloading, p offloadi
 	s := offloadingv1beta1.NamespaceOffloadingStatus{RemoteNamespaceName: peering.RemoteName(n, o.id), ObservedGeneration: n.Generation}
 	asked, ready, failed := 0, 0, 0
 	for _, provider := range o.providers() {
+		if p.maps[provider] == nil && !slices.ContainsFunc(o.nodes, func(n offered) bool { return n.provider() == provider }) {
+			continue // it has no virtual node, and nothing of this cluster
+		}
 		required := offloadingv1beta1.RemoteNamespaceCondition{
 			Type: offloadingv1beta1.NamespaceOffloadingRequired, Status: corev1.ConditionFalse, Reason: "ClusterNotSelected", Message: "no virtual node of the provider is selected",
 		}
@@ -273,11 +322,17 @@ func (o offloadings) status(n *offloadingv1beta1.NamespaceOffloading, p offloadi
 	return s
 }
 
-// providers are those of the virtual nodes, each with the tenant namespace.
+// providers are those of the virtual nodes and of the slices that these are made of, each with the
+// tenant namespace.
 func (o offloadings) providers() []types.NamespacedName {
 	all := map[types.NamespacedName]bool{}
 	for _, n := range o.nodes {
 		all[n.provider()] = true
+	}
+	for i := range o.slices {
+		if s := &o.slices[i]; s.Spec.ProviderClusterID != nil && s.DeletionTimestamp == nil {
+			all[types.NamespacedName{Namespace: s.Namespace, Name: string(*s.Spec.ProviderClusterID)}] = true
+		}
 	}
 	return slices.SortedFunc(maps.Keys(all), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 }

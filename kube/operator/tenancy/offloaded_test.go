@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -273,5 +274,43 @@ func TestOffloadingForgetsNothingAndKeepsNothing(t *testing.T) {
 				t.Fatalf("seed %d: %s, then %s", seed, fmt.Sprint(p.maps), again)
 			}
 		}
+	}
+}
+
+// Nodes, their labels and VirtualNodes are derived: an admin's own objects say what is offloaded.
+func TestNothingIsTakenBackBecauseADerivedObjectIsGone(t *testing.T) {
+	slice := authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
+	slice.Spec.ProviderClusterID = new(corev1beta1.ClusterID("milan"))
+	selected := offloadedAs("demo", peering.OffloadingParams{Selector: in("region", "milan")})
+	had := mapped("milan", "demo", offloadingv1beta1.MappingAccepted)
+	had.Spec.DesiredMapping = map[string]string{"demo": "demo-rome"}
+	unlabelled := nodeOf("milan", "milan")
+	unlabelled.labels = nil
+	ending := metav1.Unix(1, 0)
+	for name, tc := range map[string]struct {
+		change func(*offloadings)
+		kept   bool
+	}{
+		"as it is":                         {func(*offloadings) {}, true},
+		"no VirtualNode":                   {func(o *offloadings) { o.nodes = nil }, true},
+		"a Node without the admin's label": {func(o *offloadings) { o.nodes = []offered{unlabelled} }, true},
+		"the NamespaceOffloading is gone":  {func(o *offloadings) { o.offered = nil }, false},
+		"it is being deleted":              {func(o *offloadings) { o.offered[0].DeletionTimestamp = &ending }, false},
+		"it selects others now": {func(o *offloadings) {
+			o.offered[0].Spec.ClusterSelector.NodeSelectorTerms, o.offered[0].Generation = in("region", "turin"), 2
+		}, false},
+		"no VirtualNode, and the slice is gone": {func(o *offloadings) { o.nodes, o.slices = nil, nil }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := offloadings{
+				id: "rome", offered: []offloadingv1beta1.NamespaceOffloading{*selected.DeepCopy()}, nodes: []offered{nodeOf("milan", "milan")},
+				maps: []offloadingv1beta1.NamespaceMap{had}, slices: []authv1beta1.ResourceSlice{slice},
+			}
+			tc.change(&o)
+			p := o.plan(time.Unix(0, 0))
+			if got := p.maps[types.NamespacedName{Namespace: "liqo-tenant-milan", Name: "milan"}]["demo"]; (got == "demo-rome") != tc.kept {
+				t.Errorf("the provider is asked for %q, want kept: %t", got, tc.kept)
+			}
+		})
 	}
 }

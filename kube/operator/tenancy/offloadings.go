@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -46,6 +47,7 @@ func (r *offloader) setup(mgr ctrl.Manager) (err error) {
 		Watches(&offloadingv1beta1.NamespaceOffloading{}, all).
 		Watches(&offloadingv1beta1.NamespaceMap{}, all).
 		Watches(&offloadingv1beta1.VirtualNode{}, all).
+		Watches(&authv1beta1.ResourceSlice{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Node{}, all, builder.WithPredicates(labelled(peering.LabelNodeOf), predicate.LabelChangedPredicate{})).
 		Watches(&rbacv1.RoleBinding{}, all, builder.WithPredicates(ours)).
 		Complete(r)
@@ -62,7 +64,8 @@ func (r *offloader) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, err
 	}
 	p := in.plan(time.Now())
-	if err := errors.Join(r.write(ctx, in, p), r.report(ctx, in, p)); err != nil {
+	err = r.write(ctx, in, p)
+	if err := errors.Join(err, r.report(ctx, in, p, err == nil)); err != nil {
 		return ctrl.Result{}, err
 	}
 	if p.leaving {
@@ -79,7 +82,9 @@ func (r *offloader) read(ctx context.Context) (in offloadings, err error) {
 	var nodes offloadingv1beta1.VirtualNodeList
 	var mapped offloadingv1beta1.NamespaceMapList
 	var rights rbacv1.RoleBindingList
+	var asked authv1beta1.ResourceSliceList
 	err = errors.Join(
+		r.client.List(ctx, &asked, client.MatchingLabels{peering.LabelReplication: "true"}),
 		r.client.List(ctx, &rights, client.MatchingFields{metav1.ObjectNameField: render.OffloadedAccessName}),
 		r.client.List(ctx, &offered, client.MatchingFields{metav1.ObjectNameField: peering.OffloadingName}),
 		r.client.List(ctx, &nodes, client.MatchingLabels{render.LabelManagedBy: render.OperatorName}),
@@ -87,7 +92,7 @@ func (r *offloader) read(ctx context.Context) (in offloadings, err error) {
 	if err != nil {
 		return in, fmt.Errorf("list what there is of offloaded namespaces: %w", err)
 	}
-	in.offered, in.maps, in.taken = offered.Items, mapped.Items, map[string]bool{}
+	in.offered, in.maps, in.slices, in.taken = offered.Items, mapped.Items, asked.Items, map[string]bool{}
 	for _, b := range rights.Items {
 		if b.Labels[render.LabelManagedBy] == render.OperatorName {
 			in.rights = append(in.rights, b)
@@ -245,12 +250,16 @@ func (r *offloader) withdraw(ctx context.Context, in offloadings, p offloadingPl
 	return errors.Join(errs...)
 }
 
-// report says of each namespace how far it is.
-func (r *offloader) report(ctx context.Context, in offloadings, p offloadingPlan) error {
+// report says of each namespace how far it is. That a change was observed is said when it was
+// written: what is not mapped any more by an unchanged NamespaceOffloading is kept.
+func (r *offloader) report(ctx context.Context, in offloadings, p offloadingPlan, written bool) error {
 	var errs []error
 	for i := range in.offered {
 		o := &in.offered[i]
 		want := p.statuses[client.ObjectKeyFromObject(o)]
+		if !written {
+			want.ObservedGeneration = o.Status.ObservedGeneration
+		}
 		if equality.Semantic.DeepEqual(o.Status, want) {
 			continue
 		}
