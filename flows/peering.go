@@ -95,9 +95,10 @@ type Reading struct {
 	// PodTraffic is when packets of pods were last seen to pass both ways; zero: never,
 	// or the gateway does not look.
 	PodTraffic time.Time
-	// Refused are packets from the peer that were for nodes or for the gateway itself; nil:
-	// the gateway does not count them.
-	Refused        *uint64
+	// Refused are packets from the peer that were for nodes or for the gateway itself, if
+	// CountsRefused: older gateways and Liqo's don't count them.
+	Refused        uint64
+	CountsRefused  bool
 	PeerAddress    string // where the peer was last heard, address:port
 	Implementation string
 	MTU            int // bytes
@@ -317,7 +318,10 @@ func (p Peer) readConnection(r *Reading) {
 		r.PodTraffic = *report.PodTraffic
 	}
 	r.Loss, r.Received, r.Sent, r.Lately = report.Loss, report.ReceivedBytes, report.SentBytes, report.Lately
-	r.Generation, r.NextKey, r.Refused = report.Generation, report.NextKey, report.Refused
+	r.Generation, r.NextKey = report.Generation, report.NextKey
+	if report.Refused != nil {
+		r.Refused, r.CountsRefused = *report.Refused, true
+	}
 	r.PeerAddress, r.Implementation, r.MTU, r.PathMTU = report.Endpoint, report.Implementation, report.MTU, report.PathMTU
 }
 

@@ -66,10 +66,10 @@ func (in diagnosis) nodesClosed(side flows.Side) Result {
 	case len(bare) > 0:
 		return result(Warn, fmt.Sprintf("%d of %s may be reached by %s, without an agent: %s", len(bare), count(len(c.Nodes), "node", "nodes"), other, flows.Some(bare)),
 			"see why it has no pod there: "+c.Context.Kubectl()+" -n "+c.Namespace+" describe daemonset/"+render.FabricName)
-	case r.Refused == nil:
+	case !r.CountsRefused:
 		return result(Inconclusive, "the gateway does not say what it refuses: it may be older than this program")
-	case *r.Refused > 0:
-		return pass(fmt.Sprintf("%s from %s refused, for nodes or the gateway itself", count(int(*r.Refused), "packet", "packets"), other))
+	case r.Refused > 0:
+		return pass(fmt.Sprintf("%s from %s refused, for nodes or the gateway itself", count(int(r.Refused), "packet", "packets"), other))
 	}
 	return pass(string(other) + " has tried to reach no node")
 }

@@ -150,8 +150,9 @@ func TestUpdateAfterAFailureReads(t *testing.T) {
 		t.Fatalf("got %v, want the route's error", err)
 	}
 	n.Run("ip", "route", "del", "11.1.0.0/16", "table", "18000")
-	if lines := n.update(n.state(1, 2)); len(lines) != 1 || !strings.HasPrefix(lines[0], "missing: ip route add 11.1.0.0/16") {
-		t.Errorf("got %q, want the route that is missing", lines)
+	lines := n.update(n.state(1, 2))
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], "missing: ip route add 11.1.0.0/16") || !strings.HasPrefix(lines[1], "unexpected: ip route add blackhole 11.9.0.0/16") {
+		t.Errorf("got %q, want the route that is missing, and what closed the one that failed", lines)
 	}
 	n.expect(n.state(1, 2))
 }
