@@ -112,7 +112,7 @@ func TestCheckLeavesOpenWhatItCouldNotMeasure(t *testing.T) {
 func TestCheckCountsWhatItLeavesOut(t *testing.T) {
 	fix := "firewall: allow UDP"
 	all := []check.Result{
-		{ID: check.Answers, Title: "the API server answers", Sides: []flows.Side{flows.A}},
+		{ID: check.Answers, Title: "the API server answers", Sides: []flows.Side{flows.A}, State: check.Pass},
 		{ID: check.Warnings, Title: "no warnings about the gateway", Sides: []flows.Side{flows.B}, State: check.Warn},
 		{ID: check.UDPPath, Title: "UDP between the gateways", Sides: []flows.Side{flows.A, flows.B}, Directed: true, State: check.Fail, Root: true, Fix: []string{fix}},
 		{ID: check.UDPPath, Title: "UDP between the gateways", Sides: []flows.Side{flows.B, flows.A}, Directed: true, State: check.Fail, Root: true, Fix: []string{fix, "see the logs"}},

@@ -162,6 +162,15 @@ func fieldPaths(at string, value any) []string {
 	return nil
 }
 
+// warned are the facts with warnings, which the simulated clusters have read anyway.
+func (x *ground) warned() flows.Facts {
+	f, err := engine.ReadWarnings(x.t.Context(), x.facts(), x.clusters[0], x.clusters[1])
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return f
+}
+
 func (x *ground) facts() flows.Facts {
 	x.t.Helper()
 	f, err := engine.Observe(x.t.Context(), x.clusters[0], x.clusters[1], x.now)
@@ -184,7 +193,7 @@ func (x *ground) findings(root string) []string {
 	deadline := time.Now().Add(time.Minute)
 	for {
 		var all, roots []string
-		for _, r := range check.Diagnose(x.facts(), nil) {
+		for _, r := range check.Diagnose(x.warned(), nil) {
 			if r.ID == check.NodePaths || r.ID == check.Closed {
 				continue // the API servers here have no nodes, whose agents would say it
 			}

@@ -133,7 +133,7 @@ func TestNodeGoesByTheGatewaysNode(t *testing.T) {
 // What an admin gave peers an address of is closed to them otherwise: nodes have to know.
 func TestNodesAreToldOfTheHostsThatAPeerMayReach(t *testing.T) {
 	want := []netip.Addr{netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("10.96.0.1")}
-	f := render.Gateway{Name: "server"}.InternalFabric(render.Fabric{PodIP: "10.244.0.1", MTU: 1300, Hosts: want})
+	f := render.Gateway{Name: "server", Owner: &networkingv1beta1.GatewayServer{}}.InternalFabric(render.Fabric{PodIP: "10.244.0.1", MTU: 1300, Hosts: want})
 	got, err := gatewayOf(f)
 	if err != nil || !slices.Equal(got.Hosts, want) {
 		t.Errorf("got %v, %v, want %v", got.Hosts, err, want)
