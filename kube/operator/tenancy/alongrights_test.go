@@ -62,6 +62,7 @@ func (l *lent) testRefusedAlong(t *testing.T) {
 		}
 	}
 	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "of-an-admin"}}
+	l.milan.writesInto(t, "demo-rome")
 	l.milan.create(theirs)
 	defer l.milan.runDelete(t, theirs)
 	service := func(change func(*corev1.Service)) func() error {

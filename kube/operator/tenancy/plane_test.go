@@ -34,6 +34,7 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -168,6 +169,9 @@ func newPlane(t testing.TB, id render.ClusterID, role render.PeeringRole) *plane
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := authenticationv1.AddToScheme(scheme); err != nil { // to ask who one is
+		t.Fatal(err)
 	}
 	env := &envtest.Environment{Scheme: scheme, CRDDirectoryPaths: []string{"../../../render/crds", "../../../render/crds/peering"}}
 	env.ControlPlane.GetAPIServer().Authn = a

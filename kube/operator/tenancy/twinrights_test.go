@@ -194,15 +194,17 @@ func (l *lent) testOthersInTwins(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "x", Image: "x"}}},
 	}
+	once := *pods.DeepCopy()
+	once.Spec.RestartPolicy = corev1.RestartPolicyNever
 	selector := &metav1.LabelSelector{MatchLabels: pods.Labels}
 	argocd := as("system:serviceaccount:argocd:argocd-application-controller", "system:serviceaccounts")
 	attempts := []abuse{}
 	for _, o := range []client.Object{
-		&corev1.Secret{ObjectMeta: meta}, &corev1.ConfigMap{ObjectMeta: meta}, &corev1.Pod{ObjectMeta: meta, Spec: pods.Spec},
+		&corev1.Secret{ObjectMeta: meta}, &corev1.ConfigMap{ObjectMeta: meta}, // pods: see testRefusedPods
 		&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: selector, Template: pods}},
 		&appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector, Template: pods}},
 		&appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: pods}},
-		&batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Template: pods}},
+		&batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Template: once}},
 	} {
 		attempts = append(attempts, abuse{fmt.Sprintf("%T", o), "stands for one of cluster rome", func() error { return argocd.Create(ctx, o) }})
 	}
