@@ -90,7 +90,7 @@ lab_down() { bin/lab down >>"$log" 2>&1 || true; }
 
 # Tests in the lab of two clusters, which stays for the next part.
 part_in_lab() {
-	export REQUIRE_LAB=1
+	export REQUIRE_LAB=1 in_lab=1
 	trap lab_down EXIT
 	bin/lab up --nodes 2 --cni milan=ptp >>"$part_log" 2>&1 || lab_down # it is of another shape, or damaged
 	if bin/lab up --nodes 2 --cni milan=ptp 2>&1 | tee -a "$part_log" && bin/lab load bin/images/liqo-gateway.tar >>"$part_log" 2>&1; then
@@ -103,7 +103,7 @@ part_in_lab() {
 
 # Tests that make a lab of their own.
 part_own_lab() {
-	export REQUIRE_LAB=1
+	export REQUIRE_LAB=1 in_lab=1
 	trap lab_down EXIT
 	lab_down
 	run -timeout "$limit" -count=1
@@ -148,7 +148,7 @@ for i in "${!names[@]}"; do
 	((failed == 0)) || echo "part $part failed; its log is $part_log" >&2
 	failed=$((failed | before))
 done
-lab_down
+[ -z "${in_lab:-}" ] || lab_down # a run without labs leaves alone what is up
 
 if [ -n "$TEST_ALL" ]; then
 	echo "== coverage of each package by each part's tests, in % of statements; of labs, the admin's program alone"
