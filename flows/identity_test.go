@@ -1,6 +1,7 @@
 package flows_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -55,7 +56,7 @@ func TestAClusterWithAPeersIDDoesNotTakeOverItsConnection(t *testing.T) {
 
 func failureOf(t *testing.T, err error) flows.Step {
 	t.Helper()
-	failed, ok := err.(*flows.StepError)
+	failed, ok := errors.AsType[*flows.StepError](err)
 	if !ok {
 		t.Fatalf("got %v, want a failed step", err)
 	}

@@ -105,8 +105,8 @@ func TestEveryRightIsBounded(t *testing.T) {
 			t.Errorf("%s has the reason of %s, word for word: %s", row[:3], other, reason)
 		}
 		reasons[reason] = strings.Join(row[:3], " ")
-		for _, resource := range strings.Split(row[1], ",") {
-			for _, verb := range strings.Split(row[2], ",") {
+		for resource := range strings.SplitSeq(row[1], ",") {
+			for verb := range strings.SplitSeq(row[2], ",") {
 				r := right{row[0], resource, verb}
 				if seen[r] {
 					t.Errorf("%v has two rows", r)

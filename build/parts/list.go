@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ type test struct {
 // testsIn lists the tests of a module's packages, as `go test -list` does, without
 // building them.
 func testsIn(module string) ([]test, error) {
-	cmd := exec.Command("go", "list", "-json=Dir,TestGoFiles,XTestGoFiles", "./...")
+	cmd := exec.CommandContext(context.Background(), "go", "list", "-json=Dir,TestGoFiles,XTestGoFiles", "./...")
 	cmd.Dir = module
 	out, err := cmd.Output()
 	if err != nil {

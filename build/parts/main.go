@@ -15,6 +15,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -243,7 +244,7 @@ func (t *tree) others(name, pkg string) []string {
 
 // where finds a test by its name alone, so that a script that names it survives its move.
 func where(name string) (string, error) {
-	out, err := exec.Command("git", "grep", "-l", "--untracked", "-E", `^func `+name+`\(`, "--", "*_test.go").Output()
+	out, err := exec.CommandContext(context.Background(), "git", "grep", "-l", "--untracked", "-E", `^func `+name+`\(`, "--", "*_test.go").Output()
 	if files := strings.Fields(string(out)); err == nil && len(files) == 1 {
 		return "./" + filepath.Dir(files[0]) + "\n", nil
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -93,7 +94,7 @@ func changes() (since string, files []string, unknown string) {
 	}
 	since = strings.TrimSpace(string(text))
 	for _, args := range [][]string{{"diff", "--name-only", "--no-renames", since}, {"ls-files", "--others", "--exclude-standard"}} {
-		out, err := exec.Command("git", args...).Output()
+		out, err := exec.CommandContext(context.Background(), "git", args...).Output()
 		if err != nil {
 			return "", nil, "commit " + since + " of " + passedFile + " is not in this clone"
 		}
@@ -105,7 +106,7 @@ func changes() (since string, files []string, unknown string) {
 // stamps are the parts that passed at this commit, as build/test.sh notes them.
 func stamps() map[string]bool {
 	passed := map[string]bool{}
-	commit, err := exec.Command("git", "rev-parse", "HEAD").Output()
+	commit, err := exec.CommandContext(context.Background(), "git", "rev-parse", "HEAD").Output()
 	if err != nil {
 		return passed
 	}
@@ -124,7 +125,7 @@ func lacking(need string) string {
 			return "not root, so there is no lab"
 		}
 	case "vm":
-		if out, err := exec.Command("uname", "-m").Output(); err == nil && strings.TrimSpace(string(out)) != "x86_64" {
+		if out, err := exec.CommandContext(context.Background(), "uname", "-m").Output(); err == nil && strings.TrimSpace(string(out)) != "x86_64" {
 			return "the virtual machine is for x86_64"
 		}
 	}

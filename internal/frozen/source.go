@@ -7,6 +7,7 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -108,9 +109,7 @@ func Load(dir, module string, patterns ...string) (*Source, error) {
 }
 
 func copyAll[K comparable, V any](to, from map[K]V) {
-	for k, v := range from {
-		to[k] = v
-	}
+	maps.Copy(to, from)
 }
 
 // read notes all that flows in one file.

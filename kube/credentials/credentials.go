@@ -521,6 +521,7 @@ func newTransport(config *rest.Config) (_ http.RoundTripper, plugin *pluginTrans
 	return rt, plugin, err
 }
 
+// RoundTrip implements [http.RoundTripper].
 func (r *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	r.mu.Lock()
 	rt := r.rt

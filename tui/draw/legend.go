@@ -37,9 +37,13 @@ var checkMeanings = [check.States]struct {
 	state check.State
 	means string
 }{
-	{check.Pass, "it is as it should be"}, {check.Warn, "it works, and you should know"}, {check.Fail, "it has to be mended"},
-	{check.Inconclusive, "it is not known"}, {check.Skipped, "another check has to pass first"},
-	{check.Measuring, "a second look will tell, in seconds"}, {check.Planned, "it is not so yet; the plan sees to it"},
+	{check.Pass, "it is as it should be"},
+	{check.Warn, "it works, and you should know"},
+	{check.Fail, "it has to be mended"},
+	{check.Inconclusive, "it is not known"},
+	{check.Skipped, "another check has to pass first"},
+	{check.Measuring, "a second look will tell, in seconds"},
+	{check.Planned, "it is not so yet; the plan sees to it"},
 }
 
 // CheckLegend is of the states of checks, but for one that those in question can't have.

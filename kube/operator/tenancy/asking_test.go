@@ -126,8 +126,8 @@ func TestAProviderThatSaysNoIsAskedEverLater(t *testing.T) {
 			t.Errorf("again in %s, %v; want %s", got.RequeueAfter, err, want)
 		}
 	}
-	for _, want := range []time.Duration{1, 2, 4, 8, 15, 15} {
-		look(want * time.Second)
+	for _, seconds := range []int{1, 2, 4, 8, 15, 15} {
+		look(time.Duration(seconds) * time.Second)
 	}
 	block, _ := pem.Decode(private)
 	own, err := x509.ParsePKCS8PrivateKey(block.Bytes)
