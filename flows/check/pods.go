@@ -64,14 +64,14 @@ func (in diagnosis) nodesClosed(side flows.Side) Result {
 	case len(c.Nodes) == 0 || c.AgentsUnknown:
 		return result(Inconclusive, "not known: nodes or InternalNodes may not be read")
 	case len(bare) > 0:
-		return result(Warn, fmt.Sprintf("%d of %s may be reached by %s, without an agent: %s", len(bare), count(len(c.Nodes), "node", "nodes"), other, flows.Some(bare)),
+		return result(Warn, fmt.Sprintf("%d of %s: no agent keeps %s out: %s", len(bare), count(len(c.Nodes), "node", "nodes"), other, flows.Some(bare)),
 			"see why it has no pod there: "+c.Context.Kubectl()+" -n "+c.Namespace+" describe daemonset/"+render.FabricName)
 	case !r.CountsRefused:
 		return result(Inconclusive, "the gateway does not say what it refuses: it may be older than this program")
 	case r.Refused > 0:
 		return pass(fmt.Sprintf("%s from %s refused, for nodes or the gateway itself", count(int(r.Refused), "packet", "packets"), other))
 	}
-	return pass(string(other) + " has tried to reach no node")
+	return pass("the gateway has refused no packet of " + string(other))
 }
 
 // maxGroups is how many groups of pods are named.
