@@ -82,9 +82,9 @@ func ComputeNode(in NodeInputs) (State, error) {
 	return s, nil
 }
 
-// enterRules come before everybody else's: the kernel keeps the mark of the packet
-// around a peer's. Cilium marks what a pod sends with the pod's identity, so what comes
-// out of a gateway's pod on this node would be the gateway's to network policies.
+// enterRules run before the rules of other programs. The kernel copies the mark of a
+// VXLAN packet to the packet in it. Cilium marks what a pod sends with the pod's identity,
+// so its network policies would take a peer's packet for one of the gateway's pod.
 func enterRules() []FirewallRule {
 	return []FirewallRule{rule("a peer's packets come without a mark", Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: SetMark, Number: 0})}
 }
@@ -122,8 +122,9 @@ func passRules() []FirewallRule {
 	}
 }
 
-// closed are the parts of Closed that nobody else has. Without a route, what is for
-// them would leave the cluster, not encrypted, by the node's default route.
+// closed are the ranges of Closed without those of this cluster's pods and of other
+// peers. Without a route, packets to them would leave by the node's default route, in the
+// clear.
 func (in NodeInputs) closed() []netip.Prefix {
 	var taken []ipam.Reservation
 	for _, c := range in.PodCIDRs {

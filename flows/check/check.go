@@ -21,7 +21,7 @@ import (
 // State is how a check has ended.
 type State uint8
 
-// The states. The zero value is no good news.
+// The states. The zero value means that nobody has looked.
 const (
 	Inconclusive State = iota // nothing tells
 	Pass

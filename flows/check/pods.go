@@ -46,8 +46,8 @@ func (in diagnosis) nodePaths(side flows.Side) Result {
 	return pass(count(len(c.Agents), "node agent finds", "node agents find") + " that the gateway answers")
 }
 
-// nodesClosed is whether nodes and gateway keep the peer from all but pods. A node without an
-// agent does not, whatever the reason.
+// nodesClosed reports whether nodes and gateway refuse what the peer sends to anything but
+// pods. A node without an agent refuses nothing.
 func (in diagnosis) nodesClosed(side flows.Side) Result {
 	c, r, other := in.cluster(side), in.readings[side], in.cluster(side.Other()).ID
 	var bare []string

@@ -185,10 +185,10 @@ const (
 	forgetAfter, forgetEvery = 1500 * time.Millisecond, 3 * time.Second
 )
 
-// forget makes a silent client's peer anew, at a server, which can't dial it. WireGuard refuses
+// forget makes the peer of a silent client anew. Only a server needs it. WireGuard refuses
 // a handshake whose time is not later than that of the last one. The client may be another
 // process by now, on a machine whose clock is behind: it would be refused for as long as that is.
-// Who recorded an old handshake can send it again then, and gets no key by it.
+// An attacker can then replay an old handshake that it has recorded, and learns no key by it.
 func (t *Tunnel) forget(now time.Time) {
 	t.mu.Lock()
 	early := now.Sub(t.heard) < forgetAfter || now.Sub(t.forgotten) < forgetEvery
@@ -215,7 +215,7 @@ func (t *Tunnel) renew(to netip.AddrPort) error {
 	return err
 }
 
-// hasNews has a silent peer be dialled as often as at first: where or what it is has changed.
+// hasNews makes redials of a silent peer frequent again: its endpoint or its key has changed.
 func (t *Tunnel) hasNews() {
 	t.mu.Lock()
 	t.news = true
@@ -233,8 +233,8 @@ func (t *Tunnel) takeNews() bool {
 const (
 	// perEndpoint is how many handshakes are tried with one endpoint: of several
 	// that the server may have, or the one where it was heard last, after which it
-	// is dialled where it was said to be. Where redials are seldom, it is one: rarely is
-	// between two such.
+	// is dialled where it was said to be. It is one handshake if redials are rare: rarely or
+	// more apart.
 	perEndpoint = 4
 	rarely      = 5 * time.Second
 	// perPort is the same from one port. Whatever tracks flows on the way may be
