@@ -53,12 +53,12 @@ func parts(minors []string) []part {
 		},
 		part{
 			name: "liqo", title: "end-to-end tests beside Liqo's own controllers", needs: "root", group: 0,
-			programs: append([]string{"bin/liqo-1.2/version"}, lab...), sources: []string{"testdata/liqo/1.2", "testdata/liqo/vxlan.go", "build/liqo.sh"},
+			programs: append([]string{"bin/liqo-1.2/version", "bin/liqoctl"}, lab...), sources: []string{"testdata/liqo/1.2", "testdata/liqo/vxlan.go", "build/liqo.sh"},
 			tests: names(`TestBesideLiqo`), cases: "^TestBesideLiqo$/^v1.2_and_v1.2$",
 		},
 		part{
 			name: "liqo-1.1", title: "end-to-end tests beside Liqo's own controllers of two releases", needs: "root", allOnly: true,
-			programs: append([]string{"bin/liqo-1.2/version", "bin/liqo-1.1/version"}, lab...), sources: []string{"testdata/liqo/1.1"},
+			programs: append([]string{"bin/liqo-1.2/version", "bin/liqo-1.1/version", "bin/liqoctl"}, lab...), sources: []string{"testdata/liqo/1.1"},
 			tests: names(`TestBesideLiqo`), cases: "^TestBesideLiqo$/^v1.2_and_v1.1$",
 		},
 		part{
