@@ -53,11 +53,13 @@ mkdir -p "$root"/{bin,dev,proc,sys,tmp,run,var/run,modules,tests} "$work/plan"
 cp "$(command -v busybox)" "$root/bin/busybox"
 # The packages, and which of their tests: VM_TESTS takes others.
 go run ./build/parts plan "$work/plan" >/dev/null
-while read -r _ _ run package; do
-	name=${package##*/}
-	go test -c -o "$root/tests/$name.test" "$package"
-	[ ! -d "$package/testdata" ] || cp -r "$package/testdata" "$root/tests/"
-	printf "./%s.test -test.v -test.parallel 1 -test.timeout 10m -test.run '%s' || failed=1\n" "$name" "${VM_TESTS:-$run}"
+while read -r _ _ run packages; do
+	for package in $packages; do
+		name=${package##*/}
+		go test -c -o "$root/tests/$name.test" "$package"
+		[ ! -d "$package/testdata" ] || cp -r "$package/testdata" "$root/tests/"
+		printf "./%s.test -test.v -test.parallel 1 -test.timeout 10m -test.run '%s' || failed=1\n" "$name" "${VM_TESTS:-$run}"
+	done
 done <"$work/plan/vm" >"$work/tests"
 
 # The tools that the tests call, with the libraries they are linked against.

@@ -193,13 +193,15 @@ func (t *tree) same() error {
 		listFile, strings.Join(differences, "\n\t"))
 }
 
-// arguments of go test for a part: a folder, a tab, and the arguments, in each line.
+// arguments of go test for a part: a folder, a tab, and the arguments, in each line. As
+// few lines as can be: the packages of one run side by side.
 func (t *tree) arguments(p part) string {
 	byPackage := map[string][]string{}
 	for _, x := range t.tests[p.name] {
 		byPackage[x.pkg] = append(byPackage[x.pkg], x.name)
 	}
-	var whole, some []string
+	var lines, together, names []string
+	skip := t.skipped(p.name, byPackage)
 	for _, pkg := range sortedKeys(byPackage) {
 		folder, argument := ".", "./"+pkg
 		for _, m := range modules {
@@ -207,25 +209,42 @@ func (t *tree) arguments(p part) string {
 				folder, argument = m, "./"+strings.TrimSuffix(rest, "/")
 			}
 		}
-		run := "^(" + strings.Join(byPackage[pkg], "|") + ")$"
-		if p.cases != "" {
-			run = p.cases
-		}
-		switch left := t.others(p.name, pkg); {
+		apart := slices.ContainsFunc(byPackage[pkg], func(name string) bool { return slices.Contains(skip, name) })
+		switch {
 		case folder != ".":
-			some = append(some, folder+"\t"+argument+"\n")
-		case len(left) == 0 && p.name != "vm":
-			whole = append(whole, argument)
-		case p.name == "unit" || p.name == "api": // also what a list does not name, such as an example
-			some = append(some, ".\t-skip ^("+strings.Join(left, "|")+")$ "+argument+"\n")
+			lines = append(lines, folder+"\t"+argument+"\n")
+		case p.skips() && apart:
+			lines = append(lines, ".\t-skip ^("+strings.Join(t.others(p.name, pkg), "|")+")$ "+argument+"\n")
 		default:
-			some = append(some, ".\t-run "+run+" "+argument+"\n")
+			together, names = append(together, argument), append(names, byPackage[pkg]...)
 		}
 	}
-	if len(whole) > 0 {
-		some = append([]string{".\t" + strings.Join(whole, " ") + "\n"}, some...)
+	switch {
+	case len(together) == 0:
+	case p.skips() && len(skip) == 0:
+		lines = append(lines, ".\t"+strings.Join(together, " ")+"\n")
+	case p.skips():
+		lines = append(lines, ".\t-skip ^("+strings.Join(skip, "|")+")$ "+strings.Join(together, " ")+"\n")
+	case p.cases != "":
+		lines = append(lines, ".\t-run "+p.cases+" "+strings.Join(together, " ")+"\n")
+	default:
+		lines = append(lines, ".\t-run ^("+strings.Join(names, "|")+")$ "+strings.Join(together, " ")+"\n")
 	}
-	return strings.Join(some, "")
+	return strings.Join(lines, "")
+}
+
+// skips: the part also runs what the list does not name, such as an example.
+func (p part) skips() bool { return p.name == "unit" || p.name == "api" }
+
+// skipped are the tests that a part leaves out of its packages, so that one `go test`
+// runs them all side by side.
+func (t *tree) skipped(name string, packages map[string][]string) []string {
+	var names []string
+	for pkg := range packages {
+		names = append(names, t.others(name, pkg)...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // others are the tests of a package that a part does not run.
