@@ -23,8 +23,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/render"
 )
+
+// nodeless is a cluster where no pod runs: to wait for one would take a minute.
+type nodeless struct{ *Cluster }
+
+func (nodeless) TryImage(_ context.Context, try trial.ImageTry) trial.Image {
+	return trial.Image{Image: try.Image, Unknown: "there is no node"}
+}
 
 // installed has what install does on a cluster where nothing runs: all is applied,
 // and the operator waited for in vain.
@@ -34,7 +42,7 @@ func installed(t *testing.T, c *Cluster, p render.InstallParams, force bool) (fl
 		p.ClusterID, p.Image = "rome", "example.org/gateway:v1"
 	}
 	plan := func(f flows.Facts) flows.Plan { return install.Plan(p, f) }
-	return planned(t, c, plan, engine.Options{Timeout: 8 * time.Second, Force: force})
+	return planned(t, c, plan, engine.Options{Timeout: 15 * time.Second, Force: force})
 }
 
 // applied is [installed] where nothing is in the way.
@@ -52,7 +60,7 @@ func applied(t *testing.T, c *Cluster) flows.Plan {
 func planned(t *testing.T, c *Cluster, plan func(flows.Facts) flows.Plan, o engine.Options) (flows.Plan, error) {
 	t.Helper()
 	var last flows.Plan
-	err := engine.Run(t.Context(), plan, c, engine.Absent{}, func(e engine.Event) { last = e.Plan }, o)
+	err := engine.Run(t.Context(), plan, nodeless{c}, engine.Absent{}, func(e engine.Event) { last = e.Plan }, o)
 	return last, err
 }
 
