@@ -64,7 +64,7 @@ func TestNothingOfOthersIsTouched(t *testing.T) {
 		p.plant(t)
 		before[p.name] = p.foreign(t)
 	}
-	sequences := sample.Of(30, 2000)
+	sequences := sample.Of(12, 2000)
 	ran, changed, killed := map[string]int{}, map[string]int{}, 0
 	for n := range sequences {
 		planes, commands := pair, connectionLife(rnd)

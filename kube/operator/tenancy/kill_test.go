@@ -36,7 +36,7 @@ func TestCrashesDuringAHandshake(t *testing.T) {
 	rome.runPrograms()
 	milan.node("node-a", "8", "16Gi")
 	first := sample.Seed(t)
-	for n := range uint64(sample.Of(3, mostWrites)) {
+	for n := range uint64(sample.Of(1, mostWrites)) {
 		writes := int64((first+n*5)%mostWrites) + 1 // 5 and 31 have no common divisor: all of them, in the end
 		t.Run(fmt.Sprintf("after %d writes", writes), func(t *testing.T) {
 			w.forget(t)

@@ -27,7 +27,7 @@ const (
 // ended.
 func (w *pair) testProgramCrashes(t *testing.T) {
 	first := sample.Seed(t)
-	for n := range uint64(sample.Of(2, mostOfAPod)) {
+	for n := range uint64(sample.Of(1, mostOfAPod)) {
 		writes := int64((first+n*3)%mostOfAPod) + 1 // 3 and 8 have no common divisor: all of them, in the end
 		t.Run(fmt.Sprintf("after %d writes", writes), func(t *testing.T) {
 			before := w.rome.programCrashes.Load()
@@ -56,7 +56,7 @@ func (w *pair) testOffloadingCrashes(t *testing.T) {
 	first := sample.Seed(t)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "second"}}
 	w.rome.create(ns.DeepCopy())
-	for n := range uint64(sample.Of(2, mostOfANamespace)) {
+	for n := range uint64(sample.Of(1, mostOfANamespace)) {
 		writes := int64((first+n*5)%mostOfANamespace) + 1 // 5 and 17 have no common divisor
 		t.Run(fmt.Sprintf("after %d writes", writes), func(t *testing.T) {
 			w.rome.stop()
