@@ -126,6 +126,8 @@ type ClusterFacts struct {
 	Unreached []UnreachedFacts
 	// Agents are the nodes of which an agent has said something, sorted.
 	Agents []string
+	// AgentStatus is what each of them says of its work, by node; zero if it says nothing.
+	AgentStatus map[string]render.NodeStatus
 	// AgentsUnknown: what agents say may not be read.
 	AgentsUnknown bool
 	// NodePorts is the range for node ports; the zero value if unknown.

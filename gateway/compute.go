@@ -44,6 +44,9 @@ const (
 	PodsReceived = "pods-received"
 )
 
+// SetRefused has the ranges of peers. Each counts the packets from it that a node refused.
+const SetRefused = "refused"
+
 // Names within the table.
 const (
 	setTunnels     = "tunnels"

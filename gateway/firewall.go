@@ -87,6 +87,7 @@ type Element struct {
 	To        netip.Prefix // value
 	Mark      uint32       `json:",omitempty"` // value
 	Port      uint16       `json:",omitempty"`
+	Counts    bool         `json:",omitempty"` // each packet for which a rule finds it
 	Comment   string
 }
 
@@ -300,6 +301,9 @@ func (e Element) text(k Key, v Value) string {
 	case KeyPort:
 		s = itoa(int(e.Port))
 	}
+	if e.Counts {
+		s += " counter"
+	}
 	s += commentText(e.Comment)
 	switch v {
 	case ValuePrefix:
@@ -325,15 +329,24 @@ func (s Set) typeText() string {
 	return text
 }
 
+// Counts reports whether elements of it count.
+func (s Set) Counts() bool {
+	return slices.ContainsFunc(s.Elements, func(e Element) bool { return e.Counts })
+}
+
 func (s Set) String() string {
 	if len(s.Elements) == 0 {
 		return s.typeText() + " }"
+	}
+	text := s.typeText()
+	if s.Counts() {
+		text += " counter;" // nft takes no elements that count otherwise
 	}
 	words := make([]string, len(s.Elements))
 	for i, e := range s.Elements {
 		words[i] = e.text(s.Key, s.Value)
 	}
-	return s.typeText() + " elements = { " + strings.Join(words, ", ") + " } }"
+	return text + " elements = { " + strings.Join(words, ", ") + " } }"
 }
 
 func (c Chain) header() string {

@@ -28,7 +28,7 @@ func ComputeNode(in NodeInputs) (State, error) {
 	for _, c := range in.closed() {
 		s.Routes = append(s.Routes, Route{Table: NodeTable, Type: Blackhole, Destination: c})
 	}
-	var remotes, gateways []Element
+	var remotes, refused, gateways []Element
 	for _, g := range in.Gateways {
 		// Without comments of their own: there may be thousands, and the routes
 		// say by which gateway.
@@ -56,6 +56,10 @@ func ComputeNode(in NodeInputs) (State, error) {
 			})
 		}
 	}
+	for _, e := range remotes {
+		e.Counts = true
+		refused = append(refused, e)
+	}
 	s.Firewall = Table{
 		Name:     TableName,
 		Counters: []string{DroppedFabric, DroppedNodes},
@@ -63,6 +67,7 @@ func ComputeNode(in NodeInputs) (State, error) {
 			{Name: setGateways, Key: KeyHost, Comment: "pods that send over the fabric", Elements: gateways},
 			addressSet(setGiven, "hosts outside, nodes and Services that peers were given addresses of", in.given()),
 			addressSet(setPods, "pods of this cluster", elements("", in.PodCIDRs)),
+			addressSet(SetRefused, "what was refused of each other cluster", refused),
 			addressSet(setRemotes, "other clusters, as seen from here", remotes),
 			addressSet(setSenders, "gateways' pods, and the nodes that those are on", append(in.senders(), gateways...)),
 		},
@@ -97,13 +102,22 @@ func enterRules() []FirewallRule {
 // know where the address is.
 func ownRules() []FirewallRule {
 	elsewhere := Statement{Op: InputIs, Not: true, Name: FabricDevice}
-	return []FirewallRule{
+	return append([]FirewallRule{
 		rule("answers", Statement{Op: Answer}, Statement{Op: Accept}),
 		// Cheaper than to look for the source, for what nodes mostly carry.
 		rule("", elsewhere, Statement{Op: Established}, Statement{Op: Accept}),
 		rule("not from a peer", elsewhere, Statement{Op: SourceIn, Not: true, Name: setRemotes}, Statement{Op: Accept}),
 		rule("an admin gave peers an address of it", Statement{Op: DestinationIn, Name: setGiven}, Statement{Op: Accept}),
-		rule("no peer reaches this node", Statement{Op: DestinationUnicast, Not: true}, Statement{Op: Count, Name: DroppedNodes}, Statement{Op: Drop}),
+	}, refuse("no peer reaches this node", Statement{Op: DestinationUnicast, Not: true})...)
+}
+
+// refuse drops what a peer sends. It is counted for the peer first, in a rule of its
+// own: where a set does not have the source, a rule ends.
+func refuse(about string, conditions ...Statement) []FirewallRule {
+	of := append(slices.Clone(conditions), Statement{Op: SourceIn, Name: SetRefused})
+	return []FirewallRule{
+		rule("of whom", of...),
+		rule(about, append(conditions, Statement{Op: Count, Name: DroppedNodes}, Statement{Op: Drop})...),
 	}
 }
 
@@ -111,15 +125,12 @@ func ownRules() []FirewallRule {
 // contain the Services' range, and a Service may lead to a node.
 func passRules() []FirewallRule {
 	fabric := Statement{Op: InputIs, Name: FabricDevice}
-	count, drop := Statement{Op: Count, Name: DroppedNodes}, Statement{Op: Drop}
-	return []FirewallRule{
+	return slices.Concat([]FirewallRule{
 		rule("the mark has served", Statement{Op: MarkIs, Number: errorMark}, Statement{Op: SetMark, Number: 0}),
-		rule("no peer reaches gateways' own ports", fabric, Statement{Op: DestinationIn, Name: setGateways}, count, drop),
+	}, refuse("no peer reaches gateways' own ports", fabric, Statement{Op: DestinationIn, Name: setGateways}), []FirewallRule{
 		rule("answers", fabric, Statement{Op: Answer}, Statement{Op: Accept}),
 		rule("an admin gave peers an address of it", fabric, Statement{Op: OriginalDestinationIn, Name: setGiven}, Statement{Op: Accept}),
-		rule("no Service leads a peer out of the pods' range", fabric, Statement{Op: Redirected},
-			Statement{Op: DestinationIn, Not: true, Name: setPods}, count, drop),
-	}
+	}, refuse("no Service leads a peer out of the pods' range", fabric, Statement{Op: Redirected}, Statement{Op: DestinationIn, Not: true, Name: setPods}))
 }
 
 // closed are the ranges of Closed without those of this cluster's pods and of other
@@ -211,10 +222,10 @@ func (in NodeInputs) arriveRules() []FirewallRule {
 		rules = append(rules, rule("gateways alone send over the fabric to this node", Statement{Op: UDPDestinationPort, Number: FabricPort},
 			Statement{Op: SourceIn, Not: true, Name: setSenders}, Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}))
 	}
-	return append(rules,
+	rules = append(rules,
 		rule("answers", fabric, Statement{Op: Answer}, Statement{Op: Accept}),
-		rule("an admin gave peers an address of it", fabric, Statement{Op: OriginalDestinationIn, Name: setGiven}, Statement{Op: Accept}),
-		rule("no Service leads a peer to this node", fabric, Statement{Op: Count, Name: DroppedNodes}, Statement{Op: Drop}))
+		rule("an admin gave peers an address of it", fabric, Statement{Op: OriginalDestinationIn, Name: setGiven}, Statement{Op: Accept}))
+	return append(rules, refuse("no Service leads a peer to this node", fabric)...)
 }
 
 func (in NodeInputs) senders() []Element {

@@ -58,6 +58,12 @@ func (all *collection) add(f *flows.ClusterFacts, o client.Object) {
 		f.Nodes = append(f.Nodes, nodeFacts(o))
 	case *networkingv1beta1.InternalNode:
 		f.Agents = append(f.Agents, o.Name)
+		if status, err := render.ParseNodeStatus(o.Annotations); err == nil { // else it is as one that says nothing
+			if f.AgentStatus == nil {
+				f.AgentStatus = map[string]render.NodeStatus{}
+			}
+			f.AgentStatus[o.Name] = status
+		}
 		if gateways := render.NodeUnreached(o); len(gateways) > 0 {
 			f.Unreached = append(f.Unreached, flows.UnreachedFacts{Node: o.Name, Gateways: gateways})
 		}
@@ -371,8 +377,11 @@ func keepInternalNode(o client.Object) client.Object {
 		return nil
 	}
 	out := &networkingv1beta1.InternalNode{ObjectMeta: kept(o)}
-	if text := o.GetAnnotations()[render.AnnotationUnreached]; text != "" {
-		out.Annotations = map[string]string{render.AnnotationUnreached: text}
+	out.Annotations = map[string]string{}
+	for _, name := range []string{render.AnnotationUnreached, render.AnnotationStatus} {
+		if text := o.GetAnnotations()[name]; text != "" {
+			out.Annotations[name] = text
+		}
 	}
 	return out
 }

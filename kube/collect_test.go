@@ -271,9 +271,13 @@ func TestNodesThatCantReachAGatewayAreKept(t *testing.T) {
 	if _, ok := cut.GetAnnotations()[render.AnnotationPods]; ok {
 		t.Error("what can be large is kept, too")
 	}
-	f := factsOf(node("a", ""), cut, node("c", ""))
+	refuses := render.InternalNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, render.NodeReport{Status: render.NodeStatus{Refused: map[string]uint64{"liqo-tenant-milan/milan": 7}}})
+	f := factsOf(node("a", ""), cut, node("c", ""), keepInternalNode(refuses))
 	want := []flows.UnreachedFacts{{Node: "b", Gateways: []string{"liqo-tenant-milan/milan", "liqo-tenant-oslo/oslo"}}}
-	if diff := cmp.Diff(want, f.Unreached); diff != "" || len(f.Agents) != 3 {
+	if got := f.AgentStatus["d"].Refused["liqo-tenant-milan/milan"]; got != 7 || f.AgentStatus["a"].Refused != nil {
+		t.Errorf("of what agents refuse: got %v, want 7 of d's and nothing of a's", f.AgentStatus)
+	}
+	if diff := cmp.Diff(want, f.Unreached); diff != "" || len(f.Agents) != 4 {
 		t.Errorf("of agents %v:\n%s", f.Agents, diff)
 	}
 }

@@ -74,7 +74,7 @@ const (
 
 // Annotations of our own, for what Liqo's types have no field for.
 const (
-	// AnnotationStatus on a Connection holds a [Report].
+	// AnnotationStatus on a Connection holds a [Report], on an InternalNode a [NodeStatus].
 	AnnotationStatus = "liqo-tui.dev/status"
 	// AnnotationPublicKey on a GatewayServer or GatewayClient is the base64 form
 	// of the gateway's WireGuard public key. With it the admin's program need

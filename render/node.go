@@ -1,6 +1,7 @@
 package render
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -23,6 +24,37 @@ type NodeReport struct {
 	// Nameservers are the DNS servers that the node asks.
 	Nameservers []netip.Addr
 	Also        []netip.Prefix // of peers that have two ranges for a while: those that it has a way to
+	Status      NodeStatus
+}
+
+// NodeStatus is what a node's agent says of its work. It is stored as JSON in
+// [AnnotationStatus]. Fields are only ever added. An agent that is older than one of
+// them leaves it out.
+type NodeStatus struct {
+	// Refused counts the packets of peers that were for the node itself or for the
+	// gateways' own ports, by the gateway's namespace/name; nil from an agent that does not
+	// count them. It is of at most [NodeStatusMax] gateways, and of those since the node
+	// has the peer's ranges.
+	Refused map[string]uint64 `json:"refused"`
+	// More: Refused is not of all gateways that it could be of.
+	More bool `json:"more,omitempty"`
+}
+
+// NodeStatusMax bounds what gateways read of each node: of how many of them it says
+// something.
+const NodeStatusMax = 32
+
+// ParseNodeStatus reads it from an InternalNode's annotations; zero if there is none, as
+// from older agents.
+func ParseNodeStatus(annotations map[string]string) (s NodeStatus, err error) {
+	text, ok := annotations[AnnotationStatus]
+	if !ok {
+		return NodeStatus{}, nil
+	}
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return NodeStatus{}, fmt.Errorf("parse annotation %s: %w", AnnotationStatus, err)
+	}
+	return s, nil
 }
 
 // InternalNode is where that is written. The kind is Liqo's, and so are its
@@ -56,6 +88,9 @@ func InternalNode(node *corev1.Node, r NodeReport) *networkingv1beta1.InternalNo
 	if len(r.Nameservers) > 0 {
 		o.Annotations[AnnotationNameservers] = joined(r.Nameservers)
 	}
+	if text, err := json.Marshal(r.Status); err == nil { // it has nothing that can't be JSON
+		o.Annotations[AnnotationStatus] = string(text)
+	}
 	return o
 }
 
@@ -71,7 +106,7 @@ func NodeUnreached(o metav1.Object) []string {
 // ParseNode reads what an InternalNode says. The error names what can't be read;
 // the rest counts.
 func ParseNode(n *networkingv1beta1.InternalNode) (r NodeReport, err error) {
-	var errs [7]error
+	var errs [8]error
 	if r.IP, errs[0] = netip.ParseAddr(string(n.Spec.Interface.Node.IP)); errs[0] != nil {
 		errs[0] = fmt.Errorf("its address %q is none", n.Spec.Interface.Node.IP)
 	}
@@ -86,6 +121,7 @@ func ParseNode(n *networkingv1beta1.InternalNode) (r NodeReport, err error) {
 	r.Unreached = NodeUnreached(n)
 	r.Also, errs[5] = Also(n)
 	r.Nameservers, errs[6] = NodeNameservers(n)
+	r.Status, errs[7] = ParseNodeStatus(n.Annotations)
 	return r, errors.Join(errs[:]...)
 }
 

@@ -222,7 +222,7 @@ func diagnosisTexts() map[flows.Code]Text {
 			[]string{"Allow UDP port 6092 between all nodes, both ways: in security groups, host firewalls and policies for hosts.", "If one node alone fails, compare its firewall with the others'."},
 		},
 		Closed: {
-			"nodes closed to the peer", "A peer reaches pods. Nodes have addresses in the pods' range as well, behind which are kubelets, API servers and node ports. Each node's agent, and the gateway, drop what a peer sends there, and the gateway counts it.",
+			"nodes closed to the peer", "A peer reaches pods. Nodes have addresses in the pods' range as well, behind which are kubelets, API servers and node ports. Each node's agent, and the gateway, drop and count what a peer sends there.",
 			[]string{"A node without an agent drops nothing: see why the DaemonSet liqo-tui-fabric has no pod on it.", "Packets that were refused: ask the peer's admin what sends them. A NetworkPolicy there stops it."},
 		},
 		PacketLoss: {

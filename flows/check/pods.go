@@ -56,6 +56,11 @@ func (in diagnosis) nodesClosed(side flows.Side) Result {
 			bare = append(bare, n.Name)
 		}
 	}
+	refused, counted := in.refusedByNodes(side)
+	rest := ""
+	if !counted {
+		rest = "; not all nodes say what they refuse"
+	}
 	switch {
 	case c.Software == flows.Liqo:
 		return result(Inconclusive, "Liqo's gateways don't tell")
@@ -68,10 +73,26 @@ func (in diagnosis) nodesClosed(side flows.Side) Result {
 			"see why it has no pod there: "+c.Context.Kubectl()+" -n "+c.Namespace+" describe daemonset/"+render.FabricName)
 	case !r.CountsRefused:
 		return result(Inconclusive, "the gateway does not say what it refuses: it may be older than this program")
-	case r.Refused > 0:
-		return pass(fmt.Sprintf("%s from %s refused, for nodes or the gateway itself", count(int(r.Refused), "packet", "packets"), other))
+	case r.Refused+refused > 0:
+		return pass(fmt.Sprintf("%s from %s refused, for nodes or the gateway itself", count(int(r.Refused+refused), "packet", "packets"), other) + rest)
+	case !counted:
+		return pass("the gateway has refused no packet of " + string(other) + rest)
 	}
-	return pass("the gateway has refused no packet of " + string(other))
+	return pass("gateway and nodes have refused no packet of " + string(other))
+}
+
+// refusedByNodes are the peer's packets that nodes have refused. counted is false if one
+// of them does not say it: its agent is older, or it names other peers.
+func (in diagnosis) refusedByNodes(side flows.Side) (packets uint64, counted bool) {
+	c, counted := in.cluster(side), true
+	gateway := in.peers[side].Tenant.Namespace + "/" + in.peers[side].GatewayName()
+	for _, node := range c.Agents {
+		status := c.AgentStatus[node]
+		n, named := status.Refused[gateway]
+		packets += n
+		counted = counted && status.Refused != nil && (named || !status.More)
+	}
+	return packets, counted
 }
 
 // maxGroups is how many groups of pods are named.

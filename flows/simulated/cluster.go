@@ -303,6 +303,10 @@ func (c *Cluster) collect(read func(render.Object) render.Object) flows.ClusterF
 		for _, n := range f.Nodes {
 			f.Agents = append(f.Agents, n.Name)
 		}
+		f.AgentStatus = map[string]render.NodeStatus{}
+		for _, node := range f.Agents {
+			f.AgentStatus[node] = render.NodeStatus{Refused: map[string]uint64{}}
+		}
 	}
 	return f
 }

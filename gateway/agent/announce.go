@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -39,6 +40,7 @@ type announcer struct {
 	given   *givenRanges  // by the pod network
 	look    func() ([]netip.Prefix, []netip.Addr, error)
 	mtuTo   func(netip.Addr) int // 0: not known
+	refused func() (map[string]uint64, error) // packets of peers, by gateway
 	resolv  string               // file with the DNS servers that the node asks
 	woken   chan struct{}
 
@@ -57,8 +59,8 @@ type announcer struct {
 // not deleted, and the API server then writes nothing.
 const sayAgain = 10 * time.Minute
 
-func newAnnouncer(o FabricOptions, cache client.Reader, c client.Client) *announcer {
-	a := &announcer{options: o, cache: cache, client: c, woken: make(chan struct{}, 1), look: lookAround, mtuTo: o.mtuTo, resolv: "/etc/resolv.conf"}
+func newAnnouncer(o FabricOptions, cache client.Reader, c client.Client, refused func() (map[string]uint64, error)) *announcer {
+	a := &announcer{options: o, cache: cache, client: c, refused: refused, woken: make(chan struct{}, 1), look: lookAround, mtuTo: o.mtuTo, resolv: "/etc/resolv.conf"}
 	a.given = newGivenRanges(o.NodeName, a.wake)
 	return a
 }
@@ -179,7 +181,7 @@ func (a *announcer) announce(ctx context.Context, now time.Time) (time.Duration,
 	a.mu.Unlock()
 	also := now.Sub(a.wrote) >= sayAgain || !slices.Equal(a.report.Unreached, a.written.Unreached) || a.report.MTU != a.written.MTU || !slices.Equal(a.report.Also, a.written.Also) ||
 		!slices.Equal(a.report.Networks, a.written.Networks) || !slices.Equal(a.report.Addresses, a.written.Addresses) ||
-		!slices.Equal(a.report.Nameservers, a.written.Nameservers)
+		!slices.Equal(a.report.Nameservers, a.written.Nameservers) || !sameNames(a.report.Status.Refused, a.written.Status.Refused)
 	say, due, wait := a.next.Next(now, append(rangesOf(&node), a.given.list()...), pods, also)
 	if !due {
 		if left := resync - now.Sub(a.looked); wait == 0 || wait > left {
@@ -224,8 +226,33 @@ func (a *announcer) lookAround(ctx context.Context) error {
 	if a.report.Nameservers, err = nameservers(a.resolv); err != nil {
 		return err
 	}
-	a.report.MTU, err = a.mtu(ctx)
-	return err
+	if a.report.MTU, err = a.mtu(ctx); err != nil {
+		return err
+	}
+	refused, err := a.refused()
+	if err != nil {
+		return fmt.Errorf("what was refused of peers: %w", err)
+	}
+	a.report.Status.Refused, a.report.Status.More = first(refused, render.NodeStatusMax)
+	return nil
+}
+
+// sameNames reports whether the same gateways are named: that a peer sends what is
+// refused is news, how much it sends is written with whatever is written next.
+func sameNames[V any](a, b map[string]V) bool {
+	return maps.EqualFunc(a, b, func(V, V) bool { return true })
+}
+
+// first are the first few by name: they stay the same.
+func first[V any](all map[string]V, few int) (kept map[string]V, more bool) {
+	kept = map[string]V{}
+	for i, name := range slices.Sorted(maps.Keys(all)) {
+		if i == few {
+			return kept, true
+		}
+		kept[name] = all[name]
+	}
+	return kept, false
 }
 
 // nameservers are the IPv4 ones of a file, as resolv.conf(5) has it. In the agent's

@@ -2,7 +2,9 @@ package agent
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -41,7 +43,7 @@ func newNode(t *testing.T, objects ...client.Object) *node {
 	self := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "of-a"}, Spec: corev1.NodeSpec{PodCIDRs: []string{"10.244.3.0/24"}}}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, network, self)...).Build()
 	o := FabricOptions{Namespace: "liqo", NodeIP: netip.MustParseAddr("192.0.2.1"), NodeName: "a", Log: slog.New(slog.DiscardHandler)}
-	n := &node{announcer: newAnnouncer(o, c, c), t: t, now: time.Unix(1000, 0)}
+	n := &node{announcer: newAnnouncer(o, c, c, func() (map[string]uint64, error) { return nil, nil }), t: t, now: time.Unix(1000, 0)}
 	n.look = func() ([]netip.Prefix, []netip.Addr, error) { return nil, nil, nil }
 	n.resolv = filepath.Join(t.TempDir(), "resolv.conf") // there is none
 	return n
@@ -397,5 +399,65 @@ func TestANodeIsAskedForTheRangesOfGatewaysThatItFollows(t *testing.T) {
 	in.Gateways = []gateway.Gateway{now}
 	if got := asked(agent.follow(in, nil).Gateways); len(got) != 0 {
 		t.Errorf("got %v of a gateway that is not followed", got)
+	}
+}
+
+// How much a peer sends that nodes refuse, it decides: it must not decide how often they
+// write.
+func TestANodeSaysWhatItRefusesOfPeers(t *testing.T) {
+	n := newNode(t)
+	counts := map[string]uint64{}
+	n.refused = func() (map[string]uint64, error) { return maps.Clone(counts), nil }
+	status := func(said *networkingv1beta1.InternalNode) render.NodeStatus {
+		t.Helper()
+		s, err := render.ParseNodeStatus(said.Annotations)
+		if err != nil || s.Refused == nil {
+			t.Fatalf("got %+v, %v", s, err)
+		}
+		return s
+	}
+	said := n.after(resync)
+	if got := status(said); len(got.Refused) != 0 || got.More {
+		t.Errorf("at first: got %+v", got)
+	}
+	counts["t/milan"] = 7
+	first := n.after(resync)
+	if got := status(first).Refused["t/milan"]; got != 7 {
+		t.Errorf("got %d, want 7", got)
+	}
+	var latest *networkingv1beta1.InternalNode
+	for passed := time.Duration(0); passed < sayAgain-2*resync; passed += resync {
+		counts["t/milan"] += 1000
+		if latest = n.after(resync); latest.ResourceVersion != first.ResourceVersion {
+			t.Fatal("it was written again because more packets came")
+		}
+	}
+	if latest = n.after(2 * resync); status(latest).Refused["t/milan"] != counts["t/milan"] {
+		t.Errorf("after %s: got %d, want %d", sayAgain, status(latest).Refused["t/milan"], counts["t/milan"])
+	}
+	for i := range 2 * render.NodeStatusMax {
+		counts[fmt.Sprintf("t/peer-%03d", i)] = 1
+	}
+	if got := status(n.after(resync)); len(got.Refused) != render.NodeStatusMax || !got.More {
+		t.Errorf("of many peers: got %+v", got)
+	}
+	n.refused = func() (map[string]uint64, error) { return nil, errors.New("busy") }
+	if _, err := n.announce(t.Context(), n.now.Add(resync)); err == nil {
+		t.Error("no error, although the counters are not known")
+	}
+}
+
+func TestWhatRangesCountIsTheirGateways(t *testing.T) {
+	gw := func(ranges ...string) (g gateway.Gateway) {
+		for _, r := range ranges {
+			g.RemoteCIDRs = append(g.RemoteCIDRs, netip.MustParsePrefix(r))
+		}
+		return g
+	}
+	got := byGateway(map[netip.Addr]uint64{
+		netip.MustParseAddr("10.60.0.0"): 3, netip.MustParseAddr("10.71.0.0"): 4, netip.MustParseAddr("10.62.0.0"): 0, netip.MustParseAddr("10.99.0.0"): 5,
+	}, map[string]gateway.Gateway{"t/milan": gw("10.60.0.0/16", "10.71.0.0/16"), "t/oslo": gw("10.62.0.0/16")})
+	if want := map[string]uint64{"t/milan": 7}; !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

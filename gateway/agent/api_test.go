@@ -106,7 +106,7 @@ func (a *api) announce() (stop func()) {
 		a.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(a.t.Context())
-	announces := newAnnouncer(o, mgr.GetClient(), direct)
+	announces := newAnnouncer(o, mgr.GetClient(), direct, func() (map[string]uint64, error) { return nil, nil })
 	announces.look = func() ([]netip.Prefix, []netip.Addr, error) {
 		return nil, []netip.Addr{netip.MustParseAddr("192.0.2.1")}, nil
 	}

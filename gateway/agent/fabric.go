@@ -61,7 +61,7 @@ func RunFabric(ctx context.Context, config *rest.Config, o FabricOptions) error 
 	if err != nil {
 		return err
 	}
-	announces := newAnnouncer(o, mgr.GetClient(), direct)
+	announces := newAnnouncer(o, mgr.GetClient(), direct, f.refused)
 	f.leads = announces.leads
 	if err := errors.Join(mgr.Add(runnable(f.repair)), announces.setup(ctx, mgr, config), mgr.Add(runnable(newPaths(f, announces).run)), mgr.Add(serveInspect(f))); err != nil {
 		return err
@@ -326,6 +326,34 @@ func (f *fabric) follow(in gateway.NodeInputs, unfit []gateway.Unfit) gateway.No
 		f.followed[g.Name] = g
 	}
 	return in
+}
+
+// refused are the packets of peers that the node has refused, by gateway.
+func (f *fabric) refused() (map[string]uint64, error) {
+	counted, err := f.kernel.Refused()
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	followed := f.followed // replaced, never changed
+	f.mu.Unlock()
+	return byGateway(counted, followed), nil
+}
+
+// byGateway adds up what was counted of the ranges that begin at these addresses.
+func byGateway(counted map[netip.Addr]uint64, all map[string]gateway.Gateway) map[string]uint64 {
+	out := map[string]uint64{}
+	for first, packets := range counted {
+		if packets == 0 {
+			continue
+		}
+		for name, g := range all {
+			if slices.ContainsFunc(g.RemoteCIDRs, func(c netip.Prefix) bool { return c.Contains(first) }) {
+				out[name] += packets
+			}
+		}
+	}
+	return out
 }
 
 // written is when an object was last changed, as far as it says so.

@@ -553,3 +553,60 @@ func TestNodesAnswerPeersNothing(t *testing.T) {
 		})
 	}
 }
+
+// Each peer's packets are counted for themselves, whatever way they come.
+func TestNodesCountWhatTheyRefuseOfEachPeer(t *testing.T) {
+	a, b := linuxtest.NewPair(t)
+	node, kernel := a.Nodes[1], a.NodeKernels[1]
+	node.Script("ip link add cni0 type bridge\nip addr add 10.244.2.1/24 brd + dev cni0\nip link set cni0 up")
+	node.Sysctl("conf/all/rp_filter", "0")
+	node.Sysctl("conf/eth0/rp_filter", "0")
+	in := gateway.NodeInputs{
+		NodeIP: netip.MustParseAddr(a.NodeIP(1)), UnderlayMTU: a.Underlay, PodCIDRs: linuxtest.Local().Pod,
+		Gateways: []gateway.Gateway{
+			{Name: "gw-a", PodIP: netip.MustParseAddr(a.GatewayIP), MTU: a.MTU, RemoteCIDRs: slices.Concat(a.Remapped.Pod, a.Remapped.External), NodeIPs: []netip.Addr{netip.MustParseAddr(a.NodeIP(0))}},
+			{Name: "gw-c", PodIP: netip.MustParseAddr("10.244.1.99"), MTU: a.MTU, RemoteCIDRs: linuxtest.Prefixes("10.99.0.0/16"), NodeIPs: []netip.Addr{netip.MustParseAddr(a.NodeIP(0))}},
+		},
+	}
+	sync := func() {
+		t.Helper()
+		s, err := gateway.ComputeNode(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.SyncTo(node, kernel, s)
+		if again := a.SyncTo(node, kernel, s); len(again) > 0 {
+			t.Errorf("what was set is not what is found: %q", again)
+		}
+	}
+	counted := func(first string) (packets uint64) {
+		t.Helper()
+		node.Do(func() {
+			all, err := kernel.Refused()
+			if err != nil {
+				t.Fatal(err)
+			}
+			packets = all[netip.MustParseAddr(first)]
+		})
+		return packets
+	}
+	sync()
+	client := b.Pod(1, "client", "10.244.2.3")
+	a.Gateway.Run("nft", "flush", "chain", "ip", "liqo-tui", "nodes")
+	knock(t, client, netip.MustParseAddrPort("10.61.2.1:10250"))
+	linuxtest.WaitFor(t, "count of what the peer sends", func() bool { return counted("10.60.0.0") >= 2 })
+	if got := counted("10.99.0.0"); got != 0 {
+		t.Errorf("got %d packets of the peer that sent nothing", got)
+	}
+	// By the pod network, from a node that does not know whose the address is.
+	a.Nodes[0].Script("ip route replace 10.244.2.0/24 via " + a.NodeIP(1) + "\nnft delete table ip cni") // it would speak as the node
+	a.Nodes[0].Do(func() { sendRaw(t, udp4("10.99.0.7:4444", "10.244.2.1:10250", []byte("x")), netip.MustParseAddr("10.244.2.1")) })
+	linuxtest.WaitFor(t, "count of the other one's", func() bool { return counted("10.99.0.0") == 1 })
+	// A change of another peer's ranges changes nothing of it.
+	in.Gateways[0].RemoteCIDRs = a.Remapped.Pod
+	before := counted("10.60.0.0")
+	sync()
+	if got := counted("10.60.0.0"); got < before || counted("10.99.0.0") != 1 {
+		t.Errorf("after a change: got %d and %d", got, counted("10.99.0.0"))
+	}
+}

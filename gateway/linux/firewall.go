@@ -161,6 +161,38 @@ func (s *session) readCounters() (map[string]expr.Counter, error) {
 	return counters, nil
 }
 
+// Refused are the packets that a node has refused of each range of a peer, by the
+// range's first address. They are those since the range is there.
+func (k *Kernel) Refused() (map[netip.Addr]uint64, error) {
+	s, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	table, err := s.findTable()
+	if err != nil || table == nil {
+		return nil, err
+	}
+	set, err := s.nft.GetSetByName(table, gateway.SetRefused)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read nft set %s: %w", gateway.SetRefused, err)
+	}
+	elements, err := guard(func() ([]nftables.SetElement, error) { return s.nft.GetSetElements(set) })
+	if err != nil {
+		return nil, fmt.Errorf("list nft set %s: %w", gateway.SetRefused, err)
+	}
+	refused := map[netip.Addr]uint64{}
+	for _, e := range elements {
+		if first, ok := netip.AddrFromSlice(e.Key); ok && e.Counter != nil {
+			refused[first] = e.Counter.Packets
+		}
+	}
+	return refused, nil
+}
+
 func (s *session) findTable() (*nftables.Table, error) {
 	tables, err := s.nft.ListTablesOfFamily(nftables.TableFamilyIPv4)
 	if err != nil {

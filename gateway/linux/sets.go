@@ -34,7 +34,7 @@ func addressRange() nftables.SetDatatype {
 
 // compileSet declares a set or map. A prefix as value is a range: two addresses.
 func compileSet(table *nftables.Table, s gateway.Set, id uint32) *nftables.Set {
-	set := &nftables.Set{Table: table, ID: id, Name: s.Name, Comment: s.Comment}
+	set := &nftables.Set{Table: table, ID: id, Name: s.Name, Comment: s.Comment, Counter: s.Counts()}
 	switch s.Key {
 	case gateway.KeyInterface:
 		set.KeyType, set.KeyByteOrder = nftables.TypeIFName, binaryutil.NativeEndian
@@ -60,6 +60,10 @@ func compileElements(s gateway.Set) []nftables.SetElement {
 	elements := make([]nftables.SetElement, 0, 2*len(s.Elements))
 	for _, e := range s.Elements {
 		value := compileValue(s.Value, e)
+		var counter *expr.Counter
+		if e.Counts {
+			counter = &expr.Counter{}
+		}
 		switch s.Key {
 		case gateway.KeyInterface:
 			elements = append(elements, nftables.SetElement{Key: interfaceName(e.Interface), Val: value, Comment: e.Comment})
@@ -74,7 +78,7 @@ func compileElements(s gateway.Set) []nftables.SetElement {
 			first, end := e.Prefix.Addr().As4(), last(e.Prefix)
 			after := binary.BigEndian.AppendUint32(nil, binary.BigEndian.Uint32(end[:])+1)
 			elements = append(elements,
-				nftables.SetElement{Key: first[:], Val: value, Comment: e.Comment},
+				nftables.SetElement{Key: first[:], Val: value, Counter: counter, Comment: e.Comment},
 				nftables.SetElement{Key: after, IntervalEnd: true})
 		case gateway.KeyInterfaceAddress:
 			first, end := e.Prefix.Addr().As4(), last(e.Prefix)
@@ -194,7 +198,7 @@ func decodeIntervals(elements []nftables.SetElement) []gateway.Element {
 
 // withValue adds to an element what is not its key.
 func withValue(e nftables.SetElement, found gateway.Element) gateway.Element {
-	found.Comment = e.Comment
+	found.Comment, found.Counts = e.Comment, e.Counter != nil
 	switch len(e.Val) {
 	case 4:
 		found.Mark = binary.NativeEndian.Uint32(e.Val)
