@@ -31,6 +31,9 @@ type NodeReport struct {
 // [AnnotationStatus]. Fields are only ever added. An agent that is older than one of
 // them leaves it out.
 type NodeStatus struct {
+	// Level says which rules are in force on the node: [NodeLevel], or an earlier one; 0
+	// while they are not, and from an agent that does not say it.
+	Level int `json:"level,omitempty"`
 	// Refused counts the packets of peers that were for the node itself or for the
 	// gateways' own ports, by the gateway's namespace/name; nil from an agent that does not
 	// count them. It is of at most [NodeStatusMax] gateways, and of those since the node
@@ -39,6 +42,10 @@ type NodeStatus struct {
 	// More: Refused is not of all gateways that it could be of.
 	More bool `json:"more,omitempty"`
 }
+
+// NodeLevel is of rules that close the node's own addresses to peers. It grows when
+// nodes enforce more.
+const NodeLevel = 1
 
 // NodeStatusMax bounds what gateways read of each node: of how many of them it says
 // something.

@@ -178,17 +178,23 @@ func TestDiagnose(t *testing.T) {
 				{Name: "milan-2", Ready: true},
 				{Name: "naples", Ready: true, Unfit: "virtual, type=virtual-kubelet"},
 			}, []string{"milan-1"}
+			f.Local.AgentStatus = map[string]render.NodeStatus{"rome-1": {Level: 1}}
+			f.Remote.AgentStatus = map[string]render.NodeStatus{"milan-1": {Level: 1}}
 			says(&f.Local, f.At, func(r *render.Report) { r.Refused = new(uint64(7)) })
+		}},
+		"node-with-older-agent": {facts: func(f *flows.Facts) {
+			f.Remote.Nodes, f.Remote.Agents = []flows.NodeFacts{{Name: "milan-1", Ready: true}, {Name: "milan-2", Ready: true}}, []string{"milan-1", "milan-2"}
+			f.Remote.AgentStatus = map[string]render.NodeStatus{"milan-1": {Level: 1, Refused: map[string]uint64{}}, "milan-2": {}}
 		}},
 		"nodes-refuse": {facts: func(f *flows.Facts) {
 			gateway := f.Local.Clients[0].Namespace + "/" + f.Local.Clients[0].Name
 			f.Local.Nodes, f.Local.Agents = []flows.NodeFacts{{Name: "rome-1", Ready: true}, {Name: "rome-2", Ready: true}}, []string{"rome-1", "rome-2"}
 			f.Local.AgentStatus = map[string]render.NodeStatus{
-				"rome-1": {Refused: map[string]uint64{gateway: 5, "liqo-tenant-turin/turin": 100}},
-				"rome-2": {Refused: map[string]uint64{}},
+				"rome-1": {Level: 1, Refused: map[string]uint64{gateway: 5, "liqo-tenant-turin/turin": 100}},
+				"rome-2": {Level: render.NodeLevel + 1, Refused: map[string]uint64{}},
 			}
 			f.Remote.Nodes, f.Remote.Agents = []flows.NodeFacts{{Name: "milan-1", Ready: true}}, []string{"milan-1"}
-			f.Remote.AgentStatus = map[string]render.NodeStatus{"milan-1": {Refused: map[string]uint64{"a/b": 1}, More: true}}
+			f.Remote.AgentStatus = map[string]render.NodeStatus{"milan-1": {Level: 1, Refused: map[string]uint64{"a/b": 1}, More: true}}
 			for side, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
 				says(c, f.At, func(r *render.Report) {
 					r.Reason, r.Since, r.PodTraffic = render.ReasonPinged, new(f.At.Add(-time.Minute)), new(f.At.Add(-4*time.Second))
@@ -331,7 +337,7 @@ func TestDiagnose(t *testing.T) {
 				f.Local.Nodes = nodes
 				if f.Local.Software == flows.Operator {
 					f.Local.Agents = append(f.Local.Agents, nodes[0].Name)
-					f.Local.AgentStatus[nodes[0].Name] = render.NodeStatus{Refused: map[string]uint64{}}
+					f.Local.AgentStatus[nodes[0].Name] = render.NodeStatus{Level: render.NodeLevel, Refused: map[string]uint64{}}
 				}
 				tc.facts(&f)
 				return check.Diagnose(f, new(before(f)))

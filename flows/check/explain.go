@@ -223,7 +223,7 @@ func diagnosisTexts() map[flows.Code]Text {
 		},
 		Closed: {
 			"nodes closed to the peer", "A peer reaches pods. Nodes have addresses in the pods' range as well, behind which are kubelets, API servers and node ports. Each node's agent, and the gateway, drop and count what a peer sends there.",
-			[]string{"A node without an agent drops nothing: see why the DaemonSet liqo-tui-fabric has no pod on it.", "Packets that were refused: ask the peer's admin what sends them. A NetworkPolicy there stops it."},
+			[]string{"A node without an agent drops nothing: see why the DaemonSet liqo-tui-fabric has no pod on it. An agent of an earlier version may drop nothing, either: install this one.", "Packets that were refused: ask the peer's admin what sends them. A NetworkPolicy there stops it."},
 		},
 		PacketLoss: {
 			"packet loss", "The share of a minute's pings that were not answered. TCP becomes slow from one in a hundred.",

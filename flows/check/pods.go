@@ -46,14 +46,22 @@ func (in diagnosis) nodePaths(side flows.Side) Result {
 	return pass(count(len(c.Agents), "node agent finds", "node agents find") + " that the gateway answers")
 }
 
+// closedLevel is from which on a node's rules close its own addresses to peers.
+const closedLevel = 1
+
 // nodesClosed reports whether nodes and gateway refuse what the peer sends to anything but
-// pods. A node without an agent refuses nothing.
+// pods. A node without an agent, or with an older
+// one, refuses nothing.
 func (in diagnosis) nodesClosed(side flows.Side) Result {
 	c, r, other := in.cluster(side), in.readings[side], in.cluster(side.Other()).ID
-	var bare []string
+	var bare, older []string
 	for _, n := range c.Nodes {
-		if !n.Virtual() && !slices.Contains(c.Agents, n.Name) {
+		switch {
+		case n.Virtual():
+		case !slices.Contains(c.Agents, n.Name):
 			bare = append(bare, n.Name)
+		case c.AgentStatus[n.Name].Level < closedLevel:
+			older = append(older, n.Name)
 		}
 	}
 	refused, counted := in.refusedByNodes(side)
@@ -71,6 +79,10 @@ func (in diagnosis) nodesClosed(side flows.Side) Result {
 	case len(bare) > 0:
 		return result(Warn, fmt.Sprintf("%d of %s: no agent keeps %s out: %s", len(bare), count(len(c.Nodes), "node", "nodes"), other, flows.Some(bare)),
 			"see why it has no pod there: "+c.Context.Kubectl()+" -n "+c.Namespace+" describe daemonset/"+render.FabricName)
+	case len(older) > 0:
+		return result(Warn, fmt.Sprintf("%d of %s: the agent does not say that it keeps %s out; it may be older than this program: %s", len(older), count(len(c.Nodes), "node", "nodes"), other, flows.Some(older)),
+			"bring the agents to this version: liqo-tui install"+c.Context.Flags(""),
+			"see the node agent: "+c.Context.Kubectl()+" -n "+c.Namespace+" logs daemonset/"+render.FabricName)
 	case !r.CountsRefused:
 		return result(Inconclusive, "the gateway does not say what it refuses: it may be older than this program")
 	case r.Refused+refused > 0:

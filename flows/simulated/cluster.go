@@ -305,7 +305,7 @@ func (c *Cluster) collect(read func(render.Object) render.Object) flows.ClusterF
 		}
 		f.AgentStatus = map[string]render.NodeStatus{}
 		for _, node := range f.Agents {
-			f.AgentStatus[node] = render.NodeStatus{Refused: map[string]uint64{}}
+			f.AgentStatus[node] = render.NodeStatus{Level: render.NodeLevel, Refused: map[string]uint64{}}
 		}
 	}
 	return f

@@ -47,6 +47,7 @@ type announcer struct {
 	mu        sync.Mutex
 	unreached []string       // gateways that this node can't reach, sorted
 	also      []netip.Prefix // ranges of peers that this node has a way to, as was asked
+	standing  render.NodeStatus
 
 	next    gateway.Announcer
 	looked  time.Time         // at the kernel
@@ -130,6 +131,17 @@ func (a *announcer) leads(ranges []netip.Prefix) {
 	}
 }
 
+// stands notes how the node is.
+func (a *announcer) stands(s render.NodeStatus) {
+	a.mu.Lock()
+	changed := a.standing.Level != s.Level
+	a.standing = s
+	a.mu.Unlock()
+	if changed {
+		a.wake()
+	}
+}
+
 func (a *announcer) wake() {
 	select {
 	case a.woken <- struct{}{}:
@@ -178,10 +190,12 @@ func (a *announcer) announce(ctx context.Context, now time.Time) (time.Duration,
 	}
 	a.mu.Lock()
 	a.report.Unreached, a.report.Also = a.unreached, a.also
+	a.report.Status.Level = a.standing.Level
 	a.mu.Unlock()
 	also := now.Sub(a.wrote) >= sayAgain || !slices.Equal(a.report.Unreached, a.written.Unreached) || a.report.MTU != a.written.MTU || !slices.Equal(a.report.Also, a.written.Also) ||
 		!slices.Equal(a.report.Networks, a.written.Networks) || !slices.Equal(a.report.Addresses, a.written.Addresses) ||
-		!slices.Equal(a.report.Nameservers, a.written.Nameservers) || !sameNames(a.report.Status.Refused, a.written.Status.Refused)
+		!slices.Equal(a.report.Nameservers, a.written.Nameservers) || a.report.Status.Level != a.written.Status.Level ||
+		!sameNames(a.report.Status.Refused, a.written.Status.Refused)
 	say, due, wait := a.next.Next(now, append(rangesOf(&node), a.given.list()...), pods, also)
 	if !due {
 		if left := resync - now.Sub(a.looked); wait == 0 || wait > left {

@@ -461,3 +461,24 @@ func TestWhatRangesCountIsTheirGateways(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+// Others take a node for closed to peers because its agent says so.
+func TestANodeSaysItsLevelWhileItsRulesAreInForce(t *testing.T) {
+	n := newNode(t)
+	for i, step := range []struct {
+		why   *string // the node is not as wanted
+		level int
+	}{{nil, 0}, {new(""), render.NodeLevel}, {new("no such device"), 0}, {new(""), render.NodeLevel}} {
+		if step.why != nil {
+			n.stands(standing(*step.why))
+			if len(n.woken) != 1 {
+				t.Errorf("step %d: it is not written at once", i)
+			}
+			<-n.woken
+		}
+		s, err := render.ParseNodeStatus(n.after(time.Second).Annotations)
+		if err != nil || s.Level != step.level {
+			t.Errorf("step %d: got %+v, %v, want level %d", i, s, err, step.level)
+		}
+	}
+}

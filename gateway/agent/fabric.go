@@ -62,7 +62,7 @@ func RunFabric(ctx context.Context, config *rest.Config, o FabricOptions) error 
 		return err
 	}
 	announces := newAnnouncer(o, mgr.GetClient(), direct, f.refused)
-	f.leads = announces.leads
+	f.leads, f.stands = announces.leads, announces.stands
 	if err := errors.Join(mgr.Add(runnable(f.repair)), announces.setup(ctx, mgr, config), mgr.Add(runnable(newPaths(f, announces).run)), mgr.Add(serveInspect(f))); err != nil {
 		return err
 	}
@@ -120,7 +120,8 @@ type fabric struct {
 	options FabricOptions
 	client  client.Client
 	kernel  *linux.Kernel
-	leads   func([]netip.Prefix) // is told of the ranges that gateways ask about
+	leads   func([]netip.Prefix)    // is told of the ranges that gateways ask about
+	stands  func(render.NodeStatus) // is told how the node is
 
 	mu       sync.Mutex // one Reconcile at a time
 	wanted   gateway.State
@@ -158,6 +159,7 @@ func (f *fabric) reconcile(ctx context.Context, whole bool) (_ ctrl.Result, err 
 			why = err.Error()
 		}
 		f.failed.Store(&why)
+		f.stands(standing(why))
 	}()
 	in, err := f.read(ctx)
 	if err != nil {
@@ -196,6 +198,14 @@ func (f *fabric) reconcile(ctx context.Context, whole bool) (_ ctrl.Result, err 
 	}
 	f.reached = slices.DeleteFunc(in.Gateways, func(g gateway.Gateway) bool { return g.Gone })
 	return ctrl.Result{RequeueAfter: resync}, err
+}
+
+// standing is what others are told of a node that is as wanted, or why it is not.
+func standing(why string) (s render.NodeStatus) {
+	if why == "" {
+		s.Level = render.NodeLevel
+	}
+	return s
 }
 
 // asked are the ranges of which the node has to say that it has the way.
