@@ -181,6 +181,9 @@ func (k *Kernel) sync(want gateway.State, known *gateway.State) ([]string, error
 	// Marks appear only with the firewall, so rules and routes come before it:
 	// a translated packet never meets a table that does not know it. Peers
 	// come last, behind the rules that judge their packets.
+	if known == nil {
+		_ = do(func(w gateway.State) ([]string, error) { return nil, s.closeIPv6(w) })
+	}
 	_ = do(s.syncLinks)
 	_ = do(func(w gateway.State) ([]string, error) { return k.syncDevices(s, w.Tunnels) })
 	if err := s.listLinks(); err != nil {
