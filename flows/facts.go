@@ -8,7 +8,9 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -316,6 +318,9 @@ type Peer struct {
 	ClockAhead time.Duration
 	// Unreached are the nodes that can't reach the gateway; their pods can't reach the peer.
 	Unreached []string
+	// NodeProblems are of nodes that don't lead to the peer as they should, each with the
+	// node's name first; sorted.
+	NodeProblems []string
 }
 
 // Peer finds the objects of the peering with remote, by label: names are not
@@ -344,7 +349,25 @@ func (c ClusterFacts) peerIn(namespace string, remote render.ClusterID) Peer {
 		p.Key = &key
 	}
 	p.Unreached = c.unreached()[p.Tenant.Namespace+"/"+name]
+	p.NodeProblems = c.nodeProblems()(p.Tenant.Namespace + "/" + name)
 	return p
+}
+
+// nodeProblems returns those of a gateway, by its namespace/name. What keeps a node from
+// being set up may be about any.
+func (c ClusterFacts) nodeProblems() func(gateway string) []string {
+	var all []string
+	of := map[string][]string{}
+	for _, node := range slices.Sorted(maps.Keys(c.AgentStatus)) {
+		s := c.AgentStatus[node]
+		if s.Problem != "" {
+			all = append(all, node+" is not set up as it has to be: "+s.Problem)
+		}
+		for gateway, why := range s.Unfit {
+			of[gateway] = append(of[gateway], node+" "+why)
+		}
+	}
+	return func(gateway string) []string { return slices.Concat(of[gateway], all) }
 }
 
 // unreached are the nodes that can't reach a gateway, by its namespace/name.

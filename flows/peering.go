@@ -73,6 +73,9 @@ type Reading struct {
 	// Unreached are the nodes that can't reach the gateway, as text; "" if all can, or
 	// nothing is known of that.
 	Unreached string
+	// NodeProblem is the first of the nodes that don't lead to the peer as they should, and
+	// why, as text; "" if there is none, or nothing is known of that.
+	NodeProblem string
 
 	// Exists reports whether there is a Connection, which says the rest.
 	Exists bool
@@ -185,6 +188,9 @@ func (r Reading) claim(now time.Time) (state State, why string) {
 		if r.Unreached != "" {
 			return StateDegraded, fmt.Sprintf("connected, but pods on %s can't reach the gateway: open UDP port %d between the cluster's nodes", r.Unreached, FabricPort)
 		}
+		if r.NodeProblem != "" {
+			return StateDegraded, "connected, but not all nodes are as they should be: " + r.NodeProblem
+		}
 		return StateConnected, why
 	case networkingv1beta1.Connecting:
 		if r.Reason == render.ReasonPinged {
@@ -265,7 +271,7 @@ func (p Peer) Reading() Reading {
 	if e != nil && len(e.Addresses) > 0 {
 		r.Endpoint = fmt.Sprintf("UDP %s:%d", e.Addresses[0], e.Port)
 	}
-	r.Waiting, r.Unreached = p.waiting(), p.unreached()
+	r.Waiting, r.Unreached, r.NodeProblem = p.waiting(), p.unreached(), p.nodeProblem()
 	if p.Connection != nil {
 		p.readConnection(&r)
 	}
@@ -283,6 +289,18 @@ func (p Peer) waiting() string {
 // unreached names the nodes that can't reach the gateway; "" if there are none.
 func (p Peer) unreached() string {
 	return Some(p.Unreached)
+}
+
+// nodeProblem is the first of them; "" if there is none.
+func (p Peer) nodeProblem() string {
+	switch n := len(p.NodeProblems); n {
+	case 0:
+		return ""
+	case 1:
+		return "node " + p.NodeProblems[0]
+	default:
+		return fmt.Sprintf("node %s (and %d more)", p.NodeProblems[0], n-1)
+	}
 }
 
 func (p Peer) readConnection(r *Reading) {
@@ -335,7 +353,7 @@ func (c ClusterFacts) Peers() map[render.ClusterID]*Peer {
 	assign(x, c.PublicKeys, func(p *Peer) **networkingv1beta1.PublicKey { return &p.PublicKey })
 	assign(x, c.Connections, func(p *Peer) **networkingv1beta1.Connection { return &p.Connection })
 	gateways := map[string]*Peer{} // by namespace/name
-	unreached := c.unreached()
+	unreached, problems := c.unreached(), c.nodeProblems()
 	for remote, p := range x.peers {
 		p.ClockAhead = c.ClockAhead
 		if p.Configuration == nil {
@@ -347,7 +365,7 @@ func (c ClusterFacts) Peers() map[render.ClusterID]*Peer {
 		}
 		name = p.Tenant.Namespace + "/" + name
 		gateways[name] = p
-		p.Unreached = unreached[name]
+		p.Unreached, p.NodeProblems = unreached[name], problems(name)
 		if key, ok := c.Keys[name]; ok {
 			p.Key = &key
 		}

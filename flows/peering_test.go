@@ -53,6 +53,7 @@ func TestStateOfOneEnd(t *testing.T) {
 		"connected":                            {flows.Peer{Server: server, Connection: reported(connected, 0, 0)}, flows.StateConnected, "as the gateway says"},
 		"one ping of sixty lost":               {flows.Peer{Server: server, Connection: reported(connected, 0, 1.0/60)}, flows.StateConnected, ""},
 		"a tenth of the pings lost":            {flows.Peer{Server: server, Connection: reported(connected, 0, 0.1)}, flows.StateDegraded, "10% of the pings"},
+		"a node that does not lead to it":      {flows.Peer{Server: server, Connection: reported(connected, 0, 0), NodeProblems: []string{"worker-2 does not lead to the peer: no route", "worker-3 is not set up as it has to be: busy"}}, flows.StateDegraded, "node worker-2 does not lead to the peer: no route (and 1 more)"},
 		"a node that can't reach the gateway":  {flows.Peer{Server: server, Connection: reported(connected, 0, 0), Unreached: []string{"worker-2"}}, flows.StateDegraded, "pods on worker-2 can't reach the gateway: open UDP port 6092"},
 		"down":                                 {flows.Peer{Server: server, Connection: reported(failed, 0, 1)}, flows.StateDown, "as the gateway says"},
 		"three intervals old":                  {flows.Peer{Server: server, Connection: reported(connected, 30*time.Second, 0)}, flows.StateConnected, ""},

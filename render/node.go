@@ -34,12 +34,18 @@ type NodeStatus struct {
 	// Level says which rules are in force on the node: [NodeLevel], or an earlier one; 0
 	// while they are not, and from an agent that does not say it.
 	Level int `json:"level,omitempty"`
+	// Problem is why the node is not set up as it has to be; "" if it is, or if that is not
+	// known.
+	Problem string `json:"problem,omitempty"`
+	// Unfit says of gateways that the node can't follow what it does instead, and why, by
+	// namespace/name; of at most [NodeStatusMax].
+	Unfit map[string]string `json:"unfit,omitempty"`
 	// Refused counts the packets of peers that were for the node itself or for the
 	// gateways' own ports, by the gateway's namespace/name; nil from an agent that does not
 	// count them. It is of at most [NodeStatusMax] gateways, and of those since the node
 	// has the peer's ranges.
 	Refused map[string]uint64 `json:"refused"`
-	// More: Refused is not of all gateways that it could be of.
+	// More: Refused or Unfit is not of all gateways that it could be of.
 	More bool `json:"more,omitempty"`
 }
 

@@ -186,6 +186,21 @@ func TestDiagnose(t *testing.T) {
 			f.Remote.Nodes, f.Remote.Agents = []flows.NodeFacts{{Name: "milan-1", Ready: true}, {Name: "milan-2", Ready: true}}, []string{"milan-1", "milan-2"}
 			f.Remote.AgentStatus = map[string]render.NodeStatus{"milan-1": {Level: 1, Refused: map[string]uint64{}}, "milan-2": {}}
 		}},
+		"node-does-not-lead": {
+			facts: func(f *flows.Facts) {
+				gateway := f.Remote.Servers[0].Namespace + "/" + f.Remote.Servers[0].Name
+				f.Remote.Nodes, f.Remote.Agents = []flows.NodeFacts{{Name: "milan-1", Ready: true}, {Name: "milan-2", Ready: true}, {Name: "milan-3", Ready: true}}, []string{"milan-1", "milan-2", "milan-3"}
+				f.Remote.AgentStatus = map[string]render.NodeStatus{
+					"milan-1": {Level: 1, Refused: map[string]uint64{}},
+					"milan-2": {Level: 1, Refused: map[string]uint64{}, Unfit: map[string]string{
+						gateway:                   "does not lead to the peer: remote CIDR overlaps",
+						"liqo-tenant-turin/turin": "does not lead to the peer: not of this one",
+					}},
+					"milan-3": {Problem: "set route: invalid argument"},
+				}
+			},
+			roots: []string{"LT-D016 B"},
+		},
 		"nodes-refuse": {facts: func(f *flows.Facts) {
 			gateway := f.Local.Clients[0].Namespace + "/" + f.Local.Clients[0].Name
 			f.Local.Nodes, f.Local.Agents = []flows.NodeFacts{{Name: "rome-1", Ready: true}, {Name: "rome-2", Ready: true}}, []string{"rome-1", "rome-2"}

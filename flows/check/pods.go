@@ -38,6 +38,12 @@ func (in diagnosis) nodePaths(side flows.Side) Result {
 			out.Evidence = append(out.Evidence, "no answer: node "+node)
 		}
 		return out
+	case r.NodeProblem != "":
+		out := result(Fail, r.NodeProblem, "see the node agent: "+c.Context.Kubectl()+" -n "+c.Namespace+" logs daemonset/"+render.FabricName)
+		for _, problem := range in.peers[side].NodeProblems[:min(maxWarnings, len(in.peers[side].NodeProblems))] {
+			out.Evidence = append(out.Evidence, "node "+problem)
+		}
+		return out
 	case c.Software == flows.Liqo:
 		return result(Inconclusive, "Liqo's nodes don't tell")
 	case len(c.Agents) == 0:

@@ -25,6 +25,7 @@ type keptReading struct {
 	versions     [4]objectVersion
 	pod, waiting string
 	unreached    []string
+	problems     []string      // of nodes
 	ahead        time.Duration // of the cluster's clock
 }
 
@@ -42,12 +43,12 @@ func (r *Readings) Update(f flows.ClusterFacts) (changed []flows.Reading, gone [
 	peers := f.Peers()
 	for id, p := range peers {
 		versions, told := versions(p)
-		next := keptReading{versions: versions, ahead: p.ClockAhead, unreached: p.Unreached}
+		next := keptReading{versions: versions, ahead: p.ClockAhead, unreached: p.Unreached, problems: p.NodeProblems}
 		if p.Pod != nil {
 			next.pod, next.waiting = p.Pod.Name, p.Pod.Waiting
 		}
 		was, known := r.kept[id]
-		if known && told && next.versions == was.versions && next.pod == was.pod && next.waiting == was.waiting && next.ahead == was.ahead && slices.Equal(next.unreached, was.unreached) {
+		if known && told && next.versions == was.versions && next.pod == was.pod && next.waiting == was.waiting && next.ahead == was.ahead && slices.Equal(next.unreached, was.unreached) && slices.Equal(next.problems, was.problems) {
 			continue
 		}
 		next.reading = p.Reading()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 func TestReadingsTellWhatChanged(t *testing.T) {
@@ -34,6 +35,10 @@ func TestReadingsTellWhatChanged(t *testing.T) {
 	facts.Unreached = []flows.UnreachedFacts{{Node: "rome-2", Gateways: []string{facts.Clients[0].Namespace + "/" + facts.Clients[0].Name}}}
 	if changed, _ := r.Update(facts); len(changed) != 1 || changed[0].Unreached != "rome-2" {
 		t.Errorf("a node can't reach the gateway: got %v", changed)
+	}
+	facts.AgentStatus = map[string]render.NodeStatus{"rome-2": {Problem: "busy"}, "rome-3": {Unfit: map[string]string{"liqo-tenant-turin/turin": "does not lead to the peer"}}}
+	if changed, _ := r.Update(facts); len(changed) != 1 || changed[0].NodeProblem != "node rome-2 is not set up as it has to be: busy" {
+		t.Errorf("a node is not as it has to be: got %v", changed)
 	}
 	if changed, gone := r.Update(flows.ClusterFacts{}); len(changed) != 0 || len(gone) != 1 || gone[0] != "milan" {
 		t.Errorf("all was deleted: got %v changed and %v gone", changed, gone)

@@ -39,9 +39,9 @@ type announcer struct {
 	client  client.Client // not cached
 	given   *givenRanges  // by the pod network
 	look    func() ([]netip.Prefix, []netip.Addr, error)
-	mtuTo   func(netip.Addr) int // 0: not known
+	mtuTo   func(netip.Addr) int              // 0: not known
 	refused func() (map[string]uint64, error) // packets of peers, by gateway
-	resolv  string               // file with the DNS servers that the node asks
+	resolv  string                            // file with the DNS servers that the node asks
 	woken   chan struct{}
 
 	mu        sync.Mutex
@@ -51,6 +51,7 @@ type announcer struct {
 
 	next    gateway.Announcer
 	looked  time.Time         // at the kernel
+	counts  map[string]uint64 // what was refused then, by gateway
 	report  render.NodeReport // what there is
 	written render.NodeReport // what was written last
 	wrote   time.Time         // when
@@ -134,12 +135,17 @@ func (a *announcer) leads(ranges []netip.Prefix) {
 // stands notes how the node is.
 func (a *announcer) stands(s render.NodeStatus) {
 	a.mu.Lock()
-	changed := a.standing.Level != s.Level
+	changed := otherwise(a.standing, s)
 	a.standing = s
 	a.mu.Unlock()
 	if changed {
 		a.wake()
 	}
+}
+
+// otherwise reports whether a node stands otherwise than it did, in other than words.
+func otherwise(a, b render.NodeStatus) bool {
+	return a.Level != b.Level || (a.Problem == "") != (b.Problem == "") || !sameNames(a.Unfit, b.Unfit)
 }
 
 func (a *announcer) wake() {
@@ -190,11 +196,14 @@ func (a *announcer) announce(ctx context.Context, now time.Time) (time.Duration,
 	}
 	a.mu.Lock()
 	a.report.Unreached, a.report.Also = a.unreached, a.also
-	a.report.Status.Level = a.standing.Level
+	a.report.Status = a.standing
 	a.mu.Unlock()
+	var more bool
+	a.report.Status.Refused, more = first(a.counts, render.NodeStatusMax)
+	a.report.Status.More = a.report.Status.More || more
 	also := now.Sub(a.wrote) >= sayAgain || !slices.Equal(a.report.Unreached, a.written.Unreached) || a.report.MTU != a.written.MTU || !slices.Equal(a.report.Also, a.written.Also) ||
 		!slices.Equal(a.report.Networks, a.written.Networks) || !slices.Equal(a.report.Addresses, a.written.Addresses) ||
-		!slices.Equal(a.report.Nameservers, a.written.Nameservers) || a.report.Status.Level != a.written.Status.Level ||
+		!slices.Equal(a.report.Nameservers, a.written.Nameservers) || otherwise(a.report.Status, a.written.Status) ||
 		!sameNames(a.report.Status.Refused, a.written.Status.Refused)
 	say, due, wait := a.next.Next(now, append(rangesOf(&node), a.given.list()...), pods, also)
 	if !due {
@@ -243,11 +252,9 @@ func (a *announcer) lookAround(ctx context.Context) error {
 	if a.report.MTU, err = a.mtu(ctx); err != nil {
 		return err
 	}
-	refused, err := a.refused()
-	if err != nil {
+	if a.counts, err = a.refused(); err != nil {
 		return fmt.Errorf("what was refused of peers: %w", err)
 	}
-	a.report.Status.Refused, a.report.Status.More = first(refused, render.NodeStatusMax)
 	return nil
 }
 

@@ -470,14 +470,14 @@ func TestANodeSaysItsLevelWhileItsRulesAreInForce(t *testing.T) {
 		level int
 	}{{nil, 0}, {new(""), render.NodeLevel}, {new("no such device"), 0}, {new(""), render.NodeLevel}} {
 		if step.why != nil {
-			n.stands(standing(*step.why))
+			n.stands(standing(*step.why, nil))
 			if len(n.woken) != 1 {
 				t.Errorf("step %d: it is not written at once", i)
 			}
 			<-n.woken
 		}
 		s, err := render.ParseNodeStatus(n.after(time.Second).Annotations)
-		if err != nil || s.Level != step.level {
+		if err != nil || s.Level != step.level || step.why != nil && s.Problem != *step.why {
 			t.Errorf("step %d: got %+v, %v, want level %d", i, s, err, step.level)
 		}
 	}

@@ -126,6 +126,7 @@ type fabric struct {
 	mu       sync.Mutex // one Reconcile at a time
 	wanted   gateway.State
 	followed map[string]gateway.Gateway // by name, as they were last fit to be
+	unfit    map[string]string          // by name, what is done instead of following it, and why
 	reached  []gateway.Gateway          // that wanted leads to
 	applied  bool                       // wanted was brought about
 	compared time.Time                  // when the whole kernel was last compared with wanted
@@ -159,7 +160,7 @@ func (f *fabric) reconcile(ctx context.Context, whole bool) (_ ctrl.Result, err 
 			why = err.Error()
 		}
 		f.failed.Store(&why)
-		f.stands(standing(why))
+		f.stands(standing(why, f.unfit))
 	}()
 	in, err := f.read(ctx)
 	if err != nil {
@@ -201,11 +202,23 @@ func (f *fabric) reconcile(ctx context.Context, whole bool) (_ ctrl.Result, err 
 }
 
 // standing is what others are told of a node that is as wanted, or why it is not.
-func standing(why string) (s render.NodeStatus) {
+func standing(why string, unfit map[string]string) render.NodeStatus {
+	s := render.NodeStatus{Problem: short(why)}
 	if why == "" {
 		s.Level = render.NodeLevel
 	}
+	s.Unfit, s.More = first(unfit, render.NodeStatusMax)
 	return s
+}
+
+// short bounds what gateways read of each node: an error may name thousands of routes.
+func short(text string) string {
+	const most = 200
+	text = strings.ReplaceAll(text, "\n", "; ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
 }
 
 // asked are the ranges of which the node has to say that it has the way.
@@ -334,6 +347,14 @@ func (f *fabric) follow(in gateway.NodeInputs, unfit []gateway.Unfit) gateway.No
 	f.followed = make(map[string]gateway.Gateway, len(in.Gateways))
 	for _, g := range in.Gateways {
 		f.followed[g.Name] = g
+	}
+	f.unfit = map[string]string{}
+	for _, u := range unfit {
+		does := "does not lead to the peer: "
+		if _, ok := f.followed[u.Name]; ok {
+			does = "goes on as before the last change: "
+		}
+		f.unfit[u.Name] = short(does + u.Err.Error())
 	}
 	return in
 }

@@ -33,13 +33,22 @@ func TestNodesFollowWhatWasFitLast(t *testing.T) {
 		return mtus
 	}
 	milan := gw("milan", "10.0.0.1", "10.1.0.0/16", 1300)
+	unfit := func(does string) {
+		t.Helper()
+		got := standing("", f.unfit).Unfit
+		if len(got) != 1 || !strings.HasPrefix(got["turin"], does) || !strings.Contains(got["turin"], "MTU 500") {
+			t.Errorf("of the gateway that is not fit it says %q, want that it %s, and why", got, does)
+		}
+	}
 	if got := follow(milan, gw("turin", "10.0.0.2", "10.2.0.0/16", 500)); len(got) != 1 || got["milan"] != 1300 {
 		t.Errorf("never fit: got %v", got)
 	}
+	unfit("does not lead to the peer: ")
 	follow(milan, gw("turin", "10.0.0.2", "10.2.0.0/16", 1280))
 	if got := follow(milan, gw("turin", "10.0.0.2", "10.2.0.0/16", 500)); len(got) != 2 || got["turin"] != 1280 {
 		t.Errorf("no longer fit: got %v, want turin as it was", got)
 	}
+	unfit("goes on as before the last change: ")
 	// Its address is another one's now.
 	if got := follow(gw("milan", "10.0.0.2", "10.1.0.0/16", 1300), gw("turin", "10.0.0.2", "10.2.0.0/16", 1280)); len(got) != 1 || got["milan"] != 1300 {
 		t.Errorf("taken: got %v, want milan alone", got)

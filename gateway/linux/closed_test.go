@@ -600,7 +600,9 @@ func TestNodesCountWhatTheyRefuseOfEachPeer(t *testing.T) {
 	}
 	// By the pod network, from a node that does not know whose the address is.
 	a.Nodes[0].Script("ip route replace 10.244.2.0/24 via " + a.NodeIP(1) + "\nnft delete table ip cni") // it would speak as the node
-	a.Nodes[0].Do(func() { sendRaw(t, udp4("10.99.0.7:4444", "10.244.2.1:10250", []byte("x")), netip.MustParseAddr("10.244.2.1")) })
+	a.Nodes[0].Do(func() {
+		sendRaw(t, udp4("10.99.0.7:4444", "10.244.2.1:10250", []byte("x")), netip.MustParseAddr("10.244.2.1"))
+	})
 	linuxtest.WaitFor(t, "count of the other one's", func() bool { return counted("10.99.0.0") == 1 })
 	// A change of another peer's ranges changes nothing of it.
 	in.Gateways[0].RemoteCIDRs = a.Remapped.Pod
