@@ -70,16 +70,27 @@ func checkNftables() error {
 	return nil
 }
 
-// Networks are what the machine's main table leads to: its own networks, and
-// what an admin, DHCP or a routing protocol added.
+// Networks are what the machine's routing leads to: its own networks, and what an admin,
+// DHCP, a routing protocol or a VPN added. VPNs have tables of their own, with rules that
+// come behind those of a node: Tailscale 52, wg-quick 51820.
 func Networks() ([]netip.Prefix, error) {
-	routes, err := dump(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
+	rules, err := dump(func() ([]netlink.Rule, error) { return netlink.RuleList(netlink.FAMILY_V4) })
+	if err != nil {
+		return nil, fmt.Errorf("list rules: %w", err)
+	}
+	used := map[int]bool{}
+	for _, r := range rules {
+		used[r.Table] = r.Table != gateway.KernelLocal && !ourTable(r.Table)
+	}
+	routes, err := dump(func() ([]netlink.Route, error) {
+		return netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list routes: %w", err)
 	}
 	var found []netip.Prefix
 	for _, r := range routes {
-		if r.Protocol != gateway.RouteProtocol && r.Type == unix.RTN_UNICAST && r.Dst != nil {
+		if used[r.Table] && r.Protocol != gateway.RouteProtocol && r.Type == unix.RTN_UNICAST && r.Dst != nil {
 			found = append(found, prefix(r.Dst))
 		}
 	}

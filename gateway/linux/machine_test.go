@@ -102,7 +102,7 @@ func TestMachineWithoutTUNIsRefusedByName(t *testing.T) {
 	}
 }
 
-func TestNetworksAreWhatTheMainTableLeadsTo(t *testing.T) {
+func TestNetworksAreWhatTheMachineLeadsTo(t *testing.T) {
 	n := netns.New(t, "node")
 	n.Script(`ip link add lan0 type bridge
 ip link set lan0 up
@@ -111,14 +111,20 @@ ip route add default via 10.0.0.1
 ip route add 172.20.0.0/14 via 10.0.0.1
 ip route add blackhole 10.9.0.0/16
 ip route add 10.60.0.0/16 dev lan0 proto 118
-ip route add 10.61.0.0/16 dev lan0 table 18000`)
+ip route add 10.61.0.0/16 dev lan0 table 18000
+ip rule add pref 105 lookup 18000
+ip route add 10.20.0.0/16 dev lan0 table 52
+ip rule add pref 5270 lookup 52
+ip route add 10.30.0.0/16 dev lan0 table 51820
+ip rule add pref 32764 not fwmark 0xca6c lookup 51820
+ip route add 10.40.0.0/16 dev lan0 table 77`) // which no rule uses
 	var found []netip.Prefix
 	var err error
 	n.Do(func() { found, err = linux.Networks() })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := ipam.Around(found, nil), linuxtest.Prefixes("10.0.0.0/24", "172.20.0.0/14"); !slices.Equal(got, want) {
+	if got, want := ipam.Around(found, nil), linuxtest.Prefixes("10.0.0.0/24", "10.20.0.0/16", "10.30.0.0/16", "172.20.0.0/14"); !slices.Equal(got, want) {
 		t.Errorf("got %v of %v, want %v", got, found, want)
 	}
 }
