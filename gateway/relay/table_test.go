@@ -197,6 +197,22 @@ func TestAFloodKeepsNobodyOut(t *testing.T) {
 
 // Nobody learns that a packet was passed on who was made its sender.
 func TestARelayIsOfNoUseToFloodOthers(t *testing.T) {
+	// What an address is sent for the packets that came from there, whatever comes at the
+	// other port: two for each, eight at most.
+	for dialled, want := range map[int]int{1: 2, 2: 4, 4: 8, 5: 8, 100: 8} {
+		const victim = "192.0.2.53:53"
+		n := newNetwork(t)
+		for i := range dialled {
+			n.send(0, victim, initiationOf(uint32(1+i)))
+		}
+		for i := range uint32(1000) {
+			n.send(1, fmt.Sprintf("192.0.2.%d:%d", i%200, 1000+i%7), initiationOf(10_000+i))
+			n.wait(time.Millisecond)
+		}
+		if got := len(n.got[victim]); got != want {
+			t.Errorf("%d packets came from it, and it was sent %d, want %d", dialled, got, want)
+		}
+	}
 	for name, n := range map[string]*network{"relay of two gateways": connected(t), "nobody is there": newNetwork(t)} {
 		const victim = "192.0.2.53:53"
 		sent := map[string]int{}
