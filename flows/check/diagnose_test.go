@@ -575,3 +575,34 @@ func TestDiagnoseBelievesBothGatewaysOfTheirSilence(t *testing.T) {
 		}
 	}
 }
+
+// A server refuses the handshakes of a client whose clock was set back, and says nothing.
+func TestAClientsClockThatIsBehindIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		client, server time.Duration // ahead of this machine
+		want           bool
+	}{
+		"the client's is behind": {-25 * time.Second, 5 * time.Second, true},
+		"the server's is behind": {0, -25 * time.Second, false},
+		"they agree":             {time.Second, 2 * time.Second, false},
+	} {
+		pair := flowtest.NewPair()
+		connect(t, pair)
+		f := factsOf(pair)
+		counts(&f, 21504, 0, 0, 0)
+		f.Local.ClockAhead, f.Remote.ClockAhead = c.client, c.server
+		for _, r := range check.Diagnose(f, new(before(f))) {
+			if r.ID != check.UDPPath || r.State != check.Fail {
+				continue
+			}
+			text := strings.Join(append(r.Evidence, r.Fix...), "\n")
+			if got := strings.Contains(text, "the clock of rome, the client, is 30s behind that of milan"); got != c.want || got != strings.Contains(text, "by NTP") {
+				t.Errorf("%s: got %s", name, text)
+			}
+			c.want = false
+		}
+		if c.want {
+			t.Errorf("%s: no failure was found: the test sees nothing", name)
+		}
+	}
+}

@@ -90,7 +90,24 @@ func (in diagnosis) path(from flows.Side) Result {
 	r := in.judgePath(from, moved)
 	r.Evidence = append([]string{fmt.Sprintf("in the last %s %s sent %d bytes, %s received %d", moved[to].over.Round(time.Second),
 		in.cluster(from).ID, moved[from].sent, in.cluster(to).ID, moved[to].received)}, in.handshakes()...)
+	if fact, fix := in.clientBehind(); r.State == Fail && fact != "" {
+		r.Evidence, r.Fix = append(r.Evidence, fact), append(r.Fix, fix)
+	}
 	return r
+}
+
+// clientBehind is another reason for which a server answers nothing: WireGuard refuses a
+// handshake whose time is not later than that of the client's last one, and counts no such
+// packet. What is known are the clocks of the API servers, not those of the gateways' nodes,
+// nor what the server remembers. "" if they don't differ so.
+func (in diagnosis) clientBehind() (fact, fix string) {
+	server, client := in.cluster(in.server()), in.cluster(in.server().Other())
+	behind := server.ClockAhead - client.ClockAhead
+	if behind <= clocksDiffer || server.Problem != nil || client.Problem != nil || server.Described || client.Described {
+		return "", ""
+	}
+	return fmt.Sprintf("the clock of %s, the client, is %s behind that of %s: if %s's gateway had another time before, the server refuses its handshakes until the clock has caught up", client.ID, behind.Round(time.Second), server.ID, client.ID),
+		fmt.Sprintf("or it is the clock: set those of the nodes of %s by NTP", client.ID)
 }
 
 func (in diagnosis) judgePath(from flows.Side, moved [2]movement) Result {
