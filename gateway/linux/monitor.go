@@ -45,18 +45,58 @@ func Watch(ctx context.Context) (<-chan struct{}, error) {
 		firewall.Close()
 		return nil, err
 	}
+	return signal(ctx, source{routes, newRouteFilter(known)}, source{firewall, firewallMessageIsOurs}), nil
+}
+
+// WatchWays signals after changes to the addresses and routes of this network namespace
+// that are not ours. It ends with ctx, and closes the channel.
+func WatchWays(ctx context.Context) (<-chan struct{}, error) {
+	routes, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV4_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("watch addresses and routes: %w", err)
+	}
+	known, err := ourDevices()
+	if err != nil {
+		routes.Close()
+		return nil, err
+	}
+	ours := newRouteFilter(known)
+	return signal(ctx, source{routes, func(m syscall.NetlinkMessage) bool {
+		switch mine := ours(m); m.Header.Type {
+		case unix.RTM_NEWADDR, unix.RTM_DELADDR:
+			return !mine
+		case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
+			if mine || len(m.Data) < unix.SizeofRtMsg {
+				return false
+			}
+			// An address of our devices has routes in the kernel's tables.
+			device := attribute(m.Data[unix.SizeofRtMsg:], unix.RTA_OIF)
+			return len(device) < 4 || !known[int32(binary.NativeEndian.Uint32(device))]
+		}
+		return false
+	}}), nil
+}
+
+// source is where messages come from, and which of them count.
+type source struct {
+	socket *nl.NetlinkSocket
+	counts func(syscall.NetlinkMessage) bool
+}
+
+// signal makes signals of what counts until ctx ends, and closes the sockets then.
+func signal(ctx context.Context, sources ...source) <-chan struct{} {
 	events := make(chan struct{}, 1)
-	for _, s := range []struct {
-		socket *nl.NetlinkSocket
-		ours   func(syscall.NetlinkMessage) bool
-	}{{routes, newRouteFilter(known)}, {firewall, firewallMessageIsOurs}} {
-		go receive(ctx, s.socket, s.ours, events)
+	for _, s := range sources {
+		go receive(ctx, s.socket, s.counts, events)
 	}
 	signals := make(chan struct{}, 1)
 	go func() {
 		defer close(signals)
-		defer routes.Close()
-		defer firewall.Close()
+		defer func() {
+			for _, s := range sources {
+				s.socket.Close()
+			}
+		}()
 		for {
 			select {
 			case <-ctx.Done():
@@ -78,20 +118,20 @@ func Watch(ctx context.Context) (<-chan struct{}, error) {
 			}
 		}
 	}()
-	return signals, nil
+	return signals
 }
 
-// receive reports messages that are ours until the socket is closed.
-func receive(ctx context.Context, socket *nl.NetlinkSocket, ours func(syscall.NetlinkMessage) bool, events chan<- struct{}) {
+// receive reports messages that count until the socket is closed.
+func receive(ctx context.Context, socket *nl.NetlinkSocket, counts func(syscall.NetlinkMessage) bool, events chan<- struct{}) {
 	for ctx.Err() == nil {
 		messages, _, err := socket.Receive()
-		// More came than the socket holds: what was lost may have been ours.
+		// More came than the socket holds: what was lost may have counted.
 		event := errors.Is(err, unix.ENOBUFS)
 		if err != nil && !event && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
 			return
 		}
 		for _, m := range messages {
-			event = event || ours(m)
+			event = counts(m) || event
 		}
 		if !event {
 			continue

@@ -215,7 +215,8 @@ func (t *Tunnel) renew(to netip.AddrPort) error {
 	return err
 }
 
-// hasNews makes redials of a silent peer frequent again: its endpoint or its key has changed.
+// hasNews makes redials of a silent peer frequent again: its endpoint or its key has
+// changed, or the network here.
 func (t *Tunnel) hasNews() {
 	t.mu.Lock()
 	t.news = true

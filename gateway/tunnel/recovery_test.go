@@ -328,3 +328,22 @@ func TestPathIsCutForMinutes(t *testing.T) {
 	p.wan.Run("nft", "delete", "table", "ip", "cut")
 	linuxtest.Bound(t, "path cut for minutes", p.stream.Gap(back), 7*time.Second)
 }
+
+func TestNewsOfTheNetworkEndsTheWait(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, linuxtest.TunnelMTU)
+	p.wan.NFT(`table ip cut {
+		chain c { type filter hook forward priority 0; policy drop; }
+	}`)
+	cut := time.Now()
+	for s := p.ofClient.Status(); !s.Redialled.After(cut) || time.Since(s.Redialled) < 6*time.Second; s = p.ofClient.Status() {
+		if time.Since(cut) > 2*time.Minute {
+			t.Fatal("the client dials as often as at first")
+		}
+		time.Sleep(100 * time.Millisecond) // nothing tells of what does not happen
+	}
+	before, at := p.ofClient.Status().Redials, time.Now()
+	p.client.Gateway.Run("ip", "route", "add", "192.0.2.128/25", "dev", "eth0")
+	linuxtest.WaitFor(t, "three redials", func() bool { return p.ofClient.Status().Redials >= before+3 })
+	linuxtest.Bound(t, "three redials after a route is new", time.Since(at), 4*time.Second)
+}

@@ -3,8 +3,11 @@
 package tunnel
 
 import (
+	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
 // What a node tracks of a flow that it got wrong is forgotten after 30 s without a packet of
@@ -28,5 +31,16 @@ func TestAPortRestsUntilItsFlowIsForgotten(t *testing.T) {
 		if pause < time.Second && (len(left) < 4 || left[3].Sub(start) > 5*time.Second) {
 			t.Errorf("a redial every %s: the first ports were changed after %v", pause, left)
 		}
+	}
+}
+
+// Of many nodes, one is the gateway's.
+func TestTheAddressesOfTheGatewaysNode(t *testing.T) {
+	a := func(text string) netip.Addr { return netip.MustParseAddr(text) }
+	in := gateway.Inputs{NodeIP: a("192.0.2.2"), Nodes: []gateway.Node{
+		{IP: a("192.0.2.1"), Addresses: []netip.Addr{a("192.0.2.1")}}, {IP: a("192.0.2.2"), Addresses: []netip.Addr{a("192.0.2.2"), a("203.0.113.9")}},
+	}}
+	if got := hostAddresses(in); len(got) != 2 || got[1] != a("203.0.113.9") {
+		t.Errorf("got %v", got)
 	}
 }

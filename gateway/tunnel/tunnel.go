@@ -143,7 +143,7 @@ func (t *Tunnel) Set(w Wanted) error {
 	if e := w.Inputs.Peers[0].Endpoint; len(w.Endpoints) == 0 && e.IsValid() {
 		w.Endpoints = []netip.AddrPort{e}
 	}
-	t.news = t.news || !slices.Equal(t.wanted.Endpoints, w.Endpoints)
+	t.news = t.news || !slices.Equal(t.wanted.Endpoints, w.Endpoints) || !slices.Equal(hostAddresses(t.wanted.Inputs), hostAddresses(w.Inputs))
 	t.wanted, t.ready = w, true
 	newOwn, newPeer := t.keys()
 	rekeyed := peer != (wgtypes.Key{}) && (own != newOwn || peer != newPeer)
@@ -167,6 +167,16 @@ func (t *Tunnel) Set(w Wanted) error {
 		t.pingNow()
 	}
 	return err
+}
+
+// hostAddresses are those of the node that the gateway is on, as that says itself.
+func hostAddresses(in gateway.Inputs) []netip.Addr {
+	for _, n := range in.Nodes {
+		if n.IP == in.NodeIP {
+			return n.Addresses
+		}
+	}
+	return nil
 }
 
 // keys are those that the tunnel uses; zero as long as they are not known.
@@ -344,9 +354,23 @@ func (t *Tunnel) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return t.repair(ctx) })
 	g.Go(func() error { return t.look(ctx) })
+	g.Go(func() error { return t.follow(ctx) })
 	g.Go(func() error { return t.ping(ctx) })
 	g.Go(func() error { return t.measure(ctx) })
 	return g.Wait()
+}
+
+// follow has a silent peer be dialled often again when this machine's own addresses or
+// routes change: what was in the way may be gone.
+func (t *Tunnel) follow(ctx context.Context) error {
+	signals, err := linux.WatchWays(ctx)
+	if err != nil {
+		return err
+	}
+	for range signals {
+		t.hasNews()
+	}
+	return nil
 }
 
 // repair syncs when something of ours changed, and from time to time.
