@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -480,5 +481,40 @@ func TestANodeSaysItsLevelWhileItsRulesAreInForce(t *testing.T) {
 		if err != nil || s.Level != step.level || step.why != nil && s.Problem != *step.why {
 			t.Errorf("step %d: got %+v, %v, want level %d", i, s, err, step.level)
 		}
+	}
+}
+
+// Nodes write what others want to know, too: it must not have each gateway compute.
+func TestAGatewayFollowsWhatItUsesOfANode(t *testing.T) {
+	n := &nodes{known: map[string]gateway.Node{}, broken: map[string]error{}}
+	report := render.NodeReport{IP: netip.MustParseAddr("192.0.2.1"), Pods: []netip.Prefix{netip.MustParsePrefix("10.244.3.0/24")}}
+	version := 0
+	put := func() bool {
+		o := render.InternalNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, report)
+		version++
+		o.ResourceVersion = strconv.Itoa(version)
+		return n.put(o)
+	}
+	steps := []struct {
+		what   string
+		change func()
+		want   bool
+	}{
+		{"a new node", func() {}, true},
+		{"what it refuses", func() { report.Status.Refused = map[string]uint64{"t/milan": 7} }, false},
+		{"whom it can't reach", func() { report.Unreached = []string{"t/milan"} }, false},
+		{"its pods", func() { report.Pods = append(report.Pods, netip.MustParsePrefix("10.244.9.9/32")) }, true},
+		{"its address", func() { report.IP = netip.Addr{} }, true},
+		{"the same again", func() {}, false},
+	}
+	for _, s := range steps {
+		s.change()
+		if got := put(); got != s.want {
+			t.Errorf("%s: got %t, want %t", s.what, got, s.want)
+		}
+	}
+	report.IP = netip.MustParseAddr("192.0.2.1")
+	if put(); n.known["a"].Revision != uint64(version) {
+		t.Errorf("got revision %d, want %d", n.known["a"].Revision, version)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -77,8 +78,9 @@ func (n *nodes) Start(_ context.Context, queue workqueue.TypedRateLimitingInterf
 	}
 	handler := onChange(func(o any) {
 		if node, ok := o.(*networkingv1beta1.InternalNode); ok {
-			n.put(node)
-			request()
+			if n.put(node) {
+				request()
+			}
 		}
 	})
 	handler.DeleteFunc = func(o any) {
@@ -112,12 +114,15 @@ func (n *nodes) wait(now time.Time) time.Duration {
 	return wait
 }
 
-func (n *nodes) put(o *networkingv1beta1.InternalNode) {
+// put reports whether a node says otherwise than before what gateways use. Nodes also
+// write for others, such as what they have refused of peers, which peers decide.
+func (n *nodes) put(o *networkingv1beta1.InternalNode) (changed bool) {
 	r, err := render.ParseNode(o)
 	// Versions of one kind are numbers that grow.
 	revision, _ := strconv.ParseUint(o.ResourceVersion, 10, 64)
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	was, broken := n.known[o.Name], n.broken[o.Name]
 	delete(n.known, o.Name)
 	if r.IP.IsValid() {
 		n.known[o.Name] = gateway.Node{Name: o.Name, IP: r.IP, Addresses: r.Addresses, Pods: r.Pods, MTU: r.MTU, Revision: revision}
@@ -126,6 +131,9 @@ func (n *nodes) put(o *networkingv1beta1.InternalNode) {
 	if err != nil {
 		n.broken[o.Name] = err
 	}
+	now := n.known[o.Name]
+	was.Revision = now.Revision
+	return !reflect.DeepEqual(was, now) || fmt.Sprint(broken) != fmt.Sprint(err)
 }
 
 func (n *nodes) drop(name string) {
