@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ type mirror struct {
 	client client.Client // of this cluster
 	queue  workqueue.TypedRateLimitingInterface[client.ObjectKey]
 	group  sync.WaitGroup // of watches
+	seen   seen
 
 	mu     sync.Mutex
 	known  known
@@ -128,7 +130,7 @@ func (m *mirror) follow(ctx context.Context, k known) {
 			delete(m.spaces, name)
 		}
 	}
-	changed := was.tunnel.There != k.tunnel.There || (was.tunnel.Down == "") != (k.tunnel.Down == "") || !slices.Equal(was.ranges, k.ranges)
+	changed := was.tunnel.There != k.tunnel.There || (was.tunnel.Down == "") != (k.tunnel.Down == "") || !slices.Equal(was.ranges, k.ranges) || !maps.Equal(was.withdrawn, k.withdrawn)
 	for name, twin := range k.twins {
 		s, err := m.space(ctx, name, twin, k.reach, was.reach)
 		if err != nil {
@@ -235,9 +237,17 @@ func (m *mirror) look(ctx context.Context, key client.ObjectKey) (again bool, er
 			return false, err
 		}
 	}
+	if shadow != nil {
+		shadow.Gone = m.gone(shadow)
+	}
 	a := v.Decide(pod, shadow, copied, time.Now())
 	if a.Withdraw != "" {
 		if err := s.withdraw(ctx, key.Name, a.Withdraw); err != nil {
+			return false, err
+		}
+	}
+	if a.Adopt != "" {
+		if err := s.adopt(ctx, v, pod, a.Adopt); err != nil {
 			return false, err
 		}
 	}

@@ -82,6 +82,8 @@ type virtualNode struct {
 	follower network.Follower
 	told     told
 	mirror   *mirror
+	left     []peering.Leftover // at the last look
+	unsure   bool               // more than at the one before
 }
 
 // told is what was written last.
@@ -273,6 +275,9 @@ func (n *virtualNode) keep(ctx context.Context) error {
 			n.Log.Error("tries again", "error", err)
 			next = tryAgain
 		}
+		if n.unsure {
+			next = tryAgain
+		}
 		timer.Reset(next)
 	}
 }
@@ -288,6 +293,7 @@ func (n *virtualNode) write(ctx context.Context, now time.Time) error {
 	if !there {
 		return nil
 	}
+	n.look(ctx, &k)
 	status := corev1.NodeStatus{Capacity: k.granted, Allocatable: k.allocatable(), Conditions: k.conditions(n.told.status.Conditions, now), NodeInfo: n.system}
 	if n.told.at.Add(heartbeat).After(now) && same(status, n.told.status) {
 		status = n.told.status
@@ -312,6 +318,22 @@ func (n *virtualNode) write(ctx context.Context, now time.Time) error {
 	}
 	n.told.lease = now
 	return nil
+}
+
+// look finds out what is left on the provider: what was so at the last look, too. In between the two,
+// what was written or deleted on one side gets known of the other.
+func (n *virtualNode) look(ctx context.Context, k *known) {
+	all, err := n.mirror.leftovers(ctx)
+	if k.answer != nil { // it says what was there before
+		err = fmt.Errorf("%s does not answer", k.provider)
+	}
+	k.unseen = err
+	for _, l := range all {
+		if slices.Contains(n.left, l) {
+			k.left = append(k.left, l)
+		}
+	}
+	n.left, n.unsure = all, len(all) > len(k.left)
 }
 
 // same reports whether two statuses differ in the times of heartbeats at most.
@@ -350,7 +372,7 @@ func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there b
 	return known{
 		of: v.ResourceVersion, provider: string(v.Spec.ClusterID), granted: v.Spec.ResourceQuota.Hard, problem: v.Annotations[render.AnnotationProblem],
 		answer: n.answer, reach: n.reach, tunnel: n.follower.Tunnel(len(configurations.Items) > 0, connections.Items, now),
-		twins: offloaded, going: going(offloaded, m), ranges: network.RangesOf(render.First(configurations.Items)),
+		twins: offloaded, going: going(offloaded, m), withdrawn: withdrawn(m), ranges: network.RangesOf(render.First(configurations.Items)),
 	}, true, nil
 }
 

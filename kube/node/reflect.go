@@ -88,18 +88,26 @@ func (m *mirror) reflect(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	needed := !s.there.synced(ctx, &offloadingv1beta1.ShadowPod{})
+	if !needed {
+		unclaimed, _, err := m.unclaimed(ctx, s)
+		if err != nil {
+			return err
+		}
+		needed = len(unclaimed) > 0
+	}
 	var errs []error
 	for _, kind := range alongs {
 		if !s.there.synced(ctx, metadata(kind)) {
 			continue // it comes again; or an older provider gives no rights to these
 		}
-		there := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind + "List"}}
-		if err := s.there.cache.List(ctx, there, client.InNamespace(s.twin), client.UnsafeDisableDeepCopy); err != nil {
-			return fmt.Errorf("list what %s has of %s: %w", m.Provider, name, err)
+		there, err := s.lists(ctx, kind)
+		if err != nil {
+			return err
 		}
 		left := map[string]*metav1.PartialObjectMetadata{}
-		for i := range there.Items {
-			left[there.Items[i].Name] = &there.Items[i]
+		for i := range there {
+			left[there[i].Name] = &there[i]
 		}
 		for _, t := range slices.SortedFunc(maps.Keys(wanted), func(a, b thing) int { return strings.Compare(a.name, b.name) }) {
 			if t.kind == kind {
@@ -108,7 +116,11 @@ func (m *mirror) reflect(ctx context.Context, name string) error {
 			}
 		}
 		for _, o := range left {
-			errs = append(errs, m.takeBack(ctx, s, kind, o))
+			what, err := m.fateOf(ctx, s, kind, o, needed)
+			if err == nil && what == goes {
+				err = m.takeBack(ctx, s, kind, o)
+			}
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)

@@ -84,7 +84,7 @@ func (m *mirror) watch(ctx context.Context, name string, o cache.Options, p *pro
 	for _, kind := range kinds {
 		informer, err := kept.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err == nil {
-			_, err = informer.AddEventHandler(m.handler(name))
+			_, err = informer.AddEventHandler(m.handler(name, kind, p == nil))
 			switch kind.(type) {
 			case *corev1.Pod, *offloadingv1beta1.ShadowPod:
 				pods = append(pods, informer.HasSynced)
@@ -111,8 +111,8 @@ func (m *mirror) watch(ctx context.Context, name string, o cache.Options, p *pro
 }
 
 // handler has a pod looked at that changes, or has something of its name that does. A pod
-// that comes or goes may have another ConfigMap go along.
-func (m *mirror) handler(namespace string) toolscache.ResourceEventHandlerFuncs {
+// that comes or goes may have another ConfigMap go along. Of what is at home, deletions are kept.
+func (m *mirror) handler(namespace string, kind client.Object, atHome bool) toolscache.ResourceEventHandlerFuncs {
 	all := client.ObjectKey{Namespace: namespace}
 	add := func(o any, comes bool) {
 		if gone, is := o.(toolscache.DeletedFinalStateUnknown); is {
@@ -128,8 +128,14 @@ func (m *mirror) handler(namespace string) toolscache.ResourceEventHandlerFuncs 
 			m.queue.Add(all)
 		}
 	}
+	note := func(o any, gone bool) {
+		if atHome {
+			m.seen.note(kind, o, gone)
+		}
+		add(o, true)
+	}
 	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) { add(o, true) }, UpdateFunc: func(_, o any) { add(o, false) }, DeleteFunc: func(o any) { add(o, true) },
+		AddFunc: func(o any) { note(o, false) }, UpdateFunc: func(_, o any) { add(o, false) }, DeleteFunc: func(o any) { note(o, true) },
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/liqo-tui/liqo-tui/offload/network"
 	"github.com/liqo-tui/liqo-tui/render/peering"
@@ -28,7 +29,12 @@ type known struct {
 	tunnel network.Tunnel
 	// twins are the provider's namespaces by those that the node's program looks after, ""
 	// where there is none.
-	twins  map[string]string
+	twins map[string]string
+	// withdrawn are objects of the provider that an admin has said may go.
+	withdrawn map[types.UID]bool
+	// left are what it has and is not here, unseen is why that is not known.
+	left   []peering.Leftover
+	unseen error
 	going  map[string]bool // namespaces of which the provider still has one that nobody wants any more
 	ranges network.Ranges  // of the provider's pods
 }
@@ -43,6 +49,17 @@ func twins(v *offloadingv1beta1.VirtualNode, m *offloadingv1beta1.NamespaceMap) 
 		out[name] = ""
 		if there := m.Status.CurrentMapping[name]; there.Phase == offloadingv1beta1.MappingAccepted && m.Spec.DesiredMapping[name] == there.RemoteNamespace {
 			out[name] = there.RemoteNamespace
+		}
+	}
+	return out
+}
+
+// withdrawn are the objects that a NamespaceMap withdraws.
+func withdrawn(m *offloadingv1beta1.NamespaceMap) map[types.UID]bool {
+	out := map[types.UID]bool{}
+	for text := range peering.Withdrawn(m) {
+		if uid, is := peering.WithdrawnUID(text); is {
+			out[uid] = true
 		}
 	}
 	return out
@@ -78,6 +95,9 @@ const (
 	reasonNotGranted  = "NotGranted"
 	reasonConnected   = "TunnelConnected"
 	reasonDown        = "TunnelDown"
+	reasonLeft        = "NotDeleted"
+	reasonNothingLeft = "NothingLeft"
+	reasonUnseen      = "NotKnown"
 )
 
 var errNotAsked = errors.New("its API server has not answered yet")
@@ -111,6 +131,16 @@ func (k known) conditions(before []corev1.NodeCondition, now time.Time) []corev1
 		c := corev1.NodeCondition{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse, Reason: reasonConnected, Message: "the tunnel to " + k.provider + " is connected"}
 		if k.tunnel.Down != "" {
 			c.Status, c.Reason, c.Message = corev1.ConditionTrue, reasonDown, "the tunnel to "+k.provider+": "+k.tunnel.Down
+		}
+		all = append(all, c)
+	}
+	if k.offloaded() {
+		c := corev1.NodeCondition{Type: peering.ConditionLeftovers, Status: corev1.ConditionFalse, Reason: reasonNothingLeft, Message: k.provider + " has nothing of this node that is not here"}
+		switch {
+		case k.unseen != nil:
+			c.Status, c.Reason, c.Message = corev1.ConditionUnknown, reasonUnseen, k.unseen.Error()
+		case len(k.left) > 0:
+			c.Status, c.Reason, c.Message = corev1.ConditionTrue, reasonLeft, peering.LeftoversText(k.left)
 		}
 		all = append(all, c)
 	}

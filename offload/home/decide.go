@@ -32,6 +32,9 @@ type View struct {
 type Action struct {
 	Ask      bool      // make the ShadowPod
 	Withdraw types.UID // delete the ShadowPod with this UID
+	// Adopt has the ShadowPod with this UID be the pod's, if it asks for the same, see [Same].
+	// If not, it is to be deleted.
+	Adopt types.UID
 	// Forget ends the deletion of the pod here: nothing of it runs any more.
 	Forget bool
 	// Status is what the pod's is to be, nil to leave it.
@@ -50,9 +53,14 @@ func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now ti
 		return v.blind(pod, now)
 	}
 	ends := pod != nil && pod.DeletionTimestamp != nil
-	// Who has the name now may be another than the ShadowPod was made for.
-	if shadow != nil && !shadow.Deleting && (pod == nil || ends || shadow.Of != pod.UID) {
+	// That a pod is not there does not say that somebody has deleted it: this cluster may have
+	// been restored from a backup, and pods come back one after the other, with other UIDs.
+	switch {
+	case shadow == nil || shadow.Deleting:
+	case shadow.Gone || ends:
 		a.Withdraw = shadow.UID
+	case pod != nil && shadow.Of != pod.UID:
+		a.Adopt = shadow.UID
 	}
 	switch {
 	case pod == nil:

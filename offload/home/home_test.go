@@ -222,6 +222,7 @@ func TestReadinessFollowsTheTunnelAndNotTheAPI(t *testing.T) {
 
 func TestWhatIsToBeDoneForAPod(t *testing.T) {
 	mine, others := &Shadow{UID: "s1", Of: "u1"}, &Shadow{UID: "s0", Of: "u0"}
+	gone, othersGone := &Shadow{UID: "s1", Of: "u1", Gone: true}, &Shadow{UID: "s0", Of: "u0", Gone: true}
 	going, refused := &Shadow{UID: "s1", Of: "u1", Deleting: true}, &Shadow{UID: "s1", Of: "u1", Problem: "too much"}
 	over := pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
 	failed := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
@@ -247,13 +248,16 @@ func TestWhatIsToBeDoneForAPod(t *testing.T) {
 		"is over":                            {view, over, mine, copyOf(), ""},
 		"is over, and its copy is gone":      {view, over, nil, nil, ""},
 		"is over, and is deleted":            {view, pod(ends, failed), mine, copyOf(), "withdraw s1"},
-		"is gone here":                       {view, nil, mine, copyOf(), "withdraw s1"},
+		"is deleted here":                    {view, nil, gone, copyOf(), "withdraw s1"},
+		"is not here":                        {view, nil, mine, copyOf(), ""},
 		"is gone here, and goes there":       {view, nil, going, copyOf(), ""},
 		"is deleted":                         {view, pod(ends), mine, copyOf(), "withdraw s1 Running"},
 		"is deleted, and ends":               {view, pod(ends), nil, copyOf(), "Running"},
 		"is deleted, and has ended":          {view, pod(ends), nil, nil, "forget"},
 		"is deleted before it was asked for": {view, pod(ends), nil, nil, "forget"},
-		"another of the same name":           {view, pod(), others, copyOf(), "withdraw s0"},
+		"another of the same name":           {view, pod(), others, copyOf(), "adopt s0"},
+		"another one, the first is deleted":  {view, pod(), othersGone, copyOf(), "withdraw s0"},
+		"another one, and it is deleted":     {view, pod(ends), others, copyOf(), "withdraw s0 Running"},
 		"another of the same name ends":      {view, pod(), nil, copyOf(), ""},
 		"its ShadowPod was deleted there":    {view, pod(), going, copyOf(), ""},
 		"not offloaded":                      {nowhere, pod(), nil, nil, "NamespaceNotOffloaded"},
@@ -288,6 +292,9 @@ func (a Action) String() string {
 	if a.Withdraw != "" {
 		out = append(out, "withdraw "+string(a.Withdraw))
 	}
+	if a.Adopt != "" {
+		out = append(out, "adopt "+string(a.Adopt))
+	}
 	if a.Ask {
 		out = append(out, "ask")
 	}
@@ -307,6 +314,7 @@ func (a Action) String() string {
 // world is a name on both sides, with a provider that does its part and random events.
 type world struct {
 	pod    *corev1.Pod
+	same   bool // the pods of this name are alike
 	shadow *Shadow
 	copied *corev1.Pod
 	made   int
@@ -314,7 +322,13 @@ type world struct {
 
 func (w *world) act(v View, now time.Time) (changed bool, err error) {
 	a := v.Decide(w.pod, w.shadow, w.copied, now)
-	if !v.Known && (a.Withdraw != "" || a.Ask || a.Forget) {
+	if a.Withdraw != "" && !w.shadow.Gone && (w.pod == nil || w.pod.DeletionTimestamp == nil) {
+		return false, fmt.Errorf("withdraws what nobody has deleted")
+	}
+	if a.Adopt != "" && !w.same {
+		a.Withdraw, a.Adopt = a.Adopt, ""
+	}
+	if !v.Known && (a.Withdraw != "" || a.Adopt != "" || a.Ask || a.Forget) {
 		return false, fmt.Errorf("acts blindly: %s", a)
 	}
 	if a.Withdraw != "" {
@@ -322,6 +336,9 @@ func (w *world) act(v View, now time.Time) (changed bool, err error) {
 			return false, fmt.Errorf("withdraws %s", a.Withdraw)
 		}
 		w.shadow = nil
+	}
+	if a.Adopt != "" {
+		w.shadow.Of = w.pod.UID
 	}
 	if a.Ask {
 		if w.shadow != nil || w.copied != nil {
@@ -362,13 +379,13 @@ func (w *world) provide() bool {
 func TestFromAnywhereAPodEndsAsItShould(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		w := &world{made: 1}
+		w := &world{made: 1, same: r.IntN(2) == 0}
 		some := func(n int) bool { return r.IntN(n) == 0 }
 		if !some(4) {
 			w.pod = pod()
 		}
 		if !some(3) {
-			w.shadow = &Shadow{UID: "s1", Of: []types.UID{"u1", "u0"}[r.IntN(2)]}
+			w.shadow = &Shadow{UID: "s1", Of: []types.UID{"u1", "u0"}[r.IntN(2)], Gone: some(2)}
 		}
 		if !some(3) {
 			w.copied = copyOf()
@@ -376,7 +393,7 @@ func TestFromAnywhereAPodEndsAsItShould(t *testing.T) {
 		v, now := view, start
 		for range 30 {
 			v.Known, v.Down = !some(3), []string{"", "silent"}[r.IntN(2)]
-			switch r.IntN(6) {
+			switch r.IntN(7) {
 			case 0:
 				if w.pod != nil {
 					ends(w.pod)
@@ -389,6 +406,10 @@ func TestFromAnywhereAPodEndsAsItShould(t *testing.T) {
 				w.copied = nil // it is lost there
 			case 3:
 				w.provide()
+			case 4:
+				if w.pod != nil && w.shadow != nil && w.shadow.Of == w.pod.UID { // by force
+					w.pod, w.shadow.Gone = nil, true
+				}
 			}
 			now = now.Add(time.Second)
 			if _, err := w.act(v, now); err != nil {
@@ -407,6 +428,7 @@ func TestFromAnywhereAPodEndsAsItShould(t *testing.T) {
 		switch {
 		case changed:
 			t.Fatalf("seed %d: it never rests", seed)
+		case w.pod == nil && w.shadow != nil && !w.shadow.Gone && w.copied != nil: // nobody has deleted it
 		case w.pod == nil && (w.shadow != nil || w.copied != nil), w.pod != nil && w.pod.DeletionTimestamp != nil:
 			t.Fatalf("seed %d: left: %+v", seed, w)
 		case w.pod != nil && (w.shadow == nil || w.shadow.Of != w.pod.UID || w.copied == nil || w.pod.Status.Phase != corev1.PodRunning):

@@ -15,6 +15,7 @@ import (
 
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -26,6 +27,7 @@ import (
 type Shadow struct {
 	UID      types.UID
 	Of       types.UID // the pod it was made for
+	Gone     bool      // that pod was seen to be deleted, or the consumer says that this may go
 	Deleting bool
 	Problem  string          // why the provider runs no pod for it, "" for nothing
 	Phase    corev1.PodPhase // of its pod, which may be gone since then
@@ -37,6 +39,11 @@ func ShadowOf(o *offloadingv1beta1.ShadowPod) *Shadow {
 		UID: o.UID, Of: types.UID(o.Annotations[peering.AnnotationPodOf]), Deleting: o.DeletionTimestamp != nil,
 		Problem: o.Annotations[render.AnnotationProblem], Phase: o.Status.Phase,
 	}
+}
+
+// Same reports whether a ShadowPod asks for what this pod would ask for.
+func Same(o *offloadingv1beta1.ShadowPod, pod *corev1.Pod) bool {
+	return Unfit(&pod.Spec) == "" && equality.Semantic.DeepEqual(o.Spec.Pod, abroad(&pod.Spec))
 }
 
 // notSent are the prefixes of keys that mean something in the pod's own cluster alone, or

@@ -2,6 +2,11 @@ package peering
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +35,97 @@ const (
 	// AnnotationNamespaces on a VirtualNode are the namespaces, with commas, in which its
 	// program looks after pods. It may not in others.
 	AnnotationNamespaces = "liqo-tui.dev/namespaces"
+	// AnnotationWithdrawn on a consumer's NamespaceMap is what the provider is to have no more,
+	// with commas: namespaces, by their names here, and objects in them, as [WithdrawnObject]. The
+	// operator writes namespaces that it has seen to be withdrawn, until the provider is not asked
+	// for them any more. An admin writes what check names.
+	AnnotationWithdrawn = "liqo-tui.dev/withdrawn"
+	// AnnotationLeft there are the namespaces, with commas, that the provider keeps though nothing
+	// here asks for them: nobody has seen that they were withdrawn.
+	AnnotationLeft = "liqo-tui.dev/left-on-provider"
+	// ConditionLeftovers of a virtual node says whether the provider has something of its
+	// namespaces that is not here, and whose deletion here nobody has seen. [Leftovers] reads its message.
+	ConditionLeftovers corev1.NodeConditionType = "Leftovers"
 )
+
+// Withdrawn is what a NamespaceMap says to be withdrawn.
+func Withdrawn(m *offloadingv1beta1.NamespaceMap) map[string]bool {
+	return listed(m, AnnotationWithdrawn)
+}
+
+// SetWithdrawn has it say that.
+func SetWithdrawn(m *offloadingv1beta1.NamespaceMap, all map[string]bool) {
+	if metav1.SetMetaDataAnnotation(&m.ObjectMeta, AnnotationWithdrawn, strings.Join(slices.Sorted(maps.Keys(all)), ",")); len(all) == 0 {
+		delete(m.Annotations, AnnotationWithdrawn)
+	}
+}
+
+// WithdrawnObject is what is written there of an object. No namespace has such a name.
+func WithdrawnObject(uid types.UID) string { return withdrawnUID + string(uid) }
+
+// WithdrawnUID reads that; false for a namespace.
+func WithdrawnUID(text string) (types.UID, bool) {
+	uid, is := strings.CutPrefix(text, withdrawnUID)
+	return types.UID(uid), is
+}
+
+const withdrawnUID = "uid:"
+
+// Left are the namespaces that a NamespaceMap says to be left.
+func Left(m *offloadingv1beta1.NamespaceMap) map[string]bool { return listed(m, AnnotationLeft) }
+
+func listed(m *offloadingv1beta1.NamespaceMap, annotation string) map[string]bool {
+	out := map[string]bool{}
+	for text := range strings.SplitSeq(m.Annotations[annotation], ",") {
+		if text = strings.TrimSpace(text); text != "" {
+			out[text] = true
+		}
+	}
+	return out
+}
+
+// Leftover is an object of a consumer on a provider.
+type Leftover struct {
+	Kind, Namespace, Name string
+	UID                   types.UID
+}
+
+// mostLeftovers is how many a condition names, for Nodes not to become large.
+const mostLeftovers = 50
+
+// LeftoversText names some, each in a line, and counts the rest.
+func LeftoversText(all []Leftover) string {
+	var lines []string
+	for i, l := range all {
+		if i == mostLeftovers {
+			lines = append(lines, fmt.Sprintf("and %d more", len(all)-i))
+			break
+		}
+		lines = append(lines, fmt.Sprintf("%s %s/%s %s", l.Kind, l.Namespace, l.Name, l.UID))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Leftovers are those that a condition's message names, and how many more there are. It is false
+// for another text.
+func Leftovers(message string) (all []Leftover, more int, ok bool) {
+	for line := range strings.SplitSeq(message, "\n") {
+		words := strings.Split(line, " ")
+		if len(words) != 3 {
+			return nil, 0, false
+		}
+		if n, err := strconv.Atoi(words[1]); err == nil && words[0] == "and" && words[2] == "more" {
+			more = n
+			continue
+		}
+		namespace, name, is := strings.Cut(words[1], "/")
+		if !is {
+			return nil, 0, false
+		}
+		all = append(all, Leftover{words[0], namespace, name, types.UID(words[2])})
+	}
+	return all, more, true
+}
 
 // SecretTypes are those that a consumer's Secrets may have on a provider: what Kubernetes
 // gives a meaning for pods.
@@ -39,14 +134,17 @@ var SecretTypes = []corev1.SecretType{
 }
 
 // NamespaceMap tells a provider which namespaces it is to have, by the consumer's names of
-// them. Its name is Liqo's.
-func NamespaceMap(t render.Tenant, mapping map[string]string) *offloadingv1beta1.NamespaceMap {
+// them. Its name is Liqo's. left are those that nothing asks for any more.
+func NamespaceMap(t render.Tenant, mapping map[string]string, left ...string) *offloadingv1beta1.NamespaceMap {
 	m := &offloadingv1beta1.NamespaceMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: "NamespaceMap"},
 		ObjectMeta: operatorMeta(t.Namespace, string(t.Remote), string(t.Remote)),
 		Spec:       offloadingv1beta1.NamespaceMapSpec{DesiredMapping: mapping},
 	}
 	m.Labels[LabelReplication], m.Labels[LabelDestination] = "true", string(t.Remote)
+	if len(left) > 0 {
+		m.Annotations = map[string]string{AnnotationLeft: strings.Join(left, ",")}
+	}
 	return m
 }
 

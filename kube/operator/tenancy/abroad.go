@@ -33,14 +33,15 @@ import (
 )
 
 // abroad shows providers what this cluster asks of them, and brings home what they
-// answer. There are no finalizers: what is gone here is deleted there when both lists are
-// compared, or by the provider with the Tenant.
+// answer. There are no finalizers: what was seen to be deleted here is deleted there when both lists
+// are compared, or by the provider with the Tenant.
 type abroad struct {
 	client   client.Client
-	reader   client.Reader // not cached: what it does not have is deleted on the provider
+	reader   client.Reader // not cached
 	recorder events.EventRecorder
 	keys     *keys
 	home     string
+	seen     *deletions
 	answers  answers
 }
 
@@ -56,7 +57,7 @@ func (r *abroad) setup(mgr ctrl.Manager) error {
 		WithOptions(workers(asking)).
 		For(&corev1.Namespace{}).
 		Watches(&authv1beta1.Identity{}, namespace).
-		Watches(&authv1beta1.ResourceSlice{}, namespace).
+		Watches(&authv1beta1.ResourceSlice{}, r.seen.seen(namespace)).
 		Watches(&offloadingv1beta1.NamespaceMap{}, namespace).
 		WatchesRawSource(source.Channel(r.answers.told, namespace)).
 		Complete(r)
@@ -129,13 +130,16 @@ func (r *abroad) compare(ctx context.Context, plane *authv1beta1.Identity, all [
 	if err := remote.List(ctx, &shown, client.InNamespace(namespace), client.MatchingLabels{peering.LabelOrigin: string(id)}); err != nil {
 		return fmt.Errorf("list what %s was asked for: %w", plane.Spec.ClusterID, err)
 	}
-	copies := map[string]*authv1beta1.ResourceSlice{}
+	copies, gone := map[string]*authv1beta1.ResourceSlice{}, map[string]bool{}
 	for i := range shown.Items {
 		copies[shown.Items[i].Name] = &shown.Items[i]
 	}
 	var errs []error
 	for i := range all {
 		s := &all[i]
+		if s.Namespace == plane.Namespace && s.DeletionTimestamp != nil {
+			gone[s.Name] = true
+		}
 		if s.Namespace != plane.Namespace || s.Labels[peering.LabelDestination] != string(plane.Spec.ClusterID) || s.DeletionTimestamp != nil {
 			continue
 		}
@@ -157,7 +161,9 @@ func (r *abroad) compare(ctx context.Context, plane *authv1beta1.Identity, all [
 		errs = append(errs, err)
 	}
 	for _, c := range copies {
-		errs = append(errs, own.Delete(ctx, remote, c))
+		if gone[c.Name] || r.seen.has(ofSlice(client.ObjectKey{Namespace: plane.Namespace, Name: c.Name})) {
+			errs = append(errs, own.Delete(ctx, remote, c))
+		}
 	}
 	return errors.Join(append(errs, r.maps(ctx, remote, plane, all, id))...)
 }

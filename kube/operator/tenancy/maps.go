@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"maps"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
@@ -20,8 +20,9 @@ import (
 // maps shows a provider which namespaces it is to have, and brings home which it has. What
 // it is not asked for any more it deletes, with everything in it.
 //
-// A map that is withdrawn asks for nothing before it goes. One that is gone without that, while a
-// slice still asks this provider, was deleted by somebody else: it is made again, and its copy stays.
+// A namespace that is withdrawn is said to be, and a map that is withdrawn asks for nothing before it
+// goes. What a copy asks for without that comes home: somebody has deleted the map, or this cluster
+// was restored from a backup.
 func (r *abroad) maps(ctx context.Context, remote client.Client, plane *authv1beta1.Identity, all []authv1beta1.ResourceSlice, id render.ClusterID) error {
 	namespace := *plane.Spec.Namespace
 	var mine, shown offloadingv1beta1.NamespaceMapList
@@ -50,6 +51,11 @@ func (r *abroad) maps(ctx context.Context, remote client.Client, plane *authv1be
 		delete(copies, m.Name)
 		answered := err
 		if answered == nil {
+			if lost := lostBy(m, c); len(lost) > 0 {
+				errs = append(errs, r.bringHome(ctx, plane, m.Spec.DesiredMapping, lost))
+				continue
+			}
+			errs = append(errs, r.told(ctx, m, c))
 			answered = r.showMap(ctx, remote, m, c, namespace, id)
 		}
 		problem := error(nil)
@@ -64,14 +70,53 @@ func (r *abroad) maps(ctx context.Context, remote client.Client, plane *authv1be
 		}
 		errs = append(errs, answered, complain(ctx, r.client, r.recorder, m, problem))
 	}
-	provider := client.ObjectKey{Namespace: plane.Namespace, Name: string(plane.Spec.ClusterID)}
-	asks := slices.ContainsFunc(all, func(s authv1beta1.ResourceSlice) bool { return asksProvider(&s, provider) })
+	ended := r.seen.ended(all, client.ObjectKey{Namespace: plane.Namespace, Name: string(plane.Spec.ClusterID)})
 	for _, c := range copies {
-		if c.DeletionTimestamp == nil && (!asks || len(c.Spec.DesiredMapping) == 0) {
+		switch {
+		case c.DeletionTimestamp != nil:
+		case ended || len(c.Spec.DesiredMapping) == 0:
 			errs = append(errs, own.Delete(ctx, remote, c))
+		default:
+			errs = append(errs, r.bringHome(ctx, plane, nil, c.Spec.DesiredMapping))
 		}
 	}
 	return errors.Join(append(errs, err)...)
+}
+
+// lostBy is what a copy asks for, and the map does not without saying so.
+func lostBy(m, c *offloadingv1beta1.NamespaceMap) map[string]string {
+	if c == nil || c.DeletionTimestamp != nil {
+		return nil
+	}
+	lost, withdrawn := map[string]string{}, peering.Withdrawn(m)
+	for namespace, name := range c.Spec.DesiredMapping {
+		if m.Spec.DesiredMapping[namespace] == "" && !withdrawn[namespace] {
+			lost[namespace] = name
+		}
+	}
+	return lost
+}
+
+// told has a map withdraw no more what the provider is not asked for any more.
+func (r *abroad) told(ctx context.Context, m, c *offloadingv1beta1.NamespaceMap) error {
+	all := peering.Withdrawn(m)
+	for namespace := range withdraws(m) {
+		if m.Spec.DesiredMapping[namespace] == "" && (c == nil || c.Spec.DesiredMapping[namespace] == "") {
+			delete(all, namespace)
+		}
+	}
+	if len(all) == len(peering.Withdrawn(m)) {
+		return nil
+	}
+	return sayWithdrawn(ctx, r.client, m, all)
+}
+
+// bringHome has the map ask for what its copy asks for.
+func (r *abroad) bringHome(ctx context.Context, plane *authv1beta1.Identity, has, lost map[string]string) error {
+	mapping := maps.Clone(lost)
+	maps.Copy(mapping, has)
+	_, err := own.Apply(ctx, r.client, peering.NamespaceMap(render.Tenant{Namespace: plane.Namespace, Remote: render.ClusterID(plane.Spec.ClusterID)}, mapping))
+	return err
 }
 
 // showMap shows the provider one map, and brings its answer home.

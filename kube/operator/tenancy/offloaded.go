@@ -33,6 +33,7 @@ type offloadings struct {
 	slices  []authv1beta1.ResourceSlice      // ours, for providers
 	rights  []rbacv1.RoleBinding             // of programs, in offloaded namespaces
 	taken   map[string]bool                  // namespaces in which somebody else has what would give these rights
+	seen    *deletions
 }
 
 // offered is a virtual node.
@@ -73,6 +74,9 @@ type offloadingPlan struct {
 	statuses   map[types.NamespacedName]offloadingv1beta1.NamespaceOffloadingStatus
 	// refused is why a provider is not asked for a namespace, by the namespace here.
 	refused map[types.NamespacedName]map[string]string
+	// withdrawn are the namespaces that a provider is not asked for any more, left those that it
+	// keeps though nothing asks for them.
+	withdrawn, left map[types.NamespacedName][]string
 	// leaving says that pods are still to go.
 	leaving bool
 }
@@ -82,6 +86,7 @@ func (o offloadings) plan(now time.Time) offloadingPlan {
 	p := offloadingPlan{
 		maps: map[types.NamespacedName]map[string]string{}, nodes: map[string][]types.NamespacedName{}, namespaces: map[types.NamespacedName][]string{},
 		labelled: map[string]bool{}, statuses: map[types.NamespacedName]offloadingv1beta1.NamespaceOffloadingStatus{},
+		withdrawn: map[types.NamespacedName][]string{}, left: map[types.NamespacedName][]string{},
 		refused: o.refused(),
 	}
 	for i := range o.offered {
@@ -117,9 +122,11 @@ func (o offloadings) plan(now time.Time) offloadingPlan {
 	}
 	// A map stays, and asks for nothing, until the provider has nothing of it any more: the
 	// programs of virtual nodes read there whether pods may run yet.
-	for _, provider := range o.providers() {
-		if p.maps[provider] == nil && o.has(provider) {
-			p.maps[provider] = map[string]string{}
+	for i := range o.maps {
+		m := &o.maps[i]
+		key := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
+		if p.maps[key] == nil && (len(m.Status.CurrentMapping) > 0 || len(withdraws(m)) > 0) && !o.seen.ended(o.slices, key) {
+			p.maps[key] = map[string]string{}
 		}
 	}
 	byName := func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }
@@ -175,64 +182,91 @@ func (o offloadings) refused() map[types.NamespacedName]map[string]string {
 	return out
 }
 
-// asked are the namespaces that a provider is asked for as things are.
-func (o offloadings) asked(provider types.NamespacedName) map[string]string {
+// mapOf is what asks a provider, nil if there is nothing.
+func (o offloadings) mapOf(provider types.NamespacedName) *offloadingv1beta1.NamespaceMap {
 	for i := range o.maps {
 		if m := &o.maps[i]; m.Namespace == provider.Namespace && m.Name == provider.Name {
-			return m.Spec.DesiredMapping
+			return m
 		}
 	}
 	return nil
 }
 
-// keep has providers go on with the namespaces that they have. What chooses a provider, a
-// VirtualNode and the labels of a Node, is made by this operator: if it is gone, or made again
-// without an admin's label, nobody has taken anything back. An admin does that by the
-// NamespaceOffloading or the ResourceSlice.
+// asked are the namespaces that a provider is asked for as things are.
+func (o offloadings) asked(provider types.NamespacedName) map[string]string {
+	if m := o.mapOf(provider); m != nil {
+		return m.Spec.DesiredMapping
+	}
+	return nil
+}
+
+// keep has providers go on with the namespaces that they have, until an admin takes them back. What
+// chooses a provider, a VirtualNode and the labels of a Node, is made by this operator: if it is
+// gone, or made again without an admin's label, nobody has taken anything back. Nor has anybody if an
+// admin's own object is not there, see [deletions].
 func (o offloadings) keep(p offloadingPlan) {
 	for i := range o.maps {
 		m := &o.maps[i]
 		key := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
-		if !o.asks(key) {
+		if o.seen.ended(o.slices, key) {
 			continue
 		}
-		for j := range o.offered {
-			n := &o.offered[j]
-			name, had := m.Spec.DesiredMapping[n.Namespace]
-			if !had || n.DeletionTimestamp != nil || n.Generation != n.Status.ObservedGeneration || o.taken[n.Namespace] || p.refused[key][n.Namespace] != "" {
-				continue
-			}
-			if p.maps[key][n.Namespace] != "" {
+		said := peering.Withdrawn(m)
+		for _, namespace := range slices.Sorted(maps.Keys(m.Spec.DesiredMapping)) {
+			if p.maps[key][namespace] != "" {
 				continue
 			}
 			if p.maps[key] == nil {
 				p.maps[key] = map[string]string{}
 			}
-			p.maps[key][n.Namespace] = name
+			n := o.offeredIn(namespace)
+			if said[namespace] || o.takenBack(n, namespace, key) || p.refused[key][namespace] != "" {
+				p.withdrawn[key] = append(p.withdrawn[key], namespace)
+				continue
+			}
+			p.maps[key][namespace] = m.Spec.DesiredMapping[namespace]
+			if n == nil || !slices.ContainsFunc(o.slices, func(s authv1beta1.ResourceSlice) bool { return asksProvider(&s, key) }) {
+				p.left[key] = append(p.left[key], namespace)
+			}
 			for _, node := range o.nodes { // its pods go on, too
-				if node.provider() == key && slices.Contains(node.looksAfter(), n.Namespace) {
-					p.nodes[n.Namespace] = append(p.nodes[n.Namespace], node.key())
-					p.namespaces[node.key()] = append(p.namespaces[node.key()], n.Namespace)
+				if node.provider() == key && slices.Contains(node.looksAfter(), namespace) {
+					p.nodes[namespace] = append(p.nodes[namespace], node.key())
+					p.namespaces[node.key()] = append(p.namespaces[node.key()], namespace)
 				}
 			}
 		}
 	}
 }
 
-// asks reports whether a ResourceSlice asks a provider for resources.
-func (o offloadings) asks(provider types.NamespacedName) bool {
-	return slices.ContainsFunc(o.slices, func(s authv1beta1.ResourceSlice) bool { return asksProvider(&s, provider) })
-}
-
-func asksProvider(s *authv1beta1.ResourceSlice, provider types.NamespacedName) bool {
-	return s.DeletionTimestamp == nil && s.Namespace == provider.Namespace && s.Spec.ProviderClusterID != nil && string(*s.Spec.ProviderClusterID) == provider.Name
-}
-
-// has reports whether a provider still has namespaces of this cluster.
-func (o offloadings) has(provider types.NamespacedName) bool {
-	return slices.ContainsFunc(o.maps, func(m offloadingv1beta1.NamespaceMap) bool {
-		return m.Namespace == provider.Namespace && m.Name == provider.Name && len(m.Status.CurrentMapping) > 0
+// withdraws are the namespaces that a map withdraws.
+func withdraws(m *offloadingv1beta1.NamespaceMap) map[string]bool {
+	all := peering.Withdrawn(m)
+	maps.DeleteFunc(all, func(text string, _ bool) bool {
+		_, object := peering.WithdrawnUID(text)
+		return object
 	})
+	return all
+}
+
+// offeredIn is the NamespaceOffloading of a namespace, nil if there is none.
+func (o offloadings) offeredIn(namespace string) *offloadingv1beta1.NamespaceOffloading {
+	for i := range o.offered {
+		if o.offered[i].Namespace == namespace {
+			return &o.offered[i]
+		}
+	}
+	return nil
+}
+
+// takenBack reports whether an admin does not want a namespace to be on a provider any more whose
+// virtual nodes are not selected. What comes from a backup has no status yet: it is no change.
+func (o offloadings) takenBack(n *offloadingv1beta1.NamespaceOffloading, namespace string, provider types.NamespacedName) bool {
+	if n == nil {
+		return o.seen.has(ofOffloading(namespace))
+	}
+	changed := n.Status.OffloadingPhase != "" && n.Generation > n.Status.ObservedGeneration
+	return n.DeletionTimestamp != nil || o.taken[namespace] ||
+		changed && slices.ContainsFunc(o.nodes, func(node offered) bool { return node.provider() == provider })
 }
 
 func (o offloadings) may(namespace string) bool {

@@ -16,6 +16,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -277,40 +280,116 @@ func TestOffloadingForgetsNothingAndKeepsNothing(t *testing.T) {
 	}
 }
 
-// Nodes, their labels and VirtualNodes are derived: an admin's own objects say what is offloaded.
-func TestNothingIsTakenBackBecauseADerivedObjectIsGone(t *testing.T) {
+// Nodes, their labels and VirtualNodes are derived: an admin's own objects say what is offloaded. Of
+// these it counts that they were deleted, and not that they are absent.
+func TestNothingIsTakenBackBecauseSomethingIsAbsent(t *testing.T) {
 	slice := authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
 	slice.Spec.ProviderClusterID = new(corev1beta1.ClusterID("milan"))
 	selected := offloadedAs("demo", peering.OffloadingParams{Selector: in("region", "milan")})
+	selected.Generation, selected.Status.ObservedGeneration, selected.Status.OffloadingPhase = 1, 1, offloadingv1beta1.ReadyOffloadingPhaseType
 	had := mapped("milan", "demo", offloadingv1beta1.MappingAccepted)
 	had.Spec.DesiredMapping = map[string]string{"demo": "demo-rome"}
 	unlabelled := nodeOf("milan", "milan")
 	unlabelled.labels = nil
 	ending := metav1.Unix(1, 0)
+	deleted := func(o client.Object) func(*offloadings) {
+		return func(of *offloadings) {
+			of.seen.set(o, true)
+		}
+	}
+	all := func(changes ...func(*offloadings)) func(*offloadings) {
+		return func(o *offloadings) {
+			for _, change := range changes {
+				change(o)
+			}
+		}
+	}
+	noOffloading := func(o *offloadings) { o.offered = nil }
+	noNode := func(o *offloadings) { o.nodes = nil }
+	noSlice := func(o *offloadings) { o.nodes, o.slices = nil, nil }
+	others := func(o *offloadings) {
+		o.offered[0].Spec.ClusterSelector.NodeSelectorTerms, o.offered[0].Generation = in("region", "turin"), 2
+	}
+	says := func(text string) func(*offloadings) {
+		return func(o *offloadings) { o.maps[0].Annotations = map[string]string{peering.AnnotationWithdrawn: text} }
+	}
+	const kept, left, withdrawn = "kept", "left", "withdrawn"
 	for name, tc := range map[string]struct {
 		change func(*offloadings)
-		kept   bool
+		want   string
 	}{
-		"as it is":                         {func(*offloadings) {}, true},
-		"no VirtualNode":                   {func(o *offloadings) { o.nodes = nil }, true},
-		"a Node without the admin's label": {func(o *offloadings) { o.nodes = []offered{unlabelled} }, true},
-		"the NamespaceOffloading is gone":  {func(o *offloadings) { o.offered = nil }, false},
-		"it is being deleted":              {func(o *offloadings) { o.offered[0].DeletionTimestamp = &ending }, false},
-		"it selects others now": {func(o *offloadings) {
-			o.offered[0].Spec.ClusterSelector.NodeSelectorTerms, o.offered[0].Generation = in("region", "turin"), 2
-		}, false},
-		"no VirtualNode, and the slice is gone": {func(o *offloadings) { o.nodes, o.slices = nil, nil }, false},
+		"as it is":                             {func(*offloadings) {}, kept},
+		"no VirtualNode":                       {noNode, kept},
+		"a Node without the admin's label":     {func(o *offloadings) { o.nodes = []offered{unlabelled} }, kept},
+		"no NamespaceOffloading":               {noOffloading, left},
+		"nothing at all":                       {all(noOffloading, noSlice), left},
+		"the NamespaceOffloading is gone":      {all(noOffloading, deleted(&selected)), withdrawn},
+		"another one is gone":                  {all(noOffloading, deleted(new(offloadedAs("other", peering.OffloadingParams{})))), left},
+		"it is being deleted":                  {func(o *offloadings) { o.offered[0].DeletionTimestamp = &ending }, withdrawn},
+		"it is gone by an admin's word":        {all(noOffloading, says("other, demo")), withdrawn},
+		"an admin says it of something":        {all(noOffloading, says("uid:demo")), left},
+		"it is wanted, whatever the map says":  {says("demo"), kept},
+		"it selects others now":                {others, withdrawn},
+		"it selects others, and none is there": {all(others, noNode), kept},
+		"it came back from a backup":           {all(noNode, func(o *offloadings) { o.offered[0].Status = offloadingv1beta1.NamespaceOffloadingStatus{} }), kept},
+		"it came back, before the node's label": {func(o *offloadings) {
+			o.offered[0].Status, o.nodes = offloadingv1beta1.NamespaceOffloadingStatus{}, []offered{unlabelled}
+		}, kept},
+		"no slice":                            {noSlice, left},
+		"the slice is gone":                   {all(noSlice, deleted(&slice)), ""},
+		"the slice is being deleted":          {func(o *offloadings) { o.nodes = nil; o.slices[0].DeletionTimestamp = &ending }, ""},
+		"one slice is gone, another is there": {all(noNode, deleted(&slice)), kept},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := offloadings{
 				id: "rome", offered: []offloadingv1beta1.NamespaceOffloading{*selected.DeepCopy()}, nodes: []offered{nodeOf("milan", "milan")},
-				maps: []offloadingv1beta1.NamespaceMap{had}, slices: []authv1beta1.ResourceSlice{slice},
+				maps: []offloadingv1beta1.NamespaceMap{*had.DeepCopy()}, slices: []authv1beta1.ResourceSlice{*slice.DeepCopy()}, seen: &deletions{},
 			}
 			tc.change(&o)
 			p := o.plan(time.Unix(0, 0))
-			if got := p.maps[types.NamespacedName{Namespace: "liqo-tenant-milan", Name: "milan"}]["demo"]; (got == "demo-rome") != tc.kept {
-				t.Errorf("the provider is asked for %q, want kept: %t", got, tc.kept)
+			key := types.NamespacedName{Namespace: "liqo-tenant-milan", Name: "milan"}
+			got := ""
+			switch {
+			case p.maps[key]["demo"] == "demo-rome" && len(p.left[key]) == 1:
+				got = left
+			case p.maps[key]["demo"] == "demo-rome":
+				got = kept
+			case p.maps[key] != nil && slices.Equal(p.withdrawn[key], []string{"demo"}):
+				got = withdrawn
+			}
+			if got != tc.want {
+				t.Errorf("got %q, want %q: the provider is asked for %v, withdrawn %v, left %v", got, tc.want, p.maps[key], p.withdrawn, p.left)
 			}
 		})
+	}
+}
+
+// What a watch has missed is known by what is absent.
+func TestADeletionIsSeenOrNot(t *testing.T) {
+	o := offloadedAs("demo", peering.OffloadingParams{})
+	ending := o.DeepCopy()
+	ending.DeletionTimestamp = new(metav1.Unix(1, 0))
+	for name, c := range map[string]struct {
+		events func(handler.EventHandler)
+		want   bool
+	}{
+		"nothing": {func(handler.EventHandler) {}, false},
+		"deleted": {func(h handler.EventHandler) { h.Delete(t.Context(), event.DeleteEvent{Object: &o}, nil) }, true},
+		"missed": {func(h handler.EventHandler) {
+			h.Delete(t.Context(), event.DeleteEvent{Object: &o, DeleteStateUnknown: true}, nil)
+		}, false},
+		"missed, was going": {func(h handler.EventHandler) {
+			h.Delete(t.Context(), event.DeleteEvent{Object: ending, DeleteStateUnknown: true}, nil)
+		}, true},
+		"deleted, and is there": {func(h handler.EventHandler) {
+			h.Delete(t.Context(), event.DeleteEvent{Object: &o}, nil)
+			h.Create(t.Context(), event.CreateEvent{Object: &o}, nil)
+		}, false},
+	} {
+		d := &deletions{}
+		c.events(d.seen(handler.Funcs{}))
+		if got := d.has(ofOffloading("demo")); got != c.want {
+			t.Errorf("%s: got %v", name, got)
+		}
 	}
 }

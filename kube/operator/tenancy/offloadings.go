@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -28,12 +29,13 @@ import (
 
 // offloader keeps what offloaded namespaces consist of here: what providers are asked for,
 // who looks after pods in them, and a label. All of it at once: there are few namespaces,
-// and they share NamespaceMaps. There are no finalizers: what is not wanted any more is
-// found by comparing lists.
+// and they share NamespaceMaps. There are no finalizers: what nobody wants any more of what is made
+// here is found by comparing lists.
 type offloader struct {
-	client client.Client // not cached: what it does not have is deleted
+	client client.Client // not cached
 	cached client.Reader
 	home   string
+	seen   *deletions
 }
 
 func (r *offloader) setup(mgr ctrl.Manager) (err error) {
@@ -44,10 +46,10 @@ func (r *offloader) setup(mgr ctrl.Manager) (err error) {
 	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == render.OffloadedAccessName })
 	return ctrl.NewControllerManagedBy(mgr).Named("offloading").
 		WithOptions(workers(1)).
-		Watches(&offloadingv1beta1.NamespaceOffloading{}, all).
+		Watches(&offloadingv1beta1.NamespaceOffloading{}, r.seen.seen(all)).
 		Watches(&offloadingv1beta1.NamespaceMap{}, all).
 		Watches(&offloadingv1beta1.VirtualNode{}, all).
-		Watches(&authv1beta1.ResourceSlice{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&authv1beta1.ResourceSlice{}, r.seen.seen(all), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Node{}, all, builder.WithPredicates(labelled(peering.LabelNodeOf), predicate.LabelChangedPredicate{})).
 		Watches(&rbacv1.RoleBinding{}, all, builder.WithPredicates(ours)).
 		Complete(r)
@@ -75,6 +77,7 @@ func (r *offloader) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 }
 
 func (r *offloader) read(ctx context.Context) (in offloadings, err error) {
+	in.seen = r.seen
 	if in.id, err = clusterID(ctx, r.client, r.home); err != nil {
 		return in, err
 	}
@@ -158,7 +161,11 @@ func (r *offloader) holds(ctx context.Context, node string) (map[string]struct{}
 func (r *offloader) write(ctx context.Context, in offloadings, p offloadingPlan) error {
 	var errs []error
 	for key, mapping := range p.maps {
-		if _, err := own.Apply(ctx, r.client, peering.NamespaceMap(render.Tenant{Namespace: key.Namespace, Remote: render.ClusterID(key.Name)}, mapping)); err != nil {
+		if err := r.say(ctx, in.mapOf(key), mapping, p.withdrawn[key]); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if _, err := own.Apply(ctx, r.client, peering.NamespaceMap(render.Tenant{Namespace: key.Namespace, Remote: render.ClusterID(key.Name)}, mapping, p.left[key]...)); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -188,6 +195,34 @@ func (r *offloader) write(ctx context.Context, in offloadings, p offloadingPlan)
 		errs = append(errs, r.tell(ctx, n, p.namespaces[n.key()]))
 	}
 	return errors.Join(append(errs, r.withdraw(ctx, in, p))...)
+}
+
+// say has a map say what is withdrawn, before it asks for that no more: the provider may be away, and
+// who is started again has not seen it. What is wanted again is not withdrawn.
+func (r *offloader) say(ctx context.Context, m *offloadingv1beta1.NamespaceMap, mapping map[string]string, withdrawn []string) error {
+	if m == nil {
+		return nil
+	}
+	all := peering.Withdrawn(m)
+	for _, namespace := range withdrawn {
+		all[namespace] = true
+	}
+	for namespace := range mapping {
+		delete(all, namespace)
+	}
+	if maps.Equal(all, peering.Withdrawn(m)) {
+		return nil
+	}
+	return sayWithdrawn(ctx, r.client, m, all)
+}
+
+func sayWithdrawn(ctx context.Context, c client.Client, m *offloadingv1beta1.NamespaceMap, all map[string]bool) error {
+	before := m.DeepCopy()
+	peering.SetWithdrawn(m, all)
+	if err := c.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(own.Manager)); err != nil {
+		return fmt.Errorf("say what NamespaceMap %s/%s withdraws: %w", m.Namespace, m.Name, err)
+	}
+	return nil
 }
 
 // labels has namespaces say that they are offloaded. A label that somebody else has set

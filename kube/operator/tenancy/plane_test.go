@@ -151,7 +151,8 @@ type plane struct {
 
 	programEnds    atomic.Int64 // the next program of a virtual node ends after so many writes, 0 for never
 	programCrashes atomic.Int64
-	holdsPods      atomic.Bool // no pod of a consumer ends
+	programs       atomic.Int64 // that run
+	holdsPods      atomic.Bool  // no pod of a consumer ends
 }
 
 func newPlane(t testing.TB, id render.ClusterID, role render.PeeringRole) *plane {

@@ -108,13 +108,14 @@ func (o Options) SetUp(mgr ctrl.Manager, recorder events.EventRecorder) error {
 			(&renews{client: c}).setup(mgr))
 	}
 	if o.Role.Consumes() {
+		seen := &deletions{}
 		errs = append(errs,
 			mgr.Add(k),
 			(&signatures{client: c, recorder: recorder, keys: k}).setup(mgr, of.Tell()),
 			(&identities{client: c, recorder: recorder, keys: k}).setup(mgr, of.Tell()),
-			(&abroad{client: c, reader: reader, recorder: recorder, keys: k, home: o.Home}).setup(mgr),
+			(&abroad{client: c, reader: reader, recorder: recorder, keys: k, home: o.Home, seen: seen}).setup(mgr),
 			(&virtualNodes{cached: c, recorder: recorder, home: o.Home}).setup(mgr),
-			(&offloader{cached: c, home: o.Home}).setup(mgr),
+			(&offloader{cached: c, home: o.Home, seen: seen}).setup(mgr),
 			(&strays{client: c}).setup(mgr))
 	}
 	return errors.Join(append(errs, s.setup(mgr), (&peers{client: c, reader: reader, keys: k, role: o.Role, home: o.Home}).setup(mgr))...)

@@ -114,6 +114,8 @@ func (p *plane) runPrograms() {
 }
 
 func (p *plane) runProgram(ctx context.Context, d *appsv1.Deployment) {
+	p.programs.Add(1)
+	defer p.programs.Add(-1)
 	pod := d.Spec.Template.Spec
 	value := func(flag string) string {
 		for _, arg := range pod.Containers[0].Args {
